@@ -1,0 +1,127 @@
+"""Probabilities on the simplex: the gate for predictions, logits, logs that never meet a zero."""
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+EPS = 1e-12  # the smallest probability a calibrator reads
+
+
+def frame_names(frame) -> list | None:
+    """Column names of a pandas or polars frame; None for anything else, and for names on several levels."""
+    columns = getattr(frame, "columns", None)
+    if columns is None or getattr(columns, "nlevels", 1) > 1:
+        return None
+    return list(columns)
+
+
+def check_proba(proba: ArrayLike, *, n_classes: int | None = None, name: str = "proba") -> NDArray[np.float64]:
+    """Check an array of class probabilities; the only gate through which predictions enter.
+
+    Parameters
+    ----------
+    proba : array-like of shape (n_samples, n_classes) or (n_samples,)
+        Class probabilities, rows on the simplex. A 1-D array holds the probability of the second of two classes.
+        Frames are read by position.
+    n_classes : int, optional
+        The number of columns to insist on.
+    name : str
+        How messages call the array.
+
+    Returns
+    -------
+    proba : ndarray of shape (n_samples, n_classes), float64
+        The caller's own memory where that is float64 already; it is never written to.
+
+    Raises
+    ------
+    ValueError
+        NaN or infinite values, negative values, rows that do not sum to 1 (tolerance 1e-6, in float32 1e-3), a wrong
+        number of dimensions or of classes. Nothing is renormalised.
+
+    Examples
+    --------
+    >>> check_proba([0.25, 1.0])
+    array([[0.75, 0.25],
+           [0.  , 1.  ]])
+    """
+    z = np.asarray(proba)
+    if z.dtype.kind not in "fiub":
+        try:
+            z = z.astype(np.float64)
+        except (TypeError, ValueError):
+            raise ValueError(f"{name} must be numeric, got an array of dtype {z.dtype}.") from None
+    tolerance = 1e-3 if z.dtype in (np.float32, np.float16) else 1e-6
+    z = z.astype(np.float64, copy=False)
+    if z.ndim == 1:
+        _check_finite(z, name)
+        z = np.column_stack([1 - z, z])
+    if z.ndim != 2:
+        raise ValueError(f"{name} must have shape (n_samples, n_classes), got {z.shape}.")
+    if z.shape[0] == 0:
+        raise ValueError(f"{name} has no rows.")
+    if n_classes is not None and z.shape[1] != n_classes:
+        raise ValueError(f"{name} has {z.shape[1]} classes, expected {n_classes}.")
+    _check_finite(z, name)
+    if z.size and z.min() < 0:
+        row = int(np.flatnonzero((z < 0).any(axis=1))[0])
+        raise ValueError(
+            f"{name} has negative values (first in row {row}). If it holds logits, convert them with "
+            'scipy.special.softmax, or tell a calibrator so with estimator="logits".'
+        )
+    total = z.sum(axis=1)
+    off = np.abs(total - 1) > tolerance
+    if off.any():
+        row = int(np.flatnonzero(off)[0])
+        raise ValueError(
+            f"Each row of {name} must sum to 1 (within {tolerance:g}); row {row} sums to {total[row]:.6g}. "
+            f'Divide by the row sums if they are unnormalised; if they are logits, say so with estimator="logits".'
+        )
+    return z
+
+
+def check_logits(logits: ArrayLike, *, n_classes: int | None = None, name: str = "logits") -> NDArray[np.float64]:
+    """Check an array of logits, shape (n_samples, n_classes): numeric, finite, two-dimensional; as float64."""
+    u = np.asarray(logits).astype(np.float64, copy=False)
+    if u.ndim != 2:
+        raise ValueError(f"{name} must have shape (n_samples, n_classes), got {u.shape}.")
+    if n_classes is not None and u.shape[1] != n_classes:
+        raise ValueError(f"{name} has {u.shape[1]} classes, expected {n_classes}.")
+    _check_finite(u, name)
+    return u
+
+
+def _check_finite(a: NDArray, name: str) -> None:
+    if not np.isfinite(a.sum()) and not np.isfinite(a).all():  # a finite sum proves the array finite, without a mask
+        row = int(np.flatnonzero(~np.isfinite(a).reshape(len(a), -1).all(axis=1))[0])
+        raise ValueError(f"{name} contains NaN or infinite values (first in row {row}); drop or repair these rows.")
+
+
+def log_softmax(u: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Log-probabilities of logits u, softmax over the last axis."""
+    v = u - u.max(axis=-1, keepdims=True)
+    v -= np.log(np.exp(v).sum(axis=-1, keepdims=True))
+    return v
+
+
+def softmax(u: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Probabilities of logits u, softmax over the last axis."""
+    z = np.exp(u - u.max(axis=-1, keepdims=True))
+    z /= z.sum(axis=-1, keepdims=True)
+    return z
+
+
+def log_proba(z: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Scores of calibrators: log(clip(z, 1e-12, 1)), renormalised over the last axis."""
+    v = np.maximum(z, EPS)
+    v /= v.sum(axis=-1, keepdims=True)
+    return np.log(v, out=v)
+
+
+def entropy(z: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Shannon entropy over the last axis, in nats."""
+    return -(z * np.log(np.where(z > 0, z, 1.0))).sum(axis=-1)
+
+
+def gini(z: NDArray[np.float64]) -> NDArray[np.float64]:
+    """1 − Σ z² over the last axis, written Σ z(1−z) so that it does not cancel near a corner."""
+    return (z * (1 - z)).sum(axis=-1)

@@ -1,0 +1,639 @@
+"""Distributions over class probabilities: moments, disagreement, uncertainty, and the posterior after more labels.
+
+A distribution is a batch of n rows; each row is a random point of the simplex. All are immutable.
+"""
+
+from abc import ABC, abstractmethod
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import betainc, betaincinv, digamma, expit, gammaln, logsumexp
+from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import Pipeline
+from sklearn.utils import check_random_state
+
+from ._rising import log_rising
+from ._simplex import check_proba, entropy, gini
+from .label_histogram import KnownProbabilities, check_counts
+
+__all__ = ["Dirichlet", "DirichletMixture", "Ensemble", "PointMass", "predict_dist", "second_opinion_value"]
+
+
+class Distribution(ABC):
+    """A batch of n distributions over class probabilities z, points of the simplex with K corners."""
+
+    @abstractmethod
+    def mean(self) -> NDArray[np.float64]:
+        """E[z], shape (n, K)."""
+
+    @abstractmethod
+    def variance(self) -> NDArray[np.float64]:
+        """Var[z_k], shape (n, K)."""
+
+    @abstractmethod
+    def mean_after(self, label: int) -> NDArray[np.float64]:
+        """E[z | one more label, of class `label`], shape (n, K); E[z] where that label has probability 0."""
+
+    @abstractmethod
+    def mutual_information(self) -> NDArray[np.float64]:
+        """H(E[z]) − E[H(z)], shape (n,), nats, at least 0: what one label would tell about z."""
+
+    @abstractmethod
+    def posterior(self, counts: ArrayLike) -> "Distribution":
+        """The distribution after more labels: counts of shape (n, K), rows without labels allowed, or n 1-D labels."""
+
+    @abstractmethod
+    def log_prob_counts(self, counts: ArrayLike) -> NDArray[np.float64]:
+        """Log-probability of counts of shape (n, K), or of n 1-D labels, with the multinomial coefficient; shape (n,)."""
+
+    @abstractmethod
+    def interval(self, level: float = 0.9) -> NDArray[np.float64]:
+        """Equal-tailed interval of each z_k at the given level, shape (n, K, 2)."""
+
+    @abstractmethod
+    def _sample(self, n_draws: int, rng: np.random.RandomState) -> NDArray[np.float64]: ...
+
+    @abstractmethod
+    def __getitem__(self, rows) -> Self: ...
+
+    def __len__(self) -> int:
+        return len(self.mean())
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(n={len(self)}, n_classes={self.n_classes})"
+
+    @property
+    def n_classes(self) -> int:
+        """K, the number of classes."""
+        return self.mean().shape[1]
+
+    def second_moment(self) -> NDArray[np.float64]:
+        """E[z_k²], shape (n, K)."""
+        return self.variance() + self.mean() ** 2
+
+    def disagreement(self, pairs: ArrayLike | None = None) -> NDArray[np.float64]:
+        """Probability that two raters disagree, shape (n,): ``1 − Σ_k E[z_k²]`` (P1 eq. 49).
+
+        `pairs` is a symmetric 0/1 matrix of shape (K, K) with a zero diagonal: which pairs of different labels count as
+        disagreeing (two grades apart, say). None: all of them.
+        """
+        z = self.mean()
+        if pairs is None:
+            return np.maximum(gini(z) - self.variance().sum(axis=1), 0.0)
+        P = np.asarray(pairs, dtype=np.float64)
+        if (
+            P.shape != (z.shape[1],) * 2
+            or not np.array_equal(P, P.T)
+            or np.diag(P).any()
+            or not np.isin(P, (0, 1)).all()
+        ):
+            raise ValueError(f"pairs must be a symmetric 0/1 matrix with a zero diagonal, shape {(z.shape[1],) * 2}.")
+        return sum(z[:, k] * (self.mean_after(k) @ P[k]) for k in range(z.shape[1]))
+
+    def class_disagreement(self) -> NDArray[np.float64]:
+        """Probability that one of two raters names class k and the other does not, shape (n, K) (P1 eq. 50)."""
+        z = self.mean()
+        return 2 * np.maximum(z * (1 - z) - self.variance(), 0.0)
+
+    def entropy(self) -> NDArray[np.float64]:
+        """Total uncertainty H(E[z]), shape (n,), nats."""
+        return entropy(self.mean())
+
+    def expected_entropy(self) -> NDArray[np.float64]:
+        """Aleatoric uncertainty E[H(z)], shape (n,), nats."""
+        return np.maximum(self.entropy() - self.mutual_information(), 0.0)
+
+    def sample(self, n_draws: int, random_state=None) -> NDArray[np.float64]:
+        """Draws of z, shape (n_draws, n, K). `random_state` as everywhere in scikit-learn."""
+        return self._sample(n_draws, check_random_state(random_state))
+
+
+class PointMass(Distribution):
+    """No uncertainty about the class probabilities: z is known.
+
+    Parameters
+    ----------
+    proba : array-like of shape (n, K) or (n,)
+        The class probabilities, or those of the second of two classes.
+
+    Examples
+    --------
+    >>> PointMass([[0.5, 0.5], [0.9, 0.1]]).disagreement()
+    array([0.5 , 0.18])
+    """
+
+    def __init__(self, proba: ArrayLike):
+        self._z = _frozen(check_proba(proba))
+
+    def __getitem__(self, rows) -> "PointMass":
+        return PointMass(self._z[_row_index(rows)])
+
+    def mean(self):
+        return self._z
+
+    def variance(self):
+        return np.zeros_like(self._z)
+
+    def mean_after(self, label):
+        return self._z
+
+    def mutual_information(self):
+        return np.zeros(len(self._z))
+
+    def posterior(self, counts):
+        _more_labels(counts, self)
+        return self
+
+    def log_prob_counts(self, counts):
+        y = _more_labels(counts, self)
+        return _log_coefficient(y) + np.where(y > 0, y * _log(self._z), 0.0).sum(axis=1)
+
+    def interval(self, level=0.9):
+        _check_level(level)
+        return np.stack([self._z, self._z], axis=2)
+
+    def _sample(self, n_draws, rng):
+        return np.broadcast_to(self._z, (n_draws, *self._z.shape)).copy()
+
+
+class Dirichlet(Distribution):
+    """Dirichlet distribution: class probabilities known as well as α0 labels would tell.
+
+    Mean and logarithm of the total are kept apart, so that totals from 1e-12 to 1e12 stay exact.
+
+    Parameters
+    ----------
+    concentration : array-like of shape (n, K)
+        α, at least 0, with a positive row sum α0.
+
+    Examples
+    --------
+    >>> d = Dirichlet([[1.0, 1.0]])
+    >>> d.disagreement()
+    array([0.33333333])
+    >>> d.posterior([[1, 0]]).mean()
+    array([[0.66666667, 0.33333333]])
+    """
+
+    def __init__(self, concentration: ArrayLike):
+        alpha = np.asarray(concentration, dtype=np.float64)
+        if alpha.ndim != 2 or not np.isfinite(alpha).all() or (alpha < 0).any() or not (alpha.sum(axis=1) > 0).all():
+            raise ValueError("concentration must have shape (n, K), be finite and at least 0, with positive row sums.")
+        total = alpha.sum(axis=1)
+        self._z, self._log_total = _frozen(alpha / total[:, None]), _frozen(np.log(total))
+
+    @classmethod
+    def from_mean(cls, proba: ArrayLike, total: ArrayLike) -> "Dirichlet":
+        """From the mean, shape (n, K), and the total α0, a scalar or shape (n,); see `from_log_total` for extremes."""
+        t = np.asarray(total, dtype=np.float64)
+        if not np.isfinite(t).all() or (t <= 0).any():
+            raise ValueError("total must be positive and finite.")
+        return cls.from_log_total(proba, np.log(t))
+
+    @classmethod
+    def from_log_total(cls, proba: ArrayLike, log_total: ArrayLike) -> "Dirichlet":
+        """From the mean, shape (n, K), and log α0, a scalar or shape (n,)."""
+        self = cls.__new__(cls)
+        self._z = _frozen(check_proba(proba))
+        log_total = np.asarray(log_total, dtype=np.float64)
+        if log_total.shape not in ((), (1,), (len(self._z),)) or not np.isfinite(log_total).all():
+            raise ValueError(f"The total must be one number or one per row, shape ({len(self._z)},), and finite.")
+        self._log_total = _frozen(np.broadcast_to(log_total, len(self._z)))
+        return self
+
+    def __getitem__(self, rows) -> "Dirichlet":
+        rows = _row_index(rows)
+        return Dirichlet.from_log_total(self._z[rows], self._log_total[rows])
+
+    @property
+    def total(self) -> NDArray[np.float64]:
+        """α0, shape (n,)."""
+        return np.exp(self._log_total)
+
+    @property
+    def concentration(self) -> NDArray[np.float64]:
+        """α = α0·E[z], shape (n, K)."""
+        return self.total[:, None] * self._z
+
+    def mean(self):
+        return self._z
+
+    def variance(self):
+        return expit(-self._log_total)[:, None] * self._z * (1 - self._z)  # s = 1/(α0+1)
+
+    def disagreement(self, pairs=None):
+        if pairs is not None:
+            return super().disagreement(pairs)
+        return expit(self._log_total) * gini(self._z)
+
+    def class_disagreement(self):
+        return 2 * expit(self._log_total)[:, None] * self._z * (1 - self._z)
+
+    def mean_after(self, label):
+        s = expit(-self._log_total)[:, None]
+        z = (1 - s) * self._z
+        z[:, label] += s[:, 0]
+        return z
+
+    def expected_entropy(self):
+        a, z = np.exp(np.minimum(self._log_total, 0.0))[:, None], self._z
+        small = (z * (_digamma1p(a) - _digamma1p(a * z))).sum(axis=1)  # exact to α0 = 0, where MI would cancel
+        return np.where(self._log_total < 0, small, np.maximum(self.entropy() - self._information_large(), 0.0))
+
+    def mutual_information(self):
+        small = self.entropy() - self.expected_entropy()
+        return np.maximum(np.where(self._log_total < 0, small, self._information_large()), 0.0)
+
+    def _information_large(self):
+        """Σ z_k g(α0 z_k) − g(α0), g(x) = ψ(x+1) − log x: exact to α0 = ∞, where entropies would cancel."""
+        a, z = np.exp(np.maximum(self._log_total, 0.0))[:, None], self._z
+        return (z * _digamma_minus_log(np.where(z > 0, a * z, 1.0))).sum(axis=1) - _digamma_minus_log(a[:, 0])
+
+    def posterior(self, counts):
+        y = _more_labels(counts, self)
+        n = y.sum(axis=1)
+        log_n = _log(n)
+        z = expit(self._log_total - log_n)[:, None] * self._z + expit(log_n - self._log_total)[:, None] * (
+            y / np.maximum(n, 1)[:, None]
+        )
+        return Dirichlet.from_log_total(z, np.logaddexp(self._log_total, log_n))
+
+    def log_prob_counts(self, counts):
+        y = _more_labels(counts, self)
+        n = y.sum(axis=1)
+        x = np.exp(-self._log_total)
+        with np.errstate(divide="ignore"):  # a label that has probability 0 has log-probability -inf
+            rising = log_rising(self._z, np.broadcast_to(x[:, None], y.shape), y).sum(axis=1)
+        return _log_coefficient(y) + rising - log_rising(np.ones_like(n), x, n)
+
+    def interval(self, level=0.9):
+        q = _tails(level)
+        a = self.concentration[:, :, None]
+        b = self.total[:, None, None] * (1 - self._z[:, :, None])
+        inner = (self._z > 0) & (self._z < 1)
+        ends = betaincinv(np.where(inner[:, :, None], a, 1.0), np.where(inner[:, :, None], b, 1.0), q)
+        return np.where(inner[:, :, None], ends, self._z[:, :, None])
+
+    def _sample(self, n_draws, rng):
+        a = np.broadcast_to(self.concentration, (n_draws, *self._z.shape))
+        # G(a) = G(a+1)·U^(1/a) in logs: a draw never underflows to 0/0, however small the total
+        with np.errstate(divide="ignore"):
+            log_g = np.log(rng.standard_gamma(a + 1)) + np.log(1 - rng.random_sample(a.shape)) / a
+        log_g = np.where(a > 0, log_g, -np.inf)
+        z = np.exp(log_g - log_g.max(axis=2, keepdims=True))
+        return z / z.sum(axis=2, keepdims=True)
+
+
+class _Mixture(Distribution):
+    """Weighted mixture over S members; `_parts` is one batch of S·n rows, member by member."""
+
+    _parts: Distribution
+    _log_w: NDArray[np.float64]  # (S, n), each column normalised
+
+    @classmethod
+    def _of(cls, parts: Distribution, log_w: NDArray[np.float64]) -> Self:
+        self = cls.__new__(cls)
+        log_w = np.asarray(log_w, dtype=np.float64)
+        self._parts, self._log_w = parts, _frozen(log_w - logsumexp(log_w, axis=0))
+        return self
+
+    def _per_member(self, values):
+        return values.reshape(*self._log_w.shape, *values.shape[1:])
+
+    def _average(self, values):
+        """Σ_s w_s·(values of member s), for values with S·n rows."""
+        return np.einsum("sn,sn...->n...", self.weights, self._per_member(values))
+
+    def _tiled(self, y):
+        return np.tile(y, (len(self._log_w), 1))
+
+    @property
+    def weights(self) -> NDArray[np.float64]:
+        """Weight of each member in each row, shape (S, n); sums to 1 over members."""
+        return np.exp(self._log_w)
+
+    def __len__(self):
+        return self._log_w.shape[1]
+
+    def __getitem__(self, rows):
+        S, n = self._log_w.shape
+        index = np.arange(S * n).reshape(S, n)[:, _row_index(rows)]
+        return self._of(self._parts[index.ravel()], self._log_w[:, _row_index(rows)])
+
+    def mean(self):
+        return self._average(self._parts.mean())
+
+    def variance(self):  # law of total variance
+        between = (self._per_member(self._parts.mean()) - self.mean()) ** 2
+        return self._average(self._parts.variance()) + np.einsum("sn,snk->nk", self.weights, between)
+
+    def disagreement(self, pairs=None):
+        return self._average(self._parts.disagreement(pairs))
+
+    def class_disagreement(self):
+        return self._average(self._parts.class_disagreement())
+
+    def expected_entropy(self):
+        return self._average(self._parts.expected_entropy())
+
+    def mutual_information(self):
+        """Information of the members about z, plus information about the member (a divergence, so nothing cancels)."""
+        z, m = self._per_member(self._parts.mean()), self.mean()
+        ratio = np.where(z > 0, z, 1.0) / np.where(z > 0, m, 1.0)
+        between = np.einsum("sn,snk->n", self.weights, z * np.log(ratio))
+        return np.maximum(between, 0.0) + self._average(self._parts.mutual_information())
+
+    def mean_after(self, label):
+        w = self.weights * self._per_member(self._parts.mean()[:, label])  # w_s ∝ w_s·P_s(label)
+        total = w.sum(axis=0)
+        w = np.where(total > 0, w / np.where(total > 0, total, 1.0), self.weights)
+        return np.einsum("sn,snk->nk", w, self._per_member(self._parts.mean_after(label)))
+
+    def posterior(self, counts):
+        y = self._tiled(_more_labels(counts, self))
+        log_w = self._log_w + self._per_member(self._parts.log_prob_counts(y))  # the product likelihood, in logs
+        impossible = np.isneginf(log_w).all(axis=0)  # no member allows these labels: nothing can be learnt from them
+        return self._of(self._parts.posterior(y), np.where(impossible, self._log_w, log_w))
+
+    def log_prob_counts(self, counts):
+        y = self._tiled(_more_labels(counts, self))
+        return logsumexp(self._log_w + self._per_member(self._parts.log_prob_counts(y)), axis=0)
+
+    def _sample(self, n_draws, rng):
+        n = len(self)
+        u = rng.random_sample((n_draws, 1, n))
+        member = np.minimum((u > np.cumsum(self.weights, axis=0)).sum(axis=1), len(self._log_w) - 1)  # (n_draws, n)
+        rows = member * n + np.arange(n)
+        return self._parts[rows.ravel()]._sample(1, rng)[0].reshape(n_draws, n, -1)
+
+
+class Ensemble(_Mixture):
+    """Mixture of point masses: MC dropout, test-time augmentation, deep ensembles, forests.
+
+    Parameters
+    ----------
+    proba : array-like of shape (S, n, K)
+        Class probabilities of each of S members.
+    weights : array-like of shape (S,) or (S, n), optional
+        Weights of the members, at least 0; normalised over members. Default: equal.
+
+    Examples
+    --------
+    >>> e = Ensemble([[[0.9, 0.1]], [[0.1, 0.9]]])
+    >>> e.mean(), e.posterior([0]).mean()
+    (array([[0.5, 0.5]]), array([[0.82, 0.18]]))
+    """
+
+    def __init__(self, proba: ArrayLike, weights: ArrayLike | None = None):
+        p = _members(proba)
+        self._parts = PointMass(p.reshape(-1, p.shape[2]))
+        self._log_w = _log_weights(weights, p.shape[:2])
+
+    @property
+    def proba(self) -> NDArray[np.float64]:
+        """Class probabilities of the members, shape (S, n, K)."""
+        return self._per_member(self._parts.mean())
+
+    def interval(self, level=0.9):
+        q = _tails(level)
+        order = np.argsort(self.proba, axis=0, kind="stable")  # the weighted quantile is the first value to reach q
+        values = np.take_along_axis(self.proba, order, axis=0)
+        below = np.cumsum(np.take_along_axis(self.weights[:, :, None], order, axis=0), axis=0)
+        first = [np.minimum((below < level - 1e-12).sum(axis=0), len(below) - 1) for level in q]
+        return np.stack([np.take_along_axis(values, i[None], axis=0)[0] for i in first], axis=2)
+
+
+class DirichletMixture(_Mixture):
+    """Mixture of Dirichlet distributions: an ensemble after α-calibration.
+
+    Parameters
+    ----------
+    proba : array-like of shape (S, n, K)
+        Mean of each of S members.
+    total : array-like of shape (S, n)
+        Total α0 of each member.
+    weights : array-like of shape (S,) or (S, n), optional
+        Weights of the members, at least 0; normalised over members. Default: equal.
+
+    Examples
+    --------
+    >>> d = DirichletMixture([[[0.9, 0.1]], [[0.1, 0.9]]], total=[[4.0], [4.0]])
+    >>> d.mean(), d.posterior([0]).mean().round(3)
+    (array([[0.5, 0.5]]), array([[0.856, 0.144]]))
+    """
+
+    def __init__(self, proba: ArrayLike, total: ArrayLike, weights: ArrayLike | None = None):
+        p = _members(proba)
+        total = np.asarray(total, dtype=np.float64)
+        if total.shape != p.shape[:2]:
+            raise ValueError(f"total must have shape (S, n) = {p.shape[:2]}, got {total.shape}.")
+        self._parts = Dirichlet.from_mean(p.reshape(-1, p.shape[2]), total.ravel())
+        self._log_w = _log_weights(weights, p.shape[:2])
+
+    def interval(self, level=0.9):
+        z = self._per_member(self._parts.mean())[..., None]  # (S, n, K, 1)
+        total = self._per_member(self._parts.total)[..., None, None]
+        w = self.weights[..., None, None]
+        inner = (z > 0) & (z < 1)
+        a, b = np.where(inner, total * z, 1.0), np.where(inner, total * (1 - z), 1.0)
+        q = _tails(level)
+        low, high = np.zeros((*z.shape[1:3], 2)), np.ones((*z.shape[1:3], 2))
+        for _ in range(60):  # bisection of the mixture's distribution function
+            x = (low + high) / 2
+            cdf = (w * np.where(inner, betainc(a, b, x), z <= 0)).sum(axis=0)
+            low, high = np.where(cdf < q, x, low), np.where(cdf < q, high, x)
+        return (low + high) / 2
+
+
+def second_opinion_value(distribution: Distribution, cost_matrix: ArrayLike | None = None) -> NDArray[np.float64]:
+    """Expected drop of the epistemic loss, or of the cost, from one more label: where a second opinion helps most.
+
+    Parameters
+    ----------
+    distribution : Distribution
+        A batch of n rows.
+    cost_matrix : array-like of shape (K, n_decisions), optional
+        Cost of each decision under each class. None: squared loss, ``E‖Q − z‖²`` now less its expectation after one
+        label, which is ``Σ_k E[z_k]·‖E[z|k] − E[z]‖²``.
+
+    Returns
+    -------
+    value : ndarray of shape (n,)
+        At least 0; 0 for a point mass. Squared probability, or the unit of the costs.
+
+    Examples
+    --------
+    >>> second_opinion_value(Dirichlet([[1.0, 1.0], [100.0, 100.0]])).round(6)
+    array([5.5556e-02, 1.2000e-05])
+    """
+    z = distribution.mean()
+    K = z.shape[1]
+    if cost_matrix is None:
+        return sum(z[:, k] * ((distribution.mean_after(k) - z) ** 2).sum(axis=1) for k in range(K))
+    C = np.asarray(cost_matrix, dtype=np.float64)
+    if C.ndim != 2 or len(C) != K or not np.isfinite(C).all():
+        raise ValueError(f"cost_matrix must be finite, of shape (n_classes, n_decisions) with {K} rows, got {C.shape}.")
+    after = sum(z[:, k] * (distribution.mean_after(k) @ C).min(axis=1) for k in range(K))
+    return np.maximum((z @ C).min(axis=1) - after, 0.0)
+
+
+def predict_dist(estimator, X) -> Distribution:
+    """Predictive distribution over class probabilities of any fitted classifier.
+
+    Sees through Pipeline (transforming X), search objects and FrozenEstimator; takes the estimator's own
+    `predict_dist`; makes an `Ensemble` of a fitted forest, bagging or soft-voting classifier; else a `PointMass` of
+    `predict_proba`. The mean is always what `predict_proba` returns.
+
+    Parameters
+    ----------
+    estimator : fitted classifier
+    X : array-like of shape (n_samples, ...)
+
+    Returns
+    -------
+    Distribution
+        A batch of n_samples rows.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> predict_dist(RandomForestClassifier(10, random_state=0).fit(X, y), X)
+    Ensemble(n=150, n_classes=3)
+    """
+    estimator, X = resolve(estimator, X, "predict_dist")
+    if hasattr(estimator, "predict_dist"):
+        return estimator.predict_dist(X)
+    members = _member_proba(estimator, X)
+    if members is None:
+        return PointMass(estimator.predict_proba(X))
+    return Ensemble(members, getattr(estimator, "weights", None))
+
+
+def resolve(estimator, X, method: str):
+    """The estimator that offers `method`, or the innermost one, and X as it sees it.
+
+    The one walk through Pipeline, search objects and FrozenEstimator.
+    """
+    while not hasattr(estimator, method):
+        if isinstance(estimator, Pipeline):
+            estimator, X = estimator[-1], estimator[:-1].transform(X) if len(estimator) > 1 else X
+        elif hasattr(estimator, "best_estimator_"):
+            estimator = estimator.best_estimator_
+        elif isinstance(estimator, FrozenEstimator):
+            estimator = estimator.estimator
+        else:
+            break
+    return estimator, X
+
+
+def _member_proba(estimator, X) -> NDArray[np.float64] | None:
+    """Probabilities of the members of a fitted scikit-learn ensemble, shape (S, n, K); None for anything else."""
+    # here, because `import sklearn_lhcal` shall stay quick
+    from sklearn.ensemble import BaggingClassifier, ExtraTreesClassifier, RandomForestClassifier, VotingClassifier
+
+    if isinstance(estimator, (RandomForestClassifier, ExtraTreesClassifier)):
+        return np.stack([tree.predict_proba(X) for tree in estimator.estimators_])
+    if isinstance(estimator, VotingClassifier) and estimator.voting == "soft":
+        return np.stack([member.predict_proba(X) for member in estimator.estimators_])
+    if isinstance(estimator, BaggingClassifier) and hasattr(estimator.estimators_[0], "predict_proba"):
+        return np.stack([_bagged(estimator, i, X) for i in range(len(estimator.estimators_))])
+    return None
+
+
+def _bagged(bagging, i, X):
+    """Probabilities of one member, which saw some of the features and perhaps not all of the classes."""
+    member, features = bagging.estimators_[i], bagging.estimators_features_[i]
+    p = np.zeros((X.shape[0], len(bagging.classes_)))
+    p[:, member.classes_.astype(int)] = member.predict_proba(np.asarray(X)[:, features])
+    return p
+
+
+def _frozen(a: NDArray[np.float64]) -> NDArray[np.float64]:
+    """A private, read-only copy."""
+    a = np.array(a, dtype=np.float64)
+    a.flags.writeable = False
+    return a
+
+
+def _row_index(rows):
+    """Row indices that keep the batch a batch: an integer selects one row."""
+    return [int(rows)] if isinstance(rows, (int, np.integer)) else rows
+
+
+def _log(a):
+    """log a, with log 0 = −inf and no warning."""
+    with np.errstate(divide="ignore"):
+        return np.log(a)
+
+
+def _more_labels(counts, distribution: Distribution) -> NDArray[np.float64]:
+    """Counts of further labels, shape (n, K), float64; a row may have none. 1-D labels are column numbers."""
+    n, K = len(distribution), distribution.n_classes
+    if isinstance(counts, KnownProbabilities):
+        raise ValueError("Infinitely many labels have no posterior and no likelihood; pass counts.")
+    y = np.asarray(counts)
+    if y.ndim == 2 and y.dtype.kind in "iuf" and y.shape[1] == K and len(y) == n and (y.sum(axis=1) == 0).any():
+        some = y.sum(axis=1) != 0  # the gate refuses empty rows, which are harmless here
+        if some.any():
+            check_counts(y[some])
+        return y.astype(np.float64)
+    y, _ = check_counts(counts, classes=np.arange(K) if y.ndim == 1 else None)
+    if y.shape != (n, K):
+        raise ValueError(f"counts must have shape {(n, K)}, got {y.shape}.")
+    return y.astype(np.float64)
+
+
+def _log_coefficient(y):
+    """log( n! / Π_k y_k! ), shape (n,)."""
+    return gammaln(y.sum(axis=1) + 1) - gammaln(y + 1).sum(axis=1)
+
+
+def _members(proba) -> NDArray[np.float64]:
+    p = np.asarray(proba, dtype=np.float64) if np.asarray(proba).dtype != np.float32 else np.asarray(proba)
+    if p.ndim != 3 or p.shape[0] == 0:
+        raise ValueError(f"proba must have shape (S, n, K), S members, got {p.shape}.")
+    return p
+
+
+def _log_weights(weights, shape: tuple[int, int]) -> NDArray[np.float64]:
+    """Normalised log-weights of shape (S, n) from weights of shape (S,) or (S, n), or None."""
+    if weights is None:
+        return _frozen(np.full(shape, -np.log(shape[0])))
+    w = np.asarray(weights, dtype=np.float64)
+    w = w[:, None] if w.ndim == 1 else w
+    if w.shape not in (shape, (shape[0], 1)):
+        raise ValueError(f"weights must have shape (S,) or (S, n) = {shape}, got {np.shape(weights)}.")
+    if not np.isfinite(w).all() or (w < 0).any() or not (w.sum(axis=0) > 0).all():
+        raise ValueError("weights must be finite and at least 0, with a positive sum over members.")
+    return _frozen(np.broadcast_to(_log(w) - np.log(w.sum(axis=0)), shape))
+
+
+def _check_level(level: float) -> None:
+    if not 0 < level < 1:
+        raise ValueError(f"level must lie between 0 and 1, got {level}.")
+
+
+def _tails(level: float) -> NDArray[np.float64]:
+    _check_level(level)
+    return np.array([(1 - level) / 2, (1 + level) / 2])
+
+
+_ZETA = np.array([1.6449340668482264, -1.2020569031595943, 1.0823232337111382, -1.0369277551433699, 1.0173430619844491])
+
+
+def _digamma1p(x):
+    """ψ(1+x) − ψ(1) for 0 ≤ x ≤ 1, with its leading term x·π²/6 exact to the last bit near 0."""
+    series = np.polynomial.polynomial.polyval(x, np.concatenate([[0.0], _ZETA]))
+    return np.where(x < 1e-3, series, digamma(1 + x) - digamma(1.0))
+
+
+def _digamma_minus_log(x):
+    """ψ(1+x) − log x for x > 0: 1/(2x) − 1/(12x²) + …, exact where both logarithms are large."""
+    large = np.maximum(x, 20.0)
+    s = 1 / large**2
+    series = 0.5 / large - s * (1 / 12 - s * (1 / 120 - s * (1 / 252 - s * (1 / 240 - s / 132))))
+    small = np.minimum(x, 20.0)
+    return np.where(x < 20, digamma(1 + small) - np.log(small), series)

@@ -1,0 +1,508 @@
+"""Scores of class probabilities against label histograms (P1 §3, App. B).
+
+P1 is Mimori, Sasada, Matsui and Sato (2021), Diagnostic uncertainty calibration. Letters: y counts, n_i raters of a
+row, μ̂ = y/n_i, z class probabilities, Q true class probabilities.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._binning import Bins, BinSums, check_bias_correction, signed_root
+from ._inputs import Rows, align, as_distribution, check_rows, check_sample_weight, mean_over_rows, raters, undefined
+
+_EPS = np.finfo(np.float64).eps
+
+
+def expected_squared_loss(y, prediction, *, sample_weight=None) -> float:
+    """Expected squared loss of class probabilities for a new label: smaller is better, minimum 0, maximum 2.
+
+    Unbiased for ``E‖Y − z‖²`` with one rater or more: ``L_i = Σ_k (μ̂−z)² + μ̂(1−μ̂)`` (P1 eq. 7). With one label per row
+    it is the probability (Brier) score. It is the sum of `epistemic_loss` and `irreducible_loss`.
+
+    Parameters
+    ----------
+    y : label histogram of shape (n_samples, n_classes)
+        Anything `check_counts` takes; 1-D integers are column numbers.
+    prediction : array-like of shape (n_samples, n_classes) or (n_samples,), or Distribution
+        Class probabilities, those of the second of two classes, or a distribution, of which the mean counts.
+    sample_weight : array-like of shape (n_samples,), optional
+        Weights of the rows; only their ratios matter.
+
+    Returns
+    -------
+    loss : float
+        Mean over rows, squared probability summed over classes.
+
+    Examples
+    --------
+    >>> expected_squared_loss([[1, 1], [2, 0]], [[0.5, 0.5], [1.0, 0.0]])
+    0.25
+    """
+    rows = check_rows(y, prediction, sample_weight)
+    return mean_over_rows(rows, _squared_rows, "expected_squared_loss")
+
+
+def _squared_rows(mu, n, z):  # Eq. (7)
+    return ((mu - z) ** 2 + mu * (1 - mu)).sum(axis=1)
+
+
+def epistemic_loss(y, prediction, *, sample_weight=None, bias_correction: str | None = "residual") -> float:
+    """Squared distance of the prediction from the true class probabilities: smaller is better, minimum 0.
+
+    Unbiased for ``E‖Q − z‖²`` from rows with two raters or more, hence possibly negative:
+    ``EL_i = Σ_k (μ̂−z)² − μ̂(1−μ̂)/(n_i−1)`` (P1 eq. 9).
+
+    Parameters
+    ----------
+    y : label histogram of shape (n_samples, n_classes)
+        Anything `check_counts` takes; rows with one rater are left out unless `bias_correction` is None.
+    prediction : array-like of shape (n_samples, n_classes) or (n_samples,), or Distribution
+        Class probabilities, those of the second of two classes, or a distribution, of which the mean counts.
+    sample_weight : array-like of shape (n_samples,), optional
+        Weights of the rows; only their ratios matter.
+    bias_correction : {"residual", "label", None}
+        None: the plugin ``Σ_k (μ̂−z)²`` (eq. 8), which also counts the raters' sampling. The others are the same here.
+
+    Returns
+    -------
+    loss : float
+        Mean over rows; NaN with an UndefinedMetricWarning where no row has enough raters.
+
+    Examples
+    --------
+    >>> epistemic_loss([[1, 1], [2, 0]], [[0.5, 0.5], [1.0, 0.0]])
+    -0.25
+    """
+    check_bias_correction(bias_correction)
+    least = 1 if bias_correction is None else 2
+    rows = check_rows(y, prediction, sample_weight, least)
+    row_loss = _epistemic_plugin_rows if bias_correction is None else _epistemic_rows
+    return mean_over_rows(rows, row_loss, "epistemic_loss", least)
+
+
+def _epistemic_plugin_rows(mu, n, z):  # Eq. (8)
+    return ((mu - z) ** 2).sum(axis=1)
+
+
+def _epistemic_rows(mu, n, z):  # Eq. (9)
+    return ((mu - z) ** 2).sum(axis=1) - (mu * (1 - mu)).sum(axis=1) / (n - 1)
+
+
+def irreducible_loss(y, prediction=None, *, sample_weight=None, bias_correction: str | None = "residual") -> float:
+    """The part of the expected squared loss that no prediction can avoid, between 0 and 1.
+
+    Unbiased for ``E[1 − ΣQ²]`` from rows with two raters or more: ``IL_i = Σ_k μ̂(1−μ̂)·n_i/(n_i−1)``, which is also
+    the probability that two raters of the row disagree.
+
+    Parameters
+    ----------
+    y : label histogram of shape (n_samples, n_classes)
+        Anything `check_counts` takes; rows with one rater are left out unless `bias_correction` is None.
+    prediction : ignored
+        Accepted so that all metrics are called alike; only its number of classes is used.
+    sample_weight : array-like of shape (n_samples,), optional
+        Weights of the rows; only their ratios matter.
+    bias_correction : {"residual", "label", None}
+        None: the plugin ``Σ_k μ̂(1−μ̂)``. The others are the same here.
+
+    Returns
+    -------
+    loss : float
+        Mean over rows; NaN with an UndefinedMetricWarning where no row has enough raters.
+
+    Examples
+    --------
+    >>> irreducible_loss([[1, 1], [2, 0]])
+    0.5
+    """
+    check_bias_correction(bias_correction)
+    least = 1 if bias_correction is None else 2
+    if prediction is None:
+        from ..label_histogram import check_counts, frequencies
+
+        counts, _ = check_counts(y)
+        prediction = frequencies(counts)[0]
+        y = counts
+    rows = check_rows(y, prediction, sample_weight, least)
+    row_loss = _spread_rows if bias_correction is None else _irreducible_rows
+    return mean_over_rows(rows, row_loss, "irreducible_loss", least)
+
+
+def _spread_rows(mu, n, z):
+    return (mu * (1 - mu)).sum(axis=1)
+
+
+def _irreducible_rows(mu, n, z):
+    return (1 + 1 / (n - 1)) * (mu * (1 - mu)).sum(axis=1)
+
+
+def calibration_loss(
+    y, prediction, *, sample_weight=None, n_bins=15, strategy="uniform", bias_correction: str | None = "residual"
+) -> float:
+    """Squared distance of the predictions from the label frequencies among rows predicted alike: smaller is better.
+
+    Minimum 0; may be negative when corrected. Class by class, over bins of z_k, then summed over classes:
+    plugin ``CL_kb = W_b/W·(c̄−z̄)²`` (P1 eq. 12).
+
+    Parameters
+    ----------
+    y : label histogram of shape (n_samples, n_classes)
+        Anything `check_counts` takes; one rater a row is enough.
+    prediction : array-like of shape (n_samples, n_classes) or (n_samples,), or Distribution
+        Class probabilities, those of the second of two classes, or a distribution, of which the mean counts.
+    sample_weight : array-like of shape (n_samples,), optional
+        Weights of the rows. The plugin reads them as repetition; corrected values do not depend on their scale.
+    n_bins : int or array-like of edges
+        Number of bins for each class, or their edges.
+    strategy : {"uniform", "quantile"}
+        Equal widths on [0, 1], or ``np.quantile`` of z_k with equal edges merged (weights do not enter the edges).
+    bias_correction : {"residual", "label", None}
+        What is taken off for the sampling of rows: the variance within the bin of ``μ̂ − z`` (exactly unbiased for the
+        binned loss given bins of two rows or more), of μ̂ (P1 eq. 13, biased by the spread of z within bins; for one
+        label a row the debiased reliability of Bröcker 2012 and Ferro and Fricker 2012), or nothing. A corrected bin
+        with one row contributes 0.
+
+    Returns
+    -------
+    loss : float
+        Squared probability, summed over classes.
+
+    Examples
+    --------
+    >>> calibration_loss([[3, 1], [2, 2]], [[0.5, 0.5], [0.5, 0.5]], bias_correction=None)
+    0.03125
+    """
+    check_bias_correction(bias_correction)
+    rows = check_rows(y, prediction, sample_weight)
+    if rows is None:
+        return undefined("calibration_loss", 1)
+    return float(_bin_sums(rows, n_bins, strategy).calibration_loss(_correction(rows, bias_correction)).sum())
+
+
+def calibration_error(
+    y, prediction, *, sample_weight=None, n_bins=15, strategy="uniform", bias_correction: str | None = "residual"
+) -> float:
+    """Signed root of `calibration_loss`: smaller is better, minimum 0; negative where the corrected loss is.
+
+    ``CE = sign(CL)·sqrt|CL|``, the root of the sum over classes. Parameters as in `calibration_loss`.
+
+    Returns
+    -------
+    error : float
+        In units of probability.
+
+    Examples
+    --------
+    >>> calibration_error([[4, 0], [2, 2]], [[0.5, 0.5], [0.5, 0.5]], bias_correction=None).__round__(4)
+    0.3536
+    """
+    return signed_root(
+        calibration_loss(
+            y,
+            prediction,
+            sample_weight=sample_weight,
+            n_bins=n_bins,
+            strategy=strategy,
+            bias_correction=bias_correction,
+        )
+    )
+
+
+def dispersion_loss(
+    y, prediction, *, sample_weight=None, n_bins=15, strategy="uniform", bias_correction: str | None = "residual"
+) -> float:
+    """The epistemic loss that calibration cannot remove, ``DL = EL − CL``: smaller is better, minimum 0.
+
+    How much the true probabilities of rows predicted alike differ (P1 eq. 14, 34, 35). May be negative when corrected.
+    Both parts are taken on one row set: two raters or more for corrected values, one for plugins.
+
+    Parameters
+    ----------
+    y, prediction, sample_weight, n_bins, strategy, bias_correction
+        As in `calibration_loss`.
+
+    Returns
+    -------
+    loss : float
+        Squared probability, summed over classes.
+
+    Examples
+    --------
+    >>> round(dispersion_loss([[4, 0], [2, 2]], [[0.5, 0.5], [0.5, 0.5]], bias_correction=None), 4)
+    0.125
+    """
+    return loss_decomposition(
+        y, prediction, sample_weight=sample_weight, n_bins=n_bins, strategy=strategy, bias_correction=bias_correction
+    ).dispersion_loss
+
+
+def dispersion_error(
+    y, prediction, *, sample_weight=None, n_bins=15, strategy="uniform", bias_correction: str | None = "residual"
+) -> float:
+    """Signed root of `dispersion_loss`: smaller is better, minimum 0; negative where the corrected loss is.
+
+    Parameters
+    ----------
+    y, prediction, sample_weight, n_bins, strategy, bias_correction
+        As in `calibration_loss`.
+
+    Returns
+    -------
+    error : float
+        In units of probability.
+
+    Examples
+    --------
+    >>> round(dispersion_error([[4, 0], [2, 2]], [[0.5, 0.5], [0.5, 0.5]], bias_correction=None), 4)
+    0.3536
+    """
+    return signed_root(
+        dispersion_loss(
+            y,
+            prediction,
+            sample_weight=sample_weight,
+            n_bins=n_bins,
+            strategy=strategy,
+            bias_correction=bias_correction,
+        )
+    )
+
+
+class LossDecomposition(NamedTuple):
+    """Parts of the expected squared loss, all on one row set: ``L = EL + IL``, ``EL = CL + DL``.
+
+    The equalities hold in total, per class, and for EL, CL, DL per bin. K classes, B bins.
+
+    Attributes
+    ----------
+    expected_squared_loss, epistemic_loss, irreducible_loss, calibration_loss, dispersion_loss : float
+        The totals, summed over classes.
+    class_expected_squared_loss, class_epistemic_loss, class_irreducible_loss : ndarray of shape (n_classes,)
+        Their parts by class.
+    class_calibration_loss, class_dispersion_loss : ndarray of shape (n_classes,)
+        Likewise.
+    bin_epistemic_loss, bin_calibration_loss, bin_dispersion_loss : ndarray of shape (n_classes, n_bins)
+        Their parts by class and bin.
+    bin_weight : ndarray of shape (n_classes, n_bins)
+        Share of the weight in each bin; sums to 1 over bins.
+    bin_mean_proba, bin_mean_frequency : ndarray of shape (n_classes, n_bins)
+        Mean prediction and mean label frequency; NaN in empty bins.
+    bin_edges : ndarray of shape (n_classes, n_bins + 1)
+        Edges; NaN where merged quantiles left fewer.
+    n_rows : int
+        How many rows were used.
+    """
+
+    expected_squared_loss: float
+    epistemic_loss: float
+    irreducible_loss: float
+    calibration_loss: float
+    dispersion_loss: float
+    class_expected_squared_loss: NDArray[np.float64]
+    class_epistemic_loss: NDArray[np.float64]
+    class_irreducible_loss: NDArray[np.float64]
+    class_calibration_loss: NDArray[np.float64]
+    class_dispersion_loss: NDArray[np.float64]
+    bin_epistemic_loss: NDArray[np.float64]
+    bin_calibration_loss: NDArray[np.float64]
+    bin_dispersion_loss: NDArray[np.float64]
+    bin_weight: NDArray[np.float64]
+    bin_mean_proba: NDArray[np.float64]
+    bin_mean_frequency: NDArray[np.float64]
+    bin_edges: NDArray[np.float64]
+    n_rows: int
+
+
+def loss_decomposition(
+    y, prediction, *, sample_weight=None, n_bins=15, strategy="uniform", bias_correction: str | None = "residual"
+) -> LossDecomposition:
+    """All parts of the expected squared loss at once: ``L = EL + IL`` and ``EL = CL + DL`` (P1 §3).
+
+    Parameters
+    ----------
+    y, prediction, sample_weight, n_bins, strategy, bias_correction
+        As in `calibration_loss`. Corrected parts use the rows with two raters or more, all of them; plugins all rows.
+
+    Returns
+    -------
+    LossDecomposition
+        Totals, class parts, bin parts, and the number of rows used. All losses are better when smaller.
+
+    Examples
+    --------
+    >>> parts = loss_decomposition([[3, 1], [4, 0], [1, 3]], [[0.7, 0.3], [0.8, 0.2], [0.3, 0.7]])
+    >>> round(parts.expected_squared_loss - parts.epistemic_loss - parts.irreducible_loss, 12)
+    0.0
+    >>> parts.n_rows
+    3
+    """
+    check_bias_correction(bias_correction)
+    least = 1 if bias_correction is None else 2
+    rows = check_rows(y, prediction, sample_weight, least)
+    if rows is None:
+        nan = undefined("loss_decomposition", least)
+        _, z = align(y, prediction)
+        rows, sums = Rows(z[:0], z[:0, 0], z[:0], None), BinSums(Bins(z, n_bins, strategy), z.shape[1])
+        return _decomposition(sums, bias_correction, 0)._replace(**dict.fromkeys(LossDecomposition._fields[:5], nan))
+    sums = _bin_sums(rows, n_bins, strategy)
+    return _decomposition(sums, _correction(rows, bias_correction), len(rows.z))
+
+
+def _correction(rows: Rows, bias_correction: str | None) -> str | None:
+    """The correction to make: none where the class probabilities are known."""
+    return None if np.isinf(rows.n[0]) else bias_correction
+
+
+def _bin_sums(rows: Rows, n_bins, strategy) -> BinSums:
+    sums = BinSums(Bins(rows.z, n_bins, strategy), rows.z.shape[1])
+    with np.errstate(divide="ignore", invalid="ignore"):  # c of rows with one rater, never read
+        for block in rows.blocks():
+            sums.add(*block)
+    return sums
+
+
+def _decomposition(sums: BinSums, bias_correction: str | None, n_rows: int) -> LossDecomposition:
+    with np.errstate(invalid="ignore"):  # no rows at all: everything NaN
+        el, cl = sums.epistemic_loss(bias_correction), sums.calibration_loss(bias_correction)
+        by_class = (
+            sums.expected_squared_loss(),
+            el.sum(axis=1),
+            sums.irreducible_loss(bias_correction),
+            cl.sum(axis=1),
+            (el - cl).sum(axis=1),
+        )
+        weight = sums.w / sums.w[0].sum()
+    totals = (float(part.sum()) for part in by_class)
+    return LossDecomposition(*totals, *by_class, el, cl, el - cl, weight, *sums.means(), sums.bins.edges, n_rows)
+
+
+def label_log_loss(y, prediction, *, sample_weight=None) -> float:
+    """Log loss per label: smaller is better, minimum 0.
+
+    ``−Σ_i w_i Σ_k y_ik log z_ik / Σ_i w_i n_i`` (P1 eq. 53). With one label a row it is scikit-learn's `log_loss`.
+
+    Parameters
+    ----------
+    y : label histogram of shape (n_samples, n_classes)
+        Anything `check_counts` takes; a row of `KnownProbabilities` counts as one label.
+    prediction : array-like of shape (n_samples, n_classes) or (n_samples,), or Distribution
+        Class probabilities, clipped below at 2.2e-16, or a distribution, of which the mean counts.
+    sample_weight : array-like of shape (n_samples,), optional
+        Weights of the rows, read as repetition.
+
+    Returns
+    -------
+    loss : float
+        Nats per label.
+
+    Examples
+    --------
+    >>> round(label_log_loss([[1, 1], [2, 0]], [[0.5, 0.5], [0.5, 0.5]]), 4)
+    0.6931
+    """
+    rows = check_rows(y, prediction, sample_weight)
+    if rows is None:
+        return undefined("label_log_loss", 1)
+    total = labels = 0.0
+    for mu, n, z, w in rows.blocks():
+        weight = np.where(np.isinf(n), 1.0, n) * (1.0 if w is None else w)
+        total -= weight @ (mu * np.log(np.maximum(z, _EPS))).sum(axis=1)
+        labels += weight.sum()
+    return float(total / labels)
+
+
+def histogram_log_loss(y, prediction, *, sample_weight=None) -> float:
+    """Log loss of whole histograms under a predictive distribution: smaller is better, minimum 0.
+
+    ``−mean_i log P(y_i)``, with the multinomial coefficient; a row's loss is at most ``n_i·36`` (the log of 2.2e-16), so
+    that a label held for impossible does not make it infinite.
+
+    Parameters
+    ----------
+    y : label histogram of shape (n_samples, n_classes)
+        Anything `check_counts` takes but `KnownProbabilities`.
+    prediction : Distribution, or array-like of shape (n_samples, n_classes) or (n_samples,)
+        Predictive distribution; class probabilities stand for a point mass.
+    sample_weight : array-like of shape (n_samples,), optional
+        Weights of the rows; only their ratios matter.
+
+    Returns
+    -------
+    loss : float
+        Nats per row.
+
+    Examples
+    --------
+    >>> from sklearn_lhcal.distributions import Dirichlet
+    >>> round(histogram_log_loss([[2, 0]], Dirichlet([[1.0, 1.0]])), 4)
+    1.0986
+    """
+    counts, distribution = as_distribution(y, prediction)
+    w = check_sample_weight(sample_weight, len(counts))
+    loss = -np.maximum(distribution.log_prob_counts(counts), raters(counts) * np.log(_EPS))
+    return float(np.average(loss, weights=w))
+
+
+def expected_accuracy(y, prediction, *, sample_weight=None) -> float:
+    """Probability that a rater gives the predicted class: larger is better, between 0 and 1.
+
+    Mean of ``μ̂[argmax z]``; its expectation does not depend on the number of raters. Ties of z are shared evenly.
+
+    Parameters
+    ----------
+    y : label histogram of shape (n_samples, n_classes)
+        Anything `check_counts` takes.
+    prediction : array-like of shape (n_samples, n_classes) or (n_samples,), or Distribution
+        Class probabilities, those of the second of two classes, or a distribution, of which the mean counts.
+    sample_weight : array-like of shape (n_samples,), optional
+        Weights of the rows; only their ratios matter.
+
+    Returns
+    -------
+    accuracy : float
+
+    Examples
+    --------
+    >>> expected_accuracy([[3, 1], [0, 2]], [[0.6, 0.4], [0.3, 0.7]])
+    0.875
+    """
+    return mean_over_rows(check_rows(y, prediction, sample_weight), _expected_accuracy_rows, "expected_accuracy")
+
+
+def _expected_accuracy_rows(mu, n, z):
+    best = z == z.max(axis=1, keepdims=True)
+    return (mu * best).sum(axis=1) / best.sum(axis=1)
+
+
+def vote_accuracy(y, prediction, *, sample_weight=None) -> float:
+    """Share of rows whose predicted class is the most voted one: larger is better, between 0 and 1.
+
+    Ties on either side are shared evenly. It depends on the number of raters: for the true class probabilities it rises
+    with it, where `expected_accuracy` stays.
+
+    Parameters
+    ----------
+    y : label histogram of shape (n_samples, n_classes)
+        Anything `check_counts` takes.
+    prediction : array-like of shape (n_samples, n_classes) or (n_samples,), or Distribution
+        Class probabilities, those of the second of two classes, or a distribution, of which the mean counts.
+    sample_weight : array-like of shape (n_samples,), optional
+        Weights of the rows; only their ratios matter.
+
+    Returns
+    -------
+    accuracy : float
+
+    Examples
+    --------
+    >>> vote_accuracy([[3, 1], [1, 1]], [[0.6, 0.4], [0.3, 0.7]])
+    0.75
+    """
+    return mean_over_rows(check_rows(y, prediction, sample_weight), _vote_accuracy_rows, "vote_accuracy")
+
+
+def _vote_accuracy_rows(mu, n, z):
+    best, voted = z == z.max(axis=1, keepdims=True), mu == mu.max(axis=1, keepdims=True)
+    return (best & voted).sum(axis=1) / (best.sum(axis=1) * voted.sum(axis=1))

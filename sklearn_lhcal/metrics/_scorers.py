@@ -1,0 +1,192 @@
+"""Scorer objects, and their names for ``scoring=``: the one place that knows scikit-learn's private registry."""
+
+import sys
+import warnings
+from inspect import signature
+from types import FunctionType
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.metrics import get_scorer as sklearn_get_scorer
+from sklearn.utils.metadata_routing import UNUSED
+
+from .._simplex import frame_names
+from ..distributions import Distribution, predict_dist
+from ..label_histogram import aligned_counts, check_counts
+from . import _disagreement, _label_histogram
+
+__all__ = ["SCORERS", "LabelHistogramScorer", "get_scorer", "get_scorer_names", "register_scorers"]
+
+
+class LabelHistogramScorer(BaseEstimator):
+    """Scorer of a classifier's predictions against labels or label histograms: larger is better.
+
+    Classes are aligned first: frames by name, anything else by position in the estimator's ``classes_``.
+
+    Parameters
+    ----------
+    metric : callable
+        ``metric(y, prediction, sample_weight=None)``.
+    response : {"predict_proba", "predict_dist"}
+        What of the estimator to score; `predict_dist` sees through pipelines and searches.
+    sign : {1, -1}
+        -1 for metrics that are better when smaller.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn_lhcal.metrics import get_scorer
+    >>> X, y = load_iris(return_X_y=True)
+    >>> round(get_scorer("expected_accuracy")(LogisticRegression(max_iter=1000).fit(X, y), X, y), 2)
+    0.97
+    """
+
+    __metadata_request__score = {"estimator": UNUSED}  # noqa: RUF012 - the form that metadata routing reads
+
+    def __init__(self, metric, response="predict_proba", sign=1):
+        self.metric = metric
+        self.response = response
+        self.sign = sign
+
+    def score(self, estimator, X, y, sample_weight=None):
+        """sign · metric(y, prediction of the estimator for X)."""
+        if self.response == "predict_dist":
+            prediction = predict_dist(estimator, X)
+        else:
+            prediction = np.asarray(estimator.predict_proba(X))
+        y, prediction = _aligned(y, prediction, np.asarray(estimator.classes_))
+        weight = {} if sample_weight is None else {"sample_weight": sample_weight}
+        return self.sign * self.metric(y, prediction, **weight)
+
+    def __call__(self, estimator, X, y, sample_weight=None):
+        return self.score(estimator, X, y, sample_weight=sample_weight)
+
+    def _accept_sample_weight(self):  # read by scikit-learn >= 1.7 where metadata routing is off
+        return "sample_weight" in signature(self.metric).parameters
+
+
+def _aligned(y, prediction, classes):
+    """Counts in the order of `classes`, and the prediction; probability 0 for classes that training never saw."""
+    named = frame_names(y) is not None
+    counts, own = check_counts(y)
+    if named or own.dtype.kind in classes.dtype.kind or (own.dtype.kind in "iub" and classes.dtype.kind in "iub"):
+        unseen = np.setdiff1d(own, classes)
+    else:
+        unseen = own[:0]
+    if not len(unseen):
+        return aligned_counts(y, classes), prediction
+    if isinstance(prediction, Distribution):
+        raise ValueError(
+            f"The estimator was fitted without the classes {unseen.tolist()}; predict_dist cannot add them."
+        )
+    everything = np.union1d(classes, own)
+    padded = np.zeros((len(prediction), len(everything)))
+    padded[:, np.searchsorted(everything, classes)] = prediction
+    if named or np.ndim(y) == 1:
+        full = np.zeros((len(counts), len(everything)), dtype=counts.dtype)
+        full[:, np.searchsorted(everything, own)] = counts
+        return full, padded
+    return aligned_counts(y, everything), padded
+
+
+def _make(metric, response="predict_proba"):
+    return LabelHistogramScorer(metric, response, 1 if metric.__name__.endswith("accuracy") else -1)
+
+
+SCORERS = {
+    "neg_expected_squared_loss": _make(_label_histogram.expected_squared_loss),
+    "neg_epistemic_loss": _make(_label_histogram.epistemic_loss),
+    "neg_calibration_loss": _make(_label_histogram.calibration_loss),
+    "neg_dispersion_loss": _make(_label_histogram.dispersion_loss),
+    "neg_label_log_loss": _make(_label_histogram.label_log_loss),
+    "neg_histogram_log_loss": _make(_label_histogram.histogram_log_loss, "predict_dist"),
+    "expected_accuracy": _make(_label_histogram.expected_accuracy),
+    "vote_accuracy": _make(_label_histogram.vote_accuracy),
+    "neg_disagreement_squared_loss": _make(_disagreement.disagreement_squared_loss, "predict_dist"),
+    "neg_disagreement_calibration_error": _make(_disagreement.disagreement_calibration_error, "predict_dist"),
+    "neg_class_disagreement_squared_loss": _make(_disagreement.class_disagreement_squared_loss, "predict_dist"),
+    "neg_posterior_epistemic_loss": _make(_disagreement.posterior_epistemic_loss, "predict_dist"),
+}
+
+
+def get_scorer(scoring):
+    """A scorer by name: one of this package, else one of scikit-learn.
+
+    Parameters
+    ----------
+    scoring : str or callable
+        A name of `get_scorer_names` or of scikit-learn; a callable is returned as it is.
+
+    Returns
+    -------
+    scorer : callable
+        ``scorer(estimator, X, y)``, larger is better.
+
+    Raises
+    ------
+    ValueError
+        For a name that neither knows.
+
+    Examples
+    --------
+    >>> get_scorer("neg_epistemic_loss").sign
+    -1
+    """
+    if isinstance(scoring, str) and scoring in SCORERS:
+        return SCORERS[scoring]
+    return sklearn_get_scorer(scoring)
+
+
+def get_scorer_names() -> list[str]:
+    """Names of the scorers of this package, sorted.
+
+    Examples
+    --------
+    >>> "expected_accuracy" in get_scorer_names()
+    True
+    """
+    return sorted(SCORERS)
+
+
+_SENTINELS = {"accuracy", "neg_log_loss", "r2"}  # marks an option set that lists scorer names
+
+
+def register_scorers() -> None:
+    """Make the names of `SCORERS` known to scikit-learn's ``scoring=``, in whichever order things were imported.
+
+    Scikit-learn has no public registry. Where its private one is gone, this warns, and scorer objects still work.
+    """
+    try:
+        from sklearn.metrics import _scorer
+        from sklearn.utils._param_validation import StrOptions
+
+        registry = _scorer._SCORERS
+        clash = [k for k in SCORERS if type(registry.get(k)).__module__.startswith("sklearn.")]
+        if clash:
+            raise ImportError(f"scikit-learn itself defines the scorers {clash}")
+        registry.update(SCORERS)
+        for constraints in _option_lists():
+            for option in constraints:
+                if type(option) is StrOptions and set(option.options) >= _SENTINELS:
+                    option.options = set(option.options) | set(SCORERS)
+    except (ImportError, AttributeError) as error:
+        warnings.warn(
+            f"sklearn_lhcal could not register its scorer strings ({error}); pass the scorer objects of "
+            "sklearn_lhcal.metrics.SCORERS as scoring= instead.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+
+
+def _option_lists():
+    """Every list of parameter options that a module of scikit-learn, imported so far, has frozen."""
+    for name, module in list(sys.modules.items()):
+        if module is None or name.partition(".")[0] != "sklearn":
+            continue
+        for thing in list(vars(module).values()):
+            if isinstance(thing, (type, FunctionType)):
+                for attribute in ("_parameter_constraints", "_skl_parameter_constraints"):
+                    constraints = getattr(thing, attribute, None)
+                    if isinstance(constraints, dict):
+                        yield from (c for c in constraints.values() if isinstance(c, (list, tuple)))
