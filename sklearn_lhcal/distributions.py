@@ -8,14 +8,14 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import betainc, betaincinv, digamma, expit, gammaln, logsumexp
+from scipy.special import betainc, betaincinv, digamma, expit, gammaln, logsumexp, xlogy
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
-from sklearn.utils import check_random_state
+from sklearn.utils import check_array, check_random_state
 
 from ._rising import log_rising
 from ._simplex import check_proba, entropy, gini
-from .label_histogram import KnownProbabilities, check_counts
+from .label_histogram import KnownProbabilities, LabelHistogramClassifier, as_array, check_counts, count_matrix
 
 __all__ = ["Dirichlet", "DirichletMixture", "Ensemble", "PointMass", "predict_dist", "second_opinion_value"]
 
@@ -33,7 +33,7 @@ class Distribution(ABC):
 
     @abstractmethod
     def mean_after(self, label: int) -> NDArray[np.float64]:
-        """E[z | one more label, of class `label`], shape (n, K); E[z] where that label has probability 0."""
+        """E[z | one more label, of class `label`], shape (n, K): the mean of the posterior after that label."""
 
     @abstractmethod
     def mutual_information(self) -> NDArray[np.float64]:
@@ -45,11 +45,15 @@ class Distribution(ABC):
 
     @abstractmethod
     def log_prob_counts(self, counts: ArrayLike) -> NDArray[np.float64]:
-        """Log-probability of counts of shape (n, K), or of n 1-D labels, with the multinomial coefficient; shape (n,)."""
+        """Log-probability, shape (n,), of counts (n, K) or of n 1-D labels, with the multinomial coefficient."""
 
     @abstractmethod
     def interval(self, level: float = 0.9) -> NDArray[np.float64]:
         """Equal-tailed interval of each z_k at the given level, shape (n, K, 2)."""
+
+    @abstractmethod
+    def embed(self, columns: ArrayLike, n_classes: int) -> "Distribution":
+        """The same distribution over more classes: class k moves to ``columns[k]``, the others have probability 0."""
 
     @abstractmethod
     def _sample(self, n_draws: int, rng: np.random.RandomState) -> NDArray[np.float64]: ...
@@ -147,11 +151,14 @@ class PointMass(Distribution):
 
     def log_prob_counts(self, counts):
         y = _more_labels(counts, self)
-        return _log_coefficient(y) + np.where(y > 0, y * _log(self._z), 0.0).sum(axis=1)
+        return _log_coefficient(y) + xlogy(y, self._z).sum(axis=1)
 
     def interval(self, level=0.9):
         _check_level(level)
         return np.stack([self._z, self._z], axis=2)
+
+    def embed(self, columns, n_classes):
+        return PointMass(_in_columns(self._z, columns, n_classes))
 
     def _sample(self, n_draws, rng):
         return np.broadcast_to(self._z, (n_draws, *self._z.shape)).copy()
@@ -275,6 +282,9 @@ class Dirichlet(Distribution):
         ends = betaincinv(np.where(inner[:, :, None], a, 1.0), np.where(inner[:, :, None], b, 1.0), q)
         return np.where(inner[:, :, None], ends, self._z[:, :, None])
 
+    def embed(self, columns, n_classes):
+        return Dirichlet.from_log_total(_in_columns(self._z, columns, n_classes), self._log_total)
+
     def _sample(self, n_draws, rng):
         a = np.broadcast_to(self.concentration, (n_draws, *self._z.shape))
         # G(a) = G(a+1)·U^(1/a) in logs: a draw never underflows to 0/0, however small the total
@@ -285,7 +295,7 @@ class Dirichlet(Distribution):
         return z / z.sum(axis=2, keepdims=True)
 
 
-class _Mixture(Distribution):
+class Mixture(Distribution):
     """Weighted mixture over S members; `_parts` is one batch of S·n rows, member by member."""
 
     _parts: Distribution
@@ -307,6 +317,10 @@ class _Mixture(Distribution):
 
     def _tiled(self, y):
         return np.tile(y, (len(self._log_w), 1))
+
+    def member_means(self) -> NDArray[np.float64]:
+        """Mean of each member, shape (S, n, K)."""
+        return self._per_member(self._parts.mean())
 
     @property
     def weights(self) -> NDArray[np.float64]:
@@ -340,7 +354,8 @@ class _Mixture(Distribution):
     def mutual_information(self):
         """Information of the members about z, plus information about the member (a divergence, so nothing cancels)."""
         z, m = self._per_member(self._parts.mean()), self.mean()
-        ratio = np.where(z > 0, z, 1.0) / np.where(z > 0, m, 1.0)
+        seen = self.weights[..., None] * z > np.finfo(np.float64).tiny  # elsewhere the mean may be 0
+        ratio = np.where(seen, z, 1.0) / np.where(seen, m, 1.0)
         between = np.einsum("sn,snk->n", self.weights, z * np.log(ratio))
         return np.maximum(between, 0.0) + self._average(self._parts.mutual_information())
 
@@ -360,6 +375,9 @@ class _Mixture(Distribution):
         y = self._tiled(_more_labels(counts, self))
         return logsumexp(self._log_w + self._per_member(self._parts.log_prob_counts(y)), axis=0)
 
+    def embed(self, columns, n_classes):
+        return self._of(self._parts.embed(columns, n_classes), self._log_w)
+
     def _sample(self, n_draws, rng):
         n = len(self)
         u = rng.random_sample((n_draws, 1, n))
@@ -368,7 +386,7 @@ class _Mixture(Distribution):
         return self._parts[rows.ravel()]._sample(1, rng)[0].reshape(n_draws, n, -1)
 
 
-class Ensemble(_Mixture):
+class Ensemble(Mixture):
     """Mixture of point masses: MC dropout, test-time augmentation, deep ensembles, forests.
 
     Parameters
@@ -404,7 +422,7 @@ class Ensemble(_Mixture):
         return np.stack([np.take_along_axis(values, i[None], axis=0)[0] for i in first], axis=2)
 
 
-class DirichletMixture(_Mixture):
+class DirichletMixture(Mixture):
     """Mixture of Dirichlet distributions: an ensemble after α-calibration.
 
     Parameters
@@ -444,6 +462,11 @@ class DirichletMixture(_Mixture):
             cdf = (w * np.where(inner, betainc(a, b, x), z <= 0)).sum(axis=0)
             low, high = np.where(cdf < q, x, low), np.where(cdf < q, high, x)
         return (low + high) / 2
+
+
+def mixture_of(parts: Distribution, log_weights: ArrayLike) -> Mixture:
+    """The mixture of S·n rows, member by member, with log-weights of shape (S, n)."""
+    return (Ensemble if isinstance(parts, PointMass) else DirichletMixture)._of(parts, log_weights)
 
 
 def second_opinion_value(distribution: Distribution, cost_matrix: ArrayLike | None = None) -> NDArray[np.float64]:
@@ -509,13 +532,13 @@ def predict_dist(estimator, X) -> Distribution:
     members = _member_proba(estimator, X)
     if members is None:
         return PointMass(estimator.predict_proba(X))
-    return Ensemble(members, getattr(estimator, "weights", None))
+    return Ensemble(*members)
 
 
 def resolve(estimator, X, method: str):
     """The estimator that offers `method`, or the innermost one, and X as it sees it.
 
-    The one walk through Pipeline, search objects and FrozenEstimator.
+    The one walk through Pipeline, search objects, FrozenEstimator and LabelHistogramClassifier.
     """
     while not hasattr(estimator, method):
         if isinstance(estimator, Pipeline):
@@ -524,31 +547,48 @@ def resolve(estimator, X, method: str):
             estimator = estimator.best_estimator_
         elif isinstance(estimator, FrozenEstimator):
             estimator = estimator.estimator
+        elif isinstance(estimator, LabelHistogramClassifier) and estimator.saw_all_classes:
+            estimator = estimator.estimator_
         else:
             break
     return estimator, X
 
 
-def _member_proba(estimator, X) -> NDArray[np.float64] | None:
-    """Probabilities of the members of a fitted scikit-learn ensemble, shape (S, n, K); None for anything else."""
+def _member_proba(estimator, X) -> tuple[NDArray[np.float64], list | None] | None:
+    """Members of a fitted scikit-learn ensemble: probabilities (S, n, K) and weights; None for anything else."""
     # here, because `import sklearn_lhcal` shall stay quick
     from sklearn.ensemble import BaggingClassifier, ExtraTreesClassifier, RandomForestClassifier, VotingClassifier
 
     if isinstance(estimator, (RandomForestClassifier, ExtraTreesClassifier)):
-        return np.stack([tree.predict_proba(X) for tree in estimator.estimators_])
+        X = _plain(X)
+        return np.stack([tree.predict_proba(X) for tree in estimator.estimators_]), None
     if isinstance(estimator, VotingClassifier) and estimator.voting == "soft":
-        return np.stack([member.predict_proba(X) for member in estimator.estimators_])
+        weights = estimator.weights
+        if weights is not None:
+            weights = [w for w, (_, e) in zip(weights, estimator.estimators, strict=True) if e != "drop"]
+        return np.stack([member.predict_proba(X) for member in estimator.estimators_]), weights
     if isinstance(estimator, BaggingClassifier) and hasattr(estimator.estimators_[0], "predict_proba"):
-        return np.stack([_bagged(estimator, i, X) for i in range(len(estimator.estimators_))])
+        X = _plain(X)
+        return np.stack([_bagged(estimator, i, X) for i in range(len(estimator.estimators_))]), None
     return None
+
+
+def _plain(X):
+    """Array or CSR matrix: the members of forests and of bagging never saw the names of X's columns."""
+    return check_array(X, accept_sparse="csr", dtype=None, ensure_all_finite=False)
 
 
 def _bagged(bagging, i, X):
     """Probabilities of one member, which saw some of the features and perhaps not all of the classes."""
     member, features = bagging.estimators_[i], bagging.estimators_features_[i]
-    p = np.zeros((X.shape[0], len(bagging.classes_)))
-    p[:, member.classes_.astype(int)] = member.predict_proba(np.asarray(X)[:, features])
-    return p
+    return _in_columns(member.predict_proba(X[:, features]), member.classes_.astype(int), len(bagging.classes_))
+
+
+def _in_columns(z, columns, n_classes: int) -> NDArray[np.float64]:
+    """z with its columns spread over `n_classes`, shape (n, n_classes); the others are 0."""
+    wide = np.zeros((len(z), n_classes))
+    wide[:, columns] = z
+    return wide
 
 
 def _frozen(a: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -574,13 +614,11 @@ def _more_labels(counts, distribution: Distribution) -> NDArray[np.float64]:
     n, K = len(distribution), distribution.n_classes
     if isinstance(counts, KnownProbabilities):
         raise ValueError("Infinitely many labels have no posterior and no likelihood; pass counts.")
-    y = np.asarray(counts)
-    if y.ndim == 2 and y.dtype.kind in "iuf" and y.shape[1] == K and len(y) == n and (y.sum(axis=1) == 0).any():
-        some = y.sum(axis=1) != 0  # the gate refuses empty rows, which are harmless here
-        if some.any():
-            check_counts(y[some])
-        return y.astype(np.float64)
-    y, _ = check_counts(counts, classes=np.arange(K) if y.ndim == 1 else None)
+    y = as_array(counts)
+    if y.ndim == 2 and y.shape[1] > 1:
+        y = count_matrix(y, empty_rows=True)
+    else:
+        y, _ = check_counts(y, classes=np.arange(K))
     if y.shape != (n, K):
         raise ValueError(f"counts must have shape {(n, K)}, got {y.shape}.")
     return y.astype(np.float64)

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clo
 from sklearn.utils import column_or_1d, get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from ._fit import check_sample_weight, check_same_length, default_classifier, fit_on_counts
+from ._fit import check_same_length, check_sample_weight, default_classifier, fit_on_counts
 from ._simplex import check_proba, frame_names
 
 __all__ = [
@@ -105,14 +105,14 @@ def check_counts(y, *, classes: ArrayLike | None = None) -> tuple[NDArray, NDArr
     if isinstance(y, KnownProbabilities):
         counts = y
     else:
-        a = _as_array(y)
+        a = as_array(y)
         if a.ndim == 2 and a.shape[1] == 1:
             a, names = column_or_1d(a, warn=True), None
         if a.ndim == 1:
             return _one_hot(a, None if classes is None else np.asarray(classes))
         if a.ndim != 2:
             raise ValueError(f"y must be 1-D labels or counts of shape (n_samples, n_classes), got shape {a.shape}.")
-        counts = _check_count_matrix(a)
+        counts = count_matrix(a)
     own = np.arange(counts.shape[1]) if names is None else np.asarray(names)
     if classes is None:
         return counts, own
@@ -125,7 +125,8 @@ def check_counts(y, *, classes: ArrayLike | None = None) -> tuple[NDArray, NDArr
     return counts, classes
 
 
-def _as_array(y) -> NDArray:
+def as_array(y) -> NDArray:
+    """y as an array, from anything that `check_counts` takes."""
     if hasattr(y, "toarray"):
         y = y.toarray()
     a = np.asarray(y)
@@ -134,8 +135,8 @@ def _as_array(y) -> NDArray:
     return a
 
 
-def _check_count_matrix(a: NDArray) -> NDArray[np.int64]:
-    """The three errors that a matrix of raters' labels would meet, all with the same advice."""
+def count_matrix(a: NDArray, *, empty_rows: bool = False) -> NDArray[np.int64]:
+    """A 2-D array as counts; the errors that a matrix of raters' labels would meet end with the same advice."""
     if a.dtype.kind not in "iub":
         try:
             a = a.astype(np.float64, copy=False)
@@ -155,9 +156,11 @@ def _check_count_matrix(a: NDArray) -> NDArray[np.int64]:
             f"y contains fractional counts (first in row {row}); wrap true class probabilities in KnownProbabilities; "
             f"{_HINT}"
         )
+    if a.max() > 2**53:
+        raise ValueError(f"y contains counts above 2**53 (first in row {int(a.max(axis=1).argmax())}).")
     counts = np.ascontiguousarray(a, dtype=np.int64)  # small integer types would overflow in products
     empty = counts.sum(axis=1) == 0
-    if empty.any():
+    if empty.any() and not empty_rows:
         rows = np.flatnonzero(empty)
         raise ValueError(f"y has {len(rows)} rows without labels (first: row {rows[0]}); drop them; {_HINT}")
     return counts
@@ -166,9 +169,7 @@ def _check_count_matrix(a: NDArray) -> NDArray[np.int64]:
 def _one_hot(labels: NDArray, classes: NDArray | None) -> tuple[NDArray[np.int64], NDArray]:
     if labels.dtype == object and labels.size and isinstance(labels[0], (bool, np.bool_)):
         labels = labels.astype(bool)
-    missing = labels != labels if labels.dtype.kind in "fO" else np.zeros(len(labels), bool)
-    if labels.dtype == object:
-        missing = np.array([v is None or v is not v or bool(np.any(v != v)) for v in labels])
+    missing = np.array([_is_gap(v) for v in labels]) if labels.dtype == object else labels != labels
     if np.any(missing):
         raise ValueError(f"y contains missing labels, NaN (first in row {int(np.flatnonzero(missing)[0])}); {_HINT}")
     if labels.dtype.kind == "f":
@@ -251,7 +252,7 @@ def counts_from_annotations(
     Parameters
     ----------
     annotations : array-like of shape (n_items, n_raters), or frame
-        Without `item` and `label`: row i holds the labels that the raters gave item i; gaps are None, NaN or pandas' NA.
+        Without `item` and `label`: row i holds the labels of item i, one a rater; gaps are None, NaN or pandas' NA.
         With them: a frame with one row per annotation.
     classes : array-like of shape (n_classes,), optional
         The classes, in the order that the columns shall have. Default: the sorted distinct labels.
@@ -296,9 +297,9 @@ def counts_from_annotations(
 
 
 def _is_gap(value) -> bool:
-    return (
-        value is None or type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, float) and value != value)
-    )
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(value, (float, np.floating)) and bool(value != value)
 
 
 def pairwise_disagreement(y) -> NDArray[np.float64]:
@@ -503,9 +504,23 @@ class LabelHistogramClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimato
         return self
 
     def predict_proba(self, X):
-        """Class probabilities, shape (n_samples, n_classes), columns in the order of `classes_`."""
+        """Class probabilities, shape (n_samples, n_classes), columns in the order of `classes_`.
+
+        0 for a class without any label in training.
+        """
         check_is_fitted(self, "estimator_")
-        return self.estimator_.predict_proba(X)
+        proba = self.estimator_.predict_proba(X)
+        if self.saw_all_classes:
+            return proba
+        padded = np.zeros((len(proba), len(self.classes_)))
+        padded[:, np.searchsorted(self.classes_, self.estimator_.classes_)] = proba
+        return padded
+
+    @property
+    def saw_all_classes(self) -> bool:
+        """Whether each class had a label in training."""
+        check_is_fitted(self, "estimator_")
+        return len(self.estimator_.classes_) == len(self.classes_)
 
     def predict(self, X):
         """The most probable class of each row, shape (n_samples,)."""

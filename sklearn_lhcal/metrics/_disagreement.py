@@ -269,7 +269,7 @@ def posterior_epistemic_loss(y, distribution, *, sample_weight=None) -> float:
 
 
 def _check_statistic(rate, predicted, sample_weight) -> tuple[NDArray | None, NDArray, NDArray | None]:
-    """Rates and predictions of shape (n, m), rows without a rate or weight left out; rates None where no row is left."""
+    """Rates and predictions (n, m) without the rows that lack a rate or weight; rates None where no row is left."""
     d, phi = np.asarray(rate, dtype=np.float64), np.asarray(predicted, dtype=np.float64)
     check_same_length(len(d), predicted=phi)
     if d.shape != phi.shape:

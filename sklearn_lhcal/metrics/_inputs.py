@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import UndefinedMetricWarning
 
-from .._fit import check_sample_weight, check_same_length
+from .._fit import check_same_length, check_sample_weight
 from .._simplex import check_proba, frame_names
 from ..distributions import Distribution, PointMass
 from ..label_histogram import KnownProbabilities, check_counts, counts_for

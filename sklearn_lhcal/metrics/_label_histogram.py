@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..label_histogram import check_counts, frequencies
 from ._binning import Bins, BinSums, check_bias_correction, signed_root
 from ._inputs import Rows, align, as_distribution, check_rows, check_sample_weight, mean_over_rows, raters, undefined
 
@@ -120,11 +121,8 @@ def irreducible_loss(y, prediction=None, *, sample_weight=None, bias_correction:
     check_bias_correction(bias_correction)
     least = 1 if bias_correction is None else 2
     if prediction is None:
-        from ..label_histogram import check_counts, frequencies
-
-        counts, _ = check_counts(y)
-        prediction = frequencies(counts)[0]
-        y = counts
+        y, _ = check_counts(y)
+        prediction = frequencies(y)[0]
     rows = check_rows(y, prediction, sample_weight, least)
     row_loss = _spread_rows if bias_correction is None else _irreducible_rows
     return mean_over_rows(rows, row_loss, "irreducible_loss", least)
@@ -416,8 +414,8 @@ def label_log_loss(y, prediction, *, sample_weight=None) -> float:
 def histogram_log_loss(y, prediction, *, sample_weight=None) -> float:
     """Log loss of whole histograms under a predictive distribution: smaller is better, minimum 0.
 
-    ``−mean_i log P(y_i)``, with the multinomial coefficient; a row's loss is at most ``n_i·36`` (the log of 2.2e-16), so
-    that a label held for impossible does not make it infinite.
+    ``−mean_i log P(y_i)``, with the multinomial coefficient; a row's loss is at most ``n_i·36`` (the log of 2.2e-16),
+    so that a label held for impossible does not make it infinite.
 
     Parameters
     ----------

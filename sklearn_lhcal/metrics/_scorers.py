@@ -76,13 +76,13 @@ def _aligned(y, prediction, classes):
         unseen = own[:0]
     if not len(unseen):
         return aligned_counts(y, classes), prediction
-    if isinstance(prediction, Distribution):
-        raise ValueError(
-            f"The estimator was fitted without the classes {unseen.tolist()}; predict_dist cannot add them."
-        )
     everything = np.union1d(classes, own)
-    padded = np.zeros((len(prediction), len(everything)))
-    padded[:, np.searchsorted(everything, classes)] = prediction
+    columns = np.searchsorted(everything, classes)
+    if isinstance(prediction, Distribution):
+        padded = prediction.embed(columns, len(everything))
+    else:
+        padded = np.zeros((len(prediction), len(everything)))
+        padded[:, columns] = prediction
     if named or np.ndim(y) == 1:
         full = np.zeros((len(counts), len(everything)), dtype=counts.dtype)
         full[:, np.searchsorted(everything, own)] = counts

@@ -1,0 +1,212 @@
+"""α-calibration: how sure a model is of its class probabilities (P1 §5.3, App. D.2)."""
+
+import warnings
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.base import clone
+from torch import Tensor, nn
+
+from .._simplex import entropy, gini
+from ..distributions import Dirichlet
+from ..label_histogram import KnownProbabilities
+from ..neural_network import LBFGS, DirichletMultinomialLoss, Newton, PairwiseLoss
+from ._base import _BaseCalibrator
+
+_LIKELIHOODS = {"dirichlet_multinomial": (DirichletMultinomialLoss, 5e-3), "pairwise": (PairwiseLoss, 5e-4)}
+_MAX_LOG_TOTAL = np.log(1e12)
+_MANY = 1e9  # labels that stand for infinitely many
+
+
+class AlphaCalibration(_BaseCalibrator):
+    """Adds to each prediction a Dirichlet distribution around it: how far the class probabilities can be trusted.
+
+    Class probabilities z are kept. Their total concentration ``α0 = exp(w·h + c)`` depends on features h of the row and
+    is fitted on the labels of several raters: a large α0 says that the row is known to be ambiguous, a small one that
+    the model is unsure while raters would agree.
+
+    Parameters
+    ----------
+    estimator : classifier, default=None
+        As in `TemperatureScaling`; most often a temperature scaling, so that z is calibrated first.
+    features : None, "logits", callable or transformer, default=None
+        h. None: log(1−Σz²) and the entropy of z, which do not depend on the order of the classes. "logits": the
+        log-probabilities. A callable maps X to an array of shape (n_samples, n_features); a transformer is cloned and
+        fitted on the calibration rows. All are standardised.
+    likelihood : {"pairwise", "dirichlet_multinomial"}, default="pairwise"
+        What is maximised: the composite likelihood of pairs of raters, or P1's likelihood of the histogram, which many
+        raters per row distort.
+    penalty : float or None, default=None
+        λ_α, weight of ``mean (log α0)²``, nats per row. None: 5e-4 for pairs, P1's 5e-3 for histograms, which carry more
+        information a row.
+    cv, solver, random_state, verbose
+        As in `TemperatureScaling`.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,)
+        w, for the standardised features.
+    intercept_ : float
+        c.
+    feature_mean_, feature_scale_ : ndarray of shape (n_features,)
+        What standardises the features.
+    classes_ : ndarray of shape (n_classes,)
+        Sorted class names.
+    estimator_ : classifier
+        The fitted classifier.
+
+    Warns
+    -----
+    UserWarning
+        Where no calibration row has two labels, which say nothing on α0: it is then 1.
+
+    Notes
+    -----
+    Rows with one label are left out of the fit; P1 keeps them, where they only add penalty.
+
+    References
+    ----------
+    Mimori, Sasada, Matsui and Sato (2021), Diagnostic uncertainty calibration, eq. (49)–(51).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> proba = np.array([[0.5, 0.5]] * 4)
+    >>> counts = [[2, 0], [0, 2], [1, 1], [2, 0]]
+    >>> dist = AlphaCalibration("proba", penalty=0.0).fit(proba, counts).predict_dist(proba[:1])
+    >>> dist.disagreement().round(3)  # one pair of four disagrees
+    array([0.25])
+    """
+
+    def __init__(
+        self,
+        estimator=None,
+        *,
+        features=None,
+        likelihood="pairwise",
+        penalty=None,
+        cv=None,
+        solver=None,
+        random_state=None,
+        verbose=0,
+    ):
+        super().__init__(estimator, cv=cv, solver=solver, random_state=random_state, verbose=verbose)
+        self.features = features
+        self.likelihood = likelihood
+        self.penalty = penalty
+
+    def _fit_features(self, X):
+        if hasattr(self.features, "transform"):
+            self.transformer_ = clone(self.features)
+            return _matrix(self.transformer_.fit_transform(X))
+        return self._features(X)
+
+    def _features(self, X):
+        if hasattr(self, "transformer_"):
+            return _matrix(self.transformer_.transform(X))
+        if callable(self.features):
+            return _matrix(self.features(X))
+        if self.features not in (None, "logits"):
+            raise ValueError(f'features must be None, "logits", a callable or a transformer, got {self.features!r}.')
+        return None
+
+    def _row_features(self, logits, features):
+        """h of the rows, shape (..., n_features): given ones as they are, else from the log-probabilities."""
+        if features is not None:
+            return np.broadcast_to(features, (*logits.shape[:-1], features.shape[1]))
+        if self.features == "logits":
+            return logits
+        z = np.exp(logits)
+        return np.stack([np.log(np.maximum(gini(z), 1e-6)), entropy(z)], axis=-1)
+
+    def _fit_map(self, logits, features, counts, weight, log_weights=None):
+        if self.likelihood not in _LIKELIHOODS:
+            raise ValueError(f"likelihood must be one of {sorted(_LIKELIHOODS)}, got {self.likelihood!r}.")
+        make_loss, penalty = _LIKELIHOODS[self.likelihood]
+        loss = make_loss(penalty if self.penalty is None else self.penalty)
+        h = self._row_features(logits, features)
+        rows = h.reshape(-1, h.shape[-1])
+        self.feature_mean_, scale = rows.mean(axis=0), rows.std(axis=0)
+        self.feature_scale_ = np.where(scale > 1e-12 * np.maximum(1.0, np.abs(self.feature_mean_)), scale, 1.0)
+        several = self._informative(counts)
+        if not several.any():
+            warnings.warn(
+                "No calibration row has two labels, so that nothing is known on the concentration: α0 = 1. "
+                "Calibrate on rows with two raters or more.",
+                stacklevel=3,
+            )
+            self.coef_, self.intercept_ = np.zeros(h.shape[-1]), 0.0
+            return
+        h = (h - self.feature_mean_) / self.feature_scale_
+        y = np.asarray(counts, dtype=np.float64)[several] * (_MANY if isinstance(counts, KnownProbabilities) else 1)
+        w = None if weight is None else weight[several]
+        log_w = None if log_weights is None else log_weights[:, several]
+        self._solve(loss, logits[..., several, :], h[..., several, :], y, w, log_w)
+
+    def _informative(self, counts) -> NDArray[np.bool_]:
+        if not isinstance(counts, KnownProbabilities):
+            return counts.sum(axis=1) > 1
+        if self.likelihood != "pairwise":
+            raise ValueError('KnownProbabilities have no histogram likelihood; use likelihood="pairwise".')
+        return np.ones(len(counts), dtype=bool)
+
+    def _solve(self, loss, u, h, y, w, log_w):
+        solver = self.solver or (Newton() if u.ndim == 2 else LBFGS())
+        if isinstance(solver, Newton):
+            if u.ndim == 3:
+                raise ValueError("Newton() fits point predictions; around an ensemble use LBFGS().")
+            objective = _Objective(loss, u, h, y, w)
+            x = solver.minimize(objective, np.zeros(h.shape[1] + 1), verbose=self.verbose)
+        else:
+            inputs = {"logits": u, "features": h, "log_weights": log_w}
+            if u.ndim == 3:
+                inputs = {"logits": np.moveaxis(u, 0, 1), "features": np.moveaxis(h, 0, 1), "log_weights": log_w.T}
+            module = _LogTotal(h.shape[-1])
+            solver.train(module, loss, inputs, y, w, random_state=self.random_state, verbose=self.verbose)
+            x = np.append(module.linear.weight.detach().numpy()[0], module.linear.bias.item())
+        self.coef_, self.intercept_ = x[:-1], float(x[-1])
+
+    def _map(self, logits, features):
+        h = (self._row_features(logits, features) - self.feature_mean_) / self.feature_scale_
+        log_total = np.clip(h @ self.coef_ + self.intercept_, -_MAX_LOG_TOTAL, _MAX_LOG_TOTAL)
+        return Dirichlet.from_log_total(np.exp(logits), log_total)
+
+
+class _Objective:
+    """Value, gradient and Hessian of the mean row loss in (w, c): rows meet only through η_i = w·h_i + c = log α0_i."""
+
+    def __init__(self, loss, u, h, y, w):
+        self.loss, self.u, self.y = loss, torch.as_tensor(u), torch.as_tensor(y)
+        self.H = np.column_stack([h, np.ones(len(h))])
+        self.w = np.full(len(y), 1 / len(y)) if w is None else w / w.sum()
+
+    def __call__(self, x: NDArray) -> tuple[float, NDArray, NDArray]:
+        eta = torch.as_tensor(self.H @ x).requires_grad_()
+        rows = self.loss.row_loss(self.u, eta, self.y)
+        (first,) = torch.autograd.grad(rows.sum(), eta, create_graph=True)
+        (second,) = torch.autograd.grad(first.sum(), eta)
+        g, s = self.w * first.detach().numpy(), self.w * second.numpy()
+        return float(self.w @ rows.detach().numpy()), self.H.T @ g, (self.H.T * s) @ self.H
+
+
+class _LogTotal(nn.Module):
+    """log α0 = w·h + c for torch; hands the logits (and log-weights of members) through to the loss."""
+
+    def __init__(self, n_features: int):
+        super().__init__()
+        self.linear = nn.Linear(n_features, 1, dtype=torch.float64)
+        nn.init.zeros_(self.linear.weight)
+        nn.init.zeros_(self.linear.bias)
+
+    def forward(self, logits: Tensor, features: Tensor, log_weights: Tensor | None = None) -> tuple[Tensor, ...]:
+        log_total = self.linear(features)[..., 0]
+        return (logits, log_total) if log_weights is None else (logits, log_total, log_weights)
+
+
+def _matrix(features) -> NDArray[np.float64]:
+    h = np.asarray(features.toarray() if hasattr(features, "toarray") else features, dtype=np.float64)
+    h = h.reshape(len(h), -1) if h.ndim > 1 else h[:, None]
+    if not np.isfinite(h).all():
+        raise ValueError("The features of AlphaCalibration contain NaN or infinite values.")
+    return h

@@ -1,0 +1,290 @@
+"""The base of all calibrators: one loop over the data for a whole chain, and the grammar of a scikit-learn classifier."""
+
+import warnings
+from abc import abstractmethod
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn import get_config
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold, check_cv
+from sklearn.utils import get_tags, indexable
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
+from tqdm.auto import tqdm
+
+from .._fit import (
+    check_sample_weight,
+    check_same_length,
+    default_classifier,
+    fit_on_counts,
+    is_per_row,
+    take_rows,
+    takes_label_histograms,
+)
+from .._simplex import log_proba, log_softmax
+from ..distributions import Distribution, Mixture, PointMass, mixture_of, predict_dist
+from ..label_histogram import aligned_counts, sorted_counts
+from ..metrics import expected_accuracy
+from ._precomputed import PrecomputedClassifier
+
+
+class Scores(NamedTuple):
+    """What a map sees: log-probabilities, (n, K) or (S, n, K) for an ensemble, and log-weights (S, n) of its members."""
+
+    logits: NDArray[np.float64]
+    log_weights: NDArray[np.float64] | None = None
+
+    @classmethod
+    def of(cls, distribution: Distribution) -> "Scores":
+        """log(clip(z, 1e-12, 1)) of a point prediction, or of each member's mean."""
+        if isinstance(distribution, Mixture):
+            return cls(log_proba(distribution.member_means()), np.log(np.maximum(distribution.weights, 1e-300)))
+        return cls(log_proba(distribution.mean()))
+
+    @classmethod
+    def join(cls, folds: list["Scores"]) -> "Scores":
+        """Scores of several folds, one below the other."""
+        if len({s.logits.shape[:-2] for s in folds}) > 1:
+            raise ValueError("The ensembles fitted on different folds have different numbers of members.")
+        weights = None if folds[0].log_weights is None else np.concatenate([s.log_weights for s in folds], axis=-1)
+        return cls(np.concatenate([s.logits for s in folds], axis=-2), weights)
+
+
+class _BaseCalibrator(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
+    """A classifier that wraps a classifier and maps its class probabilities, row by row.
+
+    Subclasses fill `_fit_map` and `_map`. A chain of calibrators makes one loop around the innermost classifier, with
+    the `cv` of the outermost calibrator that sets one; its maps are then fitted in order, on the same rows.
+    """
+
+    accepts_label_histograms = True
+
+    def __init__(self, estimator=None, *, cv=None, solver=None, random_state=None, verbose=0):
+        self.estimator = estimator
+        self.cv = cv
+        self.solver = solver
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @abstractmethod
+    def _fit_map(self, logits, features, counts, weight, log_weights=None) -> None:
+        """Fit the map on log-probabilities (n, K), or (S, n, K) with log-weights (S, n), features and counts."""
+
+    @abstractmethod
+    def _map(self, logits, features) -> Distribution:
+        """The distribution of each row: a PointMass or a Dirichlet."""
+
+    def _fit_features(self, X):
+        """Features of the calibration rows, shape (n, n_features), after fitting what makes them; None: none."""
+        return None
+
+    def _features(self, X):
+        """Features of any rows, shape (n, n_features); None: none."""
+        return None
+
+    def fit(self, X, y, sample_weight=None, **fit_params):
+        """Fit the classifier and the map.
+
+        Parameters
+        ----------
+        X : array-like, frame, list or anything that has a length and whose rows can be indexed
+            What the innermost classifier takes.
+        y : label histogram of shape (n_samples, n_classes)
+            Anything `check_counts` takes. The columns of frames are sorted by name.
+        sample_weight : array-like of shape (n_samples,), optional
+            Weights of the rows, for the map, and for the classifier where it takes them.
+        **fit_params
+            `groups` for the splitter; the rest goes to the classifier's fit, row by row where it has one entry a row.
+            With scikit-learn's metadata routing switched on, what the classifier and the splitter request.
+
+        Returns
+        -------
+        self
+        """
+        (X,) = indexable(X)
+        calibrators, base = _chain(self)
+        if isinstance(base, PrecomputedClassifier):
+            base.fit(X)
+        fitted = isinstance(base, (PrecomputedClassifier, FrozenEstimator))
+        if fitted:
+            check_is_fitted(base)
+            classes = np.asarray(base.classes_)
+            counts = aligned_counts(y, classes)
+        else:
+            counts, classes = sorted_counts(y)
+        check_same_length(len(counts), X=X)
+        weight = check_sample_weight(sample_weight, len(counts))
+        if fitted:
+            rows, scores = np.arange(len(counts)), base_scores(base, X)
+        else:
+            base, rows, scores = _Loop(self, calibrators, fit_params).run(base, X, counts, classes, weight)
+        X, counts, weight = take_rows(X, rows), counts[rows], None if weight is None else weight[rows]
+        for calibrator in reversed(calibrators):
+            calibrator.estimator_, calibrator.classes_ = base, classes
+            if hasattr(base, "n_features_in_"):
+                calibrator.n_features_in_ = base.n_features_in_
+            if hasattr(base, "feature_names_in_"):
+                calibrator.feature_names_in_ = base.feature_names_in_
+            features = calibrator._fit_features(X)
+            calibrator._fit_map(scores.logits, features, counts, weight, scores.log_weights)
+            if calibrator is not self:
+                base, scores = calibrator, Scores.of(calibrator._distribution(scores, features))
+        return self
+
+    def _distribution(self, scores: Scores, features) -> Distribution:
+        """The map on a point prediction, or on each member of an ensemble."""
+        u = scores.logits
+        if u.ndim == 2:
+            return self._map(u, features)
+        tiled = None if features is None else np.tile(features, (len(u), 1))
+        return mixture_of(self._map(u.reshape(-1, u.shape[2]), tiled), scores.log_weights)
+
+    def predict_dist(self, X) -> Distribution:
+        """Predictive distribution over class probabilities, a batch of n_samples rows."""
+        check_is_fitted(self, "estimator_")
+        (X,) = indexable(X)
+        return self._distribution(base_scores(self.estimator_, X), self._features(X))
+
+    def predict_proba(self, X):
+        """Calibrated class probabilities, shape (n_samples, n_classes): the mean of `predict_dist`."""
+        return np.array(self.predict_dist(X).mean())
+
+    def predict_log_proba(self, X):
+        """Logarithm of `predict_proba`, shape (n_samples, n_classes)."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
+
+    def predict(self, X):
+        """The most probable class of each row, shape (n_samples,)."""
+        check_is_fitted(self, "estimator_")
+        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+
+    def decision_function(self, X):
+        """Calibrated logits: log-odds of the second of two classes, shape (n_samples,), else (n_samples, n_classes)."""
+        u = self.predict_log_proba(X)
+        return u[:, 1] - u[:, 0] if u.shape[1] == 2 else u
+
+    def score(self, X, y, sample_weight=None):
+        """Expected accuracy, see `sklearn_lhcal.metrics.expected_accuracy`: larger is better, between 0 and 1."""
+        check_is_fitted(self, "estimator_")
+        return expected_accuracy(aligned_counts(y, self.classes_), self.predict_proba(X), sample_weight=sample_weight)
+
+    def get_metadata_routing(self):
+        """What `fit` passes on: to the innermost classifier's fit, and to the splitter."""
+        calibrators, base = _chain(self, cloned=False)
+        to_fit = MethodMapping().add(caller="fit", callee="fit")
+        router = MetadataRouter(owner=self).add_self_request(self).add(estimator=base, method_mapping=to_fit)
+        cv = _cv(calibrators)
+        if hasattr(cv, "split"):
+            router.add(splitter=cv, method_mapping=MethodMapping().add(caller="fit", callee="split"))
+        return router
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags = get_tags(_chain(self, cloned=False)[1]).input_tags
+        return tags
+
+
+class _Loop:
+    """Out-of-fold scores of the innermost classifier, and the classifier to keep."""
+
+    def __init__(self, owner, calibrators, fit_params):
+        self.owner, self.cv = owner, _cv(calibrators)
+        self.fit_params, self.split_params = dict(fit_params), {}
+
+    def run(self, base, X, counts, classes, weight):
+        """(classifier to keep, the rows that were scored, their scores)."""
+        self._route(base, weight)
+        votes = np.asarray(counts).argmax(axis=1)
+        splits = self._splits(X, votes)
+        if isinstance(self.cv, str):
+            train, test = splits[0]
+            model = self._fit(clone(base), X, counts, classes, weight, train, "the 80 % it was fitted on")
+            return model, test, base_scores(model, take_rows(X, test))
+        rows, scores = [], []
+        for i, (train, test) in enumerate(tqdm(splits, desc="folds", disable=not self.owner.verbose)):
+            model = self._fit(clone(base), X, counts, classes, weight, train, f"training fold {i}")
+            rows.append(test)
+            scores.append(base_scores(model, take_rows(X, test)))
+        model = self._fit(base, X, counts, classes, weight, np.arange(len(counts)), "y")
+        return model, np.concatenate(rows), Scores.join(scores)
+
+    def _route(self, base, weight):
+        """Sort the fit parameters out: the splitter's, the classifier's, and whether the latter sees the weights."""
+        self.weighted = weight is not None
+        if get_config()["enable_metadata_routing"]:
+            weights = {} if weight is None else {"sample_weight": weight}
+            routed = process_routing(self.owner, "fit", **weights, **self.fit_params)
+            self.fit_params = dict(routed.estimator.fit)
+            self.split_params = dict(routed.splitter.split) if "splitter" in routed else {}
+            self.weighted = self.fit_params.pop("sample_weight", None) is not None
+        elif "groups" in self.fit_params:
+            self.split_params = {"groups": self.fit_params.pop("groups")}
+        if self.weighted and not takes_label_histograms(base) and not has_fit_parameter(base, "sample_weight"):
+            warnings.warn(
+                f"{type(base).__name__} takes no sample_weight in fit: the weights are used for the calibration only.",
+                stacklevel=4,
+            )
+            self.weighted = False
+
+    def _splits(self, X, votes):
+        cv, groups = self.cv, self.split_params.get("groups")
+        if isinstance(cv, str):
+            if cv != "holdout":
+                raise ValueError(f'cv must be an int, a splitter, a list of splits or "holdout", got {cv!r}.')
+            seeded = {"n_splits": 5, "shuffle": True, "random_state": self.owner.random_state}
+            cv = StratifiedKFold(**seeded) if groups is None else StratifiedGroupKFold(**seeded)
+        elif isinstance(cv, (int, np.integer)):
+            cv = StratifiedKFold(cv) if groups is None else StratifiedGroupKFold(cv)
+        with warnings.catch_warnings():  # rare classes: a class that a fold lacks is named in an error
+            warnings.filterwarnings("ignore", message="The least populated class", category=UserWarning)
+            X = np.zeros((len(votes), 1)) if isinstance(X, dict) else X
+            return list(check_cv(cv, votes, classifier=True).split(X, votes, **self.split_params))
+
+    def _fit(self, model, X, counts, classes, weight, rows, where):
+        missing = np.asarray(counts)[rows].sum(axis=0) == 0
+        if missing.any():
+            raise ValueError(
+                f"No label of class {classes[missing].tolist()} in {where}; give more data of this class, use fewer "
+                "folds or stratified ones, or drop the class."
+            )
+        params = {k: take_rows(v, rows) if is_per_row(v, len(counts)) else v for k, v in self.fit_params.items()}
+        w = weight[rows] if self.weighted else None
+        return fit_on_counts(model, take_rows(X, rows), counts[rows], classes, w, **params)
+
+
+def _chain(calibrator, cloned: bool = True):
+    """([the calibrator, the one that it wraps, …], the innermost classifier), all but the first cloned."""
+    calibrators, inner = [calibrator], calibrator.estimator
+    while isinstance(inner, _BaseCalibrator):
+        calibrators.append(clone(inner) if cloned else inner)
+        inner = inner.estimator
+    if inner is None:
+        return calibrators, default_classifier()
+    if isinstance(inner, str):
+        if inner not in ("logits", "proba"):
+            raise ValueError(f'estimator must be a classifier, "logits" or "proba", got {inner!r}.')
+        return calibrators, PrecomputedClassifier(inner)
+    if not hasattr(inner, "fit") or not (hasattr(inner, "predict_proba") or hasattr(inner, "decision_function")):
+        raise ValueError(
+            f"estimator must be a classifier with predict_proba or decision_function, got {type(inner).__name__}."
+        )
+    return calibrators, clone(inner) if cloned else inner
+
+
+def _cv(calibrators):
+    """The outermost calibrator's cv that is set; 5 folds by default."""
+    return next((c.cv for c in calibrators if c.cv is not None), 5)
+
+
+def base_scores(estimator, X) -> Scores:
+    """Scores of a fitted classifier: from its distribution, or its decision function where it has no probabilities."""
+    if hasattr(estimator, "predict_dist") or hasattr(estimator, "predict_proba"):
+        return Scores.of(predict_dist(estimator, X))
+    u = np.asarray(estimator.decision_function(X), dtype=np.float64)
+    if u.ndim == 1:
+        u = np.column_stack([np.zeros_like(u), u])
+    return Scores.of(PointMass(np.exp(log_softmax(u))))

@@ -1,0 +1,130 @@
+"""Losses on label histograms as torch modules, for the calibrators and for anyone's own training loop.
+
+Shapes: n rows, K classes, S members of an ensemble. Each loss is a (weighted) mean over rows or labels, in nats.
+"""
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from .._rising import log_rising
+
+
+class LabelLogLoss(nn.Module):
+    """Log loss per label (P1 eq. 53): ``−Σ_i w_i Σ_k y_ik log z_ik / Σ_i w_i n_i``; minimum 0, nats per label.
+
+    Examples
+    --------
+    >>> import torch
+    >>> LabelLogLoss()(torch.zeros(1, 2), torch.tensor([[3.0, 1.0]]))
+    tensor(0.6931)
+    """
+
+    def forward(self, logits: Tensor, counts: Tensor, weight: Tensor | None = None) -> Tensor:
+        """Loss of logits of shape (n, K) under counts of shape (n, K) and row weights of shape (n,)."""
+        y = counts.to(logits.dtype) if weight is None else counts.to(logits.dtype) * weight[:, None]
+        return -(y * torch.log_softmax(logits, dim=-1)).sum() / y.sum()
+
+
+class _HistogramLoss(nn.Module):
+    """Mean over rows of a loss of (logits, log α0), plus ``penalty·(log α0)²``.
+
+    Parameters
+    ----------
+    penalty : float, default=0.0
+        λ_α of P1: pulls the total towards 1, nats per row.
+    """
+
+    def __init__(self, penalty: float = 0.0):
+        super().__init__()
+        self.penalty = penalty
+
+    def forward(self, prediction: tuple[Tensor, ...], counts: Tensor, weight: Tensor | None = None) -> Tensor:
+        """Loss of ``(logits, log_total)`` or ``(logits, log_total, log_weights)``.
+
+        Logits (n, K) or, for ensembles, (n, S, K); log α0 (n,) or (n, S); log-weights of members (n, S).
+        """
+        rows = self.row_loss(*prediction[:2], counts, *prediction[2:])
+        return rows.mean() if weight is None else (weight * rows).sum() / weight.sum()
+
+    def row_loss(self, logits: Tensor, log_total: Tensor, counts: Tensor, log_weights: Tensor | None = None) -> Tensor:
+        """The loss of each row, shape (n,), penalty included."""
+        loss = self._row_loss(torch.log_softmax(logits, dim=-1), log_total, counts.to(logits.dtype), log_weights)
+        square = log_total**2
+        return loss + self.penalty * (square if square.ndim == 1 else square.mean(dim=1))
+
+
+class DirichletMultinomialLoss(_HistogramLoss):
+    """Negative log-likelihood of label histograms under Dirichlet distributions (P1 App. D.2); nats per row.
+
+    The multinomial coefficient is left out. In ensembles the likelihood is that of the mixture.
+
+    Parameters
+    ----------
+    penalty : float, default=0.0
+        λ_α of P1: pulls log α0 towards 0, nats per row.
+
+    Examples
+    --------
+    >>> import torch
+    >>> loss = DirichletMultinomialLoss()
+    >>> loss((torch.zeros(1, 2), torch.zeros(1)), torch.tensor([[2.0, 0.0]]))
+    tensor(0.9808)
+    """
+
+    def _row_loss(self, log_z, log_total, y, log_w):
+        if log_z.ndim == 3:
+            y = y[:, None, :].expand_as(log_z)
+        x, n = torch.exp(-log_total), y.sum(dim=-1)
+        rising = log_rising(log_z.exp(), x[..., None].expand_as(log_z), y, torch).sum(dim=-1)
+        return -_mix(rising - log_rising(torch.ones_like(x), x, n, torch), log_w)
+
+
+class PairwiseLoss(_HistogramLoss):
+    """Negative composite log-likelihood of pairs of raters under Dirichlet distributions; nats per row.
+
+    For each row the mean over its n(n−1)/2 pairs of raters of ``log[z_k(α0 z_k+1)/(α0+1)]`` for a pair that agrees on k
+    and ``log[2 α0 z_k z_l/(α0+1)]`` for one that disagrees. Unlike the Dirichlet-multinomial likelihood it is not
+    distorted by many raters per row. Rows with one rater contribute the penalty alone.
+
+    Parameters
+    ----------
+    penalty : float, default=0.0
+        Pulls log α0 towards 0, nats per row.
+
+    Examples
+    --------
+    >>> import torch
+    >>> loss = PairwiseLoss()
+    >>> loss((torch.zeros(1, 2), torch.zeros(1)), torch.tensor([[2.0, 0.0]]))
+    tensor(0.9808)
+    """
+
+    def _row_loss(self, log_z, log_total, y, log_w):
+        n = y.sum(dim=-1, keepdim=True)
+        pairs = (n * (n - 1)).clamp(min=1.0)
+        agree = y * (y - 1) / pairs  # share of the row's pairs that agree on k
+        log_p, log_q = nn.functional.logsigmoid(log_total), nn.functional.logsigmoid(-log_total)  # α0/(α0+1), 1/(α0+1)
+        log_agree = log_z + torch.logaddexp(log_z + log_p[..., None], log_q[..., None].expand_as(log_z))
+        likelihood = _dot(agree, _mix(log_agree, log_w))
+        if log_w is None:  # Σ_{k<l} of log(2 z_k z_l α0/(α0+1)), collected class by class
+            split = y * (n - y) / pairs
+            return -(likelihood + _dot(2 * split, log_z) + split.sum(dim=1) * (math.log(2) + log_p))
+        for k in range(y.shape[1] - 1):
+            split = 2 * y[:, k, None] * y[:, k + 1 :] / pairs
+            log_split = math.log(2) + log_z[..., k, None] + log_z[..., k + 1 :] + log_p[..., None]
+            likelihood = likelihood + _dot(split, _mix(log_split, log_w))
+        return -likelihood
+
+
+def _mix(log_p: Tensor, log_w: Tensor | None) -> Tensor:
+    """log Σ_s w_s p_s over members, the second axis; without members the values themselves."""
+    if log_w is None:
+        return log_p
+    return torch.logsumexp(log_p + log_w.reshape(*log_w.shape, *[1] * (log_p.ndim - 2)), dim=1)
+
+
+def _dot(weight: Tensor, log_p: Tensor) -> Tensor:
+    """Σ_k weight·log p, where weight 0 silences log 0."""
+    return torch.where(weight > 0, weight * torch.where(weight > 0, log_p, 0.0), 0.0).sum(dim=1)
