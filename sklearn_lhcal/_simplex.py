@@ -68,7 +68,7 @@ def check_proba(proba: ArrayLike, *, n_classes: int | None = None, name: str = "
             f"{name} has negative values (first in row {row}). If it holds logits, convert them with "
             'scipy.special.softmax, or tell a calibrator so with estimator="logits".'
         )
-    total = z.sum(axis=1)
+    total = row_sum(z)
     off = np.abs(total - 1) > tolerance
     if off.any():
         row = int(np.flatnonzero(off)[0])
@@ -79,49 +79,44 @@ def check_proba(proba: ArrayLike, *, n_classes: int | None = None, name: str = "
     return z
 
 
-def check_logits(logits: ArrayLike, *, n_classes: int | None = None, name: str = "logits") -> NDArray[np.float64]:
-    """Check an array of logits, shape (n_samples, n_classes): numeric, finite, two-dimensional; as float64."""
-    u = np.asarray(logits).astype(np.float64, copy=False)
-    if u.ndim != 2:
-        raise ValueError(f"{name} must have shape (n_samples, n_classes), got {u.shape}.")
-    if n_classes is not None and u.shape[1] != n_classes:
-        raise ValueError(f"{name} has {u.shape[1]} classes, expected {n_classes}.")
-    _check_finite(u, name)
-    return u
-
-
 def _check_finite(a: NDArray, name: str) -> None:
     if not np.isfinite(a.sum()) and not np.isfinite(a).all():  # a finite sum proves the array finite, without a mask
         row = int(np.flatnonzero(~np.isfinite(a).reshape(len(a), -1).all(axis=1))[0])
         raise ValueError(f"{name} contains NaN or infinite values (first in row {row}); drop or repair these rows.")
 
 
+def row_sum(a: NDArray) -> NDArray:
+    """Sum over the last axis: several times as fast as ``a.sum(axis=-1)`` where that axis is short."""
+    return np.einsum("...k->...", a)
+
+
 def log_softmax(u: NDArray[np.float64]) -> NDArray[np.float64]:
     """Log-probabilities of logits u, softmax over the last axis."""
     v = u - u.max(axis=-1, keepdims=True)
-    v -= np.log(np.exp(v).sum(axis=-1, keepdims=True))
+    v -= np.log(row_sum(np.exp(v)))[..., None]
     return v
 
 
 def softmax(u: NDArray[np.float64]) -> NDArray[np.float64]:
     """Probabilities of logits u, softmax over the last axis."""
-    z = np.exp(u - u.max(axis=-1, keepdims=True))
-    z /= z.sum(axis=-1, keepdims=True)
+    z = u - u.max(axis=-1, keepdims=True)
+    np.exp(z, out=z)
+    z /= row_sum(z)[..., None]
     return z
 
 
 def log_proba(z: NDArray[np.float64]) -> NDArray[np.float64]:
     """Scores of calibrators: log(clip(z, 1e-12, 1)), renormalised over the last axis."""
     v = np.maximum(z, EPS)
-    v /= v.sum(axis=-1, keepdims=True)
+    v /= row_sum(v)[..., None]
     return np.log(v, out=v)
 
 
 def entropy(z: NDArray[np.float64]) -> NDArray[np.float64]:
     """Shannon entropy over the last axis, in nats."""
-    return -(z * np.log(np.where(z > 0, z, 1.0))).sum(axis=-1)
+    return -row_sum(z * np.log(np.where(z > 0, z, 1.0)))
 
 
 def gini(z: NDArray[np.float64]) -> NDArray[np.float64]:
     """1 − Σ z² over the last axis, written Σ z(1−z) so that it does not cancel near a corner."""
-    return (z * (1 - z)).sum(axis=-1)
+    return row_sum(z * (1 - z))

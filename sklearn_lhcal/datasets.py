@@ -52,8 +52,8 @@ _DIAGNOSES = """
 def load_mixed_digits(*, raters: int = 2, random_state=0) -> Bunch:
     """Handwritten digits, half of them mixed in pairs, with labels drawn from the known class probabilities.
 
-    The Mix-MNIST of P1 on the 8 x 8 digits that come with scikit-learn: nothing is downloaded. Images are split first and
-    mixed within each part, so that no image leaks from one part into another.
+    The Mix-MNIST of P1 on the 8 x 8 digits that come with scikit-learn: nothing is downloaded. Images are split first
+    and mixed within each part, so that no image leaks from one part into another.
 
     Parameters
     ----------

@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone, is_classifier
-from sklearn.utils import column_or_1d, get_tags
+from sklearn.utils import column_or_1d, get_tags, indexable
 from sklearn.utils.validation import check_is_fitted
 
 from ._fit import check_same_length, check_sample_weight, default_classifier, fit_on_counts
-from ._simplex import check_proba, frame_names
+from ._simplex import check_proba, frame_names, row_sum
 
 __all__ = [
     "AnnotationCounts",
@@ -127,6 +127,8 @@ def check_counts(y, *, classes: ArrayLike | None = None) -> tuple[NDArray, NDArr
 
 def as_array(y) -> NDArray:
     """y as an array, from anything that `check_counts` takes."""
+    if y is None:
+        raise ValueError("This estimator or metric requires y to be passed, but the target y is None.")
     if hasattr(y, "toarray"):
         y = y.toarray()
     a = np.asarray(y)
@@ -159,7 +161,7 @@ def count_matrix(a: NDArray, *, empty_rows: bool = False) -> NDArray[np.int64]:
     if a.max() > 2**53:
         raise ValueError(f"y contains counts above 2**53 (first in row {int(a.max(axis=1).argmax())}).")
     counts = np.ascontiguousarray(a, dtype=np.int64)  # small integer types would overflow in products
-    empty = counts.sum(axis=1) == 0
+    empty = row_sum(counts) == 0
     if empty.any() and not empty_rows:
         rows = np.flatnonzero(empty)
         raise ValueError(f"y has {len(rows)} rows without labels (first: row {rows[0]}); drop them; {_HINT}")
@@ -240,7 +242,7 @@ def frequencies(counts: NDArray) -> tuple[NDArray[np.float64], NDArray[np.float6
     """μ̂ = y / n_i, shape (n, K), and n_i, shape (n,); n_i is inf for known probabilities."""
     if isinstance(counts, KnownProbabilities):
         return np.asarray(counts), np.full(len(counts), np.inf)
-    n = counts.sum(axis=1).astype(np.float64)
+    n = row_sum(counts).astype(np.float64)
     return counts / n[:, None], n
 
 
@@ -492,6 +494,7 @@ class LabelHistogramClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimato
 
     def fit(self, X, y, sample_weight=None, **fit_params):
         """Fit a clone of the estimator on X, shape (n_samples, ...), and y, anything `check_counts` takes."""
+        (X,) = indexable(X)
         counts, self.classes_ = sorted_counts(y)
         check_same_length(len(counts), X=X)
         sample_weight = check_sample_weight(sample_weight, len(counts))

@@ -118,10 +118,10 @@ class _BaseCalibrator(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         check_same_length(len(counts), X=X)
         weight = check_sample_weight(sample_weight, len(counts))
         if fitted:
-            rows, scores = np.arange(len(counts)), base_scores(base, X)
+            scores = base_scores(base, X)
         else:
             base, rows, scores = _Loop(self, calibrators, fit_params).run(base, X, counts, classes, weight)
-        X, counts, weight = take_rows(X, rows), counts[rows], None if weight is None else weight[rows]
+            X, counts, weight = take_rows(X, rows), counts[rows], None if weight is None else weight[rows]
         for calibrator in reversed(calibrators):
             calibrator.estimator_, calibrator.classes_ = base, classes
             if hasattr(base, "n_features_in_"):

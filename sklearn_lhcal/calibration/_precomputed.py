@@ -2,9 +2,9 @@
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .._simplex import check_logits, check_proba, frame_names, softmax
+from .._simplex import check_proba, frame_names, softmax
 
 
 class PrecomputedClassifier(ClassifierMixin, BaseEstimator):
@@ -44,13 +44,13 @@ class PrecomputedClassifier(ClassifierMixin, BaseEstimator):
         self.columns = columns
         self.classes = classes
 
-    def fit(self, X, y=None, sample_weight=None):
-        """Set `classes_`; nothing is learnt, and y and weights are ignored."""
+    def fit(self, X, y=None):
+        """Set `classes_`; nothing is learnt, and y is not read."""
         if self.response not in ("logits", "proba"):
             raise ValueError(f'response must be "logits" or "proba", got {self.response!r}.')
         outputs = self._outputs(X)
         names = frame_names(outputs)
-        n_classes = np.asarray(outputs).shape[-1] if np.ndim(outputs) > 1 else 2
+        n_classes = self._checked(outputs, reset=True).shape[1]
         if self.classes is not None:
             classes = np.asarray(self.classes)
         else:
@@ -63,30 +63,23 @@ class PrecomputedClassifier(ClassifierMixin, BaseEstimator):
     def predict_proba(self, X):
         """Class probabilities, shape (n_samples, n_classes)."""
         check_is_fitted(self, "classes_")
-        outputs = np.asarray(self._outputs(X))
-        if self.response == "logits":
-            return softmax(check_logits(outputs, n_classes=len(self.classes_), name="X"))
-        return check_proba(outputs, n_classes=len(self.classes_), name="X")
-
-    def decision_function(self, X):
-        """The logits, shape (n_samples, n_classes), or log-probabilities (zeros as log 1e-300)."""
-        check_is_fitted(self, "classes_")
-        if self.response == "logits":
-            return check_logits(np.asarray(self._outputs(X)), n_classes=len(self.classes_), name="X")
-        return np.log(np.maximum(self.predict_proba(X), 1e-300))
+        outputs = self._checked(self._outputs(X), reset=False)
+        return softmax(outputs) if self.response == "logits" else outputs
 
     def predict(self, X):
         """The most probable class of each row, shape (n_samples,)."""
+        check_is_fitted(self, "classes_")
         return self.classes_[self.predict_proba(X).argmax(axis=1)]
 
     def _outputs(self, X):
         if self.columns is None:
             return X
-        if hasattr(X, "columns"):
-            names = (
-                [X.columns[c] if isinstance(c, (int, np.integer)) else c for c in np.arange(X.shape[1])[self.columns]]
-                if isinstance(self.columns, slice)
-                else list(self.columns)
-            )
-            return X[names]
-        return np.asarray(X)[:, self.columns]
+        if not hasattr(X, "columns"):
+            return np.asarray(X)[:, self.columns]
+        if isinstance(self.columns, slice) or not isinstance(self.columns[0], str):
+            return X[list(np.asarray(X.columns)[self.columns])]
+        return X[list(self.columns)]
+
+    def _checked(self, outputs, *, reset):
+        outputs = validate_data(self, outputs, reset=reset, dtype=[np.float64, np.float32])
+        return outputs.astype(np.float64, copy=False) if self.response == "logits" else check_proba(outputs, name="X")

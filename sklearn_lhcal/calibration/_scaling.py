@@ -5,7 +5,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from .._simplex import softmax
+from .._simplex import row_sum, softmax
 from ..distributions import PointMass
 from ..neural_network import LBFGS, LabelLogLoss, Newton
 from ._base import _BaseCalibrator
@@ -77,7 +77,7 @@ class TemperatureScaling(_BaseCalibrator):
 
     def _newton(self, solver, u, y, w):
         v = u - u.max(axis=1, keepdims=True)
-        y = y if w is None else y * w[:, None]
+        y = y.astype(np.float64) if w is None else y * w[:, None]
         theta = np.zeros(1)
         step = -(-len(v) // _SAMPLE)
         if step > 1:
@@ -97,13 +97,10 @@ def _objective(theta: NDArray, v: NDArray, y: NDArray) -> tuple[float, NDArray, 
     F = G = H = N = 0.0
     for start in range(0, len(v), 4096):
         a, c = v[start : start + 4096], y[start : start + 4096]
-        n = c.sum(axis=1)
-        p = np.exp(beta * a)
-        Z = p.sum(axis=1)
+        n, p = row_sum(c), np.exp(beta * a)
+        Z = row_sum(p)
         p *= a
-        m = np.einsum("ij->i", p) / Z
-        q = np.einsum("ij,ij->i", p, a) / Z
-        s = np.einsum("ij,ij->", c, a)
+        m, q, s = row_sum(p) / Z, np.einsum("ij,ij->i", p, a) / Z, np.vdot(c, a)
         F += n @ np.log(Z) - beta * s
         G += n @ m - s
         H += n @ (q - m * m)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import UndefinedMetricWarning
 
 from .._fit import check_same_length, check_sample_weight
-from .._simplex import check_proba, frame_names
+from .._simplex import check_proba, frame_names, row_sum
 from ..distributions import Distribution, PointMass
 from ..label_histogram import KnownProbabilities, check_counts, counts_for
 from ._binning import BLOCK
@@ -73,7 +73,7 @@ def raters(counts: NDArray) -> NDArray[np.float64]:
     """n_i, shape (n,); inf for known probabilities."""
     if isinstance(counts, KnownProbabilities):
         return np.full(len(counts), np.inf)
-    return counts.sum(axis=1).astype(np.float64)
+    return row_sum(counts).astype(np.float64)
 
 
 def mean_over_rows(rows: Rows | None, row_loss: Callable, name: str, min_raters: int = 1) -> float:

@@ -1,0 +1,198 @@
+"""
+Do the experts disagree, or is the model unsure?
+================================================
+
+A network that says "70 %" may mean that it is unsure, or that experts are split. With several labels on the rows it is
+calibrated on, the two can be told apart. This example trains a small convolutional network on digits, half of them
+mixed in pairs so that raters have something to disagree on, calibrates it, and shows what that changes:
+
+- temperature scaling (TS) makes the class probabilities right on average;
+- α-calibration (α) adds a Dirichlet distribution around them: how far they can be trusted.
+
+The same for the saved predictions of any model on any data with several labels per row::
+
+    python examples/plot_quickstart.py --counts counts.npy --proba proba.npy
+
+Files are .npy, .npz (with arrays "counts" and "proba") or .csv. A random half of the rows serves for calibration, the
+other for the table.
+"""
+
+# %%
+# The model
+# ---------
+# One label per training row, two labels per calibration row, ten per test row. The network is frozen: all calibration
+# rows go to the calibrators.
+import argparse
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+import torch
+from sklearn.frozen import FrozenEstimator
+from skorch import NeuralNetClassifier
+from torch import nn
+
+from sklearn_lhcal.calibration import AlphaCalibration, PrecomputedClassifier, TemperatureScaling
+from sklearn_lhcal.datasets import load_mixed_digits
+from sklearn_lhcal.display import DisagreementReliabilityDisplay
+from sklearn_lhcal.distributions import predict_dist
+from sklearn_lhcal.metrics import (
+    calibration_error,
+    disagreement_calibration_error,
+    disagreement_squared_loss,
+    epistemic_loss,
+    expected_accuracy,
+    expected_squared_loss,
+    posterior_epistemic_loss,
+)
+
+
+def small_network() -> nn.Module:
+    """Three convolutions on 8 x 8 pixels, then an average over the image."""
+    return nn.Sequential(
+        nn.Unflatten(1, (1, 8, 8)),
+        nn.Conv2d(1, 32, 3, padding=1),
+        nn.ReLU(),
+        nn.Conv2d(32, 64, 3, padding=1),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(64, 128, 3, padding=1),
+        nn.ReLU(),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Dropout(0.5),
+        nn.Linear(128, 10),
+    )
+
+
+def digits(epochs: int):
+    """A trained network, and (X, counts) for calibration and for the test."""
+    data = load_mixed_digits(raters=2)
+    train, calibration, test = (data[f"X_{part}"].astype(np.float32) for part in ("train", "validation", "test"))
+    torch.manual_seed(0)
+    net = NeuralNetClassifier(
+        small_network,
+        criterion=nn.CrossEntropyLoss,
+        optimizer=torch.optim.Adam,
+        lr=1e-3,
+        batch_size=32,
+        max_epochs=epochs,
+        train_split=None,
+        verbose=0,
+    )
+    net.fit(train, data.counts_train.argmax(axis=1))
+    return FrozenEstimator(net), (calibration, data.counts_validation), (test, data.counts_test)
+
+
+# %%
+# Predictions of another model
+# ----------------------------
+def saved(counts_file: str, proba_file: str, labels: int | None):
+    """The same from two files; `labels` of each calibration row are kept, drawn at random."""
+    counts, proba = read(counts_file, "counts").astype(int), read(proba_file, "proba")
+    off = np.abs(proba.sum(axis=1) - 1).max()
+    if 1e-6 < off < 1e-2:
+        print(f"Rows of {proba_file} sum to 1 within {off:.1e} only: renormalised.")
+    if off < 1e-2:
+        proba = proba / proba.sum(axis=1, keepdims=True)
+    rng = np.random.default_rng(0)
+    first, second = np.array_split(rng.permutation(len(counts)), 2)
+    calibration = counts[first]
+    if labels is not None:
+        calibration = np.array([rng.multivariate_hypergeometric(y, min(labels, y.sum())) for y in calibration])
+    return PrecomputedClassifier("proba").fit(proba), (proba[first], calibration), (proba[second], counts[second])
+
+
+def read(file: str, name: str) -> np.ndarray:
+    """An array from .npy, .npz (by name) or .csv (with or without a header)."""
+    if file.endswith(".csv"):
+        with open(file) as lines:
+            header = any(c.isalpha() and c not in "eE" for c in lines.readline())
+        return np.loadtxt(file, delimiter=",", skiprows=int(header), ndmin=2)
+    array = np.load(file)
+    return array if file.endswith(".npy") else array[name]
+
+
+# %%
+# Four models, one table
+# ----------------------
+# EL′ is the epistemic loss after one expert has given one label and the model has learnt from it.
+COLUMNS = {
+    "Acc": expected_accuracy,
+    "L": expected_squared_loss,
+    "EL": epistemic_loss,
+    "CE": calibration_error,
+    "L_φ": disagreement_squared_loss,
+    "CE_φ": disagreement_calibration_error,
+    "EL′": posterior_epistemic_loss,
+}
+
+
+def calibrated(model, X, counts) -> dict:
+    """Raw, Raw+α, TS and TS+α, fitted on the calibration rows."""
+    frozen = model if isinstance(model, FrozenEstimator) else FrozenEstimator(model)
+    return {
+        "Raw": frozen,
+        "Raw+α": AlphaCalibration(frozen).fit(X, counts),
+        "TS": TemperatureScaling(frozen).fit(X, counts),
+        "TS+α": AlphaCalibration(TemperatureScaling(frozen)).fit(X, counts),
+    }
+
+
+def table(models: dict, X, counts) -> str:
+    """One row a model, one column a metric."""
+    lines = [f"{'':6}" + "".join(f"{name:>9}" for name in COLUMNS)]
+    for name, model in models.items():
+        prediction = predict_dist(model, X)
+        lines.append(f"{name:6}" + "".join(f"{metric(counts, prediction):9.4f}" for metric in COLUMNS.values()))
+    return "\n".join(lines)
+
+
+LEGEND = """
+Acc   expected accuracy (larger is better; all else: smaller is better)
+L     expected squared loss of the class probabilities; EL its avoidable part, the distance from the true probabilities
+CE    calibration error of the class probabilities
+L_φ   squared loss of the predicted probability that two raters disagree; CE_φ its calibration error
+EL′   epistemic loss after one expert label
+All are corrected for the small number of raters and rows; a corrected error below 0 says "not above the noise"."""
+
+
+# %%
+# The figure: predicted against observed disagreement
+# ---------------------------------------------------
+def figure(models: dict, X, counts, file: Path) -> None:
+    """Reliability of predicted disagreement, raw against TS+α."""
+    display = None
+    for name in ("Raw", "TS+α"):
+        display = DisagreementReliabilityDisplay.from_predictions(
+            counts, predict_dist(models[name], X), name=name, n_bins=10, ax=display and display.ax_
+        )
+    file.parent.mkdir(parents=True, exist_ok=True)
+    display.figure_.savefig(file, dpi=150, bbox_inches="tight")
+    print(f"\nFigure: {file}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Calibrated disagreement, on digits or on the outputs of any model.")
+    parser.add_argument("--counts", metavar="FILE", help="label histograms, shape (n_samples, n_classes)")
+    parser.add_argument("--proba", metavar="FILE", help="predicted class probabilities, of the same shape")
+    parser.add_argument("--labels", type=int, metavar="M", help="use M labels of each calibration row (default: all)")
+    parser.add_argument("--epochs", type=int, default=100, help="epochs of training on digits (default: 100)")
+    parser.add_argument("--figure", type=Path, default=Path("examples/output/quickstart.png"), metavar="FILE")
+    options = parser.parse_args()
+    if (options.counts is None) != (options.proba is None):
+        parser.error("--counts and --proba go together")
+    matplotlib.use("Agg")
+    if options.counts is None:
+        model, calibration, test = digits(options.epochs)
+    else:
+        model, calibration, test = saved(options.counts, options.proba, options.labels)
+    models = calibrated(model, *calibration)
+    print(f"{len(calibration[1])} rows for calibration, {len(test[1])} for the test\n")
+    print(table(models, *test))
+    print(LEGEND)
+    figure(models, *test, options.figure)
+
+
+if __name__ == "__main__":
+    main()

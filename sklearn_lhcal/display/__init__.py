@@ -1,0 +1,6 @@
+"""Figures in the manner of scikit-learn's displays; matplotlib is imported when something is plotted."""
+
+from ._disagreement import DisagreementReliabilityDisplay
+from ._reliability import ReliabilityDisplay
+
+__all__ = ["DisagreementReliabilityDisplay", "ReliabilityDisplay"]

@@ -1,0 +1,146 @@
+"""The one room behind the doors of the reliability displays: how binned rates are drawn."""
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+_REFERENCE = "perfect calibration"
+_STRIP = "number in each bin"
+_STRIP_HEIGHT = 0.14  # of the height of the axes
+_MARGIN = 0.02  # beyond the limits, of their range
+
+
+class BinnedReliabilityDisplay:
+    """Base of the reliability displays: keeps what is to be drawn, and draws it."""
+
+    _xlabel = "Predicted probability"
+    _ylabel = "Observed frequency (probability)"
+    _unit = "rows"
+
+    def __init__(
+        self,
+        mean_predicted: ArrayLike,
+        mean_observed: ArrayLike,
+        interval: ArrayLike,
+        bin_counts: ArrayLike,
+        edges: ArrayLike,
+        *,
+        level: float = 0.9,
+        limit: float = 1.0,
+        name: str | None = None,
+    ):
+        self.mean_predicted = np.asarray(mean_predicted)
+        self.mean_observed = np.asarray(mean_observed)
+        self.interval = np.asarray(interval)
+        self.bin_counts = np.asarray(bin_counts)
+        self.edges = np.asarray(edges)
+        self.level = level
+        self.limit = limit
+        self.name = name
+
+    def plot(self, ax=None, *, name=None, line_kwargs=None, errorbar_kwargs=None, histogram_kwargs=None):
+        """Draw the display. Drawing a second one on the same axes compares the two.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; None makes a figure.
+        name : str, optional
+            What the legend calls it; None: the `name` that the display was made with.
+        line_kwargs, errorbar_kwargs, histogram_kwargs : dict, optional
+            Passed on to matplotlib's `plot` (the points), `errorbar` (the intervals) and `stairs` (the numbers in each
+            bin, on a logarithmic scale).
+
+        Returns
+        -------
+        display
+            Itself, with the artists `line_`, `errorbar_`, `histogram_`, `reference_` and `legend_`, and with `ax_`,
+            `histogram_ax_` and `figure_`.
+        """
+        self.ax_ = _new_axes() if ax is None else ax
+        self.figure_ = self.ax_.figure
+        limit = max(self.limit, _drawn_limit(self.ax_))
+        self.reference_ = _reference(self.ax_)
+        self.histogram_ax_ = _strip(self.ax_, self._unit)
+        label = self.name if name is None else name
+        style = {"marker": "o", "markersize": 4.5, "linewidth": 1.2, "label": label} | (line_kwargs or {})
+        (self.line_,) = self.ax_.plot(self.mean_predicted, self.mean_observed, **style)
+        color = self.line_.get_color()
+        self.errorbar_ = self._draw_intervals(
+            {"ecolor": color, "elinewidth": 1.2, "capsize": 2} | (errorbar_kwargs or {})
+        )
+        self.histogram_ = self._draw_counts({"color": color, "alpha": 0.4} | (histogram_kwargs or {}))
+        self.ax_.set_xlabel(self._xlabel)
+        self.ax_.set_ylabel(self._ylabel, y=(1 + _STRIP_HEIGHT) / 2)  # beside the diagram, not the strip
+        _frame(self.ax_, limit)
+        self.legend_ = self._draw_legend()
+        return self
+
+    def _draw_intervals(self, style: dict):
+        has = ~np.isnan(self.interval[:, 0])
+        reach = np.abs(self.interval - self.mean_observed[:, None])[has].T
+        style = {"fmt": "none", "zorder": 1.9} | style
+        return self.ax_.errorbar(self.mean_predicted[has], self.mean_observed[has], reach, **style)
+
+    def _draw_counts(self, style: dict):
+        strip = self.histogram_ax_
+        strip.set_ylim(0.5, max(strip.get_ylim()[1], 2.0 * self.bin_counts.max()))
+        values = np.where(self.bin_counts > 0, self.bin_counts, np.nan)
+        return strip.stairs(values, self.edges, **{"fill": True, "baseline": 0.5} | style)
+
+    def _draw_legend(self):
+        above_the_strip = (0, _STRIP_HEIGHT, 1, 1 - _STRIP_HEIGHT)
+        legend = self.ax_.legend(loc="best", bbox_to_anchor=above_the_strip, fontsize="small", alignment="left")
+        legend.set_title(f"bars: {100 * self.level:g} % intervals", {"size": "small"})
+        return legend
+
+
+def _new_axes():
+    """Axes of a new figure, high enough for a square diagram above its strip."""
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError as error:
+        raise ImportError("Displays need matplotlib: pip install 'sklearn-lhcal[plot]'.") from error
+    return plt.subplots(figsize=(5, 5.6), layout="constrained")[1]
+
+
+def _find_strip(ax):
+    return next((child for child in ax.child_axes if child.get_label() == _STRIP), None)
+
+
+def _drawn_limit(ax) -> float:
+    """The limit of a display that is already on these axes; 0 where there is none."""
+    return 0.0 if _find_strip(ax) is None else ax.get_xlim()[1] / (1 + _MARGIN)
+
+
+def _reference(ax):
+    """The diagonal, once."""
+    for line in ax.lines:
+        if line.get_label() == _REFERENCE:
+            return line
+    return ax.plot([0, 1], [0, 1], color="0.35", linewidth=1, linestyle=(0, (1, 1.5)), label=_REFERENCE, zorder=1)[0]
+
+
+def _strip(ax, unit: str):
+    """The axes along the lower edge that hold the numbers in each bin, once."""
+    strip = _find_strip(ax)
+    if strip is None:
+        strip = ax.inset_axes((0, 0, 1, _STRIP_HEIGHT), sharex=ax, label=_STRIP)
+        strip.set(yscale="log", ylim=(0.5, 1.0), facecolor="none")
+        strip.yaxis.tick_right()
+        strip.yaxis.set_label_position("right")
+        strip.yaxis.set_major_formatter("{x:,.0f}")
+        strip.set_ylabel(unit, fontsize="small")
+        strip.tick_params(axis="x", labelbottom=False)
+        strip.tick_params(axis="y", which="both", labelsize="x-small")
+        strip.spines["top"].set_color("0.8")
+    return strip
+
+
+def _frame(ax, limit: float) -> None:
+    """Equal scales from 0 to `limit`, and room for the strip below 0."""
+    from matplotlib.ticker import MaxNLocator
+
+    ticks = [t for t in MaxNLocator(6, steps=[1, 2, 5, 10]).tick_values(0, limit) if 0 <= t <= limit + 1e-9]
+    below = (2 * _MARGIN + (1 + _MARGIN) * _STRIP_HEIGHT) / (1 - _STRIP_HEIGHT)
+    ax.set(xticks=ticks, yticks=ticks, aspect="equal")
+    ax.set(xlim=(-_MARGIN * limit, (1 + _MARGIN) * limit), ylim=(-below * limit, (1 + _MARGIN) * limit))

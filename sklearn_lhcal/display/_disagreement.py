@@ -1,0 +1,172 @@
+"""Reliability diagram of predicted disagreement."""
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .._fit import check_sample_weight
+from ..label_histogram import pairwise_disagreement
+from ..metrics._inputs import as_distribution
+from ._base import BinnedReliabilityDisplay
+from ._bins import reliability_bins
+from ._response import response
+
+
+class DisagreementReliabilityDisplay(BinnedReliabilityDisplay):
+    """Reliability diagram of disagreement: predicted probability that two raters disagree, against how often they do.
+
+    Make it with `from_estimator` or `from_predictions`. A point stands for a bin of rows, above the diagonal where
+    raters disagree more than predicted; bins without rows have none. The strip below shows, on a logarithmic scale, how
+    many rows are in each bin. Rows with fewer than two raters are left out.
+
+    **Intervals.** A bar is an interval for the mean true disagreement of the rows in the bin, as described at
+    `ReliabilityDisplay`, from the spread between rows of ``d − φ̂``, d the share of the row's pairs of raters that
+    disagree. Simulated coverage of 90 % intervals is between 87 and 94 % from 10 rows in a bin.
+
+    Parameters
+    ----------
+    mean_predicted, mean_observed : array-like of shape (n_bins,)
+        Mean prediction and mean observed rate of disagreement in each bin, probabilities; NaN in empty bins.
+    interval : array-like of shape (n_bins, 2)
+        Ends of the interval for the rate; NaN where there is none.
+    bin_counts : array-like of shape (n_bins,)
+        Number of rows in each bin.
+    edges : array-like of shape (n_bins + 1,)
+        Edges of the bins.
+    level : float, default=0.9
+        Level of the intervals.
+    limit : float, default=1.0
+        Upper end of both axes, a probability. `from_predictions` sets 1 − 1/K, the most that can be predicted, or
+        where the highest interval ends, if that is more.
+    name : str, optional
+        What the legend calls it.
+
+    Attributes
+    ----------
+    line_ : matplotlib Line2D
+        The points.
+    errorbar_ : matplotlib ErrorbarContainer
+        The intervals.
+    histogram_ : matplotlib StepPatch
+        The numbers of rows, drawn on `histogram_ax_`.
+    reference_ : matplotlib Line2D
+        The diagonal of perfect calibration.
+    ax_, histogram_ax_ : matplotlib Axes
+    figure_ : matplotlib Figure
+    legend_ : matplotlib Legend
+
+    Examples
+    --------
+    Probabilities alone leave out what the features do not tell; a Dirichlet distribution around them does not:
+
+    >>> from sklearn_lhcal.datasets import make_label_histograms
+    >>> from sklearn_lhcal.distributions import Dirichlet
+    >>> data = make_label_histograms(500, total=2.0, random_state=0)
+    >>> raw = DisagreementReliabilityDisplay.from_predictions(data.counts, data.prediction, n_bins=4, name="raw")
+    >>> dirichlet = Dirichlet.from_mean(data.prediction, data.total)
+    >>> calibrated = DisagreementReliabilityDisplay.from_predictions(
+    ...     data.counts, dirichlet, n_bins=4, name="Dirichlet", ax=raw.ax_
+    ... )
+    """
+
+    _xlabel = "Predicted probability that two raters disagree"
+    _ylabel = "Observed rate of disagreement (probability)"
+
+    @classmethod
+    def from_predictions(
+        cls,
+        y,
+        prediction,
+        *,
+        sample_weight: ArrayLike | None = None,
+        n_bins: int | ArrayLike = 15,
+        strategy: str = "uniform",
+        level: float = 0.9,
+        name: str | None = None,
+        ax=None,
+        **plot_kwargs,
+    ) -> "DisagreementReliabilityDisplay":
+        """Reliability diagram of predicted disagreement against label histograms.
+
+        Parameters
+        ----------
+        y : label histogram of shape (n_samples, n_classes)
+            Anything `check_counts` takes; rows with one rater are left out.
+        prediction : Distribution, or array-like of shape (n_samples, n_classes) or (n_samples,)
+            Its `disagreement()` is shown; class probabilities z stand for a point mass, ``φ̂ = 1 − Σz²``.
+        sample_weight : array-like of shape (n_samples,), optional
+            Weights of the rows; only their ratios matter.
+        n_bins : int or array-like of shape (n_edges,), default=15
+            Number of bins, or their edges.
+        strategy : {"uniform", "quantile"}, default="uniform"
+            Bins of equal width on [0, 1], or of equal numbers of rows.
+        level : float, default=0.9
+            Level of the intervals.
+        name : str, optional
+            What the legend calls it.
+        ax : matplotlib Axes, optional
+            Where to draw; None makes a figure.
+        **plot_kwargs
+            Passed on to `plot`.
+
+        Returns
+        -------
+        DisagreementReliabilityDisplay
+
+        Raises
+        ------
+        ValueError
+            No row with two raters and a positive weight, `level` outside (0, 1), and whatever `check_counts` and
+            `check_proba` refuse.
+        """
+        counts, distribution = as_distribution(y, prediction)
+        w = check_sample_weight(sample_weight, len(counts))
+        d, phi = pairwise_disagreement(counts), distribution.disagreement()
+        keep = ~np.isnan(d) if w is None else ~np.isnan(d) & (w > 0)
+        if not keep.any():
+            raise ValueError(
+                "No row with a positive weight has two raters or more, so there is no disagreement to show; for one "
+                "label per row use ReliabilityDisplay."
+            )
+        w = None if w is None else w[keep]
+        bins = reliability_bins(phi[keep, None], d[keep, None], w, n_bins=n_bins, strategy=strategy, level=level)
+        limit = np.nanmax([1 - 1 / counts.shape[1], *bins.mean_observed, *bins.interval[:, 1]])
+        return cls(*bins, level=level, limit=float(limit), name=name).plot(ax, **plot_kwargs)
+
+    @classmethod
+    def from_estimator(cls, estimator, X, y, *, name: str | None = None, **kwargs) -> "DisagreementReliabilityDisplay":
+        """Reliability diagram of the disagreement that a fitted classifier predicts.
+
+        Parameters
+        ----------
+        estimator : fitted classifier
+            Its `predict_dist` is used, which sees through pipelines and searches; an ensemble gives a distribution,
+            any other classifier class probabilities.
+        X : array-like of shape (n_samples, ...)
+        y : label histogram of shape (n_samples, n_classes)
+            Anything `check_counts` takes; frames are aligned with the estimator's classes by name.
+        name : str, optional
+            What the legend calls it; None: the name of the estimator's class.
+        **kwargs
+            As in `from_predictions`: `sample_weight`, `n_bins`, `strategy`, `level`, `ax` and those of `plot`.
+
+        Returns
+        -------
+        DisagreementReliabilityDisplay
+
+        Raises
+        ------
+        ValueError
+            As `from_predictions`; an estimator that predicts no probabilities, or that never saw a class of y.
+
+        Examples
+        --------
+        >>> from sklearn.ensemble import RandomForestClassifier
+        >>> from sklearn_lhcal.datasets import make_label_histograms
+        >>> data = make_label_histograms(200, random_state=0)
+        >>> forest = RandomForestClassifier(20, random_state=0).fit(data.X[:100], data.counts[:100].argmax(axis=1))
+        >>> display = DisagreementReliabilityDisplay.from_estimator(forest, data.X[100:], data.counts[100:], n_bins=5)
+        >>> display.name
+        'RandomForestClassifier'
+        """
+        y, prediction, _ = response(estimator, X, y, mean=False)
+        return cls.from_predictions(y, prediction, name=type(estimator).__name__ if name is None else name, **kwargs)

@@ -1,0 +1,41 @@
+"""scikit-learn's own checks, over every estimator of the package."""
+
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from sklearn_lhcal.calibration import AlphaCalibration, PrecomputedClassifier, TemperatureScaling
+from sklearn_lhcal.label_histogram import LabelHistogramClassifier
+from sklearn_lhcal.neural_network import LBFGS
+
+ESTIMATORS = [
+    LabelHistogramClassifier(LogisticRegression()),
+    TemperatureScaling(LogisticRegression()),
+    TemperatureScaling(LogisticRegression(), cv="holdout", random_state=0),
+    AlphaCalibration(LogisticRegression()),
+    AlphaCalibration(LogisticRegression(), likelihood="dirichlet_multinomial", solver=LBFGS()),
+    AlphaCalibration(TemperatureScaling(LogisticRegression())),
+    PrecomputedClassifier("logits"),
+]
+
+
+UNREAD = "y is not read: nothing is learnt"
+COLUMNS = "each column of X is a class, whichever labels occur in y"
+PRECOMPUTED = {
+    "check_supervised_y_no_nan": UNREAD,
+    "check_supervised_y_2d": UNREAD,
+    "check_classifiers_regression_target": UNREAD,
+    "check_classifiers_train": COLUMNS,
+    "check_classifiers_one_label": COLUMNS,
+    "check_classifiers_classes": COLUMNS,
+}
+
+
+def expected_failures(estimator):
+    return PRECOMPUTED if isinstance(estimator, PrecomputedClassifier) else {}
+
+
+@pytest.mark.filterwarnings("ignore:No calibration row has two labels:UserWarning")
+@parametrize_with_checks(ESTIMATORS, expected_failed_checks=expected_failures)
+def test_sklearn_checks(estimator, check):
+    check(estimator)
