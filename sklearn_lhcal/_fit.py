@@ -2,6 +2,7 @@
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn import get_config
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
@@ -58,7 +59,8 @@ def default_classifier():
     """What ``estimator=None`` stands for."""
     from sklearn.linear_model import LogisticRegression  # here, because `import sklearn_lhcal` shall stay quick
 
-    return LogisticRegression()
+    routed = get_config()["enable_metadata_routing"]
+    return LogisticRegression().set_fit_request(sample_weight=True) if routed else LogisticRegression()
 
 
 def takes_label_histograms(estimator) -> bool:

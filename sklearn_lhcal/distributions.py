@@ -352,7 +352,7 @@ class Mixture(Distribution):
         return self._average(self._parts.expected_entropy())
 
     def mutual_information(self):
-        """Information of the members about z, plus information about the member (a divergence, so nothing cancels)."""
+        """Information of the members about z, plus information about the member (a divergence, at least 0)."""
         z, m = self._per_member(self._parts.mean()), self.mean()
         seen = self.weights[..., None] * z > np.finfo(np.float64).tiny  # elsewhere the mean may be 0
         ratio = np.where(seen, z, 1.0) / np.where(seen, m, 1.0)

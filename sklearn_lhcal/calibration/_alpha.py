@@ -97,25 +97,24 @@ class AlphaCalibration(_BaseCalibrator):
         self.penalty = penalty
 
     def _fit_features(self, X):
+        known = self.features is None or self.features == "logits"
+        if not (known or callable(self.features) or hasattr(self.features, "transform")):
+            raise ValueError(f'features must be None, "logits", a callable or a transformer, got {self.features!r}.')
+        self.feature_map_ = self.features
         if hasattr(self.features, "transform"):
-            self.transformer_ = clone(self.features)
-            return _matrix(self.transformer_.fit_transform(X))
+            self.feature_map_ = clone(self.features).fit(X)
         return self._features(X)
 
     def _features(self, X):
-        if hasattr(self, "transformer_"):
-            return _matrix(self.transformer_.transform(X))
-        if callable(self.features):
-            return _matrix(self.features(X))
-        if self.features not in (None, "logits"):
-            raise ValueError(f'features must be None, "logits", a callable or a transformer, got {self.features!r}.')
-        return None
+        if hasattr(self.feature_map_, "transform"):
+            return _matrix(self.feature_map_.transform(X))
+        return _matrix(self.feature_map_(X)) if callable(self.feature_map_) else None
 
     def _row_features(self, logits, features):
         """h of the rows, shape (..., n_features): given ones as they are, else from the log-probabilities."""
         if features is not None:
             return np.broadcast_to(features, (*logits.shape[:-1], features.shape[1]))
-        if self.features == "logits":
+        if self.feature_map_ == "logits":
             return logits
         z = np.exp(logits)
         return np.stack([np.log(np.maximum(gini(z), 1e-6)), entropy(z)], axis=-1)
@@ -163,8 +162,8 @@ class AlphaCalibration(_BaseCalibrator):
             if u.ndim == 3:
                 inputs = {"logits": np.moveaxis(u, 0, 1), "features": np.moveaxis(h, 0, 1), "log_weights": log_w.T}
             module = _LogTotal(h.shape[-1])
-            solver.train(module, loss, inputs, y, w, random_state=self.random_state, verbose=self.verbose)
-            x = np.append(module.linear.weight.detach().numpy()[0], module.linear.bias.item())
+            solver.train(module, loss, inputs, y, w, verbose=self.verbose)
+            x = np.append(module.weight.detach().numpy(), module.bias.item())
         self.coef_, self.intercept_ = x[:-1], float(x[-1])
 
     def _map(self, logits, features):
@@ -195,12 +194,11 @@ class _LogTotal(nn.Module):
 
     def __init__(self, n_features: int):
         super().__init__()
-        self.linear = nn.Linear(n_features, 1, dtype=torch.float64)
-        nn.init.zeros_(self.linear.weight)
-        nn.init.zeros_(self.linear.bias)
+        self.weight = nn.Parameter(torch.zeros(n_features, dtype=torch.float64))
+        self.bias = nn.Parameter(torch.zeros((), dtype=torch.float64))
 
     def forward(self, logits: Tensor, features: Tensor, log_weights: Tensor | None = None) -> tuple[Tensor, ...]:
-        log_total = self.linear(features)[..., 0]
+        log_total = features @ self.weight + self.bias
         return (logits, log_total) if log_weights is None else (logits, log_total, log_weights)
 
 

@@ -25,7 +25,7 @@ from .._fit import (
     takes_label_histograms,
 )
 from .._simplex import log_proba, log_softmax
-from ..distributions import Distribution, Mixture, PointMass, mixture_of, predict_dist
+from ..distributions import Distribution, Mixture, mixture_of, predict_dist, resolve
 from ..label_histogram import aligned_counts, sorted_counts
 from ..metrics import expected_accuracy
 from ._precomputed import PrecomputedClassifier
@@ -282,9 +282,10 @@ def _cv(calibrators):
 
 def base_scores(estimator, X) -> Scores:
     """Scores of a fitted classifier: from its distribution, or its decision function where it has no probabilities."""
-    if hasattr(estimator, "predict_dist") or hasattr(estimator, "predict_proba"):
-        return Scores.of(predict_dist(estimator, X))
-    u = np.asarray(estimator.decision_function(X), dtype=np.float64)
-    if u.ndim == 1:
-        u = np.column_stack([np.zeros_like(u), u])
-    return Scores.of(PointMass(np.exp(log_softmax(u))))
+    inner, X = resolve(estimator, X, "predict_dist")
+    if isinstance(inner, PrecomputedClassifier):
+        return Scores(inner.predict_log_proba(X))
+    if hasattr(inner, "predict_dist") or hasattr(inner, "predict_proba"):
+        return Scores.of(predict_dist(inner, X))
+    u = np.asarray(inner.decision_function(X), dtype=np.float64)
+    return Scores(log_softmax(np.column_stack([np.zeros_like(u), u]) if u.ndim == 1 else u))

@@ -4,7 +4,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .._simplex import check_proba, frame_names, softmax
+from .._simplex import check_proba, frame_names, log_proba, log_softmax, softmax
 
 
 class PrecomputedClassifier(ClassifierMixin, BaseEstimator):
@@ -65,6 +65,13 @@ class PrecomputedClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self, "classes_")
         outputs = self._checked(self._outputs(X), reset=False)
         return softmax(outputs) if self.response == "logits" else outputs
+
+    def predict_log_proba(self, X):
+        """Logarithms of the class probabilities; of logits without the detour that would lose small ones."""
+        check_is_fitted(self, "classes_")
+        if self.response == "logits":
+            return log_softmax(self._checked(self._outputs(X), reset=False))
+        return log_proba(self.predict_proba(X))
 
     def predict(self, X):
         """The most probable class of each row, shape (n_samples,)."""

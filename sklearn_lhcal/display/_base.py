@@ -53,8 +53,8 @@ class BinnedReliabilityDisplay:
         Returns
         -------
         display
-            Itself, with the artists `line_`, `errorbar_`, `histogram_`, `reference_` and `legend_`, and with `ax_`,
-            `histogram_ax_` and `figure_`.
+            Itself, with the artists `line_`, `open_points_`, `errorbar_`, `histogram_`, `reference_` and `legend_`, and
+            with `ax_`, `histogram_ax_` and `figure_`.
         """
         self.ax_ = _new_axes() if ax is None else ax
         self.figure_ = self.ax_.figure
@@ -62,9 +62,10 @@ class BinnedReliabilityDisplay:
         self.reference_ = _reference(self.ax_)
         self.histogram_ax_ = _strip(self.ax_, self._unit)
         label = self.name if name is None else name
-        style = {"marker": "o", "markersize": 4.5, "linewidth": 1.2, "label": label} | (line_kwargs or {})
+        style = {"marker": "o", "markersize": 5, "linewidth": 1, "label": label} | (line_kwargs or {})
         (self.line_,) = self.ax_.plot(self.mean_predicted, self.mean_observed, **style)
         color = self.line_.get_color()
+        self.open_points_ = self._draw_open_points(style | {"color": color, "linestyle": "none", "label": None})
         self.errorbar_ = self._draw_intervals(
             {"ecolor": color, "elinewidth": 1.2, "capsize": 2} | (errorbar_kwargs or {})
         )
@@ -74,6 +75,12 @@ class BinnedReliabilityDisplay:
         _frame(self.ax_, limit)
         self.legend_ = self._draw_legend()
         return self
+
+    def _draw_open_points(self, style: dict):
+        """Points without an interval are open, lest they look the surest of all."""
+        single = np.isnan(self.interval[:, 0]) & ~np.isnan(self.mean_observed)
+        style = {"markerfacecolor": "white", "zorder": 2.1} | style
+        return self.ax_.plot(self.mean_predicted[single], self.mean_observed[single], **style)[0]
 
     def _draw_intervals(self, style: dict):
         has = ~np.isnan(self.interval[:, 0])
@@ -129,6 +136,7 @@ def _strip(ax, unit: str):
         strip.yaxis.tick_right()
         strip.yaxis.set_label_position("right")
         strip.yaxis.set_major_formatter("{x:,.0f}")
+        strip.minorticks_off()
         strip.set_ylabel(unit, fontsize="small")
         strip.tick_params(axis="x", labelbottom=False)
         strip.tick_params(axis="y", which="both", labelsize="x-small")

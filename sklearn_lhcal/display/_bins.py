@@ -76,5 +76,6 @@ def _interval(rate, spread, h, h_values, level: float) -> NDArray[np.float64]:
     centre = (c + q2 / 2) / (1 + q2)
     half = np.sqrt(q2 * (c * (1 - c) + q2 / 4)) / (1 + q2)
     interval = np.full((len(rate), 2), np.nan)
-    interval[several] = np.clip(np.column_stack([centre - half, centre + half]), 0, 1)
+    interval[several, 0] = np.clip(centre - half, 0, c)
+    interval[several, 1] = np.clip(centre + half, c, 1)
     return interval

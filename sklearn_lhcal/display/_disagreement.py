@@ -7,7 +7,7 @@ from .._fit import check_sample_weight
 from ..label_histogram import pairwise_disagreement
 from ..metrics._inputs import as_distribution
 from ._base import BinnedReliabilityDisplay
-from ._bins import reliability_bins
+from ._bins import ReliabilityBins, reliability_bins
 from ._response import response
 
 
@@ -20,7 +20,7 @@ class DisagreementReliabilityDisplay(BinnedReliabilityDisplay):
 
     **Intervals.** A bar is an interval for the mean true disagreement of the rows in the bin, as described at
     `ReliabilityDisplay`, from the spread between rows of ``d − φ̂``, d the share of the row's pairs of raters that
-    disagree. Simulated coverage of 90 % intervals is between 87 and 94 % from 10 rows in a bin.
+    disagree.
 
     Parameters
     ----------
@@ -35,8 +35,8 @@ class DisagreementReliabilityDisplay(BinnedReliabilityDisplay):
     level : float, default=0.9
         Level of the intervals.
     limit : float, default=1.0
-        Upper end of both axes, a probability. `from_predictions` sets 1 − 1/K, the most that can be predicted, or
-        where the highest interval ends, if that is more.
+        Upper end of both axes, a probability. `from_predictions` puts it where the last bin with rows or the highest
+        interval ends, as predictions above 1 − 1/K are impossible and those above 0.5 often rare.
     name : str, optional
         What the legend calls it.
 
@@ -44,6 +44,8 @@ class DisagreementReliabilityDisplay(BinnedReliabilityDisplay):
     ----------
     line_ : matplotlib Line2D
         The points.
+    open_points_ : matplotlib Line2D
+        Those without an interval, which are drawn open.
     errorbar_ : matplotlib ErrorbarContainer
         The intervals.
     histogram_ : matplotlib StepPatch
@@ -129,8 +131,7 @@ class DisagreementReliabilityDisplay(BinnedReliabilityDisplay):
             )
         w = None if w is None else w[keep]
         bins = reliability_bins(phi[keep, None], d[keep, None], w, n_bins=n_bins, strategy=strategy, level=level)
-        limit = np.nanmax([1 - 1 / counts.shape[1], *bins.mean_observed, *bins.interval[:, 1]])
-        return cls(*bins, level=level, limit=float(limit), name=name).plot(ax, **plot_kwargs)
+        return cls(*bins, level=level, limit=_limit(bins), name=name).plot(ax, **plot_kwargs)
 
     @classmethod
     def from_estimator(cls, estimator, X, y, *, name: str | None = None, **kwargs) -> "DisagreementReliabilityDisplay":
@@ -143,7 +144,8 @@ class DisagreementReliabilityDisplay(BinnedReliabilityDisplay):
             any other classifier class probabilities.
         X : array-like of shape (n_samples, ...)
         y : label histogram of shape (n_samples, n_classes)
-            Anything `check_counts` takes; frames are aligned with the estimator's classes by name.
+            Anything `check_counts` takes; frames are aligned with the estimator's classes by name. A class that the
+            estimator never saw has probability 0.
         name : str, optional
             What the legend calls it; None: the name of the estimator's class.
         **kwargs
@@ -156,7 +158,7 @@ class DisagreementReliabilityDisplay(BinnedReliabilityDisplay):
         Raises
         ------
         ValueError
-            As `from_predictions`; an estimator that predicts no probabilities, or that never saw a class of y.
+            As `from_predictions`; an estimator that predicts no probabilities.
 
         Examples
         --------
@@ -168,5 +170,12 @@ class DisagreementReliabilityDisplay(BinnedReliabilityDisplay):
         >>> display.name
         'RandomForestClassifier'
         """
-        y, prediction, _ = response(estimator, X, y, mean=False)
-        return cls.from_predictions(y, prediction, name=type(estimator).__name__ if name is None else name, **kwargs)
+        y, distribution, _ = response(estimator, X, y)
+        name = type(estimator).__name__ if name is None else name
+        return cls.from_predictions(y, distribution, name=name, **kwargs)
+
+
+def _limit(bins: ReliabilityBins) -> float:
+    """The least that shows every bin with rows, every point and every interval; at most 1."""
+    ends = [bins.edges[1:][bins.bin_counts > 0].max(), *bins.mean_observed, *bins.interval[:, 1]]
+    return min(1.0, float(np.nanmax(ends)))

@@ -21,10 +21,10 @@ class ReliabilityDisplay(BinnedReliabilityDisplay):
     **Intervals.** A bar is an interval for the mean true frequency of the rows in the bin, with that bin's coverage,
     whether or not the prediction is calibrated; the bars of a diagram do not hold all at once. It is Wilson's score
     interval at an effective number of labels, which follows from the spread of ``μ̂ − z`` between the rows of the bin:
-    raters of one row are not taken for independent of each other, nor are the classes of one row where these are pooled;
-    rows are. Bins with little to tell their spread borrow it from the other bins, so that one where all rows agree
-    gets an interval too. A bin with one row has none. Simulated coverage of 90 % intervals is between 87 and 96 % from
-    10 rows in a bin.
+    the raters of a row are not taken for independent of each other, nor are its classes where they are pooled; rows
+    are. A bin with few events borrows the spread of the others, so that one where all rows agree gets an interval too.
+    A bin with one row has none: its point is open. In simulations intervals of level 0.9 held 87 to 97 % of the times,
+    the more where miscalibration differs much within a bin.
 
     Parameters
     ----------
@@ -49,6 +49,8 @@ class ReliabilityDisplay(BinnedReliabilityDisplay):
     ----------
     line_ : matplotlib Line2D
         The points.
+    open_points_ : matplotlib Line2D
+        Those without an interval, which are drawn open.
     errorbar_ : matplotlib ErrorbarContainer
         The intervals.
     histogram_ : matplotlib StepPatch
@@ -65,7 +67,7 @@ class ReliabilityDisplay(BinnedReliabilityDisplay):
     >>> data = make_label_histograms(500, overconfidence=2.0, random_state=0)
     >>> display = ReliabilityDisplay.from_predictions(data.counts, data.prediction, n_bins=5, class_index=0)
     >>> (display.mean_observed - display.mean_predicted).round(2)  # too extreme at both ends
-    array([ 0.05,  0.17,  0.08, -0.06, -0.12])
+    array([ 0.06,  0.06, -0.12, -0.11, -0.1 ])
     """
 
     def __init__(
@@ -187,11 +189,11 @@ class ReliabilityDisplay(BinnedReliabilityDisplay):
         >>> X, y = load_iris(return_X_y=True, as_frame=True)
         >>> model = LogisticRegression(max_iter=1000).fit(X, y)
         >>> ReliabilityDisplay.from_estimator(model, X, y, n_bins=5).bin_counts
-        array([283,  15,  14,  17, 121])
+        array([279,  13,  16,  14, 128])
         """
-        y, prediction, classes = response(estimator, X, y, mean=True)
+        y, distribution, classes = response(estimator, X, y)
         name = type(estimator).__name__ if name is None else name
-        return cls.from_predictions(y, prediction, classes=classes, name=name, **kwargs)
+        return cls.from_predictions(y, distribution, classes=classes, name=name, **kwargs)
 
 
 def _class_names(y, prediction, classes, n_classes: int) -> list:

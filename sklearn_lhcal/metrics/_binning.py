@@ -106,7 +106,7 @@ class BinSums:
         plugin = W_b / W * (self.we / safe) ** 2
         if bias_correction is None:
             return plugin
-        h = self.ww / safe**2  # Σ p², p_i = w_i/W_b
+        h = self.ww / safe / safe  # Σ p², p_i = w_i/W_b
         several = (W_b > 0) & (h < 1 - 1e-12)
         variance = np.maximum(self.wmm / safe - ((self.we + self.wz) / safe) ** 2, 0.0)
         return np.where(several, plugin - W_b / W * variance * h / np.where(several, 1 - h, 1.0), 0.0)

@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from .._fit import check_same_length
 from ..label_histogram import KnownProbabilities, class_disagreement, frequencies, pairwise_disagreement
 from ._binning import Bins, BinSums, check_bias_correction, signed_root
-from ._inputs import as_distribution, check_sample_weight, undefined
+from ._inputs import as_distribution, row_weights, undefined
 
 
 def statistic_squared_loss(rate, predicted, *, sample_weight=None) -> float:
@@ -253,7 +253,7 @@ def posterior_epistemic_loss(y, distribution, *, sample_weight=None) -> float:
     0.2222
     """
     counts, distribution = as_distribution(y, distribution)
-    w = check_sample_weight(sample_weight, len(counts))
+    w = row_weights(sample_weight, len(counts))
     mu, n = frequencies(counts)
     keep = n >= 2 if w is None else (n >= 2) & (w > 0)
     if not keep.any():
@@ -280,7 +280,7 @@ def _check_statistic(rate, predicted, sample_weight) -> tuple[NDArray | None, ND
             raise ValueError(f"{name} must hold probabilities, between 0 and 1.")
     if np.isnan(phi).any():
         raise ValueError("predicted contains NaN.")
-    w = check_sample_weight(sample_weight, len(d))
+    w = row_weights(sample_weight, len(d))
     keep = ~np.isnan(d).any(axis=1) if w is None else ~np.isnan(d).any(axis=1) & (w > 0)
     return d[keep] if keep.any() else None, phi[keep], None if w is None else w[keep]
 

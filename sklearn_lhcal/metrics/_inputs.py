@@ -35,7 +35,7 @@ class Rows(NamedTuple):
 def check_rows(y, prediction, sample_weight, min_raters: int = 1) -> Rows | None:
     """Rows with `min_raters` raters and a positive weight, as counts and class probabilities; None if there is none."""
     counts, z = align(y, prediction)
-    w = check_sample_weight(sample_weight, len(counts))
+    w = row_weights(sample_weight, len(counts))
     n = raters(counts)
     keep = n >= min_raters
     if w is not None:
@@ -67,6 +67,12 @@ def as_distribution(y, prediction) -> tuple[NDArray, Distribution]:
     """Counts, and the prediction as a distribution: a point mass where it holds probabilities."""
     counts, z = align(y, prediction)
     return counts, prediction if isinstance(prediction, Distribution) else PointMass(z)
+
+
+def row_weights(sample_weight, n: int) -> NDArray[np.float64] | None:
+    """Checked weights, times the power of two that brings the largest near 1: sums of squares stay in range."""
+    w = check_sample_weight(sample_weight, n)
+    return None if w is None else np.ldexp(w, -np.frexp(w.max())[1])
 
 
 def raters(counts: NDArray) -> NDArray[np.float64]:

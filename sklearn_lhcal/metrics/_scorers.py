@@ -2,6 +2,7 @@
 
 import sys
 import warnings
+from copy import deepcopy
 from inspect import signature
 from types import FunctionType
 
@@ -134,7 +135,7 @@ def get_scorer(scoring):
     -1
     """
     if isinstance(scoring, str) and scoring in SCORERS:
-        return SCORERS[scoring]
+        return deepcopy(SCORERS[scoring])  # as scikit-learn: a request set on it must not reach the next caller
     return sklearn_get_scorer(scoring)
 
 

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from skorch import NeuralNet
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 from torch import Tensor, nn
 from tqdm.auto import tqdm
 
@@ -89,20 +88,20 @@ class LBFGS(BaseEstimator):
         self.max_iter = max_iter
         self.tol = tol
 
-    def train(self, module: nn.Module, loss: nn.Module, inputs, counts, weight=None, *, random_state=None, verbose=0):
+    def train(self, module: nn.Module, loss: nn.Module, inputs, counts, weight=None, *, verbose=0):
         """Train the module in place on inputs (a dict of arrays whose first axis is rows); returns it."""
         optimizer = {
             "optimizer": torch.optim.LBFGS,
             "optimizer__line_search_fn": "strong_wolfe",
             "optimizer__max_iter": self.max_iter,
-            "optimizer__max_eval": 2 * self.max_iter,
+            "optimizer__max_eval": 10 * self.max_iter,
             "optimizer__tolerance_grad": self.tol,
             "optimizer__tolerance_change": 0.0,
             "optimizer__history_size": 20,
         }
-        net = _train(module, loss, _Rows(inputs, counts, weight), optimizer, random_state, verbose)
-        steps = next(iter(net.optimizer_.state.values()))["n_iter"]
-        if steps >= self.max_iter:
+        net = _train(module, loss, _Rows(inputs, counts, weight), optimizer, verbose)
+        state = next(iter(net.optimizer_.state.values()))
+        if state["n_iter"] >= self.max_iter or state["func_evals"] >= 10 * self.max_iter:
             warnings.warn(
                 f"L-BFGS stopped after max_iter={self.max_iter} iterations; raise max_iter or tol.",
                 ConvergenceWarning,
@@ -143,8 +142,7 @@ class _WholeBatch:
         yield self.dataset.inputs, self.dataset.target
 
 
-def _train(module, loss, rows, optimizer, random_state, verbose) -> NeuralNet:
-    seed = int(check_random_state(random_state).randint(2**31 - 1))
+def _train(module, loss, rows, optimizer, verbose) -> NeuralNet:
     net = _Net(
         module.double(),
         criterion=loss,
@@ -155,9 +153,7 @@ def _train(module, loss, rows, optimizer, random_state, verbose) -> NeuralNet:
         callbacks=None if verbose else "disable",
         **optimizer,
     )
-    with torch.random.fork_rng(devices=[]):  # the global generator stays as it was
-        torch.manual_seed(seed)
-        return net.fit(rows, None)
+    return net.fit(rows, None)
 
 
 def _tensor(a: NDArray) -> Tensor:

@@ -1,0 +1,353 @@
+"""Displays: points, intervals and what is drawn."""
+
+import subprocess
+import sys
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.special import softmax
+from sklearn.calibration import calibration_curve
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression, RidgeClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from sklearn_lhcal.datasets import make_label_histograms
+from sklearn_lhcal.display import DisagreementReliabilityDisplay, ReliabilityDisplay
+from sklearn_lhcal.distributions import Dirichlet, Ensemble
+from sklearn_lhcal.label_histogram import KnownProbabilities, pairwise_disagreement
+from sklearn_lhcal.metrics import disagreement_calibration_loss, loss_decomposition
+
+DISPLAYS = [ReliabilityDisplay, DisagreementReliabilityDisplay]
+
+
+@pytest.fixture
+def data():
+    return make_label_histograms(300, n_raters=(2, 6), overconfidence=2.0, random_state=0)
+
+
+def points(display):
+    return np.column_stack([display.mean_predicted, display.mean_observed])
+
+
+# --------------------------------------------------------------------------------------------------------- points
+
+
+@pytest.mark.parametrize("strategy", ["uniform", "quantile"])
+def test_points_are_those_of_sklearn_for_two_classes_with_one_label(strategy):
+    data = make_label_histograms(1000, 2, 1, random_state=0)
+    y, z = data.counts[:, 1], data.prediction[:, 1]
+    display = ReliabilityDisplay.from_predictions(y, z, class_index=1, n_bins=7, strategy=strategy)
+    observed, predicted = calibration_curve(y, z, n_bins=7, strategy=strategy)
+    np.testing.assert_allclose(points(display), np.column_stack([predicted, observed]), rtol=1e-12)
+
+
+@pytest.mark.parametrize("strategy", ["uniform", "quantile"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_points_are_those_of_the_loss_decomposition(data, strategy, weighted):
+    w = np.random.RandomState(0).random_sample(300) if weighted else np.ones(300)
+    parts = loss_decomposition(data.counts, data.prediction, sample_weight=w, strategy=strategy, bias_correction=None)
+    for k in range(3):
+        display = ReliabilityDisplay.from_predictions(
+            data.counts, data.prediction, class_index=k, strategy=strategy, sample_weight=w
+        )
+        np.testing.assert_allclose(display.edges, parts.bin_edges[k])
+        np.testing.assert_allclose(display.mean_predicted, parts.bin_mean_proba[k], rtol=1e-9)
+        np.testing.assert_allclose(display.mean_observed, parts.bin_mean_frequency[k], rtol=1e-9, atol=1e-12)
+
+
+def test_gaps_make_up_the_disagreement_calibration_loss(data):
+    distribution = Dirichlet.from_mean(data.prediction, 3.0)
+    display = DisagreementReliabilityDisplay.from_predictions(data.counts, distribution, n_bins=9)
+    gap = display.mean_observed - display.mean_predicted
+    loss = disagreement_calibration_loss(data.counts, distribution, n_bins=9, bias_correction=None)
+    assert np.nansum(display.bin_counts / 300 * gap**2) == pytest.approx(loss, rel=1e-9)
+
+
+def test_points_by_hand():
+    display = ReliabilityDisplay.from_predictions(
+        [[1, 3], [4, 0], [0, 2]], [[0.1, 0.9], [0.2, 0.8], [0.9, 0.1]], class_index=1, n_bins=2
+    )
+    np.testing.assert_allclose(points(display), [[0.1, 1.0], [0.85, 0.375]])
+    assert display.bin_counts.tolist() == [1, 2]
+    pooled = ReliabilityDisplay.from_predictions(
+        [[1, 3], [4, 0], [0, 2]], [[0.1, 0.9], [0.2, 0.8], [0.9, 0.1]], n_bins=2
+    )
+    np.testing.assert_allclose(points(pooled), [[0.4 / 3, 2.25 / 3], [2.6 / 3, 0.75 / 3]])
+    assert pooled.bin_counts.tolist() == [3, 3]
+    disagreement = DisagreementReliabilityDisplay.from_predictions(
+        [[1, 1], [2, 2], [3, 0], [1, 0]], [[0.5, 0.5], [0.4, 0.6], [1, 0], [0.5, 0.5]], n_bins=[0, 0.4, 0.8, 1]
+    )
+    np.testing.assert_allclose(points(disagreement), [[0.0, 0.0], [0.49, 5 / 6], [np.nan, np.nan]])
+    assert disagreement.bin_counts.tolist() == [1, 2, 0]  # the row with one rater is left out
+
+
+@pytest.mark.parametrize("display", DISPLAYS)
+def test_integer_weights_repeat_rows_and_zero_weights_drop_them(display, data):
+    w = np.random.RandomState(0).randint(0, 4, size=300)
+    weighted = display.from_predictions(data.counts, data.prediction, sample_weight=w)
+    repeated = display.from_predictions(np.repeat(data.counts, w, axis=0), np.repeat(data.prediction, w, axis=0))
+    np.testing.assert_allclose(points(weighted), points(repeated), rtol=1e-9)
+    dropped = display.from_predictions(data.counts[w > 0], data.prediction[w > 0], sample_weight=7.0 * w[w > 0])
+    np.testing.assert_allclose(dropped.interval, weighted.interval, rtol=1e-9)
+    assert np.array_equal(dropped.bin_counts, weighted.bin_counts)
+
+
+def test_a_distribution_counts_by_its_mean_or_by_its_disagreement(data):
+    distribution = Dirichlet.from_mean(data.prediction, 1.0)
+    same = [ReliabilityDisplay.from_predictions(data.counts, p) for p in (data.prediction, distribution)]
+    np.testing.assert_allclose(points(same[0]), points(same[1]))
+    point, dirichlet = (
+        DisagreementReliabilityDisplay.from_predictions(data.counts, p, n_bins=[0, 1])
+        for p in (data.prediction, distribution)
+    )
+    assert dirichlet.mean_predicted[0] == pytest.approx(point.mean_predicted[0] / 2)  # α0/(α0+1)
+
+
+def test_known_probabilities_are_perfectly_reliable(data):
+    Q = KnownProbabilities(data.proba)
+    for display in DISPLAYS:
+        shown = display.from_predictions(Q, data.proba)
+        np.testing.assert_allclose(shown.mean_observed, shown.mean_predicted, atol=1e-12)
+
+
+# ---------------------------------------------------------------------------------------------------------- doors
+
+
+@pytest.fixture
+def named():
+    """A classifier of named classes, features, and counts in a frame whose columns are in another order."""
+    data = make_label_histograms(200, random_state=0)
+    names = np.array(["cat", "dog", "eel"])
+    model = LogisticRegression().fit(data.X, names[data.counts.argmax(axis=1)])
+    counts = pd.DataFrame(data.counts, columns=names)[["eel", "cat", "dog"]]
+    return model, data.X, counts
+
+
+@pytest.mark.parametrize("display", DISPLAYS)
+def test_an_estimators_classes_are_aligned_by_name(display, named):
+    model, X, counts = named
+    shown = display.from_estimator(model, X, counts)
+    expected = display.from_predictions(counts[["cat", "dog", "eel"]].to_numpy(), model.predict_proba(X))
+    np.testing.assert_allclose(points(shown), points(expected))
+    np.testing.assert_allclose(shown.interval, expected.interval)
+    assert shown.name == "LogisticRegression"
+    assert display.from_estimator(model, X, counts, name="mine").name == "mine"
+
+
+def test_classes_are_found_by_number_or_name(named):
+    model, X, counts = named
+    proba = model.predict_proba(X)
+    by_name = ReliabilityDisplay.from_estimator(model, X, counts, class_index="eel")
+    assert by_name.class_name == "eel"
+    assert "class eel" in by_name.ax_.get_xlabel()
+    frame = pd.DataFrame(proba, columns=model.classes_)
+    others = [
+        ReliabilityDisplay.from_estimator(model, X, counts, class_index=2),
+        ReliabilityDisplay.from_predictions(counts, frame, class_index="eel"),
+        ReliabilityDisplay.from_predictions(counts, frame, class_index=0),  # the first column of y
+        ReliabilityDisplay.from_predictions(counts.to_numpy()[:, [1, 2, 0]], frame, class_index="eel"),
+        ReliabilityDisplay.from_predictions(
+            counts.to_numpy()[:, [1, 2, 0]], proba, class_index="eel", classes=["cat", "dog", "eel"]
+        ),
+    ]
+    for other in others:
+        assert other.class_name == "eel"
+        np.testing.assert_allclose(points(other), points(by_name))
+
+
+def test_string_labels_name_their_classes():
+    display = ReliabilityDisplay.from_predictions(["b", "a", "b"], [0.9, 0.2, 0.6], class_index="b", n_bins=1)
+    np.testing.assert_allclose(points(display), [[1.7 / 3, 2 / 3]])
+
+
+def test_a_class_that_training_never_saw_has_probability_0(named):
+    model, X, counts = named
+    more = counts.assign(yak=1)
+    display = ReliabilityDisplay.from_estimator(model, X, more, class_index="yak", n_bins=1)
+    assert display.mean_predicted[0] == 0
+    assert display.mean_observed[0] > 0
+    raw = DisagreementReliabilityDisplay.from_estimator(model, X, more, n_bins=[0, 1])
+    assert raw.mean_observed[0] == pytest.approx(pairwise_disagreement(more).mean())
+    z = model.predict_proba(X)
+    assert raw.mean_predicted[0] == pytest.approx((1 - (z**2).sum(axis=1)).mean())
+
+
+def test_an_ensemble_predicts_disagreement_as_a_distribution_through_a_pipeline(data):
+    y = data.counts.argmax(axis=1)
+    model = make_pipeline(StandardScaler(), RandomForestClassifier(10, random_state=0)).fit(data.X, y)
+    scaled = model[:-1].transform(data.X)
+    members = Ensemble(np.stack([tree.predict_proba(scaled) for tree in model[-1].estimators_]))
+    shown = DisagreementReliabilityDisplay.from_estimator(model, data.X, data.counts)
+    expected = DisagreementReliabilityDisplay.from_predictions(data.counts, members)
+    np.testing.assert_allclose(points(shown), points(expected))
+
+
+# ------------------------------------------------------------------------------------------------------- drawing
+
+
+@pytest.mark.parametrize("display", DISPLAYS)
+def test_artists_are_kept_and_drawn(display, data):
+    shown = display.from_predictions(data.counts, data.prediction, name="raw", level=0.8)
+    np.testing.assert_array_equal(shown.line_.get_xydata(), points(shown))
+    assert len(shown.errorbar_.lines[2][0].get_segments()) == np.isfinite(shown.interval[:, 0]).sum()
+    heights = shown.histogram_.get_data().values
+    np.testing.assert_array_equal(heights, np.where(shown.bin_counts > 0, shown.bin_counts, np.nan))
+    assert shown.ax_.get_aspect() == 1
+    assert "probability" in shown.ax_.get_xlabel()
+    assert "probability" in shown.ax_.get_ylabel()
+    assert [t.get_text() for t in shown.legend_.get_texts()] == ["perfect calibration", "raw"]
+    assert shown.legend_.get_title().get_text() == "bars: 80 % intervals"
+    assert shown.figure_ is shown.ax_.figure
+    assert min(shown.ax_.get_yticks()) == 0
+    assert max(shown.ax_.get_yticks()) <= 1
+    shown.figure_.canvas.draw()
+
+
+def test_interval_ends_are_drawn_where_they_are(data):
+    shown = ReliabilityDisplay.from_predictions(data.counts, data.prediction)
+    ends = np.array([segment[:, 1] for segment in shown.errorbar_.lines[2][0].get_segments()])
+    np.testing.assert_allclose(ends, shown.interval[np.isfinite(shown.interval[:, 0])], atol=1e-12)
+
+
+def test_points_without_an_interval_are_open():
+    shown = ReliabilityDisplay.from_predictions([[1, 1], [2, 0], [0, 2]], [0.1, 0.12, 0.9], class_index=1)
+    np.testing.assert_allclose(shown.open_points_.get_xydata()[-1], [0.9, 1.0])
+    assert np.isfinite(shown.open_points_.get_xydata()).all(axis=1).sum() == 1
+    assert shown.open_points_.get_markerfacecolor() == "white"
+
+
+@pytest.mark.parametrize("display", DISPLAYS)
+def test_two_displays_share_axes_diagonal_and_strip(display, data):
+    few, many = data.counts[:50], data.counts
+    first = display.from_predictions(few, data.prediction[:50], name="raw")
+    second = display.from_predictions(many, softmax(np.log(data.prediction) / 2, axis=1), name="TS", ax=first.ax_)
+    assert second.ax_ is first.ax_
+    assert second.reference_ is first.reference_
+    assert second.histogram_ax_ is first.histogram_ax_
+    assert len(first.ax_.child_axes) == 1
+    assert first.line_.get_color() != second.line_.get_color()
+    assert [t.get_text() for t in second.legend_.get_texts()] == ["perfect calibration", "raw", "TS"]
+    assert second.histogram_ax_.get_ylim()[1] >= second.bin_counts.max()
+    limit = max(first.limit, second.limit)
+    assert limit < first.ax_.get_xlim()[1] < limit + 0.05
+    first.figure_.canvas.draw()
+
+
+def test_the_limit_of_disagreement_shows_everything_and_little_more():
+    counts = np.array([[9, 1], [8, 2], [10, 0], [9, 1]] * 10)
+    shown = DisagreementReliabilityDisplay.from_predictions(counts, np.tile([0.9, 0.1], (40, 1)), n_bins=10)
+    assert shown.limit == pytest.approx(max(0.2, shown.interval[1, 1]))  # the bin from .1 to .2 holds all rows
+    worse = DisagreementReliabilityDisplay.from_predictions([[1, 1]] * 9, [0.01] * 9)
+    assert worse.limit == 1.0
+
+
+def test_styles_reach_their_artists(data):
+    shown = ReliabilityDisplay.from_predictions(
+        data.counts,
+        data.prediction,
+        line_kwargs={"color": "red", "marker": "s"},
+        errorbar_kwargs={"ecolor": "green", "capsize": 0},
+        histogram_kwargs={"alpha": 0.1},
+    )
+    assert shown.line_.get_color() == "red"
+    assert shown.line_.get_marker() == "s"
+    assert shown.open_points_.get_color() == "red"
+    assert np.allclose(shown.errorbar_.lines[2][0].get_color(), [[0, 0.5, 0, 1]], atol=0.01)
+    assert shown.histogram_.get_alpha() == 0.1
+    with pytest.raises(TypeError, match="markers"):
+        ReliabilityDisplay.from_predictions(data.counts, data.prediction, markers="x")
+
+
+def test_plot_draws_again_and_on_given_axes(data):
+    shown = ReliabilityDisplay.from_predictions(data.counts, data.prediction, name="raw")
+    figure, axes = plt.subplots(1, 2, figsize=(9, 4))
+    assert shown.plot(axes[1], name="again") is shown
+    assert shown.ax_ is axes[1]
+    assert shown.figure_ is figure
+    assert not axes[0].lines
+    assert shown.line_.get_label() == "again"
+    figure.tight_layout()
+    figure.canvas.draw()
+
+
+def test_a_display_can_be_made_from_numbers():
+    shown = ReliabilityDisplay([0.2, 0.8], [0.3, 0.6], [[0.2, 0.4], [np.nan, np.nan]], [7, 1], [0, 0.5, 1]).plot()
+    assert len(shown.errorbar_.lines[2][0].get_segments()) == 1
+    none = [[np.nan, np.nan]] * 2
+    DisagreementReliabilityDisplay([0.2, 0.8], [0.3, 0.6], none, [1, 1], [0, 0.5, 1]).plot().figure_.canvas.draw()
+
+
+def test_matplotlib_is_imported_when_something_is_plotted():
+    code = "import sys, sklearn_lhcal.display; sys.exit('matplotlib' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_without_matplotlib_the_error_says_what_to_install(data, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    with pytest.raises(ImportError, match=r"pip install 'sklearn-lhcal\[plot\]'"):
+        ReliabilityDisplay.from_predictions(data.counts, data.prediction)
+    monkeypatch.undo()
+
+
+# --------------------------------------------------------------------------------------------------------- errors
+
+
+@pytest.mark.parametrize("display", DISPLAYS)
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"level": 1.0}, "level must lie between 0 and 1"),
+        ({"level": 90}, "level must lie between 0 and 1"),
+        ({"n_bins": 0}, "n_bins must be a positive integer"),
+        ({"strategy": "equal"}, "strategy must be"),
+        ({"sample_weight": [1.0, -1.0]}, "sample_weight contains NaN, infinite or negative"),
+        ({"sample_weight": [1.0]}, "sample_weight must have shape"),
+        ({"y": [[1, 1]]}, "rows"),
+        ({"y": [[1.5, 1], [1, 1]]}, "fractional counts"),
+        ({"y": [[1, 1, 1], [1, 1, 1]]}, "3 classes"),
+        ({"prediction": [[0.5, 0.6], [0.5, 0.5]]}, "must sum to 1"),
+        ({"prediction": [[np.nan, 0.6], [0.5, 0.5]]}, "NaN"),
+    ],
+)
+def test_bad_arguments_are_refused_before_anything_is_drawn(display, arguments, message):
+    arguments = {"y": [[1, 1], [2, 0]], "prediction": [[0.5, 0.5], [0.2, 0.8]]} | arguments
+    with pytest.raises(ValueError, match=message):
+        display.from_predictions(**arguments)
+    assert not plt.get_fignums()
+
+
+@pytest.mark.parametrize("class_index", [2, -1, "cat", 0.5])
+def test_unknown_classes_are_refused(class_index):
+    with pytest.raises(ValueError, match="class_index"):
+        ReliabilityDisplay.from_predictions([[1, 1]], [[0.5, 0.5]], class_index=class_index)
+
+
+def test_wrong_number_of_class_names_is_refused():
+    with pytest.raises(ValueError, match="classes has 1 names"):
+        ReliabilityDisplay.from_predictions([[1, 1]], [[0.5, 0.5]], class_index=0, classes=["cat"])
+
+
+def test_single_labels_show_no_disagreement():
+    with pytest.raises(ValueError, match="use ReliabilityDisplay"):
+        DisagreementReliabilityDisplay.from_predictions([0, 1], [[0.5, 0.5], [0.2, 0.8]])
+    with pytest.raises(ValueError, match="two raters"):
+        DisagreementReliabilityDisplay.from_predictions([[1, 1], [1, 0]], [0.5, 0.2], sample_weight=[0, 1])
+
+
+@pytest.mark.parametrize("display", DISPLAYS)
+def test_an_estimator_without_probabilities_is_refused(display, data):
+    model = RidgeClassifier().fit(data.X, data.counts.argmax(axis=1))
+    with pytest.raises(ValueError, match="predicts no probabilities"):
+        display.from_estimator(model, data.X, data.counts)
+
+
+@pytest.mark.parametrize("display", DISPLAYS)
+def test_callers_arrays_are_left_alone(display, data):
+    counts, z, w = data.counts.copy(), data.prediction.copy(), np.arange(300.0)
+    for a in (counts, z, w):
+        a.flags.writeable = False
+    display.from_predictions(counts, z, sample_weight=w)
+    assert np.array_equal(counts, data.counts)

@@ -1,0 +1,414 @@
+"""Scorers: every name wherever scikit-learn takes ``scoring=``, on counts."""
+
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import sklearn
+from sklearn.base import clone
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.exceptions import UnsetMetadataPassedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import check_scoring
+from sklearn.metrics import get_scorer as sklearn_get_scorer
+from sklearn.metrics import get_scorer_names as sklearn_get_scorer_names
+from sklearn.model_selection import GridSearchCV, KFold, RandomizedSearchCV, cross_val_score, cross_validate
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from sklearn_lhcal import metrics
+from sklearn_lhcal.distributions import predict_dist
+from sklearn_lhcal.label_histogram import KnownProbabilities, LabelHistogramClassifier
+from sklearn_lhcal.metrics import SCORERS, get_scorer, get_scorer_names
+from sklearn_lhcal.metrics import _scorers as scorers_module
+
+CV = KFold(3)
+
+
+def problem(K=3, n=90, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 4))
+    Q = np.exp(X @ rng.normal(size=(4, K)))
+    counts = np.array([rng.multinomial(rng.integers(1, 6), q / q.sum()) for q in Q])
+    return X, counts
+
+
+def expected_score(name, estimator, X, y, **weight):
+    """What the scorer of this name shall say, from the metric of this name."""
+    metric = getattr(metrics, name.removeprefix("neg_"))
+    takes_a_distribution = "disagreement" in name or "posterior" in name or "histogram" in name
+    prediction = predict_dist(estimator, X) if takes_a_distribution else estimator.predict_proba(X)
+    return (-1 if name.startswith("neg_") else 1) * metric(y, prediction, **weight)
+
+
+def manual_scores(name, estimator, X, y):
+    scores = []
+    for train, test in CV.split(X):
+        fitted = clone(estimator).fit(X[train], y[train])
+        scores.append(expected_score(name, fitted, X[test], y[test]))
+    return scores
+
+
+def test_names():
+    assert get_scorer_names() == sorted(SCORERS)
+    assert set(SCORERS) < set(sklearn_get_scorer_names())
+    assert {name for name in SCORERS if not name.startswith("neg_")} == {"expected_accuracy", "vote_accuracy"}
+
+
+@pytest.mark.parametrize("name", SCORERS)
+def test_cross_val_score_on_counts(name):
+    X, counts = problem()
+    scores = cross_val_score(LabelHistogramClassifier(), X, counts, scoring=name, cv=CV, error_score="raise")
+    np.testing.assert_allclose(scores, manual_scores(name, LabelHistogramClassifier(), X, counts), rtol=1e-12)
+    assert scores.std() > 0
+
+
+@pytest.mark.parametrize("name", SCORERS)
+def test_two_classes_are_scored_on_full_probabilities(name):
+    """Scikit-learn's own scorers hand a metric the positive column only."""
+    X, counts = problem(K=2)
+    model = LabelHistogramClassifier().fit(X, counts)
+    assert get_scorer(name)(model, X, counts) == expected_score(name, model, X, counts)
+    scores = cross_val_score(LabelHistogramClassifier(), X, counts, scoring=name, cv=CV, error_score="raise")
+    np.testing.assert_allclose(scores, manual_scores(name, LabelHistogramClassifier(), X, counts), rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", SCORERS)
+def test_searches_on_counts(name):
+    X, counts = problem()
+    grid = {"estimator__C": [1e-4, 1.0]}
+    model = LabelHistogramClassifier(LogisticRegression())
+    search = GridSearchCV(model, grid, scoring=name, cv=CV, error_score="raise").fit(X, counts)
+    for i, C in enumerate(grid["estimator__C"]):
+        scores = manual_scores(name, clone(model).set_params(estimator__C=C), X, counts)
+        np.testing.assert_allclose(search.cv_results_["mean_test_score"][i], np.mean(scores), rtol=1e-12)
+    assert search.best_index_ == search.cv_results_["mean_test_score"].argmax()
+    assert search.score(X, counts) == pytest.approx(expected_score(name, search.best_estimator_, X, counts), rel=1e-12)
+
+
+def test_better_models_score_higher():
+    """Orientation: the model that learnt beats the one that ignores X, by every strictly proper name."""
+    X, counts = problem(n=600)
+    good = LabelHistogramClassifier().fit(X, counts)
+    poor = LabelHistogramClassifier().fit(0 * X + np.arange(4), counts)
+    names = [n for n in SCORERS if "calibration" not in n]
+    assert len(names) > 8
+    for name in names:
+        assert get_scorer(name)(good, X, counts) > get_scorer(name)(poor, X, counts), name
+
+
+@pytest.mark.parametrize("scoring", [list(SCORERS), {n: n for n in SCORERS}, dict(SCORERS), "callable"])
+def test_many_scorers_at_once(scoring):
+    X, counts = problem()
+    if scoring == "callable":
+        scoring = {"one": SCORERS["neg_epistemic_loss"], "two": "accuracy", "three": lambda e, X, y: 0.5}
+        counts = counts.argmax(axis=1)  # the accuracy of scikit-learn takes labels only
+        scoring["one"] = SCORERS["neg_expected_squared_loss"]
+    results = cross_validate(LabelHistogramClassifier(), X, counts, scoring=scoring, cv=CV, error_score="raise")
+    for key, scorer in scoring.items() if isinstance(scoring, dict) else zip(scoring, scoring, strict=True):
+        alone = cross_val_score(LabelHistogramClassifier(), X, counts, scoring=scorer, cv=CV, error_score="raise")
+        np.testing.assert_allclose(results[f"test_{key}"], alone, rtol=1e-12)
+
+
+def test_other_doors_of_scikit_learn():
+    X, counts = problem()
+    model = LabelHistogramClassifier(LogisticRegression())
+    scorer = check_scoring(model, scoring="neg_epistemic_loss")
+    assert scorer(model.fit(X, counts), X, counts) == expected_score("neg_epistemic_loss", model, X, counts)
+    assert sklearn_get_scorer("neg_epistemic_loss").metric is metrics.epistemic_loss
+    search = RandomizedSearchCV(
+        model, {"estimator__C": [0.1, 1.0]}, n_iter=2, scoring="neg_label_log_loss", cv=CV, random_state=0
+    )
+    assert search.fit(X, counts).best_score_ < 0
+
+
+def test_searches_with_several_names_refit_by_one():
+    X, counts = problem()
+    model = LabelHistogramClassifier(LogisticRegression())
+    search = GridSearchCV(
+        model, {"estimator__C": [1e-4, 1.0]}, scoring=list(SCORERS), refit="neg_label_log_loss", cv=CV
+    ).fit(X, counts)
+    assert search.best_params_ == {"estimator__C": 1.0}
+    assert np.isfinite(search.cv_results_["mean_test_neg_posterior_epistemic_loss"]).all()
+
+
+# Pipelines, searches, ensembles
+
+
+@pytest.mark.parametrize("name", SCORERS)
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda e: make_pipeline(StandardScaler(), LabelHistogramClassifier(e)),
+        lambda e: LabelHistogramClassifier(make_pipeline(StandardScaler(), e)),
+        lambda e: GridSearchCV(LabelHistogramClassifier(e), {}, cv=2),
+        lambda e: make_pipeline(StandardScaler(), GridSearchCV(LabelHistogramClassifier(e), {}, cv=2)),
+    ],
+    ids=["pipeline around", "pipeline inside", "search", "search in a pipeline"],
+)
+def test_scorers_see_through_wrappers(name, wrap):
+    """An ensemble stays an ensemble: the disagreement of its members is scored, not that of their mean."""
+    X, counts = problem()
+    estimator = wrap(GaussianNB()).fit(X, counts)
+    inner = estimator
+    assert SCORERS[name](estimator, X, counts) == pytest.approx(expected_score(name, inner, X, counts), rel=1e-12)
+    frozen = FrozenEstimator(estimator)
+    assert SCORERS[name](frozen, X, counts) == SCORERS[name](estimator, X, counts)
+
+
+def test_ensembles_are_scored_as_ensembles():
+    X, counts = problem()
+    labels = counts.argmax(axis=1)
+    forest = make_pipeline(StandardScaler(), RandomForestClassifier(20, max_depth=2, random_state=0)).fit(X, labels)
+    score = SCORERS["neg_disagreement_squared_loss"](forest, X, counts)
+    assert score == -metrics.disagreement_squared_loss(counts, predict_dist(forest, X))
+    assert score != pytest.approx(-metrics.disagreement_squared_loss(counts, forest.predict_proba(X)), rel=1e-3)
+
+
+# Names of classes
+
+
+def frame_of(kind, counts, columns):
+    if kind == "pandas":
+        return pd.DataFrame(counts, columns=columns)
+    return pl.DataFrame(counts, schema=columns, orient="row")
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars"])
+@pytest.mark.parametrize("name", SCORERS)
+def test_frames_are_aligned_by_name(name, kind):
+    X, counts = problem()
+    y = frame_of(kind, counts, ["c", "a", "b"])
+    model = LabelHistogramClassifier().fit(X, y)
+    expected = expected_score(name, model, X, counts[:, [1, 2, 0]])
+    assert SCORERS[name](model, X, y) == pytest.approx(expected, rel=1e-12)
+    assert SCORERS[name](model, X, y[["b", "c", "a"]]) == pytest.approx(expected, rel=1e-12)
+    scores = cross_val_score(LabelHistogramClassifier(), X, y, scoring=name, cv=CV, error_score="raise")
+    again = cross_val_score(LabelHistogramClassifier(), X, y[["b", "c", "a"]], scoring=name, cv=CV)
+    np.testing.assert_allclose(scores, again, rtol=1e-12)
+
+
+def test_labels_are_aligned_by_name():
+    X, counts = problem()
+    labels = np.array(["x", "y", "z"])[counts.argmax(axis=1)]
+    model = LogisticRegression().fit(X, labels)
+    one_hot = (labels[:, None] == model.classes_).astype(int)
+    for name in ("neg_expected_squared_loss", "neg_label_log_loss", "neg_histogram_log_loss", "expected_accuracy"):
+        expected = expected_score(name, model, X, one_hot)
+        assert SCORERS[name](model, X, labels) == pytest.approx(expected, rel=1e-12)
+        assert SCORERS[name](model, X, pd.Series(labels)) == pytest.approx(expected, rel=1e-12)
+        few = labels != "y"  # a fold in which one class does not occur
+        expected = expected_score(name, model, X[few], one_hot[few])
+        assert SCORERS[name](model, X[few], labels[few]) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("name", SCORERS)
+@pytest.mark.parametrize("form", ["array", "pandas", "polars", "labels"])
+def test_a_class_that_the_training_fold_lacks_has_probability_zero(name, form):
+    X, counts = problem()
+    seen = counts[:, 1] == 0
+    train, test = np.flatnonzero(seen), np.flatnonzero(~seen)
+    if form == "labels":
+        labels = np.where(seen, np.where(counts[:, 0] > counts[:, 2], 0, 2), 1)
+        if "disagreement" in name or name[4:] in ("epistemic_loss", "dispersion_loss", "posterior_epistemic_loss"):
+            pytest.skip("needs two raters")
+        y, base, full = np.array(["u", "v", "w"])[labels], LogisticRegression(), np.eye(3, dtype=int)[labels]
+    else:
+        y, base, full = counts if form == "array" else frame_of(form, counts, ["u", "v", "w"]), None, counts
+        base = LabelHistogramClassifier()
+    fitted = clone(base).fit(X[train], y[train] if form in ("array", "labels") else y_rows(y, train))
+    padded = np.zeros((len(test), 3))
+    padded[:, [0, 2] if fitted.predict_proba(X).shape[1] == 2 else [0, 1, 2]] = fitted.predict_proba(X[test])
+    metric = getattr(metrics, name.removeprefix("neg_"))
+    expected = (-1 if name.startswith("neg_") else 1) * metric(full[test], padded)
+    scores = cross_val_score(base, X, y, scoring=name, cv=[(train, test)], error_score="raise")
+    assert scores[0] == pytest.approx(expected, rel=1e-12)
+
+
+def y_rows(y, rows):
+    return y.iloc[rows] if hasattr(y, "iloc") else y[rows]
+
+
+def test_counts_of_more_classes_than_the_estimator_knows():
+    """Plain counts stand for 0..K−1: the classes behind those of training are new."""
+    X, counts = problem()
+    model = LogisticRegression().fit(X, np.arange(len(X)) % 2)
+    for name in SCORERS:
+        padded = np.column_stack([model.predict_proba(X), np.zeros(len(X))])
+        metric = getattr(metrics, name.removeprefix("neg_"))
+        expected = (-1 if name.startswith("neg_") else 1) * metric(counts, padded)
+        assert SCORERS[name](model, X, counts) == pytest.approx(expected, rel=1e-12), name
+
+
+def test_known_probabilities_may_be_scored():
+    X, counts = problem()
+    Q = KnownProbabilities(counts / counts.sum(axis=1, keepdims=True))
+    for name in set(SCORERS) - {"neg_histogram_log_loss"}:
+        scores = cross_val_score(LabelHistogramClassifier(), X, Q, scoring=name, cv=CV, error_score="raise")
+        np.testing.assert_allclose(scores, manual_scores(name, LabelHistogramClassifier(), X, Q), rtol=1e-12)
+
+
+# Weights and metadata routing
+
+
+@pytest.mark.parametrize("name", SCORERS)
+def test_weights_reach_the_metric(name):
+    X, counts = problem()
+    w = np.random.default_rng(0).random(len(X))
+    model = LabelHistogramClassifier().fit(X, counts)
+    expected = expected_score(name, model, X, counts, sample_weight=w)
+    assert SCORERS[name](model, X, counts, sample_weight=w) == pytest.approx(expected, rel=1e-12)
+    assert SCORERS[name](model, X, counts) != pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("name", SCORERS)
+def test_routed_weights_reach_fit_and_score(name):
+    X, counts = problem()
+    w = np.random.default_rng(0).random(len(X))
+    with sklearn.config_context(enable_metadata_routing=True):
+        model = LabelHistogramClassifier().set_fit_request(sample_weight=True)
+        scorer = get_scorer(name).set_score_request(sample_weight=True)
+        scores = cross_validate(
+            model, X, counts, scoring=scorer, cv=CV, params={"sample_weight": w}, error_score="raise"
+        )["test_score"]
+        search = GridSearchCV(model, {}, scoring=scorer, cv=CV, error_score="raise").fit(X, counts, sample_weight=w)
+    expected = []
+    for train, test in CV.split(X):
+        fitted = LabelHistogramClassifier().fit(X[train], counts[train], sample_weight=w[train])
+        expected.append(expected_score(name, fitted, X[test], counts[test], sample_weight=w[test]))
+    np.testing.assert_allclose(scores, expected, rtol=1e-12)
+    np.testing.assert_allclose(search.best_score_, np.mean(expected), rtol=1e-12)
+
+
+def test_weights_without_a_request_are_refused():
+    X, counts = problem()
+    with sklearn.config_context(enable_metadata_routing=True):
+        model = LabelHistogramClassifier().set_fit_request(sample_weight=True)
+        with pytest.raises(UnsetMetadataPassedError, match="sample_weight"):
+            cross_validate(
+                model, X, counts, scoring="neg_epistemic_loss", cv=CV, params={"sample_weight": np.ones(len(X))}
+            )
+
+
+def test_a_request_does_not_change_the_registered_scorers():
+    with sklearn.config_context(enable_metadata_routing=True):
+        get_scorer("neg_epistemic_loss").set_score_request(sample_weight=True)
+        sklearn_get_scorer("neg_epistemic_loss").set_score_request(sample_weight=True)
+        for door in (get_scorer, sklearn_get_scorer):
+            request = door("neg_epistemic_loss").get_metadata_routing().score.requests
+            assert request["sample_weight"] is None
+
+
+def test_weights_without_routing():
+    """A search hands them to fit, and from scikit-learn 1.7 to the scorers too; dicts of scorers must not break."""
+    X, counts = problem()
+    w = np.random.default_rng(0).random(len(X))
+    search = GridSearchCV(LabelHistogramClassifier(), {}, scoring=list(SCORERS), refit=False, cv=CV)
+    search.fit(X, counts, sample_weight=w)
+    for name in SCORERS:
+        assert np.isfinite(search.cv_results_[f"mean_test_{name}"]).all()
+
+
+# Scorer objects and their registration
+
+
+@pytest.mark.parametrize("name", SCORERS)
+def test_scorers_pickle_and_clone(name):
+    X, counts = problem()
+    model = LabelHistogramClassifier().fit(X, counts)
+    score = SCORERS[name](model, X, counts)
+    assert pickle.loads(pickle.dumps(SCORERS[name]))(model, X, counts) == score
+    assert clone(SCORERS[name])(model, X, counts) == score
+    fitted = GridSearchCV(LabelHistogramClassifier(), {}, scoring=name, cv=CV).fit(X, counts)
+    assert pickle.loads(pickle.dumps(fitted)).score(X, counts) == fitted.score(X, counts)
+
+
+@pytest.mark.parametrize("scoring", ["neg_posterior_epistemic_loss", SCORERS["neg_label_log_loss"], list(SCORERS)])
+def test_scorers_work_in_other_processes(scoring):
+    X, counts = problem()
+    parallel = cross_validate(LabelHistogramClassifier(), X, counts, scoring=scoring, cv=CV, n_jobs=2)
+    serial = cross_validate(LabelHistogramClassifier(), X, counts, scoring=scoring, cv=CV)
+    for key in (k for k in serial if k.startswith("test_")):
+        np.testing.assert_allclose(parallel[key], serial[key], rtol=1e-9)
+
+
+def test_get_scorer_falls_back_to_scikit_learn():
+    X, counts = problem()
+    labels = counts.argmax(axis=1)
+    model = LogisticRegression().fit(X, labels)
+    assert get_scorer("accuracy")(model, X, labels) == model.score(X, labels)
+
+    def own(estimator, X, y):
+        return 1.0
+
+    assert get_scorer(own) is own
+    with pytest.raises(ValueError, match="no_such_scorer"):
+        get_scorer("no_such_scorer")
+
+
+@pytest.mark.parametrize("missing", ["registry", "clash"])
+def test_without_the_registry_importing_warns_and_objects_work(monkeypatch, missing):
+    from sklearn.metrics import _scorer
+
+    if missing == "registry":
+        monkeypatch.delattr(_scorer, "_SCORERS")
+    else:
+        monkeypatch.setitem(_scorer._SCORERS, "neg_epistemic_loss", _scorer._SCORERS["accuracy"])
+    with pytest.warns(RuntimeWarning, match="scorer objects"):
+        scorers_module.register_scorers()
+    X, counts = problem()
+    scores = cross_val_score(LabelHistogramClassifier(), X, counts, scoring=SCORERS["neg_epistemic_loss"], cv=CV)
+    assert np.isfinite(scores).all()
+
+
+SCRIPT = """
+import numpy as np
+{before}
+import sklearn_lhcal
+{after}
+from sklearn.metrics import check_scoring, get_scorer, get_scorer_names
+from sklearn.model_selection import (
+    GridSearchCV, RandomizedSearchCV, cross_val_score, cross_validate, learning_curve, permutation_test_score,
+    validation_curve,
+)
+from sklearn.feature_selection import SequentialFeatureSelector
+from sklearn.inspection import permutation_importance
+from sklearn.linear_model import LogisticRegression
+from sklearn_lhcal.label_histogram import LabelHistogramClassifier
+from sklearn_lhcal.metrics import SCORERS
+
+rng = np.random.default_rng(0)
+X = rng.normal(size=(60, 2))
+counts = np.array([rng.multinomial(4, q) for q in rng.dirichlet(np.ones(3), 60)])
+model = LabelHistogramClassifier(LogisticRegression())
+names = list(SCORERS)
+grid = {{"estimator__C": [0.1, 1.0]}}
+assert set(names) < set(get_scorer_names())
+for name in names:
+    get_scorer(name), check_scoring(model, scoring=name)
+    assert np.isfinite(cross_val_score(model, X, counts, scoring=name, cv=2, error_score="raise")).all()
+    GridSearchCV(model, grid, scoring=name, cv=2, error_score="raise").fit(X, counts)
+name = names[0]
+RandomizedSearchCV(model, grid, n_iter=2, scoring=name, cv=2, error_score="raise").fit(X, counts)
+cross_validate(model, X, counts, scoring=names, cv=2, error_score="raise")
+learning_curve(model, X, counts, scoring=name, cv=2, train_sizes=[0.5, 1.0], error_score="raise")
+validation_curve(model, X, counts, param_name="estimator__C", param_range=[0.1, 1.0], scoring=name, cv=2)
+permutation_test_score(model, X, counts, scoring=name, cv=2, n_permutations=2)
+permutation_importance(model.fit(X, counts), X, counts, scoring=name, n_repeats=1)
+SequentialFeatureSelector(model, n_features_to_select=1, scoring=name, cv=2).fit(X, counts)
+print("all fine")
+"""
+FIRST = "import sklearn.model_selection, sklearn.feature_selection, sklearn.inspection, sklearn.linear_model"
+
+
+@pytest.mark.parametrize(("before", "after"), [(FIRST, ""), ("", FIRST)], ids=["sklearn first", "sklearn_lhcal first"])
+def test_strings_work_in_either_import_order(before, after):
+    code = SCRIPT.format(before=before, after=after)
+    done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "all fine", done.stderr
