@@ -156,7 +156,8 @@ def make_label_histograms(
         The prediction is ``softmax(overconfidence·u)``: 1 is calibrated, more is overconfident, and always it is the
         temperature that calibrates the prediction.
     random_state : int, RandomState instance or None, default=None
-        As everywhere in scikit-learn.
+        One integer gives one model, whatever `n_samples`: draw the training and the test rows together and split them,
+        or draw more rows to know the model better.
 
     Returns
     -------
@@ -189,11 +190,12 @@ def make_label_histograms(
     for name, scale in (("class_sep", class_sep), ("overconfidence", overconfidence)):
         if not 0 <= scale < np.inf:
             raise ValueError(f"{name} must be finite and not negative, got {scale!r}.")
+    total = _check_total(total, n_samples)
     rng = check_random_state(random_state)
-    raters, total = _check_raters(n_raters, n_samples, rng), _check_total(total, n_samples)
-    X = rng.standard_normal((n_samples, n_features))
-    coef = rng.standard_normal((n_classes, n_features))
+    coef = rng.standard_normal((n_classes, n_features))  # first, so that n_samples does not change it
     coef *= class_sep / np.linalg.norm(coef, axis=1, keepdims=True)
+    X = rng.standard_normal((n_samples, n_features))
+    raters = _check_raters(n_raters, n_samples, rng)
     u = X @ coef.T
     Q = softmax(u)
     some = np.isfinite(total)

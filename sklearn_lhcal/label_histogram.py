@@ -214,8 +214,8 @@ def aligned_counts(y, classes: NDArray) -> NDArray:
     if names is None or len(names) < 2:
         return check_counts(y, classes=classes)[0]
     counts, own = check_counts(y)
-    if len(own) != len(classes):
-        raise ValueError(f"y has the classes {list(own)}, expected {list(classes)}.")
+    if len(own) != len(classes) or set(own.tolist()) != set(classes.tolist()):
+        raise ValueError(f"y has the classes {own.tolist()}, expected {classes.tolist()}.")
     return counts[:, _name_positions(classes, own)]
 
 

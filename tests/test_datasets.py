@@ -133,6 +133,12 @@ def test_made_overconfidence_is_the_temperature_that_calibrates(overconfidence):
     assert best.x == pytest.approx(overconfidence, rel=0.05)
 
 
+def test_made_model_does_not_depend_on_the_number_of_rows():
+    few, many = (make_label_histograms(n, random_state=3) for n in (10, 1000))
+    assert np.array_equal(few.coef, many.coef)
+    assert np.array_equal(few.X, many.X[:10])
+
+
 def test_made_infinite_and_row_wise_totals():
     total = np.array([np.inf, 1.0] * 50)
     data = make_label_histograms(100, total=total, random_state=0)

@@ -98,7 +98,7 @@ def _objective(theta: NDArray, v: NDArray, y: NDArray) -> tuple[float, NDArray, 
         n, p = row_sum(c), np.exp(beta * a)
         Z = row_sum(p)
         p *= a
-        m, q, s = row_sum(p) / Z, np.einsum("ij,ij->i", p, a) / Z, np.vdot(c, a)
+        m, q, s = row_sum(p) / Z, np.einsum("ij,ij->i", p, a) / Z, np.einsum("ij,ij->", c, a)
         F += n @ np.log(Z) - beta * s
         G += n @ m - s
         H += n @ (q - m * m)

@@ -75,7 +75,7 @@ def _aligned(y, prediction, classes):
         unseen = np.setdiff1d(own, classes)
     else:
         unseen = own[:0]
-    if not len(unseen):
+    if not len(unseen) or (named and len(np.setdiff1d(classes, own))):  # the latter raises, the names differ
         return aligned_counts(y, classes), prediction
     everything = np.union1d(classes, own)
     columns = np.searchsorted(everything, classes)
