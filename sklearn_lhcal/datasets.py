@@ -156,8 +156,8 @@ def make_label_histograms(
         The prediction is ``softmax(overconfidence·u)``: 1 is calibrated, more is overconfident, and always it is the
         temperature that calibrates the prediction.
     random_state : int, RandomState instance or None, default=None
-        One integer gives one model, whatever `n_samples`: draw the training and the test rows together and split them,
-        or draw more rows to know the model better.
+        As everywhere in scikit-learn. The same integer gives the same model (`coef`) and first rows of X, whatever
+        `n_samples`: draw training and test rows together and split them.
 
     Returns
     -------

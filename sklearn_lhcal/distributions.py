@@ -130,8 +130,15 @@ class PointMass(Distribution):
     def __init__(self, proba: ArrayLike):
         self._z = _frozen(check_proba(proba))
 
+    @classmethod
+    def of_checked(cls, z: NDArray[np.float64]) -> "PointMass":
+        """Of probabilities (n, K) that passed the gate, perhaps in float32, whose rows need not sum to 1 in float64."""
+        self = cls.__new__(cls)
+        self._z = _frozen(z)
+        return self
+
     def __getitem__(self, rows) -> "PointMass":
-        return PointMass(self._z[_row_index(rows)])
+        return PointMass.of_checked(self._z[_row_index(rows)])
 
     def mean(self):
         return self._z
@@ -158,7 +165,7 @@ class PointMass(Distribution):
         return np.stack([self._z, self._z], axis=2)
 
     def embed(self, columns, n_classes):
-        return PointMass(_in_columns(self._z, columns, n_classes))
+        return PointMass.of_checked(_in_columns(self._z, columns, n_classes))
 
     def _sample(self, n_draws, rng):
         return np.broadcast_to(self._z, (n_draws, *self._z.shape)).copy()
@@ -201,17 +208,22 @@ class Dirichlet(Distribution):
     @classmethod
     def from_log_total(cls, proba: ArrayLike, log_total: ArrayLike) -> "Dirichlet":
         """From the mean, shape (n, K), and log α0, a scalar or shape (n,)."""
-        self = cls.__new__(cls)
-        self._z = _frozen(check_proba(proba))
+        z = check_proba(proba)
         log_total = np.asarray(log_total, dtype=np.float64)
-        if log_total.shape not in ((), (1,), (len(self._z),)) or not np.isfinite(log_total).all():
-            raise ValueError(f"The total must be one number or one per row, shape ({len(self._z)},), and finite.")
-        self._log_total = _frozen(np.broadcast_to(log_total, len(self._z)))
+        if log_total.shape not in ((), (1,), (len(z),)) or not np.isfinite(log_total).all():
+            raise ValueError(f"The total must be one number or one per row, shape ({len(z)},), and finite.")
+        return cls.of_checked(z, np.broadcast_to(log_total, len(z)))
+
+    @classmethod
+    def of_checked(cls, z: NDArray[np.float64], log_total: NDArray[np.float64]) -> "Dirichlet":
+        """Of a mean (n, K) that passed the gate, as for `PointMass.of_checked`, and log α0, shape (n,)."""
+        self = cls.__new__(cls)
+        self._z, self._log_total = _frozen(z), _frozen(log_total)
         return self
 
     def __getitem__(self, rows) -> "Dirichlet":
         rows = _row_index(rows)
-        return Dirichlet.from_log_total(self._z[rows], self._log_total[rows])
+        return Dirichlet.of_checked(self._z[rows], self._log_total[rows])
 
     @property
     def total(self) -> NDArray[np.float64]:
@@ -264,7 +276,7 @@ class Dirichlet(Distribution):
         z = expit(self._log_total - log_n)[:, None] * self._z + expit(log_n - self._log_total)[:, None] * (
             y / np.maximum(n, 1)[:, None]
         )
-        return Dirichlet.from_log_total(z, np.logaddexp(self._log_total, log_n))
+        return Dirichlet.of_checked(z, np.logaddexp(self._log_total, log_n))
 
     def log_prob_counts(self, counts):
         y = _more_labels(counts, self)
@@ -283,7 +295,7 @@ class Dirichlet(Distribution):
         return np.where(inner[:, :, None], ends, self._z[:, :, None])
 
     def embed(self, columns, n_classes):
-        return Dirichlet.from_log_total(_in_columns(self._z, columns, n_classes), self._log_total)
+        return Dirichlet.of_checked(_in_columns(self._z, columns, n_classes), self._log_total)
 
     def _sample(self, n_draws, rng):
         a = np.broadcast_to(self.concentration, (n_draws, *self._z.shape))
@@ -310,6 +322,10 @@ class Mixture(Distribution):
 
     def _per_member(self, values):
         return values.reshape(*self._log_w.shape, *values.shape[1:])
+
+    def _member(self, s: int) -> Distribution:
+        n = len(self)
+        return self._parts[np.arange(s * n, (s + 1) * n)]
 
     def _average(self, values):
         """Σ_s w_s·(values of member s), for values with S·n rows."""
@@ -467,6 +483,24 @@ class DirichletMixture(Mixture):
 def mixture_of(parts: Distribution, log_weights: ArrayLike) -> Mixture:
     """The mixture of S·n rows, member by member, with log-weights of shape (S, n)."""
     return (Ensemble if isinstance(parts, PointMass) else DirichletMixture)._of(parts, log_weights)
+
+
+def concatenate(batches: list[Distribution]) -> Distribution:
+    """One batch of the rows of several of one kind, in order; mixtures must have equal numbers of members."""
+    kinds = {type(b) for b in batches}
+    if len(kinds) > 1:
+        raise ValueError(f"Distributions of several kinds cannot be joined: {sorted(k.__name__ for k in kinds)}.")
+    first = batches[0]
+    if isinstance(first, PointMass):
+        return PointMass.of_checked(np.concatenate([b._z for b in batches]))
+    if isinstance(first, Dirichlet):
+        log_total = np.concatenate([b._log_total for b in batches])
+        return Dirichlet.of_checked(np.concatenate([b._z for b in batches]), log_total)
+    S = {b._log_w.shape[0] for b in batches}
+    if len(S) > 1:
+        raise ValueError(f"Mixtures with different numbers of members cannot be joined: {sorted(S)}.")
+    members = [concatenate([b._member(s) for b in batches]) for s in range(S.pop())]
+    return mixture_of(concatenate(members), np.concatenate([b._log_w for b in batches], axis=1))
 
 
 def second_opinion_value(distribution: Distribution, cost_matrix: ArrayLike | None = None) -> NDArray[np.float64]:

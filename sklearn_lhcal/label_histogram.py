@@ -113,16 +113,23 @@ def check_counts(y, *, classes: ArrayLike | None = None) -> tuple[NDArray, NDArr
         if a.ndim != 2:
             raise ValueError(f"y must be 1-D labels or counts of shape (n_samples, n_classes), got shape {a.shape}.")
         counts = count_matrix(a)
-    own = np.arange(counts.shape[1]) if names is None else np.asarray(names)
+    own = np.arange(counts.shape[1]) if names is None else _name_array(names)
     if classes is None:
         return counts, own
     classes = np.asarray(classes)
     if len(classes) != counts.shape[1]:
-        raise ValueError(f"y has {counts.shape[1]} classes, expected {len(classes)}: {list(classes)}.")
+        raise ValueError(f"y has {counts.shape[1]} classes, expected {len(classes)}: {classes.tolist()}.")
     if names is not None and not np.array_equal(own, classes):
         _name_positions(own, classes)  # says which names are unknown
-        raise ValueError(f"The columns of y are ordered {list(own)}, expected {list(classes)}: select them by name.")
+        raise ValueError(f"The columns of y are ordered {names}, expected {classes.tolist()}: select them by name.")
     return counts, classes
+
+
+def _name_array(names: list) -> NDArray:
+    """Column names as an array that keeps their types: numbers among strings stay numbers."""
+    array = np.asarray(names)
+    same = array.dtype.kind != "U" or all(isinstance(name, str) for name in names)
+    return array if same else np.array(names, dtype=object)
 
 
 def as_array(y) -> NDArray:
@@ -291,7 +298,8 @@ def counts_from_annotations(
     given = np.array([not _is_gap(v) for v in labels], dtype=bool)
     without = np.setdiff1d(np.arange(len(items)), rows[given])
     if without.size:
-        raise ValueError(f"{without.size} items have no label (first: {items[without[0]]!r}); drop them here and in X.")
+        first = items[without].tolist()[0]
+        raise ValueError(f"{without.size} items have no label (first: {first!r}); drop them here and in X.")
     one_hot, classes = _one_hot(np.array(labels[given].tolist()), None if classes is None else np.asarray(classes))
     counts = np.zeros((len(items), len(classes)), np.int64)
     np.add.at(counts, rows[given], one_hot)
@@ -533,6 +541,7 @@ class LabelHistogramClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimato
     def score(self, X, y, sample_weight=None):
         """Expected accuracy on label histograms: larger is better, between 0 and 1."""
         counts = aligned_counts(y, self.classes_)
+        check_same_length(len(counts), X=X)
         mu, _ = frequencies(counts)
         codes = np.searchsorted(self.classes_, self.predict(X))
         return float(np.average(mu[np.arange(len(mu)), codes], weights=check_sample_weight(sample_weight, len(mu))))

@@ -38,8 +38,8 @@ class AlphaCalibration(_BaseCalibrator):
         What is maximised: the composite likelihood of pairs of raters, or P1's likelihood of the histogram, which many
         raters per row distort.
     penalty : float or None, default=None
-        λ_α, weight of ``mean (log α0)²``, nats per row. None: 5e-4 for pairs, P1's 5e-3 for histograms, which carry more
-        information a row.
+        λ_α, weight of ``mean (log α0)²``, nats per row. None: 5e-4 for pairs, P1's 5e-3 for histograms, of which a row
+        carries more information.
     cv, solver, random_state, verbose
         As in `TemperatureScaling`.
 
@@ -162,7 +162,7 @@ class AlphaCalibration(_BaseCalibrator):
             if u.ndim == 3:
                 inputs = {"logits": np.moveaxis(u, 0, 1), "features": np.moveaxis(h, 0, 1), "log_weights": log_w.T}
             module = _LogTotal(h.shape[-1])
-            solver.train(module, loss, inputs, y, w, verbose=self.verbose)
+            solver.train(module, loss, inputs, y, w, random_state=self.random_state, verbose=self.verbose)
             x = np.append(module.weight.detach().numpy(), module.bias.item())
         self.coef_, self.intercept_ = x[:-1], float(x[-1])
 

@@ -1,4 +1,4 @@
-"""The base of all calibrators: one loop over the data for a whole chain, and the grammar of a scikit-learn classifier."""
+"""The base of all calibrators: one loop over the data for a whole chain, in the grammar of a classifier."""
 
 import warnings
 from abc import abstractmethod
@@ -9,15 +9,14 @@ from numpy.typing import NDArray
 from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.frozen import FrozenEstimator
-from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold, check_cv
 from sklearn.utils import get_tags, indexable
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 from tqdm.auto import tqdm
 
 from .._fit import (
-    check_sample_weight,
     check_same_length,
+    check_sample_weight,
     default_classifier,
     fit_on_counts,
     is_per_row,
@@ -28,11 +27,12 @@ from .._simplex import log_proba, log_softmax
 from ..distributions import Distribution, Mixture, mixture_of, predict_dist, resolve
 from ..label_histogram import aligned_counts, sorted_counts
 from ..metrics import expected_accuracy
+from ..model_selection import StratifiedVotesKFold, check_all_classes, majority, make_splits
 from ._precomputed import PrecomputedClassifier
 
 
 class Scores(NamedTuple):
-    """What a map sees: log-probabilities, (n, K) or (S, n, K) for an ensemble, and log-weights (S, n) of its members."""
+    """What a map sees: log-probabilities (n, K), or (S, n, K) and log-weights (S, n) of the members of an ensemble."""
 
     logits: NDArray[np.float64]
     log_weights: NDArray[np.float64] | None = None
@@ -198,8 +198,7 @@ class _Loop:
     def run(self, base, X, counts, classes, weight):
         """(classifier to keep, the rows that were scored, their scores)."""
         self._route(base, weight)
-        votes = np.asarray(counts).argmax(axis=1)
-        splits = self._splits(X, votes)
+        splits = self._splits(X, majority(counts))
         if isinstance(self.cv, str):
             train, test = splits[0]
             model = self._fit(clone(base), X, counts, classes, weight, train, "the 80 % it was fitted on")
@@ -231,26 +230,16 @@ class _Loop:
             self.weighted = False
 
     def _splits(self, X, votes):
-        cv, groups = self.cv, self.split_params.get("groups")
-        if isinstance(cv, str):
-            if cv != "holdout":
-                raise ValueError(f'cv must be an int, a splitter, a list of splits or "holdout", got {cv!r}.')
-            seeded = {"n_splits": 5, "shuffle": True, "random_state": self.owner.random_state}
-            cv = StratifiedKFold(**seeded) if groups is None else StratifiedGroupKFold(**seeded)
-        elif isinstance(cv, (int, np.integer)):
-            cv = StratifiedKFold(cv) if groups is None else StratifiedGroupKFold(cv)
-        with warnings.catch_warnings():  # rare classes: a class that a fold lacks is named in an error
-            warnings.filterwarnings("ignore", message="The least populated class", category=UserWarning)
-            X = np.zeros((len(votes), 1)) if isinstance(X, dict) else X
-            return list(check_cv(cv, votes, classifier=True).split(X, votes, **self.split_params))
+        if not isinstance(self.cv, str):
+            return make_splits(self.cv, X, votes, **self.split_params)
+        if self.cv != "holdout":
+            raise ValueError(f'cv must be an int, a splitter, a list of splits or "holdout", got {self.cv!r}.')
+        return make_splits(
+            StratifiedVotesKFold(5, shuffle=True, random_state=self.owner.random_state), X, votes, **self.split_params
+        )[:1]
 
     def _fit(self, model, X, counts, classes, weight, rows, where):
-        missing = np.asarray(counts)[rows].sum(axis=0) == 0
-        if missing.any():
-            raise ValueError(
-                f"No label of class {classes[missing].tolist()} in {where}; give more data of this class, use fewer "
-                "folds or stratified ones, or drop the class."
-            )
+        check_all_classes(counts[rows], classes, where)
         params = {k: take_rows(v, rows) if is_per_row(v, len(counts)) else v for k, v in self.fit_params.items()}
         w = weight[rows] if self.weighted else None
         return fit_on_counts(model, take_rows(X, rows), counts[rows], classes, w, **params)

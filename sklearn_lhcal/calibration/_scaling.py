@@ -69,7 +69,8 @@ class TemperatureScaling(_BaseCalibrator):
             if logits.ndim == 3:
                 inputs = {"logits": np.moveaxis(logits, 0, 1), "log_weights": log_weights.T}
             module = _Temperature()
-            solver.train(module, LabelLogLoss(), inputs, counts, weight, verbose=self.verbose)
+            options = {"random_state": self.random_state, "verbose": self.verbose}
+            solver.train(module, LabelLogLoss(), inputs, counts, weight, **options)
             theta = module.log_beta.item()
         self.temperature_ = float(np.exp(-theta))
 

@@ -67,7 +67,7 @@ class ReliabilityDisplay(BinnedReliabilityDisplay):
     >>> data = make_label_histograms(500, overconfidence=2.0, random_state=0)
     >>> display = ReliabilityDisplay.from_predictions(data.counts, data.prediction, n_bins=5, class_index=0)
     >>> (display.mean_observed - display.mean_predicted).round(2)  # too extreme at both ends
-    array([ 0.06,  0.06, -0.12, -0.11, -0.1 ])
+    array([ 0.05, -0.02, -0.  , -0.07, -0.11])
     """
 
     def __init__(

@@ -66,7 +66,7 @@ def align(y, prediction) -> tuple[NDArray, NDArray[np.float64]]:
 def as_distribution(y, prediction) -> tuple[NDArray, Distribution]:
     """Counts, and the prediction as a distribution: a point mass where it holds probabilities."""
     counts, z = align(y, prediction)
-    return counts, prediction if isinstance(prediction, Distribution) else PointMass(z)
+    return counts, prediction if isinstance(prediction, Distribution) else PointMass.of_checked(z)
 
 
 def row_weights(sample_weight, n: int) -> NDArray[np.float64] | None:

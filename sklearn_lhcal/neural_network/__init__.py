@@ -1,6 +1,16 @@
-"""Losses on label histograms, and the solvers that train torch modules with them."""
+"""Neural networks on label histograms: a classifier, losses, and the solvers that train torch modules."""
 
+from ._classifier import NeuralClassifier, WarmUpMultiStepLR
 from ._losses import DirichletMultinomialLoss, LabelLogLoss, PairwiseLoss
-from ._training import LBFGS, Newton
+from ._training import LBFGS, Adam, Newton
 
-__all__ = ["LBFGS", "DirichletMultinomialLoss", "LabelLogLoss", "Newton", "PairwiseLoss"]
+__all__ = [
+    "LBFGS",
+    "Adam",
+    "DirichletMultinomialLoss",
+    "LabelLogLoss",
+    "NeuralClassifier",
+    "Newton",
+    "PairwiseLoss",
+    "WarmUpMultiStepLR",
+]
