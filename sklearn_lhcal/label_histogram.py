@@ -43,7 +43,7 @@ class KnownProbabilities(np.ndarray):
     --------
     >>> from sklearn_lhcal.metrics import epistemic_loss
     >>> Q = KnownProbabilities([[0.5, 0.5], [1.0, 0.0]])
-    >>> epistemic_loss(Q, [[0.5, 0.5], [0.9, 0.1]])
+    >>> round(epistemic_loss(Q, [[0.5, 0.5], [0.9, 0.1]]), 12)
     0.01
     """
 

@@ -63,7 +63,7 @@ def test_temperature_is_the_optimum(data, logits, solver, weighted):
     )
     assert_allclose(T, np.exp(oracle.x), rtol=1e-5)
     loss = label_loss(T, logits, data.counts, 1.0 if w is None else w)
-    assert loss <= oracle.fun + 1e-14
+    assert loss <= oracle.fun + 1e-12
 
 
 def test_temperature_of_calibrated_and_stretched_logits(data):
@@ -112,6 +112,8 @@ def test_temperature_keeps_the_argmax(data, logits):
 
 
 def test_logits_and_proba_name_one_model(data, logits):
+    """Where no probability is below 1e-12, at which those that are given as such are clipped."""
+    logits = logits / 3
     a = TemperatureScaling("logits").fit(logits, data.counts)
     b = TemperatureScaling("proba").fit(softmax(logits, axis=1), data.counts)
     assert_allclose(a.temperature_, b.temperature_, rtol=1e-9)

@@ -4,7 +4,7 @@ import numpy as np
 
 from ..distributions import predict_dist
 from ..label_histogram import check_counts
-from ..metrics._scorers import _aligned
+from ..metrics._scorers import aligned
 
 
 def response(estimator, X, y):
@@ -16,7 +16,7 @@ def response(estimator, X, y):
         )
     distribution = predict_dist(estimator, X)
     classes = np.asarray(estimator.classes_)
-    counts, distribution = _aligned(y, distribution, classes)
+    counts, distribution = aligned(y, distribution, classes)
     if counts.shape[1] > len(classes):  # y has classes that training never saw
         classes = np.union1d(classes, check_counts(y)[1])
     return counts, distribution, classes

@@ -56,7 +56,7 @@ class LabelHistogramScorer(BaseEstimator):
             prediction = predict_dist(estimator, X)
         else:
             prediction = np.asarray(estimator.predict_proba(X))
-        y, prediction = _aligned(y, prediction, np.asarray(estimator.classes_))
+        y, prediction = aligned(y, prediction, np.asarray(estimator.classes_))
         weight = {} if sample_weight is None else {"sample_weight": sample_weight}
         return self.sign * self.metric(y, prediction, **weight)
 
@@ -67,7 +67,7 @@ class LabelHistogramScorer(BaseEstimator):
         return "sample_weight" in signature(self.metric).parameters
 
 
-def _aligned(y, prediction, classes):
+def aligned(y, prediction, classes):
     """Counts in the order of `classes`, and the prediction; probability 0 for classes that training never saw."""
     named = frame_names(y) is not None
     counts, own = check_counts(y)

@@ -1,0 +1,133 @@
+"""The house: imports run downwards only, importing is light, and only public names of other libraries are used."""
+
+import ast
+import importlib
+import json
+import subprocess
+import sys
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+import sklearn_lhcal
+
+ROOT = Path(sklearn_lhcal.__file__).parent
+FLOORS = {
+    1: ["label_histogram", "_simplex", "_fit", "_rising", "_kernels"],
+    2: ["distributions", "model_selection"],
+    3: ["metrics", "neural_network", "ensemble", "gaussian_process", "datasets"],
+    4: ["calibration", "display"],
+}
+FLOOR = {room: floor for floor, rooms in FLOORS.items() for room in rooms} | {"__init__": 5}
+
+
+def module_name(path):
+    parts = path.relative_to(ROOT.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+FILES = {module_name(path): path for path in sorted(ROOT.rglob("*.py"))}
+
+
+def imported_names(name):
+    """(module, name) pairs of every import statement of a module, functions included; relative ones made absolute."""
+    path = FILES[name]
+    package = name.split(".") if path.name == "__init__.py" else name.split(".")[:-1]
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, None) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else []
+            module = ".".join([*base, *([node.module] if node.module else [])])
+            yield from ((module, alias.name) for alias in node.names)
+
+
+def own_imports(name):
+    """Modules of this package that a module imports."""
+    found = set()
+    for module, attribute in imported_names(name):
+        if module.partition(".")[0] == "sklearn_lhcal":
+            found.add(f"{module}.{attribute}" if f"{module}.{attribute}" in FILES else module)
+    return found
+
+
+def floor_of(name):
+    room = name.split(".")[1] if "." in name else "__init__"
+    return FLOOR[room]
+
+
+def test_every_module_has_a_floor():
+    assert {name.split(".")[1] for name in FILES if "." in name} <= set(FLOOR)
+    assert len(FILES) > 10
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_imports_run_downwards(name):
+    for other in own_imports(name):
+        assert other in FILES, f"{name} imports {other}, which does not exist"
+        assert floor_of(other) <= floor_of(name), f"{name} imports {other} from a floor above"
+
+
+def test_imports_make_no_circle():
+    graph = {name: own_imports(name) for name in FILES}
+    order = list(TopologicalSorter(graph).static_order())  # raises CycleError
+    assert order.index("sklearn_lhcal.label_histogram") < order.index("sklearn_lhcal.distributions")
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_only_public_names_of_other_libraries_are_imported(name):
+    """But for the registry of scorer strings, for which scikit-learn has no public door."""
+    private = [
+        (module, attribute)
+        for module, attribute in imported_names(name)
+        if module.partition(".")[0] != "sklearn_lhcal"
+        and any(part.startswith("_") and not part.startswith("__") for part in [*module.split("."), attribute or ""])
+    ]
+    if name == "sklearn_lhcal.metrics._scorers":
+        assert private == [("sklearn.metrics", "_scorer"), ("sklearn.utils._param_validation", "StrOptions")]
+    else:
+        assert not private
+
+
+@pytest.mark.parametrize("name", [n for n in FILES if FILES[n].name == "__init__.py" or "._" not in n])
+def test_public_names_exist(name):
+    module = importlib.import_module(name)
+    names = getattr(module, "__all__", [])
+    assert all(hasattr(module, n) for n in names)
+    assert sorted(set(names)) == sorted(names)
+
+
+LIGHT = """
+import json, sys, time
+import sklearn.metrics
+before, start = set(sys.modules), time.process_time()
+import {module}
+print(json.dumps([sorted(set(sys.modules) - before), time.process_time() - start]))
+"""
+
+
+def modules_added_by(module):
+    """Modules that an import adds to those of scikit-learn's metrics, and its processor time, in a fresh process."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", LIGHT.format(module=module)], capture_output=True, text=True, check=True
+    )
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize(
+    "module", ["sklearn_lhcal", "sklearn_lhcal.label_histogram", "sklearn_lhcal.distributions", "sklearn_lhcal.metrics"]
+)
+def test_importing_is_light(module):
+    """No library that `import sklearn.metrics` does not load already: neither torch nor matplotlib, say."""
+    added, seconds = modules_added_by(module)
+    libraries = {name.partition(".")[0] for name in added} - set(sys.stdlib_module_names)
+    assert libraries <= {"sklearn_lhcal", "sklearn"}
+    heavy = ("sklearn.model_selection", "sklearn.linear_model", "sklearn.ensemble", "sklearn.calibration")
+    assert not [name for name in added if name.startswith(heavy)]
+    assert seconds < 0.15
+
+
+def test_version_and_type_marker():
+    assert sklearn_lhcal.__version__.count(".") >= 2
+    assert (ROOT / "py.typed").exists()
