@@ -99,7 +99,7 @@ class LBFGS(BaseEstimator):
             "optimizer__max_iter": self.max_iter,
             "optimizer__max_eval": 10 * self.max_iter,
             "optimizer__tolerance_grad": self.tol,
-            "optimizer__tolerance_change": 1e-17,
+            "optimizer__tolerance_change": 1e-15,
             "optimizer__history_size": 20,
         }
         net = _train(module, loss, _Rows(inputs, counts, weight), options, verbose)
