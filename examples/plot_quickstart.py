@@ -165,7 +165,7 @@ def figure(models: dict, X, counts, file: Path) -> None:
     display = None
     for name in ("Raw", "TS+α"):
         display = DisagreementReliabilityDisplay.from_predictions(
-            counts, predict_dist(models[name], X), name=name, n_bins=10, ax=display and display.ax_
+            counts, predict_dist(models[name], X), name=name, n_bins=8, strategy="quantile", ax=display and display.ax_
         )
     file.parent.mkdir(parents=True, exist_ok=True)
     display.figure_.savefig(file, dpi=150, bbox_inches="tight")
