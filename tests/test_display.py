@@ -239,7 +239,7 @@ def test_two_displays_share_axes_diagonal_and_strip(display, data):
 def test_the_limit_of_disagreement_shows_everything_and_little_more():
     counts = np.array([[9, 1], [8, 2], [10, 0], [9, 1]] * 10)
     shown = DisagreementReliabilityDisplay.from_predictions(counts, np.tile([0.9, 0.1], (40, 1)), n_bins=10)
-    assert shown.limit == pytest.approx(max(0.2, shown.interval[1, 1]))  # the bin from .1 to .2 holds all rows
+    assert shown.limit == pytest.approx(1.05 * max(0.18, shown.interval[1, 1]))  # one point, at φ̂ = .18
     worse = DisagreementReliabilityDisplay.from_predictions([[1, 1]] * 9, [0.01] * 9)
     assert worse.limit == 1.0
 

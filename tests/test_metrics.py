@@ -339,12 +339,28 @@ def test_a_bin_with_nearly_all_weight_on_one_row(correction):
         loss = metrics.calibration_loss(counts, z, n_bins=1, sample_weight=w, bias_correction=correction)
         assert loss == pytest.approx(naive, rel=1e-6)
     plugin = ((mu - z)[0] ** 2).sum()
-    for tiny in (1e-20, 1e-160, 1e-300):
+    for tiny in (1e-14, 1e-20, 1e-160, 1e-300):
         w = np.array([1.0, tiny, tiny, tiny, tiny])
         loss = metrics.calibration_loss(counts, z, n_bins=1, sample_weight=w, bias_correction=correction)
         assert loss == pytest.approx(plugin if correction is None else 0, rel=1e-12)
         many = metrics.calibration_loss(counts, z, n_bins=50, sample_weight=w, bias_correction=correction)
         assert many == pytest.approx(plugin if correction is None else 0, rel=1e-12)
+
+
+@pytest.mark.parametrize("name", BINNED)
+def test_rows_of_weight_zero_do_not_move_quantile_edges(name):
+    counts, z, w = case(n=40)
+    w[z[:, 0] < 0.3] = 0
+    kept = w > 0
+    options = {"n_bins": 3, "strategy": "quantile"}
+    alone = BINNED[name](counts[kept], z[kept], sample_weight=w[kept], **options)
+    assert BINNED[name](counts, z, sample_weight=w, **options) == pytest.approx(alone, **EXACT)
+
+
+@pytest.mark.parametrize("name", NEEDS_TWO)
+def test_rows_of_weight_zero_cannot_define_a_metric(name):
+    with pytest.warns(UndefinedMetricWarning, match="no row with a positive weight has 2 raters"):
+        assert np.isnan(NEEDS_TWO[name]([[2, 0], [0, 1]], [[0.3, 0.7], [0.6, 0.4]], sample_weight=[0.0, 1.0]))
 
 
 # Oracles for one label a row

@@ -35,8 +35,8 @@ class DisagreementReliabilityDisplay(BinnedReliabilityDisplay):
     level : float, default=0.9
         Level of the intervals.
     limit : float, default=1.0
-        Upper end of both axes, a probability. `from_predictions` puts it where the last bin with rows or the highest
-        interval ends, as predictions above 1 − 1/K are impossible and those above 0.5 often rare.
+        Upper end of both axes, a probability. `from_predictions` puts it just beyond the last point and the
+        highest interval, as predictions above 1 − 1/K are impossible and those above 0.5 often rare.
     name : str, optional
         What the legend calls it.
 
@@ -176,6 +176,5 @@ class DisagreementReliabilityDisplay(BinnedReliabilityDisplay):
 
 
 def _limit(bins: ReliabilityBins) -> float:
-    """The least that shows every bin with rows, every point and every interval; at most 1."""
-    ends = [bins.edges[1:][bins.bin_counts > 0].max(), *bins.mean_observed, *bins.interval[:, 1]]
-    return min(1.0, float(np.nanmax(ends)))
+    """Where the points and their intervals end, and a little more."""
+    return min(1.0, 1.05 * float(np.nanmax([*bins.mean_predicted, *bins.mean_observed, *bins.interval[:, 1], 0.1])))
