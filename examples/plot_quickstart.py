@@ -27,9 +27,7 @@ from pathlib import Path
 
 import matplotlib
 import numpy as np
-import torch
 from sklearn.frozen import FrozenEstimator
-from skorch import NeuralNetClassifier
 from torch import nn
 
 from sklearn_lhcal.calibration import AlphaCalibration, PrecomputedClassifier, TemperatureScaling
@@ -38,6 +36,7 @@ from sklearn_lhcal.display import DisagreementReliabilityDisplay
 from sklearn_lhcal.distributions import predict_dist
 from sklearn_lhcal.metrics import (
     calibration_error,
+    confidence_interval,
     disagreement_calibration_error,
     disagreement_squared_loss,
     epistemic_loss,
@@ -45,6 +44,7 @@ from sklearn_lhcal.metrics import (
     expected_squared_loss,
     posterior_epistemic_loss,
 )
+from sklearn_lhcal.neural_network import NeuralClassifier
 
 
 def small_network() -> nn.Module:
@@ -68,20 +68,9 @@ def small_network() -> nn.Module:
 def digits(epochs: int):
     """A trained network, and (X, counts) for calibration and for the test."""
     data = load_mixed_digits(raters=2)
-    train, calibration, test = (data[f"X_{part}"].astype(np.float32) for part in ("train", "validation", "test"))
-    torch.manual_seed(0)
-    net = NeuralNetClassifier(
-        small_network,
-        criterion=nn.CrossEntropyLoss,
-        optimizer=torch.optim.Adam,
-        lr=1e-3,
-        batch_size=32,
-        max_epochs=epochs,
-        train_split=None,
-        verbose=0,
-    )
-    net.fit(train, data.counts_train.argmax(axis=1))
-    return FrozenEstimator(net), (calibration, data.counts_validation), (test, data.counts_test)
+    net = NeuralClassifier(small_network, lr=1e-3, batch_size=32, max_epochs=epochs, random_state=0)
+    net.fit(data.X_train, data.counts_train)
+    return net, (data.X_validation, data.counts_validation), (data.X_test, data.counts_test)
 
 
 # %%
@@ -130,7 +119,7 @@ COLUMNS = {
 
 def calibrated(model, X, counts) -> dict:
     """Raw, Raw+α, TS and TS+α, fitted on the calibration rows."""
-    frozen = model if isinstance(model, FrozenEstimator) else FrozenEstimator(model)
+    frozen = FrozenEstimator(model)
     return {
         "Raw": frozen,
         "Raw+α": AlphaCalibration(frozen).fit(X, counts),
@@ -140,11 +129,13 @@ def calibrated(model, X, counts) -> dict:
 
 
 def table(models: dict, X, counts) -> str:
-    """One row a model, one column a metric."""
-    lines = [f"{'':6}" + "".join(f"{name:>9}" for name in COLUMNS)]
+    """One row a model, one column a metric, and below each number the ends of its 90 % interval."""
+    lines = [f"{'':6}" + "".join(f"{name:>17}" for name in COLUMNS)]
     for name, model in models.items():
         prediction = predict_dist(model, X)
-        lines.append(f"{name:6}" + "".join(f"{metric(counts, prediction):9.4f}" for metric in COLUMNS.values()))
+        cells = [confidence_interval(m, counts, prediction, level=0.9, random_state=0) for m in COLUMNS.values()]
+        lines.append(f"{name:6}" + "".join(f"{c.estimate:17.4f}" for c in cells))
+        lines.append(f"{'':6}" + "".join(f"{f'{c.low:.3f} – {c.high:.3f}':>17}" for c in cells))
     return "\n".join(lines)
 
 

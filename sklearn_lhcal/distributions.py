@@ -8,7 +8,7 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import betainc, betaincinv, digamma, expit, gammaln, logsumexp, xlogy
+from scipy.special import betainc, betaincinv, digamma, expit, gammaln, logsumexp, xlogy, zeta
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils import check_array, check_random_state
@@ -292,7 +292,11 @@ class Dirichlet(Distribution):
         b = self.total[:, None, None] * (1 - self._z[:, :, None])
         inner = (self._z > 0) & (self._z < 1)
         ends = betaincinv(np.where(inner[:, :, None], a, 1.0), np.where(inner[:, :, None], b, 1.0), q)
-        return np.where(inner[:, :, None], ends, self._z[:, :, None])
+        ends = np.where(inner[:, :, None], ends, self._z[:, :, None])
+        lost = np.isnan(ends).any(axis=(1, 2))  # near α0 = 1e12, SciPy below 1.17: there by bisection
+        if lost.any():
+            ends[lost] = mixture_of(self[lost], np.zeros((1, lost.sum()))).interval(level)
+        return ends
 
     def embed(self, columns, n_classes):
         return Dirichlet.of_checked(_in_columns(self._z, columns, n_classes), self._log_total)
@@ -693,13 +697,13 @@ def _tails(level: float) -> NDArray[np.float64]:
     return np.array([(1 - level) / 2, (1 + level) / 2])
 
 
-_ZETA = np.array([1.6449340668482264, -1.2020569031595943, 1.0823232337111382, -1.0369277551433699, 1.0173430619844491])
+_ZETA = zeta(np.arange(2, 16)) * np.resize([1.0, -1.0], 14)
 
 
 def _digamma1p(x):
     """ψ(1+x) − ψ(1) for 0 ≤ x ≤ 1, with its leading term x·π²/6 exact to the last bit near 0."""
     series = np.polynomial.polynomial.polyval(x, np.concatenate([[0.0], _ZETA]))
-    return np.where(x < 1e-3, series, digamma(1 + x) - digamma(1.0))
+    return np.where(x < 1 / 16, series, digamma(1 + x) - digamma(1.0))
 
 
 def _digamma_minus_log(x):

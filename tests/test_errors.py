@@ -45,7 +45,7 @@ X = np.arange(6.0).reshape(3, 2)
 METRICS = {
     name: metric
     for name, metric in inspect.getmembers(metrics, inspect.isfunction)
-    if "y" in inspect.signature(metric).parameters
+    if [*inspect.signature(metric).parameters][:2] in (["y", "prediction"], ["y", "distribution"])
 }
 FITTED = LabelHistogramClassifier(GaussianNB()).fit(X, Y)
 
@@ -433,6 +433,18 @@ def test_unfitted_estimators_say_so():
     for call in (model.predict_proba, model.predict, partial(predict_dist, model)):
         with pytest.raises(NotFittedError):
             call(X)
+
+
+def test_bad_arrays_are_not_repaired():
+    """Published code sets NaN to a value in the caller's array."""
+    y, z = changed(np.nan), np.where(Z == 1, np.nan, Z)
+    for bad_y, bad_z in ((y, Z), (Y, z)):
+        copies = bad_y.copy(), bad_z.copy()
+        for metric in ON_BOTH.values():
+            with pytest.raises(ValueError, match="NaN or infinite"):
+                metric(bad_y, bad_z)
+        np.testing.assert_array_equal(bad_y, copies[0])
+        np.testing.assert_array_equal(bad_z, copies[1])
 
 
 def test_nothing_is_computed_before_the_checks():

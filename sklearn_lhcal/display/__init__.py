@@ -2,5 +2,6 @@
 
 from ._disagreement import DisagreementReliabilityDisplay
 from ._reliability import ReliabilityDisplay
+from ._second_opinion import SecondOpinionDisplay
 
-__all__ = ["DisagreementReliabilityDisplay", "ReliabilityDisplay"]
+__all__ = ["DisagreementReliabilityDisplay", "ReliabilityDisplay", "SecondOpinionDisplay"]

@@ -1,5 +1,6 @@
 """Metrics on label histograms, and scorers."""
 
+from ._accumulator import LabelHistogramAccumulator
 from ._disagreement import (
     class_disagreement_calibration_error,
     class_disagreement_squared_loss,
@@ -10,6 +11,7 @@ from ._disagreement import (
     statistic_calibration_loss,
     statistic_squared_loss,
 )
+from ._intervals import ConfidenceInterval, confidence_interval, paired_difference
 from ._label_histogram import (
     LossDecomposition,
     calibration_error,
@@ -29,12 +31,15 @@ from ._scorers import SCORERS, LabelHistogramScorer, get_scorer, get_scorer_name
 
 __all__ = [
     "SCORERS",
+    "ConfidenceInterval",
+    "LabelHistogramAccumulator",
     "LabelHistogramScorer",
     "LossDecomposition",
     "calibration_error",
     "calibration_loss",
     "class_disagreement_calibration_error",
     "class_disagreement_squared_loss",
+    "confidence_interval",
     "disagreement_calibration_error",
     "disagreement_calibration_loss",
     "disagreement_squared_loss",
@@ -49,6 +54,7 @@ __all__ = [
     "irreducible_loss",
     "label_log_loss",
     "loss_decomposition",
+    "paired_difference",
     "posterior_epistemic_loss",
     "statistic_calibration_loss",
     "statistic_squared_loss",

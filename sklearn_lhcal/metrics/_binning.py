@@ -79,21 +79,29 @@ class BinSums:
 
         e = mu - z
         s = mu * (1 - mu)
-        ee, c, weight = e * e, s / (n - 1)[:, None], 1.0
-        if w is not None:
+        ee, c = e * e, s / (n - 1)[:, None]
+        if w is None:
+            weight, count, sum_ee = 1.0, np.bincount(index, minlength=K * B).reshape(K, B), total(ee)
+            self.w += count
+            self.ww += count
+            self.wwee += sum_ee
+        else:
             weight = w[:, None]
+            sum_ee = total(weight * ee)
+            self.w += total(np.broadcast_to(weight, z.shape))
             self.ww += total(np.broadcast_to(weight * weight, z.shape))
             self.wwee += total(weight * weight * ee)
-        self.w += np.bincount(index, minlength=K * B).reshape(K, B) if w is None else total(weight + 0 * z)
         self.we += total(weight * e)
-        sum_ee = total(weight * ee)
         self.wee += sum_ee
         self.wc += total(weight * c)
         self.wz += total(weight * z)
         self.wmm += total(weight * mu * mu)
         self.spread += (weight * s).sum(axis=0)
-        if w is None:
-            self.ww, self.wwee = self.w, self.wee
+
+    def merge(self, other: "BinSums") -> None:
+        """Add the sums of other rows, binned alike."""
+        for name in ("w", "we", "wee", "wc", "wz", "wmm", "ww", "wwee", "spread"):
+            getattr(self, name)[...] += getattr(other, name)
 
     def calibration_loss(self, bias_correction: str | None) -> NDArray[np.float64]:
         """CL_kb of shape (K, B); P1 eq. (12), (13) and the residual form. Empty bins contribute 0."""

@@ -4,6 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._fit import check_same_length
+from ..distributions import Distribution
 from ..label_histogram import KnownProbabilities, class_disagreement, frequencies, pairwise_disagreement
 from ._binning import Bins, BinSums, check_bias_correction, signed_root
 from ._inputs import as_distribution, row_weights, undefined
@@ -258,14 +259,20 @@ def posterior_epistemic_loss(y, distribution, *, sample_weight=None) -> float:
     keep = n >= 2 if w is None else (n >= 2) & (w > 0)
     if not keep.any():
         return undefined("posterior_epistemic_loss", 2)
-    mu, n, distribution = mu[keep], n[keep, None], distribution[np.flatnonzero(keep)]
+    loss = posterior_epistemic_rows(mu[keep], n[keep], distribution[np.flatnonzero(keep)])
+    return float(np.average(loss, weights=None if w is None else w[keep]))
+
+
+def posterior_epistemic_rows(mu, n, distribution: Distribution) -> NDArray[np.float64]:
+    """The estimate of each row, shape (n_rows,), from frequencies (n_rows, K) and raters (n_rows,), two or more."""
+    n = n[:, None]
     scale = 1 + 1 / (n - 1)
     loss = np.zeros(len(mu))
     for k in range(mu.shape[1]):
         z = distribution.mean_after(k)  # z'(k)
         other = mu - np.where(np.arange(mu.shape[1]) == k, 1 / n, 0.0)  # (y_l − δ_kl)/n
         loss += mu[:, k] * (scale[:, 0] * (other[:, k] - 2 * (other * z).sum(axis=1)) + (z * z).sum(axis=1))
-    return float(np.average(loss, weights=None if w is None else w[keep]))
+    return loss
 
 
 def _check_statistic(rate, predicted, sample_weight) -> tuple[NDArray | None, NDArray, NDArray | None]:

@@ -343,9 +343,9 @@ def loss_decomposition(
         nan = undefined("loss_decomposition", least)
         _, z = align(y, prediction)
         rows, sums = Rows(z[:0], z[:0, 0], z[:0], None), BinSums(Bins(z, n_bins, strategy), z.shape[1])
-        return _decomposition(sums, bias_correction, 0)._replace(**dict.fromkeys(LossDecomposition._fields[:5], nan))
+        return decomposition(sums, bias_correction, 0)._replace(**dict.fromkeys(LossDecomposition._fields[:5], nan))
     sums = _bin_sums(rows, n_bins, strategy)
-    return _decomposition(sums, _correction(rows, bias_correction), len(rows.z))
+    return decomposition(sums, _correction(rows, bias_correction), len(rows.z))
 
 
 def _correction(rows: Rows, bias_correction: str | None) -> str | None:
@@ -355,13 +355,19 @@ def _correction(rows: Rows, bias_correction: str | None) -> str | None:
 
 def _bin_sums(rows: Rows, n_bins, strategy) -> BinSums:
     sums = BinSums(Bins(rows.z, n_bins, strategy), rows.z.shape[1])
-    with np.errstate(divide="ignore", invalid="ignore"):  # c of rows with one rater, never read
-        for block in rows.blocks():
-            sums.add(*block)
+    add_rows(sums, rows)
     return sums
 
 
-def _decomposition(sums: BinSums, bias_correction: str | None, n_rows: int) -> LossDecomposition:
+def add_rows(sums: BinSums, rows: Rows) -> None:
+    """Add checked rows to the sums, block by block."""
+    with np.errstate(divide="ignore", invalid="ignore"):  # c of rows with one rater, never read
+        for block in rows.blocks():
+            sums.add(*block)
+
+
+def decomposition(sums: BinSums, bias_correction: str | None, n_rows: int) -> LossDecomposition:
+    """The public result, from sums over bins."""
     with np.errstate(invalid="ignore"):  # no rows at all: everything NaN
         el, cl = sums.epistemic_loss(bias_correction), sums.calibration_loss(bias_correction)
         by_class = (

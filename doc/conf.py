@@ -1,0 +1,78 @@
+"""How Sphinx builds the documentation: without network, and with warnings as errors (`make doc`)."""
+
+import importlib
+import os
+
+import sklearn_lhcal
+
+os.environ["MPLBACKEND"] = "Agg"
+
+project = "sklearn_lhcal"
+author = "the sklearn_lhcal developers"
+copyright = f"{author}, BSD-3-Clause"
+version = release = sklearn_lhcal.__version__
+
+extensions = ["sphinx.ext.autodoc", "sphinx.ext.autosummary", "numpydoc", "sphinx_gallery.gen_gallery"]
+templates_path = ["_templates"]
+exclude_patterns = ["_build", "auto_examples/*.ipynb", "auto_examples/*.py", "auto_examples/*.zip"]
+default_role = "py:obj"
+html_theme = "pydata_sphinx_theme"
+html_static_path = ["_static"]
+html_css_files = ["custom.css"]
+html_title = f"{project} {version}"
+html_show_sourcelink = False
+html_theme_options = {
+    "logo": {"text": project},
+    "navbar_align": "left",
+    "navbar_end": ["theme-switcher"],
+    "show_prev_next": True,
+    "secondary_sidebar_items": ["page-toc"],
+    "footer_start": ["copyright"],
+    "footer_end": [],
+    "pygments_light_style": "tango",
+}
+html_sidebars = {page: [] for page in ("index", "getting_started", "notation")}
+
+# Docstrings hold shapes and types; methods stand on the page of their class.
+autodoc_typehints = "none"
+autosummary_generate = True
+numpydoc_show_class_members = False
+
+# Every example runs at every build; an error in one is an error of the build.
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "auto_examples",
+    "run_stale_examples": True,
+    "abort_on_example_error": True,
+    "write_computation_times": False,
+    "min_reported_time": 1,
+    "within_subsection_order": "ExampleTitleSortKey",
+    "doc_module": ("sklearn_lhcal",),
+    "backreferences_dir": "api/generated/backreferences",
+    "download_all_examples": False,
+    "show_signature": False,
+}
+
+# References into this package must resolve; those into other libraries stay code, for nothing is fetched.
+nitpicky = True
+nitpick_ignore_regex = [(r"py:.*", r"(?!sklearn_lhcal\.).*")]
+
+ROOMS = "label_histogram distributions metrics calibration neural_network model_selection datasets display"
+PUBLIC = {
+    name: f"sklearn_lhcal.{room}.{name}"
+    for room in ROOMS.split()
+    for name in importlib.import_module(f"sklearn_lhcal.{room}").__all__
+}
+
+
+def resolve_public_name(app, env, node, contnode):
+    """Link `name` wherever it is a public name, without its module before it."""
+    target = PUBLIC.get(node.get("reftarget", "").rstrip("()"))
+    if node.get("refdomain") == "py" and target is not None:
+        domain = env.get_domain("py")
+        return domain.resolve_xref(env, node["refdoc"], app.builder, "obj", target, node, contnode)
+    return None
+
+
+def setup(app):
+    app.connect("missing-reference", resolve_public_name)

@@ -1,0 +1,102 @@
+"""What is gained by one more label of some of the rows, which are chosen by a rule: expected, realised, and how surely."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import stdtrit
+
+from ..distributions import Distribution, PointMass, second_opinion_value
+from ..metrics._disagreement import posterior_epistemic_rows
+
+_RULES = {
+    "second_opinion_value": second_opinion_value,
+    "entropy": lambda distribution: distribution.entropy(),
+    "disagreement": lambda distribution: distribution.disagreement(),
+}
+
+
+class ReferralCurves(NamedTuple):
+    """Gains at m fractions of rows referred."""
+
+    fraction: NDArray[np.float64]  # (m,)
+    expected_gain: NDArray[np.float64]  # (m,)
+    realised_gain: NDArray[np.float64]  # (m,)
+    standard_error: NDArray[np.float64]  # (m,), of the realised gain
+    interval: NDArray[np.float64]  # (m, 2), for the realised gain
+
+
+def rule_in_words(rule) -> str:
+    """What the legend says of a rule."""
+    return f"by {rule.replace('_', ' ')}" if isinstance(rule, str) else "by given priorities"
+
+
+def priorities(rule, distribution: Distribution) -> NDArray[np.float64]:
+    """What decides who is referred first, shape (n,): the larger, the earlier."""
+    if isinstance(rule, str):
+        if rule not in _RULES:
+            raise ValueError(f"rule must be one of {list(_RULES)} or an array of priorities, got {rule!r}.")
+        return _RULES[rule](distribution)
+    priority = np.asarray(rule, dtype=np.float64)
+    if priority.shape != (len(distribution),):
+        raise ValueError(f"rule must hold one priority per row, shape ({len(distribution)},), got {priority.shape}.")
+    if not np.isfinite(priority).all():
+        raise ValueError("rule contains NaN or infinite priorities; give every row a finite one.")
+    return priority
+
+
+def gains(mu, n, distribution: Distribution) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """What one more label of each row is expected to gain, and what it gains by an unbiased estimate, both (n,)."""
+    if not len(mu):
+        raise ValueError(
+            "No row with a positive weight has two raters or more, so the gain cannot be measured; see "
+            "second_opinion_value for the expected one."
+        )
+    expected = second_opinion_value(distribution)
+    if expected.max() < 1e-28:  # but for rounding
+        raise ValueError(
+            "No label moves this prediction, which holds class probabilities without a distribution around them; pass "
+            "that of AlphaCalibration, say, or of an ensemble."
+        )
+    now = PointMass.of_checked(distribution.mean())
+    return expected, posterior_epistemic_rows(mu, n, now) - posterior_epistemic_rows(mu, n, distribution)
+
+
+def referral_curves(fraction, priority, expected, realised, w, *, level: float, normalize: bool) -> ReferralCurves:
+    """Both gains, of rows referred in the order of their priority, and the intervals of the realised one."""
+    w = w / w.sum()
+    v, g = w * expected, w * realised
+    noise = g - v * (g @ v) / (v @ v)
+    if normalize:
+        if g.sum() <= 0:
+            raise ValueError(
+                f"Referring every row gains {g.sum():.2g} here, of which there are no shares; use normalize=False, and "
+                "calibrate the distribution, with AlphaCalibration say."
+            )
+        v, noise, g = v / v.sum(), noise / g.sum(), g / g.sum()
+    points = [_point(a, v, g, noise, level=level, normalize=normalize) for a in _referred(fraction, priority, w)]
+    expected_gain, realised_gain, error, reach = np.array(points).T
+    return ReferralCurves(
+        fraction, expected_gain, realised_gain, error, realised_gain[:, None] + reach[:, None] * np.array([-1.0, 1.0])
+    )
+
+
+def _referred(fraction, priority, w):
+    """The share a_i of each row, 0 to 1, shape (n,), that is referred at each fraction; rows of one priority alike."""
+    _, group = np.unique(-priority, return_inverse=True)
+    size = np.bincount(group, weights=w)
+    before = np.cumsum(size) - size
+    for f in fraction[:-1]:
+        yield np.clip((f - before) / size, 0.0, 1.0)[group]
+    yield np.ones(len(w))
+
+
+def _point(a, v, g, noise, *, level: float, normalize: bool) -> tuple[float, float, float, float]:
+    """Expected and realised gain, standard error and half the length of the interval when a is referred."""
+    gain = a @ g
+    squares = ((a - gain if normalize else a) * noise) ** 2  # a share is a ratio: delta method
+    variance = squares.sum()
+    if variance == 0:
+        return a @ v, gain, 0.0, 0.0
+    error, freedom = np.sqrt(variance), 2 / ((squares / variance) ** 2).sum()
+    return a @ v, gain, error, stdtrit(freedom, (1 + level) / 2) * error
