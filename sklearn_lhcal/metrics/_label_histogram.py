@@ -184,7 +184,12 @@ def calibration_error(
 ) -> float:
     """Signed root of `calibration_loss`: smaller is better, minimum 0; negative where the corrected loss is.
 
-    ``CE = sign(CL)·sqrt|CL|``, the root of the sum over classes. Parameters as in `calibration_loss`.
+    ``CE = sign(CL)·sqrt|CL|``, the root of the sum over classes.
+
+    Parameters
+    ----------
+    y, prediction, sample_weight, n_bins, strategy, bias_correction
+        As in `calibration_loss`.
 
     Returns
     -------

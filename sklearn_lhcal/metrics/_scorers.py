@@ -142,6 +142,10 @@ def get_scorer(scoring):
 def get_scorer_names() -> list[str]:
     """Names of the scorers of this package, sorted.
 
+    Returns
+    -------
+    list of str
+
     Examples
     --------
     >>> "expected_accuracy" in get_scorer_names()

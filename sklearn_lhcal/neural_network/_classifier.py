@@ -42,8 +42,8 @@ class NeuralClassifier(NeuralNetClassifier):
         has not fallen for so long, and the best weights are kept. None: train all epochs on all rows.
     random_state : int, RandomState instance or None, default=None
         Seed of the initial weights, the batches, dropout and the held-out rows.
-    optimizer, lr, max_epochs, batch_size, verbose, **kwargs
-        As in skorch; the defaults are Adam, 0.001, 50, 64 and 0.
+    optimizer, lr, max_epochs, batch_size, train_split, verbose, **kwargs
+        As in skorch; the defaults are Adam, 0.001, 50, 64, None and 0.
 
     Attributes
     ----------

@@ -1,0 +1,131 @@
+"""README and guide: every snippet runs and prints what it says; every public name is documented and in the reference."""
+
+import importlib
+import inspect
+import io
+import re
+from contextlib import redirect_stdout
+from pathlib import Path
+
+import pytest
+
+import sklearn_lhcal
+from sklearn_lhcal.metrics import get_scorer_names
+
+ROOT = Path(__file__).parent.parent
+DOC = ROOT / "doc"
+BUILT = ("_build", "_templates", "api", "auto_examples")
+PAGES = [ROOT / "README.md", *(p for p in sorted(DOC.rglob("*.rst")) if p.relative_to(DOC).parts[0] not in BUILT)]
+RST_BLOCK = re.compile(r"^( *)\.\. code-block:: (\w+)\n((?:[ ]*\n|\1 +.*\n)*)", re.M)
+MD_BLOCK = re.compile(r"^( *)```(\w*)\n(.*?)^ *```\n", re.M | re.S)
+
+
+def blocks(page):
+    """(language, text, lines before it, whether nothing but space stands between it and the block before)."""
+    text, end = page.read_text(encoding="utf-8") + "\n", 0
+    for found in (MD_BLOCK if page.suffix == ".md" else RST_BLOCK).finditer(text):
+        adjacent = not text[end : found.start()].strip()
+        yield found[2], inspect.cleandoc("\n" + found[3]), text[: found.start(3)].count("\n"), adjacent
+        end = found.end()
+
+
+def snippets(page):
+    """(code, lines before it, what it says to print): the `text` block right after a `python` block is its output."""
+    python = None
+    for language, text, line, adjacent in blocks(page):
+        if python is not None:
+            yield *python, text if language == "text" and adjacent else ""
+        python = (text, line) if language == "python" else None
+    if python is not None:
+        yield *python, ""
+
+
+def assert_prints(printed, said):
+    """The same words, and the same numbers to within two units of the last decimal that is shown."""
+    number = re.compile(r"-?\d+\.\d+")
+    assert number.sub("#", printed).split() == number.sub("#", said).split(), f"it prints:\n{printed}"
+    for got, shown in zip(number.findall(printed), number.findall(said), strict=True):
+        assert abs(float(got) - float(shown)) <= 2.001 * 10.0 ** -len(shown.partition(".")[2]), f"it prints:\n{printed}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_snippets_run_and_print_what_they_say(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    namespace = {"__name__": "__main__"}
+    for code, line, said in snippets(page):
+        printed = io.StringIO()
+        with redirect_stdout(printed):
+            exec(compile("\n" * line + code, str(page), "exec"), namespace)
+        assert_prints(printed.getvalue(), said)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_snippets_can_be_pasted(page):
+    assert ">>>" not in page.read_text(encoding="utf-8"), "write plain code, and what it prints into a text block below"
+
+
+def test_the_guide_has_snippets():
+    with_code = {page.name for page in PAGES if list(snippets(page))}
+    assert {"README.md", "getting_started.rst", "what_one_label_hides.rst", "counts_as_y.rst"} <= with_code
+
+
+def public_modules():
+    """Modules and folders of the package that have public names."""
+    package = Path(sklearn_lhcal.__file__).parent
+    names = sorted(p.stem for p in package.iterdir() if p.suffix in ("", ".py") and p.stem[0] not in "_.")
+    return [m for m in (importlib.import_module(f"sklearn_lhcal.{name}") for name in names) if hasattr(m, "__all__")]
+
+
+PUBLIC = {f"{module.__name__}.{name}": getattr(module, name) for module in public_modules() for name in module.__all__}
+DOCUMENTED = {name: thing for name, thing in PUBLIC.items() if inspect.isclass(thing) or inspect.isfunction(thing)}
+CLASSES = {name: thing for name, thing in DOCUMENTED.items() if inspect.isclass(thing)}
+
+
+def test_the_reference_lists_every_public_name():
+    listed, module = [], None
+    for line in (DOC / "api.rst").read_text(encoding="utf-8").splitlines():
+        if line.startswith(".. currentmodule::"):
+            module = line.split()[-1]
+        elif name := re.fullmatch(r"(?:   |\.\. data:: )(\w+)", line):
+            listed.append(f"{module}.{name[1]}")
+    assert sorted(listed) == sorted(PUBLIC)
+
+
+def test_the_reference_lists_every_scorer_string():
+    table = set(re.findall(r"\* - ``(\w+)``", (DOC / "api.rst").read_text(encoding="utf-8")))
+    assert table == set(get_scorer_names())
+
+
+def section(doc, title):
+    """The text of a section of a docstring; None where it is missing."""
+    found = re.search(rf"^{title}\n-+\n(.*?)(?=^\w[\w ]*\n---|\Z)", doc, re.M | re.S)
+    return found and found[1]
+
+
+def parameters_of(thing):
+    """Names of the parameters; none of named tuples, whose fields stand under Attributes, and of ``**kwargs``."""
+    if inspect.isclass(thing) and issubclass(thing, tuple):
+        return []
+    constructor = thing.__new__ if inspect.isclass(thing) and thing.__init__ is object.__init__ else thing
+    named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    return [p.name for p in inspect.signature(constructor).parameters.values() if p.kind in named and p.name != "cls"]
+
+
+@pytest.mark.parametrize("name", DOCUMENTED)
+def test_docstrings_have_their_sections(name):
+    thing, doc = DOCUMENTED[name], inspect.getdoc(DOCUMENTED[name]) or ""
+    parameters = section(doc, "Parameters") or ""
+    described = set(re.findall(r"\w+", " ".join(re.findall(r"^(\S.*?)(?: :|$)", parameters, re.M))))
+    assert not set(parameters_of(thing)) - described, "these are not under Parameters"
+    if inspect.isfunction(thing) and inspect.signature(thing).return_annotation is not None:
+        assert section(doc, "Returns") or section(doc, "Yields")
+    if inspect.isclass(thing) and issubclass(thing, tuple):
+        assert all(re.search(rf"\b{field}\b", section(doc, "Attributes") or "") for field in thing._fields)
+    else:
+        assert ">>>" in (section(doc, "Examples") or ""), "Examples are missing"
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_methods_are_documented(name):
+    own = [(k, f) for k, f in vars(CLASSES[name]).items() if inspect.isfunction(f) and not k.startswith("_")]
+    assert not [k for k, f in own if not inspect.getdoc(getattr(CLASSES[name], k))]
