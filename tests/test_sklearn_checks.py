@@ -4,7 +4,14 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from sklearn_lhcal.calibration import AlphaCalibration, PrecomputedClassifier, TemperatureScaling
+from sklearn_lhcal.calibration import (
+    AlphaCalibration,
+    BiasCorrectedTemperatureScaling,
+    MatrixScaling,
+    PrecomputedClassifier,
+    TemperatureScaling,
+    VectorScaling,
+)
 from sklearn_lhcal.label_histogram import LabelHistogramClassifier
 from sklearn_lhcal.neural_network import LBFGS
 
@@ -12,6 +19,9 @@ ESTIMATORS = [
     LabelHistogramClassifier(LogisticRegression()),
     TemperatureScaling(LogisticRegression()),
     TemperatureScaling(LogisticRegression(), cv="holdout", random_state=0),
+    BiasCorrectedTemperatureScaling(LogisticRegression()),
+    VectorScaling(LogisticRegression()),
+    MatrixScaling(LogisticRegression()),
     AlphaCalibration(LogisticRegression()),
     AlphaCalibration(LogisticRegression(), likelihood="dirichlet_multinomial", solver=LBFGS()),
     AlphaCalibration(TemperatureScaling(LogisticRegression())),

@@ -2,6 +2,13 @@
 
 from ._alpha import AlphaCalibration
 from ._precomputed import PrecomputedClassifier
-from ._scaling import TemperatureScaling
+from ._scaling import BiasCorrectedTemperatureScaling, MatrixScaling, TemperatureScaling, VectorScaling
 
-__all__ = ["AlphaCalibration", "PrecomputedClassifier", "TemperatureScaling"]
+__all__ = [
+    "AlphaCalibration",
+    "BiasCorrectedTemperatureScaling",
+    "MatrixScaling",
+    "PrecomputedClassifier",
+    "TemperatureScaling",
+    "VectorScaling",
+]

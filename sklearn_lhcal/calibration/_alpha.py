@@ -48,7 +48,7 @@ class AlphaCalibration(_BaseCalibrator):
     coef_ : ndarray of shape (n_features,)
         w, for the standardised features.
     intercept_ : float
-        c.
+        The c of log α0.
     feature_mean_, feature_scale_ : ndarray of shape (n_features,)
         What standardises the features.
     classes_ : ndarray of shape (n_classes,)

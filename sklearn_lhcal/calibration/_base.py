@@ -178,6 +178,7 @@ class _BaseCalibrator(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         to_fit = MethodMapping().add(caller="fit", callee="fit")
         router = MetadataRouter(owner=self).add_self_request(self).add(estimator=base, method_mapping=to_fit)
         cv = _cv(calibrators)
+        cv = StratifiedVotesKFold() if isinstance(cv, (int, np.integer, str)) else cv  # what these stand for
         if hasattr(cv, "split"):
             router.add(splitter=cv, method_mapping=MethodMapping().add(caller="fit", callee="split"))
         return router

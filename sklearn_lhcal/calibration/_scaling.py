@@ -1,19 +1,66 @@
-"""Scaling of logits: u' = u/T (P1 App. D.1, P4 §5)."""
+"""Scaling of logits, u' = W u + b in four shapes, each fitted to optimality (P1 App. D.1, P4 §5)."""
 
 import numpy as np
-import torch
-from numpy.typing import NDArray
-from torch import Tensor, nn
 
-from .._simplex import row_sum, softmax
+from .._simplex import softmax
 from ..distributions import PointMass
 from ..neural_network import LBFGS, LabelLogLoss, Newton
+from ._affine import (
+    AffineMap,
+    AffineModule,
+    BiasCorrectedMap,
+    MatrixMap,
+    TemperatureMap,
+    VectorMap,
+    transform,
+)
 from ._base import _BaseCalibrator
 
 _SAMPLE = 20_000  # rows above which Newton starts from the optimum of a part of them
 
 
-class TemperatureScaling(_BaseCalibrator):
+class _Scaling(_BaseCalibrator):
+    """What the shapes share: the choice of the solver, and the map; a subclass names its shape and its parameters."""
+
+    def _shape(self, n_classes: int) -> AffineMap:
+        raise NotImplementedError
+
+    def _store(self, x) -> None:
+        """Set the attributes by which users know the parameters x."""
+        raise NotImplementedError
+
+    def _fit_map(self, logits, features, counts, weight, log_weights=None):
+        self._fitted_shape = shape = self._shape(logits.shape[-1])
+        solver = self.solver or (LBFGS() if logits.ndim == 3 else None if hasattr(shape, "minimize") else Newton())
+        y = np.asarray(counts, dtype=np.float64)
+        y = y if weight is None else y * weight[:, None]
+        if solver is None:
+            self._x = shape.minimize(logits, y)
+        elif isinstance(solver, Newton):
+            if logits.ndim == 3:
+                raise ValueError("Newton() fits point predictions; around an ensemble use LBFGS().")
+            self._x = self._newton(solver, shape, logits, y)
+        else:
+            inputs = {"logits": logits, "log_weights": log_weights}
+            if logits.ndim == 3:
+                inputs = {"logits": np.moveaxis(logits, 0, 1), "log_weights": log_weights.T}
+            module = AffineModule(shape)
+            options = {"random_state": self.random_state, "verbose": self.verbose}
+            solver.train(module, LabelLogLoss(), inputs, counts, weight, **options)
+            self._x = module.x.detach().numpy().copy()
+        self._store(self._x)
+
+    def _newton(self, solver, shape, u, y):
+        x, step = shape.start(), -(-len(u) // _SAMPLE)
+        if step > 1:
+            x = solver.minimize(lambda t: shape.objective(t, u[::step], y[::step]), x)
+        return solver.minimize(lambda t: shape.objective(t, u, y), x, verbose=self.verbose)
+
+    def _map(self, logits, features):
+        return PointMass(softmax(transform(logits, *self._fitted_shape.affine(self._x))))
+
+
+class TemperatureScaling(_Scaling):
     """Divides the logits by one positive temperature, fitted on label histograms.
 
     ``u' = u/T``; T minimises the log loss per label, a convex problem in 1/T, solved to optimality. The argmax never
@@ -58,62 +105,164 @@ class TemperatureScaling(_BaseCalibrator):
     array([[0.75, 0.25]])
     """
 
-    def _fit_map(self, logits, features, counts, weight, log_weights=None):
-        solver = self.solver or (Newton() if logits.ndim == 2 else LBFGS())
-        if isinstance(solver, Newton):
-            if logits.ndim == 3:
-                raise ValueError("Newton() fits point predictions; around an ensemble use LBFGS().")
-            theta = self._newton(solver, logits, np.asarray(counts), weight)
-        else:
-            inputs = {"logits": logits, "log_weights": log_weights}
-            if logits.ndim == 3:
-                inputs = {"logits": np.moveaxis(logits, 0, 1), "log_weights": log_weights.T}
-            module = _Temperature()
-            options = {"random_state": self.random_state, "verbose": self.verbose}
-            solver.train(module, LabelLogLoss(), inputs, counts, weight, **options)
-            theta = module.log_beta.item()
-        self.temperature_ = float(np.exp(-theta))
+    def _shape(self, n_classes):
+        return TemperatureMap(n_classes)
 
-    def _newton(self, solver, u, y, w):
-        v = u - u.max(axis=1, keepdims=True)
-        y = y.astype(np.float64) if w is None else y * w[:, None]
-        theta = np.zeros(1)
-        step = -(-len(v) // _SAMPLE)
-        if step > 1:
-            theta = solver.minimize(lambda t: _objective(t, v[::step], y[::step]), theta)
-        return solver.minimize(lambda t: _objective(t, v, y), theta, verbose=self.verbose)[0]
-
-    def _map(self, logits, features):
-        return PointMass(softmax(logits / self.temperature_))
+    def _store(self, x):
+        self.temperature_ = float(np.exp(-x[0]))
 
 
-def _objective(theta: NDArray, v: NDArray, y: NDArray) -> tuple[float, NDArray, NDArray]:
-    """Log loss per label of softmax(βv), β = e^θ, with both derivatives in θ; rows of v have maximum 0.
+class BiasCorrectedTemperatureScaling(_Scaling):
+    """Divides the logits by one positive temperature after adding a bias to each class: ``u' = (u+b)/T``.
 
-    With m = E_β[v]:  F = Σ n·lse(βv) − β Σ y·v,  F' = Σ n·m − Σ y·v,  F'' = Σ n·Var_β[v].
+    For models whose class frequencies are off, by a shift of the label distribution, say. The log loss per label is
+    convex in (1/T, b/T) and solved to optimality.
+
+    Parameters
+    ----------
+    estimator, cv, solver, random_state, verbose
+        As in `TemperatureScaling`.
+
+    Attributes
+    ----------
+    temperature_ : float
+        T.
+    bias_ : ndarray of shape (n_classes,)
+        b, with mean 0: a constant for all classes changes nothing.
+    classes_ : ndarray of shape (n_classes,)
+        Sorted class names.
+    estimator_ : classifier
+        The fitted classifier.
+
+    References
+    ----------
+    Alexandari, Kundaje and Shrikumar (2020), Maximum likelihood with bias-corrected calibration is hard-to-beat at
+    label shift adaptation.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> logits = np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]])
+    >>> counts = [[3, 1], [1, 1], [2, 1]]
+    >>> BiasCorrectedTemperatureScaling("logits").fit(logits, counts).predict_proba(logits[2:]).round(2)
+    array([[0.65, 0.35]])
     """
-    beta = np.exp(theta[0])
-    F = G = H = N = 0.0
-    for start in range(0, len(v), 4096):
-        a, c = v[start : start + 4096], y[start : start + 4096]
-        n, p = row_sum(c), np.exp(beta * a)
-        Z = row_sum(p)
-        p *= a
-        m, q, s = row_sum(p) / Z, np.einsum("ij,ij->i", p, a) / Z, np.einsum("ij,ij->", c, a)
-        F += n @ np.log(Z) - beta * s
-        G += n @ m - s
-        H += n @ (q - m * m)
-        N += n.sum()
-    return F / N, np.array([beta * G / N]), np.array([[(beta * beta * H + beta * G) / N]])
+
+    def _shape(self, n_classes):
+        return BiasCorrectedMap(n_classes)
+
+    def _store(self, x):
+        self.temperature_ = float(np.exp(-x[0]))
+        self.bias_ = (x[1:] - x[1:].mean()) * self.temperature_
 
 
-class _Temperature(nn.Module):
-    """The same map for torch: logits (n, K), or (n, S, K) with log-weights (n, S), to log-probabilities (n, K)."""
+class VectorScaling(_Scaling):
+    """Scales and shifts the logit of each class: ``u' = v∘u + b``.
 
-    def __init__(self):
-        super().__init__()
-        self.log_beta = nn.Parameter(torch.zeros((), dtype=torch.float64))
+    Fitted to the log loss per label plus ``bias_penalty·mean(b²)`` (P1 eq. 47), convex, to optimality. The map sees
+    log-probabilities, on whose constant per row it depends: a deviation from P1, without which ``"logits"`` and
+    ``"proba"`` would name two models.
 
-    def forward(self, logits: Tensor, log_weights: Tensor | None = None) -> Tensor:
-        log_z = torch.log_softmax(logits * self.log_beta.exp(), dim=-1)
-        return log_z if log_weights is None else torch.logsumexp(log_z + log_weights[..., None], dim=1)
+    Parameters
+    ----------
+    estimator : classifier, default=None
+        As in `TemperatureScaling`.
+    bias_penalty : float, default=0.1
+        λ_b, nats per label.
+    cv, solver, random_state, verbose
+        As in `TemperatureScaling`.
+
+    Attributes
+    ----------
+    scale_ : ndarray of shape (n_classes,)
+        v.
+    intercept_ : ndarray of shape (n_classes,)
+        b.
+    classes_ : ndarray of shape (n_classes,)
+        Sorted class names.
+    estimator_ : classifier
+        The fitted classifier.
+
+    References
+    ----------
+    Guo, Pleiss, Sun and Weinberger (2017), On calibration of modern neural networks; P1 App. D.1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> logits = np.array([[2.0, 0.0], [0.0, 2.0], [0.0, 0.0]])
+    >>> VectorScaling("logits").fit(logits, [[3, 1], [1, 3], [2, 2]]).predict_proba(logits[2:]).round(2)
+    array([[0.5, 0.5]])
+    """
+
+    def __init__(self, estimator=None, *, bias_penalty=0.1, cv=None, solver=None, random_state=None, verbose=0):
+        super().__init__(estimator, cv=cv, solver=solver, random_state=random_state, verbose=verbose)
+        self.bias_penalty = bias_penalty
+
+    def _shape(self, n_classes):
+        return VectorMap(n_classes, bias_penalty=self.bias_penalty)
+
+    def _store(self, x):
+        self.scale_, self.intercept_ = VectorMap(len(x) // 2).affine(x)
+
+
+class MatrixScaling(_Scaling):
+    """Any affine map of the logits, ``u' = W u + b``, with off-diagonal and intercept regularisation (ODIR).
+
+    Fitted to the log loss per label plus ``off_diagonal_penalty·ΣW_offdiag²/(K(K−1)) + bias_penalty·mean(b²)`` (P1 eq.
+    48), convex, to optimality. The map sees log-probabilities, as in `VectorScaling`.
+
+    Parameters
+    ----------
+    estimator : classifier, default=None
+        As in `TemperatureScaling`.
+    off_diagonal_penalty : float, default=1.0
+        λ_w, nats per label.
+    bias_penalty : float, default=0.1
+        λ_b, nats per label.
+    cv, solver, random_state, verbose
+        As in `TemperatureScaling`, but that the default solver is L-BFGS with closed-form gradients on whitened logits.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_classes, n_classes)
+        W.
+    intercept_ : ndarray of shape (n_classes,)
+        b.
+    classes_ : ndarray of shape (n_classes,)
+        Sorted class names.
+    estimator_ : classifier
+        The fitted classifier.
+
+    References
+    ----------
+    Kull, Perello Nieto, Kängsepp, Silva Filho, Song and Flach (2019), Beyond temperature scaling; P1 App. D.1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> logits = np.array([[2.0, 0.0], [0.0, 2.0], [0.0, 0.0]])
+    >>> MatrixScaling("logits").fit(logits, [[3, 1], [1, 3], [2, 2]]).predict_proba(logits[2:]).round(2)
+    array([[0.5, 0.5]])
+    """
+
+    def __init__(
+        self,
+        estimator=None,
+        *,
+        off_diagonal_penalty=1.0,
+        bias_penalty=0.1,
+        cv=None,
+        solver=None,
+        random_state=None,
+        verbose=0,
+    ):
+        super().__init__(estimator, cv=cv, solver=solver, random_state=random_state, verbose=verbose)
+        self.off_diagonal_penalty = off_diagonal_penalty
+        self.bias_penalty = bias_penalty
+
+    def _shape(self, n_classes):
+        return MatrixMap(n_classes, self.off_diagonal_penalty, self.bias_penalty)
+
+    def _store(self, x):
+        self.coef_, self.intercept_ = self._fitted_shape.affine(x)
