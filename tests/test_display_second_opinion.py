@@ -1,0 +1,438 @@
+"""SecondOpinionDisplay: what its two curves are, that its bands cover, and what is drawn."""
+
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+from oracles import KINDS, all_distributions, random_proba, row_outcomes
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from sklearn_lhcal.calibration import AlphaCalibration, TemperatureScaling
+from sklearn_lhcal.datasets import make_label_histograms
+from sklearn_lhcal.display import SecondOpinionDisplay
+from sklearn_lhcal.display._referral import gains, referral_curves
+from sklearn_lhcal.distributions import Dirichlet, Ensemble, PointMass, predict_dist, second_opinion_value
+from sklearn_lhcal.label_histogram import KnownProbabilities, frequencies
+from sklearn_lhcal.metrics import epistemic_loss, posterior_epistemic_loss
+
+RULES = ["second_opinion_value", "entropy", "disagreement"]
+UNCERTAIN = [kind for kind in KINDS if kind != "point mass"]
+show = SecondOpinionDisplay.from_predictions
+
+
+@pytest.fixture
+def data():
+    """Rows that the features tell badly and well, two to six raters each."""
+    total = np.exp(np.random.RandomState(1).normal(1, 1.5, size=300))
+    return make_label_histograms(300, n_raters=(2, 6), total=total, random_state=0)
+
+
+@pytest.fixture
+def distribution(data):
+    return Dirichlet.from_mean(data.prediction, data.total)
+
+
+def both(display):
+    return np.column_stack([display.expected_gain, display.realised_gain])
+
+
+def gains_of(counts, d):
+    """Expected and realised gain of each row."""
+    return gains(*frequencies(counts), d)
+
+
+def gain_of_known(Q, d):
+    """‖Q − z‖² less its expectation after one label drawn from Q, shape (n,)."""
+    after = sum(Q[:, k] * ((Q - d.mean_after(k)) ** 2).sum(axis=1) for k in range(Q.shape[1]))
+    return ((Q - d.mean()) ** 2).sum(axis=1) - after
+
+
+# --------------------------------------------------------------------------------------------------------- curves
+
+
+@pytest.mark.parametrize("kind", UNCERTAIN)
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_curves_run_from_nothing_to_the_gain_of_every_row(kind, rule, weighted):
+    rng = np.random.default_rng(0)
+    d, counts = all_distributions(40, 3)[kind], rng.multinomial(3, [0.5, 0.3, 0.2], size=40)
+    w = rng.uniform(size=40) if weighted else np.ones(40)
+    display = show(counts, d, rule=rule, sample_weight=w)
+    np.testing.assert_array_equal(both(display)[0], 0)
+    assert display.expected_gain[-1] == pytest.approx(np.average(second_opinion_value(d), weights=w))
+    drop = [loss(counts, d, sample_weight=w) for loss in (epistemic_loss, posterior_epistemic_loss)]
+    assert display.realised_gain[-1] == pytest.approx(drop[0] - drop[1])
+
+
+def test_curves_by_hand():
+    """Two rows of Dirichlet(1, 1): a label moves the mean from 1/2 to 2/3, expected gain 1/18; two of one without."""
+    d = Dirichlet([[1, 1], [1, 1], [1e9, 1e9], [1e9, 1e9]])
+    display = show([[2, 0], [1, 1], [1, 1], [2, 0]], d, rule=[3.0, 2.0, 1.0, 0.0], n_points=5)
+    np.testing.assert_allclose(display.fraction, [0, 0.25, 0.5, 0.75, 1])
+    np.testing.assert_allclose(display.expected_gain, np.array([0, 1, 2, 2, 2]) / 18 / 4, atol=1e-9)
+    # two equal labels: from ‖(1, 0) − (1/2, 1/2)‖² to ‖(1, 0) − (2/3, 1/3)‖²; two different ones: ‖Q‖² is estimated by
+    # 0, so ‖Q − z‖² by z² − 2·1/2, and after one label has moved z towards it by z'² − 2·1/3, the other's probability
+    first, second = 1 / 2 - 2 / 9, (1 / 2 - 1) - (5 / 9 - 2 / 3)
+    np.testing.assert_allclose(display.realised_gain, np.cumsum([0, first, second, 0, 0]) / 4, atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", UNCERTAIN)
+def test_realised_gain_of_known_probabilities(kind):
+    rng = np.random.default_rng(0)
+    d, Q, priority = all_distributions(20, 3)[kind], random_proba(rng, 20, 3), rng.permutation(np.arange(20.0))
+    display = show(KnownProbabilities(Q), d, rule=priority, n_points=21)
+    gain = gain_of_known(Q, d)[np.argsort(-priority)]
+    np.testing.assert_allclose(display.realised_gain, np.concatenate([[0], gain.cumsum()]) / 20, atol=1e-14)
+
+
+@pytest.mark.parametrize("kind", UNCERTAIN)
+def test_realised_gain_is_unbiased(kind):
+    """Exactly, over all labels that the raters of each row can give."""
+    d, Q = all_distributions(4, 3)[kind], random_proba(np.random.default_rng(1), 4, 3)
+    mean = np.zeros(4)
+    for i, raters in enumerate([2, 3, 4, 5]):
+        outcomes, p = row_outcomes(Q[i], raters)
+        realised = gains_of(outcomes, d[np.full(len(p), i)])[1]
+        mean[i] = p @ realised
+    np.testing.assert_allclose(mean, gain_of_known(Q, d), rtol=1e-10)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_calibrated_distribution_gains_what_it_expects(rule):
+    total = np.exp(np.random.RandomState(0).normal(1, 1.5, size=20_000))
+    data = make_label_histograms(20_000, n_raters=(2, 6), total=total, random_state=0)
+    display = show(data.counts, Dirichlet.from_mean(data.prediction, total), rule=rule, n_points=11)
+    gap = display.realised_gain - display.expected_gain
+    assert (np.abs(gap) <= 4 * display.standard_error).all()
+    assert display.standard_error[-1] < 0.05 * display.expected_gain[-1]
+
+
+def test_its_own_value_is_the_best_order_of_the_expected_gain(data, distribution):
+    best = show(data.counts, distribution).expected_gain
+    assert (np.diff(best, 2) <= 1e-15).all()  # concave
+    rng = np.random.RandomState(0)
+    for rule in [*RULES, -second_opinion_value(distribution), *rng.random_sample((5, 300))]:
+        assert (show(data.counts, distribution, rule=rule).expected_gain <= best + 1e-15).all()
+
+
+def test_known_disagreement_is_no_reason_to_ask(data):
+    """Half of the rows ambiguous for sure, half unknown: value beats entropy, entropy beats disagreement."""
+    total = np.repeat([0.5, 50.0], 1500)
+    data = make_label_histograms(3000, total=total, random_state=0)
+    d = Dirichlet.from_mean(data.prediction, total)
+    value, entropy, disagreement = (np.interp(0.2, s.fraction, s.realised_gain) for s in shown_by_rule(data.counts, d))
+    assert value > 1.5 * entropy
+    assert entropy > 3 * disagreement
+
+
+def shown_by_rule(counts, d, **options):
+    return [show(counts, d, rule=rule, **options) for rule in RULES]
+
+
+def test_a_rule_is_the_order_of_its_priorities(data, distribution):
+    arrays = [second_opinion_value(distribution), distribution.entropy(), distribution.disagreement()]
+    for display, priority in zip(shown_by_rule(data.counts, distribution), arrays, strict=True):
+        np.testing.assert_array_equal(both(display), both(show(data.counts, distribution, rule=priority)))
+        np.testing.assert_allclose(both(display), both(show(data.counts, distribution, rule=np.log(priority) - 7)))
+
+
+@pytest.mark.parametrize("normalize", [False, True])
+def test_order_of_the_rows_does_not_matter(data, distribution, normalize):
+    tied = second_opinion_value(distribution).round(2)
+    order, w = np.random.RandomState(0).permutation(300), np.random.RandomState(1).random_sample(300)
+    for rule in (None, tied):
+        one, other = (
+            show(
+                data.counts[i],
+                distribution[i],
+                rule="entropy" if rule is None else rule[i],
+                sample_weight=w[i],
+                normalize=normalize,
+            )
+            for i in (np.arange(300), order)
+        )
+        np.testing.assert_allclose(both(one), both(other), rtol=1e-10, atol=1e-15)
+        np.testing.assert_allclose(one.interval, other.interval, rtol=1e-10, atol=1e-15)
+
+
+def test_rows_of_equal_priority_are_referred_in_random_order(data, distribution):
+    display = show(data.counts, distribution, rule=np.zeros(300))
+    np.testing.assert_allclose(both(display), display.fraction[:, None] * both(display)[-1], atol=1e-15)
+    rng, tied, (v, g) = np.random.RandomState(0), distribution.entropy().round(), gains_of(data.counts, distribution)
+    priorities = tied + 1e-3 * rng.random_sample((200, 300))
+    how = {"level": 0.9, "normalize": False}
+    curves = np.array([both(referral_curves(display.fraction, p, v, g, np.ones(300), **how)) for p in priorities])
+    gap = curves.mean(axis=0) - both(show(data.counts, distribution, rule=tied))
+    assert (np.abs(gap) <= 4 * curves.std(axis=0) / np.sqrt(200) + 1e-12).all()
+
+
+def test_fewer_points_are_some_of_them(data, distribution):
+    many, few = (show(data.counts, distribution, n_points=m) for m in (101, 11))
+    for name in ("fraction", "expected_gain", "realised_gain", "standard_error", "interval"):
+        np.testing.assert_allclose(getattr(few, name), getattr(many, name)[::10], atol=1e-15)
+
+
+def test_integer_weights_repeat_rows_and_their_scale_does_not_matter(data, distribution):
+    w = np.random.RandomState(0).randint(0, 4, size=300)
+    weighted = show(data.counts, distribution, sample_weight=w)
+    i = np.repeat(np.arange(300), w)
+    np.testing.assert_allclose(both(weighted), both(show(data.counts[i], distribution[i])), rtol=1e-9, atol=1e-15)
+    scaled = show(data.counts, distribution, sample_weight=1e200 * w)
+    np.testing.assert_allclose(scaled.interval, weighted.interval, rtol=1e-9)
+
+
+def test_rows_with_one_rater_or_without_weight_are_left_out(data, distribution):
+    counts, w = data.counts.copy(), np.ones(300)
+    counts[:20], w[20:40] = [1, 0, 0], 0
+    priority = np.arange(300.0)
+    display = show(counts, distribution, sample_weight=w, rule=priority)
+    expected = show(counts[40:], distribution[np.arange(40, 300)], rule=priority[40:])
+    np.testing.assert_allclose(both(display), both(expected), rtol=1e-12, atol=1e-16)
+    np.testing.assert_allclose(display.interval, expected.interval, rtol=1e-9, atol=1e-16)
+
+
+def test_shares_are_the_gains_over_those_of_every_row(data, distribution):
+    gain, share = (show(data.counts, distribution, normalize=n) for n in (False, True))
+    np.testing.assert_allclose(both(share), both(gain) / both(gain)[-1], rtol=1e-12)
+    np.testing.assert_allclose(both(share)[-1], 1)
+    np.testing.assert_allclose(share.standard_error[[0, -1]], 0, atol=1e-12)
+    assert share.standard_error[100] > 0
+
+
+# ---------------------------------------------------------------------------------------------------------- bands
+
+SCENARIOS = {  # rows, classes, raters, overconfidence, factor of the predicted α0
+    "two labels": (300, 3, 2, 1.0, 1.0),
+    "some labels": (300, 3, (2, 6), 1.0, 1.0),
+    "few rows": (100, 3, 5, 1.0, 1.0),
+    "ten classes, many labels": (500, 10, 20, 1.0, 1.0),
+    "two classes, overconfident": (300, 2, (2, 6), 1.6, 1.0),
+    "too sure": (300, 3, 5, 1.0, 4.0),
+    "too unsure": (300, 3, 5, 1.0, 0.25),
+}
+AT = np.array([0.05, 0.2, 0.5, 1.0])
+
+
+def mean_gain(truth, d):
+    """Mean of `gain_of_known` over Q drawn from `truth`, shape (n,): E[Q_k Q] is E[Q_k]·(mean after label k)."""
+    Q, z = truth.mean(), d.mean()
+    gain = (z * (z - 2 * Q)).sum(axis=1)
+    for k in range(Q.shape[1]):
+        z = d.mean_after(k)
+        gain -= Q[:, k] * (z * (z - 2 * truth.mean_after(k))).sum(axis=1)
+    return gain
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_bands_cover_the_mean_true_gain(scenario):
+    """At a few fractions, calibrated or not. Shares near 1 rest on the few late rows that gain anything."""
+    n, K, raters, overconfidence, factor = SCENARIOS[scenario]
+    hits = np.zeros((2, 2, len(AT)))  # rules, gains and shares, fractions
+    for seed in range(300):
+        total = np.exp(np.random.RandomState(seed).normal(1, 1.5, size=n))
+        data = make_label_histograms(n, K, raters, total=total, overconfidence=overconfidence, random_state=seed)
+        calibrated = data.prediction ** (1 / overconfidence)
+        truth = Dirichlet.from_mean(calibrated / calibrated.sum(axis=1, keepdims=True), total)
+        d = Dirichlet.from_mean(data.prediction, factor * total)
+        (v, g), true_gain = gains_of(data.counts, d), mean_gain(truth, d)
+        for rule, priority in enumerate([v, d.entropy()]):
+            for normalize in (False, True):
+                shown, true = (
+                    referral_curves(AT, priority, v, gain, np.ones(n), level=0.9, normalize=normalize)
+                    for gain in (g, true_gain)
+                )
+                low, high = shown.interval.T + np.array([[-1e-9], [1e-9]])
+                hits[rule, int(normalize)] += (low <= true.realised_gain) & (true.realised_gain <= high)
+    coverage = hits / 300
+    assert (coverage[:, 0] >= 0.85).all(), coverage
+    assert (coverage[:, 0] <= 0.97).all(), coverage
+    assert (coverage[:, 1, :2] >= 0.85).all(), coverage
+    assert (coverage[:, 1, 2] >= 0.7).all(), coverage
+
+
+def test_bands_grow_with_level_and_shrink_with_rows(data, distribution):
+    narrow, wide = (show(data.counts, distribution, level=level) for level in (0.5, 0.99))
+    assert (np.diff(wide.interval)[1:] > np.diff(narrow.interval)[1:]).all()
+    np.testing.assert_array_equal(wide.standard_error, narrow.standard_error)
+    np.testing.assert_allclose(wide.interval.mean(axis=1), wide.realised_gain, atol=1e-15)
+    i = np.tile(np.arange(300), 4)
+    more = show(data.counts[i], distribution[i])
+    np.testing.assert_allclose(more.standard_error, wide.standard_error / 2, rtol=1e-9)
+
+
+# ---------------------------------------------------------------------------------------------------------- doors
+
+
+def test_an_ensemble_is_a_distribution_through_a_pipeline_and_alpha_calibration_too(data):
+    y = data.counts.argmax(axis=1)
+    forest = make_pipeline(StandardScaler(), RandomForestClassifier(10, random_state=0)).fit(data.X, y)
+    members = np.stack([tree.predict_proba(forest[:-1].transform(data.X)) for tree in forest[-1].estimators_])
+    shown = SecondOpinionDisplay.from_estimator(forest, data.X, data.counts, rule="entropy")
+    np.testing.assert_allclose(both(shown), both(show(data.counts, Ensemble(members), rule="entropy")), atol=1e-12)
+    assert shown.name == "Pipeline, by entropy"
+    model = AlphaCalibration(cv=2).fit(data.X, data.counts)
+    shown = SecondOpinionDisplay.from_estimator(model, data.X, data.counts, name="mine")
+    np.testing.assert_allclose(both(shown), both(show(data.counts, predict_dist(model, data.X))))
+    assert shown.name == "mine"
+
+
+def test_an_estimators_classes_are_aligned_by_name(data):
+    names = np.array(["cat", "dog", "eel"])
+    forest = RandomForestClassifier(10, random_state=0).fit(data.X, names[data.counts.argmax(axis=1)])
+    frame = pd.DataFrame(data.counts, columns=names)[["eel", "cat", "dog"]]
+    shown, expected = (SecondOpinionDisplay.from_estimator(forest, data.X, y) for y in (frame, data.counts))
+    np.testing.assert_allclose(both(shown), both(expected))
+
+
+# -------------------------------------------------------------------------------------------------------- drawing
+
+
+@pytest.mark.parametrize("normalize", [False, True])
+def test_artists_are_kept_and_drawn(data, distribution, normalize):
+    shown = show(data.counts, distribution, level=0.8, normalize=normalize)
+    np.testing.assert_array_equal(shown.line_.get_xydata(), np.column_stack([shown.fraction, shown.realised_gain]))
+    np.testing.assert_array_equal(shown.expected_line_.get_ydata(), shown.expected_gain)
+    np.testing.assert_array_equal(shown.reference_.get_xydata(), [[0, 0], [1, shown.realised_gain[-1]]])
+    assert shown.expected_line_.get_color() == shown.line_.get_color()
+    outline = shown.band_.get_paths()[0].vertices
+    for end in shown.interval[100]:
+        assert np.abs(outline - [shown.fraction[100], end]).max(axis=1).min() < 1e-12
+    assert "referred" in shown.ax_.get_xlabel()
+    assert ("Share" if normalize else "squared probability") in shown.ax_.get_ylabel()
+    assert [t.get_text() for t in shown.legend_.get_texts()] == ["refer at random", "by second opinion value"]
+    assert shown.legend_.get_title().get_text() == "solid: realised, 80 % intervals\ndashed: expected"
+    shown.figure_.canvas.draw()
+    labels = [t.get_text() for t in shown.ax_.get_xticklabels()]
+    assert labels[-1] == "100 %"
+    assert any("%" in t.get_text() for t in shown.ax_.get_yticklabels()) == normalize
+
+
+def test_two_displays_share_axes_and_reference(data, distribution):
+    first = show(data.counts, distribution)
+    second = show(data.counts, distribution, rule="entropy", ax=first.ax_, plot_expected=False)
+    assert second.ax_ is first.ax_
+    assert second.reference_ is first.reference_
+    assert second.expected_line_ is None
+    assert first.line_.get_color() != second.line_.get_color()
+    names = ["refer at random", "by second opinion value", "by entropy"]
+    assert [t.get_text() for t in second.legend_.get_texts()] == names
+    assert "dashed" in second.legend_.get_title().get_text()  # those of the first
+    worse = show(data.counts, Dirichlet.from_mean(data.prediction, 1.0), ax=first.ax_, name="α0 = 1")
+    assert worse.reference_ is not first.reference_  # it gains something else
+    assert [t.get_text() for t in worse.legend_.get_texts()] == [*names, "α0 = 1"]
+    first.figure_.canvas.draw()
+
+
+def test_styles_reach_their_artists(data, distribution):
+    styles = {
+        "line_kwargs": {"color": "red"},
+        "expected_kwargs": {"linestyle": ":"},
+        "band_kwargs": {"alpha": 0.5},
+    }
+    shown = show(data.counts, distribution, **styles)
+    assert shown.line_.get_color() == shown.expected_line_.get_color() == "red"
+    assert shown.expected_line_.get_linestyle() == ":"
+    assert shown.band_.get_alpha() == 0.5
+    with pytest.raises(TypeError, match="markers"):
+        show(data.counts, distribution, markers="x")
+
+
+def test_plot_draws_again_on_given_axes_and_from_numbers(data, distribution):
+    shown = show(data.counts, distribution)
+    figure, axes = plt.subplots(1, 2)
+    assert shown.plot(axes[1], name="again", plot_expected=False) is shown
+    assert shown.ax_ is axes[1]
+    assert shown.figure_ is figure
+    assert shown.line_.get_label() == "again"
+    assert "dashed" not in shown.legend_.get_title().get_text()
+    made = SecondOpinionDisplay([0, 1], [0, 0.1], [0, 0.2], [0, 0.05], [[0, 0], [0.1, 0.3]]).plot()
+    assert [t.get_text() for t in made.legend_.get_texts()] == ["refer at random"]
+    made.figure_.canvas.draw()
+
+
+# --------------------------------------------------------------------------------------------------------- errors
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"rule": "value"}, "rule must be one of .*'entropy'.* or an array of priorities, got 'value'"),
+        ({"rule": [1.0]}, r"one priority per row, shape \(2,\), got \(1,\)"),
+        ({"rule": [[1.0, 2.0]]}, "one priority per row"),
+        ({"rule": [1.0, np.nan]}, "give every row a finite one"),
+        ({"level": 1.0}, "level must lie between 0 and 1"),
+        ({"n_points": 1}, "n_points must be an integer, 2 or more"),
+        ({"n_points": 20.0}, "n_points must be an integer, 2 or more"),
+        ({"sample_weight": [1.0, -1.0]}, "sample_weight contains NaN, infinite or negative"),
+        ({"y": [[1, 1]]}, "rows"),
+        ({"y": [[1.5, 1], [1, 1]]}, "fractional counts"),
+        ({"y": [0, 1]}, "two raters or more"),
+        ({"y": [[1, 1], [1, 0]], "sample_weight": [0, 1]}, "two raters or more"),
+        ({"y": [[1, 1], [1, 1]], "normalize": True}, "gains -.*, of which there are no shares; use normalize=False"),
+        ({"distribution": [[0.5, 0.5], [0.2, 0.8]]}, "No label moves this prediction.*AlphaCalibration"),
+        ({"distribution": PointMass([[0.5, 0.5], [0.2, 0.8]])}, "No label moves this prediction"),
+        ({"distribution": Ensemble([[[0.1, 0.9], [0.2, 0.8]]] * 3)}, "No label moves this prediction"),
+    ],
+)
+def test_bad_arguments_are_refused_before_anything_is_drawn(arguments, message):
+    arguments = {"y": [[1, 1], [2, 0]], "distribution": Dirichlet([[1, 1], [2, 8]])} | arguments
+    with pytest.raises(ValueError, match=message):
+        show(**arguments)
+    assert not plt.get_fignums()
+
+
+def test_a_classifier_without_a_distribution_is_told_how_to_get_one(data):
+    model = LogisticRegression().fit(data.X, data.counts.argmax(axis=1))
+    with pytest.raises(ValueError, match="AlphaCalibration"):
+        SecondOpinionDisplay.from_estimator(model, data.X, data.counts)
+
+
+def test_callers_arrays_are_left_alone(data, distribution):
+    arrays = [data.counts, np.arange(300.0), np.arange(300.0) + 1]
+    copies = [a.copy() for a in arrays]
+    for a in arrays:
+        a.flags.writeable = False
+    show(arrays[0], distribution, rule=arrays[1], sample_weight=arrays[2])
+    assert all(np.array_equal(a, b) for a, b in zip(arrays, copies, strict=True))
+
+
+# ------------------------------------------------------------------------------------------------------ real raters
+
+FILE = Path(__file__).parents[2] / "shared" / "data" / "cifar10h_first5000.npz"
+
+
+@pytest.mark.skipif(not FILE.exists(), reason="the file of CIFAR-10H rows is not beside the project")
+@pytest.mark.parametrize("features", [None, "logits"])
+def test_on_cifar10h_the_first_rows_hold_most_of_the_gain(features):
+    """Two labels per calibration row; means over three splits, each half testing the other.
+
+    Measured: by value, entropy and disagreement the first 5 % of rows hold 33, 34 and 28 % of the gain with the
+    default features of α0, 37, 35 and 20 % with the logits; the first 20 % hold 88, 88 and 87 %, and 87, 90 and 72 %.
+    """
+    data, shares = np.load(FILE), []
+    proba = data["proba"] / data["proba"].sum(axis=1, keepdims=True)
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        halves = np.array_split(rng.permutation(len(proba)), 2)
+        for fit, test in (halves, halves[::-1]):
+            two = np.array([rng.multivariate_hypergeometric(y, 2) for y in data["counts"][fit].astype(int)])
+            model = AlphaCalibration(TemperatureScaling("proba"), features=features).fit(proba[fit], two)
+            d, counts = model.predict_dist(proba[test]), data["counts"][test]
+            displays = shown_by_rule(counts, d, normalize=True, n_points=21)
+            shares.append([s.realised_gain[[1, 4]] for s in displays])
+            whole = show(counts, d)
+            gap = whole.realised_gain - whole.expected_gain
+            assert (np.abs(gap) <= 4.5 * whole.standard_error + 1e-12).all()
+            plt.close("all")
+    value, entropy, disagreement = np.mean(shares, axis=0)  # each at 5 % and 20 %
+    assert 0.3 < value[0] < 0.4
+    assert value[1] > 0.85
+    assert np.abs(value - entropy).max() < 0.04
+    assert disagreement[0] < value[0] - 0.02
+    if features == "logits":
+        assert value[0] > entropy[0] > disagreement[0] + 0.1

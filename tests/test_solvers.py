@@ -1,0 +1,234 @@
+"""The solvers that train the calibrators' maps: one optimum, whichever is used, and mini-batches without bias."""
+
+from contextlib import nullcontext
+from itertools import combinations
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.frozen import FrozenEstimator
+from sklearn.preprocessing import StandardScaler
+
+from sklearn_lhcal.calibration import AlphaCalibration, TemperatureScaling
+from sklearn_lhcal.datasets import make_label_histograms
+from sklearn_lhcal.neural_network import (
+    LBFGS,
+    Adam,
+    DirichletMultinomialLoss,
+    LabelLogLoss,
+    Newton,
+    PairwiseLoss,
+    _training,
+)
+
+ALL_ROWS = Adam(learning_rate=0.05, batch_size=-1, max_epochs=600, early_stopping=None)
+BATCHES = Adam(learning_rate=0.01, batch_size=100, max_epochs=150, early_stopping=None)
+
+
+@pytest.fixture
+def data():
+    return make_label_histograms(300, n_classes=3, n_raters=(1, 6), total=3.0, overconfidence=3.0, random_state=0)
+
+
+def optimum(calibrator, data, solver, weight=None):
+    calibrator = clone(calibrator).set_params(solver=solver, random_state=0)
+    calibrator.fit(data.prediction, data.counts, sample_weight=weight)
+    if isinstance(calibrator, TemperatureScaling):
+        return np.array([np.log(calibrator.temperature_)])
+    return np.append(calibrator.coef_, calibrator.intercept_)
+
+
+CALIBRATORS = [
+    TemperatureScaling("proba"),
+    AlphaCalibration("proba", features="logits", penalty=0.01),
+    AlphaCalibration("proba", features="logits", penalty=0.01, likelihood="dirichlet_multinomial"),
+]
+
+
+def excess(calibrator, data, x, best):
+    """How much more x loses than the optimum, nats per label or row."""
+    log_z, counts = torch.as_tensor(np.log(data.prediction)), torch.as_tensor(data.counts)
+    if isinstance(calibrator, TemperatureScaling):
+        losses = [LabelLogLoss()(log_z / np.exp(t), counts) for t in (x[0], best[0])]
+    else:
+        h = StandardScaler().fit_transform(np.log(data.prediction))
+        loss = (PairwiseLoss if calibrator.likelihood == "pairwise" else DirichletMultinomialLoss)(calibrator.penalty)
+        several = data.counts.sum(axis=1) > 1
+        log_total = [torch.as_tensor(h @ v[:-1] + v[-1]) for v in (x, best)]
+        losses = [loss((log_z[several], t[several]), counts[several]) for t in log_total]
+    return (losses[0] - losses[1]).item()
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("calibrator", CALIBRATORS, ids=["temperature", "pairs", "histograms"])
+def test_all_solvers_reach_one_optimum(calibrator, data, weighted):
+    """Newton and L-BFGS to six decimals, Adam on all rows to four."""
+    w = np.random.default_rng(0).uniform(0, 3, 300) if weighted else None
+    x = optimum(calibrator, data, Newton(), w)
+    assert_allclose(optimum(calibrator, data, LBFGS(), w), x, atol=1e-6)
+    assert_allclose(optimum(calibrator, data, ALL_ROWS, w), x, atol=1e-4)
+
+
+@pytest.mark.parametrize("calibrator", CALIBRATORS, ids=["temperature", "pairs", "histograms"])
+def test_adam_on_batches_comes_near_the_optimum(calibrator, data):
+    best, x = (optimum(calibrator, data, solver) for solver in (Newton(), BATCHES))
+    assert 0 < excess(calibrator, data, x, best) < 1e-4
+    assert excess(calibrator, data, 0 * x, best) > 1e-2
+
+
+def test_adam_around_an_ensemble(data):
+    forest = RandomForestClassifier(5, min_samples_leaf=20, random_state=0).fit(data.X, data.counts.argmax(axis=1))
+    for calibrator in (
+        TemperatureScaling(FrozenEstimator(forest)),
+        AlphaCalibration(FrozenEstimator(forest), penalty=0.05),
+    ):
+        a, b = (
+            clone(calibrator).set_params(solver=solver).fit(data.X, data.counts).predict_dist(data.X)
+            for solver in (LBFGS(), ALL_ROWS)
+        )
+        assert_allclose(a.mean(), b.mean(), atol=1e-3)
+        assert_allclose(a.disagreement(), b.disagreement(), atol=1e-3)
+
+
+# --- batches ---
+
+
+@pytest.mark.parametrize("loss", [LabelLogLoss(), PairwiseLoss(0.1), DirichletMultinomialLoss(0.1)], ids=repr)
+def test_gradients_of_batches_are_unbiased(loss):
+    """Over all batches of 3 of 7 rows: their mean is the gradient of P1 eq. (53), that of naive batches is not."""
+    rng = np.random.default_rng(0)
+    counts = torch.as_tensor([[9, 1, 0], [1, 0, 0], [0, 2, 1], [0, 0, 1], [0, 30, 5], [1, 1, 0], [2, 0, 0]])
+    u, w = torch.as_tensor(rng.normal(size=(7, 3))), torch.as_tensor(rng.uniform(0.1, 3, 7))
+    beta = torch.ones((), dtype=torch.float64, requires_grad=True)
+
+    def gradient(f, rows, weight):
+        rows = list(rows)
+        prediction = beta * u[rows]
+        if not isinstance(loss, LabelLogLoss):
+            prediction = prediction, beta * u[rows, 0]
+        return torch.autograd.grad(f(prediction, counts[rows], weight[rows]), beta)[0].item()
+
+    scaled = _training.scaled_weight(loss, counts, w)
+    batches = list(combinations(range(7), 3))
+    ours = np.mean([gradient(lambda *batch: _training.batch_loss(loss, *batch), rows, scaled) for rows in batches])
+    naive = np.mean([gradient(loss, rows, w) for rows in batches])
+    whole = gradient(loss, range(7), w)
+    assert_allclose(ours, whole, rtol=1e-12)
+    assert abs(naive - whole) > 0.002 * abs(whole)
+
+
+def test_few_rows_with_many_labels_keep_their_share(monkeypatch):
+    """Where 5 of 500 rows hold half of the labels; batches that divide by their own labels end far away."""
+    rng = np.random.default_rng(0)
+    n = np.where(np.arange(500) < 5, 100, 1)
+    u = 2 * rng.normal(size=(500, 2))
+    slope = np.where(np.arange(500) < 5, -0.5, 1.5)  # the rows with many labels contradict the others
+    votes = rng.binomial(n, 1 / (1 + np.exp(-slope * (u[:, 1] - u[:, 0]))))
+    counts = np.column_stack([n - votes, votes])
+    solver = Adam(batch_size=16, max_epochs=80, early_stopping=None)
+
+    def error():
+        calibrator = TemperatureScaling("logits", solver=solver, random_state=0).fit(u, counts)
+        return abs(np.log(calibrator.temperature_ / TemperatureScaling("logits").fit(u, counts).temperature_))
+
+    ours = error()
+    monkeypatch.setattr(_training, "batch_loss", lambda loss, *batch: loss(*batch))
+    assert ours < 0.3
+    assert error() > 0.6
+
+
+# --- seeds, early stopping, errors ---
+
+
+@pytest.mark.parametrize("calibrator", CALIBRATORS[:2], ids=["temperature", "pairs"])
+@pytest.mark.parametrize("patience", [None, 3])
+def test_adam_follows_the_seed_and_nothing_else(calibrator, data, patience):
+    solver = Adam(learning_rate=0.01, batch_size=32, max_epochs=40, early_stopping=patience)
+    calibrator = clone(calibrator).set_params(solver=solver)
+
+    def fit(seed):
+        calibrator.set_params(random_state=seed).fit(data.prediction, data.counts)
+        return calibrator.predict_dist(data.prediction).disagreement()
+
+    np.random.seed(3)  # noqa: NPY002
+    torch.manual_seed(3)
+    expected = np.random.rand(), torch.rand(1).item()  # noqa: NPY002
+    np.random.seed(3)  # noqa: NPY002
+    torch.manual_seed(3)
+    first = fit(0)
+    assert (np.random.rand(), torch.rand(1).item()) == expected  # noqa: NPY002
+    assert_array_equal(fit(0), first)
+    assert_array_equal(fit(np.random.RandomState(0)), fit(np.random.RandomState(0)))
+    assert np.abs(fit(1) - first).max() > 1e-6
+
+
+class Slope(torch.nn.Module):
+    """Temperature 1/slope; remembers what it was at each evaluation without gradients, that is of held-out rows."""
+
+    def __init__(self):
+        super().__init__()
+        self.slope = torch.nn.Parameter(torch.tensor(1.0, dtype=torch.float64))
+        self.held_out = []
+
+    def forward(self, logits):
+        if not torch.is_grad_enabled():
+            self.held_out.append((self.slope.item(), logits))
+        return self.slope * logits
+
+
+def test_early_stopping_keeps_the_best_of_a_held_out_fifth(data):
+    u, module = np.log(data.prediction), Slope()
+    solver = Adam(learning_rate=0.05, batch_size=64, max_epochs=300, early_stopping=5)
+    solver.train(module, LabelLogLoss(), {"logits": u}, data.counts, random_state=0)
+    slopes, rows = [s for s, _ in module.held_out], module.held_out[0][1]
+    assert len(rows) == 60
+    index = [int(np.flatnonzero((u == row.numpy()).all(axis=1))[0]) for row in rows]
+    assert len(set(index)) == 60
+    losses = [LabelLogLoss()(s * rows, torch.as_tensor(data.counts[index])).item() for s in slopes]
+    assert 0 < np.argmin(losses) < 290
+    assert len(losses) == np.argmin(losses) + 1 + 5
+    assert module.slope.item() == slopes[np.argmin(losses)]
+    assert slopes[np.argmin(losses)] != slopes[-1]
+
+
+def test_defaults_suit_thousands_of_rows():
+    """Those of P1, App. E.4: the optimum within its standard error, and no warning."""
+    data = make_label_histograms(20_000, n_raters=3, overconfidence=1.2, random_state=0)
+    calibrator = TemperatureScaling("proba", solver=Adam(), random_state=0).fit(data.prediction, data.counts)
+    assert_allclose(
+        calibrator.temperature_, TemperatureScaling("proba").fit(data.prediction, data.counts).temperature_, rtol=0.02
+    )
+
+
+def test_stopping_too_early_is_a_warning_with_the_remedy(data):
+    calibrator = TemperatureScaling("proba", solver=Adam(), random_state=0)
+    with pytest.warns(ConvergenceWarning, match="raise max_epochs or learning_rate"):
+        calibrator.fit(data.prediction, data.counts)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
+def test_absent_cuda_is_an_error(data):
+    with pytest.raises(ValueError, match="no CUDA device here; use device='cpu'"):
+        TemperatureScaling("proba", solver=Adam(device="cuda")).fit(data.prediction, data.counts)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("calibrator", CALIBRATORS, ids=["temperature", "pairs", "histograms"])
+def test_adam_on_cuda(calibrator, data):
+    on_gpu = clone(ALL_ROWS).set_params(device="cuda")
+    assert_allclose(optimum(calibrator, data, on_gpu), optimum(calibrator, data, Newton()), atol=1e-4)
+
+
+@pytest.mark.parametrize("solver", [LBFGS(), Adam(max_epochs=30, early_stopping=3), Newton()], ids=repr)
+def test_progress_is_shown_on_demand(solver, data, capsys):
+    calibrator = TemperatureScaling("proba", solver=solver, random_state=0)
+    with pytest.warns(ConvergenceWarning) if isinstance(solver, Adam) else nullcontext():
+        calibrator.fit(data.prediction, data.counts)
+        assert capsys.readouterr() == ("", "")
+        calibrator.set_params(verbose=1).fit(data.prediction, data.counts)
+    shown = capsys.readouterr()
+    assert "train_loss" in shown.out or "Newton" in shown.err
