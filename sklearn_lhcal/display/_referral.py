@@ -1,4 +1,4 @@
-"""What is gained by one more label of some of the rows, which are chosen by a rule: expected, realised, and how surely."""
+"""What one more label gains where rows are chosen by a rule: expected, realised, and how surely."""
 
 from typing import NamedTuple
 

@@ -11,6 +11,7 @@ from ._referral import gains, priorities, referral_curves, rule_in_words
 from ._response import response
 
 _REFERENCE = "refer at random"
+_EXPECTED = "expected gain"
 _GAIN = "Drop of the epistemic loss (squared probability)"
 _SHARE = "Share of the gain of referring every row"
 
@@ -33,7 +34,9 @@ class SecondOpinionDisplay:
     rows being independent. The gain at one fraction is a sum over rows, ``Σ a_i g_i / n`` with a_i = 1 where row i is
     referred, and its standard error ``√(Σ a_i² r_i²) / n``, where the residual r of the realised gains g on the
     expected ones v stands for the noise, ``r = g − v·Σgv/Σv²``. Student's quantile goes with it, at
-    ``2 (Σ a²r²)² / Σ a⁴r⁴`` degrees of freedom: few rows may carry most of the variance.
+    ``2 (Σ a²r²)² / Σ a⁴r⁴`` degrees of freedom: few rows may carry most of the variance. Of shares, which are ratios,
+    a_i less the share takes the place of a_i (delta method); their bands are too wide where the gain of all rows is
+    hardly known, and too short where the share comes near 1, which rests on the few late rows that gain anything.
 
     Parameters
     ----------
@@ -177,11 +180,10 @@ default="second_opinion_value"
         rows = np.flatnonzero((n >= 2) & (w > 0))
         expected, realised = gains(mu[rows], n[rows], distribution[rows])
         fraction = np.linspace(0, 1, n_points)
-        curves = referral_curves(
-            fraction, priority[rows], expected, realised, w[rows], level=level, normalize=normalize
-        )
+        how = {"level": level, "normalize": normalize}
+        curves = referral_curves(fraction, priority[rows], expected, realised, w[rows], **how)
         name = rule_in_words(rule) if name is None else name
-        return cls(*curves, level=level, normalize=normalize, name=name).plot(ax, **plot_kwargs)
+        return cls(*curves, **how, name=name).plot(ax, **plot_kwargs)
 
     @classmethod
     def from_estimator(cls, estimator, X, y, *, rule="second_opinion_value", name=None, **kwargs):
@@ -256,7 +258,8 @@ default="second_opinion_value"
         self.band_ = self.ax_.fill_between(self.fraction, *self.interval.T, **style)
         self.expected_line_ = None
         if plot_expected:
-            style = {"color": color, "linewidth": 1.2, "linestyle": (0, (5, 2))} | (expected_kwargs or {})
+            style = {"color": color, "linewidth": 1.2, "linestyle": (0, (5, 2)), "gid": _EXPECTED}
+            style |= expected_kwargs or {}
             (self.expected_line_,) = self.ax_.plot(self.fraction, self.expected_gain, **style)
         _label(self.ax_, self.normalize)
         self.legend_ = self._draw_legend()
@@ -264,7 +267,7 @@ default="second_opinion_value"
 
     def _draw_legend(self):
         legend = self.ax_.legend(loc="best", fontsize="small", alignment="left")
-        dashed = "" if self.expected_line_ is None else "\ndashed: expected"
+        dashed = "\ndashed: expected" if _drawn(self.ax_, _EXPECTED) else ""
         legend.set_title(f"solid: realised, {100 * self.level:g} % intervals{dashed}", {"size": "small"})
         return legend
 
@@ -275,9 +278,14 @@ def _wide_axes():
     return ax
 
 
+def _drawn(ax, what: str) -> list:
+    """The lines of one kind, of all displays on these axes."""
+    return [line for line in ax.lines if line.get_gid() == what]
+
+
 def _reference(ax, total: float):
     """The straight line from nothing to the gain of all rows, once."""
-    found = [line for line in ax.lines if line.get_gid() == _REFERENCE]
+    found = _drawn(ax, _REFERENCE)
     for line in found:
         if np.allclose(line.get_ydata()[-1], total, rtol=1e-6, atol=0):
             return line

@@ -1,0 +1,330 @@
+"""Classifiers that predict a distribution by asking many times: dropout, augmentations, several networks.
+
+Each offers ``sample_proba(X, n_samples, random_state)``, class probabilities of shape (n_samples, n, K), and
+`predict_dist`, an `Ensemble` of such draws.
+"""
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+from joblib import Parallel, delayed
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.utils import check_random_state, get_tags, indexable
+from sklearn.utils.validation import check_is_fitted
+from torch import nn
+
+from ._fit import check_same_length, check_sample_weight, fit_on_counts
+from .distributions import Ensemble, resolve
+from .label_histogram import aligned_counts, sorted_counts
+from .metrics import expected_accuracy
+
+__all__ = ["DeepEnsembleClassifier", "MCDropoutClassifier", "TestTimeAugmentationClassifier"]
+
+_DROPOUTS = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout)
+
+
+class _EnsembleClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
+    """What they share: everything but how members are fitted and asked."""
+
+    accepts_label_histograms = True
+
+    @abstractmethod
+    def sample_proba(self, X, n_samples: int | None = None, random_state=None) -> NDArray[np.float64]:
+        """Class probabilities of `n_samples` members, shape (n_samples, n, K)."""
+
+    def fit(self, X, y, sample_weight=None, **fit_params):
+        """Fit the estimator.
+
+        Parameters
+        ----------
+        X : anything with n_samples rows
+        y : label histogram of shape (n_samples, n_classes)
+            Anything `check_counts` takes.
+        sample_weight : array-like of shape (n_samples,), optional
+        **fit_params
+            Goes to the estimator's fit.
+
+        Returns
+        -------
+        self
+        """
+        (X,) = indexable(X)
+        if isinstance(self.estimator, FrozenEstimator):
+            check_is_fitted(self.estimator)
+            self.classes_ = np.asarray(self.estimator.classes_)
+            counts = aligned_counts(y, self.classes_)
+        else:
+            counts, self.classes_ = sorted_counts(y)
+        check_same_length(len(counts), X=X)
+        self.seed_ = int(check_random_state(self.random_state).randint(2**31 - 1))
+        self._fit(X, counts, check_sample_weight(sample_weight, len(counts)), fit_params)
+        return self
+
+    def _fit(self, X, counts, weight, fit_params):
+        self.estimator_ = fit_on_counts(clone(self.estimator), X, counts, self.classes_, weight, **fit_params)
+
+    def predict_dist(self, X) -> Ensemble:
+        """An `Ensemble` of the members' class probabilities, a batch of n rows; the same at every call."""
+        check_is_fitted(self, "seed_")
+        return Ensemble(self.sample_proba(X))
+
+    def predict_proba(self, X):
+        """Class probabilities, shape (n_samples, n_classes): the mean of `predict_dist`."""
+        return np.array(self.predict_dist(X).mean())
+
+    def predict(self, X):
+        """The most probable class of each row, shape (n_samples,)."""
+        check_is_fitted(self, "seed_")
+        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+
+    def score(self, X, y, sample_weight=None) -> float:
+        """Expected accuracy, see `sklearn_lhcal.metrics.expected_accuracy`: larger is better, between 0 and 1."""
+        return expected_accuracy(aligned_counts(y, self.classes_), self.predict_proba(X), sample_weight=sample_weight)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags = get_tags(self.estimator).input_tags
+        return tags
+
+    def _rng(self, random_state):
+        return check_random_state(self.seed_ if random_state is None else random_state)
+
+
+class MCDropoutClassifier(_EnsembleClassifier):
+    """Monte Carlo dropout: predictions of a network with its dropout left on.
+
+    Dropout modules are found by type, at any depth; everything else, batch normalisation too, stays as in prediction.
+    One mask is drawn for each draw and module and shared by all rows, so that predictions depend neither on the size of
+    batches nor on the order of rows. (``torch.nn.functional.dropout`` inside a module's code cannot be found.)
+
+    Parameters
+    ----------
+    estimator : skorch net, Pipeline that ends in one, or FrozenEstimator of these
+        The network, a `NeuralClassifier` say; fitted here unless frozen.
+    n_samples : int, default=20
+        Draws.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the masks. They are decided at fit, so that predictions repeat.
+
+    Attributes
+    ----------
+    estimator_ : classifier
+        The fitted net.
+    classes_ : ndarray of shape (n_classes,)
+        Sorted class names.
+
+    Raises
+    ------
+    ValueError
+        Where the network has no dropout with a positive rate: all draws would be the same.
+
+    References
+    ----------
+    Gal and Ghahramani (2016), Dropout as a Bayesian approximation.
+
+    Examples
+    --------
+    >>> from torch import nn
+    >>> from sklearn_lhcal.datasets import make_label_histograms
+    >>> from sklearn_lhcal.neural_network import NeuralClassifier
+    >>> data = make_label_histograms(100, random_state=0)
+    >>> body = nn.Sequential(nn.Linear(5, 16), nn.ReLU(), nn.Dropout(0.5), nn.Linear(16, 3))
+    >>> net = NeuralClassifier(body, max_epochs=5, random_state=0)
+    >>> MCDropoutClassifier(net, n_samples=7, random_state=0).fit(data.X, data.counts).predict_dist(data.X).proba.shape
+    (7, 100, 3)
+    """
+
+    def __init__(self, estimator, *, n_samples=20, random_state=None):
+        self.estimator = estimator
+        self.n_samples = n_samples
+        self.random_state = random_state
+
+    def sample_proba(self, X, n_samples=None, random_state=None):
+        """Class probabilities under `n_samples` masks, shape (n_samples, n, K); None: those of `predict_dist`."""
+        check_is_fitted(self, "seed_")
+        net, X = resolve(self.estimator_, X, "module_")
+        modules = [m for m in net.module_.modules() if isinstance(m, _DROPOUTS) and m.p > 0]
+        if not modules:
+            raise ValueError(
+                "The network has no dropout module with a positive rate, so that all draws would be the same; add "
+                "torch.nn.Dropout, or use DeepEnsembleClassifier."
+            )
+        rng = self._rng(random_state)
+        draws = []
+        for _ in range(self.n_samples if n_samples is None else n_samples):
+            with _one_mask_each(modules, rng.randint(2**31 - 1)):
+                draws.append(net.predict_proba(X))
+        return np.stack(draws)
+
+
+@contextmanager
+def _one_mask_each(modules, seed: int) -> Iterator[None]:
+    """Within, each of the dropout modules multiplies by one mask, the same for all rows and batches."""
+    handles = [m.register_forward_hook(_Masked(seed + i)) for i, m in enumerate(modules)]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+class _Masked:
+    """Forward hook of a dropout module in evaluation mode, where its output is its input."""
+
+    def __init__(self, seed: int):
+        self.seed, self.mask = seed, None
+
+    def __call__(self, module, inputs, output):
+        x = output
+        if self.mask is None:
+            keep = self._keep(module, x.shape[1:])
+            self.mask = keep.to(device=x.device, dtype=x.dtype)
+        if isinstance(module, (nn.AlphaDropout, nn.FeatureAlphaDropout)):
+            return _alpha_dropout(x, self.mask, module.p)
+        return x * self.mask / (1 - module.p) if module.p < 1 else x * 0
+
+    def _keep(self, module, shape):
+        whole_channels = isinstance(module, (nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.FeatureAlphaDropout))
+        shape = (shape[0], *[1] * (len(shape) - 1)) if whole_channels else tuple(shape)
+        generator = torch.Generator().manual_seed(self.seed)
+        return torch.rand(shape, generator=generator) >= module.p
+
+
+def _alpha_dropout(x, keep, p: float):
+    """Dropout that keeps mean 0 and variance 1 behind a SELU: dropped units take its negative limit."""
+    limit = -1.7580993408473766
+    a = ((1 - p) * (1 + p * limit**2)) ** -0.5
+    return a * (x * keep + limit * (1 - keep)) - a * limit * p
+
+
+class TestTimeAugmentationClassifier(_EnsembleClassifier):
+    """Predictions for several random versions of the input.
+
+    Parameters
+    ----------
+    estimator : classifier
+        Fitted here, on X as it is, unless it is a FrozenEstimator.
+    augment : callable
+        ``augment(X, random_state)`` returns a changed copy of X; called once a draw with a numpy RandomState. Where it
+        draws one change for the whole batch (one angle, one shift), predictions do not depend on the other rows.
+    n_samples : int, default=20
+        Draws.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the draws, decided at fit, so that predictions repeat.
+
+    Attributes
+    ----------
+    estimator_ : classifier
+        The fitted classifier.
+    classes_ : ndarray of shape (n_classes,)
+        Sorted class names.
+
+    References
+    ----------
+    Ayhan and Berens (2018), Test-time data augmentation for estimation of heteroscedastic aleatoric uncertainty.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn_lhcal.datasets import make_label_histograms
+    >>> data = make_label_histograms(100, random_state=0)
+    >>> def shift(X, random_state):
+    ...     return X + 0.1 * random_state.standard_normal(X.shape[1])
+    >>> tta = TestTimeAugmentationClassifier(LogisticRegression(), shift, n_samples=5, random_state=0)
+    >>> tta.fit(data.X, data.counts).predict_dist(data.X)
+    Ensemble(n=100, n_classes=3)
+    """
+
+    __test__ = False  # the name is the method's; it is no test
+
+    def __init__(self, estimator, augment, *, n_samples=20, random_state=None):
+        self.estimator = estimator
+        self.augment = augment
+        self.n_samples = n_samples
+        self.random_state = random_state
+
+    def sample_proba(self, X, n_samples=None, random_state=None):
+        """Class probabilities of `n_samples` versions of X, shape (n_samples, n, K); None: those of `predict_dist`."""
+        check_is_fitted(self, "seed_")
+        rng = self._rng(random_state)
+        draws = self.n_samples if n_samples is None else n_samples
+        seeds = rng.randint(2**31 - 1, size=draws)
+        return np.stack([self.estimator_.predict_proba(self.augment(X, check_random_state(int(s)))) for s in seeds])
+
+
+class DeepEnsembleClassifier(_EnsembleClassifier):
+    """Several clones of one classifier, fitted with different seeds.
+
+    Parameters
+    ----------
+    estimator : classifier with a `random_state`
+        Every parameter called `random_state`, of its parts too, gets a seed of its own in each clone.
+    n_estimators : int, default=5
+        Clones.
+    n_jobs : int or None, default=None
+        How many are fitted at once, by joblib.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the seeds.
+
+    Attributes
+    ----------
+    estimators_ : list of classifiers
+        The fitted clones.
+    classes_ : ndarray of shape (n_classes,)
+        Sorted class names.
+
+    Raises
+    ------
+    ValueError
+        For an estimator without a `random_state`, or a frozen one: all clones would be the same.
+
+    References
+    ----------
+    Lakshminarayanan, Pritzel and Blundell (2017), Simple and scalable predictive uncertainty estimation using deep
+    ensembles.
+
+    Examples
+    --------
+    >>> from torch import nn
+    >>> from sklearn_lhcal.datasets import make_label_histograms
+    >>> from sklearn_lhcal.neural_network import NeuralClassifier
+    >>> data = make_label_histograms(100, random_state=0)
+    >>> net = NeuralClassifier(nn.Linear, module__in_features=5, module__out_features=3, max_epochs=5)
+    >>> DeepEnsembleClassifier(net, n_estimators=3, random_state=0).fit(data.X, data.counts).predict_dist(data.X)
+    Ensemble(n=100, n_classes=3)
+    """
+
+    def __init__(self, estimator, *, n_estimators=5, n_jobs=None, random_state=None):
+        self.estimator = estimator
+        self.n_estimators = n_estimators
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def _fit(self, X, counts, weight, fit_params):
+        seeded = [k for k in self.estimator.get_params() if k == "random_state" or k.endswith("__random_state")]
+        if not seeded or isinstance(self.estimator, FrozenEstimator):
+            raise ValueError(
+                f"{type(self.estimator).__name__} has no random_state that would tell its clones apart, or is frozen; "
+                "use an estimator that is random and not fitted yet."
+            )
+        rng = check_random_state(self.seed_)
+        clones = [
+            clone(self.estimator).set_params(**{k: int(rng.randint(2**31 - 1)) for k in sorted(seeded)})
+            for _ in range(self.n_estimators)
+        ]
+        self.estimators_ = Parallel(n_jobs=self.n_jobs)(
+            delayed(fit_on_counts)(c, X, counts, self.classes_, weight, **fit_params) for c in clones
+        )
+
+    def sample_proba(self, X, n_samples=None, random_state=None):
+        """Class probabilities of the members, shape (n_estimators, n, K), or of `n_samples` drawn with replacement."""
+        check_is_fitted(self, "seed_")
+        members = np.stack([e.predict_proba(X) for e in self.estimators_])
+        if n_samples is None:
+            return members
+        return members[self._rng(random_state).randint(len(members), size=n_samples)]
