@@ -1,6 +1,7 @@
 """α-calibration: how sure a model is of its class probabilities (P1 §5.3, App. D.2)."""
 
 import warnings
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -12,6 +13,8 @@ from .._simplex import entropy, gini
 from ..distributions import Dirichlet
 from ..label_histogram import KnownProbabilities
 from ..neural_network import LBFGS, DirichletMultinomialLoss, Newton, PairwiseLoss
+from ..neural_network._features import forward_features
+from ..neural_network._training import seeded
 from ._base import _BaseCalibrator
 
 _LIKELIHOODS = {"dirichlet_multinomial": (DirichletMultinomialLoss, 5e-3), "pairwise": (PairwiseLoss, 5e-4)}
@@ -30,23 +33,27 @@ class AlphaCalibration(_BaseCalibrator):
     ----------
     estimator : classifier, default=None
         As in `TemperatureScaling`; most often a temperature scaling, so that z is calibrated first.
-    features : None, "logits", callable or transformer, default=None
+    features : None, "logits", layer name, callable or transformer, default=None
         h. None: log(1−Σz²) and the entropy of z, which do not depend on the order of the classes. "logits": the
-        log-probabilities. A callable maps X to an array of shape (n_samples, n_features); a transformer is cloned and
-        fitted on the calibration rows. All are standardised.
+        log-probabilities. Any other word: the outputs of the layer of that name of the torch network at the bottom,
+        averaged over positions; it needs one network, so a FrozenEstimator or ``cv="holdout"``. A callable maps X to an
+        array of shape (n_samples, n_features); a transformer is cloned and fitted on the calibration rows. All are
+        standardised.
     likelihood : {"pairwise", "dirichlet_multinomial"}, default="pairwise"
         What is maximised: the composite likelihood of pairs of raters, or P1's likelihood of the histogram, which many
         raters per row distort.
     penalty : float or None, default=None
         λ_α, weight of ``mean (log α0)²``, nats per row. None: 5e-4 for pairs, P1's 5e-3 for histograms, of which a row
         carries more information.
+    hidden_layer_sizes : tuple of int, default=()
+        Widths of hidden layers between h and log α0, with tanh units; seeded by `random_state`.
     cv, solver, random_state, verbose
-        As in `TemperatureScaling`.
+        As in `TemperatureScaling`; with hidden layers the default solver is L-BFGS.
 
     Attributes
     ----------
     coef_ : ndarray of shape (n_features,)
-        w, for the standardised features.
+        w, for the standardised features, or for the last hidden layer.
     intercept_ : float
         The c of log α0.
     feature_mean_, feature_scale_ : ndarray of shape (n_features,)
@@ -86,6 +93,7 @@ class AlphaCalibration(_BaseCalibrator):
         features=None,
         likelihood="pairwise",
         penalty=None,
+        hidden_layer_sizes=(),
         cv=None,
         solver=None,
         random_state=None,
@@ -95,17 +103,32 @@ class AlphaCalibration(_BaseCalibrator):
         self.features = features
         self.likelihood = likelihood
         self.penalty = penalty
+        self.hidden_layer_sizes = hidden_layer_sizes
+
+    def _check_loop(self, one_model):
+        if self._names_a_layer() and not one_model:
+            raise ValueError(
+                f"features={self.features!r} names a layer of one network, but each fold trains its own, whose hidden "
+                'units do not correspond; use FrozenEstimator(net), or cv="holdout".'
+            )
+
+    def _names_a_layer(self):
+        return isinstance(self.features, str) and self.features != "logits"
 
     def _fit_features(self, X):
-        known = self.features is None or self.features == "logits"
+        known = self.features is None or isinstance(self.features, str)
         if not (known or callable(self.features) or hasattr(self.features, "transform")):
-            raise ValueError(f'features must be None, "logits", a callable or a transformer, got {self.features!r}.')
+            raise ValueError(
+                f'features must be None, "logits", a layer name, a callable or a transformer, got {self.features!r}.'
+            )
         self.feature_map_ = self.features
         if hasattr(self.features, "transform"):
             self.feature_map_ = clone(self.features).fit(X)
         return self._features(X)
 
     def _features(self, X):
+        if self._names_a_layer():
+            return forward_features(self.estimator_, X, self.features)
         if hasattr(self.feature_map_, "transform"):
             return _matrix(self.feature_map_.transform(X))
         return _matrix(self.feature_map_(X)) if callable(self.feature_map_) else None
@@ -135,7 +158,7 @@ class AlphaCalibration(_BaseCalibrator):
                 "Calibrate on rows with two raters or more.",
                 stacklevel=3,
             )
-            self.coef_, self.intercept_ = np.zeros(h.shape[-1]), 0.0
+            self._hidden, self.coef_, self.intercept_ = nn.Identity(), np.zeros(h.shape[-1]), 0.0
             return
         h = (h - self.feature_mean_) / self.feature_scale_
         y = np.asarray(counts, dtype=np.float64)[several] * (_MANY if isinstance(counts, KnownProbabilities) else 1)
@@ -151,23 +174,29 @@ class AlphaCalibration(_BaseCalibrator):
         return np.ones(len(counts), dtype=bool)
 
     def _solve(self, loss, u, h, y, w, log_w):
-        solver = self.solver or (Newton() if u.ndim == 2 else LBFGS())
+        simple = u.ndim == 2 and not self.hidden_layer_sizes
+        solver = self.solver or (Newton() if simple else LBFGS())
+        with seeded(self.random_state):
+            module = _LogTotal(h.shape[-1], self.hidden_layer_sizes)
+        self._hidden = module.hidden
         if isinstance(solver, Newton):
-            if u.ndim == 3:
-                raise ValueError("Newton() fits point predictions; around an ensemble use LBFGS().")
+            if not simple:
+                raise ValueError("Newton() fits no ensembles and no hidden layers; use LBFGS().")
             objective = _Objective(loss, u, h, y, w)
             x = solver.minimize(objective, np.zeros(h.shape[1] + 1), verbose=self.verbose)
         else:
             inputs = {"logits": u, "features": h, "log_weights": log_w}
             if u.ndim == 3:
                 inputs = {"logits": np.moveaxis(u, 0, 1), "features": np.moveaxis(h, 0, 1), "log_weights": log_w.T}
-            module = _LogTotal(h.shape[-1])
             solver.train(module, loss, inputs, y, w, random_state=self.random_state, verbose=self.verbose)
             x = np.append(module.weight.detach().numpy(), module.bias.item())
         self.coef_, self.intercept_ = x[:-1], float(x[-1])
 
     def _map(self, logits, features):
         h = (self._row_features(logits, features) - self.feature_mean_) / self.feature_scale_
+        if self.hidden_layer_sizes:
+            with torch.no_grad():
+                h = self._hidden(torch.as_tensor(h)).numpy()
         log_total = np.clip(h @ self.coef_ + self.intercept_, -_MAX_LOG_TOTAL, _MAX_LOG_TOTAL)
         return Dirichlet.from_log_total(np.exp(logits), log_total)
 
@@ -190,15 +219,21 @@ class _Objective:
 
 
 class _LogTotal(nn.Module):
-    """log α0 = w·h + c for torch; hands the logits (and log-weights of members) through to the loss."""
+    """log α0 = w·h + c for torch; hands the logits (and log-weights of members) through to the loss.
 
-    def __init__(self, n_features: int):
+    It starts at α0 = 1: w and c are 0, behind hidden layers too.
+    """
+
+    def __init__(self, n_features: int, hidden_layer_sizes=()):
         super().__init__()
-        self.weight = nn.Parameter(torch.zeros(n_features, dtype=torch.float64))
+        sizes = [n_features, *hidden_layer_sizes]
+        layers = [(nn.Linear(a, b, dtype=torch.float64), nn.Tanh()) for a, b in pairwise(sizes)]
+        self.hidden = nn.Sequential(*(part for layer in layers for part in layer))
+        self.weight = nn.Parameter(torch.zeros(sizes[-1], dtype=torch.float64))
         self.bias = nn.Parameter(torch.zeros((), dtype=torch.float64))
 
     def forward(self, logits: Tensor, features: Tensor, log_weights: Tensor | None = None) -> tuple[Tensor, ...]:
-        log_total = features @ self.weight + self.bias
+        log_total = self.hidden(features) @ self.weight + self.bias
         return (logits, log_total) if log_weights is None else (logits, log_total, log_weights)
 
 

@@ -77,6 +77,9 @@ class _BaseCalibrator(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     def _map(self, logits, features) -> Distribution:
         """The distribution of each row: a PointMass or a Dirichlet."""
 
+    def _check_loop(self, one_model: bool) -> None:
+        """Refuse what needs one model for all calibration rows where folds give several."""
+
     def _fit_features(self, X):
         """Features of the calibration rows, shape (n, n_features), after fitting what makes them; None: none."""
         return None
@@ -98,6 +101,7 @@ class _BaseCalibrator(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             Weights of the rows, for the map, and for the classifier where it takes them.
         **fit_params
             `groups` for the splitter; the rest goes to the classifier's fit, row by row where it has one entry a row.
+            (A search around a calibrator hands `groups` on only with metadata routing, see `StratifiedVotesKFold`.)
             With scikit-learn's metadata routing switched on, what the classifier and the splitter request.
 
         Returns
@@ -117,6 +121,8 @@ class _BaseCalibrator(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             counts, classes = sorted_counts(y)
         check_same_length(len(counts), X=X)
         weight = check_sample_weight(sample_weight, len(counts))
+        for calibrator in calibrators:
+            calibrator._check_loop(one_model=fitted or isinstance(_cv(calibrators), str))
         if fitted:
             scores = base_scores(base, X)
         else:

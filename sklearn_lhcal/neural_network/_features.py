@@ -1,0 +1,73 @@
+"""Outputs of a hidden layer of a fitted network."""
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import nn
+
+from ..distributions import resolve
+
+
+def forward_features(estimator, X, layer: str) -> NDArray[np.float64]:
+    """Outputs of a named layer of the network at the bottom of a fitted estimator.
+
+    Sees through Pipeline (transforming X), search objects, FrozenEstimator, calibrators and dropout ensembles.
+
+    Parameters
+    ----------
+    estimator : fitted classifier
+    X : anything the estimator takes
+    layer : str
+        A name of ``module_.named_modules()``.
+
+    Returns
+    -------
+    features : ndarray of shape (n_samples, n_features)
+        Axes beyond the second, positions in an image say, are averaged.
+
+    Raises
+    ------
+    ValueError
+        No network at the bottom, or no such layer: the message lists those that there are.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from torch import nn
+    >>> from sklearn_lhcal.neural_network import NeuralClassifier
+    >>> net = NeuralClassifier.from_trained(nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 3)), [0, 1, 2])
+    >>> forward_features(net, np.zeros((5, 2)), "1").shape
+    (5, 4)
+    """
+    net, X = _network(estimator, X)
+    layers = {name: module for name, module in net.module_.named_modules() if name}
+    if layer not in layers:
+        raise ValueError(f"The network has no layer {layer!r}; its layers are {', '.join(layers)}.")
+    batches: list[NDArray] = []
+    handle = layers[layer].register_forward_hook(lambda module, inputs, output: batches.append(_rows(output)))
+    try:
+        net.predict_proba(X)
+    finally:
+        handle.remove()
+    return np.concatenate(batches).astype(np.float64)
+
+
+def _network(estimator, X):
+    """The skorch net at the bottom, and X as it sees it."""
+    while True:
+        estimator, X = resolve(estimator, X, "module_")
+        if isinstance(getattr(estimator, "module_", None), nn.Module):
+            return estimator, X
+        if not hasattr(estimator, "estimator_"):
+            raise ValueError(
+                f"A layer's outputs need a torch network, but at the bottom there is a {type(estimator).__name__}; use "
+                "features=None, or a callable."
+            )
+        estimator = estimator.estimator_
+
+
+def _rows(output) -> NDArray:
+    """(n, C, …) to (n, C): the mean over positions."""
+    output = output[0] if isinstance(output, tuple) else output
+    if output.ndim > 2:
+        output = output.flatten(start_dim=2).mean(dim=2)
+    return output.detach().cpu().numpy()

@@ -1,0 +1,130 @@
+"""α-calibration on the hidden layer of a network, by name, and behind hidden layers of its own."""
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from torch import nn
+
+from sklearn_lhcal.calibration import AlphaCalibration, TemperatureScaling
+from sklearn_lhcal.datasets import make_label_histograms
+from sklearn_lhcal.distributions import DirichletMixture
+from sklearn_lhcal.ensemble import MCDropoutClassifier
+from sklearn_lhcal.metrics import histogram_log_loss
+from sklearn_lhcal.neural_network import LBFGS, NeuralClassifier, Newton
+from sklearn_lhcal.neural_network._features import forward_features
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(nn.Unflatten(1, (1, 5)), nn.Conv1d(1, 4, 3), nn.ReLU())
+        self.drop = nn.Dropout(0.3)
+        self.head = nn.Linear(12, 3)
+
+    def forward(self, X):
+        return self.head(self.drop(self.body(X).flatten(1)))
+
+
+@pytest.fixture(scope="module")
+def data():
+    return make_label_histograms(200, n_classes=3, n_features=5, n_raters=4, total=3.0, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def net(data):
+    return NeuralClassifier(Net, max_epochs=5, random_state=0).fit(data.X, data.counts)
+
+
+def wrapped(net, data):
+    """The same network in everything that can stand above it, and what its layer sees."""
+    scaler = StandardScaler().fit(data.X)
+    frozen = FrozenEstimator(net)
+    pipeline = make_pipeline(FrozenEstimator(scaler), frozen).fit(data.X, data.counts)
+    search = GridSearchCV(net, {"max_epochs": [2]}, cv=2, scoring="neg_label_log_loss").fit(data.X, data.counts)
+    chain = TemperatureScaling(frozen).fit(data.X, data.counts)
+    return [
+        (frozen, net, data.X),
+        (pipeline, net, scaler.transform(data.X)),
+        (search, search.best_estimator_, data.X),
+        (AlphaCalibration(chain.estimator).fit(data.X, data.counts), net, data.X),
+        (chain, net, data.X),
+        (MCDropoutClassifier(frozen, random_state=0).fit(data.X, data.counts), net, data.X),
+    ]
+
+
+def test_a_layer_is_found_below_everything(data, net):
+    for estimator, inner, X in wrapped(net, data):
+        with torch.no_grad():
+            maps = inner.module_.eval().body(torch.as_tensor(X, dtype=torch.float32))
+        expected = maps.mean(dim=2).numpy()  # positions are averaged
+        assert_allclose(forward_features(estimator, data.X, "body"), expected, atol=1e-6)
+        flat = forward_features(estimator, data.X, "drop")  # dropout is off
+        assert_allclose(flat, maps.flatten(1).numpy(), atol=1e-6)
+
+
+def test_batches_do_not_matter(data, net):
+    small = NeuralClassifier.from_trained(net.module_, [0, 1, 2], batch_size=7)
+    assert_allclose(forward_features(small, data.X, "drop"), forward_features(net, data.X, "drop"), atol=1e-6)
+
+
+def test_a_named_layer_is_that_layers_outputs_as_features(data, net):
+    named = AlphaCalibration(TemperatureScaling(FrozenEstimator(net)), features="drop").fit(data.X, data.counts)
+    given = AlphaCalibration(
+        TemperatureScaling(FrozenEstimator(net)), features=lambda X: forward_features(net, X, "drop")
+    ).fit(data.X, data.counts)
+    assert_allclose(named.predict_dist(data.X).total, given.predict_dist(data.X).total, rtol=1e-6)
+    assert len(named.coef_) == 12
+
+
+def test_errors_about_layers(data, net):
+    with pytest.raises(ValueError, match=r"no layer 'dropout'; its layers are body, body\.0, .*drop, head"):
+        AlphaCalibration(FrozenEstimator(net), features="dropout").fit(data.X, data.counts)
+    with pytest.raises(ValueError, match=r"each fold trains its own.*use FrozenEstimator"):
+        AlphaCalibration(net, features="drop").fit(data.X, data.counts)
+    with pytest.raises(ValueError, match="at the bottom there is a LogisticRegression"):
+        AlphaCalibration(LogisticRegression(), features="drop", cv="holdout").fit(data.X, data.counts)
+
+
+def test_holdout_is_one_network(data, net):
+    chain = AlphaCalibration(TemperatureScaling(net), features="drop", cv="holdout", random_state=0)
+    total = chain.fit(data.X, data.counts).predict_dist(data.X).total
+    assert np.isfinite(total).all()
+    assert np.ptp(total) > 0
+
+
+def test_a_layer_around_a_dropout_ensemble(data, net):
+    dropout = MCDropoutClassifier(FrozenEstimator(net), n_samples=4, random_state=0).fit(data.X, data.counts)
+    chain = AlphaCalibration(FrozenEstimator(dropout), features="drop").fit(data.X, data.counts)
+    dist = chain.predict_dist(data.X)
+    assert isinstance(dist, DirichletMixture)
+    assert_allclose(dist.mean(), dropout.predict_proba(data.X), atol=1e-9)
+
+
+def test_hidden_layers_fit_what_a_line_cannot(data):
+    """α0 falls with |x|: linear features see nothing, a hidden layer does."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(1500, 1))
+    total = np.exp(3 - 4 * np.abs(x[:, 0]))
+    q = np.array([rng.dirichlet([a / 2, a / 2]) for a in np.maximum(total, 1e-3)])
+    counts, half = rng.multinomial(4, q), np.full((1500, 2), 0.5)
+    X = np.column_stack([half, x])
+
+    def fitted(sizes):
+        from sklearn_lhcal.calibration import PrecomputedClassifier
+
+        base = PrecomputedClassifier("proba", columns=[0, 1])
+        options = {"features": lambda X: X[:, 2:], "hidden_layer_sizes": sizes, "random_state": 0}
+        return AlphaCalibration(base, penalty=1e-4, solver=LBFGS(tol=1e-5), **options).fit(X[:1000], counts[:1000])
+
+    linear, hidden, again = fitted(()), fitted((8,)), fitted((8,))
+    loss = [histogram_log_loss(counts[1000:], m.predict_dist(X[1000:])) for m in (linear, hidden)]
+    assert loss[1] < loss[0] - 0.02
+    assert_allclose(hidden.predict_dist(X).total, again.predict_dist(X).total)  # seeded
+    with pytest.raises(ValueError, match="no hidden layers"):
+        AlphaCalibration("proba", hidden_layer_sizes=(3,), solver=Newton()).fit(half, counts)
