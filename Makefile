@@ -4,7 +4,7 @@ VENV ?= .venv
 CONSTRAINTS ?= .ci/constraints.txt
 BIN = $(VENV)/bin
 
-.PHONY: quickstart test slow lint doctest examples benchmarks clean
+.PHONY: quickstart test slow lint doctest examples doc benchmarks clean
 
 quickstart: $(VENV)/.installed  ## the main job: one table and one figure
 	$(BIN)/python examples/plot_quickstart.py $(ARGS)
@@ -22,6 +22,10 @@ lint: $(VENV)/.installed
 examples: $(VENV)/.installed
 	set -e; for example in examples/plot_*.py; do echo "$$example"; MPLBACKEND=Agg $(BIN)/python "$$example"; done
 
+doc: $(VENV)/.doc  ## the web pages in doc/_build/html; runs all examples, warnings are errors
+	rm -rf doc/_build doc/api doc/auto_examples
+	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet $(SPHINXOPTS) doc doc/_build/html
+
 benchmarks: $(VENV)/.installed
 	$(BIN)/python benchmarks/run.py
 
@@ -31,4 +35,8 @@ clean:
 $(VENV)/.installed: pyproject.toml $(CONSTRAINTS)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --constraint $(CONSTRAINTS) --editable ".[plot,test,lint]"
+	touch $@
+
+$(VENV)/.doc: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --constraint $(CONSTRAINTS) --editable ".[doc]"
 	touch $@

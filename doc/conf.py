@@ -2,6 +2,7 @@
 
 import importlib
 import os
+from pkgutil import iter_modules
 
 import sklearn_lhcal
 
@@ -26,7 +27,7 @@ html_theme_options = {
     "navbar_align": "left",
     "navbar_end": ["theme-switcher"],
     "show_prev_next": True,
-    "secondary_sidebar_items": ["page-toc"],
+    "secondary_sidebar_items": {"**": ["page-toc"], "index": []},
     "footer_start": ["copyright"],
     "footer_end": [],
     "pygments_light_style": "tango",
@@ -37,12 +38,12 @@ html_sidebars = {page: [] for page in ("index", "getting_started", "notation")}
 autodoc_typehints = "none"
 autosummary_generate = True
 numpydoc_show_class_members = False
+toc_object_entries_show_parents = "hide"
 
-# Every example runs at every build; an error in one is an error of the build.
+# Every example runs; an error in one is an error of the build.
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "auto_examples",
-    "run_stale_examples": True,
     "abort_on_example_error": True,
     "write_computation_times": False,
     "min_reported_time": 1,
@@ -57,12 +58,8 @@ sphinx_gallery_conf = {
 nitpicky = True
 nitpick_ignore_regex = [(r"py:.*", r"(?!sklearn_lhcal\.).*")]
 
-ROOMS = "label_histogram distributions metrics calibration neural_network model_selection datasets display"
-PUBLIC = {
-    name: f"sklearn_lhcal.{room}.{name}"
-    for room in ROOMS.split()
-    for name in importlib.import_module(f"sklearn_lhcal.{room}").__all__
-}
+ROOMS = [f"sklearn_lhcal.{m.name}" for m in iter_modules(sklearn_lhcal.__path__) if not m.name.startswith("_")]
+PUBLIC = {name: f"{room}.{name}" for room in ROOMS for name in importlib.import_module(room).__all__}
 
 
 def resolve_public_name(app, env, node, contnode):
@@ -74,5 +71,11 @@ def resolve_public_name(app, env, node, contnode):
     return None
 
 
+def skip_fields(app, what, name, obj, skip, options):
+    """Fields of named tuples stand under Attributes."""
+    return True if type(obj).__name__ == "_tuplegetter" else None
+
+
 def setup(app):
+    app.connect("autodoc-skip-member", skip_fields)
     app.connect("missing-reference", resolve_public_name)

@@ -23,6 +23,8 @@ other for the table.
 # One label per training row, two labels per calibration row, ten per test row. The network is frozen: all calibration
 # rows go to the calibrators.
 import argparse
+import os
+import sys
 from pathlib import Path
 
 import matplotlib
@@ -151,6 +153,9 @@ All are corrected for the small number of raters and rows; a corrected error bel
 # %%
 # The figure: predicted against observed disagreement
 # ---------------------------------------------------
+FIGURE = Path(os.path.relpath(Path(sys.argv[0]).parent), "output", "quickstart.png")
+
+
 def figure(models: dict, X, counts, file: Path) -> None:
     """Reliability of predicted disagreement, raw against TS+α."""
     display = None
@@ -169,7 +174,7 @@ def main() -> None:
     parser.add_argument("--proba", metavar="FILE", help="predicted class probabilities, of the same shape")
     parser.add_argument("--labels", type=int, metavar="M", help="use M labels of each calibration row (default: all)")
     parser.add_argument("--epochs", type=int, default=100, help="epochs of training on digits (default: 100)")
-    parser.add_argument("--figure", type=Path, default=Path("examples/output/quickstart.png"), metavar="FILE")
+    parser.add_argument("--figure", type=Path, default=FIGURE, metavar="FILE")
     options = parser.parse_args()
     if (options.counts is None) != (options.proba is None):
         parser.error("--counts and --proba go together")

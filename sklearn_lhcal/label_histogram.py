@@ -367,7 +367,9 @@ def _rater_scale(n: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def u_statistic(y, kernel: Callable[[NDArray[np.int64]], ArrayLike], order: int) -> NDArray[np.float64]:
-    """Unbiased estimate, for each row, of the mean of a symmetric statistic of `order` raters (P1 eq. 17).
+    """Unbiased estimate, for each row, of the mean of a symmetric statistic of `order` raters.
+
+    The mean of the kernel over all subsets of `order` raters of the row (P1 eq. 17).
 
     Parameters
     ----------
@@ -382,7 +384,7 @@ def u_statistic(y, kernel: Callable[[NDArray[np.int64]], ArrayLike], order: int)
     Returns
     -------
     estimate : ndarray of shape (n_samples,) or (n_samples, m)
-        The mean over all subsets of `order` raters of the row; NaN for rows with fewer raters.
+        NaN for rows with fewer raters.
 
     Raises
     ------
@@ -473,6 +475,9 @@ class LabelHistogramClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimato
 
     Counts go to the classifier as they are where its class says ``accepts_label_histograms = True``; else as rows
     repeated once per class with the count as weight; else as rows repeated once per label.
+
+    Search outside, ``GridSearchCV(LabelHistogramClassifier(...))``: the folds of a search *inside* would have copies of
+    the same row on both sides, and its scores would be too good.
 
     Parameters
     ----------

@@ -297,6 +297,18 @@ def test_maps_act_on_each_member_of_an_ensemble(data):
     assert_allclose(dist.proba, softmax(np.log(members) / calibrator.temperature_, axis=2), atol=1e-9)
 
 
+def test_temperature_around_one_hot_members_is_the_global_optimum(data):
+    """The mixture's loss over T has several valleys where members say 0 or 1."""
+    forest = RandomForestClassifier(30, random_state=0).fit(data.X[:100], data.counts[:100].argmax(axis=1))
+    calibrator = TemperatureScaling(FrozenEstimator(forest)).fit(data.X[100:], data.counts[100:])
+    members = np.stack([np.maximum(t.predict_proba(data.X[100:]), 1e-12) for t in forest.estimators_])
+    u = np.log(members / members.sum(axis=2, keepdims=True))
+    losses = [
+        label_log_loss(data.counts[100:], softmax(u / T, axis=2).mean(axis=0)) for T in np.exp(np.linspace(-5, 5, 201))
+    ]
+    assert label_log_loss(data.counts[100:], calibrator.predict_proba(data.X[100:])) <= min(losses) + 1e-6
+
+
 @pytest.mark.parametrize("likelihood", ["dirichlet_multinomial", "pairwise"])
 def test_alpha_around_an_ensemble_is_a_mixture(data, likelihood):
     forest = RandomForestClassifier(12, min_samples_leaf=20, random_state=0).fit(data.X, data.counts.argmax(axis=1))

@@ -4,6 +4,7 @@ import importlib
 import inspect
 import io
 import re
+from codeop import compile_command
 from contextlib import redirect_stdout
 from pathlib import Path
 from pkgutil import iter_modules
@@ -65,6 +66,16 @@ def test_snippets_can_be_pasted(page):
     assert ">>>" not in page.read_text(encoding="utf-8"), "write plain code, and what it prints into a text block below"
 
 
+def test_getting_started_can_be_pasted_into_plain_python():
+    """Its prompt takes line after line: a blank line ends a block, and nothing else does."""
+    for code, _, _ in snippets(DOC / "getting_started.rst"):
+        typed = ""
+        for line in [*code.split("\n"), ""]:
+            typed += line + "\n"
+            typed = "" if compile_command(typed) else typed
+        assert not typed
+
+
 def test_the_guide_has_snippets():
     with_code = {page.name for page in PAGES if list(snippets(page))}
     assert {"README.md", "getting_started.rst", "what_one_label_hides.rst", "counts_as_y.rst"} <= with_code
@@ -88,8 +99,9 @@ def test_the_reference_lists_every_public_name():
             module = line.split()[-1]
         elif name := re.fullmatch(r"(?:   |\.\. data:: )(\w+)", line):
             listed.append(f"{module}.{name[1]}")
-    assert not set(PUBLIC) - set(listed), "add these to doc/api.rst"
-    assert not set(listed) - set(PUBLIC), "these no longer exist"
+    missing, gone = sorted(set(PUBLIC) - set(listed)), sorted(set(listed) - set(PUBLIC))
+    assert not missing, f"add to doc/api.rst: {missing}"
+    assert not gone, f"take from doc/api.rst: {gone}"
     assert len(listed) == len(set(listed))
 
 
@@ -118,7 +130,8 @@ def test_docstrings_have_their_sections(name):
     thing, doc = DOCUMENTED[name], inspect.getdoc(DOCUMENTED[name]) or ""
     parameters = section(doc, "Parameters") or ""
     described = set(re.findall(r"\w+", " ".join(re.findall(r"^(\S.*?)(?: :|$)", parameters, re.M))))
-    assert not set(parameters_of(thing)) - described, "these are not under Parameters"
+    missing = [parameter for parameter in parameters_of(thing) if parameter not in described]
+    assert not missing, f"not under Parameters: {missing}"
     if inspect.isfunction(thing) and inspect.signature(thing).return_annotation is not None:
         assert section(doc, "Returns") or section(doc, "Yields")
     if inspect.isclass(thing) and issubclass(thing, tuple):

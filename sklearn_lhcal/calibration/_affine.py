@@ -32,8 +32,8 @@ class AffineMap(ABC):
         self.bias_penalty = bias_penalty
 
     @abstractmethod
-    def start(self) -> NDArray[np.float64]:
-        """x of the identity."""
+    def start(self, beta: float = 1.0) -> NDArray[np.float64]:
+        """x of u' = βu; the identity for β = 1."""
 
     @abstractmethod
     def affine(self, x, xp=np):
@@ -77,8 +77,8 @@ def transform(u, W, b):
 class TemperatureMap(AffineMap):
     """u' = βu, x = (log β,): positive by construction; the loss is convex in β = 1/T."""
 
-    def start(self):
-        return np.zeros(1)
+    def start(self, beta=1.0):
+        return np.log([beta])
 
     def affine(self, x, xp=np):
         return xp.exp(x[0]), None
@@ -97,8 +97,8 @@ class TemperatureMap(AffineMap):
 class BiasCorrectedMap(AffineMap):
     """u' = βu + c, x = (log β, c): the loss is convex in (β, c) = (1/T, b/T)."""
 
-    def start(self):
-        return np.zeros(1 + self.K)
+    def start(self, beta=1.0):
+        return np.append(np.log(beta), np.zeros(self.K))
 
     def affine(self, x, xp=np):
         return xp.exp(x[0]), x[1:]
@@ -123,8 +123,8 @@ class BiasCorrectedMap(AffineMap):
 class VectorMap(AffineMap):
     """u' = v∘u + b, x = (v, b)."""
 
-    def start(self):
-        return np.append(np.ones(self.K), np.zeros(self.K))
+    def start(self, beta=1.0):
+        return np.append(np.full(self.K, beta), np.zeros(self.K))
 
     def affine(self, x, xp=np):
         return x[: self.K], x[self.K :]
@@ -149,8 +149,8 @@ class VectorMap(AffineMap):
 class MatrixMap(AffineMap):
     """u' = W u + b, x = the rows of (W, b)."""
 
-    def start(self):
-        return np.column_stack([np.eye(self.K), np.zeros(self.K)]).ravel()
+    def start(self, beta=1.0):
+        return np.column_stack([beta * np.eye(self.K), np.zeros(self.K)]).ravel()
 
     def affine(self, x, xp=np):
         x = x.reshape(self.K, self.K + 1)
@@ -228,10 +228,10 @@ class MatrixMap(AffineMap):
 class AffineModule(nn.Module):
     """The same map for torch: logits (n, K), or (n, S, K) with log-weights (n, S), to log-probabilities (n, K)."""
 
-    def __init__(self, shape: AffineMap):
+    def __init__(self, shape: AffineMap, beta: float = 1.0):
         super().__init__()
         self.shape = shape
-        self.x = nn.Parameter(torch.as_tensor(shape.start()))
+        self.x = nn.Parameter(torch.as_tensor(shape.start(beta)))
 
     def forward(self, logits: Tensor, log_weights: Tensor | None = None) -> Tensor:
         log_z = torch.log_softmax(transform(logits, *self.shape.affine(self.x, torch)), dim=-1)

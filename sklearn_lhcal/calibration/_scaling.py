@@ -4,6 +4,7 @@ import numpy as np
 
 from .._simplex import softmax
 from ..distributions import PointMass
+from ..metrics import label_log_loss
 from ..neural_network import LBFGS, LabelLogLoss, Newton
 from ._affine import (
     AffineMap,
@@ -16,7 +17,13 @@ from ._affine import (
 )
 from ._base import _BaseCalibrator
 
+_STARTS = np.exp(np.linspace(-4, 3, 15))  # 1/T, around ensembles, where the problem is not convex
 _SAMPLE = 20_000  # rows above which Newton starts from the optimum of a part of them
+
+
+def _mixed(logits, log_weights):
+    """Class probabilities (n, K) of an ensemble's logits (S, n, K)."""
+    return np.einsum("sn,snk->nk", np.exp(log_weights), softmax(logits))
 
 
 class _Scaling(_BaseCalibrator):
@@ -41,10 +48,11 @@ class _Scaling(_BaseCalibrator):
                 raise ValueError("Newton() fits point predictions; around an ensemble use LBFGS().")
             self._x = self._newton(solver, shape, logits, y)
         else:
-            inputs = {"logits": logits, "log_weights": log_weights}
+            inputs, beta = {"logits": logits}, 1.0
             if logits.ndim == 3:
                 inputs = {"logits": np.moveaxis(logits, 0, 1), "log_weights": log_weights.T}
-            module = AffineModule(shape)
+                beta = min(_STARTS, key=lambda b: label_log_loss(y, _mixed(logits * b, log_weights)))
+            module = AffineModule(shape, beta)
             options = {"random_state": self.random_state, "verbose": self.verbose}
             solver.train(module, LabelLogLoss(), inputs, counts, weight, **options)
             self._x = module.x.detach().numpy().copy()
@@ -65,6 +73,9 @@ class TemperatureScaling(_Scaling):
 
     ``u' = u/T``; T minimises the log loss per label, a convex problem in 1/T, solved to optimality. The argmax never
     changes. The map sees log-probabilities, so that ``"logits"`` and ``"proba"`` name one model.
+
+    Around an ensemble T acts on each member and is fitted on the mixture, which is not convex: L-BFGS starts from the
+    best of 15 temperatures. (Members that say 0 or 1, as the trees of a forest, can hardly be calibrated by scaling.)
 
     Parameters
     ----------
@@ -126,7 +137,7 @@ class BiasCorrectedTemperatureScaling(_Scaling):
     Attributes
     ----------
     temperature_ : float
-        T.
+        The temperature T.
     bias_ : ndarray of shape (n_classes,)
         b, with mean 0: a constant for all classes changes nothing.
     classes_ : ndarray of shape (n_classes,)
@@ -175,9 +186,9 @@ class VectorScaling(_Scaling):
     Attributes
     ----------
     scale_ : ndarray of shape (n_classes,)
-        v.
+        The factor v of each class.
     intercept_ : ndarray of shape (n_classes,)
-        b.
+        The shift b of each class.
     classes_ : ndarray of shape (n_classes,)
         Sorted class names.
     estimator_ : classifier
@@ -226,9 +237,9 @@ class MatrixScaling(_Scaling):
     Attributes
     ----------
     coef_ : ndarray of shape (n_classes, n_classes)
-        W.
+        The matrix W.
     intercept_ : ndarray of shape (n_classes,)
-        b.
+        The shift b of each class.
     classes_ : ndarray of shape (n_classes,)
         Sorted class names.
     estimator_ : classifier
