@@ -4,13 +4,19 @@ VENV ?= .venv
 CONSTRAINTS ?= .ci/constraints.txt
 BIN = $(VENV)/bin
 
-.PHONY: quickstart test slow lint doctest examples doc benchmarks clean
+.PHONY: quickstart test test-oldest test-matrix lint doctest examples doc benchmarks clean
 
 quickstart: $(VENV)/.installed  ## the main job: one table and one figure
 	$(BIN)/python examples/plot_quickstart.py $(ARGS)
 
 test: $(VENV)/.installed  ## the test suite
 	$(BIN)/python -m pytest -n auto $(ARGS)
+
+test-oldest:  ## its fast part, with the oldest versions that pyproject.toml promises
+	$(MAKE) test VENV=$(VENV)-oldest CONSTRAINTS=.ci/constraints-oldest.txt ARGS='-q -m "not slow" $(ARGS)'
+
+test-matrix:  ## its fast part, on each scikit-learn that is supported; VENVS says where the environments are kept
+	.ci/test-matrix
 
 doctest: $(VENV)/.installed
 	$(BIN)/python -m pytest --doctest-modules sklearn_lhcal -q
@@ -30,7 +36,7 @@ benchmarks: $(VENV)/.installed
 	$(BIN)/python benchmarks/run.py
 
 clean:
-	rm -rf $(VENV)
+	rm -rf $(VENV) $(VENV)-oldest $(VENV)-matrix
 
 $(VENV)/.installed: pyproject.toml $(CONSTRAINTS)
 	$(PYTHON) -m venv $(VENV)

@@ -28,6 +28,12 @@ class StratifiedVotesKFold(BaseCrossValidator):
     random_state : int, RandomState instance or None, default=None
         Seed of the shuffling.
 
+    Notes
+    -----
+    Groups reach the folds of a calibrator within a search or a cross-validation by themselves where scikit-learn's
+    metadata routing is on. Where it is off, a search keeps `groups` for its own folds; those of the calibrator
+    then need them as a fit parameter: ``<step>__groups=`` of a Pipeline or in the ``params`` of `cross_validate`.
+
     Examples
     --------
     >>> import numpy as np
@@ -100,7 +106,7 @@ def cross_val_predict(
     cv : int, splitter or list of splits, default=None
         An int stratifies by majority vote; None is 5. Every row must be in one test part, once.
     groups : array-like of shape (n_samples,), optional
-        Goes to the splitter.
+        Goes to the splitter. A calibrator whose own folds shall keep groups together needs them in `fit_params`, too.
     method : {"predict_proba", "predict_dist", "predict"}
         What to predict.
     fit_params : dict, optional
@@ -143,10 +149,18 @@ def cross_val_predict(
         params = {k: take_rows(v, train) if is_per_row(v, len(counts)) else v for k, v in (fit_params or {}).items()}
         check_all_classes(counts[train], classes, f"training fold {i}")
         model = fit_on_counts(clone(estimator), take_rows(X, train), counts[train], classes, **params)
-        part = take_rows(X, test)
-        folds.append(predict_dist(model, part) if method == "predict_dist" else getattr(model, method)(part))
+        folds.append(_predict(model, take_rows(X, test), method, classes))
     order = np.argsort(rows)
     return (concatenate(folds) if method == "predict_dist" else np.concatenate(folds))[order]
+
+
+def _predict(model, X, method: str, classes: NDArray) -> NDArray | Distribution:
+    """What `method` says; labels by position, because a classifier that was given counts knows no names."""
+    if method == "predict_dist":
+        return predict_dist(model, X)
+    if method == "predict_proba":
+        return model.predict_proba(X)
+    return classes[(np.asarray(model.predict(X))[:, None] == model.classes_).argmax(axis=1)]
 
 
 def check_all_classes(counts: NDArray, classes: NDArray, where: str) -> None:

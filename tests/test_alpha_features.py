@@ -120,7 +120,9 @@ def test_hidden_layers_fit_what_a_line_cannot(data):
 
         base = PrecomputedClassifier("proba", columns=[0, 1])
         options = {"features": lambda X: X[:, 2:], "hidden_layer_sizes": sizes, "random_state": 0}
-        return AlphaCalibration(base, penalty=1e-4, solver=LBFGS(tol=1e-5), **options).fit(X[:1000], counts[:1000])
+        return AlphaCalibration(base, penalty=1e-4, solver=LBFGS(max_iter=5000, tol=1e-4), **options).fit(
+            X[:1000], counts[:1000]
+        )
 
     linear, hidden, again = fitted(()), fitted((8,)), fitted((8,))
     loss = [histogram_log_loss(counts[1000:], m.predict_dist(X[1000:])) for m in (linear, hidden)]

@@ -373,7 +373,7 @@ def add_rows(sums: BinSums, rows: Rows) -> None:
 
 def decomposition(sums: BinSums, bias_correction: str | None, n_rows: int) -> LossDecomposition:
     """The public result, from sums over bins."""
-    with np.errstate(invalid="ignore"):  # no rows at all: everything NaN
+    with np.errstate(divide="ignore", invalid="ignore"):  # no rows at all: everything NaN
         el, cl = sums.epistemic_loss(bias_correction), sums.calibration_loss(bias_correction)
         by_class = (
             sums.expected_squared_loss(),

@@ -1,7 +1,8 @@
 """Neural networks on label histograms: a classifier, losses, and the solvers that train torch modules."""
 
-from ._classifier import NeuralClassifier, WarmUpMultiStepLR
+from ._classifier import NeuralClassifier
 from ._losses import DirichletMultinomialLoss, LabelLogLoss, PairwiseLoss
+from ._schedule import WarmUpMultiStepLR
 from ._training import LBFGS, Adam, Newton
 
 __all__ = [

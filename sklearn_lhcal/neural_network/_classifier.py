@@ -1,24 +1,24 @@
 """A skorch net that trains on label histograms and lives in scikit-learn."""
 
 import copy
+import warnings
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
+from sklearn.exceptions import ConvergenceWarning
 from skorch import NeuralNetClassifier
-from skorch.callbacks import EarlyStopping
-from skorch.helper import SliceDict
-from skorch.utils import is_dataset
-from torch import nn
-from torch.optim.lr_scheduler import LambdaLR
+from skorch.utils import is_dataset, to_tensor
+from torch import Tensor, nn
 
 from .._fit import check_same_length, check_sample_weight
 from .._simplex import softmax
 from ..label_histogram import aligned_counts, sorted_counts
 from ..metrics import expected_accuracy
-from ..model_selection import StratifiedVotesKFold
+from ..model_selection import StratifiedVotesKFold, majority
+from ._data import Rows, as_arrays, to_dtype, whole_batches
 from ._losses import LabelLogLoss
-from ._training import check_device, seeded
+from ._training import batch_loss, check_device, early_stopping, scaled_weight, seeded
 
 _LOSSES = {"label_log_loss": LabelLogLoss}
 
@@ -29,35 +29,51 @@ class NeuralClassifier(NeuralNetClassifier):
     skorch's `NeuralNetClassifier` with its names (`lr`, `batch_size`, `max_epochs`, `optimizer`, ``module__…``,
     `callbacks`, `device`, …) and these differences: y may be anything `check_counts` takes, X may be float64 or a
     frame, the outputs of the module are logits and predictions their softmax, a module *instance* is copied before
-    training, and `random_state` makes everything reproducible without touching torch's global generator.
+    training, batches are shuffled, and `random_state` makes everything reproducible without touching torch's global
+    generator.
 
     Parameters
     ----------
     module : torch.nn.Module class or instance, or a function that returns one
-        Maps X to logits of shape (n, n_classes), or to a tuple that begins with them.
+        Maps X to logits of shape (n, n_classes), or to a tuple that begins with them. Floating point inputs come in the
+        precision of its parameters, integers as they are.
     loss : {"label_log_loss"} or torch.nn.Module, default="label_log_loss"
-        Called as ``loss(logits, counts, weight)``, weights of shape (n,).
+        Called as ``loss(logits, counts, weight)``, counts of shape (n, n_classes), weights of shape (n,) with mean 1;
+        without weights where X is a Dataset.
     early_stopping : int or None, default=None
-        Patience in epochs: a fifth of the rows, stratified by majority vote, is held out, training stops when its loss
-        has not fallen for so long, and the best weights are kept. None: train all epochs on all rows.
+        Patience in epochs: a fifth of the rows, stratified by majority vote, is held out (unless skorch's `train_split`
+        says otherwise), training stops when its loss has had no new minimum for so long, and the weights of the minimum
+        are kept. None: train all epochs on all rows.
     random_state : int, RandomState instance or None, default=None
-        Seed of the initial weights, the batches, dropout and the held-out rows.
+        Seed of the initial weights, the batches, dropout and the held-out rows. None draws from torch's generator.
     optimizer, lr, max_epochs, batch_size, train_split, verbose, **kwargs
         As in skorch; the defaults are Adam, 0.001, 50, 64, None and 0.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-        Sorted class names.
+        Sorted class names; `classes` where that was given.
     module_ : torch.nn.Module
         The trained module.
     history_ : skorch.history.History
-        Losses by epoch.
+        Losses by epoch, of all rows trained on and of all rows held out, whatever the size of the batches.
 
     Raises
     ------
     ValueError
         A module with another number of outputs than classes, a device that is absent, an unknown loss.
+
+    Warns
+    -----
+    ConvergenceWarning
+        Where the loss is no longer a number: the learning rate is too large, or X is not scaled.
+
+    Notes
+    -----
+    ``"label_log_loss"`` is a mean over labels, not over rows. Within a batch it is divided by the mean number of labels
+    per row of *all* rows, so that gradients of batches are, on average, the gradient of P1 eq. (53); dividing by the
+    batch's own number of labels, as a loop over `LabelLogLoss` would, gives a row less weight the more labels it has.
+    Only a torch Dataset, whose labels are not known beforehand, is trained that way.
 
     Examples
     --------
@@ -86,7 +102,6 @@ class NeuralClassifier(NeuralNetClassifier):
         verbose=0,
         **kwargs,
     ):
-        kwargs.setdefault("criterion", LabelLogLoss)  # replaced by `loss` at initialisation
         super().__init__(
             module,
             optimizer=optimizer,
@@ -95,11 +110,17 @@ class NeuralClassifier(NeuralNetClassifier):
             batch_size=batch_size,
             train_split=train_split,
             verbose=verbose,
-            **kwargs,
+            **{"iterator_train__shuffle": True, "dataset": Rows, "criterion": LabelLogLoss} | kwargs,
         )
         self.loss = loss
         self.early_stopping = early_stopping
         self.random_state = random_state
+
+    def __setattr__(self, name, value):
+        if name == "loss":  # skorch takes modules only while it makes its own
+            object.__setattr__(self, name, value)
+        else:
+            super().__setattr__(name, value)
 
     @classmethod
     def from_trained(cls, module: nn.Module, classes: ArrayLike, **kwargs) -> "NeuralClassifier":
@@ -114,16 +135,20 @@ class NeuralClassifier(NeuralNetClassifier):
         **kwargs
             As in the constructor (`device`, `batch_size`, …).
         """
-        return cls(module, classes=list(np.asarray(classes).tolist()), **kwargs).initialize()
+        return cls(module, classes=np.asarray(classes).tolist(), **kwargs).initialize()
 
     @property
     def _default_callbacks(self):
         callbacks = [c for c in super()._default_callbacks if c[0] != "valid_acc"]  # it knows labels only
         if self.early_stopping is not None:
-            callbacks.append(
-                ("early_stopping", EarlyStopping(patience=self.early_stopping, load_best=True, sink=_silent))
-            )
+            callbacks.append(("early_stopping", early_stopping(self.early_stopping)))
         return callbacks
+
+    def initialize(self):
+        """Make module, loss and optimizer anew, and forget the classes."""
+        check_device(self.device)
+        vars(self).pop("classes_inferred_", None)
+        return super().initialize()
 
     def initialized_instance(self, instance_or_cls, kwargs):
         """skorch's rule, but an instance of a module is copied, so that training leaves the caller's as it is."""
@@ -132,18 +157,24 @@ class NeuralClassifier(NeuralNetClassifier):
 
     def initialize_criterion(self):
         """Make the loss."""
-        if isinstance(self.loss, str) and self.loss not in _LOSSES:
+        if self.criterion is not LabelLogLoss:
+            raise ValueError("NeuralClassifier takes its criterion as loss=.")
+        if isinstance(self.loss, nn.Module):
+            self.criterion_ = copy.deepcopy(self.loss)
+        elif isinstance(self.loss, str) and self.loss in _LOSSES:
+            self.criterion_ = _LOSSES[self.loss]()
+        else:
             raise ValueError(f"loss must be a torch module or one of {sorted(_LOSSES)}, got {self.loss!r}.")
-        self.criterion_ = _LOSSES[self.loss]() if isinstance(self.loss, str) else copy.deepcopy(self.loss)
         return self
 
-    def fit(self, X, y, sample_weight=None, **fit_params):
+    def fit(self, X, y=None, sample_weight=None, **fit_params):
         """Train from the start.
 
         Parameters
         ----------
-        X : array-like or frame of shape (n_samples, ...), or a dict of arrays
-            Floating point data is converted to float32.
+        X : array-like or frame of shape (n_samples, ...), a dict of arrays, or a torch Dataset
+            A Dataset gives pairs of an input and counts of shape (n_classes,), or the number of a class; the classes
+            are then needed as `classes`, and y serves only to stratify the held-out rows.
         y : label histogram of shape (n_samples, n_classes)
             Anything `check_counts` takes. The columns of frames are sorted by name.
         sample_weight : array-like of shape (n_samples,), optional
@@ -151,42 +182,91 @@ class NeuralClassifier(NeuralNetClassifier):
         **fit_params
             Goes to the module's forward, as in skorch.
         """
-        check_device(self.device)
         with seeded(self.random_state, self.device):
-            if not self.warm_start or not self.initialized_:
-                self.initialize()
-            return self.partial_fit(X, y, sample_weight=sample_weight, **fit_params)
+            return super().fit(X, y, sample_weight=sample_weight, **fit_params)
 
     def partial_fit(self, X, y=None, classes=None, sample_weight=None, **fit_params):
-        """Train on from where the module is; parameters as in `fit`."""
+        """Train on from where the module is; X, y and weights as in `fit`, all classes where the first y lacks some.
+
+        Of its randomness only the initial weights follow `random_state`.
+        """
+        if not self.initialized_:
+            with seeded(self.random_state, self.device):
+                self.initialize()
+        known = getattr(self, "classes_", None if classes is None else np.unique(classes))
         if is_dataset(X):
-            return super().partial_fit(X, y, classes=classes, **fit_params)
-        counts, found = sorted_counts(y) if self.classes is None else (aligned_counts(y, self.classes_), self.classes_)
-        X = _as_float32(X)
+            target = self._dataset_target(y, known, sample_weight)
+        else:
+            X, target = as_arrays(X), self._target(X, y, known, sample_weight)
+        super().partial_fit(X, target, **fit_params)
+        if self.history and not np.isfinite(self.history[-1].get("train_loss", 0.0)):
+            warnings.warn("The training loss is not finite; lower lr, or scale X.", ConvergenceWarning, stacklevel=2)
+        return self
+
+    def _target(self, X, y, known, sample_weight) -> tuple[Tensor, Tensor]:
+        """Counts and weights of the rows."""
+        counts, classes = sorted_counts(y) if known is None else (aligned_counts(y, known), known)
         check_same_length(len(counts), X=X)
-        w = check_sample_weight(sample_weight, len(counts))
-        target = np.column_stack([counts, np.ones(len(counts)) if w is None else w]).astype(np.float32)
-        self.classes_inferred_ = found
-        split = self.train_split
-        if self.early_stopping is not None and split is None:
-            self.train_split = _HeldOutVotes(self.random_state)
-        try:
-            return super().partial_fit(X, target, **fit_params)
-        finally:
-            self.train_split = split
+        weight = check_sample_weight(sample_weight, len(counts))
+        self.classes_inferred_ = classes
+        weight = np.ones(len(counts)) if weight is None else weight
+        return torch.as_tensor(np.array(counts, dtype=np.float32)), torch.as_tensor(weight.astype(np.float32))
+
+    def _dataset_target(self, y, known, sample_weight) -> NDArray | None:
+        """Of a Dataset, what stratifies: the counts that were passed beside it."""
+        if known is None or sample_weight is not None:
+            raise ValueError("To train on a Dataset, pass classes= to NeuralClassifier, and no sample_weight.")
+        self.classes_inferred_ = known
+        return None if y is None else aligned_counts(y, known)
 
     def check_data(self, X, y):
         """Nothing is left to check, or to infer from y."""
 
+    def get_iterator(self, dataset, training=False):
+        """skorch's, a batch at a time where X is arrays."""
+        return whole_batches(super().get_iterator(dataset, training))
+
+    def get_split_datasets(self, X, y=None, **fit_params):
+        """skorch's, or the fifth of `early_stopping`; the weights of each part are scaled to its own labels."""
+        if self.early_stopping is None or self.train_split:
+            return super().get_split_datasets(X, self._scaled(y, [slice(None)]), **fit_params)
+        parts = _held_out(len(X) if is_dataset(X) else len(y[0]), y[0] if isinstance(y, tuple) else y)
+        dataset = self.get_dataset(X, self._scaled(y, parts))
+        return tuple(torch.utils.data.Subset(dataset, part) for part in parts)
+
+    def _scaled(self, y, parts):
+        if not isinstance(y, tuple):
+            return y
+        counts, weight = y[0], y[1].clone()
+        for rows in parts:
+            weight[rows] = scaled_weight(self.criterion_, counts[rows], weight[rows])
+        return counts, weight
+
+    def infer(self, x, **fit_params):
+        """The module's outputs for a batch, whose floating point parts are brought to the module's precision."""
+        dtype = next((p.dtype for p in self.module_.parameters() if p.is_floating_point()), torch.float32)
+        return super().infer(to_dtype(to_tensor(x, device=self.device), dtype), **fit_params)
+
     def get_loss(self, y_pred, y_true, X=None, training=False):
-        """The loss of a batch; the last column of y_true holds the weights of the rows."""
-        logits = y_pred[0] if isinstance(y_pred, tuple) else y_pred
-        counts, weight = y_true[:, :-1], y_true[:, -1]
-        if logits.shape != counts.shape:
+        """The loss of a batch: counts and scaled weights from arrays, counts or numbers of classes from a Dataset."""
+        logits = self._logits(y_pred)
+        counts, weight = y_true if isinstance(y_true, (tuple, list)) else (y_true, None)
+        counts = to_tensor(counts, device=self.device)
+        if counts.ndim == 1:
+            counts = nn.functional.one_hot(counts.long(), len(self.classes_))
+        if weight is None:
+            return self.criterion_(logits, counts)
+        return batch_loss(self.criterion_, logits, counts, to_tensor(weight, device=self.device))
+
+    def _logits(self, outputs) -> Tensor:
+        """The first of the module's outputs, shape (n, n_classes)."""
+        logits = outputs[0] if isinstance(outputs, (tuple, list)) else outputs
+        if logits.ndim != 2 or logits.shape[1] != len(self.classes_):
             raise ValueError(
-                f"The module returns {tuple(logits.shape[1:])} logits a row, but y has {counts.shape[1]} classes."
+                f"The module must return one logit a class, shape (n, {len(self.classes_)}); it returned "
+                f"{tuple(logits.shape)}."
             )
-        return self.criterion_(logits, counts, weight)
+        return logits
 
     def predict_proba(self, X) -> NDArray[np.float64]:
         """Class probabilities, shape (n_samples, n_classes): the softmax of the module's logits, in float64."""
@@ -194,84 +274,22 @@ class NeuralClassifier(NeuralNetClassifier):
 
     def decision_logits(self, X) -> NDArray[np.float64]:
         """The module's logits, shape (n_samples, n_classes)."""
-        batches = self.forward_iter(X if is_dataset(X) else _as_float32(X))
-        logits = [(b[0] if isinstance(b, tuple) else b).detach().cpu().numpy() for b in batches]
-        return np.concatenate(logits).astype(np.float64)
+        batches = self.forward_iter(X if is_dataset(X) else as_arrays(X))
+        return np.concatenate([self._logits(batch).double().numpy() for batch in batches])
 
     def predict(self, X):
         """The most probable class of each row, shape (n_samples,)."""
-        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+        columns = self.predict_proba(X).argmax(axis=1)
+        return self.classes_[columns]
 
     def score(self, X, y, sample_weight=None) -> float:
         """Expected accuracy, see `sklearn_lhcal.metrics.expected_accuracy`: larger is better, between 0 and 1."""
-        return expected_accuracy(aligned_counts(y, self.classes_), self.predict_proba(X), sample_weight=sample_weight)
+        proba = self.predict_proba(X)
+        return expected_accuracy(aligned_counts(y, self.classes_), proba, sample_weight=sample_weight)
 
 
-class WarmUpMultiStepLR(LambdaLR):
-    """Learning rate that rises linearly at first, and is multiplied by `gamma` at each milestone.
-
-    Use it with skorch: ``callbacks=[skorch.callbacks.LRScheduler(WarmUpMultiStepLR, warm_up=5)]``.
-
-    Parameters
-    ----------
-    optimizer : torch.optim.Optimizer
-    warm_up : int, default=5
-        Epochs of the rise: the first has 1/warm_up of the learning rate.
-    milestones : tuple of int, default=(50, 100, 150)
-        Epochs at whose end the rate falls.
-    gamma : float, default=0.1
-
-    Examples
-    --------
-    >>> import torch
-    >>> optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=1.0)
-    >>> scheduler = WarmUpMultiStepLR(optimizer, warm_up=2, milestones=(3,))
-    >>> rates = []
-    >>> for epoch in range(4):
-    ...     rates.append(round(scheduler.get_last_lr()[0], 6))
-    ...     optimizer.step()
-    ...     scheduler.step()
-    >>> rates
-    [0.5, 1.0, 1.0, 0.1]
-    """
-
-    def __init__(self, optimizer, warm_up=5, milestones=(50, 100, 150), gamma=0.1):
-        super().__init__(optimizer, _Rate(warm_up, tuple(milestones), gamma))
-
-
-class _Rate:
-    """A function of the epoch that can be pickled."""
-
-    def __init__(self, warm_up, milestones, gamma):
-        self.warm_up, self.milestones, self.gamma = warm_up, milestones, gamma
-
-    def __call__(self, epoch: int) -> float:
-        return min(1.0, (epoch + 1) / max(self.warm_up, 1)) * self.gamma ** sum(epoch >= m for m in self.milestones)
-
-
-class _HeldOutVotes:
-    """skorch's train_split: a fifth of the rows, stratified by the majority of their votes."""
-
-    def __init__(self, random_state):
-        self.random_state = random_state
-
-    def __call__(self, dataset, y=None, **_):
-        splitter = StratifiedVotesKFold(5, shuffle=True, random_state=self.random_state)
-        train, valid = next(splitter.split(None, np.asarray(y)[:, :-1]))
-        return torch.utils.data.Subset(dataset, train), torch.utils.data.Subset(dataset, valid)
-
-
-def _as_float32(X):
-    """Arrays and frames as float32, integers as they are; tensors, lists and dicts by their parts."""
-    if isinstance(X, dict):
-        return SliceDict(**{k: _as_float32(v) for k, v in X.items()})
-    if isinstance(X, torch.Tensor):
-        return X.float() if X.is_floating_point() else X
-    a = X.toarray() if hasattr(X, "toarray") else np.asarray(X)
-    if a.dtype == object:
-        a = a.astype(np.float32)
-    return np.ascontiguousarray(a, dtype=np.float32) if a.dtype.kind == "f" else np.ascontiguousarray(a)
-
-
-def _silent(*_):
-    """Early stopping is told by the history, not on the screen."""
+def _held_out(n: int, counts) -> tuple[NDArray, NDArray]:
+    """Four fifths of n rows and the rest, by torch's generator; stratified by majority vote where counts are known."""
+    votes = np.zeros(n, dtype=int) if counts is None else majority(counts)
+    splitter = StratifiedVotesKFold(5, shuffle=True, random_state=int(torch.randint(2**31 - 1, ())))
+    return next(splitter.split(None, votes))

@@ -1,6 +1,8 @@
 """Losses on label histograms as torch modules, for the calibrators and for anyone's own training loop.
 
-Shapes: n rows, K classes, S members of an ensemble. Each loss is a (weighted) mean over rows or labels, in nats.
+Shapes: n rows, K classes, S members of an ensemble. Each loss is a (weighted) mean over rows or labels, in nats: its
+`total` divided by its `size`. Over batches it is the totals that have to be averaged, as the solvers do: sizes vary
+between batches, and dividing each total by its own favours rows that share their batch with few labels.
 """
 
 import math
@@ -11,7 +13,15 @@ from torch import Tensor, nn
 from .._rising import log_rising
 
 
-class LabelLogLoss(nn.Module):
+class _MeanLoss(nn.Module):
+    """A mean, ``total / size``; subclasses fill the two."""
+
+    def forward(self, prediction, counts: Tensor, weight: Tensor | None = None) -> Tensor:
+        """The loss of a prediction under counts of shape (n, K) and row weights of shape (n,)."""
+        return self.total(prediction, counts, weight) / self.size(counts, weight)
+
+
+class LabelLogLoss(_MeanLoss):
     """Log loss per label (P1 eq. 53): ``−Σ_i w_i Σ_k y_ik log z_ik / Σ_i w_i n_i``; minimum 0, nats per label.
 
     Examples
@@ -21,13 +31,17 @@ class LabelLogLoss(nn.Module):
     tensor(0.6931)
     """
 
-    def forward(self, logits: Tensor, counts: Tensor, weight: Tensor | None = None) -> Tensor:
-        """Loss of logits of shape (n, K) under counts of shape (n, K) and row weights of shape (n,)."""
-        y = counts.to(logits.dtype) if weight is None else counts.to(logits.dtype) * weight[:, None]
-        return -(y * torch.log_softmax(logits, dim=-1)).sum() / y.sum()
+    def total(self, logits: Tensor, counts: Tensor, weight: Tensor | None = None) -> Tensor:
+        """``−Σ_i w_i Σ_k y_ik log z_ik`` of logits of shape (n, K)."""
+        rows = (counts.to(logits.dtype) * torch.log_softmax(logits, dim=-1)).sum(dim=-1)
+        return -_weighted_sum(rows, weight)
+
+    def size(self, counts: Tensor, weight: Tensor | None = None) -> Tensor:
+        """The number of labels, ``Σ_i w_i n_i``."""
+        return _weighted_sum(counts.sum(dim=-1), weight)
 
 
-class _HistogramLoss(nn.Module):
+class _HistogramLoss(_MeanLoss):
     """Mean over rows of a loss of (logits, log α0), plus ``penalty·(log α0)²``.
 
     Parameters
@@ -40,13 +54,16 @@ class _HistogramLoss(nn.Module):
         super().__init__()
         self.penalty = penalty
 
-    def forward(self, prediction: tuple[Tensor, ...], counts: Tensor, weight: Tensor | None = None) -> Tensor:
-        """Loss of ``(logits, log_total)`` or ``(logits, log_total, log_weights)``.
+    def total(self, prediction: tuple[Tensor, ...], counts: Tensor, weight: Tensor | None = None) -> Tensor:
+        """Sum over rows of the loss of ``(logits, log_total)`` or ``(logits, log_total, log_weights)``.
 
         Logits (n, K) or, for ensembles, (n, S, K); log α0 (n,) or (n, S); log-weights of members (n, S).
         """
-        rows = self.row_loss(*prediction[:2], counts, *prediction[2:])
-        return rows.mean() if weight is None else (weight * rows).sum() / weight.sum()
+        return _weighted_sum(self.row_loss(*prediction[:2], counts, *prediction[2:]), weight)
+
+    def size(self, counts: Tensor, weight: Tensor | None = None) -> Tensor | int:
+        """The number of rows, ``Σ_i w_i``."""
+        return len(counts) if weight is None else weight.sum()
 
     def row_loss(self, logits: Tensor, log_total: Tensor, counts: Tensor, log_weights: Tensor | None = None) -> Tensor:
         """The loss of each row, shape (n,), penalty included."""
@@ -105,6 +122,7 @@ class PairwiseLoss(_HistogramLoss):
         n = y.sum(dim=-1, keepdim=True)
         pairs = (n * (n - 1)).clamp(min=1.0)
         agree = y * (y - 1) / pairs  # share of the row's pairs that agree on k
+        log_total = log_total.clamp(-500, 500)  # beyond, where all is flat, second derivatives overflow
         log_p, log_q = nn.functional.logsigmoid(log_total), nn.functional.logsigmoid(-log_total)  # α0/(α0+1), 1/(α0+1)
         log_agree = log_z + torch.logaddexp(log_z + log_p[..., None], log_q[..., None].expand_as(log_z))
         likelihood = _dot(agree, _mix(log_agree, log_w))
@@ -116,6 +134,10 @@ class PairwiseLoss(_HistogramLoss):
             log_split = math.log(2) + log_z[..., k, None] + log_z[..., k + 1 :] + log_p[..., None]
             likelihood = likelihood + _dot(split, _mix(log_split, log_w))
         return -likelihood
+
+
+def _weighted_sum(rows: Tensor, weight: Tensor | None) -> Tensor:
+    return rows.sum() if weight is None else (weight * rows).sum()
 
 
 def _mix(log_p: Tensor, log_w: Tensor | None) -> Tensor:

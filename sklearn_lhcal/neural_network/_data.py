@@ -1,0 +1,59 @@
+"""Inputs of networks: what becomes an array, and arrays in batches."""
+
+from collections.abc import Mapping
+
+import numpy as np
+from skorch.dataset import Dataset
+from skorch.helper import SliceDict
+from skorch.utils import to_tensor
+from torch import Generator, Tensor, zeros
+from torch.utils.data import DataLoader, Subset, default_collate
+
+from .._fit import take_rows
+
+
+class Rows(Dataset):
+    """skorch's data set of arrays, X and a target or a tuple of targets; a DataLoader takes whole batches from it."""
+
+    def __getitems__(self, rows):
+        if self.y is None:
+            y = zeros(len(rows))
+        else:
+            y = tuple(a[rows] for a in self.y) if isinstance(self.y, tuple) else self.y[rows]
+        return to_tensor(take_rows(self.X, rows), device="cpu"), y
+
+
+def whole_batches(iterator):
+    """A DataLoader of `Rows` without its collation, which takes several times as long as the training.
+
+    It would also draw from torch's global generator, even for predictions: a seed for workers, which these do not need.
+    """
+    rows = getattr(iterator, "dataset", None)
+    while isinstance(rows, Subset):
+        rows = rows.dataset
+    if isinstance(iterator, DataLoader) and isinstance(rows, Rows) and iterator.collate_fn is default_collate:
+        iterator.collate_fn, iterator.generator = _as_it_is, Generator()
+    return iterator
+
+
+def _as_it_is(batch):
+    return batch
+
+
+def as_arrays(X):
+    """Frames, lists and sparse matrices as arrays; tensors as they are; dicts by their parts."""
+    if isinstance(X, Mapping):
+        return SliceDict(**{k: as_arrays(v) for k, v in X.items()})
+    if isinstance(X, Tensor):
+        return X
+    a = X.toarray() if hasattr(X, "toarray") else np.asarray(X)
+    return a.astype(np.float64) if a.dtype == object else a
+
+
+def to_dtype(x, dtype):
+    """Floating point tensors in a precision, others as they are; dicts and lists by their parts."""
+    if isinstance(x, Mapping):
+        return {k: to_dtype(v, dtype) for k, v in x.items()}
+    if isinstance(x, list):
+        return [to_dtype(v, dtype) for v in x]
+    return x.to(dtype) if isinstance(x, Tensor) and x.is_floating_point() else x
