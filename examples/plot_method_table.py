@@ -25,6 +25,7 @@ from pathlib import Path
 import matplotlib
 import matplotlib.pyplot as plt
 import numpy as np
+import torch
 from matplotlib.colors import to_rgba
 from scipy.ndimage import shift
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -272,6 +273,7 @@ def figure(dists: dict, rows: dict, counts, labels: int):
 
 
 def main() -> None:
+    torch.set_num_threads(1)  # networks so small are no slower so
     matplotlib.use("Agg")
     data = load_mixed_digits()
     moved = np.vstack([shifted(x, rng) for rng in [np.random.RandomState(0)] for x in data.X_train])

@@ -29,6 +29,7 @@ from pathlib import Path
 
 import matplotlib
 import numpy as np
+import torch
 from sklearn.frozen import FrozenEstimator
 from torch import nn
 
@@ -70,6 +71,7 @@ def small_network() -> nn.Module:
 def digits(epochs: int):
     """A trained network, and (X, counts) for calibration and for the test."""
     data = load_mixed_digits(raters=2)
+    torch.set_num_threads(1)  # a network so small is no slower so, and the numbers are the same on any machine
     net = NeuralClassifier(small_network, lr=1e-3, batch_size=32, max_epochs=epochs, random_state=0)
     net.fit(data.X_train, data.counts_train)
     return net, (data.X_validation, data.counts_validation), (data.X_test, data.counts_test)
