@@ -377,7 +377,13 @@ def test_seeds(data, options):
 
 
 def test_each_source_of_randomness_follows_the_seed(data):
-    """One at a time: the order of the batches, with given weights and no dropout; dropout, with one batch."""
+    """One at a time: the held-out rows; the batches, with given weights and no dropout; dropout, with one batch."""
+    held_out = []
+    for seed in (0, 0, 1):
+        recorder = Recorder(data.X)
+        proba(data, early_stopping=2, callbacks=[recorder], random_state=seed)
+        held_out.append(set(recorder.parts_[1]))
+    assert held_out[0] == held_out[1] != held_out[2]
     for options in ({"module": MLP(), "batch_size": 32}, {"module": MLP(dropout=0.5), "batch_size": -1}):
         a, b, c = (proba(data, **options | {"random_state": seed}) for seed in (0, 0, 1))
         assert_array_equal(a, b)

@@ -167,15 +167,17 @@ def test_adam_follows_the_seed_and_nothing_else(calibrator, data, patience):
 
 
 class Slope(torch.nn.Module):
-    """Temperature 1/slope; remembers what it was at each evaluation without gradients, that is of held-out rows."""
+    """Temperature 1/slope; remembers the rows trained on, the held-out ones, and what it was when it saw the latter."""
 
     def __init__(self):
         super().__init__()
         self.slope = torch.nn.Parameter(torch.tensor(1.0, dtype=torch.float64))
-        self.held_out = []
+        self.trained, self.held_out = [], []
 
     def forward(self, logits):
-        if not torch.is_grad_enabled():
+        if torch.is_grad_enabled():
+            self.trained.append(logits)
+        else:
             self.held_out.append((self.slope.item(), logits))
         return self.slope * logits
 
@@ -185,9 +187,11 @@ def test_early_stopping_keeps_the_best_of_a_held_out_fifth(data):
     solver = Adam(learning_rate=0.05, batch_size=64, max_epochs=300, early_stopping=5)
     solver.train(module, LabelLogLoss(), {"logits": u}, data.counts, random_state=0)
     slopes, rows = [s for s, _ in module.held_out], module.held_out[0][1]
-    assert len(rows) == 60
-    index = [int(np.flatnonzero((u == row.numpy()).all(axis=1))[0]) for row in rows]
-    assert len(set(index)) == 60
+    number = {tuple(row): i for i, row in enumerate(u)}
+    index, trained = ([number[tuple(row)] for row in part.numpy()] for part in (rows, torch.cat(module.trained)))
+    assert (len(index), len(set(index)), len(set(trained))) == (60, 60, 240)
+    assert not set(index) & set(trained)
+    assert set(index) != set(range(240, 300))
     losses = [LabelLogLoss()(s * rows, torch.as_tensor(data.counts[index])).item() for s in slopes]
     assert 0 < np.argmin(losses) < 290
     assert len(losses) == np.argmin(losses) + 1 + 5
