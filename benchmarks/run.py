@@ -97,6 +97,7 @@ def _matrix_scaling(n, n_classes):
     from sklearn_lhcal.calibration import MatrixScaling
 
     u, y = _logits(n, n_classes)
+    u -= np.log(np.exp(u).sum(axis=1, keepdims=True))
     ours, peer, a, b = in_turn(
         lambda: MatrixScaling("logits", off_diagonal_penalty=0.0, bias_penalty=0.0).fit(u, y),
         lambda: LogisticRegression(C=np.inf, max_iter=10_000).fit(u, y),
@@ -107,12 +108,12 @@ def _matrix_scaling(n, n_classes):
 
 
 def matrix_scaling_10():
-    """50 000 x 10 logits, no penalties; peer: LogisticRegression without penalty on the logits."""
+    """50 000 x 10 log-probabilities, no penalties; peer: LogisticRegression without penalty on the same."""
     return _matrix_scaling(50_000, 10)
 
 
 def matrix_scaling_100():
-    """20 000 x 100 logits, no penalties; peer: LogisticRegression without penalty on the logits."""
+    """20 000 x 100 log-probabilities, no penalties; peer: LogisticRegression without penalty on the same."""
     return _matrix_scaling(20_000, 100)
 
 

@@ -259,7 +259,22 @@ def test_labels_of_classifiers_without_probabilities(data):
     assert_array_equal(got, sklearn_cross_val_predict(LinearSVC(), data.X, names, cv=KFold(3)))
 
 
-@pytest.mark.parametrize("form", [pd.DataFrame, pl.DataFrame, sp.csr_array, np.ndarray.tolist, lambda X: {"a": X}])
+class ArrayLike:
+    """No more than what becomes an array."""
+
+    def __init__(self, a):
+        self.a = a
+
+    def __array__(self, dtype=None, copy=None):
+        return self.a
+
+    def __len__(self):
+        return len(self.a)
+
+
+@pytest.mark.parametrize(
+    "form", [pd.DataFrame, pl.DataFrame, sp.coo_array, np.ndarray.tolist, ArrayLike, lambda X: {"a": X}]
+)
 def test_kinds_of_X(data, form):
     class Inner(ClassifierMixin, BaseEstimator):
         def fit(self, X, y, sample_weight=None):

@@ -255,7 +255,7 @@ def test_linear_module_converges_to_logistic_regression(n_classes, weighted):
     w = np.random.default_rng(0).uniform(0, 3, 300) if weighted else np.ones(300)
     net = NeuralClassifier(Affine(5, n_classes).double(), **LBFGS).fit(data.X, data.counts, sample_weight=w)
     rows, labels = np.nonzero(data.counts)
-    theirs = LogisticRegression(C=np.inf, tol=1e-10, max_iter=1000)
+    theirs = LogisticRegression(C=1e10, tol=1e-10, max_iter=1000)
     theirs.fit(data.X[rows], labels, sample_weight=w[rows] * data.counts[rows, labels])
     assert_allclose(net.predict_proba(data.X), theirs.predict_proba(data.X), atol=1e-5)
 

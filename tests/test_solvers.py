@@ -214,6 +214,24 @@ def test_stopping_too_early_is_a_warning_with_the_remedy(data):
         calibrator.fit(data.prediction, data.counts)
 
 
+def test_stopping_where_the_loss_is_flat_is_no_warning(data):
+    """Minute steps lower the held-out loss in every epoch, and by next to nothing."""
+    slow = Adam(learning_rate=1e-6, max_epochs=12, early_stopping=5)
+    calibrator = TemperatureScaling("proba", solver=slow, random_state=0).fit(data.prediction, data.counts)
+    assert 1 < calibrator.temperature_ < 1.0001
+
+
+@pytest.mark.parametrize("seed", [19, 20, 26])
+def test_pairs_that_a_line_explains_leave_the_total_unbounded(seed):
+    """Few rows and no penalty: |log α0| grows until Newton gives up, and nothing overflows on the way."""
+    data = make_label_histograms(24, n_raters=(1, 6), total=3.0, random_state=seed)
+    calibrator = AlphaCalibration("proba", penalty=0.0)
+    with pytest.warns(ConvergenceWarning, match="raise max_iter"):
+        calibrator.fit(data.prediction, data.counts)
+    assert np.isfinite([*calibrator.coef_, calibrator.intercept_]).all()
+    assert np.abs(np.log(calibrator.predict_dist(data.prediction).total)).max() > 20
+
+
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
 def test_absent_cuda_is_an_error(data):
     with pytest.raises(ValueError, match="no CUDA device here; use device='cpu'"):

@@ -18,7 +18,7 @@ from ._affine import (
 from ._base import _BaseCalibrator
 
 _STARTS = np.exp(np.linspace(-4, 3, 15))  # 1/T, around ensembles, where the problem is not convex
-_SAMPLE = 20_000  # rows above which Newton starts from the optimum of a part of them
+_SAMPLE = 200_000  # logits above which Newton starts from the optimum of a part of the rows, 10 a parameter at least
 
 
 def _mixed(logits, log_weights):
@@ -59,7 +59,8 @@ class _Scaling(_BaseCalibrator):
         self._store(self._x)
 
     def _newton(self, solver, shape, u, y):
-        x, step = shape.start(), -(-len(u) // _SAMPLE)
+        x = shape.start()
+        step = -(-len(u) // max(_SAMPLE // u.shape[1], 10 * len(x)))
         if step > 1:
             x = solver.minimize(lambda t: shape.objective(t, u[::step], y[::step]), x)
         return solver.minimize(lambda t: shape.objective(t, u, y), x, verbose=self.verbose)
