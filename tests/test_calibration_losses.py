@@ -1,0 +1,238 @@
+"""Losses and penalties for training networks: their values, derivatives, minima, and what leaves them alone."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose
+from sklearn.base import clone
+
+from sklearn_lhcal.metrics import expected_squared_loss
+from sklearn_lhcal.neural_network import (
+    BrierLoss,
+    FocalLoss,
+    LabelLogLoss,
+    MMCEPenalty,
+)
+
+LOSSES = [FocalLoss(0.0), FocalLoss(0.5), FocalLoss(2.0), FocalLoss("53"), BrierLoss()]
+PENALTIES = [MMCEPenalty(), MMCEPenalty(weighted=True)]
+ALL = [*LOSSES, *PENALTIES]
+
+
+def name(module):
+    return f"{type(module).__name__}({', '.join(f'{v}' for k, v in vars(module).items() if k[0] != '_' and k != 'training')})"
+
+
+def batch(n=12, K=4, seed=0, raters=(1, 6), scale=2.0, dtype=torch.float64):
+    """Logits and counts of n rows."""
+    rng = np.random.default_rng(seed)
+    u = scale * rng.normal(size=(n, K))
+    q = rng.dirichlet(np.ones(K), size=n)
+    y = np.array([rng.multinomial(rng.integers(*raters), p) for p in q])
+    return torch.tensor(u, dtype=dtype), torch.tensor(y, dtype=dtype)
+
+
+# --- values ---
+
+
+def test_focal_loss_of_hand():
+    """z = (1/10, 3/10, 3/5), labels (1, 0, 2): γ is 5 for the first class only."""
+    logits = torch.tensor([[0.1, 0.3, 0.6]], dtype=torch.float64).log()
+    y = torch.tensor([[1.0, 0.0, 2.0]])
+    for gamma, (low, high) in {2: (2, 2), 3.0: (3, 3), "53": (5, 3)}.items():
+        first, third = Fraction(9, 10) ** low, Fraction(2, 5) ** high
+        expected = (float(first) * math.log(10) - 2 * float(third) * math.log(0.6)) / 3
+        assert_allclose(FocalLoss(gamma)(logits, y), expected, rtol=1e-12)
+
+
+def test_focal_rule_changes_at_a_fifth():
+    for p, gamma in ((0.2 - 1e-9, 5), (0.2 + 1e-9, 3)):
+        logits = torch.tensor([[p, 1 - p]], dtype=torch.float64).log()
+        y = torch.tensor([[1.0, 0.0]])
+        assert_allclose(FocalLoss("53")(logits, y), FocalLoss(gamma)(logits, y), rtol=1e-12)
+
+
+def test_focal_loss_begins_with_the_log_loss():
+    u, y = batch()
+    w = torch.rand(12, dtype=torch.float64)
+    assert_allclose(FocalLoss(0.0)(u, y, w), LabelLogLoss()(u, y, w), rtol=1e-12)
+    values = [FocalLoss(gamma)(u, y).item() for gamma in (0.0, 0.5, 1.0, 3.0, 9.0)]
+    assert values == sorted(values, reverse=True)
+
+
+@pytest.mark.parametrize("gamma", [-1, math.inf, math.nan, "35"])
+def test_wrong_gamma(gamma):
+    with pytest.raises(ValueError, match='gamma must be a number, 0 or more, or "53", got'):
+        FocalLoss(gamma)
+
+
+def test_brier_loss_is_the_metric():
+    u, y = batch(30)
+    w = np.random.default_rng(0).uniform(0, 3, 30)
+    z = torch.softmax(u, dim=1).numpy()
+    assert_allclose(BrierLoss()(u, y), expected_squared_loss(y.numpy(), z), rtol=1e-12)
+    expected = expected_squared_loss(y.numpy(), z, sample_weight=w)
+    assert_allclose(BrierLoss()(u, y, torch.tensor(w)), expected, rtol=1e-12)
+
+
+def mmce_by_labels(z, y, w, weighted):
+    """Kumar, Sarawagi and Jain (2018) on single labels: every label of a row is a point with a share of its weight."""
+    points = [
+        (z[i].max(), float(k == z[i].argmax()), w[i] * y[i, k] / y[i].sum())
+        for i in range(len(z))
+        for k in range(z.shape[1])
+    ]
+    right = sum(v for _, c, v in points if c)
+    wrong = sum(v for _, c, v in points if not c)
+    total = 0.0
+    for r, c, v in points:
+        for s, d, u in points:
+            k = np.exp(-abs(r - s) / 0.4)
+            if not weighted:
+                total += v * u * (c - r) * (d - s) * k / (right + wrong) ** 2
+            elif c == d:
+                total += v * u * ((1 - r) * (1 - s) / right**2 if c else r * s / wrong**2) * k
+            elif c:
+                total -= 2 * v * u * (1 - r) * s * k / (right * wrong)
+    return np.sqrt(total)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("raters", [(1, 2), (1, 6)])
+def test_mmce_by_a_double_loop_over_labels(weighted, raters):
+    u, y = batch(20, raters=raters)
+    w = np.random.default_rng(0).uniform(0, 3, 20)
+    for weight in (np.ones(20), w):
+        got = MMCEPenalty(weighted)(u, y, torch.tensor(weight))
+        assert_allclose(got, mmce_by_labels(torch.softmax(u, dim=1).numpy(), y.numpy(), weight, weighted), rtol=1e-10)
+    assert_allclose(MMCEPenalty(weighted)(u, y), MMCEPenalty(weighted)(u, y, torch.ones(20)), rtol=1e-12)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_mmce_where_all_labels_are_right_or_wrong(weighted):
+    u = torch.tensor([[2.0, 0.0], [1.0, 0.0]], dtype=torch.float64)
+    r = torch.softmax(u, dim=1)[:, 0]
+    k = torch.exp(-(r[0] - r[1]).abs() / 0.4)
+    for label, a in ((0, 1 - r), (1, r)):
+        y = torch.eye(2, dtype=torch.float64)[[label, label]]
+        expected = torch.sqrt(a[0] ** 2 + a[1] ** 2 + 2 * a[0] * a[1] * k) / 2
+        assert_allclose(MMCEPenalty(weighted)(u, y), expected, rtol=1e-12)
+
+
+# --- what leaves them alone ---
+
+
+@pytest.mark.parametrize("loss", ALL, ids=name)
+def test_order_of_rows_and_classes(loss):
+    u, y = batch()
+    w = torch.rand(12, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    rows, classes = torch.tensor([7, 3, 0, 11, 5, 1, 2, 10, 9, 4, 8, 6]), torch.tensor([2, 0, 3, 1])
+    assert_allclose(loss(u[rows], y[rows], w[rows]), loss(u, y, w), rtol=1e-10)
+    assert_allclose(loss(u[:, classes], y[:, classes], w), loss(u, y, w), rtol=1e-10)
+
+
+@pytest.mark.parametrize("loss", ALL, ids=name)
+def test_constants_of_logits_and_units_of_weights(loss):
+    """Logits and log-probabilities are one model; weights count by their ratios, and 0 takes a row out."""
+    u, y = batch()
+    w = torch.rand(12, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    assert_allclose(loss(u + torch.arange(12.0)[:, None], y, w), loss(u, y, w), rtol=1e-10)
+    assert_allclose(loss(torch.log_softmax(u, dim=1), y, 7 * w), loss(u, y, w), rtol=1e-10)
+    w[[2, 5]] = 0
+    kept = w > 0
+    assert_allclose(loss(u[kept], y[kept], w[kept]), loss(u, y, w), rtol=1e-10)
+    assert_allclose(loss(u[kept], y[kept]), loss(u, y, kept.double()), rtol=1e-10)
+
+
+@pytest.mark.parametrize("loss", ALL, ids=name)
+def test_precisions_agree(loss):
+    u, y = batch(50)
+    single = loss(u.float(), y.float())
+    assert single.dtype == torch.float32
+    assert_allclose(single, loss(u, y), rtol=1e-4, atol=1e-6)
+    assert_allclose(loss(u, y.to(torch.int64)), loss(u, y), rtol=1e-12)
+
+
+@pytest.mark.parametrize("loss", ALL, ids=name)
+def test_arguments_stay_as_they_are(loss):
+    u, y = batch()
+    w = torch.ones(12, dtype=torch.float64)
+    before = u.clone(), y.clone(), w.clone()
+    u.requires_grad_()
+    loss(u, y, w).backward()
+    assert all(torch.equal(a, b) for a, b in zip((u.detach(), y, w), before, strict=True))
+
+
+# --- derivatives ---
+
+
+@pytest.mark.parametrize("loss", ALL, ids=name)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_gradients(loss, weighted):
+    u, y = batch(7, 3)
+    w = torch.rand(7, dtype=torch.float64, generator=torch.Generator().manual_seed(0)) if weighted else None
+    assert torch.autograd.gradcheck(lambda u: loss(u, y, w), u.requires_grad_(), atol=1e-6)
+
+
+def hard_batches():
+    """Batches on which derivatives of a careless formula are no numbers."""
+    u, y = batch(8, 4)
+    absent = y.clone()
+    absent[:, 2] = 0
+    absent[:, 0] += 1
+    return {
+        "absent class": (u, absent),
+        "one class": (u, torch.eye(4, dtype=torch.float64)[[1] * 8]),
+        "all rows alike": (u[:1].expand(8, 4), y),
+        "duplicated rows": (u[[0, 0, 1, 1, 2, 2, 2, 3]], y),
+        "two rows": (u[:2], y[:2]),
+        "two rows alike": (u[[0, 0]], y[:2]),
+        "one row": (u[:1], y[:1]),
+        "exact zeros and ones": (200 * u, y),
+        "far beyond": (1e6 * u, y),
+        "certain and right": (1e4 * torch.eye(4, dtype=torch.float64), torch.eye(4, dtype=torch.float64)),
+        "certain and wrong": (1e4 * torch.eye(4, dtype=torch.float64), torch.eye(4, dtype=torch.float64).roll(1, 0)),
+        "uniform": (torch.zeros(8, 4, dtype=torch.float64), y),
+        "zero probabilities": (torch.where(y > 0, u, -torch.inf), y),
+        "a thousand classes": batch(8, 1000),
+        "two classes": batch(8, 2),
+    }
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("case", hard_batches())
+@pytest.mark.parametrize("loss", ALL, ids=name)
+def test_derivatives_are_numbers(loss, case, dtype):
+    u, y = hard_batches()[case]
+    u = u.to(dtype).clone().requires_grad_()
+    value = loss(u, y.to(dtype))
+    value.backward()
+    assert value.isfinite()
+    assert u.grad.isfinite().all()
+
+
+# --- what they are minimal at ---
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=name)
+def test_proper_losses_and_the_focal_loss(loss):
+    """Under known probabilities Q, over Q^(1/T): proper losses are minimal at T = 1, the focal loss beyond."""
+    q = torch.tensor([[0.1, 0.2, 0.7]], dtype=torch.float64)
+    temperatures = np.linspace(0.5, 3, 251)
+    best = temperatures[np.argmin([loss(q.log() / t, q) for t in temperatures])]
+    if isinstance(loss, BrierLoss) or loss.gamma == 0:
+        assert_allclose(best, 1, atol=0.006)
+    else:
+        assert best > 1.15
+
+
+@pytest.mark.parametrize("penalty", PENALTIES, ids=name)
+def test_penalties_are_estimators(penalty):
+    again = clone(penalty)
+    assert again is not penalty
+    assert again.get_params() == penalty.get_params()
+    u, y = batch()
+    assert torch.equal(again(u, y), penalty(u, y))
