@@ -1,0 +1,179 @@
+"""Smoothing with Dirichlet and Beta kernels, in log space and in blocks of rows; serves the metrics and the losses.
+
+Letters: x points on the simplex (n, d), away from its faces; h bandwidth; e targets (n, C); the kernel is
+``k_ji = Dir(x_j | x_i/h + 1)``, for d = 2 the Beta kernel. Row j is smoothed over the rows i ≠ j, and every sum is
+divided by the largest kernel of its row, so that no denominator underflows. All functions can be differentiated.
+"""
+
+import math
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from ._simplex import EPS
+
+BLOCK = 2**18  # kernels in memory at a time
+NOTIONS = ("canonical", "marginal", "top_label")
+_FAR = 40.0  # what is left out of a row is below e^-40 of what stays
+
+
+class Problem(NamedTuple):
+    """Points x (n, d) to smooth over, their predictions z (n, C) and targets y (n, C)."""
+
+    x: Tensor
+    z: Tensor
+    y: Tensor
+
+
+def problems(notion: str, z: Tensor, y: Tensor) -> Iterator[Problem]:
+    """What the calibration error of a notion sums over; z and y of shape (n, K)."""
+    if notion == "canonical":
+        yield Problem(clipped(z), z, y)
+    elif notion == "marginal":
+        for k in range(z.shape[1]):
+            yield _binary(z[:, k : k + 1], y[:, k : k + 1])
+    elif notion == "top_label":
+        top, k = z.max(dim=1, keepdim=True)
+        yield _binary(top, y.gather(1, k))
+    else:
+        raise ValueError(f"notion must be one of {', '.join(NOTIONS)}, got {notion!r}.")
+
+
+def _binary(z: Tensor, y: Tensor) -> Problem:
+    return Problem(clipped(torch.cat([z, 1 - z], dim=1)), z, y)
+
+
+def clipped(z: Tensor) -> Tensor:
+    """z away from 0, renormalised."""
+    z = z.clamp(min=EPS)
+    return z / z.sum(dim=1, keepdim=True)
+
+
+def log_kernels(x: Tensor, h: float, log_weight: Tensor | None = None, block: int = BLOCK) -> Iterator:
+    """(rows, columns, log k_ji + log w_i), for blocks of rows j; −inf where i = j.
+
+    Beta kernels are narrow where h is small: of x sorted (d = 2, `in_order`), the columns that matter are neighbours.
+    """
+    n, d = x.shape
+    log_x, c = x.log(), _log_normaliser(x, h)
+    size = max(block // n, 16)
+    windows = d == 2 and n > 2 * size
+    margin = _FAR + math.log(n)
+    if log_weight is not None and windows:
+        margin += float(log_weight.max() - log_weight.min())
+    for start in range(0, n, size):
+        rows = slice(start, min(start + size, n))
+        columns = _window(x, log_x, c, h, rows, margin) if windows else slice(0, n)
+        own = c[columns] if log_weight is None else c[columns] + log_weight[columns]
+        L = torch.addmm(own, log_x[rows], x[columns].T, alpha=1 / h)
+        L.diagonal(start - columns.start).fill_(-torch.inf)
+        yield rows, columns, L
+
+
+def _log_normaliser(x: Tensor, h: float) -> Tensor:
+    """−log B(x_i/h + 1), shape (n,)."""
+    a = x / h + 1
+    return torch.lgamma(a.sum(dim=1)) - torch.lgamma(a).sum(dim=1)
+
+
+@torch.no_grad()
+def _window(x: Tensor, log_x: Tensor, c: Tensor, h: float, rows: slice, margin: float) -> slice:
+    """Columns outside of which every kernel is below e^-margin of the two largest in its row; x sorted.
+
+    ``log k_ji`` is concave in x_i and its mixed derivative is positive, so both ends of the set where it exceeds its
+    second largest value less the margin rise with x_j: the first row of a block bounds the window from below, the last
+    one from above. The two largest are sought outside the block, where no row is left out for itself.
+    """
+    ends = []
+    for j in (rows.start, rows.stop - 1):
+        g = torch.mv(x, log_x[j]) / h + c
+        outside = torch.cat([g[: rows.start], g[rows.stop :]])
+        near = torch.nonzero(g >= outside.topk(2).values[1] - margin)
+        ends.append((near[0].item(), near[-1].item() + 1))
+    return slice(min(ends[0][0], rows.start), max(ends[1][1], rows.stop))
+
+
+def in_order(x: Tensor, *others: Tensor | None) -> tuple:
+    """All of them sorted by the first coordinate of x where points are binary (d = 2), else as they are."""
+    if x.shape[1] != 2:
+        return x, *others
+    order = x[:, 0].argsort()
+    return tuple(None if a is None else a[order] for a in (x, *others))
+
+
+class Smooth(NamedTuple):
+    """The leave-one-out smooth of each row.
+
+    r : (n, C), ``r_j = Σ_{i≠j} k_ji e_i / Σ_{i≠j} k_ji``.
+    log_density : (n,), ``log Σ_{i≠j} w_i k_ji``.
+    """
+
+    r: Tensor
+    log_density: Tensor
+
+
+def smooth(x: Tensor, e: Tensor, h: float, log_weight: Tensor | None = None, block: int = BLOCK) -> Smooth:
+    """Ratio of kernel sums (P2 eq. 3), each row left out for itself."""
+    e1 = torch.cat([e, e.new_ones(len(e), 1)], dim=1)
+    parts = []
+    for _, columns, L in log_kernels(x, h, log_weight, block):
+        top = L.detach().amax(dim=1)
+        s = L.sub_(top[:, None]).exp_() @ e1[columns]
+        parts.append(torch.cat([s[:, :-1] / s[:, -1:], (top + s[:, -1].log())[:, None]], dim=1))
+    s = torch.cat(parts)
+    return Smooth(s[:, :-1], s[:, -1])
+
+
+class Moments(NamedTuple):
+    """Sums over i ≠ j for U-statistics of pairs of neighbours, with a = k·e and c = k.
+
+    The largest kernel of a row is 1 and stands apart, with its target `e1` (n, C); the others are in units of the
+    second largest, `s` (n,) times the first: then pairs never cancel, however isolated a row is.
+    c, cc : (n,); a, aa, ac : (n, C), sums over the others.
+    """
+
+    e1: Tensor
+    s: Tensor
+    a: Tensor
+    c: Tensor
+    aa: Tensor
+    ac: Tensor
+    cc: Tensor
+
+    def pairs(self) -> Tensor:
+        """``[(Σ a)² − Σ a²] / [(Σ c)² − Σ c²]`` over i ≠ j, shape (n, C): the product of two neighbours' targets."""
+        e1, s, a, c, aa, _, cc = self
+        return (2 * e1 * a + s[:, None] * (a * a - aa)) / (2 * c + s * (c * c - cc))[:, None]
+
+    def ratio(self) -> Tensor:
+        """``Σ a / Σ c``, shape (n, C)."""
+        return (self.e1 + self.s[:, None] * self.a) / (1 + self.s * self.c)[:, None]
+
+    def relative_covariances(self) -> tuple[Tensor, Tensor]:
+        """``s_ac/c̄²`` (n, C) and ``s_cc/c̄²`` (n, 1), covariances over the m = n−1 neighbours."""
+        s, m = self.s[:, None], len(self.s) - 1
+        c = 1 + s * self.c[:, None]
+        ac, cc = self.e1 + s * s * self.ac, 1 + s * s * self.cc[:, None]
+        a = self.e1 + s * self.a
+        return (m * m * ac / c**2 - m * a / c) / (m - 1), (m * m * cc / c**2 - m) / (m - 1)
+
+
+def moments(x: Tensor, e: Tensor, h: float, log_weight: Tensor | None = None, block: int = BLOCK) -> Moments:
+    """The sums that U-statistics over pairs of neighbours are made of; three rows at least."""
+    C = e.shape[1]
+    e1 = torch.cat([e, e.new_ones(len(e), 1)], dim=1)
+    e2 = torch.cat([e * e, e1], dim=1)
+    parts = []
+    for _, columns, L in log_kernels(x, h, log_weight, block):
+        first, star = L.max(dim=1, keepdim=True)
+        second = (
+            L.scatter_(1, star, -torch.inf).detach().amax(dim=1, keepdim=True)
+        )  # any unit serves, as long as it is one
+        K = L.sub_(second).exp_()
+        parts.append(
+            torch.cat([e[columns][star[:, 0]], (second - first).exp(), K @ e1[columns], (K * K) @ e2[columns]], dim=1)
+        )
+    top, s, a, c, aa, ac, cc = torch.cat(parts).split([C, 1, C, 1, C, C, 1], dim=1)
+    return Moments(top, s[:, 0], a, c[:, 0], aa, ac, cc[:, 0])
