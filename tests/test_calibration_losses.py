@@ -7,18 +7,28 @@ import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose
+from oracles import expectation, random_proba
+from scipy.special import logsumexp
+from scipy.stats import dirichlet
 from sklearn.base import clone
 
 from sklearn_lhcal.metrics import expected_squared_loss
 from sklearn_lhcal.neural_network import (
     BrierLoss,
     FocalLoss,
+    KernelCalibrationPenalty,
     LabelLogLoss,
     MMCEPenalty,
 )
+from sklearn_lhcal.neural_network._penalties import _density_bandwidth
 
 LOSSES = [FocalLoss(0.0), FocalLoss(0.5), FocalLoss(2.0), FocalLoss("53"), BrierLoss()]
-PENALTIES = [MMCEPenalty(), MMCEPenalty(weighted=True)]
+KERNELS = [
+    KernelCalibrationPenalty(p, bandwidth, notion, estimator)
+    for notion in ("canonical", "marginal", "top_label")
+    for p, bandwidth, estimator in [(2, 0.1, "residual"), (1, 0.02, "plugin"), (3, "loo", "plugin")]
+]
+PENALTIES = [MMCEPenalty(), MMCEPenalty(weighted=True), *KERNELS]
 ALL = [*LOSSES, *PENALTIES]
 
 
@@ -122,6 +132,78 @@ def test_mmce_where_all_labels_are_right_or_wrong(weighted):
         assert_allclose(MMCEPenalty(weighted)(u, y), expected, rtol=1e-12)
 
 
+def log_kernel(x, c, h):
+    """Of the Dirichlet distribution with concentration c/h + 1, at x."""
+    return dirichlet(c / h + 1).logpdf(x)
+
+
+def binary_problems(z, y, notion):
+    """(predictions, frequencies, points) of each problem, from the definitions."""
+    mu = y / y.sum(axis=1, keepdims=True)
+    if notion == "canonical":
+        return [(z, mu, z)]
+    columns = [np.arange(z.shape[1])[k] for k in range(z.shape[1])]
+    if notion == "marginal":
+        pairs = [(z[:, [k]], mu[:, [k]]) for k in columns]
+    else:
+        top = z.argmax(axis=1)
+        pairs = [(z.max(axis=1, keepdims=True), mu[np.arange(len(z)), top][:, None])]
+    return [(f, m, np.hstack([f, 1 - f])) for f, m in pairs]
+
+
+def penalty_by_loops(z, y, w, p, h, notion, estimator):
+    """P2 eq. (9), or the pairs of math written out; one number a row, then the weighted mean."""
+    total = 0.0
+    for f, mu, x in binary_problems(z, y, notion):
+        n = len(x)
+        k = np.array([[w[i] * np.exp(log_kernel(x[j], x[i], h)) for i in range(n)] for j in range(n)])
+        for j in range(n):
+            others = [i for i in range(n) if i != j]
+            if estimator == "plugin":
+                r = sum(k[j, i] * mu[i] for i in others) / sum(k[j, i] for i in others)
+                total += w[j] / w.sum() * (np.abs(r - f[j]) ** p).sum()
+            else:
+                e = mu - f
+                pairs = [(i, m) for i in others for m in others if i != m]
+                top = sum(k[j, i] * k[j, m] * (e[i] @ e[m]) for i, m in pairs)
+                total += w[j] / w.sum() * top / sum(k[j, i] * k[j, m] for i, m in pairs)
+    return total
+
+
+@pytest.mark.parametrize("notion", ["canonical", "marginal", "top_label"])
+@pytest.mark.parametrize(("p", "estimator"), [(1, "plugin"), (1.5, "plugin"), (2, "plugin"), (2, "residual")])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_kernel_penalty_by_loops(notion, p, estimator, weighted):
+    for K in (2, 4):
+        u, y = batch(9, K)
+        w = np.random.default_rng(0).uniform(0.1, 3, 9) if weighted else np.ones(9)
+        for h in (0.01, 0.1, 1.0):
+            got = KernelCalibrationPenalty(p, h, notion, estimator)(u, y, torch.tensor(w))
+            expected = penalty_by_loops(torch.softmax(u, dim=1).numpy(), y.numpy(), w, p, h, notion, estimator)
+            assert_allclose(got, expected, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("notion", ["canonical", "marginal", "top_label"])
+def test_bandwidth_of_a_batch(notion):
+    """The largest leave-one-out likelihood on P2's grid, for each problem alone; duplicated rows do not count."""
+    u, y = batch(12, 3)
+    grid = [*np.logspace(-5, -1, 15), 0.2, 0.4, 0.6, 0.8, 1]
+    expected = 0.0
+    for f, mu, x in binary_problems(torch.softmax(u, dim=1).numpy(), y.numpy(), notion):
+        L = np.array([[[log_kernel(a, b, h) for b in x] for a in x] for h in grid])
+        L[:, np.arange(12), np.arange(12)] = -np.inf
+        k = np.exp(L[logsumexp(L, axis=2).sum(axis=1).argmax()])
+        expected += ((k @ mu / k.sum(axis=1, keepdims=True) - f) ** 2).sum(axis=1).mean()
+    penalty = KernelCalibrationPenalty(bandwidth="loo", notion=notion, estimator="plugin")
+    assert_allclose(penalty(u, y), expected, rtol=1e-9)
+
+
+def test_duplicated_rows_do_not_decide_the_bandwidth():
+    x = torch.softmax(batch(30, 3)[0], dim=1)
+    assert _density_bandwidth(x.repeat(3, 1)) == _density_bandwidth(x) > 1e-3
+    assert _density_bandwidth(x[:1].repeat(9, 1)) == 1
+
+
 # --- what leaves them alone ---
 
 
@@ -217,6 +299,61 @@ def test_derivatives_are_numbers(loss, case, dtype):
 # --- what they are minimal at ---
 
 
+@pytest.mark.parametrize("notion", ["canonical", "marginal", "top_label"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_residual_form_is_unbiased(notion, weighted):
+    """Its mean over all labels of a calibrated predictor is 0; of another one, what the true probabilities give."""
+    z = random_proba(np.random.default_rng(0), 4, 3)
+    q = random_proba(np.random.default_rng(1), 4, 3)
+    w = torch.tensor([1.0, 0.5, 2.0, 3.0]) if weighted else None
+    penalty = KernelCalibrationPenalty(notion=notion)
+
+    def value(y):
+        return penalty(torch.tensor(z).log(), torch.tensor(y), w).item()
+
+    assert_allclose(expectation(value, z, [1, 2, 1, 3]), 0, atol=1e-12)
+    assert_allclose(expectation(value, q, [1, 2, 1, 3]), value(q), rtol=1e-9)
+    assert abs(value(q)) > 1e-3
+
+
+def temperatures_of_a_calibrated_model(penalty, n, K, n_draws, labels=True):
+    """Mean penalty of q^(1/T) by T: q dense near the faces of the simplex, labels drawn from it."""
+    rng = np.random.default_rng([n, K])
+    temperatures, values = [0.4, 0.6, 0.8, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0], []
+    for _ in range(n_draws):
+        log_q = torch.log_softmax(torch.tensor(np.log(random_proba(rng, n, K)) / 0.6), dim=1)
+        y = torch.tensor(rng.multinomial(1, log_q.exp().numpy())) if labels else log_q.exp()
+        values.append([penalty(log_q / t, y).item() for t in temperatures])
+    return np.array(temperatures), np.mean(values, axis=0)
+
+
+@pytest.mark.parametrize(("n", "K"), [(64, 5), (128, 5), (64, 10), (128, 10)])
+@pytest.mark.parametrize("bandwidth", [0.01, 0.05, 0.2, "loo"])
+def test_minimum_of_the_residual_form_is_at_the_calibrated_model(n, K, bandwidth):
+    """Its mean over labels is its value at the true probabilities, as it is linear in each row's: nothing is noise."""
+    penalty = KernelCalibrationPenalty(bandwidth=bandwidth)
+    temperatures, mean = temperatures_of_a_calibrated_model(penalty, n, K, 4, labels=False)
+    assert_allclose(mean[temperatures == 1], 0, atol=1e-12)
+    assert (mean[temperatures != 1] > 1e-5).all()
+
+
+@pytest.mark.parametrize("p", [1, 2])
+@pytest.mark.parametrize(("n", "K", "bandwidth"), [(64, 5, 0.2), (128, 10, 0.05)])
+def test_minimum_of_the_plugin_is_at_an_end(n, K, bandwidth, p):
+    """Of the temperatures tried, it prefers the largest: it takes the noise of the smoothed labels for an error."""
+    penalty = KernelCalibrationPenalty(p, bandwidth, estimator="plugin")
+    temperatures, mean = temperatures_of_a_calibrated_model(penalty, n, K, 20)
+    assert temperatures[mean.argmin()] == 2
+    assert mean[temperatures == 1] > 1.3 * mean.min()
+
+
+def test_minimum_of_the_residual_form_on_drawn_labels():
+    temperatures, mean = temperatures_of_a_calibrated_model(KernelCalibrationPenalty(), 64, 5, 150)
+    assert 0.8 <= temperatures[mean.argmin()] <= 1.25
+    assert mean[0] > 0.03
+    assert mean[-1] > 0.005
+
+
 @pytest.mark.parametrize("loss", LOSSES, ids=name)
 def test_proper_losses_and_the_focal_loss(loss):
     """Under known probabilities Q, over Q^(1/T): proper losses are minimal at T = 1, the focal loss beyond."""
@@ -227,6 +364,26 @@ def test_proper_losses_and_the_focal_loss(loss):
         assert_allclose(best, 1, atol=0.006)
     else:
         assert best > 1.15
+
+
+# --- parameters ---
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"estimator": "S1"}, 'estimator must be "residual" or "plugin", got'),
+        ({"notion": "top"}, "notion must be one of canonical, marginal, top_label, got 'top'"),
+        ({"bandwidth": 0.0}, 'bandwidth must be a positive number or "loo", got 0.0'),
+        ({"bandwidth": "cv"}, 'bandwidth must be a positive number or "loo", got'),
+        ({"bandwidth": math.nan}, 'bandwidth must be a positive number or "loo", got'),
+        ({"p": 0.5, "estimator": "plugin"}, "p must be a number, 1 or more, got 0.5"),
+        ({"p": 1}, "exists for p = 2 only, got 1; use estimator="),
+    ],
+)
+def test_wrong_parameters(parameters, message):
+    with pytest.raises(ValueError, match=message):
+        KernelCalibrationPenalty(**parameters)(*batch())
 
 
 @pytest.mark.parametrize("penalty", PENALTIES, ids=name)

@@ -2,7 +2,7 @@
 
 from ._classifier import NeuralClassifier
 from ._losses import BrierLoss, DirichletMultinomialLoss, FocalLoss, LabelLogLoss, PairwiseLoss
-from ._penalties import MMCEPenalty
+from ._penalties import KernelCalibrationPenalty, MMCEPenalty
 from ._schedule import WarmUpMultiStepLR
 from ._training import LBFGS, Adam, Newton
 
@@ -12,6 +12,7 @@ __all__ = [
     "BrierLoss",
     "DirichletMultinomialLoss",
     "FocalLoss",
+    "KernelCalibrationPenalty",
     "LabelLogLoss",
     "MMCEPenalty",
     "NeuralClassifier",
