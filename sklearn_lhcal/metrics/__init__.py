@@ -12,6 +12,15 @@ from ._disagreement import (
     statistic_squared_loss,
 )
 from ._intervals import ConfidenceInterval, confidence_interval, paired_difference
+from ._kernel import (
+    NullCalibrationError,
+    binned_canonical_error,
+    kernel_calibration_error,
+    kernel_sharpness,
+    loo_bandwidth,
+    null_calibration_error,
+    ratio_corrected_calibration_error,
+)
 from ._label_histogram import (
     LossDecomposition,
     calibration_error,
@@ -35,6 +44,8 @@ __all__ = [
     "LabelHistogramAccumulator",
     "LabelHistogramScorer",
     "LossDecomposition",
+    "NullCalibrationError",
+    "binned_canonical_error",
     "calibration_error",
     "calibration_loss",
     "class_disagreement_calibration_error",
@@ -52,10 +63,15 @@ __all__ = [
     "get_scorer_names",
     "histogram_log_loss",
     "irreducible_loss",
+    "kernel_calibration_error",
+    "kernel_sharpness",
     "label_log_loss",
+    "loo_bandwidth",
     "loss_decomposition",
+    "null_calibration_error",
     "paired_difference",
     "posterior_epistemic_loss",
+    "ratio_corrected_calibration_error",
     "statistic_calibration_loss",
     "statistic_squared_loss",
     "vote_accuracy",
