@@ -8,11 +8,10 @@ import pytest
 import torch
 from numpy.testing import assert_allclose
 from oracles import expectation, random_proba
-from scipy.special import logsumexp
 from scipy.stats import dirichlet
 from sklearn.base import clone
 
-from sklearn_lhcal.metrics import expected_squared_loss
+from sklearn_lhcal.metrics import expected_squared_loss, kernel_calibration_error, loo_bandwidth
 from sklearn_lhcal.neural_network import (
     BrierLoss,
     FocalLoss,
@@ -20,7 +19,6 @@ from sklearn_lhcal.neural_network import (
     LabelLogLoss,
     MMCEPenalty,
 )
-from sklearn_lhcal.neural_network._penalties import _density_bandwidth
 
 LOSSES = [FocalLoss(0.0), FocalLoss(0.5), FocalLoss(2.0), FocalLoss("53"), BrierLoss()]
 KERNELS = [
@@ -184,24 +182,16 @@ def test_kernel_penalty_by_loops(notion, p, estimator, weighted):
 
 
 @pytest.mark.parametrize("notion", ["canonical", "marginal", "top_label"])
-def test_bandwidth_of_a_batch(notion):
-    """The largest leave-one-out likelihood on P2's grid, for each problem alone; duplicated rows do not count."""
-    u, y = batch(12, 3)
-    grid = [*np.logspace(-5, -1, 15), 0.2, 0.4, 0.6, 0.8, 1]
-    expected = 0.0
-    for f, mu, x in binary_problems(torch.softmax(u, dim=1).numpy(), y.numpy(), notion):
-        L = np.array([[[log_kernel(a, b, h) for b in x] for a in x] for h in grid])
-        L[:, np.arange(12), np.arange(12)] = -np.inf
-        k = np.exp(L[logsumexp(L, axis=2).sum(axis=1).argmax()])
-        expected += ((k @ mu / k.sum(axis=1, keepdims=True) - f) ** 2).sum(axis=1).mean()
-    penalty = KernelCalibrationPenalty(bandwidth="loo", notion=notion, estimator="plugin")
-    assert_allclose(penalty(u, y), expected, rtol=1e-9)
-
-
-def test_duplicated_rows_do_not_decide_the_bandwidth():
-    x = torch.softmax(batch(30, 3)[0], dim=1)
-    assert _density_bandwidth(x.repeat(3, 1)) == _density_bandwidth(x) > 1e-3
-    assert _density_bandwidth(x[:1].repeat(9, 1)) == 1
+@pytest.mark.parametrize("bandwidth", ["loo", 0.05])
+def test_kernel_penalty_is_the_metric(notion, bandwidth):
+    u, y = batch(60, 3)
+    z, w = torch.softmax(u, dim=1).numpy(), np.random.default_rng(0).uniform(0.1, 3, 60)
+    for p, estimator, correction in ((2, "residual", "residual"), (1, "plugin", None), (3, "plugin", None)):
+        penalty = KernelCalibrationPenalty(p, bandwidth, notion, estimator)
+        options = {"notion": notion, "p": p, "bandwidth": bandwidth, "bias_correction": correction}
+        assert_allclose(penalty(u, y), kernel_calibration_error(y.numpy(), z, **options), rtol=1e-8)
+        expected = kernel_calibration_error(y.numpy(), z, sample_weight=w, **options)
+        assert_allclose(penalty(u, y, torch.tensor(w)), expected, rtol=1e-8)
 
 
 # --- what leaves them alone ---
@@ -251,12 +241,25 @@ def test_arguments_stay_as_they_are(loss):
 # --- derivatives ---
 
 
-@pytest.mark.parametrize("loss", ALL, ids=name)
+@pytest.mark.parametrize("loss", [loss for loss in ALL if getattr(loss, "bandwidth", 0) != "loo"], ids=name)
 @pytest.mark.parametrize("weighted", [False, True])
 def test_gradients(loss, weighted):
     u, y = batch(7, 3)
     w = torch.rand(7, dtype=torch.float64, generator=torch.Generator().manual_seed(0)) if weighted else None
     assert torch.autograd.gradcheck(lambda u: loss(u, y, w), u.requires_grad_(), atol=1e-6)
+
+
+@pytest.mark.parametrize("notion", ["canonical", "marginal", "top_label"])
+@pytest.mark.parametrize("estimator", ["plugin", "residual"])
+def test_a_bandwidth_of_the_batch_is_a_constant(notion, estimator):
+    u, y = batch(30, 3)
+    h = loo_bandwidth(torch.softmax(u, dim=1).numpy(), notion=notion)
+    gradients = []
+    for bandwidth in ("loo", h):
+        v = u.clone().requires_grad_()
+        KernelCalibrationPenalty(2, bandwidth, notion, estimator)(v, y).backward()
+        gradients.append(v.grad)
+    assert_allclose(*gradients, rtol=1e-6, atol=1e-12)
 
 
 def hard_batches():

@@ -9,10 +9,8 @@ import torch
 from sklearn.base import BaseEstimator
 from torch import Tensor, nn
 
-from .._kernels import NOTIONS, Problem, in_order, moments, problems, smooth
+from .._kernels import NOTIONS, best_bandwidth, in_order, log_likelihoods, plugin_rows, problems, residual_rows
 from ._losses import frequencies
-
-_BANDWIDTHS = [*np.logspace(-5, -1, 15).tolist(), 0.2, 0.4, 0.6, 0.8, 1.0]
 
 
 class KernelCalibrationPenalty(BaseEstimator, nn.Module):
@@ -34,9 +32,9 @@ class KernelCalibrationPenalty(BaseEstimator, nn.Module):
     p : float, default=2
         p ≥ 1.
     bandwidth : float or "loo", default=0.1
-        h > 0 of the kernels. ``"loo"``: for each batch, and for each kernel of the notion, the value of P2's grid from
-        1e-5 to 1 with the largest leave-one-out likelihood of the predictions; a constant to derivatives. It is
-        slower, and its kernels are too wide to see much where predictions are spread evenly.
+        h > 0 of the kernels. ``"loo"``: for each batch that of `sklearn_lhcal.metrics.loo_bandwidth`, a constant to
+        derivatives; it takes several times as long, and its kernels are too wide to see much where predictions are
+        spread evenly.
     notion : {"canonical", "marginal", "top_label"}, default="canonical"
         The whole vector of probabilities; the sum over classes, one by one; or the probability of the top class.
     estimator : {"residual", "plugin"}, default="residual"
@@ -87,18 +85,16 @@ class KernelCalibrationPenalty(BaseEstimator, nn.Module):
         z = torch.softmax(logits.double(), dim=-1)
         if len(z) < (3 if self.estimator == "residual" else 2):
             return (0 * z.sum()).to(logits.dtype)
+        parts = list(problems(self.notion, z, frequencies(counts, z.dtype)[:, None]))
+        h = _density_bandwidth([part.x for part in parts]) if self.bandwidth == "loo" else self.bandwidth
         w = z.new_ones(len(z)) if weight is None else weight.double()
-        parts = [self._error(problem, w) for problem in problems(self.notion, z, frequencies(counts, z.dtype))]
-        return torch.stack(parts).sum().to(logits.dtype)
-
-    def _error(self, problem: Problem, w: Tensor) -> Tensor:
-        x, z, y, w = in_order(*problem, w)
-        h = _density_bandwidth(x) if self.bandwidth == "loo" else self.bandwidth
-        if self.estimator == "residual":
-            rows = moments(x, y - z, h, w.log()).pairs()
-        else:
-            rows = (smooth(x, y, h, w.log()).r - z).abs() ** self.p
-        return w @ rows.sum(dim=1) / w.sum()
+        errors = []
+        for part in parts:
+            part, v = in_order(part, w)
+            residual = self.estimator == "residual"
+            rows = residual_rows(part, h, v.log()) if residual else plugin_rows(part, h, self.p, v.log())
+            errors.append(v @ rows[:, 0] / v.sum())
+        return torch.stack(errors).sum().to(logits.dtype)
 
     def _check_parameters(self):
         if self.estimator not in ("residual", "plugin"):
@@ -154,12 +150,10 @@ class MMCEPenalty(BaseEstimator, nn.Module):
 
 
 @torch.no_grad()
-def _density_bandwidth(x: Tensor) -> float:
-    """The bandwidth with the largest leave-one-out likelihood of the distinct points."""
-    x = torch.unique(x, dim=0)
-    if len(x) < 2:
-        return _BANDWIDTHS[-1]
-    return max(_BANDWIDTHS, key=lambda h: smooth(x, x[:, :0], h).log_density.sum().item())
+def _density_bandwidth(points: list[Tensor]) -> float:
+    """The bandwidth with the largest leave-one-out likelihood of the points of all problems; 1 where none differ."""
+    varied = [x for x in points if (x != x[:1]).any()]
+    return best_bandwidth(lambda hs: -np.sum([log_likelihoods(x, hs) for x in varied], axis=0)) if varied else 1.0
 
 
 def _share(w: Tensor) -> Tensor:
