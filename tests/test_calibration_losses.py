@@ -31,7 +31,8 @@ ALL = [*LOSSES, *PENALTIES]
 
 
 def name(module):
-    return f"{type(module).__name__}({', '.join(f'{v}' for k, v in vars(module).items() if k[0] != '_' and k != 'training')})"
+    parameters = [str(v) for k, v in vars(module).items() if k[0] != "_" and k != "training"]
+    return f"{type(module).__name__}({', '.join(parameters)})"
 
 
 def batch(n=12, K=4, seed=0, raters=(1, 6), scale=2.0, dtype=torch.float64):
@@ -140,9 +141,8 @@ def binary_problems(z, y, notion):
     mu = y / y.sum(axis=1, keepdims=True)
     if notion == "canonical":
         return [(z, mu, z)]
-    columns = [np.arange(z.shape[1])[k] for k in range(z.shape[1])]
     if notion == "marginal":
-        pairs = [(z[:, [k]], mu[:, [k]]) for k in columns]
+        pairs = [(z[:, [k]], mu[:, [k]]) for k in range(z.shape[1])]
     else:
         top = z.argmax(axis=1)
         pairs = [(z.max(axis=1, keepdims=True), mu[np.arange(len(z)), top][:, None])]

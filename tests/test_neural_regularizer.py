@@ -225,7 +225,10 @@ def test_a_regularizer_without_parameters(regularizer):
         ({"regularizer_weight": [0.0, 0.1, 300.0]}, "neg_label_log_loss"),
         ({"regularizer_weight": [0.1, 300.0]}, "neg_calibration_loss"),
         ({"regularizer__bandwidth": [0.02, 0.2]}, "neg_expected_squared_loss"),
-        ({"regularizer": [None, MMCEPenalty(), KernelCalibrationPenalty()], "loss": ["focal", "focal_53"]}, "neg_label_log_loss"),
+        (
+            {"regularizer": [None, MMCEPenalty(), KernelCalibrationPenalty()], "loss": ["focal", "focal_53"]},
+            "neg_label_log_loss",
+        ),
     ],
 )
 def test_searches_by_scorer_strings(data, grid, scoring):

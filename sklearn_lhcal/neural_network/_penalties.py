@@ -113,8 +113,8 @@ class MMCEPenalty(BaseEstimator, nn.Module):
     """Maximum mean calibration error of a batch (Kumar et al. 2018): smaller is better, minimum 0, at most 1.
 
     With confidence r = max_k z_k, accuracy c, the share of a row's raters who chose that class, and the kernel
-    ``k_ij = exp(−|r_i − r_j| / 0.4)``: the root of ``Σ_ij a_i a_j k_ij``, where ``a_i = w_i (c_i − r_i) / Σ w``. It looks
-    at the top class only, and counts pairs i = j, so that it is positive for a calibrated predictor as well.
+    ``k_ij = exp(−|r_i − r_j| / 0.4)``: the root of ``Σ_ij a_i a_j k_ij``, where ``a_i = w_i (c_i − r_i) / Σ w``. It
+    looks at the top class only, and counts pairs i = j, so that it is positive for a calibrated predictor as well.
 
     Parameters
     ----------
