@@ -211,7 +211,7 @@ COLORS = {
 
 
 def panel(ax, results: dict, name: str) -> None:
-    """Accuracy against a calibration error, a line a penalty, λ beside the points."""
+    """Accuracy against a calibration error, a line a penalty, λ from .2 on beside the points."""
     for method, color in COLORS.items():
         models = [model for model in results if model[0] == method]
         x, y = (np.array([results[model][metric] for model in models]).T for metric in ("accuracy", name))
@@ -219,7 +219,7 @@ def panel(ax, results: dict, name: str) -> None:
         ax.errorbar(x[0], y[0], **bars, fmt="none", ecolor=color, alpha=0.2)
         ax.plot(x[0], y[0], "o-", color=color, markersize=4, linewidth=0.8, label=method)
         for model, a, b in zip(models, x[0], y[0], strict=True):
-            if model[1]:
+            if model[1] >= 0.2:
                 ax.annotate(f"{model[1]:g}", (a, b), (4, 3), textcoords="offset points", fontsize=7, color=color)
     ax.set_xlabel("Expected accuracy")
     ax.spines[["top", "right"]].set_visible(False)

@@ -6,6 +6,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from oracles import expectation, random_proba
 from scipy.stats import dirichlet
@@ -294,6 +296,24 @@ def test_derivatives_are_numbers(loss, case, dtype):
     u, y = hard_batches()[case]
     u = u.to(dtype).clone().requires_grad_()
     value = loss(u, y.to(dtype))
+    value.backward()
+    assert value.isfinite()
+    assert u.grad.isfinite().all()
+
+
+LOGIT = st.floats(-4, 4) | st.floats(-1e4, 1e4) | st.sampled_from([0.0, 1.0, -1e30, 1e30])
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.data(), st.integers(1, 5), st.integers(2, 4), st.sampled_from(ALL))
+def test_derivatives_are_numbers_for_any_batch(data, n, K, loss):
+    def table(element):
+        return data.draw(st.lists(st.lists(element, min_size=K, max_size=K), min_size=n, max_size=n))
+
+    u = torch.tensor(table(LOGIT), dtype=torch.float64, requires_grad=True)
+    y = torch.tensor(table(st.integers(0, 3)), dtype=torch.float64)
+    y[:, 0] += y.sum(dim=1) == 0
+    value = loss(u, y)
     value.backward()
     assert value.isfinite()
     assert u.grad.isfinite().all()

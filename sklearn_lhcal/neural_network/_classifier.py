@@ -68,7 +68,8 @@ class NeuralClassifier(NeuralNetClassifier):
     module_ : torch.nn.Module
         The trained module.
     history_ : skorch.history.History
-        Losses by epoch, of all rows trained on and of all rows held out, whatever the size of the batches.
+        Losses by epoch, of all rows trained on and of all rows held out, whatever the size of the batches; with a
+        regularizer, plus λ times its mean over batches.
 
     Raises
     ------
