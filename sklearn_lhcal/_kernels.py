@@ -129,6 +129,17 @@ def smooth(x: Tensor, e: Tensor, h: float, log_weight: Tensor | None = None, blo
     return Smooth(s[:, :-1], s[:, -1])
 
 
+def smooth_at(
+    points: Tensor, x: Tensor, e: Tensor, h: float, log_weight: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """The smooth at any points (m, d), shape (m, C), and how many rows it effectively averages, ``(Σk)²/Σk²``."""
+    c = _log_normaliser(x, h)
+    share = torch.softmax(
+        torch.addmm(c if log_weight is None else c + log_weight, points.log(), x.T, alpha=1 / h), dim=1
+    )
+    return share @ e, 1 / (share * share).sum(dim=1)
+
+
 class Moments(NamedTuple):
     """Sums over i ≠ j for U-statistics of pairs of neighbours, with a = k·e and c = k.
 

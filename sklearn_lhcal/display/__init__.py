@@ -4,10 +4,12 @@ from ._calibration_dispersion import CalibrationDispersionDisplay
 from ._disagreement import DisagreementReliabilityDisplay
 from ._reliability import ReliabilityDisplay
 from ._second_opinion import SecondOpinionDisplay
+from ._simplex import SimplexCalibrationDisplay
 
 __all__ = [
     "CalibrationDispersionDisplay",
     "DisagreementReliabilityDisplay",
     "ReliabilityDisplay",
     "SecondOpinionDisplay",
+    "SimplexCalibrationDisplay",
 ]
