@@ -198,8 +198,24 @@ def epoch_times() -> str:
 
 
 # %%
-# The figure
-# ----------
+# What it shows
+# -------------
+# On one split (540 test rows) intervals are as wide as the differences between most methods; only paired differences
+# tell anything. There λ = 3 of the residual form lowers the log loss and the error of the top class, and the published
+# measure is twice what it would be for a calibrated network with these predictions. Over ten splits (``FULL=1``):
+#
+# - The residual form at λ = 3 has a higher accuracy than cross-entropy alone (+.012, interval .006 to .018), a lower log
+#   loss (.72 to .63) and squared error of the top class (.0041 to .0011). At λ = .2, the end of the published grid, it
+#   does next to nothing: the penalty is a squared error, some hundredths large.
+# - The published plugin does little up to λ = .1 (log loss −.01); at .2 some networks collapse to the class
+#   frequencies, which are calibrated, and of no use. The estimate is biased on batches, and prefers predictions far
+#   from calibrated.
+# - The focal losses lower the log loss and the error of the top class as much as the residual form, but at the price of
+#   accuracy (−.01), and of the canonical error, which they double. MMCE at λ = 1 triples it.
+# - The published measure ranks otherwise: best are the networks with the most confident predictions, as smoothing
+#   then finds less noise in the labels to take for an error.
+#
+# The figure leaves out what has lost more than a tenth in accuracy, and says so.
 COLORS = {
     "cross-entropy": "black",
     "focal": "tab:green",
@@ -221,11 +237,18 @@ def panel(ax, results: dict, name: str) -> None:
         for model, a, b in zip(models, x[0], y[0], strict=True):
             if model[1] >= 0.2:
                 ax.annotate(f"{model[1]:g}", (a, b), (4, 3), textcoords="offset points", fontsize=7, color=color)
-    ax.set_xlabel("Expected accuracy")
+    ax.set_xlabel("Expected accuracy (small numbers: λ)")
     ax.spines[["top", "right"]].set_visible(False)
 
 
 def figure(results: dict, null_level: float):
+    worst = results[REFERENCE]["accuracy"][0] - 0.1
+    lost = [
+        f"{title(model)} (accuracy {row['accuracy'][0]:.2f})"
+        for model, row in results.items()
+        if row["accuracy"][0] < worst
+    ]
+    results = {model: row for model, row in results.items() if row["accuracy"][0] >= worst}
     fig, axes = plt.subplots(1, 3, figsize=(14, 5), layout="constrained", sharex=True)
     for ax, name in zip(axes, ("canonical L1", "canonical", "top class"), strict=True):
         panel(ax, results, name)
@@ -234,6 +257,8 @@ def figure(results: dict, null_level: float):
     for ax, what in zip(axes[1:], ("Canonical", "Top class"), strict=True):
         ax.axhline(0, color="black", linestyle=":")
         ax.set(ylabel="Squared calibration error", title=f"{what}, residual form")
+    if lost:
+        fig.suptitle(f"Not shown: {', '.join(lost)}", fontsize=9)
     fig.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=7, frameon=False, fontsize=8)
     return fig
 

@@ -50,8 +50,9 @@ class NeuralClassifier(NeuralNetClassifier):
     regularizer : torch.nn.Module or None, default=None
         A penalty on each batch, `KernelCalibrationPenalty` or `MMCEPenalty` say, called as the loss is; weights then
         have any scale. Its parameters can be set as ``regularizer__bandwidth`` and so on.
-    regularizer_weight : float, default=0.1
-        λ ≥ 0: what is minimised is loss + λ·penalty. A first grid is .001 to .2, for penalties of the size of P2's.
+    regularizer_weight : float, default=1.0
+        λ ≥ 0: what is minimised is loss + λ·penalty. A first grid: .1 to 10 for the residual form of
+        `KernelCalibrationPenalty`, .001 to .1 for its plugin, .01 to 1 for `MMCEPenalty`.
     early_stopping : int or None, default=None
         Patience in epochs: a fifth of the rows, stratified by majority vote, is held out (unless skorch's `train_split`
         says otherwise), training stops when its loss has had no new minimum for so long, and the weights of the minimum
@@ -106,7 +107,7 @@ class NeuralClassifier(NeuralNetClassifier):
         *,
         loss="label_log_loss",
         regularizer=None,
-        regularizer_weight=0.1,
+        regularizer_weight=1.0,
         early_stopping=None,
         random_state=None,
         optimizer=torch.optim.Adam,
