@@ -204,9 +204,9 @@ def epoch_times() -> str:
 # tell anything. There λ = 3 of the residual form lowers the log loss and the error of the top class, and the published
 # measure is twice what it would be for a calibrated network with these predictions. Over ten splits (``FULL=1``):
 #
-# - The residual form at λ = 3 has a higher accuracy than cross-entropy alone (+.012, interval .006 to .018), a lower log
-#   loss (.72 to .63) and squared error of the top class (.0041 to .0011). At λ = .2, the end of the published grid, it
-#   does next to nothing: the penalty is a squared error, some hundredths large.
+# - The residual form at λ = 3 has a higher accuracy than cross-entropy alone (+.012, interval .006 to .018), a lower
+#   log loss (.72 to .63) and squared error of the top class (.0041 to .0011). At λ = .2, the end of the published grid,
+#   it does next to nothing: the penalty is a squared error, some hundredths large.
 # - The published plugin does little up to λ = .1 (log loss −.01); at .2 some networks collapse to the class
 #   frequencies, which are calibrated, and of no use. The estimate is biased on batches, and prefers predictions far
 #   from calibrated.

@@ -196,6 +196,29 @@ def test_kernel_penalty_is_the_metric(notion, bandwidth):
         assert_allclose(penalty(u, y, torch.tensor(w)), expected, rtol=1e-8)
 
 
+@pytest.mark.parametrize("h", [1e-4, 0.01, 1.0])
+def test_large_batches_of_two_classes(h):
+    """Far pairs are left out there; value and gradient are those of the whole matrix."""
+    u, y = batch(1500, 2)
+    gradients = []
+    for penalty in (KernelCalibrationPenalty(1, h, estimator="plugin"), whole_matrix):
+        v = u.clone().requires_grad_()
+        value = penalty(v, y) if penalty is not whole_matrix else whole_matrix(v, y, h)
+        value.backward()
+        gradients.append((value.item(), v.grad.numpy()))
+    assert_allclose(gradients[0][0], gradients[1][0], rtol=1e-9)
+    assert_allclose(gradients[0][1], gradients[1][1], rtol=1e-6, atol=1e-10)
+
+
+def whole_matrix(u, y, h):
+    """P2 eq. (9) for p = 1 as one softmax of log-kernels."""
+    z = torch.softmax(u, dim=1)
+    a = z / h + 1
+    L = torch.lgamma(a.sum(dim=1)) - torch.lgamma(a).sum(dim=1) + z.log() @ (z.T / h)
+    r = torch.softmax(L.masked_fill(torch.eye(len(z), dtype=torch.bool), -torch.inf), dim=1) @ (y / y.sum(1, True))
+    return (r - z).abs().sum(dim=1).mean()
+
+
 # --- what leaves them alone ---
 
 

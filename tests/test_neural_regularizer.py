@@ -127,7 +127,7 @@ def test_without_weight_it_is_not_there(data):
 @pytest.mark.parametrize("regularizer", PENALTIES, ids=repr)
 def test_rows_without_weight_are_not_there(data, regularizer):
     w = np.arange(120) % 3 > 0
-    net = NeuralClassifier(linear().double(), regularizer=regularizer, **FULL_BATCH)
+    net = NeuralClassifier(linear().double(), regularizer=regularizer, **FULL_BATCH | {"max_epochs": 5})
     left = net.fit(data.X, data.counts, sample_weight=w).predict_proba(data.X)
     assert_allclose(net.fit(data.X[w], data.counts[w]).predict_proba(data.X), left, atol=1e-5)
 
