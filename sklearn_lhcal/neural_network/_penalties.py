@@ -120,8 +120,8 @@ class MMCEPenalty(BaseEstimator, nn.Module):
     ----------
     weighted : bool, default=False
         Put correct and wrong labels at equal footing: ``a_i = w_i c_i (1−r_i) / Σ w c − w_i (1−c_i) r_i / Σ w (1−c)``.
-        It is what its authors train with, since few labels of a training set are predicted wrongly. (Both sums are
-        taken over the batch; one that is 0 leaves its term out.) At most 2.
+        Meant for training rows, of which few are predicted wrongly. Both sums are over the batch; one that is 0 leaves
+        its term out. At most 2.
 
     References
     ----------
