@@ -51,7 +51,7 @@ class NeuralClassifier(NeuralNetClassifier):
         A penalty on each batch, `KernelCalibrationPenalty` or `MMCEPenalty` say, called as the loss is; weights then
         have any scale. Its parameters can be set as ``regularizer__bandwidth`` and so on.
     regularizer_weight : float, default=1.0
-        λ ≥ 0: what is minimised is loss + λ·penalty. A first grid: .1 to 10 for the residual form of
+        λ ≥ 0: what is minimised is loss + λ·penalty. A first grid: .1 to 5 for the residual form of
         `KernelCalibrationPenalty`, .001 to .1 for its plugin, .01 to 1 for `MMCEPenalty`.
     early_stopping : int or None, default=None
         Patience in epochs: a fifth of the rows, stratified by majority vote, is held out (unless skorch's `train_split`
@@ -193,7 +193,9 @@ class NeuralClassifier(NeuralNetClassifier):
             )
         if not 0 <= self.regularizer_weight < np.inf:
             raise ValueError(f"regularizer_weight must be a number, 0 or more, got {self.regularizer_weight!r}.")
-        self.regularizer_ = self.regularizer and to_device(copy.deepcopy(self.regularizer), self.device)
+        self.regularizer_ = copy.deepcopy(self.regularizer)
+        if self.regularizer_ is not None:
+            self.regularizer_ = to_device(self.regularizer_, self.device)
         if isinstance(self.loss, nn.Module):
             self.criterion_ = copy.deepcopy(self.loss)
         elif isinstance(self.loss, str) and self.loss in _LOSSES:
