@@ -264,7 +264,7 @@ def log_likelihoods(x: Tensor, hs: Sequence[float], block: int = BLOCK) -> list[
         for t, (h, c) in enumerate(zip(hs, normalisers, strict=True)):
             L = torch.add(c, P, alpha=1 / h)
             L.diagonal(start).fill_(-torch.inf)
-            total[t] += weight @ (torch.logsumexp(L, dim=1) - (n - weight).log())
+            total[t] += float(weight @ (torch.logsumexp(L, dim=1) - (n - weight).log()))
     return (total / n).tolist()
 
 
@@ -273,7 +273,7 @@ def cross_validation_errors(problem: Problem, hs: Sequence[float], log_weight: T
     """Mean of ‖e_j − (Se)_j‖², each row left out for itself, for each bandwidth; e = y − z."""
     x, z, y = problem
     e = (y - z[:, None]).flatten(1)
-    w = torch.ones(len(x), dtype=x.dtype) if log_weight is None else log_weight.exp()
+    w = torch.ones_like(x[:, 0]) if log_weight is None else log_weight.exp()
     return [float(w @ ((e - smooth(x, e, h, log_weight).r) ** 2).sum(dim=1) / w.sum()) for h in hs]
 
 

@@ -72,7 +72,7 @@ def kernel_calibration_error(
     Returns
     -------
     error : float
-        Sum over classes of |probability|^p, or its p-th root.
+        Sum over classes of ``|probability|^p``, or its p-th root.
 
     Raises
     ------
@@ -126,7 +126,7 @@ def ratio_corrected_calibration_error(
     Returns
     -------
     error : float
-        Sum over classes of |probability|^p, or its p-th root; smaller is better, minimum 0.
+        Sum over classes of ``|probability|^p``, or its p-th root; smaller is better, minimum 0.
 
     Examples
     --------
@@ -343,7 +343,7 @@ def binned_canonical_error(
     Returns
     -------
     error : float
-        Sum over classes of |probability|^p, or its p-th root.
+        Sum over classes of ``|probability|^p``, or its p-th root.
 
     Raises
     ------
