@@ -1,15 +1,20 @@
 """Neural networks on label histograms: a classifier, losses, and the solvers that train torch modules."""
 
 from ._classifier import NeuralClassifier
-from ._losses import DirichletMultinomialLoss, LabelLogLoss, PairwiseLoss
+from ._losses import BrierLoss, DirichletMultinomialLoss, FocalLoss, LabelLogLoss, PairwiseLoss
+from ._penalties import KernelCalibrationPenalty, MMCEPenalty
 from ._schedule import WarmUpMultiStepLR
 from ._training import LBFGS, Adam, Newton
 
 __all__ = [
     "LBFGS",
     "Adam",
+    "BrierLoss",
     "DirichletMultinomialLoss",
+    "FocalLoss",
+    "KernelCalibrationPenalty",
     "LabelLogLoss",
+    "MMCEPenalty",
     "NeuralClassifier",
     "Newton",
     "PairwiseLoss",
