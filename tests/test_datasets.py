@@ -8,11 +8,11 @@ from scipy.stats import chisquare, kstest, multinomial
 from sklearn.datasets import load_digits
 
 from sklearn_lhcal.datasets import (
-    _draw_counts,
     load_mixed_digits,
     load_psychiatric_diagnoses,
     make_label_histograms,
 )
+from sklearn_lhcal.datasets._made import draw_counts
 from sklearn_lhcal.distributions import Dirichlet
 from sklearn_lhcal.label_histogram import fleiss_kappa
 from sklearn_lhcal.metrics import histogram_log_loss, label_log_loss
@@ -192,7 +192,7 @@ def test_made_refuses_bad_arguments(arguments, message):
 
 def test_drawn_counts_follow_the_multinomial_distribution():
     Q, n = np.array([0.5, 0.0, 0.2, 0.3]), 3
-    counts = _draw_counts(np.tile(Q, (20_000, 1)), n, np.random.RandomState(0))
+    counts = draw_counts(np.tile(Q, (20_000, 1)), n, np.random.RandomState(0))
     outcomes, seen = np.unique(counts, axis=0, return_counts=True)
     expected = multinomial.pmf(outcomes, n, Q)
     assert expected.sum() == pytest.approx(1)  # every possible outcome turned up, and no other
@@ -204,7 +204,7 @@ def test_drawn_counts_never_name_an_impossible_class():
     Q = rng.dirichlet(np.full(6, 0.1), size=500) * (rng.random_sample((500, 6)) < 0.5)
     Q = Q[Q.sum(axis=1) > 0]
     Q /= Q.sum(axis=1, keepdims=True)
-    counts = _draw_counts(Q, 1000, rng)
+    counts = draw_counts(Q, 1000, rng)
     assert not counts[Q == 0].any()
     assert (counts.sum(axis=1) == 1000).all()
 

@@ -11,6 +11,13 @@ from ._disagreement import (
     statistic_calibration_loss,
     statistic_squared_loss,
 )
+from ._epistemic import (
+    NullEpistemicError,
+    accuracy_gain,
+    epistemic_calibration_error,
+    epistemic_correlation,
+    null_epistemic_error,
+)
 from ._intervals import ConfidenceInterval, confidence_interval, paired_difference
 from ._label_histogram import (
     LossDecomposition,
@@ -27,14 +34,17 @@ from ._label_histogram import (
     loss_decomposition,
     vote_accuracy,
 )
-from ._scorers import SCORERS, LabelHistogramScorer, get_scorer, get_scorer_names
+from ._scorers import SCORERS, EpistemicScorer, LabelHistogramScorer, get_scorer, get_scorer_names
 
 __all__ = [
     "SCORERS",
     "ConfidenceInterval",
+    "EpistemicScorer",
     "LabelHistogramAccumulator",
     "LabelHistogramScorer",
     "LossDecomposition",
+    "NullEpistemicError",
+    "accuracy_gain",
     "calibration_error",
     "calibration_loss",
     "class_disagreement_calibration_error",
@@ -45,6 +55,8 @@ __all__ = [
     "disagreement_squared_loss",
     "dispersion_error",
     "dispersion_loss",
+    "epistemic_calibration_error",
+    "epistemic_correlation",
     "epistemic_loss",
     "expected_accuracy",
     "expected_squared_loss",
@@ -54,6 +66,7 @@ __all__ = [
     "irreducible_loss",
     "label_log_loss",
     "loss_decomposition",
+    "null_epistemic_error",
     "paired_difference",
     "posterior_epistemic_loss",
     "statistic_calibration_loss",
