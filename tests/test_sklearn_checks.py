@@ -7,6 +7,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn_lhcal.calibration import (
     AlphaCalibration,
     BiasCorrectedTemperatureScaling,
+    EpistemicCalibration,
     MatrixScaling,
     PrecomputedClassifier,
     TemperatureScaling,
@@ -25,6 +26,8 @@ ESTIMATORS = [
     AlphaCalibration(LogisticRegression()),
     AlphaCalibration(LogisticRegression(), likelihood="dirichlet_multinomial", solver=LBFGS()),
     AlphaCalibration(TemperatureScaling(LogisticRegression())),
+    EpistemicCalibration(LogisticRegression(), uncertainty="entropy"),
+    EpistemicCalibration(LogisticRegression()),
     PrecomputedClassifier("logits"),
 ]
 
@@ -56,6 +59,8 @@ def expected_failures(estimator):
 
 
 @pytest.mark.filterwarnings("ignore:No calibration row has two labels:UserWarning")
+@pytest.mark.filterwarnings("ignore:.* carved rows are too few:UserWarning")
+@pytest.mark.filterwarnings("ignore:The estimate is .* for all carved rows:UserWarning")
 @parametrize_with_checks(ESTIMATORS, expected_failed_checks=expected_failures)
 def test_sklearn_checks(estimator, check):
     check(estimator)
