@@ -148,6 +148,7 @@ class BallCarvingSplit(BaseEstimator):
             Where it is given, each of its classes must be left in training.
         groups : ignored
         """
+        self._check_parameters()
         rng = check_random_state(self.random_state)
         for _ in range(self.n_splits):
             train, _, test = self._split(X, y, rng)
@@ -185,7 +186,7 @@ class BallCarvingSplit(BaseEstimator):
         part = np.zeros(X.shape[0], dtype=np.int8)  # 0 train, 1 augmented only, 2 test
         free = np.ones(X.shape[0], dtype=bool)
         for ball in balls:
-            rows = rng.permutation(ball[free[ball]])
+            rows = rng.permutation(np.sort(ball[free[ball]]))
             free[rows] = False
             keep = round(rng.uniform(low, high) * len(rows))
             test = min(round(self.test_fraction * len(rows)), len(rows) - keep)
