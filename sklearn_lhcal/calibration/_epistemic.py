@@ -18,7 +18,7 @@ from .._fit import check_same_length, check_sample_weight, fit_on_counts, is_per
 from ..distributions import Distribution, predict_dist
 from ..label_histogram import aligned_counts, frequencies, sorted_counts
 from ..metrics import accuracy_gain
-from ..metrics._binning import Bins, BinSums
+from ..metrics._epistemic import gain_sums
 from ..model_selection import BallCarvingSplit, check_all_classes
 from ._precomputed import PrecomputedClassifier
 
@@ -178,8 +178,7 @@ class EpistemicCalibration(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
                 'classifier with a predictive distribution, such as an ensemble, or uncertainty="entropy".',
                 stacklevel=3,
             )
-        sums = BinSums(Bins(e[:, None], self.n_bins, "quantile"), 1)
-        sums.add(g[:, None], np.full(len(g), np.inf), e[:, None], w)
+        sums = gain_sums(g, e, self.n_bins, "quantile", w)
         mean_gain = sums.means()[1][0]  # γ̄_m
         gamma = mean_gain[sums.bins.index(e[:, None])[:, 0]]
         self.isotonic_ = IsotonicRegression(y_min=0, y_max=1, out_of_bounds="clip").fit(e, gamma, w)
@@ -199,9 +198,13 @@ class EpistemicCalibration(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
     def predict_epistemic(self, X) -> NDArray[np.float64]:
         """Calibrated epistemic uncertainty, shape (n_samples,): the gain in accuracy to be expected from more data."""
-        check_is_fitted(self, "estimator_")
-        e = self._estimate(self.estimator_, X)
+        e = self.predict_uncalibrated(X)
         return e if self.isotonic_ is None else self.isotonic_.predict(e)
+
+    def predict_uncalibrated(self, X) -> NDArray[np.float64]:
+        """The estimate before the map, shape (n_samples,): nats, or the unit of the callable."""
+        check_is_fitted(self, "estimator_")
+        return self._estimate(self.estimator_, X)
 
     def predict_dist(self, X) -> Distribution:
         """The classifier's predictive distribution over class probabilities, a batch of n_samples rows."""

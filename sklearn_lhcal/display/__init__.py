@@ -2,12 +2,14 @@
 
 from ._calibration_dispersion import CalibrationDispersionDisplay
 from ._disagreement import DisagreementReliabilityDisplay
+from ._epistemic import EpistemicGainDisplay
 from ._reliability import ReliabilityDisplay
 from ._second_opinion import SecondOpinionDisplay
 
 __all__ = [
     "CalibrationDispersionDisplay",
     "DisagreementReliabilityDisplay",
+    "EpistemicGainDisplay",
     "ReliabilityDisplay",
     "SecondOpinionDisplay",
 ]

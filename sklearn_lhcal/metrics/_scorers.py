@@ -114,11 +114,7 @@ class EpistemicScorer(BaseEstimator):
                 "metadata routing, sklearn.set_config(enable_metadata_routing=True), and pass it to fit of the search "
                 "or in params of cross_validate."
             )
-        classes = np.asarray(estimator.classes_)
-        named = frame_names(y) is not None or classes.dtype.kind in "iubf"
-        gain = _epistemic.accuracy_gain(
-            y, estimator.predict(X), reference_prediction, classes=None if named else classes
-        )
+        gain = _epistemic.estimator_gain(estimator, X, y, reference_prediction)
         return self.sign * self.metric(gain, _epistemic.epistemic_estimate(estimator, X))
 
     def __call__(self, estimator, X, y, reference_prediction=None):
