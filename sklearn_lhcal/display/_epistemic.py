@@ -17,7 +17,8 @@ class EpistemicGainDisplay:
 
     **Bands.** Of one run the band is an interval for the mean gain of the bin: Student's, from the spread of the gain
     within the bin, with one row of the average spread added, so that a bin where nothing is gained has a band too. Of
-    several runs (random seeds, say) lines are means over the runs, and bands one standard deviation wide on either side.
+    several runs (random seeds, say) lines are means over the runs, and bands reach one standard deviation to either
+    side.
 
     Parameters
     ----------
@@ -54,7 +55,7 @@ class EpistemicGainDisplay:
     >>> gain = rng.uniform(size=2000) < uncertainty / 2  # half of what was promised
     >>> display = EpistemicGainDisplay.from_predictions(gain, uncertainty, calibrated=uncertainty / 2, n_bins=4)
     >>> display.mean_gain.round(2), display.mean_uncertainty.round(2)
-    (array([0.04, 0.09, 0.18, 0.21]), array([0.06, 0.18, 0.31, 0.44]))
+    (array([0.03, 0.09, 0.15, 0.24]), array([0.06, 0.19, 0.31, 0.44]))
     """
 
     def __init__(
@@ -129,7 +130,7 @@ class EpistemicGainDisplay:
         runs = runs if several else [[a] for a in runs]
         if len({len(a) for a in runs}) > 1:
             raise ValueError(
-                f"gain, uncertainty and calibrated have different numbers of runs: {[len(a) for a in runs]}."
+                f"gain, uncertainty and calibrated differ in the number of runs: {[len(a) for a in runs]}."
             )
         binned = [_binned(*run, n_bins=n_bins, strategy=strategy, level=level) for run in zip(*runs, strict=True)]
         if len({len(counts) for counts, *_ in binned}) > 1:
@@ -251,6 +252,7 @@ class EpistemicGainDisplay:
 
     def _draw_counts(self, style):
         low, high = self.ax_.get_ylim()
+        self.ax_.set_yticks([tick for tick in self.ax_.get_yticks() if low <= tick <= high])
         self.ax_.set_ylim(low - (high - low) * _STRIP_HEIGHT / (1 - _STRIP_HEIGHT), high)
         strip = _strip(self.ax_, "rows")
         strip.set_ylim(0.5, max(strip.get_ylim()[1], 2.0 * self.bin_counts.max()))
