@@ -129,9 +129,7 @@ class EpistemicGainDisplay:
         several = np.ndim(gain[0]) == 1
         runs = runs if several else [[a] for a in runs]
         if len({len(a) for a in runs}) > 1:
-            raise ValueError(
-                f"gain, uncertainty and calibrated differ in the number of runs: {[len(a) for a in runs]}."
-            )
+            raise ValueError(f"gain, uncertainty and calibrated have unequal numbers of runs: {list(map(len, runs))}.")
         binned = [_binned(*run, n_bins=n_bins, strategy=strategy, level=level) for run in zip(*runs, strict=True)]
         if len({len(counts) for counts, *_ in binned}) > 1:
             raise ValueError("Ties of the estimate leave some runs with fewer bins; use fewer bins, or edges.")
