@@ -63,7 +63,7 @@ def test_moments_and_entropies_are_exact(m, s):
     np.testing.assert_allclose(d.mutual_information(), float(information), rtol=1e-10)
 
 
-@pytest.mark.parametrize("counts", [(1, 0), (3, 2), (20, 31), (0, 1000), (40, 0)])
+@pytest.mark.parametrize("counts", [(1, 0), (3, 2), (20, 31), (0, 300), (40, 0)])
 @pytest.mark.parametrize(("m", "s"), [(0.0, 0.3), (1.0, 5.0), (-2.0, 10.0)])
 def test_posteriors_and_likelihoods_are_exact(m, s, counts):
     d, y = LogisticNormal([m], [s]), [counts]

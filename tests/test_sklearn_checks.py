@@ -12,6 +12,7 @@ from sklearn_lhcal.calibration import (
     TemperatureScaling,
     VectorScaling,
 )
+from sklearn_lhcal.gaussian_process import SparseGPClassifier
 from sklearn_lhcal.label_histogram import LabelHistogramClassifier
 from sklearn_lhcal.neural_network import LBFGS
 
@@ -26,6 +27,8 @@ ESTIMATORS = [
     AlphaCalibration(LogisticRegression(), likelihood="dirichlet_multinomial", solver=LBFGS()),
     AlphaCalibration(TemperatureScaling(LogisticRegression())),
     PrecomputedClassifier("logits"),
+    SparseGPClassifier(random_state=0),
+    SparseGPClassifier("matern32", n_inducing=10, ard=True, polish=True, batch_size=32, random_state=0),
 ]
 
 
