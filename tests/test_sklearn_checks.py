@@ -13,6 +13,7 @@ from sklearn_lhcal.calibration import (
     TemperatureScaling,
     VectorScaling,
 )
+from sklearn_lhcal.gaussian_process import SparseGPClassifier
 from sklearn_lhcal.label_histogram import LabelHistogramClassifier
 from sklearn_lhcal.neural_network import LBFGS
 
@@ -29,6 +30,8 @@ ESTIMATORS = [
     EpistemicCalibration(LogisticRegression(), uncertainty="entropy"),
     EpistemicCalibration(LogisticRegression()),
     PrecomputedClassifier("logits"),
+    SparseGPClassifier(random_state=0),
+    SparseGPClassifier("matern32", n_inducing=10, ard=True, polish=True, batch_size=32, random_state=0),
 ]
 
 
