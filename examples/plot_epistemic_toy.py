@@ -16,7 +16,7 @@ the other half to calibrate its mutual information and its entropy; and two scen
 # --------
 # A grid of Gaussian cells, each of a random class. The paper's formula gives the cells a standard deviation of 1, which
 # is the distance of their centres, and its entropies cannot come from there: the cells then melt into each other, and
-# even the best prediction has an entropy of .65 nats on average, where the paper's estimate exceeds the gain by .39 only.
+# even the best prediction has an entropy of .65 nats on average, where the paper's estimate exceeds the gain by .39.
 # What the best prediction (Bayes') has, computed from the mixture itself, for several standard deviations:
 import os
 import sys
@@ -27,10 +27,10 @@ import numpy as np
 import torch
 from scipy.special import entr
 from sklearn.isotonic import IsotonicRegression
-from sklearn_lhcal.gaussian_process import SparseGPClassifier
 
 from sklearn_lhcal.datasets import make_random_checkerboard
 from sklearn_lhcal.display import EpistemicGainDisplay
+from sklearn_lhcal.gaussian_process import SparseGPClassifier
 from sklearn_lhcal.metrics import (
     accuracy_gain,
     epistemic_calibration_error,
@@ -176,4 +176,4 @@ for measure in MEASURES:
 FIGURE = Path(os.path.relpath(Path(sys.argv[0]).parent), "output", "epistemic_toy.png")
 FIGURE.parent.mkdir(exist_ok=True)
 figure.savefig(FIGURE, dpi=150)
-print(f"\n{FIGURE}")
+print(f"\nFigure: {FIGURE}")
