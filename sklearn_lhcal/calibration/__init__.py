@@ -1,12 +1,14 @@
 """Calibrators: classifiers that wrap a classifier and learn, from label histograms, what its outputs mean."""
 
 from ._alpha import AlphaCalibration
+from ._epistemic import EpistemicCalibration
 from ._precomputed import PrecomputedClassifier
 from ._scaling import BiasCorrectedTemperatureScaling, MatrixScaling, TemperatureScaling, VectorScaling
 
 __all__ = [
     "AlphaCalibration",
     "BiasCorrectedTemperatureScaling",
+    "EpistemicCalibration",
     "MatrixScaling",
     "PrecomputedClassifier",
     "TemperatureScaling",

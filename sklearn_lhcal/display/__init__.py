@@ -2,6 +2,7 @@
 
 from ._calibration_dispersion import CalibrationDispersionDisplay
 from ._disagreement import DisagreementReliabilityDisplay
+from ._epistemic import EpistemicGainDisplay
 from ._reliability import ReliabilityDisplay
 from ._second_opinion import SecondOpinionDisplay
 from ._simplex import SimplexCalibrationDisplay
@@ -9,6 +10,7 @@ from ._simplex import SimplexCalibrationDisplay
 __all__ = [
     "CalibrationDispersionDisplay",
     "DisagreementReliabilityDisplay",
+    "EpistemicGainDisplay",
     "ReliabilityDisplay",
     "SecondOpinionDisplay",
     "SimplexCalibrationDisplay",

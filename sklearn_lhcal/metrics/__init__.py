@@ -11,6 +11,13 @@ from ._disagreement import (
     statistic_calibration_loss,
     statistic_squared_loss,
 )
+from ._epistemic import (
+    NullEpistemicError,
+    accuracy_gain,
+    epistemic_calibration_error,
+    epistemic_correlation,
+    null_epistemic_error,
+)
 from ._intervals import ConfidenceInterval, confidence_interval, paired_difference
 from ._kernel import (
     NullCalibrationError,
@@ -36,15 +43,18 @@ from ._label_histogram import (
     loss_decomposition,
     vote_accuracy,
 )
-from ._scorers import SCORERS, LabelHistogramScorer, get_scorer, get_scorer_names
+from ._scorers import SCORERS, EpistemicScorer, LabelHistogramScorer, get_scorer, get_scorer_names
 
 __all__ = [
     "SCORERS",
     "ConfidenceInterval",
+    "EpistemicScorer",
     "LabelHistogramAccumulator",
     "LabelHistogramScorer",
     "LossDecomposition",
     "NullCalibrationError",
+    "NullEpistemicError",
+    "accuracy_gain",
     "binned_canonical_error",
     "calibration_error",
     "calibration_loss",
@@ -56,6 +66,8 @@ __all__ = [
     "disagreement_squared_loss",
     "dispersion_error",
     "dispersion_loss",
+    "epistemic_calibration_error",
+    "epistemic_correlation",
     "epistemic_loss",
     "expected_accuracy",
     "expected_squared_loss",
@@ -69,6 +81,7 @@ __all__ = [
     "loo_bandwidth",
     "loss_decomposition",
     "null_calibration_error",
+    "null_epistemic_error",
     "paired_difference",
     "posterior_epistemic_loss",
     "ratio_corrected_calibration_error",
