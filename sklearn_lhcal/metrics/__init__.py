@@ -1,6 +1,15 @@
 """Metrics on label histograms, and scorers."""
 
 from ._accumulator import LabelHistogramAccumulator
+from ._decision import (
+    RiskDecomposition,
+    bayes_decision,
+    decision_risk,
+    model_risk,
+    risk_bound,
+    risk_decomposition,
+    risk_gap,
+)
 from ._disagreement import (
     class_disagreement_calibration_error,
     class_disagreement_squared_loss,
@@ -27,7 +36,7 @@ from ._label_histogram import (
     loss_decomposition,
     vote_accuracy,
 )
-from ._scorers import SCORERS, LabelHistogramScorer, get_scorer, get_scorer_names
+from ._scorers import SCORERS, LabelHistogramScorer, get_scorer, get_scorer_names, make_decision_scorer
 
 __all__ = [
     "SCORERS",
@@ -35,11 +44,14 @@ __all__ = [
     "LabelHistogramAccumulator",
     "LabelHistogramScorer",
     "LossDecomposition",
+    "RiskDecomposition",
+    "bayes_decision",
     "calibration_error",
     "calibration_loss",
     "class_disagreement_calibration_error",
     "class_disagreement_squared_loss",
     "confidence_interval",
+    "decision_risk",
     "disagreement_calibration_error",
     "disagreement_calibration_loss",
     "disagreement_squared_loss",
@@ -54,8 +66,13 @@ __all__ = [
     "irreducible_loss",
     "label_log_loss",
     "loss_decomposition",
+    "make_decision_scorer",
+    "model_risk",
     "paired_difference",
     "posterior_epistemic_loss",
+    "risk_bound",
+    "risk_decomposition",
+    "risk_gap",
     "statistic_calibration_loss",
     "statistic_squared_loss",
     "vote_accuracy",
