@@ -20,7 +20,7 @@ class Costs(NamedTuple):
         return columns if self.decisions is None else self.decisions[columns]
 
     def columns(self, decisions: ArrayLike) -> NDArray[np.intp]:
-        """Column numbers of decisions, (n,); integers are column numbers unless the decisions have integers as names."""
+        """Column numbers of decisions, (n,); integers are column numbers unless decisions have integers as names."""
         d, D = np.asarray(decisions), self.C.shape[1]
         if d.ndim != 1 or not d.size:
             raise ValueError(f"decisions must be 1-D, one a row, got shape {d.shape}.")
@@ -78,7 +78,8 @@ def check_cost_matrix(
     if rows is None:
         if any(isinstance(name, str) for name in known.tolist()):
             raise ValueError(
-                f"The classes have names, {known.tolist()[:20]}: pass cost_matrix as a DataFrame whose index holds them."
+                f"The classes have names, {known.tolist()[:20]}: pass cost_matrix as a DataFrame whose index holds "
+                "them."
             )
         return Costs(C, known, columns)
     position = {name: i for i, name in enumerate(rows.tolist())}

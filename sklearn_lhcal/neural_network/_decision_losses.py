@@ -120,8 +120,8 @@ class DirectLoss(_DecisionLoss):
 class MarginRescalingLoss(_DecisionLoss):
     """Margin rescaling: an upper bound of the mean cost of a model's decisions, convex in their expected costs.
 
-    ``L^MR = (1/λ)·(f(d*) − min_d [f(d) − λ c(d)])`` (P4 eq. 19) with d* the best decision for the row's labels; the rest
-    as in `DirectLoss`, than whose upper bound it is never smaller. They are equal where the decision is the best.
+    ``L^MR = (1/λ)·(f(d*) − min_d [f(d) − λ c(d)])`` (P4 eq. 19) with d* the best decision for the row's labels; the
+    rest as in `DirectLoss`, than whose upper bound it is never smaller. They are equal where the decision is the best.
 
     Parameters
     ----------
