@@ -295,7 +295,7 @@ def test_decisions_that_are_refused(C):
         risk_bound([0], [0], C, method="empirical_bernstein")
     with pytest.raises(ValueError, match="method must be"):
         risk_bound([0], [0], C, method="bootstrap")
-    with pytest.raises(ValueError, match="has the classes .'a', 'b', 'c'., expected .'a', 'b', 'd'."):
+    with pytest.raises(ValueError, match=r"has the classes \['a', 'b', 'c'\], expected \['a', 'b', 'd'\]"):
         bayes_decision(pd.DataFrame([[0.2, 0.3, 0.5]], columns=["a", "b", "d"]), frame(C))
 
 

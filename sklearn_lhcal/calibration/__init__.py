@@ -1,14 +1,19 @@
 """Calibrators: classifiers that wrap a classifier and learn, from label histograms, what its outputs mean."""
 
 from ._alpha import AlphaCalibration
+from ._decision import DecisionCalibration, DecisionCalibrationWarning, decide, expected_cost
 from ._precomputed import PrecomputedClassifier
 from ._scaling import BiasCorrectedTemperatureScaling, MatrixScaling, TemperatureScaling, VectorScaling
 
 __all__ = [
     "AlphaCalibration",
     "BiasCorrectedTemperatureScaling",
+    "DecisionCalibration",
+    "DecisionCalibrationWarning",
     "MatrixScaling",
     "PrecomputedClassifier",
     "TemperatureScaling",
     "VectorScaling",
+    "decide",
+    "expected_cost",
 ]
