@@ -18,11 +18,11 @@ from .._simplex import softmax
 from ..neural_network._decision_losses import direct_loss, margin_loss
 from ._affine import AffineMap, transform
 
-ITERATIONS = 60
+ITERATIONS = 50
 RATE = 0.05  # of Adam, in logits
 STEPS = (0.5, 1.0)  # how much of the way from the NLL solution to that of another criterion
-LAMBDAS = (0.03, 0.3, 1.0)  # times κ
-BETAS = (10.0, 30.0)  # over κ
+DIRECT = {10.0: (0.03, 1.0), 30.0: (0.03, 0.3)}  # β·κ and λ/κ
+MARGIN = {30.0: (1.0,)}
 SMOOTHING = (0.0, 0.1, 0.3)  # standard deviations in log T
 _CELLS = 8_000_000  # numbers in a tensor of probabilities
 _GRID = np.linspace(-3, 3, 601)  # of log β about the NLL solution
@@ -65,9 +65,9 @@ def families(criterion: str, kappa: float, module=None) -> list[Family]:
     """Candidates of a criterion, other than the NLL solution."""
     found = []
     if criterion in ("direct", "auto"):
-        found += [_direct(beta / kappa, [lam * kappa for lam in LAMBDAS]) for beta in BETAS]
+        found += [_direct(beta / kappa, [lam * kappa for lam in lams]) for beta, lams in DIRECT.items()]
     if criterion in ("margin", "auto"):
-        found.append(_margin(BETAS[-1] / kappa, [lam * kappa for lam in LAMBDAS[1:]]))
+        found += [_margin(beta / kappa, [lam * kappa for lam in lams]) for beta, lams in MARGIN.items()]
     if criterion == "ece":
         found.append(Family([{"criterion": "ece"}], lambda z, f, rows, c: calibration_loss(z, rows)))
     if module is not None:
