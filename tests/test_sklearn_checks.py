@@ -7,6 +7,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn_lhcal.calibration import (
     AlphaCalibration,
     BiasCorrectedTemperatureScaling,
+    DecisionCalibration,
     MatrixScaling,
     PrecomputedClassifier,
     TemperatureScaling,
@@ -25,6 +26,8 @@ ESTIMATORS = [
     AlphaCalibration(LogisticRegression()),
     AlphaCalibration(LogisticRegression(), likelihood="dirichlet_multinomial", solver=LBFGS()),
     AlphaCalibration(TemperatureScaling(LogisticRegression())),
+    DecisionCalibration(LogisticRegression(), inner_cv=3),
+    DecisionCalibration(LogisticRegression(), scaling="temperature", inner_cv=3),
     PrecomputedClassifier("logits"),
 ]
 
@@ -52,7 +55,8 @@ def expected_failures(estimator):
     if isinstance(estimator, PrecomputedClassifier):
         return PRECOMPUTED
     scaled = (BiasCorrectedTemperatureScaling, VectorScaling, MatrixScaling)
-    return UNBOUNDED if isinstance(estimator, scaled) else {}
+    biased = isinstance(estimator, DecisionCalibration) and estimator.scaling != "temperature"
+    return UNBOUNDED if biased or isinstance(estimator, scaled) else {}
 
 
 @pytest.mark.filterwarnings("ignore:No calibration row has two labels:UserWarning")

@@ -195,8 +195,10 @@ class DecisionCalibration(_Scaling):
         self._store(self._x)
 
     def _set_costs(self):
-        costs = 1.0 - np.eye(len(self.classes_)) if self.cost_matrix is None else self.cost_matrix
-        self.cost_matrix_, _, names = check_cost_matrix(costs, classes=self.classes_)
+        if self.cost_matrix is None:
+            self.cost_matrix_, names = 1.0 - np.eye(len(self.classes_)), None
+        else:
+            self.cost_matrix_, _, names = check_cost_matrix(self.cost_matrix, classes=self.classes_)
         self.decisions_ = np.arange(self.cost_matrix_.shape[1]) if names is None else names
 
     def _problem(self, module, start, rows, C) -> Problem:
