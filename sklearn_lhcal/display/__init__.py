@@ -1,12 +1,14 @@
 """Figures in the manner of scikit-learn's displays; matplotlib is imported when something is plotted."""
 
 from ._calibration_dispersion import CalibrationDispersionDisplay
+from ._decision import DecisionRiskDisplay
 from ._disagreement import DisagreementReliabilityDisplay
 from ._reliability import ReliabilityDisplay
 from ._second_opinion import SecondOpinionDisplay
 
 __all__ = [
     "CalibrationDispersionDisplay",
+    "DecisionRiskDisplay",
     "DisagreementReliabilityDisplay",
     "ReliabilityDisplay",
     "SecondOpinionDisplay",

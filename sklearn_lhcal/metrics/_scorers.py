@@ -15,7 +15,7 @@ from .._costs import check_cost_matrix
 from .._simplex import frame_names
 from ..distributions import Distribution, predict_dist
 from ..label_histogram import aligned_counts, check_counts
-from . import _disagreement, _label_histogram
+from . import _disagreement, _kernel, _label_histogram
 from ._decision import bayes_columns, decision_risk
 
 __all__ = [
@@ -170,6 +170,9 @@ SCORERS = {
     "neg_disagreement_calibration_error": _make(_disagreement.disagreement_calibration_error, "predict_dist"),
     "neg_class_disagreement_squared_loss": _make(_disagreement.class_disagreement_squared_loss, "predict_dist"),
     "neg_posterior_epistemic_loss": _make(_disagreement.posterior_epistemic_loss, "predict_dist"),
+    "neg_kernel_canonical_error": _make(_kernel.canonical_error),
+    "neg_kernel_marginal_error": _make(_kernel.marginal_error),
+    "neg_kernel_top_label_error": _make(_kernel.top_label_error),
 }
 
 
