@@ -124,7 +124,7 @@ class DecisionCalibration(_Scaling):
     >>> costs = [[0, 1, 2], [5, 0, 1], [20, 3, 0]]
     >>> calibrator = DecisionCalibration("proba", costs).fit(data.prediction[:300], data.counts[:300])
     >>> calibrator.decide(data.prediction[300:304])
-    array([1, 1, 0, 1])
+    array([2, 0, 2, 1])
     """
 
     def __init__(

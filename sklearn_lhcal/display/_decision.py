@@ -13,7 +13,6 @@ from ..metrics import (
     decision_risk,
     model_risk,
     paired_difference,
-    risk_decomposition,
 )
 from ._base import _new_axes
 from ._response import response
@@ -173,7 +172,8 @@ class DecisionRiskDisplay:
             for risk in (lambda rows, z: decision_risk(rows, bayes_decision(z, C), C), lambda _, z: model_risk(z, C))
         )
         constant = [
-            risk_decomposition(rows, split[first], C).uncertainty for rows, split in zip(ys, splits, strict=True)
+            min(decision_risk(rows, constant, C) for constant in _constants(C, len(split[first])))
+            for rows, split in zip(ys, splits, strict=True)
         ]
         difference = true - true[names.index(first)]
         if len(ys) == 1:
@@ -256,9 +256,15 @@ class DecisionRiskDisplay:
         for i in x:
             sides = np.array([i - 0.06, i + 0.22])[:, None] * np.ones((1, self.true_risk.shape[1]))
             self.ax_.plot(sides, [self.true_risk[i], self.model_risk[i]], color="0.8", linewidth=0.7, zorder=1)
-            style = {"marker": "o", "markersize": 4, "linestyle": "none", "color": f"C{i}", "label": "true" * (i == 0)}
+            style = {
+                "marker": "o",
+                "markersize": 4,
+                "linestyle": "none",
+                "color": f"C{i}",
+                "label": None if i else "true",
+            }
             self.points_ += self.ax_.plot(sides[0], self.true_risk[i], **style | (point_kwargs or {}))
-            style |= {"markerfacecolor": "white", "label": "self-assessed" * (i == 0)}
+            style |= {"markerfacecolor": "white", "label": None if i else "self-assessed"}
             self.model_points_ += self.ax_.plot(sides[1], self.model_risk[i], **style | (model_kwargs or {}))
         mean, constant = self.true_risk.mean(axis=1), self.constant_risk.mean()
         style = {"fmt": "_", "color": "0.15", "markersize": 9, "capsize": 3, "label": f"mean, {100 * self.level:g} %"}
@@ -346,6 +352,12 @@ class DecisionRiskDisplay:
         self.figure_ = self.ax_.figure
 
 
+def _constants(C, n: int):
+    """Each decision for all n rows."""
+    costs = check_cost_matrix(C)
+    return [costs.names(np.full(n, d)) for d in range(costs.C.shape[1])]
+
+
 def _is_dict(predictions) -> bool:
     return len(predictions) > 0 and all(isinstance(split, dict) for split in predictions)
 
@@ -377,6 +389,5 @@ def _curves(ys, splits, names):
             for i, name in enumerate(names):
                 z = split[name].mean() if isinstance(split[name], Distribution) else check_proba(split[name])
                 curves[i, j] += decision_risk(y, bayes_decision(z, C), C)
-            n = len(z)
-            curves[-1, j] += min(decision_risk(y, np.full(n, d), C) for d in range(2))
+            curves[-1, j] += min(decision_risk(y, constant, C) for constant in _constants(C, len(z)))
     return curves / len(ys)

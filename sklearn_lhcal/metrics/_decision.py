@@ -14,7 +14,10 @@ from .._fit import check_same_length, check_sample_weight
 from .._simplex import check_proba, frame_names
 from ..distributions import Distribution
 from ..label_histogram import aligned_counts, check_counts, counts_for, frequencies
+from ._inputs import Rows
 from ._intervals import ConfidenceInterval
+from ._kernel import _bandwidth as kernel_bandwidth
+from ._kernel import _tensor as as_tensor
 
 __all__ = [
     "RiskDecomposition",
@@ -184,11 +187,14 @@ class RiskDecomposition(NamedTuple):
     reliability: float
 
 
-def risk_decomposition(y, proba, cost_matrix, *, sample_weight=None) -> RiskDecomposition:
+def risk_decomposition(y, proba, cost_matrix, *, sample_weight=None, bandwidth=None) -> RiskDecomposition:
     """Uncertainty, resolution and reliability of the risk of a model's decisions (P4 eq. 8, Cor. 1).
 
     With φ the calibrated prediction, the label frequencies among rows predicted alike, and R[φ] the risk of the
-    decisions made from it: resolution is uncertainty − R[φ], reliability risk − R[φ].
+    decisions made from it: resolution is uncertainty − R[φ], reliability risk − R[φ]. Where predictions repeat, φ is
+    exact: the mean over the rows with the same prediction. Else it is estimated by Dirichlet kernels, ``φ_j = z_j + Σ k
+    (μ̂_i − z_i) / Σ k`` over the other rows i, and R[φ] is an out-of-sample risk: the parts still add up, and the
+    reliability of a calibrated model is 0 or a little below.
 
     Parameters
     ----------
@@ -197,7 +203,10 @@ def risk_decomposition(y, proba, cost_matrix, *, sample_weight=None) -> RiskDeco
     proba, cost_matrix
         As in `bayes_decision`.
     sample_weight : array-like of shape (n_samples,), optional
-        Weights of the rows, read as repetition.
+        Weights of the rows, read as repetition where predictions repeat.
+    bandwidth : None, "loo", "cv" or float, default=None
+        Of the kernels, as in `kernel_calibration_error`. None: rows with the same prediction where there are at most
+        half as many predictions as rows, else "cv"; "loo" smooths too much here as a rule.
 
     Returns
     -------
@@ -216,16 +225,30 @@ def risk_decomposition(y, proba, cost_matrix, *, sample_weight=None) -> RiskDeco
     w = check_sample_weight(sample_weight, len(z))
     w = np.full(len(z), 1 / len(z)) if w is None else w / w.sum()
     C = costs.C
-    phi = _group_means(z, mu, w)
+    phi = _calibrated(z, mu, w, bandwidth)
     risk, calibrated = (float(w @ _expected_cost(mu, bayes_columns(p, C), C)) for p in (z, phi))
     uncertainty = float((w @ mu @ C).min())
     return RiskDecomposition(risk, uncertainty, uncertainty - calibrated, risk - calibrated)
 
 
-def _group_means(z, mu, w):
-    """φ of each row: the weighted mean of μ̂ over the rows with the same prediction, shape (n, K)."""
-    _, group = np.unique(z, axis=0, return_inverse=True)
-    group = group.ravel()
+def _calibrated(z, mu, w, bandwidth):
+    """φ of each row, (n, K): by groups of equal predictions, or by kernels."""
+    different, group = np.unique(z, axis=0, return_inverse=True)
+    if bandwidth is None and 2 * len(different) <= len(z):
+        return _group_means(mu, w, group.ravel())
+    from .. import _kernels  # torch is imported where it is needed only
+
+    seen = w > 0
+    rows = Rows(mu[seen], np.ones(seen.sum()), z[seen], w[seen])
+    h = kernel_bandwidth("cv" if bandwidth is None else bandwidth, "canonical", rows, mu[seen][:, None], 0, "cpu")
+    x, e, log_w = (as_tensor(a, "cpu") for a in (z[seen], mu[seen] - z[seen], np.log(w[seen])))
+    phi = z.copy()
+    phi[seen] += _kernels.smooth(_kernels.clipped(x), e, h, log_w).r.numpy()
+    return phi
+
+
+def _group_means(mu, w, group):
+    """The weighted mean of μ̂ over the rows with the same prediction, shape (n, K)."""
     sums = np.stack([np.bincount(group, weights=w * mu[:, k]) for k in range(mu.shape[1])], axis=1)
     return (sums / np.maximum(np.bincount(group, weights=w), 1e-300)[:, None])[group]
 
