@@ -18,7 +18,10 @@ from sklearn.datasets import load_digits, load_wine, make_classification
 from sklearn.model_selection import GridSearchCV, train_test_split
 from sklearn.naive_bayes import GaussianNB, MultinomialNB
 
-from sklearn_lhcal.calibration import DecisionCalibration
+from sklearn_lhcal._costs import relative
+from sklearn_lhcal.calibration import DecisionCalibration, TemperatureScaling
+from sklearn_lhcal.calibration._affine import BiasCorrectedMap
+from sklearn_lhcal.calibration._decision_search import Rows, cost_scale, descend, families, probabilities
 from sklearn_lhcal.label_histogram import frequencies
 from sklearn_lhcal.metrics import bayes_decision, decision_risk, make_decision_scorer
 
@@ -97,30 +100,45 @@ def table(problem, scalings, splits: int) -> None:
         )
 
 
+class OneLoss(TemperatureScaling):
+    """What a plain loop has: one loss a fit, no folds inside."""
+
+    def __init__(self, cost_matrix=None, number=0):
+        super().__init__("logits")
+        self.cost_matrix = cost_matrix
+        self.number = number
+
+    def _shape(self, n_classes):
+        return BiasCorrectedMap(n_classes)
+
+    def _fit_map(self, logits, features, counts, weight, log_weights=None):
+        super()._fit_map(logits, features, counts, weight)
+        rows = Rows(logits, None, frequencies(counts)[0], np.ones(len(logits)))
+        C = relative(self.cost_matrix) / relative(self.cost_matrix).max()
+        kappa = cost_scale(probabilities(self._fitted_shape, self._x, rows), C)
+        single = [
+            family._replace(params=[params], loss=lambda *a, f=family, i=i: f.loss(*a)[i : i + 1])
+            for family in families("auto", kappa)
+            for i, params in enumerate(family.params)
+        ]
+        self._x = descend(self._fitted_shape, self._x, rows, C, [single[self.number]])[0]
+
+
 def timing(n: int = 5000, n_classes: int = 10) -> None:
-    """The nested search against a plain loop: GridSearchCV over the same candidates, one fit after the other."""
+    """The nested search against a plain loop: GridSearchCV over the same losses, one fit after the other."""
     rng = np.random.default_rng(0)
     u = 3 * rng.normal(size=(n, n_classes))
     y = (u / 1.5 + rng.gumbel(size=u.shape)).argmax(axis=1)
     C = costs(n_classes)
     start = time.perf_counter()
-    ours = DecisionCalibration("logits", C).fit(u, y)
-    ours_seconds = time.perf_counter() - start
-    candidates = [p for p in ours.cv_results_["params"] if p.get("step", 1.0) == 1.0 and "lam" in p]
+    DecisionCalibration("logits", C).fit(u, y)
+    ours = time.perf_counter() - start
+    grid = {"number": list(range(sum(len(family.params) for family in families("auto", 1.0))))}
     start = time.perf_counter()
-    grid = {"criterion": [_module(C, p) for p in candidates]}
-    plain = DecisionCalibration("logits", C, safeguard=None, inner_cv=2)
-    GridSearchCV(plain, grid, scoring=make_decision_scorer(C), cv=10).fit(u, y)
-    peer_seconds = time.perf_counter() - start
-    print(f"nested search, n = {n}, K = {n_classes}, 10 folds, {len(candidates)} losses: {ours_seconds:.1f} s;")
-    print(f"GridSearchCV over the same losses, one after the other: {peer_seconds:.1f} s")
-
-
-def _module(C, params):
-    from sklearn_lhcal.neural_network import DirectLoss, MarginRescalingLoss
-
-    loss = DirectLoss if params["criterion"] == "direct" else MarginRescalingLoss
-    return loss(C, params["lam"], params["beta"])
+    GridSearchCV(OneLoss(C), grid, scoring=make_decision_scorer(C), cv=10, error_score="raise").fit(u, y)
+    peer = time.perf_counter() - start
+    print(f"n = {n}, K = {n_classes}, 10 folds, {len(grid['number'])} losses")
+    print(f"nested search {ours:.1f} s; GridSearchCV over the same losses, one after the other, {peer:.1f} s")
 
 
 def main() -> None:

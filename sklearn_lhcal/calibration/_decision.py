@@ -48,9 +48,9 @@ class DecisionCalibration(_Scaling):
     **Selection.** The mean cost has no gradient. Several surrogates of it are minimised, each from the solution of
     least log loss (NLL), and compared by the mean cost of their decisions out of fold, on `inner_cv` folds of the
     calibration rows. Where a rare mistake is very expensive this overfits (P4 §5.3). So NLL is a candidate too, and is
-    kept unless the best other beats it by more than `safeguard` standard errors of the paired difference. The standard
-    error is the larger of that of the differences as they are, and of what it would be if NLL's probabilities were
-    right: mistakes that might have occurred count, whether or not they did.
+    kept unless the best other beats it by more than `safeguard` standard errors of the paired difference. To their
+    variance comes that of expensive mistakes that happened not to occur: what NLL's probabilities imply, but no more
+    than one mistake of the worst kind.
 
     **Candidates.** Of "direct": the upper direct loss for (λ/κ, βκ) of (.03, 10), (1, 10), (.03, 30) and (.3, 30), κ
     being the mean over rows of the standard deviation of the expected costs of the decisions; of "margin": margin

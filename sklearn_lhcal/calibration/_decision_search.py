@@ -266,14 +266,14 @@ def out_of_fold(problem: Problem, starts: list[NDArray], splits) -> OutOfFold:
 def difference(found: OutOfFold, candidate: int, rows: Rows, C: NDArray) -> tuple[float, float]:
     """Risk of a candidate less that of the NLL solution, and its standard error, in the unit of C.
 
-    The error is the larger of two: of the paired differences as they are, and as they would be if NLL's probabilities
-    were right: an expensive mistake that happened not to occur counts with its probability.
+    To the variance of the paired differences comes that of mistakes that happened not to occur: what NLL's
+    probabilities imply, but not more than one mistake of the worst kind, of which more would have been seen.
     """
     w, D = rows.w / rows.w.sum(), C[:, found.decisions[candidate]].T - C[:, found.decisions[0]].T  # (n, K)
     d = np.einsum("nk,nk->n", rows.y, D)
     mean = float(np.einsum("n,n->", w, d))
     n = 1 / np.einsum("n,n->", w, w)
     seen = np.einsum("n,n->", w**2, (d - mean) ** 2) * n / max(n - 1, 1)
-    m = np.einsum("nk,nk->n", found.z, D)
-    implied = np.einsum("n,n->", w**2, np.einsum("nk,nk->n", found.z, D**2) - m**2)
-    return mean, float(np.sqrt(max(seen, implied)))
+    implied = np.einsum("n,nk->", w**2, found.z * D**2)
+    worst = (w[:, None] * np.abs(D)).max() ** 2
+    return mean, float(np.sqrt(seen + min(implied, worst)))
