@@ -2,9 +2,9 @@
 To eat, or not to eat
 =====================
 
-Six kinds of mushrooms, two decisions. To eat a deadly one costs 10 000, a poisonous one 1 000, an inedible one 100, a bad
-one 40; to reject an edible one costs 10, a good one 20. The expected cost of a decision depends on small probabilities,
-which an overconfident classifier gets wrong by orders of magnitude.
+Six kinds of mushrooms, two decisions. To eat a deadly one costs 10 000, a poisonous one 1 000, an inedible one 100, a
+bad one 40; to reject an edible one costs 10, a good one 20. The expected cost of a decision depends on small
+probabilities, which an overconfident classifier gets wrong by orders of magnitude.
 
 The costs are those of a paper on calibration for decision making (P4 §5.1), whose mushrooms are photographs. Here the
 classes are synthetic, with shares as uneven as theirs: deadly mushrooms are rare. ``FULL=1`` in the environment runs 20
@@ -72,14 +72,14 @@ def interval(calibrator) -> str:
 # %%
 # What it costs
 # -------------
-# "none" is the classifier as it is, "nll" bias-corrected temperature scaling with the least log loss, "auto" the same map
-# with parameters for these costs, where they are surely better out of fold. A constant decision looks at nothing.
+# "none" is the classifier as it is, "nll" bias-corrected temperature scaling with the least log loss, "auto" the same
+# map with parameters for these costs, where they are surely better out of fold. A constant decision looks at nothing.
 #
-# Without calibration the classifier expects its decisions to cost a fraction of what they do, and is worse than to reject
-# everything. The log loss mends that. Whether parameters for the costs themselves do better is another question: one
-# deadly mushroom eaten among the calibration rows weighs more than all else, and with few or none of them the difference
-# has an interval that reaches far to both sides. Then NLL is kept, and where it reaches beyond the whole risk, a
-# `DecisionCalibrationWarning` says so.
+# Without calibration the classifier expects its decisions to cost a fraction of what they do, and is worse than to
+# reject everything. The log loss mends that. Whether parameters for the costs themselves do better is another question:
+# one deadly mushroom eaten among the calibration rows weighs more than all else, and with few or none of them the
+# difference has an interval that reaches far to both sides. Then NLL is kept, and where the interval reaches beyond the
+# whole risk, a `DecisionCalibrationWarning` says so.
 def table(splits) -> str:
     lines = [f"{'':10}{'risk':>8}{'spread':>9}{'self-assessed':>15}{'eaten deadly':>14}"]
     for name in splits[0][1]:

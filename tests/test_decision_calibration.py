@@ -180,16 +180,22 @@ def test_difference_and_its_standard_error(rows):
     d = np.stack([(z @ C3).argmin(axis=1), np.full(400, 1)])
     y = np.random.default_rng(0).integers(3, size=400)
     plain = rows._replace(y=np.eye(3)[y])
-    mean, error = difference(OutOfFold([], d, z), 1, plain, C3)
+    mean, error = difference(OutOfFold([], d, z, None), d[1], plain, C3)
     paired = C3[y, d[1]] - C3[y, d[0]]
     assert mean == pytest.approx(paired.mean())
     D = C3.T[d[1]] - C3.T[d[0]]
     assert (z * D**2).sum() > (D**2).max()
     assert error == pytest.approx(np.sqrt(paired.var(ddof=1) / 400 + (np.abs(D).max() / 400) ** 2))
     rare = np.where(np.abs(D).max() == D, 1e-9, 0.0)  # only the worst is possible, and hardly
-    _, error = difference(OutOfFold([], d, rare), 1, plain, C3)
+    _, error = difference(OutOfFold([], d, rare, None), d[1], plain, C3)
     assert error == pytest.approx(np.sqrt(paired.var(ddof=1) / 400), rel=1e-6)
-    assert difference(OutOfFold([], d, z), 0, plain, C3) == (0, 0)
+    assert difference(OutOfFold([], d, z, None), d[0], plain, C3) == (0, 0)
+
+
+def test_the_best_candidate_is_judged_by_other_folds():
+    cost = np.array([[1.0, 1, 1, 1], [0, 0, 2, 2], [2, 2, 0, 0]])  # each candidate is best on one fold alone
+    found = OutOfFold([], np.arange(3)[:, None] * np.ones((1, 4), dtype=int), None, np.array([0, 0, 1, 1]))
+    assert_array_equal(found.selected(cost), [2, 2, 1, 1])
 
 
 # ------------------------------------------------------------------------------------------------------- estimator

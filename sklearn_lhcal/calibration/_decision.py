@@ -48,7 +48,8 @@ class DecisionCalibration(_Scaling):
     **Selection.** The mean cost has no gradient. Several surrogates of it are minimised, each from the solution of
     least log loss (NLL), and compared by the mean cost of their decisions out of fold, on `inner_cv` folds of the
     calibration rows. Where a rare mistake is very expensive this overfits (P4 §5.3). So NLL is a candidate too, and is
-    kept unless the best other beats it by more than `safeguard` standard errors of the paired difference. To their
+    kept unless the best other beats it by more than `safeguard` standard errors of the paired difference, where the best
+    for each fold is chosen by the other folds: what was chosen because it looks good is judged by other rows. To the
     variance comes that of expensive mistakes that happened not to occur: what NLL's probabilities imply, but no more
     than one mistake of the worst kind.
 
@@ -89,7 +90,8 @@ class DecisionCalibration(_Scaling):
         ``params``, ``mean_risk`` out of fold, ``mean_difference`` from NLL, ``standard_error`` of the difference, and
         ``rank_risk``, candidate by candidate, in the unit of the costs.
     risk_difference_ : ConfidenceInterval
-        Out-of-fold risk of the best other candidate less that of NLL, with its 90 % interval.
+        Out-of-fold risk of the best other candidate, for each fold that of the other folds, less that of NLL, with its
+        90 % interval.
     cost_matrix_ : ndarray of shape (n_classes, n_decisions)
         Costs in the order of `classes_`.
     decisions_ : ndarray of shape (n_decisions,)
@@ -215,7 +217,7 @@ class DecisionCalibration(_Scaling):
         folds = min(self.inner_cv, int(np.bincount(majority(counts)).max()))
         if folds < 2 or (not problem.families and problem.path is None):
             decisions, z = problem.decisions(self._x[None], np.arange(n))
-            return OutOfFold([{"criterion": "nll"}], decisions, z)
+            return OutOfFold([{"criterion": "nll"}], decisions, z, np.zeros(n, dtype=np.intp))
         splits = list(StratifiedVotesKFold(folds).split(None, counts))
         starts = []
         with warnings.catch_warnings():  # the fit on all rows has said it
@@ -231,7 +233,7 @@ class DecisionCalibration(_Scaling):
         rows, C = problem.rows, self.cost_matrix_
         cost = np.einsum("nk,pnk->pn", rows.y, C.T[found.decisions])
         risk = np.einsum("pn,n->p", cost, rows.w / rows.w.sum())
-        mean, error = np.array([difference(found, p, rows, C) for p in range(len(risk))]).T
+        mean, error = np.array([difference(found, d, rows, C) for d in found.decisions]).T
         self.cv_results_ = {
             "params": found.params,
             "mean_risk": risk,
@@ -240,15 +242,16 @@ class DecisionCalibration(_Scaling):
             "rank_risk": rankdata(risk, method="min").astype(int),
         }
         best = 1 + int(risk[1:].argmin()) if len(risk) > 1 else 0
-        low, high = mean[best] - _Z90 * error[best], mean[best] + _Z90 * error[best]
-        self.risk_difference_ = ConfidenceInterval(*(float(v) for v in (mean[best], low, high, error[best])))
-        if self.safeguard is None or mean[best] < -self.safeguard * error[best]:
+        gain, se = difference(found, found.selected(cost * rows.w), rows, C) if best else (0.0, 0.0)
+        low, high = gain - _Z90 * se, gain + _Z90 * se
+        self.risk_difference_ = ConfidenceInterval(gain, low, high, se)
+        if self.safeguard is None or gain < -self.safeguard * se:
             return best
         nll = float(risk[0] - np.einsum("nk,k,n->", rows.y, C.min(axis=1), rows.w / rows.w.sum()))
-        if mean[best] < 0 and high > nll:
+        if gain < 0 and high > nll:
             warnings.warn(
                 f"The {len(cost[0])} calibration rows cannot tell whether calibrating for decisions pays. Out of fold, "
-                f"{found.params[best]} costs {mean[best]:.3g} a row compared with the least log loss, but an expensive "
+                f"the best criterion costs {gain:.3g} a row compared with the least log loss, but an expensive "
                 f"mistake may be missing: 90 % interval {low:.3g} to {high:.3g}, at a risk of {nll:.3g} above the best "
                 "decisions. The least log loss is kept; more rows of the classes with expensive mistakes would tell.",
                 DecisionCalibrationWarning,

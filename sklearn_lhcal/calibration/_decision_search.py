@@ -246,30 +246,39 @@ class Problem(NamedTuple):
 
 
 class OutOfFold(NamedTuple):
-    """Decisions (P, n) of all candidates for rows they were not fitted on, and NLL's probabilities (n, K)."""
+    """Decisions (P, n) of all candidates for rows they were not fitted on, NLL's probabilities (n, K), and the folds."""
 
     params: list[dict]
     decisions: NDArray[np.intp]
     z: NDArray[np.float64]
+    fold: NDArray[np.intp]
+
+    def selected(self, cost: NDArray) -> NDArray[np.intp]:
+        """Decisions (n,) for each fold of the candidate, other than NLL, with the least `cost` (P, n) in the others."""
+        sums = np.stack([np.bincount(self.fold, weights=c) for c in cost[1:]])  # (P − 1, folds)
+        best = 1 + (sums.sum(axis=1, keepdims=True) - sums).argmin(axis=0)
+        return self.decisions[best[self.fold], np.arange(len(self.fold))]
 
 
 def out_of_fold(problem: Problem, starts: list[NDArray], splits) -> OutOfFold:
     """Fit all candidates without each fold, from its NLL solution, and decide for the rows of the fold."""
     params, decided, z = [], None, np.empty(problem.rows.y.shape)
-    for start, (train, test) in zip(starts, splits, strict=True):
+    fold = np.empty(len(z), dtype=np.intp)
+    for i, (start, (train, test)) in enumerate(zip(starts, splits, strict=True)):
+        fold[test] = i
         params, x = problem.candidates(start, train)
         decided = np.empty((len(x), len(z)), dtype=np.intp) if decided is None else decided
         decided[:, test], z[test] = problem.decisions(x, test)
-    return OutOfFold(params, decided, z)
+    return OutOfFold(params, decided, z, fold)
 
 
-def difference(found: OutOfFold, candidate: int, rows: Rows, C: NDArray) -> tuple[float, float]:
-    """Risk of a candidate less that of the NLL solution, and its standard error, in the unit of C.
+def difference(found: OutOfFold, decisions: NDArray, rows: Rows, C: NDArray) -> tuple[float, float]:
+    """Risk of decisions (n,) less that of the NLL solution's, and its standard error, in the unit of C.
 
     To the variance of the paired differences comes that of mistakes that happened not to occur: what NLL's
     probabilities imply, but not more than one mistake of the worst kind, of which more would have been seen.
     """
-    w, D = rows.w / rows.w.sum(), C[:, found.decisions[candidate]].T - C[:, found.decisions[0]].T  # (n, K)
+    w, D = rows.w / rows.w.sum(), C[:, decisions].T - C[:, found.decisions[0]].T  # (n, K)
     d = np.einsum("nk,nk->n", rows.y, D)
     mean = float(np.einsum("n,n->", w, d))
     n = 1 / np.einsum("n,n->", w, w)
