@@ -13,8 +13,8 @@ the thirty correlated measurements of the breast-cancer data, all but certain of
 # %%
 # Decisions
 # ---------
-# The index of the frame names the classes, its columns the decisions. Decisions are scored as anything else, so that the
-# smoothing of naive Bayes can be searched for these costs too.
+# The index of the frame names the classes, its columns the decisions. Decisions are scored as anything else, so that
+# the smoothing of naive Bayes can be searched for these costs too.
 import os
 import sys
 import warnings

@@ -246,7 +246,7 @@ class Problem(NamedTuple):
 
 
 class OutOfFold(NamedTuple):
-    """Decisions (P, n) of all candidates for rows they were not fitted on, NLL's probabilities (n, K), and the folds."""
+    """Decisions (P, n) of all candidates for rows they were not fitted on, NLL's probabilities (n, K), and folds (n,)."""
 
     params: list[dict]
     decisions: NDArray[np.intp]

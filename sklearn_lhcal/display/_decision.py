@@ -341,7 +341,7 @@ class DecisionRiskDisplay:
             self.lines_ += self.ax_.plot(_SHARES, curve, **{"linewidth": 1.5, "label": name} | (line_kwargs or {}))
         style = {"color": "0.35", "linewidth": 1, "linestyle": (0, (1, 1.5)), "label": "best constant decision"}
         (self.constant_,) = self.ax_.plot(_SHARES, self.curves[-1], **style)
-        self.ax_.set(xlabel="Cost s of a missed second class (of a missed first one: 1 − s)", xlim=(0, 1))
+        self.ax_.set(xlabel="Cost s of missing the second class (first: 1 − s)", xlim=(0, 1))
         self.ax_.set_ylabel("Risk (mean cost)")
         self.ax_.set_ylim(bottom=0)
         self.legend_ = self.ax_.legend(fontsize="small")
