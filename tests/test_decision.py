@@ -19,6 +19,7 @@ from sklearn.preprocessing import StandardScaler
 from torch import nn
 
 from sklearn_lhcal._costs import check_cost_matrix
+from sklearn_lhcal._simplex import softmax
 from sklearn_lhcal.datasets import make_label_histograms
 from sklearn_lhcal.distributions import Dirichlet, PointMass
 from sklearn_lhcal.label_histogram import KnownProbabilities
@@ -132,11 +133,8 @@ def test_histograms_are_repeated_labels_for_equal_numbers_of_raters(C):
     rows, labels = np.repeat(rows, repeat), np.repeat(labels, repeat)
     assert decision_risk(data.counts, d, C) == pytest.approx(decision_risk(labels, d[rows], C))
     assert decision_risk(csr_matrix(data.counts), d, C) == pytest.approx(decision_risk(data.counts, d, C))
-    whole, parts = (
-        risk_decomposition(data.counts, data.prediction, C),
-        risk_decomposition(labels, data.prediction[rows], C),
-    )
-    assert_allclose(whole, parts)
+    coarse = softmax(np.log(data.prediction).round())
+    assert_allclose(risk_decomposition(data.counts, coarse, C), risk_decomposition(labels, coarse[rows], C), atol=1e-12)
 
 
 def test_histogram_risk_is_unbiased_for_the_risk_under_known_probabilities(C):
@@ -156,7 +154,7 @@ def test_weights_are_repetition(data, C):
     assert_allclose(decision_risk(y, d, C, sample_weight=w), decision_risk(y[rows], d[rows], C))
     assert_allclose(model_risk(z, C, sample_weight=w), model_risk(z[rows], C))
     assert_allclose(risk_gap(y, z, C, sample_weight=w), risk_gap(y[rows], z[rows], C))
-    coarse = z.round(1) / z.round(1).sum(axis=1, keepdims=True)
+    coarse = softmax(np.log(z).round())
     assert_allclose(
         risk_decomposition(y, coarse, C, sample_weight=w), risk_decomposition(y[rows], coarse[rows], C), atol=1e-12
     )
@@ -489,3 +487,34 @@ def test_a_network_learns_decisions(loss):
     best = decision_risk(counts, bayes_decision(data.prediction[300:], C), C)
     constant = min(decision_risk(counts, np.full(100, d), C) for d in range(3))
     assert risk < best + 0.35 * (constant - best)
+
+
+# ----------------------------------------------------------------------------------------- continuous predictions
+
+
+def test_kernels_find_the_reliability_of_continuous_predictions(C):
+    """Known probabilities predicted by their fourth power: what better decisions would save; nothing for themselves."""
+    rng = np.random.default_rng(0)
+    Q = rng.dirichlet(np.ones(3), 1200)
+    sharp = Q**4 / (Q**4).sum(axis=1, keepdims=True)
+    y = (np.cumsum(Q, axis=1) < rng.random((1200, 1))).sum(axis=1)
+    known = KnownProbabilities(Q)
+    true = decision_risk(known, bayes_decision(sharp, C), C) - decision_risk(known, bayes_decision(Q, C), C)
+    parts = risk_decomposition(y, sharp, C)
+    assert parts.risk == pytest.approx(parts.uncertainty - parts.resolution + parts.reliability)
+    assert abs(parts.reliability - true) < 0.35 * true
+    assert abs(risk_decomposition(y, Q, C).reliability) < 0.1 * true
+
+
+def test_narrow_kernels_are_groups_of_equal_predictions(C):
+    """But for the row itself, which kernels leave out: with many rows a group the two agree."""
+    rng = np.random.default_rng(0)
+    z = rng.dirichlet(np.ones(3), 4)[rng.integers(4, size=800)]
+    y = rng.integers(3, size=800)
+    groups, kernels = risk_decomposition(y, z, C), risk_decomposition(y, z, C, bandwidth=1e-4)
+    assert_allclose(kernels, groups, atol=0.02)
+    w = (rng.random(800) < 0.7).astype(float)
+    weighted = risk_decomposition(y, z, C, bandwidth=1e-4, sample_weight=w)
+    assert_allclose(weighted, risk_decomposition(y[w > 0], z[w > 0], C, bandwidth=1e-4), atol=1e-12)
+    with pytest.raises(ValueError, match="bandwidth must be"):
+        risk_decomposition(y, z, C, bandwidth="wide")

@@ -177,19 +177,19 @@ def test_hat_bins_are_a_calibration_error():
 def test_difference_and_its_standard_error(rows):
     """Paired, and a mistake that did not occur: as far as NLL expects one, and one of the worst at most."""
     z = probabilities(TemperatureMap(3), np.zeros(1), rows)
-    d = np.stack([(z @ C3).argmin(axis=1), np.full(400, 1)])
+    d, fold = np.stack([(z @ C3).argmin(axis=1), np.full(400, 1)]), np.arange(400) % 5
     y = np.random.default_rng(0).integers(3, size=400)
     plain = rows._replace(y=np.eye(3)[y])
-    mean, error = difference(OutOfFold([], d, z, None), d[1], plain, C3)
+    mean, error = difference(OutOfFold([], d, z, fold), d[1], plain, C3)
     paired = C3[y, d[1]] - C3[y, d[0]]
     assert mean == pytest.approx(paired.mean())
     D = C3.T[d[1]] - C3.T[d[0]]
     assert (z * D**2).sum() > (D**2).max()
-    assert error == pytest.approx(np.sqrt(paired.var(ddof=1) / 400 + (np.abs(D).max() / 400) ** 2))
+    assert error == pytest.approx(np.sqrt(paired.var(ddof=1) / 400 * 9 / 4 + (np.abs(D).max() / 400) ** 2))
     rare = np.where(np.abs(D).max() == D, 1e-9, 0.0)  # only the worst is possible, and hardly
-    _, error = difference(OutOfFold([], d, rare, None), d[1], plain, C3)
-    assert error == pytest.approx(np.sqrt(paired.var(ddof=1) / 400), rel=1e-6)
-    assert difference(OutOfFold([], d, z, None), d[0], plain, C3) == (0, 0)
+    _, error = difference(OutOfFold([], d, rare, fold), d[1], plain, C3)
+    assert error == pytest.approx(np.sqrt(paired.var(ddof=1) / 400 * 9 / 4), rel=1e-6)
+    assert difference(OutOfFold([], d, z, fold), d[0], plain, C3) == (0, 0)
 
 
 def test_the_best_candidate_is_judged_by_other_folds():
@@ -242,7 +242,7 @@ def test_risk_is_lowered_where_the_log_loss_looks_elsewhere(scaling):
         risk[criterion] = decision_risk(KnownProbabilities(Q), model.decide(test), C)
     assert model.criterion_ != "nll"
     assert risk["auto"] < 0.97 * risk["nll"]
-    assert model.risk_difference_.high < 0
+    assert model.risk_difference_.estimate < -model.risk_difference_.standard_error
 
 
 def test_an_expensive_mistake_that_did_not_occur_counts():

@@ -224,14 +224,15 @@ class DecisionRiskDisplay:
         ['GaussianNB']
         """
         models = estimator if isinstance(estimator, dict) else {type(estimator).__name__: estimator}
-        if cost_matrix is None:
+        found = {name: response(model, X, y) for name, model in models.items()}
+        counts, _, classes = next(iter(found.values()))
+        if cost_matrix is not None:
+            costs = check_cost_matrix(cost_matrix, classes=classes).C
+        else:
             known = [m.cost_matrix_ for m in models.values() if hasattr(m, "cost_matrix_")]
             if not known:
                 raise ValueError("No estimator has a cost matrix; pass cost_matrix.")
-            cost_matrix = known[0]
-        found = {name: response(model, X, y) for name, model in models.items()}
-        counts, _, classes = next(iter(found.values()))
-        costs = check_cost_matrix(cost_matrix, classes=classes).C
+            costs = check_cost_matrix(known[0], n_classes=len(classes)).C
         return cls.from_predictions(counts, {name: dist for name, (_, dist, _) in found.items()}, costs, **kwargs)
 
     def plot(self, ax=None, *, point_kwargs=None, model_kwargs=None, errorbar_kwargs=None):
