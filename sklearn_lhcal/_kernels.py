@@ -17,7 +17,7 @@ from torch import Tensor
 
 from ._simplex import EPS
 
-BLOCK = 2**18  # kernels in memory at a time
+BLOCK = 2**20  # kernels in memory at a time
 NOTIONS = ("canonical", "marginal", "top_label")
 _FAR = 40.0  # what is left out of a row is below e^-40 of what stays
 
@@ -75,6 +75,11 @@ def log_kernels(x: Tensor, h: float, log_weight: Tensor | None = None, block: in
         yield rows, columns, L
 
 
+def _exp(L: Tensor, unit: Tensor) -> Tensor:
+    """Kernels in units of exp(unit), in place; e^-350 stands for less, since denormal numbers are slow."""
+    return L.sub_(unit).clamp_(min=-350).exp_()
+
+
 def _log_normaliser(x: Tensor, h: float) -> Tensor:
     """−log B(x_i/h + 1), shape (n,)."""
     a = x / h + 1
@@ -123,7 +128,7 @@ def smooth(x: Tensor, e: Tensor, h: float, log_weight: Tensor | None = None, blo
     parts = []
     for _, columns, L in log_kernels(x, h, log_weight, block):
         top = L.detach().amax(dim=1)
-        s = L.sub_(top[:, None]).exp_() @ e1[columns]
+        s = _exp(L, top[:, None]) @ e1[columns]
         parts.append(torch.cat([s[:, :-1] / s[:, -1:], (top + s[:, -1].log())[:, None]], dim=1))
     s = torch.cat(parts)
     return Smooth(s[:, :-1], s[:, -1])
@@ -185,7 +190,7 @@ def moments(x: Tensor, e: Tensor, h: float, log_weight: Tensor | None = None, bl
         second = (
             L.scatter_(1, star, -torch.inf).detach().amax(dim=1, keepdim=True)
         )  # any unit serves, as long as it is one
-        K = L.sub_(second).exp_()
+        K = _exp(L, second)
         parts.append(
             torch.cat([e[columns][star[:, 0]], (second - first).exp(), K @ e1[columns], (K * K) @ e2[columns]], dim=1)
         )
@@ -264,7 +269,8 @@ def log_likelihoods(x: Tensor, hs: Sequence[float], block: int = BLOCK) -> list[
         for t, (h, c) in enumerate(zip(hs, normalisers, strict=True)):
             L = torch.add(c, P, alpha=1 / h)
             L.diagonal(start).fill_(-torch.inf)
-            total[t] += float(weight @ (torch.logsumexp(L, dim=1) - (n - weight).log()))
+            top = L.amax(dim=1, keepdim=True)
+            total[t] += float(weight @ (_exp(L, top).sum(dim=1).log() + top[:, 0] - (n - weight).log()))
     return (total / n).tolist()
 
 

@@ -401,7 +401,7 @@ class TestNull:
         one, many = (np.random.default_rng(0).multinomial(m, z) for m in (1, 100))
         a, b = (null_calibration_error(v, z, bandwidth=0.1, random_state=0).mean for v in (one, many))
         assert b < a
-        monkeypatch.setattr("sklearn_lhcal.metrics._kernel._DRAWS", 1)
+        monkeypatch.setattr("sklearn_lhcal.metrics._kernel_null._DRAWS", 1)
         c = null_calibration_error(one, z, bandwidth=0.1, random_state=0).mean
         assert c == pytest.approx(a, rel=0.1)
 
@@ -470,7 +470,7 @@ class TestBinned:
     def test_doane_is_numpys_rule(self):
         z = np.random.default_rng(0).beta(0.5, 2, size=500)
         z = z / z.max()
-        from sklearn_lhcal.metrics._kernel import _doane
+        from sklearn_lhcal.metrics._canonical_bins import _doane
 
         assert _doane(z[:, None]) == len(np.histogram_bin_edges(z - z.min(), bins="doane", range=(0, 1))) - 1
 
