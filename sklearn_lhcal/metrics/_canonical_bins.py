@@ -27,7 +27,7 @@ def binned_canonical_error(
     Returns
     -------
     error : float
-        Sum over classes of |probability|^p, or its p-th root.
+        Sum over classes of ``|probability|^p``, or its p-th root.
 
     Raises
     ------

@@ -69,7 +69,7 @@ def kernel_calibration_error(
     Returns
     -------
     error : float
-        Sum over classes of |probability|^p, or its p-th root.
+        Sum over classes of ``|probability|^p``, or its p-th root.
 
     Raises
     ------
@@ -123,7 +123,7 @@ def ratio_corrected_calibration_error(
     Returns
     -------
     error : float
-        Sum over classes of |probability|^p, or its p-th root; smaller is better, minimum 0.
+        Sum over classes of ``|probability|^p``, or its p-th root; smaller is better, minimum 0.
 
     Examples
     --------
