@@ -7,6 +7,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn_lhcal.calibration import (
     AlphaCalibration,
     BiasCorrectedTemperatureScaling,
+    DecisionCalibration,
     EpistemicCalibration,
     MatrixScaling,
     PrecomputedClassifier,
@@ -29,6 +30,8 @@ ESTIMATORS = [
     AlphaCalibration(TemperatureScaling(LogisticRegression())),
     EpistemicCalibration(LogisticRegression(), uncertainty="entropy"),
     EpistemicCalibration(LogisticRegression()),
+    DecisionCalibration(LogisticRegression(), inner_cv=3),
+    DecisionCalibration(LogisticRegression(), scaling="temperature", inner_cv=3),
     PrecomputedClassifier("logits"),
     SparseGPClassifier(random_state=0),
     SparseGPClassifier("matern32", n_inducing=10, ard=True, polish=True, batch_size=32, random_state=0),
@@ -58,7 +61,8 @@ def expected_failures(estimator):
     if isinstance(estimator, PrecomputedClassifier):
         return PRECOMPUTED
     scaled = (BiasCorrectedTemperatureScaling, VectorScaling, MatrixScaling)
-    return UNBOUNDED if isinstance(estimator, scaled) else {}
+    biased = isinstance(estimator, DecisionCalibration) and estimator.scaling != "temperature"
+    return UNBOUNDED if biased or isinstance(estimator, scaled) else {}
 
 
 @pytest.mark.filterwarnings("ignore:No calibration row has two labels:UserWarning")

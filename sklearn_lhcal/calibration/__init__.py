@@ -1,6 +1,7 @@
 """Calibrators: classifiers that wrap a classifier and learn, from label histograms, what its outputs mean."""
 
 from ._alpha import AlphaCalibration
+from ._decision import DecisionCalibration, DecisionCalibrationWarning, decide, expected_cost
 from ._epistemic import EpistemicCalibration
 from ._precomputed import PrecomputedClassifier
 from ._scaling import BiasCorrectedTemperatureScaling, MatrixScaling, TemperatureScaling, VectorScaling
@@ -8,9 +9,13 @@ from ._scaling import BiasCorrectedTemperatureScaling, MatrixScaling, Temperatur
 __all__ = [
     "AlphaCalibration",
     "BiasCorrectedTemperatureScaling",
+    "DecisionCalibration",
+    "DecisionCalibrationWarning",
     "EpistemicCalibration",
     "MatrixScaling",
     "PrecomputedClassifier",
     "TemperatureScaling",
     "VectorScaling",
+    "decide",
+    "expected_cost",
 ]

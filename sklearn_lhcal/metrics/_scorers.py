@@ -11,12 +11,22 @@ from sklearn.base import BaseEstimator
 from sklearn.metrics import get_scorer as sklearn_get_scorer
 from sklearn.utils.metadata_routing import UNUSED
 
+from .._costs import check_cost_matrix
 from .._simplex import frame_names
 from ..distributions import Distribution, predict_dist
 from ..label_histogram import aligned_counts, check_counts
-from . import _disagreement, _epistemic, _label_histogram
+from . import _disagreement, _epistemic, _kernel, _label_histogram
+from ._decision import bayes_columns, decision_risk
 
-__all__ = ["SCORERS", "EpistemicScorer", "LabelHistogramScorer", "get_scorer", "get_scorer_names", "register_scorers"]
+__all__ = [
+    "SCORERS",
+    "EpistemicScorer",
+    "LabelHistogramScorer",
+    "get_scorer",
+    "get_scorer_names",
+    "make_decision_scorer",
+    "register_scorers",
+]
 
 
 class LabelHistogramScorer(BaseEstimator):
@@ -124,6 +134,59 @@ class EpistemicScorer(BaseEstimator):
         return False
 
 
+class _DecisionScorer(LabelHistogramScorer):
+    """Scorer of the decisions that a classifier's probabilities lead to: −risk."""
+
+    def __init__(self, cost_matrix):
+        self.cost_matrix = cost_matrix
+
+    def score(self, estimator, X, y, sample_weight=None):
+        """Minus the mean cost of the Bayes decisions for X."""
+        classes = np.asarray(estimator.classes_)
+        y_aligned, z = aligned(y, np.asarray(estimator.predict_proba(X)), classes)
+        if z.shape[1] > len(classes):  # y has classes that training never saw
+            classes = np.union1d(classes, check_counts(y)[1])
+        C = check_cost_matrix(self.cost_matrix, classes=classes).C
+        return -decision_risk(y_aligned, bayes_columns(z, C), C, sample_weight=sample_weight)
+
+    def _accept_sample_weight(self):
+        return True
+
+
+def make_decision_scorer(cost_matrix):
+    """A scorer for ``scoring=``: minus the risk of the decisions that a classifier's probabilities lead to.
+
+    Parameters
+    ----------
+    cost_matrix : array-like or frame of shape (n_classes, n_decisions)
+        As in `bayes_decision`; rows in the order of the estimator's ``classes_``, or named by the index of a frame.
+        Classes with names need such a frame.
+
+    Returns
+    -------
+    scorer : callable
+        ``scorer(estimator, X, y, sample_weight=None)``, larger is better, in the unit of the costs.
+
+    Raises
+    ------
+    ValueError
+        NaN or infinite costs; when it scores, other classes than those of the estimator.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.model_selection import GridSearchCV
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> scorer = make_decision_scorer([[0, 20], [1, 0]])  # an untreated malignant tumour (class 0) costs 20
+    >>> search = GridSearchCV(GaussianNB(), {"var_smoothing": [1e-9, 1e-6, 1e-3]}, scoring=scorer).fit(X, y)
+    >>> search.best_score_ < 0
+    np.True_
+    """
+    check_cost_matrix(cost_matrix)
+    return _DecisionScorer(cost_matrix)
+
+
 def aligned(y, prediction, classes):
     """Counts in the order of `classes`, and the prediction; probability 0 for classes that training never saw."""
     named = frame_names(y) is not None
@@ -165,6 +228,9 @@ SCORERS = {
     "neg_disagreement_calibration_error": _make(_disagreement.disagreement_calibration_error, "predict_dist"),
     "neg_class_disagreement_squared_loss": _make(_disagreement.class_disagreement_squared_loss, "predict_dist"),
     "neg_posterior_epistemic_loss": _make(_disagreement.posterior_epistemic_loss, "predict_dist"),
+    "neg_kernel_canonical_error": _make(_kernel.canonical_error),
+    "neg_kernel_marginal_error": _make(_kernel.marginal_error),
+    "neg_kernel_top_label_error": _make(_kernel.top_label_error),
     "neg_epistemic_calibration_error": EpistemicScorer(_epistemic.epistemic_calibration_error, -1),
     "epistemic_correlation": EpistemicScorer(_epistemic.epistemic_correlation),
 }
