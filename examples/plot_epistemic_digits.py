@@ -86,7 +86,7 @@ for name, e in (("mutual information", mutual_information), ("calibrated", c)):
 
 # %%
 display = EpistemicGainDisplay.from_predictions(
-    g, mutual_information, calibrated=c, n_bins=5, name="mutual information (nats)"
+    g, mutual_information, calibrated=c, n_bins=5, name="mutual information"
 )
 display.ax_.set_title("Even or odd: gain in balls with few training rows")
 

@@ -117,8 +117,8 @@ def section(doc, title):
 
 
 def parameters_of(thing):
-    """Names of the parameters; none of named tuples, whose fields stand under Attributes, and of ``**kwargs``."""
-    if inspect.isclass(thing) and issubclass(thing, tuple):
+    """Names of the parameters; none of named tuples, whose fields stand under Attributes, warnings and ``**kwargs``."""
+    if inspect.isclass(thing) and issubclass(thing, (tuple, Warning)):
         return []
     constructor = thing.__new__ if inspect.isclass(thing) and thing.__init__ is object.__init__ else thing
     named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)

@@ -24,6 +24,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn_lhcal.calibration import EpistemicCalibration, PrecomputedClassifier
 from sklearn_lhcal.datasets import make_random_checkerboard
 from sklearn_lhcal.distributions import predict_dist
+from sklearn_lhcal.gaussian_process import SparseGPClassifier
 from sklearn_lhcal.label_histogram import KnownProbabilities, LabelHistogramClassifier
 from sklearn_lhcal.metrics import (
     accuracy_gain,
@@ -324,6 +325,23 @@ def test_cross_validation_routes_the_reference_beside_other_scorers(board):
             expected = score_by_hand(name, fitted, X[test], y[test], reference[test])
             assert results[f"test_{name}"][i] == pytest.approx(expected, rel=1e-9)
     assert_allclose(results["test_expected_accuracy"], results["test_accuracy"])
+
+
+@pytest.mark.parametrize("in_pipeline", [False, True])
+def test_gaussian_processes_are_searched(board, in_pipeline):
+    X, y, reference = (a[:600] for a in board)
+    gp = SparseGPClassifier(n_inducing=30, optimize_hyperparameters=False, lengthscale=1.0, random_state=0)
+    model = make_pipeline(StandardScaler(), PCA(2), gp) if in_pipeline else gp
+    grid = {"sparsegpclassifier__kernel" if in_pipeline else "kernel": ["rbf", "matern12"]}
+    with sklearn.config_context(enable_metadata_routing=True):
+        search = GridSearchCV(model, grid, scoring=NAMES[0], cv=SPLIT, error_score="raise")
+        search.fit(X, y, reference_prediction=reference)
+    assert len(set(search.cv_results_["mean_test_score"])) == 2
+    train, test = next(SPLIT.split(X))
+    calibrated = EpistemicCalibration(search.best_estimator_, n_bins=5, splitter=SPLIT).fit(X[train], y[train])
+    score = get_scorer(NAMES[0])(calibrated, X[test], y[test], reference_prediction=reference[test])
+    gain = accuracy_gain(y[test], calibrated.predict(X[test]), reference[test])
+    assert score == epistemic_correlation(gain, calibrated.predict_epistemic(X[test]))
 
 
 def test_without_a_reference_the_error_says_what_to_do(board):
