@@ -55,7 +55,7 @@ PENALTIES = {
     "kernel, plugin": KernelCalibrationPenalty(1, "loo", estimator="plugin"),
     "kernel, residual": KernelCalibrationPenalty(),
 }
-GRIDS = {"MMCE": [*PUBLISHED, 1], "kernel, plugin": PUBLISHED, "kernel, residual": [0.2, 1, 3, 5][: 4 if FULL else 3]}
+GRIDS = {"MMCE": [*PUBLISHED, 1], "kernel, plugin": PUBLISHED, "kernel, residual": [0.2, 1, 3, *([5] if FULL else [])]}
 MODELS = {
     ("cross-entropy", 0): {},
     ("focal", 0): {"loss": "focal"},

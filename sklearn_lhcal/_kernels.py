@@ -270,7 +270,7 @@ def log_likelihoods(x: Tensor, hs: Sequence[float], block: int = BLOCK) -> list[
             L = torch.add(c, P, alpha=1 / h)
             L.diagonal(start).fill_(-torch.inf)
             top = L.amax(dim=1, keepdim=True)
-            total[t] += weight @ (_exp(L, top).sum(dim=1).log() + top[:, 0] - (n - weight).log())
+            total[t] += float(weight @ (_exp(L, top).sum(dim=1).log() + top[:, 0] - (n - weight).log()))
     return (total / n).tolist()
 
 
@@ -279,7 +279,7 @@ def cross_validation_errors(problem: Problem, hs: Sequence[float], log_weight: T
     """Mean of ‖e_j − (Se)_j‖², each row left out for itself, for each bandwidth; e = y − z."""
     x, z, y = problem
     e = (y - z[:, None]).flatten(1)
-    w = torch.ones(len(x), dtype=x.dtype) if log_weight is None else log_weight.exp()
+    w = torch.ones_like(x[:, 0]) if log_weight is None else log_weight.exp()
     return [float(w @ ((e - smooth(x, e, h, log_weight).r) ** 2).sum(dim=1) / w.sum()) for h in hs]
 
 

@@ -35,7 +35,14 @@ _Z90 = 1.645  # both tails of the normal distribution together 10 %
 
 
 class DecisionCalibrationWarning(UserWarning):
-    """The calibration rows cannot tell whether calibrating for decisions pays: see `DecisionCalibration`."""
+    """The calibration rows cannot tell whether calibrating for decisions pays: see `DecisionCalibration`.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> warnings.simplefilter("error", DecisionCalibrationWarning)  # where nothing may be left in doubt
+    >>> warnings.simplefilter("default", DecisionCalibrationWarning)
+    """
 
 
 class DecisionCalibration(_Scaling):

@@ -115,16 +115,17 @@ def descend(shape: AffineMap, start: NDArray, rows: Rows, C: NDArray, found: lis
         return np.concatenate([descend(shape, start, rows, C, [family]) for family in found])
     t = Rows(*(None if a is None else torch.as_tensor(np.ascontiguousarray(a)) for a in rows))
     t = t._replace(w=t.w / t.w.sum())
-    C_t = torch.as_tensor(C)
-    c = t.y @ C_t
+    u, C_t = t.u.mT.contiguous(), torch.as_tensor(C).T.contiguous()
+    c = (C_t @ t.y.T).T
     P = sum(len(family.params) for family in found)
     unit = torch.as_tensor(_unit(shape, start, rows.u))
     theta = torch.zeros(P, len(start), dtype=torch.float64, requires_grad=True)
     adam = torch.optim.Adam([theta], lr=RATE)
     cosine = torch.optim.lr_scheduler.CosineAnnealingLR(adam, ITERATIONS)
     for _ in range(ITERATIONS):
-        z = _mixed(shape, torch.as_tensor(start) + unit * theta, t)
-        f, losses, first = z @ C_t, [], 0
+        z = _mixed(shape, torch.as_tensor(start) + unit * theta, u, t.log_w)
+        z, f = z.mT, (C_t @ z).mT
+        losses, first = [], 0
         for family in found:
             part = slice(first, first := first + len(family.params))
             losses.append(family.loss(z[part], f[part], t, c).sum())
@@ -142,15 +143,14 @@ def _unit(shape: AffineMap, x: NDArray, u: NDArray) -> NDArray[np.float64]:
     return unit
 
 
-def _mixed(shape: AffineMap, x: Tensor, rows: Rows) -> Tensor:
-    """z (P, n, K) of P parameter vectors; members of ensembles are mixed."""
+def _mixed(shape: AffineMap, x: Tensor, u: Tensor, log_w: Tensor | None) -> Tensor:
+    """z (P, K, n) of P parameter vectors, u (K, n) or (S, K, n); members of ensembles are mixed."""
     scale, bias = shape.affine(x.T, torch)  # (P,) or (K, P), and (K, P) or None
-    scale = scale[:, None, None] if scale.ndim == 1 else scale.T[:, None, :]
-    bias = 0.0 if bias is None else bias.T[:, None, :]
-    if rows.log_w is None:
-        return torch.softmax(rows.u * scale + bias, dim=-1)
-    members = torch.softmax(rows.u * scale[:, None] + (bias if isinstance(bias, float) else bias[:, None]), dim=-1)
-    return torch.einsum("sn,psnk->pnk", rows.log_w.exp(), members)
+    scale = scale[:, None, None] if scale.ndim == 1 else scale.T[:, :, None]
+    bias = torch.zeros_like(scale) if bias is None else bias.T[:, :, None]
+    v = u * scale + bias if log_w is None else u * scale[:, None] + bias[:, None]
+    z = torch.softmax(v, dim=-2)  # rows last: a softmax over few classes is slow where these are neighbours
+    return z if log_w is None else torch.einsum("sn,pskn->pkn", log_w.exp(), z)
 
 
 class TemperaturePath(NamedTuple):

@@ -1,6 +1,7 @@
 """Metrics on label histograms, and scorers."""
 
 from ._accumulator import LabelHistogramAccumulator
+from ._canonical_bins import binned_canonical_error
 from ._decision import (
     RiskDecomposition,
     bayes_decision,
@@ -28,15 +29,8 @@ from ._epistemic import (
     null_epistemic_error,
 )
 from ._intervals import ConfidenceInterval, confidence_interval, paired_difference
-from ._kernel import (
-    NullCalibrationError,
-    binned_canonical_error,
-    kernel_calibration_error,
-    kernel_sharpness,
-    loo_bandwidth,
-    null_calibration_error,
-    ratio_corrected_calibration_error,
-)
+from ._kernel import kernel_calibration_error, kernel_sharpness, loo_bandwidth, ratio_corrected_calibration_error
+from ._kernel_null import NullCalibrationError, null_calibration_error
 from ._label_histogram import (
     LossDecomposition,
     calibration_error,
