@@ -17,7 +17,7 @@ from torch import Tensor
 
 from ._simplex import EPS
 
-BLOCK = 2**18  # kernels in memory at a time
+BLOCK = 2**20  # kernels in memory at a time
 NOTIONS = ("canonical", "marginal", "top_label")
 _FAR = 40.0  # what is left out of a row is below e^-40 of what stays
 
@@ -75,6 +75,11 @@ def log_kernels(x: Tensor, h: float, log_weight: Tensor | None = None, block: in
         yield rows, columns, L
 
 
+def _exp(L: Tensor, unit: Tensor) -> Tensor:
+    """Kernels in units of exp(unit), in place; e^-350 stands for less, since denormal numbers are slow."""
+    return L.sub_(unit).clamp_(min=-350).exp_()
+
+
 def _log_normaliser(x: Tensor, h: float) -> Tensor:
     """−log B(x_i/h + 1), shape (n,)."""
     a = x / h + 1
@@ -123,10 +128,21 @@ def smooth(x: Tensor, e: Tensor, h: float, log_weight: Tensor | None = None, blo
     parts = []
     for _, columns, L in log_kernels(x, h, log_weight, block):
         top = L.detach().amax(dim=1)
-        s = L.sub_(top[:, None]).exp_() @ e1[columns]
+        s = _exp(L, top[:, None]) @ e1[columns]
         parts.append(torch.cat([s[:, :-1] / s[:, -1:], (top + s[:, -1].log())[:, None]], dim=1))
     s = torch.cat(parts)
     return Smooth(s[:, :-1], s[:, -1])
+
+
+def smooth_at(
+    points: Tensor, x: Tensor, e: Tensor, h: float, log_weight: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """The smooth at any points (m, d), shape (m, C), and how many rows it effectively averages, ``(Σk)²/Σk²``."""
+    c = _log_normaliser(x, h)
+    share = torch.softmax(
+        torch.addmm(c if log_weight is None else c + log_weight, points.log(), x.T, alpha=1 / h), dim=1
+    )
+    return share @ e, 1 / (share * share).sum(dim=1)
 
 
 class Moments(NamedTuple):
@@ -174,7 +190,7 @@ def moments(x: Tensor, e: Tensor, h: float, log_weight: Tensor | None = None, bl
         second = (
             L.scatter_(1, star, -torch.inf).detach().amax(dim=1, keepdim=True)
         )  # any unit serves, as long as it is one
-        K = L.sub_(second).exp_()
+        K = _exp(L, second)
         parts.append(
             torch.cat([e[columns][star[:, 0]], (second - first).exp(), K @ e1[columns], (K * K) @ e2[columns]], dim=1)
         )
@@ -253,7 +269,8 @@ def log_likelihoods(x: Tensor, hs: Sequence[float], block: int = BLOCK) -> list[
         for t, (h, c) in enumerate(zip(hs, normalisers, strict=True)):
             L = torch.add(c, P, alpha=1 / h)
             L.diagonal(start).fill_(-torch.inf)
-            total[t] += weight @ (torch.logsumexp(L, dim=1) - (n - weight).log())
+            top = L.amax(dim=1, keepdim=True)
+            total[t] += float(weight @ (_exp(L, top).sum(dim=1).log() + top[:, 0] - (n - weight).log()))
     return (total / n).tolist()
 
 
@@ -262,7 +279,7 @@ def cross_validation_errors(problem: Problem, hs: Sequence[float], log_weight: T
     """Mean of ‖e_j − (Se)_j‖², each row left out for itself, for each bandwidth; e = y − z."""
     x, z, y = problem
     e = (y - z[:, None]).flatten(1)
-    w = torch.ones(len(x), dtype=x.dtype) if log_weight is None else log_weight.exp()
+    w = torch.ones_like(x[:, 0]) if log_weight is None else log_weight.exp()
     return [float(w @ ((e - smooth(x, e, h, log_weight).r) ** 2).sum(dim=1) / w.sum()) for h in hs]
 
 

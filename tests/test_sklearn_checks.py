@@ -8,11 +8,13 @@ from sklearn_lhcal.calibration import (
     AlphaCalibration,
     BiasCorrectedTemperatureScaling,
     DecisionCalibration,
+    EpistemicCalibration,
     MatrixScaling,
     PrecomputedClassifier,
     TemperatureScaling,
     VectorScaling,
 )
+from sklearn_lhcal.gaussian_process import SparseGPClassifier
 from sklearn_lhcal.label_histogram import LabelHistogramClassifier
 from sklearn_lhcal.neural_network import LBFGS
 
@@ -26,9 +28,13 @@ ESTIMATORS = [
     AlphaCalibration(LogisticRegression()),
     AlphaCalibration(LogisticRegression(), likelihood="dirichlet_multinomial", solver=LBFGS()),
     AlphaCalibration(TemperatureScaling(LogisticRegression())),
+    EpistemicCalibration(LogisticRegression(), uncertainty="entropy"),
+    EpistemicCalibration(LogisticRegression()),
     DecisionCalibration(LogisticRegression(), inner_cv=3),
     DecisionCalibration(LogisticRegression(), scaling="temperature", inner_cv=3),
     PrecomputedClassifier("logits"),
+    SparseGPClassifier(random_state=0),
+    SparseGPClassifier("matern32", n_inducing=10, ard=True, polish=True, batch_size=32, random_state=0),
 ]
 
 
@@ -60,6 +66,8 @@ def expected_failures(estimator):
 
 
 @pytest.mark.filterwarnings("ignore:No calibration row has two labels:UserWarning")
+@pytest.mark.filterwarnings("ignore:.* carved rows are too few:UserWarning")
+@pytest.mark.filterwarnings("ignore:The estimate is .* for all carved rows:UserWarning")
 @parametrize_with_checks(ESTIMATORS, expected_failed_checks=expected_failures)
 def test_sklearn_checks(estimator, check):
     check(estimator)

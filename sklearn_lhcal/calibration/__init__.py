@@ -2,6 +2,7 @@
 
 from ._alpha import AlphaCalibration
 from ._decision import DecisionCalibration, DecisionCalibrationWarning, decide, expected_cost
+from ._epistemic import EpistemicCalibration
 from ._precomputed import PrecomputedClassifier
 from ._scaling import BiasCorrectedTemperatureScaling, MatrixScaling, TemperatureScaling, VectorScaling
 
@@ -10,6 +11,7 @@ __all__ = [
     "BiasCorrectedTemperatureScaling",
     "DecisionCalibration",
     "DecisionCalibrationWarning",
+    "EpistemicCalibration",
     "MatrixScaling",
     "PrecomputedClassifier",
     "TemperatureScaling",

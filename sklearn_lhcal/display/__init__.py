@@ -3,13 +3,17 @@
 from ._calibration_dispersion import CalibrationDispersionDisplay
 from ._decision import DecisionRiskDisplay
 from ._disagreement import DisagreementReliabilityDisplay
+from ._epistemic import EpistemicGainDisplay
 from ._reliability import ReliabilityDisplay
 from ._second_opinion import SecondOpinionDisplay
+from ._simplex import SimplexCalibrationDisplay
 
 __all__ = [
     "CalibrationDispersionDisplay",
     "DecisionRiskDisplay",
     "DisagreementReliabilityDisplay",
+    "EpistemicGainDisplay",
     "ReliabilityDisplay",
     "SecondOpinionDisplay",
+    "SimplexCalibrationDisplay",
 ]

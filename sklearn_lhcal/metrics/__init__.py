@@ -1,6 +1,7 @@
 """Metrics on label histograms, and scorers."""
 
 from ._accumulator import LabelHistogramAccumulator
+from ._canonical_bins import binned_canonical_error
 from ._decision import (
     RiskDecomposition,
     bayes_decision,
@@ -20,16 +21,16 @@ from ._disagreement import (
     statistic_calibration_loss,
     statistic_squared_loss,
 )
-from ._intervals import ConfidenceInterval, confidence_interval, paired_difference
-from ._kernel import (
-    NullCalibrationError,
-    binned_canonical_error,
-    kernel_calibration_error,
-    kernel_sharpness,
-    loo_bandwidth,
-    null_calibration_error,
-    ratio_corrected_calibration_error,
+from ._epistemic import (
+    NullEpistemicError,
+    accuracy_gain,
+    epistemic_calibration_error,
+    epistemic_correlation,
+    null_epistemic_error,
 )
+from ._intervals import ConfidenceInterval, confidence_interval, paired_difference
+from ._kernel import kernel_calibration_error, kernel_sharpness, loo_bandwidth, ratio_corrected_calibration_error
+from ._kernel_null import NullCalibrationError, null_calibration_error
 from ._label_histogram import (
     LossDecomposition,
     calibration_error,
@@ -45,16 +46,26 @@ from ._label_histogram import (
     loss_decomposition,
     vote_accuracy,
 )
-from ._scorers import SCORERS, LabelHistogramScorer, get_scorer, get_scorer_names, make_decision_scorer
+from ._scorers import (
+    SCORERS,
+    EpistemicScorer,
+    LabelHistogramScorer,
+    get_scorer,
+    get_scorer_names,
+    make_decision_scorer,
+)
 
 __all__ = [
     "SCORERS",
     "ConfidenceInterval",
+    "EpistemicScorer",
     "LabelHistogramAccumulator",
     "LabelHistogramScorer",
     "LossDecomposition",
     "NullCalibrationError",
+    "NullEpistemicError",
     "RiskDecomposition",
+    "accuracy_gain",
     "bayes_decision",
     "binned_canonical_error",
     "calibration_error",
@@ -68,6 +79,8 @@ __all__ = [
     "disagreement_squared_loss",
     "dispersion_error",
     "dispersion_loss",
+    "epistemic_calibration_error",
+    "epistemic_correlation",
     "epistemic_loss",
     "expected_accuracy",
     "expected_squared_loss",
@@ -83,6 +96,7 @@ __all__ = [
     "make_decision_scorer",
     "model_risk",
     "null_calibration_error",
+    "null_epistemic_error",
     "paired_difference",
     "posterior_epistemic_loss",
     "ratio_corrected_calibration_error",

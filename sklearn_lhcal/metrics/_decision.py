@@ -16,8 +16,7 @@ from ..distributions import Distribution
 from ..label_histogram import aligned_counts, check_counts, counts_for, frequencies
 from ._inputs import Rows
 from ._intervals import ConfidenceInterval
-from ._kernel import _bandwidth as kernel_bandwidth
-from ._kernel import _tensor as as_tensor
+from ._kernel import as_tensor, choose_bandwidth
 
 __all__ = [
     "RiskDecomposition",
@@ -240,7 +239,7 @@ def _calibrated(z, mu, w, bandwidth):
 
     seen = w > 0
     rows = Rows(mu[seen], np.ones(seen.sum()), z[seen], w[seen])
-    h = kernel_bandwidth("cv" if bandwidth is None else bandwidth, "canonical", rows, mu[seen][:, None], 0, "cpu")
+    h = choose_bandwidth("cv" if bandwidth is None else bandwidth, "canonical", rows, mu[seen][:, None], 0, "cpu")
     x, e, log_w = (as_tensor(a, "cpu") for a in (z[seen], mu[seen] - z[seen], np.log(w[seen])))
     phi = z.copy()
     phi[seen] += _kernels.smooth(_kernels.clipped(x), e, h, log_w).r.numpy()

@@ -5,20 +5,17 @@ estimator. Letters: z predictions, μ̂ observed frequencies, e = μ̂ − z, h 
 """
 
 from numbers import Real
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import skew
 from sklearn.utils import check_random_state
 
 from .._simplex import check_proba
 from ..distributions import Distribution
-from ..label_histogram import KnownProbabilities, frequencies
+from ..label_histogram import frequencies
 from ._inputs import Rows, check_rows
 
 _LOO_ROWS, _CV_ROWS = 5_000, 20_000  # a bandwidth is sought on so many rows at most
-_DRAWS = 2**21  # numbers per array while null draws are scored together
 
 
 def kernel_calibration_error(
@@ -72,7 +69,7 @@ def kernel_calibration_error(
     Returns
     -------
     error : float
-        Sum over classes of |probability|^p, or its p-th root.
+        Sum over classes of ``|probability|^p``, or its p-th root.
 
     Raises
     ------
@@ -94,11 +91,11 @@ def kernel_calibration_error(
     >>> calibrated < 0.01 < kernel_calibration_error(data.counts, data.prediction, **options)
     True
     """
-    _check_options(p, bias_correction)
-    rows = _checked(y, proba, sample_weight, 2 if bias_correction is None else 3)
-    mu = _frequencies(rows)
-    h = _bandwidth(bandwidth, notion, rows, mu, random_state, device)
-    return float(_root(_errors(rows, mu, notion, h, p, bias_correction, device)[0], p if root else 1))
+    check_options(p, bias_correction)
+    rows = checked_rows(y, proba, sample_weight, 2 if bias_correction is None else 3)
+    mu = one_version(rows)
+    h = choose_bandwidth(bandwidth, notion, rows, mu, random_state, device)
+    return float(signed_root(mean_errors(rows, mu, notion, h, p, bias_correction, device)[0], p if root else 1))
 
 
 def ratio_corrected_calibration_error(
@@ -126,18 +123,18 @@ def ratio_corrected_calibration_error(
     Returns
     -------
     error : float
-        Sum over classes of |probability|^p, or its p-th root; smaller is better, minimum 0.
+        Sum over classes of ``|probability|^p``, or its p-th root; smaller is better, minimum 0.
 
     Examples
     --------
     >>> round(ratio_corrected_calibration_error([0, 1, 1], [0.2, 0.7, 0.9], bandwidth=0.5), 2)
     0.77
     """
-    _check_options(p, None)
-    rows = _checked(y, proba, sample_weight, 3)
-    mu = _frequencies(rows)
-    h = _bandwidth(bandwidth, notion, rows, mu, random_state, device)
-    return float(_root(_errors(rows, mu, notion, h, p, "ratio", device)[0], p if root else 1))
+    check_options(p, None)
+    rows = checked_rows(y, proba, sample_weight, 3)
+    mu = one_version(rows)
+    h = choose_bandwidth(bandwidth, notion, rows, mu, random_state, device)
+    return float(signed_root(mean_errors(rows, mu, notion, h, p, "ratio", device)[0], p if root else 1))
 
 
 def kernel_sharpness(
@@ -180,11 +177,11 @@ def kernel_sharpness(
     """
     if bias_correction not in (None, "ratio"):
         raise ValueError(f"bias_correction must be 'ratio' or None, got {bias_correction!r}.")
-    rows = _checked(y, proba, sample_weight, 3)
-    mu = _frequencies(rows)
-    h = _bandwidth(bandwidth, notion, rows, mu, random_state, device)
+    rows = checked_rows(y, proba, sample_weight, 3)
+    mu = one_version(rows)
+    h = choose_bandwidth(bandwidth, notion, rows, mu, random_state, device)
     kind = "sharpness" if bias_correction is None else "ratio_sharpness"
-    return float(_errors(rows, mu, notion, h, 2, kind, device)[0])
+    return float(mean_errors(rows, mu, notion, h, 2, kind, device)[0])
 
 
 def loo_bandwidth(proba, *, notion: str = "canonical", grid=None, random_state=0, device: str = "cpu") -> float:
@@ -231,155 +228,7 @@ def loo_bandwidth(proba, *, notion: str = "canonical", grid=None, random_state=0
     return _loo(z, notion, random_state, device, grid)
 
 
-class NullCalibrationError(NamedTuple):
-    """What a calibration error would be if the predictions were calibrated.
-
-    Attributes
-    ----------
-    estimate : float
-        The error of the data.
-    mean : float
-        Mean of the error over draws of labels from the predictions.
-    quantiles : ndarray
-        Quantiles of the error over the draws.
-    p_value : float
-        Share of draws (the data counted as one) with an error as large as the data's: small where the predictions are
-        not calibrated, uniform where they are.
-    """
-
-    estimate: float
-    mean: float
-    quantiles: NDArray[np.float64]
-    p_value: float
-
-
-def null_calibration_error(
-    y,
-    proba,
-    *,
-    notion: str = "canonical",
-    p: float = 1,
-    bandwidth: float | str = "loo",
-    root: bool = False,
-    bias_correction: str | None = None,
-    n_draws: int = 200,
-    quantiles=(0.05, 0.5, 0.95),
-    sample_weight=None,
-    random_state=0,
-    device: str = "cpu",
-) -> NullCalibrationError:
-    """Level of `kernel_calibration_error` under perfect calibration, and a test of calibration.
-
-    Labels are drawn from the predictions, as many in each row as it has. Kernels are computed once for all draws.
-
-    Parameters
-    ----------
-    y, proba, notion, p, root, bias_correction, sample_weight, device
-        As in `kernel_calibration_error`.
-    bandwidth : float or "loo", default="loo"
-        "cv" depends on the labels and would have to be sought for every draw; it is refused.
-    n_draws : int, default=200
-    quantiles : array-like of float, default=(0.05, 0.5, 0.95)
-    random_state : int, RandomState instance or None, default=0
-        Draws the labels, and the rows for a bandwidth.
-
-    Returns
-    -------
-    NullCalibrationError
-        ``(estimate, mean, quantiles, p_value)``.
-
-    Raises
-    ------
-    ValueError
-        As `kernel_calibration_error`; ``bandwidth="cv"``; known probabilities, which have no labels to draw.
-
-    Examples
-    --------
-    >>> from sklearn_lhcal.datasets import make_label_histograms
-    >>> data = make_label_histograms(300, overconfidence=3.0, random_state=0)
-    >>> null = null_calibration_error(data.counts, data.prediction, bandwidth=0.05)
-    >>> bool(null.p_value < 0.01 and null.estimate > null.quantiles[-1])
-    True
-    """
-    _check_options(p, bias_correction)
-    if isinstance(bandwidth, str) and bandwidth == "cv":
-        raise ValueError("bandwidth='cv' depends on the labels; give 'loo' or a number for the null distribution.")
-    rows = _checked(y, proba, sample_weight, 2 if bias_correction is None else 3)
-    if isinstance(rows.counts, KnownProbabilities):
-        raise ValueError("KnownProbabilities have no labels to draw; give label histograms.")
-    rng = check_random_state(random_state)
-    mu = _frequencies(rows)
-    h = _bandwidth(bandwidth, notion, rows, mu, rng, device)
-    generator = np.random.default_rng(rng.randint(2**31, size=4))
-    n, pvals = rows.n.astype(np.int64), rows.z / rows.z.sum(axis=1, keepdims=True)
-    batch = max(_DRAWS // rows.z.size, 1)
-    draws = []
-    for start in range(0, n_draws, batch):
-        S = min(batch, n_draws - start)
-        drawn = generator.multinomial(n[:, None], pvals[:, None, :], size=(len(n), S)) / n[:, None, None]
-        draws.append(_errors(rows, drawn, notion, h, p, bias_correction, device))
-    null = _root(np.concatenate(draws), p if root else 1)
-    estimate = _root(_errors(rows, mu, notion, h, p, bias_correction, device)[0], p if root else 1)
-    p_value = (1 + (null >= estimate).sum()) / (1 + n_draws)
-    return NullCalibrationError(float(estimate), float(null.mean()), np.quantile(null, quantiles), float(p_value))
-
-
-def binned_canonical_error(
-    y, proba, *, p: float = 1, n_bins: int | str = "doane", root: bool = False, sample_weight=None
-) -> float:
-    """Canonical calibration error from a partition of the simplex: smaller is better, minimum 0; the classic baseline.
-
-    Every class axis is cut into equal intervals (for three classes this makes triangles); rows in one cell are compared
-    with the cell's label frequencies: ``mean_j Σ_k |H(z_j)_k − z_jk|^p``. The cells are nearly empty for more than a
-    few classes, and the estimate is far too large then.
-
-    Parameters
-    ----------
-    y, proba, p, root, sample_weight
-        As in `kernel_calibration_error`; weights count as repetition.
-    n_bins : int or "doane", default="doane"
-        Intervals per class; Doane's rule, from n and the skewness of the predictions, averaged over classes.
-
-    Returns
-    -------
-    error : float
-        Sum over classes of |probability|^p, or its p-th root.
-
-    Raises
-    ------
-    ValueError
-        p below 1, n_bins below 1.
-
-    Examples
-    --------
-    >>> binned_canonical_error([0, 1], [0.25, 0.25], n_bins=2)
-    0.5
-    """
-    _check_options(p, None)
-    rows = check_rows(y, proba, sample_weight)
-    B = _doane(rows.z) if n_bins == "doane" else n_bins
-    if isinstance(B, str) or B < 1 or int(B) != B:
-        raise ValueError(f"n_bins must be a whole number, 1 or more, or 'doane', got {n_bins!r}.")
-    cells = np.minimum((rows.z * B).astype(np.int64), int(B) - 1)
-    cell = np.unique(cells, axis=0, return_inverse=True)[1].ravel()
-    w = np.ones(len(cell)) if rows.w is None else rows.w
-    mu = frequencies(rows.counts)[0]
-    H = np.zeros((cell.max() + 1, mu.shape[1]))
-    np.add.at(H, cell, w[:, None] * mu)
-    H /= np.bincount(cell, weights=w)[:, None]
-    return float(_root(np.average((np.abs(H[cell] - rows.z) ** p).sum(axis=1), weights=w), p if root else 1))
-
-
-def _doane(z) -> int:
-    """Doane's number of bins, 1 + log2 n + log2(1 + |g|/σ_g), its mean over classes."""
-    n = len(z)
-    sigma = np.sqrt(6 * (n - 2) / ((n + 1) * (n + 3))) if n > 2 else np.inf
-    varied = np.ptp(z, axis=0) > 1e-12
-    g = np.abs(skew(z[:, varied], axis=0)) if varied.any() else np.zeros(1)
-    return int(np.ceil(np.mean(1 + np.log2(n) + np.log2(1 + g / sigma))))
-
-
-def _check_options(p, bias_correction) -> None:
+def check_options(p, bias_correction) -> None:
     if not isinstance(p, Real) or isinstance(p, bool) or not 1 <= p < np.inf:
         raise ValueError(f"p must be a number, 1 or more, got {p!r}.")
     if bias_correction not in (None, "residual", "second_order"):
@@ -388,19 +237,19 @@ def _check_options(p, bias_correction) -> None:
         raise ValueError(f"bias_correction={bias_correction!r} is an estimate for p = 2 only, got p = {p}.")
 
 
-def _checked(y, proba, sample_weight, least: int) -> Rows:
+def checked_rows(y, proba, sample_weight, least: int) -> Rows:
     rows = check_rows(y, proba, sample_weight)
     if len(rows.z) < least:
         raise ValueError(f"A leave-one-out estimate needs {least} rows at least, got {len(rows.z)}.")
     return rows
 
 
-def _frequencies(rows: Rows):
+def one_version(rows: Rows):
     """μ̂ in one version, shape (n, 1, K)."""
     return frequencies(rows.counts)[0][:, None, :]
 
 
-def _bandwidth(bandwidth, notion, rows: Rows, mu, random_state, device) -> float:
+def choose_bandwidth(bandwidth, notion, rows: Rows, mu, random_state, device) -> float:
     if isinstance(bandwidth, Real) and not isinstance(bandwidth, bool) and 0 < bandwidth < np.inf:
         return float(bandwidth)
     if isinstance(bandwidth, str) and bandwidth == "loo":
@@ -413,7 +262,7 @@ def _bandwidth(bandwidth, notion, rows: Rows, mu, random_state, device) -> float
 def _loo(z, notion, random_state, device, grid=None) -> float:
     from .. import _kernels  # torch is imported where it is needed only
 
-    z = _tensor(_sample(len(z), _LOO_ROWS, random_state, z), device)
+    z = as_tensor(_sample(len(z), _LOO_ROWS, random_state, z), device)
     points = [problem.x for problem in _kernels.problems(notion, z, z[:, None])]
 
     def cost(hs):
@@ -426,8 +275,8 @@ def _cv(rows: Rows, mu, notion, random_state, device) -> float:
     from .. import _kernels
 
     keep = _sample(len(mu), _CV_ROWS, random_state, np.arange(len(mu)))
-    w = None if rows.w is None else _tensor(rows.w[keep], device).log()
-    parts = _kernels.problems(notion, _tensor(rows.z[keep], device), _tensor(mu[keep], device))
+    w = None if rows.w is None else as_tensor(rows.w[keep], device).log()
+    parts = _kernels.problems(notion, as_tensor(rows.z[keep], device), as_tensor(mu[keep], device))
     parts = [_kernels.in_order(part, w) for part in parts]
     return _kernels.best_bandwidth(
         lambda hs: np.sum([_kernels.cross_validation_errors(part, hs, v) for part, v in parts], axis=0)
@@ -438,7 +287,7 @@ def _sample(n: int, most: int, random_state, a):
     return a if n <= most else a[check_random_state(random_state).choice(n, most, replace=False)]
 
 
-def _tensor(a, device):
+def as_tensor(a, device):
     import torch
 
     if str(device).startswith("cuda") and not torch.cuda.is_available():
@@ -446,7 +295,7 @@ def _tensor(a, device):
     return torch.as_tensor(np.require(a, np.float64, ["C", "W"]), device=device)
 
 
-def _errors(rows: Rows, mu, notion, h: float, p: float, kind: str | None, device) -> NDArray[np.float64]:
+def mean_errors(rows: Rows, mu, notion, h: float, p: float, kind: str | None, device) -> NDArray[np.float64]:
     """The weighted mean over rows for each of S versions of the frequencies μ̂ (n, S, K), shape (S,)."""
     import torch
 
@@ -460,17 +309,17 @@ def _errors(rows: Rows, mu, notion, h: float, p: float, kind: str | None, device
         "sharpness": lambda part, v: kernels.sharpness_rows(part, h, v),
         "ratio_sharpness": lambda part, v: kernels.sharpness_rows(part, h, v, corrected=True),
     }[kind]
-    w = None if rows.w is None else _tensor(rows.w, device)
+    w = None if rows.w is None else as_tensor(rows.w, device)
     total = np.zeros(mu.shape[1])
     with torch.no_grad():
-        for part in kernels.problems(notion, _tensor(rows.z, device), _tensor(mu, device)):
+        for part in kernels.problems(notion, as_tensor(rows.z, device), as_tensor(mu, device)):
             part, v = kernels.in_order(part, w)
             losses = row_errors(part, None if v is None else v.log())
             total += (losses.mean(dim=0) if v is None else v @ losses / v.sum()).cpu().numpy()
     return total
 
 
-def _root(value, p: float):
+def signed_root(value, p: float):
     """The signed p-th root."""
     return np.sign(value) * np.abs(value) ** (1 / p)
 

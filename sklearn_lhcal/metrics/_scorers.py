@@ -15,11 +15,12 @@ from .._costs import check_cost_matrix
 from .._simplex import frame_names
 from ..distributions import Distribution, predict_dist
 from ..label_histogram import aligned_counts, check_counts
-from . import _disagreement, _kernel, _label_histogram
+from . import _disagreement, _epistemic, _kernel, _label_histogram
 from ._decision import bayes_columns, decision_risk
 
 __all__ = [
     "SCORERS",
+    "EpistemicScorer",
     "LabelHistogramScorer",
     "get_scorer",
     "get_scorer_names",
@@ -74,6 +75,63 @@ class LabelHistogramScorer(BaseEstimator):
 
     def _accept_sample_weight(self):  # read by scikit-learn >= 1.7 where metadata routing is off
         return "sample_weight" in signature(self.metric).parameters
+
+
+class EpistemicScorer(BaseEstimator):
+    """Scorer of a classifier's epistemic uncertainty against what predictions made with more data gain.
+
+    The estimate is `predict_epistemic` where the estimator offers it (`calibration.EpistemicCalibration`), else the
+    mutual information of its predictive distribution; both are found through pipelines and searches.
+
+    `reference_prediction` is requested through scikit-learn's metadata routing, which has to be switched on:
+    ``sklearn.set_config(enable_metadata_routing=True)``. ``search.fit(X, y, reference_prediction=...)`` then hands each
+    fold its rows. Without routing scikit-learn gives scorers X and y only; the scorer can be called by hand.
+
+    Parameters
+    ----------
+    metric : callable
+        ``metric(gain, uncertainty)``.
+    sign : {1, -1}
+        -1 for metrics that are better when smaller.
+
+    Examples
+    --------
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> from sklearn_lhcal.datasets import make_random_checkerboard
+    >>> from sklearn_lhcal.metrics import get_scorer
+    >>> from sklearn_lhcal.model_selection import BallCarvingSplit, cross_val_predict
+    >>> X, y = make_random_checkerboard(3000, n_rows=10, n_columns=10, cell_std=0.25, random_state=0)
+    >>> forest = RandomForestClassifier(20, random_state=0)
+    >>> reference = cross_val_predict(forest, X, y, method="predict")
+    >>> train, test = next(BallCarvingSplit(random_state=0).split(X, y))
+    >>> forest = forest.fit(X[train], y[train])
+    >>> get_scorer("epistemic_correlation")(forest, X[test], y[test], reference_prediction=reference[test]) > 0.1
+    True
+    """
+
+    __metadata_request__score = {"estimator": UNUSED, "reference_prediction": True}  # noqa: RUF012
+
+    def __init__(self, metric, sign=1):
+        self.metric = metric
+        self.sign = sign
+
+    def score(self, estimator, X, y, reference_prediction=None):
+        """sign · metric(gain, estimate), both of the rows of X."""
+        if reference_prediction is None:
+            raise ValueError(
+                "The epistemic scorers need reference_prediction, the labels predicted with more data, as of "
+                'sklearn_lhcal.model_selection.cross_val_predict(..., method="predict"). Switch on scikit-learn\'s '
+                "metadata routing, sklearn.set_config(enable_metadata_routing=True), and pass it to fit of the search "
+                "or in params of cross_validate."
+            )
+        gain = _epistemic.estimator_gain(estimator, X, y, reference_prediction)
+        return self.sign * self.metric(gain, _epistemic.epistemic_estimate(estimator, X))
+
+    def __call__(self, estimator, X, y, reference_prediction=None):
+        return self.score(estimator, X, y, reference_prediction=reference_prediction)
+
+    def _accept_sample_weight(self):  # read by scikit-learn >= 1.7 where metadata routing is off
+        return False
 
 
 class _DecisionScorer(LabelHistogramScorer):
@@ -173,6 +231,8 @@ SCORERS = {
     "neg_kernel_canonical_error": _make(_kernel.canonical_error),
     "neg_kernel_marginal_error": _make(_kernel.marginal_error),
     "neg_kernel_top_label_error": _make(_kernel.top_label_error),
+    "neg_epistemic_calibration_error": EpistemicScorer(_epistemic.epistemic_calibration_error, -1),
+    "epistemic_correlation": EpistemicScorer(_epistemic.epistemic_correlation),
 }
 
 

@@ -2,16 +2,21 @@
 
 from ._classifier import NeuralClassifier
 from ._decision_losses import DirectLoss, MarginRescalingLoss
-from ._losses import DirichletMultinomialLoss, LabelLogLoss, PairwiseLoss
+from ._losses import BrierLoss, DirichletMultinomialLoss, FocalLoss, LabelLogLoss, PairwiseLoss
+from ._penalties import KernelCalibrationPenalty, MMCEPenalty
 from ._schedule import WarmUpMultiStepLR
 from ._training import LBFGS, Adam, Newton
 
 __all__ = [
     "LBFGS",
     "Adam",
+    "BrierLoss",
     "DirectLoss",
     "DirichletMultinomialLoss",
+    "FocalLoss",
+    "KernelCalibrationPenalty",
     "LabelLogLoss",
+    "MMCEPenalty",
     "MarginRescalingLoss",
     "NeuralClassifier",
     "Newton",

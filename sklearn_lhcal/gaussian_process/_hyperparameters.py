@@ -1,0 +1,115 @@
+"""Variance and lengthscales of the kernel, by maximising the bound."""
+
+import numpy as np
+import torch
+from scipy.optimize import minimize
+from torch import Tensor
+
+from ._kernels import Kernel
+from ._variational import (
+    Features,
+    Labels,
+    Latent,
+    Local,
+    Sums,
+    moments,
+    narrow,
+    polya_gamma,
+    prior,
+    solve,
+    sweep,
+    total,
+)
+from ._variational import jitter as jitter_of
+
+_BOUNDS = {"variance": (1e-3, 1e2), "lengthscale": (1e-3, 1e3)}
+
+
+def value_and_gradient(features: Features, local: Local, parameters: Tensor, make_kernel):
+    """The bound, maximised over q for given κ and θ, its gradient in the kernel's parameters, and q.
+
+    By the envelope theorem the gradient is the one at the best q. With D = I − S − μμᵀ and A, b as in `solve`,
+    ∂/∂Φ = DΦΘ + μ(κ − θ c0)ᵀ and ∂/∂L⁻¹ = (D(A − I) + μbᵀ)Lᵀ; autograd differentiates the kernel.
+    """
+    sums = total(Sums.of(phi, Local(*(a[:, rows] for a in local))) for rows, phi in features)
+    latent, bound = solve(sums, features.kernel.variance)
+    W, mu = features.whitener, latent.mu
+    b = sums.kappa - latent.mean[:, None] * sums.theta
+    D = torch.eye(len(W), dtype=W.dtype, device=W.device) - latent.S - mu[:, :, None] * mu[:, None, :]
+    to_W = (D @ sums.gram + mu[:, :, None] * b[:, None, :]).sum(0)
+    to_W = torch.linalg.solve_triangular(W, to_W.T, upper=False).T
+    p = parameters.detach().requires_grad_()
+    kernel = make_kernel(p)
+    outputs = [kernel.whitener(features.Z, jitter_of(features.dtype)), kernel.variance]
+    gradient = torch.autograd.grad(outputs, p, [to_W, -local.theta.sum() / 2])[0]
+    WD, W_mu = narrow(W.T @ D, features.dtype), narrow(W.T @ mu.T, features.dtype)
+    for rows, phi in features:
+        theta = local.theta[:, rows].to(phi.dtype)
+        to_k = W_mu @ (local.kappa[:, rows] - local.theta[:, rows] * latent.mean[:, None]).to(phi.dtype)
+        for wd, t in zip(WD, theta, strict=True):
+            to_k += (wd @ phi) * t
+        gradient = gradient + torch.autograd.grad(make_kernel(p)(features.Z, features.X[rows]), p, to_k.double())[0]
+    return bound, gradient, latent
+
+
+def local_terms(features: Features, labels: Labels, latent: Latent) -> Local:
+    """κ, θ and constants of all rows at q."""
+    parts = [polya_gamma(labels.at(rows), *moments(latent, phi, features.kernel.variance)) for rows, phi in features]
+    return Local(*(torch.cat(a, dim=1) for a in zip(*parts, strict=True)))
+
+
+def starting_lengthscale(X: Tensor, Z: Tensor, labels: Labels, shape, variance: float, dtype) -> float:
+    """The best of five lengthscales between the distance of neighbours and that of any two inducing points."""
+    distances = torch.cdist(Z, Z)
+    pairs = distances[distances > 0]
+    if not len(pairs):
+        return 1.0
+    near = torch.where(distances > 0, distances, torch.inf).min(1).values.median()
+    candidates = np.geomspace(float(near), max(float(pairs.median()), float(near)), 5)
+    bounds = []
+    for candidate in candidates:
+        kernel = Kernel(shape, X.new_tensor(variance), X.new_tensor([candidate]))
+        features, latent = Features(X, Z, kernel, dtype=dtype, keep=True), prior(len(labels.n), Z)
+        for _ in range(2):
+            latent, bound = solve(sweep(features, labels, latent), kernel.variance)
+        bounds.append(bound)
+    return float(candidates[int(np.argmax(bounds))])
+
+
+def learn(X, Z, labels: Labels, shape, variance: float, lengthscale, *, dtype, rounds: int, report) -> Kernel:
+    """The kernel that maximises the bound: rounds of L-BFGS at fixed θ, each followed by the best θ.
+
+    Rounds stop when one raises the bound by less than 1e-4 per label. `lengthscale` has shape (1,) or (n_features,).
+    """
+    log_bounds = [np.log(_BOUNDS["variance"])] + [np.log(_BOUNDS["lengthscale"])] * len(lengthscale)
+    p = torch.log(torch.cat([X.new_tensor([variance]), lengthscale]))
+    latent, last = prior(len(labels.n), Z), -np.inf
+
+    def make_kernel(p):
+        values = torch.exp(p)
+        return Kernel(shape, values[0], values[1:])
+
+    def features_at(p):
+        return Features(X, Z, make_kernel(p), dtype=dtype, keep=True)
+
+    features = features_at(p)
+    for _ in range(rounds):
+        for _ in range(1 if np.isfinite(last) else 2):
+            latent, bound = solve(sweep(features, labels, latent), features.kernel.variance)
+        report(bound)
+        if bound - last < 1e-4 * float(labels.n[0].sum()):
+            break
+        last, local = bound, local_terms(features, labels, latent)
+        best = {}
+
+        def negative(p, local=local, best=best):
+            features = features_at(X.new_tensor(p))
+            value, gradient, q = value_and_gradient(features, local, X.new_tensor(p), make_kernel)
+            if value > best.get("value", -np.inf):
+                best.update(value=value, p=X.new_tensor(p), features=features, latent=q)
+            return -value, -gradient.cpu().numpy()
+
+        budget = {"maxfun": 8, "maxls": 5, "ftol": 1e-5}
+        minimize(negative, p.cpu().numpy(), jac=True, method="L-BFGS-B", bounds=log_bounds, options=budget)
+        p, features, latent = best["p"], best["features"], best["latent"]
+    return features.kernel, latent
