@@ -110,7 +110,7 @@ class SparseGPClassifier(ClassifierMixin, BaseEstimator):
     Notes
     -----
     Memory is O(block·n_inducing + n_inducing²) beside X; features of all rows are kept where they take less than
-    128 MB. Hyper-parameters are learned on a random subset of at most 20 rows for each inducing point.
+    128 MB. Hyper-parameters are learned on random subsets, of 5 rows for each inducing point and then of 20.
 
     `predict_dist` is a `LogisticNormal` for two classes, whose moments and entropies are exact quadrature. For more, it
     is an `Ensemble` of 128 quasi-random draws of all latents, each normalised to 1 over the classes; the draws are the
@@ -242,10 +242,14 @@ class SparseGPClassifier(ClassifierMixin, BaseEstimator):
             lengthscale = self._tensor(given / self._unit)
         if not self.optimize_hyperparameters:
             return Kernel(shape, X.new_tensor(self.variance), lengthscale), prior(len(labels.n), Z)
-        rows = np.sort(rng.choice(len(X), min(len(X), 20 * len(Z)), replace=False))
-        return learn(
-            X[rows], Z, labels.at(rows), shape, self.variance, lengthscale, dtype=dtype, rounds=5, report=report
-        )
+        variance, m, options = self.variance, len(Z), {"dtype": dtype, "report": report}
+        stages = [(len(X), 30)] if len(X) <= 5 * m else [(5 * m, 15), (min(len(X), 20 * m), 10)]
+        for size, evaluations in stages:
+            rows = np.sort(rng.choice(len(X), size, replace=False))
+            problem = X[rows], Z, labels.at(rows), shape, variance, lengthscale
+            kernel, latent = learn(*problem, max_iter=evaluations, **options)
+            variance, lengthscale = float(kernel.variance), kernel.lengthscale
+        return kernel, latent
 
     def _batch(self, n: int, m: int) -> int | None:
         if self.batch_size == "auto":
