@@ -61,7 +61,7 @@ class SparseGPClassifier(ClassifierMixin, BaseEstimator):
         posterior too narrow (mutual information about 15 % too small); this removes most of that for a few more passes.
     max_iter : int, default=200
         Largest number of passes over the rows.
-    tol : float, default=1e-5
+    tol : float, default=5e-5
         Passes end when one raises the bound by less than this, nats per label.
     batch_size : int, "auto" or None, default="auto"
         None: every pass is exact coordinate ascent over all rows. An int: two passes of natural-gradient steps on
@@ -144,7 +144,7 @@ class SparseGPClassifier(ClassifierMixin, BaseEstimator):
         lengthscale=None,
         polish=False,
         max_iter=200,
-        tol=1e-5,
+        tol=5e-5,
         batch_size="auto",
         dtype="float64",
         device="cpu",
@@ -243,11 +243,12 @@ class SparseGPClassifier(ClassifierMixin, BaseEstimator):
         if not self.optimize_hyperparameters:
             return Kernel(shape, X.new_tensor(self.variance), lengthscale), prior(len(labels.n), Z)
         variance, m, options = self.variance, len(Z), {"dtype": dtype, "report": report}
-        stages = [(len(X), 30)] if len(X) <= 5 * m else [(5 * m, 15), (min(len(X), 20 * m), 10)]
-        for size, evaluations in stages:
+        latent, first, all_rows = prior(len(labels.n), Z), (5 * m, 15, 1e-3, 0.3), (len(X), 30, 3e-5, 0.3)
+        stages = [first, (min(len(X), 20 * m), 8, 2e-4, 0.03)] if len(X) > 5 * m else [all_rows]
+        for size, evaluations, tol, step in stages:
             rows = np.sort(rng.choice(len(X), size, replace=False))
-            problem = X[rows], Z, labels.at(rows), shape, variance, lengthscale
-            kernel, latent = learn(*problem, max_iter=evaluations, **options)
+            problem = X[rows], Z, labels.at(rows), Kernel(shape, X.new_tensor(variance), lengthscale), latent
+            kernel, latent = learn(*problem, max_iter=evaluations, tol=tol, first_step=step, **options)
             variance, lengthscale = float(kernel.variance), kernel.lengthscale
         return kernel, latent
 

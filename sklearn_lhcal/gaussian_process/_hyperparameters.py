@@ -23,7 +23,6 @@ from ._variational import (
 from ._variational import jitter as jitter_of
 
 _BOUNDS = {"variance": (1e-3, 1e2), "lengthscale": (1e-3, 1e3)}
-_FIRST_STEP = 0.3  # length of the first step in the logarithms
 
 
 def value_and_gradient(features: Features, local: Local, parameters: Tensor, make_kernel):
@@ -77,19 +76,20 @@ def starting_lengthscale(X: Tensor, Z: Tensor, labels: Labels, shape, variance: 
     return float(candidates[int(np.argmax(bounds))])
 
 
-def learn(X, Z, labels: Labels, shape, variance: float, lengthscale, *, dtype, max_iter: int, report):
+def learn(X, Z, labels: Labels, kernel: Kernel, latent: Latent, *, dtype, max_iter, tol, first_step, report):
     """The kernel that maximises the bound, and q there: L-BFGS in the logarithms of variance and lengthscales.
 
     Each evaluation takes q from the best one so far and two steps of coordinate ascent, so that the bound is nearly
-    that of the best θ. `lengthscale` has shape (1,) or (n_features,).
+    that of the best θ. It begins at `kernel` and `latent` with a step of length `first_step`, and ends when one raises
+    the bound by less than `tol` of its value.
     """
-    bounds = np.log([_BOUNDS["variance"]] + [_BOUNDS["lengthscale"]] * len(lengthscale)) / _FIRST_STEP
-    start = torch.log(torch.cat([X.new_tensor([variance]), lengthscale])) / _FIRST_STEP
-    best = -np.inf, None, prior(len(labels.n), Z)
+    bounds = np.log([_BOUNDS["variance"]] + [_BOUNDS["lengthscale"]] * len(kernel.lengthscale)) / first_step
+    start = torch.log(torch.cat([kernel.variance[None], kernel.lengthscale])) / first_step
+    best = -np.inf, kernel, latent
 
     def make_kernel(p):
-        values = torch.exp(_FIRST_STEP * p)
-        return Kernel(shape, values[0], values[1:])
+        values = torch.exp(first_step * p)
+        return Kernel(kernel.shape, values[0], values[1:])
 
     def negative(p):
         nonlocal best
@@ -102,6 +102,6 @@ def learn(X, Z, labels: Labels, shape, variance: float, lengthscale, *, dtype, m
             best = value, features.kernel, latent
         return -value, -gradient.cpu().numpy()
 
-    budget = {"maxfun": max_iter, "maxls": 5, "ftol": 3e-5}
+    budget = {"maxfun": max_iter, "maxls": 5, "ftol": tol}
     minimize(negative, start.cpu().numpy(), jac=True, method="L-BFGS-B", bounds=bounds, options=budget)
     return best[1:]
