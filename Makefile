@@ -32,8 +32,9 @@ doc: $(VENV)/.doc  ## the web pages in doc/_build/html; runs all examples, warni
 	rm -rf doc/_build doc/api doc/auto_examples
 	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet $(SPHINXOPTS) doc doc/_build/html
 
-benchmarks: $(VENV)/.installed
+benchmarks: $(VENV)/.installed  ## speed as ratios to peers; the other files beside are studies of their own
 	$(BIN)/python benchmarks/run.py
+	$(BIN)/python benchmarks/kernels.py
 
 clean:
 	rm -rf $(VENV) $(VENV)-oldest $(VENV)-matrix

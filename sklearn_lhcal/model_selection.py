@@ -4,16 +4,22 @@ import warnings
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone, is_classifier
+from sklearn.base import BaseEstimator, clone, is_classifier
+from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.model_selection import BaseCrossValidator, StratifiedGroupKFold, StratifiedKFold, check_cv
-from sklearn.utils import indexable
+from sklearn.neighbors import NearestNeighbors
+from sklearn.utils import check_array, check_random_state, indexable
+from sklearn.utils.metadata_routing import UNUSED
 from tqdm.auto import tqdm
 
 from ._fit import check_same_length, fit_on_counts, is_per_row, take_rows
 from .distributions import Distribution, concatenate, predict_dist
 from .label_histogram import check_counts, sorted_counts
 
-__all__ = ["StratifiedVotesKFold", "cross_val_predict"]
+__all__ = ["BallCarvingSplit", "StratifiedVotesKFold", "cross_val_predict"]
+
+_AUTO_SHARE = 0.3  # of all rows, what the balls hold where the radius is "auto" and they do not overlap
+_CANDIDATES = 50  # for each ball, rows among which its centre is sought
 
 
 class StratifiedVotesKFold(BaseCrossValidator):
@@ -73,6 +79,168 @@ class StratifiedVotesKFold(BaseCrossValidator):
     def get_n_splits(self, X=None, y=None, groups=None):
         """Number of folds."""
         return self.n_splits
+
+
+class BallCarvingSplit(BaseEstimator):
+    """Splits that take away most of the data within balls, so that there is something left to learn there.
+
+    Balls are carved around centres in dense regions. Of the rows in a ball a part stays in training, another part is
+    for testing, and the rest is what more data would have added: training and this rest are the *augmented* rows. A
+    model fitted on these is the reference to which `metrics.accuracy_gain` compares the one fitted on training, at the
+    test rows. Distances are Euclidean, so features should be on one scale.
+
+    Parameters
+    ----------
+    radius : "auto" or float, default="auto"
+        Radius of the balls, in the unit of X. "auto": such that a ball holds ``.3·n_samples/n_balls`` rows, at the
+        lower quartile over candidate centres: what a ball holds does not depend on scale or dimension.
+    n_balls : int, default=12
+        Number of balls.
+    keep_fraction : float or tuple (low, high), default=(0, 0.3)
+        Share of a ball's rows that stays in training; of a range, drawn uniformly for each ball, so that epistemic
+        uncertainty varies.
+    test_fraction : float, default=0.3
+        Share of a ball's rows that is for testing. What is left goes to the augmented rows.
+    n_splits : int, default=1
+        How many splits `split` yields, each with balls of its own.
+    random_state : int, RandomState instance or None, default=None
+        Seed of centres, fractions and rows. An integer makes `split` and `split_augmented` repeat.
+
+    Notes
+    -----
+    Candidates are ``50·n_balls`` rows at random (all where there are fewer); those with the most neighbours within the
+    radius, a quarter, may be centres. Taken in random order, each keeps two radii away from the earlier ones, so that
+    balls do not overlap; where no more such centres are left, one radius, and then none. A row belongs to the first
+    ball that holds it.
+
+    References
+    ----------
+    The evaluation and calibration of epistemic uncertainty estimates, section 4.2.1 (P3).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).uniform(size=(1000, 2))
+    >>> train, augmented, test = BallCarvingSplit(random_state=0).split_augmented(X)
+    >>> len(train), len(augmented), len(test)
+    (727, 901, 99)
+    """
+
+    __metadata_request__split = {"groups": UNUSED}  # noqa: RUF012 - the form that metadata routing reads
+
+    def __init__(
+        self, radius="auto", n_balls=12, keep_fraction=(0, 0.3), test_fraction=0.3, n_splits=1, random_state=None
+    ):
+        self.radius = radius
+        self.n_balls = n_balls
+        self.keep_fraction = keep_fraction
+        self.test_fraction = test_fraction
+        self.n_splits = n_splits
+        self.random_state = random_state
+
+    def split(self, X, y=None, groups=None):
+        """Yield (train, test) index arrays; the rows that only the augmented set holds are in neither.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+        y : label histogram of shape (n_samples, n_classes), optional
+            Where it is given, each of its classes must be left in training.
+        groups : ignored
+        """
+        self._check_parameters()
+        rng = check_random_state(self.random_state)
+        for _ in range(self.n_splits):
+            train, _, test = self._split(X, y, rng)
+            yield train, test
+
+    def split_augmented(self, X, y=None):
+        """One (train, augmented, test) triple of ascending index arrays: the first of the splits.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+        y : label histogram of shape (n_samples, n_classes), optional
+            Where it is given, each of its classes must be left in training.
+
+        Returns
+        -------
+        train, augmented, test : ndarray of int
+            Training is part of the augmented rows; test rows are in neither. The three leave no row out.
+
+        Raises
+        ------
+        ValueError
+            Parameters out of range, a class that is missing from training, balls that hold no test row.
+        """
+        return self._split(X, y, check_random_state(self.random_state))
+
+    def get_n_splits(self, X=None, y=None, groups=None):
+        """Number of splits."""
+        return self.n_splits
+
+    def _split(self, X, y, rng):
+        low, high = self._check_parameters()
+        X = check_array(X, accept_sparse="csr")
+        balls = self._balls(X, rng)
+        part = np.zeros(X.shape[0], dtype=np.int8)  # 0 train, 1 augmented only, 2 test
+        free = np.ones(X.shape[0], dtype=bool)
+        for ball in balls:
+            rows = rng.permutation(np.sort(ball[free[ball]]))
+            free[rows] = False
+            keep = round(rng.uniform(low, high) * len(rows))
+            test = min(round(self.test_fraction * len(rows)), len(rows) - keep)
+            part[rows[keep:]] = 1
+            part[rows[keep : keep + test]] = 2
+        train, augmented, test = (np.flatnonzero(rows) for rows in (part == 0, part < 2, part == 2))
+        if not len(test) or not len(train):
+            raise ValueError(
+                f"The {len(balls)} balls leave {len(train)} of {len(part)} rows for training and {len(test)} for "
+                f"testing; give a {'smaller' if len(test) else 'larger'} radius than {self.radius!r}, or more rows."
+            )
+        if y is not None:
+            counts, classes = check_counts(y)
+            check_same_length(len(counts), X=X)
+            check_all_classes(counts[train], classes, "the training rows beside the balls", "smaller or fewer balls")
+        return train, augmented, test
+
+    def _check_parameters(self) -> tuple[float, float]:
+        """The range of the fraction that stays in training."""
+        low, high = self.keep_fraction if np.ndim(self.keep_fraction) else (self.keep_fraction, self.keep_fraction)
+        if not 0 <= low <= high < 1 or not 0 < self.test_fraction <= 1 - high + 1e-12:
+            raise ValueError(
+                "keep_fraction must be a number in [0, 1) or an ascending range of these, and test_fraction positive "
+                f"and at most what is left, got {self.keep_fraction!r} and {self.test_fraction!r}."
+            )
+        if self.n_balls < 1 or self.n_splits < 1:
+            raise ValueError(f"n_balls and n_splits must be positive, got {self.n_balls!r} and {self.n_splits!r}.")
+        if self.radius != "auto" and not 0 < self.radius < np.inf:
+            raise ValueError(f'radius must be "auto" or a positive number, got {self.radius!r}.')
+        return low, high
+
+    def _balls(self, X, rng):
+        """The rows within the radius of each centre."""
+        n = X.shape[0]
+        neighbours = NearestNeighbors().fit(X)
+        candidates = rng.choice(n, size=min(n, _CANDIDATES * self.n_balls), replace=False)
+        R = self.radius
+        if R == "auto":
+            m = min(max(2, round(_AUTO_SHARE * n / self.n_balls)), n)
+            R = np.quantile(neighbours.kneighbors(X[candidates], m)[0][:, -1], 0.25)
+        balls = neighbours.radius_neighbors(X[candidates], R, return_distance=False)
+        size = np.array([len(ball) for ball in balls])
+        dense = np.flatnonzero(size >= np.quantile(size, 0.75))
+        return [balls[c] for c in _apart(euclidean_distances(X[candidates[dense]]), dense, R, self.n_balls)]
+
+
+def _apart(distance: NDArray, names: NDArray, R: float, n: int) -> list:
+    """Names of n points, the earliest that keep 2R from those before; then those that keep R; then any."""
+    chosen: list[int] = []
+    for separation in (2 * R, R, 0.0):
+        for c in range(len(names)):
+            if len(chosen) < n and c not in chosen and (distance[c, chosen] >= separation).all():
+                chosen.append(c)
+    return [names[c] for c in chosen]
 
 
 def majority(counts: NDArray) -> NDArray[np.intp]:
@@ -163,11 +331,13 @@ def _predict(model, X, method: str, classes: NDArray) -> NDArray | Distribution:
     return classes[(np.asarray(model.predict(X))[:, None] == model.classes_).argmax(axis=1)]
 
 
-def check_all_classes(counts: NDArray, classes: NDArray, where: str) -> None:
+def check_all_classes(
+    counts: NDArray, classes: NDArray, where: str, remedy: str = "fewer folds or stratified ones"
+) -> None:
     """Raise a ValueError that names the classes without a label."""
     missing = np.asarray(counts).sum(axis=0) == 0
     if missing.any():
         raise ValueError(
-            f"No label of class {classes[missing].tolist()} in {where}; give more data of this class, use fewer "
-            "folds or stratified ones, or drop the class."
+            f"No label of class {classes[missing].tolist()} in {where}; give more data of this class, use {remedy}, "
+            "or drop the class."
         )

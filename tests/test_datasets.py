@@ -8,11 +8,13 @@ from scipy.stats import chisquare, kstest, multinomial
 from sklearn.datasets import load_digits
 
 from sklearn_lhcal.datasets import (
-    _draw_counts,
+    load_anesthesia_ratings,
     load_mixed_digits,
     load_psychiatric_diagnoses,
     make_label_histograms,
+    make_random_checkerboard,
 )
+from sklearn_lhcal.datasets._made import draw_counts
 from sklearn_lhcal.distributions import Dirichlet
 from sklearn_lhcal.label_histogram import fleiss_kappa
 from sklearn_lhcal.metrics import histogram_log_loss, label_log_loss
@@ -192,7 +194,7 @@ def test_made_refuses_bad_arguments(arguments, message):
 
 def test_drawn_counts_follow_the_multinomial_distribution():
     Q, n = np.array([0.5, 0.0, 0.2, 0.3]), 3
-    counts = _draw_counts(np.tile(Q, (20_000, 1)), n, np.random.RandomState(0))
+    counts = draw_counts(np.tile(Q, (20_000, 1)), n, np.random.RandomState(0))
     outcomes, seen = np.unique(counts, axis=0, return_counts=True)
     expected = multinomial.pmf(outcomes, n, Q)
     assert expected.sum() == pytest.approx(1)  # every possible outcome turned up, and no other
@@ -204,7 +206,7 @@ def test_drawn_counts_never_name_an_impossible_class():
     Q = rng.dirichlet(np.full(6, 0.1), size=500) * (rng.random_sample((500, 6)) < 0.5)
     Q = Q[Q.sum(axis=1) > 0]
     Q /= Q.sum(axis=1, keepdims=True)
-    counts = _draw_counts(Q, 1000, rng)
+    counts = draw_counts(Q, 1000, rng)
     assert not counts[Q == 0].any()
     assert (counts.sum(axis=1) == 1000).all()
 
@@ -230,3 +232,73 @@ def test_diagnoses_against_statsmodels():
     inter_rater = pytest.importorskip("statsmodels.stats.inter_rater")
     counts = load_psychiatric_diagnoses().counts
     assert fleiss_kappa(counts) == pytest.approx(inter_rater.fleiss_kappa(counts), rel=1e-12)
+
+
+# ------------------------------------------------------------------------------------------- anaesthesia ratings
+
+
+def test_anesthesia_ratings_are_those_of_the_paper():
+    """EM of the model in the paper gives the class frequencies and the error rates that it prints."""
+    data = load_anesthesia_ratings()
+    assert data.counts.shape == (45, 4)
+    assert data.counts.dtype == data.annotations.dtype == np.int64
+    assert (data.counts.sum(axis=1) == 7).all()
+    assert np.array_equal(data.counts, np.apply_along_axis(np.bincount, 1, data.annotations, minlength=5)[:, 1:])
+    truth = data.counts / 7
+    codes, raters = data.annotations - 1, data.raters - 1
+    for _ in range(1000):
+        p = truth.mean(axis=0)
+        said = np.zeros((5, 4, 4))  # what rater r says of class k
+        for column, r in enumerate(raters):
+            said[r] += truth.T @ np.eye(4)[codes[:, column]]
+        said /= said.sum(axis=2, keepdims=True)
+        likelihood = p * np.prod([said[r][:, codes[:, c]].T for c, r in enumerate(raters)], axis=0)
+        truth = likelihood / likelihood.sum(axis=1, keepdims=True)
+    np.testing.assert_array_equal(p.round(2), [0.40, 0.42, 0.11, 0.07])
+    first = [[0.89, 0.11, 0, 0], [0.07, 0.88, 0.05, 0], [0, 0.34, 0.66, 0], [0, 0, 0.56, 0.44]]
+    np.testing.assert_array_equal(said[0].round(2), first)
+
+
+# ------------------------------------------------------------------------------------------- random checkerboard
+
+
+def test_cells_of_the_checkerboard_are_gaussian_and_of_one_class():
+    X, y = make_random_checkerboard(20_000, n_rows=4, n_columns=3, cell_std=0.05, random_state=0)
+    cell = np.rint(X).astype(int)
+    assert np.array_equal(np.unique(cell, axis=0), [[j, k] for j in range(1, 5) for k in range(1, 4)])
+    number = (cell[:, 0] - 1) * 3 + cell[:, 1] - 1
+    shares = np.bincount(number, weights=y) / np.bincount(number)
+    assert sorted(shares) == [0.0] * 6 + [1.0] * 6
+    assert chisquare(np.bincount(number)).pvalue > 1e-3
+    for k in range(2):
+        assert kstest((X - cell)[:, k] / 0.05, "norm").pvalue > 1e-3
+
+
+def test_the_checkerboard_is_that_of_the_paper_by_default():
+    X, y = make_random_checkerboard(random_state=0)
+    assert X.shape == (142_693, 2)
+    assert abs(y.mean() - 0.5) < 4 * 0.5 / np.sqrt(len(y))
+    assert X.mean(axis=0) == pytest.approx([19.5, 23.5], abs=0.2)
+    few, labels = make_random_checkerboard(1000, cell_std=0.01, random_state=0)
+    more, more_labels = make_random_checkerboard(5000, cell_std=0.01, random_state=0)
+    seen = {tuple(c): label for c, label in zip(np.rint(more), more_labels, strict=True)}
+    known = [seen[tuple(c)] == label for c, label in zip(np.rint(few), labels, strict=True) if tuple(c) in seen]
+    assert len(known) > 900
+    assert all(known)  # the same cells, whatever the number of points
+    one, other = (make_random_checkerboard(50, random_state=3) for _ in range(2))
+    assert all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"n_samples": 0}, "n_samples must be an integer of at least 1"),
+        ({"n_rows": 1.5}, "n_rows must be an integer"),
+        ({"n_rows": 1, "n_columns": 1}, "two cells or more"),
+        ({"cell_std": 0.0}, "cell_std must be positive and finite"),
+        ({"cell_std": np.inf}, "cell_std must be positive and finite"),
+    ],
+)
+def test_checkerboard_errors(change, message):
+    with pytest.raises(ValueError, match=message):
+        make_random_checkerboard(**change)

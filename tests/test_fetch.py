@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from sklearn_lhcal import datasets
-from sklearn_lhcal.datasets import fetch_cifar10h
+from sklearn_lhcal.datasets import _cifar10h, fetch_cifar10h
 
 NAME = "cifar10h-counts.npy"
 REAL = Path(__file__).parents[2] / "shared" / "data" / "cifar10h_first5000.npz"
@@ -37,7 +37,7 @@ def made():
 @pytest.fixture
 def counts(made, monkeypatch):
     """The same, published."""
-    monkeypatch.setattr(datasets, "_CIFAR10H_FIRST_HALF", sha256(made[:5000].astype("<i8").tobytes()))
+    monkeypatch.setattr(_cifar10h, "_CIFAR10H_FIRST_HALF", sha256(made[:5000].astype("<i8").tobytes()))
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     return made
 
@@ -248,7 +248,7 @@ def test_interruption_leaves_nothing(counts, home, monkeypatch):
         target.write(b"half")
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(datasets.shutil, "copyfileobj", interrupted)
+    monkeypatch.setattr(_cifar10h.shutil, "copyfileobj", interrupted)
     with serving(as_file(counts)) as (url, _), pytest.raises(KeyboardInterrupt):
         fetch_cifar10h(data_home=home, base_url=url)
     assert left_in(home) == []
@@ -292,5 +292,5 @@ def test_the_published_first_half_is_known(made, home):
 
 def test_the_package_holds_no_row_of_it():
     """Its licence is not ours."""
-    folder = Path(datasets.__file__).parent
+    folder = Path(datasets.__file__).parent.parent
     assert not [path for kind in ("*.npy", "*.npz", "*.csv") for path in folder.rglob(kind)]

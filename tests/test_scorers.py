@@ -3,6 +3,7 @@
 import pickle
 import subprocess
 import sys
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -26,9 +27,10 @@ from sklearn.preprocessing import StandardScaler
 from sklearn_lhcal import metrics
 from sklearn_lhcal.distributions import predict_dist
 from sklearn_lhcal.label_histogram import KnownProbabilities, LabelHistogramClassifier
-from sklearn_lhcal.metrics import SCORERS, get_scorer, get_scorer_names
+from sklearn_lhcal.metrics import LabelHistogramScorer, get_scorer, get_scorer_names
 from sklearn_lhcal.metrics import _scorers as scorers_module
 
+SCORERS = {k: v for k, v in metrics.SCORERS.items() if isinstance(v, LabelHistogramScorer)}  # of y and X alone
 CV = KFold(3)
 MODEL = LabelHistogramClassifier(GaussianNB())
 GRID = {"estimator__var_smoothing": [1e-9, 10.0]}
@@ -42,9 +44,19 @@ def problem(K=3, n=90, seed=0):
     return X, counts
 
 
+def metric_of(name):
+    """The metric of this name; a kernel error at the settings that make candidates comparable."""
+    name = name.removeprefix("neg_")
+    if not name.startswith("kernel_"):
+        return getattr(metrics, name)
+    notion = name.removeprefix("kernel_").removesuffix("_error")
+    options = {"notion": notion, "p": 2, "bandwidth": 0.05, "bias_correction": "residual"}
+    return partial(metrics.kernel_calibration_error, **options)
+
+
 def expected_score(name, estimator, X, y, **weight):
     """What the scorer of this name shall say, from the metric of this name."""
-    metric = getattr(metrics, name.removeprefix("neg_"))
+    metric = metric_of(name)
     takes_a_distribution = "disagreement" in name or "posterior" in name or "histogram" in name
     prediction = predict_dist(estimator, X) if takes_a_distribution else estimator.predict_proba(X)
     return (-1 if name.startswith("neg_") else 1) * metric(y, prediction, **weight)
@@ -59,8 +71,8 @@ def manual_scores(name, estimator, X, y):
 
 
 def test_names():
-    assert get_scorer_names() == sorted(SCORERS)
-    assert set(SCORERS) < set(sklearn_get_scorer_names())
+    assert get_scorer_names() == sorted(metrics.SCORERS)
+    assert set(metrics.SCORERS) < set(sklearn_get_scorer_names())
     assert {name for name in SCORERS if not name.startswith("neg_")} == {"expected_accuracy", "vote_accuracy"}
 
 
@@ -98,7 +110,7 @@ def test_better_models_score_higher():
     X, counts = problem(n=600)
     good = clone(MODEL).fit(X, counts)
     poor = LabelHistogramClassifier(DummyClassifier(strategy="uniform")).fit(X, counts)
-    names = [n for n in SCORERS if "calibration" not in n]
+    names = [n for n in SCORERS if "calibration" not in n and "kernel" not in n]
     assert len(names) > 8
     for name in names:
         assert get_scorer(name)(good, X, counts) > get_scorer(name)(poor, X, counts), name
@@ -205,7 +217,7 @@ def test_labels_are_aligned_by_name():
 
 def padded_score(name, y, proba):
     """The metric of this name on class probabilities, as a score."""
-    metric = getattr(metrics, name.removeprefix("neg_"))
+    metric = metric_of(name)
     return (-1 if name.startswith("neg_") else 1) * metric(y, proba)
 
 
@@ -386,7 +398,7 @@ rng = np.random.default_rng(0)
 X = rng.normal(size=(60, 2))
 counts = np.array([rng.multinomial(4, q) for q in rng.dirichlet(np.ones(3), 60)])
 model = LabelHistogramClassifier(GaussianNB())
-names = list(SCORERS)
+names = [name for name in SCORERS if hasattr(SCORERS[name], "response")]  # those of y and X alone
 grid = {{"estimator__var_smoothing": [1e-9, 1.0]}}
 assert set(names) < set(get_scorer_names())
 for name in names:

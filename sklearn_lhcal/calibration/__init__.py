@@ -1,14 +1,21 @@
 """Calibrators: classifiers that wrap a classifier and learn, from label histograms, what its outputs mean."""
 
 from ._alpha import AlphaCalibration
+from ._decision import DecisionCalibration, DecisionCalibrationWarning, decide, expected_cost
+from ._epistemic import EpistemicCalibration
 from ._precomputed import PrecomputedClassifier
 from ._scaling import BiasCorrectedTemperatureScaling, MatrixScaling, TemperatureScaling, VectorScaling
 
 __all__ = [
     "AlphaCalibration",
     "BiasCorrectedTemperatureScaling",
+    "DecisionCalibration",
+    "DecisionCalibrationWarning",
+    "EpistemicCalibration",
     "MatrixScaling",
     "PrecomputedClassifier",
     "TemperatureScaling",
     "VectorScaling",
+    "decide",
+    "expected_cost",
 ]

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from .._simplex import row_sum
 
-_BLOCK = 4096
+_BLOCK = 2**16  # numbers of a block: it stays in cache
 _OWN_BLOCKS = 300  # classes above which one preconditioner serves all
 Result = tuple[float, NDArray[np.float64], NDArray[np.float64]]
 
@@ -56,8 +56,9 @@ class AffineMap(ABC):
     def blocks(self, x, u, y) -> Iterator[tuple[NDArray, NDArray, NDArray, NDArray, float]]:
         """(u, p, n, r, loss) of blocks of rows."""
         W, b = self.affine(x)
-        for start in range(0, len(u), _BLOCK):
-            a, c = u[start : start + _BLOCK], y[start : start + _BLOCK]
+        size = max(_BLOCK // self.K, 64)
+        for start in range(0, len(u), size):
+            a, c = u[start : start + size], y[start : start + size]
             v = transform(a, W, b)
             if max(v.max(), -v.min()) > 300:  # else no exponential leaves the range of float64, and maxima are slow
                 v -= v.max(axis=1, keepdims=True)
@@ -134,12 +135,15 @@ class VectorMap(AffineMap):
         F, G, H = 0.0, np.zeros(2 * K), np.zeros((2 * K, 2 * K))
         for a, p, n, r, loss in self.blocks(x, u, y):
             D = np.concatenate([p * a, p], axis=1)
+            root = np.sqrt(n)[:, None]
+            q = root * D
             F += loss
-            G += np.append((r * a).sum(axis=0), r.sum(axis=0))
-            H -= D.T @ (n[:, None] * D)
-            q = n[:, None] * p
-            squares, cross, ones = (q * a * a).sum(axis=0), np.diag((q * a).sum(axis=0)), q.sum(axis=0)
-            H += np.block([[np.diag(squares), cross], [cross, np.diag(ones)]])
+            G += np.append(np.einsum("ij,ij->j", r, a), np.einsum("ij->j", r))
+            H -= q.T @ q  # of one array: half the products
+            q *= root
+            ones = np.einsum("ij->j", q)
+            cross = np.diag(ones[:K])  # Σ n p u, Σ n p u² and Σ n p
+            H += np.block([[np.diag(np.einsum("ij,ij->j", q[:, :K], a)), cross], [cross, np.diag(ones[K:])]])
         F, G, H = F / N + self.penalty(x[:K], b), G / N, H / N
         G[K:] += 2 * self.bias_penalty / K * b
         H[K:, K:] += 2 * self.bias_penalty / K * np.eye(K)

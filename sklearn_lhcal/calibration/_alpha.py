@@ -41,7 +41,8 @@ class AlphaCalibration(_BaseCalibrator):
         standardised.
     likelihood : {"pairwise", "dirichlet_multinomial"}, default="pairwise"
         What is maximised: the composite likelihood of pairs of raters, or P1's likelihood of the histogram, which many
-        raters per row distort.
+        raters per row distort. On six data sets with 2 to 50 raters a row, the epistemic loss after one label is by
+        -.007 to +.0002 smaller with pairs (``benchmarks/alpha_likelihood.py``).
     penalty : float or None, default=None
         λ_α, weight of ``mean (log α0)²``, nats per row. None: 5e-4 for pairs, P1's 5e-3 for histograms, of which a row
         carries more information.

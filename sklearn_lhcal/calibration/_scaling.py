@@ -38,25 +38,28 @@ class _Scaling(_BaseCalibrator):
 
     def _fit_map(self, logits, features, counts, weight, log_weights=None):
         self._fitted_shape = shape = self._shape(logits.shape[-1])
+        self._x = self._minimise(shape, logits, counts, weight, log_weights)
+        self._store(self._x)
+
+    def _minimise(self, shape, logits, counts, weight, log_weights):
+        """The parameters x of least log loss."""
         solver = self.solver or (LBFGS() if logits.ndim == 3 else None if hasattr(shape, "minimize") else Newton())
         y = np.asarray(counts, dtype=np.float64)
         y = y if weight is None else y * weight[:, None]
         if solver is None:
-            self._x = shape.minimize(logits, y)
-        elif isinstance(solver, Newton):
+            return shape.minimize(logits, y)
+        if isinstance(solver, Newton):
             if logits.ndim == 3:
                 raise ValueError("Newton() fits point predictions; around an ensemble use LBFGS().")
-            self._x = self._newton(solver, shape, logits, y)
-        else:
-            inputs, beta = {"logits": logits}, 1.0
-            if logits.ndim == 3:
-                inputs = {"logits": np.moveaxis(logits, 0, 1), "log_weights": log_weights.T}
-                beta = min(_STARTS, key=lambda b: label_log_loss(y, _mixed(logits * b, log_weights)))
-            module = AffineModule(shape, beta)
-            options = {"random_state": self.random_state, "verbose": self.verbose}
-            solver.train(module, LabelLogLoss(), inputs, counts, weight, **options)
-            self._x = module.x.detach().numpy().copy()
-        self._store(self._x)
+            return self._newton(solver, shape, logits, y)
+        inputs, beta = {"logits": logits}, 1.0
+        if logits.ndim == 3:
+            inputs = {"logits": np.moveaxis(logits, 0, 1), "log_weights": log_weights.T}
+            beta = min(_STARTS, key=lambda b: label_log_loss(y, _mixed(logits * b, log_weights)))
+        module = AffineModule(shape, beta)
+        options = {"random_state": self.random_state, "verbose": self.verbose}
+        solver.train(module, LabelLogLoss(), inputs, counts, weight, **options)
+        return module.x.detach().numpy().copy()
 
     def _newton(self, solver, shape, u, y):
         x = shape.start()

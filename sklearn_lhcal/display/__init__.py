@@ -1,13 +1,19 @@
 """Figures in the manner of scikit-learn's displays; matplotlib is imported when something is plotted."""
 
 from ._calibration_dispersion import CalibrationDispersionDisplay
+from ._decision import DecisionRiskDisplay
 from ._disagreement import DisagreementReliabilityDisplay
+from ._epistemic import EpistemicGainDisplay
 from ._reliability import ReliabilityDisplay
 from ._second_opinion import SecondOpinionDisplay
+from ._simplex import SimplexCalibrationDisplay
 
 __all__ = [
     "CalibrationDispersionDisplay",
+    "DecisionRiskDisplay",
     "DisagreementReliabilityDisplay",
+    "EpistemicGainDisplay",
     "ReliabilityDisplay",
     "SecondOpinionDisplay",
+    "SimplexCalibrationDisplay",
 ]

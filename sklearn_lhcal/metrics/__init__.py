@@ -1,6 +1,16 @@
 """Metrics on label histograms, and scorers."""
 
 from ._accumulator import LabelHistogramAccumulator
+from ._canonical_bins import binned_canonical_error
+from ._decision import (
+    RiskDecomposition,
+    bayes_decision,
+    decision_risk,
+    model_risk,
+    risk_bound,
+    risk_decomposition,
+    risk_gap,
+)
 from ._disagreement import (
     class_disagreement_calibration_error,
     class_disagreement_squared_loss,
@@ -11,7 +21,16 @@ from ._disagreement import (
     statistic_calibration_loss,
     statistic_squared_loss,
 )
+from ._epistemic import (
+    NullEpistemicError,
+    accuracy_gain,
+    epistemic_calibration_error,
+    epistemic_correlation,
+    null_epistemic_error,
+)
 from ._intervals import ConfidenceInterval, confidence_interval, paired_difference
+from ._kernel import kernel_calibration_error, kernel_sharpness, loo_bandwidth, ratio_corrected_calibration_error
+from ._kernel_null import NullCalibrationError, null_calibration_error
 from ._label_histogram import (
     LossDecomposition,
     calibration_error,
@@ -27,24 +46,41 @@ from ._label_histogram import (
     loss_decomposition,
     vote_accuracy,
 )
-from ._scorers import SCORERS, LabelHistogramScorer, get_scorer, get_scorer_names
+from ._scorers import (
+    SCORERS,
+    EpistemicScorer,
+    LabelHistogramScorer,
+    get_scorer,
+    get_scorer_names,
+    make_decision_scorer,
+)
 
 __all__ = [
     "SCORERS",
     "ConfidenceInterval",
+    "EpistemicScorer",
     "LabelHistogramAccumulator",
     "LabelHistogramScorer",
     "LossDecomposition",
+    "NullCalibrationError",
+    "NullEpistemicError",
+    "RiskDecomposition",
+    "accuracy_gain",
+    "bayes_decision",
+    "binned_canonical_error",
     "calibration_error",
     "calibration_loss",
     "class_disagreement_calibration_error",
     "class_disagreement_squared_loss",
     "confidence_interval",
+    "decision_risk",
     "disagreement_calibration_error",
     "disagreement_calibration_loss",
     "disagreement_squared_loss",
     "dispersion_error",
     "dispersion_loss",
+    "epistemic_calibration_error",
+    "epistemic_correlation",
     "epistemic_loss",
     "expected_accuracy",
     "expected_squared_loss",
@@ -52,10 +88,21 @@ __all__ = [
     "get_scorer_names",
     "histogram_log_loss",
     "irreducible_loss",
+    "kernel_calibration_error",
+    "kernel_sharpness",
     "label_log_loss",
+    "loo_bandwidth",
     "loss_decomposition",
+    "make_decision_scorer",
+    "model_risk",
+    "null_calibration_error",
+    "null_epistemic_error",
     "paired_difference",
     "posterior_epistemic_loss",
+    "ratio_corrected_calibration_error",
+    "risk_bound",
+    "risk_decomposition",
+    "risk_gap",
     "statistic_calibration_loss",
     "statistic_squared_loss",
     "vote_accuracy",

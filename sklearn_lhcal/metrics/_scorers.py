@@ -11,12 +11,22 @@ from sklearn.base import BaseEstimator
 from sklearn.metrics import get_scorer as sklearn_get_scorer
 from sklearn.utils.metadata_routing import UNUSED
 
+from .._costs import check_cost_matrix
 from .._simplex import frame_names
 from ..distributions import Distribution, predict_dist
 from ..label_histogram import aligned_counts, check_counts
-from . import _disagreement, _label_histogram
+from . import _disagreement, _epistemic, _kernel, _label_histogram
+from ._decision import bayes_columns, decision_risk
 
-__all__ = ["SCORERS", "LabelHistogramScorer", "get_scorer", "get_scorer_names", "register_scorers"]
+__all__ = [
+    "SCORERS",
+    "EpistemicScorer",
+    "LabelHistogramScorer",
+    "get_scorer",
+    "get_scorer_names",
+    "make_decision_scorer",
+    "register_scorers",
+]
 
 
 class LabelHistogramScorer(BaseEstimator):
@@ -67,6 +77,116 @@ class LabelHistogramScorer(BaseEstimator):
         return "sample_weight" in signature(self.metric).parameters
 
 
+class EpistemicScorer(BaseEstimator):
+    """Scorer of a classifier's epistemic uncertainty against what predictions made with more data gain.
+
+    The estimate is `predict_epistemic` where the estimator offers it (`calibration.EpistemicCalibration`), else the
+    mutual information of its predictive distribution; both are found through pipelines and searches.
+
+    `reference_prediction` is requested through scikit-learn's metadata routing, which has to be switched on:
+    ``sklearn.set_config(enable_metadata_routing=True)``. ``search.fit(X, y, reference_prediction=...)`` then hands each
+    fold its rows. Without routing scikit-learn gives scorers X and y only; the scorer can be called by hand.
+
+    Parameters
+    ----------
+    metric : callable
+        ``metric(gain, uncertainty)``.
+    sign : {1, -1}
+        -1 for metrics that are better when smaller.
+
+    Examples
+    --------
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> from sklearn_lhcal.datasets import make_random_checkerboard
+    >>> from sklearn_lhcal.metrics import get_scorer
+    >>> from sklearn_lhcal.model_selection import BallCarvingSplit, cross_val_predict
+    >>> X, y = make_random_checkerboard(3000, n_rows=10, n_columns=10, cell_std=0.25, random_state=0)
+    >>> forest = RandomForestClassifier(20, random_state=0)
+    >>> reference = cross_val_predict(forest, X, y, method="predict")
+    >>> train, test = next(BallCarvingSplit(random_state=0).split(X, y))
+    >>> forest = forest.fit(X[train], y[train])
+    >>> get_scorer("epistemic_correlation")(forest, X[test], y[test], reference_prediction=reference[test]) > 0.1
+    True
+    """
+
+    __metadata_request__score = {"estimator": UNUSED, "reference_prediction": True}  # noqa: RUF012
+
+    def __init__(self, metric, sign=1):
+        self.metric = metric
+        self.sign = sign
+
+    def score(self, estimator, X, y, reference_prediction=None):
+        """sign · metric(gain, estimate), both of the rows of X."""
+        if reference_prediction is None:
+            raise ValueError(
+                "The epistemic scorers need reference_prediction, the labels predicted with more data, as of "
+                'sklearn_lhcal.model_selection.cross_val_predict(..., method="predict"). Switch on scikit-learn\'s '
+                "metadata routing, sklearn.set_config(enable_metadata_routing=True), and pass it to fit of the search "
+                "or in params of cross_validate."
+            )
+        gain = _epistemic.estimator_gain(estimator, X, y, reference_prediction)
+        return self.sign * self.metric(gain, _epistemic.epistemic_estimate(estimator, X))
+
+    def __call__(self, estimator, X, y, reference_prediction=None):
+        return self.score(estimator, X, y, reference_prediction=reference_prediction)
+
+    def _accept_sample_weight(self):  # read by scikit-learn >= 1.7 where metadata routing is off
+        return False
+
+
+class _DecisionScorer(LabelHistogramScorer):
+    """Scorer of the decisions that a classifier's probabilities lead to: −risk."""
+
+    def __init__(self, cost_matrix):
+        self.cost_matrix = cost_matrix
+
+    def score(self, estimator, X, y, sample_weight=None):
+        """Minus the mean cost of the Bayes decisions for X."""
+        classes = np.asarray(estimator.classes_)
+        y_aligned, z = aligned(y, np.asarray(estimator.predict_proba(X)), classes)
+        if z.shape[1] > len(classes):  # y has classes that training never saw
+            classes = np.union1d(classes, check_counts(y)[1])
+        C = check_cost_matrix(self.cost_matrix, classes=classes).C
+        return -decision_risk(y_aligned, bayes_columns(z, C), C, sample_weight=sample_weight)
+
+    def _accept_sample_weight(self):
+        return True
+
+
+def make_decision_scorer(cost_matrix):
+    """A scorer for ``scoring=``: minus the risk of the decisions that a classifier's probabilities lead to.
+
+    Parameters
+    ----------
+    cost_matrix : array-like or frame of shape (n_classes, n_decisions)
+        As in `bayes_decision`; rows in the order of the estimator's ``classes_``, or named by the index of a frame.
+        Classes with names need such a frame.
+
+    Returns
+    -------
+    scorer : callable
+        ``scorer(estimator, X, y, sample_weight=None)``, larger is better, in the unit of the costs.
+
+    Raises
+    ------
+    ValueError
+        NaN or infinite costs; when it scores, other classes than those of the estimator.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.model_selection import GridSearchCV
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> scorer = make_decision_scorer([[0, 20], [1, 0]])  # an untreated malignant tumour (class 0) costs 20
+    >>> search = GridSearchCV(GaussianNB(), {"var_smoothing": [1e-9, 1e-6, 1e-3]}, scoring=scorer).fit(X, y)
+    >>> search.best_score_ < 0
+    np.True_
+    """
+    check_cost_matrix(cost_matrix)
+    return _DecisionScorer(cost_matrix)
+
+
 def aligned(y, prediction, classes):
     """Counts in the order of `classes`, and the prediction; probability 0 for classes that training never saw."""
     named = frame_names(y) is not None
@@ -108,6 +228,11 @@ SCORERS = {
     "neg_disagreement_calibration_error": _make(_disagreement.disagreement_calibration_error, "predict_dist"),
     "neg_class_disagreement_squared_loss": _make(_disagreement.class_disagreement_squared_loss, "predict_dist"),
     "neg_posterior_epistemic_loss": _make(_disagreement.posterior_epistemic_loss, "predict_dist"),
+    "neg_kernel_canonical_error": _make(_kernel.canonical_error),
+    "neg_kernel_marginal_error": _make(_kernel.marginal_error),
+    "neg_kernel_top_label_error": _make(_kernel.top_label_error),
+    "neg_epistemic_calibration_error": EpistemicScorer(_epistemic.epistemic_calibration_error, -1),
+    "epistemic_correlation": EpistemicScorer(_epistemic.epistemic_correlation),
 }
 
 

@@ -1,15 +1,23 @@
 """Neural networks on label histograms: a classifier, losses, and the solvers that train torch modules."""
 
 from ._classifier import NeuralClassifier
-from ._losses import DirichletMultinomialLoss, LabelLogLoss, PairwiseLoss
+from ._decision_losses import DirectLoss, MarginRescalingLoss
+from ._losses import BrierLoss, DirichletMultinomialLoss, FocalLoss, LabelLogLoss, PairwiseLoss
+from ._penalties import KernelCalibrationPenalty, MMCEPenalty
 from ._schedule import WarmUpMultiStepLR
 from ._training import LBFGS, Adam, Newton
 
 __all__ = [
     "LBFGS",
     "Adam",
+    "BrierLoss",
+    "DirectLoss",
     "DirichletMultinomialLoss",
+    "FocalLoss",
+    "KernelCalibrationPenalty",
     "LabelLogLoss",
+    "MMCEPenalty",
+    "MarginRescalingLoss",
     "NeuralClassifier",
     "Newton",
     "PairwiseLoss",

@@ -2,13 +2,14 @@
 
 import copy
 import warnings
+from functools import partial
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 from skorch import NeuralNetClassifier
-from skorch.utils import is_dataset, to_tensor
+from skorch.utils import is_dataset, to_device, to_tensor
 from torch import Tensor, nn
 
 from .._fit import check_same_length, check_sample_weight
@@ -17,10 +18,15 @@ from ..label_histogram import aligned_counts, sorted_counts
 from ..metrics import expected_accuracy
 from ..model_selection import StratifiedVotesKFold, majority
 from ._data import Rows, as_arrays, to_dtype, whole_batches
-from ._losses import LabelLogLoss
+from ._losses import BrierLoss, FocalLoss, LabelLogLoss
 from ._training import batch_loss, check_device, early_stopping, scaled_weight, seeded
 
-_LOSSES = {"label_log_loss": LabelLogLoss}
+_LOSSES = {
+    "label_log_loss": LabelLogLoss,
+    "focal": FocalLoss,
+    "focal_53": partial(FocalLoss, gamma="53"),
+    "brier": BrierLoss,
+}
 
 
 class NeuralClassifier(NeuralNetClassifier):
@@ -37,9 +43,16 @@ class NeuralClassifier(NeuralNetClassifier):
     module : torch.nn.Module class or instance, or a function that returns one
         Maps X to logits of shape (n, n_classes), or to a tuple that begins with them. Floating point inputs come in the
         precision of its parameters, integers as they are.
-    loss : {"label_log_loss"} or torch.nn.Module, default="label_log_loss"
+    loss : {"label_log_loss", "focal", "focal_53", "brier"} or torch.nn.Module, default="label_log_loss"
         Called as ``loss(logits, counts, weight)``, counts of shape (n, n_classes), weights of shape (n,) with mean 1;
-        without weights where X is a Dataset.
+        without weights where X is a Dataset. Names stand for `LabelLogLoss`, `FocalLoss` (γ = 3, and ``gamma="53"``)
+        and `BrierLoss`.
+    regularizer : torch.nn.Module or None, default=None
+        A penalty on each batch, `KernelCalibrationPenalty` or `MMCEPenalty` say, called as the loss is; weights then
+        have any scale. Its parameters can be set as ``regularizer__bandwidth`` and so on.
+    regularizer_weight : float, default=1.0
+        λ ≥ 0: what is minimised is loss + λ·penalty. A first grid: .1 to 5 for the residual form of
+        `KernelCalibrationPenalty`, .001 to .1 for its plugin, .01 to 1 for `MMCEPenalty`.
     early_stopping : int or None, default=None
         Patience in epochs: a fifth of the rows, stratified by majority vote, is held out (unless skorch's `train_split`
         says otherwise), training stops when its loss has had no new minimum for so long, and the weights of the minimum
@@ -56,7 +69,8 @@ class NeuralClassifier(NeuralNetClassifier):
     module_ : torch.nn.Module
         The trained module.
     history_ : skorch.history.History
-        Losses by epoch, of all rows trained on and of all rows held out, whatever the size of the batches.
+        Losses by epoch, of all rows trained on and of all rows held out, whatever the size of the batches; with a
+        regularizer, plus λ times its mean over batches.
 
     Raises
     ------
@@ -92,6 +106,8 @@ class NeuralClassifier(NeuralNetClassifier):
         module,
         *,
         loss="label_log_loss",
+        regularizer=None,
+        regularizer_weight=1.0,
         early_stopping=None,
         random_state=None,
         optimizer=torch.optim.Adam,
@@ -113,11 +129,13 @@ class NeuralClassifier(NeuralNetClassifier):
             **{"iterator_train__shuffle": True, "dataset": Rows, "criterion": LabelLogLoss} | kwargs,
         )
         self.loss = loss
+        self.regularizer = regularizer
+        self.regularizer_weight = regularizer_weight
         self.early_stopping = early_stopping
         self.random_state = random_state
 
     def __setattr__(self, name, value):
-        if name == "loss":  # skorch takes modules only while it makes its own
+        if name in ("loss", "regularizer", "regularizer_"):  # skorch takes modules only while it makes its own
             object.__setattr__(self, name, value)
         else:
             super().__setattr__(name, value)
@@ -144,6 +162,16 @@ class NeuralClassifier(NeuralNetClassifier):
             callbacks.append(("early_stopping", early_stopping(self.early_stopping)))
         return callbacks
 
+    def set_params(self, **params):
+        """skorch's; ``regularizer__bandwidth`` and the like are parameters of the regularizer."""
+        inner = {name: params.pop(name) for name in list(params) if name.startswith("regularizer__")}
+        super().set_params(**params)
+        if inner and not hasattr(self.regularizer, "set_params"):
+            raise ValueError(f"{sorted(inner)} cannot be set: the regularizer {self.regularizer!r} has no parameters.")
+        if inner:
+            self.regularizer.set_params(**{name.removeprefix("regularizer__"): v for name, v in inner.items()})
+        return self
+
     def initialize(self):
         """Make module, loss and optimizer anew, and forget the classes."""
         check_device(self.device)
@@ -156,9 +184,18 @@ class NeuralClassifier(NeuralNetClassifier):
         return copy.deepcopy(instance) if instance is instance_or_cls else instance
 
     def initialize_criterion(self):
-        """Make the loss."""
+        """Make the loss and the regularizer."""
         if self.criterion is not LabelLogLoss:
             raise ValueError("NeuralClassifier takes its criterion as loss=.")
+        if not (self.regularizer is None or isinstance(self.regularizer, nn.Module)):
+            raise ValueError(
+                f"regularizer must be None or a torch module, such as MMCEPenalty(), got {self.regularizer!r}."
+            )
+        if not 0 <= self.regularizer_weight < np.inf:
+            raise ValueError(f"regularizer_weight must be a number, 0 or more, got {self.regularizer_weight!r}.")
+        self.regularizer_ = copy.deepcopy(self.regularizer)
+        if self.regularizer_ is not None:
+            self.regularizer_ = to_device(self.regularizer_, self.device)
         if isinstance(self.loss, nn.Module):
             self.criterion_ = copy.deepcopy(self.loss)
         elif isinstance(self.loss, str) and self.loss in _LOSSES:
@@ -255,8 +292,13 @@ class NeuralClassifier(NeuralNetClassifier):
         if counts.ndim == 1:
             counts = nn.functional.one_hot(counts.long(), len(self.classes_))
         if weight is None:
-            return self.criterion_(logits, counts)
-        return batch_loss(self.criterion_, logits, counts, to_tensor(weight, device=self.device))
+            loss = self.criterion_(logits, counts)
+        else:
+            weight = to_tensor(weight, device=self.device)
+            loss = batch_loss(self.criterion_, logits, counts, weight)
+        if self.regularizer_ is None or not self.regularizer_weight:
+            return loss
+        return loss + self.regularizer_weight * self.regularizer_(logits, counts, weight)
 
     def _logits(self, outputs) -> Tensor:
         """The first of the module's outputs, shape (n, n_classes)."""

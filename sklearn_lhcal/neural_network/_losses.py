@@ -41,6 +41,78 @@ class LabelLogLoss(_MeanLoss):
         return _weighted_sum(counts.sum(dim=-1), weight)
 
 
+class FocalLoss(LabelLogLoss):
+    """Focal loss per label: ``−Σ_i w_i Σ_k y_ik (1−z_ik)^γ log z_ik / Σ_i w_i n_i``; minimum 0, nats per label.
+
+    Labels that are predicted well already count less than in `LabelLogLoss`, which is γ = 0, so that trained networks
+    are less confident. It is not a proper score: its minimum is not at the true probabilities, but nearer to uniform
+    ones.
+
+    Parameters
+    ----------
+    gamma : float or "53", default=3.0
+        γ ≥ 0. ``"53"`` is the sample-dependent rule FL-53: γ = 5 for labels of probability below 0.2, else 3.
+
+    Raises
+    ------
+    ValueError
+        A γ that is negative, infinite or another word.
+
+    References
+    ----------
+    Lin, Goyal, Girshick, He and Dollár (2017), Focal loss for dense object detection. Mukhoti, Kulharia, Sanyal,
+    Golodetz, Torr and Dokania (2020), Calibrating deep neural networks using focal loss: FL-53.
+
+    Examples
+    --------
+    >>> import torch
+    >>> FocalLoss(gamma=2.0)(torch.zeros(1, 2), torch.tensor([[3.0, 1.0]]))  # log(2) / 4
+    tensor(0.1733)
+    """
+
+    def __init__(self, gamma: float | str = 3.0):
+        super().__init__()
+        if gamma != "53" and (isinstance(gamma, str) or not 0 <= gamma < math.inf):
+            raise ValueError(f'gamma must be a number, 0 or more, or "53", got {gamma!r}.')
+        self.gamma = gamma
+
+    def total(self, logits: Tensor, counts: Tensor, weight: Tensor | None = None) -> Tensor:
+        """``−Σ_i w_i Σ_k y_ik (1−z_ik)^γ log z_ik`` of logits of shape (n, K)."""
+        log_z = torch.log_softmax(logits, dim=-1)
+        gamma = torch.where(log_z < math.log(0.2), 5.0, 3.0) if self.gamma == "53" else self.gamma
+        rest = (-torch.expm1(log_z)).clamp(min=torch.finfo(log_z.dtype).tiny)  # 0^γ has no derivative where γ < 1
+        y = counts.to(log_z.dtype)
+        return -_weighted_sum(_dot(y * rest**gamma, log_z), weight)
+
+
+class BrierLoss(_MeanLoss):
+    """Expected squared loss (P1 §3): mean over rows of ``Σ_k (μ̂−z)² + μ̂(1−μ̂)``, μ̂ = y/n_i; between 0 and 2.
+
+    The mean over a row's labels of the probability score ``Σ_k (1[label = k] − z_k)²``, as in
+    `sklearn_lhcal.metrics.expected_squared_loss`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> BrierLoss()(torch.zeros(1, 2), torch.tensor([[3.0, 1.0]]))
+    tensor(0.5000)
+    """
+
+    def total(self, logits: Tensor, counts: Tensor, weight: Tensor | None = None) -> Tensor:
+        """``Σ_i w_i Σ_k (μ̂−z)² + μ̂(1−μ̂)`` of logits of shape (n, K)."""
+        z, mu = torch.softmax(logits, dim=-1), frequencies(counts, logits.dtype)
+        return _weighted_sum(((mu - z) ** 2 + mu * (1 - mu)).sum(dim=-1), weight)
+
+    def size(self, counts: Tensor, weight: Tensor | None = None) -> Tensor | int:
+        """The number of rows, ``Σ_i w_i``."""
+        return len(counts) if weight is None else weight.sum()
+
+
+def frequencies(counts: Tensor, dtype: torch.dtype) -> Tensor:
+    """Shares of the classes among the labels of each row, μ̂, shape (n, K)."""
+    return counts.to(dtype) / counts.sum(dim=-1, keepdim=True)
+
+
 class _HistogramLoss(_MeanLoss):
     """Mean over rows of a loss of (logits, log α0), plus ``penalty·(log α0)²``.
 

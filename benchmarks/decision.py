@@ -1,0 +1,174 @@
+"""What calibration for decisions gains over the log loss, on the outputs of real classifiers; and how long it takes.
+
+    python benchmarks/decision.py [--splits 20] [--cifar10h FILE.npz] [--only NAME] [--time]
+
+Each problem: repeated random splits into rows for training, calibration and test; costs drawn once (exponential, none
+for the right class). Mean test risk without calibration, with the least log loss (NLL), with `criterion="auto"`, with
+its best candidate where NLL is none (safeguard=None), and of the best constant decision of the calibration rows; then
+auto less NLL, paired by split, ± standard error over splits, which overlap. FILE.npz holds "counts" and "proba" of a
+trained network.
+"""
+
+import argparse
+import time
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.datasets import load_digits, load_wine, make_classification
+from sklearn.model_selection import GridSearchCV, train_test_split
+from sklearn.naive_bayes import GaussianNB, MultinomialNB
+
+from sklearn_lhcal._costs import relative
+from sklearn_lhcal.calibration import DecisionCalibration, TemperatureScaling
+from sklearn_lhcal.calibration._affine import BiasCorrectedMap
+from sklearn_lhcal.calibration._decision_search import Rows, cost_scale, descend, families, probabilities
+from sklearn_lhcal.label_histogram import frequencies
+from sklearn_lhcal.metrics import bayes_decision, decision_risk, make_decision_scorer
+
+
+def costs(n_classes: int, seed: int = 0) -> np.ndarray:
+    C = np.random.default_rng(seed).exponential(size=(n_classes, n_classes))
+    np.fill_diagonal(C, 0)
+    return C
+
+
+def trained(model, X, y, train_size: int, seed: int):
+    """Probabilities and counts of the rows that the model was not trained on."""
+    X, rest, y, y_rest = train_test_split(X, y, train_size=train_size, stratify=y, random_state=seed)
+    return clone(model).fit(X, y).predict_proba(rest), np.eye(len(np.unique(y)), dtype=int)[y_rest]
+
+
+def digits(seed):
+    """Gaussian naive Bayes on 300 digits."""
+    X, y = load_digits(return_X_y=True)
+    return trained(GaussianNB(var_smoothing=1e-3), X, y, 300, seed)
+
+
+def wine(seed):
+    """Gaussian naive Bayes on 4 features of 50 wines."""
+    X, y = load_wine(return_X_y=True)
+    return trained(GaussianNB(), X[:, :4], y, 50, seed)
+
+
+def synthetic20(seed):
+    """Gaussian naive Bayes, wrong for two clusters a class, 20 classes."""
+    X, y = make_classification(6000, 30, n_informative=12, n_redundant=5, n_classes=20, flip_y=0.1, random_state=7)
+    return trained(GaussianNB(), X, y, 2000, seed)
+
+
+def words20(seed):
+    """Multinomial naive Bayes on short texts of 20 kinds whose words come in bursts."""
+    rng = np.random.default_rng(0)
+    words = np.stack([rng.dirichlet(np.full(400, 0.5)) for _ in range(5)])
+    words = np.stack([rng.dirichlet(400 * words[k % 5] + 1e-3) for k in range(20)])
+    y = rng.integers(20, size=5500)
+    X = np.stack([rng.multinomial(rng.integers(10, 80), rng.dirichlet(20 * words[k] + 1e-4)) for k in y])
+    return trained(MultinomialNB(alpha=0.1), X, y, 1500, seed)
+
+
+def calibrated(scaling: str, C, z, y):
+    """Decision functions of test probabilities: NLL, auto, and the best candidate without safeguard; what auto took."""
+    free = DecisionCalibration("proba", C, scaling=scaling, safeguard=None).fit(z, y)
+    nll = DecisionCalibration("proba", C, scaling=scaling, criterion="nll").fit(z, y)
+    gain = free.risk_difference_
+    auto = free if gain.estimate < -gain.standard_error else nll
+    return {"nll": nll.decide, "auto": auto.decide, "best": free.decide}, auto.criterion_
+
+
+def table(problem, scalings, splits: int) -> None:
+    risks, taken = {s: [] for s in scalings}, {s: [] for s in scalings}
+    for seed in range(splits):
+        z, y = problem(seed)
+        first, second = train_test_split(np.arange(len(z)), test_size=0.5, stratify=y.argmax(axis=1), random_state=seed)
+        C = costs(z.shape[1])
+        for scaling in scalings:
+            decide, criterion = calibrated(scaling, C, z[first], y[first])
+            decide["none"] = lambda z, C=C: bayes_decision(z, C)
+            constant = int((frequencies(y[first])[0].mean(axis=0) @ C).argmin())
+            decide["constant"] = lambda z, d=constant: np.full(len(z), d)
+            risks[scaling].append({k: decision_risk(y[second], d(z[second]), C) for k, d in decide.items()})
+            taken[scaling].append(criterion != "nll")
+    print(f"{problem.__name__}: {problem.__doc__} {len(first)} rows calibrate, {z.shape[1]} classes.")
+    for scaling in scalings:
+        mean = {k: np.mean([r[k] for r in risks[scaling]]) for k in ("none", "nll", "auto", "best", "constant")}
+        d = np.array([r["auto"] - r["nll"] for r in risks[scaling]])
+        error = d.std(ddof=1) / np.sqrt(splits) if splits > 1 else np.nan
+        print(
+            f"  {scaling:15}" + "".join(f"{k} {v:.4f}   " for k, v in mean.items()),
+            f"auto - nll {d.mean():+.4f} ± {error:.4f}, not NLL in {sum(taken[scaling])} of {splits}",
+            flush=True,
+        )
+
+
+class OneLoss(TemperatureScaling):
+    """What a plain loop has: one loss a fit, no folds inside."""
+
+    def __init__(self, cost_matrix=None, number=0):
+        super().__init__("logits")
+        self.cost_matrix = cost_matrix
+        self.number = number
+
+    def _shape(self, n_classes):
+        return BiasCorrectedMap(n_classes)
+
+    def _fit_map(self, logits, features, counts, weight, log_weights=None):
+        super()._fit_map(logits, features, counts, weight)
+        rows = Rows(logits, None, frequencies(counts)[0], np.ones(len(logits)))
+        C = relative(self.cost_matrix) / relative(self.cost_matrix).max()
+        kappa = cost_scale(probabilities(self._fitted_shape, self._x, rows), C)
+        single = [
+            family._replace(params=[params], loss=lambda *a, f=family, i=i: f.loss(*a)[i : i + 1])
+            for family in families("auto", kappa)
+            for i, params in enumerate(family.params)
+        ]
+        self._x = descend(self._fitted_shape, self._x, rows, C, [single[self.number]])[0]
+
+
+def timing(n: int = 5000, n_classes: int = 10) -> None:
+    """The nested search against a plain loop: GridSearchCV over the same losses, one fit after the other."""
+    rng = np.random.default_rng(0)
+    u = 3 * rng.normal(size=(n, n_classes))
+    y = (u / 1.5 + rng.gumbel(size=u.shape)).argmax(axis=1)
+    C = costs(n_classes)
+    ours = measured(lambda: DecisionCalibration("logits", C).fit(u, y))
+    grid = {"number": list(range(sum(len(family.params) for family in families("auto", 1.0))))}
+    search = GridSearchCV(OneLoss(C), grid, scoring=make_decision_scorer(C), cv=10, error_score="raise")
+    peer = measured(lambda: search.fit(u, y))
+    print(f"n = {n}, K = {n_classes}, 10 folds, {len(grid['number'])} losses, seconds (of processors)")
+    print(f"nested search {ours}; GridSearchCV over the same losses, one after the other, {peer}")
+
+
+def measured(function) -> str:
+    wall, processors = time.perf_counter(), time.process_time()
+    function()
+    return f"{time.perf_counter() - wall:.1f} ({time.process_time() - processors:.1f})"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Calibration for decisions against the log loss.")
+    parser.add_argument("--splits", type=int, default=20)
+    parser.add_argument("--cifar10h", metavar="FILE", help='.npz with arrays "counts" and "proba"')
+    parser.add_argument("--only", default="", help="part of the name of a problem")
+    parser.add_argument("--scalings", default="temperature,bias_corrected,vector")
+    parser.add_argument("--time", action="store_true", help="the nested search against a plain loop, and no table")
+    options = parser.parse_args()
+    if options.time:
+        timing()
+        return
+    problems = [digits, wine, synthetic20, words20]
+    if options.cifar10h:
+        data = np.load(options.cifar10h)
+        z, y = data["proba"] / data["proba"].sum(axis=1, keepdims=True), data["counts"].astype(int)
+
+        def cifar10h(seed):
+            """A convolutional network, about 51 raters a row."""
+            return z, y
+
+        problems.append(cifar10h)
+    for problem in problems:
+        if options.only in problem.__name__:
+            table(problem, options.scalings.split(","), options.splits)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,301 @@
+"""Smoothing with Dirichlet and Beta kernels, in log space and in blocks of rows; serves the metrics and the losses.
+
+Letters: x points on the simplex (n, d), away from its faces; h bandwidth; e targets (n, C); the kernel is
+``k_ji = Dir(x_j | x_i/h + 1)``, for d = 2 the Beta kernel. Row j is smoothed over the rows i ≠ j, and every sum is
+divided by the largest kernel of its row, so that no denominator underflows. z predictions (n, C) and y observed
+frequencies (n, S, C) in S versions, of which a metric has one and its null distribution many. All functions but the
+bandwidths can be differentiated. P2 is Popordanoska, Sayer and Blaschko (2022).
+"""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ._simplex import EPS
+
+BLOCK = 2**20  # kernels in memory at a time
+NOTIONS = ("canonical", "marginal", "top_label")
+_FAR = 40.0  # what is left out of a row is below e^-40 of what stays
+
+
+class Problem(NamedTuple):
+    """Points x (n, d) to smooth over, the predictions z (n, C) there and the frequencies y (n, S, C)."""
+
+    x: Tensor
+    z: Tensor
+    y: Tensor
+
+
+def problems(notion: str, z: Tensor, y: Tensor) -> Iterator[Problem]:
+    """The smoothing problems over which the calibration error of a notion sums; z (n, K), y (n, S, K)."""
+    if notion == "canonical":
+        yield Problem(clipped(z), z, y)
+    elif notion == "marginal":
+        for k in range(z.shape[1]):
+            yield _binary(z[:, k : k + 1], y[:, :, k : k + 1])
+    elif notion == "top_label":
+        top, k = z.max(dim=1, keepdim=True)
+        yield _binary(top, y.gather(2, k[:, None].expand(-1, y.shape[1], 1)))
+    else:
+        raise ValueError(f"notion must be one of {', '.join(NOTIONS)}, got {notion!r}.")
+
+
+def _binary(z: Tensor, y: Tensor) -> Problem:
+    return Problem(clipped(torch.cat([z, 1 - z], dim=1)), z, y)
+
+
+def clipped(z: Tensor) -> Tensor:
+    """z away from 0, renormalised."""
+    z = z.clamp(min=EPS)
+    return z / z.sum(dim=1, keepdim=True)
+
+
+def log_kernels(x: Tensor, h: float, log_weight: Tensor | None = None, block: int = BLOCK) -> Iterator:
+    """(rows, columns, log k_ji + log w_i), for blocks of rows j; −inf where i = j.
+
+    Beta kernels are narrow where h is small: of x sorted (d = 2, `in_order`), the columns that matter are neighbours.
+    """
+    n, d = x.shape
+    log_x, c = x.log(), _log_normaliser(x, h)
+    size = max(block // n, 16)
+    windows = d == 2 and n > 2 * size
+    margin = _FAR + math.log(n)
+    if log_weight is not None and windows:
+        margin += float(log_weight.max() - log_weight.min())
+    for start in range(0, n, size):
+        rows = slice(start, min(start + size, n))
+        columns = _window(x, log_x, c, h, rows, margin) if windows else slice(0, n)
+        own = c[columns] if log_weight is None else c[columns] + log_weight[columns]
+        L = torch.addmm(own, log_x[rows], x[columns].T, alpha=1 / h)
+        L.diagonal(start - columns.start).fill_(-torch.inf)
+        yield rows, columns, L
+
+
+def _exp(L: Tensor, unit: Tensor) -> Tensor:
+    """Kernels in units of exp(unit), in place; e^-350 stands for less, since denormal numbers are slow."""
+    return L.sub_(unit).clamp_(min=-350).exp_()
+
+
+def _log_normaliser(x: Tensor, h: float) -> Tensor:
+    """−log B(x_i/h + 1), shape (n,)."""
+    a = x / h + 1
+    return torch.lgamma(a.sum(dim=1)) - torch.lgamma(a).sum(dim=1)
+
+
+@torch.no_grad()
+def _window(x: Tensor, log_x: Tensor, c: Tensor, h: float, rows: slice, margin: float) -> slice:
+    """Columns outside of which every kernel is below e^-margin of the two largest in its row; x sorted.
+
+    ``log k_ji`` is concave in x_i and its mixed derivative is positive, so both ends of the set where it exceeds its
+    second largest value less the margin rise with x_j: the first row of a block bounds the window from below, the last
+    one from above. The two largest are sought outside the block, where no row is left out for itself.
+    """
+    ends = []
+    for j in (rows.start, rows.stop - 1):
+        g = torch.mv(x, log_x[j]) / h + c
+        outside = torch.cat([g[: rows.start], g[rows.stop :]])
+        near = torch.nonzero(g >= outside.topk(2).values[1] - margin)
+        ends.append((near[0].item(), near[-1].item() + 1))
+    return slice(min(ends[0][0], rows.start), max(ends[1][1], rows.stop))
+
+
+def in_order(problem: Problem, *others: Tensor | None) -> tuple:
+    """Rows sorted by the first coordinate of the points where these are binary (d = 2), else as they are."""
+    if problem.x.shape[1] != 2:
+        return problem, *others
+    order = problem.x[:, 0].argsort()
+    return Problem(*(a[order] for a in problem)), *(None if a is None else a[order] for a in others)
+
+
+class Smooth(NamedTuple):
+    """The leave-one-out smooth of each row.
+
+    r : (n, C), ``r_j = Σ_{i≠j} k_ji e_i / Σ_{i≠j} k_ji``.
+    log_density : (n,), ``log Σ_{i≠j} w_i k_ji``.
+    """
+
+    r: Tensor
+    log_density: Tensor
+
+
+def smooth(x: Tensor, e: Tensor, h: float, log_weight: Tensor | None = None, block: int = BLOCK) -> Smooth:
+    """Ratio of kernel sums (P2 eq. 3), each row left out for itself."""
+    e1 = torch.cat([e, e.new_ones(len(e), 1)], dim=1)
+    parts = []
+    for _, columns, L in log_kernels(x, h, log_weight, block):
+        top = L.detach().amax(dim=1)
+        s = _exp(L, top[:, None]) @ e1[columns]
+        parts.append(torch.cat([s[:, :-1] / s[:, -1:], (top + s[:, -1].log())[:, None]], dim=1))
+    s = torch.cat(parts)
+    return Smooth(s[:, :-1], s[:, -1])
+
+
+def smooth_at(
+    points: Tensor, x: Tensor, e: Tensor, h: float, log_weight: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
+    """The smooth at any points (m, d), shape (m, C), and how many rows it effectively averages, ``(Σk)²/Σk²``."""
+    c = _log_normaliser(x, h)
+    share = torch.softmax(
+        torch.addmm(c if log_weight is None else c + log_weight, points.log(), x.T, alpha=1 / h), dim=1
+    )
+    return share @ e, 1 / (share * share).sum(dim=1)
+
+
+class Moments(NamedTuple):
+    """Sums over i ≠ j for U-statistics of pairs of neighbours, with a = k·e and c = k.
+
+    The largest kernel of a row is 1 and stands apart, with its target `e1` (n, C); the others are in units of the
+    second largest, `s` (n,) times the first: then pairs never cancel, however isolated a row is.
+    c, cc : (n,); a, aa, ac : (n, C), sums over the others.
+    """
+
+    e1: Tensor
+    s: Tensor
+    a: Tensor
+    c: Tensor
+    aa: Tensor
+    ac: Tensor
+    cc: Tensor
+
+    def pairs(self) -> Tensor:
+        """``[(Σ a)² − Σ a²] / [(Σ c)² − Σ c²]`` over i ≠ j, shape (n, C): the product of two neighbours' targets."""
+        e1, s, a, c, aa, _, cc = self
+        return (2 * e1 * a + s[:, None] * (a * a - aa)) / (2 * c + s * (c * c - cc))[:, None]
+
+    def ratio(self) -> Tensor:
+        """``Σ a / Σ c``, shape (n, C)."""
+        return (self.e1 + self.s[:, None] * self.a) / (1 + self.s * self.c)[:, None]
+
+    def relative_covariances(self) -> tuple[Tensor, Tensor]:
+        """``s_ac/c̄²`` (n, C) and ``s_cc/c̄²`` (n, 1), covariances over the m = n−1 neighbours."""
+        s, m = self.s[:, None], len(self.s) - 1
+        c = 1 + s * self.c[:, None]
+        ac, cc = self.e1 + s * s * self.ac, 1 + s * s * self.cc[:, None]
+        a = self.e1 + s * self.a
+        return (m * m * ac / c**2 - m * a / c) / (m - 1), (m * m * cc / c**2 - m) / (m - 1)
+
+
+def moments(x: Tensor, e: Tensor, h: float, log_weight: Tensor | None = None, block: int = BLOCK) -> Moments:
+    """The sums that U-statistics over pairs of neighbours are made of; three rows at least."""
+    C = e.shape[1]
+    e1 = torch.cat([e, e.new_ones(len(e), 1)], dim=1)
+    e2 = torch.cat([e * e, e1], dim=1)
+    parts = []
+    for _, columns, L in log_kernels(x, h, log_weight, block):
+        first, star = L.max(dim=1, keepdim=True)
+        second = (
+            L.scatter_(1, star, -torch.inf).detach().amax(dim=1, keepdim=True)
+        )  # any unit serves, as long as it is one
+        K = _exp(L, second)
+        parts.append(
+            torch.cat([e[columns][star[:, 0]], (second - first).exp(), K @ e1[columns], (K * K) @ e2[columns]], dim=1)
+        )
+    top, s, a, c, aa, ac, cc = torch.cat(parts).split([C, 1, C, 1, C, C, 1], dim=1)
+    return Moments(top, s[:, 0], a, c[:, 0], aa, ac, cc[:, 0])
+
+
+def plugin_rows(problem: Problem, h: float, p: float, log_weight: Tensor | None = None) -> Tensor:
+    """``Σ_c |r_jc − z_jc|^p`` (P2 eq. 9), shape (n, S)."""
+    x, z, y = problem
+    r = smooth(x, y.flatten(1), h, log_weight).r.view_as(y)
+    return power(r - z[:, None], p).sum(dim=2)
+
+
+def ratio_corrected_rows(problem: Problem, h: float, p: float, log_weight: Tensor | None = None) -> Tensor:
+    """The same with Tin's ratio ``r + (s_ac/c̄² − r·s_cc/c̄²)/m``, unbiased to O(1/m²), shape (n, S)."""
+    x, z, y = problem
+    M = moments(x, y.flatten(1), h, log_weight)
+    r, (s_ac, s_cc) = M.ratio(), M.relative_covariances()
+    r = r + (s_ac - r * s_cc) / (len(r) - 1)
+    return power(r.view_as(y) - z[:, None], p).sum(dim=2)
+
+
+def residual_rows(problem: Problem, h: float, log_weight: Tensor | None = None) -> Tensor:
+    """S2: the product of two neighbours' residuals e = y − z, summed over classes, shape (n, S)."""
+    x, z, y = problem
+    e = y - z[:, None]
+    return moments(x, e.flatten(1), h, log_weight).pairs().view_as(e).sum(dim=2)
+
+
+def second_order_rows(problem: Problem, h: float, log_weight: Tensor | None = None) -> Tensor:
+    """``2·S1 − S2`` with S1 = e_j·(Se)_j, shape (n, S)."""
+    x, z, y = problem
+    e = y - z[:, None]
+    M = moments(x, e.flatten(1), h, log_weight)
+    return (2 * e * M.ratio().view_as(e) - M.pairs().view_as(e)).sum(dim=2)
+
+
+def sharpness_rows(problem: Problem, h: float, log_weight: Tensor | None = None, corrected: bool = False) -> Tensor:
+    """``Σ_c E[y_c|f]²`` as a ratio ρ of U-statistics (P2 eq. 7), shape (n, S).
+
+    `corrected`: ρ·[1 + (4/m)(s_ac/(ā c̄) − s_cc/c̄²)].
+    """
+    x, _, y = problem
+    M = moments(x, y.flatten(1), h, log_weight)
+    rho = M.pairs()
+    if corrected:
+        r, (s_ac, s_cc) = M.ratio(), M.relative_covariances()
+        relative = torch.where(r > 0, s_ac / torch.where(r > 0, r, 1.0), 0.0) - s_cc  # ā = r·c̄
+        rho = rho * (1 + 4 / (len(r) - 1) * relative)
+    return rho.view_as(y).sum(dim=2)
+
+
+def power(a: Tensor, p: float) -> Tensor:
+    """|a|^p, with a gradient at 0."""
+    return a * a if p == 2 else a.abs() if p == 1 else a.abs().clamp(min=1e-300) ** p
+
+
+@torch.no_grad()
+def log_likelihoods(x: Tensor, hs: Sequence[float], block: int = BLOCK) -> list[float]:
+    """Mean over rows of ``log Σ_{i: x_i≠x_j} k_ji/(n − m_j)``, for each bandwidth; m_j rows tie with j.
+
+    Ties are left out: at the distance 0 they would make the smallest bandwidth the best. The product log x·xᵀ is
+    made once for all bandwidths.
+    """
+    n = len(x)
+    x, m = torch.unique(x, dim=0, return_counts=True)
+    if len(x) < 2:
+        raise ValueError("All predictions are equal: no bandwidth follows from them; give a number.")
+    m = m.to(x.dtype)
+    log_x, size, total = x.log(), max(block // len(x), 16), torch.zeros(len(hs), dtype=torch.float64)
+    normalisers = [_log_normaliser(x, h) + m.log() for h in hs]
+    for start in range(0, len(x), size):
+        rows = slice(start, start + size)
+        P, weight = log_x[rows] @ x.T, m[rows]
+        for t, (h, c) in enumerate(zip(hs, normalisers, strict=True)):
+            L = torch.add(c, P, alpha=1 / h)
+            L.diagonal(start).fill_(-torch.inf)
+            top = L.amax(dim=1, keepdim=True)
+            total[t] += float(weight @ (_exp(L, top).sum(dim=1).log() + top[:, 0] - (n - weight).log()))
+    return (total / n).tolist()
+
+
+@torch.no_grad()
+def cross_validation_errors(problem: Problem, hs: Sequence[float], log_weight: Tensor | None = None) -> list[float]:
+    """Mean of ‖e_j − (Se)_j‖², each row left out for itself, for each bandwidth; e = y − z."""
+    x, z, y = problem
+    e = (y - z[:, None]).flatten(1)
+    w = torch.ones_like(x[:, 0]) if log_weight is None else log_weight.exp()
+    return [float(w @ ((e - smooth(x, e, h, log_weight).r) ** 2).sum(dim=1) / w.sum()) for h in hs]
+
+
+def best_bandwidth(cost: Callable[[Sequence[float]], Sequence[float]]) -> float:
+    """Minimum of a cost over [1e-5, 1] in ten evaluations: decades, then the bracket, then a parabola in log h."""
+    t = np.linspace(-5.0, 0.0, 6)
+    f = np.asarray(cost(10**t))
+    low, high = t[max(np.argmin(f) - 1, 0)], t[min(np.argmin(f) + 1, 5)]
+    inner = np.setdiff1d(np.round(np.linspace(low, high, 7 if high - low > 1.5 else 6), 12), np.round(t, 12))
+    t, f = np.append(t, inner), np.append(f, cost(10**inner))
+    order = np.argsort(t)
+    t, f = t[order], f[order]
+    i = int(np.argmin(f))
+    if 0 < i < len(t) - 1:
+        (a, b, c), (fa, fb, fc) = t[i - 1 : i + 2], f[i - 1 : i + 2]
+        bend = (b - a) * (fb - fc) - (b - c) * (fb - fa)
+        if bend < 0:
+            return float(10 ** (b - 0.5 * ((b - a) ** 2 * (fb - fc) - (b - c) ** 2 * (fb - fa)) / bend))
+    return float(10 ** t[i])

@@ -1,0 +1,265 @@
+"""Epistemic uncertainty on the scale of accuracy: what more data gains, learnt by carving the training data (P3)."""
+
+import warnings
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn import get_config
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.isotonic import IsotonicRegression
+from sklearn.pipeline import Pipeline
+from sklearn.utils import get_tags, indexable
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from .._fit import check_same_length, check_sample_weight, fit_on_counts, is_per_row, take_rows
+from ..distributions import Distribution, predict_dist
+from ..label_histogram import aligned_counts, frequencies, sorted_counts
+from ..metrics import accuracy_gain
+from ..metrics._epistemic import gain_sums
+from ..model_selection import BallCarvingSplit, check_all_classes
+from ._precomputed import PrecomputedClassifier
+
+_MEASURES = ("mutual_information", "entropy")
+
+
+def _offers(method: str):
+    """Whether the classifier has a method: the fitted one, or the one to be fitted."""
+
+    def check(self):
+        getattr(getattr(self, "estimator_", self.estimator), method)  # an AttributeError says what is missing
+        return True
+
+    return check
+
+
+class EpistemicCalibration(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
+    """A classifier whose epistemic uncertainty is calibrated: `predict_epistemic` is the accuracy that more data gains.
+
+    At fit, balls are carved out of the training data. One clone of the classifier learns from what is left, another
+    from that and most of the balls; at the remaining rows the estimate of the first is compared with what the second
+    gains in accuracy (`metrics.accuracy_gain`). Isotonic regression of the gain's means in bins on the estimate is the
+    map; then the classifier is fitted on everything. Everything else (`predict`, `predict_proba`, `predict_dist`, …) is
+    the classifier's own.
+
+    The map holds as far as what shall be predicted lies to the training data as the balls do to what was left.
+
+    Parameters
+    ----------
+    estimator : classifier
+        Fitted three times. One with a predictive distribution: a Gaussian process, a forest, an ensemble, MC dropout.
+    uncertainty : {"mutual_information", "entropy"} or callable, default="mutual_information"
+        The estimate to be calibrated: of `predict_dist`, in nats; or ``uncertainty(estimator, X)``, which returns one
+        number of at least 0 per row, larger for more uncertain ones (a distance from the training data, say).
+    splitter : object with ``split_augmented(X, y)``, default=None
+        Returns indices (train, augmented, test). None: ``BallCarvingSplit(random_state=0)``, for which X must hold
+        numbers, none missing.
+    n_bins : int, default=20
+        Bins with equal numbers of carved test rows.
+
+    Attributes
+    ----------
+    estimator_ : classifier
+        Fitted on everything.
+    isotonic_ : IsotonicRegression or None
+        The map from the estimate to a gain in [0, 1]; None where there were too few rows to fit one.
+    carved_uncertainty_, carved_gain_ : ndarray of shape (n_carved,)
+        What the map was fitted on: estimate and gain at the carved test rows.
+    classes_ : ndarray of shape (n_classes,)
+        Sorted class names.
+
+    Raises
+    ------
+    ValueError
+        For an estimator that cannot be fitted anew, a class that is missing beside the balls.
+
+    References
+    ----------
+    The evaluation and calibration of epistemic uncertainty estimates, section 4.3 (P3).
+
+    Examples
+    --------
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> from sklearn_lhcal.datasets import make_random_checkerboard
+    >>> X, y = make_random_checkerboard(3000, n_rows=10, n_columns=10, cell_std=0.25, random_state=0)
+    >>> model = EpistemicCalibration(RandomForestClassifier(20, random_state=0)).fit(X, y)
+    >>> model.predict_epistemic([[5.0, 5.0], [-9.0, 20.0]]).shape
+    (2,)
+    """
+
+    accepts_label_histograms = True
+
+    def __init__(self, estimator, *, uncertainty="mutual_information", splitter=None, n_bins=20):
+        self.estimator = estimator
+        self.uncertainty = uncertainty
+        self.splitter = splitter
+        self.n_bins = n_bins
+
+    def fit(self, X, y, sample_weight=None, **fit_params):
+        """Carve the data, fit the map, and fit the classifier on everything.
+
+        Parameters
+        ----------
+        X : array-like, frame or anything that has a length and whose rows can be indexed
+        y : label histogram of shape (n_samples, n_classes)
+            Anything `check_counts` takes. The columns of frames are sorted by name.
+        sample_weight : array-like of shape (n_samples,), optional
+            Weights of the rows, for the classifier and the map.
+        **fit_params
+            Goes to the classifier's fit, row by row where it has one entry a row; with scikit-learn's metadata routing
+            switched on, what the classifier requests.
+
+        Returns
+        -------
+        self
+        """
+        self._check_parameters()
+        (X,) = indexable(X)
+        counts, classes = sorted_counts(y)
+        check_same_length(len(counts), X=X)
+        check_all_classes(counts, classes, "y")
+        weight = check_sample_weight(sample_weight, len(counts))
+        seen = weight
+        if get_config()["enable_metadata_routing"]:
+            weights = {} if weight is None else {"sample_weight": weight}
+            fit_params = dict(process_routing(self, "fit", **weights, **fit_params).estimator.fit)
+            seen = fit_params.pop("sample_weight", None)
+
+        def fitted(rows):
+            params = {k: take_rows(v, rows) if is_per_row(v, len(counts)) else v for k, v in fit_params.items()}
+            w = None if seen is None else seen[rows]
+            return fit_on_counts(clone(self.estimator), take_rows(X, rows), counts[rows], classes, w, **params)
+
+        self._carve(fitted, X, counts, classes, weight)
+        self.estimator_, self.classes_ = fitted(np.arange(len(counts))), classes
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(self.estimator_, name):
+                setattr(self, name, getattr(self.estimator_, name))
+        return self
+
+    def _check_parameters(self):
+        inner = self.estimator
+        while isinstance(inner, Pipeline):
+            inner = inner.steps[-1][1]
+        if isinstance(inner, (FrozenEstimator, PrecomputedClassifier)):
+            raise ValueError(
+                f"{type(inner).__name__} cannot be fitted anew, but what more data gains is learnt by fitting without "
+                "some of it; pass the classifier itself."
+            )
+        if not hasattr(inner, "fit") or not hasattr(inner, "predict"):
+            raise ValueError(f"estimator must be a classifier with fit and predict, got {self.estimator!r}.")
+        if not callable(self.uncertainty) and self.uncertainty not in _MEASURES:
+            raise ValueError(f"uncertainty must be one of {_MEASURES} or a callable, got {self.uncertainty!r}.")
+
+    def _carve(self, fitted, X, counts, classes, weight):
+        """The map, from f_tr2 fitted beside the balls and f_aug2 fitted on most of them too."""
+        self.isotonic_, self.carved_uncertainty_, self.carved_gain_ = None, np.empty(0), np.empty(0)
+        test = np.empty(0, dtype=np.intp)
+        if len(counts) >= self.n_bins:
+            splitter = BallCarvingSplit(random_state=0) if self.splitter is None else self.splitter
+            train, augmented, test = splitter.split_augmented(X)
+        if len(test) < self.n_bins:
+            warnings.warn(
+                f"{len(test)} carved rows are too few for {self.n_bins} bins: predict_epistemic returns the estimate "
+                "as it is. Give more data, a splitter with a larger radius or test_fraction, or fewer bins.",
+                stacklevel=3,
+            )
+            return
+        check_all_classes(counts[train], classes, "the rows beside the balls", "a splitter with smaller or fewer balls")
+        f_tr2, f_aug2, X_test = fitted(train), fitted(augmented), take_rows(X, test)
+        w = None if weight is None else weight[test]
+        e = self._estimate(f_tr2, X_test)
+        g = accuracy_gain(counts[test], _codes(f_tr2, X_test), _codes(f_aug2, X_test))
+        if e.min() == e.max():
+            warnings.warn(
+                f"The estimate is {e[0]:.3g} for all carved rows, so that predict_epistemic tells none apart; give a "
+                'classifier with a predictive distribution, such as an ensemble, or uncertainty="entropy".',
+                stacklevel=3,
+            )
+        sums = gain_sums(g, e, self.n_bins, "quantile", w)
+        mean_gain = sums.means()[1][0]  # γ̄_m
+        gamma = mean_gain[sums.bins.index(e[:, None])[:, 0]]
+        self.isotonic_ = IsotonicRegression(y_min=0, y_max=1, out_of_bounds="clip").fit(e, gamma, w)
+        self.carved_uncertainty_, self.carved_gain_ = e, g
+
+    def _estimate(self, model, X) -> NDArray[np.float64]:
+        """The estimate of each row, before the map."""
+        if not callable(self.uncertainty):
+            return getattr(predict_dist(model, X), self.uncertainty)()
+        e = np.asarray(self.uncertainty(model, X), dtype=np.float64)
+        if e.ndim != 1 or not np.isfinite(e).all() or (e < 0).any():
+            raise ValueError(
+                "uncertainty must return one finite number per row, at least 0; it returned an array of shape "
+                f"{e.shape} between {e.min():.3g} and {e.max():.3g}."
+            )
+        return e
+
+    def predict_epistemic(self, X) -> NDArray[np.float64]:
+        """Calibrated epistemic uncertainty, shape (n_samples,): the gain in accuracy to be expected from more data."""
+        e = self.predict_uncalibrated(X)
+        return e if self.isotonic_ is None else self.isotonic_.predict(e)
+
+    def predict_uncalibrated(self, X) -> NDArray[np.float64]:
+        """The estimate before the map, shape (n_samples,): nats, or the unit of the callable."""
+        check_is_fitted(self, "estimator_")
+        return self._estimate(self.estimator_, X)
+
+    def predict_dist(self, X) -> Distribution:
+        """The classifier's predictive distribution over class probabilities, a batch of n_samples rows."""
+        check_is_fitted(self, "estimator_")
+        return predict_dist(self.estimator_, X)
+
+    def predict(self, X):
+        """The classifier's class of each row, shape (n_samples,)."""
+        check_is_fitted(self, "estimator_")
+        return self.classes_[_codes(self.estimator_, X)]
+
+    @available_if(_offers("predict_proba"))
+    def predict_proba(self, X):
+        """The classifier's class probabilities, shape (n_samples, n_classes)."""
+        check_is_fitted(self, "estimator_")
+        return self.estimator_.predict_proba(X)
+
+    @available_if(_offers("predict_log_proba"))
+    def predict_log_proba(self, X):
+        """Logarithm of `predict_proba`, shape (n_samples, n_classes)."""
+        check_is_fitted(self, "estimator_")
+        return self.estimator_.predict_log_proba(X)
+
+    @available_if(_offers("decision_function"))
+    def decision_function(self, X):
+        """The classifier's decision function, shape (n_samples,) for two classes, else (n_samples, n_classes)."""
+        check_is_fitted(self, "estimator_")
+        return self.estimator_.decision_function(X)
+
+    @available_if(_offers("sample_proba"))
+    def sample_proba(self, X, n_samples=None, random_state=None):
+        """The classifier's draws of class probabilities, shape (n_draws, n_samples, n_classes)."""
+        check_is_fitted(self, "estimator_")
+        return self.estimator_.sample_proba(X, n_samples, random_state)
+
+    def score(self, X, y, sample_weight=None) -> float:
+        """Expected accuracy on label histograms: larger is better, between 0 and 1."""
+        check_is_fitted(self, "estimator_")
+        mu, _ = frequencies(aligned_counts(y, self.classes_))
+        check_same_length(len(mu), X=X)
+        accurate = mu[np.arange(len(mu)), _codes(self.estimator_, X)]
+        return float(np.average(accurate, weights=check_sample_weight(sample_weight, len(mu))))
+
+    def get_metadata_routing(self):
+        """What `fit` passes on: to the classifier's fit."""
+        to_fit = MethodMapping().add(caller="fit", callee="fit")
+        return MetadataRouter(owner=self).add_self_request(self).add(estimator=self.estimator, method_mapping=to_fit)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags = get_tags(self.estimator).input_tags
+        tags.input_tags.allow_nan &= self.splitter is not None  # there are no distances to missing values
+        return tags
+
+
+def _codes(model, X) -> NDArray[np.intp]:
+    """Column of the class that a classifier predicts; by position, because one that was given counts knows no names."""
+    return (np.asarray(model.predict(X))[:, None] == model.classes_).argmax(axis=1)

@@ -1,0 +1,15 @@
+"""Data sets with several labels per row: real, semi-synthetic, and made to measure."""
+
+from ._cifar10h import fetch_cifar10h
+from ._digits import load_mixed_digits
+from ._made import make_label_histograms, make_random_checkerboard
+from ._ratings import load_anesthesia_ratings, load_psychiatric_diagnoses
+
+__all__ = [
+    "fetch_cifar10h",
+    "load_anesthesia_ratings",
+    "load_mixed_digits",
+    "load_psychiatric_diagnoses",
+    "make_label_histograms",
+    "make_random_checkerboard",
+]

@@ -1,0 +1,137 @@
+"""CIFAR-10H, downloaded once."""
+
+import hashlib
+import io
+import shutil
+import tempfile
+from http.client import HTTPException
+from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import urlopen
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.datasets import get_data_home
+from sklearn.utils import Bunch
+
+_CIFAR10H_DESCR = """\
+CIFAR-10H
+---------
+
+How many of about 51 people chose each of ten classes for each of the 10,000 test images of CIFAR-10. Peterson,
+Battleday, Griffiths and Russakovsky (2019), Human uncertainty makes classification more robust, ICCV.
+
+Source: https://github.com/jcpeterson/cifar-10h, data/cifar10h-counts.npy.
+Licence: CC BY-NC-SA 4.0, https://creativecommons.org/licenses/by-nc-sa/4.0/ (no commercial use). No image is included.
+"""
+
+_CIFAR10H_URL = "https://raw.githubusercontent.com/jcpeterson/cifar-10h/master/data"
+_CIFAR10H_FILE = "cifar10h-counts.npy"
+_CIFAR10H_CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
+_CIFAR10H_RATERS = (40, 70)  # each row has about 51
+_CIFAR10H_FIRST_HALF = "c677e7a514a9b967e41ba00ddde3305063dc9e034a1e19b923503ba0be0909fb"  # SHA256, int64, C order
+
+
+def fetch_cifar10h(
+    *,
+    data_home=None,
+    download_if_missing: bool = True,
+    base_url: str = _CIFAR10H_URL,
+    checksum: str | None = None,
+    timeout: float = 30.0,
+) -> Bunch:
+    """CIFAR-10H, downloaded once: how many of about 51 people chose each class for the test images of CIFAR-10.
+
+    One small file goes into scikit-learn's data home; the images are not part of it. It is downloaded beside its place,
+    checked, and only then renamed: a broken download leaves nothing behind, and nothing is resumed. Whenever it is read
+    its form is checked and a digest of its first 5,000 rows; a `checksum` also vouches for the other half.
+
+    Parameters
+    ----------
+    data_home : str or path-like, optional
+        Folder of the data; None: that of :func:`sklearn.datasets.get_data_home`.
+    download_if_missing : bool, default=True
+        False: an error if the file is not there, instead of a download.
+    base_url : str
+        Where ``cifar10h-counts.npy`` is found: the folder of the authors' repository, or of a copy.
+    checksum : str, optional
+        SHA256 of the file, in hexadecimal digits, which it must have.
+    timeout : float, default=30.0
+        Seconds without an answer after which the download is given up.
+
+    Returns
+    -------
+    Bunch
+        - ``counts`` : ndarray of shape (10000, 10), int64; people who chose each class; rows in CIFAR-10's order
+        - ``target_names`` : ndarray of shape (10,), str; the classes, in the order of CIFAR-10
+        - ``DESCR`` : str; source and licence (CC BY-NC-SA 4.0)
+
+    Raises
+    ------
+    OSError
+        The file may not or cannot be downloaded (the message says what to put where), is truncated, or another one.
+
+    References
+    ----------
+    Peterson, Battleday, Griffiths and Russakovsky (2019), Human uncertainty makes classification more robust, ICCV.
+
+    Examples
+    --------
+    >>> fetch_cifar10h().counts.shape  # doctest: +SKIP
+    (10000, 10)
+    """
+    path, url = Path(get_data_home(data_home)) / _CIFAR10H_FILE, f"{base_url.rstrip('/')}/{_CIFAR10H_FILE}"
+    if path.exists():
+        counts = _read_cifar10h(path, checksum, f"{path} (remove it to download it again)")
+    elif download_if_missing:
+        counts = _download_cifar10h(url, path, checksum, timeout)
+    else:
+        raise OSError(f"Data not found and `download_if_missing` is False: download {url} and put it at {path}.")
+    return Bunch(counts=counts, target_names=np.array(_CIFAR10H_CLASSES), DESCR=_CIFAR10H_DESCR)
+
+
+def _download_cifar10h(url: str, path: Path, checksum: str | None, timeout: float) -> NDArray[np.int64]:
+    """Counts of the file at `url`, which is at `path` only once it has been checked."""
+    with tempfile.TemporaryDirectory(prefix=f"{path.name}.part_", dir=path.parent) as folder:
+        part = Path(folder) / path.name
+        try:
+            with urlopen(url, timeout=timeout) as response, part.open("wb") as file:
+                shutil.copyfileobj(response, file)
+                size, said = file.tell(), response.headers.get("Content-Length")
+        except (OSError, HTTPException) as error:
+            if isinstance(error, HTTPError):
+                error.close()
+            raise OSError(f"Could not download {url} ({error}). Download it elsewhere and put it at {path}.") from error
+        if said is not None and size != int(said):
+            raise OSError(f"The download of {url} is truncated: {size} of {said} bytes came. Try again.")
+        counts = _read_cifar10h(part, checksum, f"The file at {url}")
+        part.replace(path)
+    return counts
+
+
+def _read_cifar10h(path: Path, checksum: str | None, origin: str) -> NDArray[np.int64]:
+    """Counts of shape (10000, 10), checked; `origin` is what an error calls the file."""
+    content = path.read_bytes()
+    if checksum is not None and (found := hashlib.sha256(content).hexdigest()) != checksum.lower():
+        raise OSError(f"{origin} has the SHA256 checksum {found}, expected {checksum}.")
+    try:
+        counts = np.load(io.BytesIO(content), allow_pickle=False)
+    except (ValueError, EOFError) as error:
+        raise OSError(f"{origin} is truncated or no .npy file: {error}.") from error
+    if problem := _problem_of_cifar10h(counts):
+        raise OSError(f"{origin} does not hold the counts of CIFAR-10H: {problem}.")
+    return counts.astype(np.int64)
+
+
+def _problem_of_cifar10h(counts) -> str | None:
+    """What tells an array from the counts of CIFAR-10H; None if nothing does."""
+    if getattr(counts, "shape", None) != (10_000, 10) or counts.dtype.kind not in "iuf":
+        return "it is no array of numbers of shape (10000, 10)"
+    if not np.isfinite(counts).all() or (counts < 0).any() or (counts != np.floor(counts)).any():
+        return "some are no whole numbers, or negative"
+    raters, (low, high) = counts.sum(axis=1), _CIFAR10H_RATERS
+    if raters.min() < low or raters.max() > high:
+        return f"rows have {raters.min():g} to {raters.max():g} raters, expected about 51"
+    if hashlib.sha256(counts[:5_000].astype("<i8").tobytes()).hexdigest() != _CIFAR10H_FIRST_HALF:
+        return "its first 5,000 rows are not those that were published"
+    return None

@@ -1,0 +1,107 @@
+"""Handwritten digits, half of them mixed in pairs."""
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.datasets import load_digits
+from sklearn.utils import Bunch, check_random_state
+
+from ._made import check_raters, draw_counts
+
+_TEST_RATERS = 10
+_PARTS = {"train": 0.6, "validation": 0.2, "test": 0.2}
+
+_DIGITS_DESCR = """\
+Mixed digits
+------------
+
+The 1,797 handwritten 8 x 8 digits that come with scikit-learn, half of them mixed in pairs, so that the class
+probabilities of every row are known and raters have something to disagree on. It follows Mix-MNIST of Mimori, Sasada,
+Matsui and Sato (2021), Diagnostic uncertainty calibration, section 7.
+
+The images are first split at random into train (60 %), validation (20 %) and test (20 %); no image is in two parts.
+Within each part a random half is paired, and each pair (a, b) becomes the one image r*a + (1 - r)*b, r uniform on
+[0, 1], whose raters say the class of a with probability r, that of b with probability 1 - r. The other half is kept,
+and its raters all say its class. So a third of the rows are mixed, as there.
+
+=========== ====== ==== ===== ====== ===============
+part        digits kept mixed rows   labels per row
+=========== ====== ==== ===== ====== ===============
+train       1,079  541  269   810    1
+validation  359    181  89    270    `raters`
+test        359    181  89    270    10
+=========== ====== ==== ===== ====== ===============
+"""
+
+
+def load_mixed_digits(*, raters: int = 2, random_state=0) -> Bunch:
+    """Handwritten digits, half of them mixed in pairs, with labels drawn from the known class probabilities.
+
+    The Mix-MNIST of P1 on the 8 x 8 digits that come with scikit-learn: nothing is downloaded. Images are split first
+    and mixed within each part, so that no image leaks from one part into another.
+
+    Parameters
+    ----------
+    raters : int, default=2
+        Labels per validation row. (Training rows have one, test rows ten.) It changes nothing but
+        ``counts_validation``.
+    random_state : int, RandomState instance or None, default=0
+        Decides the split, the pairs, the ratios and the labels.
+
+    Returns
+    -------
+    Bunch
+        For each part of ``train`` (810 rows), ``validation`` (270) and ``test`` (270):
+
+        - ``X_<part>`` : ndarray of shape (n, 64), float64 in [0, 1]; the pixels
+        - ``images_<part>`` : ndarray of shape (n, 8, 8); the same memory
+        - ``counts_<part>`` : ndarray of shape (n, 10), int64; how many raters said each digit
+        - ``proba_<part>`` : ndarray of shape (n, 10); the true class probabilities
+        - ``indices_<part>`` : ndarray of shape (n, 2); which of scikit-learn's digits were mixed (the same one twice
+          in rows that are not)
+        - ``ratio_<part>`` : ndarray of shape (n,); the share of the first of the two, 1 in rows that are not mixed
+
+        and ``target_names``, ndarray of shape (10,), and ``DESCR``.
+
+    Raises
+    ------
+    ValueError
+        If `raters` is not a positive integer.
+
+    References
+    ----------
+    Mimori, Sasada, Matsui and Sato (2021), Diagnostic uncertainty calibration, section 7 (P1).
+
+    Examples
+    --------
+    >>> digits = load_mixed_digits(raters=5)
+    >>> digits.X_train.shape, digits.counts_validation.sum(axis=1).max()
+    ((810, 64), np.int64(5))
+    """
+    raters = int(check_raters(raters, 1)[0])
+    rng = check_random_state(random_state)
+    source = load_digits()
+    pixels, classes = source.data / 16.0, np.eye(10)[source.target]
+    order = rng.permutation(len(pixels))
+    ends = np.ceil(np.cumsum(list(_PARTS.values()))[:-1] * len(order)).astype(int)
+    data = Bunch(target_names=source.target_names, DESCR=_DIGITS_DESCR)
+    for part, images in zip(_PARTS, np.split(order, ends), strict=True):
+        pairs, r = _mix(images, rng)
+        a, b = pairs.T
+        data[f"X_{part}"] = r[:, None] * pixels[a] + (1 - r[:, None]) * pixels[b]
+        data[f"images_{part}"] = data[f"X_{part}"].reshape(-1, 8, 8)
+        data[f"proba_{part}"] = r[:, None] * classes[a] + (1 - r[:, None]) * classes[b]
+        data[f"indices_{part}"], data[f"ratio_{part}"] = pairs, r
+    # validation comes last, so that its raters change no other label
+    for part, n in (("train", 1), ("test", _TEST_RATERS), ("validation", raters)):
+        data[f"counts_{part}"] = draw_counts(data[f"proba_{part}"], n, rng)
+    return data
+
+
+def _mix(images: NDArray, rng) -> tuple[NDArray, NDArray[np.float64]]:
+    """Pairs of shape (n, 2) and ratios of shape (n,), in random order: a quarter of the images with another quarter."""
+    quarter = len(images) // 4
+    a, b, kept = np.split(images, [quarter, 2 * quarter])
+    pairs = np.concatenate([np.column_stack([a, b]), np.column_stack([kept, kept])])
+    r = np.concatenate([rng.random_sample(quarter), np.ones(len(kept))])
+    shuffled = rng.permutation(len(pairs))
+    return pairs[shuffled], r[shuffled]

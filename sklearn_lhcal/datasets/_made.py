@@ -1,0 +1,190 @@
+"""Data made to measure, and how labels are drawn."""
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import Bunch, check_random_state
+
+from .._simplex import softmax
+from ..distributions import Dirichlet
+
+
+def make_label_histograms(
+    n_samples: int = 1000,
+    n_classes: int = 3,
+    n_raters: int | tuple[int, int] | ArrayLike = 5,
+    *,
+    n_features: int = 5,
+    total: float | ArrayLike = 10.0,
+    class_sep: float = 2.0,
+    overconfidence: float = 1.0,
+    random_state=None,
+) -> Bunch:
+    """Label histograms with known class probabilities, and a prediction whose best calibration is known.
+
+    Features are standard normal, scores u are linear in them, and the true class probabilities of a row are
+    ``Q ~ Dirichlet(total·softmax(u))``: the features do not tell everything. Raters draw from Q. So ``softmax(u)`` is
+    E[Q | X], perfectly calibrated, and `total` is the best α0 to go with it.
+
+    Parameters
+    ----------
+    n_samples, n_classes : int
+        Rows, and classes (two or more).
+    n_raters : int, tuple (low, high) or array-like of shape (n_samples,), default=5
+        Labels per row: the same for all, drawn uniformly from low to high, both included, or given row by row.
+    n_features : int, default=5
+        Columns of X.
+    total : float or array-like of shape (n_samples,), default=10.0
+        α0, how well the features tell Q: positive, and infinite where they tell it exactly.
+    class_sep : float, default=2.0
+        Standard deviation of the scores u: 0 makes all classes equally likely, large values the rows easy.
+    overconfidence : float, default=1.0
+        The prediction is ``softmax(overconfidence·u)``: 1 is calibrated, more is overconfident, and always it is the
+        temperature that calibrates the prediction.
+    random_state : int, RandomState instance or None, default=None
+        As everywhere in scikit-learn. The same integer gives the same model (`coef`) and first rows of X, whatever
+        `n_samples`: draw training and test rows together and split them.
+
+    Returns
+    -------
+    Bunch
+        - ``X`` : ndarray of shape (n_samples, n_features)
+        - ``counts`` : ndarray of shape (n_samples, n_classes), int64; the label histograms
+        - ``proba`` : ndarray of shape (n_samples, n_classes); the true class probabilities Q
+        - ``prediction`` : ndarray of shape (n_samples, n_classes); what a model would predict from X
+        - ``total`` : ndarray of shape (n_samples,); α0
+        - ``coef`` : ndarray of shape (n_classes, n_features); the scores are ``u = X @ coef.T``
+
+    Raises
+    ------
+    ValueError
+        Sizes or numbers of raters below their least values, a negative or infinite `class_sep` or `overconfidence`, a
+        `total` that is not positive.
+
+    Examples
+    --------
+    >>> from sklearn_lhcal.metrics import epistemic_loss
+    >>> data = make_label_histograms(200, n_raters=(2, 7), overconfidence=2.0, random_state=0)
+    >>> data.counts.shape
+    (200, 3)
+    >>> bool(epistemic_loss(data.counts, data.prediction) > 0)
+    True
+    """
+    for name, size, least in (("n_samples", n_samples, 1), ("n_classes", n_classes, 2), ("n_features", n_features, 1)):
+        if size != int(size) or size < least:
+            raise ValueError(f"{name} must be an integer of at least {least}, got {size!r}.")
+    for name, scale in (("class_sep", class_sep), ("overconfidence", overconfidence)):
+        if not 0 <= scale < np.inf:
+            raise ValueError(f"{name} must be finite and not negative, got {scale!r}.")
+    total = _check_total(total, n_samples)
+    rng = check_random_state(random_state)
+    coef = rng.standard_normal((n_classes, n_features))  # first, so that n_samples does not change it
+    coef *= class_sep / np.linalg.norm(coef, axis=1, keepdims=True)
+    X = rng.standard_normal((n_samples, n_features))
+    raters = check_raters(n_raters, n_samples, rng)
+    u = X @ coef.T
+    Q = softmax(u)
+    some = np.isfinite(total)
+    if some.any():
+        Q[some] = Dirichlet.from_mean(Q[some], total[some]).sample(1, rng)[0]
+    return Bunch(
+        X=X,
+        counts=draw_counts(Q, raters, rng),
+        proba=Q,
+        prediction=softmax(overconfidence * u),
+        total=total,
+        coef=coef,
+    )
+
+
+def make_random_checkerboard(
+    n_samples: int = 142_693,
+    n_rows: int = 38,
+    n_columns: int = 46,
+    cell_std: float = 1.0,
+    random_state=None,
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Points of two classes in the plane: Gaussian cells on a grid, half of them, at random, of either class.
+
+    The toy data of P3 section 5.3. A sample's cell (j, k) is uniform on 1..n_rows × 1..n_columns, its place
+    ``N((j, k), cell_std²·I)``, its label that of the cell. Between cells of different classes the labels are random:
+    the wider the cells, the more of the uncertainty is aleatoric. From about ``cell_std=0.5`` on, no decision boundary
+    is left to learn at the scale of single cells.
+
+    Parameters
+    ----------
+    n_samples, n_rows, n_columns : int
+        Points, and cells along either axis. (The defaults are those of the paper.)
+    cell_std : float, default=1.0
+        Standard deviation of a cell, where neighbouring centres are 1 apart.
+    random_state : int, RandomState instance or None, default=None
+        As everywhere in scikit-learn. The same integer gives the same cells, whatever `n_samples`.
+
+    Returns
+    -------
+    X : ndarray of shape (n_samples, 2)
+        Places.
+    y : ndarray of shape (n_samples,), int64
+        Labels, 0 and 1.
+
+    Raises
+    ------
+    ValueError
+        Sizes below 1, fewer than two cells, a `cell_std` that is not positive and finite.
+
+    References
+    ----------
+    The evaluation and calibration of epistemic uncertainty estimates, section 5.3 (P3).
+
+    Examples
+    --------
+    >>> X, y = make_random_checkerboard(1000, n_rows=4, n_columns=6, cell_std=0.25, random_state=0)
+    >>> X.shape, y.mean().round(2)
+    ((1000, 2), np.float64(0.48))
+    """
+    for name, size, least in (("n_samples", n_samples, 1), ("n_rows", n_rows, 1), ("n_columns", n_columns, 1)):
+        if size != int(size) or size < least:
+            raise ValueError(f"{name} must be an integer of at least {least}, got {size!r}.")
+    if n_rows * n_columns < 2:
+        raise ValueError("A checkerboard needs two cells or more.")
+    if not 0 < cell_std < np.inf:
+        raise ValueError(f"cell_std must be positive and finite, got {cell_std!r}.")
+    rng = check_random_state(random_state)
+    cells = n_rows * n_columns
+    label = np.zeros(cells, dtype=np.int64)
+    label[rng.permutation(cells)[: cells // 2]] = 1  # first, so that n_samples does not change it
+    z = rng.randint(cells, size=n_samples)
+    centres = np.column_stack([z // n_columns + 1, z % n_columns + 1])
+    return centres + cell_std * rng.standard_normal((n_samples, 2)), label[z]
+
+
+def check_raters(raters, n_samples: int, rng=None) -> NDArray[np.int64]:
+    """Raters of each row, shape (n_samples,), from a number, a range (low, high) or one number a row."""
+    n = np.asarray(raters)
+    if n.dtype.kind not in "iuf" or not np.isfinite(n).all() or (n != np.floor(n)).any() or (n < 1).any():
+        raise ValueError(f"The number of raters must be a positive integer, got {raters!r}.")
+    if isinstance(raters, tuple) and rng is not None:
+        if len(raters) != 2 or raters[0] > raters[1]:
+            raise ValueError(f"A range of raters must be a tuple (low, high) with low <= high, got {raters!r}.")
+        return rng.randint(raters[0], raters[1] + 1, size=n_samples)
+    if n.shape not in ((), (n_samples,)):
+        raise ValueError(f"n_raters must be one number, a tuple (low, high), or have shape ({n_samples},): {n.shape}.")
+    return np.broadcast_to(n.astype(np.int64), n_samples)
+
+
+def _check_total(total, n_samples: int) -> NDArray[np.float64]:
+    t = np.asarray(total, dtype=np.float64)
+    if t.shape not in ((), (n_samples,)) or not (t > 0).all():
+        raise ValueError(f"total must be positive: one number or shape ({n_samples},), got {total!r}.")
+    return np.array(np.broadcast_to(t, n_samples))
+
+
+def draw_counts(Q: NDArray[np.float64], raters, rng) -> NDArray[np.int64]:
+    """Counts of n_i labels drawn from row Q_i, shape (n, K): one binomial a class, of the labels still to be given."""
+    left = np.array(np.broadcast_to(np.asarray(raters, dtype=np.int64), len(Q)))
+    mass = np.cumsum(Q[:, ::-1], axis=1)[:, ::-1]  # Σ_{j≥k} Q_j: exactly Q_k in the last class that is possible
+    counts = np.empty(Q.shape, dtype=np.int64)
+    for k in range(Q.shape[1]):
+        share = np.divide(Q[:, k], mass[:, k], out=np.zeros(len(Q)), where=mass[:, k] > 0)
+        counts[:, k] = rng.binomial(left, np.minimum(share, 1.0))
+        left -= counts[:, k]
+    return counts

@@ -1,0 +1,333 @@
+"""Estimates of epistemic uncertainty against what more data gained (P3).
+
+P3 is the paper "The evaluation and calibration of epistemic uncertainty estimates". Letters: μ̂ label frequencies,
+g gain, e estimate, T rows, B_m rows of bin m.
+"""
+
+import warnings
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.stats import rankdata
+from sklearn.exceptions import UndefinedMetricWarning
+from sklearn.utils import check_random_state
+
+from .._fit import check_same_length
+from .._simplex import frame_names
+from ..distributions import predict_dist, resolve
+from ..label_histogram import check_counts, frequencies
+from ._binning import Bins, BinSums
+
+_DRAWS = 2_000_000  # gains drawn at once
+
+
+class NullEpistemicError(NamedTuple):
+    """What `epistemic_calibration_error` would be if the estimate were calibrated.
+
+    Attributes
+    ----------
+    error : float
+        The error observed.
+    mean : float
+        Mean of the error under calibration: the level that noise alone reaches.
+    quantiles : ndarray
+        Quantiles of it.
+    p_value : float
+        How often calibrated estimates score the error observed or worse; in (0, 1].
+    """
+
+    error: float
+    mean: float
+    quantiles: NDArray[np.float64]
+    p_value: float
+
+
+def accuracy_gain(y, y_pred, y_reference, *, classes: ArrayLike | None = None) -> NDArray[np.float64]:
+    """What predictions made with more data gain in accuracy, row by row: between -1 and 1, larger is more to learn.
+
+    ``g_i = μ̂_i[y_reference] − μ̂_i[y_pred]``, with one label ``1[y_reference = y] − 1[y_pred = y]`` (P3 Def. 4).
+    Given the row its expectation is ``P(y_reference|x) − P(y_pred|x)``, the epistemic uncertainty under 0/1 loss as far
+    as the reference is the best prediction (Def. 3). Its mean is the difference of the two expected accuracies.
+
+    Parameters
+    ----------
+    y : label histogram of shape (n_samples, n_classes)
+        Anything `check_counts` takes. More raters leave the expectation as it is, and the variance smaller.
+    y_pred, y_reference : array-like of shape (n_samples,)
+        Predicted classes: by the model in question, and by one that has seen more data around these rows, though not
+        their labels.
+    classes : array-like of shape (n_classes,), optional
+        What the columns of counts stand for. None: the column names of a frame, else column numbers.
+
+    Returns
+    -------
+    gain : ndarray of shape (n_samples,)
+        Differences of probabilities.
+
+    Raises
+    ------
+    ValueError
+        Lengths that differ, predictions that are none of the classes, names among numbers.
+
+    Examples
+    --------
+    >>> accuracy_gain(["a", "b", "b"], ["b", "b", "a"], ["a", "b", "a"])
+    array([1., 0., 0.])
+    >>> accuracy_gain([[3, 1], [1, 3]], [1, 1], [0, 1])
+    array([0.5, 0. ])
+    """
+    pred, reference = np.asarray(y_pred), np.asarray(y_reference)
+    for name, labels in (("y_pred", pred), ("y_reference", reference)):
+        if labels.ndim != 1:
+            raise ValueError(f"{name} must hold one predicted class per row, got shape {labels.shape}.")
+    if frame_names(y) is None and np.ndim(y) == 1:
+        labels = check_counts(y)[1]
+        if classes is None or _is_numeric(labels) == _is_numeric(np.asarray(classes)):
+            classes = _distinct(labels, pred, reference)
+    counts, classes = check_counts(y, classes=classes)
+    check_same_length(len(counts), y_pred=pred, y_reference=reference)
+    mu, rows = frequencies(counts)[0], np.arange(len(counts))
+    return mu[rows, _columns(reference, classes, "y_reference")] - mu[rows, _columns(pred, classes, "y_pred")]
+
+
+def _is_numeric(labels: NDArray) -> bool:
+    return labels.dtype.kind in "iubf"
+
+
+def _distinct(*labels: NDArray) -> NDArray:
+    if len({_is_numeric(a) for a in labels}) > 1:
+        raise ValueError(
+            f"y, y_pred and y_reference must hold the same classes, got the types {[str(a.dtype) for a in labels]}."
+        )
+    return np.unique(np.concatenate([np.unique(a) for a in labels]))
+
+
+def _columns(labels: NDArray, classes: NDArray, name: str) -> NDArray[np.intp]:
+    """Column of each predicted class."""
+    if _is_numeric(labels) == _is_numeric(classes):
+        order = np.argsort(classes)
+        columns = order[np.minimum(np.searchsorted(classes, labels, sorter=order), len(classes) - 1)]
+        unknown = classes[columns] != labels
+    else:
+        columns, unknown = np.zeros(len(labels), dtype=np.intp), np.ones(len(labels), dtype=bool)
+    if unknown.any():
+        raise ValueError(
+            f"{name} predicts {labels[unknown][0]!r} in row {np.flatnonzero(unknown)[0]}, which is none of the classes "
+            f"{classes.tolist()[:20]}; pass classes= where the columns of y have names."
+        )
+    return columns
+
+
+def epistemic_calibration_error(
+    gain, uncertainty, *, n_bins: int | ArrayLike = 20, strategy: str = "quantile", corrected: bool = False
+) -> float:
+    """How far an estimate of epistemic uncertainty is from the gain, in bins of the estimate: smaller is better.
+
+    ``EECE = Σ_m |B_m|/T · |ḡ_m − ē_m|`` (P3 Def. 5, whose factor 1/M stands for 1/T), minimum 0. It has a noise floor:
+    a calibrated estimate scores above 0, see `null_epistemic_error`. Corrected, it is the mean square
+    ``Σ_m |B_m|/T · [(ḡ_m − ē_m)² − s_m²/|B_m|]`` with s² the variance of ``g − e`` within the bin: 0 on average where
+    the estimate is calibrated, hence often negative; bins of one row contribute 0.
+
+    Parameters
+    ----------
+    gain : array-like of shape (n_samples,)
+        What more data gained, see `accuracy_gain`; between -1 and 1.
+    uncertainty : array-like of shape (n_samples,)
+        The estimate, at least 0: mutual information or entropy in nats, or a calibrated estimate, a probability.
+    n_bins : int or array-like of shape (n_edges,), default=20
+        Number of bins, or their edges.
+    strategy : {"uniform", "quantile"}, default="quantile"
+        Bins of equal width on [0, 1], or with equal numbers of rows.
+    corrected : bool, default=False
+        Whether to return the corrected mean square.
+
+    Returns
+    -------
+    error : float
+        A difference of probabilities; corrected, a squared one.
+
+    References
+    ----------
+    The evaluation and calibration of epistemic uncertainty estimates, Def. 5 (P3).
+
+    Examples
+    --------
+    >>> round(epistemic_calibration_error([0, 1, 0, 1], [0.1, 0.1, 0.5, 0.5], n_bins=2), 3)
+    0.2
+    """
+    g, e = check_gains(gain, uncertainty)
+    sums = gain_sums(g, e, n_bins, strategy)
+    return float(sums.calibration_loss("residual").sum() if corrected else np.abs(sums.we).sum() / len(g))
+
+
+def gain_sums(g, e, n_bins, strategy, w=None) -> BinSums:
+    """Sums per bin of the estimate, of the residual g − e among others."""
+    sums = BinSums(Bins(e[:, None], n_bins, strategy), 1)
+    sums.add(g[:, None], np.full(len(g), np.inf), e[:, None], w)
+    return sums
+
+
+def check_gains(gain, uncertainty) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Gains and estimates of shape (n,), float64, finite and in range."""
+    g, e = np.asarray(gain, dtype=np.float64), np.asarray(uncertainty, dtype=np.float64)
+    if g.ndim != 1 or not len(g):
+        raise ValueError(f"gain must have shape (n_samples,) with a row at least, got {g.shape}.")
+    if e.shape != g.shape:
+        raise ValueError(f"uncertainty must hold one estimate per row, shape {g.shape}, got {e.shape}.")
+    if not np.isfinite(g).all() or np.abs(g).max() > 1 + 1e-9:
+        raise ValueError("gain must lie between -1 and 1, without NaN: use accuracy_gain.")
+    if not np.isfinite(e).all() or e.min() < -1e-9:
+        raise ValueError("uncertainty must be finite and not negative.")
+    return g, e
+
+
+def epistemic_correlation(gain, uncertainty) -> float:
+    """Rank correlation of an estimate of epistemic uncertainty with the gain: larger is better, between -1 and 1.
+
+    Spearman's, with mean ranks for ties (P3 Def. 6). As most gains are 0, values of .1 are usual and even the best
+    estimate stays far below 1. It does not depend on the scale of the estimate.
+
+    Parameters
+    ----------
+    gain : array-like of shape (n_samples,)
+        What more data gained, see `accuracy_gain`.
+    uncertainty : array-like of shape (n_samples,)
+        The estimate, at least 0.
+
+    Returns
+    -------
+    correlation : float
+        NaN, with an UndefinedMetricWarning, where all gains or all estimates are equal.
+
+    References
+    ----------
+    The evaluation and calibration of epistemic uncertainty estimates, Def. 6 (P3).
+
+    Examples
+    --------
+    >>> round(epistemic_correlation([0, 0, 0, 1], [0.1, 0.2, 0.3, 0.4]), 3)
+    0.775
+    """
+    g, e = check_gains(gain, uncertainty)
+    a, b = rankdata(g) - (len(g) + 1) / 2, rankdata(e) - (len(g) + 1) / 2
+    if not a.any() or not b.any():
+        warnings.warn(
+            f"epistemic_correlation is undefined and set to NaN: all {'gains' if b.any() else 'estimates'} are equal.",
+            UndefinedMetricWarning,
+            stacklevel=2,
+        )
+        return float("nan")
+    return float((a * b).sum() / np.sqrt((a * a).sum() * (b * b).sum()))
+
+
+def null_epistemic_error(
+    gain,
+    uncertainty,
+    *,
+    n_bins: int | ArrayLike = 20,
+    strategy: str = "quantile",
+    n_resamples: int = 1000,
+    quantiles: ArrayLike = (0.05, 0.5, 0.95),
+    random_state=None,
+) -> NullEpistemicError:
+    """The level of `epistemic_calibration_error` under perfect calibration, and the p-value of the error observed.
+
+    Gains are drawn whose expectation is the estimate of the row: negative ones as they occur in its bin, positive ones
+    of the sizes that occur there and as often as calibration asks for (where that cannot be, some of size 1).
+
+    Parameters
+    ----------
+    gain : array-like of shape (n_samples,)
+        What more data gained, see `accuracy_gain`.
+    uncertainty : array-like of shape (n_samples,)
+        The estimate, between 0 and 1.
+    n_bins : int or array-like of shape (n_edges,), default=20
+        Number of bins, or their edges.
+    strategy : {"uniform", "quantile"}, default="quantile"
+        Bins of equal width on [0, 1], or with equal numbers of rows.
+    n_resamples : int, default=1000
+        How often gains are drawn for all rows.
+    quantiles : array-like, default=(0.05, 0.5, 0.95)
+        Which quantiles to return.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the draws.
+
+    Returns
+    -------
+    NullEpistemicError
+        ``(error, mean, quantiles, p_value)``.
+
+    Raises
+    ------
+    ValueError
+        Estimates above 1, which no gain can reach (an entropy of more than two classes, say): calibrate them first.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> uncertainty = rng.uniform(0, 0.3, 2000)
+    >>> gain = rng.uniform(size=2000) < uncertainty  # calibrated
+    >>> null = null_epistemic_error(gain, uncertainty, random_state=0)
+    >>> round(null.error, 3), round(null.mean, 3), round(null.p_value, 1)
+    (0.022, 0.026, 0.8)
+    """
+    g, e = check_gains(gain, uncertainty)
+    if e.max() > 1:
+        raise ValueError(f"No gain exceeds 1, but the estimate reaches {e.max():.3g}; calibrate it first.")
+    if n_resamples < 1:
+        raise ValueError(f"n_resamples must be positive, got {n_resamples!r}.")
+    index = Bins(e[:, None], n_bins, strategy).index(e[:, None])[:, 0]
+    order = np.lexsort((g, index))
+    g_sorted, e_sorted = g[order], e[order]
+    starts = np.flatnonzero(np.diff(index[order], prepend=-1))
+    draw = _null_gains(g_sorted, e_sorted, starts)
+    rng, errors, step = check_random_state(random_state), [], max(1, _DRAWS // len(g))
+    for done in range(0, n_resamples, step):
+        drawn = draw(rng, min(step, n_resamples - done))
+        errors.append(np.abs(np.add.reduceat(drawn - e_sorted, starts, axis=1)).sum(axis=1) / len(g))
+    null = np.concatenate(errors)
+    error = epistemic_calibration_error(g, e, n_bins=n_bins, strategy=strategy)
+    p_value = (1 + (null >= error - 1e-12).sum()) / (1 + n_resamples)
+    return NullEpistemicError(error, float(null.mean()), np.quantile(null, quantiles), float(p_value))
+
+
+def _null_gains(g, e, starts):
+    """How to draw gains of expectation e, shape (m, n): rows sorted by bin, which begin at `starts`, and by gain."""
+    count = np.diff(starts, append=len(g))
+
+    def per_row(values):
+        return np.repeat(values, count)
+
+    lost = np.add.reduceat(g < 0, starts)
+    won = np.add.reduceat(g > 0, starts)
+    loss = np.add.reduceat(np.maximum(-g, 0), starts) / count
+    size = np.where(won > 0, np.add.reduceat(np.maximum(g, 0), starts) / np.maximum(won, 1), 1.0)
+    size, first, n, won, lost = (per_row(a) for a in (size, starts, count, won, lost))
+    target = (e + per_row(loss)) / np.maximum(1 - lost / n, 1e-12)  # mean gain of the rows that do not lose
+    small = target <= size
+    chance = np.where(small, target / size, (target - size) / np.where(size < 1, 1 - size, 1.0))
+
+    def draw(rng, m):
+        u, v, w = rng.random_sample((3, m, len(g)))
+        gain = np.where(won > 0, g[first + n - 1 - (w * won).astype(np.intp)], 1.0)
+        high, low = np.where(small, gain, 1.0), np.where(small, 0.0, gain)
+        return np.where(u * n < lost, g[first + (u * n).astype(np.intp)], np.where(v < chance, high, low))
+
+    return draw
+
+
+def estimator_gain(estimator, X, y, reference_prediction) -> NDArray[np.float64]:
+    """The gain over what an estimator predicts; columns without names are the estimator's classes."""
+    classes = np.asarray(estimator.classes_)
+    own = frame_names(y) is not None or _is_numeric(classes)
+    return accuracy_gain(y, estimator.predict(X), reference_prediction, classes=None if own else classes)
+
+
+def epistemic_estimate(estimator, X) -> NDArray[np.float64]:
+    """An estimator's epistemic uncertainty: `predict_epistemic` where it is offered, else mutual information."""
+    inner, seen = resolve(estimator, X, "predict_epistemic")
+    if hasattr(inner, "predict_epistemic"):
+        return np.asarray(inner.predict_epistemic(seen))
+    return predict_dist(estimator, X).mutual_information()

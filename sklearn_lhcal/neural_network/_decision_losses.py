@@ -1,0 +1,145 @@
+"""Losses for decisions under a known cost matrix (P4 §4.3): bounds of the empirical risk that have gradients.
+
+Letters: C the costs over their largest value (K, D), f = zC the expected costs of the decisions (n, D), c = μ̂C their
+costs under the row's labels (n, D), min^β x = −(1/β) log Σ exp(−βx), the hard minimum for β = None.
+"""
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from .._costs import check_cost_matrix
+from ._losses import _MeanLoss, _weighted_sum
+
+
+def smooth_min(x: Tensor, beta: float | None) -> Tensor:
+    """min^β over the last axis."""
+    return x.min(dim=-1).values if beta is None else -torch.logsumexp(-beta * x, dim=-1) / beta
+
+
+def direct_loss(f: Tensor, c: Tensor, lam: float | Tensor, beta: float | None, sign: int) -> Tensor:
+    """L± of each row (P4 eq. 18), from f and c of shape (..., n, D); λ may have the shape of the rows."""
+    shift = lam[..., None] if isinstance(lam, Tensor) else lam
+    return sign * (smooth_min(f, beta) - smooth_min(f - sign * shift * c, beta)) / lam
+
+
+def margin_loss(f: Tensor, c: Tensor, lam: float | Tensor, beta: float | None) -> Tensor:
+    """L^MR of each row (P4 eq. 19), arguments as in `direct_loss`; d* is the best decision for the row's labels."""
+    shift = lam[..., None] if isinstance(lam, Tensor) else lam
+    best = c.argmin(dim=-1, keepdim=True).expand(*f.shape[:-1], 1)
+    return (f.gather(-1, best)[..., 0] - smooth_min(f - shift * c, beta)) / lam
+
+
+def normalised_costs(cost_matrix) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
+    """Costs between 0 and 1, and what was taken off each class (K,), and divided by: ``C = scale·values + shift``."""
+    C = check_cost_matrix(cost_matrix).C
+    shift = np.minimum(C.min(axis=1), 0.0)
+    C = C - shift[:, None]
+    scale = float(C.max())
+    if scale == 0:
+        raise ValueError("cost_matrix has equal costs for all decisions: nothing is to decide.")
+    return C / scale, shift, scale
+
+
+class _DecisionLoss(_MeanLoss):
+    """Mean over rows of a bound of the cost of the row's decision; a subclass says which."""
+
+    def __init__(self, cost_matrix, lam: float = 1.0, beta: float | None = None):
+        super().__init__()
+        if not lam > 0:
+            raise ValueError(f"lam must be positive, got {lam!r}.")
+        if beta is not None and not beta > 0:
+            raise ValueError(f"beta must be positive, or None for the hard minimum, got {beta!r}.")
+        self.cost_matrix, self.lam, self.beta = cost_matrix, lam, beta
+        self.register_buffer("costs", torch.as_tensor(normalised_costs(cost_matrix)[0]), persistent=False)
+
+    def total(self, logits: Tensor, counts: Tensor, weight: Tensor | None = None) -> Tensor:
+        """Sum over rows, of logits and counts of shape (n, K)."""
+        return _weighted_sum(self.row_loss(logits, counts), weight)
+
+    def size(self, counts: Tensor, weight: Tensor | None = None) -> Tensor | int:
+        """The number of rows, ``Σ_i w_i``."""
+        return len(counts) if weight is None else weight.sum()
+
+    def row_loss(self, logits: Tensor, counts: Tensor) -> Tensor:
+        """The loss of each row, shape (n,)."""
+        if logits.shape[-1] != len(self.costs):
+            raise ValueError(f"The cost matrix has {len(self.costs)} classes, but there are {logits.shape[-1]} logits.")
+        C = self.costs.to(logits.dtype)
+        mu = counts.to(logits.dtype) / counts.sum(dim=-1, keepdim=True).to(logits.dtype)
+        return self._bound(torch.softmax(logits, dim=-1) @ C, mu @ C)
+
+
+class DirectLoss(_DecisionLoss):
+    """Direct loss: a bound of the mean cost of a model's decisions, whose gradient is that of direct loss minimisation.
+
+    ``L± = ±(1/λ)·(min_d f(d) − min_d [f(d) ∓ λ c(d)])`` (P4 eq. 18), f the expected costs of the decisions under the
+    model, c their costs under the row's labels, both over the largest cost. With the hard minimum L⁻ bounds the cost of
+    the row's decision from below, L⁺ from above; with β both bound the mean cost of decisions drawn with probabilities
+    proportional to exp(−βf). Mean over rows; for a row with several labels c is the mean cost, a tighter bound than the
+    mean of the labels' losses.
+
+    P4 divides λ by the largest cost and not the costs, which makes β depend on the unit of cost; here nothing does.
+
+    Parameters
+    ----------
+    cost_matrix : array-like of shape (n_classes, n_decisions)
+        Cost of each decision under each class. A class with negative costs is shifted to least cost 0, which shifts its
+        losses by a constant.
+    lam : float, default=1.0
+        The λ, above 0, in units of the largest cost: small ones give a tight bound that is flat almost everywhere.
+    beta : float or None, default=None
+        β of the smooth minimum, per largest cost; None: the hard one.
+    bound : {"upper", "lower"}, default="upper"
+        L⁺, or L⁻, whose gradient is that of P4 eq. (17).
+
+    References
+    ----------
+    P4 §4.3, eq. (17) and (18); Song, Schwing, Zemel and Urtasun (2016), Training deep neural networks via direct loss
+    minimization; Vlastelica et al. (2019), Differentiation of blackbox combinatorial solvers.
+
+    Examples
+    --------
+    >>> import torch
+    >>> loss = DirectLoss([[0.0, 1.0], [4.0, 0.0]], lam=0.5)
+    >>> loss(torch.zeros(1, 2), torch.tensor([[1.0, 0.0]]))  # decides for 1, at cost .25 of the largest
+    tensor(0.2500)
+    """
+
+    def __init__(self, cost_matrix, lam: float = 1.0, beta: float | None = None, bound: str = "upper"):
+        super().__init__(cost_matrix, lam, beta)
+        if bound not in ("upper", "lower"):
+            raise ValueError(f'bound must be "upper" or "lower", got {bound!r}.')
+        self.bound = bound
+
+    def _bound(self, f, c):
+        return direct_loss(f, c, self.lam, self.beta, 1 if self.bound == "upper" else -1)
+
+
+class MarginRescalingLoss(_DecisionLoss):
+    """Margin rescaling: an upper bound of the mean cost of a model's decisions, convex in their expected costs.
+
+    ``L^MR = (1/λ)·(f(d*) − min_d [f(d) − λ c(d)])`` (P4 eq. 19) with d* the best decision for the row's labels; the
+    rest as in `DirectLoss`, than whose upper bound it is never smaller. They are equal where the decision is the best.
+
+    Parameters
+    ----------
+    cost_matrix, lam, beta
+        As in `DirectLoss`.
+
+    References
+    ----------
+    P4 §4.3, eq. (19); Tsochantaridis, Joachims, Hofmann and Altun (2005), Large margin methods for structured and
+    interdependent output variables.
+
+    Examples
+    --------
+    >>> import torch
+    >>> loss = MarginRescalingLoss([[0.0, 1.0], [4.0, 0.0]], lam=0.5)
+    >>> loss(torch.zeros(1, 2), torch.tensor([[1.0, 0.0]]))
+    tensor(1.)
+    """
+
+    def _bound(self, f, c):
+        return margin_loss(f, c, self.lam, self.beta)

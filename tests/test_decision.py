@@ -1,0 +1,520 @@
+"""Risk of decisions: the decomposition, bounds, names, scorers; direct loss and margin rescaling."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.sparse import csr_matrix
+from sklearn.base import clone
+from sklearn.datasets import load_iris
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from torch import nn
+
+from sklearn_lhcal._costs import check_cost_matrix
+from sklearn_lhcal._simplex import softmax
+from sklearn_lhcal.datasets import make_label_histograms
+from sklearn_lhcal.distributions import Dirichlet, PointMass
+from sklearn_lhcal.label_histogram import KnownProbabilities
+from sklearn_lhcal.metrics import (
+    bayes_decision,
+    confidence_interval,
+    decision_risk,
+    make_decision_scorer,
+    model_risk,
+    paired_difference,
+    risk_bound,
+    risk_decomposition,
+    risk_gap,
+)
+from sklearn_lhcal.neural_network import DirectLoss, MarginRescalingLoss, NeuralClassifier
+
+BOUNDS = [("lower", DirectLoss), ("upper", DirectLoss), (None, MarginRescalingLoss)]
+
+
+@pytest.fixture
+def data():
+    return make_label_histograms(300, n_classes=3, n_raters=(1, 5), overconfidence=2.0, random_state=0)
+
+
+@pytest.fixture
+def C():
+    """Four decisions for three classes: the last is to reject."""
+    return np.array([[0.0, 1.0, 2.0, 0.5], [5.0, 0.0, 1.0, 0.5], [20.0, 3.0, 0.0, 0.5]])
+
+
+def frame(C, kind=pd.DataFrame):
+    classes, decisions = ["a", "b", "c"], ["leave", "watch", "treat", "ask"]
+    if kind is pd.DataFrame:
+        return pd.DataFrame(C, index=classes, columns=decisions)
+    return pl.DataFrame({"class": classes} | {d: C[:, i] for i, d in enumerate(decisions)})
+
+
+# ------------------------------------------------------------------------------------------------------- decisions
+
+
+def test_bayes_decision_has_the_least_expected_cost(data, C):
+    d = bayes_decision(data.prediction, C)
+    costs = data.prediction @ C
+    assert_allclose(costs[np.arange(300), d], costs.min(axis=1), atol=1e-12)
+    assert len(set(d.tolist())) == 4
+    assert_array_equal(bayes_decision(PointMass(data.prediction), C), d)
+    assert_array_equal(bayes_decision(Dirichlet.from_mean(data.prediction, 3.0), C), d)
+
+
+def test_a_column_is_the_second_of_two_classes():
+    z = np.linspace(0, 1, 11)
+    assert_array_equal(bayes_decision(z, [[0, 1], [4, 0]]), z > 0.2)
+
+
+def test_zero_one_costs_decide_for_the_most_probable_class(data):
+    assert_array_equal(bayes_decision(data.prediction, 1 - np.eye(3)), data.prediction.argmax(axis=1))
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.floats(1e-6, 1e6), st.floats(-1e3, 1e3))
+def test_decisions_do_not_depend_on_the_unit_nor_on_a_constant_of_a_class(seed, unit, constant):
+    rng = np.random.default_rng(seed)
+    z, C = rng.dirichlet(np.ones(3), 20), rng.exponential(size=(3, 4))
+    d = bayes_decision(z, C)
+    shift = constant * rng.normal(size=(3, 1))
+    costs = z @ C
+    clear = np.diff(np.sort(costs, axis=1)[:, :2], axis=1)[:, 0] > 1e-9
+    assert_array_equal(bayes_decision(z, unit * C)[clear], d[clear])
+    assert_array_equal(bayes_decision(z, C + shift)[clear], d[clear])
+
+
+def test_decisions_have_names(data, C):
+    numbers = bayes_decision(data.prediction, C)
+    for kind in (pd.DataFrame, pl.DataFrame):
+        named = bayes_decision(data.prediction, frame(C, kind))
+        assert_array_equal(named, np.array(["leave", "watch", "treat", "ask"])[numbers])
+        assert decision_risk(data.counts, named, frame(C, kind)) == decision_risk(data.counts, numbers, C)
+        assert decision_risk(data.counts, numbers, frame(C, kind)) == decision_risk(data.counts, numbers, C)
+
+
+def test_frames_meet_by_name(data, C):
+    z = pd.DataFrame(data.prediction, columns=["a", "b", "c"])
+    counts = pd.DataFrame(data.counts, columns=["a", "b", "c"])
+    order = ["c", "a", "b"]
+    shuffled = frame(C).loc[order]
+    d = bayes_decision(z, frame(C))
+    assert_array_equal(bayes_decision(z, shuffled), d)
+    assert_array_equal(bayes_decision(z[order], frame(C)), d)
+    assert_allclose(decision_risk(counts[order], d, shuffled), decision_risk(data.counts, d, frame(C)))
+    assert_allclose(risk_gap(counts[order], z, shuffled), risk_gap(data.counts, data.prediction, C))
+    whole = risk_decomposition(data.counts, data.prediction, C)
+    assert_allclose(risk_decomposition(counts[order], z, shuffled), whole)
+    labels = np.array(["a", "b", "c"])[data.counts.argmax(axis=1)]
+    expected = decision_risk(data.counts.argmax(axis=1), d, frame(C))
+    assert_allclose(decision_risk(labels, d, shuffled), expected)
+
+
+# ------------------------------------------------------------------------------------------------------------ risk
+
+
+def test_risk_is_the_mean_cost(C):
+    assert decision_risk([0, 2, 1], [1, 0, 3], C) == pytest.approx((1 + 20 + 0.5) / 3)
+    assert decision_risk([0, 2, 1], [1, 0, 3], C, sample_weight=[1, 0, 3]) == pytest.approx((1 + 3 * 0.5) / 4)
+
+
+def test_histograms_are_repeated_labels_for_equal_numbers_of_raters(C):
+    data = make_label_histograms(100, n_classes=3, n_raters=4, random_state=0)
+    d = bayes_decision(data.prediction, C)
+    rows, labels = np.nonzero(data.counts)
+    repeat = data.counts[rows, labels]
+    rows, labels = np.repeat(rows, repeat), np.repeat(labels, repeat)
+    assert decision_risk(data.counts, d, C) == pytest.approx(decision_risk(labels, d[rows], C))
+    assert decision_risk(csr_matrix(data.counts), d, C) == pytest.approx(decision_risk(data.counts, d, C))
+    coarse = softmax(2.0 * (data.prediction > 0.3))
+    assert_allclose(risk_decomposition(data.counts, coarse, C), risk_decomposition(labels, coarse[rows], C), atol=1e-12)
+
+
+def test_histogram_risk_is_unbiased_for_the_risk_under_known_probabilities(C):
+    rng = np.random.default_rng(0)
+    Q = rng.dirichlet(np.ones(3), 50)
+    d = bayes_decision(rng.dirichlet(np.ones(3), 50), C)
+    true = decision_risk(KnownProbabilities(Q), d, C)
+    risks = [decision_risk(rng.multinomial(3, Q), d, C) for _ in range(400)]
+    assert abs(np.mean(risks) - true) < 4 * np.std(risks) / 20
+
+
+def test_weights_are_repetition(data, C):
+    w = np.random.default_rng(0).integers(0, 4, 300)
+    rows = np.repeat(np.arange(300), w)
+    z, y = data.prediction, data.counts
+    d = bayes_decision(z, C)
+    assert_allclose(decision_risk(y, d, C, sample_weight=w), decision_risk(y[rows], d[rows], C))
+    assert_allclose(model_risk(z, C, sample_weight=w), model_risk(z[rows], C))
+    assert_allclose(risk_gap(y, z, C, sample_weight=w), risk_gap(y[rows], z[rows], C))
+    coarse = softmax(2.0 * (z > 0.3))
+    assert_allclose(
+        risk_decomposition(y, coarse, C, sample_weight=w), risk_decomposition(y[rows], coarse[rows], C), atol=1e-12
+    )
+
+
+def test_gap_vanishes_for_the_truth_and_shows_overconfidence(C):
+    rng = np.random.default_rng(0)
+    Q = rng.dirichlet(np.ones(3), 500)
+    assert risk_gap(KnownProbabilities(Q), Q, C) == pytest.approx(0, abs=1e-12)
+    sharp = Q**4 / (Q**4).sum(axis=1, keepdims=True)
+    assert risk_gap(KnownProbabilities(Q), sharp, C) > 0.1
+
+
+def test_constants_and_units_of_cost(data, C):
+    a = np.array([[3.0], [-7.0], [0.5]])
+    mu, z = data.counts / data.counts.sum(axis=1, keepdims=True), data.prediction
+    d = bayes_decision(z, C)
+    assert_allclose(decision_risk(data.counts, d, C + a), decision_risk(data.counts, d, C) + (mu @ a).mean())
+    assert_allclose(model_risk(z, C + a), model_risk(z, C) + (z @ a).mean())
+    parts, shifted = risk_decomposition(data.counts, z, C), risk_decomposition(data.counts, z, C + a)
+    assert_allclose(shifted[2:], parts[2:], atol=1e-12)
+    assert_allclose(risk_decomposition(data.counts, z, 50 * C), 50 * np.array(parts))
+
+
+# --------------------------------------------------------------------------------------------------- decomposition
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 2**32 - 1))
+def test_decomposition_on_discrete_data(seed):
+    """Eq. (8), its terms written out from the scoring rule, eq. (13), and all of the right sign."""
+    rng = np.random.default_rng(seed)
+    atoms = rng.dirichlet(np.ones(3), 4)
+    group = rng.integers(4, size=60)
+    y, C = rng.integers(3, size=60), rng.normal(size=(3, 3))
+
+    def s(pi, rho):
+        return rho @ C[:, (pi @ C).argmin()]
+
+    present = np.unique(group)
+    share = np.array([(group == g).mean() for g in present])
+    phi = [np.bincount(y[group == g], minlength=3) / (group == g).sum() for g in present]
+    prior = np.bincount(y, minlength=3) / 60
+    resolution = share @ [s(prior, p) - s(p, p) for p in phi]
+    reliability = share @ [s(atoms[g], p) - s(p, p) for g, p in zip(present, phi, strict=True)]
+    parts = risk_decomposition(y, atoms[group], C)
+    assert parts.risk == pytest.approx(decision_risk(y, bayes_decision(atoms[group], C), C))
+    assert_allclose(parts[1:], [s(prior, prior), resolution, reliability], atol=1e-12)
+    assert parts.risk == pytest.approx(parts.uncertainty - parts.resolution + parts.reliability)
+    assert min(parts.resolution, parts.reliability) > -1e-12
+
+
+def test_uncertainty_is_the_best_constant_decision(data, C):
+    constant = min(decision_risk(data.counts, np.full(300, d), C) for d in range(4))
+    assert risk_decomposition(data.counts, data.prediction, C).uncertainty == pytest.approx(constant)
+
+
+# ------------------------------------------------------------------------------------------------------- intervals
+
+
+def test_jackknife_intervals(data, C):
+    z = data.prediction
+    d, constant = bayes_decision(z, C), np.full(300, 3)
+    interval = confidence_interval(decision_risk, data.counts, d, cost_matrix=C, random_state=0)
+    assert interval.low < decision_risk(data.counts, d, C) == interval.estimate < interval.high
+    difference = paired_difference(decision_risk, data.counts, d, constant, cost_matrix=C, random_state=0)
+    assert difference.estimate == pytest.approx(interval.estimate - decision_risk(data.counts, constant, C))
+    gap = confidence_interval(risk_gap, data.counts, z, cost_matrix=C, random_state=0)
+    assert gap.estimate == risk_gap(data.counts, z, C)
+
+
+def test_bounds_are_their_formulas():
+    y, d, C = np.repeat([0, 1], [90, 10]), np.zeros(100, dtype=int), [[0.0, 3.0], [2.0, -1.0]]
+    h = risk_bound(y, d, C, level=0.9)
+    reach = 4 * np.sqrt(np.log(2 / 0.1) / 200)
+    assert_allclose([h.estimate, h.low, h.high], [0.2, 0.2 - reach, 0.2 + reach])
+    e = risk_bound(y, d, C, method="empirical_bernstein", level=0.9)
+    V, log = 4 * 0.09 * 100 / 99, np.log(40)
+    assert_allclose(e.high - e.estimate, np.sqrt(2 * V * log / 100) + 7 * 4 * log / (3 * 99))
+    assert e.standard_error == pytest.approx(np.sqrt(V / 100))
+
+
+@pytest.mark.parametrize("method", ["hoeffding", "empirical_bernstein"])
+def test_bounds_hold_where_a_mistake_is_rare_and_expensive(method):
+    """One row in 1000 costs 1000: intervals of the spread miss the risk whenever there is none."""
+    rng, C = np.random.default_rng(0), [[0.0, 1000.0], [1000.0, 0.0]]
+    held = jackknife = 0
+    for _ in range(200):
+        y = (rng.random(200) < 0.001).astype(int)
+        d = np.zeros(200, dtype=int)
+        bound = risk_bound(y, d, C, method=method, level=0.9)
+        held += bound.low <= 1.0 <= bound.high
+        jackknife += y.any()
+    assert held == 200
+    assert jackknife < 60
+
+
+def test_bernstein_is_shorter_where_costs_vary_little():
+    y, d, C = np.zeros(20_000, dtype=int), np.zeros(20_000, dtype=int), [[1.0, 100.0], [100.0, 1.0]]
+    bernstein, hoeffding = (risk_bound(y, d, C, method=m).high for m in ("empirical_bernstein", "hoeffding"))
+    assert 1 < bernstein < hoeffding
+
+
+# ----------------------------------------------------------------------------------------------------------- gates
+
+
+@pytest.mark.parametrize(
+    ("C", "message"),
+    [
+        ([[0, np.nan], [1, 0]], "NaN or infinite costs|contains NaN or infinite values .first in row 0"),
+        ([0, 1], "must have shape .n_classes, n_decisions., got .2,."),
+        ([[0, 1], [1, 0], [1, 1]], "has 3 rows, expected one for each of 2 classes"),
+        ([["a", "b"], ["c", "d"]], "must hold numbers"),
+        (pd.DataFrame([[0, 1], [1, 0]], columns=["x", "x"]), "names decisions twice"),
+    ],
+)
+def test_cost_matrices_that_are_refused(C, message):
+    with pytest.raises(ValueError, match=message):
+        bayes_decision([[0.5, 0.5]], C)
+
+
+def test_decisions_that_are_refused(C):
+    with pytest.raises(ValueError, match="between 0 and 3, got 0 to 4"):
+        decision_risk([0, 1], [0, 4], C)
+    with pytest.raises(ValueError, match="by name need a cost matrix that is a frame"):
+        decision_risk([0, 1], ["leave", "ask"], C)
+    with pytest.raises(ValueError, match=r"Unknown decisions \['eat'\]"):
+        decision_risk([0, 1], ["leave", "eat"], frame(C))
+    with pytest.raises(ValueError, match="1-D, one a row"):
+        decision_risk([0, 1], [[0], [1]], C)
+    with pytest.raises(ValueError, match="decisions has 3 rows, expected 2"):
+        decision_risk([0, 1], [0, 1, 2], C)
+    with pytest.raises(ValueError, match="level must lie between"):
+        risk_bound([0], [0], C, level=1.0)
+    with pytest.raises(ValueError, match="needs two rows"):
+        risk_bound([0], [0], C, method="empirical_bernstein")
+    with pytest.raises(ValueError, match="method must be"):
+        risk_bound([0], [0], C, method="bootstrap")
+    with pytest.raises(ValueError, match=r"has the classes \['a', 'b', 'c'\], expected \['a', 'b', 'd'\]"):
+        bayes_decision(pd.DataFrame([[0.2, 0.3, 0.5]], columns=["a", "b", "d"]), frame(C))
+
+
+def test_named_classes_need_a_frame(C):
+    with pytest.raises(ValueError, match="DataFrame whose index holds them"):
+        check_cost_matrix(C, classes=["a", "b", "c"])
+    assert_array_equal(check_cost_matrix(frame(C).loc[["c", "a", "b"]], classes=["a", "b", "c"]).C, C)
+    assert_array_equal(check_cost_matrix(pd.DataFrame(C), classes=[3, 5, 7]).C, C)
+
+
+def test_nothing_is_written_to(data, C):
+    C.flags.writeable = False
+    z = data.prediction.copy()
+    z.flags.writeable = False
+    d = bayes_decision(z, C)
+    decision_risk(data.counts, d, C)
+    DirectLoss(C)(torch.zeros(1, 3), torch.ones(1, 3))
+
+
+# --------------------------------------------------------------------------------------------------------- scorers
+
+
+def test_scorer_is_minus_the_risk_of_bayes_decisions():
+    X, y = load_iris(return_X_y=True)
+    C = np.array([[0, 1, 2], [4, 0, 1], [9, 2, 0]])
+    model = GaussianNB().fit(X, y)
+    risk = decision_risk(y, bayes_decision(model.predict_proba(X), C), C)
+    scorer = make_decision_scorer(C)
+    assert scorer(model, X, y) == pytest.approx(-risk)
+    assert clone(scorer)(model, X, y) == pytest.approx(-risk)
+    w = np.arange(150.0)
+    weighted = decision_risk(y, bayes_decision(model.predict_proba(X), C), C, sample_weight=w)
+    assert scorer(model, X, y, sample_weight=w) == pytest.approx(-weighted)
+
+
+def test_scorer_in_a_search_with_named_classes_and_counts():
+    X, y = load_iris(return_X_y=True)
+    names = np.array(["setosa", "versicolor", "virginica"])[y]
+    C = pd.DataFrame([[0, 1, 2], [9, 2, 0], [4, 0, 1]], index=["setosa", "virginica", "versicolor"])
+    pipe = make_pipeline(StandardScaler(), LogisticRegression())
+    grid = {"logisticregression__C": [1e-4, 1.0]}
+    search = GridSearchCV(pipe, grid, scoring=make_decision_scorer(C), cv=3).fit(X, names)
+    assert search.best_params_ == {"logisticregression__C": 1.0}
+    by_number = C.loc[["setosa", "versicolor", "virginica"]].to_numpy()
+    scores = cross_val_score(GaussianNB(), X, y, scoring=make_decision_scorer(by_number), cv=3)
+    assert_allclose(scores, cross_val_score(GaussianNB(), X, names, scoring=make_decision_scorer(C), cv=3))
+    counts = np.eye(3, dtype=int)[y]
+    model = GaussianNB().fit(X, y)
+    assert make_decision_scorer(by_number)(model, X, counts) == make_decision_scorer(by_number)(model, X, y)
+
+
+def test_scorer_knows_classes_that_training_never_saw():
+    X, y = load_iris(return_X_y=True)
+    C = np.array([[0, 1, 2], [4, 0, 1], [9, 2, 0]])
+    model = GaussianNB().fit(X[y < 2], y[y < 2])
+    z = np.column_stack([model.predict_proba(X), np.zeros(150)])
+    expected = decision_risk(y, bayes_decision(z, C), C)
+    assert make_decision_scorer(C)(model, X, y) == pytest.approx(-expected)
+
+
+# ---------------------------------------------------------------------------------------------------------- losses
+
+
+def problem(seed, n=6, K=3, D=4):
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(n, K)) * 2, rng.multinomial(rng.integers(1, 4), rng.dirichlet(np.ones(K), n)), rng
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.floats(0.01, 100))
+def test_bounds_of_the_hard_minimum(seed, lam):
+    """Prop. 3 and 4: L⁻ ≤ cost of the decision ≤ L⁺ ≤ L^MR, row by row, and L⁺ = L^MR where the decision is best."""
+    u, y, rng = problem(seed)
+    C = rng.exponential(size=(3, 4))
+    u, y = torch.as_tensor(u), torch.as_tensor(y)
+    lower, upper, margin = (loss(C, lam, **({"bound": b} if b else {})).row_loss(u, y).numpy() for b, loss in BOUNDS)
+    c = (y / y.sum(dim=1, keepdim=True).double()).numpy() @ C / C.max()
+    d = bayes_decision(torch.softmax(u, dim=1).numpy(), C)
+    cost = c[np.arange(len(c)), d]
+    tol = 1e-9 * max(1, 1 / lam)
+    assert (lower <= cost + tol).all()
+    assert (cost <= upper + tol).all()
+    assert (upper <= margin + tol).all()
+    best = d == c.argmin(axis=1)
+    assert_allclose(upper[best], margin[best], atol=tol)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.floats(0.05, 10), st.floats(0.5, 60))
+def test_bounds_of_the_smooth_minimum(seed, lam, beta):
+    """The same chain for decisions drawn by softmin."""
+    u, y, rng = problem(seed)
+    C = rng.exponential(size=(3, 4))
+    u, y = torch.as_tensor(u), torch.as_tensor(y)
+    lower, upper, margin = (
+        loss(C, lam, beta, **({"bound": b} if b else {})).row_loss(u, y).numpy() for b, loss in BOUNDS
+    )
+    f = torch.softmax(u, dim=1).numpy() @ C / C.max()
+    p = np.exp(-beta * (f - f.min(axis=1, keepdims=True)))
+    p /= p.sum(axis=1, keepdims=True)
+    c = (y / y.sum(dim=1, keepdim=True).double()).numpy() @ C / C.max()
+    cost, tol = (p * c).sum(axis=1), 1e-8
+    assert (lower <= cost + tol).all()
+    assert (cost <= upper + tol).all()
+    assert (upper <= margin + tol).all()
+
+
+def test_gradient_is_the_papers(C):
+    """Eq. (17): ∇_π = (1/λ)[l(·, d̂_λ) − l(·, d̂)] of L⁻, with costs over the largest."""
+    u, _, rng = problem(3, n=50)
+    y, lam = rng.integers(3, size=50), 0.7
+    scaled = C / C.max()
+    loss = DirectLoss(C, lam, bound="lower")
+    z = torch.softmax(torch.as_tensor(u), dim=1).requires_grad_()
+    one_hot = nn.functional.one_hot(torch.as_tensor(y), 3).double()
+    loss._bound(z @ loss.costs, one_hot @ loss.costs).sum().backward()
+    f = z.detach().numpy() @ scaled
+    decided, perturbed = f.argmin(axis=1), (f + lam * scaled[y]).argmin(axis=1)
+    assert (decided != perturbed).any()
+    assert_allclose(z.grad.numpy(), (scaled[:, perturbed] - scaled[:, decided]).T / lam, atol=1e-12)
+
+
+@pytest.mark.parametrize(("bound", "loss"), BOUNDS, ids=["lower", "upper", "margin"])
+def test_gradients_of_the_smooth_losses(bound, loss, C):
+    loss = loss(C, 0.4, 7.0, **({"bound": bound} if bound else {}))
+    u, y, _ = problem(0)
+    u = torch.as_tensor(u).requires_grad_()
+    assert torch.autograd.gradcheck(lambda u: loss(u, torch.as_tensor(y)), u)
+    assert torch.autograd.gradcheck(lambda u: loss(u, torch.as_tensor(y), torch.arange(6.0).double()), u)
+
+
+@pytest.mark.parametrize("beta", [None, 5.0])
+@pytest.mark.parametrize(("bound", "loss"), BOUNDS, ids=["lower", "upper", "margin"])
+def test_losses_do_not_depend_on_the_unit_of_cost(bound, loss, beta, C):
+    u, y, _ = problem(1)
+    u, y = torch.as_tensor(u), torch.as_tensor(y)
+    options = {"bound": bound} if bound else {}
+    a, b = (loss(unit * C, 0.3, beta, **options)(u, y) for unit in (1.0, 1e4))
+    assert_allclose(a, b)
+    weighted = loss(C, 0.3, beta, **options)(u, y, torch.tensor([1.0, 0, 2, 0, 0, 1]))
+    rows = [0, 2, 2, 5]
+    assert_allclose(weighted, loss(C, 0.3, beta, **options)(u[rows], y[rows]))
+
+
+def test_negative_costs_are_shifted(C):
+    """A gain of 3 for the first class: the losses of its rows move by a constant, and no gradient does."""
+    gain = C - np.array([[3.0], [0.0], [0.0]])
+    u, y, _ = problem(2)
+    grads = []
+    for matrix in (C, gain):
+        x = torch.tensor(u, requires_grad=True)
+        DirectLoss(matrix, 0.3, 5.0)(x, torch.as_tensor(y)).backward()
+        grads.append(x.grad)
+    assert_allclose(grads[0], grads[1], atol=1e-12)
+
+
+def test_a_histogram_is_a_tighter_bound_than_its_labels(C):
+    u, _, _ = problem(4)
+    y, u = torch.tensor([[2, 1, 3]] * 6), torch.as_tensor(u)
+    loss = DirectLoss(C, 0.5)
+    single = torch.stack([loss.row_loss(u, torch.eye(3)[[k] * 6]) for k in range(3)], dim=1)
+    mean = (single * y / 6).sum(dim=1)
+    assert (loss.row_loss(u, y) <= mean + 1e-12).all()
+    assert (loss.row_loss(u, y) < mean - 1e-3).any()
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda C: DirectLoss(C, 0.0), "lam must be positive"),
+        (lambda C: DirectLoss(C, beta=0.0), "beta must be positive, or None"),
+        (lambda C: DirectLoss(C, bound="both"), 'bound must be "upper" or "lower"'),
+        (lambda C: MarginRescalingLoss(np.ones((3, 2)) * 0), "nothing is to decide"),
+        (lambda C: DirectLoss(C)(torch.zeros(1, 2), torch.ones(1, 2)), "has 3 classes, but there are 2 logits"),
+    ],
+)
+def test_losses_that_are_refused(C, make, message):
+    with pytest.raises(ValueError, match=message):
+        make(C)
+
+
+@pytest.mark.parametrize("loss", [DirectLoss, MarginRescalingLoss])
+def test_a_network_learns_decisions(loss):
+    """From the loss alone, in float32 and mini-batches: cheaper decisions than a constant, and than at the start."""
+    data = make_label_histograms(400, n_classes=3, n_raters=3, total=50.0, class_sep=4.0, random_state=0)
+    C = np.array([[0.0, 1.0, 2.0], [8.0, 0.0, 1.0], [2.0, 2.0, 0.0]])
+    net = NeuralClassifier(nn.Linear(5, 3), loss=loss(C, 1.0, 20.0), lr=0.05, max_epochs=25, random_state=0)
+    net.fit(data.X[:300], data.counts[:300])
+    X, counts = data.X[300:], data.counts[300:]
+    risk = decision_risk(counts, bayes_decision(net.predict_proba(X), C), C)
+    best = decision_risk(counts, bayes_decision(data.prediction[300:], C), C)
+    constant = min(decision_risk(counts, np.full(100, d), C) for d in range(3))
+    assert risk < best + 0.35 * (constant - best)
+
+
+# ----------------------------------------------------------------------------------------- continuous predictions
+
+
+def test_kernels_find_the_reliability_of_continuous_predictions(C):
+    """Known probabilities predicted by their fourth power: what better decisions would save; nothing for themselves."""
+    rng = np.random.default_rng(0)
+    Q = rng.dirichlet(np.ones(3), 1200)
+    sharp = Q**4 / (Q**4).sum(axis=1, keepdims=True)
+    y = (np.cumsum(Q, axis=1) < rng.random((1200, 1))).sum(axis=1)
+    known = KnownProbabilities(Q)
+    true = decision_risk(known, bayes_decision(sharp, C), C) - decision_risk(known, bayes_decision(Q, C), C)
+    parts = risk_decomposition(y, sharp, C)
+    assert parts.risk == pytest.approx(parts.uncertainty - parts.resolution + parts.reliability)
+    assert abs(parts.reliability - true) < 0.35 * true
+    assert abs(risk_decomposition(y, Q, C).reliability) < 0.1 * true
+
+
+def test_narrow_kernels_are_groups_of_equal_predictions(C):
+    """But for the row itself, which kernels leave out: with many rows a group the two agree."""
+    rng = np.random.default_rng(0)
+    z = rng.dirichlet(np.ones(3), 4)[rng.integers(4, size=800)]
+    y = rng.integers(3, size=800)
+    groups, kernels = risk_decomposition(y, z, C), risk_decomposition(y, z, C, bandwidth=1e-4)
+    assert_allclose(kernels, groups, atol=0.02)
+    w = (rng.random(800) < 0.7).astype(float)
+    weighted = risk_decomposition(y, z, C, bandwidth=1e-4, sample_weight=w)
+    assert_allclose(weighted, risk_decomposition(y[w > 0], z[w > 0], C, bandwidth=1e-4), atol=1e-12)
+    with pytest.raises(ValueError, match="bandwidth must be"):
+        risk_decomposition(y, z, C, bandwidth="wide")

@@ -1,0 +1,375 @@
+"""DecisionCalibration: its numerics against brute force, its selection, and where it lives in scikit-learn."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.datasets import load_iris
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import GridSearchCV
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from sklearn_lhcal._simplex import softmax
+from sklearn_lhcal.calibration import (
+    AlphaCalibration,
+    BiasCorrectedTemperatureScaling,
+    DecisionCalibration,
+    DecisionCalibrationWarning,
+    TemperatureScaling,
+    VectorScaling,
+    decide,
+    expected_cost,
+)
+from sklearn_lhcal.calibration._affine import BiasCorrectedMap, TemperatureMap, VectorMap
+from sklearn_lhcal.calibration._decision_search import (
+    OutOfFold,
+    Rows,
+    TemperaturePath,
+    calibration_loss,
+    descend,
+    difference,
+    families,
+    probabilities,
+)
+from sklearn_lhcal.datasets import make_label_histograms
+from sklearn_lhcal.label_histogram import KnownProbabilities
+from sklearn_lhcal.metrics import (
+    bayes_decision,
+    decision_risk,
+    make_decision_scorer,
+)
+from sklearn_lhcal.metrics import (
+    calibration_loss as binned_calibration_loss,
+)
+from sklearn_lhcal.neural_network import DirectLoss
+
+SCALINGS = {
+    "temperature": TemperatureScaling,
+    "bias_corrected": BiasCorrectedTemperatureScaling,
+    "vector": VectorScaling,
+}
+SHAPES = [TemperatureMap(3), BiasCorrectedMap(3), VectorMap(3)]
+C3 = np.array([[0.0, 1.0, 2.0], [5.0, 0.0, 1.0], [20.0, 3.0, 0.0]])
+
+
+@pytest.fixture(scope="module")
+def data():
+    return make_label_histograms(400, n_classes=3, n_raters=(1, 4), overconfidence=2.5, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def rows(data):
+    y = data.counts / data.counts.sum(axis=1, keepdims=True)
+    return Rows(np.log(data.prediction), None, y, np.ones(len(y)))
+
+
+def kinked(n, seed=0):
+    """Two classes, log-odds u, true log-odds that no temperature gives: right near the threshold at half the slope."""
+    rng = np.random.default_rng(seed)
+    s = rng.normal(0, 3, n)
+    true = np.where(s < 0, 0.25 * s, 3 * s)
+    Q = softmax(np.column_stack([np.zeros(n), true]))
+    return np.column_stack([np.zeros(n), s]), Q, (rng.random(n) < Q[:, 1]).astype(int)
+
+
+# -------------------------------------------------------------------------------------------------------- numerics
+
+
+def test_path_of_the_temperature_is_the_cost_of_its_decisions(rows):
+    path = TemperaturePath.of(0.3, rows, C3 / 20)
+    for t in np.random.default_rng(0).uniform(-2.5, 2.9, 20):
+        d = (probabilities(TemperatureMap(3), np.array([t]), rows) @ C3).argmin(axis=1)
+        assert_allclose(path.cost(t), (rows.y @ C3 / 20)[np.arange(400), d], atol=1e-12)
+    assert len(path.at) > 100
+
+
+def test_path_has_the_breaks_of_two_classes():
+    """Two classes: z₁ = σ(βs) crosses the threshold 1/5 at β = log(1/4)/s, for s below 0."""
+    s = np.array([-1.0, -2.0, -0.5, 1.0])
+    u = np.column_stack([np.zeros(4), s])
+    path = TemperaturePath.of(0.0, Rows(u, None, np.eye(2)[[0, 1, 0, 1]], np.ones(4)), np.array([[0, 1.0], [4, 0]]))
+    assert_allclose(path.at, np.log(np.sort(np.log(4) / -s[:3])), atol=1e-8)
+    assert_array_equal(path.row, [1, 0, 2])
+    assert_allclose(path.jump, [4.0, -1.0, -1.0])
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_temperature_of_least_risk_is_found(rows, weighted):
+    w = np.random.default_rng(0).uniform(0, 2, 400) if weighted else np.ones(400)
+    path = TemperaturePath.of(0.0, rows, C3 / 20)
+    best = w @ path.cost(path.minimise(w, 0.0, 0.0))
+    assert best <= min(w @ path.cost(t) for t in np.linspace(-3, 3, 3001)) + 1e-12
+    assert path.minimise(w, path.minimise(w, 0.0, 0.0), 0.0) == path.minimise(w, 0.0, 0.0)  # the start, if it is best
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda s: type(s).__name__)
+def test_descent_lowers_the_risk_of_a_wrong_start(shape, rows):
+    start = shape.start(3.0)
+    found = families("auto", 0.1)
+    x = descend(shape, start, rows, C3 / 20, found)
+
+    def risk(parameters):
+        d = (probabilities(shape, parameters, rows) @ C3).argmin(axis=1)
+        return (rows.y @ C3)[np.arange(400), d].mean()
+
+    assert min(risk(p) for p in x) < 0.9 * risk(start)
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda s: type(s).__name__)
+def test_candidates_do_not_meet(shape, rows):
+    """All in one tensor, or one family after the other."""
+    found = families("auto", 0.1)
+    together = descend(shape, shape.start(), rows, C3 / 20, found)
+    apart = np.concatenate([descend(shape, shape.start(), rows, C3 / 20, [family]) for family in found])
+    assert_allclose(together, apart, atol=1e-9)
+    assert len(together) == sum(len(family.params) for family in found)
+
+
+def test_weights_are_repetition_in_the_descent(rows):
+    w = np.random.default_rng(0).integers(1, 4, 400)
+    repeated = rows.take(np.repeat(np.arange(400), w))
+    shape, found = BiasCorrectedMap(3), families("direct", 0.1)
+    a = descend(shape, shape.start(), rows._replace(w=w.astype(float)), C3 / 20, found)
+    assert_allclose(a, descend(shape, shape.start(), repeated, C3 / 20, found), atol=1e-6)
+
+
+def test_permuted_classes_in_the_descent(rows):
+    order, shape, found = [2, 0, 1], BiasCorrectedMap(3), families("auto", 0.1)
+    turned = Rows(rows.u[:, order], None, rows.y[:, order], rows.w)
+    a = descend(shape, shape.start(), rows, C3 / 20, found)
+    b = descend(shape, shape.start(), turned, C3[order] / 20, found)
+    assert_allclose(b[:, 1:], a[:, 1:][:, order], atol=1e-6)
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda s: type(s).__name__)
+def test_an_ensemble_of_equal_members_is_one_model(shape, rows):
+    members = rows._replace(u=np.stack([rows.u] * 3), log_w=np.full((3, 400), -np.log(3)))
+    found = families("auto", 0.1)
+    one, three = (descend(shape, shape.start(), r, C3 / 20, found) for r in (rows, members))
+    assert_allclose(one, three, atol=1e-6)
+    t = TemperaturePath.of(0.0, rows, C3 / 20), TemperaturePath.of(0.0, members, C3 / 20)
+    assert_allclose(t[0].at, t[1].at, atol=1e-8)
+
+
+def test_hat_bins_are_a_calibration_error():
+    """0 for known probabilities, the squared shift for a constant one; and its gradient."""
+    z = np.random.default_rng(0).dirichlet(np.ones(3), 50)
+    rows = Rows(z, None, torch.as_tensor(z), torch.full((50,), 1 / 50, dtype=torch.float64))
+    assert calibration_loss(torch.as_tensor(z)[None], rows).item() == pytest.approx(0)
+    off = np.tile([0.5, 0.3, 0.2], (50, 1))
+    said = Rows(off, None, torch.as_tensor(off), rows.w)
+    wrong = torch.as_tensor(np.tile([0.6, 0.3, 0.1], (50, 1)))
+    both = calibration_loss(torch.stack([wrong, torch.as_tensor(off)]), said)
+    assert both[1].item() == pytest.approx(0)
+    assert 0.5 * 0.02 < both[0].item() <= 0.02 + 1e-12
+    inputs = torch.as_tensor(z[None, :8] * 0.9 + 0.03).requires_grad_()
+    few = Rows(None, None, torch.eye(3)[[0, 1, 2, 0, 1, 2, 0, 0]].double(), torch.full((8,), 1 / 8).double())
+    assert torch.autograd.gradcheck(lambda p: calibration_loss(p, few), inputs)
+
+
+def test_difference_and_its_standard_error(rows):
+    """Paired, and a mistake that did not occur: as far as NLL expects one, and one of the worst at most."""
+    z = probabilities(TemperatureMap(3), np.zeros(1), rows)
+    d, fold = np.stack([(z @ C3).argmin(axis=1), np.full(400, 1)]), np.arange(400) % 5
+    y = np.random.default_rng(0).integers(3, size=400)
+    plain = rows._replace(y=np.eye(3)[y])
+    mean, error = difference(OutOfFold([], d, z, fold), d[1], plain, C3)
+    paired = C3[y, d[1]] - C3[y, d[0]]
+    assert mean == pytest.approx(paired.mean())
+    D = C3.T[d[1]] - C3.T[d[0]]
+    assert (z * D**2).sum() > (D**2).max()
+    assert error == pytest.approx(np.sqrt(paired.var(ddof=1) / 400 * 9 / 4 + (np.abs(D).max() / 400) ** 2))
+    rare = np.where(np.abs(D).max() == D, 1e-9, 0.0)  # only the worst is possible, and hardly
+    _, error = difference(OutOfFold([], d, rare, fold), d[1], plain, C3)
+    assert error == pytest.approx(np.sqrt(paired.var(ddof=1) / 400 * 9 / 4), rel=1e-6)
+    assert difference(OutOfFold([], d, z, fold), d[0], plain, C3) == (0, 0)
+
+
+def test_the_best_candidate_is_judged_by_other_folds():
+    cost = np.array([[1.0, 1, 1, 1], [0, 0, 2, 2], [2, 2, 0, 0]])  # each candidate is best on one fold alone
+    found = OutOfFold([], np.arange(3)[:, None] * np.ones((1, 4), dtype=int), None, np.array([0, 0, 1, 1]))
+    assert_array_equal(found.selected(cost), [2, 2, 1, 1])
+
+
+# ------------------------------------------------------------------------------------------------------- estimator
+
+
+@pytest.mark.parametrize("scaling", SCALINGS)
+def test_nll_is_the_scaling_of_that_name(scaling, data):
+    plain = SCALINGS[scaling]("proba").fit(data.prediction, data.counts)
+    ours = DecisionCalibration("proba", C3, scaling=scaling, criterion="nll").fit(data.prediction, data.counts)
+    assert_array_equal(ours.predict_proba(data.prediction), plain.predict_proba(data.prediction))
+    assert ours.criterion_ == "nll"
+    for name in ("temperature_", "bias_", "scale_", "intercept_"):
+        assert hasattr(ours, name) == hasattr(plain, name)
+
+
+@pytest.mark.parametrize("scaling", SCALINGS)
+@pytest.mark.parametrize("criterion", ["auto", "direct", "margin", "ece"])
+def test_decisions_and_expected_costs(scaling, criterion, data):
+    X, y = data.prediction[:150], data.counts[:150]
+    model = DecisionCalibration("proba", C3, scaling=scaling, criterion=criterion, inner_cv=3, safeguard=None)
+    model.fit(X, y)
+    z = model.predict_proba(data.prediction)
+    assert_array_equal(model.decide(data.prediction), bayes_decision(z, C3))
+    assert_allclose(model.expected_cost(data.prediction), z @ C3)
+    assert_array_equal(model.predict(data.prediction), z.argmax(axis=1))
+    assert_allclose(model.predict_dist(data.prediction).mean(), z, atol=1e-12)
+    assert model.criterion_ == model.best_params_["criterion"] != "nll"
+    results = model.cv_results_
+    assert len(results["params"]) == len(results["mean_risk"]) == len(results["rank_risk"])
+    assert results["params"][0] == {"criterion": "nll"}
+    assert_allclose(results["mean_difference"], results["mean_risk"] - results["mean_risk"][0], atol=1e-12)
+    again = clone(model).fit(X, y)
+    assert_array_equal(again.predict_proba(data.prediction), z)
+
+
+@pytest.mark.parametrize("scaling", ["temperature", "bias_corrected"])
+def test_risk_is_lowered_where_the_log_loss_looks_elsewhere(scaling):
+    u, _, y = kinked(2000)
+    test, Q, _ = kinked(20_000, seed=1)
+    C = [[0.0, 1.0], [6.0, 0.0]]
+    risk = {}
+    for criterion in ("nll", "auto"):
+        model = DecisionCalibration("logits", C, scaling=scaling, criterion=criterion).fit(u, y)
+        risk[criterion] = decision_risk(KnownProbabilities(Q), model.decide(test), C)
+    assert model.criterion_ != "nll"
+    assert risk["auto"] < 0.97 * risk["nll"]
+    assert model.risk_difference_.estimate < -model.risk_difference_.standard_error
+
+
+def test_an_expensive_mistake_that_did_not_occur_counts():
+    """P4 §5.3: mistakes with one class cost 10 000; of the rows where it has probability 1/2000 none was of it."""
+    rng = np.random.default_rng(0)
+    p = np.repeat([0.3, 5e-4], 200)
+    y = (rng.random(400) < np.where(p > 0.01, p, 0.0)).astype(int)
+    u = np.column_stack([np.log1p(-p), np.log(p)]) + rng.normal(0, 0.1, (400, 2))
+    C = [[0.0, 1.0], [10_000.0, 0.0]]
+    model = DecisionCalibration("logits", C, scaling="temperature")
+    with pytest.warns(DecisionCalibrationWarning, match=r"cannot tell .* 90 % interval -.* to"):
+        kept = clone(model).fit(u, y)
+    assert kept.criterion_ == "nll"
+    assert kept.risk_difference_.estimate < 0 < kept.risk_difference_.high
+    free = clone(model).set_params(safeguard=None).fit(u, y)
+    assert free.criterion_ in ("direct", "margin")
+
+
+def test_units_of_cost_and_constants_of_classes_change_nothing(data):
+    X, y = data.prediction[:200], data.counts[:200]
+    decisions = [
+        DecisionCalibration("proba", C, inner_cv=3, safeguard=0.0).fit(X, y).decide(data.prediction)
+        for C in (C3, 1024 * C3, C3 + np.array([[4.0], [-8.0], [0.5]]))
+    ]
+    assert_array_equal(decisions[0], decisions[1])
+    assert (decisions[0] == decisions[2]).mean() > 0.995
+
+
+def test_costs_by_name():
+    X, y = load_iris(return_X_y=True)
+    names = np.array(["setosa", "versicolor", "virginica"])[y]
+    frame = pd.DataFrame(C3, index=["setosa", "versicolor", "virginica"], columns=["leave", "water", "cut"])
+    by_number = DecisionCalibration(GaussianNB(), C3, criterion="nll").fit(X, y)
+    model = DecisionCalibration(GaussianNB(), frame.iloc[[2, 0, 1]], criterion="nll").fit(X, names)
+    assert_array_equal(model.decide(X), np.array(["leave", "water", "cut"])[by_number.decide(X)])
+    assert_array_equal(model.cost_matrix_, C3)
+    assert set(model.predict(X)) == set(names)
+    plain = DecisionCalibration(GaussianNB(), criterion="nll").fit(X, names)
+    assert_array_equal(plain.classes_[plain.decide(X)], plain.predict(X))
+    with pytest.raises(ValueError, match="DataFrame whose index holds them"):
+        DecisionCalibration(GaussianNB(), C3).fit(X, names)
+
+
+def test_any_number_of_decisions(data):
+    C = np.column_stack([C3, np.full(3, 0.6)])
+    model = DecisionCalibration("proba", C, inner_cv=3).fit(data.prediction, data.counts)
+    assert model.expected_cost(data.prediction).shape == (400, 4)
+    assert set(model.decide(data.prediction)) == {0, 1, 2, 3}
+
+
+def test_through_wrappers():
+    X, y = load_iris(return_X_y=True)
+    model = DecisionCalibration(make_pipeline(StandardScaler(), GaussianNB()), C3, inner_cv=3)
+    pipe = make_pipeline(StandardScaler(), model).fit(X, y)
+    scaled = pipe[0].transform(X)
+    assert_array_equal(decide(pipe, X), pipe[1].decide(scaled))
+    assert_allclose(expected_cost(FrozenEstimator(pipe), X), pipe[1].expected_cost(scaled))
+    with pytest.raises(ValueError, match="GaussianNB decides nothing"):
+        decide(GaussianNB().fit(X, y), X)
+    grid = {"decisioncalibration__criterion": ["nll", "direct"], "decisioncalibration__scaling": ["temperature"]}
+    search = GridSearchCV(pipe, grid, scoring=make_decision_scorer(C3), cv=2).fit(X, y)
+    assert_array_equal(decide(search, X), decide(search.best_estimator_, X))
+
+
+def test_with_other_calibrators_ensembles_and_frozen_models(data):
+    X, y = load_iris(return_X_y=True)
+    frozen = FrozenEstimator(GaussianNB().fit(X, y))
+    inner = DecisionCalibration(TemperatureScaling(frozen), C3, inner_cv=3).fit(X, y)
+    assert inner.estimator_.estimator_.estimator is frozen.estimator
+    outer = AlphaCalibration(DecisionCalibration("proba", C3, inner_cv=3)).fit(data.prediction, data.counts)
+    assert_allclose(outer.predict_proba(data.prediction), outer.estimator_.predict_proba(data.prediction), atol=1e-12)
+    forest = RandomForestClassifier(5, max_depth=3, random_state=0)
+    for scaling in SCALINGS:
+        model = DecisionCalibration(forest, C3, scaling=scaling, inner_cv=2, cv=2).fit(data.X, data.counts)
+        constant = min(decision_risk(data.counts, np.full(400, d), C3) for d in range(3))
+        assert decision_risk(data.counts, model.decide(data.X), C3) < 0.8 * constant
+
+
+def test_a_module_as_criterion(data):
+    loss = DirectLoss(C3, 0.05, 50.0)
+    before = torch.random.get_rng_state()
+    model = DecisionCalibration("proba", C3, criterion=loss, inner_cv=3, safeguard=None)
+    model.fit(data.prediction, data.counts)
+    assert model.criterion_ == "DirectLoss"
+    assert torch.equal(before, torch.random.get_rng_state())
+
+
+def test_ece_calibrates(data):
+    model = DecisionCalibration("proba", C3, criterion="ece", inner_cv=2, safeguard=None)
+    z = model.fit(data.prediction, data.counts).predict_proba(data.prediction)
+    before, after = (binned_calibration_loss(data.counts, p) for p in (data.prediction, z))
+    assert after < before / 3
+
+
+def test_weights_do_not_depend_on_their_scale(data):
+    w = np.random.default_rng(0).uniform(0.5, 2, 400)
+    a, b = (
+        DecisionCalibration("proba", C3, inner_cv=2, safeguard=None)
+        .fit(data.prediction, data.counts, sample_weight=v)
+        .cv_results_["mean_risk"]
+        for v in (w, 64 * w)
+    )
+    assert_allclose(a, b)
+
+
+def test_well_determined_fits_do_not_warn(data):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for scaling in SCALINGS:
+            DecisionCalibration("proba", C3, scaling=scaling, inner_cv=3).fit(data.prediction, data.counts)
+
+
+def test_few_rows_fall_back_to_the_log_loss():
+    model = DecisionCalibration("proba", [[0, 1], [2, 0]]).fit([[0.8, 0.2], [0.3, 0.7]], [[1, 0], [0, 1]])
+    assert model.criterion_ == "nll"
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"scaling": "matrix"}, r"scaling must be one of \['temperature', 'bias_corrected', 'vector'\]"),
+        ({"criterion": "brier"}, "criterion must be one of .* or a torch module, got 'brier'"),
+        ({"cost_matrix": np.ones((3, 2))}, "nothing is to decide"),
+        ({"cost_matrix": np.ones((2, 2))}, "has 2 rows, expected one for each of 3 classes"),
+        ({"cost_matrix": [[0, 1], [np.inf, 0], [1, 1]]}, r"NaN or infinite values \(first in row 1\)"),
+    ],
+)
+def test_what_is_refused(parameters, message, data):
+    with pytest.raises(ValueError, match=message):
+        DecisionCalibration("proba", **({"cost_matrix": C3} | parameters)).fit(data.prediction, data.counts)
