@@ -3,7 +3,7 @@
     python benchmarks/decision.py [--splits 20] [--cifar10h FILE.npz] [--only NAME] [--time]
 
 Each problem: repeated random splits into rows for training, calibration and test; costs drawn once (exponential, none
-for the right class) but for those of the last. Mean test risk without calibration, with the least log loss (NLL), with
+for the right class) but for two of them. Mean test risk without calibration, with the least log loss (NLL), with
 `criterion="auto"`, with its best candidate where NLL is none (safeguard=None), and of the best constant decision of the
 calibration rows; then auto less NLL, paired by split, ± standard error over splits, which overlap. Calibration and test
 rows share out one set: where it is small, what looks better than it is on one half looks worse than it is on the other.
@@ -18,6 +18,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine, make_classification
 from sklearn.model_selection import GridSearchCV, train_test_split
 from sklearn.naive_bayes import GaussianNB, MultinomialNB
+from sklearn.tree import DecisionTreeClassifier
 
 from sklearn_lhcal._costs import relative
 from sklearn_lhcal.calibration import DecisionCalibration, TemperatureScaling
@@ -73,7 +74,16 @@ def breast_cancer(seed):
     return trained(GaussianNB(), X, y, 150, seed)
 
 
-COSTS = {"breast_cancer": np.array([[0.0, 3.0, 50.0], [5.0, 1.0, 0.0]])}  # rows: malignant, benign
+def tree20(seed):
+    """A decision tree, leaves of 10 rows and more, on the 20 classes; costs random for the right class too, squared."""
+    X, y = make_classification(6000, 30, n_informative=12, n_redundant=5, n_classes=20, flip_y=0.1, random_state=7)
+    return trained(DecisionTreeClassifier(min_samples_leaf=10, random_state=0), X, y, 2000, seed)
+
+
+COSTS = {
+    "breast_cancer": np.array([[0.0, 3.0, 50.0], [5.0, 1.0, 0.0]]),  # rows: malignant, benign
+    "tree20": np.random.default_rng(0).exponential(size=(20, 20)) ** 2,
+}
 
 
 def calibrated(scaling: str, C, z, y):
@@ -165,7 +175,7 @@ def main() -> None:
     if options.time:
         timing()
         return
-    problems = [digits, wine, synthetic20, words20, breast_cancer]
+    problems = [digits, wine, synthetic20, words20, breast_cancer, tree20]
     if options.cifar10h:
         data = np.load(options.cifar10h)
         z, y = data["proba"] / data["proba"].sum(axis=1, keepdims=True), data["counts"].astype(int)
