@@ -24,19 +24,12 @@ SIZES = {  # rows, inducing points, cells down and across, epochs of GPyTorch
 }
 
 
-def checkerboard(n, n_rows, n_columns, cell_std=0.3, seed=0):
-    """Normal cells on a grid, half of them of class 1, at random; shape (n, 2) and labels."""
-    rng = np.random.default_rng(seed)
-    cells = n_rows * n_columns
-    label = rng.permutation(cells) < cells // 2
-    cell = rng.integers(0, cells, n)
-    return np.column_stack(np.divmod(cell, n_columns)) + cell_std * rng.normal(size=(n, 2)), label[cell].astype(int)
-
-
 def data(size):
     """Training rows and 10 000 held-out ones."""
+    from sklearn_lhcal.datasets import make_random_checkerboard
+
     n, _, n_rows, n_columns, _ = SIZES[size]
-    X, y = checkerboard(n + 10_000, n_rows, n_columns)
+    X, y = make_random_checkerboard(n + 10_000, n_rows, n_columns, cell_std=0.3, random_state=0)
     return X[:n], y[:n], X[n:], y[n:]
 
 

@@ -8,7 +8,10 @@ should have foretold. This is the study of P3 (*The evaluation and calibration o
 section 5.3): points in the plane, a sparse Gaussian process, discs in one half of the plane for evaluation, others in
 the other half to calibrate its mutual information and its entropy; and two scenarios where these are unlike the former.
 
-``FULL=1`` has the paper's size: 142,693 points, six seeds. It takes hours on one core.
+``FULL=1`` has the paper's size: 142,693 points, six seeds. It takes hours on one core. One seed of that size, with
+8,397 test rows, gave mutual information a correlation of .12 and an error (EECE) of .017 before calibration and .029
+after; entropy .14, .42 and .015. (The paper: .11, .025, .018; .12, .39, .015, means of six seeds.) Noise alone makes
+about .01.
 """
 
 # %%
@@ -133,12 +136,15 @@ def figures(measure: str, scenario: int) -> np.ndarray:
 
 
 TITLES = ("calibration like evaluation", "1: large discs to calibrate", "2: evaluation on harder points")
-print(f"\nSeeds: {SEEDS}, of {N:,} points, about {len(studies[0][2].test):,} test rows; mean (standard deviation)")
+print(
+    f"\n{N:,} points, {len(studies[0][2].test):,} test rows, seeds: {SEEDS}; means, and standard deviations over seeds"
+)
 print(f"{'scenario':<34} {'estimate':<19} {'correlation':<14} {'EECE':<15} {'calibrated':<15} noise alone")
 for scenario, title in enumerate(TITLES):
     for measure in MEASURES:
         values = figures(measure, scenario)
-        cells = [f"{mean:.3f} ({std:.3f})" for mean, std in zip(values.mean(axis=0), values.std(axis=0), strict=True)]
+        means, spread = values.mean(axis=0), values.std(axis=0, ddof=min(1, SEEDS - 1))
+        cells = [f"{m:.3f} ({s:.3f})" if SEEDS > 1 else f"{m:.3f}" for m, s in zip(means, spread, strict=True)]
         print(f"{title:<34} {measure:<19} {cells[0]:<14} {cells[1]:<15} {cells[2]:<15} {values[:, 3].mean():.3f}")
 
 # %%

@@ -35,7 +35,7 @@ from sklearn_lhcal.label_histogram import (
     pairwise_disagreement,
     u_statistic,
 )
-from sklearn_lhcal.metrics import SCORERS
+from sklearn_lhcal.metrics import LabelHistogramScorer
 
 HINT = "if y holds one label per rater, use counts_from_annotations$"
 Y = np.array([[2, 0, 1], [1, 1, 1], [0, 3, 0]])
@@ -47,6 +47,7 @@ METRICS = {
     for name, metric in inspect.getmembers(metrics, inspect.isfunction)
     if [*inspect.signature(metric).parameters][:2] in (["y", "prediction"], ["y", "distribution"])
 }
+SCORERS = {k: v for k, v in metrics.SCORERS.items() if isinstance(v, LabelHistogramScorer)}  # of y and X alone
 FITTED = LabelHistogramClassifier(GaussianNB()).fit(X, Y)
 
 # everything that takes y, as a function of y alone
@@ -58,6 +59,7 @@ ON_Y = {
     "class_disagreement": class_disagreement,
     "u_statistic": lambda y: u_statistic(y, lambda c: c[:, 0], 1),
     "fleiss_kappa": fleiss_kappa,
+    "accuracy_gain": lambda y: metrics.accuracy_gain(y, [0, 1, 2], [2, 1, 0]),
     "LabelHistogramClassifier.fit": lambda y: LabelHistogramClassifier(GaussianNB()).fit(X, y),
     "LabelHistogramClassifier.score": lambda y: FITTED.score(X, y),
     **{f"scorer {name}": partial(lambda y, s: s(FITTED, X, y), s=s) for name, s in SCORERS.items()},

@@ -107,8 +107,9 @@ def make_random_checkerboard(
 
     The toy data of P3 section 5.3. A sample's cell (j, k) is uniform on 1..n_rows × 1..n_columns, its place
     ``N((j, k), cell_std²·I)``, its label that of the cell. Between cells of different classes the labels are random:
-    the wider the cells, the more of the uncertainty is aleatoric. From about ``cell_std=0.5`` on, no decision boundary
-    is left to learn at the scale of single cells.
+    the wider the cells, the more of the uncertainty is aleatoric. The entropy of the best prediction is on average .03,
+    .22, .40, .51 and .65 nats for a `cell_std` of .2, .3, .4, .5 and 1. The last is that of the paper's formula, which
+    its own results contradict; .35 (.32 nats) gives entropies like its.
 
     Parameters
     ----------

@@ -61,7 +61,7 @@ class SparseGPClassifier(ClassifierMixin, BaseEstimator):
         posterior too narrow (mutual information about 15 % too small); this removes most of that for a few more passes.
     max_iter : int, default=200
         Largest number of passes over the rows.
-    tol : float, default=1e-5
+    tol : float, default=5e-5
         Passes end when one raises the bound by less than this, nats per label.
     batch_size : int, "auto" or None, default="auto"
         None: every pass is exact coordinate ascent over all rows. An int: two passes of natural-gradient steps on
@@ -110,7 +110,7 @@ class SparseGPClassifier(ClassifierMixin, BaseEstimator):
     Notes
     -----
     Memory is O(block·n_inducing + n_inducing²) beside X; features of all rows are kept where they take less than
-    128 MB. Hyper-parameters are learned on a random subset of at most 20 rows for each inducing point.
+    128 MB. Hyper-parameters are learned on random subsets, of 5 rows for each inducing point and then of 20.
 
     `predict_dist` is a `LogisticNormal` for two classes, whose moments and entropies are exact quadrature. For more, it
     is an `Ensemble` of 128 quasi-random draws of all latents, each normalised to 1 over the classes; the draws are the
@@ -144,7 +144,7 @@ class SparseGPClassifier(ClassifierMixin, BaseEstimator):
         lengthscale=None,
         polish=False,
         max_iter=200,
-        tol=1e-5,
+        tol=5e-5,
         batch_size="auto",
         dtype="float64",
         device="cpu",
@@ -242,10 +242,15 @@ class SparseGPClassifier(ClassifierMixin, BaseEstimator):
             lengthscale = self._tensor(given / self._unit)
         if not self.optimize_hyperparameters:
             return Kernel(shape, X.new_tensor(self.variance), lengthscale), prior(len(labels.n), Z)
-        rows = np.sort(rng.choice(len(X), min(len(X), 20 * len(Z)), replace=False))
-        return learn(
-            X[rows], Z, labels.at(rows), shape, self.variance, lengthscale, dtype=dtype, rounds=5, report=report
-        )
+        variance, m, options = self.variance, len(Z), {"dtype": dtype, "report": report}
+        latent, first, all_rows = prior(len(labels.n), Z), (5 * m, 15, 1e-3, 0.3), (len(X), 30, 3e-5, 0.3)
+        stages = [first, (min(len(X), 20 * m), 8, 2e-4, 0.03)] if len(X) > 5 * m else [all_rows]
+        for size, evaluations, tol, step in stages:
+            rows = np.sort(rng.choice(len(X), size, replace=False))
+            problem = X[rows], Z, labels.at(rows), Kernel(shape, X.new_tensor(variance), lengthscale), latent
+            kernel, latent = learn(*problem, max_iter=evaluations, tol=tol, first_step=step, **options)
+            variance, lengthscale = float(kernel.variance), kernel.lengthscale
+        return kernel, latent
 
     def _batch(self, n: int, m: int) -> int | None:
         if self.batch_size == "auto":

@@ -76,40 +76,32 @@ def starting_lengthscale(X: Tensor, Z: Tensor, labels: Labels, shape, variance: 
     return float(candidates[int(np.argmax(bounds))])
 
 
-def learn(X, Z, labels: Labels, shape, variance: float, lengthscale, *, dtype, rounds: int, report) -> Kernel:
-    """The kernel that maximises the bound: rounds of L-BFGS at fixed θ, each followed by the best θ.
+def learn(X, Z, labels: Labels, kernel: Kernel, latent: Latent, *, dtype, max_iter, tol, first_step, report):
+    """The kernel that maximises the bound, and q there: L-BFGS in the logarithms of variance and lengthscales.
 
-    Rounds stop when one raises the bound by less than 1e-4 per label. `lengthscale` has shape (1,) or (n_features,).
+    Each evaluation takes q from the best one so far and two steps of coordinate ascent, so that the bound is nearly
+    that of the best θ. It begins at `kernel` and `latent` with a step of length `first_step`, and ends when one raises
+    the bound by less than `tol` of its value.
     """
-    log_bounds = [np.log(_BOUNDS["variance"])] + [np.log(_BOUNDS["lengthscale"])] * len(lengthscale)
-    p = torch.log(torch.cat([X.new_tensor([variance]), lengthscale]))
-    latent, last = prior(len(labels.n), Z), -np.inf
+    bounds = np.log([_BOUNDS["variance"]] + [_BOUNDS["lengthscale"]] * len(kernel.lengthscale)) / first_step
+    start = torch.log(torch.cat([kernel.variance[None], kernel.lengthscale])) / first_step
+    best = -np.inf, kernel, latent
 
     def make_kernel(p):
-        values = torch.exp(p)
-        return Kernel(shape, values[0], values[1:])
+        values = torch.exp(first_step * p)
+        return Kernel(kernel.shape, values[0], values[1:])
 
-    def features_at(p):
-        return Features(X, Z, make_kernel(p), dtype=dtype, keep=True)
+    def negative(p):
+        nonlocal best
+        p = X.new_tensor(p)
+        features = Features(X, Z, make_kernel(p), dtype=dtype, keep=True)
+        latent, _ = solve(sweep(features, labels, best[2]), features.kernel.variance)
+        value, gradient, latent = value_and_gradient(features, local_terms(features, labels, latent), p, make_kernel)
+        report(value)
+        if value > best[0]:
+            best = value, features.kernel, latent
+        return -value, -gradient.cpu().numpy()
 
-    features = features_at(p)
-    for _ in range(rounds):
-        for _ in range(1 if np.isfinite(last) else 2):
-            latent, bound = solve(sweep(features, labels, latent), features.kernel.variance)
-        report(bound)
-        if bound - last < 1e-4 * float(labels.n[0].sum()):
-            break
-        last, local = bound, local_terms(features, labels, latent)
-        best = {}
-
-        def negative(p, local=local, best=best):
-            features = features_at(X.new_tensor(p))
-            value, gradient, q = value_and_gradient(features, local, X.new_tensor(p), make_kernel)
-            if value > best.get("value", -np.inf):
-                best.update(value=value, p=X.new_tensor(p), features=features, latent=q)
-            return -value, -gradient.cpu().numpy()
-
-        budget = {"maxfun": 8, "maxls": 5, "ftol": 1e-5}
-        minimize(negative, p.cpu().numpy(), jac=True, method="L-BFGS-B", bounds=log_bounds, options=budget)
-        p, features, latent = best["p"], best["features"], best["latent"]
-    return features.kernel, latent
+    budget = {"maxfun": max_iter, "maxls": 5, "ftol": tol}
+    minimize(negative, start.cpu().numpy(), jac=True, method="L-BFGS-B", bounds=bounds, options=budget)
+    return best[1:]

@@ -82,7 +82,7 @@ def accuracy_gain(y, y_pred, y_reference, *, classes: ArrayLike | None = None) -
         if labels.ndim != 1:
             raise ValueError(f"{name} must hold one predicted class per row, got shape {labels.shape}.")
     if frame_names(y) is None and np.ndim(y) == 1:
-        labels = np.asarray(y)
+        labels = check_counts(y)[1]
         if classes is None or _is_numeric(labels) == _is_numeric(np.asarray(classes)):
             classes = _distinct(labels, pred, reference)
     counts, classes = check_counts(y, classes=classes)
