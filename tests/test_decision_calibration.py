@@ -185,10 +185,10 @@ def test_difference_and_its_standard_error(rows):
     assert mean == pytest.approx(paired.mean())
     D = C3.T[d[1]] - C3.T[d[0]]
     assert (z * D**2).sum() > (D**2).max()
-    assert error == pytest.approx(np.sqrt(paired.var(ddof=1) / 400 * 9 / 4 + (np.abs(D).max() / 400) ** 2))
+    assert error == pytest.approx(np.sqrt(paired.var(ddof=1) / 400 + (np.abs(D).max() / 400) ** 2))
     rare = np.where(np.abs(D).max() == D, 1e-9, 0.0)  # only the worst is possible, and hardly
     _, error = difference(OutOfFold([], d, rare, fold), d[1], plain, C3)
-    assert error == pytest.approx(np.sqrt(paired.var(ddof=1) / 400 * 9 / 4), rel=1e-6)
+    assert error == pytest.approx(np.sqrt(paired.var(ddof=1) / 400), rel=1e-6)
     assert difference(OutOfFold([], d, z, fold), d[0], plain, C3) == (0, 0)
 
 

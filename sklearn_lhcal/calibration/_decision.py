@@ -56,10 +56,9 @@ class DecisionCalibration(_Scaling):
     least log loss (NLL), and compared by the mean cost of their decisions out of fold, on `inner_cv` folds of the
     calibration rows. Where a rare mistake is very expensive this overfits (P4 §5.3). So NLL is a candidate too, and is
     kept unless the best other beats it by more than `safeguard` standard errors of the paired difference, where the
-    best for each fold is chosen by the other folds: what was chosen because it looks good is judged by other rows. The
-    variance is corrected for folds whose training rows overlap (Nadeau and Bengio 2003), and to it comes that of
-    expensive mistakes that happened not to occur: what NLL's probabilities imply, but no more than one mistake of the
-    worst kind.
+    best for each fold is chosen by the other folds: what was chosen because it looks good is judged by other rows. To
+    the variance comes that of expensive mistakes that happened not to occur: what NLL's probabilities imply, but no
+    more than one mistake of the worst kind.
 
     **Candidates.** Of "direct": the upper direct loss for (λ/κ, βκ) of (.03, 10), (1, 10), (.03, 30) and (.3, 30), κ
     being the mean over rows of the standard deviation of the expected costs of the decisions; of "margin": margin

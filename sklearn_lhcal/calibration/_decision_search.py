@@ -275,15 +275,14 @@ def out_of_fold(problem: Problem, starts: list[NDArray], splits) -> OutOfFold:
 def difference(found: OutOfFold, decisions: NDArray, rows: Rows, C: NDArray) -> tuple[float, float]:
     """Risk of decisions (n,) less that of the NLL solution's, and its standard error, in the unit of C.
 
-    The variance of the paired differences is multiplied by 1 + J/(J−1) for J folds whose training rows overlap (Nadeau
-    and Bengio 2003). To it comes that of mistakes that happened not to occur: what NLL's probabilities imply, but not
-    more than one mistake of the worst kind, of which more would have been seen.
+    To the variance of the paired differences comes that of mistakes that happened not to occur: what NLL's
+    probabilities imply, but not more than one mistake of the worst kind, of which more would have been seen.
     """
     w, D = rows.w / rows.w.sum(), C[:, decisions].T - C[:, found.decisions[0]].T  # (n, K)
     d = np.einsum("nk,nk->n", rows.y, D)
     mean = float(np.einsum("n,n->", w, d))
-    n, J = 1 / np.einsum("n,n->", w, w), max(found.fold.max() + 1, 2)
-    seen = np.einsum("n,n->", w**2, (d - mean) ** 2) * n / max(n - 1, 1) * (1 + J / (J - 1))
+    n = 1 / np.einsum("n,n->", w, w)
+    seen = np.einsum("n,n->", w**2, (d - mean) ** 2) * n / max(n - 1, 1)
     implied = np.einsum("n,nk->", w**2, found.z * D**2)
     worst = (w[:, None] * np.abs(D)).max() ** 2
     return mean, float(np.sqrt(seen + min(implied, worst)))
