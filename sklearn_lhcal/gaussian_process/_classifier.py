@@ -58,8 +58,8 @@ class SparseGPClassifier(ClassifierMixin, BaseEstimator):
         the distance of neighbouring inducing points and that of any two.
     polish : bool, default=False
         Go on from the Pólya–Gamma bound to the bound itself, by natural gradients. The Pólya–Gamma bound makes the
-        posterior too narrow (mutual information 5 to 16 % too small for variances of 2 to 30, 60 rows); this leaves 2 to
-        5 % too much, for a few more passes.
+        posterior too narrow (mutual information 5 to 16 % too small on 60 rows, for variances of 2 to 30); this leaves
+        2 to 5 % too much, for a few more passes.
     max_iter : int, default=200
         Largest number of passes over the rows.
     tol : float, default=5e-5
