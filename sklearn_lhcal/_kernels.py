@@ -17,7 +17,7 @@ from torch import Tensor
 
 from ._simplex import EPS
 
-BLOCK = 2**20  # kernels in memory at a time
+BLOCK = 2**19  # kernels in memory at a time
 NOTIONS = ("canonical", "marginal", "top_label")
 _FAR = 40.0  # what is left out of a row is below e^-40 of what stays
 
@@ -75,11 +75,6 @@ def log_kernels(x: Tensor, h: float, log_weight: Tensor | None = None, block: in
         yield rows, columns, L
 
 
-def _exp(L: Tensor, unit: Tensor) -> Tensor:
-    """Kernels in units of exp(unit), in place; e^-350 stands for less, since denormal numbers are slow."""
-    return L.sub_(unit).clamp_(min=-350).exp_()
-
-
 def _log_normaliser(x: Tensor, h: float) -> Tensor:
     """−log B(x_i/h + 1), shape (n,)."""
     a = x / h + 1
@@ -111,27 +106,10 @@ def in_order(problem: Problem, *others: Tensor | None) -> tuple:
     return Problem(*(a[order] for a in problem)), *(None if a is None else a[order] for a in others)
 
 
-class Smooth(NamedTuple):
-    """The leave-one-out smooth of each row.
-
-    r : (n, C), ``r_j = Σ_{i≠j} k_ji e_i / Σ_{i≠j} k_ji``.
-    log_density : (n,), ``log Σ_{i≠j} w_i k_ji``.
-    """
-
-    r: Tensor
-    log_density: Tensor
-
-
-def smooth(x: Tensor, e: Tensor, h: float, log_weight: Tensor | None = None, block: int = BLOCK) -> Smooth:
-    """Ratio of kernel sums (P2 eq. 3), each row left out for itself."""
-    e1 = torch.cat([e, e.new_ones(len(e), 1)], dim=1)
-    parts = []
-    for _, columns, L in log_kernels(x, h, log_weight, block):
-        top = L.detach().amax(dim=1)
-        s = _exp(L, top[:, None]) @ e1[columns]
-        parts.append(torch.cat([s[:, :-1] / s[:, -1:], (top + s[:, -1].log())[:, None]], dim=1))
-    s = torch.cat(parts)
-    return Smooth(s[:, :-1], s[:, -1])
+def smooth(x: Tensor, e: Tensor, h: float, log_weight: Tensor | None = None, block: int = BLOCK) -> Tensor:
+    """``r_j = Σ_{i≠j} k_ji e_i / Σ_{i≠j} k_ji`` (P2 eq. 3), shape (n, C)."""
+    blocks = log_kernels(x, h, log_weight, block)
+    return torch.cat([torch.softmax(L, dim=1) @ e[columns] for _, columns, L in blocks])
 
 
 def smooth_at(
@@ -148,60 +126,54 @@ def smooth_at(
 class Moments(NamedTuple):
     """Sums over i ≠ j for U-statistics of pairs of neighbours, with a = k·e and c = k.
 
-    The largest kernel of a row is 1 and stands apart, with its target `e1` (n, C); the others are in units of the
-    second largest, `s` (n,) times the first: then pairs never cancel, however isolated a row is.
-    c, cc : (n,); a, aa, ac : (n, C), sums over the others.
+    The largest kernel of a row is 1 and stands apart, with its target `e1` (n, C); the others have the sum `t` (n,) and
+    each a share of it: then pairs never cancel, however isolated a row is. a, aa, ac : (n, C) and cc : (n,), sums of
+    p·e, p²e², p²e and p² over the shares p.
     """
 
     e1: Tensor
-    s: Tensor
+    t: Tensor
     a: Tensor
-    c: Tensor
     aa: Tensor
     ac: Tensor
     cc: Tensor
 
     def pairs(self) -> Tensor:
         """``[(Σ a)² − Σ a²] / [(Σ c)² − Σ c²]`` over i ≠ j, shape (n, C): the product of two neighbours' targets."""
-        e1, s, a, c, aa, _, cc = self
-        return (2 * e1 * a + s[:, None] * (a * a - aa)) / (2 * c + s * (c * c - cc))[:, None]
+        e1, t, a, aa, _, cc = self
+        return (2 * e1 * a + t[:, None] * (a * a - aa)) / (2 + t * (1 - cc))[:, None]
 
     def ratio(self) -> Tensor:
         """``Σ a / Σ c``, shape (n, C)."""
-        return (self.e1 + self.s[:, None] * self.a) / (1 + self.s * self.c)[:, None]
+        return (self.e1 + self.t[:, None] * self.a) / (1 + self.t)[:, None]
 
     def relative_covariances(self) -> tuple[Tensor, Tensor]:
         """``s_ac/c̄²`` (n, C) and ``s_cc/c̄²`` (n, 1), covariances over the m = n−1 neighbours."""
-        s, m = self.s[:, None], len(self.s) - 1
-        c = 1 + s * self.c[:, None]
-        ac, cc = self.e1 + s * s * self.ac, 1 + s * s * self.cc[:, None]
-        a = self.e1 + s * self.a
+        t, m = self.t[:, None], len(self.t) - 1
+        a, c = self.e1 + t * self.a, 1 + t
+        ac, cc = self.e1 + t * t * self.ac, 1 + t * t * self.cc[:, None]
         return (m * m * ac / c**2 - m * a / c) / (m - 1), (m * m * cc / c**2 - m) / (m - 1)
 
 
 def moments(x: Tensor, e: Tensor, h: float, log_weight: Tensor | None = None, block: int = BLOCK) -> Moments:
     """The sums that U-statistics over pairs of neighbours are made of; three rows at least."""
     C = e.shape[1]
-    e1 = torch.cat([e, e.new_ones(len(e), 1)], dim=1)
-    e2 = torch.cat([e * e, e1], dim=1)
+    e2 = torch.cat([e * e, e, e.new_ones(len(e), 1)], dim=1)
     parts = []
     for _, columns, L in log_kernels(x, h, log_weight, block):
         first, star = L.max(dim=1, keepdim=True)
-        second = (
-            L.scatter_(1, star, -torch.inf).detach().amax(dim=1, keepdim=True)
-        )  # any unit serves, as long as it is one
-        K = _exp(L, second)
-        parts.append(
-            torch.cat([e[columns][star[:, 0]], (second - first).exp(), K @ e1[columns], (K * K) @ e2[columns]], dim=1)
-        )
-    top, s, a, c, aa, ac, cc = torch.cat(parts).split([C, 1, C, 1, C, C, 1], dim=1)
-    return Moments(top, s[:, 0], a, c[:, 0], aa, ac, cc[:, 0])
+        second, next_star = L.scatter_(1, star, -torch.inf).max(dim=1, keepdim=True)
+        p = torch.softmax(L, dim=1)
+        t = (second - first).exp() / p.gather(1, next_star)
+        parts.append(torch.cat([e[columns][star[:, 0]], t, p @ e[columns], (p * p) @ e2[columns]], dim=1))
+    e1, t, a, aa, ac, cc = torch.cat(parts).split([C, 1, C, C, C, 1], dim=1)
+    return Moments(e1, t[:, 0], a, aa, ac, cc[:, 0])
 
 
 def plugin_rows(problem: Problem, h: float, p: float, log_weight: Tensor | None = None) -> Tensor:
     """``Σ_c |r_jc − z_jc|^p`` (P2 eq. 9), shape (n, S)."""
     x, z, y = problem
-    r = smooth(x, y.flatten(1), h, log_weight).r.view_as(y)
+    r = smooth(x, y.flatten(1), h, log_weight).view_as(y)
     return power(r - z[:, None], p).sum(dim=2)
 
 
@@ -270,7 +242,8 @@ def log_likelihoods(x: Tensor, hs: Sequence[float], block: int = BLOCK) -> list[
             L = torch.add(c, P, alpha=1 / h)
             L.diagonal(start).fill_(-torch.inf)
             top = L.amax(dim=1, keepdim=True)
-            total[t] += float(weight @ (_exp(L, top).sum(dim=1).log() + top[:, 0] - (n - weight).log()))
+            L.sub_(top).clamp_(min=-350).exp_()  # instead of less, since denormal numbers are slow
+            total[t] += float(weight @ (L.sum(dim=1).log() + top[:, 0] - (n - weight).log()))
     return (total / n).tolist()
 
 
@@ -280,7 +253,7 @@ def cross_validation_errors(problem: Problem, hs: Sequence[float], log_weight: T
     x, z, y = problem
     e = (y - z[:, None]).flatten(1)
     w = torch.ones_like(x[:, 0]) if log_weight is None else log_weight.exp()
-    return [float(w @ ((e - smooth(x, e, h, log_weight).r) ** 2).sum(dim=1) / w.sum()) for h in hs]
+    return [float(w @ ((e - smooth(x, e, h, log_weight)) ** 2).sum(dim=1) / w.sum()) for h in hs]
 
 
 def best_bandwidth(cost: Callable[[Sequence[float]], Sequence[float]]) -> float:

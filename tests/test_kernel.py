@@ -212,8 +212,8 @@ def test_windows_of_beta_kernels_leave_far_columns_out():
     assert max(columns) < 1800
     e = torch.randn(3000, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     for weight in (None, torch.linspace(-9, 0, 3000, dtype=torch.float64)):
-        narrow = _kernels.smooth(x, e, 1e-3, weight, block=3000 * 50).r
-        assert torch.allclose(narrow, _kernels.smooth(x, e, 1e-3, weight, block=2**30).r, rtol=1e-12, atol=1e-14)
+        narrow = _kernels.smooth(x, e, 1e-3, weight, block=3000 * 50)
+        assert torch.allclose(narrow, _kernels.smooth(x, e, 1e-3, weight, block=2**30), rtol=1e-12, atol=1e-14)
 
 
 @pytest.mark.parametrize("notion", NOTIONS)

@@ -20,6 +20,8 @@ from ._base import _BaseCalibrator
 _LIKELIHOODS = {"dirichlet_multinomial": (DirichletMultinomialLoss, 5e-3), "pairwise": (PairwiseLoss, 5e-4)}
 _MAX_LOG_TOTAL = np.log(1e12)
 _MANY = 1e9  # labels that stand for infinitely many
+_SAMPLE = 5_000  # rows above which Newton starts from the optimum of a part of them, 50 a parameter at least
+_BLOCK = 1_024  # rows of features at a time: they stay in cache
 
 
 class AlphaCalibration(_BaseCalibrator):
@@ -183,8 +185,11 @@ class AlphaCalibration(_BaseCalibrator):
         if isinstance(solver, Newton):
             if not simple:
                 raise ValueError("Newton() fits no ensembles and no hidden layers; use LBFGS().")
-            objective = _Objective(loss, u, h, y, w)
-            x = solver.minimize(objective, np.zeros(h.shape[1] + 1), verbose=self.verbose)
+            x, objective = np.zeros(h.shape[1] + 1), _Objective(loss, u, h, y, w)
+            step = -(-len(u) // max(_SAMPLE, 50 * len(x)))
+            if step > 1:
+                x = solver.minimize(objective.at(slice(None, None, step)), x)
+            x = solver.minimize(objective, x, verbose=self.verbose)
         else:
             inputs = {"logits": u, "features": h, "log_weights": log_w}
             if u.ndim == 3:
@@ -210,13 +215,21 @@ class _Objective:
         self.H = np.column_stack([h, np.ones(len(h))])
         self.w = np.full(len(y), 1 / len(y)) if w is None else w / w.sum()
 
+    def at(self, rows: slice) -> "_Objective":
+        """The same of some rows."""
+        return _Objective(self.loss, self.u[rows], self.H[rows, :-1], self.y[rows], self.w[rows])
+
     def __call__(self, x: NDArray) -> tuple[float, NDArray, NDArray]:
         eta = torch.as_tensor(self.H @ x).requires_grad_()
         rows = self.loss.row_loss(self.u, eta, self.y)
         (first,) = torch.autograd.grad(rows.sum(), eta, create_graph=True)
         (second,) = torch.autograd.grad(first.sum(), eta)
         g, s = self.w * first.detach().numpy(), self.w * second.numpy()
-        return float(self.w @ rows.detach().numpy()), self.H.T @ g, (self.H.T * s) @ self.H
+        hessian = np.zeros((len(x), len(x)))
+        for start in range(0, len(s), _BLOCK):
+            b = slice(start, start + _BLOCK)
+            hessian += (self.H[b].T * s[b]) @ self.H[b]
+        return float(self.w @ rows.detach().numpy()), self.H.T @ g, hessian
 
 
 class _LogTotal(nn.Module):

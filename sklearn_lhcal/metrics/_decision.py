@@ -242,7 +242,7 @@ def _calibrated(z, mu, w, bandwidth):
     h = choose_bandwidth("cv" if bandwidth is None else bandwidth, "canonical", rows, mu[seen][:, None], 0, "cpu")
     x, e, log_w = (as_tensor(a, "cpu") for a in (z[seen], mu[seen] - z[seen], np.log(w[seen])))
     phi = z.copy()
-    phi[seen] += _kernels.smooth(_kernels.clipped(x), e, h, log_w).r.numpy()
+    phi[seen] += _kernels.smooth(_kernels.clipped(x), e, h, log_w).numpy()
     return phi
 
 
