@@ -163,7 +163,9 @@ class AlphaCalibration(_BaseCalibrator):
             )
             self._hidden, self.coef_, self.intercept_ = nn.Identity(), np.zeros(h.shape[-1]), 0.0
             return
-        h = (h - self.feature_mean_) / self.feature_scale_
+        h = h - self.feature_mean_
+        h /= self.feature_scale_
+        several = slice(None) if several.all() else several  # no copy
         y = np.asarray(counts, dtype=np.float64)[several] * (_MANY if isinstance(counts, KnownProbabilities) else 1)
         w = None if weight is None else weight[several]
         log_w = None if log_weights is None else log_weights[:, several]

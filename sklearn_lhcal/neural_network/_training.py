@@ -29,8 +29,9 @@ class Newton(BaseEstimator):
     ----------
     max_iter : int, default=100
         Most iterations; more raise a ConvergenceWarning.
-    tol : float, default=1e-13
-        Stop where the step promises to lower the objective (nats per label or row) by less.
+    tol : float, default=1e-10
+        The last step is the one that promises to lower the objective (nats per label or row) by less; convergence is
+        quadratic, so that what it leaves is far smaller still.
 
     Examples
     --------
@@ -41,7 +42,7 @@ class Newton(BaseEstimator):
     array([2.])
     """
 
-    def __init__(self, max_iter=100, tol=1e-13):
+    def __init__(self, max_iter=100, tol=1e-10):
         self.max_iter = max_iter
         self.tol = tol
 
