@@ -59,7 +59,7 @@ class SimplexCalibrationDisplay:
     >>> from sklearn_lhcal.datasets import make_label_histograms
     >>> data = make_label_histograms(1000, 3, overconfidence=3.0, random_state=0)
     >>> display = SimplexCalibrationDisplay.from_predictions(data.counts, data.prediction, n_bins=4)
-    >>> display.bin_counts.sum()
+    >>> int(display.bin_counts.sum())
     1000
     """
 
