@@ -66,11 +66,12 @@ def log_kernels(x: Tensor, h: float, log_weight: Tensor | None = None, block: in
     margin = _FAR + math.log(n)
     if log_weight is not None and windows:
         margin += float(log_weight.max() - log_weight.min())
+    own = c if log_weight is None else c + log_weight
+    left, right = torch.cat([log_x / h, torch.ones_like(c)[:, None]], dim=1), torch.cat([x, own[:, None]], dim=1).T
     for start in range(0, n, size):
         rows = slice(start, min(start + size, n))
         columns = _window(x, log_x, c, h, rows, margin) if windows else slice(0, n)
-        own = c[columns] if log_weight is None else c[columns] + log_weight[columns]
-        L = torch.addmm(own, log_x[rows], x[columns].T, alpha=1 / h)
+        L = left[rows] @ right[:, columns]
         L.diagonal(start - columns.start).fill_(-torch.inf)
         yield rows, columns, L
 
@@ -108,8 +109,12 @@ def in_order(problem: Problem, *others: Tensor | None) -> tuple:
 
 def smooth(x: Tensor, e: Tensor, h: float, log_weight: Tensor | None = None, block: int = BLOCK) -> Tensor:
     """``r_j = Σ_{i≠j} k_ji e_i / Σ_{i≠j} k_ji`` (P2 eq. 3), shape (n, C)."""
-    blocks = log_kernels(x, h, log_weight, block)
-    return torch.cat([torch.softmax(L, dim=1) @ e[columns] for _, columns, L in blocks])
+    r = torch.empty_like(
+        e
+    )  # whole from the start: parts kept between blocks would break up the memory that blocks reuse
+    for rows, columns, L in log_kernels(x, h, log_weight, block):
+        r[rows] = torch.softmax(L, dim=1) @ e[columns]
+    return r
 
 
 def smooth_at(
@@ -159,14 +164,14 @@ def moments(x: Tensor, e: Tensor, h: float, log_weight: Tensor | None = None, bl
     """The sums that U-statistics over pairs of neighbours are made of; three rows at least."""
     C = e.shape[1]
     e2 = torch.cat([e * e, e, e.new_ones(len(e), 1)], dim=1)
-    parts = []
-    for _, columns, L in log_kernels(x, h, log_weight, block):
+    sums = e.new_empty(len(e), 4 * C + 2)
+    for rows, columns, L in log_kernels(x, h, log_weight, block):
         first, star = L.max(dim=1, keepdim=True)
         second, next_star = L.scatter_(1, star, -torch.inf).max(dim=1, keepdim=True)
         p = torch.softmax(L, dim=1)
         t = (second - first).exp() / p.gather(1, next_star)
-        parts.append(torch.cat([e[columns][star[:, 0]], t, p @ e[columns], (p * p) @ e2[columns]], dim=1))
-    e1, t, a, aa, ac, cc = torch.cat(parts).split([C, 1, C, C, C, 1], dim=1)
+        sums[rows] = torch.cat([e[columns][star[:, 0]], t, p @ e[columns], (p * p) @ e2[columns]], dim=1)
+    e1, t, a, aa, ac, cc = sums.split([C, 1, C, C, C, 1], dim=1)
     return Moments(e1, t[:, 0], a, aa, ac, cc[:, 0])
 
 
