@@ -8,6 +8,7 @@ With a file name, also the growth of time and memory with n is measured and plot
 import subprocess
 import sys
 import time
+from functools import partial
 
 import numpy as np
 import torch
@@ -125,17 +126,10 @@ def growth(path):
 def main() -> None:
     y, z = problem(10_000)
     for h in (0.05, 0.001):
-        row(
-            f"canonical, 10 000 x 10, bandwidth {h}",
-            lambda: kernel_calibration_error(y, z, bandwidth=h),  # noqa: B023
-            lambda: full_matrix(y, z, h),  # noqa: B023
-        )
-        row(
-            f"marginal, 10 000 x 10, bandwidth {h}",
-            lambda: kernel_calibration_error(y, z, notion="marginal", bandwidth=h),  # noqa: B023
-            lambda: full_matrix_marginal(y, z, h),  # noqa: B023
-            runs=1,
-        )
+        canonical = partial(kernel_calibration_error, y, z, bandwidth=h)
+        row(f"canonical, 10 000 x 10, bandwidth {h}", canonical, partial(full_matrix, y, z, h))
+        marginal = partial(canonical, notion="marginal")
+        row(f"marginal, 10 000 x 10, bandwidth {h}", marginal, partial(full_matrix_marginal, y, z, h), runs=1)
     ours = in_child("kernel_calibration_error(y, z, bandwidth=.05)", 10_000)[1]
     peer = in_child("full_matrix(y, z, .05)", 10_000)[1]
     print(f"{'memory, canonical, 10 000 x 10':46} ours {ours:.0f} MiB, peer {peer:.0f} MiB above the input")

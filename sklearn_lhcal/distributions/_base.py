@@ -226,10 +226,12 @@ def log_coefficient(y):
 
 
 def check_level(level: float) -> None:
+    """ValueError for a level of intervals outside (0, 1)."""
     if not 0 < level < 1:
         raise ValueError(f"level must lie between 0 and 1, got {level}.")
 
 
 def tails(level: float) -> NDArray[np.float64]:
+    """Probabilities below either end of an equal-tailed interval, shape (2,)."""
     check_level(level)
     return np.array([(1 - level) / 2, (1 + level) / 2])

@@ -229,6 +229,7 @@ def loo_bandwidth(proba, *, notion: str = "canonical", grid=None, random_state=0
 
 
 def check_options(p, bias_correction) -> None:
+    """ValueError for an exponent below 1, an unknown correction, or one that p does not have."""
     if not isinstance(p, Real) or isinstance(p, bool) or not 1 <= p < np.inf:
         raise ValueError(f"p must be a number, 1 or more, got {p!r}.")
     if bias_correction not in (None, "residual", "second_order"):
@@ -238,6 +239,7 @@ def check_options(p, bias_correction) -> None:
 
 
 def checked_rows(y, proba, sample_weight, least: int) -> Rows:
+    """Rows of positive weight, `least` of them or a ValueError."""
     rows = check_rows(y, proba, sample_weight)
     if len(rows.z) < least:
         raise ValueError(f"A leave-one-out estimate needs {least} rows at least, got {len(rows.z)}.")
@@ -250,6 +252,7 @@ def one_version(rows: Rows):
 
 
 def choose_bandwidth(bandwidth, notion, rows: Rows, mu, random_state, device) -> float:
+    """The bandwidth itself, where it is a number; else the one its rule finds from z, or from z and μ̂ (n, S, K)."""
     if isinstance(bandwidth, Real) and not isinstance(bandwidth, bool) and 0 < bandwidth < np.inf:
         return float(bandwidth)
     if isinstance(bandwidth, str) and bandwidth == "loo":
@@ -288,6 +291,7 @@ def _sample(n: int, most: int, random_state, a):
 
 
 def as_tensor(a, device):
+    """An array in float64 on the device; it shares memory with the array where that is writeable."""
     import torch
 
     if str(device).startswith("cuda") and not torch.cuda.is_available():

@@ -109,7 +109,7 @@ class EpistemicScorer(BaseEstimator):
     True
     """
 
-    __metadata_request__score = {"estimator": UNUSED, "reference_prediction": True}  # noqa: RUF012
+    __metadata_request__score = {"estimator": UNUSED, "reference_prediction": True}  # noqa: RUF012 - as above
 
     def __init__(self, metric, sign=1):
         self.metric = metric
