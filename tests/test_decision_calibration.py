@@ -27,6 +27,7 @@ from sklearn_lhcal.calibration import (
     decide,
     expected_cost,
 )
+from sklearn_lhcal.calibration import _decision_search as search
 from sklearn_lhcal.calibration._affine import BiasCorrectedMap, TemperatureMap, VectorMap
 from sklearn_lhcal.calibration._decision_search import (
     OutOfFold,
@@ -48,7 +49,7 @@ from sklearn_lhcal.metrics import (
 from sklearn_lhcal.metrics import (
     calibration_loss as binned_calibration_loss,
 )
-from sklearn_lhcal.neural_network import DirectLoss
+from sklearn_lhcal.neural_network import DirectLoss, MarginRescalingLoss
 
 SCALINGS = {
     "temperature": TemperatureScaling,
@@ -160,18 +161,47 @@ def test_an_ensemble_of_equal_members_is_one_model(shape, rows):
 
 def test_hat_bins_are_a_calibration_error():
     """0 for known probabilities, the squared shift for a constant one; and its gradient."""
-    z = np.random.default_rng(0).dirichlet(np.ones(3), 50)
-    rows = Rows(z, None, torch.as_tensor(z), torch.full((50,), 1 / 50, dtype=torch.float64))
-    assert calibration_loss(torch.as_tensor(z)[None], rows).item() == pytest.approx(0)
-    off = np.tile([0.5, 0.3, 0.2], (50, 1))
-    said = Rows(off, None, torch.as_tensor(off), rows.w)
+    z, w = torch.as_tensor(np.random.default_rng(0).dirichlet(np.ones(3), 50)), torch.full((50,), 1 / 50).double()
+    assert calibration_loss(z[None], z, w).item() == pytest.approx(0)
+    off = torch.as_tensor(np.tile([0.5, 0.3, 0.2], (50, 1)))
     wrong = torch.as_tensor(np.tile([0.6, 0.3, 0.1], (50, 1)))
-    both = calibration_loss(torch.stack([wrong, torch.as_tensor(off)]), said)
+    both = calibration_loss(torch.stack([wrong, off]), off, w)
     assert both[1].item() == pytest.approx(0)
     assert 0.5 * 0.02 < both[0].item() <= 0.02 + 1e-12
-    inputs = torch.as_tensor(z[None, :8] * 0.9 + 0.03).requires_grad_()
-    few = Rows(None, None, torch.eye(3)[[0, 1, 2, 0, 1, 2, 0, 0]].double(), torch.full((8,), 1 / 8).double())
-    assert torch.autograd.gradcheck(lambda p: calibration_loss(p, few), inputs)
+    inputs = (z[None, :8] * 0.9 + 0.03).requires_grad_()
+    y = torch.eye(3)[[0, 1, 2, 0, 1, 2, 0, 0]].double()
+    assert torch.autograd.gradcheck(lambda p: calibration_loss(p, y, torch.full((8,), 1 / 8).double()), inputs)
+
+
+@pytest.mark.parametrize("ensemble", [False, True])
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda s: type(s).__name__)
+def test_slopes_in_closed_form_are_those_of_the_losses(shape, ensemble, rows):
+    """Against autograd through the public losses, the map and the mixture; in blocks, weighted."""
+    rng, P = np.random.default_rng(0), len(families("auto", 0.1)[0].params) + len(families("auto", 0.1)[1].params)
+    w = rng.uniform(0.5, 2, 400)
+    rows = rows._replace(w=w)
+    if ensemble:
+        u, log_w = np.stack([rows.u, 0.5 * rows.u[:, ::-1]]), np.log([[0.3], [0.7]]) * np.ones((2, 400))
+        rows = rows._replace(u=u, log_w=log_w)
+    x, C, found = shape.start() + 0.1 * rng.normal(size=(P, len(shape.start()))), C3 / 20, families("auto", 0.1)
+    blocks = [search._block(rows, slice(i, i + 150), torch.as_tensor(C)) for i in (0, 150, 300)]
+    slope = search._slope(shape, x, torch.as_tensor(C), blocks, found)
+    losses = {"direct": DirectLoss, "margin": MarginRescalingLoss}
+    for p, params in enumerate(params for family in found for params in family.params):
+        theta = torch.as_tensor(x[p]).requires_grad_()
+        W, b = shape.affine(theta, torch)
+        z = torch.softmax(torch.as_tensor(rows.u) * W + (0 if b is None else b), dim=-1)
+        z = torch.einsum("sn,snk->nk", torch.as_tensor(np.exp(rows.log_w)), z) if ensemble else z
+        loss = losses[params["criterion"]](C, params["lam"], params["beta"])
+        value = loss(torch.log(z), torch.as_tensor(rows.y), torch.as_tensor(w))
+        assert_allclose(slope[p], torch.autograd.grad(value, theta)[0].numpy(), atol=1e-12)
+
+
+def test_blocks_do_not_matter(rows, monkeypatch):
+    shape, found = VectorMap(3), families("auto", 0.1)
+    whole = descend(shape, shape.start(), rows, C3 / 20, found)
+    monkeypatch.setattr(search, "_BLOCK", 2000)
+    assert_allclose(descend(shape, shape.start(), rows, C3 / 20, found), whole, atol=1e-9)
 
 
 def test_difference_and_its_standard_error(rows):
@@ -185,10 +215,11 @@ def test_difference_and_its_standard_error(rows):
     assert mean == pytest.approx(paired.mean())
     D = C3.T[d[1]] - C3.T[d[0]]
     assert (z * D**2).sum() > (D**2).max()
-    assert error == pytest.approx(np.sqrt(paired.var(ddof=1) / 400 + (np.abs(D).max() / 400) ** 2))
+    seen = paired.var(ddof=1) * (1 / 400 + 1 / 320)
+    assert error == pytest.approx(np.sqrt(seen + (np.abs(D).max() / 400) ** 2))
     rare = np.where(np.abs(D).max() == D, 1e-9, 0.0)  # only the worst is possible, and hardly
     _, error = difference(OutOfFold([], d, rare, fold), d[1], plain, C3)
-    assert error == pytest.approx(np.sqrt(paired.var(ddof=1) / 400), rel=1e-6)
+    assert error == pytest.approx(np.sqrt(seen), rel=1e-6)
     assert difference(OutOfFold([], d, z, fold), d[0], plain, C3) == (0, 0)
 
 

@@ -56,16 +56,18 @@ class DecisionCalibration(_Scaling):
     least log loss (NLL), and compared by the mean cost of their decisions out of fold, on `inner_cv` folds of the
     calibration rows. Where a rare mistake is very expensive this overfits (P4 §5.3). So NLL is a candidate too, and is
     kept unless the best other beats it by more than `safeguard` standard errors of the paired difference, where the
-    best for each fold is chosen by the other folds: what was chosen because it looks good is judged by other rows. To
-    the variance comes that of expensive mistakes that happened not to occur: what NLL's probabilities imply, but no
-    more than one mistake of the worst kind.
+    best for each fold is chosen by the other folds: what was chosen because it looks good is judged by other rows. The
+    variance of the difference is corrected for training rows that the folds share (Nadeau and Bengio 2003): a gain that
+    these rows show again and again is still one of these rows. To it comes that of expensive mistakes that happened not
+    to occur: what NLL's probabilities imply, but no more than one mistake of the worst kind.
 
-    **Candidates.** Of "direct": the upper direct loss for (λ/κ, βκ) of (.03, 10), (1, 10), (.03, 30) and (.3, 30), κ
-    being the mean over rows of the standard deviation of the expected costs of the decisions; of "margin": margin
-    rescaling for (1, 30); 50 steps of Adam with decaying rates on all rows; each taken fully, and half the way from
-    NLL. A temperature is one number, and its mean cost a step function: "direct" then looks at all its steps,
-    exactly, and at the minimum of the function smoothed by a Gaussian of width .1 and .3 in log T. "ece" is the squared
-    calibration error of each class in 15 hat-shaped bins, which has a gradient. "auto" is "direct" and "margin".
+    **Candidates.** Of "direct": the upper direct loss for (λ/κ, βκ) of (.03, 10), (.03, 30) and (.3, 30), κ being the
+    mean over rows of the standard deviation of the expected costs of the decisions; of "margin": margin rescaling for
+    (1, 30). Each is minimised on all rows by 50 steps of Adam with rates that fall from .05 and from .2 logits: the one
+    refines NLL's solution, the other can leave it. A temperature is one number, and its mean cost a step function:
+    "direct" then looks at all its steps, exactly, and at the minimum of the function smoothed by a Gaussian of width .1
+    and .3 in log T. "ece" is the squared calibration error of each class in 15 hat-shaped bins, which has a gradient.
+    "auto" is "direct" and "margin".
 
     Parameters
     ----------
@@ -83,7 +85,7 @@ class DecisionCalibration(_Scaling):
     inner_cv : int, default=10
         Number of folds of the selection, stratified by majority vote.
     safeguard : float or None, default=1.0
-        Standard errors by which a candidate must beat NLL; None: NLL is no candidate.
+        Corrected standard errors by which a candidate must beat NLL; None: NLL is no candidate.
     cv, solver, random_state, verbose
         As in `TemperatureScaling`; the solver is that of the log loss.
 
@@ -124,7 +126,7 @@ class DecisionCalibration(_Scaling):
     References
     ----------
     P4, *Calibration for decision making via empirical risk minimization*; Zhao, Kim, Sahoo, Ma and Ermon (2021),
-    Calibrating predictions to decisions.
+    Calibrating predictions to decisions; Nadeau and Bengio (2003), Inference for the generalization error.
 
     Examples
     --------

@@ -15,22 +15,20 @@ from scipy.ndimage import gaussian_filter1d
 from torch import Tensor
 
 from .._simplex import softmax
-from ..neural_network._decision_losses import direct_loss, margin_loss
 from ._affine import AffineMap, transform
 
 ITERATIONS = 50
-RATE = 0.05  # of Adam, in logits
-STEPS = (0.5, 1.0)  # how much of the way from the NLL solution to that of another criterion
-DIRECT = {10.0: (0.03, 1.0), 30.0: (0.03, 0.3)}  # β·κ and λ/κ
-MARGIN = {30.0: (1.0,)}
+RATES = (0.05, 0.2)  # of Adam, in logits
+DIRECT = ((0.03, 10.0), (0.03, 30.0), (0.3, 30.0))  # λ/κ and βκ
+MARGIN = ((1.0, 30.0),)
 SMOOTHING = (0.0, 0.1, 0.3)  # standard deviations in log T
-_CELLS = 8_000_000  # numbers in a tensor of probabilities
+_BLOCK = 2**16  # numbers in a tensor of probabilities: it stays in cache
 _GRID = np.linspace(-3, 3, 601)  # of log β about the NLL solution
 _BINS = 15
 
 
 class Rows(NamedTuple):
-    """The rows of a fit."""
+    """The rows of a fit: u, log-weights of members or None, y and w as above."""
 
     u: NDArray[np.float64]
     log_w: NDArray[np.float64] | None
@@ -44,10 +42,25 @@ class Rows(NamedTuple):
 
 
 class Family(NamedTuple):
-    """Candidates that share a loss of (z, f, rows, c), z (P, n, K), up to what is in `params`, one dict each."""
+    """Candidates that share a loss up to what is in `params`, one dict each, and the slope of the loss.
+
+    ∂loss/∂z (P, K, n) at (z, C, block); `additive` where a block of the rows needs no other.
+    """
 
     params: list[dict]
-    loss: Callable[..., Tensor]
+    slope: Callable[..., Tensor]
+    additive: bool = False
+
+
+class Block(NamedTuple):
+    """Some rows, which come last: a softmax over few neighbours is slow. Also their costs c (D, n), and d* (1, n)."""
+
+    u: Tensor  # (K, n) or (S, K, n)
+    member: Tensor | None  # weights of members (S, n)
+    y: Tensor  # (K, n)
+    w: Tensor
+    c: Tensor
+    best: Tensor
 
 
 def probabilities(shape: AffineMap, x: NDArray, rows: Rows) -> NDArray[np.float64]:
@@ -62,77 +75,130 @@ def cost_scale(z: NDArray, C: NDArray) -> float:
 
 
 def families(criterion: str, kappa: float, module=None) -> list[Family]:
-    """Candidates of a criterion, other than the NLL solution."""
+    """Candidates of a criterion, other than the NLL solution; each loss with each rate."""
     found = []
     if criterion in ("direct", "auto"):
-        found += [_direct(beta / kappa, [lam * kappa for lam in lams]) for beta, lams in DIRECT.items()]
+        found.append(_bounds("direct", [(lam * kappa, beta / kappa) for lam, beta in DIRECT]))
     if criterion in ("margin", "auto"):
-        found += [_margin(beta / kappa, [lam * kappa for lam in lams]) for beta, lams in MARGIN.items()]
+        found.append(_bounds("margin", [(lam * kappa, beta / kappa) for lam, beta in MARGIN]))
     if criterion == "ece":
-        found.append(Family([{"criterion": "ece"}], lambda z, f, rows, c: calibration_loss(z, rows)))
+        found.append(Family(_with_rates([{"criterion": "ece"}]), _autograd(calibration_loss)))
     if module is not None:
-        found.append(Family([{"criterion": type(module).__name__}], _of_module(module)))
+        found.append(Family(_with_rates([{"criterion": type(module).__name__}]), _autograd(_of_module(module))))
     return found
 
 
-def _direct(beta, lams):
-    lam = torch.as_tensor(lams)[:, None]
-    params = [{"criterion": "direct", "lam": value, "beta": beta} for value in lams]
-    return Family(params, lambda z, f, rows, c: direct_loss(f, c, lam, beta, 1) @ rows.w)
+def _with_rates(params: list[dict]) -> list[dict]:
+    return [one | {"rate": rate} for rate in RATES for one in params]
 
 
-def _margin(beta, lams):
-    lam = torch.as_tensor(lams)[:, None]
-    params = [{"criterion": "margin", "lam": value, "beta": beta} for value in lams]
-    return Family(params, lambda z, f, rows, c: margin_loss(f, c, lam, beta) @ rows.w)
+def _bounds(name: str, losses: list[tuple[float, float]]) -> Family:
+    """L⁺ or L^MR for several (λ, β): the slopes of `direct_loss` and `margin_loss` in closed form."""
+    params = _with_rates([{"criterion": name, "lam": lam, "beta": beta} for lam, beta in losses])
+    lam, beta = (torch.tensor([one[key] for one in params], dtype=torch.float64)[:, None, None] for key in ("lam", "beta"))
+
+    def slope(z, C, block):
+        f = C.T @ z
+        away = _softmax((f - lam * block.c).mul_(-beta))
+        taken = _softmax(f.mul_(-beta)) if name == "direct" else torch.zeros_like(block.c).scatter_(0, block.best, 1.0)
+        return C @ (taken - away).mul_(block.w / lam)
+
+    return Family(params, slope, additive=True)
+
+
+def _autograd(loss: Callable[..., Tensor]):
+    """The slope of losses (P,) of z (P, n, K), y (n, K) and w."""
+
+    def slope(z, C, block):
+        with torch.enable_grad():
+            z = z.clone().requires_grad_()
+            return torch.autograd.grad(loss(z.mT, block.y.T, block.w).sum(), z)[0]
+
+    return slope
 
 
 def _of_module(module):
-    def loss(z, f, rows, c):
-        return module(torch.log(z[0].clamp(min=1e-300)), rows.y, rows.w * len(rows.w))[None]
+    def loss(z, y, w):
+        return torch.stack([module(torch.log(one.clamp(min=1e-300)), y, w * len(w)) for one in z])
 
     return loss
 
 
-def calibration_loss(z: Tensor, rows: Rows) -> Tensor:
+def calibration_loss(z: Tensor, y: Tensor, w: Tensor) -> Tensor:
     """Squared calibration error of each class, summed: `ECE` with hat-shaped bins, so that it has a gradient."""
     P, _, K = z.shape
     position = z * (_BINS - 1)
     low = position.detach().floor().clamp(max=_BINS - 2)
-    share, e = position - low, (z - rows.y) * rows.w[:, None]
+    share, e = position - low, (z - y) * w[:, None]
     cell = low.long() + _BINS * torch.arange(K) + _BINS * K * torch.arange(P)[:, None, None]
     total = z.new_zeros(2, P * K * _BINS)
     for s, offset in ((1 - share, 0), (share, 1)):
-        parts = torch.stack([(s * e).flatten(), (s * rows.w[:, None]).flatten()])
+        parts = torch.stack([(s * e).flatten(), (s * w[:, None]).flatten()])
         total = total.index_add(1, (cell + offset).flatten(), parts)
     return (total[0] ** 2 / total[1].clamp(min=1e-12)).view(P, -1).sum(dim=1)
 
 
 def descend(shape: AffineMap, start: NDArray, rows: Rows, C: NDArray, found: list[Family]) -> NDArray[np.float64]:
     """Parameters (P, p) of all candidates by Adam from `start`, P problems at once, rates falling to 0 as a cosine."""
-    whole = rows.u.size * sum(len(family.params) for family in found)
-    if whole > _CELLS and len(found) > 1:
-        return np.concatenate([descend(shape, start, rows, C, [family]) for family in found])
-    t = Rows(*(None if a is None else torch.as_tensor(np.ascontiguousarray(a)) for a in rows))
-    t = t._replace(w=t.w / t.w.sum())
-    u, C_t = t.u.mT.contiguous(), torch.as_tensor(C).T.contiguous()
-    c = (C_t @ t.y.T).T
-    P = sum(len(family.params) for family in found)
-    unit = torch.as_tensor(_unit(shape, start, rows.u))
-    theta = torch.zeros(P, len(start), dtype=torch.float64, requires_grad=True)
-    adam = torch.optim.Adam([theta], lr=RATE)
-    cosine = torch.optim.lr_scheduler.CosineAnnealingLR(adam, ITERATIONS)
-    for _ in range(ITERATIONS):
-        z = _mixed(shape, torch.as_tensor(start) + unit * theta, u, t.log_w)
-        z, f = z.mT, (C_t @ z).mT
-        losses, first = [], 0
-        for family in found:
-            part = slice(first, first := first + len(family.params))
-            losses.append(family.loss(z[part], f[part], t, c).sum())
-        theta.grad = torch.autograd.grad(sum(losses), theta)[0]
-        adam.step()
-        cosine.step()
-    return start + (unit * theta.detach()).numpy()
+    rate = np.array([params["rate"] for family in found for params in family.params])[:, None]
+    n, additive = len(rows.w), all(family.additive for family in found)
+    size = max(_BLOCK // (len(rate) * rows.u.size // n), 32) if additive else n
+    C = torch.as_tensor(C)
+    blocks = [_block(rows, slice(i, i + size), C) for i in range(0, n, size)]
+    unit, theta = _unit(shape, start, rows.u), np.zeros((len(rate), len(start)))
+    mean, square = np.zeros_like(theta), np.zeros_like(theta)
+    for i in range(1, ITERATIONS + 1):
+        slope = unit * _slope(shape, start + unit * theta, C, blocks, found)
+        mean += 0.1 * (slope - mean)
+        square += 0.001 * (slope**2 - square)
+        step = mean / (1 - 0.9**i) / (np.sqrt(square / (1 - 0.999**i)) + 1e-8)
+        theta -= rate * (1 + np.cos(np.pi * (i - 1) / ITERATIONS)) / 2 * step
+    return start + unit * theta
+
+
+def _block(rows: Rows, part: slice, C: Tensor) -> Block:
+    u, y = (torch.as_tensor(np.ascontiguousarray(a[..., part, :].swapaxes(-1, -2))) for a in (rows.u, rows.y))
+    member = None if rows.log_w is None else torch.as_tensor(np.exp(rows.log_w[:, part]))
+    c = C.T @ y
+    return Block(u, member, y, torch.as_tensor(rows.w[part] / rows.w.sum()), c, c.argmin(dim=0, keepdim=True))
+
+
+def _slope(shape: AffineMap, x: NDArray, C: Tensor, blocks: list[Block], found: list[Family]) -> NDArray[np.float64]:
+    """∂loss/∂x (P, p) of P parameter vectors, by way of z and of v = Wu + b in closed form."""
+    x = torch.as_tensor(x).requires_grad_()
+    W, b = shape.affine(x.T, torch)  # (P,) or (K, P), and (K, P) or None
+    by_W, by_b = torch.zeros((2, len(x), shape.K), dtype=x.dtype)
+    with torch.no_grad():
+        scale = W.expand(shape.K, -1).T[..., None]
+        bias = torch.zeros_like(scale) if b is None else b.T[..., None]
+        for block in blocks:
+            by_v = _by_logits(scale, bias, C, block, found)
+            by_W += (by_v * block.u).sum(dim=-1).reshape(len(x), -1, shape.K).sum(dim=1)
+            by_b += by_v.sum(dim=-1).reshape(len(x), -1, shape.K).sum(dim=1)
+    by_W = by_W.sum(dim=1) if W.ndim == 1 else by_W.T
+    outputs, slopes = ((W,), (by_W,)) if b is None else ((W, b), (by_W, by_b.T))
+    return torch.autograd.grad(outputs, x, slopes)[0].numpy()
+
+
+def _by_logits(scale: Tensor, bias: Tensor, C: Tensor, block: Block, found: list[Family]) -> Tensor:
+    """∂loss/∂v, (P, K, n) or (P, S, K, n)."""
+    if block.member is None:
+        members = z = _softmax((block.u * scale).add_(bias))
+    else:
+        members = _softmax((block.u * scale[:, None]).add_(bias[:, None]))
+        z = torch.einsum("sn,pskn->pkn", block.member, members)
+    parts = z.split([len(family.params) for family in found])
+    by_z = torch.cat([family.slope(part, C, block) for family, part in zip(found, parts, strict=True)])
+    if block.member is not None:
+        by_z = by_z[:, None] * block.member[:, None]
+    by_v = members * by_z
+    return by_v.sub_(members.mul_(by_v.sum(dim=-2, keepdim=True)))
+
+
+def _softmax(v: Tensor) -> Tensor:
+    """Of the last axis but one, in the place of v."""
+    v = v.sub_(v.amax(dim=-2, keepdim=True)).exp_()
+    return v.div_(v.sum(dim=-2, keepdim=True))
 
 
 def _unit(shape: AffineMap, x: NDArray, u: NDArray) -> NDArray[np.float64]:
@@ -141,16 +207,6 @@ def _unit(shape: AffineMap, x: NDArray, u: NDArray) -> NDArray[np.float64]:
     if len(x) == 2 * shape.K:
         unit[: shape.K] = 1 / np.maximum(np.sqrt((u.reshape(-1, shape.K) ** 2).mean(axis=0)), 1e-3)
     return unit
-
-
-def _mixed(shape: AffineMap, x: Tensor, u: Tensor, log_w: Tensor | None) -> Tensor:
-    """z (P, K, n) of P parameter vectors, u (K, n) or (S, K, n); members of ensembles are mixed."""
-    scale, bias = shape.affine(x.T, torch)  # (P,) or (K, P), and (K, P) or None
-    scale = scale[:, None, None] if scale.ndim == 1 else scale.T[:, :, None]
-    bias = torch.zeros_like(scale) if bias is None else bias.T[:, :, None]
-    v = u * scale + bias if log_w is None else u * scale[:, None] + bias[:, None]
-    z = torch.softmax(v, dim=-2)  # rows last: a softmax over few classes is slow where these are neighbours
-    return z if log_w is None else torch.einsum("sn,pskn->pkn", log_w.exp(), z)
 
 
 class TemperaturePath(NamedTuple):
@@ -224,9 +280,8 @@ class Problem(NamedTuple):
         params, x = [{"criterion": "nll"}], [start[None]]
         if self.families:
             found = descend(self.shape, start, self.rows.take(part), self.C, self.families)
-            names = [name for family in self.families for name in family.params]
-            params += [name | {"step": step} for step in STEPS for name in names]
-            x += [start + step * (found - start) for step in STEPS]
+            params += [one for family in self.families for one in family.params]
+            x.append(found)
         if self.path is not None:
             w = np.zeros(len(self.rows.w))
             w[part] = self.rows.w[part]
@@ -275,14 +330,16 @@ def out_of_fold(problem: Problem, starts: list[NDArray], splits) -> OutOfFold:
 def difference(found: OutOfFold, decisions: NDArray, rows: Rows, C: NDArray) -> tuple[float, float]:
     """Risk of decisions (n,) less that of the NLL solution's, and its standard error, in the unit of C.
 
-    To the variance of the paired differences comes that of mistakes that happened not to occur: what NLL's
-    probabilities imply, but not more than one mistake of the worst kind, of which more would have been seen.
+    Fits without one fold or the other share most of their rows and err alike, so that the variance of the mean is not
+    1/n of that of the paired differences but about 1/n + 1/n_train (Nadeau and Bengio 2003). To it comes that of
+    mistakes that happened not to occur: what NLL's probabilities imply, but not more than one mistake of the worst
+    kind, of which more would have been seen.
     """
     w, D = rows.w / rows.w.sum(), C[:, decisions].T - C[:, found.decisions[0]].T  # (n, K)
     d = np.einsum("nk,nk->n", rows.y, D)
     mean = float(np.einsum("n,n->", w, d))
-    n = 1 / np.einsum("n,n->", w, w)
-    seen = np.einsum("n,n->", w**2, (d - mean) ** 2) * n / max(n - 1, 1)
+    n, J = 1 / np.einsum("n,n->", w, w), max(found.fold.max() + 1, 2)
+    seen = np.einsum("n,n->", w**2, (d - mean) ** 2) * n / max(n - 1, 1) * (1 + J / (J - 1))
     implied = np.einsum("n,nk->", w**2, found.z * D**2)
     worst = (w[:, None] * np.abs(D)).max() ** 2
     return mean, float(np.sqrt(seen + min(implied, worst)))
