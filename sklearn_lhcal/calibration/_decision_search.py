@@ -95,7 +95,7 @@ def _with_rates(params: list[dict]) -> list[dict]:
 def _bounds(name: str, losses: list[tuple[float, float]]) -> Family:
     """L⁺ or L^MR for several (λ, β): the slopes of `direct_loss` and `margin_loss` in closed form."""
     params = _with_rates([{"criterion": name, "lam": lam, "beta": beta} for lam, beta in losses])
-    lam, beta = (torch.tensor([one[key] for one in params], dtype=torch.float64)[:, None, None] for key in ("lam", "beta"))
+    lam, beta = torch.tensor([[one["lam"], one["beta"]] for one in params], dtype=torch.float64).T[:, :, None, None]
 
     def slope(z, C, block):
         f = C.T @ z
