@@ -3,7 +3,7 @@
     python benchmarks/decision.py [--splits 20] [--cifar10h FILE.npz] [--only NAME] [--time]
 
 Each problem: repeated random splits into rows for training, calibration and test; costs drawn once (exponential, none
-for the right class) but for two of them. Mean test risk without calibration, with the least log loss (NLL), with
+for the right class) but for some of them. Mean test risk without calibration, with the least log loss (NLL), with
 `criterion="auto"`, with its best candidate where NLL is none (safeguard=None), and of the best constant decision of the
 calibration rows; then auto less NLL, paired by split, ± standard error over splits, which overlap. Calibration and test
 rows share out one set: where it is small, what looks better than it is on one half looks worse than it is on the other.
@@ -11,21 +11,27 @@ FILE.npz holds "counts" and "proba" of a trained network.
 """
 
 import argparse
+import sysconfig
 import time
+from functools import cache
+from pathlib import Path
 
 import numpy as np
+import torch
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine, make_classification
+from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.model_selection import GridSearchCV, train_test_split
-from sklearn.naive_bayes import GaussianNB, MultinomialNB
+from sklearn.naive_bayes import BernoulliNB, GaussianNB, MultinomialNB
 from sklearn.tree import DecisionTreeClassifier
 
 from sklearn_lhcal._costs import relative
 from sklearn_lhcal.calibration import DecisionCalibration, TemperatureScaling
-from sklearn_lhcal.calibration._affine import BiasCorrectedMap
-from sklearn_lhcal.calibration._decision_search import Rows, cost_scale, descend, families, probabilities
+from sklearn_lhcal.calibration._affine import AffineModule, BiasCorrectedMap
+from sklearn_lhcal.calibration._decision_search import ITERATIONS, Rows, cost_scale, families, probabilities
 from sklearn_lhcal.label_histogram import frequencies
 from sklearn_lhcal.metrics import bayes_decision, decision_risk, make_decision_scorer
+from sklearn_lhcal.neural_network import DirectLoss, MarginRescalingLoss
 
 
 def costs(n_classes: int, seed: int = 0) -> np.ndarray:
@@ -80,9 +86,51 @@ def tree20(seed):
     return trained(DecisionTreeClassifier(min_samples_leaf=10, random_state=0), X, y, 2000, seed)
 
 
+MODULES = (
+    "argparse asyncio ctypes datetime email html http importlib inspect logging multiprocessing pickle subprocess "
+    "tarfile tkinter turtle typing unittest urllib xml"
+)
+
+
+@cache
+def snippets(lines: int, words: int):
+    """Which frequent words (as counts) are in blocks of lines of Python's standard library, and of which module."""
+    library, texts, y = Path(sysconfig.get_path("stdlib")), [], []
+    for k, name in enumerate(MODULES.split()):
+        files = [
+            file for file in sorted((library / name).rglob("*.py")) if "test" not in file.relative_to(library).parts
+        ]
+        for file in files or [library / f"{name}.py"]:
+            text = file.read_text(encoding="utf-8", errors="ignore").splitlines()
+            found = ["\n".join(text[i : i + lines]) for i in range(0, len(text) - lines // 2, lines)]
+            texts, y = texts + found, y + [k] * len(found)
+    return CountVectorizer(token_pattern="[A-Za-z]{2,}", max_features=words).fit_transform(texts), np.array(y)
+
+
+def text(model, lines: int, words: int, train_size: int, rows: int, seed: int):
+    return (found[:rows] for found in trained(model, *snippets(lines, words), train_size, seed))
+
+
+def text20(seed):
+    """Bernoulli naive Bayes, 3000 words, from which module five lines of Python are; costs as for `tree20`."""
+    return text(BernoulliNB(), 5, 3000, 2000, 6000, seed)
+
+
+def text20_small(seed):
+    """The same with fewer rows and costs as elsewhere."""
+    return text(BernoulliNB(), 5, 3000, 2000, 2000, seed)
+
+
+def text20_counts(seed):
+    """Multinomial naive Bayes, 50 words, from which module twenty lines of Python are."""
+    return text(MultinomialNB(), 20, 50, 1500, 2000, seed)
+
+
+SQUARED = np.random.default_rng(0).exponential(size=(20, 20)) ** 2
 COSTS = {
     "breast_cancer": np.array([[0.0, 3.0, 50.0], [5.0, 1.0, 0.0]]),  # rows: malignant, benign
-    "tree20": np.random.default_rng(0).exponential(size=(20, 20)) ** 2,
+    "tree20": SQUARED,
+    "text20": SQUARED,
 }
 
 
@@ -121,7 +169,7 @@ def table(problem, scalings, splits: int) -> None:
 
 
 class OneLoss(TemperatureScaling):
-    """What a plain loop has: one loss a fit, no folds inside."""
+    """What a plain loop has: one loss of the library and one rate a fit, by autograd, no folds inside."""
 
     def __init__(self, cost_matrix=None, number=0):
         super().__init__("logits")
@@ -133,19 +181,28 @@ class OneLoss(TemperatureScaling):
 
     def _fit_map(self, logits, features, counts, weight, log_weights=None):
         super()._fit_map(logits, features, counts, weight)
-        rows = Rows(logits, None, frequencies(counts)[0], np.ones(len(logits)))
         C = relative(self.cost_matrix) / relative(self.cost_matrix).max()
+        rows = Rows(logits, None, frequencies(counts)[0], np.ones(len(logits)))
         kappa = cost_scale(probabilities(self._fitted_shape, self._x, rows), C)
-        single = [
-            family._replace(params=[params], loss=lambda *a, f=family, i=i: f.loss(*a)[i : i + 1])
-            for family in families("auto", kappa)
-            for i, params in enumerate(family.params)
-        ]
-        self._x = descend(self._fitted_shape, self._x, rows, C, [single[self.number]])[0]
+        params = [one for family in families("auto", kappa) for one in family.params][self.number]
+        loss = {"direct": DirectLoss, "margin": MarginRescalingLoss}[params["criterion"]]
+        map_ = AffineModule(self._fitted_shape).double()
+        map_.x.data = torch.as_tensor(self._x.copy())
+        adam = torch.optim.Adam(map_.parameters(), lr=params["rate"])
+        cosine = torch.optim.lr_scheduler.CosineAnnealingLR(adam, ITERATIONS)
+        criterion = loss(C, params["lam"], params["beta"])
+        u, y = torch.as_tensor(logits), torch.as_tensor(rows.y)
+        for _ in range(ITERATIONS):
+            adam.zero_grad()
+            criterion(map_(u), y).backward()
+            adam.step()
+            cosine.step()
+        self._x = map_.x.detach().numpy().copy()
 
 
 def timing(n: int = 5000, n_classes: int = 10) -> None:
     """The nested search against a plain loop: GridSearchCV over the same losses, one fit after the other."""
+    torch.set_num_threads(1)
     rng = np.random.default_rng(0)
     u = 3 * rng.normal(size=(n, n_classes))
     y = (u / 1.5 + rng.gumbel(size=u.shape)).argmax(axis=1)
@@ -175,7 +232,7 @@ def main() -> None:
     if options.time:
         timing()
         return
-    problems = [digits, wine, synthetic20, words20, breast_cancer, tree20]
+    problems = [digits, wine, synthetic20, words20, breast_cancer, tree20, text20, text20_small, text20_counts]
     if options.cifar10h:
         data = np.load(options.cifar10h)
         z, y = data["proba"] / data["proba"].sum(axis=1, keepdims=True), data["counts"].astype(int)
