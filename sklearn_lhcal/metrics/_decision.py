@@ -120,6 +120,11 @@ def model_risk(proba, cost_matrix, *, sample_weight=None) -> float:
     risk : float
         In the unit of the costs. An overconfident model expects too little; see `risk_gap`.
 
+    Raises
+    ------
+    ValueError
+        As `bayes_decision`.
+
     Examples
     --------
     >>> round(model_risk([[0.9, 0.1], [0.6, 0.4]], [[0, 1], [4, 0]]), 12)
@@ -148,7 +153,12 @@ def risk_gap(y, proba, cost_matrix, *, sample_weight=None) -> float:
     Returns
     -------
     gap : float
-        In the unit of the costs.
+        In the unit of the costs; at most the range of the costs, up or down.
+
+    Raises
+    ------
+    ValueError
+        As `decision_risk`.
 
     References
     ----------
@@ -211,6 +221,15 @@ def risk_decomposition(y, proba, cost_matrix, *, sample_weight=None, bandwidth=N
     -------
     RiskDecomposition
         ``(risk, uncertainty, resolution, reliability)`` in the unit of the costs.
+
+    Raises
+    ------
+    ValueError
+        As `decision_risk`; a bandwidth that `kernel_calibration_error` would refuse.
+
+    References
+    ----------
+    P4 eq. (8) and Corollary 1; Bröcker (2009), Reliability, sufficiency, and the decomposition of proper scores.
 
     Examples
     --------
