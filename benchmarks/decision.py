@@ -29,10 +29,10 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn_lhcal._costs import relative
 from sklearn_lhcal.calibration import DecisionCalibration, TemperatureScaling
 from sklearn_lhcal.calibration._affine import AffineModule, BiasCorrectedMap
-from sklearn_lhcal.calibration._decision_search import ITERATIONS, Rows, cost_scale, families, probabilities
+from sklearn_lhcal.calibration._decision_search import ITERATIONS, Rows, cost_scale, family_of, probabilities
 from sklearn_lhcal.label_histogram import frequencies
 from sklearn_lhcal.metrics import bayes_decision, decision_risk, make_decision_scorer
-from sklearn_lhcal.neural_network import DirectLoss, MarginRescalingLoss
+from sklearn_lhcal.neural_network import DirectLoss
 
 
 def costs(n_classes: int, seed: int = 0) -> np.ndarray:
@@ -185,13 +185,12 @@ class OneLoss(TemperatureScaling):
         C = relative(self.cost_matrix) / relative(self.cost_matrix).max()
         rows = Rows(logits, None, frequencies(counts)[0], np.ones(len(logits)))
         kappa = cost_scale(probabilities(self._fitted_shape, self._x, rows), C)
-        params = [one for family in families("auto", kappa) for one in family.params][self.number]
-        loss = {"direct": DirectLoss, "margin": MarginRescalingLoss}[params["criterion"]]
+        params = family_of("auto", kappa).params[self.number]
         map_ = AffineModule(self._fitted_shape).double()
         map_.x.data = torch.as_tensor(self._x.copy())
         adam = torch.optim.Adam(map_.parameters(), lr=params["rate"])
         cosine = torch.optim.lr_scheduler.CosineAnnealingLR(adam, ITERATIONS)
-        criterion = loss(C, params["lam"], params["beta"])
+        criterion = DirectLoss(C, params["lam"], params["beta"])
         u, y = torch.as_tensor(logits), torch.as_tensor(rows.y)
         for _ in range(ITERATIONS):
             adam.zero_grad()
@@ -209,7 +208,7 @@ def timing(n: int = 5000, n_classes: int = 10) -> None:
     y = (u / 1.5 + rng.gumbel(size=u.shape)).argmax(axis=1)
     C = costs(n_classes)
     ours = measured(lambda: DecisionCalibration("logits", C).fit(u, y))
-    grid = {"number": list(range(sum(len(family.params) for family in families("auto", 1.0))))}
+    grid = {"number": list(range(len(family_of("auto", 1.0).params)))}
     search = GridSearchCV(OneLoss(C), grid, scoring=make_decision_scorer(C), cv=10, error_score="raise")
     peer = measured(lambda: search.fit(u, y))
     print(f"n = {n}, K = {n_classes}, 10 folds, {len(grid['number'])} losses, seconds (of processors)")

@@ -23,7 +23,7 @@ from ._decision_search import (
     TemperaturePath,
     cost_scale,
     difference,
-    families,
+    family_of,
     out_of_fold,
     probabilities,
 )
@@ -67,7 +67,7 @@ class DecisionCalibration(_Scaling):
     refines NLL's solution, the other can leave it. A temperature is one number, and its mean cost a step function:
     "direct" then looks at all its steps, exactly, and at the minimum of the function smoothed by a Gaussian of width .1
     and .3 in log T. "ece" is the squared calibration error of each class in 15 hat-shaped bins, which has a gradient.
-    "auto" is "direct" and "margin".
+    "auto" is what has proved worth trying: today "direct", of which "margin" is a looser bound (P4 Prop. 4).
 
     Parameters
     ----------
@@ -215,16 +215,15 @@ class DecisionCalibration(_Scaling):
     def _problem(self, module, start, rows, C) -> Problem:
         exact = self.scaling == "temperature" and module is None and self.criterion in ("direct", "auto")
         kappa = cost_scale(probabilities(self._fitted_shape, start, rows), C)
-        criterion = {"auto": "margin", "direct": "none"}.get(self.criterion) if exact else self.criterion
-        found = families("module" if module is not None else criterion, kappa, module)
+        family = None if exact else family_of(self.criterion, kappa, module)
         path = TemperaturePath.of(start[0], rows, C) if exact else None
-        return Problem(self._fitted_shape, rows, C, found, path)
+        return Problem(self._fitted_shape, rows, C, family, path)
 
     def _out_of_fold(self, problem, counts, weight) -> OutOfFold:
         """Decisions of all candidates for rows they were not fitted on; of NLL alone where there is nothing to try."""
         n, u, log_w = len(counts), problem.rows.u, problem.rows.log_w
         folds = min(self.inner_cv, int(np.bincount(majority(counts)).max()))
-        if folds < 2 or (not problem.families and problem.path is None):
+        if folds < 2 or (problem.family is None and problem.path is None):
             decisions, z = problem.decisions(self._x[None], np.arange(n))
             return OutOfFold([{"criterion": "nll"}], decisions, z, np.zeros(n, dtype=np.intp))
         splits = list(StratifiedVotesKFold(folds).split(None, counts))

@@ -74,18 +74,16 @@ def cost_scale(z: NDArray, C: NDArray) -> float:
     return max(float(np.einsum("nk,kd->nd", z, C).std(axis=1).mean()), 1e-12)
 
 
-def families(criterion: str, kappa: float, module=None) -> list[Family]:
+def family_of(criterion: str, kappa: float, module=None) -> Family | None:
     """Candidates of a criterion, other than the NLL solution; each loss with each rate."""
-    found = []
-    if criterion in ("direct", "auto"):
-        found.append(_bounds("direct", [(lam * kappa, beta / kappa) for lam, beta in DIRECT]))
-    if criterion in ("margin", "auto"):
-        found.append(_bounds("margin", [(lam * kappa, beta / kappa) for lam, beta in MARGIN]))
-    if criterion == "ece":
-        found.append(Family(_with_rates([{"criterion": "ece"}]), _autograd(calibration_loss)))
     if module is not None:
-        found.append(Family(_with_rates([{"criterion": type(module).__name__}]), _autograd(_of_module(module))))
-    return found
+        return Family(_with_rates([{"criterion": type(module).__name__}]), _autograd(_of_module(module)))
+    if criterion == "nll":
+        return None
+    if criterion == "ece":
+        return Family(_with_rates([{"criterion": "ece"}]), _autograd(calibration_loss))
+    name, losses = ("margin", MARGIN) if criterion == "margin" else ("direct", DIRECT)
+    return _bounds(name, [(lam * kappa, beta / kappa) for lam, beta in losses])
 
 
 def _with_rates(params: list[dict]) -> list[dict]:
@@ -138,17 +136,16 @@ def calibration_loss(z: Tensor, y: Tensor, w: Tensor) -> Tensor:
     return (total[0] ** 2 / total[1].clamp(min=1e-12)).view(P, -1).sum(dim=1)
 
 
-def descend(shape: AffineMap, start: NDArray, rows: Rows, C: NDArray, found: list[Family]) -> NDArray[np.float64]:
+def descend(shape: AffineMap, start: NDArray, rows: Rows, C: NDArray, family: Family) -> NDArray[np.float64]:
     """Parameters (P, p) of all candidates by Adam from `start`, P problems at once, rates falling to 0 as a cosine."""
-    rate = np.array([params["rate"] for family in found for params in family.params])[:, None]
-    n, additive = len(rows.w), all(family.additive for family in found)
-    size = max(_BLOCK // (len(rate) * rows.u.size // n), 32) if additive else n
+    rate, n = np.array([params["rate"] for params in family.params])[:, None], len(rows.w)
+    size = max(_BLOCK // (len(rate) * rows.u.size // n), 32) if family.additive else n
     C = torch.as_tensor(C)
     blocks = [_block(rows, slice(i, i + size), C) for i in range(0, n, size)]
     unit, theta = _unit(shape, start, rows.u), np.zeros((len(rate), len(start)))
     mean, square = np.zeros_like(theta), np.zeros_like(theta)
     for i in range(1, ITERATIONS + 1):
-        slope = unit * _slope(shape, start + unit * theta, C, blocks, found)
+        slope = unit * _slope(shape, start + unit * theta, C, blocks, family)
         mean += 0.1 * (slope - mean)
         square += 0.001 * (slope**2 - square)
         step = mean / (1 - 0.9**i) / (np.sqrt(square / (1 - 0.999**i)) + 1e-8)
@@ -163,7 +160,7 @@ def _block(rows: Rows, part: slice, C: Tensor) -> Block:
     return Block(u, member, y, torch.as_tensor(rows.w[part] / rows.w.sum()), c, c.argmin(dim=0, keepdim=True))
 
 
-def _slope(shape: AffineMap, x: NDArray, C: Tensor, blocks: list[Block], found: list[Family]) -> NDArray[np.float64]:
+def _slope(shape: AffineMap, x: NDArray, C: Tensor, blocks: list[Block], family: Family) -> NDArray[np.float64]:
     """∂loss/∂x (P, p) of P parameter vectors, by way of z and of v = Wu + b in closed form."""
     x = torch.as_tensor(x).requires_grad_()
     W, b = shape.affine(x.T, torch)  # (P,) or (K, P), and (K, P) or None
@@ -172,7 +169,7 @@ def _slope(shape: AffineMap, x: NDArray, C: Tensor, blocks: list[Block], found: 
         scale = W.expand(shape.K, -1).T[..., None]
         bias = torch.zeros_like(scale) if b is None else b.T[..., None]
         for block in blocks:
-            by_v = _by_logits(scale, bias, C, block, found)
+            by_v = _by_logits(scale, bias, C, block, family)
             by_W += (by_v * block.u).sum(dim=-1).reshape(len(x), -1, shape.K).sum(dim=1)
             by_b += by_v.sum(dim=-1).reshape(len(x), -1, shape.K).sum(dim=1)
     by_W = by_W.sum(dim=1) if W.ndim == 1 else by_W.T
@@ -180,15 +177,14 @@ def _slope(shape: AffineMap, x: NDArray, C: Tensor, blocks: list[Block], found: 
     return torch.autograd.grad(outputs, x, slopes)[0].numpy()
 
 
-def _by_logits(scale: Tensor, bias: Tensor, C: Tensor, block: Block, found: list[Family]) -> Tensor:
+def _by_logits(scale: Tensor, bias: Tensor, C: Tensor, block: Block, family: Family) -> Tensor:
     """∂loss/∂v, (P, K, n) or (P, S, K, n)."""
     if block.member is None:
         members = z = _softmax((block.u * scale).add_(bias))
     else:
         members = _softmax((block.u * scale[:, None]).add_(bias[:, None]))
         z = torch.einsum("sn,pskn->pkn", block.member, members)
-    parts = z.split([len(family.params) for family in found])
-    by_z = torch.cat([family.slope(part, C, block) for family, part in zip(found, parts, strict=True)])
+    by_z = family.slope(z, C, block)
     if block.member is not None:
         by_z = by_z[:, None] * block.member[:, None]
     by_v = members * by_z
@@ -267,21 +263,20 @@ class TemperaturePath(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """What is searched: rows, costs, the families of candidates, and the path of the temperature where it is exact."""
+    """What is searched: rows, costs, candidates, or in their place the path of the temperature where it is exact."""
 
     shape: AffineMap
     rows: Rows
     C: NDArray[np.float64]
-    families: list[Family]
+    family: Family | None
     path: TemperaturePath | None
 
     def candidates(self, start: NDArray, part: NDArray) -> tuple[list[dict], NDArray[np.float64]]:
         """Names and parameters (P, p) of all candidates on a part of the rows, the NLL solution `start` first."""
         params, x = [{"criterion": "nll"}], [start[None]]
-        if self.families:
-            found = descend(self.shape, start, self.rows.take(part), self.C, self.families)
-            params += [one for family in self.families for one in family.params]
-            x.append(found)
+        if self.family is not None:
+            params += self.family.params
+            x.append(descend(self.shape, start, self.rows.take(part), self.C, self.family))
         if self.path is not None:
             w = np.zeros(len(self.rows.w))
             w[part] = self.rows.w[part]
