@@ -156,6 +156,13 @@ def structured_matrix_scaling_10():
     return _structured_scaling(MatrixScaling("proba", off_diagonal_penalty=0.0, bias_penalty=0.0), "sms", 50_000, 10)
 
 
+def structured_matrix_scaling_100():
+    """20 000 x 100 probabilities, no penalties; peer: structured matrix scaling of probmetrics."""
+    from sklearn_lhcal.calibration import MatrixScaling
+
+    return _structured_scaling(MatrixScaling("proba", off_diagonal_penalty=0.0, bias_penalty=0.0), "sms", 20_000, 100)
+
+
 def alpha_calibration():
     """100 000 rows x 128 features, two raters; peer: one LogisticRegression of the same features (at most 3x)."""
     from sklearn.linear_model import LogisticRegression
@@ -185,6 +192,7 @@ BENCHMARKS = [
     vector_scaling_10,
     vector_scaling_100,
     structured_matrix_scaling_10,
+    structured_matrix_scaling_100,
     matrix_scaling_10,
     matrix_scaling_100,
     alpha_calibration,

@@ -77,9 +77,9 @@ def some_labels(counts, n: int, rng) -> np.ndarray:
 # The table
 # ---------
 # none, ts, vs, ms: no, temperature, vector and matrix scaling, the last with the penalties that a grid search finds
-# best. Acc is better when large, all else when small. L: expected squared loss; CE and DE: calibration and dispersion error;
-# L_φ, CE_φ and CE_φk: loss and calibration errors of predicted disagreement, for any two labels and class by class;
-# EL and EL′: epistemic loss before and after one label.
+# best. Acc is better when large, all else when small. L: expected squared loss; CE and DE: calibration and dispersion
+# error; L_φ, CE_φ and CE_φk: loss and calibration errors of predicted disagreement, for any two labels and class by
+# class; EL and EL′: epistemic loss before and after one label.
 #
 # On the first 5 000 images, with the cross-validated predictions of a convolutional network that Northcutt, Athalye and
 # Mueller (2021) published, α improves every order-2 metric in every row: L_φ falls from .079 (none), .092 (ts, vs) and
