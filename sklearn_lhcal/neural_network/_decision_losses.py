@@ -18,17 +18,15 @@ def smooth_min(x: Tensor, beta: float | None) -> Tensor:
     return x.min(dim=-1).values if beta is None else -torch.logsumexp(-beta * x, dim=-1) / beta
 
 
-def direct_loss(f: Tensor, c: Tensor, lam: float | Tensor, beta: float | None, sign: int) -> Tensor:
-    """L± of each row (P4 eq. 18), from f and c of shape (..., n, D); λ may have the shape of the rows."""
-    shift = lam[..., None] if isinstance(lam, Tensor) else lam
-    return sign * (smooth_min(f, beta) - smooth_min(f - sign * shift * c, beta)) / lam
+def direct_loss(f: Tensor, c: Tensor, lam: float, beta: float | None, sign: int) -> Tensor:
+    """L± of each row (P4 eq. 18), from f and c of shape (..., n, D)."""
+    return sign * (smooth_min(f, beta) - smooth_min(f - sign * lam * c, beta)) / lam
 
 
-def margin_loss(f: Tensor, c: Tensor, lam: float | Tensor, beta: float | None) -> Tensor:
+def margin_loss(f: Tensor, c: Tensor, lam: float, beta: float | None) -> Tensor:
     """L^MR of each row (P4 eq. 19), arguments as in `direct_loss`; d* is the best decision for the row's labels."""
-    shift = lam[..., None] if isinstance(lam, Tensor) else lam
     best = c.argmin(dim=-1, keepdim=True).expand(*f.shape[:-1], 1)
-    return (f.gather(-1, best)[..., 0] - smooth_min(f - shift * c, beta)) / lam
+    return (f.gather(-1, best)[..., 0] - smooth_min(f - lam * c, beta)) / lam
 
 
 def normalised_costs(cost_matrix) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
