@@ -58,9 +58,8 @@ def _window(a: float, b: float, x: Tensor, c: Tensor, columns: slice) -> slice:
     """
     ends = []
     for theta in (a, b):
-        L = c[columns] + theta * x[columns]
-        least = L.max() - FAR - math.log(len(x))
-        near = torch.nonzero(L >= least)
+        g = c[columns] + theta * x[columns]
+        near = torch.nonzero(g >= g.max() - FAR - math.log(len(x)))
         ends.append((near[0].item(), near[-1].item() + 1))
     return slice(columns.start + ends[0][0], columns.start + ends[1][1])
 

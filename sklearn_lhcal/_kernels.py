@@ -94,9 +94,8 @@ def _window(left: Tensor, right: Tensor, rows: Tensor) -> slice:
     first, last = rows[0].item(), rows[-1].item()
     ends = []
     for j in (first, last):
-        L = left[j] @ right
-        least = L.topk(3).values[2] - FAR - math.log(len(L))
-        near = torch.nonzero(L >= least)
+        g = left[j] @ right
+        near = torch.nonzero(g >= g.topk(3).values[2] - FAR - math.log(len(g)))
         ends.append((near[0].item(), near[-1].item() + 1))
     return slice(min(ends[0][0], first), max(ends[1][1], last + 1))
 
@@ -166,8 +165,8 @@ class Moments(NamedTuple):
     """Sums over i ≠ j for U-statistics of pairs of neighbours, with a = k·e and c = k.
 
     The largest kernel of a row may stand apart, with its share `lead` (n,) of all and its target `e1` (n, C); then
-    pairs never cancel, however isolated a row is. a, aa, ac : (n, C) and cc : (n,), sums of p·e, p²e², p²e and p² over the
-    other kernels, each a share p of these.
+    pairs never cancel, however isolated a row is. a, aa, ac : (n, C) and cc : (n,), sums of p·e, p²e², p²e and p² over
+    the other kernels, each a share p of these.
     """
 
     lead: Tensor
