@@ -1,5 +1,7 @@
 """Smoothing with Dirichlet and Beta kernels, in log space and in blocks of rows; serves the metrics and the losses.
 
+Beta kernels of many rows are summed in time that grows with n, others with n²; memory grows with n.
+
 Letters: x points on the simplex (n, d), away from its faces; h bandwidth; e targets (n, C); the kernel is
 ``k_ji = Dir(x_j | x_i/h + 1)``, for d = 2 the Beta kernel. Row j is smoothed over the rows i ≠ j, and every sum is
 divided by the largest kernel of its row, so that no denominator underflows. z predictions (n, C) and y observed
@@ -19,6 +21,7 @@ from ._exponential_sums import FAR, exponential_sums
 from ._simplex import EPS
 
 BLOCK = 2**17  # kernels in memory at a time, which stay in a processor's cache
+TILE = {False: (128, 1024), True: (4096, 4096)}  # rows and columns of so many, on a processor or on CUDA
 MANY = 2000  # rows from which on Beta kernels are summed by `exponential_sums`, unless derivatives are asked for
 NOTIONS = ("canonical", "marginal", "top_label")
 
@@ -63,24 +66,27 @@ def log_kernels(
     Beta kernels are narrow where h is small: of x sorted (d = 2), the columns that matter are neighbours.
     """
     n, d = x.shape
-    log_x, c = x.log(), _log_normaliser(x, h)
-    if log_weight is not None:
-        c = c + log_weight
-    size = max(block // n, 16)
+    log_x, c = x.log(), _log_normaliser(x, h, log_weight)
+    size = max(block // n, 16) * (128 if x.is_cuda else 1)
     left, right = torch.cat([log_x / h, torch.ones_like(c)[:, None]], dim=1), torch.cat([x.T, c[None]])
+    buffer = (
+        None if left.requires_grad else left.new_empty(size * n)
+    )  # new memory for each block takes longer than sums
     own = torch.arange(n, device=x.device)
     parts = [slice(start, start + size) for start in range(0, n, size)] if rows is None else rows.split(size)
     for part in parts if rows is None or len(rows) else ():
         columns = _window(left, right, own[part]) if d == 2 and n > 2 * size else slice(0, n)
-        L = left[part] @ right[:, columns]
+        a, b = left[part], right[:, columns]
+        L = a @ b if buffer is None else torch.mm(a, b, out=buffer[: len(a) * b.shape[1]].view(len(a), -1))
         L.scatter_(1, own[part, None] - columns.start, -torch.inf)
         yield part, columns, L
 
 
-def _log_normaliser(x: Tensor, h: float) -> Tensor:
-    """−log B(x_i/h + 1), shape (n,)."""
+def _log_normaliser(x: Tensor, h: float, log_weight: Tensor | None = None) -> Tensor:
+    """−log B(x_i/h + 1) + log w_i, shape (n,)."""
     a = x / h + 1
-    return torch.lgamma(a.sum(dim=1)) - torch.lgamma(a).sum(dim=1)
+    c = torch.lgamma(a.sum(dim=1)) - torch.lgamma(a).sum(dim=1)
+    return c if log_weight is None else c + log_weight
 
 
 @torch.no_grad()
@@ -100,30 +106,51 @@ def _window(left: Tensor, right: Tensor, rows: Tensor) -> slice:
     return slice(min(ends[0][0], first), max(ends[1][1], last + 1))
 
 
-def _many_binary(x: Tensor, e: Tensor) -> bool:
-    return x.shape[1] == 2 and len(x) >= MANY and not (x.requires_grad or e.requires_grad)
+def _beta_sums(
+    x: Tensor, e: Tensor, h: float, log_weight: Tensor | None, power: int = 1
+) -> tuple[Tensor, Tensor, Tensor]:
+    """``e^-s_j Σ_{i≠j} k_ji^power (e_i, 1)``, shape (n, C+1), the logs s of their scales, and where they are sound.
 
-
-def _sums(x: Tensor, e: Tensor, h: float, log_weight: Tensor | None, power: int = 1) -> tuple[Tensor, Tensor, Tensor]:
-    """``Σ_i k_ji^power (e_i, 1)`` (n, C+1) of Beta kernels, the term i = j of its last column, and the logs of both
-    scales, (n,) each; x sorted."""
-    log_x, c = x.log(), _log_normaliser(x, h)
-    if log_weight is not None:
-        c = c + log_weight
+    x sorted (d = 2). The row's own term is taken away from the sum over all: sound where that leaves half of it.
+    """
+    log_x, c = x.log(), _log_normaliser(x, h, log_weight)
     theta = (log_x[:, 0] - log_x[:, 1]) / h  # log k_ji = θ_j x_i + c_i + a term of j
     sums, s = exponential_sums(power * theta, x[:, 0].contiguous(), power * c, e)
-    return sums, (power * (c + theta * x[:, 0]) - s).exp(), s
+    own = (power * (c + theta * x[:, 0]) - s).exp()
+    sums -= own[:, None] * _with_one(e)
+    return sums, s, own <= sums[:, -1]
+
+
+def _dirichlet_sums(x: Tensor, e: Tensor, h: float, log_weight: Tensor | None) -> tuple[Tensor, Tensor]:
+    """``Σ_{i≠j} k_ji/k_jj (e_i, 1)``, shape (n, C+1), and where they are sound: neither huge nor tiny.
+
+    In tiles, without a look at the largest kernel of a row; e^-700 stands for less, since denormal numbers are slow.
+    """
+    log_x, c, e = x.log(), _log_normaliser(x, h, log_weight), _with_one(e)
+    one, own = torch.ones_like(c)[:, None], (x * log_x).sum(dim=1) / h + c
+    left = torch.cat([log_x / h, one, -own[:, None]], dim=1)
+    right = torch.cat([x, c[:, None], one], dim=1).T.contiguous()
+    height, width = TILE[x.is_cuda]
+    n, buffer, sums = len(x), x.new_empty(height * width), torch.zeros_like(e)
+    for j in range(0, n, height):
+        rows = left[j : j + height]
+        for i in range(0, n, width):
+            columns = right[:, i : i + width]
+            m, w = len(rows), columns.shape[1]
+            L = torch.mm(rows, columns, out=buffer[: m * w].view(m, w))
+            if -m < j - i < w:
+                L.diagonal(j - i).fill_(-torch.inf)
+            sums[j : j + height] += L.clamp_(min=-700).exp_() @ e[i : i + width]
+    return sums, sums[:, -1].log().abs() < 300
 
 
 def smooth(x: Tensor, e: Tensor, h: float, log_weight: Tensor | None = None, block: int = BLOCK) -> Tensor:
     """``r_j = Σ_{i≠j} k_ji e_i / Σ_{i≠j} k_ji`` (P2 eq. 3), shape (n, C)."""
     order, x, e, log_weight = _sorted(x, e, log_weight)
     r, rows = torch.empty_like(e), None
-    if _many_binary(x, e):
-        sums, own, _ = _sums(x, e, h, log_weight)
-        total = sums[:, -1]
-        r = (sums[:, :-1] - own[:, None] * e) / (total - own)[:, None]
-        rows = torch.nonzero(own > total / 2)[:, 0]
+    if not (x.requires_grad or e.requires_grad) and (x.shape[1] > 2 or len(x) >= MANY):
+        sums, *_, sound = (_dirichlet_sums if x.shape[1] > 2 else _beta_sums)(x, e, h, log_weight)
+        r, rows = sums[:, :-1] / sums[:, -1:], torch.nonzero(~sound)[:, 0]
     e1 = _with_one(e)
     for part, columns, L in log_kernels(x, h, log_weight, block, rows):
         sums = _exp(L)[0] @ e1[columns]
@@ -154,10 +181,8 @@ def smooth_at(
     points: Tensor, x: Tensor, e: Tensor, h: float, log_weight: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
     """The smooth at any points (m, d), shape (m, C), and how many rows it effectively averages, ``(Σk)²/Σk²``."""
-    c = _log_normaliser(x, h)
-    share = torch.softmax(
-        torch.addmm(c if log_weight is None else c + log_weight, points.log(), x.T, alpha=1 / h), dim=1
-    )
+    c = _log_normaliser(x, h, log_weight)
+    share = torch.softmax(torch.addmm(c, points.log(), x.T, alpha=1 / h), dim=1)
     return share @ e, 1 / (share * share).sum(dim=1)
 
 
@@ -199,17 +224,17 @@ def moments(x: Tensor, e: Tensor, h: float, log_weight: Tensor | None = None, bl
     order, x, e, log_weight = _sorted(x, e, log_weight)
     e1, e2 = _with_one(e), _with_one(torch.cat([e * e, e], dim=1))
     out, rows = e.new_empty(n, 4 * C + 2), None
-    if _many_binary(x, e):
-        k, own, s = _sums(x, e, h, log_weight)
-        k2, own2, s2 = _sums(x, e2[:, :-1], h, log_weight, power=2)
-        rows = torch.nonzero(4 * k2[:, -1] * (s2 - 2 * s).exp() > k[:, -1] ** 2)[:, 0]
-        k, k2 = k - own[:, None] * e1, k2 - own2[:, None] * e2
-        k2 = k2 * ((s2 - 2 * s).exp() / k[:, -1] ** 2)[:, None]
+    if not (x.requires_grad or e.requires_grad) and x.shape[1] == 2 and n >= MANY:
+        k, s, sound = _beta_sums(x, e, h, log_weight)
+        k2, s2, sound2 = _beta_sums(x, e2[:, :-1], h, log_weight, power=2)
+        k2 *= (s2 - 2 * s).exp()[:, None] / k[:, -1:] ** 2
         out = torch.cat([torch.zeros_like(e1), k[:, :-1] / k[:, -1:], k2], dim=1)
+        rows = torch.nonzero(~(sound & sound2 & (k2[:, -1] < 0.5)))[:, 0]  # else pairs may cancel
     for part, columns, L in log_kernels(x, h, log_weight, block, rows):
         first, star = L.max(dim=1, keepdim=True)
         k, second = _exp(L.scatter_(1, star, -torch.inf))
-        sums, squares = k @ e1[columns], (k * k) @ e2[columns]
+        sums = k @ e1[columns]
+        squares = (k * k if k.requires_grad else k.square_()) @ e2[columns]
         total = sums[:, -1:]
         lead = 1 / (1 + total * (second - first).exp())
         out[part] = torch.cat([lead, e[columns][star[:, 0]], sums[:, :-1] / total, squares / total**2], dim=1)
