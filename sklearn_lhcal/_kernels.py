@@ -146,22 +146,23 @@ def _dirichlet_sums(x: Tensor, e: Tensor, h: float, log_weight: Tensor | None) -
 
 def smooth(x: Tensor, e: Tensor, h: float, log_weight: Tensor | None = None, block: int = BLOCK) -> Tensor:
     """``r_j = Σ_{i≠j} k_ji e_i / Σ_{i≠j} k_ji`` (P2 eq. 3), shape (n, C)."""
-    order, x, e, log_weight = _sorted(x, e, log_weight)
+    x, e, log_weight, back = _sorted(x, e, log_weight)
     r, rows = torch.empty_like(e), None
     if not (x.requires_grad or e.requires_grad) and (x.shape[1] > 2 or len(x) >= MANY):
         sums, *_, sound = (_dirichlet_sums if x.shape[1] > 2 else _beta_sums)(x, e, h, log_weight)
         r, rows = sums[:, :-1] / sums[:, -1:], torch.nonzero(~sound)[:, 0]
-    e1 = _with_one(e)
     for part, columns, L in log_kernels(x, h, log_weight, block, rows):
-        sums = _exp(L)[0] @ e1[columns]
-        r[part] = sums[:, :-1] / sums[:, -1:]
-    return r[order.argsort()]
+        k, _ = _exp(L)
+        r[part] = k @ e[columns] / k.sum(dim=1, keepdim=True)
+    return r[back]
 
 
 def _sorted(x: Tensor, e: Tensor, log_weight: Tensor | None) -> tuple:
-    """The order of the rows by their first coordinate, and all in that order."""
+    """All in the order of the first coordinate where points are binary, and the index that undoes it."""
+    if x.shape[1] > 2:
+        return x, e, log_weight, slice(None)
     order = x[:, 0].argsort()
-    return order, x[order], e[order], None if log_weight is None else log_weight[order]
+    return x[order], e[order], None if log_weight is None else log_weight[order], order.argsort()
 
 
 def _with_one(e: Tensor) -> Tensor:
@@ -221,24 +222,23 @@ class Moments(NamedTuple):
 def moments(x: Tensor, e: Tensor, h: float, log_weight: Tensor | None = None, block: int = BLOCK) -> Moments:
     """The sums that U-statistics over pairs of neighbours are made of; three rows at least."""
     n, C = e.shape
-    order, x, e, log_weight = _sorted(x, e, log_weight)
-    e1, e2 = _with_one(e), _with_one(torch.cat([e * e, e], dim=1))
+    x, e, log_weight, back = _sorted(x, e, log_weight)
+    e2 = _with_one(torch.cat([e * e, e], dim=1))
     out, rows = e.new_empty(n, 4 * C + 2), None
     if not (x.requires_grad or e.requires_grad) and x.shape[1] == 2 and n >= MANY:
         k, s, sound = _beta_sums(x, e, h, log_weight)
         k2, s2, sound2 = _beta_sums(x, e2[:, :-1], h, log_weight, power=2)
         k2 *= (s2 - 2 * s).exp()[:, None] / k[:, -1:] ** 2
-        out = torch.cat([torch.zeros_like(e1), k[:, :-1] / k[:, -1:], k2], dim=1)
+        out = torch.cat([torch.zeros_like(k), k[:, :-1] / k[:, -1:], k2], dim=1)
         rows = torch.nonzero(~(sound & sound2 & (k2[:, -1] < 0.5)))[:, 0]  # else pairs may cancel
     for part, columns, L in log_kernels(x, h, log_weight, block, rows):
         first, star = L.max(dim=1, keepdim=True)
         k, second = _exp(L.scatter_(1, star, -torch.inf))
-        sums = k @ e1[columns]
+        total, sums = k.sum(dim=1, keepdim=True), k @ e[columns]
         squares = (k * k if k.requires_grad else k.square_()) @ e2[columns]
-        total = sums[:, -1:]
         lead = 1 / (1 + total * (second - first).exp())
-        out[part] = torch.cat([lead, e[columns][star[:, 0]], sums[:, :-1] / total, squares / total**2], dim=1)
-    lead, e1, a, aa, ac, cc = out[order.argsort()].split([1, C, C, C, C, 1], dim=1)
+        out[part] = torch.cat([lead, e[columns][star[:, 0]], sums / total, squares / total**2], dim=1)
+    lead, e1, a, aa, ac, cc = out[back].split([1, C, C, C, C, 1], dim=1)
     return Moments(lead[:, 0], e1, a, aa, ac, cc[:, 0])
 
 
