@@ -4,7 +4,7 @@ Beta kernels of many rows are summed in time that grows with n, others with n²;
 
 Letters: x points on the simplex (n, d), away from its faces; h bandwidth; e targets (n, C); the kernel is
 ``k_ji = Dir(x_j | x_i/h + 1)``, for d = 2 the Beta kernel. Row j is smoothed over the rows i ≠ j, and every sum is
-divided by the largest kernel of its row, so that no denominator underflows. z predictions (n, C) and y observed
+divided by a kernel near the largest of its row, so that no denominator underflows. z predictions (n, C) and y observed
 frequencies (n, S, C) in S versions, of which a metric has one and its null distribution many. All functions but the
 bandwidths can be differentiated. P2 is Popordanoska, Sayer and Blaschko (2022).
 """
@@ -69,12 +69,13 @@ def log_kernels(
     log_x, c = x.log(), _log_normaliser(x, h, log_weight)
     size = max(block // n, 16) * (128 if x.is_cuda else 1)
     left, right = torch.cat([log_x / h, torch.ones_like(c)[:, None]], dim=1), torch.cat([x.T, c[None]])
-    buffer = (
-        None if left.requires_grad else left.new_empty(size * n)
-    )  # new memory for each block takes longer than sums
+    # one buffer for all blocks: fresh memory for each would take longer than its kernels
+    buffer = None if left.requires_grad else left.new_empty(size * n)
     own = torch.arange(n, device=x.device)
     parts = [slice(start, start + size) for start in range(0, n, size)] if rows is None else rows.split(size)
-    for part in parts if rows is None or len(rows) else ():
+    for part in parts:
+        if not len(own[part]):
+            return
         columns = _window(left, right, own[part]) if d == 2 and n > 2 * size else slice(0, n)
         a, b = left[part], right[:, columns]
         L = a @ b if buffer is None else torch.mm(a, b, out=buffer[: len(a) * b.shape[1]].view(len(a), -1))
@@ -158,10 +159,10 @@ def smooth(x: Tensor, e: Tensor, h: float, log_weight: Tensor | None = None, blo
 
 
 def _sorted(x: Tensor, e: Tensor, log_weight: Tensor | None) -> tuple:
-    """All in the order of the first coordinate where points are binary, and the index that undoes it."""
+    """All in the order of the logit of the first coordinate where points are binary, and the index that undoes it."""
     if x.shape[1] > 2:
         return x, e, log_weight, slice(None)
-    order = x[:, 0].argsort()
+    order = (x[:, 0] / x[:, 1]).argsort()
     return x[order], e[order], None if log_weight is None else log_weight[order], order.argsort()
 
 

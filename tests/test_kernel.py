@@ -225,6 +225,7 @@ def binary(kind, n=300):
         "skewed": rng.beta(0.5, 9, size=n),
         "ends": rng.beta(0.02, 0.02, size=n),
         "ties": rng.integers(0, 5, size=n) / 4,
+        "near one": 1 - 10 ** rng.uniform(-16, -1, size=n),
         "isolated": np.r_[rng.uniform(0.1, 0.2, size=n - 4), 1e-7, 0.5, 0.9, 1.0],
     }[kind]
     return rng.permutation(z)
@@ -232,7 +233,7 @@ def binary(kind, n=300):
 
 class TestExponentialSums:
     @pytest.mark.parametrize("h", [1e-4, 1e-3, 0.03, 1.0])
-    @pytest.mark.parametrize("kind", ["spread", "skewed", "ends", "ties", "isolated"])
+    @pytest.mark.parametrize("kind", ["spread", "skewed", "ends", "ties", "near one", "isolated"])
     def test_agree_with_the_sums_written_out(self, monkeypatch, kind, h):
         z = np.sort(np.clip(binary(kind), 1e-12, 1 - 1e-12))
         theta, c = (np.log(z) - np.log1p(-z)) / h, np.random.default_rng(1).normal(size=300)
@@ -265,7 +266,7 @@ class TestExponentialSums:
         expected = BarycentricInterpolator(u.numpy(), np.eye(7))(v.numpy())
         np.testing.assert_allclose(_exponential_sums._chebyshev(u, v).numpy(), expected, atol=1e-14)
 
-    @pytest.mark.parametrize("kind", ["spread", "skewed", "ends", "ties", "isolated"])
+    @pytest.mark.parametrize("kind", ["spread", "skewed", "ends", "ties", "near one", "isolated"])
     def test_give_the_same_errors_as_kernels_one_by_one(self, monkeypatch, kind):
         z = binary(kind)
         y, w = np.random.default_rng(1).binomial(3, z), np.random.default_rng(2).uniform(0.01, 2, size=300)
