@@ -67,7 +67,7 @@ def main() -> None:
         truth = ((z - q) ** 2).sum(axis=1).mean()
         for n in sizes:
             errors = []
-            for _ in range(max(12_000 // n, 4)):
+            for _ in range(max(12_000 // n, 8)):
                 z, q = problem(n, rng)
                 y = rng.multinomial(1, q / q.sum(axis=1, keepdims=True))
                 errors.append([kernel_calibration_error(y, z, p=2, **o) - truth for o in ESTIMATES.values()])

@@ -1,8 +1,10 @@
 """Smoothing with Dirichlet and Beta kernels, in log space and in blocks of rows; serves the metrics and the losses.
 
+Beta kernels of many rows are summed in time that grows with n, others with n²; memory grows with n.
+
 Letters: x points on the simplex (n, d), away from its faces; h bandwidth; e targets (n, C); the kernel is
 ``k_ji = Dir(x_j | x_i/h + 1)``, for d = 2 the Beta kernel. Row j is smoothed over the rows i ≠ j, and every sum is
-divided by the largest kernel of its row, so that no denominator underflows. z predictions (n, C) and y observed
+divided by a kernel near the largest of its row, so that no denominator underflows. z predictions (n, C) and y observed
 frequencies (n, S, C) in S versions, of which a metric has one and its null distribution many. All functions but the
 bandwidths can be differentiated. P2 is Popordanoska, Sayer and Blaschko (2022).
 """
@@ -15,11 +17,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ._exponential_sums import FAR, exponential_sums
 from ._simplex import EPS
 
-BLOCK = 2**19  # kernels in memory at a time
+BLOCK = 2**17  # kernels in memory at a time, which stay in a processor's cache
+TILE = {False: (128, 1024), True: (4096, 4096)}  # rows and columns of so many, on a processor or on CUDA
+MANY = 2000  # rows from which on Beta kernels are summed by `exponential_sums`, unless derivatives are asked for
 NOTIONS = ("canonical", "marginal", "top_label")
-_FAR = 40.0  # what is left out of a row is below e^-40 of what stays
 
 
 class Problem(NamedTuple):
@@ -54,90 +58,146 @@ def clipped(z: Tensor) -> Tensor:
     return z / z.sum(dim=1, keepdim=True)
 
 
-def log_kernels(x: Tensor, h: float, log_weight: Tensor | None = None, block: int = BLOCK) -> Iterator:
-    """(rows, columns, log k_ji + log w_i), for blocks of rows j; −inf where i = j.
+def log_kernels(
+    x: Tensor, h: float, log_weight: Tensor | None = None, block: int = BLOCK, rows: Tensor | None = None
+) -> Iterator:
+    """(rows, columns, log k_ji + log w_i), for blocks of the rows j (increasing; None: all); −inf where i = j.
 
-    Beta kernels are narrow where h is small: of x sorted (d = 2, `in_order`), the columns that matter are neighbours.
+    Beta kernels are narrow where h is small: of x sorted (d = 2), the columns that matter are neighbours.
     """
     n, d = x.shape
-    log_x, c = x.log(), _log_normaliser(x, h)
-    size = max(block // n, 16)
-    windows = d == 2 and n > 2 * size
-    margin = _FAR + math.log(n)
-    if log_weight is not None and windows:
-        margin += float(log_weight.max() - log_weight.min())
-    own = c if log_weight is None else c + log_weight
-    left, right = torch.cat([log_x / h, torch.ones_like(c)[:, None]], dim=1), torch.cat([x, own[:, None]], dim=1).T
-    for start in range(0, n, size):
-        rows = slice(start, min(start + size, n))
-        columns = _window(x, log_x, c, h, rows, margin) if windows else slice(0, n)
-        L = left[rows] @ right[:, columns]
-        L.diagonal(start - columns.start).fill_(-torch.inf)
-        yield rows, columns, L
+    log_x, c = x.log(), _log_normaliser(x, h, log_weight)
+    size = max(block // n, 16) * (128 if x.is_cuda else 1)
+    left, right = torch.cat([log_x / h, torch.ones_like(c)[:, None]], dim=1), torch.cat([x.T, c[None]])
+    # one buffer for all blocks: fresh memory for each would take longer than its kernels
+    buffer = None if left.requires_grad else left.new_empty(size * n)
+    own = torch.arange(n, device=x.device)
+    parts = [slice(start, start + size) for start in range(0, n, size)] if rows is None else rows.split(size)
+    for part in parts:
+        if not len(own[part]):
+            return
+        columns = _window(left, right, own[part]) if d == 2 and n > 2 * size else slice(0, n)
+        a, b = left[part], right[:, columns]
+        L = a @ b if buffer is None else torch.mm(a, b, out=buffer[: len(a) * b.shape[1]].view(len(a), -1))
+        L.scatter_(1, own[part, None] - columns.start, -torch.inf)
+        yield part, columns, L
 
 
-def _log_normaliser(x: Tensor, h: float) -> Tensor:
-    """−log B(x_i/h + 1), shape (n,)."""
+def _log_normaliser(x: Tensor, h: float, log_weight: Tensor | None = None) -> Tensor:
+    """−log B(x_i/h + 1) + log w_i, shape (n,)."""
     a = x / h + 1
-    return torch.lgamma(a.sum(dim=1)) - torch.lgamma(a).sum(dim=1)
+    c = torch.lgamma(a.sum(dim=1)) - torch.lgamma(a).sum(dim=1)
+    return c if log_weight is None else c + log_weight
 
 
 @torch.no_grad()
-def _window(x: Tensor, log_x: Tensor, c: Tensor, h: float, rows: slice, margin: float) -> slice:
-    """Columns outside of which every kernel is below e^-margin of the two largest in its row; x sorted.
+def _window(left: Tensor, right: Tensor, rows: Tensor) -> slice:
+    """Columns outside of which all kernels of a row together are below e^-FAR of the two largest but for its own.
 
-    ``log k_ji`` is concave in x_i and its mixed derivative is positive, so both ends of the set where it exceeds its
-    second largest value less the margin rise with x_j: the first row of a block bounds the window from below, the last
-    one from above. The two largest are sought outside the block, where no row is left out for itself.
+    The mixed derivative of ``log k_ji`` in x_i and x_j is positive. So both ends of the set where it exceeds its third
+    largest value (one may be the row's own) less a margin rise with x_j: the first row bounds the window from below,
+    the last one from above.
     """
+    first, last = rows[0].item(), rows[-1].item()
     ends = []
-    for j in (rows.start, rows.stop - 1):
-        g = torch.mv(x, log_x[j]) / h + c
-        outside = torch.cat([g[: rows.start], g[rows.stop :]])
-        near = torch.nonzero(g >= outside.topk(2).values[1] - margin)
+    for j in (first, last):
+        g = left[j] @ right
+        near = torch.nonzero(g >= g.topk(3).values[2] - FAR - math.log(len(g)))
         ends.append((near[0].item(), near[-1].item() + 1))
-    return slice(min(ends[0][0], rows.start), max(ends[1][1], rows.stop))
+    return slice(min(ends[0][0], first), max(ends[1][1], last + 1))
 
 
-def in_order(problem: Problem, *others: Tensor | None) -> tuple:
-    """Rows sorted by the first coordinate of the points where these are binary (d = 2), else as they are."""
-    if problem.x.shape[1] != 2:
-        return problem, *others
-    order = problem.x[:, 0].argsort()
-    return Problem(*(a[order] for a in problem)), *(None if a is None else a[order] for a in others)
+def _beta_sums(
+    x: Tensor, e: Tensor, h: float, log_weight: Tensor | None, power: int = 1
+) -> tuple[Tensor, Tensor, Tensor]:
+    """``e^-s_j Σ_{i≠j} k_ji^power (e_i, 1)``, shape (n, C+1), the logs s of their scales, and where they are sound.
+
+    x sorted (d = 2). The row's own term is taken away from the sum over all: sound where that leaves half of it.
+    """
+    log_x, c = x.log(), _log_normaliser(x, h, log_weight)
+    theta = (log_x[:, 0] - log_x[:, 1]) / h  # log k_ji = θ_j x_i + c_i + a term of j
+    sums, s = exponential_sums(power * theta, x[:, 0].contiguous(), power * c, e)
+    own = (power * (c + theta * x[:, 0]) - s).exp()
+    sums -= own[:, None] * _with_one(e)
+    return sums, s, own <= sums[:, -1]
+
+
+def _dirichlet_sums(x: Tensor, e: Tensor, h: float, log_weight: Tensor | None) -> tuple[Tensor, Tensor]:
+    """``Σ_{i≠j} k_ji/k_jj (e_i, 1)``, shape (n, C+1), and where they are sound: neither huge nor tiny.
+
+    In tiles, without a look at the largest kernel of a row; e^-700 stands for less, since denormal numbers are slow.
+    """
+    log_x, c, e = x.log(), _log_normaliser(x, h, log_weight), _with_one(e)
+    one, own = torch.ones_like(c)[:, None], (x * log_x).sum(dim=1) / h + c
+    left = torch.cat([log_x / h, one, -own[:, None]], dim=1)
+    right = torch.cat([x, c[:, None], one], dim=1).T.contiguous()
+    height, width = TILE[x.is_cuda]
+    n, buffer, sums = len(x), x.new_empty(height * width), torch.zeros_like(e)
+    for j in range(0, n, height):
+        rows = left[j : j + height]
+        for i in range(0, n, width):
+            columns = right[:, i : i + width]
+            m, w = len(rows), columns.shape[1]
+            L = torch.mm(rows, columns, out=buffer[: m * w].view(m, w))
+            if -m < j - i < w:
+                L.diagonal(j - i).fill_(-torch.inf)
+            sums[j : j + height] += L.clamp_(min=-700).exp_() @ e[i : i + width]
+    return sums, sums[:, -1].log().abs() < 300
 
 
 def smooth(x: Tensor, e: Tensor, h: float, log_weight: Tensor | None = None, block: int = BLOCK) -> Tensor:
     """``r_j = Σ_{i≠j} k_ji e_i / Σ_{i≠j} k_ji`` (P2 eq. 3), shape (n, C)."""
-    r = torch.empty_like(
-        e
-    )  # whole from the start: parts kept between blocks would break up the memory that blocks reuse
-    for rows, columns, L in log_kernels(x, h, log_weight, block):
-        r[rows] = torch.softmax(L, dim=1) @ e[columns]
-    return r
+    x, e, log_weight, back = _sorted(x, e, log_weight)
+    r, rows = torch.empty_like(e), None
+    if not (x.requires_grad or e.requires_grad) and (x.shape[1] > 2 or len(x) >= MANY):
+        sums, *_, sound = (_dirichlet_sums if x.shape[1] > 2 else _beta_sums)(x, e, h, log_weight)
+        r, rows = sums[:, :-1] / sums[:, -1:], torch.nonzero(~sound)[:, 0]
+    for part, columns, L in log_kernels(x, h, log_weight, block, rows):
+        k, _ = _exp(L)
+        r[part] = k @ e[columns] / k.sum(dim=1, keepdim=True)
+    return r[back]
+
+
+def _sorted(x: Tensor, e: Tensor, log_weight: Tensor | None) -> tuple:
+    """All in the order of the logit of the first coordinate where points are binary, and the index that undoes it."""
+    if x.shape[1] > 2:
+        return x, e, log_weight, slice(None)
+    order = (x[:, 0] / x[:, 1]).argsort()
+    return x[order], e[order], None if log_weight is None else log_weight[order], order.argsort()
+
+
+def _with_one(e: Tensor) -> Tensor:
+    return torch.cat([e, e.new_ones(len(e), 1)], dim=1)
+
+
+def _exp(L: Tensor) -> tuple[Tensor, Tensor]:
+    """``e^(L − top)`` in the place of L, with top the largest of each row, a constant to derivatives.
+
+    e^-350 stands for less, since denormal numbers are slow.
+    """
+    top = L.detach().amax(dim=1, keepdim=True)
+    return L.sub_(top).clamp_(min=-350).exp_(), top
 
 
 def smooth_at(
     points: Tensor, x: Tensor, e: Tensor, h: float, log_weight: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
     """The smooth at any points (m, d), shape (m, C), and how many rows it effectively averages, ``(Σk)²/Σk²``."""
-    c = _log_normaliser(x, h)
-    share = torch.softmax(
-        torch.addmm(c if log_weight is None else c + log_weight, points.log(), x.T, alpha=1 / h), dim=1
-    )
+    c = _log_normaliser(x, h, log_weight)
+    share = torch.softmax(torch.addmm(c, points.log(), x.T, alpha=1 / h), dim=1)
     return share @ e, 1 / (share * share).sum(dim=1)
 
 
 class Moments(NamedTuple):
     """Sums over i ≠ j for U-statistics of pairs of neighbours, with a = k·e and c = k.
 
-    The largest kernel of a row is 1 and stands apart, with its target `e1` (n, C); the others have the sum `t` (n,) and
-    each a share of it: then pairs never cancel, however isolated a row is. a, aa, ac : (n, C) and cc : (n,), sums of
-    p·e, p²e², p²e and p² over the shares p.
+    The largest kernel of a row may stand apart, with its share `lead` (n,) of all and its target `e1` (n, C); then
+    pairs never cancel, however isolated a row is. a, aa, ac : (n, C) and cc : (n,), sums of p·e, p²e², p²e and p² over
+    the other kernels, each a share p of these.
     """
 
+    lead: Tensor
     e1: Tensor
-    t: Tensor
     a: Tensor
     aa: Tensor
     ac: Tensor
@@ -145,34 +205,42 @@ class Moments(NamedTuple):
 
     def pairs(self) -> Tensor:
         """``[(Σ a)² − Σ a²] / [(Σ c)² − Σ c²]`` over i ≠ j, shape (n, C): the product of two neighbours' targets."""
-        e1, t, a, aa, _, cc = self
-        return (2 * e1 * a + t[:, None] * (a * a - aa)) / (2 + t * (1 - cc))[:, None]
+        s, e1, a, aa, cc = self.lead[:, None], self.e1, self.a, self.aa, self.cc[:, None]
+        return (2 * s * e1 * a + (1 - s) * (a * a - aa)) / (2 * s + (1 - s) * (1 - cc))
 
     def ratio(self) -> Tensor:
         """``Σ a / Σ c``, shape (n, C)."""
-        return (self.e1 + self.t[:, None] * self.a) / (1 + self.t)[:, None]
+        s = self.lead[:, None]
+        return s * self.e1 + (1 - s) * self.a
 
     def relative_covariances(self) -> tuple[Tensor, Tensor]:
         """``s_ac/c̄²`` (n, C) and ``s_cc/c̄²`` (n, 1), covariances over the m = n−1 neighbours."""
-        t, m = self.t[:, None], len(self.t) - 1
-        a, c = self.e1 + t * self.a, 1 + t
-        ac, cc = self.e1 + t * t * self.ac, 1 + t * t * self.cc[:, None]
-        return (m * m * ac / c**2 - m * a / c) / (m - 1), (m * m * cc / c**2 - m) / (m - 1)
+        s, m = self.lead[:, None], len(self.lead) - 1
+        ac, cc = s**2 * self.e1 + (1 - s) ** 2 * self.ac, s**2 + (1 - s) ** 2 * self.cc[:, None]
+        return m * (m * ac - self.ratio()) / (m - 1), m * (m * cc - 1) / (m - 1)
 
 
 def moments(x: Tensor, e: Tensor, h: float, log_weight: Tensor | None = None, block: int = BLOCK) -> Moments:
     """The sums that U-statistics over pairs of neighbours are made of; three rows at least."""
-    C = e.shape[1]
-    e2 = torch.cat([e * e, e, e.new_ones(len(e), 1)], dim=1)
-    sums = e.new_empty(len(e), 4 * C + 2)
-    for rows, columns, L in log_kernels(x, h, log_weight, block):
+    n, C = e.shape
+    x, e, log_weight, back = _sorted(x, e, log_weight)
+    e2 = _with_one(torch.cat([e * e, e], dim=1))
+    out, rows = e.new_empty(n, 4 * C + 2), None
+    if not (x.requires_grad or e.requires_grad) and x.shape[1] == 2 and n >= MANY:
+        k, s, sound = _beta_sums(x, e, h, log_weight)
+        k2, s2, sound2 = _beta_sums(x, e2[:, :-1], h, log_weight, power=2)
+        k2 *= (s2 - 2 * s).exp()[:, None] / k[:, -1:] ** 2
+        out = torch.cat([torch.zeros_like(k), k[:, :-1] / k[:, -1:], k2], dim=1)
+        rows = torch.nonzero(~(sound & sound2 & (k2[:, -1] < 0.5)))[:, 0]  # else pairs may cancel
+    for part, columns, L in log_kernels(x, h, log_weight, block, rows):
         first, star = L.max(dim=1, keepdim=True)
-        second, next_star = L.scatter_(1, star, -torch.inf).max(dim=1, keepdim=True)
-        p = torch.softmax(L, dim=1)
-        t = (second - first).exp() / p.gather(1, next_star)
-        sums[rows] = torch.cat([e[columns][star[:, 0]], t, p @ e[columns], (p * p) @ e2[columns]], dim=1)
-    e1, t, a, aa, ac, cc = sums.split([C, 1, C, C, C, 1], dim=1)
-    return Moments(e1, t[:, 0], a, aa, ac, cc[:, 0])
+        k, second = _exp(L.scatter_(1, star, -torch.inf))
+        total, sums = k.sum(dim=1, keepdim=True), k @ e[columns]
+        squares = (k * k if k.requires_grad else k.square_()) @ e2[columns]
+        lead = 1 / (1 + total * (second - first).exp())
+        out[part] = torch.cat([lead, e[columns][star[:, 0]], sums / total, squares / total**2], dim=1)
+    lead, e1, a, aa, ac, cc = out[back].split([1, C, C, C, C, 1], dim=1)
+    return Moments(lead[:, 0], e1, a, aa, ac, cc[:, 0])
 
 
 def plugin_rows(problem: Problem, h: float, p: float, log_weight: Tensor | None = None) -> Tensor:
@@ -246,9 +314,8 @@ def log_likelihoods(x: Tensor, hs: Sequence[float], block: int = BLOCK) -> list[
         for t, (h, c) in enumerate(zip(hs, normalisers, strict=True)):
             L = torch.add(c, P, alpha=1 / h)
             L.diagonal(start).fill_(-torch.inf)
-            top = L.amax(dim=1, keepdim=True)
-            L.sub_(top).clamp_(min=-350).exp_()  # instead of less, since denormal numbers are slow
-            total[t] += float(weight @ (L.sum(dim=1).log() + top[:, 0] - (n - weight).log()))
+            k, top = _exp(L)
+            total[t] += float(weight @ (k.sum(dim=1).log() + top[:, 0] - (n - weight).log()))
     return (total / n).tolist()
 
 

@@ -9,7 +9,7 @@ import torch
 from sklearn.base import BaseEstimator
 from torch import Tensor, nn
 
-from .._kernels import NOTIONS, best_bandwidth, in_order, log_likelihoods, plugin_rows, problems, residual_rows
+from .._kernels import NOTIONS, best_bandwidth, log_likelihoods, plugin_rows, problems, residual_rows
 from ._losses import frequencies
 
 
@@ -90,10 +90,9 @@ class KernelCalibrationPenalty(BaseEstimator, nn.Module):
         w = z.new_ones(len(z)) if weight is None else weight.double()
         errors = []
         for part in parts:
-            part, v = in_order(part, w)
             residual = self.estimator == "residual"
-            rows = residual_rows(part, h, v.log()) if residual else plugin_rows(part, h, self.p, v.log())
-            errors.append(v @ rows[:, 0] / v.sum())
+            rows = residual_rows(part, h, w.log()) if residual else plugin_rows(part, h, self.p, w.log())
+            errors.append(w @ rows[:, 0] / w.sum())
         return torch.stack(errors).sum().to(logits.dtype)
 
     def _check_parameters(self):
