@@ -5,8 +5,10 @@
 Each problem: repeated random splits into rows for training, calibration and test; costs drawn once (exponential, none
 for the right class) but for some of them. Mean test risk without calibration, with the least log loss (NLL), with
 `criterion="auto"`, with its best candidate where NLL is none (safeguard=None), and of the best constant decision of the
-calibration rows; then auto less NLL, paired by split, ± standard error over splits, which overlap. Calibration and test
-rows share out one set: where it is small, what looks better than it is on one half looks worse than it is on the other.
+calibration rows; then auto less NLL, paired by split, ± standard error over splits, and in brackets the one corrected
+for the rows that splits share (Nadeau and Bengio 2003: variance × (1/splits + test rows / calibration rows)).
+Calibration and test rows share out one set: where it is small, what looks better than it is on one half looks worse than
+it is on the other.
 FILE.npz holds "counts" and "proba" of a trained network.
 """
 
@@ -161,10 +163,11 @@ def table(problem, scalings, splits: int) -> None:
     for scaling in scalings:
         mean = {k: np.mean([r[k] for r in risks[scaling]]) for k in ("none", "nll", "auto", "best", "constant")}
         d = np.array([r["auto"] - r["nll"] for r in risks[scaling]])
-        error = d.std(ddof=1) / np.sqrt(splits) if splits > 1 else np.nan
+        spread = d.std(ddof=1) if splits > 1 else np.nan
+        error, corrected = spread / np.sqrt(splits), spread * np.sqrt(1 / splits + len(second) / len(first))
         print(
             f"  {scaling:15}" + "".join(f"{k} {v:.4f}   " for k, v in mean.items()),
-            f"auto - nll {d.mean():+.4f} ± {error:.4f}, not NLL in {sum(taken[scaling])} of {splits}",
+            f"auto - nll {d.mean():+.4f} ± {error:.4f} ({corrected:.4f}), not NLL in {sum(taken[scaling])} of {splits}",
             flush=True,
         )
 
