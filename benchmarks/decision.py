@@ -7,8 +7,8 @@ for the right class) but for some of them. Mean test risk without calibration, w
 `criterion="auto"`, with its best candidate where NLL is none (safeguard=None), and of the best constant decision of the
 calibration rows; then auto less NLL, paired by split, ± standard error over splits, and in brackets the one corrected
 for the rows that splits share (Nadeau and Bengio 2003: variance × (1/splits + test rows / calibration rows)).
-Calibration and test rows share out one set: where it is small, what looks better than it is on one half looks worse than
-it is on the other.
+Calibration and test rows share out one set: where it is small, what looks better than it is on one half looks worse
+than it is on the other.
 FILE.npz holds "counts" and "proba" of a trained network.
 """
 
