@@ -182,7 +182,7 @@ def test_irrelevant_features_get_long_lengthscales():
 def test_learning_raises_the_bound():
     X, Z, labels = problem(C=1)
     reports, kernel = [], Kernel(KERNELS["rbf"], X.new_tensor(1.0), X.new_tensor([0.3]))
-    options = {"dtype": torch.float64, "max_iter": 30, "tol": 1e-5, "first_step": 0.3}
+    options = {"dtype": torch.float64, "max_iter": 30, "tol": 1e-5}
     learn(X, Z, labels, kernel, prior(1, Z), report=reports.append, **options)
     assert len(reports) > 3
     assert max(reports) > reports[0] + 1

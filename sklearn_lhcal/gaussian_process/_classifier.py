@@ -26,6 +26,7 @@ from ._variational import Features, Labels, Latent, coordinate_ascent, moments, 
 _DTYPES = {"float64": torch.float64, "float32": torch.float32}
 _KEPT = 2**24  # entries of Φ that are kept in memory
 _EXACT = 5e10  # rows times squared inducing points up to which "auto" takes every pass over all rows
+_LEARNED = 10  # rows for each inducing point from which hyper-parameters are learned
 _DRAWS = 128
 
 
@@ -62,7 +63,7 @@ class SparseGPClassifier(ClassifierMixin, BaseEstimator):
         2 to 5 % too much, for a few more passes.
     max_iter : int, default=200
         Largest number of passes over the rows.
-    tol : float, default=5e-5
+    tol : float, default=1e-4
         Passes end when one raises the bound by less than this, nats per label.
     batch_size : int, "auto" or None, default="auto"
         None: every pass is exact coordinate ascent over all rows. An int: two passes of natural-gradient steps on
@@ -145,7 +146,7 @@ class SparseGPClassifier(ClassifierMixin, BaseEstimator):
         lengthscale=None,
         polish=False,
         max_iter=200,
-        tol=5e-5,
+        tol=1e-4,
         batch_size="auto",
         dtype="float64",
         device="cpu",
@@ -243,15 +244,10 @@ class SparseGPClassifier(ClassifierMixin, BaseEstimator):
             lengthscale = self._tensor(given / self._unit)
         if not self.optimize_hyperparameters:
             return Kernel(shape, X.new_tensor(self.variance), lengthscale), prior(len(labels.n), Z)
-        variance, m, options = self.variance, len(Z), {"dtype": dtype, "report": report}
-        latent, first, all_rows = prior(len(labels.n), Z), (5 * m, 15, 1e-3, 0.3), (len(X), 30, 3e-5, 0.3)
-        stages = [first, (min(len(X), 20 * m), 8, 2e-4, 0.03)] if len(X) > 5 * m else [all_rows]
-        for size, evaluations, tol, step in stages:
-            rows = np.sort(rng.choice(len(X), size, replace=False))
-            problem = X[rows], Z, labels.at(rows), Kernel(shape, X.new_tensor(variance), lengthscale), latent
-            kernel, latent = learn(*problem, max_iter=evaluations, tol=tol, first_step=step, **options)
-            variance, lengthscale = float(kernel.variance), kernel.lengthscale
-        return kernel, latent
+        rows = np.sort(rng.choice(len(X), min(len(X), _LEARNED * len(Z)), replace=False))
+        start = Kernel(shape, X.new_tensor(self.variance), lengthscale)
+        options = {"dtype": dtype, "max_iter": 30, "tol": 3e-5 if len(rows) == len(X) else 1e-3, "report": report}
+        return learn(X[rows], Z, labels.at(rows), start, prior(len(labels.n), Z), **options)
 
     def _batch(self, n: int, m: int) -> int | None:
         if self.batch_size == "auto":
@@ -350,4 +346,4 @@ def _inducing_points(X, m: int, rng) -> NDArray[np.float64]:
         return X
     rows = np.sort(rng.choice(len(X), min(len(X), 50 * m), replace=False))
     seed = int(rng.randint(2**31 - 1))
-    return KMeans(m, init="random", n_init=1, max_iter=10, random_state=seed).fit(X[rows]).cluster_centers_
+    return KMeans(m, n_init=1, max_iter=10, random_state=seed).fit(X[rows]).cluster_centers_
