@@ -85,9 +85,9 @@ def starting_lengthscale(X: Tensor, Z: Tensor, labels: Labels, shape, variance: 
 def learn(X, Z, labels: Labels, kernel: Kernel, latent: Latent, *, dtype, max_iter, tol, report):
     """The kernel that maximises the bound, and the best q there: L-BFGS in the logarithms of its parameters.
 
-    Each evaluation takes two steps of coordinate ascent from κ and θ of the best one so far, so that the bound is
-    nearly that of the best θ. It begins at `kernel` and `latent`, and ends when a step
-    raises the bound by less than `tol` of its value.
+    Each evaluation takes four steps of coordinate ascent from κ and θ of the best one so far, so that the bound is
+    nearly that of the best θ: with fewer, L-BFGS takes their progress for that of the kernel. It begins at `kernel` and
+    `latent`, and ends when a step raises the bound by less than `tol` of its value.
     """
     features = Features(X, Z, kernel, dtype=dtype, keep=True)
     *_, (latent, _) = coordinate_ascent(features, labels, latent, max_iter=10, tol=1e-3)
@@ -101,8 +101,10 @@ def learn(X, Z, labels: Labels, kernel: Kernel, latent: Latent, *, dtype, max_it
         nonlocal best
         p = X.new_tensor(p)
         features = Features(X, Z, make_kernel(p), dtype=dtype, keep=True)
-        latent, _ = solve(sums_of(features, best[2]), features.kernel.variance)
-        local = local_terms(features, labels, latent)
+        local = best[2]
+        for _ in range(3):
+            latent, _ = solve(sums_of(features, local), features.kernel.variance)
+            local = local_terms(features, labels, latent)
         value, gradient, latent = value_and_gradient(features, local, p, make_kernel)
         report(value)
         if value > best[0]:
