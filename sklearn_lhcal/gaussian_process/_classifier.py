@@ -35,7 +35,7 @@ class SparseGPClassifier(ClassifierMixin, BaseEstimator):
 
     Log-odds have a Gaussian process prior with a stationary kernel and a constant mean. Their posterior is approximated
     through the values at `n_inducing` points by variational inference with Pólya–Gamma augmentation, whose steps are
-    closed formulas: no learning rate, and a bound that rises with each pass. The kernel's variance and lengthscales
+    closed formulas: no learning rate, and a bound that rises with each (accelerated) pass. The kernel's variance and lengthscales
     maximise that bound. More than two classes are fitted one against the rest, with one kernel for all.
 
     A count is a repeated label, exactly: neither repeated rows, nor counts or weights in their place, nor the order of
@@ -46,7 +46,7 @@ class SparseGPClassifier(ClassifierMixin, BaseEstimator):
     kernel : {"rbf", "matern12", "matern32", "matern52"}, default="rbf"
         How the covariance of log-odds falls with distance; functions are the rougher the smaller the Matérn number.
     n_inducing : int, default=500
-        Inducing points, chosen by k-means; all distinct rows of X where there are no more than that. Time grows with
+        Inducing points, chosen by k-means++; all distinct rows of X where there are no more than that. Time grows with
         the square, memory too.
     ard : bool, default=False
         One lengthscale for each feature instead of one for all.
@@ -112,7 +112,7 @@ class SparseGPClassifier(ClassifierMixin, BaseEstimator):
     Notes
     -----
     Memory is O(block·n_inducing + n_inducing²) beside X; features of all rows are kept where they take less than
-    128 MB. Hyper-parameters are learned on random subsets, of 5 rows for each inducing point and then of 20.
+    128 MB. Hyper-parameters are learned on a random subset of 10 rows for each inducing point.
 
     `predict_dist` is a `LogisticNormal` for two classes, whose moments and entropies are exact quadrature. For more, it
     is an `Ensemble` of 128 quasi-random draws of all latents, each normalised to 1 over the classes; the draws are the

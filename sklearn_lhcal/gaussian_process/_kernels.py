@@ -48,7 +48,7 @@ class Kernel(NamedTuple):
     lengthscale: Tensor
 
     def __call__(self, x: Tensor, z: Tensor, dtype=torch.float64) -> Tensor:
-        """The matrix of k between the rows of x and of z; squared distances are exact, what follows is in `dtype`."""
+        """The matrix of k between the rows of x and of z; squared distances in float64, what follows in `dtype`."""
         x, z = x / self.lengthscale, z / self.lengthscale
         x2, z2 = (x**2).sum(1, keepdim=True), (z**2).sum(1, keepdim=True)
         r2 = torch.cat([-2 * x, x2, torch.ones_like(x2)], 1) @ torch.cat([z, torch.ones_like(z2), z2], 1).T
