@@ -66,9 +66,9 @@ class SparseGPClassifier(ClassifierMixin, BaseEstimator):
     tol : float, default=1e-4
         Passes end when one raises the bound by less than this, nats per label.
     batch_size : int, "auto" or None, default="auto"
-        None: every pass is exact coordinate ascent over all rows. An int: two passes of natural-gradient steps on
-        mini-batches of so many rows come first, then exact ones. "auto": mini-batches of four times `n_inducing` for
-        much data (rows times squared inducing points above 5e10), and then one exact pass only.
+        None: every pass is exact coordinate ascent over all rows. An int: a pass of natural-gradient steps on
+        mini-batches of so many rows comes first, then exact ones. "auto": mini-batches of four times `n_inducing` for
+        much data (rows times squared inducing points above 5e10), and then three exact passes at most.
     dtype : {"float64", "float32"}, default="float64"
         Precision of the large matrix products; everything else is in float64.
     device : str, default="cpu"
@@ -213,9 +213,9 @@ class SparseGPClassifier(ClassifierMixin, BaseEstimator):
         batch = self._batch(len(X), len(Z))
         if batch is not None:
             generator = torch.Generator().manual_seed(int(rng.randint(2**31 - 1)))
-            steps = natural_gradients(features, labels, latent, batch_size=batch, epochs=2, generator=generator)
+            steps = natural_gradients(features, labels, latent, batch_size=batch, epochs=1, generator=generator)
             latent = _follow(steps, history, report)
-            passes["max_iter"] = 1 if self.batch_size == "auto" else self.max_iter
+            passes["max_iter"] = min(self.max_iter, 3) if self.batch_size == "auto" else self.max_iter
         latent = _follow(coordinate_ascent(features, labels, latent, **passes), history, report)
         rose = np.diff(history[-2:]).max(initial=0.0)
         if len(history) >= self.max_iter and rose > self.tol * float(labels.n[0].sum()):
