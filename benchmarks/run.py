@@ -149,11 +149,22 @@ def vector_scaling_100():
     return _structured_scaling(VectorScaling("proba", bias_penalty=0.0), "svs", 20_000, 100)
 
 
-def structured_matrix_scaling_10():
-    """50 000 x 10 probabilities, no penalties; peer: structured matrix scaling of probmetrics."""
+def _structured_matrix_scaling(n, n_classes):
     from sklearn_lhcal.calibration import MatrixScaling
 
-    return _structured_scaling(MatrixScaling("proba", off_diagonal_penalty=0.0, bias_penalty=0.0), "sms", 50_000, 10)
+    off_diagonal, bias = (n_classes * (n_classes - 1)) ** 2 / n, n_classes**2 / n  # the peer's, as multiples of means
+    calibrator = MatrixScaling("proba", off_diagonal_penalty=off_diagonal, bias_penalty=bias)
+    return _structured_scaling(calibrator, "sms", n, n_classes)
+
+
+def structured_matrix_scaling_10():
+    """50 000 x 10 probabilities; peer: structured matrix scaling of probmetrics, same penalties off the diagonal."""
+    return _structured_matrix_scaling(50_000, 10)
+
+
+def structured_matrix_scaling_100():
+    """20 000 x 100 probabilities; peer: structured matrix scaling of probmetrics, same penalties off the diagonal."""
+    return _structured_matrix_scaling(20_000, 100)
 
 
 def alpha_calibration():
@@ -185,6 +196,7 @@ BENCHMARKS = [
     vector_scaling_10,
     vector_scaling_100,
     structured_matrix_scaling_10,
+    structured_matrix_scaling_100,
     matrix_scaling_10,
     matrix_scaling_100,
     alpha_calibration,

@@ -366,6 +366,32 @@ def test_gradients_of_the_losses(loss, members):
     assert torch.autograd.gradcheck(lambda u, eta: loss((u, eta, *log_w), y), (u, eta))
 
 
+@pytest.mark.parametrize("loss", [PairwiseLoss(0.01), DirichletMultinomialLoss(0.01)])
+def test_derivatives_in_the_log_total_are_those_of_autograd(loss):
+    rng = np.random.default_rng(0)
+    u = torch.as_tensor(np.log(np.clip(rng.dirichlet(np.full(6, 0.3), 400), 1e-12, None)))
+    y = torch.as_tensor(rng.multinomial(rng.integers(1, 9, 400), np.full(6, 1 / 6)))
+    eta = torch.as_tensor(rng.normal(scale=8, size=400)).requires_grad_()
+    value, first, second = loss.in_log_total(u, y)(eta)
+    rows = loss.row_loss(u, eta, y)
+    (g,) = torch.autograd.grad(rows.sum(), eta, create_graph=True)
+    (s,) = torch.autograd.grad(g.sum(), eta)
+    for ours, theirs in ((value, rows), (first, g), (second, s)):
+        assert_allclose(ours.detach(), theirs.detach(), rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_pairs_at_an_extreme_log_total(sign):
+    u, y = torch.log(torch.tensor([[0.2, 0.8]], dtype=torch.float64)), torch.tensor([[2, 1]])
+    value, first, second = (a.item() for a in PairwiseLoss().in_log_total(u, y)(torch.tensor([sign * 100.0]).double()))
+    # certain of 0.2 and 0.8, or of one class, which two of three pairs contradict
+    certain = -(np.log(0.2**2) + 2 * np.log(2 * 0.2 * 0.8)) / 3
+    one_class = -(np.log(0.2) + 2 * (np.log(2 * 0.2 * 0.8) - 100)) / 3
+    assert_allclose(value, certain if sign > 0 else one_class, rtol=1e-12)
+    assert_allclose(first, 0 if sign > 0 else -2 / 3, rtol=1e-12, atol=1e-12)
+    assert_allclose(second, 0, atol=1e-12)
+
+
 def test_label_log_loss_module_is_the_metric(data, logits):
     w = torch.linspace(0, 2, 300)
     module = LabelLogLoss()(torch.as_tensor(logits), torch.as_tensor(data.counts), w)

@@ -83,6 +83,13 @@ def test_solvers_reach_one_optimum(calibrator, weighted, data, logits):
         assert_allclose(other.predict_proba(logits), fitted[0].predict_proba(logits), atol=2e-6)
 
 
+@pytest.mark.parametrize("unit", [1e-200, 1e200])
+def test_the_unit_of_weights_does_not_matter(unit, data, logits):
+    w = np.linspace(0, 2, 400)
+    one, other = (MatrixScaling("logits").fit(logits, data.counts, sample_weight=s * w) for s in (1.0, unit))
+    assert_allclose(other.predict_proba(logits), one.predict_proba(logits), rtol=1e-6)
+
+
 def test_optima_are_nested(data, logits):
     losses = [
         label_log_loss(data.counts, c.fit(logits, data.counts).predict_proba(logits))

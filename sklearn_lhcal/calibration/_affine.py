@@ -60,7 +60,7 @@ class AffineMap(ABC):
         for start in range(0, len(u), size):
             a, c = u[start : start + size], y[start : start + size]
             v = transform(a, W, b)
-            if max(v.max(), -v.min()) > 300:  # else no exponential leaves the range of float64, and maxima are slow
+            if max(v.max(), -v.min()) > 80:  # else no exponential leaves the range of float32, and maxima are slow
                 v -= v.max(axis=1, keepdims=True)
             n, loss = row_sum(c), -np.einsum("ij,ij->", c, v)
             p = np.exp(v, out=v)
@@ -182,12 +182,14 @@ class MatrixMap(AffineMap):
         off = 2 * self.off_diagonal_penalty / max(self.K * (self.K - 1), 1) * (1 - np.eye(self.K))
         return np.column_stack([off, np.full(self.K, 2 * self.bias_penalty / self.K)])
 
-    def minimize(self, u, y, max_iter: int = 5000, tol: float = 1e-9) -> NDArray[np.float64]:
+    def minimize(self, u, y, max_iter: int = 5000, tol: float = 1e-7) -> NDArray[np.float64]:
         """The optimum by L-BFGS on (x, s), θ_k = A_k x_k + B s, where the Hessian is nearly 1.
 
-        A shift of all θ_k alike costs nothing but penalty; s, though redundant, gives it a scale of its own.
+        A shift of all θ_k alike costs nothing but penalty; s, though redundant, gives it a scale of its own. The first
+        iterations are in float32, which is twice as fast; the last ones decide.
         """
-        N, curvature, A = y.sum(), self._curvature(), self._preconditioner(u, y)
+        y = y / y.sum()
+        curvature, A = self._curvature(), self._preconditioner(u, y)
         common = curvature.sum(axis=0)
         B = np.where(common > 0, 1 / np.sqrt(np.where(common > 0, common, 1.0)), 0.0)
         split = self.K * (self.K + 1)
@@ -195,32 +197,35 @@ class MatrixMap(AffineMap):
         def theta(x):
             return np.matmul(A, x[:split].reshape(self.K, -1, 1))[:, :, 0] + B * x[split:]
 
-        def objective(x):
+        def objective(x, u, y):
             W_b = theta(x)
             F, G = 0.0, np.zeros_like(W_b)
-            for a, _, _, r, loss in self.blocks(W_b.ravel(), u, y):
-                F += loss
+            for a, _, _, r, loss in self.blocks(W_b.ravel().astype(u.dtype), u, y):
+                F += float(loss)
                 G[:, :-1] += r.T @ a
                 G[:, -1] += r.sum(axis=0)
-            G = G / N + curvature * W_b
+            G += curvature * W_b
             gradient = np.append(np.matmul(G[:, None, :], A).ravel(), B * G.sum(axis=0))
-            return F / N + 0.5 * (curvature * W_b**2).sum(), gradient
+            return F + 0.5 * (curvature * W_b**2).sum(), gradient
 
-        start = np.append(np.linalg.solve(A, self.start().reshape(self.K, -1, 1)).ravel(), np.zeros(self.K + 1))
-        options = {"maxiter": max_iter, "maxfun": 2 * max_iter, "gtol": tol, "ftol": 1e-16, "maxcor": 20}
-        found = minimize(objective, start, jac=True, method="L-BFGS-B", options=options)
+        x = np.append(np.linalg.solve(A, self.start().reshape(self.K, -1, 1)).ravel(), np.zeros(self.K + 1))
+        options = {"maxiter": max_iter, "maxfun": 2 * max_iter, "maxcor": 20}
+        for dtype, accuracy in ((np.float32, {"gtol": 1e-4, "ftol": 1e-8}), (np.float64, {"gtol": tol, "ftol": 1e-16})):
+            rows = u.astype(dtype, copy=False), y.astype(dtype, copy=False)
+            found = minimize(objective, x, rows, jac=True, method="L-BFGS-B", options=options | accuracy)
+            x = found.x
         if found.nit >= max_iter:
             warnings.warn(
                 f"L-BFGS stopped after {max_iter} iterations; raise the penalties, or use solver=LBFGS(max_iter=…).",
                 ConvergenceWarning,
                 stacklevel=2,
             )
-        return theta(found.x).ravel()
+        return theta(x).ravel()
 
     def _preconditioner(self, u, y):
-        """A_k of shape (K or 1, K+1, K+1) with A_kᵀ H_k A_k = 1, H_k = p̄_k·mean(ũũᵀ) + the penalties' curvature."""
-        a, N = np.column_stack([u, np.ones(len(u))]), y.sum()
-        second, share = a.T @ (row_sum(y)[:, None] * a) / N, y.sum(axis=0) / N
+        """A_k of shape (K or 1, K+1, K+1) with A_kᵀ H_k A_k = 1, H_k = p̄_k·Σnũũᵀ + the penalties' curvature; Σy = 1."""
+        a = np.column_stack([u, np.ones(len(u))])
+        second, share = a.T @ (row_sum(y)[:, None] * a), y.sum(axis=0)
         curvature = self._curvature()
         if self.K > _OWN_BLOCKS:
             share, curvature = share.mean(keepdims=True), curvature.mean(axis=0, keepdims=True)

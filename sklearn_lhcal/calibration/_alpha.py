@@ -189,11 +189,11 @@ class AlphaCalibration(_BaseCalibrator):
         if isinstance(solver, Newton):
             if not simple:
                 raise ValueError("Newton() fits no ensembles and no hidden layers; use LBFGS().")
-            x, objective = np.zeros(h.shape[1] + 1), _Objective(loss, u, h, y, w)
+            x, w = np.zeros(h.shape[1] + 1), np.full(len(y), 1 / len(y)) if w is None else w / w.sum()
             step = -(-len(u) // max(_SAMPLE, 50 * len(x)))
             if step > 1:
-                x = solver.minimize(objective.at(slice(None, None, step)), x)
-            x = solver.minimize(objective, x, verbose=self.verbose)
+                x = solver.minimize(_Objective(loss, u[::step], h[::step], y[::step], w[::step]), x)
+            x = solver.minimize(_Objective(loss, u, h, y, w), x, verbose=self.verbose)
         else:
             inputs = {"logits": u, "features": h, "log_weights": log_w}
             if u.ndim == 3:
@@ -215,28 +215,18 @@ class _Objective:
     """Value, gradient and Hessian of the mean row loss in (w, c): rows meet only through η_i = w·h_i + c = log α0_i."""
 
     def __init__(self, loss, u, h, y, w):
-        self.loss, self.u, self.h, self.y = loss, torch.as_tensor(u), h, torch.as_tensor(y)
-        self.w = np.full(len(y), 1 / len(y)) if w is None else w / w.sum()
-
-    def at(self, rows: slice) -> "_Objective":
-        """The same of some rows."""
-        return _Objective(self.loss, self.u[rows], self.h[rows], self.y[rows], self.w[rows])
+        blocks = [slice(begin, begin + _BLOCK) for begin in range(0, len(h), _BLOCK)]
+        self.blocks = [(h[b], w[b], loss.in_log_total(torch.as_tensor(u[b]), torch.as_tensor(y[b]))) for b in blocks]
 
     def __call__(self, x: NDArray) -> tuple[float, NDArray, NDArray]:
         F, G, H = 0.0, np.zeros(len(x)), np.zeros((len(x), len(x)))
-        for begin in range(0, len(self.w), _BLOCK):
-            b = slice(begin, begin + _BLOCK)
-            h, w = self.h[b], self.w[b]
-            eta = torch.as_tensor(h @ x[:-1] + x[-1]).requires_grad_()
-            rows = self.loss.row_loss(self.u[b], eta, self.y[b])
-            (first,) = torch.autograd.grad(rows.sum(), eta, create_graph=True)
-            (second,) = torch.autograd.grad(first.sum(), eta)
-            g, s = w * first.detach().numpy(), w * second.numpy()
-            hs = h.T * s
-            F += w @ rows.detach().numpy()
+        for h, w, row_loss in self.blocks:
+            eta = torch.as_tensor(h @ x[:-1] + x[-1])
+            f, g, s = (w * a.numpy() for a in row_loss(eta))
+            F += f.sum()
             G += np.append(g @ h, g.sum())
-            H[:-1, :-1] += hs @ h
-            H[:-1, -1] += hs.sum(axis=1)
+            H[:-1, :-1] += (h.T * s) @ h
+            H[:-1, -1] += s @ h
             H[-1, -1] += s.sum()
         H[-1, :-1] = H[:-1, -1]
         return float(F), G, H

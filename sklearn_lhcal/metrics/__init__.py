@@ -38,14 +38,11 @@ from ._label_histogram import (
     dispersion_error,
     dispersion_loss,
     epistemic_loss,
-    expected_accuracy,
     expected_squared_loss,
-    histogram_log_loss,
     irreducible_loss,
-    label_log_loss,
     loss_decomposition,
-    vote_accuracy,
 )
+from ._labels import expected_accuracy, histogram_log_loss, label_log_loss, vote_accuracy
 from ._scorers import (
     SCORERS,
     EpistemicScorer,

@@ -15,7 +15,7 @@ from .._costs import check_cost_matrix
 from .._simplex import frame_names
 from ..distributions import Distribution, predict_dist
 from ..label_histogram import aligned_counts, check_counts
-from . import _disagreement, _epistemic, _kernel, _label_histogram
+from . import _disagreement, _epistemic, _kernel, _label_histogram, _labels
 from ._decision import bayes_columns, decision_risk
 
 __all__ = [
@@ -220,10 +220,10 @@ SCORERS = {
     "neg_epistemic_loss": _make(_label_histogram.epistemic_loss),
     "neg_calibration_loss": _make(_label_histogram.calibration_loss),
     "neg_dispersion_loss": _make(_label_histogram.dispersion_loss),
-    "neg_label_log_loss": _make(_label_histogram.label_log_loss),
-    "neg_histogram_log_loss": _make(_label_histogram.histogram_log_loss, "predict_dist"),
-    "expected_accuracy": _make(_label_histogram.expected_accuracy),
-    "vote_accuracy": _make(_label_histogram.vote_accuracy),
+    "neg_label_log_loss": _make(_labels.label_log_loss),
+    "neg_histogram_log_loss": _make(_labels.histogram_log_loss, "predict_dist"),
+    "expected_accuracy": _make(_labels.expected_accuracy),
+    "vote_accuracy": _make(_labels.vote_accuracy),
     "neg_disagreement_squared_loss": _make(_disagreement.disagreement_squared_loss, "predict_dist"),
     "neg_disagreement_calibration_error": _make(_disagreement.disagreement_calibration_error, "predict_dist"),
     "neg_class_disagreement_squared_loss": _make(_disagreement.class_disagreement_squared_loss, "predict_dist"),

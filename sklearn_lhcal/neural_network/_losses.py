@@ -6,6 +6,7 @@ between batches, and dividing each total by its own favours rows that share thei
 """
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
@@ -143,6 +144,18 @@ class _HistogramLoss(_MeanLoss):
         square = log_total**2
         return loss + self.penalty * (square if square.ndim == 1 else square.mean(dim=1))
 
+    def in_log_total(self, logits: Tensor, counts: Tensor) -> Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]:
+        """Of log α0 (n,): the loss of each row and its first and second derivative, for logits (n, K)."""
+
+        def row_loss(log_total: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+            eta = log_total.detach().requires_grad_()
+            loss = self.row_loss(logits, eta, counts)
+            (first,) = torch.autograd.grad(loss.sum(), eta, create_graph=True)
+            (second,) = torch.autograd.grad(first.sum(), eta)
+            return loss.detach(), first.detach(), second
+
+        return row_loss
+
 
 class DirichletMultinomialLoss(_HistogramLoss):
     """Negative log-likelihood of label histograms under Dirichlet distributions (P1 App. D.2); nats per row.
@@ -191,21 +204,54 @@ class PairwiseLoss(_HistogramLoss):
     """
 
     def _row_loss(self, log_z, log_total, y, log_w):
-        n = y.sum(dim=-1, keepdim=True)
-        pairs = (n * (n - 1)).clamp(min=1.0)
-        agree = y * (y - 1) / pairs  # share of the row's pairs that agree on k
+        agree, split = _pair_shares(y)
         log_total = log_total.clamp(-500, 500)  # beyond, where all is flat, second derivatives overflow
         log_p, log_q = nn.functional.logsigmoid(log_total), nn.functional.logsigmoid(-log_total)  # α0/(α0+1), 1/(α0+1)
         log_agree = log_z + torch.logaddexp(log_z + log_p[..., None], log_q[..., None].expand_as(log_z))
         likelihood = _dot(agree, _mix(log_agree, log_w))
         if log_w is None:  # Σ_{k<l} of log(2 z_k z_l α0/(α0+1)), collected class by class
-            split = y * (n - y) / pairs
             return -(likelihood + _dot(2 * split, log_z) + split.sum(dim=1) * (math.log(2) + log_p))
+        n = y.sum(dim=-1, keepdim=True)
         for k in range(y.shape[1] - 1):
-            split = 2 * y[:, k, None] * y[:, k + 1 :] / pairs
+            split = 2 * y[:, k, None] * y[:, k + 1 :] / (n * (n - 1)).clamp(min=1.0)
             log_split = math.log(2) + log_z[..., k, None] + log_z[..., k + 1 :] + log_p[..., None]
             likelihood = likelihood + _dot(split, _mix(log_split, log_w))
         return -likelihood
+
+    def in_log_total(self, logits: Tensor, counts: Tensor) -> Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]:
+        """As of the base class, in closed form, and only for the classes that raters agree on.
+
+        With p = α0/(α0+1), −log(p z_k + 1−p) has the derivatives r_k = p(1−p)(1−z_k)/(p z_k + 1−p) and
+        (1−2p + r_k)·r_k.
+        """
+        agree, split = _pair_shares(counts.to(logits.dtype))
+        log_z = torch.log_softmax(logits, dim=-1)
+        fixed = -_dot(agree + 2 * split, log_z)
+        split = split.sum(dim=1)
+        i, k = agree.nonzero(as_tuple=True)
+        agree, z = agree[i, k], log_z[i, k].exp()
+
+        def row_loss(log_total: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+            eta = log_total.clamp(-500, 500)
+            p, rest = torch.sigmoid(eta), torch.sigmoid(-eta)
+            q = torch.addcmul(rest[i], p[i], z)
+            r = (p * rest)[i] * (1 - z) / q
+            loss = fixed - split * (math.log(2) + nn.functional.logsigmoid(eta)) + self.penalty * log_total**2
+            first = 2 * self.penalty * log_total - split * rest
+            second = 2 * self.penalty + split * p * rest
+            loss.index_add_(0, i, agree * q.log(), alpha=-1)
+            first.index_add_(0, i, agree * r)
+            second.index_add_(0, i, agree * r * ((rest - p)[i] + r))
+            return loss, first, second
+
+        return row_loss
+
+
+def _pair_shares(y: Tensor) -> tuple[Tensor, Tensor]:
+    """Shares of a row's pairs of raters that agree on k, and half of those of which one, alone, says k: (n, K)."""
+    n = y.sum(dim=-1, keepdim=True)
+    pairs = (n * (n - 1)).clamp(min=1.0)
+    return y * (y - 1) / pairs, y * (n - y) / pairs
 
 
 def _weighted_sum(rows: Tensor, weight: Tensor | None) -> Tensor:

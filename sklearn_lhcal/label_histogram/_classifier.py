@@ -1,0 +1,98 @@
+"""Any scikit-learn classifier, trained on label histograms."""
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone, is_classifier
+from sklearn.utils import get_tags, indexable
+from sklearn.utils.validation import check_is_fitted
+
+from .._fit import check_same_length, check_sample_weight, default_classifier, fit_on_counts
+from ._counts import aligned_counts, frequencies, sorted_counts
+
+
+class LabelHistogramClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
+    """Any scikit-learn classifier, trained on label histograms.
+
+    Counts go to the classifier as they are where its class says ``accepts_label_histograms = True``; else as rows
+    repeated once per class with the count as weight; else as rows repeated once per label.
+
+    Search outside, ``GridSearchCV(LabelHistogramClassifier(...))``: the folds of a search *inside* would have copies of
+    the same row on both sides, and its scores would be too good.
+
+    Parameters
+    ----------
+    estimator : classifier, default=None
+        What to train; None stands for ``LogisticRegression()``.
+
+    Attributes
+    ----------
+    estimator_ : classifier
+        The fitted clone.
+    classes_ : ndarray of shape (n_classes,)
+        Sorted class names.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.array([[0.0], [1.0], [2.0], [3.0]])
+    >>> counts = [[3, 0], [2, 1], [1, 2], [0, 3]]
+    >>> LabelHistogramClassifier().fit(X, counts).predict(X)
+    array([0, 0, 1, 1])
+    """
+
+    accepts_label_histograms = True
+
+    def __init__(self, estimator=None):
+        self.estimator = estimator
+
+    def fit(self, X, y, sample_weight=None, **fit_params):
+        """Fit a clone of the estimator on X, shape (n_samples, ...), and y, anything `check_counts` takes."""
+        (X,) = indexable(X)
+        counts, self.classes_ = sorted_counts(y)
+        check_same_length(len(counts), X=X)
+        sample_weight = check_sample_weight(sample_weight, len(counts))
+        estimator = default_classifier() if self.estimator is None else clone(self.estimator)
+        if not is_classifier(estimator):
+            raise ValueError(f"estimator must be a classifier, got {type(estimator).__name__}.")
+        self.estimator_ = fit_on_counts(estimator, X, counts, self.classes_, sample_weight, **fit_params)
+        if hasattr(self.estimator_, "n_features_in_"):
+            self.n_features_in_ = self.estimator_.n_features_in_
+        return self
+
+    def predict_proba(self, X):
+        """Class probabilities, shape (n_samples, n_classes), columns in the order of `classes_`.
+
+        0 for a class without any label in training.
+        """
+        check_is_fitted(self, "estimator_")
+        proba = self.estimator_.predict_proba(X)
+        if self.saw_all_classes:
+            return proba
+        padded = np.zeros((len(proba), len(self.classes_)))
+        padded[:, np.searchsorted(self.classes_, self.estimator_.classes_)] = proba
+        return padded
+
+    @property
+    def saw_all_classes(self) -> bool:
+        """Whether each class had a label in training."""
+        check_is_fitted(self, "estimator_")
+        return len(self.estimator_.classes_) == len(self.classes_)
+
+    def predict(self, X):
+        """The most probable class of each row, shape (n_samples,)."""
+        check_is_fitted(self, "estimator_")
+        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+
+    def score(self, X, y, sample_weight=None):
+        """Expected accuracy on label histograms: larger is better, between 0 and 1."""
+        counts = aligned_counts(y, self.classes_)
+        check_same_length(len(counts), X=X)
+        mu, _ = frequencies(counts)
+        codes = np.searchsorted(self.classes_, self.predict(X))
+        return float(np.average(mu[np.arange(len(mu)), codes], weights=check_sample_weight(sample_weight, len(mu))))
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        inner = get_tags(default_classifier() if self.estimator is None else self.estimator)
+        tags.input_tags.sparse = inner.input_tags.sparse
+        tags.input_tags.allow_nan = inner.input_tags.allow_nan
+        return tags

@@ -1,0 +1,140 @@
+"""Log losses of labels and histograms, and accuracies (P1 App. B, D).
+
+P1 is Mimori, Sasada, Matsui and Sato (2021), Diagnostic uncertainty calibration. Letters as in `_label_histogram`.
+"""
+
+import numpy as np
+
+from ._inputs import as_distribution, check_rows, check_sample_weight, mean_over_rows, raters, undefined
+
+_EPS = np.finfo(np.float64).eps
+
+
+def label_log_loss(y, prediction, *, sample_weight=None) -> float:
+    """Log loss per label: smaller is better, minimum 0.
+
+    ``−Σ_i w_i Σ_k y_ik log z_ik / Σ_i w_i n_i`` (P1 eq. 53). With one label a row it is scikit-learn's `log_loss`.
+
+    Parameters
+    ----------
+    y : label histogram of shape (n_samples, n_classes)
+        Anything `check_counts` takes; a row of `KnownProbabilities` counts as one label.
+    prediction : array-like of shape (n_samples, n_classes) or (n_samples,), or Distribution
+        Class probabilities, clipped below at 2.2e-16, or a distribution, of which the mean counts.
+    sample_weight : array-like of shape (n_samples,), optional
+        Weights of the rows, read as repetition.
+
+    Returns
+    -------
+    loss : float
+        Nats per label.
+
+    Examples
+    --------
+    >>> round(label_log_loss([[1, 1], [2, 0]], [[0.5, 0.5], [0.5, 0.5]]), 4)
+    0.6931
+    """
+    rows = check_rows(y, prediction, sample_weight)
+    if rows is None:
+        return undefined("label_log_loss", 1)
+    total = labels = 0.0
+    for mu, n, z, w in rows.blocks():
+        weight = np.where(np.isinf(n), 1.0, n) * (1.0 if w is None else w)
+        total -= weight @ (mu * np.log(np.maximum(z, _EPS))).sum(axis=1)
+        labels += weight.sum()
+    return float(total / labels)
+
+
+def histogram_log_loss(y, prediction, *, sample_weight=None) -> float:
+    """Log loss of whole histograms under a predictive distribution: smaller is better, minimum 0.
+
+    ``−mean_i log P(y_i)``, with the multinomial coefficient; a row's loss is at most ``n_i·36`` (the log of 2.2e-16),
+    so that a label held for impossible does not make it infinite.
+
+    Parameters
+    ----------
+    y : label histogram of shape (n_samples, n_classes)
+        Anything `check_counts` takes but `KnownProbabilities`.
+    prediction : Distribution, or array-like of shape (n_samples, n_classes) or (n_samples,)
+        Predictive distribution; class probabilities stand for a point mass.
+    sample_weight : array-like of shape (n_samples,), optional
+        Weights of the rows; only their ratios matter.
+
+    Returns
+    -------
+    loss : float
+        Nats per row.
+
+    Examples
+    --------
+    >>> from sklearn_lhcal.distributions import Dirichlet
+    >>> round(histogram_log_loss([[2, 0]], Dirichlet([[1.0, 1.0]])), 4)
+    1.0986
+    """
+    counts, distribution = as_distribution(y, prediction)
+    w = check_sample_weight(sample_weight, len(counts))
+    loss = -np.maximum(distribution.log_prob_counts(counts), raters(counts) * np.log(_EPS))
+    return float(np.average(loss, weights=w))
+
+
+def expected_accuracy(y, prediction, *, sample_weight=None) -> float:
+    """Probability that a rater gives the predicted class: larger is better, between 0 and 1.
+
+    Mean of ``μ̂[argmax z]``; its expectation does not depend on the number of raters. Ties of z are shared evenly.
+
+    Parameters
+    ----------
+    y : label histogram of shape (n_samples, n_classes)
+        Anything `check_counts` takes.
+    prediction : array-like of shape (n_samples, n_classes) or (n_samples,), or Distribution
+        Class probabilities, those of the second of two classes, or a distribution, of which the mean counts.
+    sample_weight : array-like of shape (n_samples,), optional
+        Weights of the rows; only their ratios matter.
+
+    Returns
+    -------
+    accuracy : float
+
+    Examples
+    --------
+    >>> expected_accuracy([[3, 1], [0, 2]], [[0.6, 0.4], [0.3, 0.7]])
+    0.875
+    """
+    return mean_over_rows(check_rows(y, prediction, sample_weight), _expected_accuracy_rows, "expected_accuracy")
+
+
+def _expected_accuracy_rows(mu, n, z):
+    best = z == z.max(axis=1, keepdims=True)
+    return (mu * best).sum(axis=1) / best.sum(axis=1)
+
+
+def vote_accuracy(y, prediction, *, sample_weight=None) -> float:
+    """Share of rows whose predicted class is the most voted one: larger is better, between 0 and 1.
+
+    Ties on either side are shared evenly. It depends on the number of raters: for the true class probabilities it rises
+    with it, where `expected_accuracy` stays.
+
+    Parameters
+    ----------
+    y : label histogram of shape (n_samples, n_classes)
+        Anything `check_counts` takes.
+    prediction : array-like of shape (n_samples, n_classes) or (n_samples,), or Distribution
+        Class probabilities, those of the second of two classes, or a distribution, of which the mean counts.
+    sample_weight : array-like of shape (n_samples,), optional
+        Weights of the rows; only their ratios matter.
+
+    Returns
+    -------
+    accuracy : float
+
+    Examples
+    --------
+    >>> vote_accuracy([[3, 1], [1, 1]], [[0.6, 0.4], [0.3, 0.7]])
+    0.75
+    """
+    return mean_over_rows(check_rows(y, prediction, sample_weight), _vote_accuracy_rows, "vote_accuracy")
+
+
+def _vote_accuracy_rows(mu, n, z):
+    best, voted = z == z.max(axis=1, keepdims=True), mu == mu.max(axis=1, keepdims=True)
+    return (best & voted).sum(axis=1) / (best.sum(axis=1) * voted.sum(axis=1))
