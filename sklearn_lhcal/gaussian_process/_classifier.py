@@ -35,8 +35,8 @@ class SparseGPClassifier(ClassifierMixin, BaseEstimator):
 
     Log-odds have a Gaussian process prior with a stationary kernel and a constant mean. Their posterior is approximated
     through the values at `n_inducing` points by variational inference with Pólya–Gamma augmentation, whose steps are
-    closed formulas: no learning rate, and a bound that rises with each (accelerated) pass. The kernel's variance and lengthscales
-    maximise that bound. More than two classes are fitted one against the rest, with one kernel for all.
+    closed formulas, accelerated: no learning rate, and a bound that rises with each pass. The kernel's variance and
+    lengthscales maximise that bound. More than two classes are fitted one against the rest, with one kernel for all.
 
     A count is a repeated label, exactly: neither repeated rows, nor counts or weights in their place, nor the order of
     the rows change the fit. X should have columns of like scale, as after a StandardScaler.
