@@ -176,15 +176,14 @@ def sweep(features: Features, labels: Labels, latent: Latent, local=polya_gamma)
 def coordinate_ascent(features: Features, labels: Labels, latent: Latent, *, max_iter: int, tol: float):
     """Yield (q, bound) after each pass, until the bound rises by less than `tol` per label; it never falls.
 
-    A pass starts ahead of q, on from μ by Nesterov's share of its last step. One that would lower the bound is taken
-    back, and the next starts at q.
+    A pass starts ahead of q, on from μ by Nesterov's share of its last step. One that would lower the bound is done
+    again from q itself.
     """
     enough, last, ahead, k = tol * float(labels.n[0].sum()), -float("inf"), latent, 0
     for _ in range(max_iter):
         new, bound = solve(sweep(features, labels, ahead), features.kernel.variance)
         if bound < last and k:
-            ahead, k = latent, 0
-            continue
+            k, (new, bound) = 0, solve(sweep(features, labels, latent), features.kernel.variance)
         yield new, bound
         if bound - last < enough:
             return
