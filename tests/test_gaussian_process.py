@@ -182,7 +182,7 @@ def test_irrelevant_features_get_long_lengthscales():
 def test_learning_raises_the_bound():
     X, Z, labels = problem(C=1)
     reports, kernel = [], Kernel(KERNELS["rbf"], X.new_tensor(1.0), X.new_tensor([0.3]))
-    options = {"dtype": torch.float64, "max_iter": 30, "tol": 1e-5, "first_step": 0.3}
+    options = {"dtype": torch.float64, "max_iter": 30, "tol": 1e-5}
     learn(X, Z, labels, kernel, prior(1, Z), report=reports.append, **options)
     assert len(reports) > 3
     assert max(reports) > reports[0] + 1
@@ -303,8 +303,8 @@ def test_blocks_add_up(monkeypatch):
 def test_mini_batches_come_near_the_optimum():
     X, counts = waves(2000)
     exact = fixed(n_inducing=20).fit(X, counts)
-    near = fixed(n_inducing=20, batch_size=200, tol=1e-3).fit(X, counts)
-    assert near.n_iter_ < 6
+    near = fixed(n_inducing=20, batch_size=200, tol=3e-4).fit(X, counts)
+    assert near.n_iter_ < 8
     assert exact.elbo_[-1] - 1.0 < near.elbo_[-1] <= exact.elbo_[-1] + 1e-6
     np.testing.assert_allclose(near.predict_proba(X), exact.predict_proba(X), atol=0.02)
 
@@ -313,7 +313,7 @@ def test_much_data_is_taken_in_batches(monkeypatch):
     monkeypatch.setattr("sklearn_lhcal.gaussian_process._classifier._EXACT", 1e4)
     X, counts = waves(500)
     gp = SparseGPClassifier(n_inducing=10, random_state=0).fit(X, counts)
-    assert gp.n_iter_ == 3  # two epochs, one exact pass
+    assert gp.n_iter_ == 4  # an epoch, three exact passes
     assert gp.score(X, counts) > 0.75
 
 

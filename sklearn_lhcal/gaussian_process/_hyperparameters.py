@@ -12,6 +12,7 @@ from ._variational import (
     Latent,
     Local,
     Sums,
+    coordinate_ascent,
     moments,
     narrow,
     polya_gamma,
@@ -22,7 +23,12 @@ from ._variational import (
 )
 from ._variational import jitter as jitter_of
 
-_BOUNDS = {"variance": (1e-3, 1e2), "lengthscale": (1e-3, 1e3)}
+_VARIANCE, _LENGTHSCALE = (1e-3, 1e2), (1e-3, 1e3)
+
+
+def sums_of(features: Features, local: Local) -> Sums:
+    """The sums of given κ and θ."""
+    return total(Sums.of(phi, Local(*(a[:, rows] for a in local))) for rows, phi in features)
 
 
 def value_and_gradient(features: Features, local: Local, parameters: Tensor, make_kernel):
@@ -31,7 +37,7 @@ def value_and_gradient(features: Features, local: Local, parameters: Tensor, mak
     By the envelope theorem the gradient is the one at the best q. With D = I − S − μμᵀ and A, b as in `solve`,
     ∂/∂Φ = DΦΘ + μ(κ − θ c0)ᵀ and ∂/∂L⁻¹ = (D(A − I) + μbᵀ)Lᵀ; autograd differentiates the kernel.
     """
-    sums = total(Sums.of(phi, Local(*(a[:, rows] for a in local))) for rows, phi in features)
+    sums = sums_of(features, local)
     latent, bound = solve(sums, features.kernel.variance)
     W, mu = features.whitener, latent.mu
     b = sums.kappa - latent.mean[:, None] * sums.theta
@@ -48,7 +54,7 @@ def value_and_gradient(features: Features, local: Local, parameters: Tensor, mak
         to_k = W_mu @ (local.kappa[:, rows] - local.theta[:, rows] * latent.mean[:, None]).to(phi.dtype)
         for wd, t in zip(WD, theta, strict=True):
             to_k += (wd @ phi) * t
-        gradient = gradient + torch.autograd.grad(make_kernel(p)(features.Z, features.X[rows]), p, to_k.double())[0]
+        gradient = gradient + torch.autograd.grad(make_kernel(p)(features.Z, features.X[rows], phi.dtype), p, to_k)[0]
     return bound, gradient, latent
 
 
@@ -76,32 +82,36 @@ def starting_lengthscale(X: Tensor, Z: Tensor, labels: Labels, shape, variance: 
     return float(candidates[int(np.argmax(bounds))])
 
 
-def learn(X, Z, labels: Labels, kernel: Kernel, latent: Latent, *, dtype, max_iter, tol, first_step, report):
-    """The kernel that maximises the bound, and q there: L-BFGS in the logarithms of variance and lengthscales.
+def learn(X, Z, labels: Labels, kernel: Kernel, latent: Latent, *, dtype, max_iter, tol, report):
+    """The kernel that maximises the bound, and the best q there: L-BFGS in the logarithms of its parameters.
 
-    Each evaluation takes q from the best one so far and two steps of coordinate ascent, so that the bound is nearly
-    that of the best θ. It begins at `kernel` and `latent` with a step of length `first_step`, and ends when one raises
-    the bound by less than `tol` of its value.
+    Each evaluation takes four steps of coordinate ascent from κ and θ of the best one so far, so that the bound is
+    nearly that of the best θ: with fewer, L-BFGS takes their progress for that of the kernel. It begins at `kernel` and
+    `latent`, and ends when a step raises the bound by less than `tol` of its value.
     """
-    bounds = np.log([_BOUNDS["variance"]] + [_BOUNDS["lengthscale"]] * len(kernel.lengthscale)) / first_step
-    start = torch.log(torch.cat([kernel.variance[None], kernel.lengthscale])) / first_step
-    best = -np.inf, kernel, latent
+    features = Features(X, Z, kernel, dtype=dtype, keep=True)
+    *_, (latent, _) = coordinate_ascent(features, labels, latent, max_iter=10, tol=1e-3)
+    best = -np.inf, kernel, local_terms(features, labels, latent), None
 
     def make_kernel(p):
-        values = torch.exp(first_step * p)
-        return Kernel(kernel.shape, values[0], values[1:])
+        values = torch.exp(p)
+        return Kernel(kernel.shape, values[0].clamp(*_VARIANCE), values[1:].clamp(*_LENGTHSCALE))
 
     def negative(p):
         nonlocal best
         p = X.new_tensor(p)
         features = Features(X, Z, make_kernel(p), dtype=dtype, keep=True)
-        latent, _ = solve(sweep(features, labels, best[2]), features.kernel.variance)
-        value, gradient, latent = value_and_gradient(features, local_terms(features, labels, latent), p, make_kernel)
+        local = best[2]
+        for _ in range(3):
+            latent, _ = solve(sums_of(features, local), features.kernel.variance)
+            local = local_terms(features, labels, latent)
+        value, gradient, latent = value_and_gradient(features, local, p, make_kernel)
         report(value)
         if value > best[0]:
-            best = value, features.kernel, latent
+            best = value, features.kernel, local, latent
         return -value, -gradient.cpu().numpy()
 
-    budget = {"maxfun": max_iter, "maxls": 5, "ftol": tol}
-    minimize(negative, start.cpu().numpy(), jac=True, method="L-BFGS-B", bounds=bounds, options=budget)
-    return best[1:]
+    start = torch.log(torch.cat([kernel.variance[None], kernel.lengthscale]))
+    options = {"maxfun": max_iter, "maxls": 5, "ftol": tol}
+    minimize(negative, start.cpu().numpy(), jac=True, method="L-BFGS-B", options=options)
+    return best[1], best[3]

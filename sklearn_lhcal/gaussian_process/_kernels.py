@@ -9,24 +9,28 @@ from torch import Tensor
 
 def rbf(r2: Tensor) -> Tensor:
     """exp(−r²/2)."""
-    return torch.exp(-r2 / 2)
+    return _fall(r2 / 2)
 
 
 def matern12(r2: Tensor) -> Tensor:
     """exp(−r)."""
-    return torch.exp(-_root(r2))
+    return _fall(_root(r2))
 
 
 def matern32(r2: Tensor) -> Tensor:
     """(1 + √3 r)·exp(−√3 r)."""
     a = _root(3 * r2)
-    return (1 + a) * torch.exp(-a)
+    return (1 + a) * _fall(a)
 
 
 def matern52(r2: Tensor) -> Tensor:
     """(1 + √5 r + 5r²/3)·exp(−√5 r)."""
     a = _root(5 * r2)
-    return (1 + a + a**2 / 3) * torch.exp(-a)
+    return (1 + a + a**2 / 3) * _fall(a)
+
+
+def _fall(a: Tensor) -> Tensor:
+    return torch.exp(-a.clamp_max(40))  # 4e-18 and nothing smaller: denormal numbers are slow
 
 
 def _root(r2: Tensor) -> Tensor:
@@ -43,11 +47,12 @@ class Kernel(NamedTuple):
     variance: Tensor
     lengthscale: Tensor
 
-    def __call__(self, x: Tensor, z: Tensor) -> Tensor:
-        """The matrix of k between the rows of x and of z."""
+    def __call__(self, x: Tensor, z: Tensor, dtype=torch.float64) -> Tensor:
+        """The matrix of k between the rows of x and of z; squared distances in float64, what follows in `dtype`."""
         x, z = x / self.lengthscale, z / self.lengthscale
-        r2 = (x**2).sum(1)[:, None] + (z**2).sum(1) - 2 * x @ z.T
-        return self.variance * self.shape(r2.clamp_min(0))
+        x2, z2 = (x**2).sum(1, keepdim=True), (z**2).sum(1, keepdim=True)
+        r2 = torch.cat([-2 * x, x2, torch.ones_like(x2)], 1) @ torch.cat([z, torch.ones_like(z2), z2], 1).T
+        return self.variance.to(dtype) * self.shape(r2.to(dtype).clamp_min(0))
 
     def whitener(self, z: Tensor, jitter: float) -> Tensor:
         """L⁻¹ with L Lᵀ = K_zz + jitter·variance·I."""

@@ -56,7 +56,7 @@ class Features:
 
     def at(self, rows) -> Tensor:
         """Φ of some rows, shape (m, rows)."""
-        phi = narrow(self.whitener, self.dtype) @ narrow(self.kernel(self.Z, self.X[rows]), self.dtype)
+        phi = narrow(self.whitener, self.dtype) @ self.kernel(self.Z, self.X[rows], self.dtype)
         return narrow(phi, self.dtype)
 
     def __iter__(self):
@@ -174,14 +174,21 @@ def sweep(features: Features, labels: Labels, latent: Latent, local=polya_gamma)
 
 
 def coordinate_ascent(features: Features, labels: Labels, latent: Latent, *, max_iter: int, tol: float):
-    """Yield (q, bound) after each pass, until the bound rises by less than `tol` per label; it never falls."""
-    enough, last = tol * float(labels.n[0].sum()), -float("inf")
+    """Yield (q, bound) after each pass, until the bound rises by less than `tol` per label; it never falls.
+
+    A pass starts ahead of q, on from μ by Nesterov's share of its last step. One that would lower the bound is done
+    again from q itself.
+    """
+    enough, last, ahead, k = tol * float(labels.n[0].sum()), -float("inf"), latent, 0
     for _ in range(max_iter):
-        latent, bound = solve(sweep(features, labels, latent), features.kernel.variance)
-        yield latent, bound
+        new, bound = solve(sweep(features, labels, ahead), features.kernel.variance)
+        if bound < last and k:
+            k, (new, bound) = 0, solve(sweep(features, labels, latent), features.kernel.variance)
+        yield new, bound
         if bound - last < enough:
             return
-        last = bound
+        ahead = new._replace(mu=new.mu + k / (k + 3) * (new.mu - latent.mu))
+        latent, last, k = new, bound, k + 1
 
 
 def natural_gradients(features: Features, labels: Labels, latent: Latent, *, batch_size: int, epochs: int, generator):
