@@ -20,6 +20,7 @@ from .._fit import (
     default_classifier,
     fit_on_counts,
     is_per_row,
+    one_blas_thread,
     take_rows,
     takes_label_histograms,
 )
@@ -135,7 +136,8 @@ class _BaseCalibrator(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             if hasattr(base, "feature_names_in_"):
                 calibrator.feature_names_in_ = base.feature_names_in_
             features = calibrator._fit_features(X)
-            calibrator._fit_map(scores.logits, features, counts, weight, scores.log_weights)
+            with one_blas_thread():
+                calibrator._fit_map(scores.logits, features, counts, weight, scores.log_weights)
             if calibrator is not self:
                 base, scores = calibrator, Scores.of(calibrator._distribution(scores, features))
         return self
