@@ -181,7 +181,7 @@ for measure in MEASURES:
         plot_uncertainty=measure != "entropy",
         ax=axes[measure],
     )
-    axes[measure].set_title(measure.replace("_", " ").capitalize())
+    axes[measure].set(title=measure.replace("_", " ").capitalize(), ylim=(None, 1.3 * axes[measure].get_ylim()[1]))
 
 FIGURE = Path(os.path.relpath(Path(sys.argv[0]).parent), "output", "epistemic_toy.png")
 FIGURE.parent.mkdir(exist_ok=True)

@@ -1,6 +1,7 @@
 """Splitters and cross-validated predictions that respect label histograms."""
 
 import warnings
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,7 +51,7 @@ class StratifiedVotesKFold(BaseCrossValidator):
     [0 2] [1 3]
     """
 
-    __metadata_request__split = {"groups": True}  # noqa: RUF012 - the form that metadata routing reads
+    __metadata_request__split: ClassVar = {"groups": True}
 
     def __init__(self, n_splits=5, *, shuffle=False, random_state=None):
         self.n_splits = n_splits
@@ -126,7 +127,7 @@ class BallCarvingSplit(BaseEstimator):
     (727, 901, 99)
     """
 
-    __metadata_request__split = {"groups": UNUSED}  # noqa: RUF012 - the form that metadata routing reads
+    __metadata_request__split: ClassVar = {"groups": UNUSED}
 
     def __init__(
         self, radius="auto", n_balls=12, keep_fraction=(0, 0.3), test_fraction=0.3, n_splits=1, random_state=None

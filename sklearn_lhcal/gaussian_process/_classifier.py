@@ -316,7 +316,8 @@ class SparseGPClassifier(ClassifierMixin, BaseEstimator):
 def _follow(steps, history: list, report) -> Latent:
     """The last q of several passes, their bounds added to the history."""
     latent = None
-    for latent, bound in steps:  # noqa: B007
+    for step in steps:
+        latent, bound = step
         history.append(bound)
         report(bound)
     return latent

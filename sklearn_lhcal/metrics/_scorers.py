@@ -5,6 +5,7 @@ import warnings
 from copy import deepcopy
 from inspect import signature
 from types import FunctionType
+from typing import ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -53,7 +54,7 @@ class LabelHistogramScorer(BaseEstimator):
     0.97
     """
 
-    __metadata_request__score = {"estimator": UNUSED}  # noqa: RUF012 - the form that metadata routing reads
+    __metadata_request__score: ClassVar = {"estimator": UNUSED}
 
     def __init__(self, metric, response="predict_proba", sign=1):
         self.metric = metric
@@ -109,7 +110,7 @@ class EpistemicScorer(BaseEstimator):
     True
     """
 
-    __metadata_request__score = {"estimator": UNUSED, "reference_prediction": True}  # noqa: RUF012 - as above
+    __metadata_request__score: ClassVar = {"estimator": UNUSED, "reference_prediction": True}
 
     def __init__(self, metric, sign=1):
         self.metric = metric
