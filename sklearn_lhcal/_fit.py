@@ -1,23 +1,10 @@
 """What every meta-estimator needs: rows of anything, weights, and any classifier fitted on counts."""
 
-from functools import cache
-
 import numpy as np
 from numpy.typing import NDArray
 from sklearn import get_config
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
-from threadpoolctl import ThreadpoolController
-
-
-@cache
-def _threads() -> ThreadpoolController:
-    return ThreadpoolController()  # once, for it looks at all loaded libraries
-
-
-def one_blas_thread():
-    """A context for products of small blocks, which wait for the threads of BLAS longer than they would take alone."""
-    return _threads().limit(limits=1, user_api="blas")
 
 
 def take_rows(X, rows):

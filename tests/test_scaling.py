@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 from numpy.testing import assert_allclose
 from scipy.optimize import minimize
 from scipy.special import log_softmax
@@ -11,6 +12,7 @@ from sklearn_lhcal.calibration import (
     MatrixScaling,
     TemperatureScaling,
     VectorScaling,
+    _affine,
 )
 from sklearn_lhcal.calibration._affine import BiasCorrectedMap, MatrixMap, TemperatureMap, VectorMap
 from sklearn_lhcal.datasets import make_label_histograms
@@ -49,11 +51,12 @@ def name(thing):
 def test_derivatives_are_finite_differences(shape, data, logits):
     x = shape.start() + np.random.default_rng(0).normal(size=len(shape.start())) / 3
     y = data.counts.astype(float)
-    _, g, H = shape.objective(x, logits, y)
+    loss = shape.objective(logits, y)
+    _, g, H = loss(x)
     steps = 1e-5 * np.eye(len(x))
-    numeric = [(shape.objective(x + e, logits, y)[0] - shape.objective(x - e, logits, y)[0]) / 2e-5 for e in steps]
+    numeric = [(loss(x + e)[0] - loss(x - e)[0]) / 2e-5 for e in steps]
     assert_allclose(g, numeric, atol=1e-8)
-    numeric = [(shape.objective(x + e, logits, y)[1] - shape.objective(x - e, logits, y)[1]) / 2e-5 for e in steps]
+    numeric = [(loss(x + e)[1] - loss(x - e)[1]) / 2e-5 for e in steps]
     assert_allclose(H, numeric, atol=1e-8)
 
 
@@ -65,7 +68,7 @@ def test_the_optimum_is_scipys(shape, data, logits):
         return -(data.counts * log_softmax(v, axis=1)).sum() / data.counts.sum() + shape.penalty(W, b)
 
     best = minimize(loss, shape.start(), tol=1e-9)
-    x = Newton().minimize(lambda t: shape.objective(t, logits, data.counts.astype(float)), shape.start())
+    x = shape.newton(logits, data.counts.astype(float), Newton())
     assert loss(x) <= best.fun + 1e-10
     if isinstance(shape, MatrixMap):
         assert loss(shape.minimize(logits, data.counts.astype(float))) <= best.fun + 1e-10
@@ -158,3 +161,71 @@ def test_many_classes():
     fast = MatrixScaling("logits", off_diagonal_penalty=50.0).fit(logits, y)
     slow = MatrixScaling("logits", off_diagonal_penalty=50.0, solver=LBFGS()).fit(logits, y)
     assert_allclose(fast.predict_proba(logits), slow.predict_proba(logits), atol=1e-5)
+
+
+@pytest.mark.parametrize("calibrator", CALIBRATORS[2:4], ids=name)
+@pytest.mark.parametrize("step", [2, 3])
+def test_rows_of_weight_zero_are_as_if_left_out(calibrator, step):
+    """Also where a start that takes every second row would see nothing else."""
+    rng = np.random.default_rng(0)
+    logits = rng.normal(size=(45_000, 10))
+    y = np.eye(10)[(logits + rng.gumbel(size=logits.shape)).argmax(axis=1)].astype(int)
+    kept = np.arange(len(y)) % step == 1
+    weighted = calibrator.fit(logits, y, sample_weight=kept).predict_proba(logits[:9])
+    assert_allclose(weighted, calibrator.fit(logits[kept], y[kept]).predict_proba(logits[:9]), rtol=1e-6)
+
+
+@pytest.fixture(params=["exact", "pooled", "common"])
+def preconditioner(request, monkeypatch):
+    """The three of them, each for five classes."""
+    exact, own = {"exact": (5, 9), "pooled": (0, 9), "common": (0, 0)}[request.param]
+    monkeypatch.setattr(_affine, "_EXACT", exact)
+    monkeypatch.setattr(_affine, "_OWN_BLOCKS", own)
+    return request.param
+
+
+@pytest.mark.parametrize("penalty", [0.0, 3.0])
+def test_preconditioned_hessian(preconditioner, penalty):
+    """A_kᵀ H_k A_k = 1; all three keep the sum of the H_k, whose parts are those of the Newton Hessian without p pᵀ."""
+    data = make_label_histograms(300, n_classes=5, random_state=0)
+    u, n = np.log(data.prediction), np.full(300, 1 / 300)
+    shape = MatrixMap(5, off_diagonal_penalty=penalty, bias_penalty=penalty)
+    A = shape._preconditioner(shape.start(), u, data.counts / data.counts.sum(), n)
+    p, a = np.exp(u), np.column_stack([u, np.ones(300)])
+    H = np.einsum("n,nk,ni,nj->kij", n, p * (1 - p), a, a)
+    curvature = shape._curvature()[:, :, None] * np.eye(6)
+    H, curvature = (H, curvature) if preconditioner != "common" else (H.mean(0)[None], curvature.mean(0)[None])
+    if preconditioner == "pooled":
+        assert_allclose(np.linalg.inv(A @ A.transpose(0, 2, 1)).sum(0), (H + curvature).sum(0), rtol=2e-3)
+    else:
+        assert_allclose(A.transpose(0, 2, 1) @ (H + curvature) @ A, np.broadcast_to(np.eye(6), H.shape), atol=2e-2)
+
+
+def test_the_optimum_does_not_depend_on_the_preconditioner(preconditioner):
+    data = make_label_histograms(500, n_classes=5, n_raters=2, random_state=1)
+    u = 2 * np.log(data.prediction)
+    fast, slow = (MatrixScaling("logits", solver=s).fit(u, data.counts) for s in (None, Newton()))
+    assert_allclose(fast.predict_proba(u), slow.predict_proba(u), atol=1e-6)
+
+
+def test_a_class_without_labels_and_a_constant_logit():
+    data = make_label_histograms(300, n_classes=4, n_raters=2, random_state=0)
+    u = np.column_stack([np.log(data.prediction), np.full(300, -27.0)])
+    counts = np.column_stack([data.counts, np.zeros(300, dtype=int)])
+    for scaling in (VectorScaling("logits"), MatrixScaling("logits")):
+        p = scaling.fit(u, counts).predict_proba(u)
+        assert p[:, 4].max() < 1e-3
+
+        assert label_log_loss(counts, p) < label_log_loss(data.counts, np.exp(u[:, :4]))
+
+
+def test_any_number_of_threads_gives_the_same_map(monkeypatch):
+    monkeypatch.setattr(_affine, "_BLOCK", 2**10)
+    data = make_label_histograms(5_000, n_classes=4, n_raters=3, random_state=0)
+    u, before, found = np.log(data.prediction), torch.get_num_threads(), []
+    for threads in (1, 2, 5):
+        torch.set_num_threads(threads)
+        found.append([c.fit(u, data.counts).predict_proba(u) for c in CALIBRATORS])
+    torch.set_num_threads(before)
+    for other in found[1:]:
+        np.testing.assert_array_equal(other, found[0])

@@ -1,26 +1,33 @@
 """The affine maps of logits u' = W u + b in four shapes: value, gradient and Hessian of the log loss in closed form.
 
 A shape holds its parameters as one vector x; `start` changes nothing. Letters: u log-probabilities (n, K), y counts
-times row weights (n, K), n = Σ_k y_k, p = softmax(u'), r = n p − y the residual. The loss is per label, with the
-penalties of P1 eq. (47) and (48).
+times row weights (n, K), with sum 1, n = Σ_k y_k, Z = Σ_k exp(u'_k), p = exp(u')/Z, q = n p. The loss is per label,
+Σ n log Z − Σ y u', with the penalties of P1 eq. (47) and (48). Its gradient in the linear parameters θ is a statistic
+of q, Σ q ∂u'/∂θ, less the same of y, called S.
 """
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.linalg import lapack
 from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor, nn
 
 from .._simplex import row_sum
+from .._threads import sum_over_rows
+from ..neural_network import Newton
 
-_BLOCK = 2**16  # numbers of a block: it stays in cache
+_BLOCK = 2**17  # numbers of a block: it stays in cache
+_SAMPLE = 200_000  # logits above which a start is the optimum of a part of the rows, 10 a parameter at least
+_EXACT = 30  # classes above which the blocks of the Hessian are approximated
 _OWN_BLOCKS = 300  # classes above which one preconditioner serves all
 Result = tuple[float, NDArray[np.float64], NDArray[np.float64]]
+Objective = Callable[[NDArray[np.float64]], Result]
 
 
 class AffineMap(ABC):
@@ -40,8 +47,16 @@ class AffineMap(ABC):
         """(W, b) of shapes (K, K) or (K,) for a diagonal or () for a multiple of the identity, and (K,) or None."""
 
     @abstractmethod
-    def objective(self, x: NDArray, u: NDArray, y: NDArray) -> Result:
-        """Loss per label with penalties, gradient (P,), Hessian (P, P)."""
+    def objective(self, u: NDArray, y: NDArray) -> Objective:
+        """Loss per label with penalties, gradient (P,) and Hessian (P, P), as a function of x."""
+
+    def newton(self, u: NDArray, y: NDArray, solver: Newton, verbose: int = 0) -> NDArray[np.float64]:
+        """The optimum x by Newton's method, on a part of the rows first."""
+        x = self.start()
+        step = -(-len(u) // max(_SAMPLE // self.K, 10 * len(x)))
+        if step > 1:
+            x = solver.minimize(self.objective(u[::step], y[::step]), x)
+        return solver.minimize(self.objective(u, y), x, verbose=verbose)
 
     def penalty(self, W, b):
         """λ_w·ΣW_offdiag²/(K(K−1)) + λ_b·mean(b²)."""
@@ -53,26 +68,36 @@ class AffineMap(ABC):
             value = value + self.off_diagonal_penalty * off / (self.K * (self.K - 1))
         return value
 
-    def blocks(self, x, u, y) -> Iterator[tuple[NDArray, NDArray, NDArray, NDArray, float]]:
-        """(u, p, n, r, loss) of blocks of rows."""
+    def sums(self, statistic: Callable, x: NDArray, u: NDArray, y: NDArray, n: NDArray) -> list:
+        """The loss without penalties, and the sums over rows of the tuple that `statistic(u, n, p)` returns."""
         W, b = self.affine(x)
-        size = max(_BLOCK // self.K, 64)
-        for start in range(0, len(u), size):
-            a, c = u[start : start + size], y[start : start + size]
+
+        def block(rows):
+            a, m = u[rows], n[rows]
             v = transform(a, W, b)
             if max(v.max(), -v.min()) > 80:  # else no exponential leaves the range of float32, and maxima are slow
                 v -= v.max(axis=1, keepdims=True)
-            n, loss = row_sum(c), -np.einsum("ij,ij->", c, v)
+            labels = float(np.einsum("ij,ij->", y[rows], v))
             p = np.exp(v, out=v)
             Z = row_sum(p)
             p /= Z[:, None]
-            yield a, p, n, n[:, None] * p - c, loss + np.einsum("i,i->", n, np.log(Z))
+            return float(m @ np.log(Z)) - labels, *statistic(a, m, p)
+
+        return sum_over_rows(block, len(u), max(_BLOCK // self.K, 64))
 
 
 def transform(u, W, b):
     """W u + b, for W as a matrix, a diagonal or a number."""
     v = u @ W.T if W.ndim == 2 else u * W
-    return v if b is None else v + b
+    if b is not None:
+        v += b
+    return v
+
+
+def _normalised(y):
+    """y with sum 1, and n."""
+    y = y / y.sum()
+    return y, row_sum(y)
 
 
 class TemperatureMap(AffineMap):
@@ -84,15 +109,22 @@ class TemperatureMap(AffineMap):
     def affine(self, x, xp=np):
         return xp.exp(x[0]), None
 
-    def objective(self, x, u, y):
-        beta, N = np.exp(x[0]), y.sum()
-        F = G = H = 0.0
-        for a, p, n, r, loss in self.blocks(x, u, y):
-            m = np.einsum("ij,ij->i", p, a)
-            F += loss
-            G += np.einsum("ij,ij->", r, a)
-            H += np.einsum("i,i->", n, np.einsum("ij,ij,ij->i", p, a, a) - m * m)  # Σ n Var_p(u)
-        return F / N, np.array([beta * G / N]), np.array([[beta * beta * H + beta * G]]) / N
+    def objective(self, u, y):
+        y, n = _normalised(y)
+        S = np.einsum("ij,ij->", y, u)
+
+        def moments(a, n, p):  # Σ n E_p[u], Σ n Var_p(u)
+            p *= a
+            m = row_sum(p)
+            return n @ m, n @ (np.einsum("ij,ij->i", p, a) - m * m)
+
+        def loss(x):
+            beta = np.exp(x[0])
+            F, m, H = self.sums(moments, x, u, y, n)
+            G = m - S
+            return F, np.array([beta * G]), np.array([[beta * beta * H + beta * G]])
+
+        return loss
 
 
 class BiasCorrectedMap(AffineMap):
@@ -104,21 +136,28 @@ class BiasCorrectedMap(AffineMap):
     def affine(self, x, xp=np):
         return xp.exp(x[0]), x[1:]
 
-    def objective(self, x, u, y):
-        beta, N, K = np.exp(x[0]), y.sum(), self.K
-        F, G, H = 0.0, np.zeros(1 + K), np.zeros((1 + K, 1 + K))
-        for a, p, n, r, loss in self.blocks(x, u, y):
-            m, q = np.einsum("ij,ij->i", p, a), n[:, None] * p
-            F += loss
-            G += np.append(np.einsum("ij,ij->", r, a), r.sum(axis=0))
-            H[0, 0] += np.einsum("i,i->", n, np.einsum("ij,ij,ij->i", p, a, a) - m * m)
-            H[0, 1:] += (q * (a - m[:, None])).sum(axis=0)
-            H[1:, 1:] += np.diag(q.sum(axis=0)) - q.T @ p
-        H[0, 1:] *= beta
-        H[1:, 0] = H[0, 1:]
-        H[0, 0] = beta * beta * H[0, 0] + beta * G[0]
-        G[0] *= beta
-        return F / N, G / N, H / N
+    def objective(self, u, y):
+        y, n = _normalised(y)
+        S = np.append(np.einsum("ij,ij->", y, u), y.sum(axis=0))
+
+        def moments(a, n, p):  # the gradient's and the Hessian's in (β, c)
+            q, m = n[:, None] * p, np.einsum("ij,ij->i", p, a)
+            qa, q1 = q * a, q.sum(axis=0)
+            H = np.empty((1 + self.K, 1 + self.K))
+            H[0, 0] = np.einsum("ij,ij->", qa, a) - n @ (m * m)
+            H[0, 1:] = H[1:, 0] = qa.sum(axis=0) - m @ q
+            H[1:, 1:] = np.diag(q1) - q.T @ p
+            return np.append(n @ m, q1), H
+
+        def loss(x):
+            D = np.append(np.exp(x[0]), np.ones(self.K))  # dβ/d log β
+            F, G, H = self.sums(moments, x, u, y, n)
+            G = D * (G - S)
+            H *= D[:, None] * D
+            H[0, 0] += G[0]
+            return F, G, H
+
+        return loss
 
 
 class VectorMap(AffineMap):
@@ -130,28 +169,29 @@ class VectorMap(AffineMap):
     def affine(self, x, xp=np):
         return x[: self.K], x[self.K :]
 
-    def objective(self, x, u, y):
-        N, K, b = y.sum(), self.K, x[self.K :]
-        F, G, H = 0.0, np.zeros(2 * K), np.zeros((2 * K, 2 * K))
-        for a, p, n, r, loss in self.blocks(x, u, y):
-            D = np.concatenate([p * a, p], axis=1)
-            root = np.sqrt(n)[:, None]
-            q = root * D
-            F += loss
-            G += np.append(np.einsum("ij,ij->j", r, a), np.einsum("ij->j", r))
-            H -= q.T @ q  # of one array: half the products
-            q *= root
-            ones = np.einsum("ij->j", q)
-            cross = np.diag(ones[:K])  # Σ n p u, Σ n p u² and Σ n p
-            H += np.block([[np.diag(np.einsum("ij,ij->j", q[:, :K], a)), cross], [cross, np.diag(ones[K:])]])
-        F, G, H = F / N + self.penalty(x[:K], b), G / N, H / N
-        G[K:] += 2 * self.bias_penalty / K * b
-        H[K:, K:] += 2 * self.bias_penalty / K * np.eye(K)
-        return F, G, H
+    def objective(self, u, y):
+        y, n = _normalised(y)
+        K, S = self.K, np.append(np.einsum("ij,ij->j", y, u), y.sum(axis=0))
+        curvature = np.repeat([0.0, 2 * self.bias_penalty / self.K], K)
+
+        def moments(a, n, p):
+            q = np.sqrt(n)[:, None] * np.concatenate([p * a, p], axis=1)
+            H = -(q.T @ q)  # of one array: half the products
+            q *= np.sqrt(n)[:, None]
+            G = np.einsum("ij->j", q)  # Σ q u and Σ q
+            cross = np.diag(G[:K])
+            H += np.block([[np.diag(np.einsum("ij,ij->j", q[:, :K], a)), cross], [cross, np.diag(G[K:])]])
+            return G, H
+
+        def loss(x):
+            F, G, H = self.sums(moments, x, u, y, n)
+            return F + self.penalty(*self.affine(x)), G - S + curvature * x, H + np.diag(curvature)
+
+        return loss
 
 
 class MatrixMap(AffineMap):
-    """u' = W u + b, x = the rows of (W, b)."""
+    """u' = W u + b, x = the rows θ_k of (W, b); ũ = (u, 1)."""
 
     def start(self, beta=1.0):
         return np.column_stack([beta * np.eye(self.K), np.zeros(self.K)]).ravel()
@@ -160,22 +200,24 @@ class MatrixMap(AffineMap):
         x = x.reshape(self.K, self.K + 1)
         return x[:, : self.K], x[:, self.K]
 
-    def objective(self, x, u, y):
-        N, K = y.sum(), self.K
-        W, b = self.affine(x)
-        F, G, H = 0.0, np.zeros((K, K + 1)), np.zeros((K * (K + 1),) * 2)
-        for a, p, n, r, loss in self.blocks(x, u, y):
-            a = np.column_stack([a, np.ones(len(a))])
-            F += loss
-            G += r.T @ a
+    def objective(self, u, y):
+        y, n = _normalised(y)
+        S, curvature = _moments(u, y).ravel(), self._curvature().ravel()
+
+        def moments(a, n, p):
+            q, a = n[:, None] * p, _with_ones(a)
             Z = (p[:, :, None] * a[:, None, :]).reshape(len(a), -1)
-            H -= Z.T @ (n[:, None] * Z)
-            for k in range(K):  # the blocks of one class: Σ n p_k ũũᵀ
-                own = slice(k * (K + 1), (k + 1) * (K + 1))
-                H[own, own] += a.T @ ((n * p[:, k])[:, None] * a)
-        curvature = self._curvature()
-        G = G / N + curvature * np.column_stack([W, b])
-        return F / N + self.penalty(W, b), G.ravel(), H / N + np.diag(curvature.ravel())
+            H = -(Z.T @ (n[:, None] * Z))
+            for k in range(self.K):  # the blocks of one class: Σ q_k ũũᵀ
+                own = slice(k * (self.K + 1), (k + 1) * (self.K + 1))
+                H[own, own] += a.T @ (q[:, k : k + 1] * a)
+            return (q.T @ a).ravel(), H
+
+        def loss(x):
+            F, G, H = self.sums(moments, x, u, y, n)
+            return F + self.penalty(*self.affine(x)), G - S + curvature * x, H + np.diag(curvature)
+
+        return loss
 
     def _curvature(self):
         """Second derivatives of the penalties in (W, b), shape (K, K+1)."""
@@ -183,55 +225,94 @@ class MatrixMap(AffineMap):
         return np.column_stack([off, np.full(self.K, 2 * self.bias_penalty / self.K)])
 
     def minimize(self, u, y, max_iter: int = 5000, tol: float = 1e-7) -> NDArray[np.float64]:
-        """The optimum by L-BFGS on (x, s), θ_k = A_k x_k + B s, where the Hessian is nearly 1.
+        """The optimum by preconditioned L-BFGS, from the best temperature of a part of the rows.
 
-        A shift of all θ_k alike costs nothing but penalty; s, though redundant, gives it a scale of its own. The first
-        iterations are in float32, which is twice as fast; the last ones decide.
+        The first iterations are in float32, which is twice as fast; the last ones, preconditioned anew, decide.
         """
-        y = y / y.sum()
-        curvature, A = self._curvature(), self._preconditioner(u, y)
-        common = curvature.sum(axis=0)
-        B = np.where(common > 0, 1 / np.sqrt(np.where(common > 0, common, 1.0)), 0.0)
-        split = self.K * (self.K + 1)
-
-        def theta(x):
-            return np.matmul(A, x[:split].reshape(self.K, -1, 1))[:, :, 0] + B * x[split:]
-
-        def objective(x, u, y):
-            W_b = theta(x)
-            F, G = 0.0, np.zeros_like(W_b)
-            for a, _, _, r, loss in self.blocks(W_b.ravel().astype(u.dtype), u, y):
-                F += float(loss)
-                G[:, :-1] += r.T @ a
-                G[:, -1] += r.sum(axis=0)
-            G += curvature * W_b
-            gradient = np.append(np.matmul(G[:, None, :], A).ravel(), B * G.sum(axis=0))
-            return F + 0.5 * (curvature * W_b**2).sum(), gradient
-
-        x = np.append(np.linalg.solve(A, self.start().reshape(self.K, -1, 1)).ravel(), np.zeros(self.K + 1))
+        step = -(-u.size // _SAMPLE)
+        part = u[::step], *_normalised(y[::step])
+        y, n = _normalised(y)
+        S = _moments(u, y)
+        theta = self.start(np.exp(TemperatureMap(self.K).newton(*part[:2], Newton())[0])).reshape(self.K, -1)
         options = {"maxiter": max_iter, "maxfun": 2 * max_iter, "maxcor": 20}
         for dtype, accuracy in ((np.float32, {"gtol": 1e-4, "ftol": 1e-8}), (np.float64, {"gtol": tol, "ftol": 1e-16})):
-            rows = u.astype(dtype, copy=False), y.astype(dtype, copy=False)
-            found = minimize(objective, x, rows, jac=True, method="L-BFGS-B", options=options | accuracy)
-            x = found.x
-        if found.nit >= max_iter:
+            A = self._preconditioner(theta, *part)
+            rows = [a.astype(dtype, copy=False) for a in (u, y, n)]
+            theta, n_iter = self._descend(theta, A, *rows, S, options | accuracy)
+        if n_iter >= max_iter:
             warnings.warn(
                 f"L-BFGS stopped after {max_iter} iterations; raise the penalties, or use solver=LBFGS(max_iter=…).",
                 ConvergenceWarning,
                 stacklevel=2,
             )
-        return theta(x).ravel()
+        return theta.ravel()
 
-    def _preconditioner(self, u, y):
-        """A_k of shape (K or 1, K+1, K+1) with A_kᵀ H_k A_k = 1, H_k = p̄_k·Σnũũᵀ + the penalties' curvature; Σy = 1."""
-        a = np.column_stack([u, np.ones(len(u))])
-        second, share = a.T @ (row_sum(y)[:, None] * a), y.sum(axis=0)
-        curvature = self._curvature()
-        if self.K > _OWN_BLOCKS:
-            share, curvature = share.mean(keepdims=True), curvature.mean(axis=0, keepdims=True)
-        H = np.maximum(share, 1e-3 / self.K)[:, None, None] * second
-        H = H + (curvature + 1e-9 * np.trace(H, axis1=1, axis2=2)[:, None] / self.K)[:, :, None] * np.eye(self.K + 1)
-        return np.linalg.inv(np.linalg.cholesky(H)).transpose(0, 2, 1)
+    def _descend(self, theta, A, u, y, n, S, options):
+        """L-BFGS on (x, s), where the Hessian is nearly 1, θ_k + A_k x_k + B s in place of θ_k: optimum and iterations.
+
+        A shift of all θ_k alike costs nothing but penalty; s, though redundant, gives it a scale of its own.
+        """
+        K, curvature = self.K, self._curvature()
+        common = curvature.sum(axis=0)
+        B = np.where(common > 0, 1 / np.sqrt(np.where(common > 0, common, 1.0)), 0.0)
+        split = K * (K + 1)
+
+        def moments(a, n, p):
+            p *= n[:, None]
+            return p.T @ a, np.einsum("ij->j", p)
+
+        def at(x):
+            return theta + np.matmul(A, x[:split].reshape(K, -1, 1))[:, :, 0] + B * x[split:]
+
+        def loss(x):
+            t = at(x)
+            F, *G = self.sums(moments, t.astype(u.dtype), u, y, n)
+            G = np.column_stack(G) - S + curvature * t
+            gradient = np.append(np.matmul(G[:, None, :], A).ravel(), B * G.sum(axis=0))
+            return F + 0.5 * (curvature * t**2).sum(), gradient
+
+        found = minimize(loss, np.zeros(split + K + 1), jac=True, method="L-BFGS-B", options=options)
+        return at(found.x), found.nit
+
+    def _preconditioner(self, theta, u, y, n):
+        """A_k, shape (K or 1, K+1, K+1), with A_kᵀ H_k A_k = 1, H_k = Σ w_k ũũᵀ + the penalties' curvature.
+
+        w_k = q_k(1−p_k) at θ. With many classes Σ w_k ũũᵀ = Σ w_k (μ_k μ_kᵀ + C), by class μ_k, the mean of ũ, and by a
+        common covariance C; with very many, one mean serves all.
+        """
+        K, curvature = self.K, self._curvature()
+
+        def exact(a, n, p):
+            w, a = n[:, None] * p * (1 + 1e-12 - p), _with_ones(a)
+            return (np.stack([a.T @ (w[:, k : k + 1] * a) for k in range(K)]),)
+
+        def pooled(a, n, p):
+            w, a = n[:, None] * p * (1 + 1e-12 - p), _with_ones(a)
+            return np.einsum("ij->j", w), w.T @ a, a.T @ (row_sum(w)[:, None] * a)
+
+        if K <= _EXACT:
+            _, H = self.sums(exact, theta, u, y, n)
+            common = H.sum(axis=0)
+        else:
+            _, s, M, common = self.sums(pooled, theta, u, y, n)
+            mu = M / np.maximum(s, 1e-300)[:, None]
+            C = (common - M.T @ mu) / s.sum()
+            H = s[:, None, None] * (mu[:, :, None] * mu[:, None, :] + C) if K <= _OWN_BLOCKS else common[None] / K
+        if K > _OWN_BLOCKS:
+            curvature = curvature.mean(axis=0, keepdims=True)
+        H = H + 1e-3 / K * common  # for classes that are hardly predicted
+        H += (curvature + 1e-9 * np.trace(H, axis1=1, axis2=2)[:, None] / K)[:, :, None] * np.eye(K + 1)
+        return np.stack([lapack.dtrtri(factor.T)[0] for factor in np.linalg.cholesky(H)])
+
+
+def _with_ones(u):
+    """ũ = (u, 1)."""
+    return np.column_stack([u, np.ones(len(u), dtype=u.dtype)])
+
+
+def _moments(u, y):
+    """Σ y ũᵀ, shape (K, K+1)."""
+    return np.column_stack([y.T @ u, y.sum(axis=0)])
 
 
 class AffineModule(nn.Module):

@@ -10,6 +10,7 @@ from sklearn.base import clone
 from torch import Tensor, nn
 
 from .._simplex import entropy, gini
+from .._threads import sum_over_rows
 from ..distributions import Dirichlet
 from ..label_histogram import KnownProbabilities
 from ..neural_network import LBFGS, DirichletMultinomialLoss, Newton, PairwiseLoss
@@ -21,7 +22,7 @@ _LIKELIHOODS = {"dirichlet_multinomial": (DirichletMultinomialLoss, 5e-3), "pair
 _MAX_LOG_TOTAL = np.log(1e12)
 _MANY = 1e9  # labels that stand for infinitely many
 _SAMPLE = 5_000  # rows above which Newton starts from the optimum of a part of them, 50 a parameter at least
-_BLOCK = 4_096  # rows at a time: what is made of them stays in cache
+_BLOCK = 2**19  # features at a time: what is made of them stays in cache
 
 
 class AlphaCalibration(_BaseCalibrator):
@@ -215,20 +216,23 @@ class _Objective:
     """Value, gradient and Hessian of the mean row loss in (w, c): rows meet only through η_i = w·h_i + c = log α0_i."""
 
     def __init__(self, loss, u, h, y, w):
-        blocks = [slice(begin, begin + _BLOCK) for begin in range(0, len(h), _BLOCK)]
-        self.blocks = [(h[b], w[b], loss.in_log_total(torch.as_tensor(u[b]), torch.as_tensor(y[b]))) for b in blocks]
+        self.h, self.w = h, w
+        self.size = int(np.clip(_BLOCK // (h.shape[1] + 1), 4_096, 32_768))
+        blocks = [slice(begin, begin + self.size) for begin in range(0, len(h), self.size)]
+        self.row_losses = {b.start: loss.in_log_total(torch.as_tensor(u[b]), torch.as_tensor(y[b])) for b in blocks}
 
     def __call__(self, x: NDArray) -> tuple[float, NDArray, NDArray]:
-        F, G, H = 0.0, np.zeros(len(x)), np.zeros((len(x), len(x)))
-        for h, w, row_loss in self.blocks:
+        def block(rows):
+            h, w = self.h[rows], self.w[rows]
             eta = torch.as_tensor(h @ x[:-1] + x[-1])
-            f, g, s = (w * a.numpy() for a in row_loss(eta))
-            F += f.sum()
-            G += np.append(g @ h, g.sum())
-            H[:-1, :-1] += (h.T * s) @ h
-            H[:-1, -1] += s @ h
-            H[-1, -1] += s.sum()
-        H[-1, :-1] = H[:-1, -1]
+            f, g, s = (w * a.numpy() for a in self.row_losses[rows.start](eta))
+            H = np.empty((len(x), len(x)))
+            H[:-1, :-1] = (h.T * s) @ h
+            H[:-1, -1] = H[-1, :-1] = s @ h
+            H[-1, -1] = s.sum()
+            return f.sum(), np.append(g @ h, g.sum()), H
+
+        F, G, H = sum_over_rows(block, len(self.h), self.size)
         return float(F), G, H
 
 

@@ -20,11 +20,11 @@ from .._fit import (
     default_classifier,
     fit_on_counts,
     is_per_row,
-    one_blas_thread,
     take_rows,
     takes_label_histograms,
 )
 from .._simplex import log_proba, log_softmax
+from .._threads import one_blas_thread
 from ..distributions import Distribution, Mixture, mixture_of, predict_dist, resolve
 from ..label_histogram import aligned_counts, sorted_counts
 from ..metrics import expected_accuracy

@@ -18,7 +18,6 @@ from ._affine import (
 from ._base import _BaseCalibrator
 
 _STARTS = np.exp(np.linspace(-4, 3, 15))  # 1/T, around ensembles, where the problem is not convex
-_SAMPLE = 200_000  # logits above which Newton starts from the optimum of a part of the rows, 10 a parameter at least
 
 
 def _mixed(logits, log_weights):
@@ -46,12 +45,12 @@ class _Scaling(_BaseCalibrator):
         solver = self.solver or (LBFGS() if logits.ndim == 3 else None if hasattr(shape, "minimize") else Newton())
         y = np.asarray(counts, dtype=np.float64)
         y = y if weight is None else y * weight[:, None]
-        if solver is None:
-            return shape.minimize(logits, y)
-        if isinstance(solver, Newton):
+        if solver is None or isinstance(solver, Newton):
             if logits.ndim == 3:
                 raise ValueError("Newton() fits point predictions; around an ensemble use LBFGS().")
-            return self._newton(solver, shape, logits, y)
+            weighted = y.any(axis=1)
+            logits, y = (logits, y) if weighted.all() else (logits[weighted], y[weighted])
+            return shape.minimize(logits, y) if solver is None else shape.newton(logits, y, solver, self.verbose)
         inputs, beta = {"logits": logits}, 1.0
         if logits.ndim == 3:
             inputs = {"logits": np.moveaxis(logits, 0, 1), "log_weights": log_weights.T}
@@ -60,13 +59,6 @@ class _Scaling(_BaseCalibrator):
         options = {"random_state": self.random_state, "verbose": self.verbose}
         solver.train(module, LabelLogLoss(), inputs, counts, weight, **options)
         return module.x.detach().numpy().copy()
-
-    def _newton(self, solver, shape, u, y):
-        x = shape.start()
-        step = -(-len(u) // max(_SAMPLE // u.shape[1], 10 * len(x)))
-        if step > 1:
-            x = solver.minimize(lambda t: shape.objective(t, u[::step], y[::step]), x)
-        return solver.minimize(lambda t: shape.objective(t, u, y), x, verbose=self.verbose)
 
     def _map(self, logits, features):
         return PointMass(softmax(transform(logits, *self._fitted_shape.affine(self._x))))

@@ -1,0 +1,48 @@
+"""Sums over blocks of rows in several threads: numpy and BLAS release Python's lock while they compute."""
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache, reduce
+
+from threadpoolctl import ThreadpoolController
+from torch import get_num_threads
+
+_PARTS = 16  # of the rows, whatever the number of threads: what is added to what stays the same
+
+
+@cache
+def _libraries() -> ThreadpoolController:
+    return ThreadpoolController()  # once, for it looks at all loaded libraries
+
+
+def one_blas_thread():
+    """A context for products of small blocks, which wait for the threads of BLAS longer than they would take alone."""
+    return _libraries().limit(limits=1, user_api="blas")
+
+
+@cache
+def _pool(threads: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(threads)  # kept, for threads take a millisecond to start
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_pool.cache_clear)  # a child has none of its threads
+
+
+def sum_over_rows(function: Callable[[slice], tuple], n_rows: int, size: int) -> list:
+    """The sums over blocks of `size` rows of the tuple that `function(rows)` returns, in as many threads as torch uses.
+
+    The result is the same to the bit for any number of threads. BLAS should have one thread, see `one_blas_thread`.
+    """
+
+    def add(total, more):
+        return [a + b for a, b in zip(total, more, strict=True)]
+
+    blocks = [slice(begin, begin + size) for begin in range(0, n_rows, size)]
+    step = -(-len(blocks) // _PARTS)
+    parts = [blocks[begin : begin + step] for begin in range(0, len(blocks), step)]
+    threads = min(get_num_threads(), len(blocks) // 4)  # more would wait for one another
+    if threads < 2:
+        return reduce(add, (reduce(add, map(function, part)) for part in parts))
+    return reduce(add, _pool(threads).map(lambda part: reduce(add, map(function, part)), parts))
