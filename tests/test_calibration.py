@@ -94,7 +94,7 @@ def test_temperature_recovers_the_truth():
 
 def test_temperature_with_a_start_from_a_part_of_the_rows(monkeypatch, data, logits):
     whole = TemperatureScaling("logits").fit(logits, data.counts).temperature_
-    monkeypatch.setattr("sklearn_lhcal.calibration._scaling._SAMPLE", 150)
+    monkeypatch.setattr("sklearn_lhcal.calibration._affine._SAMPLE", 150)
     assert_allclose(TemperatureScaling("logits").fit(logits, data.counts).temperature_, whole, rtol=1e-6)
 
 

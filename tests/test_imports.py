@@ -14,7 +14,7 @@ import sklearn_lhcal
 
 ROOT = Path(sklearn_lhcal.__file__).parent
 FLOORS = {
-    1: ["label_histogram", "_simplex", "_fit", "_rising", "_kernels", "_exponential_sums", "_costs"],
+    1: ["label_histogram", "_simplex", "_fit", "_threads", "_rising", "_kernels", "_exponential_sums", "_costs"],
     2: ["distributions", "model_selection"],
     3: ["metrics", "neural_network", "ensemble", "gaussian_process", "datasets"],
     4: ["calibration", "display"],
