@@ -47,7 +47,7 @@ from sklearn_lhcal.metrics import epistemic_loss, irreducible_loss, posterior_ep
 from sklearn_lhcal.neural_network import NeuralClassifier
 
 FULL = bool(int(os.environ.get("FULL", "0")))
-LABELS = [2, 5] if FULL else [5]
+LABELS = [5, 2] if FULL else [5]
 EPOCHS = 25
 DRAWS = 50
 CONCENTRATION = 20.0  # λ

@@ -18,7 +18,7 @@ from sklearn.utils import check_random_state, get_tags, indexable
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
-from ._fit import check_same_length, check_sample_weight, fit_on_counts
+from ._fit import check_same_length, check_sample_weight, fit_on_counts, take_rows
 from .distributions import Ensemble, resolve
 from .label_histogram import aligned_counts, sorted_counts
 from .metrics import expected_accuracy
@@ -144,28 +144,49 @@ class MCDropoutClassifier(_EnsembleClassifier):
         self.n_samples = n_samples
         self.random_state = random_state
 
+    def _fit(self, X, counts, weight, fit_params):
+        super()._fit(X, counts, weight, fit_params)
+        net, _ = resolve(self.estimator_, take_rows(X, np.arange(1)), "module_")
+        if not isinstance(getattr(net, "module_", None), nn.Module):
+            raise ValueError(
+                f"MCDropoutClassifier needs a skorch net, a NeuralClassifier say, not {type(net).__name__}."
+            )
+        _dropouts(net.module_)
+
     def sample_proba(self, X, n_samples=None, random_state=None):
         """Class probabilities under `n_samples` masks, shape (n_samples, n, K); None: those of `predict_dist`."""
         check_is_fitted(self, "seed_")
         net, X = resolve(self.estimator_, X, "module_")
-        modules = [m for m in net.module_.modules() if isinstance(m, _DROPOUTS) and m.p > 0]
-        if not modules:
-            raise ValueError(
-                "The network has no dropout module with a positive rate, so that all draws would be the same; add "
-                "torch.nn.Dropout, or use DeepEnsembleClassifier."
-            )
         rng = self._rng(random_state)
         draws = []
         for _ in range(self.n_samples if n_samples is None else n_samples):
-            with _one_mask_each(modules, rng.randint(2**31 - 1)):
+            with _one_mask_each(net.module_, rng.randint(2**31 - 1)):
                 draws.append(net.predict_proba(X))
         return np.stack(draws)
 
 
+def _dropouts(network: nn.Module) -> list[nn.Module]:
+    """The dropout modules of a network; a ValueError where there is none."""
+    modules = [m for m in network.modules() if isinstance(m, _DROPOUTS) and m.p > 0]
+    if not modules:
+        raise ValueError(
+            "The network has no dropout module with a positive rate, so that all draws would be the same; add "
+            "torch.nn.Dropout, or use DeepEnsembleClassifier."
+        )
+    return modules
+
+
 @contextmanager
-def _one_mask_each(modules, seed: int) -> Iterator[None]:
-    """Within, each of the dropout modules multiplies by one mask, the same for all rows and batches."""
-    handles = [m.register_forward_hook(_Masked(seed + i)) for i, m in enumerate(modules)]
+def _one_mask_each(network: nn.Module, seed: int) -> Iterator[None]:
+    """Within, each use of a dropout module multiplies by one mask, the same for all rows and batches."""
+    masks = {m: _Masked(seed + i) for i, m in enumerate(_dropouts(network))}
+
+    def begin(module, inputs):
+        for masked in masks.values():
+            masked.uses = 0
+
+    handles = [network.register_forward_pre_hook(begin)]
+    handles += [m.register_forward_hook(masked) for m, masked in masks.items()]
     try:
         yield
     finally:
@@ -177,22 +198,23 @@ class _Masked:
     """Forward hook of a dropout module in evaluation mode, where its output is its input."""
 
     def __init__(self, seed: int):
-        self.seed, self.mask = seed, None
+        self.generator = torch.Generator().manual_seed(seed)
+        self.masks: list[torch.Tensor] = []  # one for each use in a forward pass
+        self.uses = 0
 
     def __call__(self, module, inputs, output):
         x = output
-        if self.mask is None:
-            keep = self._keep(module, x.shape[1:])
-            self.mask = keep.to(device=x.device, dtype=x.dtype)
+        if self.uses == len(self.masks):
+            self.masks.append(self._keep(module, x.shape[1:]).to(device=x.device, dtype=x.dtype))
+        mask, self.uses = self.masks[self.uses], self.uses + 1
         if isinstance(module, (nn.AlphaDropout, nn.FeatureAlphaDropout)):
-            return _alpha_dropout(x, self.mask, module.p)
-        return x * self.mask / (1 - module.p) if module.p < 1 else x * 0
+            return _alpha_dropout(x, mask, module.p)
+        return x * mask / (1 - module.p) if module.p < 1 else x * 0
 
     def _keep(self, module, shape):
         whole_channels = isinstance(module, (nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.FeatureAlphaDropout))
         shape = (shape[0], *[1] * (len(shape) - 1)) if whole_channels else tuple(shape)
-        generator = torch.Generator().manual_seed(self.seed)
-        return torch.rand(shape, generator=generator) >= module.p
+        return torch.rand(shape, generator=self.generator) >= module.p
 
 
 def _alpha_dropout(x, keep, p: float):
@@ -281,7 +303,8 @@ class DeepEnsembleClassifier(_EnsembleClassifier):
     Raises
     ------
     ValueError
-        For an estimator without a `random_state`, or a frozen one: all clones would be the same.
+        For an estimator without a `random_state`, a frozen one, or a network whose `module` is an instance with weights
+        of its own: all clones would be the same, or start from the same weights.
 
     References
     ----------
@@ -306,11 +329,18 @@ class DeepEnsembleClassifier(_EnsembleClassifier):
         self.random_state = random_state
 
     def _fit(self, X, counts, weight, fit_params):
-        seeded = [k for k in self.estimator.get_params() if k == "random_state" or k.endswith("__random_state")]
+        params = self.estimator.get_params()
+        seeded = [k for k in params if k == "random_state" or k.endswith("__random_state")]
         if not seeded or isinstance(self.estimator, FrozenEstimator):
             raise ValueError(
                 f"{type(self.estimator).__name__} has no random_state that would tell its clones apart, or is frozen; "
                 "use an estimator that is random and not fitted yet."
+            )
+        shared = [k for k, v in params.items() if isinstance(v, nn.Module) and next(v.parameters(), None) is not None]
+        if shared:
+            raise ValueError(
+                f"{shared[0]} is an instance, from whose weights all networks would start; give the class with its "
+                f"arguments as {shared[0]}__…, or a function that makes a new one."
             )
         rng = check_random_state(self.seed_)
         clones = [

@@ -130,3 +130,34 @@ def test_hidden_layers_fit_what_a_line_cannot(data):
     assert_allclose(hidden.predict_dist(X).total, again.predict_dist(X).total)  # seeded
     with pytest.raises(ValueError, match="no hidden layers"):
         AlphaCalibration("proba", hidden_layer_sizes=(3,), solver=Newton()).fit(half, counts)
+
+
+def test_a_layer_before_an_in_place_activation(data):
+    net = NeuralClassifier.from_trained(
+        nn.Sequential(nn.Linear(5, 8), nn.ReLU(inplace=True), nn.Linear(8, 3)), [0, 1, 2]
+    )
+    with torch.no_grad():
+        expected = module[0](torch.as_tensor(data.X, dtype=torch.float32)).numpy()
+    assert expected.min() < 0
+    assert_allclose(forward_features(net, data.X, "0"), expected, atol=1e-6)
+
+
+class Repeated(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b, self.c = nn.Linear(5, 8), nn.Linear(8, 8), nn.Linear(8, 3)
+        self.act, self.idle = nn.ReLU(), nn.ReLU()
+
+    def forward(self, X):
+        return self.c(self.act(self.b(self.act(self.a(X)))))
+
+
+@pytest.mark.parametrize(("layer", "rows"), [("act", 400), ("idle", 0)])
+def test_a_layer_that_is_used_twice_or_never_is_an_error(layer, rows, data):
+    net = FrozenEstimator(NeuralClassifier.from_trained(Repeated(), [0, 1, 2]))
+    with pytest.raises(ValueError, match=f"Layer '{layer}' gave {rows} rows for 200; name a layer"):
+        AlphaCalibration(net, features=layer).fit(data.X, data.counts)
+
+
+def test_hidden_layers_converge(data):
+    AlphaCalibration(LogisticRegression(), hidden_layer_sizes=(8,), cv=2, random_state=0).fit(data.X, data.counts)

@@ -797,3 +797,31 @@ def test_predictions_before_fit_and_with_other_columns(data, logits):
     calibrator = TemperatureScaling("logits").fit(logits, data.counts)
     with pytest.raises(ValueError, match="2 features"):
         calibrator.predict_proba(logits[:, :2])
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_alpha_keeps_probabilities_of_zero_and_tiny_ones(dtype):
+    """To the bit, though its features see clipped ones; a label of a class of probability 0 remains possible."""
+    rng = np.random.default_rng(0)
+    z = softmax(40 * rng.normal(size=(300, 10)), axis=1).astype(dtype)
+    z[:5] = np.eye(10)[:5]
+    counts = rng.multinomial(3, z.astype(float) / z.astype(float).sum(axis=1, keepdims=True))
+    for estimator in ("proba", TemperatureScaling("proba")):
+        model = AlphaCalibration(estimator).fit(z, counts)
+        expected = z if estimator == "proba" else model.estimator_.predict_proba(z)
+        assert_allclose(model.predict_proba(z), expected, rtol=0, atol=1e-15)
+        dist = model.predict_dist(z)
+        surprised = dist.posterior(np.roll(np.eye(10, dtype=int), 1, axis=0)[rng.integers(10, size=300)])
+        for values in (surprised.mean(), dist.mutual_information(), dist.log_prob_counts(counts), dist.disagreement()):
+            assert np.isfinite(values).all()
+
+
+def test_a_member_of_weight_zero_does_not_count():
+    """In the penalty of α-calibration either."""
+    data = make_label_histograms(200, n_classes=3, n_raters=4, random_state=0)
+    log_z = torch.as_tensor(np.log(np.stack([data.prediction, data.prediction[::-1]], axis=1)))
+    eta, y = torch.full((200, 2), 1.5, dtype=torch.float64) * torch.tensor([1.0, -3.0]), torch.as_tensor(data.counts)
+    log_w = torch.tensor([0.0, -1e9], dtype=torch.float64).expand(200, 2)
+    for loss in (PairwiseLoss(0.7), DirichletMultinomialLoss(0.7)):
+        mixed, single = loss.row_loss(log_z, eta, y, log_w), loss.row_loss(log_z[:, 0], eta[:, 0], y)
+        assert_allclose(mixed, single, rtol=1e-12)

@@ -140,17 +140,62 @@ def test_batch_normalisation_stays_as_it_is(data, net):
     assert_allclose(net.predict_proba(data.X), expected)  # plain predictions are plain again
 
 
+class Shared(nn.Module):
+    """One dropout module, used behind two layers."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.a, self.b, self.c = nn.Linear(5, 16), nn.Linear(16, width), nn.Linear(width, 3)
+        self.drop = nn.Dropout(0.5)
+
+    def forward(self, X):
+        return self.c(self.drop(torch.relu(self.b(self.drop(torch.relu(self.a(X)))))))
+
+
+@pytest.mark.parametrize("width", [16, 8])
+def test_each_use_of_a_dropout_module_has_a_mask_of_its_own(width, data):
+    """The mean of the logits is that of torch's own dropout; two equal masks would be one, twice as strong."""
+    torch.manual_seed(0)
+    net = NeuralClassifier.from_trained(Shared(width), [0, 1, 2])
+    X = data.X[:2].astype(np.float32)
+    u = MCDropoutClassifier(FrozenEstimator(net), n_samples=2_000, random_state=0).fit(X, [0, 1]).sample_proba(X)
+    u = np.log(u) - np.log(u).mean(axis=2, keepdims=True)
+    with torch.no_grad():
+        module = net.module_.train()
+        v = torch.stack([module(torch.as_tensor(X)) for _ in range(2_000)]).numpy()
+        module.eval()
+    v -= v.mean(axis=2, keepdims=True)
+    for moment in (1, 2):
+        se = np.sqrt(((u**moment).var(axis=0) + (v**moment).var(axis=0)) / 2_000)
+        assert (np.abs((u**moment).mean(axis=0) - (v**moment).mean(axis=0)) < 4.5 * se).all()
+    whole = MCDropoutClassifier(FrozenEstimator(net), n_samples=3, random_state=0).fit(data.X, data.counts)
+    one = np.concatenate([whole.predict_dist(data.X[i : i + 1]).proba for i in range(3)], axis=1)
+    assert_allclose(one, whole.predict_dist(data.X[:3]).proba, atol=1e-6)
+
+
 def test_without_dropout_is_an_error(data):
     for module in (nn.Linear(5, 3), Net(p=0.0)):
         net = NeuralClassifier.from_trained(module, [0, 1, 2])
         with pytest.raises(ValueError, match="no dropout module"):
-            MCDropoutClassifier(FrozenEstimator(net)).fit(data.X, data.counts).predict_dist(data.X)
+            MCDropoutClassifier(FrozenEstimator(net)).fit(data.X, data.counts)
+    with pytest.raises(ValueError, match="needs a skorch net"):
+        MCDropoutClassifier(KNeighborsClassifier()).fit(data.X, data.counts)
 
 
 def test_deep_ensembles_need_seeds(data, net):
     for estimator in (KNeighborsClassifier(), FrozenEstimator(net)):
         with pytest.raises(ValueError, match="no random_state"):
             DeepEnsembleClassifier(estimator).fit(data.X, data.counts)
+    instance = make_pipeline(StandardScaler(), NeuralClassifier(Net(), random_state=0))
+    with pytest.raises(ValueError, match="neuralclassifier__module is an instance"):
+        DeepEnsembleClassifier(instance).fit(data.X, data.counts)
+
+
+def test_members_of_deep_ensembles_start_apart(data, net):
+    """One step on all rows at once: what tells the members apart is where they started."""
+    one = clone(net).set_params(max_epochs=1, batch_size=-1, lr=1e-6)
+    proba = DeepEnsembleClassifier(one, n_estimators=3, random_state=0).fit(data.X, data.counts).sample_proba(data.X)
+    assert proba.std(axis=0).mean() > 0.01
 
 
 def test_in_pipelines_and_under_calibrators(data, net):

@@ -33,17 +33,21 @@ from ._precomputed import PrecomputedClassifier
 
 
 class Scores(NamedTuple):
-    """What a map sees: log-probabilities (n, K), or (S, n, K) and log-weights (S, n) of the members of an ensemble."""
+    """What a map sees: log-probabilities (n, K), or (S, n, K) and log-weights (S, n) of the members of an ensemble.
+
+    And the probabilities (n, K) of a point prediction before they were clipped, where that may have changed them.
+    """
 
     logits: NDArray[np.float64]
     log_weights: NDArray[np.float64] | None = None
+    proba: NDArray[np.float64] | None = None
 
     @classmethod
     def of(cls, distribution: Distribution) -> "Scores":
         """log(clip(z, 1e-12, 1)) of a point prediction, or of each member's mean."""
         if isinstance(distribution, Mixture):
             return cls(log_proba(distribution.member_means()), np.log(np.maximum(distribution.weights, 1e-300)))
-        return cls(log_proba(distribution.mean()))
+        return cls(log_proba(distribution.mean()), proba=distribution.mean())
 
     @classmethod
     def join(cls, folds: list["Scores"]) -> "Scores":
@@ -281,7 +285,7 @@ def _cv(calibrators):
 def base_scores(estimator, X) -> Scores:
     """Scores of a fitted classifier: from its distribution, or its decision function where it has no probabilities."""
     inner, X = resolve(estimator, X, "predict_dist")
-    if isinstance(inner, PrecomputedClassifier):
+    if isinstance(inner, PrecomputedClassifier) and inner.response == "logits":
         return Scores(inner.predict_log_proba(X))
     if hasattr(inner, "predict_dist") or hasattr(inner, "predict_proba"):
         return Scores.of(predict_dist(inner, X))

@@ -67,8 +67,8 @@ class _Scaling(_BaseCalibrator):
 class TemperatureScaling(_Scaling):
     """Divides the logits by one positive temperature, fitted on label histograms.
 
-    ``u' = u/T``; T minimises the log loss per label, a convex problem in 1/T, solved to optimality. The argmax never
-    changes. The map sees log-probabilities, so that ``"logits"`` and ``"proba"`` name one model.
+    ``u' = u/T``; T minimises the log loss per label, a convex problem in 1/T, solved to optimality. The argmax of point
+    predictions never changes. The map sees log-probabilities, so that ``"logits"`` and ``"proba"`` name one model.
 
     Around an ensemble T acts on each member and is fitted on the mixture, which is not convex: L-BFGS starts from the
     best of 15 temperatures. (Members that say 0 or 1, as the trees of a forest, can hardly be calibrated by scaling.)

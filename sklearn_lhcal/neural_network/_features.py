@@ -4,6 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
+from .._fit import n_rows
 from ..distributions import resolve
 
 
@@ -27,7 +28,8 @@ def forward_features(estimator, X, layer: str) -> NDArray[np.float64]:
     Raises
     ------
     ValueError
-        No network at the bottom, or no such layer: the message lists those that there are.
+        No network at the bottom, no such layer (the message lists those that there are), or one that a forward pass
+        does not use exactly once.
 
     Examples
     --------
@@ -48,6 +50,11 @@ def forward_features(estimator, X, layer: str) -> NDArray[np.float64]:
         net.predict_proba(X)
     finally:
         handle.remove()
+    if (found := sum(map(len, batches))) != n_rows(X):
+        raise ValueError(
+            f"Layer {layer!r} gave {found} rows for {n_rows(X)}; name a layer that a forward pass uses once, and whose "
+            "first axis is the rows."
+        )
     return np.concatenate(batches).astype(np.float64)
 
 
@@ -70,4 +77,4 @@ def _rows(output) -> NDArray:
     output = output[0] if isinstance(output, tuple) else output
     if output.ndim > 2:
         output = output.flatten(start_dim=2).mean(dim=2)
-    return output.detach().cpu().numpy()
+    return output.detach().clone().cpu().numpy()  # what follows may write into it

@@ -142,7 +142,9 @@ class _HistogramLoss(_MeanLoss):
         """The loss of each row, shape (n,), penalty included."""
         loss = self._row_loss(torch.log_softmax(logits, dim=-1), log_total, counts.to(logits.dtype), log_weights)
         square = log_total**2
-        return loss + self.penalty * (square if square.ndim == 1 else square.mean(dim=1))
+        if square.ndim == 2:
+            square = square.mean(dim=1) if log_weights is None else (log_weights.exp() * square).sum(dim=1)
+        return loss + self.penalty * square
 
     def in_log_total(self, logits: Tensor, counts: Tensor) -> Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]:
         """Of log α0 (n,): the loss of each row and its first and second derivative, for logits (n, K)."""
