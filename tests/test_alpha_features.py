@@ -133,9 +133,8 @@ def test_hidden_layers_fit_what_a_line_cannot(data):
 
 
 def test_a_layer_before_an_in_place_activation(data):
-    net = NeuralClassifier.from_trained(
-        nn.Sequential(nn.Linear(5, 8), nn.ReLU(inplace=True), nn.Linear(8, 3)), [0, 1, 2]
-    )
+    module = nn.Sequential(nn.Linear(5, 8), nn.ReLU(inplace=True), nn.Linear(8, 3))
+    net = NeuralClassifier.from_trained(module, [0, 1, 2])
     with torch.no_grad():
         expected = module[0](torch.as_tensor(data.X, dtype=torch.float32)).numpy()
     assert expected.min() < 0
