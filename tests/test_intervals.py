@@ -1,19 +1,23 @@
 """Jackknife intervals: against the textbook, with groups, and their coverage; and the accumulator."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 from scipy import stats
+from sklearn.metrics import accuracy_score
 
 from sklearn_lhcal.datasets import make_label_histograms
 from sklearn_lhcal.distributions import Dirichlet
 from sklearn_lhcal.label_histogram import KnownProbabilities
 from sklearn_lhcal.metrics import (
     LabelHistogramAccumulator,
+    bayes_decision,
     calibration_error,
     calibration_loss,
     class_disagreement_calibration_error,
     confidence_interval,
+    decision_risk,
     disagreement_calibration_error,
     disagreement_squared_loss,
     dispersion_error,
@@ -109,11 +113,44 @@ def test_random_state_is_honoured(data):
         ({"groups": np.zeros(200)}, "two rows or groups"),
         ({"groups": np.zeros(7)}, "groups has 7 rows"),
         ({"n_blocks": 1}, "two blocks"),
+        ({"groups": [None, *"ab" * 99, "a"]}, "groups must not have missing values"),
+        ({"groups": np.append(np.arange(199.0), np.nan)}, "groups must not have missing values"),
     ],
 )
 def test_errors(options, message, data):
     with pytest.raises(ValueError, match=message):
         confidence_interval(expected_accuracy, data.counts, data.prediction, **options)
+
+
+def test_a_metric_must_return_one_number(data):
+    with pytest.raises(ValueError, match="metric must return one number, it returned a LossDecomposition"):
+        confidence_interval(loss_decomposition, data.counts, data.prediction)
+    with pytest.raises(ValueError, match="metric must return one number"):
+        paired_difference(loss_decomposition, data.counts, data.prediction, data.prediction)
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_names_of_a_rare_class_are_read_on_all_rows(named, data):
+    """Labels with names have the interval of their counts, though one block holds all labels of a class."""
+    names = np.array(["b", "c"])[np.arange(200) % 2]
+    names[0] = "a"
+    counts = (names[:, None] == np.array(list("abc"))).astype(int)
+    p = pd.DataFrame(data.prediction, columns=list("abc"))
+    shuffled = p[list("cab")] if named else data.prediction
+    for_names = confidence_interval(label_log_loss, names, shuffled, random_state=0)
+    assert for_names == confidence_interval(label_log_loss, counts, data.prediction, random_state=0)
+    paired = paired_difference(label_log_loss, names, shuffled, data.prediction[::-1], random_state=0)
+    assert paired == paired_difference(label_log_loss, counts, data.prediction, data.prediction[::-1], random_state=0)
+    C = np.array([[0, 1, 2], [5, 0, 1], [20, 3, 0]])
+    decisions = bayes_decision(data.prediction, C)
+    costs = pd.DataFrame(C, index=list("abc")).iloc[[2, 0, 1]] if named else C
+    risk = confidence_interval(decision_risk, names, decisions, cost_matrix=costs, random_state=0)
+    assert risk == confidence_interval(decision_risk, counts, decisions, cost_matrix=C, random_state=0)
+
+
+def test_metrics_of_others_read_their_own_labels():
+    y, y_pred = np.repeat(["a", "b"], [1, 99]), np.repeat(["a", "b"], [20, 80])
+    assert confidence_interval(accuracy_score, y, y_pred).estimate == 0.81
 
 
 FAMILIES = {

@@ -11,7 +11,10 @@ from numpy.typing import NDArray
 from scipy.stats import t as student
 from sklearn.utils import check_random_state
 
+from .._costs import check_cost_matrix
 from .._fit import check_same_length, n_rows, take_rows
+from .._simplex import frame_names
+from ..label_histogram import check_counts, is_gap
 from ._disagreement import class_disagreement_calibration_error, disagreement_calibration_error
 from ._label_histogram import calibration_error, dispersion_error
 
@@ -89,7 +92,8 @@ def confidence_interval(
     Raises
     ------
     ValueError
-        Fewer than two rows or groups, a level outside (0, 1), lengths that differ.
+        Fewer than two rows or groups, missing groups, a level outside (0, 1), lengths that differ, a metric that
+        returns several numbers.
 
     Examples
     --------
@@ -105,9 +109,10 @@ def confidence_interval(
     def value(rows):
         weight = {} if sample_weight is None else {"sample_weight": take_rows(sample_weight, rows)}
         x = metric(take_rows(y, rows), None if prediction is None else take_rows(prediction, rows), **weight, **options)
-        return x * abs(x) if root else x
+        return x * abs(x) if root else _number(x)
 
     check_same_length(n_rows(y), prediction=prediction, groups=groups, sample_weight=sample_weight)
+    y = _all_classes(metric, y, prediction, options)
     estimate, error, t = _jackknife(value, n_rows(y), groups, level, n_blocks, random_state)
     ends = np.array([estimate, estimate - t * error, estimate + t * error])
     if root:
@@ -164,13 +169,35 @@ def paired_difference(
 
     def value(rows):
         weight = {} if sample_weight is None else {"sample_weight": take_rows(sample_weight, rows)}
-        y_rows = take_rows(y, rows)
-        first, second = (metric(y_rows, take_rows(p, rows), **weight, **options) for p in (prediction, reference))
-        return first - second
+        first, second = (metric(take_rows(a, rows), take_rows(p, rows), **weight, **options) for a, p in pairs)
+        return _number(first) - _number(second)
 
     check_same_length(n_rows(y), prediction=prediction, reference=reference, groups=groups, sample_weight=sample_weight)
+    pairs = [(_all_classes(metric, y, p, options), p) for p in (prediction, reference)]
     estimate, error, t = _jackknife(value, n_rows(y), groups, level, n_blocks, random_state)
     return ConfidenceInterval(float(estimate), float(estimate - t * error), float(estimate + t * error), float(error))
+
+
+def _all_classes(metric, y, prediction, options):
+    """y as the metrics of this package read it on all rows: without a block, labels may not show every class.
+
+    Labels that are matched by name, and those of other metrics, stay as they are.
+    """
+    ours = str(getattr(metric, "__module__", None)).startswith(__package__)
+    if not ours or np.ndim(y) != 1 or np.asarray(y).dtype.kind in "iubf":
+        return y
+    costs = options.get("cost_matrix")
+    names = frame_names(prediction) if costs is None else check_cost_matrix(costs).classes
+    counts, classes = check_counts(y)
+    return counts if names is None and len(classes) > 1 else y
+
+
+def _number(value):
+    if isinstance(value, (tuple, list)) or np.ndim(value):
+        raise ValueError(
+            f"metric must return one number, it returned a {type(value).__name__}; choose one of its parts."
+        )
+    return value
 
 
 def _jackknife(value, n: int, groups, level: float, n_blocks: int, random_state) -> tuple[float, float, float]:
@@ -190,6 +217,8 @@ def _jackknife(value, n: int, groups, level: float, n_blocks: int, random_state)
 
 def _blocks(n: int, groups, n_blocks: int, rng) -> NDArray[np.intp]:
     """The block of each row: groups in random order, dealt so that blocks have nearly equal numbers of rows."""
+    if groups is not None and any(is_gap(g) for g in np.asarray(groups).ravel().tolist()):
+        raise ValueError("groups must not have missing values; give each row without a group one of its own.")
     codes = np.arange(n) if groups is None else np.unique(np.asarray(groups), return_inverse=True)[1].ravel()
     sizes = np.bincount(codes)
     if len(sizes) < 2 or n_blocks < 2:
