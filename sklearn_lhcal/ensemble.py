@@ -21,7 +21,7 @@ from torch import nn
 from ._fit import check_same_length, check_sample_weight, fit_on_counts, take_rows
 from .distributions import Ensemble, resolve
 from .label_histogram import aligned_counts, sorted_counts
-from .metrics import expected_accuracy
+from .metrics._labels import accuracy_score
 
 __all__ = ["DeepEnsembleClassifier", "MCDropoutClassifier", "TestTimeAugmentationClassifier"]
 
@@ -84,7 +84,7 @@ class _EnsembleClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
     def score(self, X, y, sample_weight=None) -> float:
         """Expected accuracy, see `sklearn_lhcal.metrics.expected_accuracy`: larger is better, between 0 and 1."""
-        return expected_accuracy(aligned_counts(y, self.classes_), self.predict_proba(X), sample_weight=sample_weight)
+        return accuracy_score(y, self.predict_proba(X), self.classes_, sample_weight)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -743,6 +743,13 @@ def test_agrees_with_scikit_learn_on_single_labels(data):
     assert_allclose(a, b, atol=1e-7)
 
 
+def test_one_class_is_certain():
+    calibrator = TemperatureScaling("proba").fit(np.ones((9, 1)), np.zeros(9, int))
+    assert calibrator.score(np.ones((9, 1)), np.zeros(9, int), sample_weight=np.arange(9.0)) == 1
+    with pytest.raises(ValueError, match="inconsistent"):
+        calibrator.score(np.ones((9, 1)), np.zeros(8, int))
+
+
 # --- errors ---
 
 

@@ -212,3 +212,10 @@ def test_posterior_of_an_ensemble_is_the_product_rule(data, net):
     dist = dist.predict_dist(data.X)
     likelihood = np.prod(dist.proba**data.counts, axis=2)
     assert_allclose(dist.posterior(data.counts).weights, likelihood / likelihood.sum(axis=0), rtol=1e-9)
+
+
+@pytest.mark.parametrize("wrap", [lambda net: net, lambda net: DeepEnsembleClassifier(net, n_estimators=2)])
+def test_one_class_is_certain(wrap, data):
+    net = NeuralClassifier(nn.Linear, module__in_features=5, module__out_features=1, max_epochs=1, random_state=0)
+    model = wrap(net).fit(data.X, ["a"] * 150)
+    assert model.score(data.X, ["a"] * 150) == 1

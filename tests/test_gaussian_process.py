@@ -406,6 +406,9 @@ def test_one_class_is_certain():
     gp = SparseGPClassifier().fit([[0.0], [1.0]], ["a", "a"])
     assert isinstance(gp.predict_dist([[3.0]]), PointMass)
     assert gp.predict([[3.0]]).tolist() == ["a"]
+    assert gp.score([[3.0], [4.0]], ["a", "a"]) == 1
+    with pytest.raises(ValueError, match=r"not known: \['b'\]"):
+        gp.score([[3.0]], ["b"])
 
 
 def test_rows_that_are_all_alike_are_one_point():

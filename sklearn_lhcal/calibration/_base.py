@@ -27,7 +27,7 @@ from .._simplex import log_proba, log_softmax
 from .._threads import one_blas_thread
 from ..distributions import Distribution, Mixture, mixture_of, predict_dist, resolve
 from ..label_histogram import aligned_counts, sorted_counts
-from ..metrics import expected_accuracy
+from ..metrics._labels import accuracy_score
 from ..model_selection import StratifiedVotesKFold, check_all_classes, majority, make_splits
 from ._precomputed import PrecomputedClassifier
 
@@ -182,7 +182,7 @@ class _BaseCalibrator(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     def score(self, X, y, sample_weight=None):
         """Expected accuracy, see `sklearn_lhcal.metrics.expected_accuracy`: larger is better, between 0 and 1."""
         check_is_fitted(self, "estimator_")
-        return expected_accuracy(aligned_counts(y, self.classes_), self.predict_proba(X), sample_weight=sample_weight)
+        return accuracy_score(y, self.predict_proba(X), self.classes_, sample_weight)
 
     def get_metadata_routing(self):
         """What `fit` passes on: to the innermost classifier's fit, and to the splitter."""

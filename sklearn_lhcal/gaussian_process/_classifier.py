@@ -16,8 +16,8 @@ from tqdm.auto import tqdm
 from .._fit import check_same_length, check_sample_weight
 from .._simplex import row_sum, softmax
 from ..distributions import Distribution, Ensemble, LogisticNormal, PointMass
-from ..label_histogram import aligned_counts, sorted_counts
-from ..metrics import expected_accuracy
+from ..label_histogram import sorted_counts
+from ..metrics._labels import accuracy_score
 from ..neural_network._training import check_device
 from ._hyperparameters import learn, starting_lengthscale
 from ._kernels import KERNELS, Kernel
@@ -294,7 +294,7 @@ class SparseGPClassifier(ClassifierMixin, BaseEstimator):
 
     def score(self, X, y, sample_weight=None) -> float:
         """Expected accuracy, see `sklearn_lhcal.metrics.expected_accuracy`: larger is better, between 0 and 1."""
-        return expected_accuracy(aligned_counts(y, self.classes_), self.predict_proba(X), sample_weight=sample_weight)
+        return accuracy_score(y, self.predict_proba(X), self.classes_, sample_weight)
 
     def _check_parameters(self):
         check_device(self.device)

@@ -5,6 +5,7 @@ P1 is Mimori, Sasada, Matsui and Sato (2021), Diagnostic uncertainty calibration
 
 import numpy as np
 
+from ..label_histogram import aligned_counts
 from ._inputs import as_distribution, check_rows, check_sample_weight, mean_over_rows, raters, undefined
 
 _EPS = np.finfo(np.float64).eps
@@ -106,6 +107,14 @@ def expected_accuracy(y, prediction, *, sample_weight=None) -> float:
 def _expected_accuracy_rows(mu, n, z):
     best = z == z.max(axis=1, keepdims=True)
     return (mu * best).sum(axis=1) / best.sum(axis=1)
+
+
+def accuracy_score(y, proba, classes, sample_weight=None) -> float:
+    """What the `score` of a classifier with these classes returns: `expected_accuracy`, with y aligned by name."""
+    counts = aligned_counts(y, classes)
+    if len(classes) == 1:  # a column of counts would read as labels
+        counts = np.zeros(len(counts), dtype=np.int64)
+    return expected_accuracy(counts, proba, sample_weight=sample_weight)
 
 
 def vote_accuracy(y, prediction, *, sample_weight=None) -> float:

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from .._fit import check_same_length, check_sample_weight
 from .._simplex import softmax
 from ..label_histogram import aligned_counts, sorted_counts
-from ..metrics import expected_accuracy
+from ..metrics._labels import accuracy_score
 from ..model_selection import StratifiedVotesKFold, majority
 from ._data import Rows, as_arrays, to_dtype, whole_batches
 from ._losses import BrierLoss, FocalLoss, LabelLogLoss
@@ -326,8 +326,7 @@ class NeuralClassifier(NeuralNetClassifier):
 
     def score(self, X, y, sample_weight=None) -> float:
         """Expected accuracy, see `sklearn_lhcal.metrics.expected_accuracy`: larger is better, between 0 and 1."""
-        proba = self.predict_proba(X)
-        return expected_accuracy(aligned_counts(y, self.classes_), proba, sample_weight=sample_weight)
+        return accuracy_score(y, self.predict_proba(X), self.classes_, sample_weight)
 
 
 def _held_out(n: int, counts) -> tuple[NDArray, NDArray]:
