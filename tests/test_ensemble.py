@@ -214,8 +214,7 @@ def test_posterior_of_an_ensemble_is_the_product_rule(data, net):
     assert_allclose(dist.posterior(data.counts).weights, likelihood / likelihood.sum(axis=0), rtol=1e-9)
 
 
-@pytest.mark.parametrize("wrap", [lambda net: net, lambda net: DeepEnsembleClassifier(net, n_estimators=2)])
-def test_one_class_is_certain(wrap, data):
-    net = NeuralClassifier(nn.Linear, module__in_features=5, module__out_features=1, max_epochs=1, random_state=0)
-    model = wrap(net).fit(data.X, ["a"] * 150)
-    assert model.score(data.X, ["a"] * 150) == 1
+def test_one_class_is_certain(data):
+    net = NeuralClassifier(nn.Sequential(nn.Dropout(), nn.Linear(5, 1)), max_epochs=1, random_state=0)
+    for model in (net.fit(data.X, ["a"] * 150), MCDropoutClassifier(FrozenEstimator(net), random_state=0)):
+        assert model.fit(data.X, ["a"] * 150).score(data.X, ["a"] * 150) == 1

@@ -305,6 +305,17 @@ def test_bad_annotations():
         counts_from_annotations(table, item="i")
     with pytest.raises(ValueError, match=r"1 items have no label .first: 2"):
         counts_from_annotations(table, item="i", label="l")
+    for ids in ([1, np.nan, np.nan], ["x", None, None], pd.array([1, None, None], dtype="Int64")):
+        table = pd.DataFrame({"i": ids, "l": ["a", "b", "b"]})
+        with pytest.raises(ValueError, match=r"2 rows have no item id in 'i' .first: row 1.; give each row"):
+            counts_from_annotations(table, item="i", label="l")
+    for labels in (["1", 1], ["True", True], [True, "True"], ["a", 1.5]):
+        with pytest.raises(ValueError, match="mixes labels of types"):
+            counts_from_annotations([labels])
+        with pytest.raises(ValueError, match="mixes labels of types"):
+            check_counts(np.array(labels, dtype=object))
+    with pytest.raises(ValueError, match="missing labels"):
+        check_counts(np.array([True, None], dtype=object))
 
 
 def test_bad_kernels():

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ._counts import is_gap, one_hot
+from ._counts import is_gap, one_hot, typed
 
 
 class AnnotationCounts(NamedTuple):
@@ -49,7 +49,8 @@ def counts_from_annotations(
     Raises
     ------
     ValueError
-        An item without any label, a label that is not among `classes`, `item` without `label` or the reverse.
+        An item without any label, a missing item id, a label that is not among `classes`, labels of types that cannot
+        be sorted together, `item` without `label` or the reverse.
 
     Examples
     --------
@@ -61,6 +62,12 @@ def counts_from_annotations(
         raise ValueError("A long table needs both item= and label=, the names of its columns; a matrix needs neither.")
     if item is not None:
         row_items, labels = np.asarray(annotations[item]), np.asarray(annotations[label], dtype=object)
+        nameless = np.flatnonzero([is_gap(i) for i in row_items.tolist()])
+        if nameless.size:
+            raise ValueError(
+                f"{nameless.size} rows have no item id in {item!r} (first: row {nameless[0]}); give each row an id or "
+                "drop it."
+            )
         items, rows = np.unique(row_items, return_inverse=True)
     else:
         matrix = np.asarray(annotations, dtype=object)
@@ -73,7 +80,7 @@ def counts_from_annotations(
     if without.size:
         first = items[without].tolist()[0]
         raise ValueError(f"{without.size} items have no label (first: {first!r}); drop them here and in X.")
-    ones, classes = one_hot(np.array(labels[given].tolist()), None if classes is None else np.asarray(classes))
+    ones, classes = one_hot(typed(labels[given].tolist()), None if classes is None else np.asarray(classes))
     counts = np.zeros((len(items), len(classes)), np.int64)
     np.add.at(counts, rows[given], ones)
     return AnnotationCounts(counts, classes, items)

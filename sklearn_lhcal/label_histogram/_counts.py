@@ -75,7 +75,7 @@ def check_counts(y, *, classes: ArrayLike | None = None) -> tuple[NDArray, NDArr
         if a.ndim != 2:
             raise ValueError(f"y must be 1-D labels or counts of shape (n_samples, n_classes), got shape {a.shape}.")
         counts = count_matrix(a)
-    own = np.arange(counts.shape[1]) if names is None else _name_array(names)
+    own = np.arange(counts.shape[1]) if names is None else typed(names)
     if classes is None:
         return counts, own
     classes = np.asarray(classes)
@@ -87,8 +87,8 @@ def check_counts(y, *, classes: ArrayLike | None = None) -> tuple[NDArray, NDArr
     return counts, classes
 
 
-def _name_array(names: list) -> NDArray:
-    """Column names as an array that keeps their types: numbers among strings stay numbers."""
+def typed(names: list) -> NDArray:
+    """Names of classes as an array that keeps their types: numbers among strings stay numbers."""
     array = np.asarray(names)
     same = array.dtype.kind != "U" or all(isinstance(name, str) for name in names)
     return array if same else np.array(names, dtype=object)
@@ -139,7 +139,7 @@ def count_matrix(a: NDArray, *, empty_rows: bool = False) -> NDArray[np.int64]:
 
 def one_hot(labels: NDArray, classes: NDArray | None) -> tuple[NDArray[np.int64], NDArray]:
     """One-hot counts of labels, and the classes: those given, else the distinct labels."""
-    if labels.dtype == object and labels.size and isinstance(labels[0], (bool, np.bool_)):
+    if labels.dtype == object and all(isinstance(v, (bool, np.bool_)) for v in labels):
         labels = labels.astype(bool)
     missing = np.array([is_gap(v) for v in labels]) if labels.dtype == object else labels != labels
     if np.any(missing):
