@@ -106,3 +106,12 @@ def fit_on_counts(estimator, X, counts, classes, sample_weight=None, **fit_param
     if takes_weights:
         fit_params["sample_weight"] = weight
     return estimator.fit(take_rows(X, rows), classes[codes], **fit_params)
+
+
+def take_feature_names(estimator, fitted) -> None:
+    """Set number and names of the features as what `estimator` wraps has them; names of an earlier fit go."""
+    for name in ("n_features_in_", "feature_names_in_"):
+        if hasattr(fitted, name):
+            setattr(estimator, name, getattr(fitted, name))
+        else:
+            vars(estimator).pop(name, None)

@@ -27,10 +27,15 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 from sklearn.svm import LinearSVC
 
-from sklearn_lhcal.calibration import AlphaCalibration, PrecomputedClassifier, TemperatureScaling
+from sklearn_lhcal.calibration import (
+    AlphaCalibration,
+    EpistemicCalibration,
+    PrecomputedClassifier,
+    TemperatureScaling,
+)
 from sklearn_lhcal.datasets import make_label_histograms
 from sklearn_lhcal.distributions import Dirichlet, DirichletMixture, Ensemble, PointMass, predict_dist
-from sklearn_lhcal.label_histogram import KnownProbabilities
+from sklearn_lhcal.label_histogram import KnownProbabilities, LabelHistogramClassifier
 from sklearn_lhcal.metrics import (
     SCORERS,
     LabelHistogramScorer,
@@ -741,6 +746,21 @@ def test_agrees_with_scikit_learn_on_single_labels(data):
     a, b = (log_loss(labels, model.predict_proba(data.X)) for model in (ours, theirs))
     assert a <= b + 1e-9
     assert_allclose(a, b, atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [TemperatureScaling, lambda e: EpistemicCalibration(e, uncertainty="entropy"), LabelHistogramClassifier],
+    ids=["calibrator", "epistemic", "histograms"],
+)
+def test_feature_names_are_those_of_the_last_fit(wrap, data):
+    frame = pd.DataFrame(data.X).add_prefix("x")
+    model = wrap(LogisticRegression(max_iter=1000)).fit(frame, data.counts)
+    assert model.feature_names_in_.tolist() == list(frame)
+    assert model.n_features_in_ == frame.shape[1]
+    model.fit(data.X[:, 1:], data.counts)
+    assert not hasattr(model, "feature_names_in_")
+    assert model.n_features_in_ == frame.shape[1] - 1
 
 
 def test_one_class_is_certain():

@@ -387,6 +387,15 @@ def test_well_determined_fits_do_not_warn(data):
             DecisionCalibration("proba", C3, scaling=scaling, inner_cv=3).fit(data.prediction, data.counts)
 
 
+def test_a_refit_with_another_scaling_forgets_the_parameters_of_the_first(data):
+    model = DecisionCalibration("proba", C3, criterion="nll")
+    names = {"vector": {"scale_", "intercept_"}, "bias_corrected": {"temperature_", "bias_"}}
+    for scaling in ("vector", "temperature", "bias_corrected", "vector"):
+        model.set_params(scaling=scaling).fit(data.prediction, data.counts)
+        found = {"temperature_", "bias_", "scale_", "intercept_"} & set(vars(model))
+        assert found == names.get(scaling, {"temperature_"})
+
+
 def test_few_rows_fall_back_to_the_log_loss():
     model = DecisionCalibration("proba", [[0, 1], [2, 0]]).fit([[0.8, 0.2], [0.3, 0.7]], [[1, 0], [0, 1]])
     assert model.criterion_ == "nll"

@@ -20,6 +20,7 @@ from .._fit import (
     default_classifier,
     fit_on_counts,
     is_per_row,
+    take_feature_names,
     take_rows,
     takes_label_histograms,
 )
@@ -135,10 +136,7 @@ class _BaseCalibrator(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             X, counts, weight = take_rows(X, rows), counts[rows], None if weight is None else weight[rows]
         for calibrator in reversed(calibrators):
             calibrator.estimator_, calibrator.classes_ = base, classes
-            if hasattr(base, "n_features_in_"):
-                calibrator.n_features_in_ = base.n_features_in_
-            if hasattr(base, "feature_names_in_"):
-                calibrator.feature_names_in_ = base.feature_names_in_
+            take_feature_names(calibrator, base)
             features = calibrator._fit_features(X)
             with one_blas_thread():
                 calibrator._fit_map(scores.logits, features, counts, weight, scores.log_weights)

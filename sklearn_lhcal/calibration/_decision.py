@@ -176,6 +176,8 @@ class DecisionCalibration(_Scaling):
         return shape(n_classes, bias_penalty=self.bias_penalty) if shape is VectorMap else shape(n_classes)
 
     def _store(self, x):
+        for name in ("temperature_", "bias_", "scale_", "intercept_"):  # another shape may have been fitted before
+            vars(self).pop(name, None)
         if self.scaling == "vector":
             self.scale_, self.intercept_ = x[: len(x) // 2].copy(), x[len(x) // 2 :].copy()
             return

@@ -14,7 +14,7 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, proces
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from .._fit import check_same_length, check_sample_weight, fit_on_counts, is_per_row, take_rows
+from .._fit import check_same_length, check_sample_weight, fit_on_counts, is_per_row, take_feature_names, take_rows
 from ..distributions import Distribution, predict_dist
 from ..label_histogram import aligned_counts, frequencies, sorted_counts
 from ..metrics import accuracy_gain
@@ -134,9 +134,7 @@ class EpistemicCalibration(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
         self._carve(fitted, X, counts, classes, weight)
         self.estimator_, self.classes_ = fitted(np.arange(len(counts))), classes
-        for name in ("n_features_in_", "feature_names_in_"):
-            if hasattr(self.estimator_, name):
-                setattr(self, name, getattr(self.estimator_, name))
+        take_feature_names(self, self.estimator_)
         return self
 
     def _check_parameters(self):

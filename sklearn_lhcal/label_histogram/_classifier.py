@@ -5,7 +5,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clo
 from sklearn.utils import get_tags, indexable
 from sklearn.utils.validation import check_is_fitted
 
-from .._fit import check_same_length, check_sample_weight, default_classifier, fit_on_counts
+from .._fit import check_same_length, check_sample_weight, default_classifier, fit_on_counts, take_feature_names
 from ._counts import aligned_counts, frequencies, sorted_counts
 
 
@@ -54,8 +54,7 @@ class LabelHistogramClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimato
         if not is_classifier(estimator):
             raise ValueError(f"estimator must be a classifier, got {type(estimator).__name__}.")
         self.estimator_ = fit_on_counts(estimator, X, counts, self.classes_, sample_weight, **fit_params)
-        if hasattr(self.estimator_, "n_features_in_"):
-            self.n_features_in_ = self.estimator_.n_features_in_
+        take_feature_names(self, self.estimator_)
         return self
 
     def predict_proba(self, X):
