@@ -30,6 +30,7 @@ from sklearn_lhcal.distributions import Dirichlet, PointMass, predict_dist
 from sklearn_lhcal.label_histogram import KnownProbabilities
 from sklearn_lhcal.metrics import expected_accuracy, label_log_loss
 from sklearn_lhcal.neural_network import LabelLogLoss, NeuralClassifier, WarmUpMultiStepLR
+from sklearn_lhcal.neural_network._data import as_arrays
 
 FULL_BATCH = {"batch_size": -1, "lr": 0.05, "max_epochs": 30, "random_state": 0}
 LBFGS = {
@@ -589,6 +590,13 @@ def test_targets_go_to_the_device_of_the_outputs():
     logits = torch.zeros(2, 3, device="meta")
     for y in (torch.ones(2, 3), (torch.ones(2, 3), torch.ones(2)), torch.tensor([0, 2])):
         assert net.get_loss(logits, y).device.type == "meta"
+
+
+@pytest.mark.parametrize("dtype", [">f8", ">f4"])
+def test_foreign_byte_order(dtype, data):
+    native = data.X.astype(dtype[1:])
+    assert as_arrays(native) is native
+    assert_array_equal(proba(data, X=native.astype(dtype)), proba(data, X=native))
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")

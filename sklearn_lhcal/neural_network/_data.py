@@ -41,13 +41,13 @@ def _as_it_is(batch):
 
 
 def as_arrays(X):
-    """Frames, lists and sparse matrices as arrays; tensors as they are; dicts by their parts."""
+    """Frames, lists and sparse matrices as arrays of native byte order; tensors as they are; dicts by their parts."""
     if isinstance(X, Mapping):
         return SliceDict(**{k: as_arrays(v) for k, v in X.items()})
     if isinstance(X, Tensor):
         return X
     a = X.toarray() if hasattr(X, "toarray") else np.asarray(X)
-    return a.astype(np.float64) if a.dtype == object else a
+    return a.astype(np.float64 if a.dtype == object else a.dtype.newbyteorder("="), copy=False)
 
 
 def to_dtype(x, dtype):
