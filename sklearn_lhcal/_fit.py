@@ -1,5 +1,7 @@
 """What every meta-estimator needs: rows of anything, weights, and any classifier fitted on counts."""
 
+from numbers import Real
+
 import numpy as np
 from numpy.typing import NDArray
 from sklearn import get_config
@@ -115,3 +117,10 @@ def take_feature_names(estimator, fitted) -> None:
             setattr(estimator, name, getattr(fitted, name))
         else:
             vars(estimator).pop(name, None)
+
+
+def check_not_negative(**named) -> None:
+    """Raise a ValueError that names the first of the numbers that is negative, infinite, NaN or no number."""
+    for name, value in named.items():
+        if not (isinstance(value, Real) and 0 <= value < np.inf):
+            raise ValueError(f"{name} must be a finite number of at least 0, got {value!r}.")

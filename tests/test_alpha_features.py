@@ -158,5 +158,20 @@ def test_a_layer_that_is_used_twice_or_never_is_an_error(layer, rows, data):
         AlphaCalibration(net, features=layer).fit(data.X, data.counts)
 
 
+def test_one_hidden_layer_may_be_a_number(data):
+    one, other = (
+        AlphaCalibration("proba", hidden_layer_sizes=sizes, random_state=0).fit(data.prediction, data.counts)
+        for sizes in (4, (4,))
+    )
+    assert one.coef_.shape == (4,)
+    assert_allclose(one.predict_dist(data.prediction).total, other.predict_dist(data.prediction).total)
+
+
+@pytest.mark.parametrize("penalty", [-1, np.nan, "a"])
+def test_the_penalty_must_not_be_negative(penalty, data):
+    with pytest.raises(ValueError, match=f"penalty must be a finite number of at least 0, got {penalty!r}"):
+        AlphaCalibration("proba", penalty=penalty).fit(data.prediction, data.counts)
+
+
 def test_hidden_layers_converge(data):
     AlphaCalibration(LogisticRegression(), hidden_layer_sizes=(8,), cv=2, random_state=0).fit(data.X, data.counts)

@@ -408,6 +408,12 @@ def test_few_rows_fall_back_to_the_log_loss():
         ({"criterion": "brier"}, "criterion must be one of .* or a torch module, got 'brier'"),
         ({"cost_matrix": np.ones((3, 2))}, "nothing is to decide"),
         ({"cost_matrix": np.ones((2, 2))}, "has 2 rows, expected one for each of 3 classes"),
+        ({"inner_cv": 0}, 'inner_cv must be an int of at least 2, got 0; without a selection the criterion is "nll"'),
+        ({"inner_cv": -3}, "inner_cv must be an int of at least 2, got -3"),
+        ({"inner_cv": 2.5}, "inner_cv must be an int of at least 2, got 2.5"),
+        ({"safeguard": "a"}, "safeguard must be a finite number of at least 0, got 'a'"),
+        ({"safeguard": -1.0}, "safeguard must be a finite number of at least 0, got -1.0"),
+        ({"scaling": "vector", "bias_penalty": -1.0}, "bias_penalty must be a finite number of at least 0"),
         ({"cost_matrix": [[0, 1], [np.inf, 0], [1, 1]]}, r"NaN or infinite values \(first in row 1\)"),
     ],
 )

@@ -229,3 +229,15 @@ def test_any_number_of_threads_gives_the_same_map(monkeypatch):
     torch.set_num_threads(before)
     for other in found[1:]:
         np.testing.assert_array_equal(other, found[0])
+
+
+@pytest.mark.parametrize("value", [-1.0, np.nan, np.inf, "a", None])
+@pytest.mark.parametrize("solver", [None, LBFGS()])
+def test_penalties_must_not_be_negative(value, solver, data, logits):
+    for model, name in (
+        (VectorScaling, "bias_penalty"),
+        (MatrixScaling, "bias_penalty"),
+        (MatrixScaling, "off_diagonal_penalty"),
+    ):
+        with pytest.raises(ValueError, match=f"{name} must be a finite number of at least 0, got {value!r}"):
+            model("logits", solver=solver, **{name: value}).fit(logits, data.counts)

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from torch import Tensor, nn
 
+from .._fit import check_not_negative
 from .._simplex import entropy, gini
 from .._threads import sum_over_rows
 from ..distributions import Dirichlet
@@ -49,7 +50,7 @@ class AlphaCalibration(_BaseCalibrator):
     penalty : float or None, default=None
         λ_α, weight of ``mean (log α0)²``, nats per row. None: 5e-4 for pairs, P1's 5e-3 for histograms, of which a row
         carries more information.
-    hidden_layer_sizes : tuple of int, default=()
+    hidden_layer_sizes : int or tuple of int, default=()
         Widths of hidden layers between h and log α0, with tanh units; seeded by `random_state`.
     cv, solver, random_state, verbose
         As in `TemperatureScaling`; with hidden layers, no convex problem, the default solver is ``LBFGS(tol=1e-5)``.
@@ -150,7 +151,9 @@ class AlphaCalibration(_BaseCalibrator):
         if self.likelihood not in _LIKELIHOODS:
             raise ValueError(f"likelihood must be one of {sorted(_LIKELIHOODS)}, got {self.likelihood!r}.")
         make_loss, penalty = _LIKELIHOODS[self.likelihood]
-        loss = make_loss(penalty if self.penalty is None else self.penalty)
+        penalty = penalty if self.penalty is None else self.penalty
+        check_not_negative(penalty=penalty)
+        loss = make_loss(penalty)
         h = self._row_features(logits, features)
         rows = h.reshape(-1, h.shape[-1])
         self.feature_mean_ = rows.mean(axis=0)
@@ -252,7 +255,7 @@ class _LogTotal(nn.Module):
 
     def __init__(self, n_features: int, hidden_layer_sizes=()):
         super().__init__()
-        sizes = [n_features, *hidden_layer_sizes]
+        sizes = [n_features, *np.ravel(hidden_layer_sizes or ()).tolist()]
         layers = [(nn.Linear(a, b, dtype=torch.float64), nn.Tanh()) for a, b in pairwise(sizes)]
         self.hidden = nn.Sequential(*(part for layer in layers for part in layer))
         self.weight = nn.Parameter(torch.zeros(sizes[-1], dtype=torch.float64))

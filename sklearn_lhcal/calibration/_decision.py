@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from .._costs import check_cost_matrix, relative
+from .._fit import check_not_negative
 from ..distributions import resolve
 from ..label_histogram import frequencies
 from ..metrics import ConfidenceInterval
@@ -121,7 +122,8 @@ class DecisionCalibration(_Scaling):
     Raises
     ------
     ValueError
-        A cost matrix that does not fit the classes or leaves nothing to decide, an unknown scaling or criterion.
+        A cost matrix that does not fit the classes or leaves nothing to decide, an unknown scaling or criterion, an
+        `inner_cv` below 2, a negative `safeguard`.
 
     References
     ----------
@@ -191,6 +193,12 @@ class DecisionCalibration(_Scaling):
             raise ValueError(f"scaling must be one of {list(_SHAPES)}, got {self.scaling!r}.")
         if module is None and self.criterion not in _CRITERIA:
             raise ValueError(f"criterion must be one of {list(_CRITERIA)} or a torch module, got {self.criterion!r}.")
+        if not isinstance(self.inner_cv, (int, np.integer)) or self.inner_cv < 2:
+            raise ValueError(
+                f"inner_cv must be an int of at least 2, got {self.inner_cv!r}; without a selection the criterion is "
+                '"nll".'
+            )
+        check_not_negative(bias_penalty=self.bias_penalty, safeguard=0.0 if self.safeguard is None else self.safeguard)
         self._set_costs()
         super()._fit_map(logits, features, counts, weight, log_weights)
         start, C = self._x, relative(self.cost_matrix_)

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from .._fit import check_not_negative
 from .._simplex import softmax
 from ..distributions import PointMass
 from ..metrics import label_log_loss
@@ -207,6 +208,7 @@ class VectorScaling(_Scaling):
         self.bias_penalty = bias_penalty
 
     def _shape(self, n_classes):
+        check_not_negative(bias_penalty=self.bias_penalty)
         return VectorMap(n_classes, bias_penalty=self.bias_penalty)
 
     def _store(self, x):
@@ -269,6 +271,7 @@ class MatrixScaling(_Scaling):
         self.bias_penalty = bias_penalty
 
     def _shape(self, n_classes):
+        check_not_negative(off_diagonal_penalty=self.off_diagonal_penalty, bias_penalty=self.bias_penalty)
         return MatrixMap(n_classes, self.off_diagonal_penalty, self.bias_penalty)
 
     def _store(self, x):
