@@ -8,7 +8,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from torch import nn
 
 from sklearn_lhcal.calibration import AlphaCalibration, TemperatureScaling
@@ -171,6 +171,20 @@ def test_one_hidden_layer_may_be_a_number(data):
 def test_the_penalty_must_not_be_negative(penalty, data):
     with pytest.raises(ValueError, match=f"penalty must be a finite number of at least 0, got {penalty!r}"):
         AlphaCalibration("proba", penalty=penalty).fit(data.prediction, data.counts)
+
+
+@pytest.mark.parametrize(
+    ("features", "returned"),
+    [
+        (lambda X: X[:-1], "199 rows"),
+        (lambda X: X[0], "3 rows"),
+        (lambda X: X.sum(), "a single number"),
+        (FunctionTransformer(lambda X: np.vstack([X, X[:1]])), "201 rows"),
+    ],
+)
+def test_features_have_one_row_for_each_row(features, returned, data):
+    with pytest.raises(ValueError, match=f"one row for each of the 200 rows of X, it returned {returned}"):
+        AlphaCalibration("proba", features=features).fit(data.prediction, data.counts)
 
 
 def test_hidden_layers_converge(data):

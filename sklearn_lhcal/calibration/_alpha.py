@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from torch import Tensor, nn
 
-from .._fit import check_not_negative
+from .._fit import check_not_negative, n_rows
 from .._simplex import entropy, gini
 from .._threads import sum_over_rows
 from ..distributions import Dirichlet
@@ -135,8 +135,8 @@ class AlphaCalibration(_BaseCalibrator):
         if self._names_a_layer():
             return forward_features(self.estimator_, X, self.features)
         if hasattr(self.feature_map_, "transform"):
-            return _matrix(self.feature_map_.transform(X))
-        return _matrix(self.feature_map_(X)) if callable(self.feature_map_) else None
+            return _matrix(self.feature_map_.transform(X), X)
+        return _matrix(self.feature_map_(X), X) if callable(self.feature_map_) else None
 
     def _row_features(self, logits, features):
         """h of the rows, shape (..., n_features): given ones as they are, else from the log-probabilities."""
@@ -266,8 +266,11 @@ class _LogTotal(nn.Module):
         return (logits, log_total) if log_weights is None else (logits, log_total, log_weights)
 
 
-def _matrix(features) -> NDArray[np.float64]:
+def _matrix(features, X) -> NDArray[np.float64]:
     h = np.asarray(features.toarray() if hasattr(features, "toarray") else features, dtype=np.float64)
+    if h.ndim == 0 or len(h) != n_rows(X):
+        rows = f"{len(h)} rows" if h.ndim else "a single number"
+        raise ValueError(f"features must return one row for each of the {n_rows(X)} rows of X, it returned {rows}.")
     h = h.reshape(len(h), -1) if h.ndim > 1 else h[:, None]
     if not np.isfinite(h).all():
         raise ValueError("The features of AlphaCalibration contain NaN or infinite values.")
