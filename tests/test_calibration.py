@@ -693,6 +693,22 @@ def test_precomputed_columns_beside_features(data, logits, columns, as_frame):
 # --- in scikit-learn ---
 
 
+@pytest.mark.parametrize("response", ["logits", "proba"])
+@pytest.mark.parametrize("names", [[0, 1], ["no", "yes"]])
+def test_outputs_of_two_classes_need_two_columns(response, names):
+    labels, X = np.array(names)[np.arange(9) % 2], np.linspace(0.1, 0.9, 9)[:, None]
+    for y in (labels, [[1, 2]] * 9):
+        with pytest.raises(ValueError, match=r"of two classes are two columns, \[0, u\] for log-odds"):
+            TemperatureScaling(response).fit(X, y)
+
+
+def test_integer_columns_are_positions(data):
+    frame = pd.DataFrame(np.column_stack([data.prediction, data.X]), columns=[2, 0, 1, *range(3, 3 + data.X.shape[1])])
+    for columns in ([0, 1, 2], np.array([0, 1, 2]), slice(3)):
+        outputs = PrecomputedClassifier("proba", columns=columns, classes=[0, 1, 2]).fit(frame).predict_proba(frame)
+        assert_array_equal(outputs, data.prediction)
+
+
 @pytest.mark.parametrize("scoring", sorted(k for k, v in SCORERS.items() if isinstance(v, LabelHistogramScorer)))
 def test_grid_search_with_every_scorer_string(scoring, data):
     """Over the classifier's and the calibrator's parameters, counts in a frame, in two processes."""
@@ -783,6 +799,8 @@ def test_one_class_is_certain():
         (AlphaCalibration(features=3), "features must be"),
         (AlphaCalibration(features=lambda X: X * np.nan), "NaN"),
         (TemperatureScaling(PrecomputedClassifier("scores")), "response must be"),
+        (TemperatureScaling(PrecomputedClassifier("logits", columns="p_b")), "columns must be a list .*got 'p_b'"),
+        (TemperatureScaling(PrecomputedClassifier("logits", columns=1)), "columns must be a list .*got 1"),
         (TemperatureScaling(PrecomputedClassifier("logits", classes=["a", "b"])), "classes has 2 entries"),
     ],
 )

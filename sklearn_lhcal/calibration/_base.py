@@ -117,7 +117,7 @@ class _BaseCalibrator(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         (X,) = indexable(X)
         calibrators, base = _chain(self)
         if isinstance(base, PrecomputedClassifier):
-            base.fit(X)
+            base.fit(X, y)
         fitted = isinstance(base, (PrecomputedClassifier, FrozenEstimator))
         if fitted:
             check_is_fitted(base)

@@ -5,6 +5,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._simplex import check_proba, frame_names, log_proba, log_softmax, softmax
+from ..label_histogram import check_counts
 
 
 class PrecomputedClassifier(ClassifierMixin, BaseEstimator):
@@ -16,8 +17,9 @@ class PrecomputedClassifier(ClassifierMixin, BaseEstimator):
     ----------
     response : {"logits", "proba"}
         What the columns of X hold. It is never guessed from their values.
-    columns : array-like, slice or list of names, optional
-        Which columns of X are the outputs, where features stand beside them. None: all.
+    columns : list of names, list of positions or slice, optional
+        Which columns of X are the outputs, where features stand beside them. None: all. Integers are positions, also
+        on a frame whose columns have integers as names.
     classes : array-like of shape (n_classes,), optional
         What these columns stand for. None: the column names of a frame, else ``arange(n_classes)``; never the labels
         that happen to occur.
@@ -29,7 +31,8 @@ class PrecomputedClassifier(ClassifierMixin, BaseEstimator):
     Raises
     ------
     ValueError
-        NaN or infinite values, probabilities that do not sum to 1, a number of columns that differs.
+        NaN or infinite values, probabilities that do not sum to 1, a number of columns that differs, one column for
+        two classes.
 
     Examples
     --------
@@ -45,12 +48,12 @@ class PrecomputedClassifier(ClassifierMixin, BaseEstimator):
         self.classes = classes
 
     def fit(self, X, y=None):
-        """Set `classes_`; nothing is learnt, and y is not read."""
+        """Set `classes_`; nothing is learnt, and y only read to tell one column for two classes from a single class."""
         if self.response not in ("logits", "proba"):
             raise ValueError(f'response must be "logits" or "proba", got {self.response!r}.')
         outputs = self._outputs(X)
         names = frame_names(outputs)
-        n_classes = self._checked(outputs, reset=True).shape[1]
+        n_classes = self._checked(outputs, reset=True, y=y).shape[1]
         if self.classes is not None:
             classes = np.asarray(self.classes)
         else:
@@ -81,12 +84,21 @@ class PrecomputedClassifier(ClassifierMixin, BaseEstimator):
     def _outputs(self, X):
         if self.columns is None:
             return X
+        if not isinstance(self.columns, slice) and np.ndim(self.columns) != 1:
+            raise ValueError(f"columns must be a list of names, a list of positions or a slice, got {self.columns!r}.")
         if not hasattr(X, "columns"):
             return np.asarray(X)[:, self.columns]
         if isinstance(self.columns, slice) or not isinstance(self.columns[0], str):
             return X[list(np.asarray(X.columns)[self.columns])]
         return X[list(self.columns)]
 
-    def _checked(self, outputs, *, reset):
+    def _checked(self, outputs, *, reset, y=None):
         outputs = validate_data(self, outputs, reset=reset, dtype=[np.float64, np.float32])
+        if y is not None and outputs.shape[1] == 1:
+            n_classes = np.shape(y)[1] if np.ndim(y) == 2 else len(check_counts(y)[1])
+            if n_classes > 1:
+                raise ValueError(
+                    f"X has 1 feature(s) for the {n_classes} classes of y; the outputs of two classes are two columns, "
+                    "[0, u] for log-odds u, [1 - p, p] for a probability p of the second."
+                )
         return outputs.astype(np.float64, copy=False) if self.response == "logits" else check_proba(outputs, name="X")
