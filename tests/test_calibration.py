@@ -15,7 +15,7 @@ from scipy.optimize import minimize, minimize_scalar
 from scipy.special import log_softmax, softmax
 from sklearn import config_context
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.ensemble import RandomForestClassifier, StackingClassifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
@@ -807,6 +807,16 @@ def test_one_class_is_certain():
 def test_wrong_parameters(estimator, message, data):
     with pytest.raises(ValueError, match=message):
         estimator.fit(data.X, data.counts)
+
+
+def test_a_classifier_without_probabilities_before_fit(data):
+    """The message says what to do, and that works."""
+    stack = StackingClassifier([("nb", GaussianNB())], cv=2)
+    with pytest.raises(ValueError, match=r"got StackingClassifier; .* FrozenEstimator\(fitted\), or with its fina"):
+        TemperatureScaling(stack).fit(data.X, data.counts)
+    labels = data.counts.argmax(axis=1)
+    TemperatureScaling(FrozenEstimator(clone(stack).fit(data.X, labels))).fit(data.X, data.counts)
+    TemperatureScaling(stack.set_params(final_estimator=GaussianNB()), cv=2).fit(data.X, labels)
 
 
 def test_a_class_missing_from_a_training_fold_is_named(data):

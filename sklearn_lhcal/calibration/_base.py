@@ -270,7 +270,8 @@ def _chain(calibrator, cloned: bool = True):
         return calibrators, PrecomputedClassifier(inner)
     if not hasattr(inner, "fit") or not (hasattr(inner, "predict_proba") or hasattr(inner, "decision_function")):
         raise ValueError(
-            f"estimator must be a classifier with predict_proba or decision_function, got {type(inner).__name__}."
+            f"estimator must be a classifier with predict_proba or decision_function, got {type(inner).__name__}; one "
+            "that has them only once fitted goes in as FrozenEstimator(fitted), or with its final estimator set."
         )
     return calibrators, clone(inner) if cloned else inner
 
