@@ -17,6 +17,7 @@ from tqdm.auto import tqdm
 from .._fit import (
     check_same_length,
     check_sample_weight,
+    class_order,
     default_classifier,
     fit_on_counts,
     is_per_row,
@@ -120,10 +121,14 @@ class _BaseCalibrator(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         fitted = isinstance(base, (PrecomputedClassifier, FrozenEstimator))
         if fitted:
             check_is_fitted(base)
+            if unknown := sorted(set(fit_params) - {"groups"}):
+                raise TypeError(
+                    f"fit() got {unknown}, but the classifier is fitted already and takes no more arguments."
+                )
             classes = np.asarray(base.classes_)
             counts = aligned_counts(y, classes)
         else:
-            counts, classes = sorted_counts(y)
+            counts, classes = sorted_counts(y, class_order(base, X))
         check_same_length(len(counts), X=X)
         weight = check_sample_weight(sample_weight, len(counts))
         for calibrator in calibrators:
@@ -183,6 +188,9 @@ class _BaseCalibrator(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         """Expected accuracy, see `sklearn_lhcal.metrics.expected_accuracy`: larger is better, between 0 and 1."""
         check_is_fitted(self, "estimator_")
         return expected_accuracy(aligned_counts(y, self.classes_), self.predict_proba(X), sample_weight=sample_weight)
+
+    def _class_order(self, X):
+        return class_order(_chain(self, cloned=False)[1], X)
 
     def get_metadata_routing(self):
         """What `fit` passes on: to the innermost classifier's fit, and to the splitter."""
