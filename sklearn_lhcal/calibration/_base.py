@@ -133,6 +133,9 @@ class _BaseCalibrator(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         weight = check_sample_weight(sample_weight, len(counts))
         for calibrator in calibrators:
             calibrator._check_loop(one_model=fitted or isinstance(_cv(calibrators), str))
+            solver = getattr(calibrator, "solver", None)
+            if solver is not None and not hasattr(solver, "minimize") and not hasattr(solver, "train"):
+                raise ValueError(f"solver must be None, Newton(), LBFGS() or Adam(), got {solver!r}.")
         if fitted:
             scores = base_scores(base, X)
         else:
