@@ -260,3 +260,10 @@ def test_what_is_no_solver_is_an_error():
     for calibrator in (VectorScaling("proba", solver="lbfgs"), AlphaCalibration("proba", solver=3)):
         with pytest.raises(ValueError, match="solver must be None"):
             calibrator.fit([[0.4, 0.6], [0.5, 0.5]], [[2, 1], [1, 2]])
+
+
+def test_newton_says_where_it_is_stuck():
+    """A gradient that the objective does not follow."""
+    with pytest.warns(ConvergenceWarning, match="no step that lowers the objective"):
+        x = Newton().minimize(lambda x: (1.0, np.ones(1), np.eye(1)), np.zeros(1))
+    assert_array_equal(x, 0)

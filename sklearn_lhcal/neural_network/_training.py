@@ -64,6 +64,9 @@ class Newton(BaseEstimator):
                     break
                 scale /= 2
                 if scale < 1e-10 * first:  # rounding hides the rest
+                    if decrease > 1e-6 * (1 + abs(f)):
+                        message = "Newton found no step that lowers the objective; use solver=LBFGS()."
+                        warnings.warn(message, ConvergenceWarning, stacklevel=2)
                     return x
             x, (f, g, H) = x + scale * step, trial
         warnings.warn(
