@@ -5,6 +5,7 @@ from numbers import Real
 import numpy as np
 from numpy.typing import NDArray
 from sklearn import get_config
+from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
@@ -70,11 +71,32 @@ def takes_label_histograms(estimator) -> bool:
     while not getattr(type(estimator), "accepts_label_histograms", False):
         if isinstance(estimator, Pipeline):
             estimator = estimator.steps[-1][1]
-        elif hasattr(estimator, "scoring") and hasattr(estimator, "refit"):
+        elif hasattr(estimator, "scoring") and hasattr(estimator, "refit") and hasattr(estimator, "estimator"):
             estimator = estimator.estimator
         else:
             return False
     return True
+
+
+def class_order(estimator, X):
+    """The classes that an estimator brings, in the order of its outputs; None where those of y are sorted.
+
+    They are brought by what is fitted already, by outputs saved in X, and by a network that is told its `classes`.
+    """
+    while not isinstance(estimator, FrozenEstimator):
+        if hasattr(estimator, "_class_order"):
+            return estimator._class_order(X)
+        if isinstance(estimator, Pipeline):
+            kept = all(step in (None, "passthrough") for _, step in estimator.steps[:-1])
+            estimator, X = estimator.steps[-1][1], X if kept else None
+        elif not takes_label_histograms(estimator):
+            return None
+        elif not hasattr(estimator, "estimator"):
+            classes = getattr(estimator, "classes", None)
+            return None if classes is None else np.asarray(classes)
+        else:
+            estimator = estimator.estimator
+    return np.asarray(estimator.classes_) if hasattr(estimator, "classes_") else None
 
 
 def fit_on_counts(estimator, X, counts, classes, sample_weight=None, **fit_params):
@@ -86,7 +108,14 @@ def fit_on_counts(estimator, X, counts, classes, sample_weight=None, **fit_param
     if takes_label_histograms(estimator):
         if sample_weight is not None:
             fit_params["sample_weight"] = sample_weight
-        return estimator.fit(X, counts, **fit_params)
+        estimator.fit(X, counts, **fit_params)
+        own = np.asarray(estimator.classes_).tolist()
+        if own != classes.tolist() and set(own) == set(classes.tolist()):
+            raise ValueError(
+                f"{type(estimator).__name__} has the classes in the order {own}, where {classes.tolist()} is wanted; "
+                "bring them into that order."
+            )
+        return estimator
     values = np.asarray(counts)
     takes_weights = has_fit_parameter(estimator, "sample_weight")
     if sample_weight is not None and not takes_weights:

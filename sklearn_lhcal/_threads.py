@@ -1,13 +1,16 @@
 """Sums over blocks of rows in several threads: numpy and BLAS release Python's lock while they compute."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import cache, reduce
+from threading import Lock
 
+import torch
 from threadpoolctl import ThreadpoolController
-from torch import get_num_threads
 
+_limited = Lock()
 _PARTS = 16  # of the rows, whatever the number of threads: what is added to what stays the same
 
 
@@ -16,9 +19,20 @@ def _libraries() -> ThreadpoolController:
     return ThreadpoolController()  # once, for it looks at all loaded libraries
 
 
-def one_blas_thread():
-    """A context for products of small blocks, which wait for the threads of BLAS longer than they would take alone."""
-    return _libraries().limit(limits=1, user_api="blas")
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """A context for products of small blocks, which wait for the threads of BLAS longer than they would take alone.
+
+    The limit holds for the process: of several Python threads the first sets it, and lifts it when it leaves.
+    """
+    if not _limited.acquire(blocking=False):
+        yield
+        return
+    try:
+        with _libraries().limit(limits=1, user_api="blas"):
+            yield
+    finally:
+        _limited.release()
 
 
 @cache
@@ -26,8 +40,14 @@ def _pool(threads: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(threads)  # kept, for threads take a millisecond to start
 
 
+def _after_fork() -> None:
+    """A child has none of the threads of its parent, which the pool and torch would wait for."""
+    _pool.cache_clear()
+    torch.set_num_threads(1)
+
+
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_pool.cache_clear)  # a child has none of its threads
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def sum_over_rows(function: Callable[[slice], tuple], n_rows: int, size: int) -> list:
@@ -42,7 +62,7 @@ def sum_over_rows(function: Callable[[slice], tuple], n_rows: int, size: int) ->
     blocks = [slice(begin, begin + size) for begin in range(0, n_rows, size)]
     step = -(-len(blocks) // _PARTS)
     parts = [blocks[begin : begin + step] for begin in range(0, len(blocks), step)]
-    threads = min(get_num_threads(), len(blocks) // 4)  # more would wait for one another
+    threads = min(torch.get_num_threads(), len(blocks) // 4)  # more would wait for one another
     if threads < 2:
         return reduce(add, (reduce(add, map(function, part)) for part in parts))
     return reduce(add, _pool(threads).map(lambda part: reduce(add, map(function, part)), parts))

@@ -18,9 +18,9 @@ from sklearn.utils import check_random_state, get_tags, indexable
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
-from ._fit import check_same_length, check_sample_weight, fit_on_counts, take_rows
+from ._fit import check_same_length, check_sample_weight, class_order, fit_on_counts, take_rows
 from .distributions import Ensemble, resolve
-from .label_histogram import aligned_counts, sorted_counts
+from .label_histogram import sorted_counts
 from .metrics._labels import accuracy_score
 
 __all__ = ["DeepEnsembleClassifier", "MCDropoutClassifier", "TestTimeAugmentationClassifier"]
@@ -56,10 +56,7 @@ class _EnsembleClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         (X,) = indexable(X)
         if isinstance(self.estimator, FrozenEstimator):
             check_is_fitted(self.estimator)
-            self.classes_ = np.asarray(self.estimator.classes_)
-            counts = aligned_counts(y, self.classes_)
-        else:
-            counts, self.classes_ = sorted_counts(y)
+        counts, self.classes_ = sorted_counts(y, class_order(self.estimator, X))
         check_same_length(len(counts), X=X)
         self.seed_ = int(check_random_state(self.random_state).randint(2**31 - 1))
         self._fit(X, counts, check_sample_weight(sample_weight, len(counts)), fit_params)

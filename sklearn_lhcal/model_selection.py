@@ -13,7 +13,7 @@ from sklearn.utils import check_array, check_random_state, indexable
 from sklearn.utils.metadata_routing import UNUSED
 from tqdm.auto import tqdm
 
-from ._fit import check_same_length, fit_on_counts, is_per_row, take_rows
+from ._fit import check_same_length, class_order, fit_on_counts, is_per_row, take_rows
 from .distributions import Distribution, concatenate, predict_dist
 from .label_histogram import check_counts, sorted_counts
 
@@ -286,8 +286,9 @@ def cross_val_predict(
     Returns
     -------
     prediction : ndarray of shape (n_samples, n_classes), Distribution, or ndarray of shape (n_samples,)
-        In the order of the rows of X, columns in the order of the sorted classes. Labels predicted with more data
-        (``method="predict"``) are what the epistemic scorers take as `reference_prediction`.
+        In the order of the rows of X, columns in the order of the sorted classes, or of those that the estimator brings
+        (a frozen one, saved outputs). Labels predicted with more data (``method="predict"``) are what the epistemic
+        scorers take as `reference_prediction`.
 
     Raises
     ------
@@ -307,7 +308,7 @@ def cross_val_predict(
     if not is_classifier(estimator):
         raise ValueError(f"estimator must be a classifier, got {type(estimator).__name__}.")
     (X,) = indexable(X)
-    counts, classes = sorted_counts(y)
+    counts, classes = sorted_counts(y, class_order(estimator, X))
     check_same_length(len(counts), X=X, groups=groups)
     splits = make_splits(cv, X, majority(counts), groups=groups)
     rows = np.concatenate([test for _, test in splits])

@@ -880,3 +880,26 @@ def test_a_member_of_weight_zero_does_not_count():
     for loss in (PairwiseLoss(0.7), DirichletMultinomialLoss(0.7)):
         mixed, single = loss.row_loss(log_z, eta, y, log_w), loss.row_loss(log_z[:, 0], eta[:, 0], y)
         assert_allclose(mixed, single, rtol=1e-12)
+
+
+def test_rows_of_weight_zero_say_nothing_on_alpha(data):
+    """Nor does a row with two labels make a fit of rows that have one."""
+    single = np.eye(3, dtype=int)[data.counts.argmax(axis=1)]
+    single[0] = [2, 1, 0]
+    w = np.ones(len(single))
+    w[0] = 0
+    for likelihood in ("pairwise", "dirichlet_multinomial"):
+        model = AlphaCalibration("proba", likelihood=likelihood)
+        with pytest.warns(UserWarning, match="No calibration row has two labels"):
+            model.fit(data.prediction, single, sample_weight=w)
+        assert_allclose(model.predict_dist(data.prediction).total, 1)
+
+
+@pytest.mark.parametrize("estimator", ["proba", "frozen"])
+def test_misspelt_arguments_of_fit_are_errors(estimator, data):
+    X = data.prediction if estimator == "proba" else data.X
+    inner = (
+        estimator if estimator == "proba" else FrozenEstimator(LogisticRegression().fit(data.X, data.counts.argmax(1)))
+    )
+    with pytest.raises(TypeError, match="sample_weights"):
+        TemperatureScaling(inner).fit(X, data.counts, sample_weights=np.ones(len(X)))

@@ -6,6 +6,8 @@ import torch
 from numpy.testing import assert_allclose
 from scipy.optimize import minimize
 from scipy.special import log_softmax
+from sklearn.base import clone
+from sklearn.ensemble import RandomForestClassifier
 
 from sklearn_lhcal.calibration import (
     BiasCorrectedTemperatureScaling,
@@ -16,6 +18,7 @@ from sklearn_lhcal.calibration import (
 )
 from sklearn_lhcal.calibration._affine import BiasCorrectedMap, MatrixMap, TemperatureMap, VectorMap
 from sklearn_lhcal.datasets import make_label_histograms
+from sklearn_lhcal.label_histogram import KnownProbabilities
 from sklearn_lhcal.metrics import label_log_loss
 from sklearn_lhcal.neural_network import LBFGS, Newton
 
@@ -241,3 +244,34 @@ def test_penalties_must_not_be_negative(value, solver, data, logits):
     ):
         with pytest.raises(ValueError, match=f"{name} must be a finite number of at least 0, got {value!r}"):
             model("logits", solver=solver, **{name: value}).fit(logits, data.counts)
+
+
+@pytest.mark.parametrize("span", [0.01, 400.0, 1e4])
+@pytest.mark.parametrize("shape", [BiasCorrectedMap(3), VectorMap(3), MatrixMap(3)], ids=name)
+def test_logits_of_any_span(shape, span, data, logits):
+    """Where the identity is saturated, too, which Newton's method could not leave."""
+    y = data.counts.astype(float)
+    best = shape.objective(logits, y)(shape.newton(logits, y, Newton()))[0]
+    found = [shape.newton(span * logits, y, Newton())]
+    found += [shape.minimize(span * logits, y)] if isinstance(shape, MatrixMap) else []
+    for x in found:
+        assert_allclose(shape.objective(span * logits, y)(x)[0], best, atol=1e-8)
+
+
+@pytest.mark.parametrize("counts", ["weighted", "a zero", "known"])
+def test_scaling_of_ensembles_takes_all_weights_and_known_probabilities(counts, data):
+    forest = RandomForestClassifier(5, max_depth=3, random_state=0)
+    w = {"weighted": np.full(400, 0.5), "a zero": np.r_[0.0, np.ones(399)], "known": None}[counts]
+    y = KnownProbabilities(data.proba) if counts == "known" else data.counts
+    fitted = TemperatureScaling(forest).fit(data.X, y, sample_weight=w)
+    reference = TemperatureScaling(forest).fit(data.X, data.counts)
+    assert_allclose(fitted.temperature_, reference.temperature_, rtol=1e-6 if counts == "weighted" else 0.2)
+
+
+@pytest.mark.parametrize("solver", [None, LBFGS()], ids=["closed form", "L-BFGS"])
+@pytest.mark.parametrize("unit", [1e-200, 1e-35])
+def test_tiny_weights(solver, unit, data, logits):
+    w = np.linspace(0, 2, 400)
+    calibrator = VectorScaling("logits", solver=solver)
+    one, tiny = (clone(calibrator).fit(logits, data.counts, sample_weight=s * w) for s in (1, unit))
+    assert_allclose(tiny.predict_proba(logits), one.predict_proba(logits), rtol=1e-6)

@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.frozen import FrozenEstimator
 from sklearn.preprocessing import StandardScaler
 
-from sklearn_lhcal.calibration import AlphaCalibration, TemperatureScaling
+from sklearn_lhcal.calibration import AlphaCalibration, TemperatureScaling, VectorScaling
 from sklearn_lhcal.datasets import make_label_histograms
 from sklearn_lhcal.neural_network import (
     LBFGS,
@@ -254,3 +254,16 @@ def test_progress_is_shown_on_demand(solver, data, capsys):
         calibrator.set_params(verbose=1).fit(data.prediction, data.counts)
     shown = capsys.readouterr()
     assert "train_loss" in shown.out or "Newton" in shown.err
+
+
+def test_what_is_no_solver_is_an_error():
+    for calibrator in (VectorScaling("proba", solver="lbfgs"), AlphaCalibration("proba", solver=3)):
+        with pytest.raises(ValueError, match="solver must be None"):
+            calibrator.fit([[0.4, 0.6], [0.5, 0.5]], [[2, 1], [1, 2]])
+
+
+def test_newton_says_where_it_is_stuck():
+    """A gradient that the objective does not follow."""
+    with pytest.warns(ConvergenceWarning, match="no step that lowers the objective"):
+        x = Newton().minimize(lambda x: (1.0, np.ones(1), np.eye(1)), np.zeros(1))
+    assert_array_equal(x, 0)

@@ -1,11 +1,14 @@
 """Sums over blocks of rows: the plain sum, the same to the bit for any number of threads, also in a forked child."""
 
+import multiprocessing
 import os
+import threading
 
 import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
+from threadpoolctl import threadpool_info
 
 from sklearn_lhcal._threads import one_blas_thread, sum_over_rows
 
@@ -42,10 +45,47 @@ def test_a_forked_child_has_threads_of_its_own(set_threads):
     set_threads(2)
     a = np.random.default_rng(0).normal(size=(1_000, 3))
     expected = moments(a)[0]
-    child = os.fork()
-    if child == 0:
-        os._exit(0 if moments(a)[0] == expected else 1)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    torch.ones(200_000).exp()  # with threads that a child lacks and would wait for
+
+    def work():
+        assert moments(a)[0] == expected
+        torch.ones(200_000).exp()
+
+    child = multiprocessing.get_context("fork").Process(target=work)
+    child.start()
+    child.join(60)
+    child.kill()
+    assert child.exitcode == 0
+
+
+def test_blas_has_its_threads_back_after_overlapping_limits():
+    def threads():
+        return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
+
+    seen = {}
+    first_is_in, second_is_in, first_is_out = (threading.Event() for _ in range(3))
+
+    def first():
+        with one_blas_thread():
+            first_is_in.set()
+            second_is_in.wait(20)
+            seen["both in"] = threads()
+        first_is_out.set()
+
+    def second():
+        first_is_in.wait(20)
+        with one_blas_thread():
+            second_is_in.set()
+            first_is_out.wait(20)
+
+    before = threads()
+    both = [threading.Thread(target=f) for f in (first, second)]
+    for thread in both:
+        thread.start()
+    for thread in both:
+        thread.join()
+    assert set(seen["both in"]) == {1}
+    assert threads() == before
 
 
 def test_an_error_in_a_thread_is_raised(set_threads):

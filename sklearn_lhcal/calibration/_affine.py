@@ -50,9 +50,14 @@ class AffineMap(ABC):
     def objective(self, u: NDArray, y: NDArray) -> Objective:
         """Loss per label with penalties, gradient (P,) and Hessian (P, P), as a function of x."""
 
+    def start_for(self, u: NDArray, y: NDArray) -> NDArray[np.float64]:
+        """x of the best temperature of a part of the rows, where softmax is not saturated."""
+        step = -(-u.size // _SAMPLE)
+        return self.start(np.exp(TemperatureMap(self.K).newton(u[::step], y[::step], Newton())[0]))
+
     def newton(self, u: NDArray, y: NDArray, solver: Newton, verbose: int = 0) -> NDArray[np.float64]:
         """The optimum x by Newton's method, on a part of the rows first."""
-        x = self.start()
+        x = self.start_for(u, y)
         step = -(-len(u) // max(_SAMPLE // self.K, 10 * len(x)))
         if step > 1:
             x = solver.minimize(self.objective(u[::step], y[::step]), x)
@@ -105,6 +110,9 @@ class TemperatureMap(AffineMap):
 
     def start(self, beta=1.0):
         return np.log([beta])
+
+    def start_for(self, u, y):
+        return self.start()
 
     def affine(self, x, xp=np):
         return xp.exp(x[0]), None
@@ -231,9 +239,9 @@ class MatrixMap(AffineMap):
         """
         step = -(-u.size // _SAMPLE)
         part = u[::step], *_normalised(y[::step])
+        theta = self.start_for(u, y).reshape(self.K, -1)
         y, n = _normalised(y)
         S = _moments(u, y)
-        theta = self.start(np.exp(TemperatureMap(self.K).newton(*part[:2], Newton())[0])).reshape(self.K, -1)
         options = {"maxiter": max_iter, "maxfun": 2 * max_iter, "maxcor": 20}
         for dtype, accuracy in ((np.float32, {"gtol": 1e-4, "ftol": 1e-8}), (np.float64, {"gtol": tol, "ftol": 1e-16})):
             A = self._preconditioner(theta, *part)

@@ -163,6 +163,8 @@ class AlphaCalibration(_BaseCalibrator):
         rows /= self.feature_scale_
         h = rows.reshape(h.shape)
         several = self._informative(counts)
+        if weight is not None:
+            several = several & (weight > 0)
         if not several.any():
             warnings.warn(
                 "No calibration row has two labels, so that nothing is known on the concentration: α0 = 1. "

@@ -17,6 +17,7 @@ from tqdm.auto import tqdm
 from .._fit import (
     check_same_length,
     check_sample_weight,
+    class_order,
     default_classifier,
     fit_on_counts,
     is_per_row,
@@ -121,14 +122,21 @@ class _BaseCalibrator(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         fitted = isinstance(base, (PrecomputedClassifier, FrozenEstimator))
         if fitted:
             check_is_fitted(base)
+            if unknown := sorted(set(fit_params) - {"groups"}):
+                raise TypeError(
+                    f"fit() got {unknown}, but the classifier is fitted already and takes no more arguments."
+                )
             classes = np.asarray(base.classes_)
             counts = aligned_counts(y, classes)
         else:
-            counts, classes = sorted_counts(y)
+            counts, classes = sorted_counts(y, class_order(base, X))
         check_same_length(len(counts), X=X)
         weight = check_sample_weight(sample_weight, len(counts))
         for calibrator in calibrators:
             calibrator._check_loop(one_model=fitted or isinstance(_cv(calibrators), str))
+            solver = getattr(calibrator, "solver", None)
+            if solver is not None and not hasattr(solver, "minimize") and not hasattr(solver, "train"):
+                raise ValueError(f"solver must be None, Newton(), LBFGS() or Adam(), got {solver!r}.")
         if fitted:
             scores = base_scores(base, X)
         else:
@@ -181,6 +189,9 @@ class _BaseCalibrator(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         """Expected accuracy, see `sklearn_lhcal.metrics.expected_accuracy`: larger is better, between 0 and 1."""
         check_is_fitted(self, "estimator_")
         return accuracy_score(y, self.predict_proba(X), self.classes_, sample_weight)
+
+    def _class_order(self, X):
+        return class_order(_chain(self, cloned=False)[1], X)
 
     def get_metadata_routing(self):
         """What `fit` passes on: to the innermost classifier's fit, and to the splitter."""

@@ -14,7 +14,15 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, proces
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from .._fit import check_same_length, check_sample_weight, fit_on_counts, is_per_row, take_feature_names, take_rows
+from .._fit import (
+    check_same_length,
+    check_sample_weight,
+    class_order,
+    fit_on_counts,
+    is_per_row,
+    take_feature_names,
+    take_rows,
+)
 from ..distributions import Distribution, predict_dist
 from ..label_histogram import aligned_counts, frequencies, sorted_counts
 from ..metrics import accuracy_gain
@@ -117,7 +125,7 @@ class EpistemicCalibration(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         """
         self._check_parameters()
         (X,) = indexable(X)
-        counts, classes = sorted_counts(y)
+        counts, classes = sorted_counts(y, class_order(self.estimator, X))
         check_same_length(len(counts), X=X)
         check_all_classes(counts, classes, "y")
         weight = check_sample_weight(sample_weight, len(counts))
@@ -158,6 +166,7 @@ class EpistemicCalibration(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         if len(counts) >= self.n_bins:
             splitter = BallCarvingSplit(random_state=0) if self.splitter is None else self.splitter
             train, augmented, test = splitter.split_augmented(X)
+            test = test if weight is None else test[weight[test] > 0]
         if len(test) < self.n_bins:
             warnings.warn(
                 f"{len(test)} carved rows are too few for {self.n_bins} bins: predict_epistemic returns the estimate "

@@ -1,7 +1,7 @@
 """A classifier whose outputs were computed elsewhere."""
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._simplex import check_proba, frame_names, log_proba, log_softmax, softmax
@@ -62,6 +62,11 @@ class PrecomputedClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError(f"classes has {len(classes)} entries, but X holds the outputs for {n_classes} classes.")
         self.classes_ = classes
         return self
+
+    def _class_order(self, X):
+        if self.classes is not None:
+            return np.asarray(self.classes)
+        return None if X is None else clone(self).fit(X).classes_
 
     def predict_proba(self, X):
         """Class probabilities, shape (n_samples, n_classes)."""

@@ -55,7 +55,9 @@ class _Scaling(_BaseCalibrator):
         inputs, beta = {"logits": logits}, 1.0
         if logits.ndim == 3:
             inputs = {"logits": np.moveaxis(logits, 0, 1), "log_weights": log_weights.T}
-            beta = min(_STARTS, key=lambda b: label_log_loss(y, _mixed(logits * b, log_weights)))
+            beta = min(
+                _STARTS, key=lambda b: label_log_loss(counts, _mixed(logits * b, log_weights), sample_weight=weight)
+            )
         module = AffineModule(shape, beta)
         options = {"random_state": self.random_state, "verbose": self.verbose}
         solver.train(module, LabelLogLoss(), inputs, counts, weight, **options)

@@ -5,7 +5,14 @@ from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clo
 from sklearn.utils import get_tags, indexable
 from sklearn.utils.validation import check_is_fitted
 
-from .._fit import check_same_length, check_sample_weight, default_classifier, fit_on_counts, take_feature_names
+from .._fit import (
+    check_same_length,
+    check_sample_weight,
+    class_order,
+    default_classifier,
+    fit_on_counts,
+    take_feature_names,
+)
 from ._counts import aligned_counts, frequencies, sorted_counts
 
 
@@ -47,7 +54,7 @@ class LabelHistogramClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimato
     def fit(self, X, y, sample_weight=None, **fit_params):
         """Fit a clone of the estimator on X, shape (n_samples, ...), and y, anything `check_counts` takes."""
         (X,) = indexable(X)
-        counts, self.classes_ = sorted_counts(y)
+        counts, self.classes_ = sorted_counts(y, class_order(self.estimator, X))
         check_same_length(len(counts), X=X)
         sample_weight = check_sample_weight(sample_weight, len(counts))
         estimator = default_classifier() if self.estimator is None else clone(self.estimator)
@@ -86,7 +93,7 @@ class LabelHistogramClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimato
         counts = aligned_counts(y, self.classes_)
         check_same_length(len(counts), X=X)
         mu, _ = frequencies(counts)
-        codes = np.searchsorted(self.classes_, self.predict(X))
+        codes = self.predict_proba(X).argmax(axis=1)
         return float(np.average(mu[np.arange(len(mu)), codes], weights=check_sample_weight(sample_weight, len(mu))))
 
     def __sklearn_tags__(self):

@@ -223,8 +223,13 @@ def is_gap(value) -> bool:
     return isinstance(value, (float, np.floating)) and bool(value != value)
 
 
-def sorted_counts(y) -> tuple[NDArray, NDArray]:
-    """Counts and sorted classes, as every estimator keeps them: named columns are reordered, once, at fit."""
+def sorted_counts(y, known: NDArray | None = None) -> tuple[NDArray, NDArray]:
+    """Counts and sorted classes, as every estimator keeps them: named columns are reordered, once, at fit.
+
+    Where the classes are `known`, in their order.
+    """
+    if known is not None:
+        return aligned_counts(y, known), known
     counts, classes = check_counts(y)
     try:
         order = np.argsort(classes, kind="stable")

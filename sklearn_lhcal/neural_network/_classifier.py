@@ -242,11 +242,11 @@ class NeuralClassifier(NeuralNetClassifier):
 
     def _target(self, X, y, known, sample_weight) -> tuple[Tensor, Tensor]:
         """Counts and weights of the rows."""
-        counts, classes = sorted_counts(y) if known is None else (aligned_counts(y, known), known)
+        counts, classes = sorted_counts(y, known)
         check_same_length(len(counts), X=X)
         weight = check_sample_weight(sample_weight, len(counts))
         self.classes_inferred_ = classes
-        weight = np.ones(len(counts)) if weight is None else weight
+        weight = np.ones(len(counts)) if weight is None else weight / weight.max()
         return torch.as_tensor(np.array(counts, dtype=np.float32)), torch.as_tensor(weight.astype(np.float32))
 
     def _dataset_target(self, y, known, sample_weight) -> NDArray | None:

@@ -57,13 +57,16 @@ class Newton(BaseEstimator):
             decrease = -(g @ step)
             if decrease <= 2 * self.tol:
                 return x + step if np.all(np.abs(step) < 1) else x  # quadratic: the last step needs no evaluation
-            scale = min(1.0, 5.0 / np.abs(step).max())
+            scale = first = min(1.0, 5.0 / np.abs(step).max())
             while True:
                 trial = objective(x + scale * step)
                 if trial[0] <= f - 1e-4 * scale * decrease:
                     break
                 scale /= 2
-                if scale < 1e-10:  # rounding hides the rest
+                if scale < 1e-10 * first:  # rounding hides the rest
+                    if decrease > 1e-6 * (1 + abs(f)):
+                        message = "Newton found no step that lowers the objective; use solver=LBFGS()."
+                        warnings.warn(message, ConvergenceWarning, stacklevel=2)
                     return x
             x, (f, g, H) = x + scale * step, trial
         warnings.warn(
@@ -256,6 +259,7 @@ class _Rows(torch.utils.data.Dataset):
 
 def scaled_weight(loss: nn.Module, counts: Tensor, weight: Tensor) -> Tensor:
     """Weights times a number: the size of the loss of all n rows becomes n. Of a loss without `size`, their mean 1."""
+    weight = weight / weight.max().clamp(min=1e-300 if weight.dtype == torch.float64 else 1e-37)
     size = loss.size(counts, weight) if hasattr(loss, "size") else weight.sum()
     return weight * (len(weight) / size.clamp(min=1e-30))
 
