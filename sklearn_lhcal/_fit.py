@@ -108,7 +108,8 @@ def fit_on_counts(estimator, X, counts, classes, sample_weight=None, **fit_param
     if takes_label_histograms(estimator):
         if sample_weight is not None:
             fit_params["sample_weight"] = sample_weight
-        estimator.fit(X, counts, **fit_params)
+        one = len(classes) == 1  # a column of counts would read as labels
+        estimator.fit(X, np.repeat(classes, len(counts)) if one else counts, **fit_params)
         own = np.asarray(estimator.classes_).tolist()
         if own != classes.tolist() and set(own) == set(classes.tolist()):
             raise ValueError(

@@ -13,6 +13,7 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn_lhcal.calibration import AlphaCalibration, PrecomputedClassifier, TemperatureScaling
 from sklearn_lhcal.datasets import make_label_histograms
 from sklearn_lhcal.ensemble import TestTimeAugmentationClassifier
+from sklearn_lhcal.gaussian_process import SparseGPClassifier
 from sklearn_lhcal.label_histogram import LabelHistogramClassifier
 from sklearn_lhcal.model_selection import cross_val_predict
 
@@ -76,3 +77,16 @@ def test_a_class_order_that_cannot_be_followed_is_an_error(data):
         AlphaCalibration(make_pipeline(FunctionTransformer(), PrecomputedClassifier("proba"))).fit(X, y)
     saved = PrecomputedClassifier("proba", classes=NAMES)
     assert AlphaCalibration(make_pipeline(scaler, saved)).fit(X, y).score(X, y) > 0.6
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_one_class_through_wrappers(known):
+    X, y = np.random.default_rng(0).normal(size=(40, 2)), np.full(40, "healthy")
+    inner = SparseGPClassifier(n_inducing=5, random_state=0)
+    if known:
+        inner = FrozenEstimator(inner.fit(X, y))
+    model = LabelHistogramClassifier(inner).fit(X, y)
+    assert list(model.classes_) == ["healthy"]
+    assert_allclose(model.predict_proba(X), 1)
+    assert model.score(X, y) == 1
+    assert (cross_val_predict(inner, X, y, cv=2, method="predict") == y).all()

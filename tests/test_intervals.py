@@ -1,5 +1,7 @@
 """Jackknife intervals: against the textbook, with groups, and their coverage; and the accumulator."""
 
+from functools import partial
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -26,6 +28,7 @@ from sklearn_lhcal.metrics import (
     expected_squared_loss,
     histogram_log_loss,
     irreducible_loss,
+    kernel_calibration_error,
     label_log_loss,
     loss_decomposition,
     paired_difference,
@@ -73,6 +76,21 @@ def test_unequal_groups_are_dealt_evenly_and_never_split():
 def test_signed_roots_are_mapped(data):
     loss = confidence_interval(calibration_loss, data.counts, data.prediction, random_state=0)
     error = confidence_interval(calibration_error, data.counts, data.prediction, random_state=0)
+    assert_allclose(np.abs(error[:3]) ** 2 * np.sign(error[:3]), loss[:3])
+    bound = confidence_interval(partial(calibration_error, n_bins=10), data.counts, data.prediction, random_state=0)
+    assert bound == confidence_interval(calibration_error, data.counts, data.prediction, random_state=0, n_bins=10)
+
+
+@pytest.mark.parametrize("bias_correction", ["residual", "second_order"])
+def test_roots_of_corrected_kernel_errors_are_mapped(bias_correction, data):
+    options = {"bandwidth": 0.1, "bias_correction": bias_correction, "p": 2}
+    loss, error = (
+        confidence_interval(
+            kernel_calibration_error, data.counts, data.prediction, random_state=0, n_blocks=20, root=root, **options
+        )
+        for root in (False, True)
+    )
+    assert loss.low < 0
     assert_allclose(np.abs(error[:3]) ** 2 * np.sign(error[:3]), loss[:3])
 
 

@@ -4,6 +4,7 @@ A bootstrap that resamples rows is invalid for corrected binned metrics and for 
 correction and lie at distance 0 of each other.
 """
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +17,7 @@ from .._fit import check_same_length, n_rows, take_rows
 from .._simplex import frame_names
 from ..label_histogram import check_counts, is_gap
 from ._disagreement import class_disagreement_calibration_error, disagreement_calibration_error
+from ._kernel import kernel_calibration_error
 from ._label_histogram import calibration_error, dispersion_error
 
 __all__ = ["ConfidenceInterval", "confidence_interval", "paired_difference"]
@@ -104,7 +106,9 @@ def confidence_interval(
     >>> interval.low < interval.estimate < interval.high
     True
     """
-    root = metric in _SIGNED_ROOTS
+    metric, options = _plain(metric, options)
+    corrected = options.get("root") and options.get("bias_correction")
+    root = metric in _SIGNED_ROOTS or bool(metric is kernel_calibration_error and corrected)
 
     def value(rows):
         weight = {} if sample_weight is None else {"sample_weight": take_rows(sample_weight, rows)}
@@ -166,6 +170,7 @@ def paired_difference(
     >>> better.high < 0
     True
     """
+    metric, options = _plain(metric, options)
 
     def value(rows):
         weight = {} if sample_weight is None else {"sample_weight": take_rows(sample_weight, rows)}
@@ -190,6 +195,13 @@ def _all_classes(metric, y, prediction, options):
     names = frame_names(prediction) if costs is None else check_cost_matrix(costs).classes
     counts, classes = check_counts(y)
     return counts if names is None and len(classes) > 1 else y
+
+
+def _plain(metric, options):
+    """The function within `functools.partial`, and its options beside the others."""
+    while isinstance(metric, partial) and not metric.args:
+        metric, options = metric.func, metric.keywords | options
+    return metric, options
 
 
 def _number(value):
