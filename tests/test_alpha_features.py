@@ -11,7 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from torch import nn
 
-from sklearn_lhcal.calibration import AlphaCalibration, TemperatureScaling
+from sklearn_lhcal.calibration import AlphaCalibration, PrecomputedClassifier, TemperatureScaling
 from sklearn_lhcal.datasets import make_label_histograms
 from sklearn_lhcal.distributions import DirichletMixture
 from sklearn_lhcal.ensemble import MCDropoutClassifier
@@ -187,5 +187,17 @@ def test_features_have_one_row_for_each_row(features, returned, data):
         AlphaCalibration("proba", features=features).fit(data.prediction, data.counts)
 
 
-def test_hidden_layers_converge(data):
-    AlphaCalibration(LogisticRegression(), hidden_layer_sizes=(8,), cv=2, random_state=0).fit(data.X, data.counts)
+def test_hidden_layers_do_not_overfit():
+    """The optimum of a hidden layer on 200 rows is worse than what is linear; the default solver stops before."""
+    data = make_label_histograms(4_200, n_classes=3, n_features=5, n_raters=4, total=3.0, random_state=0)
+    X, counts, test = np.hstack([data.prediction, data.X]), data.counts, slice(200, None)
+    saved = PrecomputedClassifier("proba", columns=slice(0, 3))
+
+    def held_out(**parameters):
+        model = AlphaCalibration(saved, features=lambda X: X[:, 3:], random_state=0, **parameters)
+        return histogram_log_loss(counts[test], model.fit(X[:200], counts[:200]).predict_dist(X[test]))
+
+    linear, hidden = held_out(), held_out(hidden_layer_sizes=(8,))
+    optimum = held_out(hidden_layer_sizes=(8,), solver=LBFGS(tol=1e-4))
+    assert hidden < linear + 0.01
+    assert optimum > hidden + 0.1

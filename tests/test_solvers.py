@@ -66,10 +66,10 @@ def excess(calibrator, data, x, best):
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("calibrator", CALIBRATORS, ids=["temperature", "pairs", "histograms"])
 def test_all_solvers_reach_one_optimum(calibrator, data, weighted):
-    """Newton and L-BFGS to six decimals, Adam on all rows to four."""
+    """Newton and L-BFGS to five decimals, Adam on all rows to four."""
     w = np.random.default_rng(0).uniform(0, 3, 300) if weighted else None
     x = optimum(calibrator, data, Newton(), w)
-    assert_allclose(optimum(calibrator, data, LBFGS(), w), x, atol=1e-6)
+    assert_allclose(optimum(calibrator, data, LBFGS(), w), x, atol=5e-6)
     assert_allclose(optimum(calibrator, data, ALL_ROWS, w), x, atol=1e-4)
 
 

@@ -14,7 +14,7 @@ from .._simplex import entropy, gini
 from .._threads import sum_over_rows
 from ..distributions import Dirichlet
 from ..label_histogram import KnownProbabilities
-from ..neural_network import LBFGS, DirichletMultinomialLoss, Newton, PairwiseLoss
+from ..neural_network import LBFGS, Adam, DirichletMultinomialLoss, Newton, PairwiseLoss
 from ..neural_network._features import forward_features
 from ..neural_network._training import seeded
 from ._base import _BaseCalibrator
@@ -53,7 +53,8 @@ class AlphaCalibration(_BaseCalibrator):
     hidden_layer_sizes : int or tuple of int, default=()
         Widths of hidden layers between h and log α0, with tanh units; seeded by `random_state`.
     cv, solver, random_state, verbose
-        As in `TemperatureScaling`; with hidden layers, no convex problem, the default solver is ``LBFGS(tol=1e-5)``.
+        As in `TemperatureScaling`; with hidden layers, whose optimum overfits, the default solver is
+        ``Adam(learning_rate=0.01, max_epochs=1000)``, stopped by a fifth of the rows.
 
     Attributes
     ----------
@@ -188,7 +189,8 @@ class AlphaCalibration(_BaseCalibrator):
 
     def _solve(self, loss, u, h, y, w, log_w):
         simple = u.ndim == 2 and not self.hidden_layer_sizes
-        solver = self.solver or (Newton() if simple else LBFGS(tol=1e-5) if self.hidden_layer_sizes else LBFGS())
+        default = Adam(learning_rate=0.01, max_epochs=1000) if self.hidden_layer_sizes else LBFGS()
+        solver = self.solver or (Newton() if simple else default)
         with seeded(self.random_state):
             module = _LogTotal(h.shape[-1], self.hidden_layer_sizes)
         self._hidden = module.hidden
