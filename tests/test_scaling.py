@@ -8,6 +8,7 @@ from scipy.optimize import minimize
 from scipy.special import log_softmax
 from sklearn.base import clone
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.frozen import FrozenEstimator
 
 from sklearn_lhcal.calibration import (
     BiasCorrectedTemperatureScaling,
@@ -258,14 +259,18 @@ def test_logits_of_any_span(shape, span, data, logits):
         assert_allclose(shape.objective(span * logits, y)(x)[0], best, atol=1e-8)
 
 
-@pytest.mark.parametrize("counts", ["weighted", "a zero", "known"])
-def test_scaling_of_ensembles_takes_all_weights_and_known_probabilities(counts, data):
-    forest = RandomForestClassifier(5, max_depth=3, random_state=0)
-    w = {"weighted": np.full(400, 0.5), "a zero": np.r_[0.0, np.ones(399)], "known": None}[counts]
-    y = KnownProbabilities(data.proba) if counts == "known" else data.counts
-    fitted = TemperatureScaling(forest).fit(data.X, y, sample_weight=w)
-    reference = TemperatureScaling(forest).fit(data.X, data.counts)
-    assert_allclose(fitted.temperature_, reference.temperature_, rtol=1e-6 if counts == "weighted" else 0.2)
+def test_scaling_of_ensembles_takes_all_weights_and_known_probabilities(data):
+    """Halves are as ones, a weight of zero as no row, known probabilities as any number of labels."""
+    forest = FrozenEstimator(RandomForestClassifier(5, max_depth=3, random_state=0).fit(data.X, data.counts.argmax(1)))
+
+    def temperature(rows, y, weight=None):
+        return TemperatureScaling(forest).fit(data.X[rows], y[rows], sample_weight=weight).temperature_
+
+    everything, rest, Q = slice(None), slice(1, None), KnownProbabilities(data.proba)
+    many = np.round(1e6 * data.proba).astype(int)
+    assert_allclose(temperature(everything, data.counts, np.full(400, 0.5)), temperature(everything, data.counts))
+    assert_allclose(temperature(everything, data.counts, np.r_[0.0, np.ones(399)]), temperature(rest, data.counts))
+    assert_allclose(temperature(everything, Q), temperature(everything, many), rtol=1e-4)
 
 
 @pytest.mark.parametrize("solver", [None, LBFGS()], ids=["closed form", "L-BFGS"])

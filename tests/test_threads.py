@@ -1,7 +1,6 @@
 """Sums over blocks of rows: the plain sum, the same to the bit for any number of threads, also in a forked child."""
 
 import multiprocessing
-import os
 import threading
 
 import numpy as np
@@ -39,19 +38,18 @@ def test_sums_are_the_plain_ones_to_the_bit_for_any_number_of_threads(n, set_thr
         assert_array_equal(other[1], found[0][1])
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def compute(a, expected):
+    assert moments(a)[0] == expected
+    torch.ones(200_000).exp()
+
+
+@pytest.mark.parametrize("method", multiprocessing.get_all_start_methods())
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # of Python: threads and fork, what is tested here
-def test_a_forked_child_has_threads_of_its_own(set_threads):
+def test_a_child_process_has_threads_of_its_own(method, set_threads):
     set_threads(2)
     a = np.random.default_rng(0).normal(size=(1_000, 3))
-    expected = moments(a)[0]
-    torch.ones(200_000).exp()  # with threads that a child lacks and would wait for
-
-    def work():
-        assert moments(a)[0] == expected
-        torch.ones(200_000).exp()
-
-    child = multiprocessing.get_context("fork").Process(target=work)
+    torch.ones(200_000).exp()  # in threads that a forked child lacks and would wait for
+    child = multiprocessing.get_context(method).Process(target=compute, args=(a, moments(a)[0]))
     child.start()
     child.join(60)
     child.kill()

@@ -28,7 +28,7 @@ from .._fit import (
 from .._simplex import log_proba, log_softmax
 from .._threads import one_blas_thread
 from ..distributions import Distribution, Mixture, mixture_of, predict_dist, resolve
-from ..label_histogram import aligned_counts, sorted_counts
+from ..label_histogram import sorted_counts
 from ..metrics._labels import accuracy_score
 from ..model_selection import StratifiedVotesKFold, check_all_classes, majority, make_splits
 from ._precomputed import PrecomputedClassifier
@@ -126,10 +126,7 @@ class _BaseCalibrator(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
                 raise TypeError(
                     f"fit() got {unknown}, but the classifier is fitted already and takes no more arguments."
                 )
-            classes = np.asarray(base.classes_)
-            counts = aligned_counts(y, classes)
-        else:
-            counts, classes = sorted_counts(y, class_order(base, X))
+        counts, classes = sorted_counts(y, np.asarray(base.classes_) if fitted else class_order(base, X))
         check_same_length(len(counts), X=X)
         weight = check_sample_weight(sample_weight, len(counts))
         for calibrator in calibrators:

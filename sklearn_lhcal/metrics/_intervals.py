@@ -107,8 +107,7 @@ def confidence_interval(
     True
     """
     metric, options = _plain(metric, options)
-    corrected = options.get("root") and options.get("bias_correction")
-    root = metric in _SIGNED_ROOTS or bool(metric is kernel_calibration_error and corrected)
+    root = _is_signed_root(metric, options)
 
     def value(rows):
         weight = {} if sample_weight is None else {"sample_weight": take_rows(sample_weight, rows)}
@@ -195,6 +194,13 @@ def _all_classes(metric, y, prediction, options):
     names = frame_names(prediction) if costs is None else check_cost_matrix(costs).classes
     counts, classes = check_counts(y)
     return counts if names is None and len(classes) > 1 else y
+
+
+def _is_signed_root(metric, options) -> bool:
+    """Whether the metric is the root of a loss that is corrected, and so may be negative; always a square root."""
+    if metric is kernel_calibration_error:
+        return bool(options.get("root")) and options.get("bias_correction") is not None
+    return metric in _SIGNED_ROOTS
 
 
 def _plain(metric, options):

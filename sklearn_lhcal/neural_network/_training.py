@@ -259,7 +259,7 @@ class _Rows(torch.utils.data.Dataset):
 
 def scaled_weight(loss: nn.Module, counts: Tensor, weight: Tensor) -> Tensor:
     """Weights times a number: the size of the loss of all n rows becomes n. Of a loss without `size`, their mean 1."""
-    weight = weight / weight.max().clamp(min=1e-300 if weight.dtype == torch.float64 else 1e-37)
+    weight = weight / weight.max().clamp(min=torch.finfo(weight.dtype).tiny)
     size = loss.size(counts, weight) if hasattr(loss, "size") else weight.sum()
     return weight * (len(weight) / size.clamp(min=1e-30))
 
