@@ -91,7 +91,7 @@ def table(decisions: dict, found: dict, counts, one, C) -> str:
     lines = [f"{'':10}{'risk':>7}{'90 %, all labels':>18}{'90 %, one label':>18}{'self-assessed':>16}{'asks':>8}"]
     for name, d in decisions.items():
         i, j = (
-            confidence_interval(decision_risk, y, d, cost_matrix=C, level=0.9, random_state=0) for y in (counts, one)
+            confidence_interval(decision_risk, y, d, cost_matrix=C, confidence_level=0.9, random_state=0) for y in (counts, one)
         )
         said = f"{model_risk(found[name], C):16.3f}" if name in found else f"{'':16}"
         intervals = f"{f'{i.low:.3f} – {i.high:.3f}':>18}{f'{j.low:.3f} – {j.high:.3f}':>18}"
@@ -102,7 +102,7 @@ def table(decisions: dict, found: dict, counts, one, C) -> str:
 def pairs(decisions: dict, counts, C) -> str:
     lines = ["Cost an image less that of nll, and its 90 % interval"]
     for name in ("none", "auto", "constant"):
-        options = {"cost_matrix": C, "level": 0.9, "random_state": 0}
+        options = {"cost_matrix": C, "confidence_level": 0.9, "random_state": 0}
         d = paired_difference(decision_risk, counts, decisions[name], decisions["nll"], **options)
         lines.append(f"{name:10}{d.estimate:7.3f}   {d.low:.3f} – {d.high:.3f}")
     return "\n".join(lines)

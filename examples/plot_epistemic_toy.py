@@ -134,7 +134,7 @@ def figures(measure: str, scenario: int) -> np.ndarray:
         g, e = evaluation.gain[rows], evaluation.estimate[measure][rows]
         c = (large if scenario == 1 else calibration).map(measure).predict(e)
         errors = [epistemic_calibration_error(g, u, n_bins=BINS) for u in (e, c)]
-        null = null_epistemic_error(g, c, n_bins=BINS, n_resamples=100, random_state=0).mean
+        null = null_epistemic_error(g, c, n_bins=BINS, n_draws=100, random_state=0).mean
         out.append([epistemic_correlation(g, e), *errors, null])
     return np.array(out)
 

@@ -134,7 +134,7 @@ def effect_of_alpha(dists: dict, counts) -> str:
     lines = ["L_φ with α less L_φ without, and its 90 % interval"]
     for name in SCALINGS:
         pair = dists[name, "+α"], dists[name, ""]
-        d = paired_difference(disagreement_squared_loss, counts, *pair, level=0.9, random_state=0)
+        d = paired_difference(disagreement_squared_loss, counts, *pair, confidence_level=0.9, random_state=0)
         lines.append(f"{name:8}{d.estimate:9.4f}   {d.low:7.4f} – {d.high:7.4f}")
     return "\n".join(lines)
 

@@ -207,7 +207,7 @@ def effect_of_alpha(dists: dict, counts) -> str:
     for (name, scaling, alpha), dist in dists.items():
         if not alpha:
             better = dists[name, scaling, "α"]
-            d = paired_difference(disagreement_squared_loss, counts, better, dist, level=0.9, random_state=0)
+            d = paired_difference(disagreement_squared_loss, counts, better, dist, confidence_level=0.9, random_state=0)
             lines.append(f"{name + ' ' + scaling:12}{d.estimate:9.4f}   {d.low:7.4f} – {d.high:7.4f}")
     return "\n".join(lines)
 

@@ -137,7 +137,7 @@ def table(models: dict, X, counts) -> str:
     lines = [f"{'':6}" + "".join(f"{name:>17}" for name in COLUMNS)]
     for name, model in models.items():
         prediction = predict_dist(model, X)
-        cells = [confidence_interval(m, counts, prediction, level=0.9, random_state=0) for m in COLUMNS.values()]
+        cells = [confidence_interval(m, counts, prediction, confidence_level=0.9, random_state=0) for m in COLUMNS.values()]
         lines.append(f"{name:6}" + "".join(f"{c.estimate:17.4f}" for c in cells))
         lines.append(f"{'':6}" + "".join(f"{f'{c.low:.3f} – {c.high:.3f}':>17}" for c in cells))
     return "\n".join(lines)

@@ -52,7 +52,7 @@ FIGURE = Path(os.path.relpath(Path(sys.argv[0]).parent), "output", "regularized_
 
 PENALTIES = {
     "MMCE": MMCEPenalty(weighted=True),
-    "kernel, plugin": KernelCalibrationPenalty(1, "loo", estimator="plugin"),
+    "kernel, plugin": KernelCalibrationPenalty(1, "loo", bias_correction=None),
     "kernel, residual": KernelCalibrationPenalty(),
 }
 GRIDS = {"MMCE": [*PUBLISHED, 1], "kernel, plugin": PUBLISHED, "kernel, residual": [0.2, 1, 3, *([5] if FULL else [])]}
@@ -119,7 +119,7 @@ def interval(splits: list, model, metric) -> tuple[float, float, float]:
             [metric(s.counts, s.proba[model], **options_of(metric, s.proba[model])) for s in splits]
         )
     (s,) = splits
-    options = {"level": 0.9, "n_blocks": 20, "random_state": 0, **options_of(metric, s.proba[model])}
+    options = {"confidence_level": 0.9, "n_blocks": 20, "random_state": 0, **options_of(metric, s.proba[model])}
     return confidence_interval(metric, s.counts, s.proba[model], **options)[:3]
 
 
@@ -130,7 +130,7 @@ def difference(splits: list, model, metric) -> tuple[float, float, float]:
             [metric(s.counts, s.proba[model]) - metric(s.counts, s.proba[REFERENCE]) for s in splits]
         )
     (s,) = splits
-    options = {"level": 0.9, "n_blocks": 20, "random_state": 0}
+    options = {"confidence_level": 0.9, "n_blocks": 20, "random_state": 0}
     return paired_difference(metric, s.counts, s.proba[model], s.proba[REFERENCE], **options)[:3]
 
 

@@ -3,8 +3,8 @@
 Importing the package makes its scorer names usable wherever scikit-learn takes ``scoring=``.
 """
 
-from .metrics._scorers import register_scorers as _register_scorers
+from . import metrics  # registers the names of its scorers
 
 __version__ = "0.1.0"
 
-_register_scorers()
+__all__ = ["__version__", "metrics"]

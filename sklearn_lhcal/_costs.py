@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ._simplex import frame_names
+from ._names import check_by_position, column_names, columns_by_name, is_numeric, positions, typed
 
 
 class Costs(NamedTuple):
@@ -33,59 +33,71 @@ class Costs(NamedTuple):
             if d.min() < 0 or d.max() >= D:
                 raise ValueError(f"decisions must lie between 0 and {D - 1}, got {int(d.min())} to {int(d.max())}.")
             return d.astype(np.intp)
-        position = {name: i for i, name in enumerate(self.decisions.tolist())}
-        unknown = sorted({str(name) for name in d.tolist() if name not in position})
-        if unknown:
+        columns = positions(d, self.decisions)
+        if (columns < 0).any():
+            unknown = sorted({str(name) for name in d[columns < 0].tolist()})
             raise ValueError(f"Unknown decisions {unknown[:5]}; the cost matrix has {self.decisions.tolist()[:20]}.")
-        return np.array([position[name] for name in d.tolist()], dtype=np.intp)
+        return columns
+
+    def for_classes(self, classes: NDArray | None, K: int, other="the prediction") -> "Costs":
+        """The rows in the order of the K classes of the other side, whose names may be None."""
+        if len(self.C) != K:
+            raise ValueError(f"cost_matrix has {len(self.C)} rows, expected one for each of {K} classes.")
+        if classes is None and self.classes is None:
+            return self
+        if classes is None:
+            check_by_position(self.classes, "cost_matrix", other, "proba")
+            return self
+        if self.classes is None:
+            check_by_position(classes, other, "cost_matrix", "cost_matrix", axis="index")
+            return Costs(self.C, classes, self.decisions)
+        rows = columns_by_name(self.classes, classes, "cost_matrix", other)
+        return Costs(self.C[rows], classes, self.decisions)
+
+    @property
+    def constants(self) -> NDArray[np.intp]:
+        """Column numbers of all decisions."""
+        return np.arange(self.C.shape[1])
 
 
-def check_cost_matrix(
-    cost_matrix: ArrayLike, *, n_classes: int | None = None, classes: ArrayLike | None = None
-) -> Costs:
-    """Check a cost matrix; rows in the order of `classes` where both name them.
+def check_cost_matrix(cost_matrix: ArrayLike) -> Costs:
+    """Check a cost matrix, and read its names.
 
     Parameters
     ----------
     cost_matrix : array-like or frame of shape (n_classes, n_decisions)
-        Cost of each decision (column) under each class (row), in any unit; negative costs are gains. The columns of a
-        frame name the decisions; the index of a pandas frame, or a first column of a polars frame that holds no
-        numbers, names the classes. Names 0, 1, 2, … in this order count as none.
-    n_classes : int, optional
-        The number of rows to insist on.
-    classes : array-like of shape (n_classes,), optional
-        The classes in order. A frame that names its classes is brought into this order; any other matrix has its rows
-        in this order already, which is only taken for granted where the classes are numbers.
+        Cost of each decision (column) under each class (row), in any unit; negative costs are
+        gains. The columns of a frame name the decisions; the index of a pandas frame, or a first
+        column of a polars frame that holds no numbers, names the classes. Names 0, 1, 2, … in this
+        order count as none.
 
     Raises
     ------
     ValueError
-        NaN or infinite costs, another shape, other classes, names twice, no names where classes have some.
+        NaN or infinite costs, another shape, names twice.
     """
+    if isinstance(cost_matrix, Costs):
+        return cost_matrix
     C, rows, columns = _parts(cost_matrix)
     if C.ndim != 2 or not C.size:
         raise ValueError(f"cost_matrix must have shape (n_classes, n_decisions), got {C.shape}.")
     if not np.isfinite(C).all():
         row = int(np.flatnonzero(~np.isfinite(C).all(axis=1))[0])
         raise ValueError(f"cost_matrix contains NaN or infinite values (first in row {row}); give each cost a number.")
-    known = None if classes is None else np.asarray(classes)
-    n_classes = n_classes if known is None else len(known)
-    if n_classes is not None and len(C) != n_classes:
-        raise ValueError(f"cost_matrix has {len(C)} rows, expected one for each of {n_classes} classes.")
-    rows, columns = _named(rows, "classes"), _named(columns, "decisions")
-    if known is None:
-        return Costs(C, rows, columns)
-    if rows is None:
-        if any(isinstance(name, str) for name in known.tolist()):
-            raise ValueError(
-                f"The classes have names, {known.tolist()[:20]}: pass cost_matrix as a DataFrame whose index holds "
-                "them."
-            )
-        return Costs(C, known, columns)
-    position = {name: i for i, name in enumerate(rows.tolist())}
-    if set(position) != set(known.tolist()):
-        raise ValueError(f"cost_matrix has the classes {rows.tolist()[:20]}, expected {known.tolist()[:20]}.")
-    return Costs(C[[position[name] for name in known.tolist()]], known, columns)
+    return Costs(C, _named(rows, "classes"), _named(columns, "decisions"))
+
+
+def bayes_columns(z: NDArray[np.float64], C: NDArray[np.float64]) -> NDArray[np.intp]:
+    """Column of the least expected cost of each row, z (..., K), P4 eq. (1).
+
+    By einsum, so that a row's result is its own.
+    """
+    return np.einsum("...k,kd->...d", z, relative(C)).argmin(axis=-1)
+
+
+def expected_cost(p: NDArray[np.float64], d: NDArray[np.intp], C: NDArray[np.float64]) -> NDArray:
+    """Σ_k p_k C_kd of the decision d of each row, shape (n,)."""
+    return np.einsum("nk,nk->n", p, C.T[d])
 
 
 def relative(C: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -95,11 +107,14 @@ def relative(C: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def _parts(cost_matrix) -> tuple[NDArray[np.float64], list | None, list | None]:
     """Values, names of the rows and of the columns."""
-    columns, rows = frame_names(cost_matrix), None
-    if columns is not None and hasattr(cost_matrix, "iloc"):
+    columns = column_names(cost_matrix)
+    columns = None if columns is None else columns.tolist()
+    rows = None
+    if hasattr(cost_matrix, "iloc"):
         rows = list(cost_matrix.index)
-    elif columns and np.asarray(cost_matrix[columns[0]]).dtype.kind not in "iufb":
-        rows, columns = cost_matrix[columns[0]].to_list(), columns[1:]
+    elif columns and not is_numeric(np.asarray(cost_matrix[columns[0]])):
+        rows = cost_matrix[columns[0]].to_list()
+        columns = columns[1:]
         cost_matrix = cost_matrix[columns]
     try:
         return np.array(cost_matrix, dtype=np.float64), rows, columns
@@ -113,5 +128,4 @@ def _named(names: list | None, what: str) -> NDArray | None:
         return None
     if len(set(names)) < len(names):
         raise ValueError(f"cost_matrix names {what} twice: {names[:20]}.")
-    array = np.asarray(names)
-    return array if array.dtype.kind != "U" or all(isinstance(name, str) for name in names) else np.array(names, object)
+    return typed(names)

@@ -6,14 +6,6 @@ from numpy.typing import ArrayLike, NDArray
 EPS = 1e-12  # the smallest probability a calibrator reads
 
 
-def frame_names(frame) -> list | None:
-    """Column names of a pandas or polars frame; None for anything else, and for names on several levels."""
-    columns = getattr(frame, "columns", None)
-    if columns is None or getattr(columns, "nlevels", 1) > 1:
-        return None
-    return list(columns)
-
-
 def check_proba(proba: ArrayLike, *, n_classes: int | None = None, name: str = "proba") -> NDArray[np.float64]:
     """Check an array of class probabilities; the only gate through which predictions enter.
 
@@ -120,3 +112,9 @@ def entropy(z: NDArray[np.float64]) -> NDArray[np.float64]:
 def gini(z: NDArray[np.float64]) -> NDArray[np.float64]:
     """1 − Σ z² over the last axis, written Σ z(1−z) so that it does not cancel near a corner."""
     return row_sum(z * (1 - z))
+
+
+def accuracy(mu: NDArray[np.float64], z: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Share of labels μ̂ on the most probable class of each row, (n,); ties of z share evenly."""
+    best = z == z.max(axis=1, keepdims=True)
+    return (mu * best).sum(axis=1) / best.sum(axis=1)

@@ -18,17 +18,19 @@ from sklearn.utils import check_random_state, get_tags, indexable
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
-from ._fit import check_same_length, check_sample_weight, class_order, fit_on_counts, take_rows
-from .distributions import Ensemble, resolve
-from .label_histogram import sorted_counts
-from .metrics._labels import accuracy_score
+from ._checks import check_same_length, check_sample_weight, take_rows
+from ._estimators import class_order, fit_on_labels, own_classes, resolve
+from ._names import positions
+from ._rows import DistributionClassifierMixin
+from .distributions import Ensemble
+from .label_histogram._labels import read_labels
 
 __all__ = ["DeepEnsembleClassifier", "MCDropoutClassifier", "TestTimeAugmentationClassifier"]
 
 _DROPOUTS = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout)
 
 
-class _EnsembleClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
+class _EnsembleClassifier(DistributionClassifierMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     """What they share: everything but how members are fitted and asked."""
 
     accepts_label_histograms = True
@@ -56,32 +58,27 @@ class _EnsembleClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         (X,) = indexable(X)
         if isinstance(self.estimator, FrozenEstimator):
             check_is_fitted(self.estimator)
-        counts, self.classes_ = sorted_counts(y, class_order(self.estimator, X))
-        check_same_length(len(counts), X=X)
-        self.seed_ = int(check_random_state(self.random_state).randint(2**31 - 1))
-        self._fit(X, counts, check_sample_weight(sample_weight, len(counts)), fit_params)
+        labels = read_labels(y).for_fit(class_order(self.estimator, X))
+        check_same_length(len(labels), X=X)
+        weight = check_sample_weight(sample_weight, len(labels))
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        fitted = self._fit(X, labels, weight, seed, fit_params)
+        vars(self).update(fitted, classes_=labels.classes, seed_=seed)
         return self
 
-    def _fit(self, X, counts, weight, fit_params):
-        self.estimator_ = fit_on_counts(clone(self.estimator), X, counts, self.classes_, weight, **fit_params)
+    def _fit(self, X, labels, weight, seed, fit_params) -> dict:
+        """The attributes that hold what was fitted."""
+        return {"estimator_": fit_on_labels(clone(self.estimator), X, labels, weight, **fit_params)}
 
     def predict_dist(self, X) -> Ensemble:
         """An `Ensemble` of the members' class probabilities, a batch of n rows; the same at every call."""
         check_is_fitted(self, "seed_")
-        return Ensemble(self.sample_proba(X))
+        return Ensemble(self.sample_proba(X)).with_classes(self.classes_)
 
-    def predict_proba(self, X):
-        """Class probabilities, shape (n_samples, n_classes): the mean of `predict_dist`."""
-        return np.array(self.predict_dist(X).mean())
-
-    def predict(self, X):
-        """The most probable class of each row, shape (n_samples,)."""
-        check_is_fitted(self, "seed_")
-        return self.classes_[self.predict_proba(X).argmax(axis=1)]
-
-    def score(self, X, y, sample_weight=None) -> float:
-        """Expected accuracy, see `sklearn_lhcal.metrics.expected_accuracy`: larger is better, between 0 and 1."""
-        return accuracy_score(y, self.predict_proba(X), self.classes_, sample_weight)
+    def _proba(self, estimator, X) -> NDArray[np.float64]:
+        """Class probabilities of a fitted estimator, columns in the order of `classes_`."""
+        columns = positions(self.classes_, own_classes(estimator, self.classes_))
+        return estimator.predict_proba(X)[:, columns]
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -141,14 +138,15 @@ class MCDropoutClassifier(_EnsembleClassifier):
         self.n_samples = n_samples
         self.random_state = random_state
 
-    def _fit(self, X, counts, weight, fit_params):
-        super()._fit(X, counts, weight, fit_params)
-        net, _ = resolve(self.estimator_, take_rows(X, np.arange(1)), "module_")
+    def _fit(self, X, labels, weight, seed, fit_params):
+        fitted = super()._fit(X, labels, weight, seed, fit_params)
+        net, _ = resolve(fitted["estimator_"], take_rows(X, np.arange(1)), "module_")
         if not isinstance(getattr(net, "module_", None), nn.Module):
             raise ValueError(
                 f"MCDropoutClassifier needs a skorch net, a NeuralClassifier say, not {type(net).__name__}."
             )
         _dropouts(net.module_)
+        return fitted
 
     def sample_proba(self, X, n_samples=None, random_state=None):
         """Class probabilities under `n_samples` masks, shape (n_samples, n, K); None: those of `predict_dist`."""
@@ -158,7 +156,7 @@ class MCDropoutClassifier(_EnsembleClassifier):
         draws = []
         for _ in range(self.n_samples if n_samples is None else n_samples):
             with _one_mask_each(net.module_, rng.randint(2**31 - 1)):
-                draws.append(net.predict_proba(X))
+                draws.append(self._proba(net, X))
         return np.stack(draws)
 
 
@@ -273,7 +271,8 @@ class TestTimeAugmentationClassifier(_EnsembleClassifier):
         rng = self._rng(random_state)
         draws = self.n_samples if n_samples is None else n_samples
         seeds = rng.randint(2**31 - 1, size=draws)
-        return np.stack([self.estimator_.predict_proba(self.augment(X, check_random_state(int(s)))) for s in seeds])
+        versions = (self.augment(X, check_random_state(int(s))) for s in seeds)
+        return np.stack([self._proba(self.estimator_, version) for version in versions])
 
 
 class DeepEnsembleClassifier(_EnsembleClassifier):
@@ -325,7 +324,7 @@ class DeepEnsembleClassifier(_EnsembleClassifier):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def _fit(self, X, counts, weight, fit_params):
+    def _fit(self, X, labels, weight, seed, fit_params):
         params = self.estimator.get_params()
         seeded = [k for k in params if k == "random_state" or k.endswith("__random_state")]
         if not seeded or isinstance(self.estimator, FrozenEstimator):
@@ -339,19 +338,20 @@ class DeepEnsembleClassifier(_EnsembleClassifier):
                 f"{shared[0]} is an instance, from whose weights all networks would start; give the class with its "
                 f"arguments as {shared[0]}__…, or a function that makes a new one."
             )
-        rng = check_random_state(self.seed_)
+        rng = check_random_state(seed)
         clones = [
             clone(self.estimator).set_params(**{k: int(rng.randint(2**31 - 1)) for k in sorted(seeded)})
             for _ in range(self.n_estimators)
         ]
-        self.estimators_ = Parallel(n_jobs=self.n_jobs)(
-            delayed(fit_on_counts)(c, X, counts, self.classes_, weight, **fit_params) for c in clones
+        fitted = Parallel(n_jobs=self.n_jobs)(
+            delayed(fit_on_labels)(c, X, labels, weight, **fit_params) for c in clones
         )
+        return {"estimators_": fitted}
 
     def sample_proba(self, X, n_samples=None, random_state=None):
         """Class probabilities of the members, shape (n_estimators, n, K), or of `n_samples` drawn with replacement."""
         check_is_fitted(self, "seed_")
-        members = np.stack([e.predict_proba(X) for e in self.estimators_])
+        members = np.stack([self._proba(e, X) for e in self.estimators_])
         if n_samples is None:
             return members
         return members[self._rng(random_state).randint(len(members), size=n_samples)]

@@ -7,17 +7,20 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.metrics.pairwise import euclidean_distances
-from sklearn.model_selection import BaseCrossValidator, StratifiedGroupKFold, StratifiedKFold, check_cv
+from sklearn.model_selection import BaseCrossValidator, StratifiedGroupKFold, StratifiedKFold
+from sklearn.model_selection import check_cv as sklearn_check_cv
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import check_array, check_random_state, indexable
 from sklearn.utils.metadata_routing import UNUSED
 from tqdm.auto import tqdm
 
-from ._fit import check_same_length, class_order, fit_on_counts, is_per_row, take_rows
-from .distributions import Distribution, concatenate, predict_dist
-from .label_histogram import check_counts, sorted_counts
+from ._checks import check_positive_int, check_same_length, take_params, take_rows
+from ._estimators import class_order, fit_on_labels, own_classes
+from ._names import check_row_names, positions
+from .distributions import Distribution, predict_dist
+from .label_histogram._labels import read_labels
 
-__all__ = ["BallCarvingSplit", "StratifiedVotesKFold", "cross_val_predict"]
+__all__ = ["BallCarvingSplit", "StratifiedVotesKFold", "check_cv", "cross_val_predict"]
 
 _AUTO_SHARE = 0.3  # of all rows, what the balls hold where the radius is "auto" and they do not overlap
 _CANDIDATES = 50  # for each ball, rows among which its centre is sought
@@ -70,7 +73,7 @@ class StratifiedVotesKFold(BaseCrossValidator):
         groups : array-like of shape (n_samples,), optional
             Rows of one group (one patient, say) stay together.
         """
-        votes = majority(check_counts(y)[0])
+        votes = read_labels(y).majority
         kind = StratifiedKFold if groups is None else StratifiedGroupKFold
         splitter = kind(self.n_splits, shuffle=self.shuffle, random_state=self.random_state if self.shuffle else None)
         with warnings.catch_warnings():  # a rare class is no reason to warn at each of many splits
@@ -200,9 +203,10 @@ class BallCarvingSplit(BaseEstimator):
                 f"testing; give a {'smaller' if len(test) else 'larger'} radius than {self.radius!r}, or more rows."
             )
         if y is not None:
-            counts, classes = check_counts(y)
-            check_same_length(len(counts), X=X)
-            check_all_classes(counts[train], classes, "the training rows beside the balls", "smaller or fewer balls")
+            labels = read_labels(y).for_fit()
+            check_same_length(len(labels), X=X)
+            where = "the training rows beside the balls"
+            labels.take(train).check_all_seen(where, "smaller or fewer balls")
         return train, augmented, test
 
     def _check_parameters(self) -> tuple[float, float]:
@@ -213,8 +217,7 @@ class BallCarvingSplit(BaseEstimator):
                 "keep_fraction must be a number in [0, 1) or an ascending range of these, and test_fraction positive "
                 f"and at most what is left, got {self.keep_fraction!r} and {self.test_fraction!r}."
             )
-        if self.n_balls < 1 or self.n_splits < 1:
-            raise ValueError(f"n_balls and n_splits must be positive, got {self.n_balls!r} and {self.n_splits!r}.")
+        check_positive_int(n_balls=self.n_balls, n_splits=self.n_splits)
         if self.radius != "auto" and not 0 < self.radius < np.inf:
             raise ValueError(f'radius must be "auto" or a positive number, got {self.radius!r}.')
         return low, high
@@ -244,17 +247,26 @@ def _apart(distance: NDArray, names: NDArray, R: float, n: int) -> list:
     return [names[c] for c in chosen]
 
 
-def majority(counts: NDArray) -> NDArray[np.intp]:
-    """Column of the most voted class of each row, the first of several."""
-    return np.asarray(counts).argmax(axis=1)
+def check_cv(cv=5):
+    """A splitter from what is given as ``cv=``, as scikit-learn's function, for label histograms.
 
+    Parameters
+    ----------
+    cv : int, splitter, list of splits or None, default=5
+        An int, or None for 5, becomes a `StratifiedVotesKFold`.
 
-def make_splits(cv, X, votes: NDArray, **split_params) -> list[tuple[NDArray, NDArray]]:
-    """The (train, test) pairs of an int (stratified by votes, groups honoured), a splitter, or a list of pairs."""
+    Returns
+    -------
+    splitter : object with ``split(X, y, groups)``
+
+    Examples
+    --------
+    >>> check_cv(3).get_n_splits()
+    3
+    """
     if cv is None or isinstance(cv, (int, np.integer)):
-        cv = StratifiedVotesKFold(5 if cv is None else int(cv))
-    X = np.zeros((len(votes), 1)) if isinstance(X, dict) else X
-    return list(check_cv(cv).split(X, votes, **split_params))
+        return StratifiedVotesKFold(5 if cv is None else int(cv))
+    return sklearn_check_cv(cv)
 
 
 def cross_val_predict(
@@ -308,38 +320,34 @@ def cross_val_predict(
     if not is_classifier(estimator):
         raise ValueError(f"estimator must be a classifier, got {type(estimator).__name__}.")
     (X,) = indexable(X)
-    counts, classes = sorted_counts(y, class_order(estimator, X))
-    check_same_length(len(counts), X=X, groups=groups)
-    splits = make_splits(cv, X, majority(counts), groups=groups)
+    labels = read_labels(y).for_fit(class_order(estimator, X))
+    n = len(labels)
+    check_same_length(n, X=X, groups=groups)
+    check_row_names(y=y, groups=groups)
+    splits = list(check_cv(cv).split(np.zeros((n, 1)), labels.majority, groups))
     rows = np.concatenate([test for _, test in splits])
-    if not np.array_equal(np.sort(rows), np.arange(len(counts))):
+    if not np.array_equal(np.sort(rows), np.arange(n)):
         raise ValueError("cv must put every row into one test part, once: use a K-fold splitter.")
     folds = []
     for i, (train, test) in enumerate(tqdm(splits, desc="folds", disable=not verbose)):
-        params = {k: take_rows(v, train) if is_per_row(v, len(counts)) else v for k, v in (fit_params or {}).items()}
-        check_all_classes(counts[train], classes, f"training fold {i}")
-        model = fit_on_counts(clone(estimator), take_rows(X, train), counts[train], classes, **params)
-        folds.append(_predict(model, take_rows(X, test), method, classes))
+        part = labels.take(train)
+        part.check_all_seen(f"training fold {i}")
+        params = take_params(fit_params or {}, train, n)
+        model = fit_on_labels(clone(estimator), take_rows(X, train), part, **params)
+        folds.append(_predict(model, take_rows(X, test), method, labels.classes))
     order = np.argsort(rows)
-    return (concatenate(folds) if method == "predict_dist" else np.concatenate(folds))[order]
+    if method == "predict_dist":
+        return Distribution.concatenate(folds)[order]
+    return np.concatenate(folds)[order]
 
 
 def _predict(model, X, method: str, classes: NDArray) -> NDArray | Distribution:
-    """What `method` says; labels by position, because a classifier that was given counts knows no names."""
-    if method == "predict_dist":
-        return predict_dist(model, X)
+    """What `method` says, in the order and with the names of the classes."""
+    if method == "predict":
+        own = own_classes(model, classes)
+        predicted = np.asarray(model.predict(X))
+        return own[(predicted[:, None] == model.classes_).argmax(axis=1)]
     if method == "predict_proba":
-        return model.predict_proba(X)
-    return classes[(np.asarray(model.predict(X))[:, None] == model.classes_).argmax(axis=1)]
-
-
-def check_all_classes(
-    counts: NDArray, classes: NDArray, where: str, remedy: str = "fewer folds or stratified ones"
-) -> None:
-    """Raise a ValueError that names the classes without a label."""
-    missing = np.asarray(counts).sum(axis=0) == 0
-    if missing.any():
-        raise ValueError(
-            f"No label of class {classes[missing].tolist()} in {where}; give more data of this class, use {remedy}, "
-            "or drop the class."
-        )
+        return model.predict_proba(X)[:, positions(classes, own_classes(model, classes))]
+    distribution = predict_dist(model, X)
+    return distribution.with_classes(own_classes(model, classes)).in_order(classes)

@@ -37,9 +37,10 @@ from sklearn_lhcal.datasets import make_label_histograms
 from sklearn_lhcal.distributions import Dirichlet, DirichletMixture, Ensemble, PointMass, predict_dist
 from sklearn_lhcal.label_histogram import KnownProbabilities, LabelHistogramClassifier
 from sklearn_lhcal.metrics import (
-    SCORERS,
     LabelHistogramScorer,
     disagreement_squared_loss,
+    get_scorer,
+    get_scorer_names,
     label_log_loss,
     posterior_epistemic_loss,
 )
@@ -564,7 +565,7 @@ def test_metadata_routing(data, fits):
         search = GridSearchCV(
             TemperatureScaling(cv=GroupKFold(3)).set_fit_request(sample_weight=True),
             {"estimator": [LogisticRegression(C=c).set_fit_request(sample_weight=True) for c in (0.1, 1)]},
-            scoring=SCORERS["neg_label_log_loss"].set_score_request(sample_weight=True),
+            scoring=get_scorer("neg_label_log_loss").set_score_request(sample_weight=True),
             cv=GroupKFold(2),
         )
         search.fit(data.X, data.counts, sample_weight=w, groups=groups)
@@ -670,7 +671,7 @@ def test_precomputed_classes_are_never_the_labels_that_occur():
     assert TemperatureScaling("proba").fit(proba, labels).classes_.tolist() == [0, 1, 2, 3]
     frame = pd.DataFrame(proba, columns=list("dcba"))
     calibrator = TemperatureScaling("proba").fit(frame, list("aabbcc"))
-    assert calibrator.classes_.tolist() == list("dcba")
+    assert calibrator.classes_.tolist() == list("abcd")
     named = TemperatureScaling(PrecomputedClassifier("proba", classes=list("wxyz"))).fit(proba, list("wwxxzz"))
     assert named.classes_.tolist() == list("wxyz")
 
@@ -709,7 +710,7 @@ def test_integer_columns_are_positions(data):
         assert_array_equal(outputs, data.prediction)
 
 
-@pytest.mark.parametrize("scoring", sorted(k for k, v in SCORERS.items() if isinstance(v, LabelHistogramScorer)))
+@pytest.mark.parametrize("scoring", [n for n in get_scorer_names() if isinstance(get_scorer(n), LabelHistogramScorer)])
 def test_grid_search_with_every_scorer_string(scoring, data):
     """Over the classifier's and the calibrator's parameters, counts in a frame, in two processes."""
     frame = pd.DataFrame(data.counts, columns=list("bca"))
@@ -834,7 +835,7 @@ def test_a_class_missing_from_a_training_fold_is_named(data):
         (np.full((300, 3), 0.5), "must sum to 1"),
         (np.tile([-0.5, 1.0, 0.5], (300, 1)), "negative"),
         (np.full((299, 3), 1 / 3), "inconsistent"),
-        (np.full((300, 4), 1 / 4), "expected"),
+        (np.full((300, 4), 1 / 4), "y has 3 classes, but the classifier has 4"),
         (np.full(300, 0.5), "Reshape your data"),
     ],
 )

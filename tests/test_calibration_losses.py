@@ -24,9 +24,9 @@ from sklearn_lhcal.neural_network import (
 
 LOSSES = [FocalLoss(0.0), FocalLoss(0.5), FocalLoss(2.0), FocalLoss("53"), BrierLoss()]
 KERNELS = [
-    KernelCalibrationPenalty(p, bandwidth, notion, estimator)
+    KernelCalibrationPenalty(p, bandwidth, notion, correction)
     for notion in ("canonical", "marginal", "top_label")
-    for p, bandwidth, estimator in [(2, 0.1, "residual"), (1, 0.02, "plugin"), (3, "loo", "plugin")]
+    for p, bandwidth, correction in [(2, 0.1, "residual"), (1, 0.02, None), (3, "loo", None)]
 ]
 PENALTIES = [MMCEPenalty(), MMCEPenalty(weighted=True), *KERNELS]
 ALL = [*LOSSES, *PENALTIES]
@@ -151,7 +151,7 @@ def binary_problems(z, y, notion):
     return [(f, m, np.hstack([f, 1 - f])) for f, m in pairs]
 
 
-def penalty_by_loops(z, y, w, p, h, notion, estimator):
+def penalty_by_loops(z, y, w, p, h, notion, correction):
     """P2 eq. (9), or the pairs of math written out; one number a row, then the weighted mean."""
     total = 0.0
     for f, mu, x in binary_problems(z, y, notion):
@@ -159,7 +159,7 @@ def penalty_by_loops(z, y, w, p, h, notion, estimator):
         k = np.array([[w[i] * np.exp(log_kernel(x[j], x[i], h)) for i in range(n)] for j in range(n)])
         for j in range(n):
             others = [i for i in range(n) if i != j]
-            if estimator == "plugin":
+            if correction is None:
                 r = sum(k[j, i] * mu[i] for i in others) / sum(k[j, i] for i in others)
                 total += w[j] / w.sum() * (np.abs(r - f[j]) ** p).sum()
             else:
@@ -171,15 +171,15 @@ def penalty_by_loops(z, y, w, p, h, notion, estimator):
 
 
 @pytest.mark.parametrize("notion", ["canonical", "marginal", "top_label"])
-@pytest.mark.parametrize(("p", "estimator"), [(1, "plugin"), (1.5, "plugin"), (2, "plugin"), (2, "residual")])
+@pytest.mark.parametrize(("p", "correction"), [(1, None), (1.5, None), (2, None), (2, "residual")])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_kernel_penalty_by_loops(notion, p, estimator, weighted):
+def test_kernel_penalty_by_loops(notion, p, correction, weighted):
     for K in (2, 4):
         u, y = batch(9, K)
         w = np.random.default_rng(0).uniform(0.1, 3, 9) if weighted else np.ones(9)
         for h in (0.01, 0.1, 1.0):
-            got = KernelCalibrationPenalty(p, h, notion, estimator)(u, y, torch.tensor(w))
-            expected = penalty_by_loops(torch.softmax(u, dim=1).numpy(), y.numpy(), w, p, h, notion, estimator)
+            got = KernelCalibrationPenalty(p, h, notion, correction)(u, y, torch.tensor(w))
+            expected = penalty_by_loops(torch.softmax(u, dim=1).numpy(), y.numpy(), w, p, h, notion, correction)
             assert_allclose(got, expected, rtol=1e-9, atol=1e-12)
 
 
@@ -188,8 +188,8 @@ def test_kernel_penalty_by_loops(notion, p, estimator, weighted):
 def test_kernel_penalty_is_the_metric(notion, bandwidth):
     u, y = batch(60, 3)
     z, w = torch.softmax(u, dim=1).numpy(), np.random.default_rng(0).uniform(0.1, 3, 60)
-    for p, estimator, correction in ((2, "residual", "residual"), (1, "plugin", None), (3, "plugin", None)):
-        penalty = KernelCalibrationPenalty(p, bandwidth, notion, estimator)
+    for p, correction in ((2, "residual"), (1, None), (3, None)):
+        penalty = KernelCalibrationPenalty(p, bandwidth, notion, correction)
         options = {"notion": notion, "p": p, "bandwidth": bandwidth, "bias_correction": correction}
         assert_allclose(penalty(u, y), kernel_calibration_error(y.numpy(), z, **options), rtol=1e-8)
         expected = kernel_calibration_error(y.numpy(), z, sample_weight=w, **options)
@@ -201,7 +201,7 @@ def test_large_batches_of_two_classes(h):
     """Far pairs are left out there; value and gradient are those of the whole matrix."""
     u, y = batch(1500, 2)
     gradients = []
-    for penalty in (KernelCalibrationPenalty(1, h, estimator="plugin"), whole_matrix):
+    for penalty in (KernelCalibrationPenalty(1, h, bias_correction=None), whole_matrix):
         v = u.clone().requires_grad_()
         value = penalty(v, y) if penalty is not whole_matrix else whole_matrix(v, y, h)
         value.backward()
@@ -275,14 +275,14 @@ def test_gradients(loss, weighted):
 
 
 @pytest.mark.parametrize("notion", ["canonical", "marginal", "top_label"])
-@pytest.mark.parametrize("estimator", ["plugin", "residual"])
-def test_a_bandwidth_of_the_batch_is_a_constant(notion, estimator):
+@pytest.mark.parametrize("correction", [None, "residual"])
+def test_a_bandwidth_of_the_batch_is_a_constant(notion, correction):
     u, y = batch(30, 3)
     h = loo_bandwidth(torch.softmax(u, dim=1).numpy(), notion=notion)
     gradients = []
     for bandwidth in ("loo", h):
         v = u.clone().requires_grad_()
-        KernelCalibrationPenalty(2, bandwidth, notion, estimator)(v, y).backward()
+        KernelCalibrationPenalty(2, bandwidth, notion, correction)(v, y).backward()
         gradients.append(v.grad)
     assert_allclose(*gradients, rtol=1e-6, atol=1e-12)
 
@@ -387,7 +387,7 @@ def test_minimum_of_the_residual_form_is_at_the_calibrated_model(n, K, bandwidth
 @pytest.mark.parametrize(("n", "K", "bandwidth"), [(64, 5, 0.2), (128, 10, 0.05)])
 def test_minimum_of_the_plugin_is_at_an_end(n, K, bandwidth, p):
     """Of the temperatures tried, it prefers the largest: it takes the noise of the smoothed labels for an error."""
-    penalty = KernelCalibrationPenalty(p, bandwidth, estimator="plugin")
+    penalty = KernelCalibrationPenalty(p, bandwidth, bias_correction=None)
     temperatures, mean = temperatures_of_a_calibrated_model(penalty, n, K, 20)
     assert temperatures[mean.argmin()] == 2
     assert mean[temperatures == 1] > 1.3 * mean.min()
@@ -418,13 +418,13 @@ def test_proper_losses_and_the_focal_loss(loss):
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"estimator": "S1"}, 'estimator must be "residual" or "plugin", got'),
+        ({"bias_correction": "S1"}, 'bias_correction must be "residual" or None, got'),
         ({"notion": "top"}, "notion must be one of canonical, marginal, top_label, got 'top'"),
         ({"bandwidth": 0.0}, 'bandwidth must be a positive number or "loo", got 0.0'),
         ({"bandwidth": "cv"}, 'bandwidth must be a positive number or "loo", got'),
         ({"bandwidth": math.nan}, 'bandwidth must be a positive number or "loo", got'),
-        ({"p": 0.5, "estimator": "plugin"}, "p must be a number, 1 or more, got 0.5"),
-        ({"p": 1}, "exists for p = 2 only, got 1; use estimator="),
+        ({"p": 0.5, "bias_correction": None}, "p must be a number, 1 or more, got 0.5"),
+        ({"p": 1}, "exists for p = 2 only, got 1; use bias_correction="),
     ],
 )
 def test_wrong_parameters(parameters, message):

@@ -33,7 +33,9 @@ def test_calibration_makes_decisions_of_a_network_cheaper(halves, C):
     X, counts, X_test, y = halves
     model = DecisionCalibration("proba", C, inner_cv=3).fit(X, counts)
     plain, calibrated = bayes_decision(X_test, C), model.decide(X_test)
-    difference = paired_difference(decision_risk, y, calibrated, plain, cost_matrix=C, level=0.9, random_state=0)
+    difference = paired_difference(
+        decision_risk, y, calibrated, plain, cost_matrix=C, confidence_level=0.9, random_state=0
+    )
     assert difference.high < 0
     constant = min(decision_risk(y, np.full(len(y), d), C) for d in range(11))
     assert decision_risk(y, calibrated, C) < constant / 2

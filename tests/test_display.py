@@ -32,7 +32,7 @@ def points(display):
     return np.column_stack([display.mean_predicted, display.mean_observed])
 
 
-# --------------------------------------------------------------------------------------------------------- points
+# ------------------------------------------------------------------------------------------- points
 
 
 @pytest.mark.parametrize("strategy", ["uniform", "quantile"])
@@ -78,7 +78,9 @@ def test_points_by_hand():
     np.testing.assert_allclose(points(pooled), [[0.4 / 3, 2.25 / 3], [2.6 / 3, 0.75 / 3]])
     assert pooled.bin_counts.tolist() == [3, 3]
     disagreement = DisagreementReliabilityDisplay.from_predictions(
-        [[1, 1], [2, 2], [3, 0], [1, 0]], [[0.5, 0.5], [0.4, 0.6], [1, 0], [0.5, 0.5]], n_bins=[0, 0.4, 0.8, 1]
+        [[1, 1], [2, 2], [3, 0], [1, 0]],
+        [[0.5, 0.5], [0.4, 0.6], [1, 0], [0.5, 0.5]],
+        n_bins=[0, 0.4, 0.8, 1],
     )
     np.testing.assert_allclose(points(disagreement), [[0.0, 0.0], [0.49, 5 / 6], [np.nan, np.nan]])
     assert disagreement.bin_counts.tolist() == [1, 2, 0]  # the row with one rater is left out
@@ -113,12 +115,12 @@ def test_known_probabilities_are_perfectly_reliable(data):
         np.testing.assert_allclose(shown.mean_observed, shown.mean_predicted, atol=1e-12)
 
 
-# ---------------------------------------------------------------------------------------------------------- doors
+# -------------------------------------------------------------------------------------------- doors
 
 
 @pytest.fixture
 def named():
-    """A classifier of named classes, features, and counts in a frame whose columns are in another order."""
+    """A classifier of named classes, features, and a frame of counts in another order."""
     data = make_label_histograms(200, random_state=0)
     names = np.array(["cat", "dog", "eel"])
     model = LogisticRegression().fit(data.X, names[data.counts.argmax(axis=1)])
@@ -147,7 +149,8 @@ def test_classes_are_found_by_number_or_name(named):
     others = [
         ReliabilityDisplay.from_estimator(model, X, counts, class_index=2),
         ReliabilityDisplay.from_predictions(counts, frame, class_index="eel"),
-        ReliabilityDisplay.from_predictions(counts, frame, class_index=0),  # the first column of y
+        # column numbers are those of the prediction
+        ReliabilityDisplay.from_predictions(counts, frame, class_index=2),
         ReliabilityDisplay.from_predictions(counts.to_numpy()[:, [1, 2, 0]], frame, class_index="eel"),
         ReliabilityDisplay.from_predictions(
             counts.to_numpy()[:, [1, 2, 0]], proba, class_index="eel", classes=["cat", "dog", "eel"]
@@ -185,12 +188,12 @@ def test_an_ensemble_predicts_disagreement_as_a_distribution_through_a_pipeline(
     np.testing.assert_allclose(points(shown), points(expected))
 
 
-# ------------------------------------------------------------------------------------------------------- drawing
+# ------------------------------------------------------------------------------------------ drawing
 
 
 @pytest.mark.parametrize("display", DISPLAYS)
 def test_artists_are_kept_and_drawn(display, data):
-    shown = display.from_predictions(data.counts, data.prediction, name="raw", level=0.8)
+    shown = display.from_predictions(data.counts, data.prediction, name="raw", confidence_level=0.8)
     np.testing.assert_array_equal(shown.line_.get_xydata(), points(shown))
     assert len(shown.errorbar_.lines[2][0].get_segments()) == np.isfinite(shown.interval[:, 0]).sum()
     heights = shown.histogram_.get_data().values
@@ -229,7 +232,11 @@ def test_two_displays_share_axes_diagonal_and_strip(display, data):
     assert second.histogram_ax_ is first.histogram_ax_
     assert len(first.ax_.child_axes) == 1
     assert first.line_.get_color() != second.line_.get_color()
-    assert [t.get_text() for t in second.legend_.get_texts()] == ["perfect calibration", "raw", "TS"]
+    assert [t.get_text() for t in second.legend_.get_texts()] == [
+        "perfect calibration",
+        "raw",
+        "TS",
+    ]
     assert second.histogram_ax_.get_ylim()[1] >= second.bin_counts.max()
     limit = max(first.limit, second.limit)
     assert limit < first.ax_.get_xlim()[1] < limit + 0.05
@@ -292,15 +299,15 @@ def test_without_matplotlib_the_error_says_what_to_install(data, monkeypatch):
     monkeypatch.undo()
 
 
-# --------------------------------------------------------------------------------------------------------- errors
+# ------------------------------------------------------------------------------------------- errors
 
 
 @pytest.mark.parametrize("display", DISPLAYS)
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"level": 1.0}, "level must lie between 0 and 1"),
-        ({"level": 90}, "level must lie between 0 and 1"),
+        ({"confidence_level": 1.0}, "confidence_level must lie between 0 and 1"),
+        ({"confidence_level": 90}, "confidence_level must lie between 0 and 1"),
         ({"n_bins": 0}, "n_bins must be a positive integer"),
         ({"strategy": "equal"}, "strategy must be"),
         ({"sample_weight": [1.0, -1.0]}, "sample_weight contains NaN, infinite or negative"),
@@ -326,7 +333,7 @@ def test_unknown_classes_are_refused(class_index):
 
 
 def test_wrong_number_of_class_names_is_refused():
-    with pytest.raises(ValueError, match="classes has 1 names"):
+    with pytest.raises(ValueError, match=r"2 different names"):
         ReliabilityDisplay.from_predictions([[1, 1]], [[0.5, 0.5]], class_index=0, classes=["cat"])
 
 

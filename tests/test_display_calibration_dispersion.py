@@ -39,7 +39,11 @@ def predictions(data):
     """Calibrated, overconfident, and noisy."""
     u = np.log(data.prediction)
     noise = np.random.default_rng(0).standard_normal(u.shape)
-    return {"calibrated": data.prediction, "overconfident": softmax(3 * u, axis=1), "noisy": softmax(u + noise, axis=1)}
+    return {
+        "calibrated": data.prediction,
+        "overconfident": softmax(3 * u, axis=1),
+        "noisy": softmax(u + noise, axis=1),
+    }
 
 
 @pytest.fixture(autouse=True)
@@ -56,7 +60,7 @@ def everything(display):
     return np.column_stack([losses(display), display.calibration_interval, display.dispersion_interval])
 
 
-# --------------------------------------------------------------------------------------------- points and intervals
+# ----------------------------------------------------------------------------- points and intervals
 
 
 @pytest.mark.parametrize("options", [{}, {"strategy": "quantile", "n_bins": 8}, {"n_bins": [0, 0.1, 0.5, 1]}])
@@ -75,14 +79,22 @@ def test_points_are_those_of_the_decomposition(data, predictions, options, weigh
 @pytest.mark.parametrize("level", [0.5, 0.9])
 @pytest.mark.parametrize("seed", [0, 3])
 def test_intervals_are_those_of_the_jackknife_on_the_rows_that_count(data, predictions, level, seed):
-    display = show(data.counts, predictions, level=level, random_state=seed, n_bins=10)
+    display = show(data.counts, predictions, confidence_level=level, random_state=seed, n_bins=10)
     rows = data.counts.sum(axis=1) >= 2
     assert 0 < rows.sum() < 300
-    pairs = (calibration_loss, display.calibration_interval), (dispersion_loss, display.dispersion_interval)
+    pairs = (
+        (calibration_loss, display.calibration_interval),
+        (dispersion_loss, display.dispersion_interval),
+    )
     for metric, interval in pairs:
         for m, z in enumerate(predictions.values()):
             expected = confidence_interval(
-                metric, data.counts[rows], z[rows], level=level, random_state=seed, n_bins=10
+                metric,
+                data.counts[rows],
+                z[rows],
+                confidence_level=level,
+                random_state=seed,
+                n_bins=10,
             )
             assert interval[m].tolist() == [expected.low, expected.high]
 
@@ -162,7 +174,7 @@ def test_inputs_are_left_alone(data, predictions):
     assert all(np.array_equal(before[name], predictions[name]) for name in before)
 
 
-# ------------------------------------------------------------------------------------------------------ estimators
+# --------------------------------------------------------------------------------------- estimators
 
 
 @pytest.fixture
@@ -178,11 +190,16 @@ def fitted(data):
 def test_estimators_are_their_predictions(data, fitted):
     X, y = data.X[150:], data.counts[150:]
     z = {name: estimator.predict_proba(X) for name, estimator in fitted.items()}
-    options = {"n_bins": 7, "level": 0.8, "random_state": 2, "sample_weight": np.arange(150.0)}
+    options = {
+        "n_bins": 7,
+        "confidence_level": 0.8,
+        "random_state": 2,
+        "sample_weight": np.arange(150.0),
+    }
     display = CalibrationDispersionDisplay.from_estimators(fitted, X, y, **options)
     np.testing.assert_allclose(everything(display), everything(show(y, z, **options)), rtol=1e-8, atol=1e-13)
     assert display.names == ["logistic", "forest"]
-    assert display.level == 0.8
+    assert display.confidence_level == 0.8
 
     one = CalibrationDispersionDisplay.from_estimator(fitted["forest"], X, y, **options)
     np.testing.assert_array_equal(everything(one), everything(display)[1:])
@@ -218,7 +235,7 @@ def test_calibrators(data):
     np.testing.assert_allclose(everything(display), everything(show(data.counts, z)), rtol=1e-8, atol=1e-13)
 
 
-# ----------------------------------------------------------------------------------------------------- what is drawn
+# ------------------------------------------------------------------------------------ what is drawn
 
 
 def test_points_and_bars_are_drawn_where_they_are(data, predictions):
@@ -258,7 +275,7 @@ def test_epistemic_loss_is_equal_along_the_lines(data, predictions):
 
 
 def test_axes_have_units_and_bars_a_level(data, predictions):
-    display = show(data.counts, predictions, level=0.95)
+    display = show(data.counts, predictions, confidence_level=0.95)
     assert display.ax_.get_xlabel() == "Calibration loss CL (squared probability)"
     assert display.ax_.get_ylabel() == "Dispersion loss DL (squared probability)"
     assert display.legend_.get_title().get_text() == "bars: 95 % intervals"
@@ -347,7 +364,7 @@ def test_keywords_reach_matplotlib(data, predictions):
     assert display.iso_lines_.get_linewidths().tolist() == [3]
 
 
-# ---------------------------------------------------------------------------------------------------------- errors
+# ------------------------------------------------------------------------------------------- errors
 
 
 @pytest.mark.parametrize("given", [{}, [], None, np.ones((300, 3)) / 3])
@@ -361,7 +378,7 @@ def test_methods_have_names(data, given):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"level": 1.0}, "level must lie between 0 and 1"),
+        ({"confidence_level": 1.0}, "confidence_level must lie between 0 and 1"),
         ({"strategy": "equal"}, "strategy"),
         ({"n_bins": 0}, "n_bins"),
         ({"sample_weight": np.ones(299)}, "sample_weight must have shape"),

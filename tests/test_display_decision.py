@@ -12,7 +12,13 @@ from sklearn_lhcal._simplex import softmax
 from sklearn_lhcal.calibration import DecisionCalibration
 from sklearn_lhcal.datasets import make_label_histograms
 from sklearn_lhcal.display import DecisionRiskDisplay
-from sklearn_lhcal.metrics import bayes_decision, confidence_interval, decision_risk, model_risk, risk_decomposition
+from sklearn_lhcal.metrics import (
+    bayes_decision,
+    confidence_interval,
+    decision_risk,
+    model_risk,
+    risk_decomposition,
+)
 
 C = np.array([[0.0, 1.0, 2.0, 0.5], [5.0, 0.0, 1.0, 0.5], [20.0, 3.0, 0.0, 0.5]])
 show = DecisionRiskDisplay.from_predictions
@@ -34,7 +40,7 @@ def test_numbers_of_one_test_set(data, models):
         d = bayes_decision(z, C)
         assert display.true_risk[i, 0] == decision_risk(data.counts, d, C)
         assert display.model_risk[i, 0] == model_risk(z, C)
-        interval = confidence_interval(decision_risk, data.counts, d, cost_matrix=C, level=0.9, random_state=0)
+        interval = confidence_interval(decision_risk, data.counts, d, cost_matrix=C, random_state=0)
         assert_allclose(display.interval[i], [interval.low, interval.high])
     parts = risk_decomposition(data.counts, data.prediction.round(1) * 0 + 1 / 3, C)
     assert_allclose(display.constant_risk, [parts.uncertainty])
@@ -63,7 +69,10 @@ def test_cost_curves_are_the_risk_at_each_ratio():
     s = np.linspace(0, 1, 101)
     for j in (0, 20, 77, 100):
         costs = [[0, 1 - s[j]], [s[j], 0]]
-        assert_allclose(display.curves[0, j], decision_risk(data.counts, bayes_decision(data.prediction, costs), costs))
+        assert_allclose(
+            display.curves[0, j],
+            decision_risk(data.counts, bayes_decision(data.prediction, costs), costs),
+        )
     share = (data.counts / data.counts.sum(axis=1, keepdims=True)).mean(axis=0)
     assert_allclose(display.curves[1], np.minimum((1 - s) * share[0], s * share[1]), atol=1e-12)
     assert display.names == ["model"]
@@ -82,7 +91,7 @@ def test_what_is_drawn(data, models):
     assert display.constant_.get_ydata()[0] == display.constant_risk.mean()
     assert [t.get_text() for t in ax.get_xticklabels()] == ["sharp", "calibrated"]
     labels = [t.get_text() for t in display.legend_.get_texts()]
-    assert labels == ["true", "self-assessed", "best constant decision", "mean, 90 %"]
+    assert labels == ["true", "self-assessed", "best constant decision", "mean, 95 %"]
     display.plot_differences()
     assert display.ax_ is not ax
     assert display.ax_.get_xlabel() == "Risk less that of sharp (mean cost)"
@@ -108,7 +117,7 @@ def test_from_estimators_and_frames():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"level": 1.0}, "level must lie between 0 and 1"),
+        ({"confidence_level": 1.0}, "confidence_level must lie between 0 and 1"),
         ({"test_share": 0.0}, "test_share must lie between 0 and 1"),
         ({"reference": "nobody"}, "reference must be one of the models"),
     ],

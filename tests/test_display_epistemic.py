@@ -41,7 +41,7 @@ def test_means_by_bin():
 def test_intervals_hold_as_often_as_they_say():
     inside = []
     for seed in range(400):
-        _, interval, _, mean = _binned(*draw(seed, n=400), n_bins=4, strategy="quantile", level=0.9)
+        _, interval, _, mean = _binned(*draw(seed, n=400), n_bins=4, strategy="quantile", confidence_level=0.9)
         inside.append((interval[:, 0] <= mean) & (mean <= interval[:, 1]))
     assert 0.85 < np.mean(inside) < 0.97
 
@@ -80,7 +80,7 @@ def test_what_is_drawn():
     assert display.gain_line_.get_color() == "k"
     assert display.calibrated_line_ is None
     assert display.uncertainty_band_ is None
-    assert display.legend_.get_title().get_text() == "band: 90 % intervals"
+    assert display.legend_.get_title().get_text() == "band: 95 % intervals"
     assert "nats" in display.ax_.get_ylabel()
     _, ax = plt.subplots()
     again = display.plot(ax, plot_uncertainty=False, name="other")
@@ -110,13 +110,16 @@ def test_from_estimator():
     index = np.argsort(predict_dist(calibrated[-1], calibrated[:-1].transform(X[test])).entropy())[-5:]
     assert display.mean_uncertainty[-1] > predict_dist(plain, X[test]).entropy()[index].mean() / 2
     assert display.mean_calibrated.max() <= 1
-    assert [t.get_text() for t in display.legend_.get_texts()][1:] == ["entropy", "entropy, calibrated"]
+    assert [t.get_text() for t in display.legend_.get_texts()][1:] == [
+        "entropy",
+        "entropy, calibrated",
+    ]
 
 
 @pytest.mark.parametrize(
     ("arguments", "change", "message"),
     [
-        (draw(), {"level": 1.0}, "level must lie between 0 and 1"),
+        (draw(), {"confidence_level": 1.0}, "confidence_level must lie between 0 and 1"),
         (([[0.0, 1.0]], [[0.1, 0.2]] * 2), {}, r"unequal numbers of runs: \[1, 2\]"),
         (([[0.0, 1.0], [0.0, 0.0]], [[0.1, 0.2], [0.1, 0.1]]), {"n_bins": 2}, "fewer bins"),
         (([0.0, 1.0], [0.1]), {}, "one estimate per row"),

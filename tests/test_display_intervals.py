@@ -10,7 +10,7 @@ from sklearn_lhcal.display import ReliabilityDisplay
 from sklearn_lhcal.display._bins import reliability_bins
 from sklearn_lhcal.label_histogram import pairwise_disagreement
 
-BINNING = {"n_bins": 15, "strategy": "uniform", "level": 0.9}
+BINNING = {"n_bins": 15, "strategy": "uniform", "confidence_level": 0.9}
 
 
 @pytest.fixture
@@ -28,12 +28,13 @@ def test_interval_is_wilsons_where_rows_are_single_labels():
 
 def test_intervals_grow_with_level_and_shrink_with_rows(data):
     narrow, wide = (
-        ReliabilityDisplay.from_predictions(data.counts, data.prediction, level=level).interval for level in (0.5, 0.99)
+        ReliabilityDisplay.from_predictions(data.counts, data.prediction, confidence_level=level).interval
+        for level in (0.5, 0.99)
     )
     assert (wide[:, 0] < narrow[:, 0]).all()
     assert (wide[:, 1] > narrow[:, 1]).all()
     more = ReliabilityDisplay.from_predictions(
-        np.tile(data.counts, (4, 1)), np.tile(data.prediction, (4, 1)), level=0.5
+        np.tile(data.counts, (4, 1)), np.tile(data.prediction, (4, 1)), confidence_level=0.5
     ).interval
     assert (np.diff(more) < np.diff(narrow)).all()
 
@@ -104,7 +105,10 @@ def _drawn(what, scenario, overconfidence, seed):
     """Predictions, observed and true rates, each of shape (n, m)."""
     n, K, raters, total = SCENARIOS[scenario]
     data = make_label_histograms(n, K, raters, total=total, overconfidence=overconfidence, random_state=seed)
-    true, mu = softmax(data.X @ data.coef.T, axis=1), data.counts / data.counts.sum(axis=1, keepdims=True)
+    true, mu = (
+        softmax(data.X @ data.coef.T, axis=1),
+        data.counts / data.counts.sum(axis=1, keepdims=True),
+    )
     if what == "class":
         return data.prediction[:, :1], mu[:, :1], true[:, :1]
     if what == "pooled":
@@ -115,8 +119,8 @@ def _drawn(what, scenario, overconfidence, seed):
 
 
 def _cover(z, rate, true, w, strategy="uniform"):
-    """Which intervals contain the true mean rate of the rows in their bin, and how many rows there are."""
-    bins = reliability_bins(z, rate, w, n_bins=15, strategy=strategy, level=0.9)
+    """Which intervals contain the true mean rate of the rows in their bin, and how many rows."""
+    bins = reliability_bins(z, rate, w, n_bins=15, strategy=strategy, confidence_level=0.9)
     index = np.searchsorted(bins.edges[1:-1], z.ravel(), side="right")
     weight = np.repeat(np.ones(len(z)) if w is None else w, z.shape[1])
     B = len(bins.bin_counts)
@@ -135,7 +139,10 @@ def test_intervals_cover(what, scenario, overconfidence):
     """Calibrated or not: in all, and bin by bin as far as can be told."""
     hits, counts = map(
         np.array,
-        zip(*(_cover(*_drawn(what, scenario, overconfidence, seed), None) for seed in range(120)), strict=True),
+        zip(
+            *(_cover(*_drawn(what, scenario, overconfidence, seed), None) for seed in range(120)),
+            strict=True,
+        ),
     )
     several, few = counts >= 10, (counts >= 2) & (counts < 10)
     assert 0.87 <= hits[several].mean() <= 0.97

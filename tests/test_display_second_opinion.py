@@ -12,12 +12,20 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from sklearn_lhcal._rows import Rows
 from sklearn_lhcal.calibration import AlphaCalibration, TemperatureScaling
 from sklearn_lhcal.datasets import make_label_histograms
 from sklearn_lhcal.display import SecondOpinionDisplay
 from sklearn_lhcal.display._referral import gains, referral_curves
-from sklearn_lhcal.distributions import Dirichlet, Ensemble, PointMass, predict_dist, second_opinion_value
-from sklearn_lhcal.label_histogram import KnownProbabilities, frequencies
+from sklearn_lhcal.distributions import (
+    Dirichlet,
+    Ensemble,
+    PointMass,
+    predict_dist,
+    second_opinion_value,
+)
+from sklearn_lhcal.label_histogram import KnownProbabilities
+from sklearn_lhcal.label_histogram._labels import read_labels
 from sklearn_lhcal.metrics import epistemic_loss, posterior_epistemic_loss
 
 RULES = ["second_opinion_value", "entropy", "disagreement"]
@@ -43,7 +51,7 @@ def both(display):
 
 def gains_of(counts, d):
     """Expected and realised gain of each row."""
-    return gains(*frequencies(counts), d)
+    return gains(Rows(read_labels(counts), d))
 
 
 def gain_of_known(Q, d):
@@ -52,7 +60,7 @@ def gain_of_known(Q, d):
     return ((Q - d.mean()) ** 2).sum(axis=1) - after
 
 
-# --------------------------------------------------------------------------------------------------------- curves
+# ------------------------------------------------------------------------------------------- curves
 
 
 @pytest.mark.parametrize("kind", UNCERTAIN)
@@ -70,13 +78,14 @@ def test_curves_run_from_nothing_to_the_gain_of_every_row(kind, rule, weighted):
 
 
 def test_curves_by_hand():
-    """Two rows of Dirichlet(1, 1): a label moves the mean from 1/2 to 2/3, expected gain 1/18; two of one without."""
+    """Two rows of Dirichlet(1, 1), whose mean a label moves from 1/2 to 2/3; two it moves not."""
     d = Dirichlet([[1, 1], [1, 1], [1e9, 1e9], [1e9, 1e9]])
     display = show([[2, 0], [1, 1], [1, 1], [2, 0]], d, rule=[3.0, 2.0, 1.0, 0.0], n_points=5)
     np.testing.assert_allclose(display.fraction, [0, 0.25, 0.5, 0.75, 1])
     np.testing.assert_allclose(display.expected_gain, np.array([0, 1, 2, 2, 2]) / 18 / 4, atol=1e-9)
-    # two equal labels: from ‖(1, 0) − (1/2, 1/2)‖² to ‖(1, 0) − (2/3, 1/3)‖²; two different ones: ‖Q‖² is estimated by
-    # 0, so ‖Q − z‖² by z² − 2·1/2, and after one label has moved z towards it by z'² − 2·1/3, the other's probability
+    # two equal labels: from ‖(1, 0) − (1/2, 1/2)‖² to ‖(1, 0) − (2/3, 1/3)‖²; two different ones:
+    # ‖Q‖² is estimated by 0, so ‖Q − z‖² by z² − 2·1/2, and after one label has moved z towards it
+    # by z'² − 2·1/3, the other's probability
     first, second = 1 / 2 - 2 / 9, (1 / 2 - 1) - (5 / 9 - 2 / 3)
     np.testing.assert_allclose(display.realised_gain, np.cumsum([0, first, second, 0, 0]) / 4, atol=1e-9)
 
@@ -84,7 +93,11 @@ def test_curves_by_hand():
 @pytest.mark.parametrize("kind", UNCERTAIN)
 def test_realised_gain_of_known_probabilities(kind):
     rng = np.random.default_rng(0)
-    d, Q, priority = all_distributions(20, 3)[kind], random_proba(rng, 20, 3), rng.permutation(np.arange(20.0))
+    d, Q, priority = (
+        all_distributions(20, 3)[kind],
+        random_proba(rng, 20, 3),
+        rng.permutation(np.arange(20.0)),
+    )
     display = show(KnownProbabilities(Q), d, rule=priority, n_points=21)
     gain = gain_of_known(Q, d)[np.argsort(-priority)]
     np.testing.assert_allclose(display.realised_gain, np.concatenate([[0], gain.cumsum()]) / 20, atol=1e-14)
@@ -121,7 +134,7 @@ def test_its_own_value_is_the_best_order_of_the_expected_gain(data, distribution
 
 
 def test_known_disagreement_is_no_reason_to_ask(data):
-    """Half of the rows ambiguous for sure, half unknown: value beats entropy, entropy beats disagreement."""
+    """Half of the rows surely ambiguous, half unknown: value beats entropy, that disagreement."""
     total = np.repeat([0.5, 50.0], 1500)
     data = make_label_histograms(3000, total=total, random_state=0)
     d = Dirichlet.from_mean(data.prediction, total)
@@ -135,7 +148,11 @@ def shown_by_rule(counts, d, **options):
 
 
 def test_a_rule_is_the_order_of_its_priorities(data, distribution):
-    arrays = [second_opinion_value(distribution), distribution.entropy(), distribution.disagreement()]
+    arrays = [
+        second_opinion_value(distribution),
+        distribution.entropy(),
+        distribution.disagreement(),
+    ]
     for display, priority in zip(shown_by_rule(data.counts, distribution), arrays, strict=True):
         np.testing.assert_array_equal(both(display), both(show(data.counts, distribution, rule=priority)))
         np.testing.assert_allclose(both(display), both(show(data.counts, distribution, rule=np.log(priority) - 7)))
@@ -144,7 +161,10 @@ def test_a_rule_is_the_order_of_its_priorities(data, distribution):
 @pytest.mark.parametrize("normalize", [False, True])
 def test_order_of_the_rows_does_not_matter(data, distribution, normalize):
     tied = second_opinion_value(distribution).round(2)
-    order, w = np.random.RandomState(0).permutation(300), np.random.RandomState(1).random_sample(300)
+    order, w = (
+        np.random.RandomState(0).permutation(300),
+        np.random.RandomState(1).random_sample(300),
+    )
     for rule in (None, tied):
         one, other = (
             show(
@@ -163,9 +183,13 @@ def test_order_of_the_rows_does_not_matter(data, distribution, normalize):
 def test_rows_of_equal_priority_are_referred_in_random_order(data, distribution):
     display = show(data.counts, distribution, rule=np.zeros(300))
     np.testing.assert_allclose(both(display), display.fraction[:, None] * both(display)[-1], atol=1e-15)
-    rng, tied, (v, g) = np.random.RandomState(0), distribution.entropy().round(), gains_of(data.counts, distribution)
+    rng, tied, (v, g) = (
+        np.random.RandomState(0),
+        distribution.entropy().round(),
+        gains_of(data.counts, distribution),
+    )
     priorities = tied + 1e-3 * rng.random_sample((200, 300))
-    how = {"level": 0.9, "normalize": False}
+    how = {"confidence_level": 0.9, "normalize": False}
     curves = np.array([both(referral_curves(display.fraction, p, v, g, np.ones(300), **how)) for p in priorities])
     gap = curves.mean(axis=0) - both(show(data.counts, distribution, rule=tied))
     assert (np.abs(gap) <= 4 * curves.std(axis=0) / np.sqrt(200) + 1e-12).all()
@@ -204,7 +228,7 @@ def test_shares_are_the_gains_over_those_of_every_row(data, distribution):
     assert share.standard_error[100] > 0
 
 
-# ---------------------------------------------------------------------------------------------------------- bands
+# -------------------------------------------------------------------------------------------- bands
 
 SCENARIOS = {  # rows, classes, raters, overconfidence, factor of the predicted α0
     "two labels": (300, 3, 2, 1.0, 1.0),
@@ -219,7 +243,7 @@ AT = np.array([0.05, 0.2, 0.5, 1.0])
 
 
 def mean_gain(truth, d):
-    """Mean of `gain_of_known` over Q drawn from `truth`, shape (n,): E[Q_k Q] is E[Q_k]·(mean after label k)."""
+    """Mean of `gain_of_known` over Q of `truth`, (n,): E[Q_k Q] is E[Q_k]·(mean after label k)."""
     Q, z = truth.mean(), d.mean()
     gain = (z * (z - 2 * Q)).sum(axis=1)
     for k in range(Q.shape[1]):
@@ -230,7 +254,7 @@ def mean_gain(truth, d):
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_bands_cover_the_mean_true_gain(scenario):
-    """At a few fractions, calibrated or not. Shares near 1 rest on the few late rows that gain anything."""
+    """At a few fractions, calibrated or not. Shares near 1 rest on the few late rows that gain."""
     n, K, raters, overconfidence, factor = SCENARIOS[scenario]
     hits = np.zeros((2, 2, len(AT)))  # rules, gains and shares, fractions
     for seed in range(300):
@@ -243,7 +267,7 @@ def test_bands_cover_the_mean_true_gain(scenario):
         for rule, priority in enumerate([v, d.entropy()]):
             for normalize in (False, True):
                 shown, true = (
-                    referral_curves(AT, priority, v, gain, np.ones(n), level=0.9, normalize=normalize)
+                    referral_curves(AT, priority, v, gain, np.ones(n), confidence_level=0.9, normalize=normalize)
                     for gain in (g, true_gain)
                 )
                 low, high = shown.interval.T + np.array([[-1e-9], [1e-9]])
@@ -256,7 +280,7 @@ def test_bands_cover_the_mean_true_gain(scenario):
 
 
 def test_bands_grow_with_level_and_shrink_with_rows(data, distribution):
-    narrow, wide = (show(data.counts, distribution, level=level) for level in (0.5, 0.99))
+    narrow, wide = (show(data.counts, distribution, confidence_level=level) for level in (0.5, 0.99))
     assert (np.diff(wide.interval)[1:] > np.diff(narrow.interval)[1:]).all()
     np.testing.assert_array_equal(wide.standard_error, narrow.standard_error)
     np.testing.assert_allclose(wide.interval.mean(axis=1), wide.realised_gain, atol=1e-15)
@@ -265,7 +289,7 @@ def test_bands_grow_with_level_and_shrink_with_rows(data, distribution):
     np.testing.assert_allclose(more.standard_error, wide.standard_error / 2, rtol=1e-9)
 
 
-# ---------------------------------------------------------------------------------------------------------- doors
+# -------------------------------------------------------------------------------------------- doors
 
 
 def test_an_ensemble_is_a_distribution_through_a_pipeline_and_alpha_calibration_too(data):
@@ -289,12 +313,12 @@ def test_an_estimators_classes_are_aligned_by_name(data):
     np.testing.assert_allclose(both(shown), both(expected))
 
 
-# -------------------------------------------------------------------------------------------------------- drawing
+# ------------------------------------------------------------------------------------------ drawing
 
 
 @pytest.mark.parametrize("normalize", [False, True])
 def test_artists_are_kept_and_drawn(data, distribution, normalize):
-    shown = show(data.counts, distribution, level=0.8, normalize=normalize)
+    shown = show(data.counts, distribution, confidence_level=0.8, normalize=normalize)
     np.testing.assert_array_equal(shown.line_.get_xydata(), np.column_stack([shown.fraction, shown.realised_gain]))
     np.testing.assert_array_equal(shown.expected_line_.get_ydata(), shown.expected_gain)
     np.testing.assert_array_equal(shown.reference_.get_xydata(), [[0, 0], [1, shown.realised_gain[-1]]])
@@ -304,7 +328,10 @@ def test_artists_are_kept_and_drawn(data, distribution, normalize):
         assert np.abs(outline - [shown.fraction[100], end]).max(axis=1).min() < 1e-12
     assert "referred" in shown.ax_.get_xlabel()
     assert ("Share" if normalize else "squared probability") in shown.ax_.get_ylabel()
-    assert [t.get_text() for t in shown.legend_.get_texts()] == ["refer at random", "by second opinion value"]
+    assert [t.get_text() for t in shown.legend_.get_texts()] == [
+        "refer at random",
+        "by second opinion value",
+    ]
     assert shown.legend_.get_title().get_text() == "solid: realised, 80 % intervals\ndashed: expected"
     shown.figure_.canvas.draw()
     labels = [t.get_text() for t in shown.ax_.get_xticklabels()]
@@ -355,17 +382,20 @@ def test_plot_draws_again_on_given_axes_and_from_numbers(data, distribution):
     made.figure_.canvas.draw()
 
 
-# --------------------------------------------------------------------------------------------------------- errors
+# ------------------------------------------------------------------------------------------- errors
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"rule": "value"}, "rule must be one of .*'entropy'.* or an array of priorities, got 'value'"),
+        (
+            {"rule": "value"},
+            "rule must be one of .*'entropy'.* or an array of priorities, got 'value'",
+        ),
         ({"rule": [1.0]}, r"one priority per row, shape \(2,\), got \(1,\)"),
         ({"rule": [[1.0, 2.0]]}, "one priority per row"),
         ({"rule": [1.0, np.nan]}, "give every row a finite one"),
-        ({"level": 1.0}, "level must lie between 0 and 1"),
+        ({"confidence_level": 1.0}, "confidence_level must lie between 0 and 1"),
         ({"n_points": 1}, "n_points must be an integer, 2 or more"),
         ({"n_points": 20.0}, "n_points must be an integer, 2 or more"),
         ({"sample_weight": [1.0, -1.0]}, "sample_weight contains NaN, infinite or negative"),
@@ -373,14 +403,23 @@ def test_plot_draws_again_on_given_axes_and_from_numbers(data, distribution):
         ({"y": [[1.5, 1], [1, 1]]}, "fractional counts"),
         ({"y": [0, 1]}, "two raters or more"),
         ({"y": [[1, 1], [1, 0]], "sample_weight": [0, 1]}, "two raters or more"),
-        ({"y": [[1, 1], [1, 1]], "normalize": True}, "gains -.*, of which there are no shares; use normalize=False"),
-        ({"distribution": [[0.5, 0.5], [0.2, 0.8]]}, "No label moves this prediction.*AlphaCalibration"),
-        ({"distribution": PointMass([[0.5, 0.5], [0.2, 0.8]])}, "No label moves this prediction"),
-        ({"distribution": Ensemble([[[0.1, 0.9], [0.2, 0.8]]] * 3)}, "No label moves this prediction"),
+        (
+            {"y": [[1, 1], [1, 1]], "normalize": True},
+            "gains -.*, of which there are no shares; use normalize=False",
+        ),
+        (
+            {"prediction": [[0.5, 0.5], [0.2, 0.8]]},
+            "No label moves this prediction.*AlphaCalibration",
+        ),
+        ({"prediction": PointMass([[0.5, 0.5], [0.2, 0.8]])}, "No label moves this prediction"),
+        (
+            {"prediction": Ensemble([[[0.1, 0.9], [0.2, 0.8]]] * 3)},
+            "No label moves this prediction",
+        ),
     ],
 )
 def test_bad_arguments_are_refused_before_anything_is_drawn(arguments, message):
-    arguments = {"y": [[1, 1], [2, 0]], "distribution": Dirichlet([[1, 1], [2, 8]])} | arguments
+    arguments = {"y": [[1, 1], [2, 0]], "prediction": Dirichlet([[1, 1], [2, 8]])} | arguments
     with pytest.raises(ValueError, match=message):
         show(**arguments)
     assert not plt.get_fignums()
@@ -401,7 +440,7 @@ def test_callers_arrays_are_left_alone(data, distribution):
     assert all(np.array_equal(a, b) for a, b in zip(arrays, copies, strict=True))
 
 
-# ------------------------------------------------------------------------------------------------------ real raters
+# -------------------------------------------------------------------------------------- real raters
 
 FILE = Path(__file__).parents[2] / "shared" / "data" / "cifar10h_first5000.npz"
 
@@ -411,8 +450,9 @@ FILE = Path(__file__).parents[2] / "shared" / "data" / "cifar10h_first5000.npz"
 def test_on_cifar10h_the_first_rows_hold_most_of_the_gain(features):
     """Two labels per calibration row; means over three splits, each half testing the other.
 
-    Measured: by value, entropy and disagreement the first 5 % of rows hold 33, 34 and 28 % of the gain with the
-    default features of α0, 37, 35 and 20 % with the logits; the first 20 % hold 88, 88 and 87 %, and 87, 90 and 72 %.
+    Measured: by value, entropy and disagreement the first 5 % of rows hold 33, 34 and 28 % of the
+    gain with the default features of α0, 37, 35 and 20 % with the logits; the first 20 % hold 88,
+    88 and 87 %, and 87, 90 and 72 %.
     """
     data, shares = np.load(FILE), []
     proba = data["proba"] / data["proba"].sum(axis=1, keepdims=True)

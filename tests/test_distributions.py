@@ -33,9 +33,9 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn_lhcal.distributions import (
     Dirichlet,
     DirichletMixture,
+    Distribution,
     Ensemble,
     PointMass,
-    concatenate,
     predict_dist,
     second_opinion_value,
 )
@@ -498,7 +498,7 @@ def test_more_classes_have_probability_zero(distribution):
 
 @pytest.mark.parametrize("cut", [1, 2])
 def test_joined_batches_are_the_batch(distribution, cut):
-    assert_same(concatenate([distribution[:cut], distribution[cut:]]), distribution)
+    assert_same(Distribution.concatenate([distribution[:cut], distribution[cut:]]), distribution)
 
 
 # Intervals

@@ -128,7 +128,7 @@ def test_the_error_is_that_of_the_definition():
     g = draw(e, 0)
     for n_bins in (1, 5, 20):
         assert epistemic_calibration_error(g, e, n_bins=n_bins) == pytest.approx(by_hand(g, e, n_bins))
-        corrected = epistemic_calibration_error(g, e, n_bins=n_bins, corrected=True)
+        corrected = epistemic_calibration_error(g, e, n_bins=n_bins, bias_correction="residual")
         assert corrected == pytest.approx(by_hand(g, e, n_bins, corrected=True))
     assert epistemic_calibration_error(g, e, n_bins=1) == pytest.approx(abs(g.mean() - e.mean()))
     rows = RNG.permutation(200)
@@ -151,7 +151,9 @@ def test_a_calibrated_estimate_tends_to_zero():
 @pytest.mark.parametrize("raters", [1, 5])
 def test_the_corrected_error_of_a_calibrated_estimate_has_mean_zero(raters):
     e = np.random.default_rng(0).uniform(0, 0.5, 60)
-    values = np.array([epistemic_calibration_error(draw(e, s, raters=raters), e, corrected=True) for s in range(4000)])
+    values = np.array(
+        [epistemic_calibration_error(draw(e, s, raters=raters), e, bias_correction="residual") for s in range(4000)]
+    )
     se = values.std() / np.sqrt(len(values))
     assert abs(values.mean()) < 4 * se
     plain = np.mean([epistemic_calibration_error(draw(e, s, raters=raters), e) ** 2 for s in range(200)])
@@ -160,7 +162,9 @@ def test_the_corrected_error_of_a_calibrated_estimate_has_mean_zero(raters):
 
 def test_the_corrected_error_measures_miscalibration():
     e = np.random.default_rng(0).uniform(0, 0.3, 200)
-    values = np.array([epistemic_calibration_error(draw(e, s), e + 0.1, corrected=True) for s in range(1000)])
+    values = np.array(
+        [epistemic_calibration_error(draw(e, s), e + 0.1, bias_correction="residual") for s in range(1000)]
+    )
     assert abs(values.mean() - 0.01) < 4 * values.std() / np.sqrt(1000)
 
 
@@ -202,9 +206,9 @@ def test_p_values_are_uniform_under_calibration(disagree, raters):
     p, error, mean = [], [], []
     for seed in range(300):
         e = np.random.default_rng(seed).uniform(0, 0.25, 600)
-        null = null_epistemic_error(draw(e, seed, disagree, raters), e, n_bins=6, n_resamples=99, random_state=seed)
+        null = null_epistemic_error(draw(e, seed, disagree, raters), e, n_bins=6, n_draws=99, random_state=seed)
         p.append(null.p_value)
-        error.append(null.error)
+        error.append(null.estimate)
         mean.append(null.mean)
     assert kstest(p, "uniform").pvalue > 1e-3
     assert abs(np.mean(mean) - np.mean(error)) < 4 * np.std(error) / np.sqrt(300)
@@ -213,19 +217,19 @@ def test_p_values_are_uniform_under_calibration(disagree, raters):
 def test_the_null_level_of_a_study_of_usual_size():
     """5,000 rows and 20 bins: noise alone scores about .02."""
     e = np.random.default_rng(0).uniform(0, 0.25, 5000)
-    null = null_epistemic_error(draw(e, 0, disagree=0.2), e, n_resamples=200, random_state=0)
+    null = null_epistemic_error(draw(e, 0, disagree=0.2), e, n_draws=200, random_state=0)
     assert 0.01 < null.quantiles[0] < null.quantiles[1] < null.quantiles[2] < 0.03
     assert null.quantiles[0] < null.mean < null.quantiles[2]
-    assert null_epistemic_error(draw(e, 0), e + 0.1, n_resamples=200, random_state=0).p_value == 1 / 201
-    again = null_epistemic_error(draw(e, 0, disagree=0.2), e, n_resamples=200, random_state=0)
+    assert null_epistemic_error(draw(e, 0), e + 0.1, n_draws=200, random_state=0).p_value == 1 / 201
+    again = null_epistemic_error(draw(e, 0, disagree=0.2), e, n_draws=200, random_state=0)
     assert_array_equal(again.quantiles, null.quantiles)
 
 
 def test_errors_of_the_null_level():
     with pytest.raises(ValueError, match=r"No gain exceeds 1, but the estimate reaches 1\.2"):
         null_epistemic_error([0, 1], [0.1, 1.2])
-    with pytest.raises(ValueError, match="n_resamples must be positive"):
-        null_epistemic_error([0, 1], [0.1, 0.2], n_resamples=0)
+    with pytest.raises(ValueError, match="n_draws must be an int"):
+        null_epistemic_error([0, 1], [0.1, 0.2], n_draws=0)
 
 
 # ----------------------------------------------------------------------------------------------------------- scorers
@@ -536,7 +540,7 @@ def test_point_predictions_have_no_mutual_information(board):
         ({"estimator": "proba"}, "estimator must be a classifier with fit and predict, got 'proba'"),
         ({"estimator": StandardScaler()}, "must be a classifier with fit and predict"),
         ({"uncertainty": "variance"}, "uncertainty must be one of"),
-        ({"splitter": BallCarvingSplit(n_balls=0)}, "n_balls and n_splits must be positive"),
+        ({"splitter": BallCarvingSplit(n_balls=0)}, "n_balls must be an int of at least 1"),
     ],
 )
 def test_errors_of_the_calibration(board, change, message):

@@ -35,7 +35,7 @@ from sklearn_lhcal.label_histogram import (
     pairwise_disagreement,
     u_statistic,
 )
-from sklearn_lhcal.metrics import LabelHistogramScorer
+from sklearn_lhcal.metrics import LabelHistogramScorer, get_scorer, get_scorer_names
 
 HINT = "if y holds one label per rater, use counts_from_annotations$"
 Y = np.array([[2, 0, 1], [1, 1, 1], [0, 3, 0]])
@@ -45,9 +45,13 @@ X = np.arange(6.0).reshape(3, 2)
 METRICS = {
     name: metric
     for name, metric in inspect.getmembers(metrics, inspect.isfunction)
-    if [*inspect.signature(metric).parameters][:2] in (["y", "prediction"], ["y", "distribution"])
+    if [*inspect.signature(metric).parameters][:2] == ["y", "prediction"]
+    and "cost_matrix" not in inspect.signature(metric).parameters
+    and name != "null_calibration_error"
 }
-SCORERS = {k: v for k, v in metrics.SCORERS.items() if isinstance(v, LabelHistogramScorer)}  # of y and X alone
+ALL_SCORERS = {name: get_scorer(name) for name in get_scorer_names()}
+# of y and X alone
+SCORERS = {k: v for k, v in ALL_SCORERS.items() if isinstance(v, LabelHistogramScorer)}
 FITTED = LabelHistogramClassifier(GaussianNB()).fit(X, Y)
 
 # everything that takes y, as a function of y alone
@@ -232,6 +236,9 @@ WITH_OPTIONS["statistic_calibration_loss"] = partial(metrics.statistic_calibrati
         for name, metric in WITH_OPTIONS.items()
         for option, message in BAD_OPTION
         if set(option) <= set(inspect.signature(metric).parameters)
+        # the kernels' corrections and the simplex' bins are others
+        and "kernel" not in name
+        and name != "binned_canonical_error"
     ],
 )
 def test_bad_options(name, option, message):
@@ -265,17 +272,17 @@ def test_bad_statistics(loss):
 
 
 def test_check_counts_against_classes():
-    with pytest.raises(ValueError, match="y has 3 classes, expected 2"):
+    with pytest.raises(ValueError, match="y has 3 classes, but what is expected has 2"):
         check_counts(Y, classes=["a", "b"])
     with pytest.raises(ValueError, match=r"not known: \['d'\]; known are \['a', 'b', 'c'\]"):
         check_counts(["a", "d"], classes=list("abc"))
-    with pytest.raises(ValueError, match=r"not known: \['d'\]"):
+    with pytest.raises(ValueError, match=r"the sets differ by \['c', 'd'\]"):
         check_counts(pd.DataFrame(Y, columns=list("abd")), classes=list("abc"))
-    with pytest.raises(ValueError, match=r"ordered \['b', 'a', 'c'\], expected \['a', 'b', 'c'\]: select them by name"):
-        check_counts(pd.DataFrame(Y, columns=list("bac")), classes=list("abc"))
+    by_name = check_counts(pd.DataFrame(Y, columns=list("bac")), classes=list("abc"))[0]
+    np.testing.assert_array_equal(by_name, Y[:, [1, 0, 2]])
     with pytest.raises(ValueError, match=r"not known: \[7\]"):
         check_counts([0, 7], classes=list("abc"))
-    with pytest.raises(ValueError, match="y has 3 classes, expected 2"):
+    with pytest.raises(ValueError, match="y has 3 classes, but what is expected has 2"):
         check_counts(KnownProbabilities(Z), classes=[0, 1])
 
 
@@ -333,14 +340,14 @@ def test_bad_further_labels(kind):
     d = all_distributions(3, 3)[kind]
     for method in (d.posterior, d.log_prob_counts):
         for y, message in (
-            (Y[:2], r"counts must have shape \(3, 3\), got \(2, 3\)"),
-            (Y[:, :2], r"counts must have shape \(3, 3\), got \(3, 2\)"),
+            (Y[:2], r"counts must have shape \(3, 3\) or \(3,\), got \(2, 3\)"),
+            (Y[:, :2], r"counts must have shape \(3, 3\) or \(3,\), got \(3, 2\)"),
             (changed(np.nan), "NaN or infinite values .*row 1"),
             (changed(-1, int), "negative counts .*row 1"),
             ([[1, -1, 0], [0, 0, 0], [1, 1, 1]], "negative counts .*row 0"),
             (changed(0.5), "fractional counts .*row 1"),
             ([0, 1, 3], r"not known: \[3\]"),
-            ([0, 1], r"counts must have shape \(3, 3\), got \(2, 3\)"),
+            ([0, 1], r"counts must have shape \(3, 3\) or \(3,\), got \(2,\)"),
             (KnownProbabilities(Z), "Infinitely many labels"),
         ):
             with pytest.raises(ValueError, match=message):
@@ -357,7 +364,7 @@ def test_bad_arguments_of_methods(kind):
         with pytest.raises(ValueError, match="pairs must be a symmetric 0/1 matrix with a zero diagonal"):
             d.disagreement(pairs)
     for cost in (np.ones((2, 3)), np.ones(3), [[0, 1, np.nan]] * 3):
-        with pytest.raises(ValueError, match=r"cost_matrix must be finite, of shape .* 3 rows"):
+        with pytest.raises(ValueError, match=r"cost_matrix (has 2 rows|must have shape|contains NaN)"):
             second_opinion_value(d, cost)
 
 
@@ -430,14 +437,14 @@ def named_scores():
 @pytest.mark.parametrize("columns", [["a", "b", "x"], ["x", "y", "z"], ["a", "b"], [0, 1, 2]])
 def test_other_names_at_score_time(name, columns):
     y = pd.DataFrame(Y[:, : len(columns)] + 1, columns=columns)
-    with pytest.raises(ValueError, match=rf"y has the classes {re.escape(str(columns))}, expected \['a', 'b', 'c'\]"):
+    with pytest.raises(ValueError, match=rf"y has the classes {re.escape(str(columns))}, .*\['a', 'b', 'c'\]"):
         named_scores()[name](y)
 
 
 @pytest.mark.parametrize("name", SCORERS)
 def test_other_numbers_of_classes_at_score_time(name):
     """A named class may be missing from training; a missing column can only be a mistake."""
-    with pytest.raises(ValueError, match="y has 2 classes, expected 3"):
+    with pytest.raises(ValueError, match="y has 2 classes, but the prediction has 3"):
         SCORERS[name](FITTED, X, Y[:, :2] + 1)
 
 

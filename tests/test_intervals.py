@@ -43,7 +43,7 @@ def data():
 
 def test_of_a_mean_is_students_interval(data):
     """With one row a block the jackknife of a mean is the textbook's."""
-    interval = confidence_interval(expected_accuracy, data.counts, data.prediction, n_blocks=200, level=0.9)
+    interval = confidence_interval(expected_accuracy, data.counts, data.prediction, n_blocks=200, confidence_level=0.9)
     hits = (data.counts / data.counts.sum(axis=1, keepdims=True))[np.arange(200), data.prediction.argmax(axis=1)]
     low, high = stats.t.interval(0.9, 199, hits.mean(), stats.sem(hits))
     assert_allclose(interval, [hits.mean(), low, high, stats.sem(hits)], rtol=1e-9)
@@ -55,10 +55,10 @@ def test_of_a_grouped_mean_is_the_clustered_interval():
     groups = np.repeat(np.arange(40), 5)
     p = np.repeat(rng.random(40), 5)
     y = (rng.random(200) < p).astype(int)
-    interval = confidence_interval(expected_accuracy, y, np.full(200, 0.9), groups=groups, level=0.9)
+    interval = confidence_interval(expected_accuracy, y, np.full(200, 0.9), groups=groups, confidence_level=0.9)
     means = y.reshape(40, 5).mean(axis=1)
     assert_allclose(interval.standard_error, stats.sem(means), rtol=1e-9)
-    rows = confidence_interval(expected_accuracy, y, np.full(200, 0.9), n_blocks=200, level=0.9)
+    rows = confidence_interval(expected_accuracy, y, np.full(200, 0.9), n_blocks=200, confidence_level=0.9)
     assert rows.standard_error < 0.75 * interval.standard_error  # dependent rows are not so many
 
 
@@ -127,7 +127,7 @@ def test_random_state_is_honoured(data):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"level": 1.0}, "level must lie"),
+        ({"confidence_level": 1.0}, "confidence_level must lie"),
         ({"groups": np.zeros(200)}, "two rows or groups"),
         ({"groups": np.zeros(7)}, "groups has 7 rows"),
         ({"n_blocks": 1}, "two blocks"),
@@ -203,7 +203,7 @@ def test_coverage(metric, overconfidence):
     covered = 0
     for part in np.split(np.arange(n * runs), runs):
         interval = confidence_interval(
-            metric, data.counts[part], dist[part], level=0.9, random_state=0, **FAMILIES[metric]
+            metric, data.counts[part], dist[part], confidence_level=0.9, random_state=0, **FAMILIES[metric]
         )
         covered += interval.low <= truth <= interval.high
     error = 2 * np.sqrt(0.9 * 0.1 / runs)  # of the simulation

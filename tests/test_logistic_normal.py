@@ -11,7 +11,13 @@ from scipy import stats
 from scipy.special import expit
 from test_distributions import assert_same, label_pairs, methods
 
-from sklearn_lhcal.distributions import Ensemble, LogisticNormal, PointMass, concatenate, second_opinion_value
+from sklearn_lhcal.distributions import (
+    Distribution,
+    Ensemble,
+    LogisticNormal,
+    PointMass,
+    second_opinion_value,
+)
 
 LOCS, SCALES = [-20.0, 0.75], [2.0**-20, 1.0, 30.0]
 
@@ -278,10 +284,10 @@ def test_an_impossible_label_has_probability_zero_and_teaches_nothing(embedded):
 
 
 def test_joined_batches_are_the_batch(distribution, embedded):
-    assert_same(concatenate([distribution[:1], distribution[1:]]), distribution)
-    assert_same(concatenate([embedded[:3], embedded[3:]]), embedded)
+    assert_same(Distribution.concatenate([distribution[:1], distribution[1:]]), distribution)
+    assert_same(Distribution.concatenate([embedded[:3], embedded[3:]]), embedded)
     with pytest.raises(ValueError, match="of different classes cannot be joined"):
-        concatenate([embedded, distribution])
+        Distribution.concatenate([embedded, distribution])
 
 
 def test_distributions_are_immutable_and_copy_their_inputs(distribution):

@@ -29,7 +29,7 @@ from sklearn_lhcal.calibration import AlphaCalibration, TemperatureScaling
 from sklearn_lhcal.datasets import make_label_histograms
 from sklearn_lhcal.distributions import Dirichlet, DirichletMixture, Ensemble, PointMass, predict_dist
 from sklearn_lhcal.label_histogram import KnownProbabilities, LabelHistogramClassifier
-from sklearn_lhcal.metrics import SCORERS, label_log_loss
+from sklearn_lhcal.metrics import get_scorer, label_log_loss
 from sklearn_lhcal.model_selection import StratifiedVotesKFold, cross_val_predict
 
 
@@ -396,7 +396,7 @@ def test_searches_over_counts_with_weights(data, routing):
     frame = pd.DataFrame(data.counts, columns=list("bca"))
     grid = {"estimator__C": [1e-3, 1.0]}
     with config_context(enable_metadata_routing=routing):
-        model, scorer = LabelHistogramClassifier(LogisticRegression()), SCORERS["neg_label_log_loss"]
+        model, scorer = LabelHistogramClassifier(LogisticRegression()), get_scorer("neg_label_log_loss")
         if routing:
             model.set_fit_request(sample_weight=True)
             scorer = clone(scorer).set_score_request(sample_weight=False)

@@ -32,7 +32,7 @@ PENALTIES = [
     MMCEPenalty(),
     MMCEPenalty(weighted=True),
     KernelCalibrationPenalty(),
-    KernelCalibrationPenalty(1, "loo", "top_label", "plugin"),
+    KernelCalibrationPenalty(1, "loo", "top_label", None),
 ]
 
 

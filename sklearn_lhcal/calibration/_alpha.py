@@ -9,14 +9,13 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from torch import Tensor, nn
 
-from .._fit import check_not_negative, n_rows
+from .._checks import check_not_negative, n_rows
+from .._devices import seeded
 from .._simplex import entropy, gini
 from .._threads import sum_over_rows
 from ..distributions import Dirichlet
-from ..label_histogram import KnownProbabilities
 from ..neural_network import LBFGS, Adam, DirichletMultinomialLoss, Newton, PairwiseLoss
 from ..neural_network._features import forward_features
-from ..neural_network._training import seeded
 from ._base import _BaseCalibrator
 
 _LIKELIHOODS = {"dirichlet_multinomial": (DirichletMultinomialLoss, 5e-3), "pairwise": (PairwiseLoss, 5e-4)}
@@ -148,7 +147,7 @@ class AlphaCalibration(_BaseCalibrator):
         z = np.exp(logits)
         return np.stack([np.log(np.maximum(gini(z), 1e-6)), entropy(z)], axis=-1)
 
-    def _fit_map(self, logits, features, counts, weight, log_weights=None):
+    def _fit_map(self, logits, features, labels, weight, log_weights=None):
         if self.likelihood not in _LIKELIHOODS:
             raise ValueError(f"likelihood must be one of {sorted(_LIKELIHOODS)}, got {self.likelihood!r}.")
         make_loss, penalty = _LIKELIHOODS[self.likelihood]
@@ -163,7 +162,7 @@ class AlphaCalibration(_BaseCalibrator):
         self.feature_scale_ = np.where(scale > 1e-12 * np.maximum(1.0, np.abs(self.feature_mean_)), scale, 1.0)
         rows /= self.feature_scale_
         h = rows.reshape(h.shape)
-        several = self._informative(counts)
+        several = self._informative(labels)
         if weight is not None:
             several = several & (weight > 0)
         if not several.any():
@@ -175,17 +174,17 @@ class AlphaCalibration(_BaseCalibrator):
             self._hidden, self.coef_, self.intercept_ = nn.Identity(), np.zeros(h.shape[-1]), 0.0
             return
         several = slice(None) if several.all() else several  # no copy
-        y = np.asarray(counts, dtype=np.float64)[several] * (_MANY if isinstance(counts, KnownProbabilities) else 1)
+        y = labels.counts.astype(np.float64)[several] * (_MANY if labels.known else 1)
         w = None if weight is None else weight[several]
         log_w = None if log_weights is None else log_weights[:, several]
         self._solve(loss, logits[..., several, :], h[..., several, :], y, w, log_w)
 
-    def _informative(self, counts) -> NDArray[np.bool_]:
-        if not isinstance(counts, KnownProbabilities):
-            return counts.sum(axis=1) > 1
+    def _informative(self, labels) -> NDArray[np.bool_]:
+        if not labels.known:
+            return labels.n > 1
         if self.likelihood != "pairwise":
             raise ValueError('KnownProbabilities have no histogram likelihood; use likelihood="pairwise".')
-        return np.ones(len(counts), dtype=bool)
+        return np.ones(len(labels), dtype=bool)
 
     def _solve(self, loss, u, h, y, w, log_w):
         simple = u.ndim == 2 and not self.hidden_layer_sizes

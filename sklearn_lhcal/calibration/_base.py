@@ -14,23 +14,23 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, proces
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 from tqdm.auto import tqdm
 
-from .._fit import (
-    check_same_length,
-    check_sample_weight,
+from .._checks import check_same_length, check_sample_weight, take_params, take_rows
+from .._estimators import (
     class_order,
     default_classifier,
-    fit_on_counts,
-    is_per_row,
+    fit_on_labels,
+    own_classes,
+    resolve,
     take_feature_names,
-    take_rows,
     takes_label_histograms,
 )
+from .._names import check_row_names, positions
+from .._rows import DistributionClassifierMixin
 from .._simplex import log_proba, log_softmax
 from .._threads import one_blas_thread
-from ..distributions import Distribution, Mixture, mixture_of, predict_dist, resolve
-from ..label_histogram import sorted_counts
-from ..metrics._labels import accuracy_score
-from ..model_selection import StratifiedVotesKFold, check_all_classes, majority, make_splits
+from ..distributions import Distribution, Mixture, predict_dist
+from ..label_histogram._labels import read_labels
+from ..model_selection import StratifiedVotesKFold, check_cv
 from ._precomputed import PrecomputedClassifier
 
 
@@ -60,7 +60,7 @@ class Scores(NamedTuple):
         return cls(np.concatenate([s.logits for s in folds], axis=-2), weights)
 
 
-class _BaseCalibrator(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
+class _BaseCalibrator(DistributionClassifierMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     """A classifier that wraps a classifier and maps its class probabilities, row by row.
 
     Subclasses fill `_fit_map` and `_map`. A chain of calibrators makes one loop around the innermost classifier, with
@@ -126,25 +126,33 @@ class _BaseCalibrator(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
                 raise TypeError(
                     f"fit() got {unknown}, but the classifier is fitted already and takes no more arguments."
                 )
-        counts, classes = sorted_counts(y, np.asarray(base.classes_) if fitted else class_order(base, X))
-        check_same_length(len(counts), X=X)
-        weight = check_sample_weight(sample_weight, len(counts))
+        brought = np.asarray(base.classes_) if fitted else class_order(base, X)
+        labels = read_labels(y).for_fit(brought)
+        classes = labels.classes
+        check_same_length(len(labels), X=X)
+        check_row_names(y=y, sample_weight=sample_weight)
+        if isinstance(base, PrecomputedClassifier):
+            check_row_names(y=y, X=X)
+        weight = check_sample_weight(sample_weight, len(labels))
         for calibrator in calibrators:
             calibrator._check_loop(one_model=fitted or isinstance(_cv(calibrators), str))
             solver = getattr(calibrator, "solver", None)
             if solver is not None and not hasattr(solver, "minimize") and not hasattr(solver, "train"):
                 raise ValueError(f"solver must be None, Newton(), LBFGS() or Adam(), got {solver!r}.")
         if fitted:
-            scores = base_scores(base, X)
+            scores = base_scores(base, X, classes)
         else:
-            base, rows, scores = _Loop(self, calibrators, fit_params).run(base, X, counts, classes, weight)
-            X, counts, weight = take_rows(X, rows), counts[rows], None if weight is None else weight[rows]
+            loop = _Loop(self, calibrators, fit_params)
+            base, rows, scores = loop.run(base, X, labels, weight)
+            X = take_rows(X, rows)
+            labels = labels.take(rows)
+            weight = None if weight is None else weight[rows]
         for calibrator in reversed(calibrators):
             calibrator.estimator_, calibrator.classes_ = base, classes
             take_feature_names(calibrator, base)
             features = calibrator._fit_features(X)
             with one_blas_thread():
-                calibrator._fit_map(scores.logits, features, counts, weight, scores.log_weights)
+                calibrator._fit_map(scores.logits, features, labels, weight, scores.log_weights)
             if calibrator is not self:
                 base, scores = calibrator, Scores.of(calibrator._distribution(scores, features))
         return self
@@ -155,37 +163,24 @@ class _BaseCalibrator(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         if u.ndim == 2:
             return self._map(u, features)
         tiled = None if features is None else np.tile(features, (len(u), 1))
-        return mixture_of(self._map(u.reshape(-1, u.shape[2]), tiled), scores.log_weights)
+        return Mixture.of(self._map(u.reshape(-1, u.shape[2]), tiled), scores.log_weights)
 
     def predict_dist(self, X) -> Distribution:
         """Predictive distribution over class probabilities, a batch of n_samples rows."""
         check_is_fitted(self, "estimator_")
         (X,) = indexable(X)
-        return self._distribution(base_scores(self.estimator_, X), self._features(X))
-
-    def predict_proba(self, X):
-        """Calibrated class probabilities, shape (n_samples, n_classes): the mean of `predict_dist`."""
-        return np.array(self.predict_dist(X).mean())
+        scores = base_scores(self.estimator_, X, self.classes_)
+        return self._distribution(scores, self._features(X)).with_classes(self.classes_)
 
     def predict_log_proba(self, X):
         """Logarithm of `predict_proba`, shape (n_samples, n_classes)."""
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(X))
 
-    def predict(self, X):
-        """The most probable class of each row, shape (n_samples,)."""
-        check_is_fitted(self, "estimator_")
-        return self.classes_[self.predict_proba(X).argmax(axis=1)]
-
     def decision_function(self, X):
         """Calibrated logits: log-odds of the second of two classes, shape (n_samples,), else (n_samples, n_classes)."""
         u = self.predict_log_proba(X)
         return u[:, 1] - u[:, 0] if u.shape[1] == 2 else u
-
-    def score(self, X, y, sample_weight=None):
-        """Expected accuracy, see `sklearn_lhcal.metrics.expected_accuracy`: larger is better, between 0 and 1."""
-        check_is_fitted(self, "estimator_")
-        return accuracy_score(y, self.predict_proba(X), self.classes_, sample_weight)
 
     def _class_order(self, X):
         return class_order(_chain(self, cloned=False)[1], X)
@@ -214,20 +209,20 @@ class _Loop:
         self.owner, self.cv = owner, _cv(calibrators)
         self.fit_params, self.split_params = dict(fit_params), {}
 
-    def run(self, base, X, counts, classes, weight):
+    def run(self, base, X, labels, weight):
         """(classifier to keep, the rows that were scored, their scores)."""
         self._route(base, weight)
-        splits = self._splits(X, majority(counts))
+        splits = self._splits(X, labels.majority)
         if isinstance(self.cv, str):
             train, test = splits[0]
-            model = self._fit(clone(base), X, counts, classes, weight, train, "the 80 % it was fitted on")
-            return model, test, base_scores(model, take_rows(X, test))
+            model = self._fit(clone(base), X, labels, weight, train, "the 80 % it was fitted on")
+            return model, test, base_scores(model, take_rows(X, test), labels.classes)
         rows, scores = [], []
         for i, (train, test) in enumerate(tqdm(splits, desc="folds", disable=not self.owner.verbose)):
-            model = self._fit(clone(base), X, counts, classes, weight, train, f"training fold {i}")
+            model = self._fit(clone(base), X, labels, weight, train, f"training fold {i}")
             rows.append(test)
-            scores.append(base_scores(model, take_rows(X, test)))
-        model = self._fit(base, X, counts, classes, weight, np.arange(len(counts)), "y")
+            scores.append(base_scores(model, take_rows(X, test), labels.classes))
+        model = self._fit(base, X, labels, weight, np.arange(len(labels)), "y")
         return model, np.concatenate(rows), Scores.join(scores)
 
     def _route(self, base, weight):
@@ -250,18 +245,22 @@ class _Loop:
 
     def _splits(self, X, votes):
         if not isinstance(self.cv, str):
-            return make_splits(self.cv, X, votes, **self.split_params)
+            return self._split(self.cv, X, votes)
         if self.cv != "holdout":
             raise ValueError(f'cv must be an int, a splitter, a list of splits or "holdout", got {self.cv!r}.')
-        return make_splits(
-            StratifiedVotesKFold(5, shuffle=True, random_state=self.owner.random_state), X, votes, **self.split_params
-        )[:1]
+        fifth = StratifiedVotesKFold(5, shuffle=True, random_state=self.owner.random_state)
+        return self._split(fifth, X, votes)[:1]
 
-    def _fit(self, model, X, counts, classes, weight, rows, where):
-        check_all_classes(counts[rows], classes, where)
-        params = {k: take_rows(v, rows) if is_per_row(v, len(counts)) else v for k, v in self.fit_params.items()}
+    def _split(self, cv, X, votes):
+        X = np.zeros((len(votes), 1)) if isinstance(X, dict) else X
+        return list(check_cv(cv).split(X, votes, **self.split_params))
+
+    def _fit(self, model, X, labels, weight, rows, where):
+        part = labels.take(rows)
+        part.check_all_seen(where)
+        params = take_params(self.fit_params, rows, len(labels))
         w = weight[rows] if self.weighted else None
-        return fit_on_counts(model, take_rows(X, rows), counts[rows], classes, w, **params)
+        return fit_on_labels(model, take_rows(X, rows), part, w, **params)
 
 
 def _chain(calibrator, cloned: bool = True):
@@ -289,12 +288,19 @@ def _cv(calibrators):
     return next((c.cv for c in calibrators if c.cv is not None), 5)
 
 
-def base_scores(estimator, X) -> Scores:
-    """Scores of a fitted classifier: from its distribution, or its decision function where it has no probabilities."""
-    inner, X = resolve(estimator, X, "predict_dist")
+def base_scores(estimator, X, classes: NDArray) -> Scores:
+    """Scores of a fitted classifier, columns in the order of `classes`.
+
+    From its distribution, or its decision function where it has no probabilities.
+    """
+    inner, seen = resolve(estimator, X, "predict_dist")
     if isinstance(inner, PrecomputedClassifier) and inner.response == "logits":
-        return Scores(inner.predict_log_proba(X))
+        return Scores(inner.predict_log_proba(seen))
     if hasattr(inner, "predict_dist") or hasattr(inner, "predict_proba"):
-        return Scores.of(predict_dist(inner, X))
-    u = np.asarray(inner.decision_function(X), dtype=np.float64)
-    return Scores(log_softmax(np.column_stack([np.zeros_like(u), u]) if u.ndim == 1 else u))
+        distribution = predict_dist(estimator, X)
+        own = own_classes(estimator, classes)
+        return Scores.of(distribution.with_classes(own).in_order(classes))
+    u = np.asarray(inner.decision_function(seen), dtype=np.float64)
+    if u.ndim == 1:
+        u = np.column_stack([np.zeros_like(u), u])
+    return Scores(log_softmax(u)[:, positions(classes, own_classes(inner, classes))])

@@ -9,13 +9,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
-from .._costs import check_cost_matrix, relative
-from .._fit import check_not_negative
-from ..distributions import resolve
-from ..label_histogram import frequencies
+from .._checks import check_not_negative
+from .._costs import bayes_columns, check_cost_matrix, relative
+from .._estimators import resolve
 from ..metrics import ConfidenceInterval
-from ..metrics._decision import bayes_columns
-from ..model_selection import StratifiedVotesKFold, majority
+from ..model_selection import StratifiedVotesKFold
 from ._affine import BiasCorrectedMap, TemperatureMap, VectorMap
 from ._decision_search import (
     OutOfFold,
@@ -187,7 +185,7 @@ class DecisionCalibration(_Scaling):
         if self.scaling == "bias_corrected":
             self.bias_ = (x[1:] - x[1:].mean()) * self.temperature_
 
-    def _fit_map(self, logits, features, counts, weight, log_weights=None):
+    def _fit_map(self, logits, features, labels, weight, log_weights=None):
         module = self.criterion if isinstance(self.criterion, nn.Module) else None
         if self.scaling not in _SHAPES:
             raise ValueError(f"scaling must be one of {list(_SHAPES)}, got {self.scaling!r}.")
@@ -200,14 +198,14 @@ class DecisionCalibration(_Scaling):
             )
         check_not_negative(bias_penalty=self.bias_penalty, safeguard=0.0 if self.safeguard is None else self.safeguard)
         self._set_costs()
-        super()._fit_map(logits, features, counts, weight, log_weights)
+        super()._fit_map(logits, features, labels, weight, log_weights)
         start, C = self._x, relative(self.cost_matrix_)
         unit = C.max()
         if unit == 0:
             raise ValueError("cost_matrix has equal costs for all decisions: nothing is to decide.")
-        y, w = frequencies(counts)[0], np.ones(len(counts)) if weight is None else weight
-        problem = self._problem(module, start, Rows(logits, log_weights, np.asarray(y), w), C / unit)
-        found = self._out_of_fold(problem, counts, weight)
+        w = np.ones(len(labels)) if weight is None else weight
+        problem = self._problem(module, start, Rows(logits, log_weights, labels.mu, w), C / unit)
+        found = self._out_of_fold(problem, labels, weight)
         best = self._choose(found, problem, unit)
         if best:
             self._x = problem.candidates(start, np.arange(len(w)))[1][best]
@@ -219,7 +217,9 @@ class DecisionCalibration(_Scaling):
         if self.cost_matrix is None:
             self.cost_matrix_, names = 1.0 - np.eye(len(self.classes_)), None
         else:
-            self.cost_matrix_, _, names = check_cost_matrix(self.cost_matrix, classes=self.classes_)
+            costs = check_cost_matrix(self.cost_matrix)
+            K = len(self.classes_)
+            self.cost_matrix_, _, names = costs.for_classes(self.classes_, K, "the classifier")
         self.decisions_ = np.arange(self.cost_matrix_.shape[1]) if names is None else names
 
     def _problem(self, module, start, rows, C) -> Problem:
@@ -229,21 +229,21 @@ class DecisionCalibration(_Scaling):
         path = TemperaturePath.of(start[0], rows, C) if exact else None
         return Problem(self._fitted_shape, rows, C, family, path)
 
-    def _out_of_fold(self, problem, counts, weight) -> OutOfFold:
+    def _out_of_fold(self, problem, labels, weight) -> OutOfFold:
         """Decisions of all candidates for rows they were not fitted on; of NLL alone where there is nothing to try."""
-        n, u, log_w = len(counts), problem.rows.u, problem.rows.log_w
-        folds = min(self.inner_cv, int(np.bincount(majority(counts)).max()))
+        n, u, log_w = len(labels), problem.rows.u, problem.rows.log_w
+        folds = min(self.inner_cv, int(np.bincount(labels.majority).max()))
         if folds < 2 or (problem.family is None and problem.path is None):
             decisions, z = problem.decisions(self._x[None], np.arange(n))
             return OutOfFold([{"criterion": "nll"}], decisions, z, np.zeros(n, dtype=np.intp))
-        splits = list(StratifiedVotesKFold(folds).split(None, counts))
+        splits = list(StratifiedVotesKFold(folds).split(None, labels))
         starts = []
         with warnings.catch_warnings():  # the fit on all rows has said it
             warnings.simplefilter("ignore", ConvergenceWarning)
             for train, _ in splits:
                 w = None if weight is None else weight[train]
                 log_w_train = None if log_w is None else log_w[:, train]
-                starts.append(self._minimise(problem.shape, u[..., train, :], counts[train], w, log_w_train))
+                starts.append(self._minimise(problem.shape, u[..., train, :], labels.counts[train], w, log_w_train))
         return out_of_fold(problem, starts, splits)
 
     def _choose(self, found: OutOfFold, problem: Problem, unit: float) -> int:

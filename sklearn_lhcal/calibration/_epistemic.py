@@ -14,20 +14,14 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, proces
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from .._fit import (
-    check_same_length,
-    check_sample_weight,
-    class_order,
-    fit_on_counts,
-    is_per_row,
-    take_feature_names,
-    take_rows,
-)
+from .._bins import gain_sums
+from .._checks import check_same_length, check_sample_weight, take_params, take_rows
+from .._estimators import class_order, fit_on_labels, own_classes, take_feature_names
+from .._names import check_row_names, positions
 from ..distributions import Distribution, predict_dist
-from ..label_histogram import aligned_counts, frequencies, sorted_counts
+from ..label_histogram._labels import read_labels
 from ..metrics import accuracy_gain
-from ..metrics._epistemic import gain_sums
-from ..model_selection import BallCarvingSplit, check_all_classes
+from ..model_selection import BallCarvingSplit
 from ._precomputed import PrecomputedClassifier
 
 _MEASURES = ("mutual_information", "entropy")
@@ -125,10 +119,11 @@ class EpistemicCalibration(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         """
         self._check_parameters()
         (X,) = indexable(X)
-        counts, classes = sorted_counts(y, class_order(self.estimator, X))
-        check_same_length(len(counts), X=X)
-        check_all_classes(counts, classes, "y")
-        weight = check_sample_weight(sample_weight, len(counts))
+        labels = read_labels(y).for_fit(class_order(self.estimator, X))
+        check_same_length(len(labels), X=X)
+        check_row_names(y=y, sample_weight=sample_weight)
+        labels.check_all_seen("y")
+        weight = check_sample_weight(sample_weight, len(labels))
         seen = weight
         if get_config()["enable_metadata_routing"]:
             weights = {} if weight is None else {"sample_weight": weight}
@@ -136,13 +131,16 @@ class EpistemicCalibration(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             seen = fit_params.pop("sample_weight", None)
 
         def fitted(rows):
-            params = {k: take_rows(v, rows) if is_per_row(v, len(counts)) else v for k, v in fit_params.items()}
+            params = take_params(fit_params, rows, len(labels))
             w = None if seen is None else seen[rows]
-            return fit_on_counts(clone(self.estimator), take_rows(X, rows), counts[rows], classes, w, **params)
+            part = labels.take(rows)
+            return fit_on_labels(clone(self.estimator), take_rows(X, rows), part, w, **params)
 
-        self._carve(fitted, X, counts, classes, weight)
-        self.estimator_, self.classes_ = fitted(np.arange(len(counts))), classes
-        take_feature_names(self, self.estimator_)
+        carved = self._carve(fitted, X, labels, weight)
+        model = fitted(np.arange(len(labels)))
+        self.estimator_, self.classes_ = model, labels.classes
+        self.isotonic_, self.carved_uncertainty_, self.carved_gain_ = carved
+        take_feature_names(self, model)
         return self
 
     def _check_parameters(self):
@@ -159,11 +157,11 @@ class EpistemicCalibration(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         if not callable(self.uncertainty) and self.uncertainty not in _MEASURES:
             raise ValueError(f"uncertainty must be one of {_MEASURES} or a callable, got {self.uncertainty!r}.")
 
-    def _carve(self, fitted, X, counts, classes, weight):
-        """The map, from f_tr2 fitted beside the balls and f_aug2 fitted on most of them too."""
-        self.isotonic_, self.carved_uncertainty_, self.carved_gain_ = None, np.empty(0), np.empty(0)
+    def _carve(self, fitted, X, labels, weight):
+        """The map, estimates and gains, from f_tr2 fitted beside the balls and f_aug2 on most too."""
+        nothing = None, np.empty(0), np.empty(0)
         test = np.empty(0, dtype=np.intp)
-        if len(counts) >= self.n_bins:
+        if len(labels) >= self.n_bins:
             splitter = BallCarvingSplit(random_state=0) if self.splitter is None else self.splitter
             train, augmented, test = splitter.split_augmented(X)
             test = test if weight is None else test[weight[test] > 0]
@@ -173,12 +171,15 @@ class EpistemicCalibration(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
                 "as it is. Give more data, a splitter with a larger radius or test_fraction, or fewer bins.",
                 stacklevel=3,
             )
-            return
-        check_all_classes(counts[train], classes, "the rows beside the balls", "a splitter with smaller or fewer balls")
+            return nothing
+        where = "the rows beside the balls"
+        labels.take(train).check_all_seen(where, "a splitter with smaller or fewer balls")
         f_tr2, f_aug2, X_test = fitted(train), fitted(augmented), take_rows(X, test)
         w = None if weight is None else weight[test]
         e = self._estimate(f_tr2, X_test)
-        g = accuracy_gain(counts[test], _codes(f_tr2, X_test), _codes(f_aug2, X_test))
+        classes = labels.classes
+        predicted = (_predicted(model, X_test, classes) for model in (f_tr2, f_aug2))
+        g = accuracy_gain(labels.take(test), *predicted)
         if e.min() == e.max():
             warnings.warn(
                 f"The estimate is {e[0]:.3g} for all carved rows, so that predict_epistemic tells none apart; give a "
@@ -188,8 +189,8 @@ class EpistemicCalibration(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         sums = gain_sums(g, e, self.n_bins, "quantile", w)
         mean_gain = sums.means()[1][0]  # γ̄_m
         gamma = mean_gain[sums.bins.index(e[:, None])[:, 0]]
-        self.isotonic_ = IsotonicRegression(y_min=0, y_max=1, out_of_bounds="clip").fit(e, gamma, w)
-        self.carved_uncertainty_, self.carved_gain_ = e, g
+        isotonic = IsotonicRegression(y_min=0, y_max=1, out_of_bounds="clip").fit(e, gamma, w)
+        return isotonic, e, g
 
     def _estimate(self, model, X) -> NDArray[np.float64]:
         """The estimate of each row, before the map."""
@@ -216,30 +217,32 @@ class EpistemicCalibration(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     def predict_dist(self, X) -> Distribution:
         """The classifier's predictive distribution over class probabilities, a batch of n_samples rows."""
         check_is_fitted(self, "estimator_")
-        return predict_dist(self.estimator_, X)
+        own = own_classes(self.estimator_, self.classes_)
+        return predict_dist(self.estimator_, X).with_classes(own).in_order(self.classes_)
 
     def predict(self, X):
         """The classifier's class of each row, shape (n_samples,)."""
         check_is_fitted(self, "estimator_")
-        return self.classes_[_codes(self.estimator_, X)]
+        return _predicted(self.estimator_, X, self.classes_)
 
     @available_if(_offers("predict_proba"))
     def predict_proba(self, X):
         """The classifier's class probabilities, shape (n_samples, n_classes)."""
         check_is_fitted(self, "estimator_")
-        return self.estimator_.predict_proba(X)
+        return self._in_order(self.estimator_.predict_proba(X))
 
     @available_if(_offers("predict_log_proba"))
     def predict_log_proba(self, X):
         """Logarithm of `predict_proba`, shape (n_samples, n_classes)."""
         check_is_fitted(self, "estimator_")
-        return self.estimator_.predict_log_proba(X)
+        return self._in_order(self.estimator_.predict_log_proba(X))
 
     @available_if(_offers("decision_function"))
     def decision_function(self, X):
         """The classifier's decision function, shape (n_samples,) for two classes, else (n_samples, n_classes)."""
         check_is_fitted(self, "estimator_")
-        return self.estimator_.decision_function(X)
+        u = self.estimator_.decision_function(X)
+        return u if u.ndim == 1 else self._in_order(u)
 
     @available_if(_offers("sample_proba"))
     def sample_proba(self, X, n_samples=None, random_state=None):
@@ -250,10 +253,16 @@ class EpistemicCalibration(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     def score(self, X, y, sample_weight=None) -> float:
         """Expected accuracy on label histograms: larger is better, between 0 and 1."""
         check_is_fitted(self, "estimator_")
-        mu, _ = frequencies(aligned_counts(y, self.classes_))
-        check_same_length(len(mu), X=X)
-        accurate = mu[np.arange(len(mu)), _codes(self.estimator_, X)]
-        return float(np.average(accurate, weights=check_sample_weight(sample_weight, len(mu))))
+        labels = read_labels(y).in_order(self.classes_)
+        check_same_length(len(labels), X=X)
+        columns = positions(self.predict(X), self.classes_)
+        accurate = labels.mu[np.arange(len(labels)), columns]
+        weight = check_sample_weight(sample_weight, len(labels))
+        return float(np.average(accurate, weights=weight))
+
+    def _in_order(self, outputs):
+        """Outputs of the classifier with their columns in the order of `classes_`."""
+        return outputs[:, positions(self.classes_, own_classes(self.estimator_, self.classes_))]
 
     def get_metadata_routing(self):
         """What `fit` passes on: to the classifier's fit."""
@@ -267,6 +276,7 @@ class EpistemicCalibration(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         return tags
 
 
-def _codes(model, X) -> NDArray[np.intp]:
-    """Column of the class that a classifier predicts; by position, because one that was given counts knows no names."""
-    return (np.asarray(model.predict(X))[:, None] == model.classes_).argmax(axis=1)
+def _predicted(model, X, classes: NDArray) -> NDArray:
+    """The class that a fitted classifier predicts for each row, by its name."""
+    codes = (np.asarray(model.predict(X))[:, None] == model.classes_).argmax(axis=1)
+    return own_classes(model, classes)[codes]

@@ -4,8 +4,9 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .._simplex import check_proba, frame_names, log_proba, log_softmax, softmax
-from ..label_histogram import check_counts
+from .._names import check_by_position, column_names, columns_by_name, sorted_names
+from .._simplex import check_proba, log_proba, log_softmax, softmax
+from ..label_histogram._labels import read_labels
 
 
 class PrecomputedClassifier(ClassifierMixin, BaseEstimator):
@@ -21,7 +22,8 @@ class PrecomputedClassifier(ClassifierMixin, BaseEstimator):
         Which columns of X are the outputs, where features stand beside them. None: all. Integers are positions, also
         on a frame whose columns have integers as names.
     classes : array-like of shape (n_classes,), optional
-        What these columns stand for. None: the column names of a frame, else ``arange(n_classes)``; never the labels
+        What these columns stand for, in their order. None: the column names of a frame, which are
+        sorted at fit and matched by name afterwards; else ``arange(n_classes)``. Never the labels
         that happen to occur.
 
     Attributes
@@ -52,15 +54,21 @@ class PrecomputedClassifier(ClassifierMixin, BaseEstimator):
         if self.response not in ("logits", "proba"):
             raise ValueError(f'response must be "logits" or "proba", got {self.response!r}.')
         outputs = self._outputs(X)
-        names = frame_names(outputs)
-        n_classes = self._checked(outputs, reset=True, y=y).shape[1]
-        if self.classes is not None:
-            classes = np.asarray(self.classes)
-        else:
-            classes = np.arange(n_classes) if names is None else np.asarray(names)
-        if len(classes) != n_classes:
-            raise ValueError(f"classes has {len(classes)} entries, but X holds the outputs for {n_classes} classes.")
+        names = column_names(outputs)
+        named = names is not None and self.classes is None
+        if named:
+            classes = sorted_names(names)
+            outputs = outputs[classes.tolist()]
+        outputs = self._checked(outputs, reset=True, y=y)
+        if not named:
+            classes = np.arange(outputs.shape[1]) if self.classes is None else self.classes
+            classes = np.asarray(classes)
+        if len(classes) != outputs.shape[1]:
+            raise ValueError(
+                f"classes has {len(classes)} entries, but X holds the outputs for {outputs.shape[1]} classes."
+            )
         self.classes_ = classes
+        self._names = names if named else None
         return self
 
     def _class_order(self, X):
@@ -97,10 +105,21 @@ class PrecomputedClassifier(ClassifierMixin, BaseEstimator):
             return X[list(np.asarray(X.columns)[self.columns])]
         return X[list(self.columns)]
 
+    def _in_order(self, outputs):
+        """Outputs with their columns in the order of the classes, which X named at fit."""
+        names = column_names(outputs)
+        if names is not None:
+            columns_by_name(names, self.classes_, "X", "the classifier")
+            return outputs[self.classes_.tolist()]
+        check_by_position(self._names, "X at fit", "X", "X")
+        return outputs
+
     def _checked(self, outputs, *, reset, y=None):
+        if not reset and self._names is not None:
+            outputs = self._in_order(outputs)
         outputs = validate_data(self, outputs, reset=reset, dtype=[np.float64, np.float32])
         if y is not None and outputs.shape[1] == 1:
-            n_classes = np.shape(y)[1] if np.ndim(y) == 2 else len(check_counts(y)[1])
+            n_classes = read_labels(y).shape[1]
             if n_classes > 1:
                 raise ValueError(
                     f"X has 1 feature(s) for the {n_classes} classes of y; the outputs of two classes are two columns, "

@@ -2,10 +2,9 @@
 
 import numpy as np
 
-from .._fit import check_not_negative
+from .._checks import check_not_negative
 from .._simplex import softmax
 from ..distributions import PointMass
-from ..metrics import label_log_loss
 from ..neural_network import LBFGS, LabelLogLoss, Newton
 from ._affine import (
     AffineMap,
@@ -36,9 +35,9 @@ class _Scaling(_BaseCalibrator):
         """Set the attributes by which users know the parameters x."""
         raise NotImplementedError
 
-    def _fit_map(self, logits, features, counts, weight, log_weights=None):
+    def _fit_map(self, logits, features, labels, weight, log_weights=None):
         self._fitted_shape = shape = self._shape(logits.shape[-1])
-        self._x = self._minimise(shape, logits, counts, weight, log_weights)
+        self._x = self._minimise(shape, logits, labels.counts, weight, log_weights)
         self._store(self._x)
 
     def _minimise(self, shape, logits, counts, weight, log_weights):
@@ -55,9 +54,7 @@ class _Scaling(_BaseCalibrator):
         inputs, beta = {"logits": logits}, 1.0
         if logits.ndim == 3:
             inputs = {"logits": np.moveaxis(logits, 0, 1), "log_weights": log_weights.T}
-            beta = min(
-                _STARTS, key=lambda b: label_log_loss(counts, _mixed(logits * b, log_weights), sample_weight=weight)
-            )
+            beta = min(_STARTS, key=lambda b: -(y * np.log(_mixed(logits * b, log_weights) + 1e-300)).sum())
         module = AffineModule(shape, beta)
         options = {"random_state": self.random_state, "verbose": self.verbose}
         solver.train(module, LabelLogLoss(), inputs, counts, weight, **options)

@@ -1,4 +1,4 @@
-"""Figures in the manner of scikit-learn's displays; matplotlib is imported when something is plotted."""
+"""Figures in the manner of scikit-learn's displays; matplotlib is imported when they are drawn."""
 
 from ._calibration_dispersion import CalibrationDispersionDisplay
 from ._decision import DecisionRiskDisplay

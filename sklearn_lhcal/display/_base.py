@@ -1,11 +1,17 @@
-"""The one room behind the doors of the reliability displays: how binned rates are drawn."""
+"""What displays share: the doors of an estimator, axes, and how binned rates are drawn."""
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from .._rows import Rows
+
+SQUARE = (5, 5.6)  # high enough for a square diagram above its strip
+WIDE = (6, 4.5)
+DOTTED = {"color": "0.35", "linewidth": 1, "linestyle": (0, (1, 1.5))}
+STRIP_HEIGHT = 0.14  # of the height of the axes
+
 _REFERENCE = "perfect calibration"
 _STRIP = "number in each bin"
-_STRIP_HEIGHT = 0.14  # of the height of the axes
 _MARGIN = 0.02  # beyond the limits, of their range
 
 
@@ -24,7 +30,7 @@ class BinnedReliabilityDisplay:
         bin_counts: ArrayLike,
         edges: ArrayLike,
         *,
-        level: float = 0.9,
+        confidence_level: float = 0.95,
         limit: float = 1.0,
         name: str | None = None,
     ):
@@ -33,7 +39,7 @@ class BinnedReliabilityDisplay:
         self.interval = np.asarray(interval)
         self.bin_counts = np.asarray(bin_counts)
         self.edges = np.asarray(edges)
-        self.level = level
+        self.confidence_level = confidence_level
         self.limit = limit
         self.name = name
 
@@ -47,31 +53,34 @@ class BinnedReliabilityDisplay:
         name : str, optional
             What the legend calls it; None: the `name` that the display was made with.
         line_kwargs, errorbar_kwargs, histogram_kwargs : dict, optional
-            Passed on to matplotlib's `plot` (the points), `errorbar` (the intervals) and `stairs` (the numbers in each
-            bin, on a logarithmic scale).
+            Passed on to matplotlib's `plot` (the points), `errorbar` (the intervals) and `stairs`
+            (the numbers in each bin, on a logarithmic scale).
 
         Returns
         -------
         display
-            Itself, with the artists `line_`, `open_points_`, `errorbar_`, `histogram_`, `reference_` and `legend_`, and
-            with `ax_`, `histogram_ax_` and `figure_`.
+            Itself, with the artists `line_`, `open_points_`, `errorbar_`, `histogram_`,
+            `reference_` and `legend_`, and with `ax_`, `histogram_ax_` and `figure_`.
         """
-        self.ax_ = _new_axes() if ax is None else ax
+        self.ax_ = new_axes(SQUARE) if ax is None else ax
         self.figure_ = self.ax_.figure
         limit = max(self.limit, _drawn_limit(self.ax_))
         self.reference_ = _reference(self.ax_)
-        self.histogram_ax_ = _strip(self.ax_, self._unit)
+        self.histogram_ax_ = strip_axes(self.ax_, self._unit)
         label = self.name if name is None else name
-        style = {"marker": "o", "markersize": 5, "linewidth": 1, "label": label} | (line_kwargs or {})
+        style = {"marker": "o", "markersize": 5, "linewidth": 1, "label": label}
+        style |= line_kwargs or {}
         (self.line_,) = self.ax_.plot(self.mean_predicted, self.mean_observed, **style)
         color = self.line_.get_color()
         self.open_points_ = self._draw_open_points(style | {"color": color, "linestyle": "none", "label": None})
         self.errorbar_ = self._draw_intervals(
             {"ecolor": color, "elinewidth": 1.2, "capsize": 2} | (errorbar_kwargs or {})
         )
-        self.histogram_ = self._draw_counts({"color": color, "alpha": 0.4} | (histogram_kwargs or {}))
+        style = {"color": color, "alpha": 0.4} | (histogram_kwargs or {})
+        self.histogram_ = draw_counts(self.histogram_ax_, self.bin_counts, self.edges, style)
         self.ax_.set_xlabel(self._xlabel)
-        self.ax_.set_ylabel(self._ylabel, y=(1 + _STRIP_HEIGHT) / 2)  # beside the diagram, not the strip
+        # beside the diagram, not the strip
+        self.ax_.set_ylabel(self._ylabel, y=(1 + STRIP_HEIGHT) / 2)
         _frame(self.ax_, limit)
         self.legend_ = self._draw_legend()
         return self
@@ -88,26 +97,41 @@ class BinnedReliabilityDisplay:
         style = {"fmt": "none", "zorder": 1.9} | style
         return self.ax_.errorbar(self.mean_predicted[has], self.mean_observed[has], reach, **style)
 
-    def _draw_counts(self, style: dict):
-        strip = self.histogram_ax_
-        strip.set_ylim(0.5, max(strip.get_ylim()[1], 2.0 * self.bin_counts.max()))
-        values = np.where(self.bin_counts > 0, self.bin_counts, np.nan)
-        return strip.stairs(values, self.edges, **{"fill": True, "baseline": 0.5} | style)
-
     def _draw_legend(self):
-        above_the_strip = (0, _STRIP_HEIGHT, 1, 1 - _STRIP_HEIGHT)
-        legend = self.ax_.legend(loc="best", bbox_to_anchor=above_the_strip, fontsize="small", alignment="left")
-        legend.set_title(f"bars: {100 * self.level:g} % intervals", {"size": "small"})
-        return legend
+        above_the_strip = (0, STRIP_HEIGHT, 1, 1 - STRIP_HEIGHT)
+        title = f"bars: {in_percent(self.confidence_level)} intervals"
+        return draw_legend(self.ax_, title, bbox_to_anchor=above_the_strip)
 
 
-def _new_axes():
-    """Axes of a new figure, high enough for a square diagram above its strip."""
+def class_names(rows: Rows) -> list:
+    """What users call the columns: names where there are, else the numbers themselves."""
+    return list(range(rows.z.shape[1])) if rows.classes is None else rows.classes.tolist()
+
+
+def new_axes(size: tuple[float, float], n_panels: int = 1):
+    """Axes of a new figure; an array of them for several panels side by side."""
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:
         raise ImportError("Displays need matplotlib: pip install 'sklearn-lhcal[plot]'.") from error
-    return plt.subplots(figsize=(5, 5.6), layout="constrained")[1]
+    return plt.subplots(1, n_panels, figsize=size, layout="constrained")[1]
+
+
+def drawn(artists, what: str) -> list:
+    """The artists of one kind, of all displays on their axes."""
+    return [artist for artist in artists if artist.get_gid() == what]
+
+
+def in_percent(confidence_level: float) -> str:
+    """A level as legends print it."""
+    return f"{100 * confidence_level:g} %"
+
+
+def draw_legend(ax, title: str, **options):
+    """A legend with a title."""
+    legend = ax.legend(**{"loc": "best", "fontsize": "small", "alignment": "left"} | options)
+    legend.set_title(title, {"size": "small"})
+    return legend
 
 
 def _find_strip(ax):
@@ -124,14 +148,15 @@ def _reference(ax):
     for line in ax.lines:
         if line.get_label() == _REFERENCE:
             return line
-    return ax.plot([0, 1], [0, 1], color="0.35", linewidth=1, linestyle=(0, (1, 1.5)), label=_REFERENCE, zorder=1)[0]
+    style = DOTTED | {"label": _REFERENCE, "zorder": 1}
+    return ax.plot([0, 1], [0, 1], **style)[0]
 
 
-def _strip(ax, unit: str):
+def strip_axes(ax, unit: str):
     """The axes along the lower edge that hold the numbers in each bin, once."""
     strip = _find_strip(ax)
     if strip is None:
-        strip = ax.inset_axes((0, 0, 1, _STRIP_HEIGHT), sharex=ax, label=_STRIP)
+        strip = ax.inset_axes((0, 0, 1, STRIP_HEIGHT), sharex=ax, label=_STRIP)
         strip.set(yscale="log", ylim=(0.5, 1.0), facecolor="none")
         strip.yaxis.tick_right()
         strip.yaxis.set_label_position("right")
@@ -144,11 +169,20 @@ def _strip(ax, unit: str):
     return strip
 
 
+def draw_counts(strip, counts, edges, style: dict):
+    """The numbers in each bin, on the axes along the lower edge."""
+    strip.set_ylim(0.5, max(strip.get_ylim()[1], 2.0 * counts.max()))
+    values = np.where(counts > 0, counts, np.nan)
+    return strip.stairs(values, edges, **{"fill": True, "baseline": 0.5} | style)
+
+
 def _frame(ax, limit: float) -> None:
     """Equal scales from 0 to `limit`, and room for the strip below 0."""
     from matplotlib.ticker import MaxNLocator
 
-    ticks = [t for t in MaxNLocator(6, steps=[1, 2, 5, 10]).tick_values(0, limit) if 0 <= t <= limit + 1e-9]
-    below = (2 * _MARGIN + (1 + _MARGIN) * _STRIP_HEIGHT) / (1 - _STRIP_HEIGHT)
+    ticks = MaxNLocator(6, steps=[1, 2, 5, 10]).tick_values(0, limit)
+    ticks = [t for t in ticks if 0 <= t <= limit + 1e-9]
+    top = (1 + _MARGIN) * limit
+    below = (2 * _MARGIN + (1 + _MARGIN) * STRIP_HEIGHT) / (1 - STRIP_HEIGHT)
     ax.set(xticks=ticks, yticks=ticks, aspect="equal")
-    ax.set(xlim=(-_MARGIN * limit, (1 + _MARGIN) * limit), ylim=(-below * limit, (1 + _MARGIN) * limit))
+    ax.set(xlim=(-_MARGIN * limit, top), ylim=(-below * limit, top))

@@ -1,4 +1,4 @@
-"""The calibration-dispersion map (P1 Fig. 2a): which part of the epistemic loss a method has, and how much of it."""
+"""The calibration-dispersion map (P1 Fig. 2a): which part of the epistemic loss a method has."""
 
 from numbers import Integral
 
@@ -6,29 +6,32 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
-from .._fit import check_same_length
-from ..metrics._inputs import align, raters, row_weights
-from ..metrics._intervals import confidence_interval
-from ..metrics._label_histogram import calibration_loss, dispersion_loss
-from ._response import response
-from ._second_opinion import _wide_axes
+from .._checks import check_fraction
+from .._rows import Rows, read_rows, rows_of
+from ..distributions import PointMass
+from ..metrics import calibration_loss, confidence_interval, dispersion_loss
+from ._base import WIDE, draw_legend, drawn, in_percent, new_axes
 
-_NAME, _ISO_LABEL, _ZERO = "name of a method", "label of a line of equal epistemic loss", "no loss"
+_NAME = "name of a method"
+_ISO_LABEL = "label of a line of equal epistemic loss"
+_ZERO = "no loss"
 _ISO = "equal epistemic loss CL + DL"
 _XLABEL = "Calibration loss CL (squared probability)"
 _YLABEL = "Dispersion loss DL (squared probability)"
 
 
 class CalibrationDispersionDisplay:
-    """Calibration-dispersion map: one point a method, calibration loss CL against dispersion loss DL.
+    """Map of methods: one point each, calibration loss CL against dispersion loss DL.
 
-    Make it with `from_predictions`, `from_estimators` or `from_estimator`. The epistemic loss EL of a prediction is the
-    sum of the two: along the lines it is equal, and smaller towards the lower left. A method far to the right can be
-    calibrated; one far up confuses rows whose class probabilities differ, which no calibration can mend (P1 Fig. 2a).
+    Make it with `from_predictions`, `from_estimators` or `from_estimator`. The epistemic loss EL of
+    a prediction is the sum of the two: along the lines it is equal, and smaller towards the lower
+    left. A method far to the right can be calibrated; one far up confuses rows whose class
+    probabilities differ, which no calibration can mend (P1 Fig. 2a).
 
-    Both losses are corrected and may be negative. They are taken on the rows with two raters or more, those of
-    `loss_decomposition`. Bars show their intervals (delete-a-block jackknife, the same blocks for all methods). Methods
-    share their rows, so that intervals may overlap where `paired_difference` finds a clear one.
+    Both losses are corrected and may be negative. They are taken on the rows with two raters or
+    more, those of `loss_decomposition`. Bars show their intervals (delete-a-block jackknife, the
+    same blocks for all methods). Methods share their rows, so that intervals may overlap where
+    `paired_difference` finds a clear one.
 
     Parameters
     ----------
@@ -38,8 +41,8 @@ class CalibrationDispersionDisplay:
         Ends of their intervals.
     names : sequence of str, of length n_methods
         What the methods are called.
-    level : float, default=0.9
-        Level of the intervals.
+    confidence_level : float, default=0.95
+        Of the intervals.
 
     Attributes
     ----------
@@ -86,14 +89,14 @@ class CalibrationDispersionDisplay:
         dispersion_interval: ArrayLike,
         names,
         *,
-        level: float = 0.9,
+        confidence_level: float = 0.95,
     ):
         self.calibration_loss = np.asarray(calibration_loss)
         self.dispersion_loss = np.asarray(dispersion_loss)
         self.calibration_interval = np.asarray(calibration_interval)
         self.dispersion_interval = np.asarray(dispersion_interval)
         self.names = list(names)
-        self.level = level
+        self.confidence_level = confidence_level
         self.epistemic_loss = self.calibration_loss + self.dispersion_loss
 
     @classmethod
@@ -106,7 +109,7 @@ class CalibrationDispersionDisplay:
         strategy: str = "uniform",
         sample_weight: ArrayLike | None = None,
         groups: ArrayLike | None = None,
-        level: float = 0.9,
+        confidence_level: float = 0.95,
         random_state=0,
         ax=None,
         **plot_kwargs,
@@ -117,9 +120,10 @@ class CalibrationDispersionDisplay:
         ----------
         y : label histogram of shape (n_samples, n_classes)
             Anything `check_counts` takes; rows with fewer than two raters are left out.
-        predictions : dict of str to array-like of shape (n_samples, n_classes) or (n_samples,), or Distribution
-            By the name of the method: class probabilities, those of the second of two classes, or a distribution, of
-            which the mean counts.
+        predictions : dict of str to array-like or Distribution
+            By the name of the method: class probabilities, of shape (n_samples, n_classes), those
+            of the second of two classes, of shape (n_samples,), or a distribution, of which the
+            mean counts. Each meets y by its own names.
         n_bins : int or array-like of edges, default=15
             As in `calibration_loss`.
         strategy : {"uniform", "quantile"}, default="uniform"
@@ -128,8 +132,8 @@ class CalibrationDispersionDisplay:
             Weights of the rows; only their ratios matter.
         groups : array-like of shape (n_samples,), optional
             Rows of one group (one patient, say) are dependent: intervals take them together.
-        level : float, default=0.9
-            Level of the intervals.
+        confidence_level : float, default=0.95
+            Of the intervals.
         random_state : int, RandomState instance or None, default=0
             Decides the blocks of the jackknife, which all methods share.
         ax : matplotlib Axes, optional
@@ -144,13 +148,19 @@ class CalibrationDispersionDisplay:
         Raises
         ------
         ValueError
-            No prediction, or no dict of them; no row with two raters and a positive weight; `level` outside (0, 1); and
-            whatever `calibration_loss` refuses.
+            No prediction, or no dict of them; no row with two raters and a positive weight;
+            `confidence_level` outside (0, 1); and whatever `calibration_loss` refuses.
         """
-        named = {name: (y, prediction) for name, prediction in _check_named(predictions, "predictions").items()}
-        how = {"n_bins": n_bins, "strategy": strategy, "level": level}
-        losses = _losses(named.values(), sample_weight, groups, random_state, **how)
-        return cls(*losses, named, level=level).plot(ax, **plot_kwargs)
+        predictions = _check_named(predictions, "predictions")
+        return cls._of_rows(
+            {name: read_rows(y, z, sample_weight, groups) for name, z in predictions.items()},
+            n_bins=n_bins,
+            strategy=strategy,
+            confidence_level=confidence_level,
+            random_state=random_state,
+            ax=ax,
+            **plot_kwargs,
+        )
 
     @classmethod
     def from_estimators(
@@ -159,14 +169,9 @@ class CalibrationDispersionDisplay:
         X,
         y,
         *,
-        n_bins: int | ArrayLike = 15,
-        strategy: str = "uniform",
         sample_weight: ArrayLike | None = None,
         groups: ArrayLike | None = None,
-        level: float = 0.9,
-        random_state=0,
-        ax=None,
-        **plot_kwargs,
+        **kwargs,
     ) -> "CalibrationDispersionDisplay":
         """Map of several fitted classifiers.
 
@@ -176,10 +181,13 @@ class CalibrationDispersionDisplay:
             By the name of the method. Pipelines and searches are seen through.
         X : array-like of shape (n_samples, ...)
         y : label histogram of shape (n_samples, n_classes)
-            Anything `check_counts` takes; frames are aligned with each estimator's classes by name. A class that an
-            estimator never saw has probability 0.
-        n_bins, strategy, sample_weight, groups, level, random_state, ax, **plot_kwargs
+            Anything `check_counts` takes; frames are aligned with each estimator's classes by name.
+            A class that an estimator never saw has probability 0.
+        sample_weight, groups : array-like of shape (n_samples,), optional
             As in `from_predictions`.
+        **kwargs
+            As in `from_predictions`: `n_bins`, `strategy`, `confidence_level`, `random_state`, `ax`
+            and those of `plot`.
 
         Returns
         -------
@@ -198,16 +206,40 @@ class CalibrationDispersionDisplay:
         >>> data = make_label_histograms(200, random_state=0)
         >>> labels = data.counts[:100].argmax(axis=1)
         >>> estimators = {"logistic": LogisticRegression(), "naive Bayes": GaussianNB()}
-        >>> fitted = {name: estimator.fit(data.X[:100], labels) for name, estimator in estimators.items()}
-        >>> display = CalibrationDispersionDisplay.from_estimators(fitted, data.X[100:], data.counts[100:])
+        >>> fitted = {name: model.fit(data.X[:100], labels) for name, model in estimators.items()}
+        >>> display = CalibrationDispersionDisplay.from_estimators(
+        ...     fitted, data.X[100:], data.counts[100:]
+        ... )
         >>> display.names
         ['logistic', 'naive Bayes']
         """
         estimators = _check_named(estimators, "estimators")
-        named = {name: response(estimator, X, y)[:2] for name, estimator in estimators.items()}
-        how = {"n_bins": n_bins, "strategy": strategy, "level": level}
-        losses = _losses(named.values(), sample_weight, groups, random_state, **how)
-        return cls(*losses, named, level=level).plot(ax, **plot_kwargs)
+        found = {name: rows_of(estimator, X, y, sample_weight, groups) for name, estimator in estimators.items()}
+        return cls._of_rows(found, **kwargs)
+
+    @classmethod
+    def _of_rows(
+        cls,
+        named: dict[str, Rows],
+        *,
+        n_bins=15,
+        strategy="uniform",
+        confidence_level=0.95,
+        random_state=0,
+        ax=None,
+        **plot_kwargs,
+    ) -> "CalibrationDispersionDisplay":
+        check_fraction(confidence_level=confidence_level)
+        seed = random_state
+        if not isinstance(seed, Integral):
+            seed = check_random_state(seed).randint(np.iinfo(np.int32).max)
+        how = {"n_bins": n_bins, "strategy": strategy, "random_state": seed}
+        how["confidence_level"] = confidence_level
+        losses = np.array([_losses(rows, **how) for rows in named.values()])
+        # (n_methods, 3) each: estimate, low, high
+        CL, DL = losses.swapaxes(0, 1)
+        points = CL[:, 0], DL[:, 0], CL[:, 1:], DL[:, 1:]
+        return cls(*points, named, confidence_level=confidence_level).plot(ax, **plot_kwargs)
 
     @classmethod
     def from_estimator(cls, estimator, X, y, *, name: str | None = None, **kwargs) -> "CalibrationDispersionDisplay":
@@ -227,7 +259,8 @@ class CalibrationDispersionDisplay:
         -------
         CalibrationDispersionDisplay
         """
-        return cls.from_estimators({type(estimator).__name__ if name is None else name: estimator}, X, y, **kwargs)
+        name = type(estimator).__name__ if name is None else name
+        return cls.from_estimators({name: estimator}, X, y, **kwargs)
 
     def plot(self, ax=None, *, errorbar_kwargs=None, text_kwargs=None, iso_kwargs=None):
         """Draw the map. Drawing a second one on the same axes adds its methods.
@@ -237,30 +270,32 @@ class CalibrationDispersionDisplay:
         ax : matplotlib Axes, optional
             Where to draw; None makes a figure.
         errorbar_kwargs, text_kwargs, iso_kwargs : dict, optional
-            Passed on to matplotlib's `errorbar` (points and intervals), `annotate` (names) and `LineCollection` (lines
-            of equal epistemic loss).
+            Passed on to matplotlib's `errorbar` (points and intervals), `annotate` (names) and
+            `LineCollection` (lines of equal epistemic loss).
 
         Returns
         -------
         display
-            Itself, with the artists `points_`, `names_`, `iso_lines_`, `iso_labels_` and `legend_`, and with
-            `iso_levels_`, `ax_` and `figure_`.
+            Itself, with the artists `points_`, `names_`, `iso_lines_`, `iso_labels_` and `legend_`,
+            and with `iso_levels_`, `ax_` and `figure_`.
         """
-        self.ax_ = _wide_axes() if ax is None else ax
+        self.ax_ = new_axes(WIDE) if ax is None else ax
         self.figure_ = self.ax_.figure
-        self.points_ = self._draw_points({"fmt": "o", "markersize": 6, "elinewidth": 1, "capsize": 2}, errorbar_kwargs)
+        style = {"fmt": "o", "markersize": 6, "elinewidth": 1, "capsize": 2}
+        self.points_ = self._draw_points(style | (errorbar_kwargs or {}))
         _frame(self.ax_)
-        self.iso_lines_, self.iso_levels_, self.iso_labels_ = _draw_iso_lines(self.ax_, iso_kwargs or {})
+        iso = _draw_iso_lines(self.ax_, iso_kwargs or {})
+        self.iso_lines_, self.iso_levels_, self.iso_labels_ = iso
         self.names_ = self._draw_names({"fontsize": "small"} | (text_kwargs or {}))
         _place_names(self.ax_)
         self.legend_ = self._draw_legend()
         return self
 
-    def _draw_points(self, style: dict, own: dict | None) -> list:
+    def _draw_points(self, style: dict) -> list:
         CL, DL = self.calibration_loss, self.dispersion_loss
-        x_reach = np.abs(self.calibration_interval - CL[:, None])[:, :, None]  # (n_methods, 2, 1), as errorbar wants it
+        # (n_methods, 2, 1), as errorbar wants it
+        x_reach = np.abs(self.calibration_interval - CL[:, None])[:, :, None]
         y_reach = np.abs(self.dispersion_interval - DL[:, None])[:, :, None]
-        style = style | (own or {})
         return [
             self.ax_.errorbar([CL[m]], [DL[m]], xerr=x_reach[m], yerr=y_reach[m], **style)
             for m in range(len(self.names))
@@ -274,9 +309,8 @@ class CalibrationDispersionDisplay:
         ]
 
     def _draw_legend(self):
-        legend = self.ax_.legend(handles=[self.iso_lines_], loc="best", fontsize="small", alignment="left")
-        legend.set_title(f"bars: {100 * self.level:g} % intervals", {"size": "small"})
-        return legend
+        title = f"bars: {in_percent(self.confidence_level)} intervals"
+        return draw_legend(self.ax_, title, handles=[self.iso_lines_])
 
 
 def _check_named(given, what: str) -> dict:
@@ -285,28 +319,20 @@ def _check_named(given, what: str) -> dict:
     return {str(name): value for name, value in given.items()}
 
 
-def _losses(pairs, sample_weight, groups, random_state, **how) -> tuple:
-    """CL, DL, shape (n_methods,), and their intervals, shape (n_methods, 2), of pairs of counts and prediction."""
-    fixed = isinstance(random_state, Integral)
-    seed = random_state if fixed else check_random_state(random_state).randint(np.iinfo(np.int32).max)
-    found = []
-    for y, prediction in pairs:
-        counts, z = align(y, prediction)
-        check_same_length(len(z), groups=groups)
-        w = row_weights(sample_weight, len(z))
-        rows = (raters(counts) >= 2) & (True if w is None else w > 0)
-        if not rows.any():
-            raise ValueError("No row has two raters and a positive weight; the corrected losses need some.")
-        of_rows = {"sample_weight": w, "groups": groups}
-        how |= {key: None if value is None else np.asarray(value)[rows] for key, value in of_rows.items()}
-        both = (calibration_loss, dispersion_loss)
-        found.append([confidence_interval(loss, counts[rows], z[rows], random_state=seed, **how) for loss in both])
-    CL, DL = np.array(found)[:, :, :3].swapaxes(0, 1)  # (n_methods, 3) each: estimate, low, high
-    return CL[:, 0], DL[:, 0], CL[:, 1:], DL[:, 1:]
+def _losses(rows: Rows, **how) -> list:
+    """CL and DL, each with the ends of its interval, of the rows that have them."""
+    seen = rows.contributing(2)
+    if seen is None:
+        raise ValueError("No row has two raters and a positive weight; the corrected losses need some.")
+    # of a distribution the mean counts, and takes less to cut into blocks
+    z = PointMass.of_checked(seen.z).with_classes(seen.classes)
+    how |= {"sample_weight": seen.w, "groups": seen.groups}
+    both = (calibration_loss, dispersion_loss)
+    return [confidence_interval(loss, seen.labels, z, **how)[:3] for loss in both]
 
 
 def _frame(ax) -> None:
-    """Limits around all points and intervals on these axes, and 0 where it is near; room for names on the right."""
+    """Limits around all points and intervals, and 0 where it is near; room for names."""
     low, high = ax.dataLim.min, ax.dataLim.max
     low = np.where((low > 0) & (low <= high - low), 0, low)
     size = np.maximum(high - low, 1e-6)
@@ -316,16 +342,11 @@ def _frame(ax) -> None:
     _draw_lines(ax, [[(0, y0), (0, y1)], [(x0, 0), (x1, 0)]], _ZERO, style)
 
 
-def _drawn(artists, what: str) -> list:
-    """The artists of one kind, of all displays on these axes."""
-    return [artist for artist in artists if artist.get_gid() == what]
-
-
 def _draw_lines(ax, segments: list, what: str, style: dict):
-    """Lines across the axes, which the limits do not follow, in the place of those of the same kind."""
+    """Lines across the axes, which the limits do not follow, in place of those of their kind."""
     from matplotlib.collections import LineCollection
 
-    for old in _drawn(ax.collections, what):
+    for old in drawn(ax.collections, what):
         old.remove()
     return ax.add_collection(LineCollection(segments, gid=what, **style), autolim=False)
 
@@ -336,19 +357,23 @@ def _draw_iso_lines(ax, style: dict):
 
     (x0, x1), (y0, y1) = ax.get_xlim(), ax.get_ylim()
     levels = MaxNLocator(8, steps=[1, 2, 5, 10]).tick_values(x0 + y0, x1 + y1)
-    levels = levels[(levels > 0.92 * x0 + 0.08 * x1 + y0) & (levels < x1 + y1)].round(12)  # none in the corner
+    # none in the corner
+    inside = (levels > 0.92 * x0 + 0.08 * x1 + y0) & (levels < x1 + y1)
+    levels = levels[inside].round(12)
     segments = [[(EL - y1, y1), (EL - y0, y0)] for EL in levels]
     style = {"colors": "0.75", "linewidths": 0.9, "zorder": 0.5, "label": _ISO} | style
     lines = _draw_lines(ax, segments, _ISO, style)
-    for old in _drawn(ax.texts, _ISO_LABEL):
+    for old in drawn(ax.texts, _ISO_LABEL):
         old.remove()
     return lines, levels, [_label_iso_line(ax, EL, (x0, x1), y0) for EL in levels]
 
 
 def _label_iso_line(ax, EL: float, xlim: tuple, y0: float):
     """A label where the line leaves the axes: beside their right edge, or above the lower one."""
-    style = {"textcoords": "offset points", "fontsize": "x-small", "color": "0.45", "gid": _ISO_LABEL}
-    text, (x0, x1) = f"EL = {EL:.3g}", xlim
+    style = {"textcoords": "offset points", "fontsize": "x-small", "color": "0.45"}
+    style["gid"] = _ISO_LABEL
+    text = f"EL = {EL:.3g}"
+    x0, x1 = xlim
     if EL - x1 > y0:
         return ax.annotate(text, (x1, EL - x1), (4, 0), va="center", annotation_clip=False, **style)
     style["ha"] = "center" if EL - y0 < 0.08 * x0 + 0.92 * x1 else "right"
@@ -357,9 +382,12 @@ def _label_iso_line(ax, EL: float, xlim: tuple, y0: float):
 
 
 def _place_names(ax) -> None:
-    """Each name where it hides least: beside its point, of the places that are tried the first of the best."""
-    names = _drawn(ax.texts, _NAME)
-    taken = [*_boxes_of_points(ax), *(text.get_window_extent().extents for text in _drawn(ax.texts, _ISO_LABEL))]
+    """Each name where it hides least beside its point: the first of the best places tried."""
+    names = drawn(ax.texts, _NAME)
+    taken = [
+        *_boxes_of_points(ax),
+        *(text.get_window_extent().extents for text in drawn(ax.texts, _ISO_LABEL)),
+    ]
     inside = ax.get_window_extent().extents
     for text in names:
         tried = []
@@ -368,7 +396,9 @@ def _place_names(ax) -> None:
                 _move(text, dx, dy)
                 box = text.get_window_extent().extents
                 area = np.prod(box[2:] - box[:2])
-                tried.append((_overlap(box, np.array(taken)).sum() + area - _overlap(box, inside[None])[0], dx, dy))
+                hidden = _overlap(box, np.array(taken)).sum()
+                outside = area - _overlap(box, inside[None])[0]
+                tried.append((hidden + outside, dx, dy))
         best = min(tried, key=lambda place: round(place[0]))
         _move(text, *best[1:])
         taken.append(text.get_window_extent().extents)
@@ -389,9 +419,10 @@ def _boxes_of_points(ax) -> list:
     """Boxes in pixels around the points and along the bars of all displays on these axes."""
     from matplotlib.container import ErrorbarContainer
 
-    bars = [line for points in ax.containers if isinstance(points, ErrorbarContainer) for line in points[2]]
+    points = [c for c in ax.containers if isinstance(c, ErrorbarContainer)]
+    bars = [line for container in points for line in container[2]]
     ends = [segment for line in bars for segment in line.get_segments()]
     pixels = [ax.transData.transform(segment) for segment in ends]
-    pixels += [np.tile(ax.transData.transform(text.xy), (2, 1)) for text in _drawn(ax.texts, _NAME)]
+    pixels += [np.tile(ax.transData.transform(text.xy), (2, 1)) for text in drawn(ax.texts, _NAME)]
     reach = [1] * len(ends) + [4] * (len(pixels) - len(ends))
     return [np.concatenate([p.min(axis=0) - r, p.max(axis=0) + r]) for p, r in zip(pixels, reach, strict=True)]

@@ -1,37 +1,36 @@
-"""Risk of decisions before and after calibration: true, self-assessed, in pairs, and over all ratios of two costs."""
+"""Risk of decisions: true, self-assessed, in pairs, and over all ratios of two costs."""
+
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.stats import t as student
 
-from .._costs import check_cost_matrix
-from .._simplex import check_proba
-from ..distributions import Distribution
-from ..metrics import (
-    bayes_decision,
-    confidence_interval,
-    decision_risk,
-    model_risk,
-    paired_difference,
-)
-from ._base import _new_axes
-from ._response import response
+from .._checks import check_fraction
+from .._costs import Costs, bayes_columns, check_cost_matrix, expected_cost
+from .._names import sort_order
+from .._rows import Rows, read_priced, rows_of
+from ..metrics import confidence_interval, decision_risk, paired_difference
+from ._base import DOTTED, SQUARE, in_percent, new_axes
 
 _SHARES = np.linspace(0, 1, 101)
+_CONSTANT = DOTTED | {"label": "best constant decision"}
 
 
 class DecisionRiskDisplay:
-    """Risk of the decisions of several models, on one or several test sets: what it is, and what they say it is.
+    """Risk of the decisions of several models, on one or several test sets: true and self-assessed.
 
-    Make it with `from_predictions` or `from_estimator`. `plot` shows, for each model and split, the true risk (filled)
-    and the risk that the model expects of its own decisions (open); the dotted line is the best constant decision.
-    `plot_differences` shows the true risk of each model less that of a reference on the same rows; where a mistake is
-    rare and expensive, this tells more than the risks themselves. `plot_cost_curves`, for two classes, shows the risk
-    over all ratios of the costs of the two mistakes.
+    Make it with `from_predictions` or `from_estimator`. `plot` shows, for each model and split, the
+    true risk (filled) and the risk that the model expects of its own decisions (open); the dotted
+    line is the best constant decision. `plot_differences` shows the true risk of each model less
+    that of a reference on the same rows; where a mistake is rare and expensive, this tells more
+    than the risks themselves. `plot_cost_curves`, for two classes, shows the risk over all ratios
+    of the costs of the two mistakes.
 
-    **Intervals.** On one test set they are jackknife intervals over its rows. Over several they are Student's, for the
-    mean over splits; repeated random splits of the same rows overlap, and `test_share` then widens them by Nadeau and
-    Bengio's correction, their variance being multiplied by ``1/S + test_share/(1−test_share)`` in place of 1/S.
+    **Intervals.** On one test set they are jackknife intervals over its rows. Over several they are
+    Student's, for the mean over splits; repeated random splits of the same rows overlap, and
+    `test_share` then widens them by Nadeau and Bengio's correction, their variance being multiplied
+    by ``1/S + test_share/(1−test_share)`` in place of 1/S.
 
     Parameters
     ----------
@@ -46,12 +45,15 @@ class DecisionRiskDisplay:
     constant_risk : array-like of shape (n_splits,)
         Risk of the best constant decision.
     curves : array-like of shape (n_models + 1, 101), optional
-        Cost curves of the models, and of the better constant decision: the risk under costs s of a missed second class
-        and 1 − s of a missed first one, for s from 0 to 1. None: more than two classes.
+        Cost curves of the models, and of the better constant decision: the risk under costs s of a
+        missed second class and 1 − s of a missed first one, for s from 0 to 1; classes with names
+        are sorted. None: more than two classes.
     reference : int, default=0
         Number of the model that differences are taken from.
-    level : float, default=0.9
-        Level of the intervals.
+    confidence_level : float, default=0.95
+        Of the intervals.
+    class_names : sequence of two, optional
+        The classes of the cost curves. None: they have no names.
 
     Attributes
     ----------
@@ -71,7 +73,8 @@ class DecisionRiskDisplay:
 
     References
     ----------
-    P4 Fig. 3; Drummond and Holte (2006), Cost curves; Nadeau and Bengio (2003), Inference for the generalization error.
+    P4 Fig. 3; Drummond and Holte (2006), Cost curves; Nadeau and Bengio (2003), Inference for the
+    generalization error.
 
     Examples
     --------
@@ -82,7 +85,7 @@ class DecisionRiskDisplay:
     >>> models = {"overconfident": data.prediction, "calibrated": z}
     >>> costs = [[0, 1, 2], [5, 0, 1], [20, 3, 0]]
     >>> display = DecisionRiskDisplay.from_predictions(data.counts, models, costs)
-    >>> (display.true_risk > display.model_risk).ravel()  # both err a little less, or more, than they say
+    >>> (display.true_risk > display.model_risk).ravel()  # whose risk is larger than it says
     array([ True, False])
     """
 
@@ -97,7 +100,8 @@ class DecisionRiskDisplay:
         curves: ArrayLike | None = None,
         *,
         reference: int = 0,
-        level: float = 0.9,
+        confidence_level: float = 0.95,
+        class_names=None,
     ):
         self.names = list(names)
         self.true_risk = np.asarray(true_risk)
@@ -107,7 +111,8 @@ class DecisionRiskDisplay:
         self.constant_risk = np.asarray(constant_risk)
         self.curves = None if curves is None else np.asarray(curves)
         self.reference = reference
-        self.level = level
+        self.confidence_level = confidence_level
+        self.class_names = None if class_names is None else list(class_names)
 
     @classmethod
     def from_predictions(
@@ -118,7 +123,7 @@ class DecisionRiskDisplay:
         *,
         reference: str | None = None,
         test_share: float | None = None,
-        level: float = 0.9,
+        confidence_level: float = 0.95,
         ax=None,
         **plot_kwargs,
     ) -> "DecisionRiskDisplay":
@@ -129,16 +134,18 @@ class DecisionRiskDisplay:
         y : label histogram of shape (n_samples, n_classes), or list of these
             Anything `check_counts` takes; a list where `predictions` is one.
         predictions : dict, list of dicts, or array-like of shape (n_samples, n_classes)
-            Class probabilities, or distributions, of each model by its name; a list of such dicts, one for each split
-            into calibration and test rows; or those of one model.
+            Class probabilities, or distributions, of each model by its name; a list of such dicts,
+            one for each split into calibration and test rows; or those of one model.
         cost_matrix : array-like or frame of shape (n_classes, n_decisions)
-            As in `sklearn_lhcal.metrics.bayes_decision`.
+            As in `sklearn_lhcal.metrics.bayes_decision`: named classes are matched by name with
+            those of labels and predictions.
         reference : str, optional
             The model that differences are taken from; None: the first.
         test_share : float, optional
-            Where the splits are repeated random ones of the same rows: the share of the rows that test.
-        level : float, default=0.9
-            Level of the intervals.
+            Where the splits are repeated random ones of the same rows: the share of the rows that
+            test.
+        confidence_level : float, default=0.95
+            Of the intervals.
         ax : matplotlib Axes, optional
             Where to draw; None makes a figure.
         **plot_kwargs
@@ -151,41 +158,29 @@ class DecisionRiskDisplay:
         Raises
         ------
         ValueError
-            Splits with different models, an unknown reference, `level` or `test_share` outside (0, 1), and whatever
-            `check_counts`, `check_proba` and the cost matrix's gate refuse.
+            Splits with different models, an unknown reference, `confidence_level` or `test_share`
+            outside (0, 1), classes that are not those of the cost matrix, or whose order is
+            unknown, and whatever `check_counts`, `check_proba` and the cost matrix's gate refuse.
         """
-        for name, value in (("level", level), ("test_share", 0.5 if test_share is None else test_share)):
-            if not 0 < value < 1:
-                raise ValueError(f"{name} must lie between 0 and 1, got {value!r}.")
-        splits = list(predictions) if isinstance(predictions, (list, tuple)) and _is_dict(predictions) else None
-        ys, splits = ([y], [predictions]) if splits is None else (list(y), splits)
+        ys, splits = [y], [predictions]
+        if _are_splits(predictions):
+            ys, splits = list(y), list(predictions)
         splits = [split if isinstance(split, dict) else {"model": split} for split in splits]
         names = list(splits[0])
         if any(list(split) != names for split in splits) or len(ys) != len(splits):
             raise ValueError("Each split needs one y, and predictions of the same models.")
-        if reference is not None and reference not in names:
-            raise ValueError(f"reference must be one of the models {names}, got {reference!r}.")
-        first = names[0] if reference is None else reference
-        C = cost_matrix
-        true, said = (
-            np.array([[risk(rows, split[name]) for rows, split in zip(ys, splits, strict=True)] for name in names])
-            for risk in (lambda rows, z: decision_risk(rows, bayes_decision(z, C), C), lambda _, z: model_risk(z, C))
+        costs = check_cost_matrix(cost_matrix)
+        return cls._of_rows(
+            [
+                {name: _Decided.of(read_priced(y, z, costs), costs) for name, z in split.items()}
+                for y, split in zip(ys, splits, strict=True)
+            ],
+            reference=reference,
+            test_share=test_share,
+            confidence_level=confidence_level,
+            ax=ax,
+            **plot_kwargs,
         )
-        constant = [
-            min(decision_risk(rows, constant, C) for constant in _constants(C, len(split[first])))
-            for rows, split in zip(ys, splits, strict=True)
-        ]
-        difference = true - true[names.index(first)]
-        if len(ys) == 1:
-            intervals, differences = _over_rows(
-                ys[0], [splits[0][name] for name in names], names.index(first), C, level
-            )
-        else:
-            intervals, differences = (_over_splits(values, test_share, level) for values in (true, difference))
-        curves = _curves(ys, splits, names) if len(check_cost_matrix(C).C) == 2 else None
-        options = {"reference": names.index(first), "level": level}
-        display = cls(names, true, said, intervals, differences, constant, curves, **options)
-        return display.plot(ax, **plot_kwargs)
 
     @classmethod
     def from_estimator(cls, estimator, X, y, cost_matrix=None, **kwargs) -> "DecisionRiskDisplay":
@@ -199,10 +194,11 @@ class DecisionRiskDisplay:
         y : label histogram of shape (n_samples, n_classes)
             Anything `check_counts` takes; frames are aligned with the estimator's classes by name.
         cost_matrix : array-like or frame of shape (n_classes, n_decisions), optional
-            Rows in the order of the estimator's classes, or named. None: that of the first fitted
+            Named classes are matched by name with those of the estimator; where the matrix names
+            none, the estimator's must be sorted. None: that of the first fitted
             `DecisionCalibration` among the estimators.
         **kwargs
-            As in `from_predictions`.
+            As in `from_predictions`: `reference`, `confidence_level`, `ax` and those of `plot`.
 
         Returns
         -------
@@ -224,16 +220,59 @@ class DecisionRiskDisplay:
         ['GaussianNB']
         """
         models = estimator if isinstance(estimator, dict) else {type(estimator).__name__: estimator}
-        found = {name: response(model, X, y) for name, model in models.items()}
-        counts, _, classes = next(iter(found.values()))
         if cost_matrix is not None:
-            costs = check_cost_matrix(cost_matrix, classes=classes).C
+            costs = check_cost_matrix(cost_matrix)
         else:
-            known = [m.cost_matrix_ for m in models.values() if hasattr(m, "cost_matrix_")]
+            known = [model for model in models.values() if hasattr(model, "cost_matrix_")]
             if not known:
                 raise ValueError("No estimator has a cost matrix; pass cost_matrix.")
-            costs = check_cost_matrix(known[0], n_classes=len(classes)).C
-        return cls.from_predictions(counts, {name: dist for name, (_, dist, _) in found.items()}, costs, **kwargs)
+            costs = Costs(known[0].cost_matrix_, np.asarray(known[0].classes_), None)
+        decided = {name: _Decided.of(rows_of(model, X, y), costs) for name, model in models.items()}
+        return cls._of_rows([decided], **kwargs)
+
+    @classmethod
+    def _of_rows(
+        cls,
+        splits: "list[dict[str, _Decided]]",
+        *,
+        reference=None,
+        test_share=None,
+        confidence_level=0.95,
+        ax=None,
+        **plot_kwargs,
+    ) -> "DecisionRiskDisplay":
+        check_fraction(confidence_level=confidence_level)
+        if test_share is not None:
+            check_fraction(test_share=test_share)
+        names = list(splits[0])
+        if reference is not None and reference not in names:
+            raise ValueError(f"reference must be one of the models {names}, got {reference!r}.")
+        first = 0 if reference is None else names.index(reference)
+        models = [[split[name] for split in splits] for name in names]
+        true = np.array([[decided.true_risk for decided in model] for model in models])
+        said = np.array([[decided.model_risk for decided in model] for model in models])
+        constant = [decided.constant_risk for decided in models[first]]
+        if len(splits) == 1:
+            decided = [model[0] for model in models]
+            intervals = _over_rows(decided, decided[first], confidence_level)
+        else:
+            intervals = [_over_splits(values, test_share, confidence_level) for values in (true, true - true[first])]
+        curves, classes = None, None
+        if len(models[0][0].costs.C) == 2:
+            curves = _curves(models)
+            classes = models[0][0].class_names
+        display = cls(
+            names,
+            true,
+            said,
+            *intervals,
+            constant,
+            curves,
+            reference=first,
+            confidence_level=confidence_level,
+            class_names=classes,
+        )
+        return display.plot(ax, **plot_kwargs)
 
     def plot(self, ax=None, *, point_kwargs=None, model_kwargs=None, errorbar_kwargs=None):
         """Draw true and self-assessed risks.
@@ -243,8 +282,8 @@ class DecisionRiskDisplay:
         ax : matplotlib Axes, optional
             Where to draw; None makes a figure.
         point_kwargs, model_kwargs, errorbar_kwargs : dict, optional
-            Passed on to matplotlib's `plot` (true risks), `plot` (self-assessed ones) and `errorbar` (the mean of the
-            true ones and its interval).
+            Passed on to matplotlib's `plot` (true risks), `plot` (self-assessed ones) and
+            `errorbar` (the mean of the true ones and its interval).
 
         Returns
         -------
@@ -256,30 +295,26 @@ class DecisionRiskDisplay:
         x = np.arange(len(self.names))
         for i in x:
             sides = np.array([i - 0.06, i + 0.22])[:, None] * np.ones((1, self.true_risk.shape[1]))
-            self.ax_.plot(sides, [self.true_risk[i], self.model_risk[i]], color="0.8", linewidth=0.7, zorder=1)
-            style = {
-                "marker": "o",
-                "markersize": 4,
-                "linestyle": "none",
-                "color": f"C{i}",
-                "label": None if i else "true",
-            }
-            self.points_ += self.ax_.plot(sides[0], self.true_risk[i], **style | (point_kwargs or {}))
-            style |= {"markerfacecolor": "white", "label": None if i else "self-assessed"}
-            self.model_points_ += self.ax_.plot(sides[1], self.model_risk[i], **style | (model_kwargs or {}))
-        mean, constant = self.true_risk.mean(axis=1), self.constant_risk.mean()
-        style = {"fmt": "_", "color": "0.15", "markersize": 9, "capsize": 3, "label": f"mean, {100 * self.level:g} %"}
+            both = [self.true_risk[i], self.model_risk[i]]
+            self.ax_.plot(sides, both, color="0.8", linewidth=0.7, zorder=1)
+            style = {"marker": "o", "markersize": 4, "linestyle": "none", "color": f"C{i}"}
+            own = {"label": None if i else "true"} | (point_kwargs or {})
+            self.points_ += self.ax_.plot(sides[0], both[0], **style | own)
+            own = {"markerfacecolor": "white", "label": None if i else "self-assessed"}
+            own |= model_kwargs or {}
+            self.model_points_ += self.ax_.plot(sides[1], both[1], **style | own)
+        mean = self.true_risk.mean(axis=1)
         reach = np.abs(self.interval - mean[:, None]).T
-        self.errorbar_ = self.ax_.errorbar(x - 0.22, mean, reach, **style | (errorbar_kwargs or {}))
-        style = {"color": "0.35", "linewidth": 1, "linestyle": (0, (1, 1.5)), "label": "best constant decision"}
-        self.constant_ = self.ax_.axhline(constant, **style)
+        style = self._mean_style("_") | (errorbar_kwargs or {})
+        self.errorbar_ = self.ax_.errorbar(x - 0.22, mean, reach, **style)
+        self.constant_ = self.ax_.axhline(self.constant_risk.mean(), **_CONSTANT)
         self.ax_.set(ylabel="Risk (mean cost)", xlim=(-0.5, len(x) - 0.5), xticks=x)
         self.ax_.set_xticklabels(self.names, rotation=20 if max(map(len, self.names)) > 10 else 0)
         self.legend_ = self.ax_.legend(fontsize="small")
         return self
 
     def plot_differences(self, ax=None, *, point_kwargs=None, errorbar_kwargs=None):
-        """Draw the true risk of each model less that of the reference; below 0 it is the better one.
+        """Draw the true risk of each model less that of the reference; below 0 it is better.
 
         Parameters
         ----------
@@ -298,16 +333,16 @@ class DecisionRiskDisplay:
         difference = self.true_risk - self.true_risk[self.reference]
         self.points_ = []
         for row, i in enumerate(others):
-            style = {"marker": "o", "markersize": 4, "linestyle": "none", "color": f"C{i}", "alpha": 0.6}
+            style = {"marker": "o", "markersize": 4, "linestyle": "none", "alpha": 0.6}
+            style |= {"color": f"C{i}"} | (point_kwargs or {})
             at = np.full(difference.shape[1], row - 0.15)
-            self.points_ += self.ax_.plot(difference[i], at, **style | (point_kwargs or {}))
+            self.points_ += self.ax_.plot(difference[i], at, **style)
         mean = difference[others].mean(axis=1)
-        style = {"fmt": "|", "color": "0.15", "markersize": 9, "capsize": 3, "label": f"mean, {100 * self.level:g} %"}
         reach = np.abs(self.difference_interval[others] - mean[:, None]).T
-        self.errorbar_ = self.ax_.errorbar(
-            mean, np.arange(len(others)) + 0.15, xerr=reach, **style | (errorbar_kwargs or {})
-        )
-        self.ax_.axvline(0, color="0.35", linewidth=1, linestyle=(0, (1, 1.5)))
+        style = self._mean_style("|") | (errorbar_kwargs or {})
+        at = np.arange(len(others)) + 0.15
+        self.errorbar_ = self.ax_.errorbar(mean, at, xerr=reach, **style)
+        self.ax_.axvline(0, **DOTTED)
         self.ax_.set(yticks=range(len(others)), ylim=(len(others) - 0.5, -0.5))
         self.ax_.set_yticklabels([self.names[i] for i in others])
         self.ax_.set_xlabel(f"Risk less that of {self.names[self.reference]} (mean cost)")
@@ -339,56 +374,104 @@ class DecisionRiskDisplay:
         self._axes(ax)
         self.lines_ = []
         for name, curve in zip(self.names, self.curves, strict=False):
-            self.lines_ += self.ax_.plot(_SHARES, curve, **{"linewidth": 1.5, "label": name} | (line_kwargs or {}))
-        style = {"color": "0.35", "linewidth": 1, "linestyle": (0, (1, 1.5)), "label": "best constant decision"}
-        (self.constant_,) = self.ax_.plot(_SHARES, self.curves[-1], **style)
-        self.ax_.set(xlabel="Cost s of missing the second class (first: 1 − s)", xlim=(0, 1))
+            style = {"linewidth": 1.5, "label": name} | (line_kwargs or {})
+            self.lines_ += self.ax_.plot(_SHARES, curve, **style)
+        (self.constant_,) = self.ax_.plot(_SHARES, self.curves[-1], **_CONSTANT)
+        first, second = "first", "the second class"
+        if self.class_names is not None:
+            first, second = (f"class {name}" for name in self.class_names)
+        self.ax_.set(xlabel=f"Cost s of missing {second} ({first}: 1 − s)", xlim=(0, 1))
         self.ax_.set_ylabel("Risk (mean cost)")
         self.ax_.set_ylim(bottom=0)
         self.legend_ = self.ax_.legend(fontsize="small")
         return self
 
     def _axes(self, ax) -> None:
-        self.ax_ = _new_axes() if ax is None else ax
+        self.ax_ = new_axes(SQUARE) if ax is None else ax
         self.figure_ = self.ax_.figure
 
-
-def _constants(C, n: int):
-    """Each decision for all n rows."""
-    costs = check_cost_matrix(C)
-    return [costs.names(np.full(n, d)) for d in range(costs.C.shape[1])]
-
-
-def _is_dict(predictions) -> bool:
-    return len(predictions) > 0 and all(isinstance(split, dict) for split in predictions)
+    def _mean_style(self, marker: str) -> dict:
+        """How means and their intervals are drawn."""
+        label = f"mean, {in_percent(self.confidence_level)}"
+        return {"fmt": marker, "color": "0.15", "markersize": 9, "capsize": 3, "label": label}
 
 
-def _over_rows(y, predictions, reference: int, C, level: float):
-    """Jackknife intervals of the risks and of the differences from the reference, each (n_models, 2)."""
-    decisions = [bayes_decision(z, C) for z in predictions]
-    options = {"cost_matrix": C, "level": level, "random_state": 0}
-    single = [confidence_interval(decision_risk, y, d, **options) for d in decisions]
-    paired = [paired_difference(decision_risk, y, d, decisions[reference], **options) for d in decisions]
-    return tuple(np.array([(i.low, i.high) for i in found]) for found in (single, paired))
+class _Decided(NamedTuple):
+    """Rows of one model on one split, costs in the order of their columns, and the decisions."""
+
+    rows: Rows
+    costs: Costs
+    d: NDArray[np.intp]
+
+    @classmethod
+    def of(cls, rows: Rows, costs: Costs) -> "_Decided":
+        """The Bayes decisions for checked rows; decisions are column numbers from here on."""
+        costs = costs.for_classes(rows.classes, rows.z.shape[1])._replace(decisions=None)
+        return cls(rows, costs, bayes_columns(rows.z, costs.C))
+
+    @property
+    def true_risk(self) -> float:
+        return expected_cost(self.rows.mu, self.d, self.costs.C).mean()
+
+    @property
+    def model_risk(self) -> float:
+        return expected_cost(self.rows.z, self.d, self.costs.C).mean()
+
+    @property
+    def constant_risk(self) -> float:
+        return (self.rows.mu.mean(axis=0) @ self.costs.C).min()
+
+    @property
+    def class_names(self) -> list | None:
+        """Sorted names of the classes."""
+        classes = self.costs.classes
+        return None if classes is None else classes[sort_order(classes)].tolist()
+
+    def curve(self) -> NDArray[np.float64]:
+        """Risk at each share of the costs: the model's, and the better constant decision's."""
+        z, mu = self.rows.z, self.rows.mu
+        if self.rows.classes is not None:
+            order = sort_order(self.rows.classes)
+            z, mu = z[:, order], mu[:, order]
+        risks = np.empty((2, len(_SHARES)))
+        for j, s in enumerate(_SHARES):
+            C = np.array([[0.0, 1 - s], [s, 0.0]])
+            risks[0, j] = expected_cost(mu, bayes_columns(z, C), C).mean()
+            risks[1, j] = (mu.mean(axis=0) @ C).min()
+        return risks
 
 
-def _over_splits(values, test_share: float | None, level: float):
+def _are_splits(predictions) -> bool:
+    if not isinstance(predictions, (list, tuple)) or not len(predictions):
+        return False
+    return all(isinstance(split, dict) for split in predictions)
+
+
+def _over_rows(models: list[_Decided], reference: _Decided, confidence_level: float) -> list:
+    """Jackknife intervals of the risks and of the differences from the reference, (n_models, 2)."""
+    how = {"confidence_level": confidence_level, "random_state": 0}
+    single = [
+        confidence_interval(decision_risk, model.rows.labels, model.d, cost_matrix=model.costs, **how)
+        for model in models
+    ]
+    # decisions are column numbers, whatever the order of a model's classes
+    y = reference.rows.labels
+    how["cost_matrix"] = reference.costs
+    paired = [paired_difference(decision_risk, y, model.d, reference.d, **how) for model in models]
+    return [np.array([(i.low, i.high) for i in found]) for found in (single, paired)]
+
+
+def _over_splits(values, test_share: float | None, confidence_level: float):
     """Student's interval of the mean over splits, (n_models, 2)."""
     S = values.shape[1]
     overlap = 0.0 if test_share is None else test_share / (1 - test_share)
     error = np.sqrt(values.var(axis=1, ddof=1) * (1 / S + overlap))
-    reach = student.ppf((1 + level) / 2, S - 1) * error
+    reach = student.ppf((1 + confidence_level) / 2, S - 1) * error
     return values.mean(axis=1)[:, None] + reach[:, None] * np.array([-1.0, 1.0])
 
 
-def _curves(ys, splits, names):
-    """Risk at each share of the costs, means over splits: of the models, then of the better constant decision."""
-    curves = np.zeros((len(names) + 1, len(_SHARES)))
-    for y, split in zip(ys, splits, strict=True):
-        for j, s in enumerate(_SHARES):
-            C = np.array([[0.0, 1 - s], [s, 0.0]])
-            for i, name in enumerate(names):
-                z = split[name].mean() if isinstance(split[name], Distribution) else check_proba(split[name])
-                curves[i, j] += decision_risk(y, bayes_decision(z, C), C)
-            curves[-1, j] += min(decision_risk(y, constant, C) for constant in _constants(C, len(z)))
-    return curves / len(ys)
+def _curves(models: list[list[_Decided]]) -> NDArray[np.float64]:
+    """Mean over splits of the curves of the models, then of the better constant decision."""
+    # (n_models, 2, 101); the constant decision is the same for all models
+    means = np.array([np.mean([decided.curve() for decided in model], axis=0) for model in models])
+    return np.vstack([means[:, 0], means[-1:, 1]])

@@ -3,40 +3,41 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._fit import check_sample_weight
+from .._rows import Rows, read_rows, rows_of
 from ..label_histogram import pairwise_disagreement
-from ..metrics._inputs import as_distribution
 from ._base import BinnedReliabilityDisplay
 from ._bins import ReliabilityBins, reliability_bins
-from ._response import response
 
 
 class DisagreementReliabilityDisplay(BinnedReliabilityDisplay):
-    """Reliability diagram of disagreement: predicted probability that two raters disagree, against how often they do.
+    """Reliability diagram of disagreement: how often two raters disagree, against its prediction.
 
-    Make it with `from_estimator` or `from_predictions`. A point stands for a bin of rows, above the diagonal where
-    raters disagree more than predicted; bins without rows have none. The strip below shows, on a logarithmic scale, how
-    many rows are in each bin. Rows with fewer than two raters are left out.
+    Make it with `from_estimator` or `from_predictions`. A point stands for a bin of rows, above the
+    diagonal where raters disagree more than predicted; bins without rows have none. The strip below
+    shows, on a logarithmic scale, how many rows are in each bin. Rows with fewer than two raters
+    are left out.
 
-    **Intervals.** A bar is an interval for the mean true disagreement of the rows in the bin, as described at
-    `ReliabilityDisplay`, from the spread between rows of ``d − φ̂``, d the share of the row's pairs of raters that
-    disagree.
+    **Intervals.** A bar is an interval for the mean true disagreement of the rows in the bin, as
+    described at `ReliabilityDisplay`, from the spread between rows of ``d − φ̂``, d the share of
+    the row's pairs of raters that disagree.
 
     Parameters
     ----------
     mean_predicted, mean_observed : array-like of shape (n_bins,)
-        Mean prediction and mean observed rate of disagreement in each bin, probabilities; NaN in empty bins.
+        Mean prediction and mean observed rate of disagreement in each bin, probabilities; NaN in
+        empty bins.
     interval : array-like of shape (n_bins, 2)
         Ends of the interval for the rate; NaN where there is none.
     bin_counts : array-like of shape (n_bins,)
         Number of rows in each bin.
     edges : array-like of shape (n_bins + 1,)
         Edges of the bins.
-    level : float, default=0.9
-        Level of the intervals.
+    confidence_level : float, default=0.95
+        Of the intervals.
     limit : float, default=1.0
-        Upper end of both axes, a probability. `from_predictions` puts it just beyond the last point and the
-        highest interval, as predictions above 1 − 1/K are impossible and those above 0.5 often rare.
+        Upper end of both axes, a probability. `from_predictions` puts it just beyond the last point
+        and the highest interval, as predictions above 1 − 1/K are impossible and those above 0.5
+        often rare.
     name : str, optional
         What the legend calls it.
 
@@ -58,16 +59,16 @@ class DisagreementReliabilityDisplay(BinnedReliabilityDisplay):
 
     Examples
     --------
-    Probabilities alone leave out what the features do not tell; a Dirichlet distribution around them does not:
+    Probabilities alone leave out what the features do not tell; a Dirichlet distribution around
+    them does not:
 
     >>> from sklearn_lhcal.datasets import make_label_histograms
     >>> from sklearn_lhcal.distributions import Dirichlet
     >>> data = make_label_histograms(500, total=2.0, random_state=0)
-    >>> raw = DisagreementReliabilityDisplay.from_predictions(data.counts, data.prediction, n_bins=4, name="raw")
+    >>> show = DisagreementReliabilityDisplay.from_predictions
+    >>> raw = show(data.counts, data.prediction, n_bins=4, name="raw")
     >>> dirichlet = Dirichlet.from_mean(data.prediction, data.total)
-    >>> calibrated = DisagreementReliabilityDisplay.from_predictions(
-    ...     data.counts, dirichlet, n_bins=4, name="Dirichlet", ax=raw.ax_
-    ... )
+    >>> calibrated = show(data.counts, dirichlet, n_bins=4, name="Dirichlet", ax=raw.ax_)
     """
 
     _xlabel = "Predicted probability that two raters disagree"
@@ -82,7 +83,7 @@ class DisagreementReliabilityDisplay(BinnedReliabilityDisplay):
         sample_weight: ArrayLike | None = None,
         n_bins: int | ArrayLike = 15,
         strategy: str = "uniform",
-        level: float = 0.9,
+        confidence_level: float = 0.95,
         name: str | None = None,
         ax=None,
         **plot_kwargs,
@@ -94,15 +95,16 @@ class DisagreementReliabilityDisplay(BinnedReliabilityDisplay):
         y : label histogram of shape (n_samples, n_classes)
             Anything `check_counts` takes; rows with one rater are left out.
         prediction : Distribution, or array-like of shape (n_samples, n_classes) or (n_samples,)
-            Its `disagreement()` is shown; class probabilities z stand for a point mass, ``φ̂ = 1 − Σz²``.
+            Its `disagreement()` is shown; class probabilities z stand for a point mass,
+            ``φ̂ = 1 − Σz²``.
         sample_weight : array-like of shape (n_samples,), optional
             Weights of the rows; only their ratios matter.
         n_bins : int or array-like of shape (n_edges,), default=15
             Number of bins, or their edges.
         strategy : {"uniform", "quantile"}, default="uniform"
             Bins of equal width on [0, 1], or of equal numbers of rows.
-        level : float, default=0.9
-            Level of the intervals.
+        confidence_level : float, default=0.95
+            Of the intervals.
         name : str, optional
             What the legend calls it.
         ax : matplotlib Axes, optional
@@ -117,39 +119,41 @@ class DisagreementReliabilityDisplay(BinnedReliabilityDisplay):
         Raises
         ------
         ValueError
-            No row with two raters and a positive weight, `level` outside (0, 1), and whatever `check_counts` and
-            `check_proba` refuse.
+            No row with two raters and a positive weight, `confidence_level` outside (0, 1), and
+            whatever `check_counts` and `check_proba` refuse.
         """
-        counts, distribution = as_distribution(y, prediction)
-        w = check_sample_weight(sample_weight, len(counts))
-        d, phi = pairwise_disagreement(counts), distribution.disagreement()
-        keep = ~np.isnan(d) if w is None else ~np.isnan(d) & (w > 0)
-        if not keep.any():
-            raise ValueError(
-                "No row with a positive weight has two raters or more, so there is no disagreement to show; for one "
-                "label per row use ReliabilityDisplay."
-            )
-        w = None if w is None else w[keep]
-        bins = reliability_bins(phi[keep, None], d[keep, None], w, n_bins=n_bins, strategy=strategy, level=level)
-        return cls(*bins, level=level, limit=_limit(bins), name=name).plot(ax, **plot_kwargs)
+        return cls._of_rows(
+            read_rows(y, prediction, sample_weight),
+            n_bins=n_bins,
+            strategy=strategy,
+            confidence_level=confidence_level,
+            name=name,
+            ax=ax,
+            **plot_kwargs,
+        )
 
     @classmethod
-    def from_estimator(cls, estimator, X, y, *, name: str | None = None, **kwargs) -> "DisagreementReliabilityDisplay":
+    def from_estimator(
+        cls, estimator, X, y, *, sample_weight=None, name: str | None = None, **kwargs
+    ) -> "DisagreementReliabilityDisplay":
         """Reliability diagram of the disagreement that a fitted classifier predicts.
 
         Parameters
         ----------
         estimator : fitted classifier
-            Its `predict_dist` is used, which sees through pipelines and searches; an ensemble gives a distribution,
-            any other classifier class probabilities.
+            Its `predict_dist` is used, which sees through pipelines and searches; an ensemble gives
+            a distribution, any other classifier class probabilities.
         X : array-like of shape (n_samples, ...)
         y : label histogram of shape (n_samples, n_classes)
-            Anything `check_counts` takes; frames are aligned with the estimator's classes by name. A class that the
-            estimator never saw has probability 0.
+            Anything `check_counts` takes; frames are aligned with the estimator's classes by name.
+            A class that the estimator never saw has probability 0.
+        sample_weight : array-like of shape (n_samples,), optional
+            Weights of the rows; only their ratios matter.
         name : str, optional
             What the legend calls it; None: the name of the estimator's class.
         **kwargs
-            As in `from_predictions`: `sample_weight`, `n_bins`, `strategy`, `level`, `ax` and those of `plot`.
+            As in `from_predictions`: `n_bins`, `strategy`, `confidence_level`, `ax` and those of
+            `plot`.
 
         Returns
         -------
@@ -165,16 +169,45 @@ class DisagreementReliabilityDisplay(BinnedReliabilityDisplay):
         >>> from sklearn.ensemble import RandomForestClassifier
         >>> from sklearn_lhcal.datasets import make_label_histograms
         >>> data = make_label_histograms(200, random_state=0)
-        >>> forest = RandomForestClassifier(20, random_state=0).fit(data.X[:100], data.counts[:100].argmax(axis=1))
-        >>> display = DisagreementReliabilityDisplay.from_estimator(forest, data.X[100:], data.counts[100:], n_bins=5)
+        >>> labels = data.counts[:100].argmax(axis=1)
+        >>> forest = RandomForestClassifier(20, random_state=0).fit(data.X[:100], labels)
+        >>> display = DisagreementReliabilityDisplay.from_estimator(
+        ...     forest, data.X[100:], data.counts[100:], n_bins=5
+        ... )
         >>> display.name
         'RandomForestClassifier'
         """
-        y, distribution, _ = response(estimator, X, y)
+        rows = rows_of(estimator, X, y, sample_weight)
         name = type(estimator).__name__ if name is None else name
-        return cls.from_predictions(y, distribution, name=name, **kwargs)
+        return cls._of_rows(rows, name=name, **kwargs)
+
+    @classmethod
+    def _of_rows(
+        cls,
+        rows: Rows,
+        *,
+        n_bins=15,
+        strategy="uniform",
+        confidence_level=0.95,
+        name=None,
+        ax=None,
+        **plot_kwargs,
+    ) -> "DisagreementReliabilityDisplay":
+        rows = rows.contributing(2)
+        if rows is None:
+            raise ValueError(
+                "No row with a positive weight has two raters or more, so there is no disagreement "
+                "to show; for one label per row use ReliabilityDisplay."
+            )
+        d = pairwise_disagreement(rows.labels)[:, None]
+        phi = rows.distribution.disagreement()[:, None]
+        how = {"n_bins": n_bins, "strategy": strategy, "confidence_level": confidence_level}
+        bins = reliability_bins(phi, d, rows.w, **how)
+        display = cls(*bins, confidence_level=confidence_level, limit=_limit(bins), name=name)
+        return display.plot(ax, **plot_kwargs)
 
 
 def _limit(bins: ReliabilityBins) -> float:
     """Where the points and their intervals end, and a little more."""
-    return min(1.0, 1.05 * float(np.nanmax([*bins.mean_predicted, *bins.mean_observed, *bins.interval[:, 1], 0.1])))
+    ends = [*bins.mean_predicted, *bins.mean_observed, *bins.interval[:, 1], 0.1]
+    return min(1.0, 1.05 * float(np.nanmax(ends)))

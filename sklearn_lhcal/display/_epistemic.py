@@ -4,21 +4,27 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import stdtrit
 
-from ..distributions import resolve
-from ..metrics._epistemic import check_gains, epistemic_estimate, estimator_gain, gain_sums
-from ._base import _STRIP_HEIGHT, _new_axes, _strip
+from .._bins import check_gains, gain_sums
+from .._checks import check_fraction
+from .._estimators import resolve
+from .._names import check_row_names
+from .._rows import labels_for
+from ..distributions import predict_epistemic
+from ..metrics import accuracy_gain
+from ._base import STRIP_HEIGHT, WIDE, draw_counts, draw_legend, in_percent, new_axes, strip_axes
 
 
 class EpistemicGainDisplay:
-    """Gain in accuracy, estimated epistemic uncertainty, and its calibrated form, by bins of the estimate.
+    """Gain in accuracy and estimates of epistemic uncertainty, by bins of the estimate.
 
-    Make it with `from_estimator` or `from_predictions`. A good estimate rises together with the gain; a calibrated one
-    lies on it. The strip below shows, on a logarithmic scale, how many rows are in each bin.
+    Make it with `from_estimator` or `from_predictions`. A good estimate rises together with the
+    gain; a calibrated one lies on it. The strip below shows, on a logarithmic scale, how many rows
+    are in each bin.
 
-    **Bands.** Of one run the band is an interval for the mean gain of the bin: Student's, from the spread of the gain
-    within the bin, with one row of the average spread added, so that a bin where nothing is gained has a band too. Of
-    several runs (random seeds, say) lines are means over the runs, and bands reach one standard deviation to either
-    side.
+    **Bands.** Of one run the band is an interval for the mean gain of the bin: Student's, from the
+    spread of the gain within the bin, with one row of the average spread added, so that a bin where
+    nothing is gained has a band too. Of several runs (random seeds, say) lines are means over the
+    runs, and bands reach one standard deviation to either side.
 
     Parameters
     ----------
@@ -30,8 +36,8 @@ class EpistemicGainDisplay:
         Interval for the mean gain, of one run.
     bin_counts : array-like of shape (n_bins,), optional
         Number of rows in each bin, of all runs together.
-    level : float, default=0.9
-        Level of the intervals.
+    confidence_level : float, default=0.95
+        Of the intervals.
     name : str, optional
         What the legend calls the estimate.
 
@@ -53,7 +59,9 @@ class EpistemicGainDisplay:
     >>> rng = np.random.default_rng(0)
     >>> uncertainty = rng.uniform(0, 0.5, 2000)
     >>> gain = rng.uniform(size=2000) < uncertainty / 2  # half of what was promised
-    >>> display = EpistemicGainDisplay.from_predictions(gain, uncertainty, calibrated=uncertainty / 2, n_bins=4)
+    >>> display = EpistemicGainDisplay.from_predictions(
+    ...     gain, uncertainty, calibrated=uncertainty / 2, n_bins=4
+    ... )
     >>> display.mean_gain.round(2), display.mean_uncertainty.round(2)
     (array([0.03, 0.09, 0.15, 0.24]), array([0.06, 0.19, 0.31, 0.44]))
     """
@@ -66,7 +74,7 @@ class EpistemicGainDisplay:
         *,
         interval: ArrayLike | None = None,
         bin_counts: ArrayLike | None = None,
-        level: float = 0.9,
+        confidence_level: float = 0.95,
         name: str | None = None,
     ):
         self.mean_gain = np.asarray(mean_gain)
@@ -74,7 +82,7 @@ class EpistemicGainDisplay:
         self.mean_calibrated = None if mean_calibrated is None else np.asarray(mean_calibrated)
         self.interval = None if interval is None else np.asarray(interval)
         self.bin_counts = None if bin_counts is None else np.asarray(bin_counts)
-        self.level = level
+        self.confidence_level = confidence_level
         self.name = name
 
     @classmethod
@@ -86,7 +94,7 @@ class EpistemicGainDisplay:
         calibrated=None,
         n_bins: int | ArrayLike = 20,
         strategy: str = "quantile",
-        level: float = 0.9,
+        confidence_level: float = 0.95,
         name: str | None = None,
         ax=None,
         **plot_kwargs,
@@ -105,8 +113,8 @@ class EpistemicGainDisplay:
             Number of bins, or their edges.
         strategy : {"uniform", "quantile"}, default="quantile"
             Bins of equal width on [0, 1], or with equal numbers of rows.
-        level : float, default=0.9
-            Level of the intervals.
+        confidence_level : float, default=0.95
+            Of the intervals.
         name : str, optional
             What the legend calls the estimate.
         ax : matplotlib Axes, optional
@@ -121,23 +129,27 @@ class EpistemicGainDisplay:
         Raises
         ------
         ValueError
-            `level` outside (0, 1), lengths or numbers of runs that differ, runs with different numbers of bins.
+            `confidence_level` outside (0, 1), lengths or numbers of runs that differ, pandas
+            objects whose rows are in different orders, runs with different numbers of bins.
         """
-        if not 0 < level < 1:
-            raise ValueError(f"level must lie between 0 and 1, got {level!r}.")
+        check_fraction(confidence_level=confidence_level)
         runs = [gain, uncertainty] if calibrated is None else [gain, uncertainty, calibrated]
-        several = np.ndim(gain[0]) == 1
+        several = np.ndim(next(iter(gain))) == 1
         runs = runs if several else [[a] for a in runs]
         if len({len(a) for a in runs}) > 1:
             raise ValueError(f"gain, uncertainty and calibrated have unequal numbers of runs: {list(map(len, runs))}.")
-        binned = [_binned(*run, n_bins=n_bins, strategy=strategy, level=level) for run in zip(*runs, strict=True)]
+        how = {"n_bins": n_bins, "strategy": strategy, "confidence_level": confidence_level}
+        binned = [_binned(*run, **how) for run in zip(*runs, strict=True)]
         if len({len(counts) for counts, *_ in binned}) > 1:
             raise ValueError("Ties of the estimate leave some runs with fewer bins; use fewer bins, or edges.")
         counts, interval, *means = (np.array(a) for a in zip(*binned, strict=True))
+        shown = {"confidence_level": confidence_level, "name": name}
         if several:
-            return cls(*means, bin_counts=counts.sum(axis=0), name=name).plot(ax, **plot_kwargs)
-        means = [mean[0] for mean in means]
-        return cls(*means, interval=interval[0], bin_counts=counts[0], level=level, name=name).plot(ax, **plot_kwargs)
+            shown["bin_counts"] = counts.sum(axis=0)
+        else:
+            shown |= {"bin_counts": counts[0], "interval": interval[0]}
+            means = [mean[0] for mean in means]
+        return cls(*means, **shown).plot(ax, **plot_kwargs)
 
     @classmethod
     def from_estimator(cls, estimator, X, y, *, reference_prediction, name=None, **kwargs) -> "EpistemicGainDisplay":
@@ -146,11 +158,11 @@ class EpistemicGainDisplay:
         Parameters
         ----------
         estimator : fitted classifier
-            The estimate is the mutual information of its predictive distribution; of `EpistemicCalibration` the one
+            The estimate is `distributions.predict_epistemic`; of `EpistemicCalibration` the one
             that it calibrates, and the calibrated one is drawn too.
         X : array-like of shape (n_samples, ...)
         y : label histogram of shape (n_samples, n_classes)
-            Anything `check_counts` takes.
+            Anything `check_counts` takes; named labels meet the estimator's classes by name.
         reference_prediction : array-like of shape (n_samples,)
             Labels predicted with more data, by `model_selection.cross_val_predict` say.
         name : str, optional
@@ -167,13 +179,15 @@ class EpistemicGainDisplay:
         ValueError
             As `from_predictions` and `metrics.accuracy_gain`.
         """
-        gain = estimator_gain(estimator, X, y, reference_prediction)
+        check_row_names(y=y, reference_prediction=reference_prediction)
+        labels = labels_for(estimator, y)
+        gain = accuracy_gain(labels, estimator.predict(X), reference_prediction)
         inner, seen = resolve(estimator, X, "predict_uncalibrated")
         if hasattr(inner, "predict_uncalibrated"):
             kwargs["calibrated"] = inner.predict_epistemic(seen)
             uncertainty = inner.predict_uncalibrated(seen)
         else:
-            uncertainty = epistemic_estimate(estimator, X)
+            uncertainty = predict_epistemic(estimator, X)
         name = type(estimator).__name__ if name is None else name
         return cls.from_predictions(gain, uncertainty, name=name, **kwargs)
 
@@ -199,46 +213,53 @@ class EpistemicGainDisplay:
             What the legend calls the estimate; None: the `name` that the display was made with.
         plot_uncertainty : bool, default=True
             Whether to draw the estimate itself: an entropy may be far above the rest.
-        gain_kwargs, uncertainty_kwargs, calibrated_kwargs, band_kwargs, histogram_kwargs : dict, optional
-            Passed on to matplotlib's `plot` (the three lines), `fill_between` (bands) and `stairs` (rows in each bin).
+        gain_kwargs, uncertainty_kwargs, calibrated_kwargs : dict, optional
+            Passed on to matplotlib's `plot`: the three lines.
+        band_kwargs, histogram_kwargs : dict, optional
+            Passed on to matplotlib's `fill_between` (bands) and `stairs` (rows in each bin).
 
         Returns
         -------
         display
             Itself, with its artists.
         """
-        if ax is None:
-            ax = _new_axes()
-            ax.figure.set_size_inches(6, 4.5)
-        self.ax_, self.figure_ = ax, ax.figure
+        self.ax_ = new_axes(WIDE) if ax is None else ax
+        self.figure_ = self.ax_.figure
         name = (self.name if name is None else name) or "estimate"
         self.gain_line_, self.gain_band_ = self._draw(
             self.mean_gain, "gain in accuracy", "C3", "o", gain_kwargs, band_kwargs, self.interval
         )
-        self.uncertainty_line_ = self.uncertainty_band_ = self.calibrated_line_ = self.calibrated_band_ = None
+        self.uncertainty_line_ = self.uncertainty_band_ = None
+        self.calibrated_line_ = self.calibrated_band_ = None
         if plot_uncertainty:
             self.uncertainty_line_, self.uncertainty_band_ = self._draw(
                 self.mean_uncertainty, name, "C0", "s", uncertainty_kwargs, band_kwargs
             )
         if self.mean_calibrated is not None:
+            label = f"{name}, calibrated"
             self.calibrated_line_, self.calibrated_band_ = self._draw(
-                self.mean_calibrated, f"{name}, calibrated", "C1", "^", calibrated_kwargs, band_kwargs
+                self.mean_calibrated, label, "C1", "^", calibrated_kwargs, band_kwargs
             )
         self.ax_.axhline(0, color="0.35", linewidth=0.8, zorder=1)
-        self.ax_.set(xlabel="Bin of the estimate, in ascending order", xlim=(0.5, self.mean_gain.shape[-1] + 0.5))
-        self.ax_.set_ylabel("Mean in the bin (probability; entropies in nats)", y=(1 + _STRIP_HEIGHT) / 2)
+        last = self.mean_gain.shape[-1] + 0.5
+        self.ax_.set(xlabel="Bin of the estimate, in ascending order", xlim=(0.5, last))
+        quantity = "Mean in the bin (probability; entropies in nats)"
+        self.ax_.set_ylabel(quantity, y=(1 + STRIP_HEIGHT) / 2)
         self.histogram_ = None if self.bin_counts is None else self._draw_counts(histogram_kwargs)
-        self.legend_ = self.ax_.legend(loc="upper left", fontsize="small", alignment="left")
-        runs = len(self.mean_gain) if self.mean_gain.ndim == 2 else 1
-        band = f"bands: standard deviation of {runs} runs" if runs > 1 else f"band: {100 * self.level:g} % intervals"
-        self.legend_.set_title(band, {"size": "small"})
+        self.legend_ = draw_legend(self.ax_, self._band_in_words(), loc="upper left")
         return self
+
+    def _band_in_words(self) -> str:
+        if self.mean_gain.ndim == 2 and len(self.mean_gain) > 1:
+            return f"bands: standard deviation of {len(self.mean_gain)} runs"
+        return f"band: {in_percent(self.confidence_level)} intervals"
 
     def _draw(self, values, label, color, marker, style, band_style, interval=None):
         """The line of one quantity, and its band, if any."""
         x = np.arange(1, values.shape[-1] + 1)
         mean = values.mean(axis=0) if values.ndim == 2 else values
-        style = {"color": color, "marker": marker, "markersize": 4, "linewidth": 1.4, "label": label} | (style or {})
+        default = {"color": color, "marker": marker, "markersize": 4, "linewidth": 1.4}
+        style = default | {"label": label} | (style or {})
         (line,) = self.ax_.plot(x, mean, **style)
         if values.ndim == 2:
             spread = values.std(axis=0, ddof=1) if len(values) > 1 else np.zeros_like(mean)
@@ -251,27 +272,29 @@ class EpistemicGainDisplay:
     def _draw_counts(self, style):
         low, high = self.ax_.get_ylim()
         self.ax_.set_yticks([tick for tick in self.ax_.get_yticks() if low <= tick <= high])
-        self.ax_.set_ylim(low - (high - low) * _STRIP_HEIGHT / (1 - _STRIP_HEIGHT), high)
-        strip = _strip(self.ax_, "rows")
-        strip.set_ylim(0.5, max(strip.get_ylim()[1], 2.0 * self.bin_counts.max()))
+        self.ax_.set_ylim(low - (high - low) * STRIP_HEIGHT / (1 - STRIP_HEIGHT), high)
         edges = np.arange(len(self.bin_counts) + 1) + 0.5
-        return strip.stairs(
-            self.bin_counts, edges, **{"fill": True, "baseline": 0.5, "color": "0.6", "alpha": 0.6} | (style or {})
-        )
+        style = {"color": "0.6", "alpha": 0.6} | (style or {})
+        return draw_counts(strip_axes(self.ax_, "rows"), self.bin_counts, edges, style)
 
 
-def _binned(gain, uncertainty, calibrated=None, *, n_bins, strategy: str, level: float) -> list[NDArray]:
-    """Rows, interval for the gain (B, 2), and means of gain, estimate and calibrated estimate of one run's bins."""
+def _binned(gain, uncertainty, calibrated=None, *, n_bins, strategy: str, confidence_level: float) -> list[NDArray]:
+    """Of the bins of one run: rows, interval for the gain (B, 2), means of gain and estimates."""
+    check_row_names(gain=gain, uncertainty=uncertainty, calibrated=calibrated)
     g, e = check_gains(gain, uncertainty)
     sums = gain_sums(g, e, n_bins, strategy)
-    index, counts = sums.bins.index(e[:, None])[:, 0], sums.w[0]
+    index = sums.bins.index(e[:, None])[:, 0]
+    counts = sums.w[0]
+    n = np.maximum(counts, 1)
     mean_e, mean_g = (means[0] for means in sums.means())
     squares = np.bincount(index, weights=(g - mean_g[index]) ** 2, minlength=len(counts))
     average = squares.sum() / max(len(g) - (counts > 0).sum(), 1)
-    error = np.sqrt((squares + average) / np.maximum(counts, 1) / np.maximum(counts, 1))
-    reach = stdtrit(np.maximum(counts, 1), (1 + level) / 2) * error
-    result = [counts.astype(np.int64), np.column_stack([mean_g - reach, mean_g + reach]), mean_g, mean_e]
+    error = np.sqrt((squares + average) / n / n)
+    reach = stdtrit(n, (1 + confidence_level) / 2) * error
+    interval = np.column_stack([mean_g - reach, mean_g + reach])
+    result = [counts.astype(np.int64), interval, mean_g, mean_e]
     if calibrated is not None:
         _, c = check_gains(gain, calibrated)
-        result.append(np.bincount(index, weights=c, minlength=len(counts)) / np.where(counts > 0, counts, np.nan))
+        total = np.bincount(index, weights=c, minlength=len(counts))
+        result.append(total / np.where(counts > 0, counts, np.nan))
     return result

@@ -6,8 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
+from .._facts import facts_of
+from .._rows import Rows
 from ..distributions import Distribution, PointMass, second_opinion_value
-from ..metrics._disagreement import posterior_epistemic_rows
+from ..metrics import posterior_epistemic_loss
 
 _RULES = {
     "second_opinion_value": second_opinion_value,
@@ -45,44 +47,55 @@ def priorities(rule, distribution: Distribution) -> NDArray[np.float64]:
     return priority
 
 
-def gains(mu, n, distribution: Distribution) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """What one more label of each row is expected to gain, and what it gains by an unbiased estimate, both (n,)."""
-    if not len(mu):
+def gains(rows: Rows) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """What one more label of each row gains: expected, and by an unbiased estimate; both (n,)."""
+    if not len(rows):
         raise ValueError(
-            "No row with a positive weight has two raters or more, so the gain cannot be measured; see "
-            "second_opinion_value for the expected one."
+            "No row with a positive weight has two raters or more, so the gain cannot be measured; "
+            "see second_opinion_value for the expected one."
         )
-    expected = second_opinion_value(distribution)
-    if expected.max() < 1e-28:  # but for rounding
+    expected = second_opinion_value(rows.distribution)
+    # but for rounding
+    if expected.max() < 1e-28:
         raise ValueError(
-            "No label moves this prediction, which holds class probabilities without a distribution around them; pass "
-            "that of AlphaCalibration, say, or of an ensemble."
+            "No label moves this prediction, which holds class probabilities without a "
+            "distribution around them; pass that of AlphaCalibration, say, or of an ensemble."
         )
-    now = PointMass.of_checked(distribution.mean())
-    return expected, posterior_epistemic_rows(mu, n, now) - posterior_epistemic_rows(mu, n, distribution)
+    # without weights, terms are the losses themselves; a label does not move a point mass
+    losses = facts_of(posterior_epistemic_loss).terms
+    now, _ = losses(Rows(rows.labels, PointMass.of_checked(rows.z)))
+    after, _ = losses(Rows(rows.labels, rows.distribution))
+    return expected, now - after
 
 
-def referral_curves(fraction, priority, expected, realised, w, *, level: float, normalize: bool) -> ReferralCurves:
-    """Both gains, of rows referred in the order of their priority, and the intervals of the realised one."""
+def referral_curves(
+    fraction, priority, expected, realised, w, *, confidence_level: float, normalize: bool
+) -> ReferralCurves:
+    """Both gains of rows referred in the order of their priority, with intervals."""
     w = w / w.sum()
     v, g = w * expected, w * realised
     noise = g - v * (g @ v) / (v @ v)
     if normalize:
         if g.sum() <= 0:
             raise ValueError(
-                f"Referring every row gains {g.sum():.2g} here, of which there are no shares; use normalize=False, and "
-                "calibrate the distribution, with AlphaCalibration say."
+                f"Referring every row gains {g.sum():.2g} here, of which there are no shares; use "
+                "normalize=False, and calibrate the distribution, with AlphaCalibration say."
             )
         v, noise, g = v / v.sum(), noise / g.sum(), g / g.sum()
-    points = [_point(a, v, g, noise, level=level, normalize=normalize) for a in _referred(fraction, priority, w)]
+    points = [
+        _point(a, v, g, noise, confidence_level=confidence_level, normalize=normalize)
+        for a in _referred(fraction, priority, w)
+    ]
     expected_gain, realised_gain, error, reach = np.array(points).T
-    return ReferralCurves(
-        fraction, expected_gain, realised_gain, error, realised_gain[:, None] + reach[:, None] * np.array([-1.0, 1.0])
-    )
+    interval = realised_gain[:, None] + reach[:, None] * np.array([-1.0, 1.0])
+    return ReferralCurves(fraction, expected_gain, realised_gain, error, interval)
 
 
 def _referred(fraction, priority, w):
-    """The share a_i of each row, 0 to 1, shape (n,), that is referred at each fraction; rows of one priority alike."""
+    """The share a_i of each row, 0 to 1, shape (n,), that is referred at each fraction.
+
+    Rows of one priority are referred alike.
+    """
     _, group = np.unique(-priority, return_inverse=True)
     size = np.bincount(group, weights=w)
     before = np.cumsum(size) - size
@@ -91,12 +104,14 @@ def _referred(fraction, priority, w):
     yield np.ones(len(w))
 
 
-def _point(a, v, g, noise, *, level: float, normalize: bool) -> tuple[float, float, float, float]:
-    """Expected and realised gain, standard error and half the length of the interval when a is referred."""
+def _point(a, v, g, noise, *, confidence_level: float, normalize: bool) -> tuple[float, float, float, float]:
+    """Expected and realised gain, standard error and half the interval when a is referred."""
     gain = a @ g
-    squares = ((a - gain if normalize else a) * noise) ** 2  # a share is a ratio: delta method
+    # a share is a ratio: delta method
+    squares = ((a - gain if normalize else a) * noise) ** 2
     variance = squares.sum()
     if variance == 0:
         return a @ v, gain, 0.0, 0.0
-    error, freedom = np.sqrt(variance), 2 / ((squares / variance) ** 2).sum()
-    return a @ v, gain, error, stdtrit(freedom, (1 + level) / 2) * error
+    error = np.sqrt(variance)
+    freedom = 2 / ((squares / variance) ** 2).sum()
+    return a @ v, gain, error, stdtrit(freedom, (1 + confidence_level) / 2) * error

@@ -3,28 +3,27 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._simplex import frame_names
-from ..label_histogram import check_counts, frequencies
-from ..metrics._inputs import check_rows
-from ._base import BinnedReliabilityDisplay
+from .._names import is_numeric
+from .._rows import Rows, read_rows, rows_of
+from ._base import BinnedReliabilityDisplay, class_names
 from ._bins import reliability_bins
-from ._response import response
 
 
 class ReliabilityDisplay(BinnedReliabilityDisplay):
     """Reliability diagram: predicted probability of a class against how often raters name it.
 
-    Make it with `from_estimator` or `from_predictions`. A point stands for a bin of predictions, above the diagonal
-    where the class is more frequent than predicted; bins without rows have none. The strip below shows, on a
-    logarithmic scale, how many rows are in each bin.
+    Make it with `from_estimator` or `from_predictions`. A point stands for a bin of predictions,
+    above the diagonal where the class is more frequent than predicted; bins without rows have none.
+    The strip below shows, on a logarithmic scale, how many rows are in each bin.
 
-    **Intervals.** A bar is an interval for the mean true frequency of the rows in the bin, with that bin's coverage,
-    whether or not the prediction is calibrated; the bars of a diagram do not hold all at once. It is Wilson's score
-    interval at an effective number of labels, which follows from the spread of ``μ̂ − z`` between the rows of the bin:
-    the raters of a row are not taken for independent of each other, nor are its classes where they are pooled; rows
-    are. A bin with few events borrows the spread of the others, so that one where all rows agree gets an interval too.
-    A bin with one row has none: its point is open. In simulations intervals of level 0.9 held 87 to 97 % of the times,
-    the more where miscalibration differs much within a bin.
+    **Intervals.** A bar is an interval for the mean true frequency of the rows in the bin, with
+    that bin's coverage, whether or not the prediction is calibrated; the bars of a diagram do not
+    hold all at once. It is Wilson's score interval at an effective number of labels, which follows
+    from the spread of ``μ̂ − z`` between the rows of the bin: the raters of a row are not taken for
+    independent of each other, nor are its classes where they are pooled; rows are. A bin with few
+    events borrows the spread of the others, so that one where all rows agree gets an interval too.
+    A bin with one row has none: its point is open. In simulations intervals of level 0.9 held 87 to
+    97 % of the times, the more where miscalibration differs much within a bin.
 
     Parameters
     ----------
@@ -33,11 +32,12 @@ class ReliabilityDisplay(BinnedReliabilityDisplay):
     interval : array-like of shape (n_bins, 2)
         Ends of the interval for the frequency; NaN where there is none.
     bin_counts : array-like of shape (n_bins,)
-        Number of predicted probabilities in each bin: rows, or K for each row where classes are pooled.
+        Number of predicted probabilities in each bin: rows, or K for each row where classes are
+        pooled.
     edges : array-like of shape (n_bins + 1,)
         Edges of the bins.
-    level : float, default=0.9
-        Level of the intervals.
+    confidence_level : float, default=0.95
+        Of the intervals.
     limit : float, default=1.0
         Upper end of both axes, a probability.
     name : str, optional
@@ -65,7 +65,9 @@ class ReliabilityDisplay(BinnedReliabilityDisplay):
     --------
     >>> from sklearn_lhcal.datasets import make_label_histograms
     >>> data = make_label_histograms(500, overconfidence=2.0, random_state=0)
-    >>> display = ReliabilityDisplay.from_predictions(data.counts, data.prediction, n_bins=5, class_index=0)
+    >>> display = ReliabilityDisplay.from_predictions(
+    ...     data.counts, data.prediction, n_bins=5, class_index=0
+    ... )
     >>> (display.mean_observed - display.mean_predicted).round(2)  # too extreme at both ends
     array([ 0.05, -0.02, -0.  , -0.07, -0.11])
     """
@@ -78,13 +80,20 @@ class ReliabilityDisplay(BinnedReliabilityDisplay):
         bin_counts: ArrayLike,
         edges: ArrayLike,
         *,
-        level: float = 0.9,
+        confidence_level: float = 0.95,
         limit: float = 1.0,
         name: str | None = None,
         class_name=None,
     ):
         super().__init__(
-            mean_predicted, mean_observed, interval, bin_counts, edges, level=level, limit=limit, name=name
+            mean_predicted,
+            mean_observed,
+            interval,
+            bin_counts,
+            edges,
+            confidence_level=confidence_level,
+            limit=limit,
+            name=name,
         )
         self.class_name = class_name
         what = "each class" if class_name is None else f"class {class_name}"
@@ -103,7 +112,7 @@ class ReliabilityDisplay(BinnedReliabilityDisplay):
         sample_weight: ArrayLike | None = None,
         n_bins: int | ArrayLike = 15,
         strategy: str = "uniform",
-        level: float = 0.9,
+        confidence_level: float = 0.95,
         name: str | None = None,
         ax=None,
         **plot_kwargs,
@@ -115,20 +124,23 @@ class ReliabilityDisplay(BinnedReliabilityDisplay):
         y : label histogram of shape (n_samples, n_classes)
             Anything `check_counts` takes.
         prediction : array-like of shape (n_samples, n_classes) or (n_samples,), or Distribution
-            Class probabilities, those of the second of two classes, or a distribution, of which the mean counts.
+            Class probabilities, those of the second of two classes, or a distribution, of which the
+            mean counts.
         class_index : int or class name, optional
-            The class to look at: a column number, or a name among `classes`. None pools all classes: each row counts
-            K times. With two classes, 1 gives the usual diagram of the positive class.
+            The class to look at: its name, or its column number in the prediction, where names are
+            no numbers. None pools all classes: each row counts K times. With the classes 0 and 1,
+            or no names, 1 gives the usual diagram of the positive class.
         classes : array-like of shape (n_classes,), optional
-            Names of the columns; None: the column names of frames, else the column numbers.
+            Names of the columns of a prediction that brings none, a bare array; labels are matched
+            with them by name. None: those of y, which must be sorted, else the column numbers.
         sample_weight : array-like of shape (n_samples,), optional
             Weights of the rows; only their ratios matter.
         n_bins : int or array-like of shape (n_edges,), default=15
             Number of bins, or their edges.
         strategy : {"uniform", "quantile"}, default="uniform"
             Bins of equal width on [0, 1], or of equal numbers of predictions.
-        level : float, default=0.9
-            Level of the intervals.
+        confidence_level : float, default=0.95
+            Of the intervals.
         name : str, optional
             What the legend calls it.
         ax : matplotlib Axes, optional
@@ -143,20 +155,24 @@ class ReliabilityDisplay(BinnedReliabilityDisplay):
         Raises
         ------
         ValueError
-            Unknown class, `level` outside (0, 1), and whatever `check_counts` and `check_proba` refuse.
+            Unknown class, `confidence_level` outside (0, 1), and whatever `check_counts` and
+            `check_proba` refuse.
         """
-        rows = check_rows(y, prediction, sample_weight)  # a row has a rater and some weight: never None
-        rate, z = frequencies(rows.counts)[0], rows.z
-        class_name = None
-        if class_index is not None:
-            names = _class_names(y, prediction, classes, z.shape[1])
-            k = _column(class_index, names)
-            rate, z, class_name = rate[:, [k]], z[:, [k]], names[k]
-        bins = reliability_bins(z, rate, rows.w, n_bins=n_bins, strategy=strategy, level=level)
-        return cls(*bins, level=level, name=name, class_name=class_name).plot(ax, **plot_kwargs)
+        return cls._of_rows(
+            read_rows(y, prediction, sample_weight, classes=classes),
+            class_index=class_index,
+            n_bins=n_bins,
+            strategy=strategy,
+            confidence_level=confidence_level,
+            name=name,
+            ax=ax,
+            **plot_kwargs,
+        )
 
     @classmethod
-    def from_estimator(cls, estimator, X, y, *, name: str | None = None, **kwargs) -> "ReliabilityDisplay":
+    def from_estimator(
+        cls, estimator, X, y, *, sample_weight=None, name: str | None = None, **kwargs
+    ) -> "ReliabilityDisplay":
         """Reliability diagram of a fitted classifier.
 
         Parameters
@@ -165,13 +181,15 @@ class ReliabilityDisplay(BinnedReliabilityDisplay):
             Its `predict_dist` or `predict_proba` is used.
         X : array-like of shape (n_samples, ...)
         y : label histogram of shape (n_samples, n_classes)
-            Anything `check_counts` takes; frames are aligned with the estimator's classes by name. A class that the
-            estimator never saw has probability 0.
+            Anything `check_counts` takes; frames are aligned with the estimator's classes by name.
+            A class that the estimator never saw has probability 0.
+        sample_weight : array-like of shape (n_samples,), optional
+            Weights of the rows; only their ratios matter.
         name : str, optional
             What the legend calls it; None: the name of the estimator's class.
         **kwargs
-            As in `from_predictions`: `class_index`, `sample_weight`, `n_bins`, `strategy`, `level`, `ax` and those of
-            `plot`.
+            As in `from_predictions`: `class_index`, `n_bins`, `strategy`, `confidence_level`, `ax`
+            and those of `plot`.
 
         Returns
         -------
@@ -191,31 +209,47 @@ class ReliabilityDisplay(BinnedReliabilityDisplay):
         >>> ReliabilityDisplay.from_estimator(model, X, y, n_bins=5).bin_counts
         array([279,  13,  16,  14, 128])
         """
-        y, distribution, classes = response(estimator, X, y)
+        rows = rows_of(estimator, X, y, sample_weight)
         name = type(estimator).__name__ if name is None else name
-        return cls.from_predictions(y, distribution, classes=classes, name=name, **kwargs)
+        return cls._of_rows(rows, name=name, **kwargs)
+
+    @classmethod
+    def _of_rows(
+        cls,
+        rows: Rows,
+        *,
+        class_index=None,
+        n_bins=15,
+        strategy="uniform",
+        confidence_level=0.95,
+        name=None,
+        ax=None,
+        **plot_kwargs,
+    ) -> "ReliabilityDisplay":
+        # never None: every row has a rater, and some row has weight
+        rows = rows.contributing()
+        z, rate = rows.z, rows.mu
+        class_name = None
+        if class_index is not None:
+            k = column(class_index, rows)
+            z, rate = z[:, [k]], rate[:, [k]]
+            class_name = class_names(rows)[k]
+        how = {"n_bins": n_bins, "strategy": strategy, "confidence_level": confidence_level}
+        bins = reliability_bins(z, rate, rows.w, **how)
+        display = cls(*bins, confidence_level=confidence_level, name=name, class_name=class_name)
+        return display.plot(ax, **plot_kwargs)
 
 
-def _class_names(y, prediction, classes, n_classes: int) -> list:
-    """Names of the columns, as `metrics` orders them: those of y, where it has names, go before the prediction's."""
-    if classes is not None:
-        if len(classes) != n_classes:
-            raise ValueError(f"classes has {len(classes)} names, but the prediction has {n_classes} columns.")
-        return np.asarray(classes).tolist()
-    for frame in (y, prediction):
-        names = frame_names(frame)
-        if names is not None and len(names) == n_classes:
-            return names
-    own = check_counts(y)[1]
-    return own.tolist() if len(own) == n_classes else list(range(n_classes))
-
-
-def _column(class_index, names: list) -> int:
-    if isinstance(class_index, (int, np.integer)) and not isinstance(class_index, bool):
+def column(class_index, rows: Rows) -> int:
+    """Column of a class: integers are column numbers unless classes have numbers for names."""
+    names = class_names(rows)
+    named = rows.classes is not None and is_numeric(rows.classes)
+    whole = isinstance(class_index, (int, np.integer)) and not isinstance(class_index, bool)
+    if whole and not named:
         if not 0 <= class_index < len(names):
             raise ValueError(
-                f"class_index={class_index} is no column number: there are {len(names)} classes, {names[:20]}, in the "
-                f"columns 0 to {len(names) - 1}."
+                f"class_index={class_index} is no column number: there are {len(names)} classes, "
+                f"{names[:20]}, in the columns 0 to {len(names) - 1}."
             )
         return int(class_index)
     if class_index not in names:

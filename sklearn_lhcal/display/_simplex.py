@@ -3,11 +3,10 @@
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..label_histogram import frequencies
+from .._rows import Rows, read_rows, rows_of
 from ..metrics import loo_bandwidth
-from ..metrics._inputs import check_rows
-from ._reliability import _class_names, _column
-from ._response import response
+from ._base import class_names, new_axes
+from ._reliability import column
 
 _CORNERS = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, np.sqrt(0.75)]])
 _LEAST_ROWS = 5.0  # what fewer rows say is not shown
@@ -16,10 +15,11 @@ _LEAST_ROWS = 5.0  # what fewer rows say is not shown
 class SimplexCalibrationDisplay:
     """Where on the simplex predictions of three classes are miscalibrated, and in which direction.
 
-    Colour is the total variation distance ``½ Σ_k |r_k(z) − z_k|`` between a prediction z and the frequencies r(z)
-    observed at it, a probability; arrows lead from z to r(z); dots are the predictions. Left, r is a kernel smooth
-    (Popordanoska, Sayer and Blaschko 2022, eq. 3); right, the mean over a triangular bin. Nothing is shown where r
-    would rest on fewer than five rows (effectively, for the kernel).
+    Colour is the total variation distance ``½ Σ_k |r_k(z) − z_k|`` between a prediction z and the
+    frequencies r(z) observed at it, a probability; arrows lead from z to r(z); dots are the
+    predictions. Left, r is a kernel smooth (Popordanoska, Sayer and Blaschko 2022, eq. 3); right,
+    the mean over a triangular bin. Nothing is shown where r would rest on fewer than five rows
+    (effectively, for the kernel).
 
     Made by `from_predictions` or `from_estimator`.
 
@@ -108,14 +108,16 @@ class SimplexCalibrationDisplay:
             Anything `check_counts` takes.
         prediction : array-like of shape (n_samples, n_classes) or Distribution
             Class probabilities, or a distribution, of which the mean counts; three classes or more.
-        which : sequence of three column numbers or class names, optional
-            The classes to look at; None: the three predicted most often. Of more than three classes, probabilities are
-            renormalised over the three, labels of others are left out, and a row counts by its share of labels among
-            the three: where the whole prediction is calibrated, so is what is shown.
+        which : sequence of three class names or column numbers, optional
+            The classes to look at: names, or column numbers where names are no numbers. None: the
+            three predicted most often. Of more than three classes, probabilities are renormalised
+            over the three, labels of others are left out, and a row counts by its share of labels
+            among the three: where the whole prediction is calibrated, so is what is shown.
         classes : array-like of shape (n_classes,), optional
-            Names of the columns; None: the column names of frames, else the column numbers.
+            As in `ReliabilityDisplay.from_predictions`.
         bandwidth : float or "loo", default=0.05
-            Of the kernel; "loo": by `loo_bandwidth`, which is narrow where many predictions lie in the corners.
+            Of the kernel; "loo": by `loo_bandwidth`, which is narrow where many predictions lie in
+            the corners.
         n_bins : int, default=8
             Intervals per class; there are n_bins² triangular bins.
         sample_weight : array-like of shape (n_samples,), optional
@@ -132,38 +134,21 @@ class SimplexCalibrationDisplay:
         Raises
         ------
         ValueError
-            Fewer than three classes, unknown or repeated classes, no row with a label among the three, a bandwidth or
-            n_bins that is not positive, and whatever `check_counts` and `check_proba` refuse.
+            Fewer than three classes, unknown or repeated classes, no row with a label among the
+            three, a bandwidth or n_bins that is not positive, and whatever `check_counts` and
+            `check_proba` refuse.
         """
-        rows = check_rows(y, prediction, sample_weight)
-        K = rows.z.shape[1]
-        if K < 3:
-            raise ValueError(f"A simplex display needs three classes, got {K}; ReliabilityDisplay serves two.")
-        names = _class_names(y, prediction, classes, K)
-        columns = _three(which, names, rows.z)
-        share = frequencies(rows.counts)[0][:, columns]
-        z = rows.z[:, columns]
-        keep = (share.sum(axis=1) > 0) & (z.sum(axis=1) > 1e-12)
-        if not keep.any():
-            raise ValueError(f"No row has a label among the classes {[names[k] for k in columns]}.")
-        z, share, w = z[keep], share[keep], 1.0 if rows.w is None else rows.w[keep]
-        w = w * share.sum(axis=1)
-        mu, z = share / share.sum(axis=1, keepdims=True), z / z.sum(axis=1, keepdims=True)
-        h = loo_bandwidth(z) if isinstance(bandwidth, str) and bandwidth == "loo" else bandwidth
-        if isinstance(h, str) or not 0 < h < np.inf:
-            raise ValueError(f"bandwidth must be 'loo' or a positive number, got {bandwidth!r}.")
-        if n_bins < 1 or int(n_bins) != n_bins:
-            raise ValueError(f"n_bins must be a whole number, 1 or more, got {n_bins!r}.")
-        points, (centers, r, counts) = _centers(30), _bins(z, mu, w, int(n_bins))
-        title = None if K == 3 else f"3 of {K} classes, probabilities renormalised"
-        shown = [names[k] for k in columns]
-        smooth = _kernel(points, z, mu, w, h)
-        return cls(z, points, smooth, centers, r, counts, bandwidth=h, class_names=shown, title=title).plot(
-            ax, **plot_kwargs
+        return cls._of_rows(
+            read_rows(y, prediction, sample_weight, classes=classes),
+            which=which,
+            bandwidth=bandwidth,
+            n_bins=n_bins,
+            ax=ax,
+            **plot_kwargs,
         )
 
     @classmethod
-    def from_estimator(cls, estimator, X, y, **kwargs) -> "SimplexCalibrationDisplay":
+    def from_estimator(cls, estimator, X, y, *, sample_weight=None, **kwargs) -> "SimplexCalibrationDisplay":
         """Calibration on the simplex, of a fitted classifier.
 
         Parameters
@@ -173,8 +158,10 @@ class SimplexCalibrationDisplay:
         X : array-like of shape (n_samples, ...)
         y : label histogram of shape (n_samples, n_classes)
             Anything `check_counts` takes; frames are aligned with the estimator's classes by name.
+        sample_weight : array-like of shape (n_samples,), optional
+            Weights of the rows; only their ratios matter.
         **kwargs
-            As in `from_predictions`.
+            As in `from_predictions`: `which`, `bandwidth`, `n_bins`, `ax` and those of `plot`.
 
         Returns
         -------
@@ -183,18 +170,42 @@ class SimplexCalibrationDisplay:
         Raises
         ------
         ValueError
-            As `from_predictions`.
+            As `from_predictions`; an estimator that predicts no probabilities.
 
         Examples
         --------
         >>> from sklearn.datasets import load_iris
         >>> from sklearn.linear_model import LogisticRegression
         >>> X, y = load_iris(return_X_y=True)
-        >>> SimplexCalibrationDisplay.from_estimator(LogisticRegression(max_iter=1000).fit(X, y), X, y).class_names
+        >>> model = LogisticRegression(max_iter=1000).fit(X, y)
+        >>> SimplexCalibrationDisplay.from_estimator(model, X, y).class_names
         [0, 1, 2]
         """
-        y, distribution, classes = response(estimator, X, y)
-        return cls.from_predictions(y, distribution, classes=classes, **kwargs)
+        return cls._of_rows(rows_of(estimator, X, y, sample_weight), **kwargs)
+
+    @classmethod
+    def _of_rows(
+        cls, rows: Rows, *, which=None, bandwidth=0.05, n_bins=8, ax=None, **plot_kwargs
+    ) -> "SimplexCalibrationDisplay":
+        K = rows.z.shape[1]
+        if K < 3:
+            raise ValueError(f"A simplex display needs three classes, got {K}; ReliabilityDisplay serves two.")
+        if n_bins < 1 or int(n_bins) != n_bins:
+            raise ValueError(f"n_bins must be a whole number, 1 or more, got {n_bins!r}.")
+        # never None: every row has a rater, and some row has weight
+        rows = rows.contributing()
+        columns = _three(which, rows)
+        shown = [class_names(rows)[k] for k in columns]
+        z, mu, w = _among(rows, columns, shown)
+        h = loo_bandwidth(z) if isinstance(bandwidth, str) and bandwidth == "loo" else bandwidth
+        if isinstance(h, str) or not 0 < h < np.inf:
+            raise ValueError(f"bandwidth must be 'loo' or a positive number, got {bandwidth!r}.")
+        points = _centers(30)
+        smooth = _kernel(points, z, mu, w, h)
+        title = None if K == 3 else f"3 of {K} classes, probabilities renormalised"
+        names = {"class_names": shown, "title": title}
+        display = cls(z, points, smooth, *_bins(z, mu, w, int(n_bins)), bandwidth=h, **names)
+        return display.plot(ax, **plot_kwargs)
 
     def plot(self, ax=None, *, vmax=None, cmap="YlOrRd", dot_kwargs=None):
         """Draw the display.
@@ -214,12 +225,10 @@ class SimplexCalibrationDisplay:
         display
             Itself, with its artists.
         """
-        if ax is None:
-            import matplotlib.pyplot as plt
-
-            ax = plt.subplots(1, 2, figsize=(10.5, 4.6), layout="constrained")[1]
+        ax = new_axes((10.5, 4.6), n_panels=2) if ax is None else ax
         axes = np.atleast_1d(ax)
-        self.ax_, self.figure_ = ax, axes[0].figure
+        self.ax_ = ax
+        self.figure_ = axes[0].figure
         kernel = _distance(self.kernel_frequencies, self.points)
         binned = _distance(self.bin_frequencies, self.bin_centers)
         if vmax is None:
@@ -227,7 +236,10 @@ class SimplexCalibrationDisplay:
         self.dots_ = []
         style = {"s": 3, "color": "0.25", "alpha": 0.25, "linewidths": 0} | (dot_kwargs or {})
         self.bin_colors_ = None
-        panels = [(kernel, f"Kernel smooth, bandwidth {self.bandwidth:.2g}"), (binned, "Triangular bins")]
+        panels = [
+            (kernel, f"Kernel smooth, bandwidth {self.bandwidth:.2g}"),
+            (binned, "Triangular bins"),
+        ]
         for a, (value, what) in zip(axes, panels, strict=False):
             colors = _color(a, value, vmax, cmap)
             self.dots_.append(a.scatter(*(self.z @ _CORNERS).T, **style, zorder=2))
@@ -245,24 +257,45 @@ class SimplexCalibrationDisplay:
         """From a prediction to the frequencies observed there, on a coarse lattice."""
         lattice = _centers(10)
         nearest = ((lattice[:, None] - self.points[None]) ** 2).sum(axis=2).argmin(axis=1)
-        start, move = self.points[nearest], (self.kernel_frequencies - self.points)[nearest]
+        start = self.points[nearest]
+        move = (self.kernel_frequencies - self.points)[nearest]
         ok = ~np.isnan(move[:, 0])
-        style = {"angles": "xy", "scale_units": "xy", "scale": 1, "width": 0.004, "color": "tab:blue", "zorder": 3}
+        style = {
+            "angles": "xy",
+            "scale_units": "xy",
+            "scale": 1,
+            "width": 0.004,
+            "color": "tab:blue",
+            "zorder": 3,
+        }
         return ax.quiver(*(start[ok] @ _CORNERS).T, *(move[ok] @ _CORNERS).T, **style)
 
 
-def _three(which, names: list, z) -> list[int]:
+def _three(which, rows: Rows) -> list[int]:
     """Column numbers of the classes to show."""
     if which is None:
-        return sorted(np.argsort(-z.mean(axis=0), kind="stable")[:3].tolist())
-    columns = [_column(k, names) for k in which]
+        return sorted(np.argsort(-rows.z.mean(axis=0), kind="stable")[:3].tolist())
+    columns = [column(k, rows) for k in which]
     if len(columns) != 3 or len(set(columns)) != 3:
         raise ValueError(f"which must name three different classes, got {list(which)}.")
     return columns
 
 
+def _among(rows: Rows, columns: list[int], shown: list) -> tuple[NDArray, NDArray, NDArray]:
+    """Predictions and frequencies within three classes, and weights, of the rows that have any."""
+    share = rows.mu[:, columns]
+    z = rows.z[:, columns]
+    keep = (share.sum(axis=1) > 0) & (z.sum(axis=1) > 1e-12)
+    if not keep.any():
+        raise ValueError(f"No row has a label among the classes {shown}.")
+    share, z = share[keep], z[keep]
+    labels = share.sum(axis=1, keepdims=True)
+    w = rows.weight[keep] * labels[:, 0]
+    return z / z.sum(axis=1, keepdims=True), share / labels, w
+
+
 def _corners(B: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Corners of the B² small triangles in units of 1/B, shape (B², 3, 3), and the cell ⌊B·z⌋ inside, (B², 3)."""
+    """Corners of the B² small triangles times B, (B², 3, 3), and the cells ⌊B·z⌋, (B², 3)."""
     i, j = np.meshgrid(np.arange(B), np.arange(B), indexing="ij")
     up = np.stack([i, j, B - 1 - i - j], axis=-1)[i + j < B]
     down = np.stack([i, j, B - 2 - i - j], axis=-1)[i + j < B - 1]
@@ -292,9 +325,11 @@ def _bins(z, mu, w, B: int):
     code = {tuple(cell): b for b, cell in enumerate(cells.tolist())}
     inside = np.minimum(z * B, B - 1e-9 * B).astype(np.int64)
     b = np.array([code.get(tuple(cell), -1) for cell in inside.tolist()])
-    lost = b < 0  # on an edge, by rounding
+    # on an edge, by rounding
+    lost = b < 0
     b[lost] = ((z[lost, None] - _centers(B)[None]) ** 2).sum(axis=2).argmin(axis=1)
-    counts, total = np.bincount(b, minlength=B * B), np.bincount(b, weights=w, minlength=B * B)
+    counts = np.bincount(b, minlength=B * B)
+    total = np.bincount(b, weights=w, minlength=B * B)
     r = np.stack([np.bincount(b, weights=w * mu[:, k], minlength=B * B) for k in range(3)], axis=1)
     shown = counts >= _LEAST_ROWS
     r = np.where(shown[:, None], r / np.where(shown, total, 1.0)[:, None], np.nan)
@@ -326,13 +361,14 @@ def _frame(ax, names) -> None:
             a[k], a[(k + 1) % 3] = t, 1 - t
             b[k], b[(k + 2) % 3] = t, 1 - t
             ax.plot(*(np.array([a, b]) @ _CORNERS).T, color="0.8", linewidth=0.5, zorder=0)
-        ax.annotate(f"{t:.1f}", np.array([1 - t, t, 0]) @ _CORNERS, (0, -3), **_SMALL, ha="center", va="top")
-    place = [((0, 0), (0, -14), "center"), ((1, 0), (0, -14), "center"), (tuple(_CORNERS[2]), (0, 4), "center")]
-    for name, (at, offset, align) in zip(names, place, strict=True):
-        ax.annotate(
-            str(name), at, offset, textcoords="offset points", ha=align, va="top" if offset[1] < 0 else "bottom"
-        )
-    ax.annotate(f"probability of {names[1]} along this edge", (0.5, 0), (0, -14), **_SMALL, ha="center", va="top")
+        style = _SMALL | {"ha": "center", "va": "top"}
+        ax.annotate(f"{t:.1f}", np.array([1 - t, t, 0]) @ _CORNERS, (0, -3), **style)
+    for k, name in enumerate(names):
+        style = {"textcoords": "offset points", "ha": "center"}
+        style |= {"xytext": (0, 4), "va": "bottom"} if k == 2 else {"xytext": (0, -14), "va": "top"}
+        ax.annotate(str(name), tuple(_CORNERS[k]), **style)
+    style = _SMALL | {"ha": "center", "va": "top"}
+    ax.annotate(f"probability of {names[1]} along this edge", (0.5, 0), (0, -14), **style)
     ax.set(aspect="equal", xlim=(-0.08, 1.08), ylim=(-0.12, 0.95))
     ax.set_axis_off()
 

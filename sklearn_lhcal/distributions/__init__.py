@@ -3,22 +3,20 @@
 A distribution is a batch of n rows; each row is a random point of the simplex. All are immutable.
 """
 
-from ._base import Distribution as Distribution
-from ._base import PointMass
-from ._base import concatenate as concatenate
+from ._base import Distribution, PointMass
 from ._logistic_normal import LogisticNormal
-from ._mixture import Dirichlet, DirichletMixture, Ensemble
-from ._mixture import Mixture as Mixture
-from ._mixture import mixture_of as mixture_of
-from ._predict import predict_dist, second_opinion_value
-from ._predict import resolve as resolve
+from ._mixture import Dirichlet, DirichletMixture, Ensemble, Mixture
+from ._predict import predict_dist, predict_epistemic, second_opinion_value
 
 __all__ = [
     "Dirichlet",
     "DirichletMixture",
+    "Distribution",
     "Ensemble",
     "LogisticNormal",
+    "Mixture",
     "PointMass",
     "predict_dist",
+    "predict_epistemic",
     "second_opinion_value",
 ]

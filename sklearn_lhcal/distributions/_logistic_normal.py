@@ -10,11 +10,9 @@ from ._base import (
     frozen,
     in_columns,
     log_coefficient,
-    more_labels,
-    row_index,
     tails,
 )
-from ._mixture import Ensemble, mixture_of
+from ._mixture import Ensemble, Mixture
 
 _LARGEST_SCALE = 1e4
 _BLOCK = 2**18  # nodes at a time
@@ -69,8 +67,7 @@ class LogisticNormal(Distribution):
         self._columns, self._n_classes = columns, n_classes
         return self
 
-    def __getitem__(self, rows) -> "LogisticNormal":
-        rows = row_index(rows)
+    def _take(self, rows):
         return LogisticNormal(self._m[rows], self._s[rows])._in(self._columns, self._n_classes)
 
     def __len__(self):
@@ -149,24 +146,23 @@ class LogisticNormal(Distribution):
 
         return self._average(divergence, self._m, shift, z[:, 0], z[:, 1]).sum(axis=1)
 
-    def mean_after(self, label):
-        if label not in self._columns:
+    def _mean_after(self, k):
+        if k not in self._columns:
             return self.mean()
-        sign = 1 if list(self._columns).index(label) else -1
+        sign = 1 if list(self._columns).index(k) else -1
         z = self._average(lambda g: (expit(-g) * expit(sign * g), expit(g) * expit(sign * g)))
         total = z.sum(axis=1, keepdims=True)
         z = np.where(total > 0, z / np.where(total > 0, total, 1.0), self._mean())
         return in_columns(z, self._columns, self._n_classes)
 
-    def posterior(self, counts) -> Ensemble:
-        """The distribution after more labels, an `Ensemble` at the nodes: counts (n, K), or n 1-D labels."""
-        y, possible = self._own_labels(more_labels(counts, self))
+    def _posterior(self, y) -> Ensemble:
+        """An `Ensemble` at the nodes."""
+        y, possible = self._own_labels(y)
         g, log_w = _posterior_nodes(self._m, self._s, *np.where(possible, y, 0.0), _FINER)
         z = np.stack([expit(-g), expit(g)], axis=-1).reshape(-1, 2)
-        return mixture_of(PointMass.of_checked(in_columns(z, self._columns, self._n_classes)), log_w)
+        return Mixture.of(PointMass.of_checked(in_columns(z, self._columns, self._n_classes)), log_w)
 
-    def log_prob_counts(self, counts):
-        labels = more_labels(counts, self)
+    def _log_prob(self, labels):
         y, possible = self._own_labels(labels)
         out = np.empty(len(self))
         for i in range(0, len(self), 1024):
@@ -179,13 +175,13 @@ class LogisticNormal(Distribution):
         own = y[:, list(self._columns)].T
         return own, own.sum(axis=0) == y.sum(axis=1)
 
-    def interval(self, level=0.9):
+    def _interval(self, level):
         q = ndtri(tails(level))
         g = self._m[:, None] + self._s[:, None] * q
         ends = expit(np.stack([-g[:, ::-1], g], axis=1))
         return np.stack([in_columns(ends[..., i], self._columns, self._n_classes) for i in (0, 1)], axis=2)
 
-    def embed(self, columns, n_classes):
+    def _embed(self, columns, n_classes):
         columns = np.asarray(columns)[list(self._columns)].tolist()
         return LogisticNormal(self._m, self._s)._in(columns, n_classes)
 

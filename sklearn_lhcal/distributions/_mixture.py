@@ -1,23 +1,19 @@
 """Dirichlet distributions; mixtures of point masses and of Dirichlets, with exact posteriors."""
 
-from typing import Self
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import betainc, betaincinv, digamma, expit, logsumexp, zeta
 
+from .._names import column_names
 from .._rising import log_rising
 from .._simplex import check_proba, gini
 from ._base import (
     Distribution,
     PointMass,
-    concatenate,
     frozen,
     in_columns,
     log,
     log_coefficient,
-    more_labels,
-    row_index,
     tails,
 )
 
@@ -46,7 +42,9 @@ class Dirichlet(Distribution):
         if alpha.ndim != 2 or not np.isfinite(alpha).all() or (alpha < 0).any() or not (alpha.sum(axis=1) > 0).all():
             raise ValueError("concentration must have shape (n, K), be finite and at least 0, with positive row sums.")
         total = alpha.sum(axis=1)
-        self._z, self._log_total = frozen(alpha / total[:, None]), frozen(np.log(total))
+        self._z = frozen(alpha / total[:, None])
+        self._log_total = frozen(np.log(total))
+        self._classes = column_names(concentration)
 
     @classmethod
     def from_mean(cls, proba: ArrayLike, total: ArrayLike) -> "Dirichlet":
@@ -63,17 +61,17 @@ class Dirichlet(Distribution):
         log_total = np.asarray(log_total, dtype=np.float64)
         if log_total.shape not in ((), (1,), (len(z),)) or not np.isfinite(log_total).all():
             raise ValueError(f"The total must be one number or one per row, shape ({len(z)},), and finite.")
-        return cls.of_checked(z, np.broadcast_to(log_total, len(z)))
+        return cls.of_checked(z, np.broadcast_to(log_total, len(z)))._named(column_names(proba))
 
     @classmethod
     def of_checked(cls, z: NDArray[np.float64], log_total: NDArray[np.float64]) -> "Dirichlet":
         """Of a mean (n, K) that passed the gate, as for `PointMass.of_checked`, and log α0, shape (n,)."""
         self = cls.__new__(cls)
-        self._z, self._log_total = frozen(z), frozen(log_total)
+        self._z = frozen(z)
+        self._log_total = frozen(log_total)
         return self
 
-    def __getitem__(self, rows) -> "Dirichlet":
-        rows = row_index(rows)
+    def _take(self, rows):
         return Dirichlet.of_checked(self._z[rows], self._log_total[rows])
 
     @property
@@ -100,10 +98,10 @@ class Dirichlet(Distribution):
     def class_disagreement(self):
         return 2 * expit(self._log_total)[:, None] * self._z * (1 - self._z)
 
-    def mean_after(self, label):
+    def _mean_after(self, k):
         s = expit(-self._log_total)[:, None]
         z = (1 - s) * self._z
-        z[:, label] += s[:, 0]
+        z[:, k] += s[:, 0]
         return z
 
     def expected_entropy(self):
@@ -120,8 +118,7 @@ class Dirichlet(Distribution):
         a, z = np.exp(np.maximum(self._log_total, 0.0))[:, None], self._z
         return (z * _digamma_minus_log(np.where(z > 0, a * z, 1.0))).sum(axis=1) - _digamma_minus_log(a[:, 0])
 
-    def posterior(self, counts):
-        y = more_labels(counts, self)
+    def _posterior(self, y):
         n = y.sum(axis=1)
         log_n = log(n)
         z = expit(self._log_total - log_n)[:, None] * self._z + expit(log_n - self._log_total)[:, None] * (
@@ -129,15 +126,14 @@ class Dirichlet(Distribution):
         )
         return Dirichlet.of_checked(z, np.logaddexp(self._log_total, log_n))
 
-    def log_prob_counts(self, counts):
-        y = more_labels(counts, self)
+    def _log_prob(self, y):
         n = y.sum(axis=1)
         x = np.exp(-self._log_total)
         with np.errstate(divide="ignore"):  # a label that has probability 0 has log-probability -inf
             rising = log_rising(self._z, np.broadcast_to(x[:, None], y.shape), y).sum(axis=1)
         return log_coefficient(y) + rising - log_rising(np.ones_like(n), x, n)
 
-    def interval(self, level=0.9):
+    def _interval(self, level):
         q = tails(level)
         a = self.concentration[:, :, None]
         b = self.total[:, None, None] * (1 - self._z[:, :, None])
@@ -146,10 +142,10 @@ class Dirichlet(Distribution):
         ends = np.where(inner[:, :, None], ends, self._z[:, :, None])
         lost = np.isnan(ends).any(axis=(1, 2))  # near α0 = 1e12, SciPy below 1.17: there by bisection
         if lost.any():
-            ends[lost] = mixture_of(self[lost], np.zeros((1, lost.sum()))).interval(level)
+            ends[lost] = Mixture.of(self[lost], np.zeros((1, lost.sum())))._interval(level)
         return ends
 
-    def embed(self, columns, n_classes):
+    def _embed(self, columns, n_classes):
         return Dirichlet.of_checked(in_columns(self._z, columns, n_classes), self._log_total)
 
     @classmethod
@@ -186,17 +182,33 @@ def _digamma_minus_log(x):
 
 
 class Mixture(Distribution):
-    """Weighted mixture over S members; `_parts` is one batch of S·n rows, member by member."""
+    """Weighted mixture over S members: base of `Ensemble` and `DirichletMixture`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> parts = Dirichlet([[9.0, 1.0], [1.0, 9.0]])  # two members of one row
+    >>> Mixture.of(parts, np.log([[0.5], [0.5]])).mean()
+    array([[0.5, 0.5]])
+    """
+
+    # one batch of S·n rows, member by member
 
     _parts: Distribution
     _log_w: NDArray[np.float64]  # (S, n), each column normalised
 
     @classmethod
-    def _of(cls, parts: Distribution, log_w: NDArray[np.float64]) -> Self:
-        self = cls.__new__(cls)
-        log_w = np.asarray(log_w, dtype=np.float64)
-        self._parts, self._log_w = parts, frozen(log_w - logsumexp(log_w, axis=0))
-        return self
+    def of(cls, parts: Distribution, log_weights: ArrayLike) -> "Mixture":
+        """The mixture of S·n rows, member by member, with log-weights of shape (S, n).
+
+        An `Ensemble` of point masses, else a `DirichletMixture`. It has the classes of its parts.
+        """
+        kind = Ensemble if isinstance(parts, PointMass) else DirichletMixture
+        self = kind.__new__(kind)
+        log_w = np.asarray(log_weights, dtype=np.float64)
+        self._parts = parts
+        self._log_w = frozen(log_w - logsumexp(log_w, axis=0))
+        return self._named(parts.classes)
 
     def _per_member(self, values):
         return values.reshape(*self._log_w.shape, *values.shape[1:])
@@ -224,10 +236,10 @@ class Mixture(Distribution):
     def __len__(self):
         return self._log_w.shape[1]
 
-    def __getitem__(self, rows):
+    def _take(self, rows):
         S, n = self._log_w.shape
-        index = np.arange(S * n).reshape(S, n)[:, row_index(rows)]
-        return self._of(self._parts[index.ravel()], self._log_w[:, row_index(rows)])
+        index = np.arange(S * n).reshape(S, n)[:, rows]
+        return self.of(self._parts[index.ravel()], self._log_w[:, rows])
 
     def mean(self):
         return self._average(self._parts.mean())
@@ -253,32 +265,31 @@ class Mixture(Distribution):
         between = np.einsum("sn,snk->n", self.weights, z * np.log(ratio))
         return np.maximum(between, 0.0) + self._average(self._parts.mutual_information())
 
-    def mean_after(self, label):
-        w = self.weights * self._per_member(self._parts.mean()[:, label])  # w_s ∝ w_s·P_s(label)
+    def _mean_after(self, k):
+        w = self.weights * self._per_member(self._parts.mean()[:, k])  # w_s ∝ w_s·P_s(k)
         total = w.sum(axis=0)
         w = np.where(total > 0, w / np.where(total > 0, total, 1.0), self.weights)
-        return np.einsum("sn,snk->nk", w, self._per_member(self._parts.mean_after(label)))
+        return np.einsum("sn,snk->nk", w, self._per_member(self._parts._mean_after(k)))
 
-    def posterior(self, counts):
-        y = self._tiled(more_labels(counts, self))
-        log_w = self._log_w + self._per_member(self._parts.log_prob_counts(y))  # the product likelihood, in logs
+    def _posterior(self, y):
+        y = self._tiled(y)
+        log_w = self._log_w + self._per_member(self._parts._log_prob(y))  # the product likelihood, in logs
         impossible = np.isneginf(log_w).all(axis=0)  # no member allows these labels: nothing can be learnt from them
-        return self._of(self._parts.posterior(y), np.where(impossible, self._log_w, log_w))
+        return self.of(self._parts._posterior(y), np.where(impossible, self._log_w, log_w))
 
-    def log_prob_counts(self, counts):
-        y = self._tiled(more_labels(counts, self))
-        return logsumexp(self._log_w + self._per_member(self._parts.log_prob_counts(y)), axis=0)
+    def _log_prob(self, y):
+        return logsumexp(self._log_w + self._per_member(self._parts._log_prob(self._tiled(y))), axis=0)
 
-    def embed(self, columns, n_classes):
-        return self._of(self._parts.embed(columns, n_classes), self._log_w)
+    def _embed(self, columns, n_classes):
+        return self.of(self._parts._embed(columns, n_classes), self._log_w)
 
     @classmethod
     def _joined(cls, batches):
         S = {b._log_w.shape[0] for b in batches}
         if len(S) > 1:
             raise ValueError(f"Mixtures with different numbers of members cannot be joined: {sorted(S)}.")
-        members = [concatenate([b._member(s) for b in batches]) for s in range(S.pop())]
-        return cls._of(concatenate(members), np.concatenate([b._log_w for b in batches], axis=1))
+        members = [Distribution.concatenate([b._member(s) for b in batches]) for s in range(S.pop())]
+        return cls.of(Distribution.concatenate(members), np.concatenate([b._log_w for b in batches], axis=1))
 
     def _sample(self, n_draws, rng):
         n = len(self)
@@ -306,7 +317,7 @@ class Ensemble(Mixture):
     """
 
     def __init__(self, proba: ArrayLike, weights: ArrayLike | None = None):
-        p = _members(proba)
+        p, self._classes = _members(proba)
         self._parts = PointMass(p.reshape(-1, p.shape[2]))
         self._log_w = _log_weights(weights, p.shape[:2])
 
@@ -315,7 +326,7 @@ class Ensemble(Mixture):
         """Class probabilities of the members, shape (S, n, K)."""
         return self._per_member(self._parts.mean())
 
-    def interval(self, level=0.9):
+    def _interval(self, level):
         q = tails(level)
         order = np.argsort(self.proba, axis=0, kind="stable")  # the weighted quantile is the first value to reach q
         values = np.take_along_axis(self.proba, order, axis=0)
@@ -344,14 +355,14 @@ class DirichletMixture(Mixture):
     """
 
     def __init__(self, proba: ArrayLike, total: ArrayLike, weights: ArrayLike | None = None):
-        p = _members(proba)
+        p, self._classes = _members(proba)
         total = np.asarray(total, dtype=np.float64)
         if total.shape != p.shape[:2]:
             raise ValueError(f"total must have shape (S, n) = {p.shape[:2]}, got {total.shape}.")
         self._parts = Dirichlet.from_mean(p.reshape(-1, p.shape[2]), total.ravel())
         self._log_w = _log_weights(weights, p.shape[:2])
 
-    def interval(self, level=0.9):
+    def _interval(self, level):
         z = self._per_member(self._parts.mean())[..., None]  # (S, n, K, 1)
         total = self._per_member(self._parts.total)[..., None, None]
         w = self.weights[..., None, None]
@@ -366,16 +377,16 @@ class DirichletMixture(Mixture):
         return (low + high) / 2
 
 
-def mixture_of(parts: Distribution, log_weights: ArrayLike) -> Mixture:
-    """The mixture of S·n rows, member by member, with log-weights of shape (S, n)."""
-    return (Ensemble if isinstance(parts, PointMass) else DirichletMixture)._of(parts, log_weights)
-
-
-def _members(proba) -> NDArray[np.float64]:
-    p = np.asarray(proba, dtype=np.float64) if np.asarray(proba).dtype != np.float32 else np.asarray(proba)
+def _members(proba) -> tuple[NDArray[np.float64], NDArray | None]:
+    """Probabilities (S, n, K) of the members, and their classes; frames are matched by name."""
+    classes = column_names(proba[0]) if isinstance(proba, (list, tuple)) and len(proba) else None
+    if classes is not None:
+        proba = [PointMass(member).in_order(classes).mean() for member in proba]
+    p = np.asarray(proba)
+    p = p if p.dtype == np.float32 else p.astype(np.float64, copy=False)
     if p.ndim != 3 or p.shape[0] == 0:
         raise ValueError(f"proba must have shape (S, n, K), S members, got {p.shape}.")
-    return p
+    return p, classes
 
 
 def _log_weights(weights, shape: tuple[int, int]) -> NDArray[np.float64]:

@@ -2,11 +2,10 @@
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.frozen import FrozenEstimator
-from sklearn.pipeline import Pipeline
 from sklearn.utils import check_array
 
-from ..label_histogram import LabelHistogramClassifier
+from .._costs import check_cost_matrix
+from .._estimators import resolve
 from ._base import Distribution, PointMass, in_columns
 from ._mixture import Ensemble
 
@@ -18,7 +17,7 @@ def second_opinion_value(distribution: Distribution, cost_matrix: ArrayLike | No
     ----------
     distribution : Distribution
         A batch of n rows.
-    cost_matrix : array-like of shape (K, n_decisions), optional
+    cost_matrix : array-like or frame of shape (K, n_decisions), optional
         Cost of each decision under each class. None: squared loss, ``E‖Q − z‖²`` now less its expectation after one
         label, which is ``Σ_k E[z_k]·‖E[z|k] − E[z]‖²``.
 
@@ -37,9 +36,7 @@ def second_opinion_value(distribution: Distribution, cost_matrix: ArrayLike | No
     K = z.shape[1]
     if cost_matrix is None:
         return sum(z[:, k] * ((distribution.mean_after(k) - z) ** 2).sum(axis=1) for k in range(K))
-    C = np.asarray(cost_matrix, dtype=np.float64)
-    if C.ndim != 2 or len(C) != K or not np.isfinite(C).all():
-        raise ValueError(f"cost_matrix must be finite, of shape (n_classes, n_decisions) with {K} rows, got {C.shape}.")
+    C = check_cost_matrix(cost_matrix).for_classes(distribution.classes, K).C
     after = sum(z[:, k] * (distribution.mean_after(k) @ C).min(axis=1) for k in range(K))
     return np.maximum((z @ C).min(axis=1) - after, 0.0)
 
@@ -69,32 +66,61 @@ def predict_dist(estimator, X) -> Distribution:
     >>> predict_dist(RandomForestClassifier(10, random_state=0).fit(X, y), X)
     Ensemble(n=150, n_classes=3)
     """
-    estimator, X = resolve(estimator, X, "predict_dist")
-    if hasattr(estimator, "predict_dist"):
-        return estimator.predict_dist(X)
-    members = _member_proba(estimator, X)
-    if members is None:
-        return PointMass(estimator.predict_proba(X))
-    return Ensemble(*members)
+    inner, seen = resolve(estimator, X, "predict_dist")
+    if hasattr(inner, "predict_dist"):
+        distribution = inner.predict_dist(seen)
+    else:
+        members = _member_proba(inner, seen)
+        distribution = PointMass(inner.predict_proba(seen)) if members is None else Ensemble(*members)
+    if distribution.classes is None:
+        distribution = distribution.with_classes(getattr(inner, "classes_", None))
+    classes = getattr(estimator, "classes_", distribution.classes)
+    return distribution if classes is None else _renamed(distribution, np.asarray(classes))
 
 
-def resolve(estimator, X, method: str):
-    """The estimator that offers `method`, or the innermost one, and X as it sees it.
+def _renamed(distribution: Distribution, classes: NDArray) -> Distribution:
+    """With the names and in the order of the outermost estimator.
 
-    The one walk through Pipeline, search objects, FrozenEstimator and LabelHistogramClassifier.
+    An estimator inside that was given counts and looked at no names calls its classes 0, 1, 2, ….
     """
-    while not hasattr(estimator, method):
-        if isinstance(estimator, Pipeline):
-            estimator, X = estimator[-1], estimator[:-1].transform(X) if len(estimator) > 1 else X
-        elif hasattr(estimator, "best_estimator_"):
-            estimator = estimator.best_estimator_
-        elif isinstance(estimator, FrozenEstimator):
-            estimator = estimator.estimator
-        elif isinstance(estimator, LabelHistogramClassifier) and estimator.saw_all_classes:
-            estimator = estimator.estimator_
-        else:
-            break
-    return estimator, X
+    own = distribution.classes
+    if len(own) != len(classes) or np.array_equal(own, classes):
+        return distribution
+    if set(own.tolist()) == set(classes.tolist()):
+        return distribution.in_order(classes)
+    return distribution.with_classes(classes)
+
+
+def predict_epistemic(estimator, X) -> NDArray[np.float64]:
+    """Epistemic uncertainty of any fitted classifier: larger where more data would teach more.
+
+    Sees through Pipeline, search objects and FrozenEstimator. The estimator's own
+    `predict_epistemic` where it offers one, as `EpistemicCalibration` does: the gain in accuracy to
+    be expected from more data, a probability. Else the mutual information of `predict_dist`, nats.
+
+    Parameters
+    ----------
+    estimator : fitted classifier
+    X : array-like of shape (n_samples, ...)
+
+    Returns
+    -------
+    uncertainty : ndarray of shape (n_samples,)
+        At least 0.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> forest = RandomForestClassifier(10, random_state=0).fit(X, y)
+    >>> predict_epistemic(forest, X).shape
+    (150,)
+    """
+    inner, seen = resolve(estimator, X, "predict_epistemic")
+    if hasattr(inner, "predict_epistemic"):
+        return np.asarray(inner.predict_epistemic(seen))
+    return predict_dist(estimator, X).mutual_information()
 
 
 def _member_proba(estimator, X) -> tuple[NDArray[np.float64], list | None] | None:

@@ -13,12 +13,12 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from tqdm.auto import tqdm
 
-from .._fit import check_same_length, check_sample_weight
+from .._checks import check_same_length, check_sample_weight
+from .._devices import check_device
+from .._rows import DistributionClassifierMixin
 from .._simplex import row_sum, softmax
 from ..distributions import Distribution, Ensemble, LogisticNormal, PointMass
-from ..label_histogram import sorted_counts
-from ..metrics._labels import accuracy_score
-from ..neural_network._training import check_device
+from ..label_histogram._labels import read_labels
 from ._hyperparameters import learn, starting_lengthscale
 from ._kernels import KERNELS, Kernel
 from ._variational import Features, Labels, Latent, coordinate_ascent, moments, natural_gradients, polish, prior
@@ -30,7 +30,7 @@ _LEARNED = 10  # rows for each inducing point from which hyper-parameters are le
 _DRAWS = 128
 
 
-class SparseGPClassifier(ClassifierMixin, BaseEstimator):
+class SparseGPClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstimator):
     """Gaussian process classifier with inducing points: class probabilities that know where data are missing.
 
     Log-odds have a Gaussian process prior with a stationary kernel and a constant mean. Their posterior is approximated
@@ -185,9 +185,11 @@ class SparseGPClassifier(ClassifierMixin, BaseEstimator):
         """
         self._check_parameters()
         X = validate_data(self, X, dtype=np.float64)
-        counts, self.classes_ = sorted_counts(y)
-        check_same_length(len(counts), X=X)
-        X, counts = _merged(X, np.asarray(counts, np.float64), check_sample_weight(sample_weight, len(counts)))
+        labels = read_labels(y).for_fit()
+        check_same_length(len(labels), X=X)
+        weight = check_sample_weight(sample_weight, len(labels))
+        X, counts = _merged(X, labels.counts.astype(np.float64), weight)
+        self.classes_ = labels.classes
         rng = check_random_state(self.random_state)
         self._draw_seed = int(rng.randint(2**31 - 1))
         self._center, self._unit = X.mean(axis=0), _units(X, self.ard)
@@ -266,6 +268,9 @@ class SparseGPClassifier(ClassifierMixin, BaseEstimator):
         """Predictive distribution, a batch of n rows: `LogisticNormal` for two classes, else an `Ensemble` of 128."""
         check_is_fitted(self, "elbo_")
         X = validate_data(self, X, dtype=np.float64, reset=False)
+        return self._distribution(X).with_classes(self.classes_)
+
+    def _distribution(self, X) -> Distribution:
         if len(self.classes_) == 1:
             return PointMass(np.ones((len(X), 1)))
         mean, scale = self._log_odds((X - self._center) / self._unit)
@@ -282,19 +287,6 @@ class SparseGPClassifier(ClassifierMixin, BaseEstimator):
         parts = [moments(self._latent, phi, self._kernel.variance) for _, phi in features]
         mean, var = (torch.cat(a, dim=1).cpu().numpy() for a in zip(*parts, strict=True))
         return mean, np.sqrt(var)
-
-    def predict_proba(self, X):
-        """Class probabilities, shape (n_samples, n_classes): the mean of `predict_dist`."""
-        return np.array(self.predict_dist(X).mean())
-
-    def predict(self, X):
-        """The most probable class of each row, shape (n_samples,)."""
-        check_is_fitted(self, "elbo_")
-        return self.classes_[self.predict_proba(X).argmax(axis=1)]
-
-    def score(self, X, y, sample_weight=None) -> float:
-        """Expected accuracy, see `sklearn_lhcal.metrics.expected_accuracy`: larger is better, between 0 and 1."""
-        return accuracy_score(y, self.predict_proba(X), self.classes_, sample_weight)
 
     def _check_parameters(self):
         check_device(self.device)

@@ -5,7 +5,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ._counts import is_gap, one_hot, typed
+from .._names import sorted_names, typed
+from ._labels import Labels, is_gap, one_hot
 
 
 class AnnotationCounts(NamedTuple):
@@ -80,7 +81,8 @@ def counts_from_annotations(
     if without.size:
         first = items[without].tolist()[0]
         raise ValueError(f"{without.size} items have no label (first: {first!r}); drop them here and in X.")
-    ones, classes = one_hot(typed(labels[given].tolist()), None if classes is None else np.asarray(classes))
-    counts = np.zeros((len(items), len(classes)), np.int64)
-    np.add.at(counts, rows[given], ones)
-    return AnnotationCounts(counts, classes, items)
+    single = Labels(*one_hot(typed(labels[given].tolist())), single=True)
+    ratings = single.in_order(sorted_names(single.classes) if classes is None else classes)
+    counts = np.zeros((len(items), ratings.shape[1]), np.int64)
+    np.add.at(counts, rows[given], ratings.counts)
+    return AnnotationCounts(counts, ratings.classes, items)

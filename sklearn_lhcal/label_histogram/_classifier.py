@@ -5,15 +5,17 @@ from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clo
 from sklearn.utils import get_tags, indexable
 from sklearn.utils.validation import check_is_fitted
 
-from .._fit import (
-    check_same_length,
-    check_sample_weight,
+from .._checks import check_same_length, check_sample_weight
+from .._estimators import (
     class_order,
     default_classifier,
-    fit_on_counts,
+    fit_on_labels,
+    own_classes,
     take_feature_names,
 )
-from ._counts import aligned_counts, frequencies, sorted_counts
+from .._names import positions
+from .._simplex import accuracy
+from ._labels import read_labels
 
 
 class LabelHistogramClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
@@ -54,14 +56,15 @@ class LabelHistogramClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimato
     def fit(self, X, y, sample_weight=None, **fit_params):
         """Fit a clone of the estimator on X, shape (n_samples, ...), and y, anything `check_counts` takes."""
         (X,) = indexable(X)
-        counts, self.classes_ = sorted_counts(y, class_order(self.estimator, X))
-        check_same_length(len(counts), X=X)
-        sample_weight = check_sample_weight(sample_weight, len(counts))
+        labels = read_labels(y).for_fit(class_order(self.estimator, X))
+        check_same_length(len(labels), X=X)
+        sample_weight = check_sample_weight(sample_weight, len(labels))
         estimator = default_classifier() if self.estimator is None else clone(self.estimator)
         if not is_classifier(estimator):
             raise ValueError(f"estimator must be a classifier, got {type(estimator).__name__}.")
-        self.estimator_ = fit_on_counts(estimator, X, counts, self.classes_, sample_weight, **fit_params)
-        take_feature_names(self, self.estimator_)
+        fit_on_labels(estimator, X, labels, sample_weight, **fit_params)
+        self.estimator_, self.classes_ = estimator, labels.classes
+        take_feature_names(self, estimator)
         return self
 
     def predict_proba(self, X):
@@ -71,17 +74,18 @@ class LabelHistogramClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimato
         """
         check_is_fitted(self, "estimator_")
         proba = self.estimator_.predict_proba(X)
-        if self.saw_all_classes:
+        columns = positions(own_classes(self.estimator_, self.classes_), self.classes_)
+        if np.array_equal(columns, np.arange(len(self.classes_))):
             return proba
         padded = np.zeros((len(proba), len(self.classes_)))
-        padded[:, np.searchsorted(self.classes_, self.estimator_.classes_)] = proba
+        padded[:, columns] = proba
         return padded
 
     @property
-    def saw_all_classes(self) -> bool:
-        """Whether each class had a label in training."""
-        check_is_fitted(self, "estimator_")
-        return len(self.estimator_.classes_) == len(self.classes_)
+    def _passes_to(self):
+        """The classifier, where each class had a label in training."""
+        fitted = getattr(self, "estimator_", None)
+        return fitted if fitted is not None and len(fitted.classes_) == len(self.classes_) else None
 
     def predict(self, X):
         """The most probable class of each row, shape (n_samples,)."""
@@ -89,12 +93,15 @@ class LabelHistogramClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimato
         return self.classes_[self.predict_proba(X).argmax(axis=1)]
 
     def score(self, X, y, sample_weight=None):
-        """Expected accuracy on label histograms: larger is better, between 0 and 1."""
-        counts = aligned_counts(y, self.classes_)
-        check_same_length(len(counts), X=X)
-        mu, _ = frequencies(counts)
-        codes = self.predict_proba(X).argmax(axis=1)
-        return float(np.average(mu[np.arange(len(mu)), codes], weights=check_sample_weight(sample_weight, len(mu))))
+        """Expected accuracy on label histograms: larger is better, between 0 and 1.
+
+        Ties of the probabilities are shared evenly.
+        """
+        check_is_fitted(self, "estimator_")
+        labels = read_labels(y).in_order(self.classes_)
+        check_same_length(len(labels), X=X)
+        weight = check_sample_weight(sample_weight, len(labels))
+        return float(np.average(accuracy(labels.mu, self.predict_proba(X)), weights=weight))
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

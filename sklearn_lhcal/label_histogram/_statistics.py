@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln
 
-from ._counts import KnownProbabilities, check_counts, frequencies
+from ._labels import Labels, read_labels
 
 
 def pairwise_disagreement(y) -> NDArray[np.float64]:
@@ -30,8 +30,9 @@ def pairwise_disagreement(y) -> NDArray[np.float64]:
     >>> pairwise_disagreement([[1, 1, 0], [3, 0, 0]])
     array([1., 0.])
     """
-    mu, n = frequencies(check_counts(y)[0])
-    return _rater_scale(n) * (mu * (1 - mu)).sum(axis=1)
+    labels = read_labels(y)
+    mu = labels.mu
+    return _rater_scale(labels.n) * (mu * (1 - mu)).sum(axis=1)
 
 
 def class_disagreement(y) -> NDArray[np.float64]:
@@ -55,8 +56,9 @@ def class_disagreement(y) -> NDArray[np.float64]:
     array([[1., 1., 0.],
            [0., 0., 0.]])
     """
-    mu, n = frequencies(check_counts(y)[0])
-    return 2 * _rater_scale(n)[:, None] * mu * (1 - mu)
+    labels = read_labels(y)
+    mu = labels.mu
+    return 2 * _rater_scale(labels.n)[:, None] * mu * (1 - mu)
 
 
 def _rater_scale(n: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -95,36 +97,34 @@ def u_statistic(y, kernel: Callable[[NDArray[np.int64]], ArrayLike], order: int)
     >>> u_statistic([[2, 1, 1]], all_differ, order=3)
     array([0.5])
     """
-    counts, _ = check_counts(y)
+    labels = read_labels(y)
     if order < 1:
         raise ValueError(f"order must be at least 1, got {order}.")
-    K = counts.shape[1]
+    K = labels.shape[1]
     draws = np.array(list(combinations_with_replacement(range(K), order)))
     subsets = (draws[:, :, None] == np.arange(K)).sum(axis=1)  # (n_subsets, K), each row sums to `order`
     values = np.asarray(kernel(subsets), dtype=np.float64)
     if values.ndim not in (1, 2) or len(values) != len(subsets):
         raise ValueError(f"The kernel must return one value a row, {len(subsets)}; it returned shape {values.shape}.")
-    estimate = np.empty((len(counts), *values.shape[1:]))
+    estimate = np.empty((len(labels), *values.shape[1:]))
     step = max(1, 2_000_000 // subsets.size)
-    for start in range(0, len(counts), step):
+    for start in range(0, len(labels), step):
         block = slice(start, start + step)
-        estimate[block] = _subset_probability(counts[block], subsets) @ values
-    if not isinstance(counts, KnownProbabilities):
-        estimate[counts.sum(axis=1) < order] = np.nan
+        estimate[block] = _subset_probability(labels.take(block), subsets) @ values
+    estimate[labels.n < order] = np.nan
     return estimate
 
 
-def _subset_probability(counts: NDArray, subsets: NDArray) -> NDArray[np.float64]:
+def _subset_probability(labels: Labels, subsets: NDArray) -> NDArray[np.float64]:
     """Π_k C(y_k, c_k) / C(n, m): how often a random subset of m raters shows the counts c; shape (n, n_subsets).
 
     As a product over the m draws, so that nothing overflows; m!/Π c! · Π Q^c for known probabilities.
     """
     m = int(subsets[0].sum())
     coefficient = np.exp(gammaln(m + 1) - gammaln(subsets + 1.0).sum(axis=1)).round()
-    if isinstance(counts, KnownProbabilities):
-        Q = np.asarray(counts)
-        return coefficient * (Q[:, None, :] ** subsets).prod(axis=2)
-    n = counts.sum(axis=1, keepdims=True).astype(np.float64)
+    counts, n = labels.counts, labels.n[:, None]
+    if labels.known:
+        return coefficient * (counts[:, None, :] ** subsets).prod(axis=2)
     p = np.ones((len(counts), len(subsets)))
     for k in range(counts.shape[1]):
         for j in range(int(subsets[:, k].max())):
@@ -158,10 +158,10 @@ def fleiss_kappa(y) -> float:
     >>> round(fleiss_kappa(load_psychiatric_diagnoses().counts), 3)
     0.43
     """
-    counts, _ = check_counts(y)
-    agreement = 1 - pairwise_disagreement(counts)
+    labels = read_labels(y)
+    agreement = 1 - pairwise_disagreement(labels)
     known = ~np.isnan(agreement)
-    p = np.asarray(counts).sum(axis=0) / np.asarray(counts).sum()
+    p = labels.counts.sum(axis=0) / labels.counts.sum()
     chance = (p**2).sum()
     if not known.any() or chance == 1:
         return float("nan")

@@ -44,16 +44,17 @@ from ._label_histogram import (
 )
 from ._labels import expected_accuracy, histogram_log_loss, label_log_loss, vote_accuracy
 from ._scorers import (
-    SCORERS,
     EpistemicScorer,
     LabelHistogramScorer,
     get_scorer,
     get_scorer_names,
     make_decision_scorer,
+    register_scorers,
 )
 
+register_scorers()
+
 __all__ = [
-    "SCORERS",
     "ConfidenceInterval",
     "EpistemicScorer",
     "LabelHistogramAccumulator",

@@ -1,10 +1,11 @@
 """The loss decomposition from batches of rows, in fixed memory."""
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ..label_histogram import KnownProbabilities
-from ._binning import Bins, BinSums, check_bias_correction
-from ._inputs import check_rows, undefined
+from .._bins import Bins, BinSums, check_bias_correction
+from .._rows import Rows, read_rows
+from ._evaluate import undefined
 from ._label_histogram import LossDecomposition, add_rows, decomposition
 
 __all__ = ["LabelHistogramAccumulator"]
@@ -36,6 +37,7 @@ class LabelHistogramAccumulator:
         self._sums: BinSums | None = None
         self._n_rows = 0
         self._known: bool | None = None
+        self._classes: NDArray | None = None
 
     def update(self, y, prediction, *, sample_weight=None) -> "LabelHistogramAccumulator":
         """Add a batch; parameters as in `loss_decomposition`. Returns itself.
@@ -45,24 +47,30 @@ class LabelHistogramAccumulator:
         ValueError
             Batches with different numbers of classes, or counts after `KnownProbabilities`.
         """
-        rows = check_rows(y, prediction, sample_weight, 1 if self.bias_correction is None else 2)
-        known = isinstance(y, KnownProbabilities)
-        if rows is None:
+        rows = read_rows(y, prediction, sample_weight)
+        seen = rows.contributing(self._least_raters)
+        if seen is None:
             return self
-        if rows.w is not None:  # batches must share one scale
-            rows = rows._replace(w=np.ldexp(rows.w, np.frexp(np.max(sample_weight))[1]))
-        bins = Bins(rows.z, self.n_bins, "uniform")
-        self._agree(known, rows.z.shape[1], bins)
-        add_rows(self._sums, rows)
-        self._n_rows += len(rows.z)
+        if self._sums is not None:
+            seen = seen.in_order(self._classes, "the first")
+        # batches must share one scale
+        w = None if seen.w is None else np.ldexp(seen.w, seen.scale)
+        bins = Bins(seen.z, self.n_bins, "uniform")
+        self._agree(seen.labels.known, seen.classes, seen.z.shape[1], bins)
+        add_rows(self._sums, Rows(seen.labels, seen.z, w))
+        self._n_rows += len(seen)
         return self
+
+    @property
+    def _least_raters(self) -> int:
+        return 1 if self.bias_correction is None else 2
 
     def merge(self, other: "LabelHistogramAccumulator") -> "LabelHistogramAccumulator":
         """Add what another one has seen; returns itself, the other stays as it is."""
         if self.bias_correction != other.bias_correction:
             raise ValueError("Accumulators with different bias_correction cannot be merged.")
         if other._sums is not None:
-            self._agree(other._known, len(other._sums.w), other._sums.bins)
+            self._agree(other._known, other._classes, len(other._sums.w), other._sums.bins)
             self._sums.merge(other._sums)
             self._n_rows += other._n_rows
         return self
@@ -70,17 +78,27 @@ class LabelHistogramAccumulator:
     def result(self) -> LossDecomposition:
         """The decomposition of all rows so far; NaN with an UndefinedMetricWarning where there is none."""
         if self._sums is None:
-            nan = undefined("loss_decomposition", 1 if self.bias_correction is None else 2)
+            nan = undefined("loss_decomposition", self._least_raters)
             empty = np.full(0, nan)
             fields = dict.fromkeys(LossDecomposition._fields, empty) | dict.fromkeys(LossDecomposition._fields[:5], nan)
             return LossDecomposition(**fields | {"n_rows": 0})
         return decomposition(self._sums, None if self._known else self.bias_correction, self._n_rows)
 
-    def _agree(self, known: bool, n_classes: int, bins: Bins) -> None:
+    def _agree(self, known: bool, classes, n_classes: int, bins: Bins) -> None:
         """Make the sums for the first rows; insist on the same kind for all others."""
         if self._sums is None:
-            self._sums, self._known = BinSums(bins, n_classes), known
+            self._sums = BinSums(bins, n_classes)
+            self._known = known
+            self._classes = classes
         if self._known != known:
             raise ValueError("Counts and KnownProbabilities cannot be accumulated together.")
-        if self._sums.w.shape[0] != n_classes or not np.array_equal(self._sums.bins.edges, bins.edges):
+        same_bins = np.array_equal(self._sums.bins.edges, bins.edges)
+        if self._sums.w.shape[0] != n_classes or not same_bins:
             raise ValueError(f"All batches must have {self._sums.w.shape[0]} classes and the same bins.")
+        if not _equal(self._classes, classes):
+            raise ValueError("Accumulators with different classes cannot be merged.")
+
+
+def _equal(a: NDArray | None, b: NDArray | None) -> bool:
+    """Whether neither has names, or both have the same."""
+    return a is b or (a is not None and b is not None and np.array_equal(a, b))

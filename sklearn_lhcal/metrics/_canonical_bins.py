@@ -3,13 +3,41 @@
 import numpy as np
 from scipy.stats import skew
 
-from ..label_histogram import frequencies
-from ._inputs import check_rows
-from ._kernel import check_options, signed_root
+from .._bins import signed_root
+from .._facts import Facts, metric
+from .._rows import Rows
+from ._evaluate import score
+from ._kernel import check_options
 
 
+def _check(p: float = 1, n_bins: int | str = "doane", **others) -> None:
+    check_options(p, None)
+    named = isinstance(n_bins, str)
+    if named != (n_bins == "doane") or (not named and (n_bins < 1 or int(n_bins) != n_bins)):
+        raise ValueError(f"n_bins must be a whole number, 1 or more, or 'doane', got {n_bins!r}.")
+
+
+def _value(rows: Rows, *, p: float = 1, n_bins: int | str = "doane", root: bool = False) -> float:
+    B = _doane(rows.z) if n_bins == "doane" else int(n_bins)
+    cells = np.minimum((rows.z * B).astype(np.int64), B - 1)
+    cell = np.unique(cells, axis=0, return_inverse=True)[1].ravel()
+    w = rows.weight
+    H = np.zeros((cell.max() + 1, rows.z.shape[1]))
+    np.add.at(H, cell, w[:, None] * rows.mu)
+    H /= np.bincount(cell, weights=w)[:, None]
+    errors = (np.abs(H[cell] - rows.z) ** p).sum(axis=1)
+    return float(signed_root(np.average(errors, weights=w), p if root else 1))
+
+
+@metric(Facts(False, value=_value, check=_check))
 def binned_canonical_error(
-    y, proba, *, p: float = 1, n_bins: int | str = "doane", root: bool = False, sample_weight=None
+    y,
+    prediction,
+    *,
+    p: float = 1,
+    n_bins: int | str = "doane",
+    root: bool = False,
+    sample_weight=None,
 ) -> float:
     """Canonical calibration error from a partition of the simplex: smaller is better, minimum 0; the classic baseline.
 
@@ -19,7 +47,7 @@ def binned_canonical_error(
 
     Parameters
     ----------
-    y, proba, p, root, sample_weight
+    y, prediction, p, root, sample_weight
         As in `kernel_calibration_error`; weights count as repetition.
     n_bins : int or "doane", default="doane"
         Intervals per class; Doane's rule, from n and the skewness of the predictions, averaged over classes.
@@ -39,19 +67,7 @@ def binned_canonical_error(
     >>> binned_canonical_error([0, 1], [0.25, 0.25], n_bins=2)
     0.5
     """
-    check_options(p, None)
-    rows = check_rows(y, proba, sample_weight)
-    B = _doane(rows.z) if n_bins == "doane" else n_bins
-    if isinstance(B, str) or B < 1 or int(B) != B:
-        raise ValueError(f"n_bins must be a whole number, 1 or more, or 'doane', got {n_bins!r}.")
-    cells = np.minimum((rows.z * B).astype(np.int64), int(B) - 1)
-    cell = np.unique(cells, axis=0, return_inverse=True)[1].ravel()
-    w = np.ones(len(cell)) if rows.w is None else rows.w
-    mu = frequencies(rows.counts)[0]
-    H = np.zeros((cell.max() + 1, mu.shape[1]))
-    np.add.at(H, cell, w[:, None] * mu)
-    H /= np.bincount(cell, weights=w)[:, None]
-    return float(signed_root(np.average((np.abs(H[cell] - rows.z) ** p).sum(axis=1), weights=w), p if root else 1))
+    return score(binned_canonical_error, y, prediction, sample_weight, p=p, n_bins=n_bins, root=root)
 
 
 def _doane(z) -> int:

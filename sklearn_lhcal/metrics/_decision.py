@@ -9,12 +9,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .._costs import Costs, check_cost_matrix, relative
-from .._fit import check_same_length, check_sample_weight
-from .._simplex import check_proba, frame_names
+from .._checks import check_fraction, check_same_length, check_sample_weight
+from .._costs import Costs, bayes_columns, check_cost_matrix, expected_cost
+from .._facts import Facts, metric
+from .._names import check_row_names, column_names
+from .._rows import Rows, read_priced
+from .._simplex import check_proba
 from ..distributions import Distribution
-from ..label_histogram import aligned_counts, check_counts, counts_for, frequencies
-from ._inputs import Rows
+from ..label_histogram._labels import read_labels
+from ._evaluate import read_for, score, weighted
 from ._intervals import ConfidenceInterval
 from ._kernel import as_tensor, choose_bandwidth
 
@@ -29,19 +32,61 @@ __all__ = [
 ]
 
 
-def bayes_decision(proba, cost_matrix) -> NDArray:
+def _meet(prediction, cost_matrix) -> tuple[NDArray[np.float64], Costs]:
+    """Class probabilities, and costs with their rows in the same order."""
+    if isinstance(prediction, Distribution):
+        z, classes = prediction.mean(), prediction.classes
+    else:
+        z, classes = check_proba(prediction, name="prediction"), column_names(prediction)
+    return z, check_cost_matrix(cost_matrix).for_classes(classes, z.shape[1])
+
+
+def _read_decisions(y, decisions, sample_weight, groups, *, cost_matrix) -> Rows:
+    """Labels in the order of the rows of the cost matrix, and columns of it as the prediction."""
+    costs = check_cost_matrix(cost_matrix)
+    labels = read_labels(y)
+    if costs.classes is None:
+        labels = labels.of_width(len(costs.C), "cost_matrix", "cost_matrix", "index")
+    else:
+        labels = labels.in_order(costs.classes, other="cost_matrix")
+    columns = costs.columns(decisions)
+    check_same_length(len(labels), decisions=columns)
+    check_row_names(y=y, decisions=decisions, sample_weight=sample_weight, groups=groups)
+    return Rows.of(labels, columns, sample_weight, groups)
+
+
+def _cost_terms(rows: Rows, *, cost_matrix) -> tuple:
+    """Σ_k μ̂_k C_kd̂ of each row, Eq. (6)."""
+    return weighted(rows, expected_cost(rows.mu, rows.prediction, check_cost_matrix(cost_matrix).C))
+
+
+def _read_priced(y, prediction, sample_weight, groups, *, cost_matrix) -> Rows:
+    return read_priced(y, prediction, check_cost_matrix(cost_matrix), sample_weight, groups)
+
+
+def _gap_terms(rows: Rows, *, cost_matrix) -> tuple:
+    """Cost of the model's decision less what the model expects of it."""
+    C = check_cost_matrix(cost_matrix).for_classes(rows.classes, rows.z.shape[1]).C
+    d = bayes_columns(rows.z, C)
+    return weighted(rows, expected_cost(rows.mu, d, C) - expected_cost(rows.z, d, C))
+
+
+def bayes_decision(prediction, cost_matrix) -> NDArray:
     """The decision of least expected cost for each row, ``argmin_d Σ_k z_k C_kd`` (P4 eq. 1).
 
     Ties go to the first column. Costs count relative to the best decision for the class, which changes no decision.
 
     Parameters
     ----------
-    proba : array-like of shape (n_samples, n_classes) or (n_samples,), or Distribution
-        Class probabilities, those of the second of two classes, or a distribution, of which the mean counts.
+    prediction : array-like of shape (n_samples, n_classes) or (n_samples,), or Distribution
+        Class probabilities, those of the second of two classes, or a distribution, of which the
+        mean counts.
     cost_matrix : array-like or frame of shape (n_classes, n_decisions)
-        Cost of each decision (column) under each class (row), in any unit; negative costs are gains. To reject is one
-        decision more. The columns of a frame name the decisions; the index of a pandas frame, or a first column of a
-        polars frame that holds no numbers, names the classes, which are matched by name where `proba` is a frame too.
+        Cost of each decision (column) under each class (row), in any unit; negative costs are
+        gains. To reject is one decision more. The columns of a frame name the decisions; the index
+        of a pandas frame, or a first column of a polars frame that holds no numbers, names the
+        classes. They are matched by name with those of `prediction`; where that has no names, they
+        must be sorted.
 
     Returns
     -------
@@ -51,22 +96,19 @@ def bayes_decision(proba, cost_matrix) -> NDArray:
     Raises
     ------
     ValueError
-        NaN or infinite costs, another number of classes, other classes than those of `proba`.
+        NaN or infinite costs, another number of classes, other classes than those of `prediction`, names
+        that are not sorted beside a bare array.
 
     Examples
     --------
     >>> bayes_decision([[0.9, 0.1], [0.6, 0.4]], [[0, 1], [4, 0]])  # a missed second class costs four times as much
     array([0, 1])
     """
-    z, costs = _aligned_proba(proba, cost_matrix)
+    z, costs = _meet(prediction, cost_matrix)
     return costs.names(bayes_columns(z, costs.C))
 
 
-def bayes_columns(z: NDArray[np.float64], C: NDArray[np.float64]) -> NDArray[np.intp]:
-    """Column of the least expected cost of each row, z (..., K); einsum, so that a row's result is its own."""
-    return np.einsum("...k,kd->...d", z, relative(C)).argmin(axis=-1)
-
-
+@metric(Facts(False, read=_read_decisions, terms=_cost_terms))
 def decision_risk(y, decisions, cost_matrix, *, sample_weight=None) -> float:
     """Mean cost of decisions: smaller is better; between the least and the largest cost.
 
@@ -101,16 +143,15 @@ def decision_risk(y, decisions, cost_matrix, *, sample_weight=None) -> float:
     >>> decision_risk([0, 1, 1], [0, 0, 1], [[0, 1], [4, 0]])
     1.3333333333333333
     """
-    cost, w = _cost_of_rows(y, decisions, cost_matrix, sample_weight)
-    return float(np.average(cost, weights=w))
+    return score(decision_risk, y, decisions, sample_weight, cost_matrix=cost_matrix)
 
 
-def model_risk(proba, cost_matrix, *, sample_weight=None) -> float:
+def model_risk(prediction, cost_matrix, *, sample_weight=None) -> float:
     """The risk that a model expects of its own decisions, ``R̂ = mean min_d Σ_k z_k C_kd`` (P4 eq. 7).
 
     Parameters
     ----------
-    proba, cost_matrix
+    prediction, cost_matrix
         As in `bayes_decision`.
     sample_weight : array-like of shape (n_samples,), optional
         Weights of the rows; only their ratios matter.
@@ -130,12 +171,14 @@ def model_risk(proba, cost_matrix, *, sample_weight=None) -> float:
     >>> round(model_risk([[0.9, 0.1], [0.6, 0.4]], [[0, 1], [4, 0]]), 12)
     0.5
     """
-    z, costs = _aligned_proba(proba, cost_matrix)
+    z, costs = _meet(prediction, cost_matrix)
     w = check_sample_weight(sample_weight, len(z))
-    return float(np.average(_expected_cost(z, bayes_columns(z, costs.C), costs.C), weights=w))
+    d = bayes_columns(z, costs.C)
+    return float(np.average(expected_cost(z, d, costs.C), weights=w))
 
 
-def risk_gap(y, proba, cost_matrix, *, sample_weight=None) -> float:
+@metric(Facts(read=_read_priced, terms=_gap_terms))
+def risk_gap(y, prediction, cost_matrix, *, sample_weight=None) -> float:
     """True risk less `model_risk` of a model's own decisions: 0 where it assesses them rightly.
 
     Above 0 where the model is too confident of its decisions. ``R − R̂``; 0 in expectation for a calibrated model, under
@@ -145,7 +188,7 @@ def risk_gap(y, proba, cost_matrix, *, sample_weight=None) -> float:
     ----------
     y : label histogram of shape (n_samples, n_classes)
         As in `decision_risk`.
-    proba, cost_matrix
+    prediction, cost_matrix
         As in `bayes_decision`.
     sample_weight : array-like of shape (n_samples,), optional
         Weights of the rows; only their ratios matter.
@@ -169,9 +212,7 @@ def risk_gap(y, proba, cost_matrix, *, sample_weight=None) -> float:
     >>> round(risk_gap([0, 1], [[0.9, 0.1], [0.9, 0.1]], [[0, 1], [1, 0]]), 12)
     0.4
     """
-    decisions = bayes_decision(proba, cost_matrix)
-    risk = decision_risk(y, decisions, cost_matrix, sample_weight=sample_weight)
-    return risk - model_risk(proba, cost_matrix, sample_weight=sample_weight)
+    return score(risk_gap, y, prediction, sample_weight, cost_matrix=cost_matrix)
 
 
 class RiskDecomposition(NamedTuple):
@@ -196,7 +237,7 @@ class RiskDecomposition(NamedTuple):
     reliability: float
 
 
-def risk_decomposition(y, proba, cost_matrix, *, sample_weight=None, bandwidth=None) -> RiskDecomposition:
+def risk_decomposition(y, prediction, cost_matrix, *, sample_weight=None, bandwidth=None) -> RiskDecomposition:
     """Uncertainty, resolution and reliability of the risk of a model's decisions (P4 eq. 8, Cor. 1).
 
     With φ the calibrated prediction, the label frequencies among rows predicted alike, and R[φ] the risk of the
@@ -209,7 +250,7 @@ def risk_decomposition(y, proba, cost_matrix, *, sample_weight=None, bandwidth=N
     ----------
     y : label histogram of shape (n_samples, n_classes)
         As in `decision_risk`.
-    proba, cost_matrix
+    prediction, cost_matrix
         As in `bayes_decision`.
     sample_weight : array-like of shape (n_samples,), optional
         Weights of the rows, read as repetition where predictions repeat.
@@ -237,31 +278,32 @@ def risk_decomposition(y, proba, cost_matrix, *, sample_weight=None, bandwidth=N
     >>> risk_decomposition([0, 0, 1, 1, 1, 1, 1, 1], proba, [[0, 1], [4, 0]])
     RiskDecomposition(risk=1.0, uncertainty=0.25, resolution=0.0, reliability=0.75)
     """
-    z, costs = _aligned_proba(proba, cost_matrix)
-    mu, costs = _aligned_labels(y, costs)
-    check_same_length(len(z), y=mu)
-    w = check_sample_weight(sample_weight, len(z))
-    w = np.full(len(z), 1 / len(z)) if w is None else w / w.sum()
-    C = costs.C
-    phi = _calibrated(z, mu, w, bandwidth)
-    risk, calibrated = (float(w @ _expected_cost(mu, bayes_columns(p, C), C)) for p in (z, phi))
-    uncertainty = float((w @ mu @ C).min())
+    costs = check_cost_matrix(cost_matrix)
+    rows = read_priced(y, prediction, costs, sample_weight)
+    C = costs.for_classes(rows.classes, rows.z.shape[1]).C
+    w = rows.weight / rows.weight.sum()
+    risk, calibrated = (
+        float(w @ expected_cost(rows.mu, bayes_columns(p, C), C)) for p in (rows.z, _calibrated(rows, w, bandwidth))
+    )
+    uncertainty = float((w @ rows.mu @ C).min())
     return RiskDecomposition(risk, uncertainty, uncertainty - calibrated, risk - calibrated)
 
 
-def _calibrated(z, mu, w, bandwidth):
+def _calibrated(rows: Rows, w, bandwidth):
     """φ of each row, (n, K): by groups of equal predictions, or by kernels."""
-    different, group = np.unique(z, axis=0, return_inverse=True)
-    if bandwidth is None and 2 * len(different) <= len(z):
-        return _group_means(mu, w, group.ravel())
-    from .. import _kernels  # torch is imported where it is needed only
+    different, group = np.unique(rows.z, axis=0, return_inverse=True)
+    if bandwidth is None and 2 * len(different) <= len(rows):
+        return _group_means(rows.mu, w, group.ravel())
+    # torch is imported where it is needed only
+    from .. import _kernels
 
-    seen = w > 0
-    rows = Rows(mu[seen], np.ones(seen.sum()), z[seen], w[seen])
-    h = choose_bandwidth("cv" if bandwidth is None else bandwidth, "canonical", rows, mu[seen][:, None], 0, "cpu")
-    x, e, log_w = (as_tensor(a, "cpu") for a in (z[seen], mu[seen] - z[seen], np.log(w[seen])))
-    phi = z.copy()
-    phi[seen] += _kernels.smooth(_kernels.clipped(x), e, h, log_w).numpy()
+    keep = np.flatnonzero(w > 0)
+    seen = rows.take(keep)
+    h = "cv" if bandwidth is None else bandwidth
+    h = choose_bandwidth(h, "canonical", seen, seen.mu[:, None], 0, "cpu")
+    x, e, log_w = (as_tensor(a, "cpu") for a in (seen.z, seen.mu - seen.z, np.log(w[keep])))
+    phi = rows.z.copy()
+    phi[keep] += _kernels.smooth(_kernels.clipped(x), e, h, log_w).numpy()
     return phi
 
 
@@ -271,13 +313,13 @@ def _group_means(mu, w, group):
     return (sums / np.maximum(np.bincount(group, weights=w), 1e-300)[:, None])[group]
 
 
-def risk_bound(y, decisions, cost_matrix, *, method="hoeffding", level: float = 0.95) -> ConfidenceInterval:
+def risk_bound(y, decisions, cost_matrix, *, method="hoeffding", confidence_level: float = 0.95) -> ConfidenceInterval:
     """Interval for the risk of decisions that holds for any distribution of the costs, from their range alone.
 
     Where a rare mistake is very expensive the costs of the rows at hand may show none, and intervals that are made of
     their spread are then far too short. These hold at every sample size; they are wide, and honestly so.
 
-    - ``"hoeffding"``: ``R ± Δ·sqrt(log(2/δ)/(2n))``, Δ the largest less the least cost, δ = 1 − level.
+    - ``"hoeffding"``: ``R ± Δ·sqrt(log(2/δ)/(2n))``, Δ the largest less the least cost, δ = 1 − confidence_level.
     - ``"empirical_bernstein"``: ``R ± [sqrt(2V·log(4/δ)/n) + 7Δ·log(4/δ)/(3(n−1))]`` with V the variance of the costs:
       shorter where that is small, and n is not.
 
@@ -287,7 +329,7 @@ def risk_bound(y, decisions, cost_matrix, *, method="hoeffding", level: float = 
         As in `decision_risk`. The decisions must not have been chosen on the same rows.
     method : {"hoeffding", "empirical_bernstein"}, default="hoeffding"
         Which of the two.
-    level : float, default=0.95
+    confidence_level : float, default=0.95
         The interval holds the risk with at least this probability.
 
     Returns
@@ -311,10 +353,12 @@ def risk_bound(y, decisions, cost_matrix, *, method="hoeffding", level: float = 
     >>> bound.estimate, round(bound.high, 1)
     (0.0, 4.3)
     """
-    if not 0 < level < 1:
-        raise ValueError(f"level must lie between 0 and 1, got {level!r}.")
-    cost, _ = _cost_of_rows(y, decisions, cost_matrix, None)
-    C, n, delta = check_cost_matrix(cost_matrix).C, len(cost), 1 - level
+    check_fraction(confidence_level=confidence_level)
+    rows = read_for(decision_risk, y, decisions, cost_matrix=cost_matrix)
+    cost, _ = _cost_terms(rows, cost_matrix=cost_matrix)
+    C = check_cost_matrix(cost_matrix).C
+    n = len(cost)
+    delta = 1 - confidence_level
     width = np.ptp(C)
     if method == "hoeffding":
         reach = width * np.sqrt(np.log(2 / delta) / (2 * n))
@@ -328,36 +372,3 @@ def risk_bound(y, decisions, cost_matrix, *, method="hoeffding", level: float = 
     risk, error = cost.mean(), np.sqrt(cost.var(ddof=1) / n) if n > 1 else np.nan
     low, high = max(risk - reach, C.min()), min(risk + reach, C.max())
     return ConfidenceInterval(float(risk), float(low), float(high), float(error))
-
-
-def _aligned_proba(proba, cost_matrix) -> tuple[NDArray[np.float64], Costs]:
-    """Class probabilities, and costs with their rows in the same order: by name where both sides have names."""
-    names = frame_names(proba)
-    z = proba.mean() if isinstance(proba, Distribution) else check_proba(proba)
-    costs = check_cost_matrix(cost_matrix, n_classes=z.shape[1])
-    if names is not None and costs.classes is not None:
-        costs = check_cost_matrix(cost_matrix, classes=names)
-    return z, costs
-
-
-def _aligned_labels(y, costs: Costs) -> tuple[NDArray[np.float64], Costs]:
-    """μ̂ with its columns in the order of the rows of the cost matrix: by name where both sides have names."""
-    named = frame_names(y) is not None or np.asarray(y).dtype.kind not in "iufb"
-    if costs.classes is None or not named:
-        return frequencies(counts_for(y, len(costs.C)))[0], costs
-    counts = check_counts(y, classes=costs.classes)[0] if np.ndim(y) == 1 else aligned_counts(y, costs.classes)
-    return frequencies(counts)[0], costs
-
-
-def _cost_of_rows(y, decisions, cost_matrix, sample_weight) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
-    """Cost of the decision of each row, shape (n,), and checked weights."""
-    costs = check_cost_matrix(cost_matrix)
-    mu, costs = _aligned_labels(y, costs)
-    d = costs.columns(decisions)
-    check_same_length(len(mu), decisions=d)
-    return _expected_cost(mu, d, costs.C), check_sample_weight(sample_weight, len(mu))
-
-
-def _expected_cost(p, d, C):
-    """Σ_k p_k C_kd of the decision d of each row, shape (n,)."""
-    return np.einsum("nk,nk->n", p, C.T[d])

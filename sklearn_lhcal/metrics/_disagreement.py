@@ -3,11 +3,82 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from .._fit import check_same_length
-from ..distributions import Distribution
-from ..label_histogram import KnownProbabilities, class_disagreement, frequencies, pairwise_disagreement
-from ._binning import Bins, BinSums, check_bias_correction, signed_root
-from ._inputs import as_distribution, row_weights, undefined
+from .._bins import Bins, BinSums, check_bias_correction, signed_root
+from .._checks import check_same_length, check_sample_weight
+from .._facts import Facts, metric
+from .._rows import Rows
+from ..label_histogram import class_disagreement, pairwise_disagreement
+from ._evaluate import score, undefined, weighted
+
+
+def _check(bias_correction: str | None = "residual", **others) -> None:
+    check_bias_correction(bias_correction)
+
+
+def _squared(d, phi):
+    """Unbiased squared loss of each row and column, shape (n, m), Eq. (39)."""
+    return d * (1 - d) + (d - phi) ** 2
+
+
+def _calibration(d, phi, w, n_bins=15, strategy="uniform", bias_correction: str | None = "residual") -> NDArray:
+    """CL of each of m columns, shape (m,), Eq. (41) to (44)."""
+    sums = BinSums(Bins(phi, n_bins, strategy), phi.shape[1])
+    sums.add(d, np.full(len(d), np.inf), phi, w)
+    return sums.calibration_loss(bias_correction).sum(axis=1)
+
+
+def _pairs(rows: Rows) -> tuple[NDArray, NDArray]:
+    """Observed and predicted disagreement of two raters, shape (n, 1)."""
+    d = pairwise_disagreement(rows.labels)
+    return d[:, None], rows.distribution.disagreement()[:, None]
+
+
+def _classes(rows: Rows) -> tuple[NDArray, NDArray]:
+    """Observed and predicted disagreement on each class, shape (n, K)."""
+    return class_disagreement(rows.labels), rows.distribution.class_disagreement()
+
+
+def _pair_terms(rows: Rows) -> tuple:
+    return weighted(rows, _squared(*_pairs(rows))[:, 0])
+
+
+def _class_terms(rows: Rows) -> tuple:
+    return weighted(rows, _squared(*_classes(rows)).mean(axis=1))
+
+
+def _of_known(rows: Rows, bias_correction: str | None = "residual", **options) -> dict:
+    """The options; nothing is corrected where probabilities are known."""
+    return options | {"bias_correction": None if rows.labels.known else bias_correction}
+
+
+def _pair_calibration(rows: Rows, **options) -> float:
+    return float(_calibration(*_pairs(rows), rows.w, **_of_known(rows, **options))[0])
+
+
+def _class_calibration(rows: Rows, **options) -> float:
+    """Signed square of the mean over classes of the signed roots."""
+    losses = _calibration(*_classes(rows), rows.w, **_of_known(rows, **options))
+    root = signed_root(losses).mean()
+    return float(root * abs(root))
+
+
+def _posterior_terms(rows: Rows) -> tuple:
+    """Σ_k y_k(y_k−1)/(n(n−1)) − 2 Σ_kl y_k(y_l−δ_kl) z'_l(k)/(n(n−1)) + Σ_k (y_k/n)‖z'(k)‖²."""
+    mu, n = rows.mu, rows.n[:, None]
+    scale = 1 + 1 / (n - 1)
+    loss = np.zeros(len(mu))
+    for k in range(mu.shape[1]):
+        # z'(k), and (y_l − δ_kl)/n
+        z = rows.distribution.mean_after(k)
+        other = mu - np.where(np.arange(mu.shape[1]) == k, 1 / n, 0.0)
+        pairs = scale[:, 0] * (other[:, k] - 2 * (other * z).sum(axis=1))
+        loss += mu[:, k] * (pairs + (z * z).sum(axis=1))
+    return weighted(rows, loss)
+
+
+def _of_pairs(**facts) -> Facts:
+    """Facts of a loss that needs two raters and the whole distribution."""
+    return Facts(False, least_raters=2, takes_distribution=True, **facts)
 
 
 def statistic_squared_loss(rate, predicted, *, sample_weight=None) -> float:
@@ -38,11 +109,17 @@ def statistic_squared_loss(rate, predicted, *, sample_weight=None) -> float:
     d, phi, w = _check_statistic(rate, predicted, sample_weight)
     if d is None:
         return undefined("statistic_squared_loss", 2)
-    return float(np.average(d * (1 - d) + (d - phi) ** 2, weights=w, axis=0).mean())
+    return float(np.average(_squared(d, phi), weights=w, axis=0).mean())
 
 
 def statistic_calibration_loss(
-    rate, predicted, *, sample_weight=None, n_bins=15, strategy="uniform", bias_correction: str | None = "residual"
+    rate,
+    predicted,
+    *,
+    sample_weight=None,
+    n_bins=15,
+    strategy="uniform",
+    bias_correction: str | None = "residual",
 ) -> float:
     """Calibration loss of a predicted probability of any 0/1 statistic of raters: smaller is better, minimum 0.
 
@@ -65,10 +142,14 @@ def statistic_calibration_loss(
     >>> statistic_calibration_loss([1.0, 0.0], [0.25, 0.25], bias_correction=None)
     0.0625
     """
-    losses = _calibration_losses(rate, predicted, sample_weight, n_bins, strategy, bias_correction)
-    return undefined("statistic_calibration_loss", 2) if losses is None else float(losses[0])
+    check_bias_correction(bias_correction)
+    d, phi, w = _check_statistic(rate, predicted, sample_weight)
+    if d is None:
+        return undefined("statistic_calibration_loss", 2)
+    return float(_calibration(d, phi, w, n_bins, strategy, bias_correction)[0])
 
 
+@metric(_of_pairs(terms=_pair_terms))
 def disagreement_squared_loss(y, prediction, *, sample_weight=None) -> float:
     """Expected squared loss of the predicted disagreement of two raters, ``L_φ``: smaller is better, minimum 0.
 
@@ -91,15 +172,18 @@ def disagreement_squared_loss(y, prediction, *, sample_weight=None) -> float:
     >>> disagreement_squared_loss([[1, 1], [2, 0]], [[0.5, 0.5], [1.0, 0.0]])
     0.125
     """
-    counts, distribution = as_distribution(y, prediction)
-    d, phi, w = _check_statistic(pairwise_disagreement(counts), distribution.disagreement(), sample_weight)
-    if d is None:
-        return undefined("disagreement_squared_loss", 2)
-    return float(np.average(d * (1 - d) + (d - phi) ** 2, weights=w, axis=0).mean())
+    return score(disagreement_squared_loss, y, prediction, sample_weight)
 
 
+@metric(_of_pairs(value=_pair_calibration, check=_check))
 def disagreement_calibration_loss(
-    y, prediction, *, sample_weight=None, n_bins=15, strategy="uniform", bias_correction: str | None = "residual"
+    y,
+    prediction,
+    *,
+    sample_weight=None,
+    n_bins=15,
+    strategy="uniform",
+    bias_correction: str | None = "residual",
 ) -> float:
     """Calibration loss of the predicted disagreement of two raters, ``CL_φ``: smaller is better, minimum 0.
 
@@ -122,20 +206,26 @@ def disagreement_calibration_loss(
     >>> disagreement_calibration_loss([[1, 1], [2, 0]], [[0.5, 0.5], [0.5, 0.5]], bias_correction=None)
     0.0
     """
-    counts, distribution = as_distribution(y, prediction)
-    losses = _calibration_losses(
-        pairwise_disagreement(counts),
-        distribution.disagreement(),
+    return score(
+        disagreement_calibration_loss,
+        y,
+        prediction,
         sample_weight,
-        n_bins,
-        strategy,
-        _unless_known(counts, bias_correction),
+        n_bins=n_bins,
+        strategy=strategy,
+        bias_correction=bias_correction,
     )
-    return undefined("disagreement_calibration_loss", 2) if losses is None else float(losses[0])
 
 
+@metric(_of_pairs(loss=_pair_calibration, check=_check))
 def disagreement_calibration_error(
-    y, prediction, *, sample_weight=None, n_bins=15, strategy="uniform", bias_correction: str | None = "residual"
+    y,
+    prediction,
+    *,
+    sample_weight=None,
+    n_bins=15,
+    strategy="uniform",
+    bias_correction: str | None = "residual",
 ) -> float:
     """Signed root of `disagreement_calibration_loss`: smaller is better, minimum 0; negative where that loss is.
 
@@ -154,18 +244,18 @@ def disagreement_calibration_error(
     >>> disagreement_calibration_error([[2, 0], [2, 0]], [[0.5, 0.5], [0.5, 0.5]], bias_correction=None)
     0.5
     """
-    return signed_root(
-        disagreement_calibration_loss(
-            y,
-            prediction,
-            sample_weight=sample_weight,
-            n_bins=n_bins,
-            strategy=strategy,
-            bias_correction=bias_correction,
-        )
+    return score(
+        disagreement_calibration_error,
+        y,
+        prediction,
+        sample_weight,
+        n_bins=n_bins,
+        strategy=strategy,
+        bias_correction=bias_correction,
     )
 
 
+@metric(_of_pairs(terms=_class_terms))
 def class_disagreement_squared_loss(y, prediction, *, sample_weight=None) -> float:
     """Expected squared loss of predicted class-wise disagreement, mean over classes: smaller is better, minimum 0.
 
@@ -186,15 +276,18 @@ def class_disagreement_squared_loss(y, prediction, *, sample_weight=None) -> flo
     >>> class_disagreement_squared_loss([[1, 1], [2, 0]], [[0.5, 0.5], [1.0, 0.0]])
     0.125
     """
-    counts, distribution = as_distribution(y, prediction)
-    d, phi, w = _check_statistic(class_disagreement(counts), distribution.class_disagreement(), sample_weight)
-    if d is None:
-        return undefined("class_disagreement_squared_loss", 2)
-    return float(np.average(d * (1 - d) + (d - phi) ** 2, weights=w, axis=0).mean())
+    return score(class_disagreement_squared_loss, y, prediction, sample_weight)
 
 
+@metric(_of_pairs(loss=_class_calibration, check=_check))
 def class_disagreement_calibration_error(
-    y, prediction, *, sample_weight=None, n_bins=15, strategy="uniform", bias_correction: str | None = "residual"
+    y,
+    prediction,
+    *,
+    sample_weight=None,
+    n_bins=15,
+    strategy="uniform",
+    bias_correction: str | None = "residual",
 ) -> float:
     """Calibration error of predicted class-wise disagreement, mean over classes of the signed roots: smaller is better.
 
@@ -213,21 +306,19 @@ def class_disagreement_calibration_error(
     >>> class_disagreement_calibration_error([[2, 0], [2, 0]], [[0.5, 0.5], [0.5, 0.5]], bias_correction=None)
     0.5
     """
-    counts, distribution = as_distribution(y, prediction)
-    losses = _calibration_losses(
-        class_disagreement(counts),
-        distribution.class_disagreement(),
+    return score(
+        class_disagreement_calibration_error,
+        y,
+        prediction,
         sample_weight,
-        n_bins,
-        strategy,
-        _unless_known(counts, bias_correction),
+        n_bins=n_bins,
+        strategy=strategy,
+        bias_correction=bias_correction,
     )
-    if losses is None:
-        return undefined("class_disagreement_calibration_error", 2)
-    return float(np.mean(np.sign(losses) * np.sqrt(np.abs(losses))))
 
 
-def posterior_epistemic_loss(y, distribution, *, sample_weight=None) -> float:
+@metric(_of_pairs(terms=_posterior_terms))
+def posterior_epistemic_loss(y, prediction, *, sample_weight=None) -> float:
     """Epistemic loss after one more expert label: smaller is better, minimum 0; may be negative, being unbiased.
 
     With z'(k) the posterior mean after a label k and Y a rater's label, unbiased for ``E‖Q − z'(Y)‖²`` without any
@@ -237,7 +328,7 @@ def posterior_epistemic_loss(y, distribution, *, sample_weight=None) -> float:
     ----------
     y : label histogram of shape (n_samples, n_classes)
         Anything `check_counts` takes; rows with one rater are left out.
-    distribution : Distribution, or array-like of shape (n_samples, n_classes) or (n_samples,)
+    prediction : Distribution, or array-like of shape (n_samples, n_classes) or (n_samples,)
         Predictive distribution before the label; class probabilities stand for a point mass, which no label moves.
     sample_weight : array-like of shape (n_samples,), optional
         Weights of the rows; only their ratios matter.
@@ -253,26 +344,7 @@ def posterior_epistemic_loss(y, distribution, *, sample_weight=None) -> float:
     >>> round(posterior_epistemic_loss([[2, 0], [0, 2]], Dirichlet([[1.0, 1.0], [1.0, 1.0]])), 4)
     0.2222
     """
-    counts, distribution = as_distribution(y, distribution)
-    w = row_weights(sample_weight, len(counts))
-    mu, n = frequencies(counts)
-    keep = n >= 2 if w is None else (n >= 2) & (w > 0)
-    if not keep.any():
-        return undefined("posterior_epistemic_loss", 2)
-    loss = posterior_epistemic_rows(mu[keep], n[keep], distribution[np.flatnonzero(keep)])
-    return float(np.average(loss, weights=None if w is None else w[keep]))
-
-
-def posterior_epistemic_rows(mu, n, distribution: Distribution) -> NDArray[np.float64]:
-    """The estimate of each row, shape (n_rows,), from frequencies (n_rows, K) and raters (n_rows,), two or more."""
-    n = n[:, None]
-    scale = 1 + 1 / (n - 1)
-    loss = np.zeros(len(mu))
-    for k in range(mu.shape[1]):
-        z = distribution.mean_after(k)  # z'(k)
-        other = mu - np.where(np.arange(mu.shape[1]) == k, 1 / n, 0.0)  # (y_l − δ_kl)/n
-        loss += mu[:, k] * (scale[:, 0] * (other[:, k] - 2 * (other * z).sum(axis=1)) + (z * z).sum(axis=1))
-    return loss
+    return score(posterior_epistemic_loss, y, prediction, sample_weight)
 
 
 def _check_statistic(rate, predicted, sample_weight) -> tuple[NDArray | None, NDArray, NDArray | None]:
@@ -287,22 +359,6 @@ def _check_statistic(rate, predicted, sample_weight) -> tuple[NDArray | None, ND
             raise ValueError(f"{name} must hold probabilities, between 0 and 1.")
     if np.isnan(phi).any():
         raise ValueError("predicted contains NaN.")
-    w = row_weights(sample_weight, len(d))
+    w = check_sample_weight(sample_weight, len(d))
     keep = ~np.isnan(d).any(axis=1) if w is None else ~np.isnan(d).any(axis=1) & (w > 0)
     return d[keep] if keep.any() else None, phi[keep], None if w is None else w[keep]
-
-
-def _calibration_losses(rate, predicted, sample_weight, n_bins, strategy, bias_correction) -> NDArray | None:
-    """CL of each column, shape (m,)."""
-    check_bias_correction(bias_correction)
-    d, phi, w = _check_statistic(rate, predicted, sample_weight)
-    if d is None:
-        return None
-    sums = BinSums(Bins(phi, n_bins, strategy), phi.shape[1])
-    sums.add(d, np.full(len(d), np.inf), phi, w)
-    return sums.calibration_loss(bias_correction).sum(axis=1)
-
-
-def _unless_known(counts, bias_correction: str | None) -> str | None:
-    check_bias_correction(bias_correction)
-    return None if isinstance(counts, KnownProbabilities) else bias_correction

@@ -13,11 +13,11 @@ from scipy.stats import rankdata
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.utils import check_random_state
 
-from .._fit import check_same_length
-from .._simplex import frame_names
-from ..distributions import predict_dist, resolve
-from ..label_histogram import check_counts, frequencies
-from ._binning import Bins, BinSums
+from .._bins import Bins, check_gains, gain_sums
+from .._checks import check_positive_int, check_same_length
+from .._facts import Facts, metric
+from .._names import check_row_names, is_numeric, positions, sorted_names
+from ..label_histogram._labels import read_labels
 
 _DRAWS = 2_000_000  # gains drawn at once
 
@@ -27,7 +27,7 @@ class NullEpistemicError(NamedTuple):
 
     Attributes
     ----------
-    error : float
+    estimate : float
         The error observed.
     mean : float
         Mean of the error under calibration: the level that noise alone reaches.
@@ -37,7 +37,7 @@ class NullEpistemicError(NamedTuple):
         How often calibrated estimates score the error observed or worse; in (0, 1].
     """
 
-    error: float
+    estimate: float
     mean: float
     quantiles: NDArray[np.float64]
     p_value: float
@@ -81,46 +81,50 @@ def accuracy_gain(y, y_pred, y_reference, *, classes: ArrayLike | None = None) -
     for name, labels in (("y_pred", pred), ("y_reference", reference)):
         if labels.ndim != 1:
             raise ValueError(f"{name} must hold one predicted class per row, got shape {labels.shape}.")
-    if frame_names(y) is None and np.ndim(y) == 1:
-        labels = check_counts(y)[1]
-        if classes is None or _is_numeric(labels) == _is_numeric(np.asarray(classes)):
-            classes = _distinct(labels, pred, reference)
-    counts, classes = check_counts(y, classes=classes)
-    check_same_length(len(counts), y_pred=pred, y_reference=reference)
-    mu, rows = frequencies(counts)[0], np.arange(len(counts))
-    return mu[rows, _columns(reference, classes, "y_reference")] - mu[rows, _columns(pred, classes, "y_pred")]
-
-
-def _is_numeric(labels: NDArray) -> bool:
-    return labels.dtype.kind in "iubf"
+    labels = read_labels(y)
+    if classes is not None:
+        labels = labels.in_order(classes, other="what is expected", sure=True)
+    elif labels.single:
+        labels = labels.in_order(_distinct(labels.classes, pred, reference))
+    else:
+        labels = labels.for_fit()
+    check_same_length(len(labels), y_pred=pred, y_reference=reference)
+    check_row_names(y=y, y_pred=y_pred, y_reference=y_reference)
+    mu = labels.mu
+    rows = np.arange(len(labels))
+    lost = mu[rows, _columns(pred, labels.classes, "y_pred")]
+    return mu[rows, _columns(reference, labels.classes, "y_reference")] - lost
 
 
 def _distinct(*labels: NDArray) -> NDArray:
-    if len({_is_numeric(a) for a in labels}) > 1:
+    if len({is_numeric(a) for a in labels}) > 1:
         raise ValueError(
             f"y, y_pred and y_reference must hold the same classes, got the types {[str(a.dtype) for a in labels]}."
         )
-    return np.unique(np.concatenate([np.unique(a) for a in labels]))
+    return sorted_names(np.unique(np.concatenate([np.unique(a) for a in labels])))
 
 
 def _columns(labels: NDArray, classes: NDArray, name: str) -> NDArray[np.intp]:
     """Column of each predicted class."""
-    if _is_numeric(labels) == _is_numeric(classes):
-        order = np.argsort(classes)
-        columns = order[np.minimum(np.searchsorted(classes, labels, sorter=order), len(classes) - 1)]
-        unknown = classes[columns] != labels
-    else:
-        columns, unknown = np.zeros(len(labels), dtype=np.intp), np.ones(len(labels), dtype=bool)
-    if unknown.any():
+    found, codes = np.unique(labels, return_inverse=True)
+    columns = positions(found, classes)
+    if (columns < 0).any():
+        row = int(np.flatnonzero(columns[codes.ravel()] < 0)[0])
         raise ValueError(
-            f"{name} predicts {labels[unknown][0]!r} in row {np.flatnonzero(unknown)[0]}, which is none of the classes "
+            f"{name} predicts {labels[row]!r} in row {row}, which is none of the classes "
             f"{classes.tolist()[:20]}; pass classes= where the columns of y have names."
         )
-    return columns
+    return columns[codes.ravel()]
 
 
+@metric(Facts(False))
 def epistemic_calibration_error(
-    gain, uncertainty, *, n_bins: int | ArrayLike = 20, strategy: str = "quantile", corrected: bool = False
+    gain,
+    uncertainty,
+    *,
+    n_bins: int | ArrayLike = 20,
+    strategy: str = "quantile",
+    bias_correction: str | None = None,
 ) -> float:
     """How far an estimate of epistemic uncertainty is from the gain, in bins of the estimate: smaller is better.
 
@@ -139,8 +143,8 @@ def epistemic_calibration_error(
         Number of bins, or their edges.
     strategy : {"uniform", "quantile"}, default="quantile"
         Bins of equal width on [0, 1], or with equal numbers of rows.
-    corrected : bool, default=False
-        Whether to return the corrected mean square.
+    bias_correction : {"residual", None}, default=None
+        "residual": the corrected mean square.
 
     Returns
     -------
@@ -156,32 +160,16 @@ def epistemic_calibration_error(
     >>> round(epistemic_calibration_error([0, 1, 0, 1], [0.1, 0.1, 0.5, 0.5], n_bins=2), 3)
     0.2
     """
+    if bias_correction not in ("residual", None):
+        raise ValueError(f'bias_correction must be "residual" or None, got {bias_correction!r}.')
     g, e = check_gains(gain, uncertainty)
     sums = gain_sums(g, e, n_bins, strategy)
-    return float(sums.calibration_loss("residual").sum() if corrected else np.abs(sums.we).sum() / len(g))
+    if bias_correction is None:
+        return float(np.abs(sums.we).sum() / len(g))
+    return float(sums.calibration_loss("residual").sum())
 
 
-def gain_sums(g, e, n_bins, strategy, w=None) -> BinSums:
-    """Sums per bin of the estimate, of the residual g − e among others."""
-    sums = BinSums(Bins(e[:, None], n_bins, strategy), 1)
-    sums.add(g[:, None], np.full(len(g), np.inf), e[:, None], w)
-    return sums
-
-
-def check_gains(gain, uncertainty) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Gains and estimates of shape (n,), float64, finite and in range."""
-    g, e = np.asarray(gain, dtype=np.float64), np.asarray(uncertainty, dtype=np.float64)
-    if g.ndim != 1 or not len(g):
-        raise ValueError(f"gain must have shape (n_samples,) with a row at least, got {g.shape}.")
-    if e.shape != g.shape:
-        raise ValueError(f"uncertainty must hold one estimate per row, shape {g.shape}, got {e.shape}.")
-    if not np.isfinite(g).all() or np.abs(g).max() > 1 + 1e-9:
-        raise ValueError("gain must lie between -1 and 1, without NaN: use accuracy_gain.")
-    if not np.isfinite(e).all() or e.min() < -1e-9:
-        raise ValueError("uncertainty must be finite and not negative.")
-    return g, e
-
-
+@metric(Facts(True))
 def epistemic_correlation(gain, uncertainty) -> float:
     """Rank correlation of an estimate of epistemic uncertainty with the gain: larger is better, between -1 and 1.
 
@@ -227,7 +215,7 @@ def null_epistemic_error(
     *,
     n_bins: int | ArrayLike = 20,
     strategy: str = "quantile",
-    n_resamples: int = 1000,
+    n_draws: int = 1000,
     quantiles: ArrayLike = (0.05, 0.5, 0.95),
     random_state=None,
 ) -> NullEpistemicError:
@@ -246,7 +234,7 @@ def null_epistemic_error(
         Number of bins, or their edges.
     strategy : {"uniform", "quantile"}, default="quantile"
         Bins of equal width on [0, 1], or with equal numbers of rows.
-    n_resamples : int, default=1000
+    n_draws : int, default=1000
         How often gains are drawn for all rows.
     quantiles : array-like, default=(0.05, 0.5, 0.95)
         Which quantiles to return.
@@ -256,7 +244,7 @@ def null_epistemic_error(
     Returns
     -------
     NullEpistemicError
-        ``(error, mean, quantiles, p_value)``.
+        ``(estimate, mean, quantiles, p_value)``.
 
     Raises
     ------
@@ -270,26 +258,25 @@ def null_epistemic_error(
     >>> uncertainty = rng.uniform(0, 0.3, 2000)
     >>> gain = rng.uniform(size=2000) < uncertainty  # calibrated
     >>> null = null_epistemic_error(gain, uncertainty, random_state=0)
-    >>> round(null.error, 3), round(null.mean, 3), round(null.p_value, 1)
+    >>> round(null.estimate, 3), round(null.mean, 3), round(null.p_value, 1)
     (0.022, 0.026, 0.8)
     """
     g, e = check_gains(gain, uncertainty)
     if e.max() > 1:
         raise ValueError(f"No gain exceeds 1, but the estimate reaches {e.max():.3g}; calibrate it first.")
-    if n_resamples < 1:
-        raise ValueError(f"n_resamples must be positive, got {n_resamples!r}.")
+    check_positive_int(n_draws=n_draws)
     index = Bins(e[:, None], n_bins, strategy).index(e[:, None])[:, 0]
     order = np.lexsort((g, index))
     g_sorted, e_sorted = g[order], e[order]
     starts = np.flatnonzero(np.diff(index[order], prepend=-1))
     draw = _null_gains(g_sorted, e_sorted, starts)
     rng, errors, step = check_random_state(random_state), [], max(1, _DRAWS // len(g))
-    for done in range(0, n_resamples, step):
-        drawn = draw(rng, min(step, n_resamples - done))
+    for done in range(0, n_draws, step):
+        drawn = draw(rng, min(step, n_draws - done))
         errors.append(np.abs(np.add.reduceat(drawn - e_sorted, starts, axis=1)).sum(axis=1) / len(g))
     null = np.concatenate(errors)
     error = epistemic_calibration_error(g, e, n_bins=n_bins, strategy=strategy)
-    p_value = (1 + (null >= error - 1e-12).sum()) / (1 + n_resamples)
+    p_value = (1 + (null >= error - 1e-12).sum()) / (1 + n_draws)
     return NullEpistemicError(error, float(null.mean()), np.quantile(null, quantiles), float(p_value))
 
 
@@ -316,18 +303,3 @@ def _null_gains(g, e, starts):
         return np.where(u * n < lost, g[first + (u * n).astype(np.intp)], np.where(v < chance, high, low))
 
     return draw
-
-
-def estimator_gain(estimator, X, y, reference_prediction) -> NDArray[np.float64]:
-    """The gain over what an estimator predicts; columns without names are the estimator's classes."""
-    classes = np.asarray(estimator.classes_)
-    own = frame_names(y) is not None or _is_numeric(classes)
-    return accuracy_gain(y, estimator.predict(X), reference_prediction, classes=None if own else classes)
-
-
-def epistemic_estimate(estimator, X) -> NDArray[np.float64]:
-    """An estimator's epistemic uncertainty: `predict_epistemic` where it is offered, else mutual information."""
-    inner, seen = resolve(estimator, X, "predict_epistemic")
-    if hasattr(inner, "predict_epistemic"):
-        return np.asarray(inner.predict_epistemic(seen))
-    return predict_dist(estimator, X).mutual_information()

@@ -4,7 +4,7 @@ A bootstrap that resamples rows is invalid for corrected binned metrics and for 
 correction and lie at distance 0 of each other.
 """
 
-from functools import partial
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -12,22 +12,16 @@ from numpy.typing import NDArray
 from scipy.stats import t as student
 from sklearn.utils import check_random_state
 
-from .._costs import check_cost_matrix
-from .._fit import check_same_length, n_rows, take_rows
-from .._simplex import frame_names
-from ..label_histogram import check_counts, is_gap
-from ._disagreement import class_disagreement_calibration_error, disagreement_calibration_error
-from ._kernel import kernel_calibration_error
-from ._label_histogram import calibration_error, dispersion_error
+from .._bins import signed_root
+from .._checks import check_fraction, check_same_length, n_rows, take_rows
+from .._facts import facts_of, unwrapped
+from .._rows import Rows, read_groups
+from ._evaluate import evaluate, read_for
 
 __all__ = ["ConfidenceInterval", "confidence_interval", "paired_difference"]
 
-_SIGNED_ROOTS = (
-    calibration_error,
-    dispersion_error,
-    disagreement_calibration_error,
-    class_disagreement_calibration_error,
-)
+# (block of each row, number of blocks) -> the value of all rows, and the values without each block
+Values = Callable[[NDArray[np.intp], int], tuple[float, NDArray[np.float64]]]
 
 
 class ConfidenceInterval(NamedTuple):
@@ -55,7 +49,7 @@ def confidence_interval(
     prediction,
     *,
     groups=None,
-    level: float = 0.95,
+    confidence_level: float = 0.95,
     n_blocks: int = 50,
     random_state=None,
     sample_weight=None,
@@ -76,7 +70,7 @@ def confidence_interval(
     prediction : array-like of shape (n_samples, ...), Distribution or None
     groups : array-like of shape (n_samples,), optional
         Rows of one group (one patient, say) are dependent and go to one block.
-    level : float, default=0.95
+    confidence_level : float, default=0.95
     n_blocks : int, default=50
         Most blocks; fewer where there are fewer groups.
     random_state : int, RandomState instance or None, default=None
@@ -94,8 +88,8 @@ def confidence_interval(
     Raises
     ------
     ValueError
-        Fewer than two rows or groups, missing groups, a level outside (0, 1), lengths that differ, a metric that
-        returns several numbers.
+        Fewer than two rows or groups, missing groups, a confidence_level outside (0, 1), lengths
+        that differ, a metric that returns several numbers.
 
     Examples
     --------
@@ -106,21 +100,16 @@ def confidence_interval(
     >>> interval.low < interval.estimate < interval.high
     True
     """
-    metric, options = _plain(metric, options)
-    root = _is_signed_root(metric, options)
-
-    def value(rows):
-        weight = {} if sample_weight is None else {"sample_weight": take_rows(sample_weight, rows)}
-        x = metric(take_rows(y, rows), None if prediction is None else take_rows(prediction, rows), **weight, **options)
-        return x * abs(x) if root else _number(x)
-
-    check_same_length(n_rows(y), prediction=prediction, groups=groups, sample_weight=sample_weight)
-    y = _all_classes(metric, y, prediction, options)
-    estimate, error, t = _jackknife(value, n_rows(y), groups, level, n_blocks, random_state)
+    metric, options = unwrapped(metric, options)
+    data = (prediction, sample_weight, groups)
+    mapped = facts_of(metric, **options).loss is not None
+    values = _values(metric, y, *data, options, squared=mapped)
+    block = _blocks(n_rows(y), groups, n_blocks, random_state)
+    estimate, error, t = _jackknife(values, block, confidence_level)
     ends = np.array([estimate, estimate - t * error, estimate + t * error])
-    if root:
-        ends = np.sign(ends) * np.sqrt(np.abs(ends))
-    return ConfidenceInterval(*ends.tolist(), float(error))
+    if mapped:
+        ends = signed_root(ends)
+    return ConfidenceInterval(*ends.tolist(), error)
 
 
 def paired_difference(
@@ -130,7 +119,7 @@ def paired_difference(
     reference,
     *,
     groups=None,
-    level: float = 0.95,
+    confidence_level: float = 0.95,
     n_blocks: int = 50,
     random_state=None,
     sample_weight=None,
@@ -147,7 +136,7 @@ def paired_difference(
         As in `confidence_interval`.
     reference : array-like of shape (n_samples, ...) or Distribution
         What to compare with.
-    groups, level, n_blocks, random_state, sample_weight, **options
+    groups, confidence_level, n_blocks, random_state, sample_weight, **options
         As in `confidence_interval`.
 
     Returns
@@ -169,87 +158,106 @@ def paired_difference(
     >>> better.high < 0
     True
     """
-    metric, options = _plain(metric, options)
+    metric, options = unwrapped(metric, options)
+    first, second = (_values(metric, y, p, sample_weight, groups, options) for p in (prediction, reference))
+
+    def difference(block, B):
+        (a, a_without), (b, b_without) = first(block, B), second(block, B)
+        return a - b, a_without - b_without
+
+    block = _blocks(n_rows(y), groups, n_blocks, random_state)
+    estimate, error, t = _jackknife(difference, block, confidence_level)
+    return ConfidenceInterval(estimate, estimate - t * error, estimate + t * error, error)
+
+
+def _values(metric, y, prediction, sample_weight, groups, options, *, squared: bool = False) -> Values:
+    """The metric with blocks left out; `squared`: the loss whose signed root it is."""
+    facts = facts_of(metric, **options)
+    if facts.terms is None and facts.value is None and facts.loss is None:
+        return _of_function(metric, y, prediction, sample_weight, groups, options)
+    rows = read_for(metric, y, prediction, sample_weight, groups, **options)
+    if facts.terms is not None:
+        return _of_means(metric, rows, options)
+
+    def value(part: Rows) -> float:
+        x = evaluate(metric, part, **options)
+        return x * abs(x) if squared else x
+
+    return lambda block, B: _one_by_one(value, rows.take, block, B)
+
+
+def _of_means(metric, rows: Rows, options) -> Values:
+    """By sums over blocks: each row is looked at once."""
+    facts = facts_of(metric, **options)
+    seen = np.flatnonzero((rows.n >= facts.least_raters) & (rows.weight > 0))
+
+    def values(block, B):
+        estimate = evaluate(metric, rows, **options)
+        if not len(seen):
+            return estimate, np.full(B, np.nan)
+        numerator, denominator = facts.terms(rows.take(seen), **options)
+        N, D = (np.bincount(block[seen], a, minlength=B) for a in (numerator, denominator))
+        left = D.sum() - D
+        # a block that holds all rows that contribute leaves none
+        left[left <= 1e-12 * D.sum()] = np.nan
+        return estimate, (N.sum() - N) / left
+
+    return values
+
+
+def _of_function(metric, y, prediction, sample_weight, groups, options) -> Values:
+    """Of any function of rows, which says nothing of itself."""
+    check_same_length(n_rows(y), prediction=prediction, groups=groups, sample_weight=sample_weight)
 
     def value(rows):
-        weight = {} if sample_weight is None else {"sample_weight": take_rows(sample_weight, rows)}
-        first, second = (metric(take_rows(a, rows), take_rows(p, rows), **weight, **options) for a, p in pairs)
-        return _number(first) - _number(second)
+        given = {} if sample_weight is None else {"sample_weight": take_rows(sample_weight, rows)}
+        z = None if prediction is None else take_rows(prediction, rows)
+        x = metric(take_rows(y, rows), z, **given, **options)
+        if isinstance(x, (tuple, list)) or np.ndim(x):
+            raise ValueError(
+                f"metric must return one number, it returned a {type(x).__name__}; choose one of its parts."
+            )
+        return float(x)
 
-    check_same_length(n_rows(y), prediction=prediction, reference=reference, groups=groups, sample_weight=sample_weight)
-    pairs = [(_all_classes(metric, y, p, options), p) for p in (prediction, reference)]
-    estimate, error, t = _jackknife(value, n_rows(y), groups, level, n_blocks, random_state)
-    return ConfidenceInterval(float(estimate), float(estimate - t * error), float(estimate + t * error), float(error))
-
-
-def _all_classes(metric, y, prediction, options):
-    """y as the metrics of this package read it on all rows: without a block, labels may not show every class.
-
-    Labels that are matched by name, and those of other metrics, stay as they are.
-    """
-    ours = str(getattr(metric, "__module__", None)).startswith(__package__)
-    if not ours or np.ndim(y) != 1 or np.asarray(y).dtype.kind in "iubf":
-        return y
-    costs = options.get("cost_matrix")
-    names = frame_names(prediction) if costs is None else check_cost_matrix(costs).classes
-    counts, classes = check_counts(y)
-    return counts if names is None and len(classes) > 1 else y
+    return lambda block, B: _one_by_one(value, lambda rows: rows, block, B)
 
 
-def _is_signed_root(metric, options) -> bool:
-    """Whether the metric is the root of a loss that is corrected, and so may be negative; always a square root."""
-    if metric is kernel_calibration_error:
-        return bool(options.get("root")) and options.get("bias_correction") is not None
-    return metric in _SIGNED_ROOTS
+def _one_by_one(value, take, block, B: int) -> tuple[float, NDArray[np.float64]]:
+    estimate = value(take(np.arange(len(block))))
+    return estimate, np.array([value(take(np.flatnonzero(block != b))) for b in range(B)])
 
 
-def _plain(metric, options):
-    """The function within `functools.partial`, and its options beside the others."""
-    while isinstance(metric, partial) and not metric.args:
-        metric, options = metric.func, metric.keywords | options
-    return metric, options
-
-
-def _number(value):
-    if isinstance(value, (tuple, list)) or np.ndim(value):
-        raise ValueError(
-            f"metric must return one number, it returned a {type(value).__name__}; choose one of its parts."
-        )
-    return value
-
-
-def _jackknife(value, n: int, groups, level: float, n_blocks: int, random_state) -> tuple[float, float, float]:
-    """(estimate, standard error, Student's quantile): ``value(rows)`` without each block."""
-    if not 0 < level < 1:
-        raise ValueError(f"level must lie between 0 and 1, got {level}.")
-    block = _blocks(n, groups, n_blocks, check_random_state(random_state))
+def _jackknife(values: Values, block, confidence_level: float) -> tuple[float, float, float]:
+    """(estimate, standard error, Student's quantile) from the values without each block."""
+    check_fraction(confidence_level=confidence_level)
     B = block.max() + 1
-    estimate = value(np.arange(n))
-    without = np.array([value(np.flatnonzero(block != b)) for b in range(B)])
-    h = n / np.bincount(block)  # n/m_b
+    estimate, without = values(block, B)
+    # n/m_b
+    h = len(block) / np.bincount(block)
     pseudo = h * estimate - (h - 1) * without
     centre = B * estimate - ((1 - 1 / h) * without).sum()
     variance = np.mean((pseudo - centre) ** 2 / (h - 1))
-    return float(estimate), float(np.sqrt(variance)), float(student.ppf((1 + level) / 2, B - 1))
+    quantile = student.ppf((1 + confidence_level) / 2, B - 1)
+    return float(estimate), float(np.sqrt(variance)), float(quantile)
 
 
-def _blocks(n: int, groups, n_blocks: int, rng) -> NDArray[np.intp]:
-    """The block of each row: groups in random order, dealt so that blocks have nearly equal numbers of rows."""
-    if groups is not None and any(is_gap(g) for g in np.asarray(groups).ravel().tolist()):
-        raise ValueError("groups must not have missing values; give each row without a group one of its own.")
-    codes = np.arange(n) if groups is None else np.unique(np.asarray(groups), return_inverse=True)[1].ravel()
+def _blocks(n: int, groups, n_blocks: int, random_state) -> NDArray[np.intp]:
+    """The block of each row: groups in random order, dealt so that blocks have like sizes."""
+    rng = check_random_state(random_state)
+    codes = read_groups(groups, n)
+    codes = np.arange(n) if codes is None else codes
     sizes = np.bincount(codes)
     if len(sizes) < 2 or n_blocks < 2:
         raise ValueError(f"An interval needs two rows or groups and two blocks at least, got {len(sizes)}, {n_blocks}.")
     shuffled = rng.permutation(len(sizes))
     B = min(n_blocks, len(sizes))
+    block_of = np.empty(len(sizes), dtype=np.intp)
     if sizes.max() == 1:
-        block_of = np.empty(len(sizes), dtype=np.intp)
         block_of[shuffled] = np.arange(len(sizes)) % B
         return block_of[codes]
-    order = shuffled[np.argsort(-sizes[shuffled], kind="stable")]  # the largest first, each to the emptiest block
-    block_of, load = np.empty(len(sizes), dtype=np.intp), np.zeros(B)
-    for group in order:
+    # the largest first, each to the emptiest block
+    load = np.zeros(B)
+    for group in shuffled[np.argsort(-sizes[shuffled], kind="stable")]:
         block_of[group] = np.argmin(load)
         load[block_of[group]] += sizes[group]
     return block_of[codes]

@@ -10,17 +10,87 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
+from .._bins import signed_root
+from .._facts import Facts, metric
+from .._rows import Rows
 from .._simplex import check_proba
 from ..distributions import Distribution
-from ..label_histogram import frequencies
-from ._inputs import Rows, check_rows
+from ._evaluate import score
 
 _LOO_ROWS, _CV_ROWS = 5_000, 20_000  # a bandwidth is sought on so many rows at most
 
 
+def check_options(p, bias_correction) -> None:
+    """ValueError for an exponent below 1, an unknown correction, or one that p does not have."""
+    if not isinstance(p, Real) or isinstance(p, bool) or not 1 <= p < np.inf:
+        raise ValueError(f"p must be a number, 1 or more, got {p!r}.")
+    if bias_correction not in (None, "residual", "second_order"):
+        raise ValueError(f"bias_correction must be 'residual', 'second_order' or None, got {bias_correction!r}.")
+    if bias_correction is not None and p != 2:
+        raise ValueError(f"bias_correction={bias_correction!r} is an estimate for p = 2 only, got p = {p}.")
+
+
+def _check_error(p: float = 1, bias_correction: str | None = None, **others) -> None:
+    check_options(p, bias_correction)
+
+
+def _check_sharpness(bias_correction: str | None = None, **others) -> None:
+    if bias_correction not in (None, "ratio"):
+        raise ValueError(f"bias_correction must be 'ratio' or None, got {bias_correction!r}.")
+
+
+def check_enough(rows: Rows, least: int) -> Rows:
+    """The rows, `least` of them or a ValueError."""
+    if len(rows) < least:
+        raise ValueError(f"A leave-one-out estimate needs {least} rows at least, got {len(rows)}.")
+    return rows
+
+
+def one_version(rows: Rows) -> NDArray[np.float64]:
+    """μ̂ in one version, shape (n, 1, K)."""
+    return rows.mu[:, None, :]
+
+
+def _estimate(rows: Rows, kind, p, *, notion="canonical", bandwidth="loo", random_state=0, device="cpu", **_) -> float:
+    """One of the kernel estimates of all rows."""
+    check_enough(rows, 2 if kind is None else 3)
+    mu = one_version(rows)
+    h = choose_bandwidth(bandwidth, notion, rows, mu, random_state, device)
+    return float(mean_errors(rows, mu, notion, h, p, kind, device)[0])
+
+
+def _error(rows: Rows, *, p: float = 1, bias_correction=None, root=False, **options) -> float:
+    return _estimate(rows, bias_correction, p, **options)
+
+
+def _rooted(rows: Rows, *, p: float = 1, **options) -> float:
+    return signed_root(_error(rows, p=p, **options), p)
+
+
+def _error_facts(*, root=False, bias_correction=None, **others) -> Facts:
+    """A corrected error may be negative: its root is a signed one, of p = 2."""
+    if root and bias_correction is not None:
+        return Facts(False, loss=_error, check=_check_error)
+    return Facts(False, value=_rooted if root else _error, check=_check_error)
+
+
+def _ratio_corrected(rows: Rows, *, p: float = 1, root=False, **options) -> float:
+    return signed_root(_estimate(rows, "ratio", p, **options), p if root else 1)
+
+
+def _ratio_facts(**others) -> Facts:
+    return Facts(False, value=_ratio_corrected, check=_check_error)
+
+
+def _sharpness(rows: Rows, *, bias_correction=None, **options) -> float:
+    kind = "sharpness" if bias_correction is None else "ratio_sharpness"
+    return _estimate(rows, kind, 2, **options)
+
+
+@metric(_error_facts)
 def kernel_calibration_error(
     y,
-    proba,
+    prediction,
     *,
     notion: str = "canonical",
     p: float = 1,
@@ -42,7 +112,7 @@ def kernel_calibration_error(
     ----------
     y : label histogram of shape (n_samples, n_classes)
         Anything `check_counts` takes; 1-D integers are column numbers.
-    proba : array-like of shape (n_samples, n_classes) or (n_samples,), or Distribution
+    prediction : array-like of shape (n_samples, n_classes) or (n_samples,), or Distribution
         Class probabilities, those of the second of two classes, or a distribution, of which the mean counts.
     notion : {"canonical", "marginal", "top_label"}, default="canonical"
         Calibration of the whole vector; of every class by itself, summed over classes; of the largest probability.
@@ -91,16 +161,25 @@ def kernel_calibration_error(
     >>> calibrated < 0.01 < kernel_calibration_error(data.counts, data.prediction, **options)
     True
     """
-    check_options(p, bias_correction)
-    rows = checked_rows(y, proba, sample_weight, 2 if bias_correction is None else 3)
-    mu = one_version(rows)
-    h = choose_bandwidth(bandwidth, notion, rows, mu, random_state, device)
-    return float(signed_root(mean_errors(rows, mu, notion, h, p, bias_correction, device)[0], p if root else 1))
+    return score(
+        kernel_calibration_error,
+        y,
+        prediction,
+        sample_weight,
+        notion=notion,
+        p=p,
+        bandwidth=bandwidth,
+        root=root,
+        bias_correction=bias_correction,
+        random_state=random_state,
+        device=device,
+    )
 
 
+@metric(_ratio_facts)
 def ratio_corrected_calibration_error(
     y,
-    proba,
+    prediction,
     *,
     notion: str = "canonical",
     p: float = 1,
@@ -117,7 +196,7 @@ def ratio_corrected_calibration_error(
 
     Parameters
     ----------
-    y, proba, notion, p, bandwidth, root, sample_weight, random_state, device
+    y, prediction, notion, p, bandwidth, root, sample_weight, random_state, device
         As in `kernel_calibration_error`.
 
     Returns
@@ -130,16 +209,24 @@ def ratio_corrected_calibration_error(
     >>> round(ratio_corrected_calibration_error([0, 1, 1], [0.2, 0.7, 0.9], bandwidth=0.5), 2)
     0.77
     """
-    check_options(p, None)
-    rows = checked_rows(y, proba, sample_weight, 3)
-    mu = one_version(rows)
-    h = choose_bandwidth(bandwidth, notion, rows, mu, random_state, device)
-    return float(signed_root(mean_errors(rows, mu, notion, h, p, "ratio", device)[0], p if root else 1))
+    return score(
+        ratio_corrected_calibration_error,
+        y,
+        prediction,
+        sample_weight,
+        notion=notion,
+        p=p,
+        bandwidth=bandwidth,
+        root=root,
+        random_state=random_state,
+        device=device,
+    )
 
 
+@metric(Facts(True, value=_sharpness, check=_check_sharpness))
 def kernel_sharpness(
     y,
-    proba,
+    prediction,
     *,
     notion: str = "canonical",
     bandwidth: float | str = "loo",
@@ -155,7 +242,7 @@ def kernel_sharpness(
 
     Parameters
     ----------
-    y, proba, notion, bandwidth, sample_weight, random_state, device
+    y, prediction, notion, bandwidth, sample_weight, random_state, device
         As in `kernel_calibration_error`.
     bias_correction : {"ratio", None}, default=None
         "ratio" removes the bias of the ratio to second order. It helps at wide bandwidths.
@@ -175,16 +262,20 @@ def kernel_sharpness(
     >>> round(kernel_sharpness([0, 1, 1, 1], [0.2, 0.7, 0.8, 0.9], bandwidth=0.5), 2)
     0.79
     """
-    if bias_correction not in (None, "ratio"):
-        raise ValueError(f"bias_correction must be 'ratio' or None, got {bias_correction!r}.")
-    rows = checked_rows(y, proba, sample_weight, 3)
-    mu = one_version(rows)
-    h = choose_bandwidth(bandwidth, notion, rows, mu, random_state, device)
-    kind = "sharpness" if bias_correction is None else "ratio_sharpness"
-    return float(mean_errors(rows, mu, notion, h, 2, kind, device)[0])
+    return score(
+        kernel_sharpness,
+        y,
+        prediction,
+        sample_weight,
+        notion=notion,
+        bandwidth=bandwidth,
+        bias_correction=bias_correction,
+        random_state=random_state,
+        device=device,
+    )
 
 
-def loo_bandwidth(proba, *, notion: str = "canonical", grid=None, random_state=0, device: str = "cpu") -> float:
+def loo_bandwidth(prediction, *, notion: str = "canonical", grid=None, random_state=0, device: str = "cpu") -> float:
     """Bandwidth of the most likely kernel density of the predictions, each row left out for itself.
 
     Maximises ``Σ_j log[Σ_{i≠j} k(z_j, z_i)/(n−1)]`` with the kernel of the notion (for "marginal" one bandwidth for
@@ -193,8 +284,8 @@ def loo_bandwidth(proba, *, notion: str = "canonical", grid=None, random_state=0
 
     Parameters
     ----------
-    proba : array-like of shape (n_samples, n_classes) or (n_samples,), or Distribution
-        Class probabilities.
+    prediction : array-like of shape (n_samples, n_classes) or (n_samples,), or Distribution
+        Class probabilities, or a distribution, of which the mean counts.
     notion : {"canonical", "marginal", "top_label"}, default="canonical"
         Which predictions the density is of.
     grid : array-like of float, optional
@@ -218,7 +309,8 @@ def loo_bandwidth(proba, *, notion: str = "canonical", grid=None, random_state=0
     >>> loo_bandwidth([0.1, 0.11, 0.12, 0.8, 0.81, 0.82], grid=[0.0001, 0.01, 1.0])
     0.01
     """
-    z = proba.mean() if isinstance(proba, Distribution) else check_proba(proba)
+    is_distribution = isinstance(prediction, Distribution)
+    z = prediction.mean() if is_distribution else check_proba(prediction, name="prediction")
     if len(z) < 2:
         raise ValueError("A bandwidth needs two rows at least.")
     if grid is not None:
@@ -226,29 +318,6 @@ def loo_bandwidth(proba, *, notion: str = "canonical", grid=None, random_state=0
         if not (grid > 0).all() or not len(grid):
             raise ValueError("grid must hold positive bandwidths.")
     return _loo(z, notion, random_state, device, grid)
-
-
-def check_options(p, bias_correction) -> None:
-    """ValueError for an exponent below 1, an unknown correction, or one that p does not have."""
-    if not isinstance(p, Real) or isinstance(p, bool) or not 1 <= p < np.inf:
-        raise ValueError(f"p must be a number, 1 or more, got {p!r}.")
-    if bias_correction not in (None, "residual", "second_order"):
-        raise ValueError(f"bias_correction must be 'residual', 'second_order' or None, got {bias_correction!r}.")
-    if bias_correction is not None and p != 2:
-        raise ValueError(f"bias_correction={bias_correction!r} is an estimate for p = 2 only, got p = {p}.")
-
-
-def checked_rows(y, proba, sample_weight, least: int) -> Rows:
-    """Rows of positive weight, `least` of them or a ValueError."""
-    rows = check_rows(y, proba, sample_weight)
-    if len(rows.z) < least:
-        raise ValueError(f"A leave-one-out estimate needs {least} rows at least, got {len(rows.z)}.")
-    return rows
-
-
-def one_version(rows: Rows):
-    """μ̂ in one version, shape (n, 1, K)."""
-    return frequencies(rows.counts)[0][:, None, :]
 
 
 def choose_bandwidth(bandwidth, notion, rows: Rows, mu, random_state, device) -> float:
@@ -319,28 +388,3 @@ def mean_errors(rows: Rows, mu, notion, h: float, p: float, kind: str | None, de
             losses = row_errors(part, None if w is None else w.log())
             total += (losses.mean(dim=0) if w is None else w @ losses / w.sum()).cpu().numpy()
     return total
-
-
-def signed_root(value, p: float):
-    """The signed p-th root."""
-    return np.sign(value) * np.abs(value) ** (1 / p)
-
-
-def canonical_error(y, prediction, *, sample_weight=None) -> float:
-    """What ``neg_kernel_canonical_error`` scores: comparable over candidates, 0 on average for a calibrated one."""
-    return _at_fixed_bandwidth(y, prediction, "canonical", sample_weight)
-
-
-def marginal_error(y, prediction, *, sample_weight=None) -> float:
-    """What ``neg_kernel_marginal_error`` scores."""
-    return _at_fixed_bandwidth(y, prediction, "marginal", sample_weight)
-
-
-def top_label_error(y, prediction, *, sample_weight=None) -> float:
-    """What ``neg_kernel_top_label_error`` scores."""
-    return _at_fixed_bandwidth(y, prediction, "top_label", sample_weight)
-
-
-def _at_fixed_bandwidth(y, prediction, notion, sample_weight) -> float:
-    options = {"notion": notion, "p": 2, "bandwidth": 0.05, "bias_correction": "residual"}
-    return kernel_calibration_error(y, prediction, sample_weight=sample_weight, **options)

@@ -6,8 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from ..label_histogram import KnownProbabilities
-from ._kernel import check_options, checked_rows, choose_bandwidth, mean_errors, one_version, signed_root
+from .._bins import signed_root
+from .._rows import read_rows
+from ._kernel import check_enough, check_options, choose_bandwidth, mean_errors, one_version
 
 _DRAWS = 2**21  # numbers per array while draws are scored together
 
@@ -36,7 +37,7 @@ class NullCalibrationError(NamedTuple):
 
 def null_calibration_error(
     y,
-    proba,
+    prediction,
     *,
     notion: str = "canonical",
     p: float = 1,
@@ -55,7 +56,7 @@ def null_calibration_error(
 
     Parameters
     ----------
-    y, proba, notion, p, root, bias_correction, sample_weight, device
+    y, prediction, notion, p, root, bias_correction, sample_weight, device
         As in `kernel_calibration_error`.
     bandwidth : float or "loo", default="loo"
         "cv" depends on the labels and would have to be sought for every draw; it is refused.
@@ -85,8 +86,9 @@ def null_calibration_error(
     check_options(p, bias_correction)
     if isinstance(bandwidth, str) and bandwidth == "cv":
         raise ValueError("bandwidth='cv' depends on the labels; give 'loo' or a number for the null distribution.")
-    rows = checked_rows(y, proba, sample_weight, 2 if bias_correction is None else 3)
-    if isinstance(rows.counts, KnownProbabilities):
+    rows = read_rows(y, prediction, sample_weight).contributing()
+    check_enough(rows, 2 if bias_correction is None else 3)
+    if rows.labels.known:
         raise ValueError("KnownProbabilities have no labels to draw; give label histograms.")
     rng = check_random_state(random_state)
     mu = one_version(rows)

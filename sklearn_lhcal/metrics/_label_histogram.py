@@ -9,11 +9,53 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..label_histogram import check_counts, frequencies
-from ._binning import Bins, BinSums, check_bias_correction, signed_root
-from ._inputs import Rows, align, check_rows, mean_over_rows, undefined
+from .._bins import Bins, BinSums, check_bias_correction
+from .._facts import Facts, metric
+from .._rows import Rows, read_rows
+from ._evaluate import mean, score, undefined
 
 
+def _check(bias_correction: str | None = "residual", **others) -> None:
+    check_bias_correction(bias_correction)
+
+
+def _least(bias_correction: str | None = "residual", **others) -> int:
+    """Raters that a corrected loss needs, and a plugin."""
+    return 1 if bias_correction is None else 2
+
+
+def _squared_rows(mu, n, z):  # Eq. (7)
+    return ((mu - z) ** 2 + mu * (1 - mu)).sum(axis=1)
+
+
+def _epistemic_plugin_rows(mu, n, z):  # Eq. (8)
+    return ((mu - z) ** 2).sum(axis=1)
+
+
+def _epistemic_rows(mu, n, z):  # Eq. (9)
+    return ((mu - z) ** 2).sum(axis=1) - (mu * (1 - mu)).sum(axis=1) / (n - 1)
+
+
+def _spread_rows(mu, n, z):
+    return (mu * (1 - mu)).sum(axis=1)
+
+
+def _irreducible_rows(mu, n, z):
+    return (1 + 1 / (n - 1)) * (mu * (1 - mu)).sum(axis=1)
+
+
+def _corrected_mean(corrected, plugin):
+    """Facts of a mean over rows that has a correction, as a function of the options."""
+
+    def facts(bias_correction: str | None = "residual") -> Facts:
+        row_loss = plugin if bias_correction is None else corrected
+        least = _least(bias_correction)
+        return Facts(False, least_raters=least, terms=mean(row_loss), check=_check)
+
+    return facts
+
+
+@metric(Facts(False, terms=mean(_squared_rows)))
 def expected_squared_loss(y, prediction, *, sample_weight=None) -> float:
     """Expected squared loss of class probabilities for a new label: smaller is better, minimum 0, maximum 2.
 
@@ -39,14 +81,10 @@ def expected_squared_loss(y, prediction, *, sample_weight=None) -> float:
     >>> expected_squared_loss([[1, 1], [2, 0]], [[0.5, 0.5], [1.0, 0.0]])
     0.25
     """
-    rows = check_rows(y, prediction, sample_weight)
-    return mean_over_rows(rows, _squared_rows, "expected_squared_loss")
+    return score(expected_squared_loss, y, prediction, sample_weight)
 
 
-def _squared_rows(mu, n, z):  # Eq. (7)
-    return ((mu - z) ** 2 + mu * (1 - mu)).sum(axis=1)
-
-
+@metric(_corrected_mean(_epistemic_rows, _epistemic_plugin_rows))
 def epistemic_loss(y, prediction, *, sample_weight=None, bias_correction: str | None = "residual") -> float:
     """Squared distance of the prediction from the true class probabilities: smaller is better, minimum 0.
 
@@ -74,21 +112,10 @@ def epistemic_loss(y, prediction, *, sample_weight=None, bias_correction: str | 
     >>> epistemic_loss([[1, 1], [2, 0]], [[0.5, 0.5], [1.0, 0.0]])
     -0.25
     """
-    check_bias_correction(bias_correction)
-    least = 1 if bias_correction is None else 2
-    rows = check_rows(y, prediction, sample_weight, least)
-    row_loss = _epistemic_plugin_rows if bias_correction is None else _epistemic_rows
-    return mean_over_rows(rows, row_loss, "epistemic_loss", least)
+    return score(epistemic_loss, y, prediction, sample_weight, bias_correction=bias_correction)
 
 
-def _epistemic_plugin_rows(mu, n, z):  # Eq. (8)
-    return ((mu - z) ** 2).sum(axis=1)
-
-
-def _epistemic_rows(mu, n, z):  # Eq. (9)
-    return ((mu - z) ** 2).sum(axis=1) - (mu * (1 - mu)).sum(axis=1) / (n - 1)
-
-
+@metric(_corrected_mean(_irreducible_rows, _spread_rows))
 def irreducible_loss(y, prediction=None, *, sample_weight=None, bias_correction: str | None = "residual") -> float:
     """The part of the expected squared loss that no prediction can avoid, between 0 and 1.
 
@@ -116,26 +143,57 @@ def irreducible_loss(y, prediction=None, *, sample_weight=None, bias_correction:
     >>> irreducible_loss([[1, 1], [2, 0]])
     0.5
     """
-    check_bias_correction(bias_correction)
-    least = 1 if bias_correction is None else 2
-    if prediction is None:
-        y, _ = check_counts(y)
-        prediction = frequencies(y)[0]
-    rows = check_rows(y, prediction, sample_weight, least)
-    row_loss = _spread_rows if bias_correction is None else _irreducible_rows
-    return mean_over_rows(rows, row_loss, "irreducible_loss", least)
+    return score(irreducible_loss, y, prediction, sample_weight, bias_correction=bias_correction)
 
 
-def _spread_rows(mu, n, z):
-    return (mu * (1 - mu)).sum(axis=1)
+def _correction(rows: Rows, bias_correction: str | None) -> str | None:
+    """The correction to make: none where the class probabilities are known."""
+    return None if rows.labels.known else bias_correction
 
 
-def _irreducible_rows(mu, n, z):
-    return (1 + 1 / (n - 1)) * (mu * (1 - mu)).sum(axis=1)
+def _bin_sums(rows: Rows, n_bins, strategy) -> BinSums:
+    sums = BinSums(Bins(rows.z, n_bins, strategy), rows.z.shape[1])
+    add_rows(sums, rows)
+    return sums
 
 
+def add_rows(sums: BinSums, rows: Rows) -> None:
+    """Add checked rows to the sums, block by block."""
+    # the raters' correction of rows with one rater, never read
+    with np.errstate(divide="ignore", invalid="ignore"):
+        for block in rows.blocks():
+            sums.add(*block)
+
+
+def _calibration(rows: Rows, n_bins=15, strategy="uniform", bias_correction: str | None = "residual") -> float:
+    sums = _bin_sums(rows, n_bins, strategy)
+    return float(sums.calibration_loss(_correction(rows, bias_correction)).sum())
+
+
+def _dispersion(rows: Rows, n_bins=15, strategy="uniform", bias_correction: str | None = "residual") -> float:
+    sums = _bin_sums(rows, n_bins, strategy)
+    correction = _correction(rows, bias_correction)
+    parts = sums.epistemic_loss(correction) - sums.calibration_loss(correction)
+    return float(parts.sum(axis=1).sum())
+
+
+def _dispersion_facts(**options) -> Facts:
+    return Facts(False, least_raters=_least(**options), value=_dispersion, check=_check)
+
+
+def _dispersion_error_facts(**options) -> Facts:
+    return Facts(False, least_raters=_least(**options), loss=_dispersion, check=_check)
+
+
+@metric(Facts(False, value=_calibration, check=_check))
 def calibration_loss(
-    y, prediction, *, sample_weight=None, n_bins=15, strategy="uniform", bias_correction: str | None = "residual"
+    y,
+    prediction,
+    *,
+    sample_weight=None,
+    n_bins=15,
+    strategy="uniform",
+    bias_correction: str | None = "residual",
 ) -> float:
     """Squared distance of the predictions from the label frequencies among rows predicted alike: smaller is better.
 
@@ -170,15 +228,26 @@ def calibration_loss(
     >>> calibration_loss([[3, 1], [2, 2]], [[0.5, 0.5], [0.5, 0.5]], bias_correction=None)
     0.03125
     """
-    check_bias_correction(bias_correction)
-    rows = check_rows(y, prediction, sample_weight)
-    if rows is None:
-        return undefined("calibration_loss", 1)
-    return float(_bin_sums(rows, n_bins, strategy).calibration_loss(_correction(rows, bias_correction)).sum())
+    return score(
+        calibration_loss,
+        y,
+        prediction,
+        sample_weight,
+        n_bins=n_bins,
+        strategy=strategy,
+        bias_correction=bias_correction,
+    )
 
 
+@metric(Facts(False, loss=_calibration, check=_check))
 def calibration_error(
-    y, prediction, *, sample_weight=None, n_bins=15, strategy="uniform", bias_correction: str | None = "residual"
+    y,
+    prediction,
+    *,
+    sample_weight=None,
+    n_bins=15,
+    strategy="uniform",
+    bias_correction: str | None = "residual",
 ) -> float:
     """Signed root of `calibration_loss`: smaller is better, minimum 0; negative where the corrected loss is.
 
@@ -199,20 +268,26 @@ def calibration_error(
     >>> calibration_error([[4, 0], [2, 2]], [[0.5, 0.5], [0.5, 0.5]], bias_correction=None).__round__(4)
     0.3536
     """
-    return signed_root(
-        calibration_loss(
-            y,
-            prediction,
-            sample_weight=sample_weight,
-            n_bins=n_bins,
-            strategy=strategy,
-            bias_correction=bias_correction,
-        )
+    return score(
+        calibration_error,
+        y,
+        prediction,
+        sample_weight,
+        n_bins=n_bins,
+        strategy=strategy,
+        bias_correction=bias_correction,
     )
 
 
+@metric(_dispersion_facts)
 def dispersion_loss(
-    y, prediction, *, sample_weight=None, n_bins=15, strategy="uniform", bias_correction: str | None = "residual"
+    y,
+    prediction,
+    *,
+    sample_weight=None,
+    n_bins=15,
+    strategy="uniform",
+    bias_correction: str | None = "residual",
 ) -> float:
     """The epistemic loss that calibration cannot remove, ``DL = EL − CL``: smaller is better, minimum 0.
 
@@ -234,13 +309,26 @@ def dispersion_loss(
     >>> round(dispersion_loss([[4, 0], [2, 2]], [[0.5, 0.5], [0.5, 0.5]], bias_correction=None), 4)
     0.125
     """
-    return loss_decomposition(
-        y, prediction, sample_weight=sample_weight, n_bins=n_bins, strategy=strategy, bias_correction=bias_correction
-    ).dispersion_loss
+    return score(
+        dispersion_loss,
+        y,
+        prediction,
+        sample_weight,
+        n_bins=n_bins,
+        strategy=strategy,
+        bias_correction=bias_correction,
+    )
 
 
+@metric(_dispersion_error_facts)
 def dispersion_error(
-    y, prediction, *, sample_weight=None, n_bins=15, strategy="uniform", bias_correction: str | None = "residual"
+    y,
+    prediction,
+    *,
+    sample_weight=None,
+    n_bins=15,
+    strategy="uniform",
+    bias_correction: str | None = "residual",
 ) -> float:
     """Signed root of `dispersion_loss`: smaller is better, minimum 0; negative where the corrected loss is.
 
@@ -259,15 +347,14 @@ def dispersion_error(
     >>> round(dispersion_error([[4, 0], [2, 2]], [[0.5, 0.5], [0.5, 0.5]], bias_correction=None), 4)
     0.3536
     """
-    return signed_root(
-        dispersion_loss(
-            y,
-            prediction,
-            sample_weight=sample_weight,
-            n_bins=n_bins,
-            strategy=strategy,
-            bias_correction=bias_correction,
-        )
+    return score(
+        dispersion_error,
+        y,
+        prediction,
+        sample_weight,
+        n_bins=n_bins,
+        strategy=strategy,
+        bias_correction=bias_correction,
     )
 
 
@@ -317,7 +404,13 @@ class LossDecomposition(NamedTuple):
 
 
 def loss_decomposition(
-    y, prediction, *, sample_weight=None, n_bins=15, strategy="uniform", bias_correction: str | None = "residual"
+    y,
+    prediction,
+    *,
+    sample_weight=None,
+    n_bins=15,
+    strategy="uniform",
+    bias_correction: str | None = "residual",
 ) -> LossDecomposition:
     """All parts of the expected squared loss at once: ``L = EL + IL`` and ``EL = CL + DL`` (P1 §3).
 
@@ -340,33 +433,15 @@ def loss_decomposition(
     3
     """
     check_bias_correction(bias_correction)
-    least = 1 if bias_correction is None else 2
-    rows = check_rows(y, prediction, sample_weight, least)
-    if rows is None:
-        nan = undefined("loss_decomposition", least)
-        _, z = align(y, prediction)
-        rows, sums = Rows(z[:0], z[:0, 0], z[:0], None), BinSums(Bins(z, n_bins, strategy), z.shape[1])
-        return decomposition(sums, bias_correction, 0)._replace(**dict.fromkeys(LossDecomposition._fields[:5], nan))
-    sums = _bin_sums(rows, n_bins, strategy)
-    return decomposition(sums, _correction(rows, bias_correction), len(rows.z))
-
-
-def _correction(rows: Rows, bias_correction: str | None) -> str | None:
-    """The correction to make: none where the class probabilities are known."""
-    return None if np.isinf(rows.n[0]) else bias_correction
-
-
-def _bin_sums(rows: Rows, n_bins, strategy) -> BinSums:
-    sums = BinSums(Bins(rows.z, n_bins, strategy), rows.z.shape[1])
-    add_rows(sums, rows)
-    return sums
-
-
-def add_rows(sums: BinSums, rows: Rows) -> None:
-    """Add checked rows to the sums, block by block."""
-    with np.errstate(divide="ignore", invalid="ignore"):  # c of rows with one rater, never read
-        for block in rows.blocks():
-            sums.add(*block)
+    rows = read_rows(y, prediction, sample_weight)
+    seen = rows.contributing(_least(bias_correction))
+    if seen is None:
+        sums = BinSums(Bins(rows.z, n_bins, strategy), rows.z.shape[1])
+        nan = undefined("loss_decomposition", _least(bias_correction))
+        totals = dict.fromkeys(LossDecomposition._fields[:5], nan)
+        return decomposition(sums, bias_correction, 0)._replace(**totals)
+    sums = _bin_sums(seen, n_bins, strategy)
+    return decomposition(sums, _correction(seen, bias_correction), len(seen))
 
 
 def decomposition(sums: BinSums, bias_correction: str | None, n_rows: int) -> LossDecomposition:

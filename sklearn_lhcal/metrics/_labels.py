@@ -5,12 +5,41 @@ P1 is Mimori, Sasada, Matsui and Sato (2021), Diagnostic uncertainty calibration
 
 import numpy as np
 
-from ..label_histogram import aligned_counts
-from ._inputs import as_distribution, check_rows, check_sample_weight, mean_over_rows, raters, undefined
+from .._facts import Facts, metric
+from .._rows import Rows
+from .._simplex import accuracy
+from ._evaluate import mean, score, weighted
 
 _EPS = np.finfo(np.float64).eps
 
 
+def _label_terms(rows: Rows) -> tuple:
+    """−w_i Σ_k y_ik log z_ik and w_i n_i, Eq. (53); a row of known probabilities is one label."""
+    weight = np.where(np.isinf(rows.n), 1.0, rows.n) * rows.weight
+    losses = np.concatenate([_log_rows(mu, n, z) for mu, n, z, _ in rows.blocks()])
+    return weight * losses, weight
+
+
+def _log_rows(mu, n, z):
+    return -(mu * np.log(np.maximum(z, _EPS))).sum(axis=1)
+
+
+def _histogram_terms(rows: Rows) -> tuple:
+    log_p = rows.distribution.log_prob_counts(rows.labels)
+    return weighted(rows, -np.maximum(log_p, rows.n * np.log(_EPS)))
+
+
+def _expected_accuracy_rows(mu, n, z):
+    return accuracy(mu, z)
+
+
+def _vote_accuracy_rows(mu, n, z):
+    best = z == z.max(axis=1, keepdims=True)
+    voted = mu == mu.max(axis=1, keepdims=True)
+    return (best & voted).sum(axis=1) / (best.sum(axis=1) * voted.sum(axis=1))
+
+
+@metric(Facts(False, terms=_label_terms))
 def label_log_loss(y, prediction, *, sample_weight=None) -> float:
     """Log loss per label: smaller is better, minimum 0.
 
@@ -35,17 +64,10 @@ def label_log_loss(y, prediction, *, sample_weight=None) -> float:
     >>> round(label_log_loss([[1, 1], [2, 0]], [[0.5, 0.5], [0.5, 0.5]]), 4)
     0.6931
     """
-    rows = check_rows(y, prediction, sample_weight)
-    if rows is None:
-        return undefined("label_log_loss", 1)
-    total = labels = 0.0
-    for mu, n, z, w in rows.blocks():
-        weight = np.where(np.isinf(n), 1.0, n) * (1.0 if w is None else w)
-        total -= weight @ (mu * np.log(np.maximum(z, _EPS))).sum(axis=1)
-        labels += weight.sum()
-    return float(total / labels)
+    return score(label_log_loss, y, prediction, sample_weight)
 
 
+@metric(Facts(False, terms=_histogram_terms, takes_distribution=True))
 def histogram_log_loss(y, prediction, *, sample_weight=None) -> float:
     """Log loss of whole histograms under a predictive distribution: smaller is better, minimum 0.
 
@@ -72,12 +94,10 @@ def histogram_log_loss(y, prediction, *, sample_weight=None) -> float:
     >>> round(histogram_log_loss([[2, 0]], Dirichlet([[1.0, 1.0]])), 4)
     1.0986
     """
-    counts, distribution = as_distribution(y, prediction)
-    w = check_sample_weight(sample_weight, len(counts))
-    loss = -np.maximum(distribution.log_prob_counts(counts), raters(counts) * np.log(_EPS))
-    return float(np.average(loss, weights=w))
+    return score(histogram_log_loss, y, prediction, sample_weight)
 
 
+@metric(Facts(True, terms=mean(_expected_accuracy_rows)))
 def expected_accuracy(y, prediction, *, sample_weight=None) -> float:
     """Probability that a rater gives the predicted class: larger is better, between 0 and 1.
 
@@ -101,22 +121,10 @@ def expected_accuracy(y, prediction, *, sample_weight=None) -> float:
     >>> expected_accuracy([[3, 1], [0, 2]], [[0.6, 0.4], [0.3, 0.7]])
     0.875
     """
-    return mean_over_rows(check_rows(y, prediction, sample_weight), _expected_accuracy_rows, "expected_accuracy")
+    return score(expected_accuracy, y, prediction, sample_weight)
 
 
-def _expected_accuracy_rows(mu, n, z):
-    best = z == z.max(axis=1, keepdims=True)
-    return (mu * best).sum(axis=1) / best.sum(axis=1)
-
-
-def accuracy_score(y, proba, classes, sample_weight=None) -> float:
-    """What the `score` of a classifier with these classes returns: `expected_accuracy`, with y aligned by name."""
-    counts = aligned_counts(y, classes)
-    if len(classes) == 1:  # a column of counts would read as labels
-        counts = np.zeros(len(counts), dtype=np.int64)
-    return expected_accuracy(counts, proba, sample_weight=sample_weight)
-
-
+@metric(Facts(True, terms=mean(_vote_accuracy_rows)))
 def vote_accuracy(y, prediction, *, sample_weight=None) -> float:
     """Share of rows whose predicted class is the most voted one: larger is better, between 0 and 1.
 
@@ -141,9 +149,4 @@ def vote_accuracy(y, prediction, *, sample_weight=None) -> float:
     >>> vote_accuracy([[3, 1], [1, 1]], [[0.6, 0.4], [0.3, 0.7]])
     0.75
     """
-    return mean_over_rows(check_rows(y, prediction, sample_weight), _vote_accuracy_rows, "vote_accuracy")
-
-
-def _vote_accuracy_rows(mu, n, z):
-    best, voted = z == z.max(axis=1, keepdims=True), mu == mu.max(axis=1, keepdims=True)
-    return (best & voted).sum(axis=1) / (best.sum(axis=1) * voted.sum(axis=1))
+    return score(vote_accuracy, y, prediction, sample_weight)

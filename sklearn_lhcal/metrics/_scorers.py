@@ -3,24 +3,26 @@
 import sys
 import warnings
 from copy import deepcopy
+from functools import partial
 from inspect import signature
 from types import FunctionType
 from typing import ClassVar
 
-import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.metrics import get_scorer as sklearn_get_scorer
 from sklearn.utils.metadata_routing import UNUSED
 
-from .._costs import check_cost_matrix
-from .._simplex import frame_names
-from ..distributions import Distribution, predict_dist
-from ..label_histogram import aligned_counts, check_counts
+from .._costs import bayes_columns, check_cost_matrix
+from .._facts import facts_of, unwrapped
+from .._names import check_row_names
+from .._rows import labels_for, rows_of
+from ..distributions import predict_epistemic
 from . import _disagreement, _epistemic, _kernel, _label_histogram, _labels
-from ._decision import bayes_columns, decision_risk
+from ._decision import decision_risk
+from ._epistemic import accuracy_gain
+from ._evaluate import evaluate
 
 __all__ = [
-    "SCORERS",
     "EpistemicScorer",
     "LabelHistogramScorer",
     "get_scorer",
@@ -33,16 +35,19 @@ __all__ = [
 class LabelHistogramScorer(BaseEstimator):
     """Scorer of a classifier's predictions against labels or label histograms: larger is better.
 
-    Classes are aligned first: frames by name, anything else by position in the estimator's ``classes_``.
+    Labels and predictions meet by the estimator's ``classes_``. A class that training never saw has
+    probability 0.
 
     Parameters
     ----------
     metric : callable
-        ``metric(y, prediction, sample_weight=None)``.
-    response : {"predict_proba", "predict_dist"}
-        What of the estimator to score; `predict_dist` sees through pipelines and searches.
-    sign : {1, -1}
-        -1 for metrics that are better when smaller.
+        ``metric(y, prediction, sample_weight=None)``, one of this package's or any other.
+    response : {"predict_proba", "predict_dist"} or None, default=None
+        What of the estimator to score; `predict_dist` sees through pipelines and searches. None:
+        what the metric can use.
+    sign : {1, -1} or None, default=None
+        -1 for metrics that are better when smaller. None: what the metric says of itself; of
+        others, 1.
 
     Examples
     --------
@@ -56,20 +61,29 @@ class LabelHistogramScorer(BaseEstimator):
 
     __metadata_request__score: ClassVar = {"estimator": UNUSED}
 
-    def __init__(self, metric, response="predict_proba", sign=1):
+    def __init__(self, metric, response=None, sign=None):
         self.metric = metric
         self.response = response
         self.sign = sign
 
     def score(self, estimator, X, y, sample_weight=None):
-        """sign · metric(y, prediction of the estimator for X)."""
-        if self.response == "predict_dist":
-            prediction = predict_dist(estimator, X)
-        else:
-            prediction = np.asarray(estimator.predict_proba(X))
-        y, prediction = aligned(y, prediction, np.asarray(estimator.classes_))
-        weight = {} if sample_weight is None else {"sample_weight": sample_weight}
-        return self.sign * self.metric(y, prediction, **weight)
+        """The metric of what the estimator predicts for X, larger being better."""
+        function, options = unwrapped(self.metric, {})
+        facts = facts_of(function, **options)
+        whole = self.response == "predict_dist"
+        whole |= self.response is None and facts.takes_distribution
+        rows = rows_of(estimator, X, y, sample_weight, distribution=whole)
+        sign = self._sign(facts)
+        if facts.terms is not None or facts.value is not None or facts.loss is not None:
+            return sign * evaluate(function, rows, **options)
+        weight = {} if rows.w is None else {"sample_weight": rows.w}
+        labels = rows.labels if rows.labels.known else rows.labels.counts
+        return sign * self.metric(labels, rows.prediction, **weight)
+
+    def _sign(self, facts) -> int:
+        if self.sign is not None:
+            return self.sign
+        return -1 if facts.greater_is_better is False else 1
 
     def __call__(self, estimator, X, y, sample_weight=None):
         return self.score(estimator, X, y, sample_weight=sample_weight)
@@ -92,8 +106,8 @@ class EpistemicScorer(BaseEstimator):
     ----------
     metric : callable
         ``metric(gain, uncertainty)``.
-    sign : {1, -1}
-        -1 for metrics that are better when smaller.
+    sign : {1, -1} or None, default=None
+        As in `LabelHistogramScorer`.
 
     Examples
     --------
@@ -112,21 +126,27 @@ class EpistemicScorer(BaseEstimator):
 
     __metadata_request__score: ClassVar = {"estimator": UNUSED, "reference_prediction": True}
 
-    def __init__(self, metric, sign=1):
+    def __init__(self, metric, sign=None):
         self.metric = metric
         self.sign = sign
 
     def score(self, estimator, X, y, reference_prediction=None):
-        """sign · metric(gain, estimate), both of the rows of X."""
+        """The metric of gain and estimate at the rows of X, larger being better."""
         if reference_prediction is None:
             raise ValueError(
-                "The epistemic scorers need reference_prediction, the labels predicted with more data, as of "
-                'sklearn_lhcal.model_selection.cross_val_predict(..., method="predict"). Switch on scikit-learn\'s '
-                "metadata routing, sklearn.set_config(enable_metadata_routing=True), and pass it to fit of the search "
+                "The epistemic scorers need reference_prediction, the labels predicted with more "
+                "data, as of sklearn_lhcal.model_selection.cross_val_predict(..., "
+                'method="predict"). Switch on scikit-learn\'s metadata routing, '
+                "sklearn.set_config(enable_metadata_routing=True), and pass it to fit of the search "
                 "or in params of cross_validate."
             )
-        gain = _epistemic.estimator_gain(estimator, X, y, reference_prediction)
-        return self.sign * self.metric(gain, _epistemic.epistemic_estimate(estimator, X))
+        check_row_names(y=y, reference_prediction=reference_prediction)
+        labels = labels_for(estimator, y)
+        gain = accuracy_gain(labels, estimator.predict(X), reference_prediction)
+        sign = self.sign
+        if sign is None:
+            sign = -1 if facts_of(self.metric).greater_is_better is False else 1
+        return sign * self.metric(gain, predict_epistemic(estimator, X))
 
     def __call__(self, estimator, X, y, reference_prediction=None):
         return self.score(estimator, X, y, reference_prediction=reference_prediction)
@@ -143,12 +163,11 @@ class _DecisionScorer(LabelHistogramScorer):
 
     def score(self, estimator, X, y, sample_weight=None):
         """Minus the mean cost of the Bayes decisions for X."""
-        classes = np.asarray(estimator.classes_)
-        y_aligned, z = aligned(y, np.asarray(estimator.predict_proba(X)), classes)
-        if z.shape[1] > len(classes):  # y has classes that training never saw
-            classes = np.union1d(classes, check_counts(y)[1])
-        C = check_cost_matrix(self.cost_matrix, classes=classes).C
-        return -decision_risk(y_aligned, bayes_columns(z, C), C, sample_weight=sample_weight)
+        rows = rows_of(estimator, X, y, sample_weight, distribution=False)
+        costs = check_cost_matrix(self.cost_matrix)
+        C = costs.for_classes(rows.classes, rows.z.shape[1], "the classifier").C
+        rows.prediction = bayes_columns(rows.z, C)
+        return -evaluate(decision_risk, rows, cost_matrix=C)
 
     def _accept_sample_weight(self):
         return True
@@ -160,8 +179,8 @@ def make_decision_scorer(cost_matrix):
     Parameters
     ----------
     cost_matrix : array-like or frame of shape (n_classes, n_decisions)
-        As in `bayes_decision`; rows in the order of the estimator's ``classes_``, or named by the index of a frame.
-        Classes with names need such a frame.
+        As in `bayes_decision`; named by the index of a frame, or rows in the order of the
+        estimator's ``classes_``, which must then be sorted.
 
     Returns
     -------
@@ -188,51 +207,42 @@ def make_decision_scorer(cost_matrix):
     return _DecisionScorer(cost_matrix)
 
 
-def aligned(y, prediction, classes):
-    """Counts in the order of `classes`, and the prediction; probability 0 for classes that training never saw."""
-    named = frame_names(y) is not None
-    counts, own = check_counts(y)
-    if named or own.dtype.kind in classes.dtype.kind or (own.dtype.kind in "iub" and classes.dtype.kind in "iub"):
-        unseen = np.setdiff1d(own, classes)
-    else:
-        unseen = own[:0]
-    if not len(unseen) or (named and len(np.setdiff1d(classes, own))):  # the latter raises, the names differ
-        return aligned_counts(y, classes), prediction
-    everything = np.union1d(classes, own)
-    columns = np.searchsorted(everything, classes)
-    if isinstance(prediction, Distribution):
-        padded = prediction.embed(columns, len(everything))
-    else:
-        padded = np.zeros((len(prediction), len(everything)))
-        padded[:, columns] = prediction
-    if named or np.ndim(y) == 1:
-        full = np.zeros((len(counts), len(everything)), dtype=counts.dtype)
-        full[:, np.searchsorted(everything, own)] = counts
-        return full, padded
-    return aligned_counts(y, everything), padded
+def _named(metrics) -> dict:
+    """Scorers by the name of the metric, ``neg_`` before those that are better when smaller."""
+    found = {}
+    for function in metrics:
+        better = facts_of(function).greater_is_better
+        name = function.__name__ if better else f"neg_{function.__name__}"
+        found[name] = LabelHistogramScorer(function)
+    return found
 
 
-def _make(metric, response="predict_proba"):
-    return LabelHistogramScorer(metric, response, 1 if metric.__name__.endswith("accuracy") else -1)
+def _kernel_scorer(notion: str) -> LabelHistogramScorer:
+    """Comparable over candidates, and 0 on average for a calibrated one."""
+    options = {"notion": notion, "p": 2, "bandwidth": 0.05, "bias_correction": "residual"}
+    return LabelHistogramScorer(partial(_kernel.kernel_calibration_error, **options))
 
 
-SCORERS = {
-    "neg_expected_squared_loss": _make(_label_histogram.expected_squared_loss),
-    "neg_epistemic_loss": _make(_label_histogram.epistemic_loss),
-    "neg_calibration_loss": _make(_label_histogram.calibration_loss),
-    "neg_dispersion_loss": _make(_label_histogram.dispersion_loss),
-    "neg_label_log_loss": _make(_labels.label_log_loss),
-    "neg_histogram_log_loss": _make(_labels.histogram_log_loss, "predict_dist"),
-    "expected_accuracy": _make(_labels.expected_accuracy),
-    "vote_accuracy": _make(_labels.vote_accuracy),
-    "neg_disagreement_squared_loss": _make(_disagreement.disagreement_squared_loss, "predict_dist"),
-    "neg_disagreement_calibration_error": _make(_disagreement.disagreement_calibration_error, "predict_dist"),
-    "neg_class_disagreement_squared_loss": _make(_disagreement.class_disagreement_squared_loss, "predict_dist"),
-    "neg_posterior_epistemic_loss": _make(_disagreement.posterior_epistemic_loss, "predict_dist"),
-    "neg_kernel_canonical_error": _make(_kernel.canonical_error),
-    "neg_kernel_marginal_error": _make(_kernel.marginal_error),
-    "neg_kernel_top_label_error": _make(_kernel.top_label_error),
-    "neg_epistemic_calibration_error": EpistemicScorer(_epistemic.epistemic_calibration_error, -1),
+_SCORERS = _named(
+    [
+        _label_histogram.expected_squared_loss,
+        _label_histogram.epistemic_loss,
+        _label_histogram.calibration_loss,
+        _label_histogram.dispersion_loss,
+        _labels.label_log_loss,
+        _labels.histogram_log_loss,
+        _labels.expected_accuracy,
+        _labels.vote_accuracy,
+        _disagreement.disagreement_squared_loss,
+        _disagreement.disagreement_calibration_error,
+        _disagreement.class_disagreement_squared_loss,
+        _disagreement.posterior_epistemic_loss,
+    ]
+) | {
+    "neg_kernel_canonical_error": _kernel_scorer("canonical"),
+    "neg_kernel_marginal_error": _kernel_scorer("marginal"),
+    "neg_kernel_top_label_error": _kernel_scorer("top_label"),
+    "neg_epistemic_calibration_error": EpistemicScorer(_epistemic.epistemic_calibration_error),
     "epistemic_correlation": EpistemicScorer(_epistemic.epistemic_correlation),
 }
 
@@ -257,11 +267,11 @@ def get_scorer(scoring):
 
     Examples
     --------
-    >>> get_scorer("neg_epistemic_loss").sign
-    -1
+    >>> get_scorer("neg_epistemic_loss").metric.__name__
+    'epistemic_loss'
     """
-    if isinstance(scoring, str) and scoring in SCORERS:
-        return deepcopy(SCORERS[scoring])  # as scikit-learn: a request set on it must not reach the next caller
+    if isinstance(scoring, str) and scoring in _SCORERS:
+        return deepcopy(_SCORERS[scoring])  # as scikit-learn: a request set on it must not reach the next caller
     return sklearn_get_scorer(scoring)
 
 
@@ -277,14 +287,14 @@ def get_scorer_names() -> list[str]:
     >>> "expected_accuracy" in get_scorer_names()
     True
     """
-    return sorted(SCORERS)
+    return sorted(_SCORERS)
 
 
 _SENTINELS = {"accuracy", "neg_log_loss", "r2"}  # marks an option set that lists scorer names
 
 
 def register_scorers() -> None:
-    """Make the names of `SCORERS` known to scikit-learn's ``scoring=``, in whichever order things were imported.
+    """Make the names of this package known to scikit-learn's ``scoring=``, in whichever order things were imported.
 
     Scikit-learn has no public registry. Where its private one is gone, this warns, and scorer objects still work.
     """
@@ -293,18 +303,18 @@ def register_scorers() -> None:
         from sklearn.utils._param_validation import StrOptions
 
         registry = _scorer._SCORERS
-        clash = [k for k in SCORERS if type(registry.get(k)).__module__.startswith("sklearn.")]
+        clash = [k for k in _SCORERS if type(registry.get(k)).__module__.startswith("sklearn.")]
         if clash:
             raise ImportError(f"scikit-learn itself defines the scorers {clash}")
-        registry.update(SCORERS)
+        registry.update(_SCORERS)
         for constraints in _option_lists():
             for option in constraints:
                 if type(option) is StrOptions and set(option.options) >= _SENTINELS:
-                    option.options = set(option.options) | set(SCORERS)
+                    option.options = set(option.options) | set(_SCORERS)
     except (ImportError, AttributeError) as error:
         warnings.warn(
             f"sklearn_lhcal could not register its scorer strings ({error}); pass the scorer objects of "
-            "sklearn_lhcal.metrics.SCORERS as scoring= instead.",
+            "sklearn_lhcal.metrics.get_scorer as scoring= instead.",
             RuntimeWarning,
             stacklevel=2,
         )

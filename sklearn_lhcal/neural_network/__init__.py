@@ -4,7 +4,6 @@ from ._classifier import NeuralClassifier
 from ._decision_losses import DirectLoss, MarginRescalingLoss
 from ._losses import BrierLoss, DirichletMultinomialLoss, FocalLoss, LabelLogLoss, PairwiseLoss
 from ._penalties import KernelCalibrationPenalty, MMCEPenalty
-from ._schedule import WarmUpMultiStepLR
 from ._training import LBFGS, Adam, Newton
 
 __all__ = [
@@ -21,5 +20,4 @@ __all__ = [
     "NeuralClassifier",
     "Newton",
     "PairwiseLoss",
-    "WarmUpMultiStepLR",
 ]

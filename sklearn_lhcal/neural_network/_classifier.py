@@ -12,14 +12,16 @@ from skorch import NeuralNetClassifier
 from skorch.utils import is_dataset, to_device, to_tensor
 from torch import Tensor, nn
 
-from .._fit import check_same_length, check_sample_weight
+from .._checks import check_same_length, check_sample_weight
+from .._devices import check_device, seeded
+from .._rows import DistributionClassifierMixin
 from .._simplex import softmax
-from ..label_histogram import aligned_counts, sorted_counts
-from ..metrics._labels import accuracy_score
-from ..model_selection import StratifiedVotesKFold, majority
+from ..distributions import PointMass
+from ..label_histogram._labels import read_labels
+from ..model_selection import StratifiedVotesKFold
 from ._data import Rows, as_arrays, to_dtype, whole_batches
 from ._losses import BrierLoss, FocalLoss, LabelLogLoss
-from ._training import batch_loss, check_device, early_stopping, scaled_weight, seeded
+from ._training import batch_loss, early_stopping, scaled_weight
 
 _LOSSES = {
     "label_log_loss": LabelLogLoss,
@@ -29,7 +31,7 @@ _LOSSES = {
 }
 
 
-class NeuralClassifier(NeuralNetClassifier):
+class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
     """A torch module as a scikit-learn classifier that trains on labels or label histograms.
 
     skorch's `NeuralNetClassifier` with its names (`lr`, `batch_size`, `max_epochs`, `optimizer`, ``module__…``,
@@ -242,19 +244,20 @@ class NeuralClassifier(NeuralNetClassifier):
 
     def _target(self, X, y, known, sample_weight) -> tuple[Tensor, Tensor]:
         """Counts and weights of the rows."""
-        counts, classes = sorted_counts(y, known)
-        check_same_length(len(counts), X=X)
-        weight = check_sample_weight(sample_weight, len(counts))
-        self.classes_inferred_ = classes
-        weight = np.ones(len(counts)) if weight is None else weight / weight.max()
-        return torch.as_tensor(np.array(counts, dtype=np.float32)), torch.as_tensor(weight.astype(np.float32))
+        labels = read_labels(y).for_fit(known)
+        check_same_length(len(labels), X=X)
+        weight = check_sample_weight(sample_weight, len(labels))
+        self.classes_inferred_ = labels.classes
+        weight = np.ones(len(labels)) if weight is None else weight / weight.max()
+        counts = torch.as_tensor(labels.counts.astype(np.float32))
+        return counts, torch.as_tensor(weight.astype(np.float32))
 
     def _dataset_target(self, y, known, sample_weight) -> NDArray | None:
         """Of a Dataset, what stratifies: the counts that were passed beside it."""
         if known is None or sample_weight is not None:
             raise ValueError("To train on a Dataset, pass classes= to NeuralClassifier, and no sample_weight.")
         self.classes_inferred_ = known
-        return None if y is None else aligned_counts(y, known)
+        return None if y is None else read_labels(y).in_order(known).counts
 
     def check_data(self, X, y):
         """Nothing is left to check, or to infer from y."""
@@ -312,25 +315,17 @@ class NeuralClassifier(NeuralNetClassifier):
 
     def predict_proba(self, X) -> NDArray[np.float64]:
         """Class probabilities, shape (n_samples, n_classes): the softmax of the module's logits, in float64."""
-        return softmax(self.decision_logits(X))
-
-    def decision_logits(self, X) -> NDArray[np.float64]:
-        """The module's logits, shape (n_samples, n_classes)."""
         batches = self.forward_iter(X if is_dataset(X) else as_arrays(X))
-        return np.concatenate([self._logits(batch).double().numpy() for batch in batches])
+        logits = np.concatenate([self._logits(batch).double().numpy() for batch in batches])
+        return softmax(logits)
 
-    def predict(self, X):
-        """The most probable class of each row, shape (n_samples,)."""
-        columns = self.predict_proba(X).argmax(axis=1)
-        return self.classes_[columns]
-
-    def score(self, X, y, sample_weight=None) -> float:
-        """Expected accuracy, see `sklearn_lhcal.metrics.expected_accuracy`: larger is better, between 0 and 1."""
-        return accuracy_score(y, self.predict_proba(X), self.classes_, sample_weight)
+    def predict_dist(self, X) -> PointMass:
+        """The class probabilities as a distribution, a batch of n_samples rows."""
+        return PointMass.of_checked(self.predict_proba(X)).with_classes(self.classes_)
 
 
 def _held_out(n: int, counts) -> tuple[NDArray, NDArray]:
     """Four fifths of n rows and the rest, by torch's generator; stratified by majority vote where counts are known."""
-    votes = np.zeros(n, dtype=int) if counts is None else majority(counts)
+    votes = np.zeros(n, dtype=int) if counts is None else np.asarray(counts).argmax(axis=1)
     splitter = StratifiedVotesKFold(5, shuffle=True, random_state=int(torch.randint(2**31 - 1, ())))
     return next(splitter.split(None, votes))

@@ -18,10 +18,10 @@ class KernelCalibrationPenalty(BaseEstimator, nn.Module):
 
     With z the predictions of the batch, e = μ̂ − z, and k_ji the Dirichlet kernel at z_j that belongs to z_i:
 
-    - ``"residual"``, p = 2 only: the mean over rows j of the products e_i·e_l of pairs of other rows, weighted by
-      k_ji k_jl. Its mean is 0 for a calibrated predictor, whatever the size of the batch, and positive for others but
-      for the kernel's smoothing; of a single batch it can be negative.
-    - ``"plugin"``, P2's: the mean over rows j of ``Σ_k |r_jk − z_jk|^p``, r_j the mean of the other rows' μ̂_i weighted
+    - corrected (``"residual"``), p = 2 only: the mean over rows j of the products e_i·e_l of pairs
+      of other rows, weighted by k_ji k_jl. Its mean is 0 for a calibrated predictor, whatever the
+      size of the batch, and positive for others but for the kernel's smoothing; of a single batch it can be negative.
+    - plugin (None), P2's: the mean over rows j of ``Σ_k |r_jk − z_jk|^p``, r_j the mean of the other rows' μ̂_i weighted
       by k_ji. On batches it is biased: it is far from 0 where the predictor is calibrated, and smaller for other
       predictors (see Notes).
 
@@ -37,7 +37,8 @@ class KernelCalibrationPenalty(BaseEstimator, nn.Module):
         spread evenly.
     notion : {"canonical", "marginal", "top_label"}, default="canonical"
         The whole vector of probabilities; the sum over classes, one by one; or the probability of the top class.
-    estimator : {"residual", "plugin"}, default="residual"
+    bias_correction : {"residual", None}, default="residual"
+        None: the plugin.
 
     Raises
     ------
@@ -70,12 +71,18 @@ class KernelCalibrationPenalty(BaseEstimator, nn.Module):
     torch.Size([64, 3])
     """
 
-    def __init__(self, p: float = 2, bandwidth: float | str = 0.1, notion="canonical", estimator="residual"):
+    def __init__(
+        self,
+        p: float = 2,
+        bandwidth: float | str = 0.1,
+        notion="canonical",
+        bias_correction: str | None = "residual",
+    ):
         super().__init__()
         self.p = p
         self.bandwidth = bandwidth
         self.notion = notion
-        self.estimator = estimator
+        self.bias_correction = bias_correction
 
     def forward(self, logits: Tensor, counts: Tensor, weight: Tensor | None = None) -> Tensor:
         """The penalty of a batch, a scalar."""
@@ -83,29 +90,29 @@ class KernelCalibrationPenalty(BaseEstimator, nn.Module):
         if weight is not None:
             logits, counts, weight = (a[weight > 0] for a in (logits, counts, weight))
         z = torch.softmax(logits.double(), dim=-1)
-        if len(z) < (3 if self.estimator == "residual" else 2):
+        if len(z) < (2 if self.bias_correction is None else 3):
             return (0 * z.sum()).to(logits.dtype)
         parts = list(problems(self.notion, z, frequencies(counts, z.dtype)[:, None]))
         h = _density_bandwidth([part.x for part in parts]) if self.bandwidth == "loo" else self.bandwidth
         w = z.new_ones(len(z)) if weight is None else weight.double()
         errors = []
         for part in parts:
-            residual = self.estimator == "residual"
+            residual = self.bias_correction is not None
             rows = residual_rows(part, h, w.log()) if residual else plugin_rows(part, h, self.p, w.log())
             errors.append(w @ rows[:, 0] / w.sum())
         return torch.stack(errors).sum().to(logits.dtype)
 
     def _check_parameters(self):
-        if self.estimator not in ("residual", "plugin"):
-            raise ValueError(f'estimator must be "residual" or "plugin", got {self.estimator!r}.')
+        if self.bias_correction not in ("residual", None):
+            raise ValueError(f'bias_correction must be "residual" or None, got {self.bias_correction!r}.')
         if self.notion not in NOTIONS:
             raise ValueError(f"notion must be one of {', '.join(NOTIONS)}, got {self.notion!r}.")
         if self.bandwidth != "loo" and (isinstance(self.bandwidth, str) or not 0 < self.bandwidth < np.inf):
             raise ValueError(f'bandwidth must be a positive number or "loo", got {self.bandwidth!r}.')
         if not 1 <= self.p < np.inf:
             raise ValueError(f"p must be a number, 1 or more, got {self.p!r}.")
-        if self.estimator == "residual" and self.p != 2:
-            raise ValueError(f'The residual form exists for p = 2 only, got {self.p!r}; use estimator="plugin".')
+        if self.bias_correction == "residual" and self.p != 2:
+            raise ValueError(f"The residual form exists for p = 2 only, got {self.p!r}; use bias_correction=None.")
 
 
 class MMCEPenalty(BaseEstimator, nn.Module):

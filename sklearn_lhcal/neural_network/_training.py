@@ -2,19 +2,19 @@
 
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 from skorch import NeuralNet
 from skorch.callbacks import EarlyStopping
 from skorch.utils import to_tensor
 from torch import Tensor, nn
 from tqdm.auto import tqdm
+
+from .._devices import check_device, seeded
 
 Objective = Callable[[NDArray[np.float64]], tuple[float, NDArray[np.float64], NDArray[np.float64]]]
 
@@ -200,28 +200,6 @@ def early_stopping(patience: int) -> EarlyStopping:
 
 def _silent(*_):
     """Early stopping is told by the history, not on the screen."""
-
-
-@contextmanager
-def seeded(random_state, device: str = "cpu") -> Iterator[None]:
-    """torch's generators seeded inside, and as they were afterwards; nothing is seeded where random_state is None."""
-    if random_state is None:
-        yield
-        return
-    seed = int(check_random_state(random_state).randint(2**31 - 1))
-    cuda = [torch.device(device)] if str(device).startswith("cuda") else []
-    with torch.random.fork_rng(devices=cuda):
-        torch.default_generator.manual_seed(seed)  # torch.manual_seed would seed every GPU, also those not restored
-        for gpu in cuda:
-            with torch.cuda.device(gpu):
-                torch.cuda.manual_seed(seed)
-        yield
-
-
-def check_device(device: str) -> None:
-    """Raise a ValueError where CUDA is asked for and absent."""
-    if str(device).startswith("cuda") and not torch.cuda.is_available():
-        raise ValueError(f"device={device!r} was asked for, but torch finds no CUDA device here; use device='cpu'.")
 
 
 class _Net(NeuralNet):

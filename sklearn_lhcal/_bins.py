@@ -143,6 +143,28 @@ def check_bias_correction(bias_correction: str | None) -> None:
         raise ValueError(f'bias_correction must be "residual", "label" or None, got {bias_correction!r}.')
 
 
-def signed_root(loss: float) -> float:
-    """sign(x)·sqrt|x|: the error of a corrected loss, which may be negative."""
-    return float(np.sign(loss) * np.sqrt(np.abs(loss)))
+def signed_root(value, p: float = 2):
+    """sign(x)·|x|^(1/p): the root of a corrected loss, which may be negative."""
+    return np.sign(value) * np.abs(value) ** (1 / p)
+
+
+def check_gains(gain, uncertainty) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Gains and estimates of epistemic uncertainty, shape (n,), float64, finite and in range."""
+    g = np.asarray(gain, dtype=np.float64)
+    e = np.asarray(uncertainty, dtype=np.float64)
+    if g.ndim != 1 or not len(g):
+        raise ValueError(f"gain must have shape (n_samples,) with a row at least, got {g.shape}.")
+    if e.shape != g.shape:
+        raise ValueError(f"uncertainty must hold one estimate per row, shape {g.shape}, got {e.shape}.")
+    if not np.isfinite(g).all() or np.abs(g).max() > 1 + 1e-9:
+        raise ValueError("gain must lie between -1 and 1, without NaN: use accuracy_gain.")
+    if not np.isfinite(e).all() or e.min() < -1e-9:
+        raise ValueError("uncertainty must be finite and not negative.")
+    return g, e
+
+
+def gain_sums(g, e, n_bins, strategy, w=None) -> BinSums:
+    """Sums per bin of the estimate e, of the residual g − e among others."""
+    sums = BinSums(Bins(e[:, None], n_bins, strategy), 1)
+    sums.add(g[:, None], np.full(len(g), np.inf), e[:, None], w)
+    return sums

@@ -1,0 +1,126 @@
+#!/usr/bin/env python3
+"""Print how the package is written, in numbers, of one checkout or of several to compare.
+
+    .ci/structure.py [CHECKOUT ...]
+
+Expression nodes are those of the syntax tree, docstrings left out. Characters are the mean over
+lines of code: no blank lines, comments or docstrings. Arrows are pairs of rooms of which one
+imports the other; private imports are names that cross from room to room without being public.
+"""
+
+import ast
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+
+def documented(tree):
+    """The docstring nodes of a module."""
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and node.body:
+            first = node.body[0]
+            if isinstance(first, ast.Expr) and isinstance(getattr(first.value, "value", None), str):
+                yield first
+
+
+def room_of(parts):
+    """The first part below the package: a folder or a module."""
+    return parts[0].removesuffix(".py")
+
+
+def imported(tree, parts):
+    """(room, module, name) of each relative import."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            base = [*parts[: len(parts) - node.level], *(node.module or "").split(".")]
+            base = [part for part in base if part]
+            for alias in node.names:
+                room = base[0] if base else alias.name
+                yield room, ".".join(base), alias.name
+
+
+def public_names(root, room):
+    """`__all__` of a room."""
+    path = root / room / "__init__.py"
+    path = path if path.exists() else root / f"{room}.py"
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__all__":
+            return set(ast.literal_eval(node.value))
+    return set()
+
+
+def is_private(root, room, module, name) -> bool:
+    """Whether a name crosses from room to room without being public; house modules serve all."""
+    if room.startswith("_") or module == "label_histogram._labels":
+        return False
+    return "._" in module or name not in public_names(root, room)
+
+
+def code_lines(text, tree):
+    """Lines of code, stripped."""
+    lines = text.splitlines()
+    hidden = set()
+    for node in documented(tree):
+        hidden.update(range(node.lineno, node.end_lineno + 1))
+    for number, line in enumerate(lines, 1):
+        stripped = line.strip()
+        if number not in hidden and stripped and not stripped.startswith("#"):
+            yield stripped
+
+
+def measures(root: Path) -> dict:
+    """The numbers of one checkout's package."""
+    arrows, private, nodes, ternaries, tuples, comments, wide = set(), 0, 0, 0, 0, 0, 0
+    lines, files, lengths = [], [], []
+    for path in sorted(root.rglob("*.py")):
+        text = path.read_text(encoding="utf-8")
+        tree = ast.parse(text)
+        skip = {id(node.value) for node in documented(tree)}
+        parts = path.relative_to(root).parts
+        files.append((text.count("\n"), "/".join(parts)))
+        nodes += sum(isinstance(n, ast.expr) and id(n) not in skip for n in ast.walk(tree))
+        ternaries += sum(isinstance(n, ast.IfExp) for n in ast.walk(tree))
+        tuples += sum(
+            isinstance(n, ast.Assign) and isinstance(n.targets[0], ast.Tuple) and isinstance(n.value, ast.Tuple)
+            for n in ast.walk(tree)
+        )
+        comments += sum(line.strip().startswith("#") for line in text.splitlines())
+        wide += sum(len(line) > 100 for line in text.splitlines())
+        lines += code_lines(text, tree)
+        own = room_of(parts)
+        for room, module, name in imported(tree, parts):
+            if room != own:
+                arrows.add((own, room))
+                private += is_private(root, room, module, name)
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef):
+                body = [s for s in node.body if not isinstance(s, ast.Expr) or s not in skip]
+                lengths.append(body[-1].end_lineno - node.lineno + 1)
+    hundred = len(lines) / 100
+    return {
+        "files": len(files),
+        "lines of code": len(lines),
+        "expression nodes": nodes,
+        "characters a line": sum(map(len, lines)) / len(lines),
+        "lines over 100": wide,
+        "ternaries per 100 lines": ternaries / hundred,
+        "tuple assignments per 100 lines": tuples / hundred,
+        "full-line comments": comments,
+        "arrows between rooms": len(arrows),
+        "private imports": private,
+        "longest file": max(files)[0],
+    }
+
+
+def main() -> None:
+    checkouts = [Path(p) for p in sys.argv[1:]] or [Path(__file__).parents[1]]
+    found = [measures(checkout / "sklearn_lhcal") for checkout in checkouts]
+    for key in found[0]:
+        print(f"{key:34}" + "".join(f"{one[key]:12.6g}" for one in found))
+    for one, other in pairwise(found):
+        change = other["expression nodes"] - one["expression nodes"]
+        print(f"{'expression nodes, change':34}{change:12d}")
+
+
+if __name__ == "__main__":
+    main()

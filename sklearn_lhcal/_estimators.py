@@ -1,0 +1,136 @@
+"""What every meta-estimator needs of the classifier inside: its classes, its fit, its outputs."""
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn import get_config
+from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import has_fit_parameter
+
+from ._checks import take_params, take_rows
+from ._names import positions
+
+
+def default_classifier():
+    """What ``estimator=None`` stands for."""
+    # here, because `import sklearn_lhcal` shall stay quick
+    from sklearn.linear_model import LogisticRegression
+
+    routed = get_config()["enable_metadata_routing"]
+    return LogisticRegression().set_fit_request(sample_weight=True) if routed else LogisticRegression()
+
+
+def takes_label_histograms(estimator) -> bool:
+    """Whether fit takes counts: the class says so, or that of what a Pipeline or a search ends in."""
+    while not getattr(type(estimator), "accepts_label_histograms", False):
+        if isinstance(estimator, Pipeline):
+            estimator = estimator.steps[-1][1]
+        elif _is_search(estimator):
+            estimator = estimator.estimator
+        else:
+            return False
+    return True
+
+
+def _is_search(estimator) -> bool:
+    return all(hasattr(estimator, name) for name in ("scoring", "refit", "estimator"))
+
+
+def class_order(estimator, X):
+    """The classes that an estimator brings, in the order of its outputs; None where it brings none.
+
+    They are brought by what is fitted already, by outputs saved in X, and by a network that is told
+    its `classes`.
+    """
+    while not isinstance(estimator, FrozenEstimator):
+        if hasattr(estimator, "_class_order"):
+            return estimator._class_order(X)
+        if isinstance(estimator, Pipeline):
+            kept = all(step in (None, "passthrough") for _, step in estimator.steps[:-1])
+            estimator, X = estimator.steps[-1][1], X if kept else None
+        elif not takes_label_histograms(estimator):
+            return None
+        elif not hasattr(estimator, "estimator"):
+            classes = getattr(estimator, "classes", None)
+            return None if classes is None else np.asarray(classes)
+        else:
+            estimator = estimator.estimator
+    return np.asarray(estimator.classes_) if hasattr(estimator, "classes_") else None
+
+
+def own_classes(model, classes: NDArray) -> NDArray:
+    """The names of a fitted model's outputs, among the `classes` of the labels it was fitted on.
+
+    A model that was given counts and looked at no names calls its classes 0, 1, 2, ….
+    """
+    own = np.asarray(model.classes_)
+    numbered = np.array_equal(own, np.arange(len(classes)))
+    return classes if numbered and (positions(own, classes) < 0).any() else own
+
+
+def resolve(estimator, X, method: str):
+    """The estimator that offers `method`, or the innermost one, and X as it sees it.
+
+    The one walk through Pipeline, search objects, FrozenEstimator and whoever names the estimator
+    it hands on to, `_passes_to`.
+    """
+    while not hasattr(estimator, method):
+        if isinstance(estimator, Pipeline):
+            transform = estimator[:-1].transform if len(estimator) > 1 else _unchanged
+            estimator, X = estimator[-1], transform(X)
+        elif hasattr(estimator, "best_estimator_"):
+            estimator = estimator.best_estimator_
+        elif isinstance(estimator, FrozenEstimator):
+            estimator = estimator.estimator
+        elif getattr(estimator, "_passes_to", None) is not None:
+            estimator = estimator._passes_to
+        else:
+            break
+    return estimator, X
+
+
+def _unchanged(X):
+    return X
+
+
+def fit_on_labels(estimator, X, labels, sample_weight=None, **fit_params):
+    """Fit any scikit-learn classifier, in place, on label histograms with names for classes.
+
+    Labels as they are where the estimator takes them; 1-D labels where every row has one; else
+    every row once for each class that it was given, with the count as its weight, or as often as it
+    was given where weights are not taken.
+    """
+    if takes_label_histograms(estimator):
+        if sample_weight is not None:
+            fit_params["sample_weight"] = sample_weight
+        return estimator.fit(X, labels.plain(), **fit_params)
+    takes_weights = has_fit_parameter(estimator, "sample_weight")
+    if sample_weight is not None and not takes_weights:
+        raise ValueError(f"{type(estimator).__name__} takes no sample_weight in fit; fit it without weights.")
+    n = len(labels)
+    rows, codes = np.nonzero(labels.counts)
+    weight = labels.counts[rows, codes].astype(np.float64)
+    if len(rows) == n and (weight == 1).all():
+        if sample_weight is not None:
+            fit_params["sample_weight"] = sample_weight
+        return estimator.fit(X, labels.classes[codes], **fit_params)
+    if takes_weights:
+        weight = weight if sample_weight is None else weight * sample_weight[rows]
+    elif labels.known:
+        raise ValueError(f"{type(estimator).__name__} takes no weights and cannot be fitted on KnownProbabilities.")
+    else:
+        repeat = np.repeat(np.arange(len(rows)), labels.counts[rows, codes])
+        rows, codes = rows[repeat], codes[repeat]
+    fit_params = take_params(fit_params, rows, n)
+    if takes_weights:
+        fit_params["sample_weight"] = weight
+    return estimator.fit(take_rows(X, rows), labels.classes[codes], **fit_params)
+
+
+def take_feature_names(estimator, fitted) -> None:
+    """Set number and names of the features as `fitted` has them; those of an earlier fit go."""
+    for name in ("n_features_in_", "feature_names_in_"):
+        if hasattr(fitted, name):
+            setattr(estimator, name, getattr(fitted, name))
+        else:
+            vars(estimator).pop(name, None)

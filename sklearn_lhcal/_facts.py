@@ -1,0 +1,64 @@
+"""What a metric says of itself: one attribute on the function, read by whoever handles metrics."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+
+class Facts(NamedTuple):
+    """What a metric says of itself; the defaults are those of a function that says nothing.
+
+    Attributes
+    ----------
+    greater_is_better : bool or None
+        Orientation; None: unknown.
+    least_raters : int
+        Rows with fewer raters are left out.
+    read : callable or None
+        ``read(y, prediction, sample_weight, groups, **options) -> rows``, checked and aligned.
+    terms : callable or None
+        ``terms(rows, **options) -> (numerators, denominators)``, both of shape (n,): the metric is
+        the ratio of their sums.
+    value : callable or None
+        ``value(rows, **options) -> float``, where the metric is no ratio of sums.
+    loss : callable or None
+        ``loss(rows, **options) -> float``, the loss whose signed root the metric is: it may be
+        negative, and its interval is mapped.
+    check : callable or None
+        ``check(**options)`` raises before anything is read.
+    takes_distribution : bool
+        Whether more of a prediction counts than its mean.
+    """
+
+    greater_is_better: bool | None = None
+    least_raters: int = 1
+    read: Callable | None = None
+    terms: Callable | None = None
+    value: Callable | None = None
+    loss: Callable | None = None
+    check: Callable | None = None
+    takes_distribution: bool = False
+
+
+def metric(facts: Facts | Callable[..., Facts]):
+    """Decorator that attaches facts, or a function of the metric's options that returns them."""
+
+    def attach(function):
+        function.facts = facts
+        return function
+
+    return attach
+
+
+def facts_of(function: Callable, **options) -> Facts:
+    """The facts of a metric, called with these options; `functools.partial` is seen through."""
+    function, options = unwrapped(function, options)
+    facts = getattr(function, "facts", Facts())
+    return facts if isinstance(facts, Facts) else facts(**options)
+
+
+def unwrapped(function: Callable, options: dict) -> tuple[Callable, dict]:
+    """The function within `functools.partial`, and its options beside the others."""
+    while isinstance(function, partial) and not function.args:
+        function, options = function.func, function.keywords | options
+    return function, options

@@ -1,0 +1,134 @@
+"""Names decide, never luck: the rules by which the classes and the rows of two sides meet.
+
+Two named sides meet by name. A named side and a bare one meet by position where the names are
+sorted, else not at all. Two bare sides meet by position. Numbers that only count are no names.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+
+def typed(names: Sequence) -> NDArray:
+    """Names as an array that keeps their types: numbers among strings stay numbers."""
+    array = np.asarray(names)
+    if array.dtype.kind == "U" and not all(isinstance(name, str) for name in names):
+        return np.array(names, dtype=object)
+    return array
+
+
+def column_names(frame) -> NDArray | None:
+    """Names of the columns of a pandas or polars frame, shape (K,); None where there are none.
+
+    The columns that a frame gets by itself, and names on several levels, are none.
+    """
+    columns = getattr(frame, "columns", None)
+    if columns is None or getattr(columns, "nlevels", 1) > 1 or _counts_up(columns):
+        return None
+    names = list(columns)
+    # what polars calls the columns of an array
+    if names == [f"column_{k}" for k in range(len(names))]:
+        return None
+    return typed(names)
+
+
+def _counts_up(index) -> bool:
+    """Whether a pandas index is the one that a frame gets by itself: 0, 1, 2, …."""
+    return getattr(index, "start", None) == 0 and getattr(index, "step", None) == 1
+
+
+def is_numeric(names: NDArray) -> bool:
+    """Whether names are numbers."""
+    return names.dtype.kind in "iubf"
+
+
+def _sort_key(names: NDArray) -> NDArray:
+    """What names are sorted by: strings that look like integers as these integers."""
+    if names.dtype.kind not in "UO":
+        return names
+    strings = names.tolist()
+    if all(isinstance(s, str) and s.removeprefix("-").isdecimal() for s in strings):
+        return np.array([int(s) for s in strings], dtype=object)
+    return names
+
+
+def sort_order(names: NDArray) -> NDArray[np.intp]:
+    """The permutation that sorts distinct names."""
+    if len(set(names.tolist())) < len(names):
+        raise ValueError(f"The class names {names.tolist()[:20]} are not distinct.")
+    try:
+        return np.argsort(_sort_key(names), kind="stable")
+    except TypeError:
+        raise ValueError(
+            f"The class names {names.tolist()[:20]} cannot be sorted together; make them all strings."
+        ) from None
+
+
+def sorted_names(names: ArrayLike) -> NDArray:
+    """Distinct names in ascending order, the one order in which estimators keep them."""
+    names = np.asarray(names)
+    return names[sort_order(names)]
+
+
+def is_sorted(names: NDArray) -> bool:
+    """Whether names are in the order of `sorted_names`."""
+    return np.array_equal(sort_order(names), np.arange(len(names)))
+
+
+def positions(names: ArrayLike, among: NDArray) -> NDArray[np.intp]:
+    """Where each of `names` stands among the others; -1 where it does not."""
+    place = {name: i for i, name in enumerate(among.tolist())}
+    return np.array([place.get(name, -1) for name in np.asarray(names).tolist()], dtype=np.intp)
+
+
+def columns_by_name(own: NDArray, classes: NDArray, side: str, other: str) -> NDArray[np.intp]:
+    """The columns of one side in the order of the `classes` of the other; both have names."""
+    columns = positions(classes, own)
+    if (columns < 0).any() or len(own) != len(classes):
+        alone = sorted(set(own.tolist()) ^ set(classes.tolist()), key=str)
+        raise ValueError(
+            f"{side} has the classes {own.tolist()[:20]}, {other} {classes.tolist()[:20]}: "
+            f"the sets differ by {alone[:20]}."
+        )
+    return columns
+
+
+def check_by_position(names: NDArray, named: str, bare: str, array: str, axis="columns") -> None:
+    """ValueError unless names are sorted: only then may a bare side meet them by position.
+
+    `named` and `bare` are what messages call the sides, `array` what the user calls the bare one.
+    """
+    if not is_sorted(names):
+        raise ValueError(
+            f"{named} has the classes {names.tolist()[:20]}, which are not sorted, and {bare} has "
+            f"no names: which is which is unknown. Name its classes in their order, "
+            f"pd.DataFrame({array}, {axis}=[...]), and they are matched by name."
+        )
+
+
+def check_row_names(**named) -> None:
+    """ValueError where two pandas objects hold the same rows in another order, or share some.
+
+    Indices are compared only where they are unique; one that only counts fits any other set.
+    """
+    given = {name: a.index for name, a in named.items() if hasattr(a, "iloc")}
+    unique = {name: index for name, index in given.items() if index.is_unique}
+    for i, (name, index) in enumerate(unique.items()):
+        for other_name, other in list(unique.items())[:i]:
+            _check_pair(name, index, other_name, other)
+
+
+def _check_pair(name: str, index, other_name: str, other) -> None:
+    if index.equals(other) or not (shared := index.isin(other)).any():
+        return
+    if shared.all() and len(index) == len(other):
+        problem = "the same rows in another order"
+    elif _counts_up(index) or _counts_up(other):
+        return
+    else:
+        problem = f"only {int(shared.sum())} of {len(index)} rows in common"
+    raise ValueError(
+        f"{name} and {other_name} are pandas objects with {problem}: bring them into one order by "
+        f"{name}.loc[{other_name}.index], or drop the row names by .reset_index(drop=True)."
+    )

@@ -1,0 +1,270 @@
+"""Rows: where labels and predictions meet, once; with their weights and groups."""
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ._bins import BLOCK
+from ._checks import check_same_length, check_sample_weight
+from ._costs import Costs
+from ._names import (
+    check_by_position,
+    check_row_names,
+    column_names,
+    columns_by_name,
+    is_sorted,
+    positions,
+)
+from ._simplex import accuracy, check_proba
+from .distributions import Distribution, PointMass, predict_dist
+from .label_histogram._labels import Labels, is_gap, read_labels
+
+
+class Rows:
+    """Checked rows: labels and predictions with the same columns, weights and groups.
+
+    Attributes
+    ----------
+    labels : Labels
+        Its `classes` are those of the prediction too; None where neither side has names.
+    prediction : Distribution, or ndarray of shape (n, ...)
+        As it was given; an array was checked.
+    w : ndarray of shape (n,) or None
+        Weights, times the power of two that brings the largest near 1: squares stay in range.
+    scale : int
+        The weights as given are ``w * 2**scale``.
+    groups : ndarray of shape (n,) or None
+        Number of the group of each row.
+    """
+
+    def __init__(self, labels: Labels, prediction, w=None, groups=None, scale: int = 0):
+        self.labels = labels
+        self.prediction = prediction
+        self.w = w
+        self.groups = groups
+        self.scale = scale
+
+    @classmethod
+    def of(cls, labels: Labels, prediction, sample_weight, groups) -> Self:
+        """Of aligned labels and predictions; weights and groups are checked."""
+        w = check_sample_weight(sample_weight, len(labels))
+        scale = 0
+        if w is not None:
+            scale = int(np.frexp(w.max())[1])
+            w = np.ldexp(w, -scale)
+        return cls(labels, prediction, w, read_groups(groups, len(labels)), scale)
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def classes(self) -> NDArray | None:
+        """Names of the columns of both sides; None where neither has names."""
+        return self.labels.classes
+
+    @cached_property
+    def n(self) -> NDArray[np.float64]:
+        """Raters of each row, shape (n,); inf where probabilities are known."""
+        return self.labels.n
+
+    @cached_property
+    def mu(self) -> NDArray[np.float64]:
+        """Class frequencies μ̂, shape (n, K)."""
+        return self.labels.mu
+
+    @cached_property
+    def z(self) -> NDArray[np.float64]:
+        """Class probabilities, shape (n, K): the mean of the prediction."""
+        if isinstance(self.prediction, Distribution):
+            return self.prediction.mean()
+        return self.prediction
+
+    @cached_property
+    def distribution(self) -> Distribution:
+        """The prediction as a distribution: a point mass where it holds probabilities."""
+        if isinstance(self.prediction, Distribution):
+            return self.prediction
+        return PointMass.of_checked(self.prediction).with_classes(self.classes)
+
+    @property
+    def weight(self) -> NDArray[np.float64]:
+        """Weights, shape (n,): ones where there are none."""
+        return np.ones(len(self)) if self.w is None else self.w
+
+    def take(self, rows) -> Self:
+        """Some of the rows."""
+        w = None if self.w is None else self.w[rows]
+        groups = None if self.groups is None else self.groups[rows]
+        return type(self)(self.labels.take(rows), self.prediction[rows], w, groups, self.scale)
+
+    def contributing(self, least_raters: int = 1) -> Self | None:
+        """The rows with so many raters and a positive weight; None if there are none."""
+        keep = self.n >= least_raters
+        if self.w is not None:
+            keep &= self.w > 0
+        if keep.all():
+            return self
+        return self.take(np.flatnonzero(keep)) if keep.any() else None
+
+    def in_order(self, classes: NDArray | None, other: str) -> Self:
+        """The rows with their columns in the order of the classes of other rows."""
+        if classes is None and self.classes is None:
+            return self
+        if classes is None or self.classes is None:
+            named = self.classes if classes is None else classes
+            check_by_position(named, other, "this batch", "proba")
+            return self
+        columns = columns_by_name(self.classes, classes, "this batch", other)
+        labels = self.labels.in_order(classes)
+        return type(self)(labels, self.z[:, columns], self.w, self.groups, self.scale)
+
+    def blocks(self) -> Iterator[tuple[NDArray, NDArray, NDArray, NDArray | None]]:
+        """(μ̂, n, z, w) of blocks of rows whose temporary arrays stay in the processor's cache."""
+        for start in range(0, len(self), BLOCK):
+            rows = slice(start, start + BLOCK)
+            w = None if self.w is None else self.w[rows]
+            yield self.labels.take(rows).mu, self.n[rows], self.z[rows], w
+
+
+def read_rows(
+    y,
+    prediction,
+    sample_weight=None,
+    groups=None,
+    *,
+    classes: ArrayLike | None = None,
+    add: bool = False,
+) -> Rows:
+    """The one reader of labels and predictions together.
+
+    Parameters
+    ----------
+    y : label histogram
+        Anything `check_counts` takes.
+    prediction : Distribution, or array-like of shape (n, K) or (n,), or None
+        None stands for the class frequencies themselves.
+    sample_weight, groups : array-like of shape (n,), optional
+    classes : array-like of shape (K,), optional
+        Names of the columns of a prediction; those that it brings itself must be the same.
+    add : bool, default=False
+        Whether classes of y that the prediction does not know join it with probability 0, which is
+        for estimators: their training rows may have lacked a class. Else they are an error.
+    """
+    labels = read_labels(y)
+    check_row_names(y=y, prediction=prediction, sample_weight=sample_weight, groups=groups)
+    if isinstance(prediction, Distribution):
+        own = prediction.classes
+        K = prediction.n_classes
+    else:
+        own = column_names(prediction)
+        prediction = labels.mu if prediction is None else check_proba(prediction, name="prediction")
+        K = prediction.shape[1]
+    check_same_length(len(prediction), y=labels)
+    classes = _check_classes(own, classes, K)
+    if classes is None:
+        labels = labels.of_width(K)
+    else:
+        labels = labels.in_order(classes, other="the prediction", add=add)
+        prediction = _widened(prediction, classes, labels.classes)
+    return Rows.of(labels, prediction, sample_weight, groups)
+
+
+def _check_classes(own: NDArray | None, given: ArrayLike | None, K: int) -> NDArray | None:
+    """The names of K columns: their own, or those given."""
+    if given is None:
+        return own
+    classes = np.asarray(given)
+    if classes.shape != (K,) or len(set(classes.tolist())) < K:
+        raise ValueError(
+            f"classes has to hold {K} different names, one for each column of the prediction, got {classes.tolist()}."
+        )
+    if own is not None and not np.array_equal(own, classes):
+        raise ValueError(
+            f"The prediction names its columns {own.tolist()[:20]}, but classes says "
+            f"{classes.tolist()[:20]}; leave classes out."
+        )
+    return classes
+
+
+def read_priced(y, prediction, costs: Costs, sample_weight=None, groups=None) -> Rows:
+    """Rows that meet a cost matrix: 1-D labels are names of its classes, where they are sorted.
+
+    A bare prediction has its columns in that order too. Of unsorted classes the costs speak.
+    """
+    named = costs.classes is not None and is_sorted(costs.classes) and read_labels(y).single
+    bare = column_names(prediction) is None and getattr(prediction, "classes", None) is None
+    classes = costs.classes if named and bare else None
+    return read_rows(y, prediction, sample_weight, groups, classes=classes)
+
+
+def _widened(prediction, classes: NDArray, wanted: NDArray):
+    """The prediction over all the classes wanted, in their order: the others have probability 0."""
+    if np.array_equal(classes, wanted):
+        return prediction
+    columns = positions(classes, wanted)
+    if isinstance(prediction, Distribution):
+        return prediction.embed(columns, len(wanted)).with_classes(wanted)
+    wide = np.zeros((len(prediction), len(wanted)))
+    wide[:, columns] = prediction
+    return wide
+
+
+def read_groups(groups, n: int) -> NDArray[np.intp] | None:
+    """The number of the group of each row, shape (n,); None stays None."""
+    if groups is None:
+        return None
+    check_same_length(n, groups=groups)
+    names = np.asarray(groups)
+    if names.ndim != 1:
+        raise ValueError(f"groups must have shape ({n},), got {names.shape}.")
+    if any(is_gap(g) for g in names.tolist()):
+        raise ValueError("groups must not have missing values; give each row without a group one of its own.")
+    return np.unique(names, return_inverse=True)[1]
+
+
+def rows_of(estimator, X, y, sample_weight=None, groups=None, *, distribution: bool = True) -> Rows:
+    """Labels, and what a fitted classifier predicts for X, in the order of its classes.
+
+    With `distribution` its predictive distribution, else its class probabilities. A class that
+    training never saw has probability 0.
+    """
+    if not hasattr(estimator, "predict_proba") and not hasattr(estimator, "predict_dist"):
+        raise ValueError(
+            f"{type(estimator).__name__} predicts no probabilities; pass a classifier with "
+            "predict_proba, sklearn.calibration.CalibratedClassifierCV around it, say."
+        )
+    if distribution:
+        prediction = predict_dist(estimator, X)
+    else:
+        prediction = np.asarray(estimator.predict_proba(X))
+    classes = np.asarray(estimator.classes_)
+    return read_rows(y, prediction, sample_weight, groups, classes=classes, add=True)
+
+
+def labels_for(estimator, y) -> Labels:
+    """Labels in the order of a fitted classifier's classes, and of those it never saw."""
+    return read_labels(y).in_order(np.asarray(estimator.classes_), add=True)
+
+
+class DistributionClassifierMixin:
+    """What a classifier with `predict_dist` predicts: the mean of it, and its most probable class."""
+
+    def predict_proba(self, X) -> NDArray[np.float64]:
+        """Class probabilities, shape (n_samples, n_classes): the mean of `predict_dist`."""
+        return np.array(self.predict_dist(X).mean())
+
+    def predict(self, X) -> NDArray:
+        """The most probable class of each row, shape (n_samples,)."""
+        columns = self.predict_proba(X).argmax(axis=1)
+        return self.classes_[columns]
+
+    def score(self, X, y, sample_weight=None) -> float:
+        """Expected accuracy, see `sklearn_lhcal.metrics.expected_accuracy`: larger is better.
+
+        Between 0 and 1; ties of the probabilities are shared evenly.
+        """
+        rows = read_rows(y, self.predict_dist(X), sample_weight)
+        return float(np.average(accuracy(rows.mu, rows.z), weights=rows.w))

@@ -1,0 +1,403 @@
+"""Labels: what ``y`` may be, read once. Counts, the names of their classes, and what is known."""
+
+import copy
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import column_or_1d
+
+from .._names import (
+    check_by_position,
+    column_names,
+    columns_by_name,
+    is_numeric,
+    positions,
+    sorted_names,
+)
+from .._simplex import check_proba, row_sum
+
+_HINT = "if y holds one label per rater, use counts_from_annotations"
+
+
+class Labels:
+    """The labels of n rows: a container that goes wherever ``y`` goes, and keeps what it knows.
+
+    Attributes
+    ----------
+    counts : ndarray of shape (n, K)
+        How many raters chose each class, int64; the true class probabilities where they are known.
+    classes : ndarray of shape (K,) or None
+        Names of the classes; None where the columns have none.
+    known : bool
+        Whether `counts` holds class probabilities: infinitely many raters.
+    single : bool
+        Whether y was 1-D. Its classes are then those that occur, which need not be all.
+    """
+
+    known = False
+
+    def __init__(self, counts: NDArray, classes: NDArray | None = None, *, single: bool = False):
+        self.counts = counts
+        self.classes = classes
+        self.single = single
+
+    def _with(self, counts: NDArray, classes: NDArray | None) -> Self:
+        """Others of the same kind."""
+        labels = copy.copy(self)
+        labels.counts, labels.classes, labels.single = counts, classes, False
+        return labels
+
+    # --- a container, as scikit-learn sees it ---
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n, K)."""
+        return self.counts.shape
+
+    @property
+    def ndim(self) -> int:
+        """2."""
+        return 2
+
+    @property
+    def dtype(self) -> np.dtype:
+        """That of the counts."""
+        return self.counts.dtype
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+    def __array__(self, dtype=None, copy=None) -> NDArray:
+        return np.array(self.counts, dtype=dtype, copy=copy)
+
+    def __getitem__(self, key):
+        # scikit-learn takes rows by y[rows, ...]
+        if isinstance(key, tuple) and len(key) == 2 and _is_everything(key[1]):
+            key = key[0]
+        if isinstance(key, (tuple, int, np.integer)):
+            return self.counts[key]
+        return self.take(key)
+
+    def take(self, rows) -> Self:
+        """Some of the rows."""
+        labels = copy.copy(self)
+        labels.counts = self.counts[rows]
+        return labels
+
+    # --- numbers ---
+
+    @property
+    def n(self) -> NDArray[np.float64]:
+        """Raters of each row n_i, shape (n,); inf where probabilities are known."""
+        if self.known:
+            return np.full(len(self), np.inf)
+        return row_sum(self.counts).astype(np.float64)
+
+    @property
+    def mu(self) -> NDArray[np.float64]:
+        """Class frequencies μ̂ = y / n_i, shape (n, K)."""
+        if self.known:
+            return self.counts
+        return self.counts / self.n[:, None]
+
+    @property
+    def majority(self) -> NDArray[np.intp]:
+        """Column of the most voted class of each row, the first of several."""
+        return self.counts.argmax(axis=1)
+
+    def check_all_seen(self, where: str, remedy: str = "fewer folds or stratified ones") -> None:
+        """ValueError that names the classes without a label; `classes` are known."""
+        missing = self.counts.sum(axis=0) == 0
+        if missing.any():
+            raise ValueError(
+                f"No label of class {self.classes[missing].tolist()} in {where}; "
+                f"give more data of this class, use {remedy}, or drop the class."
+            )
+
+    # --- names ---
+
+    def in_order(self, classes: ArrayLike, *, other="the classifier", add=False, sure=False) -> Self:
+        """The labels with their columns in the order of given classes.
+
+        Parameters
+        ----------
+        classes : array-like of shape (K,)
+            Names of the other side, in order.
+        other : str
+            How messages call the other side.
+        add : bool, default=False
+            What happens to classes that the other side never saw: an error, or they join its own,
+            in sorted order.
+        sure : bool, default=False
+            Whether columns without names are known to be in this order; else names must be sorted.
+        """
+        classes = np.asarray(classes)
+        if self.single and is_numeric(self.classes) and not is_numeric(classes):
+            return self._numbered(len(classes), classes, other, sure)
+        if self.classes is None:
+            return self._by_position(classes, other, add, sure)
+        unseen = self.classes[positions(self.classes, classes) < 0]
+        if len(unseen) and self.single and not (add and _alike(unseen, classes)):
+            raise _unknown(unseen, classes)
+        if len(unseen) and not self.single and not (add and _holds(self.classes, classes)):
+            columns_by_name(self.classes, classes, "y", other)
+        if len(unseen):
+            classes = sorted_names([*classes.tolist(), *unseen.tolist()])
+        if self.single:
+            columns = positions(self.classes, classes)
+            return self._with(_spread(self.counts, columns, len(classes)), classes)
+        columns = columns_by_name(self.classes, classes, "y", other)
+        if np.array_equal(columns, np.arange(len(columns))):
+            return self._with(self.counts, classes)
+        return self._with(self.counts[:, columns], classes)
+
+    def of_width(self, K: int, other="the prediction", bare="proba", axis="columns") -> Self:
+        """The labels for a side of K classes without names; messages say how to name it."""
+        if self.single and is_numeric(self.classes):
+            return self._numbered(K, None, other)
+        if self.single and len(self.classes) != K:
+            raise ValueError(
+                f"y has the {len(self.classes)} distinct labels {self.classes.tolist()[:20]} but "
+                f"{other} {K} columns: which label is which column is unknown; name them, "
+                f"pd.DataFrame({bare}, {axis}=[...]), or pass column numbers or counts."
+            )
+        if self.single:
+            return self.in_order(sorted_names(self.classes))
+        if self.shape[1] != K:
+            raise ValueError(f"y has {self.shape[1]} classes, but {other} has {K} columns.")
+        if self.classes is not None:
+            check_by_position(self.classes, "y", other, bare, axis)
+        return self._with(self.counts, self.classes)
+
+    def for_fit(self, brought: NDArray | None = None) -> Self:
+        """As estimators keep labels: in the order of the classes that a model brings, else sorted."""
+        if brought is not None:
+            return self.in_order(brought)
+        if self.classes is None:
+            return self._with(self.counts, np.arange(self.shape[1]))
+        return self.in_order(sorted_names(self.classes))
+
+    def plain(self):
+        """What an estimator that takes counts is given: an array where nothing is lost with it."""
+        counted = self.classes is None or np.array_equal(self.classes, np.arange(self.shape[1]))
+        one_class = self.shape[1] == 1
+        return self.counts if counted and not self.known and not one_class else self
+
+    def _by_position(self, classes: NDArray, other: str, add: bool, sure: bool) -> Self:
+        K = self.shape[1]
+        if add and len(classes) < K and np.array_equal(classes, np.arange(len(classes))):
+            return self._with(self.counts, np.arange(K))
+        if len(classes) != K:
+            raise ValueError(f"y has {K} classes, but {other} has {len(classes)} columns: {classes.tolist()[:20]}.")
+        if not sure:
+            check_by_position(classes, other, "y", "y")
+        return self._with(self.counts, classes)
+
+    def _numbered(self, K: int, classes: NDArray | None, other: str, sure: bool = False) -> Self:
+        """1-D integers as column numbers."""
+        if classes is not None and not sure:
+            check_by_position(classes, other, "y", "y")
+        columns = positions(self.classes, np.arange(K))
+        if (columns < 0).any():
+            raise _unknown(self.classes[columns < 0], np.arange(K) if classes is None else classes)
+        return self._with(_spread(self.counts, columns, K), classes)
+
+
+def _is_everything(key) -> bool:
+    return key is Ellipsis or (isinstance(key, slice) and key == slice(None))
+
+
+def _alike(names: NDArray, others: NDArray) -> bool:
+    """Whether both are numbers, or neither is."""
+    return is_numeric(names) == is_numeric(others)
+
+
+def _holds(names: NDArray, others: NDArray) -> bool:
+    """Whether all the others are among the names."""
+    return bool((positions(others, names) >= 0).all())
+
+
+def _spread(counts: NDArray, columns: NDArray[np.intp], K: int) -> NDArray:
+    """The columns of the counts in those places of K, shape (n, K); the others are 0."""
+    wide = np.zeros((len(counts), K), counts.dtype)
+    wide[:, columns] = counts
+    return wide
+
+
+def _unknown(names: NDArray, classes: NDArray) -> ValueError:
+    return ValueError(
+        f"y has classes that are not known: {names.tolist()[:5]}; known are "
+        f"{classes.tolist()[:20]}. (1-D integers are column numbers where classes have no numbers "
+        "for names.)"
+    )
+
+
+class KnownProbabilities(Labels):
+    """True class probabilities in place of counts: infinitely many raters.
+
+    Goes wherever a label histogram goes. Every correction for few raters is then 0.
+
+    Parameters
+    ----------
+    proba : array-like or frame of shape (n_samples, n_classes)
+        The true probability of each class, rows on the simplex. The columns of a frame name the
+        classes.
+
+    Raises
+    ------
+    ValueError
+        NaN, negative values, rows that do not sum to 1.
+
+    Examples
+    --------
+    >>> from sklearn_lhcal.metrics import epistemic_loss
+    >>> Q = KnownProbabilities([[0.5, 0.5], [1.0, 0.0]])
+    >>> round(epistemic_loss(Q, [[0.5, 0.5], [0.9, 0.1]]), 12)
+    0.01
+    """
+
+    known = True
+
+    def __init__(self, proba: ArrayLike):
+        Q = check_proba(proba, name="KnownProbabilities").copy()
+        Q.flags.writeable = False
+        super().__init__(Q, column_names(proba))
+
+    def __repr__(self) -> str:
+        return f"KnownProbabilities({self.counts!r})"
+
+
+def check_counts(y, *, classes: ArrayLike | None = None) -> tuple[NDArray, NDArray]:
+    """Check labels of any accepted form and return them as counts: the public gate for ``y``.
+
+    Parameters
+    ----------
+    y : array-like, frame or sparse matrix
+        One of: 1-D labels of any type; counts of shape (n_samples, n_classes), integer or integral
+        float, as ndarray, list, pandas or polars frame (column names are classes) or scipy sparse
+        matrix; `KnownProbabilities`.
+    classes : array-like of shape (n_classes,), optional
+        The classes in the order that the columns shall have. Names in y are looked up in it. Counts
+        without names have this order already; 1-D integers are column numbers where no class is a
+        number.
+
+    Returns
+    -------
+    counts : ndarray of shape (n_samples, n_classes), int64; or `KnownProbabilities`
+        The caller's own memory where nothing had to be changed; it is never written to.
+    classes : ndarray of shape (n_classes,)
+        `classes` if given; else column names, the sorted distinct 1-D labels, or
+        ``arange(n_classes)``.
+
+    Raises
+    ------
+    ValueError
+        NaN or infinite values, negative or fractional counts, a row without labels, unknown class
+        names or labels, a number of classes that differs, no rows at all.
+
+    Examples
+    --------
+    >>> check_counts(["cat", "dog", "cat"])
+    (array([[1, 0],
+           [0, 1],
+           [1, 0]]), array(['cat', 'dog'], dtype='<U3'))
+    """
+    labels = read_labels(y)
+    own = np.arange(labels.shape[1]) if labels.classes is None else labels.classes
+    if classes is not None:
+        own = np.asarray(classes)
+        labels = labels.in_order(own, other="what is expected", sure=True)
+    return labels if labels.known else labels.counts, own
+
+
+def read_labels(y, *, empty_rows: bool = False) -> Labels:
+    """The one reader of ``y``, of any form that `check_counts` takes.
+
+    `empty_rows` says whether a row of counts may have no labels.
+    """
+    if isinstance(y, Labels):
+        return y
+    if y is None:
+        raise ValueError("This estimator or metric requires y to be passed, but the target y is None.")
+    a = np.asarray(y.toarray() if hasattr(y, "toarray") else y)
+    if a.size == 0 or a.ndim == 0:
+        raise ValueError(f"y must have at least one row, got shape {a.shape}.")
+    if a.ndim == 2 and a.shape[1] == 1:
+        a = column_or_1d(a, warn=True)
+    if a.ndim == 1:
+        return Labels(*one_hot(a), single=True)
+    if a.ndim != 2:
+        raise ValueError(f"y must be 1-D labels or counts of shape (n_samples, n_classes), got shape {a.shape}.")
+    return Labels(_check_count_matrix(a, empty_rows), column_names(y))
+
+
+def one_hot(labels: NDArray) -> tuple[NDArray[np.int64], NDArray]:
+    """One-hot counts of 1-D labels, and the distinct labels, sorted."""
+    if labels.dtype.kind == "O" and all(isinstance(v, (bool, np.bool_)) for v in labels):
+        labels = labels.astype(bool)
+    if labels.dtype.kind == "O":
+        gaps = np.array([is_gap(v) for v in labels], dtype=bool)
+    else:
+        gaps = labels != labels
+    if gaps.any():
+        row = int(np.flatnonzero(gaps)[0])
+        raise ValueError(f"y contains missing labels, NaN or None (first in row {row}); {_HINT}")
+    if labels.dtype.kind == "f":
+        if np.isinf(labels).any():
+            raise ValueError(f"y contains infinite values; {_HINT}")
+        if (labels != np.floor(labels)).any():
+            raise ValueError("Unknown label type: continuous. 1-D labels must name classes; fractional numbers do not.")
+    try:
+        found, codes = np.unique(labels, return_inverse=True)
+    except TypeError:
+        raise ValueError("y mixes labels of types that cannot be sorted together; make them all strings.") from None
+    counts = np.zeros((len(labels), len(found)), np.int64)
+    counts[np.arange(len(labels)), codes.ravel()] = 1
+    return counts, found
+
+
+def is_gap(value) -> bool:
+    """Whether a label is missing: None, NaN, or pandas' NA and NaT."""
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(value, (float, np.floating)) and bool(value != value)
+
+
+def _check_count_matrix(a: NDArray, empty_rows: bool) -> NDArray[np.int64]:
+    """A 2-D array as counts; errors that a matrix of raters' labels would meet end with advice."""
+    if a.dtype.kind not in "iub":
+        a = _finite(a)
+    if a.dtype.kind != "b" and a.min() < 0:
+        raise ValueError(f"y contains negative counts ({_first(a < 0)}); {_HINT}")
+    if a.dtype.kind == "f" and (a != np.floor(a)).any():
+        raise ValueError(
+            f"y contains fractional counts ({_first(a != np.floor(a))}); wrap true class "
+            f"probabilities in KnownProbabilities; {_HINT}"
+        )
+    if a.max() > 2**53:
+        raise ValueError(f"y contains counts above 2**53 ({_first(a > 2**53)}).")
+    # small integer types would overflow in products
+    counts = np.ascontiguousarray(a, dtype=np.int64)
+    empty = row_sum(counts) == 0
+    if empty.any() and not empty_rows:
+        rows = np.flatnonzero(empty)
+        raise ValueError(f"y has {len(rows)} rows without labels (first: row {rows[0]}); drop them; {_HINT}")
+    return counts
+
+
+def _finite(a: NDArray) -> NDArray[np.float64]:
+    """Numbers of another type than integers, finite or a ValueError."""
+    try:
+        a = a.astype(np.float64, copy=False)
+    except (TypeError, ValueError):
+        # strings, or pandas' NA
+        raise ValueError(f"Counts in y must be numbers, without missing values (dtype {a.dtype}); {_HINT}") from None
+    if not np.isfinite(a).all():
+        raise ValueError(f"y contains NaN or infinite values ({_first(~np.isfinite(a))}); {_HINT}")
+    return a
+
+
+def _first(wrong: NDArray[np.bool_]) -> str:
+    """Where the first wrong value of a matrix is."""
+    return f"first in row {int(np.flatnonzero(wrong.any(axis=1))[0])}"

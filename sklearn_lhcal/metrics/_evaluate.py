@@ -1,0 +1,72 @@
+"""How rows become the number of a metric, from the facts that it carries."""
+
+import warnings
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import UndefinedMetricWarning
+
+from .._bins import signed_root
+from .._facts import facts_of, unwrapped
+from .._rows import Rows, read_rows
+
+
+def evaluate(metric: Callable, rows: Rows, **options) -> float:
+    """The metric of checked rows; NaN with a warning where no row can contribute."""
+    facts = facts_of(metric, **options)
+    seen = rows.contributing(facts.least_raters)
+    if seen is None:
+        return undefined(unwrapped(metric, {})[0].__name__, facts.least_raters)
+    if facts.terms is not None:
+        numerator, denominator = facts.terms(seen, **options)
+        return float(numerator.sum() / denominator.sum())
+    if facts.value is not None:
+        return float(facts.value(seen, **options))
+    return float(signed_root(facts.loss(seen, **options)))
+
+
+def read_for(metric: Callable, y, prediction, sample_weight=None, groups=None, **options):
+    """Rows as the metric reads them, its options checked before."""
+    facts = facts_of(metric, **options)
+    if facts.check is not None:
+        facts.check(**options)
+    if facts.read is None:
+        return read_rows(y, prediction, sample_weight, groups)
+    return facts.read(y, prediction, sample_weight, groups, **options)
+
+
+def score(metric: Callable, y, prediction, sample_weight=None, **options) -> float:
+    """What a public metric does: read, evaluate, return."""
+    return evaluate(metric, read_for(metric, y, prediction, sample_weight, **options), **options)
+
+
+def mean(row_loss: Callable[..., NDArray[np.float64]]) -> Callable:
+    """Terms of the weighted mean of ``row_loss(mu, n, z)`` over rows."""
+
+    def terms(rows: Rows, **options):
+        losses = np.empty(len(rows))
+        start = 0
+        for mu, n, z, _ in rows.blocks():
+            losses[start : start + len(n)] = row_loss(mu, n, z)
+            start += len(n)
+        return weighted(rows, losses)
+
+    return terms
+
+
+def weighted(rows: Rows, losses: NDArray[np.float64]) -> tuple[NDArray, NDArray]:
+    """Terms of the weighted mean of one loss a row."""
+    w = rows.weight
+    return w * losses, w
+
+
+def undefined(name: str, least_raters: int) -> float:
+    """NaN, with the one warning that says why."""
+    needs = f"{least_raters} raters" if least_raters > 1 else "a rater"
+    warnings.warn(
+        f"{name} is undefined and set to NaN: no row with a positive weight has {needs} or more.",
+        UndefinedMetricWarning,
+        stacklevel=4,
+    )
+    return float("nan")
