@@ -4,7 +4,8 @@ VENV ?= .venv
 CONSTRAINTS ?= .ci/constraints.txt
 BIN = $(VENV)/bin
 
-.PHONY: quickstart test test-oldest test-matrix lint doctest examples doc benchmarks clean
+.PHONY: quickstart test test-oldest test-matrix test-portable
+.PHONY: lint doctest examples doc benchmarks clean
 
 quickstart: $(VENV)/.installed  ## the main job: one table and one figure
 	$(BIN)/python examples/plot_quickstart.py $(ARGS)
@@ -17,6 +18,12 @@ test-oldest:  ## its fast part, with the oldest versions that pyproject.toml pro
 
 test-matrix:  ## its fast part, on each scikit-learn that is supported; VENVS says where the environments are kept
 	.ci/test-matrix
+
+test-portable:  ## its fast part, with the rounding of other processors, and with two threads
+	ATEN_CPU_CAPABILITY=default OPENBLAS_CORETYPE=Nehalem \
+		$(MAKE) test ARGS='-q -m "not slow" $(ARGS)'
+	ATEN_CPU_CAPABILITY=avx2 OPENBLAS_CORETYPE=Zen OMP_NUM_THREADS=2 \
+		$(MAKE) test ARGS='-q -m "not slow" $(ARGS)'
 
 doctest: $(VENV)/.installed
 	$(BIN)/python -m pytest --doctest-modules sklearn_lhcal -q

@@ -3,7 +3,10 @@
 import importlib
 import inspect
 import io
+import platform
 import re
+import runpy
+import sys
 from codeop import compile_command
 from contextlib import redirect_stdout
 from pathlib import Path
@@ -59,6 +62,18 @@ def test_snippets_run_and_print_what_they_say(page, tmp_path, monkeypatch):
         with redirect_stdout(printed):
             exec(compile("\n" * line + code, str(page), "exec"), namespace)
         assert_prints(printed.getvalue(), said)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="other dropout masks")
+def test_the_quickstart_prints_the_table_of_the_readme(tmp_path, monkeypatch):
+    example, printed = ROOT / "examples" / "plot_quickstart.py", io.StringIO()
+    monkeypatch.setattr(sys, "argv", [str(example), "--figure", str(tmp_path / "figure.png")])
+    with redirect_stdout(printed):
+        runpy.run_path(str(example), run_name="__main__")
+    _, table, _ = printed.getvalue().split("\n\n", 2)
+    said = next(text for _, text, _, _ in blocks(ROOT / "README.md") if "Raw+α" in text)
+    assert_prints(table, said)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -273,10 +273,15 @@ def test_scaling_of_ensembles_takes_all_weights_and_known_probabilities(data):
     assert_allclose(temperature(everything, Q), temperature(everything, many), rtol=1e-4)
 
 
-@pytest.mark.parametrize("solver", [None, LBFGS()], ids=["closed form", "L-BFGS"])
+@pytest.mark.parametrize(
+    ("solver", "rtol"),
+    [(None, 1e-12), (LBFGS(), 2e-5)],
+    ids=["closed form", "L-BFGS"],
+)
 @pytest.mark.parametrize("unit", [1e-200, 1e-35])
-def test_tiny_weights(solver, unit, data, logits):
+def test_tiny_weights(solver, rtol, unit, data, logits):
+    """L-BFGS stops at a gradient of 1e-9; curvature .05 and logits to 20 make some 1e-6 of it."""
     w = np.linspace(0, 2, 400)
     calibrator = VectorScaling("logits", solver=solver)
     one, tiny = (clone(calibrator).fit(logits, data.counts, sample_weight=s * w) for s in (1, unit))
-    assert_allclose(tiny.predict_proba(logits), one.predict_proba(logits), rtol=1e-6)
+    assert_allclose(tiny.predict_proba(logits), one.predict_proba(logits), rtol=rtol)

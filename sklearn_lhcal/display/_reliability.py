@@ -206,8 +206,8 @@ class ReliabilityDisplay(BinnedReliabilityDisplay):
         >>> from sklearn.linear_model import LogisticRegression
         >>> X, y = load_iris(return_X_y=True, as_frame=True)
         >>> model = LogisticRegression(max_iter=1000).fit(X, y)
-        >>> ReliabilityDisplay.from_estimator(model, X, y, n_bins=5).bin_counts
-        array([279,  13,  16,  14, 128])
+        >>> ReliabilityDisplay.from_estimator(model, X, y, n_bins=3).bin_counts
+        array([289,  22, 139])
         """
         rows = rows_of(estimator, X, y, sample_weight)
         name = type(estimator).__name__ if name is None else name
