@@ -171,6 +171,29 @@ def test_learned_hyperparameters_are_a_maximum_of_the_bound(ard):
         assert fixed(ard=ard, tol=1e-9, **values).fit(X, counts).elbo_[-1] < best + 0.05
 
 
+@pytest.mark.parametrize("variance", [1e-6, 1.0, 500.0, 1e5])
+@pytest.mark.parametrize("lengthscale", [None, 1e-4, 1e5])
+def test_learning_never_ends_below_its_start(variance, lengthscale):
+    """Nor is a start beyond the range of learning brought into it."""
+    start = {"variance": variance, "lengthscale": lengthscale}
+    for seed in range(2):
+        X, counts = waves(40, seed=seed)
+        kept = fixed(**start, tol=1e-9).fit(X, counts)
+        learned = SparseGPClassifier(**start, tol=1e-9, max_iter=5000).fit(X, counts)
+        assert learned.elbo_[-1] > kept.elbo_[-1] - 1e-5
+
+
+def test_learned_variances_go_where_the_bound_is_largest():
+    """Fifty raters who always agree: the best variance is far above 100."""
+    X = np.linspace(-2, 2, 100)[:, None]
+    y = np.sin(2 * X[:, 0]) > 0
+    counts = 50 * np.column_stack([~y, y])
+    gp = SparseGPClassifier(variance=500.0, random_state=0).fit(X, counts)
+    assert gp.variance_ > 200
+    at_hundred = fixed(variance=100.0, lengthscale=gp.lengthscale_).fit(X, counts)
+    assert gp.elbo_[-1] > at_hundred.elbo_[-1]
+
+
 def test_irrelevant_features_get_long_lengthscales():
     X, counts = waves(200, raters=3)
     X = np.column_stack([X, np.random.default_rng(1).normal(size=200)])

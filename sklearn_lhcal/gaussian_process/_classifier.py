@@ -53,7 +53,8 @@ class SparseGPClassifier(ClassifierMixin, BaseEstimator):
     optimize_hyperparameters : bool, default=True
         Whether variance and lengthscales are learned; else they are kept as given.
     variance : float, default=1.0
-        Prior variance of the log-odds, or where learning starts.
+        Prior variance of the log-odds, or where learning starts. Learning looks from 1e-4 to 1e4,
+        and as far as its start where that lies outside.
     lengthscale : float, array-like of shape (n_features,) or None, default=None
         Distance over which log-odds change, in the units of X, or where learning starts. None: the best of five between
         the distance of neighbouring inducing points and that of any two.

@@ -23,7 +23,8 @@ from ._variational import (
 )
 from ._variational import jitter as jitter_of
 
-_VARIANCE, _LENGTHSCALE = (1e-3, 1e2), (1e-3, 1e3)
+_VARIANCE = 1e-4, 1e4  # where learning looks, wider where it starts outside
+_LENGTHSCALE = 1e-3, 1e3  # in units of the scaled X
 
 
 def sums_of(features: Features, local: Local) -> Sums:
@@ -82,12 +83,24 @@ def starting_lengthscale(X: Tensor, Z: Tensor, labels: Labels, shape, variance: 
     return float(candidates[int(np.argmax(bounds))])
 
 
-def learn(X, Z, labels: Labels, kernel: Kernel, latent: Latent, *, dtype, max_iter, tol, report):
+def learn(
+    X: Tensor,
+    Z: Tensor,
+    labels: Labels,
+    kernel: Kernel,
+    latent: Latent,
+    *,
+    dtype,
+    max_iter: int,
+    tol: float,
+    report,
+) -> tuple[Kernel, Latent]:
     """The kernel that maximises the bound, and the best q there: L-BFGS in the logarithms of its parameters.
 
     Each evaluation takes four steps of coordinate ascent from κ and θ of the best one so far, so that the bound is
     nearly that of the best θ: with fewer, L-BFGS takes their progress for that of the kernel. It begins at `kernel` and
-    `latent`, and ends when a step raises the bound by less than `tol` of its value.
+    `latent`, and ends when a step raises the bound by less than `tol` of its value. The first
+    evaluation is that of `kernel` itself, so that the bound never ends below it.
     """
     features = Features(X, Z, kernel, dtype=dtype, keep=True)
     *_, (latent, _) = coordinate_ascent(features, labels, latent, max_iter=10, tol=1e-3)
@@ -95,7 +108,7 @@ def learn(X, Z, labels: Labels, kernel: Kernel, latent: Latent, *, dtype, max_it
 
     def make_kernel(p):
         values = torch.exp(p)
-        return Kernel(kernel.shape, values[0].clamp(*_VARIANCE), values[1:].clamp(*_LENGTHSCALE))
+        return Kernel(kernel.shape, values[0], values[1:])
 
     def negative(p):
         nonlocal best
@@ -111,7 +124,9 @@ def learn(X, Z, labels: Labels, kernel: Kernel, latent: Latent, *, dtype, max_it
             best = value, features.kernel, local, latent
         return -value, -gradient.cpu().numpy()
 
-    start = torch.log(torch.cat([kernel.variance[None], kernel.lengthscale]))
+    start = torch.log(torch.cat([kernel.variance[None], kernel.lengthscale])).cpu().numpy()
+    limits = np.log([_VARIANCE] + [_LENGTHSCALE] * len(kernel.lengthscale))
+    bounds = np.column_stack([np.minimum(limits[:, 0], start), np.maximum(limits[:, 1], start)])
     options = {"maxfun": max_iter, "maxls": 5, "ftol": tol}
-    minimize(negative, start.cpu().numpy(), jac=True, method="L-BFGS-B", options=options)
+    minimize(negative, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
     return best[1], best[3]
