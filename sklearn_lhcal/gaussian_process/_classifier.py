@@ -33,10 +33,11 @@ _DRAWS = 128
 class SparseGPClassifier(ClassifierMixin, BaseEstimator):
     """Gaussian process classifier with inducing points: class probabilities that know where data are missing.
 
-    Log-odds have a Gaussian process prior with a stationary kernel and a constant mean. Their posterior is approximated
-    through the values at `n_inducing` points by variational inference with Pólya–Gamma augmentation, whose steps are
-    closed formulas, accelerated: no learning rate, and a bound that rises with each pass. The kernel's variance and
-    lengthscales maximise that bound. More than two classes are fitted one against the rest, with one kernel for all.
+    Log-odds have a Gaussian process prior with a stationary kernel and an unknown constant mean.
+    The posterior of both is approximated through the values at `n_inducing` points by variational
+    inference with Pólya–Gamma augmentation. Its steps are closed formulas, accelerated: no learning
+    rate, and a bound that rises with each pass. The kernel's variance and lengthscales maximise
+    that bound. More than two classes are fitted one against the rest, with one kernel for all.
 
     A count is a repeated label, exactly: neither repeated rows, nor counts or weights in their place, nor the order of
     the rows change the fit. X should have columns of like scale, as after a StandardScaler.
@@ -91,7 +92,8 @@ class SparseGPClassifier(ClassifierMixin, BaseEstimator):
     lengthscale_ : float, or ndarray of shape (n_features,) with `ard`
         In the units of X.
     mean_ : ndarray of shape (1,) for two classes, else (n_classes,)
-        Constant prior mean of the log-odds, with a normal prior of standard deviation 10 of its own.
+        Posterior mean of the constant mean of the log-odds. The constant has a normal prior of
+        standard deviation 10; its posterior variance is part of every prediction.
     elbo_ : ndarray of shape (n_passes,)
         Lower bound of the log-likelihood of all labels after each pass, nats, summed over latents. Values of
         mini-batches are estimates.

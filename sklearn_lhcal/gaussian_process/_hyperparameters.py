@@ -13,6 +13,7 @@ from ._variational import (
     Local,
     Sums,
     coordinate_ascent,
+    diagonal,
     moments,
     narrow,
     polya_gamma,
@@ -35,27 +36,29 @@ def sums_of(features: Features, local: Local) -> Sums:
 def value_and_gradient(features: Features, local: Local, parameters: Tensor, make_kernel):
     """The bound, maximised over q for given κ and θ, its gradient in the kernel's parameters, and q.
 
-    By the envelope theorem the gradient is the one at the best q. With D = I − S − μμᵀ and A, b as in `solve`,
-    ∂/∂Φ = DΦΘ + μ(κ − θ c0)ᵀ and ∂/∂L⁻¹ = (D(A − I) + μbᵀ)Lᵀ; autograd differentiates the kernel.
+    By the envelope theorem the gradient is the one at the best q. With D = J − S − μμᵀ and b = Φκ,
+    ∂/∂Φ = DΦΘ + μκᵀ and ∂/∂L⁻¹ = (DΦΘΦᵀ + μbᵀ)Lᵀ. Their last row and column are left out, for the
+    ones are constant. Autograd differentiates the kernel.
     """
     sums = sums_of(features, local)
     latent, bound = solve(sums, features.kernel.variance)
     W, mu = features.whitener, latent.mu
-    b = sums.kappa - latent.mean[:, None] * sums.theta
-    D = torch.eye(len(W), dtype=W.dtype, device=W.device) - latent.S - mu[:, :, None] * mu[:, None, :]
-    to_W = (D @ sums.gram + mu[:, :, None] * b[:, None, :]).sum(0)
+    D = diagonal(latent.S, 0.0) - latent.S - mu[:, :, None] * mu[:, None, :]
+    to_W = (D @ sums.gram + mu[:, :, None] * sums.kappa[:, None, :]).sum(0)[:-1, :-1]
     to_W = torch.linalg.solve_triangular(W, to_W.T, upper=False).T
     p = parameters.detach().requires_grad_()
     kernel = make_kernel(p)
     outputs = [kernel.whitener(features.Z, jitter_of(features.dtype)), kernel.variance]
     gradient = torch.autograd.grad(outputs, p, [to_W, -local.theta.sum() / 2])[0]
-    WD, W_mu = narrow(W.T @ D, features.dtype), narrow(W.T @ mu.T, features.dtype)
+    WD = narrow(W.T @ D[:, :-1], features.dtype)
+    W_mu = narrow(W.T @ mu[:, :-1].T, features.dtype)
     for rows, phi in features:
         theta = local.theta[:, rows].to(phi.dtype)
-        to_k = W_mu @ (local.kappa[:, rows] - local.theta[:, rows] * latent.mean[:, None]).to(phi.dtype)
+        to_k = W_mu @ local.kappa[:, rows].to(phi.dtype)
         for wd, t in zip(WD, theta, strict=True):
             to_k += (wd @ phi) * t
-        gradient = gradient + torch.autograd.grad(make_kernel(p)(features.Z, features.X[rows], phi.dtype), p, to_k)[0]
+        k = make_kernel(p)(features.Z, features.X[rows], phi.dtype)
+        gradient = gradient + torch.autograd.grad(k, p, to_k)[0]
     return bound, gradient, latent
 
 
