@@ -24,8 +24,10 @@ from ._variational import (
 )
 from ._variational import jitter as jitter_of
 
-_VARIANCE = 1e-4, 1e4  # where learning looks, wider where it starts outside
-_LENGTHSCALE = 1e-3, 1e3  # in units of the scaled X
+# Where learning looks, wider where it starts outside; lengthscales in units of the scaled X. One
+# side is open: only then L-BFGS-B begins with a step of length 1, else one as long as the gradient.
+_VARIANCE = 1e-4, 1e4
+_LENGTHSCALE = 1e-3, np.inf
 
 
 def sums_of(features: Features, local: Local) -> Sums:

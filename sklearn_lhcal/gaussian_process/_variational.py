@@ -5,8 +5,8 @@ with L Lᵀ = K_mm at m inducing points, the last one is of ones. Log-odds are g
 variance k(x, x) − ΦᵀJΦ, where J = diag(1, …, 1, 0) leaves out the ones. The last entry of v is the
 constant mean c0. The prior of v is N(0, P⁻¹) with P = diag(1, …, 1, 1/MEAN_VARIANCE), and
 q(v) = N(μ, S). There are C latents, one for two classes, else one a class against the rest; all
-share Φ, each has its own μ and S. Matrices of the size of Φ may be in float32; everything of size m²
-or (C, rows) is in float64.
+share Φ, each has its own μ and S. Matrices of the size of Φ may be in float32; everything of size
+m² or (C, rows) is in float64.
 """
 
 from typing import NamedTuple
