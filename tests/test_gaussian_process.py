@@ -464,6 +464,19 @@ def test_draws_of_more_classes_are_normalised_and_nearly_integrate():
     np.testing.assert_allclose(d.mean(), z.mean(axis=0), atol=0.01)
 
 
+@pytest.mark.parametrize("n_classes", [3, 5])
+def test_the_order_of_the_classes_does_not_matter(n_classes):
+    data = make_label_histograms(80, n_classes=n_classes, random_state=0)
+    new = np.random.default_rng(0).normal(size=(40, data.X.shape[1]))
+    for learned in (False, True):
+        gp = SparseGPClassifier(n_inducing=30, random_state=0, optimize_hyperparameters=learned)
+        expected = gp.fit(data.X, data.counts).predict_dist(new).proba
+        for seed in range(3):
+            order = np.random.default_rng(seed).permutation(n_classes)
+            permuted = gp.fit(data.X, data.counts[:, order]).predict_dist(new).proba
+            np.testing.assert_allclose(permuted, expected[:, :, order], atol=1e-6)
+
+
 # A classifier among others
 
 

@@ -54,8 +54,8 @@ class SparseGPClassifier(ClassifierMixin, BaseEstimator):
     optimize_hyperparameters : bool, default=True
         Whether variance and lengthscales are learned; else they are kept as given.
     variance : float, default=1.0
-        Prior variance of the log-odds, or where learning starts. Learning looks from 1e-4 to 1e4,
-        and as far as its start where that lies outside.
+        Prior variance of the log-odds around their constant mean, or where learning starts.
+        Learning looks from 1e-4 to 1e4, and as far as its start where that lies outside.
     lengthscale : float, array-like of shape (n_features,) or None, default=None
         Distance over which log-odds change, in the units of X, or where learning starts. None: the best of five between
         the distance of neighbouring inducing points and that of any two.
@@ -117,9 +117,12 @@ class SparseGPClassifier(ClassifierMixin, BaseEstimator):
     Memory is O(block·n_inducing + n_inducing²) beside X; features of all rows are kept where they take less than
     128 MB. Hyper-parameters are learned on a random subset of 10 rows for each inducing point.
 
-    `predict_dist` is a `LogisticNormal` for two classes, whose moments and entropies are exact quadrature. For more, it
-    is an `Ensemble` of 128 quasi-random draws of all latents, each normalised to 1 over the classes; the draws are the
-    same for all rows.
+    `predict_dist` is a `LogisticNormal` for two classes, whose moments and entropies are exact
+    quadrature. For more, it is an `Ensemble` of 128 quasi-random draws of all latents, each
+    normalised to 1 over the classes; the draws are the same for all rows. Each class has its column
+    of them by the rank of its `mean_`: the order of the classes does not change predictions. Only
+    the order of classes of equal `mean_`, several without labels say, does (by up to .003 on four
+    data sets of 80 rows).
 
     References
     ----------
@@ -276,6 +279,8 @@ class SparseGPClassifier(ClassifierMixin, BaseEstimator):
             return LogisticNormal(mean[0], scale[0])
         sobol = torch.quasirandom.SobolEngine(len(mean), scramble=True, seed=self._draw_seed)
         uniform = sobol.draw(_DRAWS, dtype=torch.float64).clamp(1e-9, 1 - 1e-9)
+        # The columns belong to the classes by rank of their means: their order does not matter.
+        uniform = uniform[:, self.mean_.argsort(kind="stable").argsort()]
         g = mean.T + scale.T * torch.special.ndtri(uniform).numpy()[:, None, :]
         return Ensemble(softmax(log_expit(g)))
 
