@@ -60,9 +60,10 @@ class SparseGPClassifier(ClassifierMixin, BaseEstimator):
         Distance over which log-odds change, in the units of X, or where learning starts. None: the best of five between
         the distance of neighbouring inducing points and that of any two.
     polish : bool, default=False
-        Go on from the Pólya–Gamma bound to the bound itself, by natural gradients. The Pólya–Gamma bound makes the
-        posterior too narrow (mutual information 5 to 16 % too small on 60 rows, for variances of 2 to 30); this leaves
-        2 to 5 % too much, for a few more passes.
+        Go on from the Pólya–Gamma bound to the bound itself, by natural gradients, for a few more
+        passes. The Pólya–Gamma bound makes the posterior too narrow: mutual information at the rows
+        is 10, 17 and 23 % too small for variances of 2, 10 and 30, on average over six data sets of
+        40 to 60 rows. This leaves 2, 4 and 7 % too much.
     max_iter : int, default=200
         Largest number of passes over the rows.
     tol : float, default=1e-4
