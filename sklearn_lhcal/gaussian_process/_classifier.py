@@ -33,10 +33,11 @@ _DRAWS = 128
 class SparseGPClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstimator):
     """Gaussian process classifier with inducing points: class probabilities that know where data are missing.
 
-    Log-odds have a Gaussian process prior with a stationary kernel and a constant mean. Their posterior is approximated
-    through the values at `n_inducing` points by variational inference with Pólya–Gamma augmentation, whose steps are
-    closed formulas, accelerated: no learning rate, and a bound that rises with each pass. The kernel's variance and
-    lengthscales maximise that bound. More than two classes are fitted one against the rest, with one kernel for all.
+    Log-odds have a Gaussian process prior with a stationary kernel and an unknown constant mean.
+    The posterior of both is approximated through the values at `n_inducing` points by variational
+    inference with Pólya–Gamma augmentation. Its steps are closed formulas, accelerated: no learning
+    rate, and a bound that rises with each pass. The kernel's variance and lengthscales maximise
+    that bound. More than two classes are fitted one against the rest, with one kernel for all.
 
     A count is a repeated label, exactly: neither repeated rows, nor counts or weights in their place, nor the order of
     the rows change the fit. X should have columns of like scale, as after a StandardScaler.
@@ -53,14 +54,16 @@ class SparseGPClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstim
     optimize_hyperparameters : bool, default=True
         Whether variance and lengthscales are learned; else they are kept as given.
     variance : float, default=1.0
-        Prior variance of the log-odds, or where learning starts.
+        Prior variance of the log-odds around their constant mean, or where learning starts.
+        Learning looks from 1e-4 to 1e4, and as far as its start where that lies outside.
     lengthscale : float, array-like of shape (n_features,) or None, default=None
         Distance over which log-odds change, in the units of X, or where learning starts. None: the best of five between
         the distance of neighbouring inducing points and that of any two.
     polish : bool, default=False
-        Go on from the Pólya–Gamma bound to the bound itself, by natural gradients. The Pólya–Gamma bound makes the
-        posterior too narrow (mutual information 5 to 16 % too small on 60 rows, for variances of 2 to 30); this leaves
-        2 to 5 % too much, for a few more passes.
+        Go on from the Pólya–Gamma bound to the bound itself, by natural gradients, for a few more
+        passes. The Pólya–Gamma bound makes the posterior too narrow: mutual information at the rows
+        is 10, 17 and 23 % too small for variances of 2, 10 and 30, on average over six data sets of
+        40 to 60 rows. This leaves 2, 4 and 7 % too much.
     max_iter : int, default=200
         Largest number of passes over the rows.
     tol : float, default=1e-4
@@ -90,7 +93,8 @@ class SparseGPClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstim
     lengthscale_ : float, or ndarray of shape (n_features,) with `ard`
         In the units of X.
     mean_ : ndarray of shape (1,) for two classes, else (n_classes,)
-        Constant prior mean of the log-odds, with a normal prior of standard deviation 10 of its own.
+        Posterior mean of the constant mean of the log-odds. The constant has a normal prior of
+        standard deviation 10; its posterior variance is part of every prediction.
     elbo_ : ndarray of shape (n_passes,)
         Lower bound of the log-likelihood of all labels after each pass, nats, summed over latents. Values of
         mini-batches are estimates.
@@ -114,9 +118,12 @@ class SparseGPClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstim
     Memory is O(block·n_inducing + n_inducing²) beside X; features of all rows are kept where they take less than
     128 MB. Hyper-parameters are learned on a random subset of 10 rows for each inducing point.
 
-    `predict_dist` is a `LogisticNormal` for two classes, whose moments and entropies are exact quadrature. For more, it
-    is an `Ensemble` of 128 quasi-random draws of all latents, each normalised to 1 over the classes; the draws are the
-    same for all rows.
+    `predict_dist` is a `LogisticNormal` for two classes, whose moments and entropies are exact
+    quadrature. For more, it is an `Ensemble` of 128 quasi-random draws of all latents, each
+    normalised to 1 over the classes; the draws are the same for all rows. Each class has its column
+    of them by the rank of its `mean_`: the order of the classes does not change predictions. Only
+    the order of classes of equal `mean_`, several without labels say, does (by up to .003 on four
+    data sets of 80 rows).
 
     References
     ----------
@@ -278,6 +285,8 @@ class SparseGPClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstim
             return LogisticNormal(mean[0], scale[0])
         sobol = torch.quasirandom.SobolEngine(len(mean), scramble=True, seed=self._draw_seed)
         uniform = sobol.draw(_DRAWS, dtype=torch.float64).clamp(1e-9, 1 - 1e-9)
+        # The columns belong to the classes by rank of their means: their order does not matter.
+        uniform = uniform[:, self.mean_.argsort(kind="stable").argsort()]
         g = mean.T + scale.T * torch.special.ndtri(uniform).numpy()[:, None, :]
         return Ensemble(softmax(log_expit(g)))
 

@@ -13,6 +13,7 @@ from ._variational import (
     Local,
     Sums,
     coordinate_ascent,
+    diagonal,
     moments,
     narrow,
     polya_gamma,
@@ -23,7 +24,10 @@ from ._variational import (
 )
 from ._variational import jitter as jitter_of
 
-_VARIANCE, _LENGTHSCALE = (1e-3, 1e2), (1e-3, 1e3)
+# Where learning looks, wider where it starts outside; lengthscales in units of the scaled X. One
+# side is open: only then L-BFGS-B begins with a step of length 1, else one as long as the gradient.
+_VARIANCE = 1e-4, 1e4
+_LENGTHSCALE = 1e-3, np.inf
 
 
 def sums_of(features: Features, local: Local) -> Sums:
@@ -34,27 +38,29 @@ def sums_of(features: Features, local: Local) -> Sums:
 def value_and_gradient(features: Features, local: Local, parameters: Tensor, make_kernel):
     """The bound, maximised over q for given κ and θ, its gradient in the kernel's parameters, and q.
 
-    By the envelope theorem the gradient is the one at the best q. With D = I − S − μμᵀ and A, b as in `solve`,
-    ∂/∂Φ = DΦΘ + μ(κ − θ c0)ᵀ and ∂/∂L⁻¹ = (D(A − I) + μbᵀ)Lᵀ; autograd differentiates the kernel.
+    By the envelope theorem the gradient is the one at the best q. With D = J − S − μμᵀ and b = Φκ,
+    ∂/∂Φ = DΦΘ + μκᵀ and ∂/∂L⁻¹ = (DΦΘΦᵀ + μbᵀ)Lᵀ. Their last row and column are left out, for the
+    ones are constant. Autograd differentiates the kernel.
     """
     sums = sums_of(features, local)
     latent, bound = solve(sums, features.kernel.variance)
     W, mu = features.whitener, latent.mu
-    b = sums.kappa - latent.mean[:, None] * sums.theta
-    D = torch.eye(len(W), dtype=W.dtype, device=W.device) - latent.S - mu[:, :, None] * mu[:, None, :]
-    to_W = (D @ sums.gram + mu[:, :, None] * b[:, None, :]).sum(0)
+    D = diagonal(latent.S, 0.0) - latent.S - mu[:, :, None] * mu[:, None, :]
+    to_W = (D @ sums.gram + mu[:, :, None] * sums.kappa[:, None, :]).sum(0)[:-1, :-1]
     to_W = torch.linalg.solve_triangular(W, to_W.T, upper=False).T
     p = parameters.detach().requires_grad_()
     kernel = make_kernel(p)
     outputs = [kernel.whitener(features.Z, jitter_of(features.dtype)), kernel.variance]
     gradient = torch.autograd.grad(outputs, p, [to_W, -local.theta.sum() / 2])[0]
-    WD, W_mu = narrow(W.T @ D, features.dtype), narrow(W.T @ mu.T, features.dtype)
+    WD = narrow(W.T @ D[:, :-1], features.dtype)
+    W_mu = narrow(W.T @ mu[:, :-1].T, features.dtype)
     for rows, phi in features:
         theta = local.theta[:, rows].to(phi.dtype)
-        to_k = W_mu @ (local.kappa[:, rows] - local.theta[:, rows] * latent.mean[:, None]).to(phi.dtype)
+        to_k = W_mu @ local.kappa[:, rows].to(phi.dtype)
         for wd, t in zip(WD, theta, strict=True):
             to_k += (wd @ phi) * t
-        gradient = gradient + torch.autograd.grad(make_kernel(p)(features.Z, features.X[rows], phi.dtype), p, to_k)[0]
+        k = make_kernel(p)(features.Z, features.X[rows], phi.dtype)
+        gradient = gradient + torch.autograd.grad(k, p, to_k)[0]
     return bound, gradient, latent
 
 
@@ -82,12 +88,24 @@ def starting_lengthscale(X: Tensor, Z: Tensor, labels: Labels, shape, variance: 
     return float(candidates[int(np.argmax(bounds))])
 
 
-def learn(X, Z, labels: Labels, kernel: Kernel, latent: Latent, *, dtype, max_iter, tol, report):
+def learn(
+    X: Tensor,
+    Z: Tensor,
+    labels: Labels,
+    kernel: Kernel,
+    latent: Latent,
+    *,
+    dtype,
+    max_iter: int,
+    tol: float,
+    report,
+) -> tuple[Kernel, Latent]:
     """The kernel that maximises the bound, and the best q there: L-BFGS in the logarithms of its parameters.
 
     Each evaluation takes four steps of coordinate ascent from κ and θ of the best one so far, so that the bound is
     nearly that of the best θ: with fewer, L-BFGS takes their progress for that of the kernel. It begins at `kernel` and
-    `latent`, and ends when a step raises the bound by less than `tol` of its value.
+    `latent`, and ends when a step raises the bound by less than `tol` of its value. The first
+    evaluation is that of `kernel` itself, so that the bound never ends below it.
     """
     features = Features(X, Z, kernel, dtype=dtype, keep=True)
     *_, (latent, _) = coordinate_ascent(features, labels, latent, max_iter=10, tol=1e-3)
@@ -95,7 +113,7 @@ def learn(X, Z, labels: Labels, kernel: Kernel, latent: Latent, *, dtype, max_it
 
     def make_kernel(p):
         values = torch.exp(p)
-        return Kernel(kernel.shape, values[0].clamp(*_VARIANCE), values[1:].clamp(*_LENGTHSCALE))
+        return Kernel(kernel.shape, values[0], values[1:])
 
     def negative(p):
         nonlocal best
@@ -111,7 +129,9 @@ def learn(X, Z, labels: Labels, kernel: Kernel, latent: Latent, *, dtype, max_it
             best = value, features.kernel, local, latent
         return -value, -gradient.cpu().numpy()
 
-    start = torch.log(torch.cat([kernel.variance[None], kernel.lengthscale]))
+    start = torch.log(torch.cat([kernel.variance[None], kernel.lengthscale])).cpu().numpy()
+    limits = np.log([_VARIANCE] + [_LENGTHSCALE] * len(kernel.lengthscale))
+    bounds = np.column_stack([np.minimum(limits[:, 0], start), np.maximum(limits[:, 1], start)])
     options = {"maxfun": max_iter, "maxls": 5, "ftol": tol}
-    minimize(negative, start.cpu().numpy(), jac=True, method="L-BFGS-B", options=options)
+    minimize(negative, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
     return best[1], best[3]

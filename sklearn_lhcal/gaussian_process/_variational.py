@@ -1,13 +1,17 @@
 """Sparse variational inference for the logistic likelihood, in closed form by Pólya–Gamma augmentation.
 
-Letters: a row has n labels, y of them of the class; κ = y − n/2; Φ = L⁻¹K_mn with L Lᵀ = K_mm at m inducing points;
-log-odds g = c0 + Φᵀv + noise of variance k(x, x) − ‖Φ‖²; q(v) = N(μ, S), with the prior N(0, I). There are C latents,
-one for two classes, else one a class against the rest; all share Φ, each has its own c0, μ and S. Matrices of the size
-of Φ may be in float32; everything of size m² or (C, rows) is in float64.
+Letters: a row has n labels, y of them of the class; κ = y − n/2. The first m rows of Φ are L⁻¹K_mn
+with L Lᵀ = K_mm at m inducing points, the last one is of ones. Log-odds are g = Φᵀv + noise of
+variance k(x, x) − ΦᵀJΦ, where J = diag(1, …, 1, 0) leaves out the ones. The last entry of v is the
+constant mean c0. The prior of v is N(0, P⁻¹) with P = diag(1, …, 1, 1/MEAN_VARIANCE), and
+q(v) = N(μ, S). There are C latents, one for two classes, else one a class against the rest; all
+share Φ, each has its own μ and S. Matrices of the size of Φ may be in float32; everything of size
+m² or (C, rows) is in float64.
 """
 
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -29,11 +33,15 @@ class Labels(NamedTuple):
 
 
 class Latent(NamedTuple):
-    """q(v) and the constant mean: mu (C, m), S (C, m, m), mean c0 (C,)."""
+    """q(v): mu (C, m + 1), S (C, m + 1, m + 1)."""
 
     mu: Tensor
     S: Tensor
-    mean: Tensor
+
+    @property
+    def mean(self) -> Tensor:
+        """The posterior mean of c0, shape (C,)."""
+        return self.mu[:, -1]
 
 
 class Local(NamedTuple):
@@ -55,9 +63,9 @@ class Features:
         self._kept = [self.at(rows) for rows in self.rows] if keep else None
 
     def at(self, rows) -> Tensor:
-        """Φ of some rows, shape (m, rows)."""
+        """Φ of some rows, shape (m + 1, rows)."""
         phi = narrow(self.whitener, self.dtype) @ self.kernel(self.Z, self.X[rows], self.dtype)
-        return narrow(phi, self.dtype)
+        return torch.cat([narrow(phi, self.dtype), torch.ones_like(phi[:1])])
 
     def __iter__(self):
         for i, rows in enumerate(self.rows):
@@ -74,18 +82,28 @@ def narrow(a: Tensor, dtype) -> Tensor:
     return a if dtype == torch.float64 else torch.nn.functional.hardshrink(a, 1e-18).to(dtype)
 
 
+def diagonal(like: Tensor, last: float) -> Tensor:
+    """diag(1, …, 1, last), as long as the last axis of `like`."""
+    entries = like.new_ones(like.shape[-1])
+    entries[-1] = last
+    return torch.diag(entries)
+
+
 def prior(n_latents: int, Z: Tensor) -> Latent:
-    """q(v) = N(0, I) and a mean of 0."""
-    eye = torch.eye(len(Z), dtype=Z.dtype, device=Z.device)
-    return Latent(eye.new_zeros(n_latents, len(Z)), eye.repeat(n_latents, 1, 1), eye.new_zeros(n_latents))
+    """q(v) from where passes start: N(0, J).
+
+    That is the prior, but c0 = 0 is known. At its prior variance the first θ would be too small.
+    """
+    mu = Z.new_zeros(n_latents, len(Z) + 1)
+    return Latent(mu, diagonal(mu, 0.0).repeat(n_latents, 1, 1))
 
 
 def moments(latent: Latent, phi: Tensor, variance) -> tuple[Tensor, Tensor]:
-    """Mean c0 + Φᵀμ and variance k(x, x) − Φᵀ(I − S)Φ of g at rows with features Φ, both of shape (C, rows)."""
-    mu, S = latent.mu.to(phi.dtype), narrow(latent.S, phi.dtype)
-    mean = latent.mean[:, None] + (mu @ phi).double()
-    known = torch.stack([((phi - s @ phi) * phi).sum(0) for s in S]).double()
-    return mean, (variance - known).clamp_min(1e-12)
+    """Mean Φᵀμ and variance k(x, x) − Φᵀ(J − S)Φ of g at rows of Φ, both of shape (C, rows)."""
+    mu = latent.mu.to(phi.dtype)
+    known = narrow(diagonal(latent.S, 0.0) - latent.S, phi.dtype)
+    known = torch.stack([((a @ phi) * phi).sum(0) for a in known]).double()
+    return (mu @ phi).double(), (variance - known).clamp_min(1e-12)
 
 
 def polya_gamma(labels: Labels, mean: Tensor, var: Tensor) -> Local:
@@ -111,13 +129,10 @@ def quadratic(labels: Labels, mean: Tensor, var: Tensor) -> Local:
 
 
 class Sums(NamedTuple):
-    """What rows tell about q(v) and c0: ΦΘΦᵀ, Φκ, Φθ, Σκ, Σθ and the sum of the constants, for each latent."""
+    """What rows tell about q(v): ΦΘΦᵀ, Φκ and the sum of the constants, for each latent."""
 
     gram: Tensor
     kappa: Tensor
-    theta: Tensor
-    total_kappa: Tensor
-    total_theta: Tensor
     constant: Tensor
 
     @classmethod
@@ -125,8 +140,7 @@ class Sums(NamedTuple):
         """Those of rows with features Φ."""
         kappa, theta = local.kappa.to(phi.dtype), local.theta.to(phi.dtype)
         gram = torch.stack([(phi * t) @ phi.T for t in theta]).double()
-        totals = (a.sum(1) for a in local)
-        return cls(gram, (kappa @ phi.T).double(), (theta @ phi.T).double(), *totals)
+        return cls(gram, (kappa @ phi.T).double(), local.constant.sum(1))
 
     def plus(self, other: "Sums", a: float = 1.0, b: float = 1.0) -> "Sums":
         """a·self + b·other."""
@@ -142,29 +156,26 @@ def total(parts) -> Sums:
 
 
 def solve(sums: Sums, variance) -> tuple[Latent, float]:
-    """The best q(v) and c0 for given κ and θ, and the bound there.
+    """The best q(v) for given κ and θ, and the bound there.
 
-    With A = I + ΦΘΦᵀ and b = Φ(κ − θ c0): S = A⁻¹, μ = Sb, c0 by generalised least squares; the bound is
-    ½bᵀSb − ½log|A| + ½tr(A − I) − ½k(x, x)Σθ + c0 Σκ − ½c0² Σθ + Σ constant.
+    With A = P + ΦΘΦᵀ and b = Φκ: S = A⁻¹, μ = Sb; the bound is
+    ½bᵀSb − ½log|A| + ½log|P| + ½tr(JΦΘΦᵀ) − ½k(x, x)Σθ + Σ constant. The last entry of ΦΘΦᵀ is Σθ.
     """
-    A = sums.gram + torch.eye(sums.gram.shape[-1], dtype=sums.gram.dtype, device=sums.gram.device)
+    A = diagonal(sums.gram, 1 / MEAN_VARIANCE) + sums.gram
+    b = sums.kappa
     L = torch.linalg.cholesky(A)
     S = torch.cholesky_inverse(L)
-    S_theta = torch.einsum("cij,cj->ci", S, sums.theta)
-    precision = sums.total_theta + 1 / MEAN_VARIANCE
-    mean = (sums.total_kappa - (sums.kappa * S_theta).sum(1)) / (precision - (sums.theta * S_theta).sum(1))
-    b = sums.kappa - mean[:, None] * sums.theta
     mu = torch.einsum("cij,cj->ci", S, b)
+    theta = torch.diagonal(sums.gram, dim1=1, dim2=2)
     bound = (
         (b * mu).sum(1) / 2
         - torch.log(torch.diagonal(L, dim1=1, dim2=2)).sum(1)
-        + torch.diagonal(sums.gram, dim1=1, dim2=2).sum(1) / 2
-        - variance * sums.total_theta / 2
-        + mean * sums.total_kappa
-        - mean**2 * precision / 2
+        - np.log(MEAN_VARIANCE) / 2
+        + theta[:, :-1].sum(1) / 2
+        - variance * theta[:, -1] / 2
         + sums.constant
     )
-    return Latent(mu, S, mean), float(bound.sum())
+    return Latent(mu, S), float(bound.sum())
 
 
 def sweep(features: Features, labels: Labels, latent: Latent, local=polya_gamma) -> Sums:
@@ -232,8 +243,9 @@ def polish(features: Features, labels: Labels, latent: Latent, *, max_iter: int,
 
 
 def divergence(latent: Latent) -> float:
-    """KL(q(v) ‖ N(0, I)), and the penalty of c0."""
-    m = latent.mu.shape[1]
-    trace = torch.diagonal(latent.S, dim1=1, dim2=2).sum(1)
-    kl = ((latent.mu**2).sum(1) + trace - torch.linalg.slogdet(latent.S).logabsdet - m) / 2
-    return float((kl + latent.mean**2 / (2 * MEAN_VARIANCE)).sum())
+    """KL(q(v) ‖ N(0, P⁻¹)), summed over the latents."""
+    mu, S = latent
+    P = torch.diagonal(diagonal(S, 1 / MEAN_VARIANCE))
+    trace = (P * torch.diagonal(S, dim1=1, dim2=2)).sum(1)
+    log_det = torch.linalg.slogdet(S).logabsdet - np.log(MEAN_VARIANCE)
+    return float((((P * mu**2).sum(1) + trace - log_det - len(P)) / 2).sum())
