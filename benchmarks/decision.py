@@ -28,7 +28,7 @@ from sklearn.model_selection import GridSearchCV, train_test_split
 from sklearn.naive_bayes import BernoulliNB, GaussianNB, MultinomialNB
 from sklearn.tree import DecisionTreeClassifier
 
-from sklearn_lhcal._costs import relative
+from sklearn_lhcal._ground.costs import relative
 from sklearn_lhcal.calibration import DecisionCalibration, TemperatureScaling
 from sklearn_lhcal.calibration._affine import AffineModule, BiasCorrectedMap
 from sklearn_lhcal.calibration._decision_search import ITERATIONS, Rows, cost_scale, family_of, probabilities

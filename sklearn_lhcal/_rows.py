@@ -7,10 +7,10 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ._bins import BLOCK
-from ._checks import check_same_length, check_sample_weight
-from ._costs import Costs
-from ._names import (
+from ._ground.bins import BLOCK
+from ._ground.checks import check_same_length, check_sample_weight
+from ._ground.costs import Costs
+from ._ground.names import (
     check_by_position,
     check_row_names,
     column_names,
@@ -18,7 +18,7 @@ from ._names import (
     is_sorted,
     positions,
 )
-from ._simplex import accuracy, check_proba
+from ._ground.simplex import accuracy, check_proba
 from .distributions import Distribution, PointMass, predict_dist
 from .label_histogram._labels import Labels, is_gap, read_labels
 

@@ -18,9 +18,9 @@ from sklearn.utils import check_random_state, get_tags, indexable
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
-from ._checks import check_same_length, check_sample_weight, take_rows
-from ._estimators import class_order, fit_on_labels, own_classes, resolve
-from ._names import positions
+from ._ground.checks import check_same_length, check_sample_weight, take_rows
+from ._ground.estimators import class_order, fit_on_labels, own_classes, resolve
+from ._ground.names import positions
 from ._rows import DistributionClassifierMixin
 from .distributions import Ensemble
 from .label_histogram._labels import read_labels

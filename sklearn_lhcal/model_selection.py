@@ -14,9 +14,9 @@ from sklearn.utils import check_array, check_random_state, indexable
 from sklearn.utils.metadata_routing import UNUSED
 from tqdm.auto import tqdm
 
-from ._checks import check_positive_int, check_same_length, take_params, take_rows
-from ._estimators import class_order, fit_on_labels, own_classes
-from ._names import check_row_names, positions
+from ._ground.checks import check_positive_int, check_same_length, take_params, take_rows
+from ._ground.estimators import class_order, fit_on_labels, own_classes
+from ._ground.names import check_row_names, positions
 from .distributions import Distribution, predict_dist
 from .label_histogram._labels import read_labels
 

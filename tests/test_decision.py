@@ -18,8 +18,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from torch import nn
 
-from sklearn_lhcal._costs import check_cost_matrix
-from sklearn_lhcal._simplex import softmax
+from sklearn_lhcal._ground.costs import check_cost_matrix
+from sklearn_lhcal._ground.simplex import softmax
 from sklearn_lhcal.datasets import make_label_histograms
 from sklearn_lhcal.distributions import Dirichlet, PointMass
 from sklearn_lhcal.label_histogram import KnownProbabilities

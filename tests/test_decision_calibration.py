@@ -16,7 +16,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from sklearn_lhcal._simplex import softmax
+from sklearn_lhcal._ground.simplex import softmax
 from sklearn_lhcal.calibration import (
     AlphaCalibration,
     BiasCorrectedTemperatureScaling,

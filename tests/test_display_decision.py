@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 from sklearn.datasets import load_breast_cancer
 from sklearn.naive_bayes import GaussianNB
 
-from sklearn_lhcal._simplex import softmax
+from sklearn_lhcal._ground.simplex import softmax
 from sklearn_lhcal.calibration import DecisionCalibration
 from sklearn_lhcal.datasets import make_label_histograms
 from sklearn_lhcal.display import DecisionRiskDisplay

@@ -13,7 +13,8 @@ from scipy.stats import beta, dirichlet, kstest
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.model_selection import GridSearchCV
 
-from sklearn_lhcal import _exponential_sums, _kernels
+from sklearn_lhcal._ground import exponential_sums as _exponential_sums
+from sklearn_lhcal._ground import kernels as _kernels
 from sklearn_lhcal.distributions import Dirichlet as DirichletDistribution
 from sklearn_lhcal.label_histogram import KnownProbabilities
 from sklearn_lhcal.metrics import (

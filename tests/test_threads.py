@@ -9,7 +9,7 @@ import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from threadpoolctl import threadpool_info
 
-from sklearn_lhcal._threads import one_blas_thread, sum_over_rows
+from sklearn_lhcal._ground.threads import one_blas_thread, sum_over_rows
 
 
 @pytest.fixture

@@ -18,8 +18,8 @@ from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor, nn
 
-from .._simplex import row_sum
-from .._threads import sum_over_rows
+from .._ground.simplex import row_sum
+from .._ground.threads import sum_over_rows
 from ..neural_network import Newton
 
 _BLOCK = 2**17  # numbers of a block: it stays in cache

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from torch import Tensor, nn
 
-from .._checks import check_not_negative, n_rows
-from .._devices import seeded
-from .._simplex import entropy, gini
-from .._threads import sum_over_rows
+from .._ground.checks import check_not_negative, n_rows
+from .._ground.devices import seeded
+from .._ground.simplex import entropy, gini
+from .._ground.threads import sum_over_rows
 from ..distributions import Dirichlet
 from ..neural_network import LBFGS, Adam, DirichletMultinomialLoss, Newton, PairwiseLoss
 from ..neural_network._features import forward_features

@@ -14,8 +14,8 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, proces
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 from tqdm.auto import tqdm
 
-from .._checks import check_same_length, check_sample_weight, take_params, take_rows
-from .._estimators import (
+from .._ground.checks import check_same_length, check_sample_weight, take_params, take_rows
+from .._ground.estimators import (
     class_order,
     default_classifier,
     fit_on_labels,
@@ -24,10 +24,10 @@ from .._estimators import (
     take_feature_names,
     takes_label_histograms,
 )
-from .._names import check_row_names, positions
+from .._ground.names import check_row_names, positions
+from .._ground.simplex import log_proba, log_softmax
+from .._ground.threads import one_blas_thread
 from .._rows import DistributionClassifierMixin
-from .._simplex import log_proba, log_softmax
-from .._threads import one_blas_thread
 from ..distributions import Distribution, Mixture, predict_dist
 from ..label_histogram._labels import read_labels
 from ..model_selection import StratifiedVotesKFold, check_cv

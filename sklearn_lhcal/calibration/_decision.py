@@ -9,9 +9,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
-from .._checks import check_not_negative
-from .._costs import bayes_columns, check_cost_matrix, relative
-from .._estimators import resolve
+from .._ground.checks import check_not_negative
+from .._ground.costs import bayes_columns, check_cost_matrix, relative
+from .._ground.estimators import resolve
 from ..metrics import ConfidenceInterval
 from ..model_selection import StratifiedVotesKFold
 from ._affine import BiasCorrectedMap, TemperatureMap, VectorMap

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.ndimage import gaussian_filter1d
 from torch import Tensor
 
-from .._simplex import softmax
+from .._ground.simplex import softmax
 from ._affine import AffineMap, transform
 
 ITERATIONS = 50

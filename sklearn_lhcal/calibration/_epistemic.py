@@ -14,10 +14,10 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, proces
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from .._bins import gain_sums
-from .._checks import check_same_length, check_sample_weight, take_params, take_rows
-from .._estimators import class_order, fit_on_labels, own_classes, take_feature_names
-from .._names import check_row_names, positions
+from .._ground.bins import gain_sums
+from .._ground.checks import check_same_length, check_sample_weight, take_params, take_rows
+from .._ground.estimators import class_order, fit_on_labels, own_classes, take_feature_names
+from .._ground.names import check_row_names, positions
 from ..distributions import Distribution, predict_dist
 from ..label_histogram._labels import read_labels
 from ..metrics import accuracy_gain

@@ -4,8 +4,8 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .._names import check_by_position, column_names, columns_by_name, sorted_names
-from .._simplex import check_proba, log_proba, log_softmax, softmax
+from .._ground.names import check_by_position, column_names, columns_by_name, sorted_names
+from .._ground.simplex import check_proba, log_proba, log_softmax, softmax
 from ..label_histogram._labels import read_labels
 
 

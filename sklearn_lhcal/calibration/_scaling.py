@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from .._checks import check_not_negative
-from .._simplex import softmax
+from .._ground.checks import check_not_negative
+from .._ground.simplex import softmax
 from ..distributions import PointMass
 from ..neural_network import LBFGS, LabelLogLoss, Newton
 from ._affine import (

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import Bunch, check_random_state
 
-from .._simplex import softmax
+from .._ground.simplex import softmax
 from ..distributions import Dirichlet
 
 

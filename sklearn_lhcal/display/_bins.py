@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
-from .._bins import BLOCK, Bins
-from .._checks import check_fraction
+from .._ground.bins import BLOCK, Bins
+from .._ground.checks import check_fraction
 
 
 class ReliabilityBins(NamedTuple):

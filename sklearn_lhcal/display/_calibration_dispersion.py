@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
-from .._checks import check_fraction
+from .._ground.checks import check_fraction
 from .._rows import Rows, read_rows, rows_of
 from ..distributions import PointMass
 from ..metrics import calibration_loss, confidence_interval, dispersion_loss

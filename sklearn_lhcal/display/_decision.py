@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import t as student
 
-from .._checks import check_fraction
-from .._costs import Costs, bayes_columns, check_cost_matrix, expected_cost
-from .._names import sort_order
+from .._ground.checks import check_fraction
+from .._ground.costs import Costs, bayes_columns, check_cost_matrix, expected_cost
+from .._ground.names import sort_order
 from .._rows import Rows, read_priced, rows_of
 from ..metrics import confidence_interval, decision_risk, paired_difference
 from ._base import DOTTED, SQUARE, in_percent, new_axes

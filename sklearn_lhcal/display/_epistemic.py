@@ -4,10 +4,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import stdtrit
 
-from .._bins import check_gains, gain_sums
-from .._checks import check_fraction
-from .._estimators import resolve
-from .._names import check_row_names
+from .._ground.bins import check_gains, gain_sums
+from .._ground.checks import check_fraction
+from .._ground.estimators import resolve
+from .._ground.names import check_row_names
 from .._rows import labels_for
 from ..distributions import predict_epistemic
 from ..metrics import accuracy_gain

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
-from .._facts import facts_of
+from .._ground.facts import facts_of
 from .._rows import Rows
 from ..distributions import Distribution, PointMass, second_opinion_value
 from ..metrics import posterior_epistemic_loss

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._names import is_numeric
+from .._ground.names import is_numeric
 from .._rows import Rows, read_rows, rows_of
 from ._base import BinnedReliabilityDisplay, class_names
 from ._bins import reliability_bins

@@ -3,8 +3,8 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._checks import check_fraction
-from .._names import check_row_names
+from .._ground.checks import check_fraction
+from .._ground.names import check_row_names
 from .._rows import Rows, read_rows, rows_of
 from ._base import DOTTED, WIDE, draw_legend, drawn, in_percent, new_axes
 from ._referral import gains, priorities, referral_curves, rule_in_words

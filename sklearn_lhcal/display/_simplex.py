@@ -312,7 +312,7 @@ def _kernel(points, z, mu, w, h: float) -> NDArray[np.float64]:
     """The kernel smooth at the points, NaN where it averages too few rows."""
     import torch
 
-    from .. import _kernels
+    from .._ground import kernels as _kernels
 
     P, x, y, w = (torch.as_tensor(np.array(a, dtype=np.float64)) for a in (points, z, mu, w))
     r, rows = (a.numpy() for a in _kernels.smooth_at(P, _kernels.clipped(x), y, h, w.log()))

@@ -9,9 +9,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln, xlogy
 from sklearn.utils import check_random_state
 
-from .._checks import check_fraction
-from .._names import column_names, columns_by_name, is_sorted
-from .._simplex import check_proba, entropy, gini
+from .._ground.checks import check_fraction
+from .._ground.names import column_names, columns_by_name, is_sorted
+from .._ground.simplex import check_proba, entropy, gini
 from ..label_histogram._labels import read_labels
 
 

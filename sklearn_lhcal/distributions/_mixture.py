@@ -4,9 +4,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import betainc, betaincinv, digamma, expit, logsumexp, zeta
 
-from .._names import column_names
-from .._rising import log_rising
-from .._simplex import check_proba, gini
+from .._ground.names import column_names
+from .._ground.rising import log_rising
+from .._ground.simplex import check_proba, gini
 from ._base import (
     Distribution,
     PointMass,

@@ -4,8 +4,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array
 
-from .._costs import check_cost_matrix
-from .._estimators import resolve
+from .._ground.costs import check_cost_matrix
+from .._ground.estimators import resolve
 from ._base import Distribution, PointMass, in_columns
 from ._mixture import Ensemble
 

@@ -13,10 +13,10 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from tqdm.auto import tqdm
 
-from .._checks import check_same_length, check_sample_weight
-from .._devices import check_device
+from .._ground.checks import check_same_length, check_sample_weight
+from .._ground.devices import check_device
+from .._ground.simplex import row_sum, softmax
 from .._rows import DistributionClassifierMixin
-from .._simplex import row_sum, softmax
 from ..distributions import Distribution, Ensemble, LogisticNormal, PointMass
 from ..label_histogram._labels import read_labels
 from ._hyperparameters import learn, starting_lengthscale

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._names import sorted_names, typed
+from .._ground.names import sorted_names, typed
 from ._labels import Labels, is_gap, one_hot
 
 

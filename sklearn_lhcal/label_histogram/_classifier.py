@@ -5,16 +5,16 @@ from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clo
 from sklearn.utils import get_tags, indexable
 from sklearn.utils.validation import check_is_fitted
 
-from .._checks import check_same_length, check_sample_weight
-from .._estimators import (
+from .._ground.checks import check_same_length, check_sample_weight
+from .._ground.estimators import (
     class_order,
     default_classifier,
     fit_on_labels,
     own_classes,
     take_feature_names,
 )
-from .._names import positions
-from .._simplex import accuracy
+from .._ground.names import positions
+from .._ground.simplex import accuracy
 from ._labels import read_labels
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import column_or_1d
 
-from .._names import (
+from .._ground.names import (
     check_by_position,
     column_names,
     columns_by_name,
@@ -15,7 +15,7 @@ from .._names import (
     positions,
     sorted_names,
 )
-from .._simplex import check_proba, row_sum
+from .._ground.simplex import check_proba, row_sum
 
 _HINT = "if y holds one label per rater, use counts_from_annotations"
 

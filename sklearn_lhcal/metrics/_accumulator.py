@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from .._bins import Bins, BinSums, check_bias_correction
+from .._ground.bins import Bins, BinSums, check_bias_correction
 from .._rows import Rows, read_rows
 from ._evaluate import undefined
 from ._label_histogram import LossDecomposition, add_rows, decomposition

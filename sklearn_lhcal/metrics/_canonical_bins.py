@@ -3,8 +3,8 @@
 import numpy as np
 from scipy.stats import skew
 
-from .._bins import signed_root
-from .._facts import Facts, metric
+from .._ground.bins import signed_root
+from .._ground.facts import Facts, metric
 from .._rows import Rows
 from ._evaluate import score
 from ._kernel import check_options

@@ -9,12 +9,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .._checks import check_fraction, check_same_length, check_sample_weight
-from .._costs import Costs, bayes_columns, check_cost_matrix, expected_cost
-from .._facts import Facts, metric
-from .._names import check_row_names, column_names
+from .._ground.checks import check_fraction, check_same_length, check_sample_weight
+from .._ground.costs import Costs, bayes_columns, check_cost_matrix, expected_cost
+from .._ground.facts import Facts, metric
+from .._ground.names import check_row_names, column_names
+from .._ground.simplex import check_proba
 from .._rows import Rows, read_priced
-from .._simplex import check_proba
 from ..distributions import Distribution
 from ..label_histogram._labels import read_labels
 from ._evaluate import read_for, score, weighted
@@ -295,7 +295,7 @@ def _calibrated(rows: Rows, w, bandwidth):
     if bandwidth is None and 2 * len(different) <= len(rows):
         return _group_means(rows.mu, w, group.ravel())
     # torch is imported where it is needed only
-    from .. import _kernels
+    from .._ground import kernels as _kernels
 
     keep = np.flatnonzero(w > 0)
     seen = rows.take(keep)

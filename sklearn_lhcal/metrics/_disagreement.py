@@ -3,9 +3,9 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from .._bins import Bins, BinSums, check_bias_correction, signed_root
-from .._checks import check_same_length, check_sample_weight
-from .._facts import Facts, metric
+from .._ground.bins import Bins, BinSums, check_bias_correction, signed_root
+from .._ground.checks import check_same_length, check_sample_weight
+from .._ground.facts import Facts, metric
 from .._rows import Rows
 from ..label_histogram import class_disagreement, pairwise_disagreement
 from ._evaluate import score, undefined, weighted

@@ -13,10 +13,10 @@ from scipy.stats import rankdata
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.utils import check_random_state
 
-from .._bins import Bins, check_gains, gain_sums
-from .._checks import check_positive_int, check_same_length
-from .._facts import Facts, metric
-from .._names import check_row_names, is_numeric, positions, sorted_names
+from .._ground.bins import Bins, check_gains, gain_sums
+from .._ground.checks import check_positive_int, check_same_length
+from .._ground.facts import Facts, metric
+from .._ground.names import check_row_names, is_numeric, positions, sorted_names
 from ..label_histogram._labels import read_labels
 
 _DRAWS = 2_000_000  # gains drawn at once

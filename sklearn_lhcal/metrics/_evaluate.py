@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import UndefinedMetricWarning
 
-from .._bins import signed_root
-from .._facts import facts_of, unwrapped
+from .._ground.bins import signed_root
+from .._ground.facts import facts_of, unwrapped
 from .._rows import Rows, read_rows
 
 

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from scipy.stats import t as student
 from sklearn.utils import check_random_state
 
-from .._bins import signed_root
-from .._checks import check_fraction, check_same_length, n_rows, take_rows
-from .._facts import facts_of, unwrapped
+from .._ground.bins import signed_root
+from .._ground.checks import check_fraction, check_same_length, n_rows, take_rows
+from .._ground.facts import facts_of, unwrapped
 from .._rows import Rows, read_groups
 from ._evaluate import evaluate, read_for
 

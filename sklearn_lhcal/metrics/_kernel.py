@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from .._bins import signed_root
-from .._facts import Facts, metric
+from .._ground.bins import signed_root
+from .._ground.facts import Facts, metric
+from .._ground.simplex import check_proba
 from .._rows import Rows
-from .._simplex import check_proba
 from ..distributions import Distribution
 from ._evaluate import score
 
@@ -332,7 +332,7 @@ def choose_bandwidth(bandwidth, notion, rows: Rows, mu, random_state, device) ->
 
 
 def _loo(z, notion, random_state, device, grid=None) -> float:
-    from .. import _kernels  # torch is imported where it is needed only
+    from .._ground import kernels as _kernels  # torch is imported where it is needed only
 
     z = as_tensor(_sample(len(z), _LOO_ROWS, random_state, z), device)
     points = [problem.x for problem in _kernels.problems(notion, z, z[:, None])]
@@ -344,7 +344,7 @@ def _loo(z, notion, random_state, device, grid=None) -> float:
 
 
 def _cv(rows: Rows, mu, notion, random_state, device) -> float:
-    from .. import _kernels
+    from .._ground import kernels as _kernels
 
     keep = _sample(len(mu), _CV_ROWS, random_state, np.arange(len(mu)))
     w = None if rows.w is None else as_tensor(rows.w[keep], device).log()
@@ -371,7 +371,7 @@ def mean_errors(rows: Rows, mu, notion, h: float, p: float, kind: str | None, de
     """The weighted mean over rows for each of S versions of the frequencies μ̂ (n, S, K), shape (S,)."""
     import torch
 
-    from .. import _kernels as kernels
+    from .._ground import kernels
 
     row_errors = {
         None: lambda part, v: kernels.plugin_rows(part, h, p, v),

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from .._bins import signed_root
+from .._ground.bins import signed_root
 from .._rows import read_rows
 from ._kernel import check_enough, check_options, choose_bandwidth, mean_errors, one_version
 

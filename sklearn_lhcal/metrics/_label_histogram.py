@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .._bins import Bins, BinSums, check_bias_correction
-from .._facts import Facts, metric
+from .._ground.bins import Bins, BinSums, check_bias_correction
+from .._ground.facts import Facts, metric
 from .._rows import Rows, read_rows
 from ._evaluate import mean, score, undefined
 

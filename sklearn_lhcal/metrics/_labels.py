@@ -5,9 +5,9 @@ P1 is Mimori, Sasada, Matsui and Sato (2021), Diagnostic uncertainty calibration
 
 import numpy as np
 
-from .._facts import Facts, metric
+from .._ground.facts import Facts, metric
+from .._ground.simplex import accuracy
 from .._rows import Rows
-from .._simplex import accuracy
 from ._evaluate import mean, score, weighted
 
 _EPS = np.finfo(np.float64).eps

@@ -12,9 +12,9 @@ from sklearn.base import BaseEstimator
 from sklearn.metrics import get_scorer as sklearn_get_scorer
 from sklearn.utils.metadata_routing import UNUSED
 
-from .._costs import bayes_columns, check_cost_matrix
-from .._facts import facts_of, unwrapped
-from .._names import check_row_names
+from .._ground.costs import bayes_columns, check_cost_matrix
+from .._ground.facts import facts_of, unwrapped
+from .._ground.names import check_row_names
 from .._rows import labels_for, rows_of
 from ..distributions import predict_epistemic
 from . import _disagreement, _epistemic, _kernel, _label_histogram, _labels

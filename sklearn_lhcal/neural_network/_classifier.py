@@ -12,10 +12,10 @@ from skorch import NeuralNetClassifier
 from skorch.utils import is_dataset, to_device, to_tensor
 from torch import Tensor, nn
 
-from .._checks import check_same_length, check_sample_weight
-from .._devices import check_device, seeded
+from .._ground.checks import check_same_length, check_sample_weight
+from .._ground.devices import check_device, seeded
+from .._ground.simplex import softmax
 from .._rows import DistributionClassifierMixin
-from .._simplex import softmax
 from ..distributions import PointMass
 from ..label_histogram._labels import read_labels
 from ..model_selection import StratifiedVotesKFold

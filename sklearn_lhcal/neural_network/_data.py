@@ -9,7 +9,7 @@ from skorch.utils import to_tensor
 from torch import Generator, Tensor, zeros
 from torch.utils.data import DataLoader, Subset, default_collate
 
-from .._checks import take_rows
+from .._ground.checks import take_rows
 
 
 class Rows(Dataset):

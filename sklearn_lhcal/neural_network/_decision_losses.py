@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from .._costs import check_cost_matrix
+from .._ground.costs import check_cost_matrix
 from ._losses import _MeanLoss, _weighted_sum
 
 

@@ -4,8 +4,8 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
-from .._checks import n_rows
-from .._estimators import resolve
+from .._ground.checks import n_rows
+from .._ground.estimators import resolve
 
 
 def forward_features(estimator, X, layer: str) -> NDArray[np.float64]:

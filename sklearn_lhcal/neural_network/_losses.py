@@ -11,7 +11,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from .._rising import log_rising
+from .._ground.rising import log_rising
 
 
 class _MeanLoss(nn.Module):

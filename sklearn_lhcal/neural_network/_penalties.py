@@ -9,7 +9,7 @@ import torch
 from sklearn.base import BaseEstimator
 from torch import Tensor, nn
 
-from .._kernels import NOTIONS, best_bandwidth, log_likelihoods, plugin_rows, problems, residual_rows
+from .._ground.kernels import NOTIONS, best_bandwidth, log_likelihoods, plugin_rows, problems, residual_rows
 from ._losses import frequencies
 
 

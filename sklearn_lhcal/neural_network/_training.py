@@ -14,7 +14,7 @@ from skorch.utils import to_tensor
 from torch import Tensor, nn
 from tqdm.auto import tqdm
 
-from .._devices import check_device, seeded
+from .._ground.devices import check_device, seeded
 
 Objective = Callable[[NDArray[np.float64]], tuple[float, NDArray[np.float64], NDArray[np.float64]]]
 

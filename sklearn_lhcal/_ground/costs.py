@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ._names import check_by_position, column_names, columns_by_name, is_numeric, positions, typed
+from .names import check_by_position, column_names, columns_by_name, is_numeric, positions, typed
 
 
 class Costs(NamedTuple):

@@ -17,8 +17,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ._exponential_sums import FAR, exponential_sums
-from ._simplex import EPS
+from .exponential_sums import FAR, exponential_sums
+from .simplex import EPS
 
 BLOCK = 2**17  # kernels in memory at a time, which stay in a processor's cache
 TILE = {False: (128, 1024), True: (4096, 4096)}  # rows and columns of so many, on a processor or on CUDA

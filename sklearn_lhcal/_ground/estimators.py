@@ -7,8 +7,8 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
-from ._checks import take_params, take_rows
-from ._names import positions
+from .checks import take_params, take_rows
+from .names import positions
 
 
 def default_classifier():
