@@ -22,7 +22,9 @@ from .label_histogram._labels import read_labels
 
 __all__ = ["BallCarvingSplit", "StratifiedVotesKFold", "check_cv", "cross_val_predict"]
 
-_AUTO_SHARE = 0.3  # of all rows, what the balls hold where the radius is "auto" and they do not overlap
+_AUTO_SHARE = (
+    0.3  # of all rows, what the balls hold where the radius is "auto" and they do not overlap
+)
 _CANDIDATES = 50  # for each ball, rows among which its centre is sought
 
 
@@ -75,9 +77,15 @@ class StratifiedVotesKFold(BaseCrossValidator):
         """
         votes = read_labels(y).majority
         kind = StratifiedKFold if groups is None else StratifiedGroupKFold
-        splitter = kind(self.n_splits, shuffle=self.shuffle, random_state=self.random_state if self.shuffle else None)
+        splitter = kind(
+            self.n_splits,
+            shuffle=self.shuffle,
+            random_state=self.random_state if self.shuffle else None,
+        )
         with warnings.catch_warnings():  # a rare class is no reason to warn at each of many splits
-            warnings.filterwarnings("ignore", message="The least populated class", category=UserWarning)
+            warnings.filterwarnings(
+                "ignore", message="The least populated class", category=UserWarning
+            )
             yield from splitter.split(np.zeros((len(votes), 1)), votes, groups)
 
     def get_n_splits(self, X=None, y=None, groups=None):
@@ -133,7 +141,13 @@ class BallCarvingSplit(BaseEstimator):
     __metadata_request__split: ClassVar = {"groups": UNUSED}
 
     def __init__(
-        self, radius="auto", n_balls=12, keep_fraction=(0, 0.3), test_fraction=0.3, n_splits=1, random_state=None
+        self,
+        radius="auto",
+        n_balls=12,
+        keep_fraction=(0, 0.3),
+        test_fraction=0.3,
+        n_splits=1,
+        random_state=None,
     ):
         self.radius = radius
         self.n_balls = n_balls
@@ -211,7 +225,11 @@ class BallCarvingSplit(BaseEstimator):
 
     def _check_parameters(self) -> tuple[float, float]:
         """The range of the fraction that stays in training."""
-        low, high = self.keep_fraction if np.ndim(self.keep_fraction) else (self.keep_fraction, self.keep_fraction)
+        low, high = (
+            self.keep_fraction
+            if np.ndim(self.keep_fraction)
+            else (self.keep_fraction, self.keep_fraction)
+        )
         if not 0 <= low <= high < 1 or not 0 < self.test_fraction <= 1 - high + 1e-12:
             raise ValueError(
                 "keep_fraction must be a number in [0, 1) or an ascending range of these, and test_fraction positive "
@@ -234,7 +252,10 @@ class BallCarvingSplit(BaseEstimator):
         balls = neighbours.radius_neighbors(X[candidates], R, return_distance=False)
         size = np.array([len(ball) for ball in balls])
         dense = np.flatnonzero(size >= np.quantile(size, 0.75))
-        return [balls[c] for c in _apart(euclidean_distances(X[candidates[dense]]), dense, R, self.n_balls)]
+        return [
+            balls[c]
+            for c in _apart(euclidean_distances(X[candidates[dense]]), dense, R, self.n_balls)
+        ]
 
 
 def _apart(distance: NDArray, names: NDArray, R: float, n: int) -> list:
@@ -316,7 +337,9 @@ def cross_val_predict(
     PointMass(n=100, n_classes=3)
     """
     if method not in ("predict_proba", "predict_dist", "predict"):
-        raise ValueError(f'method must be "predict_proba", "predict_dist" or "predict", got {method!r}.')
+        raise ValueError(
+            f'method must be "predict_proba", "predict_dist" or "predict", got {method!r}.'
+        )
     if not is_classifier(estimator):
         raise ValueError(f"estimator must be a classifier, got {type(estimator).__name__}.")
     (X,) = indexable(X)

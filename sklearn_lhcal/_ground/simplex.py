@@ -6,7 +6,9 @@ from numpy.typing import ArrayLike, NDArray
 EPS = 1e-12  # the smallest probability a calibrator reads
 
 
-def check_proba(proba: ArrayLike, *, n_classes: int | None = None, name: str = "proba") -> NDArray[np.float64]:
+def check_proba(
+    proba: ArrayLike, *, n_classes: int | None = None, name: str = "proba"
+) -> NDArray[np.float64]:
     """Check an array of class probabilities; the only gate through which predictions enter.
 
     Parameters
@@ -72,9 +74,13 @@ def check_proba(proba: ArrayLike, *, n_classes: int | None = None, name: str = "
 
 
 def _check_finite(a: NDArray, name: str) -> None:
-    if not np.isfinite(a.sum()) and not np.isfinite(a).all():  # a finite sum proves the array finite, without a mask
+    if (
+        not np.isfinite(a.sum()) and not np.isfinite(a).all()
+    ):  # a finite sum proves the array finite, without a mask
         row = int(np.flatnonzero(~np.isfinite(a).reshape(len(a), -1).all(axis=1))[0])
-        raise ValueError(f"{name} contains NaN or infinite values (first in row {row}); drop or repair these rows.")
+        raise ValueError(
+            f"{name} contains NaN or infinite values (first in row {row}); drop or repair these rows."
+        )
 
 
 def row_sum(a: NDArray) -> NDArray:

@@ -69,7 +69,11 @@ def make_label_histograms(
     >>> bool(epistemic_loss(data.counts, data.prediction) > 0)
     True
     """
-    for name, size, least in (("n_samples", n_samples, 1), ("n_classes", n_classes, 2), ("n_features", n_features, 1)):
+    for name, size, least in (
+        ("n_samples", n_samples, 1),
+        ("n_classes", n_classes, 2),
+        ("n_features", n_features, 1),
+    ):
         if size != int(size) or size < least:
             raise ValueError(f"{name} must be an integer of at least {least}, got {size!r}.")
     for name, scale in (("class_sep", class_sep), ("overconfidence", overconfidence)):
@@ -77,7 +81,9 @@ def make_label_histograms(
             raise ValueError(f"{name} must be finite and not negative, got {scale!r}.")
     total = _check_total(total, n_samples)
     rng = check_random_state(random_state)
-    coef = rng.standard_normal((n_classes, n_features))  # first, so that n_samples does not change it
+    coef = rng.standard_normal(
+        (n_classes, n_features)
+    )  # first, so that n_samples does not change it
     coef *= class_sep / np.linalg.norm(coef, axis=1, keepdims=True)
     X = rng.standard_normal((n_samples, n_features))
     raters = check_raters(n_raters, n_samples, rng)
@@ -142,7 +148,11 @@ def make_random_checkerboard(
     >>> X.shape, y.mean().round(2)
     ((1000, 2), np.float64(0.48))
     """
-    for name, size, least in (("n_samples", n_samples, 1), ("n_rows", n_rows, 1), ("n_columns", n_columns, 1)):
+    for name, size, least in (
+        ("n_samples", n_samples, 1),
+        ("n_rows", n_rows, 1),
+        ("n_columns", n_columns, 1),
+    ):
         if size != int(size) or size < least:
             raise ValueError(f"{name} must be an integer of at least {least}, got {size!r}.")
     if n_rows * n_columns < 2:
@@ -161,28 +171,41 @@ def make_random_checkerboard(
 def check_raters(raters, n_samples: int, rng=None) -> NDArray[np.int64]:
     """Raters of each row, shape (n_samples,), from a number, a range (low, high) or one number a row."""
     n = np.asarray(raters)
-    if n.dtype.kind not in "iuf" or not np.isfinite(n).all() or (n != np.floor(n)).any() or (n < 1).any():
+    if (
+        n.dtype.kind not in "iuf"
+        or not np.isfinite(n).all()
+        or (n != np.floor(n)).any()
+        or (n < 1).any()
+    ):
         raise ValueError(f"The number of raters must be a positive integer, got {raters!r}.")
     if isinstance(raters, tuple) and rng is not None:
         if len(raters) != 2 or raters[0] > raters[1]:
-            raise ValueError(f"A range of raters must be a tuple (low, high) with low <= high, got {raters!r}.")
+            raise ValueError(
+                f"A range of raters must be a tuple (low, high) with low <= high, got {raters!r}."
+            )
         return rng.randint(raters[0], raters[1] + 1, size=n_samples)
     if n.shape not in ((), (n_samples,)):
-        raise ValueError(f"n_raters must be one number, a tuple (low, high), or have shape ({n_samples},): {n.shape}.")
+        raise ValueError(
+            f"n_raters must be one number, a tuple (low, high), or have shape ({n_samples},): {n.shape}."
+        )
     return np.broadcast_to(n.astype(np.int64), n_samples)
 
 
 def _check_total(total, n_samples: int) -> NDArray[np.float64]:
     t = np.asarray(total, dtype=np.float64)
     if t.shape not in ((), (n_samples,)) or not (t > 0).all():
-        raise ValueError(f"total must be positive: one number or shape ({n_samples},), got {total!r}.")
+        raise ValueError(
+            f"total must be positive: one number or shape ({n_samples},), got {total!r}."
+        )
     return np.array(np.broadcast_to(t, n_samples))
 
 
 def draw_counts(Q: NDArray[np.float64], raters, rng) -> NDArray[np.int64]:
     """Counts of n_i labels drawn from row Q_i, shape (n, K): one binomial a class, of the labels still to be given."""
     left = np.array(np.broadcast_to(np.asarray(raters, dtype=np.int64), len(Q)))
-    mass = np.cumsum(Q[:, ::-1], axis=1)[:, ::-1]  # Σ_{j≥k} Q_j: exactly Q_k in the last class that is possible
+    mass = np.cumsum(Q[:, ::-1], axis=1)[
+        :, ::-1
+    ]  # Σ_{j≥k} Q_j: exactly Q_k in the last class that is possible
     counts = np.empty(Q.shape, dtype=np.int64)
     for k in range(Q.shape[1]):
         share = np.divide(Q[:, k], mass[:, k], out=np.zeros(len(Q)), where=mass[:, k] > 0)

@@ -80,8 +80,16 @@ def load_anesthesia_ratings() -> Bunch:
     >>> load_anesthesia_ratings().counts.sum(axis=0)
     array([127, 125,  48,  15])
     """
-    annotations = np.array([[int(digit) for digit in row] for row in _ANESTHESIA.split()], dtype=np.int64)
+    annotations = np.array(
+        [[int(digit) for digit in row] for row in _ANESTHESIA.split()], dtype=np.int64
+    )
     names = np.arange(1, 5)
     counts = (annotations[:, :, None] == names).sum(axis=1)
     raters = np.array([1, 1, 1, 2, 3, 4, 5])
-    return Bunch(counts=counts, annotations=annotations, raters=raters, target_names=names, DESCR=_ANESTHESIA_DESCR)
+    return Bunch(
+        counts=counts,
+        annotations=annotations,
+        raters=raters,
+        target_names=names,
+        DESCR=_ANESTHESIA_DESCR,
+    )

@@ -100,7 +100,9 @@ class Distribution(ABC):
         if classes is not None:
             classes = np.asarray(classes)
             if classes.shape != (self.n_classes,) or len(set(classes.tolist())) < len(classes):
-                raise ValueError(f"classes must hold {self.n_classes} different names, got {classes.tolist()}.")
+                raise ValueError(
+                    f"classes must hold {self.n_classes} different names, got {classes.tolist()}."
+                )
         return copy.copy(self)._named(classes)
 
     def _named(self, classes: NDArray | None) -> Self:
@@ -133,7 +135,9 @@ class Distribution(ABC):
         columns = np.asarray(columns)
         fits = columns.shape == (self.n_classes,) and len(set(columns.tolist())) == len(columns)
         if not fits or columns.dtype.kind not in "iu":
-            raise ValueError(f"columns must hold {self.n_classes} different column numbers, got {columns.tolist()}.")
+            raise ValueError(
+                f"columns must hold {self.n_classes} different column numbers, got {columns.tolist()}."
+            )
         if columns.min() < 0 or columns.max() >= n_classes:
             raise ValueError(f"columns must lie between 0 and {n_classes - 1}, got {columns}.")
         return self._embed(columns, n_classes)
@@ -146,7 +150,9 @@ class Distribution(ABC):
         """
         kinds = {type(b) for b in batches}
         if len(kinds) > 1:
-            raise ValueError(f"Distributions of several kinds cannot be joined: {sorted(k.__name__ for k in kinds)}.")
+            raise ValueError(
+                f"Distributions of several kinds cannot be joined: {sorted(k.__name__ for k in kinds)}."
+            )
         classes = batches[0].classes
         if classes is not None:
             batches = [b.in_order(classes) for b in batches]
@@ -158,7 +164,9 @@ class Distribution(ABC):
         `label` is the column number of its class.
         """
         if not isinstance(label, (int, np.integer)) or not 0 <= label < self.n_classes:
-            raise ValueError(f"label must be a column number from 0 to {self.n_classes - 1}, got {label!r}.")
+            raise ValueError(
+                f"label must be a column number from 0 to {self.n_classes - 1}, got {label!r}."
+            )
         return self._mean_after(int(label))
 
     def posterior(self, counts: ArrayLike) -> "Distribution":
@@ -184,7 +192,9 @@ class Distribution(ABC):
         """Counts of further labels, shape (n, K), float64; a row may have none."""
         labels = read_labels(counts, empty_rows=True)
         if labels.known:
-            raise ValueError("Infinitely many labels have no posterior and no likelihood; pass counts.")
+            raise ValueError(
+                "Infinitely many labels have no posterior and no likelihood; pass counts."
+            )
         n, K = len(self), self.n_classes
         if len(labels) != n or (not labels.single and labels.shape[1] != K):
             shape = (len(labels),) if labels.single else labels.shape
@@ -215,7 +225,9 @@ class Distribution(ABC):
             or np.diag(P).any()
             or not np.isin(P, (0, 1)).all()
         ):
-            raise ValueError(f"pairs must be a symmetric 0/1 matrix with a zero diagonal, shape {(z.shape[1],) * 2}.")
+            raise ValueError(
+                f"pairs must be a symmetric 0/1 matrix with a zero diagonal, shape {(z.shape[1],) * 2}."
+            )
         return sum(z[:, k] * (self._mean_after(k) @ P[k]) for k in range(z.shape[1]))
 
     def class_disagreement(self) -> NDArray[np.float64]:

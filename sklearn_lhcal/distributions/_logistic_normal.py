@@ -57,7 +57,9 @@ class LogisticNormal(Distribution):
     def __init__(self, loc: ArrayLike, scale: ArrayLike):
         m, s = np.asarray(loc, dtype=np.float64), np.asarray(scale, dtype=np.float64)
         if m.ndim != 1 or s.shape not in ((), m.shape):
-            raise ValueError(f"loc must have shape (n,), and scale the same or none, got {m.shape} and {s.shape}.")
+            raise ValueError(
+                f"loc must have shape (n,), and scale the same or none, got {m.shape} and {s.shape}."
+            )
         if not np.isfinite(m).all() or not ((s >= 0) & (s <= _LARGEST_SCALE)).all():
             raise ValueError(f"loc must be finite, and scale between 0 and {_LARGEST_SCALE:g}.")
         self._m, self._s = frozen(m), frozen(np.broadcast_to(s, m.shape))
@@ -104,7 +106,9 @@ class LogisticNormal(Distribution):
             step = max(1, _BLOCK // len(t))
             for block in (rows[i : i + step] for i in range(0, len(rows), step)):
                 g = self._m[block, None] + self._s[block, None] * t
-                values = [np.einsum("ij,j->i", v, w) for v in f(g, *(a[block, None] for a in per_row))]
+                values = [
+                    np.einsum("ij,j->i", v, w) for v in f(g, *(a[block, None] for a in per_row))
+                ]
                 out = np.empty((len(self), len(values))) if out is None else out
                 out[block] = np.stack(values, axis=1)
         return out
@@ -134,7 +138,9 @@ class LogisticNormal(Distribution):
         return in_columns(np.stack([phi, phi], axis=1), self._columns, self._n_classes)
 
     def expected_entropy(self):
-        return self._average(lambda g: (np.abs(g) * expit(-np.abs(g)) - log_expit(np.abs(g)),))[:, 0]
+        return self._average(lambda g: (np.abs(g) * expit(-np.abs(g)) - log_expit(np.abs(g)),))[
+            :, 0
+        ]
 
     def mutual_information(self):
         """Σ_k E[z_k]·E[(1+r)·log(1+r) − r], r = z_k/E[z_k] − 1: a divergence, whose terms are all at least 0."""
@@ -142,7 +148,10 @@ class LogisticNormal(Distribution):
 
         def divergence(g, m, shift, z0, z1):
             d = _difference(g, m) - shift
-            yield from (z * _excess(sign * d / np.where(z > 0, z, np.inf)) for sign, z in ((-1, z0), (1, z1)))
+            yield from (
+                z * _excess(sign * d / np.where(z > 0, z, np.inf))
+                for sign, z in ((-1, z0), (1, z1))
+            )
 
         return self._average(divergence, self._m, shift, z[:, 0], z[:, 1]).sum(axis=1)
 
@@ -160,14 +169,18 @@ class LogisticNormal(Distribution):
         y, possible = self._own_labels(y)
         g, log_w = _posterior_nodes(self._m, self._s, *np.where(possible, y, 0.0), _FINER)
         z = np.stack([expit(-g), expit(g)], axis=-1).reshape(-1, 2)
-        return Mixture.of(PointMass.of_checked(in_columns(z, self._columns, self._n_classes)), log_w)
+        return Mixture.of(
+            PointMass.of_checked(in_columns(z, self._columns, self._n_classes)), log_w
+        )
 
     def _log_prob(self, labels):
         y, possible = self._own_labels(labels)
         out = np.empty(len(self))
         for i in range(0, len(self), 1024):
             rows = slice(i, i + 1024)
-            out[rows] = logsumexp(_posterior_nodes(self._m[rows], self._s[rows], *y[:, rows], 1)[1], axis=0)
+            out[rows] = logsumexp(
+                _posterior_nodes(self._m[rows], self._s[rows], *y[:, rows], 1)[1], axis=0
+            )
         return log_coefficient(labels) + np.where(possible, out, -np.inf)
 
     def _own_labels(self, y):
@@ -179,7 +192,9 @@ class LogisticNormal(Distribution):
         q = ndtri(tails(level))
         g = self._m[:, None] + self._s[:, None] * q
         ends = expit(np.stack([-g[:, ::-1], g], axis=1))
-        return np.stack([in_columns(ends[..., i], self._columns, self._n_classes) for i in (0, 1)], axis=2)
+        return np.stack(
+            [in_columns(ends[..., i], self._columns, self._n_classes) for i in (0, 1)], axis=2
+        )
 
     def _embed(self, columns, n_classes):
         columns = np.asarray(columns)[list(self._columns)].tolist()
@@ -200,7 +215,12 @@ class LogisticNormal(Distribution):
 
 def _difference(a, b):
     """σ(a) − σ(b), exact where they are close, or both close to 0 or to 1."""
-    return np.sign(a - b) * -np.expm1(-np.abs(a - b)) * expit(np.maximum(a, b)) * expit(-np.minimum(a, b))
+    return (
+        np.sign(a - b)
+        * -np.expm1(-np.abs(a - b))
+        * expit(np.maximum(a, b))
+        * expit(-np.minimum(a, b))
+    )
 
 
 def _excess(r):
@@ -231,7 +251,10 @@ def _posterior_nodes(m, s, y0, y1, finer: int):
         low, high = np.where(rising, t, low), np.where(rising, high, t)
     peak, floor = (low + high) / 2, log_density((low + high) / 2) - _DEPTH
     ends = []
-    for sign in (-1, 1):  # log p is concave, and at least as curved as that of a normal distribution
+    for sign in (
+        -1,
+        1,
+    ):  # log p is concave, and at least as curved as that of a normal distribution
         near, far = np.zeros_like(peak), np.full_like(peak, np.sqrt(2 * _DEPTH))
         for _ in range(50):
             t = (near + far) / 2

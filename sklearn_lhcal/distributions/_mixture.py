@@ -39,8 +39,15 @@ class Dirichlet(Distribution):
 
     def __init__(self, concentration: ArrayLike):
         alpha = np.asarray(concentration, dtype=np.float64)
-        if alpha.ndim != 2 or not np.isfinite(alpha).all() or (alpha < 0).any() or not (alpha.sum(axis=1) > 0).all():
-            raise ValueError("concentration must have shape (n, K), be finite and at least 0, with positive row sums.")
+        if (
+            alpha.ndim != 2
+            or not np.isfinite(alpha).all()
+            or (alpha < 0).any()
+            or not (alpha.sum(axis=1) > 0).all()
+        ):
+            raise ValueError(
+                "concentration must have shape (n, K), be finite and at least 0, with positive row sums."
+            )
         total = alpha.sum(axis=1)
         self._z = frozen(alpha / total[:, None])
         self._log_total = frozen(np.log(total))
@@ -60,7 +67,9 @@ class Dirichlet(Distribution):
         z = check_proba(proba)
         log_total = np.asarray(log_total, dtype=np.float64)
         if log_total.shape not in ((), (1,), (len(z),)) or not np.isfinite(log_total).all():
-            raise ValueError(f"The total must be one number or one per row, shape ({len(z)},), and finite.")
+            raise ValueError(
+                f"The total must be one number or one per row, shape ({len(z)},), and finite."
+            )
         return cls.of_checked(z, np.broadcast_to(log_total, len(z)))._named(column_names(proba))
 
     @classmethod
@@ -106,8 +115,12 @@ class Dirichlet(Distribution):
 
     def expected_entropy(self):
         a, z = np.exp(np.minimum(self._log_total, 0.0))[:, None], self._z
-        small = (z * (_digamma1p(a) - _digamma1p(a * z))).sum(axis=1)  # exact to α0 = 0, where MI would cancel
-        return np.where(self._log_total < 0, small, np.maximum(self.entropy() - self._information_large(), 0.0))
+        small = (z * (_digamma1p(a) - _digamma1p(a * z))).sum(
+            axis=1
+        )  # exact to α0 = 0, where MI would cancel
+        return np.where(
+            self._log_total < 0, small, np.maximum(self.entropy() - self._information_large(), 0.0)
+        )
 
     def mutual_information(self):
         small = self.entropy() - self.expected_entropy()
@@ -116,20 +129,24 @@ class Dirichlet(Distribution):
     def _information_large(self):
         """Σ z_k g(α0 z_k) − g(α0), g(x) = ψ(x+1) − log x: exact to α0 = ∞, where entropies would cancel."""
         a, z = np.exp(np.maximum(self._log_total, 0.0))[:, None], self._z
-        return (z * _digamma_minus_log(np.where(z > 0, a * z, 1.0))).sum(axis=1) - _digamma_minus_log(a[:, 0])
+        return (z * _digamma_minus_log(np.where(z > 0, a * z, 1.0))).sum(
+            axis=1
+        ) - _digamma_minus_log(a[:, 0])
 
     def _posterior(self, y):
         n = y.sum(axis=1)
         log_n = log(n)
-        z = expit(self._log_total - log_n)[:, None] * self._z + expit(log_n - self._log_total)[:, None] * (
-            y / np.maximum(n, 1)[:, None]
-        )
+        z = expit(self._log_total - log_n)[:, None] * self._z + expit(log_n - self._log_total)[
+            :, None
+        ] * (y / np.maximum(n, 1)[:, None])
         return Dirichlet.of_checked(z, np.logaddexp(self._log_total, log_n))
 
     def _log_prob(self, y):
         n = y.sum(axis=1)
         x = np.exp(-self._log_total)
-        with np.errstate(divide="ignore"):  # a label that has probability 0 has log-probability -inf
+        with np.errstate(
+            divide="ignore"
+        ):  # a label that has probability 0 has log-probability -inf
             rising = log_rising(self._z, np.broadcast_to(x[:, None], y.shape), y).sum(axis=1)
         return log_coefficient(y) + rising - log_rising(np.ones_like(n), x, n)
 
@@ -138,9 +155,13 @@ class Dirichlet(Distribution):
         a = self.concentration[:, :, None]
         b = self.total[:, None, None] * (1 - self._z[:, :, None])
         inner = (self._z > 0) & (self._z < 1)
-        ends = betaincinv(np.where(inner[:, :, None], a, 1.0), np.where(inner[:, :, None], b, 1.0), q)
+        ends = betaincinv(
+            np.where(inner[:, :, None], a, 1.0), np.where(inner[:, :, None], b, 1.0), q
+        )
         ends = np.where(inner[:, :, None], ends, self._z[:, :, None])
-        lost = np.isnan(ends).any(axis=(1, 2))  # near α0 = 1e12, SciPy below 1.17: there by bisection
+        lost = np.isnan(ends).any(
+            axis=(1, 2)
+        )  # near α0 = 1e12, SciPy below 1.17: there by bisection
         if lost.any():
             ends[lost] = Mixture.of(self[lost], np.zeros((1, lost.sum())))._interval(level)
         return ends
@@ -246,7 +267,9 @@ class Mixture(Distribution):
 
     def variance(self):  # law of total variance
         between = (self._per_member(self._parts.mean()) - self.mean()) ** 2
-        return self._average(self._parts.variance()) + np.einsum("sn,snk->nk", self.weights, between)
+        return self._average(self._parts.variance()) + np.einsum(
+            "sn,snk->nk", self.weights, between
+        )
 
     def disagreement(self, pairs=None):
         return self._average(self._parts.disagreement(pairs))
@@ -260,7 +283,9 @@ class Mixture(Distribution):
     def mutual_information(self):
         """Information of the members about z, plus information about the member (a divergence, at least 0)."""
         z, m = self._per_member(self._parts.mean()), self.mean()
-        seen = self.weights[..., None] * z > np.finfo(np.float64).tiny  # elsewhere the mean may be 0
+        seen = (
+            self.weights[..., None] * z > np.finfo(np.float64).tiny
+        )  # elsewhere the mean may be 0
         ratio = np.where(seen, z, 1.0) / np.where(seen, m, 1.0)
         between = np.einsum("sn,snk->n", self.weights, z * np.log(ratio))
         return np.maximum(between, 0.0) + self._average(self._parts.mutual_information())
@@ -273,12 +298,18 @@ class Mixture(Distribution):
 
     def _posterior(self, y):
         y = self._tiled(y)
-        log_w = self._log_w + self._per_member(self._parts._log_prob(y))  # the product likelihood, in logs
-        impossible = np.isneginf(log_w).all(axis=0)  # no member allows these labels: nothing can be learnt from them
+        log_w = self._log_w + self._per_member(
+            self._parts._log_prob(y)
+        )  # the product likelihood, in logs
+        impossible = np.isneginf(log_w).all(
+            axis=0
+        )  # no member allows these labels: nothing can be learnt from them
         return self.of(self._parts._posterior(y), np.where(impossible, self._log_w, log_w))
 
     def _log_prob(self, y):
-        return logsumexp(self._log_w + self._per_member(self._parts._log_prob(self._tiled(y))), axis=0)
+        return logsumexp(
+            self._log_w + self._per_member(self._parts._log_prob(self._tiled(y))), axis=0
+        )
 
     def _embed(self, columns, n_classes):
         return self.of(self._parts._embed(columns, n_classes), self._log_w)
@@ -287,14 +318,22 @@ class Mixture(Distribution):
     def _joined(cls, batches):
         S = {b._log_w.shape[0] for b in batches}
         if len(S) > 1:
-            raise ValueError(f"Mixtures with different numbers of members cannot be joined: {sorted(S)}.")
-        members = [Distribution.concatenate([b._member(s) for b in batches]) for s in range(S.pop())]
-        return cls.of(Distribution.concatenate(members), np.concatenate([b._log_w for b in batches], axis=1))
+            raise ValueError(
+                f"Mixtures with different numbers of members cannot be joined: {sorted(S)}."
+            )
+        members = [
+            Distribution.concatenate([b._member(s) for b in batches]) for s in range(S.pop())
+        ]
+        return cls.of(
+            Distribution.concatenate(members), np.concatenate([b._log_w for b in batches], axis=1)
+        )
 
     def _sample(self, n_draws, rng):
         n = len(self)
         u = rng.random_sample((n_draws, 1, n))
-        member = np.minimum((u > np.cumsum(self.weights, axis=0)).sum(axis=1), len(self._log_w) - 1)  # (n_draws, n)
+        member = np.minimum(
+            (u > np.cumsum(self.weights, axis=0)).sum(axis=1), len(self._log_w) - 1
+        )  # (n_draws, n)
         rows = member * n + np.arange(n)
         return self._parts[rows.ravel()]._sample(1, rng)[0].reshape(n_draws, n, -1)
 
@@ -328,7 +367,9 @@ class Ensemble(Mixture):
 
     def _interval(self, level):
         q = tails(level)
-        order = np.argsort(self.proba, axis=0, kind="stable")  # the weighted quantile is the first value to reach q
+        order = np.argsort(
+            self.proba, axis=0, kind="stable"
+        )  # the weighted quantile is the first value to reach q
         values = np.take_along_axis(self.proba, order, axis=0)
         below = np.cumsum(np.take_along_axis(self.weights[:, :, None], order, axis=0), axis=0)
         first = [np.minimum((below < level - 1e-12).sum(axis=0), len(below) - 1) for level in q]
@@ -396,7 +437,9 @@ def _log_weights(weights, shape: tuple[int, int]) -> NDArray[np.float64]:
     w = np.asarray(weights, dtype=np.float64)
     w = w[:, None] if w.ndim == 1 else w
     if w.shape not in (shape, (shape[0], 1)):
-        raise ValueError(f"weights must have shape (S,) or (S, n) = {shape}, got {np.shape(weights)}.")
+        raise ValueError(
+            f"weights must have shape (S,) or (S, n) = {shape}, got {np.shape(weights)}."
+        )
     if not np.isfinite(w).all() or (w < 0).any() or not (w.sum(axis=0) > 0).all():
         raise ValueError("weights must be finite and at least 0, with a positive sum over members.")
     return frozen(np.broadcast_to(log(w) - np.log(w.sum(axis=0)), shape))

@@ -10,7 +10,9 @@ from ._base import Distribution, PointMass, in_columns
 from ._mixture import Ensemble
 
 
-def second_opinion_value(distribution: Distribution, cost_matrix: ArrayLike | None = None) -> NDArray[np.float64]:
+def second_opinion_value(
+    distribution: Distribution, cost_matrix: ArrayLike | None = None
+) -> NDArray[np.float64]:
     """Expected drop of the epistemic loss, or of the cost, from one more label: where a second opinion helps most.
 
     Parameters
@@ -71,7 +73,9 @@ def predict_dist(estimator, X) -> Distribution:
         distribution = inner.predict_dist(seen)
     else:
         members = _member_proba(inner, seen)
-        distribution = PointMass(inner.predict_proba(seen)) if members is None else Ensemble(*members)
+        distribution = (
+            PointMass(inner.predict_proba(seen)) if members is None else Ensemble(*members)
+        )
     if distribution.classes is None:
         distribution = distribution.with_classes(getattr(inner, "classes_", None))
     classes = getattr(estimator, "classes_", distribution.classes)
@@ -126,7 +130,12 @@ def predict_epistemic(estimator, X) -> NDArray[np.float64]:
 def _member_proba(estimator, X) -> tuple[NDArray[np.float64], list | None] | None:
     """Members of a fitted scikit-learn ensemble: probabilities (S, n, K) and weights; None for anything else."""
     # here, because `import sklearn_lhcal` shall stay quick
-    from sklearn.ensemble import BaggingClassifier, ExtraTreesClassifier, RandomForestClassifier, VotingClassifier
+    from sklearn.ensemble import (
+        BaggingClassifier,
+        ExtraTreesClassifier,
+        RandomForestClassifier,
+        VotingClassifier,
+    )
 
     if isinstance(estimator, (RandomForestClassifier, ExtraTreesClassifier)):
         X = _plain(X)
@@ -134,9 +143,13 @@ def _member_proba(estimator, X) -> tuple[NDArray[np.float64], list | None] | Non
     if isinstance(estimator, VotingClassifier) and estimator.voting == "soft":
         weights = estimator.weights
         if weights is not None:
-            weights = [w for w, (_, e) in zip(weights, estimator.estimators, strict=True) if e != "drop"]
+            weights = [
+                w for w, (_, e) in zip(weights, estimator.estimators, strict=True) if e != "drop"
+            ]
         return np.stack([member.predict_proba(X) for member in estimator.estimators_]), weights
-    if isinstance(estimator, BaggingClassifier) and hasattr(estimator.estimators_[0], "predict_proba"):
+    if isinstance(estimator, BaggingClassifier) and hasattr(
+        estimator.estimators_[0], "predict_proba"
+    ):
         X = _plain(X)
         return np.stack([_bagged(estimator, i, X) for i in range(len(estimator.estimators_))]), None
     return None
@@ -150,4 +163,6 @@ def _plain(X):
 def _bagged(bagging, i, X):
     """Probabilities of one member, which saw some of the features and perhaps not all of the classes."""
     member, features = bagging.estimators_[i], bagging.estimators_features_[i]
-    return in_columns(member.predict_proba(X[:, features]), member.classes_.astype(int), len(bagging.classes_))
+    return in_columns(
+        member.predict_proba(X[:, features]), member.classes_.astype(int), len(bagging.classes_)
+    )

@@ -21,11 +21,22 @@ from ..distributions import Distribution, Ensemble, LogisticNormal, PointMass
 from ..label_histogram._labels import read_labels
 from ._hyperparameters import learn, starting_lengthscale
 from ._kernels import KERNELS, Kernel
-from ._variational import Features, Labels, Latent, coordinate_ascent, moments, natural_gradients, polish, prior
+from ._variational import (
+    Features,
+    Labels,
+    Latent,
+    coordinate_ascent,
+    moments,
+    natural_gradients,
+    polish,
+    prior,
+)
 
 _DTYPES = {"float64": torch.float64, "float32": torch.float32}
 _KEPT = 2**24  # entries of Φ that are kept in memory
-_EXACT = 5e10  # rows times squared inducing points up to which "auto" takes every pass over all rows
+_EXACT = (
+    5e10  # rows times squared inducing points up to which "auto" takes every pass over all rows
+)
 _LEARNED = 10  # rows for each inducing point from which hyper-parameters are learned
 _DRAWS = 128
 
@@ -222,9 +233,13 @@ class SparseGPClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstim
         batch = self._batch(len(X), len(Z))
         if batch is not None:
             generator = torch.Generator().manual_seed(int(rng.randint(2**31 - 1)))
-            steps = natural_gradients(features, labels, latent, batch_size=batch, epochs=1, generator=generator)
+            steps = natural_gradients(
+                features, labels, latent, batch_size=batch, epochs=1, generator=generator
+            )
             latent = _follow(steps, history, report)
-            passes["max_iter"] = min(self.max_iter, 3) if self.batch_size == "auto" else self.max_iter
+            passes["max_iter"] = (
+                min(self.max_iter, 3) if self.batch_size == "auto" else self.max_iter
+            )
         latent = _follow(coordinate_ascent(features, labels, latent, **passes), history, report)
         rose = np.diff(history[-2:]).max(initial=0.0)
         if len(history) >= self.max_iter and rose > self.tol * float(labels.n[0].sum()):
@@ -249,13 +264,20 @@ class SparseGPClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstim
             found = starting_lengthscale(X[few], Z, labels.at(few), shape, self.variance, dtype)
             lengthscale = X.new_full((X.shape[1] if self.ard else 1,), found)
         else:
-            given = np.broadcast_to(np.asarray(self.lengthscale, np.float64), X.shape[1] if self.ard else 1)
+            given = np.broadcast_to(
+                np.asarray(self.lengthscale, np.float64), X.shape[1] if self.ard else 1
+            )
             lengthscale = self._tensor(given / self._unit)
         if not self.optimize_hyperparameters:
             return Kernel(shape, X.new_tensor(self.variance), lengthscale), prior(len(labels.n), Z)
         rows = np.sort(rng.choice(len(X), min(len(X), _LEARNED * len(Z)), replace=False))
         start = Kernel(shape, X.new_tensor(self.variance), lengthscale)
-        options = {"dtype": dtype, "max_iter": 30, "tol": 3e-5 if len(rows) == len(X) else 1e-3, "report": report}
+        options = {
+            "dtype": dtype,
+            "max_iter": 30,
+            "tol": 3e-5 if len(rows) == len(X) else 1e-3,
+            "report": report,
+        }
         return learn(X[rows], Z, labels.at(rows), start, prior(len(labels.n), Z), **options)
 
     def _batch(self, n: int, m: int) -> int | None:
@@ -301,16 +323,28 @@ class SparseGPClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstim
         check_device(self.device)
         for name, known in (("kernel", KERNELS), ("dtype", _DTYPES)):
             if getattr(self, name) not in known:
-                raise ValueError(f"{name} must be one of {sorted(known)}, got {getattr(self, name)!r}.")
+                raise ValueError(
+                    f"{name} must be one of {sorted(known)}, got {getattr(self, name)!r}."
+                )
         for name in ("n_inducing", "max_iter"):
             if not isinstance(getattr(self, name), (int, np.integer)) or getattr(self, name) < 1:
-                raise ValueError(f"{name} must be an int of at least 1, got {getattr(self, name)!r}.")
+                raise ValueError(
+                    f"{name} must be an int of at least 1, got {getattr(self, name)!r}."
+                )
         batch = self.batch_size
-        if not (batch is None or batch == "auto" or (isinstance(batch, (int, np.integer)) and batch >= 1)):
-            raise ValueError(f'batch_size must be None, "auto" or an int of at least 1, got {batch!r}.')
+        if not (
+            batch is None
+            or batch == "auto"
+            or (isinstance(batch, (int, np.integer)) and batch >= 1)
+        ):
+            raise ValueError(
+                f'batch_size must be None, "auto" or an int of at least 1, got {batch!r}.'
+            )
         for name in ("variance", "lengthscale"):
             value = getattr(self, name)
-            if value is not None and not (np.isfinite(value).all() and (np.asarray(value) > 0).all()):
+            if value is not None and not (
+                np.isfinite(value).all() and (np.asarray(value) > 0).all()
+            ):
                 raise ValueError(f"{name} must be positive and finite, got {value!r}.")
 
 

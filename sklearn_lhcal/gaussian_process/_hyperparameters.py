@@ -66,11 +66,16 @@ def value_and_gradient(features: Features, local: Local, parameters: Tensor, mak
 
 def local_terms(features: Features, labels: Labels, latent: Latent) -> Local:
     """κ, θ and constants of all rows at q."""
-    parts = [polya_gamma(labels.at(rows), *moments(latent, phi, features.kernel.variance)) for rows, phi in features]
+    parts = [
+        polya_gamma(labels.at(rows), *moments(latent, phi, features.kernel.variance))
+        for rows, phi in features
+    ]
     return Local(*(torch.cat(a, dim=1) for a in zip(*parts, strict=True)))
 
 
-def starting_lengthscale(X: Tensor, Z: Tensor, labels: Labels, shape, variance: float, dtype) -> float:
+def starting_lengthscale(
+    X: Tensor, Z: Tensor, labels: Labels, shape, variance: float, dtype
+) -> float:
     """The best of five lengthscales between the distance of neighbours and that of any two inducing points."""
     distances = torch.cdist(Z, Z)
     pairs = distances[distances > 0]

@@ -51,7 +51,10 @@ class Kernel(NamedTuple):
         """The matrix of k between the rows of x and of z; squared distances in float64, what follows in `dtype`."""
         x, z = x / self.lengthscale, z / self.lengthscale
         x2, z2 = (x**2).sum(1, keepdim=True), (z**2).sum(1, keepdim=True)
-        r2 = torch.cat([-2 * x, x2, torch.ones_like(x2)], 1) @ torch.cat([z, torch.ones_like(z2), z2], 1).T
+        r2 = (
+            torch.cat([-2 * x, x2, torch.ones_like(x2)], 1)
+            @ torch.cat([z, torch.ones_like(z2), z2], 1).T
+        )
         return self.variance.to(dtype) * self.shape(r2.to(dtype).clamp_min(0))
 
     def whitener(self, z: Tensor, jitter: float) -> Tensor:

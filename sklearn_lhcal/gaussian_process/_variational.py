@@ -181,10 +181,15 @@ def solve(sums: Sums, variance) -> tuple[Latent, float]:
 def sweep(features: Features, labels: Labels, latent: Latent, local=polya_gamma) -> Sums:
     """One pass over all rows: the sums of κ and θ at q."""
     variance = features.kernel.variance
-    return total(Sums.of(phi, local(labels.at(rows), *moments(latent, phi, variance))) for rows, phi in features)
+    return total(
+        Sums.of(phi, local(labels.at(rows), *moments(latent, phi, variance)))
+        for rows, phi in features
+    )
 
 
-def coordinate_ascent(features: Features, labels: Labels, latent: Latent, *, max_iter: int, tol: float):
+def coordinate_ascent(
+    features: Features, labels: Labels, latent: Latent, *, max_iter: int, tol: float
+):
     """Yield (q, bound) after each pass, until the bound rises by less than `tol` per label; it never falls.
 
     A pass starts ahead of q, on from μ by Nesterov's share of its last step. One that would lower the bound is done
@@ -202,7 +207,9 @@ def coordinate_ascent(features: Features, labels: Labels, latent: Latent, *, max
         latent, last, k = new, bound, k + 1
 
 
-def natural_gradients(features: Features, labels: Labels, latent: Latent, *, batch_size: int, epochs: int, generator):
+def natural_gradients(
+    features: Features, labels: Labels, latent: Latent, *, batch_size: int, epochs: int, generator
+):
     """Yield (q, estimate of the bound) after each epoch of natural-gradient steps on mini-batches.
 
     A step blends the sums of the data with those of a batch, scaled to all rows; its size t^−0.7 begins at 1.
@@ -214,7 +221,11 @@ def natural_gradients(features: Features, labels: Labels, latent: Latent, *, bat
             part = Sums.of(phi, polya_gamma(labels.at(rows), *moments(latent, phi, variance)))
             t += 1
             step, scale = t**-0.7, n / len(rows)
-            sums = part.plus(part, scale, 0.0) if sums is None else sums.plus(part, 1 - step, step * scale)
+            sums = (
+                part.plus(part, scale, 0.0)
+                if sums is None
+                else sums.plus(part, 1 - step, step * scale)
+            )
             latent, bound = solve(sums, variance)
         yield latent, bound
 
@@ -225,7 +236,10 @@ def polish(features: Features, labels: Labels, latent: Latent, *, max_iter: int,
     A step that would lower the bound is taken back and halved.
     """
     enough, step, variance = tol * float(labels.n[0].sum()), 1.0, features.kernel.variance
-    at, last = sweep(features, labels, latent), -float("inf")  # the Pólya–Gamma sums stand for q before the first step
+    at, last = (
+        sweep(features, labels, latent),
+        -float("inf"),
+    )  # the Pólya–Gamma sums stand for q before the first step
     new = at
     for _ in range(max_iter):
         here = sweep(features, labels, latent, quadratic)
@@ -238,7 +252,11 @@ def polish(features: Features, labels: Labels, latent: Latent, *, max_iter: int,
             yield latent, bound
             if bound - last < enough:
                 return
-            last, at, new = bound, (at if last == -float("inf") else at.plus(new, 1 - step, step)), here
+            last, at, new = (
+                bound,
+                (at if last == -float("inf") else at.plus(new, 1 - step, step)),
+                here,
+            )
         latent, _ = solve(at.plus(new, 1 - step, step), variance)
 
 

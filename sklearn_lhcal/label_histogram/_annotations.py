@@ -28,7 +28,11 @@ class AnnotationCounts(NamedTuple):
 
 
 def counts_from_annotations(
-    annotations, *, classes: ArrayLike | None = None, item: str | None = None, label: str | None = None
+    annotations,
+    *,
+    classes: ArrayLike | None = None,
+    item: str | None = None,
+    label: str | None = None,
 ) -> AnnotationCounts:
     """Count single annotations, from a matrix (one column a rater) or a long table (one row an annotation).
 
@@ -60,9 +64,14 @@ def counts_from_annotations(
            [0, 3]])
     """
     if (item is None) != (label is None):
-        raise ValueError("A long table needs both item= and label=, the names of its columns; a matrix needs neither.")
+        raise ValueError(
+            "A long table needs both item= and label=, the names of its columns; a matrix needs neither."
+        )
     if item is not None:
-        row_items, labels = np.asarray(annotations[item]), np.asarray(annotations[label], dtype=object)
+        row_items, labels = (
+            np.asarray(annotations[item]),
+            np.asarray(annotations[label], dtype=object),
+        )
         nameless = np.flatnonzero([is_gap(i) for i in row_items.tolist()])
         if nameless.size:
             raise ValueError(
@@ -73,14 +82,22 @@ def counts_from_annotations(
     else:
         matrix = np.asarray(annotations, dtype=object)
         if matrix.ndim != 2:
-            raise ValueError(f"annotations must have shape (n_items, n_raters), got {matrix.shape}.")
-        items = np.asarray(annotations.index) if hasattr(annotations, "iloc") else np.arange(len(matrix))
+            raise ValueError(
+                f"annotations must have shape (n_items, n_raters), got {matrix.shape}."
+            )
+        items = (
+            np.asarray(annotations.index)
+            if hasattr(annotations, "iloc")
+            else np.arange(len(matrix))
+        )
         rows, labels = np.repeat(np.arange(len(matrix)), matrix.shape[1]), matrix.ravel()
     given = np.array([not is_gap(v) for v in labels], dtype=bool)
     without = np.setdiff1d(np.arange(len(items)), rows[given])
     if without.size:
         first = items[without].tolist()[0]
-        raise ValueError(f"{without.size} items have no label (first: {first!r}); drop them here and in X.")
+        raise ValueError(
+            f"{without.size} items have no label (first: {first!r}); drop them here and in X."
+        )
     single = Labels(*one_hot(typed(labels[given].tolist())), single=True)
     ratings = single.in_order(sorted_names(single.classes) if classes is None else classes)
     counts = np.zeros((len(items), ratings.shape[1]), np.int64)

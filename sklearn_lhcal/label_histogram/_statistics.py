@@ -66,7 +66,9 @@ def _rater_scale(n: NDArray[np.float64]) -> NDArray[np.float64]:
     return 1 + 1 / np.where(n > 1, n - 1, np.nan)
 
 
-def u_statistic(y, kernel: Callable[[NDArray[np.int64]], ArrayLike], order: int) -> NDArray[np.float64]:
+def u_statistic(
+    y, kernel: Callable[[NDArray[np.int64]], ArrayLike], order: int
+) -> NDArray[np.float64]:
     """Unbiased estimate, for each row, of the mean of a symmetric statistic of `order` raters.
 
     The mean of the kernel over all subsets of `order` raters of the row (P1 eq. 17).
@@ -102,10 +104,14 @@ def u_statistic(y, kernel: Callable[[NDArray[np.int64]], ArrayLike], order: int)
         raise ValueError(f"order must be at least 1, got {order}.")
     K = labels.shape[1]
     draws = np.array(list(combinations_with_replacement(range(K), order)))
-    subsets = (draws[:, :, None] == np.arange(K)).sum(axis=1)  # (n_subsets, K), each row sums to `order`
+    subsets = (draws[:, :, None] == np.arange(K)).sum(
+        axis=1
+    )  # (n_subsets, K), each row sums to `order`
     values = np.asarray(kernel(subsets), dtype=np.float64)
     if values.ndim not in (1, 2) or len(values) != len(subsets):
-        raise ValueError(f"The kernel must return one value a row, {len(subsets)}; it returned shape {values.shape}.")
+        raise ValueError(
+            f"The kernel must return one value a row, {len(subsets)}; it returned shape {values.shape}."
+        )
     estimate = np.empty((len(labels), *values.shape[1:]))
     step = max(1, 2_000_000 // subsets.size)
     for start in range(0, len(labels), step):
