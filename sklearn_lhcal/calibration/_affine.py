@@ -33,7 +33,9 @@ Objective = Callable[[NDArray[np.float64]], Result]
 class AffineMap(ABC):
     """One shape of the map for K classes."""
 
-    def __init__(self, n_classes: int, off_diagonal_penalty: float = 0.0, bias_penalty: float = 0.0):
+    def __init__(
+        self, n_classes: int, off_diagonal_penalty: float = 0.0, bias_penalty: float = 0.0
+    ):
         self.K = n_classes
         self.off_diagonal_penalty = off_diagonal_penalty
         self.bias_penalty = bias_penalty
@@ -55,7 +57,9 @@ class AffineMap(ABC):
         step = -(-u.size // _SAMPLE)
         return self.start(np.exp(TemperatureMap(self.K).newton(u[::step], y[::step], Newton())[0]))
 
-    def newton(self, u: NDArray, y: NDArray, solver: Newton, verbose: int = 0) -> NDArray[np.float64]:
+    def newton(
+        self, u: NDArray, y: NDArray, solver: Newton, verbose: int = 0
+    ) -> NDArray[np.float64]:
         """The optimum x by Newton's method, on a part of the rows first."""
         x = self.start_for(u, y)
         step = -(-len(u) // max(_SAMPLE // self.K, 10 * len(x)))
@@ -80,7 +84,9 @@ class AffineMap(ABC):
         def block(rows):
             a, m = u[rows], n[rows]
             v = transform(a, W, b)
-            if max(v.max(), -v.min()) > 80:  # else no exponential leaves the range of float32, and maxima are slow
+            if (
+                max(v.max(), -v.min()) > 80
+            ):  # else no exponential leaves the range of float32, and maxima are slow
                 v -= v.max(axis=1, keepdims=True)
             labels = float(np.einsum("ij,ij->", y[rows], v))
             p = np.exp(v, out=v)
@@ -188,7 +194,9 @@ class VectorMap(AffineMap):
             q *= np.sqrt(n)[:, None]
             G = np.einsum("ij->j", q)  # Σ q u and Σ q
             cross = np.diag(G[:K])
-            H += np.block([[np.diag(np.einsum("ij,ij->j", q[:, :K], a)), cross], [cross, np.diag(G[K:])]])
+            H += np.block(
+                [[np.diag(np.einsum("ij,ij->j", q[:, :K], a)), cross], [cross, np.diag(G[K:])]]
+            )
             return G, H
 
         def loss(x):
@@ -243,7 +251,10 @@ class MatrixMap(AffineMap):
         y, n = _normalised(y)
         S = _moments(u, y)
         options = {"maxiter": max_iter, "maxfun": 2 * max_iter, "maxcor": 20}
-        for dtype, accuracy in ((np.float32, {"gtol": 1e-4, "ftol": 1e-8}), (np.float64, {"gtol": tol, "ftol": 1e-16})):
+        for dtype, accuracy in (
+            (np.float32, {"gtol": 1e-4, "ftol": 1e-8}),
+            (np.float64, {"gtol": tol, "ftol": 1e-16}),
+        ):
             A = self._preconditioner(theta, *part)
             rows = [a.astype(dtype, copy=False) for a in (u, y, n)]
             theta, n_iter = self._descend(theta, A, *rows, S, options | accuracy)
@@ -279,7 +290,9 @@ class MatrixMap(AffineMap):
             gradient = np.append(np.matmul(G[:, None, :], A).ravel(), B * G.sum(axis=0))
             return F + 0.5 * (curvature * t**2).sum(), gradient
 
-        found = minimize(loss, np.zeros(split + K + 1), jac=True, method="L-BFGS-B", options=options)
+        found = minimize(
+            loss, np.zeros(split + K + 1), jac=True, method="L-BFGS-B", options=options
+        )
         return at(found.x), found.nit
 
     def _preconditioner(self, theta, u, y, n):
@@ -305,11 +318,17 @@ class MatrixMap(AffineMap):
             _, s, M, common = self.sums(pooled, theta, u, y, n)
             mu = M / np.maximum(s, 1e-300)[:, None]
             C = (common - M.T @ mu) / s.sum()
-            H = s[:, None, None] * (mu[:, :, None] * mu[:, None, :] + C) if K <= _OWN_BLOCKS else common[None] / K
+            H = (
+                s[:, None, None] * (mu[:, :, None] * mu[:, None, :] + C)
+                if K <= _OWN_BLOCKS
+                else common[None] / K
+            )
         if K > _OWN_BLOCKS:
             curvature = curvature.mean(axis=0, keepdims=True)
         H = H + 1e-3 / K * common  # for classes that are hardly predicted
-        H += (curvature + 1e-9 * np.trace(H, axis1=1, axis2=2)[:, None] / K)[:, :, None] * np.eye(K + 1)
+        H += (curvature + 1e-9 * np.trace(H, axis1=1, axis2=2)[:, None] / K)[:, :, None] * np.eye(
+            K + 1
+        )
         return np.stack([lapack.dtrtri(factor.T)[0] for factor in np.linalg.cholesky(H)])
 
 
@@ -333,7 +352,9 @@ class AffineModule(nn.Module):
 
     def forward(self, logits: Tensor, log_weights: Tensor | None = None) -> Tensor:
         log_z = torch.log_softmax(transform(logits, *self.shape.affine(self.x, torch)), dim=-1)
-        return log_z if log_weights is None else torch.logsumexp(log_z + log_weights[..., None], dim=1)
+        return (
+            log_z if log_weights is None else torch.logsumexp(log_z + log_weights[..., None], dim=1)
+        )
 
     def penalty(self):
         """What the training loop adds to the loss."""

@@ -18,7 +18,10 @@ from ..neural_network import LBFGS, Adam, DirichletMultinomialLoss, Newton, Pair
 from ..neural_network._features import forward_features
 from ._base import _BaseCalibrator
 
-_LIKELIHOODS = {"dirichlet_multinomial": (DirichletMultinomialLoss, 5e-3), "pairwise": (PairwiseLoss, 5e-4)}
+_LIKELIHOODS = {
+    "dirichlet_multinomial": (DirichletMultinomialLoss, 5e-3),
+    "pairwise": (PairwiseLoss, 5e-4),
+}
 _MAX_LOG_TOTAL = np.log(1e12)
 _MANY = 1e9  # labels that stand for infinitely many
 _SAMPLE = 5_000  # rows above which Newton starts from the optimum of a part of them, 50 a parameter at least
@@ -104,7 +107,9 @@ class AlphaCalibration(_BaseCalibrator):
         random_state=None,
         verbose=0,
     ):
-        super().__init__(estimator, cv=cv, solver=solver, random_state=random_state, verbose=verbose)
+        super().__init__(
+            estimator, cv=cv, solver=solver, random_state=random_state, verbose=verbose
+        )
         self.features = features
         self.likelihood = likelihood
         self.penalty = penalty
@@ -149,7 +154,9 @@ class AlphaCalibration(_BaseCalibrator):
 
     def _fit_map(self, logits, features, labels, weight, log_weights=None):
         if self.likelihood not in _LIKELIHOODS:
-            raise ValueError(f"likelihood must be one of {sorted(_LIKELIHOODS)}, got {self.likelihood!r}.")
+            raise ValueError(
+                f"likelihood must be one of {sorted(_LIKELIHOODS)}, got {self.likelihood!r}."
+            )
         make_loss, penalty = _LIKELIHOODS[self.likelihood]
         penalty = penalty if self.penalty is None else self.penalty
         check_not_negative(penalty=penalty)
@@ -159,7 +166,9 @@ class AlphaCalibration(_BaseCalibrator):
         self.feature_mean_ = rows.mean(axis=0)
         rows = rows - self.feature_mean_
         scale = np.sqrt(np.einsum("ij,ij->j", rows, rows) / len(rows))
-        self.feature_scale_ = np.where(scale > 1e-12 * np.maximum(1.0, np.abs(self.feature_mean_)), scale, 1.0)
+        self.feature_scale_ = np.where(
+            scale > 1e-12 * np.maximum(1.0, np.abs(self.feature_mean_)), scale, 1.0
+        )
         rows /= self.feature_scale_
         h = rows.reshape(h.shape)
         several = self._informative(labels)
@@ -183,7 +192,9 @@ class AlphaCalibration(_BaseCalibrator):
         if not labels.known:
             return labels.n > 1
         if self.likelihood != "pairwise":
-            raise ValueError('KnownProbabilities have no histogram likelihood; use likelihood="pairwise".')
+            raise ValueError(
+                'KnownProbabilities have no histogram likelihood; use likelihood="pairwise".'
+            )
         return np.ones(len(labels), dtype=bool)
 
     def _solve(self, loss, u, h, y, w, log_w):
@@ -196,7 +207,10 @@ class AlphaCalibration(_BaseCalibrator):
         if isinstance(solver, Newton):
             if not simple:
                 raise ValueError("Newton() fits no ensembles and no hidden layers; use LBFGS().")
-            x, w = np.zeros(h.shape[1] + 1), np.full(len(y), 1 / len(y)) if w is None else w / w.sum()
+            x, w = (
+                np.zeros(h.shape[1] + 1),
+                np.full(len(y), 1 / len(y)) if w is None else w / w.sum(),
+            )
             step = -(-len(u) // max(_SAMPLE, 50 * len(x)))
             if step > 1:
                 x = solver.minimize(_Objective(loss, u[::step], h[::step], y[::step], w[::step]), x)
@@ -204,15 +218,23 @@ class AlphaCalibration(_BaseCalibrator):
         else:
             inputs = {"logits": u, "features": h, "log_weights": log_w}
             if u.ndim == 3:
-                inputs = {"logits": np.moveaxis(u, 0, 1), "features": np.moveaxis(h, 0, 1), "log_weights": log_w.T}
-            solver.train(module, loss, inputs, y, w, random_state=self.random_state, verbose=self.verbose)
+                inputs = {
+                    "logits": np.moveaxis(u, 0, 1),
+                    "features": np.moveaxis(h, 0, 1),
+                    "log_weights": log_w.T,
+                }
+            solver.train(
+                module, loss, inputs, y, w, random_state=self.random_state, verbose=self.verbose
+            )
             x = np.append(module.weight.detach().numpy(), module.bias.item())
         self.coef_, self.intercept_ = x[:-1], float(x[-1])
 
     def _distribution(self, scores, features):
         if scores.proba is None:
             return super()._distribution(scores, features)
-        z = np.maximum(scores.proba, 1e-300)  # as it is; where it is 0, a label of that class stays possible
+        z = np.maximum(
+            scores.proba, 1e-300
+        )  # as it is; where it is 0, a label of that class stays possible
         return Dirichlet.of_checked(z, self._log_total(scores.logits, features))
 
     def _map(self, logits, features):
@@ -233,7 +255,9 @@ class _Objective:
         self.h, self.w = h, w
         self.size = int(np.clip(_BLOCK // (h.shape[1] + 1), 4_096, 32_768))
         blocks = [slice(begin, begin + self.size) for begin in range(0, len(h), self.size)]
-        self.row_losses = {b.start: loss.in_log_total(torch.as_tensor(u[b]), torch.as_tensor(y[b])) for b in blocks}
+        self.row_losses = {
+            b.start: loss.in_log_total(torch.as_tensor(u[b]), torch.as_tensor(y[b])) for b in blocks
+        }
 
     def __call__(self, x: NDArray) -> tuple[float, NDArray, NDArray]:
         def block(rows):
@@ -264,16 +288,22 @@ class _LogTotal(nn.Module):
         self.weight = nn.Parameter(torch.zeros(sizes[-1], dtype=torch.float64))
         self.bias = nn.Parameter(torch.zeros((), dtype=torch.float64))
 
-    def forward(self, logits: Tensor, features: Tensor, log_weights: Tensor | None = None) -> tuple[Tensor, ...]:
+    def forward(
+        self, logits: Tensor, features: Tensor, log_weights: Tensor | None = None
+    ) -> tuple[Tensor, ...]:
         log_total = self.hidden(features) @ self.weight + self.bias
         return (logits, log_total) if log_weights is None else (logits, log_total, log_weights)
 
 
 def _matrix(features, X) -> NDArray[np.float64]:
-    h = np.asarray(features.toarray() if hasattr(features, "toarray") else features, dtype=np.float64)
+    h = np.asarray(
+        features.toarray() if hasattr(features, "toarray") else features, dtype=np.float64
+    )
     if h.ndim == 0 or len(h) != n_rows(X):
         rows = f"{len(h)} rows" if h.ndim else "a single number"
-        raise ValueError(f"features must return one row for each of the {n_rows(X)} rows of X, it returned {rows}.")
+        raise ValueError(
+            f"features must return one row for each of the {n_rows(X)} rows of X, it returned {rows}."
+        )
     h = h.reshape(len(h), -1) if h.ndim > 1 else h[:, None]
     if not np.isfinite(h).all():
         raise ValueError("The features of AlphaCalibration contain NaN or infinite values.")

@@ -48,19 +48,30 @@ class Scores(NamedTuple):
     def of(cls, distribution: Distribution) -> "Scores":
         """log(clip(z, 1e-12, 1)) of a point prediction, or of each member's mean."""
         if isinstance(distribution, Mixture):
-            return cls(log_proba(distribution.member_means()), np.log(np.maximum(distribution.weights, 1e-300)))
+            return cls(
+                log_proba(distribution.member_means()),
+                np.log(np.maximum(distribution.weights, 1e-300)),
+            )
         return cls(log_proba(distribution.mean()), proba=distribution.mean())
 
     @classmethod
     def join(cls, folds: list["Scores"]) -> "Scores":
         """Scores of several folds, one below the other."""
         if len({s.logits.shape[:-2] for s in folds}) > 1:
-            raise ValueError("The ensembles fitted on different folds have different numbers of members.")
-        weights = None if folds[0].log_weights is None else np.concatenate([s.log_weights for s in folds], axis=-1)
+            raise ValueError(
+                "The ensembles fitted on different folds have different numbers of members."
+            )
+        weights = (
+            None
+            if folds[0].log_weights is None
+            else np.concatenate([s.log_weights for s in folds], axis=-1)
+        )
         return cls(np.concatenate([s.logits for s in folds], axis=-2), weights)
 
 
-class _BaseCalibrator(DistributionClassifierMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
+class _BaseCalibrator(
+    DistributionClassifierMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstimator
+):
     """A classifier that wraps a classifier and maps its class probabilities, row by row.
 
     Subclasses fill `_fit_map` and `_map`. A chain of calibrators makes one loop around the innermost classifier, with
@@ -137,8 +148,14 @@ class _BaseCalibrator(DistributionClassifierMixin, ClassifierMixin, MetaEstimato
         for calibrator in calibrators:
             calibrator._check_loop(one_model=fitted or isinstance(_cv(calibrators), str))
             solver = getattr(calibrator, "solver", None)
-            if solver is not None and not hasattr(solver, "minimize") and not hasattr(solver, "train"):
-                raise ValueError(f"solver must be None, Newton(), LBFGS() or Adam(), got {solver!r}.")
+            if (
+                solver is not None
+                and not hasattr(solver, "minimize")
+                and not hasattr(solver, "train")
+            ):
+                raise ValueError(
+                    f"solver must be None, Newton(), LBFGS() or Adam(), got {solver!r}."
+                )
         if fitted:
             scores = base_scores(base, X, classes)
         else:
@@ -189,11 +206,19 @@ class _BaseCalibrator(DistributionClassifierMixin, ClassifierMixin, MetaEstimato
         """What `fit` passes on: to the innermost classifier's fit, and to the splitter."""
         calibrators, base = _chain(self, cloned=False)
         to_fit = MethodMapping().add(caller="fit", callee="fit")
-        router = MetadataRouter(owner=self).add_self_request(self).add(estimator=base, method_mapping=to_fit)
+        router = (
+            MetadataRouter(owner=self)
+            .add_self_request(self)
+            .add(estimator=base, method_mapping=to_fit)
+        )
         cv = _cv(calibrators)
-        cv = StratifiedVotesKFold() if isinstance(cv, (int, np.integer, str)) else cv  # what these stand for
+        cv = (
+            StratifiedVotesKFold() if isinstance(cv, (int, np.integer, str)) else cv
+        )  # what these stand for
         if hasattr(cv, "split"):
-            router.add(splitter=cv, method_mapping=MethodMapping().add(caller="fit", callee="split"))
+            router.add(
+                splitter=cv, method_mapping=MethodMapping().add(caller="fit", callee="split")
+            )
         return router
 
     def __sklearn_tags__(self):
@@ -218,7 +243,9 @@ class _Loop:
             model = self._fit(clone(base), X, labels, weight, train, "the 80 % it was fitted on")
             return model, test, base_scores(model, take_rows(X, test), labels.classes)
         rows, scores = [], []
-        for i, (train, test) in enumerate(tqdm(splits, desc="folds", disable=not self.owner.verbose)):
+        for i, (train, test) in enumerate(
+            tqdm(splits, desc="folds", disable=not self.owner.verbose)
+        ):
             model = self._fit(clone(base), X, labels, weight, train, f"training fold {i}")
             rows.append(test)
             scores.append(base_scores(model, take_rows(X, test), labels.classes))
@@ -236,7 +263,11 @@ class _Loop:
             self.weighted = self.fit_params.pop("sample_weight", None) is not None
         elif "groups" in self.fit_params:
             self.split_params = {"groups": self.fit_params.pop("groups")}
-        if self.weighted and not takes_label_histograms(base) and not has_fit_parameter(base, "sample_weight"):
+        if (
+            self.weighted
+            and not takes_label_histograms(base)
+            and not has_fit_parameter(base, "sample_weight")
+        ):
             warnings.warn(
                 f"{type(base).__name__} takes no sample_weight in fit: the weights are used for the calibration only.",
                 stacklevel=4,
@@ -247,7 +278,9 @@ class _Loop:
         if not isinstance(self.cv, str):
             return self._split(self.cv, X, votes)
         if self.cv != "holdout":
-            raise ValueError(f'cv must be an int, a splitter, a list of splits or "holdout", got {self.cv!r}.')
+            raise ValueError(
+                f'cv must be an int, a splitter, a list of splits or "holdout", got {self.cv!r}.'
+            )
         fifth = StratifiedVotesKFold(5, shuffle=True, random_state=self.owner.random_state)
         return self._split(fifth, X, votes)[:1]
 
@@ -275,7 +308,9 @@ def _chain(calibrator, cloned: bool = True):
         if inner not in ("logits", "proba"):
             raise ValueError(f'estimator must be a classifier, "logits" or "proba", got {inner!r}.')
         return calibrators, PrecomputedClassifier(inner)
-    if not hasattr(inner, "fit") or not (hasattr(inner, "predict_proba") or hasattr(inner, "decision_function")):
+    if not hasattr(inner, "fit") or not (
+        hasattr(inner, "predict_proba") or hasattr(inner, "decision_function")
+    ):
         raise ValueError(
             f"estimator must be a classifier with predict_proba or decision_function, got {type(inner).__name__}; one "
             "that has them only once fitted goes in as FrozenEstimator(fitted), or with its final estimator set."

@@ -153,7 +153,9 @@ class DecisionCalibration(_Scaling):
         random_state=None,
         verbose=0,
     ):
-        super().__init__(estimator, cv=cv, solver=solver, random_state=random_state, verbose=verbose)
+        super().__init__(
+            estimator, cv=cv, solver=solver, random_state=random_state, verbose=verbose
+        )
         self.cost_matrix = cost_matrix
         self.scaling = scaling
         self.criterion = criterion
@@ -173,10 +175,19 @@ class DecisionCalibration(_Scaling):
 
     def _shape(self, n_classes):
         shape = _SHAPES[self.scaling]
-        return shape(n_classes, bias_penalty=self.bias_penalty) if shape is VectorMap else shape(n_classes)
+        return (
+            shape(n_classes, bias_penalty=self.bias_penalty)
+            if shape is VectorMap
+            else shape(n_classes)
+        )
 
     def _store(self, x):
-        for name in ("temperature_", "bias_", "scale_", "intercept_"):  # another shape may have been fitted before
+        for name in (
+            "temperature_",
+            "bias_",
+            "scale_",
+            "intercept_",
+        ):  # another shape may have been fitted before
             vars(self).pop(name, None)
         if self.scaling == "vector":
             self.scale_, self.intercept_ = x[: len(x) // 2].copy(), x[len(x) // 2 :].copy()
@@ -190,13 +201,18 @@ class DecisionCalibration(_Scaling):
         if self.scaling not in _SHAPES:
             raise ValueError(f"scaling must be one of {list(_SHAPES)}, got {self.scaling!r}.")
         if module is None and self.criterion not in _CRITERIA:
-            raise ValueError(f"criterion must be one of {list(_CRITERIA)} or a torch module, got {self.criterion!r}.")
+            raise ValueError(
+                f"criterion must be one of {list(_CRITERIA)} or a torch module, got {self.criterion!r}."
+            )
         if not isinstance(self.inner_cv, (int, np.integer)) or self.inner_cv < 2:
             raise ValueError(
                 f"inner_cv must be an int of at least 2, got {self.inner_cv!r}; without a selection the criterion is "
                 '"nll".'
             )
-        check_not_negative(bias_penalty=self.bias_penalty, safeguard=0.0 if self.safeguard is None else self.safeguard)
+        check_not_negative(
+            bias_penalty=self.bias_penalty,
+            safeguard=0.0 if self.safeguard is None else self.safeguard,
+        )
         self._set_costs()
         super()._fit_map(logits, features, labels, weight, log_weights)
         start, C = self._x, relative(self.cost_matrix_)
@@ -223,7 +239,11 @@ class DecisionCalibration(_Scaling):
         self.decisions_ = np.arange(self.cost_matrix_.shape[1]) if names is None else names
 
     def _problem(self, module, start, rows, C) -> Problem:
-        exact = self.scaling == "temperature" and module is None and self.criterion in ("direct", "auto")
+        exact = (
+            self.scaling == "temperature"
+            and module is None
+            and self.criterion in ("direct", "auto")
+        )
         kappa = cost_scale(probabilities(self._fitted_shape, start, rows), C)
         family = None if exact else family_of(self.criterion, kappa, module)
         path = TemperaturePath.of(start[0], rows, C) if exact else None
@@ -243,7 +263,11 @@ class DecisionCalibration(_Scaling):
             for train, _ in splits:
                 w = None if weight is None else weight[train]
                 log_w_train = None if log_w is None else log_w[:, train]
-                starts.append(self._minimise(problem.shape, u[..., train, :], labels.counts[train], w, log_w_train))
+                starts.append(
+                    self._minimise(
+                        problem.shape, u[..., train, :], labels.counts[train], w, log_w_train
+                    )
+                )
         return out_of_fold(problem, starts, splits)
 
     def _choose(self, found: OutOfFold, problem: Problem, unit: float) -> int:

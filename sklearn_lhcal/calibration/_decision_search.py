@@ -77,7 +77,9 @@ def cost_scale(z: NDArray, C: NDArray) -> float:
 def family_of(criterion: str, kappa: float, module=None) -> Family | None:
     """Candidates of a criterion, other than the NLL solution; each loss with each rate."""
     if module is not None:
-        return Family(_with_rates([{"criterion": type(module).__name__}]), _autograd(_of_module(module)))
+        return Family(
+            _with_rates([{"criterion": type(module).__name__}]), _autograd(_of_module(module))
+        )
     if criterion == "nll":
         return None
     if criterion == "ece":
@@ -93,12 +95,18 @@ def _with_rates(params: list[dict]) -> list[dict]:
 def _bounds(name: str, losses: list[tuple[float, float]]) -> Family:
     """L⁺ or L^MR for several (λ, β): the slopes of `direct_loss` and `margin_loss` in closed form."""
     params = _with_rates([{"criterion": name, "lam": lam, "beta": beta} for lam, beta in losses])
-    lam, beta = torch.tensor([[one["lam"], one["beta"]] for one in params], dtype=torch.float64).T[:, :, None, None]
+    lam, beta = torch.tensor([[one["lam"], one["beta"]] for one in params], dtype=torch.float64).T[
+        :, :, None, None
+    ]
 
     def slope(z, C, block):
         f = C.T @ z
         away = _softmax((f - lam * block.c).mul_(-beta))
-        taken = _softmax(f.mul_(-beta)) if name == "direct" else torch.zeros_like(block.c).scatter_(0, block.best, 1.0)
+        taken = (
+            _softmax(f.mul_(-beta))
+            if name == "direct"
+            else torch.zeros_like(block.c).scatter_(0, block.best, 1.0)
+        )
         return C @ (taken - away).mul_(block.w / lam)
 
     return Family(params, slope, additive=True)
@@ -136,7 +144,9 @@ def calibration_loss(z: Tensor, y: Tensor, w: Tensor) -> Tensor:
     return (total[0] ** 2 / total[1].clamp(min=1e-12)).view(P, -1).sum(dim=1)
 
 
-def descend(shape: AffineMap, start: NDArray, rows: Rows, C: NDArray, family: Family) -> NDArray[np.float64]:
+def descend(
+    shape: AffineMap, start: NDArray, rows: Rows, C: NDArray, family: Family
+) -> NDArray[np.float64]:
     """Parameters (P, p) of all candidates by Adam from `start`, P problems at once, rates falling to 0 as a cosine."""
     rate, n = np.array([params["rate"] for params in family.params])[:, None], len(rows.w)
     size = max(_BLOCK // (len(rate) * rows.u.size // n), 32) if family.additive else n
@@ -154,13 +164,20 @@ def descend(shape: AffineMap, start: NDArray, rows: Rows, C: NDArray, family: Fa
 
 
 def _block(rows: Rows, part: slice, C: Tensor) -> Block:
-    u, y = (torch.as_tensor(np.ascontiguousarray(a[..., part, :].swapaxes(-1, -2))) for a in (rows.u, rows.y))
+    u, y = (
+        torch.as_tensor(np.ascontiguousarray(a[..., part, :].swapaxes(-1, -2)))
+        for a in (rows.u, rows.y)
+    )
     member = None if rows.log_w is None else torch.as_tensor(np.exp(rows.log_w[:, part]))
     c = C.T @ y
-    return Block(u, member, y, torch.as_tensor(rows.w[part] / rows.w.sum()), c, c.argmin(dim=0, keepdim=True))
+    return Block(
+        u, member, y, torch.as_tensor(rows.w[part] / rows.w.sum()), c, c.argmin(dim=0, keepdim=True)
+    )
 
 
-def _slope(shape: AffineMap, x: NDArray, C: Tensor, blocks: list[Block], family: Family) -> NDArray[np.float64]:
+def _slope(
+    shape: AffineMap, x: NDArray, C: Tensor, blocks: list[Block], family: Family
+) -> NDArray[np.float64]:
     """∂loss/∂x (P, p) of P parameter vectors, by way of z and of v = Wu + b in closed form."""
     x = torch.as_tensor(x).requires_grad_()
     W, b = shape.affine(x.T, torch)  # (P,) or (K, P), and (K, P) or None
@@ -246,7 +263,9 @@ class TemperaturePath(NamedTuple):
         after = np.append(0.0, np.cumsum(self.jump * w[self.row]))
         if smoothing:
             on_grid = after[np.searchsorted(self.at, self.grid, side="right")]
-            risk = gaussian_filter1d(on_grid, smoothing / (self.grid[1] - self.grid[0]), mode="nearest")
+            risk = gaussian_filter1d(
+                on_grid, smoothing / (self.grid[1] - self.grid[0]), mode="nearest"
+            )
             low = high = self.grid
         else:
             low, high = np.append(self.grid[0], self.at), np.append(self.at, self.grid[-1])

@@ -42,7 +42,9 @@ class _Scaling(_BaseCalibrator):
 
     def _minimise(self, shape, logits, counts, weight, log_weights):
         """The parameters x of least log loss."""
-        solver = self.solver or (LBFGS() if logits.ndim == 3 else None if hasattr(shape, "minimize") else Newton())
+        solver = self.solver or (
+            LBFGS() if logits.ndim == 3 else None if hasattr(shape, "minimize") else Newton()
+        )
         y = np.asarray(counts, dtype=np.float64)
         y = y if weight is None else y * weight[:, None]
         if solver is None or isinstance(solver, Newton):
@@ -50,11 +52,17 @@ class _Scaling(_BaseCalibrator):
                 raise ValueError("Newton() fits point predictions; around an ensemble use LBFGS().")
             weighted = y.any(axis=1)
             logits, y = (logits, y) if weighted.all() else (logits[weighted], y[weighted])
-            return shape.minimize(logits, y) if solver is None else shape.newton(logits, y, solver, self.verbose)
+            return (
+                shape.minimize(logits, y)
+                if solver is None
+                else shape.newton(logits, y, solver, self.verbose)
+            )
         inputs, beta = {"logits": logits}, 1.0
         if logits.ndim == 3:
             inputs = {"logits": np.moveaxis(logits, 0, 1), "log_weights": log_weights.T}
-            beta = min(_STARTS, key=lambda b: -(y * np.log(_mixed(logits * b, log_weights) + 1e-300)).sum())
+            beta = min(
+                _STARTS, key=lambda b: -(y * np.log(_mixed(logits * b, log_weights) + 1e-300)).sum()
+            )
         module = AffineModule(shape, beta)
         options = {"random_state": self.random_state, "verbose": self.verbose}
         solver.train(module, LabelLogLoss(), inputs, counts, weight, **options)
@@ -202,8 +210,19 @@ class VectorScaling(_Scaling):
     array([[0.5, 0.5]])
     """
 
-    def __init__(self, estimator=None, *, bias_penalty=0.1, cv=None, solver=None, random_state=None, verbose=0):
-        super().__init__(estimator, cv=cv, solver=solver, random_state=random_state, verbose=verbose)
+    def __init__(
+        self,
+        estimator=None,
+        *,
+        bias_penalty=0.1,
+        cv=None,
+        solver=None,
+        random_state=None,
+        verbose=0,
+    ):
+        super().__init__(
+            estimator, cv=cv, solver=solver, random_state=random_state, verbose=verbose
+        )
         self.bias_penalty = bias_penalty
 
     def _shape(self, n_classes):
@@ -265,12 +284,16 @@ class MatrixScaling(_Scaling):
         random_state=None,
         verbose=0,
     ):
-        super().__init__(estimator, cv=cv, solver=solver, random_state=random_state, verbose=verbose)
+        super().__init__(
+            estimator, cv=cv, solver=solver, random_state=random_state, verbose=verbose
+        )
         self.off_diagonal_penalty = off_diagonal_penalty
         self.bias_penalty = bias_penalty
 
     def _shape(self, n_classes):
-        check_not_negative(off_diagonal_penalty=self.off_diagonal_penalty, bias_penalty=self.bias_penalty)
+        check_not_negative(
+            off_diagonal_penalty=self.off_diagonal_penalty, bias_penalty=self.bias_penalty
+        )
         return MatrixMap(n_classes, self.off_diagonal_penalty, self.bias_penalty)
 
     def _store(self, x):

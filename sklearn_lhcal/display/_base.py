@@ -43,7 +43,9 @@ class BinnedReliabilityDisplay:
         self.limit = limit
         self.name = name
 
-    def plot(self, ax=None, *, name=None, line_kwargs=None, errorbar_kwargs=None, histogram_kwargs=None):
+    def plot(
+        self, ax=None, *, name=None, line_kwargs=None, errorbar_kwargs=None, histogram_kwargs=None
+    ):
         """Draw the display. Drawing a second one on the same axes compares the two.
 
         Parameters
@@ -72,7 +74,9 @@ class BinnedReliabilityDisplay:
         style |= line_kwargs or {}
         (self.line_,) = self.ax_.plot(self.mean_predicted, self.mean_observed, **style)
         color = self.line_.get_color()
-        self.open_points_ = self._draw_open_points(style | {"color": color, "linestyle": "none", "label": None})
+        self.open_points_ = self._draw_open_points(
+            style | {"color": color, "linestyle": "none", "label": None}
+        )
         self.errorbar_ = self._draw_intervals(
             {"ecolor": color, "elinewidth": 1.2, "capsize": 2} | (errorbar_kwargs or {})
         )

@@ -20,7 +20,9 @@ class ReliabilityBins(NamedTuple):
     edges: NDArray[np.float64]  # (B+1,)
 
 
-def reliability_bins(z, rate, w, *, n_bins, strategy: str, confidence_level: float) -> ReliabilityBins:
+def reliability_bins(
+    z, rate, w, *, n_bins, strategy: str, confidence_level: float
+) -> ReliabilityBins:
     """Bin predictions z with observed rates, both of shape (n, m); weights (n,) or None.
 
     The m values of a row share one set of bins and may depend on each other; rows are independent.
@@ -44,7 +46,9 @@ def reliability_bins(z, rate, w, *, n_bins, strategy: str, confidence_level: flo
     return ReliabilityBins(mean_z, mean_rate, interval, counts, bins.edges[0])
 
 
-def _row_sums_of_squares(index: NDArray, residual: NDArray, w: NDArray, B: int) -> NDArray[np.float64]:
+def _row_sums_of_squares(
+    index: NDArray, residual: NDArray, w: NDArray, B: int
+) -> NDArray[np.float64]:
     """Σ_i (Σ_j r_ij)² and Σ_i (Σ_j w_ij)² over the values j of row i in each bin, (2, B)."""
     squares = np.zeros((2, B))
     for start in range(0, len(index), BLOCK):

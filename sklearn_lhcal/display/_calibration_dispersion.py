@@ -214,7 +214,10 @@ class CalibrationDispersionDisplay:
         ['logistic', 'naive Bayes']
         """
         estimators = _check_named(estimators, "estimators")
-        found = {name: rows_of(estimator, X, y, sample_weight, groups) for name, estimator in estimators.items()}
+        found = {
+            name: rows_of(estimator, X, y, sample_weight, groups)
+            for name, estimator in estimators.items()
+        }
         return cls._of_rows(found, **kwargs)
 
     @classmethod
@@ -242,7 +245,9 @@ class CalibrationDispersionDisplay:
         return cls(*points, named, confidence_level=confidence_level).plot(ax, **plot_kwargs)
 
     @classmethod
-    def from_estimator(cls, estimator, X, y, *, name: str | None = None, **kwargs) -> "CalibrationDispersionDisplay":
+    def from_estimator(
+        cls, estimator, X, y, *, name: str | None = None, **kwargs
+    ) -> "CalibrationDispersionDisplay":
         """One fitted classifier on the map; give `ax` to set it beside others.
 
         Parameters
@@ -305,7 +310,8 @@ class CalibrationDispersionDisplay:
         at = zip(self.names, self.calibration_loss, self.dispersion_loss, self.points_, strict=True)
         style = {"xytext": (6, 6), "textcoords": "offset points", "gid": _NAME} | style
         return [
-            self.ax_.annotate(name, (CL, DL), **{"color": point[0].get_color()} | style) for name, CL, DL, point in at
+            self.ax_.annotate(name, (CL, DL), **{"color": point[0].get_color()} | style)
+            for name, CL, DL, point in at
         ]
 
     def _draw_legend(self):
@@ -315,7 +321,9 @@ class CalibrationDispersionDisplay:
 
 def _check_named(given, what: str) -> dict:
     if not isinstance(given, dict) or not given:
-        raise ValueError(f"{what} must be a dict with one name or more, {{'my method': ...}}, got {given!r:.80}.")
+        raise ValueError(
+            f"{what} must be a dict with one name or more, {{'my method': ...}}, got {given!r:.80}."
+        )
     return {str(name): value for name, value in given.items()}
 
 
@@ -323,7 +331,9 @@ def _losses(rows: Rows, **how) -> list:
     """CL and DL, each with the ends of its interval, of the rows that have them."""
     seen = rows.contributing(2)
     if seen is None:
-        raise ValueError("No row has two raters and a positive weight; the corrected losses need some.")
+        raise ValueError(
+            "No row has two raters and a positive weight; the corrected losses need some."
+        )
     # of a distribution the mean counts, and takes less to cut into blocks
     z = PointMass.of_checked(seen.z).with_classes(seen.classes)
     how |= {"sample_weight": seen.w, "groups": seen.groups}
@@ -425,4 +435,7 @@ def _boxes_of_points(ax) -> list:
     pixels = [ax.transData.transform(segment) for segment in ends]
     pixels += [np.tile(ax.transData.transform(text.xy), (2, 1)) for text in drawn(ax.texts, _NAME)]
     reach = [1] * len(ends) + [4] * (len(pixels) - len(ends))
-    return [np.concatenate([p.min(axis=0) - r, p.max(axis=0) + r]) for p, r in zip(pixels, reach, strict=True)]
+    return [
+        np.concatenate([p.min(axis=0) - r, p.max(axis=0) + r])
+        for p, r in zip(pixels, reach, strict=True)
+    ]

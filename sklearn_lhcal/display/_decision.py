@@ -256,7 +256,10 @@ class DecisionRiskDisplay:
             decided = [model[0] for model in models]
             intervals = _over_rows(decided, decided[first], confidence_level)
         else:
-            intervals = [_over_splits(values, test_share, confidence_level) for values in (true, true - true[first])]
+            intervals = [
+                _over_splits(values, test_share, confidence_level)
+                for values in (true, true - true[first])
+            ]
         curves, classes = None, None
         if len(models[0][0].costs.C) == 2:
             curves = _curves(models)
@@ -451,7 +454,9 @@ def _over_rows(models: list[_Decided], reference: _Decided, confidence_level: fl
     """Jackknife intervals of the risks and of the differences from the reference, (n_models, 2)."""
     how = {"confidence_level": confidence_level, "random_state": 0}
     single = [
-        confidence_interval(decision_risk, model.rows.labels, model.d, cost_matrix=model.costs, **how)
+        confidence_interval(
+            decision_risk, model.rows.labels, model.d, cost_matrix=model.costs, **how
+        )
         for model in models
     ]
     # decisions are column numbers, whatever the order of a model's classes

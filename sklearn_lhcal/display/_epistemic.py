@@ -137,11 +137,15 @@ class EpistemicGainDisplay:
         several = np.ndim(next(iter(gain))) == 1
         runs = runs if several else [[a] for a in runs]
         if len({len(a) for a in runs}) > 1:
-            raise ValueError(f"gain, uncertainty and calibrated have unequal numbers of runs: {list(map(len, runs))}.")
+            raise ValueError(
+                f"gain, uncertainty and calibrated have unequal numbers of runs: {list(map(len, runs))}."
+            )
         how = {"n_bins": n_bins, "strategy": strategy, "confidence_level": confidence_level}
         binned = [_binned(*run, **how) for run in zip(*runs, strict=True)]
         if len({len(counts) for counts, *_ in binned}) > 1:
-            raise ValueError("Ties of the estimate leave some runs with fewer bins; use fewer bins, or edges.")
+            raise ValueError(
+                "Ties of the estimate leave some runs with fewer bins; use fewer bins, or edges."
+            )
         counts, interval, *means = (np.array(a) for a in zip(*binned, strict=True))
         shown = {"confidence_level": confidence_level, "name": name}
         if several:
@@ -152,7 +156,9 @@ class EpistemicGainDisplay:
         return cls(*means, **shown).plot(ax, **plot_kwargs)
 
     @classmethod
-    def from_estimator(cls, estimator, X, y, *, reference_prediction, name=None, **kwargs) -> "EpistemicGainDisplay":
+    def from_estimator(
+        cls, estimator, X, y, *, reference_prediction, name=None, **kwargs
+    ) -> "EpistemicGainDisplay":
         """Display of a fitted classifier.
 
         Parameters
@@ -278,7 +284,9 @@ class EpistemicGainDisplay:
         return draw_counts(strip_axes(self.ax_, "rows"), self.bin_counts, edges, style)
 
 
-def _binned(gain, uncertainty, calibrated=None, *, n_bins, strategy: str, confidence_level: float) -> list[NDArray]:
+def _binned(
+    gain, uncertainty, calibrated=None, *, n_bins, strategy: str, confidence_level: float
+) -> list[NDArray]:
     """Of the bins of one run: rows, interval for the gain (B, 2), means of gain and estimates."""
     check_row_names(gain=gain, uncertainty=uncertainty, calibrated=calibrated)
     g, e = check_gains(gain, uncertainty)

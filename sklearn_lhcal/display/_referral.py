@@ -37,11 +37,15 @@ def priorities(rule, distribution: Distribution) -> NDArray[np.float64]:
     """What decides who is referred first, shape (n,): the larger, the earlier."""
     if isinstance(rule, str):
         if rule not in _RULES:
-            raise ValueError(f"rule must be one of {list(_RULES)} or an array of priorities, got {rule!r}.")
+            raise ValueError(
+                f"rule must be one of {list(_RULES)} or an array of priorities, got {rule!r}."
+            )
         return _RULES[rule](distribution)
     priority = np.asarray(rule, dtype=np.float64)
     if priority.shape != (len(distribution),):
-        raise ValueError(f"rule must hold one priority per row, shape ({len(distribution)},), got {priority.shape}.")
+        raise ValueError(
+            f"rule must hold one priority per row, shape ({len(distribution)},), got {priority.shape}."
+        )
     if not np.isfinite(priority).all():
         raise ValueError("rule contains NaN or infinite priorities; give every row a finite one.")
     return priority
@@ -104,7 +108,9 @@ def _referred(fraction, priority, w):
     yield np.ones(len(w))
 
 
-def _point(a, v, g, noise, *, confidence_level: float, normalize: bool) -> tuple[float, float, float, float]:
+def _point(
+    a, v, g, noise, *, confidence_level: float, normalize: bool
+) -> tuple[float, float, float, float]:
     """Expected and realised gain, standard error and half the interval when a is referred."""
     gain = a @ g
     # a share is a ratio: delta method

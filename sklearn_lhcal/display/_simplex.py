@@ -148,7 +148,9 @@ class SimplexCalibrationDisplay:
         )
 
     @classmethod
-    def from_estimator(cls, estimator, X, y, *, sample_weight=None, **kwargs) -> "SimplexCalibrationDisplay":
+    def from_estimator(
+        cls, estimator, X, y, *, sample_weight=None, **kwargs
+    ) -> "SimplexCalibrationDisplay":
         """Calibration on the simplex, of a fitted classifier.
 
         Parameters
@@ -189,7 +191,9 @@ class SimplexCalibrationDisplay:
     ) -> "SimplexCalibrationDisplay":
         K = rows.z.shape[1]
         if K < 3:
-            raise ValueError(f"A simplex display needs three classes, got {K}; ReliabilityDisplay serves two.")
+            raise ValueError(
+                f"A simplex display needs three classes, got {K}; ReliabilityDisplay serves two."
+            )
         if n_bins < 1 or int(n_bins) != n_bins:
             raise ValueError(f"n_bins must be a whole number, 1 or more, got {n_bins!r}.")
         # never None: every row has a rater, and some row has weight
@@ -250,7 +254,9 @@ class SimplexCalibrationDisplay:
             _frame(a, self.class_names)
             a.set_title(what if self.title is None else f"{what}\n{self.title}", fontsize="medium")
         self.colorbar_ = self.figure_.colorbar(self.kernel_colors_, ax=list(axes), shrink=0.7)
-        self.colorbar_.set_label("Distance of frequencies from prediction\n(total variation, probability)")
+        self.colorbar_.set_label(
+            "Distance of frequencies from prediction\n(total variation, probability)"
+        )
         return self
 
     def _draw_arrows(self, ax):
@@ -346,7 +352,9 @@ def _color(ax, value, vmax: float, cmap):
     B = int(np.sqrt(len(value)))
     triangles = _corners(B)[0] / B @ _CORNERS
     shown = ~np.isnan(value)
-    colors = PolyCollection(triangles[shown], array=value[shown], cmap=cmap, edgecolors="face", linewidths=0.2)
+    colors = PolyCollection(
+        triangles[shown], array=value[shown], cmap=cmap, edgecolors="face", linewidths=0.2
+    )
     colors.set_clim(0, vmax)
     ax.add_collection(colors)
     return colors

@@ -14,13 +14,6 @@ def cross_moment(z: NDArray[np.float64], pairs: NDArray[np.float64] | None) -> N
     return gini(z) if pairs is None else np.einsum("nk,nk->n", z @ pairs, z)
 
 
-def in_columns(z, columns, n_classes: int) -> NDArray[np.float64]:
-    """z with its columns (axis 1) spread over `n_classes`; the other columns are 0."""
-    wide = np.zeros((len(z), n_classes, *z.shape[2:]))
-    wide[:, columns] = z
-    return wide
-
-
 def frozen(a: NDArray[np.float64]) -> NDArray[np.float64]:
     """A private, read-only copy."""
     a = np.array(a, dtype=np.float64)

@@ -11,9 +11,9 @@ from sklearn.utils import check_random_state
 
 from .._ground.checks import check_fraction
 from .._ground.names import column_names, columns_by_name, is_sorted
-from .._ground.simplex import check_proba, entropy
+from .._ground.simplex import check_proba, entropy, in_columns
 from ..label_histogram._labels import read_labels
-from ._arrays import cross_moment, frozen, in_columns, log_coefficient
+from ._arrays import cross_moment, frozen, log_coefficient
 
 
 class Distribution(ABC):

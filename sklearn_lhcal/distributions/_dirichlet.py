@@ -7,8 +7,8 @@ from scipy.special import betainc, betaincinv, digamma, expit, zeta
 
 from .._ground.names import column_names
 from .._ground.rising import log_rising
-from .._ground.simplex import check_proba, softmax
-from ._arrays import bisect, cross_moment, frozen, in_columns, log, log_coefficient, tails
+from .._ground.simplex import check_proba, in_columns, softmax
+from ._arrays import bisect, cross_moment, frozen, log, log_coefficient, tails
 from ._base import Distribution
 
 

@@ -5,7 +5,8 @@ from numpy.polynomial.polynomial import polyval
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, log_expit, logsumexp, ndtri, xlog1py
 
-from ._arrays import bisect, frozen, in_columns, log_coefficient, quotient, tails
+from .._ground.simplex import in_columns
+from ._arrays import bisect, frozen, log_coefficient, quotient, tails
 from ._base import Distribution, PointMass
 from ._mixture import Ensemble, Mixture
 

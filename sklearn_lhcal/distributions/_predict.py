@@ -6,7 +6,7 @@ from sklearn.utils import check_array
 
 from .._ground.costs import check_cost_matrix
 from .._ground.estimators import resolve
-from ._arrays import in_columns
+from .._ground.simplex import in_columns
 from ._base import Distribution, PointMass
 from ._mixture import Ensemble
 

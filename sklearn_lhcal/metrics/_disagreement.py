@@ -20,7 +20,9 @@ def _squared(d, phi):
     return d * (1 - d) + (d - phi) ** 2
 
 
-def _calibration(d, phi, w, n_bins=15, strategy="uniform", bias_correction: str | None = "residual") -> NDArray:
+def _calibration(
+    d, phi, w, n_bins=15, strategy="uniform", bias_correction: str | None = "residual"
+) -> NDArray:
     """CL of each of m columns, shape (m,), Eq. (41) to (44)."""
     sums = BinSums(Bins(phi, n_bins, strategy), phi.shape[1])
     sums.add(d, np.full(len(d), np.inf), phi, w)
@@ -345,7 +347,9 @@ def posterior_epistemic_loss(y, prediction, *, sample_weight=None) -> float:
     return score(posterior_epistemic_loss, y, prediction, sample_weight)
 
 
-def _check_statistic(rate, predicted, sample_weight) -> tuple[NDArray | None, NDArray, NDArray | None]:
+def _check_statistic(
+    rate, predicted, sample_weight
+) -> tuple[NDArray | None, NDArray, NDArray | None]:
     """Rates and predictions (n, m) without the rows that lack a rate or weight; rates None where no row is left."""
     d, phi = np.asarray(rate, dtype=np.float64), np.asarray(predicted, dtype=np.float64)
     check_same_length(len(d), predicted=phi)

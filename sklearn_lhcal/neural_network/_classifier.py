@@ -128,7 +128,8 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
             batch_size=batch_size,
             train_split=train_split,
             verbose=verbose,
-            **{"iterator_train__shuffle": True, "dataset": Rows, "criterion": LabelLogLoss} | kwargs,
+            **{"iterator_train__shuffle": True, "dataset": Rows, "criterion": LabelLogLoss}
+            | kwargs,
         )
         self.loss = loss
         self.regularizer = regularizer
@@ -137,7 +138,11 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
         self.random_state = random_state
 
     def __setattr__(self, name, value):
-        if name in ("loss", "regularizer", "regularizer_"):  # skorch takes modules only while it makes its own
+        if name in (
+            "loss",
+            "regularizer",
+            "regularizer_",
+        ):  # skorch takes modules only while it makes its own
             object.__setattr__(self, name, value)
         else:
             super().__setattr__(name, value)
@@ -159,19 +164,27 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
 
     @property
     def _default_callbacks(self):
-        callbacks = [c for c in super()._default_callbacks if c[0] != "valid_acc"]  # it knows labels only
+        callbacks = [
+            c for c in super()._default_callbacks if c[0] != "valid_acc"
+        ]  # it knows labels only
         if self.early_stopping is not None:
             callbacks.append(("early_stopping", early_stopping(self.early_stopping)))
         return callbacks
 
     def set_params(self, **params):
         """skorch's; ``regularizer__bandwidth`` and the like are parameters of the regularizer."""
-        inner = {name: params.pop(name) for name in list(params) if name.startswith("regularizer__")}
+        inner = {
+            name: params.pop(name) for name in list(params) if name.startswith("regularizer__")
+        }
         super().set_params(**params)
         if inner and not hasattr(self.regularizer, "set_params"):
-            raise ValueError(f"{sorted(inner)} cannot be set: the regularizer {self.regularizer!r} has no parameters.")
+            raise ValueError(
+                f"{sorted(inner)} cannot be set: the regularizer {self.regularizer!r} has no parameters."
+            )
         if inner:
-            self.regularizer.set_params(**{name.removeprefix("regularizer__"): v for name, v in inner.items()})
+            self.regularizer.set_params(
+                **{name.removeprefix("regularizer__"): v for name, v in inner.items()}
+            )
         return self
 
     def initialize(self):
@@ -194,7 +207,9 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
                 f"regularizer must be None or a torch module, such as MMCEPenalty(), got {self.regularizer!r}."
             )
         if not 0 <= self.regularizer_weight < np.inf:
-            raise ValueError(f"regularizer_weight must be a number, 0 or more, got {self.regularizer_weight!r}.")
+            raise ValueError(
+                f"regularizer_weight must be a number, 0 or more, got {self.regularizer_weight!r}."
+            )
         self.regularizer_ = copy.deepcopy(self.regularizer)
         if self.regularizer_ is not None:
             self.regularizer_ = to_device(self.regularizer_, self.device)
@@ -203,7 +218,9 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
         elif isinstance(self.loss, str) and self.loss in _LOSSES:
             self.criterion_ = _LOSSES[self.loss]()
         else:
-            raise ValueError(f"loss must be a torch module or one of {sorted(_LOSSES)}, got {self.loss!r}.")
+            raise ValueError(
+                f"loss must be a torch module or one of {sorted(_LOSSES)}, got {self.loss!r}."
+            )
         return self
 
     def fit(self, X, y=None, sample_weight=None, **fit_params):
@@ -239,7 +256,11 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
             X, target = as_arrays(X), self._target(X, y, known, sample_weight)
         super().partial_fit(X, target, **fit_params)
         if self.history and not np.isfinite(self.history[-1].get("train_loss", 0.0)):
-            warnings.warn("The training loss is not finite; lower lr, or scale X.", ConvergenceWarning, stacklevel=2)
+            warnings.warn(
+                "The training loss is not finite; lower lr, or scale X.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
         return self
 
     def _target(self, X, y, known, sample_weight) -> tuple[Tensor, Tensor]:
@@ -255,7 +276,9 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
     def _dataset_target(self, y, known, sample_weight) -> NDArray | None:
         """Of a Dataset, what stratifies: the counts that were passed beside it."""
         if known is None or sample_weight is not None:
-            raise ValueError("To train on a Dataset, pass classes= to NeuralClassifier, and no sample_weight.")
+            raise ValueError(
+                "To train on a Dataset, pass classes= to NeuralClassifier, and no sample_weight."
+            )
         self.classes_inferred_ = known
         return None if y is None else read_labels(y).in_order(known).counts
 
@@ -270,7 +293,9 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
         """skorch's, or the fifth of `early_stopping`; the weights of each part are scaled to its own labels."""
         if self.early_stopping is None or self.train_split:
             return super().get_split_datasets(X, self._scaled(y, [slice(None)]), **fit_params)
-        parts = _held_out(len(X) if is_dataset(X) else len(y[0]), y[0] if isinstance(y, tuple) else y)
+        parts = _held_out(
+            len(X) if is_dataset(X) else len(y[0]), y[0] if isinstance(y, tuple) else y
+        )
         dataset = self.get_dataset(X, self._scaled(y, parts))
         return tuple(torch.utils.data.Subset(dataset, part) for part in parts)
 
@@ -284,7 +309,9 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
 
     def infer(self, x, **fit_params):
         """The module's outputs for a batch, whose floating point parts are brought to the module's precision."""
-        dtype = next((p.dtype for p in self.module_.parameters() if p.is_floating_point()), torch.float32)
+        dtype = next(
+            (p.dtype for p in self.module_.parameters() if p.is_floating_point()), torch.float32
+        )
         return super().infer(to_dtype(to_tensor(x, device=self.device), dtype), **fit_params)
 
     def get_loss(self, y_pred, y_true, X=None, training=False):

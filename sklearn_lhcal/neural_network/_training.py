@@ -46,7 +46,9 @@ class Newton(BaseEstimator):
         self.max_iter = max_iter
         self.tol = tol
 
-    def minimize(self, objective: Objective, x: NDArray[np.float64], verbose: int = 0) -> NDArray[np.float64]:
+    def minimize(
+        self, objective: Objective, x: NDArray[np.float64], verbose: int = 0
+    ) -> NDArray[np.float64]:
         """Minimise; `objective` returns value, gradient of shape (p,) and Hessian of shape (p, p)."""
         f, g, H = objective(x)
         for _ in tqdm(range(self.max_iter), desc="Newton", disable=not verbose, leave=False):
@@ -56,7 +58,9 @@ class Newton(BaseEstimator):
             step = -vectors[:, curved] @ ((vectors[:, curved].T @ g) / size[curved])
             decrease = -(g @ step)
             if decrease <= 2 * self.tol:
-                return x + step if np.all(np.abs(step) < 1) else x  # quadratic: the last step needs no evaluation
+                return (
+                    x + step if np.all(np.abs(step) < 1) else x
+                )  # quadratic: the last step needs no evaluation
             scale = first = min(1.0, 5.0 / np.abs(step).max())
             while True:
                 trial = objective(x + scale * step)
@@ -65,7 +69,9 @@ class Newton(BaseEstimator):
                 scale /= 2
                 if scale < 1e-10 * first:  # rounding hides the rest
                     if decrease > 1e-6 * (1 + abs(f)):
-                        message = "Newton found no step that lowers the objective; use solver=LBFGS()."
+                        message = (
+                            "Newton found no step that lowers the objective; use solver=LBFGS()."
+                        )
                         warnings.warn(message, ConvergenceWarning, stacklevel=2)
                     return x
             x, (f, g, H) = x + scale * step, trial
@@ -97,7 +103,17 @@ class LBFGS(BaseEstimator):
         self.max_iter = max_iter
         self.tol = tol
 
-    def train(self, module: nn.Module, loss: nn.Module, inputs, counts, weight=None, *, random_state=None, verbose=0):
+    def train(
+        self,
+        module: nn.Module,
+        loss: nn.Module,
+        inputs,
+        counts,
+        weight=None,
+        *,
+        random_state=None,
+        verbose=0,
+    ):
         """Train the module in place on inputs (a dict of arrays whose first axis is rows); nothing here is random."""
         options = {
             "optimizer": torch.optim.LBFGS,
@@ -147,7 +163,9 @@ class Adam(BaseEstimator):
     Adam(max_epochs=100)
     """
 
-    def __init__(self, learning_rate=1e-3, batch_size=128, max_epochs=50, early_stopping=10, device="cpu"):
+    def __init__(
+        self, learning_rate=1e-3, batch_size=128, max_epochs=50, early_stopping=10, device="cpu"
+    ):
         self.learning_rate = learning_rate
         self.batch_size = batch_size
         self.max_epochs = max_epochs
@@ -155,7 +173,15 @@ class Adam(BaseEstimator):
         self.device = device
 
     def train(
-        self, module: nn.Module, loss: nn.Module, inputs, counts, weight=None, *, random_state=None, verbose=0
+        self,
+        module: nn.Module,
+        loss: nn.Module,
+        inputs,
+        counts,
+        weight=None,
+        *,
+        random_state=None,
+        verbose=0,
     ) -> nn.Module:
         """Train the module in place on inputs (a dict of arrays whose first axis is rows); returns it.
 
@@ -227,7 +253,10 @@ class _Rows(torch.utils.data.Dataset):
         return len(self.counts)
 
     def __getitem__(self, rows):
-        return {name: a[rows] for name, a in self.inputs.items()}, (self.counts[rows], self.weight[rows])
+        return {name: a[rows] for name, a in self.inputs.items()}, (
+            self.counts[rows],
+            self.weight[rows],
+        )
 
     def part(self, rows) -> "_Rows":
         """Some of the rows, with a scale of their own."""
