@@ -2,10 +2,9 @@
 
 import warnings
 from abc import abstractmethod
-from typing import NamedTuple
+from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.frozen import FrozenEstimator
@@ -25,46 +24,22 @@ from .._fit import (
     take_rows,
     takes_label_histograms,
 )
-from .._simplex import log_proba, log_softmax
 from .._threads import one_blas_thread
-from ..distributions import Distribution, Mixture, mixture_of, predict_dist, resolve
-from ..label_histogram import sorted_counts
+from ..distributions import Distribution
+from ..label_histogram import KnownProbabilities, sorted_counts
 from ..metrics._labels import accuracy_score
 from ..model_selection import StratifiedVotesKFold, check_all_classes, majority, make_splits
+from ..neural_network._solvers import Problem, Solver
 from ._precomputed import PrecomputedClassifier
-
-
-class Scores(NamedTuple):
-    """What a map sees: log-probabilities (n, K), or (S, n, K) and log-weights (S, n) of the members of an ensemble.
-
-    And the probabilities (n, K) of a point prediction before they were clipped, where that may have changed them.
-    """
-
-    logits: NDArray[np.float64]
-    log_weights: NDArray[np.float64] | None = None
-    proba: NDArray[np.float64] | None = None
-
-    @classmethod
-    def of(cls, distribution: Distribution) -> "Scores":
-        """log(clip(z, 1e-12, 1)) of a point prediction, or of each member's mean."""
-        if isinstance(distribution, Mixture):
-            return cls(log_proba(distribution.member_means()), np.log(np.maximum(distribution.weights, 1e-300)))
-        return cls(log_proba(distribution.mean()), proba=distribution.mean())
-
-    @classmethod
-    def join(cls, folds: list["Scores"]) -> "Scores":
-        """Scores of several folds, one below the other."""
-        if len({s.logits.shape[:-2] for s in folds}) > 1:
-            raise ValueError("The ensembles fitted on different folds have different numbers of members.")
-        weights = None if folds[0].log_weights is None else np.concatenate([s.log_weights for s in folds], axis=-1)
-        return cls(np.concatenate([s.logits for s in folds], axis=-2), weights)
+from ._rows import CalibrationRows
 
 
 class _BaseCalibrator(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     """A classifier that wraps a classifier and maps its class probabilities, row by row.
 
-    Subclasses fill `_fit_map` and `_map`. A chain of calibrators makes one loop around the innermost classifier, with
-    the `cv` of the outermost calibrator that sets one; its maps are then fitted in order, on the same rows.
+    Subclasses fill two methods, `_fit_map` and `_map`. A chain of calibrators makes one loop around
+    the innermost classifier, with the `cv` of the outermost calibrator that sets one. Its maps are
+    then fitted in order, on the same rows.
     """
 
     accepts_label_histograms = True
@@ -77,23 +52,23 @@ class _BaseCalibrator(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         self.verbose = verbose
 
     @abstractmethod
-    def _fit_map(self, logits, features, counts, weight, log_weights=None) -> None:
-        """Fit the map on log-probabilities (n, K), or (S, n, K) with log-weights (S, n), features and counts."""
+    def _fit_map(self, rows: CalibrationRows) -> dict:
+        """What the map learns from labelled rows, by name of attribute; nothing is set here."""
 
     @abstractmethod
-    def _map(self, logits, features) -> Distribution:
-        """The distribution of each row: a PointMass or a Dirichlet."""
+    def _map(self, rows: CalibrationRows) -> Distribution:
+        """The distribution of each row; of an ensemble's rows a mixture."""
 
-    def _check_loop(self, one_model: bool) -> None:
-        """Refuse what needs one model for all calibration rows where folds give several."""
+    def _check(self, one_model: bool) -> None:
+        """Refuse wrong parameters before anything is computed.
 
-    def _fit_features(self, X):
-        """Features of the calibration rows, shape (n, n_features), after fitting what makes them; None: none."""
-        return None
+        `one_model` says whether all calibration rows are predicted by one model: folds give several.
+        """
 
-    def _features(self, X):
-        """Features of any rows, shape (n, n_features); None: none."""
-        return None
+    def _solve(self, problem: Problem, default: Solver):
+        """The optimum of a problem, by the solver that the user asks for, else by the default."""
+        solver = default if self.solver is None else self.solver
+        return solver.solve(problem, random_state=self.random_state, verbose=self.verbose)
 
     def fit(self, X, y, sample_weight=None, **fit_params):
         """Fit the classifier and the map.
@@ -130,38 +105,44 @@ class _BaseCalibrator(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         check_same_length(len(counts), X=X)
         weight = check_sample_weight(sample_weight, len(counts))
         for calibrator in calibrators:
-            calibrator._check_loop(one_model=fitted or isinstance(_cv(calibrators), str))
-            solver = getattr(calibrator, "solver", None)
-            if solver is not None and not hasattr(solver, "minimize") and not hasattr(solver, "train"):
-                raise ValueError(f"solver must be None, Newton(), LBFGS() or Adam(), got {solver!r}.")
+            calibrator._check(one_model=fitted or isinstance(_cv(calibrators), str))
+            if not isinstance(calibrator.solver, Solver | None):
+                raise ValueError(
+                    f"solver must be None, Newton(), LBFGS() or Adam(), got {calibrator.solver!r}."
+                )
         if fitted:
-            scores = base_scores(base, X)
+            rows = CalibrationRows.predicted(base, X)
         else:
-            base, rows, scores = _Loop(self, calibrators, fit_params).run(base, X, counts, classes, weight)
-            X, counts, weight = take_rows(X, rows), counts[rows], None if weight is None else weight[rows]
+            loop = _Loop(self, calibrators, fit_params)
+            base, index, rows = loop.run(base, X, counts, classes, weight)
+            rows = replace(rows, X=take_rows(X, index), model=base)
+            counts = counts[index]
+            weight = None if weight is None else weight[index]
+        rows = rows.labelled(counts, weight, classes, isinstance(counts, KnownProbabilities))
         for calibrator in reversed(calibrators):
-            calibrator.estimator_, calibrator.classes_ = base, classes
-            take_feature_names(calibrator, base)
-            features = calibrator._fit_features(X)
             with one_blas_thread():
-                calibrator._fit_map(scores.logits, features, counts, weight, scores.log_weights)
+                learnt = calibrator._fit_map(rows)
+            calibrator._keep(base, classes, learnt)
             if calibrator is not self:
-                base, scores = calibrator, Scores.of(calibrator._distribution(scores, features))
+                rows = rows.mapped(calibrator._map(rows), calibrator)
+                base = calibrator
         return self
 
-    def _distribution(self, scores: Scores, features) -> Distribution:
-        """The map on a point prediction, or on each member of an ensemble."""
-        u = scores.logits
-        if u.ndim == 2:
-            return self._map(u, features)
-        tiled = None if features is None else np.tile(features, (len(u), 1))
-        return mixture_of(self._map(u.reshape(-1, u.shape[2]), tiled), scores.log_weights)
+    def _keep(self, base, classes, learnt: dict) -> None:
+        """Set what was learnt; what an earlier fit has learnt goes."""
+        for name in vars(self).get("_learnt", ()):
+            vars(self).pop(name, None)
+        self.estimator_ = base
+        self.classes_ = classes
+        take_feature_names(self, base)
+        self._learnt = tuple(learnt)
+        vars(self).update(learnt)
 
     def predict_dist(self, X) -> Distribution:
         """Predictive distribution over class probabilities, a batch of n_samples rows."""
         check_is_fitted(self, "estimator_")
         (X,) = indexable(X)
-        return self._distribution(base_scores(self.estimator_, X), self._features(X))
+        return self._map(CalibrationRows.predicted(self.estimator_, X))
 
     def predict_proba(self, X):
         """Calibrated class probabilities, shape (n_samples, n_classes): the mean of `predict_dist`."""
@@ -208,27 +189,27 @@ class _BaseCalibrator(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
 
 class _Loop:
-    """Out-of-fold scores of the innermost classifier, and the classifier to keep."""
+    """Out-of-fold predictions of the innermost classifier, and the classifier to keep."""
 
     def __init__(self, owner, calibrators, fit_params):
         self.owner, self.cv = owner, _cv(calibrators)
         self.fit_params, self.split_params = dict(fit_params), {}
 
     def run(self, base, X, counts, classes, weight):
-        """(classifier to keep, the rows that were scored, their scores)."""
+        """The classifier to keep, the rows that were predicted, their predictions."""
         self._route(base, weight)
         splits = self._splits(X, majority(counts))
         if isinstance(self.cv, str):
             train, test = splits[0]
             model = self._fit(clone(base), X, counts, classes, weight, train, "the 80 % it was fitted on")
-            return model, test, base_scores(model, take_rows(X, test))
-        rows, scores = [], []
+            return model, test, CalibrationRows.predicted(model, take_rows(X, test))
+        rows, predicted = [], []
         for i, (train, test) in enumerate(tqdm(splits, desc="folds", disable=not self.owner.verbose)):
             model = self._fit(clone(base), X, counts, classes, weight, train, f"training fold {i}")
             rows.append(test)
-            scores.append(base_scores(model, take_rows(X, test)))
+            predicted.append(CalibrationRows.predicted(model, take_rows(X, test)))
         model = self._fit(base, X, counts, classes, weight, np.arange(len(counts)), "y")
-        return model, np.concatenate(rows), Scores.join(scores)
+        return model, np.concatenate(rows), CalibrationRows.joined(predicted)
 
     def _route(self, base, weight):
         """Sort the fit parameters out: the splitter's, the classifier's, and whether the latter sees the weights."""
@@ -287,14 +268,3 @@ def _chain(calibrator, cloned: bool = True):
 def _cv(calibrators):
     """The outermost calibrator's cv that is set; 5 folds by default."""
     return next((c.cv for c in calibrators if c.cv is not None), 5)
-
-
-def base_scores(estimator, X) -> Scores:
-    """Scores of a fitted classifier: from its distribution, or its decision function where it has no probabilities."""
-    inner, X = resolve(estimator, X, "predict_dist")
-    if isinstance(inner, PrecomputedClassifier) and inner.response == "logits":
-        return Scores(inner.predict_log_proba(X))
-    if hasattr(inner, "predict_dist") or hasattr(inner, "predict_proba"):
-        return Scores.of(predict_dist(inner, X))
-    u = np.asarray(inner.decision_function(X), dtype=np.float64)
-    return Scores(log_softmax(np.column_stack([np.zeros_like(u), u]) if u.ndim == 1 else u))

@@ -12,25 +12,26 @@ from torch import nn
 from .._costs import check_cost_matrix, relative
 from .._fit import check_not_negative
 from ..distributions import resolve
-from ..label_histogram import frequencies
 from ..metrics import ConfidenceInterval
 from ..metrics._decision import bayes_columns
 from ..model_selection import StratifiedVotesKFold, majority
 from ._affine import BiasCorrectedMap, TemperatureMap, VectorMap
 from ._decision_search import (
     OutOfFold,
-    Problem,
-    Rows,
+    Search,
     TemperaturePath,
+    candidates_of,
     cost_scale,
     difference,
-    family_of,
     out_of_fold,
     probabilities,
 )
-from ._scaling import _Scaling
+from ._likelihood import without_x
+from ._rows import CalibrationRows
+from ._scaling import FittedMap, _Published, _seen, _warn
+from ._shrinkage import fit_shrunk, fit_temperature
 
-_SHAPES = {"temperature": TemperatureMap, "bias_corrected": BiasCorrectedMap, "vector": VectorMap}
+_FAMILIES = {"temperature": TemperatureMap, "bias_corrected": BiasCorrectedMap, "vector": VectorMap}
 _CRITERIA = ("auto", "direct", "margin", "nll", "ece")
 _Z90 = 1.645  # both tails of the normal distribution together 10 %
 
@@ -46,7 +47,7 @@ class DecisionCalibrationWarning(UserWarning):
     """
 
 
-class DecisionCalibration(_Scaling):
+class DecisionCalibration(_Published):
     """Scales logits so that decisions under a known cost matrix are cheap.
 
     The map is that of `TemperatureScaling`, `BiasCorrectedTemperatureScaling` or `VectorScaling`; what is minimised is
@@ -81,7 +82,7 @@ class DecisionCalibration(_Scaling):
         The map.
     criterion : {"auto", "direct", "margin", "nll", "ece"} or torch.nn.Module, default="auto"
         Where the candidates come from beside NLL. A module is called as ``loss(log_proba, frequencies, weight)``.
-    bias_penalty : float, default=0.1
+    bias_penalty : float or None, default=None
         As in `VectorScaling`, for the log loss of vector scaling.
     inner_cv : int, default=10
         Number of folds of the selection, stratified by majority vote.
@@ -147,7 +148,7 @@ class DecisionCalibration(_Scaling):
         *,
         scaling="bias_corrected",
         criterion="auto",
-        bias_penalty=0.1,
+        bias_penalty=None,
         inner_cv=10,
         safeguard=1.0,
         cv=None,
@@ -173,86 +174,98 @@ class DecisionCalibration(_Scaling):
         check_is_fitted(self, "estimator_")
         return np.einsum("nk,kd->nd", self.predict_proba(X), self.cost_matrix_)
 
-    def _shape(self, n_classes):
-        shape = _SHAPES[self.scaling]
-        return shape(n_classes, bias_penalty=self.bias_penalty) if shape is VectorMap else shape(n_classes)
+    def _family(self, n_classes):
+        return _FAMILIES[self.scaling](n_classes)
 
-    def _store(self, x):
-        for name in ("temperature_", "bias_", "scale_", "intercept_"):  # another shape may have been fitted before
-            vars(self).pop(name, None)
+    def _fit_x(self, family, rows, floor):
+        if self.scaling == "temperature":
+            return fit_temperature(rows, floor, self._solve_scaling)
         if self.scaling == "vector":
-            self.scale_, self.intercept_ = x[: len(x) // 2].copy(), x[len(x) // 2 :].copy()
-            return
-        self.temperature_ = float(np.exp(-x[0]))
-        if self.scaling == "bias_corrected":
-            self.bias_ = (x[1:] - x[1:].mean()) * self.temperature_
+            return super()._fit_x(family, rows, floor)
+        return fit_shrunk(family, rows, floor, self._solve_scaling)
 
-    def _fit_map(self, logits, features, counts, weight, log_weights=None):
-        module = self.criterion if isinstance(self.criterion, nn.Module) else None
-        if self.scaling not in _SHAPES:
-            raise ValueError(f"scaling must be one of {list(_SHAPES)}, got {self.scaling!r}.")
-        if module is None and self.criterion not in _CRITERIA:
-            raise ValueError(f"criterion must be one of {list(_CRITERIA)} or a torch module, got {self.criterion!r}.")
+    def _check(self, one_model):
+        if self.scaling not in _FAMILIES:
+            raise ValueError(f"scaling must be one of {list(_FAMILIES)}, got {self.scaling!r}.")
+        if not isinstance(self.criterion, nn.Module) and self.criterion not in _CRITERIA:
+            raise ValueError(
+                f"criterion must be one of {list(_CRITERIA)} or a torch module, got "
+                f"{self.criterion!r}."
+            )
         if not isinstance(self.inner_cv, (int, np.integer)) or self.inner_cv < 2:
             raise ValueError(
-                f"inner_cv must be an int of at least 2, got {self.inner_cv!r}; without a selection the criterion is "
-                '"nll".'
+                f"inner_cv must be an int of at least 2, got {self.inner_cv!r}; without a selection "
+                'the criterion is "nll".'
             )
-        check_not_negative(bias_penalty=self.bias_penalty, safeguard=0.0 if self.safeguard is None else self.safeguard)
-        self._set_costs()
-        super()._fit_map(logits, features, counts, weight, log_weights)
-        start, C = self._x, relative(self.cost_matrix_)
-        unit = C.max()
-        if unit == 0:
+        check_not_negative(safeguard=0.0 if self.safeguard is None else self.safeguard)
+        super()._check(one_model)
+
+    def _fit_map(self, rows):
+        rows = without_x(rows)
+        cost_matrix, decisions = self._costs(rows.classes)
+        C = relative(cost_matrix)
+        if C.max() == 0:
             raise ValueError("cost_matrix has equal costs for all decisions: nothing is to decide.")
-        y, w = frequencies(counts)[0], np.ones(len(counts)) if weight is None else weight
-        problem = self._problem(module, start, Rows(logits, log_weights, np.asarray(y), w), C / unit)
-        found = self._out_of_fold(problem, counts, weight)
-        best = self._choose(found, problem, unit)
+        seen = _seen(rows)
+        fitted = self._fitted(seen)
+        _warn(seen, fitted, self._remedy)
+        search = self._search(fitted, rows, C / C.max())
+        found = self._out_of_fold(search, fitted.x)
+        best, learnt = self._choose(found, rows, cost_matrix)
         if best:
-            self._x = problem.candidates(start, np.arange(len(w)))[1][best]
-        self.best_params_ = found.params[best]
-        self.criterion_ = self.best_params_["criterion"]
-        self._store(self._x)
+            x = search.candidates(fitted.x, np.arange(len(rows)))[1][best]
+            fitted = FittedMap(fitted.family, x)
+        learnt |= {
+            "_fitted_map": fitted,
+            "cost_matrix_": cost_matrix,
+            "decisions_": decisions,
+            "best_params_": found.params[best],
+            "criterion_": found.params[best]["criterion"],
+        }
+        return learnt | fitted.attributes()
 
-    def _set_costs(self):
+    def _costs(self, classes):
+        """The cost matrix in the order of the classes, and the names of its decisions."""
         if self.cost_matrix is None:
-            self.cost_matrix_, names = 1.0 - np.eye(len(self.classes_)), None
+            cost_matrix = 1.0 - np.eye(len(classes))
+            names = None
         else:
-            self.cost_matrix_, _, names = check_cost_matrix(self.cost_matrix, classes=self.classes_)
-        self.decisions_ = np.arange(self.cost_matrix_.shape[1]) if names is None else names
+            cost_matrix, _, names = check_cost_matrix(self.cost_matrix, classes=classes)
+        return cost_matrix, np.arange(cost_matrix.shape[1]) if names is None else names
 
-    def _problem(self, module, start, rows, C) -> Problem:
-        exact = self.scaling == "temperature" and module is None and self.criterion in ("direct", "auto")
-        kappa = cost_scale(probabilities(self._fitted_shape, start, rows), C)
-        family = None if exact else family_of(self.criterion, kappa, module)
-        path = TemperaturePath.of(start[0], rows, C) if exact else None
-        return Problem(self._fitted_shape, rows, C, family, path)
+    def _search(self, fitted: FittedMap, rows: CalibrationRows, C) -> Search:
+        module = self.criterion if isinstance(self.criterion, nn.Module) else None
+        if self.scaling == "temperature" and module is None and self.criterion in ("direct", "auto"):
+            return Search(fitted.family, rows, C, None, TemperaturePath.of(fitted.x[0], rows, C))
+        kappa = cost_scale(probabilities(fitted.family, fitted.x, rows), C)
+        return Search(fitted.family, rows, C, candidates_of(self.criterion, kappa, module), None)
 
-    def _out_of_fold(self, problem, counts, weight) -> OutOfFold:
-        """Decisions of all candidates for rows they were not fitted on; of NLL alone where there is nothing to try."""
-        n, u, log_w = len(counts), problem.rows.u, problem.rows.log_w
-        folds = min(self.inner_cv, int(np.bincount(majority(counts)).max()))
-        if folds < 2 or (problem.family is None and problem.path is None):
-            decisions, z = problem.decisions(self._x[None], np.arange(n))
-            return OutOfFold([{"criterion": "nll"}], decisions, z, np.zeros(n, dtype=np.intp))
-        splits = list(StratifiedVotesKFold(folds).split(None, counts))
-        starts = []
-        with warnings.catch_warnings():  # the fit on all rows has said it
+    def _out_of_fold(self, search: Search, x) -> OutOfFold:
+        """Decisions of all candidates for rows they were not fitted on.
+
+        Of NLL alone where there is nothing to try.
+        """
+        rows = search.rows
+        votes = majority(rows.counts)
+        folds = min(self.inner_cv, int(np.bincount(votes).max()))
+        if folds < 2 or (search.family is None and search.path is None):
+            decisions, z = search.decisions(x[None], np.arange(len(rows)))
+            return OutOfFold([{"criterion": "nll"}], decisions, z, np.zeros(len(rows), dtype=np.intp))
+        splits = list(StratifiedVotesKFold(folds).split(None, np.eye(rows.n_classes, dtype=int)[votes]))
+        with warnings.catch_warnings():
+            # The fit on all rows has said it.
             warnings.simplefilter("ignore", ConvergenceWarning)
-            for train, _ in splits:
-                w = None if weight is None else weight[train]
-                log_w_train = None if log_w is None else log_w[:, train]
-                starts.append(self._minimise(problem.shape, u[..., train, :], counts[train], w, log_w_train))
-        return out_of_fold(problem, starts, splits)
+            starts = [self._fitted(_seen(rows.take(train))).x for train, _ in splits]
+        return out_of_fold(search, starts, splits)
 
-    def _choose(self, found: OutOfFold, problem: Problem, unit: float) -> int:
-        """The candidate to take; sets what the search has found out."""
-        rows, C = problem.rows, self.cost_matrix_
-        cost = np.einsum("nk,pnk->pn", rows.y, C.T[found.decisions])
-        risk = np.einsum("pn,n->p", cost, rows.w / rows.w.sum())
+    def _choose(self, found: OutOfFold, rows: CalibrationRows, C) -> tuple[int, dict]:
+        """The candidate to take, and what the search has found out."""
+        w = rows.weight / rows.weight.sum()
+        y = rows.frequencies
+        cost = np.einsum("nk,pnk->pn", y, C.T[found.decisions])
+        risk = np.einsum("pn,n->p", cost, w)
         mean, error = np.array([difference(found, d, rows, C) for d in found.decisions]).T
-        self.cv_results_ = {
+        results = {
             "params": found.params,
             "mean_risk": risk,
             "mean_difference": mean,
@@ -260,22 +273,26 @@ class DecisionCalibration(_Scaling):
             "rank_risk": rankdata(risk, method="min").astype(int),
         }
         best = 1 + int(risk[1:].argmin()) if len(risk) > 1 else 0
-        gain, se = difference(found, found.selected(cost * rows.w), rows, C) if best else (0.0, 0.0)
-        low, high = gain - _Z90 * se, gain + _Z90 * se
-        self.risk_difference_ = ConfidenceInterval(gain, low, high, se)
+        gain, se = 0.0, 0.0
+        if best:
+            gain, se = difference(found, found.selected(cost * rows.weight), rows, C)
+        interval = ConfidenceInterval(gain, gain - _Z90 * se, gain + _Z90 * se, se)
+        learnt = {"cv_results_": results, "risk_difference_": interval}
         if self.safeguard is None or gain < -self.safeguard * se:
-            return best
-        nll = float(risk[0] - np.einsum("nk,k,n->", rows.y, C.min(axis=1), rows.w / rows.w.sum()))
-        if gain < 0 and high > nll:
+            return best, learnt
+        nll = float(risk[0] - np.einsum("nk,k,n->", y, C.min(axis=1), w))
+        if gain < 0 and interval.high > nll:
             warnings.warn(
-                f"The {len(cost[0])} calibration rows cannot tell whether calibrating for decisions pays. Out of fold, "
-                f"the best criterion costs {gain:.3g} a row compared with the least log loss, but an expensive "
-                f"mistake may be missing: 90 % interval {low:.3g} to {high:.3g}, at a risk of {nll:.3g} above the best "
-                "decisions. The least log loss is kept; more rows of the classes with expensive mistakes would tell.",
+                f"The {len(rows)} calibration rows cannot tell whether calibrating for decisions pays. "
+                f"Out of fold, the best criterion costs {gain:.3g} a row compared with the least log "
+                "loss, but an expensive mistake may be missing: 90 % interval "
+                f"{interval.low:.3g} to {interval.high:.3g}, at a risk of {nll:.3g} above the best "
+                "decisions. The least log loss is kept; more rows of the classes with expensive "
+                "mistakes would tell.",
                 DecisionCalibrationWarning,
                 stacklevel=4,
             )
-        return 0
+        return 0, learnt
 
 
 def decide(estimator, X) -> NDArray:

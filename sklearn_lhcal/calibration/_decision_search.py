@@ -1,8 +1,9 @@
 """Numerics of `DecisionCalibration`: candidates for the parameters of a map, all of one fold in one tensor.
 
-Letters: x parameters of a shape, u log-probabilities (n, K), or (S, n, K) with log-weights (S, n) of members, y label
-frequencies μ̂ (n, K), w row weights (n,), C costs relative to the best decision of the class, over the largest (K, D),
-f = zC expected costs, c = yC costs under the labels, both (n, D).
+Letters: x parameters of a family of maps, u log-probabilities (n, K), or (n, S, K) with log-weights
+(n, S) of members, y label frequencies μ̂ (n, K), w row weights (n,), C costs relative to the best
+decision of the class, over the largest (K, D), f = zC expected costs, c = yC costs under the
+labels, both (n, D).
 """
 
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from torch import Tensor
 
 from .._simplex import softmax
 from ._affine import AffineMap, transform
+from ._rows import CalibrationRows
 
 ITERATIONS = 50
 RATES = (0.05, 0.2)  # of Adam, in logits
@@ -27,21 +29,7 @@ _GRID = np.linspace(-3, 3, 601)  # of log β about the NLL solution
 _BINS = 15
 
 
-class Rows(NamedTuple):
-    """The rows of a fit: u, log-weights of members or None, y and w as above."""
-
-    u: NDArray[np.float64]
-    log_w: NDArray[np.float64] | None
-    y: NDArray[np.float64]
-    w: NDArray[np.float64]
-
-    def take(self, rows) -> "Rows":
-        """Some of the rows."""
-        log_w = None if self.log_w is None else self.log_w[:, rows]
-        return Rows(self.u[..., rows, :], log_w, self.y[rows], self.w[rows])
-
-
-class Family(NamedTuple):
+class Candidates(NamedTuple):
     """Candidates that share a loss up to what is in `params`, one dict each, and the slope of the loss.
 
     ∂loss/∂z (P, K, n) at (z, C, block); `additive` where a block of the rows needs no other.
@@ -63,10 +51,16 @@ class Block(NamedTuple):
     best: Tensor
 
 
-def probabilities(shape: AffineMap, x: NDArray, rows: Rows) -> NDArray[np.float64]:
+def probabilities(shape: AffineMap, x: NDArray, rows: CalibrationRows) -> NDArray[np.float64]:
     """z of the map with parameters x, (n, K)."""
-    z = softmax(transform(rows.u, *shape.affine(x)))
-    return z if rows.log_w is None else np.einsum("sn,snk->nk", np.exp(rows.log_w), z)
+    return _mixed(softmax(transform(rows.log_proba, *shape.affine(x))), rows)
+
+
+def _mixed(z: NDArray, rows: CalibrationRows) -> NDArray[np.float64]:
+    """z of points, or the mean over members."""
+    if not rows.is_ensemble:
+        return z
+    return np.einsum("ns,nsk->nk", np.exp(rows.log_weights), z)
 
 
 def cost_scale(z: NDArray, C: NDArray) -> float:
@@ -74,14 +68,14 @@ def cost_scale(z: NDArray, C: NDArray) -> float:
     return max(float(np.einsum("nk,kd->nd", z, C).std(axis=1).mean()), 1e-12)
 
 
-def family_of(criterion: str, kappa: float, module=None) -> Family | None:
+def candidates_of(criterion: str, kappa: float, module=None) -> Candidates | None:
     """Candidates of a criterion, other than the NLL solution; each loss with each rate."""
     if module is not None:
-        return Family(_with_rates([{"criterion": type(module).__name__}]), _autograd(_of_module(module)))
+        return Candidates(_with_rates([{"criterion": type(module).__name__}]), _autograd(_of_module(module)))
     if criterion == "nll":
         return None
     if criterion == "ece":
-        return Family(_with_rates([{"criterion": "ece"}]), _autograd(calibration_loss))
+        return Candidates(_with_rates([{"criterion": "ece"}]), _autograd(calibration_loss))
     name, losses = ("margin", MARGIN) if criterion == "margin" else ("direct", DIRECT)
     return _bounds(name, [(lam * kappa, beta / kappa) for lam, beta in losses])
 
@@ -90,7 +84,7 @@ def _with_rates(params: list[dict]) -> list[dict]:
     return [one | {"rate": rate} for rate in RATES for one in params]
 
 
-def _bounds(name: str, losses: list[tuple[float, float]]) -> Family:
+def _bounds(name: str, losses: list[tuple[float, float]]) -> Candidates:
     """L⁺ or L^MR for several (λ, β): the slopes of `direct_loss` and `margin_loss` in closed form."""
     params = _with_rates([{"criterion": name, "lam": lam, "beta": beta} for lam, beta in losses])
     lam, beta = torch.tensor([[one["lam"], one["beta"]] for one in params], dtype=torch.float64).T[:, :, None, None]
@@ -101,7 +95,7 @@ def _bounds(name: str, losses: list[tuple[float, float]]) -> Family:
         taken = _softmax(f.mul_(-beta)) if name == "direct" else torch.zeros_like(block.c).scatter_(0, block.best, 1.0)
         return C @ (taken - away).mul_(block.w / lam)
 
-    return Family(params, slope, additive=True)
+    return Candidates(params, slope, additive=True)
 
 
 def _autograd(loss: Callable[..., Tensor]):
@@ -136,14 +130,19 @@ def calibration_loss(z: Tensor, y: Tensor, w: Tensor) -> Tensor:
     return (total[0] ** 2 / total[1].clamp(min=1e-12)).view(P, -1).sum(dim=1)
 
 
-def descend(shape: AffineMap, start: NDArray, rows: Rows, C: NDArray, family: Family) -> NDArray[np.float64]:
+def descend(shape: AffineMap, start: NDArray, rows: CalibrationRows, C: NDArray, family: Candidates) -> NDArray[np.float64]:
     """Parameters (P, p) of all candidates by Adam from `start`, P problems at once, rates falling to 0 as a cosine."""
-    rate, n = np.array([params["rate"] for params in family.params])[:, None], len(rows.w)
-    size = max(_BLOCK // (len(rate) * rows.u.size // n), 32) if family.additive else n
+    rate = np.array([params["rate"] for params in family.params])[:, None]
+    n = len(rows)
+    size = n
+    if family.additive:
+        size = max(_BLOCK // (len(rate) * rows.log_proba[0].size), 32)
     C = torch.as_tensor(C)
     blocks = [_block(rows, slice(i, i + size), C) for i in range(0, n, size)]
-    unit, theta = _unit(shape, start, rows.u), np.zeros((len(rate), len(start)))
-    mean, square = np.zeros_like(theta), np.zeros_like(theta)
+    unit = _unit(shape, start, rows.log_proba)
+    theta = np.zeros((len(rate), len(start)))
+    mean = np.zeros_like(theta)
+    square = np.zeros_like(theta)
     for i in range(1, ITERATIONS + 1):
         slope = unit * _slope(shape, start + unit * theta, C, blocks, family)
         mean += 0.1 * (slope - mean)
@@ -153,14 +152,21 @@ def descend(shape: AffineMap, start: NDArray, rows: Rows, C: NDArray, family: Fa
     return start + unit * theta
 
 
-def _block(rows: Rows, part: slice, C: Tensor) -> Block:
-    u, y = (torch.as_tensor(np.ascontiguousarray(a[..., part, :].swapaxes(-1, -2))) for a in (rows.u, rows.y))
-    member = None if rows.log_w is None else torch.as_tensor(np.exp(rows.log_w[:, part]))
+def _block(rows: CalibrationRows, part: slice, C: Tensor) -> Block:
+    w = torch.as_tensor(rows.weight[part] / rows.weight.sum())
+    some = rows.take(part)
+    y = _last(some.frequencies)
+    member = _last(np.exp(some.log_weights)) if rows.is_ensemble else None
     c = C.T @ y
-    return Block(u, member, y, torch.as_tensor(rows.w[part] / rows.w.sum()), c, c.argmin(dim=0, keepdim=True))
+    return Block(_last(some.log_proba), member, y, w, c, c.argmin(dim=0, keepdim=True))
 
 
-def _slope(shape: AffineMap, x: NDArray, C: Tensor, blocks: list[Block], family: Family) -> NDArray[np.float64]:
+def _last(a: NDArray) -> Tensor:
+    """A tensor whose last axis is the rows, the first of a."""
+    return torch.as_tensor(np.ascontiguousarray(np.moveaxis(a, 0, -1)))
+
+
+def _slope(shape: AffineMap, x: NDArray, C: Tensor, blocks: list[Block], family: Candidates) -> NDArray[np.float64]:
     """∂loss/∂x (P, p) of P parameter vectors, by way of z and of v = Wu + b in closed form."""
     x = torch.as_tensor(x).requires_grad_()
     W, b = shape.affine(x.T, torch)  # (P,) or (K, P), and (K, P) or None
@@ -177,7 +183,7 @@ def _slope(shape: AffineMap, x: NDArray, C: Tensor, blocks: list[Block], family:
     return torch.autograd.grad(outputs, x, slopes)[0].numpy()
 
 
-def _by_logits(scale: Tensor, bias: Tensor, C: Tensor, block: Block, family: Family) -> Tensor:
+def _by_logits(scale: Tensor, bias: Tensor, C: Tensor, block: Block, family: Candidates) -> Tensor:
     """∂loss/∂v, (P, K, n) or (P, S, K, n)."""
     if block.member is None:
         members = z = _softmax((block.u * scale).add_(bias))
@@ -215,19 +221,21 @@ class TemperaturePath(NamedTuple):
     jump: NDArray[np.float64]
 
     @classmethod
-    def of(cls, center: float, rows: Rows, C: NDArray) -> "TemperaturePath":
+    def of(cls, center: float, rows: CalibrationRows, C: NDArray) -> "TemperaturePath":
         """All changes of decisions between two points of a grid of step .01, found by bisection.
 
         Exact but for changes that are undone within one step, 1 % of T, and beyond factors of 20 of the center.
         """
 
         def decide(t, rows):
-            beta = np.exp(t)[:, None] if np.ndim(t) else np.exp(t)
-            z = softmax(rows.u * beta)
-            z = z if rows.log_w is None else np.einsum("sn,snk->nk", np.exp(rows.log_w), z)
-            return np.einsum("nk,kd->nd", z, C).argmin(axis=1)
+            u = rows.log_proba
+            beta = np.exp(t)
+            if np.ndim(t):
+                beta = beta.reshape(-1, *[1] * (u.ndim - 1))
+            return np.einsum("nk,kd->nd", _mixed(softmax(u * beta), rows), C).argmin(axis=1)
 
-        grid, c = center + _GRID, np.einsum("nk,kd->nd", rows.y, C)
+        grid = center + _GRID
+        c = np.einsum("nk,kd->nd", rows.frequencies, C)
         d = np.stack([decide(t, rows) for t in grid])  # (G, n)
         g, i = np.nonzero(d[1:] != d[:-1])
         low, high, left = grid[g], grid[g + 1], d[g, i]
@@ -262,13 +270,13 @@ class TemperaturePath(NamedTuple):
         return self.base + np.bincount(self.row[past], self.jump[past], minlength=len(self.base))
 
 
-class Problem(NamedTuple):
+class Search(NamedTuple):
     """What is searched: rows, costs, candidates, or in their place the path of the temperature where it is exact."""
 
     shape: AffineMap
-    rows: Rows
+    rows: CalibrationRows
     C: NDArray[np.float64]
-    family: Family | None
+    family: Candidates | None
     path: TemperaturePath | None
 
     def candidates(self, start: NDArray, part: NDArray) -> tuple[list[dict], NDArray[np.float64]]:
@@ -278,16 +286,17 @@ class Problem(NamedTuple):
             params += self.family.params
             x.append(descend(self.shape, start, self.rows.take(part), self.C, self.family))
         if self.path is not None:
-            w = np.zeros(len(self.rows.w))
-            w[part] = self.rows.w[part]
+            w = np.zeros(len(self.rows))
+            w[part] = self.rows.weight[part]
             params += [{"criterion": "direct", "smoothing": h} for h in SMOOTHING]
             x.append(np.array([[self.path.minimise(w, start[0], h)] for h in SMOOTHING]))
         return params, np.concatenate(x)
 
     def decisions(self, x: NDArray, part: NDArray) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
         """Decisions (P, n) of parameters (P, p), and the probabilities (n, K) of the first."""
-        rows, first = self.rows.take(part), None
-        decided = np.empty((len(x), len(rows.w)), dtype=np.intp)
+        rows = self.rows.take(part)
+        first = None
+        decided = np.empty((len(x), len(rows)), dtype=np.intp)
         for p, parameters in enumerate(x):
             z = probabilities(self.shape, parameters, rows)
             first = z if first is None else first
@@ -310,19 +319,20 @@ class OutOfFold(NamedTuple):
         return self.decisions[best[self.fold], np.arange(len(self.fold))]
 
 
-def out_of_fold(problem: Problem, starts: list[NDArray], splits) -> OutOfFold:
+def out_of_fold(search: Search, starts: list[NDArray], splits) -> OutOfFold:
     """Fit all candidates without each fold, from its NLL solution, and decide for the rows of the fold."""
-    params, decided, z = [], None, np.empty(problem.rows.y.shape)
+    params, decided = [], None
+    z = np.empty(search.rows.counts.shape)
     fold = np.empty(len(z), dtype=np.intp)
     for i, (start, (train, test)) in enumerate(zip(starts, splits, strict=True)):
         fold[test] = i
-        params, x = problem.candidates(start, train)
+        params, x = search.candidates(start, train)
         decided = np.empty((len(x), len(z)), dtype=np.intp) if decided is None else decided
-        decided[:, test], z[test] = problem.decisions(x, test)
+        decided[:, test], z[test] = search.decisions(x, test)
     return OutOfFold(params, decided, z, fold)
 
 
-def difference(found: OutOfFold, decisions: NDArray, rows: Rows, C: NDArray) -> tuple[float, float]:
+def difference(found: OutOfFold, decisions: NDArray, rows: CalibrationRows, C: NDArray) -> tuple[float, float]:
     """Risk of decisions (n,) less that of the NLL solution's, and its standard error, in the unit of C.
 
     Fits without one fold or the other share most of their rows and err alike, so that the variance of the mean is not
@@ -330,8 +340,9 @@ def difference(found: OutOfFold, decisions: NDArray, rows: Rows, C: NDArray) -> 
     mistakes that happened not to occur: what NLL's probabilities imply, but not more than one mistake of the worst
     kind, of which more would have been seen.
     """
-    w, D = rows.w / rows.w.sum(), C[:, decisions].T - C[:, found.decisions[0]].T  # (n, K)
-    d = np.einsum("nk,nk->n", rows.y, D)
+    w = rows.weight / rows.weight.sum()
+    D = C[:, decisions].T - C[:, found.decisions[0]].T  # (n, K)
+    d = np.einsum("nk,nk->n", rows.frequencies, D)
     mean = float(np.einsum("n,n->", w, d))
     n, J = 1 / np.einsum("n,n->", w, w), max(found.fold.max() + 1, 2)
     seen = np.einsum("n,n->", w**2, (d - mean) ** 2) * n / max(n - 1, 1) * (1 + J / (J - 1))

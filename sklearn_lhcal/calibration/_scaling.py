@@ -1,91 +1,234 @@
-"""Scaling of logits, u' = W u + b in four shapes, each fitted to optimality (P1 App. D.1, P4 §5)."""
+"""Scaling of logits, u' = W u + b in four families, each fitted to optimality (P1 App. D.1, P4 §5)."""
+
+import warnings
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, log_expit
 
 from .._fit import check_not_negative
-from .._simplex import softmax
-from ..distributions import PointMass
-from ..metrics import label_log_loss
-from ..neural_network import LBFGS, LabelLogLoss, Newton
-from ._affine import (
-    AffineMap,
-    AffineModule,
-    BiasCorrectedMap,
-    MatrixMap,
-    TemperatureMap,
-    VectorMap,
-    transform,
-)
+from .._simplex import EPS, log_softmax, softmax
+from ..distributions import Distribution, PointMass
+from ..neural_network import LBFGS, Newton
+from ._affine import AffineMap, BiasCorrectedMap, MatrixMap, TemperatureMap, VectorMap, transform
 from ._base import _BaseCalibrator
+from ._likelihood import Prior, ScalingProblem, without_x
+from ._rows import CalibrationRows
+from ._shrinkage import STRENGTHS, fit_shrunk, fit_temperature
 
-_STARTS = np.exp(np.linspace(-4, 3, 15))  # 1/T, around ensembles, where the problem is not convex
+_FLOORS = ("uniform", "prior")
+# Weights whose sum is below this share of the rows are hardly meant as numbers of rows.
+_FRACTION = 0.1
 
 
-def _mixed(logits, log_weights):
-    """Class probabilities (n, K) of an ensemble's logits (S, n, K)."""
-    return np.einsum("sn,snk->nk", np.exp(log_weights), softmax(logits))
+class FittedMap(NamedTuple):
+    """An affine map with its parameters.
+
+    Parameters
+    ----------
+    family : AffineMap
+    x : ndarray of shape (p,)
+    floor : ndarray of shape (K,) or None
+        π of z = (1−e) softmax(u') + e π.
+    eta : float
+        logit e.
+    """
+
+    family: AffineMap
+    x: NDArray[np.float64]
+    floor: NDArray[np.float64] | None = None
+    eta: float = -np.inf
+
+    @classmethod
+    def of(cls, family: AffineMap, x: NDArray[np.float64], floor) -> "FittedMap":
+        """Of the parameters that a search returns: the floor's is the last."""
+        if floor is None:
+            return cls(family, x)
+        return cls(family, x[:-1], floor, float(x[-1]))
+
+    def attributes(self) -> dict:
+        """What users know the parameters by."""
+        learnt = self.family.attributes(self.x)
+        if self.floor is not None:
+            learnt |= {"floor_": self.floor, "floor_weight_": float(expit(self.eta))}
+        return learnt
+
+    def distribution(self, rows: CalibrationRows) -> Distribution:
+        """Class probabilities of points, or an ensemble of members, of which the floor is one more."""
+        rows = self._with_floor(rows)
+        v = transform(rows.log_proba, *self.family.affine(self.x))
+        if self.floor is None:
+            return rows.distribution(PointMass(softmax(rows.of_members(v))))
+        log_pi = np.log(self.floor)
+        if not rows.is_ensemble:
+            rest = log_expit(-self.eta) + log_softmax(v)
+            return PointMass(softmax(np.logaddexp(rest, log_expit(self.eta) + log_pi)))
+        # Whatever the map makes of the last member, it says π.
+        v[:, -1] = log_pi
+        return rows.distribution(PointMass(softmax(rows.of_members(v))))
+
+    def _with_floor(self, rows: CalibrationRows) -> CalibrationRows:
+        """One more member of weight e, where there are members and a floor."""
+        if self.floor is None or not rows.is_ensemble:
+            return rows
+        n = len(rows)
+        last = np.broadcast_to(np.log(self.floor), (n, 1, len(self.floor)))
+        weights = [rows.log_weights + log_expit(-self.eta), np.full((n, 1), log_expit(self.eta))]
+        return replace(
+            rows,
+            log_proba=np.concatenate([rows.log_proba, last], axis=1),
+            log_weights=np.concatenate(weights, axis=1),
+        )
 
 
 class _Scaling(_BaseCalibrator):
-    """What the shapes share: the choice of the solver, and the map; a subclass names its shape and its parameters."""
+    """What the families share; a subclass names its family, how it is fitted, and its floor."""
 
-    def _shape(self, n_classes: int) -> AffineMap:
+    # Only some maps have a floor, and a parameter of that name.
+    floor = None
+    shrinkage = None
+    _remedy = 'floor="uniform"'
+
+    def _family(self, n_classes: int) -> AffineMap:
         raise NotImplementedError
 
-    def _store(self, x) -> None:
-        """Set the attributes by which users know the parameters x."""
-        raise NotImplementedError
+    def _fit_x(self, family: AffineMap, rows: CalibrationRows, floor) -> NDArray[np.float64]:
+        """The parameters of the family; with a floor logit e is the last."""
+        strengths = STRENGTHS
+        if self.shrinkage is not None:
+            strengths = [_strength(self.shrinkage)]
+        return fit_shrunk(family, rows, floor, self._solve_scaling, strengths)
 
-    def _fit_map(self, logits, features, counts, weight, log_weights=None):
-        self._fitted_shape = shape = self._shape(logits.shape[-1])
-        self._x = self._minimise(shape, logits, counts, weight, log_weights)
-        self._store(self._x)
+    def _solve_scaling(self, problem: ScalingProblem):
+        return self._solve(problem, _default_solver(problem))
 
-    def _minimise(self, shape, logits, counts, weight, log_weights):
-        """The parameters x of least log loss."""
-        solver = self.solver or (LBFGS() if logits.ndim == 3 else None if hasattr(shape, "minimize") else Newton())
-        y = np.asarray(counts, dtype=np.float64)
-        y = y if weight is None else y * weight[:, None]
-        if solver is None or isinstance(solver, Newton):
-            if logits.ndim == 3:
-                raise ValueError("Newton() fits point predictions; around an ensemble use LBFGS().")
-            weighted = y.any(axis=1)
-            logits, y = (logits, y) if weighted.all() else (logits[weighted], y[weighted])
-            return shape.minimize(logits, y) if solver is None else shape.newton(logits, y, solver, self.verbose)
-        inputs, beta = {"logits": logits}, 1.0
-        if logits.ndim == 3:
-            inputs = {"logits": np.moveaxis(logits, 0, 1), "log_weights": log_weights.T}
-            beta = min(
-                _STARTS, key=lambda b: label_log_loss(counts, _mixed(logits * b, log_weights), sample_weight=weight)
+    def _check(self, one_model):
+        if self.floor is not None and self.floor not in _FLOORS:
+            raise ValueError(f'floor must be None, "uniform" or "prior", got {self.floor!r}.')
+        if self.shrinkage is not None:
+            check_not_negative(shrinkage=self.shrinkage)
+
+    def _fit_map(self, rows):
+        rows = _seen(rows)
+        fitted = self._fitted(rows)
+        _warn(rows, fitted, self._remedy)
+        return {"_fitted_map": fitted, **fitted.attributes()}
+
+    def _fitted(self, rows) -> FittedMap:
+        """The map of least log loss on rows of positive weight."""
+        family = self._family(rows.n_classes)
+        floor = _floor_shape(self.floor, rows)
+        return FittedMap.of(family, self._fit_x(family, rows, floor), floor)
+
+    def _map(self, rows):
+        return self._fitted_map.distribution(rows)
+
+
+def _default_solver(problem: ScalingProblem):
+    """Newton for few parameters of point predictions, else L-BFGS."""
+    if problem.rows.is_ensemble or isinstance(problem.family, MatrixMap):
+        return LBFGS(max_iter=5000, tol=1e-8)
+    return Newton()
+
+
+def _strength(shrinkage: float) -> tuple[float, float]:
+    """Standard deviations of scales and biases: a unit of a bias is a tenth as unlikely."""
+    if shrinkage == 0:
+        return np.inf, np.inf
+    return shrinkage**-0.5, (shrinkage / 10) ** -0.5
+
+
+def _published_prior(family: AffineMap, n_rows: float, off_diagonal: float, bias: float) -> Prior:
+    """P1 eq. (47), (48): λ_w ΣW_offdiag²/(K(K−1)) + λ_b mean(b²), nats per label."""
+    K = family.K
+    entries = np.full((K, K), 2 * off_diagonal / max(K * (K - 1), 1))
+    np.fill_diagonal(entries, 0.0)
+    scales = entries if isinstance(family, MatrixMap) else np.zeros((K, 1))
+    biases = np.full(K, 2 * bias / K)
+    if isinstance(family, MatrixMap):
+        precision = np.column_stack([scales, biases]).ravel()
+    else:
+        precision = np.append(scales, biases)
+    with np.errstate(divide="ignore"):
+        return Prior(np.zeros(len(precision)), (n_rows * precision) ** -0.5)
+
+
+def _seen(rows: CalibrationRows) -> CalibrationRows:
+    """Rows of positive weight."""
+    kept = rows.weight > 0
+    rows = without_x(rows)
+    return rows if kept.all() else rows.take(kept)
+
+
+def _floor_shape(floor, rows: CalibrationRows):
+    """π: uniform, or shares of the classes with one row more, spread over all."""
+    if floor is None:
+        return None
+    K = rows.n_classes
+    if floor == "uniform":
+        return np.full(K, 1 / K)
+    share = rows.weight @ rows.frequencies
+    return (share + 1 / K) / (share.sum() + 1)
+
+
+def _warn(rows: CalibrationRows, fitted: FittedMap, remedy: str) -> None:
+    """Say what calibration rows can make a map useless by."""
+    n = len(rows)
+    if rows.weight.sum() < _FRACTION * n:
+        warnings.warn(
+            f"The weights of {n} calibration rows sum to {rows.weight.sum():.3g}. Weights count rows, "
+            "and so few rows hardly move the map; divide the weights by their mean.",
+            stacklevel=4,
+        )
+    if fitted.floor is None and rows.proba is not None:
+        zeros = int(((rows.proba < EPS) & (rows.counts > 0)).any(axis=1).sum())
+        if zeros:
+            warnings.warn(
+                f"{zeros} of {n} calibration rows have labels to which the classifier gives "
+                f"probability 0, which no scaling mends; use {remedy}.",
+                stacklevel=4,
             )
-        module = AffineModule(shape, beta)
-        options = {"random_state": self.random_state, "verbose": self.verbose}
-        solver.train(module, LabelLogLoss(), inputs, counts, weight, **options)
-        return module.x.detach().numpy().copy()
-
-    def _map(self, logits, features):
-        return PointMass(softmax(transform(logits, *self._fitted_shape.affine(self._x))))
+    if not rows.is_ensemble and fitted.floor is None and rows.n_classes > 1:
+        v = transform(rows.log_proba, *fitted.family.affine(fitted.x))
+        below = v < v.max(axis=1, keepdims=True)
+        if below.any() and not (below & (rows.counts > 0)).any():
+            warnings.warn(
+                "The calibration labels are separable: each is the class that the map finds most "
+                "probable. How sure the map may be is known from its prior alone; calibrate on more "
+                "rows.",
+                stacklevel=4,
+            )
 
 
 class TemperatureScaling(_Scaling):
     """Divides the logits by one positive temperature, fitted on label histograms.
 
-    ``u' = u/T``; T minimises the log loss per label, a convex problem in 1/T, solved to optimality. The argmax of point
-    predictions never changes. The map sees log-probabilities, so that ``"logits"`` and ``"proba"`` name one model.
+    ``u' = u/T``. T minimises the log loss of all labels plus ``½ (log T)²`` for one row's worth of
+    labels: a weak prior, which keeps T finite where labels are separable. The argmax of point
+    predictions never changes. The map sees log-probabilities, so that ``"logits"`` and ``"proba"``
+    name one model.
 
-    Around an ensemble T acts on each member and is fitted on the mixture, which is not convex: L-BFGS starts from the
-    best of 15 temperatures. (Members that say 0 or 1, as the trees of a forest, can hardly be calibrated by scaling.)
+    Around an ensemble T acts on each member and is fitted on the mixture. The search starts from
+    the best of 15 temperatures, because such problems have several valleys.
 
     Parameters
     ----------
     estimator : classifier, default=None
-        What to calibrate: any scikit-learn classifier (None: LogisticRegression), a skorch net, a FrozenEstimator (then
-        all data goes to calibration), another calibrator, or ``"logits"`` / ``"proba"`` where X holds the outputs of a
-        model that ran elsewhere.
+        What to calibrate: any scikit-learn classifier (None: LogisticRegression), a skorch net, a
+        FrozenEstimator (then all data goes to calibration), another calibrator, or ``"logits"`` /
+        ``"proba"`` where X holds the outputs of a model that ran elsewhere.
+    floor : {None, "uniform", "prior"}, default=None
+        A probability below which no class falls: ``z = (1−e) softmax(u/T) + e π`` with a fitted e.
+        π is uniform, or the share of the classes among the labels. It is the remedy for
+        classifiers that print zeros: forests, nearest neighbours, naive Bayes, rounded files.
+        Around an ensemble the floor is one more member.
     cv : int, splitter, list of splits or "holdout", default=None
-        How the classifier's out-of-fold predictions are made. None: what a wrapped calibrator says, else 5 folds. An
-        int stratifies by majority vote. "holdout": fit on 80 %, calibrate that model on the rest, no refit.
-    solver : Newton, LBFGS or None, default=None
+        How the classifier's out-of-fold predictions are made. None: what a wrapped calibrator says,
+        else 5 folds. An int stratifies by majority vote. "holdout": fit on 80 %, calibrate that
+        model on the rest, no refit.
+    solver : Newton, LBFGS, Adam or None, default=None
         None: Newton for point predictions, L-BFGS around ensembles.
     random_state : int, RandomState or None, default=None
         Seed of the holdout split.
@@ -96,41 +239,66 @@ class TemperatureScaling(_Scaling):
     ----------
     temperature_ : float
         T; above 1 where the classifier was overconfident.
+    floor_weight_ : float
+        e, where there is a floor.
+    floor_ : ndarray of shape (n_classes,)
+        π, where there is a floor.
     classes_ : ndarray of shape (n_classes,)
         Sorted class names.
     estimator_ : classifier
         The fitted classifier.
 
+    Warns
+    -----
+    UserWarning
+        Where labels have probability 0 and there is no floor. Where the labels are separable, so
+        that the prior alone bounds T. Where the weights sum to far less than the number of rows:
+        they count rows.
+
     References
     ----------
-    Guo, Pleiss, Sun and Weinberger (2017), On calibration of modern neural networks.
+    Guo, Pleiss, Sun and Weinberger (2017), On calibration of modern neural networks. Zhang,
+    Kailkhura and Han (2020), Mix-n-match: ensemble and compositional methods for uncertainty
+    calibration, for a relative of the floor.
 
     Examples
     --------
     >>> import numpy as np
-    >>> logits = np.array([[4.0, 0.0], [4.0, 0.0], [0.0, 4.0]])
-    >>> counts = [[3, 1], [3, 1], [1, 3]]
+    >>> logits = np.array([[4.0, 0.0], [4.0, 0.0], [0.0, 4.0]] * 100)
+    >>> counts = [[3, 1], [3, 1], [1, 3]] * 100
     >>> calibrator = TemperatureScaling("logits").fit(logits, counts)
-    >>> calibrator.predict_proba(logits[:1]).round(3)
+    >>> calibrator.predict_proba(logits[:1]).round(2)
     array([[0.75, 0.25]])
     """
 
-    def _shape(self, n_classes):
+    def __init__(
+        self, estimator=None, *, floor=None, cv=None, solver=None, random_state=None, verbose=0
+    ):
+        super().__init__(estimator, cv=cv, solver=solver, random_state=random_state, verbose=verbose)
+        self.floor = floor
+
+    def _family(self, n_classes):
         return TemperatureMap(n_classes)
 
-    def _store(self, x):
-        self.temperature_ = float(np.exp(-x[0]))
+    def _fit_x(self, family, rows, floor):
+        return fit_temperature(rows, floor, self._solve_scaling)
 
 
 class BiasCorrectedTemperatureScaling(_Scaling):
-    """Divides the logits by one positive temperature after adding a bias to each class: ``u' = (u+b)/T``.
+    """Divides the logits by one positive temperature after adding a bias to each class.
 
-    For models whose class frequencies are off, by a shift of the label distribution, say. The log loss per label is
-    convex in (1/T, b/T) and solved to optimality.
+    ``u' = (u+b)/T``, for models whose class frequencies are off: by a shift of the label
+    distribution, say. Biases are shrunk to 0, temperatures as in `TemperatureScaling`.
 
     Parameters
     ----------
-    estimator, cv, solver, random_state, verbose
+    estimator : classifier, default=None
+        As in `TemperatureScaling`.
+    floor : {None, "uniform", "prior"}, default=None
+        As in `TemperatureScaling`.
+    shrinkage : float or None, default=None
+        As in `VectorScaling`; for biases alone.
+    cv, solver, random_state, verbose
         As in `TemperatureScaling`.
 
     Attributes
@@ -139,46 +307,96 @@ class BiasCorrectedTemperatureScaling(_Scaling):
         The temperature T.
     bias_ : ndarray of shape (n_classes,)
         b, with mean 0: a constant for all classes changes nothing.
+    floor_weight_, floor_
+        As in `TemperatureScaling`.
     classes_ : ndarray of shape (n_classes,)
         Sorted class names.
     estimator_ : classifier
         The fitted classifier.
 
+    Warns
+    -----
+    UserWarning
+        As `TemperatureScaling` does.
+
     References
     ----------
-    Alexandari, Kundaje and Shrikumar (2020), Maximum likelihood with bias-corrected calibration is hard-to-beat at
-    label shift adaptation.
+    Alexandari, Kundaje and Shrikumar (2020), Maximum likelihood with bias-corrected calibration is
+    hard-to-beat at label shift adaptation.
 
     Examples
     --------
     >>> import numpy as np
-    >>> logits = np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]])
-    >>> counts = [[3, 1], [1, 1], [2, 1]]
-    >>> BiasCorrectedTemperatureScaling("logits").fit(logits, counts).predict_proba(logits[2:]).round(2)
+    >>> logits = np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]] * 100)
+    >>> counts = [[3, 1], [1, 1], [2, 1]] * 100
+    >>> calibrator = BiasCorrectedTemperatureScaling("logits").fit(logits, counts)
+    >>> calibrator.predict_proba(logits[2:3]).round(2)
     array([[0.65, 0.35]])
     """
 
-    def _shape(self, n_classes):
+    def __init__(
+        self,
+        estimator=None,
+        *,
+        floor=None,
+        shrinkage=None,
+        cv=None,
+        solver=None,
+        random_state=None,
+        verbose=0,
+    ):
+        super().__init__(estimator, cv=cv, solver=solver, random_state=random_state, verbose=verbose)
+        self.floor = floor
+        self.shrinkage = shrinkage
+
+    def _family(self, n_classes):
         return BiasCorrectedMap(n_classes)
 
-    def _store(self, x):
-        self.temperature_ = float(np.exp(-x[0]))
-        self.bias_ = (x[1:] - x[1:].mean()) * self.temperature_
+
+class _Published(_Scaling):
+    """A family that may be fitted with the penalties of P1 in place of shrinkage."""
+
+    off_diagonal_penalty = None
+
+    def _penalties(self) -> tuple:
+        return self.off_diagonal_penalty, self.bias_penalty
+
+    def _check(self, one_model):
+        super()._check(one_model)
+        named = {"off_diagonal_penalty": self.off_diagonal_penalty, "bias_penalty": self.bias_penalty}
+        given = {name: value for name, value in named.items() if value is not None}
+        check_not_negative(**given)
+        if given and self.shrinkage is not None:
+            raise ValueError(f"Give shrinkage or {' and '.join(given)}, not both.")
+
+    def _fit_x(self, family, rows, floor):
+        penalties = self._penalties()
+        if penalties == (None, None):
+            return super()._fit_x(family, rows, floor)
+        off_diagonal, bias = (value or 0.0 for value in penalties)
+        prior = _published_prior(family, rows.weight.sum(), off_diagonal, bias)
+        return self._solve_scaling(ScalingProblem(family, rows, prior, floor))
 
 
-class VectorScaling(_Scaling):
+class VectorScaling(_Published):
     """Scales and shifts the logit of each class: ``u' = v∘u + b``.
 
-    Fitted to the log loss per label plus ``bias_penalty·mean(b²)`` (P1 eq. 47), convex, to optimality. The map sees
-    log-probabilities, on whose constant per row it depends: a deviation from P1, without which ``"logits"`` and
-    ``"proba"`` would name two models.
+    Scales are shrunk to that of the common temperature, ``v = (1+d)/T``, and shifts to 0, so that
+    few rows do not overfit. How much is decided by the rows: the map is the average of those of
+    four strengths, weighted by their evidence. The map sees log-probabilities, on whose constant
+    per row it depends: a deviation from P1, without which ``"logits"`` and ``"proba"`` would name
+    two models.
 
     Parameters
     ----------
     estimator : classifier, default=None
         As in `TemperatureScaling`.
-    bias_penalty : float, default=0.1
-        λ_b, nats per label.
+    floor : {None, "uniform", "prior"}, default=None
+        As in `TemperatureScaling`.
+    shrinkage : float or None, default=None
+        λ of the penalty ``λ/2 (Σ d² + Σ b²/10)``, in nats for all rows. None: by evidence. 0: none.
+    bias_penalty : float or None, default=None
+        λ_b of P1's penalty ``λ_b mean(b²)``, nats per label, in place of shrinkage. None: shrinkage.
     cv, solver, random_state, verbose
         As in `TemperatureScaling`.
 
@@ -188,10 +406,17 @@ class VectorScaling(_Scaling):
         The factor v of each class.
     intercept_ : ndarray of shape (n_classes,)
         The shift b of each class.
+    floor_weight_, floor_
+        As in `TemperatureScaling`.
     classes_ : ndarray of shape (n_classes,)
         Sorted class names.
     estimator_ : classifier
         The fitted classifier.
+
+    Warns
+    -----
+    UserWarning
+        As `TemperatureScaling` does.
 
     References
     ----------
@@ -201,38 +426,49 @@ class VectorScaling(_Scaling):
     --------
     >>> import numpy as np
     >>> logits = np.array([[2.0, 0.0], [0.0, 2.0], [0.0, 0.0]])
-    >>> VectorScaling("logits").fit(logits, [[3, 1], [1, 3], [2, 2]]).predict_proba(logits[2:]).round(2)
+    >>> calibrator = VectorScaling("logits").fit(logits, [[3, 1], [1, 3], [2, 2]])
+    >>> calibrator.predict_proba(logits[2:]).round(2)
     array([[0.5, 0.5]])
     """
 
-    def __init__(self, estimator=None, *, bias_penalty=0.1, cv=None, solver=None, random_state=None, verbose=0):
+    def __init__(
+        self,
+        estimator=None,
+        *,
+        floor=None,
+        shrinkage=None,
+        bias_penalty=None,
+        cv=None,
+        solver=None,
+        random_state=None,
+        verbose=0,
+    ):
         super().__init__(estimator, cv=cv, solver=solver, random_state=random_state, verbose=verbose)
+        self.floor = floor
+        self.shrinkage = shrinkage
         self.bias_penalty = bias_penalty
 
-    def _shape(self, n_classes):
-        check_not_negative(bias_penalty=self.bias_penalty)
-        return VectorMap(n_classes, bias_penalty=self.bias_penalty)
-
-    def _store(self, x):
-        self.scale_, self.intercept_ = VectorMap(len(x) // 2).affine(x)
+    def _family(self, n_classes):
+        return VectorMap(n_classes)
 
 
-class MatrixScaling(_Scaling):
-    """Any affine map of the logits, ``u' = W u + b``, with off-diagonal and intercept regularisation (ODIR).
+class MatrixScaling(_Published):
+    """Any affine map of the logits, ``u' = W u + b``.
 
-    Fitted to the log loss per label plus ``off_diagonal_penalty·ΣW_offdiag²/(K(K−1)) + bias_penalty·mean(b²)`` (P1 eq.
-    48), convex, to optimality. The map sees log-probabilities, as in `VectorScaling`.
+    W is shrunk to the common temperature's, ``W = (1+D)/T``, and b to 0, by the evidence, as in
+    `VectorScaling`; or penalised as P1 does. The map sees log-probabilities, as there.
 
     Parameters
     ----------
     estimator : classifier, default=None
         As in `TemperatureScaling`.
-    off_diagonal_penalty : float, default=1.0
-        λ_w, nats per label.
-    bias_penalty : float, default=0.1
-        λ_b, nats per label.
+    shrinkage : float or None, default=None
+        As in `VectorScaling`, for all entries of D.
+    off_diagonal_penalty, bias_penalty : float or None, default=None
+        λ_w and λ_b of P1's penalty ``λ_w ΣW_offdiag²/(K(K−1)) + λ_b mean(b²)`` (ODIR), nats per
+        label, in place of shrinkage. None: shrinkage, or 0 where the other is given.
     cv, solver, random_state, verbose
-        As in `TemperatureScaling`, but that the default solver is L-BFGS with closed-form gradients on whitened logits.
+        As in `TemperatureScaling`, but that the default solver is L-BFGS on whitened logits.
 
     Attributes
     ----------
@@ -245,36 +481,43 @@ class MatrixScaling(_Scaling):
     estimator_ : classifier
         The fitted classifier.
 
+    Warns
+    -----
+    UserWarning
+        As `TemperatureScaling` does.
+
     References
     ----------
-    Kull, Perello Nieto, Kängsepp, Silva Filho, Song and Flach (2019), Beyond temperature scaling; P1 App. D.1.
+    Kull, Perello Nieto, Kängsepp, Silva Filho, Song and Flach (2019), Beyond temperature scaling;
+    P1 App. D.1.
 
     Examples
     --------
     >>> import numpy as np
     >>> logits = np.array([[2.0, 0.0], [0.0, 2.0], [0.0, 0.0]])
-    >>> MatrixScaling("logits").fit(logits, [[3, 1], [1, 3], [2, 2]]).predict_proba(logits[2:]).round(2)
+    >>> calibrator = MatrixScaling("logits").fit(logits, [[3, 1], [1, 3], [2, 2]])
+    >>> calibrator.predict_proba(logits[2:]).round(2)
     array([[0.5, 0.5]])
     """
+
+    _remedy = 'TemperatureScaling(…, floor="uniform") around the classifier'
 
     def __init__(
         self,
         estimator=None,
         *,
-        off_diagonal_penalty=1.0,
-        bias_penalty=0.1,
+        shrinkage=None,
+        off_diagonal_penalty=None,
+        bias_penalty=None,
         cv=None,
         solver=None,
         random_state=None,
         verbose=0,
     ):
         super().__init__(estimator, cv=cv, solver=solver, random_state=random_state, verbose=verbose)
+        self.shrinkage = shrinkage
         self.off_diagonal_penalty = off_diagonal_penalty
         self.bias_penalty = bias_penalty
 
-    def _shape(self, n_classes):
-        check_not_negative(off_diagonal_penalty=self.off_diagonal_penalty, bias_penalty=self.bias_penalty)
-        return MatrixMap(n_classes, self.off_diagonal_penalty, self.bias_penalty)
-
-    def _store(self, x):
-        self.coef_, self.intercept_ = self._fitted_shape.affine(x)
+    def _family(self, n_classes):
+        return MatrixMap(n_classes)

@@ -1,0 +1,143 @@
+"""The bundle of calibration rows: what a map sees of a row, from the out-of-fold loop to the map."""
+
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._fit import take_rows
+from .._simplex import log_proba, log_softmax, row_sum
+from ..distributions import Distribution, Mixture, mixture_of, predict_dist, resolve
+from ._precomputed import PrecomputedClassifier
+
+# The weight of a member whose weight is 0.
+_TINY = 1e-300
+
+
+@dataclass(frozen=True)
+class CalibrationRows:
+    """Rows as a map sees them; without the labels where it predicts.
+
+    Parameters
+    ----------
+    log_proba : ndarray of shape (n, K), or (n, S, K) for the S members of an ensemble
+        Log-probabilities, log(clip(z, 1e-12, 1)) renormalised.
+    log_weights : ndarray of shape (n, S) or None
+        Of the members.
+    proba : ndarray of shape (n, K) or None
+        Probabilities before they were clipped, of ensembles their mean; None where logits are given.
+    X : anything with n rows, or None
+        What the classifier saw.
+    model : fitted classifier or None
+        Whose predictions these are.
+    counts : ndarray of shape (n, K) or None
+        Labels, as floats.
+    weight : ndarray of shape (n,) or None
+        Weights of the rows, 1 by default.
+    classes : ndarray of shape (K,) or None
+    known : bool
+        Whether the counts are known probabilities: infinitely many labels.
+    """
+
+    log_proba: NDArray[np.float64]
+    log_weights: NDArray[np.float64] | None = None
+    proba: NDArray[np.float64] | None = None
+    X: Any = None
+    model: Any = None
+    counts: NDArray[np.float64] | None = None
+    weight: NDArray[np.float64] | None = None
+    classes: NDArray | None = None
+    known: bool = False
+
+    @classmethod
+    def predicted(cls, model, X) -> "CalibrationRows":
+        """What a fitted classifier says of X.
+
+        From its distribution, or from its decision function where it has no probabilities.
+        """
+        inner, X_inner = resolve(model, X, "predict_dist")
+        if isinstance(inner, PrecomputedClassifier) and inner.response == "logits":
+            return cls(inner.predict_log_proba(X_inner), X=X, model=model)
+        if hasattr(inner, "predict_dist") or hasattr(inner, "predict_proba"):
+            return cls.of(predict_dist(inner, X_inner), X, model)
+        u = np.asarray(inner.decision_function(X_inner), dtype=np.float64)
+        if u.ndim == 1:
+            u = np.column_stack([np.zeros_like(u), u])
+        return cls(log_softmax(u), X=X, model=model)
+
+    @classmethod
+    def of(cls, distribution: Distribution, X=None, model=None) -> "CalibrationRows":
+        """Of a point prediction, or of the mean of each member of a mixture."""
+        z = distribution.mean()
+        if not isinstance(distribution, Mixture):
+            return cls(log_proba(z), proba=z, X=X, model=model)
+        # The one place where the axis of members is moved: rows come first from here on.
+        u = np.moveaxis(log_proba(distribution.member_means()), 0, 1)
+        log_weights = np.log(np.maximum(distribution.weights, _TINY)).T
+        return cls(np.ascontiguousarray(u), np.ascontiguousarray(log_weights), z, X, model)
+
+    @classmethod
+    def joined(cls, folds: list["CalibrationRows"]) -> "CalibrationRows":
+        """Predictions of several folds, one below the other, without X and the model."""
+        if len({rows.log_proba.shape[1:] for rows in folds}) > 1:
+            raise ValueError("The ensembles fitted on different folds have different numbers of members.")
+
+        def join(name):
+            parts = [getattr(rows, name) for rows in folds]
+            return None if parts[0] is None else np.concatenate(parts)
+
+        return cls(join("log_proba"), join("log_weights"), join("proba"))
+
+    def labelled(self, counts, weight, classes, known: bool) -> "CalibrationRows":
+        """With labels."""
+        counts = np.asarray(counts, dtype=np.float64)
+        weight = np.ones(len(counts)) if weight is None else weight
+        return replace(self, counts=counts, weight=weight, classes=classes, known=known)
+
+    def mapped(self, distribution: Distribution, model) -> "CalibrationRows":
+        """The same rows as a map around the model predicts them."""
+        rows = CalibrationRows.of(distribution, self.X, model)
+        return rows.labelled(self.counts, self.weight, self.classes, self.known)
+
+    def take(self, index) -> "CalibrationRows":
+        """Some of the rows."""
+        if isinstance(index, slice):
+            index = np.arange(len(self))[index]
+        elif np.asarray(index).dtype == bool:
+            index = np.flatnonzero(index)
+        shared = ("model", "classes", "known")
+        per_row = [f.name for f in fields(self) if f.name not in shared]
+        values = {name: getattr(self, name) for name in per_row}
+        taken = {name: take_rows(a, index) for name, a in values.items() if a is not None}
+        return replace(self, **taken)
+
+    def __len__(self) -> int:
+        return len(self.log_proba)
+
+    @property
+    def n_classes(self) -> int:
+        """K."""
+        return self.log_proba.shape[-1]
+
+    @property
+    def is_ensemble(self) -> bool:
+        """Whether there are members."""
+        return self.log_weights is not None
+
+    @property
+    def frequencies(self) -> NDArray[np.float64]:
+        """μ̂, shape (n, K)."""
+        return self.counts / row_sum(self.counts)[:, None]
+
+    def of_members(self, a: NDArray) -> NDArray:
+        """Values (n, …) of points as they are, (n, S, …) of members one member below the other."""
+        if not self.is_ensemble:
+            return a
+        return np.moveaxis(a, 1, 0).reshape(-1, *a.shape[2:])
+
+    def distribution(self, parts: Distribution) -> Distribution:
+        """The distribution of rows from that of the points or, in the order of `of_members`, members."""
+        if not self.is_ensemble:
+            return parts
+        return mixture_of(parts, self.log_weights.T)
