@@ -128,6 +128,9 @@ class BiasCorrectedMap(_PositiveScale):
     def pulled(self, u, a):
         return np.column_stack([np.einsum("ij,ij->i", u, a), a])
 
+    def pulled_sum(self, u, a):
+        return np.append(np.einsum("ij,ij->", u, a), np.einsum("ij->j", a))
+
     def diagonal(self, u, a):
         ua = u * a
         H = np.diag(np.append(np.einsum("ij,ij->", u, ua), np.einsum("ij->j", a)))
@@ -153,6 +156,9 @@ class VectorMap(AffineMap):
     def pulled(self, u, a):
         return np.concatenate([u * a, a], axis=1)
 
+    def pulled_sum(self, u, a):
+        return np.append(np.einsum("ij,ij->j", u, a), np.einsum("ij->j", a))
+
     def diagonal(self, u, a):
         ua = u * a
         cross = np.diag(np.einsum("ij->j", ua))
@@ -175,7 +181,9 @@ class MatrixMap(AffineMap):
         return {"coef_": W.copy(), "intercept_": b.copy()}
 
     def spread(self, beta, scale, bias):
-        W = np.full((self.K, self.K), beta * scale)
+        # Off the diagonal the K entries of a row move a logit together as much as the one on it.
+        W = np.full((self.K, self.K), beta * scale / np.sqrt(self.K))
+        np.fill_diagonal(W, beta * scale)
         return np.column_stack([W, np.full(self.K, bias)]).ravel()
 
     def pulled(self, u, a):

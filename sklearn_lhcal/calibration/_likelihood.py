@@ -1,22 +1,22 @@
-"""The log loss of an affine map of logits, with a floor and a prior: value, gradient, Hessian.
+"""The problem of fitting an affine map: the log loss per label, a floor, a prior.
 
-z = (1−e) Σ_s w_s softmax(W u_s + b) + e π over the members s of an ensemble, of which a point
-prediction has one. Letters: y counts times row weights with sum 1, n = Σ_k y_k, p = softmax(u'),
-r_sk = (1−e) w_s p_sk / z_k the share of a member in the probability of a label, e = σ(η). The loss
-is per label, −Σ y log z.
+Letters as in `_label_loss`; counts times row weights have the sum 1 here. x are the parameters of
+the family, behind which η = logit e stands where there is a floor.
 """
 
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
-from scipy.special import expit, log_expit, logsumexp
+from scipy.special import expit, log_expit
 
-from .._simplex import log_softmax, row_sum, softmax
+from .._simplex import row_sum, softmax
 from .._threads import sum_over_rows
 from ..neural_network import LabelLogLoss, Newton
 from ..neural_network._solvers import Problem, SmoothProblem, Training
+from . import _label_loss
 from ._affine import AffineMap, AffineModule, MatrixMap, TemperatureMap, transform
 from ._preconditioner import preconditioner, shifted_coordinates
 from ._rows import CalibrationRows
@@ -28,9 +28,9 @@ _PART = 200_000
 # Rows on which a start is looked for, and the inverse temperatures that are tried.
 _START_ROWS = 2_000
 _STARTS = np.exp(np.linspace(-4, 3, 15))
-# Weight of log e + log(1−e) in the prior of the floor, in rows (math: decisions.md §1).
+# Weight of log e + log(1−e) in the prior of the floor, in rows.
 _FLOOR_PRIOR = 0.1
-# Below this probability, the classifier's zeros included, the floor begins where nothing is known.
+# η where the search for a floor begins: e of .02.
 _FIRST_ETA = -4.0
 
 Array = NDArray[np.float64]
@@ -82,8 +82,7 @@ class ScalingProblem(Problem):
         self.in_stages = in_stages
         # Nats of a row in those of a label: the prior is one for all rows.
         self.n_rows = rows.weight.sum()
-        y = rows.counts * rows.weight[:, None]
-        self.y = y / y.sum()
+        self.y = rows.label_shares
         self.n = row_sum(self.y)
         self._given_start = start
 
@@ -130,32 +129,42 @@ class ScalingProblem(Problem):
 
     def gradient(self, x):
         """Loss with prior, and gradient."""
-        theta, eta = self._split(x)
-        statistic = self._mixture_gradient
-        if not self.rows.is_ensemble and self.floor is None:
-            statistic = self._plain_gradient
-        F, *G = self._sums(statistic, theta, eta)
-        return self._with_prior(x, F, self._joined(x, *G))
+        x_map, eta = self._split(x)
+        F, G, by_eta = self._sums(x_map, eta, curved=False)
+        slope = self.family.chain(x_map, G)
+        return self._with_prior(x_map, eta, F, slope, by_eta)
 
     def hessian(self, x):
         """Loss with prior, gradient and Hessian; of ensembles there is none."""
         if self.rows.is_ensemble:
             return super().hessian(x)
-        return self._second_derivatives(x)
+        return self.second_derivatives(x)
 
-    def information(self, x):
-        """The Hessian; around an ensemble that of the complete data, which is positive semi-definite.
+    def second_derivatives(self, x):
+        """As `hessian`; around an ensemble the Hessian is that of the complete data.
 
         Complete data say which member a label comes from. They know no less than labels alone, so
-        that what is made of their information is cautious.
+        that what is made of their information is cautious. It is positive semi-definite.
         """
-        return self._second_derivatives(x)[2]
+        x_map, eta = self._split(x)
+        F, G, by_eta, H, cross, by_eta_twice = self._sums(x_map, eta, curved=True)
+        slope = self.family.chain(x_map, G)
+        H = self.family.curved_chain(x_map, G, H)
+        if self.floor is not None:
+            cross = self.family.chain(x_map, cross)
+            H = np.block([[H, cross[:, None]], [cross, by_eta_twice]])
+        value, slope = self._with_prior(x_map, eta, F, slope, by_eta)
+        return value, slope, H + np.diag(self._prior_curvature(eta))
 
-    def members_and_probabilities(self, x):
-        """u and p of points, or of members one below the other, shape (N, K)."""
-        theta, _ = self._split(x)
-        p = softmax(transform(self.rows.log_proba, *self.family.affine(theta)))
-        return _one_below_the_other(self.rows.log_proba, p)
+    def members(self, x):
+        """u of points, or of members one below the other; their labels; p: (N, K), (N,), (N, K)."""
+        u = self.rows.log_proba
+        K = self.family.K
+        p = softmax(transform(u, *self.family.affine(self._split(x)[0])))
+        n = self.n
+        if self.rows.is_ensemble:
+            n = (n[:, None] * np.exp(self.rows.log_weights)).ravel()
+        return u.reshape(-1, K), n, p.reshape(-1, K)
 
     def training(self):
         """The map as a torch module."""
@@ -181,161 +190,70 @@ class ScalingProblem(Problem):
     # -------------------------------------------------------------------------- its parts
 
     def _split(self, x):
+        """Parameters of the map, and η."""
         if self.floor is None:
-            return x, None
+            return x, -np.inf
         return x[:-1], x[-1]
-
-    def _sums(self, statistic, x, eta) -> list:
-        """Sums over blocks of rows of what `statistic` returns."""
-        W, b = self.family.affine(x)
-        u = self.rows.log_proba
-        log_w = self.rows.log_weights
-
-        def block(part):
-            members = None if log_w is None else log_w[part]
-            a = u[part]
-            v = transform(a, W, b)
-            return statistic(a, v, self.y[part], self.n[part], members, eta)
-
-        return sum_over_rows(block, len(u), max(_BLOCK // u[0].size, 64))
 
     @cached_property
     def _labels(self):
-        """Σ Jᵀy, the labels' part of the gradient where it does not depend on the map."""
+        """Σ Jᵀy: what labels add to the gradient where it does not depend on the map."""
         return self.family.pulled_sum(self.rows.log_proba, self.y)
 
-    def _plain_gradient(self, u, v, y, n, log_w, eta):
-        F, q = _plain_loss(v, y, n)
-        q *= n[:, None]
-        return F, self.family.pulled_sum(u, q)
+    def _sums(self, x, eta, curved: bool) -> list:
+        """Loss and derivatives in (θ, η), summed over blocks of rows."""
+        family, rows, floor = self.family, self.rows, self.floor
+        W, b = family.affine(x)
+        is_plain = not rows.is_ensemble and floor is None
 
-    def _plain_hessian(self, u, v, y, n, log_w, eta):
-        F, p = _plain_loss(v, y, n)
-        P = self.family.pulled(u, p)
-        P *= np.sqrt(n)[:, None]
-        p *= n[:, None]
-        G = self.family.pulled_sum(u, p)
-        return F, G, self.family.diagonal(u, p) - P.T @ P
+        def block(part):
+            u = rows.log_proba[part]
+            v = transform(u, W, b)
+            if is_plain:
+                return _label_loss.plain(family, u, v, self.n[part], curved)
+            if not rows.is_ensemble:
+                return _label_loss.floored(family, u, v, self.y[part], floor, eta, curved)
+            log_w = rows.log_weights[part]
+            return _label_loss.mixed(family, u, v, self.y[part], log_w, floor, eta, curved)
 
-    def _mixture_gradient(self, u, v, y, n, log_w, eta):
-        F, p, yr = self._shares(v, y, log_w, eta)
-        u, p, yr = _one_below_the_other(u, p, yr)
-        G = self.family.pulled_sum(u, row_sum(yr)[:, None] * p - yr)
-        # ∂(−y log z)/∂η = −y (1 − Σ_s r_s − e)
-        return F, G, yr.sum() - (1 - _e(eta)) * y.sum()
+        size = max(_BLOCK // rows.log_proba[0].size, 64)
+        sums = list(sum_over_rows(block, len(rows), size))
+        if is_plain:
+            sums[0] -= float(self._labels @ family.linear(x))
+            sums[1] = sums[1] - self._labels
+        return sums
 
-    def _mixture_hessian(self, u, v, y, n, log_w, eta):
-        F, p, yr = self._shares(v, y, log_w, eta)
-        r_y = np.repeat(y[:, None], p.shape[1], axis=1)
-        r_y, u, p, yr = _one_below_the_other(r_y, u, p, yr)
-        n_r = row_sum(yr)
-        G = self.family.pulled_sum(u, n_r[:, None] * p - yr)
-        by_eta = yr.sum() - (1 - _e(eta)) * y.sum()
-        # c = y r (1−r): what a label does not say, coming from the map or from the floor. Of the
-        # complete data, which know, it is 0.
-        if log_w is not None:
-            c = np.zeros_like(yr)
-        else:
-            c = yr * (1 - yr / np.where(r_y > 0, r_y, 1.0))
-        C = row_sum(c)
-        M = np.maximum(n_r + C, 1e-300)
-        # H_u' = diag(n_r p − c) − M q qᵀ + c cᵀ/M with q = p − c/M
-        Q = self.family.pulled(u, p - c / M[:, None]) * np.sqrt(M)[:, None]
-        D = self.family.pulled(u, c) / np.sqrt(M)[:, None]
-        H = self.family.diagonal(u, n_r[:, None] * p - c) - Q.T @ Q + D.T @ D
-        cross = self.family.pulled_sum(u, c - C[:, None] * p)
-        e = _e(eta)
-        return F, G, by_eta, H, cross, e * (1 - e) * y.sum() - C.sum()
-
-    def _shares(self, v, y, log_w, eta):
-        """Loss, p of each member (n, S, K), and y r (n, S, K)."""
-        log_p = log_softmax(v)
-        if log_w is None:
-            log_p = log_p[:, None]
-            log_parts = log_p
-        else:
-            log_parts = log_p + log_w[:, :, None]
-        if eta is not None:
-            log_parts = log_parts + log_expit(-eta)
-        log_z = log_parts[:, 0] if log_w is None else logsumexp(log_parts, axis=1)
-        if eta is not None:
-            log_z = np.logaddexp(log_z, log_expit(eta) + np.log(self.floor))
-        F = -float(np.einsum("ij,ij->", y, log_z))
-        yr = y[:, None] * np.exp(log_parts - log_z[:, None])
-        return F, np.exp(log_p), yr
-
-    def _second_derivatives(self, x):
-        theta, eta = self._split(x)
-        if not self.rows.is_ensemble and self.floor is None:
-            F, G, H = self._sums(self._plain_hessian, theta, eta)
-            G = G - self._labels
-            full = self.family.curved_chain(theta, G, H)
-            return self._with_prior(x, F, self._joined(x, G + self._labels), full)
-        F, G, by_eta, H, cross, by_eta_twice = self._sums(self._mixture_hessian, theta, eta)
-        full = self.family.curved_chain(theta, G, H)
-        if self.floor is not None:
-            cross = self.family.chain(theta, cross)
-            full = np.block([[full, cross[:, None]], [cross[None], np.array([[by_eta_twice]])]])
-        return self._with_prior(x, F, self._joined(x, G, by_eta), full)
-
-    def _joined(self, x, G, by_eta=None):
-        """The gradient in x from its parts."""
-        theta, _ = self._split(x)
-        if by_eta is None:
-            return self.family.chain(theta, G - self._labels)
-        slope = self.family.chain(theta, G)
-        return slope if self.floor is None else np.append(slope, by_eta)
-
-    def _with_prior(self, x, F, G, H=None):
-        """Value, gradient and, where there is one, Hessian with those of the prior."""
-        theta, eta = self._split(x)
-        away = theta - self.prior.center
-        precision = self.prior.precision / self.n_rows
-        F = F + 0.5 * float(precision @ away**2)
-        slope = precision * away
-        curvature = precision
-        if eta is not None:
-            # −.1 (log e + log(1−e)), in rows
-            weight = _FLOOR_PRIOR / self.n_rows
-            e = expit(eta)
-            F = F - weight * (log_expit(eta) + log_expit(-eta))
-            slope = np.append(slope, weight * (2 * e - 1))
-            curvature = np.append(curvature, weight * 2 * e * (1 - e))
+    def _with_prior(self, x, eta, F, G, by_eta):
+        """Value and gradient with those of the prior."""
+        away = x - self.prior.center
+        slope = self.prior.precision / self.n_rows * away
+        F = F + 0.5 * float(slope @ away)
         G = G + slope
-        return (F, G) if H is None else (F, G, H + np.diag(curvature))
+        if self.floor is None:
+            return F, G
+        # −.1 (log e + log(1−e)), in rows
+        weight = _FLOOR_PRIOR / self.n_rows
+        F = F - weight * float(log_expit(eta) + log_expit(-eta))
+        return F, np.append(G, by_eta + weight * (2 * expit(eta) - 1))
 
-
-def _plain_loss(v, y, n):
-    """The loss of logits v (n, K), and their probabilities, in the place of v."""
-    # Else no exponential leaves the range of floats, and maxima are slow.
-    if max(v.max(), -v.min()) > 80:
-        v -= v.max(axis=1, keepdims=True)
-    labels = float(np.einsum("ij,ij->", y, v))
-    p = np.exp(v, out=v)
-    Z = row_sum(p)
-    p /= Z[:, None]
-    return float(n @ np.log(Z)) - labels, p
-
-
-def _one_below_the_other(*arrays):
-    """Members (n, S, K) as rows (n·S, K)."""
-    return [a.reshape(-1, a.shape[-1]) for a in arrays]
-
-
-def _e(eta):
-    return 0.0 if eta is None else expit(eta)
+    def _prior_curvature(self, eta):
+        """Second derivatives of the prior."""
+        curvature = self.prior.precision / self.n_rows
+        if self.floor is None:
+            return curvature
+        e = expit(eta)
+        return np.append(curvature, _FLOOR_PRIOR / self.n_rows * 2 * e * (1 - e))
 
 
 def _as_torch(problem: ScalingProblem, x):
     """The prior of x as a tensor, in nats of a label."""
-    import torch
-
-    theta, eta = problem._split(x)
+    theta = x[: len(problem.prior.center)]
     precision = torch.as_tensor(problem.prior.precision / problem.n_rows, device=x.device)
     center = torch.as_tensor(problem.prior.center, device=x.device)
     value = 0.5 * (precision * (theta - center) ** 2).sum()
-    if eta is None:
+    if problem.floor is None:
         return value
+    eta = x[-1]
     both = torch.nn.functional.logsigmoid(eta) + torch.nn.functional.logsigmoid(-eta)
     return value - _FLOOR_PRIOR / problem.n_rows * both
 
@@ -365,9 +283,11 @@ def best_start(problem: ScalingProblem) -> tuple[float, float]:
         x = temperature.start(beta)
         if problem.floor is not None:
             x = np.append(x, _best_floor(part, beta))
-        tried.append((part.gradient(x)[0], beta, x[-1]))
-    _, beta, eta = min(tried)
-    return beta, eta
+        tried.append((part.gradient(x)[0], *x))
+    x = np.array(min(tried)[1:])
+    if not rows.is_ensemble:
+        x = Newton(tol=1e-6).solve(part.with_prior(part.prior, x))
+    return np.exp(x[0]), x[-1]
 
 
 def _best_floor(part: ScalingProblem, beta: float) -> float:

@@ -1,6 +1,7 @@
 """The bundle of calibration rows: what a map sees of a row, from the out-of-fold loop to the map."""
 
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -125,7 +126,14 @@ class CalibrationRows:
         """Whether there are members."""
         return self.log_weights is not None
 
-    @property
+    @cached_property
+    def label_shares(self) -> NDArray[np.float64]:
+        """Counts times row weights, with sum 1, shape (n, K)."""
+        y = self.counts * self.weight[:, None]
+        y /= y.sum()
+        return y
+
+    @cached_property
     def frequencies(self) -> NDArray[np.float64]:
         """μ̂, shape (n, K)."""
         return self.counts / row_sum(self.counts)[:, None]

@@ -463,7 +463,7 @@ class MatrixScaling(_Published):
     estimator : classifier, default=None
         As in `TemperatureScaling`.
     shrinkage : float or None, default=None
-        As in `VectorScaling`, for all entries of D.
+        As in `VectorScaling`; the squares of D off the diagonal count K times.
     off_diagonal_penalty, bias_penalty : float or None, default=None
         λ_w and λ_b of P1's penalty ``λ_w ΣW_offdiag²/(K(K−1)) + λ_b mean(b²)`` (ODIR), nats per
         label, in place of shrinkage. None: shrinkage, or 0 where the other is given.

@@ -9,6 +9,7 @@ A row with several labels counts once: its labels are alike.
 """
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,7 +40,7 @@ def fit_temperature(rows: CalibrationRows, floor, solve: Solve) -> Array:
 
 def shrunk(family: AffineMap, beta: float, scale: float, bias: float) -> Prior:
     """About the temperature 1/β; the temperature itself, where the family has one, about 1."""
-    free = np.isinf(family.spread(1.0, 1.0, 1.0))
+    free = ~_shrunk(family)
     center = np.where(free, 0.0, family.start(beta))
     spread = np.where(free, 1.0, family.spread(beta, scale, bias))
     return Prior(center, spread)
@@ -50,63 +51,92 @@ def fit_shrunk(family: AffineMap, rows, floor, solve: Solve, strengths=STRENGTHS
     T = fit_temperature(rows, floor, solve)
     beta = np.exp(T[0])
     start = np.append(family.start(beta), T[1:])
-    x = start
-    fits = []
-    problem = None
     # From loose to tight: with many rows the loosest leaves the others far behind.
-    for strength in sorted(strengths, reverse=True):
-        prior = shrunk(family, beta, *strength)
-        if problem is None:
-            problem = ScalingProblem(family, rows, prior, floor, start)
-        else:
-            problem = problem.with_prior(prior, x)
-        x = solve(problem)
-        if len(strengths) == 1:
-            return x
-        fits.append((log_evidence(problem, x), x))
-        if fits[-1][0] < max(value for value, _ in fits) - _HOPELESS:
+    priors = [shrunk(family, beta, *strength) for strength in sorted(strengths, reverse=True)]
+    problem = ScalingProblem(family, rows, priors[0], floor, start)
+    x = solve(problem)
+    if len(priors) == 1:
+        return x
+    first = Fit.of(problem, x)
+    fits = [first]
+    for prior in priors[1:]:
+        if first.foreseen(prior) < first.log_evidence - _HOPELESS:
             break
+        problem = problem.with_prior(prior, x)
+        x = solve(problem)
+        fits.append(Fit.of(problem, x))
     else:
-        fits.append((log_evidence_of_temperature(problem, start), start))
-    values, found = zip(*fits, strict=True)
-    return softmax(values) @ np.array(found)
+        fits.append(Fit.of_temperature(problem, start))
+    weight = softmax([fit.log_evidence for fit in fits])
+    return weight @ np.array([fit.x for fit in fits])
 
 
-def log_evidence(problem: ScalingProblem, x: Array) -> float:
-    """Laplace's approximation at the optimum x, up to a constant that all strengths share."""
-    is_shrunk = _is_shrunk(problem)
-    spread = problem.prior.spread[is_shrunk[: len(problem.prior.spread)]]
-    value = problem.n_rows * problem.gradient(x)[0]
-    return -value - 0.5 * _log_det(problem, x) - float(np.log(spread).sum())
+class Fit(NamedTuple):
+    """An optimum x, its log evidence by Laplace up to a constant, and the Hessian of J there."""
+
+    problem: ScalingProblem
+    x: Array
+    log_evidence: float
+    H: Array | None
+
+    @classmethod
+    def of(cls, problem: ScalingProblem, x: Array) -> "Fit":
+        """Of one strength."""
+        value, log_det, H = _value_and_log_det(problem, x)
+        log_spread = np.log(problem.prior.spread[_shrunk(problem.family)]).sum()
+        return cls(problem, x, -value - 0.5 * log_det - float(log_spread), H)
+
+    @classmethod
+    def of_temperature(cls, problem: ScalingProblem, x: Array) -> "Fit":
+        """Of the temperature alone, at its optimum x: what is shrunk is fixed."""
+        n = problem.n_rows
+        free = ~_shrunk(problem.family)
+        if problem.floor is not None:
+            free = np.append(free, True)
+        if not free.any():
+            return cls(problem, x, -n * problem.gradient(x)[0], None)
+        value, _, H = problem.second_derivatives(x)
+        log_det = np.linalg.slogdet(n * H[np.ix_(free, free)])[1]
+        return cls(problem, x, -n * value - 0.5 * float(log_det), None)
+
+    def foreseen(self, prior: Prior) -> float:
+        """The log evidence of a tighter prior, were the loss a parabola; −∞ is never foreseen."""
+        if self.H is None:
+            return self.log_evidence
+        p = len(prior.center)
+        extra = np.zeros(len(self.x))
+        extra[:p] = prior.precision - self.problem.prior.precision
+        away = self.x.copy()
+        away[:p] -= prior.center
+        away[p:] = 0.0
+        # What J rises by, at its new minimum: ½ aᵀ E a − ½ (E a)ᵀ (H + E)⁻¹ E a.
+        pull = extra * away
+        H = self.H + np.diag(extra)
+        rise = 0.5 * float(pull @ away - pull @ np.linalg.solve(H, pull))
+        own = _shrunk(self.problem.family)
+        tighter = np.log(prior.spread[own] / self.problem.prior.spread[own]).sum()
+        log_det = np.linalg.slogdet(H)[1] - np.linalg.slogdet(self.H)[1]
+        return self.log_evidence - rise - 0.5 * float(log_det) - float(tighter)
 
 
-def log_evidence_of_temperature(problem: ScalingProblem, x: Array) -> float:
-    """Of the temperature alone, at its optimum x: what is shrunk is fixed."""
-    value = problem.n_rows * problem.gradient(x)[0]
-    free = ~_is_shrunk(problem)
-    if not free.any():
-        return -value
-    H = problem.information(x)[np.ix_(free, free)]
-    return -value - 0.5 * float(np.linalg.slogdet(problem.n_rows * H)[1])
+def _shrunk(family: AffineMap) -> NDArray[np.bool_]:
+    """Which parameters the strength is about: not the temperature."""
+    return np.isfinite(family.spread(1.0, 1.0, 1.0))
 
 
-def _is_shrunk(problem: ScalingProblem) -> NDArray[np.bool_]:
-    """Which entries of x the strength is about: neither the temperature nor the floor."""
-    finite = np.isfinite(problem.family.spread(1.0, 1.0, 1.0))
-    return finite if problem.floor is None else np.append(finite, False)
-
-
-def _log_det(problem: ScalingProblem, x: Array) -> float:
-    """log det of the Hessian of J."""
+def _value_and_log_det(problem: ScalingProblem, x: Array):
+    """J, log det of its Hessian, and the Hessian where it is exact."""
     n = problem.n_rows
     if len(x) <= _EXACT_DETERMINANT or not isinstance(problem.family, MatrixMap):
-        values = np.linalg.eigvalsh(n * problem.information(x))
+        value, _, H = problem.second_derivatives(x)
+        H *= n
+        # Rounding must not make an eigenvalue smaller than the prior leaves it.
         least = problem.prior.precision.min()
-        return float(np.log(np.maximum(values, least)).sum())
+        log_det = np.log(np.maximum(np.linalg.eigvalsh(H), least)).sum()
+        return n * value, float(log_det), H
     K = problem.family.K
-    u, p = problem.members_and_probabilities(x)
-    weight = np.repeat(problem.n, len(u) // len(problem.n)) / (len(u) // len(problem.n))
-    H = n * class_blocks(u, weight, p)
-    curvature = problem.prior.precision.reshape(K, -1)
-    H = H + curvature[:, :, None] * np.eye(K + 1)
-    return float(np.linalg.slogdet(H)[1].sum())
+    u, n_labels, p = problem.members(x)
+    blocks = n * class_blocks(u, n_labels, p)
+    blocks = blocks + problem.prior.precision.reshape(K, -1)[:, :, None] * np.eye(K + 1)
+    log_det = np.linalg.slogdet(blocks)[1].sum()
+    return n * problem.gradient(x)[0], float(log_det), None
