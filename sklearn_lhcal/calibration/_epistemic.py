@@ -140,9 +140,14 @@ class EpistemicCalibration(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             w = None if seen is None else seen[rows]
             return fit_on_counts(clone(self.estimator), take_rows(X, rows), counts[rows], classes, w, **params)
 
-        self._carve(fitted, X, counts, classes, weight)
-        self.estimator_, self.classes_ = fitted(np.arange(len(counts))), classes
-        take_feature_names(self, self.estimator_)
+        isotonic, carved_uncertainty, carved_gain = self._carve(fitted, X, counts, classes, weight)
+        estimator = fitted(np.arange(len(counts)))
+        self.isotonic_ = isotonic
+        self.carved_uncertainty_ = carved_uncertainty
+        self.carved_gain_ = carved_gain
+        self.estimator_ = estimator
+        self.classes_ = classes
+        take_feature_names(self, estimator)
         return self
 
     def _check_parameters(self):
@@ -160,8 +165,10 @@ class EpistemicCalibration(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             raise ValueError(f"uncertainty must be one of {_MEASURES} or a callable, got {self.uncertainty!r}.")
 
     def _carve(self, fitted, X, counts, classes, weight):
-        """The map, from f_tr2 fitted beside the balls and f_aug2 fitted on most of them too."""
-        self.isotonic_, self.carved_uncertainty_, self.carved_gain_ = None, np.empty(0), np.empty(0)
+        """The map, from f_tr2 fitted beside the balls and f_aug2 fitted on most of them too.
+
+        And what it was fitted on: estimates and gains of the carved rows.
+        """
         test = np.empty(0, dtype=np.intp)
         if len(counts) >= self.n_bins:
             splitter = BallCarvingSplit(random_state=0) if self.splitter is None else self.splitter
@@ -173,7 +180,7 @@ class EpistemicCalibration(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
                 "as it is. Give more data, a splitter with a larger radius or test_fraction, or fewer bins.",
                 stacklevel=3,
             )
-            return
+            return None, np.empty(0), np.empty(0)
         check_all_classes(counts[train], classes, "the rows beside the balls", "a splitter with smaller or fewer balls")
         f_tr2, f_aug2, X_test = fitted(train), fitted(augmented), take_rows(X, test)
         w = None if weight is None else weight[test]
@@ -188,8 +195,8 @@ class EpistemicCalibration(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         sums = gain_sums(g, e, self.n_bins, "quantile", w)
         mean_gain = sums.means()[1][0]  # γ̄_m
         gamma = mean_gain[sums.bins.index(e[:, None])[:, 0]]
-        self.isotonic_ = IsotonicRegression(y_min=0, y_max=1, out_of_bounds="clip").fit(e, gamma, w)
-        self.carved_uncertainty_, self.carved_gain_ = e, g
+        isotonic = IsotonicRegression(y_min=0, y_max=1, out_of_bounds="clip").fit(e, gamma, w)
+        return isotonic, e, g
 
     def _estimate(self, model, X) -> NDArray[np.float64]:
         """The estimate of each row, before the map."""
