@@ -47,7 +47,12 @@ MAPS = {
 LOGISTIC = make_pipeline(StandardScaler(), LogisticRegression(C=10.0, max_iter=2000))
 FOREST = RandomForestClassifier(100, random_state=0)
 # A forest is read as the mean of its trees here: one model, not an ensemble.
-CLASSIFIERS = {"LR": LOGISTIC, "forest": FOREST, "NB": GaussianNB(), "kNN": KNeighborsClassifier(10)}
+CLASSIFIERS = {
+    "LR": LOGISTIC,
+    "forest": FOREST,
+    "NB": GaussianNB(),
+    "kNN": KNeighborsClassifier(10),
+}
 TABLES = {
     "digits": (load_digits, 300, ("LR", "forest", "NB", "kNN")),
     "wine": (load_wine, 50, ("LR", "NB")),
@@ -55,10 +60,11 @@ TABLES = {
     "iris": (load_iris, 40, ("LR", "forest")),
 }
 # Modules whose text has to be told apart, in pieces of so many lines.
-MODULES = (
-    "argparse ast calendar shutil statistics difflib doctest inspect locale mailbox "
-    "optparse subprocess pdb pickle smtplib tarfile threading turtle typing zipfile"
-).split()
+MODULES = [
+    *("argparse", "ast", "calendar", "difflib", "doctest", "inspect", "locale", "mailbox"),
+    *("optparse", "pdb", "pickle", "shutil", "smtplib", "statistics", "subprocess", "tarfile"),
+    *("threading", "turtle", "typing", "zipfile"),
+]
 LINES = 6
 
 
@@ -92,9 +98,13 @@ def problems(cifar10h: Path | None) -> dict:
     for table, (load, n_train, names) in TABLES.items():
         X, y = load(return_X_y=True)
         for name in names:
-            found[f"{table} {name}"] = lambda seed, a=(CLASSIFIERS[name], X, y, n_train): trained(*a, seed)
+            found[f"{table} {name}"] = lambda seed, a=(CLASSIFIERS[name], X, y, n_train): trained(
+                *a, seed
+            )
     for name, model in (("NB", MultinomialNB(alpha=0.1)), ("LR", LogisticRegression(max_iter=500))):
-        found[f"modules {name}"] = lambda seed, model=model: trained(model, *module_text(), 1500, seed)
+        found[f"modules {name}"] = lambda seed, model=model: trained(
+            model, *module_text(), 1500, seed
+        )
     if cifar10h is not None:
         with np.load(cifar10h) as file:
             votes = file["proba"], file["counts"]

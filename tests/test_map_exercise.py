@@ -72,7 +72,11 @@ def test_its_constant_is_a_temperature_and_its_knots_gain_more(data):
     plain = TemperatureScaling("proba").fit(data.prediction, data.counts)
     raw, T, ours = (
         label_log_loss(data.counts, z)
-        for z in (data.prediction, plain.predict_proba(data.prediction), spline.predict_proba(data.prediction))
+        for z in (
+            data.prediction,
+            plain.predict_proba(data.prediction),
+            spline.predict_proba(data.prediction),
+        )
     )
     # Its penalty may cost what a thousandth of the squares of the spline is.
     assert ours < T + 1e-3 < raw
@@ -81,7 +85,9 @@ def test_its_constant_is_a_temperature_and_its_knots_gain_more(data):
 def test_solvers_reach_one_optimum(data):
     first_order = Adam(learning_rate=0.05, batch_size=-1, max_epochs=2000, early_stopping=None)
     a, b = (
-        SplineScaling("proba", solver=solver).fit(data.prediction, data.counts).predict_proba(data.prediction)
+        SplineScaling("proba", solver=solver)
+        .fit(data.prediction, data.counts)
+        .predict_proba(data.prediction)
         for solver in (None, first_order)
     )
     # As far as 2000 steps of Adam go.

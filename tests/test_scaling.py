@@ -12,15 +12,15 @@ from sklearn.base import clone
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
 
+# Derivatives, priors and preconditioners have no public door, and are where mistakes would hide.
 from sklearn_lhcal.calibration import (
     BiasCorrectedTemperatureScaling,
     MatrixScaling,
     TemperatureScaling,
     VectorScaling,
+    _likelihood,
+    _preconditioner,
 )
-
-# Derivatives, priors and preconditioners have no public door, and are where mistakes would hide.
-from sklearn_lhcal.calibration import _likelihood, _preconditioner
 from sklearn_lhcal.calibration._affine import BiasCorrectedMap, MatrixMap, TemperatureMap, VectorMap
 from sklearn_lhcal.calibration._likelihood import Prior, ScalingProblem
 from sklearn_lhcal.calibration._rows import CalibrationRows

@@ -4,7 +4,12 @@ from ._alpha import AlphaCalibration
 from ._decision import DecisionCalibration, DecisionCalibrationWarning, decide, expected_cost
 from ._epistemic import EpistemicCalibration
 from ._precomputed import PrecomputedClassifier
-from ._scaling import BiasCorrectedTemperatureScaling, MatrixScaling, TemperatureScaling, VectorScaling
+from ._scaling import (
+    BiasCorrectedTemperatureScaling,
+    MatrixScaling,
+    TemperatureScaling,
+    VectorScaling,
+)
 
 __all__ = [
     "AlphaCalibration",

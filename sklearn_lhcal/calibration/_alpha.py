@@ -22,7 +22,10 @@ from ..neural_network._training import seeded
 from ._base import _BaseCalibrator
 from ._rows import CalibrationRows
 
-_LIKELIHOODS = {"dirichlet_multinomial": (DirichletMultinomialLoss, 5e-3), "pairwise": (PairwiseLoss, 5e-4)}
+_LIKELIHOODS = {
+    "dirichlet_multinomial": (DirichletMultinomialLoss, 5e-3),
+    "pairwise": (PairwiseLoss, 5e-4),
+}
 _MAX_LOG_TOTAL = np.log(1e12)
 # Labels that stand for infinitely many.
 _MANY = 1e9
@@ -35,32 +38,34 @@ _BLOCK = 2**19
 class AlphaCalibration(_BaseCalibrator):
     """Adds to each prediction a Dirichlet distribution around it: how far the class probabilities can be trusted.
 
-    Class probabilities z are kept. Their total concentration ``α0 = exp(w·h + c)`` depends on features h of the row and
-    is fitted on the labels of several raters: a large α0 says that the row is known to be ambiguous, a small one that
-    the model is unsure while raters would agree.
+    Class probabilities z are kept. Their total concentration ``α0 = exp(w·h + c)`` depends on
+    features h of the row and is fitted on the labels of several raters: a large α0 says that the
+    row is known to be ambiguous, a small one that the model is unsure while raters would agree.
 
     Parameters
     ----------
     estimator : classifier, default=None
         As in `TemperatureScaling`; most often a temperature scaling, so that z is calibrated first.
     features : None, "logits", layer name, callable or transformer, default=None
-        h. None: log(1−Σz²) and the entropy of z, which do not depend on the order of the classes. "logits": the
-        log-probabilities. Any other word: the outputs of the layer of that name of the torch network at the bottom,
-        averaged over positions; it needs one network, so a FrozenEstimator or ``cv="holdout"``. A callable maps X to an
-        array of shape (n_samples, n_features); a transformer is cloned and fitted on the calibration rows. All are
+        h. None: log(1−Σz²) and the entropy of z, which do not depend on the order of the classes.
+        "logits": the log-probabilities. Any other word: the outputs of the layer of that name of
+        the torch network at the bottom, averaged over positions; it needs one network, so a
+        FrozenEstimator or ``cv="holdout"``. A callable maps X to an array of shape (n_samples,
+        n_features); a transformer is cloned and fitted on the calibration rows. All are
         standardised.
     likelihood : {"pairwise", "dirichlet_multinomial"}, default="pairwise"
-        What is maximised: the composite likelihood of pairs of raters, or P1's likelihood of the histogram, which many
-        raters per row distort. On six data sets with 2 to 50 raters a row, the epistemic loss after one label is
-        between .007 smaller and .0002 larger with pairs (``benchmarks/alpha_likelihood.py``).
+        What is maximised: the composite likelihood of pairs of raters, or P1's likelihood of the
+        histogram, which many raters per row distort. On six data sets with 2 to 50 raters a row,
+        the epistemic loss after one label is between .007 smaller and .0002 larger with pairs
+        (``benchmarks/alpha_likelihood.py``).
     penalty : float or None, default=None
-        λ_α, weight of ``mean (log α0)²``, nats per row. None: 5e-4 for pairs, P1's 5e-3 for histograms, of which a row
-        carries more information.
+        λ_α, weight of ``mean (log α0)²``, nats per row. None: 5e-4 for pairs, P1's 5e-3 for
+        histograms, of which a row carries more information.
     hidden_layer_sizes : int or tuple of int, default=()
         Widths of hidden layers between h and log α0, with tanh units; seeded by `random_state`.
     cv, solver, random_state, verbose
-        As in `TemperatureScaling`; with hidden layers, whose optimum overfits, the default solver is
-        ``Adam(learning_rate=0.01, max_epochs=1000)``, stopped by a fifth of the rows.
+        As in `TemperatureScaling`; with hidden layers, whose optimum overfits, the default solver
+        is ``Adam(learning_rate=0.01, max_epochs=1000)``, stopped by a fifth of the rows.
 
     Attributes
     ----------
@@ -111,7 +116,9 @@ class AlphaCalibration(_BaseCalibrator):
         random_state=None,
         verbose=0,
     ):
-        super().__init__(estimator, cv=cv, solver=solver, random_state=random_state, verbose=verbose)
+        super().__init__(
+            estimator, cv=cv, solver=solver, random_state=random_state, verbose=verbose
+        )
         self.features = features
         self.likelihood = likelihood
         self.penalty = penalty
@@ -316,16 +323,22 @@ class _LogTotal(nn.Module):
         self.weight = nn.Parameter(torch.zeros(sizes[-1], dtype=torch.float64))
         self.bias = nn.Parameter(torch.zeros((), dtype=torch.float64))
 
-    def forward(self, logits: Tensor, features: Tensor, log_weights: Tensor | None = None) -> tuple[Tensor, ...]:
+    def forward(
+        self, logits: Tensor, features: Tensor, log_weights: Tensor | None = None
+    ) -> tuple[Tensor, ...]:
         log_total = self.hidden(features) @ self.weight + self.bias
         return (logits, log_total) if log_weights is None else (logits, log_total, log_weights)
 
 
 def _matrix(features, X) -> NDArray[np.float64]:
-    h = np.asarray(features.toarray() if hasattr(features, "toarray") else features, dtype=np.float64)
+    h = np.asarray(
+        features.toarray() if hasattr(features, "toarray") else features, dtype=np.float64
+    )
     if h.ndim == 0 or len(h) != n_rows(X):
         rows = f"{len(h)} rows" if h.ndim else "a single number"
-        raise ValueError(f"features must return one row for each of the {n_rows(X)} rows of X, it returned {rows}.")
+        raise ValueError(
+            f"features must return one row for each of the {n_rows(X)} rows of X, it returned {rows}."
+        )
     h = h.reshape(len(h), -1) if h.ndim > 1 else h[:, None]
     if not np.isfinite(h).all():
         raise ValueError("The features of AlphaCalibration contain NaN or infinite values.")

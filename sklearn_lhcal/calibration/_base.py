@@ -62,7 +62,8 @@ class _BaseCalibrator(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     def _check(self, one_model: bool) -> None:
         """Refuse wrong parameters before anything is computed.
 
-        `one_model` says whether all calibration rows are predicted by one model: folds give several.
+        `one_model` says whether all calibration rows are predicted by one model: folds give
+        several.
         """
 
     def _solve(self, problem: Problem, default: Solver):
@@ -82,9 +83,10 @@ class _BaseCalibrator(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         sample_weight : array-like of shape (n_samples,), optional
             Weights of the rows, for the map, and for the classifier where it takes them.
         **fit_params
-            `groups` for the splitter; the rest goes to the classifier's fit, row by row where it has one entry a row.
-            (A search around a calibrator hands `groups` on only with metadata routing, see `StratifiedVotesKFold`.)
-            With scikit-learn's metadata routing switched on, what the classifier and the splitter request.
+            `groups` for the splitter; the rest goes to the classifier's fit, row by row where it
+            has one entry a row. (A search around a calibrator hands `groups` on only with metadata
+            routing, see `StratifiedVotesKFold`.) With scikit-learn's metadata routing switched on,
+            what the classifier and the splitter request.
 
         Returns
         -------
@@ -101,7 +103,9 @@ class _BaseCalibrator(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
                 raise TypeError(
                     f"fit() got {unknown}, but the classifier is fitted already and takes no more arguments."
                 )
-        counts, classes = sorted_counts(y, np.asarray(base.classes_) if fitted else class_order(base, X))
+        counts, classes = sorted_counts(
+            y, np.asarray(base.classes_) if fitted else class_order(base, X)
+        )
         check_same_length(len(counts), X=X)
         weight = check_sample_weight(sample_weight, len(counts))
         for calibrator in calibrators:
@@ -175,11 +179,19 @@ class _BaseCalibrator(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         """What `fit` passes on: to the innermost classifier's fit, and to the splitter."""
         calibrators, base = _chain(self, cloned=False)
         to_fit = MethodMapping().add(caller="fit", callee="fit")
-        router = MetadataRouter(owner=self).add_self_request(self).add(estimator=base, method_mapping=to_fit)
+        router = (
+            MetadataRouter(owner=self)
+            .add_self_request(self)
+            .add(estimator=base, method_mapping=to_fit)
+        )
         cv = _cv(calibrators)
-        cv = StratifiedVotesKFold() if isinstance(cv, (int, np.integer, str)) else cv  # what these stand for
+        cv = (
+            StratifiedVotesKFold() if isinstance(cv, (int, np.integer, str)) else cv
+        )  # what these stand for
         if hasattr(cv, "split"):
-            router.add(splitter=cv, method_mapping=MethodMapping().add(caller="fit", callee="split"))
+            router.add(
+                splitter=cv, method_mapping=MethodMapping().add(caller="fit", callee="split")
+            )
         return router
 
     def __sklearn_tags__(self):
@@ -201,10 +213,14 @@ class _Loop:
         splits = self._splits(X, majority(counts))
         if isinstance(self.cv, str):
             train, test = splits[0]
-            model = self._fit(clone(base), X, counts, classes, weight, train, "the 80 % it was fitted on")
+            model = self._fit(
+                clone(base), X, counts, classes, weight, train, "the 80 % it was fitted on"
+            )
             return model, test, CalibrationRows.predicted(model, take_rows(X, test))
         rows, predicted = [], []
-        for i, (train, test) in enumerate(tqdm(splits, desc="folds", disable=not self.owner.verbose)):
+        for i, (train, test) in enumerate(
+            tqdm(splits, desc="folds", disable=not self.owner.verbose)
+        ):
             model = self._fit(clone(base), X, counts, classes, weight, train, f"training fold {i}")
             rows.append(test)
             predicted.append(CalibrationRows.predicted(model, take_rows(X, test)))
@@ -222,7 +238,11 @@ class _Loop:
             self.weighted = self.fit_params.pop("sample_weight", None) is not None
         elif "groups" in self.fit_params:
             self.split_params = {"groups": self.fit_params.pop("groups")}
-        if self.weighted and not takes_label_histograms(base) and not has_fit_parameter(base, "sample_weight"):
+        if (
+            self.weighted
+            and not takes_label_histograms(base)
+            and not has_fit_parameter(base, "sample_weight")
+        ):
             warnings.warn(
                 f"{type(base).__name__} takes no sample_weight in fit: the weights are used for the calibration only.",
                 stacklevel=4,
@@ -233,14 +253,22 @@ class _Loop:
         if not isinstance(self.cv, str):
             return make_splits(self.cv, X, votes, **self.split_params)
         if self.cv != "holdout":
-            raise ValueError(f'cv must be an int, a splitter, a list of splits or "holdout", got {self.cv!r}.')
+            raise ValueError(
+                f'cv must be an int, a splitter, a list of splits or "holdout", got {self.cv!r}.'
+            )
         return make_splits(
-            StratifiedVotesKFold(5, shuffle=True, random_state=self.owner.random_state), X, votes, **self.split_params
+            StratifiedVotesKFold(5, shuffle=True, random_state=self.owner.random_state),
+            X,
+            votes,
+            **self.split_params,
         )[:1]
 
     def _fit(self, model, X, counts, classes, weight, rows, where):
         check_all_classes(counts[rows], classes, where)
-        params = {k: take_rows(v, rows) if is_per_row(v, len(counts)) else v for k, v in self.fit_params.items()}
+        params = {
+            k: take_rows(v, rows) if is_per_row(v, len(counts)) else v
+            for k, v in self.fit_params.items()
+        }
         w = weight[rows] if self.weighted else None
         return fit_on_counts(model, take_rows(X, rows), counts[rows], classes, w, **params)
 
@@ -257,7 +285,9 @@ def _chain(calibrator, cloned: bool = True):
         if inner not in ("logits", "proba"):
             raise ValueError(f'estimator must be a classifier, "logits" or "proba", got {inner!r}.')
         return calibrators, PrecomputedClassifier(inner)
-    if not hasattr(inner, "fit") or not (hasattr(inner, "predict_proba") or hasattr(inner, "decision_function")):
+    if not hasattr(inner, "fit") or not (
+        hasattr(inner, "predict_proba") or hasattr(inner, "decision_function")
+    ):
         raise ValueError(
             f"estimator must be a classifier with predict_proba or decision_function, got {type(inner).__name__}; one "
             "that has them only once fitted goes in as FrozenEstimator(fitted), or with its final estimator set."

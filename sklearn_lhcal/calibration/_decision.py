@@ -26,9 +26,10 @@ from ._decision_search import (
     out_of_fold,
     probabilities,
 )
+from ._fitted_map import FittedMap, seen, warn
 from ._likelihood import without_x
 from ._rows import CalibrationRows
-from ._scaling import FittedMap, _Published, _seen, _warn
+from ._scaling import _Published
 from ._shrinkage import fit_shrunk, fit_temperature
 
 _FAMILIES = {"temperature": TemperatureMap, "bias_corrected": BiasCorrectedMap, "vector": VectorMap}
@@ -50,38 +51,45 @@ class DecisionCalibrationWarning(UserWarning):
 class DecisionCalibration(_Published):
     """Scales logits so that decisions under a known cost matrix are cheap.
 
-    The map is that of `TemperatureScaling`, `BiasCorrectedTemperatureScaling` or `VectorScaling`; what is minimised is
-    not (only) the log loss but the mean cost of the decisions ``argmin_d Σ_k z_k C_kd``. This improves the calibration
-    that matters under these costs, and no other (P4 Theorem 1, Def. 4): the probabilities may be worse elsewhere.
+    The map is that of `TemperatureScaling`, `BiasCorrectedTemperatureScaling` or `VectorScaling`;
+    what is minimised is not (only) the log loss but the mean cost of the decisions ``argmin_d Σ_k
+    z_k C_kd``. This improves the calibration that matters under these costs, and no other (P4
+    Theorem 1, Def. 4): the probabilities may be worse elsewhere.
 
-    **Selection.** The mean cost has no gradient. Several surrogates of it are minimised, each from the solution of
-    least log loss (NLL), and compared by the mean cost of their decisions out of fold, on `inner_cv` folds of the
-    calibration rows. Where a rare mistake is very expensive this overfits (P4 §5.3). So NLL is a candidate too, and is
-    kept unless the best other beats it by more than `safeguard` standard errors of the paired difference, where the
-    best for each fold is chosen by the other folds: what was chosen because it looks good is judged by other rows. The
-    variance of the difference is corrected for training rows that the folds share (Nadeau and Bengio 2003): a gain that
-    these rows show again and again is still one of these rows. To it comes that of expensive mistakes that happened not
-    to occur: what NLL's probabilities imply, but no more than one mistake of the worst kind.
+    **Selection.** The mean cost has no gradient. Several surrogates of it are minimised, each from
+    the solution of least log loss (NLL), and compared by the mean cost of their decisions out of
+    fold, on `inner_cv` folds of the calibration rows. Where a rare mistake is very expensive this
+    overfits (P4 §5.3). So NLL is a candidate too, and is kept unless the best other beats it by
+    more than `safeguard` standard errors of the paired difference, where the best for each fold is
+    chosen by the other folds: what was chosen because it looks good is judged by other rows. The
+    variance of the difference is corrected for training rows that the folds share (Nadeau and
+    Bengio 2003): a gain that these rows show again and again is still one of these rows. To it
+    comes that of expensive mistakes that happened not to occur: what NLL's probabilities imply, but
+    no more than one mistake of the worst kind.
 
-    **Candidates.** Of "direct": the upper direct loss for (λ/κ, βκ) of (.03, 10), (.03, 30) and (.3, 30), κ being the
-    mean over rows of the standard deviation of the expected costs of the decisions; of "margin": margin rescaling for
-    (1, 30). Each is minimised on all rows by 50 steps of Adam with rates that fall from .05 and from .2 logits: the one
-    refines NLL's solution, the other can leave it. A temperature is one number, and its mean cost a step function:
-    "direct" then looks at all its steps, exactly, and at the minimum of the function smoothed by a Gaussian of width .1
-    and .3 in log T. "ece" is the squared calibration error of each class in 15 hat-shaped bins, which has a gradient.
-    "auto" is what has proved worth trying: today "direct", of which "margin" is a looser bound (P4 Prop. 4).
+    **Candidates.** Of "direct": the upper direct loss for (λ/κ, βκ) of (.03, 10), (.03, 30) and
+    (.3, 30), κ being the mean over rows of the standard deviation of the expected costs of the
+    decisions; of "margin": margin rescaling for (1, 30). Each is minimised on all rows by 50 steps
+    of Adam with rates that fall from .05 and from .2 logits: the one refines NLL's solution, the
+    other can leave it. A temperature is one number, and its mean cost a step function: "direct"
+    then looks at all its steps, exactly, and at the minimum of the function smoothed by a Gaussian
+    of width .1 and .3 in log T. "ece" is the squared calibration error of each class in 15
+    hat-shaped bins, which has a gradient. "auto" is what has proved worth trying: today "direct",
+    of which "margin" is a looser bound (P4 Prop. 4).
 
     Parameters
     ----------
     estimator : classifier, default=None
         As in `TemperatureScaling`.
     cost_matrix : array-like or frame of shape (n_classes, n_decisions), default=None
-        Cost of each decision under each class, as in `sklearn_lhcal.metrics.bayes_decision`; rows in the order of the
-        sorted classes. Classes with names need a DataFrame whose index holds them. None: 0/1 costs.
+        Cost of each decision under each class, as in `sklearn_lhcal.metrics.bayes_decision`; rows
+        in the order of the sorted classes. Classes with names need a DataFrame whose index holds
+        them. None: 0/1 costs.
     scaling : {"temperature", "bias_corrected", "vector"}, default="bias_corrected"
         The map.
     criterion : {"auto", "direct", "margin", "nll", "ece"} or torch.nn.Module, default="auto"
-        Where the candidates come from beside NLL. A module is called as ``loss(log_proba, frequencies, weight)``.
+        Where the candidates come from beside NLL. A module is called as ``loss(log_proba,
+        frequencies, weight)``.
     bias_penalty : float or None, default=None
         As in `VectorScaling`, for the log loss of vector scaling.
     inner_cv : int, default=10
@@ -98,11 +106,11 @@ class DecisionCalibration(_Published):
     best_params_ : dict
         Its hyper-parameters.
     cv_results_ : dict of lists and arrays
-        ``params``, ``mean_risk`` out of fold, ``mean_difference`` from NLL, ``standard_error`` of the difference, and
-        ``rank_risk``, candidate by candidate, in the unit of the costs.
+        ``params``, ``mean_risk`` out of fold, ``mean_difference`` from NLL, ``standard_error`` of
+        the difference, and ``rank_risk``, candidate by candidate, in the unit of the costs.
     risk_difference_ : ConfidenceInterval
-        Out-of-fold risk of the best other candidate, for each fold that of the other folds, less that of NLL, with its
-        90 % interval.
+        Out-of-fold risk of the best other candidate, for each fold that of the other folds, less
+        that of NLL, with its 90 % interval.
     cost_matrix_ : ndarray of shape (n_classes, n_decisions)
         Costs in the order of `classes_`.
     decisions_ : ndarray of shape (n_decisions,)
@@ -117,19 +125,19 @@ class DecisionCalibration(_Published):
     Warns
     -----
     DecisionCalibrationWarning
-        Where the calibration rows cannot tell: a candidate looks better than NLL, which is kept, and the interval of
-        the difference reaches up to more than NLL's whole risk. The message holds the interval.
+        Where the calibration rows cannot tell: a candidate looks better than NLL, which is kept,
+        and the interval of the difference reaches up to more than NLL's whole risk. The message
+        holds the interval.
 
     Raises
     ------
     ValueError
-        A cost matrix that does not fit the classes or leaves nothing to decide, an unknown scaling or criterion, an
-        `inner_cv` below 2, a negative `safeguard`.
+        A cost matrix that does not fit the classes or leaves nothing to decide, an unknown scaling
+        or criterion, an `inner_cv` below 2, a negative `safeguard`.
 
-    References
-    ----------
-    P4, *Calibration for decision making via empirical risk minimization*; Zhao, Kim, Sahoo, Ma and Ermon (2021),
-    Calibrating predictions to decisions; Nadeau and Bengio (2003), Inference for the generalization error.
+    References ---------- P4, *Calibration for decision making via empirical risk minimization*;
+    Zhao, Kim, Sahoo, Ma and Ermon (2021), Calibrating predictions to decisions; Nadeau and Bengio
+    (2003), Inference for the generalization error.
 
     Examples
     --------
@@ -156,7 +164,9 @@ class DecisionCalibration(_Published):
         random_state=None,
         verbose=0,
     ):
-        super().__init__(estimator, cv=cv, solver=solver, random_state=random_state, verbose=verbose)
+        super().__init__(
+            estimator, cv=cv, solver=solver, random_state=random_state, verbose=verbose
+        )
         self.cost_matrix = cost_matrix
         self.scaling = scaling
         self.criterion = criterion
@@ -206,9 +216,9 @@ class DecisionCalibration(_Published):
         C = relative(cost_matrix)
         if C.max() == 0:
             raise ValueError("cost_matrix has equal costs for all decisions: nothing is to decide.")
-        seen = _seen(rows)
-        fitted = self._fitted(seen)
-        _warn(seen, fitted, self._remedy)
+        rows_seen = seen(rows)
+        fitted = self._fitted(rows_seen)
+        warn(rows_seen, fitted, self._remedy)
         search = self._search(fitted, rows, C / C.max())
         found = self._out_of_fold(search, fitted.x)
         best, learnt = self._choose(found, rows, cost_matrix)
@@ -235,7 +245,11 @@ class DecisionCalibration(_Published):
 
     def _search(self, fitted: FittedMap, rows: CalibrationRows, C) -> Search:
         module = self.criterion if isinstance(self.criterion, nn.Module) else None
-        if self.scaling == "temperature" and module is None and self.criterion in ("direct", "auto"):
+        if (
+            self.scaling == "temperature"
+            and module is None
+            and self.criterion in ("direct", "auto")
+        ):
             return Search(fitted.family, rows, C, None, TemperaturePath.of(fitted.x[0], rows, C))
         kappa = cost_scale(probabilities(fitted.family, fitted.x, rows), C)
         return Search(fitted.family, rows, C, candidates_of(self.criterion, kappa, module), None)
@@ -250,12 +264,16 @@ class DecisionCalibration(_Published):
         folds = min(self.inner_cv, int(np.bincount(votes).max()))
         if folds < 2 or (search.family is None and search.path is None):
             decisions, z = search.decisions(x[None], np.arange(len(rows)))
-            return OutOfFold([{"criterion": "nll"}], decisions, z, np.zeros(len(rows), dtype=np.intp))
-        splits = list(StratifiedVotesKFold(folds).split(None, np.eye(rows.n_classes, dtype=int)[votes]))
+            return OutOfFold(
+                [{"criterion": "nll"}], decisions, z, np.zeros(len(rows), dtype=np.intp)
+            )
+        splits = list(
+            StratifiedVotesKFold(folds).split(None, np.eye(rows.n_classes, dtype=int)[votes])
+        )
         with warnings.catch_warnings():
             # The fit on all rows has said it.
             warnings.simplefilter("ignore", ConvergenceWarning)
-            starts = [self._fitted(_seen(rows.take(train))).x for train, _ in splits]
+            starts = [self._fitted(seen(rows.take(train))).x for train, _ in splits]
         return out_of_fold(search, starts, splits)
 
     def _choose(self, found: OutOfFold, rows: CalibrationRows, C) -> tuple[int, dict]:

@@ -71,7 +71,9 @@ def cost_scale(z: NDArray, C: NDArray) -> float:
 def candidates_of(criterion: str, kappa: float, module=None) -> Candidates | None:
     """Candidates of a criterion, other than the NLL solution; each loss with each rate."""
     if module is not None:
-        return Candidates(_with_rates([{"criterion": type(module).__name__}]), _autograd(_of_module(module)))
+        return Candidates(
+            _with_rates([{"criterion": type(module).__name__}]), _autograd(_of_module(module))
+        )
     if criterion == "nll":
         return None
     if criterion == "ece":
@@ -87,12 +89,18 @@ def _with_rates(params: list[dict]) -> list[dict]:
 def _bounds(name: str, losses: list[tuple[float, float]]) -> Candidates:
     """L⁺ or L^MR for several (λ, β): the slopes of `direct_loss` and `margin_loss` in closed form."""
     params = _with_rates([{"criterion": name, "lam": lam, "beta": beta} for lam, beta in losses])
-    lam, beta = torch.tensor([[one["lam"], one["beta"]] for one in params], dtype=torch.float64).T[:, :, None, None]
+    lam, beta = torch.tensor([[one["lam"], one["beta"]] for one in params], dtype=torch.float64).T[
+        :, :, None, None
+    ]
 
     def slope(z, C, block):
         f = C.T @ z
         away = _softmax((f - lam * block.c).mul_(-beta))
-        taken = _softmax(f.mul_(-beta)) if name == "direct" else torch.zeros_like(block.c).scatter_(0, block.best, 1.0)
+        taken = (
+            _softmax(f.mul_(-beta))
+            if name == "direct"
+            else torch.zeros_like(block.c).scatter_(0, block.best, 1.0)
+        )
         return C @ (taken - away).mul_(block.w / lam)
 
     return Candidates(params, slope, additive=True)
@@ -130,7 +138,9 @@ def calibration_loss(z: Tensor, y: Tensor, w: Tensor) -> Tensor:
     return (total[0] ** 2 / total[1].clamp(min=1e-12)).view(P, -1).sum(dim=1)
 
 
-def descend(shape: AffineMap, start: NDArray, rows: CalibrationRows, C: NDArray, family: Candidates) -> NDArray[np.float64]:
+def descend(
+    shape: AffineMap, start: NDArray, rows: CalibrationRows, C: NDArray, family: Candidates
+) -> NDArray[np.float64]:
     """Parameters (P, p) of all candidates by Adam from `start`, P problems at once, rates falling to 0 as a cosine."""
     rate = np.array([params["rate"] for params in family.params])[:, None]
     n = len(rows)
@@ -166,7 +176,9 @@ def _last(a: NDArray) -> Tensor:
     return torch.as_tensor(np.ascontiguousarray(np.moveaxis(a, 0, -1)))
 
 
-def _slope(shape: AffineMap, x: NDArray, C: Tensor, blocks: list[Block], family: Candidates) -> NDArray[np.float64]:
+def _slope(
+    shape: AffineMap, x: NDArray, C: Tensor, blocks: list[Block], family: Candidates
+) -> NDArray[np.float64]:
     """∂loss/∂x (P, p) of P parameter vectors, by way of z and of v = Wu + b in closed form."""
     x = torch.as_tensor(x).requires_grad_()
     W, b = shape.affine(x.T, torch)  # (P,) or (K, P), and (K, P) or None
@@ -224,7 +236,8 @@ class TemperaturePath(NamedTuple):
     def of(cls, center: float, rows: CalibrationRows, C: NDArray) -> "TemperaturePath":
         """All changes of decisions between two points of a grid of step .01, found by bisection.
 
-        Exact but for changes that are undone within one step, 1 % of T, and beyond factors of 20 of the center.
+        Exact but for changes that are undone within one step, 1 % of T, and beyond factors of 20 of
+        the center.
         """
 
         def decide(t, rows):
@@ -254,7 +267,9 @@ class TemperaturePath(NamedTuple):
         after = np.append(0.0, np.cumsum(self.jump * w[self.row]))
         if smoothing:
             on_grid = after[np.searchsorted(self.at, self.grid, side="right")]
-            risk = gaussian_filter1d(on_grid, smoothing / (self.grid[1] - self.grid[0]), mode="nearest")
+            risk = gaussian_filter1d(
+                on_grid, smoothing / (self.grid[1] - self.grid[0]), mode="nearest"
+            )
             low = high = self.grid
         else:
             low, high = np.append(self.grid[0], self.at), np.append(self.at, self.grid[-1])
@@ -332,13 +347,15 @@ def out_of_fold(search: Search, starts: list[NDArray], splits) -> OutOfFold:
     return OutOfFold(params, decided, z, fold)
 
 
-def difference(found: OutOfFold, decisions: NDArray, rows: CalibrationRows, C: NDArray) -> tuple[float, float]:
+def difference(
+    found: OutOfFold, decisions: NDArray, rows: CalibrationRows, C: NDArray
+) -> tuple[float, float]:
     """Risk of decisions (n,) less that of the NLL solution's, and its standard error, in the unit of C.
 
-    Fits without one fold or the other share most of their rows and err alike, so that the variance of the mean is not
-    1/n of that of the paired differences but about 1/n + 1/n_train (Nadeau and Bengio 2003). To it comes that of
-    mistakes that happened not to occur: what NLL's probabilities imply, but not more than one mistake of the worst
-    kind, of which more would have been seen.
+    Fits without one fold or the other share most of their rows and err alike, so that the variance
+    of the mean is not 1/n of that of the paired differences but about 1/n + 1/n_train (Nadeau and
+    Bengio 2003). To it comes that of mistakes that happened not to occur: what NLL's probabilities
+    imply, but not more than one mistake of the worst kind, of which more would have been seen.
     """
     w = rows.weight / rows.weight.sum()
     D = C[:, decisions].T - C[:, found.decisions[0]].T  # (n, K)

@@ -74,7 +74,15 @@ class ScalingProblem(Problem):
         Whether a part of the rows is solved first, where there are many.
     """
 
-    def __init__(self, family: AffineMap, rows: CalibrationRows, prior, floor=None, start=None, in_stages=True):
+    def __init__(
+        self,
+        family: AffineMap,
+        rows: CalibrationRows,
+        prior,
+        floor=None,
+        start=None,
+        in_stages=True,
+    ):
         self.family = family
         self.rows = rows
         self.prior = prior
@@ -178,7 +186,11 @@ class ScalingProblem(Problem):
 
     def coordinates(self, x):
         """Those of a matrix, whose entries are far from equally curved."""
-        if not isinstance(self.family, MatrixMap) or self.rows.is_ensemble or self.floor is not None:
+        if (
+            not isinstance(self.family, MatrixMap)
+            or self.rows.is_ensemble
+            or self.floor is not None
+        ):
             return super().coordinates(x)
         step = -(-len(self.rows) // max(_PART // self.family.K, 1))
         u = self.rows.log_proba[::step]

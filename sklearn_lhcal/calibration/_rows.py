@@ -82,7 +82,9 @@ class CalibrationRows:
     def joined(cls, folds: list["CalibrationRows"]) -> "CalibrationRows":
         """Predictions of several folds, one below the other, without X and the model."""
         if len({rows.log_proba.shape[1:] for rows in folds}) > 1:
-            raise ValueError("The ensembles fitted on different folds have different numbers of members.")
+            raise ValueError(
+                "The ensembles fitted on different folds have different numbers of members."
+            )
 
         def join(name):
             parts = [getattr(rows, name) for rows in folds]

@@ -1,86 +1,20 @@
 """Scaling of logits, u' = W u + b in four families, each fitted to optimality (P1 App. D.1, P4 §5)."""
 
-import warnings
-from dataclasses import replace
-from typing import NamedTuple
+from abc import abstractmethod
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, log_expit
 
 from .._fit import check_not_negative
-from .._simplex import EPS, log_softmax, softmax
-from ..distributions import Distribution, PointMass
 from ..neural_network import LBFGS, Newton
-from ._affine import AffineMap, BiasCorrectedMap, MatrixMap, TemperatureMap, VectorMap, transform
+from ._affine import AffineMap, BiasCorrectedMap, MatrixMap, TemperatureMap, VectorMap
 from ._base import _BaseCalibrator
-from ._likelihood import Prior, ScalingProblem, without_x
+from ._fitted_map import FittedMap, floor_shape, seen, warn
+from ._likelihood import Prior, ScalingProblem
 from ._rows import CalibrationRows
 from ._shrinkage import STRENGTHS, fit_shrunk, fit_temperature
 
 _FLOORS = ("uniform", "prior")
-# Weights whose sum is below this share of the rows are hardly meant as numbers of rows.
-_FRACTION = 0.1
-
-
-class FittedMap(NamedTuple):
-    """An affine map with its parameters.
-
-    Parameters
-    ----------
-    family : AffineMap
-    x : ndarray of shape (p,)
-    floor : ndarray of shape (K,) or None
-        π of z = (1−e) softmax(u') + e π.
-    eta : float
-        logit e.
-    """
-
-    family: AffineMap
-    x: NDArray[np.float64]
-    floor: NDArray[np.float64] | None = None
-    eta: float = -np.inf
-
-    @classmethod
-    def of(cls, family: AffineMap, x: NDArray[np.float64], floor) -> "FittedMap":
-        """Of the parameters that a search returns: the floor's is the last."""
-        if floor is None:
-            return cls(family, x)
-        return cls(family, x[:-1], floor, float(x[-1]))
-
-    def attributes(self) -> dict:
-        """What users know the parameters by."""
-        learnt = self.family.attributes(self.x)
-        if self.floor is not None:
-            learnt |= {"floor_": self.floor, "floor_weight_": float(expit(self.eta))}
-        return learnt
-
-    def distribution(self, rows: CalibrationRows) -> Distribution:
-        """Class probabilities of points, or an ensemble of members, of which the floor is one more."""
-        rows = self._with_floor(rows)
-        v = transform(rows.log_proba, *self.family.affine(self.x))
-        if self.floor is None:
-            return rows.distribution(PointMass(softmax(rows.of_members(v))))
-        log_pi = np.log(self.floor)
-        if not rows.is_ensemble:
-            rest = log_expit(-self.eta) + log_softmax(v)
-            return PointMass(softmax(np.logaddexp(rest, log_expit(self.eta) + log_pi)))
-        # Whatever the map makes of the last member, it says π.
-        v[:, -1] = log_pi
-        return rows.distribution(PointMass(softmax(rows.of_members(v))))
-
-    def _with_floor(self, rows: CalibrationRows) -> CalibrationRows:
-        """One more member of weight e, where there are members and a floor."""
-        if self.floor is None or not rows.is_ensemble:
-            return rows
-        n = len(rows)
-        last = np.broadcast_to(np.log(self.floor), (n, 1, len(self.floor)))
-        weights = [rows.log_weights + log_expit(-self.eta), np.full((n, 1), log_expit(self.eta))]
-        return replace(
-            rows,
-            log_proba=np.concatenate([rows.log_proba, last], axis=1),
-            log_weights=np.concatenate(weights, axis=1),
-        )
 
 
 class _Scaling(_BaseCalibrator):
@@ -91,8 +25,9 @@ class _Scaling(_BaseCalibrator):
     shrinkage = None
     _remedy = 'floor="uniform"'
 
+    @abstractmethod
     def _family(self, n_classes: int) -> AffineMap:
-        raise NotImplementedError
+        """The family of maps for so many classes."""
 
     def _fit_x(self, family: AffineMap, rows: CalibrationRows, floor) -> NDArray[np.float64]:
         """The parameters of the family; with a floor logit e is the last."""
@@ -111,15 +46,15 @@ class _Scaling(_BaseCalibrator):
             check_not_negative(shrinkage=self.shrinkage)
 
     def _fit_map(self, rows):
-        rows = _seen(rows)
+        rows = seen(rows)
         fitted = self._fitted(rows)
-        _warn(rows, fitted, self._remedy)
+        warn(rows, fitted, self._remedy)
         return {"_fitted_map": fitted, **fitted.attributes()}
 
     def _fitted(self, rows) -> FittedMap:
         """The map of least log loss on rows of positive weight."""
         family = self._family(rows.n_classes)
-        floor = _floor_shape(self.floor, rows)
+        floor = floor_shape(self.floor, rows)
         return FittedMap.of(family, self._fit_x(family, rows, floor), floor)
 
     def _map(self, rows):
@@ -153,53 +88,6 @@ def _published_prior(family: AffineMap, n_rows: float, off_diagonal: float, bias
         precision = np.append(scales, biases)
     with np.errstate(divide="ignore"):
         return Prior(np.zeros(len(precision)), (n_rows * precision) ** -0.5)
-
-
-def _seen(rows: CalibrationRows) -> CalibrationRows:
-    """Rows of positive weight."""
-    kept = rows.weight > 0
-    rows = without_x(rows)
-    return rows if kept.all() else rows.take(kept)
-
-
-def _floor_shape(floor, rows: CalibrationRows):
-    """π: uniform, or shares of the classes with one row more, spread over all."""
-    if floor is None:
-        return None
-    K = rows.n_classes
-    if floor == "uniform":
-        return np.full(K, 1 / K)
-    share = rows.weight @ rows.frequencies
-    return (share + 1 / K) / (share.sum() + 1)
-
-
-def _warn(rows: CalibrationRows, fitted: FittedMap, remedy: str) -> None:
-    """Say what calibration rows can make a map useless by."""
-    n = len(rows)
-    if rows.weight.sum() < _FRACTION * n:
-        warnings.warn(
-            f"The weights of {n} calibration rows sum to {rows.weight.sum():.3g}. Weights count rows, "
-            "and so few rows hardly move the map; divide the weights by their mean.",
-            stacklevel=4,
-        )
-    if fitted.floor is None and rows.proba is not None:
-        zeros = int(((rows.proba < EPS) & (rows.counts > 0)).any(axis=1).sum())
-        if zeros:
-            warnings.warn(
-                f"{zeros} of {n} calibration rows have labels to which the classifier gives "
-                f"probability 0, which no scaling mends; use {remedy}.",
-                stacklevel=4,
-            )
-    if not rows.is_ensemble and fitted.floor is None and rows.n_classes > 1:
-        v = transform(rows.log_proba, *fitted.family.affine(fitted.x))
-        below = v < v.max(axis=1, keepdims=True)
-        if below.any() and not (below & (rows.counts > 0)).any():
-            warnings.warn(
-                "The calibration labels are separable: each is the class that the map finds most "
-                "probable. How sure the map may be is known from its prior alone; calibrate on more "
-                "rows.",
-                stacklevel=4,
-            )
 
 
 class TemperatureScaling(_Scaling):
@@ -274,7 +162,9 @@ class TemperatureScaling(_Scaling):
     def __init__(
         self, estimator=None, *, floor=None, cv=None, solver=None, random_state=None, verbose=0
     ):
-        super().__init__(estimator, cv=cv, solver=solver, random_state=random_state, verbose=verbose)
+        super().__init__(
+            estimator, cv=cv, solver=solver, random_state=random_state, verbose=verbose
+        )
         self.floor = floor
 
     def _family(self, n_classes):
@@ -345,7 +235,9 @@ class BiasCorrectedTemperatureScaling(_Scaling):
         random_state=None,
         verbose=0,
     ):
-        super().__init__(estimator, cv=cv, solver=solver, random_state=random_state, verbose=verbose)
+        super().__init__(
+            estimator, cv=cv, solver=solver, random_state=random_state, verbose=verbose
+        )
         self.floor = floor
         self.shrinkage = shrinkage
 
@@ -363,7 +255,10 @@ class _Published(_Scaling):
 
     def _check(self, one_model):
         super()._check(one_model)
-        named = {"off_diagonal_penalty": self.off_diagonal_penalty, "bias_penalty": self.bias_penalty}
+        named = {
+            "off_diagonal_penalty": self.off_diagonal_penalty,
+            "bias_penalty": self.bias_penalty,
+        }
         given = {name: value for name, value in named.items() if value is not None}
         check_not_negative(**given)
         if given and self.shrinkage is not None:
@@ -443,7 +338,9 @@ class VectorScaling(_Published):
         random_state=None,
         verbose=0,
     ):
-        super().__init__(estimator, cv=cv, solver=solver, random_state=random_state, verbose=verbose)
+        super().__init__(
+            estimator, cv=cv, solver=solver, random_state=random_state, verbose=verbose
+        )
         self.floor = floor
         self.shrinkage = shrinkage
         self.bias_penalty = bias_penalty
@@ -514,7 +411,9 @@ class MatrixScaling(_Published):
         random_state=None,
         verbose=0,
     ):
-        super().__init__(estimator, cv=cv, solver=solver, random_state=random_state, verbose=verbose)
+        super().__init__(
+            estimator, cv=cv, solver=solver, random_state=random_state, verbose=verbose
+        )
         self.shrinkage = shrinkage
         self.off_diagonal_penalty = off_diagonal_penalty
         self.bias_penalty = bias_penalty

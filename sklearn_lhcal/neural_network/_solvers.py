@@ -204,7 +204,9 @@ class Newton(Solver):
                 if scale < 1e-10 * first:
                     # Rounding hides the rest, unless much was promised.
                     if decrease > 1e-6 * (1 + abs(f)):
-                        message = "Newton found no step that lowers the objective; use solver=LBFGS()."
+                        message = (
+                            "Newton found no step that lowers the objective; use solver=LBFGS()."
+                        )
                         warnings.warn(message, ConvergenceWarning, stacklevel=3)
                     return x
             x = x + scale * step
@@ -275,7 +277,13 @@ class LBFGS(Solver):
 
         most = 10 * self.max_iter
         # The search ends by `tol`, or where rounding leaves no smaller value.
-        options = {"maxiter": self.max_iter, "maxfun": most, "maxcor": 20, "gtol": self.tol, "ftol": 1e-16}
+        options = {
+            "maxiter": self.max_iter,
+            "maxfun": most,
+            "maxcor": 20,
+            "gtol": self.tol,
+            "ftol": 1e-16,
+        }
         with tqdm(desc="L-BFGS", disable=not verbose, leave=False) as bar:
             found = minimize(
                 objective,

@@ -31,7 +31,9 @@ def seeded(random_state, device: str = "cpu") -> Iterator[None]:
     seed = int(check_random_state(random_state).randint(2**31 - 1))
     cuda = [torch.device(device)] if str(device).startswith("cuda") else []
     with torch.random.fork_rng(devices=cuda):
-        torch.default_generator.manual_seed(seed)  # torch.manual_seed would seed every GPU, also those not restored
+        torch.default_generator.manual_seed(
+            seed
+        )  # torch.manual_seed would seed every GPU, also those not restored
         for gpu in cuda:
             with torch.cuda.device(gpu):
                 torch.cuda.manual_seed(seed)
@@ -41,7 +43,9 @@ def seeded(random_state, device: str = "cpu") -> Iterator[None]:
 def check_device(device: str) -> None:
     """Raise a ValueError where CUDA is asked for and absent."""
     if str(device).startswith("cuda") and not torch.cuda.is_available():
-        raise ValueError(f"device={device!r} was asked for, but torch finds no CUDA device here; use device='cpu'.")
+        raise ValueError(
+            f"device={device!r} was asked for, but torch finds no CUDA device here; use device='cpu'."
+        )
 
 
 class _Net(NeuralNet):
@@ -69,7 +73,10 @@ class TensorRows(torch.utils.data.Dataset):
         return len(self.counts)
 
     def __getitem__(self, rows):
-        return {name: a[rows] for name, a in self.inputs.items()}, (self.counts[rows], self.weight[rows])
+        return {name: a[rows] for name, a in self.inputs.items()}, (
+            self.counts[rows],
+            self.weight[rows],
+        )
 
     def part(self, rows) -> "TensorRows":
         """Some of the rows, with a scale of their own."""
