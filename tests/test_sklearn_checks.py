@@ -53,18 +53,8 @@ PRECOMPUTED = {
 }
 
 
-FOLDS = "the inner folds part a row of weight 2 otherwise than two rows: another candidate is selected"
-SELECTED = {
-    "check_sample_weight_equivalence_on_dense_data": FOLDS,
-    "check_sample_weight_equivalence_on_sparse_data": FOLDS,
-}
-
-
 def expected_failures(estimator):
-    if isinstance(estimator, PrecomputedClassifier):
-        return PRECOMPUTED
-    selects = isinstance(estimator, DecisionCalibration) and estimator.scaling != "temperature"
-    return SELECTED if selects else {}
+    return PRECOMPUTED if isinstance(estimator, PrecomputedClassifier) else {}
 
 
 @pytest.mark.filterwarnings("ignore:The calibration labels are separable:UserWarning")

@@ -27,7 +27,6 @@ from ._decision_search import (
     probabilities,
 )
 from ._fitted_map import FittedMap, seen, warn
-from ._likelihood import without_x
 from ._rows import CalibrationRows
 from ._scaling import _Published
 from ._shrinkage import fit_shrunk, fit_temperature
@@ -211,14 +210,13 @@ class DecisionCalibration(_Published):
         super()._check(one_model)
 
     def _fit_map(self, rows):
-        rows = without_x(rows)
+        rows = seen(rows)
         cost_matrix, decisions = self._costs(rows.classes)
         C = relative(cost_matrix)
         if C.max() == 0:
             raise ValueError("cost_matrix has equal costs for all decisions: nothing is to decide.")
-        rows_seen = seen(rows)
-        fitted = self._fitted(rows_seen)
-        warn(rows_seen, fitted, self._remedy)
+        fitted = self._fitted(rows)
+        warn(rows, fitted, self._remedy)
         search = self._search(fitted, rows, C / C.max())
         found = self._out_of_fold(search, fitted.x)
         best, learnt = self._choose(found, rows, cost_matrix)
@@ -251,7 +249,7 @@ class DecisionCalibration(_Published):
             and self.criterion in ("direct", "auto")
         ):
             return Search(fitted.family, rows, C, None, TemperaturePath.of(fitted.x[0], rows, C))
-        kappa = cost_scale(probabilities(fitted.family, fitted.x, rows), C)
+        kappa = cost_scale(probabilities(fitted.family, fitted.x, rows), C, rows.weight)
         return Search(fitted.family, rows, C, candidates_of(self.criterion, kappa, module), None)
 
     def _out_of_fold(self, search: Search, x) -> OutOfFold:
@@ -273,7 +271,7 @@ class DecisionCalibration(_Published):
         with warnings.catch_warnings():
             # The fit on all rows has said it.
             warnings.simplefilter("ignore", ConvergenceWarning)
-            starts = [self._fitted(seen(rows.take(train))).x for train, _ in splits]
+            starts = [self._fitted(rows.take(train)).x for train, _ in splits]
         return out_of_fold(search, starts, splits)
 
     def _choose(self, found: OutOfFold, rows: CalibrationRows, C) -> tuple[int, dict]:

@@ -63,9 +63,10 @@ def _mixed(z: NDArray, rows: CalibrationRows) -> NDArray[np.float64]:
     return np.einsum("ns,nsk->nk", np.exp(rows.log_weights), z)
 
 
-def cost_scale(z: NDArray, C: NDArray) -> float:
-    """κ, the unit of λ and 1/β: mean over rows of the standard deviation of f between the decisions."""
-    return max(float(np.einsum("nk,kd->nd", z, C).std(axis=1).mean()), 1e-12)
+def cost_scale(z: NDArray, C: NDArray, w: NDArray | None = None) -> float:
+    """κ, the unit of λ and 1/β: mean over rows of the standard deviation of f between decisions."""
+    spread = np.einsum("nk,kd->nd", z, C).std(axis=1)
+    return max(float(np.average(spread, weights=w)), 1e-12)
 
 
 def candidates_of(criterion: str, kappa: float, module=None) -> Candidates | None:
@@ -149,7 +150,7 @@ def descend(
         size = max(_BLOCK // (len(rate) * rows.log_proba[0].size), 32)
     C = torch.as_tensor(C)
     blocks = [_block(rows, slice(i, i + size), C) for i in range(0, n, size)]
-    unit = _unit(shape, start, rows.log_proba)
+    unit = _unit(shape, start, rows)
     theta = np.zeros((len(rate), len(start)))
     mean = np.zeros_like(theta)
     square = np.zeros_like(theta)
@@ -215,11 +216,15 @@ def _softmax(v: Tensor) -> Tensor:
     return v.div_(v.sum(dim=-2, keepdim=True))
 
 
-def _unit(shape: AffineMap, x: NDArray, u: NDArray) -> NDArray[np.float64]:
+def _unit(shape: AffineMap, x: NDArray, rows: CalibrationRows) -> NDArray[np.float64]:
     """What moves the logits by about 1: for a factor of logits the inverse of their size."""
     unit = np.ones(len(x))
     if len(x) == 2 * shape.K:
-        unit[: shape.K] = 1 / np.maximum(np.sqrt((u.reshape(-1, shape.K) ** 2).mean(axis=0)), 1e-3)
+        squares = rows.log_proba**2
+        if rows.is_ensemble:
+            squares = squares.mean(axis=1)
+        size = np.sqrt(np.average(squares, axis=0, weights=rows.weight))
+        unit[: shape.K] = 1 / np.maximum(size, 1e-3)
     return unit
 
 
