@@ -31,14 +31,12 @@ from sklearn_lhcal.calibration import (
 from sklearn_lhcal.calibration import _decision_search as search
 from sklearn_lhcal.calibration._affine import BiasCorrectedMap, TemperatureMap, VectorMap
 from sklearn_lhcal.calibration._decision_search import (
-    OutOfFold,
     TemperaturePath,
     calibration_loss,
-    candidates_of,
     descend,
-    difference,
     probabilities,
 )
+from sklearn_lhcal.calibration._decision_selection import OutOfFold, PairedRule, difference
 from sklearn_lhcal.calibration._rows import CalibrationRows
 from sklearn_lhcal.datasets import make_label_histograms
 from sklearn_lhcal.label_histogram import KnownProbabilities
@@ -57,7 +55,7 @@ SCALINGS = {
     "bias_corrected": BiasCorrectedTemperatureScaling,
     "vector": VectorScaling,
 }
-DIRECT = candidates_of("direct", 0.1)
+DIRECT = search.direct(0.1)
 SHAPES = [TemperatureMap(3), BiasCorrectedMap(3), VectorMap(3)]
 C3 = np.array([[0.0, 1.0, 2.0], [5.0, 0.0, 1.0], [20.0, 3.0, 0.0]])
 
@@ -134,7 +132,7 @@ def test_candidates_do_not_meet(shape, rows):
     """All in one tensor, or one after the other."""
     together = descend(shape, shape.start(), rows, C3 / 20, DIRECT)
     for x, params in zip(together, DIRECT.params, strict=True):
-        alone = search._bounds("direct", [(params["lam"], params["beta"])])
+        alone = search.bounds("direct", [(params["lam"], params["beta"])])
         apart = descend(shape, shape.start(), rows, C3 / 20, alone)
         assert_allclose(x, apart[search.RATES.index(params["rate"])], atol=1e-9)
 
@@ -184,7 +182,7 @@ def test_hat_bins_are_a_calibration_error():
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda s: type(s).__name__)
 def test_slopes_in_closed_form_are_those_of_the_losses(shape, ensemble, name, loss, rows):
     """Against autograd through the public losses, the map and the mixture; in blocks, weighted."""
-    rng, family = np.random.default_rng(0), candidates_of(name, 0.1)
+    rng, family = np.random.default_rng(0), getattr(search, name)(0.1)
     P, w = len(family.params), rng.uniform(0.5, 2, 400)
     rows = replace(rows, weight=w)
     if ensemble:
@@ -233,6 +231,19 @@ def test_the_best_candidate_is_judged_by_other_folds():
     cost = np.array([[1.0, 1, 1, 1], [0, 0, 2, 2], [2, 2, 0, 0]])  # each candidate is best on one fold alone
     found = OutOfFold([], np.arange(3)[:, None] * np.ones((1, 4), dtype=int), None, np.array([0, 0, 1, 1]))
     assert_array_equal(found.selected(cost), [2, 2, 1, 1])
+
+
+def test_the_rule_keeps_nll_unless_it_is_beaten_by_more_than_the_error(rows):
+    """Another rule can take its place: it sees decisions out of fold and nothing else."""
+    z = probabilities(TemperatureMap(3), np.zeros(1), rows)
+    best = (rows.frequencies @ C3).argmin(axis=1)
+    d = np.stack([np.roll(best, 1), best])
+    found = OutOfFold([{"criterion": "nll"}, {"criterion": "oracle"}], d, z, np.arange(400) % 5)
+    chosen = PairedRule(1.0).select(found, rows, C3)
+    assert chosen.best == 1
+    assert chosen.difference.estimate == pytest.approx(np.diff(chosen.results["mean_risk"])[0])
+    assert PairedRule(1e9).select(found, rows, C3).best == 0
+    assert PairedRule(None).select(found, rows, C3).best == 1
 
 
 # ------------------------------------------------------------------------------------------------------- estimator

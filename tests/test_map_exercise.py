@@ -102,7 +102,7 @@ def test_ensembles_chains_counts_weights_and_known_probabilities(data):
     assert_allclose(model.predict_proba(data.X), predict_dist(model, data.X).mean(), atol=1e-12)
     chain = AlphaCalibration(SplineScaling(TemperatureScaling(LogisticRegression())), cv=3)
     assert chain.fit(data.X, data.counts).predict_proba(data.X).shape == data.counts.shape
-    # Weights are repetitions where the loss alone counts, which all but hides the penalty per label.
+    # Weights are repetitions; the penalty is per label.
     w = np.arange(400) % 3
     z = data.prediction
     a = SplineScaling("proba").fit(z, data.counts, sample_weight=w)

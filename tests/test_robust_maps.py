@@ -24,7 +24,7 @@ from sklearn_lhcal.calibration import (
     VectorScaling,
 )
 
-# The evidence has no public door; what it is worth is seen in the maps, but not whether it is right.
+# The evidence has no public door; maps show what it is worth, but not whether it is right.
 from sklearn_lhcal.calibration._affine import BiasCorrectedMap
 from sklearn_lhcal.calibration._likelihood import ScalingProblem
 from sklearn_lhcal.calibration._rows import CalibrationRows
@@ -237,7 +237,7 @@ def test_a_floor_in_log_space():
     "base", [GaussianNB(var_smoothing=0.1), LogisticRegression(max_iter=2000)], ids=name
 )
 def test_shrunk_maps_do_not_hurt(calibrator, base):
-    """200 rows, ten classes: at most temperature's log loss and a per cent, in the mean of ten splits."""
+    """200 rows, ten classes, ten splits: at most temperature's mean log loss and a per cent."""
     X, y = load_digits(return_X_y=True)
     X = X / 16
     counts = np.eye(10, dtype=int)[y]
@@ -315,7 +315,7 @@ def test_the_evidence_is_the_integral():
     for bias in (0.1, 0.3, 1.0):
         problem = ScalingProblem(family, rows, shrunk(family, 1.0, 1.0, bias))
         found.append(Fit.of(problem, Newton().solve(problem)).log_evidence)
-        # Only the difference of the two biases matters, whose standard deviation is √2 times theirs.
+        # Only the difference of the two biases matters: √2 times their standard deviation.
         spread = np.sqrt(2) * bias
         c = np.linspace(-6, 6, 241) * spread
         eta = np.exp(t)[..., None] * d + c[:, None]

@@ -12,11 +12,17 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from ..neural_network import LBFGS, Newton
+
 Array = NDArray[np.float64]
 
 
 class AffineMap(ABC):
     """One family of maps for K classes."""
+
+    default_solver = Newton()
+    # Whether entries are so differently curved that a search needs whitened logits.
+    is_whitened = False
 
     def __init__(self, n_classes: int):
         self.K = n_classes
@@ -44,6 +50,10 @@ class AffineMap(ABC):
     @abstractmethod
     def diagonal(self, u: Array, a: Array) -> Array:
         """Σ Jᵀ diag(a) J over the rows, shape (p, p)."""
+
+    def published_precision(self, off_diagonal: float, bias: float) -> Array:
+        """Second derivatives (p,) of P1's penalties, eq. (47), (48), nats per label."""
+        raise NotImplementedError
 
     def pulled_sum(self, u: Array, a: Array) -> Array:
         """Σ Jᵀa over the rows, shape (p,)."""
@@ -153,6 +163,9 @@ class VectorMap(AffineMap):
     def spread(self, beta, scale, bias):
         return np.repeat([beta * scale, bias], self.K)
 
+    def published_precision(self, off_diagonal, bias):
+        return np.repeat([0.0, 2 * bias / self.K], self.K)
+
     def pulled(self, u, a):
         return np.concatenate([u * a, a], axis=1)
 
@@ -168,6 +181,9 @@ class VectorMap(AffineMap):
 
 class MatrixMap(AffineMap):
     """u' = W u + b, x = θ = the rows θ_k of (W, b), so that u'_k = θ_k·ũ with ũ = (u, 1)."""
+
+    default_solver = LBFGS(max_iter=5000, tol=1e-8)
+    is_whitened = True
 
     def start(self, beta=1.0):
         return np.column_stack([beta * np.eye(self.K), np.zeros(self.K)]).ravel()
@@ -185,6 +201,11 @@ class MatrixMap(AffineMap):
         W = np.full((self.K, self.K), beta * scale / np.sqrt(self.K))
         np.fill_diagonal(W, beta * scale)
         return np.column_stack([W, np.full(self.K, bias)]).ravel()
+
+    def published_precision(self, off_diagonal, bias):
+        pairs = max(self.K * (self.K - 1), 1)
+        W = 2 * off_diagonal / pairs * (1 - np.eye(self.K))
+        return np.column_stack([W, np.full(self.K, 2 * bias / self.K)]).ravel()
 
     def pulled(self, u, a):
         return (a[:, :, None] * with_ones(u)[:, None, :]).reshape(len(u), -1)

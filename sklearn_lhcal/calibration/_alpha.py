@@ -36,7 +36,7 @@ _BLOCK = 2**19
 
 
 class AlphaCalibration(_BaseCalibrator):
-    """Adds to each prediction a Dirichlet distribution around it: how far the class probabilities can be trusted.
+    """Adds to each prediction a Dirichlet distribution around it: how far it can be trusted.
 
     Class probabilities z are kept. Their total concentration ``α0 = exp(w·h + c)`` depends on
     features h of the row and is fitted on the labels of several raters: a large α0 says that the
@@ -133,8 +133,8 @@ class AlphaCalibration(_BaseCalibrator):
             check_not_negative(penalty=self.penalty)
         if self._names_a_layer() and not one_model:
             raise ValueError(
-                f"features={self.features!r} names a layer of one network, but each fold trains its "
-                "own, whose hidden units do not correspond; use FrozenEstimator(net), or "
+                f"features={self.features!r} names a layer of one network, but each fold trains "
+                "its own, whose hidden units do not correspond; use FrozenEstimator(net), or "
                 'cv="holdout".'
             )
         known = self.features is None or isinstance(self.features, str) or callable(self.features)
@@ -222,7 +222,7 @@ class AlphaCalibration(_BaseCalibrator):
 
 
 def _features(rows: CalibrationRows, feature_map) -> NDArray[np.float64]:
-    """h of the rows, shape (n, n_features), or (n, S, n_features) for the members of an ensemble."""
+    """h of the rows, shape (n, n_features), or (n, S, n_features) for members."""
     u = rows.log_proba
     if feature_map is None:
         z = np.exp(u)
@@ -310,7 +310,7 @@ class _LineProblem(_AlphaProblem):
 
 
 class _LogTotal(nn.Module):
-    """log α0 = w·h + c for torch; hands the logits (and log-weights of members) through to the loss.
+    """log α0 = w·h + c for torch; hands logits and log-weights through to the loss.
 
     It starts at α0 = 1: w and c are 0, behind hidden layers too.
     """
@@ -337,7 +337,8 @@ def _matrix(features, X) -> NDArray[np.float64]:
     if h.ndim == 0 or len(h) != n_rows(X):
         rows = f"{len(h)} rows" if h.ndim else "a single number"
         raise ValueError(
-            f"features must return one row for each of the {n_rows(X)} rows of X, it returned {rows}."
+            f"features must return one row for each of the {n_rows(X)} rows of X, it returned "
+            f"{rows}."
         )
     h = h.reshape(len(h), -1) if h.ndim > 1 else h[:, None]
     if not np.isfinite(h).all():

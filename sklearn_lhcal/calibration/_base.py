@@ -1,4 +1,4 @@
-"""The base of all calibrators: one loop over the data for a whole chain, in the grammar of a classifier."""
+"""The base of all calibrators: a classifier, with one loop over the data for a whole chain."""
 
 import warnings
 from abc import abstractmethod
@@ -101,7 +101,8 @@ class _BaseCalibrator(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             check_is_fitted(base)
             if unknown := sorted(set(fit_params) - {"groups"}):
                 raise TypeError(
-                    f"fit() got {unknown}, but the classifier is fitted already and takes no more arguments."
+                    f"fit() got {unknown}, but the classifier is fitted already and takes no more "
+                    "arguments."
                 )
         counts, classes = sorted_counts(
             y, np.asarray(base.classes_) if fitted else class_order(base, X)
@@ -149,7 +150,7 @@ class _BaseCalibrator(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         return self._map(CalibrationRows.predicted(self.estimator_, X))
 
     def predict_proba(self, X):
-        """Calibrated class probabilities, shape (n_samples, n_classes): the mean of `predict_dist`."""
+        """The mean of `predict_dist`, shape (n_samples, n_classes)."""
         return np.array(self.predict_dist(X).mean())
 
     def predict_log_proba(self, X):
@@ -163,12 +164,15 @@ class _BaseCalibrator(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         return self.classes_[self.predict_proba(X).argmax(axis=1)]
 
     def decision_function(self, X):
-        """Calibrated logits: log-odds of the second of two classes, shape (n_samples,), else (n_samples, n_classes)."""
+        """Calibrated logits, shape (n_samples, n_classes).
+
+        Of two classes the log-odds of the second, shape (n_samples,).
+        """
         u = self.predict_log_proba(X)
         return u[:, 1] - u[:, 0] if u.shape[1] == 2 else u
 
     def score(self, X, y, sample_weight=None):
-        """Expected accuracy, see `sklearn_lhcal.metrics.expected_accuracy`: larger is better, between 0 and 1."""
+        """Expected accuracy, see `sklearn_lhcal.metrics.expected_accuracy`: larger is better."""
         check_is_fitted(self, "estimator_")
         return accuracy_score(y, self.predict_proba(X), self.classes_, sample_weight)
 
@@ -228,7 +232,7 @@ class _Loop:
         return model, np.concatenate(rows), CalibrationRows.joined(predicted)
 
     def _route(self, base, weight):
-        """Sort the fit parameters out: the splitter's, the classifier's, and whether the latter sees the weights."""
+        """Sort out what goes to the splitter and to the classifier, and whether weights do."""
         self.weighted = weight is not None
         if get_config()["enable_metadata_routing"]:
             weights = {} if weight is None else {"sample_weight": weight}
@@ -244,7 +248,8 @@ class _Loop:
             and not has_fit_parameter(base, "sample_weight")
         ):
             warnings.warn(
-                f"{type(base).__name__} takes no sample_weight in fit: the weights are used for the calibration only.",
+                f"{type(base).__name__} takes no sample_weight in fit: the weights are used for "
+                "the calibration only.",
                 stacklevel=4,
             )
             self.weighted = False
@@ -274,7 +279,7 @@ class _Loop:
 
 
 def _chain(calibrator, cloned: bool = True):
-    """([the calibrator, the one that it wraps, …], the innermost classifier), all but the first cloned."""
+    """([the calibrator, the one that it wraps, …], the classifier), cloned but for the first."""
     calibrators, inner = [calibrator], calibrator.estimator
     while isinstance(inner, _BaseCalibrator):
         calibrators.append(clone(inner) if cloned else inner)
@@ -289,8 +294,9 @@ def _chain(calibrator, cloned: bool = True):
         hasattr(inner, "predict_proba") or hasattr(inner, "decision_function")
     ):
         raise ValueError(
-            f"estimator must be a classifier with predict_proba or decision_function, got {type(inner).__name__}; one "
-            "that has them only once fitted goes in as FrozenEstimator(fitted), or with its final estimator set."
+            "estimator must be a classifier with predict_proba or decision_function, got "
+            f"{type(inner).__name__}; one that has them only once fitted goes in as "
+            "FrozenEstimator(fitted), or with its final estimator set."
         )
     return calibrators, clone(inner) if cloned else inner
 

@@ -1,10 +1,9 @@
-"""Calibration for decisions under a known cost matrix (P4)."""
+"""Calibration for decisions under a known cost matrix (P4): a map, candidates, a rule."""
 
 import warnings
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import rankdata
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
@@ -12,42 +11,20 @@ from torch import nn
 from .._costs import check_cost_matrix, relative
 from .._fit import check_not_negative
 from ..distributions import resolve
-from ..metrics import ConfidenceInterval
 from ..metrics._decision import bayes_columns
 from ..model_selection import StratifiedVotesKFold, majority
 from ._affine import BiasCorrectedMap, TemperatureMap, VectorMap
-from ._decision_search import (
-    OutOfFold,
-    Search,
-    TemperaturePath,
-    candidates_of,
-    cost_scale,
-    difference,
-    out_of_fold,
-    probabilities,
-)
+from ._decision_candidates import CRITERIA, Candidates, candidates_of
+from ._decision_selection import OutOfFold, PairedRule, in_sample, out_of_fold
 from ._fitted_map import FittedMap, seen, warn
 from ._rows import CalibrationRows
-from ._scaling import _Published
+from ._scaling_base import PublishedScaling
 from ._shrinkage import fit_shrunk, fit_temperature
 
 _FAMILIES = {"temperature": TemperatureMap, "bias_corrected": BiasCorrectedMap, "vector": VectorMap}
-_CRITERIA = ("auto", "direct", "margin", "nll", "ece")
-_Z90 = 1.645  # both tails of the normal distribution together 10 %
 
 
-class DecisionCalibrationWarning(UserWarning):
-    """The calibration rows cannot tell whether calibrating for decisions pays: see `DecisionCalibration`.
-
-    Examples
-    --------
-    >>> import warnings
-    >>> warnings.simplefilter("error", DecisionCalibrationWarning)  # where nothing may be left in doubt
-    >>> warnings.simplefilter("default", DecisionCalibrationWarning)
-    """
-
-
-class DecisionCalibration(_Published):
+class DecisionCalibration(PublishedScaling):
     """Scales logits so that decisions under a known cost matrix are cheap.
 
     The map is that of `TemperatureScaling`, `BiasCorrectedTemperatureScaling` or `VectorScaling`;
@@ -143,10 +120,13 @@ class DecisionCalibration(_Published):
     >>> from sklearn_lhcal.datasets import make_label_histograms
     >>> data = make_label_histograms(600, overconfidence=3.0, random_state=0)
     >>> costs = [[0, 1, 2], [5, 0, 1], [20, 3, 0]]
-    >>> calibrator = DecisionCalibration("proba", costs).fit(data.prediction[:300], data.counts[:300])
+    >>> calibrator = DecisionCalibration("proba", costs)
+    >>> calibrator = calibrator.fit(data.prediction[:300], data.counts[:300])
     >>> calibrator.decide(data.prediction[300:304])
     array([2, 0, 2, 1])
     """
+
+    _remedy = 'TemperatureScaling(…, floor="uniform") around the classifier'
 
     def __init__(
         self,
@@ -174,12 +154,15 @@ class DecisionCalibration(_Published):
         self.safeguard = safeguard
 
     def decide(self, X) -> NDArray:
-        """The decision of least expected cost for each row, shape (n_samples,): column numbers, or a frame's names."""
+        """The decision of least expected cost for each row, shape (n_samples,).
+
+        Column numbers, or a frame's names.
+        """
         check_is_fitted(self, "estimator_")
         return self.decisions_[bayes_columns(self.predict_proba(X), self.cost_matrix_)]
 
     def expected_cost(self, X) -> NDArray[np.float64]:
-        """What the model expects each decision to cost, shape (n_samples, n_decisions), in the unit of the costs."""
+        """What the model expects each decision to cost, shape (n_samples, n_decisions)."""
         check_is_fitted(self, "estimator_")
         return np.einsum("nk,kd->nd", self.predict_proba(X), self.cost_matrix_)
 
@@ -196,15 +179,15 @@ class DecisionCalibration(_Published):
     def _check(self, one_model):
         if self.scaling not in _FAMILIES:
             raise ValueError(f"scaling must be one of {list(_FAMILIES)}, got {self.scaling!r}.")
-        if not isinstance(self.criterion, nn.Module) and self.criterion not in _CRITERIA:
+        if not isinstance(self.criterion, nn.Module) and self.criterion not in CRITERIA:
             raise ValueError(
-                f"criterion must be one of {list(_CRITERIA)} or a torch module, got "
+                f"criterion must be one of {list(CRITERIA)} or a torch module, got "
                 f"{self.criterion!r}."
             )
         if not isinstance(self.inner_cv, (int, np.integer)) or self.inner_cv < 2:
             raise ValueError(
-                f"inner_cv must be an int of at least 2, got {self.inner_cv!r}; without a selection "
-                'the criterion is "nll".'
+                f"inner_cv must be an int of at least 2, got {self.inner_cv!r}; without a "
+                'selection the criterion is "nll".'
             )
         check_not_negative(safeguard=0.0 if self.safeguard is None else self.safeguard)
         super()._check(one_model)
@@ -215,20 +198,24 @@ class DecisionCalibration(_Published):
         C = relative(cost_matrix)
         if C.max() == 0:
             raise ValueError("cost_matrix has equal costs for all decisions: nothing is to decide.")
+        C = C / C.max()
         fitted = self._fitted(rows)
         warn(rows, fitted, self._remedy)
-        search = self._search(fitted, rows, C / C.max())
-        found = self._out_of_fold(search, fitted.x)
-        best, learnt = self._choose(found, rows, cost_matrix)
-        if best:
-            x = search.candidates(fitted.x, np.arange(len(rows)))[1][best]
+        candidates = candidates_of(self.criterion, fitted, rows, C)
+        found = self._out_of_fold(candidates, fitted, rows, C)
+        selection = PairedRule(self.safeguard).select(found, rows, cost_matrix)
+        if selection.best:
+            x = candidates.fit(fitted.x, np.arange(len(rows)))[selection.best - 1]
             fitted = FittedMap(fitted.family, x)
-        learnt |= {
+        params = found.params[selection.best]
+        learnt = {
             "_fitted_map": fitted,
             "cost_matrix_": cost_matrix,
             "decisions_": decisions,
-            "best_params_": found.params[best],
-            "criterion_": found.params[best]["criterion"],
+            "cv_results_": selection.results,
+            "risk_difference_": selection.difference,
+            "best_params_": params,
+            "criterion_": params["criterion"],
         }
         return learnt | fitted.attributes()
 
@@ -241,78 +228,27 @@ class DecisionCalibration(_Published):
             cost_matrix, _, names = check_cost_matrix(self.cost_matrix, classes=classes)
         return cost_matrix, np.arange(cost_matrix.shape[1]) if names is None else names
 
-    def _search(self, fitted: FittedMap, rows: CalibrationRows, C) -> Search:
-        module = self.criterion if isinstance(self.criterion, nn.Module) else None
-        if (
-            self.scaling == "temperature"
-            and module is None
-            and self.criterion in ("direct", "auto")
-        ):
-            return Search(fitted.family, rows, C, None, TemperaturePath.of(fitted.x[0], rows, C))
-        kappa = cost_scale(probabilities(fitted.family, fitted.x, rows), C, rows.weight)
-        return Search(fitted.family, rows, C, candidates_of(self.criterion, kappa, module), None)
-
-    def _out_of_fold(self, search: Search, x) -> OutOfFold:
-        """Decisions of all candidates for rows they were not fitted on.
-
-        Of NLL alone where there is nothing to try.
-        """
-        rows = search.rows
+    def _out_of_fold(
+        self, candidates: Candidates, fitted: FittedMap, rows: CalibrationRows, C
+    ) -> OutOfFold:
+        """Decisions of all candidates for rows they were not fitted on."""
         votes = majority(rows.counts)
         folds = min(self.inner_cv, int(np.bincount(votes).max()))
-        if folds < 2 or (search.family is None and search.path is None):
-            decisions, z = search.decisions(x[None], np.arange(len(rows)))
-            return OutOfFold(
-                [{"criterion": "nll"}], decisions, z, np.zeros(len(rows), dtype=np.intp)
-            )
-        splits = list(
-            StratifiedVotesKFold(folds).split(None, np.eye(rows.n_classes, dtype=int)[votes])
-        )
+        if folds < 2 or not candidates.params:
+            return in_sample(fitted.family, rows, C, fitted.x)
+        one_hot = np.eye(rows.n_classes, dtype=int)[votes]
+        splits = list(StratifiedVotesKFold(folds).split(None, one_hot))
         with warnings.catch_warnings():
             # The fit on all rows has said it.
             warnings.simplefilter("ignore", ConvergenceWarning)
             starts = [self._fitted(rows.take(train)).x for train, _ in splits]
-        return out_of_fold(search, starts, splits)
-
-    def _choose(self, found: OutOfFold, rows: CalibrationRows, C) -> tuple[int, dict]:
-        """The candidate to take, and what the search has found out."""
-        w = rows.weight / rows.weight.sum()
-        y = rows.frequencies
-        cost = np.einsum("nk,pnk->pn", y, C.T[found.decisions])
-        risk = np.einsum("pn,n->p", cost, w)
-        mean, error = np.array([difference(found, d, rows, C) for d in found.decisions]).T
-        results = {
-            "params": found.params,
-            "mean_risk": risk,
-            "mean_difference": mean,
-            "standard_error": error,
-            "rank_risk": rankdata(risk, method="min").astype(int),
-        }
-        best = 1 + int(risk[1:].argmin()) if len(risk) > 1 else 0
-        gain, se = 0.0, 0.0
-        if best:
-            gain, se = difference(found, found.selected(cost * rows.weight), rows, C)
-        interval = ConfidenceInterval(gain, gain - _Z90 * se, gain + _Z90 * se, se)
-        learnt = {"cv_results_": results, "risk_difference_": interval}
-        if self.safeguard is None or gain < -self.safeguard * se:
-            return best, learnt
-        nll = float(risk[0] - np.einsum("nk,k,n->", y, C.min(axis=1), w))
-        if gain < 0 and interval.high > nll:
-            warnings.warn(
-                f"The {len(rows)} calibration rows cannot tell whether calibrating for decisions pays. "
-                f"Out of fold, the best criterion costs {gain:.3g} a row compared with the least log "
-                "loss, but an expensive mistake may be missing: 90 % interval "
-                f"{interval.low:.3g} to {interval.high:.3g}, at a risk of {nll:.3g} above the best "
-                "decisions. The least log loss is kept; more rows of the classes with expensive "
-                "mistakes would tell.",
-                DecisionCalibrationWarning,
-                stacklevel=4,
-            )
-        return 0, learnt
+        return out_of_fold(fitted.family, candidates, rows, C, starts, splits)
 
 
 def decide(estimator, X) -> NDArray:
-    """Decisions of a fitted `DecisionCalibration` that may be wrapped: in a Pipeline, a search, a FrozenEstimator.
+    """Decisions of a fitted `DecisionCalibration` that may be wrapped.
+
+    In a Pipeline, a search, a FrozenEstimator.
 
     Parameters
     ----------
@@ -336,7 +272,8 @@ def decide(estimator, X) -> NDArray:
     >>> import numpy as np
     >>> from sklearn.frozen import FrozenEstimator
     >>> proba = np.array([[0.9, 0.1], [0.6, 0.4], [0.2, 0.8]])
-    >>> model = DecisionCalibration("proba", [[0, 1], [4, 0]], criterion="nll").fit(proba, [[9, 1], [6, 4], [2, 8]])
+    >>> model = DecisionCalibration("proba", [[0, 1], [4, 0]], criterion="nll")
+    >>> model = model.fit(proba, [[9, 1], [6, 4], [2, 8]])
     >>> decide(FrozenEstimator(model), proba)
     array([0, 1, 1])
     """
@@ -344,7 +281,7 @@ def decide(estimator, X) -> NDArray:
 
 
 def expected_cost(estimator, X) -> NDArray[np.float64]:
-    """Expected costs of the decisions under a fitted `DecisionCalibration` that may be wrapped, as for `decide`.
+    """Expected costs of decisions under a fitted `DecisionCalibration`, wrapped as for `decide`.
 
     Parameters
     ----------
@@ -365,7 +302,8 @@ def expected_cost(estimator, X) -> NDArray[np.float64]:
     --------
     >>> import numpy as np
     >>> proba = np.array([[0.9, 0.1], [0.6, 0.4], [0.2, 0.8]])
-    >>> model = DecisionCalibration("proba", [[0, 1], [4, 0]], criterion="nll").fit(proba, [[9, 1], [6, 4], [2, 8]])
+    >>> model = DecisionCalibration("proba", [[0, 1], [4, 0]], criterion="nll")
+    >>> model = model.fit(proba, [[9, 1], [6, 4], [2, 8]])
     >>> expected_cost(model, proba[:1]).round(1)
     array([[0.4, 0.9]])
     """
@@ -376,7 +314,8 @@ def _walk(estimator, X, method: str):
     estimator, X = resolve(estimator, X, method)
     if not hasattr(estimator, method):
         raise ValueError(
-            f"{type(estimator).__name__} decides nothing; wrap it in DecisionCalibration(estimator, cost_matrix), or "
-            "use sklearn_lhcal.metrics.bayes_decision(proba, cost_matrix)."
+            f"{type(estimator).__name__} decides nothing; wrap it in "
+            "DecisionCalibration(estimator, cost_matrix), or use "
+            "sklearn_lhcal.metrics.bayes_decision(proba, cost_matrix)."
         )
     return getattr(estimator, method)(X)

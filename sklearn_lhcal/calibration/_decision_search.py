@@ -1,4 +1,4 @@
-"""Numerics of `DecisionCalibration`: candidates for the parameters of a map, all of one fold in one tensor.
+"""Numerics of `DecisionCalibration`: surrogates of the mean cost, and the mean cost along T.
 
 Letters: x parameters of a family of maps, u log-probabilities (n, K), or (n, S, K) with log-weights
 (n, S) of members, y label frequencies μ̂ (n, K), w row weights (n,), C costs relative to the best
@@ -29,8 +29,8 @@ _GRID = np.linspace(-3, 3, 601)  # of log β about the NLL solution
 _BINS = 15
 
 
-class Candidates(NamedTuple):
-    """Candidates that share a loss up to what is in `params`, one dict each, and the slope of the loss.
+class Surrogates(NamedTuple):
+    """Losses in place of the mean cost, which share a form up to `params`, one dict each.
 
     ∂loss/∂z (P, K, n) at (z, C, block); `additive` where a block of the rows needs no other.
     """
@@ -41,7 +41,7 @@ class Candidates(NamedTuple):
 
 
 class Block(NamedTuple):
-    """Some rows, which come last: a softmax over few neighbours is slow. Also their costs c (D, n), and d* (1, n)."""
+    """Some rows, which come last: a softmax over few neighbours is slow. c (D, n), d* (1, n)."""
 
     u: Tensor  # (K, n) or (S, K, n)
     member: Tensor | None  # weights of members (S, n)
@@ -69,26 +69,37 @@ def cost_scale(z: NDArray, C: NDArray, w: NDArray | None = None) -> float:
     return max(float(np.average(spread, weights=w)), 1e-12)
 
 
-def candidates_of(criterion: str, kappa: float, module=None) -> Candidates | None:
-    """Candidates of a criterion, other than the NLL solution; each loss with each rate."""
-    if module is not None:
-        return Candidates(
-            _with_rates([{"criterion": type(module).__name__}]), _autograd(_of_module(module))
-        )
-    if criterion == "nll":
-        return None
-    if criterion == "ece":
-        return Candidates(_with_rates([{"criterion": "ece"}]), _autograd(calibration_loss))
-    name, losses = ("margin", MARGIN) if criterion == "margin" else ("direct", DIRECT)
-    return _bounds(name, [(lam * kappa, beta / kappa) for lam, beta in losses])
+def direct(kappa: float) -> Surrogates:
+    """Upper direct losses, in units of κ."""
+    return bounds("direct", [(lam * kappa, beta / kappa) for lam, beta in DIRECT])
+
+
+def margin(kappa: float) -> Surrogates:
+    """Margin rescaling, in units of κ."""
+    return bounds("margin", [(lam * kappa, beta / kappa) for lam, beta in MARGIN])
+
+
+def ece() -> Surrogates:
+    """The squared calibration error of each class."""
+    return Surrogates(_with_rates([{"criterion": "ece"}]), _autograd(calibration_loss))
+
+
+def of_module(module) -> Surrogates:
+    """A loss that the user brings, called as ``loss(log_proba, frequencies, weight)``."""
+
+    def loss(z, y, w):
+        log_z = [torch.log(one.clamp(min=1e-300)) for one in z]
+        return torch.stack([module(one, y, w * len(w)) for one in log_z])
+
+    return Surrogates(_with_rates([{"criterion": type(module).__name__}]), _autograd(loss))
 
 
 def _with_rates(params: list[dict]) -> list[dict]:
     return [one | {"rate": rate} for rate in RATES for one in params]
 
 
-def _bounds(name: str, losses: list[tuple[float, float]]) -> Candidates:
-    """L⁺ or L^MR for several (λ, β): the slopes of `direct_loss` and `margin_loss` in closed form."""
+def bounds(name: str, losses: list[tuple[float, float]]) -> Surrogates:
+    """L⁺ or L^MR for several (λ, β), with slopes in closed form."""
     params = _with_rates([{"criterion": name, "lam": lam, "beta": beta} for lam, beta in losses])
     lam, beta = torch.tensor([[one["lam"], one["beta"]] for one in params], dtype=torch.float64).T[
         :, :, None, None
@@ -104,7 +115,7 @@ def _bounds(name: str, losses: list[tuple[float, float]]) -> Candidates:
         )
         return C @ (taken - away).mul_(block.w / lam)
 
-    return Candidates(params, slope, additive=True)
+    return Surrogates(params, slope, additive=True)
 
 
 def _autograd(loss: Callable[..., Tensor]):
@@ -118,15 +129,8 @@ def _autograd(loss: Callable[..., Tensor]):
     return slope
 
 
-def _of_module(module):
-    def loss(z, y, w):
-        return torch.stack([module(torch.log(one.clamp(min=1e-300)), y, w * len(w)) for one in z])
-
-    return loss
-
-
 def calibration_loss(z: Tensor, y: Tensor, w: Tensor) -> Tensor:
-    """Squared calibration error of each class, summed: `ECE` with hat-shaped bins, so that it has a gradient."""
+    """Squared calibration errors of the classes, summed; hat-shaped bins leave a gradient."""
     P, _, K = z.shape
     position = z * (_BINS - 1)
     low = position.detach().floor().clamp(max=_BINS - 2)
@@ -140,9 +144,9 @@ def calibration_loss(z: Tensor, y: Tensor, w: Tensor) -> Tensor:
 
 
 def descend(
-    shape: AffineMap, start: NDArray, rows: CalibrationRows, C: NDArray, family: Candidates
+    shape: AffineMap, start: NDArray, rows: CalibrationRows, C: NDArray, family: Surrogates
 ) -> NDArray[np.float64]:
-    """Parameters (P, p) of all candidates by Adam from `start`, P problems at once, rates falling to 0 as a cosine."""
+    """Parameters (P, p) of P surrogates at once by Adam, whose rate falls to 0 as a cosine."""
     rate = np.array([params["rate"] for params in family.params])[:, None]
     n = len(rows)
     size = n
@@ -178,7 +182,7 @@ def _last(a: NDArray) -> Tensor:
 
 
 def _slope(
-    shape: AffineMap, x: NDArray, C: Tensor, blocks: list[Block], family: Candidates
+    shape: AffineMap, x: NDArray, C: Tensor, blocks: list[Block], family: Surrogates
 ) -> NDArray[np.float64]:
     """∂loss/∂x (P, p) of P parameter vectors, by way of z and of v = Wu + b in closed form."""
     x = torch.as_tensor(x).requires_grad_()
@@ -196,7 +200,7 @@ def _slope(
     return torch.autograd.grad(outputs, x, slopes)[0].numpy()
 
 
-def _by_logits(scale: Tensor, bias: Tensor, C: Tensor, block: Block, family: Candidates) -> Tensor:
+def _by_logits(scale: Tensor, bias: Tensor, C: Tensor, block: Block, family: Surrogates) -> Tensor:
     """∂loss/∂v, (P, K, n) or (P, S, K, n)."""
     if block.member is None:
         members = z = _softmax((block.u * scale).add_(bias))
@@ -229,7 +233,7 @@ def _unit(shape: AffineMap, x: NDArray, rows: CalibrationRows) -> NDArray[np.flo
 
 
 class TemperaturePath(NamedTuple):
-    """Costs of the rows as functions of t = log β, which are steps: `base` at first, then (at, row, jump) in order."""
+    """Costs of the rows as step functions of t = log β: `base`, then (at, row, jump) in order."""
 
     grid: NDArray[np.float64]  # (G,)
     base: NDArray[np.float64]  # (n,)
@@ -268,7 +272,7 @@ class TemperaturePath(NamedTuple):
         return cls(grid, c[np.arange(len(c)), d[0]], high[order], i[order], jump[order])
 
     def minimise(self, w: NDArray, start: float, smoothing: float) -> float:
-        """t of least risk under weights w, of several the nearest to `start`; where smoothed, on the grid."""
+        """t of least risk under weights w, the nearest to `start`; where smoothed, on the grid."""
         after = np.append(0.0, np.cumsum(self.jump * w[self.row]))
         if smoothing:
             on_grid = after[np.searchsorted(self.at, self.grid, side="right")]
@@ -288,86 +292,3 @@ class TemperaturePath(NamedTuple):
         """Cost of each row at t, (n,)."""
         past = self.at <= t
         return self.base + np.bincount(self.row[past], self.jump[past], minlength=len(self.base))
-
-
-class Search(NamedTuple):
-    """What is searched: rows, costs, candidates, or in their place the path of the temperature where it is exact."""
-
-    shape: AffineMap
-    rows: CalibrationRows
-    C: NDArray[np.float64]
-    family: Candidates | None
-    path: TemperaturePath | None
-
-    def candidates(self, start: NDArray, part: NDArray) -> tuple[list[dict], NDArray[np.float64]]:
-        """Names and parameters (P, p) of all candidates on a part of the rows, the NLL solution `start` first."""
-        params, x = [{"criterion": "nll"}], [start[None]]
-        if self.family is not None:
-            params += self.family.params
-            x.append(descend(self.shape, start, self.rows.take(part), self.C, self.family))
-        if self.path is not None:
-            w = np.zeros(len(self.rows))
-            w[part] = self.rows.weight[part]
-            params += [{"criterion": "direct", "smoothing": h} for h in SMOOTHING]
-            x.append(np.array([[self.path.minimise(w, start[0], h)] for h in SMOOTHING]))
-        return params, np.concatenate(x)
-
-    def decisions(self, x: NDArray, part: NDArray) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-        """Decisions (P, n) of parameters (P, p), and the probabilities (n, K) of the first."""
-        rows = self.rows.take(part)
-        first = None
-        decided = np.empty((len(x), len(rows)), dtype=np.intp)
-        for p, parameters in enumerate(x):
-            z = probabilities(self.shape, parameters, rows)
-            first = z if first is None else first
-            decided[p] = np.einsum("nk,kd->nd", z, self.C).argmin(axis=1)
-        return decided, first
-
-
-class OutOfFold(NamedTuple):
-    """Decisions (P, n) of all candidates for rows they were not fitted on, z of NLL (n, K), and folds (n,)."""
-
-    params: list[dict]
-    decisions: NDArray[np.intp]
-    z: NDArray[np.float64]
-    fold: NDArray[np.intp]
-
-    def selected(self, cost: NDArray) -> NDArray[np.intp]:
-        """Decisions (n,) for each fold of the candidate, other than NLL, with the least `cost` (P, n) in the others."""
-        sums = np.stack([np.bincount(self.fold, weights=c) for c in cost[1:]])  # (P − 1, folds)
-        best = 1 + (sums.sum(axis=1, keepdims=True) - sums).argmin(axis=0)
-        return self.decisions[best[self.fold], np.arange(len(self.fold))]
-
-
-def out_of_fold(search: Search, starts: list[NDArray], splits) -> OutOfFold:
-    """Fit all candidates without each fold, from its NLL solution, and decide for the rows of the fold."""
-    params, decided = [], None
-    z = np.empty(search.rows.counts.shape)
-    fold = np.empty(len(z), dtype=np.intp)
-    for i, (start, (train, test)) in enumerate(zip(starts, splits, strict=True)):
-        fold[test] = i
-        params, x = search.candidates(start, train)
-        decided = np.empty((len(x), len(z)), dtype=np.intp) if decided is None else decided
-        decided[:, test], z[test] = search.decisions(x, test)
-    return OutOfFold(params, decided, z, fold)
-
-
-def difference(
-    found: OutOfFold, decisions: NDArray, rows: CalibrationRows, C: NDArray
-) -> tuple[float, float]:
-    """Risk of decisions (n,) less that of the NLL solution's, and its standard error, in the unit of C.
-
-    Fits without one fold or the other share most of their rows and err alike, so that the variance
-    of the mean is not 1/n of that of the paired differences but about 1/n + 1/n_train (Nadeau and
-    Bengio 2003). To it comes that of mistakes that happened not to occur: what NLL's probabilities
-    imply, but not more than one mistake of the worst kind, of which more would have been seen.
-    """
-    w = rows.weight / rows.weight.sum()
-    D = C[:, decisions].T - C[:, found.decisions[0]].T  # (n, K)
-    d = np.einsum("nk,nk->n", rows.frequencies, D)
-    mean = float(np.einsum("n,n->", w, d))
-    n, J = 1 / np.einsum("n,n->", w, w), max(found.fold.max() + 1, 2)
-    seen = np.einsum("n,n->", w**2, (d - mean) ** 2) * n / max(n - 1, 1) * (1 + J / (J - 1))
-    implied = np.einsum("n,nk->", w**2, found.z * D**2)
-    worst = (w[:, None] * np.abs(D)).max() ** 2
-    return mean, float(np.sqrt(seen + min(implied, worst)))

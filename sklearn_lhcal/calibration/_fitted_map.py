@@ -51,7 +51,7 @@ class FittedMap(NamedTuple):
         return learnt
 
     def distribution(self, rows: CalibrationRows) -> Distribution:
-        """Class probabilities of points, or an ensemble of members, of which the floor is one more."""
+        """Class probabilities of points; an ensemble, of which the floor is one more member."""
         rows = self._with_floor(rows)
         v = transform(rows.log_proba, *self.family.affine(self.x))
         if self.floor is None:
@@ -109,8 +109,8 @@ def _warn_of_weights(rows: CalibrationRows) -> None:
     total = rows.weight.sum()
     if total < _FRACTION * n:
         warnings.warn(
-            f"The weights of {n} calibration rows sum to {total:.3g}. Weights count rows, and so few "
-            "rows hardly move the map; divide the weights by their mean.",
+            f"The weights of {n} calibration rows sum to {total:.3g}. Weights count rows, and so "
+            "few rows hardly move the map; divide the weights by their mean.",
             stacklevel=5,
         )
 
@@ -122,9 +122,9 @@ def _warn_of_zeros(rows: CalibrationRows, remedy: str) -> None:
     n_refuted = int(refuted.any(axis=1).sum())
     if n_refuted:
         warnings.warn(
-            f"{n_refuted} of {len(rows)} calibration rows have labels to which the classifier gives "
-            f"no probability (below {EPS:g}, where it is clipped): each costs what the clip makes it "
-            f"cost. The remedy is {remedy}.",
+            f"{n_refuted} of {len(rows)} calibration rows have labels to which the classifier "
+            f"gives no probability (below {EPS:g}, where it is clipped): each costs what the clip "
+            f"makes it cost. The remedy is {remedy}.",
             stacklevel=5,
         )
 

@@ -14,16 +14,16 @@ from scipy.special import expit, log_expit
 
 from .._simplex import row_sum, softmax
 from .._threads import sum_over_rows
-from ..neural_network import LabelLogLoss, Newton
+from ..neural_network import LBFGS, LabelLogLoss, Newton
 from ..neural_network._solvers import Problem, SmoothProblem, Training
 from . import _label_loss
-from ._affine import AffineMap, AffineModule, MatrixMap, TemperatureMap, transform
+from ._affine import AffineMap, AffineModule, TemperatureMap, transform
 from ._preconditioner import preconditioner, shifted_coordinates
 from ._rows import CalibrationRows
 
 # Numbers of a block: it stays in cache.
 _BLOCK = 2**17
-# Logits above which a search starts from the optimum of a part of the rows, of ten rows a parameter.
+# Logits above which a search starts from a part of the rows, of ten rows a parameter.
 _PART = 200_000
 # Rows on which a start is looked for, and the inverse temperatures that are tried.
 _START_ROWS = 2_000
@@ -103,6 +103,13 @@ class ScalingProblem(Problem):
         other.in_stages = False
         other._given_start = start
         return other
+
+    @property
+    def default_solver(self):
+        """That of the family, or L-BFGS around an ensemble, for which there is no Hessian."""
+        if self.rows.is_ensemble:
+            return LBFGS(max_iter=5000, tol=1e-8)
+        return self.family.default_solver
 
     # ------------------------------------------------------------------ where a search begins
 
@@ -186,11 +193,8 @@ class ScalingProblem(Problem):
 
     def coordinates(self, x):
         """Those of a matrix, whose entries are far from equally curved."""
-        if (
-            not isinstance(self.family, MatrixMap)
-            or self.rows.is_ensemble
-            or self.floor is not None
-        ):
+        is_plain = not self.rows.is_ensemble and self.floor is None
+        if not (self.family.is_whitened and is_plain):
             return super().coordinates(x)
         step = -(-len(self.rows) // max(_PART // self.family.K, 1))
         u = self.rows.log_proba[::step]

@@ -1,4 +1,4 @@
-"""The bundle of calibration rows: what a map sees of a row, from the out-of-fold loop to the map."""
+"""The bundle of calibration rows: what a map sees of a row, on the way from the loop to the map."""
 
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
@@ -27,7 +27,7 @@ class CalibrationRows:
     log_weights : ndarray of shape (n, S) or None
         Of the members.
     proba : ndarray of shape (n, K) or None
-        Probabilities before they were clipped, of ensembles their mean; None where logits are given.
+        Probabilities before they were clipped, of ensembles their mean; None for logits.
     X : anything with n rows, or None
         What the classifier saw.
     model : fitted classifier or None
@@ -147,7 +147,7 @@ class CalibrationRows:
         return np.moveaxis(a, 1, 0).reshape(-1, *a.shape[2:])
 
     def distribution(self, parts: Distribution) -> Distribution:
-        """The distribution of rows from that of the points or, in the order of `of_members`, members."""
+        """The distribution of rows from that of points, or of members in that order."""
         if not self.is_ensemble:
             return parts
         return mixture_of(parts, self.log_weights.T)

@@ -1,96 +1,11 @@
-"""Scaling of logits, u' = W u + b in four families, each fitted to optimality (P1 App. D.1, P4 §5)."""
+"""Scaling of logits, u' = W u + b in four families, fitted to optimality (P1 App. D.1, P4 §5)."""
 
-from abc import abstractmethod
-
-import numpy as np
-from numpy.typing import NDArray
-
-from .._fit import check_not_negative
-from ..neural_network import LBFGS, Newton
-from ._affine import AffineMap, BiasCorrectedMap, MatrixMap, TemperatureMap, VectorMap
-from ._base import _BaseCalibrator
-from ._fitted_map import FittedMap, floor_shape, seen, warn
-from ._likelihood import Prior, ScalingProblem
-from ._rows import CalibrationRows
-from ._shrinkage import STRENGTHS, fit_shrunk, fit_temperature
-
-_FLOORS = ("uniform", "prior")
+from ._affine import BiasCorrectedMap, MatrixMap, TemperatureMap, VectorMap
+from ._scaling_base import PublishedScaling, Scaling
+from ._shrinkage import fit_temperature
 
 
-class _Scaling(_BaseCalibrator):
-    """What the families share; a subclass names its family, how it is fitted, and its floor."""
-
-    # Only some maps have a floor, and a parameter of that name.
-    floor = None
-    shrinkage = None
-    _remedy = 'floor="uniform"'
-
-    @abstractmethod
-    def _family(self, n_classes: int) -> AffineMap:
-        """The family of maps for so many classes."""
-
-    def _fit_x(self, family: AffineMap, rows: CalibrationRows, floor) -> NDArray[np.float64]:
-        """The parameters of the family; with a floor logit e is the last."""
-        strengths = STRENGTHS
-        if self.shrinkage is not None:
-            strengths = [_strength(self.shrinkage)]
-        return fit_shrunk(family, rows, floor, self._solve_scaling, strengths)
-
-    def _solve_scaling(self, problem: ScalingProblem):
-        return self._solve(problem, _default_solver(problem))
-
-    def _check(self, one_model):
-        if self.floor is not None and self.floor not in _FLOORS:
-            raise ValueError(f'floor must be None, "uniform" or "prior", got {self.floor!r}.')
-        if self.shrinkage is not None:
-            check_not_negative(shrinkage=self.shrinkage)
-
-    def _fit_map(self, rows):
-        rows = seen(rows)
-        fitted = self._fitted(rows)
-        warn(rows, fitted, self._remedy)
-        return {"_fitted_map": fitted, **fitted.attributes()}
-
-    def _fitted(self, rows) -> FittedMap:
-        """The map of least log loss on rows of positive weight."""
-        family = self._family(rows.n_classes)
-        floor = floor_shape(self.floor, rows)
-        return FittedMap.of(family, self._fit_x(family, rows, floor), floor)
-
-    def _map(self, rows):
-        return self._fitted_map.distribution(rows)
-
-
-def _default_solver(problem: ScalingProblem):
-    """Newton for few parameters of point predictions, else L-BFGS."""
-    if problem.rows.is_ensemble or isinstance(problem.family, MatrixMap):
-        return LBFGS(max_iter=5000, tol=1e-8)
-    return Newton()
-
-
-def _strength(shrinkage: float) -> tuple[float, float]:
-    """Standard deviations of scales and biases: a unit of a bias is a tenth as unlikely."""
-    if shrinkage == 0:
-        return np.inf, np.inf
-    return shrinkage**-0.5, (shrinkage / 10) ** -0.5
-
-
-def _published_prior(family: AffineMap, n_rows: float, off_diagonal: float, bias: float) -> Prior:
-    """P1 eq. (47), (48): λ_w ΣW_offdiag²/(K(K−1)) + λ_b mean(b²), nats per label."""
-    K = family.K
-    entries = np.full((K, K), 2 * off_diagonal / max(K * (K - 1), 1))
-    np.fill_diagonal(entries, 0.0)
-    scales = entries if isinstance(family, MatrixMap) else np.zeros((K, 1))
-    biases = np.full(K, 2 * bias / K)
-    if isinstance(family, MatrixMap):
-        precision = np.column_stack([scales, biases]).ravel()
-    else:
-        precision = np.append(scales, biases)
-    with np.errstate(divide="ignore"):
-        return Prior(np.zeros(len(precision)), (n_rows * precision) ** -0.5)
-
-
-class TemperatureScaling(_Scaling):
+class TemperatureScaling(Scaling):
     """Divides the logits by one positive temperature, fitted on label histograms.
 
     ``u' = u/T``. T minimises the log loss of all labels plus ``½ (log T)²`` for one row's worth of
@@ -174,7 +89,7 @@ class TemperatureScaling(_Scaling):
         return fit_temperature(rows, floor, self._solve_scaling)
 
 
-class BiasCorrectedTemperatureScaling(_Scaling):
+class BiasCorrectedTemperatureScaling(Scaling):
     """Divides the logits by one positive temperature after adding a bias to each class.
 
     ``u' = (u+b)/T``, for models whose class frequencies are off: by a shift of the label
@@ -245,35 +160,7 @@ class BiasCorrectedTemperatureScaling(_Scaling):
         return BiasCorrectedMap(n_classes)
 
 
-class _Published(_Scaling):
-    """A family that may be fitted with the penalties of P1 in place of shrinkage."""
-
-    off_diagonal_penalty = None
-
-    def _penalties(self) -> tuple:
-        return self.off_diagonal_penalty, self.bias_penalty
-
-    def _check(self, one_model):
-        super()._check(one_model)
-        named = {
-            "off_diagonal_penalty": self.off_diagonal_penalty,
-            "bias_penalty": self.bias_penalty,
-        }
-        given = {name: value for name, value in named.items() if value is not None}
-        check_not_negative(**given)
-        if given and self.shrinkage is not None:
-            raise ValueError(f"Give shrinkage or {' and '.join(given)}, not both.")
-
-    def _fit_x(self, family, rows, floor):
-        penalties = self._penalties()
-        if penalties == (None, None):
-            return super()._fit_x(family, rows, floor)
-        off_diagonal, bias = (value or 0.0 for value in penalties)
-        prior = _published_prior(family, rows.weight.sum(), off_diagonal, bias)
-        return self._solve_scaling(ScalingProblem(family, rows, prior, floor))
-
-
-class VectorScaling(_Published):
+class VectorScaling(PublishedScaling):
     """Scales and shifts the logit of each class: ``u' = v∘u + b``.
 
     Scales are shrunk to that of the common temperature, ``v = (1+d)/T``, and shifts to 0, so that
@@ -291,7 +178,7 @@ class VectorScaling(_Published):
     shrinkage : float or None, default=None
         λ of the penalty ``λ/2 (Σ d² + Σ b²/10)``, in nats for all rows. None: by evidence. 0: none.
     bias_penalty : float or None, default=None
-        λ_b of P1's penalty ``λ_b mean(b²)``, nats per label, in place of shrinkage. None: shrinkage.
+        λ_b of P1's penalty ``λ_b mean(b²)``, nats per label, in place of shrinkage.
     cv, solver, random_state, verbose
         As in `TemperatureScaling`.
 
@@ -349,7 +236,7 @@ class VectorScaling(_Published):
         return VectorMap(n_classes)
 
 
-class MatrixScaling(_Published):
+class MatrixScaling(PublishedScaling):
     """Any affine map of the logits, ``u' = W u + b``.
 
     W is shrunk to the common temperature's, ``W = (1+D)/T``, and b to 0, by the evidence, as in

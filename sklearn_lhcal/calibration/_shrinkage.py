@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
 
-from ._affine import AffineMap, MatrixMap, TemperatureMap
+from ._affine import AffineMap, TemperatureMap
 from ._likelihood import Prior, ScalingProblem, weak_prior
 from ._preconditioner import class_blocks
 from ._rows import CalibrationRows
@@ -47,7 +47,7 @@ def shrunk(family: AffineMap, beta: float, scale: float, bias: float) -> Prior:
 
 
 def fit_shrunk(family: AffineMap, rows, floor, solve: Solve, strengths=STRENGTHS) -> Array:
-    """x of the family, averaged over the strengths by their evidence; of one strength its optimum."""
+    """x averaged over the strengths by their evidence; of one strength its optimum."""
     T = fit_temperature(rows, floor, solve)
     beta = np.exp(T[0])
     start = np.append(family.start(beta), T[1:])
@@ -127,7 +127,7 @@ def _shrunk(family: AffineMap) -> NDArray[np.bool_]:
 def _value_and_log_det(problem: ScalingProblem, x: Array):
     """J, log det of its Hessian, and the Hessian where it is exact."""
     n = problem.n_rows
-    if len(x) <= _EXACT_DETERMINANT or not isinstance(problem.family, MatrixMap):
+    if len(x) <= _EXACT_DETERMINANT or not problem.family.is_whitened:
         value, _, H = problem.second_derivatives(x)
         H *= n
         # Rounding must not make an eigenvalue smaller than the prior leaves it.

@@ -27,7 +27,7 @@ _FLAT = 1e-3
 
 
 class Training(NamedTuple):
-    """What a torch module is trained on: its loss, inputs whose first axis is rows, counts, row weights."""
+    """What a torch module is trained on; the first axis of inputs is rows."""
 
     module: nn.Module
     loss: nn.Module
@@ -49,7 +49,7 @@ class Problem(ABC):
 
     @property
     def stages(self) -> Sequence["Problem"]:
-        """Problems to solve in turn, each from the optimum of the one before; the last is this one."""
+        """Problems to solve in turn, each from the last optimum; the last is this one."""
         return (self,)
 
     def gradient(self, x: Vector) -> tuple[float, Vector]:
@@ -385,8 +385,8 @@ class Adam(Solver):
         before = min(loss[: -self.early_stopping])
         if before - min(loss) > _FLAT * abs(before):
             warnings.warn(
-                f"Adam stopped after max_epochs={self.max_epochs} while the held-out loss was still "
-                "falling; raise max_epochs or learning_rate.",
+                f"Adam stopped after max_epochs={self.max_epochs} while the held-out loss was "
+                "still falling; raise max_epochs or learning_rate.",
                 ConvergenceWarning,
                 stacklevel=3,
             )

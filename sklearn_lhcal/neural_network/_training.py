@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 
 def early_stopping(patience: int) -> EarlyStopping:
-    """skorch's callback: stop after so many epochs without a new minimum, and keep the weights of the minimum."""
+    """skorch's callback: stop after so many epochs without a new minimum, and go back to it."""
     return EarlyStopping(patience=patience, threshold=0, load_best=True, sink=_silent)
 
 
@@ -24,7 +24,7 @@ def _silent(*_):
 
 @contextmanager
 def seeded(random_state, device: str = "cpu") -> Iterator[None]:
-    """torch's generators seeded inside, and as they were afterwards; nothing is seeded where random_state is None."""
+    """torch's generators seeded inside, and as they were afterwards; None seeds nothing."""
     if random_state is None:
         yield
         return
@@ -44,7 +44,8 @@ def check_device(device: str) -> None:
     """Raise a ValueError where CUDA is asked for and absent."""
     if str(device).startswith("cuda") and not torch.cuda.is_available():
         raise ValueError(
-            f"device={device!r} was asked for, but torch finds no CUDA device here; use device='cpu'."
+            f"device={device!r} was asked for, but torch finds no CUDA device here; "
+            "use device='cpu'."
         )
 
 
@@ -58,9 +59,10 @@ class _Net(NeuralNet):
 
 
 class TensorRows(torch.utils.data.Dataset):
-    """Inputs, counts and weights as float64 tensors; scaled weights, so that the loss is its total over n rows.
+    """Inputs, counts and weights as float64 tensors.
 
-    The mean over random batches of the total over the batch's rows is then the loss, whatever sizes the batches have.
+    Weights are scaled so that the loss is its total over n rows. The mean over random batches of
+    the total over the batch's rows is then the loss, whatever sizes the batches have.
     """
 
     def __init__(self, loss: nn.Module, inputs: dict, counts, weight=None):
@@ -85,21 +87,24 @@ class TensorRows(torch.utils.data.Dataset):
 
 
 def scaled_weight(loss: nn.Module, counts: Tensor, weight: Tensor) -> Tensor:
-    """Weights times a number: the size of the loss of all n rows becomes n. Of a loss without `size`, their mean 1."""
+    """Weights times a number: the size of the loss of all n rows becomes n, or their mean 1."""
     weight = weight / weight.max().clamp(min=torch.finfo(weight.dtype).tiny)
     size = loss.size(counts, weight) if hasattr(loss, "size") else weight.sum()
     return weight * (len(weight) / size.clamp(min=1e-30))
 
 
 def batch_loss(loss: nn.Module, prediction, counts: Tensor, weight: Tensor) -> Tensor:
-    """The part that a batch, with scaled weights, has in the loss of all rows: its mean over random batches is that."""
+    """The part that a batch, with scaled weights, has in the loss of all rows.
+
+    Its mean over random batches is that loss.
+    """
     if not hasattr(loss, "total"):
         return loss(prediction, counts, weight)
     return loss.total(prediction, counts, weight) / len(counts)
 
 
 class _Batches:
-    """skorch's iterator by slices of tensors: collating rows one by one costs eight times the fit. -1: all at once."""
+    """skorch's iterator by slices of tensors, for rows one by one are slow; −1: all at once."""
 
     def __init__(self, dataset, batch_size=-1, shuffle=False, **_):
         self.rows = dataset
