@@ -182,7 +182,7 @@ class VectorMap(AffineMap):
 class MatrixMap(AffineMap):
     """u' = W u + b, x = θ = the rows θ_k of (W, b), so that u'_k = θ_k·ũ with ũ = (u, 1)."""
 
-    default_solver = LBFGS(max_iter=5000, tol=1e-8)
+    default_solver = LBFGS(max_iter=5000, tol=1e-7)
     is_whitened = True
 
     def start(self, beta=1.0):

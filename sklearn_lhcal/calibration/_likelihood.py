@@ -25,8 +25,10 @@ from ._rows import CalibrationRows
 _BLOCK = 2**17
 # Logits above which a search starts from a part of the rows, of ten rows a parameter.
 _PART = 200_000
-# Rows on which a start is looked for, and the inverse temperatures that are tried.
-_START_ROWS = 2_000
+# Rows on which a start is looked for, more of ensembles, whose valleys are many; and the inverse
+# temperatures that are tried.
+_START_ROWS = 500
+_START_ROWS_OF_MEMBERS = 2_000
 _STARTS = np.exp(np.linspace(-4, 3, 15))
 # Weight of log e + log(1−e) in the prior of the floor, in rows.
 _FLOOR_PRIOR = 0.1
@@ -289,7 +291,8 @@ def best_start(problem: ScalingProblem) -> tuple[float, float]:
 
     The prior's square of log T and mixtures make the problem one of several valleys.
     """
-    step = -(-len(problem.rows) // _START_ROWS)
+    most = _START_ROWS_OF_MEMBERS if problem.rows.is_ensemble else _START_ROWS
+    step = -(-len(problem.rows) // most)
     rows = without_x(problem.rows).take(slice(None, None, step))
     temperature = TemperatureMap(rows.n_classes)
     part = ScalingProblem(temperature, rows, weak_prior(rows), problem.floor, start=np.zeros(1))

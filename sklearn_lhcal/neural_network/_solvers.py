@@ -22,6 +22,8 @@ Vector = NDArray[np.float64]
 _SHARE_OF_PROMISE = 1e-4
 # A Newton step moves no parameter by more.
 _LONGEST_STEP = 5.0
+# Stages before the last one only make a start: they end at this gradient or promise, nats.
+_ROUGH = 1e-4
 # Epochs lower the held-out loss by less than this share where training has converged.
 _FLAT = 1e-3
 
@@ -183,16 +185,17 @@ class Newton(Solver):
         x : ndarray of shape (p,)
         """
         x = problem.start
-        for stage in problem.stages:
-            x = self._descend(stage.hessian, x, verbose)
-        return x
+        *rough, last = problem.stages
+        for stage in rough:
+            x = self._descend(stage.hessian, x, max(self.tol, _ROUGH / 100), verbose)
+        return self._descend(last.hessian, x, self.tol, verbose)
 
-    def _descend(self, objective: Callable, x: Vector, verbose: int) -> Vector:
+    def _descend(self, objective: Callable, x: Vector, tol: float, verbose: int) -> Vector:
         f, g, H = objective(x)
         for _ in tqdm(range(self.max_iter), desc="Newton", disable=not verbose, leave=False):
             step = _newton_step(g, H)
             decrease = -(g @ step)
-            if decrease <= 2 * self.tol:
+            if decrease <= 2 * tol:
                 # The function is quadratic here: the last step needs no evaluation.
                 return x + step if np.all(np.abs(step) < 1) else x
             scale = first = min(1.0, _LONGEST_STEP / np.abs(step).max())
@@ -264,11 +267,12 @@ class LBFGS(Solver):
         x : ndarray of shape (p,)
         """
         x = problem.start
-        for stage in problem.stages:
-            x = self._descend(stage, x, verbose)
-        return x
+        *rough, last = problem.stages
+        for stage in rough:
+            x = self._descend(stage, x, max(self.tol, _ROUGH), verbose)
+        return self._descend(last, x, self.tol, verbose)
 
-    def _descend(self, problem: Problem, x: Vector, verbose: int) -> Vector:
+    def _descend(self, problem: Problem, x: Vector, tol: float, verbose: int) -> Vector:
         position, pulled, size = problem.coordinates(x)
 
         def objective(s):
@@ -281,7 +285,7 @@ class LBFGS(Solver):
             "maxiter": self.max_iter,
             "maxfun": most,
             "maxcor": 20,
-            "gtol": self.tol,
+            "gtol": tol,
             "ftol": 1e-16,
         }
         with tqdm(desc="L-BFGS", disable=not verbose, leave=False) as bar:
