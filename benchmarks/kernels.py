@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from run import in_turn
 
-from sklearn_lhcal import _kernels
+from sklearn_lhcal._ground import kernels as _kernels
 from sklearn_lhcal.metrics import kernel_calibration_error, loo_bandwidth
 
 GRID = [*np.logspace(-5, -1, 15), 0.2, 0.4, 0.6, 0.8, 1.0]
