@@ -340,7 +340,7 @@ def test_temperature_around_one_hot_members_is_the_global_optimum(data):
     """The mixture's loss over T has several valleys where members say 0 or 1."""
     forest = RandomForestClassifier(30, random_state=0).fit(data.X[:100], data.counts[:100].argmax(axis=1))
     calibrator = TemperatureScaling(FrozenEstimator(forest))
-    with pytest.warns(UserWarning, match="rows have labels to which the classifier gives no probability"):
+    with pytest.warns(UserWarning, match="labels to which the classifier gives no probability"):
         calibrator.fit(data.X[100:], data.counts[100:])
     members = np.stack([np.maximum(t.predict_proba(data.X[100:]), 1e-12) for t in forest.estimators_])
     u = np.log(members / members.sum(axis=2, keepdims=True))

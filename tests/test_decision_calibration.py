@@ -99,7 +99,8 @@ def test_path_has_the_breaks_of_two_classes():
     """Two classes: z₁ = σ(βs) crosses the threshold 1/5 at β = log(1/4)/s, for s below 0."""
     s = np.array([-1.0, -2.0, -0.5, 1.0])
     u = np.column_stack([np.zeros(4), s])
-    path = TemperaturePath.of(0.0, rows_of(u, np.eye(2)[[0, 1, 0, 1]]), np.array([[0, 1.0], [4, 0]]))
+    rows = rows_of(u, np.eye(2)[[0, 1, 0, 1]])
+    path = TemperaturePath.of(0.0, rows, np.array([[0, 1.0], [4, 0]]))
     assert_allclose(path.at, np.log(np.sort(np.log(4) / -s[:3])), atol=1e-8)
     assert_array_equal(path.row, [1, 0, 2])
     assert_allclose(path.jump, [4.0, -1.0, -1.0])
@@ -155,7 +156,8 @@ def test_permuted_classes_in_the_descent(rows):
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda s: type(s).__name__)
 def test_an_ensemble_of_equal_members_is_one_model(shape, rows):
-    members = replace(rows, log_proba=np.stack([rows.log_proba] * 3, axis=1), log_weights=np.full((400, 3), -np.log(3)))
+    u = np.stack([rows.log_proba] * 3, axis=1)
+    members = replace(rows, log_proba=u, log_weights=np.full((400, 3), -np.log(3)))
     found = DIRECT
     one, three = (descend(shape, shape.start(), r, C3 / 20, found) for r in (rows, members))
     assert_allclose(one, three, atol=1e-6)
@@ -195,7 +197,8 @@ def test_slopes_in_closed_form_are_those_of_the_losses(shape, ensemble, name, lo
         theta = torch.as_tensor(x[p]).requires_grad_()
         W, b = shape.affine(theta, torch)
         z = torch.softmax(torch.as_tensor(rows.log_proba) * W + (0 if b is None else b), dim=-1)
-        z = torch.einsum("ns,nsk->nk", torch.as_tensor(np.exp(rows.log_weights)), z) if ensemble else z
+        if ensemble:
+            z = torch.einsum("ns,nsk->nk", torch.as_tensor(np.exp(rows.log_weights)), z)
         bound = loss(C, params["lam"], params["beta"])
         value = bound(torch.log(z), torch.as_tensor(rows.frequencies), torch.as_tensor(w))
         assert_allclose(slope[p], torch.autograd.grad(value, theta)[0].numpy(), atol=1e-12)

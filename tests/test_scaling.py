@@ -86,7 +86,8 @@ def test_derivatives_are_finite_differences(family, floor, members, data, logits
     ahead = [problem.gradient(x + e) for e in steps]
     behind = [problem.gradient(x - e) for e in steps]
     # Central differences of step 1e-5 are right to 1e-10 or so.
-    assert_allclose(g, [(a[0] - b[0]) / 2e-5 for a, b in zip(ahead, behind, strict=True)], atol=1e-9)
+    numeric = [(a[0] - b[0]) / 2e-5 for a, b in zip(ahead, behind, strict=True)]
+    assert_allclose(g, numeric, atol=1e-9)
     if members:
         with pytest.raises(ValueError, match=r"use LBFGS\(\)"):
             problem.hessian(x)
@@ -346,7 +347,8 @@ def test_scaling_of_ensembles_takes_all_weights_and_known_probabilities(data):
     everything, rest, Q = slice(None), slice(1, None), KnownProbabilities(data.proba)
     many = np.round(1e6 * data.proba).astype(int)
     twice = np.tile(np.arange(400), 2)
-    assert_allclose(temperature(everything, data.counts, np.full(400, 2.0)), temperature(twice, data.counts))
+    two = temperature(everything, data.counts, np.full(400, 2.0))
+    assert_allclose(two, temperature(twice, data.counts))
     assert_allclose(temperature(everything, data.counts, np.r_[0.0, np.ones(399)]), temperature(rest, data.counts))
     assert_allclose(temperature(everything, Q), temperature(everything, many), rtol=1e-4)
 
@@ -356,8 +358,9 @@ def test_scaling_of_ensembles_takes_all_weights_and_known_probabilities(data):
 def test_weights_that_are_fractions_of_rows_are_said(solver, unit, data, logits):
     """They leave the map where it is without rows."""
     w = unit * np.linspace(0.1, 2, 400)
-    for calibrator in (TemperatureScaling("logits", solver=solver), VectorScaling("logits", solver=solver)):
-        with pytest.warns(UserWarning, match="Weights count rows.*divide the weights by their mean"):
+    for scaling in (TemperatureScaling, VectorScaling):
+        calibrator = scaling("logits", solver=solver)
+        with pytest.warns(UserWarning, match="Weights count rows.*divide the weights by"):
             model = clone(calibrator).fit(logits, data.counts, sample_weight=w)
         if unit < 1e-30:
             assert_allclose(model.predict_proba(logits), np.exp(logits), rtol=1e-6)

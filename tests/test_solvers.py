@@ -56,7 +56,8 @@ def excess(calibrator, data, x, best):
     """How much more x loses than the optimum, nats per label or row."""
     log_z, counts = torch.as_tensor(np.log(data.prediction)), torch.as_tensor(data.counts)
     if isinstance(calibrator, TemperatureScaling):
-        losses = [LabelLogLoss()(log_z / np.exp(t), counts) + 0.5 * t**2 / 300 for t in (x[0], best[0])]
+        log_T = (x[0], best[0])
+        losses = [LabelLogLoss()(log_z / np.exp(t), counts) + 0.5 * t**2 / 300 for t in log_T]
     else:
         h = StandardScaler().fit_transform(np.log(data.prediction))
         loss = (PairwiseLoss if calibrator.likelihood == "pairwise" else DirichletMultinomialLoss)(calibrator.penalty)
@@ -251,7 +252,10 @@ def test_adam_on_cuda(calibrator, data):
     assert_allclose(optimum(calibrator, data, on_gpu), optimum(calibrator, data, Newton()), atol=1e-4)
 
 
-@pytest.mark.parametrize("solver", [LBFGS(), Adam(max_epochs=3, early_stopping=None), Newton()], ids=repr)
+THREE = [LBFGS(), Adam(max_epochs=3, early_stopping=None), Newton()]
+
+
+@pytest.mark.parametrize("solver", THREE, ids=repr)
 def test_progress_is_shown_on_demand(solver, data, capsys):
     calibrator = TemperatureScaling("proba", solver=solver, random_state=0)
     calibrator.fit(data.prediction, data.counts)
