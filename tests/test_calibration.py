@@ -27,6 +27,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 from sklearn.svm import LinearSVC
 
+# A problem in closed form, for the law of a solver alone: calibrators make their own.
+from sklearn_lhcal._ground.problems import SmoothProblem
 from sklearn_lhcal.calibration import (
     AlphaCalibration,
     EpistemicCalibration,
@@ -45,9 +47,6 @@ from sklearn_lhcal.metrics import (
     posterior_epistemic_loss,
 )
 from sklearn_lhcal.neural_network import LBFGS, DirichletMultinomialLoss, LabelLogLoss, Newton, PairwiseLoss
-
-# A problem in closed form, for the law of a solver alone: calibrators make their own.
-from sklearn_lhcal._ground.problems import SmoothProblem
 
 
 @pytest.fixture

@@ -40,6 +40,7 @@ from sklearn_lhcal.calibration._decision_selection import OutOfFold, PairedRule,
 from sklearn_lhcal.calibration._rows import CalibrationRows
 from sklearn_lhcal.datasets import make_label_histograms
 from sklearn_lhcal.label_histogram import KnownProbabilities
+from sklearn_lhcal.label_histogram._labels import Labels
 from sklearn_lhcal.metrics import (
     bayes_decision,
     decision_risk,
@@ -72,7 +73,7 @@ def rows(data):
 
 def rows_of(u, counts, weight=None, log_weights=None):
     """The bundle that the search sees."""
-    return CalibrationRows(u, log_weights).labelled(counts, weight, None, False)
+    return CalibrationRows(u, log_weights).labelled(Labels(np.asarray(counts)), weight)
 
 
 def kinked(n, seed=0):

@@ -32,6 +32,7 @@ from sklearn_lhcal.calibration._shrinkage import Fit, shrunk
 from sklearn_lhcal.datasets import make_label_histograms
 from sklearn_lhcal.distributions import DirichletMixture, Ensemble
 from sklearn_lhcal.label_histogram import KnownProbabilities
+from sklearn_lhcal.label_histogram._labels import Labels
 from sklearn_lhcal.metrics import label_log_loss
 from sklearn_lhcal.neural_network import LBFGS, Adam, Newton
 
@@ -306,7 +307,7 @@ def test_the_evidence_is_the_integral():
     rng = np.random.default_rng(0)
     u = log_softmax(2 * rng.normal(size=(60, 2)), axis=1)
     counts = rng.multinomial(1, softmax(u + np.array([0.4, 0]), axis=1))
-    rows = CalibrationRows(u).labelled(counts, None, None, False)
+    rows = CalibrationRows(u).labelled(Labels(np.asarray(counts)), None)
     family = BiasCorrectedMap(2)
     d = u[:, 1] - u[:, 0]
     t = np.linspace(-2, 2, 81)[:, None]

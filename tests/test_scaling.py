@@ -26,6 +26,7 @@ from sklearn_lhcal.calibration._likelihood import Prior, ScalingProblem
 from sklearn_lhcal.calibration._rows import CalibrationRows
 from sklearn_lhcal.datasets import make_label_histograms
 from sklearn_lhcal.label_histogram import KnownProbabilities
+from sklearn_lhcal.label_histogram._labels import Labels
 from sklearn_lhcal.metrics import label_log_loss
 from sklearn_lhcal.neural_network import LBFGS, Newton
 
@@ -66,7 +67,7 @@ def problem_of(family, u, counts, floor, members):
     if members:
         u = np.stack([u, u[:, ::-1], 0.3 * u], axis=1)
         log_w = np.log(rng.dirichlet(np.ones(3), len(u)))
-    rows = CalibrationRows(u, log_w).labelled(counts, rng.uniform(0.1, 2, len(u)), None, False)
+    rows = CalibrationRows(u, log_w).labelled(Labels(np.asarray(counts)), rng.uniform(0.1, 2, len(u)))
     size = len(family.start())
     prior = Prior(rng.normal(size=size), rng.uniform(0.3, 1, size))
     x = family.start() + rng.normal(size=size) / 3
@@ -330,7 +331,7 @@ def test_logits_of_any_span(family, span, solver, data, logits):
     free = Prior(np.zeros(len(family.start())), np.full(len(family.start()), np.inf))
 
     def least(u):
-        rows = CalibrationRows(u).labelled(data.counts, None, None, False)
+        rows = CalibrationRows(u).labelled(Labels(np.asarray(data.counts)), None)
         problem = ScalingProblem(family, rows, free)
         return problem.gradient(solver.solve(problem))[0]
 

@@ -12,6 +12,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.frozen import FrozenEstimator
 from sklearn.preprocessing import StandardScaler
 
+# What a map hands to a solver, for the laws of solvers alone: calibrators make their own.
+from sklearn_lhcal._ground.problems import SmoothProblem
 from sklearn_lhcal.calibration import AlphaCalibration, TemperatureScaling, VectorScaling
 from sklearn_lhcal.datasets import make_label_histograms
 from sklearn_lhcal.neural_network import (
@@ -23,9 +25,6 @@ from sklearn_lhcal.neural_network import (
     PairwiseLoss,
     _training,
 )
-
-# What a map hands to a solver, for the laws of solvers alone: calibrators make their own.
-from sklearn_lhcal._ground.problems import SmoothProblem
 from sklearn_lhcal.neural_network._solvers import TorchProblem
 
 ALL_ROWS = Adam(learning_rate=0.05, batch_size=-1, max_epochs=600, early_stopping=None)
