@@ -4,6 +4,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from .._ground.estimators import atomic
 from .._ground.names import check_by_position, column_names, columns_by_name, sorted_names
 from .._ground.simplex import check_proba, log_proba, log_softmax, softmax
 from ..label_histogram._labels import read_labels
@@ -49,6 +50,7 @@ class PrecomputedClassifier(ClassifierMixin, BaseEstimator):
         self.columns = columns
         self.classes = classes
 
+    @atomic
     def fit(self, X, y=None):
         """Set `classes_`; nothing is learnt, and y only read to tell one column for two classes from a single class."""
         if self.response not in ("logits", "proba"):
