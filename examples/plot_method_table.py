@@ -162,7 +162,8 @@ def published_posterior_loss(counts, dist) -> float:
 #   intervals of all differences lie below 0. Class probabilities, and with them Acc to DE, stay what they are.
 # - Disagreement is predicted worst, with α, after matrix scaling of Raw (CE_φ = .08, the others .04 to .07).
 # - Scaling and ensembles matter little here: all epistemic losses lie between .07 and .09, with
-#   90 % intervals .04 to .05 wide. A corrected CE may come out negative: it is "not above the noise".
+#   90 % intervals .04 to .05 wide. A corrected CE may come out negative, which says "not above the
+#   noise".
 # - One label lowers the epistemic loss of ensembles by .001 under the published rule and by .013 to .027 under the
 #   product rule. With α it falls for all, Raw too, to about half of what it was: draws differ too little among
 #   themselves for one label to move them as far as it should.
