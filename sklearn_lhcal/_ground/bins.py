@@ -32,7 +32,9 @@ class Bins:
                 raise ValueError("Bin edges must be finite and strictly ascending, two at least.")
             self.edges = np.tile(edges, (K, 1))
         elif np.ndim(n_bins) or n_bins != int(n_bins) or n_bins < 1:
-            raise ValueError(f"n_bins must be a positive integer or an array of edges, got {n_bins!r}.")
+            raise ValueError(
+                f"n_bins must be a positive integer or an array of edges, got {n_bins!r}."
+            )
         elif strategy == "uniform":
             self._uniform = True
             self.edges = np.tile(np.linspace(0, 1, int(n_bins) + 1), (K, 1))
@@ -45,7 +47,9 @@ class Bins:
         if self._uniform:
             return np.minimum((z * self.n_bins).astype(np.intp), self.n_bins - 1)
         inner = [e[~np.isnan(e)][1:-1] for e in self.edges]
-        return np.stack([np.searchsorted(e, z[:, k], side="right") for k, e in enumerate(inner)], axis=1)
+        return np.stack(
+            [np.searchsorted(e, z[:, k], side="right") for k, e in enumerate(inner)], axis=1
+        )
 
 
 def _merged(edges: NDArray) -> NDArray[np.float64]:
@@ -66,7 +70,9 @@ class BinSums:
     def __init__(self, bins: Bins, n_classes: int):
         self.bins = bins
         shape = (n_classes, bins.n_bins)
-        self.w, self.we, self.wee, self.wc, self.wz, self.wmm, self.ww, self.wwee = np.zeros((8, *shape))
+        self.w, self.we, self.wee, self.wc, self.wz, self.wmm, self.ww, self.wwee = np.zeros(
+            (8, *shape)
+        )
         self.spread = np.zeros(n_classes)  # Σ w μ̂(1−μ̂)
 
     def add(self, mu: NDArray, n: NDArray, z: NDArray, w: NDArray | None = None) -> None:
@@ -81,7 +87,11 @@ class BinSums:
         s = mu * (1 - mu)
         ee, c = e * e, s / (n - 1)[:, None]
         if w is None:
-            weight, count, sum_ee = 1.0, np.bincount(index, minlength=K * B).reshape(K, B), total(ee)
+            weight, count, sum_ee = (
+                1.0,
+                np.bincount(index, minlength=K * B).reshape(K, B),
+                total(ee),
+            )
             self.w += count
             self.ww += count
             self.wwee += sum_ee
@@ -110,14 +120,18 @@ class BinSums:
         if bias_correction == "residual":  # (W_b/W)·[(Σwe)² − Σw²e²] / [(Σw)² − Σw²]
             pairs = W_b**2 - self.ww
             several = pairs > 1e-12 * W_b**2
-            return np.where(several, W_b / W * (self.we**2 - self.wwee) / np.where(several, pairs, 1.0), 0.0)
+            return np.where(
+                several, W_b / W * (self.we**2 - self.wwee) / np.where(several, pairs, 1.0), 0.0
+            )
         plugin = W_b / W * (self.we / safe) ** 2
         if bias_correction is None:
             return plugin
         h = self.ww / safe / safe  # Σ p², p_i = w_i/W_b
         several = (W_b > 0) & (h < 1 - 1e-12)
         variance = np.maximum(self.wmm / safe - ((self.we + self.wz) / safe) ** 2, 0.0)
-        return np.where(several, plugin - W_b / W * variance * h / np.where(several, 1 - h, 1.0), 0.0)
+        return np.where(
+            several, plugin - W_b / W * variance * h / np.where(several, 1 - h, 1.0), 0.0
+        )
 
     def epistemic_loss(self, bias_correction: str | None) -> NDArray[np.float64]:
         """EL_kb of shape (K, B), P1 eq. (9) split over bins; the plugin keeps the raters' spread, eq. (8)."""
@@ -125,7 +139,9 @@ class BinSums:
 
     def irreducible_loss(self, bias_correction: str | None) -> NDArray[np.float64]:
         """IL_k of shape (K,); with `expected_squared_loss` less `epistemic_loss` it agrees row by row."""
-        return (self.spread if bias_correction is None else self.spread + self.wc.sum(axis=1)) / self.w[0].sum()
+        return (
+            self.spread if bias_correction is None else self.spread + self.wc.sum(axis=1)
+        ) / self.w[0].sum()
 
     def expected_squared_loss(self) -> NDArray[np.float64]:
         """L_k of shape (K,), P1 eq. (7)."""
@@ -140,7 +156,9 @@ class BinSums:
 def check_bias_correction(bias_correction: str | None) -> None:
     """Raise a ValueError unless the value is one of "residual", "label" and None."""
     if bias_correction not in CORRECTIONS:
-        raise ValueError(f'bias_correction must be "residual", "label" or None, got {bias_correction!r}.')
+        raise ValueError(
+            f'bias_correction must be "residual", "label" or None, got {bias_correction!r}.'
+        )
 
 
 def signed_root(value, p: float = 2):
@@ -155,7 +173,9 @@ def check_gains(gain, uncertainty) -> tuple[NDArray[np.float64], NDArray[np.floa
     if g.ndim != 1 or not len(g):
         raise ValueError(f"gain must have shape (n_samples,) with a row at least, got {g.shape}.")
     if e.shape != g.shape:
-        raise ValueError(f"uncertainty must hold one estimate per row, shape {g.shape}, got {e.shape}.")
+        raise ValueError(
+            f"uncertainty must hold one estimate per row, shape {g.shape}, got {e.shape}."
+        )
     if not np.isfinite(g).all() or np.abs(g).max() > 1 + 1e-9:
         raise ValueError("gain must lie between -1 and 1, without NaN: use accuracy_gain.")
     if not np.isfinite(e).all() or e.min() < -1e-9:

@@ -21,7 +21,9 @@ def default_classifier():
     from sklearn.linear_model import LogisticRegression
 
     routed = get_config()["enable_metadata_routing"]
-    return LogisticRegression().set_fit_request(sample_weight=True) if routed else LogisticRegression()
+    return (
+        LogisticRegression().set_fit_request(sample_weight=True) if routed else LogisticRegression()
+    )
 
 
 def takes_label_histograms(estimator) -> bool:
@@ -110,7 +112,9 @@ def fit_on_labels(estimator, X, labels, sample_weight=None, **fit_params):
         return estimator.fit(X, labels.plain(), **fit_params)
     takes_weights = has_fit_parameter(estimator, "sample_weight")
     if sample_weight is not None and not takes_weights:
-        raise ValueError(f"{type(estimator).__name__} takes no sample_weight in fit; fit it without weights.")
+        raise ValueError(
+            f"{type(estimator).__name__} takes no sample_weight in fit; fit it without weights."
+        )
     n = len(labels)
     rows, codes = np.nonzero(labels.counts)
     weight = labels.counts[rows, codes].astype(np.float64)
@@ -121,7 +125,9 @@ def fit_on_labels(estimator, X, labels, sample_weight=None, **fit_params):
     if takes_weights:
         weight = weight if sample_weight is None else weight * sample_weight[rows]
     elif labels.known:
-        raise ValueError(f"{type(estimator).__name__} takes no weights and cannot be fitted on KnownProbabilities.")
+        raise ValueError(
+            f"{type(estimator).__name__} takes no weights and cannot be fitted on KnownProbabilities."
+        )
     else:
         repeat = np.repeat(np.arange(len(rows)), labels.counts[rows, codes])
         rows, codes = rows[repeat], codes[repeat]

@@ -37,7 +37,9 @@ def _offers(method: str):
     """Whether the classifier has a method: the fitted one, or the one to be fitted."""
 
     def check(self):
-        getattr(getattr(self, "estimator_", self.estimator), method)  # an AttributeError says what is missing
+        getattr(
+            getattr(self, "estimator_", self.estimator), method
+        )  # an AttributeError says what is missing
         return True
 
     return check
@@ -160,9 +162,13 @@ class EpistemicCalibration(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
                 "some of it; pass the classifier itself."
             )
         if not hasattr(inner, "fit") or not hasattr(inner, "predict"):
-            raise ValueError(f"estimator must be a classifier with fit and predict, got {self.estimator!r}.")
+            raise ValueError(
+                f"estimator must be a classifier with fit and predict, got {self.estimator!r}."
+            )
         if not callable(self.uncertainty) and self.uncertainty not in _MEASURES:
-            raise ValueError(f"uncertainty must be one of {_MEASURES} or a callable, got {self.uncertainty!r}.")
+            raise ValueError(
+                f"uncertainty must be one of {_MEASURES} or a callable, got {self.uncertainty!r}."
+            )
 
     def _carve(self, fitted, X, labels, weight):
         """The map, estimates and gains, from f_tr2 fitted beside the balls and f_aug2 on most too."""
@@ -274,12 +280,18 @@ class EpistemicCalibration(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     def get_metadata_routing(self):
         """What `fit` passes on: to the classifier's fit."""
         to_fit = MethodMapping().add(caller="fit", callee="fit")
-        return MetadataRouter(owner=self).add_self_request(self).add(estimator=self.estimator, method_mapping=to_fit)
+        return (
+            MetadataRouter(owner=self)
+            .add_self_request(self)
+            .add(estimator=self.estimator, method_mapping=to_fit)
+        )
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags = get_tags(self.estimator).input_tags
-        tags.input_tags.allow_nan &= self.splitter is not None  # there are no distances to missing values
+        tags.input_tags.allow_nan &= (
+            self.splitter is not None
+        )  # there are no distances to missing values
         return tags
 
 

@@ -100,7 +100,9 @@ class PrecomputedClassifier(ClassifierMixin, BaseEstimator):
         if self.columns is None:
             return X
         if not isinstance(self.columns, slice) and np.ndim(self.columns) != 1:
-            raise ValueError(f"columns must be a list of names, a list of positions or a slice, got {self.columns!r}.")
+            raise ValueError(
+                f"columns must be a list of names, a list of positions or a slice, got {self.columns!r}."
+            )
         if not hasattr(X, "columns"):
             return np.asarray(X)[:, self.columns]
         if isinstance(self.columns, slice) or not isinstance(self.columns[0], str):
@@ -127,4 +129,8 @@ class PrecomputedClassifier(ClassifierMixin, BaseEstimator):
                     f"X has 1 feature(s) for the {n_classes} classes of y; the outputs of two classes are two columns, "
                     "[0, u] for log-odds u, [1 - p, p] for a probability p of the second."
                 )
-        return outputs.astype(np.float64, copy=False) if self.response == "logits" else check_proba(outputs, name="X")
+        return (
+            outputs.astype(np.float64, copy=False)
+            if self.response == "logits"
+            else check_proba(outputs, name="X")
+        )

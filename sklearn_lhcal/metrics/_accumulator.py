@@ -80,9 +80,13 @@ class LabelHistogramAccumulator:
         if self._sums is None:
             nan = undefined("loss_decomposition", self._least_raters)
             empty = np.full(0, nan)
-            fields = dict.fromkeys(LossDecomposition._fields, empty) | dict.fromkeys(LossDecomposition._fields[:5], nan)
+            fields = dict.fromkeys(LossDecomposition._fields, empty) | dict.fromkeys(
+                LossDecomposition._fields[:5], nan
+            )
             return LossDecomposition(**fields | {"n_rows": 0})
-        return decomposition(self._sums, None if self._known else self.bias_correction, self._n_rows)
+        return decomposition(
+            self._sums, None if self._known else self.bias_correction, self._n_rows
+        )
 
     def _agree(self, known: bool, classes, n_classes: int, bins: Bins) -> None:
         """Make the sums for the first rows; insist on the same kind for all others."""
@@ -94,7 +98,9 @@ class LabelHistogramAccumulator:
             raise ValueError("Counts and KnownProbabilities cannot be accumulated together.")
         same_bins = np.array_equal(self._sums.bins.edges, bins.edges)
         if self._sums.w.shape[0] != n_classes or not same_bins:
-            raise ValueError(f"All batches must have {self._sums.w.shape[0]} classes and the same bins.")
+            raise ValueError(
+                f"All batches must have {self._sums.w.shape[0]} classes and the same bins."
+            )
         if not _equal(self._classes, classes):
             raise ValueError("Accumulators with different classes cannot be merged.")
 

@@ -20,7 +20,9 @@ def _squared(d, phi):
     return d * (1 - d) + (d - phi) ** 2
 
 
-def _calibration(d, phi, w, n_bins=15, strategy="uniform", bias_correction: str | None = "residual") -> NDArray:
+def _calibration(
+    d, phi, w, n_bins=15, strategy="uniform", bias_correction: str | None = "residual"
+) -> NDArray:
     """CL of each of m columns, shape (m,), Eq. (41) to (44)."""
     sums = BinSums(Bins(phi, n_bins, strategy), phi.shape[1])
     sums.add(d, np.full(len(d), np.inf), phi, w)
@@ -64,16 +66,14 @@ def _class_calibration(rows: Rows, **options) -> float:
 
 def _posterior_terms(rows: Rows) -> tuple:
     """Σ_k y_k(y_k−1)/(n(n−1)) − 2 Σ_kl y_k(y_l−δ_kl) z'_l(k)/(n(n−1)) + Σ_k (y_k/n)‖z'(k)‖²."""
-    mu, n = rows.mu, rows.n[:, None]
-    scale = 1 + 1 / (n - 1)
-    loss = np.zeros(len(mu))
-    for k in range(mu.shape[1]):
-        # z'(k), and (y_l − δ_kl)/n
-        z = rows.distribution.mean_after(k)
-        other = mu - np.where(np.arange(mu.shape[1]) == k, 1 / n, 0.0)
-        pairs = scale[:, 0] * (other[:, k] - 2 * (other * z).sum(axis=1))
-        loss += mu[:, k] * (pairs + (z * z).sum(axis=1))
-    return weighted(rows, loss)
+    mu, n = rows.mu, rows.n
+    z = rows.distribution.mean()
+    move, own, squares = rows.distribution._changes(mu)
+    # the pairs of labels in the first sum, those in the second, and the third sum
+    agreeing = (mu * mu).sum(axis=1) - 1 / n
+    predicted = (mu * (z + move)).sum(axis=1) - ((mu * z).sum(axis=1) + own) / n
+    size = (z * (z + 2 * move)).sum(axis=1) + squares
+    return weighted(rows, (1 + 1 / (n - 1)) * (agreeing - 2 * predicted) + size)
 
 
 def _of_pairs(**facts) -> Facts:
@@ -347,7 +347,9 @@ def posterior_epistemic_loss(y, prediction, *, sample_weight=None) -> float:
     return score(posterior_epistemic_loss, y, prediction, sample_weight)
 
 
-def _check_statistic(rate, predicted, sample_weight) -> tuple[NDArray | None, NDArray, NDArray | None]:
+def _check_statistic(
+    rate, predicted, sample_weight
+) -> tuple[NDArray | None, NDArray, NDArray | None]:
     """Rates and predictions (n, m) without the rows that lack a rate or weight; rates None where no row is left."""
     d, phi = np.asarray(rate, dtype=np.float64), np.asarray(predicted, dtype=np.float64)
     check_same_length(len(d), predicted=phi)

@@ -25,9 +25,13 @@ def check_options(p, bias_correction) -> None:
     if not isinstance(p, Real) or isinstance(p, bool) or not 1 <= p < np.inf:
         raise ValueError(f"p must be a number, 1 or more, got {p!r}.")
     if bias_correction not in (None, "residual", "second_order"):
-        raise ValueError(f"bias_correction must be 'residual', 'second_order' or None, got {bias_correction!r}.")
+        raise ValueError(
+            f"bias_correction must be 'residual', 'second_order' or None, got {bias_correction!r}."
+        )
     if bias_correction is not None and p != 2:
-        raise ValueError(f"bias_correction={bias_correction!r} is an estimate for p = 2 only, got p = {p}.")
+        raise ValueError(
+            f"bias_correction={bias_correction!r} is an estimate for p = 2 only, got p = {p}."
+        )
 
 
 def _check_error(p: float = 1, bias_correction: str | None = None, **others) -> None:
@@ -51,7 +55,9 @@ def one_version(rows: Rows) -> NDArray[np.float64]:
     return rows.mu[:, None, :]
 
 
-def _estimate(rows: Rows, kind, p, *, notion="canonical", bandwidth="loo", random_state=0, device="cpu", **_) -> float:
+def _estimate(
+    rows: Rows, kind, p, *, notion="canonical", bandwidth="loo", random_state=0, device="cpu", **_
+) -> float:
     """One of the kernel estimates of all rows."""
     check_enough(rows, 2 if kind is None else 3)
     mu = one_version(rows)
@@ -275,7 +281,9 @@ def kernel_sharpness(
     )
 
 
-def loo_bandwidth(prediction, *, notion: str = "canonical", grid=None, random_state=0, device: str = "cpu") -> float:
+def loo_bandwidth(
+    prediction, *, notion: str = "canonical", grid=None, random_state=0, device: str = "cpu"
+) -> float:
     """Bandwidth of the most likely kernel density of the predictions, each row left out for itself.
 
     Maximises ``Σ_j log[Σ_{i≠j} k(z_j, z_i)/(n−1)]`` with the kernel of the notion (for "marginal" one bandwidth for
@@ -348,7 +356,9 @@ def _cv(rows: Rows, mu, notion, random_state, device) -> float:
 
     keep = _sample(len(mu), _CV_ROWS, random_state, np.arange(len(mu)))
     w = None if rows.w is None else as_tensor(rows.w[keep], device).log()
-    parts = list(_kernels.problems(notion, as_tensor(rows.z[keep], device), as_tensor(mu[keep], device)))
+    parts = list(
+        _kernels.problems(notion, as_tensor(rows.z[keep], device), as_tensor(mu[keep], device))
+    )
     return _kernels.best_bandwidth(
         lambda hs: np.sum([_kernels.cross_validation_errors(part, hs, w) for part in parts], axis=0)
     )
@@ -363,11 +373,15 @@ def as_tensor(a, device):
     import torch
 
     if str(device).startswith("cuda") and not torch.cuda.is_available():
-        raise ValueError(f"device={device!r} was asked for, but torch sees no CUDA device; use device='cpu'.")
+        raise ValueError(
+            f"device={device!r} was asked for, but torch sees no CUDA device; use device='cpu'."
+        )
     return torch.as_tensor(np.require(a, np.float64, ["C", "W"]), device=device)
 
 
-def mean_errors(rows: Rows, mu, notion, h: float, p: float, kind: str | None, device) -> NDArray[np.float64]:
+def mean_errors(
+    rows: Rows, mu, notion, h: float, p: float, kind: str | None, device
+) -> NDArray[np.float64]:
     """The weighted mean over rows for each of S versions of the frequencies μ̂ (n, S, K), shape (S,)."""
     import torch
 

@@ -85,7 +85,9 @@ def null_calibration_error(
     """
     check_options(p, bias_correction)
     if isinstance(bandwidth, str) and bandwidth == "cv":
-        raise ValueError("bandwidth='cv' depends on the labels; give 'loo' or a number for the null distribution.")
+        raise ValueError(
+            "bandwidth='cv' depends on the labels; give 'loo' or a number for the null distribution."
+        )
     rows = read_rows(y, prediction, sample_weight).contributing()
     check_enough(rows, 2 if bias_correction is None else 3)
     if rows.labels.known:
@@ -99,9 +101,16 @@ def null_calibration_error(
     draws = []
     for start in range(0, n_draws, batch):
         S = min(batch, n_draws - start)
-        drawn = generator.multinomial(n[:, None], pvals[:, None, :], size=(len(n), S)) / n[:, None, None]
+        drawn = (
+            generator.multinomial(n[:, None], pvals[:, None, :], size=(len(n), S))
+            / n[:, None, None]
+        )
         draws.append(mean_errors(rows, drawn, notion, h, p, bias_correction, device))
     null = signed_root(np.concatenate(draws), p if root else 1)
-    estimate = signed_root(mean_errors(rows, mu, notion, h, p, bias_correction, device)[0], p if root else 1)
+    estimate = signed_root(
+        mean_errors(rows, mu, notion, h, p, bias_correction, device)[0], p if root else 1
+    )
     p_value = (1 + (null >= estimate).sum()) / (1 + n_draws)
-    return NullCalibrationError(float(estimate), float(null.mean()), np.quantile(null, quantiles), float(p_value))
+    return NullCalibrationError(
+        float(estimate), float(null.mean()), np.quantile(null, quantiles), float(p_value)
+    )

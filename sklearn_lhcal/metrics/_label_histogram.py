@@ -85,7 +85,9 @@ def expected_squared_loss(y, prediction, *, sample_weight=None) -> float:
 
 
 @metric(_corrected_mean(_epistemic_rows, _epistemic_plugin_rows))
-def epistemic_loss(y, prediction, *, sample_weight=None, bias_correction: str | None = "residual") -> float:
+def epistemic_loss(
+    y, prediction, *, sample_weight=None, bias_correction: str | None = "residual"
+) -> float:
     """Squared distance of the prediction from the true class probabilities: smaller is better, minimum 0.
 
     Unbiased for ``E‖Q − z‖²`` from rows with two raters or more, hence possibly negative:
@@ -116,7 +118,9 @@ def epistemic_loss(y, prediction, *, sample_weight=None, bias_correction: str | 
 
 
 @metric(_corrected_mean(_irreducible_rows, _spread_rows))
-def irreducible_loss(y, prediction=None, *, sample_weight=None, bias_correction: str | None = "residual") -> float:
+def irreducible_loss(
+    y, prediction=None, *, sample_weight=None, bias_correction: str | None = "residual"
+) -> float:
     """The part of the expected squared loss that no prediction can avoid, between 0 and 1.
 
     Unbiased for ``E[1 − ΣQ²]`` from rows with two raters or more: ``IL_i = Σ_k μ̂(1−μ̂)·n_i/(n_i−1)``, which is also
@@ -165,12 +169,16 @@ def add_rows(sums: BinSums, rows: Rows) -> None:
             sums.add(*block)
 
 
-def _calibration(rows: Rows, n_bins=15, strategy="uniform", bias_correction: str | None = "residual") -> float:
+def _calibration(
+    rows: Rows, n_bins=15, strategy="uniform", bias_correction: str | None = "residual"
+) -> float:
     sums = _bin_sums(rows, n_bins, strategy)
     return float(sums.calibration_loss(_correction(rows, bias_correction)).sum())
 
 
-def _dispersion(rows: Rows, n_bins=15, strategy="uniform", bias_correction: str | None = "residual") -> float:
+def _dispersion(
+    rows: Rows, n_bins=15, strategy="uniform", bias_correction: str | None = "residual"
+) -> float:
     sums = _bin_sums(rows, n_bins, strategy)
     correction = _correction(rows, bias_correction)
     parts = sums.epistemic_loss(correction) - sums.calibration_loss(correction)
@@ -457,4 +465,6 @@ def decomposition(sums: BinSums, bias_correction: str | None, n_rows: int) -> Lo
         )
         weight = sums.w / sums.w[0].sum()
     totals = (float(part.sum()) for part in by_class)
-    return LossDecomposition(*totals, *by_class, el, cl, el - cl, weight, *sums.means(), sums.bins.edges, n_rows)
+    return LossDecomposition(
+        *totals, *by_class, el, cl, el - cl, weight, *sums.means(), sums.bins.edges, n_rows
+    )
