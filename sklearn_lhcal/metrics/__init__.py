@@ -29,7 +29,8 @@ from ._epistemic import (
     null_epistemic_error,
 )
 from ._intervals import ConfidenceInterval, confidence_interval, paired_difference
-from ._kernel import kernel_calibration_error, kernel_sharpness, loo_bandwidth, ratio_corrected_calibration_error
+from ._kernel import kernel_calibration_error, kernel_sharpness, ratio_corrected_calibration_error
+from ._kernel_bandwidth import loo_bandwidth
 from ._kernel_null import NullCalibrationError, null_calibration_error
 from ._label_histogram import (
     LossDecomposition,

@@ -1,0 +1,109 @@
+"""How often `null_calibration_error` rejects at nominal .10: calibrated predictions, and others.
+
+    python benchmarks/null_test.py [runs] [tables: size power rare groups]
+
+Predictions z of 300 rows are Dirichlet, and the true class probabilities Q of a row are Dirichlet
+around z: calibrated, with E[Q | z] = z, and with a spread that makes raters of a row alike. For
+power the predictions are z sharpened to z^1.4. Each cell: share of p-values of at most .10, and in
+brackets its standard error. Statistics: residual (the default), second order, and the plugins, at
+the most likely bandwidth ("loo").
+"""
+
+import sys
+
+import numpy as np
+
+from sklearn_lhcal.metrics import null_calibration_error
+
+N = 300
+N_DRAWS = 99
+LEVEL = 0.1
+RATERS = (1, 5, 20, 50)
+STATISTICS = {
+    "residual": {},
+    "second order": {"bias_correction": "second_order"},
+    "plugin p=2": {"bias_correction": None},
+    "plugin p=1": {"p": 1, "bias_correction": None},
+}
+
+
+def study(rng, K: int, raters: int, *, rows: int = N, concentration=1.0, total=4.0, sharpness=1.0):
+    """Counts and predictions; `total` is α0 of Q around the calibrated z, `sharpness` 1 calibrated."""
+    z = rng.dirichlet(np.full(K, concentration), size=rows)
+    gamma = np.maximum(rng.standard_gamma(total * z), 1e-300)
+    Q = gamma / gamma.sum(axis=1, keepdims=True)
+    u = z**sharpness
+    return rng.multinomial(raters, Q), u / u.sum(axis=1, keepdims=True)
+
+
+def rare(rng, K: int, raters: int, *, rows: int = N, total: float = 20.0):
+    """The same with one class of probability about .02: some 6 expected labels of it a rater."""
+    z = np.column_stack([0.02 * np.ones(rows), 0.98 * rng.dirichlet(np.ones(K - 1), size=rows)])
+    gamma = np.maximum(rng.standard_gamma(total * z), 1e-300)
+    Q = gamma / gamma.sum(axis=1, keepdims=True)
+    return rng.multinomial(raters, Q), z
+
+
+def patients(rng, K: int, raters: int, *, size: int = 10, sharpness: float = 1.0):
+    """Groups of `size` rows whose predictions are like each other's and whose Q are the same."""
+    groups = np.repeat(np.arange(N // size), size)
+    z = rng.dirichlet(np.ones(K), size=N // size)
+    gamma = np.maximum(rng.standard_gamma(4.0 * z), 1e-300)
+    Q = (gamma / gamma.sum(axis=1, keepdims=True))[groups]
+    u = z[groups] ** sharpness
+    return rng.multinomial(raters, Q), u / u.sum(axis=1, keepdims=True), groups
+
+
+def rejections(draw, runs: int, options: dict) -> float:
+    """Share of runs with a p-value of at most the level."""
+    rejected = 0
+    for seed in range(runs):
+        y, z, *groups = draw(np.random.default_rng(seed))
+        given = {"groups": groups[0]} if groups and options.get("groups", True) else {}
+        rest = {k: v for k, v in options.items() if k != "groups"}
+        null = null_calibration_error(y, z, n_draws=N_DRAWS, random_state=seed, **given, **rest)
+        rejected += null.p_value <= LEVEL
+    return rejected / runs
+
+
+def table(title: str, runs: int, draw, statistics: dict, classes=(3, 10)) -> None:
+    """One line for each statistic and number of classes, one column for each number of raters."""
+    print(f"\n{title}, {runs} runs\n{'':30}" + "".join(f"{f'{m} raters':>14}" for m in RATERS))
+    for K in classes:
+        for name, options in statistics.items():
+            cells = []
+            for m in RATERS:
+                share = rejections(lambda rng, K=K, m=m: draw(rng, K, m), runs, options)
+                error = np.sqrt(max(share * (1 - share), 0.5 / runs) / runs)
+                cells.append(f"{share:.2f} ({error:.2f})")
+            print(f"{f'K = {K}, {name}':30}" + "".join(f"{c:>14}" for c in cells), flush=True)
+
+
+def main() -> None:
+    runs = int(sys.argv[1]) if len(sys.argv) > 1 else 400
+    wanted = sys.argv[2:] or ["size", "power", "rare", "groups"]
+    if "size" in wanted:
+        table("Size: calibrated, Q spread (α0 = 4)", runs, study, STATISTICS)
+    if "power" in wanted:
+        table(
+            "Power: predictions sharpened to z^1.4",
+            max(runs // 4, 10),
+            lambda rng, K, m: study(rng, K, m, sharpness=1.4),
+            STATISTICS,
+        )
+    if "rare" in wanted:
+        table("Size: one class of z = .02", runs, rare, {"residual": {}})
+    if "groups" in wanted:
+        signs = {"residual, signs a group": {}, "residual, groups not told": {"groups": False}}
+        table("Size: 30 groups of 10 alike rows", runs, patients, signs, classes=(3,))
+        table(
+            "Power: the same, sharpened to z^1.4",
+            max(runs // 4, 10),
+            lambda rng, K, m: patients(rng, K, m, sharpness=1.4),
+            {"residual, signs a group": {}},
+            classes=(3,),
+        )
+
+
+if __name__ == "__main__":
+    main()
