@@ -119,27 +119,21 @@ def _sums_of_squares(k: Tensor, e: Tensor, layout: list[Tensor]) -> Tensor:
     return total
 
 
-def plugin_rows(
-    problem: Problem, h: float, p: float, groups: Tensor, log_weight: Tensor | None = None
-) -> Tensor:
+def plugin_rows(problem: Problem, h: float, p: float, groups: Tensor, log_weight: Tensor | None = None) -> Tensor:
     """``Σ_c |r_jc − z_jc|^p``, shape (n, S)."""
     x, z, y = problem
     r = smooth(x, y.flatten(1), h, groups, log_weight).view_as(y)
     return power(r - z[:, None], p).sum(dim=2)
 
 
-def residual_rows(
-    problem: Problem, h: float, groups: Tensor, log_weight: Tensor | None = None
-) -> Tensor:
+def residual_rows(problem: Problem, h: float, groups: Tensor, log_weight: Tensor | None = None) -> Tensor:
     """S2 of pairs of rows of different groups, shape (n, S)."""
     x, z, y = problem
     e = y - z[:, None]
     return residual_of(moments(x, e.flatten(1), h, groups, log_weight), e)
 
 
-def second_order_rows(
-    problem: Problem, h: float, groups: Tensor, log_weight: Tensor | None = None
-) -> Tensor:
+def second_order_rows(problem: Problem, h: float, groups: Tensor, log_weight: Tensor | None = None) -> Tensor:
     """``2·S1 − S2`` of rows of different groups, shape (n, S)."""
     x, z, y = problem
     e = y - z[:, None]
@@ -147,9 +141,7 @@ def second_order_rows(
 
 
 @torch.no_grad()
-def log_likelihoods(
-    x: Tensor, hs: Sequence[float], groups: Tensor, block: int = BLOCK
-) -> list[float]:
+def log_likelihoods(x: Tensor, hs: Sequence[float], groups: Tensor, block: int = BLOCK) -> list[float]:
     """Mean over rows of the log mean kernel of rows of other groups that do not tie with it.
 
     Rows that have no such other are left out.
@@ -160,7 +152,7 @@ def log_likelihoods(
         total, rows = 0.0, 0
         for part, L in log_kernels(x, h, groups, block=block):
             L.masked_fill_(codes[part, None] == codes, -torch.inf)
-            others = (L > -torch.inf).sum(dim=1)
+            others = (-torch.inf < L).sum(dim=1)
             some = others > 0
             k, top = exp_in_place(L[some])
             total += float((k.sum(dim=1).log() + top[:, 0] - others[some].log()).sum())
@@ -179,6 +171,4 @@ def cross_validation_errors(
     x, z, y = problem
     e = (y - z[:, None]).flatten(1)
     w = torch.ones_like(x[:, 0]) if log_weight is None else log_weight.exp()
-    return [
-        float(w @ ((e - smooth(x, e, h, groups, log_weight)) ** 2).sum(dim=1) / w.sum()) for h in hs
-    ]
+    return [float(w @ ((e - smooth(x, e, h, groups, log_weight)) ** 2).sum(dim=1) / w.sum()) for h in hs]

@@ -1,6 +1,7 @@
 """Metrics on label histograms, and scorers."""
 
 from ._accumulator import LabelHistogramAccumulator
+from ._calibration import calibration_error, calibration_loss, dispersion_error, dispersion_loss
 from ._canonical_bins import binned_canonical_error
 from ._decision import (
     RiskDecomposition,
@@ -11,6 +12,7 @@ from ._decision import (
     risk_decomposition,
     risk_gap,
 )
+from ._decomposition import LossDecomposition, loss_decomposition
 from ._disagreement import (
     class_disagreement_calibration_error,
     class_disagreement_squared_loss,
@@ -32,17 +34,7 @@ from ._intervals import ConfidenceInterval, confidence_interval, paired_differen
 from ._kernel import kernel_calibration_error, kernel_sharpness, ratio_corrected_calibration_error
 from ._kernel_bandwidth import loo_bandwidth
 from ._kernel_null import NullCalibrationError, null_calibration_error
-from ._label_histogram import (
-    LossDecomposition,
-    calibration_error,
-    calibration_loss,
-    dispersion_error,
-    dispersion_loss,
-    epistemic_loss,
-    expected_squared_loss,
-    irreducible_loss,
-    loss_decomposition,
-)
+from ._label_histogram import epistemic_loss, expected_squared_loss, irreducible_loss
 from ._labels import expected_accuracy, histogram_log_loss, label_log_loss, vote_accuracy
 from ._scorers import (
     EpistemicScorer,

@@ -36,9 +36,7 @@ def read_for(metric: Callable, y, prediction, sample_weight=None, groups=None, *
     return facts.read(y, prediction, sample_weight, groups, **options)
 
 
-def score(
-    metric: Callable, y, prediction, sample_weight=None, groups=None, **options
-) -> float:
+def score(metric: Callable, y, prediction, sample_weight=None, groups=None, **options) -> float:
     """What a public metric does: read, evaluate, return."""
     rows = read_for(metric, y, prediction, sample_weight, groups, **options)
     return evaluate(metric, rows, **options)
