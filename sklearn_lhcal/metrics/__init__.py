@@ -30,6 +30,7 @@ from ._epistemic import (
     epistemic_correlation,
     null_epistemic_error,
 )
+from ._expected_calibration import expected_calibration_error, maximum_calibration_error
 from ._intervals import ConfidenceInterval, confidence_interval, paired_difference
 from ._kernel import kernel_calibration_error, kernel_sharpness, ratio_corrected_calibration_error
 from ._kernel_bandwidth import loo_bandwidth
@@ -74,6 +75,7 @@ __all__ = [
     "epistemic_correlation",
     "epistemic_loss",
     "expected_accuracy",
+    "expected_calibration_error",
     "expected_squared_loss",
     "get_scorer",
     "get_scorer_names",
@@ -85,6 +87,7 @@ __all__ = [
     "loo_bandwidth",
     "loss_decomposition",
     "make_decision_scorer",
+    "maximum_calibration_error",
     "model_risk",
     "null_calibration_error",
     "null_epistemic_error",
