@@ -57,10 +57,11 @@ def add_rows(sums: BinSums, rows: Rows) -> None:
 
 def calibration_parts(sums: BinSums, bias_correction: str | None, groups) -> NDArray[np.float64]:
     """CL_kb, shape (K, B), of rows or groups; a warning where groups leave much of it out."""
-    if groups is not None and (dropped := sums.dropped_weight(bias_correction)) > _MUCH:
+    if groups is not None and sums.dropped_weight(bias_correction) > _MUCH:
+        # one text for all blocks of a jackknife, so that it is shown once
         warnings.warn(
-            f"{dropped:.0%} of the weight lies in bins whose rows all belong to one group; these "
-            "contribute 0. Use fewer bins, or strategy='quantile'.",
+            "More than 5 % of the weight lies in bins whose rows all belong to one group; these contribute 0. "
+            "Use fewer bins, or strategy='quantile'; loss_decomposition says how much it is.",
             UserWarning,
             stacklevel=2,
         )
