@@ -1,10 +1,10 @@
 """How often `null_calibration_error` rejects at nominal .10: calibrated predictions, and others.
 
-    python benchmarks/null_test.py [runs] [tables: size power rare groups]
+    python benchmarks/null_test.py [runs] [tables: size power flat rare groups raters]
 
 Predictions z of 300 rows are Dirichlet, and the true class probabilities Q of a row are Dirichlet
 around z: calibrated, with E[Q | z] = z, and with a spread that makes raters of a row alike. For
-power the predictions are z sharpened to z^1.4. Each cell: share of p-values of at most .10, and in
+power the predictions are z sharpened to z^1.4, or flattened to z^.7. Each cell: share of p-values of at most .10, and in
 brackets its standard error. Statistics: residual (the default), second order, and the plugins, at
 the most likely bandwidth ("loo") where no other is named.
 """
@@ -14,7 +14,8 @@ from functools import partial
 
 import numpy as np
 
-from sklearn_lhcal.metrics import null_calibration_error
+from sklearn_lhcal.datasets import make_label_histograms
+from sklearn_lhcal.metrics import kernel_calibration_error, null_calibration_error
 
 N = 300
 N_DRAWS = 99
@@ -83,9 +84,33 @@ def table(title: str, runs: int, draw, statistics: dict, classes=(3, 10)) -> Non
             print(f"{f'K = {K}, {name}':30}" + "".join(f"{c:>14}" for c in cells), flush=True)
 
 
+def standard_errors(runs: int) -> None:
+    """Standard error of the kernel error with ten raters a row, over that with one, 500 rows."""
+    totals = (1.0, 3.0, 10.0, np.inf)
+    print(f"\nStandard error, ten raters over one, {runs} runs")
+    print(f"{'':30}" + "".join(f"{f'α0 = {a:g}':>14}" for a in totals))
+    for name, overconfidence in (("calibrated", 1.0), ("overconfidence 1.6", 1.6)):
+        cells = []
+        for total in totals:
+            spread = []
+            for raters in (1, 10):
+                # one model, many samples of 500 rows
+                options = {"total": total, "overconfidence": overconfidence, "random_state": 0}
+                data = make_label_histograms(500 * runs, 4, raters, **options)
+                values = [
+                    kernel_calibration_error(y, z, bandwidth=0.05)
+                    for y, z in zip(np.split(data.counts, runs), np.split(data.prediction, runs), strict=True)
+                ]
+                spread.append(np.std(values, ddof=1))
+            ratio = spread[1] / spread[0]
+            # both spreads are uncertain by one part in √(2·runs)
+            cells.append(f"{ratio:.2f} ({ratio / np.sqrt(runs):.2f})")
+        print(f"{name:30}" + "".join(f"{c:>14}" for c in cells), flush=True)
+
+
 def main() -> None:
     runs = int(sys.argv[1]) if len(sys.argv) > 1 else 400
-    wanted = sys.argv[2:] or ["size", "power", "rare", "groups"]
+    wanted = sys.argv[2:] or ["size", "power", "flat", "rare", "groups", "raters"]
     few = max(runs // 4, 10)
     if "size" in wanted:
         table("Size: calibrated, Q spread (α0 = 4)", runs, study, RESIDUAL)
@@ -93,6 +118,9 @@ def main() -> None:
     if "power" in wanted:
         sharpened = partial(study, sharpness=1.4)
         table("Power: predictions sharpened to z^1.4", few, sharpened, RESIDUAL | OTHERS)
+    if "flat" in wanted:
+        flattened = partial(study, sharpness=0.7)
+        table("Power: predictions flattened to z^.7", few, flattened, RESIDUAL | OTHERS)
     if "rare" in wanted:
         table("Size: one class of z = .02", runs, rare, {"residual": {}})
     if "groups" in wanted:
@@ -100,6 +128,9 @@ def main() -> None:
         table("Size: 30 groups of 10 alike rows", runs, patients, signs, (3,))
         sharpened = partial(patients, sharpness=1.4)
         table("Power: the same, sharpened", few, sharpened, {"residual, signs a group": {}}, (3,))
+
+    if "raters" in wanted:
+        standard_errors(few)
 
 
 if __name__ == "__main__":
