@@ -73,7 +73,7 @@ def log_kernels(
     Beta kernels are narrow where h is small: of x sorted (d = 2), the columns that matter are neighbours.
     """
     n, d = x.shape
-    log_x, c = x.log(), _log_normaliser(x, h, log_weight)
+    log_x, c = x.log(), log_normaliser(x, h, log_weight)
     size = max(block // n, 16) * (128 if x.is_cuda else 1)
     left, right = (
         torch.cat([log_x / h, torch.ones_like(c)[:, None]], dim=1),
@@ -101,7 +101,7 @@ def log_kernels(
         yield part, columns, L
 
 
-def _log_normaliser(x: Tensor, h: float, log_weight: Tensor | None = None) -> Tensor:
+def log_normaliser(x: Tensor, h: float, log_weight: Tensor | None = None) -> Tensor:
     """−log B(x_i/h + 1) + log w_i, shape (n,)."""
     a = x / h + 1
     c = torch.lgamma(a.sum(dim=1)) - torch.lgamma(a).sum(dim=1)
@@ -132,11 +132,11 @@ def _beta_sums(
 
     x sorted (d = 2). The row's own term is taken away from the sum over all: sound where that leaves half of it.
     """
-    log_x, c = x.log(), _log_normaliser(x, h, log_weight)
+    log_x, c = x.log(), log_normaliser(x, h, log_weight)
     theta = (log_x[:, 0] - log_x[:, 1]) / h  # log k_ji = θ_j x_i + c_i + a term of j
     sums, s = exponential_sums(power * theta, x[:, 0].contiguous(), power * c, e)
     own = (power * (c + theta * x[:, 0]) - s).exp()
-    sums -= own[:, None] * _with_one(e)
+    sums -= own[:, None] * with_one(e)
     return sums, s, own <= sums[:, -1]
 
 
@@ -147,7 +147,7 @@ def _dirichlet_sums(
 
     In tiles, without a look at the largest kernel of a row; e^-700 stands for less, since denormal numbers are slow.
     """
-    log_x, c, e = x.log(), _log_normaliser(x, h, log_weight), _with_one(e)
+    log_x, c, e = x.log(), log_normaliser(x, h, log_weight), with_one(e)
     one, own = torch.ones_like(c)[:, None], (x * log_x).sum(dim=1) / h + c
     left = torch.cat([log_x / h, one, -own[:, None]], dim=1)
     right = torch.cat([x, c[:, None], one], dim=1).T.contiguous()
@@ -175,7 +175,7 @@ def smooth(
         sums, *_, sound = (_dirichlet_sums if x.shape[1] > 2 else _beta_sums)(x, e, h, log_weight)
         r, rows = sums[:, :-1] / sums[:, -1:], torch.nonzero(~sound)[:, 0]
     for part, columns, L in log_kernels(x, h, log_weight, block, rows):
-        k, _ = _exp(L)
+        k, _ = exp_in_place(L)
         r[part] = k @ e[columns] / k.sum(dim=1, keepdim=True)
     return r[back]
 
@@ -188,11 +188,12 @@ def _sorted(x: Tensor, e: Tensor, log_weight: Tensor | None) -> tuple:
     return x[order], e[order], None if log_weight is None else log_weight[order], order.argsort()
 
 
-def _with_one(e: Tensor) -> Tensor:
+def with_one(e: Tensor) -> Tensor:
+    """e with a column of ones, shape (n, C+1)."""
     return torch.cat([e, e.new_ones(len(e), 1)], dim=1)
 
 
-def _exp(L: Tensor) -> tuple[Tensor, Tensor]:
+def exp_in_place(L: Tensor) -> tuple[Tensor, Tensor]:
     """``e^(L − top)`` in the place of L, with top the largest of each row, a constant to derivatives.
 
     e^-350 stands for less, since denormal numbers are slow.
@@ -205,7 +206,7 @@ def smooth_at(
     points: Tensor, x: Tensor, e: Tensor, h: float, log_weight: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
     """The smooth at any points (m, d), shape (m, C), and how many rows it effectively averages, ``(Σk)²/Σk²``."""
-    c = _log_normaliser(x, h, log_weight)
+    c = log_normaliser(x, h, log_weight)
     share = torch.softmax(torch.addmm(c, points.log(), x.T, alpha=1 / h), dim=1)
     return share @ e, 1 / (share * share).sum(dim=1)
 
@@ -248,7 +249,7 @@ def moments(
     """The sums that U-statistics over pairs of neighbours are made of; three rows at least."""
     n, C = e.shape
     x, e, log_weight, back = _sorted(x, e, log_weight)
-    e2 = _with_one(torch.cat([e * e, e], dim=1))
+    e2 = with_one(torch.cat([e * e, e], dim=1))
     out, rows = e.new_empty(n, 4 * C + 2), None
     if not (x.requires_grad or e.requires_grad) and x.shape[1] == 2 and n >= MANY:
         k, s, sound = _beta_sums(x, e, h, log_weight)
@@ -258,7 +259,7 @@ def moments(
         rows = torch.nonzero(~(sound & sound2 & (k2[:, -1] < 0.5)))[:, 0]  # else pairs may cancel
     for part, columns, L in log_kernels(x, h, log_weight, block, rows):
         first, star = L.max(dim=1, keepdim=True)
-        k, second = _exp(L.scatter_(1, star, -torch.inf))
+        k, second = exp_in_place(L.scatter_(1, star, -torch.inf))
         total, sums = k.sum(dim=1, keepdim=True), k @ e[columns]
         squares = (k * k if k.requires_grad else k.square_()) @ e2[columns]
         lead = 1 / (1 + total * (second - first).exp())
@@ -291,14 +292,23 @@ def residual_rows(problem: Problem, h: float, log_weight: Tensor | None = None) 
     """S2: the product of two neighbours' residuals e = y − z, summed over classes, shape (n, S)."""
     x, z, y = problem
     e = y - z[:, None]
-    return moments(x, e.flatten(1), h, log_weight).pairs().view_as(e).sum(dim=2)
+    return residual_of(moments(x, e.flatten(1), h, log_weight), e)
+
+
+def residual_of(M: Moments, e: Tensor) -> Tensor:
+    """S2 from the moments of e (n, S, C), shape (n, S)."""
+    return M.pairs().view_as(e).sum(dim=2)
 
 
 def second_order_rows(problem: Problem, h: float, log_weight: Tensor | None = None) -> Tensor:
     """``2·S1 − S2`` with S1 = e_j·(Se)_j, shape (n, S)."""
     x, z, y = problem
     e = y - z[:, None]
-    M = moments(x, e.flatten(1), h, log_weight)
+    return second_order_of(moments(x, e.flatten(1), h, log_weight), e)
+
+
+def second_order_of(M: Moments, e: Tensor) -> Tensor:
+    """2·S1 − S2 from the moments of e (n, S, C), shape (n, S)."""
     return (2 * e * M.ratio().view_as(e) - M.pairs().view_as(e)).sum(dim=2)
 
 
@@ -338,19 +348,17 @@ def log_likelihoods(x: Tensor, hs: Sequence[float], block: int = BLOCK) -> list[
             "All predictions are equal: no bandwidth follows from them; give a number."
         )
     m = m.to(x.dtype)
-    log_x, size, total = (
-        x.log(),
-        max(block // len(x), 16),
-        torch.zeros(len(hs), dtype=torch.float64),
-    )
-    normalisers = [_log_normaliser(x, h) + m.log() for h in hs]
+    log_x = x.log()
+    size = max(block // len(x), 16)
+    total = torch.zeros(len(hs), dtype=torch.float64)
+    normalisers = [log_normaliser(x, h) + m.log() for h in hs]
     for start in range(0, len(x), size):
         rows = slice(start, start + size)
         P, weight = log_x[rows] @ x.T, m[rows]
         for t, (h, c) in enumerate(zip(hs, normalisers, strict=True)):
             L = torch.add(c, P, alpha=1 / h)
             L.diagonal(start).fill_(-torch.inf)
-            k, top = _exp(L)
+            k, top = exp_in_place(L)
             total[t] += float(weight @ (k.sum(dim=1).log() + top[:, 0] - (n - weight).log()))
     return (total / n).tolist()
 
