@@ -1,5 +1,7 @@
 """Sums over bins, and the binned losses made of them: one pass over the rows, in fixed memory."""
 
+from numbers import Real
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -98,6 +100,22 @@ class BinSums:
         self.wmm += total(weight * mu * mu)
         self.spread += (weight * s).sum(axis=0)
 
+    def by_group(self, mu: NDArray, z: NDArray, groups: NDArray, w: NDArray | None = None) -> None:
+        """Of all rows added: make groups the units of which pairs are corrected, instead of rows.
+
+        `ww` and `wwee` become ``Σ_g W_gb²`` and ``Σ_g (Σ_{i∈g} w e)²``; `groups` are codes (n,).
+        """
+        B, G = self.bins.n_bins, groups.max() + 1
+        index = self.bins.index(z)
+        for k in range(len(self.w)):
+            # bins and groups that occur together: at most n
+            cells, cell = np.unique(index[:, k] * G + groups, return_inverse=True)
+            e = mu[:, k] - z[:, k]
+            W_gb = np.bincount(cell, weights=w)
+            we = np.bincount(cell, weights=e if w is None else w * e)
+            self.ww[k] = np.bincount(cells // G, weights=W_gb**2, minlength=B)
+            self.wwee[k] = np.bincount(cells // G, weights=we**2, minlength=B)
+
     def merge(self, other: "BinSums") -> None:
         """Add the sums of other rows, binned alike."""
         for name in ("w", "we", "wee", "wc", "wz", "wmm", "ww", "wwee", "spread"):
@@ -107,17 +125,37 @@ class BinSums:
         """CL_kb of shape (K, B); P1 eq. (12), (13) and the residual form. Empty bins contribute 0."""
         W_b, W = self.w, self.w[0].sum()
         safe = np.where(W_b > 0, W_b, 1.0)
+        several = self._several(bias_correction)
         if bias_correction == "residual":  # (W_b/W)·[(Σwe)² − Σw²e²] / [(Σw)² − Σw²]
-            pairs = W_b**2 - self.ww
-            several = pairs > 1e-12 * W_b**2
-            return np.where(several, W_b / W * (self.we**2 - self.wwee) / np.where(several, pairs, 1.0), 0.0)
+            pairs = np.where(several, W_b**2 - self.ww, 1.0)
+            return np.where(several, W_b / W * (self.we**2 - self.wwee) / pairs, 0.0)
         plugin = W_b / W * (self.we / safe) ** 2
         if bias_correction is None:
             return plugin
         h = self.ww / safe / safe  # Σ p², p_i = w_i/W_b
-        several = (W_b > 0) & (h < 1 - 1e-12)
         variance = np.maximum(self.wmm / safe - ((self.we + self.wz) / safe) ** 2, 0.0)
         return np.where(several, plugin - W_b / W * variance * h / np.where(several, 1 - h, 1.0), 0.0)
+
+    def _several(self, bias_correction: str | None) -> NDArray[np.bool_]:
+        """Where a bin can be corrected, (K, B): more than one row in it, or group."""
+        if bias_correction is None:
+            return self.w > 0
+        return self.w**2 - self.ww > 1e-12 * self.w**2
+
+    def dropped_weight(self, bias_correction: str | None) -> float:
+        """Share of the weight in bins that cannot be corrected and count 0, mean over classes."""
+        dropped = np.where(self._several(bias_correction), 0.0, self.w).sum()
+        return float(dropped / self.w.sum())
+
+    def gaps(self) -> NDArray[np.float64]:
+        """|c̄ − z̄| of each class and bin, (K, B); 0 in empty bins."""
+        return np.abs(self.we) / np.where(self.w > 0, self.w, 1.0)
+
+    def powers(self, p: float) -> NDArray[np.float64]:
+        """``Σ_b W_b/W |c̄−z̄|^p`` of each class, (K,), P1 Def. 2; for p = ∞ the largest gap."""
+        if np.isinf(p):
+            return self.gaps().max(axis=1)
+        return (self.w * self.gaps() ** p).sum(axis=1) / self.w[0].sum()
 
     def epistemic_loss(self, bias_correction: str | None) -> NDArray[np.float64]:
         """EL_kb of shape (K, B), P1 eq. (9) split over bins; the plugin keeps the raters' spread, eq. (8)."""
@@ -143,8 +181,27 @@ def check_bias_correction(bias_correction: str | None) -> None:
         raise ValueError(f'bias_correction must be "residual", "label" or None, got {bias_correction!r}.')
 
 
+def check_exponent(p, bias_correction: str | None) -> None:
+    """ValueError for an exponent below 1, or a correction that it does not have."""
+    if not isinstance(p, Real) or isinstance(p, bool) or not p >= 1:
+        raise ValueError(f"p must be a number, 1 or more, or np.inf, got {p!r}.")
+    if p != 2 and bias_correction is not None:
+        raise ValueError(
+            f"bias_correction={bias_correction!r} is for p = 2 only, got p = {p}; "
+            "pass bias_correction=None for the plugin."
+        )
+
+
+def check_grouped(groups: NDArray | None, bias_correction: str | None) -> None:
+    """ValueError for groups with the one correction that cannot leave their pairs out."""
+    if groups is not None and bias_correction == "label":
+        raise ValueError("bias_correction='label' takes rows as independent; with groups use 'residual'.")
+
+
 def signed_root(value, p: float = 2):
-    """sign(x)·|x|^(1/p): the root of a corrected loss, which may be negative."""
+    """sign(x)·|x|^(1/p): the root of a corrected loss, which may be negative; x itself for p = ∞."""
+    if np.isinf(p):
+        return value
     return np.sign(value) * np.abs(value) ** (1 / p)
 
 

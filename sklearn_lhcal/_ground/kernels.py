@@ -21,7 +21,10 @@ from .exponential_sums import FAR, exponential_sums
 from .simplex import EPS
 
 BLOCK = 2**17  # kernels in memory at a time, which stay in a processor's cache
-TILE = {False: (128, 1024), True: (4096, 4096)}  # rows and columns of so many, on a processor or on CUDA
+TILE = {
+    False: (128, 1024),
+    True: (4096, 4096),
+}  # rows and columns of so many, on a processor or on CUDA
 MANY = 2000  # rows from which on Beta kernels are summed by `exponential_sums`, unless derivatives are asked for
 NOTIONS = ("canonical", "marginal", "top_label")
 
@@ -59,31 +62,46 @@ def clipped(z: Tensor) -> Tensor:
 
 
 def log_kernels(
-    x: Tensor, h: float, log_weight: Tensor | None = None, block: int = BLOCK, rows: Tensor | None = None
+    x: Tensor,
+    h: float,
+    log_weight: Tensor | None = None,
+    block: int = BLOCK,
+    rows: Tensor | None = None,
 ) -> Iterator:
     """(rows, columns, log k_ji + log w_i), for blocks of the rows j (increasing; None: all); −inf where i = j.
 
     Beta kernels are narrow where h is small: of x sorted (d = 2), the columns that matter are neighbours.
     """
     n, d = x.shape
-    log_x, c = x.log(), _log_normaliser(x, h, log_weight)
+    log_x, c = x.log(), log_normaliser(x, h, log_weight)
     size = max(block // n, 16) * (128 if x.is_cuda else 1)
-    left, right = torch.cat([log_x / h, torch.ones_like(c)[:, None]], dim=1), torch.cat([x.T, c[None]])
+    left, right = (
+        torch.cat([log_x / h, torch.ones_like(c)[:, None]], dim=1),
+        torch.cat([x.T, c[None]]),
+    )
     # one buffer for all blocks: fresh memory for each would take longer than its kernels
     buffer = None if left.requires_grad else left.new_empty(size * n)
     own = torch.arange(n, device=x.device)
-    parts = [slice(start, start + size) for start in range(0, n, size)] if rows is None else rows.split(size)
+    parts = (
+        [slice(start, start + size) for start in range(0, n, size)]
+        if rows is None
+        else rows.split(size)
+    )
     for part in parts:
         if not len(own[part]):
             return
         columns = _window(left, right, own[part]) if d == 2 and n > 2 * size else slice(0, n)
         a, b = left[part], right[:, columns]
-        L = a @ b if buffer is None else torch.mm(a, b, out=buffer[: len(a) * b.shape[1]].view(len(a), -1))
+        L = (
+            a @ b
+            if buffer is None
+            else torch.mm(a, b, out=buffer[: len(a) * b.shape[1]].view(len(a), -1))
+        )
         L.scatter_(1, own[part, None] - columns.start, -torch.inf)
         yield part, columns, L
 
 
-def _log_normaliser(x: Tensor, h: float, log_weight: Tensor | None = None) -> Tensor:
+def log_normaliser(x: Tensor, h: float, log_weight: Tensor | None = None) -> Tensor:
     """−log B(x_i/h + 1) + log w_i, shape (n,)."""
     a = x / h + 1
     c = torch.lgamma(a.sum(dim=1)) - torch.lgamma(a).sum(dim=1)
@@ -114,20 +132,22 @@ def _beta_sums(
 
     x sorted (d = 2). The row's own term is taken away from the sum over all: sound where that leaves half of it.
     """
-    log_x, c = x.log(), _log_normaliser(x, h, log_weight)
+    log_x, c = x.log(), log_normaliser(x, h, log_weight)
     theta = (log_x[:, 0] - log_x[:, 1]) / h  # log k_ji = θ_j x_i + c_i + a term of j
     sums, s = exponential_sums(power * theta, x[:, 0].contiguous(), power * c, e)
     own = (power * (c + theta * x[:, 0]) - s).exp()
-    sums -= own[:, None] * _with_one(e)
+    sums -= own[:, None] * with_one(e)
     return sums, s, own <= sums[:, -1]
 
 
-def _dirichlet_sums(x: Tensor, e: Tensor, h: float, log_weight: Tensor | None) -> tuple[Tensor, Tensor]:
+def _dirichlet_sums(
+    x: Tensor, e: Tensor, h: float, log_weight: Tensor | None
+) -> tuple[Tensor, Tensor]:
     """``Σ_{i≠j} k_ji/k_jj (e_i, 1)``, shape (n, C+1), and where they are sound: neither huge nor tiny.
 
     In tiles, without a look at the largest kernel of a row; e^-700 stands for less, since denormal numbers are slow.
     """
-    log_x, c, e = x.log(), _log_normaliser(x, h, log_weight), _with_one(e)
+    log_x, c, e = x.log(), log_normaliser(x, h, log_weight), with_one(e)
     one, own = torch.ones_like(c)[:, None], (x * log_x).sum(dim=1) / h + c
     left = torch.cat([log_x / h, one, -own[:, None]], dim=1)
     right = torch.cat([x, c[:, None], one], dim=1).T.contiguous()
@@ -145,7 +165,9 @@ def _dirichlet_sums(x: Tensor, e: Tensor, h: float, log_weight: Tensor | None) -
     return sums, sums[:, -1].log().abs() < 300
 
 
-def smooth(x: Tensor, e: Tensor, h: float, log_weight: Tensor | None = None, block: int = BLOCK) -> Tensor:
+def smooth(
+    x: Tensor, e: Tensor, h: float, log_weight: Tensor | None = None, block: int = BLOCK
+) -> Tensor:
     """``r_j = Σ_{i≠j} k_ji e_i / Σ_{i≠j} k_ji`` (P2 eq. 3), shape (n, C)."""
     x, e, log_weight, back = _sorted(x, e, log_weight)
     r, rows = torch.empty_like(e), None
@@ -153,7 +175,7 @@ def smooth(x: Tensor, e: Tensor, h: float, log_weight: Tensor | None = None, blo
         sums, *_, sound = (_dirichlet_sums if x.shape[1] > 2 else _beta_sums)(x, e, h, log_weight)
         r, rows = sums[:, :-1] / sums[:, -1:], torch.nonzero(~sound)[:, 0]
     for part, columns, L in log_kernels(x, h, log_weight, block, rows):
-        k, _ = _exp(L)
+        k, _ = exp_in_place(L)
         r[part] = k @ e[columns] / k.sum(dim=1, keepdim=True)
     return r[back]
 
@@ -166,11 +188,12 @@ def _sorted(x: Tensor, e: Tensor, log_weight: Tensor | None) -> tuple:
     return x[order], e[order], None if log_weight is None else log_weight[order], order.argsort()
 
 
-def _with_one(e: Tensor) -> Tensor:
+def with_one(e: Tensor) -> Tensor:
+    """e with a column of ones, shape (n, C+1)."""
     return torch.cat([e, e.new_ones(len(e), 1)], dim=1)
 
 
-def _exp(L: Tensor) -> tuple[Tensor, Tensor]:
+def exp_in_place(L: Tensor) -> tuple[Tensor, Tensor]:
     """``e^(L − top)`` in the place of L, with top the largest of each row, a constant to derivatives.
 
     e^-350 stands for less, since denormal numbers are slow.
@@ -183,7 +206,7 @@ def smooth_at(
     points: Tensor, x: Tensor, e: Tensor, h: float, log_weight: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
     """The smooth at any points (m, d), shape (m, C), and how many rows it effectively averages, ``(Σk)²/Σk²``."""
-    c = _log_normaliser(x, h, log_weight)
+    c = log_normaliser(x, h, log_weight)
     share = torch.softmax(torch.addmm(c, points.log(), x.T, alpha=1 / h), dim=1)
     return share @ e, 1 / (share * share).sum(dim=1)
 
@@ -220,11 +243,13 @@ class Moments(NamedTuple):
         return m * (m * ac - self.ratio()) / (m - 1), m * (m * cc - 1) / (m - 1)
 
 
-def moments(x: Tensor, e: Tensor, h: float, log_weight: Tensor | None = None, block: int = BLOCK) -> Moments:
+def moments(
+    x: Tensor, e: Tensor, h: float, log_weight: Tensor | None = None, block: int = BLOCK
+) -> Moments:
     """The sums that U-statistics over pairs of neighbours are made of; three rows at least."""
     n, C = e.shape
     x, e, log_weight, back = _sorted(x, e, log_weight)
-    e2 = _with_one(torch.cat([e * e, e], dim=1))
+    e2 = with_one(torch.cat([e * e, e], dim=1))
     out, rows = e.new_empty(n, 4 * C + 2), None
     if not (x.requires_grad or e.requires_grad) and x.shape[1] == 2 and n >= MANY:
         k, s, sound = _beta_sums(x, e, h, log_weight)
@@ -234,11 +259,13 @@ def moments(x: Tensor, e: Tensor, h: float, log_weight: Tensor | None = None, bl
         rows = torch.nonzero(~(sound & sound2 & (k2[:, -1] < 0.5)))[:, 0]  # else pairs may cancel
     for part, columns, L in log_kernels(x, h, log_weight, block, rows):
         first, star = L.max(dim=1, keepdim=True)
-        k, second = _exp(L.scatter_(1, star, -torch.inf))
+        k, second = exp_in_place(L.scatter_(1, star, -torch.inf))
         total, sums = k.sum(dim=1, keepdim=True), k @ e[columns]
         squares = (k * k if k.requires_grad else k.square_()) @ e2[columns]
         lead = 1 / (1 + total * (second - first).exp())
-        out[part] = torch.cat([lead, e[columns][star[:, 0]], sums / total, squares / total**2], dim=1)
+        out[part] = torch.cat(
+            [lead, e[columns][star[:, 0]], sums / total, squares / total**2], dim=1
+        )
     lead, e1, a, aa, ac, cc = out[back].split([1, C, C, C, C, 1], dim=1)
     return Moments(lead[:, 0], e1, a, aa, ac, cc[:, 0])
 
@@ -250,7 +277,9 @@ def plugin_rows(problem: Problem, h: float, p: float, log_weight: Tensor | None 
     return power(r - z[:, None], p).sum(dim=2)
 
 
-def ratio_corrected_rows(problem: Problem, h: float, p: float, log_weight: Tensor | None = None) -> Tensor:
+def ratio_corrected_rows(
+    problem: Problem, h: float, p: float, log_weight: Tensor | None = None
+) -> Tensor:
     """The same with Tin's ratio ``r + (s_ac/c̄² − r·s_cc/c̄²)/m``, unbiased to O(1/m²), shape (n, S)."""
     x, z, y = problem
     M = moments(x, y.flatten(1), h, log_weight)
@@ -263,18 +292,29 @@ def residual_rows(problem: Problem, h: float, log_weight: Tensor | None = None) 
     """S2: the product of two neighbours' residuals e = y − z, summed over classes, shape (n, S)."""
     x, z, y = problem
     e = y - z[:, None]
-    return moments(x, e.flatten(1), h, log_weight).pairs().view_as(e).sum(dim=2)
+    return residual_of(moments(x, e.flatten(1), h, log_weight), e)
+
+
+def residual_of(M: Moments, e: Tensor) -> Tensor:
+    """S2 from the moments of e (n, S, C), shape (n, S)."""
+    return M.pairs().view_as(e).sum(dim=2)
 
 
 def second_order_rows(problem: Problem, h: float, log_weight: Tensor | None = None) -> Tensor:
     """``2·S1 − S2`` with S1 = e_j·(Se)_j, shape (n, S)."""
     x, z, y = problem
     e = y - z[:, None]
-    M = moments(x, e.flatten(1), h, log_weight)
+    return second_order_of(moments(x, e.flatten(1), h, log_weight), e)
+
+
+def second_order_of(M: Moments, e: Tensor) -> Tensor:
+    """2·S1 − S2 from the moments of e (n, S, C), shape (n, S)."""
     return (2 * e * M.ratio().view_as(e) - M.pairs().view_as(e)).sum(dim=2)
 
 
-def sharpness_rows(problem: Problem, h: float, log_weight: Tensor | None = None, corrected: bool = False) -> Tensor:
+def sharpness_rows(
+    problem: Problem, h: float, log_weight: Tensor | None = None, corrected: bool = False
+) -> Tensor:
     """``Σ_c E[y_c|f]²`` as a ratio ρ of U-statistics (P2 eq. 7), shape (n, S).
 
     `corrected`: ρ·[1 + (4/m)(s_ac/(ā c̄) − s_cc/c̄²)].
@@ -304,23 +344,29 @@ def log_likelihoods(x: Tensor, hs: Sequence[float], block: int = BLOCK) -> list[
     n = len(x)
     x, m = torch.unique(x, dim=0, return_counts=True)
     if len(x) < 2:
-        raise ValueError("All predictions are equal: no bandwidth follows from them; give a number.")
+        raise ValueError(
+            "All predictions are equal: no bandwidth follows from them; give a number."
+        )
     m = m.to(x.dtype)
-    log_x, size, total = x.log(), max(block // len(x), 16), torch.zeros(len(hs), dtype=torch.float64)
-    normalisers = [_log_normaliser(x, h) + m.log() for h in hs]
+    log_x = x.log()
+    size = max(block // len(x), 16)
+    total = torch.zeros(len(hs), dtype=torch.float64)
+    normalisers = [log_normaliser(x, h) + m.log() for h in hs]
     for start in range(0, len(x), size):
         rows = slice(start, start + size)
         P, weight = log_x[rows] @ x.T, m[rows]
         for t, (h, c) in enumerate(zip(hs, normalisers, strict=True)):
             L = torch.add(c, P, alpha=1 / h)
             L.diagonal(start).fill_(-torch.inf)
-            k, top = _exp(L)
+            k, top = exp_in_place(L)
             total[t] += float(weight @ (k.sum(dim=1).log() + top[:, 0] - (n - weight).log()))
     return (total / n).tolist()
 
 
 @torch.no_grad()
-def cross_validation_errors(problem: Problem, hs: Sequence[float], log_weight: Tensor | None = None) -> list[float]:
+def cross_validation_errors(
+    problem: Problem, hs: Sequence[float], log_weight: Tensor | None = None
+) -> list[float]:
     """Mean of ‖e_j − (Se)_j‖², each row left out for itself, for each bandwidth; e = y − z."""
     x, z, y = problem
     e = (y - z[:, None]).flatten(1)
@@ -333,7 +379,9 @@ def best_bandwidth(cost: Callable[[Sequence[float]], Sequence[float]]) -> float:
     t = np.linspace(-5.0, 0.0, 6)
     f = np.asarray(cost(10**t))
     low, high = t[max(np.argmin(f) - 1, 0)], t[min(np.argmin(f) + 1, 5)]
-    inner = np.setdiff1d(np.round(np.linspace(low, high, 7 if high - low > 1.5 else 6), 12), np.round(t, 12))
+    inner = np.setdiff1d(
+        np.round(np.linspace(low, high, 7 if high - low > 1.5 else 6), 12), np.round(t, 12)
+    )
     t, f = np.append(t, inner), np.append(f, cost(10**inner))
     order = np.argsort(t)
     t, f = t[order], f[order]
@@ -342,5 +390,7 @@ def best_bandwidth(cost: Callable[[Sequence[float]], Sequence[float]]) -> float:
         (a, b, c), (fa, fb, fc) = t[i - 1 : i + 2], f[i - 1 : i + 2]
         bend = (b - a) * (fb - fc) - (b - c) * (fb - fa)
         if bend < 0:
-            return float(10 ** (b - 0.5 * ((b - a) ** 2 * (fb - fc) - (b - c) ** 2 * (fb - fa)) / bend))
+            return float(
+                10 ** (b - 0.5 * ((b - a) ** 2 * (fb - fc) - (b - c) ** 2 * (fb - fa)) / bend)
+            )
     return float(10 ** t[i])

@@ -69,7 +69,9 @@ def confidence_interval(
         Anything that the metric takes and whose rows can be indexed.
     prediction : array-like of shape (n_samples, ...), Distribution or None
     groups : array-like of shape (n_samples,), optional
-        Rows of one group (one patient, say) are dependent and go to one block.
+        Rows of one group (one patient, say) are dependent: they go to one block, and metrics of this package that are
+        corrected for sampling leave their pairs out of the correction, as with ``groups=`` of their own. Groups are
+        taken as independent.
     confidence_level : float, default=0.95
     n_blocks : int, default=50
         Most blocks; fewer where there are fewer groups.
@@ -90,6 +92,12 @@ def confidence_interval(
     ValueError
         Fewer than two rows or groups, missing groups, a confidence_level outside (0, 1), lengths
         that differ, a metric that returns several numbers.
+
+    Notes
+    -----
+    Student's t has one degree of freedom less than there are blocks, or groups where these are fewer. Few groups still
+    cover too rarely: 90 % intervals from 10 groups of 10 alike rows covered .67 to .93, from 50 groups or more .87 and
+    above (``benchmarks/groups.py``).
 
     Examples
     --------
@@ -159,7 +167,9 @@ def paired_difference(
     True
     """
     metric, options = unwrapped(metric, options)
-    first, second = (_values(metric, y, p, sample_weight, groups, options) for p in (prediction, reference))
+    first, second = (
+        _values(metric, y, p, sample_weight, groups, options) for p in (prediction, reference)
+    )
 
     def difference(block, B):
         (a, a_without), (b, b_without) = first(block, B), second(block, B)
@@ -170,7 +180,9 @@ def paired_difference(
     return ConfidenceInterval(estimate, estimate - t * error, estimate + t * error, error)
 
 
-def _values(metric, y, prediction, sample_weight, groups, options, *, squared: bool = False) -> Values:
+def _values(
+    metric, y, prediction, sample_weight, groups, options, *, squared: bool = False
+) -> Values:
     """The metric with blocks left out; `squared`: the loss whose signed root it is."""
     facts = facts_of(metric, **options)
     if facts.terms is None and facts.value is None and facts.loss is None:
@@ -248,7 +260,9 @@ def _blocks(n: int, groups, n_blocks: int, random_state) -> NDArray[np.intp]:
     codes = np.arange(n) if codes is None else codes
     sizes = np.bincount(codes)
     if len(sizes) < 2 or n_blocks < 2:
-        raise ValueError(f"An interval needs two rows or groups and two blocks at least, got {len(sizes)}, {n_blocks}.")
+        raise ValueError(
+            f"An interval needs two rows or groups and two blocks at least, got {len(sizes)}, {n_blocks}."
+        )
     shuffled = rng.permutation(len(sizes))
     B = min(n_blocks, len(sizes))
     block_of = np.empty(len(sizes), dtype=np.intp)
