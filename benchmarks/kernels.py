@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from run import in_turn
 
-from sklearn_lhcal import _kernels
+from sklearn_lhcal._ground.kernels import clipped, log_likelihoods
 from sklearn_lhcal.metrics import kernel_calibration_error, loo_bandwidth
 
 GRID = [*np.logspace(-5, -1, 15), 0.2, 0.4, 0.6, 0.8, 1.0]
@@ -60,10 +60,11 @@ def row(name, ours, peer, runs=3):
 
 def bandwidth_row():
     _, z = problem(5000)
-    x = _kernels.clipped(torch.as_tensor(z))
-    one = min(_time(lambda: _kernels.log_likelihoods(x, [0.05])) for _ in range(3))
+    x = clipped(torch.as_tensor(z))
+    one = min(_time(lambda: log_likelihoods(x, [0.05])) for _ in range(3))
     search = min(_time(lambda: loo_bandwidth(z)) for _ in range(3))
-    best, ours = (_kernels.log_likelihoods(x, [h])[0] for h in (loo_bandwidth(z, grid=GRID), loo_bandwidth(z)))
+    found = loo_bandwidth(z, grid=GRID), loo_bandwidth(z)
+    best, ours = (log_likelihoods(x, [h])[0] for h in found)
     print(f"{'bandwidth, 5 000 x 10':42} {search / one:.1f} evaluations' time; likelihood {ours:.4f}, grid {best:.4f}")
 
 
@@ -75,12 +76,14 @@ def _time(function):
 
 _CHILD = """
 import sys, time
+from functools import partial
 import numpy as np, torch
 sys.path.insert(0, {here!r})
 from kernels import full_matrix, problem
 from sklearn_lhcal.metrics import kernel_calibration_error
 y, z = problem({n})
-kernel_calibration_error(y[:100], z[:100], bandwidth=.05)
+plugin = partial(kernel_calibration_error, p=1, bias_correction=None)
+plugin(y[:100], z[:100], bandwidth=.05)
 def peak():
     return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM"))
 before = peak()
@@ -104,7 +107,7 @@ def growth(path):
     fig, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
     for h in (0.001, 0.05):
         for notion in ("canonical", "top_label"):
-            call = f"kernel_calibration_error(y, z, notion={notion!r}, bandwidth={h})"
+            call = f"plugin(y, z, notion={notion!r}, bandwidth={h})"
             measured = [in_child(call, n) for n in sizes]
             print(
                 f"{notion:12} h = {h}: "
@@ -130,11 +133,11 @@ def growth(path):
 def main() -> None:
     y, z = problem(10_000)
     for h in (0.05, 0.001):
-        canonical = partial(kernel_calibration_error, y, z, bandwidth=h)
+        canonical = partial(kernel_calibration_error, y, z, bandwidth=h, p=1, bias_correction=None)
         row(f"canonical, 10 000 x 10, bandwidth {h}", canonical, partial(full_matrix, y, z, h))
         marginal = partial(canonical, notion="marginal")
         row(f"marginal, 10 000 x 10, bandwidth {h}", marginal, partial(full_matrix_marginal, y, z, h), runs=1)
-    ours = in_child("kernel_calibration_error(y, z, bandwidth=.05)", 10_000)[1]
+    ours = in_child("plugin(y, z, bandwidth=.05)", 10_000)[1]
     peer = in_child("full_matrix(y, z, .05)", 10_000)[1]
     print(f"{'memory, canonical, 10 000 x 10':46} ours {ours:.0f} MiB, peer {peer:.0f} MiB above the input")
     bandwidth_row()

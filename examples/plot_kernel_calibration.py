@@ -21,6 +21,7 @@ from pathlib import Path
 import matplotlib
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import torch
 
 from sklearn_lhcal.datasets import make_label_histograms
@@ -64,7 +65,7 @@ def truth(n_classes: int) -> float:
 # by smoothing. The second-order estimate, at the bandwidth that predicts left-out residuals best, loses least.
 ESTIMATES = {
     "triangular bins (Doane)": (binned_canonical_error, {}),
-    "kernel, published": (kernel_calibration_error, {}),
+    "kernel, published": (kernel_calibration_error, {"bias_correction": None}),
     "kernel, residual": (kernel_calibration_error, {"bias_correction": "residual"}),
     "kernel, second order": (kernel_calibration_error, {"bias_correction": "second_order", "bandwidth": "cv"}),
 }
@@ -144,7 +145,8 @@ def plot_bandwidth(ax, n: int = 1000) -> None:
     rng = np.random.default_rng(0)
     q, z = problem(n, 4, rng)
     y = rng.multinomial(1, q)
-    null = [null_calibration_error(y, z, p=2, bandwidth=h, n_draws=40, random_state=0).quantiles for h in bandwidths]
+    options = {"bias_correction": None, "n_draws": 40, "random_state": 0}
+    null = [null_calibration_error(y, z, bandwidth=h, **options).quantiles for h in bandwidths]
     ax.fill_between(bandwidths, *np.array(null)[:, [0, 2]].T, color="0.8", label="published, if calibrated (90 %)")
     ax.axhline(truth(4), color="black", linewidth=1, linestyle=(0, (4, 2)), label="truth")
     for name, correction in [
@@ -187,9 +189,9 @@ def curves():
 # towards the middle.
 def triangle():
     data = make_label_histograms(3000, 3, 2, overconfidence=2.5, class_sep=1.0, random_state=0)
-    return SimplexCalibrationDisplay.from_predictions(
-        data.counts, data.prediction, classes=["benign", "unclear", "malignant"]
-    ).figure_
+    names = ["benign", "unclear", "malignant"]
+    counts, proba = (pd.DataFrame(a, columns=names) for a in (data.counts, data.prediction))
+    return SimplexCalibrationDisplay.from_predictions(counts, proba).figure_
 
 
 def main() -> None:

@@ -19,7 +19,14 @@ from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from ._ground.checks import check_same_length, check_sample_weight, take_rows
-from ._ground.estimators import class_order, fit_on_labels, own_classes, resolve
+from ._ground.estimators import (
+    atomic,
+    class_order,
+    fit_on_labels,
+    own_classes,
+    resolve,
+    with_own_module,
+)
 from ._ground.names import positions
 from ._rows import DistributionClassifierMixin
 from .distributions import Ensemble
@@ -50,8 +57,9 @@ class _EnsembleClassifier(
     ) -> NDArray[np.float64]:
         """Class probabilities of `n_samples` members, shape (n_samples, n, K)."""
 
+    @atomic
     def fit(self, X, y, sample_weight=None, **fit_params):
-        """Fit the estimator.
+        """Fit the estimator; a fit that fails or is interrupted leaves it as it was.
 
         Parameters
         ----------
@@ -163,6 +171,7 @@ class MCDropoutClassifier(_EnsembleClassifier):
         """Class probabilities under `n_samples` masks, shape (n_samples, n, K); None: those of `predict_dist`."""
         check_is_fitted(self, "seed_")
         net, X = resolve(self.estimator_, X, "module_")
+        net = with_own_module(net)
         rng = self._rng(random_state)
         draws = []
         for _ in range(self.n_samples if n_samples is None else n_samples):

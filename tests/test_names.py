@@ -66,12 +66,14 @@ METRICS = {
         "disagreement_calibration_error",
         "disagreement_squared_loss",
         "expected_accuracy",
+        "expected_calibration_error",
         "expected_squared_loss",
         "histogram_log_loss",
         "irreducible_loss",
         "kernel_calibration_error",
         "kernel_sharpness",
         "label_log_loss",
+        "maximum_calibration_error",
         "posterior_epistemic_loss",
         "ratio_corrected_calibration_error",
         "vote_accuracy",
@@ -127,6 +129,20 @@ def test_saved_outputs_in_a_frame_are_sorted_by_name(wrap, frame, data):
     assert_allclose(model.predict_proba(again), plain.predict_proba(data.prediction))
     with pytest.raises(ValueError, match="not sorted"):
         model.predict_proba(np.asarray(X))
+
+
+@pytest.mark.parametrize("wrap", [TemperatureScaling, AlphaCalibration, PrecomputedClassifier])
+def test_saved_outputs_and_labels_of_which_one_has_names(wrap, data):
+    X = named(data.prediction[:, ORDER], NAMES[ORDER])
+    for y in (data.counts, data.counts.argmax(axis=1)):
+        with pytest.raises(ValueError, match="not sorted"):
+            wrap("proba").fit(X, y)
+        if wrap is not AlphaCalibration:
+            assert_array_equal(wrap("proba").fit(X[NAMES], y).classes_, NAMES)
+    model = wrap("proba").fit(data.prediction, named(data.counts, NAMES))
+    assert_array_equal(model.classes_, NAMES)
+    with pytest.raises(ValueError, match="not sorted"):
+        wrap("proba").fit(data.prediction, named(data.counts[:, ORDER], NAMES[ORDER]))
 
 
 def test_rows_in_another_order_are_an_error(data):

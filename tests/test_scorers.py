@@ -74,7 +74,7 @@ def manual_scores(name, estimator, X, y):
 
 def test_names():
     assert set(get_scorer_names()) < set(sklearn_get_scorer_names())
-    assert len(get_scorer_names()) == 17
+    assert len(get_scorer_names()) == 19
     assert {name for name in SCORERS if not name.startswith("neg_")} == {"expected_accuracy", "vote_accuracy"}
 
 

@@ -1,5 +1,7 @@
 """Sums over bins, and the binned losses made of them: one pass over the rows, in fixed memory."""
 
+from numbers import Real
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -32,9 +34,7 @@ class Bins:
                 raise ValueError("Bin edges must be finite and strictly ascending, two at least.")
             self.edges = np.tile(edges, (K, 1))
         elif np.ndim(n_bins) or n_bins != int(n_bins) or n_bins < 1:
-            raise ValueError(
-                f"n_bins must be a positive integer or an array of edges, got {n_bins!r}."
-            )
+            raise ValueError(f"n_bins must be a positive integer or an array of edges, got {n_bins!r}.")
         elif strategy == "uniform":
             self._uniform = True
             self.edges = np.tile(np.linspace(0, 1, int(n_bins) + 1), (K, 1))
@@ -47,9 +47,7 @@ class Bins:
         if self._uniform:
             return np.minimum((z * self.n_bins).astype(np.intp), self.n_bins - 1)
         inner = [e[~np.isnan(e)][1:-1] for e in self.edges]
-        return np.stack(
-            [np.searchsorted(e, z[:, k], side="right") for k, e in enumerate(inner)], axis=1
-        )
+        return np.stack([np.searchsorted(e, z[:, k], side="right") for k, e in enumerate(inner)], axis=1)
 
 
 def _merged(edges: NDArray) -> NDArray[np.float64]:
@@ -70,9 +68,7 @@ class BinSums:
     def __init__(self, bins: Bins, n_classes: int):
         self.bins = bins
         shape = (n_classes, bins.n_bins)
-        self.w, self.we, self.wee, self.wc, self.wz, self.wmm, self.ww, self.wwee = np.zeros(
-            (8, *shape)
-        )
+        self.w, self.we, self.wee, self.wc, self.wz, self.wmm, self.ww, self.wwee = np.zeros((8, *shape))
         self.spread = np.zeros(n_classes)  # Σ w μ̂(1−μ̂)
 
     def add(self, mu: NDArray, n: NDArray, z: NDArray, w: NDArray | None = None) -> None:
@@ -87,11 +83,7 @@ class BinSums:
         s = mu * (1 - mu)
         ee, c = e * e, s / (n - 1)[:, None]
         if w is None:
-            weight, count, sum_ee = (
-                1.0,
-                np.bincount(index, minlength=K * B).reshape(K, B),
-                total(ee),
-            )
+            weight, count, sum_ee = 1.0, np.bincount(index, minlength=K * B).reshape(K, B), total(ee)
             self.w += count
             self.ww += count
             self.wwee += sum_ee
@@ -108,6 +100,22 @@ class BinSums:
         self.wmm += total(weight * mu * mu)
         self.spread += (weight * s).sum(axis=0)
 
+    def by_group(self, mu: NDArray, z: NDArray, groups: NDArray, w: NDArray | None = None) -> None:
+        """Of all rows added: make groups the units of which pairs are corrected, instead of rows.
+
+        `ww` and `wwee` become ``Σ_g W_gb²`` and ``Σ_g (Σ_{i∈g} w e)²``; `groups` are codes (n,).
+        """
+        B, G = self.bins.n_bins, groups.max() + 1
+        index = self.bins.index(z)
+        for k in range(len(self.w)):
+            # bins and groups that occur together: at most n
+            cells, cell = np.unique(index[:, k] * G + groups, return_inverse=True)
+            e = mu[:, k] - z[:, k]
+            W_gb = np.bincount(cell, weights=w)
+            we = np.bincount(cell, weights=e if w is None else w * e)
+            self.ww[k] = np.bincount(cells // G, weights=W_gb**2, minlength=B)
+            self.wwee[k] = np.bincount(cells // G, weights=we**2, minlength=B)
+
     def merge(self, other: "BinSums") -> None:
         """Add the sums of other rows, binned alike."""
         for name in ("w", "we", "wee", "wc", "wz", "wmm", "ww", "wwee", "spread"):
@@ -117,21 +125,37 @@ class BinSums:
         """CL_kb of shape (K, B); P1 eq. (12), (13) and the residual form. Empty bins contribute 0."""
         W_b, W = self.w, self.w[0].sum()
         safe = np.where(W_b > 0, W_b, 1.0)
+        several = self._several(bias_correction)
         if bias_correction == "residual":  # (W_b/W)·[(Σwe)² − Σw²e²] / [(Σw)² − Σw²]
-            pairs = W_b**2 - self.ww
-            several = pairs > 1e-12 * W_b**2
-            return np.where(
-                several, W_b / W * (self.we**2 - self.wwee) / np.where(several, pairs, 1.0), 0.0
-            )
+            pairs = np.where(several, W_b**2 - self.ww, 1.0)
+            return np.where(several, W_b / W * (self.we**2 - self.wwee) / pairs, 0.0)
         plugin = W_b / W * (self.we / safe) ** 2
         if bias_correction is None:
             return plugin
         h = self.ww / safe / safe  # Σ p², p_i = w_i/W_b
-        several = (W_b > 0) & (h < 1 - 1e-12)
         variance = np.maximum(self.wmm / safe - ((self.we + self.wz) / safe) ** 2, 0.0)
-        return np.where(
-            several, plugin - W_b / W * variance * h / np.where(several, 1 - h, 1.0), 0.0
-        )
+        return np.where(several, plugin - W_b / W * variance * h / np.where(several, 1 - h, 1.0), 0.0)
+
+    def _several(self, bias_correction: str | None) -> NDArray[np.bool_]:
+        """Where a bin can be corrected, (K, B): more than one row in it, or group."""
+        if bias_correction is None:
+            return self.w > 0
+        return self.w**2 - self.ww > 1e-12 * self.w**2
+
+    def dropped_weight(self, bias_correction: str | None) -> float:
+        """Share of the weight in bins that cannot be corrected and count 0, mean over classes."""
+        dropped = np.where(self._several(bias_correction), 0.0, self.w).sum()
+        return float(dropped / self.w.sum())
+
+    def gaps(self) -> NDArray[np.float64]:
+        """|c̄ − z̄| of each class and bin, (K, B); 0 in empty bins."""
+        return np.abs(self.we) / np.where(self.w > 0, self.w, 1.0)
+
+    def powers(self, p: float) -> NDArray[np.float64]:
+        """``Σ_b W_b/W |c̄−z̄|^p`` of each class, (K,), P1 Def. 2; for p = ∞ the largest gap."""
+        if np.isinf(p):
+            return self.gaps().max(axis=1)
+        return (self.w * self.gaps() ** p).sum(axis=1) / self.w[0].sum()
 
     def epistemic_loss(self, bias_correction: str | None) -> NDArray[np.float64]:
         """EL_kb of shape (K, B), P1 eq. (9) split over bins; the plugin keeps the raters' spread, eq. (8)."""
@@ -139,9 +163,7 @@ class BinSums:
 
     def irreducible_loss(self, bias_correction: str | None) -> NDArray[np.float64]:
         """IL_k of shape (K,); with `expected_squared_loss` less `epistemic_loss` it agrees row by row."""
-        return (
-            self.spread if bias_correction is None else self.spread + self.wc.sum(axis=1)
-        ) / self.w[0].sum()
+        return (self.spread if bias_correction is None else self.spread + self.wc.sum(axis=1)) / self.w[0].sum()
 
     def expected_squared_loss(self) -> NDArray[np.float64]:
         """L_k of shape (K,), P1 eq. (7)."""
@@ -156,13 +178,30 @@ class BinSums:
 def check_bias_correction(bias_correction: str | None) -> None:
     """Raise a ValueError unless the value is one of "residual", "label" and None."""
     if bias_correction not in CORRECTIONS:
+        raise ValueError(f'bias_correction must be "residual", "label" or None, got {bias_correction!r}.')
+
+
+def check_exponent(p, bias_correction: str | None) -> None:
+    """ValueError for an exponent below 1, or a correction that it does not have."""
+    if not isinstance(p, Real) or isinstance(p, bool) or not p >= 1:
+        raise ValueError(f"p must be a number, 1 or more, or np.inf, got {p!r}.")
+    if p != 2 and bias_correction is not None:
         raise ValueError(
-            f'bias_correction must be "residual", "label" or None, got {bias_correction!r}.'
+            f"bias_correction={bias_correction!r} is for p = 2 only, got p = {p}; "
+            "pass bias_correction=None for the plugin."
         )
 
 
+def check_grouped(groups: NDArray | None, bias_correction: str | None) -> None:
+    """ValueError for groups with the one correction that cannot leave their pairs out."""
+    if groups is not None and bias_correction == "label":
+        raise ValueError("bias_correction='label' takes rows as independent; with groups use 'residual'.")
+
+
 def signed_root(value, p: float = 2):
-    """sign(x)·|x|^(1/p): the root of a corrected loss, which may be negative."""
+    """sign(x)·|x|^(1/p): the root of a corrected loss, which may be negative; x itself for p = ∞."""
+    if np.isinf(p):
+        return value
     return np.sign(value) * np.abs(value) ** (1 / p)
 
 
@@ -173,9 +212,7 @@ def check_gains(gain, uncertainty) -> tuple[NDArray[np.float64], NDArray[np.floa
     if g.ndim != 1 or not len(g):
         raise ValueError(f"gain must have shape (n_samples,) with a row at least, got {g.shape}.")
     if e.shape != g.shape:
-        raise ValueError(
-            f"uncertainty must hold one estimate per row, shape {g.shape}, got {e.shape}."
-        )
+        raise ValueError(f"uncertainty must hold one estimate per row, shape {g.shape}, got {e.shape}.")
     if not np.isfinite(g).all() or np.abs(g).max() > 1 + 1e-9:
         raise ValueError("gain must lie between -1 and 1, without NaN: use accuracy_gain.")
     if not np.isfinite(e).all() or e.min() < -1e-9:

@@ -1,5 +1,9 @@
 """What every meta-estimator needs of the classifier inside: its classes, its fit, its outputs."""
 
+import copy
+from collections.abc import Callable
+from functools import wraps
+
 import numpy as np
 from numpy.typing import NDArray
 from sklearn import get_config
@@ -140,3 +144,43 @@ def take_feature_names(estimator, fitted) -> None:
             setattr(estimator, name, getattr(fitted, name))
         else:
             vars(estimator).pop(name, None)
+
+
+def atomic(fit: Callable) -> Callable:
+    """Decorator of fit methods: all of a fit, or nothing.
+
+    A twin of the estimator is fitted, and the estimator takes over what the twin has, in one step
+    at the end. Whatever is raised before leaves it as it was.
+    """
+
+    @wraps(fit)
+    def fit_or_nothing(self, *args, **kwargs):
+        twin = twin_of(self)
+        fit(twin, *args, **kwargs)
+        self.__dict__ = vars(twin)
+        return self
+
+    return fit_or_nothing
+
+
+def twin_of(estimator):
+    """A shallow copy; not by `copy.copy`, by which a skorch net copies its weights too."""
+    twin = object.__new__(type(estimator))
+    vars(twin).update(vars(estimator))
+    return twin
+
+
+def with_own_module(net):
+    """A fitted skorch net that may be hooked: its module is a copy that shares all tensors.
+
+    What is done to it is not seen by whoever else predicts with the net at the same time.
+    """
+    while isinstance(net, FrozenEstimator):
+        net = net.estimator
+    tensors = {}
+    for module in net.module_.modules():
+        for held in (vars(module), module._parameters, module._buffers):
+            tensors |= {id(a): a for a in held.values() if hasattr(a, "is_floating_point")}
+    twin = twin_of(net)
+    vars(twin)["module_"] = copy.deepcopy(net.module_, tensors)
+    return twin

@@ -16,7 +16,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._ground.bins import gain_sums
 from .._ground.checks import check_same_length, check_sample_weight, take_params, take_rows
-from .._ground.estimators import class_order, fit_on_labels, own_classes, take_feature_names
+from .._ground.estimators import (
+    atomic,
+    class_order,
+    fit_on_labels,
+    own_classes,
+    take_feature_names,
+)
 from .._ground.names import check_row_names, positions
 from ..distributions import Distribution, predict_dist
 from ..label_histogram._labels import read_labels
@@ -101,8 +107,9 @@ class EpistemicCalibration(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         self.splitter = splitter
         self.n_bins = n_bins
 
+    @atomic
     def fit(self, X, y, sample_weight=None, **fit_params):
-        """Carve the data, fit the map, and fit the classifier on everything.
+        """Carve the data, fit the map, and fit the classifier on everything, all or nothing.
 
         Parameters
         ----------
@@ -175,7 +182,7 @@ class EpistemicCalibration(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             warnings.warn(
                 f"{len(test)} carved rows are too few for {self.n_bins} bins: predict_epistemic returns the estimate "
                 "as it is. Give more data, a splitter with a larger radius or test_fraction, or fewer bins.",
-                stacklevel=3,
+                stacklevel=4,
             )
             return nothing
         where = "the rows beside the balls"
@@ -190,7 +197,7 @@ class EpistemicCalibration(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             warnings.warn(
                 f"The estimate is {e[0]:.3g} for all carved rows, so that predict_epistemic tells none apart; give a "
                 'classifier with a predictive distribution, such as an ensemble, or uncertainty="entropy".',
-                stacklevel=3,
+                stacklevel=4,
             )
         sums = gain_sums(g, e, self.n_bins, "quantile", w)
         mean_gain = sums.means()[1][0]  # γ̄_m

@@ -15,6 +15,7 @@ from tqdm.auto import tqdm
 
 from .._ground.checks import check_positive_int, check_same_length, check_sample_weight
 from .._ground.devices import check_device
+from .._ground.estimators import atomic
 from .._ground.simplex import row_sum, softmax
 from .._rows import DistributionClassifierMixin
 from ..distributions import Distribution, Ensemble, LogisticNormal, PointMass
@@ -191,8 +192,9 @@ class SparseGPClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstim
         self.random_state = random_state
         self.verbose = verbose
 
+    @atomic
     def fit(self, X, y, sample_weight=None):
-        """Fit inducing points, kernel and posterior.
+        """Fit inducing points, kernel and posterior, all or nothing.
 
         Parameters
         ----------
@@ -254,7 +256,7 @@ class SparseGPClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstim
                 f"The bound still rose by {rose:.3g} nats in the last of {self.max_iter} passes; "
                 "raise max_iter.",
                 ConvergenceWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
         if self.polish:
             latent = _follow(polish(features, labels, latent, **passes), history, report)

@@ -7,6 +7,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._ground.checks import check_same_length, check_sample_weight
 from .._ground.estimators import (
+    atomic,
     class_order,
     default_classifier,
     fit_on_labels,
@@ -54,6 +55,7 @@ class LabelHistogramClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimato
     def __init__(self, estimator=None):
         self.estimator = estimator
 
+    @atomic
     def fit(self, X, y, sample_weight=None, **fit_params):
         """Fit a clone of the estimator.
 

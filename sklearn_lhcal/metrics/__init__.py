@@ -1,6 +1,7 @@
 """Metrics on label histograms, and scorers."""
 
 from ._accumulator import LabelHistogramAccumulator
+from ._calibration import calibration_error, calibration_loss, dispersion_error, dispersion_loss
 from ._canonical_bins import binned_canonical_error
 from ._decision import (
     RiskDecomposition,
@@ -11,6 +12,7 @@ from ._decision import (
     risk_decomposition,
     risk_gap,
 )
+from ._decomposition import LossDecomposition, loss_decomposition
 from ._disagreement import (
     class_disagreement_calibration_error,
     class_disagreement_squared_loss,
@@ -28,25 +30,12 @@ from ._epistemic import (
     epistemic_correlation,
     null_epistemic_error,
 )
+from ._expected_calibration import expected_calibration_error, maximum_calibration_error
 from ._intervals import ConfidenceInterval, confidence_interval, paired_difference
-from ._kernel import (
-    kernel_calibration_error,
-    kernel_sharpness,
-    loo_bandwidth,
-    ratio_corrected_calibration_error,
-)
+from ._kernel import kernel_calibration_error, kernel_sharpness, ratio_corrected_calibration_error
+from ._kernel_bandwidth import loo_bandwidth
 from ._kernel_null import NullCalibrationError, null_calibration_error
-from ._label_histogram import (
-    LossDecomposition,
-    calibration_error,
-    calibration_loss,
-    dispersion_error,
-    dispersion_loss,
-    epistemic_loss,
-    expected_squared_loss,
-    irreducible_loss,
-    loss_decomposition,
-)
+from ._label_histogram import epistemic_loss, expected_squared_loss, irreducible_loss
 from ._labels import expected_accuracy, histogram_log_loss, label_log_loss, vote_accuracy
 from ._scorers import (
     EpistemicScorer,
@@ -86,6 +75,7 @@ __all__ = [
     "epistemic_correlation",
     "epistemic_loss",
     "expected_accuracy",
+    "expected_calibration_error",
     "expected_squared_loss",
     "get_scorer",
     "get_scorer_names",
@@ -97,6 +87,7 @@ __all__ = [
     "loo_bandwidth",
     "loss_decomposition",
     "make_decision_scorer",
+    "maximum_calibration_error",
     "model_risk",
     "null_calibration_error",
     "null_epistemic_error",

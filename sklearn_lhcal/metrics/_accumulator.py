@@ -5,14 +5,18 @@ from numpy.typing import NDArray
 
 from .._ground.bins import Bins, BinSums, check_bias_correction
 from .._rows import Rows, read_rows
+from ._calibration import add_rows
+from ._decomposition import LossDecomposition, decomposition
 from ._evaluate import undefined
-from ._label_histogram import LossDecomposition, add_rows, decomposition
 
 __all__ = ["LabelHistogramAccumulator"]
 
 
 class LabelHistogramAccumulator:
     """Computes `loss_decomposition` from batches, as for data that never is in memory at once.
+
+    It takes rows as independent and has no ``groups``: a group's rows may come in several batches, and to leave their
+    pairs out it would have to remember every group in every bin. `loss_decomposition` has them.
 
     Parameters
     ----------
@@ -80,13 +84,9 @@ class LabelHistogramAccumulator:
         if self._sums is None:
             nan = undefined("loss_decomposition", self._least_raters)
             empty = np.full(0, nan)
-            fields = dict.fromkeys(LossDecomposition._fields, empty) | dict.fromkeys(
-                LossDecomposition._fields[:5], nan
-            )
-            return LossDecomposition(**fields | {"n_rows": 0})
-        return decomposition(
-            self._sums, None if self._known else self.bias_correction, self._n_rows
-        )
+            fields = dict.fromkeys(LossDecomposition._fields, empty) | dict.fromkeys(LossDecomposition._fields[:5], nan)
+            return LossDecomposition(**fields | {"n_rows": 0, "dropped_weight": nan})
+        return decomposition(self._sums, None if self._known else self.bias_correction, self._n_rows)
 
     def _agree(self, known: bool, classes, n_classes: int, bins: Bins) -> None:
         """Make the sums for the first rows; insist on the same kind for all others."""
@@ -98,9 +98,7 @@ class LabelHistogramAccumulator:
             raise ValueError("Counts and KnownProbabilities cannot be accumulated together.")
         same_bins = np.array_equal(self._sums.bins.edges, bins.edges)
         if self._sums.w.shape[0] != n_classes or not same_bins:
-            raise ValueError(
-                f"All batches must have {self._sums.w.shape[0]} classes and the same bins."
-            )
+            raise ValueError(f"All batches must have {self._sums.w.shape[0]} classes and the same bins.")
         if not _equal(self._classes, classes):
             raise ValueError("Accumulators with different classes cannot be merged.")
 

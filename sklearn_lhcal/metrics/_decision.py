@@ -19,7 +19,7 @@ from ..distributions import Distribution
 from ..label_histogram._labels import read_labels
 from ._evaluate import read_for, score, weighted
 from ._intervals import ConfidenceInterval
-from ._kernel import as_tensor, choose_bandwidth
+from ._kernel_bandwidth import as_tensor, choose_bandwidth
 
 __all__ = [
     "RiskDecomposition",

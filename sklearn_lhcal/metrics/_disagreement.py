@@ -3,11 +3,12 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from .._ground.bins import Bins, BinSums, check_bias_correction, signed_root
+from .._ground.bins import Bins, BinSums, check_bias_correction, check_grouped, signed_root
 from .._ground.checks import check_same_length, check_sample_weight
 from .._ground.facts import Facts, metric
-from .._rows import Rows
+from .._rows import Rows, read_groups
 from ..label_histogram import class_disagreement, pairwise_disagreement
+from ._calibration import calibration_parts
 from ._evaluate import score, undefined, weighted
 
 
@@ -20,13 +21,14 @@ def _squared(d, phi):
     return d * (1 - d) + (d - phi) ** 2
 
 
-def _calibration(
-    d, phi, w, n_bins=15, strategy="uniform", bias_correction: str | None = "residual"
-) -> NDArray:
-    """CL of each of m columns, shape (m,), Eq. (41) to (44)."""
+def _calibration(d, phi, w, groups, n_bins=15, strategy="uniform", bias_correction: str | None = "residual") -> NDArray:
+    """CL of each of m columns, shape (m,), Eq. (41) to (44); `groups` are codes (n,) or None."""
+    check_grouped(groups, bias_correction)
     sums = BinSums(Bins(phi, n_bins, strategy), phi.shape[1])
     sums.add(d, np.full(len(d), np.inf), phi, w)
-    return sums.calibration_loss(bias_correction).sum(axis=1)
+    if groups is not None:
+        sums.by_group(d, phi, groups, w)
+    return calibration_parts(sums, bias_correction, groups).sum(axis=1)
 
 
 def _pairs(rows: Rows) -> tuple[NDArray, NDArray]:
@@ -54,12 +56,12 @@ def _of_known(rows: Rows, bias_correction: str | None = "residual", **options) -
 
 
 def _pair_calibration(rows: Rows, **options) -> float:
-    return float(_calibration(*_pairs(rows), rows.w, **_of_known(rows, **options))[0])
+    return float(_calibration(*_pairs(rows), rows.w, rows.groups, **_of_known(rows, **options))[0])
 
 
 def _class_calibration(rows: Rows, **options) -> float:
     """Signed square of the mean over classes of the signed roots."""
-    losses = _calibration(*_classes(rows), rows.w, **_of_known(rows, **options))
+    losses = _calibration(*_classes(rows), rows.w, rows.groups, **_of_known(rows, **options))
     root = signed_root(losses).mean()
     return float(root * abs(root))
 
@@ -106,7 +108,7 @@ def statistic_squared_loss(rate, predicted, *, sample_weight=None) -> float:
     >>> statistic_squared_loss([1.0, 0.0], [0.5, 0.5])
     0.25
     """
-    d, phi, w = _check_statistic(rate, predicted, sample_weight)
+    d, phi, w, _ = _check_statistic(rate, predicted, sample_weight)
     if d is None:
         return undefined("statistic_squared_loss", 2)
     return float(np.average(_squared(d, phi), weights=w, axis=0).mean())
@@ -117,6 +119,7 @@ def statistic_calibration_loss(
     predicted,
     *,
     sample_weight=None,
+    groups=None,
     n_bins=15,
     strategy="uniform",
     bias_correction: str | None = "residual",
@@ -129,7 +132,7 @@ def statistic_calibration_loss(
     ----------
     rate, predicted, sample_weight
         As in `statistic_squared_loss`.
-    n_bins, strategy, bias_correction
+    groups, n_bins, strategy, bias_correction
         As in `calibration_loss`.
 
     Returns
@@ -143,10 +146,10 @@ def statistic_calibration_loss(
     0.0625
     """
     check_bias_correction(bias_correction)
-    d, phi, w = _check_statistic(rate, predicted, sample_weight)
+    d, phi, w, codes = _check_statistic(rate, predicted, sample_weight, groups)
     if d is None:
         return undefined("statistic_calibration_loss", 2)
-    return float(_calibration(d, phi, w, n_bins, strategy, bias_correction)[0])
+    return float(_calibration(d, phi, w, codes, n_bins, strategy, bias_correction)[0])
 
 
 @metric(_of_pairs(terms=_pair_terms))
@@ -181,6 +184,7 @@ def disagreement_calibration_loss(
     prediction,
     *,
     sample_weight=None,
+    groups=None,
     n_bins=15,
     strategy="uniform",
     bias_correction: str | None = "residual",
@@ -193,7 +197,7 @@ def disagreement_calibration_loss(
     ----------
     y, prediction, sample_weight
         As in `disagreement_squared_loss`.
-    n_bins, strategy, bias_correction
+    groups, n_bins, strategy, bias_correction
         As in `calibration_loss`.
 
     Returns
@@ -211,6 +215,7 @@ def disagreement_calibration_loss(
         y,
         prediction,
         sample_weight,
+        groups,
         n_bins=n_bins,
         strategy=strategy,
         bias_correction=bias_correction,
@@ -223,6 +228,7 @@ def disagreement_calibration_error(
     prediction,
     *,
     sample_weight=None,
+    groups=None,
     n_bins=15,
     strategy="uniform",
     bias_correction: str | None = "residual",
@@ -231,7 +237,7 @@ def disagreement_calibration_error(
 
     Parameters
     ----------
-    y, prediction, sample_weight, n_bins, strategy, bias_correction
+    y, prediction, sample_weight, groups, n_bins, strategy, bias_correction
         As in `disagreement_calibration_loss`.
 
     Returns
@@ -249,6 +255,7 @@ def disagreement_calibration_error(
         y,
         prediction,
         sample_weight,
+        groups,
         n_bins=n_bins,
         strategy=strategy,
         bias_correction=bias_correction,
@@ -285,6 +292,7 @@ def class_disagreement_calibration_error(
     prediction,
     *,
     sample_weight=None,
+    groups=None,
     n_bins=15,
     strategy="uniform",
     bias_correction: str | None = "residual",
@@ -293,7 +301,7 @@ def class_disagreement_calibration_error(
 
     Parameters
     ----------
-    y, prediction, sample_weight, n_bins, strategy, bias_correction
+    y, prediction, sample_weight, groups, n_bins, strategy, bias_correction
         As in `disagreement_calibration_loss`; the `class_disagreement()` of the prediction is scored.
 
     Returns
@@ -311,6 +319,7 @@ def class_disagreement_calibration_error(
         y,
         prediction,
         sample_weight,
+        groups,
         n_bins=n_bins,
         strategy=strategy,
         bias_correction=bias_correction,
@@ -347,10 +356,11 @@ def posterior_epistemic_loss(y, prediction, *, sample_weight=None) -> float:
     return score(posterior_epistemic_loss, y, prediction, sample_weight)
 
 
-def _check_statistic(
-    rate, predicted, sample_weight
-) -> tuple[NDArray | None, NDArray, NDArray | None]:
-    """Rates and predictions (n, m) without the rows that lack a rate or weight; rates None where no row is left."""
+def _check_statistic(rate, predicted, sample_weight, groups=None) -> tuple:
+    """Rates and predictions (n, m), weights, codes of groups, of the rows with a rate and weight.
+
+    Rates are None where no row is left.
+    """
     d, phi = np.asarray(rate, dtype=np.float64), np.asarray(predicted, dtype=np.float64)
     check_same_length(len(d), predicted=phi)
     if d.shape != phi.shape:
@@ -363,4 +373,6 @@ def _check_statistic(
         raise ValueError("predicted contains NaN.")
     w = check_sample_weight(sample_weight, len(d))
     keep = ~np.isnan(d).any(axis=1) if w is None else ~np.isnan(d).any(axis=1) & (w > 0)
-    return d[keep] if keep.any() else None, phi[keep], None if w is None else w[keep]
+    w = None if w is None else w[keep]
+    codes = None if groups is None else read_groups(groups, len(d))[keep]
+    return d[keep] if keep.any() else None, phi[keep], w, codes

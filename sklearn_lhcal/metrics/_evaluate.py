@@ -36,9 +36,10 @@ def read_for(metric: Callable, y, prediction, sample_weight=None, groups=None, *
     return facts.read(y, prediction, sample_weight, groups, **options)
 
 
-def score(metric: Callable, y, prediction, sample_weight=None, **options) -> float:
+def score(metric: Callable, y, prediction, sample_weight=None, groups=None, **options) -> float:
     """What a public metric does: read, evaluate, return."""
-    return evaluate(metric, read_for(metric, y, prediction, sample_weight, **options), **options)
+    rows = read_for(metric, y, prediction, sample_weight, groups, **options)
+    return evaluate(metric, rows, **options)
 
 
 def mean(row_loss: Callable[..., NDArray[np.float64]]) -> Callable:

@@ -69,7 +69,9 @@ def confidence_interval(
         Anything that the metric takes and whose rows can be indexed.
     prediction : array-like of shape (n_samples, ...), Distribution or None
     groups : array-like of shape (n_samples,), optional
-        Rows of one group (one patient, say) are dependent and go to one block.
+        Rows of one group (one patient, say) are dependent: they go to one block, and metrics of this package that are
+        corrected for sampling leave their pairs out of the correction, as with ``groups=`` of their own. Groups are
+        taken as independent.
     confidence_level : float, default=0.95
     n_blocks : int, default=50
         Most blocks; fewer where there are fewer groups.
@@ -90,6 +92,12 @@ def confidence_interval(
     ValueError
         Fewer than two rows or groups, missing groups, a confidence_level outside (0, 1), lengths
         that differ, a metric that returns several numbers.
+
+    Notes
+    -----
+    Student's t has one degree of freedom less than there are blocks, or groups where these are fewer. Few groups still
+    cover too rarely: 90 % intervals from 10 groups of 10 alike rows covered .67 to .93, from 50 groups or more .87 and
+    above (``benchmarks/groups.py``).
 
     Examples
     --------

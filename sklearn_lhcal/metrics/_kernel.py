@@ -8,16 +8,12 @@ from numbers import Real
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import check_random_state
 
 from .._ground.bins import signed_root
 from .._ground.facts import Facts, metric
-from .._ground.simplex import check_proba
 from .._rows import Rows
-from ..distributions import Distribution
 from ._evaluate import score
-
-_LOO_ROWS, _CV_ROWS = 5_000, 20_000  # a bandwidth is sought on so many rows at most
+from ._kernel_bandwidth import as_tensor, choose_bandwidth, codes_of
 
 
 def check_options(p, bias_correction) -> None:
@@ -25,17 +21,20 @@ def check_options(p, bias_correction) -> None:
     if not isinstance(p, Real) or isinstance(p, bool) or not 1 <= p < np.inf:
         raise ValueError(f"p must be a number, 1 or more, got {p!r}.")
     if bias_correction not in (None, "residual", "second_order"):
-        raise ValueError(
-            f"bias_correction must be 'residual', 'second_order' or None, got {bias_correction!r}."
-        )
+        raise ValueError(f"bias_correction must be 'residual', 'second_order' or None, got {bias_correction!r}.")
     if bias_correction is not None and p != 2:
         raise ValueError(
-            f"bias_correction={bias_correction!r} is an estimate for p = 2 only, got p = {p}."
+            f"bias_correction={bias_correction!r} is an estimate for p = 2 only, got p = {p}; "
+            "pass bias_correction=None for the plugin."
         )
 
 
-def _check_error(p: float = 1, bias_correction: str | None = None, **others) -> None:
+def _check_error(p: float = 2, bias_correction: str | None = "residual", **others) -> None:
     check_options(p, bias_correction)
+
+
+def _check_ratio(p: float = 1, **others) -> None:
+    check_options(p, None)
 
 
 def _check_sharpness(bias_correction: str | None = None, **others) -> None:
@@ -43,11 +42,13 @@ def _check_sharpness(bias_correction: str | None = None, **others) -> None:
         raise ValueError(f"bias_correction must be 'ratio' or None, got {bias_correction!r}.")
 
 
-def check_enough(rows: Rows, least: int) -> Rows:
-    """The rows, `least` of them or a ValueError."""
+def check_enough(rows: Rows, kind: str | None) -> None:
+    """ValueError unless there are two rows, or groups, for a plugin, three for all else."""
+    least = 2 if kind is None else 3
     if len(rows) < least:
         raise ValueError(f"A leave-one-out estimate needs {least} rows at least, got {len(rows)}.")
-    return rows
+    if rows.groups is not None and len(np.unique(rows.groups)) < least:
+        raise ValueError(f"An estimate that leaves groups out needs {least} groups at least.")
 
 
 def one_version(rows: Rows) -> NDArray[np.float64]:
@@ -55,25 +56,23 @@ def one_version(rows: Rows) -> NDArray[np.float64]:
     return rows.mu[:, None, :]
 
 
-def _estimate(
-    rows: Rows, kind, p, *, notion="canonical", bandwidth="loo", random_state=0, device="cpu", **_
-) -> float:
+def _estimate(rows: Rows, kind, p, *, notion="canonical", bandwidth="loo", random_state=0, device="cpu", **_) -> float:
     """One of the kernel estimates of all rows."""
-    check_enough(rows, 2 if kind is None else 3)
+    check_enough(rows, kind)
     mu = one_version(rows)
     h = choose_bandwidth(bandwidth, notion, rows, mu, random_state, device)
     return float(mean_errors(rows, mu, notion, h, p, kind, device)[0])
 
 
-def _error(rows: Rows, *, p: float = 1, bias_correction=None, root=False, **options) -> float:
+def _error(rows: Rows, *, p=2, bias_correction="residual", root=False, **options) -> float:
     return _estimate(rows, bias_correction, p, **options)
 
 
-def _rooted(rows: Rows, *, p: float = 1, **options) -> float:
+def _rooted(rows: Rows, *, p: float = 2, **options) -> float:
     return signed_root(_error(rows, p=p, **options), p)
 
 
-def _error_facts(*, root=False, bias_correction=None, **others) -> Facts:
+def _error_facts(*, root=False, bias_correction="residual", **others) -> Facts:
     """A corrected error may be negative: its root is a signed one, of p = 2."""
     if root and bias_correction is not None:
         return Facts(False, loss=_error, check=_check_error)
@@ -85,7 +84,7 @@ def _ratio_corrected(rows: Rows, *, p: float = 1, root=False, **options) -> floa
 
 
 def _ratio_facts(**others) -> Facts:
-    return Facts(False, value=_ratio_corrected, check=_check_error)
+    return Facts(False, value=_ratio_corrected, check=_check_ratio)
 
 
 def _sharpness(rows: Rows, *, bias_correction=None, **options) -> float:
@@ -99,46 +98,57 @@ def kernel_calibration_error(
     prediction,
     *,
     notion: str = "canonical",
-    p: float = 1,
+    p: float = 2,
     bandwidth: float | str = "loo",
     root: bool = False,
-    bias_correction: str | None = None,
+    bias_correction: str | None = "residual",
     sample_weight=None,
+    groups=None,
     random_state=0,
     device: str = "cpu",
 ) -> float:
     """Kernel estimate of the calibration error ``E‖E[y|z] − z‖_p^p``: smaller is better, minimum 0.
 
-    E[y|z] is a kernel smooth over all other rows, by label or by label histogram. The plugin (P2 eq. 9) compares
-    smoothed frequencies with unsmoothed predictions; it is far from 0 for a calibrated predictor unless n is large.
-    The corrections smooth the residual e instead: their mean is 0 for a calibrated predictor, whatever n, K and h, so
-    that they may be negative.
+    E[y|z] is a kernel smooth over all other rows, by label or by label histogram. The corrections
+    smooth the residual e instead of the label: their mean is 0 for a calibrated predictor, whatever
+    n, K and h, so that they may be negative. The published plugin (P2 eq. 9, p = 1 and
+    ``bias_correction=None``) compares smoothed frequencies with unsmoothed predictions; it is far
+    from 0 for a calibrated predictor unless n is large.
 
     Parameters
     ----------
     y : label histogram of shape (n_samples, n_classes)
         Anything `check_counts` takes; 1-D integers are column numbers.
     prediction : array-like of shape (n_samples, n_classes) or (n_samples,), or Distribution
-        Class probabilities, those of the second of two classes, or a distribution, of which the mean counts.
+        Class probabilities, those of the second of two classes, or a distribution, of which the
+        mean counts.
     notion : {"canonical", "marginal", "top_label"}, default="canonical"
-        Calibration of the whole vector; of every class by itself, summed over classes; of the largest probability.
-    p : float, default=1
-        Exponent, 1 or more.
+        Calibration of the whole vector; of every class by itself, summed over classes; of the
+        largest probability.
+    p : float, default=2
+        Exponent, 1 or more. Only p = 2 has corrections; for others pass ``bias_correction=None``.
     bandwidth : float, "loo" or "cv", default="loo"
-        "loo": the most likely one for the predictions (`loo_bandwidth`). It follows the density of the predictions and
-        knows nothing of their miscalibration: where they are spread evenly it may smooth all of it away. "cv": the one
-        that predicts left-out residuals best. Both depend on y or z: to compare models give a number.
+        "loo": the most likely one for the predictions (`loo_bandwidth`). It follows the density of
+        the predictions and knows nothing of their miscalibration: where they are spread evenly it
+        may smooth all of it away. "cv": the one that predicts left-out residuals best. Both depend
+        on y or z: to compare models give a number.
     root : bool, default=False
         Whether to return the p-th root, with the sign of the estimate.
-    bias_correction : {"residual", "second_order", None}, default=None
-        For p = 2. "residual": U-statistic of pairs of neighbours' residuals, ``S2``; it smooths, and so loses some of
-        the error at a wide bandwidth. "second_order": ``2·S1 − S2`` with S1 = mean e_j·(Se)_j, to be used with
-        ``bandwidth="cv"``, whose loss by smoothing is of second order.
+    bias_correction : {"residual", "second_order", None}, default="residual"
+        For p = 2. "residual": U-statistic of pairs of neighbours' residuals, ``S2``; it smooths,
+        and so loses some of the error at a wide bandwidth. "second_order": ``2·S1 − S2`` with S1 =
+        mean e_j·(Se)_j, to be used with ``bandwidth="cv"``, whose loss by smoothing is of second
+        order. None: the plugin.
     sample_weight : array-like of shape (n_samples,), optional
-        Weights of the rows, in the smooth and in the mean; only their ratios matter. They do not count as repetition:
-        a repeated row would answer for itself.
+        Weights of the rows, in the smooth and in the mean; only their ratios matter. They do not
+        count as repetition: a repeated row would answer for itself.
+    groups : array-like of shape (n_samples,), optional
+        Rows of one group (one patient, say) may depend on each other; groups are independent. Pairs
+        of rows of one group are left out, of the smooth and of the search for a bandwidth. Without
+        groups the rows themselves are taken as independent.
     random_state : int, RandomState instance or None, default=0
-        Draws the rows on which a bandwidth is sought: 5 000 for "loo", 20 000 for "cv", where there are more.
+        Draws the rows on which a bandwidth is sought: 5 000 for "loo", 20 000 for "cv", where there
+        are more.
     device : str, default="cpu"
         Where torch computes.
 
@@ -150,21 +160,24 @@ def kernel_calibration_error(
     Raises
     ------
     ValueError
-        p below 1, a correction for p ≠ 2, unknown words, fewer than two rows (three for corrections), a bandwidth
-        that is not positive.
+        p below 1, a correction for p ≠ 2, unknown words, fewer than two rows or groups (three for
+        corrections), a bandwidth that is not positive.
 
     Notes
     -----
-    Time grows with n² for the canonical notion, about with n for the others, whose kernels are summed by interpolation
-    from 2 000 rows on (relative error below 1e-14, but for rounding); memory grows with n.
+    The defaults are the advice: p = 2 with a correction. The raters of a row need not be
+    independent of each other, since pairs of neighbours are pairs of rows.
+
+    Time grows with n² for the canonical notion, about with n for the others, whose kernels are
+    summed by interpolation from 2 000 rows on (relative error below 1e-14, but for rounding), and
+    with n² for all with groups; memory grows with n.
 
     Examples
     --------
     >>> from sklearn_lhcal.datasets import make_label_histograms
     >>> data = make_label_histograms(500, overconfidence=3.0, random_state=0)
-    >>> options = {"p": 2, "bandwidth": 0.05, "bias_correction": "residual"}
-    >>> calibrated = kernel_calibration_error(data.counts, data.proba, **options)
-    >>> calibrated < 0.01 < kernel_calibration_error(data.counts, data.prediction, **options)
+    >>> calibrated = kernel_calibration_error(data.counts, data.proba, bandwidth=0.05)
+    >>> calibrated < 0.01 < kernel_calibration_error(data.counts, data.prediction, bandwidth=0.05)
     True
     """
     return score(
@@ -172,6 +185,7 @@ def kernel_calibration_error(
         y,
         prediction,
         sample_weight,
+        groups,
         notion=notion,
         p=p,
         bandwidth=bandwidth,
@@ -281,113 +295,37 @@ def kernel_sharpness(
     )
 
 
-def loo_bandwidth(
-    prediction, *, notion: str = "canonical", grid=None, random_state=0, device: str = "cpu"
-) -> float:
-    """Bandwidth of the most likely kernel density of the predictions, each row left out for itself.
-
-    Maximises ``Σ_j log[Σ_{i≠j} k(z_j, z_i)/(n−1)]`` with the kernel of the notion (for "marginal" one bandwidth for
-    all classes), rows that tie with row j left out as well. It follows the density of the predictions, not their
-    miscalibration.
-
-    Parameters
-    ----------
-    prediction : array-like of shape (n_samples, n_classes) or (n_samples,), or Distribution
-        Class probabilities, or a distribution, of which the mean counts.
-    notion : {"canonical", "marginal", "top_label"}, default="canonical"
-        Which predictions the density is of.
-    grid : array-like of float, optional
-        Bandwidths to choose from. None: an optimum between 1e-5 and 1 from ten evaluations.
-    random_state : int, RandomState instance or None, default=0
-        Draws 5 000 rows where there are more.
-    device : str, default="cpu"
-        Where torch computes.
-
-    Returns
-    -------
-    bandwidth : float
-
-    Raises
-    ------
-    ValueError
-        Fewer than two rows, all predictions equal, an unknown notion.
-
-    Examples
-    --------
-    >>> loo_bandwidth([0.1, 0.11, 0.12, 0.8, 0.81, 0.82], grid=[0.0001, 0.01, 1.0])
-    0.01
-    """
-    is_distribution = isinstance(prediction, Distribution)
-    z = prediction.mean() if is_distribution else check_proba(prediction, name="prediction")
-    if len(z) < 2:
-        raise ValueError("A bandwidth needs two rows at least.")
-    if grid is not None:
-        grid = np.asarray(grid, dtype=np.float64).ravel()
-        if not (grid > 0).all() or not len(grid):
-            raise ValueError("grid must hold positive bandwidths.")
-    return _loo(z, notion, random_state, device, grid)
-
-
-def choose_bandwidth(bandwidth, notion, rows: Rows, mu, random_state, device) -> float:
-    """The bandwidth itself, where it is a number; else the one its rule finds from z, or from z and μ̂ (n, S, K)."""
-    if isinstance(bandwidth, Real) and not isinstance(bandwidth, bool) and 0 < bandwidth < np.inf:
-        return float(bandwidth)
-    if isinstance(bandwidth, str) and bandwidth == "loo":
-        return _loo(rows.z, notion, random_state, device)
-    if isinstance(bandwidth, str) and bandwidth == "cv":
-        return _cv(rows, mu, notion, random_state, device)
-    raise ValueError(f"bandwidth must be 'loo', 'cv' or a positive number, got {bandwidth!r}.")
-
-
-def _loo(z, notion, random_state, device, grid=None) -> float:
-    from .._ground import kernels as _kernels  # torch is imported where it is needed only
-
-    z = as_tensor(_sample(len(z), _LOO_ROWS, random_state, z), device)
-    points = [problem.x for problem in _kernels.problems(notion, z, z[:, None])]
-
-    def cost(hs):
-        return -np.sum([_kernels.log_likelihoods(x, hs) for x in points], axis=0)
-
-    return _kernels.best_bandwidth(cost) if grid is None else float(grid[np.argmin(cost(grid))])
-
-
-def _cv(rows: Rows, mu, notion, random_state, device) -> float:
-    from .._ground import kernels as _kernels
-
-    keep = _sample(len(mu), _CV_ROWS, random_state, np.arange(len(mu)))
-    w = None if rows.w is None else as_tensor(rows.w[keep], device).log()
-    parts = list(
-        _kernels.problems(notion, as_tensor(rows.z[keep], device), as_tensor(mu[keep], device))
-    )
-    return _kernels.best_bandwidth(
-        lambda hs: np.sum([_kernels.cross_validation_errors(part, hs, w) for part in parts], axis=0)
-    )
-
-
-def _sample(n: int, most: int, random_state, a):
-    return a if n <= most else a[check_random_state(random_state).choice(n, most, replace=False)]
-
-
-def as_tensor(a, device):
-    """An array in float64 on the device; it shares memory with the array where that is writeable."""
-    import torch
-
-    if str(device).startswith("cuda") and not torch.cuda.is_available():
-        raise ValueError(
-            f"device={device!r} was asked for, but torch sees no CUDA device; use device='cpu'."
-        )
-    return torch.as_tensor(np.require(a, np.float64, ["C", "W"]), device=device)
-
-
-def mean_errors(
-    rows: Rows, mu, notion, h: float, p: float, kind: str | None, device
-) -> NDArray[np.float64]:
+def mean_errors(rows: Rows, mu, notion, h: float, p: float, kind: str | None, device) -> NDArray[np.float64]:
     """The weighted mean over rows for each of S versions of the frequencies μ̂ (n, S, K), shape (S,)."""
     import torch
 
+    w = None if rows.w is None else as_tensor(rows.w, device)
+    row_errors = _row_errors(h, p, kind, codes_of(rows.groups, slice(None), device))
+    total = np.zeros(mu.shape[1])
+    with torch.no_grad():
+        for part in _problems(notion, rows.z, mu, device):
+            losses = row_errors(part, None if w is None else w.log())
+            total += (losses.mean(dim=0) if w is None else w @ losses / w.sum()).cpu().numpy()
+    return total
+
+
+def _problems(notion: str, z, mu, device):
     from .._ground import kernels
 
-    row_errors = {
+    return kernels.problems(notion, as_tensor(z, device), as_tensor(mu, device))
+
+
+def _row_errors(h: float, p: float, kind: str | None, groups):
+    """``error(problem, log_weight)`` of each row, shape (n, S); `groups` are codes or None."""
+    from .._ground import grouped_kernels, kernels
+
+    if groups is not None and kind in (None, "residual", "second_order"):
+        return {
+            None: lambda part, v: grouped_kernels.plugin_rows(part, h, p, groups, v),
+            "residual": lambda part, v: grouped_kernels.residual_rows(part, h, groups, v),
+            "second_order": lambda part, v: grouped_kernels.second_order_rows(part, h, groups, v),
+        }[kind]
+    return {
         None: lambda part, v: kernels.plugin_rows(part, h, p, v),
         "ratio": lambda part, v: kernels.ratio_corrected_rows(part, h, p, v),
         "residual": lambda part, v: kernels.residual_rows(part, h, v),
@@ -395,10 +333,3 @@ def mean_errors(
         "sharpness": lambda part, v: kernels.sharpness_rows(part, h, v),
         "ratio_sharpness": lambda part, v: kernels.sharpness_rows(part, h, v, corrected=True),
     }[kind]
-    w = None if rows.w is None else as_tensor(rows.w, device)
-    total = np.zeros(mu.shape[1])
-    with torch.no_grad():
-        for part in kernels.problems(notion, as_tensor(rows.z, device), as_tensor(mu, device)):
-            losses = row_errors(part, None if w is None else w.log())
-            total += (losses.mean(dim=0) if w is None else w @ losses / w.sum()).cpu().numpy()
-    return total

@@ -1,5 +1,6 @@
-"""What a kernel calibration error would be if the predictions were calibrated: labels drawn from the predictions."""
+"""What a kernel calibration error would be if the predictions were calibrated."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -7,10 +8,13 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from .._ground.bins import signed_root
-from .._rows import read_rows
-from ._kernel import check_enough, check_options, choose_bandwidth, mean_errors, one_version
+from .._ground.checks import check_positive_int
+from .._rows import Rows, read_rows
+from ._kernel import check_enough, check_options, mean_errors, one_version
+from ._kernel_bandwidth import choose_bandwidth
 
 _DRAWS = 2**21  # numbers per array while draws are scored together
+_MOST_ALIKE = 1 - 1e-6  # ρ: raters of a row who all but always agree
 
 
 class NullCalibrationError(NamedTuple):
@@ -21,12 +25,12 @@ class NullCalibrationError(NamedTuple):
     estimate : float
         The error of the data.
     mean : float
-        Mean of the error over draws of labels from the predictions.
+        Mean of the error over the draws.
     quantiles : ndarray
         Quantiles of the error over the draws.
     p_value : float
         Share of draws (the data counted as one) with an error as large as the data's: small where the predictions are
-        not calibrated, uniform where they are.
+        not calibrated, about uniform where they are.
     """
 
     estimate: float
@@ -40,30 +44,49 @@ def null_calibration_error(
     prediction,
     *,
     notion: str = "canonical",
-    p: float = 1,
+    p: float = 2,
     bandwidth: float | str = "loo",
     root: bool = False,
-    bias_correction: str | None = None,
+    bias_correction: str | None = "residual",
     n_draws: int = 200,
     quantiles=(0.05, 0.5, 0.95),
     sample_weight=None,
+    groups=None,
     random_state=0,
     device: str = "cpu",
 ) -> NullCalibrationError:
     """Level of `kernel_calibration_error` under perfect calibration, and a test of calibration.
 
-    Labels are drawn from the predictions, as many in each row as it has. Kernels are computed once for all draws.
+    Calibrated predictions are the mean of the true class probabilities, ``E[Q | z] = z``; Q may
+    spread around z, and then the raters of a row agree more than independent draws from z would.
+    So what is drawn depends on the rows:
+
+    - rows with one rater: a label from z. This is exact.
+    - rows with several: counts from a Dirichlet-multinomial with mean z. Its correlation of two
+      raters is that of the data, ``ρ = Σ EL_i / Σ (1 − Σ_k z_ik²)``, between 0 and 1, with EL the
+      row's `epistemic_loss`. It is one number for all rows.
+    - with groups: ``z ± (μ̂ − z)``, one random sign for all rows of a group. This takes from the
+      data how rows and raters depend on each other.
+
+    Kernels are computed once for all draws of a batch.
 
     Parameters
     ----------
     y, prediction, notion, p, root, bias_correction, sample_weight, device
-        As in `kernel_calibration_error`.
+        As in `kernel_calibration_error`. The plugin (``bias_correction=None``) has next to no power
+        to find miscalibration; the corrected defaults have it.
     bandwidth : float or "loo", default="loo"
         "cv" depends on the labels and would have to be sought for every draw; it is refused.
     n_draws : int, default=200
+        How often labels, or signs, are drawn.
     quantiles : array-like of float, default=(0.05, 0.5, 0.95)
+        Which quantiles of the draws to return.
+    groups : array-like of shape (n_samples,), optional
+        Rows of one group (one patient, say) may depend on each other; groups are independent, and
+        the statistic leaves pairs of one group out. One group a row, ``groups=np.arange(n)``, tests
+        by signs without the Dirichlet-multinomial.
     random_state : int, RandomState instance or None, default=0
-        Draws the labels, and the rows for a bandwidth.
+        Draws the labels or signs, and the rows for a bandwidth.
 
     Returns
     -------
@@ -73,7 +96,15 @@ def null_calibration_error(
     Raises
     ------
     ValueError
-        As `kernel_calibration_error`; ``bandwidth="cv"``; known probabilities, which have no labels to draw.
+        As `kernel_calibration_error`; ``bandwidth="cv"``; known probabilities without groups, which
+        have no labels to draw.
+
+    Notes
+    -----
+    Raters of a row are taken as exchangeable, and rows (or groups) as independent. The test is
+    exact for one rater a row, and approximate for several and for groups: calibrated predictions
+    are rejected somewhat more often than the level says where classes are so rare that fewer than
+    30 labels of them are expected. ``benchmarks/null_test.py`` prints how often.
 
     Examples
     --------
@@ -84,33 +115,89 @@ def null_calibration_error(
     True
     """
     check_options(p, bias_correction)
+    check_positive_int(n_draws=n_draws)
     if isinstance(bandwidth, str) and bandwidth == "cv":
+        raise ValueError("bandwidth='cv' depends on the labels; give 'loo' or a number for the null distribution.")
+    rows = read_rows(y, prediction, sample_weight, groups).contributing()
+    check_enough(rows, bias_correction)
+    if rows.labels.known and rows.groups is None:
         raise ValueError(
-            "bandwidth='cv' depends on the labels; give 'loo' or a number for the null distribution."
+            "KnownProbabilities have no labels to draw; give label histograms, or groups, one a row "
+            "where rows are independent."
         )
-    rows = read_rows(y, prediction, sample_weight).contributing()
-    check_enough(rows, 2 if bias_correction is None else 3)
-    if rows.labels.known:
-        raise ValueError("KnownProbabilities have no labels to draw; give label histograms.")
     rng = check_random_state(random_state)
     mu = one_version(rows)
     h = choose_bandwidth(bandwidth, notion, rows, mu, rng, device)
     generator = np.random.default_rng(rng.randint(2**31, size=4))
-    n, pvals = rows.n.astype(np.int64), rows.z / rows.z.sum(axis=1, keepdims=True)
+    draw = _labels(rows) if rows.groups is None else _signs(rows)
     batch = max(_DRAWS // rows.z.size, 1)
     draws = []
     for start in range(0, n_draws, batch):
-        S = min(batch, n_draws - start)
-        drawn = (
-            generator.multinomial(n[:, None], pvals[:, None, :], size=(len(n), S))
-            / n[:, None, None]
-        )
+        drawn = draw(generator, min(batch, n_draws - start))
         draws.append(mean_errors(rows, drawn, notion, h, p, bias_correction, device))
     null = signed_root(np.concatenate(draws), p if root else 1)
-    estimate = signed_root(
-        mean_errors(rows, mu, notion, h, p, bias_correction, device)[0], p if root else 1
-    )
-    p_value = (1 + (null >= estimate).sum()) / (1 + n_draws)
-    return NullCalibrationError(
-        float(estimate), float(null.mean()), np.quantile(null, quantiles), float(p_value)
-    )
+    estimate = signed_root(mean_errors(rows, mu, notion, h, p, bias_correction, device)[0], p if root else 1)
+    # signs may give the data themselves, up to rounding
+    as_large = null >= estimate - 1e-12 * abs(estimate)
+    p_value = (1 + as_large.sum()) / (1 + n_draws)
+    return NullCalibrationError(float(estimate), float(null.mean()), np.quantile(null, quantiles), float(p_value))
+
+
+# (generator, number of draws S) -> μ̂ of shape (n, S, K)
+Draw = Callable[[np.random.Generator, int], NDArray[np.float64]]
+
+
+def _signs(rows: Rows) -> Draw:
+    """``z + ε(μ̂ − z)`` with ε = ±1, one for each group."""
+    codes = np.unique(rows.groups, return_inverse=True)[1]
+    z, e = rows.z[:, None, :], (rows.mu - rows.z)[:, None, :]
+
+    def draw(generator, S: int):
+        signs = generator.choice([-1.0, 1.0], size=(codes.max() + 1, S))
+        return z + signs[codes][:, :, None] * e
+
+    return draw
+
+
+def _labels(rows: Rows) -> Draw:
+    """Labels from z; where a row has several raters, all from one Dirichlet draw around z."""
+    z = rows.z / rows.z.sum(axis=1, keepdims=True)
+    n = rows.n.astype(np.int64)
+    several = np.flatnonzero(n > 1)
+    rho = _correlation(rows.take(several)) if len(several) else 0.0
+
+    def draw(generator, S: int):
+        Q = np.broadcast_to(z[:, None, :], (len(z), S, z.shape[1]))
+        if rho > 0:
+            Q = Q.copy()
+            alpha = (1 - rho) / rho * z[several]
+            Q[several] = _dirichlet(alpha[:, None, :], S, generator)
+        return generator.multinomial(n[:, None], Q) / n[:, None, None]
+
+    return draw
+
+
+def _correlation(rows: Rows) -> float:
+    """``ρ̂ = Σ w EL_i / Σ w (1 − Σ_k z_ik²)``, which is 1/(α0 + 1) for Dirichlet Q; in [0, 1)."""
+    mu, z, n = rows.mu, rows.z, rows.n
+    el = ((mu - z) ** 2).sum(axis=1) - (mu * (1 - mu)).sum(axis=1) / (n - 1)
+    spread = rows.weight @ (1 - (z * z).sum(axis=1))
+    if spread <= 0:
+        return 0.0
+    return float(np.clip(rows.weight @ el / spread, 0.0, _MOST_ALIKE))
+
+
+def _dirichlet(alpha: NDArray, S: int, generator) -> NDArray[np.float64]:
+    """S draws for each α (m, 1, K), shape (m, S, K), in log space: small α underflow otherwise.
+
+    ``log G(α) = log G(α + 1) + log(U)/α``; a class with α = 0 is never drawn.
+    """
+    shape = (len(alpha), S, alpha.shape[2])
+    log_gamma = np.log(generator.standard_gamma(alpha + 1, size=shape))
+    # in (0, 1]: its logarithm is finite
+    log_u = np.log1p(-generator.random(shape))
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        log_gamma = np.where(alpha > 0, log_gamma + log_u / alpha, -np.inf)
+    top = log_gamma.max(axis=2, keepdims=True)
+    Q = np.exp(log_gamma - top)
+    return Q / Q.sum(axis=2, keepdims=True)

@@ -17,7 +17,7 @@ from .._ground.facts import facts_of, unwrapped
 from .._ground.names import check_row_names
 from .._rows import labels_for, rows_of
 from ..distributions import predict_epistemic
-from . import _disagreement, _epistemic, _kernel, _label_histogram, _labels
+from . import _calibration, _disagreement, _epistemic, _expected_calibration, _kernel, _label_histogram, _labels
 from ._decision import decision_risk
 from ._epistemic import accuracy_gain
 from ._evaluate import evaluate
@@ -227,8 +227,10 @@ _SCORERS = _named(
     [
         _label_histogram.expected_squared_loss,
         _label_histogram.epistemic_loss,
-        _label_histogram.calibration_loss,
-        _label_histogram.dispersion_loss,
+        _calibration.calibration_loss,
+        _calibration.dispersion_loss,
+        _expected_calibration.expected_calibration_error,
+        _expected_calibration.maximum_calibration_error,
         _labels.label_log_loss,
         _labels.histogram_log_loss,
         _labels.expected_accuracy,

@@ -2,18 +2,22 @@
 
 import copy
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from skorch import NeuralNetClassifier
 from skorch.utils import is_dataset, to_device, to_tensor
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
 from .._ground.checks import check_same_length, check_sample_weight
 from .._ground.devices import check_device, seeded
+from .._ground.estimators import atomic
 from .._ground.simplex import softmax
 from .._rows import DistributionClassifierMixin
 from ..distributions import PointMass
@@ -38,7 +42,7 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
     `callbacks`, `device`, …) and these differences: y may be anything `check_counts` takes, X may be float64 or a
     frame, the outputs of the module are logits and predictions their softmax, a module *instance* is copied before
     training, batches are shuffled, and `random_state` makes everything reproducible without touching torch's global
-    generator.
+    generator. A fit that fails or is interrupted raises, and leaves the classifier as it was.
 
     Parameters
     ----------
@@ -128,8 +132,7 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
             batch_size=batch_size,
             train_split=train_split,
             verbose=verbose,
-            **{"iterator_train__shuffle": True, "dataset": Rows, "criterion": LabelLogLoss}
-            | kwargs,
+            **{"iterator_train__shuffle": True, "dataset": Rows, "criterion": LabelLogLoss} | kwargs,
         )
         self.loss = loss
         self.regularizer = regularizer
@@ -138,11 +141,7 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
         self.random_state = random_state
 
     def __setattr__(self, name, value):
-        if name in (
-            "loss",
-            "regularizer",
-            "regularizer_",
-        ):  # skorch takes modules only while it makes its own
+        if name in ("loss", "regularizer", "regularizer_"):  # skorch takes modules only while it makes its own
             object.__setattr__(self, name, value)
         else:
             super().__setattr__(name, value)
@@ -164,33 +163,27 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
 
     @property
     def _default_callbacks(self):
-        callbacks = [
-            c for c in super()._default_callbacks if c[0] != "valid_acc"
-        ]  # it knows labels only
+        callbacks = [c for c in super()._default_callbacks if c[0] != "valid_acc"]  # it knows labels only
         if self.early_stopping is not None:
             callbacks.append(("early_stopping", early_stopping(self.early_stopping)))
         return callbacks
 
     def set_params(self, **params):
         """skorch's; ``regularizer__bandwidth`` and the like are parameters of the regularizer."""
-        inner = {
-            name: params.pop(name) for name in list(params) if name.startswith("regularizer__")
-        }
+        inner = {name: params.pop(name) for name in list(params) if name.startswith("regularizer__")}
         super().set_params(**params)
         if inner and not hasattr(self.regularizer, "set_params"):
-            raise ValueError(
-                f"{sorted(inner)} cannot be set: the regularizer {self.regularizer!r} has no parameters."
-            )
+            raise ValueError(f"{sorted(inner)} cannot be set: the regularizer {self.regularizer!r} has no parameters.")
         if inner:
-            self.regularizer.set_params(
-                **{name.removeprefix("regularizer__"): v for name, v in inner.items()}
-            )
+            self.regularizer.set_params(**{name.removeprefix("regularizer__"): v for name, v in inner.items()})
         return self
 
     def initialize(self):
         """Make module, loss and optimizer anew, and forget the classes."""
         check_device(self.device)
         vars(self).pop("classes_inferred_", None)
+        # skorch would empty the list that a twin of this net still holds
+        self.history_ = None
         return super().initialize()
 
     def initialized_instance(self, instance_or_cls, kwargs):
@@ -207,9 +200,7 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
                 f"regularizer must be None or a torch module, such as MMCEPenalty(), got {self.regularizer!r}."
             )
         if not 0 <= self.regularizer_weight < np.inf:
-            raise ValueError(
-                f"regularizer_weight must be a number, 0 or more, got {self.regularizer_weight!r}."
-            )
+            raise ValueError(f"regularizer_weight must be a number, 0 or more, got {self.regularizer_weight!r}.")
         self.regularizer_ = copy.deepcopy(self.regularizer)
         if self.regularizer_ is not None:
             self.regularizer_ = to_device(self.regularizer_, self.device)
@@ -218,11 +209,10 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
         elif isinstance(self.loss, str) and self.loss in _LOSSES:
             self.criterion_ = _LOSSES[self.loss]()
         else:
-            raise ValueError(
-                f"loss must be a torch module or one of {sorted(_LOSSES)}, got {self.loss!r}."
-            )
+            raise ValueError(f"loss must be a torch module or one of {sorted(_LOSSES)}, got {self.loss!r}.")
         return self
 
+    @atomic
     def fit(self, X, y=None, sample_weight=None, **fit_params):
         """Train from the start.
 
@@ -246,6 +236,17 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
 
         Of its randomness only the initial weights follow `random_state`.
         """
+        with self._all_or_nothing():
+            self._train_on(X, y, classes, sample_weight, fit_params)
+        if self.history and not np.isfinite(self.history[-1].get("train_loss", 0.0)):
+            warnings.warn(
+                "The training loss is not finite; lower lr, or scale X.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        return self
+
+    def _train_on(self, X, y, classes, sample_weight, fit_params) -> None:
         if not self.initialized_:
             with seeded(self.random_state, self.device):
                 self.initialize()
@@ -255,13 +256,45 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
         else:
             X, target = as_arrays(X), self._target(X, y, known, sample_weight)
         super().partial_fit(X, target, **fit_params)
-        if self.history and not np.isfinite(self.history[-1].get("train_loss", 0.0)):
-            warnings.warn(
-                "The training loss is not finite; lower lr, or scale X.",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
-        return self
+
+    def notify(self, method_name, **options):
+        """skorch's; callbacks, early stopping among them, end the training by a KeyboardInterrupt."""
+        try:
+            super().notify(method_name, **options)
+        except KeyboardInterrupt:
+            raise _Enough from None
+
+    def fit_loop(self, X, y=None, epochs=None, **options):
+        """skorch's loop; an interruption by anyone but callbacks is not taken for its end."""
+        try:
+            return super().fit_loop(X, y, epochs, **options)
+        except _Enough:
+            raise
+        except KeyboardInterrupt:
+            raise _Interrupted from None
+
+    @contextmanager
+    def _all_or_nothing(self) -> Iterator[None]:
+        """Whatever is raised inside leaves everything as before, weights that are trained in place too."""
+        before = dict(vars(self))
+        names = self._modules + self._criteria + self._optimizers if self.initialized_ else []
+        parts = [getattr(self, f"{name}_") for name in names]
+        # before the first batch, lazy modules have no weights to go back to
+        if any(map(is_lazy, self.module_.parameters() if names else [])):
+            parts = []
+        states = [copy.deepcopy(part.state_dict()) for part in parts]
+        epochs = len(self.history) if names else 0
+        try:
+            yield
+        except BaseException as error:
+            self.__dict__ = before
+            for part, state in zip(parts, states, strict=True):
+                part.load_state_dict(state)
+            if names:
+                del self.history[epochs:]
+            if isinstance(error, _Interrupted):
+                raise KeyboardInterrupt from None
+            raise
 
     def _target(self, X, y, known, sample_weight) -> tuple[Tensor, Tensor]:
         """Counts and weights of the rows."""
@@ -276,9 +309,7 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
     def _dataset_target(self, y, known, sample_weight) -> NDArray | None:
         """Of a Dataset, what stratifies: the counts that were passed beside it."""
         if known is None or sample_weight is not None:
-            raise ValueError(
-                "To train on a Dataset, pass classes= to NeuralClassifier, and no sample_weight."
-            )
+            raise ValueError("To train on a Dataset, pass classes= to NeuralClassifier, and no sample_weight.")
         self.classes_inferred_ = known
         return None if y is None else read_labels(y).in_order(known).counts
 
@@ -293,9 +324,7 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
         """skorch's, or the fifth of `early_stopping`; the weights of each part are scaled to its own labels."""
         if self.early_stopping is None or self.train_split:
             return super().get_split_datasets(X, self._scaled(y, [slice(None)]), **fit_params)
-        parts = _held_out(
-            len(X) if is_dataset(X) else len(y[0]), y[0] if isinstance(y, tuple) else y
-        )
+        parts = _held_out(len(X) if is_dataset(X) else len(y[0]), y[0] if isinstance(y, tuple) else y)
         dataset = self.get_dataset(X, self._scaled(y, parts))
         return tuple(torch.utils.data.Subset(dataset, part) for part in parts)
 
@@ -309,9 +338,7 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
 
     def infer(self, x, **fit_params):
         """The module's outputs for a batch, whose floating point parts are brought to the module's precision."""
-        dtype = next(
-            (p.dtype for p in self.module_.parameters() if p.is_floating_point()), torch.float32
-        )
+        dtype = next((p.dtype for p in self.module_.parameters() if p.is_floating_point()), torch.float32)
         return super().infer(to_dtype(to_tensor(x, device=self.device), dtype), **fit_params)
 
     def get_loss(self, y_pred, y_true, X=None, training=False):
@@ -342,6 +369,9 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
 
     def predict_proba(self, X) -> NDArray[np.float64]:
         """Class probabilities, shape (n_samples, n_classes): the softmax of the module's logits, in float64."""
+        self.check_is_fitted()
+        if not hasattr(self, "classes_"):
+            raise NotFittedError(f"This {type(self).__name__} is not fitted yet: call fit before.")
         batches = self.forward_iter(X if is_dataset(X) else as_arrays(X))
         logits = np.concatenate([self._logits(batch).double().numpy() for batch in batches])
         return softmax(logits)
@@ -349,6 +379,14 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
     def predict_dist(self, X) -> PointMass:
         """The class probabilities as a distribution, a batch of n_samples rows."""
         return PointMass.of_checked(self.predict_proba(X)).with_classes(self.classes_)
+
+
+class _Enough(KeyboardInterrupt):
+    """How a callback ends the training."""
+
+
+class _Interrupted(BaseException):
+    """A KeyboardInterrupt that skorch does not swallow."""
 
 
 def _held_out(n: int, counts) -> tuple[NDArray, NDArray]:

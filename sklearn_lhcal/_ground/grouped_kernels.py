@@ -1,0 +1,171 @@
+"""Smoothing that leaves rows of one group out of each other's smooth, in log space and in blocks.
+
+Letters as in `kernels`; g_i is the group of row i. Rows of one group (one patient, say) may depend
+on each other: only pairs of different groups have products of residuals with mean 0. Time grows
+with n², memory with n. With one row a group everything here is what `kernels` computes.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import Tensor
+
+from .kernel_sums import BLOCK, exp_in_place, log_normaliser, with_one
+from .kernels import Moments, SmoothingProblem, power
+
+PRODUCTS = 2**21  # numbers in memory while sums of groups are squared
+
+
+def log_kernels(
+    x: Tensor, h: float, groups: Tensor, log_weight: Tensor | None = None, block: int = BLOCK
+) -> Iterator[tuple[slice, Tensor]]:
+    """(rows j, log k_ji + log w_i) for blocks of rows; −inf where i and j are of one group."""
+    n = len(x)
+    left = x.log() / h
+    right = x.T.contiguous()
+    c = log_normaliser(x, h, log_weight)
+    size = max(block // n, 16)
+    for start in range(0, n, size):
+        part = slice(start, start + size)
+        L = torch.addmm(c, left[part], right)
+        yield part, L.masked_fill_(groups[part, None] == groups, -torch.inf)
+
+
+def smooth(
+    x: Tensor,
+    e: Tensor,
+    h: float,
+    groups: Tensor,
+    log_weight: Tensor | None = None,
+    block: int = BLOCK,
+) -> Tensor:
+    """``r_j = Σ k_ji e_i / Σ k_ji`` over the rows i of other groups, in the shape of e."""
+    shape = e.shape
+    e = e.flatten(1)
+    r = torch.empty_like(e)
+    for part, L in log_kernels(x, h, groups, log_weight, block):
+        k, _ = exp_in_place(L)
+        r[part] = k @ e / k.sum(dim=1, keepdim=True)
+    return r.view(shape)
+
+
+def moments(
+    x: Tensor,
+    e: Tensor,
+    h: float,
+    groups: Tensor,
+    log_weight: Tensor | None = None,
+    block: int = BLOCK,
+) -> Moments:
+    """The sums of U-statistics whose units are groups; three groups at least.
+
+    ``a = Σ_g p_g``, ``aa = Σ_g p_g²`` with p_g the sum of k·e over the group g, all over groups
+    other than that of j. The group of the largest kernel stands apart, as the row does in
+    `kernels.moments`.
+    """
+    e_one = with_one(e.flatten(1))
+    layout = _layout(groups)
+    out = e.new_empty(len(e), 4 * e_one.shape[1] - 2)
+    for part, L in log_kernels(x, h, groups, log_weight, block):
+        star = groups[L.argmax(dim=1)]
+        leads = star[:, None] == groups
+        k, first = exp_in_place(L.masked_fill(~leads, -torch.inf))
+        own = (k * leads) @ e_one
+        k, second = exp_in_place(L.masked_fill_(leads, -torch.inf))
+        sums = k @ e_one
+        squares = _sums_of_squares(k, e_one, layout)
+        total = sums[:, -1:]
+        lead = 1 / (1 + total / own[:, -1:] * (second - first).exp())
+        # Σ p²e is of rows, not of groups: whoever reads it gets NaN
+        none = torch.full_like(sums[:, :-1], torch.nan)
+        parts = [lead, own[:, :-1] / own[:, -1:], sums[:, :-1] / total]
+        parts += [squares[:, :-1] / total**2, none, squares[:, -1:] / total**2]
+        out[part] = torch.cat(parts, dim=1)
+    return Moments.of_columns(out, e.shape)
+
+
+def _layout(groups: Tensor) -> list[Tensor]:
+    """The rows of all groups of one size, shape (G_s, s), for each size s that occurs."""
+    order = groups.argsort(stable=True)
+    _, sizes = torch.unique_consecutive(groups[order], return_counts=True)
+    starts = sizes.cumsum(0) - sizes
+    found = []
+    for s in sizes.unique().tolist():
+        first = starts[sizes == s]
+        found.append(order[first[:, None] + torch.arange(s, device=order.device)])
+    return found
+
+
+def _sums_of_squares(k: Tensor, e: Tensor, layout: list[Tensor]) -> Tensor:
+    """``Σ_g (Σ_{i∈g} k_ji e_i)²``, shape (m, C)."""
+    total = k.new_zeros(len(k), e.shape[1])
+    for rows in layout:
+        if rows.shape[1] == 1:
+            total += k[:, rows[:, 0]].square() @ e[rows[:, 0]].square()
+            continue
+        step = max(PRODUCTS // total.numel(), 1)
+        for some in rows.split(step):
+            sums = torch.bmm(k[:, some].transpose(0, 1), e[some])
+            total += sums.square_().sum(dim=0)
+    return total
+
+
+def plugin_rows(
+    problem: SmoothingProblem, h: float, p: float, groups: Tensor, log_weight: Tensor | None = None
+) -> Tensor:
+    """``Σ_c |r_jc − z_jc|^p``, shape (n, S)."""
+    x, z, y = problem
+    return power(smooth(x, y, h, groups, log_weight) - z[:, None], p).sum(dim=2)
+
+
+def residual_rows(
+    problem: SmoothingProblem, h: float, groups: Tensor, log_weight: Tensor | None = None
+) -> Tensor:
+    """S2 of pairs of rows of different groups, shape (n, S)."""
+    return moments(problem.x, problem.residuals, h, groups, log_weight).pairs().sum(dim=2)
+
+
+def second_order_rows(
+    problem: SmoothingProblem, h: float, groups: Tensor, log_weight: Tensor | None = None
+) -> Tensor:
+    """``2·S1 − S2`` of rows of different groups, shape (n, S)."""
+    e = problem.residuals
+    M = moments(problem.x, e, h, groups, log_weight)
+    return (2 * e * M.ratio() - M.pairs()).sum(dim=2)
+
+
+@torch.no_grad()
+def log_likelihoods(
+    x: Tensor, hs: Sequence[float], groups: Tensor, block: int = BLOCK
+) -> list[float]:
+    """Mean over rows of the log mean kernel of rows of other groups that do not tie with it.
+
+    Rows that have no such other are left out.
+    """
+    codes = torch.unique(x, dim=0, return_inverse=True)[1]
+    found = []
+    for h in hs:
+        total, rows = 0.0, 0
+        for part, L in log_kernels(x, h, groups, block=block):
+            L.masked_fill_(codes[part, None] == codes, -torch.inf)
+            others = (-torch.inf < L).sum(dim=1)
+            some = others > 0
+            k, top = exp_in_place(L[some])
+            total += float((k.sum(dim=1).log() + top[:, 0] - others[some].log()).sum())
+            rows += int(some.sum())
+        if not rows:
+            raise ValueError("No two groups differ in their predictions; give a bandwidth.")
+        found.append(total / rows)
+    return found
+
+
+@torch.no_grad()
+def cross_validation_errors(
+    problem: SmoothingProblem, hs: Sequence[float], groups: Tensor, log_weight: Tensor | None = None
+) -> list[float]:
+    """Mean of ‖e_j − (Se)_j‖², each group left out for its rows, for each bandwidth."""
+    x = problem.x
+    e = problem.residuals.flatten(1)
+    w = torch.ones_like(x[:, 0]) if log_weight is None else log_weight.exp()
+    errors = [(e - smooth(x, e, h, groups, log_weight)).square().sum(dim=1) for h in hs]
+    return [float(w @ error / w.sum()) for error in errors]

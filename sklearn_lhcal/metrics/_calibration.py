@@ -1,0 +1,304 @@
+"""Calibration and dispersion of class probabilities, in bins (P1 §3, App. B).
+
+Letters as in `_label_histogram`; e = μ̂ − z.
+"""
+
+import warnings
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._ground.bins import (
+    Bins,
+    BinSums,
+    check_bias_correction,
+    check_exponent,
+    check_grouped,
+    signed_root,
+)
+from .._ground.facts import Facts, metric
+from .._rows import Rows
+from ._evaluate import score
+from ._label_histogram import least_raters
+
+_MUCH = 0.05  # weight in bins that one group fills, above which a warning says so
+
+
+def _check(bias_correction: str | None = "residual", **others) -> None:
+    check_bias_correction(bias_correction)
+
+
+def _check_exponent(p: float = 2, bias_correction: str | None = "residual", **others) -> None:
+    check_bias_correction(bias_correction)
+    check_exponent(p, bias_correction)
+
+
+def correction_of(rows: Rows, bias_correction: str | None) -> str | None:
+    """The correction to make: none where the class probabilities are known."""
+    return None if rows.labels.known else bias_correction
+
+
+def bin_sums(rows: Rows, n_bins, strategy) -> BinSums:
+    """The sums over bins of checked rows, or of their groups."""
+    sums = BinSums(Bins(rows.z, n_bins, strategy), rows.z.shape[1])
+    add_rows(sums, rows)
+    if rows.groups is not None:
+        sums.by_group(rows.mu, rows.z, rows.groups, rows.w)
+    return sums
+
+
+def add_rows(sums: BinSums, rows: Rows) -> None:
+    """Add checked rows to the sums, block by block."""
+    # the raters' correction of rows with one rater, never read
+    with np.errstate(divide="ignore", invalid="ignore"):
+        for block in rows.blocks():
+            sums.add(*block)
+
+
+def calibration_parts(sums: BinSums, bias_correction: str | None, groups) -> NDArray[np.float64]:
+    """CL_kb, shape (K, B), of rows or groups; a warning where groups leave much of it out."""
+    if groups is not None and sums.dropped_weight(bias_correction) > _MUCH:
+        # one text for all blocks of a jackknife, so that it is shown once
+        warnings.warn(
+            "More than 5 % of the weight lies in bins whose rows all belong to one group; these contribute 0. "
+            "Use fewer bins, or strategy='quantile'; loss_decomposition says how much it is.",
+            UserWarning,
+            stacklevel=2,
+        )
+    return sums.calibration_loss(bias_correction)
+
+
+def _calibration(
+    rows: Rows,
+    n_bins=15,
+    strategy="uniform",
+    bias_correction: str | None = "residual",
+    p: float = 2,
+) -> float:
+    check_grouped(rows.groups, bias_correction)
+    sums = bin_sums(rows, n_bins, strategy)
+    if p != 2:
+        powers = sums.powers(p)
+        return float(powers.max() if np.isinf(p) else powers.sum())
+    correction = correction_of(rows, bias_correction)
+    return float(calibration_parts(sums, correction, rows.groups).sum())
+
+
+def _rooted(rows: Rows, p: float = 2, **options) -> float:
+    return signed_root(_calibration(rows, p=p, **options), p)
+
+
+def _error_facts(*, p: float = 2, **others) -> Facts:
+    """For p = 2 the loss may be negative, and intervals are those of the loss, mapped."""
+    if p == 2:
+        return Facts(False, loss=_calibration, check=_check_exponent)
+    return Facts(False, value=_rooted, check=_check_exponent)
+
+
+def _dispersion(rows: Rows, n_bins=15, strategy="uniform", bias_correction: str | None = "residual") -> float:
+    check_grouped(rows.groups, bias_correction)
+    sums = bin_sums(rows, n_bins, strategy)
+    correction = correction_of(rows, bias_correction)
+    cl = calibration_parts(sums, correction, rows.groups)
+    return float((sums.epistemic_loss(correction) - cl).sum(axis=1).sum())
+
+
+def _dispersion_facts(**options) -> Facts:
+    return Facts(False, least_raters=least_raters(**options), value=_dispersion, check=_check)
+
+
+def _dispersion_error_facts(**options) -> Facts:
+    return Facts(False, least_raters=least_raters(**options), loss=_dispersion, check=_check)
+
+
+@metric(Facts(False, value=_calibration, check=_check_exponent))
+def calibration_loss(
+    y,
+    prediction,
+    *,
+    p: float = 2,
+    sample_weight=None,
+    groups=None,
+    n_bins=15,
+    strategy="uniform",
+    bias_correction: str | None = "residual",
+) -> float:
+    """Squared distance of the predictions from the label frequencies among rows predicted alike: smaller is better.
+
+    Minimum 0; may be negative when corrected. Class by class, over bins of z_k, then summed over classes:
+    plugin ``CL_kb = W_b/W·(c̄−z̄)²`` (P1 eq. 12), or ``W_b/W·|c̄−z̄|^p`` (Def. 2).
+
+    Parameters
+    ----------
+    y : label histogram of shape (n_samples, n_classes)
+        Anything `check_counts` takes; one rater a row is enough.
+    prediction : array-like of shape (n_samples, n_classes) or (n_samples,), or Distribution
+        Class probabilities, those of the second of two classes, or a distribution, of which the mean counts.
+    p : float, default=2
+        Exponent, 1 or more. Only p = 2 has corrections; for others pass ``bias_correction=None``. ``np.inf``: the
+        largest ``|c̄−z̄|`` of all classes and bins.
+    sample_weight : array-like of shape (n_samples,), optional
+        Weights of the rows. The plugin reads them as repetition; corrected values do not depend on their scale.
+    groups : array-like of shape (n_samples,), optional
+        Rows of one group (one patient, say) may depend on each other; groups are independent. Pairs of rows of one
+        group are left out of the residual correction, which else takes rows as independent; "label" is refused. A bin
+        whose rows all belong to one group contributes 0: a warning says so where it is more than 5 % of the weight, and
+        `LossDecomposition.dropped_weight` how much it is. Plugins do not change.
+    n_bins : int or array-like of edges
+        Number of bins for each class, or their edges.
+    strategy : {"uniform", "quantile"}
+        Equal widths on [0, 1], or ``np.quantile`` of z_k with equal edges merged (weights do not enter the edges).
+    bias_correction : {"residual", "label", None}
+        What is taken off for the sampling of rows: the variance within the bin of ``μ̂ − z`` (exactly unbiased for the
+        binned loss given bins of two rows or more), of μ̂ (P1 eq. 13, biased by the spread of z within bins; for one
+        label a row the debiased reliability of Bröcker 2012 and Ferro and Fricker 2012), or nothing. A corrected bin
+        with one row contributes 0. Raters of a row need not be independent of each other.
+
+    Returns
+    -------
+    loss : float
+        ``|probability|^p``, summed over classes; for p = ∞ a probability.
+
+    Examples
+    --------
+    >>> calibration_loss([[3, 1], [2, 2]], [[0.5, 0.5], [0.5, 0.5]], bias_correction=None)
+    0.03125
+    """
+    return score(
+        calibration_loss,
+        y,
+        prediction,
+        sample_weight,
+        groups,
+        p=p,
+        n_bins=n_bins,
+        strategy=strategy,
+        bias_correction=bias_correction,
+    )
+
+
+@metric(_error_facts)
+def calibration_error(
+    y,
+    prediction,
+    *,
+    p: float = 2,
+    sample_weight=None,
+    groups=None,
+    n_bins=15,
+    strategy="uniform",
+    bias_correction: str | None = "residual",
+) -> float:
+    """Signed root of `calibration_loss`: smaller is better, minimum 0; negative where the corrected loss is.
+
+    ``CE = sign(CL)·|CL|^(1/p)``, the root of the sum over classes (P1 Def. 2); for p = ∞ the loss itself.
+
+    Parameters
+    ----------
+    y, prediction, p, sample_weight, groups, n_bins, strategy, bias_correction
+        As in `calibration_loss`.
+
+    Returns
+    -------
+    error : float
+        In units of probability.
+
+    Examples
+    --------
+    >>> calibration_error([[4, 0], [2, 2]], [[0.5, 0.5], [0.5, 0.5]], bias_correction=None).__round__(4)
+    0.3536
+    """
+    return score(
+        calibration_error,
+        y,
+        prediction,
+        sample_weight,
+        groups,
+        p=p,
+        n_bins=n_bins,
+        strategy=strategy,
+        bias_correction=bias_correction,
+    )
+
+
+@metric(_dispersion_facts)
+def dispersion_loss(
+    y,
+    prediction,
+    *,
+    sample_weight=None,
+    groups=None,
+    n_bins=15,
+    strategy="uniform",
+    bias_correction: str | None = "residual",
+) -> float:
+    """The epistemic loss that calibration cannot remove, ``DL = EL − CL``: smaller is better, minimum 0.
+
+    How much the true probabilities of rows predicted alike differ (P1 eq. 14, 34, 35). May be negative when corrected.
+    Both parts are taken on one row set: two raters or more for corrected values, one for plugins.
+
+    Parameters
+    ----------
+    y, prediction, sample_weight, groups, n_bins, strategy, bias_correction
+        As in `calibration_loss`.
+
+    Returns
+    -------
+    loss : float
+        Squared probability, summed over classes.
+
+    Examples
+    --------
+    >>> round(dispersion_loss([[4, 0], [2, 2]], [[0.5, 0.5], [0.5, 0.5]], bias_correction=None), 4)
+    0.125
+    """
+    return score(
+        dispersion_loss,
+        y,
+        prediction,
+        sample_weight,
+        groups,
+        n_bins=n_bins,
+        strategy=strategy,
+        bias_correction=bias_correction,
+    )
+
+
+@metric(_dispersion_error_facts)
+def dispersion_error(
+    y,
+    prediction,
+    *,
+    sample_weight=None,
+    groups=None,
+    n_bins=15,
+    strategy="uniform",
+    bias_correction: str | None = "residual",
+) -> float:
+    """Signed root of `dispersion_loss`: smaller is better, minimum 0; negative where the corrected loss is.
+
+    Parameters
+    ----------
+    y, prediction, sample_weight, groups, n_bins, strategy, bias_correction
+        As in `calibration_loss`.
+
+    Returns
+    -------
+    error : float
+        In units of probability.
+
+    Examples
+    --------
+    >>> round(dispersion_error([[4, 0], [2, 2]], [[0.5, 0.5], [0.5, 0.5]], bias_correction=None), 4)
+    0.3536
+    """
+    return score(
+        dispersion_error,
+        y,
+        prediction,
+        sample_weight,
+        groups,
+        n_bins=n_bins,
+        strategy=strategy,
+        bias_correction=bias_correction,
+    )

@@ -1,0 +1,126 @@
+"""All parts of the expected squared loss at once (P1 §3), on one row set.
+
+Letters as in `_label_histogram`.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._ground.bins import Bins, BinSums, check_bias_correction, check_grouped
+from .._rows import read_rows
+from ._calibration import bin_sums, correction_of
+from ._evaluate import undefined
+from ._label_histogram import least_raters
+
+
+class LossDecomposition(NamedTuple):
+    """Parts of the expected squared loss, all on one row set: ``L = EL + IL``, ``EL = CL + DL``.
+
+    The equalities hold in total, per class, and for EL, CL, DL per bin. K classes, B bins.
+
+    Attributes
+    ----------
+    expected_squared_loss, epistemic_loss, irreducible_loss, calibration_loss, dispersion_loss : float
+        The totals, summed over classes.
+    class_expected_squared_loss, class_epistemic_loss, class_irreducible_loss : ndarray of shape (n_classes,)
+        Their parts by class.
+    class_calibration_loss, class_dispersion_loss : ndarray of shape (n_classes,)
+        Likewise.
+    bin_epistemic_loss, bin_calibration_loss, bin_dispersion_loss : ndarray of shape (n_classes, n_bins)
+        Their parts by class and bin.
+    bin_weight : ndarray of shape (n_classes, n_bins)
+        Share of the weight in each bin; sums to 1 over bins.
+    bin_mean_proba, bin_mean_frequency : ndarray of shape (n_classes, n_bins)
+        Mean prediction and mean label frequency; NaN in empty bins.
+    bin_edges : ndarray of shape (n_classes, n_bins + 1)
+        Edges; NaN where merged quantiles left fewer.
+    n_rows : int
+        How many rows were used.
+    dropped_weight : float
+        Share of the weight, mean over classes, in bins that cannot be corrected and contribute 0 to the calibration
+        loss: those of one row or, with groups, those whose rows all belong to one group. 0 for plugins.
+    """
+
+    expected_squared_loss: float
+    epistemic_loss: float
+    irreducible_loss: float
+    calibration_loss: float
+    dispersion_loss: float
+    class_expected_squared_loss: NDArray[np.float64]
+    class_epistemic_loss: NDArray[np.float64]
+    class_irreducible_loss: NDArray[np.float64]
+    class_calibration_loss: NDArray[np.float64]
+    class_dispersion_loss: NDArray[np.float64]
+    bin_epistemic_loss: NDArray[np.float64]
+    bin_calibration_loss: NDArray[np.float64]
+    bin_dispersion_loss: NDArray[np.float64]
+    bin_weight: NDArray[np.float64]
+    bin_mean_proba: NDArray[np.float64]
+    bin_mean_frequency: NDArray[np.float64]
+    bin_edges: NDArray[np.float64]
+    n_rows: int
+    dropped_weight: float
+
+
+def loss_decomposition(
+    y,
+    prediction,
+    *,
+    sample_weight=None,
+    groups=None,
+    n_bins=15,
+    strategy="uniform",
+    bias_correction: str | None = "residual",
+) -> LossDecomposition:
+    """All parts of the expected squared loss at once: ``L = EL + IL`` and ``EL = CL + DL`` (P1 §3).
+
+    Parameters
+    ----------
+    y, prediction, sample_weight, groups, n_bins, strategy, bias_correction
+        As in `calibration_loss`. Corrected parts use the rows with two raters or more, all of them; plugins all rows.
+        Groups change CL and DL; the other parts are means over rows.
+
+    Returns
+    -------
+    LossDecomposition
+        Totals, class parts, bin parts, and the number of rows used. All losses are better when smaller.
+
+    Examples
+    --------
+    >>> parts = loss_decomposition([[3, 1], [4, 0], [1, 3]], [[0.7, 0.3], [0.8, 0.2], [0.3, 0.7]])
+    >>> round(parts.expected_squared_loss - parts.epistemic_loss - parts.irreducible_loss, 12)
+    0.0
+    >>> parts.n_rows
+    3
+    """
+    check_bias_correction(bias_correction)
+    rows = read_rows(y, prediction, sample_weight, groups)
+    check_grouped(rows.groups, bias_correction)
+    seen = rows.contributing(least_raters(bias_correction))
+    if seen is None:
+        sums = BinSums(Bins(rows.z, n_bins, strategy), rows.z.shape[1])
+        nan = undefined("loss_decomposition", least_raters(bias_correction))
+        totals = dict.fromkeys(LossDecomposition._fields[:5], nan)
+        return decomposition(sums, bias_correction, 0)._replace(**totals)
+    sums = bin_sums(seen, n_bins, strategy)
+    return decomposition(sums, correction_of(seen, bias_correction), len(seen))
+
+
+def decomposition(sums: BinSums, bias_correction: str | None, n_rows: int) -> LossDecomposition:
+    """The public result, from sums over bins."""
+    with np.errstate(divide="ignore", invalid="ignore"):  # no rows at all: everything NaN
+        el, cl = sums.epistemic_loss(bias_correction), sums.calibration_loss(bias_correction)
+        by_class = (
+            sums.expected_squared_loss(),
+            el.sum(axis=1),
+            sums.irreducible_loss(bias_correction),
+            cl.sum(axis=1),
+            (el - cl).sum(axis=1),
+        )
+        weight = sums.w / sums.w[0].sum()
+        dropped = sums.dropped_weight(bias_correction)
+    totals = (float(part.sum()) for part in by_class)
+    bins = (el, cl, el - cl, weight, *sums.means(), sums.bins.edges)
+    return LossDecomposition(*totals, *by_class, *bins, n_rows, dropped)

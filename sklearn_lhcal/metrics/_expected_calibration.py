@@ -1,0 +1,224 @@
+"""The binned calibration errors that everyone reports: expected and maximum, of the top label or of classes.
+
+Letters as in `_label_histogram`: μ̂ observed frequencies, z predictions, c̄ and z̄ their means in a bin.
+"""
+
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._ground.bins import Bins, BinSums, check_bias_correction, check_exponent, check_grouped, signed_root
+from .._ground.facts import Facts, metric
+from .._ground.simplex import accuracy
+from .._rows import Rows
+from ._calibration import calibration_parts
+from ._evaluate import score
+
+
+def _check(p: float = 1, bias_correction: str | None = None, **others) -> None:
+    check_bias_correction(bias_correction)
+    check_exponent(p, bias_correction)
+
+
+def _columns(rows: Rows, kind) -> tuple[NDArray, NDArray]:
+    """Observed frequencies and predictions (n, m): of the top label, of all classes, or of one."""
+    if isinstance(kind, str) and kind == "top_label":
+        return accuracy(rows.mu, rows.z)[:, None], rows.z.max(axis=1, keepdims=True)
+    if isinstance(kind, str) and kind == "classwise":
+        return rows.mu, rows.z
+    k = _column(rows, kind)
+    return rows.mu[:, [k]], rows.z[:, [k]]
+
+
+def _column(rows: Rows, kind) -> int:
+    """The column of one class: by its name where classes have names, else by its number."""
+    names = range(rows.z.shape[1]) if rows.classes is None else rows.classes.tolist()
+    found = [k for k, name in enumerate(names) if name == kind]
+    if not found:
+        raise ValueError(
+            f'kind must be "top_label", "classwise" or one of the classes {list(names)[:20]}, got {kind!r}.'
+        )
+    return found[0]
+
+
+def _loss(
+    rows: Rows,
+    kind="top_label",
+    p: float = 1,
+    n_bins=15,
+    strategy="uniform",
+    bias_correction: str | None = None,
+) -> float:
+    """``Σ_b W_b/W |c̄−z̄|^p``, mean over columns; for p = ∞ the largest gap."""
+    check_grouped(rows.groups, bias_correction)
+    mu, z = _columns(rows, kind)
+    sums = BinSums(Bins(z, n_bins, strategy), z.shape[1])
+    sums.add(mu, np.full(len(mu), np.inf), z, rows.w)
+    if bias_correction is not None and not rows.labels.known:
+        if rows.groups is not None:
+            sums.by_group(mu, z, rows.groups, rows.w)
+        return float(calibration_parts(sums, bias_correction, rows.groups).sum(axis=1).mean())
+    powers = sums.powers(p)
+    return float(powers.max() if np.isinf(p) else powers.mean())
+
+
+def _rooted(rows: Rows, p: float = 1, **options) -> float:
+    return signed_root(_loss(rows, p=p, **options), p)
+
+
+def _facts(*, bias_correction: str | None = None, **others) -> Facts:
+    """A corrected error is a signed root of p = 2, whose interval is that of its square, mapped."""
+    if bias_correction is not None:
+        return Facts(False, loss=partial(_loss, p=2), check=_check)
+    return Facts(False, value=_rooted, check=_check)
+
+
+@metric(_facts)
+def expected_calibration_error(
+    y,
+    prediction,
+    *,
+    kind="top_label",
+    p: float = 1,
+    n_bins=15,
+    strategy: str = "uniform",
+    bias_correction: str | None = None,
+    sample_weight=None,
+    groups=None,
+) -> float:
+    """Expected calibration error (ECE) in bins, as the literature reports it: smaller is better, minimum 0.
+
+    ``(Σ_b W_b/W · |c̄_b − z̄_b|^p)^(1/p)`` over bins b of the predicted probability: the distance
+    between how often a class occurs and how often it was predicted to. With p = 1 and the top label
+    it is the ECE of Guo et al. (2017).
+
+    Parameters
+    ----------
+    y : label histogram of shape (n_samples, n_classes)
+        Anything `check_counts` takes; one rater a row is enough, and counts are read as frequencies.
+    prediction : array-like of shape (n_samples, n_classes) or (n_samples,), or Distribution
+        Class probabilities, those of the second of two classes, or a distribution, of which the mean counts.
+    kind : "top_label", "classwise", or a class, default="top_label"
+        Calibration of the largest probability of a row (ties share its frequency evenly, so that
+        the order of classes does not matter); of every class by itself, the p-th powers averaged
+        over classes; or of one class, given by name, or by its column where classes have no names.
+        For two classes ``kind=1`` is that of the second, whose bins scikit-learn's
+        `calibration_curve` shows. Classes of the names "top_label" and "classwise" cannot be named.
+    p : float, default=1
+        Exponent, 1 or more; ``np.inf`` is `maximum_calibration_error`.
+    n_bins : int or array-like of edges, default=15
+        Number of bins, or their edges.
+    strategy : {"uniform", "quantile"}, default="uniform"
+        Bins of equal width on [0, 1], or of equal mass: ``np.quantile`` with equal edges merged.
+    bias_correction : {"residual", "label", None}, default=None
+        None: the plugin, as published. It is never 0 for a calibrated predictor: the fewer rows in
+        a bin, the larger. "residual", for p = 2 only: without that bias; the square has mean 0 for
+        a calibrated predictor, so that it may be negative, and the error is its signed root. Bins
+        of one row contribute 0. "label": the debiased error of Kumar et al. (2019), whose square is
+        too small by the spread of predictions within bins.
+    sample_weight : array-like of shape (n_samples,), optional
+        Weights of the rows; the plugin reads them as repetition.
+    groups : array-like of shape (n_samples,), optional
+        Rows of one group may depend on each other; pairs of one group are left out of the
+        correction, see `calibration_loss`. The plugin does not change.
+
+    Returns
+    -------
+    error : float
+        A difference of probabilities, at most 1.
+
+    Raises
+    ------
+    ValueError
+        p below 1, a correction for p ≠ 2, a class that is not there, unknown words.
+
+    Notes
+    -----
+    A value at an inner edge belongs to the bin above, 1 to the last bin, as in torchmetrics and
+    NumPy's histograms. Guo et al., netcal and scikit-learn's `calibration_curve` close bins above:
+    there it belongs to the bin below. This matters only to predictions that lie exactly on edges,
+    such as the shares of votes of a forest.
+
+    ``kind="classwise"`` is the mean over classes of Nixon et al. (2019) and Kull et al. (2019);
+    `calibration_error`, whose squares are summed over classes, is √K times that of p = 2.
+
+    An interval around the plugin by `confidence_interval` does not reach down to 0: it describes
+    the plugin, bias included. That of the corrected error does.
+
+    References
+    ----------
+    Guo, Pleiss, Sun and Weinberger (2017), On calibration of modern neural networks.
+    Kumar, Liang and Ma (2019), Verified uncertainty calibration (the debiased error of p = 2).
+
+    Examples
+    --------
+    >>> y, z = [0, 1, 1, 1], [[0.7, 0.3], [0.6, 0.4], [0.1, 0.9], [0.1, 0.9]]
+    >>> round(expected_calibration_error(y, z, n_bins=2), 3)  # |3/4 − .775|
+    0.025
+    >>> round(expected_calibration_error(y, z, kind=1, n_bins=2), 3)  # (|1/2 − .35| + |1 − .9|)/2
+    0.125
+    """
+    return score(
+        expected_calibration_error,
+        y,
+        prediction,
+        sample_weight,
+        groups,
+        kind=kind,
+        p=p,
+        n_bins=n_bins,
+        strategy=strategy,
+        bias_correction=bias_correction,
+    )
+
+
+@metric(Facts(False, value=partial(_rooted, p=np.inf)))
+def maximum_calibration_error(
+    y,
+    prediction,
+    *,
+    kind="top_label",
+    n_bins=15,
+    strategy: str = "uniform",
+    sample_weight=None,
+    groups=None,
+) -> float:
+    """Largest gap of any bin between frequency and prediction (MCE): smaller is better, minimum 0, maximum 1.
+
+    ``max_b |c̄_b − z̄_b|`` (Naeini, Cooper and Hauskrecht 2015): `expected_calibration_error` for
+    p = ∞. A bin with few rows decides it, and one row alone has a gap near 1: give few bins, or
+    ``strategy="quantile"``, whose bins all have many rows.
+
+    Parameters
+    ----------
+    y, prediction, kind, n_bins, strategy, sample_weight
+        As in `expected_calibration_error`; "classwise" is the largest gap of all classes.
+    groups : array-like of shape (n_samples,), optional
+        Accepted as by all calibration errors; there is no correction that it could change.
+
+    Returns
+    -------
+    error : float
+        A difference of probabilities.
+
+    Raises
+    ------
+    ValueError
+        As `expected_calibration_error`.
+
+    Examples
+    --------
+    >>> maximum_calibration_error([0, 1, 1, 1], [0.3, 0.4, 0.9, 0.9], kind=1, n_bins=2).__round__(3)
+    0.15
+    """
+    return score(
+        maximum_calibration_error,
+        y,
+        prediction,
+        sample_weight,
+        groups,
+        kind=kind,
+        n_bins=n_bins,
+        strategy=strategy,
+    )

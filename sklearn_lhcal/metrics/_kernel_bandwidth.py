@@ -1,0 +1,132 @@
+"""The bandwidth of kernel calibration errors: the most likely one, or the one that predicts best."""
+
+from numbers import Real
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from .._ground.simplex import check_proba
+from .._rows import Rows
+from ..distributions import Distribution
+
+# a bandwidth is sought on so many rows at most
+_LOO_ROWS = 5_000
+_CV_ROWS = 20_000
+
+
+def loo_bandwidth(prediction, *, notion: str = "canonical", grid=None, random_state=0, device: str = "cpu") -> float:
+    """Bandwidth of the most likely kernel density of the predictions, each row left out for itself.
+
+    Maximises ``Σ_j log[Σ_{i≠j} k(z_j, z_i)/(n−1)]`` with the kernel of the notion (for "marginal" one bandwidth for
+    all classes), rows that tie with row j left out as well. It follows the density of the predictions, not their
+    miscalibration.
+
+    Parameters
+    ----------
+    prediction : array-like of shape (n_samples, n_classes) or (n_samples,), or Distribution
+        Class probabilities, or a distribution, of which the mean counts.
+    notion : {"canonical", "marginal", "top_label"}, default="canonical"
+        Which predictions the density is of.
+    grid : array-like of float, optional
+        Bandwidths to choose from. None: an optimum between 1e-5 and 1 from ten evaluations.
+    random_state : int, RandomState instance or None, default=0
+        Draws 5 000 rows where there are more.
+    device : str, default="cpu"
+        Where torch computes.
+
+    Returns
+    -------
+    bandwidth : float
+
+    Raises
+    ------
+    ValueError
+        Fewer than two rows, all predictions equal, an unknown notion.
+
+    Examples
+    --------
+    >>> loo_bandwidth([0.1, 0.11, 0.12, 0.8, 0.81, 0.82], grid=[0.0001, 0.01, 1.0])
+    0.01
+    """
+    is_distribution = isinstance(prediction, Distribution)
+    z = prediction.mean() if is_distribution else check_proba(prediction, name="prediction")
+    if len(z) < 2:
+        raise ValueError("A bandwidth needs two rows at least.")
+    if grid is not None:
+        grid = np.asarray(grid, dtype=np.float64).ravel()
+        if not (grid > 0).all() or not len(grid):
+            raise ValueError("grid must hold positive bandwidths.")
+    return _loo(z, notion, random_state, device, grid)
+
+
+def choose_bandwidth(bandwidth, notion, rows: Rows, mu, random_state, device) -> float:
+    """The bandwidth itself, where it is a number; else the one its rule finds from z, or from z and μ̂ (n, S, K)."""
+    if isinstance(bandwidth, Real) and not isinstance(bandwidth, bool) and 0 < bandwidth < np.inf:
+        return float(bandwidth)
+    if isinstance(bandwidth, str) and bandwidth == "loo":
+        return _loo(rows.z, notion, random_state, device, groups=rows.groups)
+    if isinstance(bandwidth, str) and bandwidth == "cv":
+        return _cv(rows, mu, notion, random_state, device)
+    raise ValueError(f"bandwidth must be 'loo', 'cv' or a positive number, got {bandwidth!r}.")
+
+
+def _loo(z, notion, random_state, device, grid=None, groups=None) -> float:
+    # torch is imported where it is needed only
+    from .._ground import grouped_kernels, kernels
+
+    keep = _sample(len(z), _LOO_ROWS, random_state)
+    z = as_tensor(z[keep], device)
+    points = [problem.x for problem in kernels.problems(notion, z, z[:, None])]
+    codes = codes_of(groups, keep, device)
+
+    def likelihoods(x, hs):
+        if codes is None:
+            return kernels.log_likelihoods(x, hs)
+        return grouped_kernels.log_likelihoods(x, hs, codes)
+
+    def cost(hs):
+        return -np.sum([likelihoods(x, hs) for x in points], axis=0)
+
+    return kernels.best_bandwidth(cost) if grid is None else float(grid[np.argmin(cost(grid))])
+
+
+def _cv(rows: Rows, mu, notion, random_state, device) -> float:
+    from .._ground import grouped_kernels, kernels
+
+    keep = _sample(len(mu), _CV_ROWS, random_state)
+    w = None if rows.w is None else as_tensor(rows.w[keep], device).log()
+    z, y = as_tensor(rows.z[keep], device), as_tensor(mu[keep], device)
+    parts = list(kernels.problems(notion, z, y))
+    codes = codes_of(rows.groups, keep, device)
+
+    def errors(part, hs):
+        if codes is None:
+            return kernels.cross_validation_errors(part, hs, w)
+        return grouped_kernels.cross_validation_errors(part, hs, codes, w)
+
+    return kernels.best_bandwidth(lambda hs: np.sum([errors(part, hs) for part in parts], axis=0))
+
+
+def _sample(n: int, most: int, random_state):
+    """Which rows to look at: all, or so many drawn from them."""
+    if n <= most:
+        return slice(None)
+    return check_random_state(random_state).choice(n, most, replace=False)
+
+
+def codes_of(groups, keep, device):
+    """Numbers of the groups of some rows as a tensor; None stays None."""
+    import torch
+
+    if groups is None:
+        return None
+    return torch.as_tensor(np.ascontiguousarray(groups[keep]), device=device)
+
+
+def as_tensor(a, device):
+    """An array in float64 on the device; it shares memory with the array where that is writeable."""
+    import torch
+
+    if str(device).startswith("cuda") and not torch.cuda.is_available():
+        raise ValueError(f"device={device!r} was asked for, but torch sees no CUDA device; use device='cpu'.")
+    return torch.as_tensor(np.require(a, np.float64, ["C", "W"]), device=device)
