@@ -7,7 +7,7 @@ BIN = $(VENV)/bin
 .PHONY: quickstart test test-oldest test-matrix test-portable
 .PHONY: lint doctest examples doc benchmarks clean
 
-quickstart: $(VENV)/.installed  ## the main job: one table and one figure
+quickstart: $(VENV)/.quickstart  ## the main job: one table and one figure
 	$(BIN)/python examples/plot_quickstart.py $(ARGS)
 
 test: $(VENV)/.installed  ## the test suite
@@ -19,11 +19,8 @@ test-oldest:  ## its fast part, with the oldest versions that pyproject.toml pro
 test-matrix:  ## its fast part, on each scikit-learn that is supported; VENVS says where the environments are kept
 	.ci/test-matrix
 
-test-portable:  ## its fast part, with the rounding of other processors, and with two threads
-	ATEN_CPU_CAPABILITY=default OPENBLAS_CORETYPE=Nehalem \
-		$(MAKE) test ARGS='-q -m "not slow" $(ARGS)'
-	ATEN_CPU_CAPABILITY=avx2 OPENBLAS_CORETYPE=Zen OMP_NUM_THREADS=2 \
-		$(MAKE) test ARGS='-q -m "not slow" $(ARGS)'
+test-portable: $(VENV)/.installed  ## a fast part of it as elsewhere: processors, order, a wheel, no extras
+	FAST=1 BIN=$(BIN) .ci/test-portable $(ARGS)
 
 doctest: $(VENV)/.installed
 	$(BIN)/python -m pytest --doctest-modules sklearn_lhcal -q
@@ -45,6 +42,14 @@ benchmarks: $(VENV)/.installed  ## speed as ratios to peers; the other files bes
 
 clean:
 	rm -rf $(VENV) $(VENV)-oldest $(VENV)-matrix
+
+# Nothing but what the quickstart imports. TORCH names a wheel or version to install first.
+$(VENV)/.quickstart: pyproject.toml $(CONSTRAINTS)
+	$(PYTHON) -m venv $(VENV)
+	@echo "Installing; PyTorch is large: about 200 MB to download without CUDA, 3 GB with it."
+	[ -z "$(TORCH)" ] || $(BIN)/python -m pip install --quiet $(TORCH)
+	$(BIN)/python -m pip install --quiet --constraint $(CONSTRAINTS) --editable ".[plot]" pandas
+	touch $@
 
 $(VENV)/.installed: pyproject.toml $(CONSTRAINTS)
 	$(PYTHON) -m venv $(VENV)

@@ -1,6 +1,7 @@
 """For all tests and doctests: one thread a process, figures without a screen and closed after each test."""
 
 import os
+import random
 import sys
 
 import pytest
@@ -15,3 +16,9 @@ def _close_figures():
     yield
     if "matplotlib.pyplot" in sys.modules:
         sys.modules["matplotlib.pyplot"].close("all")
+
+
+def pytest_collection_modifyitems(items):
+    """Any order, where SHUFFLE holds a seed: no test may lean on another."""
+    if "SHUFFLE" in os.environ:
+        random.Random(os.environ["SHUFFLE"]).shuffle(items)

@@ -32,7 +32,6 @@ from sklearn_lhcal._ground.costs import relative
 from sklearn_lhcal.calibration import DecisionCalibration, TemperatureScaling
 from sklearn_lhcal.calibration._affine import AffineModule, BiasCorrectedMap
 from sklearn_lhcal.calibration._decision_search import ITERATIONS, Rows, cost_scale, family_of, probabilities
-from sklearn_lhcal.label_histogram import frequencies
 from sklearn_lhcal.metrics import bayes_decision, decision_risk, make_decision_scorer
 from sklearn_lhcal.neural_network import DirectLoss
 
@@ -155,7 +154,8 @@ def table(problem, scalings, splits: int) -> None:
         for scaling in scalings:
             decide, criterion = calibrated(scaling, C, z[first], y[first])
             decide["none"] = lambda z, C=C: bayes_decision(z, C)
-            constant = int((frequencies(y[first])[0].mean(axis=0) @ C).argmin())
+            share = (y[first] / y[first].sum(axis=1, keepdims=True)).mean(axis=0)
+            constant = int((share @ C).argmin())
             decide["constant"] = lambda z, d=constant: np.full(len(z), d)
             risks[scaling].append({k: decision_risk(y[second], d(z[second]), C) for k, d in decide.items()})
             taken[scaling].append(criterion != "nll")
@@ -183,10 +183,10 @@ class OneLoss(TemperatureScaling):
     def _shape(self, n_classes):
         return BiasCorrectedMap(n_classes)
 
-    def _fit_map(self, logits, features, counts, weight, log_weights=None):
-        super()._fit_map(logits, features, counts, weight)
+    def _fit_map(self, logits, features, labels, weight, log_weights=None):
+        super()._fit_map(logits, features, labels, weight)
         C = relative(self.cost_matrix) / relative(self.cost_matrix).max()
-        rows = Rows(logits, None, frequencies(counts)[0], np.ones(len(logits)))
+        rows = Rows(logits, None, labels.mu, np.ones(len(logits)))
         kappa = cost_scale(probabilities(self._fitted_shape, self._x, rows), C)
         params = family_of("auto", kappa).params[self.number]
         map_ = AffineModule(self._fitted_shape).double()

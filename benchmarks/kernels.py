@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from run import in_turn
 
-from sklearn_lhcal import _kernels
+from sklearn_lhcal._ground.kernels import clipped, log_likelihoods
 from sklearn_lhcal.metrics import kernel_calibration_error, loo_bandwidth
 
 GRID = [*np.logspace(-5, -1, 15), 0.2, 0.4, 0.6, 0.8, 1.0]
@@ -60,10 +60,11 @@ def row(name, ours, peer, runs=3):
 
 def bandwidth_row():
     _, z = problem(5000)
-    x = _kernels.clipped(torch.as_tensor(z))
-    one = min(_time(lambda: _kernels.log_likelihoods(x, [0.05])) for _ in range(3))
+    x = clipped(torch.as_tensor(z))
+    one = min(_time(lambda: log_likelihoods(x, [0.05])) for _ in range(3))
     search = min(_time(lambda: loo_bandwidth(z)) for _ in range(3))
-    best, ours = (_kernels.log_likelihoods(x, [h])[0] for h in (loo_bandwidth(z, grid=GRID), loo_bandwidth(z)))
+    found = loo_bandwidth(z, grid=GRID), loo_bandwidth(z)
+    best, ours = (log_likelihoods(x, [h])[0] for h in found)
     print(f"{'bandwidth, 5 000 x 10':42} {search / one:.1f} evaluations' time; likelihood {ours:.4f}, grid {best:.4f}")
 
 

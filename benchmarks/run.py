@@ -204,6 +204,71 @@ def alpha_calibration():
     return ours, peer, f"ours / peer: {ours / peer:.2f}"
 
 
+class _Saved:
+    """A classifier whose predictions cost nothing."""
+
+    def __init__(self, proba):
+        self.proba = proba
+        self.classes_ = np.arange(proba.shape[1])
+
+    def predict_proba(self, X):
+        return self.proba
+
+
+def _histograms(n):
+    """n x 10 probabilities, and five labels a row."""
+    rng = np.random.default_rng(0)
+    z = rng.dirichlet(np.full(10, 0.3), size=n)
+    return rng.multinomial(5, z), z
+
+
+def interval():
+    """confidence_interval, 10 000 x 10; peer: the metric, and again without each of 50 blocks."""
+    from sklearn_lhcal.metrics import confidence_interval, expected_squared_loss
+
+    y, z = _histograms(10_000)
+    block = np.empty(len(y), dtype=int)
+    block[np.random.RandomState(0).permutation(len(y))] = np.arange(len(y)) % 50
+
+    def loop():
+        estimate = expected_squared_loss(y, z)
+        parts = [block != b for b in range(50)]
+        without = np.array([expected_squared_loss(y[rows], z[rows]) for rows in parts])
+        return estimate, np.sqrt(49 * without.var())
+
+    def ours():
+        return confidence_interval(expected_squared_loss, y, z, random_state=0)
+
+    seconds, peer, a, b = in_turn(ours, loop, runs=21)
+    return seconds, peer, f"standard errors: {a.standard_error:.6f} and {b[1]:.6f}"
+
+
+def _scorer(n):
+    from sklearn_lhcal.metrics import expected_squared_loss, get_scorer
+
+    y, z = _histograms(n)
+    model, scorer = _Saved(z), get_scorer("neg_expected_squared_loss")
+    runs = 2_000_000 // n + 21
+    scored, alone = lambda: scorer(model, z, y), lambda: expected_squared_loss(y, z)
+    ours, peer, a, b = in_turn(scored, alone, runs)
+    return ours, peer, f"ours / peer: {ours / peer:.2f}; difference: {a + b:.0e}"
+
+
+def scorer_1000():
+    """A scorer, 1 000 x 10, predictions saved; peer: its metric on the same (at most 1.2x)."""
+    return _scorer(1_000)
+
+
+def scorer_10000():
+    """A scorer, 10 000 x 10, predictions saved; peer: its metric on the same (at most 1.2x)."""
+    return _scorer(10_000)
+
+
+def scorer_100000():
+    """A scorer, 100 000 x 10, predictions saved; peer: its metric on the same (at most 1.2x)."""
+    return _scorer(100_000)
+
+
 BENCHMARKS = [
     temperature_scaling,
     loss_decomposition,
@@ -214,6 +279,10 @@ BENCHMARKS = [
     matrix_scaling_10,
     matrix_scaling_100,
     alpha_calibration,
+    interval,
+    scorer_1000,
+    scorer_10000,
+    scorer_100000,
 ]
 
 

@@ -4,7 +4,12 @@ import importlib
 import os
 from pkgutil import iter_modules
 
+from docutils import nodes
+from docutils.parsers.rst import Directive
+from docutils.statemachine import StringList
+
 import sklearn_lhcal
+from sklearn_lhcal._ground.facts import facts_of
 
 os.environ["MPLBACKEND"] = "Agg"
 
@@ -76,6 +81,41 @@ def skip_fields(app, what, name, obj, skip, options):
     return True if type(obj).__name__ == "_tuplegetter" else None
 
 
+class MetricFacts(Directive):
+    """The table of what each metric says of itself."""
+
+    def run(self):
+        lines = [".. list-table::", "   :header-rows: 1", "", *table_row(HEAD)]
+        for name in sorted(n for n in PUBLIC if PUBLIC[n] == f"sklearn_lhcal.metrics.{n}"):
+            function = getattr(sklearn_lhcal.metrics, name)
+            facts = facts_of(function)
+            if facts.greater_is_better is not None:
+                lines += table_row(in_words(name, facts))
+        node = nodes.Element()
+        self.state.nested_parse(StringList(lines), 0, node)
+        return node.children
+
+
+HEAD = ("Metric", "Better", "Raters", "Reads", "Kind")
+
+
+def in_words(name, facts):
+    kind = "mean" if facts.terms else "signed root" if facts.loss else "statistic"
+    return (
+        f"`{name}`",
+        "larger" if facts.greater_is_better else "smaller",
+        f"{facts.least_raters} or more",
+        "the distribution" if facts.takes_distribution else "the mean",
+        kind,
+    )
+
+
+def table_row(cells):
+    first, *rest = cells
+    return [f"   * - {first}", *(f"     - {cell}" for cell in rest)]
+
+
 def setup(app):
+    app.add_directive("metric-facts", MetricFacts)
     app.connect("autodoc-skip-member", skip_fields)
     app.connect("missing-reference", resolve_public_name)

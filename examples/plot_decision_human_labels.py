@@ -90,9 +90,8 @@ def predictions(z, counts, z_test, C) -> tuple[dict, DecisionCalibration]:
 def table(decisions: dict, found: dict, counts, one, C) -> str:
     lines = [f"{'':10}{'risk':>7}{'90 %, all labels':>18}{'90 %, one label':>18}{'self-assessed':>16}{'asks':>8}"]
     for name, d in decisions.items():
-        i, j = (
-            confidence_interval(decision_risk, y, d, cost_matrix=C, confidence_level=0.9, random_state=0) for y in (counts, one)
-        )
+        options = {"cost_matrix": C, "confidence_level": 0.9, "random_state": 0}
+        i, j = (confidence_interval(decision_risk, y, d, **options) for y in (counts, one))
         said = f"{model_risk(found[name], C):16.3f}" if name in found else f"{'':16}"
         intervals = f"{f'{i.low:.3f} – {i.high:.3f}':>18}{f'{j.low:.3f} – {j.high:.3f}':>18}"
         lines.append(f"{name:10}{i.estimate:7.3f}{intervals}{said}{(d == 'ask').mean():8.1%}")
@@ -111,8 +110,9 @@ def pairs(decisions: dict, counts, C) -> str:
 # %%
 # The figure
 # ----------
-# Left: what decisions cost, and what the model thinks they do. Right: when it asks. The network as it is hardly asks at
-# all; calibrated it asks about a third of the images about which people disagree, and a tenth of the clear ones.
+# Left: what decisions cost, and what the model thinks they do. Right: when it asks. Intervals are
+# of 95 % here. The network as it is hardly asks at all; calibrated it asks about a third of the
+# images about which people disagree, and a tenth of the clear ones.
 def figure(decisions: dict, found: dict, counts, C, title: str):
     fig, (left, right) = plt.subplots(1, 2, figsize=(11, 4.6), layout="constrained")
     DecisionRiskDisplay.from_predictions(counts, found, C, reference="nll", ax=left)
@@ -123,12 +123,12 @@ def figure(decisions: dict, found: dict, counts, C, title: str):
     for i, name in enumerate(found):
         asks = np.array([(decisions[name][cell == k] == "ask").mean() for k in range(len(edges) - 1)])
         n = np.bincount(cell, minlength=len(edges) - 1)
-        error = 1.645 * np.sqrt(asks * (1 - asks) / n)
+        error = 1.96 * np.sqrt(asks * (1 - asks) / n)
         at = np.arange(len(n)) + 0.12 * (i - 1)
         right.errorbar(at, asks, error, fmt="o-", color=f"C{i}", markersize=4, linewidth=1, capsize=2, label=name)
     names = ["below .5", ".5 – .7", ".7 – .8", ".8 – .9", ".9 – .95", ".95 – 1"]
     right.set_xticks(range(len(names)), [f"{name}\n({k})" for name, k in zip(names, n, strict=True)], fontsize=8)
-    right.set(ylim=(0, None), ylabel="Share of images it asks about, 90 %")
+    right.set(ylim=(0, None), ylabel="Share of images it asks about, 95 %")
     right.set(xlabel="Share of people who chose the most frequent class (images)", title="when to ask")
     right.legend(fontsize="small")
     fig.suptitle(title, fontsize=11)

@@ -21,6 +21,7 @@ from pathlib import Path
 import matplotlib
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import torch
 
 from sklearn_lhcal.datasets import make_label_histograms
@@ -188,9 +189,9 @@ def curves():
 # towards the middle.
 def triangle():
     data = make_label_histograms(3000, 3, 2, overconfidence=2.5, class_sep=1.0, random_state=0)
-    return SimplexCalibrationDisplay.from_predictions(
-        data.counts, data.prediction, classes=["benign", "unclear", "malignant"]
-    ).figure_
+    names = ["benign", "unclear", "malignant"]
+    counts, proba = (pd.DataFrame(a, columns=names) for a in (data.counts, data.prediction))
+    return SimplexCalibrationDisplay.from_predictions(counts, proba).figure_
 
 
 def main() -> None:

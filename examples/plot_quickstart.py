@@ -13,8 +13,9 @@ The same for the saved predictions of any model on any data with several labels 
 
     python examples/plot_quickstart.py --counts counts.npy --proba proba.npy
 
-Files are .npy, .npz (with arrays "counts" and "proba") or .csv. A random half of the rows serves for calibration, the
-other for the table.
+Files are .npy, .npz (with arrays "counts" and "proba") or .csv, whose header names the classes:
+where both have names, they meet by name. A first column without a name or numbers names the rows.
+A random half of the rows serves for calibration, the other for the table.
 """
 
 # %%
@@ -37,6 +38,7 @@ from sklearn_lhcal.calibration import AlphaCalibration, PrecomputedClassifier, T
 from sklearn_lhcal.datasets import load_mixed_digits
 from sklearn_lhcal.display import DisagreementReliabilityDisplay
 from sklearn_lhcal.distributions import predict_dist
+from sklearn_lhcal.label_histogram import check_counts
 from sklearn_lhcal.metrics import (
     calibration_error,
     confidence_interval,
@@ -87,28 +89,65 @@ def digits(epochs: int):
 # ----------------------------
 def saved(counts_file: str, proba_file: str, labels: int | None):
     """The same from two files; `labels` of each calibration row are kept, drawn at random."""
-    counts, proba = read(counts_file, "counts").astype(int), read(proba_file, "proba")
+    counts, proba = read(counts_file, "counts"), read(proba_file, "proba")
     off = np.abs(proba.sum(axis=1) - 1).max()
     if 1e-6 < off < 1e-2:
         print(f"Rows of {proba_file} sum to 1 within {off:.1e} only: renormalised.")
     if off < 1e-2:
-        proba = proba / proba.sum(axis=1, keepdims=True)
+        proba = (proba.T / proba.sum(axis=1)).T
+    # an error where the names of classes do not fit, or rows are in another order
+    expected_accuracy(counts, proba)
     rng = np.random.default_rng(0)
     first, second = np.array_split(rng.permutation(len(counts)), 2)
-    calibration = counts[first]
+    calibration = take(counts, first)
     if labels is not None:
-        calibration = np.array([rng.multivariate_hypergeometric(y, min(labels, y.sum())) for y in calibration])
-    return PrecomputedClassifier("proba").fit(proba), (proba[first], calibration), (proba[second], counts[second])
+        calibration = some_labels(calibration, labels, rng)
+    # bare probabilities have the names of the counts
+    classes = None if has_names(proba) else check_counts(counts)[1]
+    model = PrecomputedClassifier("proba", classes=classes).fit(proba)
+    return model, (take(proba, first), calibration), (take(proba, second), take(counts, second))
 
 
-def read(file: str, name: str) -> np.ndarray:
-    """An array from .npy, .npz (by name) or .csv (with or without a header)."""
+def some_labels(counts, n: int, rng):
+    """At most n labels of each row, drawn without replacement; a frame stays one."""
+    drawn = counts.copy()
+    rows = np.asarray(counts, dtype=int)
+    drawn[:] = [rng.multivariate_hypergeometric(y, min(n, y.sum())) for y in rows]
+    return drawn
+
+
+def take(a, rows):
+    """Rows of an array or a frame."""
+    return a.iloc[rows] if hasattr(a, "iloc") else a[rows]
+
+
+def has_names(a) -> bool:
+    """Whether the columns have names: those that a frame gets by itself, 0, 1, 2, …, are none."""
+    return hasattr(a, "columns") and list(a.columns) != list(range(a.shape[1]))
+
+
+def read(file: str, name: str):
+    """An array from .npy, or by name from .npz; a frame from .csv."""
     if file.endswith(".csv"):
-        with open(file) as lines:
-            header = any(c.isalpha() and c not in "eE" for c in lines.readline())
-        return np.loadtxt(file, delimiter=",", skiprows=int(header), ndmin=2)
+        return read_csv(file)
     array = np.load(file)
     return array if file.endswith(".npy") else array[name]
+
+
+def read_csv(file: str):
+    """A frame of numbers. The first line is a header where it starts empty, or has names beyond."""
+    import pandas as pd
+
+    line = pd.read_csv(file, header=None, nrows=1, dtype=str, keep_default_na=False)
+    corner, *cells = line.loc[0]
+    header = not corner.strip() or pd.to_numeric(pd.Series(cells), errors="coerce").isna().any()
+    frame = pd.read_csv(file, header=0 if header else None, skipinitialspace=True)
+    first = frame.columns[0]
+    if not corner.strip() or not pd.api.types.is_numeric_dtype(frame[first]):
+        frame = frame.set_index(first)
+    if not header:
+        frame.columns = range(frame.shape[1])
+    return frame.astype(float)
 
 
 # %%
@@ -142,7 +181,8 @@ def table(models: dict, X, counts) -> str:
     lines = [f"{'':6}" + "".join(f"{name:>17}" for name in COLUMNS)]
     for name, model in models.items():
         prediction = predict_dist(model, X)
-        cells = [confidence_interval(m, counts, prediction, confidence_level=0.9, random_state=0) for m in COLUMNS.values()]
+        options = {"confidence_level": 0.9, "random_state": 0}
+        cells = [confidence_interval(m, counts, prediction, **options) for m in COLUMNS.values()]
         lines.append(f"{name:6}" + "".join(f"{c.estimate:17.4f}" for c in cells))
         lines.append(f"{'':6}" + "".join(f"{f'{c.low:.3f} – {c.high:.3f}':>17}" for c in cells))
     return "\n".join(lines)

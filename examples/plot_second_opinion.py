@@ -10,10 +10,12 @@ It is large where the model does not know what raters would know, and small both
 raters are split anyway. Two simpler rules are compared with it: the entropy of the class probabilities, and the
 predicted probability that two raters disagree. Raters of the test rows tell what was really gained.
 
-The same for the saved predictions of any model on any data with several labels per row (.npy, or .npz with arrays
-"counts" and "proba")::
+The same for the saved predictions of any model on any data with several labels per row::
 
     python examples/plot_second_opinion.py --counts counts.npy --proba proba.npy
+
+Files are .npy, .npz (with arrays "counts" and "proba") or .csv, whose header names the classes:
+where both have names, they meet by name. A first column without a name or numbers names the rows.
 """
 
 # %%
@@ -37,9 +39,11 @@ from sklearn.kernel_approximation import Nystroem
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
-from sklearn_lhcal.calibration import AlphaCalibration, TemperatureScaling
+from sklearn_lhcal.calibration import AlphaCalibration, PrecomputedClassifier, TemperatureScaling
 from sklearn_lhcal.datasets import load_mixed_digits
 from sklearn_lhcal.display import SecondOpinionDisplay
+from sklearn_lhcal.label_histogram import check_counts
+from sklearn_lhcal.metrics import expected_accuracy
 
 
 def thumbnails(X: np.ndarray, rng) -> np.ndarray:
@@ -68,19 +72,53 @@ def digits():
 # %%
 # Predictions of another model
 # ----------------------------
-# "proba" says that X holds class probabilities. A random half of the rows calibrates, the other tests.
+# X holds class probabilities. A random half of the rows calibrates, the other tests.
 def saved(counts_file: str, proba_file: str):
     """The same from two files."""
-    counts, proba = read(counts_file, "counts").astype(int), read(proba_file, "proba").astype(float)
+    counts, proba = read(counts_file, "counts"), read(proba_file, "proba")
+    # an error where the names of classes do not fit, or rows are in another order
+    expected_accuracy(counts, proba)
     calibration, test = np.array_split(np.random.default_rng(0).permutation(len(counts)), 2)
-    model = AlphaCalibration(TemperatureScaling("proba")).fit(proba[calibration], counts[calibration])
-    return model, proba[test], counts[test]
+    # bare probabilities have the names of the counts
+    classes = None if has_names(proba) else check_counts(counts)[1]
+    classifier = PrecomputedClassifier("proba", classes=classes)
+    model = AlphaCalibration(TemperatureScaling(classifier))
+    model.fit(take(proba, calibration), take(counts, calibration))
+    return model, take(proba, test), take(counts, test)
 
 
-def read(file: str, name: str) -> np.ndarray:
-    """An array from .npy, or by name from .npz."""
+def take(a, rows):
+    """Rows of an array or a frame."""
+    return a.iloc[rows] if hasattr(a, "iloc") else a[rows]
+
+
+def has_names(a) -> bool:
+    """Whether the columns have names: those that a frame gets by itself, 0, 1, 2, …, are none."""
+    return hasattr(a, "columns") and list(a.columns) != list(range(a.shape[1]))
+
+
+def read(file: str, name: str):
+    """An array from .npy, or by name from .npz; a frame from .csv."""
+    if file.endswith(".csv"):
+        return read_csv(file)
     array = np.load(file)
     return array if file.endswith(".npy") else array[name]
+
+
+def read_csv(file: str):
+    """A frame of numbers. The first line is a header where it starts empty, or has names beyond."""
+    import pandas as pd
+
+    line = pd.read_csv(file, header=None, nrows=1, dtype=str, keep_default_na=False)
+    corner, *cells = line.loc[0]
+    header = not corner.strip() or pd.to_numeric(pd.Series(cells), errors="coerce").isna().any()
+    frame = pd.read_csv(file, header=0 if header else None, skipinitialspace=True)
+    first = frame.columns[0]
+    if not corner.strip() or not pd.api.types.is_numeric_dtype(frame[first]):
+        frame = frame.set_index(first)
+    if not header:
+        frame.columns = range(frame.shape[1])
+    return frame.astype(float)
 
 
 # %%

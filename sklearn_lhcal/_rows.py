@@ -221,7 +221,9 @@ def read_groups(groups, n: int) -> NDArray[np.intp] | None:
     if names.ndim != 1:
         raise ValueError(f"groups must have shape ({n},), got {names.shape}.")
     if any(is_gap(g) for g in names.tolist()):
-        raise ValueError("groups must not have missing values; give each row without a group one of its own.")
+        raise ValueError(
+            "groups must not have missing values; give each row without a group one of its own."
+        )
     return np.unique(names, return_inverse=True)[1]
 
 

@@ -19,7 +19,14 @@ from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from ._ground.checks import check_same_length, check_sample_weight, take_rows
-from ._ground.estimators import class_order, fit_on_labels, own_classes, resolve
+from ._ground.estimators import (
+    atomic,
+    class_order,
+    fit_on_labels,
+    own_classes,
+    resolve,
+    with_own_module,
+)
 from ._ground.names import positions
 from ._rows import DistributionClassifierMixin
 from .distributions import Ensemble
@@ -27,20 +34,32 @@ from .label_histogram._labels import read_labels
 
 __all__ = ["DeepEnsembleClassifier", "MCDropoutClassifier", "TestTimeAugmentationClassifier"]
 
-_DROPOUTS = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout)
+_DROPOUTS = (
+    nn.Dropout,
+    nn.Dropout1d,
+    nn.Dropout2d,
+    nn.Dropout3d,
+    nn.AlphaDropout,
+    nn.FeatureAlphaDropout,
+)
 
 
-class _EnsembleClassifier(DistributionClassifierMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
+class _EnsembleClassifier(
+    DistributionClassifierMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstimator
+):
     """What they share: everything but how members are fitted and asked."""
 
     accepts_label_histograms = True
 
     @abstractmethod
-    def sample_proba(self, X, n_samples: int | None = None, random_state=None) -> NDArray[np.float64]:
+    def sample_proba(
+        self, X, n_samples: int | None = None, random_state=None
+    ) -> NDArray[np.float64]:
         """Class probabilities of `n_samples` members, shape (n_samples, n, K)."""
 
+    @atomic
     def fit(self, X, y, sample_weight=None, **fit_params):
-        """Fit the estimator.
+        """Fit the estimator; a fit that fails or is interrupted leaves it as it was.
 
         Parameters
         ----------
@@ -152,6 +171,7 @@ class MCDropoutClassifier(_EnsembleClassifier):
         """Class probabilities under `n_samples` masks, shape (n_samples, n, K); None: those of `predict_dist`."""
         check_is_fitted(self, "seed_")
         net, X = resolve(self.estimator_, X, "module_")
+        net = with_own_module(net)
         rng = self._rng(random_state)
         draws = []
         for _ in range(self.n_samples if n_samples is None else n_samples):
@@ -207,7 +227,9 @@ class _Masked:
         return x * mask / (1 - module.p) if module.p < 1 else x * 0
 
     def _keep(self, module, shape):
-        whole_channels = isinstance(module, (nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.FeatureAlphaDropout))
+        whole_channels = isinstance(
+            module, (nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.FeatureAlphaDropout)
+        )
         shape = (shape[0], *[1] * (len(shape) - 1)) if whole_channels else tuple(shape)
         return torch.rand(shape, generator=self.generator) >= module.p
 
@@ -332,7 +354,11 @@ class DeepEnsembleClassifier(_EnsembleClassifier):
                 f"{type(self.estimator).__name__} has no random_state that would tell its clones apart, or is frozen; "
                 "use an estimator that is random and not fitted yet."
             )
-        shared = [k for k, v in params.items() if isinstance(v, nn.Module) and next(v.parameters(), None) is not None]
+        shared = [
+            k
+            for k, v in params.items()
+            if isinstance(v, nn.Module) and next(v.parameters(), None) is not None
+        ]
         if shared:
             raise ValueError(
                 f"{shared[0]} is an instance, from whose weights all networks would start; give the class with its "
@@ -340,7 +366,9 @@ class DeepEnsembleClassifier(_EnsembleClassifier):
             )
         rng = check_random_state(seed)
         clones = [
-            clone(self.estimator).set_params(**{k: int(rng.randint(2**31 - 1)) for k in sorted(seeded)})
+            clone(self.estimator).set_params(
+                **{k: int(rng.randint(2**31 - 1)) for k in sorted(seeded)}
+            )
             for _ in range(self.n_estimators)
         ]
         fitted = Parallel(n_jobs=self.n_jobs)(

@@ -22,8 +22,12 @@ from .label_histogram._labels import read_labels
 
 __all__ = ["BallCarvingSplit", "StratifiedVotesKFold", "check_cv", "cross_val_predict"]
 
-_AUTO_SHARE = 0.3  # of all rows, what the balls hold where the radius is "auto" and they do not overlap
-_CANDIDATES = 50  # for each ball, rows among which its centre is sought
+# Share of all rows in balls that do not overlap, where the radius is "auto".
+_AUTO_SHARE = 0.3
+# Rows for each ball among which its centre is sought.
+_CANDIDATES = 50
+# Parts of the rows in a split.
+_TRAIN, _AUGMENTED_ONLY, _TEST = range(3)
 
 
 class StratifiedVotesKFold(BaseCrossValidator):
@@ -40,9 +44,10 @@ class StratifiedVotesKFold(BaseCrossValidator):
 
     Notes
     -----
-    Groups reach the folds of a calibrator within a search or a cross-validation by themselves where scikit-learn's
-    metadata routing is on. Where it is off, a search keeps `groups` for its own folds; those of the calibrator
-    then need them as a fit parameter: ``<step>__groups=`` of a Pipeline or in the ``params`` of `cross_validate`.
+    With scikit-learn's metadata routing, `groups` reach the folds of a calibrator inside a search
+    or a cross-validation by themselves. Without it, a search keeps `groups` for its own folds.
+    Those of the calibrator then need them as a fit parameter: ``<step>__groups=`` of a Pipeline, or
+    in the ``params`` of `cross_validate`.
 
     Examples
     --------
@@ -75,10 +80,14 @@ class StratifiedVotesKFold(BaseCrossValidator):
         """
         votes = read_labels(y).majority
         kind = StratifiedKFold if groups is None else StratifiedGroupKFold
-        splitter = kind(self.n_splits, shuffle=self.shuffle, random_state=self.random_state if self.shuffle else None)
-        with warnings.catch_warnings():  # a rare class is no reason to warn at each of many splits
-            warnings.filterwarnings("ignore", message="The least populated class", category=UserWarning)
-            yield from splitter.split(np.zeros((len(votes), 1)), votes, groups)
+        seed = self.random_state if self.shuffle else None
+        splitter = kind(self.n_splits, shuffle=self.shuffle, random_state=seed)
+        # A rare class is no reason to warn at each of many splits.
+        with warnings.catch_warnings():
+            warnings.filterwarnings(
+                "ignore", message="The least populated class", category=UserWarning
+            )
+            yield from splitter.split(votes, votes, groups)
 
     def get_n_splits(self, X=None, y=None, groups=None):
         """Number of folds."""
@@ -86,23 +95,25 @@ class StratifiedVotesKFold(BaseCrossValidator):
 
 
 class BallCarvingSplit(BaseEstimator):
-    """Splits that take away most of the data within balls, so that there is something left to learn there.
+    """Splits that take away most of the data within balls, so that much is left to learn there.
 
-    Balls are carved around centres in dense regions. Of the rows in a ball a part stays in training, another part is
-    for testing, and the rest is what more data would have added: training and this rest are the *augmented* rows. A
-    model fitted on these is the reference to which `metrics.accuracy_gain` compares the one fitted on training, at the
-    test rows. Distances are Euclidean, so features should be on one scale.
+    Balls are carved around centres in dense regions. A part of a ball's rows stays in training,
+    another part is for testing, and the rest is what more data would add. Training and this rest
+    are the *augmented* rows. A model fitted on these is the reference to which
+    `metrics.accuracy_gain` compares the one fitted on training, at the test rows. Distances are
+    Euclidean, so features should be on one scale.
 
     Parameters
     ----------
     radius : "auto" or float, default="auto"
-        Radius of the balls, in the unit of X. "auto": such that a ball holds ``.3·n_samples/n_balls`` rows, at the
-        lower quartile over candidate centres: what a ball holds does not depend on scale or dimension.
+        Radius of the balls, in the unit of X. "auto" does not depend on scale or dimension: it is
+        the lower quartile, over candidate centres, of the radius of a ball that holds
+        ``.3·n_samples/n_balls`` rows.
     n_balls : int, default=12
         Number of balls.
     keep_fraction : float or tuple (low, high), default=(0, 0.3)
-        Share of a ball's rows that stays in training; of a range, drawn uniformly for each ball, so that epistemic
-        uncertainty varies.
+        Share of a ball's rows that stays in training. From a range it is drawn uniformly for each
+        ball, so that epistemic uncertainty varies.
     test_fraction : float, default=0.3
         Share of a ball's rows that is for testing. What is left goes to the augmented rows.
     n_splits : int, default=1
@@ -112,10 +123,10 @@ class BallCarvingSplit(BaseEstimator):
 
     Notes
     -----
-    Candidates are ``50·n_balls`` rows at random (all where there are fewer); those with the most neighbours within the
-    radius, a quarter, may be centres. Taken in random order, each keeps two radii away from the earlier ones, so that
-    balls do not overlap; where no more such centres are left, one radius, and then none. A row belongs to the first
-    ball that holds it.
+    Candidates are ``50·n_balls`` rows at random, or all where there are fewer. The quarter with the
+    most neighbours within the radius may be centres. Taken in random order, each keeps two radii
+    away from the earlier ones, so that balls do not overlap. Where no more such centres are left,
+    one radius suffices, and then any centre does. A row belongs to the first ball that holds it.
 
     References
     ----------
@@ -133,7 +144,13 @@ class BallCarvingSplit(BaseEstimator):
     __metadata_request__split: ClassVar = {"groups": UNUSED}
 
     def __init__(
-        self, radius="auto", n_balls=12, keep_fraction=(0, 0.3), test_fraction=0.3, n_splits=1, random_state=None
+        self,
+        radius="auto",
+        n_balls=12,
+        keep_fraction=(0, 0.3),
+        test_fraction=0.3,
+        n_splits=1,
+        random_state=None,
     ):
         self.radius = radius
         self.n_balls = n_balls
@@ -143,7 +160,7 @@ class BallCarvingSplit(BaseEstimator):
         self.random_state = random_state
 
     def split(self, X, y=None, groups=None):
-        """Yield (train, test) index arrays; the rows that only the augmented set holds are in neither.
+        """Yield (train, test) index arrays, without the rows that only the augmented set holds.
 
         Parameters
         ----------
@@ -170,12 +187,14 @@ class BallCarvingSplit(BaseEstimator):
         Returns
         -------
         train, augmented, test : ndarray of int
-            Training is part of the augmented rows; test rows are in neither. The three leave no row out.
+            Training is part of the augmented rows; test rows are in neither. The three leave no row
+            out.
 
         Raises
         ------
         ValueError
-            Parameters out of range, a class that is missing from training, balls that hold no test row.
+            Parameters out of range, a class that is missing from training, balls that hold no test
+            row.
         """
         return self._split(X, y, check_random_state(self.random_state))
 
@@ -187,68 +206,75 @@ class BallCarvingSplit(BaseEstimator):
         low, high = self._check_parameters()
         X = check_array(X, accept_sparse="csr")
         balls = self._balls(X, rng)
-        part = np.zeros(X.shape[0], dtype=np.int8)  # 0 train, 1 augmented only, 2 test
-        free = np.ones(X.shape[0], dtype=bool)
+        part = np.full(X.shape[0], _TRAIN)
+        free = np.ones(len(part), dtype=bool)
         for ball in balls:
             rows = rng.permutation(np.sort(ball[free[ball]]))
             free[rows] = False
             keep = round(rng.uniform(low, high) * len(rows))
-            test = min(round(self.test_fraction * len(rows)), len(rows) - keep)
-            part[rows[keep:]] = 1
-            part[rows[keep : keep + test]] = 2
-        train, augmented, test = (np.flatnonzero(rows) for rows in (part == 0, part < 2, part == 2))
+            left = rows[keep:]
+            part[left] = _AUGMENTED_ONLY
+            part[left[: round(self.test_fraction * len(rows))]] = _TEST
+        train = np.flatnonzero(part == _TRAIN)
+        test = np.flatnonzero(part == _TEST)
         if not len(test) or not len(train):
+            better = "smaller" if len(test) else "larger"
             raise ValueError(
-                f"The {len(balls)} balls leave {len(train)} of {len(part)} rows for training and {len(test)} for "
-                f"testing; give a {'smaller' if len(test) else 'larger'} radius than {self.radius!r}, or more rows."
+                f"The {len(balls)} balls leave {len(train)} of {len(part)} rows for training and "
+                f"{len(test)} for testing; give a {better} radius than {self.radius!r}, or more "
+                "rows."
             )
         if y is not None:
             labels = read_labels(y).for_fit()
             check_same_length(len(labels), X=X)
             where = "the training rows beside the balls"
             labels.take(train).check_all_seen(where, "smaller or fewer balls")
-        return train, augmented, test
+        return train, np.flatnonzero(part != _TEST), test
 
     def _check_parameters(self) -> tuple[float, float]:
         """The range of the fraction that stays in training."""
-        low, high = self.keep_fraction if np.ndim(self.keep_fraction) else (self.keep_fraction, self.keep_fraction)
+        low, high = np.broadcast_to(self.keep_fraction, 2).tolist()
         if not 0 <= low <= high < 1 or not 0 < self.test_fraction <= 1 - high + 1e-12:
             raise ValueError(
-                "keep_fraction must be a number in [0, 1) or an ascending range of these, and test_fraction positive "
-                f"and at most what is left, got {self.keep_fraction!r} and {self.test_fraction!r}."
+                "keep_fraction must be a number in [0, 1) or an ascending range of these, and "
+                "test_fraction positive and at most what is left, got "
+                f"{self.keep_fraction!r} and {self.test_fraction!r}."
             )
         check_positive_int(n_balls=self.n_balls, n_splits=self.n_splits)
         if self.radius != "auto" and not 0 < self.radius < np.inf:
             raise ValueError(f'radius must be "auto" or a positive number, got {self.radius!r}.')
         return low, high
 
-    def _balls(self, X, rng):
+    def _balls(self, X, rng) -> list[NDArray]:
         """The rows within the radius of each centre."""
         n = X.shape[0]
         neighbours = NearestNeighbors().fit(X)
-        candidates = rng.choice(n, size=min(n, _CANDIDATES * self.n_balls), replace=False)
+        candidates = X[rng.choice(n, size=min(n, _CANDIDATES * self.n_balls), replace=False)]
         R = self.radius
         if R == "auto":
             m = min(max(2, round(_AUTO_SHARE * n / self.n_balls)), n)
-            R = np.quantile(neighbours.kneighbors(X[candidates], m)[0][:, -1], 0.25)
-        balls = neighbours.radius_neighbors(X[candidates], R, return_distance=False)
+            distances, _ = neighbours.kneighbors(candidates, m)
+            R = np.quantile(distances[:, -1], 0.25)
+        balls = neighbours.radius_neighbors(candidates, R, return_distance=False)
         size = np.array([len(ball) for ball in balls])
         dense = np.flatnonzero(size >= np.quantile(size, 0.75))
-        return [balls[c] for c in _apart(euclidean_distances(X[candidates[dense]]), dense, R, self.n_balls)]
+        chosen = _apart(euclidean_distances(candidates[dense]), R, self.n_balls)
+        return list(balls[dense[chosen]])
 
 
-def _apart(distance: NDArray, names: NDArray, R: float, n: int) -> list:
-    """Names of n points, the earliest that keep 2R from those before; then those that keep R; then any."""
+def _apart(distance: NDArray, R: float, n: int) -> list[int]:
+    """At most n points: the earliest that keep 2R from those before; then R; then any."""
     chosen: list[int] = []
     for separation in (2 * R, R, 0.0):
-        for c in range(len(names)):
-            if len(chosen) < n and c not in chosen and (distance[c, chosen] >= separation).all():
+        for c in range(len(distance)):
+            apart = c not in chosen and (distance[c, chosen] >= separation).all()
+            if apart and len(chosen) < n:
                 chosen.append(c)
-    return [names[c] for c in chosen]
+    return chosen
 
 
 def check_cv(cv=5):
-    """A splitter from what is given as ``cv=``, as scikit-learn's function, for label histograms.
+    """A splitter from what is given as ``cv=``: scikit-learn's function, for label histograms.
 
     Parameters
     ----------
@@ -264,30 +290,42 @@ def check_cv(cv=5):
     >>> check_cv(3).get_n_splits()
     3
     """
-    if cv is None or isinstance(cv, (int, np.integer)):
-        return StratifiedVotesKFold(5 if cv is None else int(cv))
+    if cv is None:
+        return StratifiedVotesKFold()
+    if isinstance(cv, (int, np.integer)):
+        return StratifiedVotesKFold(int(cv))
     return sklearn_check_cv(cv)
 
 
 def cross_val_predict(
-    estimator, X, y, *, cv=None, groups=None, method="predict_proba", fit_params=None, verbose=0
+    estimator,
+    X,
+    y,
+    *,
+    cv=None,
+    groups=None,
+    method="predict_proba",
+    fit_params=None,
+    verbose=0,
 ) -> NDArray | Distribution:
     """Out-of-fold predictions of a classifier trained on label histograms.
 
-    Scikit-learn's function of this name encodes each column of counts as if it held labels, which corrupts them
-    silently; this one does not.
+    Scikit-learn's function of this name encodes each column of counts as if it held labels, which
+    corrupts them silently; this one does not.
 
     Parameters
     ----------
     estimator : classifier
-        Cloned for each fold, and fitted on counts where it takes them, else on weighted or repeated rows.
+        Cloned for each fold. It is fitted on counts where it takes them, else on weighted or
+        repeated rows.
     X : anything with n_samples rows that can be indexed
     y : label histogram of shape (n_samples, n_classes)
         Anything `check_counts` takes; named columns are sorted.
     cv : int, splitter or list of splits, default=None
         An int stratifies by majority vote; None is 5. Every row must be in one test part, once.
     groups : array-like of shape (n_samples,), optional
-        Goes to the splitter. A calibrator whose own folds shall keep groups together needs them in `fit_params`, too.
+        Goes to the splitter. A calibrator whose own folds shall keep groups together needs them in
+        `fit_params`, too.
     method : {"predict_proba", "predict_dist", "predict"}
         What to predict.
     fit_params : dict, optional
@@ -297,15 +335,16 @@ def cross_val_predict(
 
     Returns
     -------
-    prediction : ndarray of shape (n_samples, n_classes), Distribution, or ndarray of shape (n_samples,)
-        In the order of the rows of X, columns in the order of the sorted classes, or of those that the estimator brings
-        (a frozen one, saved outputs). Labels predicted with more data (``method="predict"``) are what the epistemic
-        scorers take as `reference_prediction`.
+    prediction : ndarray of shape (n_samples, n_classes), Distribution, or ndarray of (n_samples,)
+        Rows are in the order of X. Columns are in the order of the sorted classes, or of those that
+        the estimator brings: a frozen one, or saved outputs. Labels predicted with more data
+        (``method="predict"``) are what the epistemic scorers take as `reference_prediction`.
 
     Raises
     ------
     ValueError
-        Test parts that are no partition of the rows, a class missing from a training part, an unknown method.
+        Test parts that are no partition of the rows, a class missing from a training part, an
+        unknown method.
 
     Examples
     --------
@@ -316,7 +355,9 @@ def cross_val_predict(
     PointMass(n=100, n_classes=3)
     """
     if method not in ("predict_proba", "predict_dist", "predict"):
-        raise ValueError(f'method must be "predict_proba", "predict_dist" or "predict", got {method!r}.')
+        raise ValueError(
+            f'method must be "predict_proba", "predict_dist" or "predict", got {method!r}.'
+        )
     if not is_classifier(estimator):
         raise ValueError(f"estimator must be a classifier, got {type(estimator).__name__}.")
     (X,) = indexable(X)
@@ -335,19 +376,16 @@ def cross_val_predict(
         params = take_params(fit_params or {}, train, n)
         model = fit_on_labels(clone(estimator), take_rows(X, train), part, **params)
         folds.append(_predict(model, take_rows(X, test), method, labels.classes))
-    order = np.argsort(rows)
-    if method == "predict_dist":
-        return Distribution.concatenate(folds)[order]
-    return np.concatenate(folds)[order]
+    join = Distribution.concatenate if method == "predict_dist" else np.concatenate
+    return join(folds)[np.argsort(rows)]
 
 
 def _predict(model, X, method: str, classes: NDArray) -> NDArray | Distribution:
     """What `method` says, in the order and with the names of the classes."""
+    own = own_classes(model, classes)
     if method == "predict":
-        own = own_classes(model, classes)
         predicted = np.asarray(model.predict(X))
         return own[(predicted[:, None] == model.classes_).argmax(axis=1)]
     if method == "predict_proba":
-        return model.predict_proba(X)[:, positions(classes, own_classes(model, classes))]
-    distribution = predict_dist(model, X)
-    return distribution.with_classes(own_classes(model, classes)).in_order(classes)
+        return model.predict_proba(X)[:, positions(classes, own)]
+    return predict_dist(model, X).with_classes(own).in_order(classes)

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize, minimize_scalar
-from scipy.special import log_softmax, softmax
+from scipy.special import expit, log_softmax, softmax
 from sklearn import config_context
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.ensemble import RandomForestClassifier, StackingClassifier
@@ -27,6 +27,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 from sklearn.svm import LinearSVC
 
+# A problem in closed form, for the law of a solver alone: calibrators make their own.
+from sklearn_lhcal._ground.problems import SmoothProblem
 from sklearn_lhcal.calibration import (
     AlphaCalibration,
     EpistemicCalibration,
@@ -62,29 +64,45 @@ def label_loss(T, u, y, w=1.0):
     return -(np.reshape(w, (-1, 1)) * y * log_softmax(u / T, axis=1)).sum() / (np.reshape(w, (-1, 1)) * y).sum()
 
 
+def best_temperature(u, y, w=1.0):
+    """The optimum by scipy: the loss with the weak prior, one row's worth of ½ (log T)²."""
+    n = np.sum(w * np.ones(len(u)))
+
+    def loss(t):
+        return label_loss(np.exp(t), u, y, w) + 0.5 * t**2 / n
+
+    grid = np.linspace(-5, 8, 131)
+    start = grid[np.argmin([loss(t) for t in grid])]
+    found = minimize_scalar(loss, bounds=(start - 0.2, start + 0.2), options={"xatol": 1e-10})
+    return np.exp(found.x)
+
+
 # --- temperature scaling ---
 
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("solver", [None, Newton(), LBFGS()])
 def test_temperature_is_the_optimum(data, logits, solver, weighted):
-    w = np.random.default_rng(0).uniform(0, 3, 300) if weighted else None
-    T = TemperatureScaling("logits", solver=solver).fit(logits, data.counts, sample_weight=w).temperature_
-    oracle = minimize_scalar(
-        lambda t: label_loss(np.exp(t), logits, data.counts, 1.0 if w is None else w), bracket=(0, 1), tol=1e-10
-    )
-    assert_allclose(T, np.exp(oracle.x), rtol=1e-5)
-    loss = label_loss(T, logits, data.counts, 1.0 if w is None else w)
-    assert loss <= oracle.fun + 1e-12
+    w = np.random.default_rng(0).uniform(0, 3, 300) if weighted else np.ones(300)
+    T = TemperatureScaling("logits", solver=solver)
+    T = T.fit(logits, data.counts, sample_weight=w).temperature_
+    # Solvers stop at a gradient of 1e-8 or so; the curvature is about .1.
+    assert_allclose(T, best_temperature(logits, data.counts, w), rtol=1e-6)
 
 
-def test_temperature_of_calibrated_and_stretched_logits(data):
+@pytest.mark.parametrize("factor", [0.01, 0.3, 7.0, 1000.0])
+def test_temperature_of_stretched_logits(factor, data):
+    u = factor * np.log(data.prediction)
+    T = TemperatureScaling("logits").fit(u, data.counts).temperature_
+    assert_allclose(T, best_temperature(u, data.counts), rtol=1e-6)
+
+
+def test_the_prior_of_the_temperature_is_weak(data):
+    """In units of the classifier it is all but unpenalised, with 300 rows already."""
     u = np.log(data.prediction)
-    base = TemperatureScaling("logits").fit(u, data.counts).temperature_
-    for factor in (0.01, 0.3, 7.0, 1000.0):
-        assert_allclose(
-            TemperatureScaling("logits").fit(factor * u, data.counts).temperature_, factor * base, rtol=1e-5
-        )
+    T = TemperatureScaling("logits").fit(u, data.counts).temperature_
+    free = minimize_scalar(lambda t: label_loss(np.exp(t), u, data.counts), bracket=(0, 1)).fun
+    assert label_loss(T, u, data.counts) - free < 0.5 / 300
 
 
 def test_temperature_recovers_the_truth():
@@ -100,22 +118,29 @@ def test_temperature_recovers_the_truth():
 
 def test_temperature_with_a_start_from_a_part_of_the_rows(monkeypatch, data, logits):
     whole = TemperatureScaling("logits").fit(logits, data.counts).temperature_
-    monkeypatch.setattr("sklearn_lhcal.calibration._affine._SAMPLE", 150)
+    monkeypatch.setattr("sklearn_lhcal.calibration._likelihood._PART", 150)
     assert_allclose(TemperatureScaling("logits").fit(logits, data.counts).temperature_, whole, rtol=1e-6)
 
 
-def test_temperature_stays_positive_where_the_ranking_is_wrong():
+def test_temperature_stays_positive_and_finite_where_the_ranking_is_wrong():
     u = np.array([[3.0, 0.0], [0.0, 3.0]])
-    calibrator = TemperatureScaling("logits").fit(u, [[0, 4], [4, 0]])
-    assert calibrator.temperature_ > 1e3
-    assert_allclose(calibrator.predict_proba(u), 0.5, atol=1e-3)
+    counts = np.array([[0, 4], [4, 0]])
+    calibrator = TemperatureScaling("logits").fit(u, counts)
+    assert_allclose(calibrator.temperature_, best_temperature(u, counts), rtol=1e-5)
+    assert calibrator.predict_proba(u).max() < expit(1.0)
 
 
-def test_temperature_of_separable_labels_is_small_and_finite():
-    u = np.array([[3.0, 0.0], [0.0, 3.0]])
-    calibrator = TemperatureScaling("logits").fit(u, [[4, 0], [0, 4]])
-    assert 0 < calibrator.temperature_ < 0.2
-    assert_allclose(calibrator.predict_proba(u), np.eye(2), atol=1e-6)
+@pytest.mark.parametrize("n", [2, 20, 200])
+def test_separable_labels_are_said_and_leave_a_finite_temperature(n):
+    u = np.tile([[3.0, 0.0], [0.0, 3.0]], (n // 2, 1))
+    counts = np.tile([[4, 0], [0, 4]], (n // 2, 1))
+    calibrator = TemperatureScaling("logits")
+    with pytest.warns(UserWarning, match="labels are separable"):
+        calibrator.fit(u, counts)
+    assert_allclose(calibrator.temperature_, best_temperature(u, counts), rtol=1e-5)
+    # A mistake on the next row stays possible, the less the more rows there are without one.
+    mistakes = calibrator.predict_proba(u)[0, 1]
+    assert 1 / (100 * n) < mistakes < 1 / n
 
 
 def test_temperature_keeps_the_argmax(data, logits):
@@ -299,11 +324,12 @@ def test_maps_act_on_each_member_of_an_ensemble(data):
     members = np.stack([np.maximum(tree.predict_proba(data.X), 1e-12) for tree in forest.estimators_])
     members /= members.sum(axis=2, keepdims=True)
 
-    def loss(T):
-        return label_log_loss(data.counts, softmax(np.log(members) / T, axis=2).mean(axis=0))
+    def loss(t):
+        z = softmax(np.log(members) / np.exp(t), axis=2).mean(axis=0)
+        return label_log_loss(data.counts, z) + 0.5 * t**2 / 300
 
-    best = minimize_scalar(lambda t: loss(np.exp(t)), bracket=(0, 1))
-    assert_allclose(calibrator.temperature_, np.exp(best.x), rtol=1e-3)
+    best = minimize_scalar(loss, bracket=(0, 1))
+    assert_allclose(calibrator.temperature_, np.exp(best.x), rtol=1e-5)
     dist = calibrator.predict_dist(data.X)
     assert isinstance(dist, Ensemble)
     assert_allclose(dist.proba, softmax(np.log(members) / calibrator.temperature_, axis=2), atol=1e-9)
@@ -312,13 +338,18 @@ def test_maps_act_on_each_member_of_an_ensemble(data):
 def test_temperature_around_one_hot_members_is_the_global_optimum(data):
     """The mixture's loss over T has several valleys where members say 0 or 1."""
     forest = RandomForestClassifier(30, random_state=0).fit(data.X[:100], data.counts[:100].argmax(axis=1))
-    calibrator = TemperatureScaling(FrozenEstimator(forest)).fit(data.X[100:], data.counts[100:])
+    calibrator = TemperatureScaling(FrozenEstimator(forest))
+    with pytest.warns(UserWarning, match="labels to which the classifier gives no probability"):
+        calibrator.fit(data.X[100:], data.counts[100:])
     members = np.stack([np.maximum(t.predict_proba(data.X[100:]), 1e-12) for t in forest.estimators_])
     u = np.log(members / members.sum(axis=2, keepdims=True))
-    losses = [
-        label_log_loss(data.counts[100:], softmax(u / T, axis=2).mean(axis=0)) for T in np.exp(np.linspace(-5, 5, 201))
-    ]
-    assert label_log_loss(data.counts[100:], calibrator.predict_proba(data.X[100:])) <= min(losses) + 1e-6
+
+    def loss(t):
+        z = softmax(u / np.exp(t), axis=2).mean(axis=0)
+        return label_log_loss(data.counts[100:], z) + 0.5 * t**2 / 200
+
+    best = min(loss(t) for t in np.linspace(-5, 5, 201))
+    assert loss(np.log(calibrator.temperature_)) <= best + 1e-6
 
 
 @pytest.mark.parametrize("likelihood", ["dirichlet_multinomial", "pairwise"])
@@ -423,7 +454,7 @@ def test_newton_descends_where_the_plain_iteration_diverges():
     def objective(x):  # |x| far from 0, a bowl near it
         return float(np.sqrt(1 + x[0] ** 2)), x / np.sqrt(1 + x**2), np.array([[(1 + x[0] ** 2) ** -1.5]])
 
-    assert_allclose(Newton().minimize(objective, np.array([10.0])), 0, atol=1e-6)
+    assert_allclose(Newton().solve(SmoothProblem(objective, np.array([10.0]))), 0, atol=1e-6)
 
 
 @pytest.mark.parametrize("solver", [Newton(max_iter=1), LBFGS(max_iter=2)])
@@ -548,7 +579,7 @@ def test_weights_reach_the_classifier_and_the_map(data, fits):
     TemperatureScaling(Recorder(), cv=KFold(3)).fit(data.X, data.counts, sample_weight=w)
     assert_array_equal(fits[0][2], w[100:])
     with pytest.warns(UserWarning, match="takes no sample_weight in fit"):
-        TemperatureScaling(KNeighborsClassifier()).fit(data.X, data.counts, sample_weight=w)
+        TemperatureScaling(KNeighborsClassifier(60)).fit(data.X, data.counts, sample_weight=w)
 
 
 def test_metadata_routing(data, fits):
@@ -580,7 +611,7 @@ def test_metadata_routing(data, fits):
     [
         None,
         GaussianNB(),
-        KNeighborsClassifier(20),
+        KNeighborsClassifier(60),
         LinearSVC(),
         make_pipeline(StandardScaler(), LogisticRegression()),
         GridSearchCV(LogisticRegression(), {"C": [0.1, 1.0]}, cv=2),
@@ -761,8 +792,8 @@ def test_agrees_with_scikit_learn_on_single_labels(data):
     theirs = calibration.CalibratedClassifierCV(frozen, method="temperature", ensemble=False).fit(data.X, labels)
     ours = TemperatureScaling(frozen).fit(data.X, labels)
     a, b = (log_loss(labels, model.predict_proba(data.X)) for model in (ours, theirs))
-    assert a <= b + 1e-9
-    assert_allclose(a, b, atol=1e-7)
+    # What the weak prior may cost: ½ (log T)²/n with log T of 1/10.
+    assert_allclose(a, b, atol=2e-5)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """DecisionCalibration: its numerics against brute force, its selection, and where it lives in scikit-learn."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -30,17 +31,16 @@ from sklearn_lhcal.calibration import (
 from sklearn_lhcal.calibration import _decision_search as search
 from sklearn_lhcal.calibration._affine import BiasCorrectedMap, TemperatureMap, VectorMap
 from sklearn_lhcal.calibration._decision_search import (
-    OutOfFold,
-    Rows,
     TemperaturePath,
     calibration_loss,
     descend,
-    difference,
-    family_of,
     probabilities,
 )
+from sklearn_lhcal.calibration._decision_selection import OutOfFold, PairedRule, difference
+from sklearn_lhcal.calibration._rows import CalibrationRows
 from sklearn_lhcal.datasets import make_label_histograms
 from sklearn_lhcal.label_histogram import KnownProbabilities
+from sklearn_lhcal.label_histogram._labels import Labels
 from sklearn_lhcal.metrics import (
     bayes_decision,
     decision_risk,
@@ -56,7 +56,7 @@ SCALINGS = {
     "bias_corrected": BiasCorrectedTemperatureScaling,
     "vector": VectorScaling,
 }
-DIRECT = family_of("direct", 0.1)
+DIRECT = search.direct(0.1)
 SHAPES = [TemperatureMap(3), BiasCorrectedMap(3), VectorMap(3)]
 C3 = np.array([[0.0, 1.0, 2.0], [5.0, 0.0, 1.0], [20.0, 3.0, 0.0]])
 
@@ -68,8 +68,12 @@ def data():
 
 @pytest.fixture(scope="module")
 def rows(data):
-    y = data.counts / data.counts.sum(axis=1, keepdims=True)
-    return Rows(np.log(data.prediction), None, y, np.ones(len(y)))
+    return rows_of(np.log(data.prediction), data.counts)
+
+
+def rows_of(u, counts, weight=None, log_weights=None):
+    """The bundle that the search sees."""
+    return CalibrationRows(u, log_weights).labelled(Labels(np.asarray(counts)), weight)
 
 
 def kinked(n, seed=0):
@@ -88,7 +92,7 @@ def test_path_of_the_temperature_is_the_cost_of_its_decisions(rows):
     path = TemperaturePath.of(0.3, rows, C3 / 20)
     for t in np.random.default_rng(0).uniform(-2.5, 2.9, 20):
         d = (probabilities(TemperatureMap(3), np.array([t]), rows) @ C3).argmin(axis=1)
-        assert_allclose(path.cost(t), (rows.y @ C3 / 20)[np.arange(400), d], atol=1e-12)
+        assert_allclose(path.cost(t), (rows.frequencies @ C3 / 20)[np.arange(400), d], atol=1e-12)
     assert len(path.at) > 100
 
 
@@ -96,7 +100,8 @@ def test_path_has_the_breaks_of_two_classes():
     """Two classes: z₁ = σ(βs) crosses the threshold 1/5 at β = log(1/4)/s, for s below 0."""
     s = np.array([-1.0, -2.0, -0.5, 1.0])
     u = np.column_stack([np.zeros(4), s])
-    path = TemperaturePath.of(0.0, Rows(u, None, np.eye(2)[[0, 1, 0, 1]], np.ones(4)), np.array([[0, 1.0], [4, 0]]))
+    rows = rows_of(u, np.eye(2)[[0, 1, 0, 1]])
+    path = TemperaturePath.of(0.0, rows, np.array([[0, 1.0], [4, 0]]))
     assert_allclose(path.at, np.log(np.sort(np.log(4) / -s[:3])), atol=1e-8)
     assert_array_equal(path.row, [1, 0, 2])
     assert_allclose(path.jump, [4.0, -1.0, -1.0])
@@ -119,7 +124,7 @@ def test_descent_lowers_the_risk_of_a_wrong_start(shape, rows):
 
     def risk(parameters):
         d = (probabilities(shape, parameters, rows) @ C3).argmin(axis=1)
-        return (rows.y @ C3)[np.arange(400), d].mean()
+        return (rows.frequencies @ C3)[np.arange(400), d].mean()
 
     assert min(risk(p) for p in x) < 0.9 * risk(start)
 
@@ -129,7 +134,7 @@ def test_candidates_do_not_meet(shape, rows):
     """All in one tensor, or one after the other."""
     together = descend(shape, shape.start(), rows, C3 / 20, DIRECT)
     for x, params in zip(together, DIRECT.params, strict=True):
-        alone = search._bounds("direct", [(params["lam"], params["beta"])])
+        alone = search.bounds("direct", [(params["lam"], params["beta"])])
         apart = descend(shape, shape.start(), rows, C3 / 20, alone)
         assert_allclose(x, apart[search.RATES.index(params["rate"])], atol=1e-9)
 
@@ -138,13 +143,13 @@ def test_weights_are_repetition_in_the_descent(rows):
     w = np.random.default_rng(0).integers(1, 4, 400)
     repeated = rows.take(np.repeat(np.arange(400), w))
     shape, found = BiasCorrectedMap(3), DIRECT
-    a = descend(shape, shape.start(), rows._replace(w=w.astype(float)), C3 / 20, found)
+    a = descend(shape, shape.start(), replace(rows, weight=w.astype(float)), C3 / 20, found)
     assert_allclose(a, descend(shape, shape.start(), repeated, C3 / 20, found), atol=1e-6)
 
 
 def test_permuted_classes_in_the_descent(rows):
     order, shape, found = [2, 0, 1], BiasCorrectedMap(3), DIRECT
-    turned = Rows(rows.u[:, order], None, rows.y[:, order], rows.w)
+    turned = rows_of(rows.log_proba[:, order], rows.counts[:, order])
     a = descend(shape, shape.start(), rows, C3 / 20, found)
     b = descend(shape, shape.start(), turned, C3[order] / 20, found)
     assert_allclose(b[:, 1:], a[:, 1:][:, order], atol=1e-6)
@@ -152,7 +157,8 @@ def test_permuted_classes_in_the_descent(rows):
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda s: type(s).__name__)
 def test_an_ensemble_of_equal_members_is_one_model(shape, rows):
-    members = rows._replace(u=np.stack([rows.u] * 3), log_w=np.full((3, 400), -np.log(3)))
+    u = np.stack([rows.log_proba] * 3, axis=1)
+    members = replace(rows, log_proba=u, log_weights=np.full((400, 3), -np.log(3)))
     found = DIRECT
     one, three = (descend(shape, shape.start(), r, C3 / 20, found) for r in (rows, members))
     assert_allclose(one, three, atol=1e-6)
@@ -179,22 +185,23 @@ def test_hat_bins_are_a_calibration_error():
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda s: type(s).__name__)
 def test_slopes_in_closed_form_are_those_of_the_losses(shape, ensemble, name, loss, rows):
     """Against autograd through the public losses, the map and the mixture; in blocks, weighted."""
-    rng, family = np.random.default_rng(0), family_of(name, 0.1)
+    rng, family = np.random.default_rng(0), getattr(search, name)(0.1)
     P, w = len(family.params), rng.uniform(0.5, 2, 400)
-    rows = rows._replace(w=w)
+    rows = replace(rows, weight=w)
     if ensemble:
-        u, log_w = np.stack([rows.u, 0.5 * rows.u[:, ::-1]]), np.log([[0.3], [0.7]]) * np.ones((2, 400))
-        rows = rows._replace(u=u, log_w=log_w)
+        u = np.stack([rows.log_proba, 0.5 * rows.log_proba[:, ::-1]], axis=1)
+        rows = replace(rows, log_proba=u, log_weights=np.log([0.3, 0.7]) * np.ones((400, 2)))
     x, C = shape.start() + 0.1 * rng.normal(size=(P, len(shape.start()))), C3 / 20
     blocks = [search._block(rows, slice(i, i + 150), torch.as_tensor(C)) for i in (0, 150, 300)]
     slope = search._slope(shape, x, torch.as_tensor(C), blocks, family)
     for p, params in enumerate(family.params):
         theta = torch.as_tensor(x[p]).requires_grad_()
         W, b = shape.affine(theta, torch)
-        z = torch.softmax(torch.as_tensor(rows.u) * W + (0 if b is None else b), dim=-1)
-        z = torch.einsum("sn,snk->nk", torch.as_tensor(np.exp(rows.log_w)), z) if ensemble else z
+        z = torch.softmax(torch.as_tensor(rows.log_proba) * W + (0 if b is None else b), dim=-1)
+        if ensemble:
+            z = torch.einsum("ns,nsk->nk", torch.as_tensor(np.exp(rows.log_weights)), z)
         bound = loss(C, params["lam"], params["beta"])
-        value = bound(torch.log(z), torch.as_tensor(rows.y), torch.as_tensor(w))
+        value = bound(torch.log(z), torch.as_tensor(rows.frequencies), torch.as_tensor(w))
         assert_allclose(slope[p], torch.autograd.grad(value, theta)[0].numpy(), atol=1e-12)
 
 
@@ -210,7 +217,7 @@ def test_difference_and_its_standard_error(rows):
     z = probabilities(TemperatureMap(3), np.zeros(1), rows)
     d, fold = np.stack([(z @ C3).argmin(axis=1), np.full(400, 1)]), np.arange(400) % 5
     y = np.random.default_rng(0).integers(3, size=400)
-    plain = rows._replace(y=np.eye(3)[y])
+    plain = replace(rows, counts=np.eye(3)[y])
     mean, error = difference(OutOfFold([], d, z, fold), d[1], plain, C3)
     paired = C3[y, d[1]] - C3[y, d[0]]
     assert mean == pytest.approx(paired.mean())
@@ -228,6 +235,19 @@ def test_the_best_candidate_is_judged_by_other_folds():
     cost = np.array([[1.0, 1, 1, 1], [0, 0, 2, 2], [2, 2, 0, 0]])  # each candidate is best on one fold alone
     found = OutOfFold([], np.arange(3)[:, None] * np.ones((1, 4), dtype=int), None, np.array([0, 0, 1, 1]))
     assert_array_equal(found.selected(cost), [2, 2, 1, 1])
+
+
+def test_the_rule_keeps_nll_unless_it_is_beaten_by_more_than_the_error(rows):
+    """Another rule can take its place: it sees decisions out of fold and nothing else."""
+    z = probabilities(TemperatureMap(3), np.zeros(1), rows)
+    best = (rows.frequencies @ C3).argmin(axis=1)
+    d = np.stack([np.roll(best, 1), best])
+    found = OutOfFold([{"criterion": "nll"}, {"criterion": "oracle"}], d, z, np.arange(400) % 5)
+    chosen = PairedRule(1.0).select(found, rows, C3)
+    assert chosen.best == 1
+    assert chosen.difference.estimate == pytest.approx(np.diff(chosen.results["mean_risk"])[0])
+    assert PairedRule(1e9).select(found, rows, C3).best == 0
+    assert PairedRule(None).select(found, rows, C3).best == 1
 
 
 # ------------------------------------------------------------------------------------------------------- estimator
@@ -369,12 +389,12 @@ def test_ece_calibrates(data):
     assert after < before / 3
 
 
-def test_weights_do_not_depend_on_their_scale(data):
+def test_without_a_prior_weights_do_not_depend_on_their_scale(data):
+    """Published penalties are per label; shrinkage and the prior of the temperature are per row."""
     w = np.random.default_rng(0).uniform(0.5, 2, 400)
+    model = DecisionCalibration("proba", C3, scaling="vector", bias_penalty=0.1, inner_cv=2)
     a, b = (
-        DecisionCalibration("proba", C3, inner_cv=2, safeguard=None)
-        .fit(data.prediction, data.counts, sample_weight=v)
-        .cv_results_["mean_risk"]
+        clone(model).fit(data.prediction, data.counts, sample_weight=v).cv_results_["mean_risk"]
         for v in (w, 64 * w)
     )
     assert_allclose(a, b)
@@ -397,7 +417,9 @@ def test_a_refit_with_another_scaling_forgets_the_parameters_of_the_first(data):
 
 
 def test_few_rows_fall_back_to_the_log_loss():
-    model = DecisionCalibration("proba", [[0, 1], [2, 0]]).fit([[0.8, 0.2], [0.3, 0.7]], [[1, 0], [0, 1]])
+    model = DecisionCalibration("proba", [[0, 1], [2, 0]])
+    with pytest.warns(UserWarning, match="labels are separable"):
+        model.fit([[0.8, 0.2], [0.3, 0.7]], [[1, 0], [0, 1]])
     assert model.criterion_ == "nll"
 
 

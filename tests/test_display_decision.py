@@ -98,6 +98,8 @@ def test_what_is_drawn(data, models):
     assert_allclose(display.points_[0].get_xdata(), display.true_risk[1] - display.true_risk[0])
 
 
+# naive Bayes prints zeros
+@pytest.mark.filterwarnings("ignore:.*labels to which the classifier gives no probability")
 def test_from_estimators_and_frames():
     X, y = load_breast_cancer(return_X_y=True)
     names = np.array(["malignant", "benign"])[y]

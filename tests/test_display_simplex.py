@@ -8,7 +8,7 @@ from sklearn.linear_model import LogisticRegression
 
 from sklearn_lhcal.datasets import make_label_histograms
 from sklearn_lhcal.display import SimplexCalibrationDisplay
-from sklearn_lhcal.display._simplex import _centers
+from sklearn_lhcal.display._triangle import centers
 
 
 @pytest.fixture(autouse=True)
@@ -34,7 +34,7 @@ def test_bins_are_triangles_with_all_rows(data):
     display = SimplexCalibrationDisplay.from_predictions(data.counts, data.prediction, n_bins=4)
     assert display.bin_counts.sum() == 400
     assert len(display.bin_counts) == 16
-    nearest = ((data.prediction[:, None] - _centers(4)[None]) ** 2).sum(axis=2).argmin(axis=1)
+    nearest = ((data.prediction[:, None] - centers(4)[None]) ** 2).sum(axis=2).argmin(axis=1)
     np.testing.assert_array_equal(np.bincount(nearest, minlength=16), display.bin_counts)
     b = display.bin_counts.argmax()
     expected = (data.counts[nearest == b] / 2).mean(axis=0)

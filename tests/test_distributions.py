@@ -826,3 +826,34 @@ class Own:
 
 def test_predict_dist_takes_the_estimators_own_first():
     assert isinstance(predict_dist(Own(), np.zeros((3, 1))), Dirichlet)
+
+
+@pytest.mark.parametrize("p", ["its own mean", "another"])
+def test_what_one_label_changes_is_the_sum_over_classes(distribution, p):
+    """Closed forms against the loop over labels that other kinds take."""
+    z = distribution.mean()
+    p = z if p == "its own mean" else random_proba(np.random.default_rng(1), 4, 3)
+    C = np.array([[0.0, 1.0, 4.0, 1.0], [2.0, 0.0, 1.5, 1.0], [10.0, 3.0, 0.0, 1.0]])
+    for found, expected in zip(distribution._changes(p), Distribution._changes(distribution, p), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-15)
+    np.testing.assert_allclose(
+        distribution._least_cost_after(C), Distribution._least_cost_after(distribution, C), rtol=1e-12
+    )
+
+
+def test_disagreement_on_pairs_is_the_sum_over_classes(distribution):
+    P = np.array([[0, 1, 0], [1, 0, 1], [0, 1, 0]])
+    z = distribution.mean()
+    expected = sum(z[:, k] * (distribution.mean_after(k) @ P[k]) for k in range(3))
+    np.testing.assert_allclose(distribution.disagreement(P), expected, rtol=1e-12)
+    np.testing.assert_allclose(distribution.disagreement(1 - np.eye(3)), distribution.disagreement(), rtol=1e-12)
+
+
+@pytest.mark.parametrize("total", TOTALS)
+def test_the_value_of_a_label_is_exact_for_extreme_totals(total):
+    """s²·(1 − Σz²) with s = 1/(α0 + 1), near a corner too."""
+    z = np.array(DYADIC)
+    value = second_opinion_value(Dirichlet.from_mean(z, total))
+    for row, v in zip(z, value, strict=True):
+        exact = mp.fsum(mp.mpf(q) * (1 - mp.mpf(q)) for q in row) / (mp.mpf(total) + 1) ** 2
+        assert v == pytest.approx(float(exact), rel=1e-12, abs=0)

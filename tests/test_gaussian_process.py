@@ -17,11 +17,11 @@ from sklearn_lhcal.datasets import make_label_histograms
 from sklearn_lhcal.distributions import Ensemble, PointMass, predict_dist
 from sklearn_lhcal.gaussian_process import SparseGPClassifier
 from sklearn_lhcal.gaussian_process._hyperparameters import learn, local_terms, value_and_gradient
-from sklearn_lhcal.gaussian_process._kernels import KERNELS, Kernel
+from sklearn_lhcal.gaussian_process._kernels import PROFILES, Kernel
 from sklearn_lhcal.gaussian_process._variational import (
     MEAN_VARIANCE,
+    BinaryLabels,
     Features,
-    Labels,
     prior,
     solve,
     sweep,
@@ -175,7 +175,7 @@ def test_the_posterior_of_the_mean_is_that_of_a_constant_in_the_kernel(n, raters
 # The bound
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", PROFILES)
 @pytest.mark.parametrize("n_inducing", [10, 60])
 def test_the_bound_never_falls(kernel, n_inducing):
     X, counts = waves(60, raters=3)
@@ -195,15 +195,15 @@ def problem(C=2, n=40, m=15, dtype=torch.float64):
     X = torch.tensor(rng.normal(size=(n, 2)))
     n_labels = torch.tensor(rng.integers(1, 5, n), dtype=torch.float64).expand(C, n)
     y = torch.tensor(rng.binomial(n_labels.numpy().astype(int), 0.3), dtype=torch.float64)
-    return X, X[:m].clone(), Labels(n_labels, y)
+    return X, X[:m].clone(), BinaryLabels(n_labels, y)
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", PROFILES)
 def test_the_gradient_is_that_of_finite_differences(kernel):
     X, Z, labels = problem()
 
     def make_kernel(p):
-        return Kernel(KERNELS[kernel], p.exp()[0], p.exp()[1:])
+        return Kernel(PROFILES[kernel], p.exp()[0], p.exp()[1:])
 
     def features(p):
         return Features(X, Z, make_kernel(p), dtype=torch.float64, keep=True)
@@ -263,7 +263,7 @@ def test_irrelevant_features_get_long_lengthscales():
 
 def test_learning_raises_the_bound():
     X, Z, labels = problem(C=1)
-    reports, kernel = [], Kernel(KERNELS["rbf"], X.new_tensor(1.0), X.new_tensor([0.3]))
+    reports, kernel = [], Kernel(PROFILES["rbf"], X.new_tensor(1.0), X.new_tensor([0.3]))
     options = {"dtype": torch.float64, "max_iter": 30, "tol": 1e-5}
     learn(X, Z, labels, kernel, prior(1, Z), report=reports.append, **options)
     assert len(reports) > 3

@@ -31,6 +31,9 @@ PRIVATE = {
     ("calibration", "sklearn_lhcal.neural_network._features", "forward_features"): (
         "a layer's outputs are α-calibration's features; a door of its own would promise more"
     ),
+    ("calibration", "sklearn_lhcal.neural_network._solvers", "TorchProblem"): (
+        "a map that is a torch module is a problem; as a public name it would be a promise to others"
+    ),
 }
 
 

@@ -332,3 +332,11 @@ def test_uncertainties_are_ordered(m, s, y0, y1):
     after = d.posterior([[y0, y1]])
     assert np.isfinite(after.mutual_information()).all()
     assert d.log_prob_counts([[y0, y1]])[0] <= 1e-12
+
+
+@pytest.mark.parametrize("kind", ["distribution", "embedded"])
+def test_disagreement_on_pairs_is_the_sum_over_classes(kind, request):
+    d = request.getfixturevalue(kind)
+    z, P = d.mean(), np.eye(d.n_classes)[::-1] * (1 - np.eye(d.n_classes))
+    expected = sum(z[:, k] * (d.mean_after(k) @ P[k]) for k in range(d.n_classes))
+    np.testing.assert_allclose(d.disagreement(P), expected, rtol=1e-11)

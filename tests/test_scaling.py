@@ -1,5 +1,7 @@
 """The affine maps: derivatives, optimality by two routes, nested optima, invariances."""
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 import torch
@@ -10,20 +12,25 @@ from sklearn.base import clone
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
 
+# Derivatives, priors and preconditioners have no public door, and are where mistakes would hide.
 from sklearn_lhcal.calibration import (
     BiasCorrectedTemperatureScaling,
     MatrixScaling,
     TemperatureScaling,
     VectorScaling,
-    _affine,
+    _likelihood,
+    _preconditioner,
 )
 from sklearn_lhcal.calibration._affine import BiasCorrectedMap, MatrixMap, TemperatureMap, VectorMap
+from sklearn_lhcal.calibration._likelihood import Prior, ScalingProblem
+from sklearn_lhcal.calibration._rows import CalibrationRows
 from sklearn_lhcal.datasets import make_label_histograms
 from sklearn_lhcal.label_histogram import KnownProbabilities
+from sklearn_lhcal.label_histogram._labels import Labels
 from sklearn_lhcal.metrics import label_log_loss
 from sklearn_lhcal.neural_network import LBFGS, Newton
 
-MAPS = [TemperatureMap(3), BiasCorrectedMap(3), VectorMap(3, bias_penalty=0.3), MatrixMap(3, 0.5, 0.3)]
+FAMILIES = [TemperatureMap(3), BiasCorrectedMap(3), VectorMap(3), MatrixMap(3)]
 FREE_VECTOR = VectorScaling("logits", bias_penalty=0.0)
 FREE_MATRIX = MatrixScaling("logits", bias_penalty=0.0, off_diagonal_penalty=0.0)
 CALIBRATORS = [
@@ -33,6 +40,8 @@ CALIBRATORS = [
     FREE_MATRIX,
     VectorScaling("logits", bias_penalty=1.0),
     MatrixScaling("logits", bias_penalty=1.0, off_diagonal_penalty=10.0),
+    VectorScaling("logits"),
+    MatrixScaling("logits"),
 ]
 
 
@@ -51,31 +60,93 @@ def name(thing):
     return type(thing).__name__
 
 
-@pytest.mark.parametrize("shape", MAPS, ids=name)
-def test_derivatives_are_finite_differences(shape, data, logits):
-    x = shape.start() + np.random.default_rng(0).normal(size=len(shape.start())) / 3
-    y = data.counts.astype(float)
-    loss = shape.objective(logits, y)
-    _, g, H = loss(x)
+def problem_of(family, u, counts, floor, members):
+    """A problem with a prior, weights, and members that disagree."""
+    rng = np.random.default_rng(1)
+    log_w = None
+    if members:
+        u = np.stack([u, u[:, ::-1], 0.3 * u], axis=1)
+        log_w = np.log(rng.dirichlet(np.ones(3), len(u)))
+    rows = CalibrationRows(u, log_w).labelled(Labels(np.asarray(counts)), rng.uniform(0.1, 2, len(u)))
+    size = len(family.start())
+    prior = Prior(rng.normal(size=size), rng.uniform(0.3, 1, size))
+    x = family.start() + rng.normal(size=size) / 3
+    if floor is not None:
+        x = np.append(x, -1.3)
+    return ScalingProblem(family, rows, prior, floor, start=x)
+
+
+@pytest.mark.parametrize("members", [False, True], ids=["point", "ensemble"])
+@pytest.mark.parametrize("floor", [None, np.array([0.2, 0.3, 0.5])], ids=["", "floor"])
+@pytest.mark.parametrize("family", FAMILIES, ids=name)
+def test_derivatives_are_finite_differences(family, floor, members, data, logits):
+    problem = problem_of(family, logits, data.counts, floor, members)
+    x = problem.start
+    _, g = problem.gradient(x)
     steps = 1e-5 * np.eye(len(x))
-    numeric = [(loss(x + e)[0] - loss(x - e)[0]) / 2e-5 for e in steps]
-    assert_allclose(g, numeric, atol=1e-8)
-    numeric = [(loss(x + e)[1] - loss(x - e)[1]) / 2e-5 for e in steps]
-    assert_allclose(H, numeric, atol=1e-8)
+    ahead = [problem.gradient(x + e) for e in steps]
+    behind = [problem.gradient(x - e) for e in steps]
+    # Central differences of step 1e-5 are right to 1e-10 or so.
+    numeric = [(a[0] - b[0]) / 2e-5 for a, b in zip(ahead, behind, strict=True)]
+    assert_allclose(g, numeric, atol=1e-9)
+    if members:
+        with pytest.raises(ValueError, match=r"use LBFGS\(\)"):
+            problem.hessian(x)
+        return
+    numeric = [(a[1] - b[1]) / 2e-5 for a, b in zip(ahead, behind, strict=True)]
+    assert_allclose(problem.hessian(x)[2], numeric, atol=1e-8)
+    assert_allclose(problem.hessian(x)[1], g, atol=1e-14)
 
 
-@pytest.mark.parametrize("shape", MAPS[1:], ids=name)
-def test_the_optimum_is_scipys(shape, data, logits):
+@pytest.mark.parametrize("members", [False, True], ids=["point", "ensemble"])
+@pytest.mark.parametrize("floor", [None, np.array([0.2, 0.3, 0.5])], ids=["", "floor"])
+@pytest.mark.parametrize("family", FAMILIES, ids=name)
+def test_what_torch_trains_is_the_same_function(family, floor, members, data, logits):
+    """So Adam and the others have one optimum."""
+    problem = problem_of(family, logits, data.counts, floor, members)
+    module, loss, inputs, counts, weight = problem.training()
+    tensors = {k: None if a is None else torch.as_tensor(a) for k, a in inputs.items()}
+    z = module(**tensors)
+    value = loss(z, torch.as_tensor(counts), torch.as_tensor(weight)) + module.penalty()
+    assert_allclose(value.item(), problem.gradient(problem.start)[0], rtol=1e-12)
+
+
+def scipys_loss(W, b, u, counts):
+    """The log loss per label by scipy."""
+    W = W if np.ndim(W) == 2 else np.diag(W * np.ones(u.shape[1]))
+    return -(counts * log_softmax(u @ W.T + b, axis=1)).sum() / counts.sum()
+
+
+@pytest.mark.parametrize("solver", [None, Newton(), LBFGS()])
+def test_published_penalties_have_scipys_optimum(solver, data, logits):
+    """P1 eq. (48)."""
+
     def loss(x):
-        W, b = shape.affine(x)
-        v = logits @ (W.T if W.ndim == 2 else np.diag(W * np.ones(3))) + b
-        return -(data.counts * log_softmax(v, axis=1)).sum() / data.counts.sum() + shape.penalty(W, b)
+        W, b = x[:9].reshape(3, 3), x[9:]
+        off = (W**2).sum() - (np.diag(W) ** 2).sum()
+        return scipys_loss(W, b, logits, data.counts) + 0.5 * off / 6 + 0.3 * (b**2).mean()
 
-    best = minimize(loss, shape.start(), tol=1e-9)
-    x = shape.newton(logits, data.counts.astype(float), Newton())
-    assert loss(x) <= best.fun + 1e-10
-    if isinstance(shape, MatrixMap):
-        assert loss(shape.minimize(logits, data.counts.astype(float))) <= best.fun + 1e-10
+    best = minimize(loss, np.append(np.eye(3).ravel(), np.zeros(3)), tol=1e-9)
+    model = MatrixScaling("logits", off_diagonal_penalty=0.5, bias_penalty=0.3, solver=solver)
+    model.fit(logits, data.counts)
+    assert loss(np.append(model.coef_.ravel(), model.intercept_)) <= best.fun + 1e-10
+
+
+@pytest.mark.parametrize("shrinkage", [1.0, 100.0])
+def test_shrinkage_has_scipys_optimum(shrinkage, data, logits):
+    """About the temperature, in nats for all rows: labels of one row count once."""
+    beta = 1 / TemperatureScaling("logits").fit(logits, data.counts).temperature_
+
+    def loss(x):
+        d, b = x[:3], x[3:]
+        penalty = shrinkage / 2 * ((d**2).sum() + (b**2).sum() / 10)
+        return scipys_loss(beta * (1 + d), b, logits, data.counts) + penalty / 400
+
+    best = minimize(loss, np.zeros(6), tol=1e-10)
+    model = VectorScaling("logits", shrinkage=shrinkage).fit(logits, data.counts)
+    found = np.append(model.scale_ / beta - 1, model.intercept_)
+    assert loss(found) <= best.fun + 1e-10
+    assert_allclose(found, best.x, atol=1e-3)
 
 
 @pytest.mark.parametrize("calibrator", CALIBRATORS, ids=name)
@@ -91,9 +162,11 @@ def test_solvers_reach_one_optimum(calibrator, weighted, data, logits):
 
 
 @pytest.mark.parametrize("unit", [1e-200, 1e200])
-def test_the_unit_of_weights_does_not_matter(unit, data, logits):
+def test_without_a_prior_the_unit_of_weights_does_not_matter(unit, data, logits):
     w = np.linspace(0, 2, 400)
-    one, other = (MatrixScaling("logits").fit(logits, data.counts, sample_weight=s * w) for s in (1.0, unit))
+    one = clone(FREE_MATRIX).fit(logits, data.counts, sample_weight=w)
+    with pytest.warns(UserWarning, match="Weights count rows") if unit < 1 else nullcontext():
+        other = clone(FREE_MATRIX).fit(logits, data.counts, sample_weight=unit * w)
     assert_allclose(other.predict_proba(logits), one.predict_proba(logits), rtol=1e-6)
 
 
@@ -102,7 +175,7 @@ def test_optima_are_nested(data, logits):
         label_log_loss(data.counts, c.fit(logits, data.counts).predict_proba(logits))
         for c in (
             TemperatureScaling("logits"),
-            BiasCorrectedTemperatureScaling("logits"),
+            BiasCorrectedTemperatureScaling("logits", shrinkage=0.0),
             VectorScaling("logits", bias_penalty=0.0),
             MatrixScaling("logits", bias_penalty=0.0, off_diagonal_penalty=0.0),
         )
@@ -183,8 +256,8 @@ def test_rows_of_weight_zero_are_as_if_left_out(calibrator, step):
 def preconditioner(request, monkeypatch):
     """The three of them, each for five classes."""
     exact, own = {"exact": (5, 9), "pooled": (0, 9), "common": (0, 0)}[request.param]
-    monkeypatch.setattr(_affine, "_EXACT", exact)
-    monkeypatch.setattr(_affine, "_OWN_BLOCKS", own)
+    monkeypatch.setattr(_preconditioner, "_EXACT", exact)
+    monkeypatch.setattr(_preconditioner, "_OWN_BLOCKS", own)
     return request.param
 
 
@@ -193,12 +266,14 @@ def test_preconditioned_hessian(preconditioner, penalty):
     """A_kᵀ H_k A_k = 1; all three keep the sum of the H_k, whose parts are those of the Newton Hessian without p pᵀ."""
     data = make_label_histograms(300, n_classes=5, random_state=0)
     u, n = np.log(data.prediction), np.full(300, 1 / 300)
-    shape = MatrixMap(5, off_diagonal_penalty=penalty, bias_penalty=penalty)
-    A = shape._preconditioner(shape.start(), u, data.counts / data.counts.sum(), n)
+    curvature = np.full((5, 6), penalty)
     p, a = np.exp(u), np.column_stack([u, np.ones(300)])
+    A = _preconditioner.preconditioner(u, n, p, curvature)
     H = np.einsum("n,nk,ni,nj->kij", n, p * (1 - p), a, a)
-    curvature = shape._curvature()[:, :, None] * np.eye(6)
-    H, curvature = (H, curvature) if preconditioner != "common" else (H.mean(0)[None], curvature.mean(0)[None])
+    curvature = curvature[:, :, None] * np.eye(6)
+    if preconditioner == "common":
+        H = H.mean(axis=0)[None]
+        curvature = curvature.mean(axis=0)[None]
     if preconditioner == "pooled":
         assert_allclose(np.linalg.inv(A @ A.transpose(0, 2, 1)).sum(0), (H + curvature).sum(0), rtol=2e-3)
     else:
@@ -224,7 +299,7 @@ def test_a_class_without_labels_and_a_constant_logit():
 
 
 def test_any_number_of_threads_gives_the_same_map(monkeypatch):
-    monkeypatch.setattr(_affine, "_BLOCK", 2**10)
+    monkeypatch.setattr(_likelihood, "_BLOCK", 2**10)
     data = make_label_histograms(5_000, n_classes=4, n_raters=3, random_state=0)
     u, before, found = np.log(data.prediction), torch.get_num_threads(), []
     for threads in (1, 2, 5):
@@ -235,32 +310,36 @@ def test_any_number_of_threads_gives_the_same_map(monkeypatch):
         np.testing.assert_array_equal(other, found[0])
 
 
-@pytest.mark.parametrize("value", [-1.0, np.nan, np.inf, "a", None])
-@pytest.mark.parametrize("solver", [None, LBFGS()])
-def test_penalties_must_not_be_negative(value, solver, data, logits):
+@pytest.mark.parametrize("value", [-1.0, np.nan, np.inf, "a"])
+def test_penalties_must_not_be_negative(value, data, logits):
     for model, name in (
         (VectorScaling, "bias_penalty"),
         (MatrixScaling, "bias_penalty"),
         (MatrixScaling, "off_diagonal_penalty"),
+        (VectorScaling, "shrinkage"),
+        (BiasCorrectedTemperatureScaling, "shrinkage"),
     ):
         with pytest.raises(ValueError, match=f"{name} must be a finite number of at least 0, got {value!r}"):
-            model("logits", solver=solver, **{name: value}).fit(logits, data.counts)
+            model("logits", **{name: value}).fit(logits, data.counts)
 
 
+@pytest.mark.parametrize("solver", [Newton(), LBFGS()], ids=name)
 @pytest.mark.parametrize("span", [0.01, 400.0, 1e4])
-@pytest.mark.parametrize("shape", [BiasCorrectedMap(3), VectorMap(3), MatrixMap(3)], ids=name)
-def test_logits_of_any_span(shape, span, data, logits):
+@pytest.mark.parametrize("family", FAMILIES[1:], ids=name)
+def test_logits_of_any_span(family, span, solver, data, logits):
     """Where the identity is saturated, too, which Newton's method could not leave."""
-    y = data.counts.astype(float)
-    best = shape.objective(logits, y)(shape.newton(logits, y, Newton()))[0]
-    found = [shape.newton(span * logits, y, Newton())]
-    found += [shape.minimize(span * logits, y)] if isinstance(shape, MatrixMap) else []
-    for x in found:
-        assert_allclose(shape.objective(span * logits, y)(x)[0], best, atol=1e-8)
+    free = Prior(np.zeros(len(family.start())), np.full(len(family.start()), np.inf))
+
+    def least(u):
+        rows = CalibrationRows(u).labelled(Labels(np.asarray(data.counts)), None)
+        problem = ScalingProblem(family, rows, free)
+        return problem.gradient(solver.solve(problem))[0]
+
+    assert_allclose(least(span * logits), least(logits), atol=1e-8)
 
 
 def test_scaling_of_ensembles_takes_all_weights_and_known_probabilities(data):
-    """Halves are as ones, a weight of zero as no row, known probabilities as any number of labels."""
+    """Twos are two rows, a weight of zero is no row, known probabilities are as many labels."""
     forest = FrozenEstimator(RandomForestClassifier(5, max_depth=3, random_state=0).fit(data.X, data.counts.argmax(1)))
 
     def temperature(rows, y, weight=None):
@@ -268,20 +347,26 @@ def test_scaling_of_ensembles_takes_all_weights_and_known_probabilities(data):
 
     everything, rest, Q = slice(None), slice(1, None), KnownProbabilities(data.proba)
     many = np.round(1e6 * data.proba).astype(int)
-    assert_allclose(temperature(everything, data.counts, np.full(400, 0.5)), temperature(everything, data.counts))
+    twice = np.tile(np.arange(400), 2)
+    two = temperature(everything, data.counts, np.full(400, 2.0))
+    assert_allclose(two, temperature(twice, data.counts))
     assert_allclose(temperature(everything, data.counts, np.r_[0.0, np.ones(399)]), temperature(rest, data.counts))
     assert_allclose(temperature(everything, Q), temperature(everything, many), rtol=1e-4)
 
 
-@pytest.mark.parametrize(
-    ("solver", "rtol"),
-    [(None, 1e-12), (LBFGS(), 2e-5)],
-    ids=["closed form", "L-BFGS"],
-)
-@pytest.mark.parametrize("unit", [1e-200, 1e-35])
-def test_tiny_weights(solver, rtol, unit, data, logits):
-    """L-BFGS stops at a gradient of 1e-9; curvature .05 and logits to 20 make some 1e-6 of it."""
-    w = np.linspace(0, 2, 400)
-    calibrator = VectorScaling("logits", solver=solver)
-    one, tiny = (clone(calibrator).fit(logits, data.counts, sample_weight=s * w) for s in (1, unit))
-    assert_allclose(tiny.predict_proba(logits), one.predict_proba(logits), rtol=rtol)
+@pytest.mark.parametrize("solver", [None, LBFGS()], ids=["Newton", "L-BFGS"])
+@pytest.mark.parametrize("unit", [1e-200, 1e-35, 1e-3])
+def test_weights_that_are_fractions_of_rows_are_said(solver, unit, data, logits):
+    """They leave the map where it is without rows."""
+    w = unit * np.linspace(0.1, 2, 400)
+    for scaling in (TemperatureScaling, VectorScaling):
+        calibrator = scaling("logits", solver=solver)
+        with pytest.warns(UserWarning, match="Weights count rows.*divide the weights by"):
+            model = clone(calibrator).fit(logits, data.counts, sample_weight=w)
+        if unit < 1e-30:
+            assert_allclose(model.predict_proba(logits), np.exp(logits), rtol=1e-6)
+    free = clone(FREE_VECTOR).set_params(solver=solver)
+    one = clone(free).fit(logits, data.counts, sample_weight=w / unit)
+    with pytest.warns(UserWarning, match="Weights count rows"):
+        tiny = clone(free).fit(logits, data.counts, sample_weight=w)
+    assert_allclose(tiny.predict_proba(logits), one.predict_proba(logits), rtol=1e-6)

@@ -1,6 +1,5 @@
 """The solvers that train the calibrators' maps: one optimum, whichever is used, and mini-batches without bias."""
 
-from contextlib import nullcontext
 from itertools import combinations
 
 import numpy as np
@@ -13,6 +12,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.frozen import FrozenEstimator
 from sklearn.preprocessing import StandardScaler
 
+# What a map hands to a solver, for the laws of solvers alone: calibrators make their own.
+from sklearn_lhcal._ground.problems import SmoothProblem
 from sklearn_lhcal.calibration import AlphaCalibration, TemperatureScaling, VectorScaling
 from sklearn_lhcal.datasets import make_label_histograms
 from sklearn_lhcal.neural_network import (
@@ -24,6 +25,7 @@ from sklearn_lhcal.neural_network import (
     PairwiseLoss,
     _training,
 )
+from sklearn_lhcal.neural_network._solvers import TorchProblem
 
 ALL_ROWS = Adam(learning_rate=0.05, batch_size=-1, max_epochs=600, early_stopping=None)
 BATCHES = Adam(learning_rate=0.01, batch_size=100, max_epochs=150, early_stopping=None)
@@ -53,7 +55,8 @@ def excess(calibrator, data, x, best):
     """How much more x loses than the optimum, nats per label or row."""
     log_z, counts = torch.as_tensor(np.log(data.prediction)), torch.as_tensor(data.counts)
     if isinstance(calibrator, TemperatureScaling):
-        losses = [LabelLogLoss()(log_z / np.exp(t), counts) for t in (x[0], best[0])]
+        log_T = (x[0], best[0])
+        losses = [LabelLogLoss()(log_z / np.exp(t), counts) + 0.5 * t**2 / 300 for t in log_T]
     else:
         h = StandardScaler().fit_transform(np.log(data.prediction))
         loss = (PairwiseLoss if calibrator.likelihood == "pairwise" else DirichletMultinomialLoss)(calibrator.penalty)
@@ -136,6 +139,7 @@ def test_few_rows_with_many_labels_keep_their_share(monkeypatch):
         return abs(np.log(calibrator.temperature_ / TemperatureScaling("logits").fit(u, counts).temperature_))
 
     ours = error()
+    # The module that trains has no other door to how batches are weighted.
     monkeypatch.setattr(_training, "batch_loss", lambda loss, *batch: loss(*batch))
     assert ours < 0.3
     assert error() > 0.6
@@ -185,7 +189,7 @@ class Slope(torch.nn.Module):
 def test_early_stopping_keeps_the_best_of_a_held_out_fifth(data):
     u, module = np.log(data.prediction), Slope()
     solver = Adam(learning_rate=0.05, batch_size=64, max_epochs=300, early_stopping=5)
-    solver.train(module, LabelLogLoss(), {"logits": u}, data.counts, random_state=0)
+    solver.solve(TorchProblem(module, LabelLogLoss(), {"logits": u}, data.counts), random_state=0)
     slopes, rows = [s for s, _ in module.held_out], module.held_out[0][1]
     number = {tuple(row): i for i, row in enumerate(u)}
     index, trained = ([number[tuple(row)] for row in part.numpy()] for part in (rows, torch.cat(module.trained)))
@@ -209,7 +213,7 @@ def test_defaults_suit_thousands_of_rows():
 
 
 def test_stopping_too_early_is_a_warning_with_the_remedy(data):
-    calibrator = TemperatureScaling("proba", solver=Adam(), random_state=0)
+    calibrator = AlphaCalibration("proba", solver=Adam(), random_state=0)
     with pytest.warns(ConvergenceWarning, match="raise max_epochs or learning_rate"):
         calibrator.fit(data.prediction, data.counts)
 
@@ -218,7 +222,9 @@ def test_stopping_where_the_loss_is_flat_is_no_warning(data):
     """Minute steps lower the held-out loss in every epoch, and by next to nothing."""
     slow = Adam(learning_rate=1e-6, max_epochs=12, early_stopping=5)
     calibrator = TemperatureScaling("proba", solver=slow, random_state=0).fit(data.prediction, data.counts)
-    assert 1 < calibrator.temperature_ < 1.0001
+    # It stays where it starts, at the optimum of so few rows.
+    best = TemperatureScaling("proba").fit(data.prediction, data.counts).temperature_
+    assert_allclose(calibrator.temperature_, best, rtol=1e-4)
 
 
 @pytest.mark.parametrize("seed", [19, 20, 26])
@@ -245,15 +251,17 @@ def test_adam_on_cuda(calibrator, data):
     assert_allclose(optimum(calibrator, data, on_gpu), optimum(calibrator, data, Newton()), atol=1e-4)
 
 
-@pytest.mark.parametrize("solver", [LBFGS(), Adam(max_epochs=30, early_stopping=3), Newton()], ids=repr)
+THREE = [LBFGS(), Adam(max_epochs=3, early_stopping=None), Newton()]
+
+
+@pytest.mark.parametrize("solver", THREE, ids=repr)
 def test_progress_is_shown_on_demand(solver, data, capsys):
     calibrator = TemperatureScaling("proba", solver=solver, random_state=0)
-    with pytest.warns(ConvergenceWarning) if isinstance(solver, Adam) else nullcontext():
-        calibrator.fit(data.prediction, data.counts)
-        assert capsys.readouterr() == ("", "")
-        calibrator.set_params(verbose=1).fit(data.prediction, data.counts)
+    calibrator.fit(data.prediction, data.counts)
+    assert capsys.readouterr() == ("", "")
+    calibrator.set_params(verbose=1).fit(data.prediction, data.counts)
     shown = capsys.readouterr()
-    assert "train_loss" in shown.out or "Newton" in shown.err
+    assert "train_loss" in shown.out or "Newton" in shown.err or "L-BFGS" in shown.err
 
 
 def test_what_is_no_solver_is_an_error():
@@ -265,5 +273,5 @@ def test_what_is_no_solver_is_an_error():
 def test_newton_says_where_it_is_stuck():
     """A gradient that the objective does not follow."""
     with pytest.warns(ConvergenceWarning, match="no step that lowers the objective"):
-        x = Newton().minimize(lambda x: (1.0, np.ones(1), np.eye(1)), np.zeros(1))
+        x = Newton().solve(SmoothProblem(lambda x: (1.0, np.ones(1), np.eye(1)), np.zeros(1)))
     assert_array_equal(x, 0)

@@ -41,7 +41,9 @@ def check_same_length(n: int, **named) -> None:
     """Raise a ValueError that names the first argument whose number of rows is not n."""
     for name, value in named.items():
         if value is not None and n_rows(value) != n:
-            raise ValueError(f"{name} has {n_rows(value)} rows, expected {n}: inconsistent numbers of samples.")
+            raise ValueError(
+                f"{name} has {n_rows(value)} rows, expected {n}: inconsistent numbers of samples."
+            )
 
 
 def check_sample_weight(sample_weight, n: int) -> NDArray[np.float64] | None:
@@ -52,7 +54,9 @@ def check_sample_weight(sample_weight, n: int) -> NDArray[np.float64] | None:
     if w.ndim == 0:
         w = np.full(n, float(w))
     if w.shape != (n,):
-        raise ValueError(f"sample_weight must have shape ({n},), got {w.shape}: inconsistent numbers of samples.")
+        raise ValueError(
+            f"sample_weight must have shape ({n},), got {w.shape}: inconsistent numbers of samples."
+        )
     if not np.isfinite(w).all() or (w < 0).any():
         raise ValueError("sample_weight contains NaN, infinite or negative values.")
     if not w.any():

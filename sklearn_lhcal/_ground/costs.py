@@ -24,25 +24,33 @@ class Costs(NamedTuple):
         d, D = np.asarray(decisions), self.C.shape[1]
         if d.ndim != 1 or not d.size:
             raise ValueError(f"decisions must be 1-D, one a row, got shape {d.shape}.")
-        if self.decisions is None or (d.dtype.kind in "iu" and self.decisions.dtype.kind not in "iu"):
+        if self.decisions is None or (
+            d.dtype.kind in "iu" and self.decisions.dtype.kind not in "iu"
+        ):
             if d.dtype.kind not in "iu":
                 raise ValueError(
                     f"decisions must be column numbers, got dtype {d.dtype}; decisions by name need a cost matrix that "
                     "is a frame with these column names."
                 )
             if d.min() < 0 or d.max() >= D:
-                raise ValueError(f"decisions must lie between 0 and {D - 1}, got {int(d.min())} to {int(d.max())}.")
+                raise ValueError(
+                    f"decisions must lie between 0 and {D - 1}, got {int(d.min())} to {int(d.max())}."
+                )
             return d.astype(np.intp)
         columns = positions(d, self.decisions)
         if (columns < 0).any():
             unknown = sorted({str(name) for name in d[columns < 0].tolist()})
-            raise ValueError(f"Unknown decisions {unknown[:5]}; the cost matrix has {self.decisions.tolist()[:20]}.")
+            raise ValueError(
+                f"Unknown decisions {unknown[:5]}; the cost matrix has {self.decisions.tolist()[:20]}."
+            )
         return columns
 
     def for_classes(self, classes: NDArray | None, K: int, other="the prediction") -> "Costs":
         """The rows in the order of the K classes of the other side, whose names may be None."""
         if len(self.C) != K:
-            raise ValueError(f"cost_matrix has {len(self.C)} rows, expected one for each of {K} classes.")
+            raise ValueError(
+                f"cost_matrix has {len(self.C)} rows, expected one for each of {K} classes."
+            )
         if classes is None and self.classes is None:
             return self
         if classes is None:
@@ -83,7 +91,9 @@ def check_cost_matrix(cost_matrix: ArrayLike) -> Costs:
         raise ValueError(f"cost_matrix must have shape (n_classes, n_decisions), got {C.shape}.")
     if not np.isfinite(C).all():
         row = int(np.flatnonzero(~np.isfinite(C).all(axis=1))[0])
-        raise ValueError(f"cost_matrix contains NaN or infinite values (first in row {row}); give each cost a number.")
+        raise ValueError(
+            f"cost_matrix contains NaN or infinite values (first in row {row}); give each cost a number."
+        )
     return Costs(C, _named(rows, "classes"), _named(columns, "decisions"))
 
 
@@ -119,7 +129,9 @@ def _parts(cost_matrix) -> tuple[NDArray[np.float64], list | None, list | None]:
     try:
         return np.array(cost_matrix, dtype=np.float64), rows, columns
     except (TypeError, ValueError):
-        raise ValueError("cost_matrix must hold numbers, one cost for each class and decision.") from None
+        raise ValueError(
+            "cost_matrix must hold numbers, one cost for each class and decision."
+        ) from None
 
 
 def _named(names: list | None, what: str) -> NDArray | None:

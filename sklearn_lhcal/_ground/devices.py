@@ -10,7 +10,9 @@ from sklearn.utils import check_random_state
 def check_device(device: str) -> None:
     """Raise a ValueError where CUDA is asked for and absent."""
     if str(device).startswith("cuda") and not torch.cuda.is_available():
-        raise ValueError(f"device={device!r} was asked for, but torch finds no CUDA device here; use device='cpu'.")
+        raise ValueError(
+            f"device={device!r} was asked for, but torch finds no CUDA device here; use device='cpu'."
+        )
 
 
 @contextmanager

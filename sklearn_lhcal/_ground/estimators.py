@@ -1,5 +1,9 @@
 """What every meta-estimator needs of the classifier inside: its classes, its fit, its outputs."""
 
+import copy
+from collections.abc import Callable
+from functools import wraps
+
 import numpy as np
 from numpy.typing import NDArray
 from sklearn import get_config
@@ -17,7 +21,9 @@ def default_classifier():
     from sklearn.linear_model import LogisticRegression
 
     routed = get_config()["enable_metadata_routing"]
-    return LogisticRegression().set_fit_request(sample_weight=True) if routed else LogisticRegression()
+    return (
+        LogisticRegression().set_fit_request(sample_weight=True) if routed else LogisticRegression()
+    )
 
 
 def takes_label_histograms(estimator) -> bool:
@@ -106,7 +112,9 @@ def fit_on_labels(estimator, X, labels, sample_weight=None, **fit_params):
         return estimator.fit(X, labels.plain(), **fit_params)
     takes_weights = has_fit_parameter(estimator, "sample_weight")
     if sample_weight is not None and not takes_weights:
-        raise ValueError(f"{type(estimator).__name__} takes no sample_weight in fit; fit it without weights.")
+        raise ValueError(
+            f"{type(estimator).__name__} takes no sample_weight in fit; fit it without weights."
+        )
     n = len(labels)
     rows, codes = np.nonzero(labels.counts)
     weight = labels.counts[rows, codes].astype(np.float64)
@@ -117,7 +125,9 @@ def fit_on_labels(estimator, X, labels, sample_weight=None, **fit_params):
     if takes_weights:
         weight = weight if sample_weight is None else weight * sample_weight[rows]
     elif labels.known:
-        raise ValueError(f"{type(estimator).__name__} takes no weights and cannot be fitted on KnownProbabilities.")
+        raise ValueError(
+            f"{type(estimator).__name__} takes no weights and cannot be fitted on KnownProbabilities."
+        )
     else:
         repeat = np.repeat(np.arange(len(rows)), labels.counts[rows, codes])
         rows, codes = rows[repeat], codes[repeat]
@@ -134,3 +144,43 @@ def take_feature_names(estimator, fitted) -> None:
             setattr(estimator, name, getattr(fitted, name))
         else:
             vars(estimator).pop(name, None)
+
+
+def atomic(fit: Callable) -> Callable:
+    """Decorator of fit methods: all of a fit, or nothing.
+
+    A twin of the estimator is fitted, and the estimator takes over what the twin has, in one step
+    at the end. Whatever is raised before leaves it as it was.
+    """
+
+    @wraps(fit)
+    def fit_or_nothing(self, *args, **kwargs):
+        twin = twin_of(self)
+        fit(twin, *args, **kwargs)
+        self.__dict__ = vars(twin)
+        return self
+
+    return fit_or_nothing
+
+
+def twin_of(estimator):
+    """A shallow copy; not by `copy.copy`, by which a skorch net copies its weights too."""
+    twin = object.__new__(type(estimator))
+    vars(twin).update(vars(estimator))
+    return twin
+
+
+def with_own_module(net):
+    """A fitted skorch net that may be hooked: its module is a copy that shares all tensors.
+
+    What is done to it is not seen by whoever else predicts with the net at the same time.
+    """
+    while isinstance(net, FrozenEstimator):
+        net = net.estimator
+    tensors = {}
+    for module in net.module_.modules():
+        for held in (vars(module), module._parameters, module._buffers):
+            tensors |= {id(a): a for a in held.values() if hasattr(a, "is_floating_point")}
+    twin = twin_of(net)
+    vars(twin)["module_"] = copy.deepcopy(net.module_, tensors)
+    return twin

@@ -21,7 +21,10 @@ from .exponential_sums import FAR, exponential_sums
 from .simplex import EPS
 
 BLOCK = 2**17  # kernels in memory at a time, which stay in a processor's cache
-TILE = {False: (128, 1024), True: (4096, 4096)}  # rows and columns of so many, on a processor or on CUDA
+TILE = {
+    False: (128, 1024),
+    True: (4096, 4096),
+}  # rows and columns of so many, on a processor or on CUDA
 MANY = 2000  # rows from which on Beta kernels are summed by `exponential_sums`, unless derivatives are asked for
 NOTIONS = ("canonical", "marginal", "top_label")
 
@@ -59,7 +62,11 @@ def clipped(z: Tensor) -> Tensor:
 
 
 def log_kernels(
-    x: Tensor, h: float, log_weight: Tensor | None = None, block: int = BLOCK, rows: Tensor | None = None
+    x: Tensor,
+    h: float,
+    log_weight: Tensor | None = None,
+    block: int = BLOCK,
+    rows: Tensor | None = None,
 ) -> Iterator:
     """(rows, columns, log k_ji + log w_i), for blocks of the rows j (increasing; None: all); −inf where i = j.
 
@@ -68,17 +75,28 @@ def log_kernels(
     n, d = x.shape
     log_x, c = x.log(), log_normaliser(x, h, log_weight)
     size = max(block // n, 16) * (128 if x.is_cuda else 1)
-    left, right = torch.cat([log_x / h, torch.ones_like(c)[:, None]], dim=1), torch.cat([x.T, c[None]])
+    left, right = (
+        torch.cat([log_x / h, torch.ones_like(c)[:, None]], dim=1),
+        torch.cat([x.T, c[None]]),
+    )
     # one buffer for all blocks: fresh memory for each would take longer than its kernels
     buffer = None if left.requires_grad else left.new_empty(size * n)
     own = torch.arange(n, device=x.device)
-    parts = [slice(start, start + size) for start in range(0, n, size)] if rows is None else rows.split(size)
+    parts = (
+        [slice(start, start + size) for start in range(0, n, size)]
+        if rows is None
+        else rows.split(size)
+    )
     for part in parts:
         if not len(own[part]):
             return
         columns = _window(left, right, own[part]) if d == 2 and n > 2 * size else slice(0, n)
         a, b = left[part], right[:, columns]
-        L = a @ b if buffer is None else torch.mm(a, b, out=buffer[: len(a) * b.shape[1]].view(len(a), -1))
+        L = (
+            a @ b
+            if buffer is None
+            else torch.mm(a, b, out=buffer[: len(a) * b.shape[1]].view(len(a), -1))
+        )
         L.scatter_(1, own[part, None] - columns.start, -torch.inf)
         yield part, columns, L
 
@@ -122,7 +140,9 @@ def _beta_sums(
     return sums, s, own <= sums[:, -1]
 
 
-def _dirichlet_sums(x: Tensor, e: Tensor, h: float, log_weight: Tensor | None) -> tuple[Tensor, Tensor]:
+def _dirichlet_sums(
+    x: Tensor, e: Tensor, h: float, log_weight: Tensor | None
+) -> tuple[Tensor, Tensor]:
     """``Σ_{i≠j} k_ji/k_jj (e_i, 1)``, shape (n, C+1), and where they are sound: neither huge nor tiny.
 
     In tiles, without a look at the largest kernel of a row; e^-700 stands for less, since denormal numbers are slow.
@@ -145,7 +165,9 @@ def _dirichlet_sums(x: Tensor, e: Tensor, h: float, log_weight: Tensor | None) -
     return sums, sums[:, -1].log().abs() < 300
 
 
-def smooth(x: Tensor, e: Tensor, h: float, log_weight: Tensor | None = None, block: int = BLOCK) -> Tensor:
+def smooth(
+    x: Tensor, e: Tensor, h: float, log_weight: Tensor | None = None, block: int = BLOCK
+) -> Tensor:
     """``r_j = Σ_{i≠j} k_ji e_i / Σ_{i≠j} k_ji`` (P2 eq. 3), shape (n, C)."""
     x, e, log_weight, back = _sorted(x, e, log_weight)
     r, rows = torch.empty_like(e), None
@@ -221,7 +243,9 @@ class Moments(NamedTuple):
         return m * (m * ac - self.ratio()) / (m - 1), m * (m * cc - 1) / (m - 1)
 
 
-def moments(x: Tensor, e: Tensor, h: float, log_weight: Tensor | None = None, block: int = BLOCK) -> Moments:
+def moments(
+    x: Tensor, e: Tensor, h: float, log_weight: Tensor | None = None, block: int = BLOCK
+) -> Moments:
     """The sums that U-statistics over pairs of neighbours are made of; three rows at least."""
     n, C = e.shape
     x, e, log_weight, back = _sorted(x, e, log_weight)
@@ -239,7 +263,9 @@ def moments(x: Tensor, e: Tensor, h: float, log_weight: Tensor | None = None, bl
         total, sums = k.sum(dim=1, keepdim=True), k @ e[columns]
         squares = (k * k if k.requires_grad else k.square_()) @ e2[columns]
         lead = 1 / (1 + total * (second - first).exp())
-        out[part] = torch.cat([lead, e[columns][star[:, 0]], sums / total, squares / total**2], dim=1)
+        out[part] = torch.cat(
+            [lead, e[columns][star[:, 0]], sums / total, squares / total**2], dim=1
+        )
     lead, e1, a, aa, ac, cc = out[back].split([1, C, C, C, C, 1], dim=1)
     return Moments(lead[:, 0], e1, a, aa, ac, cc[:, 0])
 
@@ -251,7 +277,9 @@ def plugin_rows(problem: Problem, h: float, p: float, log_weight: Tensor | None 
     return power(r - z[:, None], p).sum(dim=2)
 
 
-def ratio_corrected_rows(problem: Problem, h: float, p: float, log_weight: Tensor | None = None) -> Tensor:
+def ratio_corrected_rows(
+    problem: Problem, h: float, p: float, log_weight: Tensor | None = None
+) -> Tensor:
     """The same with Tin's ratio ``r + (s_ac/c̄² − r·s_cc/c̄²)/m``, unbiased to O(1/m²), shape (n, S)."""
     x, z, y = problem
     M = moments(x, y.flatten(1), h, log_weight)
@@ -284,7 +312,9 @@ def second_order_of(M: Moments, e: Tensor) -> Tensor:
     return (2 * e * M.ratio().view_as(e) - M.pairs().view_as(e)).sum(dim=2)
 
 
-def sharpness_rows(problem: Problem, h: float, log_weight: Tensor | None = None, corrected: bool = False) -> Tensor:
+def sharpness_rows(
+    problem: Problem, h: float, log_weight: Tensor | None = None, corrected: bool = False
+) -> Tensor:
     """``Σ_c E[y_c|f]²`` as a ratio ρ of U-statistics (P2 eq. 7), shape (n, S).
 
     `corrected`: ρ·[1 + (4/m)(s_ac/(ā c̄) − s_cc/c̄²)].
@@ -314,9 +344,13 @@ def log_likelihoods(x: Tensor, hs: Sequence[float], block: int = BLOCK) -> list[
     n = len(x)
     x, m = torch.unique(x, dim=0, return_counts=True)
     if len(x) < 2:
-        raise ValueError("All predictions are equal: no bandwidth follows from them; give a number.")
+        raise ValueError(
+            "All predictions are equal: no bandwidth follows from them; give a number."
+        )
     m = m.to(x.dtype)
-    log_x, size, total = x.log(), max(block // len(x), 16), torch.zeros(len(hs), dtype=torch.float64)
+    log_x = x.log()
+    size = max(block // len(x), 16)
+    total = torch.zeros(len(hs), dtype=torch.float64)
     normalisers = [log_normaliser(x, h) + m.log() for h in hs]
     for start in range(0, len(x), size):
         rows = slice(start, start + size)
@@ -330,7 +364,9 @@ def log_likelihoods(x: Tensor, hs: Sequence[float], block: int = BLOCK) -> list[
 
 
 @torch.no_grad()
-def cross_validation_errors(problem: Problem, hs: Sequence[float], log_weight: Tensor | None = None) -> list[float]:
+def cross_validation_errors(
+    problem: Problem, hs: Sequence[float], log_weight: Tensor | None = None
+) -> list[float]:
     """Mean of ‖e_j − (Se)_j‖², each row left out for itself, for each bandwidth; e = y − z."""
     x, z, y = problem
     e = (y - z[:, None]).flatten(1)
@@ -343,7 +379,9 @@ def best_bandwidth(cost: Callable[[Sequence[float]], Sequence[float]]) -> float:
     t = np.linspace(-5.0, 0.0, 6)
     f = np.asarray(cost(10**t))
     low, high = t[max(np.argmin(f) - 1, 0)], t[min(np.argmin(f) + 1, 5)]
-    inner = np.setdiff1d(np.round(np.linspace(low, high, 7 if high - low > 1.5 else 6), 12), np.round(t, 12))
+    inner = np.setdiff1d(
+        np.round(np.linspace(low, high, 7 if high - low > 1.5 else 6), 12), np.round(t, 12)
+    )
     t, f = np.append(t, inner), np.append(f, cost(10**inner))
     order = np.argsort(t)
     t, f = t[order], f[order]
@@ -352,5 +390,7 @@ def best_bandwidth(cost: Callable[[Sequence[float]], Sequence[float]]) -> float:
         (a, b, c), (fa, fb, fc) = t[i - 1 : i + 2], f[i - 1 : i + 2]
         bend = (b - a) * (fb - fc) - (b - c) * (fb - fa)
         if bend < 0:
-            return float(10 ** (b - 0.5 * ((b - a) ** 2 * (fb - fc) - (b - c) ** 2 * (fb - fa)) / bend))
+            return float(
+                10 ** (b - 0.5 * ((b - a) ** 2 * (fb - fc) - (b - c) ** 2 * (fb - fa)) / bend)
+            )
     return float(10 ** t[i])

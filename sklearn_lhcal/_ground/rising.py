@@ -2,7 +2,9 @@
 
 import numpy as np
 
-_DIRECT = 32  # so many factors are multiplied out; Stirling's series is exact to the last bit beyond
+_DIRECT = (
+    32  # so many factors are multiplied out; Stirling's series is exact to the last bit beyond
+)
 
 
 def log_rising(z, x, y, xp=np):
@@ -30,7 +32,13 @@ def log_rising(z, x, y, xp=np):
     # lnΓ(B) − lnΓ(A) + q·log x with A = z/x + 32, B = A + q: Stirling's series for both, in one difference
     q = xp.where(rest, y - _DIRECT, 1.0)
     A = z / x + _DIRECT
-    tail = (A - 0.5) * xp.log1p(q / A) + q * xp.log(z + (q + _DIRECT) * x) - q + _stirling(A + q) - _stirling(A)
+    tail = (
+        (A - 0.5) * xp.log1p(q / A)
+        + q * xp.log(z + (q + _DIRECT) * x)
+        - q
+        + _stirling(A + q)
+        - _stirling(A)
+    )
     return total + xp.where(rest, tail, 0.0)
 
 

@@ -1,19 +1,22 @@
-"""Probabilities on the simplex: the gate for predictions, logits, logs that never meet a zero."""
+"""Probabilities on the simplex: the gate for predictions, softmax, and entropies."""
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-EPS = 1e-12  # the smallest probability a calibrator reads
+# The smallest probability that a calibrator reads.
+EPS = 1e-12
 
 
-def check_proba(proba: ArrayLike, *, n_classes: int | None = None, name: str = "proba") -> NDArray[np.float64]:
-    """Check an array of class probabilities; the only gate through which predictions enter.
+def check_proba(
+    proba: ArrayLike, *, n_classes: int | None = None, name: str = "proba"
+) -> NDArray[np.float64]:
+    """Check class probabilities: the only gate through which predictions enter.
 
     Parameters
     ----------
     proba : array-like of shape (n_samples, n_classes) or (n_samples,)
-        Class probabilities, rows on the simplex. A 1-D array holds the probability of the second of two classes.
-        Frames are read by position.
+        Class probabilities, rows on the simplex. A 1-D array holds those of the second of two
+        classes. Frames are read by position.
     n_classes : int, optional
         The number of columns to insist on.
     name : str
@@ -27,8 +30,8 @@ def check_proba(proba: ArrayLike, *, n_classes: int | None = None, name: str = "
     Raises
     ------
     ValueError
-        NaN or infinite values, negative values, rows that do not sum to 1 (tolerance 1e-6, in float32 1e-3), a wrong
-        number of dimensions or of classes. Nothing is renormalised.
+        NaN or infinite values, negative values, rows that do not sum to 1 (tolerance 1e-6, in
+        float32 1e-3), a wrong number of dimensions or of classes. Nothing is renormalised.
 
     Examples
     --------
@@ -57,29 +60,41 @@ def check_proba(proba: ArrayLike, *, n_classes: int | None = None, name: str = "
     if z.size and z.min() < 0:
         row = int(np.flatnonzero((z < 0).any(axis=1))[0])
         raise ValueError(
-            f"{name} has negative values (first in row {row}). If it holds logits, convert them with "
-            'scipy.special.softmax, or tell a calibrator so with estimator="logits".'
+            f"{name} has negative values (first in row {row}). If it holds logits, convert them "
+            'with scipy.special.softmax, or tell a calibrator so with estimator="logits".'
         )
     total = row_sum(z)
     off = np.abs(total - 1) > tolerance
     if off.any():
         row = int(np.flatnonzero(off)[0])
         raise ValueError(
-            f"Each row of {name} must sum to 1 (within {tolerance:g}); row {row} sums to {total[row]:.6g}. "
-            f'Divide by the row sums if they are unnormalised; if they are logits, say so with estimator="logits".'
+            f"Each row of {name} must sum to 1 (within {tolerance:g}); row {row} sums to "
+            f"{total[row]:.6g}. Divide by the row sums if they are unnormalised; if they are "
+            'logits, say so with estimator="logits".'
         )
     return z
 
 
 def _check_finite(a: NDArray, name: str) -> None:
-    if not np.isfinite(a.sum()) and not np.isfinite(a).all():  # a finite sum proves the array finite, without a mask
+    # A finite sum proves the array finite, without a mask.
+    if not np.isfinite(a.sum()) and not np.isfinite(a).all():
         row = int(np.flatnonzero(~np.isfinite(a).reshape(len(a), -1).all(axis=1))[0])
-        raise ValueError(f"{name} contains NaN or infinite values (first in row {row}); drop or repair these rows.")
+        raise ValueError(
+            f"{name} contains NaN or infinite values (first in row {row}); drop or repair these "
+            "rows."
+        )
 
 
 def row_sum(a: NDArray) -> NDArray:
-    """Sum over the last axis: several times as fast as ``a.sum(axis=-1)`` where that axis is short."""
+    """Sum over the last axis: where it is short, several times as fast as ``a.sum(axis=-1)``."""
     return np.einsum("...k->...", a)
+
+
+def in_columns(z: NDArray, columns, n_classes: int) -> NDArray[np.float64]:
+    """z with its columns (axis 1) spread over `n_classes`; the other columns are 0."""
+    wide = np.zeros((len(z), n_classes, *z.shape[2:]))
+    wide[:, columns] = z
+    return wide
 
 
 def log_softmax(u: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -110,7 +125,7 @@ def entropy(z: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def gini(z: NDArray[np.float64]) -> NDArray[np.float64]:
-    """1 − Σ z² over the last axis, written Σ z(1−z) so that it does not cancel near a corner."""
+    """1 − Σ z² over the last axis, as Σ z(1−z), which does not cancel near a corner."""
     return row_sum(z * (1 - z))
 
 

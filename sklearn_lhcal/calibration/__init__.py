@@ -1,10 +1,16 @@
-"""Calibrators: classifiers that wrap a classifier and learn, from label histograms, what its outputs mean."""
+"""Calibrators: classifiers that wrap a classifier and learn, from labels, what its outputs mean."""
 
 from ._alpha import AlphaCalibration
-from ._decision import DecisionCalibration, DecisionCalibrationWarning, decide, expected_cost
+from ._decision import DecisionCalibration, decide, expected_cost
+from ._decision_selection import DecisionCalibrationWarning
 from ._epistemic import EpistemicCalibration
 from ._precomputed import PrecomputedClassifier
-from ._scaling import BiasCorrectedTemperatureScaling, MatrixScaling, TemperatureScaling, VectorScaling
+from ._scaling import (
+    BiasCorrectedTemperatureScaling,
+    MatrixScaling,
+    TemperatureScaling,
+    VectorScaling,
+)
 
 __all__ = [
     "AlphaCalibration",

@@ -1,6 +1,7 @@
 """α-calibration: how sure a model is of its class probabilities (P1 §5.3, App. D.2)."""
 
 import warnings
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -8,6 +9,7 @@ import torch
 from numpy.typing import NDArray
 from sklearn.base import clone
 from torch import Tensor, nn
+from torch.nn.utils import vector_to_parameters
 
 from .._ground.checks import check_not_negative, n_rows
 from .._ground.devices import seeded
@@ -16,44 +18,54 @@ from .._ground.threads import sum_over_rows
 from ..distributions import Dirichlet
 from ..neural_network import LBFGS, Adam, DirichletMultinomialLoss, Newton, PairwiseLoss
 from ..neural_network._features import forward_features
+from ..neural_network._solvers import TorchProblem
 from ._base import _BaseCalibrator
+from ._rows import CalibrationRows
 
-_LIKELIHOODS = {"dirichlet_multinomial": (DirichletMultinomialLoss, 5e-3), "pairwise": (PairwiseLoss, 5e-4)}
+_LIKELIHOODS = {
+    "dirichlet_multinomial": (DirichletMultinomialLoss, 5e-3),
+    "pairwise": (PairwiseLoss, 5e-4),
+}
 _MAX_LOG_TOTAL = np.log(1e12)
-_MANY = 1e9  # labels that stand for infinitely many
-_SAMPLE = 5_000  # rows above which Newton starts from the optimum of a part of them, 50 a parameter at least
-_BLOCK = 2**19  # features at a time: what is made of them stays in cache
+# Labels that stand for infinitely many.
+_MANY = 1e9
+# Rows above which a search starts from the optimum of a part of them, of 50 a parameter at least.
+_SAMPLE = 5_000
+# Features at a time: what is made of them stays in cache.
+_BLOCK = 2**19
 
 
 class AlphaCalibration(_BaseCalibrator):
-    """Adds to each prediction a Dirichlet distribution around it: how far the class probabilities can be trusted.
+    """Adds to each prediction a Dirichlet distribution around it: how far it can be trusted.
 
-    Class probabilities z are kept. Their total concentration ``α0 = exp(w·h + c)`` depends on features h of the row and
-    is fitted on the labels of several raters: a large α0 says that the row is known to be ambiguous, a small one that
-    the model is unsure while raters would agree.
+    Class probabilities z are kept. Their total concentration ``α0 = exp(w·h + c)`` depends on
+    features h of the row and is fitted on the labels of several raters: a large α0 says that the
+    row is known to be ambiguous, a small one that the model is unsure while raters would agree.
 
     Parameters
     ----------
     estimator : classifier, default=None
         As in `TemperatureScaling`; most often a temperature scaling, so that z is calibrated first.
     features : None, "logits", layer name, callable or transformer, default=None
-        h. None: log(1−Σz²) and the entropy of z, which do not depend on the order of the classes. "logits": the
-        log-probabilities. Any other word: the outputs of the layer of that name of the torch network at the bottom,
-        averaged over positions; it needs one network, so a FrozenEstimator or ``cv="holdout"``. A callable maps X to an
-        array of shape (n_samples, n_features); a transformer is cloned and fitted on the calibration rows. All are
+        h. None: log(1−Σz²) and the entropy of z, which do not depend on the order of the classes.
+        "logits": the log-probabilities. Any other word: the outputs of the layer of that name of
+        the torch network at the bottom, averaged over positions; it needs one network, so a
+        FrozenEstimator or ``cv="holdout"``. A callable maps X to an array of shape (n_samples,
+        n_features); a transformer is cloned and fitted on the calibration rows. All are
         standardised.
     likelihood : {"pairwise", "dirichlet_multinomial"}, default="pairwise"
-        What is maximised: the composite likelihood of pairs of raters, or P1's likelihood of the histogram, which many
-        raters per row distort. On six data sets with 2 to 50 raters a row, the epistemic loss after one label is
-        between .007 smaller and .0002 larger with pairs (``benchmarks/alpha_likelihood.py``).
+        What is maximised: the composite likelihood of pairs of raters, or P1's likelihood of the
+        histogram, which many raters per row distort. On six data sets with 2 to 50 raters a row,
+        the epistemic loss after one label is between .007 smaller and .0002 larger with pairs
+        (``benchmarks/alpha_likelihood.py``).
     penalty : float or None, default=None
-        λ_α, weight of ``mean (log α0)²``, nats per row. None: 5e-4 for pairs, P1's 5e-3 for histograms, of which a row
-        carries more information.
+        λ_α, weight of ``mean (log α0)²``, nats per row. None: 5e-4 for pairs, P1's 5e-3 for
+        histograms, of which a row carries more information.
     hidden_layer_sizes : int or tuple of int, default=()
         Widths of hidden layers between h and log α0, with tanh units; seeded by `random_state`.
     cv, solver, random_state, verbose
-        As in `TemperatureScaling`; with hidden layers, whose optimum overfits, the default solver is
-        ``Adam(learning_rate=0.01, max_epochs=1000)``, stopped by a fifth of the rows.
+        As in `TemperatureScaling`; with hidden layers, whose optimum overfits, the default solver
+        is ``Adam(learning_rate=0.01, max_epochs=1000)``, stopped by a fifth of the rows.
 
     Attributes
     ----------
@@ -104,140 +116,187 @@ class AlphaCalibration(_BaseCalibrator):
         random_state=None,
         verbose=0,
     ):
-        super().__init__(estimator, cv=cv, solver=solver, random_state=random_state, verbose=verbose)
+        super().__init__(
+            estimator, cv=cv, solver=solver, random_state=random_state, verbose=verbose
+        )
         self.features = features
         self.likelihood = likelihood
         self.penalty = penalty
         self.hidden_layer_sizes = hidden_layer_sizes
 
-    def _check_loop(self, one_model):
+    def _check(self, one_model):
+        if self.likelihood not in _LIKELIHOODS:
+            raise ValueError(
+                f"likelihood must be one of {sorted(_LIKELIHOODS)}, got {self.likelihood!r}."
+            )
+        if self.penalty is not None:
+            check_not_negative(penalty=self.penalty)
         if self._names_a_layer() and not one_model:
             raise ValueError(
-                f"features={self.features!r} names a layer of one network, but each fold trains its own, whose hidden "
-                'units do not correspond; use FrozenEstimator(net), or cv="holdout".'
+                f"features={self.features!r} names a layer of one network, but each fold trains "
+                "its own, whose hidden units do not correspond; use FrozenEstimator(net), or "
+                'cv="holdout".'
+            )
+        known = self.features is None or isinstance(self.features, str) or callable(self.features)
+        if not known and not hasattr(self.features, "transform"):
+            raise ValueError(
+                'features must be None, "logits", a layer name, a callable or a transformer, got '
+                f"{self.features!r}."
             )
 
     def _names_a_layer(self):
         return isinstance(self.features, str) and self.features != "logits"
 
-    def _fit_features(self, X):
-        known = self.features is None or isinstance(self.features, str)
-        if not (known or callable(self.features) or hasattr(self.features, "transform")):
-            raise ValueError(
-                f'features must be None, "logits", a layer name, a callable or a transformer, got {self.features!r}.'
-            )
-        self.feature_map_ = self.features
-        if hasattr(self.features, "transform"):
-            self.feature_map_ = clone(self.features).fit(X)
-        return self._features(X)
-
-    def _features(self, X):
-        if self._names_a_layer():
-            return forward_features(self.estimator_, X, self.features)
-        if hasattr(self.feature_map_, "transform"):
-            return _matrix(self.feature_map_.transform(X), X)
-        return _matrix(self.feature_map_(X), X) if callable(self.feature_map_) else None
-
-    def _row_features(self, logits, features):
-        """h of the rows, shape (..., n_features): given ones as they are, else from the log-probabilities."""
-        if features is not None:
-            return np.broadcast_to(features, (*logits.shape[:-1], features.shape[1]))
-        if self.feature_map_ == "logits":
-            return logits
-        z = np.exp(logits)
-        return np.stack([np.log(np.maximum(gini(z), 1e-6)), entropy(z)], axis=-1)
-
-    def _fit_map(self, logits, features, labels, weight, log_weights=None):
-        if self.likelihood not in _LIKELIHOODS:
-            raise ValueError(f"likelihood must be one of {sorted(_LIKELIHOODS)}, got {self.likelihood!r}.")
-        make_loss, penalty = _LIKELIHOODS[self.likelihood]
-        penalty = penalty if self.penalty is None else self.penalty
-        check_not_negative(penalty=penalty)
-        loss = make_loss(penalty)
-        h = self._row_features(logits, features)
-        rows = h.reshape(-1, h.shape[-1])
-        self.feature_mean_ = rows.mean(axis=0)
-        rows = rows - self.feature_mean_
-        scale = np.sqrt(np.einsum("ij,ij->j", rows, rows) / len(rows))
-        self.feature_scale_ = np.where(scale > 1e-12 * np.maximum(1.0, np.abs(self.feature_mean_)), scale, 1.0)
-        rows /= self.feature_scale_
-        h = rows.reshape(h.shape)
-        several = self._informative(labels)
-        if weight is not None:
-            several = several & (weight > 0)
+    def _fit_map(self, rows):
+        learnt = {"feature_map_": self._fitted_features(rows)}
+        h = _features(rows, learnt["feature_map_"])
+        flat = h.reshape(-1, h.shape[-1])
+        learnt["feature_mean_"] = mean = flat.mean(axis=0)
+        learnt["feature_scale_"] = scale = _scale(flat, mean)
+        h = (h - mean) / scale
+        several = self._informative(rows)
         if not several.any():
             warnings.warn(
-                "No calibration row has two labels, so that nothing is known on the concentration: α0 = 1. "
-                "Calibrate on rows with two raters or more.",
+                "No calibration row has two labels, so that nothing is known on the concentration: "
+                "α0 = 1. Calibrate on rows with two raters or more.",
                 stacklevel=3,
             )
-            self._hidden, self.coef_, self.intercept_ = nn.Identity(), np.zeros(h.shape[-1]), 0.0
-            return
-        several = slice(None) if several.all() else several  # no copy
-        y = labels.counts.astype(np.float64)[several] * (_MANY if labels.known else 1)
-        w = None if weight is None else weight[several]
-        log_w = None if log_weights is None else log_weights[:, several]
-        self._solve(loss, logits[..., several, :], h[..., several, :], y, w, log_w)
+            unknown = {"_hidden": nn.Identity(), "coef_": np.zeros(h.shape[-1]), "intercept_": 0.0}
+            return learnt | unknown
+        rows = replace(rows, X=None)
+        if not several.all():
+            rows = rows.take(several)
+            h = h[several]
+        return learnt | self._fit_line(rows, h)
 
-    def _informative(self, labels) -> NDArray[np.bool_]:
-        if not labels.known:
-            return labels.n > 1
+    def _fitted_features(self, rows):
+        """What makes the features, itself fitted where it is a transformer."""
+        if hasattr(self.features, "transform"):
+            return clone(self.features).fit(rows.X)
+        return self.features
+
+    def _informative(self, rows) -> NDArray[np.bool_]:
+        """Rows with two labels or more, and a positive weight."""
+        if not rows.known:
+            return (rows.counts.sum(axis=1) > 1) & (rows.weight > 0)
         if self.likelihood != "pairwise":
-            raise ValueError('KnownProbabilities have no histogram likelihood; use likelihood="pairwise".')
-        return np.ones(len(labels), dtype=bool)
+            raise ValueError(
+                'KnownProbabilities have no histogram likelihood; use likelihood="pairwise".'
+            )
+        return rows.weight > 0
 
-    def _solve(self, loss, u, h, y, w, log_w):
-        simple = u.ndim == 2 and not self.hidden_layer_sizes
-        default = Adam(learning_rate=0.01, max_epochs=1000) if self.hidden_layer_sizes else LBFGS()
-        solver = self.solver or (Newton() if simple else default)
+    def _fit_line(self, rows, h) -> dict:
+        """w, c and what hidden layers there are, on informative rows with features (n, …, f)."""
+        make_loss, default_penalty = _LIKELIHOODS[self.likelihood]
+        penalty = default_penalty if self.penalty is None else self.penalty
         with seeded(self.random_state):
             module = _LogTotal(h.shape[-1], self.hidden_layer_sizes)
-        self._hidden = module.hidden
-        if isinstance(solver, Newton):
-            if not simple:
-                raise ValueError("Newton() fits no ensembles and no hidden layers; use LBFGS().")
-            x, w = np.zeros(h.shape[1] + 1), np.full(len(y), 1 / len(y)) if w is None else w / w.sum()
-            step = -(-len(u) // max(_SAMPLE, 50 * len(x)))
-            if step > 1:
-                x = solver.minimize(_Objective(loss, u[::step], h[::step], y[::step], w[::step]), x)
-            x = solver.minimize(_Objective(loss, u, h, y, w), x, verbose=self.verbose)
-        else:
-            inputs = {"logits": u, "features": h, "log_weights": log_w}
-            if u.ndim == 3:
-                inputs = {"logits": np.moveaxis(u, 0, 1), "features": np.moveaxis(h, 0, 1), "log_weights": log_w.T}
-            solver.train(module, loss, inputs, y, w, random_state=self.random_state, verbose=self.verbose)
-            x = np.append(module.weight.detach().numpy(), module.bias.item())
-        self.coef_, self.intercept_ = x[:-1], float(x[-1])
+        simple = not rows.is_ensemble and not self.hidden_layer_sizes
+        make_problem = _LineProblem if simple else _AlphaProblem
+        problem = make_problem(module, make_loss(penalty), rows, h)
+        x = self._solve(problem, problem.default_solver)
+        with torch.no_grad():
+            vector_to_parameters(torch.as_tensor(x), module.parameters())
+        return {
+            "_hidden": module.hidden,
+            "coef_": module.weight.detach().numpy().copy(),
+            "intercept_": module.bias.item(),
+        }
 
-    def _distribution(self, scores, features):
-        if scores.proba is None:
-            return super()._distribution(scores, features)
-        z = np.maximum(scores.proba, 1e-300)  # as it is; where it is 0, a label of that class stays possible
-        return Dirichlet.of_checked(z, self._log_total(scores.logits, features))
+    def _map(self, rows):
+        log_total = self._log_total(rows)
+        if rows.proba is not None and not rows.is_ensemble:
+            # As it is; where it is 0, a label of that class stays possible.
+            return Dirichlet.of_checked(np.maximum(rows.proba, 1e-300), log_total)
+        z = np.exp(rows.of_members(rows.log_proba))
+        parts = Dirichlet.from_log_total(z, rows.of_members(log_total))
+        return rows.distribution(parts)
 
-    def _map(self, logits, features):
-        return Dirichlet.from_log_total(np.exp(logits), self._log_total(logits, features))
-
-    def _log_total(self, logits, features):
-        h = (self._row_features(logits, features) - self.feature_mean_) / self.feature_scale_
-        if self.hidden_layer_sizes:
-            with torch.no_grad():
-                h = self._hidden(torch.as_tensor(h)).numpy()
-        return np.clip(h @ self.coef_ + self.intercept_, -_MAX_LOG_TOTAL, _MAX_LOG_TOTAL)
+    def _log_total(self, rows):
+        """log α0 of each row, (n,), or of each member, (n, S)."""
+        h = (_features(rows, self.feature_map_) - self.feature_mean_) / self.feature_scale_
+        with torch.no_grad():
+            h = self._hidden(torch.as_tensor(h)).numpy()
+        eta = h @ self.coef_ + self.intercept_
+        return np.clip(eta, -_MAX_LOG_TOTAL, _MAX_LOG_TOTAL)
 
 
-class _Objective:
-    """Value, gradient and Hessian of the mean row loss in (w, c): rows meet only through η_i = w·h_i + c = log α0_i."""
+def _features(rows: CalibrationRows, feature_map) -> NDArray[np.float64]:
+    """h of the rows, shape (n, n_features), or (n, S, n_features) for members."""
+    u = rows.log_proba
+    if feature_map is None:
+        z = np.exp(u)
+        return np.stack([np.log(np.maximum(gini(z), 1e-6)), entropy(z)], axis=-1)
+    if isinstance(feature_map, str) and feature_map == "logits":
+        return u
+    if isinstance(feature_map, str):
+        h = forward_features(rows.model, rows.X, feature_map)
+    elif hasattr(feature_map, "transform"):
+        h = _matrix(feature_map.transform(rows.X), rows.X)
+    else:
+        h = _matrix(feature_map(rows.X), rows.X)
+    if not rows.is_ensemble:
+        return h
+    return np.broadcast_to(h[:, None], (*u.shape[:2], h.shape[1]))
 
-    def __init__(self, loss, u, h, y, w):
-        self.h, self.w = h, w
+
+def _scale(h: NDArray, mean: NDArray) -> NDArray[np.float64]:
+    """Standard deviations of features (n, f); 1 where one is constant."""
+    away = h - mean
+    scale = np.sqrt(np.einsum("ij,ij->j", away, away) / len(h))
+    return np.where(scale > 1e-12 * np.maximum(1.0, np.abs(mean)), scale, 1.0)
+
+
+class _AlphaProblem(TorchProblem):
+    """The mean row loss in (w, c) and in the weights of hidden layers."""
+
+    def __init__(self, module, loss, rows: CalibrationRows, h):
+        counts = rows.counts * (_MANY if rows.known else 1)
+        inputs = {"logits": rows.log_proba, "features": h, "log_weights": rows.log_weights}
+        super().__init__(module, loss, inputs, counts, rows.weight)
+        self.default_solver = LBFGS()
+        if len(module.hidden):
+            # Their optimum overfits.
+            self.default_solver = Adam(learning_rate=0.01, max_epochs=1000)
+
+
+class _LineProblem(_AlphaProblem):
+    """The same in (w, c) alone, for point predictions: rows meet only through η_i = w·h_i + c."""
+
+    def __init__(self, module, loss, rows: CalibrationRows, h):
+        super().__init__(module, loss, rows, h)
+        self.default_solver = Newton()
+        self.parts = module, loss, rows, h
+        self.h = h
+        self.w = rows.weight / rows.weight.sum()
         self.size = int(np.clip(_BLOCK // (h.shape[1] + 1), 4_096, 32_768))
-        blocks = [slice(begin, begin + self.size) for begin in range(0, len(h), self.size)]
-        self.row_losses = {b.start: loss.in_log_total(torch.as_tensor(u[b]), torch.as_tensor(y[b])) for b in blocks}
+        counts = self.training().counts
+        self.row_losses = {}
+        for begin in range(0, len(h), self.size):
+            block = slice(begin, begin + self.size)
+            u = torch.as_tensor(rows.log_proba[block])
+            self.row_losses[begin] = loss.in_log_total(u, torch.as_tensor(counts[block]))
 
-    def __call__(self, x: NDArray) -> tuple[float, NDArray, NDArray]:
+    @property
+    def stages(self):
+        """A part of the rows first, where there are many."""
+        module, loss, rows, h = self.parts
+        step = -(-len(h) // max(_SAMPLE, 50 * (h.shape[1] + 1)))
+        if step < 2:
+            return (self,)
+        index = slice(None, None, step)
+        return (_LineProblem(module, loss, rows.take(index), h[index]), self)
+
+    def gradient(self, x):
+        """Value and gradient of the mean row loss."""
+        return self.hessian(x)[:2]
+
+    def hessian(self, x):
+        """Value, gradient and Hessian of the mean row loss."""
+
         def block(rows):
-            h, w = self.h[rows], self.w[rows]
+            h = self.h[rows]
+            w = self.w[rows]
             eta = torch.as_tensor(h @ x[:-1] + x[-1])
             f, g, s = (w * a.numpy() for a in self.row_losses[rows.start](eta))
             H = np.empty((len(x), len(x)))
@@ -251,7 +310,7 @@ class _Objective:
 
 
 class _LogTotal(nn.Module):
-    """log α0 = w·h + c for torch; hands the logits (and log-weights of members) through to the loss.
+    """log α0 = w·h + c for torch; hands logits and log-weights through to the loss.
 
     It starts at α0 = 1: w and c are 0, behind hidden layers too.
     """
@@ -264,16 +323,23 @@ class _LogTotal(nn.Module):
         self.weight = nn.Parameter(torch.zeros(sizes[-1], dtype=torch.float64))
         self.bias = nn.Parameter(torch.zeros((), dtype=torch.float64))
 
-    def forward(self, logits: Tensor, features: Tensor, log_weights: Tensor | None = None) -> tuple[Tensor, ...]:
+    def forward(
+        self, logits: Tensor, features: Tensor, log_weights: Tensor | None = None
+    ) -> tuple[Tensor, ...]:
         log_total = self.hidden(features) @ self.weight + self.bias
         return (logits, log_total) if log_weights is None else (logits, log_total, log_weights)
 
 
 def _matrix(features, X) -> NDArray[np.float64]:
-    h = np.asarray(features.toarray() if hasattr(features, "toarray") else features, dtype=np.float64)
+    h = np.asarray(
+        features.toarray() if hasattr(features, "toarray") else features, dtype=np.float64
+    )
     if h.ndim == 0 or len(h) != n_rows(X):
         rows = f"{len(h)} rows" if h.ndim else "a single number"
-        raise ValueError(f"features must return one row for each of the {n_rows(X)} rows of X, it returned {rows}.")
+        raise ValueError(
+            f"features must return one row for each of the {n_rows(X)} rows of X, it returned "
+            f"{rows}."
+        )
     h = h.reshape(len(h), -1) if h.ndim > 1 else h[:, None]
     if not np.isfinite(h).all():
         raise ValueError("The features of AlphaCalibration contain NaN or infinite values.")

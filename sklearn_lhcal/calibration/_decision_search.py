@@ -1,8 +1,9 @@
-"""Numerics of `DecisionCalibration`: candidates for the parameters of a map, all of one fold in one tensor.
+"""Numerics of `DecisionCalibration`: surrogates of the mean cost, and the mean cost along T.
 
-Letters: x parameters of a shape, u log-probabilities (n, K), or (S, n, K) with log-weights (S, n) of members, y label
-frequencies μ̂ (n, K), w row weights (n,), C costs relative to the best decision of the class, over the largest (K, D),
-f = zC expected costs, c = yC costs under the labels, both (n, D).
+Letters: x parameters of a family of maps, u log-probabilities (n, K), or (n, S, K) with log-weights
+(n, S) of members, y label frequencies μ̂ (n, K), w row weights (n,), C costs relative to the best
+decision of the class, over the largest (K, D), f = zC expected costs, c = yC costs under the
+labels, both (n, D).
 """
 
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from torch import Tensor
 
 from .._ground.simplex import softmax
 from ._affine import AffineMap, transform
+from ._rows import CalibrationRows
 
 ITERATIONS = 50
 RATES = (0.05, 0.2)  # of Adam, in logits
@@ -27,22 +29,8 @@ _GRID = np.linspace(-3, 3, 601)  # of log β about the NLL solution
 _BINS = 15
 
 
-class Rows(NamedTuple):
-    """The rows of a fit: u, log-weights of members or None, y and w as above."""
-
-    u: NDArray[np.float64]
-    log_w: NDArray[np.float64] | None
-    y: NDArray[np.float64]
-    w: NDArray[np.float64]
-
-    def take(self, rows) -> "Rows":
-        """Some of the rows."""
-        log_w = None if self.log_w is None else self.log_w[:, rows]
-        return Rows(self.u[..., rows, :], log_w, self.y[rows], self.w[rows])
-
-
-class Family(NamedTuple):
-    """Candidates that share a loss up to what is in `params`, one dict each, and the slope of the loss.
+class Surrogates(NamedTuple):
+    """Losses in place of the mean cost, which share a form up to `params`, one dict each.
 
     ∂loss/∂z (P, K, n) at (z, C, block); `additive` where a block of the rows needs no other.
     """
@@ -53,7 +41,7 @@ class Family(NamedTuple):
 
 
 class Block(NamedTuple):
-    """Some rows, which come last: a softmax over few neighbours is slow. Also their costs c (D, n), and d* (1, n)."""
+    """Some rows, which come last: a softmax over few neighbours is slow. c (D, n), d* (1, n)."""
 
     u: Tensor  # (K, n) or (S, K, n)
     member: Tensor | None  # weights of members (S, n)
@@ -63,45 +51,71 @@ class Block(NamedTuple):
     best: Tensor
 
 
-def probabilities(shape: AffineMap, x: NDArray, rows: Rows) -> NDArray[np.float64]:
+def probabilities(shape: AffineMap, x: NDArray, rows: CalibrationRows) -> NDArray[np.float64]:
     """z of the map with parameters x, (n, K)."""
-    z = softmax(transform(rows.u, *shape.affine(x)))
-    return z if rows.log_w is None else np.einsum("sn,snk->nk", np.exp(rows.log_w), z)
+    return _mixed(softmax(transform(rows.log_proba, *shape.affine(x))), rows)
 
 
-def cost_scale(z: NDArray, C: NDArray) -> float:
-    """κ, the unit of λ and 1/β: mean over rows of the standard deviation of f between the decisions."""
-    return max(float(np.einsum("nk,kd->nd", z, C).std(axis=1).mean()), 1e-12)
+def _mixed(z: NDArray, rows: CalibrationRows) -> NDArray[np.float64]:
+    """z of points, or the mean over members."""
+    if not rows.is_ensemble:
+        return z
+    return np.einsum("ns,nsk->nk", np.exp(rows.log_weights), z)
 
 
-def family_of(criterion: str, kappa: float, module=None) -> Family | None:
-    """Candidates of a criterion, other than the NLL solution; each loss with each rate."""
-    if module is not None:
-        return Family(_with_rates([{"criterion": type(module).__name__}]), _autograd(_of_module(module)))
-    if criterion == "nll":
-        return None
-    if criterion == "ece":
-        return Family(_with_rates([{"criterion": "ece"}]), _autograd(calibration_loss))
-    name, losses = ("margin", MARGIN) if criterion == "margin" else ("direct", DIRECT)
-    return _bounds(name, [(lam * kappa, beta / kappa) for lam, beta in losses])
+def cost_scale(z: NDArray, C: NDArray, w: NDArray | None = None) -> float:
+    """κ, the unit of λ and 1/β: mean over rows of the standard deviation of f between decisions."""
+    spread = np.einsum("nk,kd->nd", z, C).std(axis=1)
+    return max(float(np.average(spread, weights=w)), 1e-12)
+
+
+def direct(kappa: float) -> Surrogates:
+    """Upper direct losses, in units of κ."""
+    return bounds("direct", [(lam * kappa, beta / kappa) for lam, beta in DIRECT])
+
+
+def margin(kappa: float) -> Surrogates:
+    """Margin rescaling, in units of κ."""
+    return bounds("margin", [(lam * kappa, beta / kappa) for lam, beta in MARGIN])
+
+
+def ece() -> Surrogates:
+    """The squared calibration error of each class."""
+    return Surrogates(_with_rates([{"criterion": "ece"}]), _autograd(calibration_loss))
+
+
+def of_module(module) -> Surrogates:
+    """A loss that the user brings, called as ``loss(log_proba, frequencies, weight)``."""
+
+    def loss(z, y, w):
+        log_z = [torch.log(one.clamp(min=1e-300)) for one in z]
+        return torch.stack([module(one, y, w * len(w)) for one in log_z])
+
+    return Surrogates(_with_rates([{"criterion": type(module).__name__}]), _autograd(loss))
 
 
 def _with_rates(params: list[dict]) -> list[dict]:
     return [one | {"rate": rate} for rate in RATES for one in params]
 
 
-def _bounds(name: str, losses: list[tuple[float, float]]) -> Family:
-    """L⁺ or L^MR for several (λ, β): the slopes of `direct_loss` and `margin_loss` in closed form."""
+def bounds(name: str, losses: list[tuple[float, float]]) -> Surrogates:
+    """L⁺ or L^MR for several (λ, β), with slopes in closed form."""
     params = _with_rates([{"criterion": name, "lam": lam, "beta": beta} for lam, beta in losses])
-    lam, beta = torch.tensor([[one["lam"], one["beta"]] for one in params], dtype=torch.float64).T[:, :, None, None]
+    lam, beta = torch.tensor([[one["lam"], one["beta"]] for one in params], dtype=torch.float64).T[
+        :, :, None, None
+    ]
 
     def slope(z, C, block):
         f = C.T @ z
         away = _softmax((f - lam * block.c).mul_(-beta))
-        taken = _softmax(f.mul_(-beta)) if name == "direct" else torch.zeros_like(block.c).scatter_(0, block.best, 1.0)
+        taken = (
+            _softmax(f.mul_(-beta))
+            if name == "direct"
+            else torch.zeros_like(block.c).scatter_(0, block.best, 1.0)
+        )
         return C @ (taken - away).mul_(block.w / lam)
 
-    return Family(params, slope, additive=True)
+    return Surrogates(params, slope, additive=True)
 
 
 def _autograd(loss: Callable[..., Tensor]):
@@ -115,15 +129,8 @@ def _autograd(loss: Callable[..., Tensor]):
     return slope
 
 
-def _of_module(module):
-    def loss(z, y, w):
-        return torch.stack([module(torch.log(one.clamp(min=1e-300)), y, w * len(w)) for one in z])
-
-    return loss
-
-
 def calibration_loss(z: Tensor, y: Tensor, w: Tensor) -> Tensor:
-    """Squared calibration error of each class, summed: `ECE` with hat-shaped bins, so that it has a gradient."""
+    """Squared calibration errors of the classes, summed; hat-shaped bins leave a gradient."""
     P, _, K = z.shape
     position = z * (_BINS - 1)
     low = position.detach().floor().clamp(max=_BINS - 2)
@@ -136,14 +143,21 @@ def calibration_loss(z: Tensor, y: Tensor, w: Tensor) -> Tensor:
     return (total[0] ** 2 / total[1].clamp(min=1e-12)).view(P, -1).sum(dim=1)
 
 
-def descend(shape: AffineMap, start: NDArray, rows: Rows, C: NDArray, family: Family) -> NDArray[np.float64]:
-    """Parameters (P, p) of all candidates by Adam from `start`, P problems at once, rates falling to 0 as a cosine."""
-    rate, n = np.array([params["rate"] for params in family.params])[:, None], len(rows.w)
-    size = max(_BLOCK // (len(rate) * rows.u.size // n), 32) if family.additive else n
+def descend(
+    shape: AffineMap, start: NDArray, rows: CalibrationRows, C: NDArray, family: Surrogates
+) -> NDArray[np.float64]:
+    """Parameters (P, p) of P surrogates at once by Adam, whose rate falls to 0 as a cosine."""
+    rate = np.array([params["rate"] for params in family.params])[:, None]
+    n = len(rows)
+    size = n
+    if family.additive:
+        size = max(_BLOCK // (len(rate) * rows.log_proba[0].size), 32)
     C = torch.as_tensor(C)
     blocks = [_block(rows, slice(i, i + size), C) for i in range(0, n, size)]
-    unit, theta = _unit(shape, start, rows.u), np.zeros((len(rate), len(start)))
-    mean, square = np.zeros_like(theta), np.zeros_like(theta)
+    unit = _unit(shape, start, rows)
+    theta = np.zeros((len(rate), len(start)))
+    mean = np.zeros_like(theta)
+    square = np.zeros_like(theta)
     for i in range(1, ITERATIONS + 1):
         slope = unit * _slope(shape, start + unit * theta, C, blocks, family)
         mean += 0.1 * (slope - mean)
@@ -153,14 +167,23 @@ def descend(shape: AffineMap, start: NDArray, rows: Rows, C: NDArray, family: Fa
     return start + unit * theta
 
 
-def _block(rows: Rows, part: slice, C: Tensor) -> Block:
-    u, y = (torch.as_tensor(np.ascontiguousarray(a[..., part, :].swapaxes(-1, -2))) for a in (rows.u, rows.y))
-    member = None if rows.log_w is None else torch.as_tensor(np.exp(rows.log_w[:, part]))
+def _block(rows: CalibrationRows, part: slice, C: Tensor) -> Block:
+    w = torch.as_tensor(rows.weight[part] / rows.weight.sum())
+    some = rows.take(part)
+    y = _last(some.frequencies)
+    member = _last(np.exp(some.log_weights)) if rows.is_ensemble else None
     c = C.T @ y
-    return Block(u, member, y, torch.as_tensor(rows.w[part] / rows.w.sum()), c, c.argmin(dim=0, keepdim=True))
+    return Block(_last(some.log_proba), member, y, w, c, c.argmin(dim=0, keepdim=True))
 
 
-def _slope(shape: AffineMap, x: NDArray, C: Tensor, blocks: list[Block], family: Family) -> NDArray[np.float64]:
+def _last(a: NDArray) -> Tensor:
+    """A tensor whose last axis is the rows, the first of a."""
+    return torch.as_tensor(np.ascontiguousarray(np.moveaxis(a, 0, -1)))
+
+
+def _slope(
+    shape: AffineMap, x: NDArray, C: Tensor, blocks: list[Block], family: Surrogates
+) -> NDArray[np.float64]:
     """∂loss/∂x (P, p) of P parameter vectors, by way of z and of v = Wu + b in closed form."""
     x = torch.as_tensor(x).requires_grad_()
     W, b = shape.affine(x.T, torch)  # (P,) or (K, P), and (K, P) or None
@@ -177,7 +200,7 @@ def _slope(shape: AffineMap, x: NDArray, C: Tensor, blocks: list[Block], family:
     return torch.autograd.grad(outputs, x, slopes)[0].numpy()
 
 
-def _by_logits(scale: Tensor, bias: Tensor, C: Tensor, block: Block, family: Family) -> Tensor:
+def _by_logits(scale: Tensor, bias: Tensor, C: Tensor, block: Block, family: Surrogates) -> Tensor:
     """∂loss/∂v, (P, K, n) or (P, S, K, n)."""
     if block.member is None:
         members = z = _softmax((block.u * scale).add_(bias))
@@ -197,16 +220,20 @@ def _softmax(v: Tensor) -> Tensor:
     return v.div_(v.sum(dim=-2, keepdim=True))
 
 
-def _unit(shape: AffineMap, x: NDArray, u: NDArray) -> NDArray[np.float64]:
+def _unit(shape: AffineMap, x: NDArray, rows: CalibrationRows) -> NDArray[np.float64]:
     """What moves the logits by about 1: for a factor of logits the inverse of their size."""
     unit = np.ones(len(x))
     if len(x) == 2 * shape.K:
-        unit[: shape.K] = 1 / np.maximum(np.sqrt((u.reshape(-1, shape.K) ** 2).mean(axis=0)), 1e-3)
+        squares = rows.log_proba**2
+        if rows.is_ensemble:
+            squares = squares.mean(axis=1)
+        size = np.sqrt(np.average(squares, axis=0, weights=rows.weight))
+        unit[: shape.K] = 1 / np.maximum(size, 1e-3)
     return unit
 
 
 class TemperaturePath(NamedTuple):
-    """Costs of the rows as functions of t = log β, which are steps: `base` at first, then (at, row, jump) in order."""
+    """Costs of the rows as step functions of t = log β: `base`, then (at, row, jump) in order."""
 
     grid: NDArray[np.float64]  # (G,)
     base: NDArray[np.float64]  # (n,)
@@ -215,19 +242,22 @@ class TemperaturePath(NamedTuple):
     jump: NDArray[np.float64]
 
     @classmethod
-    def of(cls, center: float, rows: Rows, C: NDArray) -> "TemperaturePath":
+    def of(cls, center: float, rows: CalibrationRows, C: NDArray) -> "TemperaturePath":
         """All changes of decisions between two points of a grid of step .01, found by bisection.
 
-        Exact but for changes that are undone within one step, 1 % of T, and beyond factors of 20 of the center.
+        Exact but for changes that are undone within one step, 1 % of T, and beyond factors of 20 of
+        the center.
         """
 
         def decide(t, rows):
-            beta = np.exp(t)[:, None] if np.ndim(t) else np.exp(t)
-            z = softmax(rows.u * beta)
-            z = z if rows.log_w is None else np.einsum("sn,snk->nk", np.exp(rows.log_w), z)
-            return np.einsum("nk,kd->nd", z, C).argmin(axis=1)
+            u = rows.log_proba
+            beta = np.exp(t)
+            if np.ndim(t):
+                beta = beta.reshape(-1, *[1] * (u.ndim - 1))
+            return np.einsum("nk,kd->nd", _mixed(softmax(u * beta), rows), C).argmin(axis=1)
 
-        grid, c = center + _GRID, np.einsum("nk,kd->nd", rows.y, C)
+        grid = center + _GRID
+        c = np.einsum("nk,kd->nd", rows.frequencies, C)
         d = np.stack([decide(t, rows) for t in grid])  # (G, n)
         g, i = np.nonzero(d[1:] != d[:-1])
         low, high, left = grid[g], grid[g + 1], d[g, i]
@@ -242,11 +272,13 @@ class TemperaturePath(NamedTuple):
         return cls(grid, c[np.arange(len(c)), d[0]], high[order], i[order], jump[order])
 
     def minimise(self, w: NDArray, start: float, smoothing: float) -> float:
-        """t of least risk under weights w, of several the nearest to `start`; where smoothed, on the grid."""
+        """t of least risk under weights w, the nearest to `start`; where smoothed, on the grid."""
         after = np.append(0.0, np.cumsum(self.jump * w[self.row]))
         if smoothing:
             on_grid = after[np.searchsorted(self.at, self.grid, side="right")]
-            risk = gaussian_filter1d(on_grid, smoothing / (self.grid[1] - self.grid[0]), mode="nearest")
+            risk = gaussian_filter1d(
+                on_grid, smoothing / (self.grid[1] - self.grid[0]), mode="nearest"
+            )
             low = high = self.grid
         else:
             low, high = np.append(self.grid[0], self.at), np.append(self.at, self.grid[-1])
@@ -260,81 +292,3 @@ class TemperaturePath(NamedTuple):
         """Cost of each row at t, (n,)."""
         past = self.at <= t
         return self.base + np.bincount(self.row[past], self.jump[past], minlength=len(self.base))
-
-
-class Problem(NamedTuple):
-    """What is searched: rows, costs, candidates, or in their place the path of the temperature where it is exact."""
-
-    shape: AffineMap
-    rows: Rows
-    C: NDArray[np.float64]
-    family: Family | None
-    path: TemperaturePath | None
-
-    def candidates(self, start: NDArray, part: NDArray) -> tuple[list[dict], NDArray[np.float64]]:
-        """Names and parameters (P, p) of all candidates on a part of the rows, the NLL solution `start` first."""
-        params, x = [{"criterion": "nll"}], [start[None]]
-        if self.family is not None:
-            params += self.family.params
-            x.append(descend(self.shape, start, self.rows.take(part), self.C, self.family))
-        if self.path is not None:
-            w = np.zeros(len(self.rows.w))
-            w[part] = self.rows.w[part]
-            params += [{"criterion": "direct", "smoothing": h} for h in SMOOTHING]
-            x.append(np.array([[self.path.minimise(w, start[0], h)] for h in SMOOTHING]))
-        return params, np.concatenate(x)
-
-    def decisions(self, x: NDArray, part: NDArray) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-        """Decisions (P, n) of parameters (P, p), and the probabilities (n, K) of the first."""
-        rows, first = self.rows.take(part), None
-        decided = np.empty((len(x), len(rows.w)), dtype=np.intp)
-        for p, parameters in enumerate(x):
-            z = probabilities(self.shape, parameters, rows)
-            first = z if first is None else first
-            decided[p] = np.einsum("nk,kd->nd", z, self.C).argmin(axis=1)
-        return decided, first
-
-
-class OutOfFold(NamedTuple):
-    """Decisions (P, n) of all candidates for rows they were not fitted on, z of NLL (n, K), and folds (n,)."""
-
-    params: list[dict]
-    decisions: NDArray[np.intp]
-    z: NDArray[np.float64]
-    fold: NDArray[np.intp]
-
-    def selected(self, cost: NDArray) -> NDArray[np.intp]:
-        """Decisions (n,) for each fold of the candidate, other than NLL, with the least `cost` (P, n) in the others."""
-        sums = np.stack([np.bincount(self.fold, weights=c) for c in cost[1:]])  # (P − 1, folds)
-        best = 1 + (sums.sum(axis=1, keepdims=True) - sums).argmin(axis=0)
-        return self.decisions[best[self.fold], np.arange(len(self.fold))]
-
-
-def out_of_fold(problem: Problem, starts: list[NDArray], splits) -> OutOfFold:
-    """Fit all candidates without each fold, from its NLL solution, and decide for the rows of the fold."""
-    params, decided, z = [], None, np.empty(problem.rows.y.shape)
-    fold = np.empty(len(z), dtype=np.intp)
-    for i, (start, (train, test)) in enumerate(zip(starts, splits, strict=True)):
-        fold[test] = i
-        params, x = problem.candidates(start, train)
-        decided = np.empty((len(x), len(z)), dtype=np.intp) if decided is None else decided
-        decided[:, test], z[test] = problem.decisions(x, test)
-    return OutOfFold(params, decided, z, fold)
-
-
-def difference(found: OutOfFold, decisions: NDArray, rows: Rows, C: NDArray) -> tuple[float, float]:
-    """Risk of decisions (n,) less that of the NLL solution's, and its standard error, in the unit of C.
-
-    Fits without one fold or the other share most of their rows and err alike, so that the variance of the mean is not
-    1/n of that of the paired differences but about 1/n + 1/n_train (Nadeau and Bengio 2003). To it comes that of
-    mistakes that happened not to occur: what NLL's probabilities imply, but not more than one mistake of the worst
-    kind, of which more would have been seen.
-    """
-    w, D = rows.w / rows.w.sum(), C[:, decisions].T - C[:, found.decisions[0]].T  # (n, K)
-    d = np.einsum("nk,nk->n", rows.y, D)
-    mean = float(np.einsum("n,n->", w, d))
-    n, J = 1 / np.einsum("n,n->", w, w), max(found.fold.max() + 1, 2)
-    seen = np.einsum("n,n->", w**2, (d - mean) ** 2) * n / max(n - 1, 1) * (1 + J / (J - 1))
-    implied = np.einsum("n,nk->", w**2, found.z * D**2)
-    worst = (w[:, None] * np.abs(D)).max() ** 2
-    return mean, float(np.sqrt(seen + min(implied, worst)))

@@ -16,7 +16,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._ground.bins import gain_sums
 from .._ground.checks import check_same_length, check_sample_weight, take_params, take_rows
-from .._ground.estimators import class_order, fit_on_labels, own_classes, take_feature_names
+from .._ground.estimators import (
+    atomic,
+    class_order,
+    fit_on_labels,
+    own_classes,
+    take_feature_names,
+)
 from .._ground.names import check_row_names, positions
 from ..distributions import Distribution, predict_dist
 from ..label_histogram._labels import read_labels
@@ -31,7 +37,9 @@ def _offers(method: str):
     """Whether the classifier has a method: the fitted one, or the one to be fitted."""
 
     def check(self):
-        getattr(getattr(self, "estimator_", self.estimator), method)  # an AttributeError says what is missing
+        getattr(
+            getattr(self, "estimator_", self.estimator), method
+        )  # an AttributeError says what is missing
         return True
 
     return check
@@ -99,8 +107,9 @@ class EpistemicCalibration(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         self.splitter = splitter
         self.n_bins = n_bins
 
+    @atomic
     def fit(self, X, y, sample_weight=None, **fit_params):
-        """Carve the data, fit the map, and fit the classifier on everything.
+        """Carve the data, fit the map, and fit the classifier on everything, all or nothing.
 
         Parameters
         ----------
@@ -153,9 +162,13 @@ class EpistemicCalibration(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
                 "some of it; pass the classifier itself."
             )
         if not hasattr(inner, "fit") or not hasattr(inner, "predict"):
-            raise ValueError(f"estimator must be a classifier with fit and predict, got {self.estimator!r}.")
+            raise ValueError(
+                f"estimator must be a classifier with fit and predict, got {self.estimator!r}."
+            )
         if not callable(self.uncertainty) and self.uncertainty not in _MEASURES:
-            raise ValueError(f"uncertainty must be one of {_MEASURES} or a callable, got {self.uncertainty!r}.")
+            raise ValueError(
+                f"uncertainty must be one of {_MEASURES} or a callable, got {self.uncertainty!r}."
+            )
 
     def _carve(self, fitted, X, labels, weight):
         """The map, estimates and gains, from f_tr2 fitted beside the balls and f_aug2 on most too."""
@@ -169,7 +182,7 @@ class EpistemicCalibration(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             warnings.warn(
                 f"{len(test)} carved rows are too few for {self.n_bins} bins: predict_epistemic returns the estimate "
                 "as it is. Give more data, a splitter with a larger radius or test_fraction, or fewer bins.",
-                stacklevel=3,
+                stacklevel=4,
             )
             return nothing
         where = "the rows beside the balls"
@@ -184,7 +197,7 @@ class EpistemicCalibration(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             warnings.warn(
                 f"The estimate is {e[0]:.3g} for all carved rows, so that predict_epistemic tells none apart; give a "
                 'classifier with a predictive distribution, such as an ensemble, or uncertainty="entropy".',
-                stacklevel=3,
+                stacklevel=4,
             )
         sums = gain_sums(g, e, self.n_bins, "quantile", w)
         mean_gain = sums.means()[1][0]  # γ̄_m
@@ -267,12 +280,18 @@ class EpistemicCalibration(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     def get_metadata_routing(self):
         """What `fit` passes on: to the classifier's fit."""
         to_fit = MethodMapping().add(caller="fit", callee="fit")
-        return MetadataRouter(owner=self).add_self_request(self).add(estimator=self.estimator, method_mapping=to_fit)
+        return (
+            MetadataRouter(owner=self)
+            .add_self_request(self)
+            .add(estimator=self.estimator, method_mapping=to_fit)
+        )
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags = get_tags(self.estimator).input_tags
-        tags.input_tags.allow_nan &= self.splitter is not None  # there are no distances to missing values
+        tags.input_tags.allow_nan &= (
+            self.splitter is not None
+        )  # there are no distances to missing values
         return tags
 
 

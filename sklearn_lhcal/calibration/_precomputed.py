@@ -4,6 +4,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from .._ground.estimators import atomic
 from .._ground.names import check_by_position, column_names, columns_by_name, sorted_names
 from .._ground.simplex import check_proba, log_proba, log_softmax, softmax
 from ..label_histogram._labels import read_labels
@@ -49,6 +50,7 @@ class PrecomputedClassifier(ClassifierMixin, BaseEstimator):
         self.columns = columns
         self.classes = classes
 
+    @atomic
     def fit(self, X, y=None):
         """Set `classes_`; nothing is learnt, and y only read to tell one column for two classes from a single class."""
         if self.response not in ("logits", "proba"):
@@ -98,7 +100,9 @@ class PrecomputedClassifier(ClassifierMixin, BaseEstimator):
         if self.columns is None:
             return X
         if not isinstance(self.columns, slice) and np.ndim(self.columns) != 1:
-            raise ValueError(f"columns must be a list of names, a list of positions or a slice, got {self.columns!r}.")
+            raise ValueError(
+                f"columns must be a list of names, a list of positions or a slice, got {self.columns!r}."
+            )
         if not hasattr(X, "columns"):
             return np.asarray(X)[:, self.columns]
         if isinstance(self.columns, slice) or not isinstance(self.columns[0], str):
@@ -125,4 +129,8 @@ class PrecomputedClassifier(ClassifierMixin, BaseEstimator):
                     f"X has 1 feature(s) for the {n_classes} classes of y; the outputs of two classes are two columns, "
                     "[0, u] for log-odds u, [1 - p, p] for a probability p of the second."
                 )
-        return outputs.astype(np.float64, copy=False) if self.response == "logits" else check_proba(outputs, name="X")
+        return (
+            outputs.astype(np.float64, copy=False)
+            if self.response == "logits"
+            else check_proba(outputs, name="X")
+        )

@@ -1,88 +1,37 @@
-"""Scaling of logits, u' = W u + b in four shapes, each fitted to optimality (P1 App. D.1, P4 §5)."""
+"""Scaling of logits, u' = W u + b in four families, fitted to optimality (P1 App. D.1, P4 §5)."""
 
-import numpy as np
-
-from .._ground.checks import check_not_negative
-from .._ground.simplex import softmax
-from ..distributions import PointMass
-from ..neural_network import LBFGS, LabelLogLoss, Newton
-from ._affine import (
-    AffineMap,
-    AffineModule,
-    BiasCorrectedMap,
-    MatrixMap,
-    TemperatureMap,
-    VectorMap,
-    transform,
-)
-from ._base import _BaseCalibrator
-
-_STARTS = np.exp(np.linspace(-4, 3, 15))  # 1/T, around ensembles, where the problem is not convex
+from ._affine import BiasCorrectedMap, MatrixMap, TemperatureMap, VectorMap
+from ._scaling_base import PublishedScaling, Scaling
+from ._shrinkage import fit_temperature
 
 
-def _mixed(logits, log_weights):
-    """Class probabilities (n, K) of an ensemble's logits (S, n, K)."""
-    return np.einsum("sn,snk->nk", np.exp(log_weights), softmax(logits))
-
-
-class _Scaling(_BaseCalibrator):
-    """What the shapes share: the choice of the solver, and the map; a subclass names its shape and its parameters."""
-
-    def _shape(self, n_classes: int) -> AffineMap:
-        raise NotImplementedError
-
-    def _store(self, x) -> None:
-        """Set the attributes by which users know the parameters x."""
-        raise NotImplementedError
-
-    def _fit_map(self, logits, features, labels, weight, log_weights=None):
-        self._fitted_shape = shape = self._shape(logits.shape[-1])
-        self._x = self._minimise(shape, logits, labels.counts, weight, log_weights)
-        self._store(self._x)
-
-    def _minimise(self, shape, logits, counts, weight, log_weights):
-        """The parameters x of least log loss."""
-        solver = self.solver or (LBFGS() if logits.ndim == 3 else None if hasattr(shape, "minimize") else Newton())
-        y = np.asarray(counts, dtype=np.float64)
-        y = y if weight is None else y * weight[:, None]
-        if solver is None or isinstance(solver, Newton):
-            if logits.ndim == 3:
-                raise ValueError("Newton() fits point predictions; around an ensemble use LBFGS().")
-            weighted = y.any(axis=1)
-            logits, y = (logits, y) if weighted.all() else (logits[weighted], y[weighted])
-            return shape.minimize(logits, y) if solver is None else shape.newton(logits, y, solver, self.verbose)
-        inputs, beta = {"logits": logits}, 1.0
-        if logits.ndim == 3:
-            inputs = {"logits": np.moveaxis(logits, 0, 1), "log_weights": log_weights.T}
-            beta = min(_STARTS, key=lambda b: -(y * np.log(_mixed(logits * b, log_weights) + 1e-300)).sum())
-        module = AffineModule(shape, beta)
-        options = {"random_state": self.random_state, "verbose": self.verbose}
-        solver.train(module, LabelLogLoss(), inputs, counts, weight, **options)
-        return module.x.detach().numpy().copy()
-
-    def _map(self, logits, features):
-        return PointMass(softmax(transform(logits, *self._fitted_shape.affine(self._x))))
-
-
-class TemperatureScaling(_Scaling):
+class TemperatureScaling(Scaling):
     """Divides the logits by one positive temperature, fitted on label histograms.
 
-    ``u' = u/T``; T minimises the log loss per label, a convex problem in 1/T, solved to optimality. The argmax of point
-    predictions never changes. The map sees log-probabilities, so that ``"logits"`` and ``"proba"`` name one model.
+    ``u' = u/T``. T minimises the log loss of all labels plus ``½ (log T)²`` for one row's worth of
+    labels: a weak prior, which keeps T finite where labels are separable. The argmax of point
+    predictions never changes. The map sees log-probabilities, so that ``"logits"`` and ``"proba"``
+    name one model.
 
-    Around an ensemble T acts on each member and is fitted on the mixture, which is not convex: L-BFGS starts from the
-    best of 15 temperatures. (Members that say 0 or 1, as the trees of a forest, can hardly be calibrated by scaling.)
+    Around an ensemble T acts on each member and is fitted on the mixture. The search starts from
+    the best of 15 temperatures, because such problems have several valleys.
 
     Parameters
     ----------
     estimator : classifier, default=None
-        What to calibrate: any scikit-learn classifier (None: LogisticRegression), a skorch net, a FrozenEstimator (then
-        all data goes to calibration), another calibrator, or ``"logits"`` / ``"proba"`` where X holds the outputs of a
-        model that ran elsewhere.
+        What to calibrate: any scikit-learn classifier (None: LogisticRegression), a skorch net, a
+        FrozenEstimator (then all data goes to calibration), another calibrator, or ``"logits"`` /
+        ``"proba"`` where X holds the outputs of a model that ran elsewhere.
+    floor : {None, "uniform", "prior"}, default=None
+        A probability below which no class falls: ``z = (1−e) softmax(u/T) + e π`` with a fitted e.
+        π is uniform, or the share of the classes among the labels. It is the remedy for
+        classifiers that print zeros: forests, nearest neighbours, naive Bayes, rounded files.
+        Around an ensemble the floor is one more member.
     cv : int, splitter, list of splits or "holdout", default=None
-        How the classifier's out-of-fold predictions are made. None: what a wrapped calibrator says, else 5 folds. An
-        int stratifies by majority vote. "holdout": fit on 80 %, calibrate that model on the rest, no refit.
-    solver : Newton, LBFGS or None, default=None
+        How the classifier's out-of-fold predictions are made. None: what a wrapped calibrator says,
+        else 5 folds. An int stratifies by majority vote. "holdout": fit on 80 %, calibrate that
+        model on the rest, no refit.
+    solver : Newton, LBFGS, Adam or None, default=None
         None: Newton for point predictions, L-BFGS around ensembles.
     random_state : int, RandomState or None, default=None
         Seed of the holdout split.
@@ -93,41 +42,68 @@ class TemperatureScaling(_Scaling):
     ----------
     temperature_ : float
         T; above 1 where the classifier was overconfident.
+    floor_weight_ : float
+        e, where there is a floor.
+    floor_ : ndarray of shape (n_classes,)
+        π, where there is a floor.
     classes_ : ndarray of shape (n_classes,)
         Sorted class names.
     estimator_ : classifier
         The fitted classifier.
 
+    Warns
+    -----
+    UserWarning
+        Where labels have probability 0 and there is no floor. Where the labels are separable, so
+        that the prior alone bounds T. Where the weights sum to far less than the number of rows:
+        they count rows.
+
     References
     ----------
-    Guo, Pleiss, Sun and Weinberger (2017), On calibration of modern neural networks.
+    Guo, Pleiss, Sun and Weinberger (2017), On calibration of modern neural networks. Zhang,
+    Kailkhura and Han (2020), Mix-n-match: ensemble and compositional methods for uncertainty
+    calibration, for a relative of the floor.
 
     Examples
     --------
     >>> import numpy as np
-    >>> logits = np.array([[4.0, 0.0], [4.0, 0.0], [0.0, 4.0]])
-    >>> counts = [[3, 1], [3, 1], [1, 3]]
+    >>> logits = np.array([[4.0, 0.0], [4.0, 0.0], [0.0, 4.0]] * 100)
+    >>> counts = [[3, 1], [3, 1], [1, 3]] * 100
     >>> calibrator = TemperatureScaling("logits").fit(logits, counts)
-    >>> calibrator.predict_proba(logits[:1]).round(3)
+    >>> calibrator.predict_proba(logits[:1]).round(2)
     array([[0.75, 0.25]])
     """
 
-    def _shape(self, n_classes):
+    def __init__(
+        self, estimator=None, *, floor=None, cv=None, solver=None, random_state=None, verbose=0
+    ):
+        super().__init__(
+            estimator, cv=cv, solver=solver, random_state=random_state, verbose=verbose
+        )
+        self.floor = floor
+
+    def _family(self, n_classes):
         return TemperatureMap(n_classes)
 
-    def _store(self, x):
-        self.temperature_ = float(np.exp(-x[0]))
+    def _fit_x(self, family, rows, floor):
+        return fit_temperature(rows, floor, self._solve_scaling)
 
 
-class BiasCorrectedTemperatureScaling(_Scaling):
-    """Divides the logits by one positive temperature after adding a bias to each class: ``u' = (u+b)/T``.
+class BiasCorrectedTemperatureScaling(Scaling):
+    """Divides the logits by one positive temperature after adding a bias to each class.
 
-    For models whose class frequencies are off, by a shift of the label distribution, say. The log loss per label is
-    convex in (1/T, b/T) and solved to optimality.
+    ``u' = (u+b)/T``, for models whose class frequencies are off: by a shift of the label
+    distribution, say. Biases are shrunk to 0, temperatures as in `TemperatureScaling`.
 
     Parameters
     ----------
-    estimator, cv, solver, random_state, verbose
+    estimator : classifier, default=None
+        As in `TemperatureScaling`.
+    floor : {None, "uniform", "prior"}, default=None
+        As in `TemperatureScaling`.
+    shrinkage : float or None, default=None
+        As in `VectorScaling`; for biases alone.
+    cv, solver, random_state, verbose
         As in `TemperatureScaling`.
 
     Attributes
@@ -136,46 +112,73 @@ class BiasCorrectedTemperatureScaling(_Scaling):
         The temperature T.
     bias_ : ndarray of shape (n_classes,)
         b, with mean 0: a constant for all classes changes nothing.
+    floor_weight_, floor_
+        As in `TemperatureScaling`.
     classes_ : ndarray of shape (n_classes,)
         Sorted class names.
     estimator_ : classifier
         The fitted classifier.
 
+    Warns
+    -----
+    UserWarning
+        As `TemperatureScaling` does.
+
     References
     ----------
-    Alexandari, Kundaje and Shrikumar (2020), Maximum likelihood with bias-corrected calibration is hard-to-beat at
-    label shift adaptation.
+    Alexandari, Kundaje and Shrikumar (2020), Maximum likelihood with bias-corrected calibration is
+    hard-to-beat at label shift adaptation.
 
     Examples
     --------
     >>> import numpy as np
-    >>> logits = np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]])
-    >>> counts = [[3, 1], [1, 1], [2, 1]]
-    >>> BiasCorrectedTemperatureScaling("logits").fit(logits, counts).predict_proba(logits[2:]).round(2)
-    array([[0.65, 0.35]])
+    >>> logits = np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]] * 100)
+    >>> counts = [[3, 1], [1, 1], [2, 1]] * 100
+    >>> calibrator = BiasCorrectedTemperatureScaling("logits").fit(logits, counts)
+    >>> calibrator.predict_proba(logits[2:3]).round(2)
+    array([[0.64, 0.36]])
     """
 
-    def _shape(self, n_classes):
+    def __init__(
+        self,
+        estimator=None,
+        *,
+        floor=None,
+        shrinkage=None,
+        cv=None,
+        solver=None,
+        random_state=None,
+        verbose=0,
+    ):
+        super().__init__(
+            estimator, cv=cv, solver=solver, random_state=random_state, verbose=verbose
+        )
+        self.floor = floor
+        self.shrinkage = shrinkage
+
+    def _family(self, n_classes):
         return BiasCorrectedMap(n_classes)
 
-    def _store(self, x):
-        self.temperature_ = float(np.exp(-x[0]))
-        self.bias_ = (x[1:] - x[1:].mean()) * self.temperature_
 
-
-class VectorScaling(_Scaling):
+class VectorScaling(PublishedScaling):
     """Scales and shifts the logit of each class: ``u' = v∘u + b``.
 
-    Fitted to the log loss per label plus ``bias_penalty·mean(b²)`` (P1 eq. 47), convex, to optimality. The map sees
-    log-probabilities, on whose constant per row it depends: a deviation from P1, without which ``"logits"`` and
-    ``"proba"`` would name two models.
+    Scales are shrunk to that of the common temperature, ``v = (1+d)/T``, and shifts to 0, so that
+    few rows do not overfit. How much is decided by the rows: the map is the average of those of
+    four strengths, weighted by their evidence. The map sees log-probabilities, on whose constant
+    per row it depends: a deviation from P1, without which ``"logits"`` and ``"proba"`` would name
+    two models.
 
     Parameters
     ----------
     estimator : classifier, default=None
         As in `TemperatureScaling`.
-    bias_penalty : float, default=0.1
-        λ_b, nats per label.
+    floor : {None, "uniform", "prior"}, default=None
+        As in `TemperatureScaling`.
+    shrinkage : float or None, default=None
+        λ of the penalty ``λ/2 (Σ d² + Σ b²/10)``, in nats for all rows. None: by evidence. 0: none.
+    bias_penalty : float or None, default=None
+        λ_b of P1's penalty ``λ_b mean(b²)``, nats per label, in place of shrinkage.
     cv, solver, random_state, verbose
         As in `TemperatureScaling`.
 
@@ -185,10 +188,17 @@ class VectorScaling(_Scaling):
         The factor v of each class.
     intercept_ : ndarray of shape (n_classes,)
         The shift b of each class.
+    floor_weight_, floor_
+        As in `TemperatureScaling`.
     classes_ : ndarray of shape (n_classes,)
         Sorted class names.
     estimator_ : classifier
         The fitted classifier.
+
+    Warns
+    -----
+    UserWarning
+        As `TemperatureScaling` does.
 
     References
     ----------
@@ -198,38 +208,51 @@ class VectorScaling(_Scaling):
     --------
     >>> import numpy as np
     >>> logits = np.array([[2.0, 0.0], [0.0, 2.0], [0.0, 0.0]])
-    >>> VectorScaling("logits").fit(logits, [[3, 1], [1, 3], [2, 2]]).predict_proba(logits[2:]).round(2)
+    >>> calibrator = VectorScaling("logits").fit(logits, [[3, 1], [1, 3], [2, 2]])
+    >>> calibrator.predict_proba(logits[2:]).round(2)
     array([[0.5, 0.5]])
     """
 
-    def __init__(self, estimator=None, *, bias_penalty=0.1, cv=None, solver=None, random_state=None, verbose=0):
-        super().__init__(estimator, cv=cv, solver=solver, random_state=random_state, verbose=verbose)
+    def __init__(
+        self,
+        estimator=None,
+        *,
+        floor=None,
+        shrinkage=None,
+        bias_penalty=None,
+        cv=None,
+        solver=None,
+        random_state=None,
+        verbose=0,
+    ):
+        super().__init__(
+            estimator, cv=cv, solver=solver, random_state=random_state, verbose=verbose
+        )
+        self.floor = floor
+        self.shrinkage = shrinkage
         self.bias_penalty = bias_penalty
 
-    def _shape(self, n_classes):
-        check_not_negative(bias_penalty=self.bias_penalty)
-        return VectorMap(n_classes, bias_penalty=self.bias_penalty)
-
-    def _store(self, x):
-        self.scale_, self.intercept_ = VectorMap(len(x) // 2).affine(x)
+    def _family(self, n_classes):
+        return VectorMap(n_classes)
 
 
-class MatrixScaling(_Scaling):
-    """Any affine map of the logits, ``u' = W u + b``, with off-diagonal and intercept regularisation (ODIR).
+class MatrixScaling(PublishedScaling):
+    """Any affine map of the logits, ``u' = W u + b``.
 
-    Fitted to the log loss per label plus ``off_diagonal_penalty·ΣW_offdiag²/(K(K−1)) + bias_penalty·mean(b²)`` (P1 eq.
-    48), convex, to optimality. The map sees log-probabilities, as in `VectorScaling`.
+    W is shrunk to the common temperature's, ``W = (1+D)/T``, and b to 0, by the evidence, as in
+    `VectorScaling`; or penalised as P1 does. The map sees log-probabilities, as there.
 
     Parameters
     ----------
     estimator : classifier, default=None
         As in `TemperatureScaling`.
-    off_diagonal_penalty : float, default=1.0
-        λ_w, nats per label.
-    bias_penalty : float, default=0.1
-        λ_b, nats per label.
+    shrinkage : float or None, default=None
+        As in `VectorScaling`; the squares of D off the diagonal count K times.
+    off_diagonal_penalty, bias_penalty : float or None, default=None
+        λ_w and λ_b of P1's penalty ``λ_w ΣW_offdiag²/(K(K−1)) + λ_b mean(b²)`` (ODIR), nats per
+        label, in place of shrinkage. None: shrinkage, or 0 where the other is given.
     cv, solver, random_state, verbose
-        As in `TemperatureScaling`, but that the default solver is L-BFGS with closed-form gradients on whitened logits.
+        As in `TemperatureScaling`, but that the default solver is L-BFGS on whitened logits.
 
     Attributes
     ----------
@@ -242,36 +265,45 @@ class MatrixScaling(_Scaling):
     estimator_ : classifier
         The fitted classifier.
 
+    Warns
+    -----
+    UserWarning
+        As `TemperatureScaling` does.
+
     References
     ----------
-    Kull, Perello Nieto, Kängsepp, Silva Filho, Song and Flach (2019), Beyond temperature scaling; P1 App. D.1.
+    Kull, Perello Nieto, Kängsepp, Silva Filho, Song and Flach (2019), Beyond temperature scaling;
+    P1 App. D.1.
 
     Examples
     --------
     >>> import numpy as np
     >>> logits = np.array([[2.0, 0.0], [0.0, 2.0], [0.0, 0.0]])
-    >>> MatrixScaling("logits").fit(logits, [[3, 1], [1, 3], [2, 2]]).predict_proba(logits[2:]).round(2)
+    >>> calibrator = MatrixScaling("logits").fit(logits, [[3, 1], [1, 3], [2, 2]])
+    >>> calibrator.predict_proba(logits[2:]).round(2)
     array([[0.5, 0.5]])
     """
+
+    _remedy = 'TemperatureScaling(…, floor="uniform") around the classifier'
 
     def __init__(
         self,
         estimator=None,
         *,
-        off_diagonal_penalty=1.0,
-        bias_penalty=0.1,
+        shrinkage=None,
+        off_diagonal_penalty=None,
+        bias_penalty=None,
         cv=None,
         solver=None,
         random_state=None,
         verbose=0,
     ):
-        super().__init__(estimator, cv=cv, solver=solver, random_state=random_state, verbose=verbose)
+        super().__init__(
+            estimator, cv=cv, solver=solver, random_state=random_state, verbose=verbose
+        )
+        self.shrinkage = shrinkage
         self.off_diagonal_penalty = off_diagonal_penalty
         self.bias_penalty = bias_penalty
 
-    def _shape(self, n_classes):
-        check_not_negative(off_diagonal_penalty=self.off_diagonal_penalty, bias_penalty=self.bias_penalty)
-        return MatrixMap(n_classes, self.off_diagonal_penalty, self.bias_penalty)
-
-    def _store(self, x):
-        self.coef_, self.intercept_ = self._fitted_shape.affine(x)
+    def _family(self, n_classes):
+        return MatrixMap(n_classes)

@@ -27,9 +27,22 @@ Licence: CC BY-NC-SA 4.0, https://creativecommons.org/licenses/by-nc-sa/4.0/ (no
 
 _CIFAR10H_URL = "https://raw.githubusercontent.com/jcpeterson/cifar-10h/master/data"
 _CIFAR10H_FILE = "cifar10h-counts.npy"
-_CIFAR10H_CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
+_CIFAR10H_CLASSES = (
+    "airplane",
+    "automobile",
+    "bird",
+    "cat",
+    "deer",
+    "dog",
+    "frog",
+    "horse",
+    "ship",
+    "truck",
+)
 _CIFAR10H_RATERS = (40, 70)  # each row has about 51
-_CIFAR10H_FIRST_HALF = "c677e7a514a9b967e41ba00ddde3305063dc9e034a1e19b923503ba0be0909fb"  # SHA256, int64, C order
+_CIFAR10H_FIRST_HALF = (
+    "c677e7a514a9b967e41ba00ddde3305063dc9e034a1e19b923503ba0be0909fb"  # SHA256, int64, C order
+)
 
 
 def fetch_cifar10h(
@@ -80,17 +93,24 @@ def fetch_cifar10h(
     >>> fetch_cifar10h().counts.shape  # doctest: +SKIP
     (10000, 10)
     """
-    path, url = Path(get_data_home(data_home)) / _CIFAR10H_FILE, f"{base_url.rstrip('/')}/{_CIFAR10H_FILE}"
+    path, url = (
+        Path(get_data_home(data_home)) / _CIFAR10H_FILE,
+        f"{base_url.rstrip('/')}/{_CIFAR10H_FILE}",
+    )
     if path.exists():
         counts = _read_cifar10h(path, checksum, f"{path} (remove it to download it again)")
     elif download_if_missing:
         counts = _download_cifar10h(url, path, checksum, timeout)
     else:
-        raise OSError(f"Data not found and `download_if_missing` is False: download {url} and put it at {path}.")
+        raise OSError(
+            f"Data not found and `download_if_missing` is False: download {url} and put it at {path}."
+        )
     return Bunch(counts=counts, target_names=np.array(_CIFAR10H_CLASSES), DESCR=_CIFAR10H_DESCR)
 
 
-def _download_cifar10h(url: str, path: Path, checksum: str | None, timeout: float) -> NDArray[np.int64]:
+def _download_cifar10h(
+    url: str, path: Path, checksum: str | None, timeout: float
+) -> NDArray[np.int64]:
     """Counts of the file at `url`, which is at `path` only once it has been checked."""
     with tempfile.TemporaryDirectory(prefix=f"{path.name}.part_", dir=path.parent) as folder:
         part = Path(folder) / path.name
@@ -101,9 +121,13 @@ def _download_cifar10h(url: str, path: Path, checksum: str | None, timeout: floa
         except (OSError, HTTPException) as error:
             if isinstance(error, HTTPError):
                 error.close()
-            raise OSError(f"Could not download {url} ({error}). Download it elsewhere and put it at {path}.") from error
+            raise OSError(
+                f"Could not download {url} ({error}). Download it elsewhere and put it at {path}."
+            ) from error
         if said is not None and size != int(said):
-            raise OSError(f"The download of {url} is truncated: {size} of {said} bytes came. Try again.")
+            raise OSError(
+                f"The download of {url} is truncated: {size} of {said} bytes came. Try again."
+            )
         counts = _read_cifar10h(part, checksum, f"The file at {url}")
         part.replace(path)
     return counts

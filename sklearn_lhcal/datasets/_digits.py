@@ -8,20 +8,22 @@ from sklearn.utils import Bunch, check_random_state
 from ._made import check_raters, draw_counts
 
 _TEST_RATERS = 10
+# Shares of the images.
 _PARTS = {"train": 0.6, "validation": 0.2, "test": 0.2}
 
 _DIGITS_DESCR = """\
 Mixed digits
 ------------
 
-The 1,797 handwritten 8 x 8 digits that come with scikit-learn, half of them mixed in pairs, so that the class
-probabilities of every row are known and raters have something to disagree on. It follows Mix-MNIST of Mimori, Sasada,
-Matsui and Sato (2021), Diagnostic uncertainty calibration, section 7.
+The 1,797 handwritten 8 x 8 digits that come with scikit-learn, half of them mixed in pairs. So the
+class probabilities of every row are known, and raters have something to disagree on. It follows
+Mix-MNIST of Mimori, Sasada, Matsui and Sato (2021), Diagnostic uncertainty calibration, section 7.
 
-The images are first split at random into train (60 %), validation (20 %) and test (20 %); no image is in two parts.
-Within each part a random half is paired, and each pair (a, b) becomes the one image r*a + (1 - r)*b, r uniform on
-[0, 1], whose raters say the class of a with probability r, that of b with probability 1 - r. The other half is kept,
-and its raters all say its class. So a third of the rows are mixed, as there.
+The images are first split at random into train (60 %), validation (20 %) and test (20 %); no image
+is in two parts. Within each part a random half is paired. Each pair (a, b) becomes the one image
+r*a + (1 - r)*b with r uniform on [0, 1]. Its raters say the class of a with probability r, that of
+b with probability 1 - r. The other half is kept, and its raters all say its class. So a third of
+the rows are mixed, as there.
 
 =========== ====== ==== ===== ====== ===============
 part        digits kept mixed rows   labels per row
@@ -34,16 +36,17 @@ test        359    181  89    270    10
 
 
 def load_mixed_digits(*, raters: int = 2, random_state=0) -> Bunch:
-    """Handwritten digits, half of them mixed in pairs, with labels drawn from the known class probabilities.
+    """Handwritten digits, half of them mixed in pairs, with labels drawn from known probabilities.
 
-    The Mix-MNIST of P1 on the 8 x 8 digits that come with scikit-learn: nothing is downloaded. Images are split first
-    and mixed within each part, so that no image leaks from one part into another.
+    It is the Mix-MNIST of P1 on the 8 x 8 digits that come with scikit-learn: nothing is
+    downloaded. Images are split first and mixed within each part, so that no image leaks from one
+    part into another.
 
     Parameters
     ----------
     raters : int, default=2
-        Labels per validation row. (Training rows have one, test rows ten.) It changes nothing but
-        ``counts_validation``.
+        Labels per validation row. It changes nothing but ``counts_validation``: training rows have
+        one label, test rows ten.
     random_state : int, RandomState instance or None, default=0
         Decides the split, the pairs, the ratios and the labels.
 
@@ -56,9 +59,10 @@ def load_mixed_digits(*, raters: int = 2, random_state=0) -> Bunch:
         - ``images_<part>`` : ndarray of shape (n, 8, 8); the same memory
         - ``counts_<part>`` : ndarray of shape (n, 10), int64; how many raters said each digit
         - ``proba_<part>`` : ndarray of shape (n, 10); the true class probabilities
-        - ``indices_<part>`` : ndarray of shape (n, 2); which of scikit-learn's digits were mixed (the same one twice
-          in rows that are not)
-        - ``ratio_<part>`` : ndarray of shape (n,); the share of the first of the two, 1 in rows that are not mixed
+        - ``indices_<part>`` : ndarray of shape (n, 2); which of scikit-learn's digits were mixed,
+          the same one twice in rows that are not
+        - ``ratio_<part>`` : ndarray of shape (n,); the share of the first of the two, 1 in rows
+          that are not mixed
 
         and ``target_names``, ndarray of shape (10,), and ``DESCR``.
 
@@ -80,28 +84,35 @@ def load_mixed_digits(*, raters: int = 2, random_state=0) -> Bunch:
     raters = int(check_raters(raters, 1)[0])
     rng = check_random_state(random_state)
     source = load_digits()
-    pixels, classes = source.data / 16.0, np.eye(10)[source.target]
+    pixels = source.data / 16.0
+    classes = np.eye(10)[source.target]
     order = rng.permutation(len(pixels))
-    ends = np.ceil(np.cumsum(list(_PARTS.values()))[:-1] * len(order)).astype(int)
+    shares = np.cumsum(list(_PARTS.values()))
+    ends = np.ceil(shares[:-1] * len(order)).astype(int)
     data = Bunch(target_names=source.target_names, DESCR=_DIGITS_DESCR)
     for part, images in zip(_PARTS, np.split(order, ends), strict=True):
-        pairs, r = _mix(images, rng)
-        a, b = pairs.T
-        data[f"X_{part}"] = r[:, None] * pixels[a] + (1 - r[:, None]) * pixels[b]
-        data[f"images_{part}"] = data[f"X_{part}"].reshape(-1, 8, 8)
-        data[f"proba_{part}"] = r[:, None] * classes[a] + (1 - r[:, None]) * classes[b]
-        data[f"indices_{part}"], data[f"ratio_{part}"] = pairs, r
-    # validation comes last, so that its raters change no other label
+        pairs, ratio = _mixed_pairs(images, rng)
+        share = np.stack([ratio, 1 - ratio], axis=1)
+        X = np.einsum("ij,ijk->ik", share, pixels[pairs])
+        data[f"X_{part}"] = X
+        data[f"images_{part}"] = X.reshape(-1, 8, 8)
+        data[f"proba_{part}"] = np.einsum("ij,ijk->ik", share, classes[pairs])
+        data[f"indices_{part}"] = pairs
+        data[f"ratio_{part}"] = ratio
+    # Validation comes last, so that its raters change no other label.
     for part, n in (("train", 1), ("test", _TEST_RATERS), ("validation", raters)):
         data[f"counts_{part}"] = draw_counts(data[f"proba_{part}"], n, rng)
     return data
 
 
-def _mix(images: NDArray, rng) -> tuple[NDArray, NDArray[np.float64]]:
-    """Pairs of shape (n, 2) and ratios of shape (n,), in random order: a quarter of the images with another quarter."""
+def _mixed_pairs(images: NDArray, rng) -> tuple[NDArray, NDArray[np.float64]]:
+    """Pairs of shape (n, 2) and the share of the first of each, shape (n,), in random order.
+
+    A quarter of the images is paired with another quarter, the others with themselves.
+    """
     quarter = len(images) // 4
     a, b, kept = np.split(images, [quarter, 2 * quarter])
-    pairs = np.concatenate([np.column_stack([a, b]), np.column_stack([kept, kept])])
-    r = np.concatenate([rng.random_sample(quarter), np.ones(len(kept))])
+    pairs = np.stack([np.append(a, kept), np.append(b, kept)], axis=1)
+    ratio = np.append(rng.random_sample(quarter), np.ones(len(kept)))
     shuffled = rng.permutation(len(pairs))
-    return pairs[shuffled], r[shuffled]
+    return pairs[shuffled], ratio[shuffled]

@@ -19,30 +19,33 @@ def make_label_histograms(
     overconfidence: float = 1.0,
     random_state=None,
 ) -> Bunch:
-    """Label histograms with known class probabilities, and a prediction whose best calibration is known.
+    """Label histograms with known class probabilities, and a prediction of known calibration.
 
-    Features are standard normal, scores u are linear in them, and the true class probabilities of a row are
-    ``Q ~ Dirichlet(total·softmax(u))``: the features do not tell everything. Raters draw from Q. So ``softmax(u)`` is
-    E[Q | X], perfectly calibrated, and `total` is the best α0 to go with it.
+    Features are standard normal, and scores u are linear in them. The true class probabilities of a
+    row are ``Q ~ Dirichlet(total·softmax(u))``: the features do not tell everything. Raters draw
+    from Q. So ``softmax(u)`` is E[Q | X], perfectly calibrated, and `total` is the best α0 to go
+    with it.
 
     Parameters
     ----------
     n_samples, n_classes : int
         Rows, and classes (two or more).
     n_raters : int, tuple (low, high) or array-like of shape (n_samples,), default=5
-        Labels per row: the same for all, drawn uniformly from low to high, both included, or given row by row.
+        Labels per row: the same for all, drawn uniformly from low to high, both included, or given
+        row by row.
     n_features : int, default=5
         Columns of X.
     total : float or array-like of shape (n_samples,), default=10.0
         α0, how well the features tell Q: positive, and infinite where they tell it exactly.
     class_sep : float, default=2.0
-        Standard deviation of the scores u: 0 makes all classes equally likely, large values the rows easy.
+        Standard deviation of the scores u. At 0 all classes are equally likely; large values make
+        the rows easy.
     overconfidence : float, default=1.0
-        The prediction is ``softmax(overconfidence·u)``: 1 is calibrated, more is overconfident, and always it is the
-        temperature that calibrates the prediction.
+        The prediction is ``softmax(overconfidence·u)``: calibrated at 1, overconfident above. It is
+        the temperature that calibrates the prediction.
     random_state : int, RandomState instance or None, default=None
-        As everywhere in scikit-learn. The same integer gives the same model (`coef`) and first rows of X, whatever
-        `n_samples`: draw training and test rows together and split them.
+        As everywhere in scikit-learn. The same integer gives the same model (`coef`) and first rows
+        of X, whatever `n_samples`: draw training and test rows together and split them.
 
     Returns
     -------
@@ -50,15 +53,15 @@ def make_label_histograms(
         - ``X`` : ndarray of shape (n_samples, n_features)
         - ``counts`` : ndarray of shape (n_samples, n_classes), int64; the label histograms
         - ``proba`` : ndarray of shape (n_samples, n_classes); the true class probabilities Q
-        - ``prediction`` : ndarray of shape (n_samples, n_classes); what a model would predict from X
+        - ``prediction`` : ndarray of shape (n_samples, n_classes); what a model would predict
         - ``total`` : ndarray of shape (n_samples,); α0
         - ``coef`` : ndarray of shape (n_classes, n_features); the scores are ``u = X @ coef.T``
 
     Raises
     ------
     ValueError
-        Sizes or numbers of raters below their least values, a negative or infinite `class_sep` or `overconfidence`, a
-        `total` that is not positive.
+        Sizes or numbers of raters below their least values, a negative or infinite `class_sep` or
+        `overconfidence`, a `total` that is not positive.
 
     Examples
     --------
@@ -69,15 +72,15 @@ def make_label_histograms(
     >>> bool(epistemic_loss(data.counts, data.prediction) > 0)
     True
     """
-    for name, size, least in (("n_samples", n_samples, 1), ("n_classes", n_classes, 2), ("n_features", n_features, 1)):
-        if size != int(size) or size < least:
-            raise ValueError(f"{name} must be an integer of at least {least}, got {size!r}.")
+    _check_sizes(1, n_samples=n_samples, n_features=n_features)
+    _check_sizes(2, n_classes=n_classes)
     for name, scale in (("class_sep", class_sep), ("overconfidence", overconfidence)):
         if not 0 <= scale < np.inf:
             raise ValueError(f"{name} must be finite and not negative, got {scale!r}.")
     total = _check_total(total, n_samples)
     rng = check_random_state(random_state)
-    coef = rng.standard_normal((n_classes, n_features))  # first, so that n_samples does not change it
+    # The model is drawn first, so that n_samples does not change it.
+    coef = rng.standard_normal((n_classes, n_features))
     coef *= class_sep / np.linalg.norm(coef, axis=1, keepdims=True)
     X = rng.standard_normal((n_samples, n_features))
     raters = check_raters(n_raters, n_samples, rng)
@@ -103,20 +106,20 @@ def make_random_checkerboard(
     cell_std: float = 1.0,
     random_state=None,
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Points of two classes in the plane: Gaussian cells on a grid, half of them, at random, of either class.
+    """Points of two classes in the plane: Gaussian cells on a grid, a random half of either class.
 
-    The toy data of P3 section 5.3. A sample's cell (j, k) is uniform on 1..n_rows × 1..n_columns, its place
-    ``N((j, k), cell_std²·I)``, its label that of the cell. Between cells of different classes the labels are random:
-    the wider the cells, the more of the uncertainty is aleatoric. The entropy of the best prediction is on average .03,
-    .22, .40, .51 and .65 nats for a `cell_std` of .2, .3, .4, .5 and 1. The last is that of the paper's formula, which
-    its own results contradict; .35 (.32 nats) gives entropies like its.
+    The toy data of P3 section 5.3. A sample's cell (j, k) is uniform on 1..n_rows × 1..n_columns,
+    its place is ``N((j, k), cell_std²·I)``, and its label is that of the cell. Between cells of
+    different classes the labels are random: the wider the cells, the more of the uncertainty is
+    aleatoric.
 
     Parameters
     ----------
     n_samples, n_rows, n_columns : int
-        Points, and cells along either axis. (The defaults are those of the paper.)
+        Points, and cells along either axis. The defaults are those of the paper.
     cell_std : float, default=1.0
-        Standard deviation of a cell, where neighbouring centres are 1 apart.
+        Standard deviation of a cell, where neighbouring centres are 1 apart. The default is that of
+        the paper's formula; its results look like those of .35 (see Notes).
     random_state : int, RandomState instance or None, default=None
         As everywhere in scikit-learn. The same integer gives the same cells, whatever `n_samples`.
 
@@ -132,6 +135,15 @@ def make_random_checkerboard(
     ValueError
         Sizes below 1, fewer than two cells, a `cell_std` that is not positive and finite.
 
+    Notes
+    -----
+    The entropy of the best prediction is on average, in nats:
+
+    ======== === === === === === ===
+    cell_std .2  .3  .35 .4  .5  1
+    entropy  .03 .22 .32 .40 .51 .65
+    ======== === === === === === ===
+
     References
     ----------
     The evaluation and calibration of epistemic uncertainty estimates, section 5.3 (P3).
@@ -142,50 +154,69 @@ def make_random_checkerboard(
     >>> X.shape, y.mean().round(2)
     ((1000, 2), np.float64(0.48))
     """
-    for name, size, least in (("n_samples", n_samples, 1), ("n_rows", n_rows, 1), ("n_columns", n_columns, 1)):
-        if size != int(size) or size < least:
-            raise ValueError(f"{name} must be an integer of at least {least}, got {size!r}.")
-    if n_rows * n_columns < 2:
+    _check_sizes(1, n_samples=n_samples, n_rows=n_rows, n_columns=n_columns)
+    cells = n_rows * n_columns
+    if cells < 2:
         raise ValueError("A checkerboard needs two cells or more.")
     if not 0 < cell_std < np.inf:
         raise ValueError(f"cell_std must be positive and finite, got {cell_std!r}.")
     rng = check_random_state(random_state)
-    cells = n_rows * n_columns
+    # The cells are drawn first, so that n_samples does not change them.
     label = np.zeros(cells, dtype=np.int64)
-    label[rng.permutation(cells)[: cells // 2]] = 1  # first, so that n_samples does not change it
+    label[rng.permutation(cells)[: cells // 2]] = 1
     z = rng.randint(cells, size=n_samples)
-    centres = np.column_stack([z // n_columns + 1, z % n_columns + 1])
+    centres = 1 + np.column_stack(np.divmod(z, n_columns))
     return centres + cell_std * rng.standard_normal((n_samples, 2)), label[z]
 
 
+def _check_sizes(least: int, **named) -> None:
+    """ValueError that names the first size that is no whole number of at least `least`."""
+    for name, size in named.items():
+        if size != int(size) or size < least:
+            raise ValueError(f"{name} must be an integer of at least {least}, got {size!r}.")
+
+
 def check_raters(raters, n_samples: int, rng=None) -> NDArray[np.int64]:
-    """Raters of each row, shape (n_samples,), from a number, a range (low, high) or one number a row."""
+    """Raters of each row, shape (n_samples,): one number, a range (low, high), or one a row."""
     n = np.asarray(raters)
-    if n.dtype.kind not in "iuf" or not np.isfinite(n).all() or (n != np.floor(n)).any() or (n < 1).any():
+    whole = n.dtype.kind in "iuf" and (np.isfinite(n) & (n == np.floor(n)) & (n >= 1)).all()
+    if not whole:
         raise ValueError(f"The number of raters must be a positive integer, got {raters!r}.")
     if isinstance(raters, tuple) and rng is not None:
         if len(raters) != 2 or raters[0] > raters[1]:
-            raise ValueError(f"A range of raters must be a tuple (low, high) with low <= high, got {raters!r}.")
+            raise ValueError(
+                f"A range of raters must be a tuple (low, high) with low <= high, got {raters!r}."
+            )
         return rng.randint(raters[0], raters[1] + 1, size=n_samples)
     if n.shape not in ((), (n_samples,)):
-        raise ValueError(f"n_raters must be one number, a tuple (low, high), or have shape ({n_samples},): {n.shape}.")
+        raise ValueError(
+            "n_raters must be one number, a tuple (low, high), or have shape "
+            f"({n_samples},): {n.shape}."
+        )
     return np.broadcast_to(n.astype(np.int64), n_samples)
 
 
 def _check_total(total, n_samples: int) -> NDArray[np.float64]:
     t = np.asarray(total, dtype=np.float64)
     if t.shape not in ((), (n_samples,)) or not (t > 0).all():
-        raise ValueError(f"total must be positive: one number or shape ({n_samples},), got {total!r}.")
+        raise ValueError(
+            f"total must be positive: one number or shape ({n_samples},), got {total!r}."
+        )
     return np.array(np.broadcast_to(t, n_samples))
 
 
 def draw_counts(Q: NDArray[np.float64], raters, rng) -> NDArray[np.int64]:
-    """Counts of n_i labels drawn from row Q_i, shape (n, K): one binomial a class, of the labels still to be given."""
-    left = np.array(np.broadcast_to(np.asarray(raters, dtype=np.int64), len(Q)))
-    mass = np.cumsum(Q[:, ::-1], axis=1)[:, ::-1]  # Σ_{j≥k} Q_j: exactly Q_k in the last class that is possible
+    """Counts of n_i labels drawn from row Q_i, shape (n, K).
+
+    One binomial a class: how many of the labels still to be given go to it.
+    """
+    left = np.full(len(Q), raters, dtype=np.int64)
+    # Σ_{j≥k} Q_j: exactly Q_k in the last class that is possible.
+    mass = np.cumsum(Q[:, ::-1], axis=1)[:, ::-1]
+    share = np.divide(Q, mass, out=np.zeros_like(Q), where=mass > 0)
+    share = np.minimum(share, 1.0)
     counts = np.empty(Q.shape, dtype=np.int64)
     for k in range(Q.shape[1]):
-        share = np.divide(Q[:, k], mass[:, k], out=np.zeros(len(Q)), where=mass[:, k] > 0)
-        counts[:, k] = rng.binomial(left, np.minimum(share, 1.0))
+        counts[:, k] = rng.binomial(left, share[:, k])
         left -= counts[:, k]
     return counts

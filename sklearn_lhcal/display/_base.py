@@ -1,111 +1,95 @@
-"""What displays share: the doors of an estimator, axes, and how binned rates are drawn."""
+"""What displays share: how they are made, their axes, styles, legends and strip of counts."""
+
+from dataclasses import fields
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from .._rows import Rows
+from .._ground.names import is_numeric
+from .._rows import Rows, rows_of
+from ..distributions import Distribution
 
-SQUARE = (5, 5.6)  # high enough for a square diagram above its strip
+# sizes of figures in inches; a square diagram above its strip needs the greater height
+SQUARE = (5, 5.6)
 WIDE = (6, 4.5)
+
 DOTTED = {"color": "0.35", "linewidth": 1, "linestyle": (0, (1, 1.5))}
-STRIP_HEIGHT = 0.14  # of the height of the axes
+NOTE = {"textcoords": "offset points", "fontsize": "x-small", "color": "0.4"}
 
-_REFERENCE = "perfect calibration"
+# of the height of the axes; labels of the vertical axis stand beside what is above the strip
+STRIP_HEIGHT = 0.14
+ABOVE_STRIP = (1 + STRIP_HEIGHT) / 2
+
 _STRIP = "number in each bin"
-_MARGIN = 0.02  # beyond the limits, of their range
+
+# how a display keeps what it is made from, by the type of the field
+_KEPT_AS = {
+    ArrayLike: np.asarray,
+    ArrayLike | None: np.asarray,
+    list: list,
+    list | None: list,
+}
 
 
-class BinnedReliabilityDisplay:
-    """Base of the reliability displays: keeps what is to be drawn, and draws it."""
+class Display:
+    """Base of all displays, which are dataclasses: keeps arrays and lists, and finds the axes."""
 
-    _xlabel = "Predicted probability"
-    _ylabel = "Observed frequency (probability)"
-    _unit = "rows"
+    def __post_init__(self):
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if value is not None and field.type in _KEPT_AS:
+                setattr(self, field.name, _KEPT_AS[field.type](value))
 
-    def __init__(
-        self,
-        mean_predicted: ArrayLike,
-        mean_observed: ArrayLike,
-        interval: ArrayLike,
-        bin_counts: ArrayLike,
-        edges: ArrayLike,
-        *,
-        confidence_level: float = 0.95,
-        limit: float = 1.0,
-        name: str | None = None,
-    ):
-        self.mean_predicted = np.asarray(mean_predicted)
-        self.mean_observed = np.asarray(mean_observed)
-        self.interval = np.asarray(interval)
-        self.bin_counts = np.asarray(bin_counts)
-        self.edges = np.asarray(edges)
-        self.confidence_level = confidence_level
-        self.limit = limit
-        self.name = name
+    def _take_axes(self, ax, size: tuple[float, float], n_panels: int = 1) -> NDArray:
+        """Draw on the axes given, else on those of a new figure; returns an array of panels."""
+        self.ax_ = new_axes(size, n_panels) if ax is None else ax
+        panels = np.atleast_1d(self.ax_)
+        self.figure_ = panels[0].figure
+        return panels
 
-    def plot(self, ax=None, *, name=None, line_kwargs=None, errorbar_kwargs=None, histogram_kwargs=None):
-        """Draw the display. Drawing a second one on the same axes compares the two.
+    @property
+    def _level(self) -> str:
+        """The confidence level as legends print it."""
+        return f"{100 * self.confidence_level:g} %"
 
-        Parameters
-        ----------
-        ax : matplotlib Axes, optional
-            Where to draw; None makes a figure.
-        name : str, optional
-            What the legend calls it; None: the `name` that the display was made with.
-        line_kwargs, errorbar_kwargs, histogram_kwargs : dict, optional
-            Passed on to matplotlib's `plot` (the points), `errorbar` (the intervals) and `stairs`
-            (the numbers in each bin, on a logarithmic scale).
 
-        Returns
-        -------
-        display
-            Itself, with the artists `line_`, `open_points_`, `errorbar_`, `histogram_`,
-            `reference_` and `legend_`, and with `ax_`, `histogram_ax_` and `figure_`.
-        """
-        self.ax_ = new_axes(SQUARE) if ax is None else ax
-        self.figure_ = self.ax_.figure
-        limit = max(self.limit, _drawn_limit(self.ax_))
-        self.reference_ = _reference(self.ax_)
-        self.histogram_ax_ = strip_axes(self.ax_, self._unit)
-        label = self.name if name is None else name
-        style = {"marker": "o", "markersize": 5, "linewidth": 1, "label": label}
-        style |= line_kwargs or {}
-        (self.line_,) = self.ax_.plot(self.mean_predicted, self.mean_observed, **style)
-        color = self.line_.get_color()
-        self.open_points_ = self._draw_open_points(style | {"color": color, "linestyle": "none", "label": None})
-        self.errorbar_ = self._draw_intervals(
-            {"ecolor": color, "elinewidth": 1.2, "capsize": 2} | (errorbar_kwargs or {})
-        )
-        style = {"color": color, "alpha": 0.4} | (histogram_kwargs or {})
-        self.histogram_ = draw_counts(self.histogram_ax_, self.bin_counts, self.edges, style)
-        self.ax_.set_xlabel(self._xlabel)
-        # beside the diagram, not the strip
-        self.ax_.set_ylabel(self._ylabel, y=(1 + STRIP_HEIGHT) / 2)
-        _frame(self.ax_, limit)
-        self.legend_ = self._draw_legend()
-        return self
+# ------------------------------------------------------------------------------- what is displayed
 
-    def _draw_open_points(self, style: dict):
-        """Points without an interval are open, lest they look the surest of all."""
-        single = np.isnan(self.interval[:, 0]) & ~np.isnan(self.mean_observed)
-        style = {"markerfacecolor": "white", "zorder": 2.1} | style
-        return self.ax_.plot(self.mean_predicted[single], self.mean_observed[single], **style)[0]
 
-    def _draw_intervals(self, style: dict):
-        has = ~np.isnan(self.interval[:, 0])
-        reach = np.abs(self.interval - self.mean_observed[:, None])[has].T
-        style = {"fmt": "none", "zorder": 1.9} | style
-        return self.ax_.errorbar(self.mean_predicted[has], self.mean_observed[has], reach, **style)
+def predicted(estimator, X, y) -> Distribution:
+    """What a fitted classifier predicts, with the names of all its classes and of those of y."""
+    rows = rows_of(estimator, X, y)
+    return rows.prediction.with_classes(rows.classes)
 
-    def _draw_legend(self):
-        above_the_strip = (0, STRIP_HEIGHT, 1, 1 - STRIP_HEIGHT)
-        title = f"bars: {in_percent(self.confidence_level)} intervals"
-        return draw_legend(self.ax_, title, bbox_to_anchor=above_the_strip)
+
+def name_of(estimator, name: str | None) -> str:
+    """What the legend calls an estimator: the name given, else that of its class."""
+    return type(estimator).__name__ if name is None else name
 
 
 def class_names(rows: Rows) -> list:
     """What users call the columns: names where there are, else the numbers themselves."""
     return list(range(rows.z.shape[1])) if rows.classes is None else rows.classes.tolist()
+
+
+def column(class_index, rows: Rows) -> int:
+    """Column of a class: integers are column numbers unless classes have numbers for names."""
+    names = class_names(rows)
+    named = rows.classes is not None and is_numeric(rows.classes)
+    whole = isinstance(class_index, (int, np.integer)) and not isinstance(class_index, bool)
+    if whole and not named:
+        if not 0 <= class_index < len(names):
+            raise ValueError(
+                f"class_index={class_index} is no column number: there are {len(names)} classes, "
+                f"{names[:20]}, in the columns 0 to {len(names) - 1}."
+            )
+        return int(class_index)
+    if class_index not in names:
+        raise ValueError(f"class_index={class_index!r} is not among the classes {names[:20]}.")
+    return names.index(class_index)
+
+
+# -------------------------------------------------------------------------------------- how to draw
 
 
 def new_axes(size: tuple[float, float], n_panels: int = 1):
@@ -117,72 +101,61 @@ def new_axes(size: tuple[float, float], n_panels: int = 1):
     return plt.subplots(1, n_panels, figsize=size, layout="constrained")[1]
 
 
+def styled(own: dict | None, **ours) -> dict:
+    """Our style of an artist, overruled by the user's own."""
+    return ours | (own or {})
+
+
 def drawn(artists, what: str) -> list:
     """The artists of one kind, of all displays on their axes."""
     return [artist for artist in artists if artist.get_gid() == what]
 
 
-def in_percent(confidence_level: float) -> str:
-    """A level as legends print it."""
-    return f"{100 * confidence_level:g} %"
+def draw_legend(ax, title: str | None = None, **options):
+    """A small legend, its title to the left."""
+    small = {"fontsize": "small", "title_fontsize": "small"}
+    return ax.legend(title=title, alignment="left", **small, **options)
 
 
-def draw_legend(ax, title: str, **options):
-    """A legend with a title."""
-    legend = ax.legend(**{"loc": "best", "fontsize": "small", "alignment": "left"} | options)
-    legend.set_title(title, {"size": "small"})
-    return legend
-
-
-def _find_strip(ax):
-    return next((child for child in ax.child_axes if child.get_label() == _STRIP), None)
-
-
-def _drawn_limit(ax) -> float:
-    """The limit of a display that is already on these axes; 0 where there is none."""
-    return 0.0 if _find_strip(ax) is None else ax.get_xlim()[1] / (1 + _MARGIN)
-
-
-def _reference(ax):
-    """The diagonal, once."""
-    for line in ax.lines:
-        if line.get_label() == _REFERENCE:
+def draw_reference(ax, what: str, top: float = 1.0):
+    """The dotted line from (0, 0) to (1, top), drawn once; the first is in the legend."""
+    found = drawn(ax.lines, what)
+    for line in found:
+        if np.isclose(line.get_ydata()[-1], top, rtol=1e-6, atol=0):
             return line
-    style = DOTTED | {"label": _REFERENCE, "zorder": 1}
-    return ax.plot([0, 1], [0, 1], **style)[0]
+    label = None if found else what
+    return ax.plot([0, 1], [0, top], label=label, gid=what, zorder=1, **DOTTED)[0]
 
 
-def strip_axes(ax, unit: str):
-    """The axes along the lower edge that hold the numbers in each bin, once."""
-    strip = _find_strip(ax)
-    if strip is None:
-        strip = ax.inset_axes((0, 0, 1, STRIP_HEIGHT), sharex=ax, label=_STRIP)
-        strip.set(yscale="log", ylim=(0.5, 1.0), facecolor="none")
-        strip.yaxis.tick_right()
-        strip.yaxis.set_label_position("right")
-        strip.yaxis.set_major_formatter("{x:,.0f}")
-        strip.minorticks_off()
-        strip.set_ylabel(unit, fontsize="small")
-        strip.tick_params(axis="x", labelbottom=False)
-        strip.tick_params(axis="y", which="both", labelsize="x-small")
-        strip.spines["top"].set_color("0.8")
-    return strip
+def reach(mean: NDArray, interval: NDArray) -> NDArray[np.float64]:
+    """Distances of n means from the ends of their intervals, (2, n), as `errorbar` wants them."""
+    return np.abs(interval - mean[:, None]).T
 
 
-def draw_counts(strip, counts, edges, style: dict):
-    """The numbers in each bin, on the axes along the lower edge."""
+def has_strip(ax) -> bool:
+    """Whether a display with a strip is on these axes."""
+    return bool(drawn(ax.child_axes, _STRIP))
+
+
+def draw_counts(ax, unit: str, counts, edges, own: dict | None, **style):
+    """The numbers in each bin, on a logarithmic scale in the strip along the lower edge."""
+    strip = _strip_axes(ax, unit)
     strip.set_ylim(0.5, max(strip.get_ylim()[1], 2.0 * counts.max()))
     values = np.where(counts > 0, counts, np.nan)
-    return strip.stairs(values, edges, **{"fill": True, "baseline": 0.5} | style)
+    return strip.stairs(values, edges, **styled(own, fill=True, baseline=0.5, **style))
 
 
-def _frame(ax, limit: float) -> None:
-    """Equal scales from 0 to `limit`, and room for the strip below 0."""
-    from matplotlib.ticker import MaxNLocator
-
-    ticks = MaxNLocator(6, steps=[1, 2, 5, 10]).tick_values(0, limit)
-    ticks = [t for t in ticks if 0 <= t <= limit + 1e-9]
-    top = (1 + _MARGIN) * limit
-    below = (2 * _MARGIN + (1 + _MARGIN) * STRIP_HEIGHT) / (1 - STRIP_HEIGHT)
-    ax.set(xticks=ticks, yticks=ticks, aspect="equal")
-    ax.set(xlim=(-_MARGIN * limit, top), ylim=(-below * limit, top))
+def _strip_axes(ax, unit: str):
+    """The axes of the strip, made once."""
+    if has_strip(ax):
+        return drawn(ax.child_axes, _STRIP)[0]
+    strip = ax.inset_axes((0, 0, 1, STRIP_HEIGHT), sharex=ax, gid=_STRIP)
+    strip.set(yscale="log", ylim=(0.5, 1.0), facecolor="none")
+    strip.yaxis.tick_right()
+    strip.yaxis.set_label_position("right")
+    strip.yaxis.set_major_formatter("{x:,.0f}")
+    strip.minorticks_off()
+    strip.set_ylabel(unit, fontsize="small")
+    strip.tick_params(labelbottom=False, labelsize="x-small")
+    strip.spines["top"].set_color("0.8")
+    return strip

@@ -1,25 +1,27 @@
 """Reliability diagram of predicted disagreement."""
 
+from typing import Self
+
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._rows import Rows, read_rows, rows_of
+from .._rows import read_rows
 from ..label_histogram import pairwise_disagreement
-from ._base import BinnedReliabilityDisplay
+from ._binned import BinnedReliabilityDisplay
 from ._bins import ReliabilityBins, reliability_bins
 
 
 class DisagreementReliabilityDisplay(BinnedReliabilityDisplay):
     """Reliability diagram of disagreement: how often two raters disagree, against its prediction.
 
-    Make it with `from_estimator` or `from_predictions`. A point stands for a bin of rows, above the
-    diagonal where raters disagree more than predicted; bins without rows have none. The strip below
-    shows, on a logarithmic scale, how many rows are in each bin. Rows with fewer than two raters
-    are left out.
+    Make it with `from_estimator` or `from_predictions`. A point stands for a bin of rows. It lies
+    above the diagonal where raters disagree more than predicted. Bins without rows have no point.
+    The strip below shows, on a logarithmic scale, how many rows are in each bin. Rows with fewer
+    than two raters are left out.
 
-    **Intervals.** A bar is an interval for the mean true disagreement of the rows in the bin, as
-    described at `ReliabilityDisplay`, from the spread between rows of ``d − φ̂``, d the share of
-    the row's pairs of raters that disagree.
+    **Intervals.** A bar is an interval for the mean true disagreement of the rows in the bin. It is
+    made as `ReliabilityDisplay` says, from the spread of ``d − φ̂`` between rows. Here d is the
+    share of the row's pairs of raters that disagree, and φ̂ its prediction.
 
     Parameters
     ----------
@@ -31,12 +33,12 @@ class DisagreementReliabilityDisplay(BinnedReliabilityDisplay):
     bin_counts : array-like of shape (n_bins,)
         Number of rows in each bin.
     edges : array-like of shape (n_bins + 1,)
-        Edges of the bins.
+        Edges of the bins, probabilities.
     confidence_level : float, default=0.95
-        Of the intervals.
+        Level of the intervals.
     limit : float, default=1.0
         Upper end of both axes, a probability. `from_predictions` puts it just beyond the last point
-        and the highest interval, as predictions above 1 − 1/K are impossible and those above 0.5
+        and the highest interval: predictions above 1 − 1/K are impossible, and those above 0.5 are
         often rare.
     name : str, optional
         What the legend calls it.
@@ -46,7 +48,7 @@ class DisagreementReliabilityDisplay(BinnedReliabilityDisplay):
     line_ : matplotlib Line2D
         The points.
     open_points_ : matplotlib Line2D
-        Those without an interval, which are drawn open.
+        Points without an interval, which are drawn open.
     errorbar_ : matplotlib ErrorbarContainer
         The intervals.
     histogram_ : matplotlib StepPatch
@@ -54,12 +56,13 @@ class DisagreementReliabilityDisplay(BinnedReliabilityDisplay):
     reference_ : matplotlib Line2D
         The diagonal of perfect calibration.
     ax_, histogram_ax_ : matplotlib Axes
+        The diagram, and the strip below it.
     figure_ : matplotlib Figure
     legend_ : matplotlib Legend
 
     Examples
     --------
-    Probabilities alone leave out what the features do not tell; a Dirichlet distribution around
+    Probabilities alone leave out what the features do not tell. A Dirichlet distribution around
     them does not:
 
     >>> from sklearn_lhcal.datasets import make_label_histograms
@@ -69,6 +72,18 @@ class DisagreementReliabilityDisplay(BinnedReliabilityDisplay):
     >>> raw = show(data.counts, data.prediction, n_bins=4, name="raw")
     >>> dirichlet = Dirichlet.from_mean(data.prediction, data.total)
     >>> calibrated = show(data.counts, dirichlet, n_bins=4, name="Dirichlet", ax=raw.ax_)
+
+    Of a fitted classifier:
+
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> data = make_label_histograms(200, random_state=0)
+    >>> labels = data.counts[:100].argmax(axis=1)
+    >>> forest = RandomForestClassifier(20, random_state=0).fit(data.X[:100], labels)
+    >>> display = DisagreementReliabilityDisplay.from_estimator(
+    ...     forest, data.X[100:], data.counts[100:], n_bins=5
+    ... )
+    >>> display.name
+    'RandomForestClassifier'
     """
 
     _xlabel = "Predicted probability that two raters disagree"
@@ -87,7 +102,7 @@ class DisagreementReliabilityDisplay(BinnedReliabilityDisplay):
         name: str | None = None,
         ax=None,
         **plot_kwargs,
-    ) -> "DisagreementReliabilityDisplay":
+    ) -> Self:
         """Reliability diagram of predicted disagreement against label histograms.
 
         Parameters
@@ -95,7 +110,7 @@ class DisagreementReliabilityDisplay(BinnedReliabilityDisplay):
         y : label histogram of shape (n_samples, n_classes)
             Anything `check_counts` takes; rows with one rater are left out.
         prediction : Distribution, or array-like of shape (n_samples, n_classes) or (n_samples,)
-            Its `disagreement()` is shown; class probabilities z stand for a point mass,
+            Its `disagreement()` is shown. Class probabilities z stand for a point mass,
             ``φ̂ = 1 − Σz²``.
         sample_weight : array-like of shape (n_samples,), optional
             Weights of the rows; only their ratios matter.
@@ -104,7 +119,7 @@ class DisagreementReliabilityDisplay(BinnedReliabilityDisplay):
         strategy : {"uniform", "quantile"}, default="uniform"
             Bins of equal width on [0, 1], or of equal numbers of rows.
         confidence_level : float, default=0.95
-            Of the intervals.
+            Level of the intervals.
         name : str, optional
             What the legend calls it.
         ax : matplotlib Axes, optional
@@ -122,78 +137,7 @@ class DisagreementReliabilityDisplay(BinnedReliabilityDisplay):
             No row with two raters and a positive weight, `confidence_level` outside (0, 1), and
             whatever `check_counts` and `check_proba` refuse.
         """
-        return cls._of_rows(
-            read_rows(y, prediction, sample_weight),
-            n_bins=n_bins,
-            strategy=strategy,
-            confidence_level=confidence_level,
-            name=name,
-            ax=ax,
-            **plot_kwargs,
-        )
-
-    @classmethod
-    def from_estimator(
-        cls, estimator, X, y, *, sample_weight=None, name: str | None = None, **kwargs
-    ) -> "DisagreementReliabilityDisplay":
-        """Reliability diagram of the disagreement that a fitted classifier predicts.
-
-        Parameters
-        ----------
-        estimator : fitted classifier
-            Its `predict_dist` is used, which sees through pipelines and searches; an ensemble gives
-            a distribution, any other classifier class probabilities.
-        X : array-like of shape (n_samples, ...)
-        y : label histogram of shape (n_samples, n_classes)
-            Anything `check_counts` takes; frames are aligned with the estimator's classes by name.
-            A class that the estimator never saw has probability 0.
-        sample_weight : array-like of shape (n_samples,), optional
-            Weights of the rows; only their ratios matter.
-        name : str, optional
-            What the legend calls it; None: the name of the estimator's class.
-        **kwargs
-            As in `from_predictions`: `n_bins`, `strategy`, `confidence_level`, `ax` and those of
-            `plot`.
-
-        Returns
-        -------
-        DisagreementReliabilityDisplay
-
-        Raises
-        ------
-        ValueError
-            As `from_predictions`; an estimator that predicts no probabilities.
-
-        Examples
-        --------
-        >>> from sklearn.ensemble import RandomForestClassifier
-        >>> from sklearn_lhcal.datasets import make_label_histograms
-        >>> data = make_label_histograms(200, random_state=0)
-        >>> labels = data.counts[:100].argmax(axis=1)
-        >>> forest = RandomForestClassifier(20, random_state=0).fit(data.X[:100], labels)
-        >>> display = DisagreementReliabilityDisplay.from_estimator(
-        ...     forest, data.X[100:], data.counts[100:], n_bins=5
-        ... )
-        >>> display.name
-        'RandomForestClassifier'
-        """
-        rows = rows_of(estimator, X, y, sample_weight)
-        name = type(estimator).__name__ if name is None else name
-        return cls._of_rows(rows, name=name, **kwargs)
-
-    @classmethod
-    def _of_rows(
-        cls,
-        rows: Rows,
-        *,
-        n_bins=15,
-        strategy="uniform",
-        confidence_level=0.95,
-        name=None,
-        ax=None,
-        **plot_kwargs,
-    ) -> "DisagreementReliabilityDisplay":
-        rows = rows.contributing(2)
+        rows = read_rows(y, prediction, sample_weight).contributing(2)
         if rows is None:
             raise ValueError(
                 "No row with a positive weight has two raters or more, so there is no disagreement "
@@ -203,8 +147,8 @@ class DisagreementReliabilityDisplay(BinnedReliabilityDisplay):
         phi = rows.distribution.disagreement()[:, None]
         how = {"n_bins": n_bins, "strategy": strategy, "confidence_level": confidence_level}
         bins = reliability_bins(phi, d, rows.w, **how)
-        display = cls(*bins, confidence_level=confidence_level, limit=_limit(bins), name=name)
-        return display.plot(ax, **plot_kwargs)
+        kept = {"confidence_level": confidence_level, "limit": _limit(bins), "name": name}
+        return cls(*bins, **kept).plot(ax, **plot_kwargs)
 
 
 def _limit(bins: ReliabilityBins) -> float:

@@ -4,28 +4,37 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import stdtrit
 
 from .._ground.facts import facts_of
 from .._rows import Rows
 from ..distributions import Distribution, PointMass, second_opinion_value
 from ..metrics import posterior_epistemic_loss
+from ._bins import student_interval
 
 _RULES = {
     "second_opinion_value": second_opinion_value,
-    "entropy": lambda distribution: distribution.entropy(),
-    "disagreement": lambda distribution: distribution.disagreement(),
+    "entropy": Distribution.entropy,
+    "disagreement": Distribution.disagreement,
 }
 
 
 class ReferralCurves(NamedTuple):
-    """Gains at m fractions of rows referred."""
+    """Gains at m fractions of rows referred.
 
-    fraction: NDArray[np.float64]  # (m,)
-    expected_gain: NDArray[np.float64]  # (m,)
-    realised_gain: NDArray[np.float64]  # (m,)
-    standard_error: NDArray[np.float64]  # (m,), of the realised gain
-    interval: NDArray[np.float64]  # (m, 2), for the realised gain
+    Attributes
+    ----------
+    fraction, expected_gain, realised_gain : ndarray of shape (m,)
+    standard_error : ndarray of shape (m,)
+        Of the realised gain.
+    interval : ndarray of shape (m, 2)
+        For the realised gain.
+    """
+
+    fraction: NDArray
+    expected_gain: NDArray
+    realised_gain: NDArray
+    standard_error: NDArray
+    interval: NDArray
 
 
 def rule_in_words(rule) -> str:
@@ -37,11 +46,16 @@ def priorities(rule, distribution: Distribution) -> NDArray[np.float64]:
     """What decides who is referred first, shape (n,): the larger, the earlier."""
     if isinstance(rule, str):
         if rule not in _RULES:
-            raise ValueError(f"rule must be one of {list(_RULES)} or an array of priorities, got {rule!r}.")
+            raise ValueError(
+                f"rule must be one of {list(_RULES)} or an array of priorities, got {rule!r}."
+            )
         return _RULES[rule](distribution)
     priority = np.asarray(rule, dtype=np.float64)
     if priority.shape != (len(distribution),):
-        raise ValueError(f"rule must hold one priority per row, shape ({len(distribution)},), got {priority.shape}.")
+        raise ValueError(
+            f"rule must hold one priority per row, shape ({len(distribution)},), "
+            f"got {priority.shape}."
+        )
     if not np.isfinite(priority).all():
         raise ValueError("rule contains NaN or infinite priorities; give every row a finite one.")
     return priority
@@ -55,7 +69,7 @@ def gains(rows: Rows) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
             "see second_opinion_value for the expected one."
         )
     expected = second_opinion_value(rows.distribution)
-    # but for rounding
+    # zero, but for rounding
     if expected.max() < 1e-28:
         raise ValueError(
             "No label moves this prediction, which holds class probabilities without a "
@@ -73,21 +87,22 @@ def referral_curves(
 ) -> ReferralCurves:
     """Both gains of rows referred in the order of their priority, with intervals."""
     w = w / w.sum()
-    v, g = w * expected, w * realised
+    v = w * expected
+    g = w * realised
     noise = g - v * (g @ v) / (v @ v)
+    total = g.sum()
     if normalize:
-        if g.sum() <= 0:
+        if total <= 0:
             raise ValueError(
-                f"Referring every row gains {g.sum():.2g} here, of which there are no shares; use "
+                f"Referring every row gains {total:.2g} here, of which there are no shares; use "
                 "normalize=False, and calibrate the distribution, with AlphaCalibration say."
             )
-        v, noise, g = v / v.sum(), noise / g.sum(), g / g.sum()
-    points = [
-        _point(a, v, g, noise, confidence_level=confidence_level, normalize=normalize)
-        for a in _referred(fraction, priority, w)
-    ]
-    expected_gain, realised_gain, error, reach = np.array(points).T
-    interval = realised_gain[:, None] + reach[:, None] * np.array([-1.0, 1.0])
+        v = v / v.sum()
+        g = g / total
+        noise = noise / total
+    points = [_point(a, v, g, noise, normalize) for a in _referred(fraction, priority, w)]
+    expected_gain, realised_gain, error, freedom = np.array(points).T
+    interval = student_interval(realised_gain, error, freedom, confidence_level)
     return ReferralCurves(fraction, expected_gain, realised_gain, error, interval)
 
 
@@ -104,14 +119,16 @@ def _referred(fraction, priority, w):
     yield np.ones(len(w))
 
 
-def _point(a, v, g, noise, *, confidence_level: float, normalize: bool) -> tuple[float, float, float, float]:
-    """Expected and realised gain, standard error and half the interval when a is referred."""
+def _point(a, v, g, noise, normalize: bool) -> tuple[float, float, float, float]:
+    """Expected and realised gain, its standard error and degrees of freedom, a being referred."""
+    expected = a @ v
     gain = a @ g
-    # a share is a ratio: delta method
-    squares = ((a - gain if normalize else a) * noise) ** 2
+    if normalize:
+        # a share is a ratio: delta method
+        a = a - gain
+    squares = (a * noise) ** 2
     variance = squares.sum()
     if variance == 0:
-        return a @ v, gain, 0.0, 0.0
-    error = np.sqrt(variance)
+        return expected, gain, 0.0, 1.0
     freedom = 2 / ((squares / variance) ** 2).sum()
-    return a @ v, gain, error, stdtrit(freedom, (1 + confidence_level) / 2) * error
+    return expected, gain, np.sqrt(variance), freedom

@@ -1,11 +1,13 @@
-"""Distributions over class probabilities: moments, disagreement, uncertainty, and the posterior after more labels.
+"""Distributions over class probabilities: moments, disagreement, uncertainty, and posteriors.
 
-A distribution is a batch of n rows; each row is a random point of the simplex. All are immutable.
+A distribution is a batch of n rows, each of which is a random point of the simplex. It is
+immutable.
 """
 
 from ._base import Distribution, PointMass
+from ._dirichlet import Dirichlet
 from ._logistic_normal import LogisticNormal
-from ._mixture import Dirichlet, DirichletMixture, Ensemble, Mixture
+from ._mixture import DirichletMixture, Ensemble, Mixture
 from ._predict import predict_dist, predict_epistemic, second_opinion_value
 
 __all__ = [

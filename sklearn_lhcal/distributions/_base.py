@@ -1,4 +1,4 @@
-"""What every distribution over class probabilities offers, and what several kinds share."""
+"""What every distribution over class probabilities offers, and the point mass."""
 
 import copy
 from abc import ABC, abstractmethod
@@ -6,20 +6,21 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import gammaln, xlogy
+from scipy.special import xlogy
 from sklearn.utils import check_random_state
 
 from .._ground.checks import check_fraction
 from .._ground.names import column_names, columns_by_name, is_sorted
-from .._ground.simplex import check_proba, entropy, gini
+from .._ground.simplex import check_proba, entropy, in_columns
 from ..label_histogram._labels import read_labels
+from ._arrays import cross_moment, frozen, log_coefficient
 
 
 class Distribution(ABC):
     """A batch of n distributions over class probabilities z, points of the simplex with K corners.
 
-    Base of all distributions: immutable, rows taken by indexing. It may know the names of its
-    `classes`; parts, posteriors and mixtures of it know them too.
+    The base of all distributions. It is immutable, and indexing takes rows of it. It may know the
+    names of its `classes`: rows, posteriors and mixtures of it then know them too.
 
     Examples
     --------
@@ -43,7 +44,11 @@ class Distribution(ABC):
 
     @abstractmethod
     def mutual_information(self) -> NDArray[np.float64]:
-        """H(E[z]) − E[H(z)], shape (n,), nats, at least 0: what one label would tell about z."""
+        """What one label would tell about z: H(E[z]) − E[H(z)], shape (n,), nats, at least 0."""
+
+    @abstractmethod
+    def _disagreement(self, pairs: NDArray[np.float64] | None) -> NDArray[np.float64]:
+        """E[zᵀPz] for checked pairs P, shape (n,); None: all pairs of different classes."""
 
     @abstractmethod
     def _interval(self, level: float) -> NDArray[np.float64]:
@@ -63,7 +68,7 @@ class Distribution(ABC):
 
     @abstractmethod
     def _embed(self, columns: NDArray[np.intp], n_classes: int) -> "Distribution":
-        """Over more classes: class k moves to ``columns[k]``, the others have probability 0."""
+        """The same over more classes: class k in ``columns[k]``, the others of probability 0."""
 
     @classmethod
     @abstractmethod
@@ -71,13 +76,18 @@ class Distribution(ABC):
         """One batch of the rows of several of this kind, in order."""
 
     @abstractmethod
-    def _sample(self, n_draws: int, rng: np.random.RandomState) -> NDArray[np.float64]: ...
+    def _sample(self, n_draws: int, rng: np.random.RandomState) -> NDArray[np.float64]:
+        """Draws of z, shape (n_draws, n, K)."""
 
     @abstractmethod
-    def _take(self, rows) -> Self: ...
+    def _take(self, rows) -> Self:
+        """Some of the rows, without names."""
 
     def __getitem__(self, rows) -> Self:
-        return self._take(row_index(rows))._named(self._classes)
+        # An integer selects a batch of one row.
+        if isinstance(rows, (int, np.integer)):
+            rows = [int(rows)]
+        return self._take(rows)._named(self._classes)
 
     def __len__(self) -> int:
         return len(self.mean())
@@ -92,15 +102,17 @@ class Distribution(ABC):
 
     @property
     def classes(self) -> NDArray | None:
-        """Names of the classes in the order of the columns, shape (K,); None where they have none."""
+        """Names of the columns in their order, shape (K,); None where they have none."""
         return self._classes
 
     def with_classes(self, classes: ArrayLike | None) -> Self:
-        """The same distribution, its columns named; None takes the names away."""
+        """The same distribution with names for its columns; None takes the names away."""
         if classes is not None:
             classes = np.asarray(classes)
             if classes.shape != (self.n_classes,) or len(set(classes.tolist())) < len(classes):
-                raise ValueError(f"classes must hold {self.n_classes} different names, got {classes.tolist()}.")
+                raise ValueError(
+                    f"classes must hold {self.n_classes} different names, got {classes.tolist()}."
+                )
         return copy.copy(self)._named(classes)
 
     def _named(self, classes: NDArray | None) -> Self:
@@ -110,7 +122,7 @@ class Distribution(ABC):
     def in_order(self, classes: ArrayLike) -> "Distribution":
         """The same distribution with its columns in the order of these names.
 
-        Where it has no names of its own, they have to be sorted: it takes them as they are.
+        A distribution without names takes them as they are, provided that they are sorted.
         """
         classes = np.asarray(classes)
         if self._classes is None:
@@ -128,50 +140,56 @@ class Distribution(ABC):
     def embed(self, columns: ArrayLike, n_classes: int) -> "Distribution":
         """The same distribution over more classes, without names.
 
-        Class k moves to ``columns[k]``; the others have probability 0.
+        Class k moves to ``columns[k]``. All other columns have probability 0.
         """
         columns = np.asarray(columns)
         fits = columns.shape == (self.n_classes,) and len(set(columns.tolist())) == len(columns)
         if not fits or columns.dtype.kind not in "iu":
-            raise ValueError(f"columns must hold {self.n_classes} different column numbers, got {columns.tolist()}.")
+            raise ValueError(
+                f"columns must hold {self.n_classes} different column numbers, "
+                f"got {columns.tolist()}."
+            )
         if columns.min() < 0 or columns.max() >= n_classes:
             raise ValueError(f"columns must lie between 0 and {n_classes - 1}, got {columns}.")
         return self._embed(columns, n_classes)
 
     @staticmethod
     def concatenate(batches: "list[Distribution]") -> "Distribution":
-        """One batch of the rows of several of one kind, in order.
+        """One batch of the rows of several batches of one kind, in order.
 
-        Mixtures must have equal numbers of members, all batches the same classes.
+        All batches must have the same classes. Mixtures must have equal numbers of members.
         """
-        kinds = {type(b) for b in batches}
+        kinds = sorted({type(batch).__name__ for batch in batches})
         if len(kinds) > 1:
-            raise ValueError(f"Distributions of several kinds cannot be joined: {sorted(k.__name__ for k in kinds)}.")
+            raise ValueError(f"Distributions of several kinds cannot be joined: {kinds}.")
         classes = batches[0].classes
         if classes is not None:
-            batches = [b.in_order(classes) for b in batches]
+            batches = [batch.in_order(classes) for batch in batches]
         return batches[0]._joined(batches)._named(classes)
 
     def mean_after(self, label: int) -> NDArray[np.float64]:
-        """E[z | one more label], shape (n, K): the mean of the posterior after a label.
+        """Mean of the posterior after one more label, E[z | label], shape (n, K).
 
         `label` is the column number of its class.
         """
         if not isinstance(label, (int, np.integer)) or not 0 <= label < self.n_classes:
-            raise ValueError(f"label must be a column number from 0 to {self.n_classes - 1}, got {label!r}.")
+            raise ValueError(
+                f"label must be a column number from 0 to {self.n_classes - 1}, got {label!r}."
+            )
         return self._mean_after(int(label))
 
     def posterior(self, counts: ArrayLike) -> "Distribution":
         """The distribution after more labels.
 
-        `counts` of shape (n, K), where rows may have no labels, or n 1-D labels: names where the
-        distribution knows its classes, else column numbers.
+        `counts` has shape (n, K), and a row may be without labels. Or it holds n 1-D labels: names
+        where the distribution knows its classes, else column numbers.
         """
         return self._posterior(self._more_labels(counts))._named(self._classes)
 
     def log_prob_counts(self, counts: ArrayLike) -> NDArray[np.float64]:
-        """Log-probability, shape (n,), nats, of labels as in `posterior`, multinomial coefficient
-        included.
+        """Log-probability of labels as in `posterior`, shape (n,), nats.
+
+        It includes the multinomial coefficient.
         """
         return self._log_prob(self._more_labels(counts))
 
@@ -184,11 +202,13 @@ class Distribution(ABC):
         """Counts of further labels, shape (n, K), float64; a row may have none."""
         labels = read_labels(counts, empty_rows=True)
         if labels.known:
-            raise ValueError("Infinitely many labels have no posterior and no likelihood; pass counts.")
-        n, K = len(self), self.n_classes
-        if len(labels) != n or (not labels.single and labels.shape[1] != K):
-            shape = (len(labels),) if labels.single else labels.shape
-            raise ValueError(f"counts must have shape {(n, K)} or {(n,)}, got {shape}.")
+            raise ValueError(
+                "Infinitely many labels have no posterior and no likelihood; pass counts."
+            )
+        n, K = self.mean().shape
+        fits = labels.single or labels.shape[1] == K
+        if len(labels) != n or not fits:
+            raise ValueError(f"counts must have shape {(n, K)} or {(n,)}, got {np.shape(counts)}.")
         if self._classes is None:
             labels = labels.of_width(K)
         else:
@@ -202,26 +222,45 @@ class Distribution(ABC):
     def disagreement(self, pairs: ArrayLike | None = None) -> NDArray[np.float64]:
         """Probability that two raters disagree, shape (n,): ``1 − Σ_k E[z_k²]`` (P1 eq. 49).
 
-        `pairs` is a symmetric 0/1 matrix of shape (K, K) with a zero diagonal: which pairs of different labels count as
-        disagreeing (two grades apart, say). None: all of them.
+        `pairs` says which pairs of different labels count as disagreeing: those two grades apart,
+        say. It is a symmetric 0/1 matrix of shape (K, K) with a zero diagonal. None: all pairs.
         """
-        z = self.mean()
         if pairs is None:
-            return np.maximum(gini(z) - self.variance().sum(axis=1), 0.0)
+            return self._disagreement(None)
         P = np.asarray(pairs, dtype=np.float64)
-        if (
-            P.shape != (z.shape[1],) * 2
-            or not np.array_equal(P, P.T)
-            or np.diag(P).any()
-            or not np.isin(P, (0, 1)).all()
-        ):
-            raise ValueError(f"pairs must be a symmetric 0/1 matrix with a zero diagonal, shape {(z.shape[1],) * 2}.")
-        return sum(z[:, k] * (self._mean_after(k) @ P[k]) for k in range(z.shape[1]))
+        shape = (self.n_classes,) * 2
+        binary = P.shape == shape and np.isin(P, (0, 1)).all()
+        if not binary or P.diagonal().any() or not np.array_equal(P, P.T):
+            raise ValueError(
+                f"pairs must be a symmetric 0/1 matrix with a zero diagonal, shape {shape}."
+            )
+        return self._disagreement(P)
 
     def class_disagreement(self) -> NDArray[np.float64]:
-        """Probability that one of two raters names class k and the other does not, shape (n, K) (P1 eq. 50)."""
+        """Probability that exactly one of two raters names class k, shape (n, K) (P1 eq. 50)."""
         z = self.mean()
         return 2 * np.maximum(z * (1 - z) - self.variance(), 0.0)
+
+    def _changes(self, p: NDArray[np.float64]) -> tuple[NDArray, NDArray, NDArray]:
+        """How far one label, k with probability p_k, moves the mean: d(k) = E[z | k] − E[z].
+
+        Σ_k p_k d(k) of shape (n, K); Σ_k p_k d_k(k) and Σ_k p_k ‖d(k)‖², both of shape (n,).
+        """
+        z = self.mean()
+        move = np.zeros_like(z)
+        own = np.zeros_like(z[:, 0])
+        squares = np.zeros_like(own)
+        for k in range(z.shape[1]):
+            d = self.mean_after(k) - z
+            move += p[:, [k]] * d
+            own += p[:, k] * d[:, k]
+            squares += p[:, k] * (d * d).sum(axis=1)
+        return move, own, squares
+
+    def _least_cost_after(self, C: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Σ_k E[z_k] min_d E[z | k]ᵀC_d: the cost to expect after one label, shape (n,)."""
+        z = self.mean()
+        return sum(z[:, k] * (self.mean_after(k) @ C).min(axis=1) for k in range(z.shape[1]))
 
     def entropy(self) -> NDArray[np.float64]:
         """Total uncertainty H(E[z]), shape (n,), nats."""
@@ -232,7 +271,7 @@ class Distribution(ABC):
         return np.maximum(self.entropy() - self.mutual_information(), 0.0)
 
     def sample(self, n_draws: int, random_state=None) -> NDArray[np.float64]:
-        """Draws of z, shape (n_draws, n, K). `random_state` as everywhere in scikit-learn."""
+        """Draws of z, shape (n_draws, n, K); `random_state` is as everywhere in scikit-learn."""
         return self._sample(n_draws, check_random_state(random_state))
 
 
@@ -257,9 +296,9 @@ class PointMass(Distribution):
 
     @classmethod
     def of_checked(cls, z: NDArray[np.float64]) -> "PointMass":
-        """Of probabilities (n, K) that passed the gate, perhaps in float32.
+        """A point mass at probabilities (n, K) that were checked before.
 
-        Their rows need not sum to 1 in float64.
+        Checked in float32, their rows need not sum to 1 in float64.
         """
         self = cls.__new__(cls)
         self._z = frozen(z)
@@ -277,8 +316,18 @@ class PointMass(Distribution):
     def _take(self, rows):
         return PointMass.of_checked(self._z[rows])
 
+    def _disagreement(self, pairs):
+        return cross_moment(self._z, pairs)
+
     def _mean_after(self, k):
         return self._z
+
+    def _changes(self, p):
+        nothing = np.zeros_like(self._z)
+        return nothing, nothing[:, 0], nothing[:, 0]
+
+    def _least_cost_after(self, C):
+        return (self._z @ C).min(axis=1)
 
     def _posterior(self, y):
         return self
@@ -297,39 +346,4 @@ class PointMass(Distribution):
         return cls.of_checked(np.concatenate([b._z for b in batches]))
 
     def _sample(self, n_draws, rng):
-        return np.broadcast_to(self._z, (n_draws, *self._z.shape)).copy()
-
-
-def in_columns(z, columns, n_classes: int) -> NDArray[np.float64]:
-    """z with its columns spread over `n_classes`, shape (n, n_classes); the others are 0."""
-    wide = np.zeros((len(z), n_classes))
-    wide[:, columns] = z
-    return wide
-
-
-def frozen(a: NDArray[np.float64]) -> NDArray[np.float64]:
-    """A private, read-only copy."""
-    a = np.array(a, dtype=np.float64)
-    a.flags.writeable = False
-    return a
-
-
-def row_index(rows):
-    """Row indices that keep the batch a batch: an integer selects one row."""
-    return [int(rows)] if isinstance(rows, (int, np.integer)) else rows
-
-
-def log(a):
-    """log a, with log 0 = −inf and no warning."""
-    with np.errstate(divide="ignore"):
-        return np.log(a)
-
-
-def log_coefficient(y):
-    """log( n! / Π_k y_k! ), shape (n,)."""
-    return gammaln(y.sum(axis=1) + 1) - gammaln(y + 1).sum(axis=1)
-
-
-def tails(level: float) -> NDArray[np.float64]:
-    """Probabilities below either end of an equal-tailed interval, shape (2,)."""
-    return np.array([(1 - level) / 2, (1 + level) / 2])
+        return np.repeat(self._z[None], n_draws, axis=0)

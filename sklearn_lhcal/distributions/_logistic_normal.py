@@ -1,30 +1,30 @@
 """Logistic-normal distribution of two classes: what a Gaussian process classifier predicts."""
 
 import numpy as np
+from numpy.polynomial.polynomial import polyval
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, log_expit, logsumexp, ndtri, xlog1py
 
-from ._base import (
-    Distribution,
-    PointMass,
-    frozen,
-    in_columns,
-    log_coefficient,
-    tails,
-)
+from .._ground.simplex import in_columns
+from ._arrays import bisect, frozen, log_coefficient, quotient, tails
+from ._base import Distribution, PointMass
 from ._mixture import Ensemble, Mixture
 
 _LARGEST_SCALE = 1e4
-_BLOCK = 2**18  # nodes at a time
-_FINER = 5  # members of a posterior's ensemble for each node that its mean needs: for its intervals
-_DEPTH = 40.0  # nodes of a posterior end where its density is e^-40 of its peak
+# Nodes in memory at a time, and rows at a time where each has nodes of its own.
+_BLOCK = 2**18
+_ROWS = 1024
+# A posterior's ensemble has so many nodes for each that its mean would need, for its intervals.
+_FINER = 5
+# The nodes of a posterior end where its density is e^-40 of its peak.
+_DEPTH = 40.0
 
 
 class LogisticNormal(Distribution):
     """Logistic-normal distribution of two classes: z = (1 − σ(g), σ(g)) with Gaussian log-odds g.
 
-    Moments and entropies come from the trapezoidal rule in g, whose error falls faster than any power of its step; they
-    are exact to about 1e-13. (Gauss–Hermite nodes are not: at a variance of 100, 32 of them give E[H] = .097 for .128.)
+    Moments and entropies are exact to about 1e-13. They come from the trapezoidal rule in g, whose
+    error falls faster than any power of its step.
 
     Parameters
     ----------
@@ -40,8 +40,9 @@ class LogisticNormal(Distribution):
 
     Notes
     -----
-    A posterior after more labels is no logistic-normal distribution. It is an `Ensemble` of weighted nodes, close
-    enough together for exact moments; the ends of its intervals are nodes, a tenth of a standard deviation apart.
+    A posterior after more labels is an `Ensemble` of weighted nodes, for it is no logistic-normal
+    distribution. The nodes are close enough together for exact moments. The ends of its intervals
+    are nodes, a tenth of a standard deviation apart.
 
     Examples
     --------
@@ -54,18 +55,31 @@ class LogisticNormal(Distribution):
            [0.1211, 0.8789]])
     """
 
+    # The columns of the two classes among so many.
+    _columns = (0, 1)
+    _n_classes = 2
+
     def __init__(self, loc: ArrayLike, scale: ArrayLike):
-        m, s = np.asarray(loc, dtype=np.float64), np.asarray(scale, dtype=np.float64)
+        m = np.asarray(loc, dtype=np.float64)
+        s = np.asarray(scale, dtype=np.float64)
         if m.ndim != 1 or s.shape not in ((), m.shape):
-            raise ValueError(f"loc must have shape (n,), and scale the same or none, got {m.shape} and {s.shape}.")
+            raise ValueError(
+                "loc must have shape (n,), and scale the same or none, "
+                f"got {m.shape} and {s.shape}."
+            )
         if not np.isfinite(m).all() or not ((s >= 0) & (s <= _LARGEST_SCALE)).all():
             raise ValueError(f"loc must be finite, and scale between 0 and {_LARGEST_SCALE:g}.")
-        self._m, self._s = frozen(m), frozen(np.broadcast_to(s, m.shape))
-        self._columns, self._n_classes = [0, 1], 2
+        self._m = frozen(m)
+        self._s = frozen(np.broadcast_to(s, m.shape))
 
     def _in(self, columns, n_classes: int) -> "LogisticNormal":
-        self._columns, self._n_classes = columns, n_classes
+        self._columns = tuple(columns)
+        self._n_classes = n_classes
         return self
+
+    def _spread(self, z):
+        """What is said of the two classes (axis 1), or of both alike, in their columns."""
+        return in_columns(z, list(self._columns), self._n_classes)
 
     def _take(self, rows):
         return LogisticNormal(self._m[rows], self._s[rows])._in(self._columns, self._n_classes)
@@ -89,156 +103,173 @@ class LogisticNormal(Distribution):
         return self._s
 
     def _average(self, f, *per_row) -> NDArray[np.float64]:
-        """E[f(g, …)], shape (n, number of values), by the trapezoidal rule on m ± 9s, step at most min(s, 1)/2.
+        """E[f(g, …)], shape (number of values, n), by the trapezoidal rule on m ± 9s.
 
-        The step is s/2^k: rows of one k share their nodes in units of s, and no row depends on the others. `per_row`
-        holds arrays of shape (n,), which f takes after g.
+        The step is s/2^k, at most min(s, 1)/2. Rows of one k share their nodes in units of s, and
+        no row depends on the others. `per_row` holds arrays (n,), which f takes after g.
         """
         k = np.ceil(np.log2(2 * np.maximum(self._s, 1))).astype(int)
-        out = None
+        found = []
+        order = []
         for halvings in np.unique(k):
             t = np.arange(-9 * 2**halvings, 9 * 2**halvings + 1) / 2.0**halvings
             w = np.exp(-(t**2) / 2)
             w /= w.sum()
             rows = np.flatnonzero(k == halvings)
             step = max(1, _BLOCK // len(t))
-            for block in (rows[i : i + step] for i in range(0, len(rows), step)):
-                g = self._m[block, None] + self._s[block, None] * t
-                values = [np.einsum("ij,j->i", v, w) for v in f(g, *(a[block, None] for a in per_row))]
-                out = np.empty((len(self), len(values))) if out is None else out
-                out[block] = np.stack(values, axis=1)
-        return out
+            for start in range(0, len(rows), step):
+                block = rows[start : start + step, None]
+                values = f(self._m[block] + self._s[block] * t, *(a[block] for a in per_row))
+                found.append([np.einsum("ij,j->i", v, w) for v in values])
+            order.append(rows)
+        return np.hstack(found)[:, np.argsort(np.concatenate(order))]
 
     def _mean(self):
+        """E[z] of the two classes, shape (2, n)."""
         return self._average(lambda g: (expit(-g), expit(g)))
 
     def _deviations(self):
-        """E[δ] and E[δ²] of δ = σ(g) − σ(m), shape (n, 2)."""
-        return self._average(lambda g, m: ((d := _difference(g, m)), d**2), self._m)
+        """E[δ] and E[δ²] of δ = σ(g) − σ(m), shape (2, n)."""
+
+        def powers(g, m):
+            d = _difference(g, m)
+            return d, d**2
+
+        return self._average(powers, self._m)
 
     def mean(self):
-        return in_columns(self._mean(), self._columns, self._n_classes)
+        return self._spread(self._mean().T)
 
     def variance(self):
-        first, second = self._deviations().T
-        var = np.maximum(second - first**2, 0.0)
-        return in_columns(np.stack([var, var], axis=1), self._columns, self._n_classes)
+        first, second = self._deviations()
+        return self._spread(np.maximum(second - first**2, 0.0)[:, None])
 
-    def disagreement(self, pairs=None):
-        if pairs is not None:
-            return super().disagreement(pairs)
-        return 2 * self._average(lambda g: (expit(g) * expit(-g),))[:, 0]
+    def _disagreement(self, pairs):
+        (phi,) = 2 * self._average(lambda g: (expit(g) * expit(-g),))
+        return phi if pairs is None else phi * pairs[self._columns]
 
     def class_disagreement(self):
-        phi = self.disagreement()
-        return in_columns(np.stack([phi, phi], axis=1), self._columns, self._n_classes)
+        return self._spread(self._disagreement(None)[:, None])
 
     def expected_entropy(self):
-        return self._average(lambda g: (np.abs(g) * expit(-np.abs(g)) - log_expit(np.abs(g)),))[:, 0]
+        def entropy(g):
+            a = np.abs(g)
+            yield a * expit(-a) - log_expit(a)
+
+        return self._average(entropy)[0]
 
     def mutual_information(self):
-        """Σ_k E[z_k]·E[(1+r)·log(1+r) − r], r = z_k/E[z_k] − 1: a divergence, whose terms are all at least 0."""
-        z, shift = self._mean(), self._deviations()[:, 0]
+        """Σ_k E[z_k]·E[(1+r)·log(1+r) − r] with r = z_k/E[z_k] − 1.
+
+        It is a divergence, whose terms are all at least 0.
+        """
 
         def divergence(g, m, shift, z0, z1):
             d = _difference(g, m) - shift
-            yield from (z * _excess(sign * d / np.where(z > 0, z, np.inf)) for sign, z in ((-1, z0), (1, z1)))
+            yield z0 * _excess(quotient(-d, z0, 0.0))
+            yield z1 * _excess(quotient(d, z1, 0.0))
 
-        return self._average(divergence, self._m, shift, z[:, 0], z[:, 1]).sum(axis=1)
+        return self._average(divergence, self._m, self._deviations()[0], *self._mean()).sum(axis=0)
 
     def _mean_after(self, k):
         if k not in self._columns:
             return self.mean()
-        sign = 1 if list(self._columns).index(k) else -1
-        z = self._average(lambda g: (expit(-g) * expit(sign * g), expit(g) * expit(sign * g)))
-        total = z.sum(axis=1, keepdims=True)
-        z = np.where(total > 0, z / np.where(total > 0, total, 1.0), self._mean())
-        return in_columns(z, self._columns, self._n_classes)
+        sign = 2 * self._columns.index(k) - 1
+
+        def joint(g):
+            p = expit(sign * g)
+            return expit(-g) * p, expit(g) * p
+
+        z = self._average(joint)
+        return self._spread(quotient(z, z.sum(axis=0), self._mean()).T)
 
     def _posterior(self, y) -> Ensemble:
         """An `Ensemble` at the nodes."""
         y, possible = self._own_labels(y)
         g, log_w = _posterior_nodes(self._m, self._s, *np.where(possible, y, 0.0), _FINER)
-        z = np.stack([expit(-g), expit(g)], axis=-1).reshape(-1, 2)
-        return Mixture.of(PointMass.of_checked(in_columns(z, self._columns, self._n_classes)), log_w)
+        return Mixture.of(PointMass.of_checked(self._at(g)), log_w)
+
+    def _at(self, g):
+        """z at log-odds g of any shape, shape (g.size, K)."""
+        g = g.reshape(-1, 1)
+        return self._spread(expit(np.hstack([-g, g])))
 
     def _log_prob(self, labels):
         y, possible = self._own_labels(labels)
         out = np.empty(len(self))
-        for i in range(0, len(self), 1024):
-            rows = slice(i, i + 1024)
-            out[rows] = logsumexp(_posterior_nodes(self._m[rows], self._s[rows], *y[:, rows], 1)[1], axis=0)
+        for start in range(0, len(self), _ROWS):
+            rows = slice(start, start + _ROWS)
+            _, log_w = _posterior_nodes(self._m[rows], self._s[rows], *y[:, rows], 1)
+            out[rows] = logsumexp(log_w, axis=0)
         return log_coefficient(labels) + np.where(possible, out, -np.inf)
 
     def _own_labels(self, y):
-        """Labels of the two classes, shape (2, n), and whether the row has none of a class of probability 0."""
-        own = y[:, list(self._columns)].T
+        """Labels of the two classes, (2, n), and whether a row has none of an impossible class."""
+        own = y[:, self._columns].T
         return own, own.sum(axis=0) == y.sum(axis=1)
 
     def _interval(self, level):
-        q = ndtri(tails(level))
-        g = self._m[:, None] + self._s[:, None] * q
-        ends = expit(np.stack([-g[:, ::-1], g], axis=1))
-        return np.stack([in_columns(ends[..., i], self._columns, self._n_classes) for i in (0, 1)], axis=2)
+        g = self._m[:, None] + self._s[:, None] * ndtri(tails(level))
+        return self._spread(expit(np.stack([-g[:, ::-1], g], axis=1)))
 
     def _embed(self, columns, n_classes):
-        columns = np.asarray(columns)[list(self._columns)].tolist()
+        columns = [int(columns[k]) for k in self._columns]
         return LogisticNormal(self._m, self._s)._in(columns, n_classes)
 
     @classmethod
     def _joined(cls, batches):
-        m, s = (np.concatenate([getattr(b, a) for b in batches]) for a in ("_m", "_s"))
-        if len({(*b._columns, b._n_classes) for b in batches}) > 1:
+        (first, *_) = places = [(b._columns, b._n_classes) for b in batches]
+        if len(set(places)) > 1:
             raise ValueError("Logistic-normal distributions of different classes cannot be joined.")
-        return cls(m, s)._in(batches[0]._columns, batches[0]._n_classes)
+        m = np.concatenate([b._m for b in batches])
+        return cls(m, np.concatenate([b._s for b in batches]))._in(*first)
 
     def _sample(self, n_draws, rng):
         g = self._m + self._s * rng.standard_normal((n_draws, len(self)))
-        z = np.stack([expit(-g), expit(g)], axis=-1).reshape(-1, 2)
-        return in_columns(z, self._columns, self._n_classes).reshape(n_draws, len(self), -1)
+        return self._at(g).reshape(*g.shape, -1)
 
 
 def _difference(a, b):
     """σ(a) − σ(b), exact where they are close, or both close to 0 or to 1."""
-    return np.sign(a - b) * -np.expm1(-np.abs(a - b)) * expit(np.maximum(a, b)) * expit(-np.minimum(a, b))
+    d = a - b
+    larger = expit(np.maximum(a, b)) * expit(-np.minimum(a, b))
+    return np.sign(d) * -np.expm1(-np.abs(d)) * larger
+
+
+# Powers of r in the series of `_excess`, and the coefficients from r² on.
+_POWERS = np.arange(2, 15)
+_EXCESS = (-1.0) ** _POWERS / (_POWERS * (_POWERS - 1))
 
 
 def _excess(r):
     """(1 + r)·log(1 + r) − r for r ≥ −1: r²/2 − r³/6 + r⁴/12 − …, exact near 0."""
-    k = np.arange(2, 15)
     small = np.clip(r, -0.05, 0.05)
-    series = small**2 * np.polynomial.polynomial.polyval(small, (-1.0) ** k / (k * (k - 1)))
     large = np.maximum(r, -1.0)
-    return np.where(np.abs(r) < 0.05, series, xlog1py(1 + large, large) - large)
+    exact = xlog1py(1 + large, large) - large
+    return np.where(np.abs(r) < 0.05, small**2 * polyval(small, _EXCESS), exact)
 
 
 def _posterior_nodes(m, s, y0, y1, finer: int):
-    """Nodes of g ~ N(m, s²) after y0 and y1 labels, and log-weights that sum to log ∫ σ(−g)^y0 σ(g)^y1 p(g) dg.
+    """Nodes of g ~ N(m, s²) after y0 and y1 labels, and their log-weights, both of shape (S, n).
 
-    Both of shape (S, n), evenly spaced in t = (g − m)/s from where the density has fallen to e^-40 of its peak to where
-    it has again. The step is half the least width of the density between these ends, or less.
+    The log-weights sum to log ∫ σ(−g)^y0 σ(g)^y1 p(g) dg. Nodes are evenly spaced in t = (g − m)/s,
+    from where the density has fallen to e^-40 of its peak to where it has again. The step is half
+    the least width of the density between these ends, or less.
     """
+    n = y0 + y1
 
     def log_density(t):
         g = m + s * t
         return y1 * log_expit(g) + y0 * log_expit(-g) - t**2 / 2 - np.log(2 * np.pi) / 2
 
-    n = y0 + y1
-    low, high = -s * y0, s * y1
-    for _ in range(80):  # the peak, where s·(y1 − nσ(g)) = t
-        t = (low + high) / 2
-        rising = s * (y1 - n * expit(m + s * t)) > t
-        low, high = np.where(rising, t, low), np.where(rising, high, t)
-    peak, floor = (low + high) / 2, log_density((low + high) / 2) - _DEPTH
-    ends = []
-    for sign in (-1, 1):  # log p is concave, and at least as curved as that of a normal distribution
-        near, far = np.zeros_like(peak), np.full_like(peak, np.sqrt(2 * _DEPTH))
-        for _ in range(50):
-            t = (near + far) / 2
-            alive = log_density(peak + sign * t) > floor
-            near, far = np.where(alive, t, near), np.where(alive, far, t)
-        ends.append(peak + sign * far)
-    a, b = ends
+    # The peak, where s·(y1 − nσ(g)) = t.
+    peak = bisect(lambda t: s * (y1 - n * expit(m + s * t)) > t, -s * y0, s * y1, 80)
+    floor = log_density(peak) - _DEPTH
+    # The ends. log p is concave, and at least as curved as that of a normal distribution.
+    near = np.zeros_like(peak)
+    far = near + np.sqrt(2 * _DEPTH)
+    a = peak - bisect(lambda t: log_density(peak - t) > floor, near, far, 50)
+    b = peak + bisect(lambda t: log_density(peak + t) > floor, near, far, 50)
     steepest = np.clip(0.0, m + s * a, m + s * b)
     curvature = 1 + s**2 * n * expit(steepest) * expit(-steepest)
     h = 0.5 / np.maximum(np.sqrt(curvature), s) / finer

@@ -1,4 +1,4 @@
-"""The predictive distribution of any classifier; batches joined; the value of one more label."""
+"""The predictive distribution of any classifier, and the value of one more label."""
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -6,25 +6,30 @@ from sklearn.utils import check_array
 
 from .._ground.costs import check_cost_matrix
 from .._ground.estimators import resolve
-from ._base import Distribution, PointMass, in_columns
+from .._ground.simplex import in_columns
+from ._base import Distribution, PointMass
 from ._mixture import Ensemble
 
 
-def second_opinion_value(distribution: Distribution, cost_matrix: ArrayLike | None = None) -> NDArray[np.float64]:
-    """Expected drop of the epistemic loss, or of the cost, from one more label: where a second opinion helps most.
+def second_opinion_value(
+    distribution: Distribution, cost_matrix: ArrayLike | None = None
+) -> NDArray[np.float64]:
+    """Value of one more label in each row: larger where a second opinion helps more.
+
+    It is the expected drop of the epistemic loss, or of the cost, from that label.
 
     Parameters
     ----------
     distribution : Distribution
         A batch of n rows.
     cost_matrix : array-like or frame of shape (K, n_decisions), optional
-        Cost of each decision under each class. None: squared loss, ``E‖Q − z‖²`` now less its expectation after one
-        label, which is ``Σ_k E[z_k]·‖E[z|k] − E[z]‖²``.
+        Cost of each decision under each class. None: the squared loss ``E‖Q − z‖²``, whose expected
+        drop is ``Σ_k E[z_k]·‖E[z|k] − E[z]‖²``.
 
     Returns
     -------
     value : ndarray of shape (n,)
-        At least 0; 0 for a point mass. Squared probability, or the unit of the costs.
+        Squared probability, or the unit of the costs. At least 0, and 0 for a point mass.
 
     Examples
     --------
@@ -33,20 +38,20 @@ def second_opinion_value(distribution: Distribution, cost_matrix: ArrayLike | No
     array([5.5556e-02, 1.2000e-05])
     """
     z = distribution.mean()
-    K = z.shape[1]
     if cost_matrix is None:
-        return sum(z[:, k] * ((distribution.mean_after(k) - z) ** 2).sum(axis=1) for k in range(K))
-    C = check_cost_matrix(cost_matrix).for_classes(distribution.classes, K).C
-    after = sum(z[:, k] * (distribution.mean_after(k) @ C).min(axis=1) for k in range(K))
-    return np.maximum((z @ C).min(axis=1) - after, 0.0)
+        _, _, squares = distribution._changes(z)
+        return squares
+    C = check_cost_matrix(cost_matrix).for_classes(distribution.classes, z.shape[1]).C
+    return np.maximum((z @ C).min(axis=1) - distribution._least_cost_after(C), 0.0)
 
 
 def predict_dist(estimator, X) -> Distribution:
     """Predictive distribution over class probabilities of any fitted classifier.
 
-    Sees through Pipeline (transforming X), search objects and FrozenEstimator; takes the estimator's own
-    `predict_dist`; makes an `Ensemble` of a fitted forest, bagging or soft-voting classifier; else a `PointMass` of
-    `predict_proba`. The mean is always what `predict_proba` returns.
+    The estimator's own `predict_dist` is called where it has one. A fitted forest, bagging or
+    soft-voting classifier becomes an `Ensemble` of its members, and any other classifier a
+    `PointMass`. The mean is always what `predict_proba` returns. Pipelines (whose steps transform
+    X), search objects and FrozenEstimator are seen through.
 
     Parameters
     ----------
@@ -71,7 +76,10 @@ def predict_dist(estimator, X) -> Distribution:
         distribution = inner.predict_dist(seen)
     else:
         members = _member_proba(inner, seen)
-        distribution = PointMass(inner.predict_proba(seen)) if members is None else Ensemble(*members)
+        if members is None:
+            distribution = PointMass(inner.predict_proba(seen))
+        else:
+            distribution = Ensemble(*members)
     if distribution.classes is None:
         distribution = distribution.with_classes(getattr(inner, "classes_", None))
     classes = getattr(estimator, "classes_", distribution.classes)
@@ -79,9 +87,9 @@ def predict_dist(estimator, X) -> Distribution:
 
 
 def _renamed(distribution: Distribution, classes: NDArray) -> Distribution:
-    """With the names and in the order of the outermost estimator.
+    """The distribution with the names and in the order of the outermost estimator.
 
-    An estimator inside that was given counts and looked at no names calls its classes 0, 1, 2, ….
+    An inner estimator that was given counts and saw no names calls its classes 0, 1, 2, ….
     """
     own = distribution.classes
     if len(own) != len(classes) or np.array_equal(own, classes):
@@ -94,9 +102,10 @@ def _renamed(distribution: Distribution, classes: NDArray) -> Distribution:
 def predict_epistemic(estimator, X) -> NDArray[np.float64]:
     """Epistemic uncertainty of any fitted classifier: larger where more data would teach more.
 
-    Sees through Pipeline, search objects and FrozenEstimator. The estimator's own
-    `predict_epistemic` where it offers one, as `EpistemicCalibration` does: the gain in accuracy to
-    be expected from more data, a probability. Else the mutual information of `predict_dist`, nats.
+    The estimator's own `predict_epistemic` is called where it has one. That of
+    `EpistemicCalibration` is the gain in accuracy to be expected from more data, a probability.
+    For any other classifier it is the mutual information of `predict_dist`, in nats. Pipelines,
+    search objects and FrozenEstimator are seen through.
 
     Parameters
     ----------
@@ -124,30 +133,51 @@ def predict_epistemic(estimator, X) -> NDArray[np.float64]:
 
 
 def _member_proba(estimator, X) -> tuple[NDArray[np.float64], list | None] | None:
-    """Members of a fitted scikit-learn ensemble: probabilities (S, n, K) and weights; None for anything else."""
-    # here, because `import sklearn_lhcal` shall stay quick
-    from sklearn.ensemble import BaggingClassifier, ExtraTreesClassifier, RandomForestClassifier, VotingClassifier
+    """Probabilities (S, n, K) and weights of the members of a fitted scikit-learn ensemble.
 
+    None for anything else.
+    """
+    # Here, because `import sklearn_lhcal` shall stay quick.
+    from sklearn.ensemble import (
+        BaggingClassifier,
+        ExtraTreesClassifier,
+        RandomForestClassifier,
+        VotingClassifier,
+    )
+
+    weights = None
     if isinstance(estimator, (RandomForestClassifier, ExtraTreesClassifier)):
         X = _plain(X)
-        return np.stack([tree.predict_proba(X) for tree in estimator.estimators_]), None
-    if isinstance(estimator, VotingClassifier) and estimator.voting == "soft":
-        weights = estimator.weights
-        if weights is not None:
-            weights = [w for w, (_, e) in zip(weights, estimator.estimators, strict=True) if e != "drop"]
-        return np.stack([member.predict_proba(X) for member in estimator.estimators_]), weights
-    if isinstance(estimator, BaggingClassifier) and hasattr(estimator.estimators_[0], "predict_proba"):
-        X = _plain(X)
-        return np.stack([_bagged(estimator, i, X) for i in range(len(estimator.estimators_))]), None
-    return None
+        members = [tree.predict_proba(X) for tree in estimator.estimators_]
+    elif isinstance(estimator, VotingClassifier) and estimator.voting == "soft":
+        members = [member.predict_proba(X) for member in estimator.estimators_]
+        weights = _voting_weights(estimator)
+    elif isinstance(estimator, BaggingClassifier) and hasattr(
+        estimator.estimators_[0], "predict_proba"
+    ):
+        members = _bagged(estimator, _plain(X))
+    else:
+        return None
+    return np.stack(members), weights
+
+
+def _voting_weights(voting) -> list | None:
+    """Weights of the voters that were not dropped."""
+    if voting.weights is None:
+        return None
+    pairs = zip(voting.weights, voting.estimators, strict=True)
+    return [weight for weight, (_, voter) in pairs if voter != "drop"]
 
 
 def _plain(X):
-    """Array or CSR matrix: the members of forests and of bagging never saw the names of X's columns."""
+    """Array or CSR matrix: members of forests and bagging never saw the names of X's columns."""
     return check_array(X, accept_sparse="csr", dtype=None, ensure_all_finite=False)
 
 
-def _bagged(bagging, i, X):
-    """Probabilities of one member, which saw some of the features and perhaps not all of the classes."""
-    member, features = bagging.estimators_[i], bagging.estimators_features_[i]
-    return in_columns(member.predict_proba(X[:, features]), member.classes_.astype(int), len(bagging.classes_))
+def _bagged(bagging, X) -> list[NDArray[np.float64]]:
+    """Probabilities of each member, which saw some features and perhaps not all of the classes."""
+    K = len(bagging.classes_)
+    return [
+        in_columns(member.predict_proba(X[:, features]), member.classes_.astype(int), K)
+        for member, features in zip(bagging.estimators_, bagging.estimators_features_, strict=True)
+    ]

@@ -1,5 +1,7 @@
 """Variance and lengthscales of the kernel, by maximising the bound."""
 
+from typing import NamedTuple
+
 import numpy as np
 import torch
 from scipy.optimize import minimize
@@ -7,36 +9,37 @@ from torch import Tensor
 
 from ._kernels import Kernel
 from ._variational import (
+    BinaryLabels,
     Features,
-    Labels,
     Latent,
     Local,
     Sums,
     coordinate_ascent,
     diagonal,
-    moments,
+    jitter,
+    local_blocks,
     narrow,
-    polya_gamma,
     prior,
     solve,
     sweep,
-    total,
 )
-from ._variational import jitter as jitter_of
 
 # Where learning looks, wider where it starts outside; lengthscales in units of the scaled X. One
 # side is open: only then L-BFGS-B begins with a step of length 1, else one as long as the gradient.
-_VARIANCE = 1e-4, 1e4
-_LENGTHSCALE = 1e-3, np.inf
+_VARIANCE = (1e-4, 1e4)
+_LENGTHSCALE = (1e-3, np.inf)
+# How many lengthscales are tried to begin with, with so many passes each.
+_CANDIDATES = 5
+_PASSES = 2
 
 
 def sums_of(features: Features, local: Local) -> Sums:
     """The sums of given κ and θ."""
-    return total(Sums.of(phi, Local(*(a[:, rows] for a in local))) for rows, phi in features)
+    return Sums.total((phi, Local(*(a[:, rows] for a in local))) for rows, phi in features)
 
 
 def value_and_gradient(features: Features, local: Local, parameters: Tensor, make_kernel):
-    """The bound, maximised over q for given κ and θ, its gradient in the kernel's parameters, and q.
+    """The bound at the best q for given κ and θ, its gradient in the kernel's parameters, and q.
 
     By the envelope theorem the gradient is the one at the best q. With D = J − S − μμᵀ and b = Φκ,
     ∂/∂Φ = DΦΘ + μκᵀ and ∂/∂L⁻¹ = (DΦΘΦᵀ + μbᵀ)Lᵀ. Their last row and column are left out, for the
@@ -44,54 +47,67 @@ def value_and_gradient(features: Features, local: Local, parameters: Tensor, mak
     """
     sums = sums_of(features, local)
     latent, bound = solve(sums, features.kernel.variance)
-    W, mu = features.whitener, latent.mu
+    W = features.whitener
+    mu = latent.mu
     D = diagonal(latent.S, 0.0) - latent.S - mu[:, :, None] * mu[:, None, :]
     to_W = (D @ sums.gram + mu[:, :, None] * sums.kappa[:, None, :]).sum(0)[:-1, :-1]
     to_W = torch.linalg.solve_triangular(W, to_W.T, upper=False).T
     p = parameters.detach().requires_grad_()
     kernel = make_kernel(p)
-    outputs = [kernel.whitener(features.Z, jitter_of(features.dtype)), kernel.variance]
+    outputs = [kernel.whitener(features.Z, jitter(features.dtype)), kernel.variance]
     gradient = torch.autograd.grad(outputs, p, [to_W, -local.theta.sum() / 2])[0]
     WD = narrow(W.T @ D[:, :-1], features.dtype)
     W_mu = narrow(W.T @ mu[:, :-1].T, features.dtype)
     for rows, phi in features:
-        theta = local.theta[:, rows].to(phi.dtype)
         to_k = W_mu @ local.kappa[:, rows].to(phi.dtype)
-        for wd, t in zip(WD, theta, strict=True):
-            to_k += (wd @ phi) * t
+        for wd, theta in zip(WD, local.theta[:, rows].to(phi.dtype), strict=True):
+            to_k += (wd @ phi) * theta
         k = make_kernel(p)(features.Z, features.X[rows], phi.dtype)
         gradient = gradient + torch.autograd.grad(k, p, to_k)[0]
     return bound, gradient, latent
 
 
-def local_terms(features: Features, labels: Labels, latent: Latent) -> Local:
+def local_terms(features: Features, labels: BinaryLabels, latent: Latent) -> Local:
     """κ, θ and constants of all rows at q."""
-    parts = [polya_gamma(labels.at(rows), *moments(latent, phi, features.kernel.variance)) for rows, phi in features]
+    parts = [local for _, local in local_blocks(features, labels, latent)]
     return Local(*(torch.cat(a, dim=1) for a in zip(*parts, strict=True)))
 
 
-def starting_lengthscale(X: Tensor, Z: Tensor, labels: Labels, shape, variance: float, dtype) -> float:
-    """The best of five lengthscales between the distance of neighbours and that of any two inducing points."""
+def starting_lengthscale(X: Tensor, Z: Tensor, labels: BinaryLabels, profile, variance, dtype):
+    """The best of five lengthscales, from the distance of neighbours to that of any two.
+
+    Distances are those of inducing points.
+    """
     distances = torch.cdist(Z, Z)
     pairs = distances[distances > 0]
     if not len(pairs):
         return 1.0
-    near = torch.where(distances > 0, distances, torch.inf).min(1).values.median()
-    candidates = np.geomspace(float(near), max(float(pairs.median()), float(near)), 5)
+    near = float(torch.where(distances > 0, distances, torch.inf).min(1).values.median())
+    candidates = np.geomspace(near, max(float(pairs.median()), near), _CANDIDATES)
     bounds = []
     for candidate in candidates:
-        kernel = Kernel(shape, X.new_tensor(variance), X.new_tensor([candidate]))
-        features, latent = Features(X, Z, kernel, dtype=dtype, keep=True), prior(len(labels.n), Z)
-        for _ in range(2):
+        kernel = Kernel(profile, X.new_tensor(variance), X.new_tensor([candidate]))
+        features = Features(X, Z, kernel, dtype=dtype, keep=True)
+        latent = prior(len(labels.n), Z)
+        for _ in range(_PASSES):
             latent, bound = solve(sweep(features, labels, latent), kernel.variance)
         bounds.append(bound)
-    return float(candidates[int(np.argmax(bounds))])
+    return float(candidates[np.argmax(bounds)])
+
+
+class _Evaluation(NamedTuple):
+    """A kernel, the local terms and q there, and the bound."""
+
+    bound: float
+    kernel: Kernel
+    local: Local
+    latent: Latent | None
 
 
 def learn(
     X: Tensor,
     Z: Tensor,
-    labels: Labels,
+    labels: BinaryLabels,
     kernel: Kernel,
     latent: Latent,
     *,
@@ -100,38 +116,44 @@ def learn(
     tol: float,
     report,
 ) -> tuple[Kernel, Latent]:
-    """The kernel that maximises the bound, and the best q there: L-BFGS in the logarithms of its parameters.
+    """The kernel that maximises the bound, and the best q there.
 
-    Each evaluation takes four steps of coordinate ascent from κ and θ of the best one so far, so that the bound is
-    nearly that of the best θ: with fewer, L-BFGS takes their progress for that of the kernel. It begins at `kernel` and
-    `latent`, and ends when a step raises the bound by less than `tol` of its value. The first
-    evaluation is that of `kernel` itself, so that the bound never ends below it.
+    L-BFGS moves the logarithms of its parameters. It begins at `kernel` and `latent`, and ends when
+    a step raises the bound by less than `tol` of its value. The first evaluation is that of
+    `kernel` itself, so that the bound never ends below it. Each evaluation takes four steps of
+    coordinate ascent from κ and θ of the best one so far. So the bound is nearly that of the best
+    θ: with fewer steps, L-BFGS takes their progress for that of the kernel.
     """
     features = Features(X, Z, kernel, dtype=dtype, keep=True)
     *_, (latent, _) = coordinate_ascent(features, labels, latent, max_iter=10, tol=1e-3)
-    best = -np.inf, kernel, local_terms(features, labels, latent), None
+    best = _Evaluation(-np.inf, kernel, local_terms(features, labels, latent), None)
 
     def make_kernel(p):
         values = torch.exp(p)
-        return Kernel(kernel.shape, values[0], values[1:])
+        return Kernel(kernel.profile, values[0], values[1:])
 
     def negative(p):
         nonlocal best
         p = X.new_tensor(p)
         features = Features(X, Z, make_kernel(p), dtype=dtype, keep=True)
-        local = best[2]
+        local = best.local
         for _ in range(3):
             latent, _ = solve(sums_of(features, local), features.kernel.variance)
             local = local_terms(features, labels, latent)
         value, gradient, latent = value_and_gradient(features, local, p, make_kernel)
         report(value)
-        if value > best[0]:
-            best = value, features.kernel, local, latent
+        if value > best.bound:
+            best = _Evaluation(value, features.kernel, local, latent)
         return -value, -gradient.cpu().numpy()
 
     start = torch.log(torch.cat([kernel.variance[None], kernel.lengthscale])).cpu().numpy()
-    limits = np.log([_VARIANCE] + [_LENGTHSCALE] * len(kernel.lengthscale))
-    bounds = np.column_stack([np.minimum(limits[:, 0], start), np.maximum(limits[:, 1], start)])
-    options = {"maxfun": max_iter, "maxls": 5, "ftol": tol}
-    minimize(negative, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
-    return best[1], best[3]
+    low, high = np.log([_VARIANCE] + [_LENGTHSCALE] * len(kernel.lengthscale)).T
+    minimize(
+        negative,
+        start,
+        jac=True,
+        method="L-BFGS-B",
+        bounds=np.column_stack([np.minimum(low, start), np.maximum(high, start)]),
+        options={"maxfun": max_iter, "maxls": 5, "ftol": tol},
+    )
+    return best.kernel, best.latent

@@ -1,4 +1,4 @@
-"""Label histograms: the gate for ``y``, what raters disagree on, and classifiers trained on counts."""
+"""Label histograms: the gate for ``y``, disagreement of raters, classifiers trained on counts."""
 
 from ._annotations import AnnotationCounts, counts_from_annotations
 from ._classifier import LabelHistogramClassifier

@@ -7,6 +7,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._ground.checks import check_same_length, check_sample_weight
 from .._ground.estimators import (
+    atomic,
     class_order,
     default_classifier,
     fit_on_labels,
@@ -14,18 +15,19 @@ from .._ground.estimators import (
     take_feature_names,
 )
 from .._ground.names import positions
-from .._ground.simplex import accuracy
+from .._ground.simplex import accuracy, in_columns
 from ._labels import read_labels
 
 
 class LabelHistogramClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     """Any scikit-learn classifier, trained on label histograms.
 
-    Counts go to the classifier as they are where its class says ``accepts_label_histograms = True``; else as rows
-    repeated once per class with the count as weight; else as rows repeated once per label.
+    A classifier whose class says ``accepts_label_histograms = True`` takes counts as they are. One
+    that takes weights gets each row once per class, with the count as its weight. Any other gets
+    each row once per label.
 
-    Search outside, ``GridSearchCV(LabelHistogramClassifier(...))``: the folds of a search *inside* would have copies of
-    the same row on both sides, and its scores would be too good.
+    Search outside, ``GridSearchCV(LabelHistogramClassifier(...))``. The folds of a search *inside*
+    would have copies of one row on both sides, and its scores would be too good.
 
     Parameters
     ----------
@@ -53,39 +55,48 @@ class LabelHistogramClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimato
     def __init__(self, estimator=None):
         self.estimator = estimator
 
+    @atomic
     def fit(self, X, y, sample_weight=None, **fit_params):
-        """Fit a clone of the estimator on X, shape (n_samples, ...), and y, anything `check_counts` takes."""
+        """Fit a clone of the estimator.
+
+        X has n_samples rows, and y is anything `check_counts` takes. `sample_weight` multiplies the
+        counts of the rows; `fit_params` go to the classifier.
+        """
         (X,) = indexable(X)
         labels = read_labels(y).for_fit(class_order(self.estimator, X))
         check_same_length(len(labels), X=X)
         sample_weight = check_sample_weight(sample_weight, len(labels))
-        estimator = default_classifier() if self.estimator is None else clone(self.estimator)
+        estimator = clone(self._unfitted())
         if not is_classifier(estimator):
             raise ValueError(f"estimator must be a classifier, got {type(estimator).__name__}.")
         fit_on_labels(estimator, X, labels, sample_weight, **fit_params)
-        self.estimator_, self.classes_ = estimator, labels.classes
+        self.estimator_ = estimator
+        self.classes_ = labels.classes
         take_feature_names(self, estimator)
         return self
+
+    def _unfitted(self):
+        return default_classifier() if self.estimator is None else self.estimator
 
     def predict_proba(self, X):
         """Class probabilities, shape (n_samples, n_classes), columns in the order of `classes_`.
 
-        0 for a class without any label in training.
+        A class without any label in training has probability 0.
         """
         check_is_fitted(self, "estimator_")
         proba = self.estimator_.predict_proba(X)
         columns = positions(own_classes(self.estimator_, self.classes_), self.classes_)
         if np.array_equal(columns, np.arange(len(self.classes_))):
             return proba
-        padded = np.zeros((len(proba), len(self.classes_)))
-        padded[:, columns] = proba
-        return padded
+        return in_columns(proba, columns, len(self.classes_))
 
     @property
     def _passes_to(self):
         """The classifier, where each class had a label in training."""
         fitted = getattr(self, "estimator_", None)
-        return fitted if fitted is not None and len(fitted.classes_) == len(self.classes_) else None
+        if fitted is None or len(fitted.classes_) < len(self.classes_):
+            return None
+        return fitted
 
     def predict(self, X):
         """The most probable class of each row, shape (n_samples,)."""
@@ -105,7 +116,7 @@ class LabelHistogramClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimato
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        inner = get_tags(default_classifier() if self.estimator is None else self.estimator)
-        tags.input_tags.sparse = inner.input_tags.sparse
-        tags.input_tags.allow_nan = inner.input_tags.allow_nan
+        inner = get_tags(self._unfitted()).input_tags
+        tags.input_tags.sparse = inner.sparse
+        tags.input_tags.allow_nan = inner.allow_nan
         return tags

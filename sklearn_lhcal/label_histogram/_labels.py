@@ -117,7 +117,9 @@ class Labels:
 
     # --- names ---
 
-    def in_order(self, classes: ArrayLike, *, other="the classifier", add=False, sure=False) -> Self:
+    def in_order(
+        self, classes: ArrayLike, *, other="the classifier", add=False, sure=False
+    ) -> Self:
         """The labels with their columns in the order of given classes.
 
         Parameters
@@ -189,7 +191,9 @@ class Labels:
         if add and len(classes) < K and np.array_equal(classes, np.arange(len(classes))):
             return self._with(self.counts, np.arange(K))
         if len(classes) != K:
-            raise ValueError(f"y has {K} classes, but {other} has {len(classes)} columns: {classes.tolist()[:20]}.")
+            raise ValueError(
+                f"y has {K} classes, but {other} has {len(classes)} columns: {classes.tolist()[:20]}."
+            )
         if not sure:
             check_by_position(classes, other, "y", "y")
         return self._with(self.counts, classes)
@@ -319,7 +323,9 @@ def read_labels(y, *, empty_rows: bool = False) -> Labels:
     if isinstance(y, Labels):
         return y
     if y is None:
-        raise ValueError("This estimator or metric requires y to be passed, but the target y is None.")
+        raise ValueError(
+            "This estimator or metric requires y to be passed, but the target y is None."
+        )
     a = np.asarray(y.toarray() if hasattr(y, "toarray") else y)
     if a.size == 0 or a.ndim == 0:
         raise ValueError(f"y must have at least one row, got shape {a.shape}.")
@@ -328,7 +334,9 @@ def read_labels(y, *, empty_rows: bool = False) -> Labels:
     if a.ndim == 1:
         return Labels(*one_hot(a), single=True)
     if a.ndim != 2:
-        raise ValueError(f"y must be 1-D labels or counts of shape (n_samples, n_classes), got shape {a.shape}.")
+        raise ValueError(
+            f"y must be 1-D labels or counts of shape (n_samples, n_classes), got shape {a.shape}."
+        )
     return Labels(_check_count_matrix(a, empty_rows), column_names(y))
 
 
@@ -347,11 +355,15 @@ def one_hot(labels: NDArray) -> tuple[NDArray[np.int64], NDArray]:
         if np.isinf(labels).any():
             raise ValueError(f"y contains infinite values; {_HINT}")
         if (labels != np.floor(labels)).any():
-            raise ValueError("Unknown label type: continuous. 1-D labels must name classes; fractional numbers do not.")
+            raise ValueError(
+                "Unknown label type: continuous. 1-D labels must name classes; fractional numbers do not."
+            )
     try:
         found, codes = np.unique(labels, return_inverse=True)
     except TypeError:
-        raise ValueError("y mixes labels of types that cannot be sorted together; make them all strings.") from None
+        raise ValueError(
+            "y mixes labels of types that cannot be sorted together; make them all strings."
+        ) from None
     counts = np.zeros((len(labels), len(found)), np.int64)
     counts[np.arange(len(labels)), codes.ravel()] = 1
     return counts, found
@@ -382,7 +394,9 @@ def _check_count_matrix(a: NDArray, empty_rows: bool) -> NDArray[np.int64]:
     empty = row_sum(counts) == 0
     if empty.any() and not empty_rows:
         rows = np.flatnonzero(empty)
-        raise ValueError(f"y has {len(rows)} rows without labels (first: row {rows[0]}); drop them; {_HINT}")
+        raise ValueError(
+            f"y has {len(rows)} rows without labels (first: row {rows[0]}); drop them; {_HINT}"
+        )
     return counts
 
 
@@ -392,7 +406,9 @@ def _finite(a: NDArray) -> NDArray[np.float64]:
         a = a.astype(np.float64, copy=False)
     except (TypeError, ValueError):
         # strings, or pandas' NA
-        raise ValueError(f"Counts in y must be numbers, without missing values (dtype {a.dtype}); {_HINT}") from None
+        raise ValueError(
+            f"Counts in y must be numbers, without missing values (dtype {a.dtype}); {_HINT}"
+        ) from None
     if not np.isfinite(a).all():
         raise ValueError(f"y contains NaN or infinite values ({_first(~np.isfinite(a))}); {_HINT}")
     return a

@@ -9,11 +9,15 @@ from scipy.special import gammaln
 
 from ._labels import Labels, read_labels
 
+# Entries in memory at a time.
+_BLOCK = 2_000_000
+
 
 def pairwise_disagreement(y) -> NDArray[np.float64]:
     """Unbiased estimate, for each row, of the probability that two raters give different labels.
 
-    ``d_i = 1 − Σ_k y_k(y_k−1) / (n_i(n_i−1))``, the U-statistic of P1 eq. (17) for ``Y¹ ≠ Y²``.
+    It is the U-statistic of P1 eq. (17) for ``Y¹ ≠ Y²``,
+    ``d_i = 1 − Σ_k y_k(y_k−1) / (n_i(n_i−1))``.
 
     Parameters
     ----------
@@ -30,15 +34,13 @@ def pairwise_disagreement(y) -> NDArray[np.float64]:
     >>> pairwise_disagreement([[1, 1, 0], [3, 0, 0]])
     array([1., 0.])
     """
-    labels = read_labels(y)
-    mu = labels.mu
-    return _rater_scale(labels.n) * (mu * (1 - mu)).sum(axis=1)
+    return class_disagreement(y).sum(axis=1) / 2
 
 
 def class_disagreement(y) -> NDArray[np.float64]:
-    """Unbiased estimate, for each row and class, of the probability that one of two raters names the class and one not.
+    """Unbiased estimate, for each row and class, that exactly one of two raters names the class.
 
-    ``d_ik = 2·y_k(n_i−y_k) / (n_i(n_i−1))``.
+    It estimates the probability of that by ``d_ik = 2·y_k(n_i−y_k) / (n_i(n_i−1))``.
 
     Parameters
     ----------
@@ -48,7 +50,8 @@ def class_disagreement(y) -> NDArray[np.float64]:
     Returns
     -------
     disagreement : ndarray of shape (n_samples, n_classes)
-        Probabilities; NaN for rows with fewer than two raters. The row sum is twice `pairwise_disagreement`.
+        Probabilities; NaN for rows with fewer than two raters. The row sum is twice
+        `pairwise_disagreement`.
 
     Examples
     --------
@@ -58,26 +61,25 @@ def class_disagreement(y) -> NDArray[np.float64]:
     """
     labels = read_labels(y)
     mu = labels.mu
-    return 2 * _rater_scale(labels.n)[:, None] * mu * (1 - mu)
+    # n/(n−1) is 1 for infinitely many raters, and NaN for one.
+    scale = 1 + 1 / np.where(labels.n > 1, labels.n - 1, np.nan)
+    return 2 * scale[:, None] * mu * (1 - mu)
 
 
-def _rater_scale(n: NDArray[np.float64]) -> NDArray[np.float64]:
-    """n/(n−1): 1 for infinitely many raters, NaN for one."""
-    return 1 + 1 / np.where(n > 1, n - 1, np.nan)
-
-
-def u_statistic(y, kernel: Callable[[NDArray[np.int64]], ArrayLike], order: int) -> NDArray[np.float64]:
+def u_statistic(
+    y, kernel: Callable[[NDArray[np.int64]], ArrayLike], order: int
+) -> NDArray[np.float64]:
     """Unbiased estimate, for each row, of the mean of a symmetric statistic of `order` raters.
 
-    The mean of the kernel over all subsets of `order` raters of the row (P1 eq. 17).
+    It is the mean of the kernel over all subsets of `order` raters of the row (P1 eq. 17).
 
     Parameters
     ----------
     y : label histogram of shape (n_samples, n_classes)
         Anything `check_counts` takes.
     kernel : callable
-        Takes counts of shape (n_subsets, n_classes), each row with `order` labels, and returns the statistic of each
-        row: shape (n_subsets,), or (n_subsets, m) for m statistics at once.
+        The statistic. It takes counts of shape (n_subsets, n_classes), each row with `order`
+        labels. It returns one value a row, shape (n_subsets,), or m of them, (n_subsets, m).
     order : int
         How many raters the statistic takes.
 
@@ -101,13 +103,17 @@ def u_statistic(y, kernel: Callable[[NDArray[np.int64]], ArrayLike], order: int)
     if order < 1:
         raise ValueError(f"order must be at least 1, got {order}.")
     K = labels.shape[1]
-    draws = np.array(list(combinations_with_replacement(range(K), order)))
-    subsets = (draws[:, :, None] == np.arange(K)).sum(axis=1)  # (n_subsets, K), each row sums to `order`
+    # (n_subsets, K), each row sums to `order`
+    draws = combinations_with_replacement(range(K), order)
+    subsets = np.array([np.bincount(draw, minlength=K) for draw in draws])
     values = np.asarray(kernel(subsets), dtype=np.float64)
     if values.ndim not in (1, 2) or len(values) != len(subsets):
-        raise ValueError(f"The kernel must return one value a row, {len(subsets)}; it returned shape {values.shape}.")
+        raise ValueError(
+            f"The kernel must return one value a row, {len(subsets)}; it returned shape "
+            f"{values.shape}."
+        )
     estimate = np.empty((len(labels), *values.shape[1:]))
-    step = max(1, 2_000_000 // subsets.size)
+    step = max(1, _BLOCK // subsets.size)
     for start in range(0, len(labels), step):
         block = slice(start, start + step)
         estimate[block] = _subset_probability(labels.take(block), subsets) @ values
@@ -116,27 +122,30 @@ def u_statistic(y, kernel: Callable[[NDArray[np.int64]], ArrayLike], order: int)
 
 
 def _subset_probability(labels: Labels, subsets: NDArray) -> NDArray[np.float64]:
-    """Π_k C(y_k, c_k) / C(n, m): how often a random subset of m raters shows the counts c; shape (n, n_subsets).
+    """How often a random subset of m raters shows the counts c, shape (n, n_subsets).
 
-    As a product over the m draws, so that nothing overflows; m!/Π c! · Π Q^c for known probabilities.
+    It is Π_k C(y_k, c_k) / C(n, m), as a product over the m draws, so that nothing overflows. For
+    known probabilities it is m!/Π c! · Π Q^c.
     """
     m = int(subsets[0].sum())
     coefficient = np.exp(gammaln(m + 1) - gammaln(subsets + 1.0).sum(axis=1)).round()
-    counts, n = labels.counts, labels.n[:, None]
+    counts = labels.counts
     if labels.known:
         return coefficient * (counts[:, None, :] ** subsets).prod(axis=2)
     p = np.ones((len(counts), len(subsets)))
-    for k in range(counts.shape[1]):
-        for j in range(int(subsets[:, k].max())):
-            p *= np.where(subsets[:, k] > j, np.maximum(counts[:, k, None] - j, 0), 1.0)
-    return coefficient * p / np.prod(np.maximum(n - np.arange(m), 1), axis=1, keepdims=True)
+    for y, c in zip(counts.T, subsets.T, strict=True):
+        for j in range(c.max()):
+            p *= np.where(c > j, np.maximum(y[:, None] - j, 0), 1.0)
+    left = np.maximum(labels.n[:, None] - np.arange(m), 1)
+    return coefficient * p / left.prod(axis=1, keepdims=True)
 
 
 def fleiss_kappa(y) -> float:
-    """Fleiss' kappa, the agreement between raters beyond chance: larger is better, maximum 1, 0 at chance.
+    """Fleiss' kappa, agreement between raters beyond chance: larger is better, maximum 1.
 
-    Rows may have different numbers of raters: the observed agreement is the mean over rows of ``1 − d_i`` (rows with
-    two raters or more), the chance agreement ``Σ_k p_k²`` with p the class frequencies over all labels.
+    It is 0 at chance. Rows may have different numbers of raters. The observed agreement is the mean
+    of ``1 − d_i`` over rows with two raters or more. The chance agreement is ``Σ_k p_k²`` with p
+    the class frequencies over all labels.
 
     Parameters
     ----------

@@ -68,16 +68,14 @@ def _class_calibration(rows: Rows, **options) -> float:
 
 def _posterior_terms(rows: Rows) -> tuple:
     """Σ_k y_k(y_k−1)/(n(n−1)) − 2 Σ_kl y_k(y_l−δ_kl) z'_l(k)/(n(n−1)) + Σ_k (y_k/n)‖z'(k)‖²."""
-    mu, n = rows.mu, rows.n[:, None]
-    scale = 1 + 1 / (n - 1)
-    loss = np.zeros(len(mu))
-    for k in range(mu.shape[1]):
-        # z'(k), and (y_l − δ_kl)/n
-        z = rows.distribution.mean_after(k)
-        other = mu - np.where(np.arange(mu.shape[1]) == k, 1 / n, 0.0)
-        pairs = scale[:, 0] * (other[:, k] - 2 * (other * z).sum(axis=1))
-        loss += mu[:, k] * (pairs + (z * z).sum(axis=1))
-    return weighted(rows, loss)
+    mu, n = rows.mu, rows.n
+    z = rows.distribution.mean()
+    move, own, squares = rows.distribution._changes(mu)
+    # the pairs of labels in the first sum, those in the second, and the third sum
+    agreeing = (mu * mu).sum(axis=1) - 1 / n
+    predicted = (mu * (z + move)).sum(axis=1) - ((mu * z).sum(axis=1) + own) / n
+    size = (z * (z + 2 * move)).sum(axis=1) + squares
+    return weighted(rows, (1 + 1 / (n - 1)) * (agreeing - 2 * predicted) + size)
 
 
 def _of_pairs(**facts) -> Facts:

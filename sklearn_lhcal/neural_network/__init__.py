@@ -4,7 +4,7 @@ from ._classifier import NeuralClassifier
 from ._decision_losses import DirectLoss, MarginRescalingLoss
 from ._losses import BrierLoss, DirichletMultinomialLoss, FocalLoss, LabelLogLoss, PairwiseLoss
 from ._penalties import KernelCalibrationPenalty, MMCEPenalty
-from ._training import LBFGS, Adam, Newton
+from ._solvers import LBFGS, Adam, Newton
 
 __all__ = [
     "LBFGS",

@@ -2,18 +2,22 @@
 
 import copy
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from skorch import NeuralNetClassifier
 from skorch.utils import is_dataset, to_device, to_tensor
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
 from .._ground.checks import check_same_length, check_sample_weight
 from .._ground.devices import check_device, seeded
+from .._ground.estimators import atomic
 from .._ground.simplex import softmax
 from .._rows import DistributionClassifierMixin
 from ..distributions import PointMass
@@ -38,7 +42,7 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
     `callbacks`, `device`, …) and these differences: y may be anything `check_counts` takes, X may be float64 or a
     frame, the outputs of the module are logits and predictions their softmax, a module *instance* is copied before
     training, batches are shuffled, and `random_state` makes everything reproducible without touching torch's global
-    generator.
+    generator. A fit that fails or is interrupted raises, and leaves the classifier as it was.
 
     Parameters
     ----------
@@ -178,6 +182,8 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
         """Make module, loss and optimizer anew, and forget the classes."""
         check_device(self.device)
         vars(self).pop("classes_inferred_", None)
+        # skorch would empty the list that a twin of this net still holds
+        self.history_ = None
         return super().initialize()
 
     def initialized_instance(self, instance_or_cls, kwargs):
@@ -206,6 +212,7 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
             raise ValueError(f"loss must be a torch module or one of {sorted(_LOSSES)}, got {self.loss!r}.")
         return self
 
+    @atomic
     def fit(self, X, y=None, sample_weight=None, **fit_params):
         """Train from the start.
 
@@ -229,6 +236,17 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
 
         Of its randomness only the initial weights follow `random_state`.
         """
+        with self._all_or_nothing():
+            self._train_on(X, y, classes, sample_weight, fit_params)
+        if self.history and not np.isfinite(self.history[-1].get("train_loss", 0.0)):
+            warnings.warn(
+                "The training loss is not finite; lower lr, or scale X.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        return self
+
+    def _train_on(self, X, y, classes, sample_weight, fit_params) -> None:
         if not self.initialized_:
             with seeded(self.random_state, self.device):
                 self.initialize()
@@ -238,9 +256,45 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
         else:
             X, target = as_arrays(X), self._target(X, y, known, sample_weight)
         super().partial_fit(X, target, **fit_params)
-        if self.history and not np.isfinite(self.history[-1].get("train_loss", 0.0)):
-            warnings.warn("The training loss is not finite; lower lr, or scale X.", ConvergenceWarning, stacklevel=2)
-        return self
+
+    def notify(self, method_name, **options):
+        """skorch's; callbacks, early stopping among them, end the training by a KeyboardInterrupt."""
+        try:
+            super().notify(method_name, **options)
+        except KeyboardInterrupt:
+            raise _Enough from None
+
+    def fit_loop(self, X, y=None, epochs=None, **options):
+        """skorch's loop; an interruption by anyone but callbacks is not taken for its end."""
+        try:
+            return super().fit_loop(X, y, epochs, **options)
+        except _Enough:
+            raise
+        except KeyboardInterrupt:
+            raise _Interrupted from None
+
+    @contextmanager
+    def _all_or_nothing(self) -> Iterator[None]:
+        """Whatever is raised inside leaves everything as before, weights that are trained in place too."""
+        before = dict(vars(self))
+        names = self._modules + self._criteria + self._optimizers if self.initialized_ else []
+        parts = [getattr(self, f"{name}_") for name in names]
+        # before the first batch, lazy modules have no weights to go back to
+        if any(map(is_lazy, self.module_.parameters() if names else [])):
+            parts = []
+        states = [copy.deepcopy(part.state_dict()) for part in parts]
+        epochs = len(self.history) if names else 0
+        try:
+            yield
+        except BaseException as error:
+            self.__dict__ = before
+            for part, state in zip(parts, states, strict=True):
+                part.load_state_dict(state)
+            if names:
+                del self.history[epochs:]
+            if isinstance(error, _Interrupted):
+                raise KeyboardInterrupt from None
+            raise
 
     def _target(self, X, y, known, sample_weight) -> tuple[Tensor, Tensor]:
         """Counts and weights of the rows."""
@@ -315,6 +369,9 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
 
     def predict_proba(self, X) -> NDArray[np.float64]:
         """Class probabilities, shape (n_samples, n_classes): the softmax of the module's logits, in float64."""
+        self.check_is_fitted()
+        if not hasattr(self, "classes_"):
+            raise NotFittedError(f"This {type(self).__name__} is not fitted yet: call fit before.")
         batches = self.forward_iter(X if is_dataset(X) else as_arrays(X))
         logits = np.concatenate([self._logits(batch).double().numpy() for batch in batches])
         return softmax(logits)
@@ -322,6 +379,14 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
     def predict_dist(self, X) -> PointMass:
         """The class probabilities as a distribution, a batch of n_samples rows."""
         return PointMass.of_checked(self.predict_proba(X)).with_classes(self.classes_)
+
+
+class _Enough(KeyboardInterrupt):
+    """How a callback ends the training."""
+
+
+class _Interrupted(BaseException):
+    """A KeyboardInterrupt that skorch does not swallow."""
 
 
 def _held_out(n: int, counts) -> tuple[NDArray, NDArray]:

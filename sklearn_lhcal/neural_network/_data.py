@@ -31,7 +31,11 @@ def whole_batches(iterator):
     rows = getattr(iterator, "dataset", None)
     while isinstance(rows, Subset):
         rows = rows.dataset
-    if isinstance(iterator, DataLoader) and isinstance(rows, Rows) and iterator.collate_fn is default_collate:
+    if (
+        isinstance(iterator, DataLoader)
+        and isinstance(rows, Rows)
+        and iterator.collate_fn is default_collate
+    ):
         iterator.collate_fn, iterator.generator = _as_it_is, Generator()
     return iterator
 

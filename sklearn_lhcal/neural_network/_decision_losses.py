@@ -50,7 +50,9 @@ class _DecisionLoss(_MeanLoss):
         if beta is not None and not beta > 0:
             raise ValueError(f"beta must be positive, or None for the hard minimum, got {beta!r}.")
         self.cost_matrix, self.lam, self.beta = cost_matrix, lam, beta
-        self.register_buffer("costs", torch.as_tensor(normalised_costs(cost_matrix)[0]), persistent=False)
+        self.register_buffer(
+            "costs", torch.as_tensor(normalised_costs(cost_matrix)[0]), persistent=False
+        )
 
     def total(self, logits: Tensor, counts: Tensor, weight: Tensor | None = None) -> Tensor:
         """Sum over rows, of logits and counts of shape (n, K)."""
@@ -63,7 +65,9 @@ class _DecisionLoss(_MeanLoss):
     def row_loss(self, logits: Tensor, counts: Tensor) -> Tensor:
         """The loss of each row, shape (n,)."""
         if logits.shape[-1] != len(self.costs):
-            raise ValueError(f"The cost matrix has {len(self.costs)} classes, but there are {logits.shape[-1]} logits.")
+            raise ValueError(
+                f"The cost matrix has {len(self.costs)} classes, but there are {logits.shape[-1]} logits."
+            )
         C = self.costs.to(logits.dtype)
         mu = counts.to(logits.dtype) / counts.sum(dim=-1, keepdim=True).to(logits.dtype)
         return self._bound(torch.softmax(logits, dim=-1) @ C, mu @ C)
@@ -105,7 +109,9 @@ class DirectLoss(_DecisionLoss):
     tensor(0.2500)
     """
 
-    def __init__(self, cost_matrix, lam: float = 1.0, beta: float | None = None, bound: str = "upper"):
+    def __init__(
+        self, cost_matrix, lam: float = 1.0, beta: float | None = None, bound: str = "upper"
+    ):
         super().__init__(cost_matrix, lam, beta)
         if bound not in ("upper", "lower"):
             raise ValueError(f'bound must be "upper" or "lower", got {bound!r}.')

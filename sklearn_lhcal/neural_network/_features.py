@@ -45,7 +45,9 @@ def forward_features(estimator, X, layer: str) -> NDArray[np.float64]:
     if layer not in layers:
         raise ValueError(f"The network has no layer {layer!r}; its layers are {', '.join(layers)}.")
     batches: list[NDArray] = []
-    handle = layers[layer].register_forward_hook(lambda module, inputs, output: batches.append(_rows(output)))
+    handle = layers[layer].register_forward_hook(
+        lambda module, inputs, output: batches.append(_rows(output))
+    )
     try:
         net.predict_proba(X)
     finally:

@@ -81,7 +81,9 @@ class FocalLoss(LabelLogLoss):
         """``−Σ_i w_i Σ_k y_ik (1−z_ik)^γ log z_ik`` of logits of shape (n, K)."""
         log_z = torch.log_softmax(logits, dim=-1)
         gamma = torch.where(log_z < math.log(0.2), 5.0, 3.0) if self.gamma == "53" else self.gamma
-        rest = (-torch.expm1(log_z)).clamp(min=torch.finfo(log_z.dtype).tiny)  # 0^γ has no derivative where γ < 1
+        rest = (-torch.expm1(log_z)).clamp(
+            min=torch.finfo(log_z.dtype).tiny
+        )  # 0^γ has no derivative where γ < 1
         y = counts.to(log_z.dtype)
         return -_weighted_sum(_dot(y * rest**gamma, log_z), weight)
 
@@ -127,7 +129,9 @@ class _HistogramLoss(_MeanLoss):
         super().__init__()
         self.penalty = penalty
 
-    def total(self, prediction: tuple[Tensor, ...], counts: Tensor, weight: Tensor | None = None) -> Tensor:
+    def total(
+        self, prediction: tuple[Tensor, ...], counts: Tensor, weight: Tensor | None = None
+    ) -> Tensor:
         """Sum over rows of the loss of ``(logits, log_total)`` or ``(logits, log_total, log_weights)``.
 
         Logits (n, K) or, for ensembles, (n, S, K); log α0 (n,) or (n, S); log-weights of members (n, S).
@@ -138,15 +142,25 @@ class _HistogramLoss(_MeanLoss):
         """The number of rows, ``Σ_i w_i``."""
         return len(counts) if weight is None else weight.sum()
 
-    def row_loss(self, logits: Tensor, log_total: Tensor, counts: Tensor, log_weights: Tensor | None = None) -> Tensor:
+    def row_loss(
+        self, logits: Tensor, log_total: Tensor, counts: Tensor, log_weights: Tensor | None = None
+    ) -> Tensor:
         """The loss of each row, shape (n,), penalty included."""
-        loss = self._row_loss(torch.log_softmax(logits, dim=-1), log_total, counts.to(logits.dtype), log_weights)
+        loss = self._row_loss(
+            torch.log_softmax(logits, dim=-1), log_total, counts.to(logits.dtype), log_weights
+        )
         square = log_total**2
         if square.ndim == 2:
-            square = square.mean(dim=1) if log_weights is None else (log_weights.exp() * square).sum(dim=1)
+            square = (
+                square.mean(dim=1)
+                if log_weights is None
+                else (log_weights.exp() * square).sum(dim=1)
+            )
         return loss + self.penalty * square
 
-    def in_log_total(self, logits: Tensor, counts: Tensor) -> Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]:
+    def in_log_total(
+        self, logits: Tensor, counts: Tensor
+    ) -> Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]:
         """Of log α0 (n,): the loss of each row and its first and second derivative, for logits (n, K)."""
 
         def row_loss(log_total: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -207,9 +221,16 @@ class PairwiseLoss(_HistogramLoss):
 
     def _row_loss(self, log_z, log_total, y, log_w):
         agree, split = _pair_shares(y)
-        log_total = log_total.clamp(-500, 500)  # beyond, where all is flat, second derivatives overflow
-        log_p, log_q = nn.functional.logsigmoid(log_total), nn.functional.logsigmoid(-log_total)  # α0/(α0+1), 1/(α0+1)
-        log_agree = log_z + torch.logaddexp(log_z + log_p[..., None], log_q[..., None].expand_as(log_z))
+        log_total = log_total.clamp(
+            -500, 500
+        )  # beyond, where all is flat, second derivatives overflow
+        log_p, log_q = (
+            nn.functional.logsigmoid(log_total),
+            nn.functional.logsigmoid(-log_total),
+        )  # α0/(α0+1), 1/(α0+1)
+        log_agree = log_z + torch.logaddexp(
+            log_z + log_p[..., None], log_q[..., None].expand_as(log_z)
+        )
         likelihood = _dot(agree, _mix(log_agree, log_w))
         if log_w is None:  # Σ_{k<l} of log(2 z_k z_l α0/(α0+1)), collected class by class
             return -(likelihood + _dot(2 * split, log_z) + split.sum(dim=1) * (math.log(2) + log_p))
@@ -220,7 +241,9 @@ class PairwiseLoss(_HistogramLoss):
             likelihood = likelihood + _dot(split, _mix(log_split, log_w))
         return -likelihood
 
-    def in_log_total(self, logits: Tensor, counts: Tensor) -> Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]:
+    def in_log_total(
+        self, logits: Tensor, counts: Tensor
+    ) -> Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]:
         """As of the base class, in closed form, and only for the classes that raters agree on.
 
         With p = α0/(α0+1), −log(p z_k + 1−p) has the derivatives r_k = p(1−p)(1−z_k)/(p z_k + 1−p) and
@@ -238,7 +261,11 @@ class PairwiseLoss(_HistogramLoss):
             p, rest = torch.sigmoid(eta), torch.sigmoid(-eta)
             q = torch.addcmul(rest[i], p[i], z)
             r = (p * rest)[i] * (1 - z) / q
-            loss = fixed - split * (math.log(2) + nn.functional.logsigmoid(eta)) + self.penalty * log_total**2
+            loss = (
+                fixed
+                - split * (math.log(2) + nn.functional.logsigmoid(eta))
+                + self.penalty * log_total**2
+            )
             first = 2 * self.penalty * log_total - split * rest
             second = 2 * self.penalty + split * p * rest
             loss.index_add_(0, i, agree * q.log(), alpha=-1)

@@ -9,7 +9,14 @@ import torch
 from sklearn.base import BaseEstimator
 from torch import Tensor, nn
 
-from .._ground.kernels import NOTIONS, best_bandwidth, log_likelihoods, plugin_rows, problems, residual_rows
+from .._ground.kernels import (
+    NOTIONS,
+    best_bandwidth,
+    log_likelihoods,
+    plugin_rows,
+    problems,
+    residual_rows,
+)
 from ._losses import frequencies
 
 
@@ -93,26 +100,42 @@ class KernelCalibrationPenalty(BaseEstimator, nn.Module):
         if len(z) < (2 if self.bias_correction is None else 3):
             return (0 * z.sum()).to(logits.dtype)
         parts = list(problems(self.notion, z, frequencies(counts, z.dtype)[:, None]))
-        h = _density_bandwidth([part.x for part in parts]) if self.bandwidth == "loo" else self.bandwidth
+        h = (
+            _density_bandwidth([part.x for part in parts])
+            if self.bandwidth == "loo"
+            else self.bandwidth
+        )
         w = z.new_ones(len(z)) if weight is None else weight.double()
         errors = []
         for part in parts:
             residual = self.bias_correction is not None
-            rows = residual_rows(part, h, w.log()) if residual else plugin_rows(part, h, self.p, w.log())
+            rows = (
+                residual_rows(part, h, w.log())
+                if residual
+                else plugin_rows(part, h, self.p, w.log())
+            )
             errors.append(w @ rows[:, 0] / w.sum())
         return torch.stack(errors).sum().to(logits.dtype)
 
     def _check_parameters(self):
         if self.bias_correction not in ("residual", None):
-            raise ValueError(f'bias_correction must be "residual" or None, got {self.bias_correction!r}.')
+            raise ValueError(
+                f'bias_correction must be "residual" or None, got {self.bias_correction!r}.'
+            )
         if self.notion not in NOTIONS:
             raise ValueError(f"notion must be one of {', '.join(NOTIONS)}, got {self.notion!r}.")
-        if self.bandwidth != "loo" and (isinstance(self.bandwidth, str) or not 0 < self.bandwidth < np.inf):
-            raise ValueError(f'bandwidth must be a positive number or "loo", got {self.bandwidth!r}.')
+        if self.bandwidth != "loo" and (
+            isinstance(self.bandwidth, str) or not 0 < self.bandwidth < np.inf
+        ):
+            raise ValueError(
+                f'bandwidth must be a positive number or "loo", got {self.bandwidth!r}.'
+            )
         if not 1 <= self.p < np.inf:
             raise ValueError(f"p must be a number, 1 or more, got {self.p!r}.")
         if self.bias_correction == "residual" and self.p != 2:
-            raise ValueError(f"The residual form exists for p = 2 only, got {self.p!r}; use bias_correction=None.")
+            raise ValueError(
+                f"The residual form exists for p = 2 only, got {self.p!r}; use bias_correction=None."
+            )
 
 
 class MMCEPenalty(BaseEstimator, nn.Module):
@@ -150,7 +173,11 @@ class MMCEPenalty(BaseEstimator, nn.Module):
         r, top = torch.softmax(logits, dim=-1).max(dim=-1)
         c = frequencies(counts, r.dtype).gather(1, top[:, None])[:, 0]
         w = torch.ones_like(r) if weight is None else weight.to(r.dtype)
-        a = _share(w * c) * (1 - r) - _share(w * (1 - c)) * r if self.weighted else _share(w) * (c - r)
+        a = (
+            _share(w * c) * (1 - r) - _share(w * (1 - c)) * r
+            if self.weighted
+            else _share(w) * (c - r)
+        )
         k = torch.exp(-(r[:, None] - r).abs() / 0.4)
         return _root(a @ k @ a)
 
@@ -159,7 +186,11 @@ class MMCEPenalty(BaseEstimator, nn.Module):
 def _density_bandwidth(points: list[Tensor]) -> float:
     """The bandwidth with the largest leave-one-out likelihood of the points of all problems; 1 where none differ."""
     varied = [x for x in points if (x != x[:1]).any()]
-    return best_bandwidth(lambda hs: -np.sum([log_likelihoods(x, hs) for x in varied], axis=0)) if varied else 1.0
+    return (
+        best_bandwidth(lambda hs: -np.sum([log_likelihoods(x, hs) for x in varied], axis=0))
+        if varied
+        else 1.0
+    )
 
 
 def _share(w: Tensor) -> Tensor:

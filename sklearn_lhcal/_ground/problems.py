@@ -1,0 +1,90 @@
+"""What solvers and maps agree on: problems that are solved, and solvers that solve them."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from torch import nn
+
+Vector = NDArray[np.float64]
+
+
+class Training(NamedTuple):
+    """What a torch module is trained on; the first axis of inputs is rows."""
+
+    module: nn.Module
+    loss: nn.Module
+    inputs: dict
+    counts: NDArray
+    weight: NDArray | None = None
+
+
+class Problem(ABC):
+    """A function of a vector x of shape (p,), which solvers minimise.
+
+    Each solver asks for one of three forms. A problem fills those that it has.
+    """
+
+    @property
+    @abstractmethod
+    def start(self) -> Vector:
+        """Where the search begins, shape (p,)."""
+
+    @property
+    def stages(self) -> Sequence["Problem"]:
+        """Problems to solve in turn, each from the last optimum; the last is this one."""
+        return (self,)
+
+    def gradient(self, x: Vector) -> tuple[float, Vector]:
+        """Value, and gradient of shape (p,)."""
+        value, slope, _ = self.hessian(x)
+        return value, slope
+
+    def hessian(self, x: Vector) -> tuple[float, Vector, Vector]:
+        """Value, gradient of shape (p,) and Hessian of shape (p, p)."""
+        raise ValueError(
+            "Newton() needs second derivatives: it fits no ensembles and no hidden layers; "
+            "use LBFGS()."
+        )
+
+    def training(self) -> Training:
+        """A torch module whose parameters, one after the other, are x."""
+        raise ValueError("Adam() needs a torch module, which this map does not offer; use LBFGS().")
+
+    def coordinates(self, x: Vector) -> tuple[Callable, Callable, int]:
+        """Coordinates s in which the Hessian is nearly 1: x(s), the gradient in s, the length of s.
+
+        They are x itself unless a problem knows better; s = 0 is the given x.
+        """
+        return lambda s: x + s, lambda slope: slope, len(x)
+
+
+class SmoothProblem(Problem):
+    """A function in closed form.
+
+    Parameters
+    ----------
+    function : callable
+        Of x: value, gradient of shape (p,) and Hessian of shape (p, p).
+    start : ndarray of shape (p,)
+    """
+
+    def __init__(self, function: Callable, start: Vector):
+        self.hessian = function
+        self._start = start
+
+    @property
+    def start(self):
+        """Where the search begins."""
+        return self._start
+
+
+class Solver(BaseEstimator, ABC):
+    """What minimises a problem."""
+
+    @abstractmethod
+    def solve(self, problem: Problem, *, random_state=None, verbose: int = 0) -> Vector:
+        """The x of least value, shape (p,)."""

@@ -1,0 +1,332 @@
+"""The problem of fitting an affine map: the log loss per label, a floor, a prior.
+
+Letters as in `_label_loss`; counts times row weights have the sum 1 here. x are the parameters of
+the family, behind which η = logit e stands where there is a floor.
+"""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.special import expit, log_expit
+
+from .._ground.problems import Problem, SmoothProblem, Training
+from .._ground.simplex import row_sum, softmax
+from .._ground.threads import sum_over_rows
+from ..neural_network import LBFGS, LabelLogLoss, Newton
+from . import _label_loss
+from ._affine import AffineMap, AffineModule, TemperatureMap, transform
+from ._preconditioner import preconditioner, shifted_coordinates
+from ._rows import CalibrationRows
+
+# Numbers of a block: it stays in cache.
+_BLOCK = 2**17
+# Logits above which a search starts from a part of the rows, of ten rows a parameter.
+_PART = 200_000
+# Rows on which a start is looked for, more of ensembles, whose valleys are many; and the inverse
+# temperatures that are tried.
+_START_ROWS = 500
+_START_ROWS_OF_MEMBERS = 2_000
+_STARTS = np.exp(np.linspace(-4, 3, 15))
+# Weight of log e + log(1−e) in the prior of the floor, in rows.
+_FLOOR_PRIOR = 0.1
+# η where the search for a floor begins: e of .02.
+_FIRST_ETA = -4.0
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Prior:
+    """½ Σ_j (x_j − c_j)²/s_j² in nats of rows, for the parameters x of a map without its floor.
+
+    Parameters
+    ----------
+    center : ndarray of shape (p,)
+        c.
+    spread : ndarray of shape (p,)
+        s; infinite where nothing is known.
+    """
+
+    center: Array
+    spread: Array
+
+    @cached_property
+    def precision(self) -> Array:
+        """1/s²."""
+        return self.spread**-2.0
+
+
+class ScalingProblem(Problem):
+    """The log loss per label of a family of maps on calibration rows, and the prior.
+
+    Parameters
+    ----------
+    family : AffineMap
+    rows : CalibrationRows
+        Without rows of weight 0.
+    prior : Prior
+    floor : ndarray of shape (K,) or None
+        π; x then has one more entry, η = logit e.
+    start : ndarray of shape (p,) or None
+        None: the best temperature of a grid.
+    in_stages : bool, default=True
+        Whether a part of the rows is solved first, where there are many.
+    """
+
+    def __init__(
+        self,
+        family: AffineMap,
+        rows: CalibrationRows,
+        prior,
+        floor=None,
+        start=None,
+        in_stages=True,
+    ):
+        self.family = family
+        self.rows = rows
+        self.prior = prior
+        self.floor = floor
+        self.in_stages = in_stages
+        # Nats of a row in those of a label: the prior is one for all rows.
+        self.n_rows = rows.weight.sum()
+        self.y = rows.label_shares
+        self.n = row_sum(self.y)
+        self._given_start = start
+
+    def with_prior(self, prior: Prior, start: Array) -> "ScalingProblem":
+        """The same loss under another prior, from a start near the optimum."""
+        other = object.__new__(ScalingProblem)
+        vars(other).update(vars(self))
+        vars(other).pop("start", None)
+        other.prior = prior
+        other.in_stages = False
+        other._given_start = start
+        return other
+
+    @property
+    def default_solver(self):
+        """That of the family, or L-BFGS around an ensemble, for which there is no Hessian."""
+        if self.rows.is_ensemble:
+            return LBFGS(max_iter=5000, tol=1e-8)
+        return self.family.default_solver
+
+    # ------------------------------------------------------------------ where a search begins
+
+    @cached_property
+    def start(self) -> Array:
+        """The given start, or the best temperature of a grid, each with its best floor."""
+        if self._given_start is not None:
+            return self._given_start
+        beta, eta = best_start(self)
+        x = self.family.start(beta)
+        return x if self.floor is None else np.append(x, eta)
+
+    @property
+    def stages(self):
+        """A part of the rows first, where there are many."""
+        size = max(_PART // self.rows.log_proba[0].size, 10 * len(self.start))
+        step = -(-len(self.rows) // size)
+        if step < 2 or not self.in_stages:
+            return (self,)
+        part = self.part(slice(None, None, step))
+        return (part, self)
+
+    def part(self, index) -> "ScalingProblem":
+        """The same problem on some of the rows, with the prior that all rows have."""
+        part = ScalingProblem(
+            self.family, without_x(self.rows).take(index), self.prior, self.floor, self.start, False
+        )
+        part.n_rows = self.n_rows
+        return part
+
+    # ------------------------------------------------------------------------- three forms
+
+    def gradient(self, x):
+        """Loss with prior, and gradient."""
+        x_map, eta = self._split(x)
+        F, G, by_eta = self._sums(x_map, eta, curved=False)
+        slope = self.family.chain(x_map, G)
+        return self._with_prior(x_map, eta, F, slope, by_eta)
+
+    def hessian(self, x):
+        """Loss with prior, gradient and Hessian; of ensembles there is none."""
+        if self.rows.is_ensemble:
+            return super().hessian(x)
+        return self.second_derivatives(x)
+
+    def second_derivatives(self, x):
+        """As `hessian`; around an ensemble the Hessian is that of the complete data.
+
+        Complete data say which member a label comes from. They know no less than labels alone, so
+        that what is made of their information is cautious. It is positive semi-definite.
+        """
+        x_map, eta = self._split(x)
+        F, G, by_eta, H, cross, by_eta_twice = self._sums(x_map, eta, curved=True)
+        slope = self.family.chain(x_map, G)
+        H = self.family.curved_chain(x_map, G, H)
+        if self.floor is not None:
+            cross = self.family.chain(x_map, cross)
+            H = np.block([[H, cross[:, None]], [cross, by_eta_twice]])
+        value, slope = self._with_prior(x_map, eta, F, slope, by_eta)
+        return value, slope, H + np.diag(self._prior_curvature(eta))
+
+    def members(self, x):
+        """u of points, or of members one below the other; their labels; p: (N, K), (N,), (N, K)."""
+        u = self.rows.log_proba
+        K = self.family.K
+        p = softmax(transform(u, *self.family.affine(self._split(x)[0])))
+        n = self.n
+        if self.rows.is_ensemble:
+            n = (n[:, None] * np.exp(self.rows.log_weights)).ravel()
+        return u.reshape(-1, K), n, p.reshape(-1, K)
+
+    def training(self):
+        """The map as a torch module."""
+
+        def penalty(x):
+            return _as_torch(self, x)
+
+        module = AffineModule(self.family, self.start, self.floor, penalty)
+        inputs = {"logits": self.rows.log_proba, "log_weights": self.rows.log_weights}
+        return Training(module, LabelLogLoss(), inputs, self.rows.counts, self.rows.weight)
+
+    def coordinates(self, x):
+        """Those of a matrix, whose entries are far from equally curved."""
+        is_plain = not self.rows.is_ensemble and self.floor is None
+        if not (self.family.is_whitened and is_plain):
+            return super().coordinates(x)
+        step = -(-len(self.rows) // max(_PART // self.family.K, 1))
+        u = self.rows.log_proba[::step]
+        n = self.n[::step] / self.n[::step].sum()
+        p = softmax(transform(u, *self.family.affine(x)))
+        curvature = (self.prior.precision / self.n_rows).reshape(self.family.K, -1)
+        return shifted_coordinates(x, preconditioner(u, n, p, curvature), curvature)
+
+    # -------------------------------------------------------------------------- its parts
+
+    def _split(self, x):
+        """Parameters of the map, and η."""
+        if self.floor is None:
+            return x, -np.inf
+        return x[:-1], x[-1]
+
+    @cached_property
+    def _labels(self):
+        """Σ Jᵀy: what labels add to the gradient where it does not depend on the map."""
+        return self.family.pulled_sum(self.rows.log_proba, self.y)
+
+    def _sums(self, x, eta, curved: bool) -> list:
+        """Loss and derivatives in (θ, η), summed over blocks of rows."""
+        family, rows, floor = self.family, self.rows, self.floor
+        W, b = family.affine(x)
+        is_plain = not rows.is_ensemble and floor is None
+
+        def block(part):
+            u = rows.log_proba[part]
+            v = transform(u, W, b)
+            if is_plain:
+                return _label_loss.plain(family, u, v, self.n[part], curved)
+            if not rows.is_ensemble:
+                return _label_loss.floored(family, u, v, self.y[part], floor, eta, curved)
+            log_w = rows.log_weights[part]
+            return _label_loss.mixed(family, u, v, self.y[part], log_w, floor, eta, curved)
+
+        size = max(_BLOCK // rows.log_proba[0].size, 64)
+        sums = list(sum_over_rows(block, len(rows), size))
+        if is_plain:
+            sums[0] -= float(self._labels @ family.linear(x))
+            sums[1] = sums[1] - self._labels
+        return sums
+
+    def _with_prior(self, x, eta, F, G, by_eta):
+        """Value and gradient with those of the prior."""
+        away = x - self.prior.center
+        slope = self.prior.precision / self.n_rows * away
+        F = F + 0.5 * float(slope @ away)
+        G = G + slope
+        if self.floor is None:
+            return F, G
+        # −.1 (log e + log(1−e)), in rows
+        weight = _FLOOR_PRIOR / self.n_rows
+        F = F - weight * float(log_expit(eta) + log_expit(-eta))
+        return F, np.append(G, by_eta + weight * (2 * expit(eta) - 1))
+
+    def _prior_curvature(self, eta):
+        """Second derivatives of the prior."""
+        curvature = self.prior.precision / self.n_rows
+        if self.floor is None:
+            return curvature
+        e = expit(eta)
+        return np.append(curvature, _FLOOR_PRIOR / self.n_rows * 2 * e * (1 - e))
+
+
+def _as_torch(problem: ScalingProblem, x):
+    """The prior of x as a tensor, in nats of a label."""
+    theta = x[: len(problem.prior.center)]
+    precision = torch.as_tensor(problem.prior.precision / problem.n_rows, device=x.device)
+    center = torch.as_tensor(problem.prior.center, device=x.device)
+    value = 0.5 * (precision * (theta - center) ** 2).sum()
+    if problem.floor is None:
+        return value
+    eta = x[-1]
+    both = torch.nn.functional.logsigmoid(eta) + torch.nn.functional.logsigmoid(-eta)
+    return value - _FLOOR_PRIOR / problem.n_rows * both
+
+
+def without_x(rows: CalibrationRows) -> CalibrationRows:
+    """The rows without what the classifier saw, which is not to be copied for each part of them."""
+    return replace(rows, X=None)
+
+
+def weak_prior(rows: CalibrationRows) -> Prior:
+    """½ (log T)²: one row's worth that the classifier is right."""
+    return Prior(np.zeros(1), np.ones(1))
+
+
+def best_start(problem: ScalingProblem) -> tuple[float, float]:
+    """β of a grid and η of least loss with prior, on a part of the rows.
+
+    The prior's square of log T and mixtures make the problem one of several valleys.
+    """
+    most = _START_ROWS_OF_MEMBERS if problem.rows.is_ensemble else _START_ROWS
+    step = -(-len(problem.rows) // most)
+    rows = without_x(problem.rows).take(slice(None, None, step))
+    temperature = TemperatureMap(rows.n_classes)
+    part = ScalingProblem(temperature, rows, weak_prior(rows), problem.floor, start=np.zeros(1))
+    part.n_rows = problem.n_rows
+    tried = []
+    for beta in _STARTS:
+        x = temperature.start(beta)
+        if problem.floor is not None:
+            x = np.append(x, _best_floor(part, beta))
+        tried.append((part.gradient(x)[0], *x))
+    x = np.array(min(tried)[1:])
+    if not rows.is_ensemble:
+        x = Newton(tol=1e-6).solve(part.with_prior(part.prior, x))
+    return np.exp(x[0]), x[-1]
+
+
+def _best_floor(part: ScalingProblem, beta: float) -> float:
+    """η of least loss for a given β: one dimension, convex but for the prior."""
+    z = softmax(beta * part.rows.log_proba)
+    if part.rows.is_ensemble:
+        z = np.einsum("ns,nsk->nk", np.exp(part.rows.log_weights), z)
+    seen = part.y > 0
+    y = part.y[seen]
+    z = z[seen]
+    pi = np.broadcast_to(part.floor, part.y.shape)[seen]
+    weight = _FLOOR_PRIOR / part.n_rows
+
+    def loss(x):
+        e = expit(x[0])
+        mixed = (1 - e) * z + e * pi
+        r = (1 - e) * z / mixed
+        F = -float(y @ np.log(mixed)) - weight * float(log_expit(x[0]) + log_expit(-x[0]))
+        G = e * y.sum() - y @ (1 - r) + weight * (2 * e - 1)
+        H = e * (1 - e) * y.sum() - y @ (r * (1 - r)) + weight * 2 * e * (1 - e)
+        return F, np.array([G]), np.array([[H]])
+
+    return float(Newton(tol=1e-6).solve(SmoothProblem(loss, np.array([_FIRST_ETA])))[0])

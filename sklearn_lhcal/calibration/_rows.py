@@ -1,0 +1,160 @@
+"""The bundle of calibration rows: what a map sees of a row, on the way from the loop to the map."""
+
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._ground.checks import take_rows
+from .._ground.estimators import own_classes, resolve
+from .._ground.names import positions
+from .._ground.simplex import log_proba, log_softmax, row_sum
+from ..distributions import Distribution, Mixture, predict_dist
+from ..label_histogram._labels import Labels
+from ._precomputed import PrecomputedClassifier
+
+# The weight of a member whose weight is 0.
+_TINY = 1e-300
+
+
+@dataclass(frozen=True)
+class CalibrationRows:
+    """Rows as a map sees them; without the labels where it predicts.
+
+    Parameters
+    ----------
+    log_proba : ndarray of shape (n, K), or (n, S, K) for the S members of an ensemble
+        Log-probabilities, log(clip(z, 1e-12, 1)) renormalised.
+    log_weights : ndarray of shape (n, S) or None
+        Of the members.
+    proba : ndarray of shape (n, K) or None
+        Probabilities before they were clipped, of ensembles their mean; None for logits.
+    X : anything with n rows, or None
+        What the classifier saw.
+    model : fitted classifier or None
+        Whose predictions these are.
+    counts : ndarray of shape (n, K) or None
+        Labels, as floats.
+    weight : ndarray of shape (n,) or None
+        Weights of the rows, 1 by default.
+    classes : ndarray of shape (K,) or None
+    known : bool
+        Whether the counts are known probabilities: infinitely many labels.
+    """
+
+    log_proba: NDArray[np.float64]
+    log_weights: NDArray[np.float64] | None = None
+    proba: NDArray[np.float64] | None = None
+    X: Any = None
+    model: Any = None
+    counts: NDArray[np.float64] | None = None
+    weight: NDArray[np.float64] | None = None
+    classes: NDArray | None = None
+    known: bool = False
+
+    @classmethod
+    def predicted(cls, model, X, classes: NDArray) -> "CalibrationRows":
+        """What a fitted classifier says of X, in the order of the classes.
+
+        From its distribution, or from its decision function where it has no probabilities.
+        """
+        inner, X_inner = resolve(model, X, "predict_dist")
+        if isinstance(inner, PrecomputedClassifier) and inner.response == "logits":
+            return cls(inner.predict_log_proba(X_inner), X=X, model=model)
+        if hasattr(inner, "predict_dist") or hasattr(inner, "predict_proba"):
+            distribution = predict_dist(model, X).with_classes(own_classes(model, classes))
+            return cls.of(distribution.in_order(classes), X, model)
+        u = np.asarray(inner.decision_function(X_inner), dtype=np.float64)
+        if u.ndim == 1:
+            u = np.column_stack([np.zeros_like(u), u])
+        columns = positions(classes, own_classes(inner, classes))
+        return cls(log_softmax(u)[:, columns], X=X, model=model)
+
+    @classmethod
+    def of(cls, distribution: Distribution, X=None, model=None) -> "CalibrationRows":
+        """Of a point prediction, or of the mean of each member of a mixture."""
+        z = distribution.mean()
+        if not isinstance(distribution, Mixture):
+            return cls(log_proba(z), proba=z, X=X, model=model)
+        # The one place where the axis of members is moved: rows come first from here on.
+        u = np.moveaxis(log_proba(distribution.member_means()), 0, 1)
+        log_weights = np.log(np.maximum(distribution.weights, _TINY)).T
+        return cls(np.ascontiguousarray(u), np.ascontiguousarray(log_weights), z, X, model)
+
+    @classmethod
+    def joined(cls, folds: list["CalibrationRows"]) -> "CalibrationRows":
+        """Predictions of several folds, one below the other, without X and the model."""
+        if len({rows.log_proba.shape[1:] for rows in folds}) > 1:
+            raise ValueError(
+                "The ensembles fitted on different folds have different numbers of members."
+            )
+
+        def join(name):
+            parts = [getattr(rows, name) for rows in folds]
+            return None if parts[0] is None else np.concatenate(parts)
+
+        return cls(join("log_proba"), join("log_weights"), join("proba"))
+
+    def labelled(self, labels: Labels, weight: NDArray | None) -> "CalibrationRows":
+        """With labels in the order of the columns."""
+        counts = labels.counts.astype(np.float64)
+        weight = np.ones(len(counts)) if weight is None else weight
+        named = {"classes": labels.classes, "known": labels.known}
+        return replace(self, counts=counts, weight=weight, **named)
+
+    def mapped(self, distribution: Distribution, model) -> "CalibrationRows":
+        """The same rows as a map around the model predicts them."""
+        rows = CalibrationRows.of(distribution, self.X, model)
+        kept = ("counts", "weight", "classes", "known")
+        return replace(rows, **{name: getattr(self, name) for name in kept})
+
+    def take(self, index) -> "CalibrationRows":
+        """Some of the rows."""
+        if isinstance(index, slice):
+            index = np.arange(len(self))[index]
+        elif np.asarray(index).dtype == bool:
+            index = np.flatnonzero(index)
+        shared = ("model", "classes", "known")
+        per_row = [f.name for f in fields(self) if f.name not in shared]
+        values = {name: getattr(self, name) for name in per_row}
+        taken = {name: take_rows(a, index) for name, a in values.items() if a is not None}
+        return replace(self, **taken)
+
+    def __len__(self) -> int:
+        return len(self.log_proba)
+
+    @property
+    def n_classes(self) -> int:
+        """K."""
+        return self.log_proba.shape[-1]
+
+    @property
+    def is_ensemble(self) -> bool:
+        """Whether there are members."""
+        return self.log_weights is not None
+
+    @cached_property
+    def label_shares(self) -> NDArray[np.float64]:
+        """Counts times row weights, with sum 1, shape (n, K)."""
+        y = self.counts * self.weight[:, None]
+        y /= y.sum()
+        return y
+
+    @cached_property
+    def frequencies(self) -> NDArray[np.float64]:
+        """μ̂, shape (n, K)."""
+        return self.counts / row_sum(self.counts)[:, None]
+
+    def of_members(self, a: NDArray) -> NDArray:
+        """Values (n, …) of points as they are, (n, S, …) of members one member below the other."""
+        if not self.is_ensemble:
+            return a
+        return np.moveaxis(a, 1, 0).reshape(-1, *a.shape[2:])
+
+    def distribution(self, parts: Distribution) -> Distribution:
+        """The distribution of rows from that of points, or of members in that order."""
+        if not self.is_ensemble:
+            return parts
+        return Mixture.of(parts, self.log_weights.T)

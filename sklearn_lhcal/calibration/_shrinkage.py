@@ -1,0 +1,142 @@
+"""How far a map may leave the temperature: Laplace evidence for a few strengths, and their average.
+
+A family of maps is shrunk to its temperature T: parameters x about those of u' = u/T, with standard
+deviations s. Letters: n rows, J the loss of all rows in nats with the prior, H its Hessian.
+
+    log evidence = −J(x̂) − ½ log det H(x̂) − Σ log s        over the parameters that are shrunk
+
+A row with several labels counts once: its labels are alike.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import softmax
+
+from ._affine import AffineMap, TemperatureMap
+from ._likelihood import Prior, ScalingProblem, weak_prior
+from ._preconditioner import class_blocks
+from ._rows import CalibrationRows
+
+# Standard deviations of scales (over the temperature's) and of biases. A scale of a few per cent is
+# a small correction, of 1 any; ratios of three are as fine as a few hundred rows can tell.
+STRENGTHS = ((0.03, 0.1), (0.1, 0.3), (0.3, 1.0))
+# Parameters above which the determinant is that of the classes' blocks.
+_EXACT_DETERMINANT = 500
+# Nats by which evidence may fall behind before tighter strengths are no longer tried.
+_HOPELESS = 20.0
+
+Array = NDArray[np.float64]
+Solve = Callable[[ScalingProblem], Array]
+
+
+def fit_temperature(rows: CalibrationRows, floor, solve: Solve) -> Array:
+    """(log β,) or, with a floor, (log β, η)."""
+    family = TemperatureMap(rows.n_classes)
+    return solve(ScalingProblem(family, rows, weak_prior(rows), floor))
+
+
+def shrunk(family: AffineMap, beta: float, scale: float, bias: float) -> Prior:
+    """About the temperature 1/β; the temperature itself, where the family has one, about 1."""
+    free = ~_shrunk(family)
+    center = np.where(free, 0.0, family.start(beta))
+    spread = np.where(free, 1.0, family.spread(beta, scale, bias))
+    return Prior(center, spread)
+
+
+def fit_shrunk(family: AffineMap, rows, floor, solve: Solve, strengths=STRENGTHS) -> Array:
+    """x averaged over the strengths by their evidence; of one strength its optimum."""
+    T = fit_temperature(rows, floor, solve)
+    beta = np.exp(T[0])
+    start = np.append(family.start(beta), T[1:])
+    # From loose to tight: with many rows the loosest leaves the others far behind.
+    priors = [shrunk(family, beta, *strength) for strength in sorted(strengths, reverse=True)]
+    problem = ScalingProblem(family, rows, priors[0], floor, start)
+    x = solve(problem)
+    if len(priors) == 1:
+        return x
+    first = Fit.of(problem, x)
+    fits = [first]
+    for prior in priors[1:]:
+        if first.foreseen(prior) < first.log_evidence - _HOPELESS:
+            break
+        problem = problem.with_prior(prior, x)
+        x = solve(problem)
+        fits.append(Fit.of(problem, x))
+    else:
+        fits.append(Fit.of_temperature(problem, start))
+    weight = softmax([fit.log_evidence for fit in fits])
+    return weight @ np.array([fit.x for fit in fits])
+
+
+class Fit(NamedTuple):
+    """An optimum x, its log evidence by Laplace up to a constant, and the Hessian of J there."""
+
+    problem: ScalingProblem
+    x: Array
+    log_evidence: float
+    H: Array | None
+
+    @classmethod
+    def of(cls, problem: ScalingProblem, x: Array) -> "Fit":
+        """Of one strength."""
+        value, log_det, H = _value_and_log_det(problem, x)
+        log_spread = np.log(problem.prior.spread[_shrunk(problem.family)]).sum()
+        return cls(problem, x, -value - 0.5 * log_det - float(log_spread), H)
+
+    @classmethod
+    def of_temperature(cls, problem: ScalingProblem, x: Array) -> "Fit":
+        """Of the temperature alone, at its optimum x: what is shrunk is fixed."""
+        n = problem.n_rows
+        free = ~_shrunk(problem.family)
+        if problem.floor is not None:
+            free = np.append(free, True)
+        if not free.any():
+            return cls(problem, x, -n * problem.gradient(x)[0], None)
+        value, _, H = problem.second_derivatives(x)
+        log_det = np.linalg.slogdet(n * H[np.ix_(free, free)])[1]
+        return cls(problem, x, -n * value - 0.5 * float(log_det), None)
+
+    def foreseen(self, prior: Prior) -> float:
+        """The log evidence of a tighter prior, were the loss a parabola; −∞ is never foreseen."""
+        if self.H is None:
+            return self.log_evidence
+        p = len(prior.center)
+        extra = np.zeros(len(self.x))
+        extra[:p] = prior.precision - self.problem.prior.precision
+        away = self.x.copy()
+        away[:p] -= prior.center
+        away[p:] = 0.0
+        # What J rises by, at its new minimum: ½ aᵀ E a − ½ (E a)ᵀ (H + E)⁻¹ E a.
+        pull = extra * away
+        H = self.H + np.diag(extra)
+        rise = 0.5 * float(pull @ away - pull @ np.linalg.solve(H, pull))
+        own = _shrunk(self.problem.family)
+        tighter = np.log(prior.spread[own] / self.problem.prior.spread[own]).sum()
+        log_det = np.linalg.slogdet(H)[1] - np.linalg.slogdet(self.H)[1]
+        return self.log_evidence - rise - 0.5 * float(log_det) - float(tighter)
+
+
+def _shrunk(family: AffineMap) -> NDArray[np.bool_]:
+    """Which parameters the strength is about: not the temperature."""
+    return np.isfinite(family.spread(1.0, 1.0, 1.0))
+
+
+def _value_and_log_det(problem: ScalingProblem, x: Array):
+    """J, log det of its Hessian, and the Hessian where it is exact."""
+    n = problem.n_rows
+    if len(x) <= _EXACT_DETERMINANT or not problem.family.is_whitened:
+        value, _, H = problem.second_derivatives(x)
+        H *= n
+        # Rounding must not make an eigenvalue smaller than the prior leaves it.
+        least = problem.prior.precision.min()
+        log_det = np.log(np.maximum(np.linalg.eigvalsh(H), least)).sum()
+        return n * value, float(log_det), H
+    K = problem.family.K
+    u, n_labels, p = problem.members(x)
+    blocks = n * class_blocks(u, n_labels, p)
+    blocks = blocks + problem.prior.precision.reshape(K, -1)[:, :, None] * np.eye(K + 1)
+    log_det = np.linalg.slogdet(blocks)[1].sum()
+    return n * problem.gradient(x)[0], float(log_det), None

@@ -1,0 +1,70 @@
+"""What a display of decisions shows: their risks on test rows, intervals and cost curves."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._ground.costs import Costs, bayes_columns, expected_cost
+from .._ground.names import sorted_names
+from .._rows import Rows
+from ..metrics import confidence_interval, decision_risk, paired_difference
+from ._bins import student_interval
+
+# the cost of a missed second class; a missed first one costs the rest of 1
+SHARES = np.linspace(0, 1, 101)
+
+
+class Decided:
+    """The Bayes decisions of one model on one split; they are column numbers from here on."""
+
+    def __init__(self, rows: Rows, costs: Costs):
+        self.rows = rows
+        self.costs = costs.for_classes(rows.classes, rows.z.shape[1])._replace(decisions=None)
+        C = self.costs.C
+        self.d = bayes_columns(rows.z, C)
+        self.true_risk = expected_cost(rows.mu, self.d, C).mean()
+        self.model_risk = expected_cost(rows.z, self.d, C).mean()
+        self.constant_risk = (rows.mu.mean(axis=0) @ C).min()
+
+    @property
+    def class_names(self) -> NDArray | None:
+        """Sorted names of the classes."""
+        classes = self.costs.classes
+        return None if classes is None else sorted_names(classes)
+
+    def curve(self) -> list[tuple[float, float]]:
+        """At each share of the costs: the risk, and that of the better constant decision."""
+        mistakes = [np.array([[0.0, 1 - s], [s, 0.0]]) for s in SHARES]
+        at = [Decided(self.rows, Costs(C, self.class_names, None)) for C in mistakes]
+        return [(decided.true_risk, decided.constant_risk) for decided in at]
+
+
+def over_rows(models: list[Decided], first: int, confidence_level: float) -> list[NDArray]:
+    """Jackknife intervals of the risks and of the differences from the reference, (n_models, 2)."""
+    how = {"confidence_level": confidence_level, "random_state": 0}
+    single = [
+        confidence_interval(
+            decision_risk, model.rows.labels, model.d, cost_matrix=model.costs, **how
+        )
+        for model in models
+    ]
+    # decisions are column numbers, whatever the order of a model's classes
+    reference = models[first]
+    y = reference.rows.labels
+    how["cost_matrix"] = reference.costs
+    paired = [paired_difference(decision_risk, y, model.d, reference.d, **how) for model in models]
+    return [np.array([(i.low, i.high) for i in found]) for found in (single, paired)]
+
+
+def over_splits(values, test_share: float | None, confidence_level: float) -> NDArray[np.float64]:
+    """Student's interval of the mean over splits, (n_models, 2)."""
+    S = values.shape[1]
+    share = test_share or 0.0
+    error = np.sqrt(values.var(axis=1, ddof=1) * (1 / S + share / (1 - share)))
+    return student_interval(values.mean(axis=1), error, S - 1, confidence_level)
+
+
+def curves(models: list[list[Decided]]) -> NDArray[np.float64]:
+    """Mean over splits of the curves of the models, then of the better constant decision."""
+    # (n_models, 101, 2); the constant decision is the same for all models
+    means = np.array([np.mean([decided.curve() for decided in model], axis=0) for model in models])
+    return np.vstack([means[..., 0], means[-1:, :, 1]])

@@ -1,0 +1,53 @@
+"""Arithmetic of arrays that several kinds of distributions share."""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln
+
+from .._ground.simplex import gini
+
+
+def cross_moment(z: NDArray[np.float64], pairs: NDArray[np.float64] | None) -> NDArray[np.float64]:
+    """zᵀPz of each row, shape (n,); None stands for all pairs of different classes."""
+    return gini(z) if pairs is None else np.einsum("nk,nk->n", z @ pairs, z)
+
+
+def frozen(a: NDArray[np.float64]) -> NDArray[np.float64]:
+    """A private, read-only copy."""
+    a = np.array(a, dtype=np.float64)
+    a.flags.writeable = False
+    return a
+
+
+def log(a):
+    """log a, with log 0 = −inf and no warning."""
+    with np.errstate(divide="ignore"):
+        return np.log(a)
+
+
+def quotient(a, b, otherwise):
+    """a/b where b is positive, else `otherwise`."""
+    positive = b > 0
+    return np.where(positive, a / np.where(positive, b, 1.0), otherwise)
+
+
+def bisect(below: Callable[[NDArray], NDArray], low, high, steps: int) -> NDArray[np.float64]:
+    """Where `below`, which holds at low and not at high, ceases to hold, elementwise."""
+    for _ in range(steps):
+        middle = (low + high) / 2
+        holds = below(middle)
+        low = np.where(holds, middle, low)
+        high = np.where(holds, high, middle)
+    return (low + high) / 2
+
+
+def log_coefficient(y):
+    """log( n! / Π_k y_k! ), shape (n,)."""
+    return gammaln(y.sum(axis=1) + 1) - gammaln(y + 1).sum(axis=1)
+
+
+def tails(level: float) -> NDArray[np.float64]:
+    """Probabilities below either end of an equal-tailed interval, shape (2,)."""
+    return np.array([1 - level, 1 + level]) / 2

@@ -1,0 +1,231 @@
+"""Dirichlet distributions, exact for totals from 1e-12 to 1e12."""
+
+import numpy as np
+from numpy.polynomial.polynomial import polyval
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import betainc, betaincinv, digamma, expit, zeta
+
+from .._ground.names import column_names
+from .._ground.rising import log_rising
+from .._ground.simplex import check_proba, in_columns, softmax
+from ._arrays import bisect, cross_moment, frozen, log, log_coefficient, tails
+from ._base import Distribution
+
+
+class Dirichlet(Distribution):
+    """Dirichlet distribution: class probabilities known as well as α0 labels would tell.
+
+    The mean and the logarithm of the total are kept apart. So totals from 1e-12 to 1e12 stay exact.
+
+    Parameters
+    ----------
+    concentration : array-like of shape (n, K)
+        α, at least 0, with a positive row sum α0.
+
+    Examples
+    --------
+    >>> d = Dirichlet([[1.0, 1.0]])
+    >>> d.disagreement()
+    array([0.33333333])
+    >>> d.posterior([[1, 0]]).mean()
+    array([[0.66666667, 0.33333333]])
+    """
+
+    def __init__(self, concentration: ArrayLike):
+        alpha = np.asarray(concentration, dtype=np.float64)
+        bounded = np.isfinite(alpha) & (alpha >= 0)
+        if alpha.ndim != 2 or not bounded.all() or not alpha.any(axis=1).all():
+            raise ValueError(
+                "concentration must have shape (n, K), be finite and at least 0, with positive "
+                "row sums."
+            )
+        total = alpha.sum(axis=1)
+        self._z = frozen(alpha / total[:, None])
+        self._log_total = frozen(np.log(total))
+        self._classes = column_names(concentration)
+
+    @classmethod
+    def from_mean(cls, proba: ArrayLike, total: ArrayLike) -> "Dirichlet":
+        """From the mean, shape (n, K), and the total α0, a scalar or of shape (n,).
+
+        `from_log_total` takes totals that are too small or too large for a number.
+        """
+        t = np.asarray(total, dtype=np.float64)
+        if not np.isfinite(t).all() or (t <= 0).any():
+            raise ValueError("total must be positive and finite.")
+        return cls.from_log_total(proba, np.log(t))
+
+    @classmethod
+    def from_log_total(cls, proba: ArrayLike, log_total: ArrayLike) -> "Dirichlet":
+        """From the mean, shape (n, K), and log α0, a scalar or of shape (n,)."""
+        z = check_proba(proba)
+        n = len(z)
+        log_total = np.asarray(log_total, dtype=np.float64)
+        if log_total.shape not in ((), (1,), (n,)) or not np.isfinite(log_total).all():
+            raise ValueError(
+                f"The total must be one number or one per row, shape ({n},), and finite."
+            )
+        return cls.of_checked(z, np.broadcast_to(log_total, n))._named(column_names(proba))
+
+    @classmethod
+    def of_checked(cls, z: NDArray[np.float64], log_total: NDArray[np.float64]) -> "Dirichlet":
+        """Of a mean (n, K), checked before as in `PointMass.of_checked`, and log α0, shape (n,)."""
+        self = cls.__new__(cls)
+        self._z = frozen(z)
+        self._log_total = frozen(log_total)
+        return self
+
+    def _take(self, rows):
+        return Dirichlet.of_checked(self._z[rows], self._log_total[rows])
+
+    @property
+    def total(self) -> NDArray[np.float64]:
+        """α0, shape (n,)."""
+        return np.exp(self._log_total)
+
+    @property
+    def concentration(self) -> NDArray[np.float64]:
+        """α = α0·E[z], shape (n, K)."""
+        return self.total[:, None] * self._z
+
+    @property
+    def _label_share(self):
+        """s = 1/(α0 + 1), the share of one label in the mean after it, shape (n, 1)."""
+        return expit(-self._log_total)[:, None]
+
+    @property
+    def _prior_share(self):
+        """1 − s = α0/(α0 + 1), the share of the mean before that label, shape (n, 1)."""
+        return expit(self._log_total)[:, None]
+
+    def mean(self):
+        return self._z
+
+    def variance(self):
+        return self._label_share * self._z * (1 - self._z)
+
+    def _disagreement(self, pairs):
+        return expit(self._log_total) * cross_moment(self._z, pairs)
+
+    def class_disagreement(self):
+        return 2 * self._prior_share * self._z * (1 - self._z)
+
+    def _mean_after(self, k):
+        z = self._prior_share * self._z
+        z[:, k] += self._label_share[:, 0]
+        return z
+
+    def _changes(self, p):
+        """d(k) = s(e_k − z), and Σ_k p_k ‖e_k − z‖² = Σ_k p_k(1 − z_k)² + (1 − p_k)z_k²."""
+        s, z = self._label_share, self._z
+        own = p * (1 - z)
+        squares = (own * (1 - z) + (1 - p) * z**2).sum(axis=1)
+        return s * (p - z), s[:, 0] * own.sum(axis=1), s[:, 0] ** 2 * squares
+
+    def _least_cost_after(self, C):
+        """E[z | k]ᵀC_d = (1 − s) zᵀC_d + s C_kd."""
+        before = self._prior_share * (self._z @ C)
+        least = np.full_like(self._z, np.inf)
+        for cost, C_d in zip(before.T, C.T, strict=True):
+            np.minimum(least, cost[:, None] + self._label_share * C_d, out=least)
+        return np.einsum("nk,nk->n", self._z, least)
+
+    def expected_entropy(self):
+        # For α0 < 1 in a form that is exact to α0 = 0, where a difference of entropies cancels.
+        a = np.exp(np.minimum(self._log_total, 0.0))[:, None]
+        small = (self._z * (_digamma1p(a) - _digamma1p(a * self._z))).sum(axis=1)
+        large = np.maximum(self.entropy() - self._information_large(), 0.0)
+        return np.where(self._log_total < 0, small, large)
+
+    def mutual_information(self):
+        small = self.entropy() - self.expected_entropy()
+        return np.maximum(np.where(self._log_total < 0, small, self._information_large()), 0.0)
+
+    def _information_large(self):
+        """Σ z_k g(α0 z_k) − g(α0) with g(x) = ψ(x+1) − log x.
+
+        It is exact to α0 = ∞, where a difference of entropies cancels.
+        """
+        a = np.exp(np.maximum(self._log_total, 0.0))
+        x = np.where(self._z > 0, a[:, None] * self._z, 1.0)
+        return (self._z * _digamma_minus_log(x)).sum(axis=1) - _digamma_minus_log(a)
+
+    def _posterior(self, y):
+        n = y.sum(axis=1)
+        log_n = log(n)
+        log_odds = (self._log_total - log_n)[:, None]
+        z = expit(log_odds) * self._z + expit(-log_odds) * y / np.maximum(n, 1)[:, None]
+        return Dirichlet.of_checked(z, np.logaddexp(self._log_total, log_n))
+
+    def _log_prob(self, y):
+        n = y.sum(axis=1)
+        x = np.exp(-self._log_total)
+        # A label of probability 0 has log-probability -inf.
+        with np.errstate(divide="ignore"):
+            rising = log_rising(self._z, np.broadcast_to(x[:, None], y.shape), y).sum(axis=1)
+        return log_coefficient(y) + rising - log_rising(np.ones_like(n), x, n)
+
+    def _interval(self, level):
+        z = self._z[..., None]
+        total = self.total[:, None, None]
+        inner, a, b = _beta(z, total)
+        ends = np.where(inner, betaincinv(a, b, tails(level)), z)
+        # Near α0 = 1e12, SciPy below 1.17 finds none.
+        lost = np.isnan(ends).any(axis=(1, 2))
+        if lost.any():
+            ends[lost] = beta_interval(z[None, lost], total[None, lost], 1.0, level)
+        return ends
+
+    def _embed(self, columns, n_classes):
+        return Dirichlet.of_checked(in_columns(self._z, columns, n_classes), self._log_total)
+
+    @classmethod
+    def _joined(cls, batches):
+        log_total = np.concatenate([b._log_total for b in batches])
+        return cls.of_checked(np.concatenate([b._z for b in batches]), log_total)
+
+    def _sample(self, n_draws, rng):
+        a = np.broadcast_to(self.concentration, (n_draws, *self._z.shape))
+        # G(a) = G(a+1)·U^(1/a) in logs: a draw never underflows to 0/0, however small the total.
+        with np.errstate(divide="ignore"):
+            log_g = np.log(rng.standard_gamma(a + 1)) + np.log(1 - rng.random_sample(a.shape)) / a
+        return softmax(np.where(a > 0, log_g, -np.inf))
+
+
+def _beta(z, total):
+    """Whether z_k is random, and then the parameters of its Beta distribution, else 1 and 1."""
+    inner = (z > 0) & (z < 1)
+    return inner, np.where(inner, total * z, 1.0), np.where(inner, total * (1 - z), 1.0)
+
+
+def beta_interval(z, total, weights, level: float) -> NDArray[np.float64]:
+    """Equal-tailed intervals under mixtures of Dirichlets, shape (n, K, 2), by bisection.
+
+    Means z have shape (S, n, K, 1); totals and weights of the members, (S, n, 1, 1).
+    """
+    q = tails(level)
+    inner, a, b = _beta(z, total)
+
+    def below(x):
+        return (weights * np.where(inner, betainc(a, b, x), z <= 0)).sum(axis=0) < q
+
+    low = np.zeros((*z.shape[1:3], 2))
+    return bisect(below, low, low + 1, 60)
+
+
+# Coefficients of ψ(1+x) − ψ(1) = ζ(2)x − ζ(3)x² + …
+_SERIES = np.append(0.0, zeta(np.arange(2, 16)) * np.resize([1.0, -1.0], 14))
+
+
+def _digamma1p(x):
+    """ψ(1+x) − ψ(1) for 0 ≤ x ≤ 1, with its leading term x·π²/6 exact to the last bit near 0."""
+    return np.where(x < 1 / 16, polyval(x, _SERIES), digamma(1 + x) - digamma(1.0))
+
+
+def _digamma_minus_log(x):
+    """ψ(1+x) − log x for x > 0: 1/(2x) − 1/(12x²) + …, exact where both logarithms are large."""
+    large = np.maximum(x, 20.0)
+    s = 1 / large**2
+    tail = s * (1 / 12 - s * (1 / 120 - s * (1 / 252 - s * (1 / 240 - s / 132))))
+    small = np.minimum(x, 20.0)
+    return np.where(x < 20, digamma(1 + small) - np.log(small), 0.5 / large - tail)
