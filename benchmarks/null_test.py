@@ -1,12 +1,12 @@
 """How often `null_calibration_error` rejects at nominal .10: calibrated predictions, and others.
 
-    python benchmarks/null_test.py [runs] [tables: size power flat rare groups raters]
+    python benchmarks/null_test.py [runs] [size naive power flat rare groups raters]
 
 Predictions z of 300 rows are Dirichlet, and the true class probabilities Q of a row are Dirichlet
 around z: calibrated, with E[Q | z] = z, and with a spread that makes raters of a row alike. For
-power the predictions are z sharpened to z^1.4, or flattened to z^.7. Each cell: share of p-values of at most .10, and in
-brackets its standard error. Statistics: residual (the default), second order, and the plugins, at
-the most likely bandwidth ("loo") where no other is named.
+power the predictions are z sharpened to z^1.4, or flattened to z^.7. Each cell: share of p-values
+of at most .10, and in brackets its standard error. Statistics: residual (the default), second
+order, and the plugins, at the most likely bandwidth ("loo") where no other is named.
 """
 
 import sys
@@ -84,6 +84,25 @@ def table(title: str, runs: int, draw, statistics: dict, classes=(3, 10)) -> Non
             print(f"{f'K = {K}, {name}':30}" + "".join(f"{c:>14}" for c in cells), flush=True)
 
 
+def naive_rejections(runs: int) -> None:
+    """The test that draws all raters of a row from z, by hand: residual statistic, h = .1, K = 3."""
+    cells = []
+    for m in RATERS:
+        rejected = 0
+        for seed in range(runs):
+            rng = np.random.default_rng(seed)
+            y, z = study(rng, 3, m)
+            drawn = [kernel_calibration_error(v, z, bandwidth=0.1) for v in rng.multinomial(m, z, (N_DRAWS, N))]
+            as_large = np.array(drawn) >= kernel_calibration_error(y, z, bandwidth=0.1)
+            rejected += (1 + as_large.sum()) / (1 + N_DRAWS) <= LEVEL
+        share = rejected / runs
+        cells.append(f"{share:.2f} ({np.sqrt(share * (1 - share) / runs):.2f})")
+    print(
+        f"\nSize of draws from z alone, {runs} runs\n{'K = 3, residual, h = .1':30}"
+        + "".join(f"{c:>14}" for c in cells)
+    )
+
+
 def standard_errors(runs: int) -> None:
     """Standard error of the kernel error with ten raters a row, over that with one, 500 rows."""
     totals = (1.0, 3.0, 10.0, np.inf)
@@ -110,11 +129,13 @@ def standard_errors(runs: int) -> None:
 
 def main() -> None:
     runs = int(sys.argv[1]) if len(sys.argv) > 1 else 400
-    wanted = sys.argv[2:] or ["size", "power", "flat", "rare", "groups", "raters"]
+    wanted = sys.argv[2:] or ["size", "naive", "power", "flat", "rare", "groups", "raters"]
     few = max(runs // 4, 10)
     if "size" in wanted:
         table("Size: calibrated, Q spread (α0 = 4)", runs, study, RESIDUAL)
         table("Size of other statistics", few, study, OTHERS)
+    if "naive" in wanted:
+        naive_rejections(few)
     if "power" in wanted:
         sharpened = partial(study, sharpness=1.4)
         table("Power: predictions sharpened to z^1.4", few, sharpened, RESIDUAL | OTHERS)

@@ -172,14 +172,31 @@ def test_the_residual_estimate_is_near_the_truth_where_the_plugin_is_five_times_
     assert np.mean(plugin) > 5 * truth
 
 
-def test_histograms_of_ten_raters_halve_the_standard_error():
-    z = np.random.default_rng(0).dirichlet(np.ones(4), size=200)
-    rng = np.random.default_rng(1)
-    spread = [
-        np.std([kernel_calibration_error(rng.multinomial(m, z), z, bandwidth=0.1, **RESIDUAL) for _ in range(100)])
-        for m in (1, 10)
-    ]
-    assert spread[1] < spread[0] / 2
+@pytest.mark.parametrize("total", [1.0, 9.0, np.inf])
+def test_standard_error_with_ten_raters_depends_on_how_much_they_agree(total):
+    """Calibrated with Dirichlet Q: ρ + (1 − ρ)/m of that with one rater, ρ = 1/(α0 + 1)."""
+    rng, runs = np.random.default_rng(0), 120
+    z = rng.dirichlet(np.ones(4), size=150)
+
+    def error(raters):
+        Q = z if np.isinf(total) else DirichletDistribution(total * z).sample(1, int(rng.integers(2**31)))[0]
+        return kernel_calibration_error(rng.multinomial(raters, Q), z, bandwidth=0.1, **RESIDUAL)
+
+    one, ten = (np.std([error(m) for _ in range(runs)]) for m in (1, 10))
+    rho = 1 / (total + 1)
+    expected = rho + (1 - rho) / 10
+    assert ten / one == pytest.approx(expected, abs=4 * expected / np.sqrt(runs))
+
+
+def test_the_defaults_are_the_advice():
+    y, z = draw(60, 3, raters=2)
+    value = metrics.kernel_calibration_error(y, z)
+    assert value == metrics.kernel_calibration_error(y, z, **RESIDUAL)
+    null = metrics.null_calibration_error(y, z, n_draws=5)
+    assert null.estimate == pytest.approx(value)
+    assert null.mean == metrics.null_calibration_error(y, z, n_draws=5, **RESIDUAL).mean
+    with pytest.raises(ValueError, match=r"for p = 2 only.*bias_correction=None"):
+        metrics.kernel_calibration_error(y, z, p=1)
 
 
 def test_known_probabilities_are_frequencies_without_noise():

@@ -13,7 +13,8 @@ from torch import Tensor
 from .kernel_sums import BLOCK, exp_in_place, log_normaliser, with_one
 from .kernels import Moments, SmoothingProblem, power
 
-PRODUCTS = 2**21  # numbers in memory while sums of groups are squared
+# Numbers in memory while sums of groups are squared.
+PRODUCTS = 2**21
 
 
 def log_kernels(
