@@ -98,9 +98,13 @@ def problems(cifar10h: Path | None) -> dict:
     for table, (load, n_train, names) in TABLES.items():
         X, y = load(return_X_y=True)
         for name in names:
-            found[f"{table} {name}"] = lambda seed, a=(CLASSIFIERS[name], X, y, n_train): trained(*a, seed)
+            found[f"{table} {name}"] = lambda seed, a=(CLASSIFIERS[name], X, y, n_train): trained(
+                *a, seed
+            )
     for name, model in (("NB", MultinomialNB(alpha=0.1)), ("LR", LogisticRegression(max_iter=500))):
-        found[f"modules {name}"] = lambda seed, model=model: trained(model, *module_text(), 1500, seed)
+        found[f"modules {name}"] = lambda seed, model=model: trained(
+            model, *module_text(), 1500, seed
+        )
     if cifar10h is not None:
         with np.load(cifar10h) as file:
             votes = file["proba"], file["counts"]

@@ -25,7 +25,9 @@ SPLITS = 10
 
 def made(seed):
     """An overconfident prediction of rows whose concentration does not depend on their features."""
-    data = make_label_histograms(4000, n_raters=10, total=3.0, overconfidence=2.0, random_state=seed)
+    data = make_label_histograms(
+        4000, n_raters=10, total=3.0, overconfidence=2.0, random_state=seed
+    )
     return data.counts, np.log(data.prediction)
 
 
@@ -38,7 +40,9 @@ def shares(counts, logits, seed):
     model = AlphaCalibration(TemperatureScaling("logits")).fit(logits[first], few)
     dist = model.predict_dist(logits[second])
     for rule in RULES:
-        display = SecondOpinionDisplay.from_predictions(counts[second], dist, rule=rule, normalize=True)
+        display = SecondOpinionDisplay.from_predictions(
+            counts[second], dist, rule=rule, normalize=True
+        )
         plt.close(display.figure_)
         yield float(np.interp(0.2, display.fraction, display.realised_gain))
 

@@ -67,7 +67,9 @@ def binned_canonical_error(
     >>> binned_canonical_error([0, 1], [0.25, 0.25], n_bins=2)
     0.5
     """
-    return score(binned_canonical_error, y, prediction, sample_weight, p=p, n_bins=n_bins, root=root)
+    return score(
+        binned_canonical_error, y, prediction, sample_weight, p=p, n_bins=n_bins, root=root
+    )
 
 
 def _doane(z) -> int:

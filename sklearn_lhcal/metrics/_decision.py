@@ -237,7 +237,9 @@ class RiskDecomposition(NamedTuple):
     reliability: float
 
 
-def risk_decomposition(y, prediction, cost_matrix, *, sample_weight=None, bandwidth=None) -> RiskDecomposition:
+def risk_decomposition(
+    y, prediction, cost_matrix, *, sample_weight=None, bandwidth=None
+) -> RiskDecomposition:
     """Uncertainty, resolution and reliability of the risk of a model's decisions (P4 eq. 8, Cor. 1).
 
     With φ the calibrated prediction, the label frequencies among rows predicted alike, and R[φ] the risk of the
@@ -283,7 +285,8 @@ def risk_decomposition(y, prediction, cost_matrix, *, sample_weight=None, bandwi
     C = costs.for_classes(rows.classes, rows.z.shape[1]).C
     w = rows.weight / rows.weight.sum()
     risk, calibrated = (
-        float(w @ expected_cost(rows.mu, bayes_columns(p, C), C)) for p in (rows.z, _calibrated(rows, w, bandwidth))
+        float(w @ expected_cost(rows.mu, bayes_columns(p, C), C))
+        for p in (rows.z, _calibrated(rows, w, bandwidth))
     )
     uncertainty = float((w @ rows.mu @ C).min())
     return RiskDecomposition(risk, uncertainty, uncertainty - calibrated, risk - calibrated)
@@ -313,7 +316,9 @@ def _group_means(mu, w, group):
     return (sums / np.maximum(np.bincount(group, weights=w), 1e-300)[:, None])[group]
 
 
-def risk_bound(y, decisions, cost_matrix, *, method="hoeffding", confidence_level: float = 0.95) -> ConfidenceInterval:
+def risk_bound(
+    y, decisions, cost_matrix, *, method="hoeffding", confidence_level: float = 0.95
+) -> ConfidenceInterval:
     """Interval for the risk of decisions that holds for any distribution of the costs, from their range alone.
 
     Where a rare mistake is very expensive the costs of the rows at hand may show none, and intervals that are made of
@@ -364,7 +369,9 @@ def risk_bound(y, decisions, cost_matrix, *, method="hoeffding", confidence_leve
         reach = width * np.sqrt(np.log(2 / delta) / (2 * n))
     elif method == "empirical_bernstein":
         if n < 2:
-            raise ValueError("The empirical Bernstein bound needs two rows; use method='hoeffding'.")
+            raise ValueError(
+                "The empirical Bernstein bound needs two rows; use method='hoeffding'."
+            )
         log = np.log(4 / delta)
         reach = np.sqrt(2 * cost.var(ddof=1) * log / n) + 7 * width * log / (3 * (n - 1))
     else:

@@ -43,7 +43,9 @@ class NullEpistemicError(NamedTuple):
     p_value: float
 
 
-def accuracy_gain(y, y_pred, y_reference, *, classes: ArrayLike | None = None) -> NDArray[np.float64]:
+def accuracy_gain(
+    y, y_pred, y_reference, *, classes: ArrayLike | None = None
+) -> NDArray[np.float64]:
     """What predictions made with more data gain in accuracy, row by row: between -1 and 1, larger is more to learn.
 
     ``g_i = μ̂_i[y_reference] − μ̂_i[y_pred]``, with one label ``1[y_reference = y] − 1[y_pred = y]`` (P3 Def. 4).
@@ -80,7 +82,9 @@ def accuracy_gain(y, y_pred, y_reference, *, classes: ArrayLike | None = None) -
     pred, reference = np.asarray(y_pred), np.asarray(y_reference)
     for name, labels in (("y_pred", pred), ("y_reference", reference)):
         if labels.ndim != 1:
-            raise ValueError(f"{name} must hold one predicted class per row, got shape {labels.shape}.")
+            raise ValueError(
+                f"{name} must hold one predicted class per row, got shape {labels.shape}."
+            )
     labels = read_labels(y)
     if classes is not None:
         labels = labels.in_order(classes, other="what is expected", sure=True)
@@ -263,7 +267,9 @@ def null_epistemic_error(
     """
     g, e = check_gains(gain, uncertainty)
     if e.max() > 1:
-        raise ValueError(f"No gain exceeds 1, but the estimate reaches {e.max():.3g}; calibrate it first.")
+        raise ValueError(
+            f"No gain exceeds 1, but the estimate reaches {e.max():.3g}; calibrate it first."
+        )
     check_positive_int(n_draws=n_draws)
     index = Bins(e[:, None], n_bins, strategy).index(e[:, None])[:, 0]
     order = np.lexsort((g, index))
@@ -273,11 +279,15 @@ def null_epistemic_error(
     rng, errors, step = check_random_state(random_state), [], max(1, _DRAWS // len(g))
     for done in range(0, n_draws, step):
         drawn = draw(rng, min(step, n_draws - done))
-        errors.append(np.abs(np.add.reduceat(drawn - e_sorted, starts, axis=1)).sum(axis=1) / len(g))
+        errors.append(
+            np.abs(np.add.reduceat(drawn - e_sorted, starts, axis=1)).sum(axis=1) / len(g)
+        )
     null = np.concatenate(errors)
     error = epistemic_calibration_error(g, e, n_bins=n_bins, strategy=strategy)
     p_value = (1 + (null >= error - 1e-12).sum()) / (1 + n_draws)
-    return NullEpistemicError(error, float(null.mean()), np.quantile(null, quantiles), float(p_value))
+    return NullEpistemicError(
+        error, float(null.mean()), np.quantile(null, quantiles), float(p_value)
+    )
 
 
 def _null_gains(g, e, starts):
@@ -292,7 +302,9 @@ def _null_gains(g, e, starts):
     loss = np.add.reduceat(np.maximum(-g, 0), starts) / count
     size = np.where(won > 0, np.add.reduceat(np.maximum(g, 0), starts) / np.maximum(won, 1), 1.0)
     size, first, n, won, lost = (per_row(a) for a in (size, starts, count, won, lost))
-    target = (e + per_row(loss)) / np.maximum(1 - lost / n, 1e-12)  # mean gain of the rows that do not lose
+    target = (e + per_row(loss)) / np.maximum(
+        1 - lost / n, 1e-12
+    )  # mean gain of the rows that do not lose
     small = target <= size
     chance = np.where(small, target / size, (target - size) / np.where(size < 1, 1 - size, 1.0))
 
@@ -300,6 +312,8 @@ def _null_gains(g, e, starts):
         u, v, w = rng.random_sample((3, m, len(g)))
         gain = np.where(won > 0, g[first + n - 1 - (w * won).astype(np.intp)], 1.0)
         high, low = np.where(small, gain, 1.0), np.where(small, 0.0, gain)
-        return np.where(u * n < lost, g[first + (u * n).astype(np.intp)], np.where(v < chance, high, low))
+        return np.where(
+            u * n < lost, g[first + (u * n).astype(np.intp)], np.where(v < chance, high, low)
+        )
 
     return draw

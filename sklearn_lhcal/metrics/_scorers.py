@@ -273,7 +273,9 @@ def get_scorer(scoring):
     'epistemic_loss'
     """
     if isinstance(scoring, str) and scoring in _SCORERS:
-        return deepcopy(_SCORERS[scoring])  # as scikit-learn: a request set on it must not reach the next caller
+        return deepcopy(
+            _SCORERS[scoring]
+        )  # as scikit-learn: a request set on it must not reach the next caller
     return sklearn_get_scorer(scoring)
 
 
