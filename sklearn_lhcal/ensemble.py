@@ -5,8 +5,6 @@ Each offers ``sample_proba(X, n_samples, random_state)``, class probabilities of
 """
 
 from abc import abstractmethod
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import numpy as np
 import torch
@@ -171,12 +169,13 @@ class MCDropoutClassifier(_EnsembleClassifier):
         """Class probabilities under `n_samples` masks, shape (n_samples, n, K); None: those of `predict_dist`."""
         check_is_fitted(self, "seed_")
         net, X = resolve(self.estimator_, X, "module_")
-        net = with_own_module(net)
         rng = self._rng(random_state)
         draws = []
         for _ in range(self.n_samples if n_samples is None else n_samples):
-            with _one_mask_each(net.module_, rng.randint(2**31 - 1)):
-                draws.append(self._proba(net, X))
+            # a copy of the module, for hooks on the net's own are seen by all threads
+            masked = with_own_module(net)
+            _hook_masks(masked.module_, rng.randint(2**31 - 1))
+            draws.append(self._proba(masked, X))
         return np.stack(draws)
 
 
@@ -191,22 +190,17 @@ def _dropouts(network: nn.Module) -> list[nn.Module]:
     return modules
 
 
-@contextmanager
-def _one_mask_each(network: nn.Module, seed: int) -> Iterator[None]:
-    """Within, each use of a dropout module multiplies by one mask, the same for all rows and batches."""
+def _hook_masks(network: nn.Module, seed: int) -> None:
+    """Each use of a dropout module multiplies by one mask, the same for all rows and batches."""
     masks = {m: _Masked(seed + i) for i, m in enumerate(_dropouts(network))}
 
     def begin(module, inputs):
         for masked in masks.values():
             masked.uses = 0
 
-    handles = [network.register_forward_pre_hook(begin)]
-    handles += [m.register_forward_hook(masked) for m, masked in masks.items()]
-    try:
-        yield
-    finally:
-        for handle in handles:
-            handle.remove()
+    network.register_forward_pre_hook(begin)
+    for module, masked in masks.items():
+        module.register_forward_hook(masked)
 
 
 class _Masked:

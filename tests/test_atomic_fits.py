@@ -17,7 +17,20 @@ from torch import nn
 
 from sklearn_lhcal import ensemble
 from sklearn_lhcal._ground import checks, estimators, names
-from sklearn_lhcal.calibration import EpistemicCalibration, PrecomputedClassifier, _epistemic, _precomputed
+from sklearn_lhcal.calibration import (
+    AlphaCalibration,
+    DecisionCalibration,
+    EpistemicCalibration,
+    PrecomputedClassifier,
+    TemperatureScaling,
+    VectorScaling,
+    _base,
+    _decision,
+    _epistemic,
+    _fitted_map,
+    _precomputed,
+    _shrinkage,
+)
 from sklearn_lhcal.ensemble import (
     DeepEnsembleClassifier,
     MCDropoutClassifier,
@@ -114,6 +127,14 @@ CASES = {
         OTHER_PROBA,
         [_precomputed, *SHARED],
     ),
+}
+CASES |= {
+    name: (make, X, OTHER, [_base, _fitted_map, _shrinkage, _decision, *SHARED])
+    for name, make in {
+        "chain": lambda: AlphaCalibration(TemperatureScaling(GaussianNB(), cv=2)),
+        "VectorScaling": lambda: VectorScaling(GaussianNB(), cv=2),
+        "DecisionCalibration": lambda: DecisionCalibration(GaussianNB(), inner_cv=2, cv=2),
+    }.items()
 }
 ERRORS = [ValueError, KeyboardInterrupt]
 

@@ -48,14 +48,18 @@ def test_points_are_those_of_sklearn_for_two_classes_with_one_label(strategy):
 @pytest.mark.parametrize("weighted", [False, True])
 def test_points_are_those_of_the_loss_decomposition(data, strategy, weighted):
     w = np.random.RandomState(0).random_sample(300) if weighted else np.ones(300)
-    parts = loss_decomposition(data.counts, data.prediction, sample_weight=w, strategy=strategy, bias_correction=None)
+    parts = loss_decomposition(
+        data.counts, data.prediction, sample_weight=w, strategy=strategy, bias_correction=None
+    )
     for k in range(3):
         display = ReliabilityDisplay.from_predictions(
             data.counts, data.prediction, class_index=k, strategy=strategy, sample_weight=w
         )
         np.testing.assert_allclose(display.edges, parts.bin_edges[k])
         np.testing.assert_allclose(display.mean_predicted, parts.bin_mean_proba[k], rtol=1e-9)
-        np.testing.assert_allclose(display.mean_observed, parts.bin_mean_frequency[k], rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(
+            display.mean_observed, parts.bin_mean_frequency[k], rtol=1e-9, atol=1e-12
+        )
 
 
 def test_gaps_make_up_the_disagreement_calibration_loss(data):
@@ -90,16 +94,22 @@ def test_points_by_hand():
 def test_integer_weights_repeat_rows_and_zero_weights_drop_them(display, data):
     w = np.random.RandomState(0).randint(0, 4, size=300)
     weighted = display.from_predictions(data.counts, data.prediction, sample_weight=w)
-    repeated = display.from_predictions(np.repeat(data.counts, w, axis=0), np.repeat(data.prediction, w, axis=0))
+    repeated = display.from_predictions(
+        np.repeat(data.counts, w, axis=0), np.repeat(data.prediction, w, axis=0)
+    )
     np.testing.assert_allclose(points(weighted), points(repeated), rtol=1e-9)
-    dropped = display.from_predictions(data.counts[w > 0], data.prediction[w > 0], sample_weight=7.0 * w[w > 0])
+    dropped = display.from_predictions(
+        data.counts[w > 0], data.prediction[w > 0], sample_weight=7.0 * w[w > 0]
+    )
     np.testing.assert_allclose(dropped.interval, weighted.interval, rtol=1e-9)
     assert np.array_equal(dropped.bin_counts, weighted.bin_counts)
 
 
 def test_a_distribution_counts_by_its_mean_or_by_its_disagreement(data):
     distribution = Dirichlet.from_mean(data.prediction, 1.0)
-    same = [ReliabilityDisplay.from_predictions(data.counts, p) for p in (data.prediction, distribution)]
+    same = [
+        ReliabilityDisplay.from_predictions(data.counts, p) for p in (data.prediction, distribution)
+    ]
     np.testing.assert_allclose(points(same[0]), points(same[1]))
     point, dirichlet = (
         DisagreementReliabilityDisplay.from_predictions(data.counts, p, n_bins=[0, 1])
@@ -132,7 +142,9 @@ def named():
 def test_an_estimators_classes_are_aligned_by_name(display, named):
     model, X, counts = named
     shown = display.from_estimator(model, X, counts)
-    expected = display.from_predictions(counts[["cat", "dog", "eel"]].to_numpy(), model.predict_proba(X))
+    expected = display.from_predictions(
+        counts[["cat", "dog", "eel"]].to_numpy(), model.predict_proba(X)
+    )
     np.testing.assert_allclose(points(shown), points(expected))
     np.testing.assert_allclose(shown.interval, expected.interval)
     assert shown.name == "LogisticRegression"
@@ -151,7 +163,9 @@ def test_classes_are_found_by_number_or_name(named):
         ReliabilityDisplay.from_predictions(counts, frame, class_index="eel"),
         # column numbers are those of the prediction
         ReliabilityDisplay.from_predictions(counts, frame, class_index=2),
-        ReliabilityDisplay.from_predictions(counts.to_numpy()[:, [1, 2, 0]], frame, class_index="eel"),
+        ReliabilityDisplay.from_predictions(
+            counts.to_numpy()[:, [1, 2, 0]], frame, class_index="eel"
+        ),
         ReliabilityDisplay.from_predictions(
             counts.to_numpy()[:, [1, 2, 0]], proba, class_index="eel", classes=["cat", "dog", "eel"]
         ),
@@ -162,7 +176,9 @@ def test_classes_are_found_by_number_or_name(named):
 
 
 def test_string_labels_name_their_classes():
-    display = ReliabilityDisplay.from_predictions(["b", "a", "b"], [0.9, 0.2, 0.6], class_index="b", n_bins=1)
+    display = ReliabilityDisplay.from_predictions(
+        ["b", "a", "b"], [0.9, 0.2, 0.6], class_index="b", n_bins=1
+    )
     np.testing.assert_allclose(points(display), [[1.7 / 3, 2 / 3]])
 
 
@@ -180,7 +196,9 @@ def test_a_class_that_training_never_saw_has_probability_0(named):
 
 def test_an_ensemble_predicts_disagreement_as_a_distribution_through_a_pipeline(data):
     y = data.counts.argmax(axis=1)
-    model = make_pipeline(StandardScaler(), RandomForestClassifier(10, random_state=0)).fit(data.X, y)
+    model = make_pipeline(StandardScaler(), RandomForestClassifier(10, random_state=0)).fit(
+        data.X, y
+    )
     scaled = model[:-1].transform(data.X)
     members = Ensemble(np.stack([tree.predict_proba(scaled) for tree in model[-1].estimators_]))
     shown = DisagreementReliabilityDisplay.from_estimator(model, data.X, data.counts)
@@ -195,7 +213,9 @@ def test_an_ensemble_predicts_disagreement_as_a_distribution_through_a_pipeline(
 def test_artists_are_kept_and_drawn(display, data):
     shown = display.from_predictions(data.counts, data.prediction, name="raw", confidence_level=0.8)
     np.testing.assert_array_equal(shown.line_.get_xydata(), points(shown))
-    assert len(shown.errorbar_.lines[2][0].get_segments()) == np.isfinite(shown.interval[:, 0]).sum()
+    assert (
+        len(shown.errorbar_.lines[2][0].get_segments()) == np.isfinite(shown.interval[:, 0]).sum()
+    )
     heights = shown.histogram_.get_data().values
     np.testing.assert_array_equal(heights, np.where(shown.bin_counts > 0, shown.bin_counts, np.nan))
     assert shown.ax_.get_aspect() == 1
@@ -216,7 +236,9 @@ def test_interval_ends_are_drawn_where_they_are(data):
 
 
 def test_points_without_an_interval_are_open():
-    shown = ReliabilityDisplay.from_predictions([[1, 1], [2, 0], [0, 2]], [0.1, 0.12, 0.9], class_index=1)
+    shown = ReliabilityDisplay.from_predictions(
+        [[1, 1], [2, 0], [0, 2]], [0.1, 0.12, 0.9], class_index=1
+    )
     np.testing.assert_allclose(shown.open_points_.get_xydata()[-1], [0.9, 1.0])
     assert np.isfinite(shown.open_points_.get_xydata()).all(axis=1).sum() == 1
     assert shown.open_points_.get_markerfacecolor() == "white"
@@ -226,7 +248,9 @@ def test_points_without_an_interval_are_open():
 def test_two_displays_share_axes_diagonal_and_strip(display, data):
     few, many = data.counts[:50], data.counts
     first = display.from_predictions(few, data.prediction[:50], name="raw")
-    second = display.from_predictions(many, softmax(np.log(data.prediction) / 2, axis=1), name="TS", ax=first.ax_)
+    second = display.from_predictions(
+        many, softmax(np.log(data.prediction) / 2, axis=1), name="TS", ax=first.ax_
+    )
     assert second.ax_ is first.ax_
     assert second.reference_ is first.reference_
     assert second.histogram_ax_ is first.histogram_ax_
@@ -245,8 +269,12 @@ def test_two_displays_share_axes_diagonal_and_strip(display, data):
 
 def test_the_limit_of_disagreement_shows_everything_and_little_more():
     counts = np.array([[9, 1], [8, 2], [10, 0], [9, 1]] * 10)
-    shown = DisagreementReliabilityDisplay.from_predictions(counts, np.tile([0.9, 0.1], (40, 1)), n_bins=10)
-    assert shown.limit == pytest.approx(1.05 * max(0.18, shown.interval[1, 1]))  # one point, at φ̂ = .18
+    shown = DisagreementReliabilityDisplay.from_predictions(
+        counts, np.tile([0.9, 0.1], (40, 1)), n_bins=10
+    )
+    assert shown.limit == pytest.approx(
+        1.05 * max(0.18, shown.interval[1, 1])
+    )  # one point, at φ̂ = .18
     worse = DisagreementReliabilityDisplay.from_predictions([[1, 1]] * 9, [0.01] * 9)
     assert worse.limit == 1.0
 
@@ -281,10 +309,14 @@ def test_plot_draws_again_and_on_given_axes(data):
 
 
 def test_a_display_can_be_made_from_numbers():
-    shown = ReliabilityDisplay([0.2, 0.8], [0.3, 0.6], [[0.2, 0.4], [np.nan, np.nan]], [7, 1], [0, 0.5, 1]).plot()
+    shown = ReliabilityDisplay(
+        [0.2, 0.8], [0.3, 0.6], [[0.2, 0.4], [np.nan, np.nan]], [7, 1], [0, 0.5, 1]
+    ).plot()
     assert len(shown.errorbar_.lines[2][0].get_segments()) == 1
     none = [[np.nan, np.nan]] * 2
-    DisagreementReliabilityDisplay([0.2, 0.8], [0.3, 0.6], none, [1, 1], [0, 0.5, 1]).plot().figure_.canvas.draw()
+    DisagreementReliabilityDisplay(
+        [0.2, 0.8], [0.3, 0.6], none, [1, 1], [0, 0.5, 1]
+    ).plot().figure_.canvas.draw()
 
 
 def test_matplotlib_is_imported_when_something_is_plotted():
@@ -341,7 +373,9 @@ def test_single_labels_show_no_disagreement():
     with pytest.raises(ValueError, match="use ReliabilityDisplay"):
         DisagreementReliabilityDisplay.from_predictions([0, 1], [[0.5, 0.5], [0.2, 0.8]])
     with pytest.raises(ValueError, match="two raters"):
-        DisagreementReliabilityDisplay.from_predictions([[1, 1], [1, 0]], [0.5, 0.2], sample_weight=[0, 1])
+        DisagreementReliabilityDisplay.from_predictions(
+            [[1, 1], [1, 0]], [0.5, 0.2], sample_weight=[0, 1]
+        )
 
 
 @pytest.mark.parametrize("display", DISPLAYS)

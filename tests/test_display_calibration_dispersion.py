@@ -57,13 +57,17 @@ def losses(display):
 
 
 def everything(display):
-    return np.column_stack([losses(display), display.calibration_interval, display.dispersion_interval])
+    return np.column_stack(
+        [losses(display), display.calibration_interval, display.dispersion_interval]
+    )
 
 
 # ----------------------------------------------------------------------------- points and intervals
 
 
-@pytest.mark.parametrize("options", [{}, {"strategy": "quantile", "n_bins": 8}, {"n_bins": [0, 0.1, 0.5, 1]}])
+@pytest.mark.parametrize(
+    "options", [{}, {"strategy": "quantile", "n_bins": 8}, {"n_bins": [0, 0.1, 0.5, 1]}]
+)
 @pytest.mark.parametrize("weighted", [False, True])
 def test_points_are_those_of_the_decomposition(data, predictions, options, weighted):
     w = np.random.default_rng(1).integers(0, 3, size=300) if weighted else None
@@ -73,12 +77,16 @@ def test_points_are_those_of_the_decomposition(data, predictions, options, weigh
         parts = loss_decomposition(data.counts, z, sample_weight=w, **options)
         expected = [parts.calibration_loss, parts.dispersion_loss]
         np.testing.assert_allclose(losses(display)[m], expected, rtol=1e-10, atol=1e-14)
-        assert display.epistemic_loss[m] == pytest.approx(epistemic_loss(data.counts, z, sample_weight=w))
+        assert display.epistemic_loss[m] == pytest.approx(
+            epistemic_loss(data.counts, z, sample_weight=w)
+        )
 
 
 @pytest.mark.parametrize("level", [0.5, 0.9])
 @pytest.mark.parametrize("seed", [0, 3])
-def test_intervals_are_those_of_the_jackknife_on_the_rows_that_count(data, predictions, level, seed):
+def test_intervals_are_those_of_the_jackknife_on_the_rows_that_count(
+    data, predictions, level, seed
+):
     display = show(data.counts, predictions, confidence_level=level, random_state=seed, n_bins=10)
     rows = data.counts.sum(axis=1) >= 2
     assert 0 < rows.sum() < 300
@@ -122,7 +130,9 @@ def test_scale_of_the_weights_does_not_matter(data, predictions):
 @pytest.mark.parametrize("kind", [int, np.random.RandomState, type(None)])
 def test_methods_share_their_blocks(data, kind):
     random_state = None if kind is type(None) else kind(5)
-    display = show(data.counts, {"one": data.prediction, "again": data.prediction}, random_state=random_state)
+    display = show(
+        data.counts, {"one": data.prediction, "again": data.prediction}, random_state=random_state
+    )
     one, again = everything(display)
     np.testing.assert_array_equal(one, again)
 
@@ -132,7 +142,9 @@ def test_calibration_moves_points_to_the_left_and_noise_up():
     u = np.log(data.prediction)
     noise = np.random.default_rng(0).standard_normal(u.shape)
     noisy = softmax(u + noise, axis=1)
-    display = show(data.counts, {"best": data.prediction, "over": softmax(3 * u, axis=1), "noisy": noisy})
+    display = show(
+        data.counts, {"best": data.prediction, "over": softmax(3 * u, axis=1), "noisy": noisy}
+    )
     CL, DL = losses(display).T
     (best_low, best_high), (over_low, _), _ = display.calibration_interval
     assert best_low < 0 < best_high < over_low
@@ -197,21 +209,27 @@ def test_estimators_are_their_predictions(data, fitted):
         "sample_weight": np.arange(150.0),
     }
     display = CalibrationDispersionDisplay.from_estimators(fitted, X, y, **options)
-    np.testing.assert_allclose(everything(display), everything(show(y, z, **options)), rtol=1e-8, atol=1e-13)
+    np.testing.assert_allclose(
+        everything(display), everything(show(y, z, **options)), rtol=1e-8, atol=1e-13
+    )
     assert display.names == ["logistic", "forest"]
     assert display.confidence_level == 0.8
 
     one = CalibrationDispersionDisplay.from_estimator(fitted["forest"], X, y, **options)
     np.testing.assert_array_equal(everything(one), everything(display)[1:])
     assert one.names == ["RandomForestClassifier"]
-    named = CalibrationDispersionDisplay.from_estimator(fitted["forest"], X, y, name="trees", **options)
+    named = CalibrationDispersionDisplay.from_estimator(
+        fitted["forest"], X, y, name="trees", **options
+    )
     assert named.names == ["trees"]
 
 
 def test_frames_are_aligned_by_name(data, fitted):
     X, y = data.X[150:], data.counts[150:]
     frame = pd.DataFrame(y[:, ::-1], columns=["eel", "dog", "cat"])
-    one, other = (CalibrationDispersionDisplay.from_estimators(fitted, X, counts) for counts in (y, frame))
+    one, other = (
+        CalibrationDispersionDisplay.from_estimators(fitted, X, counts) for counts in (y, frame)
+    )
     np.testing.assert_allclose(everything(one), everything(other), rtol=1e-8, atol=1e-13)
 
 
@@ -225,14 +243,18 @@ def test_estimators_that_know_different_classes(data, fitted):
     alone = CalibrationDispersionDisplay.from_estimators(fitted, data.X, frame)
     np.testing.assert_allclose(everything(both)[:2], everything(alone), rtol=1e-9, atol=1e-13)
     padded = np.column_stack([few["two classes"].predict_proba(data.X), np.zeros(300)])
-    np.testing.assert_allclose(everything(both)[2:], everything(show(data.counts, {"padded": padded})), rtol=1e-8)
+    np.testing.assert_allclose(
+        everything(both)[2:], everything(show(data.counts, {"padded": padded})), rtol=1e-8
+    )
 
 
 def test_calibrators(data):
     calibrated = TemperatureScaling("proba").fit(data.prediction, data.counts)
     z = {"ts": calibrated.predict_proba(data.prediction)}
     display = CalibrationDispersionDisplay.from_estimator(calibrated, data.prediction, data.counts)
-    np.testing.assert_allclose(everything(display), everything(show(data.counts, z)), rtol=1e-8, atol=1e-13)
+    np.testing.assert_allclose(
+        everything(display), everything(show(data.counts, z)), rtol=1e-8, atol=1e-13
+    )
 
 
 # ------------------------------------------------------------------------------------ what is drawn
@@ -267,11 +289,15 @@ def test_epistemic_loss_is_equal_along_the_lines(data, predictions):
     for EL, segment, label in zip(display.iso_levels_, segments, display.iso_labels_, strict=True):
         np.testing.assert_allclose(segment.sum(axis=1), EL, atol=1e-12)
         assert sum(label.xy) == pytest.approx(EL, abs=1e-12)  # it stands on its line
-        assert float(label.get_text().removeprefix("EL = ")) == pytest.approx(EL, rel=1e-3, abs=1e-12)
+        assert float(label.get_text().removeprefix("EL = ")) == pytest.approx(
+            EL, rel=1e-3, abs=1e-12
+        )
         assert np.ptp(segment[:, 1]) == pytest.approx(y1 - y0)  # from the lower edge to the upper
         assert x0 <= label.xy[0] <= x1 * (1 + 1e-12)
         assert y0 - 1e-12 <= label.xy[1] <= y1
-    assert "equal epistemic loss CL + DL" in [text.get_text() for text in display.legend_.get_texts()]
+    assert "equal epistemic loss CL + DL" in [
+        text.get_text() for text in display.legend_.get_texts()
+    ]
 
 
 def test_axes_have_units_and_bars_a_level(data, predictions):
@@ -292,9 +318,13 @@ def test_a_second_display_on_the_same_axes_adds_its_methods(data, predictions):
         assert_inside(display)
     np.testing.assert_allclose(second.ax_.axis(), all_at_once.ax_.axis(), rtol=1e-9)
     np.testing.assert_allclose(second.iso_levels_, all_at_once.iso_levels_)
-    kinds = [sorted(str(artist.get_gid()) for artist in d.ax_.collections) for d in (second, all_at_once)]
+    kinds = [
+        sorted(str(artist.get_gid()) for artist in d.ax_.collections) for d in (second, all_at_once)
+    ]
     assert kinds[0] == kinds[1]
-    assert sorted(t.get_text() for t in second.ax_.texts) == sorted(t.get_text() for t in all_at_once.ax_.texts)
+    assert sorted(t.get_text() for t in second.ax_.texts) == sorted(
+        t.get_text() for t in all_at_once.ax_.texts
+    )
     colors = {point[0].get_color() for point in [*first.points_, *second.points_]}
     assert len(colors) == 3
 
@@ -324,7 +354,9 @@ def test_names_do_not_hide_each_other(spots):
     assert all(axes.contains(*box.min) and axes.contains(*box.max) for box in boxes)
 
 
-@pytest.mark.parametrize(("CL", "zero"), [([0.001, 0.1], True), ([0.1, 0.101], False), ([-0.01, 0.02], True)])
+@pytest.mark.parametrize(
+    ("CL", "zero"), [([0.001, 0.1], True), ([0.1, 0.101], False), ([-0.01, 0.02], True)]
+)
 def test_zero_is_shown_where_it_is_near(CL, zero):
     display = place(CL, [0.1, 0.2], reach=0.0005).plot()
     low, high = display.ax_.get_xlim()

@@ -86,7 +86,9 @@ def test_what_is_drawn(data, models):
     display = show(data.counts, models, C, ax=ax, point_kwargs={"markersize": 9})
     assert display.ax_ is ax
     assert [line.get_ydata().tolist() for line in display.points_] == display.true_risk.tolist()
-    assert [line.get_ydata().tolist() for line in display.model_points_] == display.model_risk.tolist()
+    assert [
+        line.get_ydata().tolist() for line in display.model_points_
+    ] == display.model_risk.tolist()
     assert display.points_[0].get_markersize() == 9
     assert display.constant_.get_ydata()[0] == display.constant_risk.mean()
     assert [t.get_text() for t in ax.get_xticklabels()] == ["sharp", "calibrated"]
@@ -106,9 +108,13 @@ def test_from_estimators_and_frames():
     costs = pd.DataFrame({"treat": [0, 5], "wait": [50, 0]}, index=["malignant", "benign"])
     plain = GaussianNB().fit(X[:200], names[:200])
     model = DecisionCalibration(GaussianNB(), costs, criterion="nll").fit(X[:300], names[:300])
-    display = DecisionRiskDisplay.from_estimator({"plain": plain, "calibrated": model}, X[300:], names[300:])
+    display = DecisionRiskDisplay.from_estimator(
+        {"plain": plain, "calibrated": model}, X[300:], names[300:]
+    )
     z = pd.DataFrame(plain.predict_proba(X[300:]), columns=plain.classes_)
-    assert_allclose(display.true_risk[0], decision_risk(names[300:], bayes_decision(z, costs), costs))
+    assert_allclose(
+        display.true_risk[0], decision_risk(names[300:], bayes_decision(z, costs), costs)
+    )
     by_frames = show(names[300:], {"plain": z}, costs)
     assert_allclose(by_frames.true_risk[0], display.true_risk[0])
     assert_allclose(by_frames.constant_risk, display.constant_risk)

@@ -35,13 +35,17 @@ def test_means_by_bin():
         assert display.mean_calibrated[m] == pytest.approx(e[index == m].mean())
     assert_array_equal(display.bin_counts, np.bincount(index))
     gap = np.abs(display.mean_gain - display.mean_uncertainty)
-    assert gap @ display.bin_counts / 1000 == pytest.approx(epistemic_calibration_error(g, 2 * e, n_bins=5))
+    assert gap @ display.bin_counts / 1000 == pytest.approx(
+        epistemic_calibration_error(g, 2 * e, n_bins=5)
+    )
 
 
 def test_intervals_hold_as_often_as_they_say():
     inside = []
     for seed in range(400):
-        _, interval, _, mean = _binned(*draw(seed, n=400), n_bins=4, strategy="quantile", confidence_level=0.9)
+        _, interval, _, mean = _binned(
+            *draw(seed, n=400), n_bins=4, strategy="quantile", confidence_level=0.9
+        )
         inside.append((interval[:, 0] <= mean) & (mean <= interval[:, 1]))
     assert 0.85 < np.mean(inside) < 0.97
 
@@ -60,10 +64,14 @@ def test_bins_where_nothing_is_gained_have_a_band():
 def test_runs_are_averaged_and_their_spread_is_the_band():
     runs = [draw(seed) for seed in range(4)]
     gains, estimates = zip(*runs, strict=True)
-    display = EpistemicGainDisplay.from_predictions(list(gains), list(estimates), calibrated=list(estimates), n_bins=5)
+    display = EpistemicGainDisplay.from_predictions(
+        list(gains), list(estimates), calibrated=list(estimates), n_bins=5
+    )
     singles = [EpistemicGainDisplay.from_predictions(g, e, n_bins=5) for g, e in runs]
     assert_allclose(display.mean_gain, [single.mean_gain for single in singles])
-    assert_array_equal(display.bin_counts, np.sum([single.bin_counts for single in singles], axis=0))
+    assert_array_equal(
+        display.bin_counts, np.sum([single.bin_counts for single in singles], axis=0)
+    )
     assert_allclose(display.gain_line_.get_ydata(), display.mean_gain.mean(axis=0))
     path = display.gain_band_.get_paths()[0].vertices
     reach = display.mean_gain.mean(axis=0) + display.mean_gain.std(axis=0, ddof=1)
@@ -74,7 +82,9 @@ def test_runs_are_averaged_and_their_spread_is_the_band():
 
 def test_what_is_drawn():
     g, e = draw()
-    display = EpistemicGainDisplay.from_predictions(g, e, n_bins=5, name="MI", gain_kwargs={"color": "k"})
+    display = EpistemicGainDisplay.from_predictions(
+        g, e, n_bins=5, name="MI", gain_kwargs={"color": "k"}
+    )
     texts = [text.get_text() for text in display.legend_.get_texts()]
     assert texts == ["gain in accuracy", "MI"]
     assert display.gain_line_.get_color() == "k"
@@ -100,14 +110,22 @@ def test_from_estimator():
     arguments = {"reference_prediction": reference[test], "n_bins": 4}
     display = EpistemicGainDisplay.from_estimator(plain, X[test], y[test], **arguments)
     gain = accuracy_gain(y[test], plain.predict(X[test]), reference[test])
-    by_hand = EpistemicGainDisplay.from_predictions(gain, predict_dist(plain, X[test]).mutual_information(), n_bins=4)
+    by_hand = EpistemicGainDisplay.from_predictions(
+        gain, predict_dist(plain, X[test]).mutual_information(), n_bins=4
+    )
     assert_allclose(display.mean_gain, by_hand.mean_gain)
     assert_allclose(display.mean_uncertainty, by_hand.mean_uncertainty)
     assert display.name == "Pipeline"
-    calibrated = make_pipeline(StandardScaler(), EpistemicCalibration(forest, uncertainty="entropy"))
+    calibrated = make_pipeline(
+        StandardScaler(), EpistemicCalibration(forest, uncertainty="entropy")
+    )
     calibrated.fit(X[train], y[train])
-    display = EpistemicGainDisplay.from_estimator(calibrated, X[test], y[test], name="entropy", **arguments)
-    index = np.argsort(predict_dist(calibrated[-1], calibrated[:-1].transform(X[test])).entropy())[-5:]
+    display = EpistemicGainDisplay.from_estimator(
+        calibrated, X[test], y[test], name="entropy", **arguments
+    )
+    index = np.argsort(predict_dist(calibrated[-1], calibrated[:-1].transform(X[test])).entropy())[
+        -5:
+    ]
     assert display.mean_uncertainty[-1] > predict_dist(plain, X[test]).entropy()[index].mean() / 2
     assert display.mean_calibrated.max() <= 1
     assert [t.get_text() for t in display.legend_.get_texts()][1:] == [

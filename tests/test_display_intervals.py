@@ -21,14 +21,18 @@ def data():
 def test_interval_is_wilsons_where_rows_are_single_labels():
     rng = np.random.RandomState(0)
     y = rng.random_sample(4000) < 0.3
-    bins = reliability_bins(np.full((4000, 1), 0.3), y[:, None] * 1.0, None, **BINNING | {"n_bins": 1})
+    bins = reliability_bins(
+        np.full((4000, 1), 0.3), y[:, None] * 1.0, None, **BINNING | {"n_bins": 1}
+    )
     wilson = binomtest(int(y.sum()), 4000).proportion_ci(0.9, method="wilson")
     np.testing.assert_allclose(bins.interval[0], [wilson.low, wilson.high], atol=2e-5)
 
 
 def test_intervals_grow_with_level_and_shrink_with_rows(data):
     narrow, wide = (
-        ReliabilityDisplay.from_predictions(data.counts, data.prediction, confidence_level=level).interval
+        ReliabilityDisplay.from_predictions(
+            data.counts, data.prediction, confidence_level=level
+        ).interval
         for level in (0.5, 0.99)
     )
     assert (wide[:, 0] < narrow[:, 0]).all()
@@ -43,7 +47,9 @@ def test_copies_of_a_class_bring_no_certainty():
     """Values of one row that say the same are one observation, however often they are pooled."""
     data = make_label_histograms(3000, 2, 3, random_state=0)
     z, rate = data.prediction[:, :1], data.counts[:, :1] / 3
-    once, thrice = (reliability_bins(np.tile(z, m), np.tile(rate, m), None, **BINNING) for m in (1, 3))
+    once, thrice = (
+        reliability_bins(np.tile(z, m), np.tile(rate, m), None, **BINNING) for m in (1, 3)
+    )
     np.testing.assert_allclose(np.diff(thrice.interval), np.diff(once.interval), rtol=0.02)
     np.testing.assert_allclose(thrice.mean_observed, once.mean_observed)
 
@@ -82,7 +88,9 @@ def test_intervals_contain_their_points_and_stay_within_0_and_1():
     for seed in range(5):
         data = make_label_histograms(60, 4, (1, 3), class_sep=4.0, random_state=seed)
         for class_index in (None, 0):
-            d = ReliabilityDisplay.from_predictions(data.counts, data.prediction, class_index=class_index)
+            d = ReliabilityDisplay.from_predictions(
+                data.counts, data.prediction, class_index=class_index
+            )
             has = ~np.isnan(d.interval[:, 0])
             assert has.sum() == (d.bin_counts > 1).sum() or class_index is None
             assert (d.interval[has, 0] <= d.mean_observed[has]).all()
@@ -104,7 +112,9 @@ SCENARIOS = {  # rows, classes, raters, α0
 def _drawn(what, scenario, overconfidence, seed):
     """Predictions, observed and true rates, each of shape (n, m)."""
     n, K, raters, total = SCENARIOS[scenario]
-    data = make_label_histograms(n, K, raters, total=total, overconfidence=overconfidence, random_state=seed)
+    data = make_label_histograms(
+        n, K, raters, total=total, overconfidence=overconfidence, random_state=seed
+    )
     true, mu = (
         softmax(data.X @ data.coef.T, axis=1),
         data.counts / data.counts.sum(axis=1, keepdims=True),
@@ -114,7 +124,9 @@ def _drawn(what, scenario, overconfidence, seed):
     if what == "pooled":
         return data.prediction, mu, true
     s = 1 / (1 + total)
-    disagreement = [(1 - s) * (1 - (z**2).sum(axis=1, keepdims=True)) for z in (data.prediction, true)]
+    disagreement = [
+        (1 - s) * (1 - (z**2).sum(axis=1, keepdims=True)) for z in (data.prediction, true)
+    ]
     return disagreement[0], pairwise_disagreement(data.counts)[:, None], disagreement[1]
 
 
@@ -133,7 +145,12 @@ def _cover(z, rate, true, w, strategy="uniform"):
 @pytest.mark.parametrize("overconfidence", [1.0, 0.6, 1.6])
 @pytest.mark.parametrize(
     ("what", "scenario"),
-    [(w, s) for w in ("class", "pooled", "disagreement") for s in SCENARIOS if (w, s) != ("disagreement", "one label")],
+    [
+        (w, s)
+        for w in ("class", "pooled", "disagreement")
+        for s in SCENARIOS
+        if (w, s) != ("disagreement", "one label")
+    ],
 )
 def test_intervals_cover(what, scenario, overconfidence):
     """Calibrated or not: in all, and bin by bin as far as can be told."""

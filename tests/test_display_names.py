@@ -111,7 +111,9 @@ def prediction(data, order, which):
 def test_the_order_of_named_classes_does_not_matter(which, order, data):
     show = DISPLAYS[which]
     sides = data.counts, data.prediction
-    expected = show(frame(sides[0], [0, 1, 2]), prediction(data, [0, 1, 2], which), named_costs([0, 1, 2]))
+    expected = show(
+        frame(sides[0], [0, 1, 2]), prediction(data, [0, 1, 2], which), named_costs([0, 1, 2])
+    )
     other = order[::-1]
     y, z, C = frame(sides[0], order), prediction(data, other, which), named_costs(order)
     assert_same(show(y, z, C), expected)
@@ -159,7 +161,9 @@ def test_each_prediction_of_a_map_meets_y_by_its_own_names(data):
 
 def test_columns_that_are_asked_for_by_name(data):
     y, z = frame(data.counts, [1, 2, 0]), data.prediction
-    by_name = ReliabilityDisplay.from_predictions(y, z[:, [2, 0, 1]], classes=["eel", "cat", "dog"], class_index="dog")
+    by_name = ReliabilityDisplay.from_predictions(
+        y, z[:, [2, 0, 1]], classes=["eel", "cat", "dog"], class_index="dog"
+    )
     assert by_name.class_name == "dog"
     assert_same(by_name, ReliabilityDisplay.from_predictions(data.counts, z, class_index=1))
     # names that are numbers are names
@@ -267,7 +271,9 @@ def test_named_decisions_and_models_in_different_orders(decisions, data):
         interval = confidence_interval(decision_risk, y, d, **options)
         assert_allclose(display.interval[i], [interval.low, interval.high])
         difference = paired_difference(decision_risk, y, d, by_hand[1], **options)
-        assert_allclose(display.difference_interval[i], [difference.low, difference.high], atol=1e-12)
+        assert_allclose(
+            display.difference_interval[i], [difference.low, difference.high], atol=1e-12
+        )
 
 
 @pytest.mark.parametrize("names", [["good", "bad"], ["bad", "good"]])
@@ -402,7 +408,9 @@ def test_weights_groups_and_priorities_in_another_order_are_an_error(data):
         lambda **how: SimplexCalibrationDisplay.from_predictions(y, z, **how),
         lambda **how: SecondOpinionDisplay.from_predictions(y, d, **how),
         lambda **how: ReliabilityDisplay.from_estimator(Outputs([0, 1, 2]), X, y, **how),
-        lambda **how: DisagreementReliabilityDisplay.from_estimator(Outputs([0, 1, 2]), X, y, **how),
+        lambda **how: DisagreementReliabilityDisplay.from_estimator(
+            Outputs([0, 1, 2]), X, y, **how
+        ),
         lambda **how: CalibrationDispersionDisplay.from_estimator(Outputs([0, 1, 2]), X, y, **how),
         lambda **how: SimplexCalibrationDisplay.from_estimator(Outputs([0, 1, 2]), X, y, **how),
         lambda **how: SecondOpinionDisplay.from_estimator(Distributed([0, 1, 2]), X, y, **how),

@@ -72,7 +72,9 @@ def test_curves_run_from_nothing_to_the_gain_of_every_row(kind, rule, weighted):
     w = rng.uniform(size=40) if weighted else np.ones(40)
     display = show(counts, d, rule=rule, sample_weight=w)
     np.testing.assert_array_equal(both(display)[0], 0)
-    assert display.expected_gain[-1] == pytest.approx(np.average(second_opinion_value(d), weights=w))
+    assert display.expected_gain[-1] == pytest.approx(
+        np.average(second_opinion_value(d), weights=w)
+    )
     drop = [loss(counts, d, sample_weight=w) for loss in (epistemic_loss, posterior_epistemic_loss)]
     assert display.realised_gain[-1] == pytest.approx(drop[0] - drop[1])
 
@@ -87,7 +89,9 @@ def test_curves_by_hand():
     # ‖Q‖² is estimated by 0, so ‖Q − z‖² by z² − 2·1/2, and after one label has moved z towards it
     # by z'² − 2·1/3, the other's probability
     first, second = 1 / 2 - 2 / 9, (1 / 2 - 1) - (5 / 9 - 2 / 3)
-    np.testing.assert_allclose(display.realised_gain, np.cumsum([0, first, second, 0, 0]) / 4, atol=1e-9)
+    np.testing.assert_allclose(
+        display.realised_gain, np.cumsum([0, first, second, 0, 0]) / 4, atol=1e-9
+    )
 
 
 @pytest.mark.parametrize("kind", UNCERTAIN)
@@ -100,7 +104,9 @@ def test_realised_gain_of_known_probabilities(kind):
     )
     display = show(KnownProbabilities(Q), d, rule=priority, n_points=21)
     gain = gain_of_known(Q, d)[np.argsort(-priority)]
-    np.testing.assert_allclose(display.realised_gain, np.concatenate([[0], gain.cumsum()]) / 20, atol=1e-14)
+    np.testing.assert_allclose(
+        display.realised_gain, np.concatenate([[0], gain.cumsum()]) / 20, atol=1e-14
+    )
 
 
 @pytest.mark.parametrize("kind", UNCERTAIN)
@@ -138,7 +144,9 @@ def test_known_disagreement_is_no_reason_to_ask(data):
     total = np.repeat([0.5, 50.0], 1500)
     data = make_label_histograms(3000, total=total, random_state=0)
     d = Dirichlet.from_mean(data.prediction, total)
-    value, entropy, disagreement = (np.interp(0.2, s.fraction, s.realised_gain) for s in shown_by_rule(data.counts, d))
+    value, entropy, disagreement = (
+        np.interp(0.2, s.fraction, s.realised_gain) for s in shown_by_rule(data.counts, d)
+    )
     assert value > 1.5 * entropy
     assert entropy > 3 * disagreement
 
@@ -154,8 +162,12 @@ def test_a_rule_is_the_order_of_its_priorities(data, distribution):
         distribution.disagreement(),
     ]
     for display, priority in zip(shown_by_rule(data.counts, distribution), arrays, strict=True):
-        np.testing.assert_array_equal(both(display), both(show(data.counts, distribution, rule=priority)))
-        np.testing.assert_allclose(both(display), both(show(data.counts, distribution, rule=np.log(priority) - 7)))
+        np.testing.assert_array_equal(
+            both(display), both(show(data.counts, distribution, rule=priority))
+        )
+        np.testing.assert_allclose(
+            both(display), both(show(data.counts, distribution, rule=np.log(priority) - 7))
+        )
 
 
 @pytest.mark.parametrize("normalize", [False, True])
@@ -182,7 +194,9 @@ def test_order_of_the_rows_does_not_matter(data, distribution, normalize):
 
 def test_rows_of_equal_priority_are_referred_in_random_order(data, distribution):
     display = show(data.counts, distribution, rule=np.zeros(300))
-    np.testing.assert_allclose(both(display), display.fraction[:, None] * both(display)[-1], atol=1e-15)
+    np.testing.assert_allclose(
+        both(display), display.fraction[:, None] * both(display)[-1], atol=1e-15
+    )
     rng, tied, (v, g) = (
         np.random.RandomState(0),
         distribution.entropy().round(),
@@ -190,7 +204,9 @@ def test_rows_of_equal_priority_are_referred_in_random_order(data, distribution)
     )
     priorities = tied + 1e-3 * rng.random_sample((200, 300))
     how = {"confidence_level": 0.9, "normalize": False}
-    curves = np.array([both(referral_curves(display.fraction, p, v, g, np.ones(300), **how)) for p in priorities])
+    curves = np.array(
+        [both(referral_curves(display.fraction, p, v, g, np.ones(300), **how)) for p in priorities]
+    )
     gap = curves.mean(axis=0) - both(show(data.counts, distribution, rule=tied))
     assert (np.abs(gap) <= 4 * curves.std(axis=0) / np.sqrt(200) + 1e-12).all()
 
@@ -205,7 +221,9 @@ def test_integer_weights_repeat_rows_and_their_scale_does_not_matter(data, distr
     w = np.random.RandomState(0).randint(0, 4, size=300)
     weighted = show(data.counts, distribution, sample_weight=w)
     i = np.repeat(np.arange(300), w)
-    np.testing.assert_allclose(both(weighted), both(show(data.counts[i], distribution[i])), rtol=1e-9, atol=1e-15)
+    np.testing.assert_allclose(
+        both(weighted), both(show(data.counts[i], distribution[i])), rtol=1e-9, atol=1e-15
+    )
     scaled = show(data.counts, distribution, sample_weight=1e200 * w)
     np.testing.assert_allclose(scaled.interval, weighted.interval, rtol=1e-9)
 
@@ -259,7 +277,9 @@ def test_bands_cover_the_mean_true_gain(scenario):
     hits = np.zeros((2, 2, len(AT)))  # rules, gains and shares, fractions
     for seed in range(300):
         total = np.exp(np.random.RandomState(seed).normal(1, 1.5, size=n))
-        data = make_label_histograms(n, K, raters, total=total, overconfidence=overconfidence, random_state=seed)
+        data = make_label_histograms(
+            n, K, raters, total=total, overconfidence=overconfidence, random_state=seed
+        )
         calibrated = data.prediction ** (1 / overconfidence)
         truth = Dirichlet.from_mean(calibrated / calibrated.sum(axis=1, keepdims=True), total)
         d = Dirichlet.from_mean(data.prediction, factor * total)
@@ -267,11 +287,15 @@ def test_bands_cover_the_mean_true_gain(scenario):
         for rule, priority in enumerate([v, d.entropy()]):
             for normalize in (False, True):
                 shown, true = (
-                    referral_curves(AT, priority, v, gain, np.ones(n), confidence_level=0.9, normalize=normalize)
+                    referral_curves(
+                        AT, priority, v, gain, np.ones(n), confidence_level=0.9, normalize=normalize
+                    )
                     for gain in (g, true_gain)
                 )
                 low, high = shown.interval.T + np.array([[-1e-9], [1e-9]])
-                hits[rule, int(normalize)] += (low <= true.realised_gain) & (true.realised_gain <= high)
+                hits[rule, int(normalize)] += (low <= true.realised_gain) & (
+                    true.realised_gain <= high
+                )
     coverage = hits / 300
     assert (coverage[:, 0] >= 0.85).all(), coverage
     assert (coverage[:, 0] <= 0.97).all(), coverage
@@ -280,7 +304,9 @@ def test_bands_cover_the_mean_true_gain(scenario):
 
 
 def test_bands_grow_with_level_and_shrink_with_rows(data, distribution):
-    narrow, wide = (show(data.counts, distribution, confidence_level=level) for level in (0.5, 0.99))
+    narrow, wide = (
+        show(data.counts, distribution, confidence_level=level) for level in (0.5, 0.99)
+    )
     assert (np.diff(wide.interval)[1:] > np.diff(narrow.interval)[1:]).all()
     np.testing.assert_array_equal(wide.standard_error, narrow.standard_error)
     np.testing.assert_allclose(wide.interval.mean(axis=1), wide.realised_gain, atol=1e-15)
@@ -294,10 +320,16 @@ def test_bands_grow_with_level_and_shrink_with_rows(data, distribution):
 
 def test_an_ensemble_is_a_distribution_through_a_pipeline_and_alpha_calibration_too(data):
     y = data.counts.argmax(axis=1)
-    forest = make_pipeline(StandardScaler(), RandomForestClassifier(10, random_state=0)).fit(data.X, y)
-    members = np.stack([tree.predict_proba(forest[:-1].transform(data.X)) for tree in forest[-1].estimators_])
+    forest = make_pipeline(StandardScaler(), RandomForestClassifier(10, random_state=0)).fit(
+        data.X, y
+    )
+    members = np.stack(
+        [tree.predict_proba(forest[:-1].transform(data.X)) for tree in forest[-1].estimators_]
+    )
     shown = SecondOpinionDisplay.from_estimator(forest, data.X, data.counts, rule="entropy")
-    np.testing.assert_allclose(both(shown), both(show(data.counts, Ensemble(members), rule="entropy")), atol=1e-12)
+    np.testing.assert_allclose(
+        both(shown), both(show(data.counts, Ensemble(members), rule="entropy")), atol=1e-12
+    )
     assert shown.name == "Pipeline, by entropy"
     model = AlphaCalibration(cv=2).fit(data.X, data.counts)
     shown = SecondOpinionDisplay.from_estimator(model, data.X, data.counts, name="mine")
@@ -307,9 +339,13 @@ def test_an_ensemble_is_a_distribution_through_a_pipeline_and_alpha_calibration_
 
 def test_an_estimators_classes_are_aligned_by_name(data):
     names = np.array(["cat", "dog", "eel"])
-    forest = RandomForestClassifier(10, random_state=0).fit(data.X, names[data.counts.argmax(axis=1)])
+    forest = RandomForestClassifier(10, random_state=0).fit(
+        data.X, names[data.counts.argmax(axis=1)]
+    )
     frame = pd.DataFrame(data.counts, columns=names)[["eel", "cat", "dog"]]
-    shown, expected = (SecondOpinionDisplay.from_estimator(forest, data.X, y) for y in (frame, data.counts))
+    shown, expected = (
+        SecondOpinionDisplay.from_estimator(forest, data.X, y) for y in (frame, data.counts)
+    )
     np.testing.assert_allclose(both(shown), both(expected))
 
 
@@ -319,9 +355,13 @@ def test_an_estimators_classes_are_aligned_by_name(data):
 @pytest.mark.parametrize("normalize", [False, True])
 def test_artists_are_kept_and_drawn(data, distribution, normalize):
     shown = show(data.counts, distribution, confidence_level=0.8, normalize=normalize)
-    np.testing.assert_array_equal(shown.line_.get_xydata(), np.column_stack([shown.fraction, shown.realised_gain]))
+    np.testing.assert_array_equal(
+        shown.line_.get_xydata(), np.column_stack([shown.fraction, shown.realised_gain])
+    )
     np.testing.assert_array_equal(shown.expected_line_.get_ydata(), shown.expected_gain)
-    np.testing.assert_array_equal(shown.reference_.get_xydata(), [[0, 0], [1, shown.realised_gain[-1]]])
+    np.testing.assert_array_equal(
+        shown.reference_.get_xydata(), [[0, 0], [1, shown.realised_gain[-1]]]
+    )
     assert shown.expected_line_.get_color() == shown.line_.get_color()
     outline = shown.band_.get_paths()[0].vertices
     for end in shown.interval[100]:
@@ -332,7 +372,9 @@ def test_artists_are_kept_and_drawn(data, distribution, normalize):
         "refer at random",
         "by second opinion value",
     ]
-    assert shown.legend_.get_title().get_text() == "solid: realised, 80 % intervals\ndashed: expected"
+    assert (
+        shown.legend_.get_title().get_text() == "solid: realised, 80 % intervals\ndashed: expected"
+    )
     shown.figure_.canvas.draw()
     labels = [t.get_text() for t in shown.ax_.get_xticklabels()]
     assert labels[-1] == "100 %"
@@ -349,7 +391,9 @@ def test_two_displays_share_axes_and_reference(data, distribution):
     names = ["refer at random", "by second opinion value", "by entropy"]
     assert [t.get_text() for t in second.legend_.get_texts()] == names
     assert "dashed" in second.legend_.get_title().get_text()  # those of the first
-    worse = show(data.counts, Dirichlet.from_mean(data.prediction, 1.0), ax=first.ax_, name="α0 = 1")
+    worse = show(
+        data.counts, Dirichlet.from_mean(data.prediction, 1.0), ax=first.ax_, name="α0 = 1"
+    )
     assert worse.reference_ is not first.reference_  # it gains something else
     assert [t.get_text() for t in worse.legend_.get_texts()] == [*names, "α0 = 1"]
     first.figure_.canvas.draw()
@@ -445,7 +489,9 @@ def test_callers_arrays_are_left_alone(data, distribution):
 FILE = Path(__file__).parents[2] / "shared" / "data" / "cifar10h_first5000.npz"
 
 
-@pytest.mark.skipif(not FILE.exists(), reason="the file of CIFAR-10H rows is not beside the project")
+@pytest.mark.skipif(
+    not FILE.exists(), reason="the file of CIFAR-10H rows is not beside the project"
+)
 @pytest.mark.parametrize("features", [None, "logits"])
 def test_on_cifar10h_the_first_rows_hold_most_of_the_gain(features):
     """Two labels per calibration row; means over three splits, each half testing the other.
@@ -460,8 +506,12 @@ def test_on_cifar10h_the_first_rows_hold_most_of_the_gain(features):
         rng = np.random.default_rng(seed)
         halves = np.array_split(rng.permutation(len(proba)), 2)
         for fit, test in (halves, halves[::-1]):
-            two = np.array([rng.multivariate_hypergeometric(y, 2) for y in data["counts"][fit].astype(int)])
-            model = AlphaCalibration(TemperatureScaling("proba"), features=features).fit(proba[fit], two)
+            two = np.array(
+                [rng.multivariate_hypergeometric(y, 2) for y in data["counts"][fit].astype(int)]
+            )
+            model = AlphaCalibration(TemperatureScaling("proba"), features=features).fit(
+                proba[fit], two
+            )
             d, counts = model.predict_dist(proba[test]), data["counts"][test]
             displays = shown_by_rule(counts, d, normalize=True, n_points=21)
             shares.append([s.realised_gain[[1, 4]] for s in displays])

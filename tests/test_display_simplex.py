@@ -23,11 +23,20 @@ def data():
 
 
 def test_kernel_frequencies_are_the_ratio_of_densities(data):
-    display = SimplexCalibrationDisplay.from_predictions(data.counts, data.prediction, bandwidth=0.1)
+    display = SimplexCalibrationDisplay.from_predictions(
+        data.counts, data.prediction, bandwidth=0.1
+    )
     i = int(np.flatnonzero(~np.isnan(display.kernel_frequencies[:, 0]))[7])
     z = np.clip(data.prediction, 1e-12, None)
-    k = np.array([dirichlet.pdf(display.points[i], row / 0.1 + 1) for row in z / z.sum(axis=1, keepdims=True)])
-    np.testing.assert_allclose(display.kernel_frequencies[i], k @ (data.counts / 2) / k.sum(), rtol=1e-6)
+    k = np.array(
+        [
+            dirichlet.pdf(display.points[i], row / 0.1 + 1)
+            for row in z / z.sum(axis=1, keepdims=True)
+        ]
+    )
+    np.testing.assert_allclose(
+        display.kernel_frequencies[i], k @ (data.counts / 2) / k.sum(), rtol=1e-6
+    )
 
 
 def test_bins_are_triangles_with_all_rows(data):
@@ -43,7 +52,9 @@ def test_bins_are_triangles_with_all_rows(data):
 
 
 def test_calibrated_predictions_are_paler():
-    data = make_label_histograms(4000, 3, 5, overconfidence=3.0, class_sep=1.0, total=100.0, random_state=0)
+    data = make_label_histograms(
+        4000, 3, 5, overconfidence=3.0, class_sep=1.0, total=100.0, random_state=0
+    )
     u = np.log(data.prediction) / 3
     calibrated = np.exp(u) / np.exp(u).sum(axis=1, keepdims=True)
     means = []
@@ -66,19 +77,26 @@ def test_three_of_more_classes():
     kept = data.counts[:, [4, 1, 3]].sum(axis=1) > 0
     assert display.bin_counts.sum() == kept.sum()
     most = np.sort(np.argsort(-data.prediction.mean(axis=0))[:3])
-    assert SimplexCalibrationDisplay.from_predictions(data.counts, data.prediction).class_names == most.tolist()
+    assert (
+        SimplexCalibrationDisplay.from_predictions(data.counts, data.prediction).class_names
+        == most.tolist()
+    )
 
 
 def test_axes_and_estimators(data):
     ax = plt.subplots()[1]
-    display = SimplexCalibrationDisplay.from_predictions(data.counts, data.prediction, ax=ax, vmax=0.5)
+    display = SimplexCalibrationDisplay.from_predictions(
+        data.counts, data.prediction, ax=ax, vmax=0.5
+    )
     assert display.ax_ is ax
     assert display.bin_colors_ is None
     assert display.kernel_colors_.get_clim() == (0, 0.5)
     assert "probability" in display.colorbar_.ax.get_ylabel()
     labels = np.array(["x", "y", "z"])[data.counts.argmax(axis=1)]
     model = LogisticRegression().fit(data.X, labels)
-    assert SimplexCalibrationDisplay.from_estimator(model, data.X, labels, bandwidth="loo").class_names == [
+    assert SimplexCalibrationDisplay.from_estimator(
+        model, data.X, labels, bandwidth="loo"
+    ).class_names == [
         "x",
         "y",
         "z",

@@ -17,6 +17,7 @@ from sklearn.model_selection import GridSearchCV
 
 from sklearn_lhcal import metrics
 from sklearn_lhcal._ground import exponential_sums as _exponential_sums
+from sklearn_lhcal._ground import kernel_sums as _kernel_sums
 from sklearn_lhcal._ground import kernels as _kernels
 from sklearn_lhcal.distributions import Dirichlet as DirichletDistribution
 from sklearn_lhcal.label_histogram import KnownProbabilities
@@ -55,6 +56,10 @@ def naive_problems(notion, z, mu):
     rows = np.arange(len(z))
     c = z[rows, top]
     return [(np.c_[c, 1 - c], c[:, None], mu[rows, top][:, None])]
+
+
+def log_kernels(x, h):
+    return _kernel_sums.log_kernels(x, h, _kernel_sums.log_normaliser(x, h))
 
 
 def naive_log_kernels(x, h):
@@ -122,10 +127,10 @@ def test_pairs_of_isolated_rows_agree_with_arithmetic_in_80_digits():
 
 def test_kernels_are_the_densities_of_scipy():
     z = np.random.default_rng(0).dirichlet(np.ones(3), size=5)
-    _, _, L = next(_kernels.log_kernels(torch.as_tensor(z), 0.2))
+    _, _, L = next(log_kernels(torch.as_tensor(z), 0.2))
     assert L[1, 3].item() == pytest.approx(dirichlet.logpdf(z[1], z[3] / 0.2 + 1), rel=1e-12)
     b = torch.as_tensor(np.c_[z[:, 0], 1 - z[:, 0]])
-    _, _, L = next(_kernels.log_kernels(b, 0.2))
+    _, _, L = next(log_kernels(b, 0.2))
     assert L[1, 3].item() == pytest.approx(beta.logpdf(z[1, 0], z[3, 0] / 0.2 + 1, (1 - z[3, 0]) / 0.2 + 1), rel=1e-12)
     assert L.diagonal().tolist() == [-np.inf] * 5
 
@@ -222,22 +227,24 @@ def test_results_do_not_depend_on_the_block(monkeypatch, notion, options):
     for h in (1e-3, 0.05, 1.0):
         values = []
         for block in (2**30, 400 * 37, 1):
-            monkeypatch.setattr(_kernels.log_kernels, "__defaults__", (None, block))
-            for function in (_kernels.smooth, _kernels.moments):
-                monkeypatch.setattr(function, "__defaults__", (None, block))
+            monkeypatch.setattr(_kernel_sums, "BLOCK", block)
             values.append(kernel_calibration_error(y, z, notion=notion, bandwidth=h, **options))
         assert values == pytest.approx([values[0]] * 3, rel=1e-11)
 
 
-def test_windows_of_beta_kernels_leave_far_columns_out():
+def test_windows_of_beta_kernels_leave_far_columns_out(monkeypatch):
     x = np.sort(np.random.default_rng(0).uniform(size=1500))
     x = torch.as_tensor(np.c_[x, 1 - x])
-    columns = [c.stop - c.start for _, c, _ in _kernels.log_kernels(x, 1e-3, block=1500 * 50)]
+    monkeypatch.setattr(_kernel_sums, "BLOCK", 1500 * 50)
+    columns = [c.stop - c.start for _, c, _ in log_kernels(x, 1e-3)]
     assert max(columns) < 1000
     e = torch.randn(1500, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     for weight in (None, torch.linspace(-9, 0, 1500, dtype=torch.float64)):
-        narrow = _kernels.smooth(x, e, 1e-3, weight, block=1500 * 50)
-        assert torch.allclose(narrow, _kernels.smooth(x, e, 1e-3, weight, block=2**30), rtol=1e-12, atol=1e-14)
+        values = []
+        for block in (1500 * 50, 2**30):
+            monkeypatch.setattr(_kernel_sums, "BLOCK", block)
+            values.append(_kernels.smooth(x, e, 1e-3, weight))
+        assert torch.allclose(*values, rtol=1e-12, atol=1e-14)
 
 
 def binary(kind, n=300):
@@ -333,15 +340,15 @@ class TestExponentialSums:
 
 @pytest.mark.parametrize("tile", [(128, 1024), (7, 5), (5, 7), (300, 1)])
 def test_tiles_give_the_same_sums_as_rows(monkeypatch, tile):
-    monkeypatch.setitem(_kernels.TILE, False, tile)
+    monkeypatch.setitem(_kernel_sums.TILE, False, tile)
     y, z = draw(200, 4, concentration=0.3)
     x, e, w = (torch.as_tensor(a, dtype=torch.float64) for a in (z, y, np.linspace(-3, 0, 200)))
     x = _kernels.clipped(x)
     for h in (1e-4, 1e-2, 1.0):  # rows by rows where they are far from all others
         rows = _kernels.smooth(x.clone().requires_grad_(), e, h, w).detach()
         assert torch.allclose(_kernels.smooth(x, e, h, w), rows, rtol=1e-11, atol=1e-13)
-    assert _kernels._dirichlet_sums(x, e, 1e-2, w)[1].any()
-    assert not _kernels._dirichlet_sums(x, e, 1e-4, w)[1].all()
+    assert _kernel_sums.dirichlet_sums(x, e, 1e-2, _kernel_sums.log_normaliser(x, 1e-2, w))[1].any()
+    assert not _kernel_sums.dirichlet_sums(x, e, 1e-4, _kernel_sums.log_normaliser(x, 1e-4, w))[1].all()
 
 
 def test_rows_of_binary_points_may_have_any_order():
@@ -493,7 +500,7 @@ class TestBandwidth:
 
     def test_cross_validation_minimises_the_left_out_residual(self):
         y, z = draw(400, 4, temperature=0.6)
-        part = _kernels.Problem(*(torch.as_tensor(a) for a in (z, z, y[:, None].astype(float))))
+        part = _kernels.SmoothingProblem(*(torch.as_tensor(a) for a in (z, z, y[:, None].astype(float))))
         grid = np.logspace(-3, 0, 10)
         value = kernel_calibration_error(y, z, bandwidth="cv", **SECOND)
         best = min(_kernels.cross_validation_errors(part, grid))

@@ -131,6 +131,20 @@ def test_saved_outputs_in_a_frame_are_sorted_by_name(wrap, frame, data):
         model.predict_proba(np.asarray(X))
 
 
+@pytest.mark.parametrize("wrap", [TemperatureScaling, AlphaCalibration, PrecomputedClassifier])
+def test_saved_outputs_and_labels_of_which_one_has_names(wrap, data):
+    X = named(data.prediction[:, ORDER], NAMES[ORDER])
+    for y in (data.counts, data.counts.argmax(axis=1)):
+        with pytest.raises(ValueError, match="not sorted"):
+            wrap("proba").fit(X, y)
+        if wrap is not AlphaCalibration:
+            assert_array_equal(wrap("proba").fit(X[NAMES], y).classes_, NAMES)
+    model = wrap("proba").fit(data.prediction, named(data.counts, NAMES))
+    assert_array_equal(model.classes_, NAMES)
+    with pytest.raises(ValueError, match="not sorted"):
+        wrap("proba").fit(data.prediction, named(data.counts[:, ORDER], NAMES[ORDER]))
+
+
 def test_rows_in_another_order_are_an_error(data):
     index = [f"patient {i}" for i in range(80)]
     y = pd.DataFrame(data.counts, index=index)

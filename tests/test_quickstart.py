@@ -1,4 +1,4 @@
-"""Saved predictions in the examples: the names in a CSV file decide, never the order of its columns."""
+"""Saved predictions in the examples: names in a CSV file decide, never the order of its columns."""
 
 import runpy
 import sys

@@ -44,9 +44,6 @@ ESTIMATORS = [
 UNREAD = "y is not read: nothing is learnt"
 COLUMNS = "each column of X is a class, whichever labels occur in y"
 PRECOMPUTED = {
-    "check_supervised_y_no_nan": UNREAD,
-    "check_supervised_y_2d": UNREAD,
-    "check_classifiers_regression_target": UNREAD,
     "check_classifiers_train": COLUMNS,
     "check_classifiers_one_label": COLUMNS,
     "check_classifiers_classes": COLUMNS,

@@ -1,15 +1,24 @@
-"""Sums over blocks of rows: the plain sum, the same to the bit for any number of threads, also in a forked child."""
+"""Threads: sums over rows are the same for any number of them, and what several do at once does not meet."""
 
 import multiprocessing
 import threading
 
+import joblib
 import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.frozen import FrozenEstimator
 from threadpoolctl import threadpool_info
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+from torch.utils.data import DataLoader, TensorDataset, WeightedRandomSampler, random_split
 
+from sklearn_lhcal._ground.devices import seeded
 from sklearn_lhcal._ground.threads import one_blas_thread, sum_over_rows
+from sklearn_lhcal.ensemble import DeepEnsembleClassifier, MCDropoutClassifier
+from sklearn_lhcal.neural_network import NeuralClassifier
+from sklearn_lhcal.neural_network._features import forward_features
 
 
 @pytest.fixture
@@ -38,18 +47,22 @@ def test_sums_are_the_plain_ones_to_the_bit_for_any_number_of_threads(n, set_thr
         assert_array_equal(other[1], found[0][1])
 
 
-def compute(a, expected):
+def compute(a, expected, n_threads):
     assert moments(a)[0] == expected
-    torch.ones(200_000).exp()
+    if n_threads is not None:
+        assert torch.get_num_threads() == n_threads
 
 
 @pytest.mark.parametrize("method", multiprocessing.get_all_start_methods())
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # of Python: threads and fork, what is tested here
 def test_a_child_process_has_threads_of_its_own(method, set_threads):
+    """The pool of its parent is gone, and torch has as many as before."""
     set_threads(2)
     a = np.random.default_rng(0).normal(size=(1_000, 3))
-    torch.ones(200_000).exp()  # in threads that a forked child lacks and would wait for
-    child = multiprocessing.get_context(method).Process(target=compute, args=(a, moments(a)[0]))
+    expected = moments(a)[0]
+    n_threads = 2 if method == "fork" else None
+    arguments = (a, expected, n_threads)
+    child = multiprocessing.get_context(method).Process(target=compute, args=arguments)
     child.start()
     child.join(60)
     child.kill()
@@ -94,3 +107,202 @@ def test_an_error_in_a_thread_is_raised(set_threads):
 
     with pytest.raises(ValueError, match="row 0"):
         sum_over_rows(fail, 1_000, 10)
+
+
+# ------------------------------------------------------------------------- several at once
+
+rng = np.random.default_rng(0)
+X = rng.normal(size=(200, 5)).astype(np.float32)
+Y = rng.multinomial(3, [0.5, 0.3, 0.2], size=200)
+
+
+def body():
+    return nn.Sequential(nn.Linear(5, 32), nn.ReLU(), nn.Dropout(0.5), nn.Linear(32, 3))
+
+
+def at_once(*functions):
+    """What each returns, when they run at the same time, each ten times."""
+    results = [[] for _ in functions]
+    begin = threading.Barrier(len(functions))
+
+    def work(function, found):
+        begin.wait(20)
+        for _ in range(10):
+            found.append(function())
+
+    pairs = zip(functions, results, strict=True)
+    threads = [threading.Thread(target=work, args=pair) for pair in pairs]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all(len(found) == 10 for found in results)
+    return results
+
+
+def test_dropout_draws_and_the_plain_net_do_not_meet():
+    net = NeuralClassifier.from_trained(body(), [0, 1, 2], batch_size=20)
+    dropout = MCDropoutClassifier(FrozenEstimator(net), n_samples=5, random_state=0).fit(X, Y)
+    asked = [
+        lambda: dropout.sample_proba(X),
+        lambda: dropout.sample_proba(X[:90], random_state=1),
+        lambda: net.predict_proba(X),
+        lambda: forward_features(net, X[:70], "2"),
+        lambda: forward_features(dropout, X[:50], "2"),
+    ]
+    alone = [function() for function in asked]
+    for found, expected in zip(at_once(*asked), alone, strict=True):
+        for result in found:
+            assert_array_equal(result, expected)
+    assert not any(module._forward_hooks for module in net.module_.modules())
+
+
+def test_dropout_leaves_the_hooks_of_the_user():
+    net = NeuralClassifier.from_trained(body(), [0, 1, 2])
+    seen = []
+    net.module_[0].register_forward_hook(lambda module, inputs, output: seen.append(len(output)))
+    dropout = MCDropoutClassifier(FrozenEstimator(net), n_samples=2, random_state=0).fit(X, Y)
+    dropout.predict_proba(X[:4])
+    assert seen == [4, 4]
+
+
+def test_a_module_that_keeps_an_output_of_training_can_be_asked():
+    """Such a tensor cannot be copied by deepcopy."""
+
+    class Keeps(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.body = body()
+
+        def forward(self, x):
+            self.last = self.body(x)
+            return self.last
+
+    dropout = MCDropoutClassifier(NeuralClassifier(Keeps, max_epochs=1), n_samples=2)
+    fitted = dropout.fit(X, Y)
+    fitted.estimator_.module_.train()(torch.as_tensor(X))
+    assert fitted.predict_proba(X).shape == (200, 3)
+
+
+@pytest.mark.parametrize("early_stopping", [None, 2])
+def test_seeds_hold_in_threads(early_stopping):
+    def fit(seed):
+        options = {"max_epochs": 2, "early_stopping": early_stopping, "random_state": seed}
+        # a class, so that initial weights are drawn too
+        net = NeuralClassifier(MakesBody, **options)
+        return net.fit(X, Y).predict_proba(X)
+
+    def draw():
+        return torch.rand(100).numpy()
+
+    alone = [fit(0), fit(1)]
+    torch.manual_seed(5)
+    stream = [draw() for _ in range(10)]
+    torch.manual_seed(5)
+    zero, one, drawn = at_once(lambda: fit(0), lambda: fit(1), draw)
+    for found, expected in ((zero, alone[0]), (one, alone[1])):
+        for result in found:
+            assert_array_equal(result, expected)
+    assert_array_equal(drawn, stream)
+
+
+class MakesBody(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = body()
+
+    def forward(self, x):
+        return self.body(x)
+
+
+def test_members_of_deep_ensembles_are_the_same_in_threads():
+    net = NeuralClassifier(MakesBody, max_epochs=2)
+
+    def proba(n_jobs):
+        ensemble = DeepEnsembleClassifier(net, n_estimators=4, n_jobs=n_jobs, random_state=0)
+        with joblib.parallel_backend("threading"):
+            return ensemble.fit(X, Y).sample_proba(X)
+
+    assert_array_equal(proba(4), proba(1))
+
+
+ONES = torch.ones(20, 6)
+ROWS = TensorDataset(torch.arange(20))
+
+
+def joined(**options):
+    return torch.cat([rows for (rows,) in DataLoader(ROWS, **options)])
+
+
+DRAWS = {
+    "rand": lambda: torch.rand(3),
+    "randn": lambda: torch.randn(3),
+    "randint": lambda: torch.randint(99, (8,)),
+    "randint from": lambda: torch.randint(2, 99, (8,)),
+    "randperm": lambda: torch.randperm(9),
+    "randn_like": lambda: torch.randn_like(ONES),
+    "normal": lambda: torch.normal(ONES, ONES),
+    "multinomial": lambda: torch.multinomial(torch.ones(90), 5),
+    "uniform_": lambda: torch.empty(3).uniform_(),
+    "Linear": lambda: nn.Linear(4, 4).weight.detach(),
+    "Embedding": lambda: nn.Embedding(4, 4).weight.detach(),
+    "orthogonal": lambda: nn.init.orthogonal_(torch.empty(4, 4)),
+    "truncated": lambda: nn.init.trunc_normal_(torch.empty(4, 4)),
+    "Dropout": lambda: nn.Dropout()(ONES),
+    "Dropout2d": lambda: nn.Dropout2d()(ONES[None, :, :, None]),
+    "AlphaDropout": lambda: nn.AlphaDropout()(ONES),
+    "RReLU": lambda: nn.RReLU()(-ONES),
+    "LSTM": lambda: nn.LSTM(6, 5, 2, dropout=0.5)(ONES[None])[0].detach(),
+    "GRU": lambda: nn.GRU(6, 5, 2, dropout=0.5)(ONES[None])[0].detach(),
+    "Transformer": lambda: nn.TransformerEncoderLayer(6, 2, 8)(ONES).detach(),
+    "attention": lambda: nn.functional.scaled_dot_product_attention(ONES, ONES, ONES, dropout_p=0.5),
+    "Beta": lambda: torch.distributions.Beta(ONES, ONES).sample(),
+    "DataLoader": lambda: joined(shuffle=True),
+    "WeightedRandomSampler": lambda: joined(sampler=WeightedRandomSampler(torch.ones(20), 20)),
+    "random_split": lambda: torch.tensor(random_split(ROWS, [10, 10])[0].indices),
+}
+
+
+@pytest.mark.parametrize("name", DRAWS)
+def test_whatever_torch_draws_follows_the_seed_and_nothing_else(name):
+    before, found = torch.get_rng_state(), []
+    for seed in (0, 0, 1):
+        with seeded(seed):
+            found.append(DRAWS[name]())
+    assert_array_equal(found[0], found[1])
+    assert not np.array_equal(found[0], found[2])
+    assert_array_equal(torch.get_rng_state(), before)
+
+
+def test_seeded_draws_have_the_distribution_of_torch():
+    with seeded(0):
+        kept = nn.Dropout(0.25)(torch.ones(100_000))
+        drawn = torch.randn(100_000)
+    assert abs(float((kept > 0).double().mean()) - 0.75) < 4.5 * (0.75 * 0.25 / 100_000) ** 0.5
+    assert_allclose(kept[kept > 0], 1 / 0.75, rtol=1e-6)
+    assert abs(float(drawn.mean())) < 4.5 / 100_000**0.5
+
+
+def test_a_generator_of_the_caller_is_kept():
+    own = torch.Generator().manual_seed(3)
+    expected = torch.randperm(50, generator=torch.Generator().manual_seed(3))
+    with seeded(0):
+        assert_array_equal(torch.randperm(50, generator=own), expected)
+
+
+@pytest.mark.parametrize("use_reentrant", [True, False])
+def test_draws_in_a_checkpoint_are_refused(use_reentrant):
+    """It would draw other masks in the backward pass than before, and gradients would be wrong."""
+    x = ONES.clone().requires_grad_()
+    with seeded(0):
+        assert checkpoint(nn.ReLU(), x, use_reentrant=use_reentrant).sum() == 120
+        with pytest.raises(ValueError, match=r"torch\.utils\.checkpoint"):
+            checkpoint(nn.Dropout(), x, use_reentrant=use_reentrant)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="a CUDA device is here")
+@pytest.mark.parametrize("seed", [None, 0])
+def test_a_device_that_is_absent_is_an_error_with_a_seed_too(seed):
+    net = NeuralClassifier(body(), device="cuda", random_state=seed)
+    with pytest.raises(ValueError, match="device='cuda' was asked for"):
+        net.fit(X, Y)

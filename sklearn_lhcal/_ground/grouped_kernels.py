@@ -10,19 +10,11 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
-from .kernels import (
-    BLOCK,
-    Moments,
-    Problem,
-    exp_in_place,
-    log_normaliser,
-    power,
-    residual_of,
-    second_order_of,
-    with_one,
-)
+from .kernel_sums import BLOCK, exp_in_place, log_normaliser, with_one
+from .kernels import Moments, SmoothingProblem, power
 
-PRODUCTS = 2**21  # numbers in memory while sums of groups are squared
+# Numbers in memory while sums of groups are squared.
+PRODUCTS = 2**21
 
 
 def log_kernels(
@@ -48,12 +40,14 @@ def smooth(
     log_weight: Tensor | None = None,
     block: int = BLOCK,
 ) -> Tensor:
-    """``r_j = Σ k_ji e_i / Σ k_ji`` over the rows i of other groups, shape (n, C)."""
+    """``r_j = Σ k_ji e_i / Σ k_ji`` over the rows i of other groups, in the shape of e."""
+    shape = e.shape
+    e = e.flatten(1)
     r = torch.empty_like(e)
     for part, L in log_kernels(x, h, groups, log_weight, block):
         k, _ = exp_in_place(L)
         r[part] = k @ e / k.sum(dim=1, keepdim=True)
-    return r
+    return r.view(shape)
 
 
 def moments(
@@ -70,6 +64,8 @@ def moments(
     other than that of j. The group of the largest kernel stands apart, as the row does in
     `kernels.moments`.
     """
+    shape = e.shape
+    e = e.flatten(1)
     n, C = e.shape
     e_one = with_one(e)
     layout = _layout(groups)
@@ -89,8 +85,9 @@ def moments(
         parts = [lead, own[:, :-1] / own[:, -1:], sums[:, :-1] / total]
         parts += [squares[:, :-1] / total**2, none, squares[:, -1:] / total**2]
         out[part] = torch.cat(parts, dim=1)
-    lead, e1, a, aa, ac, cc = out.split([1, C, C, C, C, 1], dim=1)
-    return Moments(lead[:, 0], e1, a, aa, ac, cc[:, 0])
+    lead, *sums, cc = out.split([1, C, C, C, C, 1], dim=1)
+    column = (n, *(1 for _ in shape[1:]))
+    return Moments(lead.view(column), *(a.view(shape) for a in sums), cc.view(column))
 
 
 def _layout(groups: Tensor) -> list[Tensor]:
@@ -119,25 +116,32 @@ def _sums_of_squares(k: Tensor, e: Tensor, layout: list[Tensor]) -> Tensor:
     return total
 
 
-def plugin_rows(problem: Problem, h: float, p: float, groups: Tensor, log_weight: Tensor | None = None) -> Tensor:
+def plugin_rows(
+    problem: SmoothingProblem,
+    h: float,
+    p: float,
+    groups: Tensor,
+    log_weight: Tensor | None = None,
+) -> Tensor:
     """``Σ_c |r_jc − z_jc|^p``, shape (n, S)."""
     x, z, y = problem
-    r = smooth(x, y.flatten(1), h, groups, log_weight).view_as(y)
-    return power(r - z[:, None], p).sum(dim=2)
+    return power(smooth(x, y, h, groups, log_weight) - z[:, None], p).sum(dim=2)
 
 
-def residual_rows(problem: Problem, h: float, groups: Tensor, log_weight: Tensor | None = None) -> Tensor:
+def residual_rows(
+    problem: SmoothingProblem, h: float, groups: Tensor, log_weight: Tensor | None = None
+) -> Tensor:
     """S2 of pairs of rows of different groups, shape (n, S)."""
-    x, z, y = problem
-    e = y - z[:, None]
-    return residual_of(moments(x, e.flatten(1), h, groups, log_weight), e)
+    return moments(problem.x, problem.residuals, h, groups, log_weight).pairs().sum(dim=2)
 
 
-def second_order_rows(problem: Problem, h: float, groups: Tensor, log_weight: Tensor | None = None) -> Tensor:
+def second_order_rows(
+    problem: SmoothingProblem, h: float, groups: Tensor, log_weight: Tensor | None = None
+) -> Tensor:
     """``2·S1 − S2`` of rows of different groups, shape (n, S)."""
-    x, z, y = problem
-    e = y - z[:, None]
-    return second_order_of(moments(x, e.flatten(1), h, groups, log_weight), e)
+    e = problem.residuals
+    M = moments(problem.x, e, h, groups, log_weight)
+    return (2 * e * M.ratio() - M.pairs()).sum(dim=2)
 
 
 @torch.no_grad()
@@ -165,10 +169,16 @@ def log_likelihoods(x: Tensor, hs: Sequence[float], groups: Tensor, block: int =
 
 @torch.no_grad()
 def cross_validation_errors(
-    problem: Problem, hs: Sequence[float], groups: Tensor, log_weight: Tensor | None = None
+    problem: SmoothingProblem,
+    hs: Sequence[float],
+    groups: Tensor,
+    log_weight: Tensor | None = None,
 ) -> list[float]:
     """Mean of ‖e_j − (Se)_j‖², each group left out for its rows, for each bandwidth."""
-    x, z, y = problem
-    e = (y - z[:, None]).flatten(1)
+    x, e = problem.x, problem.residuals
     w = torch.ones_like(x[:, 0]) if log_weight is None else log_weight.exp()
-    return [float(w @ ((e - smooth(x, e, h, groups, log_weight)) ** 2).sum(dim=1) / w.sum()) for h in hs]
+    found = []
+    for h in hs:
+        errors = (e - smooth(x, e, h, groups, log_weight)).square().flatten(1).sum(dim=1)
+        found.append(float(w @ errors / w.sum()))
+    return found

@@ -1,17 +1,17 @@
-"""Logarithms of rising factorials, written once for numpy and torch: no difference of lgamma ever appears."""
+"""Logarithms of rising factorials, for numpy and torch: no difference of lgamma ever appears."""
 
 import numpy as np
 
-_DIRECT = (
-    32  # so many factors are multiplied out; Stirling's series is exact to the last bit beyond
-)
+# So many factors are multiplied out. Beyond, Stirling's series is exact to the last bit.
+_DIRECT = 32
 
 
 def log_rising(z, x, y, xp=np):
-    """Σ_{j<y} log(z + j·x), elementwise: the log of a rising factorial in units where its base α = z/x.
+    """Σ_{j<y} log(z + j·x), elementwise.
 
-    With x = 1/α0 this is ``lnΓ(α0 z + y) − lnΓ(α0 z) − y·log α0``, and it is exact to rounding for α0 from 1e-12 to
-    1e12 and counts of any size.
+    It is the log of a rising factorial, in units where its base α = z/x. With x = 1/α0 it is
+    ``lnΓ(α0 z + y) − lnΓ(α0 z) − y·log α0``, exact to rounding for α0 from 1e-12 to 1e12 and counts
+    of any size.
 
     Parameters
     ----------
@@ -22,24 +22,21 @@ def log_rising(z, x, y, xp=np):
         numpy or torch.
     """
     total = xp.zeros_like(z)
-    most = int(min(_DIRECT, y.max())) if len(y.reshape(-1)) else 0
-    for j in range(most):
+    if not len(y.reshape(-1)):
+        return total
+    most = int(y.max())
+    for j in range(min(most, _DIRECT)):
         factor = y > j
         total = total + xp.where(factor, xp.log(xp.where(factor, z + j * x, 1.0)), 0.0)
-    rest = y > _DIRECT
-    if most < _DIRECT or not bool(rest.any()):
+    if most <= _DIRECT:
         return total
-    # lnΓ(B) − lnΓ(A) + q·log x with A = z/x + 32, B = A + q: Stirling's series for both, in one difference
+    # lnΓ(B) − lnΓ(A) + q·log x with A = z/x + 32, B = A + q: Stirling's series for both, in one
+    # difference.
+    rest = y > _DIRECT
     q = xp.where(rest, y - _DIRECT, 1.0)
     A = z / x + _DIRECT
-    tail = (
-        (A - 0.5) * xp.log1p(q / A)
-        + q * xp.log(z + (q + _DIRECT) * x)
-        - q
-        + _stirling(A + q)
-        - _stirling(A)
-    )
-    return total + xp.where(rest, tail, 0.0)
+    tail = (A - 0.5) * xp.log1p(q / A) + q * xp.log(z + (q + _DIRECT) * x) - q
+    return total + xp.where(rest, tail + _stirling(A + q) - _stirling(A), 0.0)
 
 
 def _stirling(t):

@@ -159,7 +159,7 @@ class AlphaCalibration(_BaseCalibrator):
             warnings.warn(
                 "No calibration row has two labels, so that nothing is known on the concentration: "
                 "α0 = 1. Calibrate on rows with two raters or more.",
-                stacklevel=3,
+                stacklevel=4,
             )
             unknown = {"_hidden": nn.Identity(), "coef_": np.zeros(h.shape[-1]), "intercept_": 0.0}
             return learnt | unknown

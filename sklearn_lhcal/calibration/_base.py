@@ -15,6 +15,7 @@ from tqdm.auto import tqdm
 
 from .._ground.checks import check_same_length, check_sample_weight, take_params, take_rows
 from .._ground.estimators import (
+    atomic,
     class_order,
     default_classifier,
     fit_on_labels,
@@ -71,8 +72,9 @@ class _BaseCalibrator(
         solver = default if self.solver is None else self.solver
         return solver.solve(problem, random_state=self.random_state, verbose=self.verbose)
 
+    @atomic
     def fit(self, X, y, sample_weight=None, **fit_params):
-        """Fit the classifier and the map.
+        """Fit the classifier and the map, all or nothing.
 
         Parameters
         ----------
@@ -240,7 +242,7 @@ class _Loop:
             warnings.warn(
                 f"{type(base).__name__} takes no sample_weight in fit: the weights are used for "
                 "the calibration only.",
-                stacklevel=4,
+                stacklevel=5,
             )
             self.weighted = False
 

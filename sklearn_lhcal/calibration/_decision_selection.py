@@ -156,5 +156,5 @@ def _warn_of_doubt(n_rows: int, nll: float, gain: ConfidenceInterval) -> None:
             "The least log loss is kept; more rows of the classes with expensive mistakes would "
             "tell.",
             DecisionCalibrationWarning,
-            stacklevel=5,
+            stacklevel=6,
         )

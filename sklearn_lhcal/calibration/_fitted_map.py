@@ -111,7 +111,7 @@ def _warn_of_weights(rows: CalibrationRows) -> None:
         warnings.warn(
             f"The weights of {n} calibration rows sum to {total:.3g}. Weights count rows, and so "
             "few rows hardly move the map; divide the weights by their mean.",
-            stacklevel=5,
+            stacklevel=6,
         )
 
 
@@ -125,7 +125,7 @@ def _warn_of_zeros(rows: CalibrationRows, remedy: str) -> None:
             f"{n_refuted} of {len(rows)} calibration rows have labels to which the classifier "
             f"gives no probability (below {EPS:g}, where it is clipped): each costs what the clip "
             f"makes it cost. The remedy is {remedy}.",
-            stacklevel=5,
+            stacklevel=6,
         )
 
 
@@ -139,5 +139,5 @@ def _warn_of_separation(rows: CalibrationRows, fitted: FittedMap) -> None:
             "The calibration labels are separable: each is the class that the map finds most "
             "probable. How sure the map may be is known from its prior alone; calibrate on more "
             "rows.",
-            stacklevel=5,
+            stacklevel=6,
         )

@@ -1,11 +1,18 @@
 """A classifier whose outputs were computed elsewhere."""
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._ground.estimators import atomic
-from .._ground.names import check_by_position, column_names, columns_by_name, sorted_names
+from .._ground.names import (
+    check_by_position,
+    column_names,
+    columns_by_name,
+    is_numeric,
+    sorted_names,
+)
 from .._ground.simplex import check_proba, log_proba, log_softmax, softmax
 from ..label_histogram._labels import read_labels
 
@@ -52,7 +59,11 @@ class PrecomputedClassifier(ClassifierMixin, BaseEstimator):
 
     @atomic
     def fit(self, X, y=None):
-        """Set `classes_`; nothing is learnt, and y only read to tell one column for two classes from a single class."""
+        """Set `classes_`; nothing is learnt.
+
+        Of y only the names are read: those of columns without any, where they are sorted, and
+        whether one column stands for two classes.
+        """
         if self.response not in ("logits", "proba"):
             raise ValueError(f'response must be "logits" or "proba", got {self.response!r}.')
         outputs = self._outputs(X)
@@ -62,12 +73,17 @@ class PrecomputedClassifier(ClassifierMixin, BaseEstimator):
             classes = sorted_names(names)
             outputs = outputs[classes.tolist()]
         outputs = self._checked(outputs, reset=True, y=y)
-        if not named:
-            classes = np.arange(outputs.shape[1]) if self.classes is None else self.classes
-            classes = np.asarray(classes)
+        labels = None if y is None else read_labels(y)
+        if named and labels is not None and not _has_names(labels):
+            check_by_position(names, "X", "y", "y")
+        if not named and self.classes is not None:
+            classes = np.asarray(self.classes)
+        elif not named:
+            classes = _classes_of(labels, outputs.shape[1])
         if len(classes) != outputs.shape[1]:
             raise ValueError(
-                f"classes has {len(classes)} entries, but X holds the outputs for {outputs.shape[1]} classes."
+                f"classes has {len(classes)} entries, but X holds the outputs for "
+                f"{outputs.shape[1]} classes."
             )
         self.classes_ = classes
         self._names = names if named else None
@@ -134,3 +150,15 @@ class PrecomputedClassifier(ClassifierMixin, BaseEstimator):
             if self.response == "logits"
             else check_proba(outputs, name="X")
         )
+
+
+def _has_names(labels) -> bool:
+    """Whether labels name classes: numbers alone may count columns."""
+    return labels.classes is not None and not (labels.single and is_numeric(labels.classes))
+
+
+def _classes_of(labels, K: int) -> NDArray:
+    """Classes of K columns without names: those of the labels, where these have K names."""
+    if labels is None or not _has_names(labels) or (labels.single and labels.shape[1] != K):
+        return np.arange(K)
+    return labels.of_width(K, "X", "X").classes

@@ -127,7 +127,7 @@ def draw_reference(ax, what: str, top: float = 1.0):
     return ax.plot([0, 1], [0, top], label=label, gid=what, zorder=1, **DOTTED)[0]
 
 
-def reach(mean: NDArray, interval: NDArray) -> NDArray[np.float64]:
+def reach(mean: NDArray, interval: NDArray) -> NDArray:
     """Distances of n means from the ends of their intervals, (2, n), as `errorbar` wants them."""
     return np.abs(interval - mean[:, None]).T
 

@@ -43,7 +43,14 @@ class BinnedReliabilityDisplay(Display):
 
     @classmethod
     def from_estimator(
-        cls, estimator, X, y, *, sample_weight=None, name: str | None = None, **kwargs
+        cls,
+        estimator,
+        X,
+        y,
+        *,
+        sample_weight=None,
+        name: str | None = None,
+        **kwargs,
     ) -> Self:
         """Reliability diagram of a fitted classifier.
 

@@ -57,7 +57,7 @@ def reliability_bins(
     return ReliabilityBins(mean_z, mean_rate, interval, counts, bins.edges[0])
 
 
-def _row_sums_of_squares(index: NDArray, values: NDArray, B: int) -> NDArray[np.float64]:
+def _row_sums_of_squares(index: NDArray, values: NDArray, B: int) -> NDArray:
     """Σ_i (Σ_j v_ij)² over the values j of row i in each bin, (B,)."""
     total = np.zeros(B)
     for start in range(0, len(index), BLOCK):
@@ -70,7 +70,7 @@ def _row_sums_of_squares(index: NDArray, values: NDArray, B: int) -> NDArray[np.
     return total
 
 
-def _interval(rate, spread, h, h_values, confidence_level: float) -> NDArray[np.float64]:
+def _interval(rate, spread, h, h_values, confidence_level: float) -> NDArray:
     """Wilson's score interval for each bin's rate c̄, (B, 2), at an effective number of labels.
 
     V is the variance of the mean residual, with rows as units; D = c̄(1−c̄)/h_values would be the
@@ -101,7 +101,7 @@ def _interval(rate, spread, h, h_values, confidence_level: float) -> NDArray[np.
     return interval
 
 
-def student_interval(mean, error, freedom, confidence_level: float) -> NDArray[np.float64]:
+def student_interval(mean, error, freedom, confidence_level: float) -> NDArray:
     """Student's interval of each mean, (n, 2), from standard errors and degrees of freedom."""
     reach = stdtrit(freedom, (1 + confidence_level) / 2) * error
     return np.column_stack([mean - reach, mean + reach])

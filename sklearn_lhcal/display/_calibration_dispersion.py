@@ -205,7 +205,15 @@ class CalibrationDispersionDisplay(Display):
         return cls.from_predictions(y, predictions, **kwargs)
 
     @classmethod
-    def from_estimator(cls, estimator, X, y, *, name: str | None = None, **kwargs) -> Self:
+    def from_estimator(
+        cls,
+        estimator,
+        X,
+        y,
+        *,
+        name: str | None = None,
+        **kwargs,
+    ) -> Self:
         """One fitted classifier on the map; give `ax` to set it beside others.
 
         Parameters
@@ -227,7 +235,14 @@ class CalibrationDispersionDisplay(Display):
         """
         return cls.from_estimators({name_of(estimator, name): estimator}, X, y, **kwargs)
 
-    def plot(self, ax=None, *, errorbar_kwargs=None, text_kwargs=None, iso_kwargs=None):
+    def plot(
+        self,
+        ax=None,
+        *,
+        errorbar_kwargs=None,
+        text_kwargs=None,
+        iso_kwargs=None,
+    ):
         """Draw the map. A second one on the same axes adds its methods.
 
         Parameters

@@ -178,7 +178,9 @@ class DecisionRiskDisplay(Display):
         kept = {"reference": first, "confidence_level": confidence_level}
         if len(models[0][0].costs.C) == 2:
             kept["curves"] = curves(models)
-            kept["class_names"] = models[0][0].class_names
+            classes = models[0][0].sorted_classes
+            if classes is not None:
+                kept["class_names"] = classes.tolist()
         display = cls(
             names,
             true_risk,
@@ -190,7 +192,14 @@ class DecisionRiskDisplay(Display):
         return display.plot(ax, **plot_kwargs)
 
     @classmethod
-    def from_estimator(cls, estimator, X, y, cost_matrix=None, **kwargs) -> Self:
+    def from_estimator(
+        cls,
+        estimator,
+        X,
+        y,
+        cost_matrix=None,
+        **kwargs,
+    ) -> Self:
         """Risks of the Bayes decisions of fitted classifiers on one test set.
 
         Parameters
@@ -236,7 +245,14 @@ class DecisionRiskDisplay(Display):
         predictions = {name: predicted(model, X, y) for name, model in models.items()}
         return cls.from_predictions(y, predictions, cost_matrix, **kwargs)
 
-    def plot(self, ax=None, *, point_kwargs=None, model_kwargs=None, errorbar_kwargs=None):
+    def plot(
+        self,
+        ax=None,
+        *,
+        point_kwargs=None,
+        model_kwargs=None,
+        errorbar_kwargs=None,
+    ):
         """Draw true and self-assessed risks.
 
         Parameters
@@ -276,7 +292,13 @@ class DecisionRiskDisplay(Display):
         self.legend_ = draw_legend(self.ax_)
         return self
 
-    def plot_differences(self, ax=None, *, point_kwargs=None, errorbar_kwargs=None):
+    def plot_differences(
+        self,
+        ax=None,
+        *,
+        point_kwargs=None,
+        errorbar_kwargs=None,
+    ):
         """Draw the true risk of each model less that of the reference; below 0 it is better.
 
         Parameters
@@ -340,7 +362,8 @@ class DecisionRiskDisplay(Display):
             style = styled(line_kwargs, linewidth=1.5, label=name)
             self.lines_ += self.ax_.plot(SHARES, curve, **style)
         (self.constant_,) = self.ax_.plot(SHARES, constant, **_CONSTANT)
-        first, second = "first", "the second class"
+        first = "first"
+        second = "the second class"
         if self.class_names is not None:
             first, second = (f"class {name}" for name in self.class_names)
         self.ax_.set(xlabel=f"Cost s of missing {second} ({first}: 1 − s)", xlim=(0, 1))

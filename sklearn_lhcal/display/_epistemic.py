@@ -161,7 +161,16 @@ class EpistemicGainDisplay(Display):
         return cls(*means, **kept).plot(ax, **plot_kwargs)
 
     @classmethod
-    def from_estimator(cls, estimator, X, y, *, reference_prediction, name=None, **kwargs) -> Self:
+    def from_estimator(
+        cls,
+        estimator,
+        X,
+        y,
+        *,
+        reference_prediction,
+        name=None,
+        **kwargs,
+    ) -> Self:
         """Display of a fitted classifier.
 
         Parameters

@@ -17,14 +17,17 @@ _PLACES = [(dx, side * up) for up in (6, 18, 30, 42) for dx in (6, -6) for side 
 
 def draw_frame(ax) -> None:
     """Limits around all points and intervals, and 0 where it is near; room for names."""
-    low, high = ax.dataLim.min, ax.dataLim.max
+    low = ax.dataLim.min
+    high = ax.dataLim.max
     low = np.where((low > 0) & (low <= high - low), 0, low)
     size = np.maximum(high - low, 1e-6)
     x0, y0 = low - 0.04 * size
     x1, y1 = high + (0.12, 0.06) * size
     ax.set(xlim=(x0, x1), ylim=(y0, y1), xlabel=_XLABEL, ylabel=_YLABEL)
+    upright = [(0, y0), (0, y1)]
+    level = [(x0, 0), (x1, 0)]
     style = {"colors": "0.35", "linewidths": 0.8, "linestyles": [(0, (1, 1.5))]}
-    _draw_lines(ax, [[(0, y0), (0, y1)], [(x0, 0), (x1, 0)]], _ZERO, zorder=0.6, **style)
+    _draw_lines(ax, [upright, level], _ZERO, zorder=0.6, **style)
 
 
 def draw_iso_lines(ax, own: dict | None) -> tuple:
@@ -54,7 +57,8 @@ def _draw_lines(ax, segments: list, what: str, **style):
     from matplotlib.collections import LineCollection
 
     _remove(ax.collections, what)
-    return ax.add_collection(LineCollection(segments, gid=what, **style), autolim=False)
+    lines = LineCollection(segments, gid=what, **style)
+    return ax.add_collection(lines, autolim=False)
 
 
 def _label_line(ax, EL: float):
@@ -82,9 +86,11 @@ def draw_name(ax, name: str, point: tuple, own: dict | None, color):
 
 def place_names(ax) -> None:
     """Each name where it hides least beside its point: the first of the best places tried."""
-    taken = _boxes_of_points(ax) + [_box(label) for label in drawn(ax.texts, _LABEL)]
+    taken = _boxes_of_points(ax)
+    taken += [_box(label) for label in drawn(ax.texts, _LABEL)]
+    axes = _box(ax)
     for text in drawn(ax.texts, _NAME):
-        hidden = [_hidden(_move(text, place), taken, _box(ax)) for place in _PLACES]
+        hidden = [_hidden(_move(text, place), taken, axes) for place in _PLACES]
         best = _PLACES[np.argmin(hidden)]
         taken.append(_move(text, best))
 
@@ -121,5 +127,6 @@ def _hidden(box, taken: list, axes) -> float:
 def _overlap(box, others):
     """Common area of a box and each of the others, of shape (n, 4)."""
     others = np.array(others)
-    sides = np.minimum(box[2:], others[:, 2:]) - np.maximum(box[:2], others[:, :2])
-    return np.clip(sides, 0, None).prod(axis=1)
+    low = np.maximum(box[:2], others[:, :2])
+    high = np.minimum(box[2:], others[:, 2:])
+    return np.clip(high - low, 0, None).prod(axis=1)

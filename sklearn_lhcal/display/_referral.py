@@ -42,7 +42,7 @@ def rule_in_words(rule) -> str:
     return f"by {rule.replace('_', ' ')}" if isinstance(rule, str) else "by given priorities"
 
 
-def priorities(rule, distribution: Distribution) -> NDArray[np.float64]:
+def priorities(rule, distribution: Distribution) -> NDArray:
     """What decides who is referred first, shape (n,): the larger, the earlier."""
     if isinstance(rule, str):
         if rule not in _RULES:
@@ -61,7 +61,7 @@ def priorities(rule, distribution: Distribution) -> NDArray[np.float64]:
     return priority
 
 
-def gains(rows: Rows) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def gains(rows: Rows) -> tuple[NDArray, NDArray]:
     """What one more label of each row gains: expected, and by an unbiased estimate; both (n,)."""
     if not len(rows):
         raise ValueError(

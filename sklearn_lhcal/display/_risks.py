@@ -26,16 +26,19 @@ class Decided:
         self.constant_risk = (rows.mu.mean(axis=0) @ C).min()
 
     @property
-    def class_names(self) -> NDArray | None:
-        """Sorted names of the classes."""
+    def sorted_classes(self) -> NDArray | None:
+        """Names of the classes, sorted; None where they have none."""
         classes = self.costs.classes
         return None if classes is None else sorted_names(classes)
 
     def curve(self) -> list[tuple[float, float]]:
         """At each share of the costs: the risk, and that of the better constant decision."""
-        mistakes = [np.array([[0.0, 1 - s], [s, 0.0]]) for s in SHARES]
-        at = [Decided(self.rows, Costs(C, self.class_names, None)) for C in mistakes]
-        return [(decided.true_risk, decided.constant_risk) for decided in at]
+        points = []
+        for s in SHARES:
+            C = np.array([[0.0, 1 - s], [s, 0.0]])
+            at = Decided(self.rows, Costs(C, self.sorted_classes, None))
+            points.append((at.true_risk, at.constant_risk))
+        return points
 
 
 def over_rows(models: list[Decided], first: int, confidence_level: float) -> list[NDArray]:
@@ -55,7 +58,7 @@ def over_rows(models: list[Decided], first: int, confidence_level: float) -> lis
     return [np.array([(i.low, i.high) for i in found]) for found in (single, paired)]
 
 
-def over_splits(values, test_share: float | None, confidence_level: float) -> NDArray[np.float64]:
+def over_splits(values, test_share: float | None, confidence_level: float) -> NDArray:
     """Student's interval of the mean over splits, (n_models, 2)."""
     S = values.shape[1]
     share = test_share or 0.0
@@ -63,8 +66,9 @@ def over_splits(values, test_share: float | None, confidence_level: float) -> ND
     return student_interval(values.mean(axis=1), error, S - 1, confidence_level)
 
 
-def curves(models: list[list[Decided]]) -> NDArray[np.float64]:
+def curves(models: list[list[Decided]]) -> NDArray:
     """Mean over splits of the curves of the models, then of the better constant decision."""
+    each = np.array([[decided.curve() for decided in model] for model in models])
     # (n_models, 101, 2); the constant decision is the same for all models
-    means = np.array([np.mean([decided.curve() for decided in model], axis=0) for model in models])
+    means = each.mean(axis=1)
     return np.vstack([means[..., 0], means[-1:, :, 1]])

@@ -40,7 +40,7 @@ class SimplexCalibrationDisplay(Display):
     bin_counts : array-like of shape (n_bins²,)
         Number of rows in each bin.
     bandwidth : float
-        Bandwidth of the kernel, of which predictions have the unit.
+        Bandwidth of the kernel.
     class_names : list
         Names of the three classes: lower left, lower right and upper corner.
     title : str, optional
@@ -156,7 +156,15 @@ class SimplexCalibrationDisplay(Display):
         return cls(z, points, smooth, *bins, bandwidth=h, **kept).plot(ax, **plot_kwargs)
 
     @classmethod
-    def from_estimator(cls, estimator, X, y, *, sample_weight=None, **kwargs) -> Self:
+    def from_estimator(
+        cls,
+        estimator,
+        X,
+        y,
+        *,
+        sample_weight=None,
+        **kwargs,
+    ) -> Self:
         """Calibration on the simplex, of a fitted classifier.
 
         Parameters
@@ -193,7 +201,14 @@ class SimplexCalibrationDisplay(Display):
         predictions = predicted(estimator, X, y)
         return cls.from_predictions(y, predictions, sample_weight=sample_weight, **kwargs)
 
-    def plot(self, ax=None, *, vmax=None, cmap="YlOrRd", dot_kwargs=None):
+    def plot(
+        self,
+        ax=None,
+        *,
+        vmax=None,
+        cmap="YlOrRd",
+        dot_kwargs=None,
+    ):
         """Draw the display.
 
         Parameters
@@ -275,7 +290,7 @@ def _among(rows: Rows, columns: list[int], shown: list) -> tuple[NDArray, NDArra
     return z / z.sum(axis=1, keepdims=True), mu / share, w
 
 
-def _kernel(points, z, mu, w, h: float) -> NDArray[np.float64]:
+def _kernel(points, z, mu, w, h: float) -> NDArray:
     """The kernel smooth at the points, NaN where it averages too few rows."""
     import torch
 
@@ -302,6 +317,6 @@ def _bins(z, mu, w, B: int) -> tuple[NDArray, NDArray, NDArray]:
     return centers(B), total / total.sum(axis=1, keepdims=True), counts
 
 
-def _distance(r, z) -> NDArray[np.float64]:
+def _distance(r, z) -> NDArray:
     """Total variation distance of the rows, (n,)."""
     return 0.5 * np.abs(r - z).sum(axis=1)

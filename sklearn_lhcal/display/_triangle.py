@@ -12,7 +12,7 @@ CORNERS = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, np.sqrt(0.75)]])
 _NAMES = [((0, -14), "top"), ((0, -14), "top"), ((0, 4), "bottom")]
 
 
-def triangles(B: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def triangles(B: int) -> tuple[NDArray, NDArray]:
     """Corners of the B² small triangles times B, (B², 3, 3), and the cells ⌊B·z⌋, (B², 3)."""
     i, j = np.indices((B, B))
     up = np.stack([i, j, B - 1 - i - j], axis=-1)[i + j < B]
@@ -22,12 +22,12 @@ def triangles(B: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     return corners, np.concatenate([up, down])
 
 
-def centers(B: int) -> NDArray[np.float64]:
+def centers(B: int) -> NDArray:
     """Centres of the B² small triangles, probabilities (B², 3)."""
     return triangles(B)[0].mean(axis=1) / B
 
 
-def nearest(z, points) -> NDArray[np.intp]:
+def nearest(z, points) -> NDArray:
     """Number of the point that is nearest to each z, (n,)."""
     return ((z[:, None] - points[None]) ** 2).sum(axis=2).argmin(axis=1)
 

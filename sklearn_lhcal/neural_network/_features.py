@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from .._ground.checks import n_rows
-from .._ground.estimators import resolve
+from .._ground.estimators import resolve, with_own_module
 
 
 def forward_features(estimator, X, layer: str) -> NDArray[np.float64]:
@@ -41,17 +41,15 @@ def forward_features(estimator, X, layer: str) -> NDArray[np.float64]:
     (5, 4)
     """
     net, X = _network(estimator, X)
+    net = with_own_module(net)
     layers = {name: module for name, module in net.module_.named_modules() if name}
     if layer not in layers:
         raise ValueError(f"The network has no layer {layer!r}; its layers are {', '.join(layers)}.")
     batches: list[NDArray] = []
-    handle = layers[layer].register_forward_hook(
+    layers[layer].register_forward_hook(
         lambda module, inputs, output: batches.append(_rows(output))
     )
-    try:
-        net.predict_proba(X)
-    finally:
-        handle.remove()
+    net.predict_proba(X)
     if (found := sum(map(len, batches))) != n_rows(X):
         raise ValueError(
             f"Layer {layer!r} gave {found} rows for {n_rows(X)}; name a layer that a forward pass uses once, and whose "
