@@ -13,8 +13,7 @@ from torch import Tensor
 from .kernel_sums import BLOCK, exp_in_place, log_normaliser, with_one
 from .kernels import Moments, SmoothingProblem, power
 
-# Numbers in memory while sums of groups are squared.
-PRODUCTS = 2**21
+PRODUCTS = 2**21  # numbers in memory while sums of groups are squared
 
 
 def log_kernels(
@@ -64,12 +63,9 @@ def moments(
     other than that of j. The group of the largest kernel stands apart, as the row does in
     `kernels.moments`.
     """
-    shape = e.shape
-    e = e.flatten(1)
-    n, C = e.shape
-    e_one = with_one(e)
+    e_one = with_one(e.flatten(1))
     layout = _layout(groups)
-    out = e.new_empty(n, 4 * C + 2)
+    out = e.new_empty(len(e), 4 * e_one.shape[1] - 2)
     for part, L in log_kernels(x, h, groups, log_weight, block):
         star = groups[L.argmax(dim=1)]
         leads = star[:, None] == groups
@@ -85,9 +81,7 @@ def moments(
         parts = [lead, own[:, :-1] / own[:, -1:], sums[:, :-1] / total]
         parts += [squares[:, :-1] / total**2, none, squares[:, -1:] / total**2]
         out[part] = torch.cat(parts, dim=1)
-    lead, *sums, cc = out.split([1, C, C, C, C, 1], dim=1)
-    column = (n, *(1 for _ in shape[1:]))
-    return Moments(lead.view(column), *(a.view(shape) for a in sums), cc.view(column))
+    return Moments.of_columns(out, e.shape)
 
 
 def _layout(groups: Tensor) -> list[Tensor]:
@@ -117,11 +111,7 @@ def _sums_of_squares(k: Tensor, e: Tensor, layout: list[Tensor]) -> Tensor:
 
 
 def plugin_rows(
-    problem: SmoothingProblem,
-    h: float,
-    p: float,
-    groups: Tensor,
-    log_weight: Tensor | None = None,
+    problem: SmoothingProblem, h: float, p: float, groups: Tensor, log_weight: Tensor | None = None
 ) -> Tensor:
     """``Σ_c |r_jc − z_jc|^p``, shape (n, S)."""
     x, z, y = problem
@@ -145,7 +135,9 @@ def second_order_rows(
 
 
 @torch.no_grad()
-def log_likelihoods(x: Tensor, hs: Sequence[float], groups: Tensor, block: int = BLOCK) -> list[float]:
+def log_likelihoods(
+    x: Tensor, hs: Sequence[float], groups: Tensor, block: int = BLOCK
+) -> list[float]:
     """Mean over rows of the log mean kernel of rows of other groups that do not tie with it.
 
     Rows that have no such other are left out.
@@ -169,16 +161,11 @@ def log_likelihoods(x: Tensor, hs: Sequence[float], groups: Tensor, block: int =
 
 @torch.no_grad()
 def cross_validation_errors(
-    problem: SmoothingProblem,
-    hs: Sequence[float],
-    groups: Tensor,
-    log_weight: Tensor | None = None,
+    problem: SmoothingProblem, hs: Sequence[float], groups: Tensor, log_weight: Tensor | None = None
 ) -> list[float]:
     """Mean of ‖e_j − (Se)_j‖², each group left out for its rows, for each bandwidth."""
-    x, e = problem.x, problem.residuals
+    x = problem.x
+    e = problem.residuals.flatten(1)
     w = torch.ones_like(x[:, 0]) if log_weight is None else log_weight.exp()
-    found = []
-    for h in hs:
-        errors = (e - smooth(x, e, h, groups, log_weight)).square().flatten(1).sum(dim=1)
-        found.append(float(w @ errors / w.sum()))
-    return found
+    errors = [(e - smooth(x, e, h, groups, log_weight)).square().sum(dim=1) for h in hs]
+    return [float(w @ error / w.sum()) for error in errors]

@@ -6,6 +6,7 @@ one and its null distribution many. All functions but the bandwidths can be diff
 Popordanoska, Sayer and Blaschko (2022).
 """
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -128,6 +129,14 @@ class Moments(NamedTuple):
     ac: Tensor
     cc: Tensor
 
+    @classmethod
+    def of_columns(cls, columns: Tensor, shape: tuple) -> "Moments":
+        """From all of them side by side, (n, 4C + 2), for targets of a shape (n, ...)."""
+        C = math.prod(shape[1:])
+        lead, *sums, cc = columns.split([1, C, C, C, C, 1], dim=1)
+        row = (len(columns), *(1 for _ in shape[1:]))
+        return cls(lead.view(row), *(a.view(shape) for a in sums), cc.view(row))
+
     def pairs(self) -> Tensor:
         """The product of two neighbours' targets, ``[(Σ a)² − Σ a²] / [(Σ c)² − Σ c²]``."""
         s, e1, a, aa, _, cc = self
@@ -171,9 +180,7 @@ def moments(x: Tensor, e: Tensor, h: float, log_weight: LogWeight = None) -> Mom
         squares = squares @ e2[columns] / total**2
         lead = 1 / (1 + total * (second - first).exp())
         out[part] = torch.cat([lead, e[columns][star[:, 0]], sums, squares], dim=1)
-    lead, *sums, cc = out[back].split([1, C, C, C, C, 1], dim=1)
-    column = (n, *(1 for _ in shape[1:]))
-    return Moments(lead.view(column), *(a.view(shape) for a in sums), cc.view(column))
+    return Moments.of_columns(out[back], shape)
 
 
 def plugin_rows(
