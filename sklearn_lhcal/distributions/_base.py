@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln, xlogy
 from sklearn.utils import check_random_state
 
-from .._ground.checks import check_fraction
+from .._ground.checks import as_floats, check_fraction
 from .._ground.names import column_names, columns_by_name, is_sorted
 from .._ground.simplex import check_proba, entropy, gini
 from ..label_histogram._labels import read_labels
@@ -208,7 +208,7 @@ class Distribution(ABC):
         z = self.mean()
         if pairs is None:
             return np.maximum(gini(z) - self.variance().sum(axis=1), 0.0)
-        P = np.asarray(pairs, dtype=np.float64)
+        P = as_floats(pairs, "pairs")
         if (
             P.shape != (z.shape[1],) * 2
             or not np.array_equal(P, P.T)

@@ -4,6 +4,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, log_expit, logsumexp, ndtri, xlog1py
 
+from .._ground.checks import as_floats
 from ._base import (
     Distribution,
     PointMass,
@@ -55,7 +56,7 @@ class LogisticNormal(Distribution):
     """
 
     def __init__(self, loc: ArrayLike, scale: ArrayLike):
-        m, s = np.asarray(loc, dtype=np.float64), np.asarray(scale, dtype=np.float64)
+        m, s = as_floats(loc, "loc"), as_floats(scale, "scale")
         if m.ndim != 1 or s.shape not in ((), m.shape):
             raise ValueError(f"loc must have shape (n,), and scale the same or none, got {m.shape} and {s.shape}.")
         if not np.isfinite(m).all() or not ((s >= 0) & (s <= _LARGEST_SCALE)).all():

@@ -4,6 +4,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import betainc, betaincinv, digamma, expit, logsumexp, zeta
 
+from .._ground.checks import as_floats, plain_array
 from .._ground.names import column_names
 from .._ground.rising import log_rising
 from .._ground.simplex import check_proba, gini
@@ -38,7 +39,7 @@ class Dirichlet(Distribution):
     """
 
     def __init__(self, concentration: ArrayLike):
-        alpha = np.asarray(concentration, dtype=np.float64)
+        alpha = as_floats(concentration, "concentration")
         if alpha.ndim != 2 or not np.isfinite(alpha).all() or (alpha < 0).any() or not (alpha.sum(axis=1) > 0).all():
             raise ValueError("concentration must have shape (n, K), be finite and at least 0, with positive row sums.")
         total = alpha.sum(axis=1)
@@ -49,7 +50,7 @@ class Dirichlet(Distribution):
     @classmethod
     def from_mean(cls, proba: ArrayLike, total: ArrayLike) -> "Dirichlet":
         """From the mean, shape (n, K), and the total α0, a scalar or shape (n,); see `from_log_total` for extremes."""
-        t = np.asarray(total, dtype=np.float64)
+        t = as_floats(total, "total")
         if not np.isfinite(t).all() or (t <= 0).any():
             raise ValueError("total must be positive and finite.")
         return cls.from_log_total(proba, np.log(t))
@@ -58,7 +59,7 @@ class Dirichlet(Distribution):
     def from_log_total(cls, proba: ArrayLike, log_total: ArrayLike) -> "Dirichlet":
         """From the mean, shape (n, K), and log α0, a scalar or shape (n,)."""
         z = check_proba(proba)
-        log_total = np.asarray(log_total, dtype=np.float64)
+        log_total = as_floats(log_total, "log_total")
         if log_total.shape not in ((), (1,), (len(z),)) or not np.isfinite(log_total).all():
             raise ValueError(f"The total must be one number or one per row, shape ({len(z)},), and finite.")
         return cls.of_checked(z, np.broadcast_to(log_total, len(z)))._named(column_names(proba))
@@ -356,7 +357,7 @@ class DirichletMixture(Mixture):
 
     def __init__(self, proba: ArrayLike, total: ArrayLike, weights: ArrayLike | None = None):
         p, self._classes = _members(proba)
-        total = np.asarray(total, dtype=np.float64)
+        total = as_floats(total, "total")
         if total.shape != p.shape[:2]:
             raise ValueError(f"total must have shape (S, n) = {p.shape[:2]}, got {total.shape}.")
         self._parts = Dirichlet.from_mean(p.reshape(-1, p.shape[2]), total.ravel())
@@ -382,8 +383,8 @@ def _members(proba) -> tuple[NDArray[np.float64], NDArray | None]:
     classes = column_names(proba[0]) if isinstance(proba, (list, tuple)) and len(proba) else None
     if classes is not None:
         proba = [PointMass(member).in_order(classes).mean() for member in proba]
-    p = np.asarray(proba)
-    p = p if p.dtype == np.float32 else p.astype(np.float64, copy=False)
+    p = plain_array(proba, "proba")
+    p = p if p.dtype == np.float32 else as_floats(p, "proba")
     if p.ndim != 3 or p.shape[0] == 0:
         raise ValueError(f"proba must have shape (S, n, K), S members, got {p.shape}.")
     return p, classes
@@ -393,7 +394,7 @@ def _log_weights(weights, shape: tuple[int, int]) -> NDArray[np.float64]:
     """Normalised log-weights of shape (S, n) from weights of shape (S,) or (S, n), or None."""
     if weights is None:
         return frozen(np.full(shape, -np.log(shape[0])))
-    w = np.asarray(weights, dtype=np.float64)
+    w = as_floats(weights, "weights")
     w = w[:, None] if w.ndim == 1 else w
     if w.shape not in (shape, (shape[0], 1)):
         raise ValueError(f"weights must have shape (S,) or (S, n) = {shape}, got {np.shape(weights)}.")

@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from tqdm.auto import tqdm
 
-from .._ground.checks import check_same_length, check_sample_weight
+from .._ground.checks import check_same_length, check_sample_weight, plain_array
 from .._ground.devices import check_device
 from .._ground.estimators import atomic
 from .._ground.simplex import row_sum, softmax
@@ -193,6 +193,7 @@ class SparseGPClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstim
         self
         """
         self._check_parameters()
+        plain_array(X, "X")
         X = validate_data(self, X, dtype=np.float64)
         labels = read_labels(y).for_fit()
         check_same_length(len(labels), X=X)
@@ -276,6 +277,7 @@ class SparseGPClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstim
     def predict_dist(self, X) -> Distribution:
         """Predictive distribution, a batch of n rows: `LogisticNormal` for two classes, else an `Ensemble` of 128."""
         check_is_fitted(self, "elbo_")
+        plain_array(X, "X")
         X = validate_data(self, X, dtype=np.float64, reset=False)
         return self._distribution(X).with_classes(self.classes_)
 

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._ground.bins import Bins, BinSums, check_bias_correction, signed_root
-from .._ground.checks import check_same_length, check_sample_weight
+from .._ground.checks import as_floats, check_same_length, check_sample_weight
 from .._ground.facts import Facts, metric
 from .._rows import Rows
 from ..label_histogram import class_disagreement, pairwise_disagreement
@@ -349,7 +349,7 @@ def posterior_epistemic_loss(y, prediction, *, sample_weight=None) -> float:
 
 def _check_statistic(rate, predicted, sample_weight) -> tuple[NDArray | None, NDArray, NDArray | None]:
     """Rates and predictions (n, m) without the rows that lack a rate or weight; rates None where no row is left."""
-    d, phi = np.asarray(rate, dtype=np.float64), np.asarray(predicted, dtype=np.float64)
+    d, phi = as_floats(rate, "rate"), as_floats(predicted, "predicted")
     check_same_length(len(d), predicted=phi)
     if d.shape != phi.shape:
         raise ValueError(f"rate and predicted must have one shape, got {d.shape} and {phi.shape}.")
