@@ -167,7 +167,7 @@ def test_rounding_is_tolerated_by_every_method(dtype):
 @pytest.mark.parametrize("name", ON_BOTH)
 def test_bad_column_of_two_classes(name):
     y = [[1, 2], [2, 0], [0, 2]]
-    with pytest.raises(ValueError, match=r"negative values .*row 2"):
+    with pytest.raises(ValueError, match=r"probabilities above 1 .*row 2"):
         ON_BOTH[name](y, [0.1, 0.2, 1.5])
     with pytest.raises(ValueError, match=r"contains NaN or infinite values .*row 1"):
         ON_BOTH[name](y, [0.1, np.nan, 0.5])

@@ -3,6 +3,7 @@
 import hashlib
 import io
 import threading
+import time
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -38,6 +39,7 @@ def made():
 def counts(made, monkeypatch):
     """The same, published."""
     monkeypatch.setattr(_cifar10h, "_CIFAR10H_FIRST_HALF", sha256(made[:5000].astype("<i8").tobytes()))
+    monkeypatch.setattr(_cifar10h, "_CIFAR10H_SHA256", sha256(as_file(made)))
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     return made
 
@@ -48,7 +50,7 @@ def home(tmp_path):
 
 
 @contextmanager
-def serving(content, *, status=200, said=None, pause=None):
+def serving(content, *, status=200, said=None, pause=None, trickle=None):
     """(URL, paths that were asked for) of a server that answers with `content`, and calls it `said` bytes long."""
     asked = []
 
@@ -61,7 +63,12 @@ def serving(content, *, status=200, said=None, pause=None):
             if said != "nothing":
                 self.send_header("Content-Length", str(len(content) if said is None else said))
             self.end_headers()
-            self.wfile.write(content)
+            if trickle is None:
+                self.wfile.write(content)
+                return
+            for k in range(len(content)):
+                self.wfile.write(content[k : k + 1])
+                time.sleep(trickle)
 
         def log_message(self, *args):
             pass
@@ -89,7 +96,7 @@ def left_in(home):
 def test_download_is_kept_as_it_came(counts, home, slash, dtype):
     content = as_file(counts.astype(dtype))
     with serving(content) as (url, asked):
-        people = fetch_cifar10h(data_home=home, base_url=url + slash)
+        people = fetch_cifar10h(data_home=home, base_url=url + slash, checksum=sha256(content))
     assert asked == [f"/data/{NAME}"]
     assert left_in(home) == [NAME]
     assert (home / NAME).read_bytes() == content
@@ -157,7 +164,7 @@ WRONG = {
     "a column is missing": (lambda c: c[:, :9], r"shape \(10000, 10\)"),
     "probabilities": (lambda c: c / c.sum(axis=1, keepdims=True), "no whole numbers"),
     "half of the rows": (lambda c: c[:5000], r"shape \(10000, 10\)"),
-    "text": (lambda c: c.astype(str), "no array of numbers"),
+    "text": (lambda c: c.astype("S2"), "no array of numbers"),
     "NaN": (lambda c: change(c, 7000, 0, np.nan), "no whole numbers"),
     "infinite": (lambda c: change(c, 7000, 0, np.inf), "no whole numbers"),
     "negative": (lambda c: change(c, 7000, 0, -1), "negative"),
@@ -171,30 +178,32 @@ WRONG = {
 @pytest.mark.parametrize("how", WRONG)
 def test_wrong_content_is_an_error_and_leaves_nothing(counts, home, how):
     wrong, message = WRONG[how]
-    with serving(as_file(wrong(counts))) as (url, _), pytest.raises(OSError, match=f"file at {url}.*{message}"):
-        fetch_cifar10h(data_home=home, base_url=url)
+    content = as_file(wrong(counts))
+    with serving(content) as (url, _), pytest.raises(OSError, match=f"file at {url}.*{message}"):
+        fetch_cifar10h(data_home=home, base_url=url, checksum=sha256(content))
     assert left_in(home) == []
 
 
 def test_a_file_that_would_run_code_is_not_loaded(counts, home):
     content = as_file(np.array([print] * 3, dtype=object), allow_pickle=True)
     with serving(content) as (url, _), pytest.raises(OSError, match=r"no \.npy file"):
-        fetch_cifar10h(data_home=home, base_url=url)
+        fetch_cifar10h(data_home=home, base_url=url, checksum=sha256(content))
     assert left_in(home) == []
 
 
 @pytest.mark.parametrize("content", [b"", b"<html>Sign in to the network</html>"])
 def test_something_else_than_an_array_is_an_error(counts, home, content):
     with serving(content) as (url, _), pytest.raises(OSError, match=r"truncated or no \.npy file"):
-        fetch_cifar10h(data_home=home, base_url=url)
+        fetch_cifar10h(data_home=home, base_url=url, checksum=sha256(content))
     assert left_in(home) == []
 
 
 def test_an_archive_of_arrays_is_an_error(counts, home):
     file = io.BytesIO()
     np.savez(file, counts=counts)
-    with serving(file.getvalue()) as (url, _), pytest.raises(OSError, match="no array of numbers"):
-        fetch_cifar10h(data_home=home, base_url=url)
+    content = file.getvalue()
+    with serving(content) as (url, _), pytest.raises(OSError, match="no array of numbers"):
+        fetch_cifar10h(data_home=home, base_url=url, checksum=sha256(content))
 
 
 def test_wrong_checksum_is_an_error_and_leaves_nothing(counts, home):
@@ -209,7 +218,7 @@ def test_wrong_checksum_is_an_error_and_leaves_nothing(counts, home):
 def test_truncated_download_is_an_error_and_leaves_nothing(counts, home, part, told):
     content = as_file(counts)
     sent, said = content[: int(part * len(content))], len(content) if told else "nothing"
-    message = f"truncated: {len(sent)} of {said} bytes" if told else "truncated or no .npy file"
+    message = f"truncated: {len(sent)} of {said} bytes" if told else "truncated, or another file"
     with serving(sent, said=said) as (url, _), pytest.raises(OSError, match=message):
         fetch_cifar10h(data_home=home, base_url=url)
     assert left_in(home) == []
@@ -244,11 +253,11 @@ def test_silent_server_is_given_up(counts, home):
 
 
 def test_interruption_leaves_nothing(counts, home, monkeypatch):
-    def interrupted(source, target):
+    def interrupted(source, target, deadline):
         target.write(b"half")
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(_cifar10h.shutil, "copyfileobj", interrupted)
+    monkeypatch.setattr(_cifar10h, "_copy", interrupted)
     with serving(as_file(counts)) as (url, _), pytest.raises(KeyboardInterrupt):
         fetch_cifar10h(data_home=home, base_url=url)
     assert left_in(home) == []
@@ -282,15 +291,111 @@ def test_a_wrong_file_that_is_there_is_an_error_and_stays(counts, home, fault):
 def test_the_published_first_half_is_known(made, home):
     counts = np.concatenate([np.load(REAL)["counts"], made[5000:]])
     home.mkdir()
+
+    def fetch():
+        checksum = sha256((home / NAME).read_bytes())
+        return fetch_cifar10h(data_home=home, download_if_missing=False, checksum=checksum)
+
     np.save(home / NAME, counts)
-    np.testing.assert_array_equal(fetch_cifar10h(data_home=home, download_if_missing=False).counts, counts)
+    np.testing.assert_array_equal(fetch().counts, counts)
     counts[0] = counts[0, ::-1]
     np.save(home / NAME, counts)
     with pytest.raises(OSError, match="first 5,000 rows"):
-        fetch_cifar10h(data_home=home, download_if_missing=False)
+        fetch()
 
 
 def test_the_package_holds_no_row_of_it():
     """Its licence is not ours."""
     folder = Path(datasets.__file__).parent.parent
     assert not [path for kind in ("*.npy", "*.npz", "*.csv") for path in folder.rglob(kind)]
+
+
+# ------------------------------------------------------------------------------------------------- what is pinned
+
+
+def test_the_published_file_is_pinned():
+    """Its commit, and its digest, which the folder of data beside the project states."""
+    assert "/48da312b193b82e6939ec20f23d1f09cbdd849c8/" in _cifar10h._CIFAR10H_URL
+    digest = "9b36b4550349af56c79083356312eb4af856cc5fd3caf1f669d40b9d0bbb69ff"
+    assert digest == _cifar10h._CIFAR10H_SHA256
+
+
+@pytest.mark.parametrize("row", [0, 7000])
+def test_one_changed_count_is_another_file(counts, home, row):
+    """Also in the half that no digest of rows vouches for."""
+    changed = counts.copy()
+    changed[row] = changed[row, ::-1]
+    with serving(as_file(changed)) as (url, _), pytest.raises(OSError, match="another file"):
+        fetch_cifar10h(data_home=home, base_url=url)
+    assert left_in(home) == []
+
+
+@pytest.mark.parametrize("said", [None, "nothing", "many"])
+def test_a_file_that_does_not_end_is_given_up(counts, home, monkeypatch, said):
+    monkeypatch.setattr(_cifar10h, "_LARGEST", 1_000_000)
+    content = bytes(3_000_000)
+    with serving(content, said=said) as (url, _), pytest.raises(OSError, match="more than 1000000 bytes"):
+        fetch_cifar10h(data_home=home, base_url=url)
+    assert left_in(home) == []
+
+
+def test_a_large_file_that_is_there_is_not_read(counts, home, monkeypatch):
+    monkeypatch.setattr(_cifar10h, "_LARGEST", 1_000)
+    home.mkdir()
+    (home / NAME).write_bytes(as_file(counts))
+    with pytest.raises(OSError, match="more than 1000"):
+        fetch_cifar10h(data_home=home)
+
+
+def test_a_server_that_trickles_is_given_up(counts, home, monkeypatch):
+    """Each byte comes in time, but not all of them."""
+    monkeypatch.setattr(_cifar10h, "_LONGEST", 1)
+    begin = time.monotonic()
+    with serving(as_file(counts), trickle=0.02) as (url, _), pytest.raises(OSError, match="timed out after"):
+        fetch_cifar10h(data_home=home, base_url=url, timeout=0.3)
+    assert time.monotonic() - begin < 5
+    assert left_in(home) == []
+
+
+@pytest.mark.parametrize("said", ["many", "-1", "1e9", ""])
+def test_a_length_that_is_no_number_is_not_believed(counts, home, said):
+    with serving(as_file(counts), said=said) as (url, _):
+        assert fetch_cifar10h(data_home=home, base_url=url).counts.shape == (10_000, 10)
+
+
+@pytest.mark.parametrize("url", ["ftp://127.0.0.1", "data:,x", "127.0.0.1/data", "", "gopher://a", "javascript:x"])
+def test_other_schemes_are_refused(home, url):
+    with pytest.raises(ValueError, match="base_url must begin with one of"):
+        fetch_cifar10h(data_home=home, base_url=url)
+
+
+@pytest.mark.parametrize("url", ["http://a b", "http://[::1", "http://host:port", "http://a\nb", "file://x/y"])
+def test_addresses_that_lead_nowhere(home, url):
+    with pytest.raises((OSError, ValueError)):
+        fetch_cifar10h(data_home=home, base_url=url, timeout=1)
+
+
+def test_arguments_are_checked(home):
+    for timeout in (0, -1, np.nan, np.inf, "30", None):
+        with pytest.raises(ValueError, match="timeout must be a positive number"):
+            fetch_cifar10h(data_home=home, timeout=timeout)
+    for checksum in ("", "abc", "g" * 64):
+        with pytest.raises(ValueError, match="64 hexadecimal digits"):
+            fetch_cifar10h(data_home=home, checksum=checksum)
+
+
+HEADERS = [
+    b"{'descr': '<i8', 'fortran_order': False, 'shape': (" + b"9" * 30 + b",)}",
+    b"{'descr': '|O', 'fortran_order': False, 'shape': (1,)}",
+    b"((((" * 50,
+    b"{'descr': [('a', " + b"[" * 200 + b"], 'fortran_order': False, 'shape': ()}",
+]
+
+
+@pytest.mark.parametrize("header", HEADERS)
+def test_headers_that_ask_for_anything(home, header):
+    content = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + bytes(100)
+    home.mkdir()
+    (home / NAME).write_bytes(content)
+    with pytest.raises(OSError, match=r"truncated or no \.npy file"):
+        fetch_cifar10h(data_home=home, checksum=sha256(content))

@@ -279,16 +279,17 @@ def test_intervals_cover_zero_for_calibrated_groups_of_alike_rows():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("n_groups", [50, 100])
 @pytest.mark.parametrize(
-    "metric",
-    [calibration_loss, calibration_error, partial(kernel_calibration_error, bandwidth=0.1)],
+    ("metric", "n_groups", "options"),
+    [
+        (calibration_loss, 50, {"n_bins": 5}),
+        (calibration_error, 100, {"n_bins": 5}),
+        (kernel_calibration_error, 50, {"bandwidth": 0.1, "n_blocks": 20}),
+    ],
 )
-def test_coverage_of_groups(metric, n_groups):
+def test_coverage_of_groups(metric, n_groups, options):
     runs = 100
-    options = {} if isinstance(metric, partial) else {"n_bins": 5}
-    n_blocks = {"n_blocks": 20} if isinstance(metric, partial) else {}
-    covered = coverage(metric, runs, n_groups, 10, **options, **n_blocks)
+    covered = coverage(metric, runs, n_groups, 10, **options)
     assert covered >= 0.87 - 2 * np.sqrt(0.9 * 0.1 / runs)
 
 

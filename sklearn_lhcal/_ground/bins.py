@@ -5,6 +5,8 @@ from numbers import Real
 import numpy as np
 from numpy.typing import NDArray
 
+from .checks import as_floats
+
 BLOCK = 8192  # rows whose temporary arrays stay in the processor's cache
 CORRECTIONS = ("residual", "label", None)
 
@@ -29,11 +31,11 @@ class Bins:
         K = z.shape[1]
         self._uniform = False
         if np.ndim(n_bins) == 1:
-            edges = np.asarray(n_bins, dtype=np.float64)
+            edges = as_floats(n_bins, "n_bins")
             if len(edges) < 2 or not np.isfinite(edges).all() or (np.diff(edges) <= 0).any():
                 raise ValueError("Bin edges must be finite and strictly ascending, two at least.")
             self.edges = np.tile(edges, (K, 1))
-        elif np.ndim(n_bins) or n_bins != int(n_bins) or n_bins < 1:
+        elif not _counts(n_bins):
             raise ValueError(f"n_bins must be a positive integer or an array of edges, got {n_bins!r}.")
         elif strategy == "uniform":
             self._uniform = True
@@ -48,6 +50,11 @@ class Bins:
             return np.minimum((z * self.n_bins).astype(np.intp), self.n_bins - 1)
         inner = [e[~np.isnan(e)][1:-1] for e in self.edges]
         return np.stack([np.searchsorted(e, z[:, k], side="right") for k, e in enumerate(inner)], axis=1)
+
+
+def _counts(n_bins) -> bool:
+    """Whether it is a positive integer."""
+    return isinstance(n_bins, Real) and 1 <= n_bins < np.inf and n_bins == int(n_bins)
 
 
 def _merged(edges: NDArray) -> NDArray[np.float64]:
@@ -207,8 +214,8 @@ def signed_root(value, p: float = 2):
 
 def check_gains(gain, uncertainty) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Gains and estimates of epistemic uncertainty, shape (n,), float64, finite and in range."""
-    g = np.asarray(gain, dtype=np.float64)
-    e = np.asarray(uncertainty, dtype=np.float64)
+    g = as_floats(gain, "gain")
+    e = as_floats(uncertainty, "uncertainty")
     if g.ndim != 1 or not len(g):
         raise ValueError(f"gain must have shape (n_samples,) with a row at least, got {g.shape}.")
     if e.shape != g.shape:

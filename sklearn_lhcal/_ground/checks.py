@@ -1,9 +1,63 @@
 """What is asked of arguments before anything is computed, and rows of anything."""
 
+from collections.abc import Iterator
 from numbers import Integral, Real
 
 import numpy as np
 from numpy.typing import NDArray
+
+_KINDS = {"c": "complex numbers", "m": "time spans", "M": "dates", "V": "records"}
+
+
+def is_lazy(a) -> bool:
+    """Whether it is a frame that was not computed yet."""
+    return hasattr(a, "collect") and not hasattr(a, "__array__")
+
+
+def plain_array(a, name: str) -> NDArray:
+    """Anything array-like as an array whose values can be read, `name` being what messages call it.
+
+    Tensors are detached. What would lose its meaning is refused: masked entries, complex numbers,
+    dates and time spans, records; and what holds no values yet, iterators and lazy frames.
+    """
+    if isinstance(a, np.ma.MaskedArray):
+        if np.ma.getmaskarray(a).any():
+            raise ValueError(f"{name} is a masked array, whose mask would be lost; drop or fill its masked entries.")
+        a = a.data
+    if isinstance(a, Iterator):
+        raise TypeError(f"{name} is an iterator, {type(a).__name__}; make a list or an array of it.")
+    if is_lazy(a):
+        raise TypeError(f"{name} is a lazy frame, {type(a).__name__}; pass {name}.collect().")
+    if hasattr(a, "detach"):
+        a = a.detach().cpu()
+    try:
+        array = np.asarray(a)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ValueError(f"{name} cannot be read as an array: {error}.") from None
+    if array.dtype.kind in _KINDS:
+        kind = _KINDS[array.dtype.kind]
+        raise ValueError(f"{name} must be numeric, or hold labels; it holds {kind} (dtype {array.dtype}).")
+    return array
+
+
+def as_floats(a, name: str) -> NDArray[np.float64]:
+    """Anything array-like that holds numbers, as float64."""
+    array = plain_array(a, name)
+    try:
+        return array.astype(np.float64, copy=False)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must be numeric, got an array of dtype {array.dtype}.") from None
+
+
+def check_finite(a: NDArray, name: str) -> None:
+    """Raise a ValueError that names the first row with a value that is no number or infinite."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = a.sum()
+    # a finite sum proves the array finite, without a mask
+    if np.isfinite(total) or np.isfinite(a).all():
+        return
+    row = int(np.flatnonzero(~np.isfinite(a).reshape(len(a), -1).all(axis=1))[0])
+    raise ValueError(f"{name} contains NaN or infinite values (first in row {row}); drop or repair these rows.")
 
 
 def take_rows(X, rows):
@@ -22,7 +76,11 @@ def take_rows(X, rows):
 def n_rows(X) -> int:
     """Number of rows of anything `take_rows` can index."""
     if isinstance(X, dict):
+        if not X:
+            raise ValueError("X is an empty dict; it has no rows.")
         return n_rows(next(iter(X.values())))
+    if not hasattr(X, "shape") and not hasattr(X, "__len__"):
+        raise TypeError(f"Rows are expected, got {type(X).__name__}, which has no length; make an array of it.")
     return X.shape[0] if hasattr(X, "shape") else len(X)
 
 
@@ -50,7 +108,7 @@ def check_sample_weight(sample_weight, n: int) -> NDArray[np.float64] | None:
     """Weights of shape (n,), float64, finite, not negative, not all zero; None stays None."""
     if sample_weight is None:
         return None
-    w = np.asarray(sample_weight, dtype=np.float64)
+    w = as_floats(sample_weight, "sample_weight")
     if w.ndim == 0:
         w = np.full(n, float(w))
     if w.shape != (n,):

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .checks import as_floats
 from .names import check_by_position, column_names, columns_by_name, is_numeric, positions, typed
 
 
@@ -126,12 +127,7 @@ def _parts(cost_matrix) -> tuple[NDArray[np.float64], list | None, list | None]:
         rows = cost_matrix[columns[0]].to_list()
         columns = columns[1:]
         cost_matrix = cost_matrix[columns]
-    try:
-        return np.array(cost_matrix, dtype=np.float64), rows, columns
-    except (TypeError, ValueError):
-        raise ValueError(
-            "cost_matrix must hold numbers, one cost for each class and decision."
-        ) from None
+    return as_floats(cost_matrix, "cost_matrix").copy(), rows, columns
 
 
 def _named(names: list | None, what: str) -> NDArray | None:

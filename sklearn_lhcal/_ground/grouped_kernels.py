@@ -13,8 +13,7 @@ from torch import Tensor
 from .kernel_sums import BLOCK, exp_in_place, log_normaliser, with_one
 from .kernels import Moments, SmoothingProblem, power
 
-# Numbers in memory while sums of groups are squared.
-PRODUCTS = 2**21
+PRODUCTS = 2**21  # numbers in memory while sums of groups are squared
 
 
 def log_kernels(

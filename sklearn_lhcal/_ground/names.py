@@ -9,6 +9,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .checks import is_lazy
+
 
 def typed(names: Sequence) -> NDArray:
     """Names as an array that keeps their types: numbers among strings stay numbers."""
@@ -23,7 +25,8 @@ def column_names(frame) -> NDArray | None:
 
     The columns that a frame gets by itself, and names on several levels, are none.
     """
-    columns = getattr(frame, "columns", None)
+    # to ask a lazy frame for them would compute something
+    columns = None if is_lazy(frame) else getattr(frame, "columns", None)
     if columns is None or getattr(columns, "nlevels", 1) > 1 or _counts_up(columns):
         return None
     names = list(columns)

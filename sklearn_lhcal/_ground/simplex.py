@@ -3,6 +3,8 @@
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .checks import as_floats, check_finite, plain_array
+
 # The smallest probability that a calibrator reads.
 EPS = 1e-12
 
@@ -31,7 +33,8 @@ def check_proba(
     ------
     ValueError
         NaN or infinite values, negative values, rows that do not sum to 1 (tolerance 1e-6, in
-        float32 1e-3), a wrong number of dimensions or of classes. Nothing is renormalised.
+        float32 1e-3, in float64 with values of float32 alone 1e-5), a wrong number of dimensions
+        or of classes. Nothing is renormalised.
 
     Examples
     --------
@@ -39,16 +42,12 @@ def check_proba(
     array([[0.75, 0.25],
            [0.  , 1.  ]])
     """
-    z = np.asarray(proba)
-    if z.dtype.kind not in "fiub":
-        try:
-            z = z.astype(np.float64)
-        except (TypeError, ValueError):
-            raise ValueError(f"{name} must be numeric, got an array of dtype {z.dtype}.") from None
+    z = plain_array(proba, name)
     tolerance = 1e-3 if z.dtype in (np.float32, np.float16) else 1e-6
-    z = z.astype(np.float64, copy=False)
+    z = as_floats(z, name)
     if z.ndim == 1:
-        _check_finite(z, name)
+        check_finite(z, name)
+        _check_at_most_1(z, name)
         z = np.column_stack([1 - z, z])
     if z.ndim != 2:
         raise ValueError(f"{name} must have shape (n_samples, n_classes), got {z.shape}.")
@@ -56,7 +55,7 @@ def check_proba(
         raise ValueError(f"{name} has no rows.")
     if n_classes is not None and z.shape[1] != n_classes:
         raise ValueError(f"{name} has {z.shape[1]} classes, expected {n_classes}.")
-    _check_finite(z, name)
+    check_finite(z, name)
     if z.size and z.min() < 0:
         row = int(np.flatnonzero((z < 0).any(axis=1))[0])
         raise ValueError(
@@ -65,23 +64,26 @@ def check_proba(
         )
     total = row_sum(z)
     off = np.abs(total - 1) > tolerance
+    if off.any() and tolerance == 1e-6 and np.array_equal(z, z.astype(np.float32)):
+        # a softmax in float32, stored as float64
+        tolerance = 1e-5
+        off = np.abs(total - 1) > tolerance
     if off.any():
         row = int(np.flatnonzero(off)[0])
         raise ValueError(
             f"Each row of {name} must sum to 1 (within {tolerance:g}); row {row} sums to "
-            f"{total[row]:.6g}. Divide by the row sums if they are unnormalised; if they are "
+            f"{total[row]:.9g}. Divide by the row sums if they are unnormalised; if they are "
             'logits, say so with estimator="logits".'
         )
     return z
 
 
-def _check_finite(a: NDArray, name: str) -> None:
-    # A finite sum proves the array finite, without a mask.
-    if not np.isfinite(a.sum()) and not np.isfinite(a).all():
-        row = int(np.flatnonzero(~np.isfinite(a).reshape(len(a), -1).all(axis=1))[0])
+def _check_at_most_1(p: NDArray[np.float64], name: str) -> None:
+    if p.max(initial=0.0) > 1:
+        row = int(np.flatnonzero(p > 1)[0])
         raise ValueError(
-            f"{name} contains NaN or infinite values (first in row {row}); drop or repair these "
-            "rows."
+            f"{name} has probabilities above 1 (first in row {row}: {p[row]:.6g}). If it holds "
+            "log-odds, convert them with scipy.special.expit."
         )
 
 

@@ -5,6 +5,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from .._ground.checks import plain_array
 from .._ground.estimators import atomic
 from .._ground.names import (
     check_by_position,
@@ -137,6 +138,12 @@ class PrecomputedClassifier(ClassifierMixin, BaseEstimator):
     def _checked(self, outputs, *, reset, y=None):
         if not reset and self._names is not None:
             outputs = self._in_order(outputs)
+        if plain_array(outputs, "X").ndim == 1:
+            raise ValueError(
+                "X has one number a row; the outputs of two classes are two columns: "
+                "np.column_stack([1 - p, p]) of probabilities p of the second class, "
+                "np.column_stack([0 * u, u]) of its log-odds u."
+            )
         outputs = validate_data(self, outputs, reset=reset, dtype=[np.float64, np.float32])
         if y is not None and outputs.shape[1] == 1:
             n_classes = read_labels(y).shape[1]

@@ -2,11 +2,15 @@
 
 import hashlib
 import io
-import shutil
+import re
 import tempfile
+import time
 from http.client import HTTPException
+from numbers import Real
 from pathlib import Path
+from typing import BinaryIO
 from urllib.error import HTTPError
+from urllib.parse import urlsplit
 from urllib.request import urlopen
 
 import numpy as np
@@ -25,7 +29,12 @@ Source: https://github.com/jcpeterson/cifar-10h, data/cifar10h-counts.npy.
 Licence: CC BY-NC-SA 4.0, https://creativecommons.org/licenses/by-nc-sa/4.0/ (no commercial use). No image is included.
 """
 
-_CIFAR10H_URL = "https://raw.githubusercontent.com/jcpeterson/cifar-10h/master/data"
+_CIFAR10H_URL = "https://raw.githubusercontent.com/jcpeterson/cifar-10h/48da312b193b82e6939ec20f23d1f09cbdd849c8/data"
+_CIFAR10H_SHA256 = "9b36b4550349af56c79083356312eb4af856cc5fd3caf1f669d40b9d0bbb69ff"
+_SCHEMES = ("https", "http", "file")
+_LARGEST = 8_000_000  # bytes; the published file has 800,128
+_LONGEST = 10  # times the timeout, for the whole download
+_CHUNK = 65_536
 _CIFAR10H_FILE = "cifar10h-counts.npy"
 _CIFAR10H_CLASSES = (
     "airplane",
@@ -56,8 +65,8 @@ def fetch_cifar10h(
     """CIFAR-10H, downloaded once: how many of about 51 people chose each class for the test images of CIFAR-10.
 
     One small file goes into scikit-learn's data home; the images are not part of it. It is downloaded beside its place,
-    checked, and only then renamed: a broken download leaves nothing behind, and nothing is resumed. Whenever it is read
-    its form is checked and a digest of its first 5,000 rows; a `checksum` also vouches for the other half.
+    checked, and only then renamed: a broken download leaves nothing behind, and nothing is resumed.
+    Whenever it is read, the digest of the whole file is compared with that of the published one.
 
     Parameters
     ----------
@@ -66,11 +75,15 @@ def fetch_cifar10h(
     download_if_missing : bool, default=True
         False: an error if the file is not there, instead of a download.
     base_url : str
-        Where ``cifar10h-counts.npy`` is found: the folder of the authors' repository, or of a copy.
+        Where ``cifar10h-counts.npy`` is found: the folder of the authors' repository, or of a copy;
+        an address that begins with https, http or file.
     checksum : str, optional
-        SHA256 of the file, in hexadecimal digits, which it must have.
+        SHA256 of the file, in hexadecimal digits, which it must have. None: that of the published
+        file. A copy that was saved anew needs its own; its counts are checked as far as they are
+        known.
     timeout : float, default=30.0
-        Seconds without an answer after which the download is given up.
+        Seconds without an answer after which the download is given up; all of it may take ten
+        times as long.
 
     Returns
     -------
@@ -83,6 +96,8 @@ def fetch_cifar10h(
     ------
     OSError
         The file may not or cannot be downloaded (the message says what to put where), is truncated, or another one.
+    ValueError
+        An address with another scheme, a checksum that is none, a timeout that is not positive.
 
     References
     ----------
@@ -93,10 +108,9 @@ def fetch_cifar10h(
     >>> fetch_cifar10h().counts.shape  # doctest: +SKIP
     (10000, 10)
     """
-    path, url = (
-        Path(get_data_home(data_home)) / _CIFAR10H_FILE,
-        f"{base_url.rstrip('/')}/{_CIFAR10H_FILE}",
-    )
+    _check_arguments(base_url, checksum, timeout)
+    path = Path(get_data_home(data_home)) / _CIFAR10H_FILE
+    url = f"{base_url.rstrip('/')}/{_CIFAR10H_FILE}"
     if path.exists():
         counts = _read_cifar10h(path, checksum, f"{path} (remove it to download it again)")
     elif download_if_missing:
@@ -116,15 +130,15 @@ def _download_cifar10h(
         part = Path(folder) / path.name
         try:
             with urlopen(url, timeout=timeout) as response, part.open("wb") as file:
-                shutil.copyfileobj(response, file)
-                size, said = file.tell(), response.headers.get("Content-Length")
-        except (OSError, HTTPException) as error:
+                size = _copy(response, file, time.monotonic() + _LONGEST * timeout)
+                said = response.headers.get("Content-Length")
+        except (OSError, HTTPException, ValueError) as error:
             if isinstance(error, HTTPError):
                 error.close()
             raise OSError(
                 f"Could not download {url} ({error}). Download it elsewhere and put it at {path}."
             ) from error
-        if said is not None and size != int(said):
+        if said is not None and said.strip().isdecimal() and size != int(said):
             raise OSError(
                 f"The download of {url} is truncated: {size} of {said} bytes came. Try again."
             )
@@ -133,14 +147,42 @@ def _download_cifar10h(
     return counts
 
 
+def _check_arguments(base_url: str, checksum: str | None, timeout: float) -> None:
+    scheme = urlsplit(base_url).scheme
+    if scheme not in _SCHEMES:
+        raise ValueError(f"base_url must begin with one of {_SCHEMES}, got {base_url!r}.")
+    if checksum is not None and not re.fullmatch("[0-9a-fA-F]{64}", checksum):
+        raise ValueError(f"checksum must hold 64 hexadecimal digits, got {checksum!r}.")
+    if not (isinstance(timeout, Real) and 0 < timeout < 1e6):
+        raise ValueError(f"timeout must be a positive number of seconds, got {timeout!r}.")
+
+
+def _copy(response: BinaryIO, file: BinaryIO, deadline: float) -> int:
+    """Bytes copied; an OSError where they are too many, or take too long."""
+    size = 0
+    # read1 returns what is there; read would wait for all of a chunk
+    while chunk := getattr(response, "read1", response.read)(_CHUNK):
+        size += len(chunk)
+        if size > _LARGEST:
+            raise OSError(f"it has more than {_LARGEST} bytes")
+        if time.monotonic() > deadline:
+            raise OSError(f"it timed out after {size} bytes")
+        file.write(chunk)
+    return size
+
+
 def _read_cifar10h(path: Path, checksum: str | None, origin: str) -> NDArray[np.int64]:
     """Counts of shape (10000, 10), checked; `origin` is what an error calls the file."""
+    if (size := path.stat().st_size) > _LARGEST:
+        raise OSError(f"{origin} has {size} bytes, more than {_LARGEST}.")
     content = path.read_bytes()
-    if checksum is not None and (found := hashlib.sha256(content).hexdigest()) != checksum.lower():
-        raise OSError(f"{origin} has the SHA256 checksum {found}, expected {checksum}.")
+    found, expected = hashlib.sha256(content).hexdigest(), checksum or _CIFAR10H_SHA256
+    if found != expected.lower():
+        raise OSError(f"{origin} is truncated, or another file: it has the checksum {found}, expected {expected}.")
     try:
         counts = np.load(io.BytesIO(content), allow_pickle=False)
-    except (ValueError, EOFError) as error:
+    except Exception as error:
+        # a header may ask for anything
         raise OSError(f"{origin} is truncated or no .npy file: {error}.") from error
     if problem := _problem_of_cifar10h(counts):
         raise OSError(f"{origin} does not hold the counts of CIFAR-10H: {problem}.")

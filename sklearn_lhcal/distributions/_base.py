@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import xlogy
 from sklearn.utils import check_random_state
 
-from .._ground.checks import check_fraction
+from .._ground.checks import as_floats, check_fraction
 from .._ground.names import column_names, columns_by_name, is_sorted
 from .._ground.simplex import check_proba, entropy, in_columns
 from ..label_histogram._labels import read_labels
@@ -227,7 +227,7 @@ class Distribution(ABC):
         """
         if pairs is None:
             return self._disagreement(None)
-        P = np.asarray(pairs, dtype=np.float64)
+        P = as_floats(pairs, "pairs")
         shape = (self.n_classes,) * 2
         binary = P.shape == shape and np.isin(P, (0, 1)).all()
         if not binary or P.diagonal().any() or not np.array_equal(P, P.T):

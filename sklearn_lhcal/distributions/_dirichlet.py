@@ -5,6 +5,7 @@ from numpy.polynomial.polynomial import polyval
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import betainc, betaincinv, digamma, expit, zeta
 
+from .._ground.checks import as_floats
 from .._ground.names import column_names
 from .._ground.rising import log_rising
 from .._ground.simplex import check_proba, in_columns, softmax
@@ -32,7 +33,7 @@ class Dirichlet(Distribution):
     """
 
     def __init__(self, concentration: ArrayLike):
-        alpha = np.asarray(concentration, dtype=np.float64)
+        alpha = as_floats(concentration, "concentration")
         bounded = np.isfinite(alpha) & (alpha >= 0)
         if alpha.ndim != 2 or not bounded.all() or not alpha.any(axis=1).all():
             raise ValueError(
@@ -50,7 +51,7 @@ class Dirichlet(Distribution):
 
         `from_log_total` takes totals that are too small or too large for a number.
         """
-        t = np.asarray(total, dtype=np.float64)
+        t = as_floats(total, "total")
         if not np.isfinite(t).all() or (t <= 0).any():
             raise ValueError("total must be positive and finite.")
         return cls.from_log_total(proba, np.log(t))
@@ -60,7 +61,7 @@ class Dirichlet(Distribution):
         """From the mean, shape (n, K), and log α0, a scalar or of shape (n,)."""
         z = check_proba(proba)
         n = len(z)
-        log_total = np.asarray(log_total, dtype=np.float64)
+        log_total = as_floats(log_total, "log_total")
         if log_total.shape not in ((), (1,), (n,)) or not np.isfinite(log_total).all():
             raise ValueError(
                 f"The total must be one number or one per row, shape ({n},), and finite."

@@ -5,6 +5,7 @@ from numpy.polynomial.polynomial import polyval
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, log_expit, logsumexp, ndtri, xlog1py
 
+from .._ground.checks import as_floats
 from .._ground.simplex import in_columns
 from ._arrays import bisect, frozen, log_coefficient, quotient, tails
 from ._base import Distribution, PointMass
@@ -60,8 +61,8 @@ class LogisticNormal(Distribution):
     _n_classes = 2
 
     def __init__(self, loc: ArrayLike, scale: ArrayLike):
-        m = np.asarray(loc, dtype=np.float64)
-        s = np.asarray(scale, dtype=np.float64)
+        m = as_floats(loc, "loc")
+        s = as_floats(scale, "scale")
         if m.ndim != 1 or s.shape not in ((), m.shape):
             raise ValueError(
                 "loc must have shape (n,), and scale the same or none, "

@@ -4,6 +4,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp, rel_entr
 
+from .._ground.checks import as_floats, plain_array
 from .._ground.names import column_names
 from ._arrays import frozen, log, quotient, tails
 from ._base import Distribution, PointMass
@@ -198,7 +199,7 @@ class DirichletMixture(Mixture):
 
     def __init__(self, proba: ArrayLike, total: ArrayLike, weights: ArrayLike | None = None):
         p, self._classes = _members(proba)
-        total = np.asarray(total, dtype=np.float64)
+        total = as_floats(total, "total")
         if total.shape != p.shape[:2]:
             raise ValueError(f"total must have shape (S, n) = {p.shape[:2]}, got {total.shape}.")
         self._parts = Dirichlet.from_mean(p.reshape(-1, p.shape[2]), total.ravel())
@@ -217,7 +218,8 @@ def _members(proba) -> tuple[NDArray[np.float64], NDArray | None]:
         classes = column_names(proba[0])
     if classes is not None:
         proba = [PointMass(member).in_order(classes).mean() for member in proba]
-    p = np.asarray(proba)
+    p = plain_array(proba, "proba")
+    p = p if p.dtype == np.float32 else as_floats(p, "proba")
     if p.ndim != 3 or p.shape[0] == 0:
         raise ValueError(f"proba must have shape (S, n, K), S members, got {p.shape}.")
     return p, classes
@@ -227,7 +229,7 @@ def _log_weights(weights, shape: tuple[int, int]) -> NDArray[np.float64]:
     """Normalised log-weights of shape (S, n) from weights of shape (S,) or (S, n), or None."""
     if weights is None:
         weights = np.ones(shape[0])
-    w = np.asarray(weights, dtype=np.float64)
+    w = as_floats(weights, "weights")
     if w.ndim == 1:
         w = w[:, None]
     if w.shape not in (shape, (shape[0], 1)):

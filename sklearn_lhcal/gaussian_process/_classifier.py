@@ -13,7 +13,12 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from tqdm.auto import tqdm
 
-from .._ground.checks import check_positive_int, check_same_length, check_sample_weight
+from .._ground.checks import (
+    check_positive_int,
+    check_same_length,
+    check_sample_weight,
+    plain_array,
+)
 from .._ground.devices import check_device
 from .._ground.estimators import atomic
 from .._ground.simplex import row_sum, softmax
@@ -209,6 +214,7 @@ class SparseGPClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstim
         self
         """
         self._check_parameters()
+        plain_array(X, "X")
         X = validate_data(self, X, dtype=np.float64)
         labels = read_labels(y).for_fit()
         check_same_length(len(labels), X=X)
@@ -313,6 +319,7 @@ class SparseGPClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstim
         A `LogisticNormal` for two classes, an `Ensemble` of 128 for more.
         """
         check_is_fitted(self, "elbo_")
+        plain_array(X, "X")
         X = validate_data(self, X, dtype=np.float64, reset=False)
         return self._distribution(X).with_classes(self.classes_)
 

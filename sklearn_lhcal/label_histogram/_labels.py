@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import column_or_1d
 
+from .._ground.checks import plain_array
 from .._ground.names import (
     check_by_position,
     column_names,
@@ -326,7 +327,12 @@ def read_labels(y, *, empty_rows: bool = False) -> Labels:
         raise ValueError(
             "This estimator or metric requires y to be passed, but the target y is None."
         )
-    a = np.asarray(y.toarray() if hasattr(y, "toarray") else y)
+    a = plain_array(y.toarray() if hasattr(y, "toarray") else y, "y")
+    if a.ndim == 0 and a.dtype.kind == "O":
+        raise ValueError(
+            "y must have at least one row and be an array, a list or a frame, "
+            f"got {type(y).__name__}."
+        )
     if a.size == 0 or a.ndim == 0:
         raise ValueError(f"y must have at least one row, got shape {a.shape}.")
     if a.ndim == 2 and a.shape[1] == 1:
@@ -384,8 +390,9 @@ def _check_count_matrix(a: NDArray, empty_rows: bool) -> NDArray[np.int64]:
         raise ValueError(f"y contains negative counts ({_first(a < 0)}); {_HINT}")
     if a.dtype.kind == "f" and (a != np.floor(a)).any():
         raise ValueError(
-            f"y contains fractional counts ({_first(a != np.floor(a))}); wrap true class "
-            f"probabilities in KnownProbabilities; {_HINT}"
+            f"y contains fractional counts ({_first(a != np.floor(a))}); give the counts themselves, "
+            "how many raters chose each class, and KnownProbabilities only for the true class "
+            f"probabilities, of infinitely many raters; {_HINT}"
         )
     if a.max() > 2**53:
         raise ValueError(f"y contains counts above 2**53 ({_first(a > 2**53)}).")

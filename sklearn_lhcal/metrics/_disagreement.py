@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._ground.bins import Bins, BinSums, check_bias_correction, check_grouped, signed_root
-from .._ground.checks import check_same_length, check_sample_weight
+from .._ground.checks import as_floats, check_same_length, check_sample_weight
 from .._ground.facts import Facts, metric
 from .._rows import Rows, read_groups
 from ..label_histogram import class_disagreement, pairwise_disagreement
@@ -361,7 +361,8 @@ def _check_statistic(rate, predicted, sample_weight, groups=None) -> tuple:
 
     Rates are None where no row is left.
     """
-    d, phi = np.asarray(rate, dtype=np.float64), np.asarray(predicted, dtype=np.float64)
+    d = as_floats(rate, "rate")
+    phi = as_floats(predicted, "predicted")
     check_same_length(len(d), predicted=phi)
     if d.shape != phi.shape:
         raise ValueError(f"rate and predicted must have one shape, got {d.shape} and {phi.shape}.")

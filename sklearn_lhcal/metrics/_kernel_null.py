@@ -73,10 +73,12 @@ def null_calibration_error(
     Parameters
     ----------
     y, prediction, notion, p, root, bias_correction, sample_weight, device
-        As in `kernel_calibration_error`. The plugin (``bias_correction=None``) has next to no power
-        to find miscalibration; the corrected defaults have it.
+        As in `kernel_calibration_error`. The corrected defaults find predictions that are too sharp
+        and too flat. The plugin (``bias_correction=None``) is small where they are too flat: it
+        never finds underconfidence.
     bandwidth : float or "loo", default="loo"
-        "cv" depends on the labels and would have to be sought for every draw; it is refused.
+        "cv" depends on the labels and would have to be sought for every draw; it is refused. "loo"
+        is too wide to find much with many classes and predictions spread evenly: give .1, say.
     n_draws : int, default=200
         How often labels, or signs, are drawn.
     quantiles : array-like of float, default=(0.05, 0.5, 0.95)

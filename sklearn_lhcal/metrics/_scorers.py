@@ -75,6 +75,7 @@ class LabelHistogramScorer(BaseEstimator):
         rows = rows_of(estimator, X, y, sample_weight, distribution=whole)
         sign = self._sign(facts)
         if facts.terms is not None or facts.value is not None or facts.loss is not None:
+            _check_scorable(function, facts, rows)
             return sign * evaluate(function, rows, **options)
         weight = {} if rows.w is None else {"sample_weight": rows.w}
         labels = rows.labels if rows.labels.known else rows.labels.counts
@@ -90,6 +91,16 @@ class LabelHistogramScorer(BaseEstimator):
 
     def _accept_sample_weight(self):  # read by scikit-learn >= 1.7 where metadata routing is off
         return "sample_weight" in signature(self.metric).parameters
+
+
+def _check_scorable(function, facts, rows) -> None:
+    """ValueError where the metric is undefined for all the rows."""
+    if rows.contributing(facts.least_raters) is None:
+        raise ValueError(
+            f"{function.__name__} needs rows with a positive weight and {facts.least_raters} labels or "
+            f"more, and of these {len(rows)} rows none has; choose a scorer that needs one label, "
+            "neg_label_log_loss say, or give counts of several raters."
+        )
 
 
 class EpistemicScorer(BaseEstimator):

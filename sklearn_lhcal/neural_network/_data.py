@@ -2,14 +2,13 @@
 
 from collections.abc import Mapping
 
-import numpy as np
 from skorch.dataset import Dataset
 from skorch.helper import SliceDict
 from skorch.utils import to_tensor
-from torch import Generator, Tensor, zeros
+from torch import Generator, Tensor, isfinite, zeros
 from torch.utils.data import DataLoader, Subset, default_collate
 
-from .._ground.checks import take_rows
+from .._ground.checks import as_floats, check_finite, n_rows, plain_array, take_rows
 
 
 class Rows(Dataset):
@@ -45,13 +44,23 @@ def _as_it_is(batch):
 
 
 def as_arrays(X):
-    """Frames, lists and sparse matrices as arrays of native byte order; tensors as they are; dicts by their parts."""
+    """Frames, lists and sparse matrices as arrays of native byte order; dicts by their parts.
+
+    Tensors stay tensors, without their history. All numbers have to be finite.
+    """
     if isinstance(X, Mapping):
+        n_rows(X)
         return SliceDict(**{k: as_arrays(v) for k, v in X.items()})
     if isinstance(X, Tensor):
-        return X
-    a = X.toarray() if hasattr(X, "toarray") else np.asarray(X)
-    return a.astype(np.float64 if a.dtype == object else a.dtype.newbyteorder("="), copy=False)
+        if X.is_floating_point() and not isfinite(X).all():
+            row = int((~isfinite(X)).nonzero()[0, 0])
+            raise ValueError(f"X contains NaN or infinite values (first in row {row}); drop or repair these rows.")
+        return X.detach()
+    a = plain_array(X.toarray() if hasattr(X, "toarray") else X, "X")
+    a = as_floats(a, "X") if a.dtype == object else a.astype(a.dtype.newbyteorder("="), copy=False)
+    if a.dtype.kind == "f":
+        check_finite(a, "X")
+    return a
 
 
 def to_dtype(x, dtype):
