@@ -6,13 +6,13 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import gammaln, xlogy
 from sklearn.utils import check_random_state
 
 from .._ground.checks import as_floats, check_fraction
 from .._ground.names import column_names, columns_by_name, is_sorted
 from .._ground.simplex import check_proba, entropy, gini
 from ..label_histogram._labels import read_labels
+from ._likelihood import log_multinomial
 
 
 class Distribution(ABC):
@@ -284,7 +284,7 @@ class PointMass(Distribution):
         return self
 
     def _log_prob(self, y):
-        return log_coefficient(y) + xlogy(y, self._z).sum(axis=1)
+        return log_multinomial(y, self._z)
 
     def _interval(self, level):
         return np.stack([self._z, self._z], axis=2)
@@ -323,11 +323,6 @@ def log(a):
     """log a, with log 0 = −inf and no warning."""
     with np.errstate(divide="ignore"):
         return np.log(a)
-
-
-def log_coefficient(y):
-    """log( n! / Π_k y_k! ), shape (n,)."""
-    return gammaln(y.sum(axis=1) + 1) - gammaln(y + 1).sum(axis=1)
 
 
 def tails(level: float) -> NDArray[np.float64]:

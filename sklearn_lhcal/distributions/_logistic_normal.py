@@ -10,9 +10,9 @@ from ._base import (
     PointMass,
     frozen,
     in_columns,
-    log_coefficient,
     tails,
 )
+from ._likelihood import log_coefficient
 from ._mixture import Ensemble, Mixture
 
 _LARGEST_SCALE = 1e4

@@ -6,7 +6,6 @@ from scipy.special import betainc, betaincinv, digamma, expit, logsumexp, zeta
 
 from .._ground.checks import as_floats, plain_array
 from .._ground.names import column_names
-from .._ground.rising import log_rising
 from .._ground.simplex import check_proba, gini
 from ._base import (
     Distribution,
@@ -14,9 +13,9 @@ from ._base import (
     frozen,
     in_columns,
     log,
-    log_coefficient,
     tails,
 )
+from ._likelihood import is_corner, log_dirichlet_multinomial
 
 
 class Dirichlet(Distribution):
@@ -128,11 +127,7 @@ class Dirichlet(Distribution):
         return Dirichlet.of_checked(z, np.logaddexp(self._log_total, log_n))
 
     def _log_prob(self, y):
-        n = y.sum(axis=1)
-        x = np.exp(-self._log_total)
-        with np.errstate(divide="ignore"):  # a label that has probability 0 has log-probability -inf
-            rising = log_rising(self._z, np.broadcast_to(x[:, None], y.shape), y).sum(axis=1)
-        return log_coefficient(y) + rising - log_rising(np.ones_like(n), x, n)
+        return log_dirichlet_multinomial(y, self._z, self._log_total)
 
     def _interval(self, level):
         q = tails(level)
@@ -144,6 +139,8 @@ class Dirichlet(Distribution):
         lost = np.isnan(ends).any(axis=(1, 2))  # near α0 = 1e12, SciPy below 1.17: there by bisection
         if lost.any():
             ends[lost] = Mixture.of(self[lost], np.zeros((1, lost.sum())))._interval(level)
+        corner = is_corner(self._log_total)
+        ends[corner] = q > 1 - self._z[corner][:, :, None]
         return ends
 
     def _embed(self, columns, n_classes):
@@ -157,10 +154,15 @@ class Dirichlet(Distribution):
     def _sample(self, n_draws, rng):
         a = np.broadcast_to(self.concentration, (n_draws, *self._z.shape))
         # G(a) = G(a+1)·U^(1/a) in logs: a draw never underflows to 0/0, however small the total
-        with np.errstate(divide="ignore"):
-            log_g = np.log(rng.standard_gamma(a + 1)) + np.log(1 - rng.random_sample(a.shape)) / a
-        log_g = np.where(a > 0, log_g, -np.inf)
+        # at the corners, the first of exponential waiting times with the rates z
+        corner = is_corner(self._log_total)
+        a = np.where(corner[:, None], self._z, a)
+        with np.errstate(divide="ignore", over="ignore"):
+            log_gamma = np.log(rng.standard_gamma(a + 1))
+            waiting = np.log(1 - rng.random_sample(a.shape)) / a
+        log_g = np.where(a > 0, np.where(corner[:, None], 0.0, log_gamma) + waiting, -np.inf)
         z = np.exp(log_g - log_g.max(axis=2, keepdims=True))
+        z = np.where(corner[:, None], z == 1, z)
         return z / z.sum(axis=2, keepdims=True)
 
 
