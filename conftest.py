@@ -1,4 +1,4 @@
-"""For all tests and doctests: one thread a process, figures without a screen and closed after each test."""
+"""For all tests and doctests: one thread a process, figures unseen and closed after each."""
 
 import os
 import random
@@ -7,7 +7,10 @@ import sys
 import pytest
 
 os.environ.setdefault("MPLBACKEND", "Agg")
-for threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):  # the tests run side by side, one process a core
+for threads in (
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+):  # the tests run side by side, one process a core
     os.environ.setdefault(threads, "1")
 
 

@@ -81,7 +81,9 @@ def measures(root: Path) -> dict:
         nodes += sum(isinstance(n, ast.expr) and id(n) not in skip for n in ast.walk(tree))
         ternaries += sum(isinstance(n, ast.IfExp) for n in ast.walk(tree))
         tuples += sum(
-            isinstance(n, ast.Assign) and isinstance(n.targets[0], ast.Tuple) and isinstance(n.value, ast.Tuple)
+            isinstance(n, ast.Assign)
+            and isinstance(n.targets[0], ast.Tuple)
+            and isinstance(n.value, ast.Tuple)
             for n in ast.walk(tree)
         )
         comments += sum(line.strip().startswith("#") for line in text.splitlines())

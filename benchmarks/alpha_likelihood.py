@@ -2,10 +2,9 @@
 
     python benchmarks/alpha_likelihood.py [cifar10h.npz]
 
-Epistemic loss after one label (smaller is better), mean over five random halves for calibration, and the standard error
-of the paired difference. The file is optional: arrays `counts` and `proba`, human label histograms and a network's
-probabilities.
-"""
+Epistemic loss after one label (smaller is better), mean over five random halves for calibration,
+and the standard error of the paired difference. The file is optional: arrays `counts` and `proba`,
+human label histograms and a network's probabilities."""
 
 import sys
 
@@ -25,7 +24,9 @@ LIKELIHOODS = ("pairwise", "dirichlet_multinomial")
 
 
 def synthetic(n_classes, total, overconfidence):
-    data = make_label_histograms(4000, n_classes, total=total, overconfidence=overconfidence, random_state=0)
+    data = make_label_histograms(
+        4000, n_classes, total=total, overconfidence=overconfidence, random_state=0
+    )
     return data.prediction, data.proba
 
 
@@ -39,7 +40,10 @@ def uneven():
 def digits(classifier):
     data = load_mixed_digits(raters=50)
     model = make_pipeline(PCA(20), classifier).fit(data.X_train, data.counts_train.argmax(axis=1))
-    X, counts = np.vstack([data.X_validation, data.X_test]), np.vstack([data.counts_validation, data.counts_test])
+    X, counts = (
+        np.vstack([data.X_validation, data.X_test]),
+        np.vstack([data.counts_validation, data.counts_test]),
+    )
     return model.predict_proba(X), counts / counts.sum(axis=1, keepdims=True)
 
 
@@ -51,7 +55,10 @@ def data_sets(path):
     yield "mixed digits, naive Bayes", digits(GaussianNB())
     if path is not None:
         with np.load(path) as file:
-            yield "CIFAR-10H, network", (file["proba"], file["counts"] / file["counts"].sum(axis=1, keepdims=True))
+            yield (
+                "CIFAR-10H, network",
+                (file["proba"], file["counts"] / file["counts"].sum(axis=1, keepdims=True)),
+            )
 
 
 def compare(z, q, raters, n_splits=5):
@@ -63,14 +70,20 @@ def compare(z, q, raters, n_splits=5):
         fit, test = rows[: len(z) // 2], rows[len(z) // 2 :]
         counts, test_counts = rng.multinomial(raters, q[fit]), rng.multinomial(50, q[test])
         scaled = TemperatureScaling("proba").fit(z[fit], counts)
-        dists = [predict_dist(AlphaCalibration(scaled, likelihood=v).fit(z[fit], counts), z[test]) for v in LIKELIHOODS]
+        dists = [
+            predict_dist(AlphaCalibration(scaled, likelihood=v).fit(z[fit], counts), z[test])
+            for v in LIKELIHOODS
+        ]
         metrics = (posterior_epistemic_loss, disagreement_squared_loss)
         losses.append([[metric(test_counts, dist) for dist in dists] for metric in metrics])
     return np.array(losses)
 
 
 def main() -> None:
-    print(f"{'':36}{'raters':>7}" + "".join(f"{name:>43}" for name in ("loss after one label", "disagreement loss")))
+    print(
+        f"{'':36}{'raters':>7}"
+        + "".join(f"{name:>43}" for name in ("loss after one label", "disagreement loss"))
+    )
     print(f"{'':43}" + f"{'pairwise':>12}{'Dir.-mult.':>12}{'difference':>19}" * 2)
     for name, (z, q) in data_sets(sys.argv[1] if len(sys.argv) > 1 else None):
         for raters in RATERS:

@@ -2,12 +2,13 @@
 
     python benchmarks/gaussian_process.py [small] [full] [--cpu]
 
-GPyTorch: the same kernel, number of inducing points and start, the same inducing points, logistic likelihood with
-Pólya–Gamma bound, natural gradients (step .1) for q and Adam (step .05) for variance, lengthscale and mean, in float32
-as ours. Printed: time of our whole fit (k-means included), time in which GPyTorch comes within 1 % of its own best
-held-out log loss (evaluations not counted), both final losses, and the peak memory of each, in a process of its own.
-With --cpu, seconds are those of the processor, which tell more on a machine that others use too (one thread each).
-"""
+GPyTorch: the same kernel, number of inducing points and start, the same inducing points, logistic
+likelihood with Pólya–Gamma bound, natural gradients (step .1) for q and Adam (step .05) for
+variance, lengthscale and mean, in float32 as ours. Printed: time of our whole fit (k-means
+included), time in which GPyTorch comes within 1 % of its own best held-out log loss (evaluations
+not counted), both final losses, and the peak memory of each, in a process of its own. With --cpu,
+seconds are those of the processor, which tell more on a machine that others use too (one thread
+each)."""
 
 import json
 import resource
@@ -53,7 +54,11 @@ def ours(size, dtype="float32"):
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     d = gp.predict_dist(X_test)
     found = {"variance": gp.variance_, "lengthscale": gp.lengthscale_}
-    return {"seconds": seconds, "loss": log_loss(d.loc, d.scale, y_test), "megabytes": memory / 1024} | found
+    return {
+        "seconds": seconds,
+        "loss": log_loss(d.loc, d.scale, y_test),
+        "megabytes": memory / 1024,
+    } | found
 
 
 def gpytorch(size):
@@ -67,10 +72,14 @@ def gpytorch(size):
 
     X, y, X_test, y_test = data(size)
     n, m, _, _, epochs = SIZES[size]
-    quick = SparseGPClassifier(n_inducing=m, optimize_hyperparameters=False, max_iter=1, tol=np.inf, random_state=0)
+    quick = SparseGPClassifier(
+        n_inducing=m, optimize_hyperparameters=False, max_iter=1, tol=np.inf, random_state=0
+    )
     quick.fit(X, y)  # inducing points and the start of the lengthscale
     torch.manual_seed(0)
-    X, X_test, Z = (torch.tensor(a, dtype=torch.float32) for a in (X, X_test, quick.inducing_points_))
+    X, X_test, Z = (
+        torch.tensor(a, dtype=torch.float32) for a in (X, X_test, quick.inducing_points_)
+    )
     model, likelihood = gpytorch_model(Z, quick.lengthscale_)
     objective, natural, adam = gpytorch_optimizers(model, likelihood, n)
     t, batch, seconds, history = torch.tensor(2.0 * y - 1, dtype=torch.float32), 1024, 0.0, []
@@ -99,7 +108,10 @@ def gpytorch(size):
 
 
 def gpytorch_model(Z, lengthscale):
-    """GPyTorch's sparse model at our start, and a logistic likelihood with the Pólya–Gamma bound."""
+    """GPyTorch's sparse model at our start.
+
+    And a logistic likelihood with the Pólya–Gamma bound.
+    """
     import gpytorch
     import torch
 
@@ -116,14 +128,21 @@ def gpytorch_model(Z, lengthscale):
     class Model(gpytorch.models.ApproximateGP):
         def __init__(self):
             q = gpytorch.variational.NaturalVariationalDistribution(len(Z))
-            super().__init__(gpytorch.variational.VariationalStrategy(self, Z, q, learn_inducing_locations=False))
+            super().__init__(
+                gpytorch.variational.VariationalStrategy(self, Z, q, learn_inducing_locations=False)
+            )
             base = gpytorch.kernels.RBFKernel()
             base.lengthscale = lengthscale
-            self.mean_module, self.covar_module = gpytorch.means.ConstantMean(), gpytorch.kernels.ScaleKernel(base)
+            self.mean_module, self.covar_module = (
+                gpytorch.means.ConstantMean(),
+                gpytorch.kernels.ScaleKernel(base),
+            )
             self.covar_module.outputscale = 1.0
 
         def forward(self, x):
-            return gpytorch.distributions.MultivariateNormal(self.mean_module(x), self.covar_module(x))
+            return gpytorch.distributions.MultivariateNormal(
+                self.mean_module(x), self.covar_module(x)
+            )
 
     return Model().train(), Likelihood().train()
 
@@ -158,7 +177,8 @@ def compare(size):
     best = min(loss for _, loss in b["history"])
     near = next(seconds for seconds, loss in b["history"] if loss <= 1.01 * best)
     print(
-        f"  GPyTorch  {near:7.1f} s to within 1 % of its best loss {best:.4f} ({epochs} epochs: {b['seconds']:.1f} s, "
+        f"  GPyTorch  {near:7.1f} s to within 1 % of its best loss {best:.4f} ({epochs} epochs: "
+        f"{b['seconds']:.1f} s, "
         f"last {b['history'][-1][1]:.4f}), {b['megabytes']:.0f} MB, "
         f"variance {b['variance']:.3g}, lengthscale {b['lengthscale']:.3g}"
     )

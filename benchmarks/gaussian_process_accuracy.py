@@ -10,8 +10,8 @@ sampling with Pólya–Gamma variables.
 Printed for each prior variance and kind of place: our mean mutual information over the exact one,
 without and with `polish`, smallest to largest over data sets and seeds, and on average. The places
 are the rows, 50 random ones among and around them, and one so far away that only the prior and the
-mean are left. Half the difference between two halves of a chain says how exact "exact" is. It takes some minutes.
-"""
+mean are left. Half the difference between two halves of a chain says how exact "exact" is. It takes
+some minutes."""
 
 import itertools
 import sys
@@ -67,9 +67,8 @@ def polya_gamma(n, c, rng, terms=200):
 def exact_draws(counts, K, n_draws, rng):
     """Log-odds at all places (n_draws, len(K)) given labels at the first len(counts) of them.
 
-    Gibbs sampling: ω | g ~ PG(n, g), then g | ω, Gaussian with pseudo-data κ/ω of variance 1/ω. They
-    correct a draw f of the prior (Matheron's rule).
-    """
+    Gibbs sampling: ω | g ~ PG(n, g), then g | ω, Gaussian with pseudo-data κ/ω of variance 1/ω.
+    They correct a draw f of the prior (Matheron's rule)."""
     rows = len(counts)
     n = counts.sum(axis=1)
     kappa = counts[:, 1] - n / 2

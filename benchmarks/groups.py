@@ -1,12 +1,12 @@
-"""Coverage of 90 % intervals where rows of a group are alike, with and without leaving their pairs out.
+"""Coverage of 90 % intervals where rows of a group are alike, with and without leaving their pairs
+out.
 
     python benchmarks/groups.py [runs]
 
 Groups of 10 rows have one prediction z. "One label": all rows of a group have the same label, drawn
 from z; "one Q": two raters a row, from a Q ~ Dirichlet(4·z) of the group. Both are calibrated.
-Coverage is of the true loss: 0, or that of 20 000 groups. "interval alone": the metric takes rows as
-independent, only the interval knows the groups. In brackets standard errors.
-"""
+Coverage is of the true loss: 0, or that of 20 000 groups. "interval alone": the metric takes rows
+as independent, only the interval knows the groups. In brackets standard errors."""
 
 import sys
 import warnings
@@ -56,7 +56,9 @@ def interval(metric, make=lambda z: z, **options):
     """An interval with groups; `make` turns means z into the prediction."""
 
     def of(y, z, groups):
-        return confidence_interval(metric, y, make(z), groups=groups, confidence_level=LEVEL, random_state=0, **options)
+        return confidence_interval(
+            metric, y, make(z), groups=groups, confidence_level=LEVEL, random_state=0, **options
+        )
 
     return of
 

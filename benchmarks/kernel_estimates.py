@@ -1,10 +1,11 @@
-"""Which kernel estimate of the canonical calibration error (p = 2) to believe: root mean squared error on six problems.
+"""Which kernel estimate of the canonical calibration error (p = 2) to believe: root mean squared
+error on six problems.
 
     python benchmarks/kernel_estimates.py [n ...]
 
-Labels are drawn from known E[y|z], so that the true error is known. Columns: the published plugin, the residual and the
-second-order correction, each at the density ("loo") and at the cross-validated bandwidth.
-"""
+Labels are drawn from known E[y|z], so that the true error is known. Columns: the published plugin,
+the residual and the second-order correction, each at the density ("loo") and at the cross-validated
+bandwidth."""
 
 import sys
 
@@ -60,8 +61,19 @@ def calibrated(n, rng):
 
 def main() -> None:
     sizes = [int(n) for n in sys.argv[1:]] or [300, 1000, 3000]
-    print(f"{'':24}{'rows':>7}{'truth':>9}" + "".join(f"{name:>19}" for name in ESTIMATES) + "   (RMSE, bias)")
-    for problem in (overconfident, underconfident_sparse, wave, shifted_classes, ten_classes, calibrated):
+    print(
+        f"{'':24}{'rows':>7}{'truth':>9}"
+        + "".join(f"{name:>19}" for name in ESTIMATES)
+        + "   (RMSE, bias)"
+    )
+    for problem in (
+        overconfident,
+        underconfident_sparse,
+        wave,
+        shifted_classes,
+        ten_classes,
+        calibrated,
+    ):
         rng = np.random.default_rng(1)
         z, q = problem(400_000, rng)
         truth = ((z - q) ** 2).sum(axis=1).mean()
@@ -70,8 +82,12 @@ def main() -> None:
             for _ in range(max(12_000 // n, 8)):
                 z, q = problem(n, rng)
                 y = rng.multinomial(1, q / q.sum(axis=1, keepdims=True))
-                errors.append([kernel_calibration_error(y, z, **o) - truth for o in ESTIMATES.values()])
-            cells = zip(np.sqrt(np.mean(np.square(errors), axis=0)), np.mean(errors, axis=0), strict=True)
+                errors.append(
+                    [kernel_calibration_error(y, z, **o) - truth for o in ESTIMATES.values()]
+                )
+            cells = zip(
+                np.sqrt(np.mean(np.square(errors), axis=0)), np.mean(errors, axis=0), strict=True
+            )
             line = "".join(f"{rmse:10.4f} {bias:+.4f}".rjust(19) for rmse, bias in cells)
             print(f"{problem.__name__:24}{n:7d}{truth:9.4f}{line}", flush=True)
 

@@ -1,12 +1,13 @@
-"""Kernel calibration errors against the formulas written in torch with full matrices, both in this run.
+"""Kernel calibration errors against the formulas written in torch with full matrices, both in this
+run.
 
-The peer is the plugin for p = 1 in float64. It fills the diagonal in place, which is faster than the published code:
-that adds a dense diagonal matrix.
+The peer is the plugin for p = 1 in float64. It fills the diagonal in place, which is faster than
+the published code: that adds a dense diagonal matrix.
 
     python benchmarks/kernels.py [growth.png]
 
-With a file name, also the growth of time and memory with n is measured and plotted, up to 100 000 rows.
-"""
+With a file name, also the growth of time and memory with n is measured and plotted, up to 100 000
+rows."""
 
 import subprocess
 import sys
@@ -54,7 +55,10 @@ def full_matrix_marginal(y, z, h):
 
 def row(name, ours, peer, runs=3):
     a, b, mine, theirs = in_turn(ours, peer, runs=runs)
-    print(f"{name:46} ratio {b / a:5.1f}   ours {a * 1e3:8.1f} ms   peer {b * 1e3:8.1f} ms   {mine:.6f} {theirs:.6f}")
+    print(
+        f"{name:46} ratio {b / a:5.1f}   ours {a * 1e3:8.1f} ms   peer {b * 1e3:8.1f} ms   "
+        f"{mine:.6f} {theirs:.6f}"
+    )
     return a
 
 
@@ -65,7 +69,10 @@ def bandwidth_row():
     search = min(_time(lambda: loo_bandwidth(z)) for _ in range(3))
     found = loo_bandwidth(z, grid=GRID), loo_bandwidth(z)
     best, ours = (log_likelihoods(x, [h])[0] for h in found)
-    print(f"{'bandwidth, 5 000 x 10':42} {search / one:.1f} evaluations' time; likelihood {ours:.4f}, grid {best:.4f}")
+    print(
+        f"{'bandwidth, 5 000 x 10':42} {search / one:.1f} evaluations' time; likelihood "
+        f"{ours:.4f}, grid {best:.4f}"
+    )
 
 
 def _time(function):
@@ -85,7 +92,8 @@ y, z = problem({n})
 plugin = partial(kernel_calibration_error, p=1, bias_correction=None)
 plugin(y[:100], z[:100], bandwidth=.05)
 def peak():
-    return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM"))
+    status = open("/proc/self/status")
+    return next(int(line.split()[1]) for line in status if line.startswith("VmHWM"))
 before = peak()
 start = time.perf_counter()
 {call}
@@ -96,7 +104,9 @@ print(time.perf_counter() - start, (peak() - before) / 1024)
 def in_child(call, n):
     """Seconds and MiB above the input, in a process of its own."""
     code = _CHILD.format(here=str(sys.path[0]), n=n, call=call)
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    out = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout
     return tuple(float(v) for v in out.split())
 
 
@@ -111,7 +121,10 @@ def growth(path):
             measured = [in_child(call, n) for n in sizes]
             print(
                 f"{notion:12} h = {h}: "
-                + "; ".join(f"{n:,} {t:.2f} s {m:.0f} MiB" for n, (t, m) in zip(sizes, measured, strict=True))
+                + "; ".join(
+                    f"{n:,} {t:.2f} s {m:.0f} MiB"
+                    for n, (t, m) in zip(sizes, measured, strict=True)
+                )
             )
             seconds, memory = np.array(measured).T
             style = {
@@ -136,10 +149,18 @@ def main() -> None:
         canonical = partial(kernel_calibration_error, y, z, bandwidth=h, p=1, bias_correction=None)
         row(f"canonical, 10 000 x 10, bandwidth {h}", canonical, partial(full_matrix, y, z, h))
         marginal = partial(canonical, notion="marginal")
-        row(f"marginal, 10 000 x 10, bandwidth {h}", marginal, partial(full_matrix_marginal, y, z, h), runs=1)
+        row(
+            f"marginal, 10 000 x 10, bandwidth {h}",
+            marginal,
+            partial(full_matrix_marginal, y, z, h),
+            runs=1,
+        )
     ours = in_child("plugin(y, z, bandwidth=.05)", 10_000)[1]
     peer = in_child("full_matrix(y, z, .05)", 10_000)[1]
-    print(f"{'memory, canonical, 10 000 x 10':46} ours {ours:.0f} MiB, peer {peer:.0f} MiB above the input")
+    print(
+        f"{'memory, canonical, 10 000 x 10':46} ours {ours:.0f} MiB, peer {peer:.0f} MiB above the "
+        "input"
+    )
     bandwidth_row()
     if len(sys.argv) > 1:
         growth(sys.argv[1])

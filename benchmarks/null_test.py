@@ -33,7 +33,10 @@ OTHERS = {
 
 
 def study(rng, K: int, raters: int, *, rows: int = N, concentration=1.0, total=4.0, sharpness=1.0):
-    """Counts and predictions; `total` is α0 of Q around the calibrated z, `sharpness` 1 calibrated."""
+    """Counts and predictions.
+
+    `total` is α0 of Q around the calibrated z, `sharpness` 1 calibrated.
+    """
     z = rng.dirichlet(np.full(K, concentration), size=rows)
     gamma = np.maximum(rng.standard_gamma(total * z), 1e-300)
     Q = gamma / gamma.sum(axis=1, keepdims=True)
@@ -85,14 +88,20 @@ def table(title: str, runs: int, draw, statistics: dict, classes=(3, 10)) -> Non
 
 
 def naive_rejections(runs: int) -> None:
-    """The test that draws all raters of a row from z, by hand: residual statistic, h = .1, K = 3."""
+    """The test that draws all raters of a row from z, by hand.
+
+    Residual statistic, h = .1, K = 3.
+    """
     cells = []
     for m in RATERS:
         rejected = 0
         for seed in range(runs):
             rng = np.random.default_rng(seed)
             y, z = study(rng, 3, m)
-            drawn = [kernel_calibration_error(v, z, bandwidth=0.1) for v in rng.multinomial(m, z, (N_DRAWS, N))]
+            drawn = [
+                kernel_calibration_error(v, z, bandwidth=0.1)
+                for v in rng.multinomial(m, z, (N_DRAWS, N))
+            ]
             as_large = np.array(drawn) >= kernel_calibration_error(y, z, bandwidth=0.1)
             rejected += (1 + as_large.sum()) / (1 + N_DRAWS) <= LEVEL
         share = rejected / runs
@@ -118,7 +127,9 @@ def standard_errors(runs: int) -> None:
                 data = make_label_histograms(500 * runs, 4, raters, **options)
                 values = [
                     kernel_calibration_error(y, z, bandwidth=0.05)
-                    for y, z in zip(np.split(data.counts, runs), np.split(data.prediction, runs), strict=True)
+                    for y, z in zip(
+                        np.split(data.counts, runs), np.split(data.prediction, runs), strict=True
+                    )
                 ]
                 spread.append(np.std(values, ddof=1))
             ratio = spread[1] / spread[0]

@@ -2,9 +2,8 @@
 
     python benchmarks/run.py [part of a name ...]
 
-Each row: median time of the peer over median time of ours (above 1: ours is faster), both medians, and what must hold
-besides: no worse result, memory.
-"""
+Each row: median time of the peer over median time of ours (above 1: ours is faster), both medians,
+and what must hold besides: no worse result, memory."""
 
 import sys
 import time
@@ -17,7 +16,10 @@ RUNS = 7
 
 
 def in_turn(ours, peer, runs: int = RUNS):
-    """Median seconds of both, run A B A B …, after one warm-up each; and what they returned last."""
+    """Median seconds of both, run A B A B …, after one warm-up each.
+
+    And what they returned last.
+    """
     times, results = ([], []), [None, None]
     for run in range(runs + 1):
         for i, function in enumerate((ours, peer)):
@@ -29,7 +31,10 @@ def in_turn(ours, peer, runs: int = RUNS):
 
 
 def temperature_scaling():
-    """100 000 x 10 logits, one label a row; peer: CalibratedClassifierCV(method="temperature") of scikit-learn."""
+    """100 000 x 10 logits, one label a row.
+
+    Peer: CalibratedClassifierCV(method="temperature") of scikit-learn.
+    """
     from sklearn.calibration import CalibratedClassifierCV
     from sklearn.frozen import FrozenEstimator
     from sklearn.metrics import log_loss
@@ -50,7 +55,10 @@ def temperature_scaling():
 
 
 def loss_decomposition():
-    """1 000 000 x 10, five labels a row; peer: the formulas written out, bin by bin and class by class."""
+    """1 000 000 x 10, five labels a row.
+
+    Peer: the formulas written out, bin by bin and class by class.
+    """
     from sklearn_lhcal.metrics import loss_decomposition
 
     rng = np.random.default_rng(0)
@@ -108,12 +116,18 @@ def _matrix_scaling(n, n_classes):
 
 
 def matrix_scaling_10():
-    """50 000 x 10 log-probabilities, no penalties; peer: LogisticRegression without penalty on the same."""
+    """50 000 x 10 log-probabilities, no penalties.
+
+    Peer: LogisticRegression without penalty on the same.
+    """
     return _matrix_scaling(50_000, 10)
 
 
 def matrix_scaling_100():
-    """20 000 x 100 log-probabilities, no penalties; peer: LogisticRegression without penalty on the same."""
+    """20 000 x 100 log-probabilities, no penalties.
+
+    Peer: LogisticRegression without penalty on the same.
+    """
     return _matrix_scaling(20_000, 100)
 
 
@@ -136,7 +150,10 @@ def _structured_scaling(calibrator, peer_name, n, n_classes):
 
 
 def _vector_scaling(n, n_classes):
-    """The peer scales centred logits, another family than scaled log-probabilities: our optimum of that one, too."""
+    """The peer scales centred logits, another family than scaled log-probabilities.
+
+    Our optimum of that one, too.
+    """
     from probmetrics.calibrators import get_calibrator
     from sklearn.metrics import log_loss
 
@@ -166,23 +183,35 @@ def vector_scaling_100():
 def _structured_matrix_scaling(n, n_classes):
     from sklearn_lhcal.calibration import MatrixScaling
 
-    off_diagonal, bias = (n_classes * (n_classes - 1)) ** 2 / n, n_classes**2 / n  # the peer's, as multiples of means
+    off_diagonal, bias = (
+        (n_classes * (n_classes - 1)) ** 2 / n,
+        n_classes**2 / n,
+    )  # the peer's, as multiples of means
     calibrator = MatrixScaling("proba", off_diagonal_penalty=off_diagonal, bias_penalty=bias)
     return _structured_scaling(calibrator, "sms", n, n_classes)
 
 
 def structured_matrix_scaling_10():
-    """50 000 x 10 probabilities; peer: structured matrix scaling of probmetrics, same penalties off the diagonal."""
+    """50 000 x 10 probabilities.
+
+    Peer: structured matrix scaling of probmetrics, same penalties off the diagonal.
+    """
     return _structured_matrix_scaling(50_000, 10)
 
 
 def structured_matrix_scaling_100():
-    """20 000 x 100 probabilities; peer: structured matrix scaling of probmetrics, same penalties off the diagonal."""
+    """20 000 x 100 probabilities.
+
+    Peer: structured matrix scaling of probmetrics, same penalties off the diagonal.
+    """
     return _structured_matrix_scaling(20_000, 100)
 
 
 def alpha_calibration():
-    """100 000 rows x 128 features, two raters; peer: one LogisticRegression of the same features (at most 3x)."""
+    """100 000 rows x 128 features, two raters.
+
+    Peer: one LogisticRegression of the same features (at most 3x).
+    """
     from sklearn.linear_model import LogisticRegression
 
     from sklearn_lhcal.calibration import AlphaCalibration, PrecomputedClassifier
@@ -297,7 +326,10 @@ def main() -> None:
         except ImportError as error:
             print(f"  not run: {error}; pip install -r benchmarks/requirements.txt\n")
             continue
-        print(f"  ratio {peer / ours:5.1f}   ours {ours * 1e3:7.1f} ms   peer {peer * 1e3:7.1f} ms   {note}\n")
+        print(
+            f"  ratio {peer / ours:5.1f}   ours {ours * 1e3:7.1f} ms   peer {peer * 1e3:7.1f} ms   "
+            f"{note}\n"
+        )
 
 
 if __name__ == "__main__":

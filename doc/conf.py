@@ -1,4 +1,4 @@
-"""How Sphinx builds the documentation: without network, and with warnings as errors (`make doc`)."""
+"""How Sphinx builds the documentation: without network, warnings as errors (`make doc`)."""
 
 import importlib
 import os
@@ -18,7 +18,12 @@ author = "the sklearn_lhcal developers"
 copyright = f"{author}, BSD-3-Clause"
 version = release = sklearn_lhcal.__version__
 
-extensions = ["sphinx.ext.autodoc", "sphinx.ext.autosummary", "numpydoc", "sphinx_gallery.gen_gallery"]
+extensions = [
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "numpydoc",
+    "sphinx_gallery.gen_gallery",
+]
 templates_path = ["_templates"]
 exclude_patterns = ["_build", "auto_examples/*.ipynb", "auto_examples/*.py", "auto_examples/*.zip"]
 default_role = "py:obj"
@@ -59,12 +64,19 @@ sphinx_gallery_conf = {
     "show_signature": False,
 }
 
-# References into this package must resolve; those into other libraries stay code, for nothing is fetched.
+# References into this package must resolve; those into other libraries stay code, for nothing is
+# fetched.
 nitpicky = True
 nitpick_ignore_regex = [(r"py:.*", r"(?!sklearn_lhcal\.).*")]
 
-ROOMS = [f"sklearn_lhcal.{m.name}" for m in iter_modules(sklearn_lhcal.__path__) if not m.name.startswith("_")]
-PUBLIC = {name: f"{room}.{name}" for room in ROOMS for name in importlib.import_module(room).__all__}
+ROOMS = [
+    f"sklearn_lhcal.{m.name}"
+    for m in iter_modules(sklearn_lhcal.__path__)
+    if not m.name.startswith("_")
+]
+PUBLIC = {
+    name: f"{room}.{name}" for room in ROOMS for name in importlib.import_module(room).__all__
+}
 
 
 def resolve_public_name(app, env, node, contnode):

@@ -2,22 +2,23 @@
 One dangerous class
 ===================
 
-Digits, of which one is dangerous: to take an 8 for anything else costs 10 000, any other mistake 1. Calibration for
-these costs fails as described in a paper on it (P4 §5.3, for the trucks of CIFAR-10). To save the small costs it
-declares fewer digits dangerous; whether an 8 is then missed depends on few images, which may be among the calibration
-rows or not. Where there was none, the mean cost of the calibration rows falls, and that of the test rows may explode.
+Digits, of which one is dangerous: to take an 8 for anything else costs 10 000, any other mistake 1.
+Calibration for these costs fails as described in a paper on it (P4 §5.3, for the trucks of
+CIFAR-10). To save the small costs it declares fewer digits dangerous; whether an 8 is then missed
+depends on few images, which may be among the calibration rows or not. Where there was none, the
+mean cost of the calibration rows falls, and that of the test rows may explode.
 
-There is no remedy but more rows of the class. But it can be known when rows are too few, and then nothing should be
-gained from them. ``FULL=1`` in the environment runs 100 splits in place of 30.
+There is no remedy but more rows of the class. But it can be known when rows are too few, and then
+nothing should be gained from them. ``FULL=1`` in the environment runs 100 splits in place of 30.
 """
 
 # %%
 # Three ways
 # ----------
-# The parameter is one temperature. "nll" minimises the log loss; "direct" the mean cost of the calibration rows, chosen
-# out of fold among its candidates (``safeguard=None``); "safeguarded" is what `DecisionCalibration` does by default:
-# NLL unless the best other candidate beats it by more than a standard error, to which mistakes belong that might have
-# occurred.
+# The parameter is one temperature. "nll" minimises the log loss; "direct" the mean cost of the
+# calibration rows, chosen out of fold among its candidates (``safeguard=None``); "safeguarded" is
+# what `DecisionCalibration` does by default: NLL unless the best other candidate beats it by more
+# than a standard error, to which mistakes belong that might have occurred.
 import os
 import sys
 import warnings
@@ -47,16 +48,23 @@ WAYS = {
 
 
 def one_split(X, y, seed: int):
-    """Decisions of the calibration and of the test rows by way, their labels, and how many warnings there were."""
+    """Decisions of the calibration and of the test rows by way.
+
+    With their labels, and how many warnings there were.
+    """
     X, rest, y, y_rest = train_test_split(X, y, train_size=400, stratify=y, random_state=seed)
     model = GaussianNB(var_smoothing=1e-2).fit(X, y)
     z = model.predict_proba(rest)
-    z, z_test, y, y_test = train_test_split(z, y_rest, train_size=700, stratify=y_rest, random_state=seed)
+    z, z_test, y, y_test = train_test_split(
+        z, y_rest, train_size=700, stratify=y_rest, random_state=seed
+    )
     found = {"none": (bayes_decision(z, COSTS), bayes_decision(z_test, COSTS))}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", DecisionCalibrationWarning)
         for name, options in WAYS.items():
-            calibrator = DecisionCalibration("proba", COSTS, scaling="temperature", **options).fit(z, y)
+            calibrator = DecisionCalibration("proba", COSTS, scaling="temperature", **options).fit(
+                z, y
+            )
             found[name] = calibrator.decide(z), calibrator.decide(z_test)
     always = np.full(len(y), 8), np.full(len(y_test), 8)
     return y, y_test, found | {"always an 8": always}, len(caught)
@@ -65,13 +73,15 @@ def one_split(X, y, seed: int):
 # %%
 # What happens
 # ------------
-# Risks of single splits are shown on a logarithmic scale. The last column is the upper end of an interval for the risk
-# that holds whatever the distribution, by Hoeffding's inequality: with a cost of 10 000 and some 700 test rows it says
-# that nothing is known, which is right. Means of such costs compare by luck.
+# Risks of single splits are shown on a logarithmic scale. The last column is the upper end of an
+# interval for the risk that holds whatever the distribution, by Hoeffding's inequality: with a cost
+# of 10 000 and some 700 test rows it says that nothing is known, which is right. Means of such
+# costs compare by luck.
 #
-# Here NLL decides as whoever calls every digit an 8, and that is the best that can be known: a probability of 1/10 000
-# of the dangerous class is not learnt from 700 rows. "direct" finds cheaper decisions for the calibration rows, and
-# misses an 8 in several splits. The safeguard keeps NLL, and warns where the difference is wide open.
+# Here NLL decides as whoever calls every digit an 8, and that is the best that can be known: a
+# probability of 1/10 000 of the dangerous class is not learnt from 700 rows. "direct" finds cheaper
+# decisions for the calibration rows, and misses an 8 in several splits. The safeguard keeps NLL,
+# and warns where the difference is wide open.
 def risks(splits) -> dict[str, np.ndarray]:
     """Risk of calibration and test rows of each split, (n_splits, 2), by way."""
     return {
@@ -86,7 +96,9 @@ def risks(splits) -> dict[str, np.ndarray]:
 
 
 def table(found, splits) -> str:
-    lines = [f"{'':14}{'calibration':>12}{'test':>9}{'median':>9}{'missed an 8 in':>16}{'Hoeffding':>11}"]
+    lines = [
+        f"{'':14}{'calibration':>12}{'test':>9}{'median':>9}{'missed an 8 in':>16}{'Hoeffding':>11}"
+    ]
     for name, r in found.items():
         missed = sum(np.any((f[name][1] != 8) & (y_test == 8)) for _, y_test, f, _ in splits)
         bound = np.mean([risk_bound(y_test, f[name][1], COSTS).high for _, y_test, f, _ in splits])
@@ -101,7 +113,14 @@ def figure(found):
     ax.axhline(constant, color="0.35", linewidth=1, linestyle=(0, (1, 1.5)), label="always an 8")
     for i, name in enumerate(["none", *WAYS]):
         r = found[name][:, 1]
-        ax.plot(np.arange(len(r)) + 0.2 * (i - 1.5), r, "os^D"[i], color=f"C{i}", markersize=4.5, label=name)
+        ax.plot(
+            np.arange(len(r)) + 0.2 * (i - 1.5),
+            r,
+            "os^D"[i],
+            color=f"C{i}",
+            markersize=4.5,
+            label=name,
+        )
     ax.set(xlabel="split", ylabel="risk of the test rows (mean cost)", yscale="log")
     ax.legend(fontsize="small", ncols=2)
     return figure
@@ -115,7 +134,10 @@ def main() -> None:
     found = risks(splits)
     print(f"Mean cost of a row, {SPLITS} splits\n{table(found, splits)}\n")
     same = sum(np.array_equal(f["safeguarded"][1], f["nll"][1]) for _, _, f, _ in splits)
-    print(f"The safeguard kept NLL's decisions in {same} splits, with a warning in {sum(w for *_, w in splits)}.")
+    print(
+        f"The safeguard kept NLL's decisions in {same} splits, with a warning in "
+        f"{sum(w for *_, w in splits)}."
+    )
     FIGURE.parent.mkdir(parents=True, exist_ok=True)
     figure(found).savefig(FIGURE, dpi=150)
     print(f"Figure: {FIGURE}")

@@ -2,19 +2,21 @@
 Decisions judged by human labels
 ================================
 
-A camera beside a road says what it sees. To take an animal for a vehicle costs 20, for then nobody is warned; a vehicle
-for an animal 5, for then all brake; one animal or vehicle for another 1; and to ask a person costs 0.5. What is the
-truth? About 51 people said what each of these images shows: CIFAR-10H of Peterson, Battleday, Griffiths and Russakovsky
-(2019). Where they disagree, the cost of a decision is its mean over what they said, as if one of them was right, and
-nobody knows whom. Two labels an image are used for calibration, all of them for judging.
+A camera beside a road says what it sees. To take an animal for a vehicle costs 20, for then nobody
+is warned; a vehicle for an animal 5, for then all brake; one animal or vehicle for another 1; and
+to ask a person costs 0.5. What is the truth? About 51 people said what each of these images shows:
+CIFAR-10H of Peterson, Battleday, Griffiths and Russakovsky (2019). Where they disagree, the cost of
+a decision is its mean over what they said, as if one of them was right, and nobody knows whom. Two
+labels an image are used for calibration, all of them for judging.
 
-The label histograms are downloaded once, by `fetch_cifar10h`. Class probabilities for the images are yours to give::
+The label histograms are downloaded once, by `fetch_cifar10h`. Class probabilities for the images
+are yours to give::
 
     PREDICTIONS=my_network.npy python examples/plot_decision_human_labels.py
 
-a ``.npy`` file of shape (10 000, 10) in CIFAR-10's order of images and classes, or an ``.npz`` file that holds both, as
-``proba`` and ``counts``. Without them the same study runs on synthetic rows, and says so.
-"""
+a ``.npy`` file of shape (10 000, 10) in CIFAR-10's order of images and classes, or an ``.npz`` file
+that holds both, as ``proba`` and ``counts``. Without them the same study runs on synthetic rows,
+and says so."""
 
 # %%
 # Ten classes, eleven decisions
@@ -33,7 +35,13 @@ import torch
 from sklearn_lhcal.calibration import DecisionCalibration, DecisionCalibrationWarning
 from sklearn_lhcal.datasets import fetch_cifar10h, make_label_histograms
 from sklearn_lhcal.display import DecisionRiskDisplay
-from sklearn_lhcal.metrics import bayes_decision, confidence_interval, decision_risk, model_risk, paired_difference
+from sklearn_lhcal.metrics import (
+    bayes_decision,
+    confidence_interval,
+    decision_risk,
+    model_risk,
+    paired_difference,
+)
 
 FIGURE = Path(os.path.relpath(Path(sys.argv[0]).parent), "output", "decision_human_labels.png")
 LABELS = 2
@@ -53,7 +61,9 @@ def load() -> tuple[str, np.ndarray, np.ndarray]:
     path = os.environ.get("PREDICTIONS")
     if path is None:
         print("PREDICTIONS names no file: synthetic rows in place of CIFAR-10H.\n")
-        data = make_label_histograms(5000, 10, 51, total=8.0, class_sep=4.0, overconfidence=1.5, random_state=0)
+        data = make_label_histograms(
+            5000, 10, 51, total=8.0, class_sep=4.0, overconfidence=1.5, random_state=0
+        )
         return "Synthetic stand-in for CIFAR-10H", data.counts, data.prediction
     file = np.load(path)
     if isinstance(file, np.ndarray):
@@ -69,15 +79,17 @@ def some_labels(counts, n: int, rng) -> np.ndarray:
 # %%
 # What the decisions cost
 # -----------------------
-# "none" is the network as it is, "nll" bias-corrected temperature scaling with the least log loss, "auto" the same map
-# with parameters for these costs, where they are surely better out of fold; "constant" is the decision that costs least
-# on the calibration rows where all rows get the same. The 90 % intervals are those of the mean over images, by the
-# jackknife: with all labels of the test images, and with one label each, as data sets usually have it.
+# "none" is the network as it is, "nll" bias-corrected temperature scaling with the least log loss,
+# "auto" the same map with parameters for these costs, where they are surely better out of fold;
+# "constant" is the decision that costs least on the calibration rows where all rows get the same.
+# The 90 % intervals are those of the mean over images, by the jackknife: with all labels of the
+# test images, and with one label each, as data sets usually have it.
 #
-# On the first 5 000 images, with the cross-validated predictions of a convolutional network that Northcutt, Athalye and
-# Mueller (2021) published, the network expects to cost .05 an image and costs .22. Calibrated it costs .16, .06 less
-# (.02 to .10): it asks about 15 % of the images and not 3 %. Parameters for these costs are worse out of fold, so
-# "auto" keeps NLL. With one label an image the interval of the .16 is twice as wide.
+# On the first 5 000 images, with the cross-validated predictions of a convolutional network that
+# Northcutt, Athalye and Mueller (2021) published, the network expects to cost .05 an image and
+# costs .22. Calibrated it costs .16, .06 less (.02 to .10): it asks about 15 % of the images and
+# not 3 %. Parameters for these costs are worse out of fold, so "auto" keeps NLL. With one label an
+# image the interval of the .16 is twice as wide.
 def predictions(z, counts, z_test, C) -> tuple[dict, DecisionCalibration]:
     """Class probabilities of the test rows by method, and the calibrator of "auto"."""
     found = {"none": z_test}
@@ -88,7 +100,10 @@ def predictions(z, counts, z_test, C) -> tuple[dict, DecisionCalibration]:
 
 
 def table(decisions: dict, found: dict, counts, one, C) -> str:
-    lines = [f"{'':10}{'risk':>7}{'90 %, all labels':>18}{'90 %, one label':>18}{'self-assessed':>16}{'asks':>8}"]
+    lines = [
+        f"{'':10}{'risk':>7}{'90 %, all labels':>18}{'90 %, one label':>18}"
+        f"{'self-assessed':>16}{'asks':>8}"
+    ]
     for name, d in decisions.items():
         options = {"cost_matrix": C, "confidence_level": 0.9, "random_state": 0}
         i, j = (confidence_interval(decision_risk, y, d, **options) for y in (counts, one))
@@ -121,15 +136,31 @@ def figure(decisions: dict, found: dict, counts, C, title: str):
     edges = np.array([0.0, 0.5, 0.7, 0.8, 0.9, 0.95, 1.0 + 1e-9])
     cell = np.digitize(agree, edges) - 1
     for i, name in enumerate(found):
-        asks = np.array([(decisions[name][cell == k] == "ask").mean() for k in range(len(edges) - 1)])
+        asks = np.array(
+            [(decisions[name][cell == k] == "ask").mean() for k in range(len(edges) - 1)]
+        )
         n = np.bincount(cell, minlength=len(edges) - 1)
         error = 1.96 * np.sqrt(asks * (1 - asks) / n)
         at = np.arange(len(n)) + 0.12 * (i - 1)
-        right.errorbar(at, asks, error, fmt="o-", color=f"C{i}", markersize=4, linewidth=1, capsize=2, label=name)
+        right.errorbar(
+            at,
+            asks,
+            error,
+            fmt="o-",
+            color=f"C{i}",
+            markersize=4,
+            linewidth=1,
+            capsize=2,
+            label=name,
+        )
     names = ["below .5", ".5 – .7", ".7 – .8", ".8 – .9", ".9 – .95", ".95 – 1"]
-    right.set_xticks(range(len(names)), [f"{name}\n({k})" for name, k in zip(names, n, strict=True)], fontsize=8)
+    right.set_xticks(
+        range(len(names)), [f"{name}\n({k})" for name, k in zip(names, n, strict=True)], fontsize=8
+    )
     right.set(ylim=(0, None), ylabel="Share of images it asks about, 95 %")
-    right.set(xlabel="Share of people who chose the most frequent class (images)", title="when to ask")
+    right.set(
+        xlabel="Share of people who chose the most frequent class (images)", title="when to ask"
+    )
     right.legend(fontsize="small")
     fig.suptitle(title, fontsize=11)
     return fig
@@ -148,11 +179,17 @@ def main() -> None:
     decisions = {name: bayes_decision(proba, C) for name, proba in found.items()}
     constant = min(C.columns, key=lambda name: decision_risk(labels, np.full(len(labels), name), C))
     decisions["constant"] = np.full(len(test), constant)
-    print(f"{source}: {len(fit)} images with {LABELS} labels calibrate, {len(test)} with all labels judge\n")
+    print(
+        f"{source}: {len(fit)} images with {LABELS} labels calibrate, {len(test)} with all labels "
+        "judge\n"
+    )
     print(table(decisions, found, counts[test], some_labels(counts[test], 1, rng), C))
     gain = calibrator.risk_difference_
     print(f"\n{pairs(decisions, counts[test], C)}\n\nThe best constant decision is {constant!r}.")
-    print(f"Out of fold, the best other criterion less nll: {gain.estimate:.4f} ({gain.low:.4f} to {gain.high:.4f}).")
+    print(
+        f"Out of fold, the best other criterion less nll: {gain.estimate:.4f} ({gain.low:.4f} to "
+        f"{gain.high:.4f})."
+    )
     print(f"Taken: {calibrator.criterion_}.")
     FIGURE.parent.mkdir(parents=True, exist_ok=True)
     figure(decisions, found, counts[test], C, source).savefig(FIGURE, dpi=150)

@@ -2,20 +2,21 @@
 Which decisions to postpone?
 ============================
 
-Some decisions can wait until more data have come: a later model decides them. Waiting pays where the later model will
-know better, and is in vain where nobody can know. So cases should be postponed by their *epistemic* uncertainty, not by
-all of it: entropy also postpones what will be just as unclear later.
+Some decisions can wait until more data have come: a later model decides them. Waiting pays where
+the later model will know better, and is in vain where nobody can know. So cases should be postponed
+by their *epistemic* uncertainty, not by all of it: entropy also postpones what will be just as
+unclear later.
 
-Risk against the fraction of decisions postponed, for three rules; and, as a calibrated estimate is a gain in accuracy,
-what to do when waiting has a price.
-"""
+Risk against the fraction of decisions postponed, for three rules; and, as a calibrated estimate is
+a gain in accuracy, what to do when waiting has a price."""
 
 # %%
 # Two kinds of not knowing
 # ------------------------
-# A random checkerboard. Left of the middle three labels in ten are wrong, for good: aleatoric uncertainty. And discs on
-# either side have few training points, which will be more: epistemic uncertainty. `BallCarvingSplit` makes the discs;
-# the augmented rows are what will be known later, the test rows are the cases to decide.
+# A random checkerboard. Left of the middle three labels in ten are wrong, for good: aleatoric
+# uncertainty. And discs on either side have few training points, which will be more: epistemic
+# uncertainty. `BallCarvingSplit` makes the discs; the augmented rows are what will be known later,
+# the test rows are the cases to decide.
 import os
 import sys
 from pathlib import Path
@@ -30,7 +31,9 @@ from sklearn_lhcal.gaussian_process import SparseGPClassifier
 from sklearn_lhcal.model_selection import BallCarvingSplit
 
 torch.set_num_threads(1)
-SEEDS, N, SIDE, INDUCING = (10, 20_000, 20, 600) if os.environ.get("FULL") == "1" else (4, 4_000, 9, 150)
+SEEDS, N, SIDE, INDUCING = (
+    (10, 20_000, 20, 600) if os.environ.get("FULL") == "1" else (4, 4_000, 9, 150)
+)
 FRACTION = np.linspace(0, 1, 51)
 PRICES = (0.02, 0.05, 0.1, 0.2)
 
@@ -42,7 +45,9 @@ def cases(seed: int) -> dict:
     y = np.where((X[:, 0] < (SIDE + 1) / 2) & (rng.random(N) < 0.3), 1 - y, y)
     train, augmented, test = BallCarvingSplit(random_state=seed).split_augmented(X, y)
     gp = SparseGPClassifier(n_inducing=INDUCING, random_state=0)
-    now = EpistemicCalibration(gp, splitter=BallCarvingSplit(random_state=seed + 100)).fit(X[train], y[train])
+    now = EpistemicCalibration(gp, splitter=BallCarvingSplit(random_state=seed + 100)).fit(
+        X[train], y[train]
+    )
     later = gp.fit(X[augmented], y[augmented])
     distribution = now.predict_dist(X[test])
     return {
@@ -55,9 +60,14 @@ def cases(seed: int) -> dict:
 
 
 def risk(case: dict, priority) -> np.ndarray:
-    """Error rate when the given fraction of cases, those of highest priority first, is decided later."""
+    """Error rate when the given fraction of cases, those of highest priority first.
+
+    Is decided later.
+    """
     gain = case["now"].astype(float) - case["later"]
-    saved = np.concatenate([[0.0], np.cumsum(gain[np.argsort(-priority, kind="stable")])]) / len(gain)
+    saved = np.concatenate([[0.0], np.cumsum(gain[np.argsort(-priority, kind="stable")])]) / len(
+        gain
+    )
     return case["now"].mean() - np.interp(FRACTION * len(gain), np.arange(len(gain) + 1), saved)
 
 
@@ -66,11 +76,15 @@ studies = [cases(seed) for seed in range(SEEDS)]
 # %%
 # Risk against fraction postponed
 # -------------------------------
-# The dotted line postpones at random. Mutual information finds the cases that gain most sooner than entropy, which
-# begins with those on the noisy side. Bands are one standard error, over boards, of the drop of the error rate.
+# The dotted line postpones at random. Mutual information finds the cases that gain most sooner than
+# entropy, which begins with those on the noisy side. Bands are one standard error, over boards, of
+# the drop of the error rate.
 figure, ax = plt.subplots(figsize=(6.4, 4.6), layout="constrained")
 now, later = (np.mean([case[when].mean() for case in studies]) for when in ("now", "later"))
-print(f"Error rate now {now:.3f}, with everything postponed {later:.3f}\nshare of that gain when a tenth is postponed:")
+print(
+    f"Error rate now {now:.3f}, with everything postponed {later:.3f}\nshare of that gain when a "
+    "tenth is postponed:"
+)
 for rule, color in (("mutual information", "C0"), ("entropy", "C3")):
     drops = np.array([case["now"].mean() - risk(case, case[rule]) for case in studies])
     mean, error = now - drops.mean(axis=0), drops.std(axis=0, ddof=1) / np.sqrt(SEEDS)
@@ -79,20 +93,26 @@ for rule, color in (("mutual information", "C0"), ("entropy", "C3")):
     print(f"  by {rule:<20} {(now - np.interp(0.1, FRACTION, mean)) / (now - later):4.0%}")
 ax.plot([0, 1], [now, later], color="0.35", linestyle=(0, (1, 1.5)), label="at random")
 ax.set(xlabel="Fraction of decisions postponed", ylabel="Error rate", xlim=(0, 1))
-ax.legend(title=f"mean of {SEEDS} boards, ± standard error", title_fontsize="small", fontsize="small")
+ax.legend(
+    title=f"mean of {SEEDS} boards, ± standard error", title_fontsize="small", fontsize="small"
+)
 
 # %%
 # When waiting has a price
 # ------------------------
-# Postpone a case where the expected gain exceeds the price of waiting, both in errors. This takes an estimate of the
-# right size. Entropy is none and postpones nearly everything; mutual information is roughly of the right size here, and
-# the calibrated estimate is so by construction. Errors and prices paid, per case:
+# Postpone a case where the expected gain exceeds the price of waiting, both in errors. This takes
+# an estimate of the right size. Entropy is none and postpones nearly everything; mutual information
+# is roughly of the right size here, and the calibrated estimate is so by construction. Errors and
+# prices paid, per case:
 RULES = ("entropy", "mutual information", "calibrated")
 print(f"\nprice of waiting   nobody waits   all wait   {'   '.join(RULES)}")
 for price in PRICES:
     row = f"{price:>16.2f} {now:>14.3f} {later + price:>10.3f}"
     for rule in RULES:
-        paid = [np.where(case[rule] > price, case["later"] + price, case["now"]).mean() for case in studies]
+        paid = [
+            np.where(case[rule] > price, case["later"] + price, case["now"]).mean()
+            for case in studies
+        ]
         row += f"   {np.mean(paid):>{len(rule)}.3f}"
     print(row)
 

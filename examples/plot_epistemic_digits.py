@@ -2,10 +2,11 @@
 Epistemic uncertainty in a pipeline: even digits and odd ones
 =============================================================
 
-A Gaussian process on principal components of handwritten digits, even against odd, as in P3 (*The evaluation and
-calibration of epistemic uncertainty estimates*, section 5.4, which has larger sets of letters). A grid search chooses
-dimension and kernel by how well mutual information ranks what more data gain: ``scoring="epistemic_correlation"``,
-``cv=BallCarvingSplit(…)``. Then the estimate is calibrated.
+A Gaussian process on principal components of handwritten digits, even against odd, as in P3 (*The
+evaluation and calibration of epistemic uncertainty estimates*, section 5.4, which has larger sets
+of letters). A grid search chooses dimension and kernel by how well mutual information ranks what
+more data gain: ``scoring="epistemic_correlation"``, ``cv=BallCarvingSplit(…)``. Then the estimate
+is calibrated.
 
 ``FULL=1`` takes more inducing points, a larger grid and more splits.
 """
@@ -13,8 +14,9 @@ dimension and kernel by how well mutual information ranks what more data gain: `
 # %%
 # The reference
 # -------------
-# What more data gain is seen by comparison with predictions made with more data: here those of five-fold
-# cross-validation, which saw four fifths of everything around each row, and not its label.
+# What more data gain is seen by comparison with predictions made with more data: here those of
+# five-fold cross-validation, which saw four fifths of everything around each row, and not its
+# label.
 import os
 import sys
 from pathlib import Path
@@ -39,27 +41,34 @@ FULL = os.environ.get("FULL") == "1"
 INDUCING, SPLITS = (600, 10) if FULL else (100, 2)
 GRID = {
     "pca__n_components": [5, 10, 20, 40] if FULL else [5, 15],
-    "sparsegpclassifier__kernel": ["rbf", "matern12", "matern32", "matern52"] if FULL else ["rbf", "matern32"],
+    "sparsegpclassifier__kernel": ["rbf", "matern12", "matern32", "matern52"]
+    if FULL
+    else ["rbf", "matern32"],
 }
 
 X, digit = load_digits(return_X_y=True)
 y = np.where(digit % 2, "odd", "even")
-pipeline = make_pipeline(StandardScaler(), PCA(15), SparseGPClassifier(n_inducing=INDUCING, random_state=0))
+pipeline = make_pipeline(
+    StandardScaler(), PCA(15), SparseGPClassifier(n_inducing=INDUCING, random_state=0)
+)
 reference = cross_val_predict(pipeline, X, y, method="predict")
 print(f"Accuracy of the reference: {np.mean(reference == y):.3f}")
 
 # %%
 # The search
 # ----------
-# The scorers ask for `reference_prediction`, which scikit-learn's metadata routing hands to them, split by split: it
-# has to be switched on. The balls are carved in the pixels, before any step of the pipeline.
+# The scorers ask for `reference_prediction`, which scikit-learn's metadata routing hands to them,
+# split by split: it has to be switched on. The balls are carved in the pixels, before any step of
+# the pipeline.
 set_config(enable_metadata_routing=True)
 cv = BallCarvingSplit(n_balls=20, keep_fraction=(0, 0.1), n_splits=SPLITS, random_state=0)
 scoring = ["epistemic_correlation", "neg_epistemic_calibration_error", "accuracy"]
 search = GridSearchCV(pipeline, GRID, scoring=scoring, refit="epistemic_correlation", cv=cv)
 search.fit(X, y, reference_prediction=reference)
 
-print(f"\nMeans over {SPLITS} splits\ncomponents kernel    correlation  EECE   accuracy in the balls")
+print(
+    f"\nMeans over {SPLITS} splits\ncomponents kernel    correlation  EECE   accuracy in the balls"
+)
 for i, values in enumerate(search.cv_results_["params"]):
     correlation, error, accuracy = (search.cv_results_[f"mean_test_{name}"][i] for name in scoring)
     components, kernel = values.values()
@@ -69,17 +78,22 @@ print(f"chosen: {search.best_params_}")
 # %%
 # Calibration
 # -----------
-# `EpistemicCalibration` around the chosen pipeline carves balls out of its training data to learn the map. It is judged
-# in other balls, in few bins, as there are few test rows.
+# `EpistemicCalibration` around the chosen pipeline carves balls out of its training data to learn
+# the map. It is judged in other balls, in few bins, as there are few test rows.
 best = EpistemicCalibration(search.best_estimator_, splitter=cv, n_bins=5)
 gains, estimates, calibrated = [], [], []
-for train, test in BallCarvingSplit(n_balls=20, keep_fraction=(0, 0.1), n_splits=SPLITS, random_state=1).split(X, y):
+for train, test in BallCarvingSplit(
+    n_balls=20, keep_fraction=(0, 0.1), n_splits=SPLITS, random_state=1
+).split(X, y):
     model = best.fit(X[train], y[train])
     gains.append(accuracy_gain(y[test], model.predict(X[test]), reference[test]))
     estimates.append(model.predict_uncalibrated(X[test]))
     calibrated.append(model.predict_epistemic(X[test]))
 g, mutual_information, c = (np.concatenate(a) for a in (gains, estimates, calibrated))
-print(f"\n{len(g)} rows in other balls, mean gain {g.mean():.3f}\nestimate             mean   EECE   noise alone")
+print(
+    f"\n{len(g)} rows in other balls, mean gain {g.mean():.3f}\nestimate             mean   EECE   "
+    "noise alone"
+)
 for name, e in (("mutual information", mutual_information), ("calibrated", c)):
     error, noise, *_ = null_epistemic_error(g, e, n_bins=5, random_state=0)
     print(f"{name:<19} {e.mean():.3f}  {error:.3f}  {noise:.3f}")

@@ -2,18 +2,20 @@
 What does epistemic uncertainty promise, and what do more data keep?
 ====================================================================
 
-Epistemic uncertainty is what more data would remove. Take most of the data within some discs away, fit a model, and fit
-another with these data: the gain in accuracy at held-out points of the discs is what the first model's uncertainty
-should have foretold. This is the study of P3 (*The evaluation and calibration of epistemic uncertainty estimates*,
-section 5.3): points in the plane, a sparse Gaussian process, discs in one half of the plane for evaluation, others in
-the other half to calibrate its mutual information and its entropy; and two scenarios where these are unlike the former.
+Epistemic uncertainty is what more data would remove. Take most of the data within some discs away,
+fit a model, and fit another with these data: the gain in accuracy at held-out points of the discs
+is what the first model's uncertainty should have foretold. This is the study of P3 (*The evaluation
+and calibration of epistemic uncertainty estimates*, section 5.3): points in the plane, a sparse
+Gaussian process, discs in one half of the plane for evaluation, others in the other half to
+calibrate its mutual information and its entropy; and two scenarios where these are unlike the
+former.
 
-``FULL=1`` has the paper's size: 142,693 points, six seeds, about 8,000 test rows each. It takes one to two hours on one
-core. An earlier version of the Gaussian process, whose predictions left out how unsure its constant
-mean is, had for mutual information a correlation of .130 and errors (EECE) of .017 before
-calibration and .013 after, for entropy .135, .42 and .015: means of six seeds, with standard errors
-of .007 and .014 for the correlations and .003 at most for the errors (.009 for .42). Noise alone
-makes .007. The paper has .11, .025 and .018, and .12, .39 and .015.
+``FULL=1`` has the paper's size: 142,693 points, six seeds, about 8,000 test rows each. It takes one
+to two hours on one core. An earlier version of the Gaussian process, whose predictions left out how
+unsure its constant mean is, had for mutual information a correlation of .130 and errors (EECE) of
+.017 before calibration and .013 after, for entropy .135, .42 and .015: means of six seeds, with
+standard errors of .007 and .014 for the correlations and .003 at most for the errors (.009 for
+.42). Noise alone makes .007. The paper has .11, .025 and .018, and .12, .39 and .015.
 
 Otherwise it is a fifth of that and one seed, with about 2,000 test rows in three discs. Six such
 seeds give mutual information a correlation of .14 on average and errors of .035 before calibration
@@ -24,10 +26,11 @@ errors (.02 for .42). Noise alone makes .011.
 # %%
 # The data
 # --------
-# A grid of Gaussian cells, each of a random class. The paper's formula gives the cells a standard deviation of 1, which
-# is the distance of their centres, and its entropies cannot come from there: the cells then melt into each other, and
-# even the best prediction has an entropy of .65 nats on average, where the paper's estimate exceeds the gain by .39.
-# What the best prediction (Bayes') has, computed from the mixture itself, for several standard deviations:
+# A grid of Gaussian cells, each of a random class. The paper's formula gives the cells a standard
+# deviation of 1, which is the distance of their centres, and its entropies cannot come from there:
+# the cells then melt into each other, and even the best prediction has an entropy of .65 nats on
+# average, where the paper's estimate exceeds the gain by .39. What the best prediction (Bayes')
+# has, computed from the mixture itself, for several standard deviations:
 import os
 import sys
 from pathlib import Path
@@ -63,8 +66,13 @@ def bayes_entropy(cell_std: float, rng) -> float:
     label = rng.permutation(38 * 46).reshape(38, 46) % 2
     j, k = rng.integers(38, size=20_000), rng.integers(46, size=20_000)
     x = np.column_stack([j, k]) + cell_std * rng.standard_normal((20_000, 2))
-    rows, columns = (np.exp(-((x[:, [i]] - np.arange(m)) ** 2) / (2 * cell_std**2)) for i, m in ((0, 38), (1, 46)))
-    q = np.clip(((rows @ label) * columns).sum(axis=1) / (rows.sum(axis=1) * columns.sum(axis=1)), 0, 1)
+    rows, columns = (
+        np.exp(-((x[:, [i]] - np.arange(m)) ** 2) / (2 * cell_std**2))
+        for i, m in ((0, 38), (1, 46))
+    )
+    q = np.clip(
+        ((rows @ label) * columns).sum(axis=1) / (rows.sum(axis=1) * columns.sum(axis=1)), 0, 1
+    )
     return float((entr(q) + entr(1 - q)).mean())
 
 
@@ -75,8 +83,8 @@ for cell_std in (0.2, 0.3, 0.35, 0.4, 0.5, 1.0):
 # %%
 # The discs
 # ---------
-# `BallCarvingSplit` finds the discs, keeps 10 to 50 % of their points in training, 30 % for testing. It is told to look
-# at one half of the board only.
+# `BallCarvingSplit` finds the discs, keeps 10 to 50 % of their points in training, 30 % for
+# testing. It is told to look at one half of the board only.
 
 
 def carve(X: np.ndarray, rows: np.ndarray, upper: bool, seed: int, radius=RADIUS, n_balls=BALLS):
@@ -84,11 +92,16 @@ def carve(X: np.ndarray, rows: np.ndarray, upper: bool, seed: int, radius=RADIUS
     here = (X[rows, 0] > (ROWS + 1) / 2) == upper
     splitter = BallCarvingSplit(radius, n_balls, KEEP, random_state=seed)
     train, augmented, test = splitter.split_augmented(X[rows[here]])
-    return *(np.concatenate([rows[~here], rows[here][part]]) for part in (train, augmented)), rows[here][test]
+    return *(np.concatenate([rows[~here], rows[here][part]]) for part in (train, augmented)), rows[
+        here
+    ][test]
 
 
 class Study:
-    """A Gaussian process on training rows and one on augmented rows; what both say of the test rows."""
+    """A Gaussian process on training rows and one on augmented rows.
+
+    What both say of the test rows.
+    """
 
     def __init__(self, X, y, split):
         train, augmented, self.test = split
@@ -104,22 +117,31 @@ class Study:
         """Isotonic regression of the bins' mean gain on the estimate."""
         e = self.estimate[measure]
         index = np.searchsorted(np.quantile(e, np.linspace(0, 1, BINS + 1)[1:-1]), e, side="right")
-        mean_gain = np.bincount(index, self.gain, BINS) / np.maximum(np.bincount(index, minlength=BINS), 1)
+        mean_gain = np.bincount(index, self.gain, BINS) / np.maximum(
+            np.bincount(index, minlength=BINS), 1
+        )
         return IsotonicRegression(y_min=0, y_max=1, out_of_bounds="clip").fit(e, mean_gain[index])
 
 
 # %%
-# Four fits a seed, and two more for the first scenario, in which the discs to calibrate with are few large ones. In the
-# second the evaluation changes: in part of the discs the points with little aleatoric uncertainty are taken out. The
-# kernel was learned before, from a fifth of the points: ``SparseGPClassifier(n_inducing=370)`` finds these values. What
-# the study `calibration` does by hand, lest two estimates need twice the fits, `EpistemicCalibration` does by itself.
+# Four fits a seed, and two more for the first scenario, in which the discs to calibrate with are
+# few large ones. In the second the evaluation changes: in part of the discs the points with little
+# aleatoric uncertainty are taken out. The kernel was learned before, from a fifth of the points:
+# ``SparseGPClassifier(n_inducing=370)`` finds these values. What the study `calibration` does by
+# hand, lest two estimates need twice the fits, `EpistemicCalibration` does by itself.
 studies = []
 for seed in range(SEEDS):
     X, y = make_random_checkerboard(N, ROWS, COLUMNS, CELL_STD, random_state=seed)
     evaluation_split = carve(X, np.arange(N), False, seed)
     evaluation = Study(X, y, evaluation_split)
     calibration = Study(X, y, carve(X, evaluation_split[0], True, seed + 100))
-    large = Study(X, y, carve(X, evaluation_split[0], True, seed + 200, radius=2 * RADIUS, n_balls=max(1, BALLS // 4)))
+    large = Study(
+        X,
+        y,
+        carve(
+            X, evaluation_split[0], True, seed + 200, radius=2 * RADIUS, n_balls=max(1, BALLS // 4)
+        ),
+    )
     studies.append((X, evaluation_split, evaluation, calibration, large))
 
 
@@ -130,7 +152,10 @@ def hard_half(X, evaluation) -> np.ndarray:
 
 
 def figures(measure: str, scenario: int) -> np.ndarray:
-    """Correlation, error, calibrated error and its level under perfect calibration, shape (SEEDS, 4)."""
+    """Correlation, error, calibrated error and its level under perfect calibration.
+
+    Shape (SEEDS, 4).
+    """
     out = []
     for X, _, evaluation, calibration, large in studies:
         rows = hard_half(X, evaluation) if scenario == 2 else slice(None)
@@ -142,22 +167,36 @@ def figures(measure: str, scenario: int) -> np.ndarray:
     return np.array(out)
 
 
-TITLES = ("calibration like evaluation", "1: large discs to calibrate", "2: evaluation on harder points")
-print(
-    f"\n{N:,} points, {len(studies[0][2].test):,} test rows, seeds: {SEEDS}; means, and standard deviations over seeds"
+TITLES = (
+    "calibration like evaluation",
+    "1: large discs to calibrate",
+    "2: evaluation on harder points",
 )
-print(f"{'scenario':<34} {'estimate':<19} {'correlation':<14} {'EECE':<15} {'calibrated':<15} noise alone")
+print(
+    f"\n{N:,} points, {len(studies[0][2].test):,} test rows, seeds: {SEEDS}; means, and standard "
+    "deviations over seeds"
+)
+print(
+    f"{'scenario':<34} {'estimate':<19} {'correlation':<14} {'EECE':<15} {'calibrated':<15} noise "
+    "alone"
+)
 for scenario, title in enumerate(TITLES):
     for measure in MEASURES:
         values = figures(measure, scenario)
         means, spread = values.mean(axis=0), values.std(axis=0, ddof=min(1, SEEDS - 1))
-        cells = [f"{m:.3f} ({s:.3f})" if SEEDS > 1 else f"{m:.3f}" for m, s in zip(means, spread, strict=True)]
-        print(f"{title:<34} {measure:<19} {cells[0]:<14} {cells[1]:<15} {cells[2]:<15} {values[:, 3].mean():.3f}")
+        cells = [
+            f"{m:.3f} ({s:.3f})" if SEEDS > 1 else f"{m:.3f}"
+            for m, s in zip(means, spread, strict=True)
+        ]
+        print(
+            f"{title:<34} {measure:<19} {cells[0]:<14} {cells[1]:<15} {cells[2]:<15} "
+            f"{values[:, 3].mean():.3f}"
+        )
 
 # %%
-# Mutual information is of the size of the gain without any calibration, if somewhat large; entropy also counts what
-# cannot be learned, and has to be calibrated. The last column is what noise alone gives a calibrated estimate with so
-# many test rows: an error near it cannot be told from 0.
+# Mutual information is of the size of the gain without any calibration, if somewhat large; entropy
+# also counts what cannot be learned, and has to be calibrated. The last column is what noise alone
+# gives a calibrated estimate with so many test rows: an error near it cannot be told from 0.
 
 # %%
 # Gain, estimate and calibrated estimate
@@ -166,14 +205,21 @@ figure, axes = plt.subplot_mosaic([["map", *MEASURES]], figsize=(14, 4.6), layou
 X, (train, _, test), evaluation, *_ = studies[0]
 shown = train[:: max(1, len(train) // 8000)]
 axes["map"].scatter(*X[shown].T, s=1, color="0.75", rasterized=True)
-points = axes["map"].scatter(*X[test].T, s=5, c=evaluation.estimate["mutual_information"], rasterized=True)
+points = axes["map"].scatter(
+    *X[test].T, s=5, c=evaluation.estimate["mutual_information"], rasterized=True
+)
 figure.colorbar(points, ax=axes["map"], label="mutual information of test points (nats)")
 axes["map"].axvline((ROWS + 1) / 2, color="k", linewidth=0.8)
 axes["map"].set(
-    title="Training (grey): carved for evaluation", xlabel="$x_1$: calibration to the right", ylabel="$x_2$"
+    title="Training (grey): carved for evaluation",
+    xlabel="$x_1$: calibration to the right",
+    ylabel="$x_2$",
 )
 for measure in MEASURES:
-    runs = [(e.gain, e.estimate[measure], c.map(measure).predict(e.estimate[measure])) for _, _, e, c, _ in studies]
+    runs = [
+        (e.gain, e.estimate[measure], c.map(measure).predict(e.estimate[measure]))
+        for _, _, e, c, _ in studies
+    ]
     gains, estimates, calibrated = (list(a) if FULL else a[0] for a in zip(*runs, strict=True))
     EpistemicGainDisplay.from_predictions(
         gains,
@@ -184,7 +230,9 @@ for measure in MEASURES:
         plot_uncertainty=measure != "entropy",
         ax=axes[measure],
     )
-    axes[measure].set(title=measure.replace("_", " ").capitalize(), ylim=(None, 1.3 * axes[measure].get_ylim()[1]))
+    axes[measure].set(
+        title=measure.replace("_", " ").capitalize(), ylim=(None, 1.3 * axes[measure].get_ylim()[1])
+    )
 
 FIGURE = Path(os.path.relpath(Path(sys.argv[0]).parent), "output", "epistemic_toy.png")
 FIGURE.parent.mkdir(exist_ok=True)

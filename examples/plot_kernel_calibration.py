@@ -2,9 +2,10 @@
 Canonical calibration error by kernels
 ======================================
 
-Is the whole probability vector right, not only its largest entry? Popordanoska, Sayer and Blaschko (2022) smooth labels
-with Dirichlet kernels and compare. Here are their convergence, debiasing and bandwidth experiments (Fig. 2 and 3), with
-the two corrections of this package beside their estimate.
+Is the whole probability vector right, not only its largest entry? Popordanoska, Sayer and Blaschko
+(2022) smooth labels with Dirichlet kernels and compare. Here are their convergence, debiasing and
+bandwidth experiments (Fig. 2 and 3), with the two corrections of this package beside their
+estimate.
 
 ``FULL=1`` in the environment goes to 20 000 rows and repeats everything more often.
 """
@@ -12,8 +13,9 @@ the two corrections of this package beside their estimate.
 # %%
 # Predictions with a known error
 # ------------------------------
-# Points are uniform on the simplex and sharpened with the temperature .6; labels are drawn from them. Sharpened once
-# more, they are the predictions: E[y|z] is known, and the error is an integral over it, here a mean over 10⁶ points.
+# Points are uniform on the simplex and sharpened with the temperature .6; labels are drawn from
+# them. Sharpened once more, they are the predictions: E[y|z] is known, and the error is an integral
+# over it, here a mean over 10⁶ points.
 import os
 import sys
 from pathlib import Path
@@ -59,15 +61,19 @@ def truth(n_classes: int) -> float:
 # %%
 # Convergence
 # -----------
-# The binned estimate has more cells than rows and does not come down. The published kernel estimate compares smoothed
-# labels with unsmoothed predictions and starts several times too large. The residual correction smooths what is left
-# of the label after the prediction; its mean is 0 for a calibrated predictor whatever n, and it loses some of the error
-# by smoothing. The second-order estimate, at the bandwidth that predicts left-out residuals best, loses least.
+# The binned estimate has more cells than rows and does not come down. The published kernel estimate
+# compares smoothed labels with unsmoothed predictions and starts several times too large. The
+# residual correction smooths what is left of the label after the prediction; its mean is 0 for a
+# calibrated predictor whatever n, and it loses some of the error by smoothing. The second-order
+# estimate, at the bandwidth that predicts left-out residuals best, loses least.
 ESTIMATES = {
     "triangular bins (Doane)": (binned_canonical_error, {}),
     "kernel, published": (kernel_calibration_error, {"bias_correction": None}),
     "kernel, residual": (kernel_calibration_error, {"bias_correction": "residual"}),
-    "kernel, second order": (kernel_calibration_error, {"bias_correction": "second_order", "bandwidth": "cv"}),
+    "kernel, second order": (
+        kernel_calibration_error,
+        {"bias_correction": "second_order", "bandwidth": "cv"},
+    ),
 }
 COLORS = dict(zip(ESTIMATES, ["0.6", "tab:red", "tab:orange", "tab:blue"], strict=True))
 
@@ -82,7 +88,11 @@ def convergence(n_classes: int) -> dict:
             y = rng.multinomial(1, q)
             likely = {"bandwidth": loo_bandwidth(z)}
             for name, (metric, options) in ESTIMATES.items():
-                bandwidth = likely if metric is kernel_calibration_error and "bandwidth" not in options else {}
+                bandwidth = (
+                    likely
+                    if metric is kernel_calibration_error and "bandwidth" not in options
+                    else {}
+                )
                 values[name][i, draw] = metric(y, z, p=2, **options, **bandwidth)
     return values
 
@@ -94,10 +104,26 @@ def plot_convergence(ax, n_classes: int) -> None:
     ax.axhline(true, color="black", linewidth=1, linestyle=(0, (4, 2)), label="truth")
     for name, v in values.items():
         mean, error = v.mean(axis=1), v.std(axis=1, ddof=1) / np.sqrt(DRAWS)
-        print(f"{name:26}" + "".join(f"{m:8.4f} ({e:.4f})" for m, e in zip(mean, error, strict=True)))
-        ax.errorbar(SIZES, mean, 1.645 * error, marker="o", markersize=4, capsize=2, color=COLORS[name], label=name)
+        print(
+            f"{name:26}" + "".join(f"{m:8.4f} ({e:.4f})" for m, e in zip(mean, error, strict=True))
+        )
+        ax.errorbar(
+            SIZES,
+            mean,
+            1.645 * error,
+            marker="o",
+            markersize=4,
+            capsize=2,
+            color=COLORS[name],
+            label=name,
+        )
     print()
-    ax.set(xscale="log", yscale="symlog", xlabel="Rows", ylabel="Canonical error, p = 2 (squared probability)")
+    ax.set(
+        xscale="log",
+        yscale="symlog",
+        xlabel="Rows",
+        ylabel="Canonical error, p = 2 (squared probability)",
+    )
     ax.set_yscale("symlog", linthresh=0.05)
     ax.set_yticks([0, 0.02, 0.05, 0.1, 0.2, 0.5], ["0", ".02", ".05", ".1", ".2", ".5"])
     ax.set_ylim(bottom=-0.005)
@@ -107,8 +133,9 @@ def plot_convergence(ax, n_classes: int) -> None:
 # %%
 # Sharpness
 # ---------
-# E‖E[y|z]‖² is a mean of ratios, and a ratio of means is biased. The second-order correction of the ratio helps at the
-# wide bandwidth of the paper's experiment, .5, and with few rows; what remains there is the smoothing itself.
+# E‖E[y|z]‖² is a mean of ratios, and a ratio of means is biased. The second-order correction of the
+# ratio helps at the wide bandwidth of the paper's experiment, .5, and with few rows; what remains
+# there is the smoothing itself.
 def plot_sharpness(ax) -> None:
     sizes, draws = [32, 64, 128, 256, 512], 2000 if FULL else 100
     rng = np.random.default_rng(0)
@@ -118,7 +145,9 @@ def plot_sharpness(ax) -> None:
             q = rng.dirichlet(np.ones(2), size=n)
             y, z = rng.multinomial(1, q), sharpened(q)
             for j, correction in enumerate((None, "ratio")):
-                values[j, i, draw] = kernel_sharpness(y, z, bandwidth=0.5, bias_correction=correction)
+                values[j, i, draw] = kernel_sharpness(
+                    y, z, bandwidth=0.5, bias_correction=correction
+                )
     q = rng.dirichlet(np.ones(2), size=20_000)
     limit = kernel_sharpness(rng.multinomial(1, q), sharpened(q), bandwidth=0.5)
     ax.axhline(limit, color="black", linewidth=1, linestyle=(0, (4, 2)), label="20 000 rows")
@@ -126,7 +155,16 @@ def plot_sharpness(ax) -> None:
         values, ("ratio of U-statistics", "corrected ratio"), ("tab:red", "tab:blue"), strict=True
     ):
         error = 1.645 * v.std(axis=1, ddof=1) / np.sqrt(draws)
-        ax.errorbar(sizes, v.mean(axis=1), error, marker="o", markersize=4, capsize=2, color=color, label=label)
+        ax.errorbar(
+            sizes,
+            v.mean(axis=1),
+            error,
+            marker="o",
+            markersize=4,
+            capsize=2,
+            color=color,
+            label=label,
+        )
     ax.set(xscale="log", xlabel="Rows", ylabel="Sharpness (squared probability)")
     ax.set_xticks(sizes, map(str, sizes))
     ax.minorticks_off()
@@ -136,10 +174,11 @@ def plot_sharpness(ax) -> None:
 # %%
 # The bandwidth
 # -------------
-# Narrow kernels rest on one or two neighbours and the published estimate is all noise; wide ones smooth the error away.
-# The residual estimate has no such bias at the narrow end, where only its spread grows; the second-order estimate is
-# flat over a wide range, and that is where cross-validation puts it. The grey band is what the published estimate gives
-# for labels drawn from the predictions themselves: nothing inside it speaks against calibration.
+# Narrow kernels rest on one or two neighbours and the published estimate is all noise; wide ones
+# smooth the error away. The residual estimate has no such bias at the narrow end, where only its
+# spread grows; the second-order estimate is flat over a wide range, and that is where
+# cross-validation puts it. The grey band is what the published estimate gives for labels drawn from
+# the predictions themselves: nothing inside it speaks against calibration.
 def plot_bandwidth(ax, n: int = 1000) -> None:
     bandwidths = np.logspace(-3, 0, 10)
     rng = np.random.default_rng(0)
@@ -147,14 +186,22 @@ def plot_bandwidth(ax, n: int = 1000) -> None:
     y = rng.multinomial(1, q)
     options = {"bias_correction": None, "n_draws": 40, "random_state": 0}
     null = [null_calibration_error(y, z, bandwidth=h, **options).quantiles for h in bandwidths]
-    ax.fill_between(bandwidths, *np.array(null)[:, [0, 2]].T, color="0.8", label="published, if calibrated (90 %)")
+    ax.fill_between(
+        bandwidths,
+        *np.array(null)[:, [0, 2]].T,
+        color="0.8",
+        label="published, if calibrated (90 %)",
+    )
     ax.axhline(truth(4), color="black", linewidth=1, linestyle=(0, (4, 2)), label="truth")
     for name, correction in [
         ("kernel, published", None),
         ("kernel, residual", "residual"),
         ("kernel, second order", "second_order"),
     ]:
-        v = [kernel_calibration_error(y, z, p=2, bandwidth=h, bias_correction=correction) for h in bandwidths]
+        v = [
+            kernel_calibration_error(y, z, p=2, bandwidth=h, bias_correction=correction)
+            for h in bandwidths
+        ]
         ax.plot(bandwidths, v, "o-", markersize=4, color=COLORS[name], label=name)
     ax.set(xscale="log", xlabel="Bandwidth", ylabel="Canonical error, p = 2 (squared probability)")
     ax.set_yscale("symlog", linthresh=0.05)
@@ -185,8 +232,8 @@ def curves():
 # %%
 # Where on the simplex
 # --------------------
-# For three classes the picture says more than the number: overconfident predictions, whose observed frequencies lie
-# towards the middle.
+# For three classes the picture says more than the number: overconfident predictions, whose observed
+# frequencies lie towards the middle.
 def triangle():
     data = make_label_histograms(3000, 3, 2, overconfidence=2.5, class_sep=1.0, random_state=0)
     names = ["benign", "unclear", "malignant"]

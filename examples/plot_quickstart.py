@@ -2,9 +2,10 @@
 Do the experts disagree, or is the model unsure?
 ================================================
 
-A network that says "70 %" may mean that it is unsure, or that experts are split. With several labels on the rows it is
-calibrated on, the two can be told apart. This example trains a small convolutional network on digits, half of them
-mixed in pairs so that raters have something to disagree on, calibrates it, and shows what that changes:
+A network that says "70 %" may mean that it is unsure, or that experts are split. With several
+labels on the rows it is calibrated on, the two can be told apart. This example trains a small
+convolutional network on digits, half of them mixed in pairs so that raters have something to
+disagree on, calibrates it, and shows what that changes:
 
 - temperature scaling (TS) makes the class probabilities right on average;
 - α-calibration (α) adds a Dirichlet distribution around them: how far they can be trusted.
@@ -21,8 +22,8 @@ A random half of the rows serves for calibration, the other for the table.
 # %%
 # The model
 # ---------
-# One label per training row, two labels per calibration row, ten per test row. The network is frozen: all calibration
-# rows go to the calibrators.
+# One label per training row, two labels per calibration row, ten per test row. The network is
+# frozen: all calibration rows go to the calibrators.
 import argparse
 import os
 import sys
@@ -190,11 +191,13 @@ def table(models: dict, X, counts) -> str:
 
 LEGEND = """
 Acc   expected accuracy (larger is better; all else: smaller is better)
-L     expected squared loss of the class probabilities; EL its avoidable part, the distance from the true probabilities
+L     expected squared loss of the class probabilities
+EL    its avoidable part, the distance from the true probabilities
 CE    calibration error of the class probabilities
 L_φ   squared loss of the predicted probability that two raters disagree; CE_φ its calibration error
 EL′   epistemic loss after one expert label
-All are corrected for the small number of raters and rows; a corrected error below 0 says "not above the noise"."""
+All are corrected for the small number of raters and rows.
+A corrected error below 0 says "not above the noise"."""
 
 
 # %%
@@ -208,7 +211,12 @@ def figure(models: dict, X, counts, file: Path) -> None:
     display = None
     for name in ("Raw", "TS+α"):
         display = DisagreementReliabilityDisplay.from_predictions(
-            counts, predict_dist(models[name], X), name=name, n_bins=8, strategy="quantile", ax=display and display.ax_
+            counts,
+            predict_dist(models[name], X),
+            name=name,
+            n_bins=8,
+            strategy="quantile",
+            ax=display and display.ax_,
         )
     file.parent.mkdir(parents=True, exist_ok=True)
     display.figure_.savefig(file, dpi=150, bbox_inches="tight")
@@ -216,11 +224,24 @@ def figure(models: dict, X, counts, file: Path) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Calibrated disagreement, on digits or on the outputs of any model.")
-    parser.add_argument("--counts", metavar="FILE", help="label histograms, shape (n_samples, n_classes)")
-    parser.add_argument("--proba", metavar="FILE", help="predicted class probabilities, of the same shape")
-    parser.add_argument("--labels", type=int, metavar="M", help="use M labels of each calibration row (default: all)")
-    parser.add_argument("--epochs", type=int, default=100, help="epochs of training on digits (default: 100)")
+    parser = argparse.ArgumentParser(
+        description="Calibrated disagreement, on digits or on the outputs of any model."
+    )
+    parser.add_argument(
+        "--counts", metavar="FILE", help="label histograms, shape (n_samples, n_classes)"
+    )
+    parser.add_argument(
+        "--proba", metavar="FILE", help="predicted class probabilities, of the same shape"
+    )
+    parser.add_argument(
+        "--labels",
+        type=int,
+        metavar="M",
+        help="use M labels of each calibration row (default: all)",
+    )
+    parser.add_argument(
+        "--epochs", type=int, default=100, help="epochs of training on digits (default: 100)"
+    )
     parser.add_argument("--figure", type=Path, default=FIGURE, metavar="FILE")
     options = parser.parse_args()
     if (options.counts is None) != (options.proba is None):

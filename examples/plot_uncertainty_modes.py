@@ -2,31 +2,34 @@
 Unsure, or split?
 =================
 
-A classifier says "40 %" of two rows, and is right to. Raters agree on the one, but its image does not tell on what; on
-the other they are split, four to six. Here are three groups of rows:
+A classifier says "40 %" of two rows, and is right to. Raters agree on the one, but its image does
+not tell on what; on the other they are split, four to six. Here are three groups of rows:
 
 - confident: raters agree, and the image tells on what;
 - epistemic: the raters of a row agree, but the image does not tell on what;
 - aleatoric: the raters of a row are split, as the class probability says.
 
-Class probabilities are alike in the last two, and no calibration of them can tell the groups apart. A distribution
-over class probabilities can: it is two peaks at 0 and 1 in the epistemic group, one peak in the middle in the aleatoric
-one. This example asks who finds that: MC dropout, or α-calibration, which has seen rows with several labels. It
-is the experiment of Mimori, Sasada, Matsui and Sato (2021), Diagnostic uncertainty calibration, App. E, on the
-8 x 8 digits that come with scikit-learn. ``FULL=1`` in the environment adds the paper's other scenario, two labels per
-calibration row.
-"""
+Class probabilities are alike in the last two, and no calibration of them can tell the groups apart.
+A distribution over class probabilities can: it is two peaks at 0 and 1 in the epistemic group, one
+peak in the middle in the aleatoric one. This example asks who finds that: MC dropout, or
+α-calibration, which has seen rows with several labels. It is the experiment of Mimori, Sasada,
+Matsui and Sato (2021), Diagnostic uncertainty calibration, App. E, on the 8 x 8 digits that come
+with scikit-learn. ``FULL=1`` in the environment adds the paper's other scenario, two labels per
+calibration row."""
 
 # %%
 # Two classes from ten digits
 # ---------------------------
-# The digit t decides how the probability q of the second class is drawn for an image (eq. 52, λ = 20):
+# The digit t decides how the probability q of the second class is drawn for an image (eq. 52, λ =
+# 20):
 #
 # - digits 0, 1: Beta(.99 λt, .99 λ(1−t)), a point exactly at 0 or 1;
-# - digits 2 to 5: Beta with mean .2, .4, .6, .8 and total 1/λ, which is almost always next to 0 or 1;
+# - digits 2 to 5: Beta with mean .2, .4, .6, .8 and total 1/λ, which is almost always next to 0 or
+# 1;
 # - digits 6 to 9: Beta with the same means and total λ, close to its mean.
 #
-# Raters of a row then say the second class with probability q: one label in training, five on calibration rows.
+# Raters of a row then say the second class with probability q: one label in training, five on
+# calibration rows.
 import os
 import sys
 from pathlib import Path
@@ -103,12 +106,21 @@ class LastConvolution:
 
 
 def fitted(net, X, counts: dict) -> dict:
-    """Raw, MC dropout, and α after temperature scaling, with its default features and with those of the network."""
+    """Raw, MC dropout, and α after temperature scaling.
+
+    With its default features and with those of the network.
+    """
     frozen = FrozenEstimator(net)
-    models = {"Raw": frozen, "MC dropout": MCDropoutClassifier(frozen, n_samples=DRAWS, random_state=0)}
+    models = {
+        "Raw": frozen,
+        "MC dropout": MCDropoutClassifier(frozen, n_samples=DRAWS, random_state=0),
+    }
     models["MC dropout"].fit(X, next(iter(counts.values())))
     for labels, y in counts.items():
-        for name, features in {"probabilities": None, "last convolution": LastConvolution(net)}.items():
+        for name, features in {
+            "probabilities": None,
+            "last convolution": LastConvolution(net),
+        }.items():
             model = AlphaCalibration(TemperatureScaling(frozen), features=features)
             models[f"α, {name}, {labels} labels"] = model.fit(X, y)
     return models
@@ -117,20 +129,23 @@ def fitted(net, X, counts: dict) -> dict:
 # %%
 # The table
 # ---------
-# For each group of test rows: W, the distance (Wasserstein) between the predicted distribution of probabilities and
-# that of the true ones, pooled over the group; how often two raters agree, as predicted and in fact; the epistemic loss
-# of the class probabilities before (EL) and after (EL′) one expert label.
+# For each group of test rows: W, the distance (Wasserstein) between the predicted distribution of
+# probabilities and that of the true ones, pooled over the group; how often two raters agree, as
+# predicted and in fact; the epistemic loss of the class probabilities before (EL) and after (EL′)
+# one expert label.
 #
-# Raters of the epistemic group agree in 97 of 100 pairs, those of the aleatoric group in 65. The network predicts 67
-# and 70, and MC dropout the same. With its default features, which are functions of the class probabilities, α predicts
-# 82 for both: what these have lost, no calibration brings back. The last convolution has kept it, although the network
-# was trained on one label per row, by which the groups cannot be told apart: α reads 91 and 72 out of it, and W falls
-# from .22 to .05 in the epistemic group. One label then corrects most of that group: its EL falls from .43 to .06.
+# Raters of the epistemic group agree in 97 of 100 pairs, those of the aleatoric group in 65. The
+# network predicts 67 and 70, and MC dropout the same. With its default features, which are
+# functions of the class probabilities, α predicts 82 for both: what these have lost, no calibration
+# brings back. The last convolution has kept it, although the network was trained on one label per
+# row, by which the groups cannot be told apart: α reads 91 and 72 out of it, and W falls from .22
+# to .05 in the epistemic group. One label then corrects most of that group: its EL falls from .43
+# to .06.
 #
-# The separation is not perfect. Some aleatoric rows are taken for epistemic ones and trust their one label too much:
-# in that group the label makes things worse, .060 to .081, though less so than with the default features (.115).
-# Temperature scaling, which goes before α, is a compromise between groups: EL of the aleatoric group gains by it, that
-# of the confident group loses.
+# The separation is not perfect. Some aleatoric rows are taken for epistemic ones and trust their
+# one label too much: in that group the label makes things worse, .060 to .081, though less so than
+# with the default features (.115). Temperature scaling, which goes before α, is a compromise
+# between groups: EL of the aleatoric group gains by it, that of the confident group loses.
 def group_rows(digit: np.ndarray) -> dict:
     """Which rows are in each group."""
     return {name: np.isin(digit, digits) for name, digits in GROUPS.items()}
@@ -142,13 +157,21 @@ def draws_of(dist) -> np.ndarray:
 
 
 def table(dists: dict, counts, digit, q) -> str:
-    lines = [f"{'':34}{'group':10}" + "".join(f"{c:>9}" for c in ("W", "agree", "in fact", "EL", "EL′"))]
+    lines = [
+        f"{'':34}{'group':10}" + "".join(f"{c:>9}" for c in ("W", "agree", "in fact", "EL", "EL′"))
+    ]
     for name, dist in dists.items():
         for group, rows in group_rows(digit).items():
             y, d = counts[rows], dist[rows]
             distance = wasserstein_distance(draws_of(d).ravel(), q[rows])
             agree, in_fact = 1 - d.disagreement().mean(), 1 - irreducible_loss(y)
-            values = (distance, agree, in_fact, epistemic_loss(y, d), posterior_epistemic_loss(y, d))
+            values = (
+                distance,
+                agree,
+                in_fact,
+                epistemic_loss(y, d),
+                posterior_epistemic_loss(y, d),
+            )
             lines.append(f"{name:34}{group:10}" + "".join(f"{v:9.3f}" for v in values))
     return "\n".join(lines)
 
@@ -156,15 +179,18 @@ def table(dists: dict, counts, digit, q) -> str:
 # %%
 # The figure
 # ----------
-# Each panel pools the predicted distributions of the rows of a group; the true probabilities stand in the first row,
-# and as a line in the others. The network and MC dropout spread both right-hand columns over the whole range; α with
-# default features puts peaks at 0 and 1 into both; with the last convolution they are high where they belong, and in
-# the aleatoric group, where they do not, they are left from the rows that α mistakes.
+# Each panel pools the predicted distributions of the rows of a group; the true probabilities stand
+# in the first row, and as a line in the others. The network and MC dropout spread both right-hand
+# columns over the whole range; α with default features puts peaks at 0 and 1 into both; with the
+# last convolution they are high where they belong, and in the aleatoric group, where they do not,
+# they are left from the rows that α mistakes.
 def figure(dists: dict, digit, q):
     """One column a group, one row a method."""
     shown = {"Truth": q[None], **{name: draws_of(dist) for name, dist in dists.items()}}
     size = (9.5, 1.45 * len(shown) + 0.6)
-    fig, axes = plt.subplots(len(shown), len(GROUPS), figsize=size, sharex=True, sharey="col", layout="constrained")
+    fig, axes = plt.subplots(
+        len(shown), len(GROUPS), figsize=size, sharex=True, sharey="col", layout="constrained"
+    )
     edges = np.linspace(0, 1, 21)
     for line, (name, draws) in zip(axes, shown.items(), strict=True):
         for ax, rows in zip(line, group_rows(digit).values(), strict=True):
@@ -172,7 +198,12 @@ def figure(dists: dict, digit, q):
             color = "0.4" if name == "Truth" else "tab:blue"
             ax.hist(values, edges, weights=np.full(len(values), 100 / len(values)), color=color)
             if name != "Truth":
-                ax.stairs(100 / len(truth) * np.histogram(truth, edges)[0], edges, color="black", linewidth=0.8)
+                ax.stairs(
+                    100 / len(truth) * np.histogram(truth, edges)[0],
+                    edges,
+                    color="black",
+                    linewidth=0.8,
+                )
             ax.spines[["top", "right"]].set_visible(False)
         line[0].set_ylabel(name.replace(", ", "\n"), fontsize=9)
     for ax, (group, digits) in zip(axes[0], GROUPS.items(), strict=True):
@@ -195,9 +226,14 @@ def main() -> None:
     net = NeuralClassifier(small_network, lr=2e-3, batch_size=32, max_epochs=EPOCHS, random_state=0)
     net.fit(X[train], labels_of(q[train], 1, rng))
     counts = labels_of(q[test], 10, rng)
-    models = fitted(net, X[calibration], {labels: labels_of(q[calibration], labels, rng) for labels in LABELS})
+    models = fitted(
+        net, X[calibration], {labels: labels_of(q[calibration], labels, rng) for labels in LABELS}
+    )
     dists = {name: predict_dist(model, X[test]) for name, model in models.items()}
-    print(f"{len(train)} rows for training, {len(calibration)} for calibration, {len(test)} for the test\n")
+    print(
+        f"{len(train)} rows for training, {len(calibration)} for calibration, {len(test)} for the "
+        "test\n"
+    )
     print(table(dists, counts, digit[test], q[test]))
     FIGURE.parent.mkdir(parents=True, exist_ok=True)
     figure(dists, digit[test], q[test]).savefig(FIGURE, dpi=150)

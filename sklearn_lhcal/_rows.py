@@ -7,6 +7,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ._ground.arrays import Floats, Indices
 from ._ground.bins import BLOCK
 from ._ground.checks import check_same_length, check_sample_weight
 from ._ground.costs import Costs
@@ -66,17 +67,17 @@ class Rows:
         return self.labels.classes
 
     @cached_property
-    def n(self) -> NDArray[np.float64]:
+    def n(self) -> Floats:
         """Raters of each row, shape (n,); inf where probabilities are known."""
         return self.labels.n
 
     @cached_property
-    def mu(self) -> NDArray[np.float64]:
+    def mu(self) -> Floats:
         """Class frequencies μ̂, shape (n, K)."""
         return self.labels.mu
 
     @cached_property
-    def z(self) -> NDArray[np.float64]:
+    def z(self) -> Floats:
         """Class probabilities, shape (n, K): the mean of the prediction."""
         if isinstance(self.prediction, Distribution):
             return self.prediction.mean()
@@ -90,7 +91,7 @@ class Rows:
         return PointMass.of_checked(self.prediction).with_classes(self.classes)
 
     @property
-    def weight(self) -> NDArray[np.float64]:
+    def weight(self) -> Floats:
         """Weights, shape (n,): ones where there are none."""
         return np.ones(len(self)) if self.w is None else self.w
 
@@ -179,7 +180,8 @@ def _check_classes(own: NDArray | None, given: ArrayLike | None, K: int) -> NDAr
     classes = np.asarray(given)
     if classes.shape != (K,) or len(set(classes.tolist())) < K:
         raise ValueError(
-            f"classes has to hold {K} different names, one for each column of the prediction, got {classes.tolist()}."
+            f"classes has to hold {K} different names, one for each column of the prediction, got "
+            f"{classes.tolist()}."
         )
     if own is not None and not np.array_equal(own, classes):
         raise ValueError(
@@ -212,7 +214,7 @@ def _widened(prediction, classes: NDArray, wanted: NDArray):
     return wide
 
 
-def read_groups(groups, n: int) -> NDArray[np.intp] | None:
+def read_groups(groups, n: int) -> Indices | None:
     """The number of the group of each row, shape (n,); None stays None."""
     if groups is None:
         return None
@@ -252,9 +254,12 @@ def labels_for(estimator, y) -> Labels:
 
 
 class DistributionClassifierMixin:
-    """What a classifier with `predict_dist` predicts: the mean of it, and its most probable class."""
+    """What a classifier with `predict_dist` predicts.
 
-    def predict_proba(self, X) -> NDArray[np.float64]:
+    The mean of it, and its most probable class.
+    """
+
+    def predict_proba(self, X) -> Floats:
         """Class probabilities, shape (n_samples, n_classes): the mean of `predict_dist`."""
         return np.array(self.predict_dist(X).mean())
 

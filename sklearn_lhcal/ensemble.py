@@ -1,21 +1,21 @@
-"""Classifiers that predict a distribution by asking many times: dropout, augmentations, several networks.
+"""Classifiers that predict a distribution by asking many times: dropout, augmentations, several
+networks.
 
-Each offers ``sample_proba(X, n_samples, random_state)``, class probabilities of shape (n_samples, n, K), and
-`predict_dist`, an `Ensemble` of such draws.
-"""
+Each offers ``sample_proba(X, n_samples, random_state)``, class probabilities of shape (n_samples,
+n, K), and `predict_dist`, an `Ensemble` of such draws."""
 
 from abc import abstractmethod
 
 import numpy as np
 import torch
 from joblib import Parallel, delayed
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import check_random_state, get_tags, indexable
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
+from ._ground.arrays import Floats
 from ._ground.checks import check_same_length, check_sample_weight, take_rows
 from ._ground.estimators import (
     atomic,
@@ -50,9 +50,7 @@ class _EnsembleClassifier(
     accepts_label_histograms = True
 
     @abstractmethod
-    def sample_proba(
-        self, X, n_samples: int | None = None, random_state=None
-    ) -> NDArray[np.float64]:
+    def sample_proba(self, X, n_samples: int | None = None, random_state=None) -> Floats:
         """Class probabilities of `n_samples` members, shape (n_samples, n, K)."""
 
     @atomic
@@ -88,11 +86,14 @@ class _EnsembleClassifier(
         return {"estimator_": fit_on_labels(clone(self.estimator), X, labels, weight, **fit_params)}
 
     def predict_dist(self, X) -> Ensemble:
-        """An `Ensemble` of the members' class probabilities, a batch of n rows; the same at every call."""
+        """An `Ensemble` of the members' class probabilities, a batch of n rows.
+
+        The same at every call.
+        """
         check_is_fitted(self, "seed_")
         return Ensemble(self.sample_proba(X)).with_classes(self.classes_)
 
-    def _proba(self, estimator, X) -> NDArray[np.float64]:
+    def _proba(self, estimator, X) -> Floats:
         """Class probabilities of a fitted estimator, columns in the order of `classes_`."""
         columns = positions(self.classes_, own_classes(estimator, self.classes_))
         return estimator.predict_proba(X)[:, columns]
@@ -109,9 +110,10 @@ class _EnsembleClassifier(
 class MCDropoutClassifier(_EnsembleClassifier):
     """Monte Carlo dropout: predictions of a network with its dropout left on.
 
-    Dropout modules are found by type, at any depth; everything else, batch normalisation too, stays as in prediction.
-    One mask is drawn for each draw and module and shared by all rows, so that predictions depend neither on the size of
-    batches nor on the order of rows. (``torch.nn.functional.dropout`` inside a module's code cannot be found.)
+    Dropout modules are found by type, at any depth; everything else, batch normalisation too, stays
+    as in prediction. One mask is drawn for each draw and module and shared by all rows, so that
+    predictions depend neither on the size of batches nor on the order of rows.
+    (``torch.nn.functional.dropout`` inside a module's code cannot be found.)
 
     Parameters
     ----------
@@ -146,7 +148,9 @@ class MCDropoutClassifier(_EnsembleClassifier):
     >>> data = make_label_histograms(100, random_state=0)
     >>> body = nn.Sequential(nn.Linear(5, 16), nn.ReLU(), nn.Dropout(0.5), nn.Linear(16, 3))
     >>> net = NeuralClassifier(body, max_epochs=5, random_state=0)
-    >>> MCDropoutClassifier(net, n_samples=7, random_state=0).fit(data.X, data.counts).predict_dist(data.X).proba.shape
+    >>> MCDropoutClassifier(net, n_samples=7, random_state=0).fit(data.X, data.counts).predict_dist(
+    ...     data.X
+    ... ).proba.shape
     (7, 100, 3)
     """
 
@@ -160,13 +164,17 @@ class MCDropoutClassifier(_EnsembleClassifier):
         net, _ = resolve(fitted["estimator_"], take_rows(X, np.arange(1)), "module_")
         if not isinstance(getattr(net, "module_", None), nn.Module):
             raise ValueError(
-                f"MCDropoutClassifier needs a skorch net, a NeuralClassifier say, not {type(net).__name__}."
+                "MCDropoutClassifier needs a skorch net, a NeuralClassifier say, not "
+                f"{type(net).__name__}."
             )
         _dropouts(net.module_)
         return fitted
 
     def sample_proba(self, X, n_samples=None, random_state=None):
-        """Class probabilities under `n_samples` masks, shape (n_samples, n, K); None: those of `predict_dist`."""
+        """Class probabilities under `n_samples` masks, shape (n_samples, n, K).
+
+        None: those of `predict_dist`.
+        """
         check_is_fitted(self, "seed_")
         net, X = resolve(self.estimator_, X, "module_")
         rng = self._rng(random_state)
@@ -184,7 +192,8 @@ def _dropouts(network: nn.Module) -> list[nn.Module]:
     modules = [m for m in network.modules() if isinstance(m, _DROPOUTS) and m.p > 0]
     if not modules:
         raise ValueError(
-            "The network has no dropout module with a positive rate, so that all draws would be the same; add "
+            "The network has no dropout module with a positive rate, so that all draws would be "
+            "the same; add "
             "torch.nn.Dropout, or use DeepEnsembleClassifier."
         )
     return modules
@@ -229,7 +238,10 @@ class _Masked:
 
 
 def _alpha_dropout(x, keep, p: float):
-    """Dropout that keeps mean 0 and variance 1 behind a SELU: dropped units take its negative limit."""
+    """Dropout that keeps mean 0 and variance 1 behind a SELU.
+
+    Dropped units take its negative limit.
+    """
     limit = -1.7580993408473766
     a = ((1 - p) * (1 + p * limit**2)) ** -0.5
     return a * (x * keep + limit * (1 - keep)) - a * limit * p
@@ -243,8 +255,9 @@ class TestTimeAugmentationClassifier(_EnsembleClassifier):
     estimator : classifier
         Fitted here, on X as it is, unless it is a FrozenEstimator.
     augment : callable
-        ``augment(X, random_state)`` returns a changed copy of X; called once a draw with a numpy RandomState. Where it
-        draws one change for the whole batch (one angle, one shift), predictions do not depend on the other rows.
+        ``augment(X, random_state)`` returns a changed copy of X; called once a draw with a numpy
+        RandomState. Where it draws one change for the whole batch (one angle, one shift),
+        predictions do not depend on the other rows.
     n_samples : int, default=20
         Draws.
     random_state : int, RandomState instance or None, default=None
@@ -259,7 +272,8 @@ class TestTimeAugmentationClassifier(_EnsembleClassifier):
 
     References
     ----------
-    Ayhan and Berens (2018), Test-time data augmentation for estimation of heteroscedastic aleatoric uncertainty.
+    Ayhan and Berens (2018), Test-time data augmentation for estimation of heteroscedastic aleatoric
+    uncertainty.
 
     Examples
     --------
@@ -268,7 +282,9 @@ class TestTimeAugmentationClassifier(_EnsembleClassifier):
     >>> data = make_label_histograms(100, random_state=0)
     >>> def shift(X, random_state):
     ...     return X + 0.1 * random_state.standard_normal(X.shape[1])
-    >>> tta = TestTimeAugmentationClassifier(LogisticRegression(), shift, n_samples=5, random_state=0)
+    >>> tta = TestTimeAugmentationClassifier(
+    ...     LogisticRegression(), shift, n_samples=5, random_state=0
+    ... )
     >>> tta.fit(data.X, data.counts).predict_dist(data.X)
     Ensemble(n=100, n_classes=3)
     """
@@ -282,7 +298,10 @@ class TestTimeAugmentationClassifier(_EnsembleClassifier):
         self.random_state = random_state
 
     def sample_proba(self, X, n_samples=None, random_state=None):
-        """Class probabilities of `n_samples` versions of X, shape (n_samples, n, K); None: those of `predict_dist`."""
+        """Class probabilities of `n_samples` versions of X, shape (n_samples, n, K).
+
+        None: those of `predict_dist`.
+        """
         check_is_fitted(self, "seed_")
         rng = self._rng(random_state)
         draws = self.n_samples if n_samples is None else n_samples
@@ -297,7 +316,8 @@ class DeepEnsembleClassifier(_EnsembleClassifier):
     Parameters
     ----------
     estimator : classifier with a `random_state`
-        Every parameter called `random_state`, of its parts too, gets a seed of its own in each clone.
+        Every parameter called `random_state`, of its parts too, gets a seed of its own in each
+        clone.
     n_estimators : int, default=5
         Clones.
     n_jobs : int or None, default=None
@@ -315,13 +335,14 @@ class DeepEnsembleClassifier(_EnsembleClassifier):
     Raises
     ------
     ValueError
-        For an estimator without a `random_state`, a frozen one, or a network whose `module` is an instance with weights
-        of its own: all clones would be the same, or start from the same weights.
+        For an estimator without a `random_state`, a frozen one, or a network whose `module` is an
+        instance with weights of its own: all clones would be the same, or start from the same
+        weights.
 
     References
     ----------
-    Lakshminarayanan, Pritzel and Blundell (2017), Simple and scalable predictive uncertainty estimation using deep
-    ensembles.
+    Lakshminarayanan, Pritzel and Blundell (2017), Simple and scalable predictive uncertainty
+    estimation using deep ensembles.
 
     Examples
     --------
@@ -329,8 +350,12 @@ class DeepEnsembleClassifier(_EnsembleClassifier):
     >>> from sklearn_lhcal.datasets import make_label_histograms
     >>> from sklearn_lhcal.neural_network import NeuralClassifier
     >>> data = make_label_histograms(100, random_state=0)
-    >>> net = NeuralClassifier(nn.Linear, module__in_features=5, module__out_features=3, max_epochs=5)
-    >>> DeepEnsembleClassifier(net, n_estimators=3, random_state=0).fit(data.X, data.counts).predict_dist(data.X)
+    >>> net = NeuralClassifier(
+    ...     nn.Linear, module__in_features=5, module__out_features=3, max_epochs=5
+    ... )
+    >>> DeepEnsembleClassifier(net, n_estimators=3, random_state=0).fit(
+    ...     data.X, data.counts
+    ... ).predict_dist(data.X)
     Ensemble(n=100, n_classes=3)
     """
 
@@ -345,7 +370,8 @@ class DeepEnsembleClassifier(_EnsembleClassifier):
         seeded = [k for k in params if k == "random_state" or k.endswith("__random_state")]
         if not seeded or isinstance(self.estimator, FrozenEstimator):
             raise ValueError(
-                f"{type(self.estimator).__name__} has no random_state that would tell its clones apart, or is frozen; "
+                f"{type(self.estimator).__name__} has no random_state that would tell its clones "
+                "apart, or is frozen; "
                 "use an estimator that is random and not fitted yet."
             )
         shared = [
@@ -355,7 +381,8 @@ class DeepEnsembleClassifier(_EnsembleClassifier):
         ]
         if shared:
             raise ValueError(
-                f"{shared[0]} is an instance, from whose weights all networks would start; give the class with its "
+                f"{shared[0]} is an instance, from whose weights all networks would start; give "
+                "the class with its "
                 f"arguments as {shared[0]}__…, or a function that makes a new one."
             )
         rng = check_random_state(seed)
@@ -371,7 +398,10 @@ class DeepEnsembleClassifier(_EnsembleClassifier):
         return {"estimators_": fitted}
 
     def sample_proba(self, X, n_samples=None, random_state=None):
-        """Class probabilities of the members, shape (n_estimators, n, K), or of `n_samples` drawn with replacement."""
+        """Class probabilities of the members, shape (n_estimators, n, K).
+
+        Or of `n_samples` drawn with replacement.
+        """
         check_is_fitted(self, "seed_")
         members = np.stack([self._proba(e, X) for e in self.estimators_])
         if n_samples is None:

@@ -22,7 +22,10 @@ def multinomial(counts, Q):
 
 
 def row_outcomes(Q, n):
-    """All histograms of one row and their probabilities, shapes (n_histograms, K) and (n_histograms,)."""
+    """All histograms of one row and their probabilities, shapes (n_histograms.
+
+    K) and (n_histograms,).
+    """
     counts = histograms(n, len(Q))
     return counts, np.array([multinomial(y, Q) for y in counts])
 
@@ -86,7 +89,10 @@ def naive_decomposition(y, z, w, edges, correction):
 
 
 def naive_bin_loss(c, z, w, W, correction):
-    """CL of one bin: its rows' frequencies c, predictions z and weights w; W is the weight of all rows."""
+    """CL of one bin: its rows' frequencies c, predictions z and weights w.
+
+    W is the weight of all rows.
+    """
     Wb = w.sum()
     c_bar, z_bar = (w * c).sum() / Wb, (w * z).sum() / Wb
     plugin = Wb / W * (c_bar - z_bar) ** 2

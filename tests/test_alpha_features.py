@@ -33,7 +33,9 @@ class Net(nn.Module):
 
 @pytest.fixture(scope="module")
 def data():
-    return make_label_histograms(200, n_classes=3, n_features=5, n_raters=4, total=3.0, random_state=0)
+    return make_label_histograms(
+        200, n_classes=3, n_features=5, n_raters=4, total=3.0, random_state=0
+    )
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +48,9 @@ def wrapped(net, data):
     scaler = StandardScaler().fit(data.X)
     frozen = FrozenEstimator(net)
     pipeline = make_pipeline(FrozenEstimator(scaler), frozen).fit(data.X, data.counts)
-    search = GridSearchCV(net, {"max_epochs": [2]}, cv=2, scoring="neg_label_log_loss").fit(data.X, data.counts)
+    search = GridSearchCV(net, {"max_epochs": [2]}, cv=2, scoring="neg_label_log_loss").fit(
+        data.X, data.counts
+    )
     chain = TemperatureScaling(frozen).fit(data.X, data.counts)
     return [
         (frozen, net, data.X),
@@ -70,25 +74,34 @@ def test_a_layer_is_found_below_everything(data, net):
 
 def test_batches_do_not_matter(data, net):
     small = NeuralClassifier.from_trained(net.module_, [0, 1, 2], batch_size=7)
-    assert_allclose(forward_features(small, data.X, "drop"), forward_features(net, data.X, "drop"), atol=1e-6)
+    assert_allclose(
+        forward_features(small, data.X, "drop"), forward_features(net, data.X, "drop"), atol=1e-6
+    )
 
 
 def test_a_named_layer_is_that_layers_outputs_as_features(data, net):
-    named = AlphaCalibration(TemperatureScaling(FrozenEstimator(net)), features="drop").fit(data.X, data.counts)
+    named = AlphaCalibration(TemperatureScaling(FrozenEstimator(net)), features="drop").fit(
+        data.X, data.counts
+    )
     given = AlphaCalibration(
-        TemperatureScaling(FrozenEstimator(net)), features=lambda X: forward_features(net, X, "drop")
+        TemperatureScaling(FrozenEstimator(net)),
+        features=lambda X: forward_features(net, X, "drop"),
     ).fit(data.X, data.counts)
     assert_allclose(named.predict_dist(data.X).total, given.predict_dist(data.X).total, rtol=1e-6)
     assert len(named.coef_) == 12
 
 
 def test_errors_about_layers(data, net):
-    with pytest.raises(ValueError, match=r"no layer 'dropout'; its layers are body, body\.0, .*drop, head"):
+    with pytest.raises(
+        ValueError, match=r"no layer 'dropout'; its layers are body, body\.0, .*drop, head"
+    ):
         AlphaCalibration(FrozenEstimator(net), features="dropout").fit(data.X, data.counts)
     with pytest.raises(ValueError, match=r"each fold trains its own.*use FrozenEstimator"):
         AlphaCalibration(net, features="drop").fit(data.X, data.counts)
     with pytest.raises(ValueError, match="at the bottom there is a LogisticRegression"):
-        AlphaCalibration(LogisticRegression(), features="drop", cv="holdout").fit(data.X, data.counts)
+        AlphaCalibration(LogisticRegression(), features="drop", cv="holdout").fit(
+            data.X, data.counts
+        )
 
 
 def test_holdout_is_one_network(data, net):
@@ -99,7 +112,9 @@ def test_holdout_is_one_network(data, net):
 
 
 def test_a_layer_around_a_dropout_ensemble(data, net):
-    dropout = MCDropoutClassifier(FrozenEstimator(net), n_samples=4, random_state=0).fit(data.X, data.counts)
+    dropout = MCDropoutClassifier(FrozenEstimator(net), n_samples=4, random_state=0).fit(
+        data.X, data.counts
+    )
     chain = AlphaCalibration(FrozenEstimator(dropout), features="drop").fit(data.X, data.counts)
     dist = chain.predict_dist(data.X)
     assert isinstance(dist, DirichletMixture)
@@ -120,9 +135,9 @@ def test_hidden_layers_fit_what_a_line_cannot(data):
 
         base = PrecomputedClassifier("proba", columns=[0, 1])
         options = {"features": lambda X: X[:, 2:], "hidden_layer_sizes": sizes, "random_state": 0}
-        return AlphaCalibration(base, penalty=1e-4, solver=LBFGS(max_iter=5000, tol=1e-4), **options).fit(
-            X[:1000], counts[:1000]
-        )
+        return AlphaCalibration(
+            base, penalty=1e-4, solver=LBFGS(max_iter=5000, tol=1e-4), **options
+        ).fit(X[:1000], counts[:1000])
 
     linear, hidden, again = fitted(()), fitted((8,)), fitted((8,))
     loss = [histogram_log_loss(counts[1000:], m.predict_dist(X[1000:])) for m in (linear, hidden)]
@@ -160,16 +175,22 @@ def test_a_layer_that_is_used_twice_or_never_is_an_error(layer, rows, data):
 
 def test_one_hidden_layer_may_be_a_number(data):
     one, other = (
-        AlphaCalibration("proba", hidden_layer_sizes=sizes, random_state=0).fit(data.prediction, data.counts)
+        AlphaCalibration("proba", hidden_layer_sizes=sizes, random_state=0).fit(
+            data.prediction, data.counts
+        )
         for sizes in (4, (4,))
     )
     assert one.coef_.shape == (4,)
-    assert_allclose(one.predict_dist(data.prediction).total, other.predict_dist(data.prediction).total)
+    assert_allclose(
+        one.predict_dist(data.prediction).total, other.predict_dist(data.prediction).total
+    )
 
 
 @pytest.mark.parametrize("penalty", [-1, np.nan, "a"])
 def test_the_penalty_must_not_be_negative(penalty, data):
-    with pytest.raises(ValueError, match=f"penalty must be a finite number of at least 0, got {penalty!r}"):
+    with pytest.raises(
+        ValueError, match=f"penalty must be a finite number of at least 0, got {penalty!r}"
+    ):
         AlphaCalibration("proba", penalty=penalty).fit(data.prediction, data.counts)
 
 
@@ -183,19 +204,28 @@ def test_the_penalty_must_not_be_negative(penalty, data):
     ],
 )
 def test_features_have_one_row_for_each_row(features, returned, data):
-    with pytest.raises(ValueError, match=f"one row for each of the 200 rows of X, it returned {returned}"):
+    with pytest.raises(
+        ValueError, match=f"one row for each of the 200 rows of X, it returned {returned}"
+    ):
         AlphaCalibration("proba", features=features).fit(data.prediction, data.counts)
 
 
 def test_hidden_layers_do_not_overfit():
-    """The optimum of a hidden layer on 200 rows is worse than what is linear; the default solver stops before."""
-    data = make_label_histograms(4_200, n_classes=3, n_features=5, n_raters=4, total=3.0, random_state=0)
+    """The optimum of a hidden layer on 200 rows is worse than what is linear.
+
+    The default solver stops before.
+    """
+    data = make_label_histograms(
+        4_200, n_classes=3, n_features=5, n_raters=4, total=3.0, random_state=0
+    )
     X, counts, test = np.hstack([data.prediction, data.X]), data.counts, slice(200, None)
     saved = PrecomputedClassifier("proba", columns=slice(0, 3))
 
     def held_out(**parameters):
         model = AlphaCalibration(saved, features=lambda X: X[:, 3:], random_state=0, **parameters)
-        return histogram_log_loss(counts[test], model.fit(X[:200], counts[:200]).predict_dist(X[test]))
+        return histogram_log_loss(
+            counts[test], model.fit(X[:200], counts[:200]).predict_dist(X[test])
+        )
 
     linear, hidden = held_out(), held_out(hidden_layer_sizes=(8,))
     optimum = held_out(hidden_layer_sizes=(8,), solver=LBFGS(tol=1e-4))

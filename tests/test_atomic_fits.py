@@ -145,7 +145,10 @@ class Fault(Exception):
 
 @contextmanager
 def failing(modules, at, error):
-    """The call number `at` of all functions that these modules hold raises; what was called last."""
+    """The call number `at` of all functions that these modules hold raises.
+
+    What was called last.
+    """
     seen = {"calls": 0}
 
     def watched(function):

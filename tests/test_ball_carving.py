@@ -1,4 +1,7 @@
-"""BallCarvingSplit: the set laws of its three parts, balls in dense places, whatever the scale and the dimension."""
+"""BallCarvingSplit.
+
+The set laws of its three parts, balls in dense places, whatever the scale and the dimension.
+"""
 
 import numpy as np
 import pandas as pd
@@ -32,7 +35,9 @@ def points(n=500, d=2, seed=0):
 )
 def test_the_parts_obey_their_laws(n, d, n_balls, low, width, test, radius, seed):
     high = min(low + width, 1 - test)
-    splitter = BallCarvingSplit(radius, n_balls, (min(low, high), high), test, n_splits=2, random_state=seed)
+    splitter = BallCarvingSplit(
+        radius, n_balls, (min(low, high), high), test, n_splits=2, random_state=seed
+    )
     X = points(n, d, seed)
     try:
         train, augmented, test_rows = splitter.split_augmented(X)
@@ -53,7 +58,10 @@ def test_the_parts_obey_their_laws(n, d, n_balls, low, width, test, radius, seed
 
 @pytest.mark.parametrize("d", [2, 50])
 def test_what_is_carved_lies_in_balls_of_one_radius(d):
-    """Each ball is full: of the rows within the radius of its centre none is left in training if none is kept."""
+    """Each ball is full.
+
+    Of the rows within the radius of its centre none is left in training if none is kept.
+    """
     X, R = points(800, d), {2: 0.1, 50: 2.6}[d]
     train, _, _ = BallCarvingSplit(R, 5, keep_fraction=0.0, random_state=1).split_augmented(X)
     carved = np.setdiff1d(np.arange(800), train)
@@ -64,7 +72,9 @@ def test_what_is_carved_lies_in_balls_of_one_radius(d):
 
 def test_fractions_are_those_asked_for():
     X = points(20_000)
-    train, augmented, test = BallCarvingSplit(0.05, 10, 0.25, 0.4, random_state=0).split_augmented(X)
+    train, augmented, test = BallCarvingSplit(0.05, 10, 0.25, 0.4, random_state=0).split_augmented(
+        X
+    )
     delayed = len(augmented) - len(train)
     carved = (len(test) + delayed) / 0.75
     assert len(test) == pytest.approx(0.4 * carved, rel=0.02)
@@ -103,7 +113,9 @@ def test_balls_are_carved_where_rows_are_dense_and_apart():
     assert (test < 900).mean() > 0.95
     X = points(5000)
     train, _, _ = BallCarvingSplit(0.05, 6, 0.0, random_state=0).split_augmented(X)
-    assert 1 - len(train) / 5000 > 0.95 * 6 * (cdist(X, X[:200]) < 0.05).mean()  # the balls do not overlap
+    assert (
+        1 - len(train) / 5000 > 0.95 * 6 * (cdist(X, X[:200]) < 0.05).mean()
+    )  # the balls do not overlap
 
 
 def test_seeds_are_honoured_and_the_global_generator_is_left_alone():
@@ -111,7 +123,8 @@ def test_seeds_are_honoured_and_the_global_generator_is_left_alone():
     np.random.seed(0)  # noqa: NPY002
     state = np.random.get_state()[1].copy()  # noqa: NPY002
     one, two, other = (
-        list(BallCarvingSplit(n_splits=3, random_state=seed).split(X)) for seed in (0, np.random.RandomState(0), 1)
+        list(BallCarvingSplit(n_splits=3, random_state=seed).split(X))
+        for seed in (0, np.random.RandomState(0), 1)
     )
     assert_array_equal(np.random.get_state()[1], state)  # noqa: NPY002
     for a, b in zip(one, two, strict=True):
@@ -125,7 +138,9 @@ def test_forms_of_X():
     X = points()
     expected = BallCarvingSplit(random_state=0).split_augmented(X)
     for form in (pd.DataFrame(X), X.tolist(), sp.csc_array(X), X[:, ::-1]):
-        for part, same in zip(expected, BallCarvingSplit(random_state=0).split_augmented(form), strict=True):
+        for part, same in zip(
+            expected, BallCarvingSplit(random_state=0).split_augmented(form), strict=True
+        ):
             assert_array_equal(part, same, err_msg=type(form).__name__)
 
 
@@ -164,7 +179,9 @@ def test_errors(change, message):
 def test_a_class_that_only_the_balls_hold_is_named():
     X = np.concatenate([points(300), points(100) * 0.01 + 5])
     y = np.repeat(["common", "rare"], [300, 100])
-    with pytest.raises(ValueError, match=r"No label of class \['rare'\] in the training rows beside the balls"):
+    with pytest.raises(
+        ValueError, match=r"No label of class \['rare'\] in the training rows beside the balls"
+    ):
         BallCarvingSplit(0.1, 1, keep_fraction=0.0, random_state=0).split_augmented(X, y)
     with pytest.raises(ValueError, match="X has 400 rows, expected 399"):
         BallCarvingSplit(random_state=0).split_augmented(X, y[:-1])

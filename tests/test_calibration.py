@@ -1,4 +1,7 @@
-"""Calibrators: optimality of the maps, the grammar of a classifier, and where they live in scikit-learn."""
+"""Calibrators.
+
+Optimality of the maps, the grammar of a classifier, and where they live in scikit-learn.
+"""
 
 import pickle
 import subprocess
@@ -36,7 +39,13 @@ from sklearn_lhcal.calibration import (
     TemperatureScaling,
 )
 from sklearn_lhcal.datasets import make_label_histograms
-from sklearn_lhcal.distributions import Dirichlet, DirichletMixture, Ensemble, PointMass, predict_dist
+from sklearn_lhcal.distributions import (
+    Dirichlet,
+    DirichletMixture,
+    Ensemble,
+    PointMass,
+    predict_dist,
+)
 from sklearn_lhcal.label_histogram import KnownProbabilities, LabelHistogramClassifier
 from sklearn_lhcal.metrics import (
     LabelHistogramScorer,
@@ -46,7 +55,13 @@ from sklearn_lhcal.metrics import (
     label_log_loss,
     posterior_epistemic_loss,
 )
-from sklearn_lhcal.neural_network import LBFGS, DirichletMultinomialLoss, LabelLogLoss, Newton, PairwiseLoss
+from sklearn_lhcal.neural_network import (
+    LBFGS,
+    DirichletMultinomialLoss,
+    LabelLogLoss,
+    Newton,
+    PairwiseLoss,
+)
 
 
 @pytest.fixture
@@ -56,12 +71,17 @@ def data():
 
 @pytest.fixture
 def logits(data):
-    return 2.5 * np.log(data.prediction) + np.arange(300)[:, None] / 100  # overconfident, with a constant per row
+    return (
+        2.5 * np.log(data.prediction) + np.arange(300)[:, None] / 100
+    )  # overconfident, with a constant per row
 
 
 def label_loss(T, u, y, w=1.0):
     """Eq. (53) of P1 with scipy."""
-    return -(np.reshape(w, (-1, 1)) * y * log_softmax(u / T, axis=1)).sum() / (np.reshape(w, (-1, 1)) * y).sum()
+    return (
+        -(np.reshape(w, (-1, 1)) * y * log_softmax(u / T, axis=1)).sum()
+        / (np.reshape(w, (-1, 1)) * y).sum()
+    )
 
 
 def best_temperature(u, y, w=1.0):
@@ -119,7 +139,9 @@ def test_temperature_recovers_the_truth():
 def test_temperature_with_a_start_from_a_part_of_the_rows(monkeypatch, data, logits):
     whole = TemperatureScaling("logits").fit(logits, data.counts).temperature_
     monkeypatch.setattr("sklearn_lhcal.calibration._likelihood._PART", 150)
-    assert_allclose(TemperatureScaling("logits").fit(logits, data.counts).temperature_, whole, rtol=1e-6)
+    assert_allclose(
+        TemperatureScaling("logits").fit(logits, data.counts).temperature_, whole, rtol=1e-6
+    )
 
 
 def test_temperature_stays_positive_and_finite_where_the_ranking_is_wrong():
@@ -160,7 +182,9 @@ def test_logits_and_proba_name_one_model(data, logits):
 def test_weights_are_repetition_for_the_map(data, logits):
     w = np.random.default_rng(0).integers(0, 4, 300)
     weighted = TemperatureScaling("logits").fit(logits, data.counts, sample_weight=w)
-    repeated = TemperatureScaling("logits").fit(np.repeat(logits, w, axis=0), np.repeat(data.counts, w, axis=0))
+    repeated = TemperatureScaling("logits").fit(
+        np.repeat(logits, w, axis=0), np.repeat(data.counts, w, axis=0)
+    )
     assert_allclose(weighted.temperature_, repeated.temperature_, rtol=1e-8)
 
 
@@ -214,7 +238,10 @@ def pairwise_loss(x, h, z, y, penalty):
     for z_i, y_i, log_a in zip(z, y, log_total, strict=True):
         a, raters = np.exp(log_a), np.repeat(np.arange(len(y_i)), y_i)
         pairs = [(k, m) for i, k in enumerate(raters) for m in raters[:i]]
-        p = [z_i[k] * (a * z_i[k] + 1) / (a + 1) if k == m else 2 * a * z_i[k] * z_i[m] / (a + 1) for k, m in pairs]
+        p = [
+            z_i[k] * (a * z_i[k] + 1) / (a + 1) if k == m else 2 * a * z_i[k] * z_i[m] / (a + 1)
+            for k, m in pairs
+        ]
         losses.append(-np.mean(np.log(p)) + penalty * log_a**2)
     return np.mean(losses)
 
@@ -226,7 +253,9 @@ def pairwise_loss(x, h, z, y, penalty):
 )
 def test_alpha_is_the_optimum(data, likelihood, oracle, solver):
     z, several = data.prediction[:100], data.counts[:100].sum(axis=1) > 1
-    calibrator = AlphaCalibration("proba", likelihood=likelihood, penalty=0.01, solver=solver, features="logits")
+    calibrator = AlphaCalibration(
+        "proba", likelihood=likelihood, penalty=0.01, solver=solver, features="logits"
+    )
     calibrator.fit(z, data.counts[:100])
     h = (np.log(z) - calibrator.feature_mean_) / calibrator.feature_scale_
     assert_allclose([h.mean(), h.std()], [0, 1], atol=1e-9)
@@ -241,7 +270,9 @@ def test_alpha_is_the_optimum(data, likelihood, oracle, solver):
 def test_alpha_recovers_the_best_total(likelihood):
     """Q ~ Dirichlet(5 z): the optimum of both likelihoods is α0 = 5."""
     data = make_label_histograms(6000, n_raters=4, total=5.0, random_state=0)
-    constant = AlphaCalibration("proba", features=lambda X: np.zeros((len(X), 1)), likelihood=likelihood, penalty=0.0)
+    constant = AlphaCalibration(
+        "proba", features=lambda X: np.zeros((len(X), 1)), likelihood=likelihood, penalty=0.0
+    )
     log_total, log_best = [], []
     for part in np.split(np.arange(6000), 12):
         z, Q = data.prediction[part], data.proba[part]
@@ -269,7 +300,11 @@ def test_rows_with_one_label_do_not_change_alpha(data):
     several = data.counts.sum(axis=1) > 1
     features = AlphaCalibration("proba", features=lambda X: X[:, :1])
     a = clone(features).fit(data.prediction, data.counts).predict_dist(data.prediction)
-    b = clone(features).fit(data.prediction[several], data.counts[several]).predict_dist(data.prediction)
+    b = (
+        clone(features)
+        .fit(data.prediction[several], data.counts[several])
+        .predict_dist(data.prediction)
+    )
     assert_allclose(a.total, b.total, rtol=1e-3)  # but for what standardises the features
 
 
@@ -286,14 +321,19 @@ def test_alpha_features(features, data):
 
 
 def test_refit_with_other_features_forgets_the_old(data):
-    calibrator = AlphaCalibration("proba", features=StandardScaler()).fit(data.prediction, data.counts)
+    calibrator = AlphaCalibration("proba", features=StandardScaler()).fit(
+        data.prediction, data.counts
+    )
     calibrator.set_params(features=None).fit(data.prediction, data.counts)
     fresh = AlphaCalibration("proba").fit(data.prediction, data.counts)
     assert_allclose(calibrator.coef_, fresh.coef_)
 
 
 def test_pairwise_likelihood_is_not_distorted_by_many_raters():
-    """z informative but overdispersed in a way no Dirichlet has: most rows are certain, some are split."""
+    """z informative but overdispersed in a way no Dirichlet has.
+
+    Most rows are certain, some are split.
+    """
     rng = np.random.default_rng(0)
     n = 20_000
     z = np.clip(rng.beta(2, 2, n), 0.05, 0.95)
@@ -319,9 +359,13 @@ def test_pairwise_likelihood_is_not_distorted_by_many_raters():
 
 
 def test_maps_act_on_each_member_of_an_ensemble(data):
-    forest = RandomForestClassifier(12, min_samples_leaf=20, random_state=0).fit(data.X, data.counts.argmax(axis=1))
+    forest = RandomForestClassifier(12, min_samples_leaf=20, random_state=0).fit(
+        data.X, data.counts.argmax(axis=1)
+    )
     calibrator = TemperatureScaling(FrozenEstimator(forest)).fit(data.X, data.counts)
-    members = np.stack([np.maximum(tree.predict_proba(data.X), 1e-12) for tree in forest.estimators_])
+    members = np.stack(
+        [np.maximum(tree.predict_proba(data.X), 1e-12) for tree in forest.estimators_]
+    )
     members /= members.sum(axis=2, keepdims=True)
 
     def loss(t):
@@ -332,16 +376,22 @@ def test_maps_act_on_each_member_of_an_ensemble(data):
     assert_allclose(calibrator.temperature_, np.exp(best.x), rtol=1e-5)
     dist = calibrator.predict_dist(data.X)
     assert isinstance(dist, Ensemble)
-    assert_allclose(dist.proba, softmax(np.log(members) / calibrator.temperature_, axis=2), atol=1e-9)
+    assert_allclose(
+        dist.proba, softmax(np.log(members) / calibrator.temperature_, axis=2), atol=1e-9
+    )
 
 
 def test_temperature_around_one_hot_members_is_the_global_optimum(data):
     """The mixture's loss over T has several valleys where members say 0 or 1."""
-    forest = RandomForestClassifier(30, random_state=0).fit(data.X[:100], data.counts[:100].argmax(axis=1))
+    forest = RandomForestClassifier(30, random_state=0).fit(
+        data.X[:100], data.counts[:100].argmax(axis=1)
+    )
     calibrator = TemperatureScaling(FrozenEstimator(forest))
     with pytest.warns(UserWarning, match="labels to which the classifier gives no probability"):
         calibrator.fit(data.X[100:], data.counts[100:])
-    members = np.stack([np.maximum(t.predict_proba(data.X[100:]), 1e-12) for t in forest.estimators_])
+    members = np.stack(
+        [np.maximum(t.predict_proba(data.X[100:]), 1e-12) for t in forest.estimators_]
+    )
     u = np.log(members / members.sum(axis=2, keepdims=True))
 
     def loss(t):
@@ -354,16 +404,25 @@ def test_temperature_around_one_hot_members_is_the_global_optimum(data):
 
 @pytest.mark.parametrize("likelihood", ["dirichlet_multinomial", "pairwise"])
 def test_alpha_around_an_ensemble_is_a_mixture(data, likelihood):
-    forest = RandomForestClassifier(12, min_samples_leaf=20, random_state=0).fit(data.X, data.counts.argmax(axis=1))
+    forest = RandomForestClassifier(12, min_samples_leaf=20, random_state=0).fit(
+        data.X, data.counts.argmax(axis=1)
+    )
     chain = AlphaCalibration(TemperatureScaling(FrozenEstimator(forest)), likelihood=likelihood)
     dist = chain.fit(data.X, data.counts).predict_dist(data.X)
     assert isinstance(dist, DirichletMixture)
     assert_allclose(dist.mean(), chain.estimator_.predict_proba(data.X), atol=1e-12)
     worse = [
-        clone(chain).set_params(penalty=p).fit(data.X, data.counts).predict_dist(data.X).disagreement() for p in (1e3,)
+        clone(chain)
+        .set_params(penalty=p)
+        .fit(data.X, data.counts)
+        .predict_dist(data.X)
+        .disagreement()
+        for p in (1e3,)
     ]
     observed = data.counts
-    assert disagreement_squared_loss(observed, dist) < disagreement_squared_loss(observed, dist.mean())
+    assert disagreement_squared_loss(observed, dist) < disagreement_squared_loss(
+        observed, dist.mean()
+    )
     assert not np.allclose(worse[0], dist.disagreement())
 
 
@@ -420,7 +479,9 @@ def test_derivatives_in_the_log_total_are_those_of_autograd(loss):
 @pytest.mark.parametrize("sign", [-1, 1])
 def test_pairs_at_an_extreme_log_total(sign):
     u, y = torch.log(torch.tensor([[0.2, 0.8]], dtype=torch.float64)), torch.tensor([[2, 1]])
-    value, first, second = (a.item() for a in PairwiseLoss().in_log_total(u, y)(torch.tensor([sign * 100.0]).double()))
+    value, first, second = (
+        a.item() for a in PairwiseLoss().in_log_total(u, y)(torch.tensor([sign * 100.0]).double())
+    )
     # certain of 0.2 and 0.8, or of one class, which two of three pairs contradict
     certain = -(np.log(0.2**2) + 2 * np.log(2 * 0.2 * 0.8)) / 3
     one_class = -(np.log(0.2) + 2 * (np.log(2 * 0.2 * 0.8) - 100)) / 3
@@ -440,11 +501,17 @@ def test_dirichlet_multinomial_loss_is_the_distribution(data, logits):
     z = softmax(logits, axis=1)
     for log_total in (-20.0, 0.0, 20.0):
         rows = DirichletMultinomialLoss().row_loss(
-            torch.as_tensor(np.log(z)), torch.full((300,), log_total, dtype=torch.float64), torch.as_tensor(data.counts)
+            torch.as_tensor(np.log(z)),
+            torch.full((300,), log_total, dtype=torch.float64),
+            torch.as_tensor(data.counts),
         )
         dist = Dirichlet.from_log_total(z, log_total)
-        coefficient = PointMass(z).log_prob_counts(data.counts) - (data.counts * np.log(z)).sum(axis=1)
-        assert_allclose(-rows.numpy() + coefficient, dist.log_prob_counts(data.counts), rtol=1e-9, atol=1e-9)
+        coefficient = PointMass(z).log_prob_counts(data.counts) - (data.counts * np.log(z)).sum(
+            axis=1
+        )
+        assert_allclose(
+            -rows.numpy() + coefficient, dist.log_prob_counts(data.counts), rtol=1e-9, atol=1e-9
+        )
 
 
 # --- solvers ---
@@ -452,7 +519,11 @@ def test_dirichlet_multinomial_loss_is_the_distribution(data, logits):
 
 def test_newton_descends_where_the_plain_iteration_diverges():
     def objective(x):  # |x| far from 0, a bowl near it
-        return float(np.sqrt(1 + x[0] ** 2)), x / np.sqrt(1 + x**2), np.array([[(1 + x[0] ** 2) ** -1.5]])
+        return (
+            float(np.sqrt(1 + x[0] ** 2)),
+            x / np.sqrt(1 + x**2),
+            np.array([[(1 + x[0] ** 2) ** -1.5]]),
+        )
 
     assert_allclose(Newton().solve(SmoothProblem(objective, np.array([10.0]))), 0, atol=1e-6)
 
@@ -469,7 +540,9 @@ def test_the_global_generators_stay_as_they_were(data, logits):
     expected = np.random.rand(), torch.rand(1).item()  # noqa: NPY002
     np.random.seed(3)  # noqa: NPY002
     torch.manual_seed(3)
-    AlphaCalibration(TemperatureScaling("logits", solver=LBFGS()), solver=LBFGS()).fit(logits, data.counts)
+    AlphaCalibration(TemperatureScaling("logits", solver=LBFGS()), solver=LBFGS()).fit(
+        logits, data.counts
+    )
     assert (np.random.rand(), torch.rand(1).item()) == expected  # noqa: NPY002
 
 
@@ -509,7 +582,12 @@ def test_one_loop_for_a_whole_chain(data, fits, depth):
 
 @pytest.mark.parametrize(
     ("cv", "sizes"),
-    [(3, [200] * 3 + [300]), ("holdout", [240]), (KFold(2), [150, 150, 300]), ([([0, 1, 2], [3, 4])], [3, 300])],
+    [
+        (3, [200] * 3 + [300]),
+        ("holdout", [240]),
+        (KFold(2), [150, 150, 300]),
+        ([([0, 1, 2], [3, 4])], [3, 300]),
+    ],
 )
 def test_forms_of_cv(data, fits, cv, sizes):
     TemperatureScaling(Recorder(), cv=cv).fit(data.X, data.counts)
@@ -535,10 +613,14 @@ def test_out_of_fold_scores_are_out_of_fold(data):
     scores, rows = [], []
     for train, test in cv.split(data.X):
         i, k = np.nonzero(data.counts[train])
-        model = LogisticRegression().fit(data.X[train][i], k, sample_weight=data.counts[train][i, k])
+        model = LogisticRegression().fit(
+            data.X[train][i], k, sample_weight=data.counts[train][i, k]
+        )
         scores.append(model.predict_log_proba(data.X[test]))
         rows.append(test)
-    by_hand = TemperatureScaling("logits").fit(np.concatenate(scores), data.counts[np.concatenate(rows)])
+    by_hand = TemperatureScaling("logits").fit(
+        np.concatenate(scores), data.counts[np.concatenate(rows)]
+    )
     assert_allclose(calibrator.temperature_, by_hand.temperature_, rtol=1e-6)
 
 
@@ -547,7 +629,9 @@ def test_chain_maps_are_fitted_in_order_on_the_same_scores(data, logits):
     inner = TemperatureScaling("logits").fit(logits, data.counts)
     outer = AlphaCalibration("proba").fit(inner.predict_proba(logits), data.counts)
     assert_allclose(chain.estimator_.temperature_, inner.temperature_, rtol=1e-12)
-    assert_allclose([*chain.coef_, chain.intercept_], [*outer.coef_, outer.intercept_], rtol=1e-6, atol=1e-9)
+    assert_allclose(
+        [*chain.coef_, chain.intercept_], [*outer.coef_, outer.intercept_], rtol=1e-6, atol=1e-9
+    )
 
 
 def test_groups_go_to_the_splitter_and_parameters_row_by_row_to_the_classifier(data, fits):
@@ -560,7 +644,9 @@ def test_groups_go_to_the_splitter_and_parameters_row_by_row_to_the_classifier(d
                 seen.append(set(groups[train]) & set(groups[test]))
                 yield train, test
 
-    TemperatureScaling(Recorder(), cv=Spy(3)).fit(data.X, data.counts, groups=groups, note=np.arange(300))
+    TemperatureScaling(Recorder(), cv=Spy(3)).fit(
+        data.X, data.counts, groups=groups, note=np.arange(300)
+    )
     assert seen == [set()] * 3
     assert [len(note) for *_, note in fits] == [200, 200, 200, 300]
 
@@ -568,7 +654,9 @@ def test_groups_go_to_the_splitter_and_parameters_row_by_row_to_the_classifier(d
 @pytest.mark.parametrize("cv", [5, "holdout"])
 def test_groups_are_kept_together_by_default_splits(data, fits, cv):
     groups = np.repeat(np.arange(30), 10)
-    AlphaCalibration(TemperatureScaling(Recorder()), cv=cv).fit(data.X, data.counts, groups=groups, note=groups)
+    AlphaCalibration(TemperatureScaling(Recorder()), cv=cv).fit(
+        data.X, data.counts, groups=groups, note=groups
+    )
     for n, _, _, note in fits:
         assert n % 10 == 0
         assert (np.unique(note, return_counts=True)[1] == 10).all()
@@ -586,7 +674,9 @@ def test_metadata_routing(data, fits):
     w, groups = np.arange(300) / 100, np.repeat(np.arange(30), 10)
     with config_context(enable_metadata_routing=True):
         base = Recorder().set_fit_request(sample_weight=True, note=False)
-        chain = AlphaCalibration(TemperatureScaling(base), cv=GroupKFold(3)).set_fit_request(sample_weight=True)
+        chain = AlphaCalibration(TemperatureScaling(base), cv=GroupKFold(3)).set_fit_request(
+            sample_weight=True
+        )
         chain.fit(data.X, data.counts, sample_weight=w, groups=groups)
         assert [len(w) for _, _, w, _ in fits] == [200, 200, 200, 300]
         fits.clear()
@@ -595,7 +685,11 @@ def test_metadata_routing(data, fits):
         assert [w for _, _, w, _ in fits] == [None] * 4
         search = GridSearchCV(
             TemperatureScaling(cv=GroupKFold(3)).set_fit_request(sample_weight=True),
-            {"estimator": [LogisticRegression(C=c).set_fit_request(sample_weight=True) for c in (0.1, 1)]},
+            {
+                "estimator": [
+                    LogisticRegression(C=c).set_fit_request(sample_weight=True) for c in (0.1, 1)
+                ]
+            },
             scoring=get_scorer("neg_label_log_loss").set_score_request(sample_weight=True),
             cv=GroupKFold(2),
         )
@@ -647,17 +741,26 @@ def test_named_counts_are_sorted_and_aligned(data):
     plain = TemperatureScaling().fit(data.X, data.counts[:, [2, 0, 1]])
     assert_allclose(calibrator.predict_proba(data.X), plain.predict_proba(data.X))
     for other in (frame[["severe", "benign", "mild"]], pl.DataFrame(data.counts, schema=names)):
-        assert calibrator.score(data.X, other) == pytest.approx(plain.score(data.X, data.counts[:, [2, 0, 1]]))
+        assert calibrator.score(data.X, other) == pytest.approx(
+            plain.score(data.X, data.counts[:, [2, 0, 1]])
+        )
     assert_allclose(
-        TemperatureScaling().fit(data.X, pl.DataFrame(data.counts, schema=names)).temperature_, plain.temperature_
+        TemperatureScaling().fit(data.X, pl.DataFrame(data.counts, schema=names)).temperature_,
+        plain.temperature_,
     )
     with pytest.raises(ValueError, match="critical"):
         calibrator.score(data.X, frame.rename(columns={"mild": "critical"}))
 
 
-@pytest.mark.parametrize("convert", [pd.DataFrame, pl.DataFrame, sp.csr_matrix, sp.coo_array, list, np.float32])
+@pytest.mark.parametrize(
+    "convert", [pd.DataFrame, pl.DataFrame, sp.csr_matrix, sp.coo_array, list, np.float32]
+)
 def test_kinds_of_X(convert, data):
-    X = convert(data.X) if convert is not pl.DataFrame else pl.DataFrame(data.X, schema=list("abcde"))
+    X = (
+        convert(data.X)
+        if convert is not pl.DataFrame
+        else pl.DataFrame(data.X, schema=list("abcde"))
+    )
     base = LogisticRegression()
     expected = TemperatureScaling(base).fit(data.X, data.counts)
     got = TemperatureScaling(base).fit(X, data.counts)
@@ -688,7 +791,9 @@ def test_arrays_of_the_caller_are_not_written_to(data, logits):
     w = np.ones(300)
     for a in (logits, data.counts, w):
         a.flags.writeable = False
-    AlphaCalibration(TemperatureScaling("logits")).fit(logits, data.counts, sample_weight=w).predict_proba(logits)
+    AlphaCalibration(TemperatureScaling("logits")).fit(
+        logits, data.counts, sample_weight=w
+    ).predict_proba(logits)
     assert_array_equal(logits, copies[0])
     assert_array_equal(data.counts, copies[1])
 
@@ -703,7 +808,9 @@ def test_precomputed_classes_are_never_the_labels_that_occur():
     frame = pd.DataFrame(proba, columns=list("dcba"))
     calibrator = TemperatureScaling("proba").fit(frame, list("aabbcc"))
     assert calibrator.classes_.tolist() == list("abcd")
-    named = TemperatureScaling(PrecomputedClassifier("proba", classes=list("wxyz"))).fit(proba, list("wwxxzz"))
+    named = TemperatureScaling(PrecomputedClassifier("proba", classes=list("wxyz"))).fit(
+        proba, list("wwxxzz")
+    )
     assert named.classes_.tolist() == list("wxyz")
 
 
@@ -714,7 +821,9 @@ def test_precomputed_columns_beside_features(data, logits, columns, as_frame):
     plain = TemperatureScaling("logits").fit(logits, data.counts)
     if as_frame:
         X = pd.DataFrame(X, columns=[f"c{i}" for i in range(8)])
-    beside = TemperatureScaling(PrecomputedClassifier("logits", columns=columns)).fit(X, data.counts)
+    beside = TemperatureScaling(PrecomputedClassifier("logits", columns=columns)).fit(
+        X, data.counts
+    )
     assert_allclose(beside.predict_proba(X), plain.predict_proba(logits))
     assert beside.classes_.tolist() == (["c0", "c1", "c2"] if as_frame else [0, 1, 2])
     if as_frame:
@@ -730,33 +839,55 @@ def test_precomputed_columns_beside_features(data, logits, columns, as_frame):
 def test_outputs_of_two_classes_need_two_columns(response, names):
     labels, X = np.array(names)[np.arange(9) % 2], np.linspace(0.1, 0.9, 9)[:, None]
     for y in (labels, [[1, 2]] * 9):
-        with pytest.raises(ValueError, match=r"of two classes are two columns, \[0, u\] for log-odds"):
+        with pytest.raises(
+            ValueError, match=r"of two classes are two columns, \[0, u\] for log-odds"
+        ):
             TemperatureScaling(response).fit(X, y)
 
 
 def test_integer_columns_are_positions(data):
-    frame = pd.DataFrame(np.column_stack([data.prediction, data.X]), columns=[2, 0, 1, *range(3, 3 + data.X.shape[1])])
+    frame = pd.DataFrame(
+        np.column_stack([data.prediction, data.X]),
+        columns=[2, 0, 1, *range(3, 3 + data.X.shape[1])],
+    )
     for columns in ([0, 1, 2], np.array([0, 1, 2]), slice(3)):
-        outputs = PrecomputedClassifier("proba", columns=columns, classes=[0, 1, 2]).fit(frame).predict_proba(frame)
+        outputs = (
+            PrecomputedClassifier("proba", columns=columns, classes=[0, 1, 2])
+            .fit(frame)
+            .predict_proba(frame)
+        )
         assert_array_equal(outputs, data.prediction)
 
 
-@pytest.mark.parametrize("scoring", [n for n in get_scorer_names() if isinstance(get_scorer(n), LabelHistogramScorer)])
+@pytest.mark.parametrize(
+    "scoring", [n for n in get_scorer_names() if isinstance(get_scorer(n), LabelHistogramScorer)]
+)
 def test_grid_search_with_every_scorer_string(scoring, data):
-    """Over the classifier's and the calibrator's parameters, counts in a frame, in two processes."""
+    """Over the classifier's and the calibrator's parameters, counts in a frame.
+
+    In two processes.
+    """
     frame = pd.DataFrame(data.counts, columns=list("bca"))
     chain = AlphaCalibration(TemperatureScaling(LogisticRegression()), cv=3)
     grid = {"estimator__estimator__C": [1e-3, 1.0], "penalty": [0.0, 1.0]}
-    search = GridSearchCV(chain, grid, scoring=scoring, cv=3, n_jobs=2, error_score="raise").fit(data.X, frame)
+    search = GridSearchCV(chain, grid, scoring=scoring, cv=3, n_jobs=2, error_score="raise").fit(
+        data.X, frame
+    )
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
-    assert search.best_params_["estimator__estimator__C"] == 1.0 or "calibration" in scoring or "dispersion" in scoring
+    assert (
+        search.best_params_["estimator__estimator__C"] == 1.0
+        or "calibration" in scoring
+        or "dispersion" in scoring
+    )
 
 
 def test_inside_and_around_a_pipeline(data):
     inside = make_pipeline(StandardScaler(), AlphaCalibration(LogisticRegression()))
     around = AlphaCalibration(make_pipeline(StandardScaler(), LogisticRegression()))
     for model in (inside, around):
-        scores = cross_val_score(model, data.X, data.counts, cv=3, scoring="neg_disagreement_squared_loss")
+        scores = cross_val_score(
+            model, data.X, data.counts, cv=3, scoring="neg_disagreement_squared_loss"
+        )
         assert np.isfinite(scores).all()
     search = GridSearchCV(
         inside,
@@ -777,19 +908,31 @@ from sklearn.model_selection import GridSearchCV
 from sklearn_lhcal.calibration import TemperatureScaling
 from sklearn_lhcal.datasets import make_label_histograms
 data = make_label_histograms(100, random_state=0)
-search = GridSearchCV(TemperatureScaling(), {{"estimator": [None]}}, scoring="neg_epistemic_loss", error_score="raise")
+search = GridSearchCV(
+    TemperatureScaling(), {{"estimator": [None]}}, scoring="neg_epistemic_loss", error_score="raise"
+)
 print(search.fit(data.X, data.counts).best_score_ < 1)
 """
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
     assert result.stdout.strip() == "True"
 
 
 def test_agrees_with_scikit_learn_on_single_labels(data):
-    """One label a row: the same log loss as scikit-learn's own temperature scaling, where it has one."""
-    calibration = pytest.importorskip("sklearn", minversion="1.8") and __import__("sklearn.calibration").calibration
+    """One label a row.
+
+    The same log loss as scikit-learn's own temperature scaling, where it has one.
+    """
+    calibration = (
+        pytest.importorskip("sklearn", minversion="1.8")
+        and __import__("sklearn.calibration").calibration
+    )
     labels = data.counts.argmax(axis=1)
     frozen = FrozenEstimator(GaussianNB().fit(data.X, labels))
-    theirs = calibration.CalibratedClassifierCV(frozen, method="temperature", ensemble=False).fit(data.X, labels)
+    theirs = calibration.CalibratedClassifierCV(frozen, method="temperature", ensemble=False).fit(
+        data.X, labels
+    )
     ours = TemperatureScaling(frozen).fit(data.X, labels)
     a, b = (log_loss(labels, model.predict_proba(data.X)) for model in (ours, theirs))
     # What the weak prior may cost: ½ (log T)²/n with log T of 1/10.
@@ -798,7 +941,11 @@ def test_agrees_with_scikit_learn_on_single_labels(data):
 
 @pytest.mark.parametrize(
     "wrap",
-    [TemperatureScaling, lambda e: EpistemicCalibration(e, uncertainty="entropy"), LabelHistogramClassifier],
+    [
+        TemperatureScaling,
+        lambda e: EpistemicCalibration(e, uncertainty="entropy"),
+        LabelHistogramClassifier,
+    ],
     ids=["calibrator", "epistemic", "histograms"],
 )
 def test_feature_names_are_those_of_the_last_fit(wrap, data):
@@ -831,9 +978,18 @@ def test_one_class_is_certain():
         (AlphaCalibration(features=3), "features must be"),
         (AlphaCalibration(features=lambda X: X * np.nan), "NaN"),
         (TemperatureScaling(PrecomputedClassifier("scores")), "response must be"),
-        (TemperatureScaling(PrecomputedClassifier("logits", columns="p_b")), "columns must be a list .*got 'p_b'"),
-        (TemperatureScaling(PrecomputedClassifier("logits", columns=1)), "columns must be a list .*got 1"),
-        (TemperatureScaling(PrecomputedClassifier("logits", classes=["a", "b"])), "classes has 2 entries"),
+        (
+            TemperatureScaling(PrecomputedClassifier("logits", columns="p_b")),
+            "columns must be a list .*got 'p_b'",
+        ),
+        (
+            TemperatureScaling(PrecomputedClassifier("logits", columns=1)),
+            "columns must be a list .*got 1",
+        ),
+        (
+            TemperatureScaling(PrecomputedClassifier("logits", classes=["a", "b"])),
+            "classes has 2 entries",
+        ),
     ],
 )
 def test_wrong_parameters(estimator, message, data):
@@ -844,7 +1000,9 @@ def test_wrong_parameters(estimator, message, data):
 def test_a_classifier_without_probabilities_before_fit(data):
     """The message says what to do, and that works."""
     stack = StackingClassifier([("nb", GaussianNB())], cv=2)
-    with pytest.raises(ValueError, match=r"got StackingClassifier; .* FrozenEstimator\(fitted\), or with its fina"):
+    with pytest.raises(
+        ValueError, match=r"got StackingClassifier; .* FrozenEstimator\(fitted\), or with its fina"
+    ):
         TemperatureScaling(stack).fit(data.X, data.counts)
     labels = data.counts.argmax(axis=1)
     TemperatureScaling(FrozenEstimator(clone(stack).fit(data.X, labels))).fit(data.X, data.counts)
@@ -878,7 +1036,13 @@ def test_wrong_outputs(X, message, data):
 def test_predictions_before_fit_and_with_other_columns(data, logits):
     from sklearn.exceptions import NotFittedError
 
-    for call in ("predict", "predict_proba", "predict_dist", "decision_function", "predict_log_proba"):
+    for call in (
+        "predict",
+        "predict_proba",
+        "predict_dist",
+        "decision_function",
+        "predict_log_proba",
+    ):
         with pytest.raises(NotFittedError):
             getattr(TemperatureScaling(), call)(data.X)
     calibrator = TemperatureScaling("logits").fit(logits, data.counts)
@@ -888,7 +1052,10 @@ def test_predictions_before_fit_and_with_other_columns(data, logits):
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_alpha_keeps_probabilities_of_zero_and_tiny_ones(dtype):
-    """To the bit, though its features see clipped ones; a label of a class of probability 0 remains possible."""
+    """To the bit, though its features see clipped ones.
+
+    A label of a class of probability 0 remains possible.
+    """
     rng = np.random.default_rng(0)
     z = softmax(40 * rng.normal(size=(300, 10)), axis=1).astype(dtype)
     z[:5] = np.eye(10)[:5]
@@ -898,8 +1065,15 @@ def test_alpha_keeps_probabilities_of_zero_and_tiny_ones(dtype):
         expected = z if estimator == "proba" else model.estimator_.predict_proba(z)
         assert_allclose(model.predict_proba(z), expected, rtol=0, atol=1e-15)
         dist = model.predict_dist(z)
-        surprised = dist.posterior(np.roll(np.eye(10, dtype=int), 1, axis=0)[rng.integers(10, size=300)])
-        for values in (surprised.mean(), dist.mutual_information(), dist.log_prob_counts(counts), dist.disagreement()):
+        surprised = dist.posterior(
+            np.roll(np.eye(10, dtype=int), 1, axis=0)[rng.integers(10, size=300)]
+        )
+        for values in (
+            surprised.mean(),
+            dist.mutual_information(),
+            dist.log_prob_counts(counts),
+            dist.disagreement(),
+        ):
             assert np.isfinite(values).all()
 
 
@@ -907,10 +1081,16 @@ def test_a_member_of_weight_zero_does_not_count():
     """In the penalty of α-calibration either."""
     data = make_label_histograms(200, n_classes=3, n_raters=4, random_state=0)
     log_z = torch.as_tensor(np.log(np.stack([data.prediction, data.prediction[::-1]], axis=1)))
-    eta, y = torch.full((200, 2), 1.5, dtype=torch.float64) * torch.tensor([1.0, -3.0]), torch.as_tensor(data.counts)
+    eta, y = (
+        torch.full((200, 2), 1.5, dtype=torch.float64) * torch.tensor([1.0, -3.0]),
+        torch.as_tensor(data.counts),
+    )
     log_w = torch.tensor([0.0, -1e9], dtype=torch.float64).expand(200, 2)
     for loss in (PairwiseLoss(0.7), DirichletMultinomialLoss(0.7)):
-        mixed, single = loss.row_loss(log_z, eta, y, log_w), loss.row_loss(log_z[:, 0], eta[:, 0], y)
+        mixed, single = (
+            loss.row_loss(log_z, eta, y, log_w),
+            loss.row_loss(log_z[:, 0], eta[:, 0], y),
+        )
         assert_allclose(mixed, single, rtol=1e-12)
 
 
@@ -931,7 +1111,9 @@ def test_rows_of_weight_zero_say_nothing_on_alpha(data):
 def test_misspelt_arguments_of_fit_are_errors(estimator, data):
     X = data.prediction if estimator == "proba" else data.X
     inner = (
-        estimator if estimator == "proba" else FrozenEstimator(LogisticRegression().fit(data.X, data.counts.argmax(1)))
+        estimator
+        if estimator == "proba"
+        else FrozenEstimator(LogisticRegression().fit(data.X, data.counts.argmax(1)))
     )
     with pytest.raises(TypeError, match="sample_weights"):
         TemperatureScaling(inner).fit(X, data.counts, sample_weights=np.ones(len(X)))

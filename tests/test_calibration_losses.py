@@ -1,4 +1,7 @@
-"""Losses and penalties for training networks: their values, derivatives, minima, and what leaves them alone."""
+"""Losses and penalties for training networks.
+
+Their values, derivatives, minima, and what leaves them alone.
+"""
 
 import math
 from fractions import Fraction
@@ -90,7 +93,10 @@ def test_brier_loss_is_the_metric():
 
 
 def mmce_by_labels(z, y, w, weighted):
-    """Kumar, Sarawagi and Jain (2018) on single labels: every label of a row is a point with a share of its weight."""
+    """Kumar, Sarawagi and Jain (2018) on single labels.
+
+    Every label of a row is a point with a share of its weight.
+    """
     points = [
         (z[i].max(), float(k == z[i].argmax()), w[i] * y[i, k] / y[i].sum())
         for i in range(len(z))
@@ -118,8 +124,14 @@ def test_mmce_by_a_double_loop_over_labels(weighted, raters):
     w = np.random.default_rng(0).uniform(0, 3, 20)
     for weight in (np.ones(20), w):
         got = MMCEPenalty(weighted)(u, y, torch.tensor(weight))
-        assert_allclose(got, mmce_by_labels(torch.softmax(u, dim=1).numpy(), y.numpy(), weight, weighted), rtol=1e-10)
-    assert_allclose(MMCEPenalty(weighted)(u, y), MMCEPenalty(weighted)(u, y, torch.ones(20)), rtol=1e-12)
+        assert_allclose(
+            got,
+            mmce_by_labels(torch.softmax(u, dim=1).numpy(), y.numpy(), weight, weighted),
+            rtol=1e-10,
+        )
+    assert_allclose(
+        MMCEPenalty(weighted)(u, y), MMCEPenalty(weighted)(u, y, torch.ones(20)), rtol=1e-12
+    )
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -156,7 +168,9 @@ def penalty_by_loops(z, y, w, p, h, notion, correction):
     total = 0.0
     for f, mu, x in binary_problems(z, y, notion):
         n = len(x)
-        k = np.array([[w[i] * np.exp(log_kernel(x[j], x[i], h)) for i in range(n)] for j in range(n)])
+        k = np.array(
+            [[w[i] * np.exp(log_kernel(x[j], x[i], h)) for i in range(n)] for j in range(n)]
+        )
         for j in range(n):
             others = [i for i in range(n) if i != j]
             if correction is None:
@@ -179,7 +193,9 @@ def test_kernel_penalty_by_loops(notion, p, correction, weighted):
         w = np.random.default_rng(0).uniform(0.1, 3, 9) if weighted else np.ones(9)
         for h in (0.01, 0.1, 1.0):
             got = KernelCalibrationPenalty(p, h, notion, correction)(u, y, torch.tensor(w))
-            expected = penalty_by_loops(torch.softmax(u, dim=1).numpy(), y.numpy(), w, p, h, notion, correction)
+            expected = penalty_by_loops(
+                torch.softmax(u, dim=1).numpy(), y.numpy(), w, p, h, notion, correction
+            )
             assert_allclose(got, expected, rtol=1e-9, atol=1e-12)
 
 
@@ -215,7 +231,9 @@ def whole_matrix(u, y, h):
     z = torch.softmax(u, dim=1)
     a = z / h + 1
     L = torch.lgamma(a.sum(dim=1)) - torch.lgamma(a).sum(dim=1) + z.log() @ (z.T / h)
-    r = torch.softmax(L.masked_fill(torch.eye(len(z), dtype=torch.bool), -torch.inf), dim=1) @ (y / y.sum(1, True))
+    r = torch.softmax(L.masked_fill(torch.eye(len(z), dtype=torch.bool), -torch.inf), dim=1) @ (
+        y / y.sum(1, True)
+    )
     return (r - z).abs().sum(dim=1).mean()
 
 
@@ -233,7 +251,10 @@ def test_order_of_rows_and_classes(loss):
 
 @pytest.mark.parametrize("loss", ALL, ids=name)
 def test_constants_of_logits_and_units_of_weights(loss):
-    """Logits and log-probabilities are one model; weights count by their ratios, and 0 takes a row out."""
+    """Logits and log-probabilities are one model.
+
+    Weights count by their ratios, and 0 takes a row out.
+    """
     u, y = batch()
     w = torch.rand(12, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     assert_allclose(loss(u + torch.arange(12.0)[:, None], y, w), loss(u, y, w), rtol=1e-10)
@@ -266,11 +287,17 @@ def test_arguments_stay_as_they_are(loss):
 # --- derivatives ---
 
 
-@pytest.mark.parametrize("loss", [loss for loss in ALL if getattr(loss, "bandwidth", 0) != "loo"], ids=name)
+@pytest.mark.parametrize(
+    "loss", [loss for loss in ALL if getattr(loss, "bandwidth", 0) != "loo"], ids=name
+)
 @pytest.mark.parametrize("weighted", [False, True])
 def test_gradients(loss, weighted):
     u, y = batch(7, 3)
-    w = torch.rand(7, dtype=torch.float64, generator=torch.Generator().manual_seed(0)) if weighted else None
+    w = (
+        torch.rand(7, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+        if weighted
+        else None
+    )
     assert torch.autograd.gradcheck(lambda u: loss(u, y, w), u.requires_grad_(), atol=1e-6)
 
 
@@ -303,8 +330,14 @@ def hard_batches():
         "one row": (u[:1], y[:1]),
         "exact zeros and ones": (200 * u, y),
         "far beyond": (1e6 * u, y),
-        "certain and right": (1e4 * torch.eye(4, dtype=torch.float64), torch.eye(4, dtype=torch.float64)),
-        "certain and wrong": (1e4 * torch.eye(4, dtype=torch.float64), torch.eye(4, dtype=torch.float64).roll(1, 0)),
+        "certain and right": (
+            1e4 * torch.eye(4, dtype=torch.float64),
+            torch.eye(4, dtype=torch.float64),
+        ),
+        "certain and wrong": (
+            1e4 * torch.eye(4, dtype=torch.float64),
+            torch.eye(4, dtype=torch.float64).roll(1, 0),
+        ),
         "uniform": (torch.zeros(8, 4, dtype=torch.float64), y),
         "zero probabilities": (torch.where(y > 0, u, -torch.inf), y),
         "a thousand classes": batch(8, 1000),
@@ -331,7 +364,9 @@ LOGIT = st.floats(-4, 4) | st.floats(-1e4, 1e4) | st.sampled_from([0.0, 1.0, -1e
 @given(st.data(), st.integers(1, 5), st.integers(2, 4), st.sampled_from(ALL))
 def test_derivatives_are_numbers_for_any_batch(data, n, K, loss):
     def table(element):
-        return data.draw(st.lists(st.lists(element, min_size=K, max_size=K), min_size=n, max_size=n))
+        return data.draw(
+            st.lists(st.lists(element, min_size=K, max_size=K), min_size=n, max_size=n)
+        )
 
     u = torch.tensor(table(LOGIT), dtype=torch.float64, requires_grad=True)
     y = torch.tensor(table(st.integers(0, 3)), dtype=torch.float64)
@@ -348,7 +383,10 @@ def test_derivatives_are_numbers_for_any_batch(data, n, K, loss):
 @pytest.mark.parametrize("notion", ["canonical", "marginal", "top_label"])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_residual_form_is_unbiased(notion, weighted):
-    """Its mean over all labels of a calibrated predictor is 0; of another one, what the true probabilities give."""
+    """Its mean over all labels of a calibrated predictor is 0.
+
+    Of another one, what the true probabilities give.
+    """
     z = random_proba(np.random.default_rng(0), 4, 3)
     q = random_proba(np.random.default_rng(1), 4, 3)
     w = torch.tensor([1.0, 0.5, 2.0, 3.0]) if weighted else None
@@ -376,7 +414,10 @@ def temperatures_of_a_calibrated_model(penalty, n, K, n_draws, labels=True):
 @pytest.mark.parametrize(("n", "K"), [(64, 5), (128, 5), (64, 10), (128, 10)])
 @pytest.mark.parametrize("bandwidth", [0.01, 0.05, 0.2, "loo"])
 def test_minimum_of_the_residual_form_is_at_the_calibrated_model(n, K, bandwidth):
-    """Its mean over labels is its value at the true probabilities, as it is linear in each row's: nothing is noise."""
+    """Its mean over labels is its value at the true probabilities.
+
+    As it is linear in each row's: nothing is noise.
+    """
     penalty = KernelCalibrationPenalty(bandwidth=bandwidth)
     temperatures, mean = temperatures_of_a_calibrated_model(penalty, n, K, 4, labels=False)
     assert_allclose(mean[temperatures == 1], 0, atol=1e-12)
@@ -386,7 +427,10 @@ def test_minimum_of_the_residual_form_is_at_the_calibrated_model(n, K, bandwidth
 @pytest.mark.parametrize("p", [1, 2])
 @pytest.mark.parametrize(("n", "K", "bandwidth"), [(64, 5, 0.2), (128, 10, 0.05)])
 def test_minimum_of_the_plugin_is_at_an_end(n, K, bandwidth, p):
-    """Of the temperatures tried, it prefers the largest: it takes the noise of the smoothed labels for an error."""
+    """Of the temperatures tried, it prefers the largest.
+
+    It takes the noise of the smoothed labels for an error.
+    """
     penalty = KernelCalibrationPenalty(p, bandwidth, bias_correction=None)
     temperatures, mean = temperatures_of_a_calibrated_model(penalty, n, K, 20)
     assert temperatures[mean.argmin()] == 2
@@ -402,7 +446,10 @@ def test_minimum_of_the_residual_form_on_drawn_labels():
 
 @pytest.mark.parametrize("loss", LOSSES, ids=name)
 def test_proper_losses_and_the_focal_loss(loss):
-    """Under known probabilities Q, over Q^(1/T): proper losses are minimal at T = 1, the focal loss beyond."""
+    """Under known probabilities Q, over Q^(1/T).
+
+    Proper losses are minimal at T = 1, the focal loss beyond.
+    """
     q = torch.tensor([[0.1, 0.2, 0.7]], dtype=torch.float64)
     temperatures = np.linspace(0.5, 3, 251)
     best = temperatures[np.argmin([loss(q.log() / t, q) for t in temperatures])]

@@ -7,10 +7,16 @@ import pytest
 
 from sklearn_lhcal.calibration import AlphaCalibration, TemperatureScaling
 from sklearn_lhcal.distributions import PointMass
-from sklearn_lhcal.metrics import disagreement_calibration_error, disagreement_squared_loss, posterior_epistemic_loss
+from sklearn_lhcal.metrics import (
+    disagreement_calibration_error,
+    disagreement_squared_loss,
+    posterior_epistemic_loss,
+)
 
 FILE = Path(__file__).parents[2] / "shared" / "data" / "cifar10h_first5000.npz"
-pytestmark = pytest.mark.skipif(not FILE.exists(), reason="the file of CIFAR-10H rows is not beside the project")
+pytestmark = pytest.mark.skipif(
+    not FILE.exists(), reason="the file of CIFAR-10H rows is not beside the project"
+)
 
 
 @pytest.fixture(scope="module", params=range(3))
@@ -25,7 +31,11 @@ def halves(request):
 
 def drawn(counts, labels, rng):
     """So many of each row's labels, without replacement; None: all."""
-    return counts if labels is None else np.array([rng.multivariate_hypergeometric(y, labels) for y in counts])
+    return (
+        counts
+        if labels is None
+        else np.array([rng.multivariate_hypergeometric(y, labels) for y in counts])
+    )
 
 
 def test_disagreement_is_predicted_better_with_alpha_only(halves):
@@ -45,7 +55,9 @@ def test_pairwise_posterior_does_not_grow_with_the_labels_of_a_row(halves):
 
     def loss(likelihood, labels):
         chain = AlphaCalibration(TemperatureScaling("proba"), likelihood=likelihood)
-        return posterior_epistemic_loss(y, chain.fit(X, drawn(counts, labels, rng)).predict_dist(X_test))
+        return posterior_epistemic_loss(
+            y, chain.fit(X, drawn(counts, labels, rng)).predict_dist(X_test)
+        )
 
     pairwise = [loss("pairwise", labels) for labels in (2, 5, 20, None)]
     assert max(pairwise[1:]) < pairwise[0] + 0.0005

@@ -46,7 +46,9 @@ UNSORTED = {
     "saved": TemperatureScaling(PrecomputedClassifier("proba", classes=NAMES)),
     "frame": TemperatureScaling("proba"),
     "wrapped": LabelHistogramClassifier(TemperatureScaling("proba")),
-    "augmented": TemperatureScaling(TestTimeAugmentationClassifier(FROZEN, lambda X, random_state: X, n_samples=2)),
+    "augmented": TemperatureScaling(
+        TestTimeAugmentationClassifier(FROZEN, lambda X, random_state: X, n_samples=2)
+    ),
     "searched": AlphaCalibration(
         GridSearchCV(TemperatureScaling(FROZEN), {"cv": [2]}, cv=2, scoring="neg_label_log_loss")
     ),
@@ -56,9 +58,14 @@ UNSORTED = {
 
 @pytest.mark.parametrize("labels", ["counts", "names"])
 @pytest.mark.parametrize("which", UNSORTED)
-@pytest.mark.filterwarnings("ignore:No calibration row has two labels:UserWarning")  # of names; said elsewhere
+@pytest.mark.filterwarnings(
+    "ignore:No calibration row has two labels:UserWarning"
+)  # of names; said elsewhere
 def test_classes_keep_the_order_of_a_model_that_is_trained(which, labels, data):
-    X, counts = pd.DataFrame(data.prediction, columns=NAMES), pd.DataFrame(data.counts, columns=NAMES)
+    X, counts = (
+        pd.DataFrame(data.prediction, columns=NAMES),
+        pd.DataFrame(data.counts, columns=NAMES),
+    )
     named = np.array(NAMES)[data.counts.argmax(axis=1)]
     y = counts if labels == "counts" else named
     plain = data.counts if labels == "counts" else np.eye(3, dtype=int)[data.counts.argmax(axis=1)]

@@ -27,7 +27,8 @@ def digits():
     return load_mixed_digits()
 
 
-# ---------------------------------------------------------------------------------------------------- mixed digits
+# --------------------------------------------------------------------------------------------------
+# -- mixed digits
 
 
 @pytest.mark.parametrize("part", PARTS)
@@ -54,8 +55,12 @@ def test_digits_are_what_indices_and_ratios_say(digits, part):
     source = load_digits()
     (a, b), r = digits[f"indices_{part}"].T, digits[f"ratio_{part}"][:, None]
     one_hot = np.eye(10)[source.target]
-    np.testing.assert_allclose(digits[f"X_{part}"], (r * source.data[a] + (1 - r) * source.data[b]) / 16, atol=1e-15)
-    np.testing.assert_allclose(digits[f"proba_{part}"], r * one_hot[a] + (1 - r) * one_hot[b], atol=1e-15)
+    np.testing.assert_allclose(
+        digits[f"X_{part}"], (r * source.data[a] + (1 - r) * source.data[b]) / 16, atol=1e-15
+    )
+    np.testing.assert_allclose(
+        digits[f"proba_{part}"], r * one_hot[a] + (1 - r) * one_hot[b], atol=1e-15
+    )
     kept = a == b
     assert (r[kept] == 1).all()
     assert (r[~kept] < 1).all()
@@ -75,7 +80,9 @@ def test_digits_labels_come_from_the_true_probabilities(digits, part, raters):
 
 
 def test_digits_ratios_are_uniform():
-    ratios = [load_mixed_digits(random_state=seed)[f"ratio_{part}"] for seed in range(3) for part in PARTS]
+    ratios = [
+        load_mixed_digits(random_state=seed)[f"ratio_{part}"] for seed in range(3) for part in PARTS
+    ]
     ratios = np.concatenate(ratios)
     assert kstest(ratios[ratios < 1], "uniform").pvalue > 1e-4
 
@@ -105,7 +112,8 @@ def test_digits_refuse_bad_raters(raters):
         load_mixed_digits(raters=raters)
 
 
-# ------------------------------------------------------------------------------------------- made label histograms
+# ------------------------------------------------------------------------------------------- made
+# label histograms
 
 
 def test_made_prediction_is_the_mean_of_the_true_probabilities_and_total_its_spread():
@@ -121,7 +129,10 @@ def test_made_prediction_is_the_mean_of_the_true_probabilities_and_total_its_spr
 
 def test_made_total_is_the_best_one():
     data = make_label_histograms(5000, total=6.0, random_state=1)
-    losses = [histogram_log_loss(data.counts, Dirichlet.from_mean(data.prediction, t)) for t in (3.0, 6.0, 12.0)]
+    losses = [
+        histogram_log_loss(data.counts, Dirichlet.from_mean(data.prediction, t))
+        for t in (3.0, 6.0, 12.0)
+    ]
     assert min(losses) == losses[1]
 
 
@@ -130,7 +141,9 @@ def test_made_overconfidence_is_the_temperature_that_calibrates(overconfidence):
     data = make_label_histograms(20_000, overconfidence=overconfidence, random_state=2)
     u = np.log(data.prediction)
     best = minimize_scalar(
-        lambda T: label_log_loss(data.counts, softmax(u / T, axis=1)), bounds=(0.2, 5), method="bounded"
+        lambda T: label_log_loss(data.counts, softmax(u / T, axis=1)),
+        bounds=(0.2, 5),
+        method="bounded",
     )
     assert best.x == pytest.approx(overconfidence, rel=0.05)
 
@@ -166,7 +179,9 @@ def test_made_raters_in_their_three_forms():
     drawn = make_label_histograms(500, n_raters=(2, 5), random_state=0).counts.sum(axis=1)
     assert set(drawn) == {2, 3, 4, 5}
     given = np.arange(1, 51)
-    assert np.array_equal(make_label_histograms(50, n_raters=given, random_state=0).counts.sum(axis=1), given)
+    assert np.array_equal(
+        make_label_histograms(50, n_raters=given, random_state=0).counts.sum(axis=1), given
+    )
     assert np.array_equal(given, np.arange(1, 51))
 
 
@@ -211,7 +226,8 @@ def test_drawn_counts_never_name_an_impossible_class():
     assert (counts.sum(axis=1) == 1000).all()
 
 
-# ------------------------------------------------------------------------------------------ psychiatric diagnoses
+# ------------------------------------------------------------------------------------------
+# psychiatric diagnoses
 
 
 def test_diagnoses_are_those_of_fleiss():
@@ -219,9 +235,22 @@ def test_diagnoses_are_those_of_fleiss():
     assert data.counts.shape == (30, 5)
     assert data.counts.dtype == np.int64
     assert (data.counts.sum(axis=1) == 6).all()
-    assert data.target_names.tolist() == ["depression", "personality disorder", "schizophrenia", "neurosis", "other"]
-    # Fleiss 1971, table 1: category proportions; agreement of patients 1, 2 and 30; mean agreement .556; kappa .430
-    assert np.round(data.counts.sum(axis=0) / 180, 3).tolist() == [0.144, 0.144, 0.167, 0.306, 0.239]
+    assert data.target_names.tolist() == [
+        "depression",
+        "personality disorder",
+        "schizophrenia",
+        "neurosis",
+        "other",
+    ]
+    # Fleiss 1971, table 1: category proportions; agreement of patients 1, 2 and 30; mean agreement
+    # .556; kappa .430
+    assert np.round(data.counts.sum(axis=0) / 180, 3).tolist() == [
+        0.144,
+        0.144,
+        0.167,
+        0.306,
+        0.239,
+    ]
     agreement = (data.counts * (data.counts - 1)).sum(axis=1) / 30
     assert agreement[[0, 1, 29]].tolist() == [1.0, 0.4, 1.0]
     assert round(agreement.mean(), 3) == 0.556
@@ -234,16 +263,19 @@ def test_diagnoses_against_statsmodels():
     assert fleiss_kappa(counts) == pytest.approx(inter_rater.fleiss_kappa(counts), rel=1e-12)
 
 
-# ------------------------------------------------------------------------------------------- anaesthesia ratings
+# -------------------------------------------------------------------------------------------
+# anaesthesia ratings
 
 
 def test_anesthesia_ratings_are_those_of_the_paper():
-    """EM of the model in the paper gives the class frequencies and the error rates that it prints."""
+    """EM of the model in the paper gives the frequencies and the error rates that it prints."""
     data = load_anesthesia_ratings()
     assert data.counts.shape == (45, 4)
     assert data.counts.dtype == data.annotations.dtype == np.int64
     assert (data.counts.sum(axis=1) == 7).all()
-    assert np.array_equal(data.counts, np.apply_along_axis(np.bincount, 1, data.annotations, minlength=5)[:, 1:])
+    assert np.array_equal(
+        data.counts, np.apply_along_axis(np.bincount, 1, data.annotations, minlength=5)[:, 1:]
+    )
     truth = data.counts / 7
     codes, raters = data.annotations - 1, data.raters - 1
     for _ in range(1000):
@@ -259,13 +291,16 @@ def test_anesthesia_ratings_are_those_of_the_paper():
     np.testing.assert_array_equal(said[0].round(2), first)
 
 
-# ------------------------------------------------------------------------------------------- random checkerboard
+# ------------------------------------------------------------------------------------------- random
+# checkerboard
 
 
 def test_cells_of_the_checkerboard_are_gaussian_and_of_one_class():
     X, y = make_random_checkerboard(20_000, n_rows=4, n_columns=3, cell_std=0.05, random_state=0)
     cell = np.rint(X).astype(int)
-    assert np.array_equal(np.unique(cell, axis=0), [[j, k] for j in range(1, 5) for k in range(1, 4)])
+    assert np.array_equal(
+        np.unique(cell, axis=0), [[j, k] for j in range(1, 5) for k in range(1, 4)]
+    )
     number = (cell[:, 0] - 1) * 3 + cell[:, 1] - 1
     shares = np.bincount(number, weights=y) / np.bincount(number)
     assert sorted(shares) == [0.0] * 6 + [1.0] * 6
@@ -282,7 +317,11 @@ def test_the_checkerboard_is_that_of_the_paper_by_default():
     few, labels = make_random_checkerboard(1000, cell_std=0.01, random_state=0)
     more, more_labels = make_random_checkerboard(5000, cell_std=0.01, random_state=0)
     seen = {tuple(c): label for c, label in zip(np.rint(more), more_labels, strict=True)}
-    known = [seen[tuple(c)] == label for c, label in zip(np.rint(few), labels, strict=True) if tuple(c) in seen]
+    known = [
+        seen[tuple(c)] == label
+        for c, label in zip(np.rint(few), labels, strict=True)
+        if tuple(c) in seen
+    ]
     assert len(known) > 900
     assert all(known)  # the same cells, whatever the number of points
     one, other = (make_random_checkerboard(50, random_state=3) for _ in range(2))

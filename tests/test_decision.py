@@ -1,4 +1,7 @@
-"""Risk of decisions: the decomposition, bounds, names, scorers; direct loss and margin rescaling."""
+"""Risk of decisions: the decomposition, bounds, names, scorers.
+
+Direct loss and margin rescaling.
+"""
 
 import numpy as np
 import pandas as pd
@@ -41,7 +44,9 @@ BOUNDS = [("lower", DirectLoss), ("upper", DirectLoss), (None, MarginRescalingLo
 
 @pytest.fixture
 def data():
-    return make_label_histograms(300, n_classes=3, n_raters=(1, 5), overconfidence=2.0, random_state=0)
+    return make_label_histograms(
+        300, n_classes=3, n_raters=(1, 5), overconfidence=2.0, random_state=0
+    )
 
 
 @pytest.fixture
@@ -57,7 +62,8 @@ def frame(C, kind=pd.DataFrame):
     return pl.DataFrame({"class": classes} | {d: C[:, i] for i, d in enumerate(decisions)})
 
 
-# ------------------------------------------------------------------------------------------------------- decisions
+# --------------------------------------------------------------------------------------------------
+# ----- decisions
 
 
 def test_bayes_decision_has_the_least_expected_cost(data, C):
@@ -75,7 +81,9 @@ def test_a_column_is_the_second_of_two_classes():
 
 
 def test_zero_one_costs_decide_for_the_most_probable_class(data):
-    assert_array_equal(bayes_decision(data.prediction, 1 - np.eye(3)), data.prediction.argmax(axis=1))
+    assert_array_equal(
+        bayes_decision(data.prediction, 1 - np.eye(3)), data.prediction.argmax(axis=1)
+    )
 
 
 @settings(max_examples=40, deadline=None)
@@ -96,8 +104,12 @@ def test_decisions_have_names(data, C):
     for kind in (pd.DataFrame, pl.DataFrame):
         named = bayes_decision(data.prediction, frame(C, kind))
         assert_array_equal(named, np.array(["leave", "watch", "treat", "ask"])[numbers])
-        assert decision_risk(data.counts, named, frame(C, kind)) == decision_risk(data.counts, numbers, C)
-        assert decision_risk(data.counts, numbers, frame(C, kind)) == decision_risk(data.counts, numbers, C)
+        assert decision_risk(data.counts, named, frame(C, kind)) == decision_risk(
+            data.counts, numbers, C
+        )
+        assert decision_risk(data.counts, numbers, frame(C, kind)) == decision_risk(
+            data.counts, numbers, C
+        )
 
 
 def test_frames_meet_by_name(data, C):
@@ -108,7 +120,9 @@ def test_frames_meet_by_name(data, C):
     d = bayes_decision(z, frame(C))
     assert_array_equal(bayes_decision(z, shuffled), d)
     assert_array_equal(bayes_decision(z[order], frame(C)), d)
-    assert_allclose(decision_risk(counts[order], d, shuffled), decision_risk(data.counts, d, frame(C)))
+    assert_allclose(
+        decision_risk(counts[order], d, shuffled), decision_risk(data.counts, d, frame(C))
+    )
     assert_allclose(risk_gap(counts[order], z, shuffled), risk_gap(data.counts, data.prediction, C))
     whole = risk_decomposition(data.counts, data.prediction, C)
     assert_allclose(risk_decomposition(counts[order], z, shuffled), whole)
@@ -117,12 +131,15 @@ def test_frames_meet_by_name(data, C):
     assert_allclose(decision_risk(labels, d, shuffled), expected)
 
 
-# ------------------------------------------------------------------------------------------------------------ risk
+# --------------------------------------------------------------------------------------------------
+# ---------- risk
 
 
 def test_risk_is_the_mean_cost(C):
     assert decision_risk([0, 2, 1], [1, 0, 3], C) == pytest.approx((1 + 20 + 0.5) / 3)
-    assert decision_risk([0, 2, 1], [1, 0, 3], C, sample_weight=[1, 0, 3]) == pytest.approx((1 + 3 * 0.5) / 4)
+    assert decision_risk([0, 2, 1], [1, 0, 3], C, sample_weight=[1, 0, 3]) == pytest.approx(
+        (1 + 3 * 0.5) / 4
+    )
 
 
 def test_histograms_are_repeated_labels_for_equal_numbers_of_raters(C):
@@ -132,9 +149,15 @@ def test_histograms_are_repeated_labels_for_equal_numbers_of_raters(C):
     repeat = data.counts[rows, labels]
     rows, labels = np.repeat(rows, repeat), np.repeat(labels, repeat)
     assert decision_risk(data.counts, d, C) == pytest.approx(decision_risk(labels, d[rows], C))
-    assert decision_risk(csr_matrix(data.counts), d, C) == pytest.approx(decision_risk(data.counts, d, C))
+    assert decision_risk(csr_matrix(data.counts), d, C) == pytest.approx(
+        decision_risk(data.counts, d, C)
+    )
     coarse = softmax(2.0 * (data.prediction > 0.3))
-    assert_allclose(risk_decomposition(data.counts, coarse, C), risk_decomposition(labels, coarse[rows], C), atol=1e-12)
+    assert_allclose(
+        risk_decomposition(data.counts, coarse, C),
+        risk_decomposition(labels, coarse[rows], C),
+        atol=1e-12,
+    )
 
 
 def test_histogram_risk_is_unbiased_for_the_risk_under_known_probabilities(C):
@@ -156,7 +179,9 @@ def test_weights_are_repetition(data, C):
     assert_allclose(risk_gap(y, z, C, sample_weight=w), risk_gap(y[rows], z[rows], C))
     coarse = softmax(2.0 * (z > 0.3))
     assert_allclose(
-        risk_decomposition(y, coarse, C, sample_weight=w), risk_decomposition(y[rows], coarse[rows], C), atol=1e-12
+        risk_decomposition(y, coarse, C, sample_weight=w),
+        risk_decomposition(y[rows], coarse[rows], C),
+        atol=1e-12,
     )
 
 
@@ -172,14 +197,20 @@ def test_constants_and_units_of_cost(data, C):
     a = np.array([[3.0], [-7.0], [0.5]])
     mu, z = data.counts / data.counts.sum(axis=1, keepdims=True), data.prediction
     d = bayes_decision(z, C)
-    assert_allclose(decision_risk(data.counts, d, C + a), decision_risk(data.counts, d, C) + (mu @ a).mean())
+    assert_allclose(
+        decision_risk(data.counts, d, C + a), decision_risk(data.counts, d, C) + (mu @ a).mean()
+    )
     assert_allclose(model_risk(z, C + a), model_risk(z, C) + (z @ a).mean())
-    parts, shifted = risk_decomposition(data.counts, z, C), risk_decomposition(data.counts, z, C + a)
+    parts, shifted = (
+        risk_decomposition(data.counts, z, C),
+        risk_decomposition(data.counts, z, C + a),
+    )
     assert_allclose(shifted[2:], parts[2:], atol=1e-12)
     assert_allclose(risk_decomposition(data.counts, z, 50 * C), 50 * np.array(parts))
 
 
-# --------------------------------------------------------------------------------------------------- decomposition
+# --------------------------------------------------------------------------------------------------
+# - decomposition
 
 
 @settings(max_examples=40, deadline=None)
@@ -209,10 +240,13 @@ def test_decomposition_on_discrete_data(seed):
 
 def test_uncertainty_is_the_best_constant_decision(data, C):
     constant = min(decision_risk(data.counts, np.full(300, d), C) for d in range(4))
-    assert risk_decomposition(data.counts, data.prediction, C).uncertainty == pytest.approx(constant)
+    assert risk_decomposition(data.counts, data.prediction, C).uncertainty == pytest.approx(
+        constant
+    )
 
 
-# ------------------------------------------------------------------------------------------------------- intervals
+# --------------------------------------------------------------------------------------------------
+# ----- intervals
 
 
 def test_jackknife_intervals(data, C):
@@ -220,8 +254,12 @@ def test_jackknife_intervals(data, C):
     d, constant = bayes_decision(z, C), np.full(300, 3)
     interval = confidence_interval(decision_risk, data.counts, d, cost_matrix=C, random_state=0)
     assert interval.low < decision_risk(data.counts, d, C) == interval.estimate < interval.high
-    difference = paired_difference(decision_risk, data.counts, d, constant, cost_matrix=C, random_state=0)
-    assert difference.estimate == pytest.approx(interval.estimate - decision_risk(data.counts, constant, C))
+    difference = paired_difference(
+        decision_risk, data.counts, d, constant, cost_matrix=C, random_state=0
+    )
+    assert difference.estimate == pytest.approx(
+        interval.estimate - decision_risk(data.counts, constant, C)
+    )
     gap = confidence_interval(risk_gap, data.counts, z, cost_matrix=C, random_state=0)
     assert gap.estimate == risk_gap(data.counts, z, C)
 
@@ -254,17 +292,23 @@ def test_bounds_hold_where_a_mistake_is_rare_and_expensive(method):
 
 def test_bernstein_is_shorter_where_costs_vary_little():
     y, d, C = np.zeros(20_000, dtype=int), np.zeros(20_000, dtype=int), [[1.0, 100.0], [100.0, 1.0]]
-    bernstein, hoeffding = (risk_bound(y, d, C, method=m).high for m in ("empirical_bernstein", "hoeffding"))
+    bernstein, hoeffding = (
+        risk_bound(y, d, C, method=m).high for m in ("empirical_bernstein", "hoeffding")
+    )
     assert 1 < bernstein < hoeffding
 
 
-# ----------------------------------------------------------------------------------------------------------- gates
+# --------------------------------------------------------------------------------------------------
+# --------- gates
 
 
 @pytest.mark.parametrize(
     ("C", "message"),
     [
-        ([[0, np.nan], [1, 0]], "NaN or infinite costs|contains NaN or infinite values .first in row 0"),
+        (
+            [[0, np.nan], [1, 0]],
+            "NaN or infinite costs|contains NaN or infinite values .first in row 0",
+        ),
         ([0, 1], "must have shape .n_classes, n_decisions., got .2,."),
         ([[0, 1], [1, 0], [1, 1]], "has 3 rows, expected one for each of 2 classes"),
         ([["a", "b"], ["c", "d"]], "cost_matrix must be numeric"),
@@ -318,7 +362,8 @@ def test_nothing_is_written_to(data, C):
     DirectLoss(C)(torch.zeros(1, 3), torch.ones(1, 3))
 
 
-# --------------------------------------------------------------------------------------------------------- scorers
+# --------------------------------------------------------------------------------------------------
+# ------- scorers
 
 
 def test_scorer_is_minus_the_risk_of_bayes_decisions():
@@ -344,10 +389,14 @@ def test_scorer_in_a_search_with_named_classes_and_counts():
     assert search.best_params_ == {"logisticregression__C": 1.0}
     by_number = C.loc[["setosa", "versicolor", "virginica"]].to_numpy()
     scores = cross_val_score(GaussianNB(), X, y, scoring=make_decision_scorer(by_number), cv=3)
-    assert_allclose(scores, cross_val_score(GaussianNB(), X, names, scoring=make_decision_scorer(C), cv=3))
+    assert_allclose(
+        scores, cross_val_score(GaussianNB(), X, names, scoring=make_decision_scorer(C), cv=3)
+    )
     counts = np.eye(3, dtype=int)[y]
     model = GaussianNB().fit(X, y)
-    assert make_decision_scorer(by_number)(model, X, counts) == make_decision_scorer(by_number)(model, X, y)
+    assert make_decision_scorer(by_number)(model, X, counts) == make_decision_scorer(by_number)(
+        model, X, y
+    )
 
 
 def test_scorer_knows_classes_that_training_never_saw():
@@ -359,22 +408,33 @@ def test_scorer_knows_classes_that_training_never_saw():
     assert make_decision_scorer(C)(model, X, y) == pytest.approx(-expected)
 
 
-# ---------------------------------------------------------------------------------------------------------- losses
+# --------------------------------------------------------------------------------------------------
+# -------- losses
 
 
 def problem(seed, n=6, K=3, D=4):
     rng = np.random.default_rng(seed)
-    return rng.normal(size=(n, K)) * 2, rng.multinomial(rng.integers(1, 4), rng.dirichlet(np.ones(K), n)), rng
+    return (
+        rng.normal(size=(n, K)) * 2,
+        rng.multinomial(rng.integers(1, 4), rng.dirichlet(np.ones(K), n)),
+        rng,
+    )
 
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.floats(0.01, 100))
 def test_bounds_of_the_hard_minimum(seed, lam):
-    """Prop. 3 and 4: L⁻ ≤ cost of the decision ≤ L⁺ ≤ L^MR, row by row, and L⁺ = L^MR where the decision is best."""
+    """Prop.
+
+    3 and 4: L⁻ ≤ cost of the decision ≤ L⁺ ≤ L^MR, row by row, and L⁺ = L^MR where the decision is
+    best.
+    """
     u, y, rng = problem(seed)
     C = rng.exponential(size=(3, 4))
     u, y = torch.as_tensor(u), torch.as_tensor(y)
-    lower, upper, margin = (loss(C, lam, **({"bound": b} if b else {})).row_loss(u, y).numpy() for b, loss in BOUNDS)
+    lower, upper, margin = (
+        loss(C, lam, **({"bound": b} if b else {})).row_loss(u, y).numpy() for b, loss in BOUNDS
+    )
     c = (y / y.sum(dim=1, keepdim=True).double()).numpy() @ C / C.max()
     d = bayes_decision(torch.softmax(u, dim=1).numpy(), C)
     cost = c[np.arange(len(c)), d]
@@ -394,7 +454,8 @@ def test_bounds_of_the_smooth_minimum(seed, lam, beta):
     C = rng.exponential(size=(3, 4))
     u, y = torch.as_tensor(u), torch.as_tensor(y)
     lower, upper, margin = (
-        loss(C, lam, beta, **({"bound": b} if b else {})).row_loss(u, y).numpy() for b, loss in BOUNDS
+        loss(C, lam, beta, **({"bound": b} if b else {})).row_loss(u, y).numpy()
+        for b, loss in BOUNDS
     )
     f = torch.softmax(u, dim=1).numpy() @ C / C.max()
     p = np.exp(-beta * (f - f.min(axis=1, keepdims=True)))
@@ -427,7 +488,9 @@ def test_gradients_of_the_smooth_losses(bound, loss, C):
     u, y, _ = problem(0)
     u = torch.as_tensor(u).requires_grad_()
     assert torch.autograd.gradcheck(lambda u: loss(u, torch.as_tensor(y)), u)
-    assert torch.autograd.gradcheck(lambda u: loss(u, torch.as_tensor(y), torch.arange(6.0).double()), u)
+    assert torch.autograd.gradcheck(
+        lambda u: loss(u, torch.as_tensor(y), torch.arange(6.0).double()), u
+    )
 
 
 @pytest.mark.parametrize("beta", [None, 5.0])
@@ -444,7 +507,10 @@ def test_losses_do_not_depend_on_the_unit_of_cost(bound, loss, beta, C):
 
 
 def test_negative_costs_are_shifted(C):
-    """A gain of 3 for the first class: the losses of its rows move by a constant, and no gradient does."""
+    """A gain of 3 for the first class.
+
+    The losses of its rows move by a constant, and no gradient does.
+    """
     gain = C - np.array([[3.0], [0.0], [0.0]])
     u, y, _ = problem(2)
     grads = []
@@ -472,7 +538,10 @@ def test_a_histogram_is_a_tighter_bound_than_its_labels(C):
         (lambda C: DirectLoss(C, beta=0.0), "beta must be positive, or None"),
         (lambda C: DirectLoss(C, bound="both"), 'bound must be "upper" or "lower"'),
         (lambda C: MarginRescalingLoss(np.ones((3, 2)) * 0), "nothing is to decide"),
-        (lambda C: DirectLoss(C)(torch.zeros(1, 2), torch.ones(1, 2)), "has 3 classes, but there are 2 logits"),
+        (
+            lambda C: DirectLoss(C)(torch.zeros(1, 2), torch.ones(1, 2)),
+            "has 3 classes, but there are 2 logits",
+        ),
     ],
 )
 def test_losses_that_are_refused(C, make, message):
@@ -482,10 +551,17 @@ def test_losses_that_are_refused(C, make, message):
 
 @pytest.mark.parametrize("loss", [DirectLoss, MarginRescalingLoss])
 def test_a_network_learns_decisions(loss):
-    """From the loss alone, in float32 and mini-batches: cheaper decisions than a constant, and than at the start."""
-    data = make_label_histograms(400, n_classes=3, n_raters=3, total=50.0, class_sep=4.0, random_state=0)
+    """From the loss alone, in float32 and mini-batches.
+
+    Cheaper decisions than a constant, and than at the start.
+    """
+    data = make_label_histograms(
+        400, n_classes=3, n_raters=3, total=50.0, class_sep=4.0, random_state=0
+    )
     C = np.array([[0.0, 1.0, 2.0], [8.0, 0.0, 1.0], [2.0, 2.0, 0.0]])
-    net = NeuralClassifier(nn.Linear(5, 3), loss=loss(C, 1.0, 20.0), lr=0.05, max_epochs=25, random_state=0)
+    net = NeuralClassifier(
+        nn.Linear(5, 3), loss=loss(C, 1.0, 20.0), lr=0.05, max_epochs=25, random_state=0
+    )
     net.fit(data.X[:300], data.counts[:300])
     X, counts = data.X[300:], data.counts[300:]
     risk = decision_risk(counts, bayes_decision(net.predict_proba(X), C), C)
@@ -494,17 +570,23 @@ def test_a_network_learns_decisions(loss):
     assert risk < best + 0.35 * (constant - best)
 
 
-# ----------------------------------------------------------------------------------------- continuous predictions
+# -----------------------------------------------------------------------------------------
+# continuous predictions
 
 
 def test_kernels_find_the_reliability_of_continuous_predictions(C):
-    """Known probabilities predicted by their fourth power: what better decisions would save; nothing for themselves."""
+    """Known probabilities predicted by their fourth power: what better decisions would save.
+
+    Nothing for themselves.
+    """
     rng = np.random.default_rng(0)
     Q = rng.dirichlet(np.ones(3), 1200)
     sharp = Q**4 / (Q**4).sum(axis=1, keepdims=True)
     y = (np.cumsum(Q, axis=1) < rng.random((1200, 1))).sum(axis=1)
     known = KnownProbabilities(Q)
-    true = decision_risk(known, bayes_decision(sharp, C), C) - decision_risk(known, bayes_decision(Q, C), C)
+    true = decision_risk(known, bayes_decision(sharp, C), C) - decision_risk(
+        known, bayes_decision(Q, C), C
+    )
     parts = risk_decomposition(y, sharp, C)
     assert parts.risk == pytest.approx(parts.uncertainty - parts.resolution + parts.reliability)
     assert abs(parts.reliability - true) < 0.35 * true

@@ -1,4 +1,7 @@
-"""DecisionCalibration: its numerics against brute force, its selection, and where it lives in scikit-learn."""
+"""DecisionCalibration.
+
+Its numerics against brute force, its selection, and where it lives in scikit-learn.
+"""
 
 import warnings
 from dataclasses import replace
@@ -63,7 +66,9 @@ C3 = np.array([[0.0, 1.0, 2.0], [5.0, 0.0, 1.0], [20.0, 3.0, 0.0]])
 
 @pytest.fixture(scope="module")
 def data():
-    return make_label_histograms(400, n_classes=3, n_raters=(1, 4), overconfidence=2.5, random_state=0)
+    return make_label_histograms(
+        400, n_classes=3, n_raters=(1, 4), overconfidence=2.5, random_state=0
+    )
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +82,10 @@ def rows_of(u, counts, weight=None, log_weights=None):
 
 
 def kinked(n, seed=0):
-    """Two classes, log-odds u, true log-odds that no temperature gives: right near the threshold at half the slope."""
+    """Two classes, log-odds u, true log-odds that no temperature gives.
+
+    Right near the threshold at half the slope.
+    """
     rng = np.random.default_rng(seed)
     s = rng.normal(0, 3, n)
     true = np.where(s < 0, 0.25 * s, 3 * s)
@@ -85,7 +93,8 @@ def kinked(n, seed=0):
     return np.column_stack([np.zeros(n), s]), Q, (rng.random(n) < Q[:, 1]).astype(int)
 
 
-# -------------------------------------------------------------------------------------------------------- numerics
+# --------------------------------------------------------------------------------------------------
+# ------ numerics
 
 
 def test_path_of_the_temperature_is_the_cost_of_its_decisions(rows):
@@ -113,7 +122,9 @@ def test_the_temperature_of_least_risk_is_found(rows, weighted):
     path = TemperaturePath.of(0.0, rows, C3 / 20)
     best = w @ path.cost(path.minimise(w, 0.0, 0.0))
     assert best <= min(w @ path.cost(t) for t in np.linspace(-3, 3, 3001)) + 1e-12
-    assert path.minimise(w, path.minimise(w, 0.0, 0.0), 0.0) == path.minimise(w, 0.0, 0.0)  # the start, if it is best
+    assert path.minimise(w, path.minimise(w, 0.0, 0.0), 0.0) == path.minimise(
+        w, 0.0, 0.0
+    )  # the start, if it is best
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda s: type(s).__name__)
@@ -168,7 +179,10 @@ def test_an_ensemble_of_equal_members_is_one_model(shape, rows):
 
 def test_hat_bins_are_a_calibration_error():
     """0 for known probabilities, the squared shift for a constant one; and its gradient."""
-    z, w = torch.as_tensor(np.random.default_rng(0).dirichlet(np.ones(3), 50)), torch.full((50,), 1 / 50).double()
+    z, w = (
+        torch.as_tensor(np.random.default_rng(0).dirichlet(np.ones(3), 50)),
+        torch.full((50,), 1 / 50).double(),
+    )
     assert calibration_loss(z[None], z, w).item() == pytest.approx(0)
     off = torch.as_tensor(np.tile([0.5, 0.3, 0.2], (50, 1)))
     wrong = torch.as_tensor(np.tile([0.6, 0.3, 0.1], (50, 1)))
@@ -177,10 +191,14 @@ def test_hat_bins_are_a_calibration_error():
     assert 0.5 * 0.02 < both[0].item() <= 0.02 + 1e-12
     inputs = (z[None, :8] * 0.9 + 0.03).requires_grad_()
     y = torch.eye(3)[[0, 1, 2, 0, 1, 2, 0, 0]].double()
-    assert torch.autograd.gradcheck(lambda p: calibration_loss(p, y, torch.full((8,), 1 / 8).double()), inputs)
+    assert torch.autograd.gradcheck(
+        lambda p: calibration_loss(p, y, torch.full((8,), 1 / 8).double()), inputs
+    )
 
 
-@pytest.mark.parametrize(("name", "loss"), [("direct", DirectLoss), ("margin", MarginRescalingLoss)])
+@pytest.mark.parametrize(
+    ("name", "loss"), [("direct", DirectLoss), ("margin", MarginRescalingLoss)]
+)
 @pytest.mark.parametrize("ensemble", [False, True])
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda s: type(s).__name__)
 def test_slopes_in_closed_form_are_those_of_the_losses(shape, ensemble, name, loss, rows):
@@ -213,7 +231,10 @@ def test_blocks_do_not_matter(rows, monkeypatch):
 
 
 def test_difference_and_its_standard_error(rows):
-    """Paired, and a mistake that did not occur: as far as NLL expects one, and one of the worst at most."""
+    """Paired, and a mistake that did not occur.
+
+    As far as NLL expects one, and one of the worst at most.
+    """
     z = probabilities(TemperatureMap(3), np.zeros(1), rows)
     d, fold = np.stack([(z @ C3).argmin(axis=1), np.full(400, 1)]), np.arange(400) % 5
     y = np.random.default_rng(0).integers(3, size=400)
@@ -232,8 +253,12 @@ def test_difference_and_its_standard_error(rows):
 
 
 def test_the_best_candidate_is_judged_by_other_folds():
-    cost = np.array([[1.0, 1, 1, 1], [0, 0, 2, 2], [2, 2, 0, 0]])  # each candidate is best on one fold alone
-    found = OutOfFold([], np.arange(3)[:, None] * np.ones((1, 4), dtype=int), None, np.array([0, 0, 1, 1]))
+    cost = np.array(
+        [[1.0, 1, 1, 1], [0, 0, 2, 2], [2, 2, 0, 0]]
+    )  # each candidate is best on one fold alone
+    found = OutOfFold(
+        [], np.arange(3)[:, None] * np.ones((1, 4), dtype=int), None, np.array([0, 0, 1, 1])
+    )
     assert_array_equal(found.selected(cost), [2, 2, 1, 1])
 
 
@@ -250,13 +275,16 @@ def test_the_rule_keeps_nll_unless_it_is_beaten_by_more_than_the_error(rows):
     assert PairedRule(None).select(found, rows, C3).best == 1
 
 
-# ------------------------------------------------------------------------------------------------------- estimator
+# --------------------------------------------------------------------------------------------------
+# ----- estimator
 
 
 @pytest.mark.parametrize("scaling", SCALINGS)
 def test_nll_is_the_scaling_of_that_name(scaling, data):
     plain = SCALINGS[scaling]("proba").fit(data.prediction, data.counts)
-    ours = DecisionCalibration("proba", C3, scaling=scaling, criterion="nll").fit(data.prediction, data.counts)
+    ours = DecisionCalibration("proba", C3, scaling=scaling, criterion="nll").fit(
+        data.prediction, data.counts
+    )
     assert_array_equal(ours.predict_proba(data.prediction), plain.predict_proba(data.prediction))
     assert ours.criterion_ == "nll"
     for name in ("temperature_", "bias_", "scale_", "intercept_"):
@@ -267,7 +295,9 @@ def test_nll_is_the_scaling_of_that_name(scaling, data):
 @pytest.mark.parametrize("criterion", ["auto", "direct", "margin", "ece"])
 def test_decisions_and_expected_costs(scaling, criterion, data):
     X, y = data.prediction[:150], data.counts[:150]
-    model = DecisionCalibration("proba", C3, scaling=scaling, criterion=criterion, inner_cv=3, safeguard=None)
+    model = DecisionCalibration(
+        "proba", C3, scaling=scaling, criterion=criterion, inner_cv=3, safeguard=None
+    )
     model.fit(X, y)
     z = model.predict_proba(data.prediction)
     assert_array_equal(model.decide(data.prediction), bayes_decision(z, C3))
@@ -278,7 +308,9 @@ def test_decisions_and_expected_costs(scaling, criterion, data):
     results = model.cv_results_
     assert len(results["params"]) == len(results["mean_risk"]) == len(results["rank_risk"])
     assert results["params"][0] == {"criterion": "nll"}
-    assert_allclose(results["mean_difference"], results["mean_risk"] - results["mean_risk"][0], atol=1e-12)
+    assert_allclose(
+        results["mean_difference"], results["mean_risk"] - results["mean_risk"][0], atol=1e-12
+    )
     again = clone(model).fit(X, y)
     assert_array_equal(again.predict_proba(data.prediction), z)
 
@@ -298,7 +330,10 @@ def test_risk_is_lowered_where_the_log_loss_looks_elsewhere(scaling):
 
 
 def test_an_expensive_mistake_that_did_not_occur_counts():
-    """P4 §5.3: mistakes with one class cost 10 000; of the rows where it has probability 1/2000 none was of it."""
+    """P4 §5.3: mistakes with one class cost 10 000.
+
+    Of the rows where it has probability 1/2000 none was of it.
+    """
     rng = np.random.default_rng(3)
     p = np.repeat([0.3, 5e-4], 200)
     y = (rng.random(400) < np.where(p > 0.01, p, 0.0)).astype(int)
@@ -326,7 +361,9 @@ def test_units_of_cost_and_constants_of_classes_change_nothing(data):
 def test_costs_by_name():
     X, y = load_iris(return_X_y=True)
     names = np.array(["setosa", "versicolor", "virginica"])[y]
-    frame = pd.DataFrame(C3, index=["setosa", "versicolor", "virginica"], columns=["leave", "water", "cut"])
+    frame = pd.DataFrame(
+        C3, index=["setosa", "versicolor", "virginica"], columns=["leave", "water", "cut"]
+    )
     by_number = DecisionCalibration(GaussianNB(), C3, criterion="nll").fit(X, y)
     model = DecisionCalibration(GaussianNB(), frame.iloc[[2, 0, 1]], criterion="nll").fit(X, names)
     assert_array_equal(model.decide(X), np.array(["leave", "water", "cut"])[by_number.decide(X)])
@@ -354,7 +391,10 @@ def test_through_wrappers():
     assert_allclose(expected_cost(FrozenEstimator(pipe), X), pipe[1].expected_cost(scaled))
     with pytest.raises(ValueError, match="GaussianNB decides nothing"):
         decide(GaussianNB().fit(X, y), X)
-    grid = {"decisioncalibration__criterion": ["nll", "direct"], "decisioncalibration__scaling": ["temperature"]}
+    grid = {
+        "decisioncalibration__criterion": ["nll", "direct"],
+        "decisioncalibration__scaling": ["temperature"],
+    }
     search = GridSearchCV(pipe, grid, scoring=make_decision_scorer(C3), cv=2).fit(X, y)
     assert_array_equal(decide(search, X), decide(search.best_estimator_, X))
 
@@ -364,11 +404,19 @@ def test_with_other_calibrators_ensembles_and_frozen_models(data):
     frozen = FrozenEstimator(GaussianNB().fit(X, y))
     inner = DecisionCalibration(TemperatureScaling(frozen), C3, inner_cv=3).fit(X, y)
     assert inner.estimator_.estimator_.estimator is frozen.estimator
-    outer = AlphaCalibration(DecisionCalibration("proba", C3, inner_cv=3)).fit(data.prediction, data.counts)
-    assert_allclose(outer.predict_proba(data.prediction), outer.estimator_.predict_proba(data.prediction), atol=1e-12)
+    outer = AlphaCalibration(DecisionCalibration("proba", C3, inner_cv=3)).fit(
+        data.prediction, data.counts
+    )
+    assert_allclose(
+        outer.predict_proba(data.prediction),
+        outer.estimator_.predict_proba(data.prediction),
+        atol=1e-12,
+    )
     forest = RandomForestClassifier(5, max_depth=3, random_state=0)
     for scaling in SCALINGS:
-        model = DecisionCalibration(forest, C3, scaling=scaling, inner_cv=2, cv=2).fit(data.X, data.counts)
+        model = DecisionCalibration(forest, C3, scaling=scaling, inner_cv=2, cv=2).fit(
+            data.X, data.counts
+        )
         constant = min(decision_risk(data.counts, np.full(400, d), C3) for d in range(3))
         assert decision_risk(data.counts, model.decide(data.X), C3) < 0.8 * constant
 
@@ -404,7 +452,9 @@ def test_well_determined_fits_do_not_warn(data):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for scaling in SCALINGS:
-            DecisionCalibration("proba", C3, scaling=scaling, inner_cv=3).fit(data.prediction, data.counts)
+            DecisionCalibration("proba", C3, scaling=scaling, inner_cv=3).fit(
+                data.prediction, data.counts
+            )
 
 
 def test_a_refit_with_another_scaling_forgets_the_parameters_of_the_first(data):
@@ -426,19 +476,34 @@ def test_few_rows_fall_back_to_the_log_loss():
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"scaling": "matrix"}, r"scaling must be one of \['temperature', 'bias_corrected', 'vector'\]"),
+        (
+            {"scaling": "matrix"},
+            r"scaling must be one of \['temperature', 'bias_corrected', 'vector'\]",
+        ),
         ({"criterion": "brier"}, "criterion must be one of .* or a torch module, got 'brier'"),
         ({"cost_matrix": np.ones((3, 2))}, "nothing is to decide"),
         ({"cost_matrix": np.ones((2, 2))}, "has 2 rows, expected one for each of 3 classes"),
-        ({"inner_cv": 0}, 'inner_cv must be an int of at least 2, got 0; without a selection the criterion is "nll"'),
+        (
+            {"inner_cv": 0},
+            "inner_cv must be an int of at least 2, got 0; without a selection the criterion is "
+            '"nll"',
+        ),
         ({"inner_cv": -3}, "inner_cv must be an int of at least 2, got -3"),
         ({"inner_cv": 2.5}, "inner_cv must be an int of at least 2, got 2.5"),
         ({"safeguard": "a"}, "safeguard must be a finite number of at least 0, got 'a'"),
         ({"safeguard": -1.0}, "safeguard must be a finite number of at least 0, got -1.0"),
-        ({"scaling": "vector", "bias_penalty": -1.0}, "bias_penalty must be a finite number of at least 0"),
-        ({"cost_matrix": [[0, 1], [np.inf, 0], [1, 1]]}, r"NaN or infinite values \(first in row 1\)"),
+        (
+            {"scaling": "vector", "bias_penalty": -1.0},
+            "bias_penalty must be a finite number of at least 0",
+        ),
+        (
+            {"cost_matrix": [[0, 1], [np.inf, 0], [1, 1]]},
+            r"NaN or infinite values \(first in row 1\)",
+        ),
     ],
 )
 def test_what_is_refused(parameters, message, data):
     with pytest.raises(ValueError, match=message):
-        DecisionCalibration("proba", **({"cost_matrix": C3} | parameters)).fit(data.prediction, data.counts)
+        DecisionCalibration("proba", **({"cost_matrix": C3} | parameters)).fit(
+            data.prediction, data.counts
+        )

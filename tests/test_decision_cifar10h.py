@@ -1,4 +1,7 @@
-"""Decisions on real raters: CIFAR-10H with the predictions of a real network, risk by label histograms."""
+"""Decisions on real raters.
+
+CIFAR-10H with the predictions of a real network, risk by label histograms.
+"""
 
 from pathlib import Path
 
@@ -9,20 +12,28 @@ from sklearn_lhcal.calibration import DecisionCalibration
 from sklearn_lhcal.metrics import bayes_decision, decision_risk, model_risk, paired_difference
 
 FILE = Path(__file__).parents[2] / "shared" / "data" / "cifar10h_first5000.npz"
-pytestmark = pytest.mark.skipif(not FILE.exists(), reason="the file of CIFAR-10H rows is not beside the project")
+pytestmark = pytest.mark.skipif(
+    not FILE.exists(), reason="the file of CIFAR-10H rows is not beside the project"
+)
 
 
 @pytest.fixture(scope="module")
 def halves():
     data, rng = np.load(FILE), np.random.default_rng(0)
-    proba, counts = data["proba"] / data["proba"].sum(axis=1, keepdims=True), data["counts"].astype(int)
+    proba, counts = (
+        data["proba"] / data["proba"].sum(axis=1, keepdims=True),
+        data["counts"].astype(int),
+    )
     first, second = np.array_split(rng.permutation(len(proba)), 2)
     return proba[first], counts[first], proba[second], counts[second]
 
 
 @pytest.fixture(scope="module")
 def C():
-    """To take an animal for a vehicle costs 5, a vehicle for an animal 20, within the kinds 1; asking costs .5."""
+    """To take an animal for a vehicle costs 5, a vehicle for an animal 20, within the kinds 1.
+
+    Asking costs .5.
+    """
     animal = np.array([0, 0, 1, 1, 1, 1, 1, 1, 0, 0], dtype=bool)
     costs = np.where(animal[:, None] & ~animal, 5.0, np.where(~animal[:, None] & animal, 20.0, 1.0))
     np.fill_diagonal(costs, 0)
@@ -47,7 +58,10 @@ def test_calibration_makes_decisions_of_a_network_cheaper(halves, C):
 def test_one_label_of_each_row_has_the_risk_of_all_on_average(halves, C):
     _, _, X_test, y = halves
     d, rng = bayes_decision(X_test, C), np.random.default_rng(0)
-    single = [decision_risk(np.array([rng.multivariate_hypergeometric(r, 1) for r in y]), d, C) for _ in range(5)]
+    single = [
+        decision_risk(np.array([rng.multivariate_hypergeometric(r, 1) for r in y]), d, C)
+        for _ in range(5)
+    ]
     cost = y / y.sum(axis=1, keepdims=True) @ C**2
     error = np.sqrt(np.mean(cost[np.arange(len(d)), d]) / len(d) / 5)
     assert abs(np.mean(single) - decision_risk(y, d, C)) < 4 * error

@@ -45,7 +45,12 @@ mp.mp.dps = 60
 
 TOTALS = [1e-12, 1e-9, 1e-6, 1e-3, 0.1, 0.999, 1.0, 1.001, 7.0, 19.0, 1e3, 1e6, 1e9, 1e12]
 # exact in binary, rows sum to exactly 1: the oracle sees the same numbers
-DYADIC = [(0.5, 0.25, 0.25), (0.9375, 0.0625, 0.0), (1 - 2.0**-20, 2.0**-21, 2.0**-21), (1 - 2.0**-40, 2.0**-40, 0.0)]
+DYADIC = [
+    (0.5, 0.25, 0.25),
+    (0.9375, 0.0625, 0.0),
+    (1 - 2.0**-20, 2.0**-21, 2.0**-21),
+    (1 - 2.0**-40, 2.0**-40, 0.0),
+]
 BATCH = {"n": 4, "K": 3, "seed": 5}
 
 
@@ -111,7 +116,8 @@ def test_dirichlet_entropies_are_exact(z, total):
     z, total = [mp.mpf(q) for q in z], mp.mpf(total)
     aleatoric, entropy = mp_expected_entropy(z, total), mp_entropy(z)
     assert d.entropy()[0] == pytest.approx(float(entropy), rel=1e-12, abs=0)
-    # near a corner both are small differences of terms of the size of α0 (below 1) and of 1/α0 (above)
+    # near a corner both are small differences of terms of the size of α0 (below 1) and of 1/α0
+    # (above)
     rounding = {"rel": 1e-11, "abs": 1e-14 * min(float(total), 1)}
     assert d.expected_entropy()[0] == pytest.approx(float(aleatoric), **rounding)
     rounding["abs"] = 3e-14 * min(1 / float(total), 1)
@@ -124,14 +130,26 @@ def test_dirichlet_moments_are_exact(z, total):
     z, s = [mp.mpf(q) for q in z], 1 / (mp.mpf(total) + 1)
     variance = [s * q * (1 - q) for q in z]
     np.testing.assert_allclose(d.variance()[0], np.array(variance, dtype=float), rtol=1e-13)
-    np.testing.assert_allclose(d.second_moment()[0], [float(v + q * q) for v, q in zip(variance, z, strict=True)])
-    assert d.disagreement()[0] == pytest.approx(float((1 - s) * mp.fsum(q * (1 - q) for q in z)), rel=1e-12, abs=0)
+    np.testing.assert_allclose(
+        d.second_moment()[0], [float(v + q * q) for v, q in zip(variance, z, strict=True)]
+    )
+    assert d.disagreement()[0] == pytest.approx(
+        float((1 - s) * mp.fsum(q * (1 - q) for q in z)), rel=1e-12, abs=0
+    )
     np.testing.assert_allclose(
         d.class_disagreement()[0], [float(2 * (1 - s) * q * (1 - q)) for q in z], rtol=1e-12, atol=0
     )
 
 
-COUNTS = [(1, 0, 0), (0, 1, 0), (3, 2, 0), (31, 33, 0), (32, 1, 0), (10**6, 0, 0), (10**6, 70_000, 0)]
+COUNTS = [
+    (1, 0, 0),
+    (0, 1, 0),
+    (3, 2, 0),
+    (31, 33, 0),
+    (32, 1, 0),
+    (10**6, 0, 0),
+    (10**6, 70_000, 0),
+]
 
 
 @pytest.mark.parametrize("total", TOTALS)
@@ -143,27 +161,40 @@ def test_dirichlet_log_prob_counts_is_exact(total, y):
     n = sum(y)
     for row, v in zip(z, value, strict=True):
         exact = float(mp_log_prob([mp.mpf(q) for q in row], mp.mpf(total), y))
-        assert v == pytest.approx(exact, rel=1e-12, abs=5e-16 * n * (abs(np.log(total)) + np.log(n + 1) + 1))
+        assert v == pytest.approx(
+            exact, rel=1e-12, abs=5e-16 * n * (abs(np.log(total)) + np.log(n + 1) + 1)
+        )
 
 
 @pytest.mark.parametrize("total", TOTALS)
 def test_counts_of_the_size_of_a_small_class_are_exact(total):
     z, y = (0.5, 0.25, 0.25), (5, 4, 3)
     exact = mp_log_prob([mp.mpf(q) for q in z], mp.mpf(total), y)
-    assert Dirichlet.from_mean([z], total).log_prob_counts([y])[0] == pytest.approx(float(exact), rel=1e-13, abs=0)
+    assert Dirichlet.from_mean([z], total).log_prob_counts([y])[0] == pytest.approx(
+        float(exact), rel=1e-13, abs=0
+    )
 
 
 def test_log_likelihood_at_large_totals_does_not_cancel():
     """Published code: 4.0 at α0 = 1e6 and −128 at 1e8, where the multinomial limit is right."""
-    z, y = random_proba(np.random.default_rng(0), 3, 5).astype(np.float32), np.array([[2, 1, 0, 1, 1]] * 3)
+    z, y = (
+        random_proba(np.random.default_rng(0), 3, 5).astype(np.float32),
+        np.array([[2, 1, 0, 1, 1]] * 3),
+    )
     for total in (1e8, 1e12):
         np.testing.assert_allclose(
-            Dirichlet.from_mean(z, total).log_prob_counts(y), PointMass(z).log_prob_counts(y), rtol=1e-6
+            Dirichlet.from_mean(z, total).log_prob_counts(y),
+            PointMass(z).log_prob_counts(y),
+            rtol=1e-6,
         )
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.floats(-27.6, 27.6), st.lists(st.integers(0, 2**20), min_size=2, max_size=5), st.integers(0, 50))
+@given(
+    st.floats(-27.6, 27.6),
+    st.lists(st.integers(0, 2**20), min_size=2, max_size=5),
+    st.integers(0, 50),
+)
 def test_dirichlet_against_mpmath_anywhere(log_total, parts, n):
     parts = [p + 1 for p in parts]
     z = np.array(parts) / sum(parts)
@@ -173,7 +204,9 @@ def test_dirichlet_against_mpmath_anywhere(log_total, parts, n):
     exact_z, exact_total = [mp.mpf(p) / sum(parts) for p in parts], mp.mpf(total)
     entropy, aleatoric = mp_entropy(exact_z), mp_expected_entropy(exact_z, exact_total)
     assert d.expected_entropy()[0] == pytest.approx(float(aleatoric), rel=1e-9, abs=1e-14)
-    assert d.mutual_information()[0] == pytest.approx(float(entropy - aleatoric), rel=1e-9, abs=1e-14)
+    assert d.mutual_information()[0] == pytest.approx(
+        float(entropy - aleatoric), rel=1e-9, abs=1e-14
+    )
     if n:
         exact = float(mp_log_prob(exact_z, exact_total, y.tolist()))
         assert d.log_prob_counts([y])[0] == pytest.approx(exact, rel=1e-11, abs=1e-12)
@@ -188,7 +221,9 @@ def test_a_dirichlet_of_large_total_is_a_point_mass(total):
     d = Dirichlet.from_mean(z, total)
     assert_same(d, PointMass(z), rtol=1e-13, atol=100 / total, but=["interval", "log_prob_counts"])
     y = np.tile([3, 0, 1, 2], (5, 1))
-    np.testing.assert_allclose(d.log_prob_counts(y), PointMass(z).log_prob_counts(y), atol=(10 / total / z).max())
+    np.testing.assert_allclose(
+        d.log_prob_counts(y), PointMass(z).log_prob_counts(y), atol=(10 / total / z).max()
+    )
     width = np.ptp(Dirichlet.from_mean(z, total).interval(), axis=2)
     assert (width < 4 / np.sqrt(total)).all()
 
@@ -202,7 +237,9 @@ def test_a_dirichlet_of_small_total_is_one_class_for_certain(total):
     assert (d.disagreement() < total).all()
     assert (d.expected_entropy() < 10 * total).all()
     for k in range(4):
-        np.testing.assert_allclose(d.posterior(np.full(5, k)).mean(), np.tile(np.eye(4)[k], (5, 1)), atol=2 * total)
+        np.testing.assert_allclose(
+            d.posterior(np.full(5, k)).mean(), np.tile(np.eye(4)[k], (5, 1)), atol=2 * total
+        )
     assert (d.posterior(np.full(5, 0)).disagreement() < 2 * total).all()
     draws = d.sample(50, 0)
     np.testing.assert_array_equal(draws.max(axis=2), 1)
@@ -218,7 +255,9 @@ def test_samples_are_probabilities_at_any_total(total):
 def test_from_mean_and_concentration_agree():
     z, total = random_proba(np.random.default_rng(0), 5, 3), np.array([0.01, 0.5, 1, 20, 300])
     assert_same(Dirichlet(z * total[:, None]), Dirichlet.from_mean(z, total), rtol=1e-11)
-    np.testing.assert_allclose(Dirichlet.from_mean(z, total).concentration, z * total[:, None], rtol=1e-13)
+    np.testing.assert_allclose(
+        Dirichlet.from_mean(z, total).concentration, z * total[:, None], rtol=1e-13
+    )
     np.testing.assert_allclose(Dirichlet.from_mean(z, 3.0).total, np.full(5, 3.0), rtol=1e-14)
     assert_same(Dirichlet.from_log_total(z, np.log(total)), Dirichlet.from_mean(z, total))
 
@@ -247,8 +286,12 @@ def test_disagreement_is_that_of_two_labels(distribution):
     np.testing.assert_allclose(distribution.disagreement(), differ @ p, rtol=1e-12, atol=1e-15)
     for k in range(3):
         one_of_two = np.array([(a == k) != (b == k) for a, b in two])
-        np.testing.assert_allclose(distribution.class_disagreement()[:, k], one_of_two @ p, rtol=1e-12, atol=1e-15)
-    np.testing.assert_allclose(1 - distribution.second_moment().sum(axis=1), differ @ p, rtol=1e-12, atol=1e-15)
+        np.testing.assert_allclose(
+            distribution.class_disagreement()[:, k], one_of_two @ p, rtol=1e-12, atol=1e-15
+        )
+    np.testing.assert_allclose(
+        1 - distribution.second_moment().sum(axis=1), differ @ p, rtol=1e-12, atol=1e-15
+    )
 
 
 @pytest.mark.parametrize("apart", [(0, 1), (0, 2), (1, 2)])
@@ -256,16 +299,23 @@ def test_disagreement_of_chosen_pairs_is_that_of_two_labels(distribution, apart)
     pairs = np.zeros((3, 3), int)
     pairs[apart] = pairs[apart[::-1]] = 1
     two, p = label_pairs(distribution)
-    np.testing.assert_allclose(distribution.disagreement(pairs), p[two.index(apart)], rtol=1e-12, atol=1e-15)
+    np.testing.assert_allclose(
+        distribution.disagreement(pairs), p[two.index(apart)], rtol=1e-12, atol=1e-15
+    )
 
 
 def test_all_pairs_are_the_default(distribution):
-    np.testing.assert_allclose(distribution.disagreement(1 - np.eye(3)), distribution.disagreement(), rtol=1e-12)
+    np.testing.assert_allclose(
+        distribution.disagreement(1 - np.eye(3)), distribution.disagreement(), rtol=1e-12
+    )
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 5])
 def test_the_probabilities_of_all_histograms_sum_to_one(distribution, n):
-    p = sum(np.exp(distribution.log_prob_counts(np.tile(y, (len(distribution), 1)))) for y in histograms(n, 3))
+    p = sum(
+        np.exp(distribution.log_prob_counts(np.tile(y, (len(distribution), 1))))
+        for y in histograms(n, 3)
+    )
     np.testing.assert_allclose(p, 1, rtol=1e-12)
 
 
@@ -284,7 +334,11 @@ def test_one_label_has_the_probability_of_the_mean(distribution):
 def test_posterior_twice_is_the_posterior_of_the_sum(distribution):
     rng = np.random.default_rng(0)
     first, second = rng.integers(0, 4, (2, len(distribution), 3))
-    assert_same(distribution.posterior(first).posterior(second), distribution.posterior(first + second), rtol=1e-10)
+    assert_same(
+        distribution.posterior(first).posterior(second),
+        distribution.posterior(first + second),
+        rtol=1e-10,
+    )
 
 
 def test_likelihoods_obey_the_chain_rule(distribution):
@@ -297,13 +351,17 @@ def test_likelihoods_obey_the_chain_rule(distribution):
 
     both = distribution.log_prob_counts(first + second) - orders(first + second)
     then = distribution.posterior(first).log_prob_counts(second) - orders(second)
-    np.testing.assert_allclose(distribution.log_prob_counts(first) - orders(first) + then, both, rtol=1e-11)
+    np.testing.assert_allclose(
+        distribution.log_prob_counts(first) - orders(first) + then, both, rtol=1e-11
+    )
 
 
 def test_mean_after_is_the_mean_of_the_posterior(distribution):
     for k in range(3):
         np.testing.assert_allclose(
-            distribution.mean_after(k), distribution.posterior(np.full(len(distribution), k)).mean(), rtol=1e-12
+            distribution.mean_after(k),
+            distribution.posterior(np.full(len(distribution), k)).mean(),
+            rtol=1e-12,
         )
 
 
@@ -317,7 +375,9 @@ def test_entropies_add_up(distribution):
     d = distribution
     z = d.mean()
     np.testing.assert_allclose(d.entropy(), -(z * np.log(z)).sum(axis=1), rtol=1e-12)
-    np.testing.assert_allclose(d.expected_entropy() + d.mutual_information(), d.entropy(), rtol=1e-12)
+    np.testing.assert_allclose(
+        d.expected_entropy() + d.mutual_information(), d.entropy(), rtol=1e-12
+    )
 
 
 def test_variance_is_second_moment_less_square(distribution):
@@ -390,31 +450,61 @@ def test_seeds_are_honoured_and_the_global_state_is_untouched(distribution):
 
 
 @pytest.mark.parametrize(
-    "rows", [slice(1, 3), [3, 0, 0], np.array([True, False, True, False]), np.array([2]), slice(None, None, -1)]
+    "rows",
+    [
+        slice(1, 3),
+        [3, 0, 0],
+        np.array([True, False, True, False]),
+        np.array([2]),
+        slice(None, None, -1),
+    ],
 )
 def test_row_indexing_commutes_with_every_method(distribution, rows):
     part = distribution[rows]
     assert type(part) is type(distribution)
     assert len(part) == len(np.arange(4)[rows])
     y = np.arange(12).reshape(4, 3) % 4
-    for name in ("mean", "variance", "disagreement", "expected_entropy", "mutual_information", "interval"):
-        np.testing.assert_allclose(getattr(part, name)(), getattr(distribution, name)()[rows], 1e-12, 1e-15, name)
-    np.testing.assert_allclose(part.log_prob_counts(y[rows]), distribution.log_prob_counts(y)[rows], rtol=1e-12)
-    np.testing.assert_allclose(part.posterior(y[rows]).mean(), distribution.posterior(y).mean()[rows], rtol=1e-12)
+    for name in (
+        "mean",
+        "variance",
+        "disagreement",
+        "expected_entropy",
+        "mutual_information",
+        "interval",
+    ):
+        np.testing.assert_allclose(
+            getattr(part, name)(), getattr(distribution, name)()[rows], 1e-12, 1e-15, name
+        )
+    np.testing.assert_allclose(
+        part.log_prob_counts(y[rows]), distribution.log_prob_counts(y)[rows], rtol=1e-12
+    )
+    np.testing.assert_allclose(
+        part.posterior(y[rows]).mean(), distribution.posterior(y).mean()[rows], rtol=1e-12
+    )
 
 
 def test_an_integer_selects_a_batch_of_one_row(distribution):
     assert len(distribution[2]) == 1
     np.testing.assert_allclose(distribution[2].mean(), distribution.mean()[[2]], rtol=1e-12)
     np.testing.assert_allclose(distribution[-1].mean(), distribution.mean()[[3]], rtol=1e-12)
-    np.testing.assert_allclose(distribution[np.int64(1)].mean(), distribution.mean()[[1]], rtol=1e-12)
+    np.testing.assert_allclose(
+        distribution[np.int64(1)].mean(), distribution.mean()[[1]], rtol=1e-12
+    )
 
 
 def test_distributions_are_immutable(distribution):
-    """Writing into what a method returned fails or changes a copy; nothing public can be assigned."""
+    """Writing into what a method returned fails or changes a copy.
+
+    Nothing public can be assigned.
+    """
     before = {name: value.copy() for name, value in methods(distribution).items()}
     members = ("concentration", "total", "proba", "weights")
-    arrays = [distribution.mean(), distribution.variance(), distribution.interval(), distribution.sample(2, 0)]
+    arrays = [
+        distribution.mean(),
+        distribution.variance(),
+        distribution.interval(),
+        distribution.sample(2, 0),
+    ]
     arrays += [getattr(distribution, name) for name in members if hasattr(distribution, name)]
     for a in arrays:
         if a.flags.writeable:
@@ -430,7 +520,12 @@ def test_distributions_are_immutable(distribution):
 
 
 def test_distributions_copy_their_inputs():
-    z, alpha, total, w = np.array([[[0.3, 0.7]]]), np.array([[1.0, 2.0]]), np.array([[2.0]]), np.array([1.0])
+    z, alpha, total, w = (
+        np.array([[[0.3, 0.7]]]),
+        np.array([[1.0, 2.0]]),
+        np.array([[2.0]]),
+        np.array([1.0]),
+    )
     made = [PointMass(z[0]), Dirichlet(alpha), Dirichlet.from_mean(z[0], total[0]), Ensemble(z, w)]
     made.append(DirichletMixture(z, total, w))
     before = [methods(d) for d in made]
@@ -467,15 +562,23 @@ def test_distributions_take_read_only_input_and_leave_it_alone():
 @pytest.mark.parametrize("empty", [False, True])
 def test_further_labels_come_in_every_form(distribution, form, empty):
     y = np.array([[100, 0, 90], [0, 0, 0] if empty else [1, 0, 0], [1, 1, 1], [0, 2, 120]])
-    np.testing.assert_array_equal(distribution.log_prob_counts(form(y)), distribution.log_prob_counts(y))
-    np.testing.assert_array_equal(distribution.posterior(form(y)).mean(), distribution.posterior(y).mean())
+    np.testing.assert_array_equal(
+        distribution.log_prob_counts(form(y)), distribution.log_prob_counts(y)
+    )
+    np.testing.assert_array_equal(
+        distribution.posterior(form(y)).mean(), distribution.posterior(y).mean()
+    )
 
 
 def test_further_labels_may_be_one_label_a_row(distribution):
     labels = [2, 0, 1, 1]
     counts = np.eye(3, dtype=int)[labels]
-    np.testing.assert_array_equal(distribution.log_prob_counts(labels), distribution.log_prob_counts(counts))
-    np.testing.assert_array_equal(distribution.posterior(labels).mean(), distribution.posterior(counts).mean())
+    np.testing.assert_array_equal(
+        distribution.log_prob_counts(labels), distribution.log_prob_counts(counts)
+    )
+    np.testing.assert_array_equal(
+        distribution.posterior(labels).mean(), distribution.posterior(counts).mean()
+    )
 
 
 def test_two_classes_may_be_one_column():
@@ -489,11 +592,17 @@ def test_more_classes_have_probability_zero(distribution):
     assert type(wide) is type(distribution)
     np.testing.assert_allclose(wide.mean()[:, [3, 0, 1]], distribution.mean(), rtol=1e-12)
     np.testing.assert_array_equal(wide.mean()[:, 2], 0)
-    np.testing.assert_allclose(wide.disagreement(), distribution.disagreement(), rtol=1e-12, atol=1e-15)
-    np.testing.assert_allclose(wide.mutual_information(), distribution.mutual_information(), rtol=1e-12, atol=1e-15)
+    np.testing.assert_allclose(
+        wide.disagreement(), distribution.disagreement(), rtol=1e-12, atol=1e-15
+    )
+    np.testing.assert_allclose(
+        wide.mutual_information(), distribution.mutual_information(), rtol=1e-12, atol=1e-15
+    )
     y = np.arange(12).reshape(4, 3)
     spread = np.insert(y[:, [1, 2, 0]], 2, 0, axis=1)
-    np.testing.assert_allclose(wide.log_prob_counts(spread), distribution.log_prob_counts(y), rtol=1e-12)
+    np.testing.assert_allclose(
+        wide.log_prob_counts(spread), distribution.log_prob_counts(y), rtol=1e-12
+    )
 
 
 @pytest.mark.parametrize("cut", [1, 2])
@@ -538,21 +647,34 @@ def test_dirichlet_intervals_of_large_totals_are_normal(total):
 def test_intervals_of_small_totals_are_those_of_one_class_for_certain(total, mixed):
     """z_k is 1 with probability E[z_k], else 0."""
     z = np.array([[0.5, 0.47, 0.03]])
-    d = DirichletMixture(np.stack([z, z]), np.full((2, 1), total)) if mixed else Dirichlet.from_mean(z, total)
+    d = (
+        DirichletMixture(np.stack([z, z]), np.full((2, 1), total))
+        if mixed
+        else Dirichlet.from_mean(z, total)
+    )
     np.testing.assert_allclose(d.interval(0.9)[0], [[0, 1], [0, 1], [0, 0]], atol=1e-12)
 
 
 def test_intervals_of_impossible_and_certain_classes():
     z = np.array([[1.0, 0.0, 0.0]])
     expected = [[[1, 1], [0, 0], [0, 0]]]
-    for d in (PointMass(z), Dirichlet(z), Ensemble([z, z]), DirichletMixture([z, z], [[1.0], [2.0]])):
+    for d in (
+        PointMass(z),
+        Dirichlet(z),
+        Ensemble([z, z]),
+        DirichletMixture([z, z], [[1.0], [2.0]]),
+    ):
         np.testing.assert_allclose(d.interval(), expected, atol=1e-15)
 
 
 @pytest.mark.parametrize("level", [0.5, 0.9])
 def test_mixture_intervals_cut_off_the_tails_of_the_mixture(level):
     rng = np.random.default_rng(0)
-    z, total, w = random_proba(rng, 4, 3, 3), rng.uniform(1, 30, (4, 3)), rng.dirichlet(np.ones(4), 3).T
+    z, total, w = (
+        random_proba(rng, 4, 3, 3),
+        rng.uniform(1, 30, (4, 3)),
+        rng.dirichlet(np.ones(4), 3).T,
+    )
     low, high = np.moveaxis(DirichletMixture(z, total, w).interval(level), 2, 0)
     a, b = total[..., None] * z, total[..., None] * (1 - z)
 
@@ -570,7 +692,9 @@ def test_ensemble_intervals_are_weighted_quantiles():
     ends = Ensemble(z, w).interval(0.6)
     for i, k, (j, q) in product(range(5), range(3), enumerate((0.2, 0.8))):
         share = [w[z[:, i, k] <= v, i].sum() / w[:, i].sum() for v in z[:, i, k]]
-        assert ends[i, k, j] == min(v for v, s in zip(z[:, i, k], share, strict=True) if s >= q - 1e-12)
+        assert ends[i, k, j] == min(
+            v for v, s in zip(z[:, i, k], share, strict=True) if s >= q - 1e-12
+        )
 
 
 # Mixtures
@@ -601,14 +725,23 @@ def test_members_of_weight_zero_do_not_count():
     z[1] = np.eye(3)  # what only the dropped member knows about must not make NaN
     z[0, :, 0], z[0, :, 1:] = 0.0, 0.5
     assert_same(Ensemble(z, [1.0, 0.0]), PointMass(z[0]))
-    assert_same(DirichletMixture(z, total, [1.0, 0.0]), Dirichlet.from_mean(z[0], total[0]), rtol=1e-10, atol=1e-12)
+    assert_same(
+        DirichletMixture(z, total, [1.0, 0.0]),
+        Dirichlet.from_mean(z[0], total[0]),
+        rtol=1e-10,
+        atol=1e-12,
+    )
 
 
 def test_weights_are_normalised_and_may_differ_by_row():
     z, _, w = mixture_of_two()
     np.testing.assert_allclose(Ensemble(z, 7 * w).weights, w / w.sum(axis=0), rtol=1e-14)
-    np.testing.assert_allclose(Ensemble(z, [1.0, 3.0]).weights, np.tile([[0.25], [0.75]], (1, 3)), rtol=1e-14)
-    np.testing.assert_allclose(Ensemble(z, w).mean(), np.average(z, axis=0, weights=np.dstack([w] * 3)), rtol=1e-13)
+    np.testing.assert_allclose(
+        Ensemble(z, [1.0, 3.0]).weights, np.tile([[0.25], [0.75]], (1, 3)), rtol=1e-14
+    )
+    np.testing.assert_allclose(
+        Ensemble(z, w).mean(), np.average(z, axis=0, weights=np.dstack([w] * 3)), rtol=1e-13
+    )
 
 
 def test_member_order_does_not_matter():
@@ -618,7 +751,10 @@ def test_member_order_does_not_matter():
 
 
 def test_ensemble_posterior_weights_use_the_product_of_probabilities():
-    """Published code sums z^y over classes: weight .52 where .99 is right for K = 10 and one label."""
+    """Published code sums z^y over classes.
+
+    Weight .52 where .99 is right for K = 10 and one label.
+    """
     z = np.full((2, 1, 10), 0.1 / 9)
     z[0, 0, 0] = z[1, 0, 1] = 0.9
     posterior = Ensemble(z).posterior([0])
@@ -628,9 +764,14 @@ def test_ensemble_posterior_weights_use_the_product_of_probabilities():
 
 
 def test_the_mean_of_a_mixture_is_the_mean_of_the_means():
-    """Published code normalises the mean of the α's: (.971, .010, .019) where (.495, .010, .495) is right."""
+    """Published code normalises the mean of the α's.
+
+    (.971, .010, .019) where (.495, .010, .495) is right.
+    """
     z = np.array([[[0.98, 0.01, 0.01]], [[0.01, 0.01, 0.98]]])
-    np.testing.assert_allclose(DirichletMixture(z, [[100.0], [1.0]]).mean(), [[0.495, 0.01, 0.495]], rtol=1e-13)
+    np.testing.assert_allclose(
+        DirichletMixture(z, [[100.0], [1.0]]).mean(), [[0.495, 0.01, 0.495]], rtol=1e-13
+    )
 
 
 def test_posterior_weights_of_very_many_labels_stay_finite():
@@ -645,7 +786,12 @@ def test_posterior_weights_of_very_many_labels_stay_finite():
 
 def test_an_impossible_label_has_probability_zero_and_moves_no_point():
     z = np.array([[[1.0, 0.0]], [[1.0, 0.0]]])
-    for d in (PointMass(z[0]), Ensemble(z, [0.3, 0.7]), Dirichlet(z[0]), DirichletMixture(z, [[1.0], [2.0]])):
+    for d in (
+        PointMass(z[0]),
+        Ensemble(z, [0.3, 0.7]),
+        Dirichlet(z[0]),
+        DirichletMixture(z, [[1.0], [2.0]]),
+    ):
         assert d.log_prob_counts([[3, 40]]) == [-np.inf]
         assert d.log_prob_counts([[40, 0]]) == [pytest.approx(0, abs=1e-14)]
     np.testing.assert_allclose(Ensemble(z, [0.3, 0.7]).posterior([1]).weights, [[0.3], [0.7]])
@@ -665,7 +811,11 @@ def test_mixture_posterior_of_two_classes_against_numerical_integration(counts):
         value = mp.mpf(0)
         for s, a, b in zip(share, total[:, 0] * z[:, 0, 1], total[:, 0] * z[:, 0, 0], strict=True):
             up, down = power + counts[1] + mp.mpf(a) - 1, counts[0] + mp.mpf(b) - 1
-            value += s * mp.quad(lambda t, up=up, down=down: t**up * (1 - t) ** down, [0, 0.5, 1]) / mp.beta(a, b)
+            value += (
+                s
+                * mp.quad(lambda t, up=up, down=down: t**up * (1 - t) ** down, [0, 0.5, 1])
+                / mp.beta(a, b)
+            )
         return float(multinomial_coefficient(counts) * value)
 
     evidence = integral(0)
@@ -699,7 +849,10 @@ def test_mixture_moments_obey_the_law_of_total_variance():
     mean, s = (p * z).sum(axis=0), 1 / (total[..., None] + 1)
     np.testing.assert_allclose(d.mean(), mean, rtol=1e-13)
     np.testing.assert_allclose(
-        d.second_moment(), (p * (s * z * (1 - z) + z**2)).sum(axis=0), rtol=1e-13, err_msg="Σ w E_s[z²]"
+        d.second_moment(),
+        (p * (s * z * (1 - z) + z**2)).sum(axis=0),
+        rtol=1e-13,
+        err_msg="Σ w E_s[z²]",
     )
 
 
@@ -708,7 +861,9 @@ def test_mixture_moments_obey_the_law_of_total_variance():
 def test_uncertainties_are_ordered(S, n, K, seed):
     """0 ≤ MI ≤ H, 0 ≤ E[H] ≤ H ≤ log K, φ ≤ 1 − Σ E[z]², intervals inside [0, 1] and ordered."""
     rng = np.random.default_rng(seed)
-    d = DirichletMixture(rng.dirichlet(np.full(K, 0.2), (S, n)), 10 ** rng.uniform(-6, 6, (S, n)), rng.random((S, n)))
+    d = DirichletMixture(
+        rng.dirichlet(np.full(K, 0.2), (S, n)), 10 ** rng.uniform(-6, 6, (S, n)), rng.random((S, n))
+    )
     h, aleatoric, information = d.entropy(), d.expected_entropy(), d.mutual_information()
     assert (information >= 0).all()
     assert (aleatoric >= 0).all()
@@ -734,15 +889,27 @@ VOTERS = [
 ENSEMBLES = {
     "forest": (RandomForestClassifier(7, max_depth=3, random_state=0), 7),
     "extra trees": (ExtraTreesClassifier(7, max_depth=3, random_state=0), 7),
-    "bagging": (BaggingClassifier(DecisionTreeClassifier(max_depth=2), n_estimators=7, random_state=0), 7),
-    "bagging of features": (BaggingClassifier(GaussianNB(), n_estimators=7, max_features=2, random_state=0), 7),
+    "bagging": (
+        BaggingClassifier(DecisionTreeClassifier(max_depth=2), n_estimators=7, random_state=0),
+        7,
+    ),
+    "bagging of features": (
+        BaggingClassifier(GaussianNB(), n_estimators=7, max_features=2, random_state=0),
+        7,
+    ),
     "bagging without all classes": (
         BaggingClassifier(KNeighborsClassifier(1), n_estimators=7, max_samples=4, random_state=0),
         7,
     ),
     "voting": (VotingClassifier([VOTERS[0], *VOTERS[2:]], voting="soft"), 3),
-    "voting with weights": (VotingClassifier([VOTERS[0], *VOTERS[2:]], voting="soft", weights=[1, 2, 5]), 3),
-    "voting with a dropped member": (VotingClassifier(VOTERS, voting="soft", weights=[1, 9, 2, 5]), 3),
+    "voting with weights": (
+        VotingClassifier([VOTERS[0], *VOTERS[2:]], voting="soft", weights=[1, 2, 5]),
+        3,
+    ),
+    "voting with a dropped member": (
+        VotingClassifier(VOTERS, voting="soft", weights=[1, 9, 2, 5]),
+        3,
+    ),
 }
 WRAPPERS = {
     "itself": lambda e: e,
@@ -786,7 +953,9 @@ def test_predict_dist_takes_frames(name):
     np.testing.assert_allclose(predict_dist(fitted, X).mean(), fitted.predict_proba(X), atol=1e-12)
 
 
-@pytest.mark.parametrize("name", ["forest", "extra trees", "bagging", "bagging without all classes"])
+@pytest.mark.parametrize(
+    "name", ["forest", "extra trees", "bagging", "bagging without all classes"]
+)
 def test_predict_dist_takes_sparse_matrices(name):
     X, y = sp.csr_array(IRIS[0]), IRIS[1]
     fitted = clone(ENSEMBLES[name][0]).fit(X, y)
@@ -798,12 +967,18 @@ def test_predict_dist_of_string_classes_and_two_classes():
     names = np.array(["b", "a"])[(y == 1).astype(int)]
     for estimator, _ in ENSEMBLES.values():
         fitted = clone(estimator).fit(X, names)
-        np.testing.assert_allclose(predict_dist(fitted, X).mean(), fitted.predict_proba(X), atol=1e-12)
+        np.testing.assert_allclose(
+            predict_dist(fitted, X).mean(), fitted.predict_proba(X), atol=1e-12
+        )
 
 
 def test_other_classifiers_are_point_masses():
     X, y = IRIS
-    for estimator in (AdaBoostClassifier(n_estimators=3), GaussianNB(), make_pipeline(GaussianNB())):
+    for estimator in (
+        AdaBoostClassifier(n_estimators=3),
+        GaussianNB(),
+        make_pipeline(GaussianNB()),
+    ):
         d = predict_dist(estimator.fit(X, y), X)
         assert isinstance(d, PointMass)
         np.testing.assert_allclose(d.mean(), estimator.predict_proba(X), atol=1e-12)
@@ -834,10 +1009,14 @@ def test_what_one_label_changes_is_the_sum_over_classes(distribution, p):
     z = distribution.mean()
     p = z if p == "its own mean" else random_proba(np.random.default_rng(1), 4, 3)
     C = np.array([[0.0, 1.0, 4.0, 1.0], [2.0, 0.0, 1.5, 1.0], [10.0, 3.0, 0.0, 1.0]])
-    for found, expected in zip(distribution._changes(p), Distribution._changes(distribution, p), strict=True):
+    for found, expected in zip(
+        distribution._changes(p), Distribution._changes(distribution, p), strict=True
+    ):
         np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-15)
     np.testing.assert_allclose(
-        distribution._least_cost_after(C), Distribution._least_cost_after(distribution, C), rtol=1e-12
+        distribution._least_cost_after(C),
+        Distribution._least_cost_after(distribution, C),
+        rtol=1e-12,
     )
 
 
@@ -846,7 +1025,9 @@ def test_disagreement_on_pairs_is_the_sum_over_classes(distribution):
     z = distribution.mean()
     expected = sum(z[:, k] * (distribution.mean_after(k) @ P[k]) for k in range(3))
     np.testing.assert_allclose(distribution.disagreement(P), expected, rtol=1e-12)
-    np.testing.assert_allclose(distribution.disagreement(1 - np.eye(3)), distribution.disagreement(), rtol=1e-12)
+    np.testing.assert_allclose(
+        distribution.disagreement(1 - np.eye(3)), distribution.disagreement(), rtol=1e-12
+    )
 
 
 @pytest.mark.parametrize("total", TOTALS)

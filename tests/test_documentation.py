@@ -1,4 +1,7 @@
-"""README and guide: every snippet runs and prints what it says. Public names are documented and in the reference."""
+"""README and guide: every snippet runs and prints what it says.
+
+Public names are documented and in the reference.
+"""
 
 import importlib
 import inspect
@@ -20,22 +23,36 @@ from sklearn_lhcal.metrics import get_scorer_names
 ROOT = Path(__file__).parent.parent
 DOC = ROOT / "doc"
 BUILT = ("_build", "_templates", "api", "auto_examples")
-PAGES = [ROOT / "README.md", *(p for p in sorted(DOC.rglob("*.rst")) if p.relative_to(DOC).parts[0] not in BUILT)]
+PAGES = [
+    ROOT / "README.md",
+    *(p for p in sorted(DOC.rglob("*.rst")) if p.relative_to(DOC).parts[0] not in BUILT),
+]
 RST_BLOCK = re.compile(r"^( *)\.\. code-block:: (\w+)\n((?:[ ]*\n|\1 +.*\n)*)", re.M)
 MD_BLOCK = re.compile(r"^( *)```(\w*)\n(.*?)^ *```\n", re.M | re.S)
 
 
 def blocks(page):
-    """(language, text, lines before it, whether nothing but space stands between it and the block before)."""
+    """(language, text, lines before it.
+
+    Whether nothing but space stands between it and the block before).
+    """
     text, end = page.read_text(encoding="utf-8") + "\n", 0
     for found in (MD_BLOCK if page.suffix == ".md" else RST_BLOCK).finditer(text):
         adjacent = not text[end : found.start()].strip()
-        yield found[2], inspect.cleandoc("\n" + found[3]), text[: found.start(3)].count("\n"), adjacent
+        yield (
+            found[2],
+            inspect.cleandoc("\n" + found[3]),
+            text[: found.start(3)].count("\n"),
+            adjacent,
+        )
         end = found.end()
 
 
 def snippets(page):
-    """(code, lines before it, what it says to print): the `text` block right after a `python` block is its output."""
+    """(code, lines before it, what it says to print).
+
+    The `text` block right after a `python` block is its output.
+    """
     python = None
     for language, text, line, adjacent in blocks(page):
         if python is not None:
@@ -46,11 +63,18 @@ def snippets(page):
 
 
 def assert_prints(printed, said):
-    """The same words, and the same numbers to within two units of the last decimal that is shown."""
+    """The same words.
+
+    And the same numbers to within two units of the last decimal that is shown.
+    """
     number = re.compile(r"-?\d+\.\d+")
-    assert number.sub("#", printed).split() == number.sub("#", said).split(), f"it prints:\n{printed}"
+    assert number.sub("#", printed).split() == number.sub("#", said).split(), (
+        f"it prints:\n{printed}"
+    )
     for got, shown in zip(number.findall(printed), number.findall(said), strict=True):
-        assert abs(float(got) - float(shown)) <= 2.001 * 10.0 ** -len(shown.partition(".")[2]), f"it prints:\n{printed}"
+        assert abs(float(got) - float(shown)) <= 2.001 * 10.0 ** -len(shown.partition(".")[2]), (
+            f"it prints:\n{printed}"
+        )
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -78,7 +102,9 @@ def test_the_quickstart_prints_the_table_of_the_readme(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_snippets_can_be_pasted(page):
-    assert ">>>" not in page.read_text(encoding="utf-8"), "write plain code, and what it prints into a text block below"
+    assert ">>>" not in page.read_text(encoding="utf-8"), (
+        "write plain code, and what it prints into a text block below"
+    )
 
 
 def test_getting_started_can_be_pasted_into_plain_python():
@@ -93,17 +119,34 @@ def test_getting_started_can_be_pasted_into_plain_python():
 
 def test_the_guide_has_snippets():
     with_code = {page.name for page in PAGES if list(snippets(page))}
-    assert {"README.md", "getting_started.rst", "what_one_label_hides.rst", "counts_as_y.rst"} <= with_code
+    assert {
+        "README.md",
+        "getting_started.rst",
+        "what_one_label_hides.rst",
+        "counts_as_y.rst",
+    } <= with_code
 
 
 def public_modules():
     """The rooms of the package."""
-    names = [module.name for module in iter_modules(sklearn_lhcal.__path__) if not module.name.startswith("_")]
+    names = [
+        module.name
+        for module in iter_modules(sklearn_lhcal.__path__)
+        if not module.name.startswith("_")
+    ]
     return [importlib.import_module(f"sklearn_lhcal.{name}") for name in names]
 
 
-PUBLIC = {f"{module.__name__}.{name}": getattr(module, name) for module in public_modules() for name in module.__all__}
-DOCUMENTED = {name: thing for name, thing in PUBLIC.items() if inspect.isclass(thing) or inspect.isfunction(thing)}
+PUBLIC = {
+    f"{module.__name__}.{name}": getattr(module, name)
+    for module in public_modules()
+    for name in module.__all__
+}
+DOCUMENTED = {
+    name: thing
+    for name, thing in PUBLIC.items()
+    if inspect.isclass(thing) or inspect.isfunction(thing)
+}
 CLASSES = {name: thing for name, thing in DOCUMENTED.items() if inspect.isclass(thing)}
 
 
@@ -132,12 +175,21 @@ def section(doc, title):
 
 
 def parameters_of(thing):
-    """Names of the parameters; none of named tuples, whose fields stand under Attributes, warnings and ``**kwargs``."""
+    """Names of the parameters.
+
+    None of named tuples, whose fields stand under Attributes, warnings and ``**kwargs``.
+    """
     if inspect.isclass(thing) and issubclass(thing, (tuple, Warning)):
         return []
-    constructor = thing.__new__ if inspect.isclass(thing) and thing.__init__ is object.__init__ else thing
+    constructor = (
+        thing.__new__ if inspect.isclass(thing) and thing.__init__ is object.__init__ else thing
+    )
     named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    return [p.name for p in inspect.signature(constructor).parameters.values() if p.kind in named and p.name != "cls"]
+    return [
+        p.name
+        for p in inspect.signature(constructor).parameters.values()
+        if p.kind in named and p.name != "cls"
+    ]
 
 
 @pytest.mark.parametrize("name", DOCUMENTED)
@@ -153,12 +205,18 @@ def test_docstrings_have_their_sections(name):
     if inspect.isfunction(thing) and inspect.signature(thing).return_annotation is not None:
         assert section(doc, "Returns") or section(doc, "Yields")
     if inspect.isclass(thing) and issubclass(thing, tuple):
-        assert all(re.search(rf"\b{field}\b", section(doc, "Attributes") or "") for field in thing._fields)
+        assert all(
+            re.search(rf"\b{field}\b", section(doc, "Attributes") or "") for field in thing._fields
+        )
     else:
         assert ">>>" in (section(doc, "Examples") or ""), "Examples are missing"
 
 
 @pytest.mark.parametrize("name", CLASSES)
 def test_methods_are_documented(name):
-    own = [(k, f) for k, f in vars(CLASSES[name]).items() if inspect.isfunction(f) and not k.startswith("_")]
+    own = [
+        (k, f)
+        for k, f in vars(CLASSES[name]).items()
+        if inspect.isfunction(f) and not k.startswith("_")
+    ]
     assert not [k for k, f in own if not inspect.getdoc(getattr(CLASSES[name], k))]

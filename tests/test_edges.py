@@ -39,7 +39,12 @@ MANY = [10, 10**5, 10**7, 10**10, 10**12, 10**15, 2**53]
 def test_log_loss_of_many_labels(n):
     y = counts(n)
     assert_allclose(histogram_log_loss([y], [Z]), exact(y), rtol=1e-10)
-    for alpha in ([1.0, 2.0, 3.0], [1e-3, 0.5, 40.0], [1e14, 1e14, 2e14], [2.0**90, 2.0**90, 2.0**91]):
+    for alpha in (
+        [1.0, 2.0, 3.0],
+        [1e-3, 0.5, 40.0],
+        [1e14, 1e14, 2e14],
+        [2.0**90, 2.0**90, 2.0**91],
+    ):
         found = histogram_log_loss([y], Dirichlet([alpha]))
         assert_allclose(found, exact(y, alpha), rtol=1e-9)
 

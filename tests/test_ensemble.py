@@ -17,7 +17,11 @@ from torch import nn
 from sklearn_lhcal.calibration import AlphaCalibration, TemperatureScaling
 from sklearn_lhcal.datasets import make_label_histograms
 from sklearn_lhcal.distributions import DirichletMixture, Ensemble
-from sklearn_lhcal.ensemble import DeepEnsembleClassifier, MCDropoutClassifier, TestTimeAugmentationClassifier
+from sklearn_lhcal.ensemble import (
+    DeepEnsembleClassifier,
+    MCDropoutClassifier,
+    TestTimeAugmentationClassifier,
+)
 from sklearn_lhcal.neural_network import NeuralClassifier
 
 
@@ -27,7 +31,9 @@ class Net(nn.Module):
     def __init__(self, dropout=nn.Dropout, p=0.5):
         super().__init__()
         self.first = nn.Sequential(nn.Linear(5, 32), nn.BatchNorm1d(32), nn.ReLU())
-        self.rest = nn.ModuleDict({"block": nn.Sequential(nn.Sequential(dropout(p)), nn.Linear(32, 3))})
+        self.rest = nn.ModuleDict(
+            {"block": nn.Sequential(nn.Sequential(dropout(p)), nn.Linear(32, 3))}
+        )
 
     def forward(self, X):
         return self.rest["block"](self.first(X))
@@ -53,7 +59,9 @@ def ensembles(net):
         TestTimeAugmentationClassifier(FrozenEstimator(net), shifted, n_samples=6, random_state=0),
         DeepEnsembleClassifier(clone(net).set_params(max_epochs=2), n_estimators=6, random_state=0),
         DeepEnsembleClassifier(
-            MLPClassifier((8,), max_iter=500, tol=1e-2, learning_rate_init=0.05), n_estimators=6, random_state=0
+            MLPClassifier((8,), max_iter=500, tol=1e-2, learning_rate_init=0.05),
+            n_estimators=6,
+            random_state=0,
         ),
     ]
 
@@ -74,7 +82,9 @@ def test_grammar(which, data, net):
     other = clone(model).set_params(random_state=1).fit(data.X, data.counts)
     assert not np.array_equal(other.predict_dist(data.X).proba, dist.proba)
     assert_array_equal(pickle.loads(pickle.dumps(model)).predict_dist(data.X).proba, dist.proba)
-    assert_allclose(model.sample_proba(data.X, 4, random_state=3), model.sample_proba(data.X, 4, random_state=3))
+    assert_allclose(
+        model.sample_proba(data.X, 4, random_state=3), model.sample_proba(data.X, 4, random_state=3)
+    )
     assert model.sample_proba(data.X, 4, random_state=3).shape == (4, 150, 3)
 
 
@@ -90,7 +100,10 @@ def test_rows_do_not_depend_on_each_other(which, data, net):
 def test_dropout_does_not_depend_on_the_size_of_batches(data, net):
     small = NeuralClassifier.from_trained(net.module_, [0, 1, 2], batch_size=11)
     a, b = (
-        MCDropoutClassifier(FrozenEstimator(n), random_state=0).fit(data.X, data.counts).predict_dist(data.X).proba
+        MCDropoutClassifier(FrozenEstimator(n), random_state=0)
+        .fit(data.X, data.counts)
+        .predict_dist(data.X)
+        .proba
         for n in (net, small)
     )
     assert_allclose(a, b, atol=1e-6)
@@ -98,12 +111,17 @@ def test_dropout_does_not_depend_on_the_size_of_batches(data, net):
 
 @pytest.mark.parametrize("dropout", [nn.Dropout, nn.AlphaDropout])
 def test_draws_have_the_moments_of_dropout(dropout):
-    """A linear module behind dropout: mean and variance of the logits over draws are those of torch's own."""
+    """A linear module behind dropout.
+
+    Mean and variance of the logits over draws are those of torch's own.
+    """
     torch.manual_seed(0)
     module = nn.Sequential(dropout(0.3), nn.Linear(5, 2))
     x = torch.randn(1, 5)
     net = NeuralClassifier.from_trained(module, [0, 1])
-    model = MCDropoutClassifier(FrozenEstimator(net), n_samples=3000, random_state=0).fit(x.numpy(), [[1, 1]])
+    model = MCDropoutClassifier(FrozenEstimator(net), n_samples=3000, random_state=0).fit(
+        x.numpy(), [[1, 1]]
+    )
     p = model.sample_proba(x.numpy())[:, 0]
     ours = np.log(p[:, 1] / p[:, 0])
     module.train()
@@ -122,7 +140,11 @@ def test_whole_channels_are_dropped():
         module[2].weight.copy_(torch.tensor([[1.0] * 4 + [10.0] * 4 + [100.0] * 4, [0.0] * 12]))
     X = np.full((1, 3, 2, 2), 0.01, dtype=np.float32)
     net = NeuralClassifier.from_trained(module, [0, 1])
-    p = MCDropoutClassifier(FrozenEstimator(net), n_samples=40, random_state=0).fit(X, [[1, 1]]).sample_proba(X)[:, 0]
+    p = (
+        MCDropoutClassifier(FrozenEstimator(net), n_samples=40, random_state=0)
+        .fit(X, [[1, 1]])
+        .sample_proba(X)[:, 0]
+    )
     logit = np.log(p[:, 0] / p[:, 1])
     kept = {round(0.08 * (a + 10 * b + 100 * c), 3) for a in (0, 1) for b in (0, 1) for c in (0, 1)}
     assert {round(float(v), 3) for v in logit} <= kept
@@ -154,11 +176,18 @@ class Shared(nn.Module):
 
 @pytest.mark.parametrize("width", [16, 8])
 def test_each_use_of_a_dropout_module_has_a_mask_of_its_own(width, data):
-    """The mean of the logits is that of torch's own dropout; two equal masks would be one, twice as strong."""
+    """The mean of the logits is that of torch's own dropout.
+
+    Two equal masks would be one, twice as strong.
+    """
     torch.manual_seed(0)
     net = NeuralClassifier.from_trained(Shared(width), [0, 1, 2])
     X = data.X[:2].astype(np.float32)
-    u = MCDropoutClassifier(FrozenEstimator(net), n_samples=2_000, random_state=0).fit(X, [0, 1]).sample_proba(X)
+    u = (
+        MCDropoutClassifier(FrozenEstimator(net), n_samples=2_000, random_state=0)
+        .fit(X, [0, 1])
+        .sample_proba(X)
+    )
     u = np.log(u) - np.log(u).mean(axis=2, keepdims=True)
     with torch.no_grad():
         module = net.module_.train()
@@ -168,7 +197,9 @@ def test_each_use_of_a_dropout_module_has_a_mask_of_its_own(width, data):
     for moment in (1, 2):
         se = np.sqrt(((u**moment).var(axis=0) + (v**moment).var(axis=0)) / 2_000)
         assert (np.abs((u**moment).mean(axis=0) - (v**moment).mean(axis=0)) < 4.5 * se).all()
-    whole = MCDropoutClassifier(FrozenEstimator(net), n_samples=3, random_state=0).fit(data.X, data.counts)
+    whole = MCDropoutClassifier(FrozenEstimator(net), n_samples=3, random_state=0).fit(
+        data.X, data.counts
+    )
     one = np.concatenate([whole.predict_dist(data.X[i : i + 1]).proba for i in range(3)], axis=1)
     assert_allclose(one, whole.predict_dist(data.X[:3]).proba, atol=1e-6)
 
@@ -194,12 +225,18 @@ def test_deep_ensembles_need_seeds(data, net):
 def test_members_of_deep_ensembles_start_apart(data, net):
     """One step on all rows at once: what tells the members apart is where they started."""
     one = clone(net).set_params(max_epochs=1, batch_size=-1, lr=1e-6)
-    proba = DeepEnsembleClassifier(one, n_estimators=3, random_state=0).fit(data.X, data.counts).sample_proba(data.X)
+    proba = (
+        DeepEnsembleClassifier(one, n_estimators=3, random_state=0)
+        .fit(data.X, data.counts)
+        .sample_proba(data.X)
+    )
     assert proba.std(axis=0).mean() > 0.01
 
 
 def test_in_pipelines_and_under_calibrators(data, net):
-    inside = MCDropoutClassifier(make_pipeline(StandardScaler(), clone(net)), n_samples=4, random_state=0)
+    inside = MCDropoutClassifier(
+        make_pipeline(StandardScaler(), clone(net)), n_samples=4, random_state=0
+    )
     chain = AlphaCalibration(TemperatureScaling(inside), cv=2).fit(data.X, data.counts)
     dist = chain.predict_dist(data.X)
     assert isinstance(dist, DirichletMixture)
@@ -208,13 +245,22 @@ def test_in_pipelines_and_under_calibrators(data, net):
 
 
 def test_posterior_of_an_ensemble_is_the_product_rule(data, net):
-    dist = MCDropoutClassifier(FrozenEstimator(net), n_samples=5, random_state=0).fit(data.X, data.counts)
+    dist = MCDropoutClassifier(FrozenEstimator(net), n_samples=5, random_state=0).fit(
+        data.X, data.counts
+    )
     dist = dist.predict_dist(data.X)
     likelihood = np.prod(dist.proba**data.counts, axis=2)
-    assert_allclose(dist.posterior(data.counts).weights, likelihood / likelihood.sum(axis=0), rtol=1e-9)
+    assert_allclose(
+        dist.posterior(data.counts).weights, likelihood / likelihood.sum(axis=0), rtol=1e-9
+    )
 
 
 def test_one_class_is_certain(data):
-    net = NeuralClassifier(nn.Sequential(nn.Dropout(), nn.Linear(5, 1)), max_epochs=1, random_state=0)
-    for model in (net.fit(data.X, ["a"] * 150), MCDropoutClassifier(FrozenEstimator(net), random_state=0)):
+    net = NeuralClassifier(
+        nn.Sequential(nn.Dropout(), nn.Linear(5, 1)), max_epochs=1, random_state=0
+    )
+    for model in (
+        net.fit(data.X, ["a"] * 150),
+        MCDropoutClassifier(FrozenEstimator(net), random_state=0),
+    ):
         assert model.fit(data.X, ["a"] * 150).score(data.X, ["a"] * 150) == 1

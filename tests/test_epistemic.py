@@ -39,7 +39,8 @@ from sklearn_lhcal.model_selection import BallCarvingSplit, cross_val_predict
 RNG = np.random.default_rng(0)
 
 
-# ------------------------------------------------------------------------------------------------------------- gain
+# --------------------------------------------------------------------------------------------------
+# ----------- gain
 
 
 def all_counts(n, K):
@@ -73,12 +74,16 @@ def test_the_gain_of_histograms():
     counts = RNG.multinomial(4, [0.5, 0.3, 0.2], size=50)
     pred, best = RNG.integers(0, 3, (2, 50))
     g, eye = accuracy_gain(counts, pred, best), np.eye(3)
-    assert g.mean() == pytest.approx(expected_accuracy(counts, eye[best]) - expected_accuracy(counts, eye[pred]))
+    assert g.mean() == pytest.approx(
+        expected_accuracy(counts, eye[best]) - expected_accuracy(counts, eye[pred])
+    )
     names, order = np.array(["u", "v", "w"]), [2, 0, 1]
     frame = pd.DataFrame(counts, columns=names)
     assert_allclose(accuracy_gain(frame, names[pred], names[best]), g)
     assert_allclose(accuracy_gain(frame[names[order]], names[pred], names[best]), g)
-    assert_allclose(accuracy_gain(counts[:, order], names[pred], names[best], classes=names[order]), g)
+    assert_allclose(
+        accuracy_gain(counts[:, order], names[pred], names[best], classes=names[order]), g
+    )
     assert_allclose(accuracy_gain(KnownProbabilities(counts / 4), pred, best), g)
     rows = RNG.permutation(50)
     assert_allclose(accuracy_gain(counts[rows], pred[rows], best[rows]), g[rows])
@@ -90,9 +95,15 @@ def test_the_gain_of_histograms():
     [
         ((["a", "b"], ["a"], ["a", "b"]), "y_pred has 1 rows, expected 2"),
         ((["a", "b"], ["a", "b"], [0, 1]), "must hold the same classes"),
-        (([[1, 0], [0, 1]], [0, 2], [0, 1]), "y_pred predicts .*2.* in row 1, which is none of the classes"),
+        (
+            ([[1, 0], [0, 1]], [0, 2], [0, 1]),
+            "y_pred predicts .*2.* in row 1, which is none of the classes",
+        ),
         (([[1, 0], [0, 1]], [0, 1], ["a", "b"]), "y_reference predicts .*'a'.* in row 0"),
-        (([[1, 0], [0, 1]], [[0.5, 0.5], [1, 0]], [0, 1]), "one predicted class per row, got shape"),
+        (
+            ([[1, 0], [0, 1]], [[0.5, 0.5], [1, 0]], [0, 1]),
+            "one predicted class per row, got shape",
+        ),
         (([[1, 0], [0, 0]], [0, 1], [0, 1]), "without labels"),
     ],
 )
@@ -101,7 +112,8 @@ def test_errors_of_the_gain(arguments, message):
         accuracy_gain(*arguments)
 
 
-# ---------------------------------------------------------------------------------------------- calibration error
+# ----------------------------------------------------------------------------------------------
+# calibration error
 
 
 def draw(e, seed, disagree=0.3, raters=1):
@@ -127,16 +139,23 @@ def test_the_error_is_that_of_the_definition():
     e = RNG.uniform(0, 0.5, 200)
     g = draw(e, 0)
     for n_bins in (1, 5, 20):
-        assert epistemic_calibration_error(g, e, n_bins=n_bins) == pytest.approx(by_hand(g, e, n_bins))
+        assert epistemic_calibration_error(g, e, n_bins=n_bins) == pytest.approx(
+            by_hand(g, e, n_bins)
+        )
         corrected = epistemic_calibration_error(g, e, n_bins=n_bins, bias_correction="residual")
         assert corrected == pytest.approx(by_hand(g, e, n_bins, corrected=True))
     assert epistemic_calibration_error(g, e, n_bins=1) == pytest.approx(abs(g.mean() - e.mean()))
     rows = RNG.permutation(200)
-    assert epistemic_calibration_error(g[rows], e[rows]) == pytest.approx(epistemic_calibration_error(g, e))
-    assert epistemic_calibration_error(g, e, n_bins=[0, 0.2, 0.5]) == pytest.approx(
-        np.mean(e < 0.2) * abs((g - e)[e < 0.2].mean()) + np.mean(e >= 0.2) * abs((g - e)[e >= 0.2].mean())
+    assert epistemic_calibration_error(g[rows], e[rows]) == pytest.approx(
+        epistemic_calibration_error(g, e)
     )
-    uniform = epistemic_calibration_error(g, e, n_bins=2, strategy="uniform")  # all in the lower half of [0, 1]
+    assert epistemic_calibration_error(g, e, n_bins=[0, 0.2, 0.5]) == pytest.approx(
+        np.mean(e < 0.2) * abs((g - e)[e < 0.2].mean())
+        + np.mean(e >= 0.2) * abs((g - e)[e >= 0.2].mean())
+    )
+    uniform = epistemic_calibration_error(
+        g, e, n_bins=2, strategy="uniform"
+    )  # all in the lower half of [0, 1]
     assert uniform == pytest.approx(abs(g.mean() - e.mean()))
 
 
@@ -152,18 +171,26 @@ def test_a_calibrated_estimate_tends_to_zero():
 def test_the_corrected_error_of_a_calibrated_estimate_has_mean_zero(raters):
     e = np.random.default_rng(0).uniform(0, 0.5, 60)
     values = np.array(
-        [epistemic_calibration_error(draw(e, s, raters=raters), e, bias_correction="residual") for s in range(4000)]
+        [
+            epistemic_calibration_error(draw(e, s, raters=raters), e, bias_correction="residual")
+            for s in range(4000)
+        ]
     )
     se = values.std() / np.sqrt(len(values))
     assert abs(values.mean()) < 4 * se
-    plain = np.mean([epistemic_calibration_error(draw(e, s, raters=raters), e) ** 2 for s in range(200)])
+    plain = np.mean(
+        [epistemic_calibration_error(draw(e, s, raters=raters), e) ** 2 for s in range(200)]
+    )
     assert plain > 50 * se  # which the floor of the plain one is far above
 
 
 def test_the_corrected_error_measures_miscalibration():
     e = np.random.default_rng(0).uniform(0, 0.3, 200)
     values = np.array(
-        [epistemic_calibration_error(draw(e, s), e + 0.1, bias_correction="residual") for s in range(1000)]
+        [
+            epistemic_calibration_error(draw(e, s), e + 0.1, bias_correction="residual")
+            for s in range(1000)
+        ]
     )
     assert abs(values.mean() - 0.01) < 4 * values.std() / np.sqrt(1000)
 
@@ -172,15 +199,21 @@ def test_the_correlation_is_spearmans():
     e = RNG.uniform(0, 0.5, 300)
     g = draw(e, 1)
     assert epistemic_correlation(g, e) == pytest.approx(spearmanr(g, e).statistic, abs=1e-12)
-    assert epistemic_correlation(g, e.round(1)) == pytest.approx(spearmanr(g, e.round(1)).statistic, abs=1e-12)
-    assert epistemic_correlation(g, np.exp(3 * e)) == pytest.approx(epistemic_correlation(g, e), abs=1e-12)
+    assert epistemic_correlation(g, e.round(1)) == pytest.approx(
+        spearmanr(g, e.round(1)).statistic, abs=1e-12
+    )
+    assert epistemic_correlation(g, np.exp(3 * e)) == pytest.approx(
+        epistemic_correlation(g, e), abs=1e-12
+    )
     with pytest.warns(UndefinedMetricWarning, match="all gains are equal"):
         assert np.isnan(epistemic_correlation(np.zeros(5), np.arange(5)))
     with pytest.warns(UndefinedMetricWarning, match="all estimates are equal"):
         assert np.isnan(epistemic_correlation(np.array([0, 1, 0, -1]), np.ones(4)))
 
 
-@pytest.mark.parametrize("metric", [epistemic_calibration_error, epistemic_correlation, null_epistemic_error])
+@pytest.mark.parametrize(
+    "metric", [epistemic_calibration_error, epistemic_correlation, null_epistemic_error]
+)
 @pytest.mark.parametrize(
     ("g", "e", "message"),
     [
@@ -198,7 +231,8 @@ def test_errors_of_the_metrics(metric, g, e, message):
         metric(g, e)
 
 
-# -------------------------------------------------------------------------------------------------------- null level
+# --------------------------------------------------------------------------------------------------
+# ------ null level
 
 
 @pytest.mark.parametrize(("disagree", "raters"), [(0.3, 1), (0.3, 4), (0.0, 1)])
@@ -206,7 +240,9 @@ def test_p_values_are_uniform_under_calibration(disagree, raters):
     p, error, mean = [], [], []
     for seed in range(300):
         e = np.random.default_rng(seed).uniform(0, 0.25, 600)
-        null = null_epistemic_error(draw(e, seed, disagree, raters), e, n_bins=6, n_draws=99, random_state=seed)
+        null = null_epistemic_error(
+            draw(e, seed, disagree, raters), e, n_bins=6, n_draws=99, random_state=seed
+        )
         p.append(null.p_value)
         error.append(null.estimate)
         mean.append(null.mean)
@@ -232,7 +268,8 @@ def test_errors_of_the_null_level():
         null_epistemic_error([0, 1], [0.1, 0.2], n_draws=0)
 
 
-# ----------------------------------------------------------------------------------------------------------- scorers
+# --------------------------------------------------------------------------------------------------
+# --------- scorers
 
 FOREST = ExtraTreesClassifier(20, min_samples_leaf=2, random_state=0)
 SPLIT = BallCarvingSplit(keep_fraction=(0, 0.1), n_splits=2, random_state=0)
@@ -268,9 +305,14 @@ def test_scorers_see_through_wrappers(board, name, wrap):
     X, y, reference = board
     train, test = next(SPLIT.split(X))
     model = wrap(FOREST).fit(X[train], y[train])
-    expected = pytest.approx(score_by_hand(name, model, X[test], y[test], reference[test]), rel=1e-12)
+    expected = pytest.approx(
+        score_by_hand(name, model, X[test], y[test], reference[test]), rel=1e-12
+    )
     for fitted in (model, FrozenEstimator(model)):
-        assert get_scorer(name)(fitted, X[test], y[test], reference_prediction=reference[test]) == expected
+        assert (
+            get_scorer(name)(fitted, X[test], y[test], reference_prediction=reference[test])
+            == expected
+        )
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -280,13 +322,19 @@ def test_scorers_take_labels_and_histograms_by_name(board, name):
     counts = np.eye(2, dtype=int)[y]
     train, test = next(SPLIT.split(X))
     scorer = get_scorer(name)
-    expected = scorer(FOREST.fit(X[train], y[train]), X[test], y[test], reference_prediction=reference[test])
+    expected = scorer(
+        FOREST.fit(X[train], y[train]), X[test], y[test], reference_prediction=reference[test]
+    )
     named = clone(FOREST).fit(X[train], names[y[train]])
     frame = pd.DataFrame(counts, columns=names)[names[::-1]]
     for labels in (names[y][test], frame.iloc[test], counts[test], y[test]):
-        assert scorer(named, X[test], labels, reference_prediction=names[reference[test]]) == pytest.approx(expected)
+        assert scorer(
+            named, X[test], labels, reference_prediction=names[reference[test]]
+        ) == pytest.approx(expected)
     plain = LabelHistogramClassifier(FOREST).fit(X[train], counts[train])
-    assert scorer(plain, X[test], counts[test], reference_prediction=reference[test]) == pytest.approx(expected)
+    assert scorer(
+        plain, X[test], counts[test], reference_prediction=reference[test]
+    ) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("scoring", [*NAMES, NAMES])
@@ -297,7 +345,9 @@ def test_searches_route_the_reference(board, scoring, in_pipeline):
     key = "extratreesclassifier__min_samples_leaf" if in_pipeline else "min_samples_leaf"
     refit = NAMES[0] if isinstance(scoring, list) else True
     with sklearn.config_context(enable_metadata_routing=True):
-        search = GridSearchCV(model, {key: [2, 60]}, scoring=scoring, refit=refit, cv=SPLIT, error_score="raise")
+        search = GridSearchCV(
+            model, {key: [2, 60]}, scoring=scoring, refit=refit, cv=SPLIT, error_score="raise"
+        )
         search.fit(X, y, reference_prediction=reference)
     for name in NAMES if isinstance(scoring, list) else [scoring]:
         suffix = name if isinstance(scoring, list) else "score"
@@ -334,7 +384,9 @@ def test_cross_validation_routes_the_reference_beside_other_scorers(board):
 @pytest.mark.parametrize("in_pipeline", [False, True])
 def test_gaussian_processes_are_searched(board, in_pipeline):
     X, y, reference = (a[:600] for a in board)
-    gp = SparseGPClassifier(n_inducing=30, optimize_hyperparameters=False, lengthscale=1.0, random_state=0)
+    gp = SparseGPClassifier(
+        n_inducing=30, optimize_hyperparameters=False, lengthscale=1.0, random_state=0
+    )
     model = make_pipeline(StandardScaler(), PCA(2), gp) if in_pipeline else gp
     grid = {"sparsegpclassifier__kernel" if in_pipeline else "kernel": ["rbf", "matern12"]}
     with sklearn.config_context(enable_metadata_routing=True):
@@ -342,7 +394,9 @@ def test_gaussian_processes_are_searched(board, in_pipeline):
         search.fit(X, y, reference_prediction=reference)
     assert len(set(search.cv_results_["mean_test_score"])) == 2
     train, test = next(SPLIT.split(X))
-    calibrated = EpistemicCalibration(search.best_estimator_, n_bins=5, splitter=SPLIT).fit(X[train], y[train])
+    calibrated = EpistemicCalibration(search.best_estimator_, n_bins=5, splitter=SPLIT).fit(
+        X[train], y[train]
+    )
     score = get_scorer(NAMES[0])(calibrated, X[test], y[test], reference_prediction=reference[test])
     gain = accuracy_gain(y[test], calibrated.predict(X[test]), reference[test])
     assert score == epistemic_correlation(gain, calibrated.predict_epistemic(X[test]))
@@ -350,13 +404,17 @@ def test_gaussian_processes_are_searched(board, in_pipeline):
 
 def test_without_a_reference_the_error_says_what_to_do(board):
     X, y, _ = board
-    with pytest.raises(ValueError, match=r"need reference_prediction.*enable_metadata_routing=True"):
+    with pytest.raises(
+        ValueError, match=r"need reference_prediction.*enable_metadata_routing=True"
+    ):
         GridSearchCV(FOREST, {}, scoring=NAMES[0], cv=SPLIT, error_score="raise").fit(X, y)
     with (
         sklearn.config_context(enable_metadata_routing=True),
         pytest.raises(UnsetMetadataPassedError, match="sample_weight"),
     ):
-        cross_validate(FOREST, X, y, scoring=NAMES[0], cv=SPLIT, params={"sample_weight": np.ones(len(X))})
+        cross_validate(
+            FOREST, X, y, scoring=NAMES[0], cv=SPLIT, params={"sample_weight": np.ones(len(X))}
+        )
 
 
 def test_a_callable_does_without_routing(board):
@@ -368,7 +426,9 @@ def test_a_callable_does_without_routing(board):
     def score(estimator, X, y):
         return get_scorer(NAMES[0])(estimator, X, y, reference_prediction=series.loc[X.index])
 
-    scores = cross_validate(FOREST, frame, y, scoring=score, cv=SPLIT, error_score="raise")["test_score"]
+    scores = cross_validate(FOREST, frame, y, scoring=score, cv=SPLIT, error_score="raise")[
+        "test_score"
+    ]
     with sklearn.config_context(enable_metadata_routing=True):
         routed = cross_validate(
             FOREST, frame, y, scoring=NAMES[0], cv=SPLIT, params={"reference_prediction": reference}
@@ -382,14 +442,18 @@ def test_scorers_pickle_and_clone():
         assert clone(get_scorer(name)).sign == get_scorer(name).sign
 
 
-# ------------------------------------------------------------------------------------------------------- calibration
+# --------------------------------------------------------------------------------------------------
+# ----- calibration
 
 
 def test_the_map_is_that_of_the_paper(board):
     X, y, _ = board
     model = EpistemicCalibration(FOREST, splitter=SPLIT, n_bins=10).fit(X, y)
     train, augmented, test = SPLIT.split_augmented(X)
-    less, more = clone(FOREST).fit(X[train], y[train]), clone(FOREST).fit(X[augmented], y[augmented])
+    less, more = (
+        clone(FOREST).fit(X[train], y[train]),
+        clone(FOREST).fit(X[augmented], y[augmented]),
+    )
     e = predict_dist(less, X[test]).mutual_information()
     g = accuracy_gain(y[test], less.predict(X[test]), more.predict(X[test]))
     assert_allclose(model.carved_uncertainty_, e)
@@ -413,27 +477,42 @@ def test_everything_else_is_passed_through(board):
     assert_array_equal(model.predict_proba(X), alone.predict_proba(X))
     assert_array_equal(model.predict_log_proba(X), alone.predict_log_proba(X))
     assert_allclose(model.predict_dist(X).mean(), model.predict_proba(X), atol=1e-12)
-    assert_array_equal(predict_dist(model, X).mutual_information(), predict_dist(alone, X).mutual_information())
+    assert_array_equal(
+        predict_dist(model, X).mutual_information(), predict_dist(alone, X).mutual_information()
+    )
     assert model.score(X, names[y]) == alone.score(X, names[y])
     assert not hasattr(model, "decision_function")
     linear = EpistemicCalibration(LogisticRegression(), uncertainty="entropy").fit(X, y)
-    assert_array_equal(linear.decision_function(X), LogisticRegression().fit(X, y).decision_function(X))
+    assert_array_equal(
+        linear.decision_function(X), LogisticRegression().fit(X, y).decision_function(X)
+    )
     assert not hasattr(linear, "sample_proba")
-    assert_array_equal(pickle.loads(pickle.dumps(model)).predict_epistemic(X), model.predict_epistemic(X))
+    assert_array_equal(
+        pickle.loads(pickle.dumps(model)).predict_epistemic(X), model.predict_epistemic(X)
+    )
 
 
 def test_calibration_helps_elsewhere(board):
-    """Calibrated within the training data, the estimate is nearer to the gain in balls that it has not seen."""
+    """Calibrated within the training data.
+
+    The estimate is nearer to the gain in balls that it has not seen.
+    """
     X, y, reference = board
     for measure in ("mutual_information", "entropy"):
         before, after = [], []
-        for train, test in BallCarvingSplit(keep_fraction=(0, 0.1), n_splits=3, random_state=5).split(X):
-            model = EpistemicCalibration(FOREST, uncertainty=measure, splitter=SPLIT).fit(X[train], y[train])
+        for train, test in BallCarvingSplit(
+            keep_fraction=(0, 0.1), n_splits=3, random_state=5
+        ).split(X):
+            model = EpistemicCalibration(FOREST, uncertainty=measure, splitter=SPLIT).fit(
+                X[train], y[train]
+            )
             g = accuracy_gain(y[test], model.predict(X[test]), reference[test])
             e = getattr(model.predict_dist(X[test]), measure)()
             before.append(epistemic_calibration_error(g, e, n_bins=5))
             after.append(epistemic_calibration_error(g, model.predict_epistemic(X[test]), n_bins=5))
-            score = get_scorer(NAMES[1])(model, X[test], y[test], reference_prediction=reference[test])
+            score = get_scorer(NAMES[1])(
+                model, X[test], y[test], reference_prediction=reference[test]
+            )
             assert score == -epistemic_calibration_error(g, model.predict_epistemic(X[test]))
         assert np.mean(after) < 0.85 * np.mean(before)
 
@@ -454,11 +533,18 @@ def test_weights_reach_classifier_and_map(board):
     w = RNG.integers(1, 4, len(X)).astype(float)
     model = EpistemicCalibration(FOREST).fit(X, y, sample_weight=w)
     assert_array_equal(model.predict_proba(X), clone(FOREST).fit(X, y, w).predict_proba(X))
-    assert np.abs(model.predict_epistemic(X) - EpistemicCalibration(FOREST).fit(X, y).predict_epistemic(X)).max() > 0.01
+    assert (
+        np.abs(
+            model.predict_epistemic(X) - EpistemicCalibration(FOREST).fit(X, y).predict_epistemic(X)
+        ).max()
+        > 0.01
+    )
     with sklearn.config_context(enable_metadata_routing=True):
         inner = clone(FOREST).set_fit_request(sample_weight=True)
         routed = EpistemicCalibration(inner).fit(X, y, sample_weight=w)
-        unweighted = EpistemicCalibration(clone(FOREST).set_fit_request(sample_weight=False)).fit(X, y, sample_weight=w)
+        unweighted = EpistemicCalibration(clone(FOREST).set_fit_request(sample_weight=False)).fit(
+            X, y, sample_weight=w
+        )
     assert_array_equal(routed.predict_epistemic(X), model.predict_epistemic(X))
     assert_array_equal(unweighted.predict_proba(X), clone(FOREST).fit(X, y).predict_proba(X))
 
@@ -479,7 +565,9 @@ def test_a_callable_estimate_and_other_classifiers(board):
 
 def test_it_lives_in_pipelines_and_searches(board):
     X, y, reference = board
-    model = make_pipeline(StandardScaler(), EpistemicCalibration(FOREST, splitter=BallCarvingSplit(random_state=0)))
+    model = make_pipeline(
+        StandardScaler(), EpistemicCalibration(FOREST, splitter=BallCarvingSplit(random_state=0))
+    )
     grid = {
         "epistemiccalibration__uncertainty": ["mutual_information", "entropy"],
         "epistemiccalibration__splitter__n_balls": [6, 12],
@@ -526,7 +614,9 @@ def test_too_few_rows_give_the_identity_and_a_warning(board):
 
 def test_point_predictions_have_no_mutual_information(board):
     X, y, _ = board
-    with pytest.warns(UserWarning, match='The estimate is 0 for all carved rows.*uncertainty="entropy"'):
+    with pytest.warns(
+        UserWarning, match='The estimate is 0 for all carved rows.*uncertainty="entropy"'
+    ):
         model = EpistemicCalibration(GaussianNB()).fit(X, y)
     assert np.ptp(model.predict_epistemic(X)) == 0
 
@@ -535,9 +625,15 @@ def test_point_predictions_have_no_mutual_information(board):
     ("change", "message"),
     [
         ({"estimator": FrozenEstimator(GaussianNB())}, "FrozenEstimator cannot be fitted anew"),
-        ({"estimator": make_pipeline(StandardScaler(), FrozenEstimator(GaussianNB()))}, "cannot be fitted anew"),
+        (
+            {"estimator": make_pipeline(StandardScaler(), FrozenEstimator(GaussianNB()))},
+            "cannot be fitted anew",
+        ),
         ({"estimator": PrecomputedClassifier()}, "PrecomputedClassifier cannot be fitted anew"),
-        ({"estimator": "proba"}, "estimator must be a classifier with fit and predict, got 'proba'"),
+        (
+            {"estimator": "proba"},
+            "estimator must be a classifier with fit and predict, got 'proba'",
+        ),
         ({"estimator": StandardScaler()}, "must be a classifier with fit and predict"),
         ({"uncertainty": "variance"}, "uncertainty must be one of"),
         ({"splitter": BallCarvingSplit(n_balls=0)}, "n_balls must be an int of at least 1"),
@@ -554,5 +650,7 @@ def test_a_class_that_only_the_balls_hold_is_named():
     X = np.concatenate([rng.uniform(size=(300, 2)), 5 + 0.01 * rng.uniform(size=(100, 2))])
     y = np.repeat(["common", "rare"], [300, 100])
     splitter = BallCarvingSplit(0.1, 1, keep_fraction=0.0, random_state=0)
-    with pytest.raises(ValueError, match=r"No label of class \['rare'\] in the rows beside the balls.*splitter"):
+    with pytest.raises(
+        ValueError, match=r"No label of class \['rare'\] in the rows beside the balls.*splitter"
+    ):
         EpistemicCalibration(GaussianNB(), uncertainty="entropy", splitter=splitter).fit(X, y)

@@ -1,4 +1,7 @@
-"""Bad input is a ValueError that says what was wrong, where, and what to do, in every public function."""
+"""Every public function answers bad input with a ValueError.
+
+It says what was wrong, where, and what to do.
+"""
 
 import inspect
 import re
@@ -79,16 +82,34 @@ def changed(value, dtype=float):
 BAD_Y = {
     "nan": (changed(np.nan), f"y contains NaN or infinite values .*row 1.*{HINT}"),
     "inf": (changed(np.inf), f"y contains NaN or infinite values .*row 1.*{HINT}"),
-    "frame with nan": (pd.DataFrame(changed(np.nan)), f"y contains NaN or infinite values .*row 1.*{HINT}"),
-    "sparse with nan": (sp.csr_array(changed(np.nan)), f"y contains NaN or infinite values .*row 1.*{HINT}"),
-    "polars with nan": (pl.DataFrame(changed(np.nan)), f"y contains NaN or infinite values .*row 1.*{HINT}"),
+    "frame with nan": (
+        pd.DataFrame(changed(np.nan)),
+        f"y contains NaN or infinite values .*row 1.*{HINT}",
+    ),
+    "sparse with nan": (
+        sp.csr_array(changed(np.nan)),
+        f"y contains NaN or infinite values .*row 1.*{HINT}",
+    ),
+    "polars with nan": (
+        pl.DataFrame(changed(np.nan)),
+        f"y contains NaN or infinite values .*row 1.*{HINT}",
+    ),
     "pandas NA": (pd.DataFrame(Y, dtype="Int64").mask(Y == 2), f"without missing values.*{HINT}"),
     "strings": ([["a", "b", "a"]] * 3, f"Counts in y must be numbers.*{HINT}"),
     "negative": (changed(-1, int), f"y contains negative counts .*row 1.*{HINT}"),
     "negative float": (changed(-1.0), f"y contains negative counts .*row 1.*{HINT}"),
-    "fractional": (changed(0.5), f"y contains fractional counts .*row 1.*KnownProbabilities.*{HINT}"),
-    "empty row": ([[1, 0, 1], [0, 0, 0], [1, 0, 0]], f"y has 1 rows without labels .*row 1.*{HINT}"),
-    "empty boolean row": (np.array([[1, 0, 0], [0, 0, 0], [0, 0, 0]], bool), f"2 rows without labels .*row 1.*{HINT}"),
+    "fractional": (
+        changed(0.5),
+        f"y contains fractional counts .*row 1.*KnownProbabilities.*{HINT}",
+    ),
+    "empty row": (
+        [[1, 0, 1], [0, 0, 0], [1, 0, 0]],
+        f"y has 1 rows without labels .*row 1.*{HINT}",
+    ),
+    "empty boolean row": (
+        np.array([[1, 0, 0], [0, 0, 0], [0, 0, 0]], bool),
+        f"2 rows without labels .*row 1.*{HINT}",
+    ),
     "too large": (changed(1e300), r"counts above 2\*\*53 .*row 1"),
     "too large for int64": (changed(2**63, np.uint64), r"counts above 2\*\*53 .*row 1"),
     "three dimensions": (np.ones((3, 3, 1)), "y must be 1-D labels or counts of shape"),
@@ -97,8 +118,14 @@ BAD_Y = {
     "a number": (3, "y must have at least one row"),
     "labels with nan": ([0.0, np.nan, 1.0], f"missing labels, NaN .*row 1.*{HINT}"),
     "labels with None": (["a", None, "b"], f"missing labels, NaN .*row 1.*{HINT}"),
-    "labels with NA": (pd.Series(["a", None, "b"], dtype="string"), f"missing labels, NaN .*row 1.*{HINT}"),
-    "labels with integer NA": (pd.Series([0, None, 1], dtype="Int64"), f"missing labels, NaN .*row 1.*{HINT}"),
+    "labels with NA": (
+        pd.Series(["a", None, "b"], dtype="string"),
+        f"missing labels, NaN .*row 1.*{HINT}",
+    ),
+    "labels with integer NA": (
+        pd.Series([0, None, 1], dtype="Int64"),
+        f"missing labels, NaN .*row 1.*{HINT}",
+    ),
     "labels with inf": ([0.0, np.inf, 1.0], f"y contains infinite values.*{HINT}"),
     "fractional labels": ([0.0, 0.5, 1.0], "Unknown label type: continuous"),
     "labels of mixed types": (np.array(["a", 1, "b"], dtype=object), "types that cannot be sorted"),
@@ -124,15 +151,24 @@ BAD_PREDICTION = {
     "float32": ((Z * 1.002).astype(np.float32), r"must sum to 1 .*0\.001.*row 0"),
     "percent": (Z * 100, "must sum to 1 .*row 0 sums to 100.*Divide by the row sums"),
     "strings": ([["a", "b", "c"]] * 3, "must be numeric"),
-    "fewer classes": (Z[:, :2] / Z[:, :2].sum(axis=1, keepdims=True), "y has 3 classes, but the prediction has 2"),
+    "fewer classes": (
+        Z[:, :2] / Z[:, :2].sum(axis=1, keepdims=True),
+        "y has 3 classes, but the prediction has 2",
+    ),
     "one column": (np.full(3, 0.5), "y has 3 classes, but the prediction has 2"),
     "more classes": (np.full((3, 4), 0.25), "y has 3 classes, but the prediction has 4"),
     "fewer rows": (Z[:2], "y has 3 rows, expected 2: inconsistent numbers of samples"),
-    "more rows": (np.repeat(Z, 2, axis=0), "y has 3 rows, expected 6: inconsistent numbers of samples"),
+    "more rows": (
+        np.repeat(Z, 2, axis=0),
+        "y has 3 rows, expected 6: inconsistent numbers of samples",
+    ),
     "three dimensions": (Z[None], "must have shape .n_samples, n_classes."),
     "nothing": (np.zeros((0, 3)), "has no rows"),
     "shorter distribution": (PointMass(Z[:2]), "y has 3 rows, expected 2"),
-    "distribution of fewer classes": (Dirichlet(np.ones((3, 2))), "y has 3 classes, but the prediction has 2"),
+    "distribution of fewer classes": (
+        Dirichlet(np.ones((3, 2))),
+        "y has 3 classes, but the prediction has 2",
+    ),
 }
 
 
@@ -158,9 +194,16 @@ def test_rounding_is_tolerated(name, dtype):
 def test_rounding_is_tolerated_by_every_method(dtype):
     z, y = ROUNDED[dtype], [0, 1, 2]
     members, total = np.stack([z, z[::-1]]), np.ones((2, 3))
-    for d in (PointMass(z), Dirichlet.from_mean(z, 2.0), Ensemble(members), DirichletMixture(members, total)):
+    for d in (
+        PointMass(z),
+        Dirichlet.from_mean(z, 2.0),
+        Ensemble(members),
+        DirichletMixture(members, total),
+    ):
         np.testing.assert_allclose(d[[0, 2]].posterior(y[:2]).mean().sum(axis=1), 1, atol=1e-3)
-        np.testing.assert_allclose(d.posterior(y).posterior(y)[1].sample(2, 0).sum(axis=2), 1, atol=1e-3)
+        np.testing.assert_allclose(
+            d.posterior(y).posterior(y)[1].sample(2, 0).sum(axis=2), 1, atol=1e-3
+        )
         np.testing.assert_allclose(d.embed([0, 1, 3], 4).mean().sum(axis=1), 1, atol=1e-3)
 
 
@@ -179,9 +222,14 @@ def test_unknown_names_and_labels(name):
     for frame in (pd.DataFrame, pl.DataFrame):
         y = frame(dict(zip("abc", Y.T, strict=True)))
         z = frame(dict(zip("abd", Z.T, strict=True)))
-        with pytest.raises(ValueError, match=r"y has the classes \['a', 'b', 'c'\], the prediction .*'d'.*sets differ"):
+        with pytest.raises(
+            ValueError,
+            match=r"y has the classes \['a', 'b', 'c'\], the prediction .*'d'.*sets differ",
+        ):
             metric(y, z)
-    with pytest.raises(ValueError, match=r"classes that are not known: \[3\]; known are \[0, 1, 2\]"):
+    with pytest.raises(
+        ValueError, match=r"classes that are not known: \[3\]; known are \[0, 1, 2\]"
+    ):
         metric([0, 1, 3], Z)
     with pytest.raises(ValueError, match=r"not known: \['x'\]; known are \['a', 'b', 'c'\]"):
         metric(["a", "x", "b"], pd.DataFrame(Z, columns=list("abc")))
@@ -190,7 +238,10 @@ def test_unknown_names_and_labels(name):
 
 
 BAD_WEIGHT = {
-    "too short": ([1.0, 2.0], r"sample_weight must have shape \(3,\), got \(2,\): inconsistent numbers of samples"),
+    "too short": (
+        [1.0, 2.0],
+        r"sample_weight must have shape \(3,\), got \(2,\): inconsistent numbers of samples",
+    ),
     "a matrix": (np.ones((3, 1)), r"sample_weight must have shape \(3,\), got \(3, 1\)"),
     "nan": ([1.0, np.nan, 1.0], "sample_weight contains NaN, infinite or negative"),
     "inf": ([1.0, np.inf, 1.0], "sample_weight contains NaN, infinite or negative"),
@@ -223,10 +274,15 @@ BAD_OPTION = [
     ({"n_bins": [0.5]}, "two at least"),
     ({"n_bins": [0.0, np.nan, 1.0]}, "finite"),
     ({"strategy": "equal"}, 'strategy must be "uniform" or "quantile", got \'equal\''),
-    ({"bias_correction": "debiased"}, 'bias_correction must be "residual", "label" or None, got \'debiased\''),
+    (
+        {"bias_correction": "debiased"},
+        'bias_correction must be "residual", "label" or None, got \'debiased\'',
+    ),
 ]
 WITH_OPTIONS = {name: partial(m, Y, Z) for name, m in METRICS.items()}
-WITH_OPTIONS["statistic_calibration_loss"] = partial(metrics.statistic_calibration_loss, [0.5] * 3, [0.5] * 3)
+WITH_OPTIONS["statistic_calibration_loss"] = partial(
+    metrics.statistic_calibration_loss, [0.5] * 3, [0.5] * 3
+)
 
 
 @pytest.mark.parametrize(
@@ -254,7 +310,9 @@ def test_bad_options_of_known_probabilities_are_refused_too():
                 metric(Q, Z, bias_correction="residuals"), name
 
 
-@pytest.mark.parametrize("loss", [metrics.statistic_squared_loss, metrics.statistic_calibration_loss])
+@pytest.mark.parametrize(
+    "loss", [metrics.statistic_squared_loss, metrics.statistic_calibration_loss]
+)
 def test_bad_statistics(loss):
     with pytest.raises(ValueError, match="rate must hold probabilities"):
         loss([0.5, 1.5], [0.5, 0.5])
@@ -286,7 +344,9 @@ def test_check_counts_against_classes():
         check_counts(KnownProbabilities(Z), classes=[0, 1])
 
 
-@pytest.mark.parametrize("make", [KnownProbabilities, PointMass, lambda p: Dirichlet.from_mean(p, 1.0)])
+@pytest.mark.parametrize(
+    "make", [KnownProbabilities, PointMass, lambda p: Dirichlet.from_mean(p, 1.0)]
+)
 def test_bad_probabilities(make):
     for p, message in (
         ([[0.5, 0.6]], "must sum to 1 .*row 0 sums to 1.1"),
@@ -301,7 +361,9 @@ def test_bad_probabilities(make):
 
 
 def test_bad_annotations():
-    with pytest.raises(ValueError, match=r"1 items have no label .first: 1.; drop them here and in X"):
+    with pytest.raises(
+        ValueError, match=r"1 items have no label .first: 1.; drop them here and in X"
+    ):
         counts_from_annotations([["a", "b"], [None, np.nan]])
     with pytest.raises(ValueError, match=r"not known: \['b'\]"):
         counts_from_annotations([["a", "b"]], classes=["a"])
@@ -314,7 +376,9 @@ def test_bad_annotations():
         counts_from_annotations(table, item="i", label="l")
     for ids in ([1, np.nan, np.nan], ["x", None, None], pd.array([1, None, None], dtype="Int64")):
         table = pd.DataFrame({"i": ids, "l": ["a", "b", "b"]})
-        with pytest.raises(ValueError, match=r"2 rows have no item id in 'i' .first: row 1.; give each row"):
+        with pytest.raises(
+            ValueError, match=r"2 rows have no item id in 'i' .first: row 1.; give each row"
+        ):
             counts_from_annotations(table, item="i", label="l")
     for labels in (["1", 1], ["True", True], [True, "True"], ["a", 1.5]):
         with pytest.raises(ValueError, match="mixes labels of types"):
@@ -360,11 +424,21 @@ def test_bad_arguments_of_methods(kind):
     for level in (0.0, 1.0, -0.5, 90):
         with pytest.raises(ValueError, match=f"level must lie between 0 and 1, got {level}"):
             d.interval(level)
-    for pairs in (np.ones((3, 3)), np.eye(3), [[0, 1, 0], [0, 0, 1], [0, 1, 0]], 1 - np.eye(2), (1 - np.eye(3)) / 2):
-        with pytest.raises(ValueError, match="pairs must be a symmetric 0/1 matrix with a zero diagonal"):
+    for pairs in (
+        np.ones((3, 3)),
+        np.eye(3),
+        [[0, 1, 0], [0, 0, 1], [0, 1, 0]],
+        1 - np.eye(2),
+        (1 - np.eye(3)) / 2,
+    ):
+        with pytest.raises(
+            ValueError, match="pairs must be a symmetric 0/1 matrix with a zero diagonal"
+        ):
             d.disagreement(pairs)
     for cost in (np.ones((2, 3)), np.ones(3), [[0, 1, np.nan]] * 3):
-        with pytest.raises(ValueError, match=r"cost_matrix (has 2 rows|must have shape|contains NaN)"):
+        with pytest.raises(
+            ValueError, match=r"cost_matrix (has 2 rows|must have shape|contains NaN)"
+        ):
             second_opinion_value(d, cost)
 
 
@@ -389,11 +463,21 @@ def test_bad_parameters_of_distributions():
         DirichletMixture([Z, Z], np.zeros((2, 3)))
     with pytest.raises(ValueError, match="must sum to 1"):
         Ensemble([Z, 2 * Z])
-    for weights in ([1.0, -1.0], [0.0, 0.0], [np.nan, 1.0], [np.inf, 1.0], [[1.0, 1.0, 0.0], [1.0, 1.0, 0.0]]):
+    for weights in (
+        [1.0, -1.0],
+        [0.0, 0.0],
+        [np.nan, 1.0],
+        [np.inf, 1.0],
+        [[1.0, 1.0, 0.0], [1.0, 1.0, 0.0]],
+    ):
         for make in (partial(Ensemble, [Z, Z]), partial(DirichletMixture, [Z, Z], np.ones((2, 3)))):
-            with pytest.raises(ValueError, match="weights must be finite and at least 0, with a positive sum"):
+            with pytest.raises(
+                ValueError, match="weights must be finite and at least 0, with a positive sum"
+            ):
                 make(weights=weights)
-    with pytest.raises(ValueError, match=r"weights must have shape \(S,\) or \(S, n\) = \(2, 3\), got \(3,\)"):
+    with pytest.raises(
+        ValueError, match=r"weights must have shape \(S,\) or \(S, n\) = \(2, 3\), got \(3,\)"
+    ):
         Ensemble([Z, Z], [1.0, 1.0, 1.0])
 
 
@@ -406,7 +490,9 @@ def test_known_probabilities_have_no_likelihood():
 
 
 def test_lengths_of_x_and_y():
-    with pytest.raises(ValueError, match="X has 3 rows, expected 2: inconsistent numbers of samples"):
+    with pytest.raises(
+        ValueError, match="X has 3 rows, expected 2: inconsistent numbers of samples"
+    ):
         LabelHistogramClassifier().fit(X, Y[:2])
     with pytest.raises(ValueError, match=r"y has 2 rows, expected 3|inconsistent"):
         FITTED.score(X, Y[:2])
@@ -417,7 +503,9 @@ def test_what_can_be_trained_on_histograms():
         LabelHistogramClassifier(LinearRegression()).fit(X, Y)
     with pytest.raises(ValueError, match="KNeighborsClassifier takes no sample_weight"):
         LabelHistogramClassifier(KNeighborsClassifier()).fit(X, Y, sample_weight=[1.0, 2.0, 1.0])
-    with pytest.raises(ValueError, match=r"KNeighborsClassifier takes no weights .* KnownProbabilities"):
+    with pytest.raises(
+        ValueError, match=r"KNeighborsClassifier takes no weights .* KnownProbabilities"
+    ):
         LabelHistogramClassifier(KNeighborsClassifier()).fit(X, KnownProbabilities(Z))
 
 
@@ -425,19 +513,26 @@ def test_class_names_must_be_distinct_and_sortable():
     with pytest.raises(ValueError, match=r"names \['a', 'a', 'b'\] are not distinct"):
         LabelHistogramClassifier(GaussianNB()).fit(X, pd.DataFrame(Y, columns=list("aab")))
     with pytest.raises(ValueError, match=r"cannot be sorted together; make them all strings"):
-        LabelHistogramClassifier(GaussianNB()).fit(X, pd.DataFrame(Y, columns=np.array(["a", 1, 2.0], dtype=object)))
+        LabelHistogramClassifier(GaussianNB()).fit(
+            X, pd.DataFrame(Y, columns=np.array(["a", 1, 2.0], dtype=object))
+        )
 
 
 def named_scores():
     model = LabelHistogramClassifier(GaussianNB()).fit(X, pd.DataFrame(Y, columns=list("abc")))
-    return {"score": partial(model.score, X), **{n: partial(s, model, X) for n, s in SCORERS.items()}}
+    return {
+        "score": partial(model.score, X),
+        **{n: partial(s, model, X) for n, s in SCORERS.items()},
+    }
 
 
 @pytest.mark.parametrize("name", named_scores())
 @pytest.mark.parametrize("columns", [["a", "b", "x"], ["x", "y", "z"], ["a", "b"], [0, 1, 2]])
 def test_other_names_at_score_time(name, columns):
     y = pd.DataFrame(Y[:, : len(columns)] + 1, columns=columns)
-    with pytest.raises(ValueError, match=rf"y has the classes {re.escape(str(columns))}, .*\['a', 'b', 'c'\]"):
+    with pytest.raises(
+        ValueError, match=rf"y has the classes {re.escape(str(columns))}, .*\['a', 'b', 'c'\]"
+    ):
         named_scores()[name](y)
 
 

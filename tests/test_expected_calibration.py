@@ -1,4 +1,7 @@
-"""Binned calibration errors against published code, scikit-learn's curve, hand fractions, and enumeration."""
+"""Binned calibration errors.
+
+Against published code, scikit-learn's curve, hand fractions and enumeration.
+"""
 
 from fractions import Fraction
 from functools import partial
@@ -38,7 +41,10 @@ def case(n=400, K=4, seed=0):
 
 
 def guo(y, z, p=1, n_bins=15):
-    """The loop of Guo et al. (2017) over bins (a, b] of the confidence, with p = 2 and ∞ as torchmetrics has them."""
+    """The loop of Guo et al.
+
+    (2017) over bins (a, b] of the confidence, with p = 2 and ∞ as torchmetrics has them.
+    """
     confidence, hit = z.max(axis=1), z.argmax(axis=1) == y
     edges = np.linspace(0, 1, n_bins + 1)
     gaps, shares = [], []
@@ -56,9 +62,13 @@ def guo(y, z, p=1, n_bins=15):
 @pytest.mark.parametrize("n_bins", [10, 15])
 def test_top_label_is_the_published_loop(p, n_bins):
     y, z, _ = case()
-    assert expected_calibration_error(y, z, p=p, n_bins=n_bins) == pytest.approx(guo(y, z, p, n_bins), rel=1e-12)
+    assert expected_calibration_error(y, z, p=p, n_bins=n_bins) == pytest.approx(
+        guo(y, z, p, n_bins), rel=1e-12
+    )
     if np.isinf(p):
-        assert maximum_calibration_error(y, z, n_bins=n_bins) == pytest.approx(guo(y, z, p, n_bins), rel=1e-12)
+        assert maximum_calibration_error(y, z, n_bins=n_bins) == pytest.approx(
+            guo(y, z, p, n_bins), rel=1e-12
+        )
 
 
 @pytest.mark.parametrize("strategy", ["uniform", "quantile"])
@@ -67,7 +77,9 @@ def test_one_class_of_two_is_the_curve_of_scikit_learn(strategy):
     z = rng.beta(0.7, 0.7, 500)
     y = (rng.random(500) < z**1.3).astype(int)
     frequency, predicted = calibration_curve(y, z, n_bins=10, strategy=strategy)
-    edges = np.linspace(0, 1, 11) if strategy == "uniform" else np.quantile(z, np.linspace(0, 1, 11))
+    edges = (
+        np.linspace(0, 1, 11) if strategy == "uniform" else np.quantile(z, np.linspace(0, 1, 11))
+    )
     share = np.histogram(z, edges)[0] / 500
     options = {"kind": 1, "n_bins": 10, "strategy": strategy}
     gaps = np.abs(frequency - predicted)
@@ -84,7 +96,9 @@ def test_hand_fractions():
     # top label: frequencies 1, ½ (the tie shares), 1, ½; confidences ¾, ½, ¾, ⅝: one bin
     gap = Fraction(3, 4) - Fraction(21, 32)
     for p in P:
-        assert expected_calibration_error(counts, z, p=p, n_bins=2) == pytest.approx(float(gap), rel=1e-12)
+        assert expected_calibration_error(counts, z, p=p, n_bins=2) == pytest.approx(
+            float(gap), rel=1e-12
+        )
     # second class: rows 0 and 3 in [0, ½): ¼ against 5/16; rows 1 and 2: ¾ against ⅝
     low, high = Fraction(5, 16) - Fraction(1, 4), Fraction(3, 4) - Fraction(5, 8)
     assert expected_calibration_error(counts, z, kind=1, n_bins=2) == float((low + high) / 2)
@@ -94,7 +108,9 @@ def test_hand_fractions():
     # first class: row 2 alone in [0, ½): 0 against ¼; rows 0, 1, 3: ⅔ against ⅝
     first = (Fraction(1, 4) + 3 * (Fraction(2, 3) - Fraction(5, 8))) / 4
     both = (first + (low + high) / 2) / 2
-    assert expected_calibration_error(counts, z, kind="classwise", n_bins=2) == pytest.approx(float(both))
+    assert expected_calibration_error(counts, z, kind="classwise", n_bins=2) == pytest.approx(
+        float(both)
+    )
 
 
 @pytest.mark.parametrize("bias_correction", [None, "residual"])
@@ -113,12 +129,16 @@ def test_all_classes_are_the_calibration_error(bias_correction):
 def test_binned_errors_of_other_exponents(p):
     y, z, w = case()
     options = {"p": p, "bias_correction": None, "sample_weight": w, "n_bins": 8}
-    each = [expected_calibration_error(y, z, kind=k, p=p, n_bins=8, sample_weight=w) for k in range(4)]
+    each = [
+        expected_calibration_error(y, z, kind=k, p=p, n_bins=8, sample_weight=w) for k in range(4)
+    ]
     if np.isinf(p):
         assert calibration_error(y, z, **options) == calibration_loss(y, z, **options) == max(each)
     else:
         assert calibration_loss(y, z, **options) == pytest.approx(np.sum(np.power(each, p)))
-        assert calibration_error(y, z, **options) == pytest.approx(np.sum(np.power(each, p)) ** (1 / p))
+        assert calibration_error(y, z, **options) == pytest.approx(
+            np.sum(np.power(each, p)) ** (1 / p)
+        )
     interval = confidence_interval(calibration_error, y, z, random_state=0, **options)
     assert interval.low < interval.estimate < interval.high
 
@@ -153,12 +173,21 @@ def test_groups(kind):
     data = make_label_histograms(300, n_raters=3, overconfidence=1.5, random_state=0)
     groups = np.arange(300) // 3
     options = {"kind": kind, "p": 2, "bias_correction": "residual", "n_bins": 4}
-    alone = expected_calibration_error(data.counts, data.prediction, groups=np.arange(300), **options)
-    assert alone == pytest.approx(expected_calibration_error(data.counts, data.prediction, **options), rel=1e-12)
+    alone = expected_calibration_error(
+        data.counts, data.prediction, groups=np.arange(300), **options
+    )
+    assert alone == pytest.approx(
+        expected_calibration_error(data.counts, data.prediction, **options), rel=1e-12
+    )
     grouped = expected_calibration_error(data.counts, data.prediction, groups=groups, **options)
     assert grouped != pytest.approx(alone, rel=1e-9)
     interval = confidence_interval(
-        expected_calibration_error, data.counts, data.prediction, groups=groups, random_state=0, **options
+        expected_calibration_error,
+        data.counts,
+        data.prediction,
+        groups=groups,
+        random_state=0,
+        **options,
     )
     assert interval.estimate == pytest.approx(grouped, rel=1e-12)
     for metric in (expected_calibration_error, maximum_calibration_error):
@@ -171,11 +200,19 @@ def test_groups(kind):
 def test_weights_repeat_rows_may_be_permuted_and_forms_agree(metric, kind):
     y, z, w = case()
     value = metric(y, z, kind=kind, sample_weight=w)
-    assert metric(np.repeat(y, w), np.repeat(z, w, axis=0), kind=kind) == pytest.approx(value, rel=1e-11)
+    assert metric(np.repeat(y, w), np.repeat(z, w, axis=0), kind=kind) == pytest.approx(
+        value, rel=1e-11
+    )
     rows = np.random.default_rng(1).permutation(len(y))
-    assert metric(y[rows], z[rows], kind=kind, sample_weight=w[rows]) == pytest.approx(value, rel=1e-11)
-    assert metric(5 * np.eye(4, dtype=int)[y], Dirichlet(3 * z), kind=kind, sample_weight=w) == pytest.approx(value)
-    assert metric(KnownProbabilities(np.eye(4)[y]), z, kind=kind, sample_weight=w) == pytest.approx(value)
+    assert metric(y[rows], z[rows], kind=kind, sample_weight=w[rows]) == pytest.approx(
+        value, rel=1e-11
+    )
+    assert metric(
+        5 * np.eye(4, dtype=int)[y], Dirichlet(3 * z), kind=kind, sample_weight=w
+    ) == pytest.approx(value)
+    assert metric(KnownProbabilities(np.eye(4)[y]), z, kind=kind, sample_weight=w) == pytest.approx(
+        value
+    )
 
 
 def test_classes_may_be_permuted_and_are_found_by_name():
@@ -194,8 +231,16 @@ def test_classes_may_be_permuted_and_are_found_by_name():
     numbered = pd.DataFrame(z, columns=[3, 5, 7, 9])
     assert expected_calibration_error(np.array([3, 5, 7, 9])[y], numbered, kind=7) == value
     for kind, prediction in (("z", frame), (2, frame), (2, numbered), (4, z), (-1, z), ("a", z)):
-        labels = names[y] if prediction is frame else np.array([3, 5, 7, 9])[y] if prediction is numbered else y
-        with pytest.raises(ValueError, match='kind must be "top_label", "classwise" or one of the classes'):
+        labels = (
+            names[y]
+            if prediction is frame
+            else np.array([3, 5, 7, 9])[y]
+            if prediction is numbered
+            else y
+        )
+        with pytest.raises(
+            ValueError, match='kind must be "top_label", "classwise" or one of the classes'
+        ):
             expected_calibration_error(labels, prediction, kind=kind)
 
 
@@ -206,7 +251,10 @@ def test_a_value_at_an_edge_belongs_to_the_bin_above():
     assert maximum_calibration_error(y, z, kind=1, n_bins=2) == gaps[0]
     assert expected_calibration_error(y, z, kind=1, n_bins=2) == pytest.approx(gaps.mean())
     below = [0.25, 0.5]
-    assert maximum_calibration_error(y, np.array([*below, 0.75]), kind=1, n_bins=[0, 0.4, 1]) == gaps[0]
+    assert (
+        maximum_calibration_error(y, np.array([*below, 0.75]), kind=1, n_bins=[0, 0.4, 1])
+        == gaps[0]
+    )
 
 
 def test_corrections_are_for_p_2():
@@ -236,7 +284,9 @@ def test_scorer_strings(metric):
     y = data.counts.argmax(axis=1)
     name = f"neg_{metric.__name__}"
     model = LogisticRegression().fit(data.X, y)
-    assert get_scorer(name)(model, data.X, y) == pytest.approx(-metric(y, model.predict_proba(data.X)))
+    assert get_scorer(name)(model, data.X, y) == pytest.approx(
+        -metric(y, model.predict_proba(data.X))
+    )
     assert_allclose(np.sign(cross_val_score(model, data.X, y, scoring=name, cv=3)), -1)
 
 

@@ -1,4 +1,7 @@
-"""fetch_cifar10h: against a server on loopback, and with files that are there already. Nothing leaves this machine."""
+"""fetch_cifar10h: against a server on loopback, and with files that are there already.
+
+Nothing leaves this machine.
+"""
 
 import hashlib
 import io
@@ -32,13 +35,17 @@ def sha256(data):
 def made():
     """Counts of the right form."""
     rng = np.random.default_rng(0)
-    return rng.multinomial(rng.integers(47, 64, size=10_000), rng.dirichlet(np.full(10, 0.1), size=10_000))
+    return rng.multinomial(
+        rng.integers(47, 64, size=10_000), rng.dirichlet(np.full(10, 0.1), size=10_000)
+    )
 
 
 @pytest.fixture
 def counts(made, monkeypatch):
     """The same, published."""
-    monkeypatch.setattr(_cifar10h, "_CIFAR10H_FIRST_HALF", sha256(made[:5000].astype("<i8").tobytes()))
+    monkeypatch.setattr(
+        _cifar10h, "_CIFAR10H_FIRST_HALF", sha256(made[:5000].astype("<i8").tobytes())
+    )
     monkeypatch.setattr(_cifar10h, "_CIFAR10H_SHA256", sha256(as_file(made)))
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     return made
@@ -51,7 +58,10 @@ def home(tmp_path):
 
 @contextmanager
 def serving(content, *, status=200, said=None, pause=None, trickle=None):
-    """(URL, paths that were asked for) of a server that answers with `content`, and calls it `said` bytes long."""
+    """(URL, paths that were asked for) of a server that answers with `content`.
+
+    And calls it `said` bytes long.
+    """
     asked = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -88,7 +98,8 @@ def left_in(home):
     return sorted(path.name for path in home.iterdir())
 
 
-# ------------------------------------------------------------------------------------------------------- downloads
+# --------------------------------------------------------------------------------------------------
+# ----- downloads
 
 
 @pytest.mark.parametrize("slash", ["", "/"])
@@ -150,7 +161,8 @@ def test_from_a_folder(counts, tmp_path, home):
     assert left_in(home) == [NAME]
 
 
-# ---------------------------------------------------------------------------------------------------------- errors
+# --------------------------------------------------------------------------------------------------
+# -------- errors
 
 
 def change(counts, row, column, value):
@@ -208,7 +220,10 @@ def test_an_archive_of_arrays_is_an_error(counts, home):
 
 def test_wrong_checksum_is_an_error_and_leaves_nothing(counts, home):
     content = as_file(counts)
-    with serving(content) as (url, _), pytest.raises(OSError, match=f"checksum {sha256(content)}, expected {'0' * 64}"):
+    with (
+        serving(content) as (url, _),
+        pytest.raises(OSError, match=f"checksum {sha256(content)}, expected {'0' * 64}"),
+    ):
         fetch_cifar10h(data_home=home, base_url=url, checksum="0" * 64)
     assert left_in(home) == []
 
@@ -271,7 +286,8 @@ def test_nothing_is_downloaded_unless_wanted(counts, home):
     assert str(home / NAME) in str(error.value)
 
 
-# ----------------------------------------------------------------------------------------- files that are there
+# ----------------------------------------------------------------------------------------- files
+# that are there
 
 
 @pytest.mark.parametrize("fault", ["truncated", "content", "checksum"])
@@ -281,13 +297,18 @@ def test_a_wrong_file_that_is_there_is_an_error_and_stays(counts, home, fault):
     home.mkdir()
     (home / NAME).write_bytes(content)
     checksum = "0" * 64 if fault == "checksum" else None
-    with serving(as_file(counts)) as (url, asked), pytest.raises(OSError, match="remove it to download it again"):
+    with (
+        serving(as_file(counts)) as (url, asked),
+        pytest.raises(OSError, match="remove it to download it again"),
+    ):
         fetch_cifar10h(data_home=home, base_url=url, checksum=checksum)
     assert not asked
     assert (home / NAME).read_bytes() == content
 
 
-@pytest.mark.skipif(not REAL.exists(), reason="the file of CIFAR-10H rows is not beside the project")
+@pytest.mark.skipif(
+    not REAL.exists(), reason="the file of CIFAR-10H rows is not beside the project"
+)
 def test_the_published_first_half_is_known(made, home):
     counts = np.concatenate([np.load(REAL)["counts"], made[5000:]])
     home.mkdir()
@@ -310,7 +331,8 @@ def test_the_package_holds_no_row_of_it():
     assert not [path for kind in ("*.npy", "*.npz", "*.csv") for path in folder.rglob(kind)]
 
 
-# ------------------------------------------------------------------------------------------------- what is pinned
+# -------------------------------------------------------------------------------------------------
+# what is pinned
 
 
 def test_the_published_file_is_pinned():
@@ -334,7 +356,10 @@ def test_one_changed_count_is_another_file(counts, home, row):
 def test_a_file_that_does_not_end_is_given_up(counts, home, monkeypatch, said):
     monkeypatch.setattr(_cifar10h, "_LARGEST", 1_000_000)
     content = bytes(3_000_000)
-    with serving(content, said=said) as (url, _), pytest.raises(OSError, match="more than 1000000 bytes"):
+    with (
+        serving(content, said=said) as (url, _),
+        pytest.raises(OSError, match="more than 1000000 bytes"),
+    ):
         fetch_cifar10h(data_home=home, base_url=url)
     assert left_in(home) == []
 
@@ -351,7 +376,10 @@ def test_a_server_that_trickles_is_given_up(counts, home, monkeypatch):
     """Each byte comes in time, but not all of them."""
     monkeypatch.setattr(_cifar10h, "_LONGEST", 1)
     begin = time.monotonic()
-    with serving(as_file(counts), trickle=0.02) as (url, _), pytest.raises(OSError, match="timed out after"):
+    with (
+        serving(as_file(counts), trickle=0.02) as (url, _),
+        pytest.raises(OSError, match="timed out after"),
+    ):
         fetch_cifar10h(data_home=home, base_url=url, timeout=0.3)
     assert time.monotonic() - begin < 5
     assert left_in(home) == []
@@ -363,13 +391,17 @@ def test_a_length_that_is_no_number_is_not_believed(counts, home, said):
         assert fetch_cifar10h(data_home=home, base_url=url).counts.shape == (10_000, 10)
 
 
-@pytest.mark.parametrize("url", ["ftp://127.0.0.1", "data:,x", "127.0.0.1/data", "", "gopher://a", "javascript:x"])
+@pytest.mark.parametrize(
+    "url", ["ftp://127.0.0.1", "data:,x", "127.0.0.1/data", "", "gopher://a", "javascript:x"]
+)
 def test_other_schemes_are_refused(home, url):
     with pytest.raises(ValueError, match="base_url must begin with one of"):
         fetch_cifar10h(data_home=home, base_url=url)
 
 
-@pytest.mark.parametrize("url", ["http://a b", "http://[::1", "http://host:port", "http://a\nb", "file://x/y"])
+@pytest.mark.parametrize(
+    "url", ["http://a b", "http://[::1", "http://host:port", "http://a\nb", "file://x/y"]
+)
 def test_addresses_that_lead_nowhere(home, url):
     with pytest.raises((OSError, ValueError)):
         fetch_cifar10h(data_home=home, base_url=url, timeout=1)

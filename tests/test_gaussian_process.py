@@ -1,4 +1,7 @@
-"""The Gaussian process classifier against dense integration, MCMC, GPyTorch, and the laws of its inference."""
+"""The Gaussian process classifier.
+
+Against dense integration, MCMC and GPyTorch; the laws of its inference.
+"""
 
 import warnings
 
@@ -31,8 +34,16 @@ from sklearn_lhcal.label_histogram import KnownProbabilities
 
 def fixed(kernel="rbf", **kwargs):
     """A classifier with given hyper-parameters, run until nothing moves."""
-    options = {"variance": 2.0, "lengthscale": 0.8, "tol": 1e-12, "max_iter": 5000, "batch_size": None}
-    return SparseGPClassifier(kernel, optimize_hyperparameters=False, random_state=0, **(options | kwargs))
+    options = {
+        "variance": 2.0,
+        "lengthscale": 0.8,
+        "tol": 1e-12,
+        "max_iter": 5000,
+        "batch_size": None,
+    }
+    return SparseGPClassifier(
+        kernel, optimize_hyperparameters=False, random_state=0, **(options | kwargs)
+    )
 
 
 def waves(n=60, seed=0, raters=1):
@@ -213,7 +224,10 @@ def test_the_gradient_is_that_of_finite_differences(kernel):
     local = local_terms(features(p), labels, latent)
     bound, gradient, _ = value_and_gradient(features(p), local, p, make_kernel)
     h = 1e-4 * torch.eye(3, dtype=torch.float64)
-    values = [[value_and_gradient(features(p + s * e), local, p, make_kernel)[0] for s in (1, -1)] for e in h]
+    values = [
+        [value_and_gradient(features(p + s * e), local, p, make_kernel)[0] for s in (1, -1)]
+        for e in h
+    ]
     np.testing.assert_allclose(gradient, [(up - down) / 2e-4 for up, down in values], rtol=1e-4)
     _, at_q = solve(sweep(features(p), labels, latent), make_kernel(p).variance)
     assert bound == pytest.approx(at_q, rel=1e-12)
@@ -300,7 +314,9 @@ def gpytorch_bound(gpytorch, X, t, ours, nu):
             mean, var = input.mean, input.variance
             c = torch.sqrt(mean.detach() ** 2 + var.detach())
             theta = torch.tanh(c / 2) / (2 * c)
-            return (target * mean - theta * (mean**2 + var - c**2) - c) / 2 - torch.log1p(torch.exp(-c))
+            return (target * mean - theta * (mean**2 + var - c**2) - c) / 2 - torch.log1p(
+                torch.exp(-c)
+            )
 
         def forward(self, f):
             return torch.distributions.Bernoulli(logits=f)
@@ -308,8 +324,12 @@ def gpytorch_bound(gpytorch, X, t, ours, nu):
     class Model(gpytorch.models.ApproximateGP):
         def __init__(self, Z):
             q = gpytorch.variational.NaturalVariationalDistribution(len(Z))
-            super().__init__(gpytorch.variational.VariationalStrategy(self, Z, q, learn_inducing_locations=False))
-            base = gpytorch.kernels.RBFKernel() if nu is None else gpytorch.kernels.MaternKernel(nu=nu)
+            super().__init__(
+                gpytorch.variational.VariationalStrategy(self, Z, q, learn_inducing_locations=False)
+            )
+            base = (
+                gpytorch.kernels.RBFKernel() if nu is None else gpytorch.kernels.MaternKernel(nu=nu)
+            )
             base.lengthscale = ours.lengthscale_
             scaled = gpytorch.kernels.ScaleKernel(base)
             scaled.outputscale = ours.variance_
@@ -319,7 +339,9 @@ def gpytorch_bound(gpytorch, X, t, ours, nu):
             self.covar_module = scaled + constant
 
         def forward(self, x):
-            return gpytorch.distributions.MultivariateNormal(self.mean_module(x), self.covar_module(x))
+            return gpytorch.distributions.MultivariateNormal(
+                self.mean_module(x), self.covar_module(x)
+            )
 
     X, t = torch.tensor(X), torch.tensor(t)
     model, likelihood = Model(torch.tensor(ours.inducing_points_)).double(), Likelihood()
@@ -344,18 +366,24 @@ def test_counts_are_repeated_rows_are_weights_and_order_does_not_matter(kwargs):
     expected = gp.fit(X, counts).predict_proba(new)
     rows, labels = np.repeat(np.arange(50), 2), np.tile([0, 1], 50)
     repeated = np.repeat(np.arange(100), counts.ravel())
-    np.testing.assert_allclose(gp.fit(X[rows][repeated], labels[repeated]).predict_proba(new), expected, atol=1e-7)
+    np.testing.assert_allclose(
+        gp.fit(X[rows][repeated], labels[repeated]).predict_proba(new), expected, atol=1e-7
+    )
     weighted = gp.fit(X[rows], labels, sample_weight=counts.ravel())
     np.testing.assert_allclose(weighted.predict_proba(new), expected, atol=1e-7)
     order = np.random.default_rng(0).permutation(50)
-    np.testing.assert_allclose(gp.fit(X[order], counts[order]).predict_proba(new), expected, atol=1e-7)
+    np.testing.assert_allclose(
+        gp.fit(X[order], counts[order]).predict_proba(new), expected, atol=1e-7
+    )
 
 
 def test_known_probabilities_are_one_label_a_row():
     X, counts = waves(40, raters=4)
     gp = fixed()
     known = gp.fit(X, KnownProbabilities(counts / 4)).predict_proba(X)
-    np.testing.assert_allclose(gp.fit(X, counts, sample_weight=np.full(40, 0.25)).predict_proba(X), known, atol=1e-9)
+    np.testing.assert_allclose(
+        gp.fit(X, counts, sample_weight=np.full(40, 0.25)).predict_proba(X), known, atol=1e-9
+    )
 
 
 # Precision, batches, seeds
@@ -432,7 +460,9 @@ def test_callers_arrays_are_left_alone():
     w = np.ones(30)
     for a in (X, counts, w):
         a.flags.writeable = False
-    SparseGPClassifier(n_inducing=10, random_state=0).fit(X, counts, sample_weight=w).predict_proba(X)
+    SparseGPClassifier(n_inducing=10, random_state=0).fit(X, counts, sample_weight=w).predict_proba(
+        X
+    )
 
 
 # More classes
@@ -444,7 +474,9 @@ def test_latents_are_those_of_one_class_against_the_rest():
     mean, scale = gp._log_odds((data.X - gp._center) / gp._unit)
     for k in range(3):
         own = data.counts[:, k]
-        binary = fixed(lengthscale=2.0).fit(data.X, np.column_stack([data.counts.sum(axis=1) - own, own]))
+        binary = fixed(lengthscale=2.0).fit(
+            data.X, np.column_stack([data.counts.sum(axis=1) - own, own])
+        )
         d = binary.predict_dist(data.X)
         np.testing.assert_allclose(d.loc, mean[k], atol=1e-4)
         np.testing.assert_allclose(d.scale, scale[k], rtol=1e-4)
@@ -484,15 +516,21 @@ def test_predict_proba_is_the_mean_of_predict_dist():
     for n_classes in (2, 3):
         data = make_label_histograms(60, n_classes=n_classes, random_state=0)
         gp = SparseGPClassifier(n_inducing=20, random_state=0).fit(data.X, data.counts)
-        np.testing.assert_allclose(gp.predict_proba(data.X), gp.predict_dist(data.X).mean(), atol=1e-12)
+        np.testing.assert_allclose(
+            gp.predict_proba(data.X), gp.predict_dist(data.X).mean(), atol=1e-12
+        )
         np.testing.assert_array_equal(gp.predict(data.X), gp.predict_proba(data.X).argmax(axis=1))
 
 
 def test_it_lives_in_pipelines_and_searches_on_counts():
     data = make_label_histograms(120, n_classes=3, random_state=0)
-    pipe = make_pipeline(StandardScaler(), PCA(3), SparseGPClassifier(n_inducing=20, random_state=0))
+    pipe = make_pipeline(
+        StandardScaler(), PCA(3), SparseGPClassifier(n_inducing=20, random_state=0)
+    )
     grid = {"sparsegpclassifier__kernel": ["rbf", "matern32"]}
-    search = GridSearchCV(pipe, grid, scoring="neg_histogram_log_loss", cv=2).fit(data.X, data.counts)
+    search = GridSearchCV(pipe, grid, scoring="neg_histogram_log_loss", cv=2).fit(
+        data.X, data.counts
+    )
     d = predict_dist(search, data.X)
     assert isinstance(d, Ensemble)
     np.testing.assert_allclose(d.mean(), search.predict_proba(data.X), atol=1e-12)

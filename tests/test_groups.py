@@ -1,4 +1,7 @@
-"""Corrections that hold where rows of a group depend on each other: exact enumeration, limits, coverage."""
+"""Corrections that hold where rows of a group depend on each other.
+
+Exact enumeration, limits, coverage.
+"""
 
 from functools import partial
 from itertools import product
@@ -39,7 +42,9 @@ BINNED = {
 }
 KERNEL = {
     "residual": partial(kernel_calibration_error, bandwidth=0.1),
-    "second order": partial(kernel_calibration_error, bandwidth=0.1, bias_correction="second_order"),
+    "second order": partial(
+        kernel_calibration_error, bandwidth=0.1, bias_correction="second_order"
+    ),
     "marginal": partial(kernel_calibration_error, bandwidth=0.1, notion="marginal"),
     "top label": partial(kernel_calibration_error, bandwidth=0.1, notion="top_label"),
     "plugin": partial(kernel_calibration_error, bandwidth=0.1, p=1, bias_correction=None),
@@ -51,7 +56,9 @@ ALL = BINNED | KERNEL
 
 def case(n=60, seed=0):
     rng = np.random.default_rng(seed)
-    data = make_label_histograms(n, n_raters=(2, 5), total=4.0, overconfidence=1.5, random_state=seed)
+    data = make_label_histograms(
+        n, n_raters=(2, 5), total=4.0, overconfidence=1.5, random_state=seed
+    )
     return data.counts, data.prediction, rng.uniform(0.5, 2, n), rng.integers(0, n // 4, n)
 
 
@@ -108,9 +115,9 @@ def test_the_formula_written_out():
     assert statistic_calibration_loss(d, phi, **options) == pytest.approx(
         naive_grouped(d - phi, cell, w, groups), abs=1e-14
     )
-    assert metrics.disagreement_calibration_loss(counts, Dirichlet.from_mean(z, 4.0), **options) == pytest.approx(
-        naive_grouped(d - phi, cell, w, groups), abs=1e-14
-    )
+    assert metrics.disagreement_calibration_loss(
+        counts, Dirichlet.from_mean(z, 4.0), **options
+    ) == pytest.approx(naive_grouped(d - phi, cell, w, groups), abs=1e-14)
 
 
 @pytest.mark.parametrize("kind", ["residual", "second_order"])
@@ -141,13 +148,18 @@ def test_kernel_pairs_written_out(kind, notion):
     assert value == pytest.approx(total, rel=1e-9)
 
 
-CALIBRATED = {name: m for name, m in ALL.items() if name in ("residual", "second order", "marginal")}
+CALIBRATED = {
+    name: m for name, m in ALL.items() if name in ("residual", "second order", "marginal")
+}
 CALIBRATED["calibration_loss"] = partial(calibration_loss, n_bins=2)
 
 
 @pytest.mark.parametrize("name", CALIBRATED)
 def test_mean_zero_for_calibrated_groups_by_enumeration(name):
-    """All rows of a group have one and the same label: the mean is 0 with groups, and not without."""
+    """All rows of a group have one and the same label.
+
+    The mean is 0 with groups, and not without.
+    """
     z = np.array([[0.2, 0.5, 0.3], [0.25, 0.45, 0.3], [0.6, 0.1, 0.3], [0.1, 0.65, 0.25]])
     groups = np.array([0, 0, 0, 1, 1, 2, 3, 3])
 
@@ -177,7 +189,9 @@ def test_rows_classes_and_names_of_groups_may_be_permuted(name):
 def test_weights_scale_and_delete(name):
     counts, z, w, groups = case()
     value = ALL[name](counts, z, sample_weight=w, groups=groups)
-    assert ALL[name](counts, z, sample_weight=1e6 * w, groups=groups) == pytest.approx(value, rel=1e-6)
+    assert ALL[name](counts, z, sample_weight=1e6 * w, groups=groups) == pytest.approx(
+        value, rel=1e-6
+    )
     kept = np.arange(60) < 40
     assert ALL[name](counts, z, sample_weight=kept.astype(float), groups=groups) == pytest.approx(
         ALL[name](counts[kept], z[kept], groups=groups[kept]), rel=1e-6
@@ -206,7 +220,9 @@ def test_the_weight_of_bins_that_one_group_fills_is_reported():
     assert parts.dropped_weight == pytest.approx(4 / 6)
     assert loss_decomposition(counts, z, n_bins=4).dropped_weight == pytest.approx(2 / 6)
     assert loss_decomposition(counts, z, n_bins=4, bias_correction=None).dropped_weight == 0
-    with pytest.warns(UserWarning, match="More than 5 % of the weight lies in bins whose rows all belong to one"):
+    with pytest.warns(
+        UserWarning, match="More than 5 % of the weight lies in bins whose rows all belong to one"
+    ):
         calibration_loss(counts, z, groups=groups, n_bins=4)
     accumulated = LabelHistogramAccumulator(4).update(counts, z).result()
     assert accumulated.dropped_weight == pytest.approx(2 / 6)
@@ -216,9 +232,14 @@ def test_isolated_groups_do_not_cancel():
     """Pairs of groups of which one is much nearer than all others, at bandwidths down to 1e-4."""
     counts, z, _, _ = case(30)
     for h in (1e-4, 1e-3, 1.0):
-        a, b = (kernel_calibration_error(counts, z, bandwidth=h, groups=g) for g in (None, np.arange(30)))
+        a, b = (
+            kernel_calibration_error(counts, z, bandwidth=h, groups=g)
+            for g in (None, np.arange(30))
+        )
         assert b == pytest.approx(a, rel=1e-9)
-        assert np.isfinite(kernel_calibration_error(counts, z, bandwidth=h, groups=np.arange(30) // 3))
+        assert np.isfinite(
+            kernel_calibration_error(counts, z, bandwidth=h, groups=np.arange(30) // 3)
+        )
 
 
 def test_blocks_do_not_show(monkeypatch):
@@ -231,7 +252,9 @@ def test_blocks_do_not_show(monkeypatch):
             monkeypatch.setattr(function, "__defaults__", (None, block))
         monkeypatch.setattr(grouped_kernels, "PRODUCTS", products)
         options = {"bandwidth": 0.05, "sample_weight": w, "groups": groups}
-        values.append(kernel_calibration_error(counts, z, bias_correction="second_order", **options))
+        values.append(
+            kernel_calibration_error(counts, z, bias_correction="second_order", **options)
+        )
     assert values == pytest.approx([values[0]] * 3, rel=1e-11)
 
 
@@ -253,7 +276,9 @@ def test_intervals_hand_their_groups_to_the_metric(metric):
     interval = confidence_interval(metric, counts, z, random_state=0, n_bins=5, **options)
     assert interval.estimate == pytest.approx(metric(counts, z, n_bins=5, **options), abs=1e-12)
     assert interval.estimate != pytest.approx(metric(counts, z, n_bins=5, sample_weight=w))
-    paired = paired_difference(metric, counts, z, z[:, [1, 0, 2]], random_state=0, n_bins=5, **options)
+    paired = paired_difference(
+        metric, counts, z, z[:, [1, 0, 2]], random_state=0, n_bins=5, **options
+    )
     assert paired.low < paired.estimate < paired.high
     with pytest.raises(ValueError, match="'label' takes rows as independent"):
         confidence_interval(metric, counts, z, groups=groups, bias_correction="label")
@@ -301,7 +326,9 @@ def rejections(draw, runs, **options):
     small = 0
     for seed in range(runs):
         counts, z, groups = draw(np.random.default_rng(seed))
-        null = null_calibration_error(counts, z, groups=groups, n_draws=59, random_state=seed, bandwidth=0.1, **options)
+        null = null_calibration_error(
+            counts, z, groups=groups, n_draws=59, random_state=seed, bandwidth=0.1, **options
+        )
         small += null.p_value <= 0.1
     return small / runs
 
@@ -309,7 +336,10 @@ def rejections(draw, runs, **options):
 @pytest.mark.parametrize("K", [3, 10])
 @pytest.mark.parametrize("raters", [1, 5, 20, 50])
 def test_size_with_over_dispersed_raters(K, raters):
-    """Nominal .10; a multinomial with n_i draws rejected .35 of calibrated predictions at 50 raters."""
+    """Nominal .10.
+
+    A multinomial with n_i draws rejected .35 of calibrated predictions at 50 raters.
+    """
 
     def draw(rng):
         z = rng.dirichlet(np.ones(K), 150)
@@ -337,7 +367,10 @@ def test_size_with_groups_and_power():
 
 
 def test_raters_that_always_or_never_agree_are_drawn_without_nan():
-    """ρ at the ends of [0, 1), predictions at corners of the simplex, rows with one rater among others."""
+    """ρ at the ends of [0, 1), predictions at corners of the simplex.
+
+    Rows with one rater among others.
+    """
     rng = np.random.default_rng(0)
     z = rng.dirichlet(np.full(3, 0.3), 60)
     z[:10] = np.eye(3)[rng.integers(3, size=10)]

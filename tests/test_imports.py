@@ -1,4 +1,7 @@
-"""The house: imports run downwards only, importing is light, and only public names of other libraries are used."""
+"""The house.
+
+Imports run downwards only, importing is light, and only public names of other libraries are used.
+"""
 
 import ast
 import importlib
@@ -32,7 +35,8 @@ PRIVATE = {
         "a layer's outputs are α-calibration's features; a door of its own would promise more"
     ),
     ("calibration", "sklearn_lhcal.neural_network._solvers", "TorchProblem"): (
-        "a map that is a torch module is a problem; as a public name it would be a promise to others"
+        "a map that is a torch module is a problem; as a public name it would be a promise to "
+        "others"
     ),
 }
 
@@ -46,7 +50,10 @@ FILES = {module_name(path): path for path in sorted(ROOT.rglob("*.py"))}
 
 
 def imported_names(name):
-    """(module, name) pairs of every import statement of a module, functions included; relative ones made absolute."""
+    """(module, name) pairs of every import statement of a module, functions included.
+
+    Relative ones made absolute.
+    """
     path = FILES[name]
     package = name.split(".") if path.name == "__init__.py" else name.split(".")[:-1]
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -128,17 +135,25 @@ def test_only_public_names_of_other_libraries_are_imported(name):
         (module, attribute)
         for module, attribute in imported_names(name)
         if module.partition(".")[0] != "sklearn_lhcal"
-        and any(part.startswith("_") and not part.startswith("__") for part in [*module.split("."), attribute or ""])
+        and any(
+            part.startswith("_") and not part.startswith("__")
+            for part in [*module.split("."), attribute or ""]
+        )
     ]
     if name == "sklearn_lhcal.metrics._scorers":
-        assert private == [("sklearn.metrics", "_scorer"), ("sklearn.utils._param_validation", "StrOptions")]
+        assert private == [
+            ("sklearn.metrics", "_scorer"),
+            ("sklearn.utils._param_validation", "StrOptions"),
+        ]
     elif name == "sklearn_lhcal._ground.devices":
         assert private == [("torch.utils._python_dispatch", "TorchDispatchMode")]
     else:
         assert not private
 
 
-@pytest.mark.parametrize("name", [n for n in FILES if FILES[n].name == "__init__.py" or "._" not in n])
+@pytest.mark.parametrize(
+    "name", [n for n in FILES if FILES[n].name == "__init__.py" or "._" not in n]
+)
 def test_public_names_exist(name):
     module = importlib.import_module(name)
     names = getattr(module, "__all__", [])
@@ -156,22 +171,42 @@ print(json.dumps([sorted(set(sys.modules) - before), time.process_time() - start
 
 
 def modules_added_by(module):
-    """Modules that an import adds to those of scikit-learn's metrics, and its processor time, in a fresh process."""
+    """Modules that an import adds to those of scikit-learn's metrics, and its processor time.
+
+    In a fresh process.
+    """
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", LIGHT.format(module=module)], capture_output=True, text=True, check=True
+        [sys.executable, "-W", "error", "-c", LIGHT.format(module=module)],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     return json.loads(done.stdout)
 
 
 @pytest.mark.parametrize(
-    "module", ["sklearn_lhcal", "sklearn_lhcal.label_histogram", "sklearn_lhcal.distributions", "sklearn_lhcal.metrics"]
+    "module",
+    [
+        "sklearn_lhcal",
+        "sklearn_lhcal.label_histogram",
+        "sklearn_lhcal.distributions",
+        "sklearn_lhcal.metrics",
+    ],
 )
 def test_importing_is_light(module):
-    """No library that `import sklearn.metrics` does not load already: neither torch nor matplotlib, say."""
+    """No library that `import sklearn.metrics` does not load already.
+
+    Neither torch nor matplotlib, say.
+    """
     added, seconds = modules_added_by(module)
     libraries = {name.partition(".")[0] for name in added} - set(sys.stdlib_module_names)
     assert libraries <= {"sklearn_lhcal", "sklearn"}
-    heavy = ("sklearn.model_selection", "sklearn.linear_model", "sklearn.ensemble", "sklearn.calibration")
+    heavy = (
+        "sklearn.model_selection",
+        "sklearn.linear_model",
+        "sklearn.ensemble",
+        "sklearn.calibration",
+    )
     assert not [name for name in added if name.startswith(heavy)]
     assert seconds < 0.15
 

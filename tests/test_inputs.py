@@ -101,7 +101,9 @@ def test_weights_of_any_kind(kind):
     for function in (metrics.epistemic_loss, metrics.label_log_loss):
         assert function(Y, Z, sample_weight=weight) == function(Y, Z, sample_weight=expected)
     batch = LabelHistogramAccumulator().update(Y, Z, sample_weight=weight).result()
-    assert batch.epistemic_loss == pytest.approx(loss_decomposition(Y, Z, sample_weight=expected).epistemic_loss)
+    assert batch.epistemic_loss == pytest.approx(
+        loss_decomposition(Y, Z, sample_weight=expected).epistemic_loss
+    )
     for model in (LabelHistogramClassifier(), network()):
         found = model.fit(X, Y, sample_weight=weight).predict_proba(X)
         np.testing.assert_array_equal(found, model.fit(X, Y, expected).predict_proba(X))

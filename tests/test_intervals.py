@@ -1,4 +1,7 @@
-"""Jackknife intervals: against the textbook, with groups, and their coverage; and the accumulator."""
+"""Jackknife intervals and the accumulator.
+
+Intervals against the textbook, with groups, and their coverage.
+"""
 
 from functools import partial
 
@@ -43,8 +46,12 @@ def data():
 
 def test_of_a_mean_is_students_interval(data):
     """With one row a block the jackknife of a mean is the textbook's."""
-    interval = confidence_interval(expected_accuracy, data.counts, data.prediction, n_blocks=200, confidence_level=0.9)
-    hits = (data.counts / data.counts.sum(axis=1, keepdims=True))[np.arange(200), data.prediction.argmax(axis=1)]
+    interval = confidence_interval(
+        expected_accuracy, data.counts, data.prediction, n_blocks=200, confidence_level=0.9
+    )
+    hits = (data.counts / data.counts.sum(axis=1, keepdims=True))[
+        np.arange(200), data.prediction.argmax(axis=1)
+    ]
     low, high = stats.t.interval(0.9, 199, hits.mean(), stats.sem(hits))
     assert_allclose(interval, [hits.mean(), low, high, stats.sem(hits)], rtol=1e-9)
 
@@ -55,10 +62,14 @@ def test_of_a_grouped_mean_is_the_clustered_interval():
     groups = np.repeat(np.arange(40), 5)
     p = np.repeat(rng.random(40), 5)
     y = (rng.random(200) < p).astype(int)
-    interval = confidence_interval(expected_accuracy, y, np.full(200, 0.9), groups=groups, confidence_level=0.9)
+    interval = confidence_interval(
+        expected_accuracy, y, np.full(200, 0.9), groups=groups, confidence_level=0.9
+    )
     means = y.reshape(40, 5).mean(axis=1)
     assert_allclose(interval.standard_error, stats.sem(means), rtol=1e-9)
-    rows = confidence_interval(expected_accuracy, y, np.full(200, 0.9), n_blocks=200, confidence_level=0.9)
+    rows = confidence_interval(
+        expected_accuracy, y, np.full(200, 0.9), n_blocks=200, confidence_level=0.9
+    )
     assert rows.standard_error < 0.75 * interval.standard_error  # dependent rows are not so many
 
 
@@ -77,8 +88,12 @@ def test_signed_roots_are_mapped(data):
     loss = confidence_interval(calibration_loss, data.counts, data.prediction, random_state=0)
     error = confidence_interval(calibration_error, data.counts, data.prediction, random_state=0)
     assert_allclose(np.abs(error[:3]) ** 2 * np.sign(error[:3]), loss[:3])
-    bound = confidence_interval(partial(calibration_error, n_bins=10), data.counts, data.prediction, random_state=0)
-    assert bound == confidence_interval(calibration_error, data.counts, data.prediction, random_state=0, n_bins=10)
+    bound = confidence_interval(
+        partial(calibration_error, n_bins=10), data.counts, data.prediction, random_state=0
+    )
+    assert bound == confidence_interval(
+        calibration_error, data.counts, data.prediction, random_state=0, n_bins=10
+    )
 
 
 @pytest.mark.parametrize("bias_correction", ["residual", "second_order"])
@@ -86,7 +101,13 @@ def test_roots_of_corrected_kernel_errors_are_mapped(bias_correction, data):
     options = {"bandwidth": 0.1, "bias_correction": bias_correction, "p": 2}
     loss, error = (
         confidence_interval(
-            kernel_calibration_error, data.counts, data.prediction, random_state=0, n_blocks=20, root=root, **options
+            kernel_calibration_error,
+            data.counts,
+            data.prediction,
+            random_state=0,
+            n_blocks=20,
+            root=root,
+            **options,
         )
         for root in (False, True)
     )
@@ -96,21 +117,30 @@ def test_roots_of_corrected_kernel_errors_are_mapped(bias_correction, data):
 
 def test_paired_difference_is_narrower_than_the_metrics(data):
     other = 0.9 * data.prediction + 0.1 / 3
-    both = paired_difference(expected_squared_loss, data.counts, data.prediction, other, random_state=0)
+    both = paired_difference(
+        expected_squared_loss, data.counts, data.prediction, other, random_state=0
+    )
     one, two = (
-        confidence_interval(expected_squared_loss, data.counts, p, random_state=0) for p in (data.prediction, other)
+        confidence_interval(expected_squared_loss, data.counts, p, random_state=0)
+        for p in (data.prediction, other)
     )
     assert_allclose(both.estimate, one.estimate - two.estimate)
     assert both.standard_error < one.standard_error / 3
-    swapped = paired_difference(expected_squared_loss, data.counts, other, data.prediction, random_state=0)
+    swapped = paired_difference(
+        expected_squared_loss, data.counts, other, data.prediction, random_state=0
+    )
     assert_allclose([swapped.low, swapped.high], [-both.high, -both.low])
 
 
 def test_everything_that_has_rows(data):
     dist = Dirichlet.from_mean(data.prediction, 4.0)
     w = np.linspace(0.5, 2, 200)
-    a = confidence_interval(disagreement_squared_loss, data.counts, dist, sample_weight=w, random_state=0)
-    b = confidence_interval(disagreement_squared_loss, data.counts.tolist(), dist, sample_weight=10 * w, random_state=0)
+    a = confidence_interval(
+        disagreement_squared_loss, data.counts, dist, sample_weight=w, random_state=0
+    )
+    b = confidence_interval(
+        disagreement_squared_loss, data.counts.tolist(), dist, sample_weight=10 * w, random_state=0
+    )
     assert_allclose(a, b)
     confidence_interval(epistemic_loss, KnownProbabilities(data.proba), data.prediction)
     confidence_interval(irreducible_loss, data.counts, None)
@@ -118,7 +148,8 @@ def test_everything_that_has_rows(data):
 
 def test_random_state_is_honoured(data):
     first, again, other = (
-        confidence_interval(expected_accuracy, data.counts, data.prediction, random_state=s) for s in (0, 0, 1)
+        confidence_interval(expected_accuracy, data.counts, data.prediction, random_state=s)
+        for s in (0, 0, 1)
     )
     assert first == again
     assert first.standard_error != other.standard_error
@@ -141,7 +172,9 @@ def test_errors(options, message, data):
 
 
 def test_a_metric_must_return_one_number(data):
-    with pytest.raises(ValueError, match="metric must return one number, it returned a LossDecomposition"):
+    with pytest.raises(
+        ValueError, match="metric must return one number, it returned a LossDecomposition"
+    ):
         confidence_interval(loss_decomposition, data.counts, data.prediction)
     with pytest.raises(ValueError, match="metric must return one number"):
         paired_difference(loss_decomposition, data.counts, data.prediction, data.prediction)
@@ -149,7 +182,10 @@ def test_a_metric_must_return_one_number(data):
 
 @pytest.mark.parametrize("named", [False, True])
 def test_names_of_a_rare_class_are_read_on_all_rows(named, data):
-    """Labels with names have the interval of their counts, though one block holds all labels of a class."""
+    """Labels with names have the interval of their counts.
+
+    Though one block holds all labels of a class.
+    """
     names = np.array(["b", "c"])[np.arange(200) % 2]
     names[0] = "a"
     counts = (names[:, None] == np.array(list("abc"))).astype(int)
@@ -157,13 +193,19 @@ def test_names_of_a_rare_class_are_read_on_all_rows(named, data):
     shuffled = p[list("cab")] if named else data.prediction
     for_names = confidence_interval(label_log_loss, names, shuffled, random_state=0)
     assert for_names == confidence_interval(label_log_loss, counts, data.prediction, random_state=0)
-    paired = paired_difference(label_log_loss, names, shuffled, data.prediction[::-1], random_state=0)
-    assert paired == paired_difference(label_log_loss, counts, data.prediction, data.prediction[::-1], random_state=0)
+    paired = paired_difference(
+        label_log_loss, names, shuffled, data.prediction[::-1], random_state=0
+    )
+    assert paired == paired_difference(
+        label_log_loss, counts, data.prediction, data.prediction[::-1], random_state=0
+    )
     C = np.array([[0, 1, 2], [5, 0, 1], [20, 3, 0]])
     decisions = bayes_decision(data.prediction, C)
     costs = pd.DataFrame(C, index=list("abc")).iloc[[2, 0, 1]] if named else C
     risk = confidence_interval(decision_risk, names, decisions, cost_matrix=costs, random_state=0)
-    assert risk == confidence_interval(decision_risk, counts, decisions, cost_matrix=C, random_state=0)
+    assert risk == confidence_interval(
+        decision_risk, counts, decisions, cost_matrix=C, random_state=0
+    )
 
 
 def test_metrics_of_others_read_their_own_labels():
@@ -190,12 +232,15 @@ FAMILIES = {
 @pytest.mark.parametrize("overconfidence", [1.0, 2.0], ids=["calibrated", "miscalibrated"])
 @pytest.mark.parametrize("metric", FAMILIES, ids=lambda m: m.__name__)
 def test_coverage(metric, overconfidence):
-    """300 samples of 400 rows from one population: 90 % intervals cover its value .85 to .97 of the time.
+    """300 samples of 400 rows from one population: 90 % intervals cover its value .85 to .97 of the
+    time.
 
-    Where a corrected loss is 0 the jackknife is on the wide side: all its variance is of second order.
-    """
+    Where a corrected loss is 0 the jackknife is on the wide side: all its variance is of second
+    order."""
     n, runs, total = 400, 300, 4.0 if overconfidence == 1 else 40.0
-    data = make_label_histograms(n * runs, n_raters=(2, 5), total=4.0, overconfidence=overconfidence, random_state=0)
+    data = make_label_histograms(
+        n * runs, n_raters=(2, 5), total=4.0, overconfidence=overconfidence, random_state=0
+    )
     dist = Dirichlet.from_mean(data.prediction, total)
     truth = metric(data.counts, dist, **FAMILIES[metric])
     if overconfidence == 1 and "calibration" in metric.__name__:
@@ -203,7 +248,12 @@ def test_coverage(metric, overconfidence):
     covered = 0
     for part in np.split(np.arange(n * runs), runs):
         interval = confidence_interval(
-            metric, data.counts[part], dist[part], confidence_level=0.9, random_state=0, **FAMILIES[metric]
+            metric,
+            data.counts[part],
+            dist[part],
+            confidence_level=0.9,
+            random_state=0,
+            **FAMILIES[metric],
         )
         covered += interval.low <= truth <= interval.high
     error = 2 * np.sqrt(0.9 * 0.1 / runs)  # of the simulation
@@ -218,7 +268,9 @@ def test_coverage(metric, overconfidence):
 def test_accumulated_batches_are_the_decomposition_of_all(bias_correction, weighted):
     data = make_label_histograms(300, n_raters=(1, 5), random_state=0)
     w = np.linspace(0, 2, 300) if weighted else None
-    whole = loss_decomposition(data.counts, data.prediction, sample_weight=w, bias_correction=bias_correction)
+    whole = loss_decomposition(
+        data.counts, data.prediction, sample_weight=w, bias_correction=bias_correction
+    )
     parts = [LabelHistogramAccumulator(bias_correction=bias_correction) for _ in range(3)]
     for accumulator, batches in zip(parts, np.split(np.arange(300), 3), strict=True):
         for rows in np.split(batches, 4):

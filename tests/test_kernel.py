@@ -103,7 +103,9 @@ def test_agrees_with_the_formula_written_out(notion, K, n):
         value = kernel_calibration_error(y, z, notion=notion, p=p, bandwidth=h)
         assert value == pytest.approx(naive(y, z, notion, h, p), rel=1e-10)
     for kind in ("residual", "second_order"):
-        value = kernel_calibration_error(y, z, notion=notion, p=2, bandwidth=0.1, bias_correction=kind)
+        value = kernel_calibration_error(
+            y, z, notion=notion, p=2, bandwidth=0.1, bias_correction=kind
+        )
         assert value == pytest.approx(naive(y, z, notion, 0.1, kind=kind), abs=1e-10)
 
 
@@ -117,7 +119,12 @@ def test_pairs_of_isolated_rows_agree_with_arithmetic_in_80_digits():
             for i in range(8):
                 a = [mpmath.mpf(float(v)) / h + 1 for v in z[i]]
                 log_k = mpmath.loggamma(sum(a)) - sum(map(mpmath.loggamma, a))
-                k.append(mpmath.exp(log_k + sum((v - 1) * mpmath.log(float(w)) for v, w in zip(a, z[j], strict=True))))
+                k.append(
+                    mpmath.exp(
+                        log_k
+                        + sum((v - 1) * mpmath.log(float(w)) for v, w in zip(a, z[j], strict=True))
+                    )
+                )
             pairs = [(i, m) for i in range(8) for m in range(8) if i != m and j not in (i, m)]
             top = sum(k[i] * k[m] * mpmath.mpf(float(e[i] @ e[m])) for i, m in pairs)
             total += top / sum(k[i] * k[m] for i, m in pairs)
@@ -131,7 +138,9 @@ def test_kernels_are_the_densities_of_scipy():
     assert L[1, 3].item() == pytest.approx(dirichlet.logpdf(z[1], z[3] / 0.2 + 1), rel=1e-12)
     b = torch.as_tensor(np.c_[z[:, 0], 1 - z[:, 0]])
     _, _, L = next(log_kernels(b, 0.2))
-    assert L[1, 3].item() == pytest.approx(beta.logpdf(z[1, 0], z[3, 0] / 0.2 + 1, (1 - z[3, 0]) / 0.2 + 1), rel=1e-12)
+    assert L[1, 3].item() == pytest.approx(
+        beta.logpdf(z[1, 0], z[3, 0] / 0.2 + 1, (1 - z[3, 0]) / 0.2 + 1), rel=1e-12
+    )
     assert L.diagonal().tolist() == [-np.inf] * 5
 
 
@@ -154,7 +163,9 @@ def test_corrected_errors_have_mean_zero_in_simulation(K, raters):
         rng = np.random.default_rng(2)
         values = []
         for _ in range(R):
-            values.append(kernel_calibration_error(rng.multinomial(raters, z), z, bandwidth=h, **RESIDUAL))
+            values.append(
+                kernel_calibration_error(rng.multinomial(raters, z), z, bandwidth=h, **RESIDUAL)
+            )
         assert abs(np.mean(values)) < 3 * np.std(values, ddof=1) / np.sqrt(R)
 
 
@@ -179,7 +190,11 @@ def test_standard_error_with_ten_raters_depends_on_how_much_they_agree(total):
     z = rng.dirichlet(np.ones(4), size=150)
 
     def error(raters):
-        Q = z if np.isinf(total) else DirichletDistribution(total * z).sample(1, int(rng.integers(2**31)))[0]
+        Q = (
+            z
+            if np.isinf(total)
+            else DirichletDistribution(total * z).sample(1, int(rng.integers(2**31)))[0]
+        )
         return kernel_calibration_error(rng.multinomial(raters, Q), z, bandwidth=0.1, **RESIDUAL)
 
     one, ten = (np.std([error(m) for _ in range(runs)]) for m in (1, 10))
@@ -205,7 +220,9 @@ def test_known_probabilities_are_frequencies_without_noise():
     many = np.round(q * 1e9).astype(np.int64)
     for options in (RESIDUAL, {"p": 1}):
         a = kernel_calibration_error(KnownProbabilities(q), z, bandwidth=0.1, **options)
-        assert a == pytest.approx(kernel_calibration_error(many, z, bandwidth=0.1, **options), rel=1e-6)
+        assert a == pytest.approx(
+            kernel_calibration_error(many, z, bandwidth=0.1, **options), rel=1e-6
+        )
 
 
 @pytest.mark.parametrize("notion", NOTIONS)
@@ -248,7 +265,10 @@ def test_windows_of_beta_kernels_leave_far_columns_out(monkeypatch):
 
 
 def binary(kind, n=300):
-    """Probabilities of one class: dense and sparse ones, ties, exact 0 and 1, rows far from all others."""
+    """Probabilities of one class.
+
+    Dense and sparse ones, ties, exact 0 and 1, rows far from all others.
+    """
     rng = np.random.default_rng(0)
     z = {
         "spread": rng.uniform(size=n),
@@ -284,7 +304,9 @@ class TestExponentialSums:
         monkeypatch.setattr(_exponential_sums, "DIRECT", 0)
         seen = []
         polynomials = _exponential_sums._chebyshev
-        monkeypatch.setattr(_exponential_sums, "_chebyshev", lambda u, v: seen.append(len(v)) or polynomials(u, v))
+        monkeypatch.setattr(
+            _exponential_sums, "_chebyshev", lambda u, v: seen.append(len(v)) or polynomials(u, v)
+        )
         x = torch.linspace(0, 1, 5000, dtype=torch.float64)
         _exponential_sums.exponential_sums(20 * x, x, 0 * x, x[:, None])
         assert sum(seen) == 5000
@@ -299,7 +321,10 @@ class TestExponentialSums:
     @pytest.mark.parametrize("kind", ["spread", "skewed", "ends", "ties", "near one", "isolated"])
     def test_give_the_same_errors_as_kernels_one_by_one(self, monkeypatch, kind):
         z = binary(kind)
-        y, w = np.random.default_rng(1).binomial(3, z), np.random.default_rng(2).uniform(0.01, 2, size=300)
+        y, w = (
+            np.random.default_rng(1).binomial(3, z),
+            np.random.default_rng(2).uniform(0.01, 2, size=300),
+        )
         y = np.c_[3 - y, y]
         monkeypatch.setattr(_exponential_sums, "DIRECT", 0)
         for weight in (None, w):
@@ -309,10 +334,16 @@ class TestExponentialSums:
                 for many in (10**9, 3):
                     monkeypatch.setattr(_kernels, "MANY", many)
                     values.append(
-                        [kernel_calibration_error(y, z, **options, **v) for v in ({"p": 1}, RESIDUAL, SECOND)]
+                        [
+                            kernel_calibration_error(y, z, **options, **v)
+                            for v in ({"p": 1}, RESIDUAL, SECOND)
+                        ]
                     )
                     values[-1] += [ratio_corrected_calibration_error(y, z, p=2, **options)]
-                    values[-1] += [kernel_sharpness(y, z, **options, bias_correction=v) for v in (None, "ratio")]
+                    values[-1] += [
+                        kernel_sharpness(y, z, **options, bias_correction=v)
+                        for v in (None, "ratio")
+                    ]
                 assert values[1] == pytest.approx(values[0], rel=1e-10, abs=1e-12)
 
     def test_versions_of_the_labels_and_left_out_residuals(self, monkeypatch):
@@ -325,14 +356,25 @@ class TestExponentialSums:
             null = null_calibration_error(
                 y, z, notion="marginal", bandwidth=0.01, n_draws=5, random_state=0, **RESIDUAL
             )
-            values.append([null.estimate, null.mean, *null.quantiles, kernel_calibration_error(y, z, bandwidth="cv")])
+            values.append(
+                [
+                    null.estimate,
+                    null.mean,
+                    *null.quantiles,
+                    kernel_calibration_error(y, z, bandwidth="cv"),
+                ]
+            )
         assert values[1] == pytest.approx(values[0], rel=1e-9)
 
     def test_are_not_used_where_derivatives_are_asked_for(self, monkeypatch):
         monkeypatch.setattr(_kernels, "MANY", 3)
-        x = torch.rand(6, 1, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).requires_grad_()
+        x = torch.rand(
+            6, 1, dtype=torch.float64, generator=torch.Generator().manual_seed(0)
+        ).requires_grad_()
         points = torch.cat([x, 1 - x], dim=1)
-        assert torch.autograd.gradcheck(lambda a: _kernels.smooth(torch.cat([a, 1 - a], dim=1), a * a, 0.1), x)
+        assert torch.autograd.gradcheck(
+            lambda a: _kernels.smooth(torch.cat([a, 1 - a], dim=1), a * a, 0.1), x
+        )
         with torch.no_grad():
             fast = _kernels.smooth(points.detach(), x.detach() ** 2, 0.1)
         assert torch.allclose(fast, _kernels.smooth(points, x**2, 0.1), rtol=1e-12)
@@ -348,7 +390,9 @@ def test_tiles_give_the_same_sums_as_rows(monkeypatch, tile):
         rows = _kernels.smooth(x.clone().requires_grad_(), e, h, w).detach()
         assert torch.allclose(_kernels.smooth(x, e, h, w), rows, rtol=1e-11, atol=1e-13)
     assert _kernel_sums.dirichlet_sums(x, e, 1e-2, _kernel_sums.log_normaliser(x, 1e-2, w))[1].any()
-    assert not _kernel_sums.dirichlet_sums(x, e, 1e-4, _kernel_sums.log_normaliser(x, 1e-4, w))[1].all()
+    assert not _kernel_sums.dirichlet_sums(x, e, 1e-4, _kernel_sums.log_normaliser(x, 1e-4, w))[
+        1
+    ].all()
 
 
 def test_rows_of_binary_points_may_have_any_order():
@@ -356,7 +400,9 @@ def test_rows_of_binary_points_may_have_any_order():
     x, e = torch.cat([x, 1 - x], dim=1), torch.cos(9 * x)
     order = x[:, 0].argsort()
     for h in (1e-3, 0.1):
-        assert torch.allclose(_kernels.smooth(x, e, h)[order], _kernels.smooth(x[order], e[order], h), rtol=1e-12)
+        assert torch.allclose(
+            _kernels.smooth(x, e, h)[order], _kernels.smooth(x[order], e[order], h), rtol=1e-12
+        )
         pairs = [_kernels.moments(v, f, h).pairs() for v, f in ((x, e), (x[order], e[order]))]
         assert torch.allclose(pairs[0][order], pairs[1], rtol=1e-12)
 
@@ -365,41 +411,51 @@ def test_rows_of_binary_points_may_have_any_order():
 def test_binary_predictions_may_be_a_column(notion):
     y, z = draw(40, 2, raters=2)
     a = kernel_calibration_error(y, z[:, 1], notion=notion, bandwidth=0.1)
-    assert a == pytest.approx(kernel_calibration_error(y, z, notion=notion, bandwidth=0.1), rel=1e-12)
+    assert a == pytest.approx(
+        kernel_calibration_error(y, z, notion=notion, bandwidth=0.1), rel=1e-12
+    )
 
 
 def test_two_classes_canonical_and_marginal_sum_both_columns_and_the_top_label_is_one():
     y, z = draw(50, 2, temperature=0.5)
-    canonical, marginal, top = (kernel_calibration_error(y, z, notion=v, p=2, bandwidth=0.1) for v in NOTIONS)
+    canonical, marginal, top = (
+        kernel_calibration_error(y, z, notion=v, p=2, bandwidth=0.1) for v in NOTIONS
+    )
     assert canonical == pytest.approx(marginal, rel=1e-12)
     one_sided = np.where(z[:, :1] > 0.5, z, z[:, ::-1])  # the top label in the first column
     turned = np.where(z[:, :1] > 0.5, y, y[:, ::-1])
-    assert 2 * top == pytest.approx(kernel_calibration_error(turned, one_sided, p=2, bandwidth=0.1), rel=1e-12)
+    assert 2 * top == pytest.approx(
+        kernel_calibration_error(turned, one_sided, p=2, bandwidth=0.1), rel=1e-12
+    )
 
 
 def test_a_distribution_counts_by_its_mean():
     y, z = draw(30, 3)
-    assert kernel_calibration_error(y, DirichletDistribution(5 * z), bandwidth=0.1) == pytest.approx(
-        kernel_calibration_error(y, z, bandwidth=0.1), rel=1e-12
-    )
+    assert kernel_calibration_error(
+        y, DirichletDistribution(5 * z), bandwidth=0.1
+    ) == pytest.approx(kernel_calibration_error(y, z, bandwidth=0.1), rel=1e-12)
 
 
 def test_root_is_the_signed_root():
     y, z = draw(60, 3, temperature=0.5)
     for p in (1, 2, 3):
         value = kernel_calibration_error(y, z, p=p, bandwidth=0.1)
-        assert kernel_calibration_error(y, z, p=p, bandwidth=0.1, root=True) == pytest.approx(value ** (1 / p))
+        assert kernel_calibration_error(y, z, p=p, bandwidth=0.1, root=True) == pytest.approx(
+            value ** (1 / p)
+        )
     y, z = draw(50, 3)
     value = kernel_calibration_error(y, z, bandwidth=0.1, **RESIDUAL)
     assert value < 0
-    assert kernel_calibration_error(y, z, bandwidth=0.1, root=True, **RESIDUAL) == pytest.approx(-np.sqrt(-value))
+    assert kernel_calibration_error(y, z, bandwidth=0.1, root=True, **RESIDUAL) == pytest.approx(
+        -np.sqrt(-value)
+    )
 
 
 def test_hand_value_of_two_rows():
     # each row is smoothed from the other: r = the other's label
-    assert kernel_calibration_error([0, 1], [[0.8, 0.2], [0.4, 0.6]], bandwidth=0.3) == pytest.approx(
-        ((0.8 + 0.8) + (0.6 + 0.6)) / 2
-    )
+    assert kernel_calibration_error(
+        [0, 1], [[0.8, 0.2], [0.4, 0.6]], bandwidth=0.3
+    ) == pytest.approx(((0.8 + 0.8) + (0.6 + 0.6)) / 2)
 
 
 @pytest.mark.parametrize("options", [{"p": 1}, {"p": 2}, RESIDUAL, SECOND])
@@ -409,7 +465,9 @@ def test_weights_scale_and_delete(options):
     for notion in NOTIONS:
         arguments = {"notion": notion, "bandwidth": 0.05, **options}
         value = kernel_calibration_error(y, z, sample_weight=w, **arguments)
-        assert kernel_calibration_error(y, z, sample_weight=1e9 * w, **arguments) == pytest.approx(value, rel=1e-11)
+        assert kernel_calibration_error(y, z, sample_weight=1e9 * w, **arguments) == pytest.approx(
+            value, rel=1e-11
+        )
         w0 = np.where(np.arange(80) < 50, 1.0, 0.0)
         assert kernel_calibration_error(y, z, sample_weight=w0, **arguments) == pytest.approx(
             kernel_calibration_error(y[:50], z[:50], **arguments), rel=1e-11
@@ -417,11 +475,17 @@ def test_weights_scale_and_delete(options):
 
 
 def test_weighted_plugin_by_hand():
-    y, z, w = np.eye(3, dtype=int), np.array([[0.6, 0.3, 0.1], [0.2, 0.5, 0.3], [0.1, 0.2, 0.7]]), np.array([1.0, 2, 5])
+    y, z, w = (
+        np.eye(3, dtype=int),
+        np.array([[0.6, 0.3, 0.1], [0.2, 0.5, 0.3], [0.1, 0.2, 0.7]]),
+        np.array([1.0, 2, 5]),
+    )
     k = np.exp(naive_log_kernels(z, 0.2)) * w
     np.fill_diagonal(k, 0)
     expected = np.average(np.abs(k @ y / k.sum(axis=1, keepdims=True) - z).sum(axis=1), weights=w)
-    assert kernel_calibration_error(y, z, bandwidth=0.2, sample_weight=w) == pytest.approx(expected, rel=1e-12)
+    assert kernel_calibration_error(y, z, bandwidth=0.2, sample_weight=w) == pytest.approx(
+        expected, rel=1e-12
+    )
 
 
 @settings(max_examples=60, deadline=None)
@@ -451,7 +515,9 @@ def test_a_thousand_classes_and_identical_rows():
         assert np.isfinite(kernel_calibration_error(y, z, bandwidth=0.01, **options))
     same = np.tile([[0.2, 0.8]], (4, 1))
     assert kernel_calibration_error([1, 1, 1, 1], same, bandwidth=0.1) == pytest.approx(0.4)
-    assert kernel_calibration_error([1, 1, 1, 1], same, bandwidth=0.1, **RESIDUAL) == pytest.approx(0.08)
+    assert kernel_calibration_error([1, 1, 1, 1], same, bandwidth=0.1, **RESIDUAL) == pytest.approx(
+        0.08
+    )
 
 
 def test_float32_is_read_in_float64_and_arrays_are_left_alone():
@@ -474,7 +540,10 @@ class TestBandwidth:
             (3, 5, "top_label"),
         ]:
             _, z = draw(400, K, concentration=concentration)
-            x = [p.x for p in _kernels.problems(notion, torch.as_tensor(z), torch.as_tensor(z)[:, None])]
+            x = [
+                p.x
+                for p in _kernels.problems(notion, torch.as_tensor(z), torch.as_tensor(z)[:, None])
+            ]
             best = loo_bandwidth(z, notion=notion, grid=grid)
             ours = loo_bandwidth(z, notion=notion)
             a, b = (sum(_kernels.log_likelihoods(v, [h])[0] for v in x) for h in (ours, best))
@@ -488,7 +557,9 @@ class TestBandwidth:
         for j in range(34):
             others = (z != z[j]).any(axis=1)
             total += np.log(np.exp(L[j, others]).sum() / others.sum())
-        assert _kernels.log_likelihoods(torch.as_tensor(z), [0.1])[0] == pytest.approx(total / 34, rel=1e-12)
+        assert _kernels.log_likelihoods(torch.as_tensor(z), [0.1])[0] == pytest.approx(
+            total / 34, rel=1e-12
+        )
 
     def test_ties_do_not_drive_it_down(self):
         _, z = draw(100, 3)
@@ -500,7 +571,9 @@ class TestBandwidth:
 
     def test_cross_validation_minimises_the_left_out_residual(self):
         y, z = draw(400, 4, temperature=0.6)
-        part = _kernels.SmoothingProblem(*(torch.as_tensor(a) for a in (z, z, y[:, None].astype(float))))
+        part = _kernels.SmoothingProblem(
+            *(torch.as_tensor(a) for a in (z, z, y[:, None].astype(float)))
+        )
         grid = np.logspace(-3, 0, 10)
         value = kernel_calibration_error(y, z, bandwidth="cv", **SECOND)
         best = min(_kernels.cross_validation_errors(part, grid))
@@ -515,7 +588,9 @@ class TestBandwidth:
         assert (np.random.get_state()[1] == state).all()  # noqa: NPY002
 
     def test_parabola(self):
-        assert _kernels.best_bandwidth(lambda hs: (np.log10(hs) + 2.37) ** 2) == pytest.approx(10**-2.37)
+        assert _kernels.best_bandwidth(lambda hs: (np.log10(hs) + 2.37) ** 2) == pytest.approx(
+            10**-2.37
+        )
         assert _kernels.best_bandwidth(lambda hs: -np.log10(hs)) == 1.0
         assert _kernels.best_bandwidth(lambda hs: np.log10(hs)) == pytest.approx(1e-5)
 
@@ -544,7 +619,9 @@ class TestNull:
     def test_draws_have_the_raters_of_the_data_and_any_batch(self, monkeypatch):
         _, z = draw(50, 3)
         one, many = (np.random.default_rng(0).multinomial(m, z) for m in (1, 100))
-        a, b = (null_calibration_error(v, z, bandwidth=0.1, random_state=0).mean for v in (one, many))
+        a, b = (
+            null_calibration_error(v, z, bandwidth=0.1, random_state=0).mean for v in (one, many)
+        )
         assert b < a
         monkeypatch.setattr("sklearn_lhcal.metrics._kernel_null._DRAWS", 1)
         c = null_calibration_error(one, z, bandwidth=0.1, random_state=0).mean
@@ -560,12 +637,17 @@ class TestNull:
 
 class TestSharpness:
     def test_gives_the_squared_error_with_residuals(self):
-        """With e = y − z smooth, S2 = E[y|z]² − 2 E[y|z]z̃ + z̃²; for constant predictions this is exact."""
+        """With e = y − z smooth, S2 = E[y|z]² − 2 E[y|z]z̃ + z̃².
+
+        For constant predictions this is exact.
+        """
         y = np.random.default_rng(0).multinomial(1, [0.2, 0.5, 0.3], size=40)
         z = np.tile([0.3, 0.3, 0.4], (40, 1))
         sharpness = kernel_sharpness(y, z, bandwidth=0.1)
         expected = sharpness - 2 * (y @ z[0]).mean() + z[0] @ z[0]
-        assert kernel_calibration_error(y, z, bandwidth=0.1, **RESIDUAL) == pytest.approx(expected, abs=1e-12)
+        assert kernel_calibration_error(y, z, bandwidth=0.1, **RESIDUAL) == pytest.approx(
+            expected, abs=1e-12
+        )
 
     def test_is_unbiased_at_constant_predictions_by_enumeration(self):
         q = np.array([0.2, 0.5, 0.3])
@@ -595,14 +677,18 @@ class TestSharpness:
                 r, cov = a.mean() / c.mean(), np.cov(a, c)
                 r_t = r + (cov[0, 1] / c.mean() ** 2 - r * cov[1, 1] / c.mean() ** 2) / m
                 total += abs(r_t - z[j, v])
-        assert ratio_corrected_calibration_error(y, z, bandwidth=0.2) == pytest.approx(total / 25, rel=1e-10)
+        assert ratio_corrected_calibration_error(y, z, bandwidth=0.2) == pytest.approx(
+            total / 25, rel=1e-10
+        )
 
 
 class TestBinned:
     def test_triangles_by_hand(self):
         z = np.array([[0.6, 0.3, 0.1], [0.7, 0.2, 0.1], [0.1, 0.8, 0.1]])
         H = np.array([[0.5, 0.5, 0], [0.5, 0.5, 0], [0, 1, 0]])
-        assert binned_canonical_error([0, 1, 1], z, n_bins=2) == pytest.approx(np.abs(H - z).sum() / 3)
+        assert binned_canonical_error([0, 1, 1], z, n_bins=2) == pytest.approx(
+            np.abs(H - z).sum() / 3
+        )
 
     def test_weights_count_as_repetition(self):
         y, z = draw(30, 3, raters=2)
@@ -617,7 +703,10 @@ class TestBinned:
         z = z / z.max()
         from sklearn_lhcal.metrics._canonical_bins import _doane
 
-        assert _doane(z[:, None]) == len(np.histogram_bin_edges(z - z.min(), bins="doane", range=(0, 1))) - 1
+        assert (
+            _doane(z[:, None])
+            == len(np.histogram_bin_edges(z - z.min(), bins="doane", range=(0, 1))) - 1
+        )
 
     def test_errors(self):
         with pytest.raises(ValueError, match="n_bins must be a whole number"):
@@ -634,7 +723,10 @@ class TestErrors:
             ({"p": "2"}, "p must be a number, 1 or more"),
             ({"p": 1, "bias_correction": "residual"}, "is an estimate for p = 2 only"),
             ({"p": 3, "bias_correction": "second_order"}, "is an estimate for p = 2 only"),
-            ({"p": 2, "bias_correction": "tin"}, "bias_correction must be 'residual', 'second_order' or None"),
+            (
+                {"p": 2, "bias_correction": "tin"},
+                "bias_correction must be 'residual', 'second_order' or None",
+            ),
             ({"notion": "classwise"}, "notion must be one of canonical, marginal, top_label"),
             ({"bandwidth": 0.0}, "bandwidth must be 'loo', 'cv' or a positive number"),
             ({"bandwidth": "scott"}, "bandwidth must be 'loo', 'cv' or a positive number"),
@@ -700,7 +792,10 @@ class Tempered(ClassifierMixin, BaseEstimator):
 def test_a_search_over_temperatures_finds_that_of_calibrated_predictions(notion):
     y, z = draw(1500, 4, raters=2, seed=5)
     search = GridSearchCV(
-        Tempered(), {"temperature": [0.4, 0.6, 1.0, 1.5, 2.0]}, scoring=f"neg_kernel_{notion}_error", cv=3
+        Tempered(),
+        {"temperature": [0.4, 0.6, 1.0, 1.5, 2.0]},
+        scoring=f"neg_kernel_{notion}_error",
+        cv=3,
     ).fit(z, y)
     assert search.best_params_ == {"temperature": 1.0}
 
@@ -708,10 +803,14 @@ def test_a_search_over_temperatures_finds_that_of_calibrated_predictions(notion)
 def test_the_scorer_is_the_metric_at_a_fixed_bandwidth():
     y, z = draw(50, 3)
     value = get_scorer("neg_kernel_canonical_error")(Tempered().fit(z, y), z, y)
-    assert value == pytest.approx(-kernel_calibration_error(y, z, bandwidth=0.05, **RESIDUAL), rel=1e-12)
+    assert value == pytest.approx(
+        -kernel_calibration_error(y, z, bandwidth=0.05, **RESIDUAL), rel=1e-12
+    )
 
 
 def test_an_interval_by_the_jackknife():
     y, z = draw(300, 3, temperature=0.5)
-    interval = confidence_interval(kernel_calibration_error, y, z, bandwidth=0.05, random_state=0, **RESIDUAL)
+    interval = confidence_interval(
+        kernel_calibration_error, y, z, bandwidth=0.05, random_state=0, **RESIDUAL
+    )
     assert interval.low < interval.estimate < interval.high

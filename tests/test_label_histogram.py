@@ -51,7 +51,9 @@ FORMS = {
     "pandas float": lambda c: pd.DataFrame(c, columns=NAMES, dtype="float64"),
     "pandas sparse": lambda c: pd.DataFrame(c, columns=NAMES).astype(pd.SparseDtype("int64", 0)),
     "polars": lambda c: pl.DataFrame(np.asarray(c, dtype=np.int64), schema=NAMES, orient="row"),
-    "polars UInt8": lambda c: pl.DataFrame(np.asarray(c, dtype=np.uint8), schema=NAMES, orient="row"),
+    "polars UInt8": lambda c: pl.DataFrame(
+        np.asarray(c, dtype=np.uint8), schema=NAMES, orient="row"
+    ),
 }
 
 
@@ -107,8 +109,12 @@ def test_one_column_is_labels_with_scikit_learns_warning():
 
 
 def test_given_classes_say_what_labels_mean():
-    np.testing.assert_array_equal(check_counts(["c", "a"], classes=["c", "b", "a"])[0], [[1, 0, 0], [0, 0, 1]])
-    np.testing.assert_array_equal(check_counts([30, 10], classes=[10, 20, 30])[0], [[0, 0, 1], [1, 0, 0]])
+    np.testing.assert_array_equal(
+        check_counts(["c", "a"], classes=["c", "b", "a"])[0], [[1, 0, 0], [0, 0, 1]]
+    )
+    np.testing.assert_array_equal(
+        check_counts([30, 10], classes=[10, 20, 30])[0], [[0, 0, 1], [1, 0, 0]]
+    )
 
 
 def test_integers_are_column_numbers_where_classes_are_names():
@@ -164,7 +170,9 @@ def test_annotation_matrix_of_numbers_with_nan():
 
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
 def test_long_table(frame):
-    table = frame({"who": [1, 2, 1, 2, 1], "what": ["x2", "x1", "x1", "x2", "x2"], "said": list("baaba")})
+    table = frame(
+        {"who": [1, 2, 1, 2, 1], "what": ["x2", "x1", "x1", "x2", "x2"], "said": list("baaba")}
+    )
     counts, classes, items = counts_from_annotations(table, item="what", label="said")
     assert items.tolist() == ["x1", "x2"]
     assert classes.tolist() == ["a", "b"]
@@ -174,10 +182,16 @@ def test_long_table(frame):
 def test_long_table_and_matrix_agree():
     rng = np.random.default_rng(0)
     matrix = rng.integers(0, 4, (50, 7))
-    long = pd.DataFrame({"i": np.repeat(np.arange(50), 7), "l": matrix.ravel()}).sample(frac=1, random_state=0)
+    long = pd.DataFrame({"i": np.repeat(np.arange(50), 7), "l": matrix.ravel()}).sample(
+        frac=1, random_state=0
+    )
     expected = (matrix[:, :, None] == np.arange(4)).sum(axis=1)
-    np.testing.assert_array_equal(counts_from_annotations(matrix, classes=range(4)).counts, expected)
-    np.testing.assert_array_equal(counts_from_annotations(long, classes=range(4), item="i", label="l").counts, expected)
+    np.testing.assert_array_equal(
+        counts_from_annotations(matrix, classes=range(4)).counts, expected
+    )
+    np.testing.assert_array_equal(
+        counts_from_annotations(long, classes=range(4), item="i", label="l").counts, expected
+    )
 
 
 def test_matrix_frames_keep_their_index_as_items():
@@ -186,7 +200,9 @@ def test_matrix_frames_keep_their_index_as_items():
 
 
 def test_classes_fix_the_columns_of_annotations():
-    assert counts_from_annotations([["b", "b"]], classes=["c", "b", "a"]).counts.tolist() == [[0, 2, 0]]
+    assert counts_from_annotations([["b", "b"]], classes=["c", "b", "a"]).counts.tolist() == [
+        [0, 2, 0]
+    ]
 
 
 # Disagreement and U-statistics
@@ -194,7 +210,10 @@ def test_classes_fix_the_columns_of_annotations():
 
 def brute_force_u_statistic(row, kernel, order):
     raters = np.repeat(np.arange(len(row)), row)
-    subsets = [np.bincount(raters[list(s)], minlength=len(row)) for s in combinations(range(len(raters)), order)]
+    subsets = [
+        np.bincount(raters[list(s)], minlength=len(row))
+        for s in combinations(range(len(raters)), order)
+    ]
     return np.asarray(kernel(np.array(subsets)), dtype=float).mean(axis=0)
 
 
@@ -220,8 +239,12 @@ def test_disagreements_are_closed_forms_of_u_statistics():
     def one_of_two(c):
         return c == 1
 
-    np.testing.assert_allclose(u_statistic(counts, differ, 2), pairwise_disagreement(counts), rtol=1e-12, atol=1e-15)
-    np.testing.assert_allclose(u_statistic(counts, one_of_two, 2), class_disagreement(counts), rtol=1e-12, atol=1e-15)
+    np.testing.assert_allclose(
+        u_statistic(counts, differ, 2), pairwise_disagreement(counts), rtol=1e-12, atol=1e-15
+    )
+    np.testing.assert_allclose(
+        u_statistic(counts, one_of_two, 2), class_disagreement(counts), rtol=1e-12, atol=1e-15
+    )
 
 
 def test_u_statistic_of_known_probabilities():
@@ -240,18 +263,28 @@ def test_rows_with_too_few_raters_are_nan():
     counts = [[1, 0], [1, 1], [2, 1]]
     assert np.isnan(pairwise_disagreement(counts)).tolist() == [True, False, False]
     assert np.isnan(class_disagreement(counts)).all(axis=1).tolist() == [True, False, False]
-    assert np.isnan(u_statistic(counts, lambda c: c.max(axis=1) == 1, 3)).tolist() == [True, True, False]
+    assert np.isnan(u_statistic(counts, lambda c: c.max(axis=1) == 1, 3)).tolist() == [
+        True,
+        True,
+        False,
+    ]
 
 
 def test_class_disagreement_sums_to_twice_the_disagreement():
     counts = random_counts(np.random.default_rng(2), 30, 5) + 1
-    np.testing.assert_allclose(class_disagreement(counts).sum(axis=1), 2 * pairwise_disagreement(counts), rtol=1e-12)
+    np.testing.assert_allclose(
+        class_disagreement(counts).sum(axis=1), 2 * pairwise_disagreement(counts), rtol=1e-12
+    )
 
 
 def test_disagreement_of_known_probabilities_is_one_minus_sum_of_squares():
     Q = np.random.default_rng(0).dirichlet(np.ones(4), 20)
-    np.testing.assert_allclose(pairwise_disagreement(KnownProbabilities(Q)), 1 - (Q**2).sum(axis=1), rtol=1e-12)
-    np.testing.assert_allclose(class_disagreement(KnownProbabilities(Q)), 2 * Q * (1 - Q), rtol=1e-12)
+    np.testing.assert_allclose(
+        pairwise_disagreement(KnownProbabilities(Q)), 1 - (Q**2).sum(axis=1), rtol=1e-12
+    )
+    np.testing.assert_allclose(
+        class_disagreement(KnownProbabilities(Q)), 2 * Q * (1 - Q), rtol=1e-12
+    )
 
 
 @pytest.mark.parametrize("dtype", INTEGERS)
@@ -272,11 +305,16 @@ def test_kappa_agrees_with_statsmodels(raters, K, seed):
     rng = np.random.default_rng(seed)
     counts = rng.multinomial(raters, rng.dirichlet(np.ones(K), 12))
     if (counts.sum(axis=0) > 0).sum() > 1:
-        assert fleiss_kappa(counts) == pytest.approx(statsmodels_kappa(counts), rel=1e-10, abs=1e-12)
+        assert fleiss_kappa(counts) == pytest.approx(
+            statsmodels_kappa(counts), rel=1e-10, abs=1e-12
+        )
 
 
 def test_kappa_of_a_worked_example():
-    """Ten subjects, fourteen raters, five categories: the table of the Wikipedia article, kappa .210."""
+    """Ten subjects, fourteen raters, five categories.
+
+    The table of the Wikipedia article, kappa .210.
+    """
     table = [
         [0, 0, 0, 0, 14],
         [0, 2, 6, 4, 2],
@@ -293,9 +331,14 @@ def test_kappa_of_a_worked_example():
 
 
 def test_kappa_of_unequal_raters_by_hand():
-    """Agreement (1 + 1/3)/2 over the rows with two raters or more; p = (5/6, 1/6) over all six labels."""
+    """Agreement (1 + 1/3)/2 over the rows with two raters or more.
+
+    P = (5/6, 1/6) over all six labels.
+    """
     agreement, chance = (1 + 1 / 3) / 2, (25 + 1) / 36
-    assert fleiss_kappa([[2, 0], [2, 1], [1, 0]]) == pytest.approx((agreement - chance) / (1 - chance), rel=1e-12)
+    assert fleiss_kappa([[2, 0], [2, 1], [1, 0]]) == pytest.approx(
+        (agreement - chance) / (1 - chance), rel=1e-12
+    )
 
 
 def test_kappa_limits():
@@ -323,12 +366,19 @@ def repeated(X, counts):
     return X[np.repeat(rows, times)], np.repeat(codes, times)
 
 
-@pytest.mark.parametrize("base", [LogisticRegression(), GaussianNB(), KNeighborsClassifier(5), DummyClassifier()])
+@pytest.mark.parametrize(
+    "base", [LogisticRegression(), GaussianNB(), KNeighborsClassifier(5), DummyClassifier()]
+)
 def test_training_on_counts_is_training_on_single_labels(problem, base):
-    """Weights where the classifier takes them, repetition where not: either way one row per label."""
+    """Weights where the classifier takes them, repetition where not.
+
+    Either way one row per label.
+    """
     X, counts = problem
     proba = LabelHistogramClassifier(base).fit(X, counts).predict_proba(X)
-    np.testing.assert_allclose(proba, clone(base).fit(*repeated(X, counts)).predict_proba(X), rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(
+        proba, clone(base).fit(*repeated(X, counts)).predict_proba(X), rtol=1e-3, atol=1e-4
+    )
 
 
 def test_sample_weights_multiply_counts(problem):
@@ -343,7 +393,9 @@ def test_known_probabilities_weigh_every_class(problem):
     X, counts = problem
     Q = KnownProbabilities(counts / counts.sum(axis=1, keepdims=True))
     known = LabelHistogramClassifier(GaussianNB()).fit(X, Q)
-    weighted = LabelHistogramClassifier(GaussianNB()).fit(X, counts, sample_weight=1 / counts.sum(axis=1))
+    weighted = LabelHistogramClassifier(GaussianNB()).fit(
+        X, counts, sample_weight=1 / counts.sum(axis=1)
+    )
     np.testing.assert_allclose(known.predict_proba(X), weighted.predict_proba(X), rtol=1e-10)
 
 
@@ -352,7 +404,9 @@ def test_single_labels_train_the_classifier_as_ever(problem):
     y = np.array(["u", "v", "w"])[np.arange(len(X)) % 3]
     wrapped = LabelHistogramClassifier().fit(X, y)
     assert wrapped.classes_.tolist() == ["u", "v", "w"]
-    np.testing.assert_array_equal(wrapped.predict_proba(X), LogisticRegression().fit(X, y).predict_proba(X))
+    np.testing.assert_array_equal(
+        wrapped.predict_proba(X), LogisticRegression().fit(X, y).predict_proba(X)
+    )
     np.testing.assert_array_equal(wrapped.predict(X), LogisticRegression().fit(X, y).predict(X))
 
 
@@ -371,7 +425,9 @@ class Recorder(ClassifierMixin, BaseEstimator):
 
 
 @pytest.mark.parametrize(
-    "wrap", [lambda e: e, lambda e: make_pipeline(StandardScaler(), e)], ids=["itself", "at the end of a pipeline"]
+    "wrap",
+    [lambda e: e, lambda e: make_pipeline(StandardScaler(), e)],
+    ids=["itself", "at the end of a pipeline"],
 )
 def test_counts_go_as_they_are_to_whoever_takes_them(problem, wrap):
     X, counts = problem
@@ -387,7 +443,11 @@ def test_named_columns_are_sorted_at_fit_and_aligned_afterwards(problem):
     assert model.classes_.tolist() == ["a", "b", "c"]
     plain = LabelHistogramClassifier().fit(X, counts[:, [1, 2, 0]])
     np.testing.assert_array_equal(model.predict_proba(X), plain.predict_proba(X))
-    assert model.score(X, frame) == model.score(X, frame[["b", "c", "a"]]) == plain.score(X, counts[:, [1, 2, 0]])
+    assert (
+        model.score(X, frame)
+        == model.score(X, frame[["b", "c", "a"]])
+        == plain.score(X, counts[:, [1, 2, 0]])
+    )
 
 
 def test_score_is_expected_accuracy(problem):
@@ -397,7 +457,9 @@ def test_score_is_expected_accuracy(problem):
     expected = mu[np.arange(len(X)), model.predict_proba(X).argmax(axis=1)]
     assert model.score(X, counts) == pytest.approx(expected.mean(), rel=1e-12)
     w = np.arange(1.0, len(X) + 1)
-    assert model.score(X, counts, sample_weight=w) == pytest.approx(np.average(expected, weights=w), rel=1e-12)
+    assert model.score(X, counts, sample_weight=w) == pytest.approx(
+        np.average(expected, weights=w), rel=1e-12
+    )
 
 
 def test_a_class_without_labels_gets_probability_0(problem):
@@ -422,7 +484,9 @@ def test_every_form_of_counts_trains_the_same_model(problem, form):
 
 def test_searchable_on_counts(problem):
     X, counts = problem
-    search = GridSearchCV(LabelHistogramClassifier(LogisticRegression()), {"estimator__C": [1e-4, 1.0]}, cv=3)
+    search = GridSearchCV(
+        LabelHistogramClassifier(LogisticRegression()), {"estimator__C": [1e-4, 1.0]}, cv=3
+    )
     search.fit(X, counts)
     assert search.best_params_ == {"estimator__C": 1.0}
     pipe = make_pipeline(StandardScaler(), LabelHistogramClassifier())

@@ -1,4 +1,7 @@
-"""The logistic-normal distribution against mpmath, its limits, and the laws that every distribution obeys."""
+"""The logistic-normal distribution.
+
+Against mpmath; its limits; the laws that every distribution obeys.
+"""
 
 from itertools import product
 
@@ -42,7 +45,9 @@ def mp_average(f, m, s, y=(0, 0)):
             up, down = 1 / (1 + mp.exp(-g)), 1 / (1 + mp.exp(g))
             return f(up, down) * up ** y[1] * down ** y[0] * mp.exp(-(t**2) / 2)
 
-        bends = [(c - m) / s for c in np.linspace(-12, 12, 7)] + [mp.mpf(c) for c in range(-24, 25, 4)]
+        bends = [(c - m) / s for c in np.linspace(-12, 12, 7)] + [
+            mp.mpf(c) for c in range(-24, 25, 4)
+        ]
         inner = sorted({b for b in bends if abs(b) < 25})
         return mp.quad(integrand, inner) / mp.sqrt(2 * mp.pi)
 
@@ -76,7 +81,9 @@ def test_posteriors_and_likelihoods_are_exact(m, s, counts):
     evidence = mp_average(lambda u, v: 1, m, s, counts)
     moments = [mp_average(lambda u, v, p=p: u**p, m, s, counts) / evidence for p in (1, 2)]
     coefficient = mp.log(mp.binomial(sum(counts), counts[0]))
-    assert d.log_prob_counts(y)[0] == pytest.approx(float(mp.log(evidence) + coefficient), rel=1e-10, abs=1e-10)
+    assert d.log_prob_counts(y)[0] == pytest.approx(
+        float(mp.log(evidence) + coefficient), rel=1e-10, abs=1e-10
+    )
     posterior = d.posterior(y)
     assert isinstance(posterior, Ensemble)
     assert posterior.mean()[0, 1] == pytest.approx(float(moments[0]), rel=1e-10)
@@ -94,7 +101,10 @@ def test_where_gauss_hermite_is_wrong_this_is_right():
     """v = 100: E[H] is .1284; v = 25 and labels (3, 2): the mean is .596."""
     wide = LogisticNormal([0.0], [10.0])
     assert wide.expected_entropy()[0] == pytest.approx(0.1284, abs=5e-5)
-    assert gauss_hermite(lambda g: -expit(g) * np.log(expit(g)) - expit(-g) * np.log(expit(-g)), 100) < 0.1
+    assert (
+        gauss_hermite(lambda g: -expit(g) * np.log(expit(g)) - expit(-g) * np.log(expit(-g)), 100)
+        < 0.1
+    )
     posterior = LogisticNormal([0.0], [5.0]).posterior([[2, 3]])
     assert posterior.mean()[0, 1] == pytest.approx(0.596, abs=5e-4)
     assert gauss_hermite(expit, 25, (2, 3)) > 0.67
@@ -105,7 +115,9 @@ def test_where_gauss_hermite_is_wrong_this_is_right():
 def test_posteriors_of_very_many_labels_stay_at_the_frequency(counts):
     d = LogisticNormal([0.0, 5.0], [3.0, 50.0])
     posterior = d.posterior([counts, counts])
-    np.testing.assert_allclose(posterior.mean()[:, 1], counts[1] / 10**6, atol=3e-6 + 2 / sum(counts))
+    np.testing.assert_allclose(
+        posterior.mean()[:, 1], counts[1] / 10**6, atol=3e-6 + 2 / sum(counts)
+    )
     assert len(posterior.weights) < 50_000
     assert np.isfinite(d.log_prob_counts([counts, counts])).all()
 
@@ -117,9 +129,20 @@ def test_a_scale_of_zero_is_a_point_mass():
     m = np.array([-3.0, 0.0, 1.5, 40.0])
     d, y = LogisticNormal(m, 0.0), [[1, 2], [0, 4], [3, 3], [0, 1]]
     point = PointMass(expit(m))
-    for name in ("mean", "variance", "disagreement", "expected_entropy", "mutual_information", "interval"):
-        np.testing.assert_allclose(getattr(d, name)(), getattr(point, name)(), atol=1e-15, err_msg=name)
-    np.testing.assert_allclose(d.log_prob_counts(y), point.log_prob_counts(y), rtol=1e-12, atol=1e-14)
+    for name in (
+        "mean",
+        "variance",
+        "disagreement",
+        "expected_entropy",
+        "mutual_information",
+        "interval",
+    ):
+        np.testing.assert_allclose(
+            getattr(d, name)(), getattr(point, name)(), atol=1e-15, err_msg=name
+        )
+    np.testing.assert_allclose(
+        d.log_prob_counts(y), point.log_prob_counts(y), rtol=1e-12, atol=1e-14
+    )
     np.testing.assert_allclose(d.posterior(y).mean(), point.mean(), rtol=1e-12, atol=1e-15)
 
 
@@ -134,19 +157,36 @@ def test_the_two_classes_are_treated_alike(distribution):
     mirror = LogisticNormal(-distribution.loc, distribution.scale)
     y = np.arange(8).reshape(4, 2) % 3
     for name in ("mean", "variance", "interval"):
-        np.testing.assert_allclose(getattr(mirror, name)(), getattr(distribution, name)()[:, ::-1], rtol=1e-13)
+        np.testing.assert_allclose(
+            getattr(mirror, name)(), getattr(distribution, name)()[:, ::-1], rtol=1e-13
+        )
     for name in ("disagreement", "expected_entropy", "mutual_information"):
-        np.testing.assert_allclose(getattr(mirror, name)(), getattr(distribution, name)(), rtol=1e-12)
-    np.testing.assert_allclose(mirror.posterior(y[:, ::-1]).mean(), distribution.posterior(y).mean()[:, ::-1])
+        np.testing.assert_allclose(
+            getattr(mirror, name)(), getattr(distribution, name)(), rtol=1e-12
+        )
+    np.testing.assert_allclose(
+        mirror.posterior(y[:, ::-1]).mean(), distribution.posterior(y).mean()[:, ::-1]
+    )
 
 
 def test_rows_do_not_depend_on_each_other(distribution):
     """To the last bit: moments and entropies are the same in whatever batch a row stands."""
     rng = np.random.default_rng(0)
     m, s = rng.normal(size=9000), np.exp(rng.normal(size=9000))
-    many = LogisticNormal(np.concatenate([distribution.loc, m]), np.concatenate([distribution.scale, s]))
-    for name in ("mean", "variance", "disagreement", "expected_entropy", "mutual_information", "interval"):
-        np.testing.assert_array_equal(getattr(many, name)()[:4], getattr(distribution, name)(), err_msg=name)
+    many = LogisticNormal(
+        np.concatenate([distribution.loc, m]), np.concatenate([distribution.scale, s])
+    )
+    for name in (
+        "mean",
+        "variance",
+        "disagreement",
+        "expected_entropy",
+        "mutual_information",
+        "interval",
+    ):
+        np.testing.assert_array_equal(
+            getattr(many, name)()[:4], getattr(distribution, name)(), err_msg=name
+        )
 
 
 # Laws of every distribution
@@ -173,7 +213,9 @@ def test_the_probabilities_of_all_histograms_sum_to_one(distribution, n):
 
 def test_one_label_has_the_probability_of_the_mean_and_none_probability_one(distribution):
     for k in range(2):
-        np.testing.assert_allclose(np.exp(distribution.log_prob_counts([k] * 4)), distribution.mean()[:, k], rtol=1e-12)
+        np.testing.assert_allclose(
+            np.exp(distribution.log_prob_counts([k] * 4)), distribution.mean()[:, k], rtol=1e-12
+        )
     np.testing.assert_allclose(distribution.log_prob_counts(np.zeros((4, 2), int)), 0, atol=1e-14)
 
 
@@ -188,9 +230,14 @@ def test_the_posterior_without_labels_is_the_prior(distribution):
 
 def test_posterior_twice_is_the_posterior_of_the_sum(distribution):
     first, second = np.random.default_rng(0).integers(0, 4, (2, 4, 2))
-    twice, once = distribution.posterior(first).posterior(second), distribution.posterior(first + second)
+    twice, once = (
+        distribution.posterior(first).posterior(second),
+        distribution.posterior(first + second),
+    )
     for name in ("mean", "variance", "expected_entropy", "mutual_information"):
-        np.testing.assert_allclose(getattr(twice, name)(), getattr(once, name)(), rtol=1e-9, err_msg=name)
+        np.testing.assert_allclose(
+            getattr(twice, name)(), getattr(once, name)(), rtol=1e-9, err_msg=name
+        )
 
 
 @pytest.mark.parametrize("kind", ["distribution", "embedded"])
@@ -211,7 +258,9 @@ def test_entropies_add_up(distribution):
 
 def test_second_opinion_value_is_the_expected_drop_of_variance(distribution):
     z = distribution.mean()
-    after = sum(z[:, k] * distribution.posterior(np.full(4, k)).variance().sum(axis=1) for k in range(2))
+    after = sum(
+        z[:, k] * distribution.posterior(np.full(4, k)).variance().sum(axis=1) for k in range(2)
+    )
     drop = distribution.variance().sum(axis=1) - after
     np.testing.assert_allclose(second_opinion_value(distribution), drop, rtol=1e-9)
 
@@ -222,7 +271,11 @@ def test_samples_have_the_moments_and_entropies(kind, request):
     draws = d.sample(20_000, random_state=0)
     np.testing.assert_allclose(draws.sum(axis=2), 1, rtol=1e-12)
     h = -(draws * np.log(np.where(draws > 0, draws, 1))).sum(axis=2)
-    for values, expected in ((draws, d.mean()), (draws**2, d.second_moment()), (h, d.expected_entropy())):
+    for values, expected in (
+        (draws, d.mean()),
+        (draws**2, d.second_moment()),
+        (h, d.expected_entropy()),
+    ):
         error = values.std(axis=0) / np.sqrt(len(draws))
         assert (np.abs(values.mean(axis=0) - expected) <= 4 * error + 1e-12).all()
 
@@ -231,7 +284,9 @@ def test_samples_have_the_moments_and_entropies(kind, request):
 def test_intervals_cut_off_the_tails(distribution, level):
     ends = distribution.interval(level)
     assert ends.shape == (4, 2, 2)
-    tail = stats.norm.cdf((np.log(ends[:, 1] / (1 - ends[:, 1])).T - distribution.loc) / distribution.scale)
+    tail = stats.norm.cdf(
+        (np.log(ends[:, 1] / (1 - ends[:, 1])).T - distribution.loc) / distribution.scale
+    )
     np.testing.assert_allclose(tail, np.tile([[(1 - level) / 2], [(1 + level) / 2]], 4), rtol=1e-8)
     np.testing.assert_allclose(ends[:, 0], 1 - ends[:, 1, ::-1], atol=1e-15)
 
@@ -251,36 +306,55 @@ def test_seeds_are_honoured_and_the_global_state_is_untouched(distribution):
     before = np.random.get_state()[1].copy()  # noqa: NPY002
     first = distribution.sample(3, random_state=7)
     np.testing.assert_array_equal(before, np.random.get_state()[1])  # noqa: NPY002
-    np.testing.assert_array_equal(first, distribution.sample(3, random_state=np.random.RandomState(7)))
+    np.testing.assert_array_equal(
+        first, distribution.sample(3, random_state=np.random.RandomState(7))
+    )
     assert not np.array_equal(first, distribution.sample(3, random_state=8))
 
 
-@pytest.mark.parametrize("rows", [slice(1, 3), [3, 0, 0], np.array([True, False, True, False]), 2, -1, np.int64(1)])
+@pytest.mark.parametrize(
+    "rows", [slice(1, 3), [3, 0, 0], np.array([True, False, True, False]), 2, -1, np.int64(1)]
+)
 def test_row_indexing_commutes_with_every_method(embedded, rows):
     part, index = embedded[rows], np.atleast_1d(np.arange(4)[rows])
     assert isinstance(part, LogisticNormal)
     y = np.arange(12).reshape(4, 3) % 2 * [1, 0, 1]
     before, after = methods(embedded), methods(part)
-    for name in set(before) - {"mean_after", "log_prob_counts", "posterior mean", "posterior variance"}:
+    for name in set(before) - {
+        "mean_after",
+        "log_prob_counts",
+        "posterior mean",
+        "posterior variance",
+    }:
         np.testing.assert_allclose(after[name], before[name][index], rtol=1e-12, err_msg=name)
-    np.testing.assert_allclose(part.log_prob_counts(y[index]), embedded.log_prob_counts(y)[index], atol=1e-13)
-    np.testing.assert_allclose(part.posterior(y[index]).mean(), embedded.posterior(y).mean()[index], rtol=1e-12)
+    np.testing.assert_allclose(
+        part.log_prob_counts(y[index]), embedded.log_prob_counts(y)[index], atol=1e-13
+    )
+    np.testing.assert_allclose(
+        part.posterior(y[index]).mean(), embedded.posterior(y).mean()[index], rtol=1e-12
+    )
 
 
 def test_more_classes_have_probability_zero(distribution, embedded):
     y = np.arange(8).reshape(4, 2)
     spread = np.column_stack([y[:, 1], np.zeros(4, int), y[:, 0]])
     assert embedded.n_classes == 3
-    np.testing.assert_array_equal(embedded.mean(), np.insert(distribution.mean()[:, ::-1], 1, 0, axis=1))
+    np.testing.assert_array_equal(
+        embedded.mean(), np.insert(distribution.mean()[:, ::-1], 1, 0, axis=1)
+    )
     np.testing.assert_allclose(embedded.mutual_information(), distribution.mutual_information())
-    np.testing.assert_allclose(embedded.log_prob_counts(spread), distribution.log_prob_counts(y), rtol=1e-12)
+    np.testing.assert_allclose(
+        embedded.log_prob_counts(spread), distribution.log_prob_counts(y), rtol=1e-12
+    )
     np.testing.assert_array_equal(embedded.interval()[:, 2], distribution.interval()[:, 0])
     assert_same(embedded.embed([1, 0, 2], 3), distribution.embed([2, 1], 3))
 
 
 def test_an_impossible_label_has_probability_zero_and_teaches_nothing(embedded):
     assert (embedded.log_prob_counts([[3, 1, 0]] * 4) == -np.inf).all()
-    np.testing.assert_allclose(embedded.posterior([[3, 1, 0]] * 4).mean(), embedded.mean(), rtol=1e-12)
+    np.testing.assert_allclose(
+        embedded.posterior([[3, 1, 0]] * 4).mean(), embedded.mean(), rtol=1e-12
+    )
 
 
 def test_joined_batches_are_the_batch(distribution, embedded):
@@ -311,7 +385,13 @@ def test_bad_input_is_refused():
     for m, s in (([[0.0]], [1.0]), ([0.0, 1.0], [1.0]), (0.0, 1.0)):
         with pytest.raises(ValueError, match="loc must have shape"):
             LogisticNormal(m, s)
-    for m, s in (([np.nan], [1.0]), ([0.0], [-1.0]), ([0.0], [np.inf]), ([0.0], [2e4]), ([0.0], [np.nan])):
+    for m, s in (
+        ([np.nan], [1.0]),
+        ([0.0], [-1.0]),
+        ([0.0], [np.inf]),
+        ([0.0], [2e4]),
+        ([0.0], [np.nan]),
+    ):
         with pytest.raises(ValueError, match="scale between 0 and 10000"):
             LogisticNormal(m, s)
     with pytest.raises(ValueError, match="level must lie between 0 and 1"):

@@ -12,14 +12,25 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracles import all_distributions, naive_bin_loss, naive_decomposition, random_proba, row_outcomes
+from oracles import (
+    all_distributions,
+    naive_bin_loss,
+    naive_decomposition,
+    random_proba,
+    row_outcomes,
+)
 from scipy.stats import binom
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.metrics import accuracy_score, brier_score_loss, log_loss
 
 from sklearn_lhcal import metrics
 from sklearn_lhcal.distributions import Dirichlet, DirichletMixture, PointMass
-from sklearn_lhcal.label_histogram import KnownProbabilities, class_disagreement, pairwise_disagreement, u_statistic
+from sklearn_lhcal.label_histogram import (
+    KnownProbabilities,
+    class_disagreement,
+    pairwise_disagreement,
+    u_statistic,
+)
 
 EXACT = {"rel": 1e-12, "abs": 1e-14}
 
@@ -64,7 +75,9 @@ NEEDS_TWO = {
     or "posterior" in name
     or (name.startswith(("epistemic", "irreducible", "dispersion")) and "None" not in name)
 }
-ON_DISTRIBUTIONS = [n for n in ALL if "disagreement" in n or n in ("histogram_log_loss", "posterior_epistemic_loss")]
+ON_DISTRIBUTIONS = [
+    n for n in ALL if "disagreement" in n or n in ("histogram_log_loss", "posterior_epistemic_loss")
+]
 
 
 def case(seed=0, n=60, K=3, least=1):
@@ -72,7 +85,9 @@ def case(seed=0, n=60, K=3, least=1):
     rng = np.random.default_rng(seed)
     z = rng.dirichlet(np.ones(K), n)
     raters = rng.integers(least, 6, n)
-    counts = np.array([rng.multinomial(m, 0.7 * p + 0.3 / K) for m, p in zip(raters, z, strict=True)])
+    counts = np.array(
+        [rng.multinomial(m, 0.7 * p + 0.3 / K) for m, p in zip(raters, z, strict=True)]
+    )
     return counts, z, rng.integers(1, 4, n)
 
 
@@ -137,11 +152,16 @@ def test_decomposition_against_the_naive_formulas(strategy, correction, weighted
     st.booleans(),
 )
 def test_the_parts_add_up(seed, K, n, correction, strategy, weighted):
-    """L = EL + IL and EL = CL + DL, exactly, in total, per class and per bin, on one row set with mixed n_i."""
+    """L = EL + IL and EL = CL + DL, exactly, in total, per class and per bin.
+
+    On one row set with mixed n_i.
+    """
     counts, z, w = case(seed, n=n, K=K)
     counts[0, 0] += 2
     w = w * 0.3 if weighted else None
-    p = metrics.loss_decomposition(counts, z, bias_correction=correction, sample_weight=w, **STRATEGIES[strategy])
+    p = metrics.loss_decomposition(
+        counts, z, bias_correction=correction, sample_weight=w, **STRATEGIES[strategy]
+    )
     close = partial(np.testing.assert_allclose, rtol=1e-11, atol=1e-13)
     close(p.expected_squared_loss, p.epistemic_loss + p.irreducible_loss)
     close(p.epistemic_loss, p.calibration_loss + p.dispersion_loss)
@@ -150,7 +170,13 @@ def test_the_parts_add_up(seed, K, n, correction, strategy, weighted):
     close(p.bin_epistemic_loss, p.bin_calibration_loss + p.bin_dispersion_loss)
     for part in ("epistemic_loss", "calibration_loss", "dispersion_loss"):
         close(getattr(p, f"bin_{part}").sum(axis=1), getattr(p, f"class_{part}"))
-    for part in ("expected_squared_loss", "irreducible_loss", "epistemic_loss", "calibration_loss", "dispersion_loss"):
+    for part in (
+        "expected_squared_loss",
+        "irreducible_loss",
+        "epistemic_loss",
+        "calibration_loss",
+        "dispersion_loss",
+    ):
         close(getattr(p, f"class_{part}").sum(), getattr(p, part))
     close(p.bin_weight.sum(axis=1), 1)
     if correction is None:
@@ -168,11 +194,15 @@ def test_decomposition_holds_the_metrics_of_its_rows(correction, weighted):
     own = {"sample_weight": w[kept]}
     corrected = {"bias_correction": correction, **own}
     y, q = counts[kept], z[kept]
-    assert p.expected_squared_loss == pytest.approx(metrics.expected_squared_loss(y, q, **own), **EXACT)
+    assert p.expected_squared_loss == pytest.approx(
+        metrics.expected_squared_loss(y, q, **own), **EXACT
+    )
     assert p.epistemic_loss == pytest.approx(metrics.epistemic_loss(y, q, **corrected), **EXACT)
     assert p.irreducible_loss == pytest.approx(metrics.irreducible_loss(y, q, **corrected), **EXACT)
     assert p.calibration_loss == pytest.approx(metrics.calibration_loss(y, q, **corrected), **EXACT)
-    assert p.dispersion_loss == metrics.dispersion_loss(counts, z, bias_correction=correction, sample_weight=w)
+    assert p.dispersion_loss == metrics.dispersion_loss(
+        counts, z, bias_correction=correction, sample_weight=w
+    )
 
 
 def test_calibration_loss_alone_uses_rows_with_one_rater():
@@ -183,7 +213,9 @@ def test_calibration_loss_alone_uses_rows_with_one_rater():
         if i.any():
             loss += naive_bin_loss(mu[i, k], z[i, k], w[i].astype(float), w.sum(), "residual")
     assert metrics.calibration_loss(counts, z, sample_weight=w) == pytest.approx(loss, **EXACT)
-    assert metrics.loss_decomposition(counts, z, sample_weight=w).calibration_loss != pytest.approx(loss, rel=1e-6)
+    assert metrics.loss_decomposition(counts, z, sample_weight=w).calibration_loss != pytest.approx(
+        loss, rel=1e-6
+    )
 
 
 def test_uniform_bins_follow_the_floor_of_z_times_n_bins():
@@ -206,7 +238,9 @@ def test_empty_bins_have_no_means_and_no_loss():
 def test_equal_quantile_edges_are_merged():
     z = np.array([0.1] * 8 + [0.5, 0.9])
     counts = np.array([[1, 1]] * 10)
-    parts = metrics.loss_decomposition(counts, np.column_stack([z, 1 - z]), n_bins=5, strategy="quantile")
+    parts = metrics.loss_decomposition(
+        counts, np.column_stack([z, 1 - z]), n_bins=5, strategy="quantile"
+    )
     edges = np.unique(np.quantile(z, np.linspace(0, 1, 6)))
     assert len(edges) < 6
     np.testing.assert_allclose(parts.bin_edges[0][: len(edges)], edges)
@@ -218,7 +252,9 @@ def test_constant_predictions_fall_into_one_quantile_bin():
     counts, _, _ = case(n=20)
     z = np.tile([0.5, 0.3, 0.2], (20, 1))
     for correction in CORRECTIONS:
-        quantile = metrics.calibration_loss(counts, z, strategy="quantile", bias_correction=correction)
+        quantile = metrics.calibration_loss(
+            counts, z, strategy="quantile", bias_correction=correction
+        )
         one = metrics.calibration_loss(counts, z, n_bins=1, bias_correction=correction)
         assert quantile == pytest.approx(one, **EXACT)
 
@@ -251,7 +287,9 @@ def test_blocks_do_not_show():
     p = metrics.loss_decomposition(counts, z, sample_weight=w, bias_correction=None)
     for value, expected in zip(p[:4], (L, EL, IL, CL), strict=True):
         assert value == pytest.approx(expected.sum(), rel=1e-11)
-    assert metrics.expected_squared_loss(counts, z, sample_weight=w) == pytest.approx(L.sum(), rel=1e-11)
+    assert metrics.expected_squared_loss(counts, z, sample_weight=w) == pytest.approx(
+        L.sum(), rel=1e-11
+    )
 
 
 # Rows
@@ -269,17 +307,25 @@ def test_losses_add_up_row_by_row():
 
 @pytest.mark.parametrize("name", NEEDS_TWO)
 def test_rows_with_one_rater_are_left_out_where_two_are_needed(name):
-    """Published code masks the bias term, counts the row all the same, and calls the result debiased."""
+    """Published code masks the bias term, counts the row all the same.
+
+    And calls the result debiased.
+    """
     counts, z, w = case(n=80)
     two = counts.sum(axis=1) >= 2
     assert not two.all()
     value = NEEDS_TWO[name](counts, z, sample_weight=w)
-    assert value == pytest.approx(NEEDS_TWO[name](counts[two], z[two], sample_weight=w[two]), **EXACT)
+    assert value == pytest.approx(
+        NEEDS_TWO[name](counts[two], z[two], sample_weight=w[two]), **EXACT
+    )
     assert np.isfinite(value)
 
 
 def test_epistemic_loss_with_half_of_the_rows_rated_once():
-    """A calibrated predictor, half the rows with one rater, half with five: published code says .308, right is .058."""
+    """A calibrated predictor, half the rows with one rater, half with five.
+
+    Published code says .308, right is .058.
+    """
     rng = np.random.default_rng(0)
     n, K = 20_000, 3
     z = rng.dirichlet(np.full(K, 2.0), n)
@@ -298,7 +344,8 @@ def test_a_disagreement_bin_of_rows_rated_once_does_not_spread_nan():
     for correction in CORRECTIONS:
         loss = metrics.disagreement_calibration_loss(counts, z, bias_correction=correction)
         assert loss == pytest.approx(
-            metrics.disagreement_calibration_loss(counts[:3], z[:3], bias_correction=correction), **EXACT
+            metrics.disagreement_calibration_loss(counts[:3], z[:3], bias_correction=correction),
+            **EXACT,
         )
 
 
@@ -330,20 +377,29 @@ def test_rows_of_weight_zero_do_not_count(metric):
 
 @pytest.mark.parametrize("correction", CORRECTIONS)
 def test_a_bin_with_nearly_all_weight_on_one_row(correction):
-    """The formula as long as it can be computed; then the bin counts as one with one row, never inf or NaN."""
+    """The formula as long as it can be computed.
+
+    Then the bin counts as one with one row, never inf or NaN.
+    """
     counts, z, _ = case(n=5)
     mu = counts / counts.sum(axis=1, keepdims=True)
     for tiny in (1e-3, 1e-5):
         w = np.array([1.0, tiny, tiny, tiny, 2 * tiny])
         naive = sum(naive_bin_loss(mu[:, k], z[:, k], w, w.sum(), correction) for k in range(3))
-        loss = metrics.calibration_loss(counts, z, n_bins=1, sample_weight=w, bias_correction=correction)
+        loss = metrics.calibration_loss(
+            counts, z, n_bins=1, sample_weight=w, bias_correction=correction
+        )
         assert loss == pytest.approx(naive, rel=1e-6)
     plugin = ((mu - z)[0] ** 2).sum()
     for tiny in (1e-14, 1e-20, 1e-160, 1e-300):
         w = np.array([1.0, tiny, tiny, tiny, tiny])
-        loss = metrics.calibration_loss(counts, z, n_bins=1, sample_weight=w, bias_correction=correction)
+        loss = metrics.calibration_loss(
+            counts, z, n_bins=1, sample_weight=w, bias_correction=correction
+        )
         assert loss == pytest.approx(plugin if correction is None else 0, rel=1e-12)
-        many = metrics.calibration_loss(counts, z, n_bins=50, sample_weight=w, bias_correction=correction)
+        many = metrics.calibration_loss(
+            counts, z, n_bins=50, sample_weight=w, bias_correction=correction
+        )
         assert many == pytest.approx(plugin if correction is None else 0, rel=1e-12)
 
 
@@ -360,7 +416,9 @@ def test_rows_of_weight_zero_do_not_move_quantile_edges(name):
 @pytest.mark.parametrize("name", NEEDS_TWO)
 def test_rows_of_weight_zero_cannot_define_a_metric(name):
     with pytest.warns(UndefinedMetricWarning, match="no row with a positive weight has 2 raters"):
-        assert np.isnan(NEEDS_TWO[name]([[2, 0], [0, 1]], [[0.3, 0.7], [0.6, 0.4]], sample_weight=[0.0, 1.0]))
+        assert np.isnan(
+            NEEDS_TWO[name]([[2, 0], [0, 1]], [[0.3, 0.7], [0.6, 0.4]], sample_weight=[0.0, 1.0])
+        )
 
 
 # Oracles for one label a row
@@ -373,12 +431,16 @@ def test_scikit_learn_agrees_for_single_labels(weighted):
     w = rng.random(200) if weighted else None
     brier = sum(brier_score_loss(labels == k, z[:, k], sample_weight=w) for k in range(4))
     for y in (labels, np.eye(4, dtype=int)[labels]):
-        assert metrics.expected_squared_loss(y, z, sample_weight=w) == pytest.approx(brier, rel=1e-12)
+        assert metrics.expected_squared_loss(y, z, sample_weight=w) == pytest.approx(
+            brier, rel=1e-12
+        )
         assert metrics.label_log_loss(y, z, sample_weight=w) == pytest.approx(
             log_loss(labels, z, labels=range(4), sample_weight=w), rel=1e-10
         )
         accuracy = accuracy_score(labels, z.argmax(axis=1), sample_weight=w)
-        assert metrics.expected_accuracy(y, z, sample_weight=w) == pytest.approx(accuracy, rel=1e-12)
+        assert metrics.expected_accuracy(y, z, sample_weight=w) == pytest.approx(
+            accuracy, rel=1e-12
+        )
         assert metrics.vote_accuracy(y, z, sample_weight=w) == pytest.approx(accuracy, rel=1e-12)
 
 
@@ -413,25 +475,38 @@ def test_accuracies_by_hand():
     counts = [[3, 1, 0], [1, 1, 0], [0, 2, 2], [0, 0, 5]]
     z = [[0.6, 0.3, 0.1], [0.2, 0.7, 0.1], [0.4, 0.2, 0.4], [0.5, 0.25, 0.25]]
     expected = [3 / 4, 1 / 2, (0 + 1 / 2) / 2, 0]
-    vote = [1, 1 / 2, 1 / 4, 0]  # second: tied votes; third: classes 0, 2 tie for z and 1, 2 for the vote
+    vote = [
+        1,
+        1 / 2,
+        1 / 4,
+        0,
+    ]  # second: tied votes; third: classes 0, 2 tie for z and 1, 2 for the vote
     assert metrics.expected_accuracy(counts, z) == pytest.approx(np.mean(expected), rel=1e-12)
     assert metrics.vote_accuracy(counts, z) == pytest.approx(np.mean(vote), rel=1e-12)
 
 
 def test_ties_are_not_broken_to_the_lowest_class():
-    """Published code takes the argmax of the histogram, so that the order of the classes matters."""
+    """Published code takes the argmax of the histogram.
+
+    So that the order of the classes matters.
+    """
     counts, z, _ = case(n=300)
     z = np.round(z, 1) + 1e-9
     z /= z.sum(axis=1, keepdims=True)
     ties = (counts == counts.max(axis=1, keepdims=True)).sum(axis=1) > 1
     assert ties.mean() > 0.1
     for name in ("vote_accuracy", "expected_accuracy"):
-        assert ALL[name](counts, z) == pytest.approx(ALL[name](counts[:, ::-1], z[:, ::-1]), **EXACT)
+        assert ALL[name](counts, z) == pytest.approx(
+            ALL[name](counts[:, ::-1], z[:, ::-1]), **EXACT
+        )
 
 
 @pytest.mark.parametrize("raters", [1, 2, 3, 4, 25])
 def test_vote_accuracy_depends_on_the_number_of_raters_and_expected_accuracy_does_not(raters):
-    """Exact, over all outcomes of raters who say 1 with probability .6: P(more than half) + P(half)/2, and .6."""
+    """Exact, over all outcomes of raters who say 1 with probability .6.
+
+    P(more than half) + P(half)/2, and .6.
+    """
     counts, p = row_outcomes((0.4, 0.6), raters)
     votes = binom(raters, 0.6)
     majority = votes.sf(raters / 2) + (votes.pmf(raters / 2) / 2 if raters % 2 == 0 else 0)
@@ -446,12 +521,16 @@ def test_vote_accuracy_depends_on_the_number_of_raters_and_expected_accuracy_doe
 def test_two_classes_may_be_one_column(metric):
     counts, z, w = case(K=2, n=40)
     column = metric(counts, z[:, 1], sample_weight=w)
-    assert column == pytest.approx(metric(counts, np.column_stack([1 - z[:, 1], z[:, 1]]), sample_weight=w), **EXACT)
+    assert column == pytest.approx(
+        metric(counts, np.column_stack([1 - z[:, 1], z[:, 1]]), sample_weight=w), **EXACT
+    )
 
 
 def test_a_point_mass_is_its_probabilities(metric):
     counts, z, w = case()
-    assert metric(counts, PointMass(z), sample_weight=w) == pytest.approx(metric(counts, z, sample_weight=w), **EXACT)
+    assert metric(counts, PointMass(z), sample_weight=w) == pytest.approx(
+        metric(counts, z, sample_weight=w), **EXACT
+    )
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -476,7 +555,9 @@ def test_perfect_predictions_have_no_loss():
 def test_float32_predictions_are_read_as_they_are(metric):
     counts, z, w = case()
     z32 = z.astype(np.float32)
-    assert metric(counts, z32, sample_weight=w) == metric(counts, z32.astype(np.float64), sample_weight=w)
+    assert metric(counts, z32, sample_weight=w) == metric(
+        counts, z32.astype(np.float64), sample_weight=w
+    )
 
 
 @pytest.mark.parametrize("name", [n for n in ALL if not any(n.startswith(b) for b in BINNED)])
@@ -492,7 +573,10 @@ def test_errors_are_signed_roots():
     for seed in range(8):
         counts, z, _ = case(seed, least=2, n=20)
         for kind in ("calibration", "dispersion", "disagreement_calibration"):
-            loss, error = getattr(metrics, f"{kind}_loss")(counts, z), getattr(metrics, f"{kind}_error")(counts, z)
+            loss, error = (
+                getattr(metrics, f"{kind}_loss")(counts, z),
+                getattr(metrics, f"{kind}_error")(counts, z),
+            )
             assert error * abs(error) == pytest.approx(loss, **EXACT)
             seen.add(np.sign(loss))
     assert seen == {-1, 1}
@@ -505,22 +589,33 @@ def test_errors_are_signed_roots():
 def test_disagreement_losses_are_the_statistic_losses_of_their_rates(correction):
     counts, z, w = case(n=80)
     d = Dirichlet.from_mean(z, 3.0)
-    rate, phi, options = pairwise_disagreement(counts), d.disagreement(), {"bias_correction": correction}
+    rate, phi, options = (
+        pairwise_disagreement(counts),
+        d.disagreement(),
+        {"bias_correction": correction},
+    )
     own = metrics.statistic_squared_loss(rate, phi, sample_weight=w)
-    assert metrics.disagreement_squared_loss(counts, d, sample_weight=w) == pytest.approx(own, **EXACT)
+    assert metrics.disagreement_squared_loss(counts, d, sample_weight=w) == pytest.approx(
+        own, **EXACT
+    )
     own = metrics.statistic_calibration_loss(rate, phi, sample_weight=w, **options)
-    assert metrics.disagreement_calibration_loss(counts, d, sample_weight=w, **options) == pytest.approx(own, **EXACT)
+    assert metrics.disagreement_calibration_loss(
+        counts, d, sample_weight=w, **options
+    ) == pytest.approx(own, **EXACT)
     rates, phis = class_disagreement(counts), d.class_disagreement()
-    squared = [metrics.statistic_squared_loss(r, p, sample_weight=w) for r, p in zip(rates.T, phis.T, strict=True)]
+    squared = [
+        metrics.statistic_squared_loss(r, p, sample_weight=w)
+        for r, p in zip(rates.T, phis.T, strict=True)
+    ]
     assert metrics.class_disagreement_squared_loss(counts, d, sample_weight=w) == pytest.approx(
         np.mean(squared), **EXACT
     )
     calibration = partial(metrics.statistic_calibration_loss, sample_weight=w, **options)
     losses = [calibration(r, p) for r, p in zip(rates.T, phis.T, strict=True)]
     roots = np.mean(np.sign(losses) * np.sqrt(np.abs(losses)))
-    assert metrics.class_disagreement_calibration_error(counts, d, sample_weight=w, **options) == pytest.approx(
-        roots, **EXACT
-    )
+    assert metrics.class_disagreement_calibration_error(
+        counts, d, sample_weight=w, **options
+    ) == pytest.approx(roots, **EXACT)
 
 
 @pytest.mark.parametrize("correction", CORRECTIONS)
@@ -540,12 +635,16 @@ def test_statistic_calibration_loss_against_the_naive_formula(correction, strate
     )
     assert value == pytest.approx(loss, rel=1e-11, abs=1e-14)
     squared = np.average(rate * (1 - rate) + (rate - phi) ** 2, weights=w)
-    assert metrics.statistic_squared_loss(rate, phi, sample_weight=w) == pytest.approx(squared, rel=1e-12)
+    assert metrics.statistic_squared_loss(rate, phi, sample_weight=w) == pytest.approx(
+        squared, rel=1e-12
+    )
 
 
 def test_rows_without_a_rate_are_left_out():
     rate, phi = [0.5, np.nan, 1.0], [0.4, 0.3, 0.2]
-    assert metrics.statistic_squared_loss(rate, phi) == metrics.statistic_squared_loss([0.5, 1.0], [0.4, 0.2])
+    assert metrics.statistic_squared_loss(rate, phi) == metrics.statistic_squared_loss(
+        [0.5, 1.0], [0.4, 0.2]
+    )
     with pytest.warns(UndefinedMetricWarning, match="statistic_squared_loss"):
         assert np.isnan(metrics.statistic_squared_loss([np.nan], [0.3]))
     with pytest.warns(UndefinedMetricWarning, match="statistic_calibration_loss"):
@@ -564,7 +663,9 @@ def test_weights_are_repetition(name):
     """Of plugins, of log losses, and of means over rows."""
     counts, z, w = case()
     repeated = np.repeat(np.arange(len(z)), w)
-    assert ALL[name](counts, z, sample_weight=w) == pytest.approx(ALL[name](counts[repeated], z[repeated]), **EXACT)
+    assert ALL[name](counts, z, sample_weight=w) == pytest.approx(
+        ALL[name](counts[repeated], z[repeated]), **EXACT
+    )
 
 
 @pytest.mark.parametrize("name", ["calibration_loss", "disagreement_calibration_loss"])
@@ -581,13 +682,17 @@ def test_weights_have_no_scale(metric):
     counts, z, w = case()
     value = metric(counts, z, sample_weight=w)
     for scale in (1e-200, 1e-3, 0.7, 1e6, 1e150):
-        assert metric(counts, z, sample_weight=w * scale) == pytest.approx(value, rel=1e-11, abs=1e-13)
+        assert metric(counts, z, sample_weight=w * scale) == pytest.approx(
+            value, rel=1e-11, abs=1e-13
+        )
 
 
 def test_equal_weights_are_no_weights(metric):
     counts, z, _ = case()
     for w in (np.ones(len(z)), np.full(len(z), 0.3), 2.0):
-        assert metric(counts, z, sample_weight=w) == pytest.approx(metric(counts, z), rel=1e-11, abs=1e-13)
+        assert metric(counts, z, sample_weight=w) == pytest.approx(
+            metric(counts, z), rel=1e-11, abs=1e-13
+        )
 
 
 @settings(max_examples=15, deadline=None)
@@ -603,7 +708,9 @@ def test_order_of_rows_and_classes_does_not_matter(seed, K, distributions):
             a, b = Dirichlet.from_mean(a, total), Dirichlet.from_mean(b, total[rows])
         value = metric(counts, a, sample_weight=w)
         permuted = metric(counts[rows][:, columns], b, sample_weight=w[rows])
-        assert permuted == pytest.approx(value, rel=1e-9, abs=1e-10 if "error" not in name else 1e-6), name
+        assert permuted == pytest.approx(
+            value, rel=1e-9, abs=1e-10 if "error" not in name else 1e-6
+        ), name
 
 
 def test_repeated_calls_agree_and_leave_the_input_alone(metric):
@@ -646,11 +753,15 @@ def test_known_probabilities_by_hand():
     assert metrics.irreducible_loss(known) == pytest.approx((0.5 + 0.18) / 2, rel=1e-12)
     assert metrics.calibration_loss(known, z) == pytest.approx(2 * 0.3**2, rel=1e-12)
     assert metrics.dispersion_loss(known, z) == pytest.approx(0.26 - 0.18, rel=1e-12)
-    assert metrics.label_log_loss(known, z) == pytest.approx(-(0.7 * np.log(0.4) + 0.3 * np.log(0.6)), rel=1e-12)
+    assert metrics.label_log_loss(known, z) == pytest.approx(
+        -(0.7 * np.log(0.4) + 0.3 * np.log(0.6)), rel=1e-12
+    )
     assert metrics.expected_accuracy(known, z) == pytest.approx(0.3, rel=1e-12)
     assert metrics.vote_accuracy(known, z) == pytest.approx(0.25, rel=1e-12)
     parts = metrics.loss_decomposition(known, z)
-    assert parts.expected_squared_loss == pytest.approx(parts.epistemic_loss + parts.irreducible_loss, **EXACT)
+    assert parts.expected_squared_loss == pytest.approx(
+        parts.epistemic_loss + parts.irreducible_loss, **EXACT
+    )
 
 
 # Every form of input
@@ -659,7 +770,10 @@ def test_known_probabilities_by_hand():
 NAMES = ["a", "b", "c"]
 FORMS = {
     "list": lambda c: c.tolist(),
-    **{t: lambda c, t=t: c.astype(t) for t in ("int8", "uint8", "int16", "uint16", "int32", "uint32", "uint64")},
+    **{
+        t: lambda c, t=t: c.astype(t)
+        for t in ("int8", "uint8", "int16", "uint16", "int32", "uint32", "uint64")
+    },
     "float64": lambda c: c.astype(float),
     "float32": lambda c: c.astype(np.float32),
     "fortran": np.asfortranarray,
@@ -676,7 +790,11 @@ FORMS = {
 def test_counts_in_every_form_give_equal_results(form):
     """Counts up to 120, which uint8 and int8 products would overflow."""
     rng = np.random.default_rng(0)
-    counts, z, w = rng.integers(0, 120, (30, 3)) + np.eye(3, dtype=int)[0], random_proba(rng, 30, 3), rng.random(30)
+    counts, z, w = (
+        rng.integers(0, 120, (30, 3)) + np.eye(3, dtype=int)[0],
+        random_proba(rng, 30, 3),
+        rng.random(30),
+    )
     d = DirichletMixture(np.stack([z, z[::-1]]), np.full((2, 30), 3.0))
     for name, metric in ALL.items():
         for prediction in (z, d):
@@ -685,7 +803,9 @@ def test_counts_in_every_form_give_equal_results(form):
             assert value == metric(counts, prediction, sample_weight=w), name
     assert metrics.irreducible_loss(FORMS[form](counts)) == metrics.irreducible_loss(counts)
     for value, expected in zip(
-        metrics.loss_decomposition(FORMS[form](counts), z), metrics.loss_decomposition(counts, z), strict=True
+        metrics.loss_decomposition(FORMS[form](counts), z),
+        metrics.loss_decomposition(counts, z),
+        strict=True,
     ):
         np.testing.assert_array_equal(value, expected)
 
@@ -696,13 +816,21 @@ def test_one_hot_counts_and_labels_agree(dtype):
     labels = np.random.default_rng(0).integers(0, 2, len(z))  # the third class never occurs
     for name in (n for n in ALL if n not in NEEDS_TWO):
         one_hot = ALL[name](np.eye(3)[labels].astype(dtype), z)
-        for y in (labels, labels.tolist(), labels.astype(np.uint8), labels.astype(float), pd.Series(labels)):
+        for y in (
+            labels,
+            labels.tolist(),
+            labels.astype(np.uint8),
+            labels.astype(float),
+            pd.Series(labels),
+        ):
             assert ALL[name](y, z) == one_hot, name
 
 
 def test_boolean_labels_are_the_two_columns():
     p = np.array([0.2, 0.9, 0.4])
-    assert metrics.expected_squared_loss([False, True, True], p) == metrics.expected_squared_loss([0, 1, 1], p)
+    assert metrics.expected_squared_loss([False, True, True], p) == metrics.expected_squared_loss(
+        [0, 1, 1], p
+    )
 
 
 def test_names_are_sorted_where_all_occur():
@@ -742,4 +870,6 @@ PREDICTIONS = {
 def test_predictions_in_every_form_give_equal_results(form):
     counts, z, _ = case()
     for name, metric in ALL.items():
-        assert metric(counts, PREDICTIONS[form](z)) == pytest.approx(metric(counts, z), **EXACT), name
+        assert metric(counts, PREDICTIONS[form](z)) == pytest.approx(metric(counts, z), **EXACT), (
+            name
+        )

@@ -30,7 +30,10 @@ def event_loss(v, phi):
 
 
 def mean_over_outcomes(metric, Q, n, z):
-    """The outcomes as rows and their probabilities as weights: the weighted mean is the exact expectation."""
+    """The outcomes as rows and their probabilities as weights.
+
+    The weighted mean is the exact expectation.
+    """
     counts, p = row_outcomes(Q, n)
     return metric(counts, np.tile(z, (len(counts), 1)), sample_weight=p)
 
@@ -38,19 +41,25 @@ def mean_over_outcomes(metric, Q, n, z):
 @pytest.mark.parametrize(("Q", "z", "n"), list(product(Q_ROWS, Z_ROWS, [1, 2, 3, 4])))
 def test_expected_squared_loss_is_unbiased(Q, z, n):
     expected = sum(q * squared(np.eye(3)[k], z) for k, q in enumerate(Q))
-    assert mean_over_outcomes(metrics.expected_squared_loss, Q, n, z) == pytest.approx(expected, **EXACT)
+    assert mean_over_outcomes(metrics.expected_squared_loss, Q, n, z) == pytest.approx(
+        expected, **EXACT
+    )
 
 
 @pytest.mark.parametrize(("Q", "z", "n"), list(product(Q_ROWS, Z_ROWS, [2, 3, 4])))
 def test_epistemic_and_irreducible_loss_are_unbiased(Q, z, n):
-    assert mean_over_outcomes(metrics.epistemic_loss, Q, n, z) == pytest.approx(squared(Q, z), **EXACT)
+    assert mean_over_outcomes(metrics.epistemic_loss, Q, n, z) == pytest.approx(
+        squared(Q, z), **EXACT
+    )
     assert mean_over_outcomes(metrics.irreducible_loss, Q, n, z) == pytest.approx(gini(Q), **EXACT)
 
 
 @pytest.mark.parametrize(("Q", "z", "n"), list(product(Q_ROWS, Z_ROWS, [1, 3])))
 def test_the_plugin_epistemic_loss_also_counts_the_sampling_of_raters(Q, z, n):
     plugin = partial(metrics.epistemic_loss, bias_correction=None)
-    assert mean_over_outcomes(plugin, Q, n, z) == pytest.approx(squared(Q, z) + gini(Q) / n, **EXACT)
+    assert mean_over_outcomes(plugin, Q, n, z) == pytest.approx(
+        squared(Q, z) + gini(Q) / n, **EXACT
+    )
 
 
 @pytest.mark.parametrize(("Q", "n"), list(product(Q_ROWS, [2, 3, 4])))
@@ -75,8 +84,12 @@ def test_u_statistic_is_unbiased(Q, order):
     seen = np.array([np.bincount(d, minlength=3) for d in draws])
     for n in range(order, 5):
         counts, weight = row_outcomes(Q, n)
-        assert weight @ u_statistic(counts, unanimous, order) == pytest.approx(p @ unanimous(seen), **EXACT)
-        assert weight @ u_statistic(counts, asymmetric, order) == pytest.approx(p @ asymmetric(seen), **EXACT)
+        assert weight @ u_statistic(counts, unanimous, order) == pytest.approx(
+            p @ unanimous(seen), **EXACT
+        )
+        assert weight @ u_statistic(counts, asymmetric, order) == pytest.approx(
+            p @ asymmetric(seen), **EXACT
+        )
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -100,7 +113,10 @@ def test_distribution_losses_are_unbiased(Q, n, kind):
 
 @pytest.mark.parametrize("raters", [(1, 2, 3), (2, 2, 4), (3, 1, 1)])
 def test_means_over_rows_with_different_numbers_of_raters_are_unbiased(raters):
-    """Without weights, by joint enumeration; rows with one rater are left out where they must be."""
+    """Without weights, by joint enumeration.
+
+    Rows with one rater are left out where they must be.
+    """
     rng = np.random.default_rng(sum(raters))
     Q, z = random_proba(rng, 3, 3), random_proba(rng, 3, 3)
     d = all_distributions(3, 3)["dirichlet mixture"]
@@ -115,14 +131,17 @@ def test_means_over_rows_with_different_numbers_of_raters_are_unbiased(raters):
         assert expectation(lambda y, m=metric: m(y, z), Q, raters) == pytest.approx(value, **EXACT)
     population = {
         metrics.disagreement_squared_loss: event_loss(gini(Q), d.disagreement())[pairs].mean(),
-        metrics.class_disagreement_squared_loss: event_loss(2 * Q * (1 - Q), d.class_disagreement())[pairs].mean(),
+        metrics.class_disagreement_squared_loss: event_loss(
+            2 * Q * (1 - Q), d.class_disagreement()
+        )[pairs].mean(),
         metrics.posterior_epistemic_loss: after[pairs].mean(),
     }
     for metric, value in population.items():
         assert expectation(lambda y, m=metric: m(y, d), Q, raters) == pytest.approx(value, **EXACT)
 
 
-# Rows are drawn in turn from the types of their bin: (z, Q, probability). Bins are those of two equal widths.
+# Rows are drawn in turn from the types of their bin: (z, Q, probability). Bins are those of two
+# equal widths.
 LOW = [((0.1, 0.9), (0.3, 0.7), 0.4), ((0.4, 0.6), (0.2, 0.8), 0.6)]
 HIGH = [((0.7, 0.3), (0.9, 0.1), 0.5), ((0.9, 0.1), (0.55, 0.45), 0.5)]
 CALIBRATED_LOW = [((0.1, 0.9), (0.1, 0.9), 0.4), ((0.4, 0.6), (0.4, 0.6), 0.6)]
@@ -130,7 +149,10 @@ CALIBRATED_HIGH = [((0.7, 0.3), (0.7, 0.3), 0.3), ((0.9, 0.1), (0.9, 0.1), 0.7)]
 
 
 def row_types_expectation(metric, bins, raters):
-    """Exact mean of ``metric(y, z)`` over the rows' types and their labels; bins[i] is the type list of row i."""
+    """Exact mean of ``metric(y, z)`` over the rows' types and their labels.
+
+    Bins[i] is the type list of row i.
+    """
     total = 0.0
     for types in product(*bins):
         z, Q = np.array([t[0] for t in types]), np.array([t[1] for t in types])
@@ -161,10 +183,15 @@ FEW_ROWS = [
 @pytest.mark.parametrize(("bins", "raters"), FEW_ROWS)
 @pytest.mark.parametrize("weighted", [False, True])
 def test_residual_corrected_calibration_loss_is_exactly_unbiased(bins, raters, weighted):
-    """In wide bins with two rows or more, whatever the weights; the weights' shares stand for N_b/N."""
+    """In wide bins with two rows or more, whatever the weights.
+
+    The weights' shares stand for N_b/N.
+    """
     w = np.linspace(1, 3, len(bins)) if weighted else np.ones(len(bins))
     metric = partial(metrics.calibration_loss, n_bins=2, sample_weight=w)
-    expected = sum(v * squared(type_moments(b)[0], 0) for v, b in zip(w, bins, strict=True)) / w.sum()
+    expected = (
+        sum(v * squared(type_moments(b)[0], 0) for v, b in zip(w, bins, strict=True)) / w.sum()
+    )
     assert row_types_expectation(metric, bins, raters) == pytest.approx(expected, **EXACT)
 
 
@@ -173,12 +200,17 @@ def test_residual_corrected_dispersion_loss_is_exactly_unbiased():
     bins = [LOW, LOW, HIGH, HIGH]
     metric = partial(metrics.dispersion_loss, n_bins=2)
     el = np.mean([sum(p * squared(Q, z) for z, Q, p in types) for types in bins])
-    assert row_types_expectation(metric, bins, [2, 2, 2, 2]) == pytest.approx(el - population_cl(bins), **EXACT)
+    assert row_types_expectation(metric, bins, [2, 2, 2, 2]) == pytest.approx(
+        el - population_cl(bins), **EXACT
+    )
 
 
 @pytest.mark.parametrize("correction", [None, "label"])
 def test_other_calibration_losses_are_biased(correction):
-    """What the residual correction is for: neither of the others has the right mean on the same rows."""
+    """What the residual correction is for.
+
+    Neither of the others has the right mean on the same rows.
+    """
     metric = partial(metrics.calibration_loss, n_bins=2, bias_correction=correction)
     bins = [LOW, LOW, HIGH, HIGH]
     assert abs(row_types_expectation(metric, bins, [1] * 4) - population_cl(bins)) > 0.01
@@ -186,7 +218,10 @@ def test_other_calibration_losses_are_biased(correction):
 
 @pytest.mark.parametrize("raters", [[1, 1, 1, 1], [2, 1, 2, 1]])
 def test_label_correction_leaves_the_spread_of_predictions_within_bins(raters):
-    """Calibrated predictor: the bias is −Σ_b Var_b(z)/n, n the number of rows, summed over classes."""
+    """Calibrated predictor.
+
+    The bias is −Σ_b Var_b(z)/n, n the number of rows, summed over classes.
+    """
     bins = [CALIBRATED_LOW] * 2 + [CALIBRATED_HIGH] * 2
     metric = partial(metrics.calibration_loss, n_bins=2, bias_correction="label")
     bias = -sum(type_moments(b)[1].sum() for b in (CALIBRATED_LOW, CALIBRATED_HIGH)) / 4
@@ -204,11 +239,16 @@ def test_disagreement_calibration_loss_is_exactly_unbiased():
     assert row_types_expectation(loss, [types] * 3, [2, 2, 2]) == pytest.approx(population, **EXACT)
 
 
-GRID = np.array([0.05, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.95])  # three values of z in each of three bins
+GRID = np.array(
+    [0.05, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.95]
+)  # three values of z in each of three bins
 
 
 def simulated_losses(seed, shift, *, n_rows=30, repeats=3000, n_bins=3):
-    """Corrected losses of random rows in wide bins: Q scatters around z + shift(z), 1 to 3 raters a row."""
+    """Corrected losses of random rows in wide bins.
+
+    Q scatters around z + shift(z), 1 to 3 raters a row.
+    """
     rng = np.random.default_rng(seed)
     losses = {"residual": [], "label": []}
     for _ in range(repeats):
@@ -217,14 +257,21 @@ def simulated_losses(seed, shift, *, n_rows=30, repeats=3000, n_bins=3):
         ones = rng.binomial(n, z + shift(z) + rng.choice([-0.04, 0.04], n_rows))
         counts, proba = np.column_stack([ones, n - ones]), np.column_stack([z, 1 - z])
         for name, values in losses.items():
-            values.append(metrics.calibration_loss(counts, proba, n_bins=n_bins, bias_correction=name))
+            values.append(
+                metrics.calibration_loss(counts, proba, n_bins=n_bins, bias_correction=name)
+            )
     return {name: (np.mean(v), np.std(v) / np.sqrt(repeats)) for name, v in losses.items()}
 
 
-@pytest.mark.parametrize("shift", [lambda z: 0 * z, lambda z: 0.6 * (0.5 - z)], ids=["calibrated", "miscalibrated"])
+@pytest.mark.parametrize(
+    "shift", [lambda z: 0 * z, lambda z: 0.6 * (0.5 - z)], ids=["calibrated", "miscalibrated"]
+)
 @pytest.mark.parametrize("n_bins", [1, 3])
 def test_residual_corrected_calibration_loss_is_unbiased_in_simulation(shift, n_bins):
-    """Random rows, so random numbers of rows in the bins; all three bins hold two rows or more but once in 1e4."""
+    """Random rows, so random numbers of rows in the bins.
+
+    All three bins hold two rows or more but once in 1e4.
+    """
     mean, error = simulated_losses(0, shift, n_bins=n_bins)["residual"]
     by_bin = shift(GRID).reshape(n_bins, -1).mean(axis=1)
     truth = 2 * (by_bin**2).mean()
@@ -242,7 +289,10 @@ def test_label_correction_is_biased_in_simulation():
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("n_bins", [2, 5])
 def test_label_correction_is_twice_the_debiased_reliability(seed, n_bins):
-    """Two classes, one label a row: Ferro and Fricker (2012), Σ_b N_b/N·[(ō−f̄)² − ō(1−ō)/(N_b−1)]."""
+    """Two classes, one label a row.
+
+    Ferro and Fricker (2012), Σ_b N_b/N·[(ō−f̄)² − ō(1−ō)/(N_b−1)].
+    """
     rng = np.random.default_rng(seed)
     f = rng.random(60)
     o = rng.random(60) < f**2
@@ -251,13 +301,20 @@ def test_label_correction_is_twice_the_debiased_reliability(seed, n_bins):
         i = np.minimum((f * n_bins).astype(int), n_bins - 1) == b
         N_b = i.sum()
         assert N_b > 1
-        reliability += N_b / 60 * ((o[i].mean() - f[i].mean()) ** 2 - o[i].mean() * (1 - o[i].mean()) / (N_b - 1))
+        reliability += (
+            N_b
+            / 60
+            * ((o[i].mean() - f[i].mean()) ** 2 - o[i].mean() * (1 - o[i].mean()) / (N_b - 1))
+        )
     loss = metrics.calibration_loss(o.astype(int), f, n_bins=n_bins, bias_correction="label")
     assert loss == pytest.approx(2 * reliability, **EXACT)
 
 
 class Feature:
-    """One value of the feature: z is predicted for all rows, Q is one of `types` with their probabilities."""
+    """One value of the feature.
+
+    Z is predicted for all rows, Q is one of `types` with their probabilities.
+    """
 
     def __init__(self, z, types):
         outcomes = [(*row_outcomes(Q, 3), p) for Q, p in types]
@@ -299,11 +356,16 @@ def test_theorem_1(metric, z):
 
 
 def test_theorem_1_needs_more_predicted_than_actual_disagreement():
-    """Where v ≥ u = 1 − Σz² no α0 improves the disagreement; one expert label still helps the probabilities."""
+    """Where v ≥ u = 1 − Σz² no α0 improves the disagreement.
+
+    One expert label still helps the probabilities.
+    """
     feature = Feature((0.9, 0.05, 0.05), TYPES)
     assert feature.v > gini(feature.z)
     for s in np.linspace(0.02, 0.98, 10):
-        assert feature.loss(metrics.disagreement_squared_loss, s) > feature.loss(metrics.disagreement_squared_loss, 0)
+        assert feature.loss(metrics.disagreement_squared_loss, s) > feature.loss(
+            metrics.disagreement_squared_loss, 0
+        )
     best = feature.optimum(metrics.posterior_epistemic_loss)
     assert feature.loss(metrics.posterior_epistemic_loss, best) < feature.el
 
@@ -323,6 +385,8 @@ def test_loss_after_one_label_of_a_dirichlet_has_the_closed_form(total):
     rng = np.random.default_rng(0)
     z, counts = random_proba(rng, 5, 3), rng.integers(1, 4, (5, 3))
     s = 1 / (total + 1)
-    closed = (1 - s) ** 2 * metrics.epistemic_loss(counts, z) + s**2 * metrics.irreducible_loss(counts)
+    closed = (1 - s) ** 2 * metrics.epistemic_loss(counts, z) + s**2 * metrics.irreducible_loss(
+        counts
+    )
     after = metrics.posterior_epistemic_loss(counts, Dirichlet.from_mean(z, total))
     assert after == pytest.approx(closed, **EXACT)

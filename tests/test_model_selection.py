@@ -27,7 +27,13 @@ from sklearn.svm import LinearSVC
 
 from sklearn_lhcal.calibration import AlphaCalibration, TemperatureScaling
 from sklearn_lhcal.datasets import make_label_histograms
-from sklearn_lhcal.distributions import Dirichlet, DirichletMixture, Ensemble, PointMass, predict_dist
+from sklearn_lhcal.distributions import (
+    Dirichlet,
+    DirichletMixture,
+    Ensemble,
+    PointMass,
+    predict_dist,
+)
 from sklearn_lhcal.label_histogram import KnownProbabilities, LabelHistogramClassifier
 from sklearn_lhcal.metrics import get_scorer, label_log_loss
 from sklearn_lhcal.model_selection import StratifiedVotesKFold, cross_val_predict
@@ -62,14 +68,18 @@ def seen():
 
 @pytest.mark.parametrize("shuffle", [False, True])
 def test_folds_have_equal_shares_of_majority_classes(shuffle):
-    votes = np.repeat([0, 1, 2], [100, 40, 10])  # sorted, so that plain folds would be one class each
+    votes = np.repeat(
+        [0, 1, 2], [100, 40, 10]
+    )  # sorted, so that plain folds would be one class each
     counts = 3 * np.eye(3, dtype=int)[votes] + 1
     splitter = StratifiedVotesKFold(5, shuffle=shuffle, random_state=0 if shuffle else None)
     tests = [test for _, test in splitter.split(counts, counts)]
     assert_array_equal(np.sort(np.concatenate(tests)), np.arange(150))
     for test in tests:
         assert_array_equal(np.bincount(votes[test]), [20, 8, 2])
-    for (train, test), (_, again) in zip(splitter.split(None, counts), splitter.split(None, votes), strict=True):
+    for (train, test), (_, again) in zip(
+        splitter.split(None, counts), splitter.split(None, votes), strict=True
+    ):
         assert_array_equal(np.sort([*train, *test]), np.arange(150))
         assert_array_equal(test, again)
 
@@ -130,9 +140,17 @@ def test_folds_in_cross_validation_and_searches(data, seen, routing):
     with config_context(enable_metadata_routing=routing):
         groups = {"params": {"groups": GROUPS}} if routing else {"groups": GROUPS}
         folds = cross_validate(
-            model, data.X, data.counts, cv=Spy(3), scoring="neg_label_log_loss", return_indices=True, **groups
+            model,
+            data.X,
+            data.counts,
+            cv=Spy(3),
+            scoring="neg_label_log_loss",
+            return_indices=True,
+            **groups,
         )["indices"]
-        search = GridSearchCV(model, {"estimator": [LogisticRegression(C=c) for c in (1e-3, 1)]}, cv=Spy(3))
+        search = GridSearchCV(
+            model, {"estimator": [LogisticRegression(C=c) for c in (1e-3, 1)]}, cv=Spy(3)
+        )
         search.set_params(scoring="neg_epistemic_loss").fit(data.X, data.counts, groups=GROUPS)
     for train, test in zip(folds["train"], folds["test"], strict=True):
         assert not set(GROUPS[train]) & set(GROUPS[test])
@@ -150,45 +168,85 @@ CHAIN = AlphaCalibration(TemperatureScaling())
 
 @pytest.mark.parametrize("cv", [Spy(3), 3, "holdout", GroupKFold(3)], ids=str)
 def test_groups_reach_every_level_with_metadata_routing(data, seen, cv, monkeypatch):
-    """A search over a chain of calibrators: its own folds, and those of the chain within each of them."""
+    """A search over a chain of calibrators.
+
+    Its own folds, and those of the chain within each of them.
+    """
     monkeypatch.setattr("sklearn_lhcal.model_selection.StratifiedVotesKFold", Spy)
     monkeypatch.setattr("sklearn_lhcal.calibration._base.StratifiedVotesKFold", Spy)
     with config_context(enable_metadata_routing=True):
         chain = clone(CHAIN).set_params(cv=cv, random_state=0)
-        search = GridSearchCV(chain, {"penalty": [0.01, 1.0]}, cv=Spy(2), scoring="neg_disagreement_squared_loss")
+        search = GridSearchCV(
+            chain, {"penalty": [0.01, 1.0]}, cv=Spy(2), scoring="neg_disagreement_squared_loss"
+        )
         search.fit(data.X, data.counts, groups=GROUPS)
-        cross_validate(chain, data.X, data.counts, cv=GroupKFold(2), params={"groups": GROUPS}, error_score="raise")
+        cross_validate(
+            chain,
+            data.X,
+            data.counts,
+            cv=GroupKFold(2),
+            params={"groups": GROUPS},
+            error_score="raise",
+        )
     if not isinstance(cv, GroupKFold):
-        assert len(seen) == 1 + 2 * 2 + 1 + 2  # the search, its folds for two candidates, its refit, and two folds
+        assert (
+            len(seen) == 1 + 2 * 2 + 1 + 2
+        )  # the search, its folds for two candidates, its refit, and two folds
     for n, groups in seen:
         assert len(groups) == n
 
 
 def test_groups_reach_calibrators_without_metadata_routing(data, seen):
-    """As fit parameters: of a step of a Pipeline in a search, which keeps `groups` for itself; of cross_validate."""
+    """As fit parameters: of a step of a Pipeline in a search, which keeps `groups` for itself.
+
+    Of cross_validate.
+    """
     pipeline = make_pipeline(StandardScaler(), clone(CHAIN).set_params(cv=Spy(3)))
-    search = GridSearchCV(pipeline, {"alphacalibration__penalty": [0.01, 1.0]}, cv=Spy(2), scoring="neg_epistemic_loss")
+    search = GridSearchCV(
+        pipeline,
+        {"alphacalibration__penalty": [0.01, 1.0]},
+        cv=Spy(2),
+        scoring="neg_epistemic_loss",
+    )
     search.fit(data.X, data.counts, groups=GROUPS, alphacalibration__groups=GROUPS)
     assert len(seen) == 6
     inner = clone(CHAIN).set_params(cv=Spy(3))
-    cross_validate(inner, data.X, data.counts, cv=Spy(2), groups=GROUPS, params={"groups": GROUPS}, error_score="raise")
+    cross_validate(
+        inner,
+        data.X,
+        data.counts,
+        cv=Spy(2),
+        groups=GROUPS,
+        params={"groups": GROUPS},
+        error_score="raise",
+    )
     assert len(seen) == 6 + 3
     assert all(len(groups) == n for n, groups in seen)
     seen.clear()
     GridSearchCV(inner, {"penalty": [0.01]}, cv=Spy(2), scoring="neg_epistemic_loss").fit(
         data.X, data.counts, groups=GROUPS
     )
-    assert [groups is None for _, groups in seen] == [False, True, True, True]  # what the docstring warns of
+    assert [groups is None for _, groups in seen] == [
+        False,
+        True,
+        True,
+        True,
+    ]  # what the docstring warns of
 
 
 def test_groups_reach_the_folds_of_calibrators_in_cross_val_predict(data, seen):
     inner = clone(CHAIN).set_params(cv=Spy(3))
-    cross_val_predict(inner, data.X, data.counts, cv=Spy(2), groups=GROUPS, fit_params={"groups": GROUPS})
+    cross_val_predict(
+        inner, data.X, data.counts, cv=Spy(2), groups=GROUPS, fit_params={"groups": GROUPS}
+    )
     assert [n == len(groups) for n, groups in seen] == [True] * 3
 
 
 def patients(rng, n_patients):
-    """8 rows a patient in random order, 3 raters a row: 30 features tell the patient, whose labels have a tendency."""
+    """8 rows a patient in random order, 3 raters a row.
+
+    30 features tell the patient, whose labels have a tendency.
+    """
     patient = rng.permutation(np.repeat(np.arange(n_patients), 8))
     tendency, looks = 2 * rng.normal(size=n_patients), rng.normal(size=(n_patients, 30))
     x = rng.normal(size=(len(patient), 2))
@@ -198,7 +256,10 @@ def patients(rng, n_patients):
 
 
 def test_calibration_for_new_patients_needs_folds_of_patients():
-    """The classifier learns patients by heart. Folds that split patients do not notice; folds of patients do."""
+    """The classifier learns patients by heart.
+
+    Folds that split patients do not notice; folds of patients do.
+    """
     gains = []
     for seed in range(10):
         rng = np.random.default_rng(seed)
@@ -217,19 +278,26 @@ MODELS = {
     "logistic": LogisticRegression(),
     "no weights": KNeighborsClassifier(20),
     "pipeline": make_pipeline(StandardScaler(), GaussianNB()),
-    "search": GridSearchCV(LabelHistogramClassifier(), {"estimator": [LogisticRegression(), GaussianNB()]}, cv=2),
+    "search": GridSearchCV(
+        LabelHistogramClassifier(), {"estimator": [LogisticRegression(), GaussianNB()]}, cv=2
+    ),
     "repeated": LabelHistogramClassifier(KNeighborsClassifier(20)),
     "forest": RandomForestClassifier(5, min_samples_leaf=10, random_state=0),
     "temperature": TemperatureScaling(cv=2),
     "alpha": AlphaCalibration(cv=2),
-    "mixture": AlphaCalibration(RandomForestClassifier(5, min_samples_leaf=10, random_state=0), cv=2),
+    "mixture": AlphaCalibration(
+        RandomForestClassifier(5, min_samples_leaf=10, random_state=0), cv=2
+    ),
 }
 KINDS = {"forest": Ensemble, "alpha": Dirichlet, "mixture": DirichletMixture}
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_predictions_equal_a_loop_by_hand(data, name):
-    """Rows in the order of X, for shuffled folds; frames whose names are not sorted; all three methods."""
+    """Rows in the order of X, for shuffled folds; frames whose names are not sorted.
+
+    All three methods.
+    """
     names = np.array(["c", "a", "b"])
     frame, columns = pd.DataFrame(data.counts, columns=names), [1, 2, 0]
     cv = KFold(4, shuffle=True, random_state=0)
@@ -241,7 +309,9 @@ def test_predictions_equal_a_loop_by_hand(data, name):
     assert_allclose(dist.mean(), proba, atol=1e-12)
     assert_array_equal(label, np.array(["a", "b", "c"])[proba.argmax(axis=1)])
     for train, test in cv.split(data.X):
-        fitted = LabelHistogramClassifier(MODELS[name]).fit(data.X[train], data.counts[train][:, columns])
+        fitted = LabelHistogramClassifier(MODELS[name]).fit(
+            data.X[train], data.counts[train][:, columns]
+        )
         by_hand = predict_dist(fitted, data.X[test])
         assert_allclose(proba[test], by_hand.mean(), atol=1e-12)
         assert_allclose(dist[test].mean(), by_hand.mean(), atol=1e-12)
@@ -273,7 +343,8 @@ class ArrayLike:
 
 
 @pytest.mark.parametrize(
-    "form", [pd.DataFrame, pl.DataFrame, sp.coo_array, np.ndarray.tolist, ArrayLike, lambda X: {"a": X}]
+    "form",
+    [pd.DataFrame, pl.DataFrame, sp.coo_array, np.ndarray.tolist, ArrayLike, lambda X: {"a": X}],
 )
 def test_kinds_of_X(data, form):
     class Inner(ClassifierMixin, BaseEstimator):
@@ -290,28 +361,40 @@ def test_kinds_of_X(data, form):
         return X.toarray() if sp.issparse(X) else np.asarray(X)
 
     X = pl.DataFrame(data.X, schema=list("abcde")) if form is pl.DataFrame else form(data.X)
-    assert_allclose(cross_val_predict(Inner(), X, data.counts), cross_val_predict(GaussianNB(), data.X, data.counts))
+    assert_allclose(
+        cross_val_predict(Inner(), X, data.counts),
+        cross_val_predict(GaussianNB(), data.X, data.counts),
+    )
 
 
 def test_forms_of_cv_and_groups(data, seen):
     X, y, base = data.X, data.counts, GaussianNB()
     expected = cross_val_predict(base, X, y, cv=StratifiedVotesKFold(3))
     assert_array_equal(cross_val_predict(base, X, y, cv=3), expected)
-    assert_array_equal(cross_val_predict(base, X, y, cv=list(StratifiedVotesKFold(3).split(X, y))), expected)
     assert_array_equal(
-        cross_val_predict(base, X, y), cross_val_predict(base, X, y, cv=StratifiedVotesKFold(5), verbose=0)
+        cross_val_predict(base, X, y, cv=list(StratifiedVotesKFold(3).split(X, y))), expected
+    )
+    assert_array_equal(
+        cross_val_predict(base, X, y),
+        cross_val_predict(base, X, y, cv=StratifiedVotesKFold(5), verbose=0),
     )
     grouped = cross_val_predict(base, X, y, cv=3, groups=GROUPS)
-    assert_array_equal(cross_val_predict(base, X, y, cv=StratifiedVotesKFold(3), groups=GROUPS), grouped)
+    assert_array_equal(
+        cross_val_predict(base, X, y, cv=StratifiedVotesKFold(3), groups=GROUPS), grouped
+    )
     assert np.abs(grouped - expected).max() > 1e-6
     by_hand = cross_val_predict(base, X, y, cv=list(GroupKFold(3).split(X, groups=GROUPS)))
-    assert_array_equal(cross_val_predict(base, X, y, cv=GroupKFold(3), groups=GROUPS.tolist()), by_hand)
+    assert_array_equal(
+        cross_val_predict(base, X, y, cv=GroupKFold(3), groups=GROUPS.tolist()), by_hand
+    )
 
 
 def test_fit_parameters_are_split_row_by_row(data):
     w = np.random.default_rng(0).integers(1, 4, 240)
     cv = KFold(3)
-    weighted = cross_val_predict(GaussianNB(), data.X, data.counts, cv=cv, fit_params={"sample_weight": w})
+    weighted = cross_val_predict(
+        GaussianNB(), data.X, data.counts, cv=cv, fit_params={"sample_weight": w}
+    )
     multiplied = cross_val_predict(GaussianNB(), data.X, data.counts * w[:, None], cv=cv)
     assert_allclose(weighted, multiplied)
     known = KnownProbabilities(data.proba)
@@ -344,7 +427,10 @@ class Witness(ClassifierMixin, BaseEstimator):
 
 
 def test_scikit_learns_own_corrupts_counts_silently():
-    """It encodes each column as labels: 7 votes become column number 2. Ours hands the counts on."""
+    """It encodes each column as labels: 7 votes become column number 2.
+
+    Ours hands the counts on.
+    """
     counts = np.array([[0, 7], [3, 1], [7, 0], [3, 7], [0, 1], [7, 3]])
     X = np.arange(6)[:, None]
     for function, intact in ((cross_val_predict, True), (sklearn_cross_val_predict, False)):
@@ -353,7 +439,9 @@ def test_scikit_learns_own_corrupts_counts_silently():
         assert len(Witness.counts) == 2
         for rows, got in Witness.counts:
             assert np.array_equal(got, counts[rows]) == intact
-    assert max(got.max() for _, got in Witness.counts) == 3  # the number of distinct values in a column, less one
+    assert (
+        max(got.max() for _, got in Witness.counts) == 3
+    )  # the number of distinct values in a column, less one
 
 
 @pytest.mark.parametrize(
@@ -391,25 +479,38 @@ def test_a_class_missing_from_a_training_fold_is_named(data):
 
 @pytest.mark.parametrize("routing", [False, True])
 def test_searches_over_counts_with_weights(data, routing):
-    """Weights reach the fit of each candidate and, where they are asked for, the scorer; in two processes."""
+    """Weights reach the fit of each candidate and, where they are asked for, the scorer.
+
+    In two processes.
+    """
     w = np.random.default_rng(0).integers(1, 4, 240)
     frame = pd.DataFrame(data.counts, columns=list("bca"))
     grid = {"estimator__C": [1e-3, 1.0]}
     with config_context(enable_metadata_routing=routing):
-        model, scorer = LabelHistogramClassifier(LogisticRegression()), get_scorer("neg_label_log_loss")
+        model, scorer = (
+            LabelHistogramClassifier(LogisticRegression()),
+            get_scorer("neg_label_log_loss"),
+        )
         if routing:
             model.set_fit_request(sample_weight=True)
             scorer = clone(scorer).set_score_request(sample_weight=False)
-        search = GridSearchCV(model, grid, cv=KFold(3), scoring=scorer, n_jobs=2, error_score="raise")
+        search = GridSearchCV(
+            model, grid, cv=KFold(3), scoring=scorer, n_jobs=2, error_score="raise"
+        )
         search.fit(data.X, frame, sample_weight=w)
-    best = LabelHistogramClassifier(LogisticRegression(C=1.0)).fit(data.X, data.counts[:, [2, 0, 1]] * w[:, None])
+    best = LabelHistogramClassifier(LogisticRegression(C=1.0)).fit(
+        data.X, data.counts[:, [2, 0, 1]] * w[:, None]
+    )
     assert search.best_params_ == {"estimator__C": 1.0}
     assert search.classes_.tolist() == ["a", "b", "c"]
     assert_allclose(search.predict_proba(data.X), best.predict_proba(data.X), atol=1e-4)
 
 
 def test_a_search_inside_repetition_leaks_rows():
-    """Copies of a row fall on both sides of its folds: 1-NN seems to know labels that X does not tell."""
+    """Copies of a row fall on both sides of its folds.
+
+    1-NN seems to know labels that X does not tell.
+    """
     rng = np.random.default_rng(0)
     X, counts = rng.normal(size=(150, 5)), np.eye(3, dtype=int)[rng.integers(0, 3, 150)] * 6
     folds = []
@@ -421,13 +522,18 @@ def test_a_search_inside_repetition_leaks_rows():
                 yield train, test
 
     cv, neighbour = Rows(3, shuffle=True, random_state=0), KNeighborsClassifier(1)
-    inside = LabelHistogramClassifier(GridSearchCV(neighbour, {"n_neighbors": [1]}, cv=cv, scoring="expected_accuracy"))
+    inside = LabelHistogramClassifier(
+        GridSearchCV(neighbour, {"n_neighbors": [1]}, cv=cv, scoring="expected_accuracy")
+    )
     inside.fit(X, counts)
     assert min(map(len, folds)) > 100
     assert inside.estimator_.best_score_ > 0.9
     folds.clear()
     outside = GridSearchCV(
-        LabelHistogramClassifier(neighbour), {"estimator__n_neighbors": [1]}, cv=cv, scoring="expected_accuracy"
+        LabelHistogramClassifier(neighbour),
+        {"estimator__n_neighbors": [1]},
+        cv=cv,
+        scoring="expected_accuracy",
     )
     outside.fit(X, counts)
     assert folds == [set()] * 3

@@ -184,7 +184,9 @@ def test_a_fold_of_one_class_is_read_by_the_classes_of_the_prediction():
     z = model.predict_proba(X[ones])
     assert_allclose(metrics.expected_accuracy(y[ones], dist), (z[:, 0] > 0.5).mean())
     assert_allclose(metrics.label_log_loss(y[ones], dist), -np.log(z[:, 0]).mean())
-    assert_allclose(get_scorer("neg_label_log_loss")(model, X[ones], y[ones]), np.log(z[:, 0]).mean())
+    assert_allclose(
+        get_scorer("neg_label_log_loss")(model, X[ones], y[ones]), np.log(z[:, 0]).mean()
+    )
     costs = pd.DataFrame([[0.0, 1.0], [4.0, 0.0]], index=[1, 2])
     right = metrics.decision_risk(y[ones], metrics.bayes_decision(dist, costs), costs)
     gap = right - metrics.model_risk(dist, costs)
@@ -256,7 +258,12 @@ def test_no_order_of_names_changes_labels(case):
     labels = names[counts.argmax(axis=1)]
     one_hot = np.eye(len(names), dtype=int)[counts.argmax(axis=1)]
     dist = PointMass(z[:, first]).with_classes(names[first])
-    for name in ("label_log_loss", "expected_accuracy", "expected_squared_loss", "calibration_loss"):
+    for name in (
+        "label_log_loss",
+        "expected_accuracy",
+        "expected_squared_loss",
+        "calibration_loss",
+    ):
         metric = METRICS[name]
         expected = pytest.approx(metric(one_hot, z), rel=1e-9, abs=1e-12)
         assert metric(labels, dist) == expected
@@ -304,7 +311,9 @@ def test_everything_around_a_model_keeps_its_names(data):
         "calibrator": TemperatureScaling(inner),
         "chain": AlphaCalibration(TemperatureScaling(inner)),
         "histograms": LabelHistogramClassifier(inner),
-        "search": GridSearchCV(TemperatureScaling(inner), {"cv": [3]}, scoring="neg_label_log_loss"),
+        "search": GridSearchCV(
+            TemperatureScaling(inner), {"cv": [3]}, scoring="neg_label_log_loss"
+        ),
         "wrapped": LabelHistogramClassifier(TemperatureScaling(inner)),
     }
     for name, model in models.items():
@@ -382,7 +391,10 @@ def test_frames_bring_their_classes():
     assert_array_equal(check_counts(Q)[1], NAMES[ORDER])
     assert metrics.epistemic_loss(Q, p[NAMES.tolist()]) == pytest.approx(0)
     assert PointMass(pd.DataFrame(z)).classes is None
-    assert LogisticNormal([0.0], 1.0).with_classes(["no", "yes"])[0].classes.tolist() == ["no", "yes"]
+    assert LogisticNormal([0.0], 1.0).with_classes(["no", "yes"])[0].classes.tolist() == [
+        "no",
+        "yes",
+    ]
 
 
 def test_a_prediction_named_twice_must_agree(data):

@@ -118,7 +118,9 @@ def data():
 
 def proba(data, y=None, X=None, module=Affine, **options):
     net = NeuralClassifier(module, **FULL_BATCH | options)
-    return net.fit(data.X if X is None else X, data.counts if y is None else y).predict_proba(data.X)
+    return net.fit(data.X if X is None else X, data.counts if y is None else y).predict_proba(
+        data.X
+    )
 
 
 # --- what it trains on ---
@@ -126,7 +128,12 @@ def proba(data, y=None, X=None, module=Affine, **options):
 
 def test_forms_of_y(data):
     expected = proba(data)
-    for y in (data.counts.tolist(), data.counts.astype(np.int16), data.counts.astype(float), sp.csr_array(data.counts)):
+    for y in (
+        data.counts.tolist(),
+        data.counts.astype(np.int16),
+        data.counts.astype(float),
+        sp.csr_array(data.counts),
+    ):
         assert_array_equal(proba(data, y), expected)
     labels = data.counts.argmax(axis=1)
     one_hot = np.eye(3, dtype=int)[labels]
@@ -134,9 +141,13 @@ def test_forms_of_y(data):
     assert_array_equal(proba(data, np.array(["a", "b", "c"])[labels]), proba(data, one_hot))
 
 
-@pytest.mark.parametrize("frame", [pd.DataFrame, lambda y, columns: pl.DataFrame(y, schema=columns)])
+@pytest.mark.parametrize(
+    "frame", [pd.DataFrame, lambda y, columns: pl.DataFrame(y, schema=columns)]
+)
 def test_named_classes_are_sorted(data, frame):
-    net = NeuralClassifier(Affine, **FULL_BATCH).fit(data.X, frame(data.counts, columns=["mild", "severe", "benign"]))
+    net = NeuralClassifier(Affine, **FULL_BATCH).fit(
+        data.X, frame(data.counts, columns=["mild", "severe", "benign"])
+    )
     assert net.classes_.tolist() == ["benign", "mild", "severe"]
     assert_array_equal(net.predict_proba(data.X), proba(data, data.counts[:, [2, 0, 1]]))
     assert_array_equal(net.predict(data.X), net.classes_[net.predict_proba(data.X).argmax(axis=1)])
@@ -152,7 +163,15 @@ def test_known_probabilities_are_the_limit_of_many_raters(data):
 
 @pytest.mark.parametrize(
     "convert",
-    [np.float32, np.asfortranarray, np.ndarray.tolist, pd.DataFrame, sp.csr_array, torch.as_tensor, torch.Tensor],
+    [
+        np.float32,
+        np.asfortranarray,
+        np.ndarray.tolist,
+        pd.DataFrame,
+        sp.csr_array,
+        torch.as_tensor,
+        torch.Tensor,
+    ],
 )
 def test_kinds_of_X(data, convert):
     X = convert(data.X)
@@ -180,7 +199,9 @@ def test_dict_of_inputs_and_tuple_of_outputs(data):
     calibrator = TemperatureScaling(net, cv=3).fit(X, data.counts)
     assert_allclose(
         calibrator.predict_proba(X),
-        TemperatureScaling(NeuralClassifier(Affine, **FULL_BATCH), cv=3).fit(data.X, data.counts).predict_proba(data.X),
+        TemperatureScaling(NeuralClassifier(Affine, **FULL_BATCH), cv=3)
+        .fit(data.X, data.counts)
+        .predict_proba(data.X),
         atol=1e-5,
     )
     with pytest.raises(ValueError, match="inconsistent"):
@@ -188,18 +209,27 @@ def test_dict_of_inputs_and_tuple_of_outputs(data):
 
 
 def test_integers_stay_integers(data):
-    """As an embedding needs them; without weights but for its table, it learns the shares of the classes."""
+    """As an embedding needs them.
+
+    Without weights but for its table, it learns the shares of the classes.
+    """
     codes = np.arange(300)[:, None] % 4
     net = NeuralClassifier(Lookup, **LBFGS).fit(codes, data.counts)
     shares = np.stack([data.counts[codes[:, 0] == i].sum(axis=0) for i in range(4)])
-    assert_allclose(net.predict_proba(np.arange(4)[:, None]), shares / shares.sum(axis=1, keepdims=True), atol=1e-4)
+    assert_allclose(
+        net.predict_proba(np.arange(4)[:, None]),
+        shares / shares.sum(axis=1, keepdims=True),
+        atol=1e-4,
+    )
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
 def test_modules_of_another_precision(data, dtype):
     assert_allclose(proba(data, module=Affine().to(dtype)), proba(data), atol=0.03)
     if dtype == torch.float64:
-        assert_array_equal(proba(data, X=data.X.astype(np.float32), module=Affine().double()).shape, (300, 3))
+        assert_array_equal(
+            proba(data, X=data.X.astype(np.float32), module=Affine().double()).shape, (300, 3)
+        )
 
 
 def test_two_classes(data):
@@ -216,7 +246,10 @@ def test_two_classes(data):
 
 
 def test_datasets(data):
-    """Of counts, as their loss goes by the batch; of numbers of classes; with a held-out part by y or by chance."""
+    """Of counts, as their loss goes by the batch; of numbers of classes.
+
+    With a held-out part by y or by chance.
+    """
     X, counts = torch.Tensor(data.X), torch.as_tensor(data.counts)
     options = FULL_BATCH | {"classes": ["a", "b", "c"]}
     net = NeuralClassifier(Affine, **options).fit(TensorDataset(X, counts))
@@ -225,7 +258,9 @@ def test_datasets(data):
     net.fit(TensorDataset(X.double(), counts.argmax(dim=1)))
     assert_allclose(net.predict_proba(data.X), proba(data, data.counts.argmax(axis=1)), atol=1e-6)
     for y in (None, data.counts):
-        stopped = NeuralClassifier(Affine, early_stopping=3, **options).fit(TensorDataset(X, counts), y)
+        stopped = NeuralClassifier(Affine, early_stopping=3, **options).fit(
+            TensorDataset(X, counts), y
+        )
         assert np.isfinite(stopped.history_[:, "valid_loss"]).all()
     with pytest.raises(ValueError, match="pass classes="):
         NeuralClassifier(Affine).fit(TensorDataset(X, counts))
@@ -240,7 +275,9 @@ def test_weights_and_counts_are_repetition(data):
     w = np.random.default_rng(0).integers(0, 4, 300)
     fit = NeuralClassifier(Affine, **FULL_BATCH).fit
     weighted = fit(data.X, data.counts, sample_weight=w).predict_proba(data.X)
-    repeated = fit(np.repeat(data.X, w, axis=0), np.repeat(data.counts, w, axis=0)).predict_proba(data.X)
+    repeated = fit(np.repeat(data.X, w, axis=0), np.repeat(data.counts, w, axis=0)).predict_proba(
+        data.X
+    )
     assert_allclose(weighted, repeated, atol=1e-5)
     rows, labels = np.nonzero(data.counts)
     again = np.repeat(np.arange(len(rows)), data.counts[rows, labels])
@@ -252,9 +289,13 @@ def test_weights_and_counts_are_repetition(data):
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_linear_module_converges_to_logistic_regression(n_classes, weighted):
-    data = make_label_histograms(300, n_classes=n_classes, n_raters=(1, 6), total=3.0, random_state=0)
+    data = make_label_histograms(
+        300, n_classes=n_classes, n_raters=(1, 6), total=3.0, random_state=0
+    )
     w = np.random.default_rng(0).uniform(0, 3, 300) if weighted else np.ones(300)
-    net = NeuralClassifier(Affine(5, n_classes).double(), **LBFGS).fit(data.X, data.counts, sample_weight=w)
+    net = NeuralClassifier(Affine(5, n_classes).double(), **LBFGS).fit(
+        data.X, data.counts, sample_weight=w
+    )
     rows, labels = np.nonzero(data.counts)
     theirs = LogisticRegression(C=1e10, tol=1e-10, max_iter=1000)
     theirs.fit(data.X[rows], labels, sample_weight=w[rows] * data.counts[rows, labels])
@@ -264,17 +305,26 @@ def test_linear_module_converges_to_logistic_regression(n_classes, weighted):
 @pytest.mark.parametrize("batch_size", [7, 64, -1])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_losses_of_the_history_are_the_label_log_loss(data, batch_size, weighted):
-    """P1 eq. (53) of the whole part, whatever the batches: with learning rate 0 all epochs are alike."""
+    """P1 eq.
+
+    (53) of the whole part, whatever the batches: with learning rate 0 all epochs are alike.
+    """
     w = np.random.default_rng(0).uniform(0, 3, 300) if weighted else np.ones(300)
     recorder = Recorder(data.X)
-    net = NeuralClassifier(MLP, lr=0.0, batch_size=batch_size, max_epochs=2, early_stopping=9, callbacks=[recorder])
+    net = NeuralClassifier(
+        MLP, lr=0.0, batch_size=batch_size, max_epochs=2, early_stopping=9, callbacks=[recorder]
+    )
     net.fit(data.X, data.counts, sample_weight=w)
     z = net.predict_proba(data.X)
     for name, rows in zip(("train_loss", "valid_loss"), recorder.parts_, strict=True):
         loss = label_log_loss(data.counts[rows], z[rows], sample_weight=w[rows])
         assert_allclose(net.history_[:, name], loss, rtol=1e-5)
-    net.set_params(early_stopping=None, module=net.module_).fit(data.X, data.counts, sample_weight=w)
-    assert_allclose(net.history_[:, "train_loss"], label_log_loss(data.counts, z, sample_weight=w), rtol=1e-5)
+    net.set_params(early_stopping=None, module=net.module_).fit(
+        data.X, data.counts, sample_weight=w
+    )
+    assert_allclose(
+        net.history_[:, "train_loss"], label_log_loss(data.counts, z, sample_weight=w), rtol=1e-5
+    )
 
 
 def test_a_loss_of_the_user(data):
@@ -284,10 +334,15 @@ def test_a_loss_of_the_user(data):
     mu = data.counts / data.counts.sum(axis=1, keepdims=True)
     brier = ((net.predict_proba(data.X) - mu) ** 2).sum(axis=1)
     assert_allclose(net.history_[-1, "train_loss"], brier.mean(), rtol=1e-6)
-    assert brier.mean() < ((proba(data, module=Affine().double(), **LBFGS) - mu) ** 2).sum(axis=1).mean()
+    assert (
+        brier.mean()
+        < ((proba(data, module=Affine().double(), **LBFGS) - mu) ** 2).sum(axis=1).mean()
+    )
     w = np.random.default_rng(0).integers(0, 4, 300)
     weighted = net.fit(data.X, data.counts, sample_weight=w).predict_proba(data.X)
-    repeated = net.fit(np.repeat(data.X, w, axis=0), np.repeat(data.counts, w, axis=0)).predict_proba(data.X)
+    repeated = net.fit(
+        np.repeat(data.X, w, axis=0), np.repeat(data.counts, w, axis=0)
+    ).predict_proba(data.X)
     assert_allclose(weighted, repeated, atol=1e-5)
     given = net.set_params(loss=LabelLogLoss()).fit(data.X, data.counts).predict_proba(data.X)
     named = net.set_params(loss="label_log_loss").fit(data.X, data.counts).predict_proba(data.X)
@@ -298,7 +353,9 @@ def test_a_loss_of_the_user(data):
 
 def test_a_loss_that_is_no_number_is_a_warning(data):
     with pytest.warns(ConvergenceWarning, match="lower lr, or scale X"):
-        NeuralClassifier(MLP, optimizer=torch.optim.SGD, lr=1e30, max_epochs=5).fit(data.X * 1e10, data.counts)
+        NeuralClassifier(MLP, optimizer=torch.optim.SGD, lr=1e30, max_epochs=5).fit(
+            data.X * 1e10, data.counts
+        )
 
 
 # --- early stopping ---
@@ -308,7 +365,13 @@ def test_a_loss_that_is_no_number_is_a_warning(data):
 def test_early_stopping_keeps_the_best_weights(data, batch_size, lr):
     recorder = Recorder(data.X)
     net = NeuralClassifier(
-        MLP, batch_size=batch_size, lr=lr, max_epochs=200, early_stopping=4, callbacks=[recorder], random_state=0
+        MLP,
+        batch_size=batch_size,
+        lr=lr,
+        max_epochs=200,
+        early_stopping=4,
+        callbacks=[recorder],
+        random_state=0,
     ).fit(data.X, data.counts)
     loss = np.array(net.history_[:, "valid_loss"])
     best = loss.argmin()
@@ -320,7 +383,9 @@ def test_early_stopping_keeps_the_best_weights(data, batch_size, lr):
 
 def test_early_stopping_holds_out_a_stratified_fifth(data):
     recorder = Recorder(data.X)
-    NeuralClassifier(MLP, max_epochs=2, early_stopping=4, callbacks=[recorder]).fit(data.X, data.counts)
+    NeuralClassifier(MLP, max_epochs=2, early_stopping=4, callbacks=[recorder]).fit(
+        data.X, data.counts
+    )
     train, valid = recorder.parts_
     assert sorted([*train, *valid]) == list(range(300))
     votes = data.counts.argmax(axis=1)
@@ -331,10 +396,17 @@ def test_early_stopping_on_rows_of_the_user(data):
     rows = np.arange(300) % 3 == 0
     held_out = TensorDataset(torch.Tensor(data.X[rows]), torch.as_tensor(data.counts[rows]))
     net = NeuralClassifier(
-        MLP, lr=0.05, max_epochs=300, batch_size=-1, early_stopping=4, train_split=predefined_split(held_out)
+        MLP,
+        lr=0.05,
+        max_epochs=300,
+        batch_size=-1,
+        early_stopping=4,
+        train_split=predefined_split(held_out),
     ).fit(data.X[~rows], data.counts[~rows])
     loss = net.history_[:, "valid_loss"]
-    assert_allclose(label_log_loss(data.counts[rows], net.predict_proba(data.X[rows])), min(loss), rtol=1e-5)
+    assert_allclose(
+        label_log_loss(data.counts[rows], net.predict_proba(data.X[rows])), min(loss), rtol=1e-5
+    )
     assert len(loss) == np.argmin(loss) + 5
 
 
@@ -355,10 +427,15 @@ def test_a_module_instance_is_copied(data):
 
 @pytest.mark.parametrize("options", [{}, {"early_stopping": 3}], ids=str)
 def test_seeds(data, options):
-    """The initial weights, the batches, dropout and the held-out rows follow the seed, and nothing else does."""
+    """The initial weights, the batches, dropout and the held-out rows follow the seed.
+
+    And nothing else does.
+    """
 
     def fit(seed, module=MLP):
-        return proba(data, module=module, module__dropout=0.5, batch_size=32, random_state=seed, **options)
+        return proba(
+            data, module=module, module__dropout=0.5, batch_size=32, random_state=seed, **options
+        )
 
     np.random.seed(3)  # noqa: NPY002
     torch.manual_seed(3)
@@ -378,14 +455,20 @@ def test_seeds(data, options):
 
 
 def test_each_source_of_randomness_follows_the_seed(data):
-    """One at a time: the held-out rows; the batches, with given weights and no dropout; dropout, with one batch."""
+    """One at a time: the held-out rows; the batches, with given weights and no dropout.
+
+    Dropout, with one batch.
+    """
     held_out = []
     for seed in (0, 0, 1):
         recorder = Recorder(data.X)
         proba(data, early_stopping=2, callbacks=[recorder], random_state=seed)
         held_out.append(set(recorder.parts_[1]))
     assert held_out[0] == held_out[1] != held_out[2]
-    for options in ({"module": MLP(), "batch_size": 32}, {"module": MLP(dropout=0.5), "batch_size": -1}):
+    for options in (
+        {"module": MLP(), "batch_size": 32},
+        {"module": MLP(dropout=0.5), "batch_size": -1},
+    ):
         a, b, c = (proba(data, **options | {"random_state": seed}) for seed in (0, 0, 1))
         assert_array_equal(a, b)
         assert np.abs(a - c).max() > 1e-4
@@ -393,7 +476,9 @@ def test_each_source_of_randomness_follows_the_seed(data):
 
 @pytest.mark.parametrize("options", [{"module__dropout": 0.5}, {"module__norm": True}], ids=str)
 def test_predictions_do_not_depend_on_the_batches(data, options):
-    net = NeuralClassifier(MLP, batch_size=50, max_epochs=5, random_state=0, **options).fit(data.X, data.counts)
+    net = NeuralClassifier(MLP, batch_size=50, max_epochs=5, random_state=0, **options).fit(
+        data.X, data.counts
+    )
     z = net.predict_proba(data.X)
     assert_array_equal(net.predict_proba(data.X), z)
     order = np.random.default_rng(0).permutation(300)
@@ -412,8 +497,12 @@ def test_from_trained(data):
     assert_array_equal(net.predict(data.X), np.array(["c", "a", "b"])[logits.argmax(axis=1)])
     frame = pd.DataFrame(data.counts, columns=["c", "a", "b"])
     before = copy.deepcopy(module.state_dict())
-    chain = AlphaCalibration(TemperatureScaling(FrozenEstimator(net))).fit(data.X, frame[["a", "b", "c"]])
-    assert all(torch.equal(weight, before[name]) for name, weight in net.module_.state_dict().items())
+    chain = AlphaCalibration(TemperatureScaling(FrozenEstimator(net))).fit(
+        data.X, frame[["a", "b", "c"]]
+    )
+    assert all(
+        torch.equal(weight, before[name]) for name, weight in net.module_.state_dict().items()
+    )
     by_hand = AlphaCalibration(TemperatureScaling("logits")).fit(logits, data.counts)
     assert_allclose(chain.estimator_.temperature_, by_hand.estimator_.temperature_, rtol=1e-5)
     assert_allclose(chain.predict_dist(data.X).total, by_hand.predict_dist(logits).total, rtol=1e-4)
@@ -431,25 +520,39 @@ def test_partial_fit_goes_on(data):
     assert parts.classes_.tolist() == ["a", "b", "c"]
     with pytest.raises(ValueError, match="not known"):
         parts.partial_fit(data.X[:3], ["a", "b", "d"])
-    first = NeuralClassifier(MLP, **FULL_BATCH).partial_fit(data.X[:2], ["b", "c"], classes=["c", "b", "a"])
+    first = NeuralClassifier(MLP, **FULL_BATCH).partial_fit(
+        data.X[:2], ["b", "c"], classes=["c", "b", "a"]
+    )
     assert first.classes_.tolist() == ["a", "b", "c"]
     assert parts.fit(data.X, data.counts).classes_.tolist() == [0, 1, 2]
-    warm = NeuralClassifier(module, warm_start=True, **FULL_BATCH | {"max_epochs": 10}).fit(data.X, names)
-    assert_allclose(warm.fit(data.X, names).predict_proba(data.X), whole.predict_proba(data.X), atol=1e-5)
+    warm = NeuralClassifier(module, warm_start=True, **FULL_BATCH | {"max_epochs": 10}).fit(
+        data.X, names
+    )
+    assert_allclose(
+        warm.fit(data.X, names).predict_proba(data.X), whole.predict_proba(data.X), atol=1e-5
+    )
 
 
 # --- in scikit-learn ---
 
 
 def test_parameters_copies_and_pickles(data):
-    net = NeuralClassifier(MLP, module__n_hidden=4, early_stopping=3, callbacks=[LRScheduler("StepLR", step_size=5)])
+    net = NeuralClassifier(
+        MLP, module__n_hidden=4, early_stopping=3, callbacks=[LRScheduler("StepLR", step_size=5)]
+    )
     assert is_classifier(net)
     params = net.get_params()
     assert (params["lr"], params["module__n_hidden"], params["loss"]) == (1e-3, 4, "label_log_loss")
-    net.set_params(lr=0.1, module__n_hidden=6, max_epochs=7, random_state=0).fit(data.X, data.counts)
+    net.set_params(lr=0.1, module__n_hidden=6, max_epochs=7, random_state=0).fit(
+        data.X, data.counts
+    )
     assert net.module_.layers[0].out_features == 6
     z = net.predict_proba(data.X)
-    for other in (pickle.loads(pickle.dumps(net)), copy.deepcopy(net), clone(net).fit(data.X, data.counts)):
+    for other in (
+        pickle.loads(pickle.dumps(net)),
+        copy.deepcopy(net),
+        clone(net).fit(data.X, data.counts),
+    ):
         assert_array_equal(other.predict_proba(data.X), z)
         assert_array_equal(other.classes_, [0, 1, 2])
     with pytest.raises(NotFittedError):
@@ -461,11 +564,15 @@ def test_parameters_copies_and_pickles(data):
 
 def test_grid_search_in_two_processes(data):
     frame = pd.DataFrame(data.counts, columns=list("bca"))
-    net = NeuralClassifier(MLP, max_epochs=10, random_state=0, callbacks=[("rate", LRScheduler("StepLR", step_size=5))])
+    net = NeuralClassifier(
+        MLP, max_epochs=10, random_state=0, callbacks=[("rate", LRScheduler("StepLR", step_size=5))]
+    )
     grid = {"lr": [1e-4, 0.05], "module__n_hidden": [4], "callbacks__rate__step_size": [2]}
     scores = []
     for n_jobs in (1, 2):
-        search = GridSearchCV(net, grid, scoring="neg_epistemic_loss", cv=3, n_jobs=n_jobs, error_score="raise")
+        search = GridSearchCV(
+            net, grid, scoring="neg_epistemic_loss", cv=3, n_jobs=n_jobs, error_score="raise"
+        )
         scores.append(search.fit(data.X, frame).cv_results_["mean_test_score"])
         assert search.best_params_["lr"] == 0.05
         assert search.best_estimator_.module_.layers[0].out_features == 4
@@ -479,7 +586,9 @@ def test_in_a_pipeline_and_in_calibrators(data, cv):
     pipeline = make_pipeline(StandardScaler(), net)
     assert isinstance(predict_dist(pipeline.fit(data.X, frame), data.X), PointMass)
     for inner in (net, pipeline):
-        chain = AlphaCalibration(TemperatureScaling(inner), cv=cv, random_state=0).fit(data.X, frame)
+        chain = AlphaCalibration(TemperatureScaling(inner), cv=cv, random_state=0).fit(
+            data.X, frame
+        )
         dist = chain.predict_dist(data.X)
         assert isinstance(dist, Dirichlet)
         assert_allclose(chain.predict_proba(data.X), dist.mean(), atol=1e-12)
@@ -508,7 +617,9 @@ def test_weights_under_metadata_routing(data):
         routed.set_fit_request(sample_weight=True).fit(data.X, data.counts, sample_weight=w)
         unweighted = TemperatureScaling(clone(net).set_fit_request(sample_weight=False), cv=3)
         unweighted.set_fit_request(sample_weight=True).fit(data.X, data.counts, sample_weight=w)
-        search = GridSearchCV(net.set_score_request(sample_weight=True), {"lr": [0.05]}, cv=3, error_score="raise")
+        search = GridSearchCV(
+            net.set_score_request(sample_weight=True), {"lr": [0.05]}, cv=3, error_score="raise"
+        )
         search.fit(data.X, data.counts, sample_weight=w)
     assert_allclose(routed.predict_proba(data.X), plain.predict_proba(data.X))
     direct = clone(net).fit(data.X, data.counts, sample_weight=w)
@@ -534,7 +645,10 @@ def test_progress_is_printed_on_demand(data, capsys):
         ({"loss": LabelLogLoss}, "loss must be a torch module or one of"),
         ({"criterion": nn.CrossEntropyLoss}, "takes its criterion as loss="),
         ({"module__n_classes": 4}, r"one logit a class, shape \(n, 3\); it returned \(64, 4\)"),
-        ({"module": lambda: nn.Sequential(nn.Linear(5, 1), nn.Flatten(0))}, r"shape \(n, 3\); it returned \(64,\)"),
+        (
+            {"module": lambda: nn.Sequential(nn.Linear(5, 1), nn.Flatten(0))},
+            r"shape \(n, 3\); it returned \(64,\)",
+        ),
         ({"max_iter": 3}, "max_iter"),
     ],
 )

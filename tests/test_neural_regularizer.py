@@ -1,4 +1,7 @@
-"""NeuralClassifier with named losses and regularizers: what it minimises, searches over them, pipelines, devices."""
+"""NeuralClassifier with named losses and regularizers.
+
+What it minimises, searches over them, pipelines, devices.
+"""
 
 import copy
 import pickle
@@ -41,7 +44,10 @@ def linear():
 
 
 class Norm(nn.Module):
-    """A regularizer of a user: mean square of the centred logits. Its buffer has to be where they are."""
+    """A regularizer of a user: mean square of the centred logits.
+
+    Its buffer has to be where they are.
+    """
 
     def __init__(self):
         super().__init__()
@@ -59,7 +65,9 @@ def data():
 def fit(data, y=None, **options):
     options = FULL_BATCH | options
     weight = options.pop("sample_weight", None)
-    return NeuralClassifier(linear, **options).fit(data.X, data.counts if y is None else y, sample_weight=weight)
+    return NeuralClassifier(linear, **options).fit(
+        data.X, data.counts if y is None else y, sample_weight=weight
+    )
 
 
 def proba(data, **options):
@@ -83,7 +91,10 @@ def test_losses_by_name(data, name, module):
 
 
 def test_each_loss_is_best_at_its_own(data):
-    z = {name: proba(data, loss=name, max_epochs=300) for name in ("label_log_loss", "focal", "brier")}
+    z = {
+        name: proba(data, loss=name, max_epochs=300)
+        for name in ("label_log_loss", "focal", "brier")
+    }
     losses = {"label_log_loss": LabelLogLoss(), "focal": FocalLoss(), "brier": BrierLoss()}
     y = torch.tensor(data.counts)
     for name, loss in losses.items():
@@ -91,15 +102,23 @@ def test_each_loss_is_best_at_its_own(data):
         assert min(values, key=values.get) == name
     entropy = {name: -(p * np.log(p)).sum(axis=1).mean() for name, p in z.items()}
     assert entropy["focal"] > entropy["label_log_loss"]
-    assert_allclose(losses["brier"](torch.tensor(z["brier"]).log(), y), expected_squared_loss(data.counts, z["brier"]))
+    assert_allclose(
+        losses["brier"](torch.tensor(z["brier"]).log(), y),
+        expected_squared_loss(data.counts, z["brier"]),
+    )
 
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("regularizer", PENALTIES, ids=repr)
 def test_objective_is_loss_and_weighted_penalty(data, regularizer, weighted):
-    """With learning rate 0 the history tells it; weights have another scale inside, which must not matter."""
+    """With learning rate 0 the history tells it.
+
+    Weights have another scale inside, which must not matter.
+    """
     w = np.random.default_rng(0).uniform(0, 3, 120) if weighted else None
-    net = fit(data, regularizer=regularizer, regularizer_weight=0.7, lr=0.0, max_epochs=2, sample_weight=w)
+    net = fit(
+        data, regularizer=regularizer, regularizer_weight=0.7, lr=0.0, max_epochs=2, sample_weight=w
+    )
     log_z, y = torch.tensor(net.predict_proba(data.X)).log(), torch.tensor(data.counts)
     weight = None if w is None else torch.tensor(w)
     expected = LabelLogLoss()(log_z, y, weight) + 0.7 * regularizer(log_z, y, weight)
@@ -127,7 +146,9 @@ def test_without_weight_it_is_not_there(data):
 @pytest.mark.parametrize("regularizer", PENALTIES, ids=repr)
 def test_rows_without_weight_are_not_there(data, regularizer):
     w = np.arange(120) % 3 > 0
-    net = NeuralClassifier(linear().double(), regularizer=regularizer, **FULL_BATCH | {"max_epochs": 5})
+    net = NeuralClassifier(
+        linear().double(), regularizer=regularizer, **FULL_BATCH | {"max_epochs": 5}
+    )
     left = net.fit(data.X, data.counts, sample_weight=w).predict_proba(data.X)
     assert_allclose(net.fit(data.X[w], data.counts[w]).predict_proba(data.X), left, atol=1e-5)
 
@@ -136,29 +157,50 @@ def test_rows_without_weight_are_not_there(data, regularizer):
 @pytest.mark.parametrize("batch_size", [1, 7, 17])
 def test_small_batches(data, regularizer, batch_size):
     """Also those of one row, 120 = 7·17 + 1, from which a kernel can learn nothing."""
-    net = fit(data, regularizer=regularizer, batch_size=batch_size, max_epochs=2, lr=0.01, early_stopping=5)
+    net = fit(
+        data,
+        regularizer=regularizer,
+        batch_size=batch_size,
+        max_epochs=2,
+        lr=0.01,
+        early_stopping=5,
+    )
     assert np.isfinite(net.history_[:, ("train_loss", "valid_loss")]).all()
     assert np.isfinite(net.predict_proba(data.X)).all()
 
 
 def test_early_stopping_sees_the_penalty(data):
-    net = fit(data, regularizer=Norm(), regularizer_weight=1.0, lr=0.0, max_epochs=2, early_stopping=5)
+    net = fit(
+        data, regularizer=Norm(), regularizer_weight=1.0, lr=0.0, max_epochs=2, early_stopping=5
+    )
     plain = fit(data, lr=0.0, max_epochs=2, early_stopping=5)
-    assert (np.array(net.history_[:, "valid_loss"]) > np.array(plain.history_[:, "valid_loss"]) + 1e-3).all()
+    assert (
+        np.array(net.history_[:, "valid_loss"]) > np.array(plain.history_[:, "valid_loss"]) + 1e-3
+    ).all()
 
 
 def test_a_regularizer_of_the_user_and_a_dataset(data):
     X, y = torch.Tensor(data.X), torch.as_tensor(data.counts)
     for regularizer in (Norm(), KernelCalibrationPenalty()):
         options = {"regularizer": regularizer, "regularizer_weight": 1.0}
-        net = NeuralClassifier(linear, classes=[0, 1, 2], **FULL_BATCH, **options).fit(TensorDataset(X, y))
+        net = NeuralClassifier(linear, classes=[0, 1, 2], **FULL_BATCH, **options).fit(
+            TensorDataset(X, y)
+        )
         assert_allclose(net.predict_proba(data.X), proba(data, **options), atol=1e-5)
-    spread = [proba(data, regularizer=Norm(), regularizer_weight=w).var(axis=1).mean() for w in (0, 0.1, 10)]
+    spread = [
+        proba(data, regularizer=Norm(), regularizer_weight=w).var(axis=1).mean()
+        for w in (0, 0.1, 10)
+    ]
     assert spread == sorted(spread, reverse=True)
 
 
 def test_seeds(data):
-    options = {"regularizer": KernelCalibrationPenalty(), "regularizer_weight": 1.0, "batch_size": 16, "max_epochs": 3}
+    options = {
+        "regularizer": KernelCalibrationPenalty(),
+        "regularizer_weight": 1.0,
+        "batch_size": 16,
+        "max_epochs": 3,
+    }
     torch.manual_seed(3)
     expected = torch.rand(1)
     torch.manual_seed(3)
@@ -185,9 +227,13 @@ def test_parameters_of_the_regularizer(data):
     again = clone(net).set_params(regularizer__bandwidth=0.02, regularizer_weight=0.7)
     assert again.regularizer.bandwidth == 0.02
     assert net.regularizer.bandwidth == 0.1
-    expected = proba(data, regularizer=KernelCalibrationPenalty(bandwidth=0.02), regularizer_weight=0.7)
+    expected = proba(
+        data, regularizer=KernelCalibrationPenalty(bandwidth=0.02), regularizer_weight=0.7
+    )
     assert_array_equal(again.fit(data.X, data.counts).predict_proba(data.X), expected)
-    both = again.set_params(regularizer=MMCEPenalty(), regularizer__weighted=True).fit(data.X, data.counts)
+    both = again.set_params(regularizer=MMCEPenalty(), regularizer__weighted=True).fit(
+        data.X, data.counts
+    )
     weighted = proba(data, regularizer=MMCEPenalty(weighted=True), regularizer_weight=0.7)
     assert_array_equal(both.predict_proba(data.X), weighted)
     assert_array_equal(pickle.loads(pickle.dumps(both)).predict_proba(data.X), weighted)
@@ -197,7 +243,10 @@ def test_parameters_of_the_regularizer(data):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"regularizer": "mmce"}, r"regularizer must be None or a torch module, such as MMCEPenalty\(\), got 'mmce'"),
+        (
+            {"regularizer": "mmce"},
+            r"regularizer must be None or a torch module, such as MMCEPenalty\(\), got 'mmce'",
+        ),
         ({"regularizer": MMCEPenalty}, "regularizer must be None or a torch module"),
         ({"regularizer_weight": -1.0}, "regularizer_weight must be a number, 0 or more, got -1.0"),
         ({"regularizer_weight": np.nan}, "regularizer_weight must be a number, 0 or more, got nan"),
@@ -212,7 +261,10 @@ def test_wrong_parameters(data, options, message):
 @pytest.mark.parametrize("regularizer", [None, Norm()], ids=repr)
 def test_a_regularizer_without_parameters(regularizer):
     net = NeuralClassifier(linear, regularizer=regularizer)
-    with pytest.raises(ValueError, match=r"\['regularizer__bandwidth'\] cannot be set: the regularizer .* has no par"):
+    with pytest.raises(
+        ValueError,
+        match=r"\['regularizer__bandwidth'\] cannot be set: the regularizer .* has no par",
+    ):
         net.set_params(regularizer__bandwidth=1)
 
 
@@ -226,14 +278,19 @@ def test_a_regularizer_without_parameters(regularizer):
         ({"regularizer_weight": [0.1, 300.0]}, "neg_calibration_loss"),
         ({"regularizer__bandwidth": [0.02, 0.2]}, "neg_expected_squared_loss"),
         (
-            {"regularizer": [None, MMCEPenalty(), KernelCalibrationPenalty()], "loss": ["focal", "focal_53"]},
+            {
+                "regularizer": [None, MMCEPenalty(), KernelCalibrationPenalty()],
+                "loss": ["focal", "focal_53"],
+            },
             "neg_label_log_loss",
         ),
     ],
 )
 def test_searches_by_scorer_strings(data, grid, scoring):
     net = NeuralClassifier(linear, regularizer=KernelCalibrationPenalty(), **FULL_BATCH)
-    search = GridSearchCV(net, grid, scoring=scoring, cv=KFold(3), error_score="raise").fit(data.X, data.counts)
+    search = GridSearchCV(net, grid, scoring=scoring, cv=KFold(3), error_score="raise").fit(
+        data.X, data.counts
+    )
     scores = search.cv_results_["mean_test_score"]
     assert np.isfinite(scores).all()
     assert len(set(scores)) == len(scores)
@@ -247,11 +304,23 @@ def test_in_a_pipeline_with_counts(data):
     net = NeuralClassifier(linear, regularizer=KernelCalibrationPenalty(), **FULL_BATCH)
     pipe = make_pipeline(StandardScaler(), net)
     X = StandardScaler().fit_transform(data.X)
-    assert_array_equal(pipe.fit(data.X, data.counts).predict_proba(data.X), net.fit(X, data.counts).predict_proba(X))
-    pipe.set_params(neuralclassifier__regularizer__bandwidth=0.5, neuralclassifier__regularizer_weight=2.0)
-    search = GridSearchCV(pipe, {"neuralclassifier__regularizer_weight": [0.1, 1.0]}, scoring="expected_accuracy", cv=2)
+    assert_array_equal(
+        pipe.fit(data.X, data.counts).predict_proba(data.X),
+        net.fit(X, data.counts).predict_proba(X),
+    )
+    pipe.set_params(
+        neuralclassifier__regularizer__bandwidth=0.5, neuralclassifier__regularizer_weight=2.0
+    )
+    search = GridSearchCV(
+        pipe,
+        {"neuralclassifier__regularizer_weight": [0.1, 1.0]},
+        scoring="expected_accuracy",
+        cv=2,
+    )
     assert search.fit(data.X, data.counts).best_estimator_[-1].regularizer_.bandwidth == 0.5
-    scaled = TemperatureScaling(FrozenEstimator(pipe.fit(data.X, data.counts))).fit(data.X, data.counts)
+    scaled = TemperatureScaling(FrozenEstimator(pipe.fit(data.X, data.counts))).fit(
+        data.X, data.counts
+    )
     assert scaled.predict_proba(data.X).shape == (120, 3)
 
 
@@ -273,5 +342,8 @@ def test_on_cuda(data, regularizer):
     assert_allclose(gradients[1][1], gradients[0][1], atol=1e-8)
     options = {"regularizer": regularizer, "regularizer_weight": 1.0, "module": linear()}
     options = FULL_BATCH | options
-    nets = [NeuralClassifier(device=device, **options).fit(data.X, data.counts) for device in ("cpu", "cuda")]
+    nets = [
+        NeuralClassifier(device=device, **options).fit(data.X, data.counts)
+        for device in ("cpu", "cuda")
+    ]
     assert_allclose(nets[1].predict_proba(data.X), nets[0].predict_proba(data.X), atol=1e-3)

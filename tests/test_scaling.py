@@ -67,7 +67,9 @@ def problem_of(family, u, counts, floor, members):
     if members:
         u = np.stack([u, u[:, ::-1], 0.3 * u], axis=1)
         log_w = np.log(rng.dirichlet(np.ones(3), len(u)))
-    rows = CalibrationRows(u, log_w).labelled(Labels(np.asarray(counts)), rng.uniform(0.1, 2, len(u)))
+    rows = CalibrationRows(u, log_w).labelled(
+        Labels(np.asarray(counts)), rng.uniform(0.1, 2, len(u))
+    )
     size = len(family.start())
     prior = Prior(rng.normal(size=size), rng.uniform(0.3, 1, size))
     x = family.start() + rng.normal(size=size) / 3
@@ -154,7 +156,9 @@ def test_shrinkage_has_scipys_optimum(shrinkage, data, logits):
 def test_solvers_reach_one_optimum(calibrator, weighted, data, logits):
     w = np.linspace(0, 2, 400) if weighted else None
     fitted = [
-        type(calibrator)(**calibrator.get_params() | {"solver": s}).fit(logits, data.counts, sample_weight=w)
+        type(calibrator)(**calibrator.get_params() | {"solver": s}).fit(
+            logits, data.counts, sample_weight=w
+        )
         for s in (None, Newton(), LBFGS())
     ]
     for other in fitted[1:]:
@@ -187,7 +191,9 @@ def test_optima_are_nested(data, logits):
 def test_large_penalties_lead_to_the_smaller_model(data, logits):
     vector = VectorScaling("logits", bias_penalty=1e6).fit(logits, data.counts)
     assert_allclose(vector.intercept_, 0, atol=1e-4)
-    diagonal = MatrixScaling("logits", off_diagonal_penalty=1e6, bias_penalty=0.1).fit(logits, data.counts)
+    diagonal = MatrixScaling("logits", off_diagonal_penalty=1e6, bias_penalty=0.1).fit(
+        logits, data.counts
+    )
     vector = VectorScaling("logits", bias_penalty=0.1).fit(logits, data.counts)
     assert_allclose(diagonal.predict_proba(logits), vector.predict_proba(logits), atol=1e-4)
 
@@ -195,11 +201,17 @@ def test_large_penalties_lead_to_the_smaller_model(data, logits):
 def test_parameters_mean_what_they_say(data, logits):
     c = BiasCorrectedTemperatureScaling("logits").fit(logits, data.counts)
     assert_allclose(c.bias_.mean(), 0, atol=1e-12)
-    assert_allclose(c.predict_log_proba(logits), log_softmax((logits + c.bias_) / c.temperature_, axis=1))
+    assert_allclose(
+        c.predict_log_proba(logits), log_softmax((logits + c.bias_) / c.temperature_, axis=1)
+    )
     c = VectorScaling("logits").fit(logits, data.counts)
-    assert_allclose(c.predict_log_proba(logits), log_softmax(c.scale_ * logits + c.intercept_, axis=1))
+    assert_allclose(
+        c.predict_log_proba(logits), log_softmax(c.scale_ * logits + c.intercept_, axis=1)
+    )
     c = MatrixScaling("logits").fit(logits, data.counts)
-    assert_allclose(c.predict_log_proba(logits), log_softmax(logits @ c.coef_.T + c.intercept_, axis=1))
+    assert_allclose(
+        c.predict_log_proba(logits), log_softmax(logits @ c.coef_.T + c.intercept_, axis=1)
+    )
 
 
 @pytest.mark.parametrize("calibrator", CALIBRATORS, ids=name)
@@ -249,7 +261,9 @@ def test_rows_of_weight_zero_are_as_if_left_out(calibrator, step):
     y = np.eye(10)[(logits + rng.gumbel(size=logits.shape)).argmax(axis=1)].astype(int)
     kept = np.arange(len(y)) % step == 1
     weighted = calibrator.fit(logits, y, sample_weight=kept).predict_proba(logits[:9])
-    assert_allclose(weighted, calibrator.fit(logits[kept], y[kept]).predict_proba(logits[:9]), rtol=1e-6)
+    assert_allclose(
+        weighted, calibrator.fit(logits[kept], y[kept]).predict_proba(logits[:9]), rtol=1e-6
+    )
 
 
 @pytest.fixture(params=["exact", "pooled", "common"])
@@ -263,7 +277,10 @@ def preconditioner(request, monkeypatch):
 
 @pytest.mark.parametrize("penalty", [0.0, 3.0])
 def test_preconditioned_hessian(preconditioner, penalty):
-    """A_kᵀ H_k A_k = 1; all three keep the sum of the H_k, whose parts are those of the Newton Hessian without p pᵀ."""
+    """A_kᵀ H_k A_k = 1.
+
+    All three keep the sum of the H_k, whose parts are those of the Newton Hessian without p pᵀ.
+    """
     data = make_label_histograms(300, n_classes=5, random_state=0)
     u, n = np.log(data.prediction), np.full(300, 1 / 300)
     curvature = np.full((5, 6), penalty)
@@ -275,9 +292,15 @@ def test_preconditioned_hessian(preconditioner, penalty):
         H = H.mean(axis=0)[None]
         curvature = curvature.mean(axis=0)[None]
     if preconditioner == "pooled":
-        assert_allclose(np.linalg.inv(A @ A.transpose(0, 2, 1)).sum(0), (H + curvature).sum(0), rtol=2e-3)
+        assert_allclose(
+            np.linalg.inv(A @ A.transpose(0, 2, 1)).sum(0), (H + curvature).sum(0), rtol=2e-3
+        )
     else:
-        assert_allclose(A.transpose(0, 2, 1) @ (H + curvature) @ A, np.broadcast_to(np.eye(6), H.shape), atol=2e-2)
+        assert_allclose(
+            A.transpose(0, 2, 1) @ (H + curvature) @ A,
+            np.broadcast_to(np.eye(6), H.shape),
+            atol=2e-2,
+        )
 
 
 def test_the_optimum_does_not_depend_on_the_preconditioner(preconditioner):
@@ -319,7 +342,9 @@ def test_penalties_must_not_be_negative(value, data, logits):
         (VectorScaling, "shrinkage"),
         (BiasCorrectedTemperatureScaling, "shrinkage"),
     ):
-        with pytest.raises(ValueError, match=f"{name} must be a finite number of at least 0, got {value!r}"):
+        with pytest.raises(
+            ValueError, match=f"{name} must be a finite number of at least 0, got {value!r}"
+        ):
             model("logits", **{name: value}).fit(logits, data.counts)
 
 
@@ -340,17 +365,24 @@ def test_logits_of_any_span(family, span, solver, data, logits):
 
 def test_scaling_of_ensembles_takes_all_weights_and_known_probabilities(data):
     """Twos are two rows, a weight of zero is no row, known probabilities are as many labels."""
-    forest = FrozenEstimator(RandomForestClassifier(5, max_depth=3, random_state=0).fit(data.X, data.counts.argmax(1)))
+    forest = FrozenEstimator(
+        RandomForestClassifier(5, max_depth=3, random_state=0).fit(data.X, data.counts.argmax(1))
+    )
 
     def temperature(rows, y, weight=None):
-        return TemperatureScaling(forest).fit(data.X[rows], y[rows], sample_weight=weight).temperature_
+        return (
+            TemperatureScaling(forest).fit(data.X[rows], y[rows], sample_weight=weight).temperature_
+        )
 
     everything, rest, Q = slice(None), slice(1, None), KnownProbabilities(data.proba)
     many = np.round(1e6 * data.proba).astype(int)
     twice = np.tile(np.arange(400), 2)
     two = temperature(everything, data.counts, np.full(400, 2.0))
     assert_allclose(two, temperature(twice, data.counts))
-    assert_allclose(temperature(everything, data.counts, np.r_[0.0, np.ones(399)]), temperature(rest, data.counts))
+    assert_allclose(
+        temperature(everything, data.counts, np.r_[0.0, np.ones(399)]),
+        temperature(rest, data.counts),
+    )
     assert_allclose(temperature(everything, Q), temperature(everything, many), rtol=1e-4)
 
 

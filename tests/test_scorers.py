@@ -19,7 +19,13 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import check_scoring
 from sklearn.metrics import get_scorer as sklearn_get_scorer
 from sklearn.metrics import get_scorer_names as sklearn_get_scorer_names
-from sklearn.model_selection import GridSearchCV, KFold, RandomizedSearchCV, cross_val_score, cross_validate
+from sklearn.model_selection import (
+    GridSearchCV,
+    KFold,
+    RandomizedSearchCV,
+    cross_val_score,
+    cross_validate,
+)
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -75,7 +81,10 @@ def manual_scores(name, estimator, X, y):
 def test_names():
     assert set(get_scorer_names()) < set(sklearn_get_scorer_names())
     assert len(get_scorer_names()) == 19
-    assert {name for name in SCORERS if not name.startswith("neg_")} == {"expected_accuracy", "vote_accuracy"}
+    assert {name for name in SCORERS if not name.startswith("neg_")} == {
+        "expected_accuracy",
+        "vote_accuracy",
+    }
 
 
 @pytest.mark.parametrize("name", SCORERS)
@@ -101,14 +110,23 @@ def test_searches_on_counts(name):
     X, counts = problem()
     search = GridSearchCV(MODEL, GRID, scoring=name, cv=CV, error_score="raise").fit(X, counts)
     for i, value in enumerate(GRID["estimator__var_smoothing"]):
-        scores = manual_scores(name, clone(MODEL).set_params(estimator__var_smoothing=value), X, counts)
-        np.testing.assert_allclose(search.cv_results_["mean_test_score"][i], np.mean(scores), rtol=1e-12)
+        scores = manual_scores(
+            name, clone(MODEL).set_params(estimator__var_smoothing=value), X, counts
+        )
+        np.testing.assert_allclose(
+            search.cv_results_["mean_test_score"][i], np.mean(scores), rtol=1e-12
+        )
     assert search.best_index_ == search.cv_results_["mean_test_score"].argmax()
-    assert search.score(X, counts) == pytest.approx(expected_score(name, search.best_estimator_, X, counts), rel=1e-12)
+    assert search.score(X, counts) == pytest.approx(
+        expected_score(name, search.best_estimator_, X, counts), rel=1e-12
+    )
 
 
 def test_better_models_score_higher():
-    """Orientation: the model that learnt beats the one that never saw X; calibration is another matter."""
+    """Orientation: the model that learnt beats the one that never saw X.
+
+    Calibration is another matter.
+    """
     X, counts = problem(n=600)
     good = clone(MODEL).fit(X, counts)
     poor = LabelHistogramClassifier(DummyClassifier(strategy="uniform")).fit(X, counts)
@@ -118,15 +136,23 @@ def test_better_models_score_higher():
         assert get_scorer(name)(good, X, counts) > get_scorer(name)(poor, X, counts), name
 
 
-@pytest.mark.parametrize("scoring", [list(SCORERS), {n: n for n in SCORERS}, dict(SCORERS), "callable"])
+@pytest.mark.parametrize(
+    "scoring", [list(SCORERS), {n: n for n in SCORERS}, dict(SCORERS), "callable"]
+)
 def test_many_scorers_at_once(scoring):
     X, counts = problem()
     if scoring == "callable":
-        scoring = {"one": SCORERS["neg_epistemic_loss"], "two": "accuracy", "three": lambda e, X, y: 0.5}
+        scoring = {
+            "one": SCORERS["neg_epistemic_loss"],
+            "two": "accuracy",
+            "three": lambda e, X, y: 0.5,
+        }
         counts = counts.argmax(axis=1)  # the accuracy of scikit-learn takes labels only
         scoring["one"] = SCORERS["neg_expected_squared_loss"]
     results = cross_validate(MODEL, X, counts, scoring=scoring, cv=CV, error_score="raise")
-    for key, scorer in scoring.items() if isinstance(scoring, dict) else zip(scoring, scoring, strict=True):
+    for key, scorer in (
+        scoring.items() if isinstance(scoring, dict) else zip(scoring, scoring, strict=True)
+    ):
         alone = cross_val_score(MODEL, X, counts, scoring=scorer, cv=CV, error_score="raise")
         np.testing.assert_allclose(results[f"test_{key}"], alone, rtol=1e-12)
 
@@ -135,15 +161,21 @@ def test_other_doors_of_scikit_learn():
     X, counts = problem()
     model = clone(MODEL)
     scorer = check_scoring(model, scoring="neg_epistemic_loss")
-    assert scorer(model.fit(X, counts), X, counts) == expected_score("neg_epistemic_loss", model, X, counts)
+    assert scorer(model.fit(X, counts), X, counts) == expected_score(
+        "neg_epistemic_loss", model, X, counts
+    )
     assert sklearn_get_scorer("neg_epistemic_loss").metric is metrics.epistemic_loss
-    search = RandomizedSearchCV(model, GRID, n_iter=2, scoring="neg_label_log_loss", cv=CV, random_state=0)
+    search = RandomizedSearchCV(
+        model, GRID, n_iter=2, scoring="neg_label_log_loss", cv=CV, random_state=0
+    )
     assert search.fit(X, counts).best_score_ < 0
 
 
 def test_searches_with_several_names_refit_by_one():
     X, counts = problem()
-    search = GridSearchCV(MODEL, GRID, scoring=list(SCORERS), refit="neg_label_log_loss", cv=CV).fit(X, counts)
+    search = GridSearchCV(
+        MODEL, GRID, scoring=list(SCORERS), refit="neg_label_log_loss", cv=CV
+    ).fit(X, counts)
     assert search.best_index_ == search.cv_results_["mean_test_neg_label_log_loss"].argmax()
     assert np.isfinite(search.cv_results_["mean_test_neg_posterior_epistemic_loss"]).all()
 
@@ -158,7 +190,9 @@ def test_searches_with_several_names_refit_by_one():
         lambda e: make_pipeline(StandardScaler(), LabelHistogramClassifier(e)),
         lambda e: LabelHistogramClassifier(make_pipeline(StandardScaler(), e)),
         lambda e: GridSearchCV(LabelHistogramClassifier(e), {}, cv=2),
-        lambda e: make_pipeline(StandardScaler(), GridSearchCV(LabelHistogramClassifier(e), {}, cv=2)),
+        lambda e: make_pipeline(
+            StandardScaler(), GridSearchCV(LabelHistogramClassifier(e), {}, cv=2)
+        ),
     ],
     ids=["pipeline around", "pipeline inside", "search", "search in a pipeline"],
 )
@@ -174,10 +208,14 @@ def test_ensembles_are_scored_as_ensembles():
     """The disagreement of the members' mixture is scored, not that of their mean."""
     X, counts = problem()
     labels = counts.argmax(axis=1)
-    forest = make_pipeline(StandardScaler(), RandomForestClassifier(20, max_depth=2, random_state=0)).fit(X, labels)
+    forest = make_pipeline(
+        StandardScaler(), RandomForestClassifier(20, max_depth=2, random_state=0)
+    ).fit(X, labels)
     score = SCORERS["neg_disagreement_squared_loss"](forest, X, counts)
     assert score == -metrics.disagreement_squared_loss(counts, predict_dist(forest, X))
-    assert score != pytest.approx(-metrics.disagreement_squared_loss(counts, forest.predict_proba(X)), rel=1e-3)
+    assert score != pytest.approx(
+        -metrics.disagreement_squared_loss(counts, forest.predict_proba(X)), rel=1e-3
+    )
 
 
 # Names of classes
@@ -208,7 +246,12 @@ def test_labels_are_aligned_by_name():
     labels = np.array(["x", "y", "z"])[counts.argmax(axis=1)]
     model = LogisticRegression().fit(X, labels)
     one_hot = (labels[:, None] == model.classes_).astype(int)
-    for name in ("neg_expected_squared_loss", "neg_label_log_loss", "neg_histogram_log_loss", "expected_accuracy"):
+    for name in (
+        "neg_expected_squared_loss",
+        "neg_label_log_loss",
+        "neg_histogram_log_loss",
+        "expected_accuracy",
+    ):
         expected = expected_score(name, model, X, one_hot)
         assert SCORERS[name](model, X, labels) == pytest.approx(expected, rel=1e-12)
         assert SCORERS[name](model, X, pd.Series(labels)) == pytest.approx(expected, rel=1e-12)
@@ -235,7 +278,12 @@ def test_a_class_without_labels_in_the_training_fold_has_probability_zero(name, 
     assert scores[0] == pytest.approx(padded_score(name, counts[test], proba), rel=1e-12)
 
 
-ONE_LABEL = ["neg_expected_squared_loss", "neg_calibration_loss", "neg_label_log_loss", "neg_histogram_log_loss"]
+ONE_LABEL = [
+    "neg_expected_squared_loss",
+    "neg_calibration_loss",
+    "neg_label_log_loss",
+    "neg_histogram_log_loss",
+]
 
 
 @pytest.mark.parametrize("name", [*ONE_LABEL, "expected_accuracy", "vote_accuracy"])
@@ -246,8 +294,12 @@ def test_a_label_that_the_training_fold_lacks_has_probability_zero(name, names):
     train, test = np.flatnonzero(codes != 1), np.arange(len(X))
     y = np.array(names)[codes]
     proba = np.insert(GaussianNB().fit(X[train], y[train]).predict_proba(X), 1, 0, axis=1)
-    scores = cross_val_score(GaussianNB(), X, y, scoring=name, cv=[(train, test)], error_score="raise")
-    assert scores[0] == pytest.approx(padded_score(name, np.eye(3, dtype=int)[codes], proba), rel=1e-12)
+    scores = cross_val_score(
+        GaussianNB(), X, y, scoring=name, cv=[(train, test)], error_score="raise"
+    )
+    assert scores[0] == pytest.approx(
+        padded_score(name, np.eye(3, dtype=int)[codes], proba), rel=1e-12
+    )
 
 
 def test_counts_of_more_classes_than_the_estimator_knows():
@@ -256,7 +308,9 @@ def test_counts_of_more_classes_than_the_estimator_knows():
     model = LogisticRegression().fit(X, np.arange(len(X)) % 2)
     for name in SCORERS:
         padded = np.column_stack([model.predict_proba(X), np.zeros(len(X))])
-        assert SCORERS[name](model, X, counts) == pytest.approx(padded_score(name, counts, padded), rel=1e-12), name
+        assert SCORERS[name](model, X, counts) == pytest.approx(
+            padded_score(name, counts, padded), rel=1e-12
+        ), name
 
 
 def test_known_probabilities_may_be_scored():
@@ -288,9 +342,17 @@ def test_routed_weights_reach_fit_and_score(name):
         model = clone(MODEL).set_fit_request(sample_weight=True)
         scorer = get_scorer(name).set_score_request(sample_weight=True)
         scores = cross_validate(
-            model, X, counts, scoring=scorer, cv=CV, params={"sample_weight": w}, error_score="raise"
+            model,
+            X,
+            counts,
+            scoring=scorer,
+            cv=CV,
+            params={"sample_weight": w},
+            error_score="raise",
         )["test_score"]
-        search = GridSearchCV(model, {}, scoring=scorer, cv=CV, error_score="raise").fit(X, counts, sample_weight=w)
+        search = GridSearchCV(model, {}, scoring=scorer, cv=CV, error_score="raise").fit(
+            X, counts, sample_weight=w
+        )
     expected = []
     for train, test in CV.split(X):
         fitted = clone(MODEL).fit(X[train], counts[train], sample_weight=w[train])
@@ -305,7 +367,12 @@ def test_weights_without_a_request_are_refused():
         model = clone(MODEL).set_fit_request(sample_weight=True)
         with pytest.raises(UnsetMetadataPassedError, match="sample_weight"):
             cross_validate(
-                model, X, counts, scoring="neg_epistemic_loss", cv=CV, params={"sample_weight": np.ones(len(X))}
+                model,
+                X,
+                counts,
+                scoring="neg_epistemic_loss",
+                cv=CV,
+                params={"sample_weight": np.ones(len(X))},
             )
 
 
@@ -319,7 +386,10 @@ def test_a_request_does_not_change_the_registered_scorers():
 
 
 def test_weights_without_routing():
-    """A search hands them to fit, and from scikit-learn 1.7 to the scorers too; dicts of scorers must not break."""
+    """A search hands them to fit, and from scikit-learn 1.7 to the scorers too.
+
+    Dicts of scorers must not break.
+    """
     X, counts = problem()
     w = np.random.default_rng(0).random(len(X))
     search = GridSearchCV(MODEL, {}, scoring=list(SCORERS), refit=False, cv=CV)
@@ -342,7 +412,9 @@ def test_scorers_pickle_and_clone(name):
     assert pickle.loads(pickle.dumps(fitted)).score(X, counts) == fitted.score(X, counts)
 
 
-@pytest.mark.parametrize("scoring", ["neg_posterior_epistemic_loss", SCORERS["neg_label_log_loss"], list(SCORERS)])
+@pytest.mark.parametrize(
+    "scoring", ["neg_posterior_epistemic_loss", SCORERS["neg_label_log_loss"], list(SCORERS)]
+)
 def test_scorers_work_in_other_processes(scoring):
     X, counts = problem()
     parallel = cross_validate(MODEL, X, counts, scoring=scoring, cv=CV, n_jobs=2)
@@ -387,7 +459,8 @@ import sklearn_lhcal
 {after}
 from sklearn.metrics import check_scoring, get_scorer, get_scorer_names
 from sklearn.model_selection import (
-    GridSearchCV, RandomizedSearchCV, cross_val_score, cross_validate, learning_curve, permutation_test_score,
+    GridSearchCV, RandomizedSearchCV, cross_val_score, cross_validate, learning_curve,
+    permutation_test_score,
     validation_curve,
 )
 from sklearn.feature_selection import SequentialFeatureSelector
@@ -401,28 +474,40 @@ rng = np.random.default_rng(0)
 X = rng.normal(size=(60, 2))
 counts = np.array([rng.multinomial(4, q) for q in rng.dirichlet(np.ones(3), 60)])
 model = LabelHistogramClassifier(GaussianNB())
-names = [name for name in get_scorer_names() if hasattr(own(name), "response")]  # those of y and X alone
+# those of y and X alone
+names = [name for name in get_scorer_names() if hasattr(own(name), "response")]
 grid = {{"estimator__var_smoothing": [1e-9, 1.0]}}
 assert set(names) < set(get_scorer_names())
 for name in names:
     get_scorer(name), check_scoring(model, scoring=name)
-    assert np.isfinite(cross_val_score(model, X, counts, scoring=name, cv=2, error_score="raise")).all()
+    scores = cross_val_score(model, X, counts, scoring=name, cv=2, error_score="raise")
+    assert np.isfinite(scores).all()
     GridSearchCV(model, grid, scoring=name, cv=2, error_score="raise").fit(X, counts)
 name = names[0]
 RandomizedSearchCV(model, grid, n_iter=2, scoring=name, cv=2, error_score="raise").fit(X, counts)
 cross_validate(model, X, counts, scoring=names, cv=2, error_score="raise")
 learning_curve(model, X, counts, scoring=name, cv=2, train_sizes=[0.5, 1.0], error_score="raise")
-validation_curve(model, X, counts, param_name="estimator__var_smoothing", param_range=[1e-9, 1.0], scoring=name, cv=2)
+validation_curve(
+    model, X, counts, param_name="estimator__var_smoothing", param_range=[1e-9, 1.0], scoring=name,
+    cv=2,
+)
 permutation_test_score(model, X, counts, scoring=name, cv=2, n_permutations=2)
 permutation_importance(model.fit(X, counts), X, counts, scoring=name, n_repeats=1)
 SequentialFeatureSelector(model, n_features_to_select=1, scoring=name, cv=2).fit(X, counts)
 print("all fine")
 """
-FIRST = "import sklearn.model_selection, sklearn.feature_selection, sklearn.inspection, sklearn.linear_model"
+FIRST = (
+    "import sklearn.model_selection, sklearn.feature_selection, sklearn.inspection, "
+    "sklearn.linear_model"
+)
 
 
-@pytest.mark.parametrize(("before", "after"), [(FIRST, ""), ("", FIRST)], ids=["sklearn first", "sklearn_lhcal first"])
+@pytest.mark.parametrize(
+    ("before", "after"), [(FIRST, ""), ("", FIRST)], ids=["sklearn first", "sklearn_lhcal first"]
+)
 def test_strings_work_in_either_import_order(before, after):
     code = SCRIPT.format(before=before, after=after)
-    done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=False
+    )
     assert done.stdout.strip() == "all fine", done.stderr

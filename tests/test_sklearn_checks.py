@@ -37,7 +37,9 @@ ESTIMATORS = [
     DecisionCalibration(LogisticRegression(), scaling="temperature", inner_cv=3),
     PrecomputedClassifier("logits"),
     SparseGPClassifier(random_state=0),
-    SparseGPClassifier("matern32", n_inducing=10, ard=True, polish=True, batch_size=32, random_state=0),
+    SparseGPClassifier(
+        "matern32", n_inducing=10, ard=True, polish=True, batch_size=32, random_state=0
+    ),
 ]
 
 

@@ -1,4 +1,7 @@
-"""The solvers that train the calibrators' maps: one optimum, whichever is used, and mini-batches without bias."""
+"""The solvers that train the calibrators' maps.
+
+One optimum, whichever is used, and mini-batches without bias.
+"""
 
 from itertools import combinations
 
@@ -33,7 +36,9 @@ BATCHES = Adam(learning_rate=0.01, batch_size=100, max_epochs=150, early_stoppin
 
 @pytest.fixture
 def data():
-    return make_label_histograms(300, n_classes=3, n_raters=(1, 6), total=3.0, overconfidence=3.0, random_state=0)
+    return make_label_histograms(
+        300, n_classes=3, n_raters=(1, 6), total=3.0, overconfidence=3.0, random_state=0
+    )
 
 
 def optimum(calibrator, data, solver, weight=None):
@@ -59,7 +64,9 @@ def excess(calibrator, data, x, best):
         losses = [LabelLogLoss()(log_z / np.exp(t), counts) + 0.5 * t**2 / 300 for t in log_T]
     else:
         h = StandardScaler().fit_transform(np.log(data.prediction))
-        loss = (PairwiseLoss if calibrator.likelihood == "pairwise" else DirichletMultinomialLoss)(calibrator.penalty)
+        loss = (PairwiseLoss if calibrator.likelihood == "pairwise" else DirichletMultinomialLoss)(
+            calibrator.penalty
+        )
         several = data.counts.sum(axis=1) > 1
         log_total = [torch.as_tensor(h @ v[:-1] + v[-1]) for v in (x, best)]
         losses = [loss((log_z[several], t[several]), counts[several]) for t in log_total]
@@ -84,13 +91,18 @@ def test_adam_on_batches_comes_near_the_optimum(calibrator, data):
 
 
 def test_adam_around_an_ensemble(data):
-    forest = RandomForestClassifier(5, min_samples_leaf=20, random_state=0).fit(data.X, data.counts.argmax(axis=1))
+    forest = RandomForestClassifier(5, min_samples_leaf=20, random_state=0).fit(
+        data.X, data.counts.argmax(axis=1)
+    )
     for calibrator in (
         TemperatureScaling(FrozenEstimator(forest)),
         AlphaCalibration(FrozenEstimator(forest), penalty=0.05),
     ):
         a, b = (
-            clone(calibrator).set_params(solver=solver).fit(data.X, data.counts).predict_dist(data.X)
+            clone(calibrator)
+            .set_params(solver=solver)
+            .fit(data.X, data.counts)
+            .predict_dist(data.X)
             for solver in (LBFGS(), ALL_ROWS)
         )
         assert_allclose(a.mean(), b.mean(), atol=1e-3)
@@ -100,11 +112,18 @@ def test_adam_around_an_ensemble(data):
 # --- batches ---
 
 
-@pytest.mark.parametrize("loss", [LabelLogLoss(), PairwiseLoss(0.1), DirichletMultinomialLoss(0.1)], ids=repr)
+@pytest.mark.parametrize(
+    "loss", [LabelLogLoss(), PairwiseLoss(0.1), DirichletMultinomialLoss(0.1)], ids=repr
+)
 def test_gradients_of_batches_are_unbiased(loss):
-    """Over all batches of 3 of 7 rows: their mean is the gradient of P1 eq. (53), that of naive batches is not."""
+    """Over all batches of 3 of 7 rows: their mean is the gradient of P1 eq.
+
+    (53), that of naive batches is not.
+    """
     rng = np.random.default_rng(0)
-    counts = torch.as_tensor([[9, 1, 0], [1, 0, 0], [0, 2, 1], [0, 0, 1], [0, 30, 5], [1, 1, 0], [2, 0, 0]])
+    counts = torch.as_tensor(
+        [[9, 1, 0], [1, 0, 0], [0, 2, 1], [0, 0, 1], [0, 30, 5], [1, 1, 0], [2, 0, 0]]
+    )
     u, w = torch.as_tensor(rng.normal(size=(7, 3))), torch.as_tensor(rng.uniform(0.1, 3, 7))
     beta = torch.ones((), dtype=torch.float64, requires_grad=True)
 
@@ -117,7 +136,12 @@ def test_gradients_of_batches_are_unbiased(loss):
 
     scaled = _training.scaled_weight(loss, counts, w)
     batches = list(combinations(range(7), 3))
-    ours = np.mean([gradient(lambda *batch: _training.batch_loss(loss, *batch), rows, scaled) for rows in batches])
+    ours = np.mean(
+        [
+            gradient(lambda *batch: _training.batch_loss(loss, *batch), rows, scaled)
+            for rows in batches
+        ]
+    )
     naive = np.mean([gradient(loss, rows, w) for rows in batches])
     whole = gradient(loss, range(7), w)
     assert_allclose(ours, whole, rtol=1e-12)
@@ -125,18 +149,27 @@ def test_gradients_of_batches_are_unbiased(loss):
 
 
 def test_few_rows_with_many_labels_keep_their_share(monkeypatch):
-    """Where 5 of 500 rows hold half of the labels; batches that divide by their own labels end far away."""
+    """Where 5 of 500 rows hold half of the labels.
+
+    Batches that divide by their own labels end far away.
+    """
     rng = np.random.default_rng(0)
     n = np.where(np.arange(500) < 5, 100, 1)
     u = 2 * rng.normal(size=(500, 2))
-    slope = np.where(np.arange(500) < 5, -0.5, 1.5)  # the rows with many labels contradict the others
+    slope = np.where(
+        np.arange(500) < 5, -0.5, 1.5
+    )  # the rows with many labels contradict the others
     votes = rng.binomial(n, 1 / (1 + np.exp(-slope * (u[:, 1] - u[:, 0]))))
     counts = np.column_stack([n - votes, votes])
     solver = Adam(batch_size=16, max_epochs=80, early_stopping=None)
 
     def error():
         calibrator = TemperatureScaling("logits", solver=solver, random_state=0).fit(u, counts)
-        return abs(np.log(calibrator.temperature_ / TemperatureScaling("logits").fit(u, counts).temperature_))
+        return abs(
+            np.log(
+                calibrator.temperature_ / TemperatureScaling("logits").fit(u, counts).temperature_
+            )
+        )
 
     ours = error()
     # The module that trains has no other door to how batches are weighted.
@@ -171,7 +204,10 @@ def test_adam_follows_the_seed_and_nothing_else(calibrator, data, patience):
 
 
 class Slope(torch.nn.Module):
-    """Temperature 1/slope; remembers the rows trained on, the held-out ones, and what it was when it saw the latter."""
+    """Temperature 1/slope.
+
+    Remembers the rows trained on, the held-out ones, and what it was when it saw the latter.
+    """
 
     def __init__(self):
         super().__init__()
@@ -192,7 +228,9 @@ def test_early_stopping_keeps_the_best_of_a_held_out_fifth(data):
     solver.solve(TorchProblem(module, LabelLogLoss(), {"logits": u}, data.counts), random_state=0)
     slopes, rows = [s for s, _ in module.held_out], module.held_out[0][1]
     number = {tuple(row): i for i, row in enumerate(u)}
-    index, trained = ([number[tuple(row)] for row in part.numpy()] for part in (rows, torch.cat(module.trained)))
+    index, trained = (
+        [number[tuple(row)] for row in part.numpy()] for part in (rows, torch.cat(module.trained))
+    )
     assert (len(index), len(set(index)), len(set(trained))) == (60, 60, 240)
     assert not set(index) & set(trained)
     assert set(index) != set(range(240, 300))
@@ -206,9 +244,13 @@ def test_early_stopping_keeps_the_best_of_a_held_out_fifth(data):
 def test_defaults_suit_thousands_of_rows():
     """Those of P1, App. E.4: the optimum within its standard error, and no warning."""
     data = make_label_histograms(20_000, n_raters=3, overconfidence=1.2, random_state=0)
-    calibrator = TemperatureScaling("proba", solver=Adam(), random_state=0).fit(data.prediction, data.counts)
+    calibrator = TemperatureScaling("proba", solver=Adam(), random_state=0).fit(
+        data.prediction, data.counts
+    )
     assert_allclose(
-        calibrator.temperature_, TemperatureScaling("proba").fit(data.prediction, data.counts).temperature_, rtol=0.02
+        calibrator.temperature_,
+        TemperatureScaling("proba").fit(data.prediction, data.counts).temperature_,
+        rtol=0.02,
     )
 
 
@@ -221,7 +263,9 @@ def test_stopping_too_early_is_a_warning_with_the_remedy(data):
 def test_stopping_where_the_loss_is_flat_is_no_warning(data):
     """Minute steps lower the held-out loss in every epoch, and by next to nothing."""
     slow = Adam(learning_rate=1e-6, max_epochs=12, early_stopping=5)
-    calibrator = TemperatureScaling("proba", solver=slow, random_state=0).fit(data.prediction, data.counts)
+    calibrator = TemperatureScaling("proba", solver=slow, random_state=0).fit(
+        data.prediction, data.counts
+    )
     # It stays where it starts, at the optimum of so few rows.
     best = TemperatureScaling("proba").fit(data.prediction, data.counts).temperature_
     assert_allclose(calibrator.temperature_, best, rtol=1e-4)
@@ -229,7 +273,10 @@ def test_stopping_where_the_loss_is_flat_is_no_warning(data):
 
 @pytest.mark.parametrize("seed", [19, 20, 26])
 def test_pairs_that_a_line_explains_leave_the_total_unbounded(seed):
-    """Few rows and no penalty: |log α0| grows until Newton gives up, and nothing overflows on the way."""
+    """Few rows and no penalty.
+
+    |log α0| grows until Newton gives up, and nothing overflows on the way.
+    """
     data = make_label_histograms(24, n_raters=(1, 6), total=3.0, random_state=seed)
     calibrator = AlphaCalibration("proba", penalty=0.0, solver=Newton(tol=1e-13))
     with pytest.warns(ConvergenceWarning, match="raise max_iter"):
@@ -248,7 +295,9 @@ def test_absent_cuda_is_an_error(data):
 @pytest.mark.parametrize("calibrator", CALIBRATORS, ids=["temperature", "pairs", "histograms"])
 def test_adam_on_cuda(calibrator, data):
     on_gpu = clone(ALL_ROWS).set_params(device="cuda")
-    assert_allclose(optimum(calibrator, data, on_gpu), optimum(calibrator, data, Newton()), atol=1e-4)
+    assert_allclose(
+        optimum(calibrator, data, on_gpu), optimum(calibrator, data, Newton()), atol=1e-4
+    )
 
 
 THREE = [LBFGS(), Adam(max_epochs=3, early_stopping=None), Newton()]

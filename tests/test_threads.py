@@ -1,4 +1,7 @@
-"""Threads: sums over rows are the same for any number of them, and what several do at once does not meet."""
+"""Threads.
+
+Sums over rows are the same for any number of them, and what several do at once does not meet.
+"""
 
 import multiprocessing
 import threading
@@ -54,7 +57,9 @@ def compute(a, expected, n_threads):
 
 
 @pytest.mark.parametrize("method", multiprocessing.get_all_start_methods())
-@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # of Python: threads and fork, what is tested here
+@pytest.mark.filterwarnings(
+    "ignore:.*fork:DeprecationWarning"
+)  # of Python: threads and fork, what is tested here
 def test_a_child_process_has_threads_of_its_own(method, set_threads):
     """The pool of its parent is gone, and torch has as many as before."""
     set_threads(2)
@@ -71,7 +76,9 @@ def test_a_child_process_has_threads_of_its_own(method, set_threads):
 
 def test_blas_has_its_threads_back_after_overlapping_limits():
     def threads():
-        return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
+        return [
+            library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"
+        ]
 
     seen = {}
     first_is_in, second_is_in, first_is_out = (threading.Event() for _ in range(3))
@@ -255,7 +262,9 @@ DRAWS = {
     "LSTM": lambda: nn.LSTM(6, 5, 2, dropout=0.5)(ONES[None])[0].detach(),
     "GRU": lambda: nn.GRU(6, 5, 2, dropout=0.5)(ONES[None])[0].detach(),
     "Transformer": lambda: nn.TransformerEncoderLayer(6, 2, 8)(ONES).detach(),
-    "attention": lambda: nn.functional.scaled_dot_product_attention(ONES, ONES, ONES, dropout_p=0.5),
+    "attention": lambda: nn.functional.scaled_dot_product_attention(
+        ONES, ONES, ONES, dropout_p=0.5
+    ),
     "Beta": lambda: torch.distributions.Beta(ONES, ONES).sample(),
     "DataLoader": lambda: joined(shuffle=True),
     "WeightedRandomSampler": lambda: joined(sampler=WeightedRandomSampler(torch.ones(20), 20)),

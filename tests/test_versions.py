@@ -21,9 +21,13 @@ def oldest():
 def test_lower_bounds_are_tested(oldest):
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]
-    bounds = dict(r.split(">=") for r in [*project["dependencies"], *extras["plot"], *extras["test"]])
+    bounds = dict(
+        r.split(">=") for r in [*project["dependencies"], *extras["plot"], *extras["test"]]
+    )
     assert set(bounds) <= set(oldest)
     for name, bound in bounds.items():
         tested, promised = ([int(part) for part in v.split(".")] for v in (oldest[name], bound))
         promised += [0] * (len(tested) - len(promised))
-        assert tested == promised or name in NOT_THE_OLDEST, f"{name}: {bound} is promised, {oldest[name]} tested"
+        assert tested == promised or name in NOT_THE_OLDEST, (
+            f"{name}: {bound} is promised, {oldest[name]} tested"
+        )

@@ -5,6 +5,7 @@ from numbers import Real
 import numpy as np
 from numpy.typing import NDArray
 
+from .arrays import Floats, Indices
 from .checks import as_floats
 
 BLOCK = 8192  # rows whose temporary arrays stay in the processor's cache
@@ -19,15 +20,17 @@ class Bins:
     z : ndarray of shape (n, K)
         The values; quantile bins are made from them.
     n_bins : int or array-like of shape (n_edges,)
-        Number of bins, or the edges themselves, ascending; a value at an inner edge belongs to the bin above it.
+        Number of bins, or the edges themselves, ascending; a value at an inner edge belongs to the
+        bin above it.
     strategy : {"uniform", "quantile"}
-        Equal widths on [0, 1], or equal numbers of rows by ``np.quantile``, column by column, equal edges merged.
+        Equal widths on [0, 1], or equal numbers of rows by ``np.quantile``, column by column, equal
+        edges merged.
     """
 
     def __init__(self, z: NDArray, n_bins, strategy: str):
         if strategy not in ("uniform", "quantile"):
             raise ValueError(f'strategy must be "uniform" or "quantile", got {strategy!r}.')
-        self.edges: NDArray[np.float64]  # (K, B+1), short rows padded with NaN
+        self.edges: Floats  # (K, B+1), short rows padded with NaN
         K = z.shape[1]
         self._uniform = False
         if np.ndim(n_bins) == 1:
@@ -36,7 +39,9 @@ class Bins:
                 raise ValueError("Bin edges must be finite and strictly ascending, two at least.")
             self.edges = np.tile(edges, (K, 1))
         elif not _counts(n_bins):
-            raise ValueError(f"n_bins must be a positive integer or an array of edges, got {n_bins!r}.")
+            raise ValueError(
+                f"n_bins must be a positive integer or an array of edges, got {n_bins!r}."
+            )
         elif strategy == "uniform":
             self._uniform = True
             self.edges = np.tile(np.linspace(0, 1, int(n_bins) + 1), (K, 1))
@@ -44,12 +49,14 @@ class Bins:
             self.edges = _merged(np.quantile(z, np.linspace(0, 1, int(n_bins) + 1), axis=0).T)
         self.n_bins = self.edges.shape[1] - 1
 
-    def index(self, z: NDArray) -> NDArray[np.intp]:
+    def index(self, z: NDArray) -> Indices:
         """Bin of each value, shape of z: min(⌊z·B⌋, B−1) where bins are uniform."""
         if self._uniform:
             return np.minimum((z * self.n_bins).astype(np.intp), self.n_bins - 1)
         inner = [e[~np.isnan(e)][1:-1] for e in self.edges]
-        return np.stack([np.searchsorted(e, z[:, k], side="right") for k, e in enumerate(inner)], axis=1)
+        return np.stack(
+            [np.searchsorted(e, z[:, k], side="right") for k, e in enumerate(inner)], axis=1
+        )
 
 
 def _counts(n_bins) -> bool:
@@ -57,7 +64,7 @@ def _counts(n_bins) -> bool:
     return isinstance(n_bins, Real) and 1 <= n_bins < np.inf and n_bins == int(n_bins)
 
 
-def _merged(edges: NDArray) -> NDArray[np.float64]:
+def _merged(edges: NDArray) -> Floats:
     """Distinct edges of each row, padded with NaN; at least one bin."""
     distinct = [np.unique(e) if e[0] < e[-1] else np.array([e[0], e[0]]) for e in edges]
     out = np.full((len(edges), max(map(len, distinct))), np.nan)
@@ -69,17 +76,22 @@ def _merged(edges: NDArray) -> NDArray[np.float64]:
 class BinSums:
     """Sums per class and bin from which every binned loss follows; `add` takes blocks of rows.
 
-    With e = μ̂ − z and c = μ̂(1−μ̂)/(n_i−1), the unbiased estimate of what the raters' sampling adds to e².
-    """
+    With e = μ̂ − z and c = μ̂(1−μ̂)/(n_i−1), the unbiased estimate of what the raters' sampling
+    adds to e²."""
 
     def __init__(self, bins: Bins, n_classes: int):
         self.bins = bins
         shape = (n_classes, bins.n_bins)
-        self.w, self.we, self.wee, self.wc, self.wz, self.wmm, self.ww, self.wwee = np.zeros((8, *shape))
+        self.w, self.we, self.wee, self.wc, self.wz, self.wmm, self.ww, self.wwee = np.zeros(
+            (8, *shape)
+        )
         self.spread = np.zeros(n_classes)  # Σ w μ̂(1−μ̂)
 
     def add(self, mu: NDArray, n: NDArray, z: NDArray, w: NDArray | None = None) -> None:
-        """Add rows: μ̂ and z of shape (m, K), raters n of shape (m,) (inf: no correction), weights of shape (m,)."""
+        """Add rows: μ̂ and z of shape (m, K), raters n of shape (m,) (inf.
+
+        No correction), weights of shape (m,).
+        """
         K, B = self.w.shape
         index = (self.bins.index(z) + np.arange(K) * B).ravel()
 
@@ -90,7 +102,11 @@ class BinSums:
         s = mu * (1 - mu)
         ee, c = e * e, s / (n - 1)[:, None]
         if w is None:
-            weight, count, sum_ee = 1.0, np.bincount(index, minlength=K * B).reshape(K, B), total(ee)
+            weight, count, sum_ee = (
+                1.0,
+                np.bincount(index, minlength=K * B).reshape(K, B),
+                total(ee),
+            )
             self.w += count
             self.ww += count
             self.wwee += sum_ee
@@ -128,8 +144,11 @@ class BinSums:
         for name in ("w", "we", "wee", "wc", "wz", "wmm", "ww", "wwee", "spread"):
             getattr(self, name)[...] += getattr(other, name)
 
-    def calibration_loss(self, bias_correction: str | None) -> NDArray[np.float64]:
-        """CL_kb of shape (K, B); P1 eq. (12), (13) and the residual form. Empty bins contribute 0."""
+    def calibration_loss(self, bias_correction: str | None) -> Floats:
+        """CL_kb of shape (K, B); P1 eq.
+
+        (12), (13) and the residual form. Empty bins contribute 0.
+        """
         W_b, W = self.w, self.w[0].sum()
         safe = np.where(W_b > 0, W_b, 1.0)
         several = self._several(bias_correction)
@@ -141,7 +160,9 @@ class BinSums:
             return plugin
         h = self.ww / safe / safe  # Σ p², p_i = w_i/W_b
         variance = np.maximum(self.wmm / safe - ((self.we + self.wz) / safe) ** 2, 0.0)
-        return np.where(several, plugin - W_b / W * variance * h / np.where(several, 1 - h, 1.0), 0.0)
+        return np.where(
+            several, plugin - W_b / W * variance * h / np.where(several, 1 - h, 1.0), 0.0
+        )
 
     def _several(self, bias_correction: str | None) -> NDArray[np.bool_]:
         """Where a bin can be corrected, (K, B): more than one row in it, or group."""
@@ -154,29 +175,37 @@ class BinSums:
         dropped = np.where(self._several(bias_correction), 0.0, self.w).sum()
         return float(dropped / self.w.sum())
 
-    def gaps(self) -> NDArray[np.float64]:
+    def gaps(self) -> Floats:
         """|c̄ − z̄| of each class and bin, (K, B); 0 in empty bins."""
         return np.abs(self.we) / np.where(self.w > 0, self.w, 1.0)
 
-    def powers(self, p: float) -> NDArray[np.float64]:
+    def powers(self, p: float) -> Floats:
         """``Σ_b W_b/W |c̄−z̄|^p`` of each class, (K,), P1 Def. 2; for p = ∞ the largest gap."""
         if np.isinf(p):
             return self.gaps().max(axis=1)
         return (self.w * self.gaps() ** p).sum(axis=1) / self.w[0].sum()
 
-    def epistemic_loss(self, bias_correction: str | None) -> NDArray[np.float64]:
-        """EL_kb of shape (K, B), P1 eq. (9) split over bins; the plugin keeps the raters' spread, eq. (8)."""
+    def epistemic_loss(self, bias_correction: str | None) -> Floats:
+        """EL_kb of shape (K, B), P1 eq.
+
+        (9) split over bins; the plugin keeps the raters' spread, eq. (8).
+        """
         return (self.wee if bias_correction is None else self.wee - self.wc) / self.w[0].sum()
 
-    def irreducible_loss(self, bias_correction: str | None) -> NDArray[np.float64]:
-        """IL_k of shape (K,); with `expected_squared_loss` less `epistemic_loss` it agrees row by row."""
-        return (self.spread if bias_correction is None else self.spread + self.wc.sum(axis=1)) / self.w[0].sum()
+    def irreducible_loss(self, bias_correction: str | None) -> Floats:
+        """IL_k of shape (K,).
 
-    def expected_squared_loss(self) -> NDArray[np.float64]:
+        With `expected_squared_loss` less `epistemic_loss` it agrees row by row.
+        """
+        return (
+            self.spread if bias_correction is None else self.spread + self.wc.sum(axis=1)
+        ) / self.w[0].sum()
+
+    def expected_squared_loss(self) -> Floats:
         """L_k of shape (K,), P1 eq. (7)."""
         return (self.wee.sum(axis=1) + self.spread) / self.w[0].sum()
 
-    def means(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def means(self) -> tuple[Floats, Floats]:
         """Mean prediction z̄ and mean frequency c̄ per bin, shapes (K, B); NaN in empty bins."""
         W_b = np.where(self.w > 0, self.w, np.nan)
         return self.wz / W_b, (self.we + self.wz) / W_b
@@ -185,7 +214,9 @@ class BinSums:
 def check_bias_correction(bias_correction: str | None) -> None:
     """Raise a ValueError unless the value is one of "residual", "label" and None."""
     if bias_correction not in CORRECTIONS:
-        raise ValueError(f'bias_correction must be "residual", "label" or None, got {bias_correction!r}.')
+        raise ValueError(
+            f'bias_correction must be "residual", "label" or None, got {bias_correction!r}.'
+        )
 
 
 def check_exponent(p, bias_correction: str | None) -> None:
@@ -202,24 +233,31 @@ def check_exponent(p, bias_correction: str | None) -> None:
 def check_grouped(groups: NDArray | None, bias_correction: str | None) -> None:
     """ValueError for groups with the one correction that cannot leave their pairs out."""
     if groups is not None and bias_correction == "label":
-        raise ValueError("bias_correction='label' takes rows as independent; with groups use 'residual'.")
+        raise ValueError(
+            "bias_correction='label' takes rows as independent; with groups use 'residual'."
+        )
 
 
 def signed_root(value, p: float = 2):
-    """sign(x)·|x|^(1/p): the root of a corrected loss, which may be negative; x itself for p = ∞."""
+    """sign(x)·|x|^(1/p): the root of a corrected loss, which may be negative.
+
+    X itself for p = ∞.
+    """
     if np.isinf(p):
         return value
     return np.sign(value) * np.abs(value) ** (1 / p)
 
 
-def check_gains(gain, uncertainty) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def check_gains(gain, uncertainty) -> tuple[Floats, Floats]:
     """Gains and estimates of epistemic uncertainty, shape (n,), float64, finite and in range."""
     g = as_floats(gain, "gain")
     e = as_floats(uncertainty, "uncertainty")
     if g.ndim != 1 or not len(g):
         raise ValueError(f"gain must have shape (n_samples,) with a row at least, got {g.shape}.")
     if e.shape != g.shape:
-        raise ValueError(f"uncertainty must hold one estimate per row, shape {g.shape}, got {e.shape}.")
+        raise ValueError(
+            f"uncertainty must hold one estimate per row, shape {g.shape}, got {e.shape}."
+        )
     if not np.isfinite(g).all() or np.abs(g).max() > 1 + 1e-9:
         raise ValueError("gain must lie between -1 and 1, without NaN: use accuracy_gain.")
     if not np.isfinite(e).all() or e.min() < -1e-9:

@@ -6,6 +6,8 @@ from numbers import Integral, Real
 import numpy as np
 from numpy.typing import NDArray
 
+from .arrays import Floats
+
 _KINDS = {"c": "complex numbers", "m": "time spans", "M": "dates", "V": "records"}
 
 
@@ -22,10 +24,15 @@ def plain_array(a, name: str) -> NDArray:
     """
     if isinstance(a, np.ma.MaskedArray):
         if np.ma.getmaskarray(a).any():
-            raise ValueError(f"{name} is a masked array, whose mask would be lost; drop or fill its masked entries.")
+            raise ValueError(
+                f"{name} is a masked array, whose mask would be lost; drop or fill its masked "
+                "entries."
+            )
         a = a.data
     if isinstance(a, Iterator):
-        raise TypeError(f"{name} is an iterator, {type(a).__name__}; make a list or an array of it.")
+        raise TypeError(
+            f"{name} is an iterator, {type(a).__name__}; make a list or an array of it."
+        )
     if is_lazy(a):
         raise TypeError(f"{name} is a lazy frame, {type(a).__name__}; pass {name}.collect().")
     if hasattr(a, "detach"):
@@ -36,11 +43,13 @@ def plain_array(a, name: str) -> NDArray:
         raise ValueError(f"{name} cannot be read as an array: {error}.") from None
     if array.dtype.kind in _KINDS:
         kind = _KINDS[array.dtype.kind]
-        raise ValueError(f"{name} must be numeric, or hold labels; it holds {kind} (dtype {array.dtype}).")
+        raise ValueError(
+            f"{name} must be numeric, or hold labels; it holds {kind} (dtype {array.dtype})."
+        )
     return array
 
 
-def as_floats(a, name: str) -> NDArray[np.float64]:
+def as_floats(a, name: str) -> Floats:
     """Anything array-like that holds numbers, as float64."""
     array = plain_array(a, name)
     try:
@@ -57,7 +66,9 @@ def check_finite(a: NDArray, name: str) -> None:
     if np.isfinite(total) or np.isfinite(a).all():
         return
     row = int(np.flatnonzero(~np.isfinite(a).reshape(len(a), -1).all(axis=1))[0])
-    raise ValueError(f"{name} contains NaN or infinite values (first in row {row}); drop or repair these rows.")
+    raise ValueError(
+        f"{name} contains NaN or infinite values (first in row {row}); drop or repair these rows."
+    )
 
 
 def take_rows(X, rows):
@@ -80,7 +91,9 @@ def n_rows(X) -> int:
             raise ValueError("X is an empty dict; it has no rows.")
         return n_rows(next(iter(X.values())))
     if not hasattr(X, "shape") and not hasattr(X, "__len__"):
-        raise TypeError(f"Rows are expected, got {type(X).__name__}, which has no length; make an array of it.")
+        raise TypeError(
+            f"Rows are expected, got {type(X).__name__}, which has no length; make an array of it."
+        )
     return X.shape[0] if hasattr(X, "shape") else len(X)
 
 
@@ -104,7 +117,7 @@ def check_same_length(n: int, **named) -> None:
             )
 
 
-def check_sample_weight(sample_weight, n: int) -> NDArray[np.float64] | None:
+def check_sample_weight(sample_weight, n: int) -> Floats | None:
     """Weights of shape (n,), float64, finite, not negative, not all zero; None stays None."""
     if sample_weight is None:
         return None

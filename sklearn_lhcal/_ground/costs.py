@@ -5,23 +5,30 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .arrays import Floats, Indices
 from .checks import as_floats
 from .names import check_by_position, column_names, columns_by_name, is_numeric, positions, typed
 
 
 class Costs(NamedTuple):
-    """A checked cost matrix C (K, D), and the names of its classes and decisions; None where they are numbers."""
+    """A checked cost matrix C (K, D), and the names of its classes and decisions.
 
-    C: NDArray[np.float64]
+    None where they are numbers.
+    """
+
+    C: Floats
     classes: NDArray | None
     decisions: NDArray | None
 
-    def names(self, columns: NDArray[np.intp]) -> NDArray:
+    def names(self, columns: Indices) -> NDArray:
         """What users call these columns: names where there are, else the numbers themselves."""
         return columns if self.decisions is None else self.decisions[columns]
 
-    def columns(self, decisions: ArrayLike) -> NDArray[np.intp]:
-        """Column numbers of decisions, (n,); integers are column numbers unless decisions have integers as names."""
+    def columns(self, decisions: ArrayLike) -> Indices:
+        """Column numbers of decisions, (n,).
+
+        Integers are column numbers unless decisions have integers as names.
+        """
         d, D = np.asarray(decisions), self.C.shape[1]
         if d.ndim != 1 or not d.size:
             raise ValueError(f"decisions must be 1-D, one a row, got shape {d.shape}.")
@@ -30,19 +37,22 @@ class Costs(NamedTuple):
         ):
             if d.dtype.kind not in "iu":
                 raise ValueError(
-                    f"decisions must be column numbers, got dtype {d.dtype}; decisions by name need a cost matrix that "
+                    f"decisions must be column numbers, got dtype {d.dtype}; decisions by name "
+                    "need a cost matrix that "
                     "is a frame with these column names."
                 )
             if d.min() < 0 or d.max() >= D:
                 raise ValueError(
-                    f"decisions must lie between 0 and {D - 1}, got {int(d.min())} to {int(d.max())}."
+                    f"decisions must lie between 0 and {D - 1}, got {int(d.min())} to "
+                    f"{int(d.max())}."
                 )
             return d.astype(np.intp)
         columns = positions(d, self.decisions)
         if (columns < 0).any():
             unknown = sorted({str(name) for name in d[columns < 0].tolist()})
             raise ValueError(
-                f"Unknown decisions {unknown[:5]}; the cost matrix has {self.decisions.tolist()[:20]}."
+                f"Unknown decisions {unknown[:5]}; the cost matrix has "
+                f"{self.decisions.tolist()[:20]}."
             )
         return columns
 
@@ -64,7 +74,7 @@ class Costs(NamedTuple):
         return Costs(self.C[rows], classes, self.decisions)
 
     @property
-    def constants(self) -> NDArray[np.intp]:
+    def constants(self) -> Indices:
         """Column numbers of all decisions."""
         return np.arange(self.C.shape[1])
 
@@ -93,12 +103,13 @@ def check_cost_matrix(cost_matrix: ArrayLike) -> Costs:
     if not np.isfinite(C).all():
         row = int(np.flatnonzero(~np.isfinite(C).all(axis=1))[0])
         raise ValueError(
-            f"cost_matrix contains NaN or infinite values (first in row {row}); give each cost a number."
+            f"cost_matrix contains NaN or infinite values (first in row {row}); give each cost a "
+            "number."
         )
     return Costs(C, _named(rows, "classes"), _named(columns, "decisions"))
 
 
-def bayes_columns(z: NDArray[np.float64], C: NDArray[np.float64]) -> NDArray[np.intp]:
+def bayes_columns(z: Floats, C: Floats) -> Indices:
     """Column of the least expected cost of each row, z (..., K), P4 eq. (1).
 
     By einsum, so that a row's result is its own.
@@ -106,17 +117,20 @@ def bayes_columns(z: NDArray[np.float64], C: NDArray[np.float64]) -> NDArray[np.
     return np.einsum("...k,kd->...d", z, relative(C)).argmin(axis=-1)
 
 
-def expected_cost(p: NDArray[np.float64], d: NDArray[np.intp], C: NDArray[np.float64]) -> NDArray:
+def expected_cost(p: Floats, d: Indices, C: Floats) -> NDArray:
     """Σ_k p_k C_kd of the decision d of each row, shape (n,)."""
     return np.einsum("nk,nk->n", p, C.T[d])
 
 
-def relative(C: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Costs above those of the best decision for the class: the same decisions, at least 0, whatever was added."""
+def relative(C: Floats) -> Floats:
+    """Costs above those of the best decision for the class.
+
+    The same decisions, at least 0, whatever was added.
+    """
     return C - C.min(axis=1, keepdims=True)
 
 
-def _parts(cost_matrix) -> tuple[NDArray[np.float64], list | None, list | None]:
+def _parts(cost_matrix) -> tuple[Floats, list | None, list | None]:
     """Values, names of the rows and of the columns."""
     columns = column_names(cost_matrix)
     columns = None if columns is None else columns.tolist()

@@ -18,7 +18,8 @@ def check_device(device: str) -> None:
     """Raise a ValueError where CUDA is asked for and absent."""
     if str(device).startswith("cuda") and not torch.cuda.is_available():
         raise ValueError(
-            f"device={device!r} was asked for, but torch finds no CUDA device here; use device='cpu'."
+            f"device={device!r} was asked for, but torch finds no CUDA device here; use "
+            "device='cpu'."
         )
 
 
@@ -54,10 +55,14 @@ def _may_draw(name: str) -> bool:
 
 
 def _check_drawn_once() -> None:
-    """ValueError within a checkpoint, which draws again in the backward pass, where no mode is on."""
+    """ValueError within a checkpoint, which draws again in the backward pass.
+
+    Where no mode is on.
+    """
     if any(f.f_globals.get("__name__") == checkpoint.__name__ for f, _ in walk_stack(None)):
         raise ValueError(
-            "random_state cannot be kept where torch.utils.checkpoint draws random numbers, as with "
+            "random_state cannot be kept where torch.utils.checkpoint draws random numbers, as "
+            "with "
             "dropout inside: it draws them twice. Use random_state=None."
         )
 

@@ -27,7 +27,10 @@ def default_classifier():
 
 
 def takes_label_histograms(estimator) -> bool:
-    """Whether fit takes counts: the class says so, or that of what a Pipeline or a search ends in."""
+    """Whether fit takes counts.
+
+    The class says so, or that of what a Pipeline or a search ends in.
+    """
     while not getattr(type(estimator), "accepts_label_histograms", False):
         if isinstance(estimator, Pipeline):
             estimator = estimator.steps[-1][1]
@@ -126,7 +129,8 @@ def fit_on_labels(estimator, X, labels, sample_weight=None, **fit_params):
         weight = weight if sample_weight is None else weight * sample_weight[rows]
     elif labels.known:
         raise ValueError(
-            f"{type(estimator).__name__} takes no weights and cannot be fitted on KnownProbabilities."
+            f"{type(estimator).__name__} takes no weights and cannot be fitted on "
+            "KnownProbabilities."
         )
     else:
         repeat = np.repeat(np.arange(len(rows)), labels.counts[rows, codes])

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .arrays import Indices
 from .checks import is_lazy
 
 
@@ -56,7 +57,7 @@ def _sort_key(names: NDArray) -> NDArray:
     return names
 
 
-def sort_order(names: NDArray) -> NDArray[np.intp]:
+def sort_order(names: NDArray) -> Indices:
     """The permutation that sorts distinct names."""
     if len(set(names.tolist())) < len(names):
         raise ValueError(f"The class names {names.tolist()[:20]} are not distinct.")
@@ -64,7 +65,8 @@ def sort_order(names: NDArray) -> NDArray[np.intp]:
         return np.argsort(_sort_key(names), kind="stable")
     except TypeError:
         raise ValueError(
-            f"The class names {names.tolist()[:20]} cannot be sorted together; make them all strings."
+            f"The class names {names.tolist()[:20]} cannot be sorted together; make them all "
+            "strings."
         ) from None
 
 
@@ -79,13 +81,13 @@ def is_sorted(names: NDArray) -> bool:
     return np.array_equal(sort_order(names), np.arange(len(names)))
 
 
-def positions(names: ArrayLike, among: NDArray) -> NDArray[np.intp]:
+def positions(names: ArrayLike, among: NDArray) -> Indices:
     """Where each of `names` stands among the others; -1 where it does not."""
     place = {name: i for i, name in enumerate(among.tolist())}
     return np.array([place.get(name, -1) for name in np.asarray(names).tolist()], dtype=np.intp)
 
 
-def columns_by_name(own: NDArray, classes: NDArray, side: str, other: str) -> NDArray[np.intp]:
+def columns_by_name(own: NDArray, classes: NDArray, side: str, other: str) -> Indices:
     """The columns of one side in the order of the `classes` of the other; both have names."""
     columns = positions(classes, own)
     if (columns < 0).any() or len(own) != len(classes):

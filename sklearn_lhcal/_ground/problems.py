@@ -4,12 +4,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from torch import nn
 
-Vector = NDArray[np.float64]
+from .arrays import Floats
+
+Vector = Floats
 
 
 class Training(NamedTuple):

@@ -3,15 +3,14 @@
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .arrays import Floats
 from .checks import as_floats, check_finite, plain_array
 
 # The smallest probability that a calibrator reads.
 EPS = 1e-12
 
 
-def check_proba(
-    proba: ArrayLike, *, n_classes: int | None = None, name: str = "proba"
-) -> NDArray[np.float64]:
+def check_proba(proba: ArrayLike, *, n_classes: int | None = None, name: str = "proba") -> Floats:
     """Check class probabilities: the only gate through which predictions enter.
 
     Parameters
@@ -78,7 +77,7 @@ def check_proba(
     return z
 
 
-def _check_at_most_1(p: NDArray[np.float64], name: str) -> None:
+def _check_at_most_1(p: Floats, name: str) -> None:
     if p.max(initial=0.0) > 1:
         row = int(np.flatnonzero(p > 1)[0])
         raise ValueError(
@@ -92,21 +91,21 @@ def row_sum(a: NDArray) -> NDArray:
     return np.einsum("...k->...", a)
 
 
-def in_columns(z: NDArray, columns, n_classes: int) -> NDArray[np.float64]:
+def in_columns(z: NDArray, columns, n_classes: int) -> Floats:
     """z with its columns (axis 1) spread over `n_classes`; the other columns are 0."""
     wide = np.zeros((len(z), n_classes, *z.shape[2:]))
     wide[:, columns] = z
     return wide
 
 
-def log_softmax(u: NDArray[np.float64]) -> NDArray[np.float64]:
+def log_softmax(u: Floats) -> Floats:
     """Log-probabilities of logits u, softmax over the last axis."""
     v = u - u.max(axis=-1, keepdims=True)
     v -= np.log(row_sum(np.exp(v)))[..., None]
     return v
 
 
-def softmax(u: NDArray[np.float64]) -> NDArray[np.float64]:
+def softmax(u: Floats) -> Floats:
     """Probabilities of logits u, softmax over the last axis."""
     z = u - u.max(axis=-1, keepdims=True)
     np.exp(z, out=z)
@@ -114,24 +113,24 @@ def softmax(u: NDArray[np.float64]) -> NDArray[np.float64]:
     return z
 
 
-def log_proba(z: NDArray[np.float64]) -> NDArray[np.float64]:
+def log_proba(z: Floats) -> Floats:
     """Scores of calibrators: log(clip(z, 1e-12, 1)), renormalised over the last axis."""
     v = np.maximum(z, EPS)
     v /= row_sum(v)[..., None]
     return np.log(v, out=v)
 
 
-def entropy(z: NDArray[np.float64]) -> NDArray[np.float64]:
+def entropy(z: Floats) -> Floats:
     """Shannon entropy over the last axis, in nats."""
     return -row_sum(z * np.log(np.where(z > 0, z, 1.0)))
 
 
-def gini(z: NDArray[np.float64]) -> NDArray[np.float64]:
+def gini(z: Floats) -> Floats:
     """1 − Σ z² over the last axis, as Σ z(1−z), which does not cancel near a corner."""
     return row_sum(z * (1 - z))
 
 
-def accuracy(mu: NDArray[np.float64], z: NDArray[np.float64]) -> NDArray[np.float64]:
+def accuracy(mu: Floats, z: Floats) -> Floats:
     """Share of labels μ̂ on the most probable class of each row, (n,); ties of z share evenly."""
     best = z == z.max(axis=1, keepdims=True)
     return (mu * best).sum(axis=1) / best.sum(axis=1)

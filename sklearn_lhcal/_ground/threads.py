@@ -1,4 +1,7 @@
-"""Sums over blocks of rows in several threads: numpy and BLAS release Python's lock while they compute."""
+"""Sums over blocks of rows in several threads.
+
+Numpy and BLAS release Python's lock while they compute.
+"""
 
 import os
 from collections.abc import Callable, Iterator
@@ -21,13 +24,13 @@ def _libraries() -> ThreadpoolController:
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """A context for products of small blocks, which wait for the threads of BLAS longer than they would take alone.
+    """A context for products of small blocks, which wait for the threads of BLAS longer than they
+    would take alone.
 
     The one exception to the rule that no global state is changed: BLAS knows no limit for a Python
     thread, this one holds for the process until the first that set it leaves. It stays because two
-    threads of BLAS within two of ours are slow: matrix scaling of 20,000 rows takes .07, .2 and .5 s
-    with the limit for 3, 10 and 50 classes, and .3, .5 and 4 to 16 s without (two cores).
-    """
+    threads of BLAS within two of ours are slow: matrix scaling of 20,000 rows takes .07, .2 and .5
+    s with the limit for 3, 10 and 50 classes, and .3, .5 and 4 to 16 s without (two cores)."""
     if not _limited.acquire(blocking=False):
         yield
         return
@@ -49,10 +52,11 @@ if hasattr(os, "register_at_fork"):
 
 
 def sum_over_rows(function: Callable[[slice], tuple], n_rows: int, size: int) -> list:
-    """The sums over blocks of `size` rows of the tuple that `function(rows)` returns, in as many threads as torch uses.
+    """The sums over blocks of `size` rows of the tuple that `function(rows)` returns, in as many
+    threads as torch uses.
 
-    The result is the same to the bit for any number of threads. BLAS should have one thread, see `one_blas_thread`.
-    """
+    The result is the same to the bit for any number of threads. BLAS should have one thread, see
+    `one_blas_thread`."""
 
     def add(total, more):
         return [a + b for a, b in zip(total, more, strict=True)]

@@ -9,12 +9,12 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from .._ground.arrays import Floats
 from ..neural_network import LBFGS, Newton
 
-Array = NDArray[np.float64]
+Array = Floats
 
 
 class AffineMap(ABC):

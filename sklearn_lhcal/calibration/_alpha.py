@@ -11,6 +11,7 @@ from sklearn.base import clone
 from torch import Tensor, nn
 from torch.nn.utils import vector_to_parameters
 
+from .._ground.arrays import Floats
 from .._ground.checks import check_not_negative, n_rows
 from .._ground.devices import seeded
 from .._ground.simplex import entropy, gini
@@ -221,7 +222,7 @@ class AlphaCalibration(_BaseCalibrator):
         return np.clip(eta, -_MAX_LOG_TOTAL, _MAX_LOG_TOTAL)
 
 
-def _features(rows: CalibrationRows, feature_map) -> NDArray[np.float64]:
+def _features(rows: CalibrationRows, feature_map) -> Floats:
     """h of the rows, shape (n, n_features), or (n, S, n_features) for members."""
     u = rows.log_proba
     if feature_map is None:
@@ -240,7 +241,7 @@ def _features(rows: CalibrationRows, feature_map) -> NDArray[np.float64]:
     return np.broadcast_to(h[:, None], (*u.shape[:2], h.shape[1]))
 
 
-def _scale(h: NDArray, mean: NDArray) -> NDArray[np.float64]:
+def _scale(h: NDArray, mean: NDArray) -> Floats:
     """Standard deviations of features (n, f); 1 where one is constant."""
     away = h - mean
     scale = np.sqrt(np.einsum("ij,ij->j", away, away) / len(h))
@@ -330,7 +331,7 @@ class _LogTotal(nn.Module):
         return (logits, log_total) if log_weights is None else (logits, log_total, log_weights)
 
 
-def _matrix(features, X) -> NDArray[np.float64]:
+def _matrix(features, X) -> Floats:
     h = np.asarray(
         features.toarray() if hasattr(features, "toarray") else features, dtype=np.float64
     )

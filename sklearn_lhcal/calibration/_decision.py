@@ -8,6 +8,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
+from .._ground.arrays import Floats
 from .._ground.checks import check_not_negative
 from .._ground.costs import bayes_columns, check_cost_matrix, relative
 from .._ground.estimators import resolve
@@ -160,7 +161,7 @@ class DecisionCalibration(PublishedScaling):
         check_is_fitted(self, "estimator_")
         return self.decisions_[bayes_columns(self.predict_proba(X), self.cost_matrix_)]
 
-    def expected_cost(self, X) -> NDArray[np.float64]:
+    def expected_cost(self, X) -> Floats:
         """What the model expects each decision to cost, shape (n_samples, n_decisions)."""
         check_is_fitted(self, "estimator_")
         return np.einsum("nk,kd->nd", self.predict_proba(X), self.cost_matrix_)
@@ -280,7 +281,7 @@ def decide(estimator, X) -> NDArray:
     return _walk(estimator, X, "decide")
 
 
-def expected_cost(estimator, X) -> NDArray[np.float64]:
+def expected_cost(estimator, X) -> Floats:
     """Expected costs of decisions under a fitted `DecisionCalibration`, wrapped as for `decide`.
 
     Parameters

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
+from .._ground.arrays import Floats
 from ._affine import TemperatureMap
 from ._decision_search import (
     SMOOTHING,
@@ -29,7 +30,7 @@ class Candidates(ABC):
     params: list[dict]
 
     @abstractmethod
-    def fit(self, start: NDArray, part: NDArray) -> NDArray[np.float64]:
+    def fit(self, start: NDArray, part: NDArray) -> Floats:
         """Parameters (P, p) on a part of the rows, from their NLL solution `start`."""
 
 

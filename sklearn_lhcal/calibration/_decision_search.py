@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from scipy.ndimage import gaussian_filter1d
 from torch import Tensor
 
+from .._ground.arrays import Floats, Indices
 from .._ground.simplex import softmax
 from ._affine import AffineMap, transform
 from ._rows import CalibrationRows
@@ -51,12 +52,12 @@ class Block(NamedTuple):
     best: Tensor
 
 
-def probabilities(shape: AffineMap, x: NDArray, rows: CalibrationRows) -> NDArray[np.float64]:
+def probabilities(shape: AffineMap, x: NDArray, rows: CalibrationRows) -> Floats:
     """z of the map with parameters x, (n, K)."""
     return _mixed(softmax(transform(rows.log_proba, *shape.affine(x))), rows)
 
 
-def _mixed(z: NDArray, rows: CalibrationRows) -> NDArray[np.float64]:
+def _mixed(z: NDArray, rows: CalibrationRows) -> Floats:
     """z of points, or the mean over members."""
     if not rows.is_ensemble:
         return z
@@ -145,7 +146,7 @@ def calibration_loss(z: Tensor, y: Tensor, w: Tensor) -> Tensor:
 
 def descend(
     shape: AffineMap, start: NDArray, rows: CalibrationRows, C: NDArray, family: Surrogates
-) -> NDArray[np.float64]:
+) -> Floats:
     """Parameters (P, p) of P surrogates at once by Adam, whose rate falls to 0 as a cosine."""
     rate = np.array([params["rate"] for params in family.params])[:, None]
     n = len(rows)
@@ -183,7 +184,7 @@ def _last(a: NDArray) -> Tensor:
 
 def _slope(
     shape: AffineMap, x: NDArray, C: Tensor, blocks: list[Block], family: Surrogates
-) -> NDArray[np.float64]:
+) -> Floats:
     """∂loss/∂x (P, p) of P parameter vectors, by way of z and of v = Wu + b in closed form."""
     x = torch.as_tensor(x).requires_grad_()
     W, b = shape.affine(x.T, torch)  # (P,) or (K, P), and (K, P) or None
@@ -220,7 +221,7 @@ def _softmax(v: Tensor) -> Tensor:
     return v.div_(v.sum(dim=-2, keepdim=True))
 
 
-def _unit(shape: AffineMap, x: NDArray, rows: CalibrationRows) -> NDArray[np.float64]:
+def _unit(shape: AffineMap, x: NDArray, rows: CalibrationRows) -> Floats:
     """What moves the logits by about 1: for a factor of logits the inverse of their size."""
     unit = np.ones(len(x))
     if len(x) == 2 * shape.K:
@@ -235,11 +236,11 @@ def _unit(shape: AffineMap, x: NDArray, rows: CalibrationRows) -> NDArray[np.flo
 class TemperaturePath(NamedTuple):
     """Costs of the rows as step functions of t = log β: `base`, then (at, row, jump) in order."""
 
-    grid: NDArray[np.float64]  # (G,)
-    base: NDArray[np.float64]  # (n,)
-    at: NDArray[np.float64]  # (E,), sorted
-    row: NDArray[np.intp]
-    jump: NDArray[np.float64]
+    grid: Floats  # (G,)
+    base: Floats  # (n,)
+    at: Floats  # (E,), sorted
+    row: Indices
+    jump: Floats
 
     @classmethod
     def of(cls, center: float, rows: CalibrationRows, C: NDArray) -> "TemperaturePath":
@@ -288,7 +289,7 @@ class TemperaturePath(NamedTuple):
         k = np.flatnonzero(best)[away[best].argmin()]
         return start if away[k] == 0 else (low[k] + high[k]) / 2
 
-    def cost(self, t: float) -> NDArray[np.float64]:
+    def cost(self, t: float) -> Floats:
         """Cost of each row at t, (n,)."""
         past = self.at <= t
         return self.base + np.bincount(self.row[past], self.jump[past], minlength=len(self.base))

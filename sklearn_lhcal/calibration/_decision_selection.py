@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
+from .._ground.arrays import Floats, Indices
 from ..metrics import ConfidenceInterval
 from ._affine import AffineMap
 from ._decision_candidates import Candidates
@@ -37,11 +38,11 @@ class OutOfFold(NamedTuple):
     """Decisions (P, n) for rows that no candidate was fitted on, z of NLL (n, K), folds (n,)."""
 
     params: list[dict]
-    decisions: NDArray[np.intp]
-    z: NDArray[np.float64]
-    fold: NDArray[np.intp]
+    decisions: Indices
+    z: Floats
+    fold: Indices
 
-    def selected(self, cost: NDArray) -> NDArray[np.intp]:
+    def selected(self, cost: NDArray) -> Indices:
         """Decisions (n,): in each fold those of the candidate of least `cost` (P, n) in the others.
 
         NLL is none of them.

@@ -1,4 +1,7 @@
-"""Epistemic uncertainty on the scale of accuracy: what more data gains, learnt by carving the training data (P3)."""
+"""Epistemic uncertainty on the scale of accuracy.
+
+What more data gains, learnt by carving the training data (P3).
+"""
 
 import warnings
 
@@ -14,6 +17,7 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, proces
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
+from .._ground.arrays import Floats
 from .._ground.bins import gain_sums
 from .._ground.checks import check_same_length, check_sample_weight, take_params, take_rows
 from .._ground.estimators import (
@@ -46,26 +50,31 @@ def _offers(method: str):
 
 
 class EpistemicCalibration(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
-    """A classifier whose epistemic uncertainty is calibrated: `predict_epistemic` is the accuracy that more data gains.
+    """A classifier whose epistemic uncertainty is calibrated: `predict_epistemic` is the accuracy
+    that more data gains.
 
-    At fit, balls are carved out of the training data. One clone of the classifier learns from what is left, another
-    from that and most of the balls; at the remaining rows the estimate of the first is compared with what the second
-    gains in accuracy (`metrics.accuracy_gain`). Isotonic regression of the gain's means in bins on the estimate is the
-    map; then the classifier is fitted on everything. Everything else (`predict`, `predict_proba`, `predict_dist`, …) is
-    the classifier's own.
+    At fit, balls are carved out of the training data. One clone of the classifier learns from what
+    is left, another from that and most of the balls; at the remaining rows the estimate of the
+    first is compared with what the second gains in accuracy (`metrics.accuracy_gain`). Isotonic
+    regression of the gain's means in bins on the estimate is the map; then the classifier is fitted
+    on everything. Everything else (`predict`, `predict_proba`, `predict_dist`, …) is the
+    classifier's own.
 
-    The map holds as far as what shall be predicted lies to the training data as the balls do to what was left.
+    The map holds as far as what shall be predicted lies to the training data as the balls do to
+    what was left.
 
     Parameters
     ----------
     estimator : classifier
-        Fitted three times. One with a predictive distribution: a Gaussian process, a forest, an ensemble, MC dropout.
+        Fitted three times. One with a predictive distribution: a Gaussian process, a forest, an
+        ensemble, MC dropout.
     uncertainty : {"mutual_information", "entropy"} or callable, default="mutual_information"
-        The estimate to be calibrated: of `predict_dist`, in nats; or ``uncertainty(estimator, X)``, which returns one
-        number of at least 0 per row, larger for more uncertain ones (a distance from the training data, say).
+        The estimate to be calibrated: of `predict_dist`, in nats; or ``uncertainty(estimator, X)``,
+        which returns one number of at least 0 per row, larger for more uncertain ones (a distance
+        from the training data, say).
     splitter : object with ``split_augmented(X, y)``, default=None
-        Returns indices (train, augmented, test). None: ``BallCarvingSplit(random_state=0)``, for which X must hold
-        numbers, none missing.
+        Returns indices (train, augmented, test). None: ``BallCarvingSplit(random_state=0)``, for
+        which X must hold numbers, none missing.
     n_bins : int, default=20
         Bins with equal numbers of carved test rows.
 
@@ -74,7 +83,8 @@ class EpistemicCalibration(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     estimator_ : classifier
         Fitted on everything.
     isotonic_ : IsotonicRegression or None
-        The map from the estimate to a gain in [0, 1]; None where there were too few rows to fit one.
+        The map from the estimate to a gain in [0, 1]; None where there were too few rows to fit
+        one.
     carved_uncertainty_, carved_gain_ : ndarray of shape (n_carved,)
         What the map was fitted on: estimate and gain at the carved test rows.
     classes_ : ndarray of shape (n_classes,)
@@ -93,7 +103,9 @@ class EpistemicCalibration(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     --------
     >>> from sklearn.ensemble import RandomForestClassifier
     >>> from sklearn_lhcal.datasets import make_random_checkerboard
-    >>> X, y = make_random_checkerboard(3000, n_rows=10, n_columns=10, cell_std=0.25, random_state=0)
+    >>> X, y = make_random_checkerboard(
+    ...     3000, n_rows=10, n_columns=10, cell_std=0.25, random_state=0
+    ... )
     >>> model = EpistemicCalibration(RandomForestClassifier(20, random_state=0)).fit(X, y)
     >>> model.predict_epistemic([[5.0, 5.0], [-9.0, 20.0]]).shape
     (2,)
@@ -119,8 +131,8 @@ class EpistemicCalibration(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         sample_weight : array-like of shape (n_samples,), optional
             Weights of the rows, for the classifier and the map.
         **fit_params
-            Goes to the classifier's fit, row by row where it has one entry a row; with scikit-learn's metadata routing
-            switched on, what the classifier requests.
+            Goes to the classifier's fit, row by row where it has one entry a row; with
+            scikit-learn's metadata routing switched on, what the classifier requests.
 
         Returns
         -------
@@ -158,7 +170,8 @@ class EpistemicCalibration(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             inner = inner.steps[-1][1]
         if isinstance(inner, (FrozenEstimator, PrecomputedClassifier)):
             raise ValueError(
-                f"{type(inner).__name__} cannot be fitted anew, but what more data gains is learnt by fitting without "
+                f"{type(inner).__name__} cannot be fitted anew, but what more data gains is learnt "
+                "by fitting without "
                 "some of it; pass the classifier itself."
             )
         if not hasattr(inner, "fit") or not hasattr(inner, "predict"):
@@ -171,7 +184,10 @@ class EpistemicCalibration(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             )
 
     def _carve(self, fitted, X, labels, weight):
-        """The map, estimates and gains, from f_tr2 fitted beside the balls and f_aug2 on most too."""
+        """The map, estimates and gains.
+
+        From f_tr2 fitted beside the balls and f_aug2 on most too.
+        """
         nothing = None, np.empty(0), np.empty(0)
         test = np.empty(0, dtype=np.intp)
         if len(labels) >= self.n_bins:
@@ -180,8 +196,10 @@ class EpistemicCalibration(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             test = test if weight is None else test[weight[test] > 0]
         if len(test) < self.n_bins:
             warnings.warn(
-                f"{len(test)} carved rows are too few for {self.n_bins} bins: predict_epistemic returns the estimate "
-                "as it is. Give more data, a splitter with a larger radius or test_fraction, or fewer bins.",
+                f"{len(test)} carved rows are too few for {self.n_bins} bins: predict_epistemic "
+                "returns the estimate "
+                "as it is. Give more data, a splitter with a larger radius or test_fraction, or "
+                "fewer bins.",
                 stacklevel=4,
             )
             return nothing
@@ -195,8 +213,10 @@ class EpistemicCalibration(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         g = accuracy_gain(labels.take(test), *predicted)
         if e.min() == e.max():
             warnings.warn(
-                f"The estimate is {e[0]:.3g} for all carved rows, so that predict_epistemic tells none apart; give a "
-                'classifier with a predictive distribution, such as an ensemble, or uncertainty="entropy".',
+                f"The estimate is {e[0]:.3g} for all carved rows, so that predict_epistemic tells "
+                "none apart; give a "
+                "classifier with a predictive distribution, such as an ensemble, or "
+                'uncertainty="entropy".',
                 stacklevel=4,
             )
         sums = gain_sums(g, e, self.n_bins, "quantile", w)
@@ -205,30 +225,37 @@ class EpistemicCalibration(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         isotonic = IsotonicRegression(y_min=0, y_max=1, out_of_bounds="clip").fit(e, gamma, w)
         return isotonic, e, g
 
-    def _estimate(self, model, X) -> NDArray[np.float64]:
+    def _estimate(self, model, X) -> Floats:
         """The estimate of each row, before the map."""
         if not callable(self.uncertainty):
             return getattr(predict_dist(model, X), self.uncertainty)()
         e = np.asarray(self.uncertainty(model, X), dtype=np.float64)
         if e.ndim != 1 or not np.isfinite(e).all() or (e < 0).any():
             raise ValueError(
-                "uncertainty must return one finite number per row, at least 0; it returned an array of shape "
+                "uncertainty must return one finite number per row, at least 0; it returned an "
+                "array of shape "
                 f"{e.shape} between {e.min():.3g} and {e.max():.3g}."
             )
         return e
 
-    def predict_epistemic(self, X) -> NDArray[np.float64]:
-        """Calibrated epistemic uncertainty, shape (n_samples,): the gain in accuracy to be expected from more data."""
+    def predict_epistemic(self, X) -> Floats:
+        """Calibrated epistemic uncertainty, shape (n_samples,).
+
+        The gain in accuracy to be expected from more data.
+        """
         e = self.predict_uncalibrated(X)
         return e if self.isotonic_ is None else self.isotonic_.predict(e)
 
-    def predict_uncalibrated(self, X) -> NDArray[np.float64]:
+    def predict_uncalibrated(self, X) -> Floats:
         """The estimate before the map, shape (n_samples,): nats, or the unit of the callable."""
         check_is_fitted(self, "estimator_")
         return self._estimate(self.estimator_, X)
 
     def predict_dist(self, X) -> Distribution:
-        """The classifier's predictive distribution over class probabilities, a batch of n_samples rows."""
+        """The classifier's predictive distribution over class probabilities.
+
+        A batch of n_samples rows.
+        """
         check_is_fitted(self, "estimator_")
         own = own_classes(self.estimator_, self.classes_)
         return predict_dist(self.estimator_, X).with_classes(own).in_order(self.classes_)
@@ -252,7 +279,10 @@ class EpistemicCalibration(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
     @available_if(_offers("decision_function"))
     def decision_function(self, X):
-        """The classifier's decision function, shape (n_samples,) for two classes, else (n_samples, n_classes)."""
+        """The classifier's decision function, shape (n_samples,) for two classes.
+
+        Else (n_samples, n_classes).
+        """
         check_is_fitted(self, "estimator_")
         u = self.estimator_.decision_function(X)
         return u if u.ndim == 1 else self._in_order(u)

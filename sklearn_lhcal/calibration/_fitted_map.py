@@ -5,9 +5,9 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit, log_expit
 
+from .._ground.arrays import Floats
 from .._ground.simplex import EPS, log_softmax, softmax
 from ..distributions import Distribution, PointMass
 from ._affine import AffineMap, transform
@@ -32,12 +32,12 @@ class FittedMap(NamedTuple):
     """
 
     family: AffineMap
-    x: NDArray[np.float64]
-    floor: NDArray[np.float64] | None = None
+    x: Floats
+    floor: Floats | None = None
     eta: float = -np.inf
 
     @classmethod
-    def of(cls, family: AffineMap, x: NDArray[np.float64], floor) -> "FittedMap":
+    def of(cls, family: AffineMap, x: Floats, floor) -> "FittedMap":
         """Of the parameters that a search returns: the floor's is the last."""
         if floor is None:
             return cls(family, x)

@@ -9,9 +9,9 @@ Gradients are tuples (F, ∂F/∂θ, ∂F/∂η). Hessians follow with ∂²F/�
 """
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit, log_expit, logsumexp
 
+from .._ground.arrays import Floats
 from .._ground.simplex import log_softmax, row_sum
 from ._affine import AffineMap
 
@@ -20,7 +20,7 @@ _LARGE = 80
 # Rows of which the floor has everything.
 _TINY = 1e-300
 
-Array = NDArray[np.float64]
+Array = Floats
 
 
 def plain(family: AffineMap, u: Array, v: Array, n: Array, curved: bool) -> tuple:

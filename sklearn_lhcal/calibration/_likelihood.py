@@ -9,9 +9,9 @@ from functools import cached_property
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from scipy.special import expit, log_expit
 
+from .._ground.arrays import Floats
 from .._ground.problems import Problem, SmoothProblem, Training
 from .._ground.simplex import row_sum, softmax
 from .._ground.threads import sum_over_rows
@@ -35,7 +35,7 @@ _FLOOR_PRIOR = 0.1
 # η where the search for a floor begins: e of .02.
 _FIRST_ETA = -4.0
 
-Array = NDArray[np.float64]
+Array = Floats
 
 
 @dataclass(frozen=True)

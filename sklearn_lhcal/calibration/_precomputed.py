@@ -28,8 +28,8 @@ class PrecomputedClassifier(ClassifierMixin, BaseEstimator):
     response : {"logits", "proba"}
         What the columns of X hold. It is never guessed from their values.
     columns : list of names, list of positions or slice, optional
-        Which columns of X are the outputs, where features stand beside them. None: all. Integers are positions, also
-        on a frame whose columns have integers as names.
+        Which columns of X are the outputs, where features stand beside them. None: all. Integers
+        are positions, also on a frame whose columns have integers as names.
     classes : array-like of shape (n_classes,), optional
         What these columns stand for, in their order. None: the column names of a frame, which are
         sorted at fit and matched by name afterwards; else ``arange(n_classes)``. Never the labels
@@ -42,8 +42,8 @@ class PrecomputedClassifier(ClassifierMixin, BaseEstimator):
     Raises
     ------
     ValueError
-        NaN or infinite values, probabilities that do not sum to 1, a number of columns that differs, one column for
-        two classes.
+        NaN or infinite values, probabilities that do not sum to 1, a number of columns that
+        differs, one column for two classes.
 
     Examples
     --------
@@ -102,7 +102,10 @@ class PrecomputedClassifier(ClassifierMixin, BaseEstimator):
         return softmax(outputs) if self.response == "logits" else outputs
 
     def predict_log_proba(self, X):
-        """Logarithms of the class probabilities; of logits without the detour that would lose small ones."""
+        """Logarithms of the class probabilities.
+
+        Of logits without the detour that would lose small ones.
+        """
         check_is_fitted(self, "classes_")
         if self.response == "logits":
             return log_softmax(self._checked(self._outputs(X), reset=False))
@@ -118,7 +121,8 @@ class PrecomputedClassifier(ClassifierMixin, BaseEstimator):
             return X
         if not isinstance(self.columns, slice) and np.ndim(self.columns) != 1:
             raise ValueError(
-                f"columns must be a list of names, a list of positions or a slice, got {self.columns!r}."
+                "columns must be a list of names, a list of positions or a slice, got "
+                f"{self.columns!r}."
             )
         if not hasattr(X, "columns"):
             return np.asarray(X)[:, self.columns]
@@ -149,7 +153,8 @@ class PrecomputedClassifier(ClassifierMixin, BaseEstimator):
             n_classes = read_labels(y).shape[1]
             if n_classes > 1:
                 raise ValueError(
-                    f"X has 1 feature(s) for the {n_classes} classes of y; the outputs of two classes are two columns, "
+                    f"X has 1 feature(s) for the {n_classes} classes of y; the outputs of two "
+                    "classes are two columns, "
                     "[0, u] for log-odds u, [1 - p, p] for a probability p of the second."
                 )
         return (

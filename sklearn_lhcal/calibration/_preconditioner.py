@@ -7,9 +7,9 @@ probabilities of the map, θ_k the row of (W, b) of class k.
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import lapack
 
+from .._ground.arrays import Floats
 from .._ground.simplex import row_sum
 from ._affine import with_ones
 
@@ -18,7 +18,7 @@ _EXACT = 30
 # Classes above which one block serves all.
 _OWN_BLOCKS = 300
 
-Array = NDArray[np.float64]
+Array = Floats
 
 
 def class_blocks(u: Array, n: Array, p: Array) -> Array:

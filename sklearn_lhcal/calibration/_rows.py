@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._ground.arrays import Floats
 from .._ground.checks import take_rows
 from .._ground.estimators import own_classes, resolve
 from .._ground.names import positions
@@ -44,13 +45,13 @@ class CalibrationRows:
         Whether the counts are known probabilities: infinitely many labels.
     """
 
-    log_proba: NDArray[np.float64]
-    log_weights: NDArray[np.float64] | None = None
-    proba: NDArray[np.float64] | None = None
+    log_proba: Floats
+    log_weights: Floats | None = None
+    proba: Floats | None = None
     X: Any = None
     model: Any = None
-    counts: NDArray[np.float64] | None = None
-    weight: NDArray[np.float64] | None = None
+    counts: Floats | None = None
+    weight: Floats | None = None
     classes: NDArray | None = None
     known: bool = False
 
@@ -136,14 +137,14 @@ class CalibrationRows:
         return self.log_weights is not None
 
     @cached_property
-    def label_shares(self) -> NDArray[np.float64]:
+    def label_shares(self) -> Floats:
         """Counts times row weights, with sum 1, shape (n, K)."""
         y = self.counts * self.weight[:, None]
         y /= y.sum()
         return y
 
     @cached_property
-    def frequencies(self) -> NDArray[np.float64]:
+    def frequencies(self) -> Floats:
         """μ̂, shape (n, K)."""
         return self.counts / row_sum(self.counts)[:, None]
 

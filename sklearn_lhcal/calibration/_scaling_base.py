@@ -3,8 +3,8 @@
 from abc import abstractmethod
 
 import numpy as np
-from numpy.typing import NDArray
 
+from .._ground.arrays import Floats
 from .._ground.checks import check_not_negative
 from ._affine import AffineMap
 from ._base import _BaseCalibrator
@@ -28,7 +28,7 @@ class Scaling(_BaseCalibrator):
     def _family(self, n_classes: int) -> AffineMap:
         """The family of maps for so many classes."""
 
-    def _fit_x(self, family: AffineMap, rows: CalibrationRows, floor) -> NDArray[np.float64]:
+    def _fit_x(self, family: AffineMap, rows: CalibrationRows, floor) -> Floats:
         """The parameters of the family; with a floor logit e is the last."""
         strengths = STRENGTHS
         if self.shrinkage is not None:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import softmax
 
+from .._ground.arrays import Floats
 from ._affine import AffineMap, TemperatureMap
 from ._likelihood import Prior, ScalingProblem, weak_prior
 from ._preconditioner import class_blocks
@@ -28,7 +29,7 @@ _EXACT_DETERMINANT = 500
 # Nats by which evidence may fall behind before tighter strengths are no longer tried.
 _HOPELESS = 20.0
 
-Array = NDArray[np.float64]
+Array = Floats
 Solve = Callable[[ScalingProblem], Array]
 
 

@@ -14,22 +14,26 @@ from urllib.parse import urlsplit
 from urllib.request import urlopen
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.datasets import get_data_home
 from sklearn.utils import Bunch
+
+from .._ground.arrays import Integers
 
 _CIFAR10H_DESCR = """\
 CIFAR-10H
 ---------
 
-How many of about 51 people chose each of ten classes for each of the 10,000 test images of CIFAR-10. Peterson,
-Battleday, Griffiths and Russakovsky (2019), Human uncertainty makes classification more robust, ICCV.
+How many of about 51 people chose each of ten classes for each of the 10,000 test images of
+CIFAR-10. Peterson, Battleday, Griffiths and Russakovsky (2019), Human uncertainty makes
+classification more robust, ICCV.
 
 Source: https://github.com/jcpeterson/cifar-10h, data/cifar10h-counts.npy.
-Licence: CC BY-NC-SA 4.0, https://creativecommons.org/licenses/by-nc-sa/4.0/ (no commercial use). No image is included.
+Licence: CC BY-NC-SA 4.0, https://creativecommons.org/licenses/by-nc-sa/4.0/ (no commercial use).
+No image is included.
 """
 
-_CIFAR10H_URL = "https://raw.githubusercontent.com/jcpeterson/cifar-10h/48da312b193b82e6939ec20f23d1f09cbdd849c8/data"
+_CIFAR10H_COMMIT = "48da312b193b82e6939ec20f23d1f09cbdd849c8"
+_CIFAR10H_URL = f"https://raw.githubusercontent.com/jcpeterson/cifar-10h/{_CIFAR10H_COMMIT}/data"
 _CIFAR10H_SHA256 = "9b36b4550349af56c79083356312eb4af856cc5fd3caf1f669d40b9d0bbb69ff"
 _SCHEMES = ("https", "http", "file")
 _LARGEST = 8_000_000  # bytes; the published file has 800,128
@@ -62,11 +66,13 @@ def fetch_cifar10h(
     checksum: str | None = None,
     timeout: float = 30.0,
 ) -> Bunch:
-    """CIFAR-10H, downloaded once: how many of about 51 people chose each class for the test images of CIFAR-10.
+    """CIFAR-10H, downloaded once: how many of about 51 people chose each class for the test images
+    of CIFAR-10.
 
-    One small file goes into scikit-learn's data home; the images are not part of it. It is downloaded beside its place,
-    checked, and only then renamed: a broken download leaves nothing behind, and nothing is resumed.
-    Whenever it is read, the digest of the whole file is compared with that of the published one.
+    One small file goes into scikit-learn's data home; the images are not part of it. It is
+    downloaded beside its place, checked, and only then renamed: a broken download leaves nothing
+    behind, and nothing is resumed. Whenever it is read, the digest of the whole file is compared
+    with that of the published one.
 
     Parameters
     ----------
@@ -88,20 +94,23 @@ def fetch_cifar10h(
     Returns
     -------
     Bunch
-        - ``counts`` : ndarray of shape (10000, 10), int64; people who chose each class; rows in CIFAR-10's order
+        - ``counts`` : ndarray of shape (10000, 10), int64; people who chose each class; rows in
+          CIFAR-10's order
         - ``target_names`` : ndarray of shape (10,), str; the classes, in the order of CIFAR-10
         - ``DESCR`` : str; source and licence (CC BY-NC-SA 4.0)
 
     Raises
     ------
     OSError
-        The file may not or cannot be downloaded (the message says what to put where), is truncated, or another one.
+        The file may not or cannot be downloaded (the message says what to put where), is truncated,
+        or another one.
     ValueError
         An address with another scheme, a checksum that is none, a timeout that is not positive.
 
     References
     ----------
-    Peterson, Battleday, Griffiths and Russakovsky (2019), Human uncertainty makes classification more robust, ICCV.
+    Peterson, Battleday, Griffiths and Russakovsky (2019), Human uncertainty makes classification
+    more robust, ICCV.
 
     Examples
     --------
@@ -117,14 +126,13 @@ def fetch_cifar10h(
         counts = _download_cifar10h(url, path, checksum, timeout)
     else:
         raise OSError(
-            f"Data not found and `download_if_missing` is False: download {url} and put it at {path}."
+            f"Data not found and `download_if_missing` is False: download {url} and put it at "
+            f"{path}."
         )
     return Bunch(counts=counts, target_names=np.array(_CIFAR10H_CLASSES), DESCR=_CIFAR10H_DESCR)
 
 
-def _download_cifar10h(
-    url: str, path: Path, checksum: str | None, timeout: float
-) -> NDArray[np.int64]:
+def _download_cifar10h(url: str, path: Path, checksum: str | None, timeout: float) -> Integers:
     """Counts of the file at `url`, which is at `path` only once it has been checked."""
     with tempfile.TemporaryDirectory(prefix=f"{path.name}.part_", dir=path.parent) as folder:
         part = Path(folder) / path.name
@@ -171,14 +179,17 @@ def _copy(response: BinaryIO, file: BinaryIO, deadline: float) -> int:
     return size
 
 
-def _read_cifar10h(path: Path, checksum: str | None, origin: str) -> NDArray[np.int64]:
+def _read_cifar10h(path: Path, checksum: str | None, origin: str) -> Integers:
     """Counts of shape (10000, 10), checked; `origin` is what an error calls the file."""
     if (size := path.stat().st_size) > _LARGEST:
         raise OSError(f"{origin} has {size} bytes, more than {_LARGEST}.")
     content = path.read_bytes()
     found, expected = hashlib.sha256(content).hexdigest(), checksum or _CIFAR10H_SHA256
     if found != expected.lower():
-        raise OSError(f"{origin} is truncated, or another file: it has the checksum {found}, expected {expected}.")
+        raise OSError(
+            f"{origin} is truncated, or another file: it has the checksum {found}, expected "
+            f"{expected}."
+        )
     try:
         counts = np.load(io.BytesIO(content), allow_pickle=False)
     except Exception as error:

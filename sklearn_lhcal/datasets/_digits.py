@@ -5,6 +5,7 @@ from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 from sklearn.utils import Bunch, check_random_state
 
+from .._ground.arrays import Floats
 from ._made import check_raters, draw_counts
 
 _TEST_RATERS = 10
@@ -105,7 +106,7 @@ def load_mixed_digits(*, raters: int = 2, random_state=0) -> Bunch:
     return data
 
 
-def _mixed_pairs(images: NDArray, rng) -> tuple[NDArray, NDArray[np.float64]]:
+def _mixed_pairs(images: NDArray, rng) -> tuple[NDArray, Floats]:
     """Pairs of shape (n, 2) and the share of the first of each, shape (n,), in random order.
 
     A quarter of the images is paired with another quarter, the others with themselves.

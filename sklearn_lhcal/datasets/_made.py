@@ -1,9 +1,10 @@
 """Data made to measure, and how labels are drawn."""
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils import Bunch, check_random_state
 
+from .._ground.arrays import Floats, Integers
 from .._ground.simplex import softmax
 from ..distributions import Dirichlet
 
@@ -105,7 +106,7 @@ def make_random_checkerboard(
     n_columns: int = 46,
     cell_std: float = 1.0,
     random_state=None,
-) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+) -> tuple[Floats, Integers]:
     """Points of two classes in the plane: Gaussian cells on a grid, a random half of either class.
 
     The toy data of P3 section 5.3. A sample's cell (j, k) is uniform on 1..n_rows × 1..n_columns,
@@ -176,7 +177,7 @@ def _check_sizes(least: int, **named) -> None:
             raise ValueError(f"{name} must be an integer of at least {least}, got {size!r}.")
 
 
-def check_raters(raters, n_samples: int, rng=None) -> NDArray[np.int64]:
+def check_raters(raters, n_samples: int, rng=None) -> Integers:
     """Raters of each row, shape (n_samples,): one number, a range (low, high), or one a row."""
     n = np.asarray(raters)
     whole = n.dtype.kind in "iuf" and (np.isfinite(n) & (n == np.floor(n)) & (n >= 1)).all()
@@ -196,7 +197,7 @@ def check_raters(raters, n_samples: int, rng=None) -> NDArray[np.int64]:
     return np.broadcast_to(n.astype(np.int64), n_samples)
 
 
-def _check_total(total, n_samples: int) -> NDArray[np.float64]:
+def _check_total(total, n_samples: int) -> Floats:
     t = np.asarray(total, dtype=np.float64)
     if t.shape not in ((), (n_samples,)) or not (t > 0).all():
         raise ValueError(
@@ -205,7 +206,7 @@ def _check_total(total, n_samples: int) -> NDArray[np.float64]:
     return np.array(np.broadcast_to(t, n_samples))
 
 
-def draw_counts(Q: NDArray[np.float64], raters, rng) -> NDArray[np.int64]:
+def draw_counts(Q: Floats, raters, rng) -> Integers:
     """Counts of n_i labels drawn from row Q_i, shape (n, K).
 
     One binomial a class: how many of the labels still to be given go to it.

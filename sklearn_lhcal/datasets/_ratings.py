@@ -1,8 +1,9 @@
 """Published tables of ratings."""
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils import Bunch
+
+from .._ground.arrays import Integers
 
 _DIAGNOSES_DESCR = """\
 Psychiatric diagnoses
@@ -38,7 +39,7 @@ _ANESTHESIA = """
 """
 
 
-def _digits(table: str) -> NDArray[np.int64]:
+def _digits(table: str) -> Integers:
     """The digits of each word, a row a word."""
     return np.array([list(row) for row in table.split()], dtype=np.int64)
 

@@ -5,15 +5,16 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from .._ground.arrays import Floats
 from .._ground.simplex import gini
 
 
-def cross_moment(z: NDArray[np.float64], pairs: NDArray[np.float64] | None) -> NDArray[np.float64]:
+def cross_moment(z: Floats, pairs: Floats | None) -> Floats:
     """zᵀPz of each row, shape (n,); None stands for all pairs of different classes."""
     return gini(z) if pairs is None else np.einsum("nk,nk->n", z @ pairs, z)
 
 
-def frozen(a: NDArray[np.float64]) -> NDArray[np.float64]:
+def frozen(a: Floats) -> Floats:
     """A private, read-only copy."""
     a = np.array(a, dtype=np.float64)
     a.flags.writeable = False
@@ -32,7 +33,7 @@ def quotient(a, b, otherwise):
     return np.where(positive, a / np.where(positive, b, 1.0), otherwise)
 
 
-def bisect(below: Callable[[NDArray], NDArray], low, high, steps: int) -> NDArray[np.float64]:
+def bisect(below: Callable[[NDArray], NDArray], low, high, steps: int) -> Floats:
     """Where `below`, which holds at low and not at high, ceases to hold, elementwise."""
     for _ in range(steps):
         middle = (low + high) / 2
@@ -42,6 +43,6 @@ def bisect(below: Callable[[NDArray], NDArray], low, high, steps: int) -> NDArra
     return (low + high) / 2
 
 
-def tails(level: float) -> NDArray[np.float64]:
+def tails(level: float) -> Floats:
     """Probabilities below either end of an equal-tailed interval, shape (2,)."""
     return np.array([1 - level, 1 + level]) / 2

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
+from .._ground.arrays import Floats, Indices
 from .._ground.checks import as_floats, check_fraction
 from .._ground.names import column_names, columns_by_name, is_sorted
 from .._ground.simplex import check_proba, entropy, in_columns
@@ -35,39 +36,39 @@ class Distribution(ABC):
     _classes: NDArray | None = None
 
     @abstractmethod
-    def mean(self) -> NDArray[np.float64]:
+    def mean(self) -> Floats:
         """E[z], shape (n, K)."""
 
     @abstractmethod
-    def variance(self) -> NDArray[np.float64]:
+    def variance(self) -> Floats:
         """Var[z_k], shape (n, K)."""
 
     @abstractmethod
-    def mutual_information(self) -> NDArray[np.float64]:
+    def mutual_information(self) -> Floats:
         """What one label would tell about z: H(E[z]) − E[H(z)], shape (n,), nats, at least 0."""
 
     @abstractmethod
-    def _disagreement(self, pairs: NDArray[np.float64] | None) -> NDArray[np.float64]:
+    def _disagreement(self, pairs: Floats | None) -> Floats:
         """E[zᵀPz] for checked pairs P, shape (n,); None: all pairs of different classes."""
 
     @abstractmethod
-    def _interval(self, level: float) -> NDArray[np.float64]:
+    def _interval(self, level: float) -> Floats:
         """Equal-tailed interval of each z_k, shape (n, K, 2)."""
 
     @abstractmethod
-    def _mean_after(self, k: int) -> NDArray[np.float64]:
+    def _mean_after(self, k: int) -> Floats:
         """E[z | one more label, of class k], shape (n, K)."""
 
     @abstractmethod
-    def _posterior(self, y: NDArray[np.float64]) -> "Distribution":
+    def _posterior(self, y: Floats) -> "Distribution":
         """The distribution after more labels, counts (n, K)."""
 
     @abstractmethod
-    def _log_prob(self, y: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _log_prob(self, y: Floats) -> Floats:
         """Log-probability of counts (n, K), shape (n,)."""
 
     @abstractmethod
-    def _embed(self, columns: NDArray[np.intp], n_classes: int) -> "Distribution":
+    def _embed(self, columns: Indices, n_classes: int) -> "Distribution":
         """The same over more classes: class k in ``columns[k]``, the others of probability 0."""
 
     @classmethod
@@ -76,7 +77,7 @@ class Distribution(ABC):
         """One batch of the rows of several of this kind, in order."""
 
     @abstractmethod
-    def _sample(self, n_draws: int, rng: np.random.RandomState) -> NDArray[np.float64]:
+    def _sample(self, n_draws: int, rng: np.random.RandomState) -> Floats:
         """Draws of z, shape (n_draws, n, K)."""
 
     @abstractmethod
@@ -167,7 +168,7 @@ class Distribution(ABC):
             batches = [batch.in_order(classes) for batch in batches]
         return batches[0]._joined(batches)._named(classes)
 
-    def mean_after(self, label: int) -> NDArray[np.float64]:
+    def mean_after(self, label: int) -> Floats:
         """Mean of the posterior after one more label, E[z | label], shape (n, K).
 
         `label` is the column number of its class.
@@ -186,19 +187,19 @@ class Distribution(ABC):
         """
         return self._posterior(self._more_labels(counts))._named(self._classes)
 
-    def log_prob_counts(self, counts: ArrayLike) -> NDArray[np.float64]:
+    def log_prob_counts(self, counts: ArrayLike) -> Floats:
         """Log-probability of labels as in `posterior`, shape (n,), nats.
 
         It includes the multinomial coefficient.
         """
         return self._log_prob(self._more_labels(counts))
 
-    def interval(self, confidence_level: float = 0.95) -> NDArray[np.float64]:
+    def interval(self, confidence_level: float = 0.95) -> Floats:
         """Equal-tailed interval of each z_k, shape (n, K, 2): lower and upper end."""
         check_fraction(confidence_level=confidence_level)
         return self._interval(confidence_level)
 
-    def _more_labels(self, counts) -> NDArray[np.float64]:
+    def _more_labels(self, counts) -> Floats:
         """Counts of further labels, shape (n, K), float64; a row may have none."""
         labels = read_labels(counts, empty_rows=True)
         if labels.known:
@@ -215,11 +216,11 @@ class Distribution(ABC):
             labels = labels.in_order(self._classes, other="the distribution")
         return labels.counts.astype(np.float64)
 
-    def second_moment(self) -> NDArray[np.float64]:
+    def second_moment(self) -> Floats:
         """E[z_k²], shape (n, K)."""
         return self.variance() + self.mean() ** 2
 
-    def disagreement(self, pairs: ArrayLike | None = None) -> NDArray[np.float64]:
+    def disagreement(self, pairs: ArrayLike | None = None) -> Floats:
         """Probability that two raters disagree, shape (n,): ``1 − Σ_k E[z_k²]`` (P1 eq. 49).
 
         `pairs` says which pairs of different labels count as disagreeing: those two grades apart,
@@ -236,12 +237,12 @@ class Distribution(ABC):
             )
         return self._disagreement(P)
 
-    def class_disagreement(self) -> NDArray[np.float64]:
+    def class_disagreement(self) -> Floats:
         """Probability that exactly one of two raters names class k, shape (n, K) (P1 eq. 50)."""
         z = self.mean()
         return 2 * np.maximum(z * (1 - z) - self.variance(), 0.0)
 
-    def _changes(self, p: NDArray[np.float64]) -> tuple[NDArray, NDArray, NDArray]:
+    def _changes(self, p: Floats) -> tuple[NDArray, NDArray, NDArray]:
         """How far one label, k with probability p_k, moves the mean: d(k) = E[z | k] − E[z].
 
         Σ_k p_k d(k) of shape (n, K); Σ_k p_k d_k(k) and Σ_k p_k ‖d(k)‖², both of shape (n,).
@@ -257,20 +258,20 @@ class Distribution(ABC):
             squares += p[:, k] * (d * d).sum(axis=1)
         return move, own, squares
 
-    def _least_cost_after(self, C: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _least_cost_after(self, C: Floats) -> Floats:
         """Σ_k E[z_k] min_d E[z | k]ᵀC_d: the cost to expect after one label, shape (n,)."""
         z = self.mean()
         return sum(z[:, k] * (self.mean_after(k) @ C).min(axis=1) for k in range(z.shape[1]))
 
-    def entropy(self) -> NDArray[np.float64]:
+    def entropy(self) -> Floats:
         """Total uncertainty H(E[z]), shape (n,), nats."""
         return entropy(self.mean())
 
-    def expected_entropy(self) -> NDArray[np.float64]:
+    def expected_entropy(self) -> Floats:
         """Aleatoric uncertainty E[H(z)], shape (n,), nats."""
         return np.maximum(self.entropy() - self.mutual_information(), 0.0)
 
-    def sample(self, n_draws: int, random_state=None) -> NDArray[np.float64]:
+    def sample(self, n_draws: int, random_state=None) -> Floats:
         """Draws of z, shape (n_draws, n, K); `random_state` is as everywhere in scikit-learn."""
         return self._sample(n_draws, check_random_state(random_state))
 
@@ -295,7 +296,7 @@ class PointMass(Distribution):
         self._classes = column_names(proba)
 
     @classmethod
-    def of_checked(cls, z: NDArray[np.float64]) -> "PointMass":
+    def of_checked(cls, z: Floats) -> "PointMass":
         """A point mass at probabilities (n, K) that were checked before.
 
         Checked in float32, their rows need not sum to 1 in float64.

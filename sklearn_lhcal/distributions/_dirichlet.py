@@ -2,9 +2,10 @@
 
 import numpy as np
 from numpy.polynomial.polynomial import polyval
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import betainc, betaincinv, digamma, expit, zeta
 
+from .._ground.arrays import Floats
 from .._ground.checks import as_floats
 from .._ground.names import column_names
 from .._ground.simplex import check_proba, in_columns, softmax
@@ -69,7 +70,7 @@ class Dirichlet(Distribution):
         return cls.of_checked(z, np.broadcast_to(log_total, n))._named(column_names(proba))
 
     @classmethod
-    def of_checked(cls, z: NDArray[np.float64], log_total: NDArray[np.float64]) -> "Dirichlet":
+    def of_checked(cls, z: Floats, log_total: Floats) -> "Dirichlet":
         """Of a mean (n, K), checked before as in `PointMass.of_checked`, and log α0, shape (n,)."""
         self = cls.__new__(cls)
         self._z = frozen(z)
@@ -80,12 +81,12 @@ class Dirichlet(Distribution):
         return Dirichlet.of_checked(self._z[rows], self._log_total[rows])
 
     @property
-    def total(self) -> NDArray[np.float64]:
+    def total(self) -> Floats:
         """α0, shape (n,)."""
         return np.exp(self._log_total)
 
     @property
-    def concentration(self) -> NDArray[np.float64]:
+    def concentration(self) -> Floats:
         """α = α0·E[z], shape (n, K)."""
         return self.total[:, None] * self._z
 
@@ -202,7 +203,7 @@ def _beta(z, total):
     return inner, np.where(inner, total * z, 1.0), np.where(inner, total * (1 - z), 1.0)
 
 
-def beta_interval(z, total, weights, level: float) -> NDArray[np.float64]:
+def beta_interval(z, total, weights, level: float) -> Floats:
     """Equal-tailed intervals under mixtures of Dirichlets, shape (n, K, 2), by bisection.
 
     Means z have shape (S, n, K, 1); totals and weights of the members, (S, n, 1, 1).

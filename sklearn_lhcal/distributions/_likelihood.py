@@ -4,6 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln, xlogy
 
+from .._ground.arrays import Floats
 from .._ground.rising import log_rising
 
 _MANY = 1e6  # labels of a row, from which log-factorials cancel: to 1e-9 there, to 1e-5 at 1e10
@@ -11,7 +12,7 @@ _HALF_LOG_2PI = 0.9189385332046727
 _CORNER = -650.0  # log of the total below which only the corners of the simplex have mass
 
 
-def log_multinomial(y: NDArray, z: NDArray) -> NDArray[np.float64]:
+def log_multinomial(y: NDArray, z: NDArray) -> Floats:
     """log P(y | z), counts y (n, K), probabilities z (n, K), shape (n,)."""
     log_p = log_coefficient(y) + xlogy(y, z).sum(axis=1)
     many = y.sum(axis=1) > _MANY
@@ -20,7 +21,7 @@ def log_multinomial(y: NDArray, z: NDArray) -> NDArray[np.float64]:
     return log_p
 
 
-def log_dirichlet_multinomial(y: NDArray, z: NDArray, log_total: NDArray) -> NDArray[np.float64]:
+def log_dirichlet_multinomial(y: NDArray, z: NDArray, log_total: NDArray) -> Floats:
     """log P(y) of counts y (n, K) whose probabilities are Dirichlet, mean z (n, K), log α0 (n,)."""
     n = y.sum(axis=1)
     x = np.exp(-np.maximum(log_total, _CORNER))
@@ -37,7 +38,7 @@ def log_dirichlet_multinomial(y: NDArray, z: NDArray, log_total: NDArray) -> NDA
     return log_p
 
 
-def log_coefficient(y: NDArray) -> NDArray[np.float64]:
+def log_coefficient(y: NDArray) -> Floats:
     """log( n! / Π_k y_k! ), shape (n,)."""
     return gammaln(y.sum(axis=1) + 1) - gammaln(y + 1).sum(axis=1)
 

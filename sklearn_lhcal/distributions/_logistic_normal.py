@@ -2,9 +2,10 @@
 
 import numpy as np
 from numpy.polynomial.polynomial import polyval
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import expit, log_expit, logsumexp, ndtri, xlog1py
 
+from .._ground.arrays import Floats
 from .._ground.checks import as_floats
 from .._ground.simplex import in_columns
 from ._arrays import bisect, frozen, quotient, tails
@@ -95,16 +96,16 @@ class LogisticNormal(Distribution):
         return self._n_classes
 
     @property
-    def loc(self) -> NDArray[np.float64]:
+    def loc(self) -> Floats:
         """Mean of the log-odds, shape (n,)."""
         return self._m
 
     @property
-    def scale(self) -> NDArray[np.float64]:
+    def scale(self) -> Floats:
         """Standard deviation of the log-odds, shape (n,)."""
         return self._s
 
-    def _average(self, f, *per_row) -> NDArray[np.float64]:
+    def _average(self, f, *per_row) -> Floats:
         """E[f(g, …)], shape (number of values, n), by the trapezoidal rule on m ± 9s.
 
         The step is s/2^k, at most min(s, 1)/2. Rows of one k share their nodes in units of s, and

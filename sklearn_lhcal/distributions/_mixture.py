@@ -4,6 +4,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp, rel_entr
 
+from .._ground.arrays import Floats
 from .._ground.checks import as_floats, plain_array
 from .._ground.names import column_names
 from ._arrays import frozen, log, quotient, tails
@@ -25,7 +26,7 @@ class Mixture(Distribution):
     # One batch of S·n rows, member by member.
     _parts: Distribution
     # Log-weights of shape (S, n), each column normalised.
-    _log_w: NDArray[np.float64]
+    _log_w: Floats
 
     @classmethod
     def of(cls, parts: Distribution, log_weights: ArrayLike) -> "Mixture":
@@ -56,12 +57,12 @@ class Mixture(Distribution):
         """The same labels for each member."""
         return np.tile(y, (len(self._log_w), 1))
 
-    def member_means(self) -> NDArray[np.float64]:
+    def member_means(self) -> Floats:
         """Mean of each member, shape (S, n, K)."""
         return self._per_member(self._parts.mean())
 
     @property
-    def weights(self) -> NDArray[np.float64]:
+    def weights(self) -> Floats:
         """Weight of each member in each row, shape (S, n); the sum over members is 1."""
         return np.exp(self._log_w)
 
@@ -164,7 +165,7 @@ class Ensemble(Mixture):
         self._log_w = _log_weights(weights, p.shape[:2])
 
     @property
-    def proba(self) -> NDArray[np.float64]:
+    def proba(self) -> Floats:
         """Class probabilities of the members, shape (S, n, K)."""
         return self.member_means()
 
@@ -211,7 +212,7 @@ class DirichletMixture(Mixture):
         return beta_interval(z, total, self.weights[..., None, None], level)
 
 
-def _members(proba) -> tuple[NDArray[np.float64], NDArray | None]:
+def _members(proba) -> tuple[Floats, NDArray | None]:
     """Probabilities (S, n, K) of the members, and their classes; frames are matched by name."""
     classes = None
     if isinstance(proba, (list, tuple)) and len(proba):
@@ -225,7 +226,7 @@ def _members(proba) -> tuple[NDArray[np.float64], NDArray | None]:
     return p, classes
 
 
-def _log_weights(weights, shape: tuple[int, int]) -> NDArray[np.float64]:
+def _log_weights(weights, shape: tuple[int, int]) -> Floats:
     """Normalised log-weights of shape (S, n) from weights of shape (S,) or (S, n), or None."""
     if weights is None:
         weights = np.ones(shape[0])

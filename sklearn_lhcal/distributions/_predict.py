@@ -4,6 +4,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array
 
+from .._ground.arrays import Floats
 from .._ground.costs import check_cost_matrix
 from .._ground.estimators import resolve
 from .._ground.simplex import in_columns
@@ -13,7 +14,7 @@ from ._mixture import Ensemble
 
 def second_opinion_value(
     distribution: Distribution, cost_matrix: ArrayLike | None = None
-) -> NDArray[np.float64]:
+) -> Floats:
     """Value of one more label in each row: larger where a second opinion helps more.
 
     It is the expected drop of the epistemic loss, or of the cost, from that label.
@@ -99,7 +100,7 @@ def _renamed(distribution: Distribution, classes: NDArray) -> Distribution:
     return distribution.with_classes(classes)
 
 
-def predict_epistemic(estimator, X) -> NDArray[np.float64]:
+def predict_epistemic(estimator, X) -> Floats:
     """Epistemic uncertainty of any fitted classifier: larger where more data would teach more.
 
     The estimator's own `predict_epistemic` is called where it has one. That of
@@ -132,7 +133,7 @@ def predict_epistemic(estimator, X) -> NDArray[np.float64]:
     return predict_dist(estimator, X).mutual_information()
 
 
-def _member_proba(estimator, X) -> tuple[NDArray[np.float64], list | None] | None:
+def _member_proba(estimator, X) -> tuple[Floats, list | None] | None:
     """Probabilities (S, n, K) and weights of the members of a fitted scikit-learn ensemble.
 
     None for anything else.
@@ -174,7 +175,7 @@ def _plain(X):
     return check_array(X, accept_sparse="csr", dtype=None, ensure_all_finite=False)
 
 
-def _bagged(bagging, X) -> list[NDArray[np.float64]]:
+def _bagged(bagging, X) -> list[Floats]:
     """Probabilities of each member, which saw some features and perhaps not all of the classes."""
     K = len(bagging.classes_)
     return [

@@ -4,7 +4,6 @@ import warnings
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from scipy.special import log_expit
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.cluster import KMeans
@@ -13,6 +12,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from tqdm.auto import tqdm
 
+from .._ground.arrays import Floats
 from .._ground.checks import (
     check_positive_int,
     check_same_length,
@@ -336,7 +336,7 @@ class SparseGPClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstim
         g = mean.T + scale.T * torch.special.ndtri(uniform).numpy()[:, None, :]
         return Ensemble(softmax(log_expit(g)))
 
-    def _log_odds(self, X) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _log_odds(self, X) -> tuple[Floats, Floats]:
         """Mean and standard deviation of the latents, both of shape (C, n)."""
         features = Features(self._tensor(X), self._Z, self._kernel, dtype=_DTYPES[self.dtype])
         parts = [moments(self._latent, phi, self._kernel.variance) for _, phi in features]
@@ -375,7 +375,7 @@ def _follow(steps, history: list, report) -> Latent:
     return latent
 
 
-def _merged(X, counts, weight) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _merged(X, counts, weight) -> tuple[Floats, Floats]:
     """Distinct rows of X, sorted, and the weighted counts of each; rows without weight are gone."""
     if weight is not None:
         counts = counts * weight[:, None]
@@ -395,7 +395,7 @@ def _units(X, ard: bool):
     return np.where(s > 0, s, 1.0)
 
 
-def _inducing_points(X, m: int, rng) -> NDArray[np.float64]:
+def _inducing_points(X, m: int, rng) -> Floats:
     """All rows where there are at most m, else the centres of k-means on at most 50·m of them."""
     if len(X) <= m:
         return X

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .._ground.arrays import Integers
 from .._ground.names import sorted_names, typed
 from ._labels import Labels, is_gap, one_hot
 
@@ -22,7 +23,7 @@ class AnnotationCounts(NamedTuple):
         What the rows of `counts` stand for: use it to bring X into the same order.
     """
 
-    counts: NDArray[np.int64]
+    counts: Integers
     classes: NDArray
     items: NDArray
 

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import column_or_1d
 
+from .._ground.arrays import Floats, Indices, Integers
 from .._ground.checks import plain_array
 from .._ground.names import (
     check_by_position,
@@ -89,7 +90,7 @@ class Labels:
     # --- numbers ---
 
     @property
-    def n(self) -> NDArray[np.float64]:
+    def n(self) -> Floats:
         """Raters of each row n_i, shape (n,); inf where probabilities are known."""
         if self.known:
             return np.full(len(self), np.inf)
@@ -97,14 +98,14 @@ class Labels:
         return np.einsum("nk->n", self.counts, dtype=np.float64)
 
     @property
-    def mu(self) -> NDArray[np.float64]:
+    def mu(self) -> Floats:
         """Class frequencies μ̂ = y / n_i, shape (n, K)."""
         if self.known:
             return self.counts
         return self.counts / self.n[:, None]
 
     @property
-    def majority(self) -> NDArray[np.intp]:
+    def majority(self) -> Indices:
         """Column of the most voted class of each row, the first of several."""
         return self.counts.argmax(axis=1)
 
@@ -175,7 +176,10 @@ class Labels:
         return self._with(self.counts, self.classes)
 
     def for_fit(self, brought: NDArray | None = None) -> Self:
-        """As estimators keep labels: in the order of the classes that a model brings, else sorted."""
+        """As estimators keep labels.
+
+        In the order of the classes that a model brings, else sorted.
+        """
         if brought is not None:
             return self.in_order(brought)
         if self.classes is None:
@@ -194,7 +198,8 @@ class Labels:
             return self._with(self.counts, np.arange(K))
         if len(classes) != K:
             raise ValueError(
-                f"y has {K} classes, but {other} has {len(classes)} columns: {classes.tolist()[:20]}."
+                f"y has {K} classes, but {other} has {len(classes)} columns: "
+                f"{classes.tolist()[:20]}."
             )
         if not sure:
             check_by_position(classes, other, "y", "y")
@@ -224,7 +229,7 @@ def _holds(names: NDArray, others: NDArray) -> bool:
     return bool((positions(others, names) >= 0).all())
 
 
-def _spread(counts: NDArray, columns: NDArray[np.intp], K: int) -> NDArray:
+def _spread(counts: NDArray, columns: Indices, K: int) -> NDArray:
     """The columns of the counts in those places of K, shape (n, K); the others are 0."""
     wide = np.zeros((len(counts), K), counts.dtype)
     wide[:, columns] = counts
@@ -347,7 +352,7 @@ def read_labels(y, *, empty_rows: bool = False) -> Labels:
     return Labels(_check_count_matrix(a, empty_rows), column_names(y))
 
 
-def one_hot(labels: NDArray) -> tuple[NDArray[np.int64], NDArray]:
+def one_hot(labels: NDArray) -> tuple[Integers, NDArray]:
     """One-hot counts of 1-D labels, and the distinct labels, sorted."""
     if labels.dtype.kind == "O" and all(isinstance(v, (bool, np.bool_)) for v in labels):
         labels = labels.astype(bool)
@@ -363,7 +368,8 @@ def one_hot(labels: NDArray) -> tuple[NDArray[np.int64], NDArray]:
             raise ValueError(f"y contains infinite values; {_HINT}")
         if (labels != np.floor(labels)).any():
             raise ValueError(
-                "Unknown label type: continuous. 1-D labels must name classes; fractional numbers do not."
+                "Unknown label type: continuous. 1-D labels must name classes; fractional numbers "
+                "do not."
             )
     try:
         found, codes = np.unique(labels, return_inverse=True)
@@ -383,7 +389,7 @@ def is_gap(value) -> bool:
     return isinstance(value, (float, np.floating)) and bool(value != value)
 
 
-def _check_count_matrix(a: NDArray, empty_rows: bool) -> NDArray[np.int64]:
+def _check_count_matrix(a: NDArray, empty_rows: bool) -> Integers:
     """A 2-D array as counts; errors that a matrix of raters' labels would meet end with advice."""
     if a.dtype.kind not in "iub":
         a = _finite(a)
@@ -391,7 +397,8 @@ def _check_count_matrix(a: NDArray, empty_rows: bool) -> NDArray[np.int64]:
         raise ValueError(f"y contains negative counts ({_first(a < 0)}); {_HINT}")
     if a.dtype.kind == "f" and (a != np.floor(a)).any():
         raise ValueError(
-            f"y contains fractional counts ({_first(a != np.floor(a))}); give the counts themselves, "
+            f"y contains fractional counts ({_first(a != np.floor(a))}); give the counts "
+            "themselves, "
             "how many raters chose each class, and KnownProbabilities only for the true class "
             f"probabilities, of infinitely many raters; {_HINT}"
         )
@@ -408,7 +415,7 @@ def _check_count_matrix(a: NDArray, empty_rows: bool) -> NDArray[np.int64]:
     return counts
 
 
-def _finite(a: NDArray) -> NDArray[np.float64]:
+def _finite(a: NDArray) -> Floats:
     """Numbers of another type than integers, finite or a ValueError."""
     try:
         a = a.astype(np.float64, copy=False)

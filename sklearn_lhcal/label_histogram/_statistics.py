@@ -7,13 +7,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln
 
+from .._ground.arrays import Floats, Integers
 from ._labels import Labels, read_labels
 
 # Entries in memory at a time.
 _BLOCK = 2_000_000
 
 
-def pairwise_disagreement(y) -> NDArray[np.float64]:
+def pairwise_disagreement(y) -> Floats:
     """Unbiased estimate, for each row, of the probability that two raters give different labels.
 
     It is the U-statistic of P1 eq. (17) for ``Y¹ ≠ Y²``,
@@ -37,7 +38,7 @@ def pairwise_disagreement(y) -> NDArray[np.float64]:
     return class_disagreement(y).sum(axis=1) / 2
 
 
-def class_disagreement(y) -> NDArray[np.float64]:
+def class_disagreement(y) -> Floats:
     """Unbiased estimate, for each row and class, that exactly one of two raters names the class.
 
     It estimates the probability of that by ``d_ik = 2·y_k(n_i−y_k) / (n_i(n_i−1))``.
@@ -66,9 +67,7 @@ def class_disagreement(y) -> NDArray[np.float64]:
     return 2 * scale[:, None] * mu * (1 - mu)
 
 
-def u_statistic(
-    y, kernel: Callable[[NDArray[np.int64]], ArrayLike], order: int
-) -> NDArray[np.float64]:
+def u_statistic(y, kernel: Callable[[Integers], ArrayLike], order: int) -> Floats:
     """Unbiased estimate, for each row, of the mean of a symmetric statistic of `order` raters.
 
     It is the mean of the kernel over all subsets of `order` raters of the row (P1 eq. 17).
@@ -121,7 +120,7 @@ def u_statistic(
     return estimate
 
 
-def _subset_probability(labels: Labels, subsets: NDArray) -> NDArray[np.float64]:
+def _subset_probability(labels: Labels, subsets: NDArray) -> Floats:
     """How often a random subset of m raters shows the counts c, shape (n, n_subsets).
 
     It is Π_k C(y_k, c_k) / C(n, m), as a product over the m draws, so that nothing overflows. For

@@ -15,22 +15,29 @@ __all__ = ["LabelHistogramAccumulator"]
 class LabelHistogramAccumulator:
     """Computes `loss_decomposition` from batches, as for data that never is in memory at once.
 
-    It takes rows as independent and has no ``groups``: a group's rows may come in several batches, and to leave their
-    pairs out it would have to remember every group in every bin. `loss_decomposition` has them.
+    It takes rows as independent and has no ``groups``: a group's rows may come in several batches,
+    and to leave their pairs out it would have to remember every group in every bin.
+    `loss_decomposition` has them.
 
     Parameters
     ----------
     n_bins : int or array-like of edges, default=15
-        Number of bins of equal width on [0, 1] for each class, or their edges. (Quantiles would need all rows.)
+        Number of bins of equal width on [0, 1] for each class, or their edges. (Quantiles would
+        need all rows.)
     bias_correction : {"residual", "label", None}, default="residual"
         As in `calibration_loss`.
 
     Examples
     --------
     >>> import numpy as np
-    >>> counts, proba = np.array([[3, 1], [4, 0], [1, 3]]), np.array([[0.7, 0.3], [0.8, 0.2], [0.3, 0.7]])
+    >>> counts, proba = (
+    ...     np.array([[3, 1], [4, 0], [1, 3]]),
+    ...     np.array([[0.7, 0.3], [0.8, 0.2], [0.3, 0.7]]),
+    ... )
     >>> first, rest = LabelHistogramAccumulator(), LabelHistogramAccumulator()
-    >>> first.update(counts[:1], proba[:1]).merge(rest.update(counts[1:], proba[1:])).result().n_rows
+    >>> first.update(counts[:1], proba[:1]).merge(
+    ...     rest.update(counts[1:], proba[1:])
+    ... ).result().n_rows
     3
     """
 
@@ -80,13 +87,20 @@ class LabelHistogramAccumulator:
         return self
 
     def result(self) -> LossDecomposition:
-        """The decomposition of all rows so far; NaN with an UndefinedMetricWarning where there is none."""
+        """The decomposition of all rows so far.
+
+        NaN with an UndefinedMetricWarning where there is none.
+        """
         if self._sums is None:
             nan = undefined("loss_decomposition", self._least_raters)
             empty = np.full(0, nan)
-            fields = dict.fromkeys(LossDecomposition._fields, empty) | dict.fromkeys(LossDecomposition._fields[:5], nan)
+            fields = dict.fromkeys(LossDecomposition._fields, empty) | dict.fromkeys(
+                LossDecomposition._fields[:5], nan
+            )
             return LossDecomposition(**fields | {"n_rows": 0, "dropped_weight": nan})
-        return decomposition(self._sums, None if self._known else self.bias_correction, self._n_rows)
+        return decomposition(
+            self._sums, None if self._known else self.bias_correction, self._n_rows
+        )
 
     def _agree(self, known: bool, classes, n_classes: int, bins: Bins) -> None:
         """Make the sums for the first rows; insist on the same kind for all others."""
@@ -98,7 +112,9 @@ class LabelHistogramAccumulator:
             raise ValueError("Counts and KnownProbabilities cannot be accumulated together.")
         same_bins = np.array_equal(self._sums.bins.edges, bins.edges)
         if self._sums.w.shape[0] != n_classes or not same_bins:
-            raise ValueError(f"All batches must have {self._sums.w.shape[0]} classes and the same bins.")
+            raise ValueError(
+                f"All batches must have {self._sums.w.shape[0]} classes and the same bins."
+            )
         if not _equal(self._classes, classes):
             raise ValueError("Accumulators with different classes cannot be merged.")
 

@@ -6,8 +6,8 @@ Letters as in `_label_histogram`; e = μ̂ − z.
 import warnings
 
 import numpy as np
-from numpy.typing import NDArray
 
+from .._ground.arrays import Floats
 from .._ground.bins import (
     Bins,
     BinSums,
@@ -55,12 +55,13 @@ def add_rows(sums: BinSums, rows: Rows) -> None:
             sums.add(*block)
 
 
-def calibration_parts(sums: BinSums, bias_correction: str | None, groups) -> NDArray[np.float64]:
+def calibration_parts(sums: BinSums, bias_correction: str | None, groups) -> Floats:
     """CL_kb, shape (K, B), of rows or groups; a warning where groups leave much of it out."""
     if groups is not None and sums.dropped_weight(bias_correction) > _MUCH:
         # one text for all blocks of a jackknife, so that it is shown once
         warnings.warn(
-            "More than 5 % of the weight lies in bins whose rows all belong to one group; these contribute 0. "
+            "More than 5 % of the weight lies in bins whose rows all belong to one group; these "
+            "contribute 0. "
             "Use fewer bins, or strategy='quantile'; loss_decomposition says how much it is.",
             UserWarning,
             stacklevel=2,
@@ -95,7 +96,9 @@ def _error_facts(*, p: float = 2, **others) -> Facts:
     return Facts(False, value=_rooted, check=_check_exponent)
 
 
-def _dispersion(rows: Rows, n_bins=15, strategy="uniform", bias_correction: str | None = "residual") -> float:
+def _dispersion(
+    rows: Rows, n_bins=15, strategy="uniform", bias_correction: str | None = "residual"
+) -> float:
     check_grouped(rows.groups, bias_correction)
     sums = bin_sums(rows, n_bins, strategy)
     correction = correction_of(rows, bias_correction)
@@ -123,36 +126,42 @@ def calibration_loss(
     strategy="uniform",
     bias_correction: str | None = "residual",
 ) -> float:
-    """Squared distance of the predictions from the label frequencies among rows predicted alike: smaller is better.
+    """Squared distance of the predictions from the label frequencies among rows predicted alike:
+    smaller is better.
 
-    Minimum 0; may be negative when corrected. Class by class, over bins of z_k, then summed over classes:
-    plugin ``CL_kb = W_b/W·(c̄−z̄)²`` (P1 eq. 12), or ``W_b/W·|c̄−z̄|^p`` (Def. 2).
+    Minimum 0; may be negative when corrected. Class by class, over bins of z_k, then summed over
+    classes: plugin ``CL_kb = W_b/W·(c̄−z̄)²`` (P1 eq. 12), or ``W_b/W·|c̄−z̄|^p`` (Def. 2).
 
     Parameters
     ----------
     y : label histogram of shape (n_samples, n_classes)
         Anything `check_counts` takes; one rater a row is enough.
     prediction : array-like of shape (n_samples, n_classes) or (n_samples,), or Distribution
-        Class probabilities, those of the second of two classes, or a distribution, of which the mean counts.
+        Class probabilities, those of the second of two classes, or a distribution, of which the
+        mean counts.
     p : float, default=2
-        Exponent, 1 or more. Only p = 2 has corrections; for others pass ``bias_correction=None``. ``np.inf``: the
-        largest ``|c̄−z̄|`` of all classes and bins.
+        Exponent, 1 or more. Only p = 2 has corrections; for others pass ``bias_correction=None``.
+        ``np.inf``: the largest ``|c̄−z̄|`` of all classes and bins.
     sample_weight : array-like of shape (n_samples,), optional
-        Weights of the rows. The plugin reads them as repetition; corrected values do not depend on their scale.
+        Weights of the rows. The plugin reads them as repetition; corrected values do not depend on
+        their scale.
     groups : array-like of shape (n_samples,), optional
-        Rows of one group (one patient, say) may depend on each other; groups are independent. Pairs of rows of one
-        group are left out of the residual correction, which else takes rows as independent; "label" is refused. A bin
-        whose rows all belong to one group contributes 0: a warning says so where it is more than 5 % of the weight, and
+        Rows of one group (one patient, say) may depend on each other; groups are independent. Pairs
+        of rows of one group are left out of the residual correction, which else takes rows as
+        independent; "label" is refused. A bin whose rows all belong to one group contributes 0: a
+        warning says so where it is more than 5 % of the weight, and
         `LossDecomposition.dropped_weight` how much it is. Plugins do not change.
     n_bins : int or array-like of edges
         Number of bins for each class, or their edges.
     strategy : {"uniform", "quantile"}
-        Equal widths on [0, 1], or ``np.quantile`` of z_k with equal edges merged (weights do not enter the edges).
+        Equal widths on [0, 1], or ``np.quantile`` of z_k with equal edges merged (weights do not
+        enter the edges).
     bias_correction : {"residual", "label", None}
-        What is taken off for the sampling of rows: the variance within the bin of ``μ̂ − z`` (exactly unbiased for the
-        binned loss given bins of two rows or more), of μ̂ (P1 eq. 13, biased by the spread of z within bins; for one
-        label a row the debiased reliability of Bröcker 2012 and Ferro and Fricker 2012), or nothing. A corrected bin
-        with one row contributes 0. Raters of a row need not be independent of each other.
+        What is taken off for the sampling of rows: the variance within the bin of ``μ̂ − z``
+        (exactly unbiased for the binned loss given bins of two rows or more), of μ̂ (P1 eq. 13,
+        biased by the spread of z within bins; for one label a row the debiased reliability of
+        Bröcker 2012 and Ferro and Fricker 2012), or nothing. A corrected bin with one row
+        contributes 0. Raters of a row need not be independent of each other.
 
     Returns
     -------
@@ -189,9 +198,11 @@ def calibration_error(
     strategy="uniform",
     bias_correction: str | None = "residual",
 ) -> float:
-    """Signed root of `calibration_loss`: smaller is better, minimum 0; negative where the corrected loss is.
+    """Signed root of `calibration_loss`: smaller is better, minimum 0; negative where the corrected
+    loss is.
 
-    ``CE = sign(CL)·|CL|^(1/p)``, the root of the sum over classes (P1 Def. 2); for p = ∞ the loss itself.
+    ``CE = sign(CL)·|CL|^(1/p)``, the root of the sum over classes (P1 Def. 2); for p = ∞ the loss
+    itself.
 
     Parameters
     ----------
@@ -205,7 +216,9 @@ def calibration_error(
 
     Examples
     --------
-    >>> calibration_error([[4, 0], [2, 2]], [[0.5, 0.5], [0.5, 0.5]], bias_correction=None).__round__(4)
+    >>> calibration_error(
+    ...     [[4, 0], [2, 2]], [[0.5, 0.5], [0.5, 0.5]], bias_correction=None
+    ... ).__round__(4)
     0.3536
     """
     return score(
@@ -232,10 +245,12 @@ def dispersion_loss(
     strategy="uniform",
     bias_correction: str | None = "residual",
 ) -> float:
-    """The epistemic loss that calibration cannot remove, ``DL = EL − CL``: smaller is better, minimum 0.
+    """The epistemic loss that calibration cannot remove, ``DL = EL − CL``: smaller is better,
+    minimum 0.
 
-    How much the true probabilities of rows predicted alike differ (P1 eq. 14, 34, 35). May be negative when corrected.
-    Both parts are taken on one row set: two raters or more for corrected values, one for plugins.
+    How much the true probabilities of rows predicted alike differ (P1 eq. 14, 34, 35). May be
+    negative when corrected. Both parts are taken on one row set: two raters or more for corrected
+    values, one for plugins.
 
     Parameters
     ----------
@@ -275,7 +290,8 @@ def dispersion_error(
     strategy="uniform",
     bias_correction: str | None = "residual",
 ) -> float:
-    """Signed root of `dispersion_loss`: smaller is better, minimum 0; negative where the corrected loss is.
+    """Signed root of `dispersion_loss`: smaller is better, minimum 0; negative where the corrected
+    loss is.
 
     Parameters
     ----------

@@ -1,4 +1,7 @@
-"""Canonical calibration error from bins on the simplex: the baseline of the kernel estimates (P2 §4)."""
+"""Canonical calibration error from bins on the simplex.
+
+The baseline of the kernel estimates (P2 §4).
+"""
 
 import numpy as np
 from scipy.stats import skew
@@ -39,18 +42,20 @@ def binned_canonical_error(
     root: bool = False,
     sample_weight=None,
 ) -> float:
-    """Canonical calibration error from a partition of the simplex: smaller is better, minimum 0; the classic baseline.
+    """Canonical calibration error from a partition of the simplex: smaller is better, minimum 0;
+    the classic baseline.
 
-    Every class axis is cut into equal intervals (for three classes this makes triangles); rows in one cell are compared
-    with the cell's label frequencies: ``mean_j Σ_k |H(z_j)_k − z_jk|^p``. The cells are nearly empty for more than a
-    few classes, and the estimate is far too large then.
+    Every class axis is cut into equal intervals (for three classes this makes triangles); rows in
+    one cell are compared with the cell's label frequencies: ``mean_j Σ_k |H(z_j)_k − z_jk|^p``. The
+    cells are nearly empty for more than a few classes, and the estimate is far too large then.
 
     Parameters
     ----------
     y, prediction, p, root, sample_weight
         As in `kernel_calibration_error`; weights count as repetition.
     n_bins : int or "doane", default="doane"
-        Intervals per class; Doane's rule, from n and the skewness of the predictions, averaged over classes.
+        Intervals per class; Doane's rule, from n and the skewness of the predictions, averaged over
+        classes.
 
     Returns
     -------

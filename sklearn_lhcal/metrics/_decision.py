@@ -1,14 +1,15 @@
 """Risk of decisions under a known cost matrix (P4 §3.2, §4.2).
 
-P4 is *Calibration for decision making via empirical risk minimization* (anonymous, under review). Letters: C costs
-(K, D), z class probabilities, μ̂ = y/n_i label frequencies, ``f(d) = Σ_k z_k C_kd`` the expected cost of a decision.
-"""
+P4 is *Calibration for decision making via empirical risk minimization* (anonymous, under review).
+Letters: C costs (K, D), z class probabilities, μ̂ = y/n_i label frequencies, ``f(d) = Σ_k z_k
+C_kd`` the expected cost of a decision."""
 
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .._ground.arrays import Floats
 from .._ground.checks import check_fraction, check_same_length, check_sample_weight
 from .._ground.costs import Costs, bayes_columns, check_cost_matrix, expected_cost
 from .._ground.facts import Facts, metric
@@ -32,7 +33,7 @@ __all__ = [
 ]
 
 
-def _meet(prediction, cost_matrix) -> tuple[NDArray[np.float64], Costs]:
+def _meet(prediction, cost_matrix) -> tuple[Floats, Costs]:
     """Class probabilities, and costs with their rows in the same order."""
     if isinstance(prediction, Distribution):
         z, classes = prediction.mean(), prediction.classes
@@ -74,7 +75,8 @@ def _gap_terms(rows: Rows, *, cost_matrix) -> tuple:
 def bayes_decision(prediction, cost_matrix) -> NDArray:
     """The decision of least expected cost for each row, ``argmin_d Σ_k z_k C_kd`` (P4 eq. 1).
 
-    Ties go to the first column. Costs count relative to the best decision for the class, which changes no decision.
+    Ties go to the first column. Costs count relative to the best decision for the class, which
+    changes no decision.
 
     Parameters
     ----------
@@ -96,12 +98,14 @@ def bayes_decision(prediction, cost_matrix) -> NDArray:
     Raises
     ------
     ValueError
-        NaN or infinite costs, another number of classes, other classes than those of `prediction`, names
-        that are not sorted beside a bare array.
+        NaN or infinite costs, another number of classes, other classes than those of `prediction`,
+        names that are not sorted beside a bare array.
 
     Examples
     --------
-    >>> bayes_decision([[0.9, 0.1], [0.6, 0.4]], [[0, 1], [4, 0]])  # a missed second class costs four times as much
+    >>> bayes_decision(
+    ...     [[0.9, 0.1], [0.6, 0.4]], [[0, 1], [4, 0]]
+    ... )  # a missed second class costs four times as much
     array([0, 1])
     """
     z, costs = _meet(prediction, cost_matrix)
@@ -112,15 +116,15 @@ def bayes_decision(prediction, cost_matrix) -> NDArray:
 def decision_risk(y, decisions, cost_matrix, *, sample_weight=None) -> float:
     """Mean cost of decisions: smaller is better; between the least and the largest cost.
 
-    ``R = mean Σ_k μ̂_k C_kd̂`` (P4 eq. 6); with one label a row the mean of ``C_yd̂``. Its interval is
-    ``confidence_interval(decision_risk, y, decisions, cost_matrix=C)``; where one cost is much larger than the others,
-    see `risk_bound` too.
+    ``R = mean Σ_k μ̂_k C_kd̂`` (P4 eq. 6); with one label a row the mean of ``C_yd̂``. Its interval
+    is ``confidence_interval(decision_risk, y, decisions, cost_matrix=C)``; where one cost is much
+    larger than the others, see `risk_bound` too.
 
     Parameters
     ----------
     y : label histogram of shape (n_samples, n_classes)
-        Anything `check_counts` takes; 1-D integers are row numbers of the cost matrix. Named labels, and frames, are
-        matched by name with a cost matrix that names its classes.
+        Anything `check_counts` takes; 1-D integers are row numbers of the cost matrix. Named
+        labels, and frames, are matched by name with a cost matrix that names its classes.
     decisions : array-like of shape (n_samples,)
         Column numbers of the cost matrix, or names of its columns.
     cost_matrix : array-like or frame of shape (n_classes, n_decisions)
@@ -147,7 +151,8 @@ def decision_risk(y, decisions, cost_matrix, *, sample_weight=None) -> float:
 
 
 def model_risk(prediction, cost_matrix, *, sample_weight=None) -> float:
-    """The risk that a model expects of its own decisions, ``R̂ = mean min_d Σ_k z_k C_kd`` (P4 eq. 7).
+    """The risk that a model expects of its own decisions, ``R̂ = mean min_d Σ_k z_k C_kd`` (P4 eq.
+    7).
 
     Parameters
     ----------
@@ -181,8 +186,8 @@ def model_risk(prediction, cost_matrix, *, sample_weight=None) -> float:
 def risk_gap(y, prediction, cost_matrix, *, sample_weight=None) -> float:
     """True risk less `model_risk` of a model's own decisions: 0 where it assesses them rightly.
 
-    Above 0 where the model is too confident of its decisions. ``R − R̂``; 0 in expectation for a calibrated model, under
-    any cost matrix (Zhao et al. 2021).
+    Above 0 where the model is too confident of its decisions. ``R − R̂``; 0 in expectation for a
+    calibrated model, under any cost matrix (Zhao et al. 2021).
 
     Parameters
     ----------
@@ -227,8 +232,8 @@ class RiskDecomposition(NamedTuple):
     resolution : float
         What the predictions are worth once calibrated: larger is better.
     reliability : float
-        What the model loses by taking its probabilities at their word: smaller is better, 0 if it is calibrated where
-        it matters for these costs.
+        What the model loses by taking its probabilities at their word: smaller is better, 0 if it
+        is calibrated where it matters for these costs.
     """
 
     risk: float
@@ -240,13 +245,15 @@ class RiskDecomposition(NamedTuple):
 def risk_decomposition(
     y, prediction, cost_matrix, *, sample_weight=None, bandwidth=None
 ) -> RiskDecomposition:
-    """Uncertainty, resolution and reliability of the risk of a model's decisions (P4 eq. 8, Cor. 1).
+    """Uncertainty, resolution and reliability of the risk of a model's decisions (P4 eq. 8, Cor.
+    1).
 
-    With φ the calibrated prediction, the label frequencies among rows predicted alike, and R[φ] the risk of the
-    decisions made from it: resolution is uncertainty − R[φ], reliability risk − R[φ]. Where predictions repeat, φ is
-    exact: the mean over the rows with the same prediction. Else it is estimated by Dirichlet kernels, ``φ_j = z_j + Σ k
-    (μ̂_i − z_i) / Σ k`` over the other rows i, and R[φ] is an out-of-sample risk: the parts still add up, and the
-    reliability of a calibrated model is 0 or a little below.
+    With φ the calibrated prediction, the label frequencies among rows predicted alike, and R[φ] the
+    risk of the decisions made from it: resolution is uncertainty − R[φ], reliability risk − R[φ].
+    Where predictions repeat, φ is exact: the mean over the rows with the same prediction. Else it
+    is estimated by Dirichlet kernels, ``φ_j = z_j + Σ k (μ̂_i − z_i) / Σ k`` over the other rows i,
+    and R[φ] is an out-of-sample risk: the parts still add up, and the reliability of a calibrated
+    model is 0 or a little below.
 
     Parameters
     ----------
@@ -257,8 +264,9 @@ def risk_decomposition(
     sample_weight : array-like of shape (n_samples,), optional
         Weights of the rows, read as repetition where predictions repeat.
     bandwidth : None, "loo", "cv" or float, default=None
-        Of the kernels, as in `kernel_calibration_error`. None: rows with the same prediction where there are at most
-        half as many predictions as rows, else "cv"; "loo" smooths too much here as a rule.
+        Of the kernels, as in `kernel_calibration_error`. None: rows with the same prediction where
+        there are at most half as many predictions as rows, else "cv"; "loo" smooths too much here
+        as a rule.
 
     Returns
     -------
@@ -272,11 +280,14 @@ def risk_decomposition(
 
     References
     ----------
-    P4 eq. (8) and Corollary 1; Bröcker (2009), Reliability, sufficiency, and the decomposition of proper scores.
+    P4 eq. (8) and Corollary 1; Bröcker (2009), Reliability, sufficiency, and the decomposition of
+    proper scores.
 
     Examples
     --------
-    >>> proba = [[0.9, 0.1]] * 4 + [[0.2, 0.8]] * 4  # of the first four rows, two are of the second class
+    >>> proba = [[0.9, 0.1]] * 4 + [
+    ...     [0.2, 0.8]
+    ... ] * 4  # of the first four rows, two are of the second class
     >>> risk_decomposition([0, 0, 1, 1, 1, 1, 1, 1], proba, [[0, 1], [4, 0]])
     RiskDecomposition(risk=1.0, uncertainty=0.25, resolution=0.0, reliability=0.75)
     """
@@ -319,14 +330,17 @@ def _group_means(mu, w, group):
 def risk_bound(
     y, decisions, cost_matrix, *, method="hoeffding", confidence_level: float = 0.95
 ) -> ConfidenceInterval:
-    """Interval for the risk of decisions that holds for any distribution of the costs, from their range alone.
+    """Interval for the risk of decisions that holds for any distribution of the costs, from their
+    range alone.
 
-    Where a rare mistake is very expensive the costs of the rows at hand may show none, and intervals that are made of
-    their spread are then far too short. These hold at every sample size; they are wide, and honestly so.
+    Where a rare mistake is very expensive the costs of the rows at hand may show none, and
+    intervals that are made of their spread are then far too short. These hold at every sample size;
+    they are wide, and honestly so.
 
-    - ``"hoeffding"``: ``R ± Δ·sqrt(log(2/δ)/(2n))``, Δ the largest less the least cost, δ = 1 − confidence_level.
-    - ``"empirical_bernstein"``: ``R ± [sqrt(2V·log(4/δ)/n) + 7Δ·log(4/δ)/(3(n−1))]`` with V the variance of the costs:
-      shorter where that is small, and n is not.
+    - ``"hoeffding"``: ``R ± Δ·sqrt(log(2/δ)/(2n))``, Δ the largest less the least cost, δ = 1 −
+      confidence_level.
+    - ``"empirical_bernstein"``: ``R ± [sqrt(2V·log(4/δ)/n) + 7Δ·log(4/δ)/(3(n−1))]`` with V the
+      variance of the costs: shorter where that is small, and n is not.
 
     Parameters
     ----------
@@ -340,17 +354,19 @@ def risk_bound(
     Returns
     -------
     ConfidenceInterval
-        ``(estimate, low, high, standard_error)`` in the unit of the costs; ends are cut to the range of the costs.
+        ``(estimate, low, high, standard_error)`` in the unit of the costs; ends are cut to the
+        range of the costs.
 
     Raises
     ------
     ValueError
-        An unknown method, a level outside (0, 1), fewer than two rows for the empirical Bernstein bound.
+        An unknown method, a level outside (0, 1), fewer than two rows for the empirical Bernstein
+        bound.
 
     References
     ----------
-    Hoeffding (1963), Probability inequalities for sums of bounded random variables; Maurer and Pontil (2009), Empirical
-    Bernstein bounds and sample variance penalization, Theorem 4; P4 §5.3.
+    Hoeffding (1963), Probability inequalities for sums of bounded random variables; Maurer and
+    Pontil (2009), Empirical Bernstein bounds and sample variance penalization, Theorem 4; P4 §5.3.
 
     Examples
     --------

@@ -6,8 +6,8 @@ Letters as in `_label_histogram`.
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from .._ground.arrays import Floats
 from .._ground.bins import Bins, BinSums, check_bias_correction, check_grouped
 from .._rows import read_rows
 from ._calibration import bin_sums, correction_of
@@ -22,13 +22,16 @@ class LossDecomposition(NamedTuple):
 
     Attributes
     ----------
-    expected_squared_loss, epistemic_loss, irreducible_loss, calibration_loss, dispersion_loss : float
+    expected_squared_loss, epistemic_loss, irreducible_loss : float
+    calibration_loss, dispersion_loss : float
         The totals, summed over classes.
-    class_expected_squared_loss, class_epistemic_loss, class_irreducible_loss : ndarray of shape (n_classes,)
+    class_expected_squared_loss, class_epistemic_loss : ndarray of shape (n_classes,)
+    class_irreducible_loss : ndarray of shape (n_classes,)
         Their parts by class.
     class_calibration_loss, class_dispersion_loss : ndarray of shape (n_classes,)
         Likewise.
-    bin_epistemic_loss, bin_calibration_loss, bin_dispersion_loss : ndarray of shape (n_classes, n_bins)
+    bin_epistemic_loss, bin_calibration_loss : ndarray of shape (n_classes, n_bins)
+    bin_dispersion_loss : ndarray of shape (n_classes, n_bins)
         Their parts by class and bin.
     bin_weight : ndarray of shape (n_classes, n_bins)
         Share of the weight in each bin; sums to 1 over bins.
@@ -39,8 +42,9 @@ class LossDecomposition(NamedTuple):
     n_rows : int
         How many rows were used.
     dropped_weight : float
-        Share of the weight, mean over classes, in bins that cannot be corrected and contribute 0 to the calibration
-        loss: those of one row or, with groups, those whose rows all belong to one group. 0 for plugins.
+        Share of the weight, mean over classes, in bins that cannot be corrected and contribute 0 to
+        the calibration loss: those of one row or, with groups, those whose rows all belong to one
+        group. 0 for plugins.
     """
 
     expected_squared_loss: float
@@ -48,18 +52,18 @@ class LossDecomposition(NamedTuple):
     irreducible_loss: float
     calibration_loss: float
     dispersion_loss: float
-    class_expected_squared_loss: NDArray[np.float64]
-    class_epistemic_loss: NDArray[np.float64]
-    class_irreducible_loss: NDArray[np.float64]
-    class_calibration_loss: NDArray[np.float64]
-    class_dispersion_loss: NDArray[np.float64]
-    bin_epistemic_loss: NDArray[np.float64]
-    bin_calibration_loss: NDArray[np.float64]
-    bin_dispersion_loss: NDArray[np.float64]
-    bin_weight: NDArray[np.float64]
-    bin_mean_proba: NDArray[np.float64]
-    bin_mean_frequency: NDArray[np.float64]
-    bin_edges: NDArray[np.float64]
+    class_expected_squared_loss: Floats
+    class_epistemic_loss: Floats
+    class_irreducible_loss: Floats
+    class_calibration_loss: Floats
+    class_dispersion_loss: Floats
+    bin_epistemic_loss: Floats
+    bin_calibration_loss: Floats
+    bin_dispersion_loss: Floats
+    bin_weight: Floats
+    bin_mean_proba: Floats
+    bin_mean_frequency: Floats
+    bin_edges: Floats
     n_rows: int
     dropped_weight: float
 
@@ -79,13 +83,14 @@ def loss_decomposition(
     Parameters
     ----------
     y, prediction, sample_weight, groups, n_bins, strategy, bias_correction
-        As in `calibration_loss`. Corrected parts use the rows with two raters or more, all of them; plugins all rows.
-        Groups change CL and DL; the other parts are means over rows.
+        As in `calibration_loss`. Corrected parts use the rows with two raters or more, all of them;
+        plugins all rows. Groups change CL and DL; the other parts are means over rows.
 
     Returns
     -------
     LossDecomposition
-        Totals, class parts, bin parts, and the number of rows used. All losses are better when smaller.
+        Totals, class parts, bin parts, and the number of rows used. All losses are better when
+        smaller.
 
     Examples
     --------

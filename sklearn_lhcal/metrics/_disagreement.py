@@ -1,4 +1,7 @@
-"""Scores of predicted disagreement, and of what one more label teaches (P1 §4, App. C; §3 of its posterior theory)."""
+"""Scores of predicted disagreement, and of what one more label teaches.
+
+P1 §4 and appendix C; §3 of its posterior theory.
+"""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +24,9 @@ def _squared(d, phi):
     return d * (1 - d) + (d - phi) ** 2
 
 
-def _calibration(d, phi, w, groups, n_bins=15, strategy="uniform", bias_correction: str | None = "residual") -> NDArray:
+def _calibration(
+    d, phi, w, groups, n_bins=15, strategy="uniform", bias_correction: str | None = "residual"
+) -> NDArray:
     """CL of each of m columns, shape (m,), Eq. (41) to (44); `groups` are codes (n,) or None."""
     check_grouped(groups, bias_correction)
     sums = BinSums(Bins(phi, n_bins, strategy), phi.shape[1])
@@ -84,15 +89,16 @@ def _of_pairs(**facts) -> Facts:
 
 
 def statistic_squared_loss(rate, predicted, *, sample_weight=None) -> float:
-    """Expected squared loss of a predicted probability of any 0/1 statistic of raters: smaller is better, minimum 0.
+    """Expected squared loss of a predicted probability of any 0/1 statistic of raters: smaller is
+    better, minimum 0.
 
     Unbiased for ``E(φ − φ̂)²`` because φ is 0 or 1: mean of ``d(1−d) + (d−φ̂)²`` (P1 eq. 39).
 
     Parameters
     ----------
     rate : array-like of shape (n_samples,)
-        Unbiased estimate d of the statistic's probability in each row, as `u_statistic` and `pairwise_disagreement`
-        return; rows with NaN are left out.
+        Unbiased estimate d of the statistic's probability in each row, as `u_statistic` and
+        `pairwise_disagreement` return; rows with NaN are left out.
     predicted : array-like of shape (n_samples,)
         Predicted probability φ̂.
     sample_weight : array-like of shape (n_samples,), optional
@@ -124,9 +130,11 @@ def statistic_calibration_loss(
     strategy="uniform",
     bias_correction: str | None = "residual",
 ) -> float:
-    """Calibration loss of a predicted probability of any 0/1 statistic of raters: smaller is better, minimum 0.
+    """Calibration loss of a predicted probability of any 0/1 statistic of raters: smaller is
+    better, minimum 0.
 
-    The binned formula of `calibration_loss` with d for μ̂ and φ̂ for z (P1 eq. 41–44). May be negative when corrected.
+    The binned formula of `calibration_loss` with d for μ̂ and φ̂ for z (P1 eq. 41–44). May be
+    negative when corrected.
 
     Parameters
     ----------
@@ -154,14 +162,16 @@ def statistic_calibration_loss(
 
 @metric(_of_pairs(terms=_pair_terms))
 def disagreement_squared_loss(y, prediction, *, sample_weight=None) -> float:
-    """Expected squared loss of the predicted disagreement of two raters, ``L_φ``: smaller is better, minimum 0.
+    """Expected squared loss of the predicted disagreement of two raters, ``L_φ``: smaller is
+    better, minimum 0.
 
     Parameters
     ----------
     y : label histogram of shape (n_samples, n_classes)
         Anything `check_counts` takes; rows with one rater are left out.
     prediction : Distribution, or array-like of shape (n_samples, n_classes) or (n_samples,)
-        Its `disagreement()` is scored; class probabilities z stand for a point mass, ``φ̂ = 1 − Σz²``.
+        Its `disagreement()` is scored; class probabilities z stand for a point mass, ``φ̂ = 1 −
+        Σz²``.
     sample_weight : array-like of shape (n_samples,), optional
         Weights of the rows; only their ratios matter.
 
@@ -189,7 +199,8 @@ def disagreement_calibration_loss(
     strategy="uniform",
     bias_correction: str | None = "residual",
 ) -> float:
-    """Calibration loss of the predicted disagreement of two raters, ``CL_φ``: smaller is better, minimum 0.
+    """Calibration loss of the predicted disagreement of two raters, ``CL_φ``: smaller is better,
+    minimum 0.
 
     May be negative when corrected (P1 eq. 43).
 
@@ -207,7 +218,9 @@ def disagreement_calibration_loss(
 
     Examples
     --------
-    >>> disagreement_calibration_loss([[1, 1], [2, 0]], [[0.5, 0.5], [0.5, 0.5]], bias_correction=None)
+    >>> disagreement_calibration_loss(
+    ...     [[1, 1], [2, 0]], [[0.5, 0.5], [0.5, 0.5]], bias_correction=None
+    ... )
     0.0
     """
     return score(
@@ -233,7 +246,8 @@ def disagreement_calibration_error(
     strategy="uniform",
     bias_correction: str | None = "residual",
 ) -> float:
-    """Signed root of `disagreement_calibration_loss`: smaller is better, minimum 0; negative where that loss is.
+    """Signed root of `disagreement_calibration_loss`: smaller is better, minimum 0; negative where
+    that loss is.
 
     Parameters
     ----------
@@ -247,7 +261,9 @@ def disagreement_calibration_error(
 
     Examples
     --------
-    >>> disagreement_calibration_error([[2, 0], [2, 0]], [[0.5, 0.5], [0.5, 0.5]], bias_correction=None)
+    >>> disagreement_calibration_error(
+    ...     [[2, 0], [2, 0]], [[0.5, 0.5], [0.5, 0.5]], bias_correction=None
+    ... )
     0.5
     """
     return score(
@@ -264,7 +280,8 @@ def disagreement_calibration_error(
 
 @metric(_of_pairs(terms=_class_terms))
 def class_disagreement_squared_loss(y, prediction, *, sample_weight=None) -> float:
-    """Expected squared loss of predicted class-wise disagreement, mean over classes: smaller is better, minimum 0.
+    """Expected squared loss of predicted class-wise disagreement, mean over classes: smaller is
+    better, minimum 0.
 
     For class k the event is that one of two raters names it and the other does not.
 
@@ -297,12 +314,14 @@ def class_disagreement_calibration_error(
     strategy="uniform",
     bias_correction: str | None = "residual",
 ) -> float:
-    """Calibration error of predicted class-wise disagreement, mean over classes of the signed roots: smaller is better.
+    """Calibration error of predicted class-wise disagreement, mean over classes of the signed
+    roots: smaller is better.
 
     Parameters
     ----------
     y, prediction, sample_weight, groups, n_bins, strategy, bias_correction
-        As in `disagreement_calibration_loss`; the `class_disagreement()` of the prediction is scored.
+        As in `disagreement_calibration_loss`; the `class_disagreement()` of the prediction is
+        scored.
 
     Returns
     -------
@@ -311,7 +330,9 @@ def class_disagreement_calibration_error(
 
     Examples
     --------
-    >>> class_disagreement_calibration_error([[2, 0], [2, 0]], [[0.5, 0.5], [0.5, 0.5]], bias_correction=None)
+    >>> class_disagreement_calibration_error(
+    ...     [[2, 0], [2, 0]], [[0.5, 0.5], [0.5, 0.5]], bias_correction=None
+    ... )
     0.5
     """
     return score(
@@ -328,24 +349,28 @@ def class_disagreement_calibration_error(
 
 @metric(_of_pairs(terms=_posterior_terms))
 def posterior_epistemic_loss(y, prediction, *, sample_weight=None) -> float:
-    """Epistemic loss after one more expert label: smaller is better, minimum 0; may be negative, being unbiased.
+    """Epistemic loss after one more expert label: smaller is better, minimum 0; may be negative,
+    being unbiased.
 
-    With z'(k) the posterior mean after a label k and Y a rater's label, unbiased for ``E‖Q − z'(Y)‖²`` without any
-    sampling: ``Σ_k y_k(y_k−1)/(n(n−1)) − 2 Σ_kl y_k(y_l−δ_kl) z'_l(k)/(n(n−1)) + Σ_k (y_k/n)‖z'(k)‖²``.
+    With z'(k) the posterior mean after a label k and Y a rater's label, unbiased for ``E‖Q −
+    z'(Y)‖²`` without any sampling: ``Σ_k y_k(y_k−1)/(n(n−1)) − 2 Σ_kl y_k(y_l−δ_kl)
+    z'_l(k)/(n(n−1)) + Σ_k (y_k/n)‖z'(k)‖²``.
 
     Parameters
     ----------
     y : label histogram of shape (n_samples, n_classes)
         Anything `check_counts` takes; rows with one rater are left out.
     prediction : Distribution, or array-like of shape (n_samples, n_classes) or (n_samples,)
-        Predictive distribution before the label; class probabilities stand for a point mass, which no label moves.
+        Predictive distribution before the label; class probabilities stand for a point mass, which
+        no label moves.
     sample_weight : array-like of shape (n_samples,), optional
         Weights of the rows; only their ratios matter.
 
     Returns
     -------
     loss : float
-        Squared probability summed over classes; NaN with an UndefinedMetricWarning where no row has two raters.
+        Squared probability summed over classes; NaN with an UndefinedMetricWarning where no row has
+        two raters.
 
     Examples
     --------

@@ -1,8 +1,7 @@
 """Estimates of epistemic uncertainty against what more data gained (P3).
 
-P3 is the paper "The evaluation and calibration of epistemic uncertainty estimates". Letters: μ̂ label frequencies,
-g gain, e estimate, T rows, B_m rows of bin m.
-"""
+P3 is the paper "The evaluation and calibration of epistemic uncertainty estimates". Letters: μ̂
+label frequencies, g gain, e estimate, T rows, B_m rows of bin m."""
 
 import warnings
 from typing import NamedTuple
@@ -13,6 +12,7 @@ from scipy.stats import rankdata
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.utils import check_random_state
 
+from .._ground.arrays import Floats, Indices
 from .._ground.bins import Bins, check_gains, gain_sums
 from .._ground.checks import check_positive_int, check_same_length
 from .._ground.facts import Facts, metric
@@ -39,28 +39,30 @@ class NullEpistemicError(NamedTuple):
 
     estimate: float
     mean: float
-    quantiles: NDArray[np.float64]
+    quantiles: Floats
     p_value: float
 
 
-def accuracy_gain(
-    y, y_pred, y_reference, *, classes: ArrayLike | None = None
-) -> NDArray[np.float64]:
-    """What predictions made with more data gain in accuracy, row by row: between -1 and 1, larger is more to learn.
+def accuracy_gain(y, y_pred, y_reference, *, classes: ArrayLike | None = None) -> Floats:
+    """What predictions made with more data gain in accuracy, row by row: between -1 and 1, larger
+    is more to learn.
 
-    ``g_i = μ̂_i[y_reference] − μ̂_i[y_pred]``, with one label ``1[y_reference = y] − 1[y_pred = y]`` (P3 Def. 4).
-    Given the row its expectation is ``P(y_reference|x) − P(y_pred|x)``, the epistemic uncertainty under 0/1 loss as far
-    as the reference is the best prediction (Def. 3). Its mean is the difference of the two expected accuracies.
+    ``g_i = μ̂_i[y_reference] − μ̂_i[y_pred]``, with one label ``1[y_reference = y] − 1[y_pred =
+    y]`` (P3 Def. 4). Given the row its expectation is ``P(y_reference|x) − P(y_pred|x)``, the
+    epistemic uncertainty under 0/1 loss as far as the reference is the best prediction (Def. 3).
+    Its mean is the difference of the two expected accuracies.
 
     Parameters
     ----------
     y : label histogram of shape (n_samples, n_classes)
-        Anything `check_counts` takes. More raters leave the expectation as it is, and the variance smaller.
+        Anything `check_counts` takes. More raters leave the expectation as it is, and the variance
+        smaller.
     y_pred, y_reference : array-like of shape (n_samples,)
-        Predicted classes: by the model in question, and by one that has seen more data around these rows, though not
-        their labels.
+        Predicted classes: by the model in question, and by one that has seen more data around these
+        rows, though not their labels.
     classes : array-like of shape (n_classes,), optional
-        What the columns of counts stand for. None: the column names of a frame, else column numbers.
+        What the columns of counts stand for. None: the column names of a frame, else column
+        numbers.
 
     Returns
     -------
@@ -103,12 +105,13 @@ def accuracy_gain(
 def _distinct(*labels: NDArray) -> NDArray:
     if len({is_numeric(a) for a in labels}) > 1:
         raise ValueError(
-            f"y, y_pred and y_reference must hold the same classes, got the types {[str(a.dtype) for a in labels]}."
+            "y, y_pred and y_reference must hold the same classes, got the types "
+            f"{[str(a.dtype) for a in labels]}."
         )
     return sorted_names(np.unique(np.concatenate([np.unique(a) for a in labels])))
 
 
-def _columns(labels: NDArray, classes: NDArray, name: str) -> NDArray[np.intp]:
+def _columns(labels: NDArray, classes: NDArray, name: str) -> Indices:
     """Column of each predicted class."""
     found, codes = np.unique(labels, return_inverse=True)
     columns = positions(found, classes)
@@ -130,19 +133,22 @@ def epistemic_calibration_error(
     strategy: str = "quantile",
     bias_correction: str | None = None,
 ) -> float:
-    """How far an estimate of epistemic uncertainty is from the gain, in bins of the estimate: smaller is better.
+    """How far an estimate of epistemic uncertainty is from the gain, in bins of the estimate:
+    smaller is better.
 
-    ``EECE = Σ_m |B_m|/T · |ḡ_m − ē_m|`` (P3 Def. 5, whose factor 1/M stands for 1/T), minimum 0. It has a noise floor:
-    a calibrated estimate scores above 0, see `null_epistemic_error`. Corrected, it is the mean square
-    ``Σ_m |B_m|/T · [(ḡ_m − ē_m)² − s_m²/|B_m|]`` with s² the variance of ``g − e`` within the bin: 0 on average where
-    the estimate is calibrated, hence often negative; bins of one row contribute 0.
+    ``EECE = Σ_m |B_m|/T · |ḡ_m − ē_m|`` (P3 Def. 5, whose factor 1/M stands for 1/T), minimum 0. It
+    has a noise floor: a calibrated estimate scores above 0, see `null_epistemic_error`. Corrected,
+    it is the mean square ``Σ_m |B_m|/T · [(ḡ_m − ē_m)² − s_m²/|B_m|]`` with s² the variance of ``g
+    − e`` within the bin: 0 on average where the estimate is calibrated, hence often negative; bins
+    of one row contribute 0.
 
     Parameters
     ----------
     gain : array-like of shape (n_samples,)
         What more data gained, see `accuracy_gain`; between -1 and 1.
     uncertainty : array-like of shape (n_samples,)
-        The estimate, at least 0: mutual information or entropy in nats, or a calibrated estimate, a probability.
+        The estimate, at least 0: mutual information or entropy in nats, or a calibrated estimate, a
+        probability.
     n_bins : int or array-like of shape (n_edges,), default=20
         Number of bins, or their edges.
     strategy : {"uniform", "quantile"}, default="quantile"
@@ -175,10 +181,11 @@ def epistemic_calibration_error(
 
 @metric(Facts(True))
 def epistemic_correlation(gain, uncertainty) -> float:
-    """Rank correlation of an estimate of epistemic uncertainty with the gain: larger is better, between -1 and 1.
+    """Rank correlation of an estimate of epistemic uncertainty with the gain: larger is better,
+    between -1 and 1.
 
-    Spearman's, with mean ranks for ties (P3 Def. 6). As most gains are 0, values of .1 are usual and even the best
-    estimate stays far below 1. It does not depend on the scale of the estimate.
+    Spearman's, with mean ranks for ties (P3 Def. 6). As most gains are 0, values of .1 are usual
+    and even the best estimate stays far below 1. It does not depend on the scale of the estimate.
 
     Parameters
     ----------
@@ -205,7 +212,8 @@ def epistemic_correlation(gain, uncertainty) -> float:
     a, b = rankdata(g) - (len(g) + 1) / 2, rankdata(e) - (len(g) + 1) / 2
     if not a.any() or not b.any():
         warnings.warn(
-            f"epistemic_correlation is undefined and set to NaN: all {'gains' if b.any() else 'estimates'} are equal.",
+            "epistemic_correlation is undefined and set to NaN: all "
+            f"{'gains' if b.any() else 'estimates'} are equal.",
             UndefinedMetricWarning,
             stacklevel=2,
         )
@@ -223,10 +231,12 @@ def null_epistemic_error(
     quantiles: ArrayLike = (0.05, 0.5, 0.95),
     random_state=None,
 ) -> NullEpistemicError:
-    """The level of `epistemic_calibration_error` under perfect calibration, and the p-value of the error observed.
+    """The level of `epistemic_calibration_error` under perfect calibration, and the p-value of the
+    error observed.
 
-    Gains are drawn whose expectation is the estimate of the row: negative ones as they occur in its bin, positive ones
-    of the sizes that occur there and as often as calibration asks for (where that cannot be, some of size 1).
+    Gains are drawn whose expectation is the estimate of the row: negative ones as they occur in its
+    bin, positive ones of the sizes that occur there and as often as calibration asks for (where
+    that cannot be, some of size 1).
 
     Parameters
     ----------
@@ -253,7 +263,8 @@ def null_epistemic_error(
     Raises
     ------
     ValueError
-        Estimates above 1, which no gain can reach (an entropy of more than two classes, say): calibrate them first.
+        Estimates above 1, which no gain can reach (an entropy of more than two classes, say):
+        calibrate them first.
 
     Examples
     --------
@@ -291,7 +302,10 @@ def null_epistemic_error(
 
 
 def _null_gains(g, e, starts):
-    """How to draw gains of expectation e, shape (m, n): rows sorted by bin, which begin at `starts`, and by gain."""
+    """How to draw gains of expectation e, shape (m, n).
+
+    Rows sorted by bin, which begin at `starts`, and by gain.
+    """
     count = np.diff(starts, append=len(g))
 
     def per_row(values):

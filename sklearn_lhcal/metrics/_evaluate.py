@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import UndefinedMetricWarning
 
+from .._ground.arrays import Floats
 from .._ground.bins import signed_root
 from .._ground.facts import facts_of, unwrapped
 from .._rows import Rows, read_rows
@@ -42,7 +43,7 @@ def score(metric: Callable, y, prediction, sample_weight=None, groups=None, **op
     return evaluate(metric, rows, **options)
 
 
-def mean(row_loss: Callable[..., NDArray[np.float64]]) -> Callable:
+def mean(row_loss: Callable[..., Floats]) -> Callable:
     """Terms of the weighted mean of ``row_loss(mu, n, z)`` over rows."""
 
     def terms(rows: Rows, **options):
@@ -56,7 +57,7 @@ def mean(row_loss: Callable[..., NDArray[np.float64]]) -> Callable:
     return terms
 
 
-def weighted(rows: Rows, losses: NDArray[np.float64]) -> tuple[NDArray, NDArray]:
+def weighted(rows: Rows, losses: Floats) -> tuple[NDArray, NDArray]:
     """Terms of the weighted mean of one loss a row."""
     w = rows.weight
     return w * losses, w

@@ -1,14 +1,22 @@
-"""The binned calibration errors that everyone reports: expected and maximum, of the top label or of classes.
+"""The binned calibration errors that everyone reports: expected and maximum, of the top label or of
+classes.
 
-Letters as in `_label_histogram`: μ̂ observed frequencies, z predictions, c̄ and z̄ their means in a bin.
-"""
+Letters as in `_label_histogram`: μ̂ observed frequencies, z predictions, c̄ and z̄ their means in a
+bin."""
 
 from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .._ground.bins import Bins, BinSums, check_bias_correction, check_exponent, check_grouped, signed_root
+from .._ground.bins import (
+    Bins,
+    BinSums,
+    check_bias_correction,
+    check_exponent,
+    check_grouped,
+    signed_root,
+)
 from .._ground.facts import Facts, metric
 from .._ground.simplex import accuracy
 from .._rows import Rows
@@ -37,7 +45,8 @@ def _column(rows: Rows, kind) -> int:
     found = [k for k, name in enumerate(names) if name == kind]
     if not found:
         raise ValueError(
-            f'kind must be "top_label", "classwise" or one of the classes {list(names)[:20]}, got {kind!r}.'
+            f'kind must be "top_label", "classwise" or one of the classes {list(names)[:20]}, got '
+            f"{kind!r}."
         )
     return found[0]
 
@@ -87,7 +96,8 @@ def expected_calibration_error(
     sample_weight=None,
     groups=None,
 ) -> float:
-    """Expected calibration error (ECE) in bins, as the literature reports it: smaller is better, minimum 0.
+    """Expected calibration error (ECE) in bins, as the literature reports it: smaller is better,
+    minimum 0.
 
     ``(Σ_b W_b/W · |c̄_b − z̄_b|^p)^(1/p)`` over bins b of the predicted probability: the distance
     between how often a class occurs and how often it was predicted to. With p = 1 and the top label
@@ -96,9 +106,11 @@ def expected_calibration_error(
     Parameters
     ----------
     y : label histogram of shape (n_samples, n_classes)
-        Anything `check_counts` takes; one rater a row is enough, and counts are read as frequencies.
+        Anything `check_counts` takes; one rater a row is enough, and counts are read as
+        frequencies.
     prediction : array-like of shape (n_samples, n_classes) or (n_samples,), or Distribution
-        Class probabilities, those of the second of two classes, or a distribution, of which the mean counts.
+        Class probabilities, those of the second of two classes, or a distribution, of which the
+        mean counts.
     kind : "top_label", "classwise", or a class, default="top_label"
         Calibration of the largest probability of a row (ties share its frequency evenly, so that
         the order of classes does not matter); of every class by itself, the p-th powers averaged
@@ -184,7 +196,8 @@ def maximum_calibration_error(
     sample_weight=None,
     groups=None,
 ) -> float:
-    """Largest gap of any bin between frequency and prediction (MCE): smaller is better, minimum 0, maximum 1.
+    """Largest gap of any bin between frequency and prediction (MCE): smaller is better, minimum 0,
+    maximum 1.
 
     ``max_b |c̄_b − z̄_b|`` (Naeini, Cooper and Hauskrecht 2015): `expected_calibration_error` for
     p = ∞. A bin with few rows decides it, and one row alone has a gap near 1: give few bins, or

@@ -1,17 +1,16 @@
 """Confidence intervals for any metric, by deleting blocks of rows.
 
-A bootstrap that resamples rows is invalid for corrected binned metrics and for kernel metrics: repeated rows undo the
-correction and lie at distance 0 of each other.
-"""
+A bootstrap that resamples rows is invalid for corrected binned metrics and for kernel metrics:
+repeated rows undo the correction and lie at distance 0 of each other."""
 
 from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import t as student
 from sklearn.utils import check_random_state
 
+from .._ground.arrays import Floats, Indices
 from .._ground.bins import signed_root
 from .._ground.checks import check_fraction, check_same_length, n_rows, take_rows
 from .._ground.facts import facts_of, unwrapped
@@ -21,7 +20,7 @@ from ._evaluate import evaluate, read_for
 __all__ = ["ConfidenceInterval", "confidence_interval", "paired_difference"]
 
 # (block of each row, number of blocks) -> the value of all rows, and the values without each block
-Values = Callable[[NDArray[np.intp], int], tuple[float, NDArray[np.float64]]]
+Values = Callable[[Indices, int], tuple[float, Floats]]
 
 
 class ConfidenceInterval(NamedTuple):
@@ -34,7 +33,8 @@ class ConfidenceInterval(NamedTuple):
     low, high : float
         Ends of the interval.
     standard_error : float
-        Of the estimate; of its signed square for the calibration and dispersion errors, which are signed roots.
+        Of the estimate; of its signed square for the calibration and dispersion errors, which are
+        signed roots.
     """
 
     estimate: float
@@ -57,21 +57,23 @@ def confidence_interval(
 ) -> ConfidenceInterval:
     """Confidence interval of a metric by the delete-a-block jackknife.
 
-    Rows, or groups of rows, are dealt to blocks at random; the metric is computed without each block, and Student's
-    interval made of its variance (Busing, Meijer and van der Leeden 1999, for blocks of unequal size). Errors that are
-    signed roots of a loss get the interval of the loss, mapped: the root itself is far from normal near 0.
+    Rows, or groups of rows, are dealt to blocks at random; the metric is computed without each
+    block, and Student's interval made of its variance (Busing, Meijer and van der Leeden 1999, for
+    blocks of unequal size). Errors that are signed roots of a loss get the interval of the loss,
+    mapped: the root itself is far from normal near 0.
 
     Parameters
     ----------
     metric : callable
-        ``metric(y, prediction, **options)``, a mean over rows or nearly so, such as all metrics of this package.
+        ``metric(y, prediction, **options)``, a mean over rows or nearly so, such as all metrics of
+        this package.
     y : label histogram of shape (n_samples, n_classes)
         Anything that the metric takes and whose rows can be indexed.
     prediction : array-like of shape (n_samples, ...), Distribution or None
     groups : array-like of shape (n_samples,), optional
-        Rows of one group (one patient, say) are dependent: they go to one block, and metrics of this package that are
-        corrected for sampling leave their pairs out of the correction, as with ``groups=`` of their own. Groups are
-        taken as independent.
+        Rows of one group (one patient, say) are dependent: they go to one block, and metrics of
+        this package that are corrected for sampling leave their pairs out of the correction, as
+        with ``groups=`` of their own. Groups are taken as independent.
     confidence_level : float, default=0.95
     n_blocks : int, default=50
         Most blocks; fewer where there are fewer groups.
@@ -95,16 +97,19 @@ def confidence_interval(
 
     Notes
     -----
-    Student's t has one degree of freedom less than there are blocks, or groups where these are fewer. Few groups may
-    still cover too rarely: from 10 groups 90 % intervals with coverage down to .67 have been seen. From 50 groups of
-    alike rows on they covered .91 or more in ``benchmarks/groups.py``.
+    Student's t has one degree of freedom less than there are blocks, or groups where these are
+    fewer. Few groups may still cover too rarely: from 10 groups 90 % intervals with coverage down
+    to .67 have been seen. From 50 groups of alike rows on they covered .91 or more in
+    ``benchmarks/groups.py``.
 
     Examples
     --------
     >>> from sklearn_lhcal.datasets import make_label_histograms
     >>> from sklearn_lhcal.metrics import expected_accuracy
     >>> data = make_label_histograms(500, random_state=0)
-    >>> interval = confidence_interval(expected_accuracy, data.counts, data.prediction, random_state=0)
+    >>> interval = confidence_interval(
+    ...     expected_accuracy, data.counts, data.prediction, random_state=0
+    ... )
     >>> interval.low < interval.estimate < interval.high
     True
     """
@@ -135,8 +140,9 @@ def paired_difference(
 ) -> ConfidenceInterval:
     """Difference of a metric between two predictions for the same rows, with its interval.
 
-    ``metric(y, prediction) − metric(y, reference)``, by the same jackknife as `confidence_interval`. What both
-    predictions share cancels, so that the interval is narrower than those of the two metrics.
+    ``metric(y, prediction) − metric(y, reference)``, by the same jackknife as
+    `confidence_interval`. What both predictions share cancels, so that the interval is narrower
+    than those of the two metrics.
 
     Parameters
     ----------
@@ -150,7 +156,8 @@ def paired_difference(
     Returns
     -------
     ConfidenceInterval
-        ``(estimate, low, high, standard_error)``; for losses and errors a negative difference favours `prediction`.
+        ``(estimate, low, high, standard_error)``; for losses and errors a negative difference
+        favours `prediction`.
 
     Raises
     ------
@@ -162,12 +169,16 @@ def paired_difference(
     >>> from sklearn_lhcal.datasets import make_label_histograms
     >>> from sklearn_lhcal.metrics import epistemic_loss
     >>> data = make_label_histograms(500, overconfidence=3.0, random_state=0)
-    >>> better = paired_difference(epistemic_loss, data.counts, data.proba, data.prediction, random_state=0)
+    >>> better = paired_difference(
+    ...     epistemic_loss, data.counts, data.proba, data.prediction, random_state=0
+    ... )
     >>> better.high < 0
     True
     """
     metric, options = unwrapped(metric, options)
-    first, second = (_values(metric, y, p, sample_weight, groups, options) for p in (prediction, reference))
+    first, second = (
+        _values(metric, y, p, sample_weight, groups, options) for p in (prediction, reference)
+    )
 
     def difference(block, B):
         (a, a_without), (b, b_without) = first(block, B), second(block, B)
@@ -178,7 +189,9 @@ def paired_difference(
     return ConfidenceInterval(estimate, estimate - t * error, estimate + t * error, error)
 
 
-def _values(metric, y, prediction, sample_weight, groups, options, *, squared: bool = False) -> Values:
+def _values(
+    metric, y, prediction, sample_weight, groups, options, *, squared: bool = False
+) -> Values:
     """The metric with blocks left out; `squared`: the loss whose signed root it is."""
     facts = facts_of(metric, **options)
     if facts.terms is None and facts.value is None and facts.loss is None:
@@ -223,14 +236,15 @@ def _of_function(metric, y, prediction, sample_weight, groups, options) -> Value
         x = metric(take_rows(y, rows), z, **given, **options)
         if isinstance(x, (tuple, list)) or np.ndim(x):
             raise ValueError(
-                f"metric must return one number, it returned a {type(x).__name__}; choose one of its parts."
+                f"metric must return one number, it returned a {type(x).__name__}; choose one of "
+                "its parts."
             )
         return float(x)
 
     return lambda block, B: _one_by_one(value, lambda rows: rows, block, B)
 
 
-def _one_by_one(value, take, block, B: int) -> tuple[float, NDArray[np.float64]]:
+def _one_by_one(value, take, block, B: int) -> tuple[float, Floats]:
     estimate = value(take(np.arange(len(block))))
     return estimate, np.array([value(take(np.flatnonzero(block != b))) for b in range(B)])
 
@@ -249,14 +263,17 @@ def _jackknife(values: Values, block, confidence_level: float) -> tuple[float, f
     return float(estimate), float(np.sqrt(variance)), float(quantile)
 
 
-def _blocks(n: int, groups, n_blocks: int, random_state) -> NDArray[np.intp]:
+def _blocks(n: int, groups, n_blocks: int, random_state) -> Indices:
     """The block of each row: groups in random order, dealt so that blocks have like sizes."""
     rng = check_random_state(random_state)
     codes = read_groups(groups, n)
     codes = np.arange(n) if codes is None else codes
     sizes = np.bincount(codes)
     if len(sizes) < 2 or n_blocks < 2:
-        raise ValueError(f"An interval needs two rows or groups and two blocks at least, got {len(sizes)}, {n_blocks}.")
+        raise ValueError(
+            f"An interval needs two rows or groups and two blocks at least, got {len(sizes)}, "
+            f"{n_blocks}."
+        )
     shuffled = rng.permutation(len(sizes))
     B = min(n_blocks, len(sizes))
     block_of = np.empty(len(sizes), dtype=np.intp)

@@ -1,14 +1,15 @@
-"""Calibration errors by Dirichlet and Beta kernels: canonical, marginal, top-label (P2, with corrections of our own).
+"""Calibration errors by Dirichlet and Beta kernels: canonical, marginal, top-label (P2, with
+corrections of our own).
 
-P2 is Popordanoska, Sayer and Blaschko (2022), A consistent and differentiable Lp canonical calibration error
-estimator. Letters: z predictions, μ̂ observed frequencies, e = μ̂ − z, h bandwidth, k the kernel, r the smooth of μ̂.
-"""
+P2 is Popordanoska, Sayer and Blaschko (2022), A consistent and differentiable Lp canonical
+calibration error estimator. Letters: z predictions, μ̂ observed frequencies, e = μ̂ − z, h
+bandwidth, k the kernel, r the smooth of μ̂."""
 
 from numbers import Real
 
 import numpy as np
-from numpy.typing import NDArray
 
+from .._ground.arrays import Floats
 from .._ground.bins import signed_root
 from .._ground.facts import Facts, metric
 from .._rows import Rows
@@ -21,7 +22,9 @@ def check_options(p, bias_correction) -> None:
     if not isinstance(p, Real) or isinstance(p, bool) or not 1 <= p < np.inf:
         raise ValueError(f"p must be a number, 1 or more, got {p!r}.")
     if bias_correction not in (None, "residual", "second_order"):
-        raise ValueError(f"bias_correction must be 'residual', 'second_order' or None, got {bias_correction!r}.")
+        raise ValueError(
+            f"bias_correction must be 'residual', 'second_order' or None, got {bias_correction!r}."
+        )
     if bias_correction is not None and p != 2:
         raise ValueError(
             f"bias_correction={bias_correction!r} is an estimate for p = 2 only, got p = {p}; "
@@ -51,12 +54,14 @@ def check_enough(rows: Rows, kind: str | None) -> None:
         raise ValueError(f"An estimate that leaves groups out needs {least} groups at least.")
 
 
-def one_version(rows: Rows) -> NDArray[np.float64]:
+def one_version(rows: Rows) -> Floats:
     """μ̂ in one version, shape (n, 1, K)."""
     return rows.mu[:, None, :]
 
 
-def _estimate(rows: Rows, kind, p, *, notion="canonical", bandwidth="loo", random_state=0, device="cpu", **_) -> float:
+def _estimate(
+    rows: Rows, kind, p, *, notion="canonical", bandwidth="loo", random_state=0, device="cpu", **_
+) -> float:
     """One of the kernel estimates of all rows."""
     check_enough(rows, kind)
     mu = one_version(rows)
@@ -209,10 +214,11 @@ def ratio_corrected_calibration_error(
     random_state=0,
     device: str = "cpu",
 ) -> float:
-    """The plugin of `kernel_calibration_error` with each ratio of sums corrected to second order (Tin 1965).
+    """The plugin of `kernel_calibration_error` with each ratio of sums corrected to second order
+    (Tin 1965).
 
-    The correction of P2. It makes the smooth r less biased, not the error: for a calibrated predictor that remains
-    positive. `kernel_calibration_error` has corrections of the error itself.
+    The correction of P2. It makes the smooth r less biased, not the error: for a calibrated
+    predictor that remains positive. `kernel_calibration_error` has corrections of the error itself.
 
     Parameters
     ----------
@@ -255,7 +261,8 @@ def kernel_sharpness(
     random_state=0,
     device: str = "cpu",
 ) -> float:
-    """Kernel estimate of the sharpness ``E‖E[y|z]‖²``: larger means that predictions tell rows apart, at most 1.
+    """Kernel estimate of the sharpness ``E‖E[y|z]‖²``: larger means that predictions tell rows
+    apart, at most 1.
 
     A ratio of U-statistics over pairs of neighbours (P2 eq. 7). The calibration error for p = 2 is
     ``sharpness − 2E[z·y] + E‖z‖²``.
@@ -295,8 +302,11 @@ def kernel_sharpness(
     )
 
 
-def mean_errors(rows: Rows, mu, notion, h: float, p: float, kind: str | None, device) -> NDArray[np.float64]:
-    """The weighted mean over rows for each of S versions of the frequencies μ̂ (n, S, K), shape (S,)."""
+def mean_errors(rows: Rows, mu, notion, h: float, p: float, kind: str | None, device) -> Floats:
+    """The weighted mean over rows for each of S versions of the frequencies μ̂ (n, S, K).
+
+    Shape (S,).
+    """
     import torch
 
     w = None if rows.w is None else as_tensor(rows.w, device)

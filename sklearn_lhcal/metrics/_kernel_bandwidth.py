@@ -1,4 +1,7 @@
-"""The bandwidth of kernel calibration errors: the most likely one, or the one that predicts best."""
+"""The bandwidth of kernel calibration errors.
+
+The most likely one, or the one that predicts best.
+"""
 
 from numbers import Real
 
@@ -14,12 +17,14 @@ _LOO_ROWS = 5_000
 _CV_ROWS = 20_000
 
 
-def loo_bandwidth(prediction, *, notion: str = "canonical", grid=None, random_state=0, device: str = "cpu") -> float:
+def loo_bandwidth(
+    prediction, *, notion: str = "canonical", grid=None, random_state=0, device: str = "cpu"
+) -> float:
     """Bandwidth of the most likely kernel density of the predictions, each row left out for itself.
 
-    Maximises ``Σ_j log[Σ_{i≠j} k(z_j, z_i)/(n−1)]`` with the kernel of the notion (for "marginal" one bandwidth for
-    all classes), rows that tie with row j left out as well. It follows the density of the predictions, not their
-    miscalibration.
+    Maximises ``Σ_j log[Σ_{i≠j} k(z_j, z_i)/(n−1)]`` with the kernel of the notion (for "marginal"
+    one bandwidth for all classes), rows that tie with row j left out as well. It follows the
+    density of the predictions, not their miscalibration.
 
     Parameters
     ----------
@@ -60,7 +65,10 @@ def loo_bandwidth(prediction, *, notion: str = "canonical", grid=None, random_st
 
 
 def choose_bandwidth(bandwidth, notion, rows: Rows, mu, random_state, device) -> float:
-    """The bandwidth itself, where it is a number; else the one its rule finds from z, or from z and μ̂ (n, S, K)."""
+    """The bandwidth itself, where it is a number.
+
+    Else the one its rule finds from z, or from z and μ̂ (n, S, K).
+    """
     if isinstance(bandwidth, Real) and not isinstance(bandwidth, bool) and 0 < bandwidth < np.inf:
         return float(bandwidth)
     if isinstance(bandwidth, str) and bandwidth == "loo":
@@ -124,9 +132,14 @@ def codes_of(groups, keep, device):
 
 
 def as_tensor(a, device):
-    """An array in float64 on the device; it shares memory with the array where that is writeable."""
+    """An array in float64 on the device.
+
+    It shares memory with the array where that is writeable.
+    """
     import torch
 
     if str(device).startswith("cuda") and not torch.cuda.is_available():
-        raise ValueError(f"device={device!r} was asked for, but torch sees no CUDA device; use device='cpu'.")
+        raise ValueError(
+            f"device={device!r} was asked for, but torch sees no CUDA device; use device='cpu'."
+        )
     return torch.as_tensor(np.require(a, np.float64, ["C", "W"]), device=device)

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
+from .._ground.arrays import Floats
 from .._ground.bins import signed_root
 from .._ground.checks import check_positive_int
 from .._rows import Rows, read_rows
@@ -29,13 +30,13 @@ class NullCalibrationError(NamedTuple):
     quantiles : ndarray
         Quantiles of the error over the draws.
     p_value : float
-        Share of draws (the data counted as one) with an error as large as the data's: small where the predictions are
-        not calibrated, about uniform where they are.
+        Share of draws (the data counted as one) with an error as large as the data's: small where
+        the predictions are not calibrated, about uniform where they are.
     """
 
     estimate: float
     mean: float
-    quantiles: NDArray[np.float64]
+    quantiles: Floats
     p_value: float
 
 
@@ -119,12 +120,16 @@ def null_calibration_error(
     check_options(p, bias_correction)
     check_positive_int(n_draws=n_draws)
     if isinstance(bandwidth, str) and bandwidth == "cv":
-        raise ValueError("bandwidth='cv' depends on the labels; give 'loo' or a number for the null distribution.")
+        raise ValueError(
+            "bandwidth='cv' depends on the labels; give 'loo' or a number for the null "
+            "distribution."
+        )
     rows = read_rows(y, prediction, sample_weight, groups).contributing()
     check_enough(rows, bias_correction)
     if rows.labels.known and rows.groups is None:
         raise ValueError(
-            "KnownProbabilities have no labels to draw; give label histograms, or groups, one a row "
+            "KnownProbabilities have no labels to draw; give label histograms, or groups, one a "
+            "row "
             "where rows are independent."
         )
     rng = check_random_state(random_state)
@@ -138,15 +143,19 @@ def null_calibration_error(
         drawn = draw(generator, min(batch, n_draws - start))
         draws.append(mean_errors(rows, drawn, notion, h, p, bias_correction, device))
     null = signed_root(np.concatenate(draws), p if root else 1)
-    estimate = signed_root(mean_errors(rows, mu, notion, h, p, bias_correction, device)[0], p if root else 1)
+    estimate = signed_root(
+        mean_errors(rows, mu, notion, h, p, bias_correction, device)[0], p if root else 1
+    )
     # signs may give the data themselves, up to rounding
     as_large = null >= estimate - 1e-12 * abs(estimate)
     p_value = (1 + as_large.sum()) / (1 + n_draws)
-    return NullCalibrationError(float(estimate), float(null.mean()), np.quantile(null, quantiles), float(p_value))
+    return NullCalibrationError(
+        float(estimate), float(null.mean()), np.quantile(null, quantiles), float(p_value)
+    )
 
 
 # (generator, number of draws S) -> μ̂ of shape (n, S, K)
-Draw = Callable[[np.random.Generator, int], NDArray[np.float64]]
+Draw = Callable[[np.random.Generator, int], Floats]
 
 
 def _signs(rows: Rows) -> Draw:
@@ -189,7 +198,7 @@ def _correlation(rows: Rows) -> float:
     return float(np.clip(rows.weight @ el / spread, 0.0, _MOST_ALIKE))
 
 
-def _dirichlet(alpha: NDArray, S: int, generator) -> NDArray[np.float64]:
+def _dirichlet(alpha: NDArray, S: int, generator) -> Floats:
     """S draws for each α (m, 1, K), shape (m, S, K), in log space: small α underflow otherwise.
 
     ``log G(α) = log G(α + 1) + log(U)/α``; a class with α = 0 is never drawn.

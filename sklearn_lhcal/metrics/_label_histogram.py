@@ -1,8 +1,7 @@
 """Scores of class probabilities against label histograms (P1 §3, App. B).
 
-P1 is Mimori, Sasada, Matsui and Sato (2021), Diagnostic uncertainty calibration. Letters: y counts, n_i raters of a
-row, μ̂ = y/n_i, z class probabilities, Q true class probabilities.
-"""
+P1 is Mimori, Sasada, Matsui and Sato (2021), Diagnostic uncertainty calibration. Letters: y counts,
+n_i raters of a row, μ̂ = y/n_i, z class probabilities, Q true class probabilities."""
 
 from .._ground.bins import check_bias_correction
 from .._ground.facts import Facts, metric
@@ -51,17 +50,20 @@ def _corrected_mean(corrected, plugin):
 
 @metric(Facts(False, terms=mean(_squared_rows)))
 def expected_squared_loss(y, prediction, *, sample_weight=None) -> float:
-    """Expected squared loss of class probabilities for a new label: smaller is better, minimum 0, maximum 2.
+    """Expected squared loss of class probabilities for a new label: smaller is better, minimum 0,
+    maximum 2.
 
-    Unbiased for ``E‖Y − z‖²`` with one rater or more: ``L_i = Σ_k (μ̂−z)² + μ̂(1−μ̂)`` (P1 eq. 7). With one label per row
-    it is the probability (Brier) score. It is the sum of `epistemic_loss` and `irreducible_loss`.
+    Unbiased for ``E‖Y − z‖²`` with one rater or more: ``L_i = Σ_k (μ̂−z)² + μ̂(1−μ̂)`` (P1 eq. 7).
+    With one label per row it is the probability (Brier) score. It is the sum of `epistemic_loss`
+    and `irreducible_loss`.
 
     Parameters
     ----------
     y : label histogram of shape (n_samples, n_classes)
         Anything `check_counts` takes; 1-D integers are column numbers.
     prediction : array-like of shape (n_samples, n_classes) or (n_samples,), or Distribution
-        Class probabilities, those of the second of two classes, or a distribution, of which the mean counts.
+        Class probabilities, those of the second of two classes, or a distribution, of which the
+        mean counts.
     sample_weight : array-like of shape (n_samples,), optional
         Weights of the rows; only their ratios matter.
 
@@ -79,8 +81,11 @@ def expected_squared_loss(y, prediction, *, sample_weight=None) -> float:
 
 
 @metric(_corrected_mean(_epistemic_rows, _epistemic_plugin_rows))
-def epistemic_loss(y, prediction, *, sample_weight=None, bias_correction: str | None = "residual") -> float:
-    """Squared distance of the prediction from the true class probabilities: smaller is better, minimum 0.
+def epistemic_loss(
+    y, prediction, *, sample_weight=None, bias_correction: str | None = "residual"
+) -> float:
+    """Squared distance of the prediction from the true class probabilities: smaller is better,
+    minimum 0.
 
     Unbiased for ``E‖Q − z‖²`` from rows with two raters or more, hence possibly negative:
     ``EL_i = Σ_k (μ̂−z)² − μ̂(1−μ̂)/(n_i−1)`` (P1 eq. 9).
@@ -88,13 +93,16 @@ def epistemic_loss(y, prediction, *, sample_weight=None, bias_correction: str | 
     Parameters
     ----------
     y : label histogram of shape (n_samples, n_classes)
-        Anything `check_counts` takes; rows with one rater are left out unless `bias_correction` is None.
+        Anything `check_counts` takes; rows with one rater are left out unless `bias_correction` is
+        None.
     prediction : array-like of shape (n_samples, n_classes) or (n_samples,), or Distribution
-        Class probabilities, those of the second of two classes, or a distribution, of which the mean counts.
+        Class probabilities, those of the second of two classes, or a distribution, of which the
+        mean counts.
     sample_weight : array-like of shape (n_samples,), optional
         Weights of the rows; only their ratios matter.
     bias_correction : {"residual", "label", None}
-        None: the plugin ``Σ_k (μ̂−z)²`` (eq. 8), which also counts the raters' sampling. The others are the same here.
+        None: the plugin ``Σ_k (μ̂−z)²`` (eq. 8), which also counts the raters' sampling. The others
+        are the same here.
 
     Returns
     -------
@@ -110,16 +118,19 @@ def epistemic_loss(y, prediction, *, sample_weight=None, bias_correction: str | 
 
 
 @metric(_corrected_mean(_irreducible_rows, _spread_rows))
-def irreducible_loss(y, prediction=None, *, sample_weight=None, bias_correction: str | None = "residual") -> float:
+def irreducible_loss(
+    y, prediction=None, *, sample_weight=None, bias_correction: str | None = "residual"
+) -> float:
     """The part of the expected squared loss that no prediction can avoid, between 0 and 1.
 
-    Unbiased for ``E[1 − ΣQ²]`` from rows with two raters or more: ``IL_i = Σ_k μ̂(1−μ̂)·n_i/(n_i−1)``, which is also
-    the probability that two raters of the row disagree.
+    Unbiased for ``E[1 − ΣQ²]`` from rows with two raters or more: ``IL_i = Σ_k
+    μ̂(1−μ̂)·n_i/(n_i−1)``, which is also the probability that two raters of the row disagree.
 
     Parameters
     ----------
     y : label histogram of shape (n_samples, n_classes)
-        Anything `check_counts` takes; rows with one rater are left out unless `bias_correction` is None.
+        Anything `check_counts` takes; rows with one rater are left out unless `bias_correction` is
+        None.
     prediction : ignored
         Accepted so that all metrics are called alike; only its number of classes is used.
     sample_weight : array-like of shape (n_samples,), optional

@@ -1,7 +1,7 @@
 """Log losses of labels and histograms, and accuracies (P1 App. B, D).
 
-P1 is Mimori, Sasada, Matsui and Sato (2021), Diagnostic uncertainty calibration. Letters as in `_label_histogram`.
-"""
+P1 is Mimori, Sasada, Matsui and Sato (2021), Diagnostic uncertainty calibration. Letters as in
+`_label_histogram`."""
 
 import numpy as np
 
@@ -43,7 +43,8 @@ def _vote_accuracy_rows(mu, n, z):
 def label_log_loss(y, prediction, *, sample_weight=None) -> float:
     """Log loss per label: smaller is better, minimum 0.
 
-    ``−Σ_i w_i Σ_k y_ik log z_ik / Σ_i w_i n_i`` (P1 eq. 53). With one label a row it is scikit-learn's `log_loss`.
+    ``−Σ_i w_i Σ_k y_ik log z_ik / Σ_i w_i n_i`` (P1 eq. 53). With one label a row it is
+    scikit-learn's `log_loss`.
 
     Parameters
     ----------
@@ -71,8 +72,8 @@ def label_log_loss(y, prediction, *, sample_weight=None) -> float:
 def histogram_log_loss(y, prediction, *, sample_weight=None) -> float:
     """Log loss of whole histograms under a predictive distribution: smaller is better, minimum 0.
 
-    ``−mean_i log P(y_i)``, with the multinomial coefficient; a row's loss is at most ``n_i·36`` (the log of 2.2e-16),
-    so that a label held for impossible does not make it infinite.
+    ``−mean_i log P(y_i)``, with the multinomial coefficient; a row's loss is at most ``n_i·36``
+    (the log of 2.2e-16), so that a label held for impossible does not make it infinite.
 
     Parameters
     ----------
@@ -101,14 +102,16 @@ def histogram_log_loss(y, prediction, *, sample_weight=None) -> float:
 def expected_accuracy(y, prediction, *, sample_weight=None) -> float:
     """Probability that a rater gives the predicted class: larger is better, between 0 and 1.
 
-    Mean of ``μ̂[argmax z]``; its expectation does not depend on the number of raters. Ties of z are shared evenly.
+    Mean of ``μ̂[argmax z]``; its expectation does not depend on the number of raters. Ties of z are
+    shared evenly.
 
     Parameters
     ----------
     y : label histogram of shape (n_samples, n_classes)
         Anything `check_counts` takes.
     prediction : array-like of shape (n_samples, n_classes) or (n_samples,), or Distribution
-        Class probabilities, those of the second of two classes, or a distribution, of which the mean counts.
+        Class probabilities, those of the second of two classes, or a distribution, of which the
+        mean counts.
     sample_weight : array-like of shape (n_samples,), optional
         Weights of the rows; only their ratios matter.
 
@@ -128,15 +131,16 @@ def expected_accuracy(y, prediction, *, sample_weight=None) -> float:
 def vote_accuracy(y, prediction, *, sample_weight=None) -> float:
     """Share of rows whose predicted class is the most voted one: larger is better, between 0 and 1.
 
-    Ties on either side are shared evenly. It depends on the number of raters: for the true class probabilities it rises
-    with it, where `expected_accuracy` stays.
+    Ties on either side are shared evenly. It depends on the number of raters: for the true class
+    probabilities it rises with it, where `expected_accuracy` stays.
 
     Parameters
     ----------
     y : label histogram of shape (n_samples, n_classes)
         Anything `check_counts` takes.
     prediction : array-like of shape (n_samples, n_classes) or (n_samples,), or Distribution
-        Class probabilities, those of the second of two classes, or a distribution, of which the mean counts.
+        Class probabilities, those of the second of two classes, or a distribution, of which the
+        mean counts.
     sample_weight : array-like of shape (n_samples,), optional
         Weights of the rows; only their ratios matter.
 

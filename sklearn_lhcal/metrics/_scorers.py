@@ -1,4 +1,7 @@
-"""Scorer objects, and their names for ``scoring=``: the one place that knows scikit-learn's private registry."""
+"""Scorer objects, and their names for ``scoring=``.
+
+The one place that knows scikit-learn's private registry.
+"""
 
 import sys
 import warnings
@@ -17,7 +20,15 @@ from .._ground.facts import facts_of, unwrapped
 from .._ground.names import check_row_names
 from .._rows import labels_for, rows_of
 from ..distributions import predict_epistemic
-from . import _calibration, _disagreement, _epistemic, _expected_calibration, _kernel, _label_histogram, _labels
+from . import (
+    _calibration,
+    _disagreement,
+    _epistemic,
+    _expected_calibration,
+    _kernel,
+    _label_histogram,
+    _labels,
+)
 from ._decision import decision_risk
 from ._epistemic import accuracy_gain
 from ._evaluate import evaluate
@@ -97,21 +108,25 @@ def _check_scorable(function, facts, rows) -> None:
     """ValueError where the metric is undefined for all the rows."""
     if rows.contributing(facts.least_raters) is None:
         raise ValueError(
-            f"{function.__name__} needs rows with a positive weight and {facts.least_raters} labels or "
+            f"{function.__name__} needs rows with a positive weight and {facts.least_raters} "
+            "labels or "
             f"more, and of these {len(rows)} rows none has; choose a scorer that needs one label, "
             "neg_label_log_loss say, or give counts of several raters."
         )
 
 
 class EpistemicScorer(BaseEstimator):
-    """Scorer of a classifier's epistemic uncertainty against what predictions made with more data gain.
+    """Scorer of a classifier's epistemic uncertainty against what predictions made with more data
+    gain.
 
-    The estimate is `predict_epistemic` where the estimator offers it (`calibration.EpistemicCalibration`), else the
-    mutual information of its predictive distribution; both are found through pipelines and searches.
+    The estimate is `predict_epistemic` where the estimator offers it
+    (`calibration.EpistemicCalibration`), else the mutual information of its predictive
+    distribution; both are found through pipelines and searches.
 
-    `reference_prediction` is requested through scikit-learn's metadata routing, which has to be switched on:
-    ``sklearn.set_config(enable_metadata_routing=True)``. ``search.fit(X, y, reference_prediction=...)`` then hands each
-    fold its rows. Without routing scikit-learn gives scorers X and y only; the scorer can be called by hand.
+    `reference_prediction` is requested through scikit-learn's metadata routing, which has to be
+    switched on: ``sklearn.set_config(enable_metadata_routing=True)``. ``search.fit(X, y,
+    reference_prediction=...)`` then hands each fold its rows. Without routing scikit-learn gives
+    scorers X and y only; the scorer can be called by hand.
 
     Parameters
     ----------
@@ -126,12 +141,16 @@ class EpistemicScorer(BaseEstimator):
     >>> from sklearn_lhcal.datasets import make_random_checkerboard
     >>> from sklearn_lhcal.metrics import get_scorer
     >>> from sklearn_lhcal.model_selection import BallCarvingSplit, cross_val_predict
-    >>> X, y = make_random_checkerboard(3000, n_rows=10, n_columns=10, cell_std=0.25, random_state=0)
+    >>> X, y = make_random_checkerboard(
+    ...     3000, n_rows=10, n_columns=10, cell_std=0.25, random_state=0
+    ... )
     >>> forest = RandomForestClassifier(20, random_state=0)
     >>> reference = cross_val_predict(forest, X, y, method="predict")
     >>> train, test = next(BallCarvingSplit(random_state=0).split(X, y))
     >>> forest = forest.fit(X[train], y[train])
-    >>> get_scorer("epistemic_correlation")(forest, X[test], y[test], reference_prediction=reference[test]) > 0.1
+    >>> get_scorer("epistemic_correlation")(
+    ...     forest, X[test], y[test], reference_prediction=reference[test]
+    ... ) > 0.1
     True
     """
 
@@ -148,7 +167,8 @@ class EpistemicScorer(BaseEstimator):
                 "The epistemic scorers need reference_prediction, the labels predicted with more "
                 "data, as of sklearn_lhcal.model_selection.cross_val_predict(..., "
                 'method="predict"). Switch on scikit-learn\'s metadata routing, '
-                "sklearn.set_config(enable_metadata_routing=True), and pass it to fit of the search "
+                "sklearn.set_config(enable_metadata_routing=True), and pass it to fit of the "
+                "search "
                 "or in params of cross_validate."
             )
         check_row_names(y=y, reference_prediction=reference_prediction)
@@ -185,7 +205,8 @@ class _DecisionScorer(LabelHistogramScorer):
 
 
 def make_decision_scorer(cost_matrix):
-    """A scorer for ``scoring=``: minus the risk of the decisions that a classifier's probabilities lead to.
+    """A scorer for ``scoring=``: minus the risk of the decisions that a classifier's probabilities
+    lead to.
 
     Parameters
     ----------
@@ -209,8 +230,12 @@ def make_decision_scorer(cost_matrix):
     >>> from sklearn.model_selection import GridSearchCV
     >>> from sklearn.naive_bayes import GaussianNB
     >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> scorer = make_decision_scorer([[0, 20], [1, 0]])  # an untreated malignant tumour (class 0) costs 20
-    >>> search = GridSearchCV(GaussianNB(), {"var_smoothing": [1e-9, 1e-6, 1e-3]}, scoring=scorer).fit(X, y)
+    >>> scorer = make_decision_scorer(
+    ...     [[0, 20], [1, 0]]
+    ... )  # an untreated malignant tumour (class 0) costs 20
+    >>> search = GridSearchCV(
+    ...     GaussianNB(), {"var_smoothing": [1e-9, 1e-6, 1e-3]}, scoring=scorer
+    ... ).fit(X, y)
     >>> search.best_score_ < 0
     np.True_
     """
@@ -309,10 +334,11 @@ _SENTINELS = {"accuracy", "neg_log_loss", "r2"}  # marks an option set that list
 
 
 def register_scorers() -> None:
-    """Make the names of this package known to scikit-learn's ``scoring=``, in whichever order things were imported.
+    """Make the names of this package known to scikit-learn's ``scoring=``, in whichever order
+    things were imported.
 
-    Scikit-learn has no public registry. Where its private one is gone, this warns, and scorer objects still work.
-    """
+    Scikit-learn has no public registry. Where its private one is gone, this warns, and scorer
+    objects still work."""
     try:
         from sklearn.metrics import _scorer
         from sklearn.utils._param_validation import StrOptions
@@ -328,7 +354,8 @@ def register_scorers() -> None:
                     option.options = set(option.options) | set(_SCORERS)
     except (ImportError, AttributeError) as error:
         warnings.warn(
-            f"sklearn_lhcal could not register its scorer strings ({error}); pass the scorer objects of "
+            f"sklearn_lhcal could not register its scorer strings ({error}); pass the scorer "
+            "objects of "
             "sklearn_lhcal.metrics.get_scorer as scoring= instead.",
             RuntimeWarning,
             stacklevel=2,
@@ -336,7 +363,10 @@ def register_scorers() -> None:
 
 
 def _option_lists():
-    """Every list of parameter options that a module of scikit-learn, imported so far, has frozen."""
+    """Every list of parameter options that a module of scikit-learn, imported so far.
+
+    Has frozen.
+    """
     for name, module in list(sys.modules.items()):
         if module is None or name.partition(".")[0] != "sklearn":
             continue

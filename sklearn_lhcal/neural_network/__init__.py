@@ -1,4 +1,7 @@
-"""Neural networks on label histograms: a classifier, losses, and the solvers that train torch modules."""
+"""Neural networks on label histograms.
+
+A classifier, losses, and the solvers that train torch modules.
+"""
 
 from ._classifier import NeuralClassifier
 from ._decision_losses import DirectLoss, MarginRescalingLoss

@@ -15,6 +15,7 @@ from skorch.utils import is_dataset, to_device, to_tensor
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
+from .._ground.arrays import Floats
 from .._ground.checks import check_same_length, check_sample_weight
 from .._ground.devices import check_device, seeded
 from .._ground.estimators import atomic
@@ -38,33 +39,37 @@ _LOSSES = {
 class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
     """A torch module as a scikit-learn classifier that trains on labels or label histograms.
 
-    skorch's `NeuralNetClassifier` with its names (`lr`, `batch_size`, `max_epochs`, `optimizer`, ``module__…``,
-    `callbacks`, `device`, …) and these differences: y may be anything `check_counts` takes, X may be float64 or a
-    frame, the outputs of the module are logits and predictions their softmax, a module *instance* is copied before
-    training, batches are shuffled, and `random_state` makes everything reproducible without touching torch's global
-    generator. A fit that fails or is interrupted raises, and leaves the classifier as it was.
+    skorch's `NeuralNetClassifier` with its names (`lr`, `batch_size`, `max_epochs`, `optimizer`,
+    ``module__…``, `callbacks`, `device`, …) and these differences: y may be anything `check_counts`
+    takes, X may be float64 or a frame, the outputs of the module are logits and predictions their
+    softmax, a module *instance* is copied before training, batches are shuffled, and `random_state`
+    makes everything reproducible without touching torch's global generator. A fit that fails or is
+    interrupted raises, and leaves the classifier as it was.
 
     Parameters
     ----------
     module : torch.nn.Module class or instance, or a function that returns one
-        Maps X to logits of shape (n, n_classes), or to a tuple that begins with them. Floating point inputs come in the
-        precision of its parameters, integers as they are.
-    loss : {"label_log_loss", "focal", "focal_53", "brier"} or torch.nn.Module, default="label_log_loss"
-        Called as ``loss(logits, counts, weight)``, counts of shape (n, n_classes), weights of shape (n,) with mean 1;
-        without weights where X is a Dataset. Names stand for `LabelLogLoss`, `FocalLoss` (γ = 3, and ``gamma="53"``)
-        and `BrierLoss`.
+        Maps X to logits of shape (n, n_classes), or to a tuple that begins with them. Floating
+        point inputs come in the precision of its parameters, integers as they are.
+    loss : str or torch.nn.Module, default="label_log_loss"
+        Called as ``loss(logits, counts, weight)``, counts of shape (n, n_classes), weights of shape
+        (n,) with mean 1; without weights where X is a Dataset. The
+        names "label_log_loss", "focal", "focal_53" and "brier" stand for `LabelLogLoss`,
+        `FocalLoss` (γ = 3, and ``gamma="53"``) and `BrierLoss`.
     regularizer : torch.nn.Module or None, default=None
-        A penalty on each batch, `KernelCalibrationPenalty` or `MMCEPenalty` say, called as the loss is; weights then
-        have any scale. Its parameters can be set as ``regularizer__bandwidth`` and so on.
+        A penalty on each batch, `KernelCalibrationPenalty` or `MMCEPenalty` say, called as the loss
+        is; weights then have any scale. Its parameters can be set as ``regularizer__bandwidth`` and
+        so on.
     regularizer_weight : float, default=1.0
         λ ≥ 0: what is minimised is loss + λ·penalty. A first grid: .1 to 5 for the residual form of
         `KernelCalibrationPenalty`, .001 to .1 for its plugin, .01 to 1 for `MMCEPenalty`.
     early_stopping : int or None, default=None
-        Patience in epochs: a fifth of the rows, stratified by majority vote, is held out (unless skorch's `train_split`
-        says otherwise), training stops when its loss has had no new minimum for so long, and the weights of the minimum
-        are kept. None: train all epochs on all rows.
+        Patience in epochs: a fifth of the rows, stratified by majority vote, is held out (unless
+        skorch's `train_split` says otherwise), training stops when its loss has had no new minimum
+        for so long, and the weights of the minimum are kept. None: train all epochs on all rows.
     random_state : int, RandomState instance or None, default=None
-        Seed of the initial weights, the batches, dropout and the held-out rows. None draws from torch's generator.
+        Seed of the initial weights, the batches, dropout and the held-out rows. None draws from
+        torch's generator.
     optimizer, lr, max_epochs, batch_size, train_split, verbose, **kwargs
         As in skorch; the defaults are Adam, 0.001, 50, 64, None and 0.
 
@@ -75,13 +80,14 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
     module_ : torch.nn.Module
         The trained module.
     history_ : skorch.history.History
-        Losses by epoch, of all rows trained on and of all rows held out, whatever the size of the batches; with a
-        regularizer, plus λ times its mean over batches.
+        Losses by epoch, of all rows trained on and of all rows held out, whatever the size of the
+        batches; with a regularizer, plus λ times its mean over batches.
 
     Raises
     ------
     ValueError
-        A module with another number of outputs than classes, a device that is absent, an unknown loss.
+        A module with another number of outputs than classes, a device that is absent, an unknown
+        loss.
 
     Warns
     -----
@@ -90,17 +96,20 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
 
     Notes
     -----
-    ``"label_log_loss"`` is a mean over labels, not over rows. Within a batch it is divided by the mean number of labels
-    per row of *all* rows, so that gradients of batches are, on average, the gradient of P1 eq. (53); dividing by the
-    batch's own number of labels, as a loop over `LabelLogLoss` would, gives a row less weight the more labels it has.
-    Only a torch Dataset, whose labels are not known beforehand, is trained that way.
+    ``"label_log_loss"`` is a mean over labels, not over rows. Within a batch it is divided by the
+    mean number of labels per row of *all* rows, so that gradients of batches are, on average, the
+    gradient of P1 eq. (53); dividing by the batch's own number of labels, as a loop over
+    `LabelLogLoss` would, gives a row less weight the more labels it has. Only a torch Dataset,
+    whose labels are not known beforehand, is trained that way.
 
     Examples
     --------
     >>> from torch import nn
     >>> from sklearn_lhcal.datasets import make_label_histograms
     >>> data = make_label_histograms(200, n_classes=3, n_features=5, random_state=0)
-    >>> net = NeuralClassifier(nn.Linear(5, 3), lr=0.1, max_epochs=20, random_state=0).fit(data.X, data.counts)
+    >>> net = NeuralClassifier(nn.Linear(5, 3), lr=0.1, max_epochs=20, random_state=0).fit(
+    ...     data.X, data.counts
+    ... )
     >>> net.predict_proba(data.X).shape
     (200, 3)
     """
@@ -132,7 +141,8 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
             batch_size=batch_size,
             train_split=train_split,
             verbose=verbose,
-            **{"iterator_train__shuffle": True, "dataset": Rows, "criterion": LabelLogLoss} | kwargs,
+            **{"iterator_train__shuffle": True, "dataset": Rows, "criterion": LabelLogLoss}
+            | kwargs,
         )
         self.loss = loss
         self.regularizer = regularizer
@@ -141,7 +151,8 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
         self.random_state = random_state
 
     def __setattr__(self, name, value):
-        if name in ("loss", "regularizer", "regularizer_"):  # skorch takes modules only while it makes its own
+        # skorch takes modules only while it makes its own
+        if name in ("loss", "regularizer", "regularizer_"):
             object.__setattr__(self, name, value)
         else:
             super().__setattr__(name, value)
@@ -163,19 +174,27 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
 
     @property
     def _default_callbacks(self):
-        callbacks = [c for c in super()._default_callbacks if c[0] != "valid_acc"]  # it knows labels only
+        # it knows labels only
+        callbacks = [c for c in super()._default_callbacks if c[0] != "valid_acc"]
         if self.early_stopping is not None:
             callbacks.append(("early_stopping", early_stopping(self.early_stopping)))
         return callbacks
 
     def set_params(self, **params):
         """skorch's; ``regularizer__bandwidth`` and the like are parameters of the regularizer."""
-        inner = {name: params.pop(name) for name in list(params) if name.startswith("regularizer__")}
+        inner = {
+            name: params.pop(name) for name in list(params) if name.startswith("regularizer__")
+        }
         super().set_params(**params)
         if inner and not hasattr(self.regularizer, "set_params"):
-            raise ValueError(f"{sorted(inner)} cannot be set: the regularizer {self.regularizer!r} has no parameters.")
+            raise ValueError(
+                f"{sorted(inner)} cannot be set: the regularizer {self.regularizer!r} has no "
+                "parameters."
+            )
         if inner:
-            self.regularizer.set_params(**{name.removeprefix("regularizer__"): v for name, v in inner.items()})
+            self.regularizer.set_params(
+                **{name.removeprefix("regularizer__"): v for name, v in inner.items()}
+            )
         return self
 
     def initialize(self):
@@ -187,7 +206,10 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
         return super().initialize()
 
     def initialized_instance(self, instance_or_cls, kwargs):
-        """skorch's rule, but an instance of a module is copied, so that training leaves the caller's as it is."""
+        """skorch's rule, but an instance of a module is copied.
+
+        So that training leaves the caller's as it is.
+        """
         instance = super().initialized_instance(instance_or_cls, kwargs)
         return copy.deepcopy(instance) if instance is instance_or_cls else instance
 
@@ -197,10 +219,13 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
             raise ValueError("NeuralClassifier takes its criterion as loss=.")
         if not (self.regularizer is None or isinstance(self.regularizer, nn.Module)):
             raise ValueError(
-                f"regularizer must be None or a torch module, such as MMCEPenalty(), got {self.regularizer!r}."
+                "regularizer must be None or a torch module, such as MMCEPenalty(), got "
+                f"{self.regularizer!r}."
             )
         if not 0 <= self.regularizer_weight < np.inf:
-            raise ValueError(f"regularizer_weight must be a number, 0 or more, got {self.regularizer_weight!r}.")
+            raise ValueError(
+                f"regularizer_weight must be a number, 0 or more, got {self.regularizer_weight!r}."
+            )
         self.regularizer_ = copy.deepcopy(self.regularizer)
         if self.regularizer_ is not None:
             self.regularizer_ = to_device(self.regularizer_, self.device)
@@ -209,7 +234,9 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
         elif isinstance(self.loss, str) and self.loss in _LOSSES:
             self.criterion_ = _LOSSES[self.loss]()
         else:
-            raise ValueError(f"loss must be a torch module or one of {sorted(_LOSSES)}, got {self.loss!r}.")
+            raise ValueError(
+                f"loss must be a torch module or one of {sorted(_LOSSES)}, got {self.loss!r}."
+            )
         return self
 
     @atomic
@@ -219,8 +246,9 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
         Parameters
         ----------
         X : array-like or frame of shape (n_samples, ...), a dict of arrays, or a torch Dataset
-            A Dataset gives pairs of an input and counts of shape (n_classes,), or the number of a class; the classes
-            are then needed as `classes`, and y serves only to stratify the held-out rows.
+            A Dataset gives pairs of an input and counts of shape (n_classes,), or the number of a
+            class; the classes are then needed as `classes`, and y serves only to stratify the
+            held-out rows.
         y : label histogram of shape (n_samples, n_classes)
             Anything `check_counts` takes. The columns of frames are sorted by name.
         sample_weight : array-like of shape (n_samples,), optional
@@ -232,7 +260,8 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
             return super().fit(X, y, sample_weight=sample_weight, **fit_params)
 
     def partial_fit(self, X, y=None, classes=None, sample_weight=None, **fit_params):
-        """Train on from where the module is; X, y and weights as in `fit`, all classes where the first y lacks some.
+        """Train on from where the module is; X, y and weights as in `fit`, all classes where the
+        first y lacks some.
 
         Of its randomness only the initial weights follow `random_state`.
         """
@@ -258,7 +287,10 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
         super().partial_fit(X, target, **fit_params)
 
     def notify(self, method_name, **options):
-        """skorch's; callbacks, early stopping among them, end the training by a KeyboardInterrupt."""
+        """skorch's.
+
+        Callbacks, early stopping among them, end the training by a KeyboardInterrupt.
+        """
         try:
             super().notify(method_name, **options)
         except KeyboardInterrupt:
@@ -275,7 +307,10 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
 
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
-        """Whatever is raised inside leaves everything as before, weights that are trained in place too."""
+        """Whatever is raised inside leaves everything as before.
+
+        Weights that are trained in place too.
+        """
         before = dict(vars(self))
         names = self._modules + self._criteria + self._optimizers if self.initialized_ else []
         parts = [getattr(self, f"{name}_") for name in names]
@@ -309,7 +344,9 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
     def _dataset_target(self, y, known, sample_weight) -> NDArray | None:
         """Of a Dataset, what stratifies: the counts that were passed beside it."""
         if known is None or sample_weight is not None:
-            raise ValueError("To train on a Dataset, pass classes= to NeuralClassifier, and no sample_weight.")
+            raise ValueError(
+                "To train on a Dataset, pass classes= to NeuralClassifier, and no sample_weight."
+            )
         self.classes_inferred_ = known
         return None if y is None else read_labels(y).in_order(known).counts
 
@@ -321,10 +358,15 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
         return whole_batches(super().get_iterator(dataset, training))
 
     def get_split_datasets(self, X, y=None, **fit_params):
-        """skorch's, or the fifth of `early_stopping`; the weights of each part are scaled to its own labels."""
+        """skorch's, or the fifth of `early_stopping`.
+
+        The weights of each part are scaled to its own labels.
+        """
         if self.early_stopping is None or self.train_split:
             return super().get_split_datasets(X, self._scaled(y, [slice(None)]), **fit_params)
-        parts = _held_out(len(X) if is_dataset(X) else len(y[0]), y[0] if isinstance(y, tuple) else y)
+        parts = _held_out(
+            len(X) if is_dataset(X) else len(y[0]), y[0] if isinstance(y, tuple) else y
+        )
         dataset = self.get_dataset(X, self._scaled(y, parts))
         return tuple(torch.utils.data.Subset(dataset, part) for part in parts)
 
@@ -337,12 +379,20 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
         return counts, weight
 
     def infer(self, x, **fit_params):
-        """The module's outputs for a batch, whose floating point parts are brought to the module's precision."""
-        dtype = next((p.dtype for p in self.module_.parameters() if p.is_floating_point()), torch.float32)
+        """The module's outputs for a batch.
+
+        Whose floating point parts are brought to the module's precision.
+        """
+        dtype = next(
+            (p.dtype for p in self.module_.parameters() if p.is_floating_point()), torch.float32
+        )
         return super().infer(to_dtype(to_tensor(x, device=self.device), dtype), **fit_params)
 
     def get_loss(self, y_pred, y_true, X=None, training=False):
-        """The loss of a batch: counts and scaled weights from arrays, counts or numbers of classes from a Dataset."""
+        """The loss of a batch.
+
+        Counts and scaled weights from arrays, counts or numbers of classes from a Dataset.
+        """
         logits = self._logits(y_pred)
         counts, weight = y_true if isinstance(y_true, (tuple, list)) else (y_true, None)
         counts = to_tensor(counts, device=self.device)
@@ -362,13 +412,17 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
         logits = outputs[0] if isinstance(outputs, (tuple, list)) else outputs
         if logits.ndim != 2 or logits.shape[1] != len(self.classes_):
             raise ValueError(
-                f"The module must return one logit a class, shape (n, {len(self.classes_)}); it returned "
+                f"The module must return one logit a class, shape (n, {len(self.classes_)}); it "
+                "returned "
                 f"{tuple(logits.shape)}."
             )
         return logits
 
-    def predict_proba(self, X) -> NDArray[np.float64]:
-        """Class probabilities, shape (n_samples, n_classes): the softmax of the module's logits, in float64."""
+    def predict_proba(self, X) -> Floats:
+        """Class probabilities, shape (n_samples, n_classes).
+
+        The softmax of the module's logits, in float64.
+        """
         self.check_is_fitted()
         if not hasattr(self, "classes_"):
             raise NotFittedError(f"This {type(self).__name__} is not fitted yet: call fit before.")
@@ -390,7 +444,10 @@ class _Interrupted(BaseException):
 
 
 def _held_out(n: int, counts) -> tuple[NDArray, NDArray]:
-    """Four fifths of n rows and the rest, by torch's generator; stratified by majority vote where counts are known."""
+    """Four fifths of n rows and the rest, by torch's generator.
+
+    Stratified by majority vote where counts are known.
+    """
     votes = np.zeros(n, dtype=int) if counts is None else np.asarray(counts).argmax(axis=1)
     splitter = StratifiedVotesKFold(5, shuffle=True, random_state=int(torch.randint(2**31 - 1, ())))
     return next(splitter.split(None, votes))

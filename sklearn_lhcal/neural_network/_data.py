@@ -12,7 +12,10 @@ from .._ground.checks import as_floats, check_finite, n_rows, plain_array, take_
 
 
 class Rows(Dataset):
-    """skorch's data set of arrays, X and a target or a tuple of targets; a DataLoader takes whole batches from it."""
+    """skorch's data set of arrays, X and a target or a tuple of targets.
+
+    A DataLoader takes whole batches from it.
+    """
 
     def __getitems__(self, rows):
         if self.y is None:
@@ -23,10 +26,11 @@ class Rows(Dataset):
 
 
 def whole_batches(iterator):
-    """A DataLoader of `Rows` without its collation, which takes several times as long as the training.
+    """A DataLoader of `Rows` without its collation, which takes several times as long as the
+    training.
 
-    It would also draw from torch's global generator, even for predictions: a seed for workers, which these do not need.
-    """
+    It would also draw from torch's global generator, even for predictions: a seed for workers,
+    which these do not need."""
     rows = getattr(iterator, "dataset", None)
     while isinstance(rows, Subset):
         rows = rows.dataset
@@ -54,7 +58,10 @@ def as_arrays(X):
     if isinstance(X, Tensor):
         if X.is_floating_point() and not isfinite(X).all():
             row = int((~isfinite(X)).nonzero()[0, 0])
-            raise ValueError(f"X contains NaN or infinite values (first in row {row}); drop or repair these rows.")
+            raise ValueError(
+                f"X contains NaN or infinite values (first in row {row}); drop or repair these "
+                "rows."
+            )
         return X.detach()
     a = plain_array(X.toarray() if hasattr(X, "toarray") else X, "X")
     a = as_floats(a, "X") if a.dtype == object else a.astype(a.dtype.newbyteorder("="), copy=False)

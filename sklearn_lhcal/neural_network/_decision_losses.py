@@ -1,14 +1,15 @@
-"""Losses for decisions under a known cost matrix (P4 §4.3): bounds of the empirical risk that have gradients.
+"""Losses for decisions under a known cost matrix (P4 §4.3): bounds of the empirical risk that have
+gradients.
 
-Letters: C the costs over their largest value (K, D), f = zC the expected costs of the decisions (n, D), c = μ̂C their
-costs under the row's labels (n, D), min^β x = −(1/β) log Σ exp(−βx), the hard minimum for β = None.
-"""
+Letters: C the costs over their largest value (K, D), f = zC the expected costs of the decisions (n,
+D), c = μ̂C their costs under the row's labels (n, D), min^β x = −(1/β) log Σ exp(−βx), the hard
+minimum for β = None."""
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from .._ground.arrays import Floats
 from .._ground.costs import check_cost_matrix
 from ._losses import _MeanLoss, _weighted_sum
 
@@ -24,13 +25,19 @@ def direct_loss(f: Tensor, c: Tensor, lam: float, beta: float | None, sign: int)
 
 
 def margin_loss(f: Tensor, c: Tensor, lam: float, beta: float | None) -> Tensor:
-    """L^MR of each row (P4 eq. 19), arguments as in `direct_loss`; d* is the best decision for the row's labels."""
+    """L^MR of each row (P4 eq.
+
+    19), arguments as in `direct_loss`; d* is the best decision for the row's labels.
+    """
     best = c.argmin(dim=-1, keepdim=True).expand(*f.shape[:-1], 1)
     return (f.gather(-1, best)[..., 0] - smooth_min(f - lam * c, beta)) / lam
 
 
-def normalised_costs(cost_matrix) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
-    """Costs between 0 and 1, and what was taken off each class (K,), and divided by: ``C = scale·values + shift``."""
+def normalised_costs(cost_matrix) -> tuple[Floats, Floats, float]:
+    """Costs between 0 and 1, and what was taken off each class (K,), and divided by.
+
+    ``C = scale·values + shift``.
+    """
     C = check_cost_matrix(cost_matrix).C
     shift = np.minimum(C.min(axis=1), 0.0)
     C = C - shift[:, None]
@@ -66,7 +73,8 @@ class _DecisionLoss(_MeanLoss):
         """The loss of each row, shape (n,)."""
         if logits.shape[-1] != len(self.costs):
             raise ValueError(
-                f"The cost matrix has {len(self.costs)} classes, but there are {logits.shape[-1]} logits."
+                f"The cost matrix has {len(self.costs)} classes, but there are {logits.shape[-1]} "
+                "logits."
             )
         C = self.costs.to(logits.dtype)
         mu = counts.to(logits.dtype) / counts.sum(dim=-1, keepdim=True).to(logits.dtype)
@@ -74,23 +82,27 @@ class _DecisionLoss(_MeanLoss):
 
 
 class DirectLoss(_DecisionLoss):
-    """Direct loss: a bound of the mean cost of a model's decisions, whose gradient is that of direct loss minimisation.
+    """Direct loss: a bound of the mean cost of a model's decisions, whose gradient is that of
+    direct loss minimisation.
 
-    ``L± = ±(1/λ)·(min_d f(d) − min_d [f(d) ∓ λ c(d)])`` (P4 eq. 18), f the expected costs of the decisions under the
-    model, c their costs under the row's labels, both over the largest cost. With the hard minimum L⁻ bounds the cost of
-    the row's decision from below, L⁺ from above; with β both bound the mean cost of decisions drawn with probabilities
-    proportional to exp(−βf). Mean over rows; for a row with several labels c is the mean cost, a tighter bound than the
-    mean of the labels' losses.
+    ``L± = ±(1/λ)·(min_d f(d) − min_d [f(d) ∓ λ c(d)])`` (P4 eq. 18), f the expected costs of the
+    decisions under the model, c their costs under the row's labels, both over the largest cost.
+    With the hard minimum L⁻ bounds the cost of the row's decision from below, L⁺ from above; with β
+    both bound the mean cost of decisions drawn with probabilities proportional to exp(−βf). Mean
+    over rows; for a row with several labels c is the mean cost, a tighter bound than the mean of
+    the labels' losses.
 
-    P4 divides λ by the largest cost and not the costs, which makes β depend on the unit of cost; here nothing does.
+    P4 divides λ by the largest cost and not the costs, which makes β depend on the unit of cost;
+    here nothing does.
 
     Parameters
     ----------
     cost_matrix : array-like of shape (n_classes, n_decisions)
-        Cost of each decision under each class. A class with negative costs is shifted to least cost 0, which shifts its
-        losses by a constant.
+        Cost of each decision under each class. A class with negative costs is shifted to least cost
+        0, which shifts its losses by a constant.
     lam : float, default=1.0
-        The λ, above 0, in units of the largest cost: small ones give a tight bound that is flat almost everywhere.
+        The λ, above 0, in units of the largest cost: small ones give a tight bound that is flat
+        almost everywhere.
     beta : float or None, default=None
         β of the smooth minimum, per largest cost; None: the hard one.
     bound : {"upper", "lower"}, default="upper"
@@ -98,14 +110,17 @@ class DirectLoss(_DecisionLoss):
 
     References
     ----------
-    P4 §4.3, eq. (17) and (18); Song, Schwing, Zemel and Urtasun (2016), Training deep neural networks via direct loss
-    minimization; Vlastelica et al. (2019), Differentiation of blackbox combinatorial solvers.
+    P4 §4.3, eq. (17) and (18); Song, Schwing, Zemel and Urtasun (2016), Training deep neural
+    networks via direct loss minimization; Vlastelica et al. (2019), Differentiation of blackbox
+    combinatorial solvers.
 
     Examples
     --------
     >>> import torch
     >>> loss = DirectLoss([[0.0, 1.0], [4.0, 0.0]], lam=0.5)
-    >>> loss(torch.zeros(1, 2), torch.tensor([[1.0, 0.0]]))  # decides for 1, at cost .25 of the largest
+    >>> loss(
+    ...     torch.zeros(1, 2), torch.tensor([[1.0, 0.0]])
+    ... )  # decides for 1, at cost .25 of the largest
     tensor(0.2500)
     """
 
@@ -122,10 +137,12 @@ class DirectLoss(_DecisionLoss):
 
 
 class MarginRescalingLoss(_DecisionLoss):
-    """Margin rescaling: an upper bound of the mean cost of a model's decisions, convex in their expected costs.
+    """Margin rescaling: an upper bound of the mean cost of a model's decisions, convex in their
+    expected costs.
 
-    ``L^MR = (1/λ)·(f(d*) − min_d [f(d) − λ c(d)])`` (P4 eq. 19) with d* the best decision for the row's labels; the
-    rest as in `DirectLoss`, than whose upper bound it is never smaller. They are equal where the decision is the best.
+    ``L^MR = (1/λ)·(f(d*) − min_d [f(d) − λ c(d)])`` (P4 eq. 19) with d* the best decision for the
+    row's labels; the rest as in `DirectLoss`, than whose upper bound it is never smaller. They are
+    equal where the decision is the best.
 
     Parameters
     ----------
@@ -134,8 +151,8 @@ class MarginRescalingLoss(_DecisionLoss):
 
     References
     ----------
-    P4 §4.3, eq. (19); Tsochantaridis, Joachims, Hofmann and Altun (2005), Large margin methods for structured and
-    interdependent output variables.
+    P4 §4.3, eq. (19); Tsochantaridis, Joachims, Hofmann and Altun (2005), Large margin methods for
+    structured and interdependent output variables.
 
     Examples
     --------

@@ -4,14 +4,16 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
+from .._ground.arrays import Floats
 from .._ground.checks import n_rows
 from .._ground.estimators import resolve, with_own_module
 
 
-def forward_features(estimator, X, layer: str) -> NDArray[np.float64]:
+def forward_features(estimator, X, layer: str) -> Floats:
     """Outputs of a named layer of the network at the bottom of a fitted estimator.
 
-    Sees through Pipeline (transforming X), search objects, FrozenEstimator, calibrators and dropout ensembles.
+    Sees through Pipeline (transforming X), search objects, FrozenEstimator, calibrators and dropout
+    ensembles.
 
     Parameters
     ----------
@@ -28,15 +30,17 @@ def forward_features(estimator, X, layer: str) -> NDArray[np.float64]:
     Raises
     ------
     ValueError
-        No network at the bottom, no such layer (the message lists those that there are), or one that a forward pass
-        does not use exactly once.
+        No network at the bottom, no such layer (the message lists those that there are), or one
+        that a forward pass does not use exactly once.
 
     Examples
     --------
     >>> import numpy as np
     >>> from torch import nn
     >>> from sklearn_lhcal.neural_network import NeuralClassifier
-    >>> net = NeuralClassifier.from_trained(nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 3)), [0, 1, 2])
+    >>> net = NeuralClassifier.from_trained(
+    ...     nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 3)), [0, 1, 2]
+    ... )
     >>> forward_features(net, np.zeros((5, 2)), "1").shape
     (5, 4)
     """
@@ -52,7 +56,8 @@ def forward_features(estimator, X, layer: str) -> NDArray[np.float64]:
     net.predict_proba(X)
     if (found := sum(map(len, batches))) != n_rows(X):
         raise ValueError(
-            f"Layer {layer!r} gave {found} rows for {n_rows(X)}; name a layer that a forward pass uses once, and whose "
+            f"Layer {layer!r} gave {found} rows for {n_rows(X)}; name a layer that a forward pass "
+            "uses once, and whose "
             "first axis is the rows."
         )
     return np.concatenate(batches).astype(np.float64)
@@ -66,7 +71,8 @@ def _network(estimator, X):
             return estimator, X
         if not hasattr(estimator, "estimator_"):
             raise ValueError(
-                f"A layer's outputs need a torch network, but at the bottom there is a {type(estimator).__name__}; use "
+                "A layer's outputs need a torch network, but at the bottom there is a "
+                f"{type(estimator).__name__}; use "
                 "features=None, or a callable."
             )
         estimator = estimator.estimator_

@@ -1,9 +1,10 @@
-"""Losses on label histograms as torch modules, for the calibrators and for anyone's own training loop.
+"""Losses on label histograms as torch modules, for the calibrators and for anyone's own training
+loop.
 
-Shapes: n rows, K classes, S members of an ensemble. Each loss is a (weighted) mean over rows or labels, in nats: its
-`total` divided by its `size`. Over batches it is the totals that have to be averaged, as the solvers do: sizes vary
-between batches, and dividing each total by its own favours rows that share their batch with few labels.
-"""
+Shapes: n rows, K classes, S members of an ensemble. Each loss is a (weighted) mean over rows or
+labels, in nats: its `total` divided by its `size`. Over batches it is the totals that have to be
+averaged, as the solvers do: sizes vary between batches, and dividing each total by its own favours
+rows that share their batch with few labels."""
 
 import math
 from collections.abc import Callable
@@ -23,7 +24,8 @@ class _MeanLoss(nn.Module):
 
 
 class LabelLogLoss(_MeanLoss):
-    """Log loss per label (P1 eq. 53): ``−Σ_i w_i Σ_k y_ik log z_ik / Σ_i w_i n_i``; minimum 0, nats per label.
+    """Log loss per label (P1 eq. 53): ``−Σ_i w_i Σ_k y_ik log z_ik / Σ_i w_i n_i``; minimum 0, nats
+    per label.
 
     Examples
     --------
@@ -43,16 +45,18 @@ class LabelLogLoss(_MeanLoss):
 
 
 class FocalLoss(LabelLogLoss):
-    """Focal loss per label: ``−Σ_i w_i Σ_k y_ik (1−z_ik)^γ log z_ik / Σ_i w_i n_i``; minimum 0, nats per label.
+    """Focal loss per label: ``−Σ_i w_i Σ_k y_ik (1−z_ik)^γ log z_ik / Σ_i w_i n_i``; minimum 0,
+    nats per label.
 
-    Labels that are predicted well already count less than in `LabelLogLoss`, which is γ = 0, so that trained networks
-    are less confident. It is not a proper score: its minimum is not at the true probabilities, but nearer to uniform
-    ones.
+    Labels that are predicted well already count less than in `LabelLogLoss`, which is γ = 0, so
+    that trained networks are less confident. It is not a proper score: its minimum is not at the
+    true probabilities, but nearer to uniform ones.
 
     Parameters
     ----------
     gamma : float or "53", default=3.0
-        γ ≥ 0. ``"53"`` is the sample-dependent rule FL-53: γ = 5 for labels of probability below 0.2, else 3.
+        γ ≥ 0. ``"53"`` is the sample-dependent rule FL-53: γ = 5 for labels of probability below
+        0.2, else 3.
 
     Raises
     ------
@@ -61,8 +65,9 @@ class FocalLoss(LabelLogLoss):
 
     References
     ----------
-    Lin, Goyal, Girshick, He and Dollár (2017), Focal loss for dense object detection. Mukhoti, Kulharia, Sanyal,
-    Golodetz, Torr and Dokania (2020), Calibrating deep neural networks using focal loss: FL-53.
+    Lin, Goyal, Girshick, He and Dollár (2017), Focal loss for dense object detection. Mukhoti,
+    Kulharia, Sanyal, Golodetz, Torr and Dokania (2020), Calibrating deep neural networks using
+    focal loss: FL-53.
 
     Examples
     --------
@@ -89,7 +94,8 @@ class FocalLoss(LabelLogLoss):
 
 
 class BrierLoss(_MeanLoss):
-    """Expected squared loss (P1 §3): mean over rows of ``Σ_k (μ̂−z)² + μ̂(1−μ̂)``, μ̂ = y/n_i; between 0 and 2.
+    """Expected squared loss (P1 §3): mean over rows of ``Σ_k (μ̂−z)² + μ̂(1−μ̂)``, μ̂ = y/n_i;
+    between 0 and 2.
 
     The mean over a row's labels of the probability score ``Σ_k (1[label = k] − z_k)²``, as in
     `sklearn_lhcal.metrics.expected_squared_loss`.
@@ -132,10 +138,11 @@ class _HistogramLoss(_MeanLoss):
     def total(
         self, prediction: tuple[Tensor, ...], counts: Tensor, weight: Tensor | None = None
     ) -> Tensor:
-        """Sum over rows of the loss of ``(logits, log_total)`` or ``(logits, log_total, log_weights)``.
+        """Sum over rows of the loss of ``(logits, log_total)`` or ``(logits, log_total,
+        log_weights)``.
 
-        Logits (n, K) or, for ensembles, (n, S, K); log α0 (n,) or (n, S); log-weights of members (n, S).
-        """
+        Logits (n, K) or, for ensembles, (n, S, K); log α0 (n,) or (n, S); log-weights of members
+        (n, S)."""
         return _weighted_sum(self.row_loss(*prediction[:2], counts, *prediction[2:]), weight)
 
     def size(self, counts: Tensor, weight: Tensor | None = None) -> Tensor | int:
@@ -161,7 +168,10 @@ class _HistogramLoss(_MeanLoss):
     def in_log_total(
         self, logits: Tensor, counts: Tensor
     ) -> Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]:
-        """Of log α0 (n,): the loss of each row and its first and second derivative, for logits (n, K)."""
+        """Of log α0 (n,).
+
+        The loss of each row and its first and second derivative, for logits (n, K).
+        """
 
         def row_loss(log_total: Tensor) -> tuple[Tensor, Tensor, Tensor]:
             eta = log_total.detach().requires_grad_()
@@ -174,7 +184,8 @@ class _HistogramLoss(_MeanLoss):
 
 
 class DirichletMultinomialLoss(_HistogramLoss):
-    """Negative log-likelihood of label histograms under Dirichlet distributions (P1 App. D.2); nats per row.
+    """Negative log-likelihood of label histograms under Dirichlet distributions (P1 App. D.2); nats
+    per row.
 
     The multinomial coefficient is left out. In ensembles the likelihood is that of the mixture.
 
@@ -200,11 +211,13 @@ class DirichletMultinomialLoss(_HistogramLoss):
 
 
 class PairwiseLoss(_HistogramLoss):
-    """Negative composite log-likelihood of pairs of raters under Dirichlet distributions; nats per row.
+    """Negative composite log-likelihood of pairs of raters under Dirichlet distributions; nats per
+    row.
 
-    For each row the mean over its n(n−1)/2 pairs of raters of ``log[z_k(α0 z_k+1)/(α0+1)]`` for a pair that agrees on k
-    and ``log[2 α0 z_k z_l/(α0+1)]`` for one that disagrees. Unlike the Dirichlet-multinomial likelihood it is not
-    distorted by many raters per row. Rows with one rater contribute the penalty alone.
+    For each row the mean over its n(n−1)/2 pairs of raters of ``log[z_k(α0 z_k+1)/(α0+1)]`` for a
+    pair that agrees on k and ``log[2 α0 z_k z_l/(α0+1)]`` for one that disagrees. Unlike the
+    Dirichlet-multinomial likelihood it is not distorted by many raters per row. Rows with one rater
+    contribute the penalty alone.
 
     Parameters
     ----------
@@ -246,9 +259,8 @@ class PairwiseLoss(_HistogramLoss):
     ) -> Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]:
         """As of the base class, in closed form, and only for the classes that raters agree on.
 
-        With p = α0/(α0+1), −log(p z_k + 1−p) has the derivatives r_k = p(1−p)(1−z_k)/(p z_k + 1−p) and
-        (1−2p + r_k)·r_k.
-        """
+        With p = α0/(α0+1), −log(p z_k + 1−p) has the derivatives r_k = p(1−p)(1−z_k)/(p z_k + 1−p)
+        and (1−2p + r_k)·r_k."""
         agree, split = _pair_shares(counts.to(logits.dtype))
         log_z = torch.log_softmax(logits, dim=-1)
         fixed = -_dot(agree + 2 * split, log_z)
@@ -277,7 +289,10 @@ class PairwiseLoss(_HistogramLoss):
 
 
 def _pair_shares(y: Tensor) -> tuple[Tensor, Tensor]:
-    """Shares of a row's pairs of raters that agree on k, and half of those of which one, alone, says k: (n, K)."""
+    """Shares of a row's pairs of raters that agree on k, and half of those of which one, alone.
+
+    Says k: (n, K).
+    """
     n = y.sum(dim=-1, keepdim=True)
     pairs = (n * (n - 1)).clamp(min=1.0)
     return y * (y - 1) / pairs, y * (n - y) / pairs

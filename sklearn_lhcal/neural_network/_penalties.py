@@ -1,8 +1,9 @@
-"""Calibration errors of a batch as torch modules: regularisers for `NeuralClassifier`, or for one's own training loop.
+"""Calibration errors of a batch as torch modules: regularisers for `NeuralClassifier`, or for one's
+own training loop.
 
-Each is called as ``penalty(logits, counts, weight)`` with logits and counts of shape (n, K) and row weights of shape
-(n,). Only ratios of weights count. They are scikit-learn estimators too, so that a search can set their parameters.
-"""
+Each is called as ``penalty(logits, counts, weight)`` with logits and counts of shape (n, K) and row
+weights of shape (n,). Only ratios of weights count. They are scikit-learn estimators too, so that a
+search can set their parameters."""
 
 import numpy as np
 import torch
@@ -21,16 +22,19 @@ from ._losses import frequencies
 
 
 class KernelCalibrationPenalty(BaseEstimator, nn.Module):
-    """Calibration error of a batch by Dirichlet kernels (P2 eq. 9), to the power p; smaller is better.
+    """Calibration error of a batch by Dirichlet kernels (P2 eq. 9), to the power p; smaller is
+    better.
 
-    With z the predictions of the batch, e = μ̂ − z, and k_ji the Dirichlet kernel at z_j that belongs to z_i:
+    With z the predictions of the batch, e = μ̂ − z, and k_ji the Dirichlet kernel at z_j that
+    belongs to z_i:
 
     - corrected (``"residual"``), p = 2 only: the mean over rows j of the products e_i·e_l of pairs
       of other rows, weighted by k_ji k_jl. Its mean is 0 for a calibrated predictor, whatever the
-      size of the batch, and positive for others but for the kernel's smoothing; of a single batch it can be negative.
-    - plugin (None), P2's: the mean over rows j of ``Σ_k |r_jk − z_jk|^p``, r_j the mean of the other rows' μ̂_i weighted
-      by k_ji. On batches it is biased: it is far from 0 where the predictor is calibrated, and smaller for other
-      predictors (see Notes).
+      size of the batch, and positive for others but for the kernel's smoothing; of a single batch
+      it can be negative.
+    - plugin (None), P2's: the mean over rows j of ``Σ_k |r_jk − z_jk|^p``, r_j the mean of the
+      other rows' μ̂_i weighted by k_ji. On batches it is biased: it is far from 0 where the
+      predictor is calibrated, and smaller for other predictors (see Notes).
 
     Batches with fewer rows of positive weight than three (plugin: two) have penalty 0.
 
@@ -39,11 +43,12 @@ class KernelCalibrationPenalty(BaseEstimator, nn.Module):
     p : float, default=2
         p ≥ 1.
     bandwidth : float or "loo", default=0.1
-        h > 0 of the kernels. ``"loo"``: for each batch that of `sklearn_lhcal.metrics.loo_bandwidth`, a constant to
-        derivatives; it takes several times as long, and its kernels are too wide to see much where predictions are
-        spread evenly.
+        h > 0 of the kernels. ``"loo"``: for each batch that of
+        `sklearn_lhcal.metrics.loo_bandwidth`, a constant to derivatives; it takes several times as
+        long, and its kernels are too wide to see much where predictions are spread evenly.
     notion : {"canonical", "marginal", "top_label"}, default="canonical"
-        The whole vector of probabilities; the sum over classes, one by one; or the probability of the top class.
+        The whole vector of probabilities; the sum over classes, one by one; or the probability of
+        the top class.
     bias_correction : {"residual", None}, default="residual"
         None: the plugin.
 
@@ -54,18 +59,19 @@ class KernelCalibrationPenalty(BaseEstimator, nn.Module):
 
     Notes
     -----
-    Everything is computed in float64. Sample weights weight rows in all sums, they are not repetitions. Derivatives
-    also go through the kernels, and are numbers for every batch.
+    Everything is computed in float64. Sample weights weight rows in all sums, they are not
+    repetitions. Derivatives also go through the kernels, and are numbers for every batch.
 
-    Which predictor would a penalty alone choose? With labels drawn from the true probabilities q, and predictions
-    q^(1/T), it should be T = 1. Over T from .4 to 2, for 5 and 10 classes, batches of 64 and 128, bandwidths .01, .05,
-    .2 and "loo", p = 1 and 2, the mean of the plugin was smallest at T = .4 or T = 2, and that of the residual form 0
-    at T = 1 and positive at every other. (For two classes the minimum of the plugin lay between .9 and 2.)
+    Which predictor would a penalty alone choose? With labels drawn from the true probabilities q,
+    and predictions q^(1/T), it should be T = 1. Over T from .4 to 2, for 5 and 10 classes, batches
+    of 64 and 128, bandwidths .01, .05, .2 and "loo", p = 1 and 2, the mean of the plugin was
+    smallest at T = .4 or T = 2, and that of the residual form 0 at T = 1 and positive at every
+    other. (For two classes the minimum of the plugin lay between .9 and 2.)
 
     References
     ----------
-    Popordanoska, Sayer and Blaschko (2022), A consistent and differentiable Lp canonical calibration error estimator,
-    sections 3 and 5 (P2).
+    Popordanoska, Sayer and Blaschko (2022), A consistent and differentiable Lp canonical
+    calibration error estimator, sections 3 and 5 (P2).
 
     Examples
     --------
@@ -134,27 +140,31 @@ class KernelCalibrationPenalty(BaseEstimator, nn.Module):
             raise ValueError(f"p must be a number, 1 or more, got {self.p!r}.")
         if self.bias_correction == "residual" and self.p != 2:
             raise ValueError(
-                f"The residual form exists for p = 2 only, got {self.p!r}; use bias_correction=None."
+                f"The residual form exists for p = 2 only, got {self.p!r}; use "
+                "bias_correction=None."
             )
 
 
 class MMCEPenalty(BaseEstimator, nn.Module):
-    """Maximum mean calibration error of a batch (Kumar et al. 2018): smaller is better, minimum 0, at most 1.
+    """Maximum mean calibration error of a batch (Kumar et al. 2018): smaller is better, minimum 0,
+    at most 1.
 
-    With confidence r = max_k z_k, accuracy c, the share of a row's raters who chose that class, and the kernel
-    ``k_ij = exp(−|r_i − r_j| / 0.4)``: the root of ``Σ_ij a_i a_j k_ij``, where ``a_i = w_i (c_i − r_i) / Σ w``. It
-    looks at the top class only, and counts pairs i = j, so that it is positive for a calibrated predictor as well.
+    With confidence r = max_k z_k, accuracy c, the share of a row's raters who chose that class, and
+    the kernel ``k_ij = exp(−|r_i − r_j| / 0.4)``: the root of ``Σ_ij a_i a_j k_ij``, where ``a_i =
+    w_i (c_i − r_i) / Σ w``. It looks at the top class only, and counts pairs i = j, so that it is
+    positive for a calibrated predictor as well.
 
     Parameters
     ----------
     weighted : bool, default=False
-        Put correct and wrong labels at equal footing: ``a_i = w_i c_i (1−r_i) / Σ w c − w_i (1−c_i) r_i / Σ w (1−c)``.
-        Meant for training rows, of which few are predicted wrongly. Both sums are over the batch; one that is 0 leaves
-        its term out. At most 2.
+        Put correct and wrong labels at equal footing: ``a_i = w_i c_i (1−r_i) / Σ w c − w_i (1−c_i)
+        r_i / Σ w (1−c)``. Meant for training rows, of which few are predicted wrongly. Both sums
+        are over the batch; one that is 0 leaves its term out. At most 2.
 
     References
     ----------
-    Kumar, Sarawagi and Jain (2018), Trainable calibration measures for neural networks from kernel mean embeddings.
+    Kumar, Sarawagi and Jain (2018), Trainable calibration measures for neural networks from kernel
+    mean embeddings.
 
     Examples
     --------
@@ -184,7 +194,10 @@ class MMCEPenalty(BaseEstimator, nn.Module):
 
 @torch.no_grad()
 def _density_bandwidth(points: list[Tensor]) -> float:
-    """The bandwidth with the largest leave-one-out likelihood of the points of all problems; 1 where none differ."""
+    """The bandwidth with the largest leave-one-out likelihood of the points of all problems.
+
+    1 where none differ.
+    """
     varied = [x for x in points if (x != x[:1]).any()]
     return (
         best_bandwidth(lambda hs: -np.sum([log_likelihoods(x, hs) for x in varied], axis=0))

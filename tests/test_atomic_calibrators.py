@@ -1,0 +1,34 @@
+"""A calibrator whose refit fails is as it was."""
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+from test_atomic_fits import OTHER, OTHER_Y, SHARED, Fault, X, Y, failing, points, same, state
+
+from sklearn_lhcal import calibration
+from sklearn_lhcal.calibration import _affine, _alpha, _base, _decision, _scaling
+
+MODULES = [_base, _scaling, _affine, _alpha, _decision, *SHARED]
+CALIBRATORS = {
+    "temperature": lambda: calibration.TemperatureScaling(LogisticRegression(), cv=2),
+    "vector": lambda: calibration.VectorScaling(LogisticRegression(), cv=2),
+    "alpha": lambda: calibration.AlphaCalibration(LogisticRegression(), cv=2),
+    "chain": lambda: calibration.AlphaCalibration(
+        calibration.TemperatureScaling(LogisticRegression()), cv=2
+    ),
+}
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+@pytest.mark.parametrize("name", CALIBRATORS)
+def test_a_refit_that_fails_changes_nothing(name, error):
+    make = CALIBRATORS[name]
+    with failing(MODULES, 0, Fault) as seen:
+        make().fit(OTHER, OTHER_Y)
+    model = make().fit(X, Y)
+    expected, held = model.predict_proba(X), state(model)
+    for at in points(seen["calls"]):
+        with failing(MODULES, at, error), pytest.raises(error):
+            model.fit(OTHER, OTHER_Y)
+        assert same(state(model), held), at
+        np.testing.assert_array_equal(model.predict_proba(X), expected)
