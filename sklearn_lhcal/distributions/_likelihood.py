@@ -1,8 +1,8 @@
-"""Log-probabilities of counts of any size, where differences of log-factorials would cancel."""
+"""Log-probabilities of counts of any size, and digamma functions: what would cancel if subtracted."""
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln, xlogy
+from scipy.special import digamma, gammaln, xlogy, zeta
 
 from .._ground.rising import log_rising
 
@@ -125,3 +125,21 @@ def _excess(z):
         lost += (total - (more - part)) + (column - part)
         total = more
     return total + lost
+
+
+_ZETA = zeta(np.arange(2, 16)) * np.resize([1.0, -1.0], 14)
+
+
+def digamma1p(x):
+    """ψ(1+x) − ψ(1) for 0 ≤ x ≤ 1, with its leading term x·π²/6 exact to the last bit near 0."""
+    series = np.polynomial.polynomial.polyval(x, np.concatenate([[0.0], _ZETA]))
+    return np.where(x < 1 / 16, series, digamma(1 + x) - digamma(1.0))
+
+
+def digamma_minus_log(x):
+    """ψ(1+x) − log x for x > 0: 1/(2x) − 1/(12x²) + …, exact where both logarithms are large."""
+    large = np.maximum(x, 20.0)
+    s = 1 / large**2
+    series = 0.5 / large - s * (1 / 12 - s * (1 / 120 - s * (1 / 252 - s * (1 / 240 - s / 132))))
+    small = np.minimum(x, 20.0)
+    return np.where(x < 20, digamma(1 + small) - np.log(small), series)

@@ -2,7 +2,7 @@
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import betainc, betaincinv, digamma, expit, logsumexp, zeta
+from scipy.special import betainc, betaincinv, expit, logsumexp
 
 from .._ground.checks import as_floats, plain_array
 from .._ground.names import column_names
@@ -15,7 +15,7 @@ from ._base import (
     log,
     tails,
 )
-from ._likelihood import is_corner, log_dirichlet_multinomial
+from ._likelihood import digamma1p, digamma_minus_log, is_corner, log_dirichlet_multinomial
 
 
 class Dirichlet(Distribution):
@@ -106,7 +106,7 @@ class Dirichlet(Distribution):
 
     def expected_entropy(self):
         a, z = np.exp(np.minimum(self._log_total, 0.0))[:, None], self._z
-        small = (z * (_digamma1p(a) - _digamma1p(a * z))).sum(axis=1)  # exact to α0 = 0, where MI would cancel
+        small = (z * (digamma1p(a) - digamma1p(a * z))).sum(axis=1)  # exact to α0 = 0, where MI would cancel
         return np.where(self._log_total < 0, small, np.maximum(self.entropy() - self._information_large(), 0.0))
 
     def mutual_information(self):
@@ -116,7 +116,7 @@ class Dirichlet(Distribution):
     def _information_large(self):
         """Σ z_k g(α0 z_k) − g(α0), g(x) = ψ(x+1) − log x: exact to α0 = ∞, where entropies would cancel."""
         a, z = np.exp(np.maximum(self._log_total, 0.0))[:, None], self._z
-        return (z * _digamma_minus_log(np.where(z > 0, a * z, 1.0))).sum(axis=1) - _digamma_minus_log(a[:, 0])
+        return (z * digamma_minus_log(np.where(z > 0, a * z, 1.0))).sum(axis=1) - digamma_minus_log(a[:, 0])
 
     def _posterior(self, y):
         n = y.sum(axis=1)
@@ -164,24 +164,6 @@ class Dirichlet(Distribution):
         z = np.exp(log_g - log_g.max(axis=2, keepdims=True))
         z = np.where(corner[:, None], z == 1, z)
         return z / z.sum(axis=2, keepdims=True)
-
-
-_ZETA = zeta(np.arange(2, 16)) * np.resize([1.0, -1.0], 14)
-
-
-def _digamma1p(x):
-    """ψ(1+x) − ψ(1) for 0 ≤ x ≤ 1, with its leading term x·π²/6 exact to the last bit near 0."""
-    series = np.polynomial.polynomial.polyval(x, np.concatenate([[0.0], _ZETA]))
-    return np.where(x < 1 / 16, series, digamma(1 + x) - digamma(1.0))
-
-
-def _digamma_minus_log(x):
-    """ψ(1+x) − log x for x > 0: 1/(2x) − 1/(12x²) + …, exact where both logarithms are large."""
-    large = np.maximum(x, 20.0)
-    s = 1 / large**2
-    series = 0.5 / large - s * (1 / 12 - s * (1 / 120 - s * (1 / 252 - s * (1 / 240 - s / 132))))
-    small = np.minimum(x, 20.0)
-    return np.where(x < 20, digamma(1 + small) - np.log(small), series)
 
 
 class Mixture(Distribution):
