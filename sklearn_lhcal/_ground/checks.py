@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from .arrays import Floats
 
-_KINDS = {"c": "complex numbers", "m": "time spans", "M": "dates", "V": "records"}
+_KINDS = {"m": "time spans", "M": "dates", "V": "records"}
 
 
 def is_lazy(a) -> bool:
@@ -41,6 +41,10 @@ def plain_array(a, name: str) -> NDArray:
         array = np.asarray(a)
     except (TypeError, ValueError, RuntimeError) as error:
         raise ValueError(f"{name} cannot be read as an array: {error}.") from None
+    if array.dtype.kind == "c":
+        raise ValueError(
+            f"Complex data not supported: {name} holds complex numbers ({array.dtype})."
+        )
     if array.dtype.kind in _KINDS:
         kind = _KINDS[array.dtype.kind]
         raise ValueError(
