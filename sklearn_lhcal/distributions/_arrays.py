@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln
 
 from .._ground.simplex import gini
 
@@ -41,11 +40,6 @@ def bisect(below: Callable[[NDArray], NDArray], low, high, steps: int) -> NDArra
         low = np.where(holds, middle, low)
         high = np.where(holds, high, middle)
     return (low + high) / 2
-
-
-def log_coefficient(y):
-    """log( n! / Π_k y_k! ), shape (n,)."""
-    return gammaln(y.sum(axis=1) + 1) - gammaln(y + 1).sum(axis=1)
 
 
 def tails(level: float) -> NDArray[np.float64]:

@@ -6,14 +6,14 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import xlogy
 from sklearn.utils import check_random_state
 
 from .._ground.checks import as_floats, check_fraction
 from .._ground.names import column_names, columns_by_name, is_sorted
 from .._ground.simplex import check_proba, entropy, in_columns
 from ..label_histogram._labels import read_labels
-from ._arrays import cross_moment, frozen, log_coefficient
+from ._arrays import cross_moment, frozen
+from ._likelihood import log_multinomial
 
 
 class Distribution(ABC):
@@ -333,7 +333,7 @@ class PointMass(Distribution):
         return self
 
     def _log_prob(self, y):
-        return log_coefficient(y) + xlogy(y, self._z).sum(axis=1)
+        return log_multinomial(y, self._z)
 
     def _interval(self, level):
         return np.stack([self._z, self._z], axis=2)

@@ -7,10 +7,10 @@ from scipy.special import betainc, betaincinv, digamma, expit, zeta
 
 from .._ground.checks import as_floats
 from .._ground.names import column_names
-from .._ground.rising import log_rising
 from .._ground.simplex import check_proba, in_columns, softmax
-from ._arrays import bisect, cross_moment, frozen, log, log_coefficient, tails
+from ._arrays import bisect, cross_moment, frozen, log, tails
 from ._base import Distribution
+from ._likelihood import is_corner, log_dirichlet_multinomial
 
 
 class Dirichlet(Distribution):
@@ -159,12 +159,7 @@ class Dirichlet(Distribution):
         return Dirichlet.of_checked(z, np.logaddexp(self._log_total, log_n))
 
     def _log_prob(self, y):
-        n = y.sum(axis=1)
-        x = np.exp(-self._log_total)
-        # A label of probability 0 has log-probability -inf.
-        with np.errstate(divide="ignore"):
-            rising = log_rising(self._z, np.broadcast_to(x[:, None], y.shape), y).sum(axis=1)
-        return log_coefficient(y) + rising - log_rising(np.ones_like(n), x, n)
+        return log_dirichlet_multinomial(y, self._z, self._log_total)
 
     def _interval(self, level):
         z = self._z[..., None]
@@ -175,6 +170,8 @@ class Dirichlet(Distribution):
         lost = np.isnan(ends).any(axis=(1, 2))
         if lost.any():
             ends[lost] = beta_interval(z[None, lost], total[None, lost], 1.0, level)
+        corner = is_corner(self._log_total)
+        ends[corner] = tails(level) > 1 - z[corner]
         return ends
 
     def _embed(self, columns, n_classes):
@@ -186,11 +183,17 @@ class Dirichlet(Distribution):
         return cls.of_checked(np.concatenate([b._z for b in batches]), log_total)
 
     def _sample(self, n_draws, rng):
-        a = np.broadcast_to(self.concentration, (n_draws, *self._z.shape))
+        corner = is_corner(self._log_total)[:, None]
+        # At a corner, the class whose exponential waiting time with the rate z_k ends first.
+        a = np.where(corner, self._z, self.concentration)
+        a = np.broadcast_to(a, (n_draws, *self._z.shape))
         # G(a) = G(a+1)·U^(1/a) in logs: a draw never underflows to 0/0, however small the total.
-        with np.errstate(divide="ignore"):
-            log_g = np.log(rng.standard_gamma(a + 1)) + np.log(1 - rng.random_sample(a.shape)) / a
-        return softmax(np.where(a > 0, log_g, -np.inf))
+        with np.errstate(divide="ignore", over="ignore"):
+            log_gamma = np.log(rng.standard_gamma(a + 1))
+            waiting = np.log(1 - rng.random_sample(a.shape)) / a
+        log_g = np.where(a > 0, np.where(corner, 0.0, log_gamma) + waiting, -np.inf)
+        at_corner = log_g == log_g.max(axis=2, keepdims=True)
+        return np.where(corner, at_corner, softmax(log_g))
 
 
 def _beta(z, total):

@@ -7,8 +7,9 @@ from scipy.special import expit, log_expit, logsumexp, ndtri, xlog1py
 
 from .._ground.checks import as_floats
 from .._ground.simplex import in_columns
-from ._arrays import bisect, frozen, log_coefficient, quotient, tails
+from ._arrays import bisect, frozen, quotient, tails
 from ._base import Distribution, PointMass
+from ._likelihood import log_coefficient
 from ._mixture import Ensemble, Mixture
 
 _LARGEST_SCALE = 1e4

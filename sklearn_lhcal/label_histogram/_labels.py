@@ -16,7 +16,7 @@ from .._ground.names import (
     positions,
     sorted_names,
 )
-from .._ground.simplex import check_proba, row_sum
+from .._ground.simplex import check_proba
 
 _HINT = "if y holds one label per rater, use counts_from_annotations"
 
@@ -93,7 +93,8 @@ class Labels:
         """Raters of each row n_i, shape (n,); inf where probabilities are known."""
         if self.known:
             return np.full(len(self), np.inf)
-        return row_sum(self.counts).astype(np.float64)
+        # the sum of 1,024 counts of 2**53 is no int64
+        return np.einsum("nk->n", self.counts, dtype=np.float64)
 
     @property
     def mu(self) -> NDArray[np.float64]:
@@ -109,7 +110,7 @@ class Labels:
 
     def check_all_seen(self, where: str, remedy: str = "fewer folds or stratified ones") -> None:
         """ValueError that names the classes without a label; `classes` are known."""
-        missing = self.counts.sum(axis=0) == 0
+        missing = ~self.counts.any(axis=0)
         if missing.any():
             raise ValueError(
                 f"No label of class {self.classes[missing].tolist()} in {where}; "
@@ -398,7 +399,7 @@ def _check_count_matrix(a: NDArray, empty_rows: bool) -> NDArray[np.int64]:
         raise ValueError(f"y contains counts above 2**53 ({_first(a > 2**53)}).")
     # small integer types would overflow in products
     counts = np.ascontiguousarray(a, dtype=np.int64)
-    empty = row_sum(counts) == 0
+    empty = ~counts.any(axis=1)
     if empty.any() and not empty_rows:
         rows = np.flatnonzero(empty)
         raise ValueError(
