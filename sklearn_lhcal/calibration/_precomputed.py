@@ -144,7 +144,8 @@ class PrecomputedClassifier(ClassifierMixin, BaseEstimator):
             outputs = self._in_order(outputs)
         if plain_array(outputs, "X").ndim == 1:
             raise ValueError(
-                "Reshape your data: X has one number a row; the outputs of two classes are two columns: "
+                "Reshape your data: X has one number a row; "
+                "the outputs of two classes are two columns: "
                 "np.column_stack([1 - p, p]) of probabilities p of the second class, "
                 "np.column_stack([0 * u, u]) of its log-odds u."
             )

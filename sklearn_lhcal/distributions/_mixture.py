@@ -174,9 +174,12 @@ class Ensemble(Mixture):
         order = np.argsort(self.proba, axis=0, kind="stable")
         values = np.take_along_axis(self.proba, order, axis=0)
         weights = np.take_along_axis(self.weights[..., None], order, axis=0)
-        below = np.cumsum(weights, axis=0)[..., None] < tails(level) - 1e-12
-        first = np.minimum(below.sum(axis=0), len(order) - 1)
-        return np.take_along_axis(values[..., None], first[None], axis=0)[0]
+        below = np.cumsum(weights, axis=0)
+        ends = []
+        for q in tails(level):
+            first = np.minimum((below < q - 1e-12).sum(axis=0), len(below) - 1)
+            ends.append(np.take_along_axis(values, first[None], axis=0)[0])
+        return np.stack(ends, axis=2)
 
 
 class DirichletMixture(Mixture):

@@ -32,6 +32,7 @@ from ._variational import (
     Features,
     Latent,
     coordinate_ascent,
+    follow,
     moments,
     natural_gradients,
     polish,
@@ -251,11 +252,11 @@ class SparseGPClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstim
             steps = natural_gradients(
                 features, labels, latent, batch_size=batch, epochs=1, generator=generator
             )
-            latent = _follow(steps, history, report)
+            latent = follow(steps, history, report)
             if self.batch_size == "auto":
                 max_iter = min(max_iter, 3)
         passes = {"max_iter": max_iter, "tol": self.tol}
-        latent = _follow(coordinate_ascent(features, labels, latent, **passes), history, report)
+        latent = follow(coordinate_ascent(features, labels, latent, **passes), history, report)
         rose = np.diff(history[-2:]).max(initial=0.0)
         if len(history) >= self.max_iter and rose > labels.of_bound(self.tol):
             warnings.warn(
@@ -265,7 +266,7 @@ class SparseGPClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstim
                 stacklevel=5,
             )
         if self.polish:
-            latent = _follow(polish(features, labels, latent, **passes), history, report)
+            latent = follow(polish(features, labels, latent, **passes), history, report)
         self.elbo_ = np.array(history)
         self.n_iter_ = len(history)
         self._kernel = kernel
@@ -364,15 +365,6 @@ class SparseGPClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstim
 
 def _seed(rng) -> int:
     return int(rng.randint(2**31 - 1))
-
-
-def _follow(steps, history: list, report) -> Latent:
-    """The last q of several passes, their bounds added to the history."""
-    latent = None
-    for latent, bound in steps:  # noqa: B007
-        history.append(bound)
-        report(bound)
-    return latent
 
 
 def _merged(X, counts, weight) -> tuple[Floats, Floats]:

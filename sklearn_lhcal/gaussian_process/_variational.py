@@ -317,6 +317,15 @@ def polish(features: Features, labels: BinaryLabels, latent: Latent, *, max_iter
         latent, _ = solve(tried, features.kernel.variance)
 
 
+def follow(steps, history: list, report) -> Latent:
+    """The last q of several passes, their bounds added to the history."""
+    latent = None
+    for latent, bound in steps:  # noqa: B007
+        history.append(bound)
+        report(bound)
+    return latent
+
+
 def divergence(latent: Latent) -> float:
     """KL(q(v) ‖ N(0, P⁻¹)), summed over the latents."""
     mu, S = latent
