@@ -108,8 +108,7 @@ def tree20(seed):
 
 MODULES = (
     "argparse asyncio ctypes datetime email html http importlib inspect logging multiprocessing "
-    "pickle subprocess "
-    "tarfile tkinter turtle typing unittest urllib xml"
+    "pickle subprocess tarfile tkinter turtle typing unittest urllib xml"
 )
 
 

@@ -178,9 +178,8 @@ def compare(size):
     near = next(seconds for seconds, loss in b["history"] if loss <= 1.01 * best)
     print(
         f"  GPyTorch  {near:7.1f} s to within 1 % of its best loss {best:.4f} ({epochs} epochs: "
-        f"{b['seconds']:.1f} s, "
-        f"last {b['history'][-1][1]:.4f}), {b['megabytes']:.0f} MB, "
-        f"variance {b['variance']:.3g}, lengthscale {b['lengthscale']:.3g}"
+        f"{b['seconds']:.1f} s, last {b['history'][-1][1]:.4f}), {b['megabytes']:.0f} MB, variance "
+        f"{b['variance']:.3g}, lengthscale {b['lengthscale']:.3g}"
     )
     print(f"  ratio {near / a['seconds']:.1f}   our loss less its best: {a['loss'] - best:+.4f}")
 

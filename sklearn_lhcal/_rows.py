@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ._ground.arrays import Floats, Indices
 from ._ground.bins import BLOCK
-from ._ground.checks import check_same_length, check_sample_weight
+from ._ground.checks import check_same_length, check_sample_weight, is_gap
 from ._ground.costs import Costs
 from ._ground.names import (
     check_by_position,
@@ -21,7 +21,7 @@ from ._ground.names import (
 )
 from ._ground.simplex import accuracy, check_proba
 from .distributions import Distribution, PointMass, predict_dist
-from .label_histogram._labels import Labels, is_gap, read_labels
+from .label_histogram._labels import Labels, read_labels
 
 
 class Rows:
@@ -254,10 +254,7 @@ def labels_for(estimator, y) -> Labels:
 
 
 class DistributionClassifierMixin:
-    """What a classifier with `predict_dist` predicts.
-
-    The mean of it, and its most probable class.
-    """
+    """What a classifier with `predict_dist` predicts: its mean, and the most probable class."""
 
     def predict_proba(self, X) -> Floats:
         """Class probabilities, shape (n_samples, n_classes): the mean of `predict_dist`."""

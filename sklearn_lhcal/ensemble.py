@@ -86,10 +86,7 @@ class _EnsembleClassifier(
         return {"estimator_": fit_on_labels(clone(self.estimator), X, labels, weight, **fit_params)}
 
     def predict_dist(self, X) -> Ensemble:
-        """An `Ensemble` of the members' class probabilities, a batch of n rows.
-
-        The same at every call.
-        """
+        """An `Ensemble` of the members' class probabilities, the same at every call."""
         check_is_fitted(self, "seed_")
         return Ensemble(self.sample_proba(X)).with_classes(self.classes_)
 
@@ -173,7 +170,7 @@ class MCDropoutClassifier(_EnsembleClassifier):
     def sample_proba(self, X, n_samples=None, random_state=None):
         """Class probabilities under `n_samples` masks, shape (n_samples, n, K).
 
-        None: those of `predict_dist`.
+        None: the masks of `predict_dist`.
         """
         check_is_fitted(self, "seed_")
         net, X = resolve(self.estimator_, X, "module_")
@@ -193,8 +190,7 @@ def _dropouts(network: nn.Module) -> list[nn.Module]:
     if not modules:
         raise ValueError(
             "The network has no dropout module with a positive rate, so that all draws would be "
-            "the same; add "
-            "torch.nn.Dropout, or use DeepEnsembleClassifier."
+            "the same; add torch.nn.Dropout, or use DeepEnsembleClassifier."
         )
     return modules
 
@@ -238,10 +234,7 @@ class _Masked:
 
 
 def _alpha_dropout(x, keep, p: float):
-    """Dropout that keeps mean 0 and variance 1 behind a SELU.
-
-    Dropped units take its negative limit.
-    """
+    """Dropout that keeps mean 0 and variance 1 behind a SELU; dropped units take its limit."""
     limit = -1.7580993408473766
     a = ((1 - p) * (1 + p * limit**2)) ** -0.5
     return a * (x * keep + limit * (1 - keep)) - a * limit * p
@@ -300,7 +293,7 @@ class TestTimeAugmentationClassifier(_EnsembleClassifier):
     def sample_proba(self, X, n_samples=None, random_state=None):
         """Class probabilities of `n_samples` versions of X, shape (n_samples, n, K).
 
-        None: those of `predict_dist`.
+        None: the versions of `predict_dist`.
         """
         check_is_fitted(self, "seed_")
         rng = self._rng(random_state)
@@ -371,8 +364,7 @@ class DeepEnsembleClassifier(_EnsembleClassifier):
         if not seeded or isinstance(self.estimator, FrozenEstimator):
             raise ValueError(
                 f"{type(self.estimator).__name__} has no random_state that would tell its clones "
-                "apart, or is frozen; "
-                "use an estimator that is random and not fitted yet."
+                "apart, or is frozen; use an estimator that is random and not fitted yet."
             )
         shared = [
             k
@@ -398,10 +390,7 @@ class DeepEnsembleClassifier(_EnsembleClassifier):
         return {"estimators_": fitted}
 
     def sample_proba(self, X, n_samples=None, random_state=None):
-        """Class probabilities of the members, shape (n_estimators, n, K).
-
-        Or of `n_samples` drawn with replacement.
-        """
+        """Class probabilities (S, n, K) of all members, or of S = `n_samples` drawn from them."""
         check_is_fitted(self, "seed_")
         members = np.stack([self._proba(e, X) for e in self.estimators_])
         if n_samples is None:

@@ -88,9 +88,9 @@ class BinSums:
         self.spread = np.zeros(n_classes)  # Σ w μ̂(1−μ̂)
 
     def add(self, mu: NDArray, n: NDArray, z: NDArray, w: NDArray | None = None) -> None:
-        """Add rows: μ̂ and z of shape (m, K), raters n of shape (m,) (inf.
+        """Add rows: μ̂ and z of shape (m, K), raters n and weights of shape (m,).
 
-        No correction), weights of shape (m,).
+        Infinitely many raters need no correction.
         """
         K, B = self.w.shape
         index = (self.bins.index(z) + np.arange(K) * B).ravel()
@@ -145,9 +145,9 @@ class BinSums:
             getattr(self, name)[...] += getattr(other, name)
 
     def calibration_loss(self, bias_correction: str | None) -> Floats:
-        """CL_kb of shape (K, B); P1 eq.
+        """CL_kb of shape (K, B); empty bins contribute 0.
 
-        (12), (13) and the residual form. Empty bins contribute 0.
+        P1 eq. (12), (13) and the residual form.
         """
         W_b, W = self.w, self.w[0].sum()
         safe = np.where(W_b > 0, W_b, 1.0)
@@ -186,9 +186,9 @@ class BinSums:
         return (self.w * self.gaps() ** p).sum(axis=1) / self.w[0].sum()
 
     def epistemic_loss(self, bias_correction: str | None) -> Floats:
-        """EL_kb of shape (K, B), P1 eq.
+        """EL_kb of shape (K, B).
 
-        (9) split over bins; the plugin keeps the raters' spread, eq. (8).
+        P1 eq. (9) split over bins; the plugin keeps the raters' spread, eq. (8).
         """
         return (self.wee if bias_correction is None else self.wee - self.wc) / self.w[0].sum()
 
@@ -239,9 +239,9 @@ def check_grouped(groups: NDArray | None, bias_correction: str | None) -> None:
 
 
 def signed_root(value, p: float = 2):
-    """sign(x)·|x|^(1/p): the root of a corrected loss, which may be negative.
+    """The root of a corrected loss, which may be negative.
 
-    X itself for p = ∞.
+    sign(x)·|x|^(1/p); x itself for p = ∞.
     """
     if np.isinf(p):
         return value

@@ -75,6 +75,13 @@ def check_finite(a: NDArray, name: str) -> None:
     )
 
 
+def is_gap(value) -> bool:
+    """Whether a label is missing: None, NaN, or pandas' NA and NaT."""
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(value, (float, np.floating)) and bool(value != value)
+
+
 def take_rows(X, rows):
     """Rows of an array, a sparse matrix, a tensor, a frame, a list, or a dict of these."""
     if isinstance(X, dict):

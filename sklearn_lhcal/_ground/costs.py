@@ -13,7 +13,7 @@ from .names import check_by_position, column_names, columns_by_name, is_numeric,
 class Costs(NamedTuple):
     """A checked cost matrix C (K, D), and the names of its classes and decisions.
 
-    None where they are numbers.
+    Names are None where they are numbers.
     """
 
     C: Floats
@@ -38,8 +38,7 @@ class Costs(NamedTuple):
             if d.dtype.kind not in "iu":
                 raise ValueError(
                     f"decisions must be column numbers, got dtype {d.dtype}; decisions by name "
-                    "need a cost matrix that "
-                    "is a frame with these column names."
+                    "need a cost matrix that is a frame with these column names."
                 )
             if d.min() < 0 or d.max() >= D:
                 raise ValueError(
@@ -125,7 +124,7 @@ def expected_cost(p: Floats, d: Indices, C: Floats) -> NDArray:
 def relative(C: Floats) -> Floats:
     """Costs above those of the best decision for the class.
 
-    The same decisions, at least 0, whatever was added.
+    At least 0, whatever was added; the decisions stay the same.
     """
     return C - C.min(axis=1, keepdims=True)
 

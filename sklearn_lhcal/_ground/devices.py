@@ -55,15 +55,14 @@ def _may_draw(name: str) -> bool:
 
 
 def _check_drawn_once() -> None:
-    """ValueError within a checkpoint, which draws again in the backward pass.
+    """ValueError within a checkpoint.
 
-    Where no mode is on.
+    A checkpoint draws again in the backward pass, where no mode is on.
     """
     if any(f.f_globals.get("__name__") == checkpoint.__name__ for f, _ in walk_stack(None)):
         raise ValueError(
             "random_state cannot be kept where torch.utils.checkpoint draws random numbers, as "
-            "with "
-            "dropout inside: it draws them twice. Use random_state=None."
+            "with dropout inside: it draws them twice. Use random_state=None."
         )
 
 

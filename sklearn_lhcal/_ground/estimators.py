@@ -29,7 +29,7 @@ def default_classifier():
 def takes_label_histograms(estimator) -> bool:
     """Whether fit takes counts.
 
-    The class says so, or that of what a Pipeline or a search ends in.
+    The class says so, or the class of what a Pipeline or a search ends in.
     """
     while not getattr(type(estimator), "accepts_label_histograms", False):
         if isinstance(estimator, Pipeline):

@@ -1,6 +1,6 @@
 """Sums over blocks of rows in several threads.
 
-Numpy and BLAS release Python's lock while they compute.
+NumPy and BLAS release Python's lock while they compute.
 """
 
 import os

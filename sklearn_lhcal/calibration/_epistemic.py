@@ -1,6 +1,6 @@
-"""Epistemic uncertainty on the scale of accuracy.
+"""Epistemic uncertainty on the scale of accuracy (P3).
 
-What more data gains, learnt by carving the training data (P3).
+What more data gains is learnt by carving the training data.
 """
 
 import warnings
@@ -171,8 +171,7 @@ class EpistemicCalibration(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         if isinstance(inner, (FrozenEstimator, PrecomputedClassifier)):
             raise ValueError(
                 f"{type(inner).__name__} cannot be fitted anew, but what more data gains is learnt "
-                "by fitting without "
-                "some of it; pass the classifier itself."
+                "by fitting without some of it; pass the classifier itself."
             )
         if not hasattr(inner, "fit") or not hasattr(inner, "predict"):
             raise ValueError(
@@ -186,7 +185,7 @@ class EpistemicCalibration(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     def _carve(self, fitted, X, labels, weight):
         """The map, estimates and gains.
 
-        From f_tr2 fitted beside the balls and f_aug2 on most too.
+        From f_tr2, fitted beside the balls, and f_aug2, fitted on most of their rows too.
         """
         nothing = None, np.empty(0), np.empty(0)
         test = np.empty(0, dtype=np.intp)
@@ -197,9 +196,8 @@ class EpistemicCalibration(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         if len(test) < self.n_bins:
             warnings.warn(
                 f"{len(test)} carved rows are too few for {self.n_bins} bins: predict_epistemic "
-                "returns the estimate "
-                "as it is. Give more data, a splitter with a larger radius or test_fraction, or "
-                "fewer bins.",
+                "returns the estimate as it is. Give more data, a splitter with a larger radius "
+                "or test_fraction, or fewer bins.",
                 stacklevel=4,
             )
             return nothing
@@ -233,8 +231,7 @@ class EpistemicCalibration(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         if e.ndim != 1 or not np.isfinite(e).all() or (e < 0).any():
             raise ValueError(
                 "uncertainty must return one finite number per row, at least 0; it returned an "
-                "array of shape "
-                f"{e.shape} between {e.min():.3g} and {e.max():.3g}."
+                f"array of shape {e.shape} between {e.min():.3g} and {e.max():.3g}."
             )
         return e
 
@@ -252,10 +249,7 @@ class EpistemicCalibration(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         return self._estimate(self.estimator_, X)
 
     def predict_dist(self, X) -> Distribution:
-        """The classifier's predictive distribution over class probabilities.
-
-        A batch of n_samples rows.
-        """
+        """The classifier's predictive distribution, a batch of n_samples rows."""
         check_is_fitted(self, "estimator_")
         own = own_classes(self.estimator_, self.classes_)
         return predict_dist(self.estimator_, X).with_classes(own).in_order(self.classes_)
@@ -279,9 +273,9 @@ class EpistemicCalibration(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
     @available_if(_offers("decision_function"))
     def decision_function(self, X):
-        """The classifier's decision function, shape (n_samples,) for two classes.
+        """The classifier's decision function.
 
-        Else (n_samples, n_classes).
+        Shape (n_samples,) for two classes, (n_samples, n_classes) for more.
         """
         check_is_fitted(self, "estimator_")
         u = self.estimator_.decision_function(X)

@@ -104,7 +104,7 @@ class PrecomputedClassifier(ClassifierMixin, BaseEstimator):
     def predict_log_proba(self, X):
         """Logarithms of the class probabilities.
 
-        Of logits without the detour that would lose small ones.
+        Those of logits are found without a detour that would lose small ones.
         """
         check_is_fitted(self, "classes_")
         if self.response == "logits":
@@ -144,9 +144,8 @@ class PrecomputedClassifier(ClassifierMixin, BaseEstimator):
             outputs = self._in_order(outputs)
         if plain_array(outputs, "X").ndim == 1:
             raise ValueError(
-                "Reshape your data: X has one number a row; "
-                "the outputs of two classes are two columns: "
-                "np.column_stack([1 - p, p]) of probabilities p of the second class, "
+                "Reshape your data: X has one number a row; the outputs of two classes are two "
+                "columns: np.column_stack([1 - p, p]) of probabilities p of the second class, "
                 "np.column_stack([0 * u, u]) of its log-odds u."
             )
         outputs = validate_data(self, outputs, reset=reset, dtype=[np.float64, np.float32])

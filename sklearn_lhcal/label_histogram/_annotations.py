@@ -6,8 +6,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .._ground.arrays import Integers
+from .._ground.checks import is_gap
 from .._ground.names import sorted_names, typed
-from ._labels import Labels, is_gap, one_hot
+from ._counts import one_hot
+from ._labels import Labels
 
 
 class AnnotationCounts(NamedTuple):

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import column_or_1d
 
-from .._ground.arrays import Floats, Indices, Integers
+from .._ground.arrays import Floats, Indices
 from .._ground.checks import plain_array
 from .._ground.names import (
     check_by_position,
@@ -18,8 +18,7 @@ from .._ground.names import (
     sorted_names,
 )
 from .._ground.simplex import check_proba
-
-_HINT = "if y holds one label per rater, use counts_from_annotations"
+from ._counts import count_matrix, one_hot
 
 
 class Labels:
@@ -176,10 +175,7 @@ class Labels:
         return self._with(self.counts, self.classes)
 
     def for_fit(self, brought: NDArray | None = None) -> Self:
-        """As estimators keep labels.
-
-        In the order of the classes that a model brings, else sorted.
-        """
+        """As estimators keep labels: classes in the order that a model brings, else sorted."""
         if brought is not None:
             return self.in_order(brought)
         if self.classes is None:
@@ -349,86 +345,4 @@ def read_labels(y, *, empty_rows: bool = False) -> Labels:
         raise ValueError(
             f"y must be 1-D labels or counts of shape (n_samples, n_classes), got shape {a.shape}."
         )
-    return Labels(_check_count_matrix(a, empty_rows), column_names(y))
-
-
-def one_hot(labels: NDArray) -> tuple[Integers, NDArray]:
-    """One-hot counts of 1-D labels, and the distinct labels, sorted."""
-    if labels.dtype.kind == "O" and all(isinstance(v, (bool, np.bool_)) for v in labels):
-        labels = labels.astype(bool)
-    if labels.dtype.kind == "O":
-        gaps = np.array([is_gap(v) for v in labels], dtype=bool)
-    else:
-        gaps = labels != labels
-    if gaps.any():
-        row = int(np.flatnonzero(gaps)[0])
-        raise ValueError(f"y contains missing labels, NaN or None (first in row {row}); {_HINT}")
-    if labels.dtype.kind == "f":
-        if np.isinf(labels).any():
-            raise ValueError(f"y contains infinite values; {_HINT}")
-        if (labels != np.floor(labels)).any():
-            raise ValueError(
-                "Unknown label type: continuous. 1-D labels must name classes; fractional numbers "
-                "do not."
-            )
-    try:
-        found, codes = np.unique(labels, return_inverse=True)
-    except TypeError:
-        raise ValueError(
-            "y mixes labels of types that cannot be sorted together; make them all strings."
-        ) from None
-    counts = np.zeros((len(labels), len(found)), np.int64)
-    counts[np.arange(len(labels)), codes.ravel()] = 1
-    return counts, found
-
-
-def is_gap(value) -> bool:
-    """Whether a label is missing: None, NaN, or pandas' NA and NaT."""
-    if value is None or type(value).__name__ in ("NAType", "NaTType"):
-        return True
-    return isinstance(value, (float, np.floating)) and bool(value != value)
-
-
-def _check_count_matrix(a: NDArray, empty_rows: bool) -> Integers:
-    """A 2-D array as counts; errors that a matrix of raters' labels would meet end with advice."""
-    if a.dtype.kind not in "iub":
-        a = _finite(a)
-    if a.dtype.kind != "b" and a.min() < 0:
-        raise ValueError(f"y contains negative counts ({_first(a < 0)}); {_HINT}")
-    if a.dtype.kind == "f" and (a != np.floor(a)).any():
-        raise ValueError(
-            f"y contains fractional counts ({_first(a != np.floor(a))}); give the counts "
-            "themselves, "
-            "how many raters chose each class, and KnownProbabilities only for the true class "
-            f"probabilities, of infinitely many raters; {_HINT}"
-        )
-    if a.max() > 2**53:
-        raise ValueError(f"y contains counts above 2**53 ({_first(a > 2**53)}).")
-    # small integer types would overflow in products
-    counts = np.ascontiguousarray(a, dtype=np.int64)
-    empty = ~counts.any(axis=1)
-    if empty.any() and not empty_rows:
-        rows = np.flatnonzero(empty)
-        raise ValueError(
-            f"y has {len(rows)} rows without labels (first: row {rows[0]}); drop them; {_HINT}"
-        )
-    return counts
-
-
-def _finite(a: NDArray) -> Floats:
-    """Numbers of another type than integers, finite or a ValueError."""
-    try:
-        a = a.astype(np.float64, copy=False)
-    except (TypeError, ValueError):
-        # strings, or pandas' NA
-        raise ValueError(
-            f"Counts in y must be numbers, without missing values (dtype {a.dtype}); {_HINT}"
-        ) from None
-    if not np.isfinite(a).all():
-        raise ValueError(f"y contains NaN or infinite values ({_first(~np.isfinite(a))}); {_HINT}")
-    return a
-
-
-def _first(wrong: NDArray[np.bool_]) -> str:
-    """Where the first wrong value of a matrix is."""
-    return f"first in row {int(np.flatnonzero(wrong.any(axis=1))[0])}"
+    return Labels(count_matrix(a, empty_rows), column_names(y))

@@ -1,6 +1,6 @@
-"""Canonical calibration error from bins on the simplex.
+"""Canonical calibration error from bins on the simplex (P2 §4).
 
-The baseline of the kernel estimates (P2 §4).
+It is the baseline of the kernel estimates.
 """
 
 import numpy as np

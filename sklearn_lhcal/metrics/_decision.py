@@ -151,8 +151,9 @@ def decision_risk(y, decisions, cost_matrix, *, sample_weight=None) -> float:
 
 
 def model_risk(prediction, cost_matrix, *, sample_weight=None) -> float:
-    """The risk that a model expects of its own decisions, ``R̂ = mean min_d Σ_k z_k C_kd`` (P4 eq.
-    7).
+    """The risk that a model expects of its own decisions (P4 eq. 7).
+
+    ``R̂ = mean min_d Σ_k z_k C_kd``.
 
     Parameters
     ----------
@@ -245,8 +246,9 @@ class RiskDecomposition(NamedTuple):
 def risk_decomposition(
     y, prediction, cost_matrix, *, sample_weight=None, bandwidth=None
 ) -> RiskDecomposition:
-    """Uncertainty, resolution and reliability of the risk of a model's decisions (P4 eq. 8, Cor.
-    1).
+    """Uncertainty, resolution and reliability of the risk of a model's decisions.
+
+    P4 eq. 8 and corollary 1.
 
     With φ the calibrated prediction, the label frequencies among rows predicted alike, and R[φ] the
     risk of the decisions made from it: resolution is uncertainty − R[φ], reliability risk − R[φ].

@@ -1,7 +1,4 @@
-"""Scores of predicted disagreement, and of what one more label teaches.
-
-P1 §4 and appendix C; §3 of its posterior theory.
-"""
+"""Scores of predicted disagreement, and of what one more label teaches (P1 §4, App. C)."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -382,10 +379,7 @@ def posterior_epistemic_loss(y, prediction, *, sample_weight=None) -> float:
 
 
 def _check_statistic(rate, predicted, sample_weight, groups=None) -> tuple:
-    """Rates and predictions (n, m), weights, codes of groups, of the rows with a rate and weight.
-
-    Rates are None where no row is left.
-    """
+    """Rates (None where no row has one), predictions (n, m), weights, codes of groups."""
     d = as_floats(rate, "rate")
     phi = as_floats(predicted, "predicted")
     check_same_length(len(d), predicted=phi)

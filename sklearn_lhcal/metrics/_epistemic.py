@@ -304,7 +304,7 @@ def null_epistemic_error(
 def _null_gains(g, e, starts):
     """How to draw gains of expectation e, shape (m, n).
 
-    Rows sorted by bin, which begin at `starts`, and by gain.
+    Rows are sorted by bin and by gain; the bins begin at `starts`.
     """
     count = np.diff(starts, append=len(g))
 

@@ -303,10 +303,7 @@ def kernel_sharpness(
 
 
 def mean_errors(rows: Rows, mu, notion, h: float, p: float, kind: str | None, device) -> Floats:
-    """The weighted mean over rows for each of S versions of the frequencies μ̂ (n, S, K).
-
-    Shape (S,).
-    """
+    """Weighted means over rows, shape (S,), of S versions of the frequencies μ̂ (n, S, K)."""
     import torch
 
     w = None if rows.w is None else as_tensor(rows.w, device)

@@ -65,9 +65,9 @@ def loo_bandwidth(
 
 
 def choose_bandwidth(bandwidth, notion, rows: Rows, mu, random_state, device) -> float:
-    """The bandwidth itself, where it is a number.
+    """The bandwidth as a number.
 
-    Else the one its rule finds from z, or from z and μ̂ (n, S, K).
+    A rule finds it from z, or from z and μ̂ (n, S, K).
     """
     if isinstance(bandwidth, Real) and not isinstance(bandwidth, bool) and 0 < bandwidth < np.inf:
         return float(bandwidth)

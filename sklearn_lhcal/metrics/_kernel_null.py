@@ -129,8 +129,7 @@ def null_calibration_error(
     if rows.labels.known and rows.groups is None:
         raise ValueError(
             "KnownProbabilities have no labels to draw; give label histograms, or groups, one a "
-            "row "
-            "where rows are independent."
+            "row where rows are independent."
         )
     rng = check_random_state(random_state)
     mu = one_version(rows)

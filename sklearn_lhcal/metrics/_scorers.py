@@ -109,9 +109,8 @@ def _check_scorable(function, facts, rows) -> None:
     if rows.contributing(facts.least_raters) is None:
         raise ValueError(
             f"{function.__name__} needs rows with a positive weight and {facts.least_raters} "
-            "labels or "
-            f"more, and of these {len(rows)} rows none has; choose a scorer that needs one label, "
-            "neg_label_log_loss say, or give counts of several raters."
+            f"labels or more, and of these {len(rows)} rows none has; choose a scorer that needs "
+            "one label, neg_label_log_loss say, or give counts of several raters."
         )
 
 
@@ -168,8 +167,7 @@ class EpistemicScorer(BaseEstimator):
                 "data, as of sklearn_lhcal.model_selection.cross_val_predict(..., "
                 'method="predict"). Switch on scikit-learn\'s metadata routing, '
                 "sklearn.set_config(enable_metadata_routing=True), and pass it to fit of the "
-                "search "
-                "or in params of cross_validate."
+                "search or in params of cross_validate."
             )
         check_row_names(y=y, reference_prediction=reference_prediction)
         labels = labels_for(estimator, y)
@@ -355,18 +353,14 @@ def register_scorers() -> None:
     except (ImportError, AttributeError) as error:
         warnings.warn(
             f"sklearn_lhcal could not register its scorer strings ({error}); pass the scorer "
-            "objects of "
-            "sklearn_lhcal.metrics.get_scorer as scoring= instead.",
+            "objects of sklearn_lhcal.metrics.get_scorer as scoring= instead.",
             RuntimeWarning,
             stacklevel=2,
         )
 
 
 def _option_lists():
-    """Every list of parameter options that a module of scikit-learn, imported so far.
-
-    Has frozen.
-    """
+    """Every list of parameter options that scikit-learn's modules have frozen so far."""
     for name, module in list(sys.modules.items()):
         if module is None or name.partition(".")[0] != "sklearn":
             continue

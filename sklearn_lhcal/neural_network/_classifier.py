@@ -2,8 +2,6 @@
 
 import copy
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 
 import numpy as np
@@ -13,7 +11,6 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from skorch import NeuralNetClassifier
 from skorch.utils import is_dataset, to_device, to_tensor
 from torch import Tensor, nn
-from torch.nn.parameter import is_lazy
 
 from .._ground.arrays import Floats
 from .._ground.checks import check_same_length, check_sample_weight
@@ -23,10 +20,10 @@ from .._ground.simplex import softmax
 from .._rows import DistributionClassifierMixin
 from ..distributions import PointMass
 from ..label_histogram._labels import read_labels
-from ..model_selection import StratifiedVotesKFold
+from ._atomic import Enough, Interrupted, all_or_nothing
 from ._data import Rows, as_arrays, to_dtype, whole_batches
 from ._losses import BrierLoss, FocalLoss, LabelLogLoss
-from ._training import batch_loss, early_stopping, scaled_weight
+from ._training import batch_loss, early_stopping, scaled_weight, stratified_fifth
 
 _LOSSES = {
     "label_log_loss": LabelLogLoss,
@@ -208,7 +205,7 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
     def initialized_instance(self, instance_or_cls, kwargs):
         """skorch's rule, but an instance of a module is copied.
 
-        So that training leaves the caller's as it is.
+        So training leaves the caller's as it is.
         """
         instance = super().initialized_instance(instance_or_cls, kwargs)
         return copy.deepcopy(instance) if instance is instance_or_cls else instance
@@ -265,7 +262,7 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
 
         Of its randomness only the initial weights follow `random_state`.
         """
-        with self._all_or_nothing():
+        with all_or_nothing(self):
             self._train_on(X, y, classes, sample_weight, fit_params)
         if self.history and not np.isfinite(self.history[-1].get("train_loss", 0.0)):
             warnings.warn(
@@ -287,49 +284,20 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
         super().partial_fit(X, target, **fit_params)
 
     def notify(self, method_name, **options):
-        """skorch's.
-
-        Callbacks, early stopping among them, end the training by a KeyboardInterrupt.
-        """
+        """skorch's; callbacks, early stopping among them, end training by a KeyboardInterrupt."""
         try:
             super().notify(method_name, **options)
         except KeyboardInterrupt:
-            raise _Enough from None
+            raise Enough from None
 
     def fit_loop(self, X, y=None, epochs=None, **options):
         """skorch's loop; an interruption by anyone but callbacks is not taken for its end."""
         try:
             return super().fit_loop(X, y, epochs, **options)
-        except _Enough:
+        except Enough:
             raise
         except KeyboardInterrupt:
-            raise _Interrupted from None
-
-    @contextmanager
-    def _all_or_nothing(self) -> Iterator[None]:
-        """Whatever is raised inside leaves everything as before.
-
-        Weights that are trained in place too.
-        """
-        before = dict(vars(self))
-        names = self._modules + self._criteria + self._optimizers if self.initialized_ else []
-        parts = [getattr(self, f"{name}_") for name in names]
-        # before the first batch, lazy modules have no weights to go back to
-        if any(map(is_lazy, self.module_.parameters() if names else [])):
-            parts = []
-        states = [copy.deepcopy(part.state_dict()) for part in parts]
-        epochs = len(self.history) if names else 0
-        try:
-            yield
-        except BaseException as error:
-            self.__dict__ = before
-            for part, state in zip(parts, states, strict=True):
-                part.load_state_dict(state)
-            if names:
-                del self.history[epochs:]
-            if isinstance(error, _Interrupted):
-                raise KeyboardInterrupt from None
-            raise
+            raise Interrupted from None
 
     def _target(self, X, y, known, sample_weight) -> tuple[Tensor, Tensor]:
         """Counts and weights of the rows."""
@@ -364,9 +332,8 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
         """
         if self.early_stopping is None or self.train_split:
             return super().get_split_datasets(X, self._scaled(y, [slice(None)]), **fit_params)
-        parts = _held_out(
-            len(X) if is_dataset(X) else len(y[0]), y[0] if isinstance(y, tuple) else y
-        )
+        n = len(X) if is_dataset(X) else len(y[0])
+        parts = stratified_fifth(n, y[0] if isinstance(y, tuple) else y)
         dataset = self.get_dataset(X, self._scaled(y, parts))
         return tuple(torch.utils.data.Subset(dataset, part) for part in parts)
 
@@ -379,10 +346,7 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
         return counts, weight
 
     def infer(self, x, **fit_params):
-        """The module's outputs for a batch.
-
-        Whose floating point parts are brought to the module's precision.
-        """
+        """The module's outputs for a batch, which is brought to the module's precision."""
         dtype = next(
             (p.dtype for p in self.module_.parameters() if p.is_floating_point()), torch.float32
         )
@@ -412,9 +376,8 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
         logits = outputs[0] if isinstance(outputs, (tuple, list)) else outputs
         if logits.ndim != 2 or logits.shape[1] != len(self.classes_):
             raise ValueError(
-                f"The module must return one logit a class, shape (n, {len(self.classes_)}); it "
-                "returned "
-                f"{tuple(logits.shape)}."
+                f"The module must return one logit a class, shape (n, {len(self.classes_)}); "
+                f"it returned {tuple(logits.shape)}."
             )
         return logits
 
@@ -433,21 +396,3 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
     def predict_dist(self, X) -> PointMass:
         """The class probabilities as a distribution, a batch of n_samples rows."""
         return PointMass.of_checked(self.predict_proba(X)).with_classes(self.classes_)
-
-
-class _Enough(KeyboardInterrupt):
-    """How a callback ends the training."""
-
-
-class _Interrupted(BaseException):
-    """A KeyboardInterrupt that skorch does not swallow."""
-
-
-def _held_out(n: int, counts) -> tuple[NDArray, NDArray]:
-    """Four fifths of n rows and the rest, by torch's generator.
-
-    Stratified by majority vote where counts are known.
-    """
-    votes = np.zeros(n, dtype=int) if counts is None else np.asarray(counts).argmax(axis=1)
-    splitter = StratifiedVotesKFold(5, shuffle=True, random_state=int(torch.randint(2**31 - 1, ())))
-    return next(splitter.split(None, votes))

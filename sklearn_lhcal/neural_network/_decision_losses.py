@@ -25,16 +25,16 @@ def direct_loss(f: Tensor, c: Tensor, lam: float, beta: float | None, sign: int)
 
 
 def margin_loss(f: Tensor, c: Tensor, lam: float, beta: float | None) -> Tensor:
-    """L^MR of each row (P4 eq.
+    """L^MR of each row, Eq. (19); arguments as in `direct_loss`.
 
-    19), arguments as in `direct_loss`; d* is the best decision for the row's labels.
+    d* is the best decision for the row's labels.
     """
     best = c.argmin(dim=-1, keepdim=True).expand(*f.shape[:-1], 1)
     return (f.gather(-1, best)[..., 0] - smooth_min(f - lam * c, beta)) / lam
 
 
 def normalised_costs(cost_matrix) -> tuple[Floats, Floats, float]:
-    """Costs between 0 and 1, and what was taken off each class (K,), and divided by.
+    """Costs between 0 and 1, what was taken off each class (K,), and the divisor.
 
     ``C = scale·values + shift``.
     """

@@ -57,8 +57,7 @@ def forward_features(estimator, X, layer: str) -> Floats:
     if (found := sum(map(len, batches))) != n_rows(X):
         raise ValueError(
             f"Layer {layer!r} gave {found} rows for {n_rows(X)}; name a layer that a forward pass "
-            "uses once, and whose "
-            "first axis is the rows."
+            "uses once, and whose first axis is the rows."
         )
     return np.concatenate(batches).astype(np.float64)
 
@@ -72,8 +71,7 @@ def _network(estimator, X):
         if not hasattr(estimator, "estimator_"):
             raise ValueError(
                 "A layer's outputs need a torch network, but at the bottom there is a "
-                f"{type(estimator).__name__}; use "
-                "features=None, or a callable."
+                f"{type(estimator).__name__}; use features=None, or a callable."
             )
         estimator = estimator.estimator_
 

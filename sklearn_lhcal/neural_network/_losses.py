@@ -289,9 +289,9 @@ class PairwiseLoss(_HistogramLoss):
 
 
 def _pair_shares(y: Tensor) -> tuple[Tensor, Tensor]:
-    """Shares of a row's pairs of raters that agree on k, and half of those of which one, alone.
+    """Shares of a row's pairs of raters: those that agree on k, and half of those split on k.
 
-    Says k: (n, K).
+    Both have shape (n, K).
     """
     n = y.sum(dim=-1, keepdim=True)
     pairs = (n * (n - 1)).clamp(min=1.0)

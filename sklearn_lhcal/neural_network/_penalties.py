@@ -196,7 +196,7 @@ class MMCEPenalty(BaseEstimator, nn.Module):
 def _density_bandwidth(points: list[Tensor]) -> float:
     """The bandwidth with the largest leave-one-out likelihood of the points of all problems.
 
-    1 where none differ.
+    It is 1 where no points differ.
     """
     varied = [x for x in points if (x != x[:1]).any()]
     return (

@@ -10,6 +10,8 @@ from skorch.callbacks import EarlyStopping
 from skorch.utils import to_tensor
 from torch import Tensor, nn
 
+from ..model_selection import StratifiedVotesKFold
+
 
 def early_stopping(patience: int) -> EarlyStopping:
     """skorch's callback: stop after so many epochs without a new minimum, and go back to it."""
@@ -92,6 +94,16 @@ def held_out(rows: TensorRows, y=None, **_) -> tuple[TensorRows, TensorRows]:
     """skorch's train_split: four fifths of the rows, and the rest."""
     first, rest = torch.randperm(len(rows)).tensor_split([-(-4 * len(rows) // 5)])
     return rows.part(first), rows.part(rest)
+
+
+def stratified_fifth(n: int, counts) -> tuple[NDArray, NDArray]:
+    """Four fifths of n rows and the rest, by torch's generator.
+
+    Stratified by majority vote where counts are known.
+    """
+    votes = np.zeros(n, dtype=int) if counts is None else np.asarray(counts).argmax(axis=1)
+    splitter = StratifiedVotesKFold(5, shuffle=True, random_state=int(torch.randint(2**31 - 1, ())))
+    return next(splitter.split(None, votes))
 
 
 def train(module, loss, rows, options, verbose) -> NeuralNet:
