@@ -324,3 +324,26 @@ def test_newton_says_where_it_is_stuck():
     with pytest.warns(ConvergenceWarning, match="no step that lowers the objective"):
         x = Newton().solve(SmoothProblem(lambda x: (1.0, np.ones(1), np.eye(1)), np.zeros(1)))
     assert_array_equal(x, 0)
+
+
+@pytest.mark.parametrize(
+    "solver",
+    [
+        Adam(max_epochs=0),
+        Adam(max_epochs=1.5),
+        Adam(batch_size=0),
+        Adam(early_stopping=0),
+        Adam(learning_rate=-1.0),
+        Newton(max_iter=0),
+        Newton(max_iter=0.5),
+        Newton(tol=float("nan")),
+        LBFGS(max_iter=0),
+        LBFGS(max_iter=0.25),
+    ],
+    ids=repr,
+)
+def test_an_option_out_of_range_is_named(solver):
+    proba = np.array([[0.8, 0.2], [0.3, 0.7], [0.6, 0.4]])
+    option = repr(solver).partition("(")[2].partition("=")[0]
+    with pytest.raises(ValueError, match=option):
+        TemperatureScaling("proba", solver=solver).fit(proba, [[2, 1], [1, 2], [1, 1]])

@@ -11,6 +11,7 @@ from torch import nn
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 from tqdm.auto import tqdm
 
+from .._ground.checks import check_not_negative, check_positive_int
 from .._ground.devices import check_device, seeded
 from .._ground.problems import Problem, Solver, Training, Vector
 from ._training import TensorRows, batch_loss, early_stopping, held_out, train
@@ -103,6 +104,8 @@ class Newton(Solver):
         -------
         x : ndarray of shape (p,)
         """
+        check_positive_int(max_iter=self.max_iter)
+        check_not_negative(tol=self.tol)
         x = problem.start
         *rough, last = problem.stages
         for stage in rough:
@@ -185,6 +188,8 @@ class LBFGS(Solver):
         -------
         x : ndarray of shape (p,)
         """
+        check_positive_int(max_iter=self.max_iter)
+        check_not_negative(tol=self.tol)
         x = problem.start
         *rough, last = problem.stages
         for stage in rough:
@@ -281,7 +286,7 @@ class Adam(Solver):
         x : ndarray of shape (p,)
             The parameters of the module, one after the other.
         """
-        check_device(self.device)
+        self._check()
         module, loss, inputs, counts, weight = problem.training()
         options = {
             "optimizer": torch.optim.Adam,
@@ -299,6 +304,15 @@ class Adam(Solver):
         net.module_.to("cpu")
         self._check_convergence(net.history)
         return _parameters(module)
+
+    def _check(self):
+        check_device(self.device)
+        check_not_negative(learning_rate=self.learning_rate)
+        check_positive_int(max_epochs=self.max_epochs)
+        if self.batch_size != -1:
+            check_positive_int(batch_size=self.batch_size)
+        if self.early_stopping is not None:
+            check_positive_int(early_stopping=self.early_stopping)
 
     def _check_convergence(self, history):
         """Warn where the last epochs, as many as the patience, still lowered the held-out loss."""
