@@ -185,18 +185,16 @@ def published_posterior_loss(counts, dist) -> float:
 # With two labels per calibration row it says:
 #
 # - α improves all four metrics of disagreement in every row. L_φ falls from .085 – .106 to .076 –
-# .080, and the
-# intervals of all differences lie below 0. Class probabilities, and with them Acc to DE, stay what
-# they are.
+#   .080, and the intervals of all differences lie below 0. Class probabilities, and with them Acc
+#   to DE, stay what they are.
 # - Disagreement is predicted worst, with α, after matrix scaling of Raw (CE_φ = .08, the others .04
-# to .07).
-# - Scaling and ensembles matter little here: all epistemic losses lie between .07 and .09, with
-#   90 % intervals .04 to .05 wide. A corrected CE may come out negative, which says "not above the
+#   to .07).
+# - Scaling and ensembles matter little here: all epistemic losses lie between .07 and .09, with 90
+#   % intervals .04 to .05 wide. A corrected CE may come out negative, which says "not above the
 #   noise".
 # - One label lowers the epistemic loss of ensembles by .001 under the published rule and by .013 to
-# .027 under the
-# product rule. With α it falls for all, Raw too, to about half of what it was: draws differ too
-# little among themselves for one label to move them as far as it should.
+#   .027 under the product rule. With α it falls for all, Raw too, to about half of what it was:
+#   draws differ too little among themselves for one label to move them as far as it should.
 #
 # The exception comes with ``FULL=1``: trained four times as long, the network is overconfident, and
 # so predicts little disagreement, which is right here for the wrong reason. In the three rows

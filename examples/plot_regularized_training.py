@@ -249,21 +249,18 @@ def epoch_times() -> str:
 # network with these predictions. Over ten splits (``FULL=1``):
 #
 # - The residual form at λ = 3 has a higher accuracy than cross-entropy alone (+.012, interval .006
-# to .018), a lower
-# log loss (.72 to .63) and squared error of the top class (.0041 to .0011). At λ = .2, the end of
-# the published grid, it does next to nothing: the penalty is a squared error, some hundredths
-# large. At λ = 5 it costs a tenth of the accuracy: predictions that are squeezed together within a
-# bandwidth look calibrated.
+#   to .018), a lower log loss (.72 to .63) and squared error of the top class (.0041 to .0011). At
+#   λ = .2, the end of the published grid, it does next to nothing: the penalty is a squared error,
+#   some hundredths large. At λ = 5 it costs a tenth of the accuracy: predictions that are squeezed
+#   together within a bandwidth look calibrated.
 # - The published plugin does little up to λ = .1 (log loss −.01); at .2 some networks collapse to
-# the class
-# frequencies, which are calibrated, and of no use. The estimate is biased on batches, and prefers
-# predictions far from calibrated.
+#   the class frequencies, which are calibrated, and of no use. The estimate is biased on batches,
+#   and prefers predictions far from calibrated.
 # - The focal losses lower the log loss and the error of the top class as much as the residual form,
-# but at the price of
-#   accuracy (−.01), and of the canonical error, which they double. MMCE at λ = 1 triples it.
+#   but at the price of accuracy (−.01), and of the canonical error, which they double. MMCE at λ =
+#   1 triples it.
 # - The published measure ranks otherwise: best are the networks with the most confident
-# predictions, as smoothing
-#   then finds less noise in the labels to take for an error.
+#   predictions, as smoothing then finds less noise in the labels to take for an error.
 #
 # The figure leaves out what has lost more than a tenth in accuracy, and says so.
 COLORS = {

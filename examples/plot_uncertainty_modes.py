@@ -25,7 +25,7 @@ calibration row."""
 #
 # - digits 0, 1: Beta(.99 λt, .99 λ(1−t)), a point exactly at 0 or 1;
 # - digits 2 to 5: Beta with mean .2, .4, .6, .8 and total 1/λ, which is almost always next to 0 or
-# 1;
+#   1;
 # - digits 6 to 9: Beta with the same means and total λ, close to its mean.
 #
 # Raters of a row then say the second class with probability q: one label in training, five on

@@ -111,9 +111,11 @@ class DecisionCalibration(PublishedScaling):
         A cost matrix that does not fit the classes or leaves nothing to decide, an unknown scaling
         or criterion, an `inner_cv` below 2, a negative `safeguard`.
 
-    References ---------- P4, *Calibration for decision making via empirical risk minimization*;
-    Zhao, Kim, Sahoo, Ma and Ermon (2021), Calibrating predictions to decisions; Nadeau and Bengio
-    (2003), Inference for the generalization error.
+    References
+    ----------
+    P4, *Calibration for decision making via empirical risk minimization*; Zhao, Kim, Sahoo, Ma and
+    Ermon (2021), Calibrating predictions to decisions; Nadeau and Bengio (2003), Inference for the
+    generalization error.
 
     Examples
     --------
