@@ -13,6 +13,9 @@ from ._arrays import bisect, cross_moment, frozen, log, tails
 from ._base import Distribution
 from ._likelihood import is_corner, log_dirichlet_multinomial
 
+# log of the total from which on all quantiles are 0 or 1, and SciPy 1.12 is wrong about them.
+_ENDS = -200.0
+
 
 class Dirichlet(Distribution):
     """Dirichlet distribution: class probabilities known as well as α0 labels would tell.
@@ -171,8 +174,8 @@ class Dirichlet(Distribution):
         lost = np.isnan(ends).any(axis=(1, 2))
         if lost.any():
             ends[lost] = beta_interval(z[None, lost], total[None, lost], 1.0, level)
-        corner = is_corner(self._log_total)
-        ends[corner] = tails(level) > 1 - z[corner]
+        at_ends = self._log_total < _ENDS
+        ends[at_ends] = tails(level) > 1 - z[at_ends]
         return ends
 
     def _embed(self, columns, n_classes):

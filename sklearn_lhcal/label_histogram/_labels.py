@@ -70,6 +70,9 @@ class Labels:
         return len(self.counts)
 
     def __array__(self, dtype=None, copy=None) -> NDArray:
+        # NumPy 1 has no copy=None.
+        if copy is None:
+            return np.asarray(self.counts, dtype=dtype)
         return np.array(self.counts, dtype=dtype, copy=copy)
 
     def __getitem__(self, key):
