@@ -20,8 +20,11 @@ from ._ground.names import (
     positions,
 )
 from ._ground.simplex import accuracy, check_proba
+from ._ground.types import LabelsLike, Samples
 from .distributions import Distribution, PointMass, predict_dist
 from .label_histogram._labels import Labels, read_labels
+
+PredictionLike = ArrayLike | Distribution
 
 
 class Rows:
@@ -256,16 +259,16 @@ def labels_for(estimator, y) -> Labels:
 class DistributionClassifierMixin:
     """What a classifier with `predict_dist` predicts: its mean, and the most probable class."""
 
-    def predict_proba(self, X) -> Floats:
+    def predict_proba(self, X: Samples) -> Floats:
         """Class probabilities, shape (n_samples, n_classes): the mean of `predict_dist`."""
         return np.array(self.predict_dist(X).mean())
 
-    def predict(self, X) -> NDArray:
+    def predict(self, X: Samples) -> NDArray:
         """The most probable class of each row, shape (n_samples,)."""
         columns = self.predict_proba(X).argmax(axis=1)
         return self.classes_[columns]
 
-    def score(self, X, y, sample_weight=None) -> float:
+    def score(self, X: Samples, y: LabelsLike, sample_weight: ArrayLike | None = None) -> float:
         """Expected accuracy, see `sklearn_lhcal.metrics.expected_accuracy`: larger is better.
 
         Between 0 and 1; ties of the probabilities are shared evenly.

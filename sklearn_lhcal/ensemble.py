@@ -5,10 +5,13 @@ Each offers ``sample_proba(X, n_samples, random_state)``, class probabilities of
 n, K), and `predict_dist`, an `Ensemble` of such draws."""
 
 from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any, Self
 
 import numpy as np
 import torch
 from joblib import Parallel, delayed
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import check_random_state, get_tags, indexable
@@ -26,6 +29,7 @@ from ._ground.estimators import (
     with_own_module,
 )
 from ._ground.names import positions
+from ._ground.types import Estimator, LabelsLike, Samples, Seed
 from ._rows import DistributionClassifierMixin
 from .distributions import Ensemble
 from .label_histogram._labels import read_labels
@@ -50,11 +54,15 @@ class _EnsembleClassifier(
     accepts_label_histograms = True
 
     @abstractmethod
-    def sample_proba(self, X, n_samples: int | None = None, random_state=None) -> Floats:
+    def sample_proba(
+        self, X: Samples, n_samples: int | None = None, random_state: Seed = None
+    ) -> Floats:
         """Class probabilities of `n_samples` members, shape (n_samples, n, K)."""
 
     @atomic
-    def fit(self, X, y, sample_weight=None, **fit_params):
+    def fit(
+        self, X: Samples, y: LabelsLike, sample_weight: ArrayLike | None = None, **fit_params: Any
+    ) -> Self:
         """Fit the estimator; a fit that fails or is interrupted leaves it as it was.
 
         Parameters
@@ -85,7 +93,7 @@ class _EnsembleClassifier(
         """The attributes that hold what was fitted."""
         return {"estimator_": fit_on_labels(clone(self.estimator), X, labels, weight, **fit_params)}
 
-    def predict_dist(self, X) -> Ensemble:
+    def predict_dist(self, X: Samples) -> Ensemble:
         """An `Ensemble` of the members' class probabilities, the same at every call."""
         check_is_fitted(self, "seed_")
         return Ensemble(self.sample_proba(X)).with_classes(self.classes_)
@@ -151,7 +159,9 @@ class MCDropoutClassifier(_EnsembleClassifier):
     (7, 100, 3)
     """
 
-    def __init__(self, estimator, *, n_samples=20, random_state=None):
+    def __init__(
+        self, estimator: Estimator, *, n_samples: int = 20, random_state: Seed = None
+    ) -> None:
         self.estimator = estimator
         self.n_samples = n_samples
         self.random_state = random_state
@@ -167,7 +177,9 @@ class MCDropoutClassifier(_EnsembleClassifier):
         _dropouts(net.module_)
         return fitted
 
-    def sample_proba(self, X, n_samples=None, random_state=None):
+    def sample_proba(
+        self, X: Samples, n_samples: int | None = None, random_state: Seed = None
+    ) -> Floats:
         """Class probabilities under `n_samples` masks, shape (n_samples, n, K).
 
         None: the masks of `predict_dist`.
@@ -284,13 +296,22 @@ class TestTimeAugmentationClassifier(_EnsembleClassifier):
 
     __test__ = False  # the name is the method's; it is no test
 
-    def __init__(self, estimator, augment, *, n_samples=20, random_state=None):
+    def __init__(
+        self,
+        estimator: Estimator,
+        augment: Callable[[Samples, np.random.RandomState], Samples],
+        *,
+        n_samples: int = 20,
+        random_state: Seed = None,
+    ) -> None:
         self.estimator = estimator
         self.augment = augment
         self.n_samples = n_samples
         self.random_state = random_state
 
-    def sample_proba(self, X, n_samples=None, random_state=None):
+    def sample_proba(
+        self, X: Samples, n_samples: int | None = None, random_state: Seed = None
+    ) -> Floats:
         """Class probabilities of `n_samples` versions of X, shape (n_samples, n, K).
 
         None: the versions of `predict_dist`.
@@ -352,7 +373,14 @@ class DeepEnsembleClassifier(_EnsembleClassifier):
     Ensemble(n=100, n_classes=3)
     """
 
-    def __init__(self, estimator, *, n_estimators=5, n_jobs=None, random_state=None):
+    def __init__(
+        self,
+        estimator: Estimator,
+        *,
+        n_estimators: int = 5,
+        n_jobs: int | None = None,
+        random_state: Seed = None,
+    ) -> None:
         self.estimator = estimator
         self.n_estimators = n_estimators
         self.n_jobs = n_jobs
@@ -389,7 +417,9 @@ class DeepEnsembleClassifier(_EnsembleClassifier):
         )
         return {"estimators_": fitted}
 
-    def sample_proba(self, X, n_samples=None, random_state=None):
+    def sample_proba(
+        self, X: Samples, n_samples: int | None = None, random_state: Seed = None
+    ) -> Floats:
         """Class probabilities (S, n, K) of all members, or of S = `n_samples` drawn from them."""
         check_is_fitted(self, "seed_")
         members = np.stack([self._proba(e, X) for e in self.estimators_])

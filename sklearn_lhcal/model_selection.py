@@ -1,10 +1,11 @@
 """Splitters and cross-validated predictions that respect label histograms."""
 
 import warnings
-from typing import ClassVar
+from collections.abc import Iterator
+from typing import ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.model_selection import BaseCrossValidator, StratifiedGroupKFold, StratifiedKFold
@@ -14,9 +15,11 @@ from sklearn.utils import check_array, check_random_state, indexable
 from sklearn.utils.metadata_routing import UNUSED
 from tqdm.auto import tqdm
 
+from ._ground.arrays import Indices
 from ._ground.checks import check_positive_int, check_same_length, take_params, take_rows
 from ._ground.estimators import class_order, fit_on_labels, own_classes
 from ._ground.names import check_row_names, positions
+from ._ground.types import Estimator, Folds, LabelsLike, Samples, Seed, Splitter
 from .distributions import Distribution, predict_dist
 from .label_histogram._labels import read_labels
 
@@ -61,12 +64,16 @@ class StratifiedVotesKFold(BaseCrossValidator):
 
     __metadata_request__split: ClassVar = {"groups": True}
 
-    def __init__(self, n_splits=5, *, shuffle=False, random_state=None):
+    def __init__(
+        self, n_splits: int = 5, *, shuffle: bool = False, random_state: Seed = None
+    ) -> None:
         self.n_splits = n_splits
         self.shuffle = shuffle
         self.random_state = random_state
 
-    def split(self, X, y, groups=None):
+    def split(
+        self, X: Samples, y: LabelsLike, groups: ArrayLike | None = None
+    ) -> Iterator[tuple[Indices, Indices]]:
         """Yield (train, test) index arrays.
 
         Parameters
@@ -89,7 +96,9 @@ class StratifiedVotesKFold(BaseCrossValidator):
             )
             yield from splitter.split(votes, votes, groups)
 
-    def get_n_splits(self, X=None, y=None, groups=None):
+    def get_n_splits(
+        self, X: Samples = None, y: LabelsLike | None = None, groups: ArrayLike | None = None
+    ) -> int:
         """Number of folds."""
         return self.n_splits
 
@@ -145,13 +154,13 @@ class BallCarvingSplit(BaseEstimator):
 
     def __init__(
         self,
-        radius="auto",
-        n_balls=12,
-        keep_fraction=(0, 0.3),
-        test_fraction=0.3,
-        n_splits=1,
-        random_state=None,
-    ):
+        radius: float | Literal["auto"] = "auto",
+        n_balls: int = 12,
+        keep_fraction: float | tuple[float, float] = (0, 0.3),
+        test_fraction: float = 0.3,
+        n_splits: int = 1,
+        random_state: Seed = None,
+    ) -> None:
         self.radius = radius
         self.n_balls = n_balls
         self.keep_fraction = keep_fraction
@@ -159,7 +168,9 @@ class BallCarvingSplit(BaseEstimator):
         self.n_splits = n_splits
         self.random_state = random_state
 
-    def split(self, X, y=None, groups=None):
+    def split(
+        self, X: Samples, y: LabelsLike | None = None, groups: ArrayLike | None = None
+    ) -> Iterator[tuple[Indices, Indices]]:
         """Yield (train, test) index arrays, without the rows that only the augmented set holds.
 
         Parameters
@@ -175,7 +186,9 @@ class BallCarvingSplit(BaseEstimator):
             train, _, test = self._split(X, y, rng)
             yield train, test
 
-    def split_augmented(self, X, y=None):
+    def split_augmented(
+        self, X: Samples, y: LabelsLike | None = None
+    ) -> tuple[Indices, Indices, Indices]:
         """One (train, augmented, test) triple of ascending index arrays: the first of the splits.
 
         Parameters
@@ -198,7 +211,9 @@ class BallCarvingSplit(BaseEstimator):
         """
         return self._split(X, y, check_random_state(self.random_state))
 
-    def get_n_splits(self, X=None, y=None, groups=None):
+    def get_n_splits(
+        self, X: Samples = None, y: LabelsLike | None = None, groups: ArrayLike | None = None
+    ) -> int:
         """Number of splits."""
         return self.n_splits
 
@@ -273,7 +288,7 @@ def _apart(distance: NDArray, R: float, n: int) -> list[int]:
     return chosen
 
 
-def check_cv(cv=5):
+def check_cv(cv: Folds = 5) -> Splitter:
     """A splitter from what is given as ``cv=``: scikit-learn's function, for label histograms.
 
     Parameters
@@ -298,15 +313,15 @@ def check_cv(cv=5):
 
 
 def cross_val_predict(
-    estimator,
-    X,
-    y,
+    estimator: Estimator,
+    X: Samples,
+    y: LabelsLike,
     *,
-    cv=None,
-    groups=None,
-    method="predict_proba",
-    fit_params=None,
-    verbose=0,
+    cv: Folds = None,
+    groups: ArrayLike | None = None,
+    method: Literal["predict_proba", "predict_dist", "predict"] = "predict_proba",
+    fit_params: dict | None = None,
+    verbose: int = 0,
 ) -> NDArray | Distribution:
     """Out-of-fold predictions of a classifier trained on label histograms.
 

@@ -3,6 +3,7 @@
 import copy
 from collections.abc import Callable
 from functools import wraps
+from typing import TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,8 @@ from sklearn.utils.validation import has_fit_parameter
 
 from .checks import take_params, take_rows
 from .names import positions
+
+Function = TypeVar("Function", bound=Callable)
 
 
 def default_classifier():
@@ -150,7 +153,7 @@ def take_feature_names(estimator, fitted) -> None:
             vars(estimator).pop(name, None)
 
 
-def atomic(fit: Callable) -> Callable:
+def atomic(fit: Function) -> Function:
     """Decorator of fit methods: all of a fit, or nothing.
 
     A twin of the estimator is fitted, and the estimator takes over what the twin has, in one step
@@ -164,7 +167,7 @@ def atomic(fit: Callable) -> Callable:
         self.__dict__ = vars(twin)
         return self
 
-    return fit_or_nothing
+    return cast(Function, fit_or_nothing)
 
 
 def twin_of(estimator):

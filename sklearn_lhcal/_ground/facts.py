@@ -2,7 +2,9 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
+
+Function = TypeVar("Function", bound=Callable)
 
 
 class Facts(NamedTuple):
@@ -40,11 +42,11 @@ class Facts(NamedTuple):
     takes_distribution: bool = False
 
 
-def metric(facts: Facts | Callable[..., Facts]):
+def metric(facts: Facts | Callable[..., Facts]) -> Callable[[Function], Function]:
     """Decorator that attaches facts, or a function of the metric's options that returns them."""
 
-    def attach(function):
-        function.facts = facts
+    def attach(function: Function) -> Function:
+        vars(function)["facts"] = facts
         return function
 
     return attach

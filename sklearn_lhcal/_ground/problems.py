@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from torch import nn
 
+from .._ground.types import Seed
 from .arrays import Floats
 
 Vector = Floats
@@ -87,5 +88,5 @@ class Solver(BaseEstimator, ABC):
     """What minimises a problem."""
 
     @abstractmethod
-    def solve(self, problem: Problem, *, random_state=None, verbose: int = 0) -> Vector:
+    def solve(self, problem: Problem, *, random_state: Seed = None, verbose: int = 0) -> Vector:
         """The x of least value, shape (p,)."""

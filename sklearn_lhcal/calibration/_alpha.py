@@ -1,8 +1,10 @@
 """α-calibration: how sure a model is of its class probabilities (P1 §5.3, App. D.2)."""
 
 import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
+from typing import Literal
 
 import numpy as np
 import torch
@@ -14,8 +16,10 @@ from torch.nn.utils import vector_to_parameters
 from .._ground.arrays import Floats
 from .._ground.checks import check_not_negative, n_rows
 from .._ground.devices import seeded
+from .._ground.problems import Solver
 from .._ground.simplex import entropy, gini
 from .._ground.threads import sum_over_rows
+from .._ground.types import Calibrated, Folds, Seed
 from ..distributions import Dirichlet
 from ..neural_network import LBFGS, Adam, DirichletMultinomialLoss, Newton, PairwiseLoss
 from ..neural_network._features import forward_features
@@ -106,17 +110,17 @@ class AlphaCalibration(_BaseCalibrator):
 
     def __init__(
         self,
-        estimator=None,
+        estimator: Calibrated = None,
         *,
-        features=None,
-        likelihood="pairwise",
-        penalty=None,
-        hidden_layer_sizes=(),
-        cv=None,
-        solver=None,
-        random_state=None,
-        verbose=0,
-    ):
+        features: str | Callable | None = None,
+        likelihood: Literal["pairwise", "dirichlet_multinomial"] = "pairwise",
+        penalty: float | None = None,
+        hidden_layer_sizes: Sequence[int] = (),
+        cv: Folds | Literal["holdout"] = None,
+        solver: Solver | None = None,
+        random_state: Seed = None,
+        verbose: int = 0,
+    ) -> None:
         super().__init__(
             estimator, cv=cv, solver=solver, random_state=random_state, verbose=verbose
         )

@@ -3,8 +3,10 @@
 import warnings
 from abc import abstractmethod
 from dataclasses import replace
+from typing import Any, Literal, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.frozen import FrozenEstimator
@@ -13,6 +15,7 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, proces
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 from tqdm.auto import tqdm
 
+from .._ground.arrays import Floats
 from .._ground.checks import check_same_length, check_sample_weight, take_params, take_rows
 from .._ground.estimators import (
     atomic,
@@ -25,6 +28,7 @@ from .._ground.estimators import (
 from .._ground.names import check_row_names
 from .._ground.problems import Problem, Solver
 from .._ground.threads import one_blas_thread
+from .._ground.types import Calibrated, Folds, LabelsLike, Samples, Seed
 from .._rows import DistributionClassifierMixin
 from ..distributions import Distribution
 from ..label_histogram._labels import read_labels
@@ -45,7 +49,15 @@ class _BaseCalibrator(
 
     accepts_label_histograms = True
 
-    def __init__(self, estimator=None, *, cv=None, solver=None, random_state=None, verbose=0):
+    def __init__(
+        self,
+        estimator: Calibrated = None,
+        *,
+        cv: Folds | Literal["holdout"] = None,
+        solver: Solver | None = None,
+        random_state: Seed = None,
+        verbose: int = 0,
+    ) -> None:
         self.estimator = estimator
         self.cv = cv
         self.solver = solver
@@ -73,7 +85,9 @@ class _BaseCalibrator(
         return solver.solve(problem, random_state=self.random_state, verbose=self.verbose)
 
     @atomic
-    def fit(self, X, y, sample_weight=None, **fit_params):
+    def fit(
+        self, X: Samples, y: LabelsLike, sample_weight: ArrayLike | None = None, **fit_params: Any
+    ) -> Self:
         """Fit the classifier and the map, all or nothing.
 
         Parameters
@@ -148,19 +162,19 @@ class _BaseCalibrator(
         self._learnt = tuple(learnt)
         vars(self).update(learnt)
 
-    def predict_dist(self, X) -> Distribution:
+    def predict_dist(self, X: Samples) -> Distribution:
         """Predictive distribution over class probabilities, a batch of n_samples rows."""
         check_is_fitted(self, "estimator_")
         (X,) = indexable(X)
         rows = CalibrationRows.predicted(self.estimator_, X, self.classes_)
         return self._map(rows).with_classes(self.classes_)
 
-    def predict_log_proba(self, X):
+    def predict_log_proba(self, X: Samples) -> Floats:
         """Logarithm of `predict_proba`, shape (n_samples, n_classes)."""
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(X))
 
-    def decision_function(self, X):
+    def decision_function(self, X: Samples) -> Floats:
         """Calibrated logits, shape (n_samples, n_classes).
 
         Of two classes the log-odds of the second, shape (n_samples,).
@@ -171,7 +185,7 @@ class _BaseCalibrator(
     def _class_order(self, X):
         return class_order(_chain(self, cloned=False)[1], X)
 
-    def get_metadata_routing(self):
+    def get_metadata_routing(self) -> MetadataRouter:
         """What `fit` passes on: to the innermost classifier's fit, and to the splitter."""
         calibrators, base = _chain(self, cloned=False)
         to_fit = MethodMapping().add(caller="fit", callee="fit")

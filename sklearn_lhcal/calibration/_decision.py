@@ -1,9 +1,10 @@
 """Calibration for decisions under a known cost matrix (P4): a map, candidates, a rule."""
 
 import warnings
+from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
@@ -12,6 +13,8 @@ from .._ground.arrays import Floats
 from .._ground.checks import check_not_negative
 from .._ground.costs import bayes_columns, check_cost_matrix, relative
 from .._ground.estimators import resolve
+from .._ground.problems import Solver
+from .._ground.types import Calibrated, Estimator, Folds, Samples, Seed
 from ..model_selection import StratifiedVotesKFold
 from ._affine import BiasCorrectedMap, TemperatureMap, VectorMap
 from ._decision_candidates import CRITERIA, Candidates, candidates_of
@@ -132,19 +135,19 @@ class DecisionCalibration(PublishedScaling):
 
     def __init__(
         self,
-        estimator=None,
-        cost_matrix=None,
+        estimator: Calibrated = None,
+        cost_matrix: ArrayLike | None = None,
         *,
-        scaling="bias_corrected",
-        criterion="auto",
-        bias_penalty=None,
-        inner_cv=10,
-        safeguard=1.0,
-        cv=None,
-        solver=None,
-        random_state=None,
-        verbose=0,
-    ):
+        scaling: Literal["temperature", "bias_corrected", "vector"] = "bias_corrected",
+        criterion: Literal["auto", "direct", "margin", "nll", "ece"] | nn.Module = "auto",
+        bias_penalty: float | None = None,
+        inner_cv: int = 10,
+        safeguard: float | None = 1.0,
+        cv: Folds | Literal["holdout"] = None,
+        solver: Solver | None = None,
+        random_state: Seed = None,
+        verbose: int = 0,
+    ) -> None:
         super().__init__(
             estimator, cv=cv, solver=solver, random_state=random_state, verbose=verbose
         )
@@ -155,7 +158,7 @@ class DecisionCalibration(PublishedScaling):
         self.inner_cv = inner_cv
         self.safeguard = safeguard
 
-    def decide(self, X) -> NDArray:
+    def decide(self, X: Samples) -> NDArray:
         """The decision of least expected cost for each row, shape (n_samples,).
 
         Column numbers, or a frame's names.
@@ -163,7 +166,7 @@ class DecisionCalibration(PublishedScaling):
         check_is_fitted(self, "estimator_")
         return self.decisions_[bayes_columns(self.predict_proba(X), self.cost_matrix_)]
 
-    def expected_cost(self, X) -> Floats:
+    def expected_cost(self, X: Samples) -> Floats:
         """What the model expects each decision to cost, shape (n_samples, n_decisions)."""
         check_is_fitted(self, "estimator_")
         return np.einsum("nk,kd->nd", self.predict_proba(X), self.cost_matrix_)
@@ -248,7 +251,7 @@ class DecisionCalibration(PublishedScaling):
         return out_of_fold(fitted.family, candidates, rows, C, starts, splits)
 
 
-def decide(estimator, X) -> NDArray:
+def decide(estimator: Estimator, X: Samples) -> NDArray:
     """Decisions of a fitted `DecisionCalibration` that may be wrapped.
 
     In a Pipeline, a search, a FrozenEstimator.
@@ -283,7 +286,7 @@ def decide(estimator, X) -> NDArray:
     return _walk(estimator, X, "decide")
 
 
-def expected_cost(estimator, X) -> Floats:
+def expected_cost(estimator: Estimator, X: Samples) -> Floats:
     """Expected costs of decisions under a fitted `DecisionCalibration`, wrapped as for `decide`.
 
     Parameters

@@ -4,9 +4,11 @@ What more data gains is learnt by carving the training data.
 """
 
 import warnings
+from collections.abc import Callable
+from typing import Any, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.frozen import FrozenEstimator
@@ -28,6 +30,7 @@ from .._ground.estimators import (
     take_feature_names,
 )
 from .._ground.names import check_row_names, positions
+from .._ground.types import Estimator, LabelsLike, Samples, Seed
 from ..distributions import Distribution, predict_dist
 from ..label_histogram._labels import read_labels
 from ..metrics import accuracy_gain
@@ -113,14 +116,24 @@ class EpistemicCalibration(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
     accepts_label_histograms = True
 
-    def __init__(self, estimator, *, uncertainty="mutual_information", splitter=None, n_bins=20):
+    def __init__(
+        self,
+        estimator: Estimator,
+        *,
+        uncertainty: Literal["mutual_information", "entropy"]
+        | Callable[[Estimator, Samples], ArrayLike] = "mutual_information",
+        splitter: Any = None,
+        n_bins: int | ArrayLike = 20,
+    ) -> None:
         self.estimator = estimator
         self.uncertainty = uncertainty
         self.splitter = splitter
         self.n_bins = n_bins
 
     @atomic
-    def fit(self, X, y, sample_weight=None, **fit_params):
+    def fit(
+        self, X: Samples, y: LabelsLike, sample_weight: ArrayLike | None = None, **fit_params: Any
+    ) -> Self:
         """Carve the data, fit the map, and fit the classifier on everything, all or nothing.
 
         Parameters
@@ -235,7 +248,7 @@ class EpistemicCalibration(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             )
         return e
 
-    def predict_epistemic(self, X) -> Floats:
+    def predict_epistemic(self, X: Samples) -> Floats:
         """Calibrated epistemic uncertainty, shape (n_samples,).
 
         The gain in accuracy to be expected from more data.
@@ -243,36 +256,36 @@ class EpistemicCalibration(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         e = self.predict_uncalibrated(X)
         return e if self.isotonic_ is None else self.isotonic_.predict(e)
 
-    def predict_uncalibrated(self, X) -> Floats:
+    def predict_uncalibrated(self, X: Samples) -> Floats:
         """The estimate before the map, shape (n_samples,): nats, or the unit of the callable."""
         check_is_fitted(self, "estimator_")
         return self._estimate(self.estimator_, X)
 
-    def predict_dist(self, X) -> Distribution:
+    def predict_dist(self, X: Samples) -> Distribution:
         """The classifier's predictive distribution, a batch of n_samples rows."""
         check_is_fitted(self, "estimator_")
         own = own_classes(self.estimator_, self.classes_)
         return predict_dist(self.estimator_, X).with_classes(own).in_order(self.classes_)
 
-    def predict(self, X):
+    def predict(self, X: Samples) -> NDArray:
         """The classifier's class of each row, shape (n_samples,)."""
         check_is_fitted(self, "estimator_")
         return _predicted(self.estimator_, X, self.classes_)
 
     @available_if(_offers("predict_proba"))
-    def predict_proba(self, X):
+    def predict_proba(self, X: Samples) -> Floats:
         """The classifier's class probabilities, shape (n_samples, n_classes)."""
         check_is_fitted(self, "estimator_")
         return self._in_order(self.estimator_.predict_proba(X))
 
     @available_if(_offers("predict_log_proba"))
-    def predict_log_proba(self, X):
+    def predict_log_proba(self, X: Samples) -> Floats:
         """Logarithm of `predict_proba`, shape (n_samples, n_classes)."""
         check_is_fitted(self, "estimator_")
         return self._in_order(self.estimator_.predict_log_proba(X))
 
     @available_if(_offers("decision_function"))
-    def decision_function(self, X):
+    def decision_function(self, X: Samples) -> Floats:
         """The classifier's decision function.
 
         Shape (n_samples,) for two classes, (n_samples, n_classes) for more.
@@ -282,12 +295,14 @@ class EpistemicCalibration(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         return u if u.ndim == 1 else self._in_order(u)
 
     @available_if(_offers("sample_proba"))
-    def sample_proba(self, X, n_samples=None, random_state=None):
+    def sample_proba(
+        self, X: Samples, n_samples: int | None = None, random_state: Seed = None
+    ) -> Floats:
         """The classifier's draws of class probabilities, shape (n_draws, n_samples, n_classes)."""
         check_is_fitted(self, "estimator_")
         return self.estimator_.sample_proba(X, n_samples, random_state)
 
-    def score(self, X, y, sample_weight=None) -> float:
+    def score(self, X: Samples, y: LabelsLike, sample_weight: ArrayLike | None = None) -> float:
         """Expected accuracy on label histograms: larger is better, between 0 and 1."""
         check_is_fitted(self, "estimator_")
         labels = read_labels(y).in_order(self.classes_)
@@ -301,7 +316,7 @@ class EpistemicCalibration(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         """Outputs of the classifier with their columns in the order of `classes_`."""
         return outputs[:, positions(self.classes_, own_classes(self.estimator_, self.classes_))]
 
-    def get_metadata_routing(self):
+    def get_metadata_routing(self) -> MetadataRouter:
         """What `fit` passes on: to the classifier's fit."""
         to_fit = MethodMapping().add(caller="fit", callee="fit")
         return (

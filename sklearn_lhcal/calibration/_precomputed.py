@@ -1,10 +1,13 @@
 """A classifier whose outputs were computed elsewhere."""
 
+from typing import Literal, Self
+
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from .._ground.arrays import Floats
 from .._ground.checks import plain_array
 from .._ground.estimators import atomic
 from .._ground.names import (
@@ -15,6 +18,7 @@ from .._ground.names import (
     sorted_names,
 )
 from .._ground.simplex import check_proba, log_proba, log_softmax, softmax
+from .._ground.types import LabelsLike, Samples
 from ..label_histogram._labels import read_labels
 
 
@@ -53,13 +57,19 @@ class PrecomputedClassifier(ClassifierMixin, BaseEstimator):
 
     accepts_label_histograms = True
 
-    def __init__(self, response="proba", *, columns=None, classes=None):
+    def __init__(
+        self,
+        response: Literal["logits", "proba"] = "proba",
+        *,
+        columns: ArrayLike | None = None,
+        classes: ArrayLike | None = None,
+    ) -> None:
         self.response = response
         self.columns = columns
         self.classes = classes
 
     @atomic
-    def fit(self, X, y=None):
+    def fit(self, X: Samples, y: LabelsLike | None = None) -> Self:
         """Set `classes_`; nothing is learnt.
 
         Of y only the names are read: those of columns without any, where they are sorted, and
@@ -95,13 +105,13 @@ class PrecomputedClassifier(ClassifierMixin, BaseEstimator):
             return np.asarray(self.classes)
         return None if X is None else clone(self).fit(X).classes_
 
-    def predict_proba(self, X):
+    def predict_proba(self, X: Samples) -> Floats:
         """Class probabilities, shape (n_samples, n_classes)."""
         check_is_fitted(self, "classes_")
         outputs = self._checked(self._outputs(X), reset=False)
         return softmax(outputs) if self.response == "logits" else outputs
 
-    def predict_log_proba(self, X):
+    def predict_log_proba(self, X: Samples) -> Floats:
         """Logarithms of the class probabilities.
 
         Those of logits are found without a detour that would lose small ones.
@@ -111,7 +121,7 @@ class PrecomputedClassifier(ClassifierMixin, BaseEstimator):
             return log_softmax(self._checked(self._outputs(X), reset=False))
         return log_proba(self.predict_proba(X))
 
-    def predict(self, X):
+    def predict(self, X: Samples) -> NDArray:
         """The most probable class of each row, shape (n_samples,)."""
         check_is_fitted(self, "classes_")
         return self.classes_[self.predict_proba(X).argmax(axis=1)]

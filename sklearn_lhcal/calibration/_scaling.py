@@ -1,5 +1,9 @@
 """Scaling of logits, u' = W u + b in four families, fitted to optimality (P1 App. D.1, P4 §5)."""
 
+from typing import Literal
+
+from .._ground.problems import Solver
+from .._ground.types import Calibrated, Folds, Seed
 from ._affine import BiasCorrectedMap, MatrixMap, TemperatureMap, VectorMap
 from ._scaling_base import PublishedScaling, Scaling
 from ._shrinkage import fit_temperature
@@ -75,8 +79,15 @@ class TemperatureScaling(Scaling):
     """
 
     def __init__(
-        self, estimator=None, *, floor=None, cv=None, solver=None, random_state=None, verbose=0
-    ):
+        self,
+        estimator: Calibrated = None,
+        *,
+        floor: Literal["uniform", "prior"] | None = None,
+        cv: Folds | Literal["holdout"] = None,
+        solver: Solver | None = None,
+        random_state: Seed = None,
+        verbose: int = 0,
+    ) -> None:
         super().__init__(
             estimator, cv=cv, solver=solver, random_state=random_state, verbose=verbose
         )
@@ -141,15 +152,15 @@ class BiasCorrectedTemperatureScaling(Scaling):
 
     def __init__(
         self,
-        estimator=None,
+        estimator: Calibrated = None,
         *,
-        floor=None,
-        shrinkage=None,
-        cv=None,
-        solver=None,
-        random_state=None,
-        verbose=0,
-    ):
+        floor: Literal["uniform", "prior"] | None = None,
+        shrinkage: float | None = None,
+        cv: Folds | Literal["holdout"] = None,
+        solver: Solver | None = None,
+        random_state: Seed = None,
+        verbose: int = 0,
+    ) -> None:
         super().__init__(
             estimator, cv=cv, solver=solver, random_state=random_state, verbose=verbose
         )
@@ -215,16 +226,16 @@ class VectorScaling(PublishedScaling):
 
     def __init__(
         self,
-        estimator=None,
+        estimator: Calibrated = None,
         *,
-        floor=None,
-        shrinkage=None,
-        bias_penalty=None,
-        cv=None,
-        solver=None,
-        random_state=None,
-        verbose=0,
-    ):
+        floor: Literal["uniform", "prior"] | None = None,
+        shrinkage: float | None = None,
+        bias_penalty: float | None = None,
+        cv: Folds | Literal["holdout"] = None,
+        solver: Solver | None = None,
+        random_state: Seed = None,
+        verbose: int = 0,
+    ) -> None:
         super().__init__(
             estimator, cv=cv, solver=solver, random_state=random_state, verbose=verbose
         )
@@ -288,16 +299,16 @@ class MatrixScaling(PublishedScaling):
 
     def __init__(
         self,
-        estimator=None,
+        estimator: Calibrated = None,
         *,
-        shrinkage=None,
-        off_diagonal_penalty=None,
-        bias_penalty=None,
-        cv=None,
-        solver=None,
-        random_state=None,
-        verbose=0,
-    ):
+        shrinkage: float | None = None,
+        off_diagonal_penalty: float | None = None,
+        bias_penalty: float | None = None,
+        cv: Folds | Literal["holdout"] = None,
+        solver: Solver | None = None,
+        random_state: Seed = None,
+        verbose: int = 0,
+    ) -> None:
         super().__init__(
             estimator, cv=cv, solver=solver, random_state=random_state, verbose=verbose
         )

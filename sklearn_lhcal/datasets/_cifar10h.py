@@ -7,6 +7,7 @@ import tempfile
 import time
 from http.client import HTTPException
 from numbers import Real
+from os import PathLike
 from pathlib import Path
 from typing import BinaryIO
 from urllib.error import HTTPError
@@ -60,7 +61,7 @@ _CIFAR10H_FIRST_HALF = (
 
 def fetch_cifar10h(
     *,
-    data_home=None,
+    data_home: str | PathLike | None = None,
     download_if_missing: bool = True,
     base_url: str = _CIFAR10H_URL,
     checksum: str | None = None,

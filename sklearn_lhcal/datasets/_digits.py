@@ -6,6 +6,7 @@ from sklearn.datasets import load_digits
 from sklearn.utils import Bunch, check_random_state
 
 from .._ground.arrays import Floats
+from .._ground.types import Seed
 from ._made import check_raters, draw_counts
 
 _TEST_RATERS = 10
@@ -36,7 +37,7 @@ test        359    181  89    270    10
 """
 
 
-def load_mixed_digits(*, raters: int = 2, random_state=0) -> Bunch:
+def load_mixed_digits(*, raters: int = 2, random_state: Seed = 0) -> Bunch:
     """Handwritten digits, half of them mixed in pairs, with labels drawn from known probabilities.
 
     It is the Mix-MNIST of P1 on the 8 x 8 digits that come with scikit-learn: nothing is

@@ -6,6 +6,7 @@ from sklearn.utils import Bunch, check_random_state
 
 from .._ground.arrays import Floats, Integers
 from .._ground.simplex import softmax
+from .._ground.types import Seed
 from ..distributions import Dirichlet
 
 
@@ -18,7 +19,7 @@ def make_label_histograms(
     total: float | ArrayLike = 10.0,
     class_sep: float = 2.0,
     overconfidence: float = 1.0,
-    random_state=None,
+    random_state: Seed = None,
 ) -> Bunch:
     """Label histograms with known class probabilities, and a prediction of known calibration.
 
@@ -105,7 +106,7 @@ def make_random_checkerboard(
     n_rows: int = 38,
     n_columns: int = 46,
     cell_std: float = 1.0,
-    random_state=None,
+    random_state: Seed = None,
 ) -> tuple[Floats, Integers]:
     """Points of two classes in the plane: Gaussian cells on a grid, a random half of either class.
 

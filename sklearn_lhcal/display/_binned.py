@@ -1,11 +1,12 @@
 """The base of the reliability diagrams: how binned rates are drawn."""
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from .._ground.types import Estimator, LabelsLike, Samples
 from ._base import (
     ABOVE_STRIP,
     SQUARE,
@@ -20,6 +21,9 @@ from ._base import (
     reach,
     styled,
 )
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 # what the axes show beyond their limits, as a share of the range
 _MARGIN = 0.02
@@ -44,13 +48,13 @@ class BinnedReliabilityDisplay(Display):
     @classmethod
     def from_estimator(
         cls,
-        estimator,
-        X,
-        y,
+        estimator: Estimator,
+        X: Samples,
+        y: LabelsLike,
         *,
-        sample_weight=None,
+        sample_weight: ArrayLike | None = None,
         name: str | None = None,
-        **kwargs,
+        **kwargs: Any,
     ) -> Self:
         """Reliability diagram of a fitted classifier.
 
@@ -87,13 +91,13 @@ class BinnedReliabilityDisplay(Display):
 
     def plot(
         self,
-        ax=None,
+        ax: "Axes | None" = None,
         *,
-        name=None,
-        line_kwargs=None,
-        errorbar_kwargs=None,
-        histogram_kwargs=None,
-    ):
+        name: str | None = None,
+        line_kwargs: dict | None = None,
+        errorbar_kwargs: dict | None = None,
+        histogram_kwargs: dict | None = None,
+    ) -> Self:
         """Draw the display. A second one on the same axes is compared with the first.
 
         Parameters

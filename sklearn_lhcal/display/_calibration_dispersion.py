@@ -1,19 +1,25 @@
 """The calibration-dispersion map (P1 Fig. 2a): which part of the epistemic loss a method has."""
 
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
-from typing import Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
+from .._ground.arrays import Floats
 from .._ground.checks import check_fraction
-from .._rows import Rows, read_rows
+from .._ground.types import Estimator, LabelsLike, Samples, Seed, Strategy
+from .._rows import PredictionLike, Rows, read_rows
 from ..distributions import PointMass
 from ..metrics import calibration_loss, confidence_interval, dispersion_loss
 from ._base import WIDE, Display, draw_legend, name_of, predicted, reach, styled
 from ._iso import draw_frame, draw_iso_lines, draw_name, place_names
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 @dataclass(eq=False, repr=False)
@@ -87,24 +93,24 @@ class CalibrationDispersionDisplay(Display):
     confidence_level: float = 0.95
 
     @property
-    def epistemic_loss(self):
+    def epistemic_loss(self) -> Floats:
         """The sum of both losses, shape (n_methods,)."""
         return self.calibration_loss + self.dispersion_loss
 
     @classmethod
     def from_predictions(
         cls,
-        y,
-        predictions,
+        y: LabelsLike,
+        predictions: Mapping[str, PredictionLike],
         *,
         n_bins: int | ArrayLike = 15,
-        strategy: str = "uniform",
+        strategy: Strategy = "uniform",
         sample_weight: ArrayLike | None = None,
         groups: ArrayLike | None = None,
         confidence_level: float = 0.95,
-        random_state=0,
-        ax=None,
-        **plot_kwargs,
+        random_state: Seed = 0,
+        ax: "Axes | None" = None,
+        **plot_kwargs: Any,
     ) -> Self:
         """Map of several predictions for the same rows.
 
@@ -160,7 +166,9 @@ class CalibrationDispersionDisplay(Display):
         return display.plot(ax, **plot_kwargs)
 
     @classmethod
-    def from_estimators(cls, estimators, X, y, **kwargs) -> Self:
+    def from_estimators(
+        cls, estimators: Mapping[str, Estimator], X: Samples, y: LabelsLike, **kwargs: Any
+    ) -> Self:
         """Map of several fitted classifiers.
 
         Parameters
@@ -207,12 +215,12 @@ class CalibrationDispersionDisplay(Display):
     @classmethod
     def from_estimator(
         cls,
-        estimator,
-        X,
-        y,
+        estimator: Estimator,
+        X: Samples,
+        y: LabelsLike,
         *,
         name: str | None = None,
-        **kwargs,
+        **kwargs: Any,
     ) -> Self:
         """One fitted classifier on the map; give `ax` to set it beside others.
 
@@ -237,12 +245,12 @@ class CalibrationDispersionDisplay(Display):
 
     def plot(
         self,
-        ax=None,
+        ax: "Axes | None" = None,
         *,
-        errorbar_kwargs=None,
-        text_kwargs=None,
-        iso_kwargs=None,
-    ):
+        errorbar_kwargs: dict | None = None,
+        text_kwargs: dict | None = None,
+        iso_kwargs: dict | None = None,
+    ) -> Self:
         """Draw the map. A second one on the same axes adds its methods.
 
         Parameters

@@ -1,16 +1,21 @@
 """Risk of decisions: true, self-assessed, in pairs, and over all ratios of two costs."""
 
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
-from typing import Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from .._ground.checks import check_fraction
 from .._ground.costs import Costs, check_cost_matrix
-from .._rows import read_priced
+from .._ground.types import Estimator, LabelsLike, Samples
+from .._rows import PredictionLike, read_priced
 from ._base import DOTTED, SQUARE, Display, draw_legend, name_of, predicted, reach, styled
 from ._risks import SHARES, Decided, curves, over_rows, over_splits
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _CONSTANT = DOTTED | {"label": "best constant decision"}
 _RISK = "Risk (mean cost)"
@@ -104,15 +109,15 @@ class DecisionRiskDisplay(Display):
     @classmethod
     def from_predictions(
         cls,
-        y,
-        predictions,
-        cost_matrix,
+        y: LabelsLike,
+        predictions: Mapping[str, PredictionLike],
+        cost_matrix: ArrayLike,
         *,
         reference: str | None = None,
         test_share: float | None = None,
         confidence_level: float = 0.95,
-        ax=None,
-        **plot_kwargs,
+        ax: "Axes | None" = None,
+        **plot_kwargs: Any,
     ) -> Self:
         """Risks of the Bayes decisions from class probabilities.
 
@@ -194,11 +199,11 @@ class DecisionRiskDisplay(Display):
     @classmethod
     def from_estimator(
         cls,
-        estimator,
-        X,
-        y,
-        cost_matrix=None,
-        **kwargs,
+        estimator: Estimator,
+        X: Samples,
+        y: LabelsLike,
+        cost_matrix: ArrayLike | None = None,
+        **kwargs: Any,
     ) -> Self:
         """Risks of the Bayes decisions of fitted classifiers on one test set.
 
@@ -247,12 +252,12 @@ class DecisionRiskDisplay(Display):
 
     def plot(
         self,
-        ax=None,
+        ax: "Axes | None" = None,
         *,
-        point_kwargs=None,
-        model_kwargs=None,
-        errorbar_kwargs=None,
-    ):
+        point_kwargs: dict | None = None,
+        model_kwargs: dict | None = None,
+        errorbar_kwargs: dict | None = None,
+    ) -> Self:
         """Draw true and self-assessed risks.
 
         Parameters
@@ -294,11 +299,11 @@ class DecisionRiskDisplay(Display):
 
     def plot_differences(
         self,
-        ax=None,
+        ax: "Axes | None" = None,
         *,
-        point_kwargs=None,
-        errorbar_kwargs=None,
-    ):
+        point_kwargs: dict | None = None,
+        errorbar_kwargs: dict | None = None,
+    ) -> Self:
         """Draw the true risk of each model less that of the reference; below 0 it is better.
 
         Parameters
@@ -333,7 +338,9 @@ class DecisionRiskDisplay(Display):
         self.legend_ = draw_legend(self.ax_)
         return self
 
-    def plot_cost_curves(self, ax=None, *, line_kwargs=None):
+    def plot_cost_curves(
+        self, ax: "Axes | None" = None, *, line_kwargs: dict | None = None
+    ) -> Self:
         """Draw the risk over all ratios of the costs of the two mistakes; two classes only.
 
         Parameters

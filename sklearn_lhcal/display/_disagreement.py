@@ -1,14 +1,18 @@
 """Reliability diagram of predicted disagreement."""
 
-from typing import Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._rows import read_rows
+from .._ground.types import LabelsLike, Strategy
+from .._rows import PredictionLike, read_rows
 from ..label_histogram import pairwise_disagreement
 from ._binned import BinnedReliabilityDisplay
 from ._bins import ReliabilityBins, reliability_bins
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 class DisagreementReliabilityDisplay(BinnedReliabilityDisplay):
@@ -92,16 +96,16 @@ class DisagreementReliabilityDisplay(BinnedReliabilityDisplay):
     @classmethod
     def from_predictions(
         cls,
-        y,
-        prediction,
+        y: LabelsLike,
+        prediction: PredictionLike,
         *,
         sample_weight: ArrayLike | None = None,
         n_bins: int | ArrayLike = 15,
-        strategy: str = "uniform",
+        strategy: Strategy = "uniform",
         confidence_level: float = 0.95,
         name: str | None = None,
-        ax=None,
-        **plot_kwargs,
+        ax: "Axes | None" = None,
+        **plot_kwargs: Any,
     ) -> Self:
         """Reliability diagram of predicted disagreement against label histograms.
 

@@ -1,7 +1,8 @@
 """What more data gains, beside what an estimate of epistemic uncertainty promised."""
 
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -10,6 +11,7 @@ from .._ground.bins import check_gains, gain_sums
 from .._ground.checks import check_fraction
 from .._ground.estimators import resolve
 from .._ground.names import check_row_names
+from .._ground.types import Estimator, LabelsLike, Samples, Strategy
 from .._rows import labels_for
 from ..distributions import predict_epistemic
 from ..metrics import accuracy_gain
@@ -24,6 +26,9 @@ from ._base import (
     styled,
 )
 from ._bins import student_interval
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 @dataclass(eq=False, repr=False)
@@ -92,16 +97,16 @@ class EpistemicGainDisplay(Display):
     @classmethod
     def from_predictions(
         cls,
-        gain,
-        uncertainty,
+        gain: ArrayLike,
+        uncertainty: ArrayLike | Sequence[ArrayLike],
         *,
-        calibrated=None,
+        calibrated: ArrayLike | None = None,
         n_bins: int | ArrayLike = 20,
-        strategy: str = "quantile",
+        strategy: Strategy = "quantile",
         confidence_level: float = 0.95,
         name: str | None = None,
-        ax=None,
-        **plot_kwargs,
+        ax: "Axes | None" = None,
+        **plot_kwargs: Any,
     ) -> Self:
         """Display of gains and estimates, of one run or several.
 
@@ -163,13 +168,13 @@ class EpistemicGainDisplay(Display):
     @classmethod
     def from_estimator(
         cls,
-        estimator,
-        X,
-        y,
+        estimator: Estimator,
+        X: Samples,
+        y: LabelsLike,
         *,
-        reference_prediction,
-        name=None,
-        **kwargs,
+        reference_prediction: ArrayLike | None,
+        name: str | None = None,
+        **kwargs: Any,
     ) -> Self:
         """Display of a fitted classifier.
 
@@ -211,16 +216,16 @@ class EpistemicGainDisplay(Display):
 
     def plot(
         self,
-        ax=None,
+        ax: "Axes | None" = None,
         *,
-        name=None,
-        plot_uncertainty=True,
-        gain_kwargs=None,
-        uncertainty_kwargs=None,
-        calibrated_kwargs=None,
-        band_kwargs=None,
-        histogram_kwargs=None,
-    ):
+        name: str | None = None,
+        plot_uncertainty: bool = True,
+        gain_kwargs: dict | None = None,
+        uncertainty_kwargs: dict | None = None,
+        calibrated_kwargs: dict | None = None,
+        band_kwargs: dict | None = None,
+        histogram_kwargs: dict | None = None,
+    ) -> Self:
         """Draw the display.
 
         Parameters

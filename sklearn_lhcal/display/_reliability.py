@@ -1,14 +1,19 @@
 """Reliability diagram of class probabilities."""
 
+from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Self
+from typing import TYPE_CHECKING, Any, Self
 
 from numpy.typing import ArrayLike
 
-from .._rows import read_rows
+from .._ground.types import LabelsLike, Strategy
+from .._rows import PredictionLike, read_rows
 from ._base import class_names, column
 from ._binned import BinnedReliabilityDisplay
 from ._bins import reliability_bins
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -98,18 +103,18 @@ class ReliabilityDisplay(BinnedReliabilityDisplay):
     @classmethod
     def from_predictions(
         cls,
-        y,
-        prediction,
+        y: LabelsLike,
+        prediction: PredictionLike,
         *,
-        class_index=None,
+        class_index: int | Hashable | None = None,
         classes: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         n_bins: int | ArrayLike = 15,
-        strategy: str = "uniform",
+        strategy: Strategy = "uniform",
         confidence_level: float = 0.95,
         name: str | None = None,
-        ax=None,
-        **plot_kwargs,
+        ax: "Axes | None" = None,
+        **plot_kwargs: Any,
     ) -> Self:
         """Reliability diagram of predictions against labels or label histograms.
 

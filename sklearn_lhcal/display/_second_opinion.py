@@ -1,16 +1,20 @@
 """Who needs a second opinion: what one more label of the rows referred first is worth."""
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from .._ground.checks import check_fraction
 from .._ground.names import check_row_names
-from .._rows import read_rows
+from .._ground.types import Estimator, LabelsLike, Samples
+from .._rows import PredictionLike, read_rows
 from ._base import WIDE, Display, draw_legend, draw_reference, drawn, name_of, predicted, styled
 from ._referral import gains, priorities, referral_curves, rule_in_words
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _EXPECTED = "expected gain"
 _GAIN = "Drop of the epistemic loss (squared probability)"
@@ -112,8 +116,8 @@ class SecondOpinionDisplay(Display):
     @classmethod
     def from_predictions(
         cls,
-        y,
-        prediction,
+        y: LabelsLike,
+        prediction: PredictionLike,
         *,
         rule: str | ArrayLike = "second_opinion_value",
         normalize: bool = False,
@@ -121,8 +125,8 @@ class SecondOpinionDisplay(Display):
         n_points: int = 201,
         confidence_level: float = 0.95,
         name: str | None = None,
-        ax=None,
-        **plot_kwargs,
+        ax: "Axes | None" = None,
+        **plot_kwargs: Any,
     ) -> Self:
         """Gain against the fraction referred, from a predictive distribution and label histograms.
 
@@ -184,14 +188,14 @@ default="second_opinion_value"
     @classmethod
     def from_estimator(
         cls,
-        estimator,
-        X,
-        y,
+        estimator: Estimator,
+        X: Samples,
+        y: LabelsLike,
         *,
         rule: str | ArrayLike = "second_opinion_value",
         sample_weight: ArrayLike | None = None,
         name: str | None = None,
-        **kwargs,
+        **kwargs: Any,
     ) -> Self:
         """Gain against the fraction referred, of a fitted classifier.
 
@@ -243,14 +247,14 @@ default="second_opinion_value"
 
     def plot(
         self,
-        ax=None,
+        ax: "Axes | None" = None,
         *,
-        name=None,
-        plot_expected=True,
-        line_kwargs=None,
-        expected_kwargs=None,
-        band_kwargs=None,
-    ):
+        name: str | None = None,
+        plot_expected: bool = True,
+        line_kwargs: dict | None = None,
+        expected_kwargs: dict | None = None,
+        band_kwargs: dict | None = None,
+    ) -> Self:
         """Draw the display. A second one on the same axes is compared with the first.
 
         Parameters

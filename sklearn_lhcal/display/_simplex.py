@@ -1,15 +1,19 @@
 """Calibration of whole probability vectors, on the triangle of three classes."""
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._rows import Rows, read_rows
+from .._ground.types import Estimator, LabelsLike, Samples
+from .._rows import PredictionLike, Rows, read_rows
 from ..metrics import loo_bandwidth
 from ._base import Display, class_names, column, predicted, styled
 from ._triangle import CORNERS, centers, draw_frame, draw_triangles, nearest, triangles
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 # what fewer rows say is not shown
 _LEAST_ROWS = 5.0
@@ -81,16 +85,16 @@ class SimplexCalibrationDisplay(Display):
     @classmethod
     def from_predictions(
         cls,
-        y,
-        prediction,
+        y: LabelsLike,
+        prediction: PredictionLike,
         *,
-        which=None,
+        which: ArrayLike | None = None,
         classes: ArrayLike | None = None,
-        bandwidth: float | str = 0.05,
+        bandwidth: float | Literal["loo"] = 0.05,
         n_bins: int = 8,
         sample_weight: ArrayLike | None = None,
-        ax=None,
-        **plot_kwargs,
+        ax: "Axes | None" = None,
+        **plot_kwargs: Any,
     ) -> Self:
         """Calibration on the simplex, of predictions against labels or label histograms.
 
@@ -158,12 +162,12 @@ class SimplexCalibrationDisplay(Display):
     @classmethod
     def from_estimator(
         cls,
-        estimator,
-        X,
-        y,
+        estimator: Estimator,
+        X: Samples,
+        y: LabelsLike,
         *,
-        sample_weight=None,
-        **kwargs,
+        sample_weight: ArrayLike | None = None,
+        **kwargs: Any,
     ) -> Self:
         """Calibration on the simplex, of a fitted classifier.
 
@@ -203,12 +207,12 @@ class SimplexCalibrationDisplay(Display):
 
     def plot(
         self,
-        ax=None,
+        ax: "Axes | None" = None,
         *,
-        vmax=None,
-        cmap="YlOrRd",
-        dot_kwargs=None,
-    ):
+        vmax: float | None = None,
+        cmap: str = "YlOrRd",
+        dot_kwargs: dict | None = None,
+    ) -> Self:
         """Draw the display.
 
         Parameters

@@ -12,6 +12,7 @@ from .._ground.arrays import Floats, Indices
 from .._ground.checks import as_floats, check_fraction
 from .._ground.names import column_names, columns_by_name, is_sorted
 from .._ground.simplex import check_proba, entropy, in_columns
+from .._ground.types import Seed, Selection
 from ..label_histogram._labels import read_labels
 from ._arrays import cross_moment, frozen
 from ._likelihood import log_multinomial
@@ -84,7 +85,7 @@ class Distribution(ABC):
     def _take(self, rows) -> Self:
         """Some of the rows, without names."""
 
-    def __getitem__(self, rows) -> Self:
+    def __getitem__(self, rows: Selection) -> Self:
         # An integer selects a batch of one row.
         if isinstance(rows, (int, np.integer)):
             rows = [int(rows)]
@@ -271,7 +272,7 @@ class Distribution(ABC):
         """Aleatoric uncertainty E[H(z)], shape (n,), nats."""
         return np.maximum(self.entropy() - self.mutual_information(), 0.0)
 
-    def sample(self, n_draws: int, random_state=None) -> Floats:
+    def sample(self, n_draws: int, random_state: Seed = None) -> Floats:
         """Draws of z, shape (n_draws, n, K); `random_state` is as everywhere in scikit-learn."""
         return self._sample(n_draws, check_random_state(random_state))
 
@@ -291,7 +292,7 @@ class PointMass(Distribution):
     array([0.5 , 0.18])
     """
 
-    def __init__(self, proba: ArrayLike):
+    def __init__(self, proba: ArrayLike) -> None:
         self._z = frozen(check_proba(proba))
         self._classes = column_names(proba)
 
@@ -305,13 +306,13 @@ class PointMass(Distribution):
         self._z = frozen(z)
         return self
 
-    def mean(self):
+    def mean(self) -> Floats:
         return self._z
 
-    def variance(self):
+    def variance(self) -> Floats:
         return np.zeros_like(self._z)
 
-    def mutual_information(self):
+    def mutual_information(self) -> Floats:
         return np.zeros(len(self._z))
 
     def _take(self, rows):

@@ -36,7 +36,7 @@ class Dirichlet(Distribution):
     array([[0.66666667, 0.33333333]])
     """
 
-    def __init__(self, concentration: ArrayLike):
+    def __init__(self, concentration: ArrayLike) -> None:
         alpha = as_floats(concentration, "concentration")
         bounded = np.isfinite(alpha) & (alpha >= 0)
         if alpha.ndim != 2 or not bounded.all() or not alpha.any(axis=1).all():
@@ -103,16 +103,16 @@ class Dirichlet(Distribution):
         """1 − s = α0/(α0 + 1), the share of the mean before that label, shape (n, 1)."""
         return expit(self._log_total)[:, None]
 
-    def mean(self):
+    def mean(self) -> Floats:
         return self._z
 
-    def variance(self):
+    def variance(self) -> Floats:
         return self._label_share * self._z * (1 - self._z)
 
     def _disagreement(self, pairs):
         return expit(self._log_total) * cross_moment(self._z, pairs)
 
-    def class_disagreement(self):
+    def class_disagreement(self) -> Floats:
         return 2 * self._prior_share * self._z * (1 - self._z)
 
     def _mean_after(self, k):
@@ -135,14 +135,14 @@ class Dirichlet(Distribution):
             np.minimum(least, cost[:, None] + self._label_share * C_d, out=least)
         return np.einsum("nk,nk->n", self._z, least)
 
-    def expected_entropy(self):
+    def expected_entropy(self) -> Floats:
         # For α0 < 1 in a form that is exact to α0 = 0, where a difference of entropies cancels.
         a = np.exp(np.minimum(self._log_total, 0.0))[:, None]
         small = (self._z * (_digamma1p(a) - _digamma1p(a * self._z))).sum(axis=1)
         large = np.maximum(self.entropy() - self._information_large(), 0.0)
         return np.where(self._log_total < 0, small, large)
 
-    def mutual_information(self):
+    def mutual_information(self) -> Floats:
         small = self.entropy() - self.expected_entropy()
         return np.maximum(np.where(self._log_total < 0, small, self._information_large()), 0.0)
 

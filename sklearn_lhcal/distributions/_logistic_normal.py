@@ -62,7 +62,7 @@ class LogisticNormal(Distribution):
     _columns = (0, 1)
     _n_classes = 2
 
-    def __init__(self, loc: ArrayLike, scale: ArrayLike):
+    def __init__(self, loc: ArrayLike, scale: ArrayLike) -> None:
         m = as_floats(loc, "loc")
         s = as_floats(scale, "scale")
         if m.ndim != 1 or s.shape not in ((), m.shape):
@@ -87,7 +87,7 @@ class LogisticNormal(Distribution):
     def _take(self, rows):
         return LogisticNormal(self._m[rows], self._s[rows])._in(self._columns, self._n_classes)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self._m)
 
     @property
@@ -140,10 +140,10 @@ class LogisticNormal(Distribution):
 
         return self._average(powers, self._m)
 
-    def mean(self):
+    def mean(self) -> Floats:
         return self._spread(self._mean().T)
 
-    def variance(self):
+    def variance(self) -> Floats:
         first, second = self._deviations()
         return self._spread(np.maximum(second - first**2, 0.0)[:, None])
 
@@ -151,17 +151,17 @@ class LogisticNormal(Distribution):
         (phi,) = 2 * self._average(lambda g: (expit(g) * expit(-g),))
         return phi if pairs is None else phi * pairs[self._columns]
 
-    def class_disagreement(self):
+    def class_disagreement(self) -> Floats:
         return self._spread(self._disagreement(None)[:, None])
 
-    def expected_entropy(self):
+    def expected_entropy(self) -> Floats:
         def entropy(g):
             a = np.abs(g)
             yield a * expit(-a) - log_expit(a)
 
         return self._average(entropy)[0]
 
-    def mutual_information(self):
+    def mutual_information(self) -> Floats:
         """Σ_k E[z_k]·E[(1+r)·log(1+r) − r] with r = z_k/E[z_k] − 1.
 
         It is a divergence, whose terms are all at least 0.

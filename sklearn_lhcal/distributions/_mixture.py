@@ -66,17 +66,17 @@ class Mixture(Distribution):
         """Weight of each member in each row, shape (S, n); the sum over members is 1."""
         return np.exp(self._log_w)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return self._log_w.shape[1]
 
     def _take(self, rows):
         index = np.arange(self._log_w.size).reshape(self._log_w.shape)[:, rows]
         return self.of(self._parts[index.ravel()], self._log_w[:, rows])
 
-    def mean(self):
+    def mean(self) -> Floats:
         return self._average(self._parts.mean())
 
-    def variance(self):
+    def variance(self) -> Floats:
         # The law of total variance.
         within = self._average(self._parts.variance())
         between = (self.member_means() - self.mean()) ** 2
@@ -85,13 +85,13 @@ class Mixture(Distribution):
     def _disagreement(self, pairs):
         return self._average(self._parts._disagreement(pairs))
 
-    def class_disagreement(self):
+    def class_disagreement(self) -> Floats:
         return self._average(self._parts.class_disagreement())
 
-    def expected_entropy(self):
+    def expected_entropy(self) -> Floats:
         return self._average(self._parts.expected_entropy())
 
-    def mutual_information(self):
+    def mutual_information(self) -> Floats:
         """Information of the members about z, plus information about the member, a divergence."""
         z = self.member_means()
         # The mean may be 0 where a member's contribution to it underflows.
@@ -159,7 +159,7 @@ class Ensemble(Mixture):
     (array([[0.5, 0.5]]), array([[0.82, 0.18]]))
     """
 
-    def __init__(self, proba: ArrayLike, weights: ArrayLike | None = None):
+    def __init__(self, proba: ArrayLike, weights: ArrayLike | None = None) -> None:
         p, self._classes = _members(proba)
         self._parts = PointMass(p.reshape(-1, p.shape[2]))
         self._log_w = _log_weights(weights, p.shape[:2])
@@ -201,7 +201,9 @@ class DirichletMixture(Mixture):
     (array([[0.5, 0.5]]), array([[0.856, 0.144]]))
     """
 
-    def __init__(self, proba: ArrayLike, total: ArrayLike, weights: ArrayLike | None = None):
+    def __init__(
+        self, proba: ArrayLike, total: ArrayLike, weights: ArrayLike | None = None
+    ) -> None:
         p, self._classes = _members(proba)
         total = as_floats(total, "total")
         if total.shape != p.shape[:2]:

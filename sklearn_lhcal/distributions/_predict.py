@@ -8,6 +8,7 @@ from .._ground.arrays import Floats
 from .._ground.costs import check_cost_matrix
 from .._ground.estimators import resolve
 from .._ground.simplex import in_columns
+from .._ground.types import Estimator, Samples
 from ._base import Distribution, PointMass
 from ._mixture import Ensemble
 
@@ -46,7 +47,7 @@ def second_opinion_value(
     return np.maximum((z @ C).min(axis=1) - distribution._least_cost_after(C), 0.0)
 
 
-def predict_dist(estimator, X) -> Distribution:
+def predict_dist(estimator: Estimator, X: Samples) -> Distribution:
     """Predictive distribution over class probabilities of any fitted classifier.
 
     The estimator's own `predict_dist` is called where it has one. A fitted forest, bagging or
@@ -100,7 +101,7 @@ def _renamed(distribution: Distribution, classes: NDArray) -> Distribution:
     return distribution.with_classes(classes)
 
 
-def predict_epistemic(estimator, X) -> Floats:
+def predict_epistemic(estimator: Estimator, X: Samples) -> Floats:
     """Epistemic uncertainty of any fitted classifier: larger where more data would teach more.
 
     The estimator's own `predict_epistemic` is called where it has one. That of

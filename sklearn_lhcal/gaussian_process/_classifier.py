@@ -1,9 +1,11 @@
 """A sparse Gaussian process classifier for labels and label histograms."""
 
 import warnings
+from typing import Literal, Self
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from scipy.special import log_expit
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.cluster import KMeans
@@ -22,6 +24,7 @@ from .._ground.checks import (
 from .._ground.devices import check_device
 from .._ground.estimators import atomic
 from .._ground.simplex import row_sum, softmax
+from .._ground.types import LabelsLike, Samples, Seed
 from .._rows import DistributionClassifierMixin
 from ..distributions import Distribution, Ensemble, LogisticNormal, PointMass
 from ..label_histogram._labels import read_labels
@@ -167,22 +170,22 @@ class SparseGPClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstim
 
     def __init__(
         self,
-        kernel="rbf",
+        kernel: Literal["rbf", "matern12", "matern32", "matern52"] = "rbf",
         *,
-        n_inducing=500,
-        ard=False,
-        optimize_hyperparameters=True,
-        variance=1.0,
-        lengthscale=None,
-        polish=False,
-        max_iter=200,
-        tol=1e-4,
-        batch_size="auto",
-        dtype="float64",
-        device="cpu",
-        random_state=None,
-        verbose=0,
-    ):
+        n_inducing: int = 500,
+        ard: bool = False,
+        optimize_hyperparameters: bool = True,
+        variance: float = 1.0,
+        lengthscale: ArrayLike | None = None,
+        polish: bool = False,
+        max_iter: int = 200,
+        tol: float = 1e-4,
+        batch_size: int | Literal["auto"] | None = "auto",
+        dtype: Literal["float64", "float32"] = "float64",
+        device: str = "cpu",
+        random_state: Seed = None,
+        verbose: int = 0,
+    ) -> None:
         self.kernel = kernel
         self.n_inducing = n_inducing
         self.ard = ard
@@ -199,7 +202,7 @@ class SparseGPClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstim
         self.verbose = verbose
 
     @atomic
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X: Samples, y: LabelsLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit inducing points, kernel and posterior, all or nothing.
 
         Parameters
@@ -314,7 +317,7 @@ class SparseGPClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstim
     def _tensor(self, a) -> torch.Tensor:
         return torch.as_tensor(np.array(a, dtype=np.float64), device=self.device)
 
-    def predict_dist(self, X) -> Distribution:
+    def predict_dist(self, X: Samples) -> Distribution:
         """Predictive distribution, a batch of n rows.
 
         A `LogisticNormal` for two classes, an `Ensemble` of 128 for more.

@@ -31,7 +31,7 @@ class AnnotationCounts(NamedTuple):
 
 
 def counts_from_annotations(
-    annotations,
+    annotations: ArrayLike,
     *,
     classes: ArrayLike | None = None,
     item: str | None = None,

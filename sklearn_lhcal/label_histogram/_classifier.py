@@ -1,10 +1,14 @@
 """Any scikit-learn classifier, trained on label histograms."""
 
+from typing import Any, Self
+
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone, is_classifier
 from sklearn.utils import get_tags, indexable
 from sklearn.utils.validation import check_is_fitted
 
+from .._ground.arrays import Floats
 from .._ground.checks import check_same_length, check_sample_weight
 from .._ground.estimators import (
     atomic,
@@ -16,6 +20,7 @@ from .._ground.estimators import (
 )
 from .._ground.names import positions
 from .._ground.simplex import accuracy, in_columns
+from .._ground.types import Estimator, LabelsLike, Samples
 from ._labels import read_labels
 
 
@@ -52,11 +57,13 @@ class LabelHistogramClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimato
 
     accepts_label_histograms = True
 
-    def __init__(self, estimator=None):
+    def __init__(self, estimator: Estimator | None = None) -> None:
         self.estimator = estimator
 
     @atomic
-    def fit(self, X, y, sample_weight=None, **fit_params):
+    def fit(
+        self, X: Samples, y: LabelsLike, sample_weight: ArrayLike | None = None, **fit_params: Any
+    ) -> Self:
         """Fit a clone of the estimator.
 
         X has n_samples rows, and y is anything `check_counts` takes. `sample_weight` multiplies the
@@ -78,7 +85,7 @@ class LabelHistogramClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimato
     def _unfitted(self):
         return default_classifier() if self.estimator is None else self.estimator
 
-    def predict_proba(self, X):
+    def predict_proba(self, X: Samples) -> Floats:
         """Class probabilities, shape (n_samples, n_classes), columns in the order of `classes_`.
 
         A class without any label in training has probability 0.
@@ -98,12 +105,12 @@ class LabelHistogramClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimato
             return None
         return fitted
 
-    def predict(self, X):
+    def predict(self, X: Samples) -> NDArray:
         """The most probable class of each row, shape (n_samples,)."""
         check_is_fitted(self, "estimator_")
         return self.classes_[self.predict_proba(X).argmax(axis=1)]
 
-    def score(self, X, y, sample_weight=None):
+    def score(self, X: Samples, y: LabelsLike, sample_weight: ArrayLike | None = None) -> float:
         """Expected accuracy on label histograms: larger is better, between 0 and 1.
 
         Ties of the probabilities are shared evenly.

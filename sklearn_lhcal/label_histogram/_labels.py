@@ -1,10 +1,10 @@
 """Labels: what ``y`` may be, read once. Counts, the names of their classes, and what is known."""
 
 import copy
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 from sklearn.utils import column_or_1d
 
 from .._ground.arrays import Floats, Indices
@@ -18,6 +18,7 @@ from .._ground.names import (
     sorted_names,
 )
 from .._ground.simplex import check_proba
+from .._ground.types import LabelsLike, Selection
 from ._counts import count_matrix, one_hot
 
 
@@ -38,7 +39,9 @@ class Labels:
 
     known = False
 
-    def __init__(self, counts: NDArray, classes: NDArray | None = None, *, single: bool = False):
+    def __init__(
+        self, counts: NDArray, classes: NDArray | None = None, *, single: bool = False
+    ) -> None:
         self.counts = counts
         self.classes = classes
         self.single = single
@@ -69,13 +72,13 @@ class Labels:
     def __len__(self) -> int:
         return len(self.counts)
 
-    def __array__(self, dtype=None, copy=None) -> NDArray:
+    def __array__(self, dtype: DTypeLike = None, copy: bool | None = None) -> NDArray:
         # NumPy 1 has no copy=None.
         if copy is None:
             return np.asarray(self.counts, dtype=dtype)
         return np.array(self.counts, dtype=dtype, copy=copy)
 
-    def __getitem__(self, key):
+    def __getitem__(self, key: Any) -> NDArray | Self:
         # scikit-learn takes rows by y[rows, ...]
         if isinstance(key, tuple) and len(key) == 2 and _is_everything(key[1]):
             key = key[0]
@@ -83,7 +86,7 @@ class Labels:
             return self.counts[key]
         return self.take(key)
 
-    def take(self, rows) -> Self:
+    def take(self, rows: Selection) -> Self:
         """Some of the rows."""
         labels = copy.copy(self)
         labels.counts = self.counts[rows]
@@ -123,7 +126,12 @@ class Labels:
     # --- names ---
 
     def in_order(
-        self, classes: ArrayLike, *, other="the classifier", add=False, sure=False
+        self,
+        classes: ArrayLike,
+        *,
+        other: str = "the classifier",
+        add: bool = False,
+        sure: bool = False,
     ) -> Self:
         """The labels with their columns in the order of given classes.
 
@@ -159,7 +167,9 @@ class Labels:
             return self._with(self.counts, classes)
         return self._with(self.counts[:, columns], classes)
 
-    def of_width(self, K: int, other="the prediction", bare="proba", axis="columns") -> Self:
+    def of_width(
+        self, K: int, other: str = "the prediction", bare: str = "proba", axis: str = "columns"
+    ) -> Self:
         """The labels for a side of K classes without names; messages say how to name it."""
         if self.single and is_numeric(self.classes):
             return self._numbered(K, None, other)
@@ -185,7 +195,7 @@ class Labels:
             return self._with(self.counts, np.arange(self.shape[1]))
         return self.in_order(sorted_names(self.classes))
 
-    def plain(self):
+    def plain(self) -> NDArray | Self:
         """What an estimator that takes counts is given: an array where nothing is lost with it."""
         counted = self.classes is None or np.array_equal(self.classes, np.arange(self.shape[1]))
         one_class = self.shape[1] == 1
@@ -269,7 +279,7 @@ class KnownProbabilities(Labels):
 
     known = True
 
-    def __init__(self, proba: ArrayLike):
+    def __init__(self, proba: ArrayLike) -> None:
         Q = check_proba(proba, name="KnownProbabilities").copy()
         Q.flags.writeable = False
         super().__init__(Q, column_names(proba))
@@ -278,7 +288,7 @@ class KnownProbabilities(Labels):
         return f"KnownProbabilities({self.counts!r})"
 
 
-def check_counts(y, *, classes: ArrayLike | None = None) -> tuple[NDArray, NDArray]:
+def check_counts(y: LabelsLike, *, classes: ArrayLike | None = None) -> tuple[NDArray, NDArray]:
     """Check labels of any accepted form and return them as counts: the public gate for ``y``.
 
     Parameters

@@ -8,13 +8,14 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln
 
 from .._ground.arrays import Floats, Integers
+from .._ground.types import LabelsLike
 from ._labels import Labels, read_labels
 
 # Entries in memory at a time.
 _BLOCK = 2_000_000
 
 
-def pairwise_disagreement(y) -> Floats:
+def pairwise_disagreement(y: LabelsLike) -> Floats:
     """Unbiased estimate, for each row, of the probability that two raters give different labels.
 
     It is the U-statistic of P1 eq. (17) for ``Y¹ ≠ Y²``,
@@ -38,7 +39,7 @@ def pairwise_disagreement(y) -> Floats:
     return class_disagreement(y).sum(axis=1) / 2
 
 
-def class_disagreement(y) -> Floats:
+def class_disagreement(y: LabelsLike) -> Floats:
     """Unbiased estimate, for each row and class, that exactly one of two raters names the class.
 
     It estimates the probability of that by ``d_ik = 2·y_k(n_i−y_k) / (n_i(n_i−1))``.
@@ -67,7 +68,7 @@ def class_disagreement(y) -> Floats:
     return 2 * scale[:, None] * mu * (1 - mu)
 
 
-def u_statistic(y, kernel: Callable[[Integers], ArrayLike], order: int) -> Floats:
+def u_statistic(y: LabelsLike, kernel: Callable[[Integers], ArrayLike], order: int) -> Floats:
     """Unbiased estimate, for each row, of the mean of a symmetric statistic of `order` raters.
 
     It is the mean of the kernel over all subsets of `order` raters of the row (P1 eq. 17).
@@ -139,7 +140,7 @@ def _subset_probability(labels: Labels, subsets: NDArray) -> Floats:
     return coefficient * p / left.prod(axis=1, keepdims=True)
 
 
-def fleiss_kappa(y) -> float:
+def fleiss_kappa(y: LabelsLike) -> float:
     """Fleiss' kappa, agreement between raters beyond chance: larger is better, maximum 1.
 
     It is 0 at chance. Rows may have different numbers of raters. The observed agreement is the mean

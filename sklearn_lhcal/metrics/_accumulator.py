@@ -1,10 +1,11 @@
 """The loss decomposition from batches of rows, in fixed memory."""
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from .._ground.bins import Bins, BinSums, check_bias_correction
-from .._rows import Rows, read_rows
+from .._ground.types import Correction, LabelsLike
+from .._rows import PredictionLike, Rows, read_rows
 from ._calibration import add_rows
 from ._decomposition import LossDecomposition, decomposition
 from ._evaluate import undefined
@@ -41,7 +42,12 @@ class LabelHistogramAccumulator:
     3
     """
 
-    def __init__(self, n_bins=15, *, bias_correction="residual"):
+    def __init__(
+        self,
+        n_bins: int | ArrayLike = 15,
+        *,
+        bias_correction: Correction = "residual",
+    ) -> None:
         check_bias_correction(bias_correction)
         self.n_bins = n_bins
         self.bias_correction = bias_correction
@@ -50,7 +56,9 @@ class LabelHistogramAccumulator:
         self._known: bool | None = None
         self._classes: NDArray | None = None
 
-    def update(self, y, prediction, *, sample_weight=None) -> "LabelHistogramAccumulator":
+    def update(
+        self, y: LabelsLike, prediction: PredictionLike, *, sample_weight: ArrayLike | None = None
+    ) -> "LabelHistogramAccumulator":
         """Add a batch; parameters as in `loss_decomposition`. Returns itself.
 
         Raises

@@ -6,6 +6,7 @@ Letters as in `_label_histogram`; e = μ̂ − z.
 import warnings
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .._ground.arrays import Floats
 from .._ground.bins import (
@@ -17,18 +18,19 @@ from .._ground.bins import (
     signed_root,
 )
 from .._ground.facts import Facts, metric
-from .._rows import Rows
+from .._ground.types import Correction, LabelsLike, Strategy
+from .._rows import PredictionLike, Rows
 from ._evaluate import score
 from ._label_histogram import least_raters
 
 _MUCH = 0.05  # weight in bins that one group fills, above which a warning says so
 
 
-def _check(bias_correction: str | None = "residual", **others) -> None:
+def _check(bias_correction: Correction = "residual", **others) -> None:
     check_bias_correction(bias_correction)
 
 
-def _check_exponent(p: float = 2, bias_correction: str | None = "residual", **others) -> None:
+def _check_exponent(p: float = 2, bias_correction: Correction = "residual", **others) -> None:
     check_bias_correction(bias_correction)
     check_exponent(p, bias_correction)
 
@@ -73,7 +75,7 @@ def _calibration(
     rows: Rows,
     n_bins=15,
     strategy="uniform",
-    bias_correction: str | None = "residual",
+    bias_correction: Correction = "residual",
     p: float = 2,
 ) -> float:
     check_grouped(rows.groups, bias_correction)
@@ -97,7 +99,7 @@ def _error_facts(*, p: float = 2, **others) -> Facts:
 
 
 def _dispersion(
-    rows: Rows, n_bins=15, strategy="uniform", bias_correction: str | None = "residual"
+    rows: Rows, n_bins=15, strategy="uniform", bias_correction: Correction = "residual"
 ) -> float:
     check_grouped(rows.groups, bias_correction)
     sums = bin_sums(rows, n_bins, strategy)
@@ -116,15 +118,15 @@ def _dispersion_error_facts(**options) -> Facts:
 
 @metric(Facts(False, value=_calibration, check=_check_exponent))
 def calibration_loss(
-    y,
-    prediction,
+    y: LabelsLike,
+    prediction: PredictionLike,
     *,
     p: float = 2,
-    sample_weight=None,
-    groups=None,
-    n_bins=15,
-    strategy="uniform",
-    bias_correction: str | None = "residual",
+    sample_weight: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
+    n_bins: int | ArrayLike = 15,
+    strategy: Strategy = "uniform",
+    bias_correction: Correction = "residual",
 ) -> float:
     """Squared distance of the predictions from the label frequencies among rows predicted alike:
     smaller is better.
@@ -188,15 +190,15 @@ def calibration_loss(
 
 @metric(_error_facts)
 def calibration_error(
-    y,
-    prediction,
+    y: LabelsLike,
+    prediction: PredictionLike,
     *,
     p: float = 2,
-    sample_weight=None,
-    groups=None,
-    n_bins=15,
-    strategy="uniform",
-    bias_correction: str | None = "residual",
+    sample_weight: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
+    n_bins: int | ArrayLike = 15,
+    strategy: Strategy = "uniform",
+    bias_correction: Correction = "residual",
 ) -> float:
     """Signed root of `calibration_loss`: smaller is better, minimum 0; negative where the corrected
     loss is.
@@ -236,14 +238,14 @@ def calibration_error(
 
 @metric(_dispersion_facts)
 def dispersion_loss(
-    y,
-    prediction,
+    y: LabelsLike,
+    prediction: PredictionLike,
     *,
-    sample_weight=None,
-    groups=None,
-    n_bins=15,
-    strategy="uniform",
-    bias_correction: str | None = "residual",
+    sample_weight: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
+    n_bins: int | ArrayLike = 15,
+    strategy: Strategy = "uniform",
+    bias_correction: Correction = "residual",
 ) -> float:
     """The epistemic loss that calibration cannot remove, ``DL = EL − CL``: smaller is better,
     minimum 0.
@@ -281,14 +283,14 @@ def dispersion_loss(
 
 @metric(_dispersion_error_facts)
 def dispersion_error(
-    y,
-    prediction,
+    y: LabelsLike,
+    prediction: PredictionLike,
     *,
-    sample_weight=None,
-    groups=None,
-    n_bins=15,
-    strategy="uniform",
-    bias_correction: str | None = "residual",
+    sample_weight: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
+    n_bins: int | ArrayLike = 15,
+    strategy: Strategy = "uniform",
+    bias_correction: Correction = "residual",
 ) -> float:
     """Signed root of `dispersion_loss`: smaller is better, minimum 0; negative where the corrected
     loss is.

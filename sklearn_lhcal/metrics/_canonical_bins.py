@@ -4,11 +4,13 @@ It is the baseline of the kernel estimates.
 """
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.stats import skew
 
 from .._ground.bins import signed_root
 from .._ground.facts import Facts, metric
-from .._rows import Rows
+from .._ground.types import LabelsLike
+from .._rows import PredictionLike, Rows
 from ._evaluate import score
 from ._kernel import check_options
 
@@ -34,13 +36,13 @@ def _value(rows: Rows, *, p: float = 1, n_bins: int | str = "doane", root: bool 
 
 @metric(Facts(False, value=_value, check=_check))
 def binned_canonical_error(
-    y,
-    prediction,
+    y: LabelsLike,
+    prediction: PredictionLike,
     *,
     p: float = 1,
     n_bins: int | str = "doane",
     root: bool = False,
-    sample_weight=None,
+    sample_weight: ArrayLike | None = None,
 ) -> float:
     """Canonical calibration error from a partition of the simplex: smaller is better, minimum 0;
     the classic baseline.

@@ -4,10 +4,10 @@ P4 is *Calibration for decision making via empirical risk minimization* (anonymo
 Letters: C costs (K, D), z class probabilities, μ̂ = y/n_i label frequencies, ``f(d) = Σ_k z_k
 C_kd`` the expected cost of a decision."""
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from .._ground.arrays import Floats
 from .._ground.checks import check_fraction, check_same_length, check_sample_weight
@@ -15,7 +15,8 @@ from .._ground.costs import Costs, bayes_columns, check_cost_matrix, expected_co
 from .._ground.facts import Facts, metric
 from .._ground.names import check_row_names, column_names
 from .._ground.simplex import check_proba
-from .._rows import Rows, read_priced
+from .._ground.types import LabelsLike
+from .._rows import PredictionLike, Rows, read_priced
 from ..distributions import Distribution
 from ..label_histogram._labels import read_labels
 from ._evaluate import read_for, score, weighted
@@ -72,7 +73,7 @@ def _gap_terms(rows: Rows, *, cost_matrix) -> tuple:
     return weighted(rows, expected_cost(rows.mu, d, C) - expected_cost(rows.z, d, C))
 
 
-def bayes_decision(prediction, cost_matrix) -> NDArray:
+def bayes_decision(prediction: PredictionLike, cost_matrix: ArrayLike) -> NDArray:
     """The decision of least expected cost for each row, ``argmin_d Σ_k z_k C_kd`` (P4 eq. 1).
 
     Ties go to the first column. Costs count relative to the best decision for the class, which
@@ -113,7 +114,13 @@ def bayes_decision(prediction, cost_matrix) -> NDArray:
 
 
 @metric(Facts(False, read=_read_decisions, terms=_cost_terms))
-def decision_risk(y, decisions, cost_matrix, *, sample_weight=None) -> float:
+def decision_risk(
+    y: LabelsLike,
+    decisions: ArrayLike,
+    cost_matrix: ArrayLike,
+    *,
+    sample_weight: ArrayLike | None = None,
+) -> float:
     """Mean cost of decisions: smaller is better; between the least and the largest cost.
 
     ``R = mean Σ_k μ̂_k C_kd̂`` (P4 eq. 6); with one label a row the mean of ``C_yd̂``. Its interval
@@ -150,7 +157,9 @@ def decision_risk(y, decisions, cost_matrix, *, sample_weight=None) -> float:
     return score(decision_risk, y, decisions, sample_weight, cost_matrix=cost_matrix)
 
 
-def model_risk(prediction, cost_matrix, *, sample_weight=None) -> float:
+def model_risk(
+    prediction: PredictionLike, cost_matrix: ArrayLike, *, sample_weight: ArrayLike | None = None
+) -> float:
     """The risk that a model expects of its own decisions (P4 eq. 7).
 
     ``R̂ = mean min_d Σ_k z_k C_kd``.
@@ -184,7 +193,13 @@ def model_risk(prediction, cost_matrix, *, sample_weight=None) -> float:
 
 
 @metric(Facts(read=_read_priced, terms=_gap_terms))
-def risk_gap(y, prediction, cost_matrix, *, sample_weight=None) -> float:
+def risk_gap(
+    y: LabelsLike,
+    prediction: PredictionLike,
+    cost_matrix: ArrayLike,
+    *,
+    sample_weight: ArrayLike | None = None,
+) -> float:
     """True risk less `model_risk` of a model's own decisions: 0 where it assesses them rightly.
 
     Above 0 where the model is too confident of its decisions. ``R − R̂``; 0 in expectation for a
@@ -244,7 +259,12 @@ class RiskDecomposition(NamedTuple):
 
 
 def risk_decomposition(
-    y, prediction, cost_matrix, *, sample_weight=None, bandwidth=None
+    y: LabelsLike,
+    prediction: PredictionLike,
+    cost_matrix: ArrayLike,
+    *,
+    sample_weight: ArrayLike | None = None,
+    bandwidth: float | Literal["loo", "cv"] | None = None,
 ) -> RiskDecomposition:
     """Uncertainty, resolution and reliability of the risk of a model's decisions.
 
@@ -330,7 +350,12 @@ def _group_means(mu, w, group):
 
 
 def risk_bound(
-    y, decisions, cost_matrix, *, method="hoeffding", confidence_level: float = 0.95
+    y: LabelsLike,
+    decisions: ArrayLike,
+    cost_matrix: ArrayLike,
+    *,
+    method: Literal["hoeffding", "empirical_bernstein"] = "hoeffding",
+    confidence_level: float = 0.95,
 ) -> ConfidenceInterval:
     """Interval for the risk of decisions that holds for any distribution of the costs, from their
     range alone.

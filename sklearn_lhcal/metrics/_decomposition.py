@@ -6,10 +6,12 @@ Letters as in `_label_histogram`.
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .._ground.arrays import Floats
 from .._ground.bins import Bins, BinSums, check_bias_correction, check_grouped
-from .._rows import read_rows
+from .._ground.types import Correction, LabelsLike, Strategy
+from .._rows import PredictionLike, read_rows
 from ._calibration import bin_sums, correction_of
 from ._evaluate import undefined
 from ._label_histogram import least_raters
@@ -69,14 +71,14 @@ class LossDecomposition(NamedTuple):
 
 
 def loss_decomposition(
-    y,
-    prediction,
+    y: LabelsLike,
+    prediction: PredictionLike,
     *,
-    sample_weight=None,
-    groups=None,
-    n_bins=15,
-    strategy="uniform",
-    bias_correction: str | None = "residual",
+    sample_weight: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
+    n_bins: int | ArrayLike = 15,
+    strategy: Strategy = "uniform",
+    bias_correction: Correction = "residual",
 ) -> LossDecomposition:
     """All parts of the expected squared loss at once: ``L = EL + IL`` and ``EL = CL + DL`` (P1 §3).
 

@@ -1,18 +1,19 @@
 """Scores of predicted disagreement, and of what one more label teaches (P1 §4, App. C)."""
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from .._ground.bins import Bins, BinSums, check_bias_correction, check_grouped, signed_root
 from .._ground.checks import as_floats, check_same_length, check_sample_weight
 from .._ground.facts import Facts, metric
-from .._rows import Rows, read_groups
+from .._ground.types import Correction, LabelsLike, Strategy
+from .._rows import PredictionLike, Rows, read_groups
 from ..label_histogram import class_disagreement, pairwise_disagreement
 from ._calibration import calibration_parts
 from ._evaluate import score, undefined, weighted
 
 
-def _check(bias_correction: str | None = "residual", **others) -> None:
+def _check(bias_correction: Correction = "residual", **others) -> None:
     check_bias_correction(bias_correction)
 
 
@@ -22,7 +23,7 @@ def _squared(d, phi):
 
 
 def _calibration(
-    d, phi, w, groups, n_bins=15, strategy="uniform", bias_correction: str | None = "residual"
+    d, phi, w, groups, n_bins=15, strategy="uniform", bias_correction: Correction = "residual"
 ) -> NDArray:
     """CL of each of m columns, shape (m,), Eq. (41) to (44); `groups` are codes (n,) or None."""
     check_grouped(groups, bias_correction)
@@ -52,7 +53,7 @@ def _class_terms(rows: Rows) -> tuple:
     return weighted(rows, _squared(*_classes(rows)).mean(axis=1))
 
 
-def _of_known(rows: Rows, bias_correction: str | None = "residual", **options) -> dict:
+def _of_known(rows: Rows, bias_correction: Correction = "residual", **options) -> dict:
     """The options; nothing is corrected where probabilities are known."""
     return options | {"bias_correction": None if rows.labels.known else bias_correction}
 
@@ -85,7 +86,9 @@ def _of_pairs(**facts) -> Facts:
     return Facts(False, least_raters=2, takes_distribution=True, **facts)
 
 
-def statistic_squared_loss(rate, predicted, *, sample_weight=None) -> float:
+def statistic_squared_loss(
+    rate: ArrayLike, predicted: ArrayLike, *, sample_weight: ArrayLike | None = None
+) -> float:
     """Expected squared loss of a predicted probability of any 0/1 statistic of raters: smaller is
     better, minimum 0.
 
@@ -118,14 +121,14 @@ def statistic_squared_loss(rate, predicted, *, sample_weight=None) -> float:
 
 
 def statistic_calibration_loss(
-    rate,
-    predicted,
+    rate: ArrayLike,
+    predicted: ArrayLike,
     *,
-    sample_weight=None,
-    groups=None,
-    n_bins=15,
-    strategy="uniform",
-    bias_correction: str | None = "residual",
+    sample_weight: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
+    n_bins: int | ArrayLike = 15,
+    strategy: Strategy = "uniform",
+    bias_correction: Correction = "residual",
 ) -> float:
     """Calibration loss of a predicted probability of any 0/1 statistic of raters: smaller is
     better, minimum 0.
@@ -158,7 +161,9 @@ def statistic_calibration_loss(
 
 
 @metric(_of_pairs(terms=_pair_terms))
-def disagreement_squared_loss(y, prediction, *, sample_weight=None) -> float:
+def disagreement_squared_loss(
+    y: LabelsLike, prediction: PredictionLike, *, sample_weight: ArrayLike | None = None
+) -> float:
     """Expected squared loss of the predicted disagreement of two raters, ``L_φ``: smaller is
     better, minimum 0.
 
@@ -187,14 +192,14 @@ def disagreement_squared_loss(y, prediction, *, sample_weight=None) -> float:
 
 @metric(_of_pairs(value=_pair_calibration, check=_check))
 def disagreement_calibration_loss(
-    y,
-    prediction,
+    y: LabelsLike,
+    prediction: PredictionLike,
     *,
-    sample_weight=None,
-    groups=None,
-    n_bins=15,
-    strategy="uniform",
-    bias_correction: str | None = "residual",
+    sample_weight: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
+    n_bins: int | ArrayLike = 15,
+    strategy: Strategy = "uniform",
+    bias_correction: Correction = "residual",
 ) -> float:
     """Calibration loss of the predicted disagreement of two raters, ``CL_φ``: smaller is better,
     minimum 0.
@@ -234,14 +239,14 @@ def disagreement_calibration_loss(
 
 @metric(_of_pairs(loss=_pair_calibration, check=_check))
 def disagreement_calibration_error(
-    y,
-    prediction,
+    y: LabelsLike,
+    prediction: PredictionLike,
     *,
-    sample_weight=None,
-    groups=None,
-    n_bins=15,
-    strategy="uniform",
-    bias_correction: str | None = "residual",
+    sample_weight: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
+    n_bins: int | ArrayLike = 15,
+    strategy: Strategy = "uniform",
+    bias_correction: Correction = "residual",
 ) -> float:
     """Signed root of `disagreement_calibration_loss`: smaller is better, minimum 0; negative where
     that loss is.
@@ -276,7 +281,9 @@ def disagreement_calibration_error(
 
 
 @metric(_of_pairs(terms=_class_terms))
-def class_disagreement_squared_loss(y, prediction, *, sample_weight=None) -> float:
+def class_disagreement_squared_loss(
+    y: LabelsLike, prediction: PredictionLike, *, sample_weight: ArrayLike | None = None
+) -> float:
     """Expected squared loss of predicted class-wise disagreement, mean over classes: smaller is
     better, minimum 0.
 
@@ -302,14 +309,14 @@ def class_disagreement_squared_loss(y, prediction, *, sample_weight=None) -> flo
 
 @metric(_of_pairs(loss=_class_calibration, check=_check))
 def class_disagreement_calibration_error(
-    y,
-    prediction,
+    y: LabelsLike,
+    prediction: PredictionLike,
     *,
-    sample_weight=None,
-    groups=None,
-    n_bins=15,
-    strategy="uniform",
-    bias_correction: str | None = "residual",
+    sample_weight: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
+    n_bins: int | ArrayLike = 15,
+    strategy: Strategy = "uniform",
+    bias_correction: Correction = "residual",
 ) -> float:
     """Calibration error of predicted class-wise disagreement, mean over classes of the signed
     roots: smaller is better.
@@ -345,7 +352,9 @@ def class_disagreement_calibration_error(
 
 
 @metric(_of_pairs(terms=_posterior_terms))
-def posterior_epistemic_loss(y, prediction, *, sample_weight=None) -> float:
+def posterior_epistemic_loss(
+    y: LabelsLike, prediction: PredictionLike, *, sample_weight: ArrayLike | None = None
+) -> float:
     """Epistemic loss after one more expert label: smaller is better, minimum 0; may be negative,
     being unbiased.
 

@@ -4,7 +4,7 @@ P3 is the paper "The evaluation and calibration of epistemic uncertainty estimat
 label frequencies, g gain, e estimate, T rows, B_m rows of bin m."""
 
 import warnings
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,6 +17,7 @@ from .._ground.bins import Bins, check_gains, gain_sums
 from .._ground.checks import check_positive_int, check_same_length
 from .._ground.facts import Facts, metric
 from .._ground.names import check_row_names, is_numeric, positions, sorted_names
+from .._ground.types import LabelsLike, Seed, Strategy
 from ..label_histogram._labels import read_labels
 
 _DRAWS = 2_000_000  # gains drawn at once
@@ -43,7 +44,9 @@ class NullEpistemicError(NamedTuple):
     p_value: float
 
 
-def accuracy_gain(y, y_pred, y_reference, *, classes: ArrayLike | None = None) -> Floats:
+def accuracy_gain(
+    y: LabelsLike, y_pred: ArrayLike, y_reference: ArrayLike, *, classes: ArrayLike | None = None
+) -> Floats:
     """What predictions made with more data gain in accuracy, row by row: between -1 and 1, larger
     is more to learn.
 
@@ -126,12 +129,12 @@ def _columns(labels: NDArray, classes: NDArray, name: str) -> Indices:
 
 @metric(Facts(False))
 def epistemic_calibration_error(
-    gain,
-    uncertainty,
+    gain: ArrayLike,
+    uncertainty: ArrayLike,
     *,
     n_bins: int | ArrayLike = 20,
-    strategy: str = "quantile",
-    bias_correction: str | None = None,
+    strategy: Strategy = "quantile",
+    bias_correction: Literal["residual"] | None = None,
 ) -> float:
     """How far an estimate of epistemic uncertainty is from the gain, in bins of the estimate:
     smaller is better.
@@ -180,7 +183,7 @@ def epistemic_calibration_error(
 
 
 @metric(Facts(True))
-def epistemic_correlation(gain, uncertainty) -> float:
+def epistemic_correlation(gain: ArrayLike, uncertainty: ArrayLike) -> float:
     """Rank correlation of an estimate of epistemic uncertainty with the gain: larger is better,
     between -1 and 1.
 
@@ -222,14 +225,14 @@ def epistemic_correlation(gain, uncertainty) -> float:
 
 
 def null_epistemic_error(
-    gain,
-    uncertainty,
+    gain: ArrayLike,
+    uncertainty: ArrayLike,
     *,
     n_bins: int | ArrayLike = 20,
-    strategy: str = "quantile",
+    strategy: Strategy = "quantile",
     n_draws: int = 1000,
     quantiles: ArrayLike = (0.05, 0.5, 0.95),
-    random_state=None,
+    random_state: Seed = None,
 ) -> NullEpistemicError:
     """The level of `epistemic_calibration_error` under perfect calibration, and the p-value of the
     error observed.

@@ -4,10 +4,12 @@ classes.
 Letters as in `_label_histogram`: μ̂ observed frequencies, z predictions, c̄ and z̄ their means in a
 bin."""
 
+from collections.abc import Hashable
 from functools import partial
+from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from .._ground.bins import (
     Bins,
@@ -19,7 +21,8 @@ from .._ground.bins import (
 )
 from .._ground.facts import Facts, metric
 from .._ground.simplex import accuracy
-from .._rows import Rows
+from .._ground.types import LabelsLike, Strategy
+from .._rows import PredictionLike, Rows
 from ._calibration import calibration_parts
 from ._evaluate import score
 
@@ -57,7 +60,7 @@ def _loss(
     p: float = 1,
     n_bins=15,
     strategy="uniform",
-    bias_correction: str | None = None,
+    bias_correction: Literal["residual"] | None = None,
 ) -> float:
     """``Σ_b W_b/W |c̄−z̄|^p``, mean over columns; for p = ∞ the largest gap."""
     check_grouped(rows.groups, bias_correction)
@@ -85,16 +88,16 @@ def _facts(*, bias_correction: str | None = None, **others) -> Facts:
 
 @metric(_facts)
 def expected_calibration_error(
-    y,
-    prediction,
+    y: LabelsLike,
+    prediction: PredictionLike,
     *,
-    kind="top_label",
+    kind: str | Hashable = "top_label",
     p: float = 1,
-    n_bins=15,
-    strategy: str = "uniform",
-    bias_correction: str | None = None,
-    sample_weight=None,
-    groups=None,
+    n_bins: int | ArrayLike = 15,
+    strategy: Strategy = "uniform",
+    bias_correction: Literal["residual"] | None = None,
+    sample_weight: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
 ) -> float:
     """Expected calibration error (ECE) in bins, as the literature reports it: smaller is better,
     minimum 0.
@@ -187,14 +190,14 @@ def expected_calibration_error(
 
 @metric(Facts(False, value=partial(_rooted, p=np.inf)))
 def maximum_calibration_error(
-    y,
-    prediction,
+    y: LabelsLike,
+    prediction: PredictionLike,
     *,
-    kind="top_label",
-    n_bins=15,
-    strategy: str = "uniform",
-    sample_weight=None,
-    groups=None,
+    kind: str | Hashable = "top_label",
+    n_bins: int | ArrayLike = 15,
+    strategy: Strategy = "uniform",
+    sample_weight: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
 ) -> float:
     """Largest gap of any bin between frequency and prediction (MCE): smaller is better, minimum 0,
     maximum 1.

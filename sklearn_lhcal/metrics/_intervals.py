@@ -4,9 +4,10 @@ A bootstrap that resamples rows is invalid for corrected binned metrics and for 
 repeated rows undo the correction and lie at distance 0 of each other."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.stats import t as student
 from sklearn.utils import check_random_state
 
@@ -14,7 +15,8 @@ from .._ground.arrays import Floats, Indices
 from .._ground.bins import signed_root
 from .._ground.checks import check_fraction, check_same_length, n_rows, take_rows
 from .._ground.facts import facts_of, unwrapped
-from .._rows import Rows, read_groups
+from .._ground.types import LabelsLike, Seed
+from .._rows import PredictionLike, Rows, read_groups
 from ._evaluate import evaluate, read_for
 
 __all__ = ["ConfidenceInterval", "confidence_interval", "paired_difference"]
@@ -44,16 +46,16 @@ class ConfidenceInterval(NamedTuple):
 
 
 def confidence_interval(
-    metric,
-    y,
-    prediction,
+    metric: Callable[..., float],
+    y: LabelsLike,
+    prediction: PredictionLike,
     *,
-    groups=None,
+    groups: ArrayLike | None = None,
     confidence_level: float = 0.95,
     n_blocks: int = 50,
-    random_state=None,
-    sample_weight=None,
-    **options,
+    random_state: Seed = None,
+    sample_weight: ArrayLike | None = None,
+    **options: Any,
 ) -> ConfidenceInterval:
     """Confidence interval of a metric by the delete-a-block jackknife.
 
@@ -126,17 +128,17 @@ def confidence_interval(
 
 
 def paired_difference(
-    metric,
-    y,
-    prediction,
-    reference,
+    metric: Callable[..., float],
+    y: LabelsLike,
+    prediction: PredictionLike,
+    reference: PredictionLike,
     *,
-    groups=None,
+    groups: ArrayLike | None = None,
     confidence_level: float = 0.95,
     n_blocks: int = 50,
-    random_state=None,
-    sample_weight=None,
-    **options,
+    random_state: Seed = None,
+    sample_weight: ArrayLike | None = None,
+    **options: Any,
 ) -> ConfidenceInterval:
     """Difference of a metric between two predictions for the same rows, with its interval.
 

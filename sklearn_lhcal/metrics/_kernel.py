@@ -6,13 +6,16 @@ calibration error estimator. Letters: z predictions, μ̂ observed frequencies, 
 bandwidth, k the kernel, r the smooth of μ̂."""
 
 from numbers import Real
+from typing import Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .._ground.arrays import Floats
 from .._ground.bins import signed_root
 from .._ground.facts import Facts, metric
-from .._rows import Rows
+from .._ground.types import LabelsLike, Notion, Seed
+from .._rows import PredictionLike, Rows
 from ._evaluate import score
 from ._kernel_bandwidth import as_tensor, choose_bandwidth, codes_of
 
@@ -99,17 +102,17 @@ def _sharpness(rows: Rows, *, bias_correction=None, **options) -> float:
 
 @metric(_error_facts)
 def kernel_calibration_error(
-    y,
-    prediction,
+    y: LabelsLike,
+    prediction: PredictionLike,
     *,
-    notion: str = "canonical",
+    notion: Notion = "canonical",
     p: float = 2,
-    bandwidth: float | str = "loo",
+    bandwidth: float | Literal["loo", "cv"] = "loo",
     root: bool = False,
-    bias_correction: str | None = "residual",
-    sample_weight=None,
-    groups=None,
-    random_state=0,
+    bias_correction: Literal["residual", "second_order"] | None = "residual",
+    sample_weight: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
+    random_state: Seed = 0,
     device: str = "cpu",
 ) -> float:
     """Kernel estimate of the calibration error ``E‖E[y|z] − z‖_p^p``: smaller is better, minimum 0.
@@ -203,15 +206,15 @@ def kernel_calibration_error(
 
 @metric(_ratio_facts)
 def ratio_corrected_calibration_error(
-    y,
-    prediction,
+    y: LabelsLike,
+    prediction: PredictionLike,
     *,
-    notion: str = "canonical",
+    notion: Notion = "canonical",
     p: float = 1,
-    bandwidth: float | str = "loo",
+    bandwidth: float | Literal["loo", "cv"] = "loo",
     root: bool = False,
-    sample_weight=None,
-    random_state=0,
+    sample_weight: ArrayLike | None = None,
+    random_state: Seed = 0,
     device: str = "cpu",
 ) -> float:
     """The plugin of `kernel_calibration_error` with each ratio of sums corrected to second order
@@ -251,14 +254,14 @@ def ratio_corrected_calibration_error(
 
 @metric(Facts(True, value=_sharpness, check=_check_sharpness))
 def kernel_sharpness(
-    y,
-    prediction,
+    y: LabelsLike,
+    prediction: PredictionLike,
     *,
-    notion: str = "canonical",
-    bandwidth: float | str = "loo",
-    bias_correction: str | None = None,
-    sample_weight=None,
-    random_state=0,
+    notion: Notion = "canonical",
+    bandwidth: float | Literal["loo", "cv"] = "loo",
+    bias_correction: Literal["ratio"] | None = None,
+    sample_weight: ArrayLike | None = None,
+    random_state: Seed = 0,
     device: str = "cpu",
 ) -> float:
     """Kernel estimate of the sharpness ``E‖E[y|z]‖²``: larger means that predictions tell rows

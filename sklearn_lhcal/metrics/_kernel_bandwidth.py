@@ -6,10 +6,12 @@ The most likely one, or the one that predicts best.
 from numbers import Real
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
 from .._ground.simplex import check_proba
-from .._rows import Rows
+from .._ground.types import Notion, Seed
+from .._rows import PredictionLike, Rows
 from ..distributions import Distribution
 
 # a bandwidth is sought on so many rows at most
@@ -18,7 +20,12 @@ _CV_ROWS = 20_000
 
 
 def loo_bandwidth(
-    prediction, *, notion: str = "canonical", grid=None, random_state=0, device: str = "cpu"
+    prediction: PredictionLike,
+    *,
+    notion: Notion = "canonical",
+    grid: ArrayLike | None = None,
+    random_state: Seed = 0,
+    device: str = "cpu",
 ) -> float:
     """Bandwidth of the most likely kernel density of the predictions, each row left out for itself.
 

@@ -1,16 +1,17 @@
 """What a kernel calibration error would be if the predictions were calibrated."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
 from .._ground.arrays import Floats
 from .._ground.bins import signed_root
 from .._ground.checks import check_positive_int
-from .._rows import Rows, read_rows
+from .._ground.types import LabelsLike, Notion, Seed
+from .._rows import PredictionLike, Rows, read_rows
 from ._kernel import check_enough, check_options, mean_errors, one_version
 from ._kernel_bandwidth import choose_bandwidth
 
@@ -41,19 +42,19 @@ class NullCalibrationError(NamedTuple):
 
 
 def null_calibration_error(
-    y,
-    prediction,
+    y: LabelsLike,
+    prediction: PredictionLike,
     *,
-    notion: str = "canonical",
+    notion: Notion = "canonical",
     p: float = 2,
-    bandwidth: float | str = "loo",
+    bandwidth: float | Literal["loo", "cv"] = "loo",
     root: bool = False,
-    bias_correction: str | None = "residual",
+    bias_correction: Literal["residual", "second_order"] | None = "residual",
     n_draws: int = 200,
-    quantiles=(0.05, 0.5, 0.95),
-    sample_weight=None,
-    groups=None,
-    random_state=0,
+    quantiles: ArrayLike = (0.05, 0.5, 0.95),
+    sample_weight: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
+    random_state: Seed = 0,
     device: str = "cpu",
 ) -> NullCalibrationError:
     """Level of `kernel_calibration_error` under perfect calibration, and a test of calibration.

@@ -3,16 +3,20 @@
 P1 is Mimori, Sasada, Matsui and Sato (2021), Diagnostic uncertainty calibration. Letters: y counts,
 n_i raters of a row, μ̂ = y/n_i, z class probabilities, Q true class probabilities."""
 
+from numpy.typing import ArrayLike
+
 from .._ground.bins import check_bias_correction
 from .._ground.facts import Facts, metric
+from .._ground.types import Correction, LabelsLike
+from .._rows import PredictionLike
 from ._evaluate import mean, score
 
 
-def _check(bias_correction: str | None = "residual", **others) -> None:
+def _check(bias_correction: Correction = "residual", **others) -> None:
     check_bias_correction(bias_correction)
 
 
-def least_raters(bias_correction: str | None = "residual", **others) -> int:
+def least_raters(bias_correction: Correction = "residual", **others) -> int:
     """Raters that a corrected loss needs, and a plugin."""
     return 1 if bias_correction is None else 2
 
@@ -40,7 +44,7 @@ def _irreducible_rows(mu, n, z):
 def _corrected_mean(corrected, plugin):
     """Facts of a mean over rows that has a correction, as a function of the options."""
 
-    def facts(bias_correction: str | None = "residual") -> Facts:
+    def facts(bias_correction: Correction = "residual") -> Facts:
         row_loss = plugin if bias_correction is None else corrected
         least = least_raters(bias_correction)
         return Facts(False, least_raters=least, terms=mean(row_loss), check=_check)
@@ -49,7 +53,9 @@ def _corrected_mean(corrected, plugin):
 
 
 @metric(Facts(False, terms=mean(_squared_rows)))
-def expected_squared_loss(y, prediction, *, sample_weight=None) -> float:
+def expected_squared_loss(
+    y: LabelsLike, prediction: PredictionLike, *, sample_weight: ArrayLike | None = None
+) -> float:
     """Expected squared loss of class probabilities for a new label: smaller is better, minimum 0,
     maximum 2.
 
@@ -82,7 +88,11 @@ def expected_squared_loss(y, prediction, *, sample_weight=None) -> float:
 
 @metric(_corrected_mean(_epistemic_rows, _epistemic_plugin_rows))
 def epistemic_loss(
-    y, prediction, *, sample_weight=None, bias_correction: str | None = "residual"
+    y: LabelsLike,
+    prediction: PredictionLike,
+    *,
+    sample_weight: ArrayLike | None = None,
+    bias_correction: Correction = "residual",
 ) -> float:
     """Squared distance of the prediction from the true class probabilities: smaller is better,
     minimum 0.
@@ -119,7 +129,11 @@ def epistemic_loss(
 
 @metric(_corrected_mean(_irreducible_rows, _spread_rows))
 def irreducible_loss(
-    y, prediction=None, *, sample_weight=None, bias_correction: str | None = "residual"
+    y: LabelsLike,
+    prediction: PredictionLike | None = None,
+    *,
+    sample_weight: ArrayLike | None = None,
+    bias_correction: Correction = "residual",
 ) -> float:
     """The part of the expected squared loss that no prediction can avoid, between 0 and 1.
 

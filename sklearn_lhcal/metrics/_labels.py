@@ -4,10 +4,12 @@ P1 is Mimori, Sasada, Matsui and Sato (2021), Diagnostic uncertainty calibration
 `_label_histogram`."""
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .._ground.facts import Facts, metric
 from .._ground.simplex import accuracy
-from .._rows import Rows
+from .._ground.types import LabelsLike
+from .._rows import PredictionLike, Rows
 from ._evaluate import mean, score, weighted
 
 _EPS = np.finfo(np.float64).eps
@@ -40,7 +42,9 @@ def _vote_accuracy_rows(mu, n, z):
 
 
 @metric(Facts(False, terms=_label_terms))
-def label_log_loss(y, prediction, *, sample_weight=None) -> float:
+def label_log_loss(
+    y: LabelsLike, prediction: PredictionLike, *, sample_weight: ArrayLike | None = None
+) -> float:
     """Log loss per label: smaller is better, minimum 0.
 
     ``−Σ_i w_i Σ_k y_ik log z_ik / Σ_i w_i n_i`` (P1 eq. 53). With one label a row it is
@@ -69,7 +73,9 @@ def label_log_loss(y, prediction, *, sample_weight=None) -> float:
 
 
 @metric(Facts(False, terms=_histogram_terms, takes_distribution=True))
-def histogram_log_loss(y, prediction, *, sample_weight=None) -> float:
+def histogram_log_loss(
+    y: LabelsLike, prediction: PredictionLike, *, sample_weight: ArrayLike | None = None
+) -> float:
     """Log loss of whole histograms under a predictive distribution: smaller is better, minimum 0.
 
     ``−mean_i log P(y_i)``, with the multinomial coefficient; a row's loss is at most ``n_i·36``
@@ -99,7 +105,9 @@ def histogram_log_loss(y, prediction, *, sample_weight=None) -> float:
 
 
 @metric(Facts(True, terms=mean(_expected_accuracy_rows)))
-def expected_accuracy(y, prediction, *, sample_weight=None) -> float:
+def expected_accuracy(
+    y: LabelsLike, prediction: PredictionLike, *, sample_weight: ArrayLike | None = None
+) -> float:
     """Probability that a rater gives the predicted class: larger is better, between 0 and 1.
 
     Mean of ``μ̂[argmax z]``; its expectation does not depend on the number of raters. Ties of z are
@@ -128,7 +136,9 @@ def expected_accuracy(y, prediction, *, sample_weight=None) -> float:
 
 
 @metric(Facts(True, terms=mean(_vote_accuracy_rows)))
-def vote_accuracy(y, prediction, *, sample_weight=None) -> float:
+def vote_accuracy(
+    y: LabelsLike, prediction: PredictionLike, *, sample_weight: ArrayLike | None = None
+) -> float:
     """Share of rows whose predicted class is the most voted one: larger is better, between 0 and 1.
 
     Ties on either side are shared evenly. It depends on the number of raters: for the true class

@@ -5,12 +5,14 @@ The one place that knows scikit-learn's private registry.
 
 import sys
 import warnings
+from collections.abc import Callable
 from copy import deepcopy
 from functools import partial
 from inspect import signature
 from types import FunctionType
-from typing import ClassVar
+from typing import ClassVar, Literal
 
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.metrics import get_scorer as sklearn_get_scorer
 from sklearn.utils.metadata_routing import UNUSED
@@ -18,6 +20,7 @@ from sklearn.utils.metadata_routing import UNUSED
 from .._ground.costs import bayes_columns, check_cost_matrix
 from .._ground.facts import facts_of, unwrapped
 from .._ground.names import check_row_names
+from .._ground.types import Estimator, LabelsLike, Samples
 from .._rows import labels_for, rows_of
 from ..distributions import predict_epistemic
 from . import (
@@ -72,12 +75,23 @@ class LabelHistogramScorer(BaseEstimator):
 
     __metadata_request__score: ClassVar = {"estimator": UNUSED}
 
-    def __init__(self, metric, response=None, sign=None):
+    def __init__(
+        self,
+        metric: Callable[..., float],
+        response: Literal["predict_proba", "predict_dist"] | None = None,
+        sign: Literal[1, -1] | None = None,
+    ) -> None:
         self.metric = metric
         self.response = response
         self.sign = sign
 
-    def score(self, estimator, X, y, sample_weight=None):
+    def score(
+        self,
+        estimator: Estimator,
+        X: Samples,
+        y: LabelsLike,
+        sample_weight: ArrayLike | None = None,
+    ) -> float:
         """The metric of what the estimator predicts for X, larger being better."""
         function, options = unwrapped(self.metric, {})
         facts = facts_of(function, **options)
@@ -97,7 +111,13 @@ class LabelHistogramScorer(BaseEstimator):
             return self.sign
         return -1 if facts.greater_is_better is False else 1
 
-    def __call__(self, estimator, X, y, sample_weight=None):
+    def __call__(
+        self,
+        estimator: Estimator,
+        X: Samples,
+        y: LabelsLike,
+        sample_weight: ArrayLike | None = None,
+    ) -> float:
         return self.score(estimator, X, y, sample_weight=sample_weight)
 
     def _accept_sample_weight(self):  # read by scikit-learn >= 1.7 where metadata routing is off
@@ -155,11 +175,17 @@ class EpistemicScorer(BaseEstimator):
 
     __metadata_request__score: ClassVar = {"estimator": UNUSED, "reference_prediction": True}
 
-    def __init__(self, metric, sign=None):
+    def __init__(self, metric: Callable[..., float], sign: Literal[1, -1] | None = None) -> None:
         self.metric = metric
         self.sign = sign
 
-    def score(self, estimator, X, y, reference_prediction=None):
+    def score(
+        self,
+        estimator: Estimator,
+        X: Samples,
+        y: LabelsLike | None,
+        reference_prediction: ArrayLike | None = None,
+    ) -> float:
         """The metric of gain and estimate at the rows of X, larger being better."""
         if reference_prediction is None:
             raise ValueError(
@@ -177,7 +203,13 @@ class EpistemicScorer(BaseEstimator):
             sign = -1 if facts_of(self.metric).greater_is_better is False else 1
         return sign * self.metric(gain, predict_epistemic(estimator, X))
 
-    def __call__(self, estimator, X, y, reference_prediction=None):
+    def __call__(
+        self,
+        estimator: Estimator,
+        X: Samples,
+        y: LabelsLike,
+        reference_prediction: ArrayLike | None = None,
+    ) -> float:
         return self.score(estimator, X, y, reference_prediction=reference_prediction)
 
     def _accept_sample_weight(self):  # read by scikit-learn >= 1.7 where metadata routing is off
@@ -202,7 +234,7 @@ class _DecisionScorer(LabelHistogramScorer):
         return True
 
 
-def make_decision_scorer(cost_matrix):
+def make_decision_scorer(cost_matrix: ArrayLike) -> _DecisionScorer:
     """A scorer for ``scoring=``: minus the risk of the decisions that a classifier's probabilities
     lead to.
 
@@ -283,7 +315,7 @@ _SCORERS = _named(
 }
 
 
-def get_scorer(scoring):
+def get_scorer(scoring: str | Callable) -> Callable[..., float]:
     """A scorer by name: one of this package, else one of scikit-learn.
 
     Parameters

@@ -2,7 +2,9 @@
 
 import copy
 import warnings
+from collections.abc import Callable
 from functools import partial
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -17,6 +19,7 @@ from .._ground.checks import check_same_length, check_sample_weight
 from .._ground.devices import check_device, seeded
 from .._ground.estimators import atomic
 from .._ground.simplex import softmax
+from .._ground.types import LabelsLike, Samples, Seed
 from .._rows import DistributionClassifierMixin
 from ..distributions import PointMass
 from ..label_histogram._labels import read_labels
@@ -115,21 +118,21 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
 
     def __init__(
         self,
-        module,
+        module: type[nn.Module] | nn.Module | Callable[..., nn.Module],
         *,
-        loss="label_log_loss",
-        regularizer=None,
-        regularizer_weight=1.0,
-        early_stopping=None,
-        random_state=None,
-        optimizer=torch.optim.Adam,
-        lr=1e-3,
-        max_epochs=50,
-        batch_size=64,
-        train_split=None,
-        verbose=0,
-        **kwargs,
-    ):
+        loss: str | nn.Module = "label_log_loss",
+        regularizer: nn.Module | None = None,
+        regularizer_weight: float = 1.0,
+        early_stopping: int | None = None,
+        random_state: Seed = None,
+        optimizer: type[torch.optim.Optimizer] = torch.optim.Adam,
+        lr: float = 1e-3,
+        max_epochs: int = 50,
+        batch_size: int = 64,
+        train_split: Callable | None = None,
+        verbose: int = 0,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(
             module,
             optimizer=optimizer,
@@ -155,7 +158,9 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
             super().__setattr__(name, value)
 
     @classmethod
-    def from_trained(cls, module: nn.Module, classes: ArrayLike, **kwargs) -> "NeuralClassifier":
+    def from_trained(
+        cls, module: nn.Module, classes: ArrayLike, **kwargs: Any
+    ) -> "NeuralClassifier":
         """A fitted classifier from a module that is trained already; put it into a FrozenEstimator.
 
         Parameters
@@ -237,7 +242,13 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
         return self
 
     @atomic
-    def fit(self, X, y=None, sample_weight=None, **fit_params):
+    def fit(
+        self,
+        X: Samples,
+        y: LabelsLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        **fit_params: Any,
+    ) -> Self:
         """Train from the start.
 
         Parameters
@@ -256,7 +267,14 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
         with seeded(self.random_state, self.device):
             return super().fit(X, y, sample_weight=sample_weight, **fit_params)
 
-    def partial_fit(self, X, y=None, classes=None, sample_weight=None, **fit_params):
+    def partial_fit(
+        self,
+        X: Samples,
+        y: LabelsLike | None = None,
+        classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        **fit_params: Any,
+    ) -> Self:
         """Train on from where the module is; X, y and weights as in `fit`, all classes where the
         first y lacks some.
 
@@ -381,7 +399,7 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
             )
         return logits
 
-    def predict_proba(self, X) -> Floats:
+    def predict_proba(self, X: Samples) -> Floats:
         """Class probabilities, shape (n_samples, n_classes).
 
         The softmax of the module's logits, in float64.
@@ -393,6 +411,6 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
         logits = np.concatenate([self._logits(batch).double().numpy() for batch in batches])
         return softmax(logits)
 
-    def predict_dist(self, X) -> PointMass:
+    def predict_dist(self, X: Samples) -> PointMass:
         """The class probabilities as a distribution, a batch of n_samples rows."""
         return PointMass.of_checked(self.predict_proba(X)).with_classes(self.classes_)

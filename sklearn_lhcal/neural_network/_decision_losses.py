@@ -7,6 +7,7 @@ minimum for β = None."""
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor
 
 from .._ground.arrays import Floats
@@ -50,7 +51,7 @@ def normalised_costs(cost_matrix) -> tuple[Floats, Floats, float]:
 class _DecisionLoss(_MeanLoss):
     """Mean over rows of a bound of the cost of the row's decision; a subclass says which."""
 
-    def __init__(self, cost_matrix, lam: float = 1.0, beta: float | None = None):
+    def __init__(self, cost_matrix: ArrayLike, lam: float = 1.0, beta: float | None = None) -> None:
         super().__init__()
         if not lam > 0:
             raise ValueError(f"lam must be positive, got {lam!r}.")
@@ -125,8 +126,12 @@ class DirectLoss(_DecisionLoss):
     """
 
     def __init__(
-        self, cost_matrix, lam: float = 1.0, beta: float | None = None, bound: str = "upper"
-    ):
+        self,
+        cost_matrix: ArrayLike,
+        lam: float = 1.0,
+        beta: float | None = None,
+        bound: str = "upper",
+    ) -> None:
         super().__init__(cost_matrix, lam, beta)
         if bound not in ("upper", "lower"):
             raise ValueError(f'bound must be "upper" or "lower", got {bound!r}.')

@@ -8,6 +8,7 @@ rows that share their batch with few labels."""
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -18,7 +19,7 @@ from .._ground.rising import log_rising
 class _MeanLoss(nn.Module):
     """A mean, ``total / size``; subclasses fill the two."""
 
-    def forward(self, prediction, counts: Tensor, weight: Tensor | None = None) -> Tensor:
+    def forward(self, prediction: Any, counts: Tensor, weight: Tensor | None = None) -> Tensor:
         """The loss of a prediction under counts of shape (n, K) and row weights of shape (n,)."""
         return self.total(prediction, counts, weight) / self.size(counts, weight)
 
@@ -76,7 +77,7 @@ class FocalLoss(LabelLogLoss):
     tensor(0.1733)
     """
 
-    def __init__(self, gamma: float | str = 3.0):
+    def __init__(self, gamma: float | str = 3.0) -> None:
         super().__init__()
         if gamma != "53" and (isinstance(gamma, str) or not 0 <= gamma < math.inf):
             raise ValueError(f'gamma must be a number, 0 or more, or "53", got {gamma!r}.')
@@ -131,7 +132,7 @@ class _HistogramLoss(_MeanLoss):
         λ_α of P1: pulls the total towards 1, nats per row.
     """
 
-    def __init__(self, penalty: float = 0.0):
+    def __init__(self, penalty: float = 0.0) -> None:
         super().__init__()
         self.penalty = penalty
 

@@ -5,6 +5,8 @@ Each is called as ``penalty(logits, counts, weight)`` with logits and counts of 
 weights of shape (n,). Only ratios of weights count. They are scikit-learn estimators too, so that a
 search can set their parameters."""
 
+from typing import Literal
+
 import numpy as np
 import torch
 from sklearn.base import BaseEstimator
@@ -18,6 +20,7 @@ from .._ground.kernels import (
     problems,
     residual_rows,
 )
+from .._ground.types import Correction, Notion
 from ._losses import frequencies
 
 
@@ -87,10 +90,10 @@ class KernelCalibrationPenalty(BaseEstimator, nn.Module):
     def __init__(
         self,
         p: float = 2,
-        bandwidth: float | str = 0.1,
-        notion="canonical",
-        bias_correction: str | None = "residual",
-    ):
+        bandwidth: float | Literal["loo"] = 0.1,
+        notion: Notion = "canonical",
+        bias_correction: Correction = "residual",
+    ) -> None:
         super().__init__()
         self.p = p
         self.bandwidth = bandwidth
@@ -174,7 +177,7 @@ class MMCEPenalty(BaseEstimator, nn.Module):
     tensor(0.2500)
     """
 
-    def __init__(self, weighted: bool = False):
+    def __init__(self, weighted: bool = False) -> None:
         super().__init__()
         self.weighted = weighted
 

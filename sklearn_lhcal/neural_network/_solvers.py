@@ -11,9 +11,11 @@ from torch import nn
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 from tqdm.auto import tqdm
 
+from .._ground.arrays import Floats
 from .._ground.checks import check_not_negative, check_positive_int
 from .._ground.devices import check_device, seeded
 from .._ground.problems import Problem, Solver, Training, Vector
+from .._ground.types import Seed
 from ._training import TensorRows, batch_loss, early_stopping, held_out, train
 
 # What a Newton step has to promise, over what it has to achieve: see Armijo's rule.
@@ -86,11 +88,11 @@ class Newton(Solver):
     Newton(max_iter=50)
     """
 
-    def __init__(self, max_iter=100, tol=1e-10):
+    def __init__(self, max_iter: int = 100, tol: float = 1e-10) -> None:
         self.max_iter = max_iter
         self.tol = tol
 
-    def solve(self, problem, *, random_state=None, verbose=0):
+    def solve(self, problem: Problem, *, random_state: Seed = None, verbose: int = 0) -> Floats:
         """Minimise by second derivatives; nothing here is random.
 
         Parameters
@@ -170,11 +172,11 @@ class LBFGS(Solver):
     LBFGS(max_iter=50)
     """
 
-    def __init__(self, max_iter=1000, tol=1e-9):
+    def __init__(self, max_iter: int = 1000, tol: float = 1e-9) -> None:
         self.max_iter = max_iter
         self.tol = tol
 
-    def solve(self, problem, *, random_state=None, verbose=0):
+    def solve(self, problem: Problem, *, random_state: Seed = None, verbose: int = 0) -> Floats:
         """Minimise by first derivatives, in the coordinates of the problem; nothing is random.
 
         Parameters
@@ -262,15 +264,20 @@ class Adam(Solver):
     """
 
     def __init__(
-        self, learning_rate=1e-3, batch_size=128, max_epochs=50, early_stopping=10, device="cpu"
-    ):
+        self,
+        learning_rate: float = 1e-3,
+        batch_size: int = 128,
+        max_epochs: int = 50,
+        early_stopping: int | None = 10,
+        device: str = "cpu",
+    ) -> None:
         self.learning_rate = learning_rate
         self.batch_size = batch_size
         self.max_epochs = max_epochs
         self.early_stopping = early_stopping
         self.device = device
 
-    def solve(self, problem, *, random_state=None, verbose=0):
+    def solve(self, problem: Problem, *, random_state: Seed = None, verbose: int = 0) -> Floats:
         """Train the module of the problem, in place.
 
         Parameters

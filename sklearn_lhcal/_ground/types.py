@@ -1,0 +1,60 @@
+"""What arguments may be, for signatures."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+# X is opaque: an array, a frame, a sparse matrix, a tensor, a list or a dict of these
+Samples = Any
+
+Seed = int | np.random.RandomState | None
+
+# rows of a container
+Selection = slice | ArrayLike
+
+
+class Sparse(Protocol):
+    """A sparse matrix, which is no array by itself."""
+
+    def toarray(self) -> NDArray:
+        """All its entries."""
+
+
+# what `check_counts` takes; labels, counts, frames and containers of them are array-like
+LabelsLike = ArrayLike | Sparse
+
+
+class Estimator(Protocol):
+    """What scikit-learn, skorch and this package call an estimator; scikit-learn has no types."""
+
+    def fit(self, X: Samples, y: Any) -> Any:
+        """Fit it."""
+
+    def get_params(self, deep: bool = True) -> dict:
+        """Its parameters."""
+
+    def set_params(self, **params: Any) -> Any:
+        """Set some of them."""
+
+
+# what a calibrator calibrates; None is a logistic regression
+Calibrated = Estimator | Literal["logits", "proba"] | None
+
+
+class Splitter(Protocol):
+    """What splits rows into folds."""
+
+    def split(self, X: Samples, y: Any = None, groups: Any = None) -> Iterator:
+        """Indices (train, test) of each fold."""
+
+
+# what ``cv=`` may be
+Folds = int | Splitter | Iterable[tuple[ArrayLike, ArrayLike]] | None
+
+
+# how bins are cut, how binned estimates are corrected, what of a prediction is compared
+Strategy = Literal["uniform", "quantile"]
+Correction = Literal["residual", "label"] | None
+Notion = Literal["canonical", "marginal", "top_label"]
