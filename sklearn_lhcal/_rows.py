@@ -16,6 +16,7 @@ from ._ground.names import (
     check_row_names,
     column_names,
     columns_by_name,
+    is_numeric,
     is_sorted,
     positions,
 )
@@ -254,6 +255,28 @@ def rows_of(estimator, X, y, sample_weight=None, groups=None, *, distribution: b
 def labels_for(estimator, y) -> Labels:
     """Labels in the order of a fitted classifier's classes, and of those it never saw."""
     return read_labels(y).in_order(np.asarray(estimator.classes_), add=True)
+
+
+def class_names(rows: Rows) -> list:
+    """What users call the columns: names where there are, else the numbers themselves."""
+    return list(range(rows.z.shape[1])) if rows.classes is None else rows.classes.tolist()
+
+
+def class_column(class_index, rows: Rows) -> int:
+    """Column of a class: integers are column numbers unless classes have numbers for names."""
+    names = class_names(rows)
+    named = rows.classes is not None and is_numeric(rows.classes)
+    whole = isinstance(class_index, (int, np.integer)) and not isinstance(class_index, bool)
+    if whole and not named:
+        if not 0 <= class_index < len(names):
+            raise ValueError(
+                f"class_index={class_index} is no column number: there are {len(names)} classes, "
+                f"{names[:20]}, in the columns 0 to {len(names) - 1}."
+            )
+        return int(class_index)
+    if class_index not in names:
+        raise ValueError(f"class_index={class_index!r} is not among the classes {names[:20]}.")
+    return names.index(class_index)
 
 
 class DistributionClassifierMixin:

@@ -14,6 +14,7 @@ from sklearn_lhcal.calibration import EpistemicCalibration
 from sklearn_lhcal.datasets import make_label_histograms
 from sklearn_lhcal.display import (
     CalibrationDispersionDisplay,
+    DecisionCurveDisplay,
     DecisionRiskDisplay,
     DisagreementReliabilityDisplay,
     EpistemicGainDisplay,
@@ -45,6 +46,9 @@ DISPLAYS = {
     "simplex": lambda y, z, C: SimplexCalibrationDisplay.from_predictions(y, z, which=NAMES),
     "second opinion": lambda y, z, C: SecondOpinionDisplay.from_predictions(y, z, n_points=5),
     "decision": lambda y, z, C: DecisionRiskDisplay.from_predictions(y, z, C),
+    "decision curve": lambda y, z, C: DecisionCurveDisplay.from_predictions(
+        y, z, class_index="eel"
+    ),
 }
 ESTIMATORS = {
     "reliability": lambda m, X, y, C: ReliabilityDisplay.from_estimator(m, X, y, n_bins=5),
@@ -54,6 +58,9 @@ ESTIMATORS = {
     "simplex": lambda m, X, y, C: SimplexCalibrationDisplay.from_estimator(m, X, y, which=NAMES),
     "second opinion": lambda m, X, y, C: SecondOpinionDisplay.from_estimator(m, X, y, n_points=5),
     "decision": lambda m, X, y, C: DecisionRiskDisplay.from_estimator(m, X, y, C),
+    "decision curve": lambda m, X, y, C: DecisionCurveDisplay.from_estimator(
+        m, X, y, class_index="eel"
+    ),
 }
 # a label moves no class probabilities: the display of second opinions needs a distribution
 OF_ARRAYS = [which for which in DISPLAYS if which != "second opinion"]

@@ -2,6 +2,7 @@
 
 from ._calibration_dispersion import CalibrationDispersionDisplay
 from ._decision import DecisionRiskDisplay
+from ._decision_curve import DecisionCurveDisplay
 from ._disagreement import DisagreementReliabilityDisplay
 from ._epistemic import EpistemicGainDisplay
 from ._reliability import ReliabilityDisplay
@@ -10,6 +11,7 @@ from ._simplex import SimplexCalibrationDisplay
 
 __all__ = [
     "CalibrationDispersionDisplay",
+    "DecisionCurveDisplay",
     "DecisionRiskDisplay",
     "DisagreementReliabilityDisplay",
     "EpistemicGainDisplay",

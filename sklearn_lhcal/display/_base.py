@@ -5,8 +5,7 @@ from dataclasses import fields
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._ground.names import is_numeric
-from .._rows import Rows, rows_of
+from .._rows import rows_of
 from ..distributions import Distribution
 
 # sizes of figures in inches; a square diagram above its strip needs the greater height
@@ -65,28 +64,6 @@ def predicted(estimator, X, y) -> Distribution:
 def name_of(estimator, name: str | None) -> str:
     """What the legend calls an estimator: the name given, else that of its class."""
     return type(estimator).__name__ if name is None else name
-
-
-def class_names(rows: Rows) -> list:
-    """What users call the columns: names where there are, else the numbers themselves."""
-    return list(range(rows.z.shape[1])) if rows.classes is None else rows.classes.tolist()
-
-
-def column(class_index, rows: Rows) -> int:
-    """Column of a class: integers are column numbers unless classes have numbers for names."""
-    names = class_names(rows)
-    named = rows.classes is not None and is_numeric(rows.classes)
-    whole = isinstance(class_index, (int, np.integer)) and not isinstance(class_index, bool)
-    if whole and not named:
-        if not 0 <= class_index < len(names):
-            raise ValueError(
-                f"class_index={class_index} is no column number: there are {len(names)} classes, "
-                f"{names[:20]}, in the columns 0 to {len(names) - 1}."
-            )
-        return int(class_index)
-    if class_index not in names:
-        raise ValueError(f"class_index={class_index!r} is not among the classes {names[:20]}.")
-    return names.index(class_index)
 
 
 # -------------------------------------------------------------------------------------- how to draw

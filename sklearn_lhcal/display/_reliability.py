@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 from numpy.typing import ArrayLike
 
 from .._ground.types import LabelsLike, Strategy
-from .._rows import PredictionLike, read_rows
-from ._base import class_names, column
+from .._rows import PredictionLike, class_column, class_names, read_rows
 from ._binned import BinnedReliabilityDisplay
 from ._bins import reliability_bins
 
@@ -162,7 +161,7 @@ class ReliabilityDisplay(BinnedReliabilityDisplay):
         shown = slice(None)
         kept = {"confidence_level": confidence_level, "name": name}
         if class_index is not None:
-            k = column(class_index, rows)
+            k = class_column(class_index, rows)
             shown = [k]
             kept["class_name"] = class_names(rows)[k]
         how = {"n_bins": n_bins, "strategy": strategy, "confidence_level": confidence_level}

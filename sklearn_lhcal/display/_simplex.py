@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .._ground.types import Estimator, LabelsLike, Samples
-from .._rows import PredictionLike, Rows, read_rows
+from .._rows import PredictionLike, Rows, class_column, class_names, read_rows
 from ..metrics import loo_bandwidth
-from ._base import Display, class_names, column, predicted, styled
+from ._base import Display, predicted, styled
 from ._triangle import CORNERS, centers, draw_frame, draw_triangles, nearest, triangles
 
 if TYPE_CHECKING:
@@ -274,7 +274,7 @@ def _three(which, rows: Rows) -> list[int]:
     """Column numbers of the classes to show."""
     if which is None:
         return sorted(np.argsort(-rows.z.mean(axis=0), kind="stable")[:3].tolist())
-    columns = [column(k, rows) for k in which]
+    columns = [class_column(k, rows) for k in which]
     if len(columns) != 3 or len(set(columns)) != 3:
         raise ValueError(f"which must name three different classes, got {list(which)}.")
     return columns

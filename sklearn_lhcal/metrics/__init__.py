@@ -37,6 +37,7 @@ from ._kernel_bandwidth import loo_bandwidth
 from ._kernel_null import NullCalibrationError, null_calibration_error
 from ._label_histogram import epistemic_loss, expected_squared_loss, irreducible_loss
 from ._labels import expected_accuracy, histogram_log_loss, label_log_loss, vote_accuracy
+from ._net_benefit import net_benefit
 from ._scorers import (
     EpistemicScorer,
     LabelHistogramScorer,
@@ -89,6 +90,7 @@ __all__ = [
     "make_decision_scorer",
     "maximum_calibration_error",
     "model_risk",
+    "net_benefit",
     "null_calibration_error",
     "null_epistemic_error",
     "paired_difference",

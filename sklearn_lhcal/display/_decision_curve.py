@@ -1,0 +1,361 @@
+"""Decision curves: the net benefit of acting on a prediction, against the threshold."""
+
+from dataclasses import KW_ONLY, dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .._ground.checks import as_floats, check_fraction
+from .._ground.facts import facts_of
+from .._ground.types import Estimator, LabelsLike, Samples
+from .._rows import PredictionLike, Rows, class_column, class_names, read_rows
+from ..distributions import PointMass
+from ..metrics import net_benefit
+from ._base import DOTTED, WIDE, Display, draw_legend, name_of, predicted, styled
+from ._bins import student_interval
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# in units of the largest net benefit: how far below 0 the axis goes
+_BELOW = 0.15
+
+
+@dataclass(eq=False, repr=False)
+class DecisionCurveDisplay(Display):
+    """Decision curves: the net benefit of acting on predictions, against the threshold.
+
+    Make it with `from_predictions` or `from_estimator`. Somebody who acts on all rows whose
+    probability of a class is t or more says that a false alarm weighs t/(1 − t) missed cases. The
+    curve of a model shows the net benefit at each such t, see `net_benefit`. Two policies need no
+    model: to act on every row, and on none, whose net benefit is 0. A model is useful where it lies
+    above both. Only thresholds that somebody would choose matter.
+
+    **Intervals.** A band is Student's interval at each threshold: the benefit of a row is a number,
+    and its mean has a standard error. Rows are independent, or groups of rows; the raters of a row
+    need not be. `plot_differences` shows net benefit less that of acting on every row, or of
+    another model. The rows are the same, and what both share cancels. A band holds at each
+    threshold, not at all of them at once: read it off at a threshold that was chosen beforehand.
+
+    Parameters
+    ----------
+    names : list of str
+        The models.
+    thresholds : array-like of shape (n_points,)
+        Probabilities from which on one acts.
+    net_benefit : array-like of shape (n_models, n_points)
+        In true alarms a row.
+    interval : array-like of shape (n_models, n_points, 2)
+        Ends of the intervals.
+    difference, difference_interval : array-like of shape (n_models, n_points[, 2])
+        Net benefit less that of the reference, and its intervals.
+    treat_all : array-like of shape (n_points,)
+        Net benefit of acting on every row.
+    reference : str, optional
+        What differences are taken from; None: acting on every row.
+    confidence_level : float, default=0.95
+        Level of the intervals.
+    class_name : object, optional
+        The class that calls for acting.
+
+    Attributes
+    ----------
+    lines_ : list of matplotlib Line2D
+        The curves of the models.
+    bands_ : list of matplotlib PolyCollection
+        The intervals.
+    all_, none_ : matplotlib Line2D
+        Acting on every row, and on none.
+    ax_ : matplotlib Axes
+    figure_ : matplotlib Figure
+    legend_ : matplotlib Legend
+
+    References
+    ----------
+    Vickers and Elkin (2006), Decision curve analysis: a novel method for evaluating prediction
+    models.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_lhcal.datasets import make_label_histograms
+    >>> data = make_label_histograms(1000, 2, overconfidence=3.0, random_state=0)
+    >>> display = DecisionCurveDisplay.from_predictions(
+    ...     data.counts, {"overconfident": data.prediction, "true": data.proba}
+    ... )
+    >>> low = display.thresholds < 0.3  # there, who trusts the overconfident model gains less
+    >>> display.difference[:, low].mean(axis=1).round(3)
+    array([0.021, 0.043])
+    """
+
+    names: list
+    thresholds: ArrayLike
+    net_benefit: ArrayLike
+    interval: ArrayLike
+    difference: ArrayLike
+    difference_interval: ArrayLike
+    treat_all: ArrayLike
+    _: KW_ONLY
+    reference: str | None = None
+    confidence_level: float = 0.95
+    class_name: object = None
+
+    @classmethod
+    def from_predictions(
+        cls,
+        y: LabelsLike,
+        predictions: dict[str, PredictionLike] | PredictionLike,
+        *,
+        class_index: object = None,
+        thresholds: ArrayLike | None = None,
+        reference: str | None = None,
+        sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+        confidence_level: float = 0.95,
+        ax: "Axes | None" = None,
+        **plot_kwargs: Any,
+    ) -> Self:
+        """Decision curves of predictions against labels or label histograms.
+
+        Parameters
+        ----------
+        y : label histogram of shape (n_samples, n_classes)
+            Anything `check_counts` takes; one rater a row is enough.
+        predictions : dict, or array-like of shape (n_samples, n_classes) or (n_samples,)
+            Class probabilities, or distributions, of each model by its name; a 1-D array holds
+            those of the second of two classes. An array is that of one model.
+        class_index : int or class name, optional
+            The class that calls for acting, as in `net_benefit`. None: the second of two.
+        thresholds : array-like of shape (n_points,), optional
+            At least 0 and below 1, ascending. None: .01, .02, …, .99.
+        reference : str, optional
+            The model that differences are taken from. None: acting on every row.
+        sample_weight : array-like of shape (n_samples,), optional
+            Weights of the rows; only their ratios matter.
+        groups : array-like of shape (n_samples,), optional
+            Rows of one group (one patient, say) may depend on each other. Groups are independent.
+        confidence_level : float, default=0.95
+            Level of the intervals.
+        ax : matplotlib Axes, optional
+            Where to draw; None makes a figure.
+        **plot_kwargs
+            Passed on to `plot`.
+
+        Returns
+        -------
+        DecisionCurveDisplay
+
+        Raises
+        ------
+        ValueError
+            Thresholds outside [0, 1) or not ascending, an unknown class or reference, fewer than
+            two rows or groups, `confidence_level` outside (0, 1), and whatever `check_counts` and
+            `check_proba` refuse.
+        """
+        check_fraction(confidence_level=confidence_level)
+        t = _checked(np.arange(1, 100) / 100 if thresholds is None else thresholds)
+        models = predictions if isinstance(predictions, dict) else {"model": predictions}
+        if reference is not None and reference not in models:
+            raise ValueError(
+                f"reference must be one of the models {list(models)}, got {reference!r}."
+            )
+        rows = {
+            name: read_rows(y, prediction, sample_weight, groups).contributing()
+            for name, prediction in models.items()
+        }
+        benefits = [_Benefits(of, class_index) for of in rows.values()]
+        first = next(iter(rows.values()))
+        everybody = _Benefits(_acting_on_all(first), class_index)
+        compared = everybody if reference is None else benefits[list(models).index(reference)]
+        curve, interval = _stacked(of.curve(t, confidence_level) for of in benefits)
+        paired = _stacked(of.curve(t, confidence_level, compared) for of in benefits)
+        k = 1 if class_index is None else class_column(class_index, first)
+        return cls(
+            list(models),
+            t,
+            curve,
+            interval,
+            *paired,
+            everybody.curve(t, confidence_level)[0],
+            reference=reference,
+            confidence_level=confidence_level,
+            class_name=class_names(first)[k],
+        ).plot(ax, **plot_kwargs)
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Estimator | dict[str, Estimator],
+        X: Samples,
+        y: LabelsLike,
+        **kwargs: Any,
+    ) -> Self:
+        """Decision curves of fitted classifiers on one test set.
+
+        Parameters
+        ----------
+        estimator : fitted classifier, or dict of these by name
+        X : array-like of shape (n_samples, ...)
+            Features of the rows.
+        y : label histogram of shape (n_samples, n_classes)
+            Anything `check_counts` takes. Named labels meet the estimator's classes by name. A
+            class that the estimator never saw has probability 0.
+        **kwargs
+            As in `from_predictions`.
+
+        Returns
+        -------
+        DecisionCurveDisplay
+
+        Raises
+        ------
+        ValueError
+            As `from_predictions`; an estimator that predicts no probabilities.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_breast_cancer
+        >>> from sklearn.naive_bayes import GaussianNB
+        >>> X, y = load_breast_cancer(return_X_y=True)
+        >>> model = GaussianNB().fit(X[:300], y[:300])
+        >>> display = DecisionCurveDisplay.from_estimator(model, X[300:], y[300:], class_index=0)
+        >>> display.names, display.class_name
+        (['GaussianNB'], 0)
+        """
+        models = estimator if isinstance(estimator, dict) else {name_of(estimator, None): estimator}
+        predictions = {name: predicted(model, X, y) for name, model in models.items()}
+        return cls.from_predictions(y, predictions, **kwargs)
+
+    def plot(
+        self,
+        ax: "Axes | None" = None,
+        *,
+        line_kwargs: dict | None = None,
+        band_kwargs: dict | None = None,
+    ) -> Self:
+        """Draw the net benefit of the models, of acting on every row, and on none.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; None makes a figure.
+        line_kwargs, band_kwargs : dict, optional
+            Passed on to matplotlib's `plot` (curves) and `fill_between` (intervals).
+
+        Returns
+        -------
+        display
+            Itself, with its artists.
+        """
+        self._take_axes(ax, WIDE)
+        shown = np.ones(len(self.names), dtype=bool)
+        self._draw(self.net_benefit, self.interval, shown, line_kwargs, band_kwargs)
+        grey = DOTTED | {"linestyle": "-", "color": "0.6", "zorder": 1}
+        (self.all_,) = self.ax_.plot(self.thresholds, self.treat_all, label="act on all", **grey)
+        self.none_ = self.ax_.axhline(0, label="act on none", **DOTTED)
+        top = 1.08 * max(self.net_benefit.max(), self.treat_all.max(), 1e-6)
+        self.ax_.set_ylim(-_BELOW * top, top)
+        self.ax_.set_ylabel("Net benefit (true alarms a row)")
+        self.legend_ = draw_legend(self.ax_, f"{self._level} intervals")
+        return self
+
+    def plot_differences(
+        self,
+        ax: "Axes | None" = None,
+        *,
+        line_kwargs: dict | None = None,
+        band_kwargs: dict | None = None,
+    ) -> Self:
+        """Draw the net benefit of the models less that of the reference; above 0 they are better.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; None makes a figure.
+        line_kwargs, band_kwargs : dict, optional
+            As in `plot`.
+
+        Returns
+        -------
+        display
+            Itself, with its artists.
+        """
+        self._take_axes(ax, WIDE)
+        shown = np.array([name != self.reference for name in self.names])
+        self._draw(self.difference, self.difference_interval, shown, line_kwargs, band_kwargs)
+        what = "acting on all" if self.reference is None else self.reference
+        self.none_ = self.ax_.axhline(0, label=what, **DOTTED)
+        self.ax_.set_ylabel(f"Net benefit less that of {what}\n(true alarms a row)")
+        # where one acts on all, false alarms at high thresholds would fill the figure
+        reach = max(self.net_benefit.max(), 1e-6)
+        ends = np.clip(self.difference_interval[shown], -reach, reach)
+        margin = 0.05 * reach
+        self.ax_.set_ylim(ends.min() - margin, ends.max() + margin)
+        self.legend_ = draw_legend(self.ax_, f"{self._level} intervals")
+        return self
+
+    def _draw(self, values, interval, shown, line_kwargs, band_kwargs) -> None:
+        self.lines_ = []
+        self.bands_ = []
+        for i in np.flatnonzero(shown):
+            style = styled(line_kwargs, linewidth=1.6, color=f"C{i}", label=self.names[i])
+            self.lines_ += self.ax_.plot(self.thresholds, values[i], **style)
+            style = styled(band_kwargs, color=f"C{i}", alpha=0.15, linewidth=0)
+            self.bands_.append(self.ax_.fill_between(self.thresholds, *interval[i].T, **style))
+        label = f"Threshold t: act where class {self.class_name} has probability t or more"
+        self.ax_.set(xlabel=label, xlim=(0, 1))
+
+
+class _Benefits:
+    """What each row is worth to one who acts on a prediction."""
+
+    def __init__(self, rows: Rows, class_index):
+        self.rows = rows
+        self.class_index = class_index
+        w = rows.weight
+        self.w = w / w.sum()
+        self.groups = np.arange(len(rows)) if rows.groups is None else rows.groups
+        self.n_groups = len(np.unique(self.groups))
+        if self.n_groups < 2:
+            raise ValueError("An interval needs two rows or groups at least.")
+
+    def at(self, t: float) -> NDArray:
+        """1{p_i ≥ t} [μ̂_i − (1 − μ̂_i) t/(1 − t)], weighted, shape (n,): their sum is NB(t)."""
+        terms = facts_of(net_benefit).terms
+        benefit, _ = terms(self.rows, threshold=t, class_index=self.class_index)
+        return benefit * self.w / self.rows.weight
+
+    def curve(self, thresholds, confidence_level: float, less: "_Benefits | None" = None):
+        """Net benefit at each threshold, less another's, and its intervals, (m,) and (m, 2)."""
+        points = [self._point(t, less) for t in thresholds]
+        mean, error = np.array(points).T
+        return mean, student_interval(mean, error, self.n_groups - 1, confidence_level)
+
+    def _point(self, t: float, less) -> tuple[float, float]:
+        a = self.at(t) if less is None else self.at(t) - less.at(t)
+        mean = a.sum()
+        # sd(a)/√n where weights are equal and each row is a group of its own
+        sums = np.bincount(self.groups, weights=a - self.w * mean)
+        G = self.n_groups
+        return mean, np.sqrt(G / (G - 1) * (sums @ sums))
+
+
+def _stacked(curves) -> list[NDArray]:
+    """Means (n_models, m) and intervals (n_models, m, 2) of the curves of several models."""
+    return [np.array(parts) for parts in zip(*curves, strict=True)]
+
+
+def _acting_on_all(rows: Rows) -> Rows:
+    """The same rows with a prediction that reaches every threshold."""
+    sure = PointMass.of_checked(np.ones_like(rows.z)).with_classes(rows.classes)
+    return Rows(rows.labels, sure, rows.w, rows.groups)
+
+
+def _checked(thresholds) -> NDArray:
+    t = as_floats(thresholds, "thresholds")
+    if t.ndim != 1 or not t.size or not ((t >= 0) & (t < 1)).all() or (np.diff(t) <= 0).any():
+        raise ValueError(
+            "thresholds must be ascending probabilities, at least 0 and below 1, in a 1-D array."
+        )
+    return t

@@ -1,0 +1,107 @@
+"""Net benefit of acting where a probability reaches a threshold: what decision curves show.
+
+Letters: p_i the predicted probability of the class, μ̂_i its share among the raters of row i, t the
+threshold."""
+
+from numpy.typing import ArrayLike
+
+from .._ground.facts import Facts, metric
+from .._ground.types import LabelsLike
+from .._rows import PredictionLike, Rows, class_column
+from ._evaluate import score, weighted
+
+
+def _check(threshold: float, class_index=None) -> None:
+    if not 0 <= threshold < 1:
+        raise ValueError(f"threshold must be at least 0 and below 1, got {threshold!r}.")
+
+
+def _terms(rows: Rows, threshold: float, class_index=None) -> tuple:
+    """``1{p_i ≥ t} [μ̂_i − (1 − μ̂_i) t/(1 − t)]`` of each row."""
+    k = _acted_on(rows, class_index)
+    t = threshold
+    mu = rows.mu[:, k]
+    acts = rows.z[:, k] >= t
+    return weighted(rows, acts * (mu - (1 - mu) * t / (1 - t)))
+
+
+def _acted_on(rows: Rows, class_index) -> int:
+    """The column of the class that calls for acting: of two classes the second."""
+    if class_index is not None:
+        return class_column(class_index, rows)
+    K = rows.z.shape[1]
+    if K != 2:
+        raise ValueError(
+            f"Net benefit looks at one class against the rest: choose one of {K} by class_index."
+        )
+    return 1
+
+
+@metric(Facts(True, terms=_terms, check=_check))
+def net_benefit(
+    y: LabelsLike,
+    prediction: PredictionLike,
+    threshold: float,
+    *,
+    class_index: object = None,
+    sample_weight: ArrayLike | None = None,
+) -> float:
+    """Net benefit of acting on the rows with ``p ≥ threshold``: larger is better, at most the
+    share of the class.
+
+    ``NB(t) = mean 1{p_i ≥ t} [μ̂_i − (1 − μ̂_i) t/(1 − t)]``: true alarms a row, less false ones at
+    their exchange rate. Who acts from a probability t on says that a false alarm weighs t/(1 − t)
+    missed cases. Acting on no row has net benefit 0; acting on every row that of ``p = 1``. A model
+    is useful at this threshold where it is above both.
+
+    It is unbiased with any number of raters a row, of whom rows count alike. With a missed case
+    costing 1 − t, a false alarm t, and R the `decision_risk`: ``NB = share − R / (1 − t)``.
+
+    Parameters
+    ----------
+    y : label histogram of shape (n_samples, n_classes)
+        Anything `check_counts` takes.
+    prediction : array-like of shape (n_samples, n_classes) or (n_samples,), or Distribution
+        Class probabilities, those of the second of two classes, or a distribution, of which the
+        mean counts.
+    threshold : float
+        The probability t from which on one acts, at least 0 and below 1.
+    class_index : int or class name, optional
+        The class that calls for acting, against all others: its name, or its column number where
+        names are no numbers. None: the second of two.
+    sample_weight : array-like of shape (n_samples,), optional
+        Weights of the rows; only their ratios matter.
+
+    Returns
+    -------
+    benefit : float
+        In true alarms a row: .05 is worth five true alarms in 100 rows without a false one.
+
+    Raises
+    ------
+    ValueError
+        A threshold outside [0, 1), an unknown class, more than two classes and no `class_index`.
+
+    See Also
+    --------
+    sklearn_lhcal.display.DecisionCurveDisplay : Net benefit over thresholds, with intervals.
+
+    References
+    ----------
+    Vickers and Elkin (2006), Decision curve analysis: a novel method for evaluating prediction
+    models.
+
+    Examples
+    --------
+    >>> y, p = [0, 0, 1, 1], [0.1, 0.6, 0.4, 0.9]
+    >>> net_benefit(y, p, 0.5), round(net_benefit(y, p, 0.25), 3)
+    (0.0, 0.417)
+
+    Its interval:
+
+    >>> from sklearn_lhcal.metrics import confidence_interval
+    >>> confidence_interval(net_benefit, y * 50, p * 50, threshold=0.25, random_state=0).low > 0
+    True
+    """
+    options = {"threshold": threshold, "class_index": class_index}
+    return score(net_benefit, y, prediction, sample_weight, **options)
