@@ -8,11 +8,11 @@ from itertools import product
 import mpmath as mp
 import numpy as np
 import pytest
+from distribution_cases import assert_same, label_pairs, methods
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 from scipy.special import expit
-from test_distributions import assert_same, label_pairs, methods
 
 from sklearn_lhcal.distributions import (
     Distribution,

@@ -1,0 +1,38 @@
+"""Good input and the functions that take it, for tests that spoil one part of it."""
+
+import inspect
+
+import numpy as np
+from sklearn.naive_bayes import GaussianNB
+
+from sklearn_lhcal import metrics
+from sklearn_lhcal.label_histogram import LabelHistogramClassifier
+from sklearn_lhcal.metrics import LabelHistogramScorer, get_scorer, get_scorer_names
+
+HINT = "if y holds one label per rater, use counts_from_annotations$"
+Y = np.array([[2, 0, 1], [1, 1, 1], [0, 3, 0]])
+Z = np.array([[0.5, 0.2, 0.3], [0.1, 0.8, 0.1], [1.0, 0.0, 0.0]])
+X = np.arange(6.0).reshape(3, 2)
+
+METRICS = {
+    name: metric
+    for name, metric in inspect.getmembers(metrics, inspect.isfunction)
+    if [*inspect.signature(metric).parameters][:2] == ["y", "prediction"]
+    and "cost_matrix" not in inspect.signature(metric).parameters
+    and name != "null_calibration_error"
+}
+
+ALL_SCORERS = {name: get_scorer(name) for name in get_scorer_names()}
+# of y and X alone
+SCORERS = {k: v for k, v in ALL_SCORERS.items() if isinstance(v, LabelHistogramScorer)}
+FITTED = LabelHistogramClassifier(GaussianNB()).fit(X, Y)
+
+
+def changed(value, dtype=float):
+    y = Y.astype(dtype)
+    y[1, 2] = value
+    return y
+
+
+# everything that takes a prediction beside y
+ON_BOTH = {name: m for name, m in METRICS.items() if name != "irreducible_loss"}

@@ -1,0 +1,68 @@
+"""Small networks and their training, for the tests of NeuralClassifier."""
+
+import pytest
+import torch
+from skorch.callbacks import Callback
+from torch import nn
+
+from sklearn_lhcal.datasets import make_label_histograms
+from sklearn_lhcal.neural_network import NeuralClassifier
+
+FULL_BATCH = {"batch_size": -1, "lr": 0.05, "max_epochs": 30, "random_state": 0}
+
+LBFGS = {
+    "optimizer": torch.optim.LBFGS,
+    "optimizer__line_search_fn": "strong_wolfe",
+    "optimizer__max_iter": 500,
+    "optimizer__tolerance_change": 1e-15,
+    "optimizer__tolerance_grad": 1e-10,
+    "lr": 1.0,
+    "batch_size": -1,
+    "max_epochs": 3,
+}
+
+
+class MLP(nn.Module):
+    def __init__(self, n_classes=3, n_hidden=8, dropout=0.0, norm=False):
+        super().__init__()
+        norm = nn.BatchNorm1d(n_hidden) if norm else nn.Identity()
+        body = nn.Linear(5, n_hidden), norm, nn.ReLU(), nn.Dropout(dropout)
+        self.layers = nn.Sequential(*body, nn.Linear(n_hidden, n_classes))
+
+    def forward(self, X):
+        return self.layers(X)
+
+
+class Affine(nn.Linear):
+    """All logits 0 at first, so that two of them start alike."""
+
+    def __init__(self, n_features=5, n_classes=3):
+        super().__init__(n_features, n_classes)
+        nn.init.zeros_(self.weight)
+        nn.init.zeros_(self.bias)
+
+
+class Recorder(Callback):
+    """Rows of the parts, and predictions after each epoch."""
+
+    def __init__(self, X):
+        self.X = X
+
+    def on_train_begin(self, net, **_):
+        self.proba_ = []
+
+    def on_epoch_end(self, net, dataset_train=None, dataset_valid=None, **_):
+        self.proba_.append(net.predict_proba(self.X))
+        self.parts_ = [getattr(part, "indices", None) for part in (dataset_train, dataset_valid)]
+
+
+@pytest.fixture
+def data():
+    return make_label_histograms(300, n_classes=3, n_raters=(1, 6), total=3.0, random_state=0)
+
+
+def proba(data, y=None, X=None, module=Affine, **options):
+    net = NeuralClassifier(module, **FULL_BATCH | options)
+    return net.fit(data.X if X is None else X, data.counts if y is None else y).predict_proba(
+        data.X
+    )

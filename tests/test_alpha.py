@@ -1,0 +1,324 @@
+"""α-calibration: the optimum and its limits, and the losses of label histograms it minimises."""
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose
+from scipy.optimize import minimize
+from scipy.special import softmax
+from sklearn.base import clone
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.frozen import FrozenEstimator
+from sklearn.preprocessing import PolynomialFeatures, StandardScaler
+
+from sklearn_lhcal.calibration import AlphaCalibration, TemperatureScaling
+from sklearn_lhcal.datasets import make_label_histograms
+from sklearn_lhcal.distributions import Dirichlet, DirichletMixture, PointMass
+from sklearn_lhcal.label_histogram import KnownProbabilities
+from sklearn_lhcal.metrics import (
+    disagreement_squared_loss,
+    label_log_loss,
+    posterior_epistemic_loss,
+)
+from sklearn_lhcal.neural_network import LBFGS, DirichletMultinomialLoss, LabelLogLoss, PairwiseLoss
+
+
+@pytest.fixture
+def data():
+    return make_label_histograms(300, n_classes=3, n_raters=(1, 6), total=3.0, random_state=0)
+
+
+@pytest.fixture
+def logits(data):
+    return (
+        2.5 * np.log(data.prediction) + np.arange(300)[:, None] / 100
+    )  # overconfident, with a constant per row
+
+
+def dirichlet_multinomial_loss(x, h, z, y, penalty):
+    """P1 App. D.2 by lgamma, which is exact enough for moderate totals."""
+    from scipy.special import gammaln
+
+    log_total = h @ x[:-1] + x[-1]
+    total = np.exp(log_total)[:, None]
+    rising = (gammaln(total * z + y) - gammaln(total * z)).sum(axis=1)
+    rising += gammaln(total[:, 0]) - gammaln(total[:, 0] + y.sum(axis=1))
+    return np.mean(-rising + penalty * log_total**2)
+
+
+def pairwise_loss(x, h, z, y, penalty):
+    """The mean over pairs of raters, pair by pair."""
+    log_total = h @ x[:-1] + x[-1]
+    losses = []
+    for z_i, y_i, log_a in zip(z, y, log_total, strict=True):
+        a, raters = np.exp(log_a), np.repeat(np.arange(len(y_i)), y_i)
+        pairs = [(k, m) for i, k in enumerate(raters) for m in raters[:i]]
+        p = [
+            z_i[k] * (a * z_i[k] + 1) / (a + 1) if k == m else 2 * a * z_i[k] * z_i[m] / (a + 1)
+            for k, m in pairs
+        ]
+        losses.append(-np.mean(np.log(p)) + penalty * log_a**2)
+    return np.mean(losses)
+
+
+@pytest.mark.parametrize("solver", [None, LBFGS()])
+@pytest.mark.parametrize(
+    ("likelihood", "oracle"),
+    [("dirichlet_multinomial", dirichlet_multinomial_loss), ("pairwise", pairwise_loss)],
+)
+def test_alpha_is_the_optimum(data, likelihood, oracle, solver):
+    z, several = data.prediction[:100], data.counts[:100].sum(axis=1) > 1
+    calibrator = AlphaCalibration(
+        "proba", likelihood=likelihood, penalty=0.01, solver=solver, features="logits"
+    )
+    calibrator.fit(z, data.counts[:100])
+    h = (np.log(z) - calibrator.feature_mean_) / calibrator.feature_scale_
+    assert_allclose([h.mean(), h.std()], [0, 1], atol=1e-9)
+    args = (h[several], z[several], data.counts[:100][several], 0.01)
+    best = minimize(oracle, np.zeros(4), args=args, tol=1e-8)
+    x = np.append(calibrator.coef_, calibrator.intercept_)
+    assert oracle(x, *args) <= best.fun + 1e-9
+    assert_allclose(x, best.x, atol=2e-3)
+
+
+@pytest.mark.parametrize("likelihood", ["dirichlet_multinomial", "pairwise"])
+def test_alpha_recovers_the_best_total(likelihood):
+    """Q ~ Dirichlet(5 z): the optimum of both likelihoods is α0 = 5."""
+    data = make_label_histograms(6000, n_raters=4, total=5.0, random_state=0)
+    constant = AlphaCalibration(
+        "proba", features=lambda X: np.zeros((len(X), 1)), likelihood=likelihood, penalty=0.0
+    )
+    log_total, log_best = [], []
+    for part in np.split(np.arange(6000), 12):
+        z, Q = data.prediction[part], data.proba[part]
+        log_total.append(constant.fit(z, data.counts[part]).intercept_)
+        u, v = 1 - (z**2).sum(axis=1).mean(), 1 - (Q**2).sum(axis=1).mean()
+        log_best.append(np.log(v / (u - v)))  # α0* of Theorem 1
+    for truth in (np.log(5.0), np.array(log_best)):
+        error = np.array(log_total) - truth
+        assert abs(error.mean()) < 4 * error.std(ddof=1) / np.sqrt(12)
+
+
+def test_alpha_keeps_the_class_probabilities(data):
+    calibrator = AlphaCalibration("proba").fit(data.prediction, data.counts)
+    assert_allclose(calibrator.predict_proba(data.prediction), data.prediction, atol=1e-12)
+
+
+def test_alpha_with_single_labels_warns_and_is_one(data):
+    calibrator = AlphaCalibration("proba")
+    with pytest.warns(UserWarning, match="No calibration row has two labels"):
+        calibrator.fit(data.prediction, data.counts.argmax(axis=1))
+    assert_allclose(calibrator.predict_dist(data.prediction).total, 1)
+
+
+def test_rows_with_one_label_do_not_change_alpha(data):
+    several = data.counts.sum(axis=1) > 1
+    features = AlphaCalibration("proba", features=lambda X: X[:, :1])
+    a = clone(features).fit(data.prediction, data.counts).predict_dist(data.prediction)
+    b = (
+        clone(features)
+        .fit(data.prediction[several], data.counts[several])
+        .predict_dist(data.prediction)
+    )
+    assert_allclose(a.total, b.total, rtol=1e-3)  # but for what standardises the features
+
+
+@pytest.mark.parametrize(
+    "features",
+    [None, "logits", lambda X: X**2, PolynomialFeatures(2), StandardScaler()],
+    ids=["default", "logits", "callable", "polynomial", "scaler"],
+)
+def test_alpha_features(features, data):
+    calibrator = AlphaCalibration("proba", features=features).fit(data.prediction, data.counts)
+    total = calibrator.predict_dist(data.prediction).total
+    assert np.isfinite(total).all()
+    assert_allclose(calibrator.predict_dist(data.prediction[:7]).total, total[:7], rtol=1e-12)
+
+
+def test_refit_with_other_features_forgets_the_old(data):
+    calibrator = AlphaCalibration("proba", features=StandardScaler()).fit(
+        data.prediction, data.counts
+    )
+    calibrator.set_params(features=None).fit(data.prediction, data.counts)
+    fresh = AlphaCalibration("proba").fit(data.prediction, data.counts)
+    assert_allclose(calibrator.coef_, fresh.coef_)
+
+
+def test_pairwise_likelihood_is_not_distorted_by_many_raters():
+    """z informative but overdispersed in a way no Dirichlet has.
+
+    Most rows are certain, some are split.
+    """
+    rng = np.random.default_rng(0)
+    n = 20_000
+    z = np.clip(rng.beta(2, 2, n), 0.05, 0.95)
+    split = rng.random(n) < 0.3
+    q = np.where(split, z, rng.random(n) < z)
+    Q, z = np.column_stack([q, 1 - q]), np.column_stack([z, 1 - z])
+    test = slice(n // 2, n)
+    loss = {
+        (name, m): posterior_epistemic_loss(
+            KnownProbabilities(Q[test]),
+            AlphaCalibration("proba", likelihood=name)
+            .fit(z[: n // 2], rng.multinomial(m, Q[: n // 2]))
+            .predict_dist(z[test]),
+        )
+        for name in ("pairwise", "dirichlet_multinomial")
+        for m in (2, 50)
+    }
+    assert abs(loss["pairwise", 50] - loss["pairwise", 2]) < 0.0005
+    assert loss["dirichlet_multinomial", 50] > loss["dirichlet_multinomial", 2] + 0.002
+
+
+# --- around ensembles ---
+
+
+@pytest.mark.parametrize("likelihood", ["dirichlet_multinomial", "pairwise"])
+def test_alpha_around_an_ensemble_is_a_mixture(data, likelihood):
+    forest = RandomForestClassifier(12, min_samples_leaf=20, random_state=0).fit(
+        data.X, data.counts.argmax(axis=1)
+    )
+    chain = AlphaCalibration(TemperatureScaling(FrozenEstimator(forest)), likelihood=likelihood)
+    dist = chain.fit(data.X, data.counts).predict_dist(data.X)
+    assert isinstance(dist, DirichletMixture)
+    assert_allclose(dist.mean(), chain.estimator_.predict_proba(data.X), atol=1e-12)
+    worse = [
+        clone(chain)
+        .set_params(penalty=p)
+        .fit(data.X, data.counts)
+        .predict_dist(data.X)
+        .disagreement()
+        for p in (1e3,)
+    ]
+    observed = data.counts
+    assert disagreement_squared_loss(observed, dist) < disagreement_squared_loss(
+        observed, dist.mean()
+    )
+    assert not np.allclose(worse[0], dist.disagreement())
+
+
+# --- losses ---
+
+
+@pytest.mark.parametrize("loss", [PairwiseLoss(0.01), DirichletMultinomialLoss(0.01)])
+@pytest.mark.parametrize("members", [0, 3])
+def test_gradients_of_the_losses(loss, members):
+    rng = np.random.default_rng(0)
+    shape = (4, members, 3) if members else (4, 3)
+    u = torch.as_tensor(rng.normal(size=shape)).requires_grad_()
+    eta = torch.as_tensor(rng.normal(size=shape[:-1])).requires_grad_()
+    y = torch.tensor([[2, 0, 1], [0, 0, 5], [40, 3, 0], [1, 0, 0]])
+    log_w = (torch.full((4, members), -np.log(members)),) if members else ()
+    assert torch.autograd.gradcheck(lambda u, eta: loss((u, eta, *log_w), y), (u, eta))
+
+
+@pytest.mark.parametrize("loss", [PairwiseLoss(0.01), DirichletMultinomialLoss(0.01)])
+def test_derivatives_in_the_log_total_are_those_of_autograd(loss):
+    rng = np.random.default_rng(0)
+    u = torch.as_tensor(np.log(np.clip(rng.dirichlet(np.full(6, 0.3), 400), 1e-12, None)))
+    y = torch.as_tensor(rng.multinomial(rng.integers(1, 9, 400), np.full(6, 1 / 6)))
+    eta = torch.as_tensor(rng.normal(scale=8, size=400)).requires_grad_()
+    value, first, second = loss.in_log_total(u, y)(eta)
+    rows = loss.row_loss(u, eta, y)
+    (g,) = torch.autograd.grad(rows.sum(), eta, create_graph=True)
+    (s,) = torch.autograd.grad(g.sum(), eta)
+    for ours, theirs in ((value, rows), (first, g), (second, s)):
+        assert_allclose(ours.detach(), theirs.detach(), rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_pairs_at_an_extreme_log_total(sign):
+    u, y = torch.log(torch.tensor([[0.2, 0.8]], dtype=torch.float64)), torch.tensor([[2, 1]])
+    value, first, second = (
+        a.item() for a in PairwiseLoss().in_log_total(u, y)(torch.tensor([sign * 100.0]).double())
+    )
+    # certain of 0.2 and 0.8, or of one class, which two of three pairs contradict
+    certain = -(np.log(0.2**2) + 2 * np.log(2 * 0.2 * 0.8)) / 3
+    one_class = -(np.log(0.2) + 2 * (np.log(2 * 0.2 * 0.8) - 100)) / 3
+    assert_allclose(value, certain if sign > 0 else one_class, rtol=1e-12)
+    assert_allclose(first, 0 if sign > 0 else -2 / 3, rtol=1e-12, atol=1e-12)
+    assert_allclose(second, 0, atol=1e-12)
+
+
+def test_label_log_loss_module_is_the_metric(data, logits):
+    w = torch.linspace(0, 2, 300)
+    module = LabelLogLoss()(torch.as_tensor(logits), torch.as_tensor(data.counts), w)
+    metric = label_log_loss(data.counts, softmax(logits, axis=1), sample_weight=w.numpy())
+    assert_allclose(module.item(), metric, rtol=1e-6)
+
+
+def test_dirichlet_multinomial_loss_is_the_distribution(data, logits):
+    z = softmax(logits, axis=1)
+    for log_total in (-20.0, 0.0, 20.0):
+        rows = DirichletMultinomialLoss().row_loss(
+            torch.as_tensor(np.log(z)),
+            torch.full((300,), log_total, dtype=torch.float64),
+            torch.as_tensor(data.counts),
+        )
+        dist = Dirichlet.from_log_total(z, log_total)
+        coefficient = PointMass(z).log_prob_counts(data.counts) - (data.counts * np.log(z)).sum(
+            axis=1
+        )
+        assert_allclose(
+            -rows.numpy() + coefficient, dist.log_prob_counts(data.counts), rtol=1e-9, atol=1e-9
+        )
+
+
+# --- small numbers ---
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_alpha_keeps_probabilities_of_zero_and_tiny_ones(dtype):
+    """To the bit, though its features see clipped ones.
+
+    A label of a class of probability 0 remains possible.
+    """
+    rng = np.random.default_rng(0)
+    z = softmax(40 * rng.normal(size=(300, 10)), axis=1).astype(dtype)
+    z[:5] = np.eye(10)[:5]
+    counts = rng.multinomial(3, z.astype(float) / z.astype(float).sum(axis=1, keepdims=True))
+    for estimator in ("proba", TemperatureScaling("proba")):
+        model = AlphaCalibration(estimator).fit(z, counts)
+        expected = z if estimator == "proba" else model.estimator_.predict_proba(z)
+        assert_allclose(model.predict_proba(z), expected, rtol=0, atol=1e-15)
+        dist = model.predict_dist(z)
+        surprised = dist.posterior(
+            np.roll(np.eye(10, dtype=int), 1, axis=0)[rng.integers(10, size=300)]
+        )
+        for values in (
+            surprised.mean(),
+            dist.mutual_information(),
+            dist.log_prob_counts(counts),
+            dist.disagreement(),
+        ):
+            assert np.isfinite(values).all()
+
+
+def test_a_member_of_weight_zero_does_not_count():
+    """In the penalty of α-calibration either."""
+    data = make_label_histograms(200, n_classes=3, n_raters=4, random_state=0)
+    log_z = torch.as_tensor(np.log(np.stack([data.prediction, data.prediction[::-1]], axis=1)))
+    eta, y = (
+        torch.full((200, 2), 1.5, dtype=torch.float64) * torch.tensor([1.0, -3.0]),
+        torch.as_tensor(data.counts),
+    )
+    log_w = torch.tensor([0.0, -1e9], dtype=torch.float64).expand(200, 2)
+    for loss in (PairwiseLoss(0.7), DirichletMultinomialLoss(0.7)):
+        mixed, single = (
+            loss.row_loss(log_z, eta, y, log_w),
+            loss.row_loss(log_z[:, 0], eta[:, 0], y),
+        )
+        assert_allclose(mixed, single, rtol=1e-12)
+
+
+def test_rows_of_weight_zero_say_nothing_on_alpha(data):
+    """Nor does a row with two labels make a fit of rows that have one."""
+    single = np.eye(3, dtype=int)[data.counts.argmax(axis=1)]
+    single[0] = [2, 1, 0]
+    w = np.ones(len(single))
+    w[0] = 0
+    for likelihood in ("pairwise", "dirichlet_multinomial"):
+        model = AlphaCalibration("proba", likelihood=likelihood)
+        with pytest.warns(UserWarning, match="No calibration row has two labels"):
+            model.fit(data.prediction, single, sample_weight=w)
+        assert_allclose(model.predict_dist(data.prediction).total, 1)

@@ -1,0 +1,228 @@
+"""Mixtures and ensembles: their moments, intervals and posteriors against brute force."""
+
+from itertools import product
+
+import mpmath as mp
+import numpy as np
+import pytest
+from distribution_cases import assert_same
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracles import all_distributions, multinomial, random_proba
+from scipy import stats
+
+from sklearn_lhcal.distributions import Dirichlet, DirichletMixture, Ensemble, PointMass
+
+mp.mp.dps = 60
+
+
+# Intervals
+
+
+@pytest.mark.parametrize("level", [0.5, 0.9])
+def test_mixture_intervals_cut_off_the_tails_of_the_mixture(level):
+    rng = np.random.default_rng(0)
+    z, total, w = (
+        random_proba(rng, 4, 3, 3),
+        rng.uniform(1, 30, (4, 3)),
+        rng.dirichlet(np.ones(4), 3).T,
+    )
+    low, high = np.moveaxis(DirichletMixture(z, total, w).interval(level), 2, 0)
+    a, b = total[..., None] * z, total[..., None] * (1 - z)
+
+    def below(x):
+        return (w[..., None] * stats.beta.cdf(x, a, b)).sum(axis=0)
+
+    for ends, tail in ((low, (1 - level) / 2), (high, (1 + level) / 2)):
+        assert (below(ends - 1e-12) <= tail).all()
+        assert (below(ends + 1e-12) >= tail).all()
+
+
+def test_ensemble_intervals_are_weighted_quantiles():
+    rng = np.random.default_rng(0)
+    z, w = random_proba(rng, 7, 5, 3), rng.uniform(0.1, 1, (7, 5))
+    ends = Ensemble(z, w).interval(0.6)
+    for i, k, (j, q) in product(range(5), range(3), enumerate((0.2, 0.8))):
+        share = [w[z[:, i, k] <= v, i].sum() / w[:, i].sum() for v in z[:, i, k]]
+        assert ends[i, k, j] == min(
+            v for v, s in zip(z[:, i, k], share, strict=True) if s >= q - 1e-12
+        )
+
+
+# Mixtures
+
+
+def mixture_of_two(n=3, K=3, seed=0):
+    rng = np.random.default_rng(seed)
+    return random_proba(rng, 2, n, K), rng.uniform(0.5, 5, (2, n)), rng.uniform(0.2, 1, (2, n))
+
+
+@pytest.mark.parametrize("weights", [None, [0.2, 0.5, 0.3]])
+def test_a_mixture_of_equal_members_is_the_member(weights):
+    rng = np.random.default_rng(0)
+    z, total = random_proba(rng, 4, 3), rng.uniform(0.5, 5, 4)
+    assert_same(Ensemble(np.stack([z] * 3), weights), PointMass(z))
+    mixture = DirichletMixture(np.stack([z] * 3), np.stack([total] * 3), weights)
+    assert_same(mixture, Dirichlet.from_mean(z, total), rtol=1e-10, atol=1e-12)
+
+
+def test_a_mixture_of_large_totals_is_an_ensemble():
+    z, total, w = mixture_of_two()
+    mixture, ensemble = DirichletMixture(z, np.full_like(total, 1e12), w), Ensemble(z, w)
+    assert_same(mixture, ensemble, rtol=1e-9, atol=1e-10, but=["interval"])
+
+
+def test_members_of_weight_zero_do_not_count():
+    z, total, _ = mixture_of_two()
+    z[1] = np.eye(3)  # what only the dropped member knows about must not make NaN
+    z[0, :, 0], z[0, :, 1:] = 0.0, 0.5
+    assert_same(Ensemble(z, [1.0, 0.0]), PointMass(z[0]))
+    assert_same(
+        DirichletMixture(z, total, [1.0, 0.0]),
+        Dirichlet.from_mean(z[0], total[0]),
+        rtol=1e-10,
+        atol=1e-12,
+    )
+
+
+def test_weights_are_normalised_and_may_differ_by_row():
+    z, _, w = mixture_of_two()
+    np.testing.assert_allclose(Ensemble(z, 7 * w).weights, w / w.sum(axis=0), rtol=1e-14)
+    np.testing.assert_allclose(
+        Ensemble(z, [1.0, 3.0]).weights, np.tile([[0.25], [0.75]], (1, 3)), rtol=1e-14
+    )
+    np.testing.assert_allclose(
+        Ensemble(z, w).mean(), np.average(z, axis=0, weights=np.dstack([w] * 3)), rtol=1e-13
+    )
+
+
+def test_member_order_does_not_matter():
+    z, total, w = mixture_of_two()
+    assert_same(DirichletMixture(z, total, w), DirichletMixture(z[::-1], total[::-1], w[::-1]))
+    assert_same(Ensemble(z, w), Ensemble(z[::-1], w[::-1]))
+
+
+def test_ensemble_posterior_weights_use_the_product_of_probabilities():
+    """Published code sums z^y over classes.
+
+    Weight .52 where .99 is right for K = 10 and one label.
+    """
+    z = np.full((2, 1, 10), 0.1 / 9)
+    z[0, 0, 0] = z[1, 0, 1] = 0.9
+    posterior = Ensemble(z).posterior([0])
+    assert posterior.weights[0, 0] == pytest.approx(0.9 / (0.9 + 0.1 / 9), rel=1e-12)
+    twice = Ensemble(z).posterior([[2, 0, 0, 0, 0, 0, 0, 0, 0, 0]])
+    assert twice.weights[0, 0] == pytest.approx(0.81 / (0.81 + (0.1 / 9) ** 2), rel=1e-12)
+
+
+def test_the_mean_of_a_mixture_is_the_mean_of_the_means():
+    """Published code normalises the mean of the α's.
+
+    (.971, .010, .019) where (.495, .010, .495) is right.
+    """
+    z = np.array([[[0.98, 0.01, 0.01]], [[0.01, 0.01, 0.98]]])
+    np.testing.assert_allclose(
+        DirichletMixture(z, [[100.0], [1.0]]).mean(), [[0.495, 0.01, 0.495]], rtol=1e-13
+    )
+
+
+def test_posterior_weights_of_very_many_labels_stay_finite():
+    z, total, w = mixture_of_two()
+    y = np.tile([900_000, 90_000, 10_000], (3, 1))
+    for d in (Ensemble(z, w), DirichletMixture(z, total, w)):
+        posterior = d.posterior(y)
+        np.testing.assert_allclose(posterior.weights.sum(axis=0), 1, rtol=1e-12)
+        assert np.isfinite(posterior.mutual_information()).all()
+        assert np.isfinite(d.log_prob_counts(y)).all()
+
+
+def test_an_impossible_label_has_probability_zero_and_moves_no_point():
+    z = np.array([[[1.0, 0.0]], [[1.0, 0.0]]])
+    for d in (
+        PointMass(z[0]),
+        Ensemble(z, [0.3, 0.7]),
+        Dirichlet(z[0]),
+        DirichletMixture(z, [[1.0], [2.0]]),
+    ):
+        assert d.log_prob_counts([[3, 40]]) == [-np.inf]
+        assert d.log_prob_counts([[40, 0]]) == [pytest.approx(0, abs=1e-14)]
+    np.testing.assert_allclose(Ensemble(z, [0.3, 0.7]).posterior([1]).weights, [[0.3], [0.7]])
+    np.testing.assert_allclose(Dirichlet(z[0]).posterior([1]).mean(), [[0.5, 0.5]])
+
+
+@pytest.mark.parametrize("counts", [(1, 0), (3, 2), (0, 12)])
+def test_mixture_posterior_of_two_classes_against_numerical_integration(counts):
+    """Mean, second moment and likelihood by integrating the Beta densities."""
+    z, total, w = mixture_of_two(n=1, K=2, seed=3)
+    y = np.array([counts])
+    d = DirichletMixture(z, total, w)
+    share = (w / w.sum(axis=0))[:, 0]
+
+    def integral(power):
+        """∫ θ^power P(y|θ) p(θ) dθ."""
+        value = mp.mpf(0)
+        for s, a, b in zip(share, total[:, 0] * z[:, 0, 1], total[:, 0] * z[:, 0, 0], strict=True):
+            up, down = power + counts[1] + mp.mpf(a) - 1, counts[0] + mp.mpf(b) - 1
+            value += (
+                s
+                * mp.quad(lambda t, up=up, down=down: t**up * (1 - t) ** down, [0, 0.5, 1])
+                / mp.beta(a, b)
+            )
+        return float(multinomial_coefficient(counts) * value)
+
+    evidence = integral(0)
+    assert d.log_prob_counts(y)[0] == pytest.approx(np.log(evidence), rel=1e-9)
+    assert d.posterior(y).mean()[0, 1] == pytest.approx(integral(1) / evidence, rel=1e-9)
+    assert d.posterior(y).second_moment()[0, 1] == pytest.approx(integral(2) / evidence, rel=1e-9)
+
+
+def multinomial_coefficient(counts):
+    return multinomial(counts, np.ones(len(counts)))
+
+
+@pytest.mark.parametrize("kind", ["dirichlet", "ensemble", "dirichlet mixture"])
+def test_posterior_of_three_classes_against_importance_sampling(kind):
+    d = all_distributions(1, 3, seed=2)[kind]
+    y = np.array([2, 0, 3])
+    draws = d.sample(40_000, random_state=0)[:, 0]
+    likelihood = multinomial_coefficient(y) * (draws**y).prod(axis=1)
+    error = likelihood.std() / np.sqrt(len(draws))
+    assert abs(likelihood.mean() - np.exp(d.log_prob_counts([y])[0])) < 4 * error
+    posterior, w = d.posterior([y]), likelihood / likelihood.sum()
+    for power, expected in ((1, posterior.mean()[0]), (2, posterior.second_moment()[0])):
+        estimate = w @ draws**power
+        error = np.sqrt((w**2) @ (draws**power - estimate) ** 2)
+        assert (np.abs(estimate - expected) < 4 * error + 1e-12).all()
+
+
+def test_mixture_moments_obey_the_law_of_total_variance():
+    z, total, w = mixture_of_two()
+    d, p = DirichletMixture(z, total, w), (w / w.sum(axis=0))[..., None]
+    mean, s = (p * z).sum(axis=0), 1 / (total[..., None] + 1)
+    np.testing.assert_allclose(d.mean(), mean, rtol=1e-13)
+    np.testing.assert_allclose(
+        d.second_moment(),
+        (p * (s * z * (1 - z) + z**2)).sum(axis=0),
+        rtol=1e-13,
+        err_msg="Σ w E_s[z²]",
+    )
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(1, 6), st.integers(1, 4), st.integers(2, 6), st.integers(0, 10**6))
+def test_uncertainties_are_ordered(S, n, K, seed):
+    """0 ≤ MI ≤ H, 0 ≤ E[H] ≤ H ≤ log K, φ ≤ 1 − Σ E[z]², intervals inside [0, 1] and ordered."""
+    rng = np.random.default_rng(seed)
+    d = DirichletMixture(
+        rng.dirichlet(np.full(K, 0.2), (S, n)), 10 ** rng.uniform(-6, 6, (S, n)), rng.random((S, n))
+    )
+    h, aleatoric, information = d.entropy(), d.expected_entropy(), d.mutual_information()
+    assert (information >= 0).all()
+    assert (aleatoric >= 0).all()
+    assert (aleatoric <= h + 1e-12).all()
+    assert (information <= h + 1e-12).all()
+    assert (h <= np.log(K) + 1e-12).all()
+    assert (d.disagreement() <= 1 - (d.mean() ** 2).sum(axis=1) + 1e-12).all()
+    ends = d.interval()
+    assert ((ends >= 0) & (ends <= 1)).all()
+    assert (ends[..., 0] <= ends[..., 1]).all()
