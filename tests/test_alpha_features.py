@@ -1,4 +1,7 @@
-"""α-calibration on the hidden layer of a network, by name, and behind hidden layers of its own."""
+"""α-calibration on the hidden layer of a network, by name, and behind hidden layers of its own.
+
+The reader of a layer is private: its outputs are compared with those of the layer itself.
+"""
 
 import numpy as np
 import pytest

@@ -1,4 +1,7 @@
-"""A calibrator whose refit fails is as it was."""
+"""A calibrator whose refit fails is as it was.
+
+Private modules are imported: a fault is injected at every call that a fit makes in them.
+"""
 
 import numpy as np
 import pytest

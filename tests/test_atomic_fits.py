@@ -1,4 +1,7 @@
-"""A fit that fails or is interrupted, wherever it is, leaves the estimator as it was."""
+"""A fit that fails or is interrupted, wherever it is, leaves the estimator as it was.
+
+Private modules are imported: a fault is injected at every call that a fit makes in them.
+"""
 
 import copy
 from contextlib import ExitStack, contextmanager

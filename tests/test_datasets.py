@@ -1,4 +1,7 @@
-"""Data sets: what is promised about probabilities, labels and parts holds."""
+"""Data sets: what is promised about probabilities, labels and parts holds.
+
+The draw of histograms is private: its distribution is tested apart from the features.
+"""
 
 import numpy as np
 import pytest

@@ -1,4 +1,7 @@
-"""CalibrationDispersionDisplay: its points, intervals and lines, and what is drawn."""
+"""CalibrationDispersionDisplay: its points, intervals and lines, and what is drawn.
+
+The module of the display is private: its intervals are taken away, to see that none is computed.
+"""
 
 from itertools import combinations
 

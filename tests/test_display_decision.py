@@ -5,10 +5,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
+from scipy.special import softmax
 from sklearn.datasets import load_breast_cancer
 from sklearn.naive_bayes import GaussianNB
 
-from sklearn_lhcal._ground.simplex import softmax
 from sklearn_lhcal.calibration import DecisionCalibration
 from sklearn_lhcal.datasets import make_label_histograms
 from sklearn_lhcal.display import DecisionRiskDisplay
@@ -31,7 +31,7 @@ def data():
 
 @pytest.fixture
 def models(data):
-    return {"sharp": data.prediction, "calibrated": softmax(np.log(data.prediction) / 3)}
+    return {"sharp": data.prediction, "calibrated": softmax(np.log(data.prediction) / 3, axis=1)}
 
 
 def test_numbers_of_one_test_set(data, models):

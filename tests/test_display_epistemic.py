@@ -1,4 +1,7 @@
-"""EpistemicGainDisplay: the means of the bins, honest bands, and what is drawn."""
+"""EpistemicGainDisplay: the means of the bins, honest bands, and what is drawn.
+
+The bins are private: thousands of small tables show coverage without drawing any.
+"""
 
 import matplotlib.pyplot as plt
 import numpy as np

@@ -1,4 +1,7 @@
-"""SecondOpinionDisplay: what its two curves are, and that its bands cover."""
+"""SecondOpinionDisplay: what its two curves are, and that its bands cover.
+
+The curves are private: thousands of small studies show coverage without drawing any.
+"""
 
 import numpy as np
 import pytest

@@ -1,4 +1,7 @@
-"""SimplexCalibrationDisplay: what it shows is the estimate; what it must not show is not there."""
+"""SimplexCalibrationDisplay: what it shows is the estimate; what it must not show is not there.
+
+The grid of triangles is private: rows are assigned to its cells a second time.
+"""
 
 import matplotlib.pyplot as plt
 import numpy as np

@@ -1,6 +1,8 @@
 """fetch_cifar10h: against a server on loopback, and with files that are there already.
 
 Nothing leaves this machine.
+
+The module of the files is private: its checksums are set to those of the files served here.
 """
 
 import hashlib

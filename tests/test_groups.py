@@ -1,6 +1,8 @@
 """Corrections that hold where rows of a group depend on each other.
 
 Exact enumeration, limits, coverage.
+
+Private modules are imported: blocks are made small, and the labels of the null are drawn alone.
 """
 
 from functools import partial

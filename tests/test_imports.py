@@ -1,6 +1,7 @@
 """The house.
 
 Imports run downwards only, importing is light, and only public names of other libraries are used.
+Files are short, and tests go through public doors or say why not.
 """
 
 import ast
@@ -46,6 +47,7 @@ def module_name(path):
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
+TESTS = sorted(Path(__file__).parent.glob("*.py"))
 FILES = {module_name(path): path for path in sorted(ROOT.rglob("*.py"))}
 
 
@@ -116,6 +118,37 @@ def private_imports():
 def test_rooms_meet_by_public_names():
     assert set(private_imports()) == set(PRIVATE)
     assert len(PRIVATE) <= 3
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_package_files_are_short(name):
+    assert len(FILES[name].read_text(encoding="utf-8").splitlines()) < 400
+
+
+@pytest.mark.parametrize("path", TESTS, ids=lambda path: path.name)
+def test_test_files_are_short(path):
+    assert len(path.read_text(encoding="utf-8").splitlines()) < 500
+
+
+def private_parts(tree):
+    """Imports of this package, in a module, that a user would not make."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        else:
+            continue
+        for name in names:
+            if name.startswith("sklearn_lhcal") and "._" in name.replace(".__", "."):
+                yield name
+
+
+@pytest.mark.parametrize("path", TESTS, ids=lambda path: path.name)
+def test_tests_go_through_public_doors_or_say_why(path):
+    """A module docstring that names what is private gives the reason."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    assert "rivate" in (ast.get_docstring(tree) or "") or not list(private_parts(tree))
 
 
 def test_imports_make_no_circle():

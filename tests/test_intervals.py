@@ -1,6 +1,8 @@
 """Jackknife intervals and the accumulator.
 
 Intervals against the textbook, with groups, and their coverage.
+
+The draw of blocks is private: that groups stay whole shows only there.
 """
 
 from functools import partial

@@ -1,4 +1,7 @@
-"""Kernel calibration errors: the formula written out, exact enumeration, limits, simulation."""
+"""Kernel calibration errors: the formula written out, exact enumeration, limits, simulation.
+
+The sums of kernels are private: blocks are made small, to cross their edges with few rows.
+"""
 
 import mpmath
 import numpy as np

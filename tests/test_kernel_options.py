@@ -1,4 +1,7 @@
-"""Kernel calibration errors: bandwidth, null level, sharpness, bins and bad arguments."""
+"""Kernel calibration errors: bandwidth, null level, sharpness, bins and bad arguments.
+
+The likelihood of a bandwidth is private: it is compared with the formula written out.
+"""
 
 import numpy as np
 import pytest

@@ -1,4 +1,7 @@
-"""NeuralClassifier among estimators: parameters, pickles, searches, pipelines, errors."""
+"""NeuralClassifier among estimators: parameters, pickles, searches, pipelines, errors.
+
+The gate of arrays is private: that it copies nothing shows only there.
+"""
 
 import copy
 import pickle

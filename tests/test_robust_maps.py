@@ -1,4 +1,7 @@
-"""Maps that cannot hurt: floors, shrinkage by evidence, and what calibration rows are warned of."""
+"""Maps that cannot hurt: floors, shrinkage by evidence, and what calibration rows are warned of.
+
+Maps and problems are private: evidence and optima are compared without a loop of folds.
+"""
 
 import warnings
 

@@ -1,4 +1,7 @@
-"""The affine maps: derivatives, optimality by two routes, nested optima, invariances."""
+"""The affine maps: derivatives, optimality by two routes, nested optima, invariances.
+
+Maps and problems are private: derivatives and optima are compared without a loop of folds.
+"""
 
 from contextlib import nullcontext
 

@@ -1,4 +1,7 @@
-"""Scorer objects and strings: pickles, other processes, and scikit-learn's registry."""
+"""Scorer objects and strings: pickles, other processes, and scikit-learn's registry.
+
+The registration is private: it is run again without scikit-learn's registry.
+"""
 
 import pickle
 import subprocess

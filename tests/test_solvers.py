@@ -1,6 +1,8 @@
 """The solvers that train the calibrators' maps.
 
 One optimum, whichever is used, and mini-batches without bias.
+
+Problems and batches are private: the law of a solver is tested without a calibrator.
 """
 
 from itertools import combinations

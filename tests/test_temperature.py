@@ -1,4 +1,7 @@
-"""Temperature scaling: the optimum, its solvers, and what it does to ensembles."""
+"""Temperature scaling: the optimum, its solvers, and what it does to ensembles.
+
+The class of problems is private: Newton is tested on a function of one variable.
+"""
 
 import numpy as np
 import pytest

@@ -1,6 +1,8 @@
 """Threads.
 
 Sums over rows are the same for any number of them, and what several do at once does not meet.
+
+Threads, seeds and the reader of a layer are private: they are run side by side on their own.
 """
 
 import multiprocessing
