@@ -6,6 +6,7 @@ immutable.
 
 from ._base import Distribution, PointMass
 from ._dirichlet import Dirichlet
+from ._label_policy import LabelPolicy, allocate_labels, label_policy
 from ._logistic_normal import LogisticNormal
 from ._mixture import DirichletMixture, Ensemble, Mixture
 from ._predict import predict_dist, predict_epistemic, second_opinion_value
@@ -15,9 +16,12 @@ __all__ = [
     "DirichletMixture",
     "Distribution",
     "Ensemble",
+    "LabelPolicy",
     "LogisticNormal",
     "Mixture",
     "PointMass",
+    "allocate_labels",
+    "label_policy",
     "predict_dist",
     "predict_epistemic",
     "second_opinion_value",

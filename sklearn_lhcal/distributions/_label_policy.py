@@ -1,0 +1,288 @@
+"""What labels are worth in units of cost: when to stop asking, and which rows to ask about."""
+
+import heapq
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .._ground.arrays import Floats, Integers
+from .._ground.checks import as_floats, check_positive_int
+from .._ground.costs import Costs, bayes_columns, check_cost_matrix
+from .._ground.label_tree import (
+    Level,
+    Tree,
+    costs_after,
+    grow,
+    label_levels,
+    optimal_stopping,
+    rows_at_a_time,
+)
+from ._base import Distribution
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LabelPolicy:
+    """When to ask for one more label of a row, and when to decide: what `label_policy` returns.
+
+    Labels so far are counts of shape (n, K), or 1-D labels, as in `Distribution.posterior`; None
+    stands for no labels yet.
+
+    Parameters
+    ----------
+    distribution : Distribution
+        Before any label, a batch of n rows.
+    costs : Costs
+        The checked cost matrix, its rows in the order of the classes.
+    price : float or ndarray of shape (n,)
+        Of one label, in the unit of the costs.
+    expected_cost : ndarray of shape (n,)
+        Total cost to expect of a row before any label: that of its labels and of its decision.
+    expected_labels : ndarray of shape (n,)
+        Number of labels to expect.
+    levels : list of Level
+        All counts of 0, 1, … labels.
+    asks : list of ndarray of shape (n_states, n)
+        Whether to ask in each of these states, but for those of the last level.
+
+    Examples
+    --------
+    >>> from sklearn_lhcal.distributions import Dirichlet
+    >>> policy = label_policy(Dirichlet([[1.0, 1.0]]), [[0, 1], [1, 0]], price=0.05, horizon=3)
+    >>> policy.ask(), policy.ask([[1, 0]]), policy.ask([[1, 1]])
+    (array([ True]), array([False]), array([ True]))
+    """
+
+    distribution: Distribution
+    costs: Costs
+    price: float | Floats
+    expected_cost: Floats
+    expected_labels: Floats
+    levels: list[Level]
+    asks: list[NDArray]
+
+    @property
+    def horizon(self) -> int:
+        """Most labels of a row."""
+        return len(self.asks)
+
+    def __len__(self) -> int:
+        return len(self.distribution)
+
+    def __repr__(self) -> str:
+        return f"LabelPolicy(n={len(self)}, horizon={self.horizon})"
+
+    def ask(self, counts: ArrayLike | None = None) -> NDArray[np.bool_]:
+        """Whether to ask for one more label of each row, given its labels so far, shape (n,)."""
+        y = self._counts(counts).astype(int)
+        number = y.sum(axis=1)
+        ask = np.zeros(len(self), dtype=bool)
+        for h, level in enumerate(self.levels[: self.horizon]):
+            state = {tuple(c): s for s, c in enumerate(level.counts.tolist())}
+            rows = np.flatnonzero(number == h)
+            s = [state[tuple(c)] for c in y[rows].tolist()]
+            ask[rows] = self.asks[h][s, rows]
+        return ask
+
+    def decide(self, counts: ArrayLike | None = None) -> NDArray:
+        """The decision of least expected cost of each row, given its labels so far, shape (n,).
+
+        Column numbers of the cost matrix, or names of its columns.
+        """
+        z = self.distribution._posterior(self._counts(counts)).mean()
+        return self.costs.names(bayes_columns(z, self.costs.C))
+
+    def _counts(self, counts) -> Floats:
+        if counts is None:
+            return np.zeros((len(self), self.distribution.n_classes))
+        return self.distribution._more_labels(counts)
+
+
+def label_policy(
+    distribution: Distribution,
+    cost_matrix: ArrayLike,
+    price: float | ArrayLike,
+    horizon: int = 4,
+) -> LabelPolicy:
+    """When to stop asking for labels of each row, so that labels and decisions together are cheap.
+
+    A row costs `price` for each of its labels, and then what its decision costs. No policy with at
+    most `horizon` labels a row has a lower total cost to expect, under this distribution: ``V_h(c)
+    = min(min_d z_c·C_d, price + Σ_k z_ck V_h+1(c + e_k))`` with c the counts of the first h labels,
+    z_c the class probabilities after them (Wald's optimal stopping, by backward induction).
+
+    It is worth at least `second_opinion_value`, which is the value of one label: that is 0 where
+    one label cannot change the decision but two could.
+
+    Parameters
+    ----------
+    distribution : Distribution
+        A batch of n rows, that raters' labels update: a Dirichlet, a mixture or a logistic-normal
+        distribution. Labels of a point mass are worth nothing. The labels of a row are taken as
+        independent given its class probabilities.
+    cost_matrix : array-like or frame of shape (K, n_decisions)
+        Cost of each decision under each class, as in `sklearn_lhcal.metrics.bayes_decision`. Costs
+        count as they are.
+    price : float or array-like of shape (n,)
+        Price of one label in the unit of the costs, at least 0; one for each row, or one for all.
+    horizon : int, default=4
+        Most labels of a row. The number of states is C(horizon + K, K): 165 for three classes and 8
+        labels, 1001 for ten and 4; time and memory grow with it.
+
+    Returns
+    -------
+    LabelPolicy
+        Its methods `ask` and `decide` take the labels so far. Its attributes `expected_cost` and
+        `expected_labels`, shape (n,), say what it expects before any.
+
+    Raises
+    ------
+    ValueError
+        A negative price, a horizon below 1 or with more than 20,000 states, other classes than
+        those of the distribution.
+
+    See Also
+    --------
+    allocate_labels : Where all labels are asked for at once, and their number is given.
+    sklearn_lhcal.display.LabelPolicyDisplay : What it saves on real labels.
+
+    References
+    ----------
+    Wald (1947), Sequential analysis. DeGroot (1970), Optimal statistical decisions, chapter 12.
+
+    Examples
+    --------
+    >>> from sklearn_lhcal.distributions import Dirichlet
+    >>> rows = Dirichlet([[1.0, 1.0], [9.0, 1.0], [30.0, 30.0]])
+    >>> policy = label_policy(rows, [[0, 1], [1, 0]], price=0.05, horizon=3)
+    >>> policy.expected_cost.round(3), policy.expected_labels.round(2)
+    (array([0.383, 0.1  , 0.5  ]), array([1., 0., 0.]))
+    """
+    check_positive_int(horizon=horizon)
+    costs = _costs(distribution, cost_matrix)
+    c = as_floats(price, "price")
+    if c.shape not in ((), (len(distribution),)) or not np.isfinite(c).all() or (c < 0).any():
+        raise ValueError(
+            f"price must be one number of at least 0, or one for each of {len(distribution)} rows, "
+            f"got {price!r}."
+        )
+    levels = label_levels(distribution.n_classes, int(horizon))
+    parts = [
+        optimal_stopping(tree, c if c.ndim == 0 else c[rows], costs.C)
+        for rows, tree in _trees(distribution, levels, costs.C)
+    ]
+    cost = np.concatenate([p.cost for p in parts])
+    labels = np.concatenate([p.labels for p in parts])
+    asks = [np.concatenate(level, axis=1) for level in zip(*(p.ask for p in parts), strict=True)]
+    price = float(c) if c.ndim == 0 else c
+    return LabelPolicy(distribution, costs, price, cost, labels, levels, asks)
+
+
+def allocate_labels(
+    distribution: Distribution,
+    cost_matrix: ArrayLike,
+    budget: int,
+    *,
+    max_labels: int = 4,
+) -> Integers:
+    """How many labels to ask for of each row, where so many in all can be paid: asked at once.
+
+    m labels of a row lower the expected cost of its decision by ``V_m = min_d z·C_d − E[min_d
+    z_c·C_d]``. Labels go where a label gains most, ``(V_m' − V_m)/(m' − m)`` from m to the best m',
+    until none are left or none gain anything. Steps may be of several labels: V_1 is 0 where one
+    label cannot change the decision but two could. Where steps spend the whole budget, no other
+    allocation is expected to be cheaper; a step that no longer fits makes way for a shorter one.
+
+    Parameters
+    ----------
+    distribution, cost_matrix
+        As in `label_policy`.
+    budget : int
+        Number of labels for all rows together, at least 0.
+    max_labels : int, default=4
+        Most labels of a row, the horizon of `label_policy`.
+
+    Returns
+    -------
+    n_labels : ndarray of shape (n,)
+        Labels to ask for of each row; their sum is at most `budget`. Of rows that gain alike the
+        first is served.
+
+    Raises
+    ------
+    ValueError
+        A budget that is no integer of at least 0; what `label_policy` refuses.
+
+    See Also
+    --------
+    label_policy : Where each label may be looked at before the next is asked for.
+
+    Examples
+    --------
+    >>> from sklearn_lhcal.distributions import Dirichlet
+    >>> rows = Dirichlet([[1.0, 1.0], [9.0, 1.0], [30.0, 30.0]])
+    >>> allocate_labels(rows, [[0, 1], [1, 0]], budget=4)
+    array([3, 0, 1])
+    """
+    if not isinstance(budget, (int, np.integer)) or isinstance(budget, bool) or budget < 0:
+        raise ValueError(f"budget must be an int of at least 0, got {budget!r}.")
+    check_positive_int(max_labels=max_labels)
+    C = _costs(distribution, cost_matrix).C
+    levels = label_levels(distribution.n_classes, int(max_labels))
+    costs = [costs_after(tree) for _, tree in _trees(distribution, levels, C)]
+    return _allocated(np.hstack(costs).T, int(budget), 1e-12 * np.abs(C).max())
+
+
+def _costs(distribution: Distribution, cost_matrix) -> Costs:
+    """The costs in the order of the classes."""
+    return check_cost_matrix(cost_matrix).for_classes(
+        distribution.classes, distribution.n_classes, "the distribution"
+    )
+
+
+def _trees(
+    distribution: Distribution, levels: list[Level], C: Floats
+) -> Iterator[tuple[slice, Tree]]:
+    """Trees of blocks of rows."""
+    size = rows_at_a_time(levels)
+    for start in range(0, len(distribution), size):
+        rows = slice(start, min(start + size, len(distribution)))
+        block = distribution[rows]
+
+        def mean_after(c, block=block):
+            return block._posterior(np.tile(c.astype(np.float64), (len(block), 1))).mean()
+
+        yield rows, grow(levels, mean_after, C)
+
+
+def _allocated(costs: Floats, budget: int, least_gain: float) -> Integers:
+    """Numbers of labels, from the costs to expect after 0, 1, … labels, (n, M + 1)."""
+    labels = np.zeros(len(costs), dtype=np.int64)
+    left = budget
+    steps = (_best_step(i, V, 0, left, least_gain) for i, V in enumerate(costs))
+    heap = [step for step in steps if step is not None]
+    heapq.heapify(heap)
+    while heap and left:
+        _, i, m = heapq.heappop(heap)
+        # a step that can no longer be paid makes way for a shorter one
+        if m - labels[i] <= left:
+            left -= m - labels[i]
+            labels[i] = m
+        step = _best_step(i, costs[i], labels[i], left, least_gain)
+        if step is not None:
+            heapq.heappush(heap, step)
+    return labels
+
+
+def _best_step(i: int, V: Floats, m: int, left: int, least_gain: float):
+    """(−gain of a label, row i, its labels afterwards) from m on; None where nothing gains."""
+    most = min(left, len(V) - 1 - m)
+    if most < 1:
+        return None
+    steps = np.arange(1, most + 1)
+    gain = (V[m] - V[m + steps]) / steps
+    best = int(gain.argmax())
+    if gain[best] <= least_gain:
+        return None
+    return -gain[best], i, m + int(steps[best])
