@@ -54,13 +54,22 @@ class Rows:
 
     @classmethod
     def of(cls, labels: Labels, prediction, sample_weight, groups) -> Self:
-        """Of aligned labels and predictions; weights and groups are checked."""
+        """Of aligned labels and predictions; weights and groups are checked.
+
+        The one place where rows without labels are dropped, with all that belongs to them.
+        """
+        groups = read_groups(groups, len(labels))
         w = check_sample_weight(sample_weight, len(labels))
+        rated = labels.rated
+        if rated is not None:
+            labels, prediction = labels.take(rated), prediction[rated]
+            groups = None if groups is None else groups[rated]
+            w = None if w is None else w[rated]
         scale = 0
         if w is not None:
-            scale = int(np.frexp(w.max())[1])
+            scale = int(np.frexp(w.max(initial=0))[1])
             w = np.ldexp(w, -scale)
-        return cls(labels, prediction, w, read_groups(groups, len(labels)), scale)
+        return cls(labels, prediction, w, groups, scale)
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -110,9 +119,9 @@ class Rows:
         keep = self.n >= least_raters
         if self.w is not None:
             keep &= self.w > 0
-        if keep.all():
-            return self
-        return self.take(np.flatnonzero(keep)) if keep.any() else None
+        if not keep.any():
+            return None
+        return self if keep.all() else self.take(np.flatnonzero(keep))
 
     def in_order(self, classes: NDArray | None, other: str) -> Self:
         """The rows with their columns in the order of the classes of other rows."""

@@ -85,7 +85,7 @@ def test_bad_annotations():
     for ids in ([1, np.nan, np.nan], ["x", None, None], pd.array([1, None, None], dtype="Int64")):
         table = pd.DataFrame({"i": ids, "l": ["a", "b", "b"]})
         with pytest.raises(
-            ValueError, match=r"2 rows have no item id in 'i' .first: row 1.; give each row"
+            ValueError, match=r"2 rows have no item id .first: row 1.; give each row"
         ):
             counts_from_annotations(table, item="i", label="l")
     for labels in (["1", 1], ["True", True], [True, "True"], ["a", 1.5]):

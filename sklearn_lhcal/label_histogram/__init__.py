@@ -1,12 +1,14 @@
 """Label histograms: the gate for ``y``, disagreement of raters, classifiers trained on counts."""
 
-from ._annotations import AnnotationCounts, counts_from_annotations
+from ._annotations import Annotations
 from ._classifier import LabelHistogramClassifier
+from ._from_annotations import AnnotationCounts, counts_from_annotations
 from ._labels import KnownProbabilities, check_counts
 from ._statistics import class_disagreement, fleiss_kappa, pairwise_disagreement, u_statistic
 
 __all__ = [
     "AnnotationCounts",
+    "Annotations",
     "KnownProbabilities",
     "LabelHistogramClassifier",
     "check_counts",

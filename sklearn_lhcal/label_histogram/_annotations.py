@@ -1,121 +1,352 @@
-"""Counts from single annotations, a matrix with gaps or a long table."""
+"""Annotations: labels that remember who spoke."""
 
-from typing import NamedTuple
+import copy
+from collections.abc import Iterator
+from typing import Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
+from sklearn.utils import check_random_state
 
-from .._ground.arrays import Integers
-from .._ground.checks import is_gap
-from .._ground.names import sorted_names, typed
-from ._counts import one_hot
-from ._labels import Labels
-
-
-class AnnotationCounts(NamedTuple):
-    """What `counts_from_annotations` returns.
-
-    Attributes
-    ----------
-    counts : ndarray of shape (n_items, n_classes), int64
-        How many raters gave each item each class.
-    classes : ndarray of shape (n_classes,)
-        What the columns of `counts` stand for.
-    items : ndarray of shape (n_items,)
-        What the rows of `counts` stand for: use it to bring X into the same order.
-    """
-
-    counts: Integers
-    classes: NDArray
-    items: NDArray
+from .._ground.checks import check_positive_int
+from ._labels import read_labels
+from ._long_table import (
+    arranged,
+    coded,
+    in_classes,
+    placed,
+    rater_names,
+    read_matrix,
+    read_table,
+)
+from ._ratings import Ratings
 
 
-def counts_from_annotations(
-    annotations: ArrayLike,
-    *,
-    classes: ArrayLike | None = None,
-    item: str | None = None,
-    label: str | None = None,
-) -> AnnotationCounts:
-    """Count single annotations, from a matrix or from a long table.
+class Annotations(Ratings):
+    """Who said what: labels of n rows, each with the rater who gave it.
 
-    A matrix has one column a rater, a long table one row an annotation.
+    They go wherever a label histogram goes, and look like counts of shape (n_samples, n_classes).
+    Rows that scikit-learn takes keep their raters. Memory is linear in the ratings. Rows may be
+    without ratings: metrics leave them out, and estimators refuse them.
+
+    Make them by `from_long`, `from_matrix` or `from_counts`.
 
     Parameters
     ----------
-    annotations : array-like of shape (n_items, n_raters), or frame
-        Without `item` and `label`: row i holds the labels of item i, one a rater. Gaps are None,
-        NaN or pandas' NA. With them: a frame with one row per annotation.
-    classes : array-like of shape (n_classes,), optional
-        The classes, in the order that the columns shall have. Default: the sorted distinct labels.
-    item, label : str, optional
-        Names of the columns of a long table that hold the item and the label.
+    indptr : array-like of shape (n_samples + 1,)
+        The ratings of row i are the entries ``indptr[i]`` to ``indptr[i + 1]`` of `rater` and
+        `label`.
+    rater : array-like of shape (n_ratings,)
+        Number of the rater of each rating, his place in `raters`.
+    label : array-like of shape (n_ratings,)
+        Number of the class of each rating, its place in `classes`.
+    raters : array-like of shape (n_raters,)
+        Names of the raters.
+    classes : array-like of shape (n_classes,)
+        Names of the classes.
+    items : array-like of shape (n_samples,), optional
+        Names of the rows.
 
-    Returns
-    -------
-    AnnotationCounts
-        ``(counts, classes, items)``; the items of a long table are sorted.
+    Attributes
+    ----------
+    indptr, rater, label : ndarray
+        As above, read-only.
+    row : ndarray of shape (n_ratings,)
+        The row of each rating.
+    raters, classes : ndarray
+        Names; some of the rows keep all of them. `classes` is None where `from_counts` met none.
+    items : ndarray of shape (n_samples,) or None
+        Names of the rows, where they are known.
+    counts : ndarray of shape (n_samples, n_classes)
+        How many raters gave each row each class, int64, read-only.
+    n : ndarray of shape (n_samples,)
+        How many raters each row has.
+    rated : ndarray of shape (n_rated_rows,) or None
+        The rows with ratings; None where that is all of them.
 
     Raises
     ------
     ValueError
-        An item without any label, a missing item id, a label that is not among `classes`, labels of
-        types that cannot be sorted together, `item` without `label` or the reverse.
+        Numbers of raters or classes that have no name, an `indptr` that does not fit.
 
     Examples
     --------
-    >>> counts_from_annotations([["a", "b", None], ["b", "b", "b"]]).counts
+    >>> y = Annotations.from_long(
+    ...     item=["i", "i", "j"], rater=["Ann", "Bob", "Ann"], label=["a", "b", "b"]
+    ... )
+    >>> y
+    Annotations(2 rows, 2 raters, 3 ratings of 2 classes)
+    >>> y.counts
     array([[1, 1],
-           [0, 3]])
+           [0, 1]])
+    >>> y[[1]].raters[y[[1]].rater]
+    array(['Ann'], dtype='<U3')
     """
-    if (item is None) != (label is None):
-        raise ValueError(
-            "A long table needs both item= and label=, the names of its columns; a matrix needs "
-            "neither."
+
+    def __repr__(self) -> str:
+        return (
+            f"Annotations({len(self)} rows, {self.n_raters} raters, {len(self.rater)} ratings of "
+            f"{self.shape[1]} classes)"
         )
-    if item is None:
-        items, rows, labels = _matrix(annotations)
-    else:
-        items, rows, labels = _long_table(annotations, item, label)
-    given = ~_gaps(labels)
-    without = np.setdiff1d(np.arange(len(items)), rows[given])
-    if without.size:
-        first = items[without].tolist()[0]
-        raise ValueError(
-            f"{without.size} items have no label (first: {first!r}); drop them here and in X."
+
+    # --- made of ---
+
+    @classmethod
+    def from_long(
+        cls,
+        *table,
+        item="item",
+        rater="rater",
+        label="label",
+        items: ArrayLike | None = None,
+        classes: ArrayLike | None = None,
+        on_duplicate: Literal["raise", "last"] = "raise",
+    ) -> Self:
+        """Of a long table, one annotation a row.
+
+        Parameters
+        ----------
+        *table : frame, or three array-likes of shape (n_ratings,)
+            A pandas or polars frame, or a dict of arrays, whose columns `item`, `rater` and `label`
+            name; or the three arrays themselves. Nothing: `item`, `rater` and `label` are arrays.
+        item, rater, label : str, or array-like of shape (n_ratings,)
+            What was rated, by whom, and as what. A missing label (None, NaN, NA) is no rating.
+        items : array-like of shape (n_samples,), optional
+            The items in the order of the rows of X; those that nobody rated become rows without
+            ratings. Default: the sorted distinct items.
+        classes : array-like of shape (n_classes,), optional
+            The classes in the order that the columns shall have. Default: the sorted distinct
+            labels; a model may then know more of them, as with 1-D labels.
+        on_duplicate : {"raise", "last"}, default="raise"
+            What happens where a rater rates an item twice: an error, or the last one counts.
+
+        Returns
+        -------
+        Annotations
+
+        Raises
+        ------
+        ValueError
+            An item or rater without a name, a rating given twice, a label that is not among
+            `classes`, an item that is not among `items`, no rating at all.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> table = pd.DataFrame({"image": [7, 7, 8], "who": [1, 2, 1], "said": ["a", "b", "b"]})
+        >>> Annotations.from_long(table, item="image", rater="who", label="said").items
+        array([7, 8])
+        """
+        long = read_table(table, item, rater, label, None)
+        row, names = coded(long.item, "item")
+        speaker, raters = coded(long.rater, "rater")
+        for codes, word in ((row, "item"), (speaker, "rater")):
+            without = np.flatnonzero(codes < 0)
+            if without.size:
+                raise ValueError(
+                    f"{without.size} rows have no {word} id (first: row {without[0]}); give each "
+                    "row an id or drop it."
+                )
+        if items is not None:
+            row, names = placed(row, names, np.asarray(items))
+        return cls._of(row, names, speaker, raters, long.label, classes, on_duplicate)
+
+    @classmethod
+    def from_matrix(
+        cls,
+        matrix,
+        *,
+        raters: ArrayLike | None = None,
+        classes: ArrayLike | None = None,
+    ) -> Self:
+        """Of a matrix with one row an item and one column a rater.
+
+        Parameters
+        ----------
+        matrix : array-like or frame of shape (n_samples, n_raters)
+            Labels. Gaps are None, NaN or pandas' NA. (Where raters are the rows, transpose it.)
+        raters : array-like of shape (n_raters,), optional
+            Names of the raters. Default: the columns of a frame, else 0, 1, 2, ….
+        classes : array-like of shape (n_classes,), optional
+            As in `from_long`.
+
+        Returns
+        -------
+        Annotations
+
+        Raises
+        ------
+        ValueError
+            No matrix, a label that is not among `classes`, raters that are not distinct, no rating
+            at all.
+
+        Examples
+        --------
+        >>> Annotations.from_matrix([["a", "b", None], ["b", "b", "b"]]).counts
+        array([[1, 1],
+               [0, 3]])
+        """
+        long, items = read_matrix(matrix)
+        names = rater_names(matrix, raters)
+        return cls._of(long.item, items, long.rater, names, long.label, classes)
+
+    @classmethod
+    def from_counts(cls, y) -> Self:
+        """Of counts without names of raters: every rating has a rater of its own.
+
+        Parameters
+        ----------
+        y : label histogram of shape (n_samples, n_classes)
+            Anything `check_counts` takes, but no known probabilities. Rows may be empty.
+
+        Returns
+        -------
+        Annotations
+            The raters are 0, 1, 2, ….
+
+        Raises
+        ------
+        ValueError
+            As `check_counts`; known probabilities.
+
+        Examples
+        --------
+        >>> Annotations.from_counts([[2, 1], [0, 1]]).rater
+        array([0, 1, 2, 3], dtype=int32)
+        """
+        labels = read_labels(y, empty_rows=True)
+        if labels.known:
+            raise ValueError("KnownProbabilities have no raters; give counts.")
+        n, K = labels.shape
+        N = int(labels.counts.sum())
+        label = np.repeat(np.tile(np.arange(K), n), labels.counts.ravel())
+        indptr = np.concatenate([[0], np.cumsum(labels.counts.sum(axis=1))])
+        made = cls(indptr, np.arange(N), label, raters=np.arange(N), classes=np.arange(K))
+        made.classes = labels.classes
+        made.single = labels.single
+        return made
+
+    @classmethod
+    def _of(cls, row, items, speaker, raters, labels, classes, on_duplicate: str = "raise") -> Self:
+        """Of numbers of rows and raters, and labels with gaps among them."""
+        if on_duplicate not in ("raise", "last"):
+            raise ValueError(f"on_duplicate must be 'raise' or 'last', got {on_duplicate!r}.")
+        label, found = coded(labels, "label")
+        given = label >= 0
+        if not given.any():
+            raise ValueError("There are no ratings: all labels are missing.")
+        if not given.all():
+            row, speaker, label = row[given], speaker[given], label[given]
+        label, columns = in_classes(label, found, classes)
+        order, indptr = arranged(row, items, speaker, raters, on_duplicate)
+        made = cls(
+            indptr, speaker[order], label[order], raters=raters, classes=columns, items=items
         )
-    single = Labels(*one_hot(typed(labels[given].tolist())), single=True)
-    if classes is None:
-        classes = sorted_names(single.classes)
-    ratings = single.in_order(classes)
-    counts = np.zeros((len(items), ratings.shape[1]), np.int64)
-    np.add.at(counts, rows[given], ratings.counts)
-    return AnnotationCounts(counts, ratings.classes, items)
+        # classes that were not named are those that occur
+        made.single = classes is None
+        return made
 
+    # --- some of them ---
 
-def _matrix(annotations) -> tuple:
-    """The items, and for each annotation the row of its item and its label."""
-    matrix = np.asarray(annotations, dtype=object)
-    if matrix.ndim != 2:
-        raise ValueError(f"annotations must have shape (n_items, n_raters), got {matrix.shape}.")
-    items = numbers = np.arange(len(matrix))
-    if hasattr(annotations, "iloc"):
-        items = np.asarray(annotations.index)
-    return items, np.repeat(numbers, matrix.shape[1]), matrix.ravel()
+    def keep(self, ratings: ArrayLike) -> Self:
+        """Some of the ratings, in the same rows; rows may become empty.
 
+        Parameters
+        ----------
+        ratings : array-like of shape (n_ratings,), bool
+            Which ratings to keep, in the order of `rater` and `label`.
 
-def _long_table(table, item: str, label: str) -> tuple:
-    """The same of a frame with one row per annotation."""
-    row_items = np.asarray(table[item])
-    nameless = np.flatnonzero(_gaps(row_items))
-    if nameless.size:
-        raise ValueError(
-            f"{nameless.size} rows have no item id in {item!r} (first: row {nameless[0]}); give "
-            "each row an id or drop it."
-        )
-    items, rows = np.unique(row_items, return_inverse=True)
-    return items, rows, np.asarray(table[label], dtype=object)
+        Returns
+        -------
+        Annotations
 
+        Examples
+        --------
+        >>> y = Annotations.from_matrix([["a", "b"], ["b", "b"]], raters=["Ann", "Bob"])
+        >>> y.keep(y.raters[y.rater] == "Bob").counts
+        array([[0, 1],
+               [0, 1]])
+        """
+        kept = np.asarray(ratings)
+        if kept.shape != self.rater.shape or kept.dtype != bool:
+            raise ValueError(
+                f"ratings must hold {len(self.rater)} booleans, one a rating, got dtype "
+                f"{kept.dtype} and shape {kept.shape}."
+            )
+        part = copy.copy(self)
+        part.indptr = np.concatenate([[0], np.cumsum(kept)])[self.indptr]
+        part.rater = self.rater[kept]
+        part.label = self.label[kept]
+        part.counts = part._count(self.shape[1])
+        part._seal()
+        return part
 
-def _gaps(values: NDArray) -> NDArray:
-    return np.array([is_gap(value) for value in values.tolist()], dtype=bool)
+    def subsample(
+        self, *, per_row: int | None = None, n_raters: int | None = None, random_state=None
+    ) -> Self:
+        """Fewer ratings, as if fewer had been asked for: of a smaller panel, or of each row.
+
+        Parameters
+        ----------
+        per_row : int, optional
+            So many ratings of each row, at random; a row with fewer keeps all.
+        n_raters : int, optional
+            The ratings of so many raters, drawn at random among those with ratings; before
+            `per_row`.
+        random_state : int, RandomState instance or None, default=None
+
+        Returns
+        -------
+        Annotations
+            The same rows; some may be without ratings where `n_raters` is given.
+
+        Raises
+        ------
+        ValueError
+            Numbers below 1, more raters than there are.
+
+        Examples
+        --------
+        >>> y = Annotations.from_matrix([["a", "b", "a"], ["b", "b", "b"]])
+        >>> y.subsample(per_row=2, random_state=0).n
+        array([2., 2.])
+        """
+        rng = check_random_state(random_state)
+        part = self
+        if n_raters is not None:
+            check_positive_int(n_raters=n_raters)
+            present = np.unique(self.rater)
+            if n_raters > len(present):
+                raise ValueError(f"n_raters is {n_raters}, but there are {len(present)} raters.")
+            panel = np.zeros(len(self.raters), dtype=bool)
+            panel[rng.choice(present, n_raters, replace=False)] = True
+            part = part.keep(panel[part.rater])
+        if per_row is not None:
+            check_positive_int(per_row=per_row)
+            row = part.row
+            shuffled = np.lexsort((rng.random_sample(len(row)), row))
+            rank = np.empty(len(row), dtype=np.intp)
+            rank[shuffled] = np.arange(len(row)) - part.indptr[row]
+            part = part.keep(rank < per_row)
+        return part
+
+    def leave_one_rater_out(self) -> Iterator[tuple]:
+        """Each rater in turn, and the ratings of all the others.
+
+        Yields
+        ------
+        rater : object
+            The name of one who gave a rating.
+        rest : Annotations
+            The same rows without the ratings of this rater; some may be without ratings.
+
+        Examples
+        --------
+        >>> y = Annotations.from_matrix([["a", "b"], ["b", "b"]], raters=["Ann", "Bob"])
+        >>> for rater, rest in y.leave_one_rater_out():
+        ...     print(rater, rest.counts.tolist())
+        Ann [[0, 1], [0, 1]]
+        Bob [[1, 0], [0, 1]]
+        """
+        for code in np.unique(self.rater).tolist():
+            yield self.raters.tolist()[code], self.keep(self.rater != code)

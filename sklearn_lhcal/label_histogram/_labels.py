@@ -46,10 +46,16 @@ class Labels:
         self.classes = classes
         self.single = single
 
-    def _with(self, counts: NDArray, classes: NDArray | None) -> Self:
-        """Others of the same kind."""
+    def _with(self, classes: NDArray | None, to: Indices | None = None, K: int = 0) -> Self:
+        """The labels with other classes: column c becomes column ``to[c]`` of K.
+
+        None leaves each where it is. Classes that no column becomes have no labels.
+        """
         labels = copy.copy(self)
-        labels.counts, labels.classes, labels.single = counts, classes, False
+        labels.classes = classes
+        labels.single = False
+        if to is not None:
+            labels.counts = _spread(self.counts, to, K)
         return labels
 
     # --- a container, as scikit-learn sees it ---
@@ -107,7 +113,14 @@ class Labels:
         """Class frequencies μ̂ = y / n_i, shape (n, K)."""
         if self.known:
             return self.counts
-        return self.counts / self.n[:, None]
+        # NaN where nobody said anything
+        return self.counts / np.where(self.n > 0, self.n, np.nan)[:, None]
+
+    @property
+    def rated(self) -> Indices | None:
+        """The rows with a label; None where that is each of them, as everywhere but in
+        `Annotations`."""
+        return None
 
     @property
     def majority(self) -> Indices:
@@ -159,13 +172,12 @@ class Labels:
             columns_by_name(self.classes, classes, "y", other)
         if len(unseen):
             classes = sorted_names([*classes.tolist(), *unseen.tolist()])
-        if self.single:
-            columns = positions(self.classes, classes)
-            return self._with(_spread(self.counts, columns, len(classes)), classes)
-        columns = columns_by_name(self.classes, classes, "y", other)
-        if np.array_equal(columns, np.arange(len(columns))):
-            return self._with(self.counts, classes)
-        return self._with(self.counts[:, columns], classes)
+        if not self.single:
+            columns_by_name(self.classes, classes, "y", other)
+        to = positions(self.classes, classes)
+        if np.array_equal(to, np.arange(len(classes))):
+            return self._with(classes)
+        return self._with(classes, to, len(classes))
 
     def of_width(
         self, K: int, other: str = "the prediction", bare: str = "proba", axis: str = "columns"
@@ -185,14 +197,27 @@ class Labels:
             raise ValueError(f"y has {self.shape[1]} classes, but {other} has {K} columns.")
         if self.classes is not None:
             check_by_position(self.classes, "y", other, bare, axis)
-        return self._with(self.counts, self.classes)
+        return self._with(self.classes)
 
     def for_fit(self, brought: NDArray | None = None) -> Self:
-        """As estimators keep labels: classes in the order that a model brings, else sorted."""
+        """As estimators keep labels: classes in the order that a model brings, else sorted.
+
+        Each row must have a label.
+        """
+        if self.rated is not None:
+            without = np.flatnonzero(self.n == 0)
+            raise ValueError(
+                f"y has {len(without)} rows without labels (first: row {without[0]}), and "
+                "estimators need one in every row: keep the rows y.rated, of X too."
+            )
         if brought is not None:
             return self.in_order(brought)
+        return self.sorted()
+
+    def sorted(self) -> Self:
+        """Columns in the order of the sorted names, which are 0, 1, 2, … where there are none."""
         if self.classes is None:
-            return self._with(self.counts, np.arange(self.shape[1]))
+            return self._with(np.arange(self.shape[1]))
         return self.in_order(sorted_names(self.classes))
 
     def plain(self) -> NDArray | Self:
@@ -204,7 +229,7 @@ class Labels:
     def _by_position(self, classes: NDArray, other: str, add: bool, sure: bool) -> Self:
         K = self.shape[1]
         if add and len(classes) < K and np.array_equal(classes, np.arange(len(classes))):
-            return self._with(self.counts, np.arange(K))
+            return self._with(np.arange(K))
         if len(classes) != K:
             raise ValueError(
                 f"y has {K} classes, but {other} has {len(classes)} columns: "
@@ -212,7 +237,7 @@ class Labels:
             )
         if not sure:
             check_by_position(classes, other, "y", "y")
-        return self._with(self.counts, classes)
+        return self._with(classes)
 
     def _numbered(self, K: int, classes: NDArray | None, other: str, sure: bool = False) -> Self:
         """1-D integers as column numbers."""
@@ -221,7 +246,7 @@ class Labels:
         columns = positions(self.classes, np.arange(K))
         if (columns < 0).any():
             raise _unknown(self.classes[columns < 0], np.arange(K) if classes is None else classes)
-        return self._with(_spread(self.counts, columns, K), classes)
+        return self._with(classes, columns, K)
 
 
 def _is_everything(key) -> bool:
@@ -296,7 +321,7 @@ def check_counts(y: LabelsLike, *, classes: ArrayLike | None = None) -> tuple[ND
     y : array-like, frame or sparse matrix
         One of: 1-D labels of any type; counts of shape (n_samples, n_classes), integer or integral
         float, as ndarray, list, pandas or polars frame (column names are classes) or scipy sparse
-        matrix; `KnownProbabilities`.
+        matrix; `Annotations`; `KnownProbabilities`.
     classes : array-like of shape (n_classes,), optional
         The classes in the order that the columns shall have. Names in y are looked up in it. Counts
         without names have this order already; 1-D integers are column numbers where no class is a

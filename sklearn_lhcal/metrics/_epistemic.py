@@ -96,7 +96,7 @@ def accuracy_gain(
     elif labels.single:
         labels = labels.in_order(_distinct(labels.classes, pred, reference))
     else:
-        labels = labels.for_fit()
+        labels = labels.sorted()
     check_same_length(len(labels), y_pred=pred, y_reference=reference)
     check_row_names(y=y, y_pred=y_pred, y_reference=y_reference)
     mu = labels.mu

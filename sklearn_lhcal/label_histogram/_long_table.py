@@ -1,0 +1,181 @@
+"""Single annotations as long arrays: read from tables and matrices, coded, put in order of rows."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_matrix
+
+from .._ground.arrays import Indices
+from .._ground.checks import is_gap
+from .._ground.names import column_names, positions, sorted_names, typed
+from ._counts import one_hot
+from ._labels import Labels
+
+
+class Long(NamedTuple):
+    """One annotation an entry: item, rater, label, and what ratings of an item are sorted by."""
+
+    item: NDArray
+    rater: NDArray
+    label: NDArray
+    order: NDArray | None = None
+
+
+def read_table(table: tuple, item, rater, label, order) -> Long:
+    """The columns of a frame by their names; or the arrays, as arguments or by keyword."""
+    if len(table) == 3:
+        item, rater, label = table
+    elif len(table) == 1:
+        item, rater, label, order = (
+            _column(table[0], name) for name in (item, rater, label, order)
+        )
+    elif table:
+        raise ValueError(
+            "A long table is one frame, or the three arrays item, rater, label; got "
+            f"{len(table)} arguments."
+        )
+    columns = [_as_array(a) for a in (item, rater, label, order)]
+    given = [a.shape for a in columns if a is not None]
+    if len(set(given)) > 1 or len(given[0]) != 1:
+        raise ValueError(
+            "item, rater, label and order must be 1-D arrays of one length, or names of columns "
+            f"of a frame, which then comes first; got the shapes {given}."
+        )
+    return Long(*columns)
+
+
+def _as_array(a) -> NDArray | None:
+    """Its values as they are: numbers among strings stay numbers in a list."""
+    if a is None:
+        return None
+    return np.asarray(a) if hasattr(a, "dtype") else np.array(a, dtype=object)
+
+
+def _column(table, name) -> NDArray | None:
+    """A column of a frame; None where there is no name."""
+    if name is None:
+        return None
+    columns = list(getattr(table, "columns", table))
+    if not isinstance(name, str) and np.ndim(name) == 1:
+        return name
+    if name not in columns:
+        raise ValueError(
+            f"The long table has no column {name!r}, it has {columns[:20]}; name its columns by "
+            "item=, rater= and label=."
+        )
+    return table[name]
+
+
+def read_matrix(matrix) -> tuple[Long, NDArray]:
+    """The entries of a matrix (n_items, n_raters), gaps among them, and the items of its rows.
+
+    Items and raters are numbers here, those of rows and columns.
+    """
+    values = np.asarray(matrix, dtype=object)
+    if values.ndim != 2:
+        raise ValueError(f"annotations must have shape (n_items, n_raters), got {values.shape}.")
+    n, R = values.shape
+    items = np.asarray(matrix.index) if hasattr(matrix, "iloc") else np.arange(n)
+    return Long(np.repeat(np.arange(n), R), np.tile(np.arange(R), n), values.ravel()), items
+
+
+def rater_names(matrix, raters) -> NDArray:
+    """Names of the columns of a matrix: those given, else those of a frame, else 0, 1, 2, …."""
+    R = np.shape(matrix)[1]
+    own = column_names(matrix) if raters is None else typed(list(raters))
+    own = np.arange(R) if own is None else own
+    if own.shape != (R,) or len(set(own.tolist())) < R:
+        raise ValueError(
+            f"raters must hold {R} different names, one for each column, got {own.tolist()[:20]}."
+        )
+    return own
+
+
+def coded(values: NDArray, name: str) -> tuple[Indices, NDArray]:
+    """The number of each value among the sorted distinct ones, −1 for gaps; and these."""
+    if values.dtype.kind in "iu" and len(values):
+        low = values.min()
+        width = int(values.max()) - int(low) + 1
+        if width <= 4 * len(values):
+            return _by_counting(values - low, low, width)
+    if values.dtype.kind != "O":
+        names, codes = np.unique(values, return_inverse=True)
+        codes = codes.ravel()
+        real = names == names
+        codes[~real[codes]] = -1
+        return codes, names[real]
+    listed = values.tolist()
+    try:
+        distinct = set(listed)
+        names = sorted(value for value in distinct if not is_gap(value))
+    except TypeError:
+        raise ValueError(
+            f"This mixes {name}s of types that cannot be sorted together; make them all strings."
+        ) from None
+    place = {value: code for code, value in enumerate(names)}
+    return np.array([place.get(value, -1) for value in listed], dtype=np.intp), typed(names)
+
+
+def _by_counting(shifted: NDArray, low, width: int) -> tuple[Indices, NDArray]:
+    """`coded` for integers that lie close together, without sorting."""
+    seen = np.bincount(shifted, minlength=width) > 0
+    codes = np.cumsum(seen) - 1
+    return codes[shifted], np.flatnonzero(seen).astype(low.dtype) + low
+
+
+def sort_by(codes: Indices, n: int) -> tuple[Indices, Indices]:
+    """A stable permutation that sorts codes below n, and where each code begins in it, (n+1,).
+
+    In linear time: the transpose of a matrix with one entry a row.
+    """
+    N = len(codes)
+    entries = csr_matrix((np.empty(N, dtype=bool), codes, np.arange(N + 1)), shape=(N, n))
+    columns = entries.tocsc()
+    return columns.indices.astype(np.intp), columns.indptr.astype(np.intp)
+
+
+def placed(row: Indices, found: NDArray, items: NDArray) -> tuple[Indices, NDArray]:
+    """Rows in the order of given items."""
+    if items.ndim != 1 or len(set(items.tolist())) < len(items):
+        raise ValueError("items must be a 1-D array of different names, one for each row of X.")
+    place = positions(found, items)
+    if (place < 0).any():
+        raise ValueError(f"items lacks {found[place < 0].tolist()[:5]}, which have ratings.")
+    return place[row], items
+
+
+def in_classes(label: Indices, found: NDArray, classes) -> tuple[Indices, NDArray]:
+    """The number of each label among the classes, these by default those found; the classes."""
+    # distinct labels are 1-D labels, and are checked and meet classes as such
+    labels = Labels(*one_hot(found), single=True)
+    labels = labels.in_order(sorted_names(found) if classes is None else classes)
+    return labels.majority[label], labels.classes
+
+
+def arranged(
+    row: Indices, items: NDArray, rater: Indices, raters: NDArray, on_duplicate: str
+) -> tuple[Indices, Indices]:
+    """The order of ratings by row, and within a row by rater; and where each row begins in it.
+
+    The order of a table's rows makes no difference then.
+    """
+    by_rater, _ = sort_by(rater, len(raters))
+    by_row, indptr = sort_by(row[by_rater], len(items))
+    order = by_rater[by_row]
+    i, r = row[order], rater[order]
+    # whether the next rating is one of the same rater for the same item
+    again = (i[1:] == i[:-1]) & (r[1:] == r[:-1])
+    if not again.any():
+        return order, indptr
+    if on_duplicate == "raise":
+        first = order[1:][again][0]
+        who = raters.tolist()[rater[first]]
+        what = items.tolist()[row[first]]
+        raise ValueError(
+            f"{again.sum()} ratings are given twice (first: rater {who!r}, item {what!r}); keep "
+            "one of them, or the last by on_duplicate='last'."
+        )
+    order = order[np.append(~again, True)]
+    sizes = np.bincount(row[order], minlength=len(items))
+    return order, np.concatenate([[0], np.cumsum(sizes)])

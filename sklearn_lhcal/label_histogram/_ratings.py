@@ -1,0 +1,119 @@
+"""Labels as long arrays of single ratings, in the order of their rows."""
+
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .._ground.arrays import Floats, Indices, Integers
+from ._labels import Labels
+
+
+class Ratings(Labels):
+    """What `Annotations` hold: who rated which row as what; see there for the attributes."""
+
+    def __init__(
+        self,
+        indptr: ArrayLike,
+        rater: ArrayLike,
+        label: ArrayLike,
+        *,
+        raters: ArrayLike,
+        classes: ArrayLike,
+        items: ArrayLike | None = None,
+    ):
+        self.indptr = np.array(indptr, dtype=np.intp)
+        self.rater = np.array(rater, dtype=np.int32)
+        self.label = np.array(label, dtype=np.int32)
+        self.raters = np.asarray(raters)
+        self.items = None if items is None else np.asarray(items)
+        self._check(np.asarray(classes))
+        super().__init__(self._count(len(classes)), np.asarray(classes))
+        self._seal()
+
+    def _check(self, classes: NDArray) -> None:
+        """ValueError unless the arrays fit together."""
+        N = len(self.rater)
+        fits = self.indptr[:1].tolist() == [0] and self.indptr[-1] == N == len(self.label)
+        if not fits or (np.diff(self.indptr) < 0).any():
+            raise ValueError(
+                "indptr must rise from 0 to the number of ratings, and rater and label have one "
+                f"entry a rating; got {N} raters and {len(self.label)} labels."
+            )
+        for codes, names, word in (
+            (self.rater, self.raters, "raters"),
+            (self.label, classes, "classes"),
+        ):
+            if N and not (codes.min() >= 0 and codes.max() < len(names)):
+                raise ValueError(f"There are numbers of {word} that have no name in {word}.")
+        if self.items is not None and len(self.items) != len(self.indptr) - 1:
+            raise ValueError(f"items has {len(self.items)} names for {len(self.indptr) - 1} rows.")
+
+    def _count(self, K: int) -> Integers:
+        """How many raters gave each row each class."""
+        n = len(self.indptr) - 1
+        return np.bincount(self.row * K + self.label, minlength=n * K).reshape(n, K)
+
+    def _seal(self) -> None:
+        for array in (self.indptr, self.rater, self.label, self.counts):
+            array.flags.writeable = False
+
+    def __setstate__(self, state: dict) -> None:
+        # an array that was pickled can be written to
+        vars(self).update(state)
+        self._seal()
+
+    # --- numbers ---
+
+    @property
+    def row(self) -> Indices:
+        """The row of each rating, shape (n_ratings,)."""
+        return np.repeat(np.arange(len(self.indptr) - 1), np.diff(self.indptr))
+
+    @property
+    def n(self) -> Floats:
+        """Raters of each row n_i, shape (n_samples,)."""
+        return np.diff(self.indptr).astype(np.float64)
+
+    @property
+    def n_raters(self) -> int:
+        """How many raters gave a rating in these rows."""
+        return int(np.count_nonzero(np.bincount(self.rater, minlength=len(self.raters))))
+
+    @property
+    def rated(self) -> Indices | None:
+        """The rows with ratings; None where that is all of them."""
+        given = np.diff(self.indptr) > 0
+        return None if given.all() else np.flatnonzero(given)
+
+    def plain(self) -> Self:
+        """As they are: raters would be lost in an array."""
+        return self
+
+    # --- some of them ---
+
+    def _with(self, classes, to=None, K: int = 0) -> Self:
+        labels = super()._with(classes, to, K)
+        if to is not None:
+            labels.label = to.astype(np.int32)[self.label]
+            labels._seal()
+        return labels
+
+    def take(self, rows) -> Self:
+        """Some of the rows, with their raters."""
+        part = super().take(rows)
+        if isinstance(rows, slice) and rows.step in (None, 1):
+            start, stop, _ = rows.indices(len(self))
+            ratings = slice(self.indptr[start], self.indptr[max(start, stop)])
+            sizes = np.diff(self.indptr[start : max(start, stop) + 1])
+        else:
+            index = np.arange(len(self))[rows]
+            sizes = np.diff(self.indptr)[index]
+            begin = np.cumsum(sizes) - sizes
+            ratings = np.arange(sizes.sum()) + np.repeat(self.indptr[index] - begin, sizes)
+        part.indptr = np.concatenate([[0], np.cumsum(sizes)])
+        part.rater = self.rater[ratings]
+        part.label = self.label[ratings]
+        part.items = None if self.items is None else self.items[rows]
+        part._seal()
+        return part
