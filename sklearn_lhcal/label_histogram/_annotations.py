@@ -2,13 +2,14 @@
 
 import copy
 from collections.abc import Iterator
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
 from .._ground.checks import check_positive_int
+from .._ground.types import LabelsLike, Seed
 from ._labels import read_labels
 from ._long_table import (
     arranged,
@@ -94,10 +95,10 @@ class Annotations(Ratings):
     @classmethod
     def from_long(
         cls,
-        *table,
-        item="item",
-        rater="rater",
-        label="label",
+        *table: Any,
+        item: str | ArrayLike = "item",
+        rater: str | ArrayLike = "rater",
+        label: str | ArrayLike = "label",
         items: ArrayLike | None = None,
         classes: ArrayLike | None = None,
         on_duplicate: Literal["raise", "last"] = "raise",
@@ -154,7 +155,7 @@ class Annotations(Ratings):
     @classmethod
     def from_matrix(
         cls,
-        matrix,
+        matrix: ArrayLike,
         *,
         raters: ArrayLike | None = None,
         classes: ArrayLike | None = None,
@@ -191,7 +192,7 @@ class Annotations(Ratings):
         return cls._of(long.item, items, long.rater, names, long.label, classes)
 
     @classmethod
-    def from_counts(cls, y) -> Self:
+    def from_counts(cls, y: LabelsLike) -> Self:
         """Of counts without names of raters: every rating has a rater of its own.
 
         Parameters
@@ -282,7 +283,11 @@ class Annotations(Ratings):
         return part
 
     def subsample(
-        self, *, per_row: int | None = None, n_raters: int | None = None, random_state=None
+        self,
+        *,
+        per_row: int | None = None,
+        n_raters: int | None = None,
+        random_state: Seed = None,
     ) -> Self:
         """Fewer ratings, as if fewer had been asked for: of a smaller panel, or of each row.
 
@@ -330,7 +335,7 @@ class Annotations(Ratings):
             part = part.keep(rank < per_row)
         return part
 
-    def leave_one_rater_out(self) -> Iterator[tuple]:
+    def leave_one_rater_out(self) -> Iterator[tuple[Any, Self]]:
         """Each rater in turn, and the ratings of all the others.
 
         Yields

@@ -28,7 +28,7 @@ class AnnotationCounts(NamedTuple):
 
 
 def counts_from_annotations(
-    annotations,
+    annotations: ArrayLike,
     *,
     classes: ArrayLike | None = None,
     item: str | None = None,

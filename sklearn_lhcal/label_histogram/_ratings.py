@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .._ground.arrays import Floats, Indices, Integers
+from .._ground.types import Selection
 from ._labels import Labels
 
 
@@ -21,7 +22,7 @@ class Ratings(Labels):
         raters: ArrayLike,
         classes: ArrayLike,
         items: ArrayLike | None = None,
-    ):
+    ) -> None:
         self.indptr = np.array(indptr, dtype=np.intp)
         self.rater = np.array(rater, dtype=np.int32)
         self.label = np.array(label, dtype=np.int32)
@@ -99,7 +100,7 @@ class Ratings(Labels):
             labels._seal()
         return labels
 
-    def take(self, rows) -> Self:
+    def take(self, rows: Selection) -> Self:
         """Some of the rows, with their raters."""
         part = super().take(rows)
         if isinstance(rows, slice) and rows.step in (None, 1):
