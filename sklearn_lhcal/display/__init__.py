@@ -5,6 +5,7 @@ from ._decision import DecisionRiskDisplay
 from ._decision_curve import DecisionCurveDisplay
 from ._disagreement import DisagreementReliabilityDisplay
 from ._epistemic import EpistemicGainDisplay
+from ._label_policy import LabelPolicyDisplay
 from ._reliability import ReliabilityDisplay
 from ._second_opinion import SecondOpinionDisplay
 from ._simplex import SimplexCalibrationDisplay
@@ -15,6 +16,7 @@ __all__ = [
     "DecisionRiskDisplay",
     "DisagreementReliabilityDisplay",
     "EpistemicGainDisplay",
+    "LabelPolicyDisplay",
     "ReliabilityDisplay",
     "SecondOpinionDisplay",
     "SimplexCalibrationDisplay",

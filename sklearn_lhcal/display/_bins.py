@@ -105,3 +105,18 @@ def student_interval(mean, error, freedom, confidence_level: float) -> NDArray:
     """Student's interval of each mean, (n, 2), from standard errors and degrees of freedom."""
     reach = stdtrit(freedom, (1 + confidence_level) / 2) * error
     return np.column_stack([mean - reach, mean + reach])
+
+
+def mean_interval(values, w, groups, confidence_level: float) -> tuple[float, NDArray]:
+    """Mean of n values with weights of sum 1, and Student's interval, (2,); groups are the units.
+
+    With equal weights and each row a group of its own the standard error is sd/√n.
+    """
+    mean = w @ values
+    units = np.arange(len(values)) if groups is None else np.unique(groups, return_inverse=True)[1]
+    sums = np.bincount(units, weights=w * (values - mean))
+    G = len(sums)
+    if G < 2:
+        raise ValueError("An interval needs two rows or groups at least.")
+    error = np.sqrt(G / (G - 1) * (sums @ sums))
+    return mean, student_interval(np.array([mean]), error, G - 1, confidence_level)[0]

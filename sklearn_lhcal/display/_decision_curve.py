@@ -13,7 +13,7 @@ from .._rows import PredictionLike, Rows, class_column, class_names, read_rows
 from ..distributions import PointMass
 from ..metrics import net_benefit
 from ._base import DOTTED, WIDE, Display, draw_legend, name_of, predicted, styled
-from ._bins import student_interval
+from ._bins import mean_interval
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -313,32 +313,22 @@ class _Benefits:
     def __init__(self, rows: Rows, class_index):
         self.rows = rows
         self.class_index = class_index
-        w = rows.weight
-        self.w = w / w.sum()
-        self.groups = np.arange(len(rows)) if rows.groups is None else rows.groups
-        self.n_groups = len(np.unique(self.groups))
-        if self.n_groups < 2:
-            raise ValueError("An interval needs two rows or groups at least.")
 
     def at(self, t: float) -> NDArray:
-        """1{p_i ≥ t} [μ̂_i − (1 − μ̂_i) t/(1 − t)], weighted, shape (n,): their sum is NB(t)."""
+        """1{p_i ≥ t} [μ̂_i − (1 − μ̂_i) t/(1 − t)], shape (n,): their mean is NB(t)."""
         terms = facts_of(net_benefit).terms
-        benefit, _ = terms(self.rows, threshold=t, class_index=self.class_index)
-        return benefit * self.w / self.rows.weight
+        benefit, w = terms(self.rows, threshold=t, class_index=self.class_index)
+        return benefit / w
 
     def curve(self, thresholds, confidence_level: float, less: "_Benefits | None" = None):
         """Net benefit at each threshold, less another's, and its intervals, (m,) and (m, 2)."""
-        points = [self._point(t, less) for t in thresholds]
-        mean, error = np.array(points).T
-        return mean, student_interval(mean, error, self.n_groups - 1, confidence_level)
-
-    def _point(self, t: float, less) -> tuple[float, float]:
-        a = self.at(t) if less is None else self.at(t) - less.at(t)
-        mean = a.sum()
-        # sd(a)/√n where weights are equal and each row is a group of its own
-        sums = np.bincount(self.groups, weights=a - self.w * mean)
-        G = self.n_groups
-        return mean, np.sqrt(G / (G - 1) * (sums @ sums))
+        w = self.rows.weight / self.rows.weight.sum()
+        points = []
+        for t in thresholds:
+            a = self.at(t) if less is None else self.at(t) - less.at(t)
+            points.append(mean_interval(a, w, self.rows.groups, confidence_level))
+        mean, interval = zip(*points, strict=True)
+        return np.array(mean), np.array(interval)
 
 
 def _stacked(curves) -> list[NDArray]:

@@ -1,0 +1,339 @@
+"""The price of a label: what labels and decisions cost together, against the price."""
+
+from dataclasses import KW_ONLY, dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import check_random_state
+
+from .._ground.arrays import Floats
+from .._ground.checks import as_floats, check_fraction, check_positive_int
+from .._ground.costs import check_cost_matrix
+from .._ground.types import Estimator, LabelsLike, Samples, Seed
+from .._rows import Rows, read_rows
+from ..distributions import Distribution, second_opinion_value
+from ._base import DOTTED, WIDE, Display, draw_legend, predicted, styled
+from ._bins import mean_interval
+from ._replay import Replayed, replay
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_NAMES = ["optimal stopping", "best fixed number", "entropy, best threshold"]
+
+
+@dataclass(eq=False, repr=False)
+class LabelPolicyDisplay(Display):
+    """What labels and decisions cost together, against the price of a label.
+
+    Make it with `from_predictions` or `from_estimator`. The labels of rows that have many are
+    replayed: a few are drawn, one after the other, and a rule says after each whether to ask for
+    the next or to decide. The decision is charged by the votes that were not drawn. Three rules are
+    compared at each price. Optimal stopping is `label_policy`, which knows the price, and nothing
+    of these rows but their distribution. The best fixed number of labels a row, and the best
+    threshold of the entropy above which one asks on, are chosen in hindsight, by the total cost on
+    these very rows: what they show is better than they are. Grey lines are fixed numbers of labels;
+    they rise by that number.
+
+    **Intervals.** A row is one unit: its total cost is averaged over the replays. The bands are
+    Student's intervals for the mean over rows, or groups of rows. `plot_differences` shows the
+    total cost of the rules less that of optimal stopping; what they share cancels.
+
+    Parameters
+    ----------
+    prices : array-like of shape (n_prices,)
+        Price of one label in the unit of the costs.
+    names : list of str
+        The three rules.
+    total_cost : array-like of shape (3, n_prices)
+        Mean cost of a row, labels and decision, by rule.
+    interval : array-like of shape (3, n_prices, 2)
+        Ends of the intervals.
+    difference, difference_interval : array-like of shape (3, n_prices[, 2])
+        Total cost less that of optimal stopping, and its intervals.
+    n_labels : array-like of shape (3, n_prices)
+        Labels a row.
+    fixed_cost : array-like of shape (horizon + 1, n_prices)
+        Total cost of 0, 1, … labels for every row.
+    confidence_level : float, default=0.95
+        Level of the intervals.
+
+    Attributes
+    ----------
+    lines_ : list of matplotlib Line2D
+        The rules.
+    bands_ : list of matplotlib PolyCollection
+        The intervals.
+    fixed_lines_ : list of matplotlib Line2D
+        The fixed numbers of labels.
+    ax_ : matplotlib Axes
+    figure_ : matplotlib Figure
+    legend_ : matplotlib Legend
+
+    See Also
+    --------
+    sklearn_lhcal.distributions.label_policy : The rule itself.
+    SecondOpinionDisplay : What one label is worth in squared probability.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_lhcal.datasets import make_label_histograms
+    >>> from sklearn_lhcal.distributions import Dirichlet
+    >>> data = make_label_histograms(500, n_raters=20, total=2.0, random_state=0)
+    >>> distribution = Dirichlet.from_mean(data.prediction, data.total)
+    >>> display = LabelPolicyDisplay.from_predictions(
+    ...     data.counts, distribution, 1 - np.eye(3), horizon=3, random_state=0
+    ... )
+    >>> bool((display.difference_interval[:, :, 1] >= 0).all())
+    True
+    """
+
+    prices: ArrayLike
+    names: list
+    total_cost: ArrayLike
+    interval: ArrayLike
+    difference: ArrayLike
+    difference_interval: ArrayLike
+    n_labels: ArrayLike
+    fixed_cost: ArrayLike
+    _: KW_ONLY
+    confidence_level: float = 0.95
+
+    @classmethod
+    def from_predictions(
+        cls,
+        y: LabelsLike,
+        prediction: Distribution,
+        cost_matrix: ArrayLike,
+        *,
+        prices: ArrayLike | None = None,
+        horizon: int = 4,
+        n_replays: int = 20,
+        sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+        confidence_level: float = 0.95,
+        random_state: Seed = None,
+        ax: "Axes | None" = None,
+        **plot_kwargs: Any,
+    ) -> Self:
+        """Replay the labels of rows, from a predictive distribution and label histograms.
+
+        Parameters
+        ----------
+        y : label histogram of shape (n_samples, n_classes)
+            Anything `check_counts` takes. Rows with `horizon` raters or fewer are left out. From
+            known probabilities labels are drawn, and decisions are charged by them.
+        prediction : Distribution
+            A batch of n_samples rows, before any label.
+        cost_matrix : array-like or frame of shape (n_classes, n_decisions)
+            As in `sklearn_lhcal.metrics.bayes_decision`.
+        prices : array-like of shape (n_prices,), optional
+            At least 0, ascending. None: 25, from 0 to what one label is worth to one row in twenty.
+        horizon : int, default=4
+            Most labels of a row.
+        n_replays : int, default=20
+            How often labels are drawn.
+        sample_weight : array-like of shape (n_samples,), optional
+            Weights of the rows; only their ratios matter.
+        groups : array-like of shape (n_samples,), optional
+            Rows of one group may depend on each other. Groups are independent.
+        confidence_level : float, default=0.95
+            Level of the intervals.
+        random_state : int, RandomState instance or None, default=None
+            Decides which labels are drawn.
+        ax : matplotlib Axes, optional
+            Where to draw; None makes a figure.
+        **plot_kwargs
+            Passed on to `plot`.
+
+        Returns
+        -------
+        LabelPolicyDisplay
+
+        Raises
+        ------
+        ValueError
+            No row with more than `horizon` raters, prices that are negative or not ascending, a
+            distribution to which one label is worth nothing where `prices` is None, and whatever
+            `label_policy` and `check_counts` refuse.
+        """
+        check_fraction(confidence_level=confidence_level)
+        check_positive_int(horizon=horizon, n_replays=n_replays)
+        rows = read_rows(y, prediction, sample_weight, groups).contributing(horizon + 1)
+        if rows is None:
+            raise ValueError(
+                f"No row with a positive weight has more than {horizon} raters: give a smaller "
+                "horizon, or rows with more labels."
+            )
+        costs = check_cost_matrix(cost_matrix).for_classes(rows.classes, rows.z.shape[1])
+        c = _prices(rows, costs.C) if prices is None else _checked(prices)
+        rng = check_random_state(random_state)
+        found = replay(rows, costs.C, c, int(horizon), int(n_replays), rng)
+        curves = _curves(found, rows, c, confidence_level)
+        return cls(c, _NAMES, *curves, confidence_level=confidence_level).plot(ax, **plot_kwargs)
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Estimator,
+        X: Samples,
+        y: LabelsLike,
+        cost_matrix: ArrayLike,
+        **kwargs: Any,
+    ) -> Self:
+        """Replay the labels of rows, from a fitted classifier and label histograms.
+
+        Parameters
+        ----------
+        estimator : fitted classifier
+            Its predictive distribution is used, through pipelines and searches: that of
+            `AlphaCalibration` around any classifier, say.
+        X : array-like of shape (n_samples, ...)
+            Features of the rows.
+        y : label histogram of shape (n_samples, n_classes)
+            Anything `check_counts` takes. Named labels meet the estimator's classes by name.
+        cost_matrix : array-like or frame of shape (n_classes, n_decisions)
+            As in `from_predictions`.
+        **kwargs
+            As in `from_predictions`.
+
+        Returns
+        -------
+        LabelPolicyDisplay
+
+        Raises
+        ------
+        ValueError
+            As `from_predictions`; an estimator that predicts no probabilities.
+        """
+        return cls.from_predictions(y, predicted(estimator, X, y), cost_matrix, **kwargs)
+
+    def plot(
+        self,
+        ax: "Axes | None" = None,
+        *,
+        line_kwargs: dict | None = None,
+        band_kwargs: dict | None = None,
+        fixed_kwargs: dict | None = None,
+    ) -> Self:
+        """Draw the total cost of the rules against the price of a label.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; None makes a figure.
+        line_kwargs, band_kwargs, fixed_kwargs : dict, optional
+            Passed on to matplotlib's `plot` (rules), `fill_between` (intervals) and `plot` (fixed
+            numbers of labels).
+
+        Returns
+        -------
+        display
+            Itself, with its artists.
+        """
+        self._take_axes(ax, WIDE)
+        self.fixed_lines_ = []
+        last = len(self.fixed_cost) - 1
+        for m, cost in enumerate(self.fixed_cost):
+            label = f"0, 1, …, {last} labels for every row" if m == 0 else None
+            style = styled(fixed_kwargs, color="0.7", linewidth=0.8, zorder=1, label=label)
+            self.fixed_lines_ += self.ax_.plot(self.prices, cost, **style)
+        self._draw(self.total_cost, self.interval, range(3), line_kwargs, band_kwargs)
+        # dear numbers of labels would fill the figure
+        low, high = self.interval.min(), self.interval.max()
+        margin = 0.08 * (high - low)
+        self.ax_.set_ylim(low - margin, high + margin)
+        self.ax_.set_ylabel("Total cost of a row (unit of the costs)")
+        self.legend_ = draw_legend(self.ax_, f"{self._level} intervals")
+        return self
+
+    def plot_differences(
+        self,
+        ax: "Axes | None" = None,
+        *,
+        line_kwargs: dict | None = None,
+        band_kwargs: dict | None = None,
+    ) -> Self:
+        """Draw the total cost of the rules less that of optimal stopping; above 0 they cost more.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; None makes a figure.
+        line_kwargs, band_kwargs : dict, optional
+            As in `plot`.
+
+        Returns
+        -------
+        display
+            Itself, with its artists.
+        """
+        self._take_axes(ax, WIDE)
+        self.fixed_lines_ = []
+        self._draw(self.difference, self.difference_interval, (1, 2), line_kwargs, band_kwargs)
+        self.ax_.axhline(0, label=self.names[0], **DOTTED)
+        self.ax_.set_ylabel("Total cost less that of optimal stopping\n(unit of the costs)")
+        self.legend_ = draw_legend(self.ax_, f"{self._level} intervals")
+        return self
+
+    def _draw(self, values, interval, shown, line_kwargs, band_kwargs) -> None:
+        self.lines_ = []
+        self.bands_ = []
+        for i in shown:
+            style = styled(line_kwargs, linewidth=1.6, color=f"C{i}", label=self.names[i])
+            self.lines_ += self.ax_.plot(self.prices, values[i], **style)
+            style = styled(band_kwargs, color=f"C{i}", alpha=0.15, linewidth=0)
+            self.bands_.append(self.ax_.fill_between(self.prices, *interval[i].T, **style))
+        self.ax_.set(xlabel="Price of a label (unit of the costs)")
+        self.ax_.set_xlim(self.prices[0], self.prices[-1])
+
+
+def _curves(found: Replayed, rows: Rows, prices: Floats, confidence_level: float):
+    """Total costs, intervals, differences, intervals, labels, and costs of fixed numbers."""
+    w = rows.weight / rows.weight.sum()
+    rules = [found.policy, found.fixed, found.by_entropy]
+    # of each row
+    total = np.empty((len(rules), len(prices), len(rows)))
+    n_labels = np.empty(total.shape[:2])
+    for j, price in enumerate(prices):
+        for i, (cost, labels) in enumerate(rules):
+            each = cost + price * labels
+            # the policies are one for each price; of the others the cheapest on these rows
+            chosen = j if i == 0 else (w @ each).argmin()
+            total[i, j] = each[:, chosen]
+            n_labels[i, j] = w @ labels[:, chosen]
+    cost, labels = found.fixed
+    fixed_cost = (w @ cost)[:, None] + (w @ labels)[:, None] * prices
+    how = (w, rows.groups, confidence_level)
+    return *_intervals(total, *how), *_intervals(total - total[0], *how), n_labels, fixed_cost
+
+
+def _intervals(values: Floats, *how) -> tuple[NDArray, NDArray]:
+    """Means over rows of values (rules, prices, n), and their intervals."""
+    each = [mean_interval(row, *how) for row in values.reshape(-1, values.shape[2])]
+    mean, interval = (np.array(part) for part in zip(*each, strict=True))
+    shape = values.shape[:2]
+    return mean.reshape(shape), interval.reshape(*shape, 2)
+
+
+def _prices(rows: Rows, C: Floats) -> Floats:
+    value = second_opinion_value(rows.distribution, C)
+    top = np.quantile(value, 0.95)
+    top = value.max() if top <= 0 else top
+    if top <= 1e-12 * np.abs(C).max():
+        raise ValueError(
+            "One label changes no decision of this prediction: give prices, if several labels may; "
+            "class probabilities without a distribution around them learn from none."
+        )
+    return np.linspace(0, top, 25)
+
+
+def _checked(prices) -> Floats:
+    c = as_floats(prices, "prices")
+    if c.ndim != 1 or not c.size or not np.isfinite(c).all() or (c < 0).any():
+        raise ValueError("prices must be finite numbers of at least 0, in a 1-D array.")
+    if (np.diff(c) <= 0).any():
+        raise ValueError("prices must be ascending.")
+    return c

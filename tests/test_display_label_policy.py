@@ -1,0 +1,154 @@
+"""LabelPolicyDisplay: what is replayed, by enumeration; and that optimal stopping is cheapest."""
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose
+from oracles import row_outcomes
+
+from sklearn_lhcal.calibration import AlphaCalibration
+from sklearn_lhcal.datasets import make_label_histograms
+from sklearn_lhcal.display import LabelPolicyDisplay
+from sklearn_lhcal.distributions import Dirichlet, PointMass, label_policy
+from sklearn_lhcal.label_histogram import KnownProbabilities
+from sklearn_lhcal.metrics import bayes_decision
+
+COSTS = np.array([[0.0, 1.0, 2.0], [5.0, 0.0, 1.0], [20.0, 3.0, 0.0]])
+show = LabelPolicyDisplay.from_predictions
+
+
+@pytest.fixture(autouse=True)
+def _closed():
+    yield
+    plt.close("all")
+
+
+@pytest.fixture(scope="module")
+def data():
+    """A world as the distribution expects: rows of it, and their raters."""
+    total = np.exp(np.random.default_rng(1).normal(0.5, 1, size=400))
+    return make_label_histograms(400, n_raters=8, total=total, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def distribution(data):
+    return Dirichlet.from_mean(data.prediction, data.total)
+
+
+def test_fixed_numbers_by_enumeration(data, distribution):
+    """From known probabilities: E[Q·C_d(c)] over the labels, to 5 standard errors of 60 replays."""
+    Q, d = data.proba[:40], distribution[:40]
+    expected = np.zeros((3, 40))
+    spread = np.zeros((3, 40))
+    for i in range(40):
+        for m in range(3):
+            counts, p = row_outcomes(Q[i], m) if m else (np.zeros((1, 3), dtype=int), np.ones(1))
+            after = d[[i] * len(counts)].posterior(counts)
+            cost = Q[i] @ COSTS[:, bayes_decision(after, COSTS)]
+            expected[m, i] = p @ cost
+            spread[m, i] = p @ cost**2 - expected[m, i] ** 2
+    display = show(
+        KnownProbabilities(Q), d, COSTS, prices=[0, 0.1], horizon=2, n_replays=60, random_state=0
+    )
+    error = np.sqrt(np.maximum(spread, 0).mean(axis=1) / (60 * 40))
+    assert (np.abs(display.fixed_cost[:, 0] - expected.mean(axis=1)) <= 5 * error + 1e-12).all()
+    assert_allclose(np.diff(display.fixed_cost, axis=1).ravel(), [0, 0.1, 0.2], atol=1e-12)
+
+
+def test_votes_are_drawn_without_replacement():
+    """Of two votes one is drawn and the other charges: if they differ, never the drawn one."""
+    d = Dirichlet([[1.0, 1.0]] * 50)
+    two = show([[1, 1]] * 50, d, 1 - np.eye(2), prices=[0, 1], horizon=1, random_state=0)
+    # the decision follows the label that was drawn, and the one that is left says otherwise
+    assert_allclose(two.fixed_cost[1, 0], 1.0)
+    agreed = show([[0, 2]] * 50, d, 1 - np.eye(2), prices=[0, 1], horizon=1, random_state=0)
+    assert_allclose(agreed.fixed_cost[:, 0], [1.0, 0.0])
+
+
+def test_it_costs_what_the_policy_expects(data, distribution):
+    """Where the distribution is true: to 4.5 standard errors over rows."""
+    prices = [0.02, 0.1, 0.3]
+    display = show(
+        data.counts, distribution, COSTS, prices=prices, confidence_level=0.99999, random_state=0
+    )
+    for j, price in enumerate(prices):
+        policy = label_policy(distribution, COSTS, price, 4)
+        low, high = display.interval[0, j]
+        assert low <= policy.expected_cost.mean() <= high
+        assert display.n_labels[0, j] == pytest.approx(policy.expected_labels.mean(), rel=0.2)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_optimal_stopping_is_cheapest_within_its_interval(seed):
+    """Against the best fixed number and the best threshold of the entropy, both in hindsight.
+
+    At 24 prices, which is why the level of an interval is .999."""
+    total = np.exp(np.random.default_rng(seed).normal(0.5, 1, size=2000))
+    data = make_label_histograms(2000, n_raters=9, total=total, random_state=seed)
+    d = Dirichlet.from_mean(data.prediction, data.total)
+    how = {"n_replays": 5, "confidence_level": 0.999, "random_state": seed}
+    display = show(data.counts, d, COSTS, **how)
+    assert (display.difference_interval[..., 1] >= 0).all()
+    assert (display.difference.mean(axis=1)[1:] > 0).all()
+
+
+def test_intervals_are_students_over_rows_or_groups(data, distribution):
+    how = {"prices": [0.1, 0.2], "n_replays": 5, "random_state": 0}
+    once = show(data.counts, distribution, COSTS, **how)
+    width = np.ptp(once.interval, axis=2)
+    assert_allclose(once.interval.mean(axis=2), once.total_cost)
+    assert (np.ptp(once.difference_interval, axis=2)[1:] < width[1:]).all()
+    alone = show(data.counts, distribution, COSTS, groups=np.arange(400), **how)
+    assert_allclose(alone.interval, once.interval)
+    few = show(data.counts, distribution, COSTS, groups=np.arange(400) // 40, **how)
+    assert_allclose(few.total_cost, once.total_cost)
+    assert (np.ptp(few.interval, axis=2) != width).all()
+    # rows of weight 0 are not there
+    w = np.arange(400) < 200
+    weighted = show(data.counts, distribution, COSTS, sample_weight=w, **how)
+    taken = show(data.counts[w], distribution[w], COSTS, **how)
+    assert_allclose(weighted.interval, taken.interval)
+
+
+def test_names_meet(data, distribution):
+    names, order = list("abc"), [2, 0, 1]
+    y = pd.DataFrame(data.counts, columns=names)[[names[k] for k in order]]
+    costs = pd.DataFrame(COSTS, index=names).iloc[order]
+    how = {"prices": [0.1, 0.2], "n_replays": 4, "random_state": 0}
+    plain = show(data.counts, distribution, COSTS, **how)
+    named = show(y, distribution.with_classes(names), costs, **how)
+    assert_allclose(named.total_cost, plain.total_cost)
+
+
+def test_few_raters_are_left_out_and_bad_arguments_refused(data, distribution):
+    counts = data.counts.copy()
+    counts[:300] = np.eye(3, dtype=int)[0]
+    some = show(counts, distribution, COSTS, prices=[0.1, 0.2], random_state=0)
+    rest = show(counts[300:], distribution[300:], COSTS, prices=[0.1, 0.2], random_state=0)
+    assert_allclose(some.total_cost, rest.total_cost)
+    with pytest.raises(ValueError, match="more than 8 raters"):
+        show(data.counts, distribution, COSTS, horizon=8)
+    for prices in ([0.2, 0.1], [-0.1, 0.1], [np.nan], 0.1):
+        with pytest.raises(ValueError, match="prices must be"):
+            show(data.counts, distribution, COSTS, prices=prices)
+    with pytest.raises(ValueError, match="changes no decision"):
+        show(data.counts, PointMass(data.prediction), COSTS)
+
+
+def test_what_is_drawn(data):
+    model = AlphaCalibration("proba").fit(data.prediction[:200], data.counts[:200])
+    X, y = data.prediction[200:], data.counts[200:]
+    display = LabelPolicyDisplay.from_estimator(
+        model, X, y, COSTS, n_replays=3, horizon=3, random_state=0
+    )
+    assert [line.get_label() for line in display.lines_] == display.names
+    assert len(display.fixed_lines_) == 4
+    assert len(display.prices) == 25
+    for line, cost in zip(display.lines_, display.total_cost, strict=True):
+        assert_allclose(line.get_ydata(), cost)
+    assert len(display.plot_differences().lines_) == 2
+    again = LabelPolicyDisplay.from_estimator(
+        model, X, y, COSTS, n_replays=3, horizon=3, random_state=0
+    )
+    assert_allclose(again.total_cost, display.total_cost)
