@@ -25,9 +25,10 @@ test-portable: $(VENV)/.installed  ## a fast part of it as elsewhere: processors
 doctest: $(VENV)/.installed
 	$(BIN)/python -m pytest --doctest-modules sklearn_lhcal -q
 
-lint: $(VENV)/.installed
+lint: $(VENV)/.installed  ## style, faults that are known by sight (bandit's too), and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/python -m mypy
 
 examples: $(VENV)/.installed
 	set -e; for example in examples/plot_*.py; do echo "$$example"; MPLBACKEND=Agg $(BIN)/python "$$example"; done

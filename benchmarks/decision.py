@@ -131,9 +131,8 @@ def snippets(lines: int, words: int):
                 "\n".join(text[i : i + lines]) for i in range(0, len(text) - lines // 2, lines)
             ]
             texts, y = texts + found, y + [k] * len(found)
-    return CountVectorizer(token_pattern="[A-Za-z]{2,}", max_features=words).fit_transform(
-        texts
-    ), np.array(y)
+    words_of = CountVectorizer(max_features=words).set_params(**{"token_pattern": "[A-Za-z]{2,}"})
+    return words_of.fit_transform(texts), np.array(y)
 
 
 def text(model, lines: int, words: int, train_size: int, rows: int, seed: int):

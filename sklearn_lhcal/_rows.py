@@ -1,5 +1,6 @@
 """Rows: where labels and predictions meet, once; with their weights and groups."""
 
+from abc import abstractmethod
 from collections.abc import Iterator
 from functools import cached_property
 from typing import Self
@@ -123,13 +124,19 @@ class Rows:
             return None
         return self if keep.all() else self.take(np.flatnonzero(keep))
 
+    def weighted(self) -> Self:
+        """The rows with a positive weight: every row has a rater, and some row has weight."""
+        if self.w is None or (self.w > 0).all():
+            return self
+        return self.take(np.flatnonzero(self.w > 0))
+
     def in_order(self, classes: NDArray | None, other: str) -> Self:
         """The rows with their columns in the order of the classes of other rows."""
         if classes is None and self.classes is None:
             return self
         if classes is None or self.classes is None:
             named = self.classes if classes is None else classes
-            check_by_position(named, other, "this batch", "proba")
+            check_by_position(np.asarray(named), other, "this batch", "proba")
             return self
         columns = columns_by_name(self.classes, classes, "this batch", other)
         labels = self.labels.in_order(classes)
@@ -253,6 +260,7 @@ def rows_of(estimator, X, y, sample_weight=None, groups=None, *, distribution: b
             f"{type(estimator).__name__} predicts no probabilities; pass a classifier with "
             "predict_proba, sklearn.calibration.CalibratedClassifierCV around it, say."
         )
+    prediction: PredictionLike
     if distribution:
         prediction = predict_dist(estimator, X)
     else:
@@ -290,6 +298,12 @@ def class_column(class_index, rows: Rows) -> int:
 
 class DistributionClassifierMixin:
     """What a classifier with `predict_dist` predicts: its mean, and the most probable class."""
+
+    classes_: NDArray
+
+    @abstractmethod
+    def predict_dist(self, X: Samples) -> Distribution:
+        """The distribution of each row's class probabilities."""
 
     def predict_proba(self, X: Samples) -> Floats:
         """Class probabilities, shape (n_samples, n_classes): the mean of `predict_dist`."""

@@ -86,7 +86,7 @@ class _EnsembleClassifier(
         weight = check_sample_weight(sample_weight, len(labels))
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         fitted = self._fit(X, labels, weight, seed, fit_params)
-        vars(self).update(fitted, classes_=labels.classes, seed_=seed)
+        self.__dict__.update(fitted, classes_=labels.classes, seed_=seed)
         return self
 
     def _fit(self, X, labels, weight, seed, fit_params) -> dict:
@@ -198,7 +198,9 @@ class MCDropoutClassifier(_EnsembleClassifier):
 
 def _dropouts(network: nn.Module) -> list[nn.Module]:
     """The dropout modules of a network; a ValueError where there is none."""
-    modules = [m for m in network.modules() if isinstance(m, _DROPOUTS) and m.p > 0]
+    modules: list[nn.Module] = [
+        m for m in network.modules() if isinstance(m, _DROPOUTS) and m.p > 0
+    ]
     if not modules:
         raise ValueError(
             "The network has no dropout module with a positive rate, so that all draws would be "

@@ -1,7 +1,7 @@
 """Splitters and cross-validated predictions that respect label histograms."""
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -391,7 +391,9 @@ def cross_val_predict(
         params = take_params(fit_params or {}, train, n)
         model = fit_on_labels(clone(estimator), take_rows(X, train), part, **params)
         folds.append(_predict(model, take_rows(X, test), method, labels.classes))
-    join = Distribution.concatenate if method == "predict_dist" else np.concatenate
+    join: Callable = np.concatenate
+    if method == "predict_dist":
+        join = Distribution.concatenate
     return join(folds)[np.argsort(rows)]
 
 

@@ -171,9 +171,11 @@ def test_advice_for_one_number_a_row_is_accepted(response):
     y = [[3, 1], [1, 3], [1, 4], [2, 1]]
     with pytest.raises(ValueError, match="X has one number a row") as error:
         TemperatureScaling(response).fit(p if response == "proba" else u, y)
-    words = {"proba": "[1 - p, p]", "logits": "[0 * u, u]"}[response]
+    words, advised = {
+        "proba": ("[1 - p, p]", np.column_stack([1 - p, p])),
+        "logits": ("[0 * u, u]", np.column_stack([0 * u, u])),
+    }[response]
     assert f"np.column_stack({words})" in str(error.value)
-    advised = eval(f"np.column_stack({words})", {"np": np, "p": p, "u": u})
     assert TemperatureScaling(response).fit(advised, y).predict_proba(advised).shape == (4, 2)
 
 

@@ -1,12 +1,10 @@
 """Sums over bins, and the binned losses made of them: one pass over the rows, in fixed memory."""
 
-from numbers import Real
-
 import numpy as np
 from numpy.typing import NDArray
 
 from .arrays import Floats, Indices
-from .checks import as_floats
+from .checks import as_floats, is_real
 
 BLOCK = 8192  # rows whose temporary arrays stay in the processor's cache
 CORRECTIONS = ("residual", "label", None)
@@ -61,7 +59,7 @@ class Bins:
 
 def _counts(n_bins) -> bool:
     """Whether it is a positive integer."""
-    return isinstance(n_bins, Real) and 1 <= n_bins < np.inf and n_bins == int(n_bins)
+    return is_real(n_bins) and 1 <= n_bins < np.inf and n_bins == int(n_bins)
 
 
 def _merged(edges: NDArray) -> Floats:
@@ -98,15 +96,14 @@ class BinSums:
         def total(values):
             return np.bincount(index, weights=values.ravel(), minlength=K * B).reshape(K, B)
 
+        weight: NDArray | np.float64
         e = mu - z
         s = mu * (1 - mu)
         ee, c = e * e, s / (n - 1)[:, None]
         if w is None:
-            weight, count, sum_ee = (
-                1.0,
-                np.bincount(index, minlength=K * B).reshape(K, B),
-                total(ee),
-            )
+            weight = np.float64(1)
+            count = np.bincount(index, minlength=K * B).reshape(K, B)
+            sum_ee = total(ee)
             self.w += count
             self.ww += count
             self.wwee += sum_ee
@@ -221,7 +218,7 @@ def check_bias_correction(bias_correction: str | None) -> None:
 
 def check_exponent(p, bias_correction: str | None) -> None:
     """ValueError for an exponent below 1, or a correction that it does not have."""
-    if not isinstance(p, Real) or isinstance(p, bool) or not p >= 1:
+    if not is_real(p) or isinstance(p, bool) or not p >= 1:
         raise ValueError(f"p must be a number, 1 or more, or np.inf, got {p!r}.")
     if p != 2 and bias_correction is not None:
         raise ValueError(

@@ -146,17 +146,22 @@ def check_sample_weight(sample_weight, n: int) -> Floats | None:
     return w
 
 
+def is_real(value) -> bool:
+    """Whether it is a real number; bool counts as one."""
+    return isinstance(value, Real)
+
+
 def check_not_negative(**named) -> None:
     """Raise a ValueError that names the first argument that is no finite number of at least 0."""
     for name, value in named.items():
-        if not (isinstance(value, Real) and 0 <= value < np.inf):
+        if not (is_real(value) and 0 <= value < np.inf):
             raise ValueError(f"{name} must be a finite number of at least 0, got {value!r}.")
 
 
 def check_fraction(**named) -> None:
     """Raise a ValueError that names the first argument that is not between 0 and 1."""
     for name, value in named.items():
-        if not (isinstance(value, Real) and 0 < value < 1):
+        if not (is_real(value) and 0 < value < 1):
             raise ValueError(f"{name} must lie between 0 and 1, got {value!r}.")
 
 

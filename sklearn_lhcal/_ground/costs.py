@@ -64,7 +64,7 @@ class Costs(NamedTuple):
         if classes is None and self.classes is None:
             return self
         if classes is None:
-            check_by_position(self.classes, "cost_matrix", other, "proba")
+            check_by_position(np.asarray(self.classes), "cost_matrix", other, "proba")
             return self
         if self.classes is None:
             check_by_position(classes, other, "cost_matrix", "cost_matrix", axis="index")

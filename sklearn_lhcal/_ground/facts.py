@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 Function = TypeVar("Function", bound=Callable)
 
@@ -59,7 +59,7 @@ def facts_of(function: Callable, **options) -> Facts:
     return facts if isinstance(facts, Facts) else facts(**options)
 
 
-def unwrapped(function: Callable, options: dict) -> tuple[Callable, dict]:
+def unwrapped(function: Any, options: dict) -> tuple[Any, dict]:
     """The function within `functools.partial`, and its options beside the others."""
     while isinstance(function, partial) and not function.args:
         function, options = function.func, function.keywords | options

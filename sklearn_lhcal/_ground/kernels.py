@@ -12,8 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor
 
+from .arrays import Floats
 from .kernel_sums import (
     BLOCK,
     beta_sums,
@@ -53,8 +55,8 @@ def problems(notion: str, z: Tensor, y: Tensor) -> Iterator[SmoothingProblem]:
         for k in range(z.shape[1]):
             yield _binary(z[:, k : k + 1], y[:, :, k : k + 1])
     elif notion == "top_label":
-        top, k = z.max(dim=1, keepdim=True)
-        yield _binary(top, y.gather(2, k[:, None].expand(-1, y.shape[1], 1)))
+        top, label = z.max(dim=1, keepdim=True)
+        yield _binary(top, y.gather(2, label[:, None].expand(-1, y.shape[1], 1)))
     else:
         raise ValueError(f"notion must be one of {', '.join(NOTIONS)}, got {notion!r}.")
 
@@ -135,7 +137,7 @@ class Moments(NamedTuple):
         C = math.prod(shape[1:])
         lead, *sums, cc = columns.split([1, C, C, C, C, 1], dim=1)
         row = (len(columns), *(1 for _ in shape[1:]))
-        return cls(lead.view(row), *(a.view(shape) for a in sums), cc.view(row))
+        return cls._make((lead.view(row), *(a.view(shape) for a in sums), cc.view(row)))
 
     def pairs(self) -> Tensor:
         """The product of two neighbours' targets, ``[(Σ a)² − Σ a²] / [(Σ c)² − Σ c²]``."""
@@ -242,7 +244,7 @@ def power(a: Tensor, p: float) -> Tensor:
 
 
 @torch.no_grad()
-def log_likelihoods(x: Tensor, hs: Sequence[float]) -> list[float]:
+def log_likelihoods(x: Tensor, hs: Sequence[float] | Floats) -> list[float]:
     """Mean over rows of ``log Σ_{i: x_i≠x_j} k_ji/(n − m_j)``, for each bandwidth.
 
     m_j rows tie with j. They are left out: at the distance 0 they would make the smallest bandwidth
@@ -284,7 +286,7 @@ def cross_validation_errors(
     return [float(w @ error / w.sum()) for error in errors]
 
 
-def best_bandwidth(cost: Callable[[Sequence[float]], Sequence[float]]) -> float:
+def best_bandwidth(cost: Callable[[Floats], ArrayLike]) -> float:
     """Minimum of a cost over [1e-5, 1] in ten evaluations.
 
     They are at decades, then within the bracket. A parabola in log h gives the result.

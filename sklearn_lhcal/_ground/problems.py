@@ -75,13 +75,17 @@ class SmoothProblem(Problem):
     """
 
     def __init__(self, function: Callable, start: Vector):
-        self.hessian = function
+        self._function = function
         self._start = start
 
     @property
     def start(self):
         """Where the search begins."""
         return self._start
+
+    def hessian(self, x: Vector) -> tuple[float, Vector, Vector]:
+        """Value, gradient and Hessian."""
+        return self._function(x)
 
 
 class Solver(BaseEstimator, ABC):

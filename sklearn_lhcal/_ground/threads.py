@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache, reduce
 from threading import Lock
+from typing import Any
 
 import torch
 from threadpoolctl import ThreadpoolController
@@ -51,7 +52,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_pool.cache_clear)
 
 
-def sum_over_rows(function: Callable[[slice], tuple], n_rows: int, size: int) -> list:
+def sum_over_rows(function: Callable[[slice], Any], n_rows: int, size: int) -> list:
     """The sums over blocks of `size` rows of the tuple that `function(rows)` returns, in as many
     threads as torch uses.
 

@@ -6,13 +6,15 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .arrays import Indices
+
 # X is opaque: an array, a frame, a sparse matrix, a tensor, a list or a dict of these
 Samples = Any
 
 Seed = int | np.random.RandomState | None
 
 # rows of a container
-Selection = slice | ArrayLike
+Selection = slice | NDArray | list[int]
 
 
 class Sparse(Protocol):
@@ -32,6 +34,9 @@ class Estimator(Protocol):
     def fit(self, X: Samples, y: Any) -> Any:
         """Fit it."""
 
+    def predict(self, X: Samples) -> Any:
+        """The most probable classes."""
+
     def get_params(self, deep: bool = True) -> dict:
         """Its parameters."""
 
@@ -48,6 +53,13 @@ class Splitter(Protocol):
 
     def split(self, X: Samples, y: Any = None, groups: Any = None) -> Iterator:
         """Indices (train, test) of each fold."""
+
+
+class AugmentedSplitter(Protocol):
+    """What splits rows for `EpistemicCalibration`."""
+
+    def split_augmented(self, X: Samples, y: Any) -> tuple[Indices, Indices, Indices]:
+        """Indices (train, augmented, test)."""
 
 
 # what ``cv=`` may be

@@ -155,12 +155,12 @@ class _BaseCalibrator(
     def _keep(self, base, classes, learnt: dict) -> None:
         """Set what was learnt; what an earlier fit has learnt goes."""
         for name in vars(self).get("_learnt", ()):
-            vars(self).pop(name, None)
+            self.__dict__.pop(name, None)
         self.estimator_ = base
         self.classes_ = classes
         take_feature_names(self, base)
         self._learnt = tuple(learnt)
-        vars(self).update(learnt)
+        self.__dict__.update(learnt)
 
     def predict_dist(self, X: Samples) -> Distribution:
         """Predictive distribution over class probabilities, a batch of n_samples rows."""
@@ -293,7 +293,8 @@ def _chain(calibrator, cloned: bool = True):
     if isinstance(inner, str):
         if inner not in ("logits", "proba"):
             raise ValueError(f'estimator must be a classifier, "logits" or "proba", got {inner!r}.')
-        return calibrators, PrecomputedClassifier(inner)
+        response: Any = inner
+        return calibrators, PrecomputedClassifier(response)
     if not hasattr(inner, "fit") or not (
         hasattr(inner, "predict_proba") or hasattr(inner, "decision_function")
     ):

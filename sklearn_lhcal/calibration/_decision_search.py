@@ -153,14 +153,14 @@ def descend(
     size = n
     if family.additive:
         size = max(_BLOCK // (len(rate) * rows.log_proba[0].size), 32)
-    C = torch.as_tensor(C)
-    blocks = [_block(rows, slice(i, i + size), C) for i in range(0, n, size)]
+    costs = torch.as_tensor(C)
+    blocks = [_block(rows, slice(i, i + size), costs) for i in range(0, n, size)]
     unit = _unit(shape, start, rows)
     theta = np.zeros((len(rate), len(start)))
     mean = np.zeros_like(theta)
     square = np.zeros_like(theta)
     for i in range(1, ITERATIONS + 1):
-        slope = unit * _slope(shape, start + unit * theta, C, blocks, family)
+        slope = unit * _slope(shape, start + unit * theta, costs, blocks, family)
         mean += 0.1 * (slope - mean)
         square += 0.001 * (slope**2 - square)
         step = mean / (1 - 0.9**i) / (np.sqrt(square / (1 - 0.999**i)) + 1e-8)
@@ -186,9 +186,9 @@ def _slope(
     shape: AffineMap, x: NDArray, C: Tensor, blocks: list[Block], family: Surrogates
 ) -> Floats:
     """∂loss/∂x (P, p) of P parameter vectors, by way of z and of v = Wu + b in closed form."""
-    x = torch.as_tensor(x).requires_grad_()
-    W, b = shape.affine(x.T, torch)  # (P,) or (K, P), and (K, P) or None
-    by_W, by_b = torch.zeros((2, len(x), shape.K), dtype=x.dtype)
+    theta = torch.as_tensor(x).requires_grad_()
+    W, b = shape.affine(theta.T, torch)  # (P,) or (K, P), and (K, P) or None
+    by_W, by_b = torch.zeros((2, len(x), shape.K), dtype=theta.dtype)
     with torch.no_grad():
         scale = W.expand(shape.K, -1).T[..., None]
         bias = torch.zeros_like(scale) if b is None else b.T[..., None]
@@ -198,7 +198,7 @@ def _slope(
             by_b += by_v.sum(dim=-1).reshape(len(x), -1, shape.K).sum(dim=1)
     by_W = by_W.sum(dim=1) if W.ndim == 1 else by_W.T
     outputs, slopes = ((W,), (by_W,)) if b is None else ((W, b), (by_W, by_b.T))
-    return torch.autograd.grad(outputs, x, slopes)[0].numpy()
+    return torch.autograd.grad(outputs, theta, slopes)[0].numpy()
 
 
 def _by_logits(scale: Tensor, bias: Tensor, C: Tensor, block: Block, family: Surrogates) -> Tensor:

@@ -30,7 +30,7 @@ from .._ground.estimators import (
     take_feature_names,
 )
 from .._ground.names import check_row_names, positions
-from .._ground.types import Estimator, LabelsLike, Samples, Seed
+from .._ground.types import AugmentedSplitter, Estimator, LabelsLike, Samples, Seed
 from ..distributions import Distribution, predict_dist
 from ..label_histogram._labels import read_labels
 from ..metrics import accuracy_gain
@@ -122,7 +122,7 @@ class EpistemicCalibration(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         *,
         uncertainty: Literal["mutual_information", "entropy"]
         | Callable[[Estimator, Samples], ArrayLike] = "mutual_information",
-        splitter: Any = None,
+        splitter: AugmentedSplitter | None = None,
         n_bins: int | ArrayLike = 20,
     ) -> None:
         self.estimator = estimator

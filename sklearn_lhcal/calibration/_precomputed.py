@@ -80,12 +80,12 @@ class PrecomputedClassifier(ClassifierMixin, BaseEstimator):
         outputs = self._outputs(X)
         names = column_names(outputs)
         named = names is not None and self.classes is None
-        if named:
+        if names is not None and named:
             classes = sorted_names(names)
             outputs = outputs[classes.tolist()]
         outputs = self._checked(outputs, reset=True, y=y)
         labels = None if y is None else read_labels(y)
-        if named and labels is not None and not _has_names(labels):
+        if names is not None and named and labels is not None and not _has_names(labels):
             check_by_position(names, "X", "y", "y")
         if not named and self.classes is not None:
             classes = np.asarray(self.classes)

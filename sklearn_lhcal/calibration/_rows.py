@@ -46,12 +46,13 @@ class CalibrationRows:
     """
 
     log_proba: Floats
-    log_weights: Floats | None = None
-    proba: Floats | None = None
+    # arrays, or None as said above: a map knows which
+    log_weights: Any = None
+    proba: Any = None
     X: Any = None
     model: Any = None
-    counts: Floats | None = None
-    weight: Floats | None = None
+    counts: Any = None
+    weight: Any = None
     classes: NDArray | None = None
     known: bool = False
 
@@ -102,8 +103,8 @@ class CalibrationRows:
         """With labels in the order of the columns."""
         counts = labels.counts.astype(np.float64)
         weight = np.ones(len(counts)) if weight is None else weight
-        named = {"classes": labels.classes, "known": labels.known}
-        return replace(self, counts=counts, weight=weight, **named)
+        names = labels.classes
+        return replace(self, counts=counts, weight=weight, classes=names, known=labels.known)
 
     def mapped(self, distribution: Distribution, model) -> "CalibrationRows":
         """The same rows as a map around the model predicts them."""

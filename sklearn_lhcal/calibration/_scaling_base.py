@@ -1,6 +1,8 @@
 """What scaling maps share: the problem that is solved, the prior, and what is kept."""
 
 from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 
@@ -20,8 +22,8 @@ class Scaling(_BaseCalibrator):
     """What the families share; a subclass names its family, how it is fitted, and its floor."""
 
     # Only some maps have a floor, and a parameter of that name.
-    floor = None
-    shrinkage = None
+    floor: Literal["uniform", "prior"] | None = None
+    shrinkage: float | None = None
     _remedy = 'floor="uniform"'
 
     @abstractmethod
@@ -30,7 +32,7 @@ class Scaling(_BaseCalibrator):
 
     def _fit_x(self, family: AffineMap, rows: CalibrationRows, floor) -> Floats:
         """The parameters of the family; with a floor logit e is the last."""
-        strengths = STRENGTHS
+        strengths: Sequence = STRENGTHS
         if self.shrinkage is not None:
             strengths = [_strength(self.shrinkage)]
         return fit_shrunk(family, rows, floor, self._solve_scaling, strengths)
@@ -70,7 +72,7 @@ def _strength(shrinkage: float) -> tuple[float, float]:
 class PublishedScaling(Scaling):
     """A family that may be fitted with the penalties of P1 in place of shrinkage."""
 
-    off_diagonal_penalty = None
+    off_diagonal_penalty: float | None = None
 
     def _penalties(self) -> tuple:
         return self.off_diagonal_penalty, self.bias_penalty

@@ -23,6 +23,8 @@ _STRIP = "number in each bin"
 
 # how a display keeps what it is made from, by the type of the field
 _KEPT_AS = {
+    NDArray: np.asarray,
+    NDArray | None: np.asarray,
     ArrayLike: np.asarray,
     ArrayLike | None: np.asarray,
     list: list,
@@ -32,6 +34,8 @@ _KEPT_AS = {
 
 class Display:
     """Base of all displays, which are dataclasses: keeps arrays and lists, and finds the axes."""
+
+    confidence_level: float
 
     def __post_init__(self):
         for field in fields(self):

@@ -1,10 +1,11 @@
 """The base of the reliability diagrams: how binned rates are drawn."""
 
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from .._ground.types import Estimator, LabelsLike, Samples
 from ._base import (
@@ -33,17 +34,20 @@ _MARGIN = 0.02
 class BinnedReliabilityDisplay(Display):
     """Base of the reliability displays: keeps what is to be drawn, and draws it."""
 
-    mean_predicted: ArrayLike
-    mean_observed: ArrayLike
-    interval: ArrayLike
-    bin_counts: ArrayLike
-    edges: ArrayLike
+    mean_predicted: NDArray
+    mean_observed: NDArray
+    interval: NDArray
+    bin_counts: NDArray
+    edges: NDArray
     _: KW_ONLY
     confidence_level: float = 0.95
     limit: float = 1.0
     name: str | None = None
 
     _unit = "rows"
+    _xlabel: ClassVar[str]
+    _ylabel: ClassVar[str]
+    from_predictions: ClassVar[Callable[..., Self]]
 
     @classmethod
     def from_estimator(

@@ -6,7 +6,7 @@ from numbers import Integral
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
 from .._ground.arrays import Floats
@@ -84,10 +84,10 @@ class CalibrationDispersionDisplay(Display):
     [True, False]
     """
 
-    calibration_loss: ArrayLike
-    dispersion_loss: ArrayLike
-    calibration_interval: ArrayLike
-    dispersion_interval: ArrayLike
+    calibration_loss: NDArray
+    dispersion_loss: NDArray
+    calibration_interval: NDArray
+    dispersion_interval: NDArray
     names: list
     _: KW_ONLY
     confidence_level: float = 0.95
@@ -155,14 +155,14 @@ class CalibrationDispersionDisplay(Display):
         seed = random_state
         if not isinstance(seed, Integral):
             seed = check_random_state(seed).randint(np.iinfo(np.int32).max)
-        how = {"n_bins": n_bins, "strategy": strategy, "random_state": seed}
+        how: dict[str, Any] = {"n_bins": n_bins, "strategy": strategy, "random_state": seed}
         how["confidence_level"] = confidence_level
         rows = [read_rows(y, z, sample_weight, groups) for z in predictions.values()]
         losses = np.array([_losses(one, **how) for one in rows])
         # (n_methods, 3) each: estimate, low, high
         CL, DL = losses.swapaxes(0, 1)
         points = CL[:, 0], DL[:, 0], CL[:, 1:], DL[:, 1:]
-        display = cls(*points, predictions, confidence_level=confidence_level)
+        display = cls(*points, list(predictions), confidence_level=confidence_level)
         return display.plot(ax, **plot_kwargs)
 
     @classmethod

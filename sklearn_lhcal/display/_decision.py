@@ -5,7 +5,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from .._ground.checks import check_fraction
 from .._ground.costs import Costs, check_cost_matrix
@@ -95,12 +95,12 @@ class DecisionRiskDisplay(Display):
     """
 
     names: list
-    true_risk: ArrayLike
-    model_risk: ArrayLike
-    interval: ArrayLike
-    difference_interval: ArrayLike
-    constant_risk: ArrayLike
-    curves: ArrayLike | None = None
+    true_risk: NDArray
+    model_risk: NDArray
+    interval: NDArray
+    difference_interval: NDArray
+    constant_risk: NDArray
+    curves: NDArray | None = None
     _: KW_ONLY
     reference: int = 0
     confidence_level: float = 0.95
@@ -109,8 +109,8 @@ class DecisionRiskDisplay(Display):
     @classmethod
     def from_predictions(
         cls,
-        y: LabelsLike,
-        predictions: Mapping[str, PredictionLike],
+        y: LabelsLike | list[LabelsLike],
+        predictions: PredictionLike | Mapping[str, PredictionLike] | list,
         cost_matrix: ArrayLike,
         *,
         reference: str | None = None,
@@ -157,17 +157,20 @@ class DecisionRiskDisplay(Display):
         check_fraction(confidence_level=confidence_level)
         if test_share is not None:
             check_fraction(test_share=test_share)
+        # one label histogram and one dict for each split
+        ys: Any = y
+        given: Any = predictions
         if not _are_splits(predictions):
-            y = [y]
-            predictions = [predictions]
-        splits = [split if isinstance(split, dict) else {"model": split} for split in predictions]
+            ys = [y]
+            given = [predictions]
+        splits = [split if isinstance(split, dict) else {"model": split} for split in given]
         names = list(splits[0])
-        if any(list(split) != names for split in splits) or len(y) != len(splits):
+        if any(list(split) != names for split in splits) or len(ys) != len(splits):
             raise ValueError("Each split needs one y, and predictions of the same models.")
         if reference is not None and reference not in names:
             raise ValueError(f"reference must be one of the models {names}, got {reference!r}.")
         costs = check_cost_matrix(cost_matrix)
-        tests = list(zip(y, splits, strict=True))
+        tests = list(zip(ys, splits, strict=True))
         # (n_models, n_splits), as the risks
         models = [
             [Decided(read_priced(labels, split[name], costs), costs) for labels, split in tests]
@@ -176,11 +179,11 @@ class DecisionRiskDisplay(Display):
         first = 0 if reference is None else names.index(reference)
         true_risk = np.array([[decided.true_risk for decided in model] for model in models])
         if len(tests) == 1:
-            intervals = over_rows([model[0] for model in models], first, confidence_level)
+            risk, difference = over_rows([model[0] for model in models], first, confidence_level)
         else:
             values = (true_risk, true_risk - true_risk[first])
-            intervals = [over_splits(v, test_share, confidence_level) for v in values]
-        kept = {"reference": first, "confidence_level": confidence_level}
+            risk, difference = (over_splits(v, test_share, confidence_level) for v in values)
+        kept: dict[str, Any] = {"reference": first, "confidence_level": confidence_level}
         if len(models[0][0].costs.C) == 2:
             kept["curves"] = curves(models)
             classes = models[0][0].sorted_classes
@@ -189,9 +192,10 @@ class DecisionRiskDisplay(Display):
         display = cls(
             names,
             true_risk,
-            [[decided.model_risk for decided in model] for model in models],
-            *intervals,
-            [decided.constant_risk for decided in models[first]],
+            np.array([[decided.model_risk for decided in model] for model in models]),
+            risk,
+            difference,
+            np.array([decided.constant_risk for decided in models[first]]),
             **kept,
         )
         return display.plot(ax, **plot_kwargs)
@@ -243,12 +247,16 @@ class DecisionRiskDisplay(Display):
         """
         models = estimator if isinstance(estimator, dict) else {name_of(estimator, None): estimator}
         if cost_matrix is None:
-            known = [model for model in models.values() if hasattr(model, "cost_matrix_")]
+            known: list[Any] = [m for m in models.values() if hasattr(m, "cost_matrix_")]
             if not known:
                 raise ValueError("No estimator has a cost matrix; pass cost_matrix.")
-            cost_matrix = Costs(known[0].cost_matrix_, np.asarray(known[0].classes_), None)
+            kwargs["cost_matrix"] = Costs(
+                known[0].cost_matrix_, np.asarray(known[0].classes_), None
+            )
+        else:
+            kwargs["cost_matrix"] = cost_matrix
         predictions = {name: predicted(model, X, y) for name, model in models.items()}
-        return cls.from_predictions(y, predictions, cost_matrix, **kwargs)
+        return cls.from_predictions(y, predictions, **kwargs)
 
     def plot(
         self,

@@ -149,9 +149,17 @@ class DisagreementReliabilityDisplay(BinnedReliabilityDisplay):
             )
         d = pairwise_disagreement(rows.labels)[:, None]
         phi = rows.distribution.disagreement()[:, None]
-        how = {"n_bins": n_bins, "strategy": strategy, "confidence_level": confidence_level}
+        how: dict[str, Any] = {
+            "n_bins": n_bins,
+            "strategy": strategy,
+            "confidence_level": confidence_level,
+        }
         bins = reliability_bins(phi, d, rows.w, **how)
-        kept = {"confidence_level": confidence_level, "limit": _limit(bins), "name": name}
+        kept: dict[str, Any] = {
+            "confidence_level": confidence_level,
+            "limit": _limit(bins),
+            "name": name,
+        }
         return cls(*bins, **kept).plot(ax, **plot_kwargs)
 
 

@@ -85,12 +85,12 @@ class EpistemicGainDisplay(Display):
     (array([0.03, 0.09, 0.15, 0.24]), array([0.06, 0.19, 0.31, 0.44]))
     """
 
-    mean_gain: ArrayLike
-    mean_uncertainty: ArrayLike
-    mean_calibrated: ArrayLike | None = None
+    mean_gain: NDArray
+    mean_uncertainty: NDArray
+    mean_calibrated: NDArray | None = None
     _: KW_ONLY
-    interval: ArrayLike | None = None
-    bin_counts: ArrayLike | None = None
+    interval: NDArray | None = None
+    bin_counts: NDArray | None = None
     confidence_level: float = 0.95
     name: str | None = None
 
@@ -142,8 +142,8 @@ class EpistemicGainDisplay(Display):
             objects whose rows are in different orders, runs with different numbers of bins.
         """
         check_fraction(confidence_level=confidence_level)
-        given = [a for a in (gain, uncertainty, calibrated) if a is not None]
-        several = np.ndim(next(iter(gain))) == 1
+        given: list[Any] = [a for a in (gain, uncertainty, calibrated) if a is not None]
+        several = np.ndim(next(iter(given[0]))) == 1
         if not several:
             given = [[a] for a in given]
         if len({len(a) for a in given}) > 1:
@@ -151,13 +151,17 @@ class EpistemicGainDisplay(Display):
                 "gain, uncertainty and calibrated have unequal numbers of runs: "
                 f"{[len(a) for a in given]}."
             )
-        how = {"n_bins": n_bins, "strategy": strategy, "confidence_level": confidence_level}
+        how: dict[str, Any] = {
+            "n_bins": n_bins,
+            "strategy": strategy,
+            "confidence_level": confidence_level,
+        }
         runs = [_binned(*run, **how) for run in zip(*given, strict=True)]
         if len({len(counts) for counts, *_ in runs}) > 1:
             raise ValueError(
                 "Ties of the estimate leave some runs with fewer bins; use fewer bins, or edges."
             )
-        kept = {"confidence_level": confidence_level, "name": name}
+        kept: dict[str, Any] = {"confidence_level": confidence_level, "name": name}
         if several:
             counts, _, *means = map(np.array, zip(*runs, strict=True))
             kept["bin_counts"] = counts.sum(axis=0)
@@ -172,7 +176,7 @@ class EpistemicGainDisplay(Display):
         X: Samples,
         y: LabelsLike,
         *,
-        reference_prediction: ArrayLike | None,
+        reference_prediction: ArrayLike,
         name: str | None = None,
         **kwargs: Any,
     ) -> Self:

@@ -1,6 +1,7 @@
 """What one more label gains where rows are chosen by a rule: expected, realised, and how surely."""
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +12,7 @@ from ..distributions import Distribution, PointMass, second_opinion_value
 from ..metrics import posterior_epistemic_loss
 from ._bins import student_interval
 
-_RULES = {
+_RULES: dict[str, Callable] = {
     "second_opinion_value": second_opinion_value,
     "entropy": Distribution.entropy,
     "disagreement": Distribution.disagreement,
@@ -76,7 +77,7 @@ def gains(rows: Rows) -> tuple[NDArray, NDArray]:
             "distribution around them; pass that of AlphaCalibration, say, or of an ensemble."
         )
     # without weights, terms are the losses themselves; a label does not move a point mass
-    losses = facts_of(posterior_epistemic_loss).terms
+    losses: Any = facts_of(posterior_epistemic_loss).terms
     now, _ = losses(Rows(rows.labels, PointMass.of_checked(rows.z)))
     after, _ = losses(Rows(rows.labels, rows.distribution))
     return expected, now - after

@@ -156,14 +156,17 @@ class ReliabilityDisplay(BinnedReliabilityDisplay):
             Unknown class, `confidence_level` outside (0, 1), and whatever `check_counts` and
             `check_proba` refuse.
         """
-        # never None: every row has a rater, and some row has weight
-        rows = read_rows(y, prediction, sample_weight, classes=classes).contributing()
-        shown = slice(None)
-        kept = {"confidence_level": confidence_level, "name": name}
+        rows = read_rows(y, prediction, sample_weight, classes=classes).weighted()
+        shown: slice | list[int] = slice(None)
+        kept: dict[str, Any] = {"confidence_level": confidence_level, "name": name}
         if class_index is not None:
             k = class_column(class_index, rows)
             shown = [k]
             kept["class_name"] = class_names(rows)[k]
-        how = {"n_bins": n_bins, "strategy": strategy, "confidence_level": confidence_level}
+        how: dict[str, Any] = {
+            "n_bins": n_bins,
+            "strategy": strategy,
+            "confidence_level": confidence_level,
+        }
         bins = reliability_bins(rows.z[:, shown], rows.mu[:, shown], rows.w, **how)
         return cls(*bins, **kept).plot(ax, **plot_kwargs)

@@ -1,5 +1,7 @@
 """What a display of decisions shows: their risks on test rows, intervals and cost curves."""
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -43,7 +45,7 @@ class Decided:
 
 def over_rows(models: list[Decided], first: int, confidence_level: float) -> list[NDArray]:
     """Jackknife intervals of the risks and of the differences from the reference, (n_models, 2)."""
-    how = {"confidence_level": confidence_level, "random_state": 0}
+    how: dict[str, Any] = {"confidence_level": confidence_level, "random_state": 0}
     single = [
         confidence_interval(
             decision_risk, model.rows.labels, model.d, cost_matrix=model.costs, **how

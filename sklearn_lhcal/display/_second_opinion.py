@@ -4,7 +4,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from .._ground.checks import check_fraction
 from .._ground.names import check_row_names
@@ -103,11 +103,11 @@ class SecondOpinionDisplay(Display):
     [0.52, 0.31]
     """
 
-    fraction: ArrayLike
-    expected_gain: ArrayLike
-    realised_gain: ArrayLike
-    standard_error: ArrayLike
-    interval: ArrayLike
+    fraction: NDArray
+    expected_gain: NDArray
+    realised_gain: NDArray
+    standard_error: NDArray
+    interval: NDArray
     _: KW_ONLY
     confidence_level: float = 0.95
     normalize: bool = False
@@ -179,7 +179,7 @@ default="second_opinion_value"
         priority = priorities(rule, rows.distribution)
         keep = np.flatnonzero((rows.n >= 2) & (rows.weight > 0))
         rows = rows.take(keep)
-        how = {"confidence_level": confidence_level, "normalize": normalize}
+        how: dict[str, Any] = {"confidence_level": confidence_level, "normalize": normalize}
         fraction = np.linspace(0, 1, n_points)
         curves = referral_curves(fraction, priority[keep], *gains(rows), rows.weight, **how)
         name = rule_in_words(rule) if name is None else name

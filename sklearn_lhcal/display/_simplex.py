@@ -71,12 +71,12 @@ class SimplexCalibrationDisplay(Display):
     1000
     """
 
-    z: ArrayLike
-    points: ArrayLike
-    kernel_frequencies: ArrayLike
-    bin_centers: ArrayLike
-    bin_frequencies: ArrayLike
-    bin_counts: ArrayLike
+    z: NDArray
+    points: NDArray
+    kernel_frequencies: NDArray
+    bin_centers: NDArray
+    bin_frequencies: NDArray
+    bin_counts: NDArray
     _: KW_ONLY
     bandwidth: float
     class_names: list
@@ -135,8 +135,7 @@ class SimplexCalibrationDisplay(Display):
             three, a bandwidth or n_bins that is not positive, and whatever `check_counts` and
             `check_proba` refuse.
         """
-        # never None: every row has a rater, and some row has weight
-        rows = read_rows(y, prediction, sample_weight, classes=classes).contributing()
+        rows = read_rows(y, prediction, sample_weight, classes=classes).weighted()
         K = rows.z.shape[1]
         if K < 3:
             raise ValueError(
@@ -145,7 +144,7 @@ class SimplexCalibrationDisplay(Display):
         if n_bins < 1 or int(n_bins) != n_bins:
             raise ValueError(f"n_bins must be a whole number, 1 or more, got {n_bins!r}.")
         columns = _three(which, rows)
-        kept = {"class_names": [class_names(rows)[k] for k in columns]}
+        kept: dict[str, Any] = {"class_names": [class_names(rows)[k] for k in columns]}
         if K > 3:
             kept["title"] = f"3 of {K} classes, probabilities renormalised"
         z, mu, w = _among(rows, columns, kept["class_names"])

@@ -11,7 +11,7 @@ from .._ground.simplex import in_columns
 from ._arrays import bisect, frozen, quotient, tails
 from ._base import Distribution, PointMass
 from ._likelihood import log_coefficient
-from ._mixture import Ensemble, Mixture
+from ._mixture import Mixture
 
 _LARGEST_SCALE = 1e4
 # Nodes in memory at a time, and rows at a time where each has nodes of its own.
@@ -186,10 +186,11 @@ class LogisticNormal(Distribution):
         z = self._average(joint)
         return self._spread(quotient(z, z.sum(axis=0), self._mean()).T)
 
-    def _posterior(self, y) -> Ensemble:
+    def _posterior(self, y) -> Mixture:
         """An `Ensemble` at the nodes."""
         y, possible = self._own_labels(y)
-        g, log_w = _posterior_nodes(self._m, self._s, *np.where(possible, y, 0.0), _FINER)
+        first, second = np.where(possible, y, 0.0)
+        g, log_w = _posterior_nodes(self._m, self._s, first, second, _FINER)
         return Mixture.of(PointMass.of_checked(self._at(g)), log_w)
 
     def _at(self, g):

@@ -93,7 +93,7 @@ def _renamed(distribution: Distribution, classes: NDArray) -> Distribution:
 
     An inner estimator that was given counts and saw no names calls its classes 0, 1, 2, ….
     """
-    own = distribution.classes
+    own = np.asarray(distribution.classes)
     if len(own) != len(classes) or np.array_equal(own, classes):
         return distribution
     if set(own.tolist()) == set(classes.tolist()):

@@ -101,7 +101,7 @@ class _Evaluation(NamedTuple):
     bound: float
     kernel: Kernel
     local: Local
-    latent: Latent | None
+    latent: Latent
 
 
 def learn(
@@ -126,7 +126,7 @@ def learn(
     """
     features = Features(X, Z, kernel, dtype=dtype, keep=True)
     *_, (latent, _) = coordinate_ascent(features, labels, latent, max_iter=10, tol=1e-3)
-    best = _Evaluation(-np.inf, kernel, local_terms(features, labels, latent), None)
+    best = _Evaluation(-np.inf, kernel, local_terms(features, labels, latent), latent)
 
     def make_kernel(p):
         values = torch.exp(p)

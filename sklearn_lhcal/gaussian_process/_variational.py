@@ -319,11 +319,12 @@ def polish(features: Features, labels: BinaryLabels, latent: Latent, *, max_iter
 
 def follow(steps, history: list, report) -> Latent:
     """The last q of several passes, their bounds added to the history."""
-    latent = None
-    for latent, bound in steps:  # noqa: B007
+    last: Latent
+    for latent, bound in steps:
         history.append(bound)
         report(bound)
-    return latent
+        last = latent
+    return last
 
 
 def divergence(latent: Latent) -> float:

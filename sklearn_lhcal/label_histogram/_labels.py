@@ -39,6 +39,9 @@ class Labels:
 
     known = False
 
+    # an array or None; behind `for_fit` and `in_order`, and of single labels, always an array
+    classes: Any
+
     def __init__(
         self, counts: NDArray, classes: NDArray | None = None, *, single: bool = False
     ) -> None:
@@ -78,7 +81,7 @@ class Labels:
     def __len__(self) -> int:
         return len(self.counts)
 
-    def __array__(self, dtype: DTypeLike = None, copy: bool | None = None) -> NDArray:
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray:
         # NumPy 1 has no copy=None.
         if copy is None:
             return np.asarray(self.counts, dtype=dtype)
@@ -313,7 +316,9 @@ class KnownProbabilities(Labels):
         return f"KnownProbabilities({self.counts!r})"
 
 
-def check_counts(y: LabelsLike, *, classes: ArrayLike | None = None) -> tuple[NDArray, NDArray]:
+def check_counts(
+    y: LabelsLike, *, classes: ArrayLike | None = None
+) -> tuple[NDArray | Labels, NDArray]:
     """Check labels of any accepted form and return them as counts: the public gate for ``y``.
 
     Parameters

@@ -1,5 +1,7 @@
 """The loss decomposition from batches of rows, in fixed memory."""
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -75,8 +77,8 @@ class LabelHistogramAccumulator:
         # batches must share one scale
         w = None if seen.w is None else np.ldexp(seen.w, seen.scale)
         bins = Bins(seen.z, self.n_bins, "uniform")
-        self._agree(seen.labels.known, seen.classes, seen.z.shape[1], bins)
-        add_rows(self._sums, Rows(seen.labels, seen.z, w))
+        sums = self._sums_for(seen.labels.known, seen.classes, seen.z.shape[1], bins)
+        add_rows(sums, Rows(seen.labels, seen.z, w))
         self._n_rows += len(seen)
         return self
 
@@ -89,8 +91,9 @@ class LabelHistogramAccumulator:
         if self.bias_correction != other.bias_correction:
             raise ValueError("Accumulators with different bias_correction cannot be merged.")
         if other._sums is not None:
-            self._agree(other._known, other._classes, len(other._sums.w), other._sums.bins)
-            self._sums.merge(other._sums)
+            theirs = other._sums
+            sums = self._sums_for(other._known, other._classes, len(theirs.w), theirs.bins)
+            sums.merge(theirs)
             self._n_rows += other._n_rows
         return self
 
@@ -102,16 +105,16 @@ class LabelHistogramAccumulator:
         if self._sums is None:
             nan = undefined("loss_decomposition", self._least_raters)
             empty = np.full(0, nan)
-            fields = dict.fromkeys(LossDecomposition._fields, empty) | dict.fromkeys(
-                LossDecomposition._fields[:5], nan
-            )
-            return LossDecomposition(**fields | {"n_rows": 0, "dropped_weight": nan})
+            fields: dict[str, Any] = dict.fromkeys(LossDecomposition._fields, empty)
+            fields |= dict.fromkeys(LossDecomposition._fields[:5], nan)
+            fields |= {"n_rows": 0, "dropped_weight": nan}
+            return LossDecomposition(**fields)
         return decomposition(
             self._sums, None if self._known else self.bias_correction, self._n_rows
         )
 
-    def _agree(self, known: bool, classes, n_classes: int, bins: Bins) -> None:
-        """Make the sums for the first rows; insist on the same kind for all others."""
+    def _sums_for(self, known: bool | None, classes, n_classes: int, bins: Bins) -> BinSums:
+        """The sums, made for the first rows; all others must be of the same kind."""
         if self._sums is None:
             self._sums = BinSums(bins, n_classes)
             self._known = known
@@ -125,6 +128,7 @@ class LabelHistogramAccumulator:
             )
         if not _equal(self._classes, classes):
             raise ValueError("Accumulators with different classes cannot be merged.")
+        return self._sums
 
 
 def _equal(a: NDArray | None, b: NDArray | None) -> bool:

@@ -17,8 +17,7 @@ from ._kernel import check_options
 
 def _check(p: float = 1, n_bins: int | str = "doane", **others) -> None:
     check_options(p, None)
-    named = isinstance(n_bins, str)
-    if named != (n_bins == "doane") or (not named and (n_bins < 1 or int(n_bins) != n_bins)):
+    if n_bins != "doane" and (isinstance(n_bins, str) or n_bins < 1 or int(n_bins) != n_bins):
         raise ValueError(f"n_bins must be a whole number, 1 or more, or 'doane', got {n_bins!r}.")
 
 

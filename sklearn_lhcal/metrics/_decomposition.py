@@ -3,7 +3,7 @@
 Letters as in `_label_histogram`.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -109,7 +109,7 @@ def loss_decomposition(
     if seen is None:
         sums = BinSums(Bins(rows.z, n_bins, strategy), rows.z.shape[1])
         nan = undefined("loss_decomposition", least_raters(bias_correction))
-        totals = dict.fromkeys(LossDecomposition._fields[:5], nan)
+        totals: dict[str, Any] = dict.fromkeys(LossDecomposition._fields[:5], nan)
         return decomposition(sums, bias_correction, 0)._replace(**totals)
     sums = bin_sums(seen, n_bins, strategy)
     return decomposition(sums, correction_of(seen, bias_correction), len(seen))
@@ -130,4 +130,4 @@ def decomposition(sums: BinSums, bias_correction: str | None, n_rows: int) -> Lo
         dropped = sums.dropped_weight(bias_correction)
     totals = (float(part.sum()) for part in by_class)
     bins = (el, cl, el - cl, weight, *sums.means(), sums.bins.edges)
-    return LossDecomposition(*totals, *by_class, *bins, n_rows, dropped)
+    return LossDecomposition._make((*totals, *by_class, *bins, n_rows, dropped))

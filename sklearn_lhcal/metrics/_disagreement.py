@@ -403,5 +403,6 @@ def _check_statistic(rate, predicted, sample_weight, groups=None) -> tuple:
     w = check_sample_weight(sample_weight, len(d))
     keep = ~np.isnan(d).any(axis=1) if w is None else ~np.isnan(d).any(axis=1) & (w > 0)
     w = None if w is None else w[keep]
-    codes = None if groups is None else read_groups(groups, len(d))[keep]
+    codes = read_groups(groups, len(d))
+    codes = None if codes is None else codes[keep]
     return d[keep] if keep.any() else None, phi[keep], w, codes

@@ -85,10 +85,10 @@ def accuracy_gain(
     array([0.5, 0. ])
     """
     pred, reference = np.asarray(y_pred), np.asarray(y_reference)
-    for name, labels in (("y_pred", pred), ("y_reference", reference)):
-        if labels.ndim != 1:
+    for name, predicted in (("y_pred", pred), ("y_reference", reference)):
+        if predicted.ndim != 1:
             raise ValueError(
-                f"{name} must hold one predicted class per row, got shape {labels.shape}."
+                f"{name} must hold one predicted class per row, got shape {predicted.shape}."
             )
     labels = read_labels(y)
     if classes is not None:
@@ -300,7 +300,7 @@ def null_epistemic_error(
     error = epistemic_calibration_error(g, e, n_bins=n_bins, strategy=strategy)
     p_value = (1 + (null >= error - 1e-12).sum()) / (1 + n_draws)
     return NullEpistemicError(
-        error, float(null.mean()), np.quantile(null, quantiles), float(p_value)
+        error, float(null.mean()), np.quantile(null, np.asarray(quantiles)), float(p_value)
     )
 
 

@@ -22,9 +22,11 @@ def evaluate(metric: Callable, rows: Rows, **options) -> float:
     if facts.terms is not None:
         numerator, denominator = facts.terms(seen, **options)
         return float(numerator.sum() / denominator.sum())
-    if facts.value is not None:
-        return float(facts.value(seen, **options))
-    return float(signed_root(facts.loss(seen, **options)))
+    if facts.loss is not None:
+        return float(signed_root(facts.loss(seen, **options)))
+    if facts.value is None:
+        raise TypeError(f"{unwrapped(metric, {})[0].__name__} says neither terms, value nor loss.")
+    return float(facts.value(seen, **options))
 
 
 def read_for(metric: Callable, y, prediction, sample_weight=None, groups=None, **options):

@@ -124,7 +124,7 @@ def confidence_interval(
     ends = np.array([estimate, estimate - t * error, estimate + t * error])
     if mapped:
         ends = signed_root(ends)
-    return ConfidenceInterval(*ends.tolist(), error)
+    return ConfidenceInterval._make((*ends.tolist(), error))
 
 
 def paired_difference(

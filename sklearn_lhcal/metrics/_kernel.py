@@ -5,7 +5,6 @@ P2 is Popordanoska, Sayer and Blaschko (2022), A consistent and differentiable L
 calibration error estimator. Letters: z predictions, μ̂ observed frequencies, e = μ̂ − z, h
 bandwidth, k the kernel, r the smooth of μ̂."""
 
-from numbers import Real
 from typing import Literal
 
 import numpy as np
@@ -13,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from .._ground.arrays import Floats
 from .._ground.bins import signed_root
+from .._ground.checks import is_real
 from .._ground.facts import Facts, metric
 from .._ground.types import LabelsLike, Notion, Seed
 from .._rows import PredictionLike, Rows
@@ -22,7 +22,7 @@ from ._kernel_bandwidth import as_tensor, choose_bandwidth, codes_of
 
 def check_options(p, bias_correction) -> None:
     """ValueError for an exponent below 1, an unknown correction, or one that p does not have."""
-    if not isinstance(p, Real) or isinstance(p, bool) or not 1 <= p < np.inf:
+    if not is_real(p) or isinstance(p, bool) or not 1 <= p < np.inf:
         raise ValueError(f"p must be a number, 1 or more, got {p!r}.")
     if bias_correction not in (None, "residual", "second_order"):
         raise ValueError(

@@ -3,12 +3,11 @@
 The most likely one, or the one that predicts best.
 """
 
-from numbers import Real
-
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
+from .._ground.checks import is_real
 from .._ground.simplex import check_proba
 from .._ground.types import Notion, Seed
 from .._rows import PredictionLike, Rows
@@ -60,8 +59,10 @@ def loo_bandwidth(
     >>> loo_bandwidth([0.1, 0.11, 0.12, 0.8, 0.81, 0.82], grid=[0.0001, 0.01, 1.0])
     0.01
     """
-    is_distribution = isinstance(prediction, Distribution)
-    z = prediction.mean() if is_distribution else check_proba(prediction, name="prediction")
+    if isinstance(prediction, Distribution):
+        z = prediction.mean()
+    else:
+        z = check_proba(prediction, name="prediction")
     if len(z) < 2:
         raise ValueError("A bandwidth needs two rows at least.")
     if grid is not None:
@@ -76,7 +77,7 @@ def choose_bandwidth(bandwidth, notion, rows: Rows, mu, random_state, device) ->
 
     A rule finds it from z, or from z and μ̂ (n, S, K).
     """
-    if isinstance(bandwidth, Real) and not isinstance(bandwidth, bool) and 0 < bandwidth < np.inf:
+    if is_real(bandwidth) and not isinstance(bandwidth, bool) and 0 < bandwidth < np.inf:
         return float(bandwidth)
     if isinstance(bandwidth, str) and bandwidth == "loo":
         return _loo(rows.z, notion, random_state, device, groups=rows.groups)

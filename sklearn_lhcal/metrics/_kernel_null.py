@@ -125,7 +125,7 @@ def null_calibration_error(
             "bandwidth='cv' depends on the labels; give 'loo' or a number for the null "
             "distribution."
         )
-    rows = read_rows(y, prediction, sample_weight, groups).contributing()
+    rows = read_rows(y, prediction, sample_weight, groups).weighted()
     check_enough(rows, bias_correction)
     if rows.labels.known and rows.groups is None:
         raise ValueError(
@@ -150,7 +150,10 @@ def null_calibration_error(
     as_large = null >= estimate - 1e-12 * abs(estimate)
     p_value = (1 + as_large.sum()) / (1 + n_draws)
     return NullCalibrationError(
-        float(estimate), float(null.mean()), np.quantile(null, quantiles), float(p_value)
+        float(estimate),
+        float(null.mean()),
+        np.quantile(null, np.asarray(quantiles)),
+        float(p_value),
     )
 
 

@@ -10,7 +10,7 @@ from copy import deepcopy
 from functools import partial
 from inspect import signature
 from types import FunctionType
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
@@ -285,7 +285,12 @@ def _named(metrics) -> dict:
 
 def _kernel_scorer(notion: str) -> LabelHistogramScorer:
     """Comparable over candidates, and 0 on average for a calibrated one."""
-    options = {"notion": notion, "p": 2, "bandwidth": 0.05, "bias_correction": "residual"}
+    options: dict[str, Any] = {
+        "notion": notion,
+        "p": 2,
+        "bandwidth": 0.05,
+        "bias_correction": "residual",
+    }
     return LabelHistogramScorer(partial(_kernel.kernel_calibration_error, **options))
 
 

@@ -2,7 +2,7 @@
 
 import copy
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, Self
 
@@ -28,7 +28,7 @@ from ._data import Rows, as_arrays, to_dtype, whole_batches
 from ._losses import BrierLoss, FocalLoss, LabelLogLoss
 from ._training import batch_loss, early_stopping, scaled_weight, stratified_fifth
 
-_LOSSES = {
+_LOSSES: dict[str, Callable[[], nn.Module]] = {
     "label_log_loss": LabelLogLoss,
     "focal": FocalLoss,
     "focal_53": partial(FocalLoss, gamma="53"),
@@ -182,7 +182,7 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
             callbacks.append(("early_stopping", early_stopping(self.early_stopping)))
         return callbacks
 
-    def set_params(self, **params):
+    def set_params(self, **params: Any) -> Self:
         """skorch's; ``regularizer__bandwidth`` and the like are parameters of the regularizer."""
         inner = {
             name: params.pop(name) for name in list(params) if name.startswith("regularizer__")
@@ -194,28 +194,33 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
                 "parameters."
             )
         if inner:
-            self.regularizer.set_params(
+            regularizer: Any = self.regularizer
+            regularizer.set_params(
                 **{name.removeprefix("regularizer__"): v for name, v in inner.items()}
             )
         return self
 
-    def initialize(self):
+    def initialize(self) -> Self:
         """Make module, loss and optimizer anew, and forget the classes."""
         check_device(self.device)
-        vars(self).pop("classes_inferred_", None)
+        self.__dict__.pop("classes_inferred_", None)
         # skorch would empty the list that a twin of this net still holds
         self.history_ = None
         return super().initialize()
 
-    def initialized_instance(self, instance_or_cls, kwargs):
+    def initialized_instance(
+        self, instance_or_cls: nn.Module | Callable[..., nn.Module], kwargs: dict
+    ) -> nn.Module:
         """skorch's rule, but an instance of a module is copied.
 
         So training leaves the caller's as it is.
         """
-        instance = super().initialized_instance(instance_or_cls, kwargs)
-        return copy.deepcopy(instance) if instance is instance_or_cls else instance
+        made = super().initialized_instance(instance_or_cls, kwargs)
+        if made is instance_or_cls:
+            made = copy.deepcopy(made)
+        return made
 
-    def initialize_criterion(self):
+    def initialize_criterion(self) -> Self:
         """Make the loss and the regularizer."""
         if self.criterion is not LabelLogLoss:
             raise ValueError("NeuralClassifier takes its criterion as loss=.")
@@ -296,19 +301,22 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
                 self.initialize()
         known = getattr(self, "classes_", None if classes is None else np.unique(classes))
         if is_dataset(X):
-            target = self._dataset_target(y, known, sample_weight)
+            target: Any = self._dataset_target(y, known, sample_weight)
         else:
-            X, target = as_arrays(X), self._target(X, y, known, sample_weight)
+            target = self._target(X, y, known, sample_weight)
+            X = as_arrays(X)
         super().partial_fit(X, target, **fit_params)
 
-    def notify(self, method_name, **options):
+    def notify(self, method_name: str, **options: Any) -> None:
         """skorch's; callbacks, early stopping among them, end training by a KeyboardInterrupt."""
         try:
             super().notify(method_name, **options)
         except KeyboardInterrupt:
             raise Enough from None
 
-    def fit_loop(self, X, y=None, epochs=None, **options):
+    def fit_loop(
+        self, X: Samples, y: Any = None, epochs: int | None = None, **options: Any
+    ) -> Self:
         """skorch's loop; an interruption by anyone but callbacks is not taken for its end."""
         try:
             return super().fit_loop(X, y, epochs, **options)
@@ -336,14 +344,14 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
         self.classes_inferred_ = known
         return None if y is None else read_labels(y).in_order(known).counts
 
-    def check_data(self, X, y):
+    def check_data(self, X: Samples, y: Any) -> None:
         """Nothing is left to check, or to infer from y."""
 
-    def get_iterator(self, dataset, training=False):
+    def get_iterator(self, dataset: Any, training: bool = False) -> Iterable:
         """skorch's, a batch at a time where X is arrays."""
         return whole_batches(super().get_iterator(dataset, training))
 
-    def get_split_datasets(self, X, y=None, **fit_params):
+    def get_split_datasets(self, X: Samples, y: Any = None, **fit_params: Any) -> tuple:
         """skorch's, or the fifth of `early_stopping`.
 
         The weights of each part are scaled to its own labels.
@@ -353,7 +361,7 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
         n = len(X) if is_dataset(X) else len(y[0])
         parts = stratified_fifth(n, y[0] if isinstance(y, tuple) else y)
         dataset = self.get_dataset(X, self._scaled(y, parts))
-        return tuple(torch.utils.data.Subset(dataset, part) for part in parts)
+        return tuple(torch.utils.data.Subset(dataset, part.tolist()) for part in parts)
 
     def _scaled(self, y, parts):
         if not isinstance(y, tuple):
@@ -363,14 +371,16 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
             weight[rows] = scaled_weight(self.criterion_, counts[rows], weight[rows])
         return counts, weight
 
-    def infer(self, x, **fit_params):
+    def infer(self, x: Any, **fit_params: Any) -> Tensor | tuple[Tensor, ...]:
         """The module's outputs for a batch, which is brought to the module's precision."""
         dtype = next(
             (p.dtype for p in self.module_.parameters() if p.is_floating_point()), torch.float32
         )
         return super().infer(to_dtype(to_tensor(x, device=self.device), dtype), **fit_params)
 
-    def get_loss(self, y_pred, y_true, X=None, training=False):
+    def get_loss(
+        self, y_pred: Any, y_true: Any, X: Samples = None, training: bool = False
+    ) -> Tensor:
         """The loss of a batch.
 
         Counts and scaled weights from arrays, counts or numbers of classes from a Dataset.

@@ -5,6 +5,8 @@ Letters: C the costs over their largest value (K, D), f = zC the expected costs 
 D), c = μ̂C their costs under the row's labels (n, D), min^β x = −(1/β) log Σ exp(−βx), the hard
 minimum for β = None."""
 
+from collections.abc import Callable
+
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
@@ -50,6 +52,9 @@ def normalised_costs(cost_matrix) -> tuple[Floats, Floats, float]:
 
 class _DecisionLoss(_MeanLoss):
     """Mean over rows of a bound of the cost of the row's decision; a subclass says which."""
+
+    costs: Tensor
+    _bound: Callable[[Tensor, Tensor], Tensor]
 
     def __init__(self, cost_matrix: ArrayLike, lam: float = 1.0, beta: float | None = None) -> None:
         super().__init__()

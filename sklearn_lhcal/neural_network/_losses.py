@@ -8,7 +8,7 @@ rows that share their batch with few labels."""
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -18,6 +18,9 @@ from .._ground.rising import log_rising
 
 class _MeanLoss(nn.Module):
     """A mean, ``total / size``; subclasses fill the two."""
+
+    total: Callable[..., Tensor]
+    size: Callable[..., Tensor | int]
 
     def forward(self, prediction: Any, counts: Tensor, weight: Tensor | None = None) -> Tensor:
         """The loss of a prediction under counts of shape (n, K) and row weights of shape (n,)."""
@@ -77,7 +80,7 @@ class FocalLoss(LabelLogLoss):
     tensor(0.1733)
     """
 
-    def __init__(self, gamma: float | str = 3.0) -> None:
+    def __init__(self, gamma: float | Literal["53"] = 3.0) -> None:
         super().__init__()
         if gamma != "53" and (isinstance(gamma, str) or not 0 <= gamma < math.inf):
             raise ValueError(f'gamma must be a number, 0 or more, or "53", got {gamma!r}.')
@@ -132,6 +135,8 @@ class _HistogramLoss(_MeanLoss):
         λ_α of P1: pulls the total towards 1, nats per row.
     """
 
+    _row_loss: Callable[..., Tensor]
+
     def __init__(self, penalty: float = 0.0) -> None:
         super().__init__()
         self.penalty = penalty
@@ -144,7 +149,8 @@ class _HistogramLoss(_MeanLoss):
 
         Logits (n, K) or, for ensembles, (n, S, K); log α0 (n,) or (n, S); log-weights of members
         (n, S)."""
-        return _weighted_sum(self.row_loss(*prediction[:2], counts, *prediction[2:]), weight)
+        logits, log_total, *log_weights = prediction
+        return _weighted_sum(self.row_loss(logits, log_total, counts, *log_weights), weight)
 
     def size(self, counts: Tensor, weight: Tensor | None = None) -> Tensor | int:
         """The number of rows, ``Σ_i w_i``."""

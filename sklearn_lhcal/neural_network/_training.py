@@ -59,14 +59,14 @@ class TensorRows(torch.utils.data.Dataset):
         return TensorRows(self.loss, inputs, counts, weight)
 
 
-def scaled_weight(loss: nn.Module, counts: Tensor, weight: Tensor) -> Tensor:
+def scaled_weight(loss, counts: Tensor, weight: Tensor) -> Tensor:
     """Weights times a number: the size of the loss of all n rows becomes n, or their mean 1."""
     weight = weight / weight.max().clamp(min=torch.finfo(weight.dtype).tiny)
     size = loss.size(counts, weight) if hasattr(loss, "size") else weight.sum()
     return weight * (len(weight) / size.clamp(min=1e-30))
 
 
-def batch_loss(loss: nn.Module, prediction, counts: Tensor, weight: Tensor) -> Tensor:
+def batch_loss(loss, prediction, counts: Tensor, weight: Tensor) -> Tensor:
     """The part that a batch, with scaled weights, has in the loss of all rows.
 
     Its mean over random batches is that loss.
