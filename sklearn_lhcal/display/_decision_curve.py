@@ -90,12 +90,12 @@ class DecisionCurveDisplay(Display):
     """
 
     names: list
-    thresholds: ArrayLike
-    net_benefit: ArrayLike
-    interval: ArrayLike
-    difference: ArrayLike
-    difference_interval: ArrayLike
-    treat_all: ArrayLike
+    thresholds: NDArray
+    net_benefit: NDArray
+    interval: NDArray
+    difference: NDArray
+    difference_interval: NDArray
+    treat_all: NDArray
     _: KW_ONLY
     reference: str | None = None
     confidence_level: float = 0.95
@@ -161,7 +161,7 @@ class DecisionCurveDisplay(Display):
                 f"reference must be one of the models {list(models)}, got {reference!r}."
             )
         rows = {
-            name: read_rows(y, prediction, sample_weight, groups).contributing()
+            name: read_rows(y, prediction, sample_weight, groups).weighted()
             for name, prediction in models.items()
         }
         benefits = [_Benefits(of, class_index) for of in rows.values()]
@@ -169,14 +169,15 @@ class DecisionCurveDisplay(Display):
         everybody = _Benefits(_acting_on_all(first), class_index)
         compared = everybody if reference is None else benefits[list(models).index(reference)]
         curve, interval = _stacked(of.curve(t, confidence_level) for of in benefits)
-        paired = _stacked(of.curve(t, confidence_level, compared) for of in benefits)
+        difference, paired = _stacked(of.curve(t, confidence_level, compared) for of in benefits)
         k = 1 if class_index is None else class_column(class_index, first)
         return cls(
             list(models),
             t,
             curve,
             interval,
-            *paired,
+            difference,
+            paired,
             everybody.curve(t, confidence_level)[0],
             reference=reference,
             confidence_level=confidence_level,
@@ -224,7 +225,9 @@ class DecisionCurveDisplay(Display):
         (['GaussianNB'], 0)
         """
         models = estimator if isinstance(estimator, dict) else {name_of(estimator, None): estimator}
-        predictions = {name: predicted(model, X, y) for name, model in models.items()}
+        predictions: dict[str, PredictionLike] = {
+            name: predicted(model, X, y) for name, model in models.items()
+        }
         return cls.from_predictions(y, predictions, **kwargs)
 
     def plot(
@@ -316,7 +319,7 @@ class _Benefits:
 
     def at(self, t: float) -> NDArray:
         """1{p_i ≥ t} [μ̂_i − (1 − μ̂_i) t/(1 − t)], shape (n,): their mean is NB(t)."""
-        terms = facts_of(net_benefit).terms
+        terms: Any = facts_of(net_benefit).terms
         benefit, w = terms(self.rows, threshold=t, class_index=self.class_index)
         return benefit / w
 

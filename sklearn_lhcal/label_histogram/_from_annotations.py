@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .._ground.arrays import Integers
+from .._ground.checks import n_rows
 from ._annotations import Annotations
 
 
@@ -71,18 +72,18 @@ def counts_from_annotations(
             "A long table needs both item= and label=, the names of its columns; a matrix needs "
             "neither."
         )
-    if item is None:
+    if item is None or label is None:
         y = Annotations.from_matrix(annotations, classes=classes)
     else:
         # nobody is known: each rating has a rater of its own
-        nobody = np.arange(len(annotations))
+        nobody = np.arange(n_rows(annotations))
         y = Annotations.from_long(
             annotations, item=item, rater=nobody, label=label, classes=classes
         )
     if y.rated is not None:
-        without = y.items[y.n == 0]
+        without = np.asarray(y.items)[y.n == 0]
         raise ValueError(
             f"{len(without)} items have no label (first: {without.tolist()[0]!r}); drop them here "
             "and in X."
         )
-    return AnnotationCounts(y.counts, y.classes, y.items)
+    return AnnotationCounts(y.counts, y.classes, np.asarray(y.items))

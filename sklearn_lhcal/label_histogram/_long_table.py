@@ -1,6 +1,6 @@
 """Single annotations as long arrays: read from tables and matrices, coded, put in order of rows."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +35,7 @@ def read_table(table: tuple, item, rater, label, order) -> Long:
             "A long table is one frame, or the three arrays item, rater, label; got "
             f"{len(table)} arguments."
         )
-    columns = [_as_array(a) for a in (item, rater, label, order)]
+    columns: list[Any] = [_as_array(a) for a in (item, rater, label, order)]
     given = [a.shape for a in columns if a is not None]
     if len(set(given)) > 1 or len(given[0]) != 1:
         raise ValueError(
@@ -108,13 +108,13 @@ def coded(values: NDArray, name: str) -> tuple[Indices, NDArray]:
     listed = values.tolist()
     try:
         distinct = set(listed)
-        names = sorted(value for value in distinct if not is_gap(value))
+        order = sorted(value for value in distinct if not is_gap(value))
     except TypeError:
         raise ValueError(
             f"This mixes {name}s of types that cannot be sorted together; make them all strings."
         ) from None
-    place = {value: code for code, value in enumerate(names)}
-    return np.array([place.get(value, -1) for value in listed], dtype=np.intp), typed(names)
+    place = {value: code for code, value in enumerate(order)}
+    return np.array([place.get(value, -1) for value in listed], dtype=np.intp), typed(order)
 
 
 def _by_counting(shifted: NDArray, low, width: int) -> tuple[Indices, NDArray]:

@@ -28,8 +28,9 @@ class Ratings(Labels):
         self.label = np.array(label, dtype=np.int32)
         self.raters = np.asarray(raters)
         self.items = None if items is None else np.asarray(items)
-        self._check(np.asarray(classes))
-        super().__init__(self._count(len(classes)), np.asarray(classes))
+        names = np.asarray(classes)
+        self._check(names)
+        super().__init__(self._count(len(names)), names)
         self._seal()
 
     def _check(self, classes: NDArray) -> None:
