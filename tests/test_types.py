@@ -21,6 +21,7 @@ ANYTHING = {
     "plot_kwargs": "goes to the plot of the display",
     "params": "parameters of any estimator",
     "prediction": "of a torch loss: a tensor or a tuple of them",
+    "table": "a frame, or its columns one by one",
     "key": "of a container: whatever numpy takes",
 }
 # Methods that override skorch's, called by skorch only: data is whatever it hands on.

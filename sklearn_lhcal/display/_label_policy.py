@@ -90,14 +90,14 @@ class LabelPolicyDisplay(Display):
     True
     """
 
-    prices: ArrayLike
+    prices: NDArray
     names: list
-    total_cost: ArrayLike
-    interval: ArrayLike
-    difference: ArrayLike
-    difference_interval: ArrayLike
-    n_labels: ArrayLike
-    fixed_cost: ArrayLike
+    total_cost: NDArray
+    interval: NDArray
+    difference: NDArray
+    difference_interval: NDArray
+    n_labels: NDArray
+    fixed_cost: NDArray
     _: KW_ONLY
     confidence_level: float = 0.95
 

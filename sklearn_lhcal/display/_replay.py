@@ -1,5 +1,6 @@
 """What labels and decisions cost together, replayed on rows whose votes are known."""
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -41,14 +42,14 @@ def replay(rows: Rows, C: Floats, prices: Floats, horizon: int, n_replays: int, 
     for start in range(0, len(rows), size):
         block = slice(start, start + size)
         distribution = rows.distribution[block]
-        tree = grow(levels, lambda c, d=distribution: _mean_after(d, c), C)
+        tree = grow(levels, partial(_mean_after, distribution), C)
         part = rows.take(np.arange(len(rows))[block])
         parts.append(_of_block(tree, labels[:, block], _truth(part, labels[:, block]), prices, C))
     joined = [
         tuple(np.concatenate(of) for of in zip(*rule, strict=True))
         for rule in zip(*parts, strict=True)
     ]
-    return Replayed(*joined)
+    return Replayed._make(joined)
 
 
 def drawn_labels(rows: Rows, horizon: int, n_replays: int, rng) -> Indices:
