@@ -1,0 +1,158 @@
+"""The numbers of a report: public metrics, each with its interval."""
+
+from collections.abc import Iterator
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+from tqdm.auto import tqdm
+
+from .. import metrics
+from .._ground.facts import Facts, facts_of, metric
+from .._ground.simplex import accuracy
+from .._rows import Rows, read_rows
+from ..distributions import Distribution
+from ..label_histogram import fleiss_kappa, pairwise_disagreement
+from ..metrics import bayes_decision, confidence_interval, decision_risk, paired_difference
+from ._study import Study
+
+PROBABILITIES = {
+    "accuracy": metrics.expected_accuracy,
+    "log_loss": metrics.label_log_loss,
+    "expected_squared_loss": metrics.expected_squared_loss,
+    "expected_calibration_error": metrics.expected_calibration_error,
+    "calibration_error": metrics.calibration_error,
+}
+# These need two labels in a row.
+PAIRS = {
+    "epistemic_loss": metrics.epistemic_loss,
+    "irreducible_loss": metrics.irreducible_loss,
+    "disagreement_squared_loss": metrics.disagreement_squared_loss,
+    "disagreement_calibration_error": metrics.disagreement_calibration_error,
+}
+# What calibration is judged by, in differences of one prediction from another.
+COMPARED = ("log_loss", "expected_squared_loss", "disagreement_squared_loss")
+
+
+class Number(NamedTuple):
+    """One number: a metric of a subset of the results, its interval, and of how many rows."""
+
+    name: str
+    subset: str
+    estimate: float
+    low: float
+    high: float
+    level: float
+    n: int
+
+
+def _confidence_terms(rows: Rows) -> tuple:
+    top = rows.z.max(axis=1)
+    return rows.weight * (top - accuracy(rows.mu, rows.z)), rows.weight
+
+
+@metric(Facts(terms=_confidence_terms))
+def overconfidence(y, prediction) -> float:
+    """Mean of the largest probability less the expected accuracy."""
+    return _ratio(_confidence_terms, read_rows(y, prediction))
+
+
+def _disagreement_terms(rows: Rows) -> tuple:
+    predicted = rows.distribution.disagreement()
+    return rows.weight * (predicted - pairwise_disagreement(rows.labels)), rows.weight
+
+
+@metric(Facts(least_raters=2, terms=_disagreement_terms))
+def excess_disagreement(y, prediction) -> float:
+    """Mean of the predicted disagreement less that which was observed."""
+    return _ratio(_disagreement_terms, read_rows(y, prediction).contributing(2))
+
+
+def _ratio(terms, rows: Rows) -> float:
+    numerator, denominator = terms(rows)
+    return float(numerator.sum() / denominator.sum())
+
+
+class Ruler(NamedTuple):
+    """How intervals are made: what they all share."""
+
+    study: Study
+    level: float
+    random_state: int
+
+    def measure(self, name: str, function, prediction, subset: str, y=None, **options) -> Number:
+        """One metric with its interval."""
+        labels = self.study.labels if y is None else y
+        interval = confidence_interval(function, labels, prediction, **self._how, **options)
+        return self._number(name, subset, function, interval, **options)
+
+    def compare(self, name: str, function, prediction, subset: str, **options) -> Number:
+        """How much smaller a metric is than that of the study's own prediction."""
+        raw = self.study.prediction
+        labels = self.study.labels
+        interval = paired_difference(function, labels, prediction, raw, **self._how, **options)
+        return self._number(name, subset, function, interval, **options)
+
+    @property
+    def _how(self) -> dict:
+        return {
+            "groups": self.study.groups,
+            "confidence_level": self.level,
+            "random_state": self.random_state,
+        }
+
+    def _number(self, name: str, subset: str, function, interval, **options) -> Number:
+        n = int((self.study.n_labels >= facts_of(function, **options).least_raters).sum())
+        ends = (interval.estimate, interval.low, interval.high)
+        return Number(name, subset, *ends, self.level, n)
+
+
+def numbers(
+    ruler: Ruler, recalibrated: Distribution | None, verbose: bool = False
+) -> dict[tuple[str, str], Number]:
+    """All numbers by name and subset."""
+    todo = list(_plan(ruler, recalibrated))
+    found = [call() for call in tqdm(todo, desc="intervals", disable=not verbose)]
+    return {(number.name, number.subset): number for number in found}
+
+
+def _plan(ruler: Ruler, recalibrated: Distribution | None) -> Iterator[partial]:
+    """The calls that make the numbers; none was made yet."""
+    study = ruler.study
+    chosen = dict(PROBABILITIES)
+    if study.has_pairs:
+        chosen |= PAIRS
+        yield partial(ruler.measure, "agreement", agreement, None, "labels")
+        yield partial(ruler.measure, "fleiss_kappa", _kappa, None, "labels")
+    gaps = {"overconfidence": overconfidence}
+    if study.has_pairs:
+        gaps["excess_disagreement"] = excess_disagreement
+    predictions = {"as_given": study.prediction}
+    if recalibrated is not None:
+        predictions["recalibrated"] = recalibrated
+    for subset, prediction in predictions.items():
+        for name, function in (chosen | gaps).items():
+            yield partial(ruler.measure, name, function, prediction, subset)
+        if study.costs is not None:
+            yield partial(_risk, ruler, prediction, subset)
+    if recalibrated is not None:
+        for name in COMPARED:
+            if name in chosen:
+                yield partial(ruler.compare, name, chosen[name], recalibrated, "difference")
+
+
+def agreement(y, prediction=None) -> float:
+    """Probability that two labels of a row agree, mean over rows."""
+    return 1.0 - float(np.nanmean(pairwise_disagreement(y)))
+
+
+def _kappa(y, prediction=None) -> float:
+    """Fleiss' κ as a metric without a prediction."""
+    return fleiss_kappa(y)
+
+
+def _risk(ruler: Ruler, prediction: Distribution, subset: str) -> Number:
+    """Mean cost of the decisions that a prediction advises."""
+    costs = ruler.study.costs
+    decisions = bayes_decision(prediction, costs)
+    return ruler.measure("decision_risk", decision_risk, decisions, subset, cost_matrix=costs)

@@ -1,0 +1,229 @@
+"""`report`: labels and saved predictions in, one page and its numbers out."""
+
+import hashlib
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .. import __version__
+from .._ground.checks import check_fraction
+from ..distributions import Dirichlet, second_opinion_value
+from . import _findings, _page
+from ._figures import Picture, pictures
+from ._numbers import Ruler, numbers
+from ._recalibrated import Recalibrated, recalibrate
+from ._study import Study, read_study
+
+SCHEMA_VERSION = "1.0"
+MOST_OPINIONS = 20
+
+
+@dataclass(frozen=True)
+class Report:
+    """What `report` found.
+
+    Parameters
+    ----------
+    data : dict
+        All of it as ``report.json`` holds it; the schema is beside the module, ``schema.json``.
+    html : str
+        The page: self-contained, readable without scripts and without a network.
+
+    Examples
+    --------
+    >>> from sklearn_lhcal.datasets import make_label_histograms
+    >>> data = make_label_histograms(100, random_state=0)
+    >>> made = report(data.counts, data.prediction)
+    >>> made.html.startswith("<!DOCTYPE html>")
+    True
+    """
+
+    data: dict
+    html: str
+
+    @property
+    def status(self) -> int:
+        """1 where a check warns, else 0: the exit status of the command."""
+        return int(any(check["severity"] == "warning" for check in self.data["checks"]))
+
+    def save(self, directory) -> Path:
+        """Write ``report.html`` and ``report.json``, each whole or not at all.
+
+        Parameters
+        ----------
+        directory : path
+            It is made where it does not exist.
+
+        Returns
+        -------
+        page : Path
+            The file of the page.
+
+        Raises
+        ------
+        OSError
+            Where nothing can be written.
+        """
+        directory = Path(directory)
+        directory.mkdir(parents=True, exist_ok=True)
+        _write(directory / "report.json", _page.as_json(self.data))
+        _write(directory / "report.html", self.html)
+        return directory / "report.html"
+
+
+def report(
+    y,
+    prediction,
+    *,
+    groups: ArrayLike | None = None,
+    cost_matrix: ArrayLike | None = None,
+    classes: ArrayLike | None = None,
+    ids: ArrayLike | None = None,
+    sensitive: bool = False,
+    confidence_level: float = 0.95,
+    random_state: int = 0,
+    inputs: dict | None = None,
+    verbose: bool = False,
+) -> Report:
+    """One page about saved predictions: are they right, and where do the labellers disagree?
+
+    The page begins with a verdict in words. Then come the labels, the calibration of the
+    probabilities, the parts of the loss, predicted against observed disagreement, what calibration
+    would change for rows that it did not see, and the rows for which one more opinion is worth
+    most. Each number is a public metric with its interval.
+
+    Parameters
+    ----------
+    y : label histogram of shape (n_samples, n_classes)
+        Anything `check_counts` takes, and `Annotations`; rows that were not used for training.
+    prediction : array-like of shape (n_samples, n_classes) or Distribution
+        Saved class probabilities of these rows.
+    groups : array-like of shape (n_samples,), optional
+        Rows of one group (a patient, say) are dependent: they stay together in folds and intervals.
+    cost_matrix : array-like or frame of shape (n_classes, n_decisions), optional
+        Cost of each decision under each class, as in `sklearn_lhcal.metrics.bayes_decision`.
+    classes : array-like of shape (n_classes,), optional
+        Names of the columns of a bare prediction.
+    ids : array-like of shape (n_samples,), optional
+        Names of the rows, for the list of rows worth a second opinion. None: their numbers, from 0.
+    sensitive : bool, default=False
+        Leaves the names of rows and files out of the page and of the data.
+    confidence_level : float, default=0.95
+        Of all intervals.
+    random_state : int, default=0
+        Decides folds and blocks.
+    inputs : dict, optional
+        What the page says of the data's origin: names of files and their SHA-256. None: the arrays'
+        own.
+    verbose : bool, default=False
+        Shows progress.
+
+    Returns
+    -------
+    Report
+        With `html`, `data` and `save`.
+
+    Raises
+    ------
+    ValueError
+        Whatever the metrics refuse: lengths or classes that differ, rows that do not sum to 1, no
+        labels at all, `KnownProbabilities` for y.
+    ImportError
+        Without jinja2 and matplotlib: ``pip install 'sklearn-lhcal[report]'``.
+
+    Examples
+    --------
+    >>> from sklearn_lhcal.datasets import make_label_histograms
+    >>> data = make_label_histograms(300, overconfidence=3.0, random_state=0)
+    >>> found = report(data.counts, data.prediction)
+    >>> found.data["verdict"][0]["state"]
+    'bad'
+    """
+    _page.check_extras()
+    check_fraction(confidence_level=confidence_level)
+    study = read_study(
+        y, prediction, groups=groups, cost_matrix=cost_matrix, classes=classes, ids=ids
+    )
+    recalibrated = recalibrate(study, random_state, verbose)
+    ruler = Ruler(study, confidence_level, random_state)
+    found = numbers(ruler, recalibrated.prediction, verbose)
+    drawn = pictures(study, recalibrated.prediction, confidence_level)
+    data = {
+        "schema_version": SCHEMA_VERSION,
+        "package": {"name": "sklearn_lhcal", "version": __version__},
+        "inputs": _inputs(study, inputs, sensitive),
+        "settings": {
+            "confidence_level": confidence_level,
+            "random_state": random_state,
+            "tolerance": _findings.TOLERANCE,
+            "sensitive": sensitive,
+        },
+        "verdict": [verdict._asdict() for verdict in _findings.verdicts(found)],
+        "checks": [check._asdict() for check in _findings.checks(study, recalibrated)],
+        "metrics": [number._asdict() for number in found.values()],
+        "second_opinions": _second_opinions(study, recalibrated, sensitive),
+        "curves": {about: _together(side_by_side) for about, side_by_side in drawn.items()},
+    }
+    return Report(data, _page.render(data, study, found, drawn))
+
+
+def _inputs(study: Study, given: dict | None, sensitive: bool) -> dict:
+    """What was read: shapes, classes, hashes."""
+    arrays = {"counts": study.labels.counts, "proba": study.z}
+    hashed = {name: {"sha256": _sha256(array)} for name, array in arrays.items()}
+    if given is not None and not sensitive:
+        hashed = {name: dict(facts) for name, facts in given.items()}
+    return {
+        "files": hashed,
+        "shape": [len(study), len(study.classes)],
+        "classes": study.classes,
+        "n_labels": int(study.n_labels.sum()),
+        "n_groups": None if study.groups is None else study.n_groups,
+        "n_rows_without_labels": study.n_dropped,
+    }
+
+
+def _together(side_by_side: list[Picture]) -> dict:
+    return {name: curve for picture in side_by_side for name, curve in picture.curves.items()}
+
+
+def _sha256(array) -> str:
+    return hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()
+
+
+def _second_opinions(study: Study, recalibrated: Recalibrated, sensitive: bool) -> list[dict]:
+    """The rows whose next label would lower the loss most, given the labels that they have."""
+    if not isinstance(recalibrated.prediction, Dirichlet):
+        return []
+    after = recalibrated.prediction.posterior(study.labels)
+    value = second_opinion_value(after, study.costs)
+    first = np.argsort(-value, kind="stable")[:MOST_OPINIONS]
+    names = first if study.ids is None or sensitive else study.ids[first]
+    disagreement = after[first].disagreement()
+    return [
+        {
+            "row": str(names[j]),
+            "value": float(value[i]),
+            "labels": int(study.n_labels[i]),
+            "disagreement": float(disagreement[j]),
+        }
+        for j, i in enumerate(first.tolist())
+        if value[i] > 0
+    ]
+
+
+def _write(file: Path, content: str) -> None:
+    """The file whole, or as it was."""
+    handle, part = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+            stream.write(content)
+        os.chmod(part, 0o644)
+        os.replace(part, file)
+    except BaseException:
+        os.unlink(part)
+        raise

@@ -1,0 +1,372 @@
+"""The report: its numbers are those of the public metrics, its page and its JSON hold any data."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sklearn_lhcal import metrics
+from sklearn_lhcal.__main__ import main
+from sklearn_lhcal.datasets import make_label_histograms
+from sklearn_lhcal.distributions import Dirichlet
+from sklearn_lhcal.label_histogram import KnownProbabilities, pairwise_disagreement
+from sklearn_lhcal.report import report
+
+jsonschema = pytest.importorskip("jsonschema")
+pytest.importorskip("jinja2")
+pytest.importorskip("matplotlib")
+
+CLASSES = ["benign", "malignant", "unsure"]
+
+
+@pytest.fixture(scope="module")
+def data():
+    return make_label_histograms(150, overconfidence=3.0, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def made(data):
+    return report(data.counts, data.prediction, random_state=3)
+
+
+def number(made, name, subset="as_given"):
+    (found,) = [m for m in made.data["metrics"] if (m["name"], m["subset"]) == (name, subset)]
+    return found
+
+
+def schema():
+    import importlib.resources
+
+    text = importlib.resources.files("sklearn_lhcal.report").joinpath("schema.json").read_text()
+    return json.loads(text)
+
+
+def saved(made, tmp_path):
+    page = made.save(tmp_path / "out")
+    return page.read_text(encoding="utf-8"), json.loads((tmp_path / "out/report.json").read_text())
+
+
+# ---------------------------------------------------------------------------------------- numbers
+
+
+@pytest.mark.parametrize(
+    ("name", "function"),
+    [
+        ("accuracy", metrics.expected_accuracy),
+        ("log_loss", metrics.label_log_loss),
+        ("expected_squared_loss", metrics.expected_squared_loss),
+        ("expected_calibration_error", metrics.expected_calibration_error),
+        ("calibration_error", metrics.calibration_error),
+        ("epistemic_loss", metrics.epistemic_loss),
+        ("irreducible_loss", metrics.irreducible_loss),
+        ("disagreement_squared_loss", metrics.disagreement_squared_loss),
+        ("disagreement_calibration_error", metrics.disagreement_calibration_error),
+    ],
+)
+def test_a_number_is_the_public_metric_with_its_interval(data, made, name, function):
+    groups_none = {"random_state": 3, "confidence_level": 0.95}
+    expected = metrics.confidence_interval(function, data.counts, data.prediction, **groups_none)
+    found = number(made, name)
+    ends = [found["estimate"], found["low"], found["high"]]
+    np.testing.assert_allclose(ends, expected[:3], rtol=1e-12)
+    assert found["n"] == 150
+    assert found["level"] == 0.95
+
+
+def test_gaps_by_hand(data, made):
+    z = np.asarray(data.prediction)
+    top = z.max(axis=1).mean()
+    accuracy = metrics.expected_accuracy(data.counts, z)
+    assert number(made, "overconfidence")["estimate"] == pytest.approx(top - accuracy, abs=1e-12)
+    predicted = (1 - (z**2).sum(axis=1)).mean()
+    observed = pairwise_disagreement(data.counts).mean()
+    found = number(made, "excess_disagreement")["estimate"]
+    assert found == pytest.approx(predicted - observed, abs=1e-12)
+    agreement = number(made, "agreement", "labels")["estimate"]
+    assert agreement == pytest.approx(1 - observed, abs=1e-12)
+
+
+def test_difference_is_that_of_the_two_numbers(made):
+    for name in ("log_loss", "expected_squared_loss", "disagreement_squared_loss"):
+        after = number(made, name, "recalibrated")["estimate"]
+        before = number(made, name)["estimate"]
+        difference = number(made, name, "difference")["estimate"]
+        assert difference == pytest.approx(after - before, abs=1e-12)
+
+
+def test_the_verdict_follows_the_truth():
+    """Right predictions are called right, and neither of two faults is missed."""
+    fair = make_label_histograms(6_000, n_raters=2, random_state=0)
+    dirichlet = Dirichlet.from_mean(fair.prediction, fair.total)
+    states = [said["state"] for said in report(fair.counts, dirichlet).data["verdict"]]
+    assert states == ["good", "good", "advice"]
+    bold = make_label_histograms(500, overconfidence=3.0, random_state=0)
+    found = report(bold.counts, bold.prediction).data["verdict"]
+    assert [said["state"] for said in found] == ["bad", "bad", "advice"]
+    assert "overconfident" in found[0]["words"]
+    assert found[2]["words"].startswith("Calibrate:")
+
+
+def test_groups_reach_folds_and_intervals(data):
+    doubled = np.repeat(np.arange(150), 2)
+    counts = np.repeat(data.counts, 2, axis=0)
+    z = np.repeat(np.asarray(data.prediction), 2, axis=0)
+    apart = report(counts, z)
+    together = report(counts, z, groups=doubled)
+    wide = number(together, "accuracy")
+    narrow = number(apart, "accuracy")
+    assert wide["high"] - wide["low"] > 1.2 * (narrow["high"] - narrow["low"])
+    assert together.data["inputs"]["n_groups"] == 150
+
+
+def test_costs(data):
+    costs = pd.DataFrame([[0, 1], [5, 1], [2, 1.0]], columns=["treat", "wait"])
+    made = report(data.counts, data.prediction, cost_matrix=costs)
+    decisions = metrics.bayes_decision(data.prediction, costs)
+    expected = metrics.decision_risk(data.counts, decisions, costs)
+    assert number(made, "decision_risk")["estimate"] == pytest.approx(expected, abs=1e-12)
+    assert "the expected\ncost of these rows" in made.html
+
+
+def test_single_labels(data):
+    one = np.eye(3, dtype=int)[data.counts.argmax(axis=1)]
+    made = report(one, data.prediction)
+    assert "single_labels" in {check["code"] for check in made.data["checks"]}
+    assert not [m for m in made.data["metrics"] if m["name"] == "epistemic_loss"]
+    assert made.data["second_opinions"] == []
+    jsonschema.validate(made.data, schema())
+
+
+# ----------------------------------------------------------------------------------------- checks
+
+
+def codes(made):
+    return {check["code"] for check in made.data["checks"]}
+
+
+def test_another_order_of_columns_is_seen(data):
+    z = np.asarray(data.prediction)
+    assert "column_order" not in codes(report(data.counts, z))
+    made = report(data.counts, z[:, [1, 2, 0]])
+    assert "column_order" in codes(made)
+    assert made.status == 1
+
+
+def test_zeros_few_rows_and_unseen_classes(data):
+    z = np.asarray(data.prediction).copy()
+    z[data.counts[:, 0] > 0] = [0.0, 0.5, 0.5]
+    assert "printed_zeros" in codes(report(data.counts, z))
+    few = report(data.counts[:30], data.prediction[:30])
+    assert {"few_rows", "no_calibration"} <= codes(few)
+    counts = data.counts.copy()
+    counts[:, 1] += counts[:, 2]
+    counts[:, 2] = 0
+    assert "unseen_classes" in codes(report(counts, z))
+
+
+def test_known_probabilities_are_refused(data):
+    with pytest.raises(ValueError, match="about labels"):
+        report(KnownProbabilities(np.full((150, 3), 1 / 3)), data.prediction)
+
+
+# ------------------------------------------------------------------------------------ page and JSON
+
+
+class Links(HTMLParser):
+    """All that a page would load or run."""
+
+    def __init__(self):
+        super().__init__()
+        self.found = []
+
+    def handle_starttag(self, tag, attrs):
+        if tag in ("script", "link", "iframe", "object"):
+            self.found.append(tag)
+        self.found += [value for name, value in attrs if name in ("src", "href", "onload")]
+
+
+def test_the_page_stands_alone(made):
+    links = Links()
+    links.feed(made.html)
+    assert links.found
+    assert all(source.startswith("data:image/svg+xml;base64,") for source in links.found)
+
+
+def test_json_follows_its_schema(made, tmp_path):
+    page, data = saved(made, tmp_path)
+    jsonschema.validate(data, schema())
+    assert page == made.html
+    # empty bins are NaN in the curves, and null in the file
+    assert "NaN" not in (tmp_path / "out/report.json").read_text()
+
+
+def test_the_same_bytes_for_the_same_data(data, made):
+    again = report(data.counts, data.prediction, random_state=3)
+    assert again.html == made.html
+    assert again.data["metrics"] == made.data["metrics"]
+
+
+HOSTILE = ["<script>alert(1)</script>", "$x_{$ & \"'", "{{ 7 * 7 }} \x07 ü 良"]
+
+
+def test_hostile_names_are_text(data):
+    frame = pd.DataFrame(np.asarray(data.prediction), columns=HOSTILE)
+    counts = pd.DataFrame(data.counts, columns=HOSTILE)
+    ids = [f"<img src=x onerror=alert({i})>" for i in range(150)]
+    made = report(counts, frame, ids=ids)
+    links = Links()
+    links.feed(made.html)
+    assert all(source.startswith("data:") for source in links.found)
+    assert "<script>" not in made.html
+    assert "&lt;script&gt;" in made.html
+    assert "{{ 7 * 7 }}" in made.html
+
+
+def test_sensitive_leaves_names_out(data, tmp_path):
+    ids = [f"patient{i}" for i in range(150)]
+    shown = report(data.counts, data.prediction, ids=ids)
+    hidden = report(data.counts, data.prediction, ids=ids, sensitive=True)
+    assert "patient" in json.dumps(shown.data["second_opinions"])
+    assert "patient" not in json.dumps(hidden.data)
+    assert not re.search(r"patient\d", hidden.html)
+
+
+def test_a_failed_save_leaves_the_old_page(made, tmp_path, monkeypatch):
+    page, _ = saved(made, tmp_path)
+
+    def fail(*_):
+        raise OSError("disk full")
+
+    monkeypatch.setattr(os, "replace", fail)
+    with pytest.raises(OSError, match="disk full"):
+        made.save(tmp_path / "out")
+    assert (tmp_path / "out/report.html").read_text(encoding="utf-8") == page
+    assert sorted(os.listdir(tmp_path / "out")) == ["report.html", "report.json"]
+
+
+# ---------------------------------------------------------------------------------------- command
+
+
+@pytest.fixture
+def files(data, tmp_path):
+    """Counts and probabilities of named rows and classes, the latter in other orders."""
+    ids = [f"case {i}" for i in range(150)]
+    counts = pd.DataFrame(data.counts, columns=CLASSES)
+    proba = pd.DataFrame(np.asarray(data.prediction), columns=CLASSES)
+    counts.insert(0, "id", ids)
+    proba.insert(0, "id", ids)
+    proba = proba.sample(frac=1, random_state=0)[["unsure", "id", "benign", "malignant"]]
+    counts.to_csv(tmp_path / "counts.csv", index=False)
+    proba.to_parquet(tmp_path / "proba.parquet")
+    return tmp_path
+
+
+def run(files, *arguments):
+    return main(["report", "--quiet", "--output", str(files / "out"), *map(str, arguments)])
+
+
+def test_rows_meet_by_id_and_columns_by_name(data, files, capsys):
+    status = run(
+        files, "--counts", files / "counts.csv", "--proba", files / "proba.parquet", "--id", "id"
+    )
+    assert "overconfident" in capsys.readouterr().out
+    written = json.loads((files / "out/report.json").read_text())
+    jsonschema.validate(written, schema())
+    (found,) = [
+        m["estimate"]
+        for m in written["metrics"]
+        if m["name"] == "log_loss" and m["subset"] == "as_given"
+    ]
+    expected = metrics.label_log_loss(data.counts, data.prediction)
+    assert found == pytest.approx(expected, rel=1e-9)
+    assert status == int(any(c["severity"] == "warning" for c in written["checks"]))
+    assert written["inputs"]["files"]["counts"]["file"] == "counts.csv"
+
+
+def test_arrays_need_the_names_of_their_classes(data, tmp_path, capsys):
+    np.save(tmp_path / "counts.npy", data.counts)
+    np.savez(tmp_path / "proba.npz", proba=np.asarray(data.prediction), other=np.zeros(3))
+    both = ["--counts", tmp_path / "counts.npy", "--proba", tmp_path / "proba.npz"]
+    assert run(tmp_path, *both) == 2
+    assert "--classes" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+    assert run(tmp_path, *both, "--classes", *CLASSES) in (0, 1)
+    assert "malignant" in (tmp_path / "out/report.html").read_text(encoding="utf-8")
+
+
+def test_annotations_groups_and_costs(data, files):
+    """A long table of annotations gives what its counts give."""
+    ids = [f"case {i}" for i in range(150)]
+    rows = [
+        (ids[i], f"reader {r}", CLASSES[k])
+        for i in range(150)
+        for r, k in enumerate(np.repeat(np.arange(3), data.counts[i]))
+    ]
+    long = pd.DataFrame(rows, columns=["item", "rater", "label"]).sample(frac=1, random_state=1)
+    long.to_csv(files / "long.csv", index=False)
+    patients = pd.DataFrame({"id": ids, "patient": [f"p{i // 2}" for i in range(150)]})[::-1]
+    patients.to_csv(files / "patients.csv", index=False)
+    costs = pd.DataFrame([[0, 1], [5, 1], [2, 1]], index=CLASSES, columns=["treat", "wait"])
+    costs.to_csv(files / "costs.csv")
+    more = ["--groups", files / "patients.csv", "--costs", files / "costs.csv", "--id", "id"]
+    proba = ["--proba", files / "proba.parquet"]
+    assert run(files, "--annotations", files / "long.csv", *proba, *more) in (0, 1)
+    by_raters = json.loads((files / "out/report.json").read_text())
+    assert run(files, "--counts", files / "counts.csv", *proba, *more) in (0, 1)
+    by_counts = json.loads((files / "out/report.json").read_text())
+    assert by_raters["inputs"]["n_groups"] == 75
+    for a, b in zip(by_raters["metrics"], by_counts["metrics"], strict=True):
+        assert (a["name"], a["subset"]) == (b["name"], b["subset"])
+        # the corrections of calibration errors know raters, where there are names
+        if "calibration" not in a["name"]:
+            assert a["estimate"] == pytest.approx(b["estimate"], abs=1e-9)
+
+
+def test_ids_that_differ_stop(files, capsys):
+    proba = pd.read_parquet(files / "proba.parquet")
+    proba.iloc[0, 1] = "somebody else"
+    proba.to_parquet(files / "proba.parquet")
+    both = ["--counts", files / "counts.csv", "--proba", files / "proba.parquet", "--id", "id"]
+    assert run(files, *both) == 2
+    assert "somebody else" in capsys.readouterr().err
+    assert not (files / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("counts.txt", "a", "must end in"),
+        ("counts.csv", "", "no table"),
+        ("counts.npy", "no array", "no array"),
+        ("counts.npz", "no array", "counts.npz"),
+        ("counts.parquet", "no parquet", "no parquet"),
+        ("counts.csv", "id,a,b\nx,1,2\nx,3,4\n", "twice"),
+        ("counts.csv", "id,a,b\n,1,2\nx,3,4\n", "has no id"),
+    ],
+)
+def test_files_that_are_none(files, capsys, name, content, message):
+    (files / name).write_text(content)
+    assert run(files, "--counts", files / name, "--proba", files / "proba.parquet") == 2
+    assert message in capsys.readouterr().err
+    assert not (files / "out").exists()
+
+
+def test_a_missing_file(files, capsys):
+    assert run(files, "--counts", files / "none.csv", "--proba", files / "proba.parquet") == 2
+    assert "none.csv" in capsys.readouterr().err
+
+
+def test_it_is_a_command():
+    done = subprocess.run(
+        [sys.executable, "-m", "sklearn_lhcal", "report", "--help"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "--annotations" in done.stdout
