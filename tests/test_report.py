@@ -12,11 +12,11 @@ import pandas as pd
 import pytest
 
 from sklearn_lhcal import metrics
-from sklearn_lhcal.__main__ import main
 from sklearn_lhcal.datasets import make_label_histograms
 from sklearn_lhcal.distributions import Dirichlet
 from sklearn_lhcal.label_histogram import KnownProbabilities, pairwise_disagreement
 from sklearn_lhcal.report import report
+from sklearn_lhcal.report.command import main
 
 jsonschema = pytest.importorskip("jsonschema")
 pytest.importorskip("jinja2")

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .. import __version__
 from .._ground.checks import check_fraction
+from .._ground.version import __version__
 from ..distributions import Dirichlet, second_opinion_value
 from . import _findings, _page
 from ._figures import Picture, pictures

@@ -1,0 +1,125 @@
+"""The command: files in, one page out."""
+
+import argparse
+import sys
+
+import numpy as np
+
+from ..label_histogram import Annotations
+from ._files import check_named, in_one_order, read_table, with_classes
+from ._report import report
+
+__all__ = ["main"]
+
+DESCRIPTION = """Are the probabilities of a model right, and where do its labellers disagree?
+
+Reads labels and saved predictions, writes DIR/report.html and DIR/report.json. Rows are matched by
+a column of ids where files have one, classes by the names of columns. Exit status: 0 written, 1
+written and a check warns, 2 nothing written.
+"""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The command; returns its exit status."""
+    options = _parser().parse_args(arguments)
+    try:
+        made = _report(options)
+        page = made.save(options.output)
+    except (ValueError, TypeError, OSError, ImportError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    for verdict in made.data["verdict"]:
+        print(verdict["words"])
+    for check in made.data["checks"]:
+        print(f"{check['severity']}: {check['message']}")
+    print(f"Page: {page}")
+    return made.status
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m sklearn_lhcal",
+        description=DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    command = parser.add_subparsers(dest="command", required=True).add_parser(
+        "report", help="one page about saved predictions"
+    )
+    labels = command.add_mutually_exclusive_group(required=True)
+    labels.add_argument("--counts", metavar="FILE", help="labels of each class, a row an item")
+    labels.add_argument(
+        "--annotations", metavar="FILE", help="a long table: columns item, rater and label"
+    )
+    command.add_argument(
+        "--proba", metavar="FILE", required=True, help="predicted class probabilities"
+    )
+    command.add_argument("--groups", metavar="FILE", help="the group (a patient, say) of each row")
+    command.add_argument("--costs", metavar="FILE", help="classes × decisions")
+    command.add_argument("--classes", nargs="+", metavar="NAME", help="names of unnamed columns")
+    command.add_argument("--id", metavar="COLUMN", help="the column that names the rows")
+    command.add_argument("--level", type=float, default=0.95, help="of intervals (default: .95)")
+    command.add_argument("--seed", type=int, default=0, help="of folds and blocks (default: 0)")
+    command.add_argument(
+        "--sensitive", action="store_true", help="leave ids and names of files out"
+    )
+    command.add_argument("--output", metavar="DIR", required=True, help="where to write")
+    command.add_argument("--quiet", action="store_true", help="show no progress")
+    return parser
+
+
+def _report(options: argparse.Namespace):
+    given = {"proba": options.proba, "counts": options.counts, "groups": options.groups}
+    tables = {
+        what: read_table(file, what, id_column=options.id)
+        for what, file in given.items()
+        if file is not None
+    }
+    files = {what: table.facts for what, table in tables.items()}
+    tables, ids = in_one_order(tables)
+    check_named(tables["proba"], "proba", options.classes)
+    prediction = with_classes(tables["proba"], options.classes)
+    if options.counts is not None:
+        check_named(tables["counts"], "counts", options.classes)
+        y = with_classes(tables["counts"], options.classes)
+    else:
+        y, files["annotations"] = _annotations(options, ids)
+    costs = None
+    if options.costs is not None:
+        costs, files["costs"] = _costs(options.costs)
+    groups = None
+    if options.groups is not None:
+        groups = np.asarray(tables["groups"].values).reshape(len(tables["groups"].values), -1)[:, 0]
+    return report(
+        y,
+        prediction,
+        groups=groups,
+        cost_matrix=costs,
+        ids=ids,
+        sensitive=options.sensitive,
+        confidence_level=options.level,
+        random_state=options.seed,
+        inputs=files,
+        verbose=not options.quiet,
+    )
+
+
+def _annotations(options: argparse.Namespace, ids):
+    """Annotations in the order of the rows of the prediction, and the facts of their file."""
+    table = read_table(options.annotations, "annotations", with_ids=False)
+    absent = {"item", "rater", "label"} - set(getattr(table.values, "columns", ()))
+    if absent:
+        raise ValueError(
+            f"--annotations needs the columns item, rater and label; {sorted(absent)} are absent."
+        )
+    if ids is None:
+        raise ValueError("--annotations needs ids in --proba: a column that names the items.")
+    return Annotations.from_long(table.values, items=ids), table.facts
+
+
+def _costs(file: str):
+    """A cost matrix, and the facts of its file; a first column of text names the classes."""
+    table = read_table(file, "costs")
+    costs = table.values
+    if table.ids is not None:
+        costs = costs.set_index(table.ids)
+    return costs, table.facts
