@@ -54,6 +54,7 @@ toc_object_entries_show_parents = "hide"
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "auto_examples",
+    "ignore_pattern": r"^(?!plot_)",  # what examples share is no example
     "abort_on_example_error": True,
     "write_computation_times": False,
     "min_reported_time": 1,

@@ -25,38 +25,37 @@ import os
 import sys
 from pathlib import Path
 
-import matplotlib
 import matplotlib.pyplot as plt
 import numpy as np
 from scipy.stats import t
 
 from sklearn_lhcal.metrics import loss_decomposition
 
-FULL = bool(int(os.environ.get("FULL", "0")))
+FULL = os.environ.get("FULL") == "1"
 REPLICATES = 200 if FULL else 10
 ROWS = [100, 300, 1000, 3000, 10_000]
 RATERS = [2, 5]
 LOSSES = {"CL": "calibration_loss", "EL": "epistemic_loss", "DL": "dispersion_loss"}
 ESTIMATES = {"plugin": None, "label": "label", "residual": "residual"}
-FIGURE = Path(os.path.relpath(Path(sys.argv[0]).parent), "output", "debiasing.png")
 
 
-def one_replicate(rows: int, raters: int, rng, n_bins: int = 15) -> np.ndarray:
-    """Estimated losses of the perfect model, shape (estimates, losses): all should be 0."""
-    q = rng.random(rows)
-    yes = rng.binomial(raters, q)
-    counts, prediction = np.column_stack([raters - yes, yes]), np.column_stack([1 - q, q])
-    parts = [
-        loss_decomposition(counts, prediction, n_bins=n_bins, bias_correction=c)
-        for c in ESTIMATES.values()
-    ]
-    return np.array([[getattr(part, loss) for loss in LOSSES.values()] for part in parts])
+def replicates(rows: int, raters: int, n_bins: int = 15) -> np.ndarray:
+    """Estimated losses of the perfect model, shape (replicates, estimates, losses).
 
-
-def replicates(rows: int, raters: int, **options) -> np.ndarray:
-    """Shape (replicates, estimates, losses); all estimates see the same labels."""
+    All should be 0. All estimates see the same labels.
+    """
     rng = np.random.default_rng([rows, raters])
-    return np.array([one_replicate(rows, raters, rng, **options) for _ in range(REPLICATES)])
+    values = np.empty((REPLICATES, len(ESTIMATES), len(LOSSES)))
+    for replicate in range(REPLICATES):
+        q = rng.random(rows)
+        yes = rng.binomial(raters, q)
+        counts, prediction = np.column_stack([raters - yes, yes]), np.column_stack([1 - q, q])
+        for i, correction in enumerate(ESTIMATES.values()):
+            parts = loss_decomposition(
+                counts, prediction, n_bins=n_bins, bias_correction=correction
+            )
+            values[replicate, i] = [getattr(parts, loss) for loss in LOSSES.values()]
+    return values
 
 
 def mean_and_halfwidth(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -65,108 +64,78 @@ def mean_and_halfwidth(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return values.mean(axis=0), t.ppf(0.95, n - 1) * values.std(axis=0, ddof=1) / np.sqrt(n)
 
 
+results = {(raters, rows): replicates(rows, raters) for raters in RATERS for rows in ROWS}
+
 # %%
-# What it shows
-# -------------
+# What they say of a perfect model
+# --------------------------------
 # With two raters, the plugin says that the perfect model has an epistemic loss of 1/6, with five of
 # 1/15, and no number of rows helps: that bias comes from the few raters of a row. The bias of the
 # plugin CL falls as one over the number of rows; with two raters it is .027 at 100 rows. Of the
 # corrected estimates, about nine in ten of the 90 % intervals cover 0, as they should.
-#
+print(
+    f"Losses of a perfect model: mean of {REPLICATES} replicates ± half of its 90 % interval. "
+    "The truth is 0.\n"
+)
+print(f"{'raters':>6}{'rows':>8}  loss" + "".join(f"{name:>22}" for name in ESTIMATES))
+for (raters, rows), values in results.items():
+    mean, half = mean_and_halfwidth(values)
+    for j, loss in enumerate(LOSSES):
+        cells = [f"{m:12.5f} ± {h:.5f}" for m, h in zip(mean[:, j], half[:, j], strict=True)]
+        print(f"{raters:6}{rows:8}  {loss:4}  " + "".join(cells))
+
+# %%
+# The paper's correction beside the residual one
+# ----------------------------------------------
 # The paper's correction takes a little too much, the variance of the predictions within a bin:
 # -.011/n with 15 bins on n rows, far below the noise of a single estimate. It counts with wide bins
-# and few rows; the last lines of the output show the two corrections on the same labels with 3
-# bins, where theory says -.056/n.
-def table(results: dict) -> str:
-    """Mean over replicates ± half its 90 % interval, one line for each number of rows and loss."""
-    lines = [f"{'raters':>6}{'rows':>8}  loss" + "".join(f"{name:>22}" for name in ESTIMATES)]
-    for (raters, rows), values in results.items():
-        mean, half = mean_and_halfwidth(values)
-        for j, loss in enumerate(LOSSES):
-            cells = "".join(
-                f"{m:12.5f} ± {h:.5f}" for m, h in zip(mean[:, j], half[:, j], strict=True)
-            )
-            lines.append(f"{raters:6}{rows:8}  {loss:4}  {cells}")
-    return "\n".join(lines)
-
-
-def label_against_residual() -> str:
-    """Difference of the two corrected CL on the same labels, 3 bins."""
-    lines = ["CL by label less CL by residual correction, 3 bins, 5 raters"]
-    for rows in ROWS[:3]:
-        cl = replicates(rows, 5, n_bins=3)[:, 1:, 0]
-        mean, half = mean_and_halfwidth(cl[:, 0] - cl[:, 1])
-        lines.append(
-            f"{rows:6} rows: {mean:9.6f} ± {half:.6f}   theory "
-            f"{-2 * 3 * (1 / 3) ** 2 / 12 / rows:9.6f}"
-        )
-    return "\n".join(lines)
-
+# and few rows. Here are the two corrections on the same labels with 3 bins, where theory says
+# -.056/n.
+print("\nCL by label less CL by residual correction, 3 bins, 5 raters")
+for rows in ROWS[:3]:
+    loss = replicates(rows, 5, n_bins=3)[:, :, 0]
+    by_label, by_residual = loss[:, 1], loss[:, 2]
+    mean, half = mean_and_halfwidth(by_label - by_residual)
+    theory = -2 * 3 * (1 / 3) ** 2 / 12 / rows
+    print(f"{rows:6} rows: {mean:9.6f} ± {half:.6f}   theory {theory:9.6f}")
 
 # %%
 # The figure
 # ----------
-# Markers are shifted a little sideways, so that intervals do not cover each other.
-def figure(results: dict):
-    """One column a loss, one row a number of raters."""
-    styles = {
-        "plugin": ("tab:red", "s"),
-        "label": ("tab:orange", "^"),
-        "residual": ("tab:blue", "o"),
-    }
-    fig, axes = plt.subplots(
-        2, 3, figsize=(10.5, 5.6), sharex=True, sharey="col", layout="constrained"
-    )
-    titles = ["calibration loss CL", "epistemic loss EL", "dispersion loss DL"]
-    for row, raters in zip(axes, RATERS, strict=True):
-        for j, ax in enumerate(row):
-            ax.axhline(0, color="black", linewidth=1, linestyle="--", label="truth")
-            for shift, (name, (color, marker)) in zip((1, 0.93, 1.07), styles.items(), strict=True):
-                i = list(ESTIMATES).index(name)
-                mean, half = zip(
-                    *(mean_and_halfwidth(results[raters, n][:, i, j]) for n in ROWS), strict=True
-                )
-                style = {
-                    "color": color,
-                    "marker": marker,
-                    "markersize": 5,
-                    "linewidth": 1,
-                    "capsize": 2,
-                }
-                ax.errorbar(np.array(ROWS) * shift, mean, half, label=name, **style)
-            ax.set_xscale("log")
-            ax.set_title(f"{titles[j]}, {raters} raters", fontsize=10)
-            ax.spines[["top", "right"]].set_visible(False)
-    for ax in axes[1]:
-        ax.set_xlabel("rows")
-    for ax in axes[:, 0]:
-        ax.set_ylabel("squared probability")
-    handles, labels = axes[0, 0].get_legend_handles_labels()
-    labels = [
-        {"label": "corrected by label", "residual": "corrected by residual"}.get(name, name)
-        for name in labels
-    ]
-    axes[0, 0].legend(handles, labels, frameon=False, fontsize=9)
-    fig.suptitle(
-        f"A perfect model: mean of {REPLICATES} replicates and its 90 % interval", fontsize=11
-    )
-    return fig
+# One column a loss, one row a number of raters. Markers are shifted a little sideways, so that
+# intervals do not cover each other.
+STYLES = {
+    "plugin": {"label": "plugin", "color": "tab:red", "marker": "s"},
+    "label": {"label": "corrected by label", "color": "tab:orange", "marker": "^"},
+    "residual": {"label": "corrected by residual", "color": "tab:blue", "marker": "o"},
+}
+SHIFTS = [1, 0.93, 1.07]
+TITLES = ["calibration loss CL", "epistemic loss EL", "dispersion loss DL"]
 
+figure, axes = plt.subplots(
+    2, 3, figsize=(10.5, 5.6), sharex=True, sharey="col", layout="constrained"
+)
+for row, raters in zip(axes, RATERS, strict=True):
+    for j, ax in enumerate(row):
+        ax.axhline(0, color="black", linewidth=1, linestyle="--", label="truth")
+        for i, style in enumerate(STYLES.values()):
+            found = [mean_and_halfwidth(results[raters, rows][:, i, j]) for rows in ROWS]
+            mean, half = np.array(found).T
+            at = np.array(ROWS) * SHIFTS[i]
+            ax.errorbar(at, mean, half, markersize=5, linewidth=1, capsize=2, **style)
+        ax.set_xscale("log")
+        ax.set_title(f"{TITLES[j]}, {raters} raters", fontsize=10)
+        ax.spines[["top", "right"]].set_visible(False)
+for ax in axes[1]:
+    ax.set_xlabel("rows")
+for ax in axes[:, 0]:
+    ax.set_ylabel("squared probability")
+axes[0, 0].legend(frameon=False, fontsize=9)
+figure.suptitle(
+    f"A perfect model: mean of {REPLICATES} replicates and its 90 % interval", fontsize=11
+)
 
-def main() -> None:
-    matplotlib.use("Agg")
-    results = {(raters, rows): replicates(rows, raters) for raters in RATERS for rows in ROWS}
-    print(
-        f"Losses of a perfect model: mean of {REPLICATES} replicates ± half of its 90 % interval. "
-        "The truth is 0.\n"
-    )
-    print(table(results))
-    print()
-    print(label_against_residual())
-    FIGURE.parent.mkdir(parents=True, exist_ok=True)
-    figure(results).savefig(FIGURE, dpi=150)
-    print(f"\nFigure: {FIGURE}")
-
-
-if __name__ == "__main__":
-    main()
+FIGURE = Path(os.path.relpath(Path(sys.argv[0]).parent), "output", "debiasing.png")
+FIGURE.parent.mkdir(exist_ok=True)
+figure.savefig(FIGURE, dpi=150)
+print(f"\nFigure: {FIGURE}")

@@ -20,7 +20,6 @@ import os
 import sys
 from pathlib import Path
 
-import matplotlib
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -36,10 +35,14 @@ from sklearn_lhcal.metrics import (
     null_calibration_error,
 )
 
-FULL = bool(int(os.environ.get("FULL", "0")))
+torch.set_num_threads(1)  # problems this small are no slower so
+FULL = os.environ.get("FULL") == "1"
 SIZES = [100, 200, 500, 1000, 2000, 5000, 10_000, 20_000] if FULL else [100, 200, 500, 1000, 2000]
 DRAWS = 20 if FULL else 5
+TRUTH = {"color": "black", "linewidth": 1, "linestyle": (0, (4, 2))}
+POINTS = {"marker": "o", "markersize": 4, "capsize": 2}
 FOLDER = Path(os.path.relpath(Path(sys.argv[0]).parent), "output")
+FOLDER.mkdir(exist_ok=True)
 
 
 def sharpened(q: np.ndarray, temperature: float = 0.6) -> np.ndarray:
@@ -58,6 +61,14 @@ def truth(n_classes: int) -> float:
     return float(((q - z) ** 2).sum(axis=1).mean())
 
 
+def save(figure, name: str) -> None:
+    for ax in figure.axes:
+        ax.spines[["top", "right"]].set_visible(False)
+        ax.grid(axis="y", color="0.93")
+    figure.savefig(FOLDER / f"{name}.png", dpi=150)
+    print(f"Figure: {FOLDER / name}.png\n")
+
+
 # %%
 # Convergence
 # -----------
@@ -65,70 +76,63 @@ def truth(n_classes: int) -> float:
 # compares smoothed labels with unsmoothed predictions and starts several times too large. The
 # residual correction smooths what is left of the label after the prediction; its mean is 0 for a
 # calibrated predictor whatever n, and it loses some of the error by smoothing. The second-order
-# estimate, at the bandwidth that predicts left-out residuals best, loses least.
-ESTIMATES = {
-    "triangular bins (Doane)": (binned_canonical_error, {}),
-    "kernel, published": (kernel_calibration_error, {"bias_correction": None}),
-    "kernel, residual": (kernel_calibration_error, {"bias_correction": "residual"}),
-    "kernel, second order": (
-        kernel_calibration_error,
-        {"bias_correction": "second_order", "bandwidth": "cv"},
-    ),
+# estimate, at the bandwidth that predicts left-out residuals best, loses least. Errors are shown on
+# a scale that is linear up to .05, as estimates may be negative.
+
+
+def estimates(y, z) -> dict:
+    """Four estimates of the canonical error, p = 2, by name."""
+    h = loo_bandwidth(z)
+    error = kernel_calibration_error
+    return {
+        "triangular bins (Doane)": binned_canonical_error(y, z, p=2),
+        "kernel, published": error(y, z, p=2, bandwidth=h, bias_correction=None),
+        "kernel, residual": error(y, z, p=2, bandwidth=h, bias_correction="residual"),
+        "kernel, second order": error(y, z, p=2, bandwidth="cv", bias_correction="second_order"),
+    }
+
+
+COLORS = {
+    "triangular bins (Doane)": "0.6",
+    "kernel, published": "tab:red",
+    "kernel, residual": "tab:orange",
+    "kernel, second order": "tab:blue",
 }
-COLORS = dict(zip(ESTIMATES, ["0.6", "tab:red", "tab:orange", "tab:blue"], strict=True))
 
 
-def convergence(n_classes: int) -> dict:
-    """By estimate: values of shape (n_sizes, n_draws)."""
-    values = {name: np.empty((len(SIZES), DRAWS)) for name in ESTIMATES}
+def scale_of_errors(ax) -> None:
+    ax.set(xscale="log", ylabel="Canonical error, p = 2 (squared probability)")
+    ax.set_yscale("symlog", linthresh=0.05)
+    ax.set_yticks([0, 0.02, 0.05, 0.1, 0.2, 0.5], ["0", ".02", ".05", ".1", ".2", ".5"])
+    ax.set_ylim(bottom=-0.005)
+
+
+figure, axes = plt.subplots(1, 2, figsize=(11, 4.4), layout="constrained")
+for ax, n_classes in zip(axes, (4, 8), strict=True):
+    values = {name: np.empty((len(SIZES), DRAWS)) for name in COLORS}
     for i, n in enumerate(SIZES):
         for draw in range(DRAWS):
             rng = np.random.default_rng(draw)
             q, z = problem(n, n_classes, rng)
-            y = rng.multinomial(1, q)
-            likely = {"bandwidth": loo_bandwidth(z)}
-            for name, (metric, options) in ESTIMATES.items():
-                bandwidth = (
-                    likely
-                    if metric is kernel_calibration_error and "bandwidth" not in options
-                    else {}
-                )
-                values[name][i, draw] = metric(y, z, p=2, **options, **bandwidth)
-    return values
+            for name, value in estimates(rng.multinomial(1, q), z).items():
+                values[name][i, draw] = value
 
-
-def plot_convergence(ax, n_classes: int) -> None:
-    true, values = truth(n_classes), convergence(n_classes)
+    true = truth(n_classes)
     print(f"{n_classes} classes, true error {true:.4f}; mean estimates (standard error)")
     print(f"{'':26}" + "".join(f"{n:>17,}" for n in SIZES))
-    ax.axhline(true, color="black", linewidth=1, linestyle=(0, (4, 2)), label="truth")
+    ax.axhline(true, label="truth", **TRUTH)
     for name, v in values.items():
         mean, error = v.mean(axis=1), v.std(axis=1, ddof=1) / np.sqrt(DRAWS)
-        print(
-            f"{name:26}" + "".join(f"{m:8.4f} ({e:.4f})" for m, e in zip(mean, error, strict=True))
-        )
-        ax.errorbar(
-            SIZES,
-            mean,
-            1.645 * error,
-            marker="o",
-            markersize=4,
-            capsize=2,
-            color=COLORS[name],
-            label=name,
-        )
+        cells = [f"{m:8.4f} ({e:.4f})" for m, e in zip(mean, error, strict=True)]
+        print(f"{name:26}" + "".join(cells))
+        ax.errorbar(SIZES, mean, 1.645 * error, color=COLORS[name], label=name, **POINTS)
     print()
-    ax.set(
-        xscale="log",
-        yscale="symlog",
-        xlabel="Rows",
-        ylabel="Canonical error, p = 2 (squared probability)",
-    )
-    ax.set_yscale("symlog", linthresh=0.05)
-    ax.set_yticks([0, 0.02, 0.05, 0.1, 0.2, 0.5], ["0", ".02", ".05", ".1", ".2", ".5"])
-    ax.set_ylim(bottom=-0.005)
+    scale_of_errors(ax)
+    ax.set_xlabel("Rows")
     ax.set_title(f"{n_classes} classes", fontsize=10)
-
+BARS = "bars: 90 % intervals of the mean"
+axes[0].legend(frameon=False, fontsize=8, title=BARS, title_fontsize=8)
+save(figure, "kernel_calibration")
 
 # %%
 # Sharpness
@@ -136,40 +140,32 @@ def plot_convergence(ax, n_classes: int) -> None:
 # E‖E[y|z]‖² is a mean of ratios, and a ratio of means is biased. The second-order correction of the
 # ratio helps at the wide bandwidth of the paper's experiment, .5, and with few rows; what remains
 # there is the smoothing itself.
-def plot_sharpness(ax) -> None:
-    sizes, draws = [32, 64, 128, 256, 512], 2000 if FULL else 100
-    rng = np.random.default_rng(0)
-    values = np.empty((2, len(sizes), draws))
-    for i, n in enumerate(sizes):
-        for draw in range(draws):
-            q = rng.dirichlet(np.ones(2), size=n)
-            y, z = rng.multinomial(1, q), sharpened(q)
-            for j, correction in enumerate((None, "ratio")):
-                values[j, i, draw] = kernel_sharpness(
-                    y, z, bandwidth=0.5, bias_correction=correction
-                )
-    q = rng.dirichlet(np.ones(2), size=20_000)
-    limit = kernel_sharpness(rng.multinomial(1, q), sharpened(q), bandwidth=0.5)
-    ax.axhline(limit, color="black", linewidth=1, linestyle=(0, (4, 2)), label="20 000 rows")
-    for v, label, color in zip(
-        values, ("ratio of U-statistics", "corrected ratio"), ("tab:red", "tab:blue"), strict=True
-    ):
-        error = 1.645 * v.std(axis=1, ddof=1) / np.sqrt(draws)
-        ax.errorbar(
-            sizes,
-            v.mean(axis=1),
-            error,
-            marker="o",
-            markersize=4,
-            capsize=2,
-            color=color,
-            label=label,
-        )
-    ax.set(xscale="log", xlabel="Rows", ylabel="Sharpness (squared probability)")
-    ax.set_xticks(sizes, map(str, sizes))
-    ax.minorticks_off()
-    ax.set_title("Two classes, bandwidth .5", fontsize=10)
+sizes, draws = [32, 64, 128, 256, 512], 2000 if FULL else 100
+rng = np.random.default_rng(0)
+plain, corrected = np.empty((len(sizes), draws)), np.empty((len(sizes), draws))
+for i, n in enumerate(sizes):
+    for draw in range(draws):
+        q = rng.dirichlet(np.ones(2), size=n)
+        y, z = rng.multinomial(1, q), sharpened(q)
+        plain[i, draw] = kernel_sharpness(y, z, bandwidth=0.5, bias_correction=None)
+        corrected[i, draw] = kernel_sharpness(y, z, bandwidth=0.5, bias_correction="ratio")
+q = rng.dirichlet(np.ones(2), size=20_000)
+limit = kernel_sharpness(rng.multinomial(1, q), sharpened(q), bandwidth=0.5)
 
+figure, ax = plt.subplots(figsize=(5.6, 4.2), layout="constrained")
+ax.axhline(limit, label="20 000 rows", **TRUTH)
+for v, label, color in (
+    (plain, "ratio of U-statistics", "tab:red"),
+    (corrected, "corrected ratio", "tab:blue"),
+):
+    error = 1.645 * v.std(axis=1, ddof=1) / np.sqrt(draws)
+    ax.errorbar(sizes, v.mean(axis=1), error, color=color, label=label, **POINTS)
+ax.set(xscale="log", xlabel="Rows", ylabel="Sharpness (squared probability)")
+ax.set_xticks(sizes, map(str, sizes))
+ax.minorticks_off()
+ax.set_title("Two classes, bandwidth .5", fontsize=10)
+ax.legend(frameon=False, fontsize=8, title=BARS, title_fontsize=8)
+save(figure, "kernel_sharpness")
 
 # %%
 # The bandwidth
@@ -179,76 +175,42 @@ def plot_sharpness(ax) -> None:
 # spread grows; the second-order estimate is flat over a wide range, and that is where
 # cross-validation puts it. The grey band is what the published estimate gives for labels drawn from
 # the predictions themselves: nothing inside it speaks against calibration.
-def plot_bandwidth(ax, n: int = 1000) -> None:
-    bandwidths = np.logspace(-3, 0, 10)
-    rng = np.random.default_rng(0)
-    q, z = problem(n, 4, rng)
-    y = rng.multinomial(1, q)
-    options = {"bias_correction": None, "n_draws": 40, "random_state": 0}
-    null = [null_calibration_error(y, z, bandwidth=h, **options).quantiles for h in bandwidths]
-    ax.fill_between(
-        bandwidths,
-        *np.array(null)[:, [0, 2]].T,
-        color="0.8",
-        label="published, if calibrated (90 %)",
-    )
-    ax.axhline(truth(4), color="black", linewidth=1, linestyle=(0, (4, 2)), label="truth")
-    for name, correction in [
-        ("kernel, published", None),
-        ("kernel, residual", "residual"),
-        ("kernel, second order", "second_order"),
-    ]:
-        v = [
-            kernel_calibration_error(y, z, p=2, bandwidth=h, bias_correction=correction)
-            for h in bandwidths
-        ]
-        ax.plot(bandwidths, v, "o-", markersize=4, color=COLORS[name], label=name)
-    ax.set(xscale="log", xlabel="Bandwidth", ylabel="Canonical error, p = 2 (squared probability)")
-    ax.set_yscale("symlog", linthresh=0.05)
-    ax.set_yticks([0, 0.02, 0.05, 0.1, 0.2, 0.5], ["0", ".02", ".05", ".1", ".2", ".5"])
-    ax.set_ylim(bottom=-0.005)
-    ax.set_title(f"Four classes, {n:,} rows", fontsize=10)
+bandwidths = np.logspace(-3, 0, 10)
+rng = np.random.default_rng(0)
+q, z = problem(1000, 4, rng)
+y = rng.multinomial(1, q)
+options = {"bias_correction": None, "n_draws": 40, "random_state": 0}
+null = [null_calibration_error(y, z, bandwidth=h, **options).quantiles for h in bandwidths]
+low, _, high = np.transpose(null)
 
-
-def curves():
-    fig, axes = plt.subplots(2, 2, figsize=(11, 8.4), layout="constrained")
-    plot_convergence(axes[0, 0], 4)
-    plot_convergence(axes[0, 1], 8)
-    plot_sharpness(axes[1, 0])
-    plot_bandwidth(axes[1, 1])
-    for ax in axes.flat:
-        ax.spines[["top", "right"]].set_visible(False)
-        ax.grid(axis="y", color="0.93")
-    for ax in (axes[0, 0], axes[1, 0], axes[1, 1]):
-        ax.legend(
-            frameon=False,
-            fontsize=8,
-            title="bars: 90 % intervals of the mean" if ax is not axes[1, 1] else None,
-            title_fontsize=8,
-        )
-    return fig
-
+figure, ax = plt.subplots(figsize=(5.6, 4.2), layout="constrained")
+ax.fill_between(bandwidths, low, high, color="0.8", label="published, if calibrated (90 %)")
+ax.axhline(truth(4), label="truth", **TRUTH)
+for name, correction in (
+    ("kernel, published", None),
+    ("kernel, residual", "residual"),
+    ("kernel, second order", "second_order"),
+):
+    v = [
+        kernel_calibration_error(y, z, p=2, bandwidth=h, bias_correction=correction)
+        for h in bandwidths
+    ]
+    ax.plot(bandwidths, v, "o-", markersize=4, color=COLORS[name], label=name)
+scale_of_errors(ax)
+ax.set_xlabel("Bandwidth")
+ax.set_title("Four classes, 1,000 rows", fontsize=10)
+ax.legend(frameon=False, fontsize=8)
+save(figure, "kernel_bandwidth")
 
 # %%
 # Where on the simplex
 # --------------------
 # For three classes the picture says more than the number: overconfident predictions, whose observed
 # frequencies lie towards the middle.
-def triangle():
-    data = make_label_histograms(3000, 3, 2, overconfidence=2.5, class_sep=1.0, random_state=0)
-    names = ["benign", "unclear", "malignant"]
-    counts, proba = (pd.DataFrame(a, columns=names) for a in (data.counts, data.prediction))
-    return SimplexCalibrationDisplay.from_predictions(counts, proba).figure_
-
-
-def main() -> None:
-    torch.set_num_threads(1)  # problems this small are no slower so
-    matplotlib.use("Agg")
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    for name, fig in [("kernel_calibration", curves()), ("simplex", triangle())]:
-        fig.savefig(FOLDER / f"{name}.png", dpi=150)
-        print(f"Figure: {FOLDER / name}.png")
-
-
-if __name__ == "__main__":
-    main()
+data = make_label_histograms(3000, 3, 2, overconfidence=2.5, class_sep=1.0, random_state=0)
+names = ["benign", "unclear", "malignant"]
+counts = pd.DataFrame(data.counts, columns=names)
+proba = pd.DataFrame(data.prediction, columns=names)
+display = SimplexCalibrationDisplay.from_predictions(counts, proba)
+display.figure_.savefig(FOLDER / "simplex.png", dpi=150)
+print(f"Figure: {FOLDER / 'simplex'}.png")

@@ -25,64 +25,19 @@ import os
 import sys
 from pathlib import Path
 
-import matplotlib
-import matplotlib.pyplot as plt
 import numpy as np
 import torch
-from matplotlib.colors import to_rgba
 from scipy.ndimage import shift
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.frozen import FrozenEstimator
-from torch import nn
+from small_network import small_network
 
-from sklearn_lhcal.calibration import (
-    AlphaCalibration,
-    MatrixScaling,
-    PrecomputedClassifier,
-    TemperatureScaling,
-    VectorScaling,
-)
 from sklearn_lhcal.datasets import load_mixed_digits
-from sklearn_lhcal.display import CalibrationDispersionDisplay
-from sklearn_lhcal.distributions import Ensemble, predict_dist
 from sklearn_lhcal.ensemble import MCDropoutClassifier, TestTimeAugmentationClassifier
-from sklearn_lhcal.metrics import (
-    calibration_error,
-    class_disagreement_calibration_error,
-    class_disagreement_squared_loss,
-    disagreement_calibration_error,
-    disagreement_squared_loss,
-    dispersion_error,
-    epistemic_loss,
-    expected_accuracy,
-    expected_squared_loss,
-    paired_difference,
-    posterior_epistemic_loss,
-)
 from sklearn_lhcal.neural_network import NeuralClassifier
 
-FULL = bool(int(os.environ.get("FULL", "0")))
-LABELS = [2, 5] if FULL else [2]
+torch.set_num_threads(1)  # networks so small are no slower so
+FULL = os.environ.get("FULL") == "1"
 EPOCHS, DRAWS = (100, 50) if FULL else (25, 10)
-FIGURE = Path(os.path.relpath(Path(sys.argv[0]).parent), "output", "method_table.png")
-
-
-def small_network() -> nn.Module:
-    """Three convolutions on 8 x 8 pixels, then an average over the image."""
-    return nn.Sequential(
-        nn.Unflatten(1, (1, 8, 8)),
-        nn.Conv2d(1, 32, 3, padding=1),
-        nn.ReLU(),
-        nn.Conv2d(32, 64, 3, padding=1),
-        nn.ReLU(),
-        nn.MaxPool2d(2),
-        nn.Conv2d(64, 128, 3, padding=1),
-        nn.ReLU(),
-        nn.AdaptiveAvgPool2d(1),
-        nn.Flatten(),
-        nn.Dropout(0.5),
-        nn.Linear(128, 10),
-    )
 
 
 def shifted(X: np.ndarray, random_state) -> np.ndarray:
@@ -91,7 +46,42 @@ def shifted(X: np.ndarray, random_state) -> np.ndarray:
     return shift(X.reshape(-1, 8, 8), (0, *by), order=1).reshape(X.shape)
 
 
-class Saved(ClassifierMixin, BaseEstimator):
+data = load_mixed_digits()
+random_state = np.random.RandomState(0)
+moved = np.vstack([shifted(x, random_state) for x in data.X_train])
+net = NeuralClassifier(small_network, lr=2e-3, batch_size=64, max_epochs=EPOCHS, random_state=0)
+net.fit(np.vstack([data.X_train, moved]), np.vstack([data.counts_train] * 2))
+
+frozen = FrozenEstimator(net)
+ensembles = {
+    "MCDO": MCDropoutClassifier(frozen, n_samples=DRAWS, random_state=0),
+    "TTA": TestTimeAugmentationClassifier(frozen, shifted, n_samples=DRAWS, random_state=0),
+}
+parts = data.X_validation, data.X_test
+said = {"Raw": [net.predict_proba(X) for X in parts]}
+for name, ensemble in ensembles.items():
+    # the network is frozen: only the draws are decided
+    ensemble.fit(data.X_validation, np.arange(len(data.X_validation)) % 10)
+    # draws stand behind the rows, so that one can take rows of them
+    said[name] = [np.moveaxis(ensemble.sample_proba(X), 0, 1) for X in parts]
+
+# %%
+# The calibrators
+# ---------------
+# A classifier hands what was said to the calibrators.
+from sklearn.base import BaseEstimator, ClassifierMixin
+
+from sklearn_lhcal.calibration import (
+    AlphaCalibration,
+    MatrixScaling,
+    PrecomputedClassifier,
+    TemperatureScaling,
+    VectorScaling,
+)
+from sklearn_lhcal.distributions import Ensemble, predict_dist
+
+
+class SavedDraws(ClassifierMixin, BaseEstimator):
     """An ensemble that was asked before.
 
     X holds its class probabilities, shape (n_samples, n_draws, n_classes).
@@ -108,40 +98,22 @@ class Saved(ClassifierMixin, BaseEstimator):
         return self.predict_dist(X).mean()
 
 
-SCALINGS = {"none": None, "ts": TemperatureScaling, "vs": VectorScaling, "ms": MatrixScaling}
+SCALINGS = {"ts": TemperatureScaling, "vs": VectorScaling, "ms": MatrixScaling}
 
 
-def outputs(net, *parts) -> dict:
-    """By predictor: a classifier of saved outputs, and those outputs for each of the parts of X."""
-    ensembles = {
-        "MCDO": MCDropoutClassifier(FrozenEstimator(net), n_samples=DRAWS, random_state=0),
-        "TTA": TestTimeAugmentationClassifier(
-            FrozenEstimator(net), shifted, n_samples=DRAWS, random_state=0
-        ),
-    }
-    saved = {"Raw": (PrecomputedClassifier("proba"), [net.predict_proba(X) for X in parts])}
-    for name, ensemble in ensembles.items():
-        ensemble.fit(
-            parts[0], np.arange(len(parts[0])) % 10
-        )  # the network is frozen: only the draws are decided
-        saved[name] = Saved(), [np.moveaxis(ensemble.sample_proba(X), 0, 1) for X in parts]
-    return saved
-
-
-def predictions(saved: dict, counts) -> dict:
+def calibrated(counts) -> dict:
     """Distributions of the test rows by (predictor, scaling, α or not).
 
-    Fitted on counts of the calibration rows.
+    Calibrators are fitted on counts of the calibration rows.
     """
     dists = {}
-    for name, (predictor, (X, X_test)) in saved.items():
-        predictor = FrozenEstimator(predictor.fit(X))
+    for name, (X, X_test) in said.items():
+        saved = PrecomputedClassifier("proba") if name == "Raw" else SavedDraws()
+        saved = FrozenEstimator(saved.fit(X))
+        models = {"none": saved}
         for scaling, calibrator in SCALINGS.items():
-            model = (
-                predictor
-                if calibrator is None
-                else FrozenEstimator(calibrator(predictor).fit(X, counts))
-            )
+            models[scaling] = FrozenEstimator(calibrator(saved).fit(X, counts))
+        for scaling, model in models.items():
             dists[name, scaling, ""] = predict_dist(model, X_test)
             dists[name, scaling, "α"] = predict_dist(AlphaCalibration(model).fit(X, counts), X_test)
     return dists
@@ -152,7 +124,10 @@ def predictions(saved: dict, counts) -> dict:
 # ----------------------------
 # After an expert's label y, members are weighted by the probability they gave it, the product of
 # z_k^y_k. The code published with the paper takes the sum over classes instead, in which the K − 1
-# classes not named count 1 each.
+# classes not named count 1 each. It is not defined for class probabilities alone, nor for mixtures.
+from sklearn_lhcal.metrics import posterior_epistemic_loss
+
+
 class PublishedRule(Ensemble):
     """An ensemble whose members are weighted, after a label k.
 
@@ -165,12 +140,10 @@ class PublishedRule(Ensemble):
 
 
 def published_posterior_loss(counts, dist) -> float:
-    """Epistemic loss after one label under that rule; NaN for what it is not defined for."""
-    return (
-        posterior_epistemic_loss(counts, PublishedRule(dist.proba))
-        if isinstance(dist, Ensemble)
-        else np.nan
-    )
+    """Epistemic loss after one label under that rule; NaN where it is not defined."""
+    if not isinstance(dist, Ensemble):
+        return np.nan
+    return posterior_epistemic_loss(counts, PublishedRule(dist.proba))
 
 
 # %%
@@ -182,27 +155,21 @@ def published_posterior_loss(counts, dist) -> float:
 # the squared distance to the true probabilities; EL′: after one expert label, by the published rule
 # (sum) and by ours.
 #
-# With two labels per calibration row it says:
-#
-# - α improves all four metrics of disagreement in every row. L_φ falls from .085 – .106 to .076 –
-#   .080, and the intervals of all differences lie below 0. Class probabilities, and with them Acc
-#   to DE, stay what they are.
-# - Disagreement is predicted worst, with α, after matrix scaling of Raw (CE_φ = .08, the others .04
-#   to .07).
-# - Scaling and ensembles matter little here: all epistemic losses lie between .07 and .09, with 90
-#   % intervals .04 to .05 wide. A corrected CE may come out negative, which says "not above the
-#   noise".
-# - One label lowers the epistemic loss of ensembles by .001 under the published rule and by .013 to
-#   .027 under the product rule. With α it falls for all, Raw too, to about half of what it was:
-#   draws differ too little among themselves for one label to move them as far as it should.
-#
-# The exception comes with ``FULL=1``: trained four times as long, the network is overconfident, and
-# so predicts little disagreement, which is right here for the wrong reason. In the three rows
-# without scaling α then leaves L_φ about as it is (differences of -.002 to -.001, whose intervals
-# include 0), and CE_φ of Raw rises from .06 to .07. Temperature scaling makes the class
-# probabilities softer and the predicted disagreement too large, and α is needed again. EL′ falls by
-# it in every row.
-COLUMNS = {
+# Below it is the change of the disagreement loss by α, row by row, with its paired interval.
+from sklearn_lhcal.metrics import (
+    calibration_error,
+    class_disagreement_calibration_error,
+    class_disagreement_squared_loss,
+    disagreement_calibration_error,
+    disagreement_squared_loss,
+    dispersion_error,
+    epistemic_loss,
+    expected_accuracy,
+    expected_squared_loss,
+    paired_difference,
+)
+
+METRICS = {
     "Acc": expected_accuracy,
     "L": expected_squared_loss,
     "CE": calibration_error,
@@ -217,36 +184,65 @@ COLUMNS = {
 }
 ORDER_2 = ["L_φ", "CE_φ", "L_φk", "CE_φk"]
 
-
-def scores(dists: dict, counts) -> dict:
-    return {
-        row: {name: metric(counts, dist) for name, metric in COLUMNS.items()}
+counts = data.counts_test
+studies = {}
+for labels in [2, 5] if FULL else [2]:
+    dists = calibrated(load_mixed_digits(raters=labels).counts_validation)
+    values = {
+        row: {name: metric(counts, dist) for name, metric in METRICS.items()}
         for row, dist in dists.items()
     }
+    studies[labels] = dists, values
 
+    print(f"{labels} labels per calibration row\n")
+    print(f"{'':12}" + "".join(f"{name:>9}" for name in METRICS))
+    for (name, scaling, alpha), row in values.items():
+        title = f"{name} {scaling}" + (" +α" if alpha else "")
+        cells = [f"{'–':>9}" if np.isnan(v) else f"{v:9.4f}" for v in row.values()]
+        print(f"{title:12}" + "".join(cells))
 
-def table(rows: dict) -> str:
-    """One line a method, with α below without."""
-    lines = [f"{'':12}" + "".join(f"{name:>9}" for name in COLUMNS)]
-    for (name, scaling, alpha), values in rows.items():
-        cells = "".join(f"{'–':>9}" if np.isnan(v) else f"{v:9.4f}" for v in values.values())
-        lines.append(f"{name + ' ' + scaling + (' +α' if alpha else ''):12}{cells}")
-    return "\n".join(lines)
+    print("\nL_φ with α less L_φ without, and its 90 % interval")
+    worse = []
+    for name, scaling in [(name, scaling) for name, scaling, alpha in dists if not alpha]:
+        with_alpha, without = (name, scaling, "α"), (name, scaling, "")
+        change = paired_difference(
+            disagreement_squared_loss,
+            counts,
+            dists[with_alpha],
+            dists[without],
+            confidence_level=0.9,
+            random_state=0,
+        )
+        title = f"{name} {scaling}"
+        print(f"{title:12}{change.estimate:9.4f}   {change.low:7.4f} – {change.high:7.4f}")
+        worse += [
+            (*with_alpha, metric)
+            for metric in ORDER_2
+            if values[with_alpha][metric] >= values[without][metric]
+        ]
+    print(f"\nOrder-2 metrics that α makes worse: {worse or 'none'}\n")
 
-
-def effect_of_alpha(dists: dict, counts) -> str:
-    """Change of the disagreement loss by α, row by row, with its paired interval."""
-    lines = ["L_φ with α less L_φ without, and its 90 % interval"]
-    for (name, scaling, alpha), dist in dists.items():
-        if not alpha:
-            better = dists[name, scaling, "α"]
-            options = {"confidence_level": 0.9, "random_state": 0}
-            d = paired_difference(disagreement_squared_loss, counts, better, dist, **options)
-            lines.append(
-                f"{name + ' ' + scaling:12}{d.estimate:9.4f}   {d.low:7.4f} – {d.high:7.4f}"
-            )
-    return "\n".join(lines)
-
+# %%
+# With two labels per calibration row it says:
+#
+# - α improves all four metrics of disagreement in every row. L_φ falls from .085 – .106 to .076 –
+#   .080, and the intervals of all differences lie below 0. Class probabilities, and with them Acc
+#   to DE, stay what they are.
+# - Disagreement is predicted worst, with α, after matrix scaling of Raw (CE_φ = .08, the others .04
+#   to .07).
+# - Scaling and ensembles matter little here. All epistemic losses lie between .07 and .09, and
+#   their 90 % intervals are .04 to .05 wide. A corrected CE may come out negative, which says "not
+#   above the noise".
+# - One label lowers the epistemic loss of ensembles by .001 under the published rule and by .013 to
+#   .027 under the product rule. With α it falls for all, Raw too, to about half of what it was:
+#   draws differ too little among themselves for one label to move them as far as it should.
+#
+# The exception comes with ``FULL=1``: trained four times as long, the network is overconfident, and
+# so predicts little disagreement, which is right here for the wrong reason. In the three rows
+# without scaling α then leaves L_φ about as it is (differences of -.002 to -.001, whose intervals
+# include 0), and CE_φ of Raw rises from .06 to .07. Temperature scaling makes the class
+# probabilities softer and the predicted disagreement too large, and α is needed again. EL′ falls by
+# it in every row.
 
 # %%
 # The figure
@@ -255,101 +251,60 @@ def effect_of_alpha(dists: dict, counts) -> str:
 # alone; the methods share their rows, so that differences between them are surer than that. Right,
 # the epistemic loss before and after one label; class probabilities alone (Raw without α) learn
 # nothing from it.
+import matplotlib.pyplot as plt
+from matplotlib.colors import to_rgba
+
+from sklearn_lhcal.display import CalibrationDispersionDisplay
+
 COLORS = {"Raw": "black", "MCDO": "tab:blue", "TTA": "tab:orange"}
 MARKERS = {"none": "o", "ts": "s", "vs": "^", "ms": "D"}
 
+dists, values = studies[2]
+methods = [(name, scaling) for name, scaling, alpha in dists if not alpha]
+figure, (left, right) = plt.subplots(1, 2, figsize=(12, 5.6), layout="constrained")
 
-def plot_map(ax, dists: dict, counts) -> None:
-    """Dispersion loss against calibration loss: a colour a predictor, a marker a scaling."""
-    for (name, scaling, alpha), dist in dists.items():
-        if not alpha:
-            style = {
-                "fmt": MARKERS[scaling],
-                "color": COLORS[name],
-                "ecolor": to_rgba(COLORS[name], 0.25),
-                "capsize": 0,
-            }
-            shown = CalibrationDispersionDisplay.from_predictions(
-                counts, {"": dist}, ax=ax, errorbar_kwargs=style
-            )
-    colors = [ax.plot([], [], "o", color=color, label=name)[0] for name, color in COLORS.items()]
-    markers = [
-        ax.plot([], [], marker, color="0.5", label=name)[0] for name, marker in MARKERS.items()
-    ]
-    handles = [*colors, shown.iso_lines_, *markers]
-    ax.legend(
-        handles=handles,
-        frameon=False,
-        fontsize=8,
-        loc="upper center",
-        bbox_to_anchor=(0.5, -0.11),
-        ncols=2,
+# a colour a predictor, a marker a scaling
+for name, scaling in methods:
+    color = COLORS[name]
+    shown = CalibrationDispersionDisplay.from_predictions(
+        counts,
+        {"": dists[name, scaling, ""]},
+        ax=left,
+        errorbar_kwargs={
+            "fmt": MARKERS[scaling],
+            "color": color,
+            "ecolor": to_rgba(color, 0.25),
+            "capsize": 0,
+        },
     )
+colors = [left.plot([], [], "o", color=color, label=name)[0] for name, color in COLORS.items()]
+markers = [left.plot([], [], mark, color="0.5", label=name)[0] for name, mark in MARKERS.items()]
+below = {"frameon": False, "fontsize": 8, "loc": "upper center", "bbox_to_anchor": (0.5, -0.11)}
+left.legend(handles=[*colors, shown.iso_lines_, *markers], ncols=2, **below)
+left.set_title("Class probabilities, and 95 % intervals", fontsize=10)
 
+height = np.arange(len(methods))[::-1]
+for label, metric, alpha, color, marker in (
+    ("before any label", "EL", "", "0.6", "o"),
+    ("after one, published rule (sum)", "EL′ sum", "", "tab:red", "x"),
+    ("after one, product rule", "EL′", "", "tab:blue", "o"),
+    ("after one, product rule, with α", "EL′", "α", "tab:green", "o"),
+):
+    losses = [values[*method, alpha][metric] for method in methods]
+    style = {"markersize": 9, "fillstyle": "none"} if metric == "EL" else {"markersize": 6}
+    right.plot(losses, height, marker, color=color, label=label, **style)
+right.set_yticks(height, [" ".join(method) for method in methods])
+right.set_xlim(left=0)
+right.grid(axis="x", color="0.9")
+right.set_xlabel("Epistemic loss (squared probability)")
+right.legend(ncols=2, **below)
+right.set_title("What one expert label tells", fontsize=10)
 
-def plot_posterior(ax, rows: dict) -> None:
-    """Epistemic loss before and after one label, method by method."""
-    methods = [(name, scaling) for name, scaling, alpha in rows if not alpha]
-    height = np.arange(len(methods))[::-1]
-    columns = [
-        ("before any label", "EL", "", "0.6", "o"),
-        ("after one, published rule (sum)", "EL′ sum", "", "tab:red", "x"),
-        ("after one, product rule", "EL′", "", "tab:blue", "o"),
-        ("after one, product rule, with α", "EL′", "α", "tab:green", "o"),
-    ]
-    for label, column, alpha, color, marker in columns:
-        values = [rows[*method, alpha][column] for method in methods]
-        style = {"markersize": 9, "fillstyle": "none"} if color == "0.6" else {"markersize": 6}
-        ax.plot(values, height, marker, color=color, label=label, **style)
-    ax.set_yticks(height, [" ".join(method) for method in methods])
-    ax.set_xlim(left=0)
-    ax.grid(axis="x", color="0.9")
-    ax.set_xlabel("Epistemic loss (squared probability)")
-    ax.legend(frameon=False, fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.11), ncols=2)
+for ax in (left, right):
+    ax.spines[["top", "right"]].set_visible(False)
+figure.suptitle("Mixed digits, 2 labels per calibration row", fontsize=11)
 
-
-def figure(dists: dict, rows: dict, counts, labels: int):
-    fig, (left, right) = plt.subplots(1, 2, figsize=(12, 5.6), layout="constrained")
-    plot_map(left, dists, counts)
-    left.set_title("Class probabilities, and 95 % intervals", fontsize=10)
-    plot_posterior(right, rows)
-    right.set_title("What one expert label tells", fontsize=10)
-    for ax in (left, right):
-        ax.spines[["top", "right"]].set_visible(False)
-    fig.suptitle(f"Mixed digits, {labels} labels per calibration row", fontsize=11)
-    return fig
-
-
-def main() -> None:
-    torch.set_num_threads(1)  # networks so small are no slower so
-    matplotlib.use("Agg")
-    data = load_mixed_digits()
-    moved = np.vstack([shifted(x, rng) for rng in [np.random.RandomState(0)] for x in data.X_train])
-    net = NeuralClassifier(small_network, lr=2e-3, batch_size=64, max_epochs=EPOCHS, random_state=0)
-    net.fit(np.vstack([data.X_train, moved]), np.vstack([data.counts_train] * 2))
-    saved = outputs(net, data.X_validation, data.X_test)
-    for labels in LABELS:
-        counts = data.counts_test
-        dists = predictions(saved, load_mixed_digits(raters=labels).counts_validation)
-        rows = scores(dists, counts)
-        print(
-            f"{labels} labels per calibration "
-            f"row\n\n{table(rows)}\n\n{effect_of_alpha(dists, counts)}\n"
-        )
-        worse = [
-            (*row, m)
-            for row in rows
-            if row[2]
-            for m in ORDER_2
-            if rows[row][m] >= rows[*row[:2], ""][m]
-        ]
-        print(f"Order-2 metrics that α makes worse: {worse or 'none'}\n")
-        chart = figure(dists, rows, counts, labels)
-        if labels == LABELS[0]:
-            FIGURE.parent.mkdir(parents=True, exist_ok=True)
-            chart.savefig(FIGURE, dpi=150)
-            print(f"Figure: {FIGURE}\n")
-
-
-if __name__ == "__main__":
-    main()
+FIGURE = Path(os.path.relpath(Path(sys.argv[0]).parent), "output", "method_table.png")
+FIGURE.parent.mkdir(exist_ok=True)
+figure.savefig(FIGURE, dpi=150)
+print(f"Figure: {FIGURE}\n")

@@ -26,30 +26,17 @@ import os
 import sys
 from pathlib import Path
 
-import matplotlib
-import matplotlib.pyplot as plt
 import numpy as np
 import torch
-from scipy.stats import t as student
-from sklearn.utils import Bunch
 from torch import nn
 
 from sklearn_lhcal.datasets import load_mixed_digits
-from sklearn_lhcal.metrics import (
-    confidence_interval,
-    expected_accuracy,
-    kernel_calibration_error,
-    label_log_loss,
-    loo_bandwidth,
-    null_calibration_error,
-    paired_difference,
-)
 from sklearn_lhcal.neural_network import KernelCalibrationPenalty, MMCEPenalty, NeuralClassifier
 
-FULL = bool(int(os.environ.get("FULL", "0")))
+torch.set_num_threads(1)  # networks so small are no slower so
+FULL = os.environ.get("FULL") == "1"
 SPLITS = 10 if FULL else 1
 PUBLISHED = [0.001, 0.01, 0.05, 0.1, 0.2] if FULL else [0.01, 0.2]
-FIGURE = Path(os.path.relpath(Path(sys.argv[0]).parent), "output", "regularized_training.png")
 
 PENALTIES = {
     "MMCE": MMCEPenalty(weighted=True),
@@ -59,18 +46,17 @@ PENALTIES = {
 GRIDS = {
     "MMCE": [*PUBLISHED, 1],
     "kernel, plugin": PUBLISHED,
-    "kernel, residual": [0.2, 1, 3, *([5] if FULL else [])],
+    "kernel, residual": [0.2, 1, 3, 5] if FULL else [0.2, 1, 3],
 }
+# by (name, λ)
 MODELS = {
     ("cross-entropy", 0): {},
     ("focal", 0): {"loss": "focal"},
     ("focal 5/3", 0): {"loss": "focal_53"},
-    **{
-        (name, w): {"regularizer": PENALTIES[name], "regularizer_weight": w}
-        for name in GRIDS
-        for w in GRIDS[name]
-    },
 }
+for name, penalty in PENALTIES.items():
+    for w in GRIDS[name]:
+        MODELS[name, w] = {"regularizer": penalty, "regularizer_weight": w}
 REFERENCE = ("cross-entropy", 0)
 
 
@@ -78,20 +64,18 @@ def perceptron() -> nn.Module:
     return nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 10))
 
 
-def one_split(seed: int) -> Bunch:
-    """Test counts, and the test probabilities of every model.
-
-    Nothing is chosen on the validation rows: they test.
-    """
+# by split: test counts, and the test probabilities of every model
+counts, proba = [], []
+for seed in range(SPLITS):
     data = load_mixed_digits(raters=10, random_state=seed)
     X, y = data.X_train[:300], data.counts_train[:300]
+    # nothing is chosen on the validation rows: they test
     X_test = np.vstack([data.X_test, data.X_validation])
-    proba = {}
+    counts.append(np.vstack([data.counts_test, data.counts_validation]))
+    proba.append({})
     for model, options in MODELS.items():
         net = NeuralClassifier(perceptron, lr=5e-3, max_epochs=60, random_state=seed, **options)
-        proba[model] = net.fit(X, y).predict_proba(X_test)
-    return Bunch(counts=np.vstack([data.counts_test, data.counts_validation]), proba=proba)
-
+        proba[seed][model] = net.fit(X, y).predict_proba(X_test)
 
 # %%
 # What is measured
@@ -101,106 +85,97 @@ def one_split(seed: int) -> Bunch:
 # the top class, by the residual form, whose mean is 0 for a calibrated network. The plugin's is
 # not: what it would be is estimated from labels drawn from the predictions themselves (the null
 # level).
-#
-# The intervals: jackknife, of the one network on these test rows; with ``FULL=1`` Student's, over
-# the ten splits.
-def canonical(y, proba, **options):
-    return kernel_calibration_error(
-        y, proba, p=2, bandwidth=0.05, bias_correction="residual", **options
-    )
+from functools import partial
 
+from sklearn_lhcal.metrics import (
+    expected_accuracy,
+    kernel_calibration_error,
+    label_log_loss,
+    loo_bandwidth,
+    null_calibration_error,
+)
 
-def published(y, proba, **options):
-    return kernel_calibration_error(y, proba, p=1, bias_correction=None, **options)
-
-
-def top_label(y, proba, **options):
-    return canonical(y, proba, notion="top_label", **options)
-
-
+published = partial(kernel_calibration_error, p=1, bias_correction=None)
+residual = partial(kernel_calibration_error, p=2, bandwidth=0.05, bias_correction="residual")
 METRICS = {
     "accuracy": expected_accuracy,
     "log loss": label_log_loss,
     "canonical L1": published,
-    "canonical": canonical,
-    "top class": top_label,
+    "canonical": residual,
+    "top class": partial(residual, notion="top_label"),
 }
 
+# %%
+# One line a model
+# ----------------
+# Estimates, each with half its 90 % interval. The intervals: jackknife, of the one network on these
+# test rows; with ``FULL=1`` Student's, over the ten splits.
+from scipy.stats import t as student
 
-def options_of(metric, proba) -> dict:
-    """The bandwidth of the published measure.
+from sklearn_lhcal.metrics import confidence_interval, paired_difference
 
-    One number for a model, so that it is not sought for every block.
-    """
-    return {"bandwidth": loo_bandwidth(proba)} if metric is published else {}
-
-
-def interval(splits: list, model, metric) -> tuple[float, float, float]:
-    """Estimate and its 90 % interval."""
-    if len(splits) > 1:
-        return student_interval(
-            [metric(s.counts, s.proba[model], **options_of(metric, s.proba[model])) for s in splits]
-        )
-    (s,) = splits
-    options = {
-        "confidence_level": 0.9,
-        "n_blocks": 20,
-        "random_state": 0,
-        **options_of(metric, s.proba[model]),
-    }
-    return confidence_interval(metric, s.counts, s.proba[model], **options)[:3]
-
-
-def difference(splits: list, model, metric) -> tuple[float, float, float]:
-    """Change against cross-entropy alone, on the same rows, and its 90 % interval."""
-    if len(splits) > 1:
-        return student_interval(
-            [
-                metric(s.counts, s.proba[model]) - metric(s.counts, s.proba[REFERENCE])
-                for s in splits
-            ]
-        )
-    (s,) = splits
-    options = {"confidence_level": 0.9, "n_blocks": 20, "random_state": 0}
-    return paired_difference(metric, s.counts, s.proba[model], s.proba[REFERENCE], **options)[:3]
+JACKKNIFE = {"confidence_level": 0.9, "n_blocks": 20, "random_state": 0}
 
 
 def student_interval(values: list) -> tuple[float, float, float]:
-    mean, half = (
-        np.mean(values),
-        student.ppf(0.95, len(values) - 1) * np.std(values, ddof=1) / len(values) ** 0.5,
-    )
+    mean = np.mean(values)
+    half = student.ppf(0.95, len(values) - 1) * np.std(values, ddof=1) / len(values) ** 0.5
     return mean, mean - half, mean + half
+
+
+def interval(model, metric) -> tuple[float, float, float]:
+    """Estimate and its 90 % interval."""
+    z = [p[model] for p in proba]
+    metrics = [metric] * SPLITS
+    if metric is published:
+        # one bandwidth for a model, so that it is not sought for every block
+        metrics = [partial(metric, bandwidth=loo_bandwidth(p)) for p in z]
+    if FULL:
+        return student_interval([m(y, p) for m, y, p in zip(metrics, counts, z, strict=True)])
+    return confidence_interval(metrics[0], counts[0], z[0], **JACKKNIFE)[:3]
 
 
 def title(model) -> str:
     return f"{model[0]}, λ = {model[1]:g}" if model[1] else model[0]
 
 
-def table(results: dict) -> str:
-    """One line a model: estimates, each with half its 90 % interval."""
-    lines = [f"{'':26}" + "".join(f"{name:>17}" for name in METRICS)]
-    for model, row in results.items():
-        cells = [f"{value:9.4f} ±{(high - low) / 2:.4f} " for value, low, high in row.values()]
-        lines.append(f"{title(model):26}" + "".join(cells))
-    return "\n".join(lines)
+results = {
+    model: {name: interval(model, metric) for name, metric in METRICS.items()} for model in MODELS
+}
+print(f"{'':26}" + "".join(f"{name:>17}" for name in METRICS))
+for model, row in results.items():
+    cells = [f"{value:9.4f} ±{(high - low) / 2:.4f} " for value, low, high in row.values()]
+    print(f"{title(model):26}" + "".join(cells))
+
+# %%
+# Against cross-entropy alone
+# ---------------------------
+# The change on the same rows. On one split (540 test rows) intervals are as wide as the differences
+# between most methods; only paired differences tell anything. There λ = 3 of the residual form
+# lowers the log loss and the error of the top class.
 
 
-def differences(splits: list) -> str:
-    names = ["accuracy", "log loss", "top class"]
-    lines = [
-        "Change against cross-entropy, and its 90 % interval",
-        f"{'':26}" + "".join(f"{n:>30}" for n in names),
-    ]
-    for model in MODELS:
-        if model != REFERENCE:
-            cells = [difference(splits, model, METRICS[name]) for name in names]
-            lines.append(
-                f"{title(model):26}"
-                + "".join(f"{d:+11.4f} ({a:+.4f}, {b:+.4f})" for d, a, b in cells)
-            )
-    return "\n".join(lines)
+def difference(model, metric) -> tuple[float, float, float]:
+    """Change against cross-entropy alone, on the same rows, and its 90 % interval."""
+    if FULL:
+        return student_interval(
+            [
+                metric(y, p[model]) - metric(y, p[REFERENCE])
+                for y, p in zip(counts, proba, strict=True)
+            ]
+        )
+    (y,), (p,) = counts, proba
+    return paired_difference(metric, y, p[model], p[REFERENCE], **JACKKNIFE)[:3]
 
+
+names = ["accuracy", "log loss", "top class"]
+print("\nChange against cross-entropy, and its 90 % interval")
+print(f"{'':26}" + "".join(f"{name:>30}" for name in names))
+for model in MODELS:
+    if model != REFERENCE:
+        found = [difference(model, METRICS[name]) for name in names]
+        cells = [f"{d:+11.4f} ({low:+.4f}, {high:+.4f})" for d, low, high in found]
+        print(f"{title(model):26}" + "".join(cells))
 
 # %%
 # What a penalty costs
@@ -209,44 +184,91 @@ def differences(splits: list) -> str:
 # perceptron above. A penalty takes one or two milliseconds a batch, some more where it seeks its
 # bandwidth, whatever the network: a few per cent of what convolutions take, and more than all that
 # a perceptron of one hidden layer does.
-def convolutions() -> nn.Module:
-    return nn.Sequential(
-        nn.Unflatten(1, (1, 8, 8)),
-        nn.Conv2d(1, 64, 3, padding=1),
-        nn.ReLU(),
-        nn.Conv2d(64, 128, 3, padding=1),
-        nn.ReLU(),
-        nn.MaxPool2d(2),
-        nn.Conv2d(128, 128, 3, padding=1),
-        nn.ReLU(),
-        nn.AdaptiveAvgPool2d(1),
-        nn.Flatten(),
-        nn.Linear(128, 10),
-    )
+from small_network import small_network
 
+convolutions = partial(small_network, widths=(64, 128, 128), dropout=0.0)
 
-def epoch_times() -> str:
-    data = load_mixed_digits()
-    X, y = data.X_train[:320], data.counts_train[:320]
-    lines = [f"{'ms per batch of 64 rows':26}{'convolutions':>15}{'perceptron':>15}"]
-    for name, penalty in {"cross-entropy": None, **PENALTIES}.items():
-        line = f"{name:26}"
-        for module, epochs in ((convolutions, 4), (perceptron, 20)):
-            net = NeuralClassifier(
-                module, max_epochs=epochs, regularizer=penalty, random_state=0
-            ).fit(X, y)
-            line += f"{1000 * min(net.history_[:, 'dur']) / 5:15.1f}"
-        lines.append(line)
-    return "\n".join(lines)
-
+data = load_mixed_digits()
+X, y = data.X_train[:320], data.counts_train[:320]
+print(f"\n{'ms per batch of 64 rows':26}{'convolutions':>15}{'perceptron':>15}")
+for name, penalty in {"cross-entropy": None, **PENALTIES}.items():
+    line = f"{name:26}"
+    for module, epochs in ((convolutions, 4), (perceptron, 20)):
+        net = NeuralClassifier(module, max_epochs=epochs, regularizer=penalty, random_state=0)
+        net.fit(X, y)
+        line += f"{1000 * min(net.history_[:, 'dur']) / 5:15.1f}"
+    print(line)
 
 # %%
-# What it shows
-# -------------
-# On one split (540 test rows) intervals are as wide as the differences between most methods; only
-# paired differences tell anything. There λ = 3 of the residual form lowers the log loss and the
-# error of the top class, and the published measure is twice what it would be for a calibrated
-# network with these predictions. Over ten splits (``FULL=1``):
+# The figure
+# ----------
+# Accuracy against a calibration error, a line a penalty, λ from .2 on beside the points. It leaves
+# out what has lost more than a tenth in accuracy, and says so. The published measure is twice what
+# it would be for a calibrated network with the predictions of cross-entropy.
+import matplotlib.pyplot as plt
+
+COLORS = {
+    "cross-entropy": "black",
+    "focal": "tab:green",
+    "focal 5/3": "tab:olive",
+    "MMCE": "tab:orange",
+    "kernel, plugin": "tab:red",
+    "kernel, residual": "tab:blue",
+}
+PANELS = {
+    "canonical L1": "Canonical, as published (plugin)",
+    "canonical": "Canonical, residual form",
+    "top class": "Top class, residual form",
+}
+
+null_level = np.mean(
+    [
+        null_calibration_error(y, p[REFERENCE], p=1, bias_correction=None, random_state=0).mean
+        for y, p in zip(counts, proba, strict=True)
+    ]
+)
+print(f"\nCanonical L1 error of the cross-entropy network, were it calibrated: {null_level:.3f}\n")
+
+accuracy = {model: row["accuracy"][0] for model, row in results.items()}
+lost = [model for model in MODELS if accuracy[model] < accuracy[REFERENCE] - 0.1]
+
+figure, axes = plt.subplots(1, 3, figsize=(14, 5), layout="constrained", sharex=True)
+for ax, (name, heading) in zip(axes, PANELS.items(), strict=True):
+    for method, color in COLORS.items():
+        models = [model for model in MODELS if model[0] == method and model not in lost]
+        x, x_low, x_high = np.array([results[model]["accuracy"] for model in models]).T
+        y, y_low, y_high = np.array([results[model][name] for model in models]).T
+        bars = {"xerr": [x - x_low, x_high - x], "yerr": [y - y_low, y_high - y]}
+        ax.errorbar(x, y, **bars, fmt="none", ecolor=color, alpha=0.2)
+        ax.plot(x, y, "o-", color=color, markersize=4, linewidth=0.8, label=method)
+        for (_, w), *point in zip(models, x, y, strict=True):
+            if w >= 0.2:
+                beside = {"xytext": (4, 3), "textcoords": "offset points"}
+                ax.annotate(f"{w:g}", point, fontsize=7, color=color, **beside)
+    ax.axhline(0, color="black", linestyle=":")
+    ax.set(
+        xlabel="Expected accuracy (small numbers: λ)",
+        ylabel="Squared calibration error",
+        title=heading,
+    )
+    ax.spines[["top", "right"]].set_visible(False)
+axes[0].axhline(null_level, color="black", linestyle=":", label="cross-entropy, were it calibrated")
+axes[0].set(ylim=0, ylabel="L1 calibration error")
+if lost:
+    said = [f"{title(model)} (accuracy {accuracy[model]:.2f})" for model in lost]
+    figure.suptitle(f"Not shown: {', '.join(said)}", fontsize=9)
+handles, labels = axes[0].get_legend_handles_labels()
+figure.legend(handles, labels, loc="outside lower center", ncols=7, frameon=False, fontsize=8)
+
+FIGURE = Path(os.path.relpath(Path(sys.argv[0]).parent), "output", "regularized_training.png")
+FIGURE.parent.mkdir(exist_ok=True)
+figure.savefig(FIGURE, dpi=150)
+print(f"Figure: {FIGURE}")
+
+# %%
+# What ten splits show
+# --------------------
+# Over ten splits (``FULL=1``):
 #
 # - The residual form at λ = 3 has a higher accuracy than cross-entropy alone (+.012, interval .006
 #   to .018), a lower log loss (.72 to .63) and squared error of the top class (.0041 to .0011). At
@@ -261,92 +283,3 @@ def epoch_times() -> str:
 #   1 triples it.
 # - The published measure ranks otherwise: best are the networks with the most confident
 #   predictions, as smoothing then finds less noise in the labels to take for an error.
-#
-# The figure leaves out what has lost more than a tenth in accuracy, and says so.
-COLORS = {
-    "cross-entropy": "black",
-    "focal": "tab:green",
-    "focal 5/3": "tab:olive",
-    "MMCE": "tab:orange",
-    "kernel, plugin": "tab:red",
-    "kernel, residual": "tab:blue",
-}
-
-
-def panel(ax, results: dict, name: str) -> None:
-    """Accuracy against a calibration error, a line a penalty, λ from .2 on beside the points."""
-    for method, color in COLORS.items():
-        models = [model for model in results if model[0] == method]
-        x, y = (
-            np.array([results[model][metric] for model in models]).T
-            for metric in ("accuracy", name)
-        )
-        bars = {"xerr": [x[0] - x[1], x[2] - x[0]], "yerr": [y[0] - y[1], y[2] - y[0]]}
-        ax.errorbar(x[0], y[0], **bars, fmt="none", ecolor=color, alpha=0.2)
-        ax.plot(x[0], y[0], "o-", color=color, markersize=4, linewidth=0.8, label=method)
-        for model, a, b in zip(models, x[0], y[0], strict=True):
-            if model[1] >= 0.2:
-                ax.annotate(
-                    f"{model[1]:g}",
-                    (a, b),
-                    (4, 3),
-                    textcoords="offset points",
-                    fontsize=7,
-                    color=color,
-                )
-    ax.set_xlabel("Expected accuracy (small numbers: λ)")
-    ax.spines[["top", "right"]].set_visible(False)
-
-
-def figure(results: dict, null_level: float):
-    worst = results[REFERENCE]["accuracy"][0] - 0.1
-    lost = [
-        f"{title(model)} (accuracy {row['accuracy'][0]:.2f})"
-        for model, row in results.items()
-        if row["accuracy"][0] < worst
-    ]
-    results = {model: row for model, row in results.items() if row["accuracy"][0] >= worst}
-    fig, axes = plt.subplots(1, 3, figsize=(14, 5), layout="constrained", sharex=True)
-    for ax, name in zip(axes, ("canonical L1", "canonical", "top class"), strict=True):
-        panel(ax, results, name)
-    axes[0].axhline(
-        null_level, color="black", linestyle=":", label="cross-entropy, were it calibrated"
-    )
-    axes[0].set(ylim=0, ylabel="L1 calibration error", title="Canonical, as published (plugin)")
-    for ax, what in zip(axes[1:], ("Canonical", "Top class"), strict=True):
-        ax.axhline(0, color="black", linestyle=":")
-        ax.set(ylabel="Squared calibration error", title=f"{what}, residual form")
-    if lost:
-        fig.suptitle(f"Not shown: {', '.join(lost)}", fontsize=9)
-    fig.legend(
-        *axes[0].get_legend_handles_labels(),
-        loc="outside lower center",
-        ncols=7,
-        frameon=False,
-        fontsize=8,
-    )
-    return fig
-
-
-def main() -> None:
-    torch.set_num_threads(1)  # networks so small are no slower so
-    matplotlib.use("Agg")
-    splits = [one_split(seed) for seed in range(SPLITS)]
-    results = {
-        model: {name: interval(splits, model, metric) for name, metric in METRICS.items()}
-        for model in MODELS
-    }
-    plugin = {"p": 1, "bias_correction": None, "random_state": 0}
-    nulls = [null_calibration_error(s.counts, s.proba[REFERENCE], **plugin).mean for s in splits]
-    print(f"{table(results)}\n\n{differences(splits)}\n\n{epoch_times()}\n")
-    print(
-        "Canonical L1 error of the cross-entropy network, were it calibrated: "
-        f"{np.mean(nulls):.3f}\n"
-    )
-    FIGURE.parent.mkdir(parents=True, exist_ok=True)
-    figure(results, np.mean(nulls)).savefig(FIGURE, dpi=150)
-    print(f"Figure: {FIGURE}")
-
-
-if __name__ == "__main__":
-    main()

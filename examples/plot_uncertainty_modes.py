@@ -34,28 +34,14 @@ import os
 import sys
 from pathlib import Path
 
-import matplotlib
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
-from scipy.stats import wasserstein_distance
 from sklearn.datasets import load_digits
-from sklearn.frozen import FrozenEstimator
-from torch import nn
 
-from sklearn_lhcal.calibration import AlphaCalibration, TemperatureScaling
-from sklearn_lhcal.distributions import predict_dist
-from sklearn_lhcal.ensemble import MCDropoutClassifier
-from sklearn_lhcal.metrics import epistemic_loss, irreducible_loss, posterior_epistemic_loss
-from sklearn_lhcal.neural_network import NeuralClassifier
-
-FULL = bool(int(os.environ.get("FULL", "0")))
-LABELS = [5, 2] if FULL else [5]
-EPOCHS = 25
-DRAWS = 50
+torch.set_num_threads(1)  # networks so small are no slower so
+FULL = os.environ.get("FULL") == "1"
 CONCENTRATION = 20.0  # λ
-GROUPS = {"confident": (0, 1), "epistemic": (2, 3, 4, 5), "aleatoric": (6, 7, 8, 9)}
-FIGURE = Path(os.path.relpath(Path(sys.argv[0]).parent), "output", "uncertainty_modes.png")
 
 
 def draw_probability(digit: np.ndarray, rng) -> np.ndarray:
@@ -69,16 +55,27 @@ def draw_probability(digit: np.ndarray, rng) -> np.ndarray:
 
 
 def labels_of(q: np.ndarray, raters: int, rng) -> np.ndarray:
+    """How many of the raters say the first class, and how many the second."""
     yes = rng.binomial(raters, q)
     return np.column_stack([raters - yes, yes])
 
+
+data, rng = load_digits(), np.random.default_rng(0)
+X, digit = data.data / 16, data.target
+q = draw_probability(digit, rng)
+train, calibration, test = np.split(rng.permutation(len(X)), [600, 1350])
 
 # %%
 # The network
 # -----------
 # Its body ends in 64 averages over the image of the last convolution; they are the features of α.
-def small_network() -> nn.Module:
-    """Two convolutions on 8 x 8 pixels, averages over the image, and a linear layer."""
+from torch import nn
+
+from sklearn_lhcal.neural_network import NeuralClassifier
+
+
+def network() -> nn.Module:
+    """Three convolutions on 8 x 8 pixels, averages over the image, and a linear layer."""
     body = nn.Sequential(
         nn.Unflatten(1, (1, 8, 8)),
         nn.Conv2d(1, 32, 3, padding=1),
@@ -94,37 +91,41 @@ def small_network() -> nn.Module:
     return nn.Sequential(body, nn.Dropout(0.5), nn.Linear(64, 2))
 
 
-class LastConvolution:
+net = NeuralClassifier(network, lr=2e-3, batch_size=32, max_epochs=25, random_state=0)
+net.fit(X[train], labels_of(q[train], 1, rng))
+
+
+def last_convolution(X) -> np.ndarray:
     """Features of X: what the network's body makes of it, shape (n, 64)."""
-
-    def __init__(self, net: NeuralClassifier):
-        self.body = net.module_[0]
-
-    def __call__(self, X):
-        with torch.no_grad():
-            return self.body(torch.as_tensor(X, dtype=torch.float32)).numpy()
+    with torch.no_grad():
+        return net.module_[0](torch.as_tensor(X, dtype=torch.float32)).numpy()
 
 
-def fitted(net, X, counts: dict) -> dict:
-    """Raw, MC dropout, and α after temperature scaling.
+counts = labels_of(q[test], 10, rng)
 
-    With its default features and with those of the network.
-    """
-    frozen = FrozenEstimator(net)
-    models = {
-        "Raw": frozen,
-        "MC dropout": MCDropoutClassifier(frozen, n_samples=DRAWS, random_state=0),
-    }
-    models["MC dropout"].fit(X, next(iter(counts.values())))
-    for labels, y in counts.items():
-        for name, features in {
-            "probabilities": None,
-            "last convolution": LastConvolution(net),
-        }.items():
-            model = AlphaCalibration(TemperatureScaling(frozen), features=features)
-            models[f"α, {name}, {labels} labels"] = model.fit(X, y)
-    return models
+# %%
+# The predictions
+# ---------------
+# The network as it is, Monte Carlo dropout, and α after temperature scaling: with its default
+# features, which are functions of the class probabilities, and with those of the network.
+from sklearn.frozen import FrozenEstimator
 
+from sklearn_lhcal.calibration import AlphaCalibration, TemperatureScaling
+from sklearn_lhcal.distributions import predict_dist
+from sklearn_lhcal.ensemble import MCDropoutClassifier
+
+frozen = FrozenEstimator(net)
+dropout = MCDropoutClassifier(frozen, n_samples=50, random_state=0)
+models = {"Raw": frozen, "MC dropout": dropout}
+counts_calibration = {
+    labels: labels_of(q[calibration], labels, rng) for labels in ([5, 2] if FULL else [5])
+}
+dropout.fit(X[calibration], counts_calibration[5])
+for labels, y in counts_calibration.items():
+    for name, features in {"probabilities": None, "last convolution": last_convolution}.items():
+        model = AlphaCalibration(TemperatureScaling(frozen), features=features)
+        models[f"α, {name}, {labels} labels"] = model.fit(X[calibration], y)
+dists = {name: predict_dist(model, X[test]) for name, model in models.items()}
 
 # %%
 # The table
@@ -133,7 +134,33 @@ def fitted(net, X, counts: dict) -> dict:
 # probabilities and that of the true ones, pooled over the group; how often two raters agree, as
 # predicted and in fact; the epistemic loss of the class probabilities before (EL) and after (EL′)
 # one expert label.
-#
+from scipy.stats import wasserstein_distance
+
+from sklearn_lhcal.metrics import epistemic_loss, irreducible_loss, posterior_epistemic_loss
+
+DIGITS = {"confident": (0, 1), "epistemic": (2, 3, 4, 5), "aleatoric": (6, 7, 8, 9)}
+GROUPS = {name: np.isin(digit[test], digits) for name, digits in DIGITS.items()}
+
+# draws of the probability of the second class, shape (draws, n)
+draws = {name: dist.sample(200, random_state=0)[:, :, 1] for name, dist in dists.items()}
+
+print(
+    f"{len(train)} rows for training, {len(calibration)} for calibration, {len(test)} for the "
+    "test\n"
+)
+columns = ("W", "agree", "in fact", "EL", "EL′")
+print(f"{'':34}{'group':10}" + "".join(f"{column:>9}" for column in columns))
+for name, dist in dists.items():
+    for group, rows in GROUPS.items():
+        y, d = counts[rows], dist[rows]
+        distance = wasserstein_distance(
+            d.sample(200, random_state=0)[:, :, 1].ravel(), q[test][rows]
+        )
+        agree, in_fact = 1 - d.disagreement().mean(), 1 - irreducible_loss(y)
+        values = (distance, agree, in_fact, epistemic_loss(y, d), posterior_epistemic_loss(y, d))
+        print(f"{name:34}{group:10}" + "".join(f"{v:9.3f}" for v in values))
+
+# %%
 # Raters of the epistemic group agree in 97 of 100 pairs, those of the aleatoric group in 65. The
 # network predicts 67 and 70, and MC dropout the same. With its default features, which are
 # functions of the class probabilities, α predicts 82 for both: what these have lost, no calibration
@@ -146,99 +173,46 @@ def fitted(net, X, counts: dict) -> dict:
 # one label too much: in that group the label makes things worse, .060 to .081, though less so than
 # with the default features (.115). Temperature scaling, which goes before α, is a compromise
 # between groups: EL of the aleatoric group gains by it, that of the confident group loses.
-def group_rows(digit: np.ndarray) -> dict:
-    """Which rows are in each group."""
-    return {name: np.isin(digit, digits) for name, digits in GROUPS.items()}
-
-
-def draws_of(dist) -> np.ndarray:
-    """Draws of the probability of the second class, shape (draws, n)."""
-    return dist.sample(200, random_state=0)[:, :, 1]
-
-
-def table(dists: dict, counts, digit, q) -> str:
-    lines = [
-        f"{'':34}{'group':10}" + "".join(f"{c:>9}" for c in ("W", "agree", "in fact", "EL", "EL′"))
-    ]
-    for name, dist in dists.items():
-        for group, rows in group_rows(digit).items():
-            y, d = counts[rows], dist[rows]
-            distance = wasserstein_distance(draws_of(d).ravel(), q[rows])
-            agree, in_fact = 1 - d.disagreement().mean(), 1 - irreducible_loss(y)
-            values = (
-                distance,
-                agree,
-                in_fact,
-                epistemic_loss(y, d),
-                posterior_epistemic_loss(y, d),
-            )
-            lines.append(f"{name:34}{group:10}" + "".join(f"{v:9.3f}" for v in values))
-    return "\n".join(lines)
-
 
 # %%
 # The figure
 # ----------
-# Each panel pools the predicted distributions of the rows of a group; the true probabilities stand
-# in the first row, and as a line in the others. The network and MC dropout spread both right-hand
-# columns over the whole range; α with default features puts peaks at 0 and 1 into both; with the
-# last convolution they are high where they belong, and in the aleatoric group, where they do not,
-# they are left from the rows that α mistakes.
-def figure(dists: dict, digit, q):
-    """One column a group, one row a method."""
-    shown = {"Truth": q[None], **{name: draws_of(dist) for name, dist in dists.items()}}
-    size = (9.5, 1.45 * len(shown) + 0.6)
-    fig, axes = plt.subplots(
-        len(shown), len(GROUPS), figsize=size, sharex=True, sharey="col", layout="constrained"
-    )
-    edges = np.linspace(0, 1, 21)
-    for line, (name, draws) in zip(axes, shown.items(), strict=True):
-        for ax, rows in zip(line, group_rows(digit).values(), strict=True):
-            values, truth = draws[:, rows].ravel(), q[rows]
-            color = "0.4" if name == "Truth" else "tab:blue"
-            ax.hist(values, edges, weights=np.full(len(values), 100 / len(values)), color=color)
-            if name != "Truth":
-                ax.stairs(
-                    100 / len(truth) * np.histogram(truth, edges)[0],
-                    edges,
-                    color="black",
-                    linewidth=0.8,
-                )
-            ax.spines[["top", "right"]].set_visible(False)
-        line[0].set_ylabel(name.replace(", ", "\n"), fontsize=9)
-    for ax, (group, digits) in zip(axes[0], GROUPS.items(), strict=True):
-        ax.set_title(f"{group}: digits {digits[0]} to {digits[-1]}", fontsize=10)
-    for ax in axes[-1]:
-        ax.set_xlabel("probability of the second class")
-    fig.supylabel("share in each of 20 bins (%)", fontsize=10)
-    axes[1, 0].plot([], [], color="black", linewidth=0.8, label="truth")
-    axes[1, 0].legend(frameon=False, fontsize=8, loc="upper center")
-    return fig
+# One column a group, one row a method. Each panel pools the predicted distributions of the rows of
+# a group; the true probabilities stand in the first row, and as a line in the others.
+shown = {"Truth": q[test][None], **draws}
+figure, axes = plt.subplots(
+    len(shown),
+    len(GROUPS),
+    figsize=(9.5, 1.45 * len(shown) + 0.6),
+    sharex=True,
+    sharey="col",
+    layout="constrained",
+)
+edges = np.linspace(0, 1, 21)
+for line, (name, drawn) in zip(axes, shown.items(), strict=True):
+    for ax, rows in zip(line, GROUPS.values(), strict=True):
+        values, truth = drawn[:, rows].ravel(), q[test][rows]
+        color = "0.4" if name == "Truth" else "tab:blue"
+        ax.hist(values, edges, weights=np.full(len(values), 100 / len(values)), color=color)
+        if name != "Truth":
+            share = 100 / len(truth) * np.histogram(truth, edges)[0]
+            ax.stairs(share, edges, color="black", linewidth=0.8)
+        ax.spines[["top", "right"]].set_visible(False)
+    line[0].set_ylabel(name.replace(", ", "\n"), fontsize=9)
+for ax, (group, digits) in zip(axes[0], DIGITS.items(), strict=True):
+    ax.set_title(f"{group}: digits {digits[0]} to {digits[-1]}", fontsize=10)
+for ax in axes[-1]:
+    ax.set_xlabel("probability of the second class")
+figure.supylabel("share in each of 20 bins (%)", fontsize=10)
+axes[1, 0].plot([], [], color="black", linewidth=0.8, label="truth")
+axes[1, 0].legend(frameon=False, fontsize=8, loc="upper center")
 
+FIGURE = Path(os.path.relpath(Path(sys.argv[0]).parent), "output", "uncertainty_modes.png")
+FIGURE.parent.mkdir(exist_ok=True)
+figure.savefig(FIGURE, dpi=150)
+print(f"\nFigure: {FIGURE}")
 
-def main() -> None:
-    torch.set_num_threads(1)  # networks so small are no slower so
-    matplotlib.use("Agg")
-    data, rng = load_digits(), np.random.default_rng(0)
-    X, digit = data.data / 16, data.target
-    q = draw_probability(digit, rng)
-    train, calibration, test = np.split(rng.permutation(len(X)), [600, 1350])
-    net = NeuralClassifier(small_network, lr=2e-3, batch_size=32, max_epochs=EPOCHS, random_state=0)
-    net.fit(X[train], labels_of(q[train], 1, rng))
-    counts = labels_of(q[test], 10, rng)
-    models = fitted(
-        net, X[calibration], {labels: labels_of(q[calibration], labels, rng) for labels in LABELS}
-    )
-    dists = {name: predict_dist(model, X[test]) for name, model in models.items()}
-    print(
-        f"{len(train)} rows for training, {len(calibration)} for calibration, {len(test)} for the "
-        "test\n"
-    )
-    print(table(dists, counts, digit[test], q[test]))
-    FIGURE.parent.mkdir(parents=True, exist_ok=True)
-    figure(dists, digit[test], q[test]).savefig(FIGURE, dpi=150)
-    print(f"\nFigure: {FIGURE}")
-
-
-if __name__ == "__main__":
-    main()
+# %%
+# The network and MC dropout spread both right-hand columns over the whole range. α with default
+# features puts peaks at 0 and 1 into both. With the last convolution they are high where they
+# belong; in the aleatoric group, where they do not, they are left from the rows that α mistakes.

@@ -1,5 +1,6 @@
 """Saved predictions in the examples: names in a CSV file decide, never the order of its columns."""
 
+import importlib.util
 import runpy
 import sys
 from pathlib import Path
@@ -8,7 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_array_equal
+from sklearn.frozen import FrozenEstimator
 
+from sklearn_lhcal.calibration import AlphaCalibration
 from sklearn_lhcal.datasets import make_label_histograms
 from sklearn_lhcal.distributions import predict_dist
 from sklearn_lhcal.metrics import expected_accuracy, posterior_epistemic_loss
@@ -23,101 +26,105 @@ ONLY_NAMES = {"index": False}
 NOTHING = {"index": False, "header": False}
 
 
-@pytest.fixture(scope="module", params=["plot_quickstart", "plot_second_opinion"])
-def example(request):
-    return runpy.run_path(str(EXAMPLES / f"{request.param}.py"))
+def module(name):
+    """What the examples share."""
+    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
+    loaded = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(loaded)
+    return loaded
 
 
-def saved(example, counts: str, proba: str):
-    """The model, and X and y of the test rows, as the example makes them of two files."""
-    if "calibrated" not in example:
-        return example["saved"](counts, proba)
-    model, calibration, test = example["saved"](counts, proba, None)
-    return example["calibrated"](model, *calibration)["TS+α"], *test
+SAVED = module("saved_predictions")
 
 
-def scores(example, folder, counts, proba, of_counts=None, of_proba=None):
+def figures(counts: str, proba: str):
+    """Scores of the calibrated test rows, from two files."""
+    model, calibration, (X, y) = SAVED.halves(counts, proba)
+    prediction = predict_dist(AlphaCalibration(FrozenEstimator(model)).fit(*calibration), X)
+    return expected_accuracy(y, prediction), posterior_epistemic_loss(y, prediction)
+
+
+def scores(folder, counts, proba, of_counts=None, of_proba=None):
     """Of the test rows, from two CSV files."""
     files = [str(folder / "counts.csv"), str(folder / "proba.csv")]
     counts.to_csv(files[0], **(of_counts or {}))
     proba.to_csv(files[1], **(of_proba or {}))
-    model, X, y = saved(example, *files)
-    prediction = predict_dist(model, X)
-    return expected_accuracy(y, prediction), posterior_epistemic_loss(y, prediction)
+    return figures(*files)
 
 
 @pytest.fixture(scope="module")
-def right(example, tmp_path_factory):
+def right(tmp_path_factory):
     """From arrays."""
     folder = tmp_path_factory.mktemp("arrays")
     np.save(folder / "counts.npy", DATA.counts)
     np.save(folder / "proba.npy", DATA.prediction)
-    model, X, y = saved(example, str(folder / "counts.npy"), str(folder / "proba.npy"))
+    files = str(folder / "counts.npy"), str(folder / "proba.npy")
+    _, _, (X, y) = SAVED.halves(*files)
     assert isinstance(X, np.ndarray)
     assert isinstance(y, np.ndarray)
-    prediction = predict_dist(model, X)
-    found = expected_accuracy(y, prediction), posterior_epistemic_loss(y, prediction)
-    return pytest.approx(found, abs=1e-6)
+    return pytest.approx(figures(*files), abs=1e-6)
 
 
 @pytest.mark.parametrize("options", [{}, ONLY_NAMES, {"index_label": "image"}])
-def test_columns_meet_by_name(example, tmp_path, right, options):
-    assert scores(example, tmp_path, COUNTS[OTHER_ORDER], PROBA, options, options) == right
-    assert scores(example, tmp_path, COUNTS, PROBA[OTHER_ORDER], options, options) == right
+def test_columns_meet_by_name(tmp_path, right, options):
+    assert scores(tmp_path, COUNTS[OTHER_ORDER], PROBA, options, options) == right
+    assert scores(tmp_path, COUNTS, PROBA[OTHER_ORDER], options, options) == right
 
 
-def test_an_index_is_no_class(example, tmp_path, right):
-    assert scores(example, tmp_path, COUNTS, PROBA) == right
+def test_an_index_is_no_class(tmp_path, right):
+    assert scores(tmp_path, COUNTS, PROBA) == right
     numbered = [frame.reset_index(drop=True) for frame in (COUNTS, PROBA)]
-    assert scores(example, tmp_path, *numbered) == right
+    assert scores(tmp_path, *numbered) == right
     no_header = {"header": False}
-    assert scores(example, tmp_path, COUNTS, PROBA, no_header, no_header) == right
+    assert scores(tmp_path, COUNTS, PROBA, no_header, no_header) == right
     by_number = [frame.set_axis(range(3), axis=1) for frame in (COUNTS, PROBA)]
-    assert scores(example, tmp_path, *by_number) == right
+    assert scores(tmp_path, *by_number) == right
 
 
-def test_rows_in_another_order_are_an_error(example, tmp_path):
+def test_rows_in_another_order_are_an_error(tmp_path):
     with pytest.raises(ValueError, match="the same rows in another order"):
-        scores(example, tmp_path, COUNTS, PROBA[::-1])
+        scores(tmp_path, COUNTS, PROBA[::-1])
     with pytest.raises(ValueError, match="only 199 of 200 rows in common"):
-        scores(example, tmp_path, COUNTS, PROBA.rename({"image 3": "image 1003"}))
+        scores(tmp_path, COUNTS, PROBA.rename({"image 3": "image 1003"}))
 
 
 @pytest.mark.parametrize("side", [0, 1])
-def test_names_on_one_side_only(example, tmp_path, right, side):
+def test_names_on_one_side_only(tmp_path, right, side):
     options = [NOTHING, NOTHING]
     options[side] = ONLY_NAMES
-    assert scores(example, tmp_path, COUNTS, PROBA, *options) == right
+    assert scores(tmp_path, COUNTS, PROBA, *options) == right
     unsorted = COUNTS[OTHER_ORDER], PROBA[OTHER_ORDER]
     with pytest.raises(ValueError, match="not sorted"):
-        scores(example, tmp_path, *unsorted, *options)
+        scores(tmp_path, *unsorted, *options)
 
 
-def test_other_names_are_an_error(example, tmp_path):
+def test_other_names_are_an_error(tmp_path):
     with pytest.raises(ValueError, match=r"the sets differ by \['cat', 'cow'\]"):
-        scores(example, tmp_path, COUNTS, PROBA.rename(columns={"cat": "cow"}))
+        scores(tmp_path, COUNTS, PROBA.rename(columns={"cat": "cow"}))
 
 
-def test_a_file_without_any_name_is_an_array(example, tmp_path, right):
-    assert scores(example, tmp_path, COUNTS, PROBA, NOTHING, NOTHING) == right
+def test_a_file_without_any_name_is_an_array(tmp_path, right):
+    assert scores(tmp_path, COUNTS, PROBA, NOTHING, NOTHING) == right
 
 
-def test_the_quickstart_keeps_some_labels(tmp_path):
-    example = runpy.run_path(str(EXAMPLES / "plot_quickstart.py"))
-    few = example["some_labels"](COUNTS, 2, np.random.default_rng(0))
-    same = example["some_labels"](DATA.counts, 2, np.random.default_rng(0))
+def test_some_labels_are_kept():
+    few = SAVED.some_labels(COUNTS, 2, np.random.default_rng(0))
+    same = SAVED.some_labels(DATA.counts, 2, np.random.default_rng(0))
     assert_array_equal(few, same)
     assert_array_equal(few.sum(axis=1), 2)
     assert list(few.columns) == NAMES
     assert (few <= COUNTS).all(axis=None)
 
 
-def test_the_whole_program_reads_csv(example, tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize("name", ["plot_quickstart", "plot_second_opinion"])
+def test_the_whole_program_reads_csv(name, tmp_path, monkeypatch, capsys):
     counts, proba = tmp_path / "counts.csv", tmp_path / "proba.csv"
     COUNTS.to_csv(counts)
     PROBA[OTHER_ORDER].to_csv(proba)
-    arguments = ["--counts", counts, "--proba", proba, "--figure", tmp_path / "figure.png"]
-    monkeypatch.setattr(sys, "argv", ["example", *map(str, arguments)])
-    example["main"]()
+    program = EXAMPLES / f"{name}.py"
+    arguments = [program, "--counts", counts, "--proba", proba, "--figure", tmp_path / "figure.png"]
+    monkeypatch.setattr(sys, "argv", [*map(str, arguments)])
+    monkeypatch.syspath_prepend(EXAMPLES)
+    runpy.run_path(str(program), run_name="__main__")
     assert (tmp_path / "figure.png").exists()
     assert "100 " in capsys.readouterr().out
