@@ -203,8 +203,8 @@ for name, penalty in {"cross-entropy": None, **PENALTIES}.items():
 # The figure
 # ----------
 # Accuracy against a calibration error, a line a penalty, λ from .2 on beside the points. It leaves
-# out what has lost more than a tenth in accuracy, and says so. The published measure is twice what
-# it would be for a calibrated network with the predictions of cross-entropy.
+# out what has lost more than a tenth in accuracy, and says so. Most of the published measure is no
+# error: a calibrated network with the predictions of cross-entropy alone would have .23 of its .26.
 import matplotlib.pyplot as plt
 
 COLORS = {
