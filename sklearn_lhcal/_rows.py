@@ -176,6 +176,8 @@ def read_rows(
     """
     labels = read_labels(y)
     check_row_names(y=y, prediction=prediction, sample_weight=sample_weight, groups=groups)
+    if prediction is None and classes is None:
+        return Rows.of(labels, labels.mu, sample_weight, groups)
     if isinstance(prediction, Distribution):
         own = prediction.classes
         K = prediction.n_classes

@@ -153,9 +153,9 @@ def test_kappa_of_a_worked_example():
 def test_kappa_of_unequal_raters_by_hand():
     """Agreement (1 + 1/3)/2 over the rows with two raters or more.
 
-    P = (5/6, 1/6) over all six labels.
+    π = (8/9, 1/9), the mean of the shares of all three rows.
     """
-    agreement, chance = (1 + 1 / 3) / 2, (25 + 1) / 36
+    agreement, chance = (1 + 1 / 3) / 2, (64 + 1) / 81
     assert fleiss_kappa([[2, 0], [2, 1], [1, 0]]) == pytest.approx(
         (agreement - chance) / (1 - chance), rel=1e-12
     )

@@ -1,10 +1,18 @@
 """Label histograms: the gate for ``y``, disagreement of raters, classifiers trained on counts."""
 
+from ._agreement import (
+    cohen_kappa,
+    conger_kappa,
+    fleiss_kappa,
+    gwet_ac,
+    krippendorff_alpha,
+    percent_agreement,
+)
 from ._annotations import Annotations
 from ._classifier import LabelHistogramClassifier
 from ._from_annotations import AnnotationCounts, counts_from_annotations
 from ._labels import KnownProbabilities, check_counts
-from ._statistics import class_disagreement, fleiss_kappa, pairwise_disagreement, u_statistic
+from ._statistics import class_disagreement, pairwise_disagreement, u_statistic
 
 __all__ = [
     "AnnotationCounts",
@@ -13,8 +21,13 @@ __all__ = [
     "LabelHistogramClassifier",
     "check_counts",
     "class_disagreement",
+    "cohen_kappa",
+    "conger_kappa",
     "counts_from_annotations",
     "fleiss_kappa",
+    "gwet_ac",
+    "krippendorff_alpha",
     "pairwise_disagreement",
+    "percent_agreement",
     "u_statistic",
 ]

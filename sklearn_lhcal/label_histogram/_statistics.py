@@ -1,4 +1,4 @@
-"""What raters agree and disagree on: U-statistics of a row's labels, and Fleiss' kappa."""
+"""What raters agree and disagree on: U-statistics of a row's labels."""
 
 from collections.abc import Callable
 from itertools import combinations_with_replacement
@@ -138,40 +138,3 @@ def _subset_probability(labels: Labels, subsets: NDArray) -> Floats:
             p *= np.where(c > j, np.maximum(y[:, None] - j, 0), 1.0)
     left = np.maximum(labels.n[:, None] - np.arange(m), 1)
     return coefficient * p / left.prod(axis=1, keepdims=True)
-
-
-def fleiss_kappa(y: LabelsLike) -> float:
-    """Fleiss' kappa, agreement between raters beyond chance: larger is better, maximum 1.
-
-    It is 0 at chance. Rows may have different numbers of raters. The observed agreement is the mean
-    of ``1 − d_i`` over rows with two raters or more. The chance agreement is ``Σ_k p_k²`` with p
-    the class frequencies over all labels.
-
-    Parameters
-    ----------
-    y : label histogram of shape (n_samples, n_classes)
-        Anything `check_counts` takes.
-
-    Returns
-    -------
-    kappa : float
-        NaN where no row has two raters, or all labels are of one class.
-
-    References
-    ----------
-    Fleiss (1971), Measuring nominal scale agreement among many raters.
-
-    Examples
-    --------
-    >>> from sklearn_lhcal.datasets import load_psychiatric_diagnoses
-    >>> round(fleiss_kappa(load_psychiatric_diagnoses().counts), 3)
-    0.43
-    """
-    labels = read_labels(y)
-    agreement = 1 - pairwise_disagreement(labels)
-    known = ~np.isnan(agreement)
-    p = labels.counts.sum(axis=0) / labels.counts.sum()
-    chance = (p**2).sum()
-    if not known.any() or chance == 1:
-        return float("nan")
-    return float((agreement[known].mean() - chance) / (1 - chance))

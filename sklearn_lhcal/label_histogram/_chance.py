@@ -1,0 +1,194 @@
+"""Agreement of raters beyond chance: one observed agreement, and several chances.
+
+Letters: y_ik counts, n_i raters and μ̂_i shares of row i, w_i weights of rows, S similarity of
+classes, π class shares, p_r those of rater r.
+"""
+
+from collections.abc import Callable
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .._ground.arrays import Floats
+from .._ground.checks import as_floats, check_finite, check_sample_weight
+from .._ground.names import is_numeric
+from ._annotations import Annotations
+from ._labels import Labels, read_labels
+
+Similarity = Literal["nominal", "ordinal", "linear", "quadratic", "interval"] | ArrayLike
+
+
+class _Labelled(NamedTuple):
+    """Rows as far as agreement looks at them."""
+
+    labels: Labels
+    weight: Floats
+
+
+def score(value: Callable, y, weights, sample_weight) -> float:
+    """What a public function does: read, check, return."""
+    labels = read_labels(y)
+    w = check_sample_weight(sample_weight, len(labels))
+    w = np.ones(len(labels)) if w is None else w
+    return float(value(_Labelled(labels, w), weights=weights))
+
+
+def coefficient(chance: Callable[[_Labelled, Floats], float]) -> Callable:
+    """The coefficient ``(p_a − p_e)/(1 − p_e)`` of a chance agreement p_e."""
+
+    def value(rows, weights: Similarity = "nominal") -> float:
+        S = similarity(weights, rows.labels)
+        p_a = _observed(rows, S)
+        p_e = chance(rows, S)
+        # where all labels are of one class there is nothing beyond chance
+        if not p_e < 1 - 1e-12:
+            return float("nan")
+        return (p_a - p_e) / (1 - p_e)
+
+    return value
+
+
+def observed_agreement(rows, weights: Similarity = "nominal") -> float:
+    """p_a for weights of any form."""
+    return _observed(rows, similarity(weights, rows.labels))
+
+
+def _observed(rows, S: Floats) -> float:
+    """``p_a = mean_i Σ_k y_ik ((yS)_ik − 1) / (n_i(n_i − 1))`` over rows with two raters."""
+    several = rows.labels.n > 1
+    w = rows.weight[several]
+    if not w.sum() > 0:
+        return float("nan")
+    mu = rows.labels.mu[several]
+    n = rows.labels.n[several]
+    # the same of shares: q is the agreement of two draws with replacement
+    q = np.einsum("ik,kl,il->i", mu, S, mu, optimize=True)
+    return float(np.average(q - (1 - q) / (n - 1), weights=w))
+
+
+def _shares(rows) -> Floats:
+    """``π``, the mean of μ̂_i over the rows with a rater."""
+    rated = rows.labels.n > 0
+    if not rows.weight[rated].sum() > 0:
+        return np.full(rows.labels.shape[1], np.nan)
+    return np.average(rows.labels.mu[rated], axis=0, weights=rows.weight[rated])
+
+
+def fleiss_chance(rows, S: Floats) -> float:
+    """``p_e = πᵀSπ``."""
+    pi = _shares(rows)
+    return pi @ S @ pi
+
+
+def gwet_chance(rows, S: Floats) -> float:
+    """``p_e = ΣS/(K(K − 1)) Σ_k π_k(1 − π_k)``."""
+    pi = _shares(rows)
+    K = len(pi)
+    if K == 1:
+        return float("nan")
+    return S.sum() / (K * (K - 1)) * (pi * (1 - pi)).sum()
+
+
+def conger_chance(rows, S: Floats) -> float:
+    """``p_e = [(Σp_r)ᵀS(Σp_r) − Σ p_rᵀSp_r] / (R(R − 1))``: two different raters, a row each."""
+    p = _rater_shares(rows)
+    R = len(p)
+    if R < 2:
+        return float("nan")
+    total = p.sum(axis=0)
+    return (total @ S @ total - np.einsum("rk,kl,rl->", p, S, p)) / (R * (R - 1))
+
+
+def _rater_shares(rows) -> Floats:
+    """``p_r``, shape (R, K): the class shares of each rater with a rating."""
+    labels = _annotated(rows.labels)
+    K = labels.shape[1]
+    R = len(labels.raters)
+    w = rows.weight[labels.row]
+    p = np.bincount(labels.rater * K + labels.label, weights=w, minlength=R * K).reshape(R, K)
+    given = p.sum(axis=1)
+    return p[given > 0] / given[given > 0, None]
+
+
+def _annotated(labels: Labels) -> Annotations:
+    if not isinstance(labels, Annotations):
+        raise TypeError(
+            "This coefficient needs to know who said what: y must be Annotations, got counts or "
+            "labels. fleiss_kappa and gwet_ac need no names."
+        )
+    return labels
+
+
+def cohen(rows, weights: Similarity = "nominal") -> float:
+    R = len(_rater_shares(rows))
+    if R > 2:
+        raise ValueError(f"cohen_kappa is of two raters, y has {R}; conger_kappa is of any number.")
+    return coefficient(conger_chance)(rows, weights)
+
+
+def alpha(rows, weights: Similarity = "nominal") -> float:
+    """``1 − D_o/D_e``, over rows with two raters or more."""
+    labels = rows.labels
+    if labels.known:
+        raise ValueError("krippendorff_alpha is of finitely many raters; give counts.")
+    several = (labels.n > 1) & (rows.weight > 0)
+    if not several.any():
+        return float("nan")
+    y = labels.counts[several]
+    n = labels.n[several]
+    w = rows.weight[several] / rows.weight[several].mean()
+    N = w @ n
+    Y = w @ y
+    if isinstance(weights, str) and weights == "ordinal":
+        delta = _ordinal_distances(Y)
+    else:
+        delta = 1 - similarity(weights, labels)
+    D_o = (w / (n - 1)) @ np.einsum("ik,kl,il->i", y, delta, y, optimize=True) / N
+    D_e = Y @ delta @ Y / (N * (N - 1))
+    if not D_e > 0:
+        return float("nan")
+    return float(1 - D_o / D_e)
+
+
+def _ordinal_distances(Y: Floats) -> Floats:
+    """``δ_kl = (Σ_{g=k..l} Y_g − (Y_k + Y_l)/2)²``: how many ratings lie between."""
+    middle = np.cumsum(Y) - Y / 2
+    return (middle[:, None] - middle) ** 2
+
+
+def similarity(weights: Similarity, labels: Labels) -> Floats:
+    """How alike two classes are, shape (K, K): 1 on the diagonal, less elsewhere."""
+    K = labels.shape[1]
+    if not isinstance(weights, str):
+        return _checked(as_floats(weights, "weights"), K)
+    if weights not in ("nominal", "ordinal", "linear", "quadratic", "interval"):
+        raise ValueError(
+            "weights must be 'nominal', 'ordinal', 'linear', 'quadratic' (or 'interval') or a "
+            f"matrix, got {weights!r}."
+        )
+    place = np.arange(K, dtype=np.float64)
+    numbers = labels.classes is not None and is_numeric(labels.classes)
+    if numbers and weights != "ordinal":
+        place = labels.classes.astype(np.float64)
+    distance = np.abs(place[:, None] - place)
+    if weights == "nominal" or K == 1:
+        return np.eye(K)
+    if weights == "ordinal":
+        # pairs among the classes from k to l
+        pairs = distance * (distance + 1) / 2
+        return 1 - pairs / pairs.max()
+    power = 1 if weights == "linear" else 2
+    return 1 - (distance / distance.max()) ** power
+
+
+def _checked(S: Floats, K: int) -> Floats:
+    if S.shape != (K, K):
+        raise ValueError(f"weights must have shape ({K}, {K}), one row a class, got {S.shape}.")
+    check_finite(S, "weights")
+    if not np.array_equal(S, S.T) or (np.diag(S) != 1).any() or (S > 1).any():
+        raise ValueError(
+            "weights must be a symmetric matrix of similarities, 1 on the diagonal and at most 1 "
+            "elsewhere."
+        )
+    return S

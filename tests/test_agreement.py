@@ -1,0 +1,189 @@
+"""Agreement beyond chance: against irrCAC, krippendorff and scikit-learn, and its limits."""
+
+import json
+from pathlib import Path
+
+import krippendorff
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.metrics import cohen_kappa_score
+
+from sklearn_lhcal import label_histogram
+from sklearn_lhcal.label_histogram import (
+    Annotations,
+    KnownProbabilities,
+    cohen_kappa,
+    conger_kappa,
+    fleiss_kappa,
+    gwet_ac,
+    krippendorff_alpha,
+    pairwise_disagreement,
+    percent_agreement,
+)
+from sklearn_lhcal.metrics import confidence_interval
+
+# irrCAC demands SciPy 1.12.0 and pandas 2, so that no extra can name it: its numbers are recorded.
+RECORDED = json.loads((Path(__file__).parent / "irrcac.json").read_text(encoding="utf-8"))["cases"]
+WEIGHTS = ["nominal", "linear", "quadratic", "ordinal"]
+COUNTED = [percent_agreement, fleiss_kappa, gwet_ac, krippendorff_alpha]
+NAMED = [conger_kappa]
+
+
+def studied(n=40, R=5, K=4, missing=0.3, seed=0):
+    """Ratings 1 … K of raters who agree more than by chance; gaps are None."""
+    rng = np.random.default_rng(seed)
+    latent = rng.normal(size=(n, 1)) + 0.8 * rng.normal(size=(n, R)) + 0.4 * rng.normal(size=R)
+    ratings = np.clip(np.floor(latent + K / 2 + 0.5), 1, K).astype(int).astype(object)
+    ratings[rng.random((n, R)) < missing] = None
+    return ratings
+
+
+def annotated(ratings, K=4):
+    return Annotations.from_matrix(np.array(ratings, dtype=object), classes=range(1, K + 1))
+
+
+@pytest.mark.parametrize("weights", WEIGHTS)
+@pytest.mark.parametrize("case", range(len(RECORDED)))
+def test_irrcac_says_the_same(case, weights):
+    y = annotated(RECORDED[case]["ratings"])
+    for name, expected in RECORDED[case]["coefficients"][weights].items():
+        value = getattr(label_histogram, name)(y, weights=weights)
+        np.testing.assert_allclose(value, expected, atol=1e-10, err_msg=name)
+    if y.n_raters == 2:
+        assert cohen_kappa(y, weights=weights) == conger_kappa(y, weights=weights)
+
+
+@pytest.mark.parametrize("weights", ["nominal", "ordinal", "interval"])
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+@pytest.mark.parametrize("seed", range(3))
+def test_krippendorff_says_the_same(weights, missing, seed):
+    ratings = studied(missing=missing, seed=seed)
+    expected = krippendorff.alpha(
+        reliability_data=ratings.astype(float).T,
+        level_of_measurement=weights,
+        value_domain=[1, 2, 3, 4],
+    )
+    y = annotated(ratings)
+    np.testing.assert_allclose(krippendorff_alpha(y, weights=weights), expected, atol=1e-10)
+    # raters need no names
+    again = krippendorff_alpha(Annotations.from_counts(y), weights=weights)
+    np.testing.assert_allclose(again, expected, atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("weights", "theirs"), [("nominal", None), ("linear", "linear"), ("quadratic", "quadratic")]
+)
+def test_scikit_learn_says_the_same_of_two_raters(weights, theirs):
+    ratings = studied(R=2, missing=0, seed=3)
+    expected = cohen_kappa_score(*ratings.T.astype(int), weights=theirs)
+    np.testing.assert_allclose(cohen_kappa(annotated(ratings), weights=weights), expected)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 10**6))
+def test_names_and_order_make_no_difference(seed):
+    """Rows, raters and classes may be permuted; weights of 2 are rows that come twice."""
+    rng = np.random.default_rng(seed)
+    ratings = studied(n=20, seed=seed)
+    y = annotated(ratings)
+    turned = annotated(ratings[rng.permutation(20)][:, rng.permutation(5)])
+    w = rng.integers(1, 3, 20)
+    twice = y[np.repeat(np.arange(20), w)]
+    swapped = annotated([[v and 5 - v for v in row] for row in ratings])
+    for function in (percent_agreement, fleiss_kappa, gwet_ac, conger_kappa, krippendorff_alpha):
+        for weights in WEIGHTS:
+            value = function(y, weights=weights)
+            np.testing.assert_allclose(function(turned, weights=weights), value, atol=1e-12)
+            np.testing.assert_allclose(function(swapped, weights=weights), value, atol=1e-12)
+        if function is not krippendorff_alpha:
+            weighted = function(y, sample_weight=w)
+            np.testing.assert_allclose(weighted, function(twice), atol=1e-12)
+        weighted = [function(y, sample_weight=scale * w) for scale in (1, 8)]
+        np.testing.assert_allclose(*weighted, rtol=1e-12)
+
+
+def test_chance_is_0_on_average():
+    """Labels that do not depend on the row: the mean over studies is 0 within 4 standard errors."""
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet(np.ones(3), 4)
+    values = []
+    for _ in range(300):
+        ratings = np.column_stack([rng.choice(3, 30, p=p_r) + 1 for p_r in p])
+        values.append(conger_kappa(annotated(ratings, 3)))
+    values = np.array(values)
+    assert abs(values.mean()) < 4 * values.std() / np.sqrt(len(values))
+
+
+def test_limits():
+    agreed = annotated([[1, 1, 1], [2, 2, 2], [4, 4, None]])
+    for function in (*COUNTED, *NAMED):
+        for weights in WEIGHTS:
+            assert function(agreed, weights=weights) == pytest.approx(1, abs=1e-12)
+        assert np.isnan(function(annotated([[1, None], [None, 2]])))
+    for function in (fleiss_kappa, conger_kappa, krippendorff_alpha):
+        assert np.isnan(function(annotated([[1, 1], [1, 1]])))
+
+
+def test_percent_agreement_is_one_minus_the_mean_disagreement():
+    y = annotated(studied())
+    several = y.n > 1
+    d = pairwise_disagreement(y)[several]
+    np.testing.assert_allclose(percent_agreement(y), 1 - d.mean(), rtol=1e-12)
+    Q = KnownProbabilities([[0.5, 0.5], [1.0, 0.0]])
+    assert percent_agreement(Q) == pytest.approx(0.75)
+    assert fleiss_kappa(Q) == pytest.approx((0.75 - 0.625) / 0.375)
+
+
+def test_a_matrix_of_weights_is_what_its_name_says():
+    y = annotated(studied())
+    place = np.arange(4)
+    distance = abs(place[:, None] - place)
+    matrices = {
+        "nominal": np.eye(4),
+        "linear": 1 - distance / 3,
+        "quadratic": 1 - distance**2 / 9,
+        "interval": 1 - distance**2 / 9,
+    }
+    for function in (*COUNTED, *NAMED):
+        for name, S in matrices.items():
+            assert function(y, weights=S) == pytest.approx(function(y, weights=name), rel=1e-12)
+
+
+def test_distances_are_those_of_classes_that_are_numbers():
+    """Without a rating of 3 the distance from 2 to 4 stays 2."""
+    ratings = np.array([[1, 2], [2, 4], [4, 4], [1, 1]])
+    given = Annotations.from_matrix(ratings, classes=[1, 2, 3, 4])
+    occurring = Annotations.from_matrix(ratings)
+    for weights in ("linear", "quadratic"):
+        np.testing.assert_allclose(
+            fleiss_kappa(given, weights=weights), fleiss_kappa(occurring, weights=weights)
+        )
+
+
+def test_what_is_refused():
+    y = annotated(studied())
+    for function in (conger_kappa, cohen_kappa):
+        with pytest.raises(TypeError, match="y must be Annotations"):
+            function(y.counts)
+    with pytest.raises(ValueError, match="cohen_kappa is of two raters, y has 5"):
+        cohen_kappa(y)
+    with pytest.raises(ValueError, match="finitely many raters"):
+        krippendorff_alpha(KnownProbabilities([[0.5, 0.5]]))
+    S = np.eye(4)
+    S[0, 1] = 0.5
+    for wrong in (S, 2 * np.eye(4), np.eye(4) + 3 * (1 - np.eye(4)), np.eye(3), "cubic"):
+        with pytest.raises(ValueError, match="weights must"):
+            fleiss_kappa(y, weights=wrong)
+    with pytest.raises(ValueError, match="NaN or infinite"):
+        fleiss_kappa(y, weights=np.full((4, 4), np.nan))
+
+
+@pytest.mark.parametrize("function", [percent_agreement, fleiss_kappa, gwet_ac, conger_kappa])
+def test_intervals(function):
+    """Of counts over rows; with an option; the estimate is the function's."""
+    y = annotated(studied(n=100, R=6, missing=0.1))
+    interval = confidence_interval(function, y, None, weights="linear", random_state=0)
+    assert interval.estimate == pytest.approx(function(y, weights="linear"), rel=1e-12)
+    assert interval.low < interval.estimate < interval.high
