@@ -78,7 +78,7 @@ def _shares(rows) -> Floats:
 def fleiss_chance(rows, S: Floats) -> float:
     """``p_e = πᵀSπ``."""
     pi = _shares(rows)
-    return pi @ S @ pi
+    return float(pi @ S @ pi)
 
 
 def gwet_chance(rows, S: Floats) -> float:
@@ -87,7 +87,7 @@ def gwet_chance(rows, S: Floats) -> float:
     K = len(pi)
     if K == 1:
         return float("nan")
-    return S.sum() / (K * (K - 1)) * (pi * (1 - pi)).sum()
+    return float(S.sum() / (K * (K - 1)) * (pi * (1 - pi)).sum())
 
 
 def conger_chance(rows, S: Floats) -> float:
@@ -97,7 +97,7 @@ def conger_chance(rows, S: Floats) -> float:
     if R < 2:
         return float("nan")
     total = p.sum(axis=0)
-    return (total @ S @ total - np.einsum("rk,kl,rl->", p, S, p)) / (R * (R - 1))
+    return float(total @ S @ total - np.einsum("rk,kl,rl->", p, S, p)) / (R * (R - 1))
 
 
 def _rater_shares(rows) -> Floats:
