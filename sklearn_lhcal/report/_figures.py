@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Callable
 from io import BytesIO
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -64,7 +64,7 @@ def _draw(draw: Callable, size: tuple[float, float], alt: str) -> Picture:
     from matplotlib.figure import Figure
 
     # Letters stay text, so that a browser has them all; matplotlib need not.
-    style = {"svg.hashsalt": "sklearn_lhcal", "font.size": 9, "svg.fonttype": "none"}
+    style: Any = {"svg.hashsalt": "sklearn_lhcal", "font.size": 9, "svg.fonttype": "none"}
     with mpl.rc_context(style), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
         figure = Figure(figsize=size, layout="constrained")
@@ -95,7 +95,7 @@ def _reliability(study: Study, k: int, name: str, level: float) -> Picture:
         display = ReliabilityDisplay.from_predictions(
             study.labels,
             study.prediction,
-            class_index=study.prediction.classes[k],
+            class_index=study.labels.classes[k],
             n_bins=N_BINS,
             confidence_level=level,
             ax=ax,

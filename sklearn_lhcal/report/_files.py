@@ -131,22 +131,23 @@ def _guessed_ids(frame) -> str | None:
 
 def in_one_order(tables: dict[str, Table]) -> tuple[dict[str, Table], NDArray | None]:
     """All tables in the order of the rows of the first that has ids; sets of ids must agree."""
-    named = {what: table for what, table in tables.items() if table.ids is not None}
+    named = {what: table.ids for what, table in tables.items() if table.ids is not None}
     if not named:
         return tables, None
     reference, first = next(iter(named.items()))
-    place = {name: i for i, name in enumerate(first.ids.tolist())}
+    place = {name: i for i, name in enumerate(first.tolist())}
     ordered = dict(tables)
-    for what, table in named.items():
-        missing = set(place) ^ set(table.ids.tolist())
+    for what, ids in named.items():
+        missing = set(place) ^ set(ids.tolist())
         if missing:
             raise ValueError(
                 f"--{reference} and --{what} have different ids: {len(missing)} occur in one of "
                 f"them only, {sorted(missing, key=str)[:5]}."
             )
-        order = np.argsort([place[name] for name in table.ids.tolist()])
-        ordered[what] = table._replace(values=_rows(table.values, order), ids=first.ids)
-    return ordered, first.ids
+        order = np.argsort([place[name] for name in ids.tolist()])
+        values = _rows(tables[what].values, order)
+        ordered[what] = tables[what]._replace(values=values, ids=first)
+    return ordered, first
 
 
 def _rows(values, order):

@@ -5,6 +5,7 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from tqdm.auto import tqdm
 
 from .. import metrics
@@ -65,11 +66,14 @@ def _disagreement_terms(rows: Rows) -> tuple:
 @metric(Facts(least_raters=2, terms=_disagreement_terms))
 def excess_disagreement(y, prediction) -> float:
     """Mean of the predicted disagreement less that which was observed."""
-    return _ratio(_disagreement_terms, read_rows(y, prediction).contributing(2))
+    return _ratio(_disagreement_terms, read_rows(y, prediction), 2)
 
 
-def _ratio(terms, rows: Rows) -> float:
-    numerator, denominator = terms(rows)
+def _ratio(terms, rows: Rows, least_raters: int = 1) -> float:
+    seen = rows.contributing(least_raters)
+    if seen is None:
+        return float("nan")
+    numerator, denominator = terms(seen)
     return float(numerator.sum() / denominator.sum())
 
 
@@ -134,7 +138,7 @@ def _plan(ruler: Ruler, recalibrated: Distribution | None) -> Iterator[partial]:
         for name, function in (chosen | gaps).items():
             yield partial(ruler.measure, name, function, prediction, subset)
         if study.costs is not None:
-            yield partial(_risk, ruler, prediction, subset)
+            yield partial(_risk, ruler, prediction, study.costs, subset)
     if recalibrated is not None:
         for name in COMPARED:
             if name in chosen:
@@ -151,8 +155,7 @@ def _kappa(y, prediction=None) -> float:
     return fleiss_kappa(y)
 
 
-def _risk(ruler: Ruler, prediction: Distribution, subset: str) -> Number:
+def _risk(ruler: Ruler, prediction: Distribution, costs: ArrayLike, subset: str) -> Number:
     """Mean cost of the decisions that a prediction advises."""
-    costs = ruler.study.costs
     decisions = bayes_decision(prediction, costs)
     return ruler.measure("decision_risk", decision_risk, decisions, subset, cost_matrix=costs)

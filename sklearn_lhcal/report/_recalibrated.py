@@ -65,8 +65,9 @@ def _out_of_fold(study: Study, rng: np.random.RandomState, verbose: bool) -> Dis
 
 
 def _calibrator(study: Study):
-    floor = "uniform" if prints_zeros(study) else None
-    scaling = TemperatureScaling("proba", floor=floor)
+    scaling = TemperatureScaling("proba")
+    if prints_zeros(study):
+        scaling.set_params(floor="uniform")
     return AlphaCalibration(scaling) if study.has_pairs else scaling
 
 

@@ -10,7 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._ground.checks import check_fraction
+from .._ground.types import LabelsLike
 from .._ground.version import __version__
+from .._rows import PredictionLike
 from ..distributions import Dirichlet, second_opinion_value
 from . import _findings, _page
 from ._figures import Picture, pictures
@@ -50,7 +52,7 @@ class Report:
         """1 where a check warns, else 0: the exit status of the command."""
         return int(any(check["severity"] == "warning" for check in self.data["checks"]))
 
-    def save(self, directory) -> Path:
+    def save(self, directory: str | os.PathLike) -> Path:
         """Write ``report.html`` and ``report.json``, each whole or not at all.
 
         Parameters
@@ -68,16 +70,16 @@ class Report:
         OSError
             Where nothing can be written.
         """
-        directory = Path(directory)
-        directory.mkdir(parents=True, exist_ok=True)
-        _write(directory / "report.json", _page.as_json(self.data))
-        _write(directory / "report.html", self.html)
-        return directory / "report.html"
+        folder = Path(directory)
+        folder.mkdir(parents=True, exist_ok=True)
+        _write(folder / "report.json", _page.as_json(self.data))
+        _write(folder / "report.html", self.html)
+        return folder / "report.html"
 
 
 def report(
-    y,
-    prediction,
+    y: LabelsLike,
+    prediction: PredictionLike,
     *,
     groups: ArrayLike | None = None,
     cost_matrix: ArrayLike | None = None,

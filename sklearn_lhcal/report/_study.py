@@ -8,10 +8,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from .._ground.arrays import Floats, Indices
 from .._ground.checks import check_same_length
-from .._ground.costs import Costs, check_cost_matrix
-from .._rows import read_rows
+from .._ground.costs import check_cost_matrix
+from .._ground.types import LabelsLike
+from .._rows import PredictionLike, read_rows
 from ..distributions import Distribution
-from ..label_histogram._labels import Labels
+from ..label_histogram._labels import Labels, read_labels
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class Study:
         Number of the group of each row.
     ids : ndarray of shape (n,) or None
         Names of the rows.
-    costs : Costs or None
+    costs : array-like of shape (K, n_decisions), or None
     n_dropped : int
         How many rows had no label, and were left out.
     """
@@ -37,7 +38,7 @@ class Study:
     prediction: Distribution
     groups: Indices | None
     ids: NDArray | None
-    costs: Costs | None
+    costs: ArrayLike | None
     n_dropped: int
 
     def __len__(self) -> int:
@@ -46,7 +47,7 @@ class Study:
     @property
     def classes(self) -> list[str]:
         """Names of the classes, as a page prints them."""
-        return [str(name) for name in self.prediction.classes.tolist()]
+        return [str(name) for name in self.labels.classes.tolist()]
 
     @property
     def n_groups(self) -> int:
@@ -72,8 +73,8 @@ class Study:
 
 
 def read_study(
-    y,
-    prediction,
+    y: LabelsLike,
+    prediction: PredictionLike,
     *,
     groups: ArrayLike | None = None,
     cost_matrix: ArrayLike | None = None,
@@ -81,7 +82,10 @@ def read_study(
     ids: ArrayLike | None = None,
 ) -> Study:
     """Check everything that a report is made from."""
-    rows = read_rows(y, prediction, None, groups, classes=classes)
+    given = read_labels(y)
+    check_same_length(len(given), ids=ids)
+    # rows without labels are left out here
+    rows = read_rows(given, prediction, None, groups, classes=classes)
     labels = rows.labels
     if labels.known:
         raise ValueError(
@@ -89,23 +93,19 @@ def read_study(
             "chose each class."
         )
     names = np.arange(labels.shape[1]) if labels.classes is None else labels.classes
-    check_same_length(len(labels), ids=ids)
+    if cost_matrix is not None:
+        check_cost_matrix(cost_matrix).for_classes(names, len(names))
+    numbers = rows.groups
+    if numbers is not None:
+        numbers = np.unique(numbers, return_inverse=True)[1]
     if ids is not None:
         ids = np.asarray(ids)
-    costs = None
-    if cost_matrix is not None:
-        costs = check_cost_matrix(cost_matrix).for_classes(names, len(names), "the prediction")
-    labelled = np.flatnonzero(labels.n > 0)
-    labels = labels.in_order(names, sure=True).take(labelled)
-    named = rows.distribution.with_classes(names)[labelled]
-    groups = rows.groups
-    if groups is not None:
-        groups = np.unique(groups[labelled], return_inverse=True)[1]
+        ids = ids if given.rated is None else ids[given.rated]
     return Study(
-        labels=labels,
-        prediction=named,
-        groups=groups,
-        ids=None if ids is None else ids[labelled],
-        costs=costs,
-        n_dropped=len(rows) - len(labelled),
+        labels=labels.in_order(names, sure=True),
+        prediction=rows.distribution.with_classes(names),
+        groups=numbers,
+        ids=ids,
+        costs=cost_matrix,
+        n_dropped=len(given) - len(labels),
     )
