@@ -79,17 +79,17 @@ def some_labels(counts, n: int, rng) -> np.ndarray:
 # %%
 # What the decisions cost
 # -----------------------
-# "none" is the network as it is, "nll" bias-corrected temperature scaling with the least log loss,
-# "auto" the same map with parameters for these costs, where they are surely better out of fold;
-# "constant" is the decision that costs least on the calibration rows where all rows get the same.
-# The 90 % intervals are those of the mean over images, by the jackknife: with all labels of the
-# test images, and with one label each, as data sets usually have it.
+# "none" is the network as it is, "nll" a stack of scalings with the least log loss, "auto" the same
+# stack at a temperature for these costs, where that is surely better out of fold; "constant" is the
+# decision that costs least on the calibration rows where all rows get the same. The 90 % intervals
+# are those of the mean over images, by the jackknife: with all labels of the test images, and with
+# one label each, as data sets usually have it.
 #
 # On the first 5 000 images, with the cross-validated predictions of a convolutional network that
 # Northcutt, Athalye and Mueller (2021) published, the network expects to cost .05 an image and
 # costs .22. Calibrated it costs .16, .06 less (.02 to .10): it asks about 15 % of the images and
-# not 3 %. Parameters for these costs are worse out of fold, so "auto" keeps NLL. With one label an
-# image the interval of the .16 is twice as wide.
+# not 3 %. A temperature for these costs is no better out of fold, so "auto" keeps NLL. With one
+# label an image the interval of the .16 is almost three times as wide.
 def predictions(z, counts, z_test, C) -> tuple[dict, DecisionCalibration]:
     """Class probabilities of the test rows by method, and the calibrator of "auto"."""
     found = {"none": z_test}
@@ -187,8 +187,8 @@ def main() -> None:
     gain = calibrator.risk_difference_
     print(f"\n{pairs(decisions, counts[test], C)}\n\nThe best constant decision is {constant!r}.")
     print(
-        f"Out of fold, the best other criterion less nll: {gain.estimate:.4f} ({gain.low:.4f} to "
-        f"{gain.high:.4f})."
+        f"Out of fold, the best other criterion less nll: {gain.estimate:.4f}, 95 % interval "
+        f"{gain.low:.4f} to {gain.high:.4f}."
     )
     print(f"Taken: {calibrator.criterion_}.")
     FIGURE.parent.mkdir(parents=True, exist_ok=True)

@@ -90,13 +90,13 @@ def interval(calibrator) -> str:
 # %%
 # What it costs
 # -------------
-# "none" is the classifier as it is, "nll" bias-corrected temperature scaling with the least log
-# loss, "auto" the same map with parameters for these costs, where they are surely better out of
-# fold. A constant decision looks at nothing.
+# "none" is the classifier as it is, "nll" a stack of scalings with the least log loss, "auto" the
+# same stack at a temperature for these costs, where that is surely better out of fold. A constant
+# decision looks at nothing.
 #
 # Without calibration the classifier expects its decisions to cost a fraction of what they do, and
-# is worse than to reject everything. The log loss mends that. Whether parameters for the costs
-# themselves do better is another question: one deadly mushroom eaten among the calibration rows
+# is worse than to reject everything. The log loss mends that. Whether a temperature for the costs
+# themselves does better is another question: one deadly mushroom eaten among the calibration rows
 # weighs more than all else, and with few or none of them the difference has an interval that
 # reaches far to both sides. Then NLL is kept, and where the interval reaches beyond the whole risk,
 # a `DecisionCalibrationWarning` says so.
@@ -139,7 +139,7 @@ def main() -> None:
     warnings.simplefilter("ignore", DecisionCalibrationWarning)  # the intervals are printed below
     splits = [one_split(seed) for seed in range(SPLITS)]
     print(f"Mean cost of a mushroom, {SPLITS} splits of 6000 test rows\n{table(splits)}\n")
-    print("Best other candidate less NLL out of fold, 90 % interval, and what was taken")
+    print("Best other candidate less NLL out of fold, 95 % interval, and what was taken")
     print("\n".join(interval(calibrator) for _, _, calibrator in splits))
     FIGURE.parent.mkdir(parents=True, exist_ok=True)
     figure(splits).savefig(FIGURE, dpi=150)

@@ -1,4 +1,7 @@
-"""DecisionCalibration: what it selects, and where it lives in scikit-learn."""
+"""DecisionCalibration.
+
+What it selects, what it decides, and where it lives in scikit-learn.
+"""
 
 import warnings
 
@@ -7,7 +10,6 @@ import pandas as pd
 import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.special import softmax
 from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.ensemble import RandomForestClassifier
@@ -17,11 +19,13 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from sklearn_lhcal._ground.simplex import softmax
 from sklearn_lhcal.calibration import (
     AlphaCalibration,
     BiasCorrectedTemperatureScaling,
     DecisionCalibration,
     DecisionCalibrationWarning,
+    StackedCalibration,
     TemperatureScaling,
     VectorScaling,
     decide,
@@ -29,16 +33,23 @@ from sklearn_lhcal.calibration import (
 )
 from sklearn_lhcal.datasets import make_label_histograms
 from sklearn_lhcal.label_histogram import KnownProbabilities
-from sklearn_lhcal.metrics import bayes_decision, decision_risk, make_decision_scorer
-from sklearn_lhcal.metrics import calibration_loss as binned_calibration_loss
+from sklearn_lhcal.metrics import (
+    bayes_decision,
+    decision_risk,
+    expected_calibration_error,
+    make_decision_scorer,
+)
+from sklearn_lhcal.metrics import (
+    calibration_loss as binned_calibration_loss,
+)
 from sklearn_lhcal.neural_network import DirectLoss
 
 SCALINGS = {
+    "stacked": StackedCalibration,
     "temperature": TemperatureScaling,
     "bias_corrected": BiasCorrectedTemperatureScaling,
     "vector": VectorScaling,
 }
-
 C3 = np.array([[0.0, 1.0, 2.0], [5.0, 0.0, 1.0], [20.0, 3.0, 0.0]])
 
 
@@ -57,24 +68,28 @@ def kinked(n, seed=0):
     rng = np.random.default_rng(seed)
     s = rng.normal(0, 3, n)
     true = np.where(s < 0, 0.25 * s, 3 * s)
-    Q = softmax(np.column_stack([np.zeros(n), true]), axis=1)
+    Q = softmax(np.column_stack([np.zeros(n), true]))
     return np.column_stack([np.zeros(n), s]), Q, (rng.random(n) < Q[:, 1]).astype(int)
 
 
 @pytest.mark.parametrize("scaling", SCALINGS)
 def test_nll_is_the_scaling_of_that_name(scaling, data):
-    plain = SCALINGS[scaling]("proba").fit(data.prediction, data.counts)
-    ours = DecisionCalibration("proba", C3, scaling=scaling, criterion="nll").fit(
-        data.prediction, data.counts
-    )
-    assert_array_equal(ours.predict_proba(data.prediction), plain.predict_proba(data.prediction))
-    assert ours.criterion_ == "nll"
-    for name in ("temperature_", "bias_", "scale_", "intercept_"):
-        assert hasattr(ours, name) == hasattr(plain, name)
+    for floor in (None, "uniform", "prior"):
+        plain = SCALINGS[scaling]("proba", floor=floor).fit(data.prediction, data.counts)
+        ours = DecisionCalibration("proba", C3, scaling=scaling, criterion="nll", floor=floor)
+        ours.fit(data.prediction, data.counts)
+        z = plain.predict_proba(data.prediction)
+        assert_array_equal(ours.predict_proba(data.prediction), z)
+        assert ours.criterion_ == "nll"
+        for name in ("temperature_", "bias_", "scale_", "intercept_", "floor_weight_", "weights_"):
+            if name in vars(plain):
+                assert_array_equal(vars(ours)[name], vars(plain)[name])
+            else:
+                assert scaling == "stacked" or name not in vars(ours)
 
 
 @pytest.mark.parametrize("scaling", SCALINGS)
-@pytest.mark.parametrize("criterion", ["auto", "direct", "margin", "ece"])
+@pytest.mark.parametrize("criterion", ["auto", "direct", "margin", "ece", "classwise_ece"])
 def test_decisions_and_expected_costs(scaling, criterion, data):
     X, y = data.prediction[:150], data.counts[:150]
     model = DecisionCalibration(
@@ -116,13 +131,13 @@ def test_an_expensive_mistake_that_did_not_occur_counts():
 
     Of the rows where it has probability 1/2000 none was of it.
     """
-    rng = np.random.default_rng(3)
+    rng = np.random.default_rng(7)
     p = np.repeat([0.3, 5e-4], 200)
     y = (rng.random(400) < np.where(p > 0.01, p, 0.0)).astype(int)
     u = np.column_stack([np.log1p(-p), np.log(p)]) + rng.normal(0, 0.1, (400, 2))
     C = [[0.0, 1.0], [10_000.0, 0.0]]
-    model = DecisionCalibration("logits", C, scaling="temperature")
-    with pytest.warns(DecisionCalibrationWarning, match=r"cannot tell .* 90 % interval -.* to"):
+    model = DecisionCalibration("logits", C, scaling="temperature", floor=None)
+    with pytest.warns(DecisionCalibrationWarning, match=r"cannot tell .* 95 % interval -.* to"):
         kept = clone(model).fit(u, y)
     assert kept.criterion_ == "nll"
     assert kept.risk_difference_.estimate < 0 < kept.risk_difference_.high
@@ -213,16 +228,20 @@ def test_a_module_as_criterion(data):
 
 
 def test_ece_calibrates(data):
-    model = DecisionCalibration("proba", C3, criterion="ece", inner_cv=2, safeguard=None)
-    z = model.fit(data.prediction, data.counts).predict_proba(data.prediction)
-    before, after = (binned_calibration_loss(data.counts, p) for p in (data.prediction, z))
-    assert after < before / 3
+    errors = {"ece": expected_calibration_error, "classwise_ece": binned_calibration_loss}
+    for criterion, error in errors.items():
+        options = {"scaling": "bias_corrected", "inner_cv": 2, "safeguard": None}
+        model = DecisionCalibration("proba", C3, criterion=criterion, **options)
+        z = model.fit(data.prediction, data.counts).predict_proba(data.prediction)
+        before, after = (error(data.counts, p) for p in (data.prediction, z))
+        assert after < before / 3
 
 
 def test_without_a_prior_weights_do_not_depend_on_their_scale(data):
-    """Published penalties are per label; shrinkage and the prior of the temperature are per row."""
+    """Published penalties are per label; all other priors, the floor's too, are per row."""
     w = np.random.default_rng(0).uniform(0.5, 2, 400)
-    model = DecisionCalibration("proba", C3, scaling="vector", bias_penalty=0.1, inner_cv=2)
+    options = {"scaling": "vector", "floor": None, "bias_penalty": 0.1, "inner_cv": 2}
+    model = DecisionCalibration("proba", C3, **options)
     a, b = (
         clone(model).fit(data.prediction, data.counts, sample_weight=v).cv_results_["mean_risk"]
         for v in (w, 64 * w)
@@ -241,15 +260,19 @@ def test_well_determined_fits_do_not_warn(data):
 
 def test_a_refit_with_another_scaling_forgets_the_parameters_of_the_first(data):
     model = DecisionCalibration("proba", C3, criterion="nll")
-    names = {"vector": {"scale_", "intercept_"}, "bias_corrected": {"temperature_", "bias_"}}
-    for scaling in ("vector", "temperature", "bias_corrected", "vector"):
+    names = {
+        "vector": {"scale_", "intercept_"},
+        "bias_corrected": {"temperature_", "bias_"},
+        "stacked": {"temperature_", "weights_", "parameters_"},
+    }
+    of_maps = set().union(*names.values())
+    for scaling in ("vector", "temperature", "stacked", "bias_corrected", "vector"):
         model.set_params(scaling=scaling).fit(data.prediction, data.counts)
-        found = {"temperature_", "bias_", "scale_", "intercept_"} & set(vars(model))
-        assert found == names.get(scaling, {"temperature_"})
+        assert of_maps & set(vars(model)) == names.get(scaling, {"temperature_"})
 
 
 def test_few_rows_fall_back_to_the_log_loss():
-    model = DecisionCalibration("proba", [[0, 1], [2, 0]])
+    model = DecisionCalibration("proba", [[0, 1], [2, 0]], floor=None)
     with pytest.warns(UserWarning, match="labels are separable"):
         model.fit([[0.8, 0.2], [0.3, 0.7]], [[1, 0], [0, 1]])
     assert model.criterion_ == "nll"
@@ -260,7 +283,7 @@ def test_few_rows_fall_back_to_the_log_loss():
     [
         (
             {"scaling": "matrix"},
-            r"scaling must be one of \['temperature', 'bias_corrected', 'vector'\]",
+            r"scaling must be one of \['stacked', 'temperature', 'bias_corrected', 'vector'\]",
         ),
         ({"criterion": "brier"}, "criterion must be one of .* or a torch module, got 'brier'"),
         ({"cost_matrix": np.ones((3, 2))}, "nothing is to decide"),
@@ -272,6 +295,13 @@ def test_few_rows_fall_back_to_the_log_loss():
         ),
         ({"inner_cv": -3}, "inner_cv must be an int of at least 2, got -3"),
         ({"inner_cv": 2.5}, "inner_cv must be an int of at least 2, got 2.5"),
+        (
+            {"grid": {"lambda": [1.0]}},
+            r"grid must be a dict with keys among \['lam', 'beta', 'rate'",
+        ),
+        ({"grid": {"lam": [0.0]}}, r"grid\['lam'\] must hold positive numbers, got \[0.0\]"),
+        ({"grid": {"rate": []}}, r"grid\['rate'\] must hold positive numbers, got \[\]"),
+        ({"floor": 0.1}, 'floor must be None, "uniform" or "prior", got 0.1'),
         ({"safeguard": "a"}, "safeguard must be a finite number of at least 0, got 'a'"),
         ({"safeguard": -1.0}, "safeguard must be a finite number of at least 0, got -1.0"),
         (

@@ -1,6 +1,6 @@
-"""The numerics of DecisionCalibration: its search, slopes and rule of selection.
+"""Numerics of `DecisionCalibration`, against brute force, and the rule of its selection.
 
-Private modules are imported: brute force is compared with each step, which the estimator hides.
+Private modules are imported, because slopes, paths and rules are behind no public door.
 """
 
 from dataclasses import replace
@@ -19,13 +19,15 @@ from sklearn_lhcal.calibration._decision_search import (
     probabilities,
 )
 from sklearn_lhcal.calibration._decision_selection import OutOfFold, PairedRule, difference
+from sklearn_lhcal.calibration._fitted_map import FittedMap
 from sklearn_lhcal.calibration._rows import CalibrationRows
 from sklearn_lhcal.datasets import make_label_histograms
 from sklearn_lhcal.label_histogram._labels import Labels
 from sklearn_lhcal.neural_network import DirectLoss, MarginRescalingLoss
 
-DIRECT = search.direct(0.1)
+DIRECT = search.bounds_of("direct", 0.1, None)
 SHAPES = [TemperatureMap(3), BiasCorrectedMap(3), VectorMap(3)]
+PI = np.array([0.2, 0.3, 0.5])
 C3 = np.array([[0.0, 1.0, 2.0], [5.0, 0.0, 1.0], [20.0, 3.0, 0.0]])
 
 
@@ -46,10 +48,17 @@ def rows_of(u, counts, weight=None, log_weights=None):
     return CalibrationRows(u, log_weights).labelled(Labels(np.asarray(counts)), weight)
 
 
-def test_path_of_the_temperature_is_the_cost_of_its_decisions(rows):
-    path = TemperaturePath.of(0.3, rows, C3 / 20)
+def started(shape, beta=1.0):
+    """The map where a search starts."""
+    return FittedMap(shape, shape.start(beta))
+
+
+@pytest.mark.parametrize("floor", [None, PI])
+def test_path_of_the_temperature_is_the_cost_of_its_decisions(rows, floor):
+    fitted = FittedMap(TemperatureMap(3), np.array([0.3]), floor, -2.0)
+    path = TemperaturePath.of(fitted, rows, C3 / 20)
     for t in np.random.default_rng(0).uniform(-2.5, 2.9, 20):
-        d = (probabilities(TemperatureMap(3), np.array([t]), rows) @ C3).argmin(axis=1)
+        d = (probabilities(fitted._replace(x=np.array([t])), rows) @ C3).argmin(axis=1)
         assert_allclose(path.cost(t), (rows.frequencies @ C3 / 20)[np.arange(400), d], atol=1e-12)
     assert len(path.at) > 100
 
@@ -59,7 +68,7 @@ def test_path_has_the_breaks_of_two_classes():
     s = np.array([-1.0, -2.0, -0.5, 1.0])
     u = np.column_stack([np.zeros(4), s])
     rows = rows_of(u, np.eye(2)[[0, 1, 0, 1]])
-    path = TemperaturePath.of(0.0, rows, np.array([[0, 1.0], [4, 0]]))
+    path = TemperaturePath.of(started(TemperatureMap(2)), rows, np.array([[0, 1.0], [4, 0]]))
     assert_allclose(path.at, np.log(np.sort(np.log(4) / -s[:3])), atol=1e-8)
     assert_array_equal(path.row, [1, 0, 2])
     assert_allclose(path.jump, [4.0, -1.0, -1.0])
@@ -68,7 +77,7 @@ def test_path_has_the_breaks_of_two_classes():
 @pytest.mark.parametrize("weighted", [False, True])
 def test_the_temperature_of_least_risk_is_found(rows, weighted):
     w = np.random.default_rng(0).uniform(0, 2, 400) if weighted else np.ones(400)
-    path = TemperaturePath.of(0.0, rows, C3 / 20)
+    path = TemperaturePath.of(started(TemperatureMap(3)), rows, C3 / 20)
     best = w @ path.cost(path.minimise(w, 0.0, 0.0))
     assert best <= min(w @ path.cost(t) for t in np.linspace(-3, 3, 3001)) + 1e-12
     assert path.minimise(w, path.minimise(w, 0.0, 0.0), 0.0) == path.minimise(
@@ -80,10 +89,10 @@ def test_the_temperature_of_least_risk_is_found(rows, weighted):
 def test_descent_lowers_the_risk_of_a_wrong_start(shape, rows):
     start = shape.start(3.0)
     found = DIRECT
-    x = descend(shape, start, rows, C3 / 20, found)
+    x = descend(started(shape, 3.0), rows, C3 / 20, found)
 
     def risk(parameters):
-        d = (probabilities(shape, parameters, rows) @ C3).argmin(axis=1)
+        d = (probabilities(FittedMap(shape, parameters), rows) @ C3).argmin(axis=1)
         return (rows.frequencies @ C3)[np.arange(400), d].mean()
 
     assert min(risk(p) for p in x) < 0.9 * risk(start)
@@ -92,10 +101,10 @@ def test_descent_lowers_the_risk_of_a_wrong_start(shape, rows):
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda s: type(s).__name__)
 def test_candidates_do_not_meet(shape, rows):
     """All in one tensor, or one after the other."""
-    together = descend(shape, shape.start(), rows, C3 / 20, DIRECT)
+    together = descend(started(shape), rows, C3 / 20, DIRECT)
     for x, params in zip(together, DIRECT.params, strict=True):
         alone = search.bounds("direct", [(params["lam"], params["beta"])])
-        apart = descend(shape, shape.start(), rows, C3 / 20, alone)
+        apart = descend(started(shape), rows, C3 / 20, alone)
         assert_allclose(x, apart[search.RATES.index(params["rate"])], atol=1e-9)
 
 
@@ -103,15 +112,15 @@ def test_weights_are_repetition_in_the_descent(rows):
     w = np.random.default_rng(0).integers(1, 4, 400)
     repeated = rows.take(np.repeat(np.arange(400), w))
     shape, found = BiasCorrectedMap(3), DIRECT
-    a = descend(shape, shape.start(), replace(rows, weight=w.astype(float)), C3 / 20, found)
-    assert_allclose(a, descend(shape, shape.start(), repeated, C3 / 20, found), atol=1e-6)
+    a = descend(started(shape), replace(rows, weight=w.astype(float)), C3 / 20, found)
+    assert_allclose(a, descend(started(shape), repeated, C3 / 20, found), atol=1e-6)
 
 
 def test_permuted_classes_in_the_descent(rows):
     order, shape, found = [2, 0, 1], BiasCorrectedMap(3), DIRECT
     turned = rows_of(rows.log_proba[:, order], rows.counts[:, order])
-    a = descend(shape, shape.start(), rows, C3 / 20, found)
-    b = descend(shape, shape.start(), turned, C3[order] / 20, found)
+    a = descend(started(shape), rows, C3 / 20, found)
+    b = descend(started(shape), turned, C3[order] / 20, found)
     assert_allclose(b[:, 1:], a[:, 1:][:, order], atol=1e-6)
 
 
@@ -120,10 +129,37 @@ def test_an_ensemble_of_equal_members_is_one_model(shape, rows):
     u = np.stack([rows.log_proba] * 3, axis=1)
     members = replace(rows, log_proba=u, log_weights=np.full((400, 3), -np.log(3)))
     found = DIRECT
-    one, three = (descend(shape, shape.start(), r, C3 / 20, found) for r in (rows, members))
+    one, three = (descend(started(shape), r, C3 / 20, found) for r in (rows, members))
     assert_allclose(one, three, atol=1e-6)
-    t = TemperaturePath.of(0.0, rows, C3 / 20), TemperaturePath.of(0.0, members, C3 / 20)
-    assert_allclose(t[0].at, t[1].at, atol=1e-8)
+    at = [TemperaturePath.of(started(TemperatureMap(3)), r, C3 / 20).at for r in (rows, members)]
+    assert_allclose(*at, atol=1e-8)
+
+
+def test_the_error_of_the_top_label_is_confidence_less_accuracy():
+    """Of one confidence the absolute difference, over its bins; with a gradient."""
+    w = torch.full((50,), 1 / 50).double()
+    z = torch.as_tensor(np.tile([0.7, 0.2, 0.1], (50, 1)))
+    y = torch.eye(3)[[0] * 20 + [1] * 20 + [2] * 10].double()
+    assert search.top_label_error(z[None], y, w).item() == pytest.approx(0.7 - 0.4)
+    some = torch.as_tensor(np.random.default_rng(0).dirichlet(np.ones(3), 8))[None]
+    slopes = some.requires_grad_()
+    assert torch.autograd.gradcheck(
+        lambda p: search.top_label_error(p, y[15:23], torch.full((8,), 1 / 8).double()), slopes
+    )
+
+
+@pytest.mark.parametrize("name", ["direct", "margin"])
+def test_a_beta_of_none_is_the_minimum_itself(name, rows):
+    loss = {"direct": DirectLoss, "margin": MarginRescalingLoss}[name](C3 / 20, 0.1, None)
+    family = search.bounds_of(name, 0.1, {"lam": [0.1], "beta": [None], "rate": [0.1]})
+    fitted, C = started(BiasCorrectedMap(3)), torch.as_tensor(C3 / 20)
+    block = search._block(rows, slice(0, 400), C)
+    slope = search._slope(fitted, fitted.x[None], C, [block], family)
+    theta = torch.as_tensor(fitted.x).requires_grad_()
+    W, b = fitted.family.affine(theta, torch)
+    log_z = torch.log_softmax(torch.as_tensor(rows.log_proba) * W + b, dim=-1)
+    value = loss(log_z, torch.as_tensor(rows.frequencies), torch.ones(400).double())
+    assert_allclose(slope[0], torch.autograd.grad(value, theta)[0].numpy(), atol=1e-12)
 
 
 def test_hat_bins_are_a_calibration_error():
@@ -148,11 +184,12 @@ def test_hat_bins_are_a_calibration_error():
 @pytest.mark.parametrize(
     ("name", "loss"), [("direct", DirectLoss), ("margin", MarginRescalingLoss)]
 )
+@pytest.mark.parametrize("floor", [None, PI], ids=["bare", "floor"])
 @pytest.mark.parametrize("ensemble", [False, True])
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda s: type(s).__name__)
-def test_slopes_in_closed_form_are_those_of_the_losses(shape, ensemble, name, loss, rows):
+def test_slopes_in_closed_form_are_those_of_the_losses(shape, ensemble, floor, name, loss, rows):
     """Against autograd through the public losses, the map and the mixture; in blocks, weighted."""
-    rng, family = np.random.default_rng(0), getattr(search, name)(0.1)
+    rng, family = np.random.default_rng(0), search.bounds_of(name, 0.1, None)
     P, w = len(family.params), rng.uniform(0.5, 2, 400)
     rows = replace(rows, weight=w)
     if ensemble:
@@ -160,13 +197,17 @@ def test_slopes_in_closed_form_are_those_of_the_losses(shape, ensemble, name, lo
         rows = replace(rows, log_proba=u, log_weights=np.log([0.3, 0.7]) * np.ones((400, 2)))
     x, C = shape.start() + 0.1 * rng.normal(size=(P, len(shape.start()))), C3 / 20
     blocks = [search._block(rows, slice(i, i + 150), torch.as_tensor(C)) for i in (0, 150, 300)]
-    slope = search._slope(shape, x, torch.as_tensor(C), blocks, family)
+    fitted = FittedMap(shape, shape.start(), floor, -2.0)
+    slope = search._slope(fitted, x, torch.as_tensor(C), blocks, family)
     for p, params in enumerate(family.params):
         theta = torch.as_tensor(x[p]).requires_grad_()
         W, b = shape.affine(theta, torch)
         z = torch.softmax(torch.as_tensor(rows.log_proba) * W + (0 if b is None else b), dim=-1)
         if ensemble:
             z = torch.einsum("ns,nsk->nk", torch.as_tensor(np.exp(rows.log_weights)), z)
+        if floor is not None:
+            e = 1 / (1 + np.exp(2.0))
+            z = (1 - e) * z + e * torch.as_tensor(floor)
         bound = loss(C, params["lam"], params["beta"])
         value = bound(torch.log(z), torch.as_tensor(rows.frequencies), torch.as_tensor(w))
         assert_allclose(slope[p], torch.autograd.grad(value, theta)[0].numpy(), atol=1e-12)
@@ -174,9 +215,9 @@ def test_slopes_in_closed_form_are_those_of_the_losses(shape, ensemble, name, lo
 
 def test_blocks_do_not_matter(rows, monkeypatch):
     shape, found = VectorMap(3), DIRECT
-    whole = descend(shape, shape.start(), rows, C3 / 20, found)
+    whole = descend(started(shape), rows, C3 / 20, found)
     monkeypatch.setattr(search, "_BLOCK", 2000)
-    assert_allclose(descend(shape, shape.start(), rows, C3 / 20, found), whole, atol=1e-9)
+    assert_allclose(descend(started(shape), rows, C3 / 20, found), whole, atol=1e-9)
 
 
 def test_difference_and_its_standard_error(rows):
@@ -184,7 +225,7 @@ def test_difference_and_its_standard_error(rows):
 
     As far as NLL expects one, and one of the worst at most.
     """
-    z = probabilities(TemperatureMap(3), np.zeros(1), rows)
+    z = probabilities(started(TemperatureMap(3)), rows)
     d, fold = np.stack([(z @ C3).argmin(axis=1), np.full(400, 1)]), np.arange(400) % 5
     y = np.random.default_rng(0).integers(3, size=400)
     plain = replace(rows, counts=np.eye(3)[y])
@@ -213,7 +254,7 @@ def test_the_best_candidate_is_judged_by_other_folds():
 
 def test_the_rule_keeps_nll_unless_it_is_beaten_by_more_than_the_error(rows):
     """Another rule can take its place: it sees decisions out of fold and nothing else."""
-    z = probabilities(TemperatureMap(3), np.zeros(1), rows)
+    z = probabilities(started(TemperatureMap(3)), rows)
     best = (rows.frequencies @ C3).argmin(axis=1)
     d = np.stack([np.roll(best, 1), best])
     found = OutOfFold([{"criterion": "nll"}, {"criterion": "oracle"}], d, z, np.arange(400) % 5)

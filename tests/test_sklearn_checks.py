@@ -11,6 +11,7 @@ from sklearn_lhcal.calibration import (
     EpistemicCalibration,
     MatrixScaling,
     PrecomputedClassifier,
+    StackedCalibration,
     TemperatureScaling,
     VectorScaling,
 )
@@ -34,7 +35,8 @@ ESTIMATORS = [
     EpistemicCalibration(LogisticRegression(), uncertainty="entropy"),
     EpistemicCalibration(LogisticRegression()),
     DecisionCalibration(LogisticRegression(), inner_cv=3),
-    DecisionCalibration(LogisticRegression(), scaling="temperature", inner_cv=3),
+    DecisionCalibration(LogisticRegression(), scaling="bias_corrected", inner_cv=3),
+    StackedCalibration(LogisticRegression()),
     PrecomputedClassifier("logits"),
     SparseGPClassifier(random_state=0),
     SparseGPClassifier(

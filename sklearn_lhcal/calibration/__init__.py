@@ -11,6 +11,7 @@ from ._scaling import (
     TemperatureScaling,
     VectorScaling,
 )
+from ._stacked import StackedCalibration
 
 __all__ = [
     "AlphaCalibration",
@@ -20,6 +21,7 @@ __all__ = [
     "EpistemicCalibration",
     "MatrixScaling",
     "PrecomputedClassifier",
+    "StackedCalibration",
     "TemperatureScaling",
     "VectorScaling",
     "decide",

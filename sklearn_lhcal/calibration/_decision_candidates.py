@@ -1,6 +1,7 @@
 """Sets of candidates of `DecisionCalibration`: parameters that may make cheap decisions."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,16 +10,18 @@ from torch import nn
 from .._ground.arrays import Floats
 from ._affine import TemperatureMap
 from ._decision_search import (
+    GIVEN,
     SMOOTHING,
     Surrogates,
     TemperaturePath,
+    bounds_of,
+    classwise_ece,
     cost_scale,
     descend,
-    direct,
     ece,
-    margin,
     of_module,
     probabilities,
+    rates_of,
 )
 from ._fitted_map import FittedMap
 from ._rows import CalibrationRows
@@ -30,7 +33,7 @@ class Candidates(ABC):
     params: list[dict]
 
     @abstractmethod
-    def fit(self, start: NDArray, part: NDArray) -> Floats:
+    def fit(self, start: FittedMap, part: NDArray) -> Floats:
         """Parameters (P, p) on a part of the rows, from their NLL solution `start`."""
 
 
@@ -41,7 +44,7 @@ class NoCandidates(Candidates):
 
     def fit(self, start, part):
         """Nothing."""
-        return np.empty((0, len(start)))
+        return np.empty((0, len(start.x)))
 
 
 class SurrogateCandidates(Candidates):
@@ -50,22 +53,20 @@ class SurrogateCandidates(Candidates):
     Parameters
     ----------
     surrogates : Surrogates
-    fitted : FittedMap
     rows : CalibrationRows
     C : ndarray of shape (K, D)
         Relative costs, the largest 1.
     """
 
-    def __init__(self, surrogates: Surrogates, fitted: FittedMap, rows: CalibrationRows, C):
+    def __init__(self, surrogates: Surrogates, rows: CalibrationRows, C):
         self.surrogates = surrogates
-        self.family = fitted.family
         self.rows = rows
         self.C = C
         self.params = surrogates.params
 
     def fit(self, start, part):
         """By Adam, all at once."""
-        return descend(self.family, start, self.rows.take(part), self.C, self.surrogates)
+        return descend(start, self.rows.take(part), self.C, self.surrogates)
 
 
 class TemperatureCandidates(Candidates):
@@ -73,51 +74,77 @@ class TemperatureCandidates(Candidates):
 
     Parameters
     ----------
-    fitted, rows, C
+    fitted : FittedMap
+        NLL's, on all rows.
+    rows, C
         As in `SurrogateCandidates`.
     """
 
     params = [{"criterion": "direct", "smoothing": h} for h in SMOOTHING]  # noqa: RUF012
 
     def __init__(self, fitted: FittedMap, rows: CalibrationRows, C):
-        self.path = TemperaturePath.of(fitted.x[0], rows, C)
+        self.path = TemperaturePath.of(fitted, rows, C)
         self.weight = rows.weight
 
     def fit(self, start, part):
         """Along the path of all steps."""
         w = np.zeros(len(self.weight))
         w[part] = self.weight[part]
-        return np.array([[self.path.minimise(w, start[0], h)] for h in SMOOTHING])
+        return np.array([[self.path.minimise(w, start.x[0], h)] for h in SMOOTHING])
 
 
-def _direct(fitted: FittedMap, rows: CalibrationRows, C) -> Candidates:
-    if isinstance(fitted.family, TemperatureMap):
+def _direct(fitted: FittedMap, rows: CalibrationRows, C, grid) -> Candidates:
+    if grid is None and isinstance(fitted.family, TemperatureMap):
         return TemperatureCandidates(fitted, rows, C)
-    return SurrogateCandidates(direct(_kappa(fitted, rows, C)), fitted, rows, C)
+    return _bounds("direct", fitted, rows, C, grid)
 
 
-def _margin(fitted: FittedMap, rows: CalibrationRows, C) -> Candidates:
-    return SurrogateCandidates(margin(_kappa(fitted, rows, C)), fitted, rows, C)
+def _margin(fitted: FittedMap, rows: CalibrationRows, C, grid) -> Candidates:
+    return _bounds("margin", fitted, rows, C, grid)
 
 
-def _ece(fitted: FittedMap, rows: CalibrationRows, C) -> Candidates:
-    return SurrogateCandidates(ece(), fitted, rows, C)
+def _ece(fitted: FittedMap, rows: CalibrationRows, C, grid) -> Candidates:
+    return SurrogateCandidates(ece(rates_of(grid)), rows, C)
 
 
-def _nll(fitted: FittedMap, rows: CalibrationRows, C) -> Candidates:
+def _classwise_ece(fitted: FittedMap, rows: CalibrationRows, C, grid) -> Candidates:
+    return SurrogateCandidates(classwise_ece(rates_of(grid)), rows, C)
+
+
+def _nll(fitted: FittedMap, rows: CalibrationRows, C, grid) -> Candidates:
     return NoCandidates()
 
 
-def _kappa(fitted: FittedMap, rows: CalibrationRows, C) -> float:
-    return cost_scale(probabilities(fitted.family, fitted.x, rows), C, rows.weight)
+def _bounds(name: str, fitted: FittedMap, rows: CalibrationRows, C, grid) -> Candidates:
+    kappa = cost_scale(probabilities(fitted, rows), C, rows.weight)
+    return SurrogateCandidates(bounds_of(name, kappa, grid), rows, C)
 
 
 # What each criterion tries. "auto" is what has proved worth trying.
-CRITERIA = {"auto": _direct, "direct": _direct, "margin": _margin, "nll": _nll, "ece": _ece}
+CRITERIA = {
+    "auto": _direct,
+    "direct": _direct,
+    "margin": _margin,
+    "nll": _nll,
+    "ece": _ece,
+    "classwise_ece": _classwise_ece,
+}
 
 
-def candidates_of(criterion, fitted: FittedMap, rows: CalibrationRows, C) -> Candidates:
+def check_grid(grid) -> None:
+    """Refuse a grid with other names, empty lists, or values that are not positive."""
+    if grid is None:
+        return
+    if not isinstance(grid, Mapping) or not set(grid) <= set(GIVEN):
+        raise ValueError(f"grid must be a dict with keys among {list(GIVEN)}, got {grid!r}.")
+    for name, values in grid.items():
+        numbers = [v for v in values if not (name == "beta" and v is None)]
+        if len(values) == 0 or not np.all(np.asarray(numbers, dtype=float) > 0):
+            raise ValueError(f"grid[{name!r}] must hold positive numbers, got {values!r}.")
+
+
+def candidates_of(criterion, fitted: FittedMap, rows: CalibrationRows, C, grid) -> Candidates:
     """The set of a criterion, or of a torch module that is a loss."""
     if isinstance(criterion, nn.Module):
-        return SurrogateCandidates(of_module(criterion), fitted, rows, C)
-    return CRITERIA[criterion](fitted, rows, C)
+        return SurrogateCandidates(of_module(criterion, rates_of(grid)), rows, C)
+    return CRITERIA[criterion](fitted, rows, C, grid)

@@ -1,27 +1,32 @@
 """Numerics of `DecisionCalibration`: surrogates of the mean cost, and the mean cost along T.
 
-Letters: x parameters of a family of maps, u log-probabilities (n, K), or (n, S, K) with log-weights
-(n, S) of members, y label frequencies μ̂ (n, K), w row weights (n,), C costs relative to the best
-decision of the class, over the largest (K, D), f = zC expected costs, c = yC costs under the
-labels, both (n, D).
+Letters: x parameters of a family of maps, e and π the weight and the shape of its floor, u
+log-probabilities (n, K), or (n, S, K) with log-weights (n, S) of members, y label frequencies μ̂
+(n, K), w row weights (n,), C costs relative to the best decision of the class, over the largest
+(K, D), f = zC expected costs, c = yC costs under the labels, both (n, D).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy.ndimage import gaussian_filter1d
+from scipy.special import expit
 from torch import Tensor
 
 from .._ground.arrays import Floats, Indices
 from .._ground.simplex import softmax
 from ._affine import AffineMap, transform
+from ._fitted_map import FittedMap
 from ._rows import CalibrationRows
 
 ITERATIONS = 50
 RATES = (0.05, 0.2)  # of Adam, in logits
+GIVEN = {"lam": (0.1,), "beta": (30.0,), "rate": RATES}  # what a grid leaves out
+HARD = 1e9  # a β by which the smooth minimum is the minimum
 DIRECT = ((0.03, 10.0), (0.03, 30.0), (0.3, 30.0))  # λ/κ and βκ
 MARGIN = ((1.0, 30.0),)
 SMOOTHING = (0.0, 0.1, 0.3)  # standard deviations in log T
@@ -52,16 +57,20 @@ class Block(NamedTuple):
     best: Tensor
 
 
-def probabilities(shape: AffineMap, x: NDArray, rows: CalibrationRows) -> Floats:
-    """z of the map with parameters x, (n, K)."""
-    return _mixed(softmax(transform(rows.log_proba, *shape.affine(x))), rows)
+def probabilities(fitted: FittedMap, rows: CalibrationRows) -> Floats:
+    """z of a map, (n, K)."""
+    W, b = fitted.family.affine(fitted.x)
+    return _mixed(softmax(transform(rows.log_proba, W, b)), fitted, rows)
 
 
-def _mixed(z: NDArray, rows: CalibrationRows) -> Floats:
-    """z of points, or the mean over members."""
-    if not rows.is_ensemble:
-        return z
-    return np.einsum("ns,nsk->nk", np.exp(rows.log_weights), z)
+def _mixed(p: NDArray, fitted: FittedMap, rows: CalibrationRows) -> Floats:
+    """z of points, or the mean over members; (1−e) p + e π where there is a floor."""
+    if rows.is_ensemble:
+        p = np.einsum("ns,nsk->nk", np.exp(rows.log_weights), p)
+    if fitted.floor is None:
+        return p
+    e = expit(fitted.eta)
+    return (1 - e) * p + e * fitted.floor
 
 
 def cost_scale(z: NDArray, C: NDArray, w: NDArray | None = None) -> float:
@@ -70,41 +79,52 @@ def cost_scale(z: NDArray, C: NDArray, w: NDArray | None = None) -> float:
     return max(float(np.average(spread, weights=w)), 1e-12)
 
 
-def direct(kappa: float) -> Surrogates:
-    """Upper direct losses, in units of κ."""
-    return bounds("direct", [(lam * kappa, beta / kappa) for lam, beta in DIRECT])
+def bounds_of(name: str, kappa: float, grid: Mapping | None) -> Surrogates:
+    """Upper direct losses or margin rescaling: the default ones, in units of κ, or a grid."""
+    if grid is None:
+        pairs = {"direct": DIRECT, "margin": MARGIN}[name]
+        return bounds(name, [(lam * kappa, beta / kappa) for lam, beta in pairs])
+    losses = product(grid.get("lam", GIVEN["lam"]), grid.get("beta", GIVEN["beta"]))
+    return bounds(name, list(losses), rates_of(grid))
 
 
-def margin(kappa: float) -> Surrogates:
-    """Margin rescaling, in units of κ."""
-    return bounds("margin", [(lam * kappa, beta / kappa) for lam, beta in MARGIN])
+def rates_of(grid: Mapping | None) -> tuple:
+    """Rates of Adam."""
+    return RATES if grid is None else tuple(grid.get("rate", RATES))
 
 
-def ece() -> Surrogates:
-    """The squared calibration error of each class."""
-    return Surrogates(_with_rates([{"criterion": "ece"}]), _autograd(calibration_loss))
+def ece(rates=RATES) -> Surrogates:
+    """The calibration error of the most probable class."""
+    return Surrogates(_with_rates([{"criterion": "ece"}], rates), _autograd(top_label_error))
 
 
-def of_module(module) -> Surrogates:
+def classwise_ece(rates=RATES) -> Surrogates:
+    """The squared calibration error of each class, summed."""
+    params = _with_rates([{"criterion": "classwise_ece"}], rates)
+    return Surrogates(params, _autograd(calibration_loss))
+
+
+def of_module(module, rates=RATES) -> Surrogates:
     """A loss that the user brings, called as ``loss(log_proba, frequencies, weight)``."""
 
     def loss(z, y, w):
         log_z = [torch.log(one.clamp(min=1e-300)) for one in z]
         return torch.stack([module(one, y, w * len(w)) for one in log_z])
 
-    return Surrogates(_with_rates([{"criterion": type(module).__name__}]), _autograd(loss))
+    return Surrogates(_with_rates([{"criterion": type(module).__name__}], rates), _autograd(loss))
 
 
-def _with_rates(params: list[dict]) -> list[dict]:
-    return [one | {"rate": rate} for rate in RATES for one in params]
+def _with_rates(params: list[dict], rates) -> list[dict]:
+    return [one | {"rate": rate} for rate in rates for one in params]
 
 
-def bounds(name: str, losses: list[tuple[float, float]]) -> Surrogates:
-    """L⁺ or L^MR for several (λ, β), with slopes in closed form."""
-    params = _with_rates([{"criterion": name, "lam": lam, "beta": beta} for lam, beta in losses])
-    lam, beta = torch.tensor([[one["lam"], one["beta"]] for one in params], dtype=torch.float64).T[
-        :, :, None, None
-    ]
+def bounds(name: str, losses: list[tuple], rates=RATES) -> Surrogates:
+    """L⁺ or L^MR for several (λ, β), with slopes in closed form; β of None is infinite."""
+    named = [{"criterion": name, "lam": lam, "beta": beta} for lam, beta in losses]
+    params = _with_rates(named, rates)
+    lam = torch.tensor([one["lam"] for one in params], dtype=torch.float64)[:, None, None]
+    finite = [HARD if one["beta"] is None else one["beta"] for one in params]
+    beta = torch.tensor(finite, dtype=torch.float64)[:, None, None]
 
     def slope(z, C, block):
         f = C.T @ z
@@ -130,8 +150,22 @@ def _autograd(loss: Callable[..., Tensor]):
     return slope
 
 
+def top_label_error(z: Tensor, y: Tensor, w: Tensor) -> Tensor:
+    """ECE: confidence less accuracy of the most probable class, absolute, in hat-shaped bins."""
+    top = z.argmax(dim=-1, keepdim=True)
+    right = torch.gather(y.expand(len(z), -1, -1), -1, top)
+    gap, _ = _binned(torch.gather(z, -1, top), right, w)
+    return gap.abs().view(len(z), -1).sum(dim=1)
+
+
 def calibration_loss(z: Tensor, y: Tensor, w: Tensor) -> Tensor:
-    """Squared calibration errors of the classes, summed; hat-shaped bins leave a gradient."""
+    """Squared calibration errors of the classes, summed."""
+    gap, weight = _binned(z, y, w)
+    return (gap**2 / weight.clamp(min=1e-12)).view(len(z), -1).sum(dim=1)
+
+
+def _binned(z: Tensor, y: Tensor, w: Tensor) -> Tensor:
+    """Σ w (z − y) and Σ w of hat-shaped bins, which leave a gradient: (2, P·K·bins)."""
     P, _, K = z.shape
     position = z * (_BINS - 1)
     low = position.detach().floor().clamp(max=_BINS - 2)
@@ -141,13 +175,15 @@ def calibration_loss(z: Tensor, y: Tensor, w: Tensor) -> Tensor:
     for s, offset in ((1 - share, 0), (share, 1)):
         parts = torch.stack([(s * e).flatten(), (s * w[:, None]).flatten()])
         total = total.index_add(1, (cell + offset).flatten(), parts)
-    return (total[0] ** 2 / total[1].clamp(min=1e-12)).view(P, -1).sum(dim=1)
+    return total
 
 
-def descend(
-    shape: AffineMap, start: NDArray, rows: CalibrationRows, C: NDArray, family: Surrogates
-) -> Floats:
-    """Parameters (P, p) of P surrogates at once by Adam, whose rate falls to 0 as a cosine."""
+def descend(fitted: FittedMap, rows: CalibrationRows, C: NDArray, family: Surrogates) -> Floats:
+    """Parameters (P, p) of P surrogates at once by Adam, whose rate falls to 0 as a cosine.
+
+    From those of a fitted map, whose floor stays.
+    """
+    start = fitted.x
     rate = np.array([params["rate"] for params in family.params])[:, None]
     n = len(rows)
     size = n
@@ -155,12 +191,12 @@ def descend(
         size = max(_BLOCK // (len(rate) * rows.log_proba[0].size), 32)
     costs = torch.as_tensor(C)
     blocks = [_block(rows, slice(i, i + size), costs) for i in range(0, n, size)]
-    unit = _unit(shape, start, rows)
+    unit = _unit(fitted.family, start, rows)
     theta = np.zeros((len(rate), len(start)))
     mean = np.zeros_like(theta)
     square = np.zeros_like(theta)
     for i in range(1, ITERATIONS + 1):
-        slope = unit * _slope(shape, start + unit * theta, costs, blocks, family)
+        slope = unit * _slope(fitted, start + unit * theta, costs, blocks, family)
         mean += 0.1 * (slope - mean)
         square += 0.001 * (slope**2 - square)
         step = mean / (1 - 0.9**i) / (np.sqrt(square / (1 - 0.999**i)) + 1e-8)
@@ -183,9 +219,11 @@ def _last(a: NDArray) -> Tensor:
 
 
 def _slope(
-    shape: AffineMap, x: NDArray, C: Tensor, blocks: list[Block], family: Surrogates
+    fitted: FittedMap, x: NDArray, C: Tensor, blocks: list[Block], family: Surrogates
 ) -> Floats:
     """∂loss/∂x (P, p) of P parameter vectors, by way of z and of v = Wu + b in closed form."""
+    shape = fitted.family
+    floor = _floor(fitted)
     theta = torch.as_tensor(x).requires_grad_()
     W, b = shape.affine(theta.T, torch)  # (P,) or (K, P), and (K, P) or None
     by_W, by_b = torch.zeros((2, len(x), shape.K), dtype=theta.dtype)
@@ -193,7 +231,7 @@ def _slope(
         scale = W.expand(shape.K, -1).T[..., None]
         bias = torch.zeros_like(scale) if b is None else b.T[..., None]
         for block in blocks:
-            by_v = _by_logits(scale, bias, C, block, family)
+            by_v = _by_logits(scale, bias, floor, C, block, family)
             by_W += (by_v * block.u).sum(dim=-1).reshape(len(x), -1, shape.K).sum(dim=1)
             by_b += by_v.sum(dim=-1).reshape(len(x), -1, shape.K).sum(dim=1)
     by_W = by_W.sum(dim=1) if W.ndim == 1 else by_W.T
@@ -201,14 +239,23 @@ def _slope(
     return torch.autograd.grad(outputs, theta, slopes)[0].numpy()
 
 
-def _by_logits(scale: Tensor, bias: Tensor, C: Tensor, block: Block, family: Surrogates) -> Tensor:
+def _floor(fitted: FittedMap) -> tuple[float, Tensor]:
+    """1 − e, and e π of shape (K, 1)."""
+    if fitted.floor is None:
+        return 1.0, torch.zeros((fitted.family.K, 1), dtype=torch.float64)
+    e = float(expit(fitted.eta))
+    return 1 - e, torch.as_tensor(e * fitted.floor[:, None])
+
+
+def _by_logits(scale: Tensor, bias: Tensor, floor, C: Tensor, block: Block, family) -> Tensor:
     """∂loss/∂v, (P, K, n) or (P, S, K, n)."""
+    rest, e_pi = floor
     if block.member is None:
         members = z = _softmax((block.u * scale).add_(bias))
     else:
         members = _softmax((block.u * scale[:, None]).add_(bias[:, None]))
         z = torch.einsum("sn,pskn->pkn", block.member, members)
-    by_z = family.slope(z, C, block)
+    by_z = family.slope(rest * z + e_pi, C, block).mul_(rest)
     if block.member is not None:
         by_z = by_z[:, None] * block.member[:, None]
     by_v = members * by_z
@@ -243,7 +290,7 @@ class TemperaturePath(NamedTuple):
     jump: Floats
 
     @classmethod
-    def of(cls, center: float, rows: CalibrationRows, C: NDArray) -> "TemperaturePath":
+    def of(cls, fitted: FittedMap, rows: CalibrationRows, C: NDArray) -> "TemperaturePath":
         """All changes of decisions between two points of a grid of step .01, found by bisection.
 
         Exact but for changes that are undone within one step, 1 % of T, and beyond factors of 20 of
@@ -255,9 +302,9 @@ class TemperaturePath(NamedTuple):
             beta = np.exp(t)
             if np.ndim(t):
                 beta = beta.reshape(-1, *[1] * (u.ndim - 1))
-            return np.einsum("nk,kd->nd", _mixed(softmax(u * beta), rows), C).argmin(axis=1)
+            return np.einsum("nk,kd->nd", _mixed(softmax(u * beta), fitted, rows), C).argmin(axis=1)
 
-        grid = center + _GRID
+        grid = fitted.x[0] + _GRID
         c = np.einsum("nk,kd->nd", rows.frequencies, C)
         d = np.stack([decide(t, rows) for t in grid])  # (G, n)
         g, i = np.nonzero(d[1:] != d[:-1])

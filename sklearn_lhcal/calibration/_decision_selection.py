@@ -7,16 +7,17 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
+from tqdm.auto import tqdm
 
 from .._ground.arrays import Floats, Indices
 from ..metrics import ConfidenceInterval
-from ._affine import AffineMap
 from ._decision_candidates import Candidates
 from ._decision_search import probabilities
+from ._fitted_map import FittedMap
 from ._rows import CalibrationRows
 
-# Both tails of the normal distribution together 10 %.
-_Z90 = 1.645
+# Both tails of the normal distribution together 5 %.
+_Z95 = 1.96
 NLL = {"criterion": "nll"}
 
 
@@ -53,28 +54,35 @@ class OutOfFold(NamedTuple):
 
 
 def out_of_fold(
-    family: AffineMap, candidates: Candidates, rows: CalibrationRows, C, starts: list, splits
+    candidates: Candidates,
+    rows: CalibrationRows,
+    C,
+    starts: list[FittedMap],
+    splits,
+    verbose: int = 0,
 ) -> OutOfFold:
     """Decisions of NLL and all candidates for the rows of each fold, fitted without it."""
     params = [NLL, *candidates.params]
     decided = np.empty((len(params), len(rows)), dtype=np.intp)
     z = np.empty(rows.counts.shape)
     fold = np.empty(len(rows), dtype=np.intp)
-    for i, (start, (train, test)) in enumerate(zip(starts, splits, strict=True)):
+    folds = zip(starts, splits, strict=True)
+    bar = tqdm(folds, desc="selection", total=len(starts), disable=not verbose)
+    for i, (start, (train, test)) in enumerate(bar):
         fold[test] = i
-        x = np.concatenate([start[None], candidates.fit(start, train)])
+        x = [start.x, *candidates.fit(start, train)]
         some = rows.take(test)
         for p, parameters in enumerate(x):
-            predicted = probabilities(family, parameters, some)
+            predicted = probabilities(start._replace(x=parameters), some)
             decided[p, test] = np.einsum("nk,kd->nd", predicted, C).argmin(axis=1)
             if p == 0:
                 z[test] = predicted
     return OutOfFold(params, decided, z, fold)
 
 
-def in_sample(family: AffineMap, rows: CalibrationRows, C, start: NDArray) -> OutOfFold:
+def in_sample(fitted: FittedMap, rows: CalibrationRows, C) -> OutOfFold:
     """Decisions of NLL alone, where there is nothing to select from, or nothing to fold."""
-    z = probabilities(family, start, rows)
+    z = probabilities(fitted, rows)
     decided = np.einsum("nk,kd->nd", z, C).argmin(axis=1)
     return OutOfFold([NLL], decided[None], z, np.zeros(len(rows), dtype=np.intp))
 
@@ -138,7 +146,7 @@ class PairedRule:
         if len(risk) > 1:
             best = 1 + int(risk[1:].argmin())
             gain, se = difference(found, found.selected(cost * rows.weight), rows, C)
-        interval = ConfidenceInterval(gain, gain - _Z90 * se, gain + _Z90 * se, se)
+        interval = ConfidenceInterval(gain, gain - _Z95 * se, gain + _Z95 * se, se)
         if self.safeguard is None or gain < -self.safeguard * se:
             return Selection(best, results, interval)
         least = np.einsum("nk,k,n->", rows.frequencies, C.min(axis=1), w)
@@ -152,7 +160,7 @@ def _warn_of_doubt(n_rows: int, nll: float, gain: ConfidenceInterval) -> None:
         warnings.warn(
             f"The {n_rows} calibration rows cannot tell whether calibrating for decisions pays. "
             f"Out of fold, the best criterion costs {gain.estimate:.3g} a row compared with the "
-            "least log loss, but an expensive mistake may be missing: 90 % interval "
+            "least log loss, but an expensive mistake may be missing: 95 % interval "
             f"{gain.low:.3g} to {gain.high:.3g}, at a risk of {nll:.3g} above the best decisions. "
             "The least log loss is kept; more rows of the classes with expensive mistakes would "
             "tell.",

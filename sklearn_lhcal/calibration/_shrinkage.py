@@ -28,15 +28,17 @@ STRENGTHS = ((0.03, 0.1), (0.1, 0.3), (0.3, 1.0))
 _EXACT_DETERMINANT = 500
 # Nats by which evidence may fall behind before tighter strengths are no longer tried.
 _HOPELESS = 20.0
+# Weights below which a strength is not fitted again.
+_NEGLIGIBLE = 0.01
 
 Array = Floats
 Solve = Callable[[ScalingProblem], Array]
 
 
-def fit_temperature(rows: CalibrationRows, floor, solve: Solve) -> Array:
-    """(log β,) or, with a floor, (log β, η)."""
+def fit_temperature(rows: CalibrationRows, floor, solve: Solve, near=None) -> Array:
+    """(log β,) or, with a floor, (log β, η); the search begins at `near` where it is given."""
     family = TemperatureMap(rows.n_classes)
-    return solve(ScalingProblem(family, rows, weak_prior(rows), floor))
+    return solve(ScalingProblem(family, rows, weak_prior(rows), floor, near, near is None))
 
 
 def shrunk(family: AffineMap, beta: float, scale: float, bias: float) -> Prior:
@@ -50,26 +52,48 @@ def shrunk(family: AffineMap, beta: float, scale: float, bias: float) -> Prior:
 def fit_shrunk(family: AffineMap, rows, floor, solve: Solve, strengths=STRENGTHS) -> Array:
     """x averaged over the strengths by their evidence; of one strength its optimum."""
     T = fit_temperature(rows, floor, solve)
-    beta = np.exp(T[0])
-    start = np.append(family.start(beta), T[1:])
-    # From loose to tight: with many rows the loosest leaves the others far behind.
-    priors = [shrunk(family, beta, *strength) for strength in sorted(strengths, reverse=True)]
-    problem = ScalingProblem(family, rows, priors[0], floor, start)
-    x = solve(problem)
-    if len(priors) == 1:
-        return x
-    first = Fit.of(problem, x)
-    fits = [first]
-    for prior in priors[1:]:
-        if first.foreseen(prior) < first.log_evidence - _HOPELESS:
-            break
-        problem = problem.with_prior(prior, x)
+    return Average.of(family, rows, floor, solve, T, strengths).x
+
+
+class Average(NamedTuple):
+    """Fits of several strengths, and their weights by evidence."""
+
+    fits: list["Fit"]
+    weights: Array
+
+    @property
+    def x(self) -> Array:
+        """The parameters, averaged."""
+        return self.weights @ np.array([fit.x for fit in self.fits])
+
+    @classmethod
+    def of(cls, family: AffineMap, rows, floor, solve: Solve, T, strengths=STRENGTHS) -> "Average":
+        """About the solution T of `fit_temperature`."""
+        beta = np.exp(T[0])
+        start = np.append(family.start(beta), T[1:])
+        # From loose to tight: with many rows the loosest leaves the others far behind.
+        priors = [shrunk(family, beta, *strength) for strength in sorted(strengths, reverse=True)]
+        problem = ScalingProblem(family, rows, priors[0], floor, start)
         x = solve(problem)
-        fits.append(Fit.of(problem, x))
-    else:
-        fits.append(Fit.of_temperature(problem, start))
-    weight = softmax([fit.log_evidence for fit in fits])
-    return weight @ np.array([fit.x for fit in fits])
+        if len(priors) == 1:
+            return cls([Fit(problem, x, 0.0, None)], np.ones(1))
+        first = Fit.of(problem, x)
+        fits = [first]
+        for prior in priors[1:]:
+            if first.foreseen(prior) < first.log_evidence - _HOPELESS:
+                break
+            problem = problem.with_prior(prior, x)
+            x = solve(problem)
+            fits.append(Fit.of(problem, x))
+        else:
+            fits.append(Fit.of_temperature(problem, start))
+        return cls(fits, softmax([fit.log_evidence for fit in fits]))
+
+    def on(self, rows, floor, solve: Solve, T) -> Array:
+        """The same average on almost the same rows, whose evidence would hardly be another."""
+        kept = self.weights > _NEGLIGIBLE
+        found = [self.fits[j].on(rows, floor, solve, T) for j in np.flatnonzero(kept)]
+        return self.weights[kept] @ np.array(found) / self.weights[kept].sum()
 
 
 class Fit(NamedTuple):
@@ -79,6 +103,7 @@ class Fit(NamedTuple):
     x: Array
     log_evidence: float
     H: Array | None
+    is_temperature: bool = False
 
     @classmethod
     def of(cls, problem: ScalingProblem, x: Array) -> "Fit":
@@ -95,10 +120,17 @@ class Fit(NamedTuple):
         if problem.floor is not None:
             free = np.append(free, True)
         if not free.any():
-            return cls(problem, x, -n * problem.gradient(x)[0], None)
+            return cls(problem, x, -n * problem.gradient(x)[0], None, True)
         value, _, H = problem.second_derivatives(x)
         log_det = np.linalg.slogdet(n * H[np.ix_(free, free)])[1]
-        return cls(problem, x, -n * value - 0.5 * float(log_det), None)
+        return cls(problem, x, -n * value - 0.5 * float(log_det), None, True)
+
+    def on(self, rows, floor, solve: Solve, T) -> Array:
+        """x on almost the same rows, of which T is the temperature."""
+        family = self.problem.family
+        if self.is_temperature:
+            return np.append(family.start(np.exp(T[0])), T[1:])
+        return solve(ScalingProblem(family, rows, self.problem.prior, floor, self.x, False))
 
     def foreseen(self, prior: Prior) -> float:
         """The log evidence of a tighter prior, were the loss a parabola; −∞ is never foreseen."""
