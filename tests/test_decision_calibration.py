@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.special import softmax
 from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.ensemble import RandomForestClassifier
@@ -19,7 +20,6 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from sklearn_lhcal._ground.simplex import softmax
 from sklearn_lhcal.calibration import (
     AlphaCalibration,
     BiasCorrectedTemperatureScaling,
@@ -68,7 +68,7 @@ def kinked(n, seed=0):
     rng = np.random.default_rng(seed)
     s = rng.normal(0, 3, n)
     true = np.where(s < 0, 0.25 * s, 3 * s)
-    Q = softmax(np.column_stack([np.zeros(n), true]))
+    Q = softmax(np.column_stack([np.zeros(n), true]), axis=1)
     return np.column_stack([np.zeros(n), s]), Q, (rng.random(n) < Q[:, 1]).astype(int)
 
 

@@ -1,18 +1,18 @@
 """StackedCalibration, and the folds that it shares with DecisionCalibration.
 
-`best_weights` is imported from where it lives: its optimum is a law that no public door shows.
+`best_weights` is private, and imported with what it reads: its optimum is a law that no public door shows.
 """
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.datasets import load_iris
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.naive_bayes import GaussianNB
 
-from sklearn_lhcal._ground.simplex import softmax
 from sklearn_lhcal.calibration import (
     BiasCorrectedTemperatureScaling,
     DecisionCalibration,
@@ -61,7 +61,7 @@ def shifted(n, bias, seed=0):
     """Logits, and labels whose logits are half of these, shifted by a bias of each class."""
     rng = np.random.default_rng(seed)
     u = rng.normal(0, 2, (n, 3))
-    Q = softmax(u / 2 + np.array(bias))
+    Q = softmax(u / 2 + np.array(bias), axis=1)
     return u, np.array([rng.multinomial(1, q) for q in Q])
 
 
