@@ -1,6 +1,7 @@
 """StackedCalibration, and the folds that it shares with DecisionCalibration.
 
-`best_weights` is private, and imported with what it reads: its optimum is a law that no public door shows.
+`best_weights` is private, and imported with what it reads: its optimum is a law that no public door
+shows.
 """
 
 import numpy as np
