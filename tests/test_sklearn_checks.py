@@ -11,6 +11,7 @@ from sklearn_lhcal.calibration import (
     EpistemicCalibration,
     MatrixScaling,
     PrecomputedClassifier,
+    ReaderEffects,
     StackedCalibration,
     TemperatureScaling,
     VectorScaling,
@@ -38,6 +39,7 @@ ESTIMATORS = [
     DecisionCalibration(LogisticRegression(), scaling="bias_corrected", inner_cv=3),
     StackedCalibration(LogisticRegression()),
     PrecomputedClassifier("logits"),
+    ReaderEffects(LogisticRegression()),
     SparseGPClassifier(random_state=0),
     SparseGPClassifier(
         "matern32", n_inducing=10, ard=True, polish=True, batch_size=32, random_state=0
@@ -59,6 +61,7 @@ def expected_failures(estimator):
 
 
 @pytest.mark.filterwarnings("ignore:The calibration labels are separable:UserWarning")
+@pytest.mark.filterwarnings("ignore:y does not say who gave the labels:UserWarning")
 @pytest.mark.filterwarnings("ignore:No calibration row has two labels:UserWarning")
 @pytest.mark.filterwarnings("ignore:.* carved rows are too few:UserWarning")
 @pytest.mark.filterwarnings("ignore:The estimate is .* for all carved rows:UserWarning")

@@ -158,6 +158,13 @@ def check_not_negative(**named) -> None:
             raise ValueError(f"{name} must be a finite number of at least 0, got {value!r}.")
 
 
+def check_positive(**named) -> None:
+    """Raise a ValueError that names the first argument that is no finite number above 0."""
+    for name, value in named.items():
+        if not (isinstance(value, Real) and 0 < value < np.inf):
+            raise ValueError(f"{name} must be a finite number above 0, got {value!r}.")
+
+
 def check_fraction(**named) -> None:
     """Raise a ValueError that names the first argument that is not between 0 and 1."""
     for name, value in named.items():

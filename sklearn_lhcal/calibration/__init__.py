@@ -5,6 +5,7 @@ from ._decision import DecisionCalibration, decide, expected_cost
 from ._decision_selection import DecisionCalibrationWarning
 from ._epistemic import EpistemicCalibration
 from ._precomputed import PrecomputedClassifier
+from ._readers import ReaderEffects
 from ._scaling import (
     BiasCorrectedTemperatureScaling,
     MatrixScaling,
@@ -21,6 +22,7 @@ __all__ = [
     "EpistemicCalibration",
     "MatrixScaling",
     "PrecomputedClassifier",
+    "ReaderEffects",
     "StackedCalibration",
     "TemperatureScaling",
     "VectorScaling",

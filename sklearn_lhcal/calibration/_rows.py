@@ -12,7 +12,7 @@ from .._ground.checks import take_rows
 from .._ground.estimators import own_classes, resolve
 from .._ground.names import positions
 from .._ground.simplex import log_proba, log_softmax, row_sum
-from ..distributions import Distribution, Mixture, predict_dist
+from ..distributions import Distribution, Mixture, PointMass, predict_dist
 from ..label_histogram._labels import Labels
 from ._precomputed import PrecomputedClassifier
 
@@ -43,6 +43,10 @@ class CalibrationRows:
     classes : ndarray of shape (K,) or None
     known : bool
         Whether the counts are known probabilities: infinitely many labels.
+    prediction : Distribution or None
+        All that the classifier says of class probabilities; None for logits.
+    labels : Labels or None
+        Who gave the labels, where that is known.
     """
 
     log_proba: Floats
@@ -55,6 +59,8 @@ class CalibrationRows:
     weight: Any = None
     classes: NDArray | None = None
     known: bool = False
+    prediction: Distribution | None = None
+    labels: Any = None
 
     @classmethod
     def predicted(cls, model, X, classes: NDArray) -> "CalibrationRows":
@@ -79,11 +85,12 @@ class CalibrationRows:
         """Of a point prediction, or of the mean of each member of a mixture."""
         z = distribution.mean()
         if not isinstance(distribution, Mixture):
-            return cls(log_proba(z), proba=z, X=X, model=model)
+            return cls(log_proba(z), proba=z, X=X, model=model, prediction=distribution)
         # The one place where the axis of members is moved: rows come first from here on.
         u = np.moveaxis(log_proba(distribution.member_means()), 0, 1)
         log_weights = np.log(np.maximum(distribution.weights, _TINY)).T
-        return cls(np.ascontiguousarray(u), np.ascontiguousarray(log_weights), z, X, model)
+        members = np.ascontiguousarray(u), np.ascontiguousarray(log_weights)
+        return cls(*members, z, X, model, prediction=distribution)
 
     @classmethod
     def joined(cls, folds: list["CalibrationRows"]) -> "CalibrationRows":
@@ -97,19 +104,21 @@ class CalibrationRows:
             parts = [getattr(rows, name) for rows in folds]
             return None if parts[0] is None else np.concatenate(parts)
 
-        return cls(join("log_proba"), join("log_weights"), join("proba"))
+        predictions = [rows.prediction for rows in folds]
+        joined = None if predictions[0] is None else Distribution.concatenate(predictions)
+        return cls(join("log_proba"), join("log_weights"), join("proba"), prediction=joined)
 
     def labelled(self, labels: Labels, weight: NDArray | None) -> "CalibrationRows":
         """With labels in the order of the columns."""
         counts = labels.counts.astype(np.float64)
         weight = np.ones(len(counts)) if weight is None else weight
-        names = labels.classes
-        return replace(self, counts=counts, weight=weight, classes=names, known=labels.known)
+        said = {"counts": counts, "weight": weight, "labels": labels}
+        return replace(self, **said, classes=labels.classes, known=labels.known)
 
     def mapped(self, distribution: Distribution, model) -> "CalibrationRows":
         """The same rows as a map around the model predicts them."""
         rows = CalibrationRows.of(distribution, self.X, model)
-        kept = ("counts", "weight", "classes", "known")
+        kept = ("counts", "weight", "classes", "known", "labels")
         return replace(rows, **{name: getattr(self, name) for name in kept})
 
     def take(self, index) -> "CalibrationRows":
@@ -131,6 +140,13 @@ class CalibrationRows:
     def n_classes(self) -> int:
         """K."""
         return self.log_proba.shape[-1]
+
+    @property
+    def whole(self) -> Distribution:
+        """What is predicted, as a distribution; logits are those of a point mass."""
+        if self.prediction is None:
+            return PointMass.of_checked(np.exp(self.log_proba))
+        return self.prediction
 
     @property
     def is_ensemble(self) -> bool:

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
 from .._ground.arrays import Floats, Indices
-from .._ground.checks import as_floats, check_fraction
+from .._ground.checks import as_floats, check_fraction, check_positive_int
 from .._ground.names import column_names, columns_by_name, is_sorted
 from .._ground.simplex import check_proba, entropy, in_columns
 from .._ground.types import Seed, Selection
@@ -84,6 +84,10 @@ class Distribution(ABC):
     @abstractmethod
     def _take(self, rows) -> Self:
         """Some of the rows, without names."""
+
+    @abstractmethod
+    def _nodes(self, n_nodes: int) -> tuple[Floats, Floats]:
+        """What `nodes` returns."""
 
     def __getitem__(self, rows: Selection) -> Self:
         # An integer selects a batch of one row.
@@ -272,6 +276,21 @@ class Distribution(ABC):
         """Aleatoric uncertainty E[H(z)], shape (n,), nats."""
         return np.maximum(self.entropy() - self.mutual_information(), 0.0)
 
+    def nodes(self, n_nodes: int = 64) -> tuple[Floats, Floats]:
+        """Weighted points z that stand for the distribution, for sums without closed form.
+
+        They depend on nothing but the row, and their mean is that of the distribution. A point mass
+        has one node, and an ensemble its members; others have about `n_nodes`.
+
+        Returns
+        -------
+        nodes : ndarray of shape (S, n, K)
+        weights : ndarray of shape (S, n)
+            The sum over nodes is 1.
+        """
+        check_positive_int(n_nodes=n_nodes)
+        return self._nodes(n_nodes)
+
     def sample(self, n_draws: int, random_state: Seed = None) -> Floats:
         """Draws of z, shape (n_draws, n, K); `random_state` is as everywhere in scikit-learn."""
         return self._sample(n_draws, check_random_state(random_state))
@@ -349,3 +368,6 @@ class PointMass(Distribution):
 
     def _sample(self, n_draws, rng):
         return np.repeat(self._z[None], n_draws, axis=0)
+
+    def _nodes(self, n_nodes):
+        return self._z[None], np.ones((1, len(self._z)))

@@ -12,6 +12,7 @@ from .._ground.simplex import check_proba, in_columns, softmax
 from ._arrays import bisect, cross_moment, frozen, log, tails
 from ._base import Distribution
 from ._likelihood import is_corner, log_dirichlet_multinomial
+from ._nodes import dirichlet_nodes, with_mean
 
 # log of the total from which on all quantiles are 0 or 1, and SciPy 1.12 is wrong about them.
 _ENDS = -200.0
@@ -198,6 +199,9 @@ class Dirichlet(Distribution):
         log_g = np.where(a > 0, np.where(corner, 0.0, log_gamma) + waiting, -np.inf)
         at_corner = log_g == log_g.max(axis=2, keepdims=True)
         return np.where(corner, at_corner, softmax(log_g))
+
+    def _nodes(self, n_nodes):
+        return with_mean(dirichlet_nodes(self._z, self.total, n_nodes), self._z)
 
 
 def _beta(z, total):

@@ -12,6 +12,7 @@ from ._arrays import bisect, frozen, quotient, tails
 from ._base import Distribution, PointMass
 from ._likelihood import log_coefficient
 from ._mixture import Mixture
+from ._nodes import normal_nodes, with_mean
 
 _LARGEST_SCALE = 1e4
 # Nodes in memory at a time, and rows at a time where each has nodes of its own.
@@ -231,6 +232,10 @@ class LogisticNormal(Distribution):
     def _sample(self, n_draws, rng):
         g = self._m + self._s * rng.standard_normal((n_draws, len(self)))
         return self._at(g).reshape(*g.shape, -1)
+
+    def _nodes(self, n_nodes):
+        g = self._m + self._s * normal_nodes(n_nodes)
+        return with_mean(self._at(g).reshape(*g.shape, -1), self.mean())
 
 
 def _difference(a, b):

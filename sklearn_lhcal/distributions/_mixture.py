@@ -11,6 +11,9 @@ from ._arrays import frozen, log, quotient, tails
 from ._base import Distribution, PointMass
 from ._dirichlet import Dirichlet, beta_interval
 
+# Nodes of a member, however many members there are.
+_LEAST_NODES = 8
+
 
 class Mixture(Distribution):
     """Weighted mixture over S members: the base of `Ensemble` and `DirichletMixture`.
@@ -140,6 +143,13 @@ class Mixture(Distribution):
         member = np.minimum(member, len(self._log_w) - 1)
         rows = member * n + np.arange(n)
         return self._parts[rows.ravel()]._sample(1, rng)[0].reshape(n_draws, n, -1)
+
+    def _nodes(self, n_nodes):
+        S = len(self._log_w)
+        z, w = self._parts._nodes(max(n_nodes // S, _LEAST_NODES))
+        n = len(self)
+        w = w.reshape(-1, S, n) * self.weights
+        return z.reshape(-1, n, z.shape[2]), w.reshape(-1, n)
 
 
 class Ensemble(Mixture):

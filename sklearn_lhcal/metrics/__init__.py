@@ -1,6 +1,7 @@
 """Metrics on label histograms, and scorers."""
 
 from ._accumulator import LabelHistogramAccumulator
+from ._alternative_annotator import AlternativeAnnotatorTest, alternative_annotator_test
 from ._calibration import calibration_error, calibration_loss, dispersion_error, dispersion_loss
 from ._canonical_bins import binned_canonical_error
 from ._decision import (
@@ -50,6 +51,7 @@ from ._scorers import (
 register_scorers()
 
 __all__ = [
+    "AlternativeAnnotatorTest",
     "ConfidenceInterval",
     "EpistemicScorer",
     "LabelHistogramAccumulator",
@@ -59,6 +61,7 @@ __all__ = [
     "NullEpistemicError",
     "RiskDecomposition",
     "accuracy_gain",
+    "alternative_annotator_test",
     "bayes_decision",
     "binned_canonical_error",
     "calibration_error",

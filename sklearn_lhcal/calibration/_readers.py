@@ -1,0 +1,267 @@
+"""Reader effects: what each colleague will say, and what one will say who was never met."""
+
+import warnings
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import indexable
+from sklearn.utils.validation import check_is_fitted
+
+from .._ground.arrays import Floats, Indices
+from .._ground.checks import check_not_negative, check_same_length
+from .._ground.names import positions
+from .._ground.problems import Solver
+from .._ground.simplex import EPS
+from .._ground.types import Calibrated, Folds, LabelsLike, Samples, Seed
+from ..distributions import Distribution, Mixture, PointMass
+from ..label_histogram import Annotations
+from ..label_histogram._labels import read_labels
+from ..neural_network import LBFGS
+from ._base import _BaseCalibrator
+from ._reader_tilt import NewReader, Ratings, fit_effects, posterior, tilted
+from ._rows import CalibrationRows
+
+# Points that stand for a distribution of class probabilities without members.
+_NODES = 32
+
+
+class ReaderEffects(_BaseCalibrator):
+    """Adds to each prediction who is asked: readers differ in how readily they name a class.
+
+    A reader r names class k with probability ``P(k) ∝ Q_k exp(b_rk)``, where Q are the class
+    probabilities of the row. The effects b are normal with standard deviation τ. They are fitted to
+    the labels of each reader, Q being as uncertain as the classifier's `predict_dist` says.
+    ``predict_proba(X, rater=...)`` is what this colleague will say. Without `rater` it is what
+    a reader will say who was never met, with effects drawn at random; so is `predict_dist`, whose
+    labels are those of different new readers.
+
+    Parameters
+    ----------
+    estimator : classifier, default=None
+        As in `TemperatureScaling`. Effects are 0 on average over readers: around a classifier that
+        is not calibrated, wrap a scaling map. Around an `AlphaCalibration`, labels that are given
+        in `predict_proba` tell more.
+    effect_std : float or None, default=None
+        τ, logits. None: that of the largest evidence. It is 0 where readers do not differ.
+    cv, solver, random_state, verbose
+        As in `TemperatureScaling`; the solver needs no second derivatives.
+
+    Attributes
+    ----------
+    raters_ : ndarray of shape (n_raters,)
+        Names of the readers with labels among the calibration rows.
+    effects_ : ndarray of shape (n_raters, n_classes)
+        b, logits; above 0 where a reader names a class more readily than others.
+    effect_std_ : float
+        τ.
+    classes_ : ndarray of shape (n_classes,)
+        Sorted class names.
+    estimator_ : classifier
+        The fitted classifier.
+
+    Warns
+    -----
+    UserWarning
+        Where y does not say who gave the labels, or nobody gave two: all effects are then 0.
+
+    Notes
+    -----
+    Readers are exchangeable, and their labels of a row independent given Q. A reader's effect is
+    the same in every row. Where Q has no closed sum, 32 nodes stand for it, see
+    `sklearn_lhcal.distributions.Distribution.nodes`.
+
+    References
+    ----------
+    Skene and Wakefield (1990), Hierarchical models for multicentre binary response studies; a
+    multinomial logit with random intercepts of readers, around given class probabilities.
+
+    Examples
+    --------
+    >>> from sklearn_lhcal.label_histogram import Annotations
+    >>> proba = np.full((40, 2), 0.5)
+    >>> said = [["a", "b", ["a", "b"][i % 2]] for i in range(40)]
+    >>> y = Annotations.from_matrix(said, raters=["Ann", "Bob", "Cem"])
+    >>> model = ReaderEffects("proba", effect_std=1.0).fit(proba, y)
+    >>> model.predict_proba(proba[:3], rater=["Ann", "Bob", "Cem"]).round(2)
+    array([[0.96, 0.04],
+           [0.04, 0.96],
+           [0.5 , 0.5 ]])
+    """
+
+    def __init__(
+        self,
+        estimator: Calibrated = None,
+        *,
+        effect_std: float | None = None,
+        cv: Folds | Literal["holdout"] = None,
+        solver: Solver | None = None,
+        random_state: Seed = None,
+        verbose: int = 0,
+    ) -> None:
+        super().__init__(
+            estimator, cv=cv, solver=solver, random_state=random_state, verbose=verbose
+        )
+        self.effect_std = effect_std
+
+    def _check(self, one_model):
+        if self.effect_std is not None:
+            check_not_negative(effect_std=self.effect_std)
+
+    def _fit_map(self, rows):
+        ratings, raters = _ratings(rows)
+        if ratings is None:
+            effects = np.zeros((0, rows.n_classes))
+            return {"raters_": raters, "effects_": effects, "effect_std_": 0.0}
+        effects, spread = fit_effects(ratings, self.effect_std, self._solve_effects)
+        return {"raters_": raters, "effects_": effects, "effect_std_": spread}
+
+    def _solve_effects(self, problem) -> Floats:
+        return self._solve(problem, LBFGS(tol=1e-7))
+
+    def _map(self, rows):
+        return self._asked(rows.whole, None)
+
+    def _asked(self, Q: Distribution, reader: Indices | None) -> Distribution:
+        """Class probabilities of the reader of each row; of new ones, −1 or None."""
+        if self.effect_std_ == 0:
+            return Q
+        if isinstance(Q, PointMass):
+            return PointMass.of_checked(self._said(Q.mean(), reader))
+        return self._at_nodes(*Q.nodes(_NODES), reader)
+
+    def _at_nodes(self, nodes: Floats, weights: Floats, reader: Indices | None) -> Distribution:
+        z = self._said(nodes, reader)
+        with np.errstate(divide="ignore"):
+            log_w = np.log(weights)
+        return Mixture.of(PointMass.of_checked(z.reshape(-1, z.shape[2])), log_w)
+
+    def _said(self, Q: Floats, reader: Indices | None) -> Floats:
+        """What is said where class probabilities are Q, (n, K) or (S, n, K)."""
+        if reader is None:
+            reader = np.full(Q.shape[-2], -1)
+        if self.effect_std_ == 0:
+            return Q
+        new = reader < 0
+        z = np.empty_like(Q)
+        if new.any():
+            z[..., new, :] = NewReader(self.effect_std_)(Q[..., new, :])
+        if not new.all():
+            z[..., ~new, :] = tilted(Q[..., ~new, :], self.effects_[reader[~new]])
+        return z
+
+    def predict_proba(
+        self, X: Samples, rater: ArrayLike | None = None, given: LabelsLike | None = None
+    ) -> Floats:
+        """What the next reader of each row will say, shape (n_samples, n_classes).
+
+        Parameters
+        ----------
+        X : as in `fit`
+        rater : object or array-like of shape (n_samples,), optional
+            Who is asked: the name of one reader, or one name a row, each in `raters_`. None: a
+            reader who was never met.
+        given : Annotations or label histogram of shape (n_samples, n_classes), optional
+            What is already said of these rows, and by whom; a row may be without labels. Readers
+            not in `raters_`, and those of a histogram, are new ones.
+
+        Returns
+        -------
+        proba : ndarray of shape (n_samples, n_classes)
+
+        Raises
+        ------
+        ValueError
+            An unknown reader, lengths that differ.
+        """
+        return np.array(self.predict_dist(X, rater, given).mean())
+
+    def predict_dist(
+        self, X: Samples, rater: ArrayLike | None = None, given: LabelsLike | None = None
+    ) -> Distribution:
+        """Distribution of the class probabilities of who is asked, a batch of n_samples rows.
+
+        Parameters
+        ----------
+        X, rater, given
+            As in `predict_proba`.
+
+        Returns
+        -------
+        Distribution
+            Without `rater` its labels are those of different new readers, so that ``disagreement``
+            is that of two of them.
+        """
+        check_is_fitted(self, "estimator_")
+        (X,) = indexable(X)
+        Q = CalibrationRows.predicted(self.estimator_, X, self.classes_).whole
+        reader = self._numbers(rater, len(Q))
+        if given is None:
+            return self._asked(Q, reader).with_classes(self.classes_)
+        nodes, weights = self._after(Q, given)
+        return self._at_nodes(nodes, weights, reader).with_classes(self.classes_)
+
+    def _numbers(self, rater, n: int) -> Indices | None:
+        """The number of the reader of each row."""
+        if rater is None:
+            return None
+        names = np.asarray(rater)
+        if names.ndim:
+            check_same_length(n, rater=names)
+        names = np.broadcast_to(names, n)
+        numbers = positions(names, self.raters_)
+        unknown = sorted(set(names[numbers < 0].tolist()), key=str)
+        if unknown:
+            raise ValueError(
+                f"rater: {unknown[:5]} gave no labels at fit; known are "
+                f"{self.raters_.tolist()[:20]}. For a new reader leave rater out."
+            )
+        return numbers
+
+    def _after(self, Q: Distribution, given) -> tuple[Floats, Floats]:
+        """Nodes of the class probabilities and their weights, after labels that were given."""
+        nodes, weights = Q.nodes(_NODES)
+        labels = read_labels(given, empty_rows=True).in_order(self.classes_)
+        check_same_length(len(Q), given=labels)
+        if labels.known:
+            raise ValueError("given holds known probabilities; pass counts or Annotations.")
+        if not isinstance(labels, Annotations):
+            labels = Annotations.from_counts(labels)
+            reader = np.full(len(labels.rater), -1)
+        else:
+            reader = positions(labels.raters, self.raters_)[labels.rater]
+        rated = np.flatnonzero(labels.n > 0)
+        if not len(rated):
+            return nodes, weights
+        z = self._said(np.maximum(nodes[:, labels.row], EPS), reader)
+        log_p = np.log(np.take_along_axis(z, labels.label[None, :, None], axis=2)[..., 0])
+        indptr = labels.indptr[np.append(rated, rated[-1] + 1)]
+        with np.errstate(divide="ignore"):
+            log_w = np.log(weights[:, rated])
+        weights[:, rated] = posterior(log_w, log_p, indptr)[0]
+        return nodes, weights
+
+
+def _ratings(rows: CalibrationRows) -> tuple[Ratings | None, NDArray]:
+    """Who said what of rows of positive weight, and the readers; None where effects are unknown."""
+    labels = rows.labels
+    nobody = np.empty(0)
+    if not isinstance(labels, Annotations):
+        _warn("y does not say who gave the labels; pass Annotations.")
+        return None, nobody
+    seen = rows.weight > 0
+    rows = rows.take(seen)
+    labels = labels.take(np.flatnonzero(seen))
+    number, reader = np.unique(labels.rater, return_inverse=True)
+    if len(number) == len(labels.rater):
+        _warn("Nobody gave two labels.")
+        return None, nobody
+    nodes, weights = rows.whole.nodes(_NODES)
+    with np.errstate(divide="ignore"):
+        log_w = np.log(weights)
+    said = (labels.indptr, reader, labels.label.astype(np.intp))
+    return Ratings(nodes, log_w, *said, rows.weight, len(number)), labels.raters[number]
+
+
+def _warn(why: str) -> None:
+    warnings.warn(f"{why} All effects of readers are 0.", stacklevel=6)

@@ -1,0 +1,71 @@
+"""Nodes that stand for a distribution: few points of the simplex, the same for the same row."""
+
+import numpy as np
+from scipy.special import betaincinv, ndtri
+
+from .._ground.arrays import Floats
+from .._ground.simplex import row_sum
+
+
+def lattice(n_nodes: int, dimension: int) -> Floats:
+    """Points that fill the unit cube evenly, shape (n_nodes, dimension).
+
+    The first coordinates are midpoints of equal intervals; the others are multiples of the powers
+    of a generalised golden ratio, φ^d = φ + 1 (Roberts 2018).
+    """
+    s = np.arange(n_nodes)
+    phi = 2.0
+    for _ in range(60):
+        phi = (1 + phi) ** (1 / dimension)
+    powers = phi ** -np.arange(1.0, dimension)
+    first = (s[:, None] + 0.5) / n_nodes
+    return np.hstack([first, (0.5 + s[:, None] * powers) % 1])
+
+
+def dirichlet_nodes(z: Floats, total: Floats, n_nodes: int) -> Floats:
+    """Draws of Dirichlet distributions at the points of a lattice, shape (n_nodes, n, K).
+
+    z_k = B_k Π_{j<k} (1 − B_j) with B_k ~ Beta(α_k, α_{k+1} + … + α_K).
+    """
+    K = z.shape[1]
+    alpha = total[:, None] * z
+    rest = np.cumsum(alpha[:, ::-1], axis=1)[:, ::-1]
+    u = lattice(n_nodes, max(K - 1, 1))
+    nodes = np.empty((n_nodes, *z.shape))
+    left = np.ones((n_nodes, len(z)))
+    for k in range(K - 1):
+        B = _beta_quantile(alpha[:, k], rest[:, k + 1], u[:, [k]])
+        nodes[..., k] = left * B
+        left = left * (1 - B)
+    nodes[..., K - 1] = left
+    return nodes
+
+
+def _beta_quantile(a, b, u):
+    """The quantiles u of Beta(a, b), shape (n_nodes, n); where SciPy finds none, the mean."""
+    random = (a > 0) & (b > 0)
+    mean = np.where(a > 0, a / np.where(a + b > 0, a + b, 1.0), 0.0)
+    q = betaincinv(np.where(random, a, 1.0), np.where(random, b, 1.0), u)
+    return np.where(random & np.isfinite(q), q, mean)
+
+
+def normal_nodes(n_nodes: int) -> Floats:
+    """Quantiles of the standard normal distribution, shape (n_nodes, 1)."""
+    return ndtri(lattice(n_nodes, 1))
+
+
+def with_mean(nodes: Floats, mean: Floats) -> tuple[Floats, Floats]:
+    """Nodes and weights, (S, n, K) and (S, n), whose mean is that given, (n, K).
+
+    A node and a label of its class probabilities have a joint distribution. Its shares of labels
+    are scaled to the mean, class by class; a class that no node has is spread over all.
+    """
+    S = len(nodes)
+    found = nodes.mean(axis=0)
+    seen = found > 0
+    scale = np.where(seen, mean / np.where(seen, found, 1.0), 0.0)
+    joint = (nodes * scale + np.where(seen, 0.0, mean)) / S
+    w = row_sum(joint)
+    # a node without weight says nothing, and stays where it is
+    z = np.where(w[..., None] > 0, joint / np.where(w > 0, w, 1.0)[..., None], nodes)
+    return z, w
