@@ -161,7 +161,7 @@ def check_not_negative(**named) -> None:
 def check_positive(**named) -> None:
     """Raise a ValueError that names the first argument that is no finite number above 0."""
     for name, value in named.items():
-        if not (isinstance(value, Real) and 0 < value < np.inf):
+        if not (is_real(value) and 0 < value < np.inf):
             raise ValueError(f"{name} must be a finite number above 0, got {value!r}.")
 
 

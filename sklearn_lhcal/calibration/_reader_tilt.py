@@ -129,7 +129,7 @@ class TiltProblem(Problem):
             P = tilted(block.Q[:, row], b[block.reader])
             log_p = np.log(np.take_along_axis(P, a[None, :, None], axis=2)[..., 0])
             w, log_likelihood = posterior(block.log_w, log_p, block.indptr)
-            value -= block.weight @ log_likelihood
+            value -= float(block.weight @ log_likelihood)
             at = w[:, row, None]
             mean = (at * P).sum(axis=0)
             weight = block.weight[row, None]

@@ -104,16 +104,18 @@ class CalibrationRows:
             parts = [getattr(rows, name) for rows in folds]
             return None if parts[0] is None else np.concatenate(parts)
 
-        predictions = [rows.prediction for rows in folds]
-        joined = None if predictions[0] is None else Distribution.concatenate(predictions)
+        predictions = [rows.prediction for rows in folds if rows.prediction is not None]
+        joined = Distribution.concatenate(predictions) if predictions else None
         return cls(join("log_proba"), join("log_weights"), join("proba"), prediction=joined)
 
     def labelled(self, labels: Labels, weight: NDArray | None) -> "CalibrationRows":
         """With labels in the order of the columns."""
         counts = labels.counts.astype(np.float64)
         weight = np.ones(len(counts)) if weight is None else weight
-        said = {"counts": counts, "weight": weight, "labels": labels}
-        return replace(self, **said, classes=labels.classes, known=labels.known)
+        names = labels.classes
+        return replace(
+            self, counts=counts, weight=weight, classes=names, known=labels.known, labels=labels
+        )
 
     def mapped(self, distribution: Distribution, model) -> "CalibrationRows":
         """The same rows as a map around the model predicts them."""

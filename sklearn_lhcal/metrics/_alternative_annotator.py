@@ -8,6 +8,8 @@ from scipy.stats import t as student
 
 from .._ground.arrays import Floats
 from .._ground.checks import check_fraction, check_positive_int
+from .._rows import PredictionLike
+from ..label_histogram import Annotations
 from ._each_reader import compared, read_compared
 
 __all__ = ["AlternativeAnnotatorTest", "alternative_annotator_test"]
@@ -42,8 +44,8 @@ class AlternativeAnnotatorTest(NamedTuple):
 
 
 def alternative_annotator_test(
-    y,
-    prediction,
+    y: Annotations,
+    prediction: PredictionLike,
     *,
     epsilon: float = 0.2,
     false_discovery_rate: float = 0.05,
@@ -100,13 +102,13 @@ def alternative_annotator_test(
     """
     check_fraction(false_discovery_rate=false_discovery_rate)
     check_positive_int(least_rows=least_rows)
-    rows = read_compared(y, prediction)
+    rows, labels = read_compared(y, prediction)
     at = compared(rows)
     # compared with a margin: equal shares of other raters may differ in their last bit
     model_wins = at.model_error <= at.reader_error + 1e-9
     reader_wins = at.reader_error <= at.model_error + 1e-9
     difference = reader_wins.astype(np.float64) - model_wins
-    R = len(rows.labels.raters)
+    R = len(labels.raters)
     n, total, squares, wins = (
         np.bincount(at.reader, a, minlength=R)
         for a in (None, difference, difference**2, model_wins)
@@ -117,7 +119,7 @@ def alternative_annotator_test(
     spread = np.sqrt(np.maximum(squares / n - mean**2, 0.0) * n / (n - 1))
     p_value = _p_value(mean - epsilon, spread / np.sqrt(n), n - 1)
     replaced = _discoveries(p_value, false_discovery_rate)
-    raters = rows.labels.raters[tested]
+    raters = labels.raters[tested]
     if not len(tested):
         return AlternativeAnnotatorTest(np.nan, False, np.nan, raters, p_value, replaced)
     rate = float(replaced.mean())

@@ -9,12 +9,13 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import t as student
 
-from .._ground.arrays import Floats, Indices
+from .._ground.arrays import Floats, Indices, Integers
 from .._ground.checks import plain_array
 from .._ground.facts import Facts, metric
 from .._ground.names import sorted_names
 from .._ground.simplex import row_sum
-from .._rows import Rows, read_rows
+from .._ground.types import LabelsLike
+from .._rows import PredictionLike, Rows, read_rows
 from ..distributions import PointMass
 from ..label_histogram import Annotations
 from ..label_histogram._labels import read_labels
@@ -46,9 +47,9 @@ class Comparisons(NamedTuple):
         Share of the other readers who say something else than the reader, than the model.
     """
 
-    row: Indices
-    reader: Indices
-    label: Indices
+    row: Integers
+    reader: Integers
+    label: Integers
     reader_error: Floats
     model_error: Floats
 
@@ -58,7 +59,7 @@ class Comparisons(NamedTuple):
         return own - (rows.labels.counts[self.row, k] - own) / (rows.n[self.row] - 1)
 
 
-def with_votes(y, prediction):
+def with_votes(y: LabelsLike, prediction: PredictionLike) -> tuple[Annotations, PredictionLike]:
     """The labels, and the prediction as probabilities: 1-D labels that a model gives are certain.
 
     1-D numbers that are no integers are probabilities of the second class, as everywhere.
@@ -74,7 +75,7 @@ def with_votes(y, prediction):
     return labels, PointMass(said.counts.astype(np.float64)).with_classes(said.classes)
 
 
-def named_raters(y) -> Annotations:
+def named_raters(y: LabelsLike) -> Annotations:
     """Labels that know who gave them; else a ValueError."""
     labels = read_labels(y)
     if not isinstance(labels, Annotations):
@@ -101,16 +102,18 @@ def votes_of(z: Floats) -> Floats:
 
 def compared(rows: Rows) -> Comparisons:
     """Every rating of rows with two or more against the others of its row."""
-    labels = rows.labels
+    labels = named_raters(rows.labels)
     row = labels.row
     several = rows.n[row] > 1
-    row, a = row[several], labels.label[several]
+    row = row[several]
+    a = labels.label[several].astype(np.int64)
+    reader = labels.rater[several].astype(np.int64)
     y = labels.counts
     share = votes_of(rows.z)
     others = rows.n[row] - 1
     agree = (y[row, a] - 1) / others
     model = (row_sum(share * y)[row] - share[row, a]) / others
-    return Comparisons(row, labels.rater[several], a, 1 - agree, 1 - model)
+    return Comparisons(row, reader, a, 1 - agree, 1 - model)
 
 
 class Means(NamedTuple):
@@ -160,6 +163,8 @@ def reader_means(
     return Means(mean, np.stack([mean - reach, mean + reach], axis=-1))
 
 
-def read_compared(y, prediction, sample_weight=None, groups=None) -> Rows:
-    """Rows whose labels know who gave them, the prediction being votes or probabilities."""
-    return read_rows(*with_votes(y, prediction), sample_weight, groups)
+def read_compared(y: LabelsLike, prediction: PredictionLike) -> tuple[Rows, Annotations]:
+    """Rows whose prediction is votes or probabilities, and their labels, who know who gave them."""
+    labels, prediction = with_votes(y, prediction)
+    rows = read_rows(labels, prediction)
+    return rows, named_raters(rows.labels)
