@@ -18,7 +18,6 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
-from sklearn_lhcal import ensemble
 from sklearn_lhcal._ground import checks, estimators, names
 from sklearn_lhcal.calibration import (
     AlphaCalibration,
@@ -38,7 +37,10 @@ from sklearn_lhcal.ensemble import (
     DeepEnsembleClassifier,
     MCDropoutClassifier,
     TestTimeAugmentationClassifier,
+    _deep,
+    _dropout,
 )
+from sklearn_lhcal.ensemble import _base as _ensemble
 from sklearn_lhcal.gaussian_process import SparseGPClassifier, _classifier, _variational
 from sklearn_lhcal.label_histogram import LabelHistogramClassifier, _labels
 from sklearn_lhcal.label_histogram import _classifier as _histograms
@@ -98,19 +100,19 @@ CASES = {
         lambda: MCDropoutClassifier(network(), random_state=0),
         X,
         OTHER,
-        [ensemble, _network, *SHARED],
+        [_ensemble, _dropout, _network, *SHARED],
     ),
     "TestTimeAugmentationClassifier": (
         lambda: TestTimeAugmentationClassifier(GaussianNB(), augment, random_state=0),
         X,
         OTHER,
-        [ensemble, *SHARED],
+        [_ensemble, *SHARED],
     ),
     "DeepEnsembleClassifier": (
         lambda: DeepEnsembleClassifier(network(), n_estimators=2, random_state=0),
         X,
         OTHER,
-        [ensemble, _network, *SHARED],
+        [_ensemble, _deep, _network, *SHARED],
     ),
     "SparseGPClassifier": (
         lambda: SparseGPClassifier(n_inducing=10, max_iter=100, random_state=0),

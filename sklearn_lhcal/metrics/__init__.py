@@ -21,8 +21,6 @@ from ._disagreement import (
     disagreement_calibration_loss,
     disagreement_squared_loss,
     posterior_epistemic_loss,
-    statistic_calibration_loss,
-    statistic_squared_loss,
 )
 from ._epistemic import (
     NullEpistemicError,
@@ -47,6 +45,7 @@ from ._scorers import (
     make_decision_scorer,
     register_scorers,
 )
+from ._statistic import statistic_calibration_loss, statistic_squared_loss
 
 register_scorers()
 

@@ -128,42 +128,43 @@ def calibration_loss(
     strategy: Strategy = "uniform",
     bias_correction: Correction = "residual",
 ) -> float:
-    """Squared distance of the predictions from the label frequencies among rows predicted alike:
-    smaller is better.
+    """Squared distance of predictions from label frequencies in bins: smaller is better, minimum 0.
 
-    Minimum 0; may be negative when corrected. Class by class, over bins of z_k, then summed over
-    classes: plugin ``CL_kb = W_b/W·(c̄−z̄)²`` (P1 eq. 12), or ``W_b/W·|c̄−z̄|^p`` (Def. 2).
+    A corrected loss may be negative. Rows predicted alike share a bin, for each class by itself.
+    The loss is summed over the bins b of z_k and the classes k: the plugin is ``CL_kb =
+    W_b/W·(c̄−z̄)²`` (P1 eq. 12), or ``W_b/W·|c̄−z̄|^p`` (Def. 2).
 
     Parameters
     ----------
     y : label histogram of shape (n_samples, n_classes)
-        Anything `check_counts` takes; one rater a row is enough.
+        Anything `check_counts` takes. One rater a row is enough.
     prediction : array-like of shape (n_samples, n_classes) or (n_samples,), or Distribution
-        Class probabilities, those of the second of two classes, or a distribution, of which the
-        mean counts.
+        Class probabilities, or those of the second of two classes, or a distribution, whose mean
+        counts.
     p : float, default=2
         Exponent, 1 or more. Only p = 2 has corrections; for others pass ``bias_correction=None``.
         ``np.inf``: the largest ``|c̄−z̄|`` of all classes and bins.
     sample_weight : array-like of shape (n_samples,), optional
-        Weights of the rows. The plugin reads them as repetition; corrected values do not depend on
+        Weights of the rows. The plugin reads them as repetition. Corrected values do not depend on
         their scale.
     groups : array-like of shape (n_samples,), optional
-        Rows of one group (one patient, say) may depend on each other; groups are independent. Pairs
-        of rows of one group are left out of the residual correction, which else takes rows as
-        independent; "label" is refused. A bin whose rows all belong to one group contributes 0: a
-        warning says so where it is more than 5 % of the weight, and
-        `LossDecomposition.dropped_weight` how much it is. Plugins do not change.
+        Rows of one group (one patient, say) may depend on each other; groups are independent.
+        Without groups the corrections take rows as independent. With groups the residual correction
+        leaves out pairs of rows of one group, and "label" is refused. A bin whose rows all belong
+        to one group contributes 0. A warning says so where such bins hold more than 5 % of the
+        weight, and `LossDecomposition.dropped_weight` says how much. Plugins do not change.
     n_bins : int or array-like of edges
         Number of bins for each class, or their edges.
     strategy : {"uniform", "quantile"}
-        Equal widths on [0, 1], or ``np.quantile`` of z_k with equal edges merged (weights do not
-        enter the edges).
+        Equal widths on [0, 1], or ``np.quantile`` of z_k, where equal edges are merged. Weights do
+        not enter the edges.
     bias_correction : {"residual", "label", None}
-        What is taken off for the sampling of rows: the variance within the bin of ``μ̂ − z``
-        (exactly unbiased for the binned loss given bins of two rows or more), of μ̂ (P1 eq. 13,
-        biased by the spread of z within bins; for one label a row the debiased reliability of
-        Bröcker 2012 and Ferro and Fricker 2012), or nothing. A corrected bin with one row
-        contributes 0. Raters of a row need not be independent of each other.
+        What is taken off for the sampling of rows. "residual": the variance of ``μ̂ − z`` within
+        the bin, which makes the binned loss exactly unbiased where bins have two rows or more.
+        "label": the variance of μ̂ (P1 eq. 13), which is biased by the spread of z within bins; for
+        one label a row it is the debiased reliability of Bröcker 2012 and Ferro and Fricker 2012.
+        None: nothing. A corrected bin with one row contributes 0. Raters of a row need not be
+        independent of each other.
 
     Returns
     -------
@@ -200,11 +201,10 @@ def calibration_error(
     strategy: Strategy = "uniform",
     bias_correction: Correction = "residual",
 ) -> float:
-    """Signed root of `calibration_loss`: smaller is better, minimum 0; negative where the corrected
-    loss is.
+    """Signed root of `calibration_loss`: smaller is better, minimum 0.
 
     ``CE = sign(CL)·|CL|^(1/p)``, the root of the sum over classes (P1 Def. 2); for p = ∞ the loss
-    itself.
+    itself. It is negative where the corrected loss is.
 
     Parameters
     ----------
@@ -247,12 +247,11 @@ def dispersion_loss(
     strategy: Strategy = "uniform",
     bias_correction: Correction = "residual",
 ) -> float:
-    """The epistemic loss that calibration cannot remove, ``DL = EL − CL``: smaller is better,
-    minimum 0.
+    """What calibration leaves of the epistemic loss, ``DL = EL − CL``: smaller is better, minimum 0.
 
-    How much the true probabilities of rows predicted alike differ (P1 eq. 14, 34, 35). May be
-    negative when corrected. Both parts are taken on one row set: two raters or more for corrected
-    values, one for plugins.
+    It says how much the true probabilities of rows predicted alike differ (P1 eq. 14, 34, 35). A
+    corrected loss may be negative. Both parts are taken on the same rows: those with two raters or
+    more for corrected values, all for plugins.
 
     Parameters
     ----------
@@ -292,8 +291,9 @@ def dispersion_error(
     strategy: Strategy = "uniform",
     bias_correction: Correction = "residual",
 ) -> float:
-    """Signed root of `dispersion_loss`: smaller is better, minimum 0; negative where the corrected
-    loss is.
+    """Signed root of `dispersion_loss`: smaller is better, minimum 0.
+
+    It is negative where the corrected loss is.
 
     Parameters
     ----------

@@ -1,37 +1,18 @@
 """Scores of predicted disagreement, and of what one more label teaches (P1 §4, App. C)."""
 
-import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._ground.bins import Bins, BinSums, check_bias_correction, check_grouped, signed_root
-from .._ground.checks import as_floats, check_same_length, check_sample_weight
+from .._ground.bins import check_bias_correction, signed_root
 from .._ground.facts import Facts, metric
 from .._ground.types import Correction, LabelsLike, Strategy
-from .._rows import PredictionLike, Rows, read_groups
+from .._rows import PredictionLike, Rows
 from ..label_histogram import class_disagreement, pairwise_disagreement
-from ._calibration import calibration_parts
-from ._evaluate import score, undefined, weighted
+from ._evaluate import score, weighted
+from ._statistic import calibration, squared
 
 
 def _check(bias_correction: Correction = "residual", **others) -> None:
     check_bias_correction(bias_correction)
-
-
-def _squared(d, phi):
-    """Unbiased squared loss of each row and column, shape (n, m), Eq. (39)."""
-    return d * (1 - d) + (d - phi) ** 2
-
-
-def _calibration(
-    d, phi, w, groups, n_bins=15, strategy="uniform", bias_correction: Correction = "residual"
-) -> NDArray:
-    """CL of each of m columns, shape (m,), Eq. (41) to (44); `groups` are codes (n,) or None."""
-    check_grouped(groups, bias_correction)
-    sums = BinSums(Bins(phi, n_bins, strategy), phi.shape[1])
-    sums.add(d, np.full(len(d), np.inf), phi, w)
-    if groups is not None:
-        sums.by_group(d, phi, groups, w)
-    return calibration_parts(sums, bias_correction, groups).sum(axis=1)
 
 
 def _pairs(rows: Rows) -> tuple[NDArray, NDArray]:
@@ -46,11 +27,11 @@ def _classes(rows: Rows) -> tuple[NDArray, NDArray]:
 
 
 def _pair_terms(rows: Rows) -> tuple:
-    return weighted(rows, _squared(*_pairs(rows))[:, 0])
+    return weighted(rows, squared(*_pairs(rows))[:, 0])
 
 
 def _class_terms(rows: Rows) -> tuple:
-    return weighted(rows, _squared(*_classes(rows)).mean(axis=1))
+    return weighted(rows, squared(*_classes(rows)).mean(axis=1))
 
 
 def _of_known(rows: Rows, bias_correction: Correction = "residual", **options) -> dict:
@@ -59,12 +40,12 @@ def _of_known(rows: Rows, bias_correction: Correction = "residual", **options) -
 
 
 def _pair_calibration(rows: Rows, **options) -> float:
-    return float(_calibration(*_pairs(rows), rows.w, rows.groups, **_of_known(rows, **options))[0])
+    return float(calibration(*_pairs(rows), rows.w, rows.groups, **_of_known(rows, **options))[0])
 
 
 def _class_calibration(rows: Rows, **options) -> float:
     """Signed square of the mean over classes of the signed roots."""
-    losses = _calibration(*_classes(rows), rows.w, rows.groups, **_of_known(rows, **options))
+    losses = calibration(*_classes(rows), rows.w, rows.groups, **_of_known(rows, **options))
     root = signed_root(losses).mean()
     return float(root * abs(root))
 
@@ -86,94 +67,21 @@ def _of_pairs(**facts) -> Facts:
     return Facts(False, least_raters=2, takes_distribution=True, **facts)
 
 
-def statistic_squared_loss(
-    rate: ArrayLike, predicted: ArrayLike, *, sample_weight: ArrayLike | None = None
-) -> float:
-    """Expected squared loss of a predicted probability of any 0/1 statistic of raters: smaller is
-    better, minimum 0.
-
-    Unbiased for ``E(φ − φ̂)²`` because φ is 0 or 1: mean of ``d(1−d) + (d−φ̂)²`` (P1 eq. 39).
-
-    Parameters
-    ----------
-    rate : array-like of shape (n_samples,)
-        Unbiased estimate d of the statistic's probability in each row, as `u_statistic` and
-        `pairwise_disagreement` return; rows with NaN are left out.
-    predicted : array-like of shape (n_samples,)
-        Predicted probability φ̂.
-    sample_weight : array-like of shape (n_samples,), optional
-        Weights of the rows; only their ratios matter.
-
-    Returns
-    -------
-    loss : float
-        Squared probability; NaN with an UndefinedMetricWarning where no row has a rate.
-
-    Examples
-    --------
-    >>> statistic_squared_loss([1.0, 0.0], [0.5, 0.5])
-    0.25
-    """
-    d, phi, w, _ = _check_statistic(rate, predicted, sample_weight)
-    if d is None:
-        return undefined("statistic_squared_loss", 2)
-    return float(np.average(_squared(d, phi), weights=w, axis=0).mean())
-
-
-def statistic_calibration_loss(
-    rate: ArrayLike,
-    predicted: ArrayLike,
-    *,
-    sample_weight: ArrayLike | None = None,
-    groups: ArrayLike | None = None,
-    n_bins: int | ArrayLike = 15,
-    strategy: Strategy = "uniform",
-    bias_correction: Correction = "residual",
-) -> float:
-    """Calibration loss of a predicted probability of any 0/1 statistic of raters: smaller is
-    better, minimum 0.
-
-    The binned formula of `calibration_loss` with d for μ̂ and φ̂ for z (P1 eq. 41–44). May be
-    negative when corrected.
-
-    Parameters
-    ----------
-    rate, predicted, sample_weight
-        As in `statistic_squared_loss`.
-    groups, n_bins, strategy, bias_correction
-        As in `calibration_loss`.
-
-    Returns
-    -------
-    loss : float
-        Squared probability; NaN with an UndefinedMetricWarning where no row has a rate.
-
-    Examples
-    --------
-    >>> statistic_calibration_loss([1.0, 0.0], [0.25, 0.25], bias_correction=None)
-    0.0625
-    """
-    check_bias_correction(bias_correction)
-    d, phi, w, codes = _check_statistic(rate, predicted, sample_weight, groups)
-    if d is None:
-        return undefined("statistic_calibration_loss", 2)
-    return float(_calibration(d, phi, w, codes, n_bins, strategy, bias_correction)[0])
-
-
 @metric(_of_pairs(terms=_pair_terms))
 def disagreement_squared_loss(
     y: LabelsLike, prediction: PredictionLike, *, sample_weight: ArrayLike | None = None
 ) -> float:
-    """Expected squared loss of the predicted disagreement of two raters, ``L_φ``: smaller is
-    better, minimum 0.
+    """Expected squared loss ``L_φ`` of predicted disagreement: smaller is better, minimum 0.
+
+    Predicted is the probability that two raters of a row give different labels.
 
     Parameters
     ----------
     y : label histogram of shape (n_samples, n_classes)
-        Anything `check_counts` takes; rows with one rater are left out.
+        Anything `check_counts` takes. Rows with one rater are left out.
     prediction : Distribution, or array-like of shape (n_samples, n_classes) or (n_samples,)
-        Its `disagreement()` is scored; class probabilities z stand for a point mass, ``φ̂ = 1 −
-        Σz²``.
+        Its `disagreement()` φ̂ is scored. Class probabilities z are taken for a point mass, whose
+        ``φ̂ = 1 − Σz²``.
     sample_weight : array-like of shape (n_samples,), optional
         Weights of the rows; only their ratios matter.
 
@@ -201,10 +109,9 @@ def disagreement_calibration_loss(
     strategy: Strategy = "uniform",
     bias_correction: Correction = "residual",
 ) -> float:
-    """Calibration loss of the predicted disagreement of two raters, ``CL_φ``: smaller is better,
-    minimum 0.
+    """Calibration loss ``CL_φ`` of predicted disagreement: smaller is better, minimum 0.
 
-    May be negative when corrected (P1 eq. 43).
+    A corrected loss may be negative (P1 eq. 43).
 
     Parameters
     ----------
@@ -248,8 +155,9 @@ def disagreement_calibration_error(
     strategy: Strategy = "uniform",
     bias_correction: Correction = "residual",
 ) -> float:
-    """Signed root of `disagreement_calibration_loss`: smaller is better, minimum 0; negative where
-    that loss is.
+    """Signed root of `disagreement_calibration_loss`: smaller is better, minimum 0.
+
+    It is negative where the corrected loss is.
 
     Parameters
     ----------
@@ -284,10 +192,10 @@ def disagreement_calibration_error(
 def class_disagreement_squared_loss(
     y: LabelsLike, prediction: PredictionLike, *, sample_weight: ArrayLike | None = None
 ) -> float:
-    """Expected squared loss of predicted class-wise disagreement, mean over classes: smaller is
-    better, minimum 0.
+    """Expected squared loss of class-wise disagreement: smaller is better, minimum 0.
 
-    For class k the event is that one of two raters names it and the other does not.
+    The mean over classes. For class k the event is that one of two raters names it and the other
+    does not.
 
     Parameters
     ----------
@@ -318,8 +226,9 @@ def class_disagreement_calibration_error(
     strategy: Strategy = "uniform",
     bias_correction: Correction = "residual",
 ) -> float:
-    """Calibration error of predicted class-wise disagreement, mean over classes of the signed
-    roots: smaller is better.
+    """Calibration error of class-wise disagreement: smaller is better, minimum 0.
+
+    The mean over classes of the signed roots of their losses; it may be negative when corrected.
 
     Parameters
     ----------
@@ -355,22 +264,19 @@ def class_disagreement_calibration_error(
 def posterior_epistemic_loss(
     y: LabelsLike, prediction: PredictionLike, *, sample_weight: ArrayLike | None = None
 ) -> float:
-    """Epistemic loss after one more expert label: smaller is better, minimum 0; may be negative,
-    being unbiased.
+    """Epistemic loss after one more expert label: smaller is better, minimum 0.
 
-    With z'(k) the posterior mean after a label k and Y a rater's label, unbiased for ``E‖Q −
-    z'(Y)‖²`` without any sampling: ``Σ_k y_k(y_k−1)/(n(n−1)) − 2 Σ_kl y_k(y_l−δ_kl)
-    z'_l(k)/(n(n−1)) + Σ_k (y_k/n)‖z'(k)‖²``.
+    It is ``E‖Q − z'(Y)‖²``: Y is a rater's label, and z'(k) the posterior mean after a label k. The
+    estimate is unbiased, and so may be negative. It needs no sampling: ``Σ_k y_k(y_k−1)/(n(n−1)) −
+    2 Σ_kl y_k(y_l−δ_kl) z'_l(k)/(n(n−1)) + Σ_k (y_k/n)‖z'(k)‖²``.
 
     Parameters
     ----------
-    y : label histogram of shape (n_samples, n_classes)
-        Anything `check_counts` takes; rows with one rater are left out.
+    y, sample_weight
+        As in `disagreement_squared_loss`.
     prediction : Distribution, or array-like of shape (n_samples, n_classes) or (n_samples,)
-        Predictive distribution before the label; class probabilities stand for a point mass, which
-        no label moves.
-    sample_weight : array-like of shape (n_samples,), optional
-        Weights of the rows; only their ratios matter.
+        Predictive distribution before the label. Class probabilities are taken for a point mass,
+        which no label moves.
 
     Returns
     -------
@@ -385,24 +291,3 @@ def posterior_epistemic_loss(
     0.2222
     """
     return score(posterior_epistemic_loss, y, prediction, sample_weight)
-
-
-def _check_statistic(rate, predicted, sample_weight, groups=None) -> tuple:
-    """Rates (None where no row has one), predictions (n, m), weights, codes of groups."""
-    d = as_floats(rate, "rate")
-    phi = as_floats(predicted, "predicted")
-    check_same_length(len(d), predicted=phi)
-    if d.shape != phi.shape:
-        raise ValueError(f"rate and predicted must have one shape, got {d.shape} and {phi.shape}.")
-    d, phi = d.reshape(len(d), -1), phi.reshape(len(phi), -1)
-    for name, a in (("rate", d), ("predicted", phi)):
-        if (a < -1e-9).any() or (a > 1 + 1e-9).any():
-            raise ValueError(f"{name} must hold probabilities, between 0 and 1.")
-    if np.isnan(phi).any():
-        raise ValueError("predicted contains NaN.")
-    w = check_sample_weight(sample_weight, len(d))
-    keep = ~np.isnan(d).any(axis=1) if w is None else ~np.isnan(d).any(axis=1) & (w > 0)
-    w = None if w is None else w[keep]
-    codes = read_groups(groups, len(d))
-    codes = None if codes is None else codes[keep]
-    return d[keep] if keep.any() else None, phi[keep], w, codes

@@ -3,7 +3,6 @@
 import copy
 import warnings
 from collections.abc import Callable, Iterable
-from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -24,49 +23,45 @@ from .._rows import DistributionClassifierMixin
 from ..distributions import PointMass
 from ..label_histogram._labels import read_labels
 from ._atomic import Enough, Interrupted, all_or_nothing
-from ._data import Rows, as_arrays, to_dtype, whole_batches
-from ._losses import BrierLoss, FocalLoss, LabelLogLoss
+from ._data import ArrayRows, as_arrays, to_dtype, whole_batches
+from ._losses import LabelLogLoss, loss_of
+from ._penalties import penalty_of
 from ._training import batch_loss, early_stopping, scaled_weight, stratified_fifth
-
-_LOSSES: dict[str, Callable[[], nn.Module]] = {
-    "label_log_loss": LabelLogLoss,
-    "focal": FocalLoss,
-    "focal_53": partial(FocalLoss, gamma="53"),
-    "brier": BrierLoss,
-}
 
 
 class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
     """A torch module as a scikit-learn classifier that trains on labels or label histograms.
 
-    skorch's `NeuralNetClassifier` with its names (`lr`, `batch_size`, `max_epochs`, `optimizer`,
-    ``module__…``, `callbacks`, `device`, …) and these differences: y may be anything `check_counts`
-    takes, X may be float64 or a frame, the outputs of the module are logits and predictions their
-    softmax, a module *instance* is copied before training, batches are shuffled, and `random_state`
-    makes everything reproducible without touching torch's global generator. A fit that fails or is
-    interrupted raises, and leaves the classifier as it was.
+    It is skorch's `NeuralNetClassifier` with its names (`lr`, `batch_size`, `max_epochs`,
+    `optimizer`, ``module__…``, `callbacks`, `device`, …) and these differences:
+
+    - y may be anything `check_counts` takes, and X may be float64 or a frame;
+    - the module returns logits, and predictions are their softmax;
+    - a module *instance* is copied before training, and batches are shuffled;
+    - `random_state` makes everything reproducible; torch's global generator is not touched;
+    - a fit that fails or is interrupted raises, and leaves the classifier as it was.
 
     Parameters
     ----------
     module : torch.nn.Module class or instance, or a function that returns one
-        Maps X to logits of shape (n, n_classes), or to a tuple that begins with them. Floating
-        point inputs come in the precision of its parameters, integers as they are.
+        Maps X to logits of shape (n, n_classes), or to a tuple that begins with them. It receives
+        floating point inputs in the precision of its parameters, and integers as they are.
     loss : str or torch.nn.Module, default="label_log_loss"
-        Called as ``loss(logits, counts, weight)``, counts of shape (n, n_classes), weights of shape
-        (n,) with mean 1; without weights where X is a Dataset. The
-        names "label_log_loss", "focal", "focal_53" and "brier" stand for `LabelLogLoss`,
-        `FocalLoss` (γ = 3, and ``gamma="53"``) and `BrierLoss`.
+        Called as ``loss(logits, counts, weight)``: counts of shape (n, n_classes), weights of shape
+        (n,) with mean 1. Where X is a Dataset there are no weights. The names "label_log_loss",
+        "focal", "focal_53" and "brier" stand for `LabelLogLoss`, `FocalLoss` (γ = 3, and
+        ``gamma="53"``) and `BrierLoss`.
     regularizer : torch.nn.Module or None, default=None
-        A penalty on each batch, `KernelCalibrationPenalty` or `MMCEPenalty` say, called as the loss
-        is; weights then have any scale. Its parameters can be set as ``regularizer__bandwidth`` and
-        so on.
+        A penalty on each batch, `KernelCalibrationPenalty` or `MMCEPenalty` say. It is called as
+        the loss is, with weights of any scale. Its parameters can be set as
+        ``regularizer__bandwidth`` and so on.
     regularizer_weight : float, default=1.0
-        λ ≥ 0: what is minimised is loss + λ·penalty. A first grid: .1 to 5 for the residual form of
+        λ ≥ 0: training minimises loss + λ·penalty. A first grid: .1 to 5 for the residual form of
         `KernelCalibrationPenalty`, .001 to .1 for its plugin, .01 to 1 for `MMCEPenalty`.
     early_stopping : int or None, default=None
-        Patience in epochs: a fifth of the rows, stratified by majority vote, is held out (unless
-        skorch's `train_split` says otherwise), training stops when its loss has had no new minimum
-        for so long, and the weights of the minimum are kept. None: train all epochs on all rows.
+        Patience in epochs. A fifth of the rows is held out, stratified by majority vote, unless
+        skorch's `train_split` says otherwise. Training stops when their loss has had no new minimum
+        for so many epochs, and goes back to the weights of the minimum. None: all epochs, all rows.
     random_state : int, RandomState instance or None, default=None
         Seed of the initial weights, the batches, dropout and the held-out rows. None draws from
         torch's generator.
@@ -80,27 +75,27 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
     module_ : torch.nn.Module
         The trained module.
     history_ : skorch.history.History
-        Losses by epoch, of all rows trained on and of all rows held out, whatever the size of the
-        batches; with a regularizer, plus λ times its mean over batches.
+        Losses by epoch: of all rows trained on, and of all rows held out. They do not depend on the
+        size of the batches. With a regularizer, λ times its mean over batches is added.
 
     Raises
     ------
     ValueError
-        A module with another number of outputs than classes, a device that is absent, an unknown
-        loss.
+        The module has more or fewer outputs than there are classes, the device is absent, or the
+        loss is unknown.
 
     Warns
     -----
     ConvergenceWarning
-        Where the loss is no longer a number: the learning rate is too large, or X is not scaled.
+        The loss is no longer a number: the learning rate is too large, or X is not scaled.
 
     Notes
     -----
-    ``"label_log_loss"`` is a mean over labels, not over rows. Within a batch it is divided by the
-    mean number of labels per row of *all* rows, so that gradients of batches are, on average, the
-    gradient of P1 eq. (53); dividing by the batch's own number of labels, as a loop over
-    `LabelLogLoss` would, gives a row less weight the more labels it has. Only a torch Dataset,
-    whose labels are not known beforehand, is trained that way.
+    ``"label_log_loss"`` is a mean over labels, not over rows. The gradients of batches are, on
+    average, the gradient of P1 eq. (53): a batch's sum is divided by the mean number of labels of
+    *all* rows. A plain loop over `LabelLogLoss` divides by the batch's own number of labels, and
+    so gives a row less weight the more labels it has. Only a torch Dataset is trained that way, as
+    its labels are not known beforehand.
 
     Examples
     --------
@@ -141,7 +136,7 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
             batch_size=batch_size,
             train_split=train_split,
             verbose=verbose,
-            **{"iterator_train__shuffle": True, "dataset": Rows, "criterion": LabelLogLoss}
+            **{"iterator_train__shuffle": True, "dataset": ArrayRows, "criterion": LabelLogLoss}
             | kwargs,
         )
         self.loss = loss
@@ -211,10 +206,7 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
     def initialized_instance(
         self, instance_or_cls: nn.Module | Callable[..., nn.Module], kwargs: dict
     ) -> nn.Module:
-        """skorch's rule, but an instance of a module is copied.
-
-        So training leaves the caller's as it is.
-        """
+        """skorch's rule, but an instance of a module is copied: the caller's stays as it is."""
         made = super().initialized_instance(instance_or_cls, kwargs)
         if made is instance_or_cls:
             made = copy.deepcopy(made)
@@ -224,26 +216,10 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
         """Make the loss and the regularizer."""
         if self.criterion is not LabelLogLoss:
             raise ValueError("NeuralClassifier takes its criterion as loss=.")
-        if not (self.regularizer is None or isinstance(self.regularizer, nn.Module)):
-            raise ValueError(
-                "regularizer must be None or a torch module, such as MMCEPenalty(), got "
-                f"{self.regularizer!r}."
-            )
-        if not 0 <= self.regularizer_weight < np.inf:
-            raise ValueError(
-                f"regularizer_weight must be a number, 0 or more, got {self.regularizer_weight!r}."
-            )
-        self.regularizer_ = copy.deepcopy(self.regularizer)
+        self.regularizer_ = penalty_of(self.regularizer, self.regularizer_weight)
         if self.regularizer_ is not None:
             self.regularizer_ = to_device(self.regularizer_, self.device)
-        if isinstance(self.loss, nn.Module):
-            self.criterion_ = copy.deepcopy(self.loss)
-        elif isinstance(self.loss, str) and self.loss in _LOSSES:
-            self.criterion_ = _LOSSES[self.loss]()
-        else:
-            raise ValueError(
-                f"loss must be a torch module or one of {sorted(_LOSSES)}, got {self.loss!r}."
-            )
+        self.criterion_ = loss_of(self.loss)
         return self
 
     @atomic
@@ -259,9 +235,9 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
         Parameters
         ----------
         X : array-like or frame of shape (n_samples, ...), a dict of arrays, or a torch Dataset
-            A Dataset gives pairs of an input and counts of shape (n_classes,), or the number of a
-            class; the classes are then needed as `classes`, and y serves only to stratify the
-            held-out rows.
+            A Dataset gives pairs of an input and counts of shape (n_classes,), or of an input and
+            the number of a class. The estimator then needs `classes`, and y serves only to stratify
+            the held-out rows.
         y : label histogram of shape (n_samples, n_classes)
             Anything `check_counts` takes. The columns of frames are sorted by name.
         sample_weight : array-like of shape (n_samples,), optional
@@ -280,10 +256,10 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
         sample_weight: ArrayLike | None = None,
         **fit_params: Any,
     ) -> Self:
-        """Train on from where the module is; X, y and weights as in `fit`, all classes where the
-        first y lacks some.
+        """Train on from where the module is; X, y and weights as in `fit`.
 
-        Of its randomness only the initial weights follow `random_state`.
+        `classes` names all classes where the first y lacks some. Only the initial weights follow
+        `random_state`, no other randomness.
         """
         with all_or_nothing(self):
             self._train_on(X, y, classes, sample_weight, fit_params)
@@ -352,10 +328,7 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
         return whole_batches(super().get_iterator(dataset, training))
 
     def get_split_datasets(self, X: Samples, y: Any = None, **fit_params: Any) -> tuple:
-        """skorch's, or the fifth of `early_stopping`.
-
-        The weights of each part are scaled to its own labels.
-        """
+        """skorch's, or the fifth of `early_stopping`; each part's weights fit its own labels."""
         if self.early_stopping is None or self.train_split:
             return super().get_split_datasets(X, self._scaled(y, [slice(None)]), **fit_params)
         n = len(X) if is_dataset(X) else len(y[0])
@@ -381,10 +354,7 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
     def get_loss(
         self, y_pred: Any, y_true: Any, X: Samples = None, training: bool = False
     ) -> Tensor:
-        """The loss of a batch.
-
-        Counts and scaled weights from arrays, counts or numbers of classes from a Dataset.
-        """
+        """The loss of a batch: of counts and scaled weights, or of what a Dataset gives."""
         logits = self._logits(y_pred)
         counts, weight = y_true if isinstance(y_true, (tuple, list)) else (y_true, None)
         counts = to_tensor(counts, device=self.device)
@@ -410,10 +380,7 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
         return logits
 
     def predict_proba(self, X: Samples) -> Floats:
-        """Class probabilities, shape (n_samples, n_classes).
-
-        The softmax of the module's logits, in float64.
-        """
+        """Class probabilities (n_samples, n_classes): the softmax of the logits, in float64."""
         self.check_is_fitted()
         if not hasattr(self, "classes_"):
             raise NotFittedError(f"This {type(self).__name__} is not fitted yet: call fit before.")

@@ -11,7 +11,7 @@ from torch.utils.data import DataLoader, Subset, default_collate
 from .._ground.checks import as_floats, check_finite, n_rows, plain_array, take_rows
 
 
-class Rows(Dataset):
+class ArrayRows(Dataset):
     """skorch's data set of arrays, X and a target or a tuple of targets.
 
     A DataLoader takes whole batches from it.
@@ -26,17 +26,17 @@ class Rows(Dataset):
 
 
 def whole_batches(iterator):
-    """A DataLoader of `Rows` without its collation, which takes several times as long as the
-    training.
+    """A DataLoader of `ArrayRows` that takes a whole batch at a time.
 
-    It would also draw from torch's global generator, even for predictions: a seed for workers,
-    which these do not need."""
+    Its own collation takes several times as long as the training. It would also draw a seed for
+    workers from torch's global generator, even for predictions.
+    """
     rows = getattr(iterator, "dataset", None)
     while isinstance(rows, Subset):
         rows = rows.dataset
     if (
         isinstance(iterator, DataLoader)
-        and isinstance(rows, Rows)
+        and isinstance(rows, ArrayRows)
         and iterator.collate_fn is default_collate
     ):
         iterator.collate_fn, iterator.generator = _as_it_is, Generator()

@@ -1,13 +1,15 @@
-"""Losses on label histograms as torch modules, for the calibrators and for anyone's own training
-loop.
+"""Losses on label histograms as torch modules.
 
-Shapes: n rows, K classes, S members of an ensemble. Each loss is a (weighted) mean over rows or
-labels, in nats: its `total` divided by its `size`. Over batches it is the totals that have to be
-averaged, as the solvers do: sizes vary between batches, and dividing each total by its own favours
-rows that share their batch with few labels."""
+They serve the calibrators, and anyone's own training loop. Shapes: n rows, K classes, S members of
+an ensemble. Each loss is a (weighted) mean over rows or labels, in nats: its `total` divided by its
+`size`. Average the totals over batches, as the solvers do. Dividing each by its own size favours
+rows that share their batch with few labels.
+"""
 
+import copy
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Literal
 
 import torch
@@ -119,6 +121,23 @@ class BrierLoss(_MeanLoss):
     def size(self, counts: Tensor, weight: Tensor | None = None) -> Tensor | int:
         """The number of rows, ``Σ_i w_i``."""
         return len(counts) if weight is None else weight.sum()
+
+
+_LOSSES: dict[str, Callable[[], nn.Module]] = {
+    "label_log_loss": LabelLogLoss,
+    "focal": FocalLoss,
+    "focal_53": partial(FocalLoss, gamma="53"),
+    "brier": BrierLoss,
+}
+
+
+def loss_of(loss: str | nn.Module) -> nn.Module:
+    """A loss by name, or a copy of the caller's."""
+    if isinstance(loss, nn.Module):
+        return copy.deepcopy(loss)
+    if isinstance(loss, str) and loss in _LOSSES:
+        return _LOSSES[loss]()
+    raise ValueError(f"loss must be a torch module or one of {sorted(_LOSSES)}, got {loss!r}.")
 
 
 def frequencies(counts: Tensor, dtype: torch.dtype) -> Tensor:

@@ -1,10 +1,12 @@
-"""Calibration errors of a batch as torch modules: regularisers for `NeuralClassifier`, or for one's
-own training loop.
+"""Calibration errors of a batch as torch modules, to add to a loss.
 
-Each is called as ``penalty(logits, counts, weight)`` with logits and counts of shape (n, K) and row
-weights of shape (n,). Only ratios of weights count. They are scikit-learn estimators too, so that a
-search can set their parameters."""
+They serve `NeuralClassifier`, or one's own training loop. Each is called as ``penalty(logits,
+counts, weight)`` with logits and counts of shape (n, K) and row weights of shape (n,). Only ratios
+of weights count. They are scikit-learn estimators too, so that a search can set their parameters.
+"""
 
+import copy
+import math
 from typing import Literal
 
 import numpy as np
@@ -196,6 +198,18 @@ class MMCEPenalty(BaseEstimator, nn.Module):
 
 
 @torch.no_grad()
+def penalty_of(regularizer: nn.Module | None, weight: float) -> nn.Module | None:
+    """A copy of the caller's penalty, whose weight λ is checked."""
+    if not (regularizer is None or isinstance(regularizer, nn.Module)):
+        raise ValueError(
+            "regularizer must be None or a torch module, such as MMCEPenalty(), got "
+            f"{regularizer!r}."
+        )
+    if not 0 <= weight < math.inf:
+        raise ValueError(f"regularizer_weight must be a number, 0 or more, got {weight!r}.")
+    return copy.deepcopy(regularizer)
+
+
 def _density_bandwidth(points: list[Tensor]) -> float:
     """The bandwidth with the largest leave-one-out likelihood of the points of all problems.
 

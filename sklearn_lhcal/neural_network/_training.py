@@ -106,7 +106,13 @@ def stratified_fifth(n: int, counts) -> tuple[NDArray, NDArray]:
     return next(splitter.split(None, votes))
 
 
-def train(module, loss, rows, options, verbose) -> NeuralNet:
+def train(
+    module: nn.Module, loss: nn.Module, rows: TensorRows, options: dict, verbose: int
+) -> NeuralNet:
+    """Train a module in float64, in skorch's loop, which is returned with its history.
+
+    `options` are skorch's; without them the loop takes one step on all rows.
+    """
     quiet = {} if verbose else {"callbacks__print_log": None}
     options = {"batch_size": -1, "max_epochs": 1, "train_split": None, **quiet, **options}
     net = _Net(

@@ -1,0 +1,83 @@
+"""Test-time augmentation: one classifier asked about many versions of the input."""
+
+from collections.abc import Callable
+
+import numpy as np
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from .._ground.arrays import Floats
+from .._ground.types import Estimator, Samples, Seed
+from ._base import EnsembleClassifier
+
+
+class TestTimeAugmentationClassifier(EnsembleClassifier):
+    """Predictions for several random versions of the input.
+
+    Parameters
+    ----------
+    estimator : classifier
+        Fitted here, on X as it is, unless it is a FrozenEstimator.
+    augment : callable
+        ``augment(X, random_state)`` returns a changed copy of X; called once a draw with a numpy
+        RandomState. Where it draws one change for the whole batch (one angle, one shift),
+        predictions do not depend on the other rows.
+    n_samples : int, default=20
+        Draws.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the draws, decided at fit, so that predictions repeat.
+
+    Attributes
+    ----------
+    estimator_ : classifier
+        The fitted classifier.
+    classes_ : ndarray of shape (n_classes,)
+        Sorted class names.
+
+    References
+    ----------
+    Ayhan and Berens (2018), Test-time data augmentation for estimation of heteroscedastic aleatoric
+    uncertainty.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn_lhcal.datasets import make_label_histograms
+    >>> data = make_label_histograms(100, random_state=0)
+    >>> def shift(X, random_state):
+    ...     return X + 0.1 * random_state.standard_normal(X.shape[1])
+    >>> tta = TestTimeAugmentationClassifier(
+    ...     LogisticRegression(), shift, n_samples=5, random_state=0
+    ... )
+    >>> tta.fit(data.X, data.counts).predict_dist(data.X)
+    Ensemble(n=100, n_classes=3)
+    """
+
+    __test__ = False  # the name is the method's; it is no test
+
+    def __init__(
+        self,
+        estimator: Estimator,
+        augment: Callable[[Samples, np.random.RandomState], Samples],
+        *,
+        n_samples: int = 20,
+        random_state: Seed = None,
+    ) -> None:
+        self.estimator = estimator
+        self.augment = augment
+        self.n_samples = n_samples
+        self.random_state = random_state
+
+    def sample_proba(
+        self, X: Samples, n_samples: int | None = None, random_state: Seed = None
+    ) -> Floats:
+        """Class probabilities of `n_samples` versions of X, shape (n_samples, n, K).
+
+        None: the versions of `predict_dist`.
+        """
+        check_is_fitted(self, "seed_")
+        rng = self._rng(random_state)
+        draws = self.n_samples if n_samples is None else n_samples
+        seeds = rng.randint(2**31 - 1, size=draws)
+        versions = (self.augment(X, check_random_state(int(s))) for s in seeds)
+        return np.stack([self._proba(self.estimator_, version) for version in versions])

@@ -1,0 +1,90 @@
+"""What classifiers that ask many times share: fit, and the ensemble of the answers."""
+
+from abc import abstractmethod
+from typing import Any, Self
+
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.utils import check_random_state, get_tags, indexable
+from sklearn.utils.validation import check_is_fitted
+
+from .._ground.arrays import Floats
+from .._ground.checks import check_same_length, check_sample_weight
+from .._ground.estimators import (
+    atomic,
+    class_order,
+    fit_on_labels,
+    own_classes,
+)
+from .._ground.names import positions
+from .._ground.types import LabelsLike, Samples, Seed
+from .._rows import DistributionClassifierMixin
+from ..distributions import Ensemble
+from ..label_histogram._labels import read_labels
+
+
+class EnsembleClassifier(
+    DistributionClassifierMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstimator
+):
+    """What they share: everything but how members are fitted and asked."""
+
+    accepts_label_histograms = True
+
+    @abstractmethod
+    def sample_proba(
+        self, X: Samples, n_samples: int | None = None, random_state: Seed = None
+    ) -> Floats:
+        """Class probabilities of `n_samples` members, shape (n_samples, n, K)."""
+
+    @atomic
+    def fit(
+        self, X: Samples, y: LabelsLike, sample_weight: ArrayLike | None = None, **fit_params: Any
+    ) -> Self:
+        """Fit the estimator; a fit that fails or is interrupted leaves it as it was.
+
+        Parameters
+        ----------
+        X : anything with n_samples rows
+        y : label histogram of shape (n_samples, n_classes)
+            Anything `check_counts` takes.
+        sample_weight : array-like of shape (n_samples,), optional
+        **fit_params
+            Goes to the estimator's fit.
+
+        Returns
+        -------
+        self
+        """
+        (X,) = indexable(X)
+        if isinstance(self.estimator, FrozenEstimator):
+            check_is_fitted(self.estimator)
+        labels = read_labels(y).for_fit(class_order(self.estimator, X))
+        check_same_length(len(labels), X=X)
+        weight = check_sample_weight(sample_weight, len(labels))
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        fitted = self._fit(X, labels, weight, seed, fit_params)
+        self.__dict__.update(fitted, classes_=labels.classes, seed_=seed)
+        return self
+
+    def _fit(self, X, labels, weight, seed, fit_params) -> dict:
+        """The attributes that hold what was fitted."""
+        return {"estimator_": fit_on_labels(clone(self.estimator), X, labels, weight, **fit_params)}
+
+    def predict_dist(self, X: Samples) -> Ensemble:
+        """An `Ensemble` of the members' class probabilities, the same at every call."""
+        check_is_fitted(self, "seed_")
+        return Ensemble(self.sample_proba(X)).with_classes(self.classes_)
+
+    def _proba(self, estimator, X) -> Floats:
+        """Class probabilities of a fitted estimator, columns in the order of `classes_`."""
+        columns = positions(self.classes_, own_classes(estimator, self.classes_))
+        return estimator.predict_proba(X)[:, columns]
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags = get_tags(self.estimator).input_tags
+        return tags
+
+    def _rng(self, random_state):
+        return check_random_state(self.seed_ if random_state is None else random_state)

@@ -1,0 +1,121 @@
+"""Scores of a predicted probability of any 0/1 statistic of raters (P1 App. C)."""
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .._ground.bins import Bins, BinSums, check_bias_correction, check_grouped
+from .._ground.checks import as_floats, check_same_length, check_sample_weight
+from .._ground.types import Correction, Strategy
+from .._rows import read_groups
+from ._calibration import calibration_parts
+from ._evaluate import undefined
+
+
+def squared(d, phi):
+    """Unbiased squared loss of each row and column, shape (n, m), Eq. (39)."""
+    return d * (1 - d) + (d - phi) ** 2
+
+
+def calibration(
+    d, phi, w, groups, n_bins=15, strategy="uniform", bias_correction: Correction = "residual"
+) -> NDArray:
+    """CL of each of m columns, shape (m,), Eq. (41) to (44); `groups` are codes (n,) or None."""
+    check_grouped(groups, bias_correction)
+    sums = BinSums(Bins(phi, n_bins, strategy), phi.shape[1])
+    sums.add(d, np.full(len(d), np.inf), phi, w)
+    if groups is not None:
+        sums.by_group(d, phi, groups, w)
+    return calibration_parts(sums, bias_correction, groups).sum(axis=1)
+
+
+def statistic_squared_loss(
+    rate: ArrayLike, predicted: ArrayLike, *, sample_weight: ArrayLike | None = None
+) -> float:
+    """Expected squared loss of a predicted 0/1 statistic of raters: smaller is better, minimum 0.
+
+    The mean of ``d(1−d) + (d−φ̂)²`` (P1 eq. 39). It is unbiased for ``E(φ − φ̂)²``, as φ is 0 or 1.
+
+    Parameters
+    ----------
+    rate : array-like of shape (n_samples,)
+        Unbiased estimate d of the statistic's probability in each row, as `u_statistic` and
+        `pairwise_disagreement` return. Rows with NaN are left out.
+    predicted : array-like of shape (n_samples,)
+        Predicted probability φ̂.
+    sample_weight : array-like of shape (n_samples,), optional
+        Weights of the rows; only their ratios matter.
+
+    Returns
+    -------
+    loss : float
+        Squared probability; NaN with an UndefinedMetricWarning where no row has a rate.
+
+    Examples
+    --------
+    >>> statistic_squared_loss([1.0, 0.0], [0.5, 0.5])
+    0.25
+    """
+    d, phi, w, _ = _check_statistic(rate, predicted, sample_weight)
+    if d is None:
+        return undefined("statistic_squared_loss", 2)
+    return float(np.average(squared(d, phi), weights=w, axis=0).mean())
+
+
+def statistic_calibration_loss(
+    rate: ArrayLike,
+    predicted: ArrayLike,
+    *,
+    sample_weight: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
+    n_bins: int | ArrayLike = 15,
+    strategy: Strategy = "uniform",
+    bias_correction: Correction = "residual",
+) -> float:
+    """Calibration loss of a predicted 0/1 statistic of raters: smaller is better, minimum 0.
+
+    The binned formula of `calibration_loss` with d for μ̂ and φ̂ for z (P1 eq. 41–44). A corrected
+    loss may be negative.
+
+    Parameters
+    ----------
+    rate, predicted, sample_weight
+        As in `statistic_squared_loss`.
+    groups, n_bins, strategy, bias_correction
+        As in `calibration_loss`.
+
+    Returns
+    -------
+    loss : float
+        Squared probability; NaN with an UndefinedMetricWarning where no row has a rate.
+
+    Examples
+    --------
+    >>> statistic_calibration_loss([1.0, 0.0], [0.25, 0.25], bias_correction=None)
+    0.0625
+    """
+    check_bias_correction(bias_correction)
+    d, phi, w, codes = _check_statistic(rate, predicted, sample_weight, groups)
+    if d is None:
+        return undefined("statistic_calibration_loss", 2)
+    return float(calibration(d, phi, w, codes, n_bins, strategy, bias_correction)[0])
+
+
+def _check_statistic(rate, predicted, sample_weight, groups=None) -> tuple:
+    """Rates (None where no row has one), predictions (n, m), weights, codes of groups."""
+    d = as_floats(rate, "rate")
+    phi = as_floats(predicted, "predicted")
+    check_same_length(len(d), predicted=phi)
+    if d.shape != phi.shape:
+        raise ValueError(f"rate and predicted must have one shape, got {d.shape} and {phi.shape}.")
+    d, phi = d.reshape(len(d), -1), phi.reshape(len(phi), -1)
+    for name, a in (("rate", d), ("predicted", phi)):
+        if (a < -1e-9).any() or (a > 1 + 1e-9).any():
+            raise ValueError(f"{name} must hold probabilities, between 0 and 1.")
+    if np.isnan(phi).any():
+        raise ValueError("predicted contains NaN.")
+    w = check_sample_weight(sample_weight, len(d))
+    keep = ~np.isnan(d).any(axis=1) if w is None else ~np.isnan(d).any(axis=1) & (w > 0)
+    w = None if w is None else w[keep]
+    codes = read_groups(groups, len(d))
+    codes = None if codes is None else codes[keep]
+    return d[keep] if keep.any() else None, phi[keep], w, codes
