@@ -19,18 +19,22 @@ from .._ground.names import (
 )
 from .._ground.simplex import check_proba, log_proba, log_softmax, softmax
 from .._ground.types import LabelsLike, Samples
+from ..distributions import Distribution, PointMass
 from ..label_histogram._labels import read_labels
 
 
 class PrecomputedClassifier(ClassifierMixin, BaseEstimator):
     """Classifier for which X holds the outputs of a model that ran elsewhere.
 
-    The words ``"logits"`` and ``"proba"`` as a calibrator's `estimator` are short for it.
+    The words ``"logits"`` and ``"proba"`` as a calibrator's `estimator` are short for it. Saved
+    members of an ensemble, several seeds of a network say, come as an
+    `sklearn_lhcal.distributions.Ensemble` for X: any distribution will do.
 
     Parameters
     ----------
     response : {"logits", "proba"}
-        What the columns of X hold. It is never guessed from their values.
+        What the columns of X hold. It is never guessed from their values. A distribution holds
+        probabilities, whatever is said here.
     columns : list of names, list of positions or slice, optional
         Which columns of X are the outputs, where features stand beside them. None: all. Integers
         are positions, also on a frame whose columns have integers as names.
@@ -77,6 +81,8 @@ class PrecomputedClassifier(ClassifierMixin, BaseEstimator):
         """
         if self.response not in ("logits", "proba"):
             raise ValueError(f'response must be "logits" or "proba", got {self.response!r}.')
+        if isinstance(X, Distribution):
+            return self._fit_distribution(X, y)
         outputs = self._outputs(X)
         names = column_names(outputs)
         named = names is not None and self.classes is None
@@ -100,6 +106,23 @@ class PrecomputedClassifier(ClassifierMixin, BaseEstimator):
         self._names = names if named else None
         return self
 
+    def _fit_distribution(self, X: Distribution, y):
+        names = X.classes
+        if self.columns is not None:
+            raise ValueError("columns choose among those of a table, but X is a distribution.")
+        if names is not None and self.classes is None:
+            classes = sorted_names(names)
+        elif self.classes is not None:
+            classes = np.asarray(self.classes)
+        else:
+            classes = _classes_of(None if y is None else read_labels(y), X.n_classes)
+        # an error where their number differs
+        X.with_classes(classes)
+        self.classes_ = classes
+        self._names = None if self.classes is not None else names
+        self.n_features_in_ = X.n_classes
+        return self
+
     def _class_order(self, X):
         if self.classes is not None:
             return np.asarray(self.classes)
@@ -108,8 +131,21 @@ class PrecomputedClassifier(ClassifierMixin, BaseEstimator):
     def predict_proba(self, X: Samples) -> Floats:
         """Class probabilities, shape (n_samples, n_classes)."""
         check_is_fitted(self, "classes_")
+        if isinstance(X, Distribution):
+            return np.array(self.predict_dist(X).mean())
         outputs = self._checked(self._outputs(X), reset=False)
         return softmax(outputs) if self.response == "logits" else outputs
+
+    def predict_dist(self, X: Samples) -> Distribution:
+        """The distribution that X is, or a point mass at the probabilities that it holds."""
+        check_is_fitted(self, "classes_")
+        if not isinstance(X, Distribution):
+            return PointMass.of_checked(self.predict_proba(X)).with_classes(self.classes_)
+        if X.classes is not None:
+            return X.in_order(self.classes_)
+        if self._names is not None:
+            check_by_position(self._names, "X at fit", "X", "X")
+        return X.with_classes(self.classes_)
 
     def predict_log_proba(self, X: Samples) -> Floats:
         """Logarithms of the class probabilities.
@@ -117,7 +153,7 @@ class PrecomputedClassifier(ClassifierMixin, BaseEstimator):
         Those of logits are found without a detour that would lose small ones.
         """
         check_is_fitted(self, "classes_")
-        if self.response == "logits":
+        if self.response == "logits" and not isinstance(X, Distribution):
             return log_softmax(self._checked(self._outputs(X), reset=False))
         return log_proba(self.predict_proba(X))
 
@@ -152,7 +188,14 @@ class PrecomputedClassifier(ClassifierMixin, BaseEstimator):
     def _checked(self, outputs, *, reset, y=None):
         if not reset and self._names is not None:
             outputs = self._in_order(outputs)
-        if plain_array(outputs, "X").ndim == 1:
+        ndim = plain_array(outputs, "X").ndim
+        if ndim == 3:
+            raise ValueError(
+                f"Found array with dim 3: X has shape {np.shape(outputs)}. Saved members of an "
+                "ensemble are Ensemble(proba), of probabilities (members, rows, classes), from "
+                "sklearn_lhcal.distributions; or average them first."
+            )
+        if ndim == 1:
             raise ValueError(
                 "Reshape your data: X has one number a row; the outputs of two classes are two "
                 "columns: np.column_stack([1 - p, p]) of probabilities p of the second class, "

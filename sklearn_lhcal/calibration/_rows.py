@@ -69,7 +69,8 @@ class CalibrationRows:
         From its distribution, or from its decision function where it has no probabilities.
         """
         inner, X_inner = resolve(model, X, "predict_dist")
-        if isinstance(inner, PrecomputedClassifier) and inner.response == "logits":
+        saved = isinstance(inner, PrecomputedClassifier) and not isinstance(X_inner, Distribution)
+        if saved and inner.response == "logits":
             return cls(inner.predict_log_proba(X_inner), X=X, model=model)
         if hasattr(inner, "predict_dist") or hasattr(inner, "predict_proba"):
             distribution = predict_dist(model, X).with_classes(own_classes(model, classes))

@@ -90,6 +90,9 @@ class Distribution(ABC):
         """What `nodes` returns."""
 
     def __getitem__(self, rows: Selection) -> Self:
+        # scikit-learn takes rows by X[rows, ...]
+        if isinstance(rows, tuple) and len(rows) == 2 and rows[1] is Ellipsis:
+            rows = rows[0]
         # An integer selects a batch of one row.
         if isinstance(rows, (int, np.integer)):
             rows = [int(rows)]
@@ -100,6 +103,11 @@ class Distribution(ABC):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(n={len(self)}, n_classes={self.n_classes})"
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n, K), by which scikit-learn sees how many rows there are."""
+        return len(self), self.n_classes
 
     @property
     def n_classes(self) -> int:

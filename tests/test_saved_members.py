@@ -1,0 +1,103 @@
+"""Saved outputs of several seeds: an Ensemble as X is what a classifier of these members says."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.model_selection import GridSearchCV, cross_val_score
+
+from sklearn_lhcal.calibration import AlphaCalibration, PrecomputedClassifier, TemperatureScaling
+from sklearn_lhcal.datasets import make_label_histograms
+from sklearn_lhcal.distributions import Dirichlet, Ensemble, PointMass, predict_dist
+from sklearn_lhcal.metrics import expected_squared_loss, label_log_loss
+
+NAMES = ["b", "c", "a"]
+
+
+@pytest.fixture(scope="module")
+def data():
+    return make_label_histograms(120, overconfidence=2.0, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def members(data):
+    rng = np.random.default_rng(0)
+    u = np.log(data.prediction) + rng.normal(0, 0.4, (3, *np.shape(data.prediction)))
+    return np.exp(u) / np.exp(u).sum(axis=2, keepdims=True)
+
+
+@pytest.mark.parametrize("response", ["logits", "proba"])
+def test_it_is_the_distribution_that_was_given(data, members, response):
+    saved = PrecomputedClassifier(response).fit(Ensemble(members), data.counts)
+    np.testing.assert_array_equal(predict_dist(saved, Ensemble(members)).proba, members)
+    np.testing.assert_allclose(saved.predict_proba(Ensemble(members)), members.mean(axis=0))
+
+
+def test_one_member_is_saved_probabilities(data, members):
+    """Two routes: an ensemble of one, and the array itself."""
+    one = TemperatureScaling("proba").fit(Ensemble(members[:1]), data.counts)
+    bare = TemperatureScaling("proba").fit(members[0], data.counts)
+    assert one.temperature_ == pytest.approx(bare.temperature_, rel=1e-5)
+    of_ensemble = one.predict_proba(Ensemble(members[:1]))
+    np.testing.assert_allclose(of_ensemble, bare.predict_proba(members[0]), atol=1e-6)
+
+
+@pytest.mark.parametrize("wrap", [TemperatureScaling, AlphaCalibration])
+def test_members_are_calibrated_one_by_one(data, members, wrap):
+    """The map is fitted on the mixture; a row's prediction does not depend on other rows."""
+    model = wrap("logits").fit(Ensemble(members), data.counts)
+    whole = model.predict_dist(Ensemble(members))
+    part = model.predict_dist(Ensemble(members[:, :7]))
+    np.testing.assert_allclose(whole[:7].mean(), part.mean(), rtol=1e-12)
+    np.testing.assert_allclose(model.predict_proba(Ensemble(members)), whole.mean(), rtol=1e-12)
+    after = label_log_loss(data.counts, whole.mean())
+    assert after <= label_log_loss(data.counts, members.mean(axis=0)) + 1e-9
+
+
+def test_names_decide(data, members):
+    named = Ensemble([pd.DataFrame(member, columns=NAMES) for member in members])
+    counts = pd.DataFrame(data.counts, columns=NAMES)
+    model = TemperatureScaling("proba").fit(named, counts)
+    assert model.classes_.tolist() == sorted(NAMES)
+    bare = TemperatureScaling("proba").fit(Ensemble(members), data.counts)
+    order = [NAMES.index(name) for name in model.classes_]
+    expected = bare.predict_proba(Ensemble(members))[:, order]
+    np.testing.assert_allclose(model.predict_proba(named), expected, rtol=1e-6)
+    with pytest.raises(ValueError, match="not sorted"):
+        model.predict_proba(Ensemble(members))
+
+
+def test_in_a_search(data, members):
+    """Splitters take rows of an ensemble, never members."""
+    model = TemperatureScaling("proba")
+    scores = cross_val_score(
+        model, Ensemble(members), data.counts, scoring="neg_expected_squared_loss", cv=3
+    )
+    assert scores.shape == (3,)
+    assert (-scores > 0).all()
+    search = GridSearchCV(
+        model, {"floor": [None, "uniform"]}, scoring="neg_expected_squared_loss", cv=3
+    ).fit(Ensemble(members), data.counts)
+    z = search.predict_proba(Ensemble(members))
+    assert expected_squared_loss(data.counts, z) > 0
+
+
+@pytest.mark.parametrize("X", [PointMass, lambda p: Dirichlet(4 * p)])
+def test_other_distributions(data, members, X):
+    given = X(members[0])
+    saved = PrecomputedClassifier("proba").fit(given, data.counts)
+    np.testing.assert_allclose(saved.predict_proba(given), members[0], rtol=1e-12)
+    bare = TemperatureScaling("proba").fit(members[0], data.counts)
+    model = TemperatureScaling("proba").fit(given, data.counts)
+    assert model.temperature_ == pytest.approx(bare.temperature_, rel=1e-9)
+
+
+def test_an_array_of_members_says_what_to_do(data, members):
+    with pytest.raises(ValueError, match=r"Ensemble\(proba\)"):
+        TemperatureScaling("logits").fit(members, data.counts)
+
+
+def test_columns_and_classes_that_do_not_fit(data, members):
+    with pytest.raises(ValueError, match="X is a distribution"):
+        PrecomputedClassifier("proba", columns=[0, 1]).fit(Ensemble(members))
+    with pytest.raises(ValueError, match="3 different names"):
+        PrecomputedClassifier("proba", classes=["a", "b"]).fit(Ensemble(members))
