@@ -1,6 +1,5 @@
 """What a kernel calibration error would be if the predictions were calibrated."""
 
-from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -14,6 +13,7 @@ from .._ground.types import LabelsLike, Notion, Seed
 from .._rows import PredictionLike, Rows, read_rows
 from ._kernel import check_enough, check_options, mean_errors, one_version
 from ._kernel_bandwidth import choose_bandwidth
+from ._sign_flips import Draw, shares_raters, signs
 
 _DRAWS = 2**21  # numbers per array while draws are scored together
 _MOST_ALIKE = 1 - 1e-6  # ρ: raters of a row who all but always agree
@@ -69,6 +69,9 @@ def null_calibration_error(
       row's `epistemic_loss`. It is one number for all rows.
     - with groups: ``z ± (μ̂ − z)``, one random sign for all rows of a group. This takes from the
       data how rows and raters depend on each other.
+    - with `Annotations` of raters who rated several rows: the same, one sign a row where there are
+      no groups; and the part of the residuals that belongs to a rater has a sign of its own.
+      Calibrated then is meant of new raters: a panel may lean to one side by chance.
 
     Kernels are computed once for all draws of a batch.
 
@@ -136,7 +139,8 @@ def null_calibration_error(
     mu = one_version(rows)
     h = choose_bandwidth(bandwidth, notion, rows, mu, rng, device)
     generator = np.random.default_rng(rng.randint(2**31, size=4))
-    draw = _labels(rows) if rows.groups is None else _signs(rows)
+    by_sign = rows.groups is not None or shares_raters(rows)
+    draw = signs(rows) if by_sign else _labels(rows)
     batch = max(_DRAWS // rows.z.size, 1)
     draws = []
     for start in range(0, n_draws, batch):
@@ -155,22 +159,6 @@ def null_calibration_error(
         np.quantile(null, np.asarray(quantiles)),
         float(p_value),
     )
-
-
-# (generator, number of draws S) -> μ̂ of shape (n, S, K)
-Draw = Callable[[np.random.Generator, int], Floats]
-
-
-def _signs(rows: Rows) -> Draw:
-    """``z + ε(μ̂ − z)`` with ε = ±1, one for each group."""
-    codes = np.unique(rows.groups, return_inverse=True)[1]
-    z, e = rows.z[:, None, :], (rows.mu - rows.z)[:, None, :]
-
-    def draw(generator, S: int):
-        signs = generator.choice([-1.0, 1.0], size=(codes.max() + 1, S))
-        return z + signs[codes][:, :, None] * e
-
-    return draw
 
 
 def _labels(rows: Rows) -> Draw:
