@@ -76,11 +76,11 @@ def test_of_a_grouped_mean_is_the_clustered_interval():
 
 
 def test_unequal_groups_are_dealt_evenly_and_never_split():
-    from sklearn_lhcal.metrics._intervals import _blocks
+    from sklearn_lhcal.metrics._jackknife import deal_rows
 
     rng = np.random.default_rng(0)
     groups = rng.choice(list("abcdefghijklmnop"), 300, p=np.arange(1, 17) / 136)
-    block = _blocks(300, groups, 5, np.random.RandomState(0))
+    block = deal_rows(300, groups, 5, np.random.RandomState(0)).code
     for g in set(groups):
         assert len(set(block[groups == g])) == 1
     assert np.ptp(np.bincount(block)) < 30

@@ -30,7 +30,12 @@ from ._epistemic import (
     null_epistemic_error,
 )
 from ._expected_calibration import expected_calibration_error, maximum_calibration_error
-from ._intervals import ConfidenceInterval, confidence_interval, paired_difference
+from ._intervals import (
+    ConfidenceInterval,
+    VarianceComponents,
+    confidence_interval,
+    paired_difference,
+)
 from ._kernel import kernel_calibration_error, kernel_sharpness, ratio_corrected_calibration_error
 from ._kernel_bandwidth import loo_bandwidth
 from ._kernel_null import NullCalibrationError, null_calibration_error
@@ -59,6 +64,7 @@ __all__ = [
     "NullCalibrationError",
     "NullEpistemicError",
     "RiskDecomposition",
+    "VarianceComponents",
     "accuracy_gain",
     "alternative_annotator_test",
     "bayes_decision",

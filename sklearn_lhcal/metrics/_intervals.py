@@ -1,32 +1,50 @@
-"""Confidence intervals for any metric, by deleting blocks of rows.
+"""Confidence intervals for any metric, by leaving out blocks of rows, of raters and of ratings.
 
 A bootstrap that resamples rows is invalid for corrected binned metrics and for kernel metrics:
-repeated rows undo the correction and lie at distance 0 of each other."""
+repeated rows undo the correction and lie at distance 0 of each other. One that resamples raters is
+too: a repeated rater agrees with himself."""
 
+import warnings
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import t as student
 from sklearn.utils import check_random_state
 
-from .._ground.arrays import Floats, Indices
+from .._ground.arrays import Floats
 from .._ground.bins import signed_root
-from .._ground.checks import check_fraction, check_same_length, n_rows, take_rows
-from .._ground.facts import facts_of, unwrapped
+from .._ground.checks import check_fraction
+from .._ground.facts import unwrapped
 from .._ground.types import LabelsLike, Seed
-from .._rows import PredictionLike, Rows, read_groups
-from ._evaluate import evaluate, read_for
+from .._rows import PredictionLike
+from ..label_histogram import Annotations
+from ._jackknife import (
+    Blocks,
+    Panel,
+    Spread,
+    VarianceComponents,
+    deal_rows,
+    panel_of,
+    spread_of,
+)
+from ._replicates import Statistic, statistic_of
 
-__all__ = ["ConfidenceInterval", "confidence_interval", "paired_difference"]
+__all__ = ["ConfidenceInterval", "VarianceComponents", "confidence_interval", "paired_difference"]
 
-# (block of each row, number of blocks) -> the value of all rows, and the values without each block
-Values = Callable[[Indices, int], tuple[float, Floats]]
+_FEW = 5  # raters, below which intervals for new ones may cover too rarely
 
 
-class ConfidenceInterval(NamedTuple):
-    """An estimate and its interval.
+class _Ends(NamedTuple):
+    estimate: float
+    low: float
+    high: float
+    standard_error: float
+
+
+class ConfidenceInterval(_Ends):
+    """An estimate and its interval: a tuple of four, which knows how it was made.
 
     Attributes
     ----------
@@ -36,13 +54,40 @@ class ConfidenceInterval(NamedTuple):
         Ends of the interval.
     standard_error : float
         Of the estimate; of its signed square for the calibration and dispersion errors, which are
-        signed roots.
+        signed roots (in `paired_difference`, of the difference of both squares).
+    df : float or None
+        Degrees of freedom of Student's t; None where the interval is none of Student's.
+    components : VarianceComponents or None
+        What the squared standard error is made of.
+    n_raters : int or None
+        How many raters it generalises from; None where raters are fixed or unknown.
+
+    Examples
+    --------
+    >>> estimate, low, high, error = ConfidenceInterval(0.5, 0.4, 0.6, 0.05)
     """
 
-    estimate: float
-    low: float
-    high: float
-    standard_error: float
+    df: float | None
+    components: VarianceComponents | None
+    n_raters: int | None
+
+    def __new__(
+        cls,
+        estimate: float,
+        low: float,
+        high: float,
+        standard_error: float,
+        *,
+        df: float | None = None,
+        components: VarianceComponents | None = None,
+        n_raters: int | None = None,
+    ) -> Self:
+        """The four numbers, and what they come from."""
+        interval = super().__new__(cls, estimate, low, high, standard_error)
+        interval.df = df
+        interval.components = components
+        interval.n_raters = n_raters
+        return interval
 
 
 def confidence_interval(
@@ -51,18 +96,20 @@ def confidence_interval(
     prediction: PredictionLike,
     *,
     groups: ArrayLike | None = None,
+    raters: Literal["random", "fixed"] | None = None,
     confidence_level: float = 0.95,
     n_blocks: int = 50,
     random_state: Seed = None,
     sample_weight: ArrayLike | None = None,
     **options: Any,
 ) -> ConfidenceInterval:
-    """Confidence interval of a metric by the delete-a-block jackknife.
+    """Confidence interval of a metric by the jackknife, over rows or over rows and raters.
 
     Rows, or groups of rows, are dealt to blocks at random; the metric is computed without each
     block, and Student's interval made of its variance (Busing, Meijer and van der Leeden 1999, for
-    blocks of unequal size). Errors that are signed roots of a loss get the interval of the loss,
-    mapped: the root itself is far from normal near 0.
+    blocks of unequal size). With `Annotations` raters are left out too, one by one, and blocks of
+    single ratings. The interval then holds for new rows and new raters. Errors that are signed
+    roots of a loss get the interval of the loss, mapped: the root itself is far from normal near 0.
 
     Parameters
     ----------
@@ -76,9 +123,16 @@ def confidence_interval(
         Rows of one group (one patient, say) are dependent: they go to one block, and metrics of
         this package that are corrected for sampling leave their pairs out of the correction, as
         with ``groups=`` of their own. Groups are taken as independent.
+    raters : {"random", "fixed"}, optional
+        "random": the raters are a sample, and the interval is for new raters and rows, which needs
+        `Annotations` with three raters or more. "fixed": it is for these raters and new rows. None:
+        "random" with `Annotations`, "fixed" with all else. **Counts do not say who spoke**: their
+        interval holds for new raters only where each row has raters of its own. Where the same few
+        read many rows it is too narrow.
     confidence_level : float, default=0.95
     n_blocks : int, default=50
-        Most blocks; fewer where there are fewer groups.
+        Most blocks of rows and of ratings; fewer where there are fewer groups. Up to 50 raters are
+        left out one by one, more in blocks.
     random_state : int, RandomState instance or None, default=None
         Decides the blocks.
     sample_weight : array-like of shape (n_samples,), optional
@@ -89,20 +143,32 @@ def confidence_interval(
     Returns
     -------
     ConfidenceInterval
-        ``(estimate, low, high, standard_error)`` in the unit of the metric.
+        ``(estimate, low, high, standard_error)`` in the unit of the metric. Its `components`, `df`
+        and `n_raters` say what it is made of.
 
     Raises
     ------
     ValueError
         Fewer than two rows or groups, missing groups, a confidence_level outside (0, 1), lengths
-        that differ, a metric that returns several numbers.
+        that differ, a metric that returns several numbers, fewer than three raters where they are
+        random, or labels without raters.
+
+    Warns
+    -----
+    UserWarning
+        Fewer than five raters: the interval may cover too rarely.
 
     Notes
     -----
-    Student's t has one degree of freedom less than there are blocks, or groups where these are
-    fewer. Few groups may still cover too rarely: from 10 groups 90 % intervals with coverage down
-    to .67 have been seen. From 50 groups of alike rows on they covered .91 or more in
+    With fixed raters, Student's t has one degree of freedom less than there are blocks, or groups
+    where these are fewer. Few groups may still cover too rarely: from 10 groups 90 % intervals with
+    coverage down to .67 have been seen. From 50 groups of alike rows on they covered .91 or more in
     ``benchmarks/groups.py``.
+
+    With random raters the variance is ``rows + max(raters − cells, 0)``. The jackknife over ratings
+    measures what both others count. Degrees of freedom follow Satterthwaite. Raters, and rows, are
+    taken as exchangeable; the design may be incomplete. ``benchmarks/reader_intervals.py`` measures
+    coverage; the guide has its table.
 
     Examples
     --------
@@ -114,17 +180,30 @@ def confidence_interval(
     ... )
     >>> interval.low < interval.estimate < interval.high
     True
+
+    Five readers of 100 rows, the first of whom says 1 more often:
+
+    >>> import numpy as np
+    >>> from sklearn_lhcal.label_histogram import Annotations
+    >>> from sklearn_lhcal.metrics import irreducible_loss
+    >>> rng = np.random.default_rng(0)
+    >>> votes = (rng.random((100, 5)) < [0.9, 0.5, 0.4, 0.6, 0.3]).astype(int)
+    >>> y = Annotations.from_matrix(votes)
+    >>> new_readers = confidence_interval(irreducible_loss, y, None, random_state=0)
+    >>> these = confidence_interval(irreducible_loss, y, None, raters="fixed", random_state=0)
+    >>> new_readers.n_raters, new_readers.standard_error > these.standard_error
+    (5, True)
     """
     metric, options = unwrapped(metric, options)
-    data = (prediction, sample_weight, groups)
-    mapped = facts_of(metric, **options).loss is not None
-    values = _values(metric, y, *data, options, squared=mapped)
-    block = _blocks(n_rows(y), groups, n_blocks, random_state)
-    estimate, error, t = _jackknife(values, block, confidence_level)
-    ends = np.array([estimate, estimate - t * error, estimate + t * error])
-    if mapped:
+    check_fraction(confidence_level=confidence_level)
+    statistic = statistic_of(metric, y, prediction, sample_weight, groups, options)
+    block, panel = _design(statistic, raters, n_blocks, random_state)
+    found = statistic.replicates(block, panel)
+    spread = spread_of(found, block, panel, second_order=statistic.second_order)
+    ends = _ends(found.estimate, spread, confidence_level)
+    if statistic.mapped:
         ends = signed_root(ends)
-    return ConfidenceInterval._make((*ends.tolist(), error))
+    return _interval(ends, spread, panel)
 
 
 def paired_difference(
@@ -134,6 +213,7 @@ def paired_difference(
     reference: PredictionLike,
     *,
     groups: ArrayLike | None = None,
+    raters: Literal["random", "fixed"] | None = None,
     confidence_level: float = 0.95,
     n_blocks: int = 50,
     random_state: Seed = None,
@@ -144,7 +224,8 @@ def paired_difference(
 
     ``metric(y, prediction) − metric(y, reference)``, by the same jackknife as
     `confidence_interval`. What both predictions share cancels, so that the interval is narrower
-    than those of the two metrics.
+    than those of the two metrics. The interval of a difference of signed roots is made of the
+    mapped intervals of both and of their correlation (Zou and Donner 2008, Eq. (5)).
 
     Parameters
     ----------
@@ -152,7 +233,7 @@ def paired_difference(
         As in `confidence_interval`.
     reference : array-like of shape (n_samples, ...) or Distribution
         What to compare with.
-    groups, confidence_level, n_blocks, random_state, sample_weight, **options
+    groups, raters, confidence_level, n_blocks, random_state, sample_weight, **options
         As in `confidence_interval`.
 
     Returns
@@ -166,6 +247,11 @@ def paired_difference(
     ValueError
         As `confidence_interval`.
 
+    References
+    ----------
+    Zou and Donner (2008), Construction of confidence limits about effect measures: a general
+    approach.
+
     Examples
     --------
     >>> from sklearn_lhcal.datasets import make_label_histograms
@@ -178,113 +264,79 @@ def paired_difference(
     True
     """
     metric, options = unwrapped(metric, options)
-    first, second = (
-        _values(metric, y, p, sample_weight, groups, options) for p in (prediction, reference)
-    )
-
-    def difference(block, B):
-        (a, a_without), (b, b_without) = first(block, B), second(block, B)
-        return a - b, a_without - b_without
-
-    block = _blocks(n_rows(y), groups, n_blocks, random_state)
-    estimate, error, t = _jackknife(difference, block, confidence_level)
-    return ConfidenceInterval(estimate, estimate - t * error, estimate + t * error, error)
-
-
-def _values(
-    metric, y, prediction, sample_weight, groups, options, *, squared: bool = False
-) -> Values:
-    """The metric with blocks left out; `squared`: the loss whose signed root it is."""
-    facts = facts_of(metric, **options)
-    if facts.terms is None and facts.value is None and facts.loss is None:
-        return _of_function(metric, y, prediction, sample_weight, groups, options)
-    rows = read_for(metric, y, prediction, sample_weight, groups, **options)
-    if facts.terms is not None:
-        return _of_means(metric, rows, options)
-
-    def value(part: Rows) -> float:
-        x = evaluate(metric, part, **options)
-        return x * abs(x) if squared else x
-
-    return lambda block, B: _one_by_one(value, rows.take, block, B)
-
-
-def _of_means(metric, rows: Rows, options) -> Values:
-    """By sums over blocks: each row is looked at once."""
-    facts = facts_of(metric, **options)
-    seen = np.flatnonzero((rows.n >= facts.least_raters) & (rows.weight > 0))
-
-    def values(block, B):
-        estimate = evaluate(metric, rows, **options)
-        if not len(seen):
-            return estimate, np.full(B, np.nan)
-        numerator, denominator = facts.terms(rows.take(seen), **options)
-        N, D = (np.bincount(block[seen], a, minlength=B) for a in (numerator, denominator))
-        left = D.sum() - D
-        # a block that holds all rows that contribute leaves none
-        left[left <= 1e-12 * D.sum()] = np.nan
-        return estimate, (N.sum() - N) / left
-
-    return values
-
-
-def _of_function(metric, y, prediction, sample_weight, groups, options) -> Values:
-    """Of any function of rows, which says nothing of itself."""
-    check_same_length(n_rows(y), prediction=prediction, groups=groups, sample_weight=sample_weight)
-
-    def value(rows):
-        given = {} if sample_weight is None else {"sample_weight": take_rows(sample_weight, rows)}
-        z = None if prediction is None else take_rows(prediction, rows)
-        x = metric(take_rows(y, rows), z, **given, **options)
-        if isinstance(x, (tuple, list)) or np.ndim(x):
-            raise ValueError(
-                f"metric must return one number, it returned a {type(x).__name__}; choose one of "
-                "its parts."
-            )
-        return float(x)
-
-    return lambda block, B: _one_by_one(value, lambda rows: rows, block, B)
-
-
-def _one_by_one(value, take, block, B: int) -> tuple[float, Floats]:
-    estimate = value(take(np.arange(len(block))))
-    return estimate, np.array([value(take(np.flatnonzero(block != b))) for b in range(B)])
-
-
-def _jackknife(values: Values, block, confidence_level: float) -> tuple[float, float, float]:
-    """(estimate, standard error, Student's quantile) from the values without each block."""
     check_fraction(confidence_level=confidence_level)
-    B = block.max() + 1
-    estimate, without = values(block, B)
-    # n/m_b
-    h = len(block) / np.bincount(block)
-    pseudo = h * estimate - (h - 1) * without
-    centre = B * estimate - ((1 - 1 / h) * without).sum()
-    variance = np.mean((pseudo - centre) ** 2 / (h - 1))
-    quantile = student.ppf((1 + confidence_level) / 2, B - 1)
-    return float(estimate), float(np.sqrt(variance)), float(quantile)
+    both = [
+        statistic_of(metric, y, p, sample_weight, groups, options) for p in (prediction, reference)
+    ]
+    block, panel = _design(both[0], raters, n_blocks, random_state)
+    first, second = (statistic.replicates(block, panel) for statistic in both)
+    how = {"second_order": both[0].second_order}
+    found = first.minus(second)
+    spread = spread_of(found, block, panel, **how)
+    if not both[0].mapped:
+        return _interval(_ends(found.estimate, spread, confidence_level), spread, panel)
+    spreads = [spread_of(one, block, panel, **how) for one in (first, second)]
+    roots = [
+        signed_root(_ends(one.estimate, its, confidence_level))
+        for one, its in zip((first, second), spreads, strict=True)
+    ]
+    return _interval(_root_difference(*roots, *spreads, spread), spread, panel)
 
 
-def _blocks(n: int, groups, n_blocks: int, random_state) -> Indices:
-    """The block of each row: groups in random order, dealt so that blocks have like sizes."""
-    rng = check_random_state(random_state)
-    codes = read_groups(groups, n)
-    codes = np.arange(n) if codes is None else codes
-    sizes = np.bincount(codes)
-    if len(sizes) < 2 or n_blocks < 2:
+def _design(
+    statistic: Statistic, raters: str | None, n_blocks: int, random_state
+) -> tuple[Blocks, Panel | None]:
+    """Blocks of rows; and of raters and ratings, where raters are random."""
+    y = statistic.labels
+    if raters not in (None, "random", "fixed"):
+        raise ValueError(f'raters must be "random", "fixed" or None, got {raters!r}.')
+    known = isinstance(y, Annotations)
+    if raters == "random" and not known:
         raise ValueError(
-            f"An interval needs two rows or groups and two blocks at least, got {len(sizes)}, "
-            f"{n_blocks}."
+            'raters="random" needs to know who gave each label: make y of them by '
+            "label_histogram.Annotations.from_long or from_matrix."
         )
-    shuffled = rng.permutation(len(sizes))
-    B = min(n_blocks, len(sizes))
-    block_of = np.empty(len(sizes), dtype=np.intp)
-    if sizes.max() == 1:
-        block_of[shuffled] = np.arange(len(sizes)) % B
-        return block_of[codes]
-    # the largest first, each to the emptiest block
-    load = np.zeros(B)
-    for group in shuffled[np.argsort(-sizes[shuffled], kind="stable")]:
-        block_of[group] = np.argmin(load)
-        load[block_of[group]] += sizes[group]
-    return block_of[codes]
+    rng = check_random_state(random_state)
+    block = deal_rows(statistic.n, statistic.groups, n_blocks, rng)
+    if raters == "fixed" or not known:
+        return block, None
+    cells = statistic.cells(n_blocks, rng)
+    panel = panel_of(y, statistic.w, statistic.least_raters, n_blocks, cells, rng)
+    if panel.n_raters < _FEW:
+        warnings.warn(
+            f"There are only {panel.n_raters} raters: intervals for new raters may cover too "
+            'rarely. With raters="fixed" the interval is for these raters.',
+            UserWarning,
+            stacklevel=3,
+        )
+    return block, panel
+
+
+def _ends(estimate: float, spread: Spread, confidence_level: float) -> Floats:
+    """The estimate and the ends of Student's interval, shape (3,)."""
+    t = student.ppf((1 + confidence_level) / 2, spread.df)
+    error = np.sqrt(spread.variance)
+    return np.array([estimate, estimate - t * error, estimate + t * error])
+
+
+def _root_difference(a: Floats, b: Floats, of_a: Spread, of_b: Spread, of_both: Spread) -> Floats:
+    """The difference of two roots, each with its interval, Zou and Donner (2008), Eq. (5)."""
+    product = np.sqrt(of_a.variance * of_b.variance)
+    correlation = 0.0
+    if product > 0:
+        shared = (of_a.variance + of_b.variance - of_both.variance) / 2
+        correlation = float(np.clip(shared / product, -1, 1))
+
+    def reach(x: float, y: float) -> float:
+        return np.sqrt(max(x * x + y * y - 2 * correlation * x * y, 0.0))
+
+    difference = a[0] - b[0]
+    low = difference - reach(a[0] - a[1], b[2] - b[0])
+    high = difference + reach(a[2] - a[0], b[0] - b[1])
+    return np.array([difference, low, high])
+
+
+def _interval(ends: Floats, spread: Spread, panel: Panel | None) -> ConfidenceInterval:
+    n_raters = None if panel is None else panel.n_raters
+    made = {"df": spread.df, "components": spread.components, "n_raters": n_raters}
+    return ConfidenceInterval(*ends.tolist(), float(np.sqrt(spread.variance)), **made)

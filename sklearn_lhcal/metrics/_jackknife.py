@@ -1,0 +1,308 @@
+"""Variances over rows and raters, from a statistic's values without blocks of its data.
+
+Letters: T the statistic of all data, G blocks of rows, r raters, c_r their shares of the data,
+V_row, V_rat and V_cell the three jackknives.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from .._ground.arrays import Floats, Indices
+from ..label_histogram import Annotations
+
+# more raters than this are left out in blocks
+MOST_SINGLE = 50
+# ratings whose rows are in memory at a time
+_RATINGS = 2**15
+# raters whose shares without each block are in memory at a time
+_RATERS = 100_000
+
+
+class Blocks(NamedTuple):
+    """Which block each unit belongs to.
+
+    Attributes
+    ----------
+    code : ndarray of shape (n_units,)
+        Number of the block of each row, rater or rating.
+    n : int
+        Number of blocks.
+    apart : bool
+        Whether no two ratings of one row share a block.
+    """
+
+    code: Indices
+    n: int
+    apart: bool = False
+
+
+class LeftOut(NamedTuple):
+    """A statistic's values without each block of raters, and without each cell or block of cells.
+
+    A cell is what one rater said of one row, or group of rows. Each value of `cells` stands for so
+    many as `times` says.
+    """
+
+    raters: Floats
+    cells: Floats
+    times: NDArray | float = 1.0
+
+
+class Replicates(NamedTuple):
+    """A statistic, its values without each block of rows, and without ratings."""
+
+    estimate: float
+    rows: Floats
+    ratings: LeftOut | None = None
+
+    def minus(self, other: Self) -> Self:
+        """Those of the difference of two statistics of the same data."""
+        ratings = None
+        if self.ratings is not None:
+            raters = self.ratings.raters - other.ratings.raters
+            cells = self.ratings.cells - other.ratings.cells
+            ratings = LeftOut(raters, cells, self.ratings.times)
+        return Replicates(self.estimate - other.estimate, self.rows - other.rows, ratings)
+
+
+class VarianceComponents(NamedTuple):
+    """What the variance of an estimate is made of: ``rows + max(raters − cells, 0)``.
+
+    Attributes
+    ----------
+    rows : float
+        By the jackknife over rows, or groups of them.
+    raters : float
+        By the jackknife over raters, times the factor for their finite number; 0 where raters are
+        fixed or unknown.
+    cells : float
+        By the jackknife over single ratings, times the same factor: what both others count.
+    """
+
+    rows: float
+    raters: float = 0.0
+    cells: float = 0.0
+
+
+class Spread(NamedTuple):
+    """Variance of a statistic, its degrees of freedom, and what it is made of."""
+
+    variance: float
+    df: float
+    components: VarianceComponents
+
+
+class Panel(NamedTuple):
+    """Blocks of raters and of cells, and what a sum of squares over raters is worth.
+
+    Attributes
+    ----------
+    raters : Blocks
+        Of each rater.
+    cells : Blocks or None
+        Of each rating; None: each rating by itself.
+    f : float
+        Factor of V_rat and V_cell; (R − 1)/R where each rater rates each row.
+    effective : float
+        Effective number of blocks of raters.
+    n_raters : int
+        Raters that contribute.
+    """
+
+    raters: Blocks
+    cells: Blocks | None
+    f: float
+    effective: float
+    n_raters: int
+
+
+# ----------------------------------------------------------------------------------------- blocks
+
+
+def deal(sizes: NDArray, n_blocks: int, rng) -> Blocks:
+    """Units of different sizes, in random order, dealt so that blocks have like sizes."""
+    shuffled = rng.permutation(len(sizes))
+    B = min(n_blocks, len(sizes))
+    block_of = np.empty(len(sizes), dtype=np.intp)
+    if sizes.max() == 1:
+        block_of[shuffled] = np.arange(len(sizes)) % B
+        return Blocks(block_of, B)
+    # the largest first, each to the emptiest block
+    load = np.zeros(B)
+    for unit in shuffled[np.argsort(-sizes[shuffled], kind="stable")]:
+        block_of[unit] = np.argmin(load)
+        load[block_of[unit]] += sizes[unit]
+    return Blocks(block_of, B)
+
+
+def deal_rows(n: int, groups: NDArray | None, n_blocks: int, rng) -> Blocks:
+    """Blocks of n rows, the rows of a group together."""
+    codes = None
+    sizes = np.ones(n, dtype=np.intp)
+    if groups is not None:
+        codes = np.unique(groups, return_inverse=True)[1]
+        sizes = np.bincount(codes)
+    if len(sizes) < 2 or n_blocks < 2:
+        raise ValueError(
+            f"An interval needs two rows or groups and two blocks at least, got {len(sizes)}, "
+            f"{n_blocks}."
+        )
+    units = deal(sizes, n_blocks, rng)
+    return units if codes is None else Blocks(units.code[codes], units.n)
+
+
+def row_blocks(y: Annotations) -> Iterator[tuple[slice, slice, Indices]]:
+    """Rows with a fixed number of ratings in all, their ratings, and the row in it of each."""
+    start = 0
+    while start < len(y):
+        stop = int(np.searchsorted(y.indptr, y.indptr[start] + _RATINGS, side="right")) - 1
+        stop = min(max(stop, start + 1), len(y))
+        row = np.repeat(np.arange(stop - start), np.diff(y.indptr[start : stop + 1]))
+        yield slice(start, stop), slice(y.indptr[start], y.indptr[stop]), row
+        start = stop
+
+
+def cells_of(y: Annotations, groups: NDArray) -> Blocks:
+    """The cell of each rating: what one rater said of one group."""
+    cells, cell = np.unique(groups[y.row] * len(y.raters) + y.rater, return_inverse=True)
+    return Blocks(cell, len(cells))
+
+
+def deal_cells(y: Annotations, groups: NDArray | None, n_blocks: int, rng) -> Blocks:
+    """Blocks of cells; those of a row go to different ones as far as there are enough."""
+    B = min(n_blocks, len(y.rater))
+    if groups is None:
+        # the cells of a row go to blocks in turn, from one of its own on
+        turn = rng.permutation(len(y)) - y.indptr[:-1]
+        return Blocks((np.arange(len(y.rater)) + turn[y.row]) % B, B)
+    cells = cells_of(y, groups)
+    B = min(B, cells.n)
+    return Blocks(rng.permutation(cells.n)[cells.code] % B, B)
+
+
+def panel_of(y: Annotations, w, least_raters: int, n_blocks: int, cells, rng) -> Panel:
+    """Blocks of raters, and their shares; `w` are the weights of rows or None."""
+    n = y.n
+    weight = np.where(n >= least_raters, 1.0 if w is None else w, 0.0)
+    # c_r, the share of each rater
+    share = np.zeros(len(y.raters))
+    for rows, ratings, row in row_blocks(y):
+        share += np.bincount(y.rater[ratings], (weight[rows] / n[rows])[row], len(share))
+    share /= max(weight.sum(), np.finfo(float).tiny)
+    present = np.flatnonzero(share)
+    if len(present) < 3:
+        raise ValueError(
+            f"Intervals for new raters need three raters at least, got {len(present)}; "
+            'raters="fixed" gives the interval for these raters and new rows.'
+        )
+    most = max(n_blocks, MOST_SINGLE)
+    dealt = Blocks(np.arange(len(present)), len(present), apart=True)
+    if len(present) > most:
+        dealt = deal(np.bincount(y.rater)[present], most, rng)
+    # raters who contribute nothing belong to any block
+    block_of = np.zeros(len(y.raters), dtype=np.intp)
+    block_of[present] = dealt.code
+    c_b = np.bincount(block_of, share, dealt.n)
+    moved = _moved_raters if dealt.apart else _moved_blocks
+    return Panel(
+        raters=Blocks(block_of, dealt.n, dealt.apart),
+        cells=cells,
+        f=(share**2).sum() / moved(y, weight, least_raters, share, block_of, dealt.n),
+        effective=(c_b**2).sum() ** 2 / (c_b**4).sum(),
+        n_raters=len(present),
+    )
+
+
+def _moved_raters(y: Annotations, weight, least_raters: int, share, block_of, R: int) -> float:
+    """Σ_b Σ_r (c_r − c_r(without b))² where each block is one of R raters."""
+    n = y.n
+    if (n == R).all() and least_raters < R:
+        # each rater rates each row
+        return 1 / (R - 1)
+    # how the weight of a rating changes where another of its row is left out
+    kept = n > least_raters
+    change = np.where(kept, weight / np.maximum(n - 1, 1), 0.0) - weight / n
+    lost = np.where(kept, 0.0, weight)
+    together = np.zeros((R, R))
+    W = np.full((R, 1), weight.sum())
+    for rows, ratings, row in row_blocks(y):
+        X = np.zeros((rows.stop - rows.start, R))
+        X[row, block_of[y.rater[ratings]]] = 1.0
+        together += X.T @ (change[rows, None] * X)
+        W -= X.T @ lost[rows, None]
+    c = np.bincount(block_of, share, R)
+    without = (c * weight.sum() + together) / W
+    np.fill_diagonal(without, 0.0)
+    return float(((c - without) ** 2).sum())
+
+
+def _moved_blocks(y: Annotations, weight, least_raters: int, share, block_of, B: int) -> float:
+    """The same for B blocks of many raters."""
+    n, R = len(y), len(y.raters)
+    # ratings of each row by each block of raters
+    ones = np.ones(len(y.rater))
+    lost = csr_array((ones, block_of[y.rater], y.indptr), shape=(n, B), copy=True)
+    lost.sum_duplicates()
+    row = np.repeat(np.arange(n), np.diff(lost.indptr))
+    left = y.n[row] - lost.data
+    kept = left >= least_raters
+    W = weight.sum() - np.bincount(lost.indices, np.where(kept, 0.0, weight[row]), B)
+    after = np.where(kept, weight[row] / np.maximum(left, 1), 0.0)
+    lost.data = after - weight[row] / y.n[row]
+    ratings = csr_array((ones, y.rater, y.indptr), shape=(n, R)).T.tocsr()
+    own = block_of[:, None] == np.arange(B)
+    total = 0.0
+    for start in range(0, R, _RATERS):
+        part = slice(start, start + _RATERS)
+        c = share[part, None]
+        without = (c * weight.sum() + (ratings[part] @ lost).toarray()) / W
+        total += ((c - np.where(own[part], 0.0, without)) ** 2).sum()
+    return float(total)
+
+
+# -------------------------------------------------------------------------------------- variances
+
+
+def spread_of(
+    found: Replicates, block: Blocks, panel: Panel | None = None, *, second_order: bool = False
+) -> Spread:
+    """The variance of a statistic and its degrees of freedom, raters fixed where there is no panel.
+
+    `second_order` says that the statistic is no mean of rows, but of products of them.
+    """
+    V_row = _row_variance(found, block)
+    G = block.n
+    if panel is None:
+        return Spread(V_row, G - 1.0, VarianceComponents(V_row))
+    f = panel.f
+    T = found.estimate
+    without = found.ratings
+    V_rat = f * ((without.raters - T) ** 2).sum()
+    V_cell = f * (without.times * (without.cells - T) ** 2).sum()
+    excess = V_rat - V_cell
+    V = V_row + max(excess, 0.0)
+    # Satterthwaite's degrees of freedom
+    noise = V_row**2 / (G - 1)
+    if excess > 0 or second_order:
+        noise += V_rat**2 / max(panel.effective - 1, 1e-9) + V_cell**2 / (G - 1)
+    df = G - 1.0
+    if noise > 0:
+        df = float(V**2 / noise)
+    if second_order:
+        df = max(df, 2.0)
+    components = (V_row, V_rat, V_cell)
+    return Spread(float(V), df, VarianceComponents(*map(float, components)))
+
+
+def _row_variance(found: Replicates, block: Blocks) -> float:
+    """The delete-a-block jackknife for blocks of unequal size, from pseudo-values."""
+    B = block.n
+    # n/m_b
+    h = len(block.code) / np.bincount(block.code)
+    pseudo = h * found.estimate - (h - 1) * found.rows
+    centre = B * found.estimate - ((1 - 1 / h) * found.rows).sum()
+    return float(np.mean((pseudo - centre) ** 2 / (h - 1)))

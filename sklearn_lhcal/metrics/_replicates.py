@@ -1,0 +1,303 @@
+"""A metric without blocks of rows, and without blocks of ratings: the values of a jackknife."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._ground.arrays import Floats, Indices
+from .._ground.checks import check_same_length, n_rows, take_rows
+from .._ground.facts import facts_of
+from .._rows import Rows, read_groups
+from ..label_histogram import Annotations
+from ..label_histogram._labels import Labels
+from ._evaluate import evaluate, read_for
+from ._jackknife import Blocks, LeftOut, Panel, Replicates, cells_of, deal_cells, row_blocks
+
+
+class Statistic(ABC):
+    """A metric of given data, which can leave parts of them out.
+
+    Attributes
+    ----------
+    labels : Labels or other y
+    w, groups : ndarray of shape (n,) or None
+        Weights; numbers of groups.
+    least_raters : int
+    mapped : bool
+        Whether values are those of the loss whose signed root the metric is.
+    second_order : bool
+        Whether it is no mean over rows, but of products of them.
+    """
+
+    mapped = False
+    second_order = False
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        return n_rows(self.labels)
+
+    def replicates(self, rows: Blocks, panel: Panel | None) -> Replicates:
+        """The value of all, and without each block of rows, raters and cells."""
+        ratings = None if panel is None else self.without_ratings(panel.raters, panel.cells)
+        return Replicates(self.estimate(), self.without_rows(rows), ratings)
+
+    def cells(self, n_blocks: int, rng) -> Blocks | None:
+        """What of its ratings is left out at a time, beside raters."""
+        return deal_cells(self.labels, self.groups, n_blocks, rng)
+
+    @abstractmethod
+    def estimate(self) -> float:
+        """Of all data."""
+
+    @abstractmethod
+    def without_rows(self, block: Blocks) -> Floats:
+        """Without each block of rows, shape (n_blocks,)."""
+
+    @abstractmethod
+    def without_ratings(self, raters: Blocks, cells: Blocks) -> LeftOut:
+        """Without each block of raters, and of cells."""
+
+
+def statistic_of(metric, y, prediction, sample_weight, groups, options) -> Statistic:
+    """What computes the replicates of a metric: by sums where it is a ratio of them."""
+    facts = facts_of(metric, **options)
+    if facts.terms is None and facts.value is None and facts.loss is None:
+        return OfFunction(metric, y, prediction, sample_weight, groups, options)
+    rows = read_for(metric, y, prediction, sample_weight, groups, **options)
+    kind = OfRows if facts.terms is None else OfMeans
+    return kind(metric, rows, options)
+
+
+class OfRows(Statistic):
+    """By evaluation of a metric of this package on what is left."""
+
+    def __init__(self, metric: Callable, rows: Rows, options: dict):
+        facts = facts_of(metric, **options)
+        self.metric = metric
+        self.rows = rows
+        self.options = options
+        self.labels = rows.labels
+        self.w = rows.w
+        self.groups = rows.groups
+        self.least_raters = facts.least_raters
+        self.mapped = facts.loss is not None
+        self.second_order = facts.terms is None
+
+    def estimate(self) -> float:
+        return self._value(self.rows)
+
+    def without_rows(self, block: Blocks) -> Floats:
+        left = (np.flatnonzero(block.code != b) for b in range(block.n))
+        return np.array([self._value(self.rows.take(rows)) for rows in left])
+
+    def without_ratings(self, raters: Blocks, cells: Blocks) -> LeftOut:
+        return _left_out(self.labels, raters, cells, lambda kept: self._value(self._of(kept)))
+
+    def _of(self, kept: NDArray[np.bool_]) -> Rows:
+        """The rows with some of their ratings."""
+        rows = self.rows
+        return Rows(self.labels.keep(kept), rows.prediction, rows.w, rows.groups, rows.scale)
+
+    def _value(self, rows: Rows) -> float:
+        x = evaluate(self.metric, rows, **self.options)
+        return x * abs(x) if self.mapped else x
+
+
+class OfMeans(OfRows):
+    """By sums over blocks, of a metric that is a ratio of sums over rows.
+
+    Each row is looked at once, and once more for each different label that it may lose.
+    """
+
+    def __init__(self, metric: Callable, rows: Rows, options: dict):
+        super().__init__(metric, rows, options)
+        self.terms = facts_of(metric, **options).terms
+        contributes = (rows.n >= self.least_raters) & (rows.weight > 0)
+        self.empty = not contributes.any()
+        self.seen = slice(None) if contributes.all() else np.flatnonzero(contributes)
+        self.numerator = np.zeros(len(rows))
+        self.denominator = np.zeros(len(rows))
+        if not self.empty:
+            seen = rows if contributes.all() else rows.take(self.seen)
+            self.numerator[self.seen], self.denominator[self.seen] = self.terms(seen, **options)
+
+    def estimate(self) -> float:
+        if self.empty:
+            return self._value(self.rows)
+        return float(self.numerator[self.seen].sum() / self.denominator[self.seen].sum())
+
+    def without_rows(self, block: Blocks) -> Floats:
+        terms = (self.numerator[self.seen], self.denominator[self.seen])
+        N, D = (np.bincount(block.code[self.seen], a, minlength=block.n) for a in terms)
+        return _ratios(N.sum() - N, D.sum() - D, D.sum())
+
+    def cells(self, n_blocks: int, rng) -> Blocks | None:
+        return None if self.groups is None else cells_of(self.labels, self.groups)
+
+    def without_ratings(self, raters: Blocks, cells: Blocks | None) -> LeftOut:
+        y = self.labels
+        K = y.shape[1]
+        total = np.array([[self.numerator.sum()], [self.denominator.sum()]])
+        without = np.repeat(total, raters.n, axis=1)
+        each, times = [], []
+        for rows, ratings, row in row_blocks(y):
+            counts = y.counts[rows]
+            label = row * K + y.label[ratings]
+            code = raters.code[y.rater[ratings]]
+            single, given = self._without_one(counts, rows)
+            if cells is None:
+                # ratings of one row that are alike are cells that are alike
+                each.append(_ratios(*(total + single[:, given]), total[1]))
+                times.append(counts.ravel()[given])
+            else:
+                each.append(single[:, label])
+            if not raters.apart:
+                self._lose_several(without, counts, rows, row, code, label)
+                continue
+            for sums, change in zip(without, single, strict=True):
+                # denominators seldom change
+                if change.any():
+                    sums += np.bincount(code, change[label], raters.n)
+        of_raters = _ratios(*without, total[1])
+        if cells is None:
+            return LeftOut(of_raters, np.concatenate(each), np.concatenate(times))
+        changes = (np.bincount(cells.code, a, cells.n) for a in np.concatenate(each, axis=1))
+        return LeftOut(of_raters, _ratios(*(total + np.stack(list(changes))), total[1]))
+
+    def _without_one(self, counts: NDArray, rows: slice) -> tuple[Floats, Indices | slice]:
+        """Changes of both terms for each row and class of which one label is lost, (2, m·K).
+
+        And the places in it that matter.
+        """
+        m, K = counts.shape
+        n = self.rows.n[rows]
+        changes = np.zeros((2, m, K))
+        given = np.flatnonzero(counts)
+        if 2 * len(given) < counts.size:
+            at, k = np.divmod(given, K)
+            left = counts[at]
+            left[np.arange(len(at)), k] -= 1
+            changes[:, at, k] = self._changes(left, n[at] - 1, at + rows.start)
+            return changes.reshape(2, -1), given
+        for k in range(K):
+            left = counts.copy()
+            # a class without labels loses none
+            loses = counts[:, k] > 0
+            left[:, k] -= loses
+            changes[:, :, k] = self._changes(left, n - loses, rows)
+        return changes.reshape(2, -1), slice(None)
+
+    def _lose_several(self, without, counts, rows: slice, row, code, label) -> None:
+        """Add the changes where all ratings of a row in one block are lost together."""
+        K = counts.shape[1]
+        B = without.shape[1]
+        pair, place = np.unique(row * B + code, return_inverse=True)
+        gone = np.bincount(place * K + label % K, minlength=len(pair) * K).reshape(-1, K)
+        at, code = np.divmod(pair, B)
+        n = self.rows.n[rows][at] - gone.sum(axis=1)
+        changes = self._changes(counts[at] - gone, n, at + rows.start)
+        for sums, change in zip(without, changes, strict=True):
+            sums += np.bincount(code, change, B)
+
+    def _changes(self, counts: NDArray, n: NDArray, rows) -> Floats:
+        """Terms of rows with other counts less those of the rows themselves, shape (2, m)."""
+        changes = -np.stack([self.numerator[rows], self.denominator[rows]])
+        contributes = n >= self.least_raters
+        w = None if self.w is None else self.w[rows]
+        if w is not None:
+            contributes &= w > 0
+        if not contributes.any():
+            return changes
+        part = Rows(_Left(counts, n, self.labels.classes), self.rows.prediction[rows], w)
+        if contributes.all():
+            changes += self.terms(part, **self.options)
+            return changes
+        part = part.take(np.flatnonzero(contributes))
+        changes[:, contributes] += self.terms(part, **self.options)
+        return changes
+
+
+class _Left(Labels):
+    """Counts whose sums are known."""
+
+    def __init__(self, counts: NDArray, n: Floats, classes: NDArray | None):
+        super().__init__(counts, classes)
+        self._n = n
+
+    @property
+    def n(self) -> Floats:
+        return self._n
+
+    @property
+    def mu(self) -> Floats:
+        return self.counts / self._n[:, None]
+
+    def take(self, rows):
+        return _Left(self.counts[rows], self._n[rows], self.classes)
+
+
+def _ratios(N, D, whole) -> Floats:
+    """N/D; NaN where nothing that contributes is left."""
+    return N / np.where(1e-12 * whole < D, D, np.nan)
+
+
+def _left_out(y: Annotations, raters: Blocks, cells: Blocks, value: Callable) -> LeftOut:
+    """By evaluation: ``value(kept)`` of the ratings that are kept, (n_ratings,) bool."""
+    block_of = raters.code[y.rater]
+    return LeftOut(
+        np.array([value(block_of != b) for b in range(raters.n)]),
+        np.array([value(cells.code != b) for b in range(cells.n)]),
+    )
+
+
+class OfFunction(Statistic):
+    """By evaluation of any function of rows, which says nothing of itself."""
+
+    least_raters = 1
+
+    def __init__(self, metric: Callable, y, prediction, sample_weight, groups, options: dict):
+        n = n_rows(y)
+        check_same_length(n, prediction=prediction, groups=groups, sample_weight=sample_weight)
+        self.metric = metric
+        self.options = options
+        self.groups = read_groups(groups, n)
+        self.labels = y
+        self.prediction = prediction
+        self.w = sample_weight
+        if isinstance(y, Annotations) and y.rated is not None:
+            self.labels, self.prediction, self.w = self._of(y.rated)
+            self.groups = None if groups is None else self.groups[y.rated]
+
+    def estimate(self) -> float:
+        return self._value(np.arange(self.n))
+
+    def without_rows(self, block: Blocks) -> Floats:
+        return np.array([self._value(np.flatnonzero(block.code != b)) for b in range(block.n)])
+
+    def without_ratings(self, raters: Blocks, cells: Blocks) -> LeftOut:
+        return _left_out(self.labels, raters, cells, self._kept)
+
+    def _kept(self, ratings: NDArray[np.bool_]) -> float:
+        """With some of the ratings, and the rows that still have one."""
+        y = self.labels.keep(ratings)
+        return self._value(np.arange(self.n) if y.rated is None else y.rated, y)
+
+    def _of(self, rows: Indices, y=None) -> tuple:
+        """y, prediction and weights of some rows."""
+        y = self.labels if y is None else y
+        parts = (y, self.prediction, self.w)
+        return tuple(None if part is None else take_rows(part, rows) for part in parts)
+
+    def _value(self, rows: Indices, y=None) -> float:
+        y, z, w = self._of(rows, y)
+        given = {} if w is None else {"sample_weight": w}
+        x = self.metric(y, z, **given, **self.options)
+        if isinstance(x, (tuple, list)) or np.ndim(x):
+            raise ValueError(
+                f"metric must return one number, it returned a {type(x).__name__}; choose one of "
+                "its parts."
+            )
+        return float(x)
