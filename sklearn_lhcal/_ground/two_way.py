@@ -10,6 +10,9 @@ from numpy.typing import NDArray
 
 from .arrays import Floats, Indices
 
+# cells that are summed in place, however few values there are
+_DENSE = 2**20
+
 
 def squares(values: NDArray, codes: NDArray, index: NDArray, n_bins: int) -> Floats:
     """Σ_c (Σ_{t∈c} v_t)² over the units c that values belong to, by bin, shape (n_bins,).
@@ -20,13 +23,13 @@ def squares(values: NDArray, codes: NDArray, index: NDArray, n_bins: int) -> Flo
         return np.zeros(n_bins)
     cell = codes * n_bins + index
     size = (int(codes.max()) + 1) * n_bins
-    if size <= 4 * len(values):
+    if size <= len(values) + _DENSE:
         sums = np.bincount(cell, weights=values, minlength=size)
         return (sums.reshape(-1, n_bins) ** 2).sum(axis=0)
     # units and bins that occur together: at most as many as there are values
     cells, cell = np.unique(cell, return_inverse=True)
     sums = np.bincount(cell, weights=values)
-    return np.bincount(cells % n_bins, weights=sums**2, minlength=n_bins)
+    return np.bincount(cells % n_bins, weights=sums**2, minlength=n_bins).astype(np.float64)
 
 
 def dependent_ratings(

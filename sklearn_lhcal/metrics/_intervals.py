@@ -33,6 +33,7 @@ from ._replicates import Statistic, statistic_of
 
 __all__ = ["ConfidenceInterval", "VarianceComponents", "confidence_interval", "paired_difference"]
 
+_ANGLES = 20_001  # of points on an ellipse
 _FEW = 5  # raters, below which intervals for new ones may cover too rarely
 
 
@@ -224,8 +225,9 @@ def paired_difference(
 
     ``metric(y, prediction) − metric(y, reference)``, by the same jackknife as
     `confidence_interval`. What both predictions share cancels, so that the interval is narrower
-    than those of the two metrics. The interval of a difference of signed roots is made of the
-    mapped intervals of both and of their correlation (Zou and Donner 2008, Eq. (5)).
+    than those of the two metrics. Signed roots are mapped as there: the interval holds the
+    differences of the roots of all pairs of losses in the ellipse whose shadow on any line is
+    Student's interval.
 
     Parameters
     ----------
@@ -247,11 +249,6 @@ def paired_difference(
     ValueError
         As `confidence_interval`.
 
-    References
-    ----------
-    Zou and Donner (2008), Construction of confidence limits about effect measures: a general
-    approach.
-
     Examples
     --------
     >>> from sklearn_lhcal.datasets import make_label_histograms
@@ -265,22 +262,19 @@ def paired_difference(
     """
     metric, options = unwrapped(metric, options)
     check_fraction(confidence_level=confidence_level)
-    both = [
+    one, other = (
         statistic_of(metric, y, p, sample_weight, groups, options) for p in (prediction, reference)
-    ]
-    block, panel = _design(both[0], raters, n_blocks, random_state)
-    first, second = (statistic.replicates(block, panel) for statistic in both)
-    how = {"second_order": both[0].second_order}
+    )
+    block, panel = _design(one, raters, n_blocks, random_state)
+    first, second = (statistic.replicates(block, panel) for statistic in (one, other))
+    how = {"second_order": one.second_order}
     found = first.minus(second)
     spread = spread_of(found, block, panel, **how)
-    if not both[0].mapped:
+    if not one.mapped:
         return _interval(_ends(found.estimate, spread, confidence_level), spread, panel)
-    spreads = [spread_of(one, block, panel, **how) for one in (first, second)]
-    roots = [
-        signed_root(_ends(one.estimate, its, confidence_level))
-        for one, its in zip((first, second), spreads, strict=True)
-    ]
-    return _interval(_root_difference(*roots, *spreads, spread), spread, panel)
+    spreads = [spread_of(found, block, panel, **how) for found in (first, second)]
+    both = [first.estimate, second.estimate]
+    return _interval(_root_difference(both, spreads, spread, confidence_level), spread, panel)
 
 
 def _design(
@@ -300,8 +294,8 @@ def _design(
     block = deal_rows(statistic.n, statistic.groups, n_blocks, rng)
     if raters == "fixed" or not known:
         return block, None
-    cells = statistic.cells(n_blocks, rng)
-    panel = panel_of(y, statistic.w, statistic.least_raters, n_blocks, cells, rng)
+    panel = panel_of(y, statistic.w, statistic.least_raters, n_blocks, rng)
+    panel = panel._replace(cells=statistic.cells(n_blocks, rng))
     if panel.n_raters < _FEW:
         warnings.warn(
             f"There are only {panel.n_raters} raters: intervals for new raters may cover too "
@@ -319,24 +313,35 @@ def _ends(estimate: float, spread: Spread, confidence_level: float) -> Floats:
     return np.array([estimate, estimate - t * error, estimate + t * error])
 
 
-def _root_difference(a: Floats, b: Floats, of_a: Spread, of_b: Spread, of_both: Spread) -> Floats:
-    """The difference of two roots, each with its interval, Zou and Donner (2008), Eq. (5)."""
-    product = np.sqrt(of_a.variance * of_b.variance)
+def _root_difference(
+    roots: list[float], spreads: list[Spread], of_both: Spread, confidence_level: float
+) -> Floats:
+    """The difference of two signed roots, and its least and largest value over an ellipse.
+
+    The ellipse is that of both squares, whose shadow on any line is Student's interval.
+    """
+    a, b = roots
+    V_a, V_b = (spread.variance for spread in spreads)
+    t = student.ppf((1 + confidence_level) / 2, of_both.df)
+    error = np.sqrt(V_a * V_b)
     correlation = 0.0
-    if product > 0:
-        shared = (of_a.variance + of_b.variance - of_both.variance) / 2
-        correlation = float(np.clip(shared / product, -1, 1))
-
-    def reach(x: float, y: float) -> float:
-        return np.sqrt(max(x * x + y * y - 2 * correlation * x * y, 0.0))
-
-    difference = a[0] - b[0]
-    low = difference - reach(a[0] - a[1], b[2] - b[0])
-    high = difference + reach(a[2] - a[0], b[0] - b[1])
-    return np.array([difference, low, high])
+    if error > 0:
+        correlation = float(np.clip((V_a + V_b - of_both.variance) / (2 * error), -1, 1))
+    angle = np.linspace(0, 2 * np.pi, _ANGLES)
+    x = np.cos(angle)
+    y = correlation * x + np.sqrt(1 - correlation**2) * np.sin(angle)
+    found = signed_root(a + t * np.sqrt(V_a) * x) - signed_root(b + t * np.sqrt(V_b) * y)
+    return np.array([signed_root(a) - signed_root(b), found.min(), found.max()])
 
 
 def _interval(ends: Floats, spread: Spread, panel: Panel | None) -> ConfidenceInterval:
-    n_raters = None if panel is None else panel.n_raters
-    made = {"df": spread.df, "components": spread.components, "n_raters": n_raters}
-    return ConfidenceInterval(*ends.tolist(), float(np.sqrt(spread.variance)), **made)
+    estimate, low, high = ends.tolist()
+    return ConfidenceInterval(
+        estimate,
+        low,
+        high,
+        float(np.sqrt(spread.variance)),
+        df=spread.df,
+        components=spread.components,
+        n_raters=None if panel is None else panel.n_raters,
+    )

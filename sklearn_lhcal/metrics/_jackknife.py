@@ -5,7 +5,7 @@ V_row, V_rat and V_cell the three jackknives.
 """
 
 from collections.abc import Iterator
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,10 +59,10 @@ class Replicates(NamedTuple):
     rows: Floats
     ratings: LeftOut | None = None
 
-    def minus(self, other: Self) -> Self:
+    def minus(self, other: "Replicates") -> "Replicates":
         """Those of the difference of two statistics of the same data."""
         ratings = None
-        if self.ratings is not None:
+        if self.ratings is not None and other.ratings is not None:
             raters = self.ratings.raters - other.ratings.raters
             cells = self.ratings.cells - other.ratings.cells
             ratings = LeftOut(raters, cells, self.ratings.times)
@@ -103,21 +103,21 @@ class Panel(NamedTuple):
     ----------
     raters : Blocks
         Of each rater.
-    cells : Blocks or None
-        Of each rating; None: each rating by itself.
     f : float
         Factor of V_rat and V_cell; (R − 1)/R where each rater rates each row.
     effective : float
         Effective number of blocks of raters.
     n_raters : int
         Raters that contribute.
+    cells : Blocks or None
+        Of each rating; None: each rating by itself.
     """
 
     raters: Blocks
-    cells: Blocks | None
     f: float
     effective: float
     n_raters: int
+    cells: Blocks | None = None
 
 
 # ----------------------------------------------------------------------------------------- blocks
@@ -174,17 +174,20 @@ def cells_of(y: Annotations, groups: NDArray) -> Blocks:
 
 def deal_cells(y: Annotations, groups: NDArray | None, n_blocks: int, rng) -> Blocks:
     """Blocks of cells; those of a row go to different ones as far as there are enough."""
-    B = min(n_blocks, len(y.rater))
+    N = len(y.rater)
+    B = min(n_blocks, N)
+    if groups is None and B == N:
+        return Blocks(np.arange(N), N)
     if groups is None:
         # the cells of a row go to blocks in turn, from one of its own on
-        turn = rng.permutation(len(y)) - y.indptr[:-1]
-        return Blocks((np.arange(len(y.rater)) + turn[y.row]) % B, B)
+        turn = rng.permutation(len(y)) * B // len(y) - y.indptr[:-1]
+        return Blocks((np.arange(N) + turn[y.row]) % B, B)
     cells = cells_of(y, groups)
     B = min(B, cells.n)
     return Blocks(rng.permutation(cells.n)[cells.code] % B, B)
 
 
-def panel_of(y: Annotations, w, least_raters: int, n_blocks: int, cells, rng) -> Panel:
+def panel_of(y: Annotations, w, least_raters: int, n_blocks: int, rng) -> Panel:
     """Blocks of raters, and their shares; `w` are the weights of rows or None."""
     n = y.n
     weight = np.where(n >= least_raters, 1.0 if w is None else w, 0.0)
@@ -210,7 +213,6 @@ def panel_of(y: Annotations, w, least_raters: int, n_blocks: int, cells, rng) ->
     moved = _moved_raters if dealt.apart else _moved_blocks
     return Panel(
         raters=Blocks(block_of, dealt.n, dealt.apart),
-        cells=cells,
         f=(share**2).sum() / moved(y, weight, least_raters, share, block_of, dealt.n),
         effective=(c_b**2).sum() ** 2 / (c_b**4).sum(),
         n_raters=len(present),
@@ -276,11 +278,11 @@ def spread_of(
     """
     V_row = _row_variance(found, block)
     G = block.n
-    if panel is None:
+    without = found.ratings
+    if panel is None or without is None:
         return Spread(V_row, G - 1.0, VarianceComponents(V_row))
     f = panel.f
     T = found.estimate
-    without = found.ratings
     V_rat = f * ((without.raters - T) ** 2).sum()
     V_cell = f * (without.times * (without.cells - T) ** 2).sum()
     excess = V_rat - V_cell

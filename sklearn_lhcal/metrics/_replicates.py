@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +32,11 @@ class Statistic(ABC):
         Whether it is no mean over rows, but of products of them.
     """
 
+    # Annotations where ratings are left out
+    labels: Any
+    w: Any
+    groups: NDArray | None
+    least_raters: int = 1
     mapped = False
     second_order = False
 
@@ -57,7 +63,7 @@ class Statistic(ABC):
         """Without each block of rows, shape (n_blocks,)."""
 
     @abstractmethod
-    def without_ratings(self, raters: Blocks, cells: Blocks) -> LeftOut:
+    def without_ratings(self, raters: Blocks, cells: Any) -> LeftOut:
         """Without each block of raters, and of cells."""
 
 
@@ -93,7 +99,7 @@ class OfRows(Statistic):
         left = (np.flatnonzero(block.code != b) for b in range(block.n))
         return np.array([self._value(self.rows.take(rows)) for rows in left])
 
-    def without_ratings(self, raters: Blocks, cells: Blocks) -> LeftOut:
+    def without_ratings(self, raters: Blocks, cells: Any) -> LeftOut:
         return _left_out(self.labels, raters, cells, lambda kept: self._value(self._of(kept)))
 
     def _of(self, kept: NDArray[np.bool_]) -> Rows:
@@ -111,6 +117,8 @@ class OfMeans(OfRows):
 
     Each row is looked at once, and once more for each different label that it may lose.
     """
+
+    terms: Any
 
     def __init__(self, metric: Callable, rows: Rows, options: dict):
         super().__init__(metric, rows, options)
@@ -132,7 +140,7 @@ class OfMeans(OfRows):
     def without_rows(self, block: Blocks) -> Floats:
         terms = (self.numerator[self.seen], self.denominator[self.seen])
         N, D = (np.bincount(block.code[self.seen], a, minlength=block.n) for a in terms)
-        return _ratios(N.sum() - N, D.sum() - D, D.sum())
+        return _ratios(np.stack([N.sum() - N, D.sum() - D]), D.sum())
 
     def cells(self, n_blocks: int, rng) -> Blocks | None:
         return None if self.groups is None else cells_of(self.labels, self.groups)
@@ -150,7 +158,7 @@ class OfMeans(OfRows):
             single, given = self._without_one(counts, rows)
             if cells is None:
                 # ratings of one row that are alike are cells that are alike
-                each.append(_ratios(*(total + single[:, given]), total[1]))
+                each.append(_ratios(total + single[:, given], total[1]))
                 times.append(counts.ravel()[given])
             else:
                 each.append(single[:, label])
@@ -161,11 +169,11 @@ class OfMeans(OfRows):
                 # denominators seldom change
                 if change.any():
                     sums += np.bincount(code, change[label], raters.n)
-        of_raters = _ratios(*without, total[1])
+        of_raters = _ratios(without, total[1])
         if cells is None:
             return LeftOut(of_raters, np.concatenate(each), np.concatenate(times))
         changes = (np.bincount(cells.code, a, cells.n) for a in np.concatenate(each, axis=1))
-        return LeftOut(of_raters, _ratios(*(total + np.stack(list(changes))), total[1]))
+        return LeftOut(of_raters, _ratios(total + np.stack(list(changes)), total[1]))
 
     def _without_one(self, counts: NDArray, rows: slice) -> tuple[Floats, Indices | slice]:
         """Changes of both terms for each row and class of which one label is lost, (2, m·K).
@@ -177,10 +185,10 @@ class OfMeans(OfRows):
         changes = np.zeros((2, m, K))
         given = np.flatnonzero(counts)
         if 2 * len(given) < counts.size:
-            at, k = np.divmod(given, K)
+            at, column = np.divmod(given, K)
             left = counts[at]
-            left[np.arange(len(at)), k] -= 1
-            changes[:, at, k] = self._changes(left, n[at] - 1, at + rows.start)
+            left[np.arange(len(at)), column] -= 1
+            changes[:, at, column] = self._changes(left, n[at] - 1, at + rows.start)
             return changes.reshape(2, -1), given
         for k in range(K):
             left = counts.copy()
@@ -239,8 +247,9 @@ class _Left(Labels):
         return _Left(self.counts[rows], self._n[rows], self.classes)
 
 
-def _ratios(N, D, whole) -> Floats:
-    """N/D; NaN where nothing that contributes is left."""
+def _ratios(sums: NDArray, whole: Any) -> Floats:
+    """N/D of sums (2, m); NaN where nothing that contributes is left."""
+    N, D = sums
     return N / np.where(1e-12 * whole < D, D, np.nan)
 
 
@@ -256,20 +265,19 @@ def _left_out(y: Annotations, raters: Blocks, cells: Blocks, value: Callable) ->
 class OfFunction(Statistic):
     """By evaluation of any function of rows, which says nothing of itself."""
 
-    least_raters = 1
-
     def __init__(self, metric: Callable, y, prediction, sample_weight, groups, options: dict):
         n = n_rows(y)
         check_same_length(n, prediction=prediction, groups=groups, sample_weight=sample_weight)
         self.metric = metric
         self.options = options
+        self.least_raters = facts_of(metric, **options).least_raters
         self.groups = read_groups(groups, n)
         self.labels = y
         self.prediction = prediction
         self.w = sample_weight
         if isinstance(y, Annotations) and y.rated is not None:
             self.labels, self.prediction, self.w = self._of(y.rated)
-            self.groups = None if groups is None else self.groups[y.rated]
+            self.groups = None if self.groups is None else self.groups[y.rated]
 
     def estimate(self) -> float:
         return self._value(np.arange(self.n))
@@ -277,7 +285,7 @@ class OfFunction(Statistic):
     def without_rows(self, block: Blocks) -> Floats:
         return np.array([self._value(np.flatnonzero(block.code != b)) for b in range(block.n)])
 
-    def without_ratings(self, raters: Blocks, cells: Blocks) -> LeftOut:
+    def without_ratings(self, raters: Blocks, cells: Any) -> LeftOut:
         return _left_out(self.labels, raters, cells, self._kept)
 
     def _kept(self, ratings: NDArray[np.bool_]) -> float:

@@ -1,0 +1,373 @@
+"""Intervals for new rows and new raters: the textbook's, by two routes, and their coverage.
+
+It imports a private module to change how many ratings are in memory at a time.
+"""
+
+import pickle
+import warnings
+from functools import partial
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy import stats
+
+from sklearn_lhcal.distributions import Dirichlet
+from sklearn_lhcal.label_histogram import Annotations, fleiss_kappa
+from sklearn_lhcal.metrics import (
+    ConfidenceInterval,
+    VarianceComponents,
+    calibration_error,
+    calibration_loss,
+    confidence_interval,
+    decision_risk,
+    disagreement_squared_loss,
+    epistemic_loss,
+    expected_accuracy,
+    expected_squared_loss,
+    histogram_log_loss,
+    irreducible_loss,
+    label_log_loss,
+    paired_difference,
+    posterior_epistemic_loss,
+)
+
+K = 3
+ONE = (expected_squared_loss, label_log_loss, histogram_log_loss, expected_accuracy)
+PAIRS = (epistemic_loss, irreducible_loss, disagreement_squared_loss, posterior_epistemic_loss)
+
+
+def study(n=40, R=6, s=0.5, read=1.0, least=1, seed=0):
+    """Annotations by readers with tilts N(0, s²), and a model's probabilities."""
+    rng = np.random.default_rng(seed)
+    u = np.array([1.0, 0.0, -1.0]) + rng.normal(size=(n, K))
+    p = np.exp(u[:, None] + s * rng.normal(size=(R, K)))
+    p /= p.sum(axis=2, keepdims=True)
+    label = (p.cumsum(axis=2) < rng.random((n, R, 1))).sum(axis=2).clip(max=K - 1)
+    order = rng.random((n, R)).argsort(axis=1).argsort(axis=1)
+    seen = (rng.random((n, R)) < read) | (order < least)
+    row, rater = np.nonzero(seen)
+    indptr = np.append(0, np.cumsum(seen.sum(axis=1)))
+    z = np.exp(1.3 * u)
+    y = Annotations(indptr, rater, label[row, rater], raters=np.arange(R), classes=np.arange(K))
+    return y, z / z.sum(axis=1, keepdims=True)
+
+
+def unknown(metric):
+    """The metric as a function that says nothing of itself: it is evaluated again and again."""
+    return lambda y, prediction, **options: metric(y, prediction, **options)
+
+
+# --- against the textbook ---
+
+
+def test_components_of_a_crossed_mean_are_those_of_the_textbook():
+    """Squared standard errors of the means of rows and of raters, and of what is within rows."""
+    y, z = study(n=60, R=6)
+    n, R = 60, 6
+    x = (y.label == z.argmax(axis=1)[y.row]).reshape(n, R)
+    found = confidence_interval(expected_accuracy, y, z, n_blocks=n, random_state=0)
+    within = ((x - x.mean(axis=1, keepdims=True)) ** 2).sum()
+    expected = (
+        stats.sem(x.mean(axis=1)) ** 2,
+        stats.sem(x.mean(axis=0)) ** 2,
+        within / (n**2 * R * (R - 1)),
+    )
+    assert_allclose(found.components, expected, rtol=1e-10)
+    assert found.n_raters == R
+    V_row, V_rat, V_cell = found.components
+    V = V_row + max(V_rat - V_cell, 0)
+    assert found.standard_error == pytest.approx(np.sqrt(V), rel=1e-12)
+    # Satterthwaite
+    df = V**2 / (V_row**2 / (n - 1) + V_rat**2 / (R - 1) + V_cell**2 / (n - 1))
+    assert found.df == pytest.approx(df, rel=1e-12)
+    reach = stats.t.ppf(0.975, df) * found.standard_error
+    assert_allclose(found[1:3], [found.estimate - reach, found.estimate + reach], rtol=1e-12)
+
+
+def test_fixed_raters_are_the_interval_of_their_counts():
+    y, z = study(read=0.6)
+    for metric in (expected_squared_loss, irreducible_loss, partial(calibration_loss, p=1)):
+        options = {"bias_correction": None} if isinstance(metric, partial) else {}
+        fixed, counts = (
+            confidence_interval(metric, labels, z, raters="fixed", random_state=0, **options)
+            for labels in (y, y.counts)
+        )
+        assert fixed == counts
+        assert fixed == confidence_interval(metric, y.counts, z, random_state=0, **options)
+        assert fixed.n_raters is None
+        assert fixed.df == 39
+        assert fixed.components == VarianceComponents(pytest.approx(fixed.standard_error**2))
+
+
+def test_raters_of_a_row_each_leave_the_interval_of_counts_about_as_it_is():
+    """Nobody reads twice: raters explain nothing but their own ratings."""
+    y, z = study(n=200)
+    own = Annotations.from_counts(y.counts)
+    found = confidence_interval(irreducible_loss, own, z, random_state=0)
+    plain = confidence_interval(irreducible_loss, y.counts, z, random_state=0)
+    assert found.n_raters == 1200
+    assert found.standard_error == pytest.approx(plain.standard_error, rel=0.1)
+
+
+# --- two routes ---
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+@pytest.mark.parametrize("R", [6, 60])
+@pytest.mark.parametrize("metric", [*ONE, *PAIRS])
+def test_sums_agree_with_evaluation(metric, R, grouped):
+    """Blocks of one cell: leaving ratings out by sums is evaluating the metric without them.
+
+    With 60 raters these are left out in blocks, which may hold several ratings of a row.
+    """
+    y, z = study(n=24, R=R, read=6 / R * 0.6, least=1 if metric in ONE else 3)
+    rng = np.random.default_rng(0)
+    how = {
+        "sample_weight": rng.uniform(0.5, 2, 24),
+        "groups": rng.integers(0, 9, 24) if grouped else None,
+        "n_blocks": len(y.rater),
+        "random_state": 0,
+    }
+    dist = Dirichlet.from_mean(z, 4.0)
+    sums, evaluated = (confidence_interval(m, y, dist, **how) for m in (metric, unknown(metric)))
+    assert_allclose(sums, evaluated, rtol=1e-9)
+    assert_allclose(sums.components, evaluated.components, rtol=1e-9)
+    # blocks of 50 raters and all cells by themselves
+    sums, evaluated = (
+        confidence_interval(m, y, dist, **(how | {"n_blocks": 50}))
+        for m in (metric, unknown(metric))
+    )
+    assert_allclose(sums.components[:2], evaluated.components[:2], rtol=1e-9)
+
+
+def test_sums_agree_with_evaluation_for_decisions():
+    y, z = study(n=30, read=0.5)
+    how = {"cost_matrix": 1 - np.eye(K), "n_blocks": len(y.rater), "random_state": 0}
+    d = z.argmax(axis=1)
+    sums, evaluated = (
+        confidence_interval(m, y, d, **how) for m in (decision_risk, unknown(decision_risk))
+    )
+    assert_allclose(sums.components, evaluated.components, rtol=1e-9)
+
+
+def test_many_ratings_in_blocks_of_rows(monkeypatch):
+    """How many ratings are in memory at a time does not show."""
+    from sklearn_lhcal.metrics import _jackknife
+
+    y, z = study(n=50, read=0.5, R=60)
+    values = []
+    for block in (2**15, 7, 1):
+        monkeypatch.setattr(_jackknife, "_RATINGS", block)
+        found = confidence_interval(epistemic_loss, y, z, random_state=0)
+        values.append([*found, found.df, *found.components])
+    assert_allclose(values, [values[0]] * 3, rtol=1e-10)
+
+
+# --- laws ---
+
+
+def test_order_of_rows_and_names_of_raters_make_no_difference():
+    """With a block for each row, nothing is left to chance."""
+    y, z = study(n=30, read=0.6)
+    rng = np.random.default_rng(1)
+    rows, names = rng.permutation(30), rng.permutation(6)
+    renamed = Annotations.from_long(
+        item=y.row, rater=names[y.rater], label=y.label, classes=np.arange(K)
+    )
+    how = {"n_blocks": 200, "random_state": 0}
+    first = confidence_interval(irreducible_loss, y, z, **how)
+    for labels, proba in ((y[rows], z[rows]), (renamed, z)):
+        again = confidence_interval(irreducible_loss, labels, proba, **how)
+        assert_allclose([*again, again.df], [*first, first.df], rtol=1e-10)
+
+
+@pytest.mark.parametrize("wrap", [lambda metric: metric, unknown])
+def test_rows_without_ratings_are_dropped_with_all_that_is_theirs(wrap):
+    y, z = study(n=40)
+    empty = np.arange(40) % 4 == 0
+    gaps = y.keep(~empty[y.row])
+    w, groups = np.linspace(1, 2, 40), np.arange(40) // 2
+    metric = wrap(expected_squared_loss)
+    with_gaps = confidence_interval(metric, gaps, z, sample_weight=w, groups=groups, random_state=0)
+    without = confidence_interval(
+        metric,
+        y[~empty],
+        z[~empty],
+        sample_weight=w[~empty],
+        groups=groups[~empty],
+        random_state=0,
+    )
+    assert_allclose(with_gaps, without, rtol=1e-12)
+
+
+def test_copies_of_a_rater_do_not_become_raters():
+    """Raters who always say the same as another: the variance over raters hardly falls."""
+    y, z = study(n=100, R=5, s=1.0, seed=3)
+    labels = y.label.reshape(100, 5)
+    doubled = Annotations.from_matrix(np.repeat(labels, 2, axis=1), classes=range(K))
+    own, twice = (
+        confidence_interval(expected_accuracy, labels, z, random_state=0) for labels in (y, doubled)
+    )
+    assert twice.components.raters < own.components.raters
+    assert twice.components.rows == pytest.approx(own.components.rows)
+
+
+def test_weights_are_shares():
+    y, z = study(n=40, read=0.6)
+    w = np.random.default_rng(0).uniform(0.2, 3, 40)
+    one, ten = (
+        confidence_interval(irreducible_loss, y, z, sample_weight=f * w, random_state=0)
+        for f in (1, 10)
+    )
+    assert_allclose(one, ten, rtol=1e-10)
+    kept = np.arange(40) < 30
+    zeros = confidence_interval(
+        irreducible_loss, y, z, sample_weight=w * kept, n_blocks=50, random_state=0
+    )
+    assert zeros.components.raters == pytest.approx(
+        confidence_interval(
+            irreducible_loss, y[kept], z[kept], sample_weight=w[kept], random_state=0
+        ).components.raters,
+        rel=1e-10,
+    )
+
+
+# --- the result ---
+
+
+def test_an_interval_is_four_numbers_that_know_more():
+    y, z = study()
+    found = confidence_interval(expected_accuracy, y, z, random_state=0)
+    estimate, low, high, error = found
+    assert (estimate, low, high, error) == found
+    assert found._fields == ("estimate", "low", "high", "standard_error")
+    again = pickle.loads(pickle.dumps(found))
+    assert again == found
+    assert (again.df, again.components, again.n_raters) == (
+        found.df,
+        found.components,
+        found.n_raters,
+    )
+    bare = ConfidenceInterval(1.0, 0.5, 1.5, 0.2)
+    assert (bare.df, bare.components, bare.n_raters) == (None, None, None)
+
+
+def test_too_few_raters():
+    y, z = study(R=2)
+    with pytest.raises(ValueError, match='three raters at least, got 2; raters="fixed"'):
+        confidence_interval(expected_accuracy, y, z)
+    confidence_interval(expected_accuracy, y, z, raters="fixed")
+    y, z = study(R=4)
+    with pytest.warns(UserWarning, match="only 4 raters"):
+        confidence_interval(expected_accuracy, y, z)
+    with pytest.warns(UserWarning, match="only 4 raters"):
+        paired_difference(expected_accuracy, y, z, z[:, ::-1])
+    # raters who have spoken in no row with two raters do not count
+    alone = Annotations.from_long(
+        item=[*y.row, *range(40, 43)],
+        rater=[*y.rater, 7, 8, 9],
+        label=[*y.label, 0, 0, 0],
+        classes=range(K),
+    )
+    more = np.concatenate([z, z[:3]])
+    with pytest.warns(UserWarning, match="only 4 raters"):
+        confidence_interval(irreducible_loss, alone, more)
+
+
+def test_counts_know_no_raters():
+    y, z = study()
+    with pytest.raises(ValueError, match="needs to know who gave each label"):
+        confidence_interval(expected_accuracy, y.counts, z, raters="random")
+    with pytest.raises(ValueError, match="raters must be"):
+        confidence_interval(expected_accuracy, y, z, raters="both")
+
+
+# --- paired differences ---
+
+
+def test_paired_differences_of_means_agree_with_evaluation():
+    y, z = study(n=24, read=0.7, least=3)
+    other = z[:, [1, 0, 2]]
+    how = {"n_blocks": len(y.rater), "random_state": 0}
+    for metric in (expected_squared_loss, epistemic_loss):
+        sums, evaluated = (
+            paired_difference(m, y, z, other, **how) for m in (metric, unknown(metric))
+        )
+        assert_allclose(sums, evaluated, rtol=1e-8)
+    swapped = paired_difference(epistemic_loss, y, other, z, **how)
+    assert_allclose([swapped.low, swapped.high], [-sums.high, -sums.low], rtol=1e-8)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_differences_of_roots_are_made_of_mapped_intervals(known):
+    y, z = study(n=150)
+    labels = y if known else y.counts
+    other = z**2 / (z**2).sum(axis=1, keepdims=True)
+    how = {"n_bins": 4, "random_state": 0}
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "More than 5 %")
+        difference = partial(paired_difference, calibration_error, labels, **how)
+        found = difference(z, other)
+        a, b = (confidence_interval(calibration_error, labels, p, **how) for p in (z, other))
+        same = difference(z, z)
+        swapped = difference(other, z)
+    assert found.estimate == pytest.approx(a.estimate - b.estimate, abs=1e-12)
+    assert found.low < found.estimate < found.high
+    # no wider than of two errors that know nothing of each other
+    assert found.low >= a.low - b.high
+    assert found.high <= a.high - b.low
+    assert_allclose(swapped[:3], [-found.estimate, -found.high, -found.low], atol=1e-12)
+    assert_allclose(same, 0, atol=1e-7)
+
+
+def test_against_a_reference_without_error_a_root_is_mapped_as_by_itself():
+    """All labels as predicted: the second error is 0 without any spread."""
+    y = np.random.default_rng(0).integers(0, 2, 200)
+    sure = np.eye(2)[y]
+    z = 0.8 * sure + 0.1
+    how = {"n_bins": 4, "random_state": 0}
+    found = paired_difference(calibration_error, y, z, sure, **how)
+    alone = confidence_interval(calibration_error, y, z, **how)
+    assert_allclose(found[:3], alone[:3], rtol=1e-6)
+
+
+# --- coverage ---
+
+
+def test_intervals_over_raters_cover_where_those_over_rows_do_not():
+    """Nominal .95, five readers who differ much read all rows."""
+    runs = 150
+    truth = irreducible_loss(*truth_of(0.8))
+    covered = np.zeros(2)
+    for seed in range(runs):
+        y, z = study(n=150, R=5, s=0.8, seed=seed)
+        for k, raters in enumerate(("random", "fixed")):
+            found = confidence_interval(irreducible_loss, y, z, raters=raters, random_state=seed)
+            covered[k] += found.low <= truth <= found.high
+    random, fixed = covered / runs
+    error = np.sqrt(0.93 * 0.07 / runs)
+    assert random >= 0.93 - 2.5 * error
+    assert fixed < 0.85
+
+
+def truth_of(s, n=40_000):
+    """Counts where each row has readers of its own."""
+    rng = np.random.default_rng(10**6)
+    u = np.array([1.0, 0.0, -1.0]) + rng.normal(size=(n, K))
+    counts = np.zeros((n, K), dtype=int)
+    for _ in range(5):
+        p = np.exp(u + s * rng.normal(size=(n, K)))
+        p /= p.sum(axis=1, keepdims=True)
+        label = (p.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1).clip(max=K - 1)
+        counts[np.arange(n), label] += 1
+    return counts, None
+
+
+def test_any_function_of_annotations_has_an_interval():
+    y, _ = study(n=40, R=5)
+    found = confidence_interval(
+        lambda y, prediction: fleiss_kappa(y), y, None, n_blocks=20, random_state=0
+    )
+    assert found.n_raters == 5
+    assert found.low < fleiss_kappa(y) < found.high
