@@ -288,22 +288,29 @@ def _chain(calibrator, cloned: bool = True):
     while isinstance(inner, _BaseCalibrator):
         calibrators.append(clone(inner) if cloned else inner)
         inner = inner.estimator
-    if inner is None:
-        return calibrators, default_classifier()
-    if isinstance(inner, str):
-        if inner not in ("logits", "proba"):
-            raise ValueError(f'estimator must be a classifier, "logits" or "proba", got {inner!r}.')
-        response: Any = inner
-        return calibrators, PrecomputedClassifier(response)
-    if not hasattr(inner, "fit") or not (
-        hasattr(inner, "predict_proba") or hasattr(inner, "decision_function")
+    return calibrators, classifier_of(inner, cloned)
+
+
+def classifier_of(estimator: Calibrated, cloned: bool = True):
+    """The classifier that `estimator` stands for; cloned, so that the caller's stays as it is."""
+    if estimator is None:
+        return default_classifier()
+    if isinstance(estimator, str):
+        if estimator not in ("logits", "proba"):
+            raise ValueError(
+                f'estimator must be a classifier, "logits" or "proba", got {estimator!r}.'
+            )
+        response: Any = estimator
+        return PrecomputedClassifier(response)
+    if not hasattr(estimator, "fit") or not (
+        hasattr(estimator, "predict_proba") or hasattr(estimator, "decision_function")
     ):
         raise ValueError(
             "estimator must be a classifier with predict_proba or decision_function, got "
-            f"{type(inner).__name__}; one that has them only once fitted goes in as "
+            f"{type(estimator).__name__}; one that has them only once fitted goes in as "
             "FrozenEstimator(fitted), or with its final estimator set."
         )
-    return calibrators, clone(inner) if cloned else inner
+    return clone(estimator) if cloned else estimator
 
 
 def _cv(calibrators):

@@ -1,0 +1,192 @@
+"""The base of what promises something for new rows: a classifier, and rows that it has not seen."""
+
+from abc import abstractmethod
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from sklearn import get_config
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
+from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import GroupShuffleSplit, ShuffleSplit
+from sklearn.utils import get_tags, indexable
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
+from sklearn.utils.validation import check_is_fitted
+
+from .._ground.arrays import Floats, Indices
+from .._ground.checks import check_fraction, check_same_length, take_params, take_rows
+from .._ground.estimators import (
+    atomic,
+    class_order,
+    fit_on_labels,
+    own_classes,
+    resolve,
+    take_feature_names,
+)
+from .._ground.names import check_row_names
+from .._ground.types import Calibrated, LabelsLike, Samples, Seed
+from .._rows import DistributionClassifierMixin, read_groups
+from ..distributions import Distribution, predict_dist
+from ..label_histogram._labels import read_labels
+from ._base import classifier_of
+from ._precomputed import PrecomputedClassifier
+
+
+class HeldOut(NamedTuple):
+    """Calibration rows, which the classifier has not seen.
+
+    Attributes
+    ----------
+    z : ndarray of shape (n, K)
+        What it predicts.
+    mu : ndarray of shape (n, K)
+        Votes as frequencies.
+    units : ndarray of shape (n,)
+        Number of the unit of each row: its group, else the row itself.
+    """
+
+    z: Floats
+    mu: Floats
+    units: Indices
+
+
+class _Guarantee(DistributionClassifierMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
+    """A classifier with a promise, learnt on rows of its own; subclasses fill `_learn`."""
+
+    accepts_label_histograms = True
+
+    def __init__(
+        self,
+        estimator: Calibrated = None,
+        *,
+        calibration_size: float = 0.25,
+        random_state: Seed = None,
+    ) -> None:
+        self.estimator = estimator
+        self.calibration_size = calibration_size
+        self.random_state = random_state
+
+    @abstractmethod
+    def _check(self, classes) -> Any:
+        """Refuse wrong parameters before anything is fitted; returns what `_learn` needs of them.
+
+        `classes` are those of the labels, in order.
+        """
+
+    @abstractmethod
+    def _learn(self, rows: HeldOut, checked: Any) -> dict:
+        """What is learnt from calibration rows, by name of attribute; nothing is set here."""
+
+    @atomic
+    def fit(
+        self,
+        X: Samples,
+        y: LabelsLike,
+        *,
+        groups: Any = None,
+        **fit_params: Any,
+    ) -> Self:
+        """Fit the classifier, and learn the promise on rows that it has not seen, all or nothing.
+
+        Parameters
+        ----------
+        X : array-like, frame, list or anything that has a length and whose rows can be indexed
+            What the classifier takes.
+        y : label histogram of shape (n_samples, n_classes)
+            Anything `check_counts` takes. One rater a row is enough. Rows count alike, however many
+            raters they have.
+        groups : array-like of shape (n_samples,), optional
+            Rows of one group (one patient, say) may depend on each other. They go to one side of
+            the split whole, and the promise is for a row drawn from a new group: groups are the
+            units, of which there must be many.
+        **fit_params
+            Go to the classifier's fit, row by row where they have one entry a row; `sample_weight`
+            too, for a promise knows no weights. Nothing goes to one that is fitted.
+
+        Returns
+        -------
+        self
+        """
+        (X,) = indexable(X)
+        base = classifier_of(self.estimator)
+        given = read_labels(y)
+        check_row_names(y=y, groups=groups)
+        fitted = isinstance(base, (PrecomputedClassifier, FrozenEstimator))
+        if isinstance(base, PrecomputedClassifier):
+            check_row_names(y=y, X=X)
+            base.fit(X, given)
+        if fitted:
+            check_is_fitted(base)
+            if fit_params:
+                raise TypeError(
+                    f"fit() got {sorted(fit_params)}, but the classifier is fitted already and "
+                    "takes no more arguments."
+                )
+        labels = given.for_fit(np.asarray(base.classes_) if fitted else class_order(base, X))
+        n = len(labels)
+        check_same_length(n, X=X)
+        codes = read_groups(groups, n)
+        checked = self._check(labels.classes)
+        held_out = np.arange(n)
+        if not fitted:
+            train, held_out = self._split(n, codes)
+            part = labels.take(train)
+            part.check_all_seen("the rows that the classifier is fitted on", "another split")
+            params = take_params(self._routed(fit_params), train, n)
+            weight = params.pop("sample_weight", None)
+            base = fit_on_labels(base, take_rows(X, train), part, weight, **params)
+        z = _predicted(base, take_rows(X, held_out), labels.classes).mean()
+        units = np.arange(len(held_out))
+        if codes is not None:
+            units = np.unique(codes[held_out], return_inverse=True)[1]
+        rows = HeldOut(z, labels.take(held_out).mu, units)
+        learnt = self._learn(rows, checked)
+        self.estimator_ = base
+        self.classes_ = labels.classes
+        self.n_calibration_ = int(units.max()) + 1
+        take_feature_names(self, base)
+        vars(self).update(learnt)
+        return self
+
+    def _split(self, n: int, codes) -> tuple[Indices, Indices]:
+        """Rows to fit the classifier on, and to calibrate on: drawn at random, groups whole."""
+        check_fraction(calibration_size=self.calibration_size)
+        kind = ShuffleSplit if codes is None else GroupShuffleSplit
+        splitter = kind(1, test_size=self.calibration_size, random_state=self.random_state)
+        return next(splitter.split(np.zeros(n), groups=codes))
+
+    def _routed(self, fit_params: dict) -> dict:
+        if not get_config()["enable_metadata_routing"]:
+            return fit_params
+        return dict(process_routing(self, "fit", **fit_params).estimator.fit)
+
+    def predict_dist(self, X: Samples) -> Distribution:
+        """Predictive distribution of the classifier, a batch of n_samples rows."""
+        check_is_fitted(self, "estimator_")
+        (X,) = indexable(X)
+        return _predicted(self.estimator_, X, self.classes_)
+
+    def _class_order(self, X):
+        return class_order(classifier_of(self.estimator, cloned=False), X)
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """What `fit` passes on: to the classifier's fit."""
+        base = classifier_of(self.estimator, cloned=False)
+        to_fit = MethodMapping().add(caller="fit", callee="fit")
+        router = MetadataRouter(owner=self).add_self_request(self)
+        return router.add(estimator=base, method_mapping=to_fit)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        inner = classifier_of(self.estimator, cloned=False)
+        tags.input_tags = get_tags(inner).input_tags
+        return tags
+
+
+def _predicted(model, X: Samples, classes) -> Distribution:
+    """What a fitted classifier predicts, in the order of the classes."""
+    inner, _ = resolve(model, X, "predict_dist")
+    if not hasattr(inner, "predict_dist") and not hasattr(inner, "predict_proba"):
+        raise ValueError(
+            f"{type(inner).__name__} predicts no probabilities; put TemperatureScaling around it."
+        )
+    return predict_dist(model, X).with_classes(own_classes(model, classes)).in_order(classes)

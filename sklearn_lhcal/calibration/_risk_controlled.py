@@ -1,0 +1,292 @@
+"""Decisions whose cost on new rows is bounded; the rest is referred."""
+
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from .._ground.arrays import Floats, Indices
+from .._ground.checks import check_fraction
+from .._ground.costs import bayes_columns, check_cost_matrix, expected_cost
+from .._ground.types import Calibrated, Samples, Seed
+from ._guarantee import HeldOut, _Guarantee
+from ._risk_control import accepted, bet_threshold, cost_thresholds, log_wealth
+
+# What the decision of referral is called where decisions have names and it is none of them.
+_REFER = "refer"
+# Where chains of tests start, in units of the budget.
+_STARTS = np.arange(1, 11) / 10
+
+
+class Priced(NamedTuple):
+    """Costs with one decision for referral.
+
+    Attributes
+    ----------
+    C : ndarray of shape (K, D)
+        With the column of referral, the last where the user's matrix has none.
+    decisions : ndarray of shape (D,)
+        Names of the columns, or their numbers.
+    column : int
+        Of referral.
+    """
+
+    C: Floats
+    decisions: NDArray
+    column: int
+
+    @property
+    def referral(self) -> float:
+        """c, what a referral costs."""
+        return float(self.C[0, self.column])
+
+    @property
+    def own(self) -> Indices:
+        """Columns of the decisions that the machine takes itself."""
+        return np.delete(np.arange(self.C.shape[1]), self.column)
+
+
+class RiskControlledDecision(_Guarantee):
+    """Around a classifier: decisions whose cost on new rows is bounded. The rest is referred.
+
+    A row gets the decision of least expected cost, ``g = min_d Σ_k z_k C_kd``, where g is below a
+    threshold, and is referred to somebody else where it is not. The threshold is learnt on rows
+    that the classifier has not seen, with their votes as the truth.
+
+    **What is promised.**
+
+    - "conformal": the mean cost of a new row, referrals at their price, is at most `budget`, on
+      average over calibration sets and new rows drawn as these were (conformal risk control). The
+      cost is that of the true distribution of votes, with one rater a row or more. Each decision
+      has its own threshold: what it can cost at worst counts as one more row.
+    - "learn_then_test": with a probability of at least `confidence_level` over calibration sets,
+      the mean cost of new rows is at most `budget`; that of all rows, or of the decided alone, as
+      `target` says. It is tested by betting, from ten starts upwards for the decided, each at a
+      tenth of the level.
+
+    The largest cost of a decision counts: where a mistake costs 10,000 times as much as the
+    budget, some 10,000 rows are needed before anything is decided.
+
+    **When it fails.** Where labels are majorities: they hide the costs under the votes of the
+    others. Where the number of raters depends on what they said: after stopping once raters agree,
+    give only the first m votes, m fixed beforehand. Where the classifier, its calibrator or the
+    cost matrix was fitted on these rows, or new rows come from elsewhere. It is no promise for
+    every kind of row. Where few raters label all rows it is a promise for these raters.
+
+    Where a referral costs something, total cost may rise or fall with the threshold, and the plain
+    rule of conformal risk control violates the budget. What is bounded instead is the cost above
+    that of a referral, ``(C̄ − c)₊``, which only rises; this is conservative, and "learn_then_test"
+    decides more.
+
+    Parameters
+    ----------
+    estimator : classifier, default=None
+        As in `ConformalClassifier`.
+    cost_matrix : array-like or frame of shape (n_classes, n_decisions), default=None
+        Cost of each decision under each class, as in `sklearn_lhcal.metrics.bayes_decision`; rows
+        in the order of the sorted classes. Classes with names need a DataFrame whose index holds
+        them. None: 0/1 costs.
+    budget : float, default=0.1
+        The bound, in the unit of the costs.
+    method : {"conformal", "learn_then_test"}, default="conformal"
+        What is promised.
+    referral : int, str or None, default=None
+        The column of the cost matrix that refers, by number or name; it costs the same under all
+        classes. None: a referral is free and one decision more, the last, named "refer" where
+        decisions have names.
+    target : {"total", "decided"}, default="total"
+        Of "learn_then_test": the mean cost of all rows, with referrals, or of the rows decided.
+        "conformal" bounds that of all rows.
+    confidence_level : float, default=0.95
+        Of "learn_then_test".
+    calibration_size, random_state
+        As in `ConformalClassifier`.
+
+    Attributes
+    ----------
+    thresholds_ : ndarray of shape (n_decisions,)
+        A row is decided where g is below that of its decision, in the unit of the costs: −inf where
+        no row can be, inf where all can.
+    guarantee_ : str
+        What is promised, with its numbers.
+    automated_ : float
+        Share of the calibration rows that are decided.
+    cost_matrix_ : ndarray of shape (n_classes, n_decisions)
+        With the column of referral.
+    decisions_ : ndarray of shape (n_decisions,)
+        What `decide` returns: column numbers, or names.
+    referral_ : object
+        Which of them refers.
+    n_calibration_ : int
+        Calibration rows, or groups where there are such.
+    estimator_, classes_, n_features_in_, feature_names_in_
+        As in `ConformalClassifier`.
+
+    Raises
+    ------
+    ValueError
+        A budget below the cost of a referral, a referral that is not there or whose cost depends on
+        the class, unknown words, costs for other classes than those of the labels; what
+        `ConformalClassifier` refuses.
+
+    References
+    ----------
+    Angelopoulos, Bates, Fisch, Lei and Schuster (2024), Conformal risk control. Angelopoulos,
+    Bates, Candès, Jordan and Lei (2025), Learn then test. Waudby-Smith and Ramdas (2024),
+    Estimating means of bounded random variables by betting.
+
+    Examples
+    --------
+    >>> from sklearn_lhcal.datasets import make_label_histograms
+    >>> from sklearn_lhcal.label_histogram import KnownProbabilities
+    >>> from sklearn_lhcal.metrics import decision_risk
+    >>> data = make_label_histograms(5000, n_raters=(1, 3), overconfidence=2.0, random_state=0)
+    >>> model = RiskControlledDecision("proba", [[0, 1, 2], [3, 0, 1], [9, 2, 0]], budget=0.3)
+    >>> model = model.fit(data.prediction[:1000], data.counts[:1000])
+    >>> model.guarantee_
+    'E[cost of a row, referrals at 0] <= 0.3, over 1000 calibration rows and a new one'
+    >>> X, truth = data.prediction[1000:], KnownProbabilities(data.proba[1000:])
+    >>> round(decision_risk(truth, model.decide(X), model.cost_matrix_), 1)
+    0.3
+    >>> float(model.accepted(X).mean().round(2))
+    0.63
+    """
+
+    def __init__(
+        self,
+        estimator: Calibrated = None,
+        cost_matrix: ArrayLike | None = None,
+        *,
+        budget: float = 0.1,
+        method: Literal["conformal", "learn_then_test"] = "conformal",
+        referral: int | str | None = None,
+        target: Literal["total", "decided"] = "total",
+        confidence_level: float = 0.95,
+        calibration_size: float = 0.25,
+        random_state: Seed = None,
+    ) -> None:
+        super().__init__(estimator, calibration_size=calibration_size, random_state=random_state)
+        self.cost_matrix = cost_matrix
+        self.budget = budget
+        self.method = method
+        self.referral = referral
+        self.target = target
+        self.confidence_level = confidence_level
+
+    def decide(self, X: Samples) -> NDArray:
+        """The decision for each row, shape (n_samples,): column numbers, or a frame's names."""
+        g, d = self._decided(X)
+        refers = np.flatnonzero(self.decisions_ == self.referral_)[0]
+        return self.decisions_[np.where(accepted(g, d, self.thresholds_), d, refers)]
+
+    def accepted(self, X: Samples) -> NDArray[np.bool_]:
+        """Whether each row is decided, and not referred, shape (n_samples,)."""
+        g, d = self._decided(X)
+        return accepted(g, d, self.thresholds_)
+
+    def expected_cost(self, X: Samples) -> Floats:
+        """What the classifier expects each decision to cost, shape (n_samples, n_decisions)."""
+        check_is_fitted(self, "estimator_")
+        return np.einsum("nk,kd->nd", self.predict_proba(X), self.cost_matrix_)
+
+    def _decided(self, X):
+        check_is_fitted(self, "estimator_")
+        column = int(np.flatnonzero(self.decisions_ == self.referral_)[0])
+        priced = Priced(self.cost_matrix_, self.decisions_, column)
+        return _best(self.predict_proba(X), priced)
+
+    def _check(self, classes) -> Priced:
+        if self.method not in ("conformal", "learn_then_test"):
+            raise ValueError(
+                f'method must be "conformal" or "learn_then_test", got {self.method!r}.'
+            )
+        if self.target not in ("total", "decided"):
+            raise ValueError(f'target must be "total" or "decided", got {self.target!r}.')
+        if self.method == "conformal" and self.target == "decided":
+            raise ValueError(
+                "The mean cost of the decided rows may rise or fall with the threshold, which the "
+                'conformal method does not allow; use method="learn_then_test".'
+            )
+        check_fraction(confidence_level=self.confidence_level)
+        priced = self._priced(classes)
+        if not np.isfinite(self.budget):
+            raise ValueError(f"budget must be a finite number, got {self.budget!r}.")
+        if self.target == "total" and self.budget < priced.referral:
+            raise ValueError(
+                f"A referral costs {priced.referral:g}, more than the budget of {self.budget:g}: "
+                "it could not even be met by referring every row."
+            )
+        return priced
+
+    def _priced(self, classes) -> Priced:
+        """The costs in the order of the classes, with a column of referral."""
+        K = len(classes)
+        costs = check_cost_matrix(1.0 - np.eye(K) if self.cost_matrix is None else self.cost_matrix)
+        C, _, names = costs.for_classes(classes, K, "the classifier")
+        if self.referral is None:
+            C = np.column_stack([C, np.zeros(K)])
+            if names is not None:
+                names = np.array([*names.tolist(), _REFER], dtype=object)
+            column = C.shape[1] - 1
+        else:
+            (column,) = costs.columns([self.referral])
+        if np.ptp(C[:, column]) > 0:
+            raise ValueError(
+                f"The referral, decision {self.referral!r}, must cost the same under all classes, "
+                f"got {C[:, column].tolist()}."
+            )
+        if C.shape[1] < 2:
+            raise ValueError("cost_matrix must have a decision beside the referral.")
+        return Priced(C, np.arange(C.shape[1]) if names is None else names, int(column))
+
+    def _learn(self, rows: HeldOut, checked: Priced) -> dict:
+        priced = checked
+        g, d = _best(rows.z, priced)
+        cost = expected_cost(rows.mu, d, priced.C)
+        control = self._conformal if self.method == "conformal" else self._tested
+        thresholds = control(g, cost, rows.units, priced)
+        return {
+            "thresholds_": thresholds,
+            "guarantee_": self._in_words(priced.referral, rows),
+            "automated_": float(accepted(g, d, thresholds).mean()),
+            "cost_matrix_": priced.C,
+            "decisions_": priced.decisions,
+            "referral_": priced.decisions[priced.column],
+        }
+
+    def _conformal(self, g, cost, units, priced: Priced) -> Floats:
+        c = priced.referral
+        most = np.maximum(priced.C.max(axis=0) - c, 0.0)
+        return cost_thresholds(g, np.maximum(cost - c, 0.0), most, units, self.budget - c)
+
+    def _tested(self, g, cost, units, priced: Priced) -> Floats:
+        """Bets on the mean of (cost − c)·1{decided} − (budget − c), or of (cost − budget)·…"""
+        compared, starts = self.budget, self.budget * _STARTS
+        if self.target == "total":
+            compared, starts = priced.referral, np.array([-np.inf])
+        room = self.budget - compared
+        high = priced.C[:, priced.own].max() - compared - room
+        # costs that cannot exceed the budget need no test
+        threshold = np.inf
+        if high > 0:
+            wealth = log_wealth(g, cost - compared, high, units, room)
+            threshold = bet_threshold(g, wealth, starts, 1 - self.confidence_level)
+        return np.full(priced.C.shape[1], threshold)
+
+    def _in_words(self, referral: float, rows: HeldOut) -> str:
+        n = rows.units.max() + 1
+        units = "rows" if n == len(rows.units) else "groups"
+        what = f"cost of a row, referrals at {referral:g}"
+        if self.method == "conformal":
+            return f"E[{what}] <= {self.budget:g}, over {n} calibration {units} and a new one"
+        if self.target == "decided":
+            what = "cost of a row | decided"
+        level = f"{self.confidence_level:g}"
+        return f"P(E[{what}] <= {self.budget:g}) >= {level}, over {n} calibration {units}"
+
+
+def _best(z: Floats, priced: Priced) -> tuple[Floats, Indices]:
+    """What the best decision but referral is expected to cost, and its column, both (n,)."""
+    d = priced.own[bayes_columns(z, priced.C[:, priced.own])]
+    return expected_cost(z, d, priced.C), d
