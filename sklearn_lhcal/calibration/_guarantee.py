@@ -144,7 +144,7 @@ class _Guarantee(DistributionClassifierMixin, ClassifierMixin, MetaEstimatorMixi
         self.classes_ = labels.classes
         self.n_calibration_ = int(units.max()) + 1
         take_feature_names(self, base)
-        vars(self).update(learnt)
+        self.__dict__.update(learnt)
         return self
 
     def _split(self, n: int, codes) -> tuple[Indices, Indices]:
