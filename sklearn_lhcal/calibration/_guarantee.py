@@ -4,6 +4,7 @@ from abc import abstractmethod
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
 from sklearn.frozen import FrozenEstimator
@@ -82,7 +83,7 @@ class _Guarantee(DistributionClassifierMixin, ClassifierMixin, MetaEstimatorMixi
         X: Samples,
         y: LabelsLike,
         *,
-        groups: Any = None,
+        groups: ArrayLike | None = None,
         **fit_params: Any,
     ) -> Self:
         """Fit the classifier, and learn the promise on rows that it has not seen, all or nothing.
