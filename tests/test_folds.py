@@ -1,4 +1,7 @@
-"""Folds: nothing leaks, shares of classes are equal, and groups stay whole at every level."""
+"""Folds: nothing leaks, shares of classes are equal, and groups stay whole at every level.
+
+The names of the splitter inside the package are private: a spy takes its place.
+"""
 
 import numpy as np
 import pandas as pd
@@ -154,7 +157,7 @@ def test_groups_reach_every_level_with_metadata_routing(data, seen, cv, monkeypa
 
     Its own folds, and those of the chain within each of them.
     """
-    monkeypatch.setattr("sklearn_lhcal.model_selection.StratifiedVotesKFold", Spy)
+    monkeypatch.setattr("sklearn_lhcal.model_selection._folds.StratifiedVotesKFold", Spy)
     monkeypatch.setattr("sklearn_lhcal.calibration._base.StratifiedVotesKFold", Spy)
     with config_context(enable_metadata_routing=True):
         chain = clone(CHAIN).set_params(cv=cv, random_state=0)

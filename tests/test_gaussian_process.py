@@ -1,4 +1,7 @@
-"""The Gaussian process classifier: counts, batches, seeds, classes, errors."""
+"""The Gaussian process classifier: counts, batches, seeds, classes, errors.
+
+The sizes of blocks are private: they are made small, to cross their edges with few rows.
+"""
 
 import numpy as np
 import pandas as pd

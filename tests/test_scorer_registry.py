@@ -15,8 +15,7 @@ from sklearn.model_selection import GridSearchCV, KFold, cross_val_score, cross_
 from sklearn.naive_bayes import GaussianNB
 
 from sklearn_lhcal.label_histogram import LabelHistogramClassifier
-from sklearn_lhcal.metrics import LabelHistogramScorer, get_scorer, get_scorer_names
-from sklearn_lhcal.metrics import _scorers as scorers_module
+from sklearn_lhcal.metrics import LabelHistogramScorer, _registry, get_scorer, get_scorer_names
 
 ALL_SCORERS = {name: get_scorer(name) for name in get_scorer_names()}
 # of y and X alone
@@ -81,7 +80,7 @@ def test_without_the_registry_importing_warns_and_objects_work(monkeypatch, miss
     else:
         monkeypatch.setitem(_scorer._SCORERS, "neg_epistemic_loss", _scorer._SCORERS["accuracy"])
     with pytest.warns(RuntimeWarning, match="scorer objects"):
-        scorers_module.register_scorers()
+        _registry.register_scorers()
     X, counts = problem()
     scores = cross_val_score(MODEL, X, counts, scoring=SCORERS["neg_epistemic_loss"], cv=CV)
     assert np.isfinite(scores).all()

@@ -42,13 +42,13 @@ from ._kernel_null import NullCalibrationError, null_calibration_error
 from ._label_histogram import epistemic_loss, expected_squared_loss, irreducible_loss
 from ._labels import expected_accuracy, histogram_log_loss, label_log_loss, vote_accuracy
 from ._net_benefit import net_benefit
+from ._registry import register_scorers
 from ._scorers import (
     EpistemicScorer,
     LabelHistogramScorer,
     get_scorer,
     get_scorer_names,
     make_decision_scorer,
-    register_scorers,
 )
 from ._statistic import statistic_calibration_loss, statistic_squared_loss
 

@@ -247,11 +247,11 @@ def dispersion_loss(
     strategy: Strategy = "uniform",
     bias_correction: Correction = "residual",
 ) -> float:
-    """What calibration leaves of the epistemic loss, ``DL = EL − CL``: smaller is better, minimum 0.
+    """The dispersion loss ``DL = EL − CL``: smaller is better, minimum 0.
 
-    It says how much the true probabilities of rows predicted alike differ (P1 eq. 14, 34, 35). A
-    corrected loss may be negative. Both parts are taken on the same rows: those with two raters or
-    more for corrected values, all for plugins.
+    It is the epistemic loss that calibration cannot remove: how much the true probabilities of rows
+    predicted alike differ (P1 eq. 14, 34, 35). A corrected loss may be negative. Both parts are
+    taken on the same rows: those with two raters or more for corrected values, all for plugins.
 
     Parameters
     ----------

@@ -1,15 +1,9 @@
-"""Scorer objects, and their names for ``scoring=``.
+"""Scorer objects, and their names for ``scoring=``."""
 
-The one place that knows scikit-learn's private registry.
-"""
-
-import sys
-import warnings
 from collections.abc import Callable
 from copy import deepcopy
 from functools import partial
 from inspect import signature
-from types import FunctionType
 from typing import Any, ClassVar, Literal
 
 from numpy.typing import ArrayLike
@@ -42,7 +36,6 @@ __all__ = [
     "get_scorer",
     "get_scorer_names",
     "make_decision_scorer",
-    "register_scorers",
 ]
 
 
@@ -57,11 +50,11 @@ class LabelHistogramScorer(BaseEstimator):
     metric : callable
         ``metric(y, prediction, sample_weight=None)``, one of this package's or any other.
     response : {"predict_proba", "predict_dist"} or None, default=None
-        What of the estimator to score; `predict_dist` sees through pipelines and searches. None:
+        What of the estimator to score. `predict_dist` sees through pipelines and searches. None:
         what the metric can use.
     sign : {1, -1} or None, default=None
-        -1 for metrics that are better when smaller. None: what the metric says of itself; of
-        others, 1.
+        -1 for metrics that are better when smaller. None: what the metric says of itself, and 1
+        where it says nothing.
 
     Examples
     --------
@@ -135,12 +128,11 @@ def _check_scorable(function, facts, rows) -> None:
 
 
 class EpistemicScorer(BaseEstimator):
-    """Scorer of a classifier's epistemic uncertainty against what predictions made with more data
-    gain.
+    """Scorer of a classifier's epistemic uncertainty against what more data gain: larger is better.
 
-    The estimate is `predict_epistemic` where the estimator offers it
-    (`calibration.EpistemicCalibration`), else the mutual information of its predictive
-    distribution; both are found through pipelines and searches.
+    The estimate is `predict_epistemic` where the estimator offers it, as
+    `calibration.EpistemicCalibration` does. Else it is the mutual information of its predictive
+    distribution. Both are found through pipelines and searches.
 
     `reference_prediction` is requested through scikit-learn's metadata routing, which has to be
     switched on: ``sklearn.set_config(enable_metadata_routing=True)``. ``search.fit(X, y,
@@ -235,14 +227,13 @@ class _DecisionScorer(LabelHistogramScorer):
 
 
 def make_decision_scorer(cost_matrix: ArrayLike) -> _DecisionScorer:
-    """A scorer for ``scoring=``: minus the risk of the decisions that a classifier's probabilities
-    lead to.
+    """A scorer for ``scoring=``: minus the risk of a classifier's Bayes decisions.
 
     Parameters
     ----------
     cost_matrix : array-like or frame of shape (n_classes, n_decisions)
-        As in `bayes_decision`; named by the index of a frame, or rows in the order of the
-        estimator's ``classes_``, which must then be sorted.
+        As in `bayes_decision`. The index of a frame names the classes. Else rows are in the order
+        of the estimator's ``classes_``, which must then be sorted.
 
     Returns
     -------
@@ -252,7 +243,7 @@ def make_decision_scorer(cost_matrix: ArrayLike) -> _DecisionScorer:
     Raises
     ------
     ValueError
-        NaN or infinite costs; when it scores, other classes than those of the estimator.
+        Costs are NaN or infinite; or, when it scores, name other classes than the estimator's.
 
     Examples
     --------
@@ -260,9 +251,8 @@ def make_decision_scorer(cost_matrix: ArrayLike) -> _DecisionScorer:
     >>> from sklearn.model_selection import GridSearchCV
     >>> from sklearn.naive_bayes import GaussianNB
     >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> scorer = make_decision_scorer(
-    ...     [[0, 20], [1, 0]]
-    ... )  # an untreated malignant tumour (class 0) costs 20
+    >>> # an untreated malignant tumour (class 0) costs 20
+    >>> scorer = make_decision_scorer([[0, 20], [1, 0]])
     >>> search = GridSearchCV(
     ...     GaussianNB(), {"var_smoothing": [1e-9, 1e-6, 1e-3]}, scoring=scorer
     ... ).fit(X, y)
@@ -294,7 +284,7 @@ def _kernel_scorer(notion: str) -> LabelHistogramScorer:
     return LabelHistogramScorer(partial(_kernel.kernel_calibration_error, **options))
 
 
-_SCORERS = _named(
+SCORERS = _named(
     [
         _label_histogram.expected_squared_loss,
         _label_histogram.epistemic_loss,
@@ -343,10 +333,9 @@ def get_scorer(scoring: str | Callable) -> Callable[..., float]:
     >>> get_scorer("neg_epistemic_loss").metric.__name__
     'epistemic_loss'
     """
-    if isinstance(scoring, str) and scoring in _SCORERS:
-        return deepcopy(
-            _SCORERS[scoring]
-        )  # as scikit-learn: a request set on it must not reach the next caller
+    if isinstance(scoring, str) and scoring in SCORERS:
+        # as scikit-learn: a request set on it must not reach the next caller
+        return deepcopy(SCORERS[scoring])
     return sklearn_get_scorer(scoring)
 
 
@@ -362,48 +351,4 @@ def get_scorer_names() -> list[str]:
     >>> "expected_accuracy" in get_scorer_names()
     True
     """
-    return sorted(_SCORERS)
-
-
-_SENTINELS = {"accuracy", "neg_log_loss", "r2"}  # marks an option set that lists scorer names
-
-
-def register_scorers() -> None:
-    """Make the names of this package known to scikit-learn's ``scoring=``, in whichever order
-    things were imported.
-
-    Scikit-learn has no public registry. Where its private one is gone, this warns, and scorer
-    objects still work."""
-    try:
-        from sklearn.metrics import _scorer
-        from sklearn.utils._param_validation import StrOptions
-
-        registry = _scorer._SCORERS
-        clash = [k for k in _SCORERS if type(registry.get(k)).__module__.startswith("sklearn.")]
-        if clash:
-            raise ImportError(f"scikit-learn itself defines the scorers {clash}")
-        registry.update(_SCORERS)
-        for constraints in _option_lists():
-            for option in constraints:
-                if type(option) is StrOptions and set(option.options) >= _SENTINELS:
-                    option.options = set(option.options) | set(_SCORERS)
-    except (ImportError, AttributeError) as error:
-        warnings.warn(
-            f"sklearn_lhcal could not register its scorer strings ({error}); pass the scorer "
-            "objects of sklearn_lhcal.metrics.get_scorer as scoring= instead.",
-            RuntimeWarning,
-            stacklevel=2,
-        )
-
-
-def _option_lists():
-    """Every list of parameter options that scikit-learn's modules have frozen so far."""
-    for name, module in list(sys.modules.items()):
-        if module is None or name.partition(".")[0] != "sklearn":
-            continue
-        for thing in list(vars(module).values()):
-            if isinstance(thing, (type, FunctionType)):
-                for attribute in ("_parameter_constraints", "_skl_parameter_constraints"):
-                    constraints = getattr(thing, attribute, None)
-                    if isinstance(constraints, dict):
-                        yield from (c for c in constraints.values() if isinstance(c, (list, tuple)))
+    return sorted(SCORERS)

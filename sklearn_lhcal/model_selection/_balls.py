@@ -1,29 +1,20 @@
-"""Splitters and cross-validated predictions that respect label histograms."""
+"""Splits that leave most of the data out within balls."""
 
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, clone, is_classifier
+from sklearn.base import BaseEstimator
 from sklearn.metrics.pairwise import euclidean_distances
-from sklearn.model_selection import BaseCrossValidator, StratifiedGroupKFold, StratifiedKFold
-from sklearn.model_selection import check_cv as sklearn_check_cv
 from sklearn.neighbors import NearestNeighbors
-from sklearn.utils import check_array, check_random_state, indexable
+from sklearn.utils import check_array, check_random_state
 from sklearn.utils.metadata_routing import UNUSED
-from tqdm.auto import tqdm
 
-from ._ground.arrays import Indices
-from ._ground.checks import check_positive_int, check_same_length, take_params, take_rows
-from ._ground.estimators import class_order, fit_on_labels, own_classes
-from ._ground.names import check_row_names, positions
-from ._ground.types import Estimator, Folds, LabelsLike, Samples, Seed, Splitter
-from .distributions import Distribution, predict_dist
-from .label_histogram._labels import read_labels
-
-__all__ = ["BallCarvingSplit", "StratifiedVotesKFold", "check_cv", "cross_val_predict"]
+from .._ground.arrays import Indices
+from .._ground.checks import check_positive_int, check_same_length
+from .._ground.types import LabelsLike, Samples, Seed
+from ..label_histogram._labels import read_labels
 
 # Share of all rows in balls that do not overlap, where the radius is "auto".
 _AUTO_SHARE = 0.3
@@ -31,76 +22,6 @@ _AUTO_SHARE = 0.3
 _CANDIDATES = 50
 # Parts of the rows in a split.
 _TRAIN, _AUGMENTED_ONLY, _TEST = range(3)
-
-
-class StratifiedVotesKFold(BaseCrossValidator):
-    """K folds with the same shares of majority classes; with `groups`, no group is in two folds.
-
-    Parameters
-    ----------
-    n_splits : int, default=5
-        Number of folds, 2 at least.
-    shuffle : bool, default=False
-        Whether to shuffle the rows first.
-    random_state : int, RandomState instance or None, default=None
-        Seed of the shuffling.
-
-    Notes
-    -----
-    With scikit-learn's metadata routing, `groups` reach the folds of a calibrator inside a search
-    or a cross-validation by themselves. Without it, a search keeps `groups` for its own folds.
-    Those of the calibrator then need them as a fit parameter: ``<step>__groups=`` of a Pipeline, or
-    in the ``params`` of `cross_validate`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> counts = np.array([[3, 0], [2, 1], [0, 3], [1, 2]])
-    >>> for train, test in StratifiedVotesKFold(2).split(counts, counts):
-    ...     print(train, test)
-    [1 3] [0 2]
-    [0 2] [1 3]
-    """
-
-    __metadata_request__split: ClassVar = {"groups": True}
-
-    def __init__(
-        self, n_splits: int = 5, *, shuffle: bool = False, random_state: Seed = None
-    ) -> None:
-        self.n_splits = n_splits
-        self.shuffle = shuffle
-        self.random_state = random_state
-
-    def split(
-        self, X: Samples, y: LabelsLike, groups: ArrayLike | None = None
-    ) -> Iterator[tuple[Indices, Indices]]:
-        """Yield (train, test) index arrays.
-
-        Parameters
-        ----------
-        X : anything with n_samples rows
-            Not read.
-        y : label histogram of shape (n_samples, n_classes)
-            Anything `check_counts` takes; ties of the vote go to the first class.
-        groups : array-like of shape (n_samples,), optional
-            Rows of one group (one patient, say) stay together.
-        """
-        votes = read_labels(y).majority
-        kind = StratifiedKFold if groups is None else StratifiedGroupKFold
-        seed = self.random_state if self.shuffle else None
-        splitter = kind(self.n_splits, shuffle=self.shuffle, random_state=seed)
-        # A rare class is no reason to warn at each of many splits.
-        with warnings.catch_warnings():
-            warnings.filterwarnings(
-                "ignore", message="The least populated class", category=UserWarning
-            )
-            yield from splitter.split(votes, votes, groups)
-
-    def get_n_splits(
-        self, X: Samples = None, y: LabelsLike | None = None, groups: ArrayLike | None = None
-    ) -> int:
-        """Number of folds."""
-        return self.n_splits
 
 
 class BallCarvingSplit(BaseEstimator):
@@ -286,123 +207,3 @@ def _apart(distance: NDArray, R: float, n: int) -> list[int]:
             if apart and len(chosen) < n:
                 chosen.append(c)
     return chosen
-
-
-def check_cv(cv: Folds = 5) -> Splitter:
-    """A splitter from what is given as ``cv=``: scikit-learn's function, for label histograms.
-
-    Parameters
-    ----------
-    cv : int, splitter, list of splits or None, default=5
-        An int, or None for 5, becomes a `StratifiedVotesKFold`.
-
-    Returns
-    -------
-    splitter : object with ``split(X, y, groups)``
-
-    Examples
-    --------
-    >>> check_cv(3).get_n_splits()
-    3
-    """
-    if cv is None:
-        return StratifiedVotesKFold()
-    if isinstance(cv, (int, np.integer)):
-        return StratifiedVotesKFold(int(cv))
-    return sklearn_check_cv(cv)
-
-
-def cross_val_predict(
-    estimator: Estimator,
-    X: Samples,
-    y: LabelsLike,
-    *,
-    cv: Folds = None,
-    groups: ArrayLike | None = None,
-    method: Literal["predict_proba", "predict_dist", "predict"] = "predict_proba",
-    fit_params: dict | None = None,
-    verbose: int = 0,
-) -> NDArray | Distribution:
-    """Out-of-fold predictions of a classifier trained on label histograms.
-
-    Scikit-learn's function of this name encodes each column of counts as if it held labels, which
-    corrupts them silently; this one does not.
-
-    Parameters
-    ----------
-    estimator : classifier
-        Cloned for each fold. It is fitted on counts where it takes them, else on weighted or
-        repeated rows.
-    X : anything with n_samples rows that can be indexed
-    y : label histogram of shape (n_samples, n_classes)
-        Anything `check_counts` takes; named columns are sorted.
-    cv : int, splitter or list of splits, default=None
-        An int stratifies by majority vote; None is 5. Every row must be in one test part, once.
-    groups : array-like of shape (n_samples,), optional
-        Goes to the splitter. A calibrator whose own folds shall keep groups together needs them in
-        `fit_params`, too.
-    method : {"predict_proba", "predict_dist", "predict"}
-        What to predict.
-    fit_params : dict, optional
-        Goes to fit; entries with one value a row are split.
-    verbose : int, default=0
-        Above 0: a progress bar.
-
-    Returns
-    -------
-    prediction : ndarray of shape (n_samples, n_classes), Distribution, or ndarray of (n_samples,)
-        Rows are in the order of X. Columns are in the order of the sorted classes, or of those that
-        the estimator brings: a frozen one, or saved outputs. Labels predicted with more data
-        (``method="predict"``) are what the epistemic scorers take as `reference_prediction`.
-
-    Raises
-    ------
-    ValueError
-        Test parts that are no partition of the rows, a class missing from a training part, an
-        unknown method.
-
-    Examples
-    --------
-    >>> from sklearn.linear_model import LogisticRegression
-    >>> from sklearn_lhcal.datasets import make_label_histograms
-    >>> data = make_label_histograms(100, random_state=0)
-    >>> cross_val_predict(LogisticRegression(), data.X, data.counts, method="predict_dist")
-    PointMass(n=100, n_classes=3)
-    """
-    if method not in ("predict_proba", "predict_dist", "predict"):
-        raise ValueError(
-            f'method must be "predict_proba", "predict_dist" or "predict", got {method!r}.'
-        )
-    if not is_classifier(estimator):
-        raise ValueError(f"estimator must be a classifier, got {type(estimator).__name__}.")
-    (X,) = indexable(X)
-    labels = read_labels(y).for_fit(class_order(estimator, X))
-    n = len(labels)
-    check_same_length(n, X=X, groups=groups)
-    check_row_names(y=y, groups=groups)
-    splits = list(check_cv(cv).split(np.zeros((n, 1)), labels.majority, groups))
-    rows = np.concatenate([test for _, test in splits])
-    if not np.array_equal(np.sort(rows), np.arange(n)):
-        raise ValueError("cv must put every row into one test part, once: use a K-fold splitter.")
-    folds = []
-    for i, (train, test) in enumerate(tqdm(splits, desc="folds", disable=not verbose)):
-        part = labels.take(train)
-        part.check_all_seen(f"training fold {i}")
-        params = take_params(fit_params or {}, train, n)
-        model = fit_on_labels(clone(estimator), take_rows(X, train), part, **params)
-        folds.append(_predict(model, take_rows(X, test), method, labels.classes))
-    join: Callable = np.concatenate
-    if method == "predict_dist":
-        join = Distribution.concatenate
-    return join(folds)[np.argsort(rows)]
-
-
-def _predict(model, X, method: str, classes: NDArray) -> NDArray | Distribution:
-    """What `method` says, in the order and with the names of the classes."""
-    own = own_classes(model, classes)
-    if method == "predict":
-        predicted = np.asarray(model.predict(X))
-        return own[(predicted[:, None] == model.classes_).argmax(axis=1)]
-    if method == "predict_proba":
-        return model.predict_proba(X)[:, positions(classes, own)]
-    return predict_dist(model, X).with_classes(own).in_order(classes)

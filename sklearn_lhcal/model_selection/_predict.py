@@ -1,0 +1,114 @@
+"""Out-of-fold predictions of classifiers trained on label histograms."""
+
+from collections.abc import Callable
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone, is_classifier
+from sklearn.utils import indexable
+from tqdm.auto import tqdm
+
+from .._ground.checks import check_same_length, take_params, take_rows
+from .._ground.estimators import class_order, fit_on_labels, own_classes
+from .._ground.names import check_row_names, positions
+from .._ground.types import Estimator, Folds, LabelsLike, Samples
+from ..distributions import Distribution, predict_dist
+from ..label_histogram._labels import read_labels
+from ._folds import check_cv
+
+
+def cross_val_predict(
+    estimator: Estimator,
+    X: Samples,
+    y: LabelsLike,
+    *,
+    cv: Folds = None,
+    groups: ArrayLike | None = None,
+    method: Literal["predict_proba", "predict_dist", "predict"] = "predict_proba",
+    fit_params: dict | None = None,
+    verbose: int = 0,
+) -> NDArray | Distribution:
+    """Out-of-fold predictions of a classifier trained on label histograms.
+
+    Counts stay counts. Scikit-learn's function of this name encodes each column as if it held
+    labels, and so corrupts them silently.
+
+    Parameters
+    ----------
+    estimator : classifier
+        Cloned for each fold. It is fitted on counts where it takes them, else on weighted or
+        repeated rows.
+    X : anything with n_samples rows that can be indexed
+    y : label histogram of shape (n_samples, n_classes)
+        Anything `check_counts` takes; named columns are sorted.
+    cv : int, splitter or list of splits, default=None
+        An int stratifies by majority vote; None is 5. Every row must be in one test part, once.
+    groups : array-like of shape (n_samples,), optional
+        Goes to the splitter. A calibrator whose own folds shall keep groups together needs them in
+        `fit_params`, too.
+    method : {"predict_proba", "predict_dist", "predict"}
+        What to predict.
+    fit_params : dict, optional
+        Goes to fit; entries with one value a row are split.
+    verbose : int, default=0
+        Above 0: a progress bar.
+
+    Returns
+    -------
+    prediction : ndarray of shape (n_samples, n_classes), Distribution, or ndarray of (n_samples,)
+        Rows are in the order of X. Columns are in the order of the sorted classes, or of those that
+        the estimator brings: a frozen one, or saved outputs. Labels predicted with more data
+        (``method="predict"``) are what the epistemic scorers take as `reference_prediction`.
+
+    Raises
+    ------
+    ValueError
+        Test parts that are no partition of the rows, a class missing from a training part, an
+        unknown method.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn_lhcal.datasets import make_label_histograms
+    >>> data = make_label_histograms(100, random_state=0)
+    >>> cross_val_predict(LogisticRegression(), data.X, data.counts, method="predict_dist")
+    PointMass(n=100, n_classes=3)
+    """
+    if method not in ("predict_proba", "predict_dist", "predict"):
+        raise ValueError(
+            f'method must be "predict_proba", "predict_dist" or "predict", got {method!r}.'
+        )
+    if not is_classifier(estimator):
+        raise ValueError(f"estimator must be a classifier, got {type(estimator).__name__}.")
+    (X,) = indexable(X)
+    labels = read_labels(y).for_fit(class_order(estimator, X))
+    n = len(labels)
+    check_same_length(n, X=X, groups=groups)
+    check_row_names(y=y, groups=groups)
+    splits = list(check_cv(cv).split(np.zeros((n, 1)), labels.majority, groups))
+    rows = np.concatenate([test for _, test in splits])
+    if not np.array_equal(np.sort(rows), np.arange(n)):
+        raise ValueError("cv must put every row into one test part, once: use a K-fold splitter.")
+    folds = []
+    for i, (train, test) in enumerate(tqdm(splits, desc="folds", disable=not verbose)):
+        part = labels.take(train)
+        part.check_all_seen(f"training fold {i}")
+        params = take_params(fit_params or {}, train, n)
+        model = fit_on_labels(clone(estimator), take_rows(X, train), part, **params)
+        folds.append(_predict(model, take_rows(X, test), method, labels.classes))
+    join: Callable = np.concatenate
+    if method == "predict_dist":
+        join = Distribution.concatenate
+    return join(folds)[np.argsort(rows)]
+
+
+def _predict(model, X, method: str, classes: NDArray) -> NDArray | Distribution:
+    """What `method` says, in the order and with the names of the classes."""
+    own = own_classes(model, classes)
+    if method == "predict":
+        predicted = np.asarray(model.predict(X))
+        return own[(predicted[:, None] == model.classes_).argmax(axis=1)]
+    if method == "predict_proba":
+        return model.predict_proba(X)[:, positions(classes, own)]
+    return predict_dist(model, X).with_classes(own).in_order(classes)
