@@ -108,7 +108,9 @@ def test_errors_about_layers(data, net):
 
 
 def test_holdout_is_one_network(data, net):
-    chain = AlphaCalibration(TemperatureScaling(net), features="drop", cv="holdout", random_state=0)
+    chain = AlphaCalibration(
+        TemperatureScaling(net), features="drop", fallback=False, cv="holdout", random_state=0
+    )
     total = chain.fit(data.X, data.counts).predict_dist(data.X).total
     assert np.isfinite(total).all()
     assert np.ptp(total) > 0
@@ -225,12 +227,15 @@ def test_hidden_layers_do_not_overfit():
     saved = PrecomputedClassifier("proba", columns=slice(0, 3))
 
     def held_out(**parameters):
-        model = AlphaCalibration(saved, features=lambda X: X[:, 3:], random_state=0, **parameters)
-        return histogram_log_loss(
-            counts[test], model.fit(X[:200], counts[:200]).predict_dist(X[test])
-        )
+        parameters = {"features": lambda X: X[:, 3:], "random_state": 0} | parameters
+        model = AlphaCalibration(saved, **parameters).fit(X[:200], counts[:200])
+        return histogram_log_loss(counts[test], model.predict_dist(X[test]))
 
-    linear, hidden = held_out(), held_out(hidden_layer_sizes=(8,))
-    optimum = held_out(hidden_layer_sizes=(8,), solver=LBFGS(tol=1e-4))
+    linear = held_out(fallback=False)
+    hidden = held_out(hidden_layer_sizes=(8,), fallback=False)
+    lbfgs = LBFGS(tol=1e-4)
+    optimum = held_out(hidden_layer_sizes=(8,), solver=lbfgs, fallback=False)
     assert hidden < linear + 0.01
     assert optimum > hidden + 0.1
+    # Nor does it get anywhere near a user who does not insist.
+    assert held_out(hidden_layer_sizes=(8,), solver=lbfgs) < linear + 0.01

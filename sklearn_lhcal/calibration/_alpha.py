@@ -3,27 +3,34 @@
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from functools import partial
 from typing import Literal
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from sklearn.base import clone
-from torch import Tensor, nn
-from torch.nn.utils import vector_to_parameters
+from torch.nn.utils import parameters_to_vector
 
 from .._ground.arrays import Floats
 from .._ground.checks import check_not_negative, n_rows
 from .._ground.devices import seeded
 from .._ground.problems import Solver
 from .._ground.simplex import entropy, gini
-from .._ground.threads import sum_over_rows
 from .._ground.types import Calibrated, Folds, Seed
 from ..distributions import Dirichlet
-from ..neural_network import LBFGS, Adam, DirichletMultinomialLoss, Newton, PairwiseLoss
+from ..neural_network import DirichletMultinomialLoss, PairwiseLoss
 from ..neural_network._features import forward_features
-from ..neural_network._solvers import TorchProblem
+from ._alpha_line import (
+    MAX_LOG_TOTAL,
+    Concentration,
+    LogTotal,
+    are_worth_judging,
+    can_be_judged,
+    check_means,
+    do_features_pay,
+    fitted,
+    is_any_spread_left,
+)
 from ._base import _BaseCalibrator
 from ._rows import CalibrationRows
 
@@ -31,13 +38,7 @@ _LIKELIHOODS = {
     "dirichlet_multinomial": (DirichletMultinomialLoss, 5e-3),
     "pairwise": (PairwiseLoss, 5e-4),
 }
-_MAX_LOG_TOTAL = np.log(1e12)
-# Labels that stand for infinitely many.
-_MANY = 1e9
-# Rows above which a search starts from the optimum of a part of them, of 50 a parameter at least.
-_SAMPLE = 5_000
-# Features at a time: what is made of them stays in cache.
-_BLOCK = 2**19
+_RANGE = (-MAX_LOG_TOTAL, MAX_LOG_TOTAL)
 
 
 class AlphaCalibration(_BaseCalibrator):
@@ -68,6 +69,12 @@ class AlphaCalibration(_BaseCalibrator):
         histograms, of which a row carries more information.
     hidden_layer_sizes : int or tuple of int, default=()
         Widths of hidden layers between h and log α0, with tanh units; seeded by `random_state`.
+    fallback : bool, default=True
+        Whether features are used only where they pay: where they predict the labels of calibration
+        rows that are left out, in five folds, better than a constant α0 does. The constant is
+        infinite (1e12) where its likelihood still rises there: raters are as alike as z says, and
+        no spread is left. With more than 5,000 rows and 50 a parameter features cost next to
+        nothing and are kept. False: features always.
     cv, solver, random_state, verbose
         As in `TemperatureScaling`; with hidden layers, whose optimum overfits, the default solver
         is ``Adam(learning_rate=0.01, max_epochs=1000)``, stopped by a fifth of the rows.
@@ -75,7 +82,7 @@ class AlphaCalibration(_BaseCalibrator):
     Attributes
     ----------
     coef_ : ndarray of shape (n_features,)
-        w, for the standardised features, or for the last hidden layer.
+        w, for the standardised features, or for the last hidden layer; 0 where α0 is constant.
     intercept_ : float
         The c of log α0.
     feature_mean_, feature_scale_ : ndarray of shape (n_features,)
@@ -88,7 +95,10 @@ class AlphaCalibration(_BaseCalibrator):
     Warns
     -----
     UserWarning
-        Where no calibration row has two labels, which say nothing on α0: it is then 1.
+        Where no calibration row has two labels, which say nothing on α0: it is then 1. Where raters
+        disagree more often than 1−Σz²: by three standard errors and a twentieth. The class
+        probabilities are then not calibrated, or the raters are not exchangeable; α0 can only lower
+        the predicted disagreement.
 
     Notes
     -----
@@ -116,6 +126,7 @@ class AlphaCalibration(_BaseCalibrator):
         likelihood: Literal["pairwise", "dirichlet_multinomial"] = "pairwise",
         penalty: float | None = None,
         hidden_layer_sizes: Sequence[int] = (),
+        fallback: bool = True,
         cv: Folds | Literal["holdout"] = None,
         solver: Solver | None = None,
         random_state: Seed = None,
@@ -128,6 +139,7 @@ class AlphaCalibration(_BaseCalibrator):
         self.likelihood = likelihood
         self.penalty = penalty
         self.hidden_layer_sizes = hidden_layer_sizes
+        self.fallback = fallback
 
     def _check(self, one_model):
         if self.likelihood not in _LIKELIHOODS:
@@ -166,13 +178,13 @@ class AlphaCalibration(_BaseCalibrator):
                 "α0 = 1. Calibrate on rows with two raters or more.",
                 stacklevel=4,
             )
-            unknown = {"_hidden": nn.Identity(), "coef_": np.zeros(h.shape[-1]), "intercept_": 0.0}
-            return learnt | unknown
+            return learnt | _stored(Concentration.constant(0.0, h.shape[-1]))
         rows = replace(rows, X=None)
         if not several.all():
             rows = rows.take(several)
             h = h[several]
-        return learnt | self._fit_line(rows, h)
+        check_means(rows)
+        return learnt | _stored(self._chosen(rows, h))
 
     def _fitted_features(self, rows):
         """What makes the features, itself fitted where it is a transformer."""
@@ -190,23 +202,40 @@ class AlphaCalibration(_BaseCalibrator):
             )
         return rows.weight > 0
 
-    def _fit_line(self, rows, h) -> dict:
-        """w, c and what hidden layers there are, on informative rows with features (n, …, f)."""
+    def _chosen(self, rows, h) -> Concentration:
+        """With features (n, …, f) where they pay on rows that are left out, else constant."""
+        if not self.fallback:
+            return self._featured(rows, h)
+        n_parameters = parameters_to_vector(self._line(h).parameters()).numel()
+        pay = not are_worth_judging(len(rows), n_parameters)
+        if not pay and can_be_judged(len(rows)):
+            loss = _LIKELIHOODS[self.likelihood][0](0.0)
+            # A part of the rows may be separable: without a penalty it has no optimum.
+            least = _LIKELIHOODS[self.likelihood][1]
+            fits = (partial(self._featured, least=least), partial(self._constant, least=least))
+            pay = do_features_pay(rows, h, loss, fits)
+        return self._featured(rows, h) if pay else self._constant(rows, h)
+
+    def _featured(self, rows, h, least: float = 0.0) -> Concentration:
+        """The optimum of w, c and what hidden layers there are."""
+        return fitted(rows, h, self._loss(least), self._line(h), self._solve)
+
+    def _constant(self, rows, h, least: float = 0.0) -> Concentration:
+        """The optimum of c alone; infinite where the labels are as alike as z says."""
+        if not is_any_spread_left(rows, _LIKELIHOODS[self.likelihood][0]):
+            return Concentration.constant(MAX_LOG_TOTAL, h.shape[-1])
+        c = fitted(rows, h[..., :0], self._loss(least), LogTotal(0), self._solve).intercept
+        return Concentration.constant(c, h.shape[-1])
+
+    def _loss(self, least: float):
+        """With the penalty that is asked for, or the least one."""
         make_loss, default_penalty = _LIKELIHOODS[self.likelihood]
         penalty = default_penalty if self.penalty is None else self.penalty
+        return make_loss(max(penalty, least))
+
+    def _line(self, h):
         with seeded(self.random_state):
-            module = _LogTotal(h.shape[-1], self.hidden_layer_sizes)
-        simple = not rows.is_ensemble and not self.hidden_layer_sizes
-        make_problem = _LineProblem if simple else _AlphaProblem
-        problem = make_problem(module, make_loss(penalty), rows, h)
-        x = self._solve(problem, problem.default_solver)
-        with torch.no_grad():
-            vector_to_parameters(torch.as_tensor(x), module.parameters())
-        return {
-            "_hidden": module.hidden,
-            "coef_": module.weight.detach().numpy().copy(),
-            "intercept_": module.bias.item(),
-        }
+            return LogTotal(h.shape[-1], self.hidden_layer_sizes)
 
     def _map(self, rows):
         log_total = self._log_total(rows)
@@ -219,11 +248,16 @@ class AlphaCalibration(_BaseCalibrator):
 
     def _log_total(self, rows):
         """log α0 of each row, (n,), or of each member, (n, S)."""
+        fit = Concentration(self._hidden, self.coef_, self.intercept_)
+        if not self.coef_.any():
+            # No feature is looked at.
+            return np.full(rows.log_proba.shape[:-1], np.clip(fit.intercept, *_RANGE))
         h = (_features(rows, self.feature_map_) - self.feature_mean_) / self.feature_scale_
-        with torch.no_grad():
-            h = self._hidden(torch.as_tensor(h)).numpy()
-        eta = h @ self.coef_ + self.intercept_
-        return np.clip(eta, -_MAX_LOG_TOTAL, _MAX_LOG_TOTAL)
+        return fit.log_total(h)
+
+
+def _stored(fit: Concentration) -> dict:
+    return {"_hidden": fit.hidden, "coef_": fit.coef, "intercept_": fit.intercept}
 
 
 def _features(rows: CalibrationRows, feature_map) -> Floats:
@@ -250,89 +284,6 @@ def _scale(h: NDArray, mean: NDArray) -> Floats:
     away = h - mean
     scale = np.sqrt(np.einsum("ij,ij->j", away, away) / len(h))
     return np.where(scale > 1e-12 * np.maximum(1.0, np.abs(mean)), scale, 1.0)
-
-
-class _AlphaProblem(TorchProblem):
-    """The mean row loss in (w, c) and in the weights of hidden layers."""
-
-    def __init__(self, module, loss, rows: CalibrationRows, h):
-        counts = rows.counts * (_MANY if rows.known else 1)
-        inputs = {"logits": rows.log_proba, "features": h, "log_weights": rows.log_weights}
-        super().__init__(module, loss, inputs, counts, rows.weight)
-        self.default_solver = LBFGS()
-        if len(module.hidden):
-            # Their optimum overfits.
-            self.default_solver = Adam(learning_rate=0.01, max_epochs=1000)
-
-
-class _LineProblem(_AlphaProblem):
-    """The same in (w, c) alone, for point predictions: rows meet only through η_i = w·h_i + c."""
-
-    def __init__(self, module, loss, rows: CalibrationRows, h):
-        super().__init__(module, loss, rows, h)
-        self.default_solver = Newton()
-        self.parts = module, loss, rows, h
-        self.h = h
-        self.w = rows.weight / rows.weight.sum()
-        self.size = int(np.clip(_BLOCK // (h.shape[1] + 1), 4_096, 32_768))
-        counts = self.training().counts
-        self.row_losses = {}
-        for begin in range(0, len(h), self.size):
-            block = slice(begin, begin + self.size)
-            u = torch.as_tensor(rows.log_proba[block])
-            self.row_losses[begin] = loss.in_log_total(u, torch.as_tensor(counts[block]))
-
-    @property
-    def stages(self):
-        """A part of the rows first, where there are many."""
-        module, loss, rows, h = self.parts
-        step = -(-len(h) // max(_SAMPLE, 50 * (h.shape[1] + 1)))
-        if step < 2:
-            return (self,)
-        index = slice(None, None, step)
-        return (_LineProblem(module, loss, rows.take(index), h[index]), self)
-
-    def gradient(self, x):
-        """Value and gradient of the mean row loss."""
-        return self.hessian(x)[:2]
-
-    def hessian(self, x):
-        """Value, gradient and Hessian of the mean row loss."""
-
-        def block(rows):
-            h = self.h[rows]
-            w = self.w[rows]
-            eta = torch.as_tensor(h @ x[:-1] + x[-1])
-            f, g, s = (w * a.numpy() for a in self.row_losses[rows.start](eta))
-            H = np.empty((len(x), len(x)))
-            H[:-1, :-1] = (h.T * s) @ h
-            H[:-1, -1] = H[-1, :-1] = s @ h
-            H[-1, -1] = s.sum()
-            return f.sum(), np.append(g @ h, g.sum()), H
-
-        F, G, H = sum_over_rows(block, len(self.h), self.size)
-        return float(F), G, H
-
-
-class _LogTotal(nn.Module):
-    """log α0 = w·h + c for torch; hands logits and log-weights through to the loss.
-
-    It starts at α0 = 1: w and c are 0, behind hidden layers too.
-    """
-
-    def __init__(self, n_features: int, hidden_layer_sizes=()):
-        super().__init__()
-        sizes = [n_features, *np.ravel(hidden_layer_sizes or ()).tolist()]
-        layers = [(nn.Linear(a, b, dtype=torch.float64), nn.Tanh()) for a, b in pairwise(sizes)]
-        self.hidden = nn.Sequential(*(part for layer in layers for part in layer))
-        self.weight = nn.Parameter(torch.zeros(sizes[-1], dtype=torch.float64))
-        self.bias = nn.Parameter(torch.zeros((), dtype=torch.float64))
-
-    def forward(
-        self, logits: Tensor, features: Tensor, log_weights: Tensor | None = None
-    ) -> tuple[Tensor, ...]:
-        log_total = self.hidden(features) @ self.weight + self.bias
-        return (logits, log_total) if log_weights is None else (logits, log_total, log_weights)
 
 
 def _matrix(features, X) -> Floats:
