@@ -11,13 +11,13 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.frozen import FrozenEstimator
 
 from sklearn_lhcal.calibration import AlphaCalibration, PrecomputedClassifier, TemperatureScaling
-from sklearn_lhcal.distributions import Ensemble
+from sklearn_lhcal.distributions import DirichletMixture, Ensemble
 from sklearn_lhcal.label_histogram import KnownProbabilities, pairwise_disagreement
 from sklearn_lhcal.metrics import disagreement_squared_loss, histogram_log_loss
 from sklearn_lhcal.neural_network import LBFGS
 
 LIKELIHOODS = ["pairwise", "dirichlet_multinomial"]
-SHARPER = "the class probabilities allow"
+SHARPER = "Raters of the calibration rows disagree more often"
 
 
 def exact(n, m=4, seed=0, K=3):
@@ -79,9 +79,8 @@ def test_means_that_are_too_sure_are_a_warning_that_names_the_remedy():
         AlphaCalibration("proba").fit(sharp, counts)
     observed = pairwise_disagreement(counts).mean()
     allowed = (1 - (sharp**2).sum(axis=1)).mean()
-    assert f"{observed:.3f}, but the class probabilities allow {allowed:.3f}" in str(
-        caught[0].message
-    )
+    said = f"with probability {observed:.3f} where these leave {allowed:.3f} at most"
+    assert said in str(caught[0].message)
 
 
 def test_the_remedy_works():
@@ -96,6 +95,15 @@ def test_the_remedy_works():
         disagreement_squared_loss(counts[test], m.predict_dist(sharp[test])) for m in (raw, chain)
     ]
     assert losses[1] < losses[0] - 0.02
+
+
+def test_means_may_be_too_sure_in_some_rows_only():
+    """On average they allow more disagreement than there is: other rows are not sure enough."""
+    z, counts = exact(2000)
+    sharp = np.concatenate([sharpened(z[:600], 4.0), sharpened(z[600:], 0.1)])
+    assert (1 - (sharp**2).sum(axis=1)).mean() > pairwise_disagreement(counts).mean()
+    with pytest.warns(UserWarning, match=SHARPER):
+        AlphaCalibration("proba").fit(sharp, counts)
 
 
 @pytest.mark.parametrize("m", [2, 20])
@@ -154,9 +162,7 @@ def test_infinite_where_no_spread_is_left(likelihood, penalty):
     z = np.full((100, 2), 0.5)
     rng = np.random.default_rng(0)
     counts = np.array([[3, 3], [2, 4], [4, 2]])[rng.integers(3, size=100)]
-    model = AlphaCalibration("proba", likelihood=likelihood, penalty=penalty)
-    with pytest.warns(UserWarning, match=SHARPER):
-        model.fit(z, counts)
+    model = AlphaCalibration("proba", likelihood=likelihood, penalty=penalty).fit(z, counts)
     dist = model.predict_dist(z)
     assert_array_equal(model.coef_, 0)
     assert_allclose(dist.total, 1e12)
@@ -276,5 +282,5 @@ def test_features_of_members_are_dropped_too():
     model = AlphaCalibration(saved(members), features=lambda X: noise[X[:, 0]])
     rows = np.arange(300)[:, None]
     assert_array_equal(model.fit(rows, counts).coef_, np.zeros(10))
-    log_total = model.predict_dist(rows).components.log_total
-    assert_allclose(log_total, model.intercept_)
+    same = DirichletMixture(members, np.full((2, 300), np.exp(model.intercept_)))
+    assert_allclose(model.predict_dist(rows).disagreement(), same.disagreement(), rtol=1e-9)

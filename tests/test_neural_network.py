@@ -91,6 +91,7 @@ def test_named_classes_are_sorted(data, frame):
     assert net.score(data.X, frame(data.counts, columns=["mild", "severe", "benign"])) == score
 
 
+@pytest.mark.filterwarnings("ignore:Raters of the calibration rows disagree:UserWarning")
 def test_known_probabilities_are_the_limit_of_many_raters(data):
     many = np.round(data.proba * 1e6).astype(int)
     assert_allclose(proba(data, KnownProbabilities(data.proba)), proba(data, many), atol=1e-5)

@@ -96,9 +96,9 @@ class AlphaCalibration(_BaseCalibrator):
     -----
     UserWarning
         Where no calibration row has two labels, which say nothing on α0: it is then 1. Where raters
-        disagree more often than 1−Σz²: by three standard errors and a twentieth. The class
-        probabilities are then not calibrated, or the raters are not exchangeable; α0 can only lower
-        the predicted disagreement.
+        of rows predicted alike disagree more often than 1−Σz²: in five bins, by three standard
+        errors, and by a tenth of all disagreement. The class probabilities are then not calibrated,
+        or the raters are not exchangeable; α0 can only lower the predicted disagreement.
 
     Notes
     -----

@@ -28,10 +28,12 @@ _A_PARAMETER = 50
 # Features at a time: what is made of them stays in cache.
 _BLOCK = 2**19
 _FOLDS = 5
-# Observed disagreement is too much for the means where it exceeds theirs by so many standard
-# errors, and by this part of itself.
+# Bins of rows predicted alike, of so many rows at least; in them observed disagreement is too much
+# by so many standard errors, and in all by this part of itself.
+_BINS = 5
+_LEAST_ROWS = 10
 _ERRORS = 3.0
-_SHARE = 0.05
+_SHARE = 0.1
 
 
 class Concentration(NamedTuple):
@@ -100,7 +102,11 @@ def total_loss(loss: nn.Module, rows: CalibrationRows, h: Floats, fit: Concentra
 
 
 def check_means(rows: CalibrationRows) -> None:
-    """Warn where raters disagree more often than any α0 allows: than 1 − Σz², that of the means."""
+    """Warn where raters disagree more often than any α0 allows: than 1 − Σz², that of the means.
+
+    Given calibrated z they do not in expectation, whatever rows are looked at. So rows are looked
+    at in bins of 1 − Σz², among them those where z is sure of itself.
+    """
     z = np.exp(rows.log_proba)
     most = gini(z)
     if rows.is_ensemble:
@@ -110,14 +116,25 @@ def check_means(rows: CalibrationRows) -> None:
     if not rows.known:
         observed = observed * n / (n - 1)
     w = rows.weight / rows.weight.sum()
-    excess = float(w @ (observed - most))
-    error = float(np.sqrt(w**2 @ (observed - most - excess) ** 2))
-    if excess <= max(_ERRORS * error, _SHARE * float(w @ observed)):
+    n_bins = min(_BINS, len(rows) // _LEAST_ROWS)
+    edges = np.quantile(most, np.linspace(0, 1, n_bins + 1)[1:-1]) if n_bins else np.empty(0)
+    index = np.searchsorted(edges, most)
+    found = 0.0
+    for b in range(n_bins):
+        part = np.flatnonzero(index == b)
+        share = w[part].sum()
+        away = observed[part] - most[part]
+        excess = w[part] @ away / max(share, 1e-300)
+        error = np.sqrt(w[part] ** 2 @ (away - excess) ** 2) / max(share, 1e-300)
+        if len(part) >= _LEAST_ROWS and excess > _ERRORS * error:
+            found += share * excess
+    if found <= _SHARE * float(w @ observed):
         return
     warnings.warn(
-        f"Two raters of a calibration row disagree with probability {w @ observed:.3f}, but the "
-        f"class probabilities allow {w @ most:.3f} ± {error:.3f} at most: they are not calibrated, "
-        "and no α0 mends that. Calibrate them first, as in "
+        f"Raters of the calibration rows disagree more often than the class probabilities allow: "
+        f"two of a row with probability {w @ observed:.3f} where these leave {w @ most:.3f} at "
+        f"most, and {found:.3f} of it too much in rows predicted alike. The probabilities are not "
+        "calibrated, and no α0 mends that: calibrate them first, as in "
         "AlphaCalibration(TemperatureScaling(…)). If they are calibrated, the raters are not "
         "exchangeable: the same two opposed readers in every row, say.",
         stacklevel=5,
