@@ -23,6 +23,7 @@ five labels on each calibration row."""
 # them.
 import os
 import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -106,6 +107,8 @@ def calibrated(counts) -> dict:
 
     Calibrators are fitted on counts of the calibration rows.
     """
+    # Raw probabilities are too sure of themselves, and α-calibration says so. Here it is the point.
+    warnings.filterwarnings("ignore", "Raters of the calibration rows disagree")
     dists = {}
     for name, (X, X_test) in said.items():
         saved = PrecomputedClassifier("proba") if name == "Raw" else SavedDraws()

@@ -26,6 +26,7 @@ A random half of the rows serves for calibration, the other for the table.
 import argparse
 import os
 import sys
+import warnings
 from pathlib import Path
 
 FIGURE = Path(os.path.relpath(Path(sys.argv[0]).parent), "output", "quickstart.png")
@@ -93,6 +94,8 @@ from sklearn.frozen import FrozenEstimator
 from sklearn_lhcal.calibration import AlphaCalibration, TemperatureScaling
 from sklearn_lhcal.distributions import predict_dist
 
+# Raw probabilities are too sure of themselves, and α-calibration says so. Here it is the point.
+warnings.filterwarnings("ignore", "Raters of the calibration rows disagree")
 frozen = FrozenEstimator(model)
 models = {
     "Raw": frozen,
