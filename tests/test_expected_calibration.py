@@ -71,6 +71,31 @@ def test_top_label_is_the_published_loop(p, n_bins):
         )
 
 
+# torchmetrics 1.9.0, torch 2.13, functional.classification.multiclass_calibration_error of these
+# rows (single precision inside), and binary_calibration_error of class 1 (double precision).
+TORCHMETRICS = {
+    (10, 1): (0.08791109174489975, 0.09669797213491453),
+    (10, 2): (0.12626346945762634, 0.14627731926996235),
+    (10, np.inf): (0.2949579954147339, 0.32193084671862005),
+    (15, 1): (0.11731205880641937, 0.0929213100180763),
+    (15, 2): (0.13917848467826843, 0.1422678101070607),
+    (15, np.inf): (0.3326796293258667, 0.32193084671862005),
+}
+
+
+@pytest.mark.parametrize(("n_bins", "p"), TORCHMETRICS)
+def test_torchmetrics_finds_the_same(n_bins, p):
+    i = np.arange(200)
+    z = np.exp(np.stack([3 * np.sin(1.3 * i + k * k + 1) for k in range(4)], axis=1))
+    z /= z.sum(axis=1, keepdims=True)
+    y = (z.cumsum(axis=1) < (i * 0.6180339887498949 % 1)[:, None]).sum(axis=1)
+    top, one = TORCHMETRICS[n_bins, p]
+    found = expected_calibration_error(y, z, p=p, n_bins=n_bins)
+    assert found == pytest.approx(top, abs=5e-6)
+    found = expected_calibration_error(y, z, kind=1, p=p, n_bins=n_bins)
+    assert found == pytest.approx(one, abs=1e-12)
+
+
 @pytest.mark.parametrize("strategy", ["uniform", "quantile"])
 def test_one_class_of_two_is_the_curve_of_scikit_learn(strategy):
     rng = np.random.default_rng(0)

@@ -62,6 +62,8 @@ METRICS = {
         "dispersion_loss",
         "class_disagreement_calibration_error",
         "class_disagreement_squared_loss",
+        "distribution_calibration_error",
+        "entropy_calibration_error",
         "epistemic_loss",
         "disagreement_calibration_error",
         "disagreement_squared_loss",
@@ -75,6 +77,7 @@ METRICS = {
         "label_log_loss",
         "maximum_calibration_error",
         "posterior_epistemic_loss",
+        "ranking_score",
         "ratio_corrected_calibration_error",
         "vote_accuracy",
     ]

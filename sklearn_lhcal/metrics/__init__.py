@@ -51,6 +51,11 @@ from ._scorers import (
     make_decision_scorer,
 )
 from ._statistic import statistic_calibration_loss, statistic_squared_loss
+from ._variation import (
+    distribution_calibration_error,
+    entropy_calibration_error,
+    ranking_score,
+)
 
 register_scorers()
 
@@ -80,6 +85,8 @@ __all__ = [
     "disagreement_squared_loss",
     "dispersion_error",
     "dispersion_loss",
+    "distribution_calibration_error",
+    "entropy_calibration_error",
     "epistemic_calibration_error",
     "epistemic_correlation",
     "epistemic_loss",
@@ -103,6 +110,7 @@ __all__ = [
     "null_epistemic_error",
     "paired_difference",
     "posterior_epistemic_loss",
+    "ranking_score",
     "ratio_corrected_calibration_error",
     "risk_bound",
     "risk_decomposition",
