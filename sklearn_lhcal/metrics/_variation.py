@@ -3,16 +3,20 @@
 The measures of Baan, Aziz, Plank and Fernández (2022), Stop measuring calibration when humans
 disagree, section 4. Letters as in `_label_histogram`; H is Shannon entropy."""
 
+from typing import Literal
+
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import digamma
 
 from .._ground.arrays import Floats
 from .._ground.facts import Facts, metric
 from .._ground.simplex import entropy, row_sum
+from .._ground.types import LabelsLike
+from .._rows import PredictionLike
 from ._evaluate import mean, score
 
-_CORRECTIONS = (None, "harmonic")
+Harmonic = Literal["harmonic"] | None
 
 
 def _distribution_rows(mu, n, z):
@@ -28,7 +32,7 @@ def _harmonic_entropy(mu: Floats, n: Floats) -> Floats:
     return np.where(known, entropy(mu), row_sum(mu * (digamma(n) - digamma(y))))
 
 
-def _entropy_rows(absolute: bool, bias_correction: str | None):
+def _entropy_rows(absolute: bool, bias_correction: Harmonic):
     def rows(mu, n, z):
         labels = entropy(mu) if bias_correction is None else _harmonic_entropy(mu, n)
         away = entropy(z) - labels
@@ -37,12 +41,12 @@ def _entropy_rows(absolute: bool, bias_correction: str | None):
     return rows
 
 
-def _check_entropy(bias_correction: str | None = None, **others) -> None:
-    if bias_correction not in _CORRECTIONS:
+def _check_entropy(bias_correction: Harmonic = None, **others) -> None:
+    if bias_correction not in (None, "harmonic"):
         raise ValueError(f"bias_correction must be None or 'harmonic', got {bias_correction!r}.")
 
 
-def _entropy_facts(absolute: bool = True, bias_correction: str | None = None) -> Facts:
+def _entropy_facts(absolute: bool = True, bias_correction: Harmonic = None) -> Facts:
     least = 1 if bias_correction is None else 2
     # A signed error has no better end.
     better = False if absolute else None
@@ -75,7 +79,9 @@ def _log_orders(tied: NDArray[np.bool_]) -> Floats:
 
 
 @metric(Facts(False, terms=mean(_distribution_rows)))
-def distribution_calibration_error(y, prediction, *, sample_weight=None) -> float:
+def distribution_calibration_error(
+    y: LabelsLike, prediction: PredictionLike, *, sample_weight: ArrayLike | None = None
+) -> float:
     """Mean distance of predicted from observed class frequencies (DistCE): smaller is better,
     minimum 0, maximum 1.
 
@@ -113,12 +119,12 @@ def distribution_calibration_error(y, prediction, *, sample_weight=None) -> floa
 
 @metric(_entropy_facts)
 def entropy_calibration_error(
-    y,
-    prediction,
+    y: LabelsLike,
+    prediction: PredictionLike,
     *,
     absolute: bool = True,
-    bias_correction: str | None = None,
-    sample_weight=None,
+    bias_correction: Harmonic = None,
+    sample_weight: ArrayLike | None = None,
 ) -> float:
     """Mean difference of predicted and observed entropy (EntCE): smaller is better, minimum 0;
     signed, best at 0.
@@ -169,7 +175,9 @@ def entropy_calibration_error(
 
 
 @metric(Facts(True, terms=mean(_ranking_rows)))
-def ranking_score(y, prediction, *, sample_weight=None) -> float:
+def ranking_score(
+    y: LabelsLike, prediction: PredictionLike, *, sample_weight: ArrayLike | None = None
+) -> float:
     """Share of rows whose classes are predicted in the order of their frequencies (RankCS): larger
     is better, maximum 1.
 
