@@ -92,7 +92,7 @@ def can_be_judged(n_rows: int) -> bool:
     return n_rows >= 2 * _FOLDS
 
 
-def total_loss(loss: nn.Module, rows: CalibrationRows, h: Floats, fit: Concentration) -> float:
+def total_loss(loss, rows: CalibrationRows, h: Floats, fit: Concentration) -> float:
     """Σ_i w_i of a loss."""
     inputs = [rows.log_proba, fit.log_total(h), _labels(rows)]
     if rows.is_ensemble:
