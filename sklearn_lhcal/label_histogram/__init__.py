@@ -1,5 +1,6 @@
 """Label histograms: the gate for ``y``, disagreement of raters, classifiers trained on counts."""
 
+from ._adjudication import AdjudicatedRatingsWarning, AdjudicationTest, adjudication_test
 from ._agreement import (
     cohen_kappa,
     conger_kappa,
@@ -15,10 +16,13 @@ from ._labels import KnownProbabilities, check_counts
 from ._statistics import class_disagreement, pairwise_disagreement, u_statistic
 
 __all__ = [
+    "AdjudicatedRatingsWarning",
+    "AdjudicationTest",
     "AnnotationCounts",
     "Annotations",
     "KnownProbabilities",
     "LabelHistogramClassifier",
+    "adjudication_test",
     "check_counts",
     "class_disagreement",
     "cohen_kappa",

@@ -10,16 +10,9 @@ from sklearn.utils import check_random_state
 
 from .._ground.checks import check_positive_int
 from .._ground.types import LabelsLike, Seed
+from ._adjudication import looks_adjudicated
 from ._labels import read_labels
-from ._long_table import (
-    arranged,
-    coded,
-    in_classes,
-    placed,
-    rater_names,
-    read_matrix,
-    read_table,
-)
+from ._long_table import assembled, coded, placed, rater_names, read_matrix, read_table
 from ._ratings import Ratings
 
 
@@ -47,6 +40,8 @@ class Annotations(Ratings):
         Names of the classes.
     items : array-like of shape (n_samples,), optional
         Names of the rows.
+    ordered : bool, default=False
+        Whether the ratings of a row are in the order in which they were given.
 
     Attributes
     ----------
@@ -64,6 +59,10 @@ class Annotations(Ratings):
         How many raters each row has.
     rated : ndarray of shape (n_rated_rows,) or None
         The rows with ratings; None where that is all of them.
+    adjudicated : bool
+        Whether rows on which raters disagree have more ratings, beyond doubt
+        (`adjudication_test`). Then there is an `AdjudicatedRatingsWarning`, here and from metrics
+        that compare raters of a row.
 
     Raises
     ------
@@ -99,6 +98,7 @@ class Annotations(Ratings):
         item: str | ArrayLike = "item",
         rater: str | ArrayLike = "rater",
         label: str | ArrayLike = "label",
+        order: str | ArrayLike | None = None,
         items: ArrayLike | None = None,
         classes: ArrayLike | None = None,
         on_duplicate: Literal["raise", "last"] = "raise",
@@ -112,6 +112,8 @@ class Annotations(Ratings):
             name; or the three arrays themselves. Nothing: `item`, `rater` and `label` are arrays.
         item, rater, label : str, or array-like of shape (n_ratings,)
             What was rated, by whom, and as what. A missing label (None, NaN, NA) is no rating.
+        order : str, or array-like of shape (n_ratings,), optional
+            What sorts the ratings of an item by when they were given: a time, a round.
         items : array-like of shape (n_samples,), optional
             The items in the order of the rows of X; those that nobody rated become rows without
             ratings. Default: the sorted distinct items.
@@ -138,7 +140,7 @@ class Annotations(Ratings):
         >>> Annotations.from_long(table, item="image", rater="who", label="said").items
         array([7, 8])
         """
-        long = read_table(table, item, rater, label, None)
+        long = read_table(table, item, rater, label, order)
         row, names = coded(long.item, "item")
         speaker, raters = coded(long.rater, "rater")
         for codes, word in ((row, "item"), (speaker, "rater")):
@@ -150,7 +152,8 @@ class Annotations(Ratings):
                 )
         if items is not None:
             row, names = placed(row, names, np.asarray(items))
-        return cls._of(row, names, speaker, raters, long.label, classes, on_duplicate)
+        long = long._replace(item=row, rater=speaker)
+        return cls._of(assembled(long, names, raters, classes, on_duplicate), classes)
 
     @classmethod
     def from_matrix(
@@ -159,6 +162,7 @@ class Annotations(Ratings):
         *,
         raters: ArrayLike | None = None,
         classes: ArrayLike | None = None,
+        ordered: bool = False,
     ) -> Self:
         """Of a matrix with one row an item and one column a rater.
 
@@ -170,6 +174,8 @@ class Annotations(Ratings):
             Names of the raters. Default: the columns of a frame, else 0, 1, 2, ….
         classes : array-like of shape (n_classes,), optional
             As in `from_long`.
+        ordered : bool, default=False
+            Whether the columns are in the order in which the raters were asked.
 
         Returns
         -------
@@ -189,7 +195,9 @@ class Annotations(Ratings):
         """
         long, items = read_matrix(matrix)
         names = rater_names(matrix, raters)
-        return cls._of(long.item, items, long.rater, names, long.label, classes)
+        if ordered:
+            long = long._replace(order=long.rater)
+        return cls._of(assembled(long, items, names, classes), classes)
 
     @classmethod
     def from_counts(cls, y: LabelsLike) -> Self:
@@ -228,21 +236,8 @@ class Annotations(Ratings):
         return made
 
     @classmethod
-    def _of(cls, row, items, speaker, raters, labels, classes, on_duplicate: str = "raise") -> Self:
-        """Of numbers of rows and raters, and labels with gaps among them."""
-        if on_duplicate not in ("raise", "last"):
-            raise ValueError(f"on_duplicate must be 'raise' or 'last', got {on_duplicate!r}.")
-        label, found = coded(labels, "label")
-        given = label >= 0
-        if not given.any():
-            raise ValueError("There are no ratings: all labels are missing.")
-        if not given.all():
-            row, speaker, label = row[given], speaker[given], label[given]
-        label, columns = in_classes(label, found, classes)
-        order, indptr = arranged(row, items, speaker, raters, on_duplicate)
-        made = cls(
-            indptr, speaker[order], label[order], raters=raters, classes=columns, items=items
-        )
+    def _of(cls, parts: dict, classes) -> Self:
+        made = cls(**parts)
         # classes that were not named are those that occur
         made.single = classes is None
         return made
@@ -280,6 +275,40 @@ class Annotations(Ratings):
         part.label = self.label[kept]
         part.counts = part._count(self.shape[1])
         part._seal()
+        return part
+
+    def first(self, per_row: int) -> Self:
+        """The first ratings of each row, free of what was asked for afterwards.
+
+        Parameters
+        ----------
+        per_row : int
+            How many; a row with fewer keeps all.
+
+        Returns
+        -------
+        Annotations
+
+        Raises
+        ------
+        ValueError
+            If the order of the ratings is not known.
+
+        Examples
+        --------
+        >>> y = Annotations.from_matrix([["a", "b", "b"], ["a", "a", None]], ordered=True)
+        >>> y.first(2).counts
+        array([[1, 1],
+               [2, 0]])
+        """
+        check_positive_int(per_row=per_row)
+        if not self.ordered:
+            raise ValueError(
+                "Which ratings came first is not known; give from_long order=, or from_matrix "
+                "ordered=True."
+            )
+        part = self.keep(np.arange(len(self.rater)) - self.indptr[self.row] < per_row)
+        part.adjudicated = looks_adjudicated(part)
         return part
 
     def subsample(

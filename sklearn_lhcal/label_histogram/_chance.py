@@ -29,6 +29,7 @@ class _Labelled(NamedTuple):
 def score(value: Callable, y, weights, sample_weight) -> float:
     """What a public function does: read, check, return."""
     labels = read_labels(y)
+    labels.warn_if_adjudicated()
     w = check_sample_weight(sample_weight, len(labels))
     w = np.ones(len(labels)) if w is None else w
     return float(value(_Labelled(labels, w), weights=weights))

@@ -38,6 +38,8 @@ class Labels:
     """
 
     known = False
+    # whether the order of the ratings of a row is known
+    ordered = False
 
     # an array or None; behind `for_fit` and `in_order`, and of single labels, always an array
     classes: Any
@@ -124,6 +126,9 @@ class Labels:
         """The rows with a label; None where that is each of them, as everywhere but in
         `Annotations`."""
         return None
+
+    def warn_if_adjudicated(self) -> None:
+        """Warn where pairs of labels are no random pairs, which only `Annotations` know of."""
 
     @property
     def majority(self) -> Indices:

@@ -153,22 +153,54 @@ def in_classes(label: Indices, found: NDArray, classes) -> tuple[Indices, NDArra
     return labels.majority[label], labels.classes
 
 
-def arranged(
-    row: Indices, items: NDArray, rater: Indices, raters: NDArray, on_duplicate: str
-) -> tuple[Indices, Indices]:
-    """The order of ratings by row, and within a row by rater; and where each row begins in it.
+def assembled(
+    long: Long, items: NDArray, raters: NDArray, classes, on_duplicate: str = "raise"
+) -> dict:
+    """What `Annotations` are made of; items and raters of the table are numbers by now."""
+    if on_duplicate not in ("raise", "last"):
+        raise ValueError(f"on_duplicate must be 'raise' or 'last', got {on_duplicate!r}.")
+    label, found = coded(long.label, "label")
+    given = label >= 0
+    if not given.any():
+        raise ValueError("There are no ratings: all labels are missing.")
+    row = long.item[given]
+    rater = long.rater[given]
+    when = None
+    if long.order is not None:
+        when, _ = coded(long.order[given], "order")
+        if (when < 0).any():
+            raise ValueError("order has missing values; give each rating one, or drop order.")
+    label, columns = in_classes(label[given], found, classes)
+    order, indptr = arranged(row, items, rater, raters, when, on_duplicate)
+    return {
+        "indptr": indptr,
+        "rater": rater[order],
+        "label": label[order],
+        "raters": raters,
+        "classes": columns,
+        "items": items,
+        "ordered": when is not None,
+    }
 
-    The order of a table's rows makes no difference then.
+
+def arranged(
+    row: Indices,
+    items: NDArray,
+    rater: Indices,
+    raters: NDArray,
+    when: NDArray | None,
+    on_duplicate: str,
+) -> tuple[Indices, Indices]:
+    """The order of ratings by row, and where each row begins in it.
+
+    Within a row they are in the order of `when`, else by rater: the order of a table's rows makes
+    no difference then.
     """
-    by_rater, _ = sort_by(rater, len(raters))
-    by_row, indptr = sort_by(row[by_rater], len(items))
-    order = by_rater[by_row]
-    i, r = row[order], rater[order]
-    # whether the next rating is one of the same rater for the same item
-    again = (i[1:] == i[:-1]) & (r[1:] == r[:-1])
-    if not again.any():
-        return order, indptr
-    if on_duplicate == "raise":
+    order = np.arange(len(row)) if when is None else np.argsort(when, kind="stable")
+    order = order[sort_by(rater[order], len(raters))[0]]
+    order = order[sort_by(row[order], len(items))[0]]
+    again = _repeated(row[order], rater[order])
+    if again.any() and on_duplicate == "raise":
         first = order[1:][again][0]
         who = raters.tolist()[rater[first]]
         what = items.tolist()[row[first]]
@@ -177,5 +209,12 @@ def arranged(
             "one of them, or the last by on_duplicate='last'."
         )
     order = order[np.append(~again, True)]
-    sizes = np.bincount(row[order], minlength=len(items))
-    return order, np.concatenate([[0], np.cumsum(sizes)])
+    if when is not None:
+        order = order[np.argsort(when[order], kind="stable")]
+    by_row, indptr = sort_by(row[order], len(items))
+    return order[by_row], indptr
+
+
+def _repeated(row: Indices, rater: Indices) -> NDArray[np.bool_]:
+    """Whether the next rating is one of the same rater for the same item, shape (N − 1,)."""
+    return (row[1:] == row[:-1]) & (rater[1:] == rater[:-1])

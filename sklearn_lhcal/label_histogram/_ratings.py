@@ -1,5 +1,6 @@
 """Labels as long arrays of single ratings, in the order of their rows."""
 
+import warnings
 from typing import Self
 
 import numpy as np
@@ -7,6 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .._ground.arrays import Floats, Indices, Integers
 from .._ground.types import Selection
+from ._adjudication import AdjudicatedRatingsWarning, looks_adjudicated
 from ._labels import Labels
 
 
@@ -22,16 +24,33 @@ class Ratings(Labels):
         raters: ArrayLike,
         classes: ArrayLike,
         items: ArrayLike | None = None,
+        ordered: bool = False,
     ) -> None:
         self.indptr = np.array(indptr, dtype=np.intp)
         self.rater = np.array(rater, dtype=np.int32)
         self.label = np.array(label, dtype=np.int32)
         self.raters = np.asarray(raters)
         self.items = None if items is None else np.asarray(items)
+        self.ordered = ordered
         names = np.asarray(classes)
         self._check(names)
         super().__init__(self._count(len(names)), names)
         self._seal()
+        self.adjudicated = looks_adjudicated(self)
+        self.warn_if_adjudicated()
+
+    def warn_if_adjudicated(self) -> None:
+        """Warn where rows on which raters disagree have more ratings."""
+        if self.adjudicated:
+            warnings.warn(
+                "Rows on which raters disagree have more ratings, as where a further rater is "
+                "asked because the first ones differ. Then pairs of ratings disagree too often "
+                "for irreducible losses, disagreement and agreement. Keep the ratings that all "
+                "rows were to have, y.first(2), which needs their order; ignore this if hard "
+                "rows were given more raters beforehand.",
+                AdjudicatedRatingsWarning,
+                stacklevel=3,
+            )
 
     def _check(self, classes: NDArray) -> None:
         """ValueError unless the arrays fit together."""

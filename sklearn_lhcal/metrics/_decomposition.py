@@ -104,6 +104,7 @@ def loss_decomposition(
     """
     check_bias_correction(bias_correction)
     rows = read_rows(y, prediction, sample_weight, groups)
+    rows.labels.warn_if_adjudicated()
     check_grouped(rows.groups, bias_correction)
     seen = rows.contributing(least_raters(bias_correction))
     if seen is None:

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,9 +35,11 @@ def read_for(metric: Callable, y, prediction, sample_weight=None, groups=None, *
     facts = facts_of(metric, **options)
     if facts.check is not None:
         facts.check(**options)
-    if facts.read is None:
-        return read_rows(y, prediction, sample_weight, groups)
-    return facts.read(y, prediction, sample_weight, groups, **options)
+    read = read_rows if facts.read is None else partial(facts.read, **options)
+    rows = read(y, prediction, sample_weight, groups)
+    if facts.least_raters > 1:
+        rows.labels.warn_if_adjudicated()
+    return rows
 
 
 def score(metric: Callable, y, prediction, sample_weight=None, groups=None, **options) -> float:

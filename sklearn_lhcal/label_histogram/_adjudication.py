@@ -1,0 +1,112 @@
+"""Whether further labels were asked for where the first disagreed."""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.stats import norm, rankdata
+
+from .._ground.arrays import Floats
+from .._ground.types import LabelsLike
+from ._labels import Labels, read_labels
+from ._statistics import pairwise_disagreement
+
+# Below this p-value Annotations warn: with 40 adjudicated rows or more it is far below.
+_ALARM = 1e-6
+
+
+class AdjudicatedRatingsWarning(UserWarning):
+    """Raised by `Annotations` whose rows have more ratings where raters disagree.
+
+    Pairs of their ratings disagree too often: `Annotations.first` keeps the ratings that everybody
+    was asked for.
+    """
+
+
+class AdjudicationTest(NamedTuple):
+    """What `adjudication_test` returns.
+
+    Attributes
+    ----------
+    statistic : float
+        Standard normal where the number of ratings does not depend on agreement; positive where
+        rows on which raters disagree have more.
+    p_value : float
+        One-sided; NaN where all rows with two ratings have as many, or agree alike.
+    n_rows : int
+        Rows with two ratings or more.
+    """
+
+    statistic: float
+    p_value: float
+    n_rows: int
+
+
+def adjudication_test(y: LabelsLike) -> AdjudicationTest:
+    """Test whether rows on which raters disagree have more ratings, as adjudicated data have.
+
+    Where a third rater is asked only if two disagree, pairs of ratings are no random pairs: the
+    irreducible loss, every disagreement and every agreement coefficient are biased.
+
+    ``z = √(N − 1) · corr(d, rank n)`` over the N rows with two ratings or more is the linear-by-
+    linear association of the disagreement d_i of a row with its number of ratings n_i. d_i is
+    whether the first two differ where the order of ratings is known, else the mean over all pairs.
+
+    Parameters
+    ----------
+    y : label histogram of shape (n_samples, n_classes)
+        Anything `check_counts` takes; `Annotations` may know the order of their ratings.
+
+    Returns
+    -------
+    AdjudicationTest
+        ``(statistic, p_value, n_rows)``.
+
+    Raises
+    ------
+    ValueError
+        As `check_counts`.
+
+    Notes
+    -----
+    Rows that were known to be hard, and were given more raters for that, are found too: what they
+    say of a row is unbiased. The test cannot tell the two.
+
+    References
+    ----------
+    Agresti (2002), Categorical data analysis, section 3.4.
+
+    Examples
+    --------
+    >>> test = adjudication_test([[2, 0]] * 40 + [[2, 1]] * 10)
+    >>> test.p_value < 1e-6
+    True
+    >>> adjudication_test([[3, 0], [2, 1]]).p_value
+    nan
+    """
+    labels = read_labels(y)
+    several = np.isfinite(labels.n) & (labels.n > 1)
+    d = _first_disagreement(labels) if labels.ordered else pairwise_disagreement(labels)
+    N = int(several.sum())
+    z = _association(d[several], labels.n[several])
+    return AdjudicationTest(z, float(norm.sf(z)), N)
+
+
+def looks_adjudicated(y: Labels) -> bool:
+    """Whether the test leaves no doubt."""
+    return adjudication_test(y).p_value < _ALARM
+
+
+def _first_disagreement(y) -> Floats:
+    """Whether the first two ratings of each row differ, shape (n,); NaN where there are fewer."""
+    several = np.flatnonzero(y.n > 1)
+    first = y.indptr[several]
+    d = np.full(len(y), np.nan)
+    d[several] = y.label[first] != y.label[first + 1]
+    return d
+
+
+def _association(d: Floats, n: Floats) -> float:
+    """``√(N − 1) · corr(d, rank n)``; NaN where one of them does not vary."""
+    if len(n) < 3 or n.min() == n.max() or np.ptp(d) == 0:
+        return float("nan")
+    return float(np.sqrt(len(n) - 1) * np.corrcoef(d, rankdata(n))[0, 1])

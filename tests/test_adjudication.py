@@ -1,0 +1,130 @@
+"""Adjudicated data: further ratings only where the first disagree."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from scipy.stats import kstest
+
+from sklearn_lhcal.label_histogram import (
+    AdjudicatedRatingsWarning,
+    Annotations,
+    adjudication_test,
+    fleiss_kappa,
+    gwet_ac,
+)
+from sklearn_lhcal.metrics import (
+    epistemic_loss,
+    expected_squared_loss,
+    get_scorer,
+    irreducible_loss,
+    loss_decomposition,
+)
+
+
+def ratings(seed=0, n=200, m=3):
+    rng = np.random.default_rng(seed)
+    Q = rng.dirichlet(np.ones(3), n)
+    labels = (rng.random((n, m, 1)) > Q[:, None].cumsum(axis=2)[:, :, :2]).sum(axis=2)
+    return labels.astype(object)
+
+
+def adjudicated(**options):
+    """A third reader where the first two disagree."""
+    labels = ratings(**options)
+    labels[labels[:, 0] == labels[:, 1], 2] = None
+    return labels
+
+
+def at_random(seed=0, n=200):
+    """Two to six readers, whatever they say."""
+    labels = ratings(seed, n, 6)
+    wanted = np.random.default_rng([seed, 1]).integers(2, 7, n)
+    labels[np.arange(6) >= wanted[:, None]] = None
+    return labels
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+def test_adjudicated_data_are_found(ordered):
+    with pytest.warns(AdjudicatedRatingsWarning, match=r"y\.first\(2\)"):
+        y = Annotations.from_matrix(adjudicated(), ordered=ordered)
+    assert y.adjudicated
+    test = adjudication_test(y)
+    assert test.p_value < 1e-20
+    assert test.n_rows == 200
+    if not ordered:
+        assert test == adjudication_test(y.counts)
+    assert y[:50].adjudicated
+    assert pickle.loads(pickle.dumps(y)).adjudicated
+
+
+def test_a_long_table_with_times_says_the_same():
+    matrix = adjudicated()
+    row, column = np.nonzero(matrix != None)  # noqa: E711
+    order = np.random.default_rng(0).permutation(len(row))
+    columns = (row[order], 10 - column[order], matrix[row, column][order])
+    with pytest.warns(AdjudicatedRatingsWarning):
+        y = Annotations.from_long(*columns, order=column[order])
+    with pytest.warns(AdjudicatedRatingsWarning):
+        expected = Annotations.from_matrix(matrix, ordered=True)
+    np.testing.assert_array_equal(y.label, expected.label)
+    assert adjudication_test(y) == adjudication_test(expected)
+    with pytest.raises(ValueError, match="order has missing values"):
+        Annotations.from_long(*columns, order=np.where(column[order] == 2, np.nan, 0.0))
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+def test_numbers_at_random_raise_no_alarm(ordered):
+    """The statistic is standard normal: Kolmogorov–Smirnov over 200 studies."""
+    statistics = []
+    for seed in range(200):
+        y = Annotations.from_matrix(at_random(seed, n=100), ordered=ordered)
+        assert not y.adjudicated
+        statistics.append(adjudication_test(y).statistic)
+    assert kstest(statistics, "norm").pvalue > 1e-3
+
+
+def test_as_many_ratings_everywhere_say_nothing():
+    assert np.isnan(adjudication_test(Annotations.from_matrix(ratings())).p_value)
+    assert np.isnan(adjudication_test([[1, 0], [0, 1]]).p_value)
+
+
+def test_the_first_ratings_are_free_of_it():
+    """Two of three random readers agree as often as the first two; all of the adjudicated do not.
+
+    Within four standard errors of the difference of two means over 4000 rows.
+    """
+    labels = ratings(n=4000)
+    with pytest.warns(AdjudicatedRatingsWarning):
+        y = Annotations.from_matrix(adjudicated(n=4000), ordered=True)
+    free = y.first(2)
+    assert not free.adjudicated
+    np.testing.assert_array_equal(free.n, 2)
+    complete = irreducible_loss(Annotations.from_matrix(labels))
+    four = 4 * np.sqrt(0.25 * 2 / 4000)
+    assert abs(irreducible_loss(free) - complete) < four
+    with pytest.warns(AdjudicatedRatingsWarning):
+        assert irreducible_loss(y) < complete - four
+    with pytest.raises(ValueError, match="Which ratings came first is not known"):
+        Annotations.from_matrix(labels).first(2)
+
+
+def test_metrics_of_pairs_warn_and_others_do_not():
+    with pytest.warns(AdjudicatedRatingsWarning):
+        y = Annotations.from_matrix(adjudicated())
+    z = np.full((200, 3), 1 / 3)
+    for metric in (
+        lambda: irreducible_loss(y),
+        lambda: epistemic_loss(y, z),
+        lambda: loss_decomposition(y, z),
+        lambda: fleiss_kappa(y),
+        lambda: gwet_ac(y, weights="linear"),
+    ):
+        with pytest.warns(AdjudicatedRatingsWarning):
+            metric()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        expected_squared_loss(y, z)
+        irreducible_loss(y.counts)
+    assert get_scorer("neg_epistemic_loss").metric is epistemic_loss
