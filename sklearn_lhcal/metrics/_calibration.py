@@ -6,7 +6,7 @@ Letters as in `_label_histogram`; e = μ̂ − z.
 import warnings
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from .._ground.arrays import Floats
 from .._ground.bins import (
@@ -20,10 +20,12 @@ from .._ground.bins import (
 from .._ground.facts import Facts, metric
 from .._ground.types import Correction, LabelsLike, Strategy
 from .._rows import PredictionLike, Rows
+from ..label_histogram import Annotations
 from ._evaluate import score
 from ._label_histogram import least_raters
+from ._rater_bins import leave_out_raters
 
-_MUCH = 0.05  # weight in bins that one group fills, above which a warning says so
+_MUCH = 0.05  # weight in bins that one group or rater fills, above which a warning says so
 
 
 def _check(bias_correction: Correction = "residual", **others) -> None:
@@ -40,13 +42,20 @@ def correction_of(rows: Rows, bias_correction: str | None) -> str | None:
     return None if rows.labels.known else bias_correction
 
 
-def bin_sums(rows: Rows, n_bins, strategy) -> BinSums:
-    """The sums over bins of checked rows, or of their groups."""
+def bin_sums(rows: Rows, n_bins, strategy, bias_correction: str | None) -> tuple[BinSums, bool]:
+    """The sums over bins of checked rows, or of their groups and raters; whether there are any."""
     sums = BinSums(Bins(rows.z, n_bins, strategy), rows.z.shape[1])
     add_rows(sums, rows)
     if rows.groups is not None:
         sums.by_group(rows.mu, rows.z, rows.groups, rows.w)
-    return sums
+    shared = rows.groups is not None
+    if bias_correction == "residual":
+        shared |= leave_out_raters(sums, rows, rows.z, _is_class)
+    return sums, shared
+
+
+def _is_class(y: Annotations, k: int) -> NDArray[np.bool_]:
+    return y.label == k
 
 
 def add_rows(sums: BinSums, rows: Rows) -> None:
@@ -57,13 +66,13 @@ def add_rows(sums: BinSums, rows: Rows) -> None:
             sums.add(*block)
 
 
-def calibration_parts(sums: BinSums, bias_correction: str | None, groups) -> Floats:
-    """CL_kb, shape (K, B), of rows or groups; a warning where groups leave much of it out."""
-    if groups is not None and sums.dropped_weight(bias_correction) > _MUCH:
+def calibration_parts(sums: BinSums, bias_correction: str | None, shared: bool) -> Floats:
+    """CL_kb, shape (K, B); `shared`: groups or raters may leave much of it out, which warns."""
+    if shared and sums.dropped_weight(bias_correction) > _MUCH:
         # one text for all blocks of a jackknife, so that it is shown once
         warnings.warn(
-            "More than 5 % of the weight lies in bins whose rows all belong to one group; these "
-            "contribute 0. "
+            "More than 5 % of the weight lies in bins whose rows all belong to one group or one "
+            "rater; these contribute 0. "
             "Use fewer bins, or strategy='quantile'; loss_decomposition says how much it is.",
             UserWarning,
             stacklevel=2,
@@ -79,12 +88,12 @@ def _calibration(
     p: float = 2,
 ) -> float:
     check_grouped(rows.groups, bias_correction)
-    sums = bin_sums(rows, n_bins, strategy)
+    correction = correction_of(rows, bias_correction)
+    sums, shared = bin_sums(rows, n_bins, strategy, correction)
     if p != 2:
         powers = sums.powers(p)
         return float(powers.max() if np.isinf(p) else powers.sum())
-    correction = correction_of(rows, bias_correction)
-    return float(calibration_parts(sums, correction, rows.groups).sum())
+    return float(calibration_parts(sums, correction, shared).sum())
 
 
 def _rooted(rows: Rows, p: float = 2, **options) -> float:
@@ -102,9 +111,9 @@ def _dispersion(
     rows: Rows, n_bins=15, strategy="uniform", bias_correction: Correction = "residual"
 ) -> float:
     check_grouped(rows.groups, bias_correction)
-    sums = bin_sums(rows, n_bins, strategy)
     correction = correction_of(rows, bias_correction)
-    cl = calibration_parts(sums, correction, rows.groups)
+    sums, shared = bin_sums(rows, n_bins, strategy, correction)
+    cl = calibration_parts(sums, correction, shared)
     return float((sums.epistemic_loss(correction) - cl).sum(axis=1).sum())
 
 
@@ -137,7 +146,8 @@ def calibration_loss(
     Parameters
     ----------
     y : label histogram of shape (n_samples, n_classes)
-        Anything `check_counts` takes. One rater a row is enough.
+        Anything `check_counts` takes. One rater a row is enough. With `Annotations` the residual
+        correction leaves out pairs of ratings by one rater too.
     prediction : array-like of shape (n_samples, n_classes) or (n_samples,), or Distribution
         Class probabilities, or those of the second of two classes, or a distribution, whose mean
         counts.
@@ -170,6 +180,14 @@ def calibration_loss(
     -------
     loss : float
         ``|probability|^p``, summed over classes; for p = ∞ a probability.
+
+    Notes
+    -----
+    Counts do not say who spoke. Where the same few raters read many rows, what they share looks
+    like miscalibration, and the loss of their counts is too large. That of their `Annotations` is
+    not: it is an average over pairs of ratings of different rows by different raters, as for a new
+    rater. A bin whose ratings are all of one rater contributes 0, as one of one group does. Where
+    there is one rater in all, the labels are taken for his, and rows alone are left out.
 
     Examples
     --------

@@ -45,8 +45,8 @@ class LossDecomposition(NamedTuple):
         How many rows were used.
     dropped_weight : float
         Share of the weight, mean over classes, in bins that cannot be corrected and contribute 0 to
-        the calibration loss: those of one row or, with groups, those whose rows all belong to one
-        group. 0 for plugins.
+        the calibration loss: those of one row, of one group or, with `Annotations`, of one rater.
+        0 for plugins.
     """
 
     expected_squared_loss: float
@@ -112,8 +112,9 @@ def loss_decomposition(
         nan = undefined("loss_decomposition", least_raters(bias_correction))
         totals: dict[str, Any] = dict.fromkeys(LossDecomposition._fields[:5], nan)
         return decomposition(sums, bias_correction, 0)._replace(**totals)
-    sums = bin_sums(seen, n_bins, strategy)
-    return decomposition(sums, correction_of(seen, bias_correction), len(seen))
+    correction = correction_of(seen, bias_correction)
+    sums, _ = bin_sums(seen, n_bins, strategy, correction)
+    return decomposition(sums, correction, len(seen))
 
 
 def decomposition(sums: BinSums, bias_correction: str | None, n_rows: int) -> LossDecomposition:

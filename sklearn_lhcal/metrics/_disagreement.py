@@ -1,5 +1,8 @@
 """Scores of predicted disagreement, and of what one more label teaches (P1 §4, App. C)."""
 
+from collections.abc import Callable
+from functools import partial
+
 from numpy.typing import ArrayLike, NDArray
 
 from .._ground.bins import check_bias_correction, signed_root
@@ -8,6 +11,7 @@ from .._ground.types import Correction, LabelsLike, Strategy
 from .._rows import PredictionLike, Rows
 from ..label_histogram import class_disagreement, pairwise_disagreement
 from ._evaluate import score, weighted
+from ._rater_bins import leave_out_pairs
 from ._statistic import calibration, squared
 
 
@@ -34,18 +38,34 @@ def _class_terms(rows: Rows) -> tuple:
     return weighted(rows, squared(*_classes(rows)).mean(axis=1))
 
 
-def _of_known(rows: Rows, bias_correction: Correction = "residual", **options) -> dict:
-    """The options; nothing is corrected where probabilities are known."""
-    return options | {"bias_correction": None if rows.labels.known else bias_correction}
+def _of_rows(
+    rows: Rows, d, phi, differ: Callable, bias_correction: Correction = "residual", **options
+) -> NDArray:
+    """CL of each column; ``differ(a, b, k)``: whether two labels disagree by column k.
+
+    Nothing is corrected where probabilities are known.
+    """
+    correction = None if rows.labels.known else bias_correction
+    leave_out = partial(leave_out_pairs, rows=rows, phi=phi, differ=differ)
+    return calibration(
+        d,
+        phi,
+        rows.w,
+        rows.groups,
+        bias_correction=correction,
+        leave_out=leave_out,
+        **options,
+    )
 
 
 def _pair_calibration(rows: Rows, **options) -> float:
-    return float(calibration(*_pairs(rows), rows.w, rows.groups, **_of_known(rows, **options))[0])
+    return float(_of_rows(rows, *_pairs(rows), lambda a, b, _: a != b, **options)[0])
 
 
 def _class_calibration(rows: Rows, **options) -> float:
     """Signed square of the mean over classes of the signed roots."""
-    losses = calibration(*_classes(rows), rows.w, rows.groups, **_of_known(rows, **options))
+    d, phi = _classes(rows)
+    losses = _of_rows(rows, d, phi, lambda a, b, k: (a == k) != (b == k), **options)
     root = signed_root(losses).mean()
     return float(root * abs(root))
 
@@ -124,6 +144,12 @@ def disagreement_calibration_loss(
     -------
     loss : float
         Squared probability; NaN with an UndefinedMetricWarning where no row has two raters.
+
+    Notes
+    -----
+    With `Annotations` of four raters or more the residual correction averages over pairs of pairs
+    of ratings without a common row or rater. Counts, and fewer raters, leave out rows alone: what
+    raters share then looks like miscalibration. Time and memory grow with the pairs of ratings.
 
     Examples
     --------

@@ -4,7 +4,7 @@ classes.
 Letters as in `_label_histogram`: μ̂ observed frequencies, z predictions, c̄ and z̄ their means in a
 bin."""
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from functools import partial
 from typing import Literal
 
@@ -25,6 +25,7 @@ from .._ground.types import LabelsLike, Strategy
 from .._rows import PredictionLike, Rows
 from ._calibration import calibration_parts
 from ._evaluate import score
+from ._rater_bins import leave_out_raters
 
 
 def _check(p: float = 1, bias_correction: str | None = None, **others) -> None:
@@ -40,6 +41,18 @@ def _columns(rows: Rows, kind) -> tuple[NDArray, NDArray]:
         return rows.mu, rows.z
     k = _column(rows, kind)
     return rows.mu[:, [k]], rows.z[:, [k]]
+
+
+def _said(rows: Rows, kind) -> Callable:
+    """What each rating says of a column: 1 where it names its class, ties shared evenly."""
+    if isinstance(kind, str) and kind == "classwise":
+        return lambda y, k: y.label == k
+    if not (isinstance(kind, str) and kind == "top_label"):
+        chosen = _column(rows, kind)
+        return lambda y, k: y.label == chosen
+    top = rows.z == rows.z.max(axis=1, keepdims=True)
+    share = top / top.sum(axis=1, keepdims=True)
+    return lambda y, k: share[y.row, y.label]
 
 
 def _column(rows: Rows, kind) -> int:
@@ -70,7 +83,10 @@ def _loss(
     if bias_correction is not None and not rows.labels.known:
         if rows.groups is not None:
             sums.by_group(mu, z, rows.groups, rows.w)
-        return float(calibration_parts(sums, bias_correction, rows.groups).sum(axis=1).mean())
+        shared = rows.groups is not None
+        if bias_correction == "residual":
+            shared |= leave_out_raters(sums, rows, z, _said(rows, kind))
+        return float(calibration_parts(sums, bias_correction, shared).sum(axis=1).mean())
     powers = sums.powers(p)
     return float(powers.max() if np.isinf(p) else powers.mean())
 
@@ -136,7 +152,8 @@ def expected_calibration_error(
         Weights of the rows; the plugin reads them as repetition.
     groups : array-like of shape (n_samples,), optional
         Rows of one group may depend on each other; pairs of one group are left out of the
-        correction, see `calibration_loss`. The plugin does not change.
+        correction, as are those of one rater of `Annotations`, see `calibration_loss`. The plugin
+        does not change.
 
     Returns
     -------

@@ -1,5 +1,7 @@
 """Scores of a predicted probability of any 0/1 statistic of raters (P1 App. C)."""
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -17,15 +19,26 @@ def squared(d, phi):
 
 
 def calibration(
-    d, phi, w, groups, n_bins=15, strategy="uniform", bias_correction: Correction = "residual"
+    d,
+    phi,
+    w,
+    groups,
+    n_bins=15,
+    strategy="uniform",
+    bias_correction: Correction = "residual",
+    leave_out: Callable[[BinSums], bool] = lambda sums: False,
 ) -> NDArray:
-    """CL of each of m columns, shape (m,), Eq. (41) to (44); `groups` are codes (n,) or None."""
+    """CL of each of m columns, shape (m,), Eq. (41) to (44); `groups` are codes (n,) or None.
+
+    `leave_out` takes what raters share out of the residual correction, and says whether it did.
+    """
     check_grouped(groups, bias_correction)
     sums = BinSums(Bins(phi, n_bins, strategy), phi.shape[1])
     sums.add(d, np.full(len(d), np.inf), phi, w)
     if groups is not None:
         sums.by_group(d, phi, groups, w)
-    return calibration_parts(sums, bias_correction, groups).sum(axis=1)
+    shared = bias_correction == "residual" and leave_out(sums)
+    return calibration_parts(sums, bias_correction, shared or groups is not None).sum(axis=1)
 
 
 def statistic_squared_loss(
