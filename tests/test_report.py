@@ -14,7 +14,7 @@ import pytest
 from sklearn_lhcal import metrics
 from sklearn_lhcal.datasets import make_label_histograms
 from sklearn_lhcal.distributions import Dirichlet
-from sklearn_lhcal.label_histogram import KnownProbabilities, pairwise_disagreement
+from sklearn_lhcal.label_histogram import Annotations, KnownProbabilities, pairwise_disagreement
 from sklearn_lhcal.report import report
 from sklearn_lhcal.report.command import main
 
@@ -88,7 +88,7 @@ def test_gaps_by_hand(data, made):
     observed = pairwise_disagreement(data.counts).mean()
     found = number(made, "excess_disagreement")["estimate"]
     assert found == pytest.approx(predicted - observed, abs=1e-12)
-    agreement = number(made, "agreement", "labels")["estimate"]
+    agreement = number(made, "percent_agreement", "labels")["estimate"]
     assert agreement == pytest.approx(1 - observed, abs=1e-12)
 
 
@@ -326,6 +326,33 @@ def test_annotations_groups_and_costs(data, files):
         # the corrections of calibration errors know raters, where there are names
         if "calibration" not in a["name"]:
             assert a["estimate"] == pytest.approx(b["estimate"], abs=1e-9)
+
+
+@pytest.mark.parametrize(("n_raters", "whose"), [(2, "these raters only"), (4, "too narrow")])
+def test_few_raters(data, n_raters, whose):
+    """Intervals over two raters are refused by the metrics: the page has those of fixed ones."""
+    rng = np.random.default_rng(0)
+    votes = [rng.choice(3, n_raters, p=p) for p in data.prediction]
+    y = Annotations.from_matrix(votes, classes=[0, 1, 2])
+    made = report(y, data.prediction)
+    (check,) = [check for check in made.data["checks"] if check["code"] == "few_raters"]
+    assert whose in check["message"]
+    assert f"by\n{n_raters} raters" in made.html
+    jsonschema.validate(made.data, schema())
+
+
+def test_intervals_hold_for_other_raters_where_they_are_known(data):
+    """Raters who differ make them wider than the counts alone do."""
+    rng = np.random.default_rng(0)
+    bias = np.linspace(-4, 4, 5)[:, None] * [1.0, 0.0, -1.0]
+    tilted = np.exp(np.log(data.prediction)[:, None] + bias)
+    tilted /= tilted.sum(axis=2, keepdims=True)
+    votes = [[rng.choice(3, p=p) for p in row] for row in tilted]
+    y = Annotations.from_matrix(votes, classes=[0, 1, 2])
+    known = number(report(y, data.prediction), "accuracy")
+    counted = number(report(y.counts, data.prediction), "accuracy")
+    assert known["estimate"] == pytest.approx(counted["estimate"], abs=1e-12)
+    assert known["high"] - known["low"] > 1.3 * (counted["high"] - counted["low"])
 
 
 def test_ids_that_differ_stop(files, capsys):

@@ -15,6 +15,7 @@ TOLERANCE = 0.02
 CLEARLY_BETTER = 0.2
 FEW_ROWS = 200
 FEW_GROUPS = 20
+FEW_RATERS = 5
 
 
 class Verdict(NamedTuple):
@@ -126,6 +127,10 @@ def _of_size(study: Study):
     if len(study) < FEW_ROWS:
         message = f"There are {len(study)} rows: with fewer than {FEW_ROWS}, intervals are wide."
         yield Check("few_rows", "warning", message)
+    if study.n_raters is not None and study.n_raters < FEW_RATERS:
+        whose = "for these raters only" if study.raters == "fixed" else "too narrow for others"
+        message = f"There are {study.n_raters} raters: intervals hold {whose}."
+        yield Check("few_raters", "warning", message)
     if study.groups is not None and study.n_groups < FEW_GROUPS:
         yield Check(
             "few_groups",

@@ -1,10 +1,10 @@
 """The numbers of a report: public metrics, each with its interval."""
 
+import warnings
 from collections.abc import Iterator
 from functools import partial
 from typing import NamedTuple
 
-import numpy as np
 from numpy.typing import ArrayLike
 from tqdm.auto import tqdm
 
@@ -13,7 +13,7 @@ from .._ground.facts import Facts, facts_of, metric
 from .._ground.simplex import accuracy
 from .._rows import Rows, read_rows
 from ..distributions import Distribution
-from ..label_histogram import fleiss_kappa, pairwise_disagreement
+from ..label_histogram import fleiss_kappa, pairwise_disagreement, percent_agreement
 from ..metrics import bayes_decision, confidence_interval, decision_risk, paired_difference
 from ._study import Study
 
@@ -101,6 +101,7 @@ class Ruler(NamedTuple):
     def _how(self) -> dict:
         return {
             "groups": self.study.groups,
+            "raters": self.study.raters,
             "confidence_level": self.level,
             "random_state": self.random_state,
         }
@@ -116,7 +117,10 @@ def numbers(
 ) -> dict[tuple[str, str], Number]:
     """All numbers by name and subset."""
     todo = list(_plan(ruler, recalibrated))
-    found = [call() for call in tqdm(todo, desc="intervals", disable=not verbose)]
+    with warnings.catch_warnings():
+        # the page says it once
+        warnings.filterwarnings("ignore", message=".*raters", category=UserWarning)
+        found = [call() for call in tqdm(todo, desc="intervals", disable=not verbose)]
     return {(number.name, number.subset): number for number in found}
 
 
@@ -126,8 +130,8 @@ def _plan(ruler: Ruler, recalibrated: Distribution | None) -> Iterator[partial]:
     chosen = dict(PROBABILITIES)
     if study.has_pairs:
         chosen |= PAIRS
-        yield partial(ruler.measure, "agreement", agreement, None, "labels")
-        yield partial(ruler.measure, "fleiss_kappa", _kappa, None, "labels")
+        yield partial(ruler.measure, "percent_agreement", percent_agreement, None, "labels")
+        yield partial(ruler.measure, "fleiss_kappa", fleiss_kappa, None, "labels")
     gaps = {"overconfidence": overconfidence}
     if study.has_pairs:
         gaps["excess_disagreement"] = excess_disagreement
@@ -143,16 +147,6 @@ def _plan(ruler: Ruler, recalibrated: Distribution | None) -> Iterator[partial]:
         for name in COMPARED:
             if name in chosen:
                 yield partial(ruler.compare, name, chosen[name], recalibrated, "difference")
-
-
-def agreement(y, prediction=None) -> float:
-    """Probability that two labels of a row agree, mean over rows."""
-    return 1.0 - float(np.nanmean(pairwise_disagreement(y)))
-
-
-def _kappa(y, prediction=None) -> float:
-    """Fleiss' κ as a metric without a prediction."""
-    return fleiss_kappa(y)
 
 
 def _risk(ruler: Ruler, prediction: Distribution, costs: ArrayLike, subset: str) -> Number:

@@ -91,18 +91,13 @@ def render(
         found=found,
         rows=_table(found),
         recalibrated=("accuracy", "recalibrated") in found,
-        agreement=[found.get((name, "labels")) for name in ("agreement", "fleiss_kappa")],
+        agreement=[found.get((name, "labels")) for name in ("percent_agreement", "fleiss_kappa")],
         differences=[number for (_, subset), number in found.items() if subset == "difference"],
         words=ROWS,
         pictures=pictures,
         glossary=GLOSSARY,
         methods=_methods(data, study),
     )
-
-
-def schema() -> dict:
-    """The JSON schema of a report's data."""
-    return json.loads(_resource("schema.json"))
 
 
 def _resource(name: str) -> str:
@@ -127,6 +122,12 @@ def _table(found: dict[tuple[str, str], Number]) -> list[dict]:
     ]
 
 
+def _units(study: Study) -> str:
+    """What the jackknife leaves out."""
+    rows = "rows" if study.groups is None else "groups"
+    return f"{rows} and raters" if study.raters == "random" else rows
+
+
 def _methods(data: dict, study: Study) -> str:
     """A paragraph for a paper."""
     inputs = data["inputs"]
@@ -141,7 +142,7 @@ def _methods(data: dict, study: Study) -> str:
         "Losses and calibration errors were estimated with corrections for the finite numbers of "
         "labels and rows.",
         f"Intervals have the level {level} % and come from a delete-a-block jackknife"
-        + (" over groups." if study.groups is not None else " over rows."),
+        f" over {_units(study)}.",
     ]
     if any(number["subset"] == "recalibrated" for number in data["metrics"]):
         sentences.append(

@@ -184,6 +184,7 @@ def _inputs(study: Study, given: dict | None, sensitive: bool) -> dict:
         "shape": [len(study), len(study.classes)],
         "classes": study.classes,
         "n_labels": int(study.n_labels.sum()),
+        "n_raters": study.n_raters,
         "n_groups": None if study.groups is None else study.n_groups,
         "n_rows_without_labels": study.n_dropped,
     }

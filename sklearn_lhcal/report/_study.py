@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,7 +13,11 @@ from .._ground.costs import check_cost_matrix
 from .._ground.types import LabelsLike
 from .._rows import PredictionLike, read_rows
 from ..distributions import Distribution
+from ..label_histogram import Annotations
 from ..label_histogram._labels import Labels, read_labels
+
+# From fewer people nothing can be said of others.
+LEAST_RATERS = 3
 
 
 @dataclass(frozen=True)
@@ -65,6 +70,17 @@ class Study:
     def n_labels(self) -> Indices:
         """Labels of each row, shape (n,)."""
         return self.labels.n.astype(int)
+
+    @property
+    def n_raters(self) -> int | None:
+        """How many people gave the labels; None where that is unknown."""
+        return self.labels.n_raters if isinstance(self.labels, Annotations) else None
+
+    @property
+    def raters(self) -> Literal["random", "fixed"]:
+        """Whether intervals hold for other raters too: three at least must be known."""
+        known = self.n_raters
+        return "fixed" if known is None or known < LEAST_RATERS else "random"
 
     @property
     def has_pairs(self) -> bool:
