@@ -6,6 +6,7 @@ from ._decision_curve import DecisionCurveDisplay
 from ._disagreement import DisagreementReliabilityDisplay
 from ._epistemic import EpistemicGainDisplay
 from ._label_policy import LabelPolicyDisplay
+from ._readers import ReaderDisplay
 from ._reliability import ReliabilityDisplay
 from ._second_opinion import SecondOpinionDisplay
 from ._simplex import SimplexCalibrationDisplay
@@ -17,6 +18,7 @@ __all__ = [
     "DisagreementReliabilityDisplay",
     "EpistemicGainDisplay",
     "LabelPolicyDisplay",
+    "ReaderDisplay",
     "ReliabilityDisplay",
     "SecondOpinionDisplay",
     "SimplexCalibrationDisplay",

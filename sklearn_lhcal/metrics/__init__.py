@@ -42,6 +42,12 @@ from ._kernel_null import NullCalibrationError, null_calibration_error
 from ._label_histogram import epistemic_loss, expected_squared_loss, irreducible_loss
 from ._labels import expected_accuracy, histogram_log_loss, label_log_loss, vote_accuracy
 from ._net_benefit import net_benefit
+from ._reader_comparison import (
+    ReaderComparison,
+    ReaderRows,
+    reader_comparison,
+)
+from ._reader_table import ReaderTable, reader_table
 from ._registry import register_scorers
 from ._scorers import (
     EpistemicScorer,
@@ -51,6 +57,7 @@ from ._scorers import (
     make_decision_scorer,
 )
 from ._statistic import statistic_calibration_loss, statistic_squared_loss
+from ._study_size import StudySize, study_size
 from ._variation import (
     distribution_calibration_error,
     entropy_calibration_error,
@@ -68,7 +75,11 @@ __all__ = [
     "LossDecomposition",
     "NullCalibrationError",
     "NullEpistemicError",
+    "ReaderComparison",
+    "ReaderRows",
+    "ReaderTable",
     "RiskDecomposition",
+    "StudySize",
     "VarianceComponents",
     "accuracy_gain",
     "alternative_annotator_test",
@@ -112,10 +123,13 @@ __all__ = [
     "posterior_epistemic_loss",
     "ranking_score",
     "ratio_corrected_calibration_error",
+    "reader_comparison",
+    "reader_table",
     "risk_bound",
     "risk_decomposition",
     "risk_gap",
     "statistic_calibration_loss",
     "statistic_squared_loss",
+    "study_size",
     "vote_accuracy",
 ]

@@ -198,13 +198,8 @@ def confidence_interval(
     metric, options = unwrapped(metric, options)
     check_fraction(confidence_level=confidence_level)
     statistic = statistic_of(metric, y, prediction, sample_weight, groups, options)
-    block, panel = _design(statistic, raters, n_blocks, random_state)
-    found = statistic.replicates(block, panel)
-    spread = spread_of(found, block, panel, second_order=statistic.second_order)
-    ends = _ends(found.estimate, spread, confidence_level)
-    if statistic.mapped:
-        ends = signed_root(ends)
-    return _interval(ends, spread, panel)
+    block, panel = design_of(statistic, raters, n_blocks, random_state)
+    return interval_of(statistic, block, panel, confidence_level)
 
 
 def paired_difference(
@@ -265,7 +260,7 @@ def paired_difference(
     one, other = (
         statistic_of(metric, y, p, sample_weight, groups, options) for p in (prediction, reference)
     )
-    block, panel = _design(one, raters, n_blocks, random_state)
+    block, panel = design_of(one, raters, n_blocks, random_state)
     first, second = (statistic.replicates(block, panel) for statistic in (one, other))
     how = {"second_order": one.second_order}
     found = first.minus(second)
@@ -277,7 +272,7 @@ def paired_difference(
     return _interval(_root_difference(both, spreads, spread, confidence_level), spread, panel)
 
 
-def _design(
+def design_of(
     statistic: Statistic, raters: str | None, n_blocks: int, random_state
 ) -> tuple[Blocks, Panel | None]:
     """Blocks of rows; and of raters and ratings, where raters are random."""
@@ -304,6 +299,18 @@ def _design(
             stacklevel=3,
         )
     return block, panel
+
+
+def interval_of(
+    statistic: Statistic, block: Blocks, panel: Panel | None, confidence_level: float
+) -> ConfidenceInterval:
+    """The interval of a statistic, from blocks of its rows and of its ratings."""
+    found = statistic.replicates(block, panel)
+    spread = spread_of(found, block, panel, second_order=statistic.second_order)
+    ends = _ends(found.estimate, spread, confidence_level)
+    if statistic.mapped:
+        ends = signed_root(ends)
+    return _interval(ends, spread, panel)
 
 
 def _ends(estimate: float, spread: Spread, confidence_level: float) -> Floats:

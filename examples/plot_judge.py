@@ -1,0 +1,186 @@
+"""
+A judge among people
+====================
+
+Answers of a chatbot are judged: harmless, doubtful or harmful. People judge a few hundred of them,
+a language model all. Is the judge as good as one more person? Its score against the majority cannot
+tell, for people disagree with each other too. Here a classifier plays the judge, and seven people
+are simulated. Whatever wrote the judge's column of your table, the steps are the same.
+
+1. Part its loss into people's disagreement and its own error.
+2. Compare it with one more person, for people like these and not only for these.
+3. Recalibrate its probabilities on a few labelled answers.
+"""
+
+# %%
+# The labels
+# ----------
+# A long table has one line a judgement: the answer, who judged, and what was said. Four of seven
+# people saw each answer. Some are stricter than others, and two answers in five are hard.
+import matplotlib
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+from sklearn.ensemble import HistGradientBoostingClassifier
+
+from sklearn_lhcal.calibration import ReaderEffects, VectorScaling
+from sklearn_lhcal.display import ReaderDisplay, ReliabilityDisplay
+from sklearn_lhcal.label_histogram import Annotations, conger_kappa
+from sklearn_lhcal.metrics import (
+    alternative_annotator_test,
+    confidence_interval,
+    epistemic_loss,
+    expected_squared_loss,
+    irreducible_loss,
+    label_log_loss,
+    loss_decomposition,
+    paired_difference,
+    reader_comparison,
+    reader_table,
+)
+
+matplotlib.use("Agg")
+rng = np.random.default_rng(0)
+CLASSES = np.array(["doubtful", "harmful", "harmless"])
+PEOPLE = np.array(["Ann", "Ben", "Cem", "Dee", "Eli", "Fay", "Gus"])
+
+
+def softmax(u):
+    p = np.exp(u - u.max(axis=-1, keepdims=True))
+    return p / p.sum(axis=-1, keepdims=True)
+
+
+def drawn(p):
+    return (p.cumsum(axis=-1) < rng.random((*p.shape[:-1], 1))).sum(axis=-1)
+
+
+n = 1600
+X = rng.normal(size=(n, 8))
+# what the features say of an answer, and how hard it is
+hard = rng.random(n) < 0.4
+u = X[:, :3] * np.array([1.0, 1.5, 1.5]) + 0.8 * X[:, 3:6] * X[:, [6]]
+u = u / np.where(hard, 1.5, 0.5)[:, None]
+strictness = 0.6 * rng.normal(size=(len(PEOPLE), 3))
+said = drawn(softmax(u[:, None] + strictness))
+
+# %%
+# The judge
+# ---------
+# It has learnt from one strict person's judgements of 1,000 other answers, and is too sure.
+judged = np.arange(1000, n)
+strict = drawn(softmax(u[:1000] + np.array([0.3, 0.9, -0.6])))
+judge = HistGradientBoostingClassifier(max_iter=120, random_state=0).fit(X[:1000], CLASSES[strict])
+proba = judge.predict_proba(X[judged])
+
+asked = rng.random((len(judged), len(PEOPLE))).argsort(axis=1) < 4
+item, person = np.nonzero(asked)
+table = pd.DataFrame(
+    {
+        "answer": item,
+        "person": PEOPLE[person],
+        "label": CLASSES[said[judged][asked]],
+    }
+)
+print(table.head(4).to_string(index=False))
+
+# %%
+# Labels and the judge's probabilities meet row by row. ``items`` is the order of the judge's rows.
+y = Annotations.from_long(
+    table, item="answer", rater="person", label="label", items=np.arange(len(judged))
+)
+print(y)
+
+# %%
+# Whose error?
+# ------------
+# The loss L of the judge for a new label is people's disagreement IL, which no judge can mend, and
+# the epistemic loss EL of the judge. Intervals hold for new answers and new people. They know what
+# they are made of: if much of the variance is that of people, more answers would not help.
+for name, metric in (
+    ("L  loss of the judge", expected_squared_loss),
+    ("IL people disagree", irreducible_loss),
+    ("EL error of the judge", epistemic_loss),
+):
+    found = confidence_interval(metric, y, proba, random_state=0)
+    print(f"{name:24} {found.estimate:.3f} ({found.low:.3f} to {found.high:.3f})")
+whole = found.standard_error**2
+print(f"of the variance of EL, rows alone: {found.components.rows / whole:.2f}")
+parts = loss_decomposition(y, proba)
+print(f"of EL, calibration: {parts.calibration_loss:.3f}, dispersion: {parts.dispersion_loss:.3f}")
+
+
+def kappa(y, prediction):
+    return conger_kappa(y)
+
+
+found = confidence_interval(kappa, y, None, random_state=0)
+print(f"kappa among people       {found.estimate:.3f} ({found.low:.3f} to {found.high:.3f})")
+
+# %%
+# Do people differ?
+# -----------------
+# The table of readers says who names which class more often than the others of the same answers.
+people = reader_table(y, random_state=0)
+print(pd.DataFrame(people.bias, people.raters, people.classes).round(2).to_string())
+print(f"people do not differ: p = {people.pvalue:.1g}")
+
+# %%
+# As good as one more person?
+# ---------------------------
+# A person disagrees with the judge's label more often than with another person, by Δ. The judge
+# passes where the upper bound of Δ is below the margin. The published test, which takes these
+# people for all there are, is there for comparison.
+result = reader_comparison(y, proba, margin=0.05, random_state=0)
+delta = result.difference
+print(f"difference {delta.estimate:.3f} ({delta.low:.3f} to {delta.high:.3f})")
+print(f"upper bound {result.upper:.3f}: non-inferior at .05: {result.non_inferior}")
+published = alternative_annotator_test(y, proba, epsilon=0.1)
+print(f"alt-test: winning rate {published.winning_rate:.2f}, passed: {published.passed}")
+print(
+    f"its probabilities are worth {result.worth:.1f} people "
+    f"({result.worth_low:.1f} to {result.worth_high:.1f})"
+)
+
+ReaderDisplay.from_predictions(y, proba, margin=0.05, name="the judge")
+
+# %%
+# Recalibrated votes
+# ------------------
+# 200 of the judged answers are enough to mend how the judge's probabilities are scaled; the other
+# 400 tell what was gained. Differences on the same answers are surer than two losses.
+first, rest = np.arange(200), np.arange(200, len(judged))
+frame = pd.DataFrame(proba, columns=judge.classes_)
+vector = VectorScaling("proba").fit(frame.iloc[first], y[first])
+recalibrated = vector.predict_dist(frame.iloc[rest])
+better = paired_difference(
+    epistemic_loss, y[rest], recalibrated, frame.iloc[rest].to_numpy(), random_state=0
+)
+print(f"change of EL {better.estimate:.3f} ({better.low:.3f} to {better.high:.3f})")
+after = reader_comparison(y[rest], recalibrated, margin=0.05, random_state=0)
+print(f"worth {after.worth:.1f} people ({after.worth_low:.1f} to {after.worth_high:.1f})")
+
+fig, ax = plt.subplots(figsize=(5, 5.6), layout="constrained")
+for name, z in (("the judge", frame.iloc[rest].to_numpy()), ("recalibrated", recalibrated)):
+    ReliabilityDisplay.from_predictions(
+        y[rest], z, class_index="harmful", n_bins=6, name=name, ax=ax
+    )
+
+# %%
+# What will Ann say?
+# ------------------
+# Where the same people go on judging, who is asked is worth knowing.
+readers = ReaderEffects(VectorScaling("proba")).fit(frame.iloc[first], y[first])
+labels = y[rest]
+each = labels.row
+spoken = labels.raters[labels.rater]
+rows = frame.iloc[rest].iloc[each]
+single = CLASSES[labels.label]
+for name, z in (
+    ("anybody", readers.predict_proba(rows)),
+    ("this person", readers.predict_proba(rows, rater=spoken)),
+):
+    print(f"log loss of a label, {name:12} {label_log_loss(single, z):.3f}")
+
+# %%
+for i in plt.get_fignums():
+    plt.figure(i).savefig(f"/tmp/judge{i}.png", dpi=90)

@@ -1,0 +1,141 @@
+"""What readers differ in: the bias of each, and whether they differ at all."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.stats import f as fisher
+
+from .._ground.arrays import Floats, Integers
+from .._ground.types import Seed
+from ..label_histogram import Annotations
+from ._each_reader import compared, named_raters, ratio_over_pairs, reader_means
+from ._evaluate import mean
+from ._intervals import ConfidenceInterval, design_of, interval_of
+from ._replicates import statistic_of
+
+__all__ = ["ReaderTable", "reader_table"]
+
+
+class ReaderTable(NamedTuple):
+    """What `reader_table` returns.
+
+    Attributes
+    ----------
+    raters : ndarray of shape (n_raters,)
+    classes : ndarray of shape (n_classes,)
+    n_rows : ndarray of shape (n_raters,)
+        Rows that the reader shares with others.
+    bias : ndarray of shape (n_raters, n_classes)
+        How much more often than the others of her rows the reader names the class.
+    interval : ndarray of shape (n_raters, n_classes, 2)
+        Of the biases; they hold for all readers and classes together, and for new rows.
+    statistic : float
+        F of the class whose shares differ most surely.
+    df : tuple of two floats
+        Degrees of freedom of F.
+    pvalue : float
+        That readers do not differ at all; Bonferroni's over classes.
+    """
+
+    raters: NDArray
+    classes: NDArray
+    n_rows: Integers
+    bias: Floats
+    interval: Floats
+    statistic: float
+    df: tuple[float, float]
+    pvalue: float
+
+
+def reader_table(
+    y: Annotations,
+    *,
+    groups: ArrayLike | None = None,
+    confidence_level: float = 0.95,
+    n_blocks: int = 50,
+    random_state: Seed = None,
+    sample_weight: ArrayLike | None = None,
+) -> ReaderTable:
+    """Which readers name which classes more often than others do, and whether they differ at all.
+
+    The bias of a reader is the share of her labels in a class less the share of the other labels of
+    the same rows. Whether readers differ is decided by ``F = V_rat/V_cell``, the jackknife over
+    readers against that over single ratings, of the share of each class.
+
+    Parameters
+    ----------
+    y : Annotations of shape (n_samples, n_classes)
+        Rows with two readers or more count.
+    groups, confidence_level, n_blocks, random_state, sample_weight
+        As in `confidence_interval`.
+
+    Returns
+    -------
+    ReaderTable
+
+    Raises
+    ------
+    ValueError
+        Labels without raters, fewer than three raters.
+
+    Warns
+    -----
+    UserWarning
+        Fewer than five raters.
+
+    Notes
+    -----
+    Bonferroni's intervals, by the jackknife over rows: they hold for these readers and new rows.
+    Under many designs F has a size of .02 to .07 at the nominal .05.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_lhcal.label_histogram import Annotations
+    >>> rng = np.random.default_rng(0)
+    >>> said = (rng.random((200, 5)) < [0.8, 0.5, 0.5, 0.5, 0.5]).astype(int)
+    >>> table = reader_table(Annotations.from_matrix(said), random_state=0)
+    >>> table.raters[table.interval[:, 1, 0] > 0], table.pvalue < 0.01
+    (array([0]), True)
+    """
+    labels = named_raters(y)
+    K = labels.shape[1]
+    shares = [ratio_over_pairs(_share_terms(k)) for k in range(K)]
+    found = [statistic_of(m, labels, None, sample_weight, groups, {}) for m in shares]
+    block, panel = design_of(found[0], "random", n_blocks, random_state)
+    rows = found[0].rows
+    at = compared(rows)
+    # two columns of two classes are one
+    free = K if K > 2 else 1
+    R = len(labels.raters)
+    means = [
+        reader_means(
+            at.excess(rows, k), at, rows.weight, block.code, R, confidence_level, n_each=free
+        )
+        for k in range(K)
+    ]
+    df = (float(panel.effective) - 1, block.n - 1.0)
+    F = np.array([_f(interval_of(s, block, panel, confidence_level)) for s in found[:free]])
+    pvalue = np.minimum(free * fisher.sf(F.max(initial=0.0), *df), 1.0)
+    return ReaderTable(
+        raters=labels.raters,
+        classes=np.arange(K) if rows.classes is None else rows.classes,
+        n_rows=np.bincount(at.reader, minlength=R),
+        bias=np.stack([m.mean for m in means], axis=1),
+        interval=np.stack([m.interval for m in means], axis=1),
+        statistic=float(F.max(initial=0.0)),
+        df=df,
+        pvalue=float(pvalue),
+    )
+
+
+def _share_terms(k: int):
+    """Terms of the share of class k."""
+    return mean(lambda mu, n, z: mu[:, k])
+
+
+def _f(interval: ConfidenceInterval) -> float:
+    """V_rat/V_cell; 0 where all ratings are alike."""
+    _, raters, cells = interval.components
+    return raters / cells if cells > 0 else 0.0

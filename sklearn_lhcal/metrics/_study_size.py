@@ -1,0 +1,211 @@
+"""How many rows, readers and readings a study needs, from the variance components of a pilot."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.stats import chi2
+from scipy.stats import t as student
+
+from .._ground.arrays import Floats, Integers
+from .._ground.checks import check_fraction, check_positive, check_positive_int
+from .._ground.facts import unwrapped
+from .._ground.types import Seed
+from .._rows import PredictionLike
+from ..label_histogram import Annotations
+from ._each_reader import named_raters
+from ._intervals import design_of, interval_of
+from ._replicates import statistic_of
+
+__all__ = ["StudySize", "study_size"]
+
+# rows above which a study is called impossible
+_MOST_ROWS = 10**8
+# the range of a pilot's spread of readers: between its 10 % and 90 % points
+_TAILS = (0.9, 0.1)
+
+
+class StudySize(NamedTuple):
+    """What `study_size` returns: ``V(n, R, m) = rows/n + raters/R + ratings/(n·m)``.
+
+    Attributes
+    ----------
+    n_raters, per_row : ndarray of shape (n_designs,)
+        R and m of each design.
+    n_rows : ndarray of shape (n_designs,)
+        Rows that bring the half-width down to the one wanted; inf where no number does.
+    n_rows_range : ndarray of shape (n_designs, 2)
+        The same, were the spread of readers at the 10 % or the 90 % point of what the pilot leaves
+        open.
+    rows, raters, ratings : float
+        The components of the variance, each for one unit.
+    confidence_level : float
+    n_blocks : int
+        Of the jackknife that is to be used.
+    """
+
+    n_raters: Integers
+    per_row: Integers
+    n_rows: Floats
+    n_rows_range: Floats
+    rows: float
+    raters: float
+    ratings: float
+    confidence_level: float
+    n_blocks: int
+
+    def half_width(self, n_rows: ArrayLike, n_raters: ArrayLike, per_row: ArrayLike) -> Floats:
+        """Half of the interval's width to expect from n rows, R readers and m readings a row."""
+        return _half_width(self, n_rows, n_raters, per_row)
+
+
+def study_size(
+    metric: Callable[..., float],
+    y: Annotations,
+    prediction: PredictionLike | None = None,
+    *,
+    half_width: float,
+    n_raters: Sequence[int] = (3, 4, 5, 6, 8, 10, 15, 20),
+    per_row: int | None = None,
+    groups: ArrayLike | None = None,
+    confidence_level: float = 0.95,
+    n_blocks: int = 50,
+    random_state: Seed = None,
+    sample_weight: ArrayLike | None = None,
+    **options: Any,
+) -> StudySize:
+    """Rows, readers and readings a row that a study needs, from those of a pilot.
+
+    The jackknives of `confidence_interval` give the variance components of the pilot. The variance
+    of another design follows from ``V(n, R, m) = A/n + B/R + C/(nm)`` with n rows, R readers and m
+    readings a row. Its interval has Satterthwaite's degrees of freedom.
+
+    Parameters
+    ----------
+    metric : callable
+        As in `confidence_interval`; a mean over rows, such as accuracy or disagreement. For
+        corrected losses, EL and CL, the forecast is not good.
+    y : Annotations of shape (n_samples, n_classes)
+        The pilot.
+    prediction : array-like of shape (n_samples, ...), Distribution or None
+        Of the pilot; None for metrics of the readers alone.
+    half_width : float
+        What is wanted: half the width of the interval, in the unit of the metric.
+    n_raters : sequence of int
+        Numbers of readers to consider.
+    per_row : int, optional
+        How many of them read each row. None: all.
+    groups, confidence_level, n_blocks, random_state, sample_weight, **options
+        As in `confidence_interval`.
+
+    Returns
+    -------
+    StudySize
+
+    Raises
+    ------
+    ValueError
+        As `confidence_interval`; a half-width that is not positive, a design with fewer than two
+        readers or readings fewer than one.
+
+    Warns
+    -----
+    UserWarning
+        Fewer than five raters in the pilot.
+
+    Notes
+    -----
+    A pilot with few readers knows little of how much readers differ, which `n_rows_range` says: it
+    is made of the χ² distribution of that component, whose degrees of freedom are the effective
+    number of readers less one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_lhcal.label_histogram import Annotations
+    >>> from sklearn_lhcal.metrics import irreducible_loss
+    >>> rng = np.random.default_rng(0)
+    >>> said = (rng.random((100, 6)) < rng.random((100, 1))).astype(int)
+    >>> size = study_size(
+    ...     irreducible_loss,
+    ...     Annotations.from_matrix(said),
+    ...     half_width=0.05,
+    ...     n_raters=[5, 10],
+    ...     random_state=0,
+    ... )
+    >>> bool(size.n_rows[0] > size.n_rows[1])  # more readers need fewer rows
+    True
+    """
+    check_positive(half_width=half_width)
+    check_fraction(confidence_level=confidence_level)
+    R, m = _designs(n_raters, per_row)
+    metric, options = unwrapped(metric, options)
+    labels = named_raters(y)
+    statistic = statistic_of(metric, labels, prediction, sample_weight, groups, options)
+    block, panel = design_of(statistic, "random", n_blocks, random_state)
+    V_row, V_rat, V_cell = interval_of(statistic, block, panel, confidence_level).components
+    n, readings = _sizes(statistic)
+    pilot = StudySize(
+        n_raters=R,
+        per_row=m,
+        n_rows=np.empty(len(R)),
+        n_rows_range=np.empty((len(R), 2)),
+        rows=n * max(V_row - V_cell, 0.0),
+        raters=panel.n_raters * max(V_rat - V_cell, 0.0),
+        ratings=n * readings * V_cell,
+        confidence_level=confidence_level,
+        n_blocks=n_blocks,
+    )
+    df = panel.effective - 1
+    ends = [pilot._replace(raters=pilot.raters * df / chi2.ppf(q, df)) for q in _TAILS]
+    needed, low, high = (_rows_needed(size, half_width) for size in (pilot, *ends))
+    return pilot._replace(n_rows=needed, n_rows_range=np.stack([low, high], axis=1))
+
+
+def _designs(n_raters, per_row: int | None) -> tuple[Integers, Integers]:
+    """Readers and readings a row of each design."""
+    for R in n_raters:
+        check_positive_int(n_raters=R)
+    R = np.array(n_raters, dtype=np.int64)
+    if R.ndim != 1 or not len(R) or R.min() < 2:
+        raise ValueError(f"n_raters must list numbers of at least 2, got {n_raters!r}.")
+    if per_row is None:
+        return R, R
+    check_positive_int(per_row=per_row)
+    return R, np.minimum(R, per_row)
+
+
+def _sizes(statistic) -> tuple[int, float]:
+    """Rows that contribute, and their mean number of readings."""
+    n = statistic.labels.n
+    seen = n >= statistic.least_raters
+    return int(seen.sum()), float(n[seen].mean())
+
+
+def _half_width(size: StudySize, n_rows, n_raters, per_row) -> Floats:
+    n, R, m = (np.asarray(a, dtype=np.float64) for a in (n_rows, n_raters, per_row))
+    cells = size.ratings / (n * m)
+    rows = size.rows / n + cells
+    raters = size.raters / R + cells
+    V = rows + raters - cells
+    blocks = np.minimum(n, size.n_blocks)
+    noise = rows**2 / (blocks - 1)
+    if size.raters > 0:
+        noise = noise + raters**2 / (R - 1) + cells**2 / (blocks - 1)
+    df = V**2 / np.maximum(noise, 1e-300)
+    return student.ppf((1 + size.confidence_level) / 2, np.maximum(df, 1.0)) * np.sqrt(V)
+
+
+def _rows_needed(size: StudySize, half_width: float) -> Floats:
+    """The least number of rows of each design, by bisection; inf where the most are too few."""
+    design = (size.n_raters, size.per_row)
+    low = np.full(len(size.n_raters), 2.0)
+    high = np.full(len(low), float(_MOST_ROWS))
+    possible = _half_width(size, high, *design) <= half_width
+    while (high - low > 1).any():
+        middle = np.floor((low + high) / 2)
+        enough = _half_width(size, middle, *design) <= half_width
+        high = np.where(enough, middle, high)
+        low = np.where(enough, low, middle)
+    return np.where(possible, high, np.inf)

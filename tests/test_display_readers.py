@@ -1,0 +1,89 @@
+"""A model among the readers: what is drawn is what the comparison says."""
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.linear_model import LogisticRegression
+
+from sklearn_lhcal.display import ReaderDisplay
+from sklearn_lhcal.label_histogram import Annotations
+from sklearn_lhcal.metrics import reader_comparison
+
+
+@pytest.fixture(autouse=True)
+def closed():
+    yield
+    plt.close("all")
+
+
+@pytest.fixture
+def data():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((120, 2))
+    right = rng.random((120, 5)) < [0.9, 0.6, 0.8, 0.7, 0.75]
+    said = np.where(right, X[:, :1] > 0, X[:, :1] <= 0)
+    names = ["Ann", "Bob", "Cem", "Dee", "Eve"]
+    y = Annotations.from_matrix(np.array(["no", "yes"])[said.astype(int)], raters=names)
+    model = LogisticRegression().fit(X, X[:, 0] > 0.3)
+    model.classes_ = np.array(["no", "yes"])
+    return model, X, y
+
+
+def test_what_is_drawn_is_what_the_comparison_says(data):
+    model, X, y = data
+    z = model.predict_proba(X)
+    display = ReaderDisplay.from_predictions(y, z, margin=0.1, name="it")
+    found = reader_comparison(y, z, margin=0.1, random_state=0)
+    assert display.names[0] == "Ann"
+    assert_allclose(display.error, np.sort(found.readers.error))
+    points, _, (bars,) = display.readers_
+    assert_allclose(points.get_xdata(), np.sort(found.readers.error))
+    order = np.argsort(found.readers.error)
+    ends = np.array([segment[:, 0] for segment in bars.get_segments()])
+    assert_allclose(ends, found.readers.error_interval[order])
+    for artist, interval in (
+        (display.model_, found.model_error),
+        (display.reader_, found.reader_error),
+    ):
+        points, _, (bars,) = artist
+        assert_allclose(points.get_xdata(), [interval.estimate])
+        assert_allclose(bars.get_segments()[0][:, 0], [interval.low, interval.high])
+    labels = [text.get_text() for text in display.ax_.get_yticklabels()]
+    assert labels == ["it", "one more reader", *display.names]
+    # the first line is the uppermost
+    bottom, top = display.ax_.get_ylim()
+    assert bottom > top
+    assert f"at most {found.upper:.3f}" in display.ax_.get_title().replace("−", "-")
+    assert ("not shown" in display.ax_.get_title()) == (not found.non_inferior)
+    assert "95 % intervals" in display.ax_.get_xlabel()
+
+
+def test_from_estimator_is_from_its_predictions(data):
+    model, X, y = data
+    one = ReaderDisplay.from_estimator(model, X, y, margin=0.1)
+    other = ReaderDisplay.from_predictions(y, model.predict_proba(X), margin=0.1)
+    assert_allclose(one.difference, other.difference)
+    assert one.name == "LogisticRegression"
+
+
+def test_axes_styles_and_bare_differences(data):
+    model, X, y = data
+    _, ax = plt.subplots()
+    display = ReaderDisplay.from_predictions(
+        y, model.predict(X), ax=ax, reader_kwargs={"color": "k"}, model_kwargs={"color": "r"}
+    )
+    assert display.ax_ is ax
+    assert display.readers_[0].get_color() == "k"
+    assert display.model_[0].get_color() == "r"
+    display.upper = None
+    assert " to " in display.plot().ax_.get_title()
+
+
+def test_readers_of_no_shared_rows_are_left_out():
+    said = np.array([["a", "b", "a", None], ["b", "b", "a", None]] * 20, dtype=object)
+    said[6] = [None, None, None, "a"]
+    y = Annotations.from_matrix(said, raters=list("ABCD"))
+    with pytest.warns(UserWarning, match="only 3 raters"):
+        display = ReaderDisplay.from_predictions(y, ["a"] * 40)
+    assert sorted(display.names) == list("ABC")
