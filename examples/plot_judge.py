@@ -17,7 +17,10 @@ are simulated. Whatever wrote the judge's column of your table, the steps are th
 # ----------
 # A long table has one line a judgement: the answer, who judged, and what was said. Four of seven
 # people saw each answer. Some are stricter than others, and two answers in five are hard.
-import matplotlib
+import os
+import sys
+from pathlib import Path
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -39,7 +42,7 @@ from sklearn_lhcal.metrics import (
     reader_table,
 )
 
-matplotlib.use("Agg")
+FOLDER = Path(os.path.relpath(Path(sys.argv[0]).parent), "output")
 rng = np.random.default_rng(0)
 CLASSES = np.array(["doubtful", "harmful", "harmless"])
 PEOPLE = np.array(["Ann", "Ben", "Cem", "Dee", "Eli", "Fay", "Gus"])
@@ -141,7 +144,9 @@ print(
     f"({result.worth_low:.1f} to {result.worth_high:.1f})"
 )
 
-ReaderDisplay.from_predictions(y, proba, margin=0.05, name="the judge")
+FOLDER.mkdir(exist_ok=True)
+display = ReaderDisplay.from_predictions(y, proba, margin=0.05, name="the judge")
+display.figure_.savefig(FOLDER / "judge_among_people.png", dpi=150)
 
 # %%
 # Recalibrated votes
@@ -159,11 +164,12 @@ print(f"change of EL {better.estimate:.3f} ({better.low:.3f} to {better.high:.3f
 after = reader_comparison(y[rest], recalibrated, margin=0.05, random_state=0)
 print(f"worth {after.worth:.1f} people ({after.worth_low:.1f} to {after.worth_high:.1f})")
 
-fig, ax = plt.subplots(figsize=(5, 5.6), layout="constrained")
+figure, ax = plt.subplots(figsize=(5, 5.6), layout="constrained")
 for name, z in (("the judge", frame.iloc[rest].to_numpy()), ("recalibrated", recalibrated)):
     ReliabilityDisplay.from_predictions(
         y[rest], z, class_index="harmful", n_bins=6, name=name, ax=ax
     )
+figure.savefig(FOLDER / "judge_recalibrated.png", dpi=150)
 
 # %%
 # What will Ann say?
@@ -180,7 +186,3 @@ for name, z in (
     ("this person", readers.predict_proba(rows, rater=spoken)),
 ):
     print(f"log loss of a label, {name:12} {label_log_loss(single, z):.3f}")
-
-# %%
-for i in plt.get_fignums():
-    plt.figure(i).savefig(f"/tmp/judge{i}.png", dpi=90)

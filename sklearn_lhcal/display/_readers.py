@@ -236,9 +236,10 @@ class ReaderDisplay(Display):
         style = {"markersize": 4, "elinewidth": 1, "markerfacecolor": "white"}
         each = styled(reader_kwargs, color=_READERS, **shared, **style)
         lines = np.arange(R) + 2.5
-        bars = reach(self.error, self.interval)
-        self.readers_ = self.ax_.errorbar(self.error, lines, xerr=bars, **each)
-        self.reference_ = self.ax_.axvline(self.reader_error[0], zorder=0, **DOTTED)
+        error = np.asarray(self.error)
+        bars = reach(error, np.asarray(self.interval))
+        self.readers_ = self.ax_.errorbar(error, lines, xerr=bars, **each)
+        self.reference_ = self.ax_.axvline(np.asarray(self.reader_error)[0], zorder=0, **DOTTED)
         name = "model" if self.name is None else self.name
         self.ax_.set(
             xlabel=f"{_ERROR} ({self._level} intervals)",
@@ -250,13 +251,13 @@ class ReaderDisplay(Display):
         return self
 
     def _bar(self, line: float, ends: ArrayLike, style: dict):
-        mean, *interval = ends
-        bars = reach(np.array([mean]), np.array([interval]))
-        return self.ax_.errorbar([mean], [line], xerr=bars, **style)
+        mean, low, high = np.asarray(ends)[:, None]
+        bars = reach(mean, np.stack([low, high], axis=1))
+        return self.ax_.errorbar(mean, [line], xerr=bars, **style)
 
     def _verdict(self) -> str:
         """Δ with its bound, and what follows from it."""
-        mean, low, high = (_signed(x) for x in self.difference)
+        mean, low, high = (_signed(x) for x in np.asarray(self.difference))
         if self.upper is None or self.margin is None:
             return f"Δ = {mean} ({low} to {high})"
         verdict = "non-inferior"

@@ -14,12 +14,13 @@ from ..label_histogram import Annotations
 from ._each_reader import (
     compared,
     mean_of_pairs,
+    named_raters,
     ratio_over_pairs,
     reader_means,
     votes_of,
     with_votes,
 )
-from ._evaluate import mean
+from ._evaluate import mean, read_for
 from ._intervals import ConfidenceInterval, design_of, interval_of
 from ._replicates import statistic_of
 
@@ -207,6 +208,7 @@ def reader_comparison(
     difference, model, reader, loss, ratio = (
         interval_of(statistic, block, panel, confidence_level) for statistic in found
     )
+    rows = read_for(_COMPARED[0], labels, prediction, sample_weight, groups)
     t = student.ppf(confidence_level, difference.df)
     upper = difference.estimate + t * difference.standard_error
     worth, low, high = _worth(ratio)
@@ -221,7 +223,7 @@ def reader_comparison(
         worth=worth,
         worth_low=low,
         worth_high=high,
-        readers=_each(found[0].rows, block.code, confidence_level),
+        readers=_each(rows, block.code, confidence_level),
     )
 
 
@@ -237,7 +239,7 @@ def _worth(ratio: ConfidenceInterval) -> tuple[float, float, float]:
 def _each(rows: Rows, block, confidence_level: float) -> ReaderRows:
     """Each reader's errors and the model's, against the other readers of the same rows."""
     at = compared(rows)
-    names = rows.labels.raters
+    names = named_raters(rows.labels).raters
     R = len(names)
     how = (at, rows.weight, block, R, confidence_level)
     error = reader_means(at.reader_error, *how)

@@ -1,6 +1,6 @@
 """What readers differ in: the bias of each, and whether they differ at all."""
 
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -10,8 +10,9 @@ from .._ground.arrays import Floats, Integers
 from .._ground.types import Seed
 from ..label_histogram import Annotations
 from ._each_reader import compared, named_raters, ratio_over_pairs, reader_means
-from ._evaluate import mean
-from ._intervals import ConfidenceInterval, design_of, interval_of
+from ._evaluate import mean, read_for
+from ._intervals import design_of
+from ._jackknife import Panel, VarianceComponents, spread_of
 from ._replicates import statistic_of
 
 __all__ = ["ReaderTable", "reader_table"]
@@ -104,7 +105,8 @@ def reader_table(
     shares = [ratio_over_pairs(_share_terms(k)) for k in range(K)]
     found = [statistic_of(m, labels, None, sample_weight, groups, {}) for m in shares]
     block, panel = design_of(found[0], "random", n_blocks, random_state)
-    rows = found[0].rows
+    panel = cast(Panel, panel)
+    rows = read_for(shares[0], labels, None, sample_weight, groups)
     at = compared(rows)
     # two columns of two classes are one
     free = K if K > 2 else 1
@@ -116,7 +118,8 @@ def reader_table(
         for k in range(K)
     ]
     df = (float(panel.effective) - 1, block.n - 1.0)
-    F = np.array([_f(interval_of(s, block, panel, confidence_level)) for s in found[:free]])
+    spreads = [spread_of(s.replicates(block, panel), block, panel) for s in found[:free]]
+    F = np.array([_f(spread.components) for spread in spreads])
     pvalue = np.minimum(free * fisher.sf(F.max(initial=0.0), *df), 1.0)
     return ReaderTable(
         raters=labels.raters,
@@ -135,7 +138,7 @@ def _share_terms(k: int):
     return mean(lambda mu, n, z: mu[:, k])
 
 
-def _f(interval: ConfidenceInterval) -> float:
+def _f(components: VarianceComponents) -> float:
     """V_rat/V_cell; 0 where all ratings are alike."""
-    _, raters, cells = interval.components
+    _, raters, cells = components
     return raters / cells if cells > 0 else 0.0

@@ -1,7 +1,7 @@
 """How many rows, readers and readings a study needs, from the variance components of a pilot."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,7 +15,8 @@ from .._ground.types import Seed
 from .._rows import PredictionLike
 from ..label_histogram import Annotations
 from ._each_reader import named_raters
-from ._intervals import design_of, interval_of
+from ._intervals import design_of
+from ._jackknife import Panel, spread_of
 from ._replicates import statistic_of
 
 __all__ = ["StudySize", "study_size"]
@@ -84,8 +85,9 @@ def study_size(
     Parameters
     ----------
     metric : callable
-        As in `confidence_interval`; a mean over rows, such as accuracy or disagreement. For
-        corrected losses, EL and CL, the forecast is not good.
+        As in `confidence_interval`; a mean over rows, such as accuracy or the expected squared
+        loss. Of disagreement, and wherever pairs of ratings count, the forecast for more readers
+        than the pilot's is too wide where readers differ much. For EL and CL it is not good.
     y : Annotations of shape (n_samples, n_classes)
         The pilot.
     prediction : array-like of shape (n_samples, ...), Distribution or None
@@ -144,7 +146,8 @@ def study_size(
     labels = named_raters(y)
     statistic = statistic_of(metric, labels, prediction, sample_weight, groups, options)
     block, panel = design_of(statistic, "random", n_blocks, random_state)
-    V_row, V_rat, V_cell = interval_of(statistic, block, panel, confidence_level).components
+    panel = cast(Panel, panel)
+    V_row, V_rat, V_cell = spread_of(statistic.replicates(block, panel), block, panel).components
     n, readings = _sizes(statistic)
     pilot = StudySize(
         n_raters=R,
