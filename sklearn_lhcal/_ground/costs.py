@@ -6,12 +6,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .arrays import Floats, Indices
-from .checks import as_floats
+from .checks import as_floats, check_same_length
 from .names import check_by_position, column_names, columns_by_name, is_numeric, positions, typed
 
 
 class Costs(NamedTuple):
-    """A checked cost matrix C (K, D), and the names of its classes and decisions.
+    """A checked cost matrix C (K, D), or one a row (n, K, D), and the names of its two axes.
 
     Names are None where they are numbers.
     """
@@ -29,7 +29,7 @@ class Costs(NamedTuple):
 
         Integers are column numbers unless decisions have integers as names.
         """
-        d, D = np.asarray(decisions), self.C.shape[1]
+        d, D = np.asarray(decisions), self.C.shape[-1]
         if d.ndim != 1 or not d.size:
             raise ValueError(f"decisions must be 1-D, one a row, got shape {d.shape}.")
         if self.decisions is None or (
@@ -57,9 +57,9 @@ class Costs(NamedTuple):
 
     def for_classes(self, classes: NDArray | None, K: int, other="the prediction") -> "Costs":
         """The rows in the order of the K classes of the other side, whose names may be None."""
-        if len(self.C) != K:
+        if self.C.shape[-2] != K:
             raise ValueError(
-                f"cost_matrix has {len(self.C)} rows, expected one for each of {K} classes."
+                f"cost_matrix has {self.C.shape[-2]} rows, expected one for each of {K} classes."
             )
         if classes is None and self.classes is None:
             return self
@@ -70,15 +70,20 @@ class Costs(NamedTuple):
             check_by_position(classes, other, "cost_matrix", "cost_matrix", axis="index")
             return Costs(self.C, classes, self.decisions)
         rows = columns_by_name(self.classes, classes, "cost_matrix", other)
-        return Costs(self.C[rows], classes, self.decisions)
+        return Costs(self.C[..., rows, :], classes, self.decisions)
+
+    def check_rows(self, n: int) -> None:
+        """Refuse costs a row of another number of rows."""
+        if self.C.ndim == 3:
+            check_same_length(n, cost_matrix=self.C)
 
     @property
     def constants(self) -> Indices:
         """Column numbers of all decisions."""
-        return np.arange(self.C.shape[1])
+        return np.arange(self.C.shape[-1])
 
 
-def check_cost_matrix(cost_matrix: ArrayLike) -> Costs:
+def check_cost_matrix(cost_matrix: ArrayLike, *, a_row: bool = False) -> Costs:
     """Check a cost matrix, and read its names.
 
     Parameters
@@ -88,6 +93,8 @@ def check_cost_matrix(cost_matrix: ArrayLike) -> Costs:
         gains. The columns of a frame name the decisions; the index of a pandas frame, or a first
         column of a polars frame that holds no numbers, names the classes. Names 0, 1, 2, … in this
         order count as none.
+    a_row : bool, default=False
+        Whether costs may differ from row to row: shape (n_samples, n_classes, n_decisions).
 
     Raises
     ------
@@ -97,10 +104,18 @@ def check_cost_matrix(cost_matrix: ArrayLike) -> Costs:
     if isinstance(cost_matrix, Costs):
         return cost_matrix
     C, rows, columns = _parts(cost_matrix)
-    if C.ndim != 2 or not C.size:
-        raise ValueError(f"cost_matrix must have shape (n_classes, n_decisions), got {C.shape}.")
+    if C.ndim == 3 and not a_row:
+        raise ValueError(
+            "cost_matrix must have shape (n_classes, n_decisions) here, one for all rows, got "
+            f"{C.shape}."
+        )
+    if C.ndim not in (2, 3) or not C.size:
+        either = " or (n_samples, n_classes, n_decisions)" if a_row else ""
+        raise ValueError(
+            f"cost_matrix must have shape (n_classes, n_decisions){either}, got {C.shape}."
+        )
     if not np.isfinite(C).all():
-        row = int(np.flatnonzero(~np.isfinite(C).all(axis=1))[0])
+        row = int(np.flatnonzero(~np.isfinite(C).reshape(len(C), -1).all(axis=1))[0])
         raise ValueError(
             f"cost_matrix contains NaN or infinite values (first in row {row}); give each cost a "
             "number."
@@ -113,12 +128,26 @@ def bayes_columns(z: Floats, C: Floats) -> Indices:
 
     By einsum, so that a row's result is its own.
     """
-    return np.einsum("...k,kd->...d", z, relative(C)).argmin(axis=-1)
+    return expected_costs(z, relative(C)).argmin(axis=-1)
+
+
+def expected_costs(p: Floats, C: Floats) -> Floats:
+    """Σ_k p_k C_kd of all decisions, (..., D), for p (..., K); (n, D) with costs a row."""
+    if C.ndim == 3:
+        return np.einsum("nk,nkd->nd", p, C)
+    return np.einsum("...k,kd->...d", p, C)
 
 
 def expected_cost(p: Floats, d: Indices, C: Floats) -> NDArray:
     """Σ_k p_k C_kd of the decision d of each row, shape (n,)."""
-    return np.einsum("nk,nk->n", p, C.T[d])
+    return np.einsum("nk,nk->n", p, of_decisions(d, C))
+
+
+def of_decisions(d: Indices, C: Floats) -> Floats:
+    """C_kd under each class of the decision d of each row, shape (n, K)."""
+    if C.ndim == 3:
+        return C[np.arange(len(d)), :, d]
+    return C.T[d]
 
 
 def relative(C: Floats) -> Floats:
@@ -126,7 +155,7 @@ def relative(C: Floats) -> Floats:
 
     At least 0, whatever was added; the decisions stay the same.
     """
-    return C - C.min(axis=1, keepdims=True)
+    return C - C.min(axis=-1, keepdims=True)
 
 
 def _parts(cost_matrix) -> tuple[Floats, list | None, list | None]:

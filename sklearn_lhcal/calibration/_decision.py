@@ -1,7 +1,7 @@
 """Calibration for decisions under a known cost matrix (P4): a map, candidates, a rule."""
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 import numpy as np
@@ -12,7 +12,7 @@ from torch import nn
 
 from .._ground.arrays import Floats
 from .._ground.checks import check_not_negative
-from .._ground.costs import bayes_columns, check_cost_matrix, relative
+from .._ground.costs import bayes_columns, check_cost_matrix, expected_costs, relative
 from .._ground.estimators import resolve
 from .._ground.problems import Solver
 from .._ground.types import Calibrated, Estimator, Folds, Samples, Seed
@@ -25,6 +25,9 @@ from ._rows import CalibrationRows
 from ._scaling_base import PublishedScaling
 from ._shrinkage import fit_shrunk, fit_temperature
 from ._stacked import FAMILIES, StackAtTemperature, fit_stack
+
+# What `decide` takes: costs (K, D), or one a row (n, K, D), or what returns them for X.
+CostsOfRows = ArrayLike | Callable[[Samples], ArrayLike] | None
 
 STACKED = "stacked"
 # As in StackedCalibration.
@@ -187,18 +190,64 @@ class DecisionCalibration(PublishedScaling):
         self.inner_cv = inner_cv
         self.safeguard = safeguard
 
-    def decide(self, X: Samples) -> NDArray:
+    def decide(self, X: Samples, cost_matrix: CostsOfRows = None) -> NDArray:
         """The decision of least expected cost for each row, shape (n_samples,).
 
-        Column numbers, or a frame's names.
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, ...)
+            What the classifier takes.
+        cost_matrix : array-like, callable or None, default=None
+            What the same decisions cost now: shape (n_classes, n_decisions), or one a row,
+            (n_samples, n_classes, n_decisions); or a callable that returns it for X. None: as in
+            the fit.
+
+        Returns
+        -------
+        decisions : ndarray of shape (n_samples,)
+            Column numbers, or a frame's names.
         """
         check_is_fitted(self, "estimator_")
-        return self.decisions_[bayes_columns(self.predict_proba(X), self.cost_matrix_)]
+        z = self.predict_proba(X)
+        return self.decisions_[bayes_columns(z, self._costs_of(X, cost_matrix, len(z)))]
 
-    def expected_cost(self, X: Samples) -> Floats:
-        """What the model expects each decision to cost, shape (n_samples, n_decisions)."""
+    def expected_cost(self, X: Samples, cost_matrix: CostsOfRows = None) -> Floats:
+        """What the model expects each decision to cost, shape (n_samples, n_decisions).
+
+        Parameters
+        ----------
+        X, cost_matrix
+            As in `decide`.
+
+        Returns
+        -------
+        cost : ndarray of shape (n_samples, n_decisions)
+        """
         check_is_fitted(self, "estimator_")
-        return np.einsum("nk,kd->nd", self.predict_proba(X), self.cost_matrix_)
+        z = self.predict_proba(X)
+        return expected_costs(z, self._costs_of(X, cost_matrix, len(z)))
+
+    def _costs_of(self, X, given, n: int) -> Floats:
+        """Costs (K, D), or one a row (n, K, D), in the order of the classes."""
+        if given is None:
+            return self.cost_matrix_
+        if callable(given):
+            given = given(X)
+        costs = check_cost_matrix(given, a_row=True)
+        costs = costs.for_classes(self.classes_, len(self.classes_), "the classifier")
+        n_decisions = len(self.decisions_)
+        if costs.C.shape[-1] != n_decisions:
+            raise ValueError(
+                f"cost_matrix has {costs.C.shape[-1]} columns, but the calibrator was fitted for "
+                f"{n_decisions} decisions."
+            )
+        if costs.decisions is not None and not np.array_equal(costs.decisions, self.decisions_):
+            raise ValueError(
+                f"cost_matrix names the decisions {costs.decisions.tolist()[:20]}, the fit had "
+                f"{self.decisions_.tolist()[:20]}."
+            )
+        costs.check_rows(n)
+        return costs.C
 
     def _family(self, n_classes):
         return FAMILIES[self.scaling](n_classes)
@@ -296,7 +345,7 @@ class DecisionCalibration(PublishedScaling):
         return out_of_fold(candidates, rows, C, starts, splits, self.verbose)
 
 
-def decide(estimator: Estimator, X: Samples) -> NDArray:
+def decide(estimator: Estimator, X: Samples, cost_matrix: CostsOfRows = None) -> NDArray:
     """Decisions of a fitted `DecisionCalibration` that may be wrapped.
 
     In a Pipeline, a search, a FrozenEstimator.
@@ -307,6 +356,8 @@ def decide(estimator: Estimator, X: Samples) -> NDArray:
         It, or what it wraps, has a method `decide`.
     X : array-like of shape (n_samples, ...)
         What the outermost estimator takes.
+    cost_matrix : array-like, callable or None, default=None
+        As in `DecisionCalibration.decide`; a callable gets this X.
 
     Returns
     -------
@@ -328,15 +379,15 @@ def decide(estimator: Estimator, X: Samples) -> NDArray:
     >>> decide(FrozenEstimator(model), proba)
     array([0, 1, 1])
     """
-    return _walk(estimator, X, "decide")
+    return _walk(estimator, X, cost_matrix, "decide")
 
 
-def expected_cost(estimator: Estimator, X: Samples) -> Floats:
+def expected_cost(estimator: Estimator, X: Samples, cost_matrix: CostsOfRows = None) -> Floats:
     """Expected costs of decisions under a fitted `DecisionCalibration`, wrapped as for `decide`.
 
     Parameters
     ----------
-    estimator, X
+    estimator, X, cost_matrix
         As in `decide`.
 
     Returns
@@ -358,10 +409,12 @@ def expected_cost(estimator: Estimator, X: Samples) -> Floats:
     >>> expected_cost(model, proba[:1]).round(1)
     array([[0.7, 0.8]])
     """
-    return _walk(estimator, X, "expected_cost")
+    return _walk(estimator, X, cost_matrix, "expected_cost")
 
 
-def _walk(estimator, X, method: str):
+def _walk(estimator, X, cost_matrix, method: str):
+    if callable(cost_matrix):
+        cost_matrix = cost_matrix(X)
     estimator, X = resolve(estimator, X, method)
     if not hasattr(estimator, method):
         raise ValueError(
@@ -369,4 +422,4 @@ def _walk(estimator, X, method: str):
             "DecisionCalibration(estimator, cost_matrix), or use "
             "sklearn_lhcal.metrics.bayes_decision(proba, cost_matrix)."
         )
-    return getattr(estimator, method)(X)
+    return getattr(estimator, method)(X, cost_matrix)

@@ -4,15 +4,8 @@ from ._accumulator import LabelHistogramAccumulator
 from ._alternative_annotator import AlternativeAnnotatorTest, alternative_annotator_test
 from ._calibration import calibration_error, calibration_loss, dispersion_error, dispersion_loss
 from ._canonical_bins import binned_canonical_error
-from ._decision import (
-    RiskDecomposition,
-    bayes_decision,
-    decision_risk,
-    model_risk,
-    risk_bound,
-    risk_decomposition,
-    risk_gap,
-)
+from ._decision import bayes_decision, decision_risk, model_risk, risk_bound, risk_gap
+from ._decision_scorer import make_decision_scorer
 from ._decomposition import LossDecomposition, loss_decomposition
 from ._disagreement import (
     class_disagreement_calibration_error,
@@ -49,12 +42,12 @@ from ._reader_comparison import (
 )
 from ._reader_table import ReaderTable, reader_table
 from ._registry import register_scorers
+from ._risk_decomposition import RiskDecomposition, risk_decomposition
 from ._scorers import (
     EpistemicScorer,
     LabelHistogramScorer,
     get_scorer,
     get_scorer_names,
-    make_decision_scorer,
 )
 from ._statistic import statistic_calibration_loss, statistic_squared_loss
 from ._study_size import StudySize, study_size

@@ -4,14 +4,20 @@ P4 is *Calibration for decision making via empirical risk minimization* (anonymo
 Letters: C costs (K, D), z class probabilities, μ̂ = y/n_i label frequencies, ``f(d) = Σ_k z_k
 C_kd`` the expected cost of a decision."""
 
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .._ground.arrays import Floats
 from .._ground.checks import check_fraction, check_same_length, check_sample_weight
-from .._ground.costs import Costs, bayes_columns, check_cost_matrix, expected_cost
+from .._ground.costs import (
+    Costs,
+    bayes_columns,
+    check_cost_matrix,
+    expected_cost,
+    of_decisions,
+)
 from .._ground.facts import Facts, metric
 from .._ground.names import check_row_names, column_names
 from .._ground.simplex import check_proba
@@ -21,15 +27,12 @@ from ..distributions import Distribution
 from ..label_histogram._labels import read_labels
 from ._evaluate import read_for, score, weighted
 from ._intervals import ConfidenceInterval
-from ._kernel_bandwidth import as_tensor, choose_bandwidth
 
 __all__ = [
-    "RiskDecomposition",
     "bayes_decision",
     "decision_risk",
     "model_risk",
     "risk_bound",
-    "risk_decomposition",
     "risk_gap",
 ]
 
@@ -40,26 +43,29 @@ def _meet(prediction, cost_matrix) -> tuple[Floats, Costs]:
         z, classes = prediction.mean(), prediction.classes
     else:
         z, classes = check_proba(prediction, name="prediction"), column_names(prediction)
-    return z, check_cost_matrix(cost_matrix).for_classes(classes, z.shape[1])
+    costs = check_cost_matrix(cost_matrix, a_row=True).for_classes(classes, z.shape[1])
+    costs.check_rows(len(z))
+    return z, costs
 
 
 def _read_decisions(y, decisions, sample_weight, groups, *, cost_matrix) -> Rows:
-    """Labels in the order of the rows of the cost matrix, and columns of it as the prediction."""
-    costs = check_cost_matrix(cost_matrix)
+    """Labels in the order of the classes of the cost matrix; what decisions cost as prediction."""
+    costs = check_cost_matrix(cost_matrix, a_row=True)
     labels = read_labels(y)
     if costs.classes is None:
-        labels = labels.of_width(len(costs.C), "cost_matrix", "cost_matrix", "index")
+        labels = labels.of_width(costs.C.shape[-2], "cost_matrix", "cost_matrix", "index")
     else:
         labels = labels.in_order(costs.classes, other="cost_matrix")
     columns = costs.columns(decisions)
     check_same_length(len(labels), decisions=columns)
+    costs.check_rows(len(labels))
     check_row_names(y=y, decisions=decisions, sample_weight=sample_weight, groups=groups)
-    return Rows.of(labels, columns, sample_weight, groups)
+    return Rows.of(labels, of_decisions(columns, costs.C), sample_weight, groups)
 
 
 def _cost_terms(rows: Rows, *, cost_matrix) -> tuple:
-    """Σ_k μ̂_k C_kd̂ of each row, Eq. (6)."""
-    return weighted(rows, expected_cost(rows.mu, rows.prediction, check_cost_matrix(cost_matrix).C))
+    """Σ_k μ̂_k C_kd̂ of each row, Eq. (6); the prediction holds C_kd̂."""
+    return weighted(rows, np.einsum("nk,nk->n", rows.mu, rows.prediction))
 
 
 def _read_priced(y, prediction, sample_weight, groups, *, cost_matrix) -> Rows:
@@ -86,10 +92,11 @@ def bayes_decision(prediction: PredictionLike, cost_matrix: ArrayLike) -> NDArra
         mean counts.
     cost_matrix : array-like or frame of shape (n_classes, n_decisions)
         Cost of each decision (column) under each class (row), in any unit; negative costs are
-        gains. To reject is one decision more. The columns of a frame name the decisions; the index
-        of a pandas frame, or a first column of a polars frame that holds no numbers, names the
-        classes. They are matched by name with those of `prediction`; where that has no names, they
-        must be sorted.
+        gains. To reject is one decision more. An array of shape (n_samples, n_classes, n_decisions)
+        holds the costs of each row: of a loan by its size, say. The columns of a frame name the
+        decisions; the index of a pandas frame, or a first column of a polars frame that holds no
+        numbers, names the classes. They are matched by name with those of `prediction`; where that
+        has no names, they must be sorted.
 
     Returns
     -------
@@ -135,7 +142,7 @@ def decision_risk(
     decisions : array-like of shape (n_samples,)
         Column numbers of the cost matrix, or names of its columns.
     cost_matrix : array-like or frame of shape (n_classes, n_decisions)
-        As in `bayes_decision`; costs count as they are, negative ones too.
+        As in `bayes_decision`, also one a row; costs count as they are, negative ones too.
     sample_weight : array-like of shape (n_samples,), optional
         Weights of the rows; only their ratios matter.
 
@@ -236,119 +243,6 @@ def risk_gap(
     return score(risk_gap, y, prediction, sample_weight, cost_matrix=cost_matrix)
 
 
-class RiskDecomposition(NamedTuple):
-    """Parts of the risk of a model's decisions: ``risk = uncertainty − resolution + reliability``.
-
-    Attributes
-    ----------
-    risk : float
-        Mean cost of the model's decisions, see `decision_risk`.
-    uncertainty : float
-        Risk of the best constant decision: what anyone reaches who looks at nothing.
-    resolution : float
-        What the predictions are worth once calibrated: larger is better.
-    reliability : float
-        What the model loses by taking its probabilities at their word: smaller is better, 0 if it
-        is calibrated where it matters for these costs.
-    """
-
-    risk: float
-    uncertainty: float
-    resolution: float
-    reliability: float
-
-
-def risk_decomposition(
-    y: LabelsLike,
-    prediction: PredictionLike,
-    cost_matrix: ArrayLike,
-    *,
-    sample_weight: ArrayLike | None = None,
-    bandwidth: float | Literal["loo", "cv"] | None = None,
-) -> RiskDecomposition:
-    """Uncertainty, resolution and reliability of the risk of a model's decisions.
-
-    P4 eq. 8 and corollary 1.
-
-    With φ the calibrated prediction, the label frequencies among rows predicted alike, and R[φ] the
-    risk of the decisions made from it: resolution is uncertainty − R[φ], reliability risk − R[φ].
-    Where predictions repeat, φ is exact: the mean over the rows with the same prediction. Else it
-    is estimated by Dirichlet kernels, ``φ_j = z_j + Σ k (μ̂_i − z_i) / Σ k`` over the other rows i,
-    and R[φ] is an out-of-sample risk: the parts still add up, and the reliability of a calibrated
-    model is 0 or a little below.
-
-    Parameters
-    ----------
-    y : label histogram of shape (n_samples, n_classes)
-        As in `decision_risk`.
-    prediction, cost_matrix
-        As in `bayes_decision`.
-    sample_weight : array-like of shape (n_samples,), optional
-        Weights of the rows, read as repetition where predictions repeat.
-    bandwidth : None, "loo", "cv" or float, default=None
-        Of the kernels, as in `kernel_calibration_error`. None: rows with the same prediction where
-        there are at most half as many predictions as rows, else "cv"; "loo" smooths too much here
-        as a rule.
-
-    Returns
-    -------
-    RiskDecomposition
-        ``(risk, uncertainty, resolution, reliability)`` in the unit of the costs.
-
-    Raises
-    ------
-    ValueError
-        As `decision_risk`; a bandwidth that `kernel_calibration_error` would refuse.
-
-    References
-    ----------
-    P4 eq. (8) and Corollary 1; Bröcker (2009), Reliability, sufficiency, and the decomposition of
-    proper scores.
-
-    Examples
-    --------
-    >>> proba = [[0.9, 0.1]] * 4 + [
-    ...     [0.2, 0.8]
-    ... ] * 4  # of the first four rows, two are of the second class
-    >>> risk_decomposition([0, 0, 1, 1, 1, 1, 1, 1], proba, [[0, 1], [4, 0]])
-    RiskDecomposition(risk=1.0, uncertainty=0.25, resolution=0.0, reliability=0.75)
-    """
-    costs = check_cost_matrix(cost_matrix)
-    rows = read_priced(y, prediction, costs, sample_weight)
-    C = costs.for_classes(rows.classes, rows.z.shape[1]).C
-    w = rows.weight / rows.weight.sum()
-    risk, calibrated = (
-        float(w @ expected_cost(rows.mu, bayes_columns(p, C), C))
-        for p in (rows.z, _calibrated(rows, w, bandwidth))
-    )
-    uncertainty = float((w @ rows.mu @ C).min())
-    return RiskDecomposition(risk, uncertainty, uncertainty - calibrated, risk - calibrated)
-
-
-def _calibrated(rows: Rows, w, bandwidth):
-    """φ of each row, (n, K): by groups of equal predictions, or by kernels."""
-    different, group = np.unique(rows.z, axis=0, return_inverse=True)
-    if bandwidth is None and 2 * len(different) <= len(rows):
-        return _group_means(rows.mu, w, group.ravel())
-    # torch is imported where it is needed only
-    from .._ground import kernels as _kernels
-
-    keep = np.flatnonzero(w > 0)
-    seen = rows.take(keep)
-    h = "cv" if bandwidth is None else bandwidth
-    h = choose_bandwidth(h, "canonical", seen, seen.mu[:, None], 0, "cpu")
-    x, e, log_w = (as_tensor(a, "cpu") for a in (seen.z, seen.mu - seen.z, np.log(w[keep])))
-    phi = rows.z.copy()
-    phi[keep] += _kernels.smooth(_kernels.clipped(x), e, h, log_w).numpy()
-    return phi
-
-
-def _group_means(mu, w, group):
-    """The weighted mean of μ̂ over the rows with the same prediction, shape (n, K)."""
-    sums = np.stack([np.bincount(group, weights=w * mu[:, k]) for k in range(mu.shape[1])], axis=1)
-    return (sums / np.maximum(np.bincount(group, weights=w), 1e-300)[:, None])[group]
-
-
 def risk_bound(
     y: LabelsLike,
     decisions: ArrayLike,
@@ -404,7 +298,7 @@ def risk_bound(
     check_fraction(confidence_level=confidence_level)
     rows = read_for(decision_risk, y, decisions, cost_matrix=cost_matrix)
     cost, _ = _cost_terms(rows, cost_matrix=cost_matrix)
-    C = check_cost_matrix(cost_matrix).C
+    C = check_cost_matrix(cost_matrix, a_row=True).C
     n = len(cost)
     delta = 1 - confidence_level
     width = np.ptp(C)

@@ -11,7 +11,6 @@ from sklearn.base import BaseEstimator
 from sklearn.metrics import get_scorer as sklearn_get_scorer
 from sklearn.utils.metadata_routing import UNUSED
 
-from .._ground.costs import bayes_columns, check_cost_matrix
 from .._ground.facts import facts_of, unwrapped
 from .._ground.names import check_row_names
 from .._ground.types import Estimator, LabelsLike, Samples
@@ -26,7 +25,6 @@ from . import (
     _label_histogram,
     _labels,
 )
-from ._decision import decision_risk
 from ._epistemic import accuracy_gain
 from ._evaluate import evaluate
 
@@ -35,7 +33,6 @@ __all__ = [
     "LabelHistogramScorer",
     "get_scorer",
     "get_scorer_names",
-    "make_decision_scorer",
 ]
 
 
@@ -206,61 +203,6 @@ class EpistemicScorer(BaseEstimator):
 
     def _accept_sample_weight(self):  # read by scikit-learn >= 1.7 where metadata routing is off
         return False
-
-
-class _DecisionScorer(LabelHistogramScorer):
-    """Scorer of the decisions that a classifier's probabilities lead to: −risk."""
-
-    def __init__(self, cost_matrix):
-        self.cost_matrix = cost_matrix
-
-    def score(self, estimator, X, y, sample_weight=None):
-        """Minus the mean cost of the Bayes decisions for X."""
-        rows = rows_of(estimator, X, y, sample_weight, distribution=False)
-        costs = check_cost_matrix(self.cost_matrix)
-        C = costs.for_classes(rows.classes, rows.z.shape[1], "the classifier").C
-        rows.prediction = bayes_columns(rows.z, C)
-        return -evaluate(decision_risk, rows, cost_matrix=C)
-
-    def _accept_sample_weight(self):
-        return True
-
-
-def make_decision_scorer(cost_matrix: ArrayLike) -> _DecisionScorer:
-    """A scorer for ``scoring=``: minus the risk of a classifier's Bayes decisions.
-
-    Parameters
-    ----------
-    cost_matrix : array-like or frame of shape (n_classes, n_decisions)
-        As in `bayes_decision`. The index of a frame names the classes. Else rows are in the order
-        of the estimator's ``classes_``, which must then be sorted.
-
-    Returns
-    -------
-    scorer : callable
-        ``scorer(estimator, X, y, sample_weight=None)``, larger is better, in the unit of the costs.
-
-    Raises
-    ------
-    ValueError
-        Costs are NaN or infinite; or, when it scores, name other classes than the estimator's.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_breast_cancer
-    >>> from sklearn.model_selection import GridSearchCV
-    >>> from sklearn.naive_bayes import GaussianNB
-    >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> # an untreated malignant tumour (class 0) costs 20
-    >>> scorer = make_decision_scorer([[0, 20], [1, 0]])
-    >>> search = GridSearchCV(
-    ...     GaussianNB(), {"var_smoothing": [1e-9, 1e-6, 1e-3]}, scoring=scorer
-    ... ).fit(X, y)
-    >>> search.best_score_ < 0
-    np.True_
-    """
-    check_cost_matrix(cost_matrix)
-    return _DecisionScorer(cost_matrix)
 
 
 def _named(metrics) -> dict:

@@ -1,0 +1,315 @@
+"""What maps with a floor, their stack, and calibration for decisions do to risks, on real data.
+
+    python benchmarks/decision_maps.py [--splits 20] [--cifar10h FILE.npz] [--only NAME] [--auto]
+    python benchmarks/decision_maps.py --clip
+    python benchmarks/decision_maps.py --time
+
+Each problem: repeated random splits into rows for training, calibration (at most 1500) and test,
+and eight kinds of costs. A number is the geometric mean over these of a ratio: the mean test risk
+over splits, over that of the temperature of least log loss without a floor. Behind stands its 95 %
+interval, by the jackknife over splits (which share rows) with t quantiles. "auto", on request, is
+`DecisionCalibration` as it is by default and takes most of the time, "constant" the best constant
+decision of the calibration rows, "worst cost" the largest of the eight ratios of the stack.
+FILE.npz holds "counts" of human labels and "proba" of a trained network.
+
+``--clip``: the log loss where the zeros of the classifier are clipped at other values.
+``--time``: fits with a floor over those without, and of the stack, interleaved, the least of five.
+"""
+
+import argparse
+import sysconfig
+import time
+import warnings
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import torch
+from scipy.stats import t
+from sklearn.datasets import load_breast_cancer, load_digits
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import train_test_split
+from sklearn.naive_bayes import GaussianNB, MultinomialNB
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.neural_network import MLPClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from sklearn_lhcal.calibration import (
+    DecisionCalibration,
+    StackedCalibration,
+    TemperatureScaling,
+)
+from sklearn_lhcal.metrics import bayes_decision, decision_risk, label_log_loss
+
+MOST_ROWS = 1500
+CLIPS = (1e-12, 1e-9, 1e-6, 1e-3)
+# Modules whose text has to be told apart, in pieces of so many lines.
+MODULES = [
+    *("argparse", "ast", "calendar", "difflib", "doctest", "inspect", "locale", "mailbox"),
+    *("optparse", "pdb", "pickle", "shutil", "smtplib", "statistics", "subprocess", "tarfile"),
+    *("threading", "turtle", "typing", "zipfile"),
+]
+LINES = 6
+
+
+# --------------------------------------------------------------------------------------- problems
+
+
+@cache
+def module_text():
+    """Word counts of pieces of standard modules, and the number of the module."""
+    folder = Path(sysconfig.get_paths()["stdlib"])
+    pieces = []
+    labels = []
+    for k, name in enumerate(MODULES):
+        path = folder / f"{name}.py"
+        path = path if path.exists() else folder / name / "__init__.py"
+        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = [line for line in lines if line.strip()]
+        for begin in range(0, len(lines) - LINES, LINES):
+            pieces.append(" ".join(lines[begin : begin + LINES]))
+            labels.append(k)
+    return CountVectorizer(min_df=5).fit_transform(pieces), np.array(labels)
+
+
+def mushrooms():
+    """Six uneven classes, four features seen three times each, of which naive Bayes is too sure."""
+    rng = np.random.default_rng(0)
+    y = rng.choice(6, size=5000, p=[0.02, 0.08, 0.35, 0.2, 0.2, 0.15])
+    means = rng.normal(0, 2.0, (6, 4))
+    hidden = means[y] + rng.normal(size=(5000, 4))
+    return hidden @ np.tile(np.eye(4), 3) + 0.5 * rng.normal(size=(5000, 12)), y
+
+
+def digits():
+    return load_digits(return_X_y=True)
+
+
+def cancer():
+    return load_breast_cancer(return_X_y=True)
+
+
+NETWORK = make_pipeline(StandardScaler(), MLPClassifier((64,), max_iter=400, random_state=0))
+LOGISTIC = make_pipeline(StandardScaler(), LogisticRegression(C=10.0, max_iter=2000))
+FOREST = RandomForestClassifier(100, random_state=0)
+# name: (data, classifier, rows for training, whether the classifier prints zeros)
+PROBLEMS = {
+    "text, forest": (module_text, FOREST, 1500, True),
+    "text, neighbours": (module_text, KNeighborsClassifier(20, metric="cosine"), 1500, True),
+    "digits, forest": (digits, FOREST, 300, True),
+    "digits, neighbours": (digits, KNeighborsClassifier(10), 300, True),
+    "cancer, forest": (cancer, FOREST, 100, True),
+    "mushrooms, forest": (mushrooms, FOREST, 1000, True),
+    "text, naive Bayes": (module_text, MultinomialNB(alpha=0.1), 1500, False),
+    "digits, naive Bayes": (digits, GaussianNB(var_smoothing=1e-3), 300, False),
+    "cancer, naive Bayes": (cancer, GaussianNB(), 100, False),
+    "mushrooms, naive Bayes": (mushrooms, GaussianNB(), 1000, False),
+    "text, logistic": (module_text, LogisticRegression(max_iter=500), 1500, False),
+    "digits, network": (digits, NETWORK, 300, False),
+    "cancer, logistic": (cancer, LOGISTIC, 100, False),
+}
+
+
+def trained(data, model, n_train: int, seed: int):
+    """Probabilities and one-hot labels of the rows that the model was not trained on."""
+    X, y = data()
+    parts = train_test_split(X, y, train_size=n_train, stratify=y, random_state=seed)
+    X_train, X_rest, y_train, y_rest = parts
+    return model.fit(X_train, y_train).predict_proba(X_rest), np.eye(y.max() + 1, dtype=int)[y_rest]
+
+
+def problems(cifar10h: Path | None) -> dict:
+    """Functions of a seed that return probabilities and counts, and whether there are zeros."""
+    found = {}
+    for name, (data, model, n_train, zeros) in PROBLEMS.items():
+        found[name] = (lambda seed, a=(data, model, n_train): trained(*a, seed)), zeros
+    if cifar10h is not None:
+        with np.load(cifar10h) as file:
+            z = file["proba"] / file["proba"].sum(axis=1, keepdims=True)
+            votes = z, file["counts"].astype(int)
+        found["CIFAR-10H, network"] = (lambda seed: votes), False
+    return found
+
+
+def costs(K: int) -> dict[str, list[np.ndarray]]:
+    """Eight kinds of costs for K classes; a kind's risk is the mean over its matrices.
+
+    Each class is the dangerous one in turn: one alone could be the easiest, or the hardest.
+    """
+    rng = np.random.default_rng(0)
+    plain = 1.0 - np.eye(K)
+    found = {"0/1": [plain], "reject at .2": [np.column_stack([plain, np.full(K, 0.2)])]}
+    for times in (10, 100, 10_000):
+        dear = [np.where(np.arange(K) == k, times, 1.0)[:, None] for k in range(K)]
+        found[f"one danger x{times}"] = [plain * one for one in dear]
+    found["random"] = [rng.exponential(size=(K, K)) * plain]
+    found["random, squared"] = [rng.exponential(size=(K, K)) ** 2 * plain]
+    # The first half of the classes is bad, the first of them deadly.
+    half = K // 2
+    eat = np.append(np.geomspace(10_000, 40, half), np.zeros(K - half))
+    good = np.where(np.arange(K - half) % 2 == 0, 10.0, 20.0)
+    reject = np.append(np.zeros(half), good)
+    found["mushrooms"] = [np.column_stack([eat, reject])]
+    return found
+
+
+# ----------------------------------------------------------------------------------------- methods
+
+MAPS = {
+    "T": TemperatureScaling("proba"),
+    "T + floor": TemperatureScaling("proba", floor="uniform"),
+    "stack": StackedCalibration("proba"),
+}
+
+
+def halves(proba, counts, seed: int):
+    """Calibration rows, and test rows."""
+    order = np.random.default_rng(seed).permutation(len(proba))
+    n = min(MOST_ROWS, len(proba) // 2)
+    fit, test = order[:n], order[n:]
+    return proba[fit], counts[fit], proba[test], counts[test]
+
+
+def risks(proba, counts, seed: int, with_auto: bool) -> dict[str, list[float]]:
+    """Test risk by method, one for each cost matrix; and the log loss."""
+    z, y, z_test, y_test = halves(proba, counts, seed)
+    mapped = {name: one.fit(z, y).predict_proba(z_test) for name, one in MAPS.items()}
+    mapped = {"none": z_test, **mapped}
+    found = {name: [] for name in (*mapped, "auto", "constant")}
+    share = (y / y.sum(axis=1, keepdims=True)).mean(axis=0)
+    for matrices in costs(proba.shape[1]).values():
+        for name, p in mapped.items():
+            risk = [decision_risk(y_test, bayes_decision(p, C), C) for C in matrices]
+            found[name].append(np.mean(risk))
+        if with_auto:
+            fits = [DecisionCalibration("proba", C).fit(z, y).decide(z_test) for C in matrices]
+            pairs = zip(fits, matrices, strict=True)
+            found["auto"].append(np.mean([decision_risk(y_test, d, C) for d, C in pairs]))
+        best = [np.full(len(y_test), (share @ C).argmin()) for C in matrices]
+        pairs = zip(best, matrices, strict=True)
+        found["constant"].append(np.mean([decision_risk(y_test, d, C) for d, C in pairs]))
+    losses = {name: label_log_loss(y_test, mapped[name]) for name in MAPS}
+    return found | {"log loss": losses}
+
+
+def ratio(a, b) -> tuple[float, float, float]:
+    """Geometric mean over costs of the ratio of risks (splits, costs), with its 95 % interval."""
+    total_a = a.sum(axis=0)
+    total_b = b.sum(axis=0)
+    # A risk of 0 on both sides is no difference.
+    tiny = 1e-9 * total_b.max()
+
+    def log_ratio(x, y):
+        return np.log((x + tiny) / (y + tiny)).mean(axis=-1)
+
+    estimate = log_ratio(total_a, total_b)
+    n = len(a)
+    left_out = log_ratio(total_a - a, total_b - b)
+    error = np.sqrt((n - 1) / n * ((left_out - left_out.mean()) ** 2).sum())
+    reach = t.ppf(0.975, n - 1) * error
+    return tuple(np.exp([estimate, estimate - reach, estimate + reach]))
+
+
+def table(options) -> None:
+    columns = ["none", "T + floor", "stack", "constant"]
+    if options.auto:
+        columns.insert(3, "auto")
+    print("problem".ljust(24) + "log loss T, T + floor, stack".rjust(30), end="")
+    print("".join(name.rjust(22) for name in columns) + "worst cost".rjust(12))
+    groups = {True: [], False: []}
+    for name, (problem, zeros) in problems(options.cifar10h).items():
+        if options.only not in name:
+            continue
+        found = [risks(*problem(seed), seed, options.auto) for seed in range(options.splits)]
+        of = {m: np.array([one[m] for one in found]) for m in (*columns, "T")}
+        loss = [np.mean([one["log loss"][m] for one in found]) for m in MAPS]
+        cells = [ratio(of[m], of["T"]) for m in columns]
+        groups[zeros].append([cell[0] for cell in cells])
+        worst = (of["stack"].sum(axis=0) / np.maximum(of["T"].sum(axis=0), 1e-300)).max()
+        if options.costs:
+            print_costs(of)
+        print(name.ljust(24) + " ".join(f"{v:9.4f}" for v in loss).rjust(30), end="")
+        shown = [f"{m:.3f} ({low:.3f}-{high:.3f})" for m, low, high in cells]
+        print("".join(cell.rjust(22) for cell in shown) + f"{worst:12.3f}", flush=True)
+    for zeros, rows in groups.items():
+        if rows:
+            means = np.exp(np.log(rows).mean(axis=0))
+            what = "prints zeros" if zeros else "prints none"
+            print(what.ljust(54) + "".join(f"{m:.3f}".rjust(22) for m in means))
+
+
+def print_costs(of) -> None:
+    """Mean risks, one kind of costs below the other."""
+    for i, kind in enumerate(costs(2)):
+        print(f"  {kind:20}" + "".join(f"{m} {r[:, i].mean():.4f}   " for m, r in of.items()))
+
+
+def clip_table(options) -> None:
+    print(
+        "log loss by clip".ljust(36) + "".join(f"{clip:10.0e}" for clip in CLIPS) + "   most/least"
+    )
+    for name, (problem, zeros) in problems(None).items():
+        if not zeros or options.only not in name:
+            continue
+        z, y, z_test, y_test = halves(*problem(0), 0)
+        for label, one in MAPS.items():
+            losses = []
+            for clip in CLIPS:
+                fit, test = (clipped(p, clip) for p in (z, z_test))
+                losses.append(label_log_loss(y_test, one.fit(fit, y).predict_proba(test)))
+            said = "".join(f"{v:10.4f}" for v in losses) + f"{max(losses) / min(losses):13.4f}"
+            print(f"{name}, {label}".ljust(36) + said, flush=True)
+
+
+def clipped(z, clip: float):
+    z = np.maximum(z, clip)
+    return z / z.sum(axis=1, keepdims=True)
+
+
+def timing() -> None:
+    rng = np.random.default_rng(0)
+    u = 3 * rng.normal(size=(100_000, 10))
+    y = (u / 1.5 + rng.gumbel(size=u.shape)).argmax(axis=1)
+    wrong = rng.random(len(y)) < 0.03
+    y[wrong] = rng.integers(10, size=wrong.sum())
+    few = slice(0, 10_000)
+    fits = {
+        "T, 100 000 x 10": lambda: TemperatureScaling("logits").fit(u, y),
+        "T + floor": lambda: TemperatureScaling("logits", floor="uniform").fit(u, y),
+        "stack, 10 000 x 10": lambda: StackedCalibration("logits").fit(u[few], y[few]),
+    }
+    least = dict.fromkeys(fits, np.inf)
+    for _ in range(5):
+        for name, fit in fits.items():
+            start = time.perf_counter()
+            fit()
+            least[name] = min(least[name], time.perf_counter() - start)
+    print("\n".join(f"{name:20} {seconds:.3f} s" for name, seconds in least.items()))
+    print(f"floor over none: {least['T + floor'] / least['T, 100 000 x 10']:.1f}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Maps for decisions against the temperature.")
+    parser.add_argument("--splits", type=int, default=20)
+    parser.add_argument("--cifar10h", type=Path, metavar="FILE")
+    parser.add_argument("--only", default="", help="part of the name of a problem")
+    parser.add_argument("--auto", action="store_true")
+    parser.add_argument("--costs", action="store_true", help="print the risks of each kind")
+    parser.add_argument("--clip", action="store_true")
+    parser.add_argument("--time", action="store_true")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore", UserWarning)
+    if options.time:
+        timing()
+    elif options.clip:
+        clip_table(options)
+    else:
+        table(options)
+
+
+if __name__ == "__main__":
+    main()
