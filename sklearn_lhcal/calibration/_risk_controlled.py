@@ -76,8 +76,8 @@ class RiskControlledDecision(_Guarantee):
 
     Where a referral costs something, total cost may rise or fall with the threshold, and the plain
     rule of conformal risk control violates the budget. What is bounded instead is the cost above
-    that of a referral, ``(C̄ − c)₊``, which only rises; this is conservative, and "learn_then_test"
-    decides more.
+    that of a referral, ``(C̄ − c)₊``, which only rises; this is conservative, the more so the fewer
+    votes a row has.
 
     Parameters
     ----------
