@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from sklearn_lhcal import datasets
-from sklearn_lhcal.datasets import _cifar10h, fetch_cifar10h
+from sklearn_lhcal.datasets import _cifar10h, _download, fetch_cifar10h
 
 NAME = "cifar10h-counts.npy"
 REAL = Path(__file__).parents[2] / "shared" / "data" / "cifar10h_first5000.npz"
@@ -270,11 +270,11 @@ def test_silent_server_is_given_up(counts, home):
 
 
 def test_interruption_leaves_nothing(counts, home, monkeypatch):
-    def interrupted(source, target, deadline):
+    def interrupted(source, target, *limits):
         target.write(b"half")
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(_cifar10h, "_copy", interrupted)
+    monkeypatch.setattr(_download, "_copy", interrupted)
     with serving(as_file(counts)) as (url, _), pytest.raises(KeyboardInterrupt):
         fetch_cifar10h(data_home=home, base_url=url)
     assert left_in(home) == []
@@ -376,7 +376,7 @@ def test_a_large_file_that_is_there_is_not_read(counts, home, monkeypatch):
 
 def test_a_server_that_trickles_is_given_up(counts, home, monkeypatch):
     """Each byte comes in time, but not all of them."""
-    monkeypatch.setattr(_cifar10h, "_LONGEST", 1)
+    monkeypatch.setattr(_download, "_LONGEST", 1)
     begin = time.monotonic()
     with (
         serving(as_file(counts), trickle=0.02) as (url, _),

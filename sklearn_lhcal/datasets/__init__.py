@@ -1,15 +1,19 @@
 """Data sets with several labels per row: real, semi-synthetic, and made to measure."""
 
 from ._cifar10h import fetch_cifar10h
+from ._dermamnist import fetch_dermamnist
 from ._digits import load_mixed_digits
 from ._made import make_label_histograms, make_random_checkerboard
+from ._mixed import make_mixed_images
 from ._ratings import load_anesthesia_ratings, load_psychiatric_diagnoses
 
 __all__ = [
     "fetch_cifar10h",
+    "fetch_dermamnist",
     "load_anesthesia_ratings",
     "load_mixed_digits",
     "load_psychiatric_diagnoses",
     "make_label_histograms",
+    "make_mixed_images",
     "make_random_checkerboard",
 ]

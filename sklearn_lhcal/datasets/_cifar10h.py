@@ -2,23 +2,13 @@
 
 import hashlib
 import io
-import re
-import tempfile
-import time
-from http.client import HTTPException
-from numbers import Real
 from os import PathLike
-from pathlib import Path
-from typing import BinaryIO
-from urllib.error import HTTPError
-from urllib.parse import urlsplit
-from urllib.request import urlopen
 
 import numpy as np
-from sklearn.datasets import get_data_home
 from sklearn.utils import Bunch
 
 from .._ground.arrays import Integers
+from ._download import PublishedFile, fetch
 
 _CIFAR10H_DESCR = """\
 CIFAR-10H
@@ -36,10 +26,7 @@ No image is included.
 _CIFAR10H_COMMIT = "48da312b193b82e6939ec20f23d1f09cbdd849c8"
 _CIFAR10H_URL = f"https://raw.githubusercontent.com/jcpeterson/cifar-10h/{_CIFAR10H_COMMIT}/data"
 _CIFAR10H_SHA256 = "9b36b4550349af56c79083356312eb4af856cc5fd3caf1f669d40b9d0bbb69ff"
-_SCHEMES = ("https", "http", "file")
 _LARGEST = 8_000_000  # bytes; the published file has 800,128
-_LONGEST = 10  # times the timeout, for the whole download
-_CHUNK = 65_536
 _CIFAR10H_FILE = "cifar10h-counts.npy"
 _CIFAR10H_CLASSES = (
     "airplane",
@@ -118,87 +105,20 @@ def fetch_cifar10h(
     >>> fetch_cifar10h().counts.shape  # doctest: +SKIP
     (10000, 10)
     """
-    _check_arguments(base_url, checksum, timeout)
-    path = Path(get_data_home(data_home)) / _CIFAR10H_FILE
-    url = f"{base_url.rstrip('/')}/{_CIFAR10H_FILE}"
-    if path.exists():
-        counts = _read_cifar10h(path, checksum, f"{path} (remove it to download it again)")
-    elif download_if_missing:
-        counts = _download_cifar10h(url, path, checksum, timeout)
-    else:
-        raise OSError(
-            f"Data not found and `download_if_missing` is False: download {url} and put it at "
-            f"{path}."
-        )
+    file = PublishedFile(_CIFAR10H_FILE, _CIFAR10H_SHA256, "sha256", _LARGEST, _counts_of)
+    counts = fetch(file, data_home, download_if_missing, base_url, checksum, timeout)
     return Bunch(counts=counts, target_names=np.array(_CIFAR10H_CLASSES), DESCR=_CIFAR10H_DESCR)
 
 
-def _download_cifar10h(url: str, path: Path, checksum: str | None, timeout: float) -> Integers:
-    """Counts of the file at `url`, which is at `path` only once it has been checked."""
-    with tempfile.TemporaryDirectory(prefix=f"{path.name}.part_", dir=path.parent) as folder:
-        part = Path(folder) / path.name
-        try:
-            # S310: the scheme was checked above
-            with urlopen(url, timeout=timeout) as response, part.open("wb") as file:  # noqa: S310
-                size = _copy(response, file, time.monotonic() + _LONGEST * timeout)
-                said = response.headers.get("Content-Length")
-        except (OSError, HTTPException, ValueError) as error:
-            if isinstance(error, HTTPError):
-                error.close()
-            raise OSError(
-                f"Could not download {url} ({error}). Download it elsewhere and put it at {path}."
-            ) from error
-        if said is not None and said.strip().isdecimal() and size != int(said):
-            raise OSError(
-                f"The download of {url} is truncated: {size} of {said} bytes came. Try again."
-            )
-        counts = _read_cifar10h(part, checksum, f"The file at {url}")
-        part.replace(path)
-    return counts
-
-
-def _check_arguments(base_url: str, checksum: str | None, timeout: float) -> None:
-    scheme = urlsplit(base_url).scheme
-    if scheme not in _SCHEMES:
-        raise ValueError(f"base_url must begin with one of {_SCHEMES}, got {base_url!r}.")
-    if checksum is not None and not re.fullmatch("[0-9a-fA-F]{64}", checksum):
-        raise ValueError(f"checksum must hold 64 hexadecimal digits, got {checksum!r}.")
-    if not (isinstance(timeout, Real) and 0 < timeout < 1e6):
-        raise ValueError(f"timeout must be a positive number of seconds, got {timeout!r}.")
-
-
-def _copy(response: BinaryIO, file: BinaryIO, deadline: float) -> int:
-    """Bytes copied; an OSError where they are too many, or take too long."""
-    size = 0
-    # read1 returns what is there; read would wait for all of a chunk
-    while chunk := getattr(response, "read1", response.read)(_CHUNK):
-        size += len(chunk)
-        if size > _LARGEST:
-            raise OSError(f"it has more than {_LARGEST} bytes")
-        if time.monotonic() > deadline:
-            raise OSError(f"it timed out after {size} bytes")
-        file.write(chunk)
-    return size
-
-
-def _read_cifar10h(path: Path, checksum: str | None, origin: str) -> Integers:
-    """Counts of shape (10000, 10), checked; `origin` is what an error calls the file."""
-    if (size := path.stat().st_size) > _LARGEST:
-        raise OSError(f"{origin} has {size} bytes, more than {_LARGEST}.")
-    content = path.read_bytes()
-    found, expected = hashlib.sha256(content).hexdigest(), checksum or _CIFAR10H_SHA256
-    if found != expected.lower():
-        raise OSError(
-            f"{origin} is truncated, or another file: it has the checksum {found}, expected "
-            f"{expected}."
-        )
+def _counts_of(data: bytes) -> Integers:
+    """Counts of shape (10000, 10), checked."""
     try:
-        counts = np.load(io.BytesIO(content), allow_pickle=False)
+        counts = np.load(io.BytesIO(data), allow_pickle=False)
     except Exception as error:
         # a header may ask for anything
-        raise OSError(f"{origin} is truncated or no .npy file: {error}.") from error
+        raise OSError(f"is truncated or no .npy file: {error}.") from error
     if problem := _problem_of_cifar10h(counts):
-        raise OSError(f"{origin} does not hold the counts of CIFAR-10H: {problem}.")
+        raise OSError(f"does not hold the counts of CIFAR-10H: {problem}.")
     return counts.astype(np.int64)
 
 

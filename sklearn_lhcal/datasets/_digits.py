@@ -1,13 +1,12 @@
 """Handwritten digits, half of them mixed in pairs."""
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 from sklearn.utils import Bunch, check_random_state
 
-from .._ground.arrays import Floats
 from .._ground.types import Seed
 from ._made import check_raters, draw_counts
+from ._mixed import mixed_pairs
 
 _TEST_RATERS = 10
 # Shares of the images.
@@ -93,7 +92,7 @@ def load_mixed_digits(*, raters: int = 2, random_state: Seed = 0) -> Bunch:
     ends = np.ceil(shares[:-1] * len(order)).astype(int)
     data = Bunch(target_names=source.target_names, DESCR=_DIGITS_DESCR)
     for part, images in zip(_PARTS, np.split(order, ends), strict=True):
-        pairs, ratio = _mixed_pairs(images, rng)
+        pairs, ratio = mixed_pairs(images, rng)
         share = np.stack([ratio, 1 - ratio], axis=1)
         X = np.einsum("ij,ijk->ik", share, pixels[pairs])
         data[f"X_{part}"] = X
@@ -105,16 +104,3 @@ def load_mixed_digits(*, raters: int = 2, random_state: Seed = 0) -> Bunch:
     for part, n in (("train", 1), ("test", _TEST_RATERS), ("validation", raters)):
         data[f"counts_{part}"] = draw_counts(data[f"proba_{part}"], n, rng)
     return data
-
-
-def _mixed_pairs(images: NDArray, rng) -> tuple[NDArray, Floats]:
-    """Pairs of shape (n, 2) and the share of the first of each, shape (n,), in random order.
-
-    A quarter of the images is paired with another quarter, the others with themselves.
-    """
-    quarter = len(images) // 4
-    a, b, kept = np.split(images, [quarter, 2 * quarter])
-    pairs = np.stack([np.append(a, kept), np.append(b, kept)], axis=1)
-    ratio = np.append(rng.random_sample(quarter), np.ones(len(kept)))
-    shuffled = rng.permutation(len(pairs))
-    return pairs[shuffled], ratio[shuffled]

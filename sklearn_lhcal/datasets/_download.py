@@ -1,0 +1,132 @@
+"""Files that are downloaded once, and checked whenever they are read."""
+
+import hashlib
+import re
+import tempfile
+import time
+from collections.abc import Callable
+from http.client import HTTPException
+from numbers import Real
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+from urllib.error import HTTPError
+from urllib.parse import urlsplit
+from urllib.request import urlopen
+
+from sklearn.datasets import get_data_home
+
+_SCHEMES = ("https", "http", "file")
+# times the timeout, for the whole download
+_LONGEST = 10
+_CHUNK = 65_536
+
+
+class PublishedFile(NamedTuple):
+    """A file as it was published.
+
+    Parameters
+    ----------
+    name : str
+    digest : str
+        In hexadecimal digits.
+    algorithm : str
+        Of the published digest: "sha256" or "md5".
+    largest : int
+        Bytes above which it is not this file.
+    content : callable
+        What the bytes hold; an OSError with the reason where it is something else.
+    """
+
+    name: str
+    digest: str
+    algorithm: str
+    largest: int
+    content: Callable[[bytes], Any]
+
+
+def fetch(
+    file: PublishedFile,
+    data_home,
+    download_if_missing: bool,
+    base_url: str,
+    checksum: str | None,
+    timeout: float,
+) -> Any:
+    """The content of the file in the data home, downloaded where it is missing."""
+    _check_arguments(base_url, checksum, timeout)
+    path = Path(get_data_home(data_home)) / file.name
+    url = f"{base_url.rstrip('/')}/{file.name}"
+    if path.exists():
+        return _read(file, path, checksum, f"{path} (remove it to download it again)")
+    if download_if_missing:
+        return _download(file, url, path, checksum, timeout)
+    raise OSError(
+        f"Data not found and `download_if_missing` is False: download {url} and put it at {path}."
+    )
+
+
+def _download(file: PublishedFile, url: str, path: Path, checksum: str | None, timeout: float):
+    """The content of the file at `url`, which is at `path` only once it has been checked."""
+    with tempfile.TemporaryDirectory(prefix=f"{path.name}.part_", dir=path.parent) as folder:
+        part = Path(folder) / path.name
+        try:
+            # S310: the scheme was checked above
+            with urlopen(url, timeout=timeout) as response, part.open("wb") as target:  # noqa: S310
+                size = _copy(response, target, time.monotonic() + _LONGEST * timeout, file.largest)
+                said = response.headers.get("Content-Length")
+        except (OSError, HTTPException, ValueError) as error:
+            if isinstance(error, HTTPError):
+                error.close()
+            raise OSError(
+                f"Could not download {url} ({error}). Download it elsewhere and put it at {path}."
+            ) from error
+        if said is not None and said.strip().isdecimal() and size != int(said):
+            raise OSError(
+                f"The download of {url} is truncated: {size} of {said} bytes came. Try again."
+            )
+        content = _read(file, part, checksum, f"The file at {url}")
+        part.replace(path)
+    return content
+
+
+def _check_arguments(base_url: str, checksum: str | None, timeout: float) -> None:
+    scheme = urlsplit(base_url).scheme
+    if scheme not in _SCHEMES:
+        raise ValueError(f"base_url must begin with one of {_SCHEMES}, got {base_url!r}.")
+    if checksum is not None and not re.fullmatch("[0-9a-fA-F]{64}", checksum):
+        raise ValueError(f"checksum must hold 64 hexadecimal digits, got {checksum!r}.")
+    if not (isinstance(timeout, Real) and 0 < timeout < 1e6):
+        raise ValueError(f"timeout must be a positive number of seconds, got {timeout!r}.")
+
+
+def _copy(response: BinaryIO, file: BinaryIO, deadline: float, largest: int) -> int:
+    """Bytes copied; an OSError where they are too many, or take too long."""
+    size = 0
+    # read1 returns what is there; read would wait for all of a chunk
+    while chunk := getattr(response, "read1", response.read)(_CHUNK):
+        size += len(chunk)
+        if size > largest:
+            raise OSError(f"it has more than {largest} bytes")
+        if time.monotonic() > deadline:
+            raise OSError(f"it timed out after {size} bytes")
+        file.write(chunk)
+    return size
+
+
+def _read(file: PublishedFile, path: Path, checksum: str | None, origin: str) -> Any:
+    """What a checked file holds; `origin` is what an error calls the file."""
+    if (size := path.stat().st_size) > file.largest:
+        raise OSError(f"{origin} has {size} bytes, more than {file.largest}.")
+    data = path.read_bytes()
+    algorithm = file.algorithm if checksum is None else "sha256"
+    found = hashlib.new(algorithm, data, usedforsecurity=False).hexdigest()
+    expected = checksum or file.digest
+    if found != expected.lower():
+        raise OSError(
+            f"{origin} is truncated, or another file: it has the checksum {found}, expected "
+            f"{expected}."
+        )
+    try:
+        return file.content(data)
+    except OSError as error:
+        raise OSError(f"{origin} {error}") from error

@@ -1,0 +1,128 @@
+"""Images mixed in pairs, so that raters have something to disagree on."""
+
+from numbers import Real
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import Bunch, check_random_state
+
+from .._ground.arrays import Floats
+from .._ground.checks import check_same_length, plain_array
+from .._ground.types import LabelsLike, Seed
+from ..label_histogram._labels import read_labels
+from ._made import check_raters, draw_counts
+
+# Rows mixed at a time.
+_BLOCK = 1_024
+
+
+def make_mixed_images(
+    X: ArrayLike,
+    y: LabelsLike,
+    n_raters: int | tuple[int, int] | ArrayLike = 1,
+    *,
+    mixed: float = 0.5,
+    random_state: Seed = None,
+) -> Bunch:
+    """Images of your own mixed in pairs, with known class probabilities and labels drawn from them.
+
+    Mix-MNIST and Mix-CIFAR of P1 (section 7) from any images. A random half of them is paired. Each
+    pair (a, b) becomes the one image ``r a + (1 − r) b`` with r uniform on [0, 1], whose raters say
+    the class of a with probability r and that of b with probability 1 − r. The other half is kept,
+    and its raters all say its class. So a third of the rows are mixed. Split images into parts
+    before, and mix each part by itself: no image is then in two parts.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_images, ...)
+        Images, numbers of any shape. Integers of up to two bytes become float32, others float64.
+    y : label histogram of shape (n_images, n_classes)
+        Anything `check_counts` takes, most often one label an image. Of several the frequencies are
+        its class probabilities.
+    n_raters : int, tuple (low, high) or array-like of shape (n_samples,), default=1
+        Labels per row that comes out: P1 has 1 for training, 2 or 5 for validation.
+    mixed : float, default=0.5
+        Share of the images that are paired, from 0 to 1.
+    random_state : int, RandomState instance or None, default=None
+        Decides the pairs, the ratios, the order of rows and the labels. The number of raters
+        changes only the labels.
+
+    Returns
+    -------
+    Bunch
+        n_samples is n_images less the number of pairs.
+
+        - ``X`` : ndarray of shape (n_samples, ...); the images
+        - ``counts`` : ndarray of shape (n_samples, n_classes), int64; the label histograms
+        - ``proba`` : ndarray of shape (n_samples, n_classes); the true class probabilities
+        - ``indices`` : ndarray of shape (n_samples, 2); which images were mixed, the same one twice
+          in rows that are not
+        - ``ratio`` : ndarray of shape (n_samples,); the share r of the first of the two, 1 in rows
+          that are not mixed
+        - ``classes`` : ndarray of shape (n_classes,); their names
+
+    Raises
+    ------
+    ValueError
+        If `mixed` is no share, or the number of raters is not a positive integer.
+
+    References
+    ----------
+    Mimori, Sasada, Matsui and Sato (2021), Diagnostic uncertainty calibration, section 7 (P1).
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> digits = load_digits()
+    >>> data = make_mixed_images(digits.images / 16, digits.target, 2, random_state=0)
+    >>> data.X.shape, data.counts.shape
+    ((1348, 8, 8), (1348, 10))
+    """
+    images = plain_array(X, "X")
+    labels = read_labels(y)
+    check_same_length(len(labels), X=images)
+    if not (isinstance(mixed, Real) and 0 <= mixed <= 1):
+        raise ValueError(f"mixed must be a number from 0 to 1, got {mixed!r}.")
+    if images.dtype.kind not in "biuf":
+        raise ValueError(f"X must hold numbers, got an array of {images.dtype}.")
+    rng = check_random_state(random_state)
+    pairs, ratio = mixed_pairs(rng.permutation(len(images)), rng, mixed)
+    raters = check_raters(n_raters, len(pairs), rng)
+    share = np.stack([ratio, 1 - ratio], axis=1)
+    counts = labels.counts.astype(np.float64)
+    frequencies = counts / counts.sum(axis=1, keepdims=True)
+    proba = np.einsum("ij,ijk->ik", share, frequencies[pairs])
+    return Bunch(
+        X=_mixture(images, pairs, ratio),
+        counts=draw_counts(proba, raters, rng),
+        proba=proba,
+        indices=pairs,
+        ratio=ratio,
+        classes=np.arange(proba.shape[1]) if labels.classes is None else labels.classes,
+    )
+
+
+def mixed_pairs(images: NDArray, rng, mixed: float = 0.5) -> tuple[NDArray, Floats]:
+    """Pairs of shape (n, 2) and the share of the first of each, shape (n,), in random order.
+
+    That share of the images is paired, rounded down to whole pairs, others with themselves.
+    """
+    n_pairs = int(mixed * len(images) / 2)
+    a, b, kept = np.split(images, [n_pairs, 2 * n_pairs])
+    pairs = np.stack([np.append(a, kept), np.append(b, kept)], axis=1)
+    ratio = np.append(rng.random_sample(n_pairs), np.ones(len(kept)))
+    shuffled = rng.permutation(len(pairs))
+    return pairs[shuffled], ratio[shuffled]
+
+
+def _mixture(images: NDArray, pairs: NDArray, ratio: Floats) -> Floats:
+    """r a + (1 − r) b of each pair; what is not mixed keeps its bits."""
+    dtype = np.result_type(images.dtype, np.float32)
+    found = images[pairs[:, 0]].astype(dtype)
+    rows = np.flatnonzero(ratio < 1)
+    for begin in range(0, len(rows), _BLOCK):
+        part = rows[begin : begin + _BLOCK]
+        r = ratio[part].reshape(-1, *[1] * (images.ndim - 1))
+        a, b = images[pairs[part, 0]], images[pairs[part, 1]]
+        found[part] = r * a + (1 - r) * b
+    return found
