@@ -24,6 +24,7 @@ from ._ground.names import (
 from ._ground.simplex import accuracy, check_proba
 from ._ground.types import LabelsLike, Samples
 from .distributions import Distribution, PointMass, predict_dist
+from .label_histogram import Annotations
 from .label_histogram._labels import Labels, read_labels
 
 PredictionLike = ArrayLike | Distribution
@@ -323,3 +324,18 @@ class DistributionClassifierMixin:
         """
         rows = read_rows(y, self.predict_dist(X), sample_weight)
         return float(np.average(accuracy(rows.mu, rows.z), weights=rows.w))
+
+
+def random_raters(y, raters: str | None) -> Annotations | None:
+    """The annotations, where their raters are taken as a sample; None where they are fixed.
+
+    None for `raters` is "random" with `Annotations`, "fixed" with all else.
+    """
+    if raters not in (None, "random", "fixed"):
+        raise ValueError(f'raters must be "random", "fixed" or None, got {raters!r}.')
+    if raters == "random" and not isinstance(y, Annotations):
+        raise ValueError(
+            'raters="random" needs to know who gave each label: make y of them by '
+            "label_histogram.Annotations.from_long or from_matrix."
+        )
+    return y if raters != "fixed" and isinstance(y, Annotations) else None

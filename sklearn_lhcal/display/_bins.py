@@ -1,5 +1,6 @@
 """What a reliability diagram shows of each bin: mean prediction, observed rate and its interval."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -8,6 +9,10 @@ from scipy.special import stdtrit
 
 from .._ground.bins import BLOCK, Bins
 from .._ground.checks import check_fraction
+from .._ground.two_way import squares
+
+# (weights, centre, index, B) -> what raters share of the sums of squares of residuals, of weights
+Shared = Callable[[NDArray, NDArray, NDArray, int], tuple[NDArray, NDArray]]
 
 
 class ReliabilityBins(NamedTuple):
@@ -31,11 +36,21 @@ class ReliabilityBins(NamedTuple):
 
 
 def reliability_bins(
-    z, rate, w, *, n_bins, strategy: str, confidence_level: float
+    z,
+    rate,
+    w,
+    *,
+    n_bins,
+    strategy: str,
+    confidence_level: float,
+    groups: NDArray | None = None,
+    shared: Shared | None = None,
 ) -> ReliabilityBins:
     """Bin predictions z with observed rates, both of shape (n, m); weights (n,) or None.
 
-    The m values of a row share one set of bins and may depend on each other. Rows are independent.
+    The m values of a row share one set of bins and may depend on each other. Rows are independent,
+    or groups of them, but for what raters share: ``shared(w, centre, index, B)`` is that of both
+    sums of squares.
     """
     check_fraction(confidence_level=confidence_level)
     bins = Bins(z.reshape(-1, 1), n_bins, strategy)
@@ -50,11 +65,26 @@ def reliability_bins(
     W = np.where(counts > 0, total(w), np.nan)
     mean_z = total(w * z) / W
     mean_rate = total(w * rate) / W
-    residual = w * (rate - z - (mean_rate - mean_z)[index])
-    spread = _row_sums_of_squares(index, residual, B) / W**2
-    h = _row_sums_of_squares(index, w, B) / W**2
+    centre = z + (mean_rate - mean_z)[index]
+    spread = _unit_squares(index, w * (rate - centre), B, groups)
+    h = _unit_squares(index, w, B, groups)
+    if shared is not None:
+        more, more_h = shared(w, centre, index, B)
+        # raters who agree more than by chance explain nothing
+        spread += np.maximum(more, 0.0)
+        h += more_h
+    spread /= W**2
+    h /= W**2
     interval = _interval(mean_rate, spread, h, total(w * w) / W**2, confidence_level)
     return ReliabilityBins(mean_z, mean_rate, interval, counts, bins.edges[0])
+
+
+def _unit_squares(index: NDArray, values: NDArray, B: int, groups: NDArray | None) -> NDArray:
+    """Σ_g (Σ_j v_gj)² over the values j of row or group g in each bin, (B,)."""
+    if groups is None:
+        return _row_sums_of_squares(index, values, B)
+    unit = np.broadcast_to(groups[:, None], index.shape)
+    return squares(values.ravel(), unit.ravel(), index.ravel(), B)
 
 
 def _row_sums_of_squares(index: NDArray, values: NDArray, B: int) -> NDArray:
@@ -79,7 +109,8 @@ def _interval(rate, spread, h, h_values, confidence_level: float) -> NDArray:
     added to numerator and denominator at the design effect f0 of the diagram, and to f0 itself at
     1. A bin without any variance so gets an interval too. Student's quantile has the (effective)
     rows less one as degrees of freedom, and more in proportion to the unit borrowed. h and h_values
-    are Σp² over the weights p of the rows and of the values.
+    are Σp² over the weights p of the rows and of the values. Where raters are random, spread/(1−h)
+    is the variance Q/(1−D) over rows and raters, and D says how many of them there are.
     """
     several = np.less(h, 1 - 1e-12, where=~np.isnan(h), out=np.zeros(len(h), dtype=bool))
     c = np.clip(rate[several], 0, 1)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -107,6 +107,7 @@ class CalibrationDispersionDisplay(Display):
         strategy: Strategy = "uniform",
         sample_weight: ArrayLike | None = None,
         groups: ArrayLike | None = None,
+        raters: Literal["random", "fixed"] | None = None,
         confidence_level: float = 0.95,
         random_state: Seed = 0,
         ax: "Axes | None" = None,
@@ -130,6 +131,9 @@ class CalibrationDispersionDisplay(Display):
             Weights of the rows; only their ratios matter.
         groups : array-like of shape (n_samples,), optional
             Rows of one group (one patient, say) are dependent: intervals take them together.
+        raters : {"random", "fixed"}, optional
+            Whether intervals are for new raters, which needs `Annotations`, or for these. None:
+            "random" with `Annotations`, else "fixed", as in `confidence_interval`.
         confidence_level : float, default=0.95
             Level of the intervals.
         random_state : int, RandomState instance or None, default=0
@@ -157,6 +161,7 @@ class CalibrationDispersionDisplay(Display):
             seed = check_random_state(seed).randint(np.iinfo(np.int32).max)
         how: dict[str, Any] = {"n_bins": n_bins, "strategy": strategy, "random_state": seed}
         how["confidence_level"] = confidence_level
+        how["raters"] = raters
         rows = [read_rows(y, z, sample_weight, groups) for z in predictions.values()]
         losses = np.array([_losses(one, **how) for one in rows])
         # (n_methods, 3) each: estimate, low, high
@@ -181,8 +186,8 @@ class CalibrationDispersionDisplay(Display):
             Anything `check_counts` takes. Named labels meet each estimator's classes by name. A
             class that an estimator never saw has probability 0.
         **kwargs
-            As in `from_predictions`: `sample_weight`, `groups`, `n_bins`, `strategy`,
-            `confidence_level`, `random_state`, `ax` and those of `plot`.
+            As in `from_predictions`: `sample_weight`, `groups`, `raters`, `n_bins`,
+            `strategy`, `confidence_level`, `random_state`, `ax` and those of `plot`.
 
         Returns
         -------

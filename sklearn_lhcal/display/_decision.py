@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -115,6 +115,8 @@ class DecisionRiskDisplay(Display):
         *,
         reference: str | None = None,
         test_share: float | None = None,
+        groups: ArrayLike | None = None,
+        raters: Literal["random", "fixed"] | None = None,
         confidence_level: float = 0.95,
         ax: "Axes | None" = None,
         **plot_kwargs: Any,
@@ -136,6 +138,12 @@ class DecisionRiskDisplay(Display):
         test_share : float, optional
             The share of the rows that test, where the splits are repeated random ones of the same
             rows. None: the splits do not overlap.
+        groups : array-like of shape (n_samples,), optional
+            Rows of one group (one patient, say) are dependent: intervals take them together. For
+            one test set; the intervals of several splits are over splits.
+        raters : {"random", "fixed"}, optional
+            Whether the intervals of one test set are for new raters, which needs `Annotations`, or
+            for these. None: "random" with `Annotations`, else "fixed", as in `confidence_interval`.
         confidence_level : float, default=0.95
             Level of the intervals.
         ax : matplotlib Axes, optional
@@ -150,9 +158,10 @@ class DecisionRiskDisplay(Display):
         Raises
         ------
         ValueError
-            Splits with different models, an unknown reference, `confidence_level` or `test_share`
-            outside (0, 1), classes that are not those of the cost matrix, or whose order is
-            unknown, and whatever `check_counts`, `check_proba` and the cost matrix's gate refuse.
+            Splits with different models, groups for several splits, an unknown reference,
+            `confidence_level` or `test_share` outside (0, 1), classes that are not those of the
+            cost matrix, or whose order is unknown, and whatever `check_counts`, `check_proba` and
+            the cost matrix's gate refuse.
         """
         check_fraction(confidence_level=confidence_level)
         if test_share is not None:
@@ -169,17 +178,23 @@ class DecisionRiskDisplay(Display):
             raise ValueError("Each split needs one y, and predictions of the same models.")
         if reference is not None and reference not in names:
             raise ValueError(f"reference must be one of the models {names}, got {reference!r}.")
+        if groups is not None and len(ys) > 1:
+            raise ValueError("groups are for one test set; intervals of splits are over splits.")
         costs = check_cost_matrix(cost_matrix)
         tests = list(zip(ys, splits, strict=True))
         # (n_models, n_splits), as the risks
         models = [
-            [Decided(read_priced(labels, split[name], costs), costs) for labels, split in tests]
+            [
+                Decided(read_priced(labels, split[name], costs, None, groups), costs)
+                for labels, split in tests
+            ]
             for name in names
         ]
         first = 0 if reference is None else names.index(reference)
         true_risk = np.array([[decided.true_risk for decided in model] for model in models])
         if len(tests) == 1:
-            risk, difference = over_rows([model[0] for model in models], first, confidence_level)
+            alone = [model[0] for model in models]
+            risk, difference = over_rows(alone, first, confidence_level, raters)
         else:
             values = (true_risk, true_risk - true_risk[first])
             risk, difference = (over_splits(v, test_share, confidence_level) for v in values)
@@ -224,7 +239,8 @@ class DecisionRiskDisplay(Display):
             estimator's must be sorted. None: the matrix of the first fitted `DecisionCalibration`
             among the estimators.
         **kwargs
-            As in `from_predictions`: `reference`, `confidence_level`, `ax` and those of `plot`.
+            As in `from_predictions`: `reference`, `groups`, `raters`, `confidence_level`, `ax` and
+            those of `plot`.
 
         Returns
         -------

@@ -1,6 +1,6 @@
 """Reliability diagram of predicted disagreement."""
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -10,6 +10,7 @@ from .._rows import PredictionLike, read_rows
 from ..label_histogram import pairwise_disagreement
 from ._binned import BinnedReliabilityDisplay
 from ._bins import ReliabilityBins, reliability_bins
+from ._raters import shared_pairs
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -100,6 +101,8 @@ class DisagreementReliabilityDisplay(BinnedReliabilityDisplay):
         prediction: PredictionLike,
         *,
         sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+        raters: Literal["random", "fixed"] | None = None,
         n_bins: int | ArrayLike = 15,
         strategy: Strategy = "uniform",
         confidence_level: float = 0.95,
@@ -118,6 +121,11 @@ class DisagreementReliabilityDisplay(BinnedReliabilityDisplay):
             ``φ̂ = 1 − Σz²``.
         sample_weight : array-like of shape (n_samples,), optional
             Weights of the rows; only their ratios matter.
+        groups : array-like of shape (n_samples,), optional
+            Rows of one group (one patient, say) are dependent: intervals take them together.
+        raters : {"random", "fixed"}, optional
+            Whether intervals are for new raters, which needs `Annotations`, or for these. None:
+            "random" with `Annotations`, else "fixed", as in `confidence_interval`.
         n_bins : int or array-like of shape (n_edges,), default=15
             Number of bins, or their edges.
         strategy : {"uniform", "quantile"}, default="uniform"
@@ -138,10 +146,11 @@ class DisagreementReliabilityDisplay(BinnedReliabilityDisplay):
         Raises
         ------
         ValueError
-            No row with two raters and a positive weight, `confidence_level` outside (0, 1), and
-            whatever `check_counts` and `check_proba` refuse.
+            No row with two raters and a positive weight, `confidence_level` outside (0, 1), fewer
+            than four raters where they are random, and whatever `check_counts` and `check_proba`
+            refuse.
         """
-        rows = read_rows(y, prediction, sample_weight).contributing(2)
+        rows = read_rows(y, prediction, sample_weight, groups).contributing(2)
         if rows is None:
             raise ValueError(
                 "No row with a positive weight has two raters or more, so there is no disagreement "
@@ -153,6 +162,8 @@ class DisagreementReliabilityDisplay(BinnedReliabilityDisplay):
             "n_bins": n_bins,
             "strategy": strategy,
             "confidence_level": confidence_level,
+            "groups": rows.groups,
+            "shared": shared_pairs(rows, raters),
         }
         bins = reliability_bins(phi, d, rows.w, **how)
         kept: dict[str, Any] = {

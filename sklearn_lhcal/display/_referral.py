@@ -84,9 +84,20 @@ def gains(rows: Rows) -> tuple[NDArray, NDArray]:
 
 
 def referral_curves(
-    fraction, priority, expected, realised, w, *, confidence_level: float, normalize: bool
+    fraction,
+    priority,
+    expected,
+    realised,
+    w,
+    groups: NDArray | None = None,
+    *,
+    confidence_level: float,
+    normalize: bool,
 ) -> ReferralCurves:
-    """Both gains of rows referred in the order of their priority, with intervals."""
+    """Both gains of rows referred in the order of their priority, with intervals.
+
+    Rows are independent, or groups of them.
+    """
     w = w / w.sum()
     v = w * expected
     g = w * realised
@@ -101,7 +112,8 @@ def referral_curves(
         v = v / v.sum()
         g = g / total
         noise = noise / total
-    points = [_point(a, v, g, noise, normalize) for a in _referred(fraction, priority, w)]
+    referred = _referred(fraction, priority, w)
+    points = [_point(a, v, g, noise, groups, normalize) for a in referred]
     expected_gain, realised_gain, error, freedom = np.array(points).T
     interval = student_interval(realised_gain, error, freedom, confidence_level)
     return ReferralCurves(fraction, expected_gain, realised_gain, error, interval)
@@ -120,14 +132,17 @@ def _referred(fraction, priority, w):
     yield np.ones(len(w))
 
 
-def _point(a, v, g, noise, normalize: bool) -> tuple[float, float, float, float]:
+def _point(a, v, g, noise, groups, normalize: bool) -> tuple[float, float, float, float]:
     """Expected and realised gain, its standard error and degrees of freedom, a being referred."""
     expected = a @ v
     gain = a @ g
     if normalize:
         # a share is a ratio: delta method
         a = a - gain
-    squares = (a * noise) ** 2
+    parts = a * noise
+    if groups is not None:
+        parts = np.bincount(groups, parts)
+    squares = parts**2
     variance = squares.sum()
     if variance == 0:
         return expected, gain, 0.0, 1.0

@@ -2,14 +2,16 @@
 
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from .._ground.types import LabelsLike, Strategy
 from .._rows import PredictionLike, class_column, class_names, read_rows
 from ._binned import BinnedReliabilityDisplay
 from ._bins import reliability_bins
+from ._raters import shared_ratings
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -108,6 +110,8 @@ class ReliabilityDisplay(BinnedReliabilityDisplay):
         class_index: int | Hashable | None = None,
         classes: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+        raters: Literal["random", "fixed"] | None = None,
         n_bins: int | ArrayLike = 15,
         strategy: Strategy = "uniform",
         confidence_level: float = 0.95,
@@ -133,6 +137,11 @@ class ReliabilityDisplay(BinnedReliabilityDisplay):
             names of y, which must be sorted, else the column numbers.
         sample_weight : array-like of shape (n_samples,), optional
             Weights of the rows; only their ratios matter.
+        groups : array-like of shape (n_samples,), optional
+            Rows of one group (one patient, say) are dependent: intervals take them together.
+        raters : {"random", "fixed"}, optional
+            Whether intervals are for new raters, which needs `Annotations`, or for these. None:
+            "random" with `Annotations`, else "fixed", as in `confidence_interval`.
         n_bins : int or array-like of shape (n_edges,), default=15
             Number of bins, or their edges.
         strategy : {"uniform", "quantile"}, default="uniform"
@@ -153,10 +162,11 @@ class ReliabilityDisplay(BinnedReliabilityDisplay):
         Raises
         ------
         ValueError
-            Unknown class, `confidence_level` outside (0, 1), and whatever `check_counts` and
+            Unknown class, `confidence_level` outside (0, 1), fewer than three raters where they are
+            random, and whatever `check_counts` and
             `check_proba` refuse.
         """
-        rows = read_rows(y, prediction, sample_weight, classes=classes).weighted()
+        rows = read_rows(y, prediction, sample_weight, groups, classes=classes).weighted()
         shown: slice | list[int] = slice(None)
         kept: dict[str, Any] = {"confidence_level": confidence_level, "name": name}
         if class_index is not None:
@@ -167,6 +177,9 @@ class ReliabilityDisplay(BinnedReliabilityDisplay):
             "n_bins": n_bins,
             "strategy": strategy,
             "confidence_level": confidence_level,
+            "groups": rows.groups,
         }
+        columns = np.arange(rows.z.shape[1])[shown]
+        how["shared"] = shared_ratings(rows, columns, raters)
         bins = reliability_bins(rows.z[:, shown], rows.mu[:, shown], rows.w, **how)
         return cls(*bins, **kept).plot(ax, **plot_kwargs)

@@ -43,9 +43,12 @@ class Decided:
         return points
 
 
-def over_rows(models: list[Decided], first: int, confidence_level: float) -> list[NDArray]:
+def over_rows(
+    models: list[Decided], first: int, confidence_level: float, raters: str | None
+) -> list[NDArray]:
     """Jackknife intervals of the risks and of the differences from the reference, (n_models, 2)."""
     how: dict[str, Any] = {"confidence_level": confidence_level, "random_state": 0}
+    how |= {"groups": models[0].rows.groups, "raters": raters}
     single = [
         confidence_interval(
             decision_risk, model.rows.labels, model.d, cost_matrix=model.costs, **how

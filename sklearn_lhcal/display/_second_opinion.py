@@ -122,6 +122,7 @@ class SecondOpinionDisplay(Display):
         rule: str | ArrayLike = "second_opinion_value",
         normalize: bool = False,
         sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
         n_points: int = 201,
         confidence_level: float = 0.95,
         name: str | None = None,
@@ -148,6 +149,8 @@ default="second_opinion_value"
             its last value. Shares hide whether that gain is the expected one.
         sample_weight : array-like of shape (n_samples,), optional
             Weights of the rows; only their ratios matter.
+        groups : array-like of shape (n_samples,), optional
+            Rows of one group (one patient, say) are dependent: intervals take them together.
         n_points : int, default=201
             Number of points of the curves, equally spaced from fraction 0 to 1.
         confidence_level : float, default=0.95
@@ -172,7 +175,7 @@ default="second_opinion_value"
             below 2; and whatever `check_counts` refuses.
         """
         check_row_names(y=y, rule=rule)
-        rows = read_rows(y, prediction, sample_weight)
+        rows = read_rows(y, prediction, sample_weight, groups)
         check_fraction(confidence_level=confidence_level)
         if not isinstance(n_points, (int, np.integer)) or n_points < 2:
             raise ValueError(f"n_points must be an integer, 2 or more, got {n_points!r}.")
@@ -181,7 +184,8 @@ default="second_opinion_value"
         rows = rows.take(keep)
         how: dict[str, Any] = {"confidence_level": confidence_level, "normalize": normalize}
         fraction = np.linspace(0, 1, n_points)
-        curves = referral_curves(fraction, priority[keep], *gains(rows), rows.weight, **how)
+        each = (priority[keep], *gains(rows), rows.weight, rows.groups)
+        curves = referral_curves(fraction, *each, **how)
         name = rule_in_words(rule) if name is None else name
         return cls(*curves, **how, name=name).plot(ax, **plot_kwargs)
 

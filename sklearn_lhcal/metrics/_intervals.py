@@ -18,8 +18,7 @@ from .._ground.bins import signed_root
 from .._ground.checks import check_fraction
 from .._ground.facts import unwrapped
 from .._ground.types import LabelsLike, Seed
-from .._rows import PredictionLike
-from ..label_histogram import Annotations
+from .._rows import PredictionLike, random_raters
 from ._jackknife import (
     Blocks,
     Panel,
@@ -276,18 +275,10 @@ def design_of(
     statistic: Statistic, raters: str | None, n_blocks: int, random_state
 ) -> tuple[Blocks, Panel | None]:
     """Blocks of rows; and of raters and ratings, where raters are random."""
-    y = statistic.labels
-    if raters not in (None, "random", "fixed"):
-        raise ValueError(f'raters must be "random", "fixed" or None, got {raters!r}.')
-    known = isinstance(y, Annotations)
-    if raters == "random" and not known:
-        raise ValueError(
-            'raters="random" needs to know who gave each label: make y of them by '
-            "label_histogram.Annotations.from_long or from_matrix."
-        )
+    y = random_raters(statistic.labels, raters)
     rng = check_random_state(random_state)
     block = deal_rows(statistic.n, statistic.groups, n_blocks, rng)
-    if raters == "fixed" or not known:
+    if y is None:
         return block, None
     panel = panel_of(y, statistic.w, statistic.least_raters, n_blocks, rng)
     panel = panel._replace(cells=statistic.cells(n_blocks, rng))

@@ -1,0 +1,146 @@
+"""Displays for new raters, and with groups: their intervals.
+
+It imports private modules to hold the variance in a bin against the exact one.
+"""
+
+from functools import partial
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from rater_oracles import pairs_of, ratings_of, two_way_variance
+
+from sklearn_lhcal.datasets import make_label_histograms
+from sklearn_lhcal.display import (
+    CalibrationDispersionDisplay,
+    DecisionRiskDisplay,
+    DisagreementReliabilityDisplay,
+    ReliabilityDisplay,
+    SecondOpinionDisplay,
+)
+from sklearn_lhcal.distributions import Dirichlet
+from sklearn_lhcal.label_histogram import Annotations
+from sklearn_lhcal.metrics import confidence_interval, decision_risk
+
+
+@pytest.fixture(autouse=True)
+def closed():
+    yield
+    plt.close("all")
+
+
+def study(n=200, R=6, s=1.0, seed=0):
+    """Readers of two classes who differ, and a model that does not know them."""
+    rng = np.random.default_rng(seed)
+    u = rng.normal(size=(n, 1))
+    votes = (u + s * rng.normal(size=R) + rng.logistic(size=(n, R)) > 0).astype(int)
+    return votes, (1 / (1 + np.exp(-u)))[:, 0]
+
+
+def width(display):
+    return np.nanmean(np.diff(display.interval, axis=1))
+
+
+RELIABILITY = {
+    "one class": partial(ReliabilityDisplay.from_predictions, class_index=1),
+    "pooled": ReliabilityDisplay.from_predictions,
+    "disagreement": DisagreementReliabilityDisplay.from_predictions,
+}
+
+
+@pytest.mark.parametrize("name", RELIABILITY)
+def test_readers_who_differ_widen_the_intervals(name):
+    votes, z = study()
+    y = Annotations.from_matrix(votes)
+    show = partial(RELIABILITY[name], n_bins=4)
+    new, these, counts = (show(y, z), show(y, z, raters="fixed"), show(y.counts, z))
+    assert_allclose(these.interval, counts.interval)
+    assert_allclose(new.mean_observed, counts.mean_observed)
+    assert width(new) > 1.3 * width(these)
+    # where nobody reads twice they stay
+    own = show(Annotations.from_counts(y.counts), z)
+    assert_allclose(own.interval, counts.interval, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", RELIABILITY)
+def test_groups_of_copies_count_once(name):
+    """Each row three times, in one group: the interval of the rows themselves."""
+    votes, z = study(n=100)
+    y = Annotations.from_matrix(votes)
+    thrice = np.repeat(np.arange(100), 3)
+    show = partial(RELIABILITY[name], n_bins=4)
+    for labels in (y.counts, y):
+        alone = show(labels, z)
+        copies = show(labels[thrice], z[thrice], groups=thrice)
+        naive = show(labels[thrice], z[thrice], raters="fixed")
+        # the design effect borrows a unit, of which copies have more
+        assert width(copies) == pytest.approx(width(alone), rel=0.25)
+        assert width(naive) < 0.8 * width(copies)
+
+
+@pytest.mark.parametrize("pairs", [False, True])
+def test_the_variance_in_a_bin_is_the_exact_one(pairs):
+    """One bin: sums of squares against the products of all terms, one by one."""
+    from sklearn_lhcal._rows import read_rows
+    from sklearn_lhcal.display._raters import shared_pairs, shared_ratings
+
+    votes, z = study(n=15, R=5)
+    y = Annotations.from_matrix(votes)
+    rows = read_rows(y, z)
+    matrix = votes.astype(float)
+    if pairs:
+        terms = pairs_of(matrix, lambda a, b: float(a != b))
+        shared = shared_pairs(rows, "random")
+    else:
+        terms = ratings_of(matrix)
+        shared = shared_ratings(rows, np.array([1]), "random")
+    mean, variance = two_way_variance(terms)
+    x = np.array([value for _, value in terms]).reshape(15, -1).mean(axis=1) - mean
+    w = np.full((15, 1), 1 / 15)
+    Q, D = shared(w, np.full((15, 1), mean), np.zeros((15, 1), int), 1)
+    assert ((w[:, 0] * x) ** 2).sum() + Q[0] == pytest.approx(
+        variance * (1 - 1 / 15 - D[0]), rel=1e-10
+    )
+
+
+def test_too_few_raters_for_a_display():
+    votes, z = study(R=3)
+    y = Annotations.from_matrix(votes)
+    ReliabilityDisplay.from_predictions(y, z)
+    with pytest.raises(ValueError, match='4 raters at least here, got 3; raters="fixed"'):
+        DisagreementReliabilityDisplay.from_predictions(y, z)
+    with pytest.raises(ValueError, match="3 raters at least here, got 2"):
+        ReliabilityDisplay.from_predictions(y.keep(y.rater < 2), z)
+    with pytest.raises(ValueError, match="needs to know who gave each label"):
+        ReliabilityDisplay.from_predictions(y.counts, z, raters="random")
+
+
+def test_risks_and_losses_take_raters_and_groups():
+    votes, z = study()
+    y = Annotations.from_matrix(votes)
+    groups = np.arange(200) // 4
+    costs = np.array([[0, 1], [1, 0]])
+    show = partial(DecisionRiskDisplay.from_predictions, y, {"m": z}, costs)
+    for how in ({"groups": groups}, {"raters": "fixed"}, {}):
+        expected = confidence_interval(
+            decision_risk, y, (z > 0.5).astype(int), cost_matrix=costs, random_state=0, **how
+        )
+        assert_allclose(show(**how).interval[0], expected[1:3])
+    with pytest.raises(ValueError, match="groups are for one test set"):
+        DecisionRiskDisplay.from_predictions([y, y], [{"m": z}] * 2, costs, groups=groups)
+    show = partial(CalibrationDispersionDisplay.from_predictions, y, {"m": z}, n_bins=4)
+    new, these = show(), show(raters="fixed")
+    assert_allclose(new.calibration_loss, these.calibration_loss)
+    assert (np.diff(new.calibration_interval) != np.diff(these.calibration_interval)).all()
+
+
+def test_second_opinions_in_groups():
+    data = make_label_histograms(150, total=2.0, random_state=0)
+    thrice = np.repeat(np.arange(150), 3)
+    dist = Dirichlet.from_mean(data.prediction, data.total)
+    show = partial(SecondOpinionDisplay.from_predictions, n_points=5)
+    alone = show(data.counts, dist)
+    copies = show(data.counts[thrice], dist[thrice], groups=thrice)
+    assert_allclose(copies.interval, alone.interval, atol=1e-9)
+    assert_allclose(copies.realised_gain, alone.realised_gain)
