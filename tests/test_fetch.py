@@ -5,16 +5,14 @@ Nothing leaves this machine.
 The module of the files is private: its checksums are set to those of the files served here.
 """
 
-import hashlib
 import io
 import threading
 import time
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import numpy as np
 import pytest
+from loopback import left_in, serving, sha256
 
 from sklearn_lhcal import datasets
 from sklearn_lhcal.datasets import _cifar10h, _download, fetch_cifar10h
@@ -27,10 +25,6 @@ def as_file(array, **options):
     file = io.BytesIO()
     np.save(file, array, **options)
     return file.getvalue()
-
-
-def sha256(data):
-    return hashlib.sha256(data).hexdigest()
 
 
 @pytest.fixture(scope="module")
@@ -56,48 +50,6 @@ def counts(made, monkeypatch):
 @pytest.fixture
 def home(tmp_path):
     return tmp_path / "home"
-
-
-@contextmanager
-def serving(content, *, status=200, said=None, pause=None, trickle=None):
-    """(URL, paths that were asked for) of a server that answers with `content`.
-
-    And calls it `said` bytes long.
-    """
-    asked = []
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self):
-            asked.append(self.path)
-            if pause is not None:
-                pause.wait(10)
-            self.send_response(status)
-            if said != "nothing":
-                self.send_header("Content-Length", str(len(content) if said is None else said))
-            self.end_headers()
-            if trickle is None:
-                self.wfile.write(content)
-                return
-            for k in range(len(content)):
-                self.wfile.write(content[k : k + 1])
-                time.sleep(trickle)
-
-        def log_message(self, *args):
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        server.handle_error = lambda *args: None  # who gave up does not listen
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}/data", asked
-        finally:
-            server.shutdown()
-            thread.join()
-
-
-def left_in(home):
-    return sorted(path.name for path in home.iterdir())
 
 
 # --------------------------------------------------------------------------------------------------

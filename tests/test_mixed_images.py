@@ -8,9 +8,9 @@ import io
 
 import numpy as np
 import pytest
+from loopback import left_in, serving
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_digits
-from test_fetch import left_in, serving
 
 from sklearn_lhcal.datasets import (
     _dermamnist,

@@ -2,18 +2,22 @@
 
 from ._cifar10h import fetch_cifar10h
 from ._dermamnist import fetch_dermamnist
+from ._dices import fetch_dices
 from ._digits import load_mixed_digits
 from ._made import make_label_histograms, make_random_checkerboard
 from ._mixed import make_mixed_images
 from ._ratings import load_anesthesia_ratings, load_psychiatric_diagnoses
+from ._reader_study import make_reader_study
 
 __all__ = [
     "fetch_cifar10h",
     "fetch_dermamnist",
+    "fetch_dices",
     "load_anesthesia_ratings",
     "load_mixed_digits",
     "load_psychiatric_diagnoses",
     "make_label_histograms",
     "make_mixed_images",
     "make_random_checkerboard",
+    "make_reader_study",
 ]

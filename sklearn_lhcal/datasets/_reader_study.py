@@ -1,0 +1,177 @@
+"""Reader studies made to measure: who reads what, and readers who differ."""
+
+from typing import Literal, get_args
+
+import numpy as np
+from scipy.stats import norm, qmc
+from sklearn.utils import Bunch, check_random_state
+
+from .._ground.arrays import Floats, Indices
+from .._ground.checks import check_not_negative, check_positive_int
+from .._ground.simplex import softmax
+from .._ground.types import Seed
+from ..label_histogram import Annotations
+
+Design = Literal["crossed", "partial", "nested", "split_plot", "crowd"]
+# Points of the integral over raters, and how many numbers are in memory at a time.
+_POINTS = 4096
+_BLOCK = 4_000_000
+
+
+def make_reader_study(
+    n_rows: int = 200,
+    n_raters: int = 5,
+    n_classes: int = 3,
+    *,
+    design: Design = "crossed",
+    per_row: int = 3,
+    rater_std: float = 0.3,
+    slope_std: float = 0.0,
+    row_std: float = 0.5,
+    class_sep: float = 1.5,
+    n_features: int = 5,
+    overconfidence: float = 1.0,
+    random_state: Seed = None,
+) -> Bunch:
+    """A reader study with its truth: readers who differ, and a design of who reads what.
+
+    Features x are standard normal, the scores of a row are ``v = W x + row_std · ε``, and reader r
+    says class k with probability ``softmax(exp(slope_r) · v + bias_r)_k``. Biases and slopes are
+    normal, so that reader r is one of a population.
+
+    Parameters
+    ----------
+    n_rows, n_raters : int
+        Rows, and readers; a crowd has as many readers as ratings, whatever `n_raters`.
+    n_classes : int, default=3
+        Two or more.
+    design : {"crossed", "partial", "nested", "split_plot", "crowd"}, default="crossed"
+        Who reads what: everybody everything; `per_row` readers of each row, drawn at random; one
+        reader a row, rows dealt out evenly; panels of `per_row` readers or one more, each with its
+        own block of rows; `per_row` ratings a row by readers who give no other.
+    per_row : int, default=3
+        Readings of a row, where the design has this number.
+    rater_std : float, default=0.3
+        Standard deviation of the readers' biases, in logits.
+    slope_std : float, default=0.0
+        Standard deviation of the readers' slopes: the logarithm of how sharply they tell classes
+        apart.
+    row_std : float, default=0.5
+        Standard deviation of what the features do not tell, in logits.
+    class_sep : float, default=1.5
+        Standard deviation of the scores that the features tell.
+    n_features : int, default=5
+        Columns of X.
+    overconfidence : float, default=1.0
+        The prediction is ``E[label | x]`` to this power, normalised: calibrated at 1.
+    random_state : int, RandomState instance or None, default=None
+        As everywhere in scikit-learn.
+
+    Returns
+    -------
+    Bunch
+        - ``X`` : ndarray of shape (n_rows, n_features)
+        - ``y`` : `Annotations` of shape (n_rows, n_classes); who said what
+        - ``proba`` : ndarray of shape (n_rows, n_classes); what a new reader says of each row: the
+          truth, by quasi-Monte Carlo over readers, to about 1e-3
+        - ``prediction`` : ndarray of shape (n_rows, n_classes); what a model would predict
+        - ``scores`` : ndarray of shape (n_rows, n_classes); v
+        - ``bias`` : ndarray of shape (n_raters, n_classes)
+        - ``slope`` : ndarray of shape (n_raters,)
+        - ``coef`` : ndarray of shape (n_classes, n_features); W
+
+    Raises
+    ------
+    ValueError
+        Sizes below their least values, more readings a row than readers, fewer than two panels, an
+        unknown design, negative spreads.
+
+    Examples
+    --------
+    >>> study = make_reader_study(100, 8, design="partial", rater_std=0.8, random_state=0)
+    >>> study.y
+    Annotations(100 rows, 8 raters, 300 ratings of 3 classes)
+    >>> from sklearn_lhcal.label_histogram import KnownProbabilities
+    >>> from sklearn_lhcal.metrics import irreducible_loss
+    >>> truth = irreducible_loss(KnownProbabilities(study.proba))
+    >>> abs(irreducible_loss(study.y) - truth) < 0.1
+    True
+    """
+    check_positive_int(n_rows=n_rows, n_raters=n_raters, per_row=per_row, n_features=n_features)
+    check_not_negative(
+        rater_std=rater_std,
+        slope_std=slope_std,
+        row_std=row_std,
+        class_sep=class_sep,
+        overconfidence=overconfidence,
+    )
+    if n_classes < 2:
+        raise ValueError(f"n_classes must be at least 2, got {n_classes!r}.")
+    rng = check_random_state(random_state)
+    coef = rng.standard_normal((n_classes, n_features))
+    coef *= class_sep / np.linalg.norm(coef, axis=1, keepdims=True)
+    X = rng.standard_normal((n_rows, n_features))
+    u = X @ coef.T
+    v = u + row_std * rng.standard_normal((n_rows, n_classes))
+    row, rater = _readings(design, n_rows, n_raters, per_row, rng)
+    R = rater.max() + 1 if design == "crowd" else n_raters
+    bias = rater_std * rng.standard_normal((R, n_classes))
+    slope = slope_std * rng.standard_normal(R)
+    p = softmax(np.exp(slope[rater])[:, None] * v[row] + bias[rater])
+    label = (p.cumsum(axis=1) < rng.random_sample((len(row), 1))).sum(axis=1)
+    label = np.minimum(label, n_classes - 1)
+    prediction = _mean_reader(u, rater_std, slope_std, row_std) ** overconfidence
+    return Bunch(
+        X=X,
+        y=Annotations(
+            np.searchsorted(row, np.arange(n_rows + 1)),
+            rater,
+            label,
+            raters=np.arange(R),
+            classes=np.arange(n_classes),
+        ),
+        proba=_mean_reader(v, rater_std, slope_std, 0.0),
+        prediction=prediction / prediction.sum(axis=1, keepdims=True),
+        scores=v,
+        bias=bias,
+        slope=slope,
+        coef=coef,
+    )
+
+
+def _readings(design: str, n: int, R: int, m: int, rng) -> tuple[Indices, Indices]:
+    """Row and reader of each reading, sorted by row."""
+    if design not in get_args(Design):
+        raise ValueError(f"design must be one of {get_args(Design)}, got {design!r}.")
+    if design == "partial" and m > R:
+        raise ValueError(f"per_row is {m}, but there are {R} raters.")
+    if design == "split_plot" and 2 * m > R:
+        raise ValueError(f"A split plot has two panels at least, of per_row={m} of {R} raters.")
+    rows = np.arange(n)
+    if design == "crossed":
+        return np.repeat(rows, R), np.tile(np.arange(R), n)
+    if design == "partial":
+        order = rng.random_sample((n, R)).argsort(axis=1)
+        return np.repeat(rows, m), np.sort(order[:, :m], axis=1).ravel()
+    if design == "nested":
+        return rows, rng.permutation(n) % R
+    if design == "crowd":
+        return np.repeat(rows, m), np.arange(n * m)
+    panels = np.array_split(np.arange(R), R // m)
+    readers = [panels[b] for b in rng.permutation(n) % len(panels)]
+    return np.repeat(rows, [len(panel) for panel in readers]), np.concatenate(readers)
+
+
+def _mean_reader(v: Floats, rater_std: float, slope_std: float, row_std: float) -> Floats:
+    """What readers say on average, ``E softmax(exp(slope)·(v + row_std·ε) + bias)``, (n, K)."""
+    n, K = v.shape
+    points = norm.ppf(qmc.Sobol(2 * K + 1, seed=0).random(_POINTS))
+    bias = rater_std * points[:, :K]
+    slope = np.exp(slope_std * points[:, K])[:, None]
+    noise = row_std * points[:, K + 1 :]
+    mean = np.empty((n, K))
+    step = max(1, _BLOCK // (_POINTS * K))
+    for start in range(0, n, step):
+        scores = slope * (v[start : start + step, None, :] + noise) + bias
+        mean[start : start + step] = softmax(scores).mean(axis=1)
+    return mean
