@@ -12,6 +12,7 @@ probabilities are tied. Last, libraries that do a part of it, where they are ins
 import argparse
 
 import numpy as np
+from scipy.stats import binom
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
 
@@ -122,6 +123,39 @@ def report_costs(pool, n_resplits):
             )
 
 
+def hoeffding_bentkus(pool, n_resplits):
+    """Rows decided by "tested, referral .3" above, three votes, with another p-value.
+
+    That of Hoeffding and Bentkus for the mean of ``(cost − c)·1{g < λ}`` on its range, by the same
+    sequence of tests.
+    """
+    Q, z = pool
+    c, budget, delta = 0.3, 0.45, 0.1
+    best = (z @ COSTS).argmin(axis=1)
+    g = (z @ COSTS).min(axis=1)
+    low, high = -c, COSTS.max() - c
+    null = (budget - c - low) / (high - low)
+    decided = []
+    for seed in range(n_resplits):
+        rng = np.random.default_rng(seed)
+        rows = rng.permutation(len(Q))
+        calibration, test = rows[:N], rows[N:]
+        mu = drawn(Q[calibration], 3, rng) / 3
+        cost = np.einsum("nk,nk->n", mu, COSTS.T[best[calibration]])
+        order = np.argsort(g[calibration])
+        mean = np.append(0, np.cumsum((cost - c)[order])) / N
+        r = np.minimum((mean - low) / (high - low), null)
+        entropy = r * np.log(r / null) + (1 - r) * np.log((1 - r) / (1 - null))
+        p = np.minimum(np.exp(-N * entropy), np.e * binom.cdf(np.ceil(N * r), N, null))
+        failed = np.flatnonzero(p > delta)
+        threshold = np.inf
+        if len(failed):
+            reached = failed[0] - 1
+            threshold = -np.inf if reached < 0 else g[calibration][order][reached]
+        decided.append((g[test] < threshold).mean())
+    print(f"  Hoeffding-Bentkus in place of betting: decided {np.mean(decided):.3f}")
+
+
 def mapie_sets(pool, n_resplits):
     """Votes covered by MAPIE's sets, calibrated on majorities."""
     try:
@@ -157,6 +191,7 @@ def main() -> None:
     mapie_sets(pool, n_resplits)
     print("Mean cost of a row, and how often the mean over new rows is above the budget")
     report_costs(pool, n_resplits)
+    hoeffding_bentkus(pool, n_resplits)
 
 
 if __name__ == "__main__":

@@ -34,6 +34,8 @@ def votes(Q, kind, rng):
         split = (counts == 1).any(axis=1)
         counts[split] += rng.multinomial(1, Q[split])
         return counts
+    if kind == "more where they differ":
+        return rng.multinomial(np.where(Q.max(axis=1) < 0.6, 6, 1), Q)
     return rng.multinomial(kind, Q)
 
 
@@ -69,6 +71,36 @@ def test_votes_are_covered_by_adaptive_sets(pool):
     found = coverages(pool, 1, "aps", n_resplits=250)
     assert found.mean() >= 0.9 - 2 * spread(found)
     assert found.mean() <= 0.9 + 2 / (N + 1) + 2 * spread(found)
+
+
+def test_the_number_of_raters_may_depend_on_the_row(pool):
+    found = coverages(pool, "more where they differ", n_resplits=300)
+    assert found.mean() >= 0.9 - 2 * spread(found)
+    assert found.mean() <= 0.9 + 2 / (N + 1) + 2 * spread(found)
+
+
+def test_rows_of_new_groups_are_covered(pool):
+    """Rows on which raters agree come in groups of six alike ones: groups are the units.
+
+    A row drawn from a new group is covered. As if rows were units, it would be too seldom, for
+    rows of large groups are the easy ones.
+    """
+    size = np.where(pool.proba.max(axis=1) > 0.8, 6, 1)
+    found, by_rows = [], []
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        rows = rng.permutation(len(pool.proba))
+        first, rest = rows[:N], rows[N : N + 1000]
+        each = np.repeat(first, size[first])
+        X, y = pool.prediction[each], rng.multinomial(1, pool.proba[each])
+        for groups, covered in ((each, found), (None, by_rows)):
+            model = ConformalClassifier("proba", confidence_level=0.9).fit(X, y, groups=groups)
+            sets = model.predict_set(pool.prediction[rest])
+            covered.append((pool.proba[rest] * sets).sum(axis=1).mean())
+    found, by_rows = np.array(found), np.array(by_rows)
+    assert found.mean() >= 0.9 - 2 * spread(found)
+    assert found.mean() <= 0.9 + 2 / (N + 1) + 2 * spread(found)
+    assert by_rows.mean() < 0.9 - 5 * spread(by_rows)
 
 
 @pytest.mark.parametrize("kind", ["majority", "until two agree"])

@@ -175,6 +175,20 @@ def test_wealth_is_that_of_ten_gamblers():
         assert wealth[m] == pytest.approx(np.log(np.mean(each)), rel=1e-10, abs=1e-12)
 
 
+def test_the_sequence_of_tests_is_that_of_mapie(pool):
+    """Tests of the total cost in the order of g, at the level, until one fails."""
+    mapie = pytest.importorskip("mapie.risk_control")
+    z, y = pool.prediction[:400], pool.counts[:400]
+    model = RiskControlledDecision("proba", COSTS, budget=0.5, **BETTING).fit(z, y)
+    d = bayes_decision(z, COSTS)
+    g = np.einsum("nk,nk->n", z, COSTS.T[d])
+    cost = np.einsum("nk,nk->n", y, COSTS.T[d])
+    wealth = log_wealth(g, cost, COSTS.max() - 0.5, np.arange(400), 0.5)
+    rejected = mapie.control_fwer(np.exp(-wealth), 0.1, "fixed_sequence")
+    assert 0 < len(rejected) < 400
+    assert model.thresholds_[0] == np.sort(g)[rejected.max()]
+
+
 def test_order_of_rows_and_classes_does_not_matter(pool):
     z, y = pool.prediction[:400], pool.counts[:400]
     rows, order = np.random.default_rng(0).permutation(400), [2, 0, 1]
