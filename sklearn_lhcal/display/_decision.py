@@ -32,10 +32,9 @@ class DecisionRiskDisplay(Display):
     mistake is rare and expensive. `plot_cost_curves` is for two classes and shows the risk over all
     ratios of the costs of the two mistakes.
 
-    **Intervals.** On one test set they are jackknife intervals over its rows. Over several they are
-    Student's, for the mean over splits. Repeated random splits of the same rows overlap;
-    `test_share` widens the intervals by the correction of Nadeau and Bengio, in which the variance
-    is multiplied by ``1/S + test_share/(1−test_share)`` in place of 1/S.
+    **Intervals.** On one test set they are the jackknife's over its rows; over several, Student's
+    for the mean over splits. Repeated random splits of the same rows overlap: with `test_share` the
+    variance is multiplied by ``1/S + test_share/(1−test_share)`` in place of 1/S.
 
     Parameters
     ----------
@@ -158,10 +157,8 @@ class DecisionRiskDisplay(Display):
         Raises
         ------
         ValueError
-            Splits with different models, groups for several splits, an unknown reference,
-            `confidence_level` or `test_share` outside (0, 1), classes that are not those of the
-            cost matrix, or whose order is unknown, and whatever `check_counts`, `check_proba` and
-            the cost matrix's gate refuse.
+            Splits with different models, groups for several splits, an unknown reference, a level or
+            share outside (0, 1), other classes than the cost matrix has, or an unknown order.
         """
         check_fraction(confidence_level=confidence_level)
         if test_share is not None:
@@ -266,13 +263,10 @@ class DecisionRiskDisplay(Display):
             known: list[Any] = [m for m in models.values() if hasattr(m, "cost_matrix_")]
             if not known:
                 raise ValueError("No estimator has a cost matrix; pass cost_matrix.")
-            kwargs["cost_matrix"] = Costs(
-                known[0].cost_matrix_, np.asarray(known[0].classes_), None
-            )
-        else:
-            kwargs["cost_matrix"] = cost_matrix
+            classes = np.asarray(known[0].classes_)
+            cost_matrix = Costs(known[0].cost_matrix_, classes, None)
         predictions = {name: predicted(model, X, y) for name, model in models.items()}
-        return cls.from_predictions(y, predictions, **kwargs)
+        return cls.from_predictions(y, predictions, cost_matrix, **kwargs)
 
     def plot(
         self,

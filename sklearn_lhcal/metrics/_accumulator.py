@@ -16,17 +16,16 @@ __all__ = ["LabelHistogramAccumulator"]
 
 
 class LabelHistogramAccumulator:
-    """Computes `loss_decomposition` from batches, as for data that never is in memory at once.
+    """Computes `loss_decomposition` from batches, for data that is never in memory at once.
 
-    It takes rows as independent and has no ``groups``: a group's rows may come in several batches,
-    and to leave their pairs out it would have to remember every group in every bin.
-    `loss_decomposition` has them.
+    It takes rows as independent. For rows in groups use `loss_decomposition`: a group may come in
+    several batches, and an accumulator would have to remember every group in every bin.
 
     Parameters
     ----------
     n_bins : int or array-like of edges, default=15
-        Number of bins of equal width on [0, 1] for each class, or their edges. (Quantiles would
-        need all rows.)
+        Number of bins of equal width on [0, 1] for each class, or their edges. Quantiles would need
+        all rows.
     bias_correction : {"residual", "label", None}, default="residual"
         As in `calibration_loss`.
 

@@ -43,20 +43,20 @@ def binned_canonical_error(
     root: bool = False,
     sample_weight: ArrayLike | None = None,
 ) -> float:
-    """Canonical calibration error from a partition of the simplex: smaller is better, minimum 0;
-    the classic baseline.
+    """Canonical calibration error in cells of the simplex: smaller is better, minimum 0.
 
-    Every class axis is cut into equal intervals (for three classes this makes triangles); rows in
-    one cell are compared with the cell's label frequencies: ``mean_j Σ_k |H(z_j)_k − z_jk|^p``. The
-    cells are nearly empty for more than a few classes, and the estimate is far too large then.
+    The classic baseline. Every class axis is cut into equal intervals; for three classes the cells
+    are triangles. Each row is compared with the label frequencies of its cell: ``mean_j Σ_k
+    |H(z_j)_k − z_jk|^p``. With more than a few classes cells are nearly empty, and the estimate is
+    far too large.
 
     Parameters
     ----------
     y, prediction, p, root, sample_weight
-        As in `kernel_calibration_error`; weights count as repetition.
+        As in `kernel_calibration_error`, but weights count as repetition.
     n_bins : int or "doane", default="doane"
-        Intervals per class; Doane's rule, from n and the skewness of the predictions, averaged over
-        classes.
+        Intervals per class. "doane": by Doane's rule from n and the skewness of the predictions,
+        the mean over classes.
 
     Returns
     -------

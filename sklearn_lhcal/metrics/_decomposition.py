@@ -44,9 +44,9 @@ class LossDecomposition(NamedTuple):
     n_rows : int
         How many rows were used.
     dropped_weight : float
-        Share of the weight, mean over classes, in bins that cannot be corrected and contribute 0 to
-        the calibration loss: those of one row, of one group or, with `Annotations`, of one rater.
-        0 for plugins.
+        Share of the weight, mean over classes, in bins that cannot be corrected. They contribute 0
+        to the calibration loss. Such bins hold one row, one group or, with `Annotations`, one rater
+        only. 0 for plugins.
     """
 
     expected_squared_loss: float
@@ -85,8 +85,8 @@ def loss_decomposition(
     Parameters
     ----------
     y, prediction, sample_weight, groups, n_bins, strategy, bias_correction
-        As in `calibration_loss`. Corrected parts use the rows with two raters or more, all of them;
-        plugins all rows. Groups change CL and DL; the other parts are means over rows.
+        As in `calibration_loss`. All corrected parts use the rows with two raters or more; plugins
+        use all rows. Groups change CL and DL only, as the other parts are means over rows.
 
     Returns
     -------

@@ -47,13 +47,13 @@ class NullEpistemicError(NamedTuple):
 def accuracy_gain(
     y: LabelsLike, y_pred: ArrayLike, y_reference: ArrayLike, *, classes: ArrayLike | None = None
 ) -> Floats:
-    """What predictions made with more data gain in accuracy, row by row: between -1 and 1, larger
-    is more to learn.
+    """What predictions made with more data gain in accuracy, row by row: between -1 and 1.
 
-    ``g_i = μ̂_i[y_reference] − μ̂_i[y_pred]``, with one label ``1[y_reference = y] − 1[y_pred =
-    y]`` (P3 Def. 4). Given the row its expectation is ``P(y_reference|x) − P(y_pred|x)``, the
-    epistemic uncertainty under 0/1 loss as far as the reference is the best prediction (Def. 3).
-    Its mean is the difference of the two expected accuracies.
+    ``g_i = μ̂_i[y_reference] − μ̂_i[y_pred]`` (P3 Def. 4); with one label ``1[y_reference = y] −
+    1[y_pred = y]``. The larger it is, the more there is to learn. Given the row its expectation is
+    ``P(y_reference|x) − P(y_pred|x)``. Where the reference is the best prediction, that is the
+    epistemic uncertainty under 0/1 loss (Def. 3). The mean of the gain is the difference of the two
+    expected accuracies.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ def accuracy_gain(
         smaller.
     y_pred, y_reference : array-like of shape (n_samples,)
         Predicted classes: by the model in question, and by one that has seen more data around these
-        rows, though not their labels.
+        rows, but not their labels.
     classes : array-like of shape (n_classes,), optional
         What the columns of counts stand for. None: the column names of a frame, else column
         numbers.
@@ -136,22 +136,23 @@ def epistemic_calibration_error(
     strategy: Strategy = "quantile",
     bias_correction: Literal["residual"] | None = None,
 ) -> float:
-    """How far an estimate of epistemic uncertainty is from the gain, in bins of the estimate:
-    smaller is better.
+    """Distance of an estimate of epistemic uncertainty from the gain: smaller is better, minimum 0.
 
-    ``EECE = Σ_m |B_m|/T · |ḡ_m − ē_m|`` (P3 Def. 5, whose factor 1/M stands for 1/T), minimum 0. It
-    has a noise floor: a calibrated estimate scores above 0, see `null_epistemic_error`. Corrected,
-    it is the mean square ``Σ_m |B_m|/T · [(ḡ_m − ē_m)² − s_m²/|B_m|]`` with s² the variance of ``g
-    − e`` within the bin: 0 on average where the estimate is calibrated, hence often negative; bins
-    of one row contribute 0.
+    In bins of the estimate, ``EECE = Σ_m |B_m|/T · |ḡ_m − ē_m|`` (P3 Def. 5, whose factor 1/M
+    stands for 1/T). It has a noise floor: a calibrated estimate scores above 0, see
+    `null_epistemic_error`.
+
+    The corrected error is the mean square ``Σ_m |B_m|/T · [(ḡ_m − ē_m)² − s_m²/|B_m|]``, where s²
+    is the variance of ``g − e`` within the bin. For a calibrated estimate it is 0 on average, and
+    so often negative. Bins of one row contribute 0.
 
     Parameters
     ----------
     gain : array-like of shape (n_samples,)
         What more data gained, see `accuracy_gain`; between -1 and 1.
     uncertainty : array-like of shape (n_samples,)
-        The estimate, at least 0: mutual information or entropy in nats, or a calibrated estimate, a
-        probability.
+        The estimate, at least 0: mutual information or entropy in nats, or a calibrated estimate,
+        which is a probability.
     n_bins : int or array-like of shape (n_edges,), default=20
         Number of bins, or their edges.
     strategy : {"uniform", "quantile"}, default="quantile"
@@ -184,11 +185,11 @@ def epistemic_calibration_error(
 
 @metric(Facts(True))
 def epistemic_correlation(gain: ArrayLike, uncertainty: ArrayLike) -> float:
-    """Rank correlation of an estimate of epistemic uncertainty with the gain: larger is better,
-    between -1 and 1.
+    """Rank correlation of an estimate with the gain: larger is better, between -1 and 1.
 
-    Spearman's, with mean ranks for ties (P3 Def. 6). As most gains are 0, values of .1 are usual
-    and even the best estimate stays far below 1. It does not depend on the scale of the estimate.
+    Spearman's, with mean ranks for ties (P3 Def. 6), of an estimate of epistemic uncertainty.
+    Values of .1 are usual, and even the best estimate stays far below 1, as most gains are 0. The
+    scale of the estimate does not matter.
 
     Parameters
     ----------
@@ -234,12 +235,11 @@ def null_epistemic_error(
     quantiles: ArrayLike = (0.05, 0.5, 0.95),
     random_state: Seed = None,
 ) -> NullEpistemicError:
-    """The level of `epistemic_calibration_error` under perfect calibration, and the p-value of the
-    error observed.
+    """Level of `epistemic_calibration_error` under perfect calibration, and a test of calibration.
 
-    Gains are drawn whose expectation is the estimate of the row: negative ones as they occur in its
-    bin, positive ones of the sizes that occur there and as often as calibration asks for (where
-    that cannot be, some of size 1).
+    Gains are drawn whose expectation is the estimate of the row. Negative gains are drawn as often
+    as they occur in its bin. Positive gains have the sizes that occur there, and are as frequent as
+    calibration asks for. Where these cannot suffice, some gains are 1.
 
     Parameters
     ----------
@@ -266,8 +266,8 @@ def null_epistemic_error(
     Raises
     ------
     ValueError
-        Estimates above 1, which no gain can reach (an entropy of more than two classes, say):
-        calibrate them first.
+        Estimates above 1, an entropy of more than two classes say: no gain can reach them.
+        Calibrate them first.
 
     Examples
     --------

@@ -1,8 +1,8 @@
-"""The binned calibration errors that everyone reports: expected and maximum, of the top label or of
-classes.
+"""The binned calibration errors that everyone reports: expected and maximum.
 
-Letters as in `_label_histogram`: μ̂ observed frequencies, z predictions, c̄ and z̄ their means in a
-bin."""
+They are of the top label or of classes. Letters as in `_label_histogram`: μ̂ observed frequencies,
+z predictions, c̄ and z̄ their means in a bin.
+"""
 
 from collections.abc import Callable, Hashable
 from functools import partial
@@ -115,45 +115,43 @@ def expected_calibration_error(
     sample_weight: ArrayLike | None = None,
     groups: ArrayLike | None = None,
 ) -> float:
-    """Expected calibration error (ECE) in bins, as the literature reports it: smaller is better,
-    minimum 0.
+    """Expected calibration error (ECE) as the literature reports it: smaller is better, minimum 0.
 
-    ``(Σ_b W_b/W · |c̄_b − z̄_b|^p)^(1/p)`` over bins b of the predicted probability: the distance
-    between how often a class occurs and how often it was predicted to. With p = 1 and the top label
+    The distance between how often a class occurs and how often it was predicted to, in bins b of
+    the predicted probability: ``(Σ_b W_b/W · |c̄_b − z̄_b|^p)^(1/p)``. With p = 1 and the top label
     it is the ECE of Guo et al. (2017).
 
     Parameters
     ----------
     y : label histogram of shape (n_samples, n_classes)
-        Anything `check_counts` takes; one rater a row is enough, and counts are read as
-        frequencies.
+        Anything `check_counts` takes. One rater a row is enough. Counts are read as frequencies.
     prediction : array-like of shape (n_samples, n_classes) or (n_samples,), or Distribution
-        Class probabilities, those of the second of two classes, or a distribution, of which the
-        mean counts.
+        Class probabilities, or those of the second of two classes, or a distribution, whose mean
+        counts.
     kind : "top_label", "classwise", or a class, default="top_label"
-        Calibration of the largest probability of a row (ties share its frequency evenly, so that
-        the order of classes does not matter); of every class by itself, the p-th powers averaged
-        over classes; or of one class, given by name, or by its column where classes have no names.
-        For two classes ``kind=1`` is that of the second, whose bins scikit-learn's
-        `calibration_curve` shows. Classes of the names "top_label" and "classwise" cannot be named.
+        What is to be calibrated. "top_label": the largest probability of a row; ties share its
+        frequency evenly, so that the order of classes does not matter. "classwise": every class by
+        itself, the p-th powers averaged over classes. A class: that class alone, by its name, or by
+        its column where classes have no names. For two classes ``kind=1`` is the second, whose bins
+        scikit-learn's `calibration_curve` shows. No class may be called "top_label" or "classwise".
     p : float, default=1
         Exponent, 1 or more; ``np.inf`` is `maximum_calibration_error`.
     n_bins : int or array-like of edges, default=15
         Number of bins, or their edges.
     strategy : {"uniform", "quantile"}, default="uniform"
-        Bins of equal width on [0, 1], or of equal mass: ``np.quantile`` with equal edges merged.
+        Bins of equal width on [0, 1], or of equal mass: ``np.quantile``, where equal edges are
+        merged.
     bias_correction : {"residual", "label", None}, default=None
-        None: the plugin, as published. It is never 0 for a calibrated predictor: the fewer rows in
-        a bin, the larger. "residual", for p = 2 only: without that bias; the square has mean 0 for
-        a calibrated predictor, so that it may be negative, and the error is its signed root. Bins
-        of one row contribute 0. "label": the debiased error of Kumar et al. (2019), whose square is
+        None: the plugin, as published. It is above 0 for a calibrated predictor too, the more so
+        the fewer rows a bin has. "residual", for p = 2 only: without that bias. The square has mean
+        0 for a calibrated predictor, and so may be negative; the error is its signed root. Bins of
+        one row contribute 0. "label": the debiased error of Kumar et al. (2019), whose square is
         too small by the spread of predictions within bins.
     sample_weight : array-like of shape (n_samples,), optional
-        Weights of the rows; the plugin reads them as repetition.
+        Weights of the rows. The plugin reads them as repetition.
     groups : array-like of shape (n_samples,), optional
-        Rows of one group may depend on each other; pairs of one group are left out of the
-        correction, as are those of one rater of `Annotations`, see `calibration_loss`. The plugin
-        does not change.
+        Rows of one group may depend on each other. The correction leaves out pairs of one group, and
+        those of one rater of `Annotations`, see `calibration_loss`. The plugin does not change.
 
     Returns
     -------
@@ -172,11 +170,11 @@ def expected_calibration_error(
     there it belongs to the bin below. This matters only to predictions that lie exactly on edges,
     such as the shares of votes of a forest.
 
-    ``kind="classwise"`` is the mean over classes of Nixon et al. (2019) and Kull et al. (2019);
-    `calibration_error`, whose squares are summed over classes, is √K times that of p = 2.
+    ``kind="classwise"`` is the mean over classes of Nixon et al. (2019) and Kull et al. (2019). For
+    p = 2 `calibration_error` is √K times as large, as its squares are summed over classes.
 
-    An interval around the plugin by `confidence_interval` does not reach down to 0: it describes
-    the plugin, bias included. That of the corrected error does.
+    An interval of the plugin by `confidence_interval` describes the plugin, bias included: it does
+    not reach down to 0. That of the corrected error does.
 
     References
     ----------
@@ -216,19 +214,18 @@ def maximum_calibration_error(
     sample_weight: ArrayLike | None = None,
     groups: ArrayLike | None = None,
 ) -> float:
-    """Largest gap of any bin between frequency and prediction (MCE): smaller is better, minimum 0,
-    maximum 1.
+    """Largest gap of a bin between frequency and prediction (MCE): smaller is better, minimum 0.
 
-    ``max_b |c̄_b − z̄_b|`` (Naeini, Cooper and Hauskrecht 2015): `expected_calibration_error` for
-    p = ∞. A bin with few rows decides it, and one row alone has a gap near 1: give few bins, or
-    ``strategy="quantile"``, whose bins all have many rows.
+    ``max_b |c̄_b − z̄_b|`` (Naeini, Cooper and Hauskrecht 2015), at most 1. It is
+    `expected_calibration_error` for p = ∞. A bin with few rows decides it, as one row alone has a
+    gap near 1. So give few bins, or ``strategy="quantile"``, whose bins all have many rows.
 
     Parameters
     ----------
     y, prediction, kind, n_bins, strategy, sample_weight
         As in `expected_calibration_error`; "classwise" is the largest gap of all classes.
     groups : array-like of shape (n_samples,), optional
-        Accepted as by all calibration errors; there is no correction that it could change.
+        Accepted as by all calibration errors. There is no correction that it could change.
 
     Returns
     -------

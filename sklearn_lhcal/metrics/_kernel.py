@@ -1,9 +1,9 @@
-"""Calibration errors by Dirichlet and Beta kernels: canonical, marginal, top-label (P2, with
-corrections of our own).
+"""Calibration errors by Dirichlet and Beta kernels: canonical, marginal, top-label.
 
-P2 is Popordanoska, Sayer and Blaschko (2022), A consistent and differentiable Lp canonical
-calibration error estimator. Letters: z predictions, μ̂ observed frequencies, e = μ̂ − z, h
-bandwidth, k the kernel, r the smooth of μ̂."""
+The corrections are our own. P2 is Popordanoska, Sayer and Blaschko (2022), A consistent and
+differentiable Lp canonical calibration error estimator. Letters: z predictions, μ̂ observed
+frequencies, e = μ̂ − z, h bandwidth, k the kernel, r the smooth of μ̂.
+"""
 
 from typing import Literal
 
@@ -117,38 +117,38 @@ def kernel_calibration_error(
 ) -> float:
     """Kernel estimate of the calibration error ``E‖E[y|z] − z‖_p^p``: smaller is better, minimum 0.
 
-    E[y|z] is a kernel smooth over all other rows, by label or by label histogram. The corrections
-    smooth the residual e instead of the label: their mean is 0 for a calibrated predictor, whatever
-    n, K and h, so that they may be negative. The published plugin (P2 eq. 9, p = 1 and
-    ``bias_correction=None``) compares smoothed frequencies with unsmoothed predictions; it is far
-    from 0 for a calibrated predictor unless n is large.
+    E[y|z] is a kernel smooth over all other rows, of labels or label histograms. The corrected
+    estimates smooth the residual e instead. Their mean is 0 for a calibrated predictor, whatever n,
+    K and h, and so they may be negative. The published plugin (P2 eq. 9, p = 1 and
+    ``bias_correction=None``) compares smoothed frequencies with unsmoothed predictions. For a
+    calibrated predictor it is far from 0 unless n is large.
 
     Parameters
     ----------
     y : label histogram of shape (n_samples, n_classes)
-        Anything `check_counts` takes; 1-D integers are column numbers.
+        Anything `check_counts` takes. 1-D integers are column numbers.
     prediction : array-like of shape (n_samples, n_classes) or (n_samples,), or Distribution
-        Class probabilities, those of the second of two classes, or a distribution, of which the
-        mean counts.
+        Class probabilities, or those of the second of two classes, or a distribution, whose mean
+        counts.
     notion : {"canonical", "marginal", "top_label"}, default="canonical"
-        Calibration of the whole vector; of every class by itself, summed over classes; of the
+        Calibration of the whole vector; of every class by itself, summed over classes; or of the
         largest probability.
     p : float, default=2
         Exponent, 1 or more. Only p = 2 has corrections; for others pass ``bias_correction=None``.
     bandwidth : float, "loo" or "cv", default="loo"
         "loo": the most likely one for the predictions (`loo_bandwidth`). It follows the density of
-        the predictions and knows nothing of their miscalibration: where they are spread evenly it
-        may smooth all of it away. "cv": the one that predicts left-out residuals best. Both depend
-        on y or z: to compare models give a number.
+        the predictions and knows nothing of their miscalibration. Where predictions are spread
+        evenly it may smooth all of that away. "cv": the one that predicts left-out residuals best.
+        Both depend on the data: to compare models give a number.
     root : bool, default=False
         Whether to return the p-th root, with the sign of the estimate.
     bias_correction : {"residual", "second_order", None}, default="residual"
-        For p = 2. "residual": U-statistic of pairs of neighbours' residuals, ``S2``; it smooths,
-        and so loses some of the error at a wide bandwidth. "second_order": ``2·S1 − S2`` with S1 =
-        mean e_j·(Se)_j, to be used with ``bandwidth="cv"``, whose loss by smoothing is of second
-        order. None: the plugin.
+        For p = 2. "residual": ``S2``, the U-statistic of pairs of neighbours' residuals. It
+        smooths, and so loses some of the error at a wide bandwidth. "second_order": ``2·S1 − S2``
+        with S1 = mean e_j·(Se)_j, which loses less: its loss is of second order. Use it with
+        ``bandwidth="cv"``. None: the plugin.
     sample_weight : array-like of shape (n_samples,), optional
-        Weights of the rows, in the smooth and in the mean; only their ratios matter. They do not
+        Weights of the rows, in the smooth and in the mean. Only their ratios matter. They do not
         count as repetition: a repeated row would answer for itself.
     groups : array-like of shape (n_samples,), optional
         Rows of one group (one patient, say) may depend on each other; groups are independent. Pairs
@@ -176,9 +176,9 @@ def kernel_calibration_error(
     The defaults are the advice: p = 2 with a correction. The raters of a row need not be
     independent of each other, since pairs of neighbours are pairs of rows.
 
-    Time grows with n² for the canonical notion, about with n for the others, whose kernels are
-    summed by interpolation from 2 000 rows on (relative error below 1e-14, but for rounding), and
-    with n² for all with groups; memory grows with n.
+    Memory grows with n. Time grows with n² for the canonical notion, and for all notions with
+    groups. For the others it grows about with n: from 2 000 rows on their kernels are summed by
+    interpolation, whose relative error is below 1e-14, but for rounding.
 
     Examples
     --------
@@ -217,11 +217,11 @@ def ratio_corrected_calibration_error(
     random_state: Seed = 0,
     device: str = "cpu",
 ) -> float:
-    """The plugin of `kernel_calibration_error` with each ratio of sums corrected to second order
-    (Tin 1965).
+    """The plugin with each ratio of sums corrected to second order: smaller is better, minimum 0.
 
-    The correction of P2. It makes the smooth r less biased, not the error: for a calibrated
-    predictor that remains positive. `kernel_calibration_error` has corrections of the error itself.
+    It is the correction of P2, by Tin (1965). It makes the smooth r less biased, not the error,
+    which remains positive for a calibrated predictor. `kernel_calibration_error` has corrections of
+    the error itself.
 
     Parameters
     ----------
@@ -264,11 +264,11 @@ def kernel_sharpness(
     random_state: Seed = 0,
     device: str = "cpu",
 ) -> float:
-    """Kernel estimate of the sharpness ``E‖E[y|z]‖²``: larger means that predictions tell rows
-    apart, at most 1.
+    """Kernel estimate of the sharpness ``E‖E[y|z]‖²``, at most 1.
 
-    A ratio of U-statistics over pairs of neighbours (P2 eq. 7). The calibration error for p = 2 is
-    ``sharpness − 2E[z·y] + E‖z‖²``.
+    The larger it is, the better predictions tell rows apart. It is a ratio of U-statistics over
+    pairs of neighbours (P2 eq. 7). The calibration error for p = 2 is ``sharpness − 2E[z·y] +
+    E‖z‖²``.
 
     Parameters
     ----------

@@ -28,14 +28,14 @@ def loo_bandwidth(
 ) -> float:
     """Bandwidth of the most likely kernel density of the predictions, each row left out for itself.
 
-    Maximises ``Σ_j log[Σ_{i≠j} k(z_j, z_i)/(n−1)]`` with the kernel of the notion (for "marginal"
-    one bandwidth for all classes), rows that tie with row j left out as well. It follows the
-    density of the predictions, not their miscalibration.
+    It maximises ``Σ_j log[Σ_{i≠j} k(z_j, z_i)/(n−1)]`` with the kernel of the notion. Rows that tie
+    with row j are left out, too. For "marginal" there is one bandwidth for all classes. It follows
+    the density of the predictions, not their miscalibration.
 
     Parameters
     ----------
     prediction : array-like of shape (n_samples, n_classes) or (n_samples,), or Distribution
-        Class probabilities, or a distribution, of which the mean counts.
+        Class probabilities, or a distribution, whose mean counts.
     notion : {"canonical", "marginal", "top_label"}, default="canonical"
         Which predictions the density is of.
     grid : array-like of float, optional

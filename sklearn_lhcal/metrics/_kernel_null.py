@@ -59,9 +59,9 @@ def null_calibration_error(
 ) -> NullCalibrationError:
     """Level of `kernel_calibration_error` under perfect calibration, and a test of calibration.
 
-    Calibrated predictions are the mean of the true class probabilities, ``E[Q | z] = z``; Q may
-    spread around z, and then the raters of a row agree more than independent draws from z would.
-    So what is drawn depends on the rows:
+    Calibrated predictions are the mean of the true class probabilities, ``E[Q | z] = z``. But Q may
+    spread around z, and then the raters of a row agree more than independent draws from z would. So
+    what is drawn depends on the rows:
 
     - rows with one rater: a label from z. This is exact.
     - rows with several: counts from a Dirichlet-multinomial with mean z. Its correlation of two
@@ -69,9 +69,9 @@ def null_calibration_error(
       row's `epistemic_loss`. It is one number for all rows.
     - with groups: ``z ± (μ̂ − z)``, one random sign for all rows of a group. This takes from the
       data how rows and raters depend on each other.
-    - with `Annotations` of raters who rated several rows: the same, one sign a row where there are
-      no groups; and the part of the residuals that belongs to a rater has a sign of its own.
-      Calibrated then is meant of new raters: a panel may lean to one side by chance.
+    - with `Annotations` of raters who rated several rows: the same, with one sign a row where there
+      are no groups. The part of the residuals that belongs to a rater has a sign of its own.
+      Calibrated then means for new raters: a panel may lean to one side by chance.
 
     Kernels are computed once for all draws of a batch.
 
@@ -82,16 +82,16 @@ def null_calibration_error(
         and too flat. The plugin (``bias_correction=None``) is small where they are too flat: it
         never finds underconfidence.
     bandwidth : float or "loo", default="loo"
-        "cv" depends on the labels and would have to be sought for every draw; it is refused. "loo"
-        is too wide to find much with many classes and predictions spread evenly: give .1, say.
+        "loo" is too wide to find much with many classes and predictions spread evenly: give .1,
+        say. "cv" is refused. It depends on the labels and would have to be sought for every draw.
     n_draws : int, default=200
         How often labels, or signs, are drawn.
     quantiles : array-like of float, default=(0.05, 0.5, 0.95)
         Which quantiles of the draws to return.
     groups : array-like of shape (n_samples,), optional
-        Rows of one group (one patient, say) may depend on each other; groups are independent, and
-        the statistic leaves pairs of one group out. One group a row, ``groups=np.arange(n)``, tests
-        by signs without the Dirichlet-multinomial.
+        Rows of one group (one patient, say) may depend on each other; groups are independent. The
+        statistic leaves pairs of one group out. One group a row, ``groups=np.arange(n)``, tests by
+        signs without the Dirichlet-multinomial.
     random_state : int, RandomState instance or None, default=0
         Draws the labels or signs, and the rows for a bandwidth.
 
@@ -108,10 +108,10 @@ def null_calibration_error(
 
     Notes
     -----
-    Raters of a row are taken as exchangeable, and rows (or groups) as independent. The test is
-    exact for one rater a row, and approximate for several and for groups: calibrated predictions
-    are rejected somewhat more often than the level says where classes are so rare that fewer than
-    30 labels of them are expected. ``benchmarks/null_test.py`` prints how often.
+    Raters of a row are taken as exchangeable, and rows (or groups) as independent. The
+    test is exact for one rater a row, and approximate for several and for groups. Where classes are
+    so rare that fewer than 30 of their labels are expected, calibrated predictions are rejected
+    somewhat more often than the level says. ``benchmarks/null_test.py`` prints how often.
 
     Examples
     --------

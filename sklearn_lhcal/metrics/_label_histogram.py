@@ -56,20 +56,19 @@ def _corrected_mean(corrected, plugin):
 def expected_squared_loss(
     y: LabelsLike, prediction: PredictionLike, *, sample_weight: ArrayLike | None = None
 ) -> float:
-    """Expected squared loss of class probabilities for a new label: smaller is better, minimum 0,
-    maximum 2.
+    """Expected squared loss of class probabilities: smaller is better, minimum 0, maximum 2.
 
-    Unbiased for ``E‖Y − z‖²`` with one rater or more: ``L_i = Σ_k (μ̂−z)² + μ̂(1−μ̂)`` (P1 eq. 7).
-    With one label per row it is the probability (Brier) score. It is the sum of `epistemic_loss`
-    and `irreducible_loss`.
+    ``L_i = Σ_k (μ̂−z)² + μ̂(1−μ̂)`` (P1 eq. 7) is unbiased for ``E‖Y − z‖²``, where Y is a new
+    label. One rater a row is enough; then it is the probability (Brier) score. The loss is the sum
+    of `epistemic_loss` and `irreducible_loss`.
 
     Parameters
     ----------
     y : label histogram of shape (n_samples, n_classes)
-        Anything `check_counts` takes; 1-D integers are column numbers.
+        Anything `check_counts` takes. 1-D integers are column numbers.
     prediction : array-like of shape (n_samples, n_classes) or (n_samples,), or Distribution
-        Class probabilities, those of the second of two classes, or a distribution, of which the
-        mean counts.
+        Class probabilities, or those of the second of two classes, or a distribution, whose mean
+        counts.
     sample_weight : array-like of shape (n_samples,), optional
         Weights of the rows; only their ratios matter.
 
@@ -94,22 +93,18 @@ def epistemic_loss(
     sample_weight: ArrayLike | None = None,
     bias_correction: Correction = "residual",
 ) -> float:
-    """Squared distance of the prediction from the true class probabilities: smaller is better,
-    minimum 0.
+    """Squared distance from the true class probabilities: smaller is better, minimum 0.
 
-    Unbiased for ``E‖Q − z‖²`` from rows with two raters or more, hence possibly negative:
-    ``EL_i = Σ_k (μ̂−z)² − μ̂(1−μ̂)/(n_i−1)`` (P1 eq. 9).
+    ``EL_i = Σ_k (μ̂−z)² − μ̂(1−μ̂)/(n_i−1)`` (P1 eq. 9) is unbiased for ``E‖Q − z‖²`` on rows with
+    two raters or more, and so may be negative.
 
     Parameters
     ----------
     y : label histogram of shape (n_samples, n_classes)
-        Anything `check_counts` takes; rows with one rater are left out unless `bias_correction` is
+        Anything `check_counts` takes. Rows with one rater are left out unless `bias_correction` is
         None.
-    prediction : array-like of shape (n_samples, n_classes) or (n_samples,), or Distribution
-        Class probabilities, those of the second of two classes, or a distribution, of which the
-        mean counts.
-    sample_weight : array-like of shape (n_samples,), optional
-        Weights of the rows; only their ratios matter.
+    prediction, sample_weight
+        As in `expected_squared_loss`.
     bias_correction : {"residual", "label", None}
         None: the plugin ``Σ_k (μ̂−z)²`` (eq. 8), which also counts the raters' sampling. The others
         are the same here.
@@ -137,18 +132,15 @@ def irreducible_loss(
 ) -> float:
     """The part of the expected squared loss that no prediction can avoid, between 0 and 1.
 
-    Unbiased for ``E[1 − ΣQ²]`` from rows with two raters or more: ``IL_i = Σ_k
-    μ̂(1−μ̂)·n_i/(n_i−1)``, which is also the probability that two raters of the row disagree.
+    ``IL_i = Σ_k μ̂(1−μ̂)·n_i/(n_i−1)`` is unbiased for ``E[1 − ΣQ²]`` on rows with two raters or
+    more. It is also the probability that two raters of the row disagree.
 
     Parameters
     ----------
-    y : label histogram of shape (n_samples, n_classes)
-        Anything `check_counts` takes; rows with one rater are left out unless `bias_correction` is
-        None.
+    y, sample_weight
+        As in `epistemic_loss`.
     prediction : ignored
-        Accepted so that all metrics are called alike; only its number of classes is used.
-    sample_weight : array-like of shape (n_samples,), optional
-        Weights of the rows; only their ratios matter.
+        Accepted so that all metrics are called alike. Only its number of classes is used.
     bias_correction : {"residual", "label", None}
         None: the plugin ``Σ_k μ̂(1−μ̂)``. The others are the same here.
 

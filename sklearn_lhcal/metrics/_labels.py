@@ -53,9 +53,9 @@ def label_log_loss(
     Parameters
     ----------
     y : label histogram of shape (n_samples, n_classes)
-        Anything `check_counts` takes; a row of `KnownProbabilities` counts as one label.
+        Anything `check_counts` takes. A row of `KnownProbabilities` counts as one label.
     prediction : array-like of shape (n_samples, n_classes) or (n_samples,), or Distribution
-        Class probabilities, clipped below at 2.2e-16, or a distribution, of which the mean counts.
+        Class probabilities, clipped below at 2.2e-16, or a distribution, whose mean counts.
     sample_weight : array-like of shape (n_samples,), optional
         Weights of the rows, read as repetition.
 
@@ -78,15 +78,15 @@ def histogram_log_loss(
 ) -> float:
     """Log loss of whole histograms under a predictive distribution: smaller is better, minimum 0.
 
-    ``−mean_i log P(y_i)``, with the multinomial coefficient; a row's loss is at most ``n_i·36``
-    (the log of 2.2e-16), so that a label held for impossible does not make it infinite.
+    ``−mean_i log P(y_i)``, with the multinomial coefficient. A label that was held for impossible
+    does not make it infinite: a row's loss is at most ``n_i·36``, where 36 is −log(2.2e-16).
 
     Parameters
     ----------
     y : label histogram of shape (n_samples, n_classes)
         Anything `check_counts` takes but `KnownProbabilities`.
     prediction : Distribution, or array-like of shape (n_samples, n_classes) or (n_samples,)
-        Predictive distribution; class probabilities stand for a point mass.
+        Predictive distribution. Class probabilities are taken for a point mass.
     sample_weight : array-like of shape (n_samples,), optional
         Weights of the rows; only their ratios matter.
 
@@ -110,18 +110,13 @@ def expected_accuracy(
 ) -> float:
     """Probability that a rater gives the predicted class: larger is better, between 0 and 1.
 
-    Mean of ``μ̂[argmax z]``; its expectation does not depend on the number of raters. Ties of z are
-    shared evenly.
+    The mean of ``μ̂[argmax z]``. Its expectation does not depend on the number of raters. Ties of z
+    are shared evenly.
 
     Parameters
     ----------
-    y : label histogram of shape (n_samples, n_classes)
-        Anything `check_counts` takes.
-    prediction : array-like of shape (n_samples, n_classes) or (n_samples,), or Distribution
-        Class probabilities, those of the second of two classes, or a distribution, of which the
-        mean counts.
-    sample_weight : array-like of shape (n_samples,), optional
-        Weights of the rows; only their ratios matter.
+    y, prediction, sample_weight
+        As in `expected_squared_loss`.
 
     Returns
     -------
@@ -141,18 +136,13 @@ def vote_accuracy(
 ) -> float:
     """Share of rows whose predicted class is the most voted one: larger is better, between 0 and 1.
 
-    Ties on either side are shared evenly. It depends on the number of raters: for the true class
-    probabilities it rises with it, where `expected_accuracy` stays.
+    Ties on either side are shared evenly. The share depends on the number of raters: that of the
+    true class probabilities rises with it, where their `expected_accuracy` stays.
 
     Parameters
     ----------
-    y : label histogram of shape (n_samples, n_classes)
-        Anything `check_counts` takes.
-    prediction : array-like of shape (n_samples, n_classes) or (n_samples,), or Distribution
-        Class probabilities, those of the second of two classes, or a distribution, of which the
-        mean counts.
-    sample_weight : array-like of shape (n_samples,), optional
-        Weights of the rows; only their ratios matter.
+    y, prediction, sample_weight
+        As in `expected_squared_loss`.
 
     Returns
     -------

@@ -1,9 +1,9 @@
-"""Losses for decisions under a known cost matrix (P4 §4.3): bounds of the empirical risk that have
-gradients.
+"""Losses for decisions under a known cost matrix: bounds of the risk with gradients (P4 §4.3).
 
 Letters: C the costs over their largest value (K, D), f = zC the expected costs of the decisions (n,
-D), c = μ̂C their costs under the row's labels (n, D), min^β x = −(1/β) log Σ exp(−βx), the hard
-minimum for β = None."""
+D), c = μ̂C their costs under the row's labels (n, D). min^β x = −(1/β) log Σ exp(−βx); for β = None
+it is the hard minimum.
+"""
 
 from collections.abc import Callable
 
@@ -88,29 +88,30 @@ class _DecisionLoss(_MeanLoss):
 
 
 class DirectLoss(_DecisionLoss):
-    """Direct loss: a bound of the mean cost of a model's decisions, whose gradient is that of
-    direct loss minimisation.
+    """Direct loss: a bound of the mean cost of a model's decisions, from below or above.
 
-    ``L± = ±(1/λ)·(min_d f(d) − min_d [f(d) ∓ λ c(d)])`` (P4 eq. 18), f the expected costs of the
-    decisions under the model, c their costs under the row's labels, both over the largest cost.
-    With the hard minimum L⁻ bounds the cost of the row's decision from below, L⁺ from above; with β
-    both bound the mean cost of decisions drawn with probabilities proportional to exp(−βf). Mean
-    over rows; for a row with several labels c is the mean cost, a tighter bound than the mean of
-    the labels' losses.
+    ``L± = ±(1/λ)·(min_d f(d) − min_d [f(d) ∓ λ c(d)])`` (P4 eq. 18), the mean over rows. f holds
+    the expected costs of the decisions under the model, and c their costs under the row's labels,
+    both over the largest cost. Its gradient is that of direct loss minimisation.
 
-    P4 divides λ by the largest cost and not the costs, which makes β depend on the unit of cost;
-    here nothing does.
+    With the hard minimum L⁻ bounds the cost of the row's decision from below, and L⁺ from above.
+    With β both bound the mean cost of decisions drawn with probabilities proportional to exp(−βf).
+    For a row with several labels c is the mean cost: a tighter bound than the mean of the labels'
+    losses.
+
+    The unit of cost does not matter. In P4 it does: there λ is divided by the largest cost, and not
+    the costs, so that β depends on it.
 
     Parameters
     ----------
     cost_matrix : array-like of shape (n_classes, n_decisions)
         Cost of each decision under each class. A class with negative costs is shifted to least cost
-        0, which shifts its losses by a constant.
+        0; that shifts its losses by a constant.
     lam : float, default=1.0
-        The λ, above 0, in units of the largest cost: small ones give a tight bound that is flat
-        almost everywhere.
+        The λ, above 0, in units of the largest cost. The smaller it is, the tighter is the bound,
+        and the flatter almost everywhere.
     beta : float or None, default=None
-        β of the smooth minimum, per largest cost; None: the hard one.
+        β of the smooth minimum, per largest cost. None: the hard minimum.
     bound : {"upper", "lower"}, default="upper"
         L⁺, or L⁻, whose gradient is that of P4 eq. (17).
 
@@ -147,12 +148,11 @@ class DirectLoss(_DecisionLoss):
 
 
 class MarginRescalingLoss(_DecisionLoss):
-    """Margin rescaling: an upper bound of the mean cost of a model's decisions, convex in their
-    expected costs.
+    """Margin rescaling: an upper bound of the mean cost of a model's decisions.
 
-    ``L^MR = (1/λ)·(f(d*) − min_d [f(d) − λ c(d)])`` (P4 eq. 19) with d* the best decision for the
-    row's labels; the rest as in `DirectLoss`, than whose upper bound it is never smaller. They are
-    equal where the decision is the best.
+    ``L^MR = (1/λ)·(f(d*) − min_d [f(d) − λ c(d)])`` (P4 eq. 19), where d* is the best decision for
+    the row's labels. It is convex in the expected costs f. All else is as in `DirectLoss`: its
+    upper bound is never larger than this one, and equal where the decision is the best.
 
     Parameters
     ----------

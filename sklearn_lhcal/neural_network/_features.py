@@ -12,7 +12,7 @@ from .._ground.estimators import resolve, with_own_module
 def forward_features(estimator, X, layer: str) -> Floats:
     """Outputs of a named layer of the network at the bottom of a fitted estimator.
 
-    Sees through Pipeline (transforming X), search objects, FrozenEstimator, calibrators and dropout
+    It sees through pipelines, which transform X, searches, FrozenEstimator, calibrators and dropout
     ensembles.
 
     Parameters
@@ -30,8 +30,8 @@ def forward_features(estimator, X, layer: str) -> Floats:
     Raises
     ------
     ValueError
-        No network at the bottom, no such layer (the message lists those that there are), or one
-        that a forward pass does not use exactly once.
+        There is no network at the bottom; or no such layer, and the message lists those that there
+        are; or a forward pass does not use it exactly once.
 
     Examples
     --------

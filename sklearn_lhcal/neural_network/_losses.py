@@ -30,8 +30,9 @@ class _MeanLoss(nn.Module):
 
 
 class LabelLogLoss(_MeanLoss):
-    """Log loss per label (P1 eq. 53): ``−Σ_i w_i Σ_k y_ik log z_ik / Σ_i w_i n_i``; minimum 0, nats
-    per label.
+    """Log loss per label, in nats: minimum 0.
+
+    ``−Σ_i w_i Σ_k y_ik log z_ik / Σ_i w_i n_i`` (P1 eq. 53).
 
     Examples
     --------
@@ -51,12 +52,12 @@ class LabelLogLoss(_MeanLoss):
 
 
 class FocalLoss(LabelLogLoss):
-    """Focal loss per label: ``−Σ_i w_i Σ_k y_ik (1−z_ik)^γ log z_ik / Σ_i w_i n_i``; minimum 0,
-    nats per label.
+    """Focal loss per label, in nats: minimum 0.
 
-    Labels that are predicted well already count less than in `LabelLogLoss`, which is γ = 0, so
-    that trained networks are less confident. It is not a proper score: its minimum is not at the
-    true probabilities, but nearer to uniform ones.
+    ``−Σ_i w_i Σ_k y_ik (1−z_ik)^γ log z_ik / Σ_i w_i n_i``; for γ = 0 it is `LabelLogLoss`.
+    Networks trained with it are less confident, as labels that are predicted well already count
+    less. It is not a proper score: its minimum is not at the true probabilities, but nearer to
+    uniform ones.
 
     Parameters
     ----------
@@ -67,7 +68,7 @@ class FocalLoss(LabelLogLoss):
     Raises
     ------
     ValueError
-        A γ that is negative, infinite or another word.
+        γ is negative, infinite or another word.
 
     References
     ----------
@@ -100,10 +101,10 @@ class FocalLoss(LabelLogLoss):
 
 
 class BrierLoss(_MeanLoss):
-    """Expected squared loss (P1 §3): mean over rows of ``Σ_k (μ̂−z)² + μ̂(1−μ̂)``, μ̂ = y/n_i;
-    between 0 and 2.
+    """Expected squared loss (P1 §3): between 0 and 2.
 
-    The mean over a row's labels of the probability score ``Σ_k (1[label = k] − z_k)²``, as in
+    The mean over rows of ``Σ_k (μ̂−z)² + μ̂(1−μ̂)`` with μ̂ = y/n_i. It is the mean over a row's
+    labels of the probability score ``Σ_k (1[label = k] − z_k)²``, as
     `sklearn_lhcal.metrics.expected_squared_loss`.
 
     Examples
@@ -163,8 +164,7 @@ class _HistogramLoss(_MeanLoss):
     def total(
         self, prediction: tuple[Tensor, ...], counts: Tensor, weight: Tensor | None = None
     ) -> Tensor:
-        """Sum over rows of the loss of ``(logits, log_total)`` or ``(logits, log_total,
-        log_weights)``.
+        """Sum over rows of the loss of ``(logits, log_total[, log_weights])``.
 
         Logits (n, K) or, for ensembles, (n, S, K); log α0 (n,) or (n, S); log-weights of members
         (n, S)."""
@@ -210,10 +210,10 @@ class _HistogramLoss(_MeanLoss):
 
 
 class DirichletMultinomialLoss(_HistogramLoss):
-    """Negative log-likelihood of label histograms under Dirichlet distributions (P1 App. D.2); nats
-    per row.
+    """Negative log-likelihood of label histograms under Dirichlet distributions, in nats per row.
 
-    The multinomial coefficient is left out. In ensembles the likelihood is that of the mixture.
+    See P1 App. D.2. The multinomial coefficient is left out. In ensembles the likelihood is that of
+    the mixture.
 
     Parameters
     ----------
@@ -237,13 +237,12 @@ class DirichletMultinomialLoss(_HistogramLoss):
 
 
 class PairwiseLoss(_HistogramLoss):
-    """Negative composite log-likelihood of pairs of raters under Dirichlet distributions; nats per
-    row.
+    """Negative log-likelihood of pairs of raters under Dirichlet distributions, in nats per row.
 
-    For each row the mean over its n(n−1)/2 pairs of raters of ``log[z_k(α0 z_k+1)/(α0+1)]`` for a
-    pair that agrees on k and ``log[2 α0 z_k z_l/(α0+1)]`` for one that disagrees. Unlike the
-    Dirichlet-multinomial likelihood it is not distorted by many raters per row. Rows with one rater
-    contribute the penalty alone.
+    A composite likelihood: for each row the mean over its n(n−1)/2 pairs of raters. A pair that
+    agrees on k has ``log[z_k(α0 z_k+1)/(α0+1)]``, and one that disagrees ``log[2 α0 z_k
+    z_l/(α0+1)]``. Unlike the Dirichlet-multinomial likelihood it is not distorted by many raters
+    per row. Rows with one rater contribute the penalty alone.
 
     Parameters
     ----------

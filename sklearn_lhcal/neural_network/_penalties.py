@@ -27,30 +27,29 @@ from ._losses import frequencies
 
 
 class KernelCalibrationPenalty(BaseEstimator, nn.Module):
-    """Calibration error of a batch by Dirichlet kernels (P2 eq. 9), to the power p; smaller is
-    better.
+    """Calibration error of a batch by Dirichlet kernels, to the power p: smaller is better.
 
-    With z the predictions of the batch, e = μ̂ − z, and k_ji the Dirichlet kernel at z_j that
-    belongs to z_i:
+    z are the predictions of the batch, e = μ̂ − z, and k_ji is the Dirichlet kernel at z_j that
+    belongs to z_i. There are two forms:
 
     - corrected (``"residual"``), p = 2 only: the mean over rows j of the products e_i·e_l of pairs
       of other rows, weighted by k_ji k_jl. Its mean is 0 for a calibrated predictor, whatever the
-      size of the batch, and positive for others but for the kernel's smoothing; of a single batch
-      it can be negative.
-    - plugin (None), P2's: the mean over rows j of ``Σ_k |r_jk − z_jk|^p``, r_j the mean of the
-      other rows' μ̂_i weighted by k_ji. On batches it is biased: it is far from 0 where the
-      predictor is calibrated, and smaller for other predictors (see Notes).
+      size of the batch. For others it is positive, but for the kernel's smoothing. A single batch
+      can give a negative value.
+    - plugin (None), as published (P2 eq. 9): the mean over rows j of ``Σ_k |r_jk − z_jk|^p``, where
+      r_j is the mean of the other rows' μ̂_i weighted by k_ji. It is biased: on batches it is far
+      from 0 for a calibrated predictor, and smaller for others (see Notes).
 
-    Batches with fewer rows of positive weight than three (plugin: two) have penalty 0.
+    The penalty is 0 for batches with less than three rows of positive weight (plugin: two).
 
     Parameters
     ----------
     p : float, default=2
         p ≥ 1.
     bandwidth : float or "loo", default=0.1
-        h > 0 of the kernels. ``"loo"``: for each batch that of
-        `sklearn_lhcal.metrics.loo_bandwidth`, a constant to derivatives; it takes several times as
-        long, and its kernels are too wide to see much where predictions are spread evenly.
+        h > 0 of the kernels. ``"loo"``: that of `sklearn_lhcal.metrics.loo_bandwidth` for each
+        batch, a constant to derivatives. It takes several times as long. Where predictions are
+        spread evenly its kernels are too wide to see much.
     notion : {"canonical", "marginal", "top_label"}, default="canonical"
         The whole vector of probabilities; the sum over classes, one by one; or the probability of
         the top class.
@@ -60,12 +59,12 @@ class KernelCalibrationPenalty(BaseEstimator, nn.Module):
     Raises
     ------
     ValueError
-        At the first batch: parameters other than those above, or ``"residual"`` with p ≠ 2.
+        At the first batch: for other parameters than those above, or ``"residual"`` with p ≠ 2.
 
     Notes
     -----
-    Everything is computed in float64. Sample weights weight rows in all sums, they are not
-    repetitions. Derivatives also go through the kernels, and are numbers for every batch.
+    Everything is computed in float64. Sample weights weight rows in all sums; they are
+    no repetition. Derivatives also go through the kernels. They are finite for every batch.
 
     Which predictor would a penalty alone choose? With labels drawn from the true probabilities q,
     and predictions q^(1/T), it should be T = 1. Over T from .4 to 2, for 5 and 10 classes, batches
@@ -151,20 +150,19 @@ class KernelCalibrationPenalty(BaseEstimator, nn.Module):
 
 
 class MMCEPenalty(BaseEstimator, nn.Module):
-    """Maximum mean calibration error of a batch (Kumar et al. 2018): smaller is better, minimum 0,
-    at most 1.
+    """Maximum mean calibration error of a batch (Kumar et al. 2018): smaller is better, minimum 0.
 
-    With confidence r = max_k z_k, accuracy c, the share of a row's raters who chose that class, and
-    the kernel ``k_ij = exp(−|r_i − r_j| / 0.4)``: the root of ``Σ_ij a_i a_j k_ij``, where ``a_i =
-    w_i (c_i − r_i) / Σ w``. It looks at the top class only, and counts pairs i = j, so that it is
-    positive for a calibrated predictor as well.
+    The root of ``Σ_ij a_i a_j k_ij``, at most 1, where ``a_i = w_i (c_i − r_i) / Σ w``. The
+    confidence is r = max_k z_k, the accuracy c is the share of a row's raters who chose that class,
+    and the kernel is ``k_ij = exp(−|r_i − r_j| / 0.4)``. It looks at the top class only. It is
+    positive for a calibrated predictor too, as it counts pairs i = j.
 
     Parameters
     ----------
     weighted : bool, default=False
-        Put correct and wrong labels at equal footing: ``a_i = w_i c_i (1−r_i) / Σ w c − w_i (1−c_i)
-        r_i / Σ w (1−c)``. Meant for training rows, of which few are predicted wrongly. Both sums
-        are over the batch; one that is 0 leaves its term out. At most 2.
+        Correct and wrong labels count alike: ``a_i = w_i c_i (1−r_i) / Σ w c − w_i (1−c_i) r_i / Σ
+        w (1−c)``. It is meant for training rows, of which few are predicted wrongly. Both sums are
+        over the batch; a term whose sum is 0 is left out. The penalty is then at most 2.
 
     References
     ----------

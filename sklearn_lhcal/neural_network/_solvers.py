@@ -70,17 +70,17 @@ def _parameters(module: nn.Module) -> Vector:
 class Newton(Solver):
     """Safeguarded Newton iterations, for maps with few parameters.
 
-    The Hessian's eigenvalues are taken by their absolute values. So every step descends, also where
-    the objective is not convex. Steps are halved until the objective falls; undamped, Newton's
-    method diverges on these problems.
+    Every step descends, also where the objective is not convex, as the Hessian's eigenvalues are
+    taken by their absolute values. Steps are halved until the objective falls; without that,
+    Newton's method diverges on these problems.
 
     Parameters
     ----------
     max_iter : int, default=100
         Most iterations; more raise a ConvergenceWarning.
     tol : float, default=1e-10
-        The last step is the one that promises to lower the objective (nats per label or row) by
-        less. Convergence is quadratic, so that what it leaves is far smaller still.
+        Iterations end with the step that promises to lower the objective by less than this, in nats
+        per label or row. What it leaves is far smaller still, as convergence is quadratic.
 
     Examples
     --------
@@ -164,7 +164,7 @@ class LBFGS(Solver):
     max_iter : int, default=1000
         Most iterations; more raise a ConvergenceWarning.
     tol : float, default=1e-9
-        Stop where the largest absolute entry of the gradient (nats per label or row) is below.
+        Iterations end where no entry of the gradient is larger than this, in nats per label or row.
 
     Examples
     --------
@@ -179,16 +179,7 @@ class LBFGS(Solver):
     def solve(self, problem: Problem, *, random_state: Seed = None, verbose: int = 0) -> Floats:
         """Minimise by first derivatives, in the coordinates of the problem; nothing is random.
 
-        Parameters
-        ----------
-        problem : problem with a method ``gradient``
-        random_state : ignored
-        verbose : int, default=0
-            Above 0: a progress bar.
-
-        Returns
-        -------
-        x : ndarray of shape (p,)
+        As in `Newton.solve`, for a problem with a method ``gradient``.
         """
         check_positive_int(max_iter=self.max_iter)
         check_not_negative(tol=self.tol)
@@ -236,13 +227,13 @@ class Adam(Solver):
     """Mini-batches with Adam and early stopping, on CPU or GPU, through skorch.
 
     The defaults are those of P1: a fifth of the rows is held out, and the weights with the best
-    loss on it are kept. They suit thousands of rows: a parameter moves by no more than the learning
-    rate in a step. The gradient of a batch is, on average, that of all rows, also where rows have
-    different numbers of labels.
+    loss on it are kept. They suit thousands of rows, as a parameter moves by no more than the
+    learning rate in a step. The gradient of a batch is, on average, that of all rows, also where
+    rows have different numbers of labels.
 
-    With batches and a constant learning rate the parameters go on to fluctuate about the optimum,
-    the less the smaller the rate. Without early stopping, on all rows at once (``batch_size=-1``)
-    and given enough epochs, they agree with those of `LBFGS` to four decimals.
+    With batches and a constant learning rate the parameters go on to fluctuate about the optimum:
+    the smaller the rate, the less. On all rows at once (``batch_size=-1``), without early stopping
+    and with enough epochs, they agree with those of `LBFGS` to four decimals.
 
     Parameters
     ----------
@@ -284,7 +275,8 @@ class Adam(Solver):
         ----------
         problem : problem with a method ``training``
         random_state : int, RandomState or None, default=None
-            Makes the result reproducible and leaves torch's generators alone; None draws from them.
+            An int makes the result reproducible and leaves torch's generators alone. None draws
+            from them.
         verbose : int, default=0
             Above 0: a line an epoch.
 
