@@ -150,8 +150,8 @@ def expected_calibration_error(
     sample_weight : array-like of shape (n_samples,), optional
         Weights of the rows. The plugin reads them as repetition.
     groups : array-like of shape (n_samples,), optional
-        Rows of one group may depend on each other. The correction leaves out pairs of one group, and
-        those of one rater of `Annotations`, see `calibration_loss`. The plugin does not change.
+        Rows of one group may depend on each other. The correction leaves out pairs of one group,
+        and those of one rater of `Annotations`, see `calibration_loss`. The plugin does not change.
 
     Returns
     -------
