@@ -259,14 +259,14 @@ class DecisionRiskDisplay(Display):
         ['GaussianNB']
         """
         models = estimator if isinstance(estimator, dict) else {name_of(estimator, None): estimator}
-        if cost_matrix is None:
+        costs: Any = cost_matrix
+        if costs is None:
             known: list[Any] = [m for m in models.values() if hasattr(m, "cost_matrix_")]
             if not known:
                 raise ValueError("No estimator has a cost matrix; pass cost_matrix.")
-            classes = np.asarray(known[0].classes_)
-            cost_matrix = Costs(known[0].cost_matrix_, classes, None)
+            costs = Costs(known[0].cost_matrix_, np.asarray(known[0].classes_), None)
         predictions = {name: predicted(model, X, y) for name, model in models.items()}
-        return cls.from_predictions(y, predictions, cost_matrix, **kwargs)
+        return cls.from_predictions(y, predictions, costs, **kwargs)
 
     def plot(
         self,
