@@ -26,101 +26,91 @@ import sys
 import warnings
 from pathlib import Path
 
-import matplotlib
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import torch
+from saved_predictions import cifar10h, some_labels
 
-from sklearn_lhcal.calibration import DecisionCalibration, DecisionCalibrationWarning
-from sklearn_lhcal.datasets import fetch_cifar10h, make_label_histograms
-from sklearn_lhcal.display import DecisionRiskDisplay
-from sklearn_lhcal.metrics import (
-    bayes_decision,
-    confidence_interval,
-    decision_risk,
-    model_risk,
-    paired_difference,
-)
-
-FIGURE = Path(os.path.relpath(Path(sys.argv[0]).parent), "output", "decision_human_labels.png")
+torch.set_num_threads(1)  # small problems are no slower so
 LABELS = 2
 CLASSES = ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"]
 ANIMALS = np.isin(CLASSES, ["bird", "cat", "deer", "dog", "frog", "horse"])
 
+# rows: what it is; columns: what the camera says, or that it asks
+C = np.where(ANIMALS[:, None] & ~ANIMALS, 20.0, np.where(~ANIMALS[:, None] & ANIMALS, 5.0, 1.0))
+np.fill_diagonal(C, 0.0)
+C = pd.DataFrame(C, columns=CLASSES).assign(ask=0.5)
 
-def costs() -> pd.DataFrame:
-    """Rows: what it is; columns: what the camera says, or that it asks."""
-    C = np.where(ANIMALS[:, None] & ~ANIMALS, 20.0, np.where(~ANIMALS[:, None] & ANIMALS, 5.0, 1.0))
-    np.fill_diagonal(C, 0.0)
-    return pd.DataFrame(C, columns=CLASSES).assign(ask=0.5)
-
-
-def load() -> tuple[str, np.ndarray, np.ndarray]:
-    """What it is, counts (n, 10) and class probabilities (n, 10)."""
-    path = os.environ.get("PREDICTIONS")
-    if path is None:
-        print("PREDICTIONS names no file: synthetic rows in place of CIFAR-10H.\n")
-        data = make_label_histograms(
-            5000, 10, 51, total=8.0, class_sep=4.0, overconfidence=1.5, random_state=0
-        )
-        return "Synthetic stand-in for CIFAR-10H", data.counts, data.prediction
-    file = np.load(path)
-    if isinstance(file, np.ndarray):
-        return "CIFAR-10H", fetch_cifar10h().counts, file
-    return "CIFAR-10H", file["counts"], file["proba"]
-
-
-def some_labels(counts, n: int, rng) -> np.ndarray:
-    """n labels of each row, drawn without replacement."""
-    return np.array([rng.multivariate_hypergeometric(row, n) for row in counts])
-
+source, counts, z = cifar10h()
+z = z / z.sum(axis=1, keepdims=True)
+rng = np.random.default_rng(0)
+rows = rng.permutation(len(z))
+fit, test = rows[: len(z) // 2], rows[len(z) // 2 :]
+labels = some_labels(counts[fit], LABELS, rng)
+counts_test = counts[test]
 
 # %%
-# What the decisions cost
-# -----------------------
+# Four ways to decide
+# -------------------
 # "none" is the network as it is, "nll" a stack of scalings with the least log loss, "auto" the same
 # stack at a temperature for these costs, where that is surely better out of fold; "constant" is the
 # decision that costs least on the calibration rows where all rows get the same. The 90 % intervals
 # are those of the mean over images, by the jackknife: with all labels of the test images, and with
 # one label each, as data sets usually have it.
-#
+from sklearn_lhcal.calibration import DecisionCalibration, DecisionCalibrationWarning
+from sklearn_lhcal.metrics import bayes_decision, decision_risk
+
+warnings.simplefilter("ignore", DecisionCalibrationWarning)  # the interval is printed below
+found = {"none": z[test]}
+for criterion in ("nll", "auto"):
+    calibrator = DecisionCalibration("proba", C, criterion=criterion).fit(z[fit], labels)
+    found[criterion] = calibrator.predict_proba(z[test])
+
+decisions = {name: bayes_decision(proba, C) for name, proba in found.items()}
+constant = min(C.columns, key=lambda name: decision_risk(labels, np.full(len(labels), name), C))
+decisions["constant"] = np.full(len(test), constant)
+
+# %%
+# What the decisions cost
+# -----------------------
 # On the first 5 000 images, with the cross-validated predictions of a convolutional network that
 # Northcutt, Athalye and Mueller (2021) published, the network expects to cost .05 an image and
 # costs .22. Calibrated it costs .16, .06 less (.02 to .10): it asks about 15 % of the images and
 # not 3 %. A temperature for these costs is no better out of fold, so "auto" keeps NLL. With one
 # label an image the interval of the .16 is almost three times as wide.
-def predictions(z, counts, z_test, C) -> tuple[dict, DecisionCalibration]:
-    """Class probabilities of the test rows by method, and the calibrator of "auto"."""
-    found = {"none": z_test}
-    for criterion in ("nll", "auto"):
-        calibrator = DecisionCalibration("proba", C, criterion=criterion).fit(z, counts)
-        found[criterion] = calibrator.predict_proba(z_test)
-    return found, calibrator
+from sklearn_lhcal.metrics import confidence_interval, model_risk, paired_difference
 
+INTERVAL = {"cost_matrix": C, "confidence_level": 0.9, "random_state": 0}
+one_label = some_labels(counts_test, 1, rng)
 
-def table(decisions: dict, found: dict, counts, one, C) -> str:
-    lines = [
-        f"{'':10}{'risk':>7}{'90 %, all labels':>18}{'90 %, one label':>18}"
-        f"{'self-assessed':>16}{'asks':>8}"
-    ]
-    for name, d in decisions.items():
-        options = {"cost_matrix": C, "confidence_level": 0.9, "random_state": 0}
-        i, j = (confidence_interval(decision_risk, y, d, **options) for y in (counts, one))
-        said = f"{model_risk(found[name], C):16.3f}" if name in found else f"{'':16}"
-        intervals = f"{f'{i.low:.3f} – {i.high:.3f}':>18}{f'{j.low:.3f} – {j.high:.3f}':>18}"
-        lines.append(f"{name:10}{i.estimate:7.3f}{intervals}{said}{(d == 'ask').mean():8.1%}")
-    return "\n".join(lines)
+print(
+    f"{source}: {len(fit)} images with {LABELS} labels calibrate, {len(test)} with all labels "
+    "judge\n"
+)
+print(
+    f"{'':10}{'risk':>7}{'90 %, all labels':>18}{'90 %, one label':>18}"
+    f"{'self-assessed':>16}{'asks':>8}"
+)
+for name, d in decisions.items():
+    i = confidence_interval(decision_risk, counts_test, d, **INTERVAL)
+    j = confidence_interval(decision_risk, one_label, d, **INTERVAL)
+    said = f"{model_risk(found[name], C):16.3f}" if name in found else f"{'':16}"
+    intervals = f"{f'{i.low:.3f} – {i.high:.3f}':>18}{f'{j.low:.3f} – {j.high:.3f}':>18}"
+    print(f"{name:10}{i.estimate:7.3f}{intervals}{said}{(d == 'ask').mean():8.1%}")
 
+print("\nCost an image less that of nll, and its 90 % interval")
+for name in ("none", "auto", "constant"):
+    d = paired_difference(decision_risk, counts_test, decisions[name], decisions["nll"], **INTERVAL)
+    print(f"{name:10}{d.estimate:7.3f}   {d.low:.3f} – {d.high:.3f}")
 
-def pairs(decisions: dict, counts, C) -> str:
-    lines = ["Cost an image less that of nll, and its 90 % interval"]
-    for name in ("none", "auto", "constant"):
-        options = {"cost_matrix": C, "confidence_level": 0.9, "random_state": 0}
-        d = paired_difference(decision_risk, counts, decisions[name], decisions["nll"], **options)
-        lines.append(f"{name:10}{d.estimate:7.3f}   {d.low:.3f} – {d.high:.3f}")
-    return "\n".join(lines)
-
+print(f"\nThe best constant decision is {constant!r}.")
+gain = calibrator.risk_difference_
+print(
+    f"Out of fold, the best other criterion less nll: {gain.estimate:.4f}, 95 % interval "
+    f"{gain.low:.4f} to {gain.high:.4f}."
+)
+print(f"Taken: {calibrator.criterion_}.")
 
 # %%
 # The figure
@@ -128,73 +118,40 @@ def pairs(decisions: dict, counts, C) -> str:
 # Left: what decisions cost, and what the model thinks they do. Right: when it asks. Intervals are
 # of 95 % here. The network as it is hardly asks at all; calibrated it asks about a third of the
 # images about which people disagree, and a tenth of the clear ones.
-def figure(decisions: dict, found: dict, counts, C, title: str):
-    fig, (left, right) = plt.subplots(1, 2, figsize=(11, 4.6), layout="constrained")
-    DecisionRiskDisplay.from_predictions(counts, found, C, reference="nll", ax=left)
-    left.set_title("risk and self-assessed risk")
-    agree = counts.max(axis=1) / counts.sum(axis=1)
-    edges = np.array([0.0, 0.5, 0.7, 0.8, 0.9, 0.95, 1.0 + 1e-9])
-    cell = np.digitize(agree, edges) - 1
-    for i, name in enumerate(found):
-        asks = np.array(
-            [(decisions[name][cell == k] == "ask").mean() for k in range(len(edges) - 1)]
-        )
-        n = np.bincount(cell, minlength=len(edges) - 1)
-        error = 1.96 * np.sqrt(asks * (1 - asks) / n)
-        at = np.arange(len(n)) + 0.12 * (i - 1)
-        right.errorbar(
-            at,
-            asks,
-            error,
-            fmt="o-",
-            color=f"C{i}",
-            markersize=4,
-            linewidth=1,
-            capsize=2,
-            label=name,
-        )
-    names = ["below .5", ".5 – .7", ".7 – .8", ".8 – .9", ".9 – .95", ".95 – 1"]
-    right.set_xticks(
-        range(len(names)), [f"{name}\n({k})" for name, k in zip(names, n, strict=True)], fontsize=8
-    )
-    right.set(ylim=(0, None), ylabel="Share of images it asks about, 95 %")
-    right.set(
-        xlabel="Share of people who chose the most frequent class (images)", title="when to ask"
-    )
-    right.legend(fontsize="small")
-    fig.suptitle(title, fontsize=11)
-    return fig
+from sklearn_lhcal.display import DecisionRiskDisplay
 
-
-def main() -> None:
-    matplotlib.use("Agg")
-    torch.set_num_threads(1)  # small problems are no slower so
-    warnings.simplefilter("ignore", DecisionCalibrationWarning)  # the interval is printed below
-    C, (source, counts, z) = costs(), load()
-    z, rng = z / z.sum(axis=1, keepdims=True), np.random.default_rng(0)
-    rows = rng.permutation(len(z))
-    fit, test = rows[: len(z) // 2], rows[len(z) // 2 :]
-    labels = some_labels(counts[fit], LABELS, rng)
-    found, calibrator = predictions(z[fit], labels, z[test], C)
-    decisions = {name: bayes_decision(proba, C) for name, proba in found.items()}
-    constant = min(C.columns, key=lambda name: decision_risk(labels, np.full(len(labels), name), C))
-    decisions["constant"] = np.full(len(test), constant)
-    print(
-        f"{source}: {len(fit)} images with {LABELS} labels calibrate, {len(test)} with all labels "
-        "judge\n"
+figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.6), layout="constrained")
+DecisionRiskDisplay.from_predictions(counts_test, found, C, reference="nll", ax=left)
+left.set_title("risk and self-assessed risk")
+agree = counts_test.max(axis=1) / counts_test.sum(axis=1)
+edges = np.array([0.0, 0.5, 0.7, 0.8, 0.9, 0.95, 1.0 + 1e-9])
+cell = np.digitize(agree, edges) - 1
+for i, name in enumerate(found):
+    asks = np.array([(decisions[name][cell == k] == "ask").mean() for k in range(len(edges) - 1)])
+    n = np.bincount(cell, minlength=len(edges) - 1)
+    error = 1.96 * np.sqrt(asks * (1 - asks) / n)
+    at = np.arange(len(n)) + 0.12 * (i - 1)
+    right.errorbar(
+        at,
+        asks,
+        error,
+        fmt="o-",
+        color=f"C{i}",
+        markersize=4,
+        linewidth=1,
+        capsize=2,
+        label=name,
     )
-    print(table(decisions, found, counts[test], some_labels(counts[test], 1, rng), C))
-    gain = calibrator.risk_difference_
-    print(f"\n{pairs(decisions, counts[test], C)}\n\nThe best constant decision is {constant!r}.")
-    print(
-        f"Out of fold, the best other criterion less nll: {gain.estimate:.4f}, 95 % interval "
-        f"{gain.low:.4f} to {gain.high:.4f}."
-    )
-    print(f"Taken: {calibrator.criterion_}.")
-    FIGURE.parent.mkdir(parents=True, exist_ok=True)
-    figure(decisions, found, counts[test], C, source).savefig(FIGURE, dpi=150)
-    print(f"Figure: {FIGURE}")
+names = ["below .5", ".5 – .7", ".7 – .8", ".8 – .9", ".9 – .95", ".95 – 1"]
+right.set_xticks(
+    range(len(names)), [f"{name}\n({k})" for name, k in zip(names, n, strict=True)], fontsize=8
+)
+right.set(ylim=(0, None), ylabel="Share of images it asks about, 95 %")
+right.set(xlabel="Share of people who chose the most frequent class (images)", title="when to ask")
+right.legend(fontsize="small")
+figure.suptitle(source, fontsize=11)
 
-
-if __name__ == "__main__":
-    main()
+FIGURE = Path(os.path.relpath(Path(sys.argv[0]).parent), "output", "decision_human_labels.png")
+FIGURE.parent.mkdir(exist_ok=True)
+figure.savefig(FIGURE, dpi=150)
+print(f"Figure: {FIGURE}")

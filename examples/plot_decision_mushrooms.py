@@ -20,20 +20,14 @@ import sys
 import warnings
 from pathlib import Path
 
-import matplotlib
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import torch
-from sklearn.naive_bayes import GaussianNB
 
-from sklearn_lhcal.calibration import DecisionCalibration, DecisionCalibrationWarning
-from sklearn_lhcal.display import DecisionRiskDisplay
-from sklearn_lhcal.metrics import bayes_decision, decision_risk, model_risk
-
-FULL = bool(int(os.environ.get("FULL", "0")))
+torch.set_num_threads(1)
+FULL = os.environ.get("FULL") == "1"
 SPLITS = 20 if FULL else 5
-FIGURE = Path(os.path.relpath(Path(sys.argv[0]).parent), "output", "decision_mushrooms.png")
 SHARES = {
     "deadly": 0.02,
     "poisonous": 0.08,
@@ -54,42 +48,13 @@ def mushrooms(n: int, rng) -> tuple[np.ndarray, np.ndarray]:
     y = rng.choice(len(SHARES), size=n, p=list(SHARES.values()))
     means = np.random.default_rng(0).normal(0, 2.0, (len(SHARES), 4))
     hidden = means[y] + rng.normal(size=(n, 4))
-    return hidden @ np.tile(np.eye(4), 3) + 0.5 * rng.normal(size=(n, 12)), np.array(list(SHARES))[
-        y
-    ]
+    X = hidden @ np.tile(np.eye(4), 3) + 0.5 * rng.normal(size=(n, 12))
+    return X, np.array(list(SHARES))[y]
 
 
 # %%
-# The frame's index names the classes, so their order does not matter; its columns name the
-# decisions.
-def one_split(seed: int):
-    """Labels of the test rows, probabilities by method, and what was selected."""
-    rng = np.random.default_rng(seed)
-    X, y = mushrooms(10_000, rng)
-    train, calibration, test = np.split(np.arange(len(X)), [1500, 4000])
-    model = GaussianNB().fit(X[train], y[train])
-    z, z_test = (
-        pd.DataFrame(model.predict_proba(X[rows]), columns=model.classes_)
-        for rows in (calibration, test)
-    )
-    found = {"none": z_test}
-    for criterion in ("nll", "auto"):
-        calibrator = DecisionCalibration("proba", COSTS, criterion=criterion).fit(z, y[calibration])
-        found[criterion] = pd.DataFrame(
-            calibrator.predict_proba(z_test), columns=calibrator.classes_
-        )
-    return y[test], found, calibrator
-
-
-def interval(calibrator) -> str:
-    difference = calibrator.risk_difference_
-    ends = f"({difference.low:.2f} to {difference.high:.2f})"
-    return f"{difference.estimate:6.2f}  {ends}  {calibrator.criterion_}"
-
-
-# %%
-# What it costs
-# -------------
+# Three models
+# ------------
 # "none" is the classifier as it is, "nll" a stack of scalings with the least log loss, "auto" the
 # same stack at a temperature for these costs, where that is surely better out of fold. A constant
 # decision looks at nothing.
@@ -100,51 +65,76 @@ def interval(calibrator) -> str:
 # weighs more than all else, and with few or none of them the difference has an interval that
 # reaches far to both sides. Then NLL is kept, and where the interval reaches beyond the whole risk,
 # a `DecisionCalibrationWarning` says so.
-def table(splits) -> str:
-    lines = [f"{'':10}{'risk':>8}{'spread':>9}{'self-assessed':>15}{'eaten deadly':>14}"]
-    for name in splits[0][1]:
-        decisions = [bayes_decision(found[name], COSTS) for _, found, _ in splits]
-        risks = [decision_risk(y, d, COSTS) for (y, _, _), d in zip(splits, decisions, strict=True)]
-        said = np.mean([model_risk(found[name], COSTS) for _, found, _ in splits])
-        deadly = np.mean(
-            [
-                ((y == "deadly") & (d == "eat")).sum()
-                for (y, _, _), d in zip(splits, decisions, strict=True)
-            ]
+#
+# The frame's index names the classes, so their order does not matter; its columns name the
+# decisions.
+from sklearn.naive_bayes import GaussianNB
+
+from sklearn_lhcal.calibration import DecisionCalibration, DecisionCalibrationWarning
+
+warnings.simplefilter("ignore", DecisionCalibrationWarning)  # the intervals are printed below
+
+# by split: labels of the test rows, probabilities by method, and what was selected
+labels, predictions, selected = [], [], []
+for seed in range(SPLITS):
+    rng = np.random.default_rng(seed)
+    X, y = mushrooms(10_000, rng)
+    train, calibration, test = np.split(np.arange(len(X)), [1500, 4000])
+    model = GaussianNB().fit(X[train], y[train])
+    z = pd.DataFrame(model.predict_proba(X[calibration]), columns=model.classes_)
+    z_test = pd.DataFrame(model.predict_proba(X[test]), columns=model.classes_)
+    labels.append(y[test])
+    predictions.append({"none": z_test})
+    for criterion in ("nll", "auto"):
+        calibrator = DecisionCalibration("proba", COSTS, criterion=criterion).fit(z, y[calibration])
+        predictions[seed][criterion] = pd.DataFrame(
+            calibrator.predict_proba(z_test), columns=calibrator.classes_
         )
-        lines.append(
-            f"{name:10}{np.mean(risks):8.2f}{np.std(risks, ddof=1):9.2f}{said:15.2f}{deadly:14.1f}"
-        )
-    for decision in COSTS.columns:
-        risks = [decision_risk(y, np.full(len(y), decision), COSTS) for y, _, _ in splits]
-        lines.append(
-            f"{decision:10}{np.mean(risks):8.2f}{np.std(risks, ddof=1):9.2f}   whatever it is"
-        )
-    return "\n".join(lines)
+    selected.append(calibrator)
 
+# %%
+# What it costs
+# -------------
+# Mean cost and its spread over splits, what the model expects, and deadly mushrooms eaten.
+from sklearn_lhcal.metrics import bayes_decision, decision_risk, model_risk
 
-def figure(splits):
-    _, (left, right) = plt.subplots(1, 2, figsize=(10.5, 4.4), layout="constrained")
-    ys, predictions = [y for y, _, _ in splits], [found for _, found, _ in splits]
-    display = DecisionRiskDisplay.from_predictions(ys, predictions, COSTS, reference="nll", ax=left)
-    left.set_title("risk of the splits")
-    display.plot_differences(right)
-    right.set_title("in pairs")
-    return display.figure_
+print(f"Mean cost of a mushroom, {SPLITS} splits of 6000 test rows")
+print(f"{'':10}{'risk':>8}{'spread':>9}{'self-assessed':>15}{'eaten deadly':>14}")
+for name in ("none", "nll", "auto"):
+    risks, said, deadly = [], [], []
+    for y, found in zip(labels, predictions, strict=True):
+        decisions = bayes_decision(found[name], COSTS)
+        risks.append(decision_risk(y, decisions, COSTS))
+        said.append(model_risk(found[name], COSTS))
+        deadly.append(((y == "deadly") & (decisions == "eat")).sum())
+    spread = np.std(risks, ddof=1)
+    print(
+        f"{name:10}{np.mean(risks):8.2f}{spread:9.2f}{np.mean(said):15.2f}{np.mean(deadly):14.1f}"
+    )
+for decision in COSTS.columns:
+    risks = [decision_risk(y, np.full(len(y), decision), COSTS) for y in labels]
+    print(f"{decision:10}{np.mean(risks):8.2f}{np.std(risks, ddof=1):9.2f}   whatever it is")
 
+print()
+print("Best other candidate less NLL out of fold, 95 % interval, and what was taken")
+for calibrator in selected:
+    difference = calibrator.risk_difference_
+    ends = f"({difference.low:.2f} to {difference.high:.2f})"
+    print(f"{difference.estimate:6.2f}  {ends}  {calibrator.criterion_}")
 
-def main() -> None:
-    matplotlib.use("Agg")
-    torch.set_num_threads(1)
-    warnings.simplefilter("ignore", DecisionCalibrationWarning)  # the intervals are printed below
-    splits = [one_split(seed) for seed in range(SPLITS)]
-    print(f"Mean cost of a mushroom, {SPLITS} splits of 6000 test rows\n{table(splits)}\n")
-    print("Best other candidate less NLL out of fold, 95 % interval, and what was taken")
-    print("\n".join(interval(calibrator) for _, _, calibrator in splits))
-    FIGURE.parent.mkdir(parents=True, exist_ok=True)
-    figure(splits).savefig(FIGURE, dpi=150)
-    print(f"Figure: {FIGURE}")
+# %%
+# The figure
+# ----------
+# Left the risk of each split, right its difference from NLL on the same rows.
+from sklearn_lhcal.display import DecisionRiskDisplay
 
+figure, (left, right) = plt.subplots(1, 2, figsize=(10.5, 4.4), layout="constrained")
+display = DecisionRiskDisplay.from_predictions(labels, predictions, COSTS, reference="nll", ax=left)
+left.set_title("risk of the splits")
+display.plot_differences(right)
+right.set_title("in pairs")
 
-if __name__ == "__main__":
-    main()
+FIGURE = Path(os.path.relpath(Path(sys.argv[0]).parent), "output", "decision_mushrooms.png")
+FIGURE.parent.mkdir(exist_ok=True)
+figure.savefig(FIGURE, dpi=150)
+print(f"Figure: {FIGURE}")

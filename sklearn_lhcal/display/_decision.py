@@ -157,8 +157,8 @@ class DecisionRiskDisplay(Display):
         Raises
         ------
         ValueError
-            Splits with different models, groups for several splits, an unknown reference, a level or
-            share outside (0, 1), other classes than the cost matrix has, or an unknown order.
+            Splits with different models, groups for several splits, an unknown reference, a level
+            or share outside (0, 1), other classes than the cost matrix has, or an unknown order.
         """
         check_fraction(confidence_level=confidence_level)
         if test_share is not None:
