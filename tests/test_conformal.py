@@ -3,9 +3,12 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn import config_context
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 from sklearn.svm import LinearSVC
 
 from sklearn_lhcal.calibration import ConformalClassifier, TemperatureScaling
@@ -215,6 +218,22 @@ def test_groups_stay_whole():
     assert model.n_calibration_ == 15
     learnt = (model.predict(X) == y.argmax(axis=1)).reshape(60, 4).all(axis=1)
     assert 45 <= learnt.sum() < 60
+
+
+def test_metadata_is_routed(pool):
+    """Groups to the split, weights to the classifier, where it asks for them."""
+    X, y, groups = pool.X[:300], pool.counts[:300], np.arange(300) // 3
+    w = np.random.default_rng(0).random(300)
+    plain = ConformalClassifier(random_state=0).fit(X, y, groups=groups, sample_weight=w)
+    with config_context(enable_metadata_routing=True):
+        classifier = LogisticRegression().set_fit_request(sample_weight=True)
+        model = ConformalClassifier(classifier, random_state=0)
+        pipeline = make_pipeline(FunctionTransformer(), model)
+        pipeline.fit(X, y, groups=groups, sample_weight=w)
+    assert pipeline[-1].threshold_ == pytest.approx(plain.threshold_)
+    assert pipeline[-1].n_calibration_ == plain.n_calibration_ == 25
+    with pytest.raises(TypeError, match="sample_weights"):
+        ConformalClassifier().fit(X, y, sample_weights=w)
 
 
 def test_labels_of_other_kinds_count_the_same(pool):

@@ -422,4 +422,6 @@ def _walk(estimator, X, cost_matrix, method: str):
             "DecisionCalibration(estimator, cost_matrix), or use "
             "sklearn_lhcal.metrics.bayes_decision(proba, cost_matrix)."
         )
-    return getattr(estimator, method)(X, cost_matrix)
+    # costs of today go to an estimator that takes them; a promise holds for its own alone
+    given = [] if cost_matrix is None else [cost_matrix]
+    return getattr(estimator, method)(X, *given)

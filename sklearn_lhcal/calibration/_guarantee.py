@@ -1,7 +1,7 @@
 """The base of what promises something for new rows: a classifier, and rows that it has not seen."""
 
 from abc import abstractmethod
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -54,6 +54,8 @@ class _Guarantee(DistributionClassifierMixin, ClassifierMixin, MetaEstimatorMixi
     """A classifier with a promise, learnt on rows of its own; subclasses fill `_learn`."""
 
     accepts_label_histograms = True
+    # with metadata routing, groups reach it inside a search by themselves
+    __metadata_request__fit: ClassVar = {"groups": True}
 
     def __init__(
         self,
