@@ -298,7 +298,42 @@ def scorer_100000():
     return _scorer(100_000)
 
 
+def annotations():
+    """1 000 000 ratings of 200 000 rows by 10 000 raters, five classes; peer: pandas' groupby.
+
+    Who said what is kept; the peer counts alone.
+    """
+    import pandas as pd
+
+    from sklearn_lhcal.label_histogram import Annotations
+
+    rng = np.random.default_rng(0)
+    row = np.repeat(np.arange(200_000), 5)
+    # five different raters a row
+    rater = (rng.integers(10_000, size=200_000)[:, None] + 1000 * np.arange(5)).ravel() % 10_000
+    label = rng.integers(5, size=len(row))
+    frame = pd.DataFrame({"row": row, "label": label})
+    ours, peer, y, table = in_turn(
+        lambda: Annotations.from_long(row, rater, label),
+        lambda: frame.groupby(["row", "label"]).size().unstack(fill_value=0),
+    )
+    again, _, _, _ = in_turn(
+        lambda: Annotations(y.indptr, y.rater, y.label, raters=y.raters, classes=y.classes),
+        lambda: None,
+    )
+    counts, _, _, _ = in_turn(lambda: y.keep(np.ones(len(row), dtype=bool)).counts, lambda: None)
+    size = sum(a.nbytes for a in (y.rater, y.label, y.indptr)) / len(row)
+    same = np.array_equal(y.counts, table.to_numpy())
+    return (
+        ours,
+        peer,
+        f"from long arrays {again * 1e3:.0f} ms, counts alone {counts * 1e3:.0f} ms; {size:.1f} "
+        f"bytes a rating; same counts: {same}",
+    )
+
+
 BENCHMARKS = [
+    annotations,
     temperature_scaling,
     loss_decomposition,
     vector_scaling_10,

@@ -3,14 +3,14 @@
 from abc import abstractmethod
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ._ground.arrays import Floats, Indices
 from ._ground.bins import BLOCK
-from ._ground.checks import check_same_length, check_sample_weight, is_gap
+from ._ground.checks import check_same_length, check_sample_weight, is_gap, take_rows
 from ._ground.costs import Costs
 from ._ground.names import (
     check_by_position,
@@ -270,6 +270,14 @@ def rows_of(estimator, X, y, sample_weight=None, groups=None, *, distribution: b
         prediction = np.asarray(estimator.predict_proba(X))
     classes = np.asarray(estimator.classes_)
     return read_rows(y, prediction, sample_weight, groups, classes=classes, add=True)
+
+
+def rated_only(y: LabelsLike, *others: Any) -> tuple:
+    """The rows with labels of y, and of what belongs to them, for whoever needs no `Rows`."""
+    rated = read_labels(y).rated
+    if rated is None:
+        return y, *others
+    return tuple(take_rows(a, rated) for a in (y, *others))
 
 
 def labels_for(estimator, y) -> Labels:

@@ -6,6 +6,8 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from error_cases import ON_BOTH
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 
 from sklearn_lhcal.calibration import TemperatureScaling
@@ -18,6 +20,7 @@ from sklearn_lhcal.label_histogram import (
 from sklearn_lhcal.metrics import (
     epistemic_loss,
     expected_squared_loss,
+    get_scorer,
     irreducible_loss,
     loss_decomposition,
 )
@@ -303,6 +306,29 @@ def test_metrics_drop_rows_without_ratings_with_all_that_belongs_to_them(gappy):
     ours = loss_decomposition(gappy, z, sample_weight=w, groups=groups)
     theirs = loss_decomposition(full, z.iloc[rated], sample_weight=w[rated], groups=groups[rated])
     np.testing.assert_equal(ours._asdict(), theirs._asdict())
+
+
+@pytest.mark.filterwarnings("ignore:More than 5 % of the weight lies in bins")
+@pytest.mark.parametrize("name", ON_BOTH)
+def test_every_metric_drops_rows_without_ratings(name, gappy):
+    z = pd.DataFrame(np.random.default_rng(1).dirichlet(np.ones(3), 60), columns=CLASSES)
+    rated = gappy.rated
+    options = {"threshold": 0.3, "class_index": 0} if name == "net_benefit" else {}
+    full = ON_BOTH[name](gappy[rated], z.iloc[rated], **options)
+    np.testing.assert_equal(ON_BOTH[name](gappy, z, **options), full)
+
+
+def test_epistemic_scorers_drop_rows_without_ratings(gappy):
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(60, 2))
+    rated = gappy.rated
+    forest = RandomForestClassifier(10, random_state=0)
+    forest.fit(features, CLASSES[rng.integers(3, size=60)])
+    reference = CLASSES[rng.integers(3, size=60)]
+    score = get_scorer("epistemic_correlation")
+    with_gaps = score(forest, features, gappy, reference_prediction=reference)
+    full = score(forest, features[rated], gappy[rated], reference_prediction=reference[rated])
+    assert with_gaps == full
 
 
 def test_estimators_refuse_rows_without_ratings(gappy):

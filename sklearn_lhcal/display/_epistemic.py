@@ -12,7 +12,7 @@ from .._ground.checks import check_fraction
 from .._ground.estimators import resolve
 from .._ground.names import check_row_names
 from .._ground.types import Estimator, LabelsLike, Samples, Strategy
-from .._rows import labels_for
+from .._rows import labels_for, rated_only
 from ..distributions import predict_epistemic
 from ..metrics import accuracy_gain
 from ._base import (
@@ -208,6 +208,7 @@ class EpistemicGainDisplay(Display):
             As `from_predictions` and `metrics.accuracy_gain`.
         """
         check_row_names(y=y, reference_prediction=reference_prediction)
+        y, X, reference_prediction = rated_only(y, X, reference_prediction)
         labels = labels_for(estimator, y)
         gain = accuracy_gain(labels, estimator.predict(X), reference_prediction)
         inner, seen = resolve(estimator, X, "predict_uncalibrated")

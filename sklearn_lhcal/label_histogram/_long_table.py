@@ -124,15 +124,14 @@ def _by_counting(shifted: NDArray, low, width: int) -> tuple[Indices, NDArray]:
     return codes[shifted], np.flatnonzero(seen).astype(low.dtype) + low
 
 
-def sort_by(codes: Indices, n: int) -> tuple[Indices, Indices]:
-    """A stable permutation that sorts codes below n, and where each code begins in it, (n+1,).
+def sort_by(codes: Indices, n: int) -> Indices:
+    """A stable permutation that sorts codes below n, in linear time.
 
-    In linear time: the transpose of a matrix with one entry a row.
+    The transpose of a matrix with one entry a row.
     """
     N = len(codes)
     entries = csr_matrix((np.empty(N, dtype=bool), codes, np.arange(N + 1)), shape=(N, n))
-    columns = entries.tocsc()
-    return columns.indices.astype(np.intp), columns.indptr.astype(np.intp)
+    return entries.tocsc().indices
 
 
 def placed(row: Indices, found: NDArray, items: NDArray) -> tuple[Indices, NDArray]:
@@ -197,8 +196,8 @@ def arranged(
     no difference then.
     """
     order = np.arange(len(row)) if when is None else np.argsort(when, kind="stable")
-    order = order[sort_by(rater[order], len(raters))[0]]
-    order = order[sort_by(row[order], len(items))[0]]
+    order = order[sort_by(rater[order], len(raters))]
+    order = order[sort_by(row[order], len(items))]
     again = _repeated(row[order], rater[order])
     if again.any() and on_duplicate == "raise":
         first = order[1:][again][0]
@@ -211,8 +210,9 @@ def arranged(
     order = order[np.append(~again, True)]
     if when is not None:
         order = order[np.argsort(when[order], kind="stable")]
-    by_row, indptr = sort_by(row[order], len(items))
-    return order[by_row], indptr
+        order = order[sort_by(row[order], len(items))]
+    sizes = np.bincount(row[order], minlength=len(items))
+    return order, np.concatenate([[0], np.cumsum(sizes)])
 
 
 def _repeated(row: Indices, rater: Indices) -> NDArray[np.bool_]:

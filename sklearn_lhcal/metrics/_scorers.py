@@ -14,7 +14,7 @@ from sklearn.utils.metadata_routing import UNUSED
 from .._ground.facts import facts_of, unwrapped
 from .._ground.names import check_row_names
 from .._ground.types import Estimator, LabelsLike, Samples
-from .._rows import labels_for, rows_of
+from .._rows import labels_for, rated_only, rows_of
 from ..distributions import predict_epistemic
 from . import (
     _calibration,
@@ -185,6 +185,7 @@ class EpistemicScorer(BaseEstimator):
                 "search or in params of cross_validate."
             )
         check_row_names(y=y, reference_prediction=reference_prediction)
+        y, X, reference_prediction = rated_only(y, X, reference_prediction)
         labels = labels_for(estimator, y)
         gain = accuracy_gain(labels, estimator.predict(X), reference_prediction)
         sign = self.sign
