@@ -272,7 +272,7 @@ def rows_of(estimator, X, y, sample_weight=None, groups=None, *, distribution: b
     return read_rows(y, prediction, sample_weight, groups, classes=classes, add=True)
 
 
-def rated_only(y: LabelsLike, *others: Any) -> tuple:
+def rated_only(y: Any, *others: Any) -> tuple:
     """The rows with labels of y, and of what belongs to them, for whoever needs no `Rows`."""
     rated = read_labels(y).rated
     if rated is None:
