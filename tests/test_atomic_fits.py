@@ -24,6 +24,7 @@ from sklearn_lhcal.calibration import (
     DecisionCalibration,
     EpistemicCalibration,
     PrecomputedClassifier,
+    StackedCalibration,
     TemperatureScaling,
     VectorScaling,
     _base,
@@ -32,6 +33,7 @@ from sklearn_lhcal.calibration import (
     _fitted_map,
     _precomputed,
     _shrinkage,
+    _stacked,
 )
 from sklearn_lhcal.ensemble import (
     DeepEnsembleClassifier,
@@ -134,11 +136,14 @@ CASES = {
     ),
 }
 CASES |= {
-    name: (make, X, OTHER, [_base, _fitted_map, _shrinkage, _decision, *SHARED])
+    name: (make, X, OTHER, [_base, _fitted_map, _shrinkage, _stacked, _decision, *SHARED])
     for name, make in {
         "chain": lambda: AlphaCalibration(TemperatureScaling(GaussianNB(), cv=2)),
         "VectorScaling": lambda: VectorScaling(GaussianNB(), cv=2),
-        "DecisionCalibration": lambda: DecisionCalibration(GaussianNB(), inner_cv=2, cv=2),
+        "DecisionCalibration": lambda: DecisionCalibration(
+            GaussianNB(), scaling="temperature", inner_cv=2, cv=2
+        ),
+        "StackedCalibration": lambda: StackedCalibration(GaussianNB(), inner_cv=2, cv=2),
     }.items()
 }
 ERRORS = [ValueError, KeyboardInterrupt]
