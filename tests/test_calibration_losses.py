@@ -23,6 +23,7 @@ from sklearn_lhcal.neural_network import (
     KernelCalibrationPenalty,
     LabelLogLoss,
     MMCEPenalty,
+    SharpnessPenalty,
 )
 
 LOSSES = [FocalLoss(0.0), FocalLoss(0.5), FocalLoss(2.0), FocalLoss("53"), BrierLoss()]
@@ -31,7 +32,8 @@ KERNELS = [
     for notion in ("canonical", "marginal", "top_label")
     for p, bandwidth, correction in [(2, 0.1, "residual"), (1, 0.02, None), (3, "loo", None)]
 ]
-PENALTIES = [MMCEPenalty(), MMCEPenalty(weighted=True), *KERNELS]
+SHARPNESS = [SharpnessPenalty(), SharpnessPenalty("loo", "marginal")]
+PENALTIES = [MMCEPenalty(), MMCEPenalty(weighted=True), *SHARPNESS, *KERNELS]
 ALL = [*LOSSES, *PENALTIES]
 
 

@@ -6,7 +6,7 @@ A classifier, losses, and the solvers that train torch modules.
 from ._classifier import NeuralClassifier
 from ._decision_losses import DirectLoss, MarginRescalingLoss
 from ._losses import BrierLoss, DirichletMultinomialLoss, FocalLoss, LabelLogLoss, PairwiseLoss
-from ._penalties import KernelCalibrationPenalty, MMCEPenalty
+from ._penalties import KernelCalibrationPenalty, MMCEPenalty, SharpnessPenalty
 from ._solvers import LBFGS, Adam, Newton
 
 __all__ = [
@@ -23,4 +23,5 @@ __all__ = [
     "NeuralClassifier",
     "Newton",
     "PairwiseLoss",
+    "SharpnessPenalty",
 ]

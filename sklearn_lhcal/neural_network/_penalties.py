@@ -21,6 +21,7 @@ from .._ground.kernels import (
     plugin_rows,
     problems,
     residual_rows,
+    sharpness_rows,
 )
 from .._ground.types import Correction, Notion
 from ._losses import frequencies
@@ -104,42 +105,21 @@ class KernelCalibrationPenalty(BaseEstimator, nn.Module):
     def forward(self, logits: Tensor, counts: Tensor, weight: Tensor | None = None) -> Tensor:
         """The penalty of a batch, a scalar."""
         self._check_parameters()
-        if weight is not None:
-            logits, counts, weight = (a[weight > 0] for a in (logits, counts, weight))
-        z = torch.softmax(logits.double(), dim=-1)
-        if len(z) < (2 if self.bias_correction is None else 3):
-            return (0 * z.sum()).to(logits.dtype)
-        parts = list(problems(self.notion, z, frequencies(counts, z.dtype)[:, None]))
-        h = (
-            _density_bandwidth([part.x for part in parts])
-            if self.bandwidth == "loo"
-            else self.bandwidth
-        )
-        w = z.new_ones(len(z)) if weight is None else weight.double()
-        errors = []
-        for part in parts:
-            residual = self.bias_correction is not None
-            rows = (
-                residual_rows(part, h, w.log())
-                if residual
-                else plugin_rows(part, h, self.p, w.log())
-            )
-            errors.append(w @ rows[:, 0] / w.sum())
-        return torch.stack(errors).sum().to(logits.dtype)
+
+        def rows(part, h, log_weight):
+            if self.bias_correction is None:
+                return plugin_rows(part, h, self.p, log_weight)
+            return residual_rows(part, h, log_weight)
+
+        least = 2 if self.bias_correction is None else 3
+        return _kernel_mean(rows, least, self.notion, self.bandwidth, logits, counts, weight)
 
     def _check_parameters(self):
         if self.bias_correction not in ("residual", None):
             raise ValueError(
                 f'bias_correction must be "residual" or None, got {self.bias_correction!r}.'
             )
-        if self.notion not in NOTIONS:
-            raise ValueError(f"notion must be one of {', '.join(NOTIONS)}, got {self.notion!r}.")
-        if self.bandwidth != "loo" and (
-            isinstance(self.bandwidth, str) or not 0 < self.bandwidth < np.inf
-        ):
-            raise ValueError(
-                f'bandwidth must be a positive number or "loo", got {self.bandwidth!r}.'
-            )
+        _check_kernels(self.notion, self.bandwidth)
         if not 1 <= self.p < np.inf:
             raise ValueError(f"p must be a number, 1 or more, got {self.p!r}.")
         if self.bias_correction == "residual" and self.p != 2:
@@ -147,6 +127,56 @@ class KernelCalibrationPenalty(BaseEstimator, nn.Module):
                 f"The residual form exists for p = 2 only, got {self.p!r}; use "
                 "bias_correction=None."
             )
+
+
+class SharpnessPenalty(BaseEstimator, nn.Module):
+    """Sharpness of a batch by Dirichlet kernels, ``E‖E[y|z]‖²`` (P2 eq. 7): the γ-term of P2's
+    regularised squared error.
+
+    ``BrierLoss() + γ·SharpnessPenalty()`` is, up to a factor and a constant, the squared error plus
+    ``λ·CE_2²`` with ``γ = λ/(1+λ)`` (P2 eq. 6), where CE_2 is the canonical calibration error: by
+    itself a smaller sharpness is no merit. The estimate is P2's ratio of U-statistics, whose bias
+    on batches is of order 1/n; `KernelCalibrationPenalty` has a form without it.
+
+    Batches with fewer than three rows of positive weight have penalty 0.
+
+    Parameters
+    ----------
+    bandwidth : float or "loo", default=0.1
+        As in `KernelCalibrationPenalty`.
+    notion : {"canonical", "marginal", "top_label"}, default="canonical"
+        As in `KernelCalibrationPenalty`.
+
+    Raises
+    ------
+    ValueError
+        At the first batch: parameters other than those above.
+
+    References
+    ----------
+    Popordanoska, Sayer and Blaschko (2022), A consistent and differentiable Lp canonical
+    calibration error estimator, section 3 (P2).
+
+    Examples
+    --------
+    >>> import torch
+    >>> logits = torch.randn(64, 3, generator=torch.Generator().manual_seed(0), requires_grad=True)
+    >>> counts = torch.eye(3)[torch.arange(64) % 3]
+    >>> round(SharpnessPenalty()(logits, counts).item(), 2)  # of a constant it is 1/3
+    0.31
+    """
+
+    def __init__(
+        self, bandwidth: float | Literal["loo"] = 0.1, notion: Notion = "canonical"
+    ) -> None:
+        super().__init__()
+        self.bandwidth = bandwidth
+        self.notion = notion
+
+    def forward(self, logits: Tensor, counts: Tensor, weight: Tensor | None = None) -> Tensor:
+        """The penalty of a batch, a scalar."""
+        _check_kernels(self.notion, self.bandwidth)
+        return _kernel_mean(sharpness_rows, 3, self.notion, self.bandwidth, logits, counts, weight)
 
 
 class MMCEPenalty(BaseEstimator, nn.Module):
@@ -206,6 +236,32 @@ def penalty_of(regularizer: nn.Module | None, weight: float) -> nn.Module | None
     if not 0 <= weight < math.inf:
         raise ValueError(f"regularizer_weight must be a number, 0 or more, got {weight!r}.")
     return copy.deepcopy(regularizer)
+
+
+def _check_kernels(notion, bandwidth) -> None:
+    if notion not in NOTIONS:
+        raise ValueError(f"notion must be one of {', '.join(NOTIONS)}, got {notion!r}.")
+    if bandwidth != "loo" and (isinstance(bandwidth, str) or not 0 < bandwidth < np.inf):
+        raise ValueError(f'bandwidth must be a positive number or "loo", got {bandwidth!r}.')
+
+
+def _kernel_mean(rows_of, least: int, notion, bandwidth, logits, counts, weight) -> Tensor:
+    """Weighted mean of ``rows_of(problem, h, log_weight)``, summed over the notion's problems.
+
+    0 where fewer than `least` rows count.
+    """
+    if weight is not None:
+        logits, counts, weight = (a[weight > 0] for a in (logits, counts, weight))
+    z = torch.softmax(logits.double(), dim=-1)
+    if len(z) < least:
+        return (0 * z.sum()).to(logits.dtype)
+    parts = list(problems(notion, z, frequencies(counts, z.dtype)[:, None]))
+    h = bandwidth
+    if bandwidth == "loo":
+        h = _density_bandwidth([part.x for part in parts])
+    w = z.new_ones(len(z)) if weight is None else weight.double()
+    errors = [w @ rows_of(part, h, w.log())[:, 0] / w.sum() for part in parts]
+    return torch.stack(errors).sum().to(logits.dtype)
 
 
 def _density_bandwidth(points: list[Tensor]) -> float:
