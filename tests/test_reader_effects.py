@@ -10,7 +10,9 @@ from scipy.integrate import quad
 from scipy.optimize import minimize
 from scipy.special import expit, logit, logsumexp
 from scipy.stats import norm
+from sklearn.base import clone
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_validate
 
@@ -110,6 +112,24 @@ def test_weights_are_repetitions(rng):
     weighted.fit(Q, y, sample_weight=np.arange(60) % 3)
     repeated = ReaderEffects("proba", effect_std=0.5).fit(Q[rows], y[rows])
     assert_allclose(weighted.effects_, repeated.effects_, atol=1e-5)
+
+
+def test_many_rows_are_fitted_block_by_block(rng):
+    """Twice the rows are two blocks of ratings, twice the weight is one."""
+    members = rng.dirichlet(np.ones(3), (32, 2000))
+
+    class Known(LogisticRegression):
+        def predict_dist(self, X):
+            return Ensemble(members[:, np.asarray(X)[:, 0].astype(int)])
+
+    _, y = study(2000, 0.7 * rng.standard_normal((3, 3)), rng)
+    X = np.arange(2000.0)[:, None]
+    inner = FrozenEstimator(Known().fit(X, np.arange(2000) % 3))
+    model = ReaderEffects(inner, effect_std=0.5, solver=LBFGS(tol=1e-6))
+    twice = np.repeat(np.arange(2000), 2)
+    doubled = clone(model).fit(X[twice], y[twice])
+    weighted = clone(model).fit(X, y, sample_weight=np.full(2000, 2.0))
+    assert_allclose(doubled.effects_, weighted.effects_, atol=1e-5)
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(range(3))))

@@ -6,6 +6,9 @@ from scipy.special import betaincinv, ndtri
 from .._ground.arrays import Floats
 from .._ground.simplex import row_sum
 
+# Parameters of a Beta distribution above which it is normal to a skewness of .06.
+_NEARLY_NORMAL = 1e3
+
 
 def lattice(n_nodes: int, dimension: int) -> Floats:
     """Points that fill the unit cube evenly, shape (n_nodes, dimension).
@@ -42,11 +45,19 @@ def dirichlet_nodes(z: Floats, total: Floats, n_nodes: int) -> Floats:
 
 
 def _beta_quantile(a, b, u):
-    """The quantiles u of Beta(a, b), shape (n_nodes, n); where SciPy finds none, the mean."""
+    """The quantiles u of Beta(a, b), shape (n_nodes, n).
+
+    Those of a normal distribution where a and b are large. Where SciPy finds none, the mean.
+    """
     random = (a > 0) & (b > 0)
-    mean = np.where(a > 0, a / np.where(a + b > 0, a + b, 1.0), 0.0)
-    q = betaincinv(np.where(random, a, 1.0), np.where(random, b, 1.0), u)
-    return np.where(random & np.isfinite(q), q, mean)
+    total = np.where(a + b > 0, a + b, 1.0)
+    mean = np.where(a > 0, a / total, 0.0)
+    nearly_normal = np.minimum(a, b) > _NEARLY_NORMAL
+    exact = random & ~nearly_normal
+    q = betaincinv(np.where(exact, a, 1.0), np.where(exact, b, 1.0), u)
+    q = np.where(exact & np.isfinite(q), q, mean)
+    spread = np.sqrt(mean * (1 - mean) / (total + 1))
+    return np.where(nearly_normal, np.clip(mean + spread * ndtri(u), 0, 1), q)
 
 
 def normal_nodes(n_nodes: int) -> Floats:
