@@ -105,7 +105,9 @@ def n_rows(X) -> int:
         raise TypeError(
             f"Rows are expected, got {type(X).__name__}, which has no length; make an array of it."
         )
-    return X.shape[0] if hasattr(X, "shape") else len(X)
+    if hasattr(X, "shape"):
+        return X.shape[0]
+    return len(X)
 
 
 def is_per_row(value, n: int) -> bool:

@@ -22,7 +22,9 @@ class Costs(NamedTuple):
 
     def names(self, columns: Indices) -> NDArray:
         """What users call these columns: names where there are, else the numbers themselves."""
-        return columns if self.decisions is None else self.decisions[columns]
+        if self.decisions is None:
+            return columns
+        return self.decisions[columns]
 
     def columns(self, decisions: ArrayLike) -> Indices:
         """Column numbers of decisions, (n,).

@@ -64,10 +64,14 @@ def class_order(estimator, X):
             return None
         elif not hasattr(estimator, "estimator"):
             classes = getattr(estimator, "classes", None)
-            return None if classes is None else np.asarray(classes)
+            if classes is None:
+                return None
+            return np.asarray(classes)
         else:
             estimator = estimator.estimator
-    return np.asarray(estimator.classes_) if hasattr(estimator, "classes_") else None
+    if hasattr(estimator, "classes_"):
+        return np.asarray(estimator.classes_)
+    return None
 
 
 def own_classes(model, classes: NDArray) -> NDArray:
@@ -77,7 +81,9 @@ def own_classes(model, classes: NDArray) -> NDArray:
     """
     own = np.asarray(model.classes_)
     numbered = np.array_equal(own, np.arange(len(classes)))
-    return classes if numbered and (positions(own, classes) < 0).any() else own
+    if numbered and (positions(own, classes) < 0).any():
+        return classes
+    return own
 
 
 def resolve(estimator, X, method: str):

@@ -56,7 +56,9 @@ def facts_of(function: Callable, **options) -> Facts:
     """The facts of a metric, called with these options; `functools.partial` is seen through."""
     function, options = unwrapped(function, options)
     facts = getattr(function, "facts", Facts())
-    return facts if isinstance(facts, Facts) else facts(**options)
+    if isinstance(facts, Facts):
+        return facts
+    return facts(**options)
 
 
 def unwrapped(function: Any, options: dict) -> tuple[Any, dict]:

@@ -26,7 +26,9 @@ def log_normaliser(x: Tensor, h: float, log_weight: Tensor | None = None) -> Ten
     """c_i = −log B(x_i/h + 1) + log w_i, shape (n,)."""
     a = x / h + 1
     c = torch.lgamma(a.sum(dim=1)) - torch.lgamma(a).sum(dim=1)
-    return c if log_weight is None else c + log_weight
+    if log_weight is None:
+        return c
+    return c + log_weight
 
 
 def log_kernels(x: Tensor, h: float, c: Tensor, rows: Tensor | None = None) -> Iterator:

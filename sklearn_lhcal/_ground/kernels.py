@@ -240,7 +240,9 @@ def power(a: Tensor, p: float) -> Tensor:
     if p == 2:
         return a * a
     a = a.abs()
-    return a if p == 1 else a.clamp(min=1e-300) ** p
+    if p == 1:
+        return a
+    return a.clamp(min=1e-300) ** p
 
 
 @torch.no_grad()

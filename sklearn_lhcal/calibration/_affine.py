@@ -274,4 +274,6 @@ class AffineModule(nn.Module):
 
     def penalty(self):
         """What the training loop adds to the loss."""
-        return 0.0 if self.added is None else self.added(self.x)
+        if self.added is None:
+            return 0.0
+        return self.added(self.x)

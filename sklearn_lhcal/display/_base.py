@@ -67,7 +67,9 @@ def predicted(estimator, X, y) -> Distribution:
 
 def name_of(estimator, name: str | None) -> str:
     """What the legend calls an estimator: the name given, else that of its class."""
-    return type(estimator).__name__ if name is None else name
+    if name is None:
+        return type(estimator).__name__
+    return name
 
 
 # -------------------------------------------------------------------------------------- how to draw

@@ -40,7 +40,9 @@ class ReferralCurves(NamedTuple):
 
 def rule_in_words(rule) -> str:
     """What the legend says of a rule."""
-    return f"by {rule.replace('_', ' ')}" if isinstance(rule, str) else "by given priorities"
+    if isinstance(rule, str):
+        return f"by {rule.replace('_', ' ')}"
+    return "by given priorities"
 
 
 def priorities(rule, distribution: Distribution) -> NDArray:

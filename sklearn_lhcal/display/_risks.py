@@ -31,7 +31,9 @@ class Decided:
     def sorted_classes(self) -> NDArray | None:
         """Names of the classes, sorted; None where they have none."""
         classes = self.costs.classes
-        return None if classes is None else sorted_names(classes)
+        if classes is None:
+            return None
+        return sorted_names(classes)
 
     def curve(self) -> list[tuple[float, float]]:
         """At each share of the costs: the risk, and that of the better constant decision."""

@@ -11,7 +11,9 @@ from .._ground.simplex import gini
 
 def cross_moment(z: Floats, pairs: Floats | None) -> Floats:
     """zᵀPz of each row, shape (n,); None stands for all pairs of different classes."""
-    return gini(z) if pairs is None else np.einsum("nk,nk->n", z @ pairs, z)
+    if pairs is None:
+        return gini(z)
+    return np.einsum("nk,nk->n", z @ pairs, z)
 
 
 def frozen(a: Floats) -> Floats:

@@ -150,7 +150,9 @@ class LogisticNormal(Distribution):
 
     def _disagreement(self, pairs):
         (phi,) = 2 * self._average(lambda g: (expit(g) * expit(-g),))
-        return phi if pairs is None else phi * pairs[self._columns]
+        if pairs is None:
+            return phi
+        return phi * pairs[self._columns]
 
     def class_disagreement(self) -> Floats:
         return self._spread(self._disagreement(None)[:, None])

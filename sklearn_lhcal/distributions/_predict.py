@@ -85,7 +85,9 @@ def predict_dist(estimator: Estimator, X: Samples) -> Distribution:
     if distribution.classes is None:
         distribution = distribution.with_classes(getattr(inner, "classes_", None))
     classes = getattr(estimator, "classes_", distribution.classes)
-    return distribution if classes is None else _renamed(distribution, np.asarray(classes))
+    if classes is None:
+        return distribution
+    return _renamed(distribution, np.asarray(classes))
 
 
 def _renamed(distribution: Distribution, classes: NDArray) -> Distribution:

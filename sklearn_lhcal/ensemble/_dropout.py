@@ -149,7 +149,9 @@ class _Masked:
         mask, self.uses = self.masks[self.uses], self.uses + 1
         if isinstance(module, (nn.AlphaDropout, nn.FeatureAlphaDropout)):
             return _alpha_dropout(x, mask, module.p)
-        return x * mask / (1 - module.p) if module.p < 1 else x * 0
+        if module.p < 1:
+            return x * mask / (1 - module.p)
+        return x * 0
 
     def _keep(self, module, shape):
         whole_channels = isinstance(

@@ -83,7 +83,9 @@ class LabelHistogramClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimato
         return self
 
     def _unfitted(self):
-        return default_classifier() if self.estimator is None else self.estimator
+        if self.estimator is None:
+            return default_classifier()
+        return self.estimator
 
     def predict_proba(self, X: Samples) -> Floats:
         """Class probabilities, shape (n_samples, n_classes), columns in the order of `classes_`.

@@ -83,7 +83,9 @@ class LabelHistogramAccumulator:
 
     @property
     def _least_raters(self) -> int:
-        return 1 if self.bias_correction is None else 2
+        if self.bias_correction is None:
+            return 1
+        return 2
 
     def merge(self, other: "LabelHistogramAccumulator") -> "LabelHistogramAccumulator":
         """Add what another one has seen; returns itself, the other stays as it is."""

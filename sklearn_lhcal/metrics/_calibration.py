@@ -39,7 +39,9 @@ def _check_exponent(p: float = 2, bias_correction: Correction = "residual", **ot
 
 def correction_of(rows: Rows, bias_correction: str | None) -> str | None:
     """The correction to make: none where the class probabilities are known."""
-    return None if rows.labels.known else bias_correction
+    if rows.labels.known:
+        return None
+    return bias_correction
 
 
 def bin_sums(rows: Rows, n_bins, strategy, bias_correction: str | None) -> tuple[BinSums, bool]:

@@ -103,7 +103,9 @@ def _loo(z, notion, random_state, device, grid=None, groups=None) -> float:
     def cost(hs):
         return -np.sum([likelihoods(x, hs) for x in points], axis=0)
 
-    return kernels.best_bandwidth(cost) if grid is None else float(grid[np.argmin(cost(grid))])
+    if grid is None:
+        return kernels.best_bandwidth(cost)
+    return float(grid[np.argmin(cost(grid))])
 
 
 def _cv(rows: Rows, mu, notion, random_state, device) -> float:

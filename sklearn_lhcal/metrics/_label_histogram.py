@@ -18,7 +18,9 @@ def _check(bias_correction: Correction = "residual", **others) -> None:
 
 def least_raters(bias_correction: Correction = "residual", **others) -> int:
     """Raters that a corrected loss needs, and a plugin."""
-    return 1 if bias_correction is None else 2
+    if bias_correction is None:
+        return 1
+    return 2
 
 
 def _squared_rows(mu, n, z):  # Eq. (7)

@@ -141,4 +141,6 @@ def _share_terms(k: int):
 def _f(components: VarianceComponents) -> float:
     """V_rat/V_cell; 0 where all ratings are alike."""
     _, raters, cells = components
-    return raters / cells if cells > 0 else 0.0
+    if cells > 0:
+        return raters / cells
+    return 0.0

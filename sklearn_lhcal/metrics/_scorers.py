@@ -99,7 +99,9 @@ class LabelHistogramScorer(BaseEstimator):
     def _sign(self, facts) -> int:
         if self.sign is not None:
             return self.sign
-        return -1 if facts.greater_is_better is False else 1
+        if facts.greater_is_better is False:
+            return -1
+        return 1
 
     def __call__(
         self,

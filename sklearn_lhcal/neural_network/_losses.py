@@ -121,7 +121,9 @@ class BrierLoss(_MeanLoss):
 
     def size(self, counts: Tensor, weight: Tensor | None = None) -> Tensor | int:
         """The number of rows, ``Σ_i w_i``."""
-        return len(counts) if weight is None else weight.sum()
+        if weight is None:
+            return len(counts)
+        return weight.sum()
 
 
 _LOSSES: dict[str, Callable[[], nn.Module]] = {
@@ -173,7 +175,9 @@ class _HistogramLoss(_MeanLoss):
 
     def size(self, counts: Tensor, weight: Tensor | None = None) -> Tensor | int:
         """The number of rows, ``Σ_i w_i``."""
-        return len(counts) if weight is None else weight.sum()
+        if weight is None:
+            return len(counts)
+        return weight.sum()
 
     def row_loss(
         self, logits: Tensor, log_total: Tensor, counts: Tensor, log_weights: Tensor | None = None
@@ -324,7 +328,9 @@ def _pair_shares(y: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _weighted_sum(rows: Tensor, weight: Tensor | None) -> Tensor:
-    return rows.sum() if weight is None else (weight * rows).sum()
+    if weight is None:
+        return rows.sum()
+    return (weight * rows).sum()
 
 
 def _mix(log_p: Tensor, log_w: Tensor | None) -> Tensor:

@@ -28,7 +28,9 @@ class _Net(NeuralNet):
     def get_loss(self, y_pred, y_true, X=None, training=False):
         counts, weight = to_tensor(y_true, device=self.device)
         loss = batch_loss(self.criterion_, y_pred, counts, weight)
-        return loss + self.module_.penalty() if hasattr(self.module_, "penalty") else loss
+        if hasattr(self.module_, "penalty"):
+            return loss + self.module_.penalty()
+        return loss
 
 
 class TensorRows(torch.utils.data.Dataset):
@@ -128,4 +130,6 @@ def train(
 
 
 def _tensor(a: NDArray | Tensor) -> Tensor:
-    return a if isinstance(a, Tensor) else torch.as_tensor(np.array(a, dtype=np.float64))
+    if isinstance(a, Tensor):
+        return a
+    return torch.as_tensor(np.array(a, dtype=np.float64))
