@@ -2,7 +2,8 @@
 
 from ._alpha import AlphaCalibration
 from ._conformal import ConformalClassifier
-from ._decision import DecisionCalibration, decide, expected_cost
+from ._decide import decide, expected_cost
+from ._decision import DecisionCalibration
 from ._decision_selection import DecisionCalibrationWarning
 from ._epistemic import EpistemicCalibration
 from ._precomputed import PrecomputedClassifier

@@ -1,7 +1,7 @@
 """Calibration for decisions under a known cost matrix (P4): a map, candidates, a rule."""
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import numpy as np
@@ -13,10 +13,10 @@ from torch import nn
 from .._ground.arrays import Floats
 from .._ground.checks import check_not_negative
 from .._ground.costs import bayes_columns, check_cost_matrix, expected_costs, relative
-from .._ground.estimators import resolve
 from .._ground.problems import Solver
-from .._ground.types import Calibrated, Estimator, Folds, Samples, Seed
+from .._ground.types import Calibrated, Folds, Samples, Seed
 from ._affine import TemperatureMap
+from ._decide import CostsOfRows
 from ._decision_candidates import CRITERIA, candidates_of, check_grid
 from ._decision_selection import OutOfFold, PairedRule, in_sample, out_of_fold
 from ._fitted_map import FittedMap, seen, warn
@@ -25,9 +25,6 @@ from ._rows import CalibrationRows
 from ._scaling_base import PublishedScaling
 from ._shrinkage import fit_shrunk, fit_temperature
 from ._stacked import FAMILIES, StackAtTemperature, fit_stack
-
-# What `decide` takes: costs (K, D), or one a row (n, K, D), or what returns them for X.
-CostsOfRows = ArrayLike | Callable[[Samples], ArrayLike] | None
 
 STACKED = "stacked"
 # As in StackedCalibration.
@@ -343,85 +340,3 @@ class DecisionCalibration(PublishedScaling):
                 warnings.simplefilter("ignore", ConvergenceWarning)
                 starts = [self._fitted(rows.take(train)) for train, _ in splits]
         return out_of_fold(candidates, rows, C, starts, splits, self.verbose)
-
-
-def decide(estimator: Estimator, X: Samples, cost_matrix: CostsOfRows = None) -> NDArray:
-    """Decisions of a fitted `DecisionCalibration` that may be wrapped.
-
-    In a Pipeline, a search, a FrozenEstimator.
-
-    Parameters
-    ----------
-    estimator : fitted estimator
-        It, or what it wraps, has a method `decide`.
-    X : array-like of shape (n_samples, ...)
-        What the outermost estimator takes.
-    cost_matrix : array-like, callable or None, default=None
-        As in `DecisionCalibration.decide`; a callable gets this X.
-
-    Returns
-    -------
-    decisions : ndarray of shape (n_samples,)
-        Column numbers of the cost matrix, or names of its columns.
-
-    Raises
-    ------
-    ValueError
-        Where nothing decides.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sklearn.frozen import FrozenEstimator
-    >>> proba = np.array([[0.9, 0.1], [0.6, 0.4], [0.2, 0.8]])
-    >>> model = DecisionCalibration("proba", [[0, 1], [4, 0]], criterion="nll")
-    >>> model = model.fit(proba, [[9, 1], [6, 4], [2, 8]])
-    >>> decide(FrozenEstimator(model), proba)
-    array([0, 1, 1])
-    """
-    return _walk(estimator, X, cost_matrix, "decide")
-
-
-def expected_cost(estimator: Estimator, X: Samples, cost_matrix: CostsOfRows = None) -> Floats:
-    """Expected costs of decisions under a fitted `DecisionCalibration`, wrapped as for `decide`.
-
-    Parameters
-    ----------
-    estimator, X, cost_matrix
-        As in `decide`.
-
-    Returns
-    -------
-    cost : ndarray of shape (n_samples, n_decisions)
-        In the unit of the costs.
-
-    Raises
-    ------
-    ValueError
-        Where nothing decides.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> proba = np.array([[0.9, 0.1], [0.6, 0.4], [0.2, 0.8]])
-    >>> model = DecisionCalibration("proba", [[0, 1], [4, 0]], criterion="nll")
-    >>> model = model.fit(proba, [[9, 1], [6, 4], [2, 8]])
-    >>> expected_cost(model, proba[:1]).round(1)
-    array([[0.7, 0.8]])
-    """
-    return _walk(estimator, X, cost_matrix, "expected_cost")
-
-
-def _walk(estimator, X, cost_matrix, method: str):
-    if callable(cost_matrix):
-        cost_matrix = cost_matrix(X)
-    estimator, X = resolve(estimator, X, method)
-    if not hasattr(estimator, method):
-        raise ValueError(
-            f"{type(estimator).__name__} decides nothing; wrap it in "
-            "DecisionCalibration(estimator, cost_matrix), or use "
-            "sklearn_lhcal.metrics.bayes_decision(proba, cost_matrix)."
-        )
-    # costs of today go to an estimator that takes them; a promise holds for its own alone
-    given = [] if cost_matrix is None else [cost_matrix]
-    return getattr(estimator, method)(X, *given)

@@ -1,8 +1,8 @@
 """Thresholds that hold their promise on new rows: conformal, and by betting.
 
 Letters: s_ik the score of class k in row i; μ̂_i the votes of row i as frequencies; g_i what its
-decision is expected to cost, C̄_i = Σ_k μ̂_ik C_k,d(i) what it costs; c the cost of a referral; n the
-number of units, rows or groups of rows; w_i the share of row i in its unit.
+decision is expected to cost, C̄_i = Σ_k μ̂_ik C_k,d(i) what it costs; c the cost of a referral; n
+the number of units, rows or groups of rows; w_i the share of row i in its unit.
 """
 
 import numpy as np

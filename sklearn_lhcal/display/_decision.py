@@ -12,7 +12,7 @@ from .._ground.costs import Costs, check_cost_matrix
 from .._ground.types import Estimator, LabelsLike, Samples
 from .._rows import PredictionLike, read_priced
 from ._base import DOTTED, SQUARE, Display, draw_legend, name_of, predicted, reach, styled
-from ._risks import SHARES, Decided, curves, over_rows, over_splits
+from ._risks import SHARES, Decided, curves, over_rows, over_splits, splits_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -163,16 +163,7 @@ class DecisionRiskDisplay(Display):
         check_fraction(confidence_level=confidence_level)
         if test_share is not None:
             check_fraction(test_share=test_share)
-        # one label histogram and one dict for each split
-        ys: Any = y
-        given: Any = predictions
-        if not _are_splits(predictions):
-            ys = [y]
-            given = [predictions]
-        splits = [split if isinstance(split, dict) else {"model": split} for split in given]
-        names = list(splits[0])
-        if any(list(split) != names for split in splits) or len(ys) != len(splits):
-            raise ValueError("Each split needs one y, and predictions of the same models.")
+        ys, splits, names = splits_of(y, predictions)
         if reference is not None and reference not in names:
             raise ValueError(f"reference must be one of the models {names}, got {reference!r}.")
         if groups is not None and len(ys) > 1:
@@ -406,9 +397,3 @@ class DecisionRiskDisplay(Display):
         """How means and their intervals are drawn."""
         label = f"mean, {self._level}"
         return styled(own, fmt=marker, color="0.15", markersize=9, capsize=3, label=label)
-
-
-def _are_splits(predictions) -> bool:
-    if not isinstance(predictions, (list, tuple)) or not len(predictions):
-        return False
-    return all(isinstance(split, dict) for split in predictions)

@@ -15,6 +15,24 @@ from ._bins import student_interval
 SHARES = np.linspace(0, 1, 101)
 
 
+def splits_of(y, predictions) -> tuple[list, list, list]:
+    """One label histogram and one dict of predictions for each split, and the models' names."""
+    if not _are_splits(predictions):
+        y = [y]
+        predictions = [predictions]
+    splits = [split if isinstance(split, dict) else {"model": split} for split in predictions]
+    names = list(splits[0])
+    if any(list(split) != names for split in splits) or len(y) != len(splits):
+        raise ValueError("Each split needs one y, and predictions of the same models.")
+    return y, splits, names
+
+
+def _are_splits(predictions) -> bool:
+    if not isinstance(predictions, (list, tuple)) or not len(predictions):
+        return False
+    return all(isinstance(split, dict) for split in predictions)
+
+
 class Decided:
     """The Bayes decisions of one model on one split; they are column numbers from here on."""
 

@@ -129,9 +129,9 @@ def entropy_calibration_error(
     """Mean difference of predicted and observed entropy (EntCE): smaller is better, minimum 0;
     signed, best at 0.
 
-    ``|H(z) − H(μ̂)|``, or without the bars, averaged over rows (Baan et al. 2022, section 4). Signed
-    it is positive where the model is less sure than the raters are. The entropy of few labels is
-    too small, by about (K − 1)/(2n).
+    ``|H(z) − H(μ̂)|``, or without the bars, averaged over rows (Baan et al. 2022, section 4).
+    Signed it is positive where the model is less sure than the raters are. The entropy of few
+    labels is too small, by about (K − 1)/(2n).
 
     Parameters
     ----------
@@ -143,10 +143,10 @@ def entropy_calibration_error(
     absolute : bool, default=True
         False: the mean signed difference, which may hide errors that cancel.
     bias_correction : {None, "harmonic"}, default=None
-        None: the entropy of μ̂. "harmonic": ``Σ_k μ̂_k (1/y_k + 1/(y_k+1) + … + 1/(n−1))``, unbiased
-        for all but the tail ``Σ_k Σ_{v≥n} Q_k (1−Q_k)^v / v`` of the entropy's series, by which it
-        is too small (Zhang 2012). Absolute errors stay too large with few raters: the noise of the
-        entropy counts in them, and has no unbiased estimate.
+        None: the entropy of μ̂. "harmonic": ``Σ_k μ̂_k (1/y_k + 1/(y_k+1) + … + 1/(n−1))``,
+        unbiased for all but the tail ``Σ_k Σ_{v≥n} Q_k (1−Q_k)^v / v`` of the entropy's series, by
+        which it is too small (Zhang 2012). Absolute errors stay too large with few raters: the
+        noise of the entropy counts in them, and has no unbiased estimate.
     sample_weight : array-like of shape (n_samples,), optional
         Weights of the rows; only their ratios matter.
 
