@@ -6,7 +6,7 @@
 K = 3. Rows have true log-odds N((1, 0, −1), 1), readers tilts N(0, s²) of the log-odds of each
 class. The model knows the rows but not the readers; it is 1.3 times too sure. Each draw has new
 rows and new readers. Coverage is of the value of the metric for 200 000 rows with five readers each
-of their own. "over rows" is the interval that counts get; in brackets is its coverage."""
+of their own; in brackets is that of intervals over rows, which counts get."""
 
 import sys
 import time

@@ -37,7 +37,12 @@ def of_pairs(matrix):
     c = np.full(len(x), 1 / len(x))
     T = c @ x
     index = np.zeros(len(x), dtype=int)
-    Q, D = (dependent_pairs(U, row[a], rater[a], rater[b], index, 1)[0] for U in (c * (x - T), c))
+    raters, cells = rater[np.stack([a, b])], np.stack([a, b])
+    both = np.stack([c * (x - T), c])
+    Q, D = dependent_pairs(both, row[a], raters, cells, index, 1)[:, 0]
+    # rows as groups of one
+    grouped = dependent_pairs(both, row[a], raters, None, index, 1)[:, 0]
+    assert_allclose(grouped, [Q, D], rtol=1e-12)
     return T, Q / (1 - D)
 
 

@@ -61,12 +61,13 @@ def _of_pairs(y: Annotations, groups, w, centre, index, B: int) -> tuple:
     """The same of pairs of ratings of one row; there is one column."""
     first, second = pairs_within(y.indptr)
     row = y.row[first]
+    places = np.stack([first, second])
     unit = row if groups is None else groups[row]
+    cells = places if groups is None else None
     C = w[row, 0] / (y.n * (y.n - 1) / 2)[row]
     U = C * ((y.label[first] != y.label[second]) - centre[row, 0])
     bins = index[row, 0]
-    who = (unit, y.rater[first], y.rater[second], bins, B)
-    of_residuals, of_weights = (
-        dependent_pairs(values, *who) - squares(values, unit, bins, B) for values in (U, C)
-    )
-    return of_residuals, of_weights
+    both = np.stack([U, C])
+    raters = y.rater[places].astype(np.intp)
+    shared = dependent_pairs(both, unit, raters, cells, bins, B) - squares(both, unit, bins, B)
+    return shared[0], shared[1]

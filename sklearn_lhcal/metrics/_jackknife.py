@@ -191,11 +191,7 @@ def panel_of(y: Annotations, w, least_raters: int, n_blocks: int, rng) -> Panel:
     """Blocks of raters, and their shares; `w` are the weights of rows or None."""
     n = y.n
     weight = np.where(n >= least_raters, 1.0 if w is None else w, 0.0)
-    # c_r, the share of each rater
-    share = np.zeros(len(y.raters))
-    for rows, ratings, row in row_blocks(y):
-        share += np.bincount(y.rater[ratings], (weight[rows] / n[rows])[row], len(share))
-    share /= max(weight.sum(), np.finfo(float).tiny)
+    share = _shares(y, n, weight)
     present = np.flatnonzero(share)
     if len(present) < 3:
         raise ValueError(
@@ -217,6 +213,18 @@ def panel_of(y: Annotations, w, least_raters: int, n_blocks: int, rng) -> Panel:
         effective=(c_b**2).sum() ** 2 / (c_b**4).sum(),
         n_raters=len(present),
     )
+
+
+def _shares(y: Annotations, n: NDArray, weight: NDArray) -> Floats:
+    """c_r, the share of each rater in a mean over rows, shape (n_raters,)."""
+    R = len(y.raters)
+    if (n == R).all() and weight.any():
+        # each rater rates each row
+        return np.full(R, 1 / R)
+    share = np.zeros(R)
+    for rows, ratings, row in row_blocks(y):
+        share += np.bincount(y.rater[ratings], (weight[rows] / n[rows])[row], R)
+    return share / max(weight.sum(), np.finfo(float).tiny)
 
 
 def _moved_raters(y: Annotations, weight, least_raters: int, share, block_of, R: int) -> float:
@@ -284,7 +292,9 @@ def spread_of(
     f = panel.f
     T = found.estimate
     V_rat = f * ((without.raters - T) ** 2).sum()
-    V_cell = f * (without.times * (without.cells - T) ** 2).sum()
+    moved = without.cells - T
+    moved *= moved
+    V_cell = f * (without.times * moved).sum()
     excess = V_rat - V_cell
     V = V_row + max(excess, 0.0)
     # Satterthwaite's degrees of freedom

@@ -57,14 +57,16 @@ def leave_out_pairs(sums: BinSums, rows: Rows, phi: NDArray, differ: Callable) -
     B = sums.bins.n_bins
     first, second = pairs_within(y.indptr)
     row = y.row[first]
+    places = np.stack([first, second])
     unit = row if rows.groups is None else rows.groups[row]
+    raters = y.rater[places].astype(np.intp)
+    cells = places if rows.groups is None else None
     C = (rows.weight / (y.n * (y.n - 1) / 2))[row]
     index = sums.bins.index(phi)
     for k in range(phi.shape[1]):
         U = C * (differ(y.label[first], y.label[second], k) - phi[row, k])
-        who = (unit, y.rater[first], y.rater[second], index[row, k], B)
-        sums.ww[k] = dependent_pairs(C, *who)
-        sums.wwee[k] = dependent_pairs(U, *who)
+        both = np.stack([C, U])
+        sums.ww[k], sums.wwee[k] = dependent_pairs(both, unit, raters, cells, index[row, k], B)
     return True
 
 

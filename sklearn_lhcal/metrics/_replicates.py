@@ -147,19 +147,18 @@ class OfMeans(OfRows):
 
     def without_ratings(self, raters: Blocks, cells: Blocks | None) -> LeftOut:
         y = self.labels
-        K = y.shape[1]
         total = np.array([[self.numerator.sum()], [self.denominator.sum()]])
         without = np.repeat(total, raters.n, axis=1)
         each, times = [], []
         for rows, ratings, row in row_blocks(y):
             counts = y.counts[rows]
-            label = row * K + y.label[ratings]
+            label = y.label[ratings] * np.intp(len(counts)) + row
             code = raters.code[y.rater[ratings]]
             single, given = self._without_one(counts, rows)
             if cells is None:
                 # ratings of one row that are alike are cells that are alike
                 each.append(_ratios(total + single[:, given], total[1]))
-                times.append(counts.ravel()[given])
+                times.append(counts.T.ravel()[given])
             else:
                 each.append(single[:, label])
             if not raters.apart:
@@ -176,34 +175,34 @@ class OfMeans(OfRows):
         return LeftOut(of_raters, _ratios(total + np.stack(list(changes)), total[1]))
 
     def _without_one(self, counts: NDArray, rows: slice) -> tuple[Floats, Indices | slice]:
-        """Changes of both terms for each row and class of which one label is lost, (2, m·K).
+        """Changes of both terms for each class and row of which one label is lost, (2, K·m).
 
         And the places in it that matter.
         """
         m, K = counts.shape
         n = self.rows.n[rows]
-        changes = np.zeros((2, m, K))
-        given = np.flatnonzero(counts)
+        changes = np.zeros((2, K * m))
+        given = np.flatnonzero(counts.T)
         if 2 * len(given) < counts.size:
-            at, column = np.divmod(given, K)
+            column, at = np.divmod(given, m)
             left = counts[at]
             left[np.arange(len(at)), column] -= 1
-            changes[:, at, column] = self._changes(left, n[at] - 1, at + rows.start)
-            return changes.reshape(2, -1), given
+            changes[:, given] = self._changes(left, n[at] - 1, at + rows.start)
+            return changes, given
         for k in range(K):
             left = counts.copy()
             # a class without labels loses none
             loses = counts[:, k] > 0
             left[:, k] -= loses
-            changes[:, :, k] = self._changes(left, n - loses, rows)
-        return changes.reshape(2, -1), slice(None)
+            changes[:, k * m : (k + 1) * m] = self._changes(left, n - loses, rows)
+        return changes, slice(None)
 
     def _lose_several(self, without, counts, rows: slice, row, code, label) -> None:
         """Add the changes where all ratings of a row in one block are lost together."""
-        K = counts.shape[1]
+        m, K = counts.shape
         B = without.shape[1]
         pair, place = np.unique(row * B + code, return_inverse=True)
-        gone = np.bincount(place * K + label % K, minlength=len(pair) * K).reshape(-1, K)
+        gone = np.bincount(place * K + label // m, minlength=len(pair) * K).reshape(-1, K)
         at, code = np.divmod(pair, B)
         n = self.rows.n[rows][at] - gone.sum(axis=1)
         changes = self._changes(counts[at] - gone, n, at + rows.start)
@@ -212,7 +211,9 @@ class OfMeans(OfRows):
 
     def _changes(self, counts: NDArray, n: NDArray, rows) -> Floats:
         """Terms of rows with other counts less those of the rows themselves, shape (2, m)."""
-        changes = -np.stack([self.numerator[rows], self.denominator[rows]])
+        changes = np.empty((2, len(n)))
+        np.negative(self.numerator[rows], out=changes[0])
+        np.negative(self.denominator[rows], out=changes[1])
         contributes = n >= self.least_raters
         w = None if self.w is None else self.w[rows]
         if w is not None:
@@ -220,11 +221,12 @@ class OfMeans(OfRows):
         if not contributes.any():
             return changes
         part = Rows(_Left(counts, n, self.labels.classes), self.rows.prediction[rows], w)
-        if contributes.all():
-            changes += self.terms(part, **self.options)
-            return changes
-        part = part.take(np.flatnonzero(contributes))
-        changes[:, contributes] += self.terms(part, **self.options)
+        where: Any = slice(None)
+        if not contributes.all():
+            where = np.flatnonzero(contributes)
+            part = part.take(where)
+        for change, term in zip(changes, self.terms(part, **self.options), strict=True):
+            change[where] += term
         return changes
 
 
