@@ -291,8 +291,15 @@ def class_names(rows: Rows) -> list:
 
 
 def class_column(class_index, rows: Rows) -> int:
-    """Column of a class: integers are column numbers unless classes have numbers for names."""
+    """Column of a class: integers are column numbers unless classes have numbers for names.
+
+    None stands for the second of two classes.
+    """
     names = class_names(rows)
+    if class_index is None and len(names) == 2:
+        return 1
+    if class_index is None:
+        raise ValueError(f"Choose one of the {len(names)} classes {names[:20]} by class_index.")
     named = rows.classes is not None and is_numeric(rows.classes)
     whole = isinstance(class_index, (int, np.integer)) and not isinstance(class_index, bool)
     if whole and not named:

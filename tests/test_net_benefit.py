@@ -116,9 +116,9 @@ def test_thresholds_are_checked(t):
 
 def test_the_class_must_be_known():
     z = COUNTS / COUNTS.sum(axis=1, keepdims=True)
-    with pytest.raises(ValueError, match="choose one of 3 by class_index"):
+    with pytest.raises(ValueError, match="one of the 3 classes"):
         net_benefit(COUNTS, z, 0.5)
-    with pytest.raises(ValueError, match="choose one of 3 by class_index"):
+    with pytest.raises(ValueError, match="one of the 3 classes"):
         show(COUNTS, z)
     with pytest.raises(ValueError, match="class_index=3"):
         show(COUNTS, z, class_index=3)

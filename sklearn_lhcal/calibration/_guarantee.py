@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
 from sklearn.frozen import FrozenEstimator
-from sklearn.model_selection import GroupShuffleSplit, ShuffleSplit
+from sklearn.model_selection import GroupShuffleSplit
 from sklearn.utils import get_tags, indexable
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.validation import check_is_fitted
@@ -153,9 +153,13 @@ class _Guarantee(DistributionClassifierMixin, ClassifierMixin, MetaEstimatorMixi
     def _split(self, n: int, codes) -> tuple[Indices, Indices]:
         """Rows to fit the classifier on, and to calibrate on: drawn at random, groups whole."""
         check_fraction(calibration_size=self.calibration_size)
-        kind = ShuffleSplit if codes is None else GroupShuffleSplit
-        splitter = kind(1, test_size=self.calibration_size, random_state=self.random_state)
-        return next(splitter.split(np.zeros(n), groups=codes))
+        groups = codes
+        if codes is None:
+            groups = np.arange(n)
+        splitter = GroupShuffleSplit(
+            1, test_size=self.calibration_size, random_state=self.random_state
+        )
+        return next(splitter.split(np.zeros(n), groups=groups))
 
     def _routed(self, fit_params: dict) -> dict:
         if not get_config()["enable_metadata_routing"]:

@@ -58,7 +58,7 @@ def vote_threshold(s: Floats, mu: Floats, units: Indices, confidence_level: floa
     covered = np.cumsum((w[:, None] * mu).ravel()[order])
     needed = (units.max() + 2) * confidence_level - _ROUNDING
     first = int(np.searchsorted(covered, needed))
-    return float("inf") if first == len(covered) else float(s.ravel()[order][first])
+    return float(np.append(s.ravel()[order], np.inf)[first])
 
 
 def cost_thresholds(g: Floats, excess: Floats, most: Floats, units: Indices, room: float) -> Floats:

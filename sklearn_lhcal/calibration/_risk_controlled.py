@@ -222,7 +222,10 @@ class RiskControlledDecision(_Guarantee):
     def _priced(self, classes) -> Priced:
         """The costs in the order of the classes, with a column of referral."""
         K = len(classes)
-        costs = check_cost_matrix(1.0 - np.eye(K) if self.cost_matrix is None else self.cost_matrix)
+        given = self.cost_matrix
+        if given is None:
+            given = 1.0 - np.eye(K)
+        costs = check_cost_matrix(given)
         C, _, names = costs.for_classes(classes, K, "the classifier")
         if self.referral is None:
             C = np.column_stack([C, np.zeros(K)])
@@ -238,14 +241,16 @@ class RiskControlledDecision(_Guarantee):
             )
         if C.shape[1] < 2:
             raise ValueError("cost_matrix must have a decision beside the referral.")
-        return Priced(C, np.arange(C.shape[1]) if names is None else names, int(column))
+        if names is None:
+            names = np.arange(C.shape[1])
+        return Priced(C, names, int(column))
 
     def _learn(self, rows: HeldOut, checked: Priced) -> dict:
         priced = checked
         g, d = _best(rows.z, priced)
         cost = expected_cost(rows.mu, d, priced.C)
-        control = self._conformal if self.method == "conformal" else self._tested
-        thresholds = control(g, cost, rows.units, priced)
+        controls = {"conformal": self._conformal, "learn_then_test": self._tested}
+        thresholds = controls[self.method](g, cost, rows.units, priced)
         return {
             "thresholds_": thresholds,
             "guarantee_": self._in_words(priced.referral, rows),

@@ -144,7 +144,9 @@ def mean_interval(values, w, groups, confidence_level: float) -> tuple[float, ND
     With equal weights and each row a group of its own the standard error is sd/√n.
     """
     mean = w @ values
-    units = np.arange(len(values)) if groups is None else np.unique(groups, return_inverse=True)[1]
+    units = np.arange(len(values))
+    if groups is not None:
+        units = np.unique(groups, return_inverse=True)[1]
     sums = np.bincount(units, weights=w * (values - mean))
     G = len(sums)
     if G < 2:

@@ -154,8 +154,12 @@ class DecisionCurveDisplay(Display):
             `check_proba` refuse.
         """
         check_fraction(confidence_level=confidence_level)
-        t = _checked(np.arange(1, 100) / 100 if thresholds is None else thresholds)
-        models = predictions if isinstance(predictions, dict) else {"model": predictions}
+        if thresholds is None:
+            thresholds = np.arange(1, 100) / 100
+        t = _checked(thresholds)
+        models = {"model": predictions}
+        if isinstance(predictions, dict):
+            models = predictions
         if reference is not None and reference not in models:
             raise ValueError(
                 f"reference must be one of the models {list(models)}, got {reference!r}."
@@ -167,10 +171,12 @@ class DecisionCurveDisplay(Display):
         benefits = [_Benefits(of, class_index) for of in rows.values()]
         first = next(iter(rows.values()))
         everybody = _Benefits(_acting_on_all(first), class_index)
-        compared = everybody if reference is None else benefits[list(models).index(reference)]
+        compared = everybody
+        if reference is not None:
+            compared = benefits[list(models).index(reference)]
         curve, interval = _stacked(of.curve(t, confidence_level) for of in benefits)
         difference, paired = _stacked(of.curve(t, confidence_level, compared) for of in benefits)
-        k = 1 if class_index is None else class_column(class_index, first)
+        k = class_column(class_index, first)
         return cls(
             list(models),
             t,
@@ -287,7 +293,7 @@ class DecisionCurveDisplay(Display):
         self._take_axes(ax, WIDE)
         shown = np.array([name != self.reference for name in self.names])
         self._draw(self.difference, self.difference_interval, shown, line_kwargs, band_kwargs)
-        what = "acting on all" if self.reference is None else self.reference
+        what = self.reference or "acting on all"
         self.none_ = self.ax_.axhline(0, label=what, **DOTTED)
         self.ax_.set_ylabel(f"Net benefit less that of {what}\n(true alarms a row)")
         # where one acts on all, false alarms at high thresholds would fill the figure
@@ -328,7 +334,9 @@ class _Benefits:
         w = self.rows.weight / self.rows.weight.sum()
         points = []
         for t in thresholds:
-            a = self.at(t) if less is None else self.at(t) - less.at(t)
+            a = self.at(t)
+            if less is not None:
+                a = a - less.at(t)
             points.append(mean_interval(a, w, self.rows.groups, confidence_level))
         mean, interval = zip(*points, strict=True)
         return np.array(mean), np.array(interval)

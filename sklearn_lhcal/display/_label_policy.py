@@ -168,7 +168,7 @@ class LabelPolicyDisplay(Display):
                 "horizon, or rows with more labels."
             )
         costs = check_cost_matrix(cost_matrix).for_classes(rows.classes, rows.z.shape[1])
-        c = _prices(rows, costs.C) if prices is None else _checked(prices)
+        c = _prices(rows, costs.C, prices)
         rng = check_random_state(random_state)
         found = replay(rows, costs.C, c, int(horizon), int(n_replays), rng)
         curves = _curves(found, rows, c, confidence_level)
@@ -236,10 +236,11 @@ class LabelPolicyDisplay(Display):
         self._take_axes(ax, WIDE)
         self.fixed_lines_ = []
         last = len(self.fixed_cost) - 1
-        for m, cost in enumerate(self.fixed_cost):
-            label = f"0, 1, …, {last} labels for every row" if m == 0 else None
-            style = styled(fixed_kwargs, color="0.7", linewidth=0.8, zorder=1, label=label)
+        for cost in self.fixed_cost:
+            style = styled(fixed_kwargs, color="0.7", linewidth=0.8, zorder=1)
             self.fixed_lines_ += self.ax_.plot(self.prices, cost, **style)
+        # the legend names them once
+        self.fixed_lines_[0].set_label(f"0, 1, …, {last} labels for every row")
         self._draw(self.total_cost, self.interval, range(3), line_kwargs, band_kwargs)
         # dear numbers of labels would fill the figure
         low, high = self.interval.min(), self.interval.max()
@@ -300,8 +301,10 @@ def _curves(found: Replayed, rows: Rows, prices: Floats, confidence_level: float
     for j, price in enumerate(prices):
         for i, (cost, labels) in enumerate(rules):
             each = cost + price * labels
-            # the policies are one for each price; of the others the cheapest on these rows
-            chosen = j if i == 0 else (w @ each).argmin()
+            # the cheapest on these rows; of the policies, the one that is made for the price
+            chosen = (w @ each).argmin()
+            if i == 0:
+                chosen = j
             total[i, j] = each[:, chosen]
             n_labels[i, j] = w @ labels[:, chosen]
     cost, labels = found.fixed
@@ -318,11 +321,16 @@ def _intervals(values: Floats, *how) -> tuple[NDArray, NDArray]:
     return mean.reshape(shape), interval.reshape(*shape, 2)
 
 
-def _prices(rows: Rows, C: Floats) -> Floats:
+def _prices(rows: Rows, C: Floats, prices) -> Floats:
+    """The prices given, checked; else up to what one label is worth to one row in twenty."""
+    if prices is not None:
+        return _checked(prices)
     value = second_opinion_value(rows.distribution, C)
+    rounding = 1e-12 * np.abs(C).max()
     top = np.quantile(value, 0.95)
-    top = value.max() if top <= 0 else top
-    if top <= 1e-12 * np.abs(C).max():
+    if top <= rounding:
+        top = value.max()
+    if top <= rounding:
         raise ValueError(
             "One label changes no decision of this prediction: give prices, if several labels may; "
             "class probabilities without a distribution around them learn from none."

@@ -169,7 +169,7 @@ def label_policy(
         )
     levels = label_levels(distribution.n_classes, int(horizon))
     parts = [
-        optimal_stopping(tree, c if c.ndim == 0 else c[rows], costs.C)
+        optimal_stopping(tree, np.broadcast_to(c, len(distribution))[rows], costs.C)
         for rows, tree in _trees(distribution, levels, costs.C)
     ]
     cost = np.concatenate([p.cost for p in parts])

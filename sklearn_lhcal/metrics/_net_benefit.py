@@ -18,23 +18,11 @@ def _check(threshold: float, class_index=None) -> None:
 
 def _terms(rows: Rows, threshold: float, class_index=None) -> tuple:
     """``1{p_i ≥ t} [μ̂_i − (1 − μ̂_i) t/(1 − t)]`` of each row."""
-    k = _acted_on(rows, class_index)
+    k = class_column(class_index, rows)
     t = threshold
     mu = rows.mu[:, k]
     acts = rows.z[:, k] >= t
     return weighted(rows, acts * (mu - (1 - mu) * t / (1 - t)))
-
-
-def _acted_on(rows: Rows, class_index) -> int:
-    """The column of the class that calls for acting: of two classes the second."""
-    if class_index is not None:
-        return class_column(class_index, rows)
-    K = rows.z.shape[1]
-    if K != 2:
-        raise ValueError(
-            f"Net benefit looks at one class against the rest: choose one of {K} by class_index."
-        )
-    return 1
 
 
 @metric(Facts(True, terms=_terms, check=_check))
