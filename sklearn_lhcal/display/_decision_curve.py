@@ -157,9 +157,9 @@ class DecisionCurveDisplay(Display):
         if thresholds is None:
             thresholds = np.arange(1, 100) / 100
         t = _checked(thresholds)
-        models = {"model": predictions}
-        if isinstance(predictions, dict):
-            models = predictions
+        if not isinstance(predictions, dict):
+            predictions = {"model": predictions}
+        models = predictions
         if reference is not None and reference not in models:
             raise ValueError(
                 f"reference must be one of the models {list(models)}, got {reference!r}."
