@@ -17,8 +17,8 @@ _ALARM = 1e-6
 class AdjudicatedRatingsWarning(UserWarning):
     """Raised by `Annotations` whose rows have more ratings where raters disagree.
 
-    Pairs of their ratings disagree too often: `Annotations.first` keeps the ratings that everybody
-    was asked for.
+    Where a third rater decides, pairs of their ratings disagree too seldom. `Annotations.first`
+    keeps the ratings that everybody was asked for.
     """
 
 

@@ -44,9 +44,9 @@ class Ratings(Labels):
         if self.adjudicated:
             warnings.warn(
                 "Rows on which raters disagree have more ratings, as where a further rater is "
-                "asked because the first ones differ. Then pairs of ratings disagree too often "
-                "for irreducible losses, disagreement and agreement. Keep the ratings that all "
-                "rows were to have, y.first(2), which needs their order; ignore this if hard "
+                "asked because the first ones differ. Then pairs of ratings disagree too seldom: "
+                "irreducible losses, disagreement and agreement are biased. Keep the ratings that "
+                "all rows were to have, y.first(2), which needs their order; ignore this if hard "
                 "rows were given more raters beforehand.",
                 AdjudicatedRatingsWarning,
                 stacklevel=3,
