@@ -7,7 +7,7 @@ BIN = $(VENV)/bin
 .PHONY: quickstart test test-oldest test-matrix test-portable
 .PHONY: lint doctest examples doc benchmarks clean
 
-quickstart: $(VENV)/.quickstart  ## the main job: one table and one figure
+quickstart: $(VENV)/.quickstart  ## the main job: one table, one figure, one page
 	$(BIN)/python examples/plot_quickstart.py $(ARGS)
 
 test: $(VENV)/.installed  ## the test suite
@@ -49,7 +49,7 @@ $(VENV)/.quickstart: pyproject.toml $(CONSTRAINTS)
 	$(PYTHON) -m venv $(VENV)
 	@echo "Installing; PyTorch is large: about 200 MB to download without CUDA, 3 GB with it."
 	[ -z "$(TORCH)" ] || $(BIN)/python -m pip install --quiet $(TORCH)
-	$(BIN)/python -m pip install --quiet --constraint $(CONSTRAINTS) --editable ".[plot]" pandas
+	$(BIN)/python -m pip install --quiet --constraint $(CONSTRAINTS) --editable ".[plot]" jinja2 pandas
 	touch $@
 
 $(VENV)/.installed: pyproject.toml $(CONSTRAINTS)

@@ -165,3 +165,12 @@ for name in ("Raw", "TS+α"):
 options.figure.parent.mkdir(parents=True, exist_ok=True)
 display.figure_.savefig(options.figure, dpi=150, bbox_inches="tight")
 print(f"\nFigure: {options.figure}")
+
+# %%
+# One page
+# --------
+# A report says the same of the raw network in words and pictures, for people who read no code.
+from sklearn_lhcal.report import report
+
+page = report(counts_test, predictions["Raw"]).save(options.figure.parent / "report")
+print(f"Page: {page}")
