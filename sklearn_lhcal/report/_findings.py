@@ -16,6 +16,8 @@ CLEARLY_BETTER = 0.2
 FEW_ROWS = 200
 FEW_GROUPS = 20
 FEW_RATERS = 5
+# What calibration is advised by: the name of a difference, and what sentences call it.
+LOSSES = {"log_loss": "the log loss", "expected_squared_loss": "the squared loss"}
 
 
 class Verdict(NamedTuple):
@@ -70,8 +72,13 @@ def verdicts(numbers: dict[tuple[str, str], Number]) -> list[Verdict]:
                 "Predicted disagreement is right on average",
             )
         )
-    if ("expected_squared_loss", "difference") in numbers:
-        said.append(_change(numbers[("expected_squared_loss", "difference")]))
+    changes = {
+        words: numbers[(name, "difference")]
+        for name, words in LOSSES.items()
+        if (name, "difference") in numbers
+    }
+    if changes:
+        said.append(_advice(changes))
     return said
 
 
@@ -90,14 +97,23 @@ def _gap(number: Number, above: str, below: str, right: str) -> Verdict:
     )
 
 
-def _change(number: Number) -> Verdict:
-    size = f"{text(abs(number.estimate))} [{_ends(number)}]"
-    if number.high < 0:
-        return Verdict("advice", f"Calibrate: it would lower the squared loss by {size}.")
-    if number.low > 0:
-        return Verdict("advice", f"Do not calibrate: it would raise the squared loss by {size}.")
-    words = f"changes the squared loss by {with_interval(number)}"
-    return Verdict("advice", f"Calibration is not needed: it {words}.")
+def _advice(changes: dict[str, Number]) -> Verdict:
+    """Whether to calibrate, by what it does to each loss."""
+    lowered = [_moved(words, number) for words, number in changes.items() if number.high < 0]
+    raised = [_moved(words, number) for words, number in changes.items() if number.low > 0]
+    if lowered and raised:
+        sides = f"lower {' and '.join(lowered)}, but raise {' and '.join(raised)}"
+        return Verdict("advice", f"Calibration would {sides}: the loss that matters decides.")
+    if lowered:
+        return Verdict("advice", f"Calibrate: it would lower {' and '.join(lowered)}.")
+    if raised:
+        return Verdict("advice", f"Do not calibrate: it would raise {' and '.join(raised)}.")
+    sizes = [f"{words} by {with_interval(number)}" for words, number in changes.items()]
+    return Verdict("advice", f"Calibration is not needed: it changes {' and '.join(sizes)}.")
+
+
+def _moved(words: str, number: Number) -> str:
+    return f"{words} by {text(abs(number.estimate))} [{_ends(number)}]"
 
 
 def _ends(number: Number) -> str:
