@@ -16,6 +16,7 @@ from sklearn_lhcal.display import (
     CalibrationDispersionDisplay,
     DecisionRiskDisplay,
     DisagreementReliabilityDisplay,
+    EpistemicGainDisplay,
     ReliabilityDisplay,
     SecondOpinionDisplay,
 )
@@ -144,3 +145,17 @@ def test_second_opinions_in_groups():
     copies = show(data.counts[thrice], dist[thrice], groups=thrice)
     assert_allclose(copies.interval, alone.interval, atol=1e-9)
     assert_allclose(copies.realised_gain, alone.realised_gain)
+
+
+def test_gains_in_groups():
+    """Each row three times, in one group: the interval of the rows themselves."""
+    rng = np.random.default_rng(0)
+    gain, estimate = rng.uniform(-1, 1, 90), rng.random(90)
+    thrice = np.repeat(np.arange(90), 3)
+    show = partial(EpistemicGainDisplay.from_predictions, n_bins=[0, 0.3, 0.6, 1])
+    alone = show(gain, estimate)
+    copies = show(gain[thrice], estimate[thrice], groups=thrice)
+    assert_allclose(copies.interval, alone.interval)
+    assert_allclose(show(gain, estimate, groups=np.arange(90)).interval, alone.interval)
+    with pytest.raises(ValueError, match="groups are for one run"):
+        show([gain, gain], [estimate, estimate], groups=np.arange(90))

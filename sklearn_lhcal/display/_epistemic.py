@@ -11,8 +11,9 @@ from .._ground.bins import check_gains, gain_sums
 from .._ground.checks import check_fraction
 from .._ground.estimators import resolve
 from .._ground.names import check_row_names
+from .._ground.two_way import squares
 from .._ground.types import Estimator, LabelsLike, Samples, Strategy
-from .._rows import labels_for, rated_only
+from .._rows import labels_for, rated_only, read_groups
 from ..distributions import predict_epistemic
 from ..metrics import accuracy_gain
 from ._base import (
@@ -101,6 +102,7 @@ class EpistemicGainDisplay(Display):
         uncertainty: ArrayLike | Sequence[ArrayLike],
         *,
         calibrated: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
         n_bins: int | ArrayLike = 20,
         strategy: Strategy = "quantile",
         confidence_level: float = 0.95,
@@ -118,6 +120,9 @@ class EpistemicGainDisplay(Display):
             The estimate. It makes the bins of its run.
         calibrated : array-like of shape (n_samples,), or list of such, optional
             The calibrated estimate.
+        groups : array-like of shape (n_samples,), optional
+            Rows of one group (one patient, say) are dependent: intervals take them together. For
+            one run; the bands of several are standard deviations over runs.
         n_bins : int or array-like of shape (n_edges,), default=20
             Number of bins, or their edges.
         strategy : {"uniform", "quantile"}, default="quantile"
@@ -139,7 +144,8 @@ class EpistemicGainDisplay(Display):
         ------
         ValueError
             `confidence_level` outside (0, 1), lengths or numbers of runs that differ, pandas
-            objects whose rows are in different orders, runs with different numbers of bins.
+            objects whose rows are in different orders, runs with different numbers of bins, groups
+            for several runs.
         """
         check_fraction(confidence_level=confidence_level)
         given: list[Any] = [a for a in (gain, uncertainty, calibrated) if a is not None]
@@ -151,10 +157,13 @@ class EpistemicGainDisplay(Display):
                 "gain, uncertainty and calibrated have unequal numbers of runs: "
                 f"{[len(a) for a in given]}."
             )
+        if several and groups is not None:
+            raise ValueError("groups are for one run; the bands of several are over runs.")
         how: dict[str, Any] = {
             "n_bins": n_bins,
             "strategy": strategy,
             "confidence_level": confidence_level,
+            "groups": groups,
         }
         runs = [_binned(*run, **how) for run in zip(*given, strict=True)]
         if len({len(counts) for counts, *_ in runs}) > 1:
@@ -177,6 +186,7 @@ class EpistemicGainDisplay(Display):
         y: LabelsLike,
         *,
         reference_prediction: ArrayLike,
+        groups: ArrayLike | None = None,
         name: str | None = None,
         **kwargs: Any,
     ) -> Self:
@@ -193,6 +203,8 @@ class EpistemicGainDisplay(Display):
             Anything `check_counts` takes. Named labels meet the estimator's classes by name.
         reference_prediction : array-like of shape (n_samples,)
             Labels predicted with more data, by `model_selection.cross_val_predict` say.
+        groups : array-like of shape (n_samples,), optional
+            As in `from_predictions`.
         name : str, optional
             What the legend calls the estimate; None: the name of the estimator's class.
         **kwargs
@@ -207,7 +219,9 @@ class EpistemicGainDisplay(Display):
         ValueError
             As `from_predictions` and `metrics.accuracy_gain`.
         """
-        check_row_names(y=y, reference_prediction=reference_prediction)
+        check_row_names(y=y, reference_prediction=reference_prediction, groups=groups)
+        if groups is not None:
+            groups = rated_only(y, groups)[1]
         y, X, reference_prediction = rated_only(y, X, reference_prediction)
         labels = labels_for(estimator, y)
         gain = accuracy_gain(labels, estimator.predict(X), reference_prediction)
@@ -217,7 +231,8 @@ class EpistemicGainDisplay(Display):
             uncertainty = inner.predict_uncalibrated(seen)
         else:
             uncertainty = predict_epistemic(estimator, X)
-        return cls.from_predictions(gain, uncertainty, name=name_of(estimator, name), **kwargs)
+        kwargs |= {"groups": groups, "name": name_of(estimator, name)}
+        return cls.from_predictions(gain, uncertainty, **kwargs)
 
     def plot(
         self,
@@ -306,10 +321,17 @@ class EpistemicGainDisplay(Display):
 
 
 def _binned(
-    gain, uncertainty, calibrated=None, *, n_bins, strategy: str, confidence_level: float
+    gain,
+    uncertainty,
+    calibrated=None,
+    *,
+    n_bins,
+    strategy: str,
+    confidence_level: float,
+    groups=None,
 ) -> list[NDArray]:
     """Of the bins of one run: rows, interval for the gain (B, 2), means of gain and estimates."""
-    check_row_names(gain=gain, uncertainty=uncertainty, calibrated=calibrated)
+    check_row_names(gain=gain, uncertainty=uncertainty, calibrated=calibrated, groups=groups)
     g, e = check_gains(gain, uncertainty)
     sums = gain_sums(g, e, n_bins, strategy)
     index = sums.bins.index(e[:, None])[:, 0]
@@ -317,11 +339,17 @@ def _binned(
     B = len(counts)
     n = np.maximum(counts, 1)
     mean_e, mean_g = (means[0] for means in sums.means())
-    squares = np.bincount(index, weights=(g - mean_g[index]) ** 2, minlength=B)
-    # each bin borrows one row of the average spread
-    average = squares.sum() / max(len(g) - (counts > 0).sum(), 1)
-    error = np.sqrt((squares + average) / n / n)
-    interval = student_interval(mean_g, error, n, confidence_level)
+    unit = read_groups(groups, len(g))
+    if unit is None:
+        unit = np.arange(len(g))
+    # rows or groups in each bin
+    bins = np.unique(unit * B + index) % B
+    units = np.bincount(bins, minlength=B)
+    spread = squares(g - mean_g[index], unit, index, B)
+    # each bin borrows one of them of the average spread
+    average = spread.sum() / max(units.sum() - (counts > 0).sum(), 1)
+    error = np.sqrt((spread + average) / n / n)
+    interval = student_interval(mean_g, error, np.maximum(units, 1), confidence_level)
     result = [counts.astype(np.int64), interval, mean_g, mean_e]
     if calibrated is not None:
         _, c = check_gains(gain, calibrated)
