@@ -47,7 +47,10 @@ class Surrogates(NamedTuple):
 
 
 class Block(NamedTuple):
-    """Some rows, which come last: a softmax over few neighbours is slow. c (D, n), d* (1, n)."""
+    """Some rows. They are the last axis, as a softmax over a short last axis is slow.
+
+    Costs c (D, n) of the decisions, and the best of them d* (1, n).
+    """
 
     u: Tensor  # (K, n) or (S, K, n)
     member: Tensor | None  # weights of members (S, n)

@@ -92,10 +92,11 @@ def difference(
 ) -> tuple[float, float]:
     """Risk of decisions (n,) less that of NLL's, and its standard error, in the unit of C.
 
-    Fits without one fold or the other share most of their rows and err alike, so that the variance
-    of the mean is not 1/n of that of the paired differences but about 1/n + 1/n_train (Nadeau and
-    Bengio 2003). To it comes that of mistakes that happened not to occur: what NLL's probabilities
-    imply, but not more than one mistake of the worst kind, of which more would have been seen.
+    The variance of the mean is about 1/n + 1/n_train of that of the paired differences, and not
+    1/n: fits without one fold or the other share most of their rows and err alike (Nadeau and
+    Bengio 2003). A second variance is added, that of mistakes that happened not to occur. It is
+    what NLL's probabilities imply, but not more than one mistake of the worst kind: more of them
+    would have been seen.
     """
     w = rows.weight / rows.weight.sum()
     D = C[:, decisions].T - C[:, found.decisions[0]].T  # (n, K)

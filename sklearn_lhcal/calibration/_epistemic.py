@@ -57,14 +57,13 @@ class EpistemicCalibration(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     that more data gains.
 
     At fit, balls are carved out of the training data. One clone of the classifier learns from what
-    is left, another from that and most of the balls; at the remaining rows the estimate of the
-    first is compared with what the second gains in accuracy (`metrics.accuracy_gain`). Isotonic
-    regression of the gain's means in bins on the estimate is the map; then the classifier is fitted
-    on everything. Everything else (`predict`, `predict_proba`, `predict_dist`, …) is the
-    classifier's own.
+    is left, another from that and most of the balls. At the other rows of the balls, the estimate
+    of the first is compared with what the second gains in accuracy (`metrics.accuracy_gain`). The
+    map is the isotonic regression of the gain's means in bins on the estimate. Then the classifier
+    is fitted on everything. All else (`predict`, `predict_proba`, `predict_dist`, …) is its own.
 
-    The map holds as far as what shall be predicted lies to the training data as the balls do to
-    what was left.
+    The map holds for new rows that are as far from the training data as the balls are from what was
+    left.
 
     Parameters
     ----------
