@@ -221,3 +221,13 @@ def test_methods_are_documented(name):
         if inspect.isfunction(f) and not k.startswith("_")
     ]
     assert not [k for k, f in own if not inspect.getdoc(getattr(CLASSES[name], k))]
+
+
+@pytest.mark.parametrize(
+    "example", sorted((ROOT / "examples").glob("plot_*.py")), ids=lambda path: path.name
+)
+def test_examples_read_from_top_to_bottom(example):
+    """Nothing runs at the end alone: blocks of prose and code take turns."""
+    text = example.read_text(encoding="utf-8")
+    assert "__main__" not in text
+    assert text.count("\n# %%\n") >= 2
