@@ -11,8 +11,9 @@ from .._ground.bins import BLOCK, Bins
 from .._ground.checks import check_fraction
 from .._ground.two_way import squares
 
-# (weights, centre, index, B) -> what raters share of the sums of squares of residuals, of weights
-Shared = Callable[[NDArray, NDArray, NDArray, int], tuple[NDArray, NDArray]]
+# (weights, centre, index, B) -> what raters share of the sums of squares of residuals, of weights,
+# and of the weights of single ratings
+Shared = Callable[[NDArray, NDArray, NDArray, int], tuple[NDArray, NDArray, NDArray]]
 
 
 class ReliabilityBins(NamedTuple):
@@ -49,7 +50,7 @@ def reliability_bins(
     """Bin predictions z with observed rates, both of shape (n, m); weights (n,) or None.
 
     The m values of a row share one set of bins and may depend on each other. Rows are independent,
-    or groups of them, but for what raters share: ``shared(w, centre, index, B)`` is that of both
+    or groups of them, but for what raters share: ``shared(w, centre, index, B)`` is that of the
     sums of squares.
     """
     check_fraction(confidence_level=confidence_level)
@@ -68,14 +69,17 @@ def reliability_bins(
     centre = z + (mean_rate - mean_z)[index]
     spread = _unit_squares(index, w * (rate - centre), B, groups)
     h = _unit_squares(index, w, B, groups)
+    units = h.copy()
     if shared is not None:
-        more, more_h = shared(w, centre, index, B)
+        more, more_h, more_units = shared(w, centre, index, B)
         # raters who agree more than by chance explain nothing
         spread += np.maximum(more, 0.0)
         h += more_h
+        units += more_units
     spread /= W**2
     h /= W**2
-    interval = _interval(mean_rate, spread, h, total(w * w) / W**2, confidence_level)
+    units /= W**2
+    interval = _interval(mean_rate, spread, h, units, total(w * w) / W**2, confidence_level)
     return ReliabilityBins(mean_z, mean_rate, interval, counts, bins.edges[0])
 
 
@@ -100,7 +104,7 @@ def _row_sums_of_squares(index: NDArray, values: NDArray, B: int) -> NDArray:
     return total
 
 
-def _interval(rate, spread, h, h_values, confidence_level: float) -> NDArray:
+def _interval(rate, spread, h, units, h_values, confidence_level: float) -> NDArray:
     """Wilson's score interval for each bin's rate c̄, (B, 2), at an effective number of labels.
 
     V is the variance of the mean residual, with rows as units; D = c̄(1−c̄)/h_values would be the
@@ -110,7 +114,8 @@ def _interval(rate, spread, h, h_values, confidence_level: float) -> NDArray:
     1. A bin without any variance so gets an interval too. Student's quantile has the (effective)
     rows less one as degrees of freedom, and more in proportion to the unit borrowed. h and h_values
     are Σp² over the weights p of the rows and of the values. Where raters are random, spread/(1−h)
-    is the variance Q/(1−D) over rows and raters, and D says how many of them there are.
+    is the variance Q/(1−D) over rows and raters, and 1/units, D of single ratings, is how many
+    units there are.
     """
     several = np.less(h, 1 - 1e-12, where=~np.isnan(h), out=np.zeros(len(h), dtype=bool))
     c = np.clip(rate[several], 0, 1)
@@ -120,7 +125,7 @@ def _interval(rate, spread, h, h_values, confidence_level: float) -> NDArray:
     D = c * (1 - c) / h_values
     f0 = (variance.sum() + 1) / (D.sum() + 1)
     f = (variance + f0) / (D + 1)
-    freedom = (1 / h - 1) * (1 + 1 / np.maximum(D, 1e-9))
+    freedom = (1 / units[several] - 1) * (1 + 1 / np.maximum(D, 1e-9))
     t = stdtrit(freedom, (1 + confidence_level) / 2)
     # t²/N, N = 1/(h_values·f) labels
     q2 = t**2 * h_values * f

@@ -38,7 +38,7 @@ def _sample(rows: Rows, raters: str | None, least: int) -> Annotations | None:
 
 
 def _of_ratings(y: Annotations, groups, columns, w, centre, index, B: int) -> tuple:
-    """Σ_r U_r.² − Σ_ir U_ir² of residuals and of weights, (B,) each."""
+    """Σ_r U_r.² − Σ_ir U_ir² of residuals and, twice, of weights, (B,) each."""
     row = y.row
     C = w[row] / y.n[row, None]
     U = C * ((y.label[:, None] == columns) - centre[row])
@@ -54,11 +54,12 @@ def _of_ratings(y: Annotations, groups, columns, w, centre, index, B: int) -> tu
         )
         return by_rater - by_cell
 
-    return total(U), total(C)
+    of_weights = total(C)
+    return total(U), of_weights, of_weights
 
 
 def _of_pairs(y: Annotations, groups, w, centre, index, B: int) -> tuple:
-    """The same of pairs of ratings of one row; there is one column."""
+    """The same of pairs of ratings of one row, and of the weights of ratings; of one column."""
     first, second = pairs_within(y.indptr)
     row = y.row[first]
     places = np.stack([first, second])
@@ -70,4 +71,5 @@ def _of_pairs(y: Annotations, groups, w, centre, index, B: int) -> tuple:
     both = np.stack([U, C])
     raters = y.rater[places].astype(np.intp)
     shared = dependent_pairs(both, unit, raters, cells, bins, B) - squares(both, unit, bins, B)
-    return shared[0], shared[1]
+    single = _of_ratings(y, groups, np.zeros(1), w, centre, index, B)
+    return shared[0], shared[1], single[1]
