@@ -53,6 +53,9 @@ def is_private(root, room, module, name) -> bool:
     """Whether a name crosses from room to room without being public; house modules serve all."""
     if room.startswith("_") or module == "label_histogram._labels":
         return False
+    # a room itself, or a module in it without an underscore
+    if name == room or ("." in module and "._" not in module):
+        return False
     return "._" in module or name not in public_names(root, room)
 
 
