@@ -10,7 +10,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from ._ground.arrays import Floats, Indices
 from ._ground.bins import BLOCK
-from ._ground.checks import check_same_length, check_sample_weight, is_gap, take_rows
+from ._ground.checks import (
+    as_names,
+    check_same_length,
+    check_sample_weight,
+    check_samples,
+    is_gap,
+    take_rows,
+)
 from ._ground.costs import Costs
 from ._ground.names import (
     check_by_position,
@@ -200,7 +207,7 @@ def _check_classes(own: NDArray | None, given: ArrayLike | None, K: int) -> NDAr
     """The names of K columns: their own, or those given."""
     if given is None:
         return own
-    classes = np.asarray(given)
+    classes = as_names(given, "classes")
     if classes.shape != (K,) or len(set(classes.tolist())) < K:
         raise ValueError(
             f"classes has to hold {K} different names, one for each column of the prediction, got "
@@ -241,10 +248,8 @@ def read_groups(groups, n: int) -> Indices | None:
     """The number of the group of each row, shape (n,); None stays None."""
     if groups is None:
         return None
-    check_same_length(n, groups=groups)
-    names = np.asarray(groups)
-    if names.ndim != 1:
-        raise ValueError(f"groups must have shape ({n},), got {names.shape}.")
+    names = as_names(groups, "groups")
+    check_same_length(n, groups=names)
     if any(is_gap(g) for g in names.tolist()):
         raise ValueError(
             "groups must not have missing values; give each row without a group one of its own."
@@ -267,7 +272,7 @@ def rows_of(estimator, X, y, sample_weight=None, groups=None, *, distribution: b
     if distribution:
         prediction = predict_dist(estimator, X)
     else:
-        prediction = np.asarray(estimator.predict_proba(X))
+        prediction = np.asarray(estimator.predict_proba(check_samples(X)))
     classes = np.asarray(estimator.classes_)
     return read_rows(y, prediction, sample_weight, groups, classes=classes, add=True)
 

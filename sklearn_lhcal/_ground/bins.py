@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .arrays import Floats, Indices
-from .checks import as_floats, is_real
+from .checks import any_array, as_floats, is_real
 
 BLOCK = 8192  # rows whose temporary arrays stay in the processor's cache
 CORRECTIONS = ("residual", "label", None)
@@ -31,10 +31,13 @@ class Bins:
         self.edges: Floats  # (K, B+1), short rows padded with NaN
         K = z.shape[1]
         self._uniform = False
-        if np.ndim(n_bins) == 1:
-            edges = as_floats(n_bins, "n_bins")
+        given = n_bins if is_real(n_bins) else any_array(n_bins, "n_bins")
+        if np.ndim(given) == 1:
+            edges = as_floats(given, "n_bins")
             if len(edges) < 2 or not np.isfinite(edges).all() or (np.diff(edges) <= 0).any():
-                raise ValueError("Bin edges must be finite and strictly ascending, two at least.")
+                raise ValueError(
+                    "Bin edges, n_bins, must be finite and strictly ascending, two at least."
+                )
             self.edges = np.tile(edges, (K, 1))
         elif not _counts(n_bins):
             raise ValueError(

@@ -5,6 +5,7 @@ from numbers import Integral, Real
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils import indexable
 
 from .arrays import Floats
 
@@ -16,31 +17,51 @@ def is_lazy(a) -> bool:
     return hasattr(a, "collect") and not hasattr(a, "__array__")
 
 
-def plain_array(a, name: str) -> NDArray:
-    """Anything array-like as an array whose values can be read, `name` being what messages call it.
+def check_values(a, name: str) -> None:
+    """Refuse what would lose its meaning, masked entries, and what holds no values yet.
 
-    Tensors are detached. What would lose its meaning is refused: masked entries, complex numbers,
-    dates and time spans, records; and what holds no values yet, iterators and lazy frames.
+    These are iterators and lazy frames. `name` is what messages call it.
     """
-    if isinstance(a, np.ma.MaskedArray):
-        if np.ma.getmaskarray(a).any():
-            raise ValueError(
-                f"{name} is a masked array, whose mask would be lost; drop or fill its masked "
-                "entries."
-            )
-        a = a.data
+    if isinstance(a, np.ma.MaskedArray) and np.ma.getmaskarray(a).any():
+        raise ValueError(
+            f"{name} is a masked array, whose mask would be lost; drop or fill its masked entries."
+        )
     if isinstance(a, Iterator):
         raise TypeError(
             f"{name} is an iterator, {type(a).__name__}; make a list or an array of it."
         )
     if is_lazy(a):
         raise TypeError(f"{name} is a lazy frame, {type(a).__name__}; pass {name}.collect().")
+
+
+def any_array(a, name: str) -> NDArray:
+    """Anything array-like as an array of whatever it holds; tensors are detached."""
+    check_values(a, name)
+    if isinstance(a, np.ma.MaskedArray):
+        a = a.data
     if hasattr(a, "detach"):
         a = a.detach().cpu()
     try:
-        array = np.asarray(a)
+        return np.asarray(a)
     except (TypeError, ValueError, RuntimeError) as error:
         raise ValueError(f"{name} cannot be read as an array: {error}.") from None
+
+
+def as_names(a, name: str) -> NDArray:
+    """Names, one each of something: a 1-D array of whatever they are."""
+    names = any_array(a, name)
+    if names.ndim != 1:
+        raise ValueError(f"{name} must be 1-D, got shape {names.shape} of {type(a).__name__}.")
+    return names
+
+
+def plain_array(a, name: str) -> NDArray:
+    """Anything array-like as an array of numbers or labels, `name` being what messages call it.
+
+    Tensors are detached. What would lose its meaning is refused: masked entries, complex numbers,
+    dates and time spans, records; and what holds no values yet, iterators and lazy frames.
+    """
+    array = any_array(a, name)
     if array.dtype.kind == "c":
         raise ValueError(
             f"Complex data not supported: {name} holds complex numbers ({array.dtype})."
@@ -60,6 +81,16 @@ def as_floats(a, name: str) -> Floats:
         return array.astype(np.float64, copy=False)
     except (TypeError, ValueError):
         raise ValueError(f"{name} must be numeric, got an array of dtype {array.dtype}.") from None
+
+
+def as_integers(a, name: str) -> NDArray:
+    """Anything array-like that holds whole numbers."""
+    array = plain_array(a, name)
+    if array.dtype.kind == "O":
+        array = np.asarray(array.tolist())
+    if array.dtype.kind not in "iu":
+        raise ValueError(f"{name} must hold integers, got an array of dtype {array.dtype}.")
+    return array
 
 
 def check_finite(a: NDArray, name: str) -> None:
@@ -95,15 +126,41 @@ def take_rows(X, rows):
     return X[rows]
 
 
-def n_rows(X) -> int:
-    """Number of rows of anything `take_rows` can index."""
+def check_samples(X):
+    """X as it is, whose rows can be counted and indexed; tensors without their history.
+
+    What it may hold is for the classifier inside to say, but for masked entries, complex numbers,
+    and what holds no values yet.
+    """
+    check_values(X, "X")
+    if isinstance(X, (str, bytes)) or not _has_rows(X):
+        raise TypeError(f"X must have rows, got {type(X).__name__}; make an array of it.")
+    # a sparse matrix may be a dict too
+    if isinstance(X, dict) and not hasattr(X, "shape"):
+        n_rows(X)
+    if getattr(X, "requires_grad", False):
+        X = X.detach()
+    if getattr(getattr(X, "dtype", None), "kind", "") == "c":
+        raise ValueError(f"Complex data not supported: X holds complex numbers ({X.dtype}).")
+    return indexable(X)[0]
+
+
+def _has_rows(X) -> bool:
+    if hasattr(X, "shape"):
+        return len(X.shape) > 0
+    return hasattr(X, "__len__") or hasattr(X, "__array__")
+
+
+def n_rows(X, name: str = "X") -> int:
+    """Number of rows of anything `take_rows` can index; `name` is what messages call it."""
     if isinstance(X, dict):
         if not X:
-            raise ValueError("X is an empty dict; it has no rows.")
+            raise ValueError(f"{name} is an empty dict; it has no rows.")
         return n_rows(next(iter(X.values())))
     if not hasattr(X, "shape") and not hasattr(X, "__len__"):
         raise TypeError(
-            f"Rows are expected, got {type(X).__name__}, which has no length; make an array of it."
+            f"{name} must have rows, got {type(X).__name__}, which has no length; make an array of "
+            "it."
         )
     if hasattr(X, "shape"):
         return X.shape[0]
@@ -124,10 +181,18 @@ def take_params(params: dict, rows, n: int) -> dict:
 def check_same_length(n: int, **named) -> None:
     """Raise a ValueError that names the first argument whose number of rows is not n."""
     for name, value in named.items():
-        if value is not None and n_rows(value) != n:
+        if value is not None and n_rows(value, name) != n:
             raise ValueError(
                 f"{name} has {n_rows(value)} rows, expected {n}: inconsistent numbers of samples."
             )
+
+
+def check_levels(quantiles) -> Floats:
+    """Levels of quantiles, float64, in [0, 1], one at least."""
+    levels = as_floats(quantiles, "quantiles")
+    if levels.ndim > 1 or not levels.size or not ((levels >= 0) & (levels <= 1)).all():
+        raise ValueError(f"quantiles must hold numbers between 0 and 1, got {quantiles!r}.")
+    return levels
 
 
 def check_sample_weight(sample_weight, n: int) -> Floats | None:

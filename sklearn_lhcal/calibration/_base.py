@@ -10,13 +10,19 @@ from numpy.typing import ArrayLike
 from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.frozen import FrozenEstimator
-from sklearn.utils import get_tags, indexable
+from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 from tqdm.auto import tqdm
 
 from .._ground.arrays import Floats
-from .._ground.checks import check_same_length, check_sample_weight, take_params, take_rows
+from .._ground.checks import (
+    check_same_length,
+    check_sample_weight,
+    check_samples,
+    take_params,
+    take_rows,
+)
 from .._ground.estimators import (
     atomic,
     class_order,
@@ -108,7 +114,7 @@ class _BaseCalibrator(
         -------
         self
         """
-        (X,) = indexable(X)
+        X = check_samples(X)
         calibrators, base = _chain(self)
         given = read_labels(y)
         fitted = isinstance(base, (PrecomputedClassifier, FrozenEstimator))
@@ -165,7 +171,7 @@ class _BaseCalibrator(
     def predict_dist(self, X: Samples) -> Distribution:
         """Predictive distribution over class probabilities, a batch of n_samples rows."""
         check_is_fitted(self, "estimator_")
-        (X,) = indexable(X)
+        X = check_samples(X)
         rows = CalibrationRows.predicted(self.estimator_, X, self.classes_)
         return self._map(rows).with_classes(self.classes_)
 

@@ -14,14 +14,20 @@ from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clo
 from sklearn.frozen import FrozenEstimator
 from sklearn.isotonic import IsotonicRegression
 from sklearn.pipeline import Pipeline
-from sklearn.utils import get_tags, indexable
+from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from .._ground.arrays import Floats
 from .._ground.bins import gain_sums
-from .._ground.checks import check_same_length, check_sample_weight, take_params, take_rows
+from .._ground.checks import (
+    check_same_length,
+    check_sample_weight,
+    check_samples,
+    take_params,
+    take_rows,
+)
 from .._ground.estimators import (
     atomic,
     class_order,
@@ -151,7 +157,7 @@ class EpistemicCalibration(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         self
         """
         self._check_parameters()
-        (X,) = indexable(X)
+        X = check_samples(X)
         labels = read_labels(y).for_fit(class_order(self.estimator, X))
         check_same_length(len(labels), X=X)
         check_row_names(y=y, sample_weight=sample_weight)
@@ -203,7 +209,7 @@ class EpistemicCalibration(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         test = np.empty(0, dtype=np.intp)
         if len(labels) >= self.n_bins:
             splitter = BallCarvingSplit(random_state=0) if self.splitter is None else self.splitter
-            train, augmented, test = splitter.split_augmented(X)
+            train, augmented, test = splitter.split_augmented(X, labels)
             test = test if weight is None else test[weight[test] > 0]
         if len(test) < self.n_bins:
             warnings.warn(
@@ -275,13 +281,14 @@ class EpistemicCalibration(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     def predict_proba(self, X: Samples) -> Floats:
         """The classifier's class probabilities, shape (n_samples, n_classes)."""
         check_is_fitted(self, "estimator_")
-        return self._in_order(self.estimator_.predict_proba(X))
+        return self._in_order(self.estimator_.predict_proba(check_samples(X)))
 
     @available_if(_offers("predict_log_proba"))
     def predict_log_proba(self, X: Samples) -> Floats:
         """Logarithm of `predict_proba`, shape (n_samples, n_classes)."""
         check_is_fitted(self, "estimator_")
-        return self._in_order(self.estimator_.predict_log_proba(X))
+        with np.errstate(divide="ignore"):
+            return self._in_order(self.estimator_.predict_log_proba(check_samples(X)))
 
     @available_if(_offers("decision_function"))
     def decision_function(self, X: Samples) -> Floats:
@@ -290,7 +297,7 @@ class EpistemicCalibration(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         Shape (n_samples,) for two classes, (n_samples, n_classes) for more.
         """
         check_is_fitted(self, "estimator_")
-        u = self.estimator_.decision_function(X)
+        u = self.estimator_.decision_function(check_samples(X))
         return u if u.ndim == 1 else self._in_order(u)
 
     @available_if(_offers("sample_proba"))
@@ -335,5 +342,5 @@ class EpistemicCalibration(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
 def _predicted(model, X, classes: NDArray) -> NDArray:
     """The class that a fitted classifier predicts for each row, by its name."""
-    codes = (np.asarray(model.predict(X))[:, None] == model.classes_).argmax(axis=1)
+    codes = (np.asarray(model.predict(check_samples(X)))[:, None] == model.classes_).argmax(axis=1)
     return own_classes(model, classes)[codes]

@@ -8,7 +8,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._ground.arrays import Floats
-from .._ground.checks import plain_array
+from .._ground.checks import check_samples, plain_array
 from .._ground.estimators import atomic
 from .._ground.names import (
     check_by_position,
@@ -163,6 +163,7 @@ class PrecomputedClassifier(ClassifierMixin, BaseEstimator):
         return self.classes_[self.predict_proba(X).argmax(axis=1)]
 
     def _outputs(self, X):
+        X = check_samples(X)
         if self.columns is None:
             return X
         if not isinstance(self.columns, slice) and np.ndim(self.columns) != 1:

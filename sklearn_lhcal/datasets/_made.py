@@ -5,6 +5,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils import Bunch, check_random_state
 
 from .._ground.arrays import Floats, Integers
+from .._ground.checks import as_floats, plain_array
 from .._ground.simplex import softmax
 from .._ground.types import Seed
 from ..distributions import Dirichlet
@@ -180,14 +181,21 @@ def _check_sizes(least: int, **named) -> None:
 
 def check_raters(raters, n_samples: int, rng=None) -> Integers:
     """Raters of each row, shape (n_samples,): one number, a range (low, high), or one a row."""
-    n = np.asarray(raters)
-    whole = n.dtype.kind in "iuf" and (np.isfinite(n) & (n == np.floor(n)) & (n >= 1)).all()
+    n = plain_array(raters, "n_raters")
+    if n.dtype.kind == "O":
+        n = as_floats(n, "n_raters")
+    whole = n.dtype.kind in "iuf"
+    if whole:
+        n = n.astype(np.float64)
+        whole = ((n == np.floor(n)) & (n >= 1) & (n < 2**53)).all()
     if not whole:
-        raise ValueError(f"The number of raters must be a positive integer, got {raters!r}.")
+        raise ValueError(
+            f"n_raters, the number of raters must be a positive integer, got {raters!r}."
+        )
     if isinstance(raters, tuple) and rng is not None:
         if len(raters) != 2 or raters[0] > raters[1]:
             raise ValueError(
-                f"A range of raters must be a tuple (low, high) with low <= high, got {raters!r}."
+                f"n_raters as a range must be a tuple (low, high) with low <= high, got {raters!r}."
             )
         return rng.randint(raters[0], raters[1] + 1, size=n_samples)
     if n.shape not in ((), (n_samples,)):
@@ -199,8 +207,8 @@ def check_raters(raters, n_samples: int, rng=None) -> Integers:
 
 
 def _check_total(total, n_samples: int) -> Floats:
-    t = np.asarray(total, dtype=np.float64)
-    if t.shape not in ((), (n_samples,)) or not (t > 0).all():
+    t = as_floats(total, "total")
+    if t.shape not in ((), (n_samples,)) or not (np.isfinite(t) & (t > 0)).all():
         raise ValueError(
             f"total must be positive: one number or shape ({n_samples},), got {total!r}."
         )

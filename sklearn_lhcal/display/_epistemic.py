@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .._ground.bins import check_gains, gain_sums
-from .._ground.checks import check_fraction
+from .._ground.checks import check_fraction, check_samples, check_values
 from .._ground.estimators import resolve
 from .._ground.names import check_row_names
 from .._ground.two_way import squares
@@ -149,7 +149,7 @@ class EpistemicGainDisplay(Display):
         """
         check_fraction(confidence_level=confidence_level)
         given: list[Any] = [a for a in (gain, uncertainty, calibrated) if a is not None]
-        several = np.ndim(next(iter(given[0]))) == 1
+        several = _are_runs(gain)
         if not several:
             given = [[a] for a in given]
         if len({len(a) for a in given}) > 1:
@@ -224,7 +224,7 @@ class EpistemicGainDisplay(Display):
             groups = rated_only(y, groups)[1]
         y, X, reference_prediction = rated_only(y, X, reference_prediction)
         labels = labels_for(estimator, y)
-        gain = accuracy_gain(labels, estimator.predict(X), reference_prediction)
+        gain = accuracy_gain(labels, estimator.predict(check_samples(X)), reference_prediction)
         inner, seen = resolve(estimator, X, "predict_uncalibrated")
         if hasattr(inner, "predict_uncalibrated"):
             kwargs["calibrated"] = inner.predict_epistemic(seen)
@@ -356,3 +356,11 @@ def _binned(
         total = np.bincount(index, weights=c, minlength=B)
         result.append(total / np.where(counts > 0, counts, np.nan))
     return result
+
+
+def _are_runs(gain) -> bool:
+    """Whether it holds several runs, one below the other; their lengths may differ."""
+    check_values(gain, "gain")
+    if isinstance(gain, (dict, str, bytes)) or not hasattr(gain, "__len__") or not len(gain):
+        raise ValueError(f"gain must have one row at least, got {type(gain).__name__}.")
+    return np.ndim(next(iter(gain))) == 1

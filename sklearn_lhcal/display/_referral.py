@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from .._ground.checks import as_floats
 from .._ground.facts import facts_of
 from .._rows import Rows
 from ..distributions import Distribution, PointMass, second_opinion_value
@@ -53,7 +54,7 @@ def priorities(rule, distribution: Distribution) -> NDArray:
                 f"rule must be one of {list(_RULES)} or an array of priorities, got {rule!r}."
             )
         return _RULES[rule](distribution)
-    priority = np.asarray(rule, dtype=np.float64)
+    priority = as_floats(rule, "rule")
     if priority.shape != (len(distribution),):
         raise ValueError(
             f"rule must hold one priority per row, shape ({len(distribution)},), "

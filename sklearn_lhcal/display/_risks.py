@@ -17,6 +17,8 @@ SHARES = np.linspace(0, 1, 101)
 
 def splits_of(y, predictions) -> tuple[list, list, list]:
     """One label histogram and one dict of predictions for each split, and the models' names."""
+    if isinstance(predictions, dict) and not predictions:
+        raise ValueError("predictions is empty; give a prediction by the name of its model.")
     if not _are_splits(predictions):
         y = [y]
         predictions = [predictions]

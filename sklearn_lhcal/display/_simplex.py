@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .._ground.checks import as_names
 from .._ground.types import Estimator, LabelsLike, Samples
 from .._rows import PredictionLike, Rows, class_column, class_names, read_rows
 from ..metrics import loo_bandwidth
@@ -273,6 +274,7 @@ def _three(which, rows: Rows) -> list[int]:
     """Column numbers of the classes to show."""
     if which is None:
         return sorted(np.argsort(-rows.z.mean(axis=0), kind="stable")[:3].tolist())
+    which = as_names(which, "which").tolist()
     columns = [class_column(k, rows) for k in which]
     if len(columns) != 3 or len(set(columns)) != 3:
         raise ValueError(f"which must name three different classes, got {list(which)}.")

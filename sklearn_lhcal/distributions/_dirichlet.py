@@ -40,7 +40,7 @@ class Dirichlet(Distribution):
     def __init__(self, concentration: ArrayLike) -> None:
         alpha = as_floats(concentration, "concentration")
         bounded = np.isfinite(alpha) & (alpha >= 0)
-        if alpha.ndim != 2 or not bounded.all() or not alpha.any(axis=1).all():
+        if alpha.ndim != 2 or not alpha.size or not bounded.all() or not alpha.any(axis=1).all():
             raise ValueError(
                 "concentration must have shape (n, K), be finite and at least 0, with positive "
                 "row sums."
@@ -69,7 +69,8 @@ class Dirichlet(Distribution):
         log_total = as_floats(log_total, "log_total")
         if log_total.shape not in ((), (1,), (n,)) or not np.isfinite(log_total).all():
             raise ValueError(
-                f"The total must be one number or one per row, shape ({n},), and finite."
+                f"The total (total, log_total) must be one number or one per row, shape ({n},), "
+                "and finite."
             )
         return cls.of_checked(z, np.broadcast_to(log_total, n))._named(column_names(proba))
 

@@ -40,7 +40,14 @@ class Mixture(Distribution):
         """
         kind = Ensemble if isinstance(parts, PointMass) else DirichletMixture
         self = kind.__new__(kind)
-        log_w = np.asarray(log_weights, dtype=np.float64)
+        log_w = as_floats(log_weights, "log_weights")
+        if log_w.ndim != 2 or not log_w.size or log_w.size != len(parts):
+            raise ValueError(
+                f"log_weights must have shape (S, n) for the {len(parts)} rows of S members, got "
+                f"{log_w.shape}."
+            )
+        if not (log_w < np.inf).all():
+            raise ValueError("log_weights contains NaN or infinite weights.")
         self._parts = parts
         self._log_w = frozen(log_w - logsumexp(log_w, axis=0))
         return self._named(parts.classes)

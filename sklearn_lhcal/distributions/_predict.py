@@ -5,6 +5,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array
 
 from .._ground.arrays import Floats
+from .._ground.checks import check_samples
 from .._ground.costs import check_cost_matrix
 from .._ground.estimators import resolve
 from .._ground.simplex import in_columns
@@ -73,6 +74,7 @@ def predict_dist(estimator: Estimator, X: Samples) -> Distribution:
     >>> predict_dist(RandomForestClassifier(10, random_state=0).fit(X, y), X)
     Ensemble(n=150, n_classes=3)
     """
+    X = check_samples(X)
     inner, seen = resolve(estimator, X, "predict_dist")
     if hasattr(inner, "predict_dist"):
         distribution = inner.predict_dist(seen)

@@ -19,6 +19,7 @@ from .._ground.checks import (
     check_positive_int,
     check_same_length,
     check_sample_weight,
+    check_samples,
     plain_array,
 )
 from .._ground.devices import check_device
@@ -219,7 +220,7 @@ class SparseGPClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstim
         """
         self._check_parameters()
         plain_array(X, "X")
-        X = validate_data(self, X, dtype=np.float64)
+        X = validate_data(self, check_samples(X), dtype=np.float64)
         labels = read_labels(y).for_fit()
         check_same_length(len(labels), X=X)
         weight = check_sample_weight(sample_weight, len(labels))
@@ -236,7 +237,14 @@ class SparseGPClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstim
         self.n_iter_ = 0
         if len(self.classes_) > 1:
             with tqdm(desc="passes", disable=not self.verbose) as bar:
-                self._fit_latents(self._tensor(X), self._tensor(Z), self._labels(counts), rng, bar)
+                try:
+                    self._fit_latents(
+                        self._tensor(X), self._tensor(Z), self._labels(counts), rng, bar
+                    )
+                except torch.linalg.LinAlgError as error:
+                    raise ValueError(
+                        f"The range of X or of sample_weight is too wide for these numbers: {error}"
+                    ) from error
         return self
 
     def _fit_latents(self, X, Z, labels, rng, bar):
@@ -324,7 +332,7 @@ class SparseGPClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstim
         """
         check_is_fitted(self, "elbo_")
         plain_array(X, "X")
-        X = validate_data(self, X, dtype=np.float64, reset=False)
+        X = validate_data(self, check_samples(X), dtype=np.float64, reset=False)
         return self._distribution(X).with_classes(self.classes_)
 
     def _distribution(self, X) -> Distribution:

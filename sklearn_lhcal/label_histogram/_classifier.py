@@ -5,11 +5,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone, is_classifier
-from sklearn.utils import get_tags, indexable
+from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from .._ground.arrays import Floats
-from .._ground.checks import check_same_length, check_sample_weight
+from .._ground.checks import check_same_length, check_sample_weight, check_samples
 from .._ground.estimators import (
     atomic,
     class_order,
@@ -69,7 +69,7 @@ class LabelHistogramClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimato
         X has n_samples rows, and y is anything `check_counts` takes. `sample_weight` multiplies the
         counts of the rows; `fit_params` go to the classifier.
         """
-        (X,) = indexable(X)
+        X = check_samples(X)
         labels = read_labels(y).for_fit(class_order(self.estimator, X))
         check_same_length(len(labels), X=X)
         sample_weight = check_sample_weight(sample_weight, len(labels))
@@ -93,7 +93,7 @@ class LabelHistogramClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimato
         A class without any label in training has probability 0.
         """
         check_is_fitted(self, "estimator_")
-        proba = self.estimator_.predict_proba(X)
+        proba = self.estimator_.predict_proba(check_samples(X))
         columns = positions(own_classes(self.estimator_, self.classes_), self.classes_)
         if np.array_equal(columns, np.arange(len(self.classes_))):
             return proba

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from sklearn.utils import column_or_1d
 
 from .._ground.arrays import Floats, Indices
-from .._ground.checks import plain_array
+from .._ground.checks import as_names, plain_array
 from .._ground.names import (
     check_by_position,
     column_names,
@@ -168,7 +168,7 @@ class Labels:
         sure : bool, default=False
             Whether columns without names are known to be in this order; else names must be sorted.
         """
-        classes = np.asarray(classes)
+        classes = as_names(classes, "classes")
         if self.single and is_numeric(self.classes) and not is_numeric(classes):
             return self._numbered(len(classes), classes, other, sure)
         if self.classes is None:
@@ -361,12 +361,12 @@ def check_counts(
     labels = read_labels(y)
     own = np.arange(labels.shape[1]) if labels.classes is None else labels.classes
     if classes is not None:
-        own = np.asarray(classes)
+        own = as_names(classes, "classes")
         labels = labels.in_order(own, other="what is expected", sure=True)
     return labels if labels.known else labels.counts, own
 
 
-def read_labels(y, *, empty_rows: bool = False) -> Labels:
+def read_labels(y, *, name: str = "y", empty_rows: bool = False) -> Labels:
     """The one reader of ``y``, of any form that `check_counts` takes.
 
     `empty_rows` says whether a row of counts may have no labels.
@@ -377,20 +377,21 @@ def read_labels(y, *, empty_rows: bool = False) -> Labels:
         raise ValueError(
             "This estimator or metric requires y to be passed, but the target y is None."
         )
-    a = plain_array(y.toarray() if hasattr(y, "toarray") else y, "y")
+    a = plain_array(y.toarray() if hasattr(y, "toarray") else y, name)
     if a.ndim == 0 and a.dtype.kind == "O":
         raise ValueError(
-            "y must have at least one row and be an array, a list or a frame, "
+            f"{name} must have at least one row and be an array, a list or a frame, "
             f"got {type(y).__name__}."
         )
     if a.size == 0 or a.ndim == 0:
-        raise ValueError(f"y must have at least one row, got shape {a.shape}.")
+        raise ValueError(f"{name} must have at least one row, got shape {a.shape}.")
     if a.ndim == 2 and a.shape[1] == 1:
         a = column_or_1d(a, warn=True)
     if a.ndim == 1:
         return Labels(*one_hot(a), single=True)
     if a.ndim != 2:
         raise ValueError(
-            f"y must be 1-D labels or counts of shape (n_samples, n_classes), got shape {a.shape}."
+            f"{name} must be 1-D labels or counts of shape (n_samples, n_classes), got shape "
+            f"{a.shape}."
         )
     return Labels(count_matrix(a, empty_rows), column_names(y))

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
 from .._ground.arrays import Indices
-from .._ground.checks import is_gap
+from .._ground.checks import as_names, check_values, is_gap
 from .._ground.names import column_names, positions, sorted_names, typed
 from ._counts import one_hot
 from ._labels import Labels
@@ -37,6 +37,8 @@ def read_table(table: tuple, item, rater, label, order) -> Long:
         )
     columns: list[Any] = [_as_array(a) for a in (item, rater, label, order)]
     given = [a.shape for a in columns if a is not None]
+    if any(a is None for a in columns[:3]):
+        raise ValueError("item, rater and label are all needed, got None.")
     if len(set(given)) > 1 or len(given[0]) != 1:
         raise ValueError(
             "item, rater, label and order must be 1-D arrays of one length, or names of columns "
@@ -49,6 +51,7 @@ def _as_array(a) -> NDArray | None:
     """Its values as they are: numbers among strings stay numbers in a list."""
     if a is None:
         return None
+    check_values(a, "item, rater or label")
     return np.asarray(a) if hasattr(a, "dtype") else np.array(a, dtype=object)
 
 
@@ -72,6 +75,7 @@ def read_matrix(matrix) -> tuple[Long, NDArray]:
 
     Items and raters are numbers here, those of rows and columns.
     """
+    check_values(matrix, "matrix")
     values = np.asarray(matrix, dtype=object)
     if values.ndim != 2:
         raise ValueError(f"annotations must have shape (n_items, n_raters), got {values.shape}.")
@@ -83,7 +87,7 @@ def read_matrix(matrix) -> tuple[Long, NDArray]:
 def rater_names(matrix, raters) -> NDArray:
     """Names of the columns of a matrix: those given, else those of a frame, else 0, 1, 2, …."""
     R = np.shape(matrix)[1]
-    own = column_names(matrix) if raters is None else typed(list(raters))
+    own = column_names(matrix) if raters is None else as_names(raters, "raters")
     own = np.arange(R) if own is None else own
     if own.shape != (R,) or len(set(own.tolist())) < R:
         raise ValueError(

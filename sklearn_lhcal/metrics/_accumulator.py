@@ -50,6 +50,8 @@ class LabelHistogramAccumulator:
         bias_correction: Correction = "residual",
     ) -> None:
         check_bias_correction(bias_correction)
+        # whatever it refuses is refused here
+        Bins(np.zeros((1, 1)), n_bins, "uniform")
         self.n_bins = n_bins
         self.bias_correction = bias_correction
         self._sums: BinSums | None = None

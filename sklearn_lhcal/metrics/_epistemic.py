@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state
 
 from .._ground.arrays import Floats, Indices
 from .._ground.bins import Bins, check_gains, gain_sums
-from .._ground.checks import check_positive_int, check_same_length
+from .._ground.checks import any_array, check_levels, check_positive_int, check_same_length, is_gap
 from .._ground.facts import Facts, metric
 from .._ground.names import check_row_names, is_numeric, positions, sorted_names
 from .._ground.types import LabelsLike, Seed, Strategy
@@ -84,12 +84,15 @@ def accuracy_gain(
     >>> accuracy_gain([[3, 1], [1, 3]], [1, 1], [0, 1])
     array([0.5, 0. ])
     """
-    pred, reference = np.asarray(y_pred), np.asarray(y_reference)
+    pred = any_array(y_pred, "y_pred")
+    reference = any_array(y_reference, "y_reference")
     for name, predicted in (("y_pred", pred), ("y_reference", reference)):
         if predicted.ndim != 1:
             raise ValueError(
                 f"{name} must hold one predicted class per row, got shape {predicted.shape}."
             )
+        if predicted.dtype.kind == "O" and any(is_gap(label) for label in predicted.tolist()):
+            raise ValueError(f"{name} has missing values; give each row a predicted class.")
     labels = read_labels(y)
     if classes is not None:
         labels = labels.in_order(classes, other="what is expected", sure=True)
@@ -285,6 +288,7 @@ def null_epistemic_error(
             f"No gain exceeds 1, but the estimate reaches {e.max():.3g}; calibrate it first."
         )
     check_positive_int(n_draws=n_draws)
+    levels = check_levels(quantiles)
     index = Bins(e[:, None], n_bins, strategy).index(e[:, None])[:, 0]
     order = np.lexsort((g, index))
     g_sorted, e_sorted = g[order], e[order]
@@ -299,9 +303,7 @@ def null_epistemic_error(
     null = np.concatenate(errors)
     error = epistemic_calibration_error(g, e, n_bins=n_bins, strategy=strategy)
     p_value = (1 + (null >= error - 1e-12).sum()) / (1 + n_draws)
-    return NullEpistemicError(
-        error, float(null.mean()), np.quantile(null, np.asarray(quantiles)), float(p_value)
-    )
+    return NullEpistemicError(error, float(null.mean()), np.quantile(null, levels), float(p_value))
 
 
 def _null_gains(g, e, starts):

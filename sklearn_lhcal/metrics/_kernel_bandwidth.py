@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
-from .._ground.checks import is_real
+from .._ground.checks import as_floats, is_real
 from .._ground.simplex import check_proba
 from .._ground.types import Notion, Seed
 from .._rows import PredictionLike, Rows
@@ -66,8 +66,8 @@ def loo_bandwidth(
     if len(z) < 2:
         raise ValueError("A bandwidth needs two rows at least.")
     if grid is not None:
-        grid = np.asarray(grid, dtype=np.float64).ravel()
-        if not (grid > 0).all() or not len(grid):
+        grid = as_floats(grid, "grid")
+        if grid.ndim != 1 or not np.isfinite(grid).all() or not (grid > 0).all() or not len(grid):
             raise ValueError("grid must hold positive bandwidths.")
     return _loo(z, notion, random_state, device, grid)
 

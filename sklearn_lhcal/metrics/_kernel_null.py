@@ -8,7 +8,7 @@ from sklearn.utils import check_random_state
 
 from .._ground.arrays import Floats
 from .._ground.bins import signed_root
-from .._ground.checks import check_positive_int
+from .._ground.checks import check_levels, check_positive_int
 from .._ground.types import LabelsLike, Notion, Seed
 from .._rows import PredictionLike, Rows, read_rows
 from ._kernel import check_enough, check_options, mean_errors, one_version
@@ -123,6 +123,7 @@ def null_calibration_error(
     """
     check_options(p, bias_correction)
     check_positive_int(n_draws=n_draws)
+    levels = check_levels(quantiles)
     if isinstance(bandwidth, str) and bandwidth == "cv":
         raise ValueError(
             "bandwidth='cv' depends on the labels; give 'loo' or a number for the null "
@@ -156,7 +157,7 @@ def null_calibration_error(
     return NullCalibrationError(
         float(estimate),
         float(null.mean()),
-        np.quantile(null, np.asarray(quantiles)),
+        np.quantile(null, levels),
         float(p_value),
     )
 

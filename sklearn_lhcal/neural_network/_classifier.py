@@ -14,9 +14,10 @@ from skorch.utils import is_dataset, to_device, to_tensor
 from torch import Tensor, nn
 
 from .._ground.arrays import Floats
-from .._ground.checks import check_same_length, check_sample_weight
+from .._ground.checks import as_names, check_same_length, check_sample_weight
 from .._ground.devices import check_device, seeded
 from .._ground.estimators import atomic
+from .._ground.names import sorted_names
 from .._ground.simplex import softmax
 from .._ground.types import LabelsLike, Samples, Seed
 from .._rows import DistributionClassifierMixin
@@ -167,7 +168,10 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
         **kwargs
             As in the constructor (`device`, `batch_size`, …).
         """
-        return cls(module, classes=np.asarray(classes).tolist(), **kwargs).initialize()
+        names = as_names(classes, "classes")
+        if not len(names) or len(set(names.tolist())) < len(names):
+            raise ValueError(f"classes must hold different names, got {names.tolist()}.")
+        return cls(module, classes=names.tolist(), **kwargs).initialize()
 
     @property
     def _default_callbacks(self):
@@ -275,7 +279,13 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
         if not self.initialized_:
             with seeded(self.random_state, self.device):
                 self.initialize()
-        known = getattr(self, "classes_", None if classes is None else np.unique(classes))
+        known = getattr(
+            self,
+            "classes_",
+            None
+            if classes is None
+            else sorted_names(list(dict.fromkeys(as_names(classes, "classes").tolist()))),
+        )
         if is_dataset(X):
             target: Any = self._dataset_target(y, known, sample_weight)
         else:
@@ -349,7 +359,14 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
         dtype = next(
             (p.dtype for p in self.module_.parameters() if p.is_floating_point()), torch.float32
         )
-        return super().infer(to_dtype(to_tensor(x, device=self.device), dtype), **fit_params)
+        x = to_dtype(to_tensor(x, device=self.device), dtype)
+        try:
+            return super().infer(x, **fit_params)
+        except RuntimeError as error:
+            # torch's words for another width or type; its own kinds, out of memory say, stay
+            if type(error) is not RuntimeError:
+                raise
+            raise ValueError(f"The module cannot take this X: {error}.") from error
 
     def get_loss(
         self, y_pred: Any, y_true: Any, X: Samples = None, training: bool = False

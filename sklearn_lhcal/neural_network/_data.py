@@ -8,7 +8,7 @@ from skorch.utils import to_tensor
 from torch import Generator, Tensor, isfinite, zeros
 from torch.utils.data import DataLoader, Subset, default_collate
 
-from .._ground.checks import as_floats, check_finite, n_rows, plain_array, take_rows
+from .._ground.checks import as_floats, check_finite, check_samples, n_rows, plain_array, take_rows
 
 
 class ArrayRows(Dataset):
@@ -55,6 +55,7 @@ def as_arrays(X):
     if isinstance(X, Mapping):
         n_rows(X)
         return SliceDict(**{k: as_arrays(v) for k, v in X.items()})
+    check_samples(X)
     if isinstance(X, Tensor):
         if X.is_floating_point() and not isfinite(X).all():
             row = int((~isfinite(X)).nonzero()[0, 0])

@@ -1,0 +1,318 @@
+"""Good input for every public door, by the name of the argument, and the ways to spoil it."""
+
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from torch import nn
+
+import sklearn_lhcal
+from sklearn_lhcal import (
+    calibration,
+    distributions,
+    ensemble,
+    gaussian_process,
+    label_histogram,
+    metrics,
+    model_selection,
+    neural_network,
+)
+
+N, K = 8, 3
+_RNG = np.random.default_rng(0)
+Y = _RNG.multinomial(4, [0.5, 0.3, 0.2], N) + np.eye(K, dtype=int)[np.arange(N) % K]
+Z = _RNG.dirichlet([2, 2, 2], N).round(3)
+Z[:, -1] = 1 - Z[:, :-1].sum(axis=1)
+X = np.column_stack([np.log(Z), _RNG.normal(size=N)])
+COSTS = np.array([[0.0, 1.0], [2.0, 0.5], [4.0, 0.0]])
+ANNOTATIONS = label_histogram.Annotations.from_matrix(_RNG.integers(0, K, (N, 4)))
+
+# Valid values by the name of an argument that takes data. A new name needs a line here.
+VALUES: dict[str, Any] = {
+    "y": Y,
+    "prediction": Z,
+    "reference": Z[:, ::-1].copy(),
+    "X": X,
+    "sample_weight": 1.0 + np.arange(N) % 3,
+    "groups": np.arange(N) // 2,
+    "cost_matrix": COSTS,
+    "decisions": np.arange(N) % 2,
+    "gain": np.linspace(-0.5, 1, N),
+    "uncertainty": np.linspace(0, 1, N) ** 2,
+    "calibrated": np.linspace(0, 1, N),
+    "rate": Y[:, 0] / Y.sum(axis=1),
+    "predicted": Z[:, 0],
+    "y_pred": np.arange(N) % K,
+    "y_reference": (np.arange(N) + 1) % K,
+    "reference_prediction": np.arange(N) % K,
+    "classes": np.arange(K),
+    "quantiles": np.array([0.1, 0.5, 0.9]),
+    "grid": np.array([0.05, 0.2]),
+    "n_bins": np.array([0.0, 0.4, 1.0]),
+    "concentration": 1.0 + Y,
+    "proba": Z,
+    "total": 5.0 + np.arange(N),
+    "weights": np.full(2, 0.5),
+    "loc": np.linspace(-1, 1, N),
+    "scale": np.linspace(0.5, 1, N),
+    "which": np.arange(K),
+    "thresholds": np.array([0.2, 0.5]),
+    "annotations": _RNG.integers(0, K, (N, 4)),
+}
+VALUES |= {
+    "predictions": Z,
+    "counts": Y,
+    "log_total": np.linspace(0, 3, N),
+    "prices": np.array([0.01, 0.1]),
+    "price": np.linspace(0.01, 0.1, N),
+    "pairs": 1 - np.eye(K),
+    "columns": np.arange(K),
+    "log_weights": np.log(np.full((2, N // 2), 0.5)),
+    "rule": np.linspace(0, 1, N),
+    "item": np.arange(N) // 2,
+    "rater": np.arange(N) % 2,
+    "label": np.arange(N) % K,
+    "items": np.arange(N // 2),
+    "matrix": _RNG.integers(0, K, (N, 4)),
+    "raters": np.arange(4),
+    "ratings": np.arange(4 * N) % 3 > 0,
+    "indptr": np.arange(0, N + 1, 2),
+}
+# Where an argument of this name means something else.
+OWN: dict[tuple[str, str], Any] = {
+    ("Ensemble.__init__", "proba"): np.stack([Z, Z[:, ::-1]]),
+    ("DirichletMixture.__init__", "proba"): np.stack([Z, Z[:, ::-1]]),
+    ("DirichletMixture.__init__", "total"): np.stack([5.0 + np.arange(N)] * 2),
+    ("make_label_histograms", "total"): 5.0 + np.arange(N),
+    ("make_label_histograms", "n_raters"): 1 + np.arange(N) % 3,
+    ("Annotations.from_long", "items"): np.arange(N // 2),
+    ("Ratings.__init__", "raters"): np.arange(2),
+    ("SparseGPClassifier.__init__", "lengthscale"): 1.0,
+    ("LabelPolicy.ask", "counts"): np.zeros((N, K), dtype=int),
+    ("LabelPolicy.decide", "counts"): np.zeros((N, K), dtype=int),
+    ("SecondOpinionDisplay.from_predictions", "prediction"): distributions.Dirichlet(1.0 + Y),
+    ("LabelPolicyDisplay.from_predictions", "prediction"): distributions.Dirichlet(1.0 + Y),
+    ("CalibrationDispersionDisplay.from_predictions", "n_bins"): np.array([0.0, 1.0]),
+    ("PrecomputedClassifier.fit", "X"): Z,
+    ("PrecomputedClassifier.predict_proba", "X"): Z,
+    ("PrecomputedClassifier.predict_log_proba", "X"): Z,
+    ("PrecomputedClassifier.predict", "X"): Z,
+    ("DecisionCalibration.decide", "X"): Z,
+    ("DecisionCalibration.expected_cost", "X"): Z,
+    ("decide", "X"): Z,
+    ("expected_cost", "X"): Z,
+}
+DIRICHLET = distributions.Dirichlet(1.0 + Y)
+MODEL = LogisticRegression().fit(X, np.arange(N) % K)
+FOREST = RandomForestClassifier(3, max_depth=2, random_state=0).fit(X, np.arange(N) % K)
+DECIDING = calibration.DecisionCalibration("proba", COSTS, inner_cv=2)
+
+
+class Thirds:
+    """A splitter for `EpistemicCalibration` that needs no geometry."""
+
+    def split_augmented(self, X, y):
+        """Every third row is tested, the next joins."""
+        rows = np.arange(N)
+        return rows[rows % 4 < 2], rows[rows % 4 < 3], rows[rows % 4 == 3]
+
+
+# Arguments without a default that take no data. A new name needs a line here.
+FIXED: dict[str, Any] = {
+    "estimator": MODEL,
+    "estimators": {"model": MODEL},
+    "metric": metrics.epistemic_loss,
+    "distribution": DIRICHLET,
+    "parts": distributions.PointMass(Z),
+    "n_classes": K,
+    "threshold": 0.3,
+    "budget": 3,
+    "n_samples": N,
+    "module": nn.Linear(X.shape[1], K),
+    "kernel": lambda counts: counts.max(axis=1) == 1,
+    "order": 2,
+    "augment": lambda X, random_state: X,
+}
+OPTIONS: dict[str, dict] = {
+    "make_label_histograms": {"n_samples": N, "random_state": 0},
+    "decide": {"estimator": DECIDING.fit(Z, Y)},
+    "expected_cost": {"estimator": DECIDING},
+    "CalibrationDispersionDisplay.from_predictions": {"predictions": {"model": Z}},
+    "DecisionCurveDisplay.from_predictions": {"class_index": 0},
+    "DecisionCurveDisplay.from_estimator": {"class_index": 0},
+    "LabelPolicyDisplay.from_estimator": {"estimator": FOREST, "n_replays": 2, "random_state": 0},
+    "SecondOpinionDisplay.from_estimator": {"estimator": FOREST},
+    "EpistemicScorer.score": {"estimator": FOREST},
+    "EpistemicScorer.__call__": {"estimator": FOREST},
+    "net_benefit": {"class_index": 0},
+    "cross_val_predict": {"cv": 2},
+    "LabelPolicyDisplay.from_predictions": {"n_replays": 2, "random_state": 0},
+}
+
+
+def network() -> neural_network.NeuralClassifier:
+    sizes = {"module__in_features": X.shape[1], "module__out_features": K}
+    return neural_network.NeuralClassifier(nn.Linear, **sizes, max_epochs=1, random_state=0)
+
+
+# How a class makes the object whose methods are called, fitted where fitting is a method.
+INSTANCES: dict[str, Callable] = {
+    "TemperatureScaling": lambda: calibration.TemperatureScaling(MODEL, cv=2),
+    "BiasCorrectedTemperatureScaling": lambda: calibration.BiasCorrectedTemperatureScaling(MODEL),
+    "VectorScaling": lambda: calibration.VectorScaling(MODEL, cv=2),
+    "MatrixScaling": lambda: calibration.MatrixScaling(MODEL, cv=2),
+    "AlphaCalibration": lambda: calibration.AlphaCalibration(MODEL, cv=2, penalty=0.1),
+    "DecisionCalibration": lambda: calibration.DecisionCalibration("proba", COSTS, inner_cv=2),
+    "EpistemicCalibration": lambda: calibration.EpistemicCalibration(
+        FOREST, splitter=Thirds(), n_bins=1
+    ),
+    "PrecomputedClassifier": lambda: calibration.PrecomputedClassifier(),
+    "DeepEnsembleClassifier": lambda: ensemble.DeepEnsembleClassifier(
+        network(), n_estimators=2, random_state=0
+    ),
+    "MCDropoutClassifier": lambda: ensemble.MCDropoutClassifier(
+        neural_network.NeuralClassifier(
+            nn.Sequential(nn.Linear(X.shape[1], K), nn.Dropout()), max_epochs=1, random_state=0
+        ),
+        n_samples=2,
+        random_state=0,
+    ),
+    "TestTimeAugmentationClassifier": lambda: ensemble.TestTimeAugmentationClassifier(
+        MODEL, FIXED["augment"], n_samples=2, random_state=0
+    ),
+    "SparseGPClassifier": lambda: gaussian_process.SparseGPClassifier(
+        optimize_hyperparameters=False, max_iter=5, random_state=0
+    ),
+    "LabelHistogramClassifier": label_histogram.LabelHistogramClassifier,
+    "NeuralClassifier": network,
+    "Annotations": lambda: ANNOTATIONS,
+    "KnownProbabilities": lambda: label_histogram.KnownProbabilities(Z),
+    "Dirichlet": lambda: DIRICHLET,
+    "DirichletMixture": lambda: distributions.DirichletMixture(np.stack([Z, Z]), np.ones((2, N))),
+    "Distribution": lambda: DIRICHLET,
+    "Mixture": lambda: distributions.Ensemble(np.stack([Z, Z])),
+    "Ensemble": lambda: distributions.Ensemble(np.stack([Z, Z[:, ::-1]])),
+    "LogisticNormal": lambda: distributions.LogisticNormal(VALUES["loc"], VALUES["scale"]),
+    "PointMass": lambda: distributions.PointMass(Z),
+    "LabelPolicy": lambda: distributions.label_policy(DIRICHLET, COSTS, 0.1, horizon=2),
+    "LabelHistogramAccumulator": metrics.LabelHistogramAccumulator,
+    "LabelHistogramScorer": lambda: metrics.get_scorer("expected_accuracy"),
+    "EpistemicScorer": lambda: metrics.get_scorer("epistemic_correlation"),
+    "BallCarvingSplit": lambda: model_selection.BallCarvingSplit(n_balls=1, random_state=0),
+    "StratifiedVotesKFold": lambda: model_selection.StratifiedVotesKFold(2),
+}
+# Methods that are no doors, with the reason.
+NO_DOOR = {
+    "fit_loop": "skorch's, called by skorch only",
+    "check_data": "skorch's",
+    "get_split_datasets": "skorch's",
+    "get_loss": "skorch's",
+    "get_n_splits": "looks at no data",
+}
+
+
+class Door:
+    """A public function or method, with good input for every argument."""
+
+    def __init__(self, name: str, function: Callable, owner: type | None = None):
+        self.name = name
+        self.function = function
+        self.owner = owner
+        parameters = [
+            p for p in inspect.signature(function).parameters.values() if p.name != "self"
+        ]
+        self.data = [p.name for p in parameters if _takes_data(p)]
+        self.unknown = [
+            p.name
+            for p in parameters
+            if p.name not in VALUES
+            and (name, p.name) not in OWN
+            and (_takes_data(p) or p.default is p.empty)
+            and p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)
+            and p.name not in FIXED
+        ]
+        self.fixed = {
+            p.name: FIXED[p.name] for p in parameters if p.name in FIXED and p.default is p.empty
+        }
+
+    def good(self) -> dict:
+        """Good input."""
+        data = {name: OWN.get((self.name, name), VALUES.get(name)) for name in self.data}
+        required = {
+            name: OWN[owner, name] for owner, name in OWN if owner == self.name and name not in data
+        }
+        return self.fixed | required | OPTIONS.get(self.name, {}) | data
+
+    def call(self, **changed):
+        """The function of good input, but for what is changed."""
+        function = self.function
+        arguments = self.good() | changed
+        if self.owner is not None:
+            made = INSTANCES[self.owner.__name__]()
+            if hasattr(made, "fit") and self.name.rpartition(".")[2] not in ("fit", "partial_fit"):
+                made = _fitted(self.owner.__name__)
+            function = getattr(made, self.name.rpartition(".")[2])
+        return function(**arguments)
+
+
+_FITTED: dict[str, Any] = {}
+
+
+def _fitted(name: str):
+    if name not in _FITTED:
+        first = OWN.get((f"{name}.predict_proba", "X"), OWN.get((f"{name}.decide", "X"), X))
+        _FITTED[name] = INSTANCES[name]().fit(first, Y)
+    return _FITTED[name]
+
+
+def _takes_data(parameter: inspect.Parameter) -> bool:
+    """Whether its type says so: anything array-like, or X."""
+    allowed = get_args(parameter.annotation)
+    return parameter.name == "X" or all(kind in allowed for kind in get_args(ArrayLike))
+
+
+def _methods(owner: type):
+    """(name of its class and its own, function, whether it needs an object)."""
+    for base in owner.__mro__:
+        if not base.__module__.startswith("sklearn_lhcal"):
+            continue
+        for name, value in vars(base).items():
+            if name.startswith("_") and name not in ("__init__", "__call__"):
+                continue
+            if name in NO_DOOR or isinstance(value, (property, cached_property)):
+                continue
+            if name == "__init__" and (hasattr(owner, "get_params") or inspect.isabstract(owner)):
+                continue
+            bound = isinstance(value, (classmethod, staticmethod)) or name == "__init__"
+            function = getattr(value, "fn", value)
+            if bound:
+                function = owner if name == "__init__" else getattr(owner, name)
+            if callable(function):
+                yield f"{base.__name__}.{name}", function, not bound
+
+
+def doors() -> dict[str, Door]:
+    """Every public function and method that takes data, once."""
+    found: dict[str, Door] = {}
+    for module in pkgutil.iter_modules(sklearn_lhcal.__path__):
+        if module.name.startswith("_"):
+            continue
+        room = importlib.import_module(f"sklearn_lhcal.{module.name}")
+        for name in room.__all__:
+            thing = getattr(room, name)
+            if inspect.isclass(thing):
+                for method, function, needs in _methods(thing):
+                    found.setdefault(method, Door(method, function, thing if needs else None))
+            elif callable(thing):
+                found[name] = Door(name, thing)
+    return {name: door for name, door in found.items() if door.data}
+
+
+DOORS = doors()
