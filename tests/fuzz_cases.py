@@ -4,6 +4,7 @@ import importlib
 import inspect
 import pkgutil
 from collections.abc import Callable
+from dataclasses import is_dataclass
 from functools import cached_property
 from typing import Any, get_args
 
@@ -83,6 +84,7 @@ VALUES |= {
     "matrix": _RNG.integers(0, K, (N, 4)),
     "raters": np.arange(4),
     "ratings": np.arange(4 * N) % 3 > 0,
+    "given": Y,
     "indptr": np.arange(0, N + 1, 2),
 }
 # Where an argument of this name means something else.
@@ -100,6 +102,19 @@ OWN: dict[tuple[str, str], Any] = {
     ("SecondOpinionDisplay.from_predictions", "prediction"): distributions.Dirichlet(1.0 + Y),
     ("LabelPolicyDisplay.from_predictions", "prediction"): distributions.Dirichlet(1.0 + Y),
     ("CalibrationDispersionDisplay.from_predictions", "n_bins"): np.array([0.0, 1.0]),
+    ("ReaderEffects.predict_proba", "rater"): np.arange(N) % 4,
+    ("ReaderEffects.predict_dist", "rater"): np.arange(N) % 4,
+    ("ReaderEffects.predict_proba", "X"): Z,
+    ("ReaderEffects.predict_dist", "X"): Z,
+    **{
+        (name, "weights"): np.eye(K)
+        for name in (
+            *("conger_kappa", "fleiss_kappa", "gwet_ac", "krippendorff_alpha"),
+            "percent_agreement",
+        )
+    },
+    ("conger_kappa", "y"): ANNOTATIONS,
+    ("PrecomputedClassifier.predict_dist", "X"): Z,
     ("PrecomputedClassifier.fit", "X"): Z,
     ("PrecomputedClassifier.predict_proba", "X"): Z,
     ("PrecomputedClassifier.predict_log_proba", "X"): Z,
@@ -126,6 +141,8 @@ class Thirds:
 
 # Arguments without a default that take no data. A new name needs a line here.
 FIXED: dict[str, Any] = {
+    "y": ANNOTATIONS,
+    "prediction": Z,
     "estimator": MODEL,
     "estimators": {"model": MODEL},
     "metric": metrics.epistemic_loss,
@@ -173,6 +190,14 @@ INSTANCES: dict[str, Callable] = {
     "EpistemicCalibration": lambda: calibration.EpistemicCalibration(
         FOREST, splitter=Thirds(), n_bins=1
     ),
+    "ConformalClassifier": lambda: calibration.ConformalClassifier(
+        MODEL, calibration_size=0.5, random_state=0
+    ),
+    "RiskControlledDecision": lambda: calibration.RiskControlledDecision(
+        MODEL, COSTS, budget=4.0, calibration_size=0.5, random_state=0
+    ),
+    "ReaderEffects": lambda: calibration.ReaderEffects("proba", effect_std=1.0),
+    "StackedCalibration": lambda: calibration.StackedCalibration(MODEL, cv=2),
     "PrecomputedClassifier": lambda: calibration.PrecomputedClassifier(),
     "DeepEnsembleClassifier": lambda: ensemble.DeepEnsembleClassifier(
         network(), n_estimators=2, random_state=0
@@ -208,8 +233,16 @@ INSTANCES: dict[str, Callable] = {
     "BallCarvingSplit": lambda: model_selection.BallCarvingSplit(n_balls=1, random_state=0),
     "StratifiedVotesKFold": lambda: model_selection.StratifiedVotesKFold(2),
 }
-# Methods that are no doors, with the reason.
+# Functions and methods that are no doors, with the reason.
 NO_DOOR = {
+    "half_width": "of a StudySize: its numbers are small integers, read one by one",
+    "report": "hands its arguments to the metrics and the displays, which are doors",
+    "make_mixed_images": "of images; its one array is read by two lines",
+    "reader_comparison": "of Annotations alone",
+    "reader_table": "of Annotations alone",
+    "alternative_annotator_test": "of Annotations alone",
+    "study_size": "of Annotations alone",
+    "cohen_kappa": "of Annotations alone",
     "fit_loop": "skorch's, called by skorch only",
     "check_data": "skorch's",
     "get_split_datasets": "skorch's",
@@ -239,7 +272,9 @@ class Door:
             and p.name not in FIXED
         ]
         self.fixed = {
-            p.name: FIXED[p.name] for p in parameters if p.name in FIXED and p.default is p.empty
+            p.name: FIXED[p.name]
+            for p in parameters
+            if p.name in FIXED and p.default is p.empty and p.name not in self.data
         }
 
     def good(self) -> dict:
@@ -268,7 +303,8 @@ _FITTED: dict[str, Any] = {}
 def _fitted(name: str):
     if name not in _FITTED:
         first = OWN.get((f"{name}.predict_proba", "X"), OWN.get((f"{name}.decide", "X"), X))
-        _FITTED[name] = INSTANCES[name]().fit(first, Y)
+        labels = ANNOTATIONS if name == "ReaderEffects" else Y
+        _FITTED[name] = INSTANCES[name]().fit(first, labels)
     return _FITTED[name]
 
 
@@ -288,7 +324,9 @@ def _methods(owner: type):
                 continue
             if name in NO_DOOR or isinstance(value, (property, cached_property)):
                 continue
-            if name == "__init__" and (hasattr(owner, "get_params") or inspect.isabstract(owner)):
+            if name == "__init__" and (
+                hasattr(owner, "get_params") or inspect.isabstract(owner) or is_dataclass(owner)
+            ):
                 continue
             bound = isinstance(value, (classmethod, staticmethod)) or name == "__init__"
             function = getattr(value, "fn", value)
@@ -312,7 +350,7 @@ def doors() -> dict[str, Door]:
                     found.setdefault(method, Door(method, function, thing if needs else None))
             elif callable(thing):
                 found[name] = Door(name, thing)
-    return {name: door for name, door in found.items() if door.data}
+    return {name: door for name, door in found.items() if door.data and name not in NO_DOOR}
 
 
 DOORS = doors()

@@ -63,7 +63,7 @@ NO_NUMBERS = {
 ODD = {
     "None": lambda a: None,
     "negative": lambda a: _spoiled(a, -1.0),
-    "huge": lambda a: _spoiled(a, 1e100),
+    "huge": lambda a: a * 1e30,
     "too short": lambda a: a[:-1],
     "too long": lambda a: np.concatenate([a, a[:1]]),
     "too narrow": lambda a: a[..., :-1],
@@ -100,8 +100,9 @@ ALSO = {
     "predictions": "prediction",
     "reference_prediction": "y_reference",
     "y": "y_pred|class|labels",
-    "groups": "fold",
+    "groups": "fold|rows|train_size",
     "counts": "y",
+    "given": "y",
     "classes": "class",
     "cost_matrix": "decision",
     "matrix": "annotations|labels|ratings|raters|y",
@@ -141,7 +142,13 @@ def complaint(door, argument, kind, error):
     if argument == "X" and kind not in OF_X:
         return ""
     words = set(re.findall(r"\w+", str(error)))
-    known = {argument, *door.data, *ALSO.get(argument, "").split("|"), door.name.split(".")[0]}
+    known = {
+        argument,
+        *door.data,
+        *door.fixed,
+        *ALSO.get(argument, "").split("|"),
+        door.name.split(".")[0],
+    }
     if not words & known:
         return f"names no argument: {type(error).__name__}: {error}"
     return ""

@@ -52,6 +52,8 @@ def as_names(a, name: str) -> NDArray:
     names = any_array(a, name)
     if names.ndim != 1:
         raise ValueError(f"{name} must be 1-D, got shape {names.shape} of {type(a).__name__}.")
+    if names.dtype.kind == "V":
+        raise ValueError(f"{name} holds records (dtype {names.dtype}); give one name each.")
     return names
 
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .arrays import Floats, Indices
-from .checks import as_floats, check_same_length
+from .checks import any_array, as_floats, check_same_length
 from .names import check_by_position, column_names, columns_by_name, is_numeric, positions, typed
 
 
@@ -31,7 +31,7 @@ class Costs(NamedTuple):
 
         Integers are column numbers unless decisions have integers as names.
         """
-        d, D = np.asarray(decisions), self.C.shape[-1]
+        d, D = any_array(decisions, "decisions"), self.C.shape[-1]
         if d.ndim != 1 or not d.size:
             raise ValueError(f"decisions must be 1-D, one a row, got shape {d.shape}.")
         if self.decisions is None or (

@@ -1,15 +1,21 @@
 """Reader effects: what each colleague will say, and what one will say who was never met."""
 
 import warnings
+from collections.abc import Hashable
 from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import indexable
 from sklearn.utils.validation import check_is_fitted
 
 from .._ground.arrays import Floats, Indices
-from .._ground.checks import check_not_negative, check_same_length
+from .._ground.checks import (
+    any_array,
+    as_names,
+    check_not_negative,
+    check_same_length,
+    check_samples,
+)
 from .._ground.names import positions
 from .._ground.problems import Solver
 from .._ground.simplex import EPS
@@ -193,7 +199,7 @@ class ReaderEffects(_BaseCalibrator):
             is that of two of them.
         """
         check_is_fitted(self, "estimator_")
-        (X,) = indexable(X)
+        X = check_samples(X)
         Q = CalibrationRows.predicted(self.estimator_, X, self.classes_).whole
         reader = self._numbers(rater, len(Q))
         if given is None:
@@ -205,9 +211,12 @@ class ReaderEffects(_BaseCalibrator):
         """The number of the reader of each row."""
         if rater is None:
             return None
-        names = np.asarray(rater)
+        names = any_array(rater, "rater")
         if names.ndim:
+            names = as_names(names, "rater")
             check_same_length(n, rater=names)
+        elif not isinstance(rater, Hashable):
+            raise ValueError(f"rater must hold names of readers, got {type(rater).__name__}.")
         names = np.broadcast_to(names, n)
         numbers = positions(names, self.raters_)
         unknown = sorted(set(names[numbers < 0].tolist()), key=str)

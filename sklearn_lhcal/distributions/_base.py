@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
 from .._ground.arrays import Floats, Indices
-from .._ground.checks import as_floats, check_fraction, check_positive_int
+from .._ground.checks import any_array, as_floats, as_names, check_fraction, check_positive_int
 from .._ground.names import column_names, columns_by_name, is_sorted
 from .._ground.simplex import check_proba, entropy, in_columns
 from .._ground.types import Seed, Selection
@@ -122,7 +122,7 @@ class Distribution(ABC):
     def with_classes(self, classes: ArrayLike | None) -> Self:
         """The same distribution with names for its columns; None takes the names away."""
         if classes is not None:
-            classes = np.asarray(classes)
+            classes = as_names(classes, "classes")
             if classes.shape != (self.n_classes,) or len(set(classes.tolist())) < len(classes):
                 raise ValueError(
                     f"classes must hold {self.n_classes} different names, got {classes.tolist()}."
@@ -138,7 +138,7 @@ class Distribution(ABC):
 
         A distribution without names takes them as they are, provided that they are sorted.
         """
-        classes = np.asarray(classes)
+        classes = as_names(classes, "classes")
         if self._classes is None:
             if not is_sorted(classes):
                 raise ValueError(
@@ -156,7 +156,7 @@ class Distribution(ABC):
 
         Class k moves to ``columns[k]``. All other columns have probability 0.
         """
-        columns = np.asarray(columns)
+        columns = any_array(columns, "columns")
         fits = columns.shape == (self.n_classes,) and len(set(columns.tolist())) == len(columns)
         if not fits or columns.dtype.kind not in "iu":
             raise ValueError(
@@ -214,7 +214,7 @@ class Distribution(ABC):
 
     def _more_labels(self, counts) -> Floats:
         """Counts of further labels, shape (n, K), float64; a row may have none."""
-        labels = read_labels(counts, empty_rows=True)
+        labels = read_labels(counts, name="counts", empty_rows=True)
         if labels.known:
             raise ValueError(
                 "Infinitely many labels have no posterior and no likelihood; pass counts."

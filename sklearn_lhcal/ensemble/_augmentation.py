@@ -7,6 +7,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from .._ground.arrays import Floats
+from .._ground.checks import check_samples
 from .._ground.types import Estimator, Samples, Seed
 from ._base import EnsembleClassifier
 
@@ -78,6 +79,7 @@ class TestTimeAugmentationClassifier(EnsembleClassifier):
         check_is_fitted(self, "seed_")
         rng = self._rng(random_state)
         draws = self.n_samples if n_samples is None else n_samples
+        X = check_samples(X)
         seeds = rng.randint(2**31 - 1, size=draws)
         versions = (self.augment(X, check_random_state(int(s))) for s in seeds)
         return np.stack([self._proba(self.estimator_, version) for version in versions])

@@ -6,11 +6,11 @@ from typing import Any, Self
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.frozen import FrozenEstimator
-from sklearn.utils import check_random_state, get_tags, indexable
+from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from .._ground.arrays import Floats
-from .._ground.checks import check_same_length, check_sample_weight
+from .._ground.checks import check_same_length, check_sample_weight, check_samples
 from .._ground.estimators import (
     atomic,
     class_order,
@@ -56,7 +56,7 @@ class EnsembleClassifier(
         -------
         self
         """
-        (X,) = indexable(X)
+        X = check_samples(X)
         if isinstance(self.estimator, FrozenEstimator):
             check_is_fitted(self.estimator)
         labels = read_labels(y).for_fit(class_order(self.estimator, X))
@@ -78,6 +78,7 @@ class EnsembleClassifier(
 
     def _proba(self, estimator, X) -> Floats:
         """Class probabilities of a fitted estimator, columns in the order of `classes_`."""
+        X = check_samples(X)
         columns = positions(self.classes_, own_classes(estimator, self.classes_))
         return estimator.predict_proba(X)[:, columns]
 

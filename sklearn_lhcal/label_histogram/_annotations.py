@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
-from .._ground.checks import check_positive_int
+from .._ground.checks import any_array, as_names, check_positive_int
 from .._ground.types import LabelsLike, Seed
 from ._adjudication import looks_adjudicated
 from ._labels import read_labels
@@ -151,7 +151,7 @@ class Annotations(Ratings):
                     "row an id or drop it."
                 )
         if items is not None:
-            row, names = placed(row, names, np.asarray(items))
+            row, names = placed(row, names, as_names(items, "items"))
         long = long._replace(item=row, rater=speaker)
         return cls._of(assembled(long, names, raters, classes, on_duplicate), classes)
 
@@ -263,7 +263,7 @@ class Annotations(Ratings):
         array([[0, 1],
                [0, 1]])
         """
-        kept = np.asarray(ratings)
+        kept = any_array(ratings, "ratings")
         if kept.shape != self.rater.shape or kept.dtype != bool:
             raise ValueError(
                 f"ratings must hold {len(self.rater)} booleans, one a rating, got dtype "

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .._ground.arrays import Floats, Indices, Integers
+from .._ground.checks import as_integers, as_names
 from .._ground.types import Selection
 from ._adjudication import AdjudicatedRatingsWarning, looks_adjudicated
 from ._labels import Labels
@@ -26,13 +27,13 @@ class Ratings(Labels):
         items: ArrayLike | None = None,
         ordered: bool = False,
     ) -> None:
-        self.indptr = np.array(indptr, dtype=np.intp)
-        self.rater = np.array(rater, dtype=np.int32)
-        self.label = np.array(label, dtype=np.int32)
-        self.raters = np.asarray(raters)
-        self.items = None if items is None else np.asarray(items)
+        self.indptr = np.array(as_integers(indptr, "indptr"), dtype=np.intp)
+        self.rater = np.array(as_integers(rater, "rater"), dtype=np.int32)
+        self.label = np.array(as_integers(label, "label"), dtype=np.int32)
+        self.raters = as_names(raters, "raters")
+        self.items = None if items is None else as_names(items, "items")
         self.ordered = ordered
-        names = np.asarray(classes)
+        names = as_names(classes, "classes")
         self._check(names)
         super().__init__(self._count(len(names)), names)
         self._seal()

@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator
 from sklearn.metrics import get_scorer as sklearn_get_scorer
 from sklearn.utils.metadata_routing import UNUSED
 
+from .._ground.checks import check_samples
 from .._ground.facts import facts_of, unwrapped
 from .._ground.names import check_row_names
 from .._ground.types import Estimator, LabelsLike, Samples
@@ -189,7 +190,7 @@ class EpistemicScorer(BaseEstimator):
         check_row_names(y=y, reference_prediction=reference_prediction)
         y, X, reference_prediction = rated_only(y, X, reference_prediction)
         labels = labels_for(estimator, y)
-        gain = accuracy_gain(labels, estimator.predict(X), reference_prediction)
+        gain = accuracy_gain(labels, estimator.predict(check_samples(X)), reference_prediction)
         sign = self.sign
         if sign is None:
             sign = -1 if facts_of(self.metric).greater_is_better is False else 1

@@ -117,9 +117,10 @@ def _check_statistic(rate, predicted, sample_weight, groups=None) -> tuple:
     """Rates (None where no row has one), predictions (n, m), weights, codes of groups."""
     d = as_floats(rate, "rate")
     phi = as_floats(predicted, "predicted")
-    check_same_length(len(d), predicted=phi)
-    if d.shape != phi.shape:
-        raise ValueError(f"rate and predicted must have one shape, got {d.shape} and {phi.shape}.")
+    if d.ndim in (1, 2) and phi.ndim:
+        check_same_length(len(d), predicted=phi)
+    if d.ndim not in (1, 2) or d.shape != phi.shape:
+        raise ValueError(f"rate and predicted must have one shape, not {d.shape} and {phi.shape}.")
     d, phi = d.reshape(len(d), -1), phi.reshape(len(phi), -1)
     for name, a in (("rate", d), ("predicted", phi)):
         if (a < -1e-9).any() or (a > 1 + 1e-9).any():

@@ -12,7 +12,7 @@ from sklearn.utils import check_array, check_random_state
 from sklearn.utils.metadata_routing import UNUSED
 
 from .._ground.arrays import Indices
-from .._ground.checks import check_positive_int, check_same_length
+from .._ground.checks import check_positive_int, check_same_length, check_samples
 from .._ground.types import LabelsLike, Samples, Seed
 from ..label_histogram._labels import read_labels
 
@@ -140,7 +140,7 @@ class BallCarvingSplit(BaseEstimator):
 
     def _split(self, X, y, rng):
         low, high = self._check_parameters()
-        X = check_array(X, accept_sparse="csr")
+        X = check_array(check_samples(X), accept_sparse="csr", input_name="X")
         balls = self._balls(X, rng)
         part = np.full(X.shape[0], _TRAIN)
         free = np.ones(len(part), dtype=bool)

@@ -11,6 +11,7 @@ from sklearn.model_selection import check_cv as sklearn_check_cv
 
 from .._ground.arrays import Indices
 from .._ground.types import Folds, LabelsLike, Samples, Seed, Splitter
+from .._rows import read_groups
 from ..label_histogram._labels import read_labels
 
 
@@ -67,6 +68,7 @@ class StratifiedVotesKFold(BaseCrossValidator):
             Rows of one group (one patient, say) stay together.
         """
         votes = read_labels(y).majority
+        groups = read_groups(groups, len(votes))
         kind = StratifiedKFold if groups is None else StratifiedGroupKFold
         seed = self.random_state if self.shuffle else None
         splitter = kind(self.n_splits, shuffle=self.shuffle, random_state=seed)

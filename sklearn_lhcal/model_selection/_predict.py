@@ -6,13 +6,13 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone, is_classifier
-from sklearn.utils import indexable
 from tqdm.auto import tqdm
 
-from .._ground.checks import check_same_length, take_params, take_rows
+from .._ground.checks import check_same_length, check_samples, take_params, take_rows
 from .._ground.estimators import class_order, fit_on_labels, own_classes
 from .._ground.names import check_row_names, positions
 from .._ground.types import Estimator, Folds, LabelsLike, Samples
+from .._rows import read_groups
 from ..distributions import Distribution, predict_dist
 from ..label_histogram._labels import read_labels
 from ._folds import check_cv
@@ -81,10 +81,11 @@ def cross_val_predict(
         )
     if not is_classifier(estimator):
         raise ValueError(f"estimator must be a classifier, got {type(estimator).__name__}.")
-    (X,) = indexable(X)
+    X = check_samples(X)
     labels = read_labels(y).for_fit(class_order(estimator, X))
     n = len(labels)
-    check_same_length(n, X=X, groups=groups)
+    check_same_length(n, X=X)
+    read_groups(groups, n)
     check_row_names(y=y, groups=groups)
     splits = list(check_cv(cv).split(np.zeros((n, 1)), labels.majority, groups))
     rows = np.concatenate([test for _, test in splits])
