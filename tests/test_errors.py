@@ -257,7 +257,7 @@ WITH_OPTIONS["statistic_calibration_loss"] = partial(
         if set(option) <= set(inspect.signature(metric).parameters)
         # the kernels' corrections and the simplex' bins are others
         and "kernel" not in name
-        and name != "binned_canonical_error"
+        and name not in ("binned_canonical_error", "entropy_calibration_error")
     ],
 )
 def test_bad_options(name, option, message):
