@@ -14,7 +14,6 @@ Y = np.array([[2, 0, 1], [1, 1, 1], [0, 3, 0]])
 Z = np.array([[0.5, 0.2, 0.3], [0.1, 0.8, 0.1], [1.0, 0.0, 0.0]])
 X = np.arange(6.0).reshape(3, 2)
 
-<<<<<<< HEAD
 # beside them, metrics need nothing; these need to know who gave the labels, or draw
 OTHERS = ("alternative_annotator_test", "null_calibration_error")
 
@@ -23,30 +22,14 @@ def needs_more(metric):
     """Whether it needs arguments beside y and a prediction: costs, a margin."""
     _, _, *others = inspect.signature(metric).parameters.values()
     return any(p.default is p.empty for p in others)
-=======
-# these need to know who gave the labels
-OF_READERS = ("alternative_annotator_test", "reader_comparison")
-
-
-def needs_more(metric) -> bool:
-    """Whether it asks for more than labels and a prediction."""
-    others = [*inspect.signature(metric).parameters.values()][2:]
-    return any(p.default is p.empty and p.kind is not p.VAR_KEYWORD for p in others)
->>>>>>> 0b983bd (Fuzz: rows for readers and guarantees)
 
 
 METRICS = {
     name: metric
     for name, metric in inspect.getmembers(metrics, inspect.isfunction)
     if [*inspect.signature(metric).parameters][:2] == ["y", "prediction"]
-<<<<<<< HEAD
     and not needs_more(metric)
     and name not in OTHERS
-=======
-    and "cost_matrix" not in inspect.signature(metric).parameters
-    and not needs_more(metric)
-    and name not in ("null_calibration_error", *OF_READERS)
->>>>>>> 0b983bd (Fuzz: rows for readers and guarantees)
 }
 
 ALL_SCORERS = {name: get_scorer(name) for name in get_scorer_names()}

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from numpy.typing import ArrayLike, NDArray
 
 from .._ground.arrays import Floats
+from .._ground.checks import check_samples
 from .._ground.estimators import resolve
 from .._ground.types import Estimator, Samples
 
@@ -82,7 +83,7 @@ def expected_cost(estimator: Estimator, X: Samples, cost_matrix: CostsOfRows = N
 def _walk(estimator, X, cost_matrix, method: str):
     if callable(cost_matrix):
         cost_matrix = cost_matrix(X)
-    estimator, X = resolve(estimator, X, method)
+    estimator, X = resolve(estimator, check_samples(X), method)
     if not hasattr(estimator, method):
         raise ValueError(
             f"{type(estimator).__name__} decides nothing; wrap it in "
