@@ -9,12 +9,18 @@ from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import GroupShuffleSplit
-from sklearn.utils import get_tags, indexable
+from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.validation import check_is_fitted
 
 from .._ground.arrays import Floats, Indices
-from .._ground.checks import check_fraction, check_same_length, take_params, take_rows
+from .._ground.checks import (
+    check_fraction,
+    check_same_length,
+    check_samples,
+    take_params,
+    take_rows,
+)
 from .._ground.estimators import (
     atomic,
     class_order,
@@ -109,7 +115,7 @@ class _Guarantee(DistributionClassifierMixin, ClassifierMixin, MetaEstimatorMixi
         -------
         self
         """
-        (X,) = indexable(X)
+        X = check_samples(X)
         base = classifier_of(self.estimator)
         given = read_labels(y)
         check_row_names(y=y, groups=groups)
@@ -169,7 +175,7 @@ class _Guarantee(DistributionClassifierMixin, ClassifierMixin, MetaEstimatorMixi
     def predict_dist(self, X: Samples) -> Distribution:
         """Predictive distribution of the classifier, a batch of n_samples rows."""
         check_is_fitted(self, "estimator_")
-        (X,) = indexable(X)
+        X = check_samples(X)
         return _predicted(self.estimator_, X, self.classes_)
 
     def _class_order(self, X):

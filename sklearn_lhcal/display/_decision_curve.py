@@ -160,6 +160,8 @@ class DecisionCurveDisplay(Display):
         if not isinstance(predictions, dict):
             predictions = {"model": predictions}
         models = predictions
+        if not models:
+            raise ValueError("predictions is empty; give a prediction by the name of its model.")
         if reference is not None and reference not in models:
             raise ValueError(
                 f"reference must be one of the models {list(models)}, got {reference!r}."
