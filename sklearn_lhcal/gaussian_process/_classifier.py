@@ -29,7 +29,7 @@ from .._ground.types import LabelsLike, Samples, Seed
 from .._rows import DistributionClassifierMixin
 from ..distributions import Distribution, Ensemble, LogisticNormal, PointMass
 from ..label_histogram._labels import read_labels
-from ._hyperparameters import learn, starting_lengthscale
+from ._hyperparameters import learn, range_named, starting_lengthscale
 from ._kernels import PROFILES, Kernel
 from ._variational import (
     BinaryLabels,
@@ -236,15 +236,8 @@ class SparseGPClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstim
         self.elbo_ = np.empty(0)
         self.n_iter_ = 0
         if len(self.classes_) > 1:
-            with tqdm(desc="passes", disable=not self.verbose) as bar:
-                try:
-                    self._fit_latents(
-                        self._tensor(X), self._tensor(Z), self._labels(counts), rng, bar
-                    )
-                except torch.linalg.LinAlgError as error:
-                    raise ValueError(
-                        f"The range of X or of sample_weight is too wide for these numbers: {error}"
-                    ) from error
+            with tqdm(desc="passes", disable=not self.verbose) as bar, range_named():
+                self._fit_latents(self._tensor(X), self._tensor(Z), self._labels(counts), rng, bar)
         return self
 
     def _fit_latents(self, X, Z, labels, rng, bar):

@@ -1,5 +1,7 @@
 """Variance and lengthscales of the kernel, by maximising the bound."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import numpy as np
@@ -157,3 +159,14 @@ def learn(
         options={"maxfun": max_iter, "maxls": 5, "ftol": tol},
     )
     return best.kernel, best.latent
+
+
+@contextmanager
+def range_named() -> Iterator[None]:
+    """A factorization that fails says what to look at."""
+    try:
+        yield
+    except torch.linalg.LinAlgError as error:
+        raise ValueError(
+            f"The range of X or of sample_weight is too wide for these numbers: {error}"
+        ) from error

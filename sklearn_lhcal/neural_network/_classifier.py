@@ -14,7 +14,7 @@ from skorch.utils import is_dataset, to_device, to_tensor
 from torch import Tensor, nn
 
 from .._ground.arrays import Floats
-from .._ground.checks import as_names, check_same_length, check_sample_weight
+from .._ground.checks import check_same_length, check_sample_weight
 from .._ground.devices import check_device, seeded
 from .._ground.estimators import atomic
 from .._ground.names import sorted_names
@@ -24,7 +24,7 @@ from .._rows import DistributionClassifierMixin
 from ..distributions import PointMass
 from ..label_histogram._labels import read_labels
 from ._atomic import Enough, Interrupted, all_or_nothing
-from ._data import ArrayRows, as_arrays, to_dtype, whole_batches
+from ._data import ArrayRows, as_arrays, distinct_names, refusal_named, to_dtype, whole_batches
 from ._losses import LabelLogLoss, loss_of
 from ._penalties import penalty_of
 from ._training import batch_loss, early_stopping, scaled_weight, stratified_fifth
@@ -168,10 +168,7 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
         **kwargs
             As in the constructor (`device`, `batch_size`, …).
         """
-        names = as_names(classes, "classes")
-        if not len(names) or len(set(names.tolist())) < len(names):
-            raise ValueError(f"classes must hold different names, got {names.tolist()}.")
-        return cls(module, classes=names.tolist(), **kwargs).initialize()
+        return cls(module, classes=distinct_names(classes), **kwargs).initialize()
 
     @property
     def _default_callbacks(self):
@@ -279,13 +276,8 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
         if not self.initialized_:
             with seeded(self.random_state, self.device):
                 self.initialize()
-        known = getattr(
-            self,
-            "classes_",
-            None
-            if classes is None
-            else sorted_names(list(dict.fromkeys(as_names(classes, "classes").tolist()))),
-        )
+        given = None if classes is None else sorted_names(distinct_names(classes))
+        known = getattr(self, "classes_", given)
         if is_dataset(X):
             target: Any = self._dataset_target(y, known, sample_weight)
         else:
@@ -359,14 +351,8 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
         dtype = next(
             (p.dtype for p in self.module_.parameters() if p.is_floating_point()), torch.float32
         )
-        x = to_dtype(to_tensor(x, device=self.device), dtype)
-        try:
-            return super().infer(x, **fit_params)
-        except RuntimeError as error:
-            # torch's words for another width or type; its own kinds, out of memory say, stay
-            if type(error) is not RuntimeError:
-                raise
-            raise ValueError(f"The module cannot take this X: {error}.") from error
+        with refusal_named():
+            return super().infer(to_dtype(to_tensor(x, device=self.device), dtype), **fit_params)
 
     def get_loss(
         self, y_pred: Any, y_true: Any, X: Samples = None, training: bool = False

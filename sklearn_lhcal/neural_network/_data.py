@@ -1,6 +1,7 @@
 """Inputs of networks: what becomes an array, and arrays in batches."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 from skorch.dataset import Dataset
 from skorch.helper import SliceDict
@@ -8,7 +9,15 @@ from skorch.utils import to_tensor
 from torch import Generator, Tensor, isfinite, zeros
 from torch.utils.data import DataLoader, Subset, default_collate
 
-from .._ground.checks import as_floats, check_finite, check_samples, n_rows, plain_array, take_rows
+from .._ground.checks import (
+    as_floats,
+    as_names,
+    check_finite,
+    check_samples,
+    n_rows,
+    plain_array,
+    take_rows,
+)
 
 
 class ArrayRows(Dataset):
@@ -78,3 +87,19 @@ def to_dtype(x, dtype):
     if isinstance(x, list):
         return [to_dtype(v, dtype) for v in x]
     return x.to(dtype) if isinstance(x, Tensor) and x.is_floating_point() else x
+
+
+def distinct_names(classes) -> list:
+    """Names of classes in their order, each once."""
+    return list(dict.fromkeys(as_names(classes, "classes").tolist()))
+
+
+@contextmanager
+def refusal_named() -> Iterator[None]:
+    """torch's words for another width or type of X; its own kinds of error, out of memory, stay."""
+    try:
+        yield
+    except RuntimeError as error:
+        if type(error) is not RuntimeError:
+            raise
+        raise ValueError(f"The module cannot take this X: {error}.") from error
