@@ -108,7 +108,7 @@ def test_orders_with_ties_are_those_of_all_ways_to_break_them():
     assert len(set(np.round(by_hand, 9))) > 5
 
 
-@pytest.mark.parametrize("metric", METRICS, ids=str)
+@pytest.mark.parametrize("metric", METRICS, ids=range(len(METRICS)))
 def test_a_perfect_prediction(metric):
     Q = random_proba(np.random.default_rng(0), 200, 3)
     best = 1.0 if metric is ranking_score else 0.0
@@ -117,7 +117,7 @@ def test_a_perfect_prediction(metric):
     assert metric(many, many / many.sum(axis=1, keepdims=True)) == pytest.approx(best, abs=1e-8)
 
 
-@pytest.mark.parametrize("metric", METRICS, ids=str)
+@pytest.mark.parametrize("metric", METRICS, ids=range(len(METRICS)))
 def test_rows_weights_and_classes(metric, data):
     y, z = data.counts, data.prediction
     rng = np.random.default_rng(0)
