@@ -162,6 +162,9 @@ def applies(kind, good, argument):
     if kind == "NaN" and argument == "rate":
         # of rows with too few raters
         return False
+    if kind == "infinite" and argument == "total":
+        # no spread at all, where data are made
+        return False
     if kind in ("pandas", "polars"):
         return good.ndim <= 2
     if kind == "tuple":

@@ -18,6 +18,10 @@ def data():
     return make_label_histograms(120, overconfidence=2.0, random_state=0)
 
 
+def around_temperature(response):
+    return AlphaCalibration(TemperatureScaling(response))
+
+
 @pytest.fixture(scope="module")
 def members(data):
     rng = np.random.default_rng(0)
@@ -41,7 +45,7 @@ def test_one_member_is_saved_probabilities(data, members):
     np.testing.assert_allclose(of_ensemble, bare.predict_proba(members[0]), atol=1e-6)
 
 
-@pytest.mark.parametrize("wrap", [TemperatureScaling, AlphaCalibration])
+@pytest.mark.parametrize("wrap", [TemperatureScaling, around_temperature])
 def test_members_are_calibrated_one_by_one(data, members, wrap):
     """The map is fitted on the mixture; a row's prediction does not depend on other rows."""
     model = wrap("logits").fit(Ensemble(members), data.counts)

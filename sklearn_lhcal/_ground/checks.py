@@ -54,6 +54,9 @@ def as_names(a, name: str) -> NDArray:
         raise ValueError(f"{name} must be 1-D, got shape {names.shape} of {type(a).__name__}.")
     if names.dtype.kind == "V":
         raise ValueError(f"{name} holds records (dtype {names.dtype}); give one name each.")
+    if names.dtype.kind == "U" and isinstance(a, (list, tuple)):
+        # numbers among strings stay numbers
+        return np.array(a, dtype=object)
     return names
 
 

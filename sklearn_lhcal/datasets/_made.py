@@ -208,7 +208,7 @@ def check_raters(raters, n_samples: int, rng=None) -> Integers:
 
 def _check_total(total, n_samples: int) -> Floats:
     t = as_floats(total, "total")
-    if t.shape not in ((), (n_samples,)) or not (np.isfinite(t) & (t > 0)).all():
+    if t.shape not in ((), (n_samples,)) or not (t > 0).all():
         raise ValueError(
             f"total must be positive: one number or shape ({n_samples},), got {total!r}."
         )

@@ -3,6 +3,7 @@
 import hashlib
 import os
 import tempfile
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -153,7 +154,10 @@ def report(
     recalibrated = recalibrate(study, random_state, verbose)
     ruler = Ruler(study, confidence_level, random_state)
     found = numbers(ruler, recalibrated.prediction, verbose)
-    drawn = pictures(study, recalibrated.prediction, confidence_level)
+    with warnings.catch_warnings():
+        # the page says it once
+        warnings.filterwarnings("ignore", message=".*raters", category=UserWarning)
+        drawn = pictures(study, recalibrated.prediction, confidence_level)
     data = {
         "schema_version": SCHEMA_VERSION,
         "package": {"name": "sklearn_lhcal", "version": __version__},
