@@ -44,9 +44,10 @@ _RANGE = (-MAX_LOG_TOTAL, MAX_LOG_TOTAL)
 class AlphaCalibration(_BaseCalibrator):
     """Adds to each prediction a Dirichlet distribution around it: how far it can be trusted.
 
-    Class probabilities z are kept. Their total concentration ``α0 = exp(w·h + c)`` depends on
-    features h of the row and is fitted on the labels of several raters: a large α0 says that the
-    row is known to be ambiguous, a small one that the model is unsure while raters would agree.
+    The class probabilities z stay as they are. The total concentration ``α0 = exp(w·h + c)``
+    depends on features h of the row and is fitted on the labels of several raters: a large α0 says
+    that the row is known to be ambiguous, a small one that the model is unsure while raters would
+    agree.
 
     Parameters
     ----------
@@ -54,30 +55,29 @@ class AlphaCalibration(_BaseCalibrator):
         As in `TemperatureScaling`; most often a temperature scaling, so that z is calibrated first.
     features : None, "logits", layer name, callable or transformer, default=None
         h. None: log(1−Σz²) and the entropy of z, which do not depend on the order of the classes.
-        "logits": the log-probabilities. Any other word: the outputs of the layer of that name of
-        the torch network at the bottom, averaged over positions; it needs one network, so a
-        FrozenEstimator or ``cv="holdout"``. A callable maps X to an array of shape (n_samples,
-        n_features); a transformer is cloned and fitted on the calibration rows. All are
-        standardised.
+        "logits": the log-probabilities. Any other word names a layer of the torch network at the
+        bottom: its outputs, averaged over positions. This needs one network, so a FrozenEstimator
+        or ``cv="holdout"``. A callable maps X to an array of shape (n_samples, n_features); a
+        transformer is cloned and fitted on the calibration rows. All are standardised.
     likelihood : {"pairwise", "dirichlet_multinomial"}, default="pairwise"
         What is maximised: the composite likelihood of pairs of raters, or P1's likelihood of the
         histogram, which many raters per row distort. On six data sets with 2 to 50 raters a row,
         the epistemic loss after one label is between .007 smaller and .0002 larger with pairs
         (``benchmarks/alpha_likelihood.py``).
     penalty : float or None, default=None
-        λ_α, weight of ``mean (log α0)²``, nats per row. None: 5e-4 for pairs, P1's 5e-3 for
-        histograms, of which a row carries more information.
+        λ_α, weight of ``mean (log α0)²``, nats per row. None: 5e-4 for pairs; P1's 5e-3 for
+        histograms, since a row then carries more information.
     hidden_layer_sizes : int or tuple of int, default=()
         Widths of hidden layers between h and log α0, with tanh units; seeded by `random_state`.
     fallback : bool, default=True
-        Whether features are used only where they pay: where they predict the labels of calibration
-        rows that are left out, in five folds, better than a constant α0 does. The constant is
-        infinite (1e12) where its likelihood still rises there: raters are as alike as z says, and
-        no spread is left. With more than 5,000 rows and 50 a parameter features cost next to
-        nothing and are kept. False: features always.
+        Whether features are used only where they pay: where they predict left-out calibration rows
+        better than a constant α0 does, in five folds. The constant is infinite (1e12) where its
+        likelihood still rises there: raters are then as alike as z says. With more than 5,000 rows
+        and 50 rows a parameter, features cost next to nothing and are kept. False: features always.
     cv, solver, random_state, verbose
-        As in `TemperatureScaling`; with hidden layers, whose optimum overfits, the default solver
-        is ``Adam(learning_rate=0.01, max_epochs=1000)``, stopped by a fifth of the rows.
+        As in `TemperatureScaling`. With hidden layers the default solver is
+        ``Adam(learning_rate=0.01, max_epochs=1000)``, stopped by a fifth of the rows, because their
+        optimum overfits.
 
     Attributes
     ----------
@@ -95,14 +95,14 @@ class AlphaCalibration(_BaseCalibrator):
     Warns
     -----
     UserWarning
-        Where no calibration row has two labels, which say nothing on α0: it is then 1. Where raters
-        of rows predicted alike disagree more often than 1−Σz²: in five bins, by three standard
-        errors, and by a tenth of all disagreement. The class probabilities are then not calibrated,
-        or the raters are not exchangeable; α0 can only lower the predicted disagreement.
+        Where no calibration row has two labels: α0 is then 1, since single labels say nothing about
+        it. Where raters of rows predicted alike disagree more often than 1−Σz²: in five bins, by
+        three standard errors, and by a tenth of all disagreement. The class probabilities are then
+        not calibrated, or the raters are not exchangeable; α0 can only lower the predicted
+        disagreement.
 
-    Notes
-    -----
-    Rows with one label are left out of the fit; P1 keeps them, where they only add penalty.
+    Notes ----- Rows with one label are left out of the fit. P1 keeps them, although they only add
+    penalty.
 
     References
     ----------

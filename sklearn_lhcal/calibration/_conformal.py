@@ -18,22 +18,22 @@ class ConformalClassifier(_Guarantee):
     """Around a classifier: sets of classes that cover the votes of new rows.
 
     The set of a row holds the classes with scores of at most `threshold_`, the least t with ``Σ_i
-    Σ_k μ̂_ik 1{s_ik ≤ t} ≥ (n + 1)·level`` over n calibration rows: split conformal prediction in
-    which a row's votes share one unit between its classes.
+    Σ_k μ̂_ik 1{s_ik ≤ t} ≥ (n + 1)·level`` over n calibration rows. This is split conformal
+    prediction in which a row's votes share one unit.
 
     **What is promised.** For a new row, drawn as the calibration rows were, one rater's vote lies
     in the set with a probability of at least `confidence_level`, on average over calibration sets
-    and new rows. One vote a row is enough. It is the mean over rows of the share of votes covered,
-    not of votes pooled over rows with unequal numbers of raters; neither is it promised for every
-    kind of row, nor for every class. The probability is at most 2/(n + 1) above that level where no
-    two scores are equal and each row has one vote; with several votes a little more, and more where
-    scores are tied (forests, nearest neighbours).
+    and new rows. One vote a row is enough. What counts is the mean over rows of the share of votes
+    covered. Votes are not pooled over rows with unequal numbers of raters. Nothing is promised for
+    every kind of row, nor for every class. The probability is at most 2/(n + 1) above the level
+    where no two scores are equal and each row has one vote. It is a little higher with several
+    votes, and higher still where scores are tied (forests, nearest neighbours).
 
-    **When it fails.** Where labels are majorities: they hide the votes of those who disagreed, of
-    which too few are covered. Where the number of raters depends on what they said: after stopping
-    once raters agree, give only the first m votes, m fixed beforehand. Where the classifier or its
-    calibrator was fitted on these rows, or new rows come from elsewhere. Where few raters label all
-    rows it is a promise for these raters.
+    **When it fails.** The promise fails where labels are majorities: they hide the votes of those
+    who disagreed, and too few of these are covered. It fails where the number of raters depends on
+    what they said. If raters were asked until they agreed, give only the first m votes, with m
+    fixed beforehand. It fails where the classifier or its calibrator was fitted on these rows, or
+    new rows come from elsewhere. Where few raters label all rows, the promise is for these raters.
 
     Parameters
     ----------
@@ -42,9 +42,9 @@ class ConformalClassifier(_Guarantee):
         `TemperatureScaling`. It is fitted on a part of the rows; a ``FrozenEstimator`` and saved
         outputs leave all rows for the promise. None: a logistic regression.
     conformity_score : {"lac", "aps"}, default="lac"
-        "lac": ``1 − z_k``, which gives the smallest sets on average. "aps": the probabilities above
-        z_k, and half of z_k, in sum; sets that grow with the uncertainty of the row. The published
-        score draws a number in place of the half. Sets of both may be empty.
+        "lac": ``1 − z_k``, which gives the smallest sets on average. "aps": the sum of the
+        probabilities above z_k, plus half of z_k; sets then grow with the uncertainty of the row.
+        The published score draws a number in place of the half. Sets of both may be empty.
     confidence_level : float, default=0.95
         Share of the votes to be covered.
     calibration_size : float, default=0.25

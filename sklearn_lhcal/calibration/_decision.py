@@ -34,31 +34,31 @@ STACK_FOLDS = 5
 class DecisionCalibration(PublishedScaling):
     """Scales logits so that decisions under a known cost matrix are cheap.
 
-    The map is that of `StackedCalibration` or of one scaling, with a floor. What is minimised is
-    not (only) the log loss but the mean cost of the decisions ``argmin_d Σ_k z_k C_kd``. This
-    improves the calibration that matters under these costs, and no other (P4 Theorem 1, Def. 4):
-    the probabilities may be worse elsewhere.
+    The map is that of `StackedCalibration` or of one scaling, with a floor. The fit minimises the
+    mean cost of the decisions ``argmin_d Σ_k z_k C_kd``, and not the log loss alone. This improves
+    only the calibration that matters under these costs (P4 Theorem 1, Def. 4): the probabilities
+    may be worse elsewhere.
 
-    **Candidates.** The mean cost has no gradient. Several surrogates of it are minimised on all
+    **Candidates.** The mean cost has no gradient. So several surrogates of it are minimised on all
     rows, each from the solution of least log loss (NLL). They vary the parameters of the map; the
-    weight of the floor stays. Of a stack they vary one temperature of its probabilities, on
+    weight of the floor stays. For a stack they vary one temperature of its probabilities, on
     predictions that its maps made out of fold.
 
     **Selection.** Candidates are compared by the mean cost of their decisions out of fold, on
     `inner_cv` folds of the calibration rows. Where a rare mistake is very expensive this overfits
     (P4 §5.3). So NLL is a candidate too. It is kept unless the best other beats it by more than
-    `safeguard` standard errors of the paired difference. For each fold the best is chosen by the
-    other folds: what was chosen because it looks good is judged by other rows. The standard error
-    is widened twice:
+    `safeguard` standard errors of the paired difference. For each fold the other folds choose the
+    best, so that no candidate is judged by the rows that chose it. The standard error is widened
+    twice:
 
     - Folds share training rows, so a gain that they all show is one gain (Nadeau and Bengio 2003).
     - An expensive mistake may have failed to occur in these rows by luck. Its variance is taken
       from NLL's probabilities, up to that of one mistake of the worst kind.
 
     **Fits.** NLL is fitted on all rows and on each fold, ``1 + inner_cv`` times, and so is each
-    candidate; of a stack, NLL once. A temperature's mean cost is a step function of one number, and
-    all its steps are found at once. With 10 classes and 10 000 rows on one processor a stack or a
-    temperature takes about 2 s, the other maps about 7 s.
+    candidate. For a stack, NLL is fitted once. A temperature's mean cost is a step function of one
+    number, and all its steps are found at once. With 10 classes and 10 000 rows on one processor a
+    stack or a temperature takes about 2 s, the other maps about 7 s.
 
     Rows are dealt to the folds by their votes and predictions, so that their order does not matter.
 
@@ -129,9 +129,9 @@ class DecisionCalibration(PublishedScaling):
     Warns
     -----
     DecisionCalibrationWarning
-        Where the calibration rows cannot tell: a candidate looks better than NLL, which is kept,
-        and the interval of the difference reaches up to more than NLL's whole risk. The message
-        holds the interval.
+        Where the calibration rows cannot tell: a candidate looks better than NLL, but the interval
+        of the difference reaches above NLL's whole risk. NLL is then kept. The message holds the
+        interval.
 
     Raises
     ------
@@ -195,9 +195,9 @@ class DecisionCalibration(PublishedScaling):
         X : array-like of shape (n_samples, ...)
             What the classifier takes.
         cost_matrix : array-like, callable or None, default=None
-            What the same decisions cost now: shape (n_classes, n_decisions), or one a row,
-            (n_samples, n_classes, n_decisions); or a callable that returns it for X. None: as in
-            the fit.
+            What the same decisions cost now: shape (n_classes, n_decisions), or (n_samples,
+            n_classes, n_decisions) for costs of each row; or a callable that returns either for X.
+            None: as in the fit.
 
         Returns
         -------

@@ -62,14 +62,15 @@ class EpistemicCalibration(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     """A classifier whose epistemic uncertainty is calibrated: `predict_epistemic` is the accuracy
     that more data gains.
 
-    At fit, balls are carved out of the training data. One clone of the classifier learns from what
-    is left, another from that and most of the balls. At the other rows of the balls, the estimate
-    of the first is compared with what the second gains in accuracy (`metrics.accuracy_gain`). The
-    map is the isotonic regression of the gain's means in bins on the estimate. Then the classifier
-    is fitted on everything. All else (`predict`, `predict_proba`, `predict_dist`, …) is its own.
+    At fit, balls are carved out of the training data. One clone of the classifier learns from the
+    rows that remain. A second clone learns from these and most of the balls. The other rows of the
+    balls are test rows: the estimate of the first clone is compared there with what the second
+    gains in accuracy (`metrics.accuracy_gain`). The map is the isotonic regression, on the
+    estimate, of the mean gain in bins. Then the classifier is fitted on everything. All other
+    methods (`predict`, `predict_proba`, `predict_dist`, …) are its own.
 
-    The map holds for new rows that are as far from the training data as the balls are from what was
-    left.
+    The map holds for new rows that are as far from the training data as the balls are from the rows
+    that remained.
 
     Parameters
     ----------

@@ -108,8 +108,9 @@ class _Guarantee(DistributionClassifierMixin, ClassifierMixin, MetaEstimatorMixi
             the split whole, and the promise is for a row drawn from a new group: groups are the
             units, of which there must be many.
         **fit_params
-            Go to the classifier's fit, row by row where they have one entry a row; `sample_weight`
-            too, for a promise knows no weights. Nothing goes to one that is fitted.
+            Passed to the classifier's fit, row by row where they have one entry a row. So is
+            `sample_weight`, since the promise uses no weights. A classifier that is fitted already
+            takes none.
 
         Returns
         -------

@@ -26,9 +26,9 @@ from ..label_histogram._labels import read_labels
 class PrecomputedClassifier(ClassifierMixin, BaseEstimator):
     """Classifier for which X holds the outputs of a model that ran elsewhere.
 
-    The words ``"logits"`` and ``"proba"`` as a calibrator's `estimator` are short for it. Saved
-    members of an ensemble, several seeds of a network say, come as an
-    `sklearn_lhcal.distributions.Ensemble` for X: any distribution will do.
+    The words ``"logits"`` and ``"proba"`` as a calibrator's `estimator` are short for it. X may be
+    any distribution. Pass saved members of an ensemble, such as several seeds of a network, as an
+    `sklearn_lhcal.distributions.Ensemble`.
 
     Parameters
     ----------
@@ -40,8 +40,8 @@ class PrecomputedClassifier(ClassifierMixin, BaseEstimator):
         are positions, also on a frame whose columns have integers as names.
     classes : array-like of shape (n_classes,), optional
         What these columns stand for, in their order. None: the column names of a frame, which are
-        sorted at fit and matched by name afterwards; else ``arange(n_classes)``. Never the labels
-        that happen to occur.
+        sorted at fit and matched by name afterwards; else ``arange(n_classes)``. Labels that happen
+        to occur are never used.
 
     Attributes
     ----------
@@ -76,8 +76,8 @@ class PrecomputedClassifier(ClassifierMixin, BaseEstimator):
     def fit(self, X: Samples, y: LabelsLike | None = None) -> Self:
         """Set `classes_`; nothing is learnt.
 
-        Of y only the names are read: those of columns without any, where they are sorted, and
-        whether one column stands for two classes.
+        Only the names in y are read. They name columns that have no names, where they are sorted.
+        They also show whether one column stands for two classes.
         """
         if self.response not in ("logits", "proba"):
             raise ValueError(f'response must be "logits" or "proba", got {self.response!r}.')
@@ -150,7 +150,7 @@ class PrecomputedClassifier(ClassifierMixin, BaseEstimator):
     def predict_log_proba(self, X: Samples) -> Floats:
         """Logarithms of the class probabilities.
 
-        Those of logits are found without a detour that would lose small ones.
+        Logits give them directly, so that small probabilities are not lost.
         """
         check_is_fitted(self, "classes_")
         if self.response == "logits" and not isinstance(X, Distribution):

@@ -38,18 +38,18 @@ class ReaderEffects(_BaseCalibrator):
     A reader r names class k with probability ``P(k) ∝ Q_k exp(b_rk)``, where Q are the class
     probabilities of the row. The effects b are normal with standard deviation τ. They are fitted to
     the labels of each reader, Q being as uncertain as the classifier's `predict_dist` says.
-    ``predict_proba(X, rater=...)`` is what this colleague will say. Without `rater` it is what
-    a reader will say who was never met, with effects drawn at random; so is `predict_dist`, whose
-    labels are those of different new readers.
+    ``predict_proba(X, rater=...)`` is what this colleague will say. Without `rater` it is what a
+    new reader will say, with effects drawn at random. `predict_dist` is for new readers too: each
+    label comes from a different one.
 
     Parameters
     ----------
     estimator : classifier, default=None
-        As in `TemperatureScaling`. Effects are 0 on average over readers: around a classifier that
-        is not calibrated, wrap a scaling map. Around an `AlphaCalibration`, labels that are given
-        in `predict_proba` tell more.
+        As in `TemperatureScaling`. Effects are 0 on average over readers, so put a scaling map
+        around a classifier that is not calibrated. Labels given to `predict_proba` tell more around
+        an `AlphaCalibration`.
     effect_std : float or None, default=None
-        τ, logits. None: that of the largest evidence. It is 0 where readers do not differ.
+        τ, logits. None: the τ of the largest evidence, which is 0 where readers do not differ.
     cv, solver, random_state, verbose
         As in `TemperatureScaling`; the solver needs no second derivatives.
 
@@ -165,11 +165,11 @@ class ReaderEffects(_BaseCalibrator):
         ----------
         X : as in `fit`
         rater : object or array-like of shape (n_samples,), optional
-            Who is asked: the name of one reader, or one name a row, each in `raters_`. None: a
-            reader who was never met.
+            Who is asked: the name of one reader, or one name a row, each in `raters_`. None: a new
+            reader.
         given : Annotations or label histogram of shape (n_samples, n_classes), optional
-            What is already said of these rows, and by whom; a row may be without labels. Readers
-            not in `raters_`, and those of a histogram, are new ones.
+            What has been said of these rows already, and by whom. A row may be without labels.
+            Readers that are not in `raters_`, and those of a histogram, are new.
 
         Returns
         -------
@@ -185,7 +185,7 @@ class ReaderEffects(_BaseCalibrator):
     def predict_dist(
         self, X: Samples, rater: ArrayLike | None = None, given: LabelsLike | None = None
     ) -> Distribution:
-        """Distribution of the class probabilities of who is asked, a batch of n_samples rows.
+        """Distribution of the class probabilities of the reader asked, a batch of n_samples rows.
 
         Parameters
         ----------
@@ -195,8 +195,8 @@ class ReaderEffects(_BaseCalibrator):
         Returns
         -------
         Distribution
-            Without `rater` its labels are those of different new readers, so that ``disagreement``
-            is that of two of them.
+            Without `rater` each label comes from a different new reader, so ``disagreement`` is
+            that of two new readers.
         """
         check_is_fitted(self, "estimator_")
         X = check_samples(X)

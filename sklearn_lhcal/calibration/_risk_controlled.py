@@ -50,9 +50,9 @@ class Priced(NamedTuple):
 class RiskControlledDecision(_Guarantee):
     """Around a classifier: decisions whose cost on new rows is bounded. The rest is referred.
 
-    A row gets the decision of least expected cost, ``g = min_d Σ_k z_k C_kd``, where g is below a
-    threshold, and is referred to somebody else where it is not. The threshold is learnt on rows
-    that the classifier has not seen, with their votes as the truth.
+    A row gets the decision of least expected cost, ``g = min_d Σ_k z_k C_kd``, if g is below a
+    threshold. Otherwise it is referred to somebody else. The threshold is learnt on rows that the
+    classifier has not seen, with their votes as the truth.
 
     **What is promised.**
 
@@ -61,23 +61,24 @@ class RiskControlledDecision(_Guarantee):
       cost is that of the true distribution of votes, with one rater a row or more. Each decision
       has its own threshold: what it can cost at worst counts as one more row.
     - "learn_then_test": with a probability of at least `confidence_level` over calibration sets,
-      the mean cost of new rows is at most `budget`; that of all rows, or of the decided alone, as
-      `target` says. It is tested by betting, from ten starts upwards for the decided, each at a
-      tenth of the level.
+      the mean cost of new rows is at most `budget`. `target` says whether that is the mean over all
+      rows or over the decided alone. Thresholds are tested by betting. For the decided the tests go
+      upwards from ten starts, each at a tenth of the level.
 
     The largest cost of a decision counts: where a mistake costs 10,000 times as much as the
     budget, some 10,000 rows are needed before anything is decided.
 
-    **When it fails.** Where labels are majorities: they hide the costs under the votes of the
-    others. Where the number of raters depends on what they said: after stopping once raters agree,
-    give only the first m votes, m fixed beforehand. Where the classifier, its calibrator or the
-    cost matrix was fitted on these rows, or new rows come from elsewhere. It is no promise for
-    every kind of row. Where few raters label all rows it is a promise for these raters.
+    **When it fails.** The promise fails where labels are majorities: they hide the costs under the
+    votes of the others. It fails where the number of raters depends on what they said. If raters
+    were asked until they agreed, give only the first m votes, with m fixed beforehand. It fails
+    where the classifier, its calibrator or the cost matrix was fitted on these rows, or new rows
+    come from elsewhere. It does not hold for every kind of row. Where few raters label all rows,
+    the promise is for these raters.
 
     Where a referral costs something, total cost may rise or fall with the threshold, and the plain
-    rule of conformal risk control violates the budget. What is bounded instead is the cost above
-    that of a referral, ``(C̄ − c)₊``, which only rises; this is conservative, the more so the fewer
-    votes a row has.
+    rule of conformal risk control violates the budget. So the bound is on the cost above that of a
+    referral, ``(C̄ − c)₊``, which only rises. This is conservative, the more so the fewer votes a
+    row has.
 
     Parameters
     ----------
@@ -93,8 +94,8 @@ class RiskControlledDecision(_Guarantee):
         What is promised.
     referral : int, str or None, default=None
         The column of the cost matrix that refers, by number or name; it costs the same under all
-        classes. None: a referral is free and one decision more, the last, named "refer" where
-        decisions have names.
+        classes. None: a referral is free. It is then one more decision, the last, named "refer"
+        where decisions have names.
     target : {"total", "decided"}, default="total"
         Of "learn_then_test": the mean cost of all rows, with referrals, or of the rows decided.
         "conformal" bounds that of all rows.

@@ -15,7 +15,7 @@ class TemperatureScaling(Scaling):
     ``u' = u/T``. T minimises the log loss of all labels plus ``½ (log T)²`` for one row's worth of
     labels: a weak prior, which keeps T finite where labels are separable. The argmax of point
     predictions never changes. The map sees log-probabilities, so that ``"logits"`` and ``"proba"``
-    name one model.
+    give the same model.
 
     Around an ensemble T acts on each member and is fitted on the mixture. The search starts from
     the best of 15 temperatures, because such problems have several valleys.
@@ -59,8 +59,8 @@ class TemperatureScaling(Scaling):
     -----
     UserWarning
         Where labels have probability 0 and there is no floor. Where the labels are separable, so
-        that the prior alone bounds T. Where the weights sum to far less than the number of rows:
-        they count rows.
+        that the prior alone bounds T. Where the weights, which count rows, sum to far less than the
+        number of rows.
 
     References
     ----------
@@ -175,10 +175,10 @@ class VectorScaling(PublishedScaling):
     """Scales and shifts the logit of each class: ``u' = v∘u + b``.
 
     Scales are shrunk to that of the common temperature, ``v = (1+d)/T``, and shifts to 0, so that
-    few rows do not overfit. How much is decided by the rows: the map is the average of those of
-    four strengths, weighted by their evidence. The map sees log-probabilities, on whose constant
-    per row it depends: a deviation from P1, without which ``"logits"`` and ``"proba"`` would name
-    two models.
+    few rows do not overfit. The rows decide how much: the map is the average over four strengths,
+    weighted by their evidence. The map depends on a constant added to the logits of a row, so it
+    always sees log-probabilities. This deviates from P1; otherwise ``"logits"`` and ``"proba"``
+    would give two models.
 
     Parameters
     ----------
@@ -250,8 +250,8 @@ class VectorScaling(PublishedScaling):
 class MatrixScaling(PublishedScaling):
     """Any affine map of the logits, ``u' = W u + b``.
 
-    W is shrunk to the common temperature's, ``W = (1+D)/T``, and b to 0, by the evidence, as in
-    `VectorScaling`; or penalised as P1 does. The map sees log-probabilities, as there.
+    W is shrunk to that of the common temperature, ``W = (1+D)/T``, and b to 0, by the evidence, as
+    in `VectorScaling`. Or both are penalised as P1 does. The map sees log-probabilities, as there.
 
     Parameters
     ----------
@@ -261,7 +261,7 @@ class MatrixScaling(PublishedScaling):
         As in `VectorScaling`; the squares of D off the diagonal count K times.
     off_diagonal_penalty, bias_penalty : float or None, default=None
         λ_w and λ_b of P1's penalty ``λ_w ΣW_offdiag²/(K(K−1)) + λ_b mean(b²)`` (ODIR), nats per
-        label, in place of shrinkage. None: shrinkage, or 0 where the other is given.
+        label, in place of shrinkage. None: shrinkage, or 0 where the other penalty is given.
     cv, solver, random_state, verbose
         As in `TemperatureScaling`, but that the default solver is L-BFGS on whitened logits.
 

@@ -191,8 +191,8 @@ class StackedCalibration(Scaling):
 
     ``z = Σ_m w_m z_m`` over `TemperatureScaling`, `BiasCorrectedTemperatureScaling` and
     `VectorScaling`, each with its floor. The weights minimise the log loss of predictions for rows
-    that the maps were not fitted on, a concave problem. Three rows' worth of labels speak for the
-    temperature: with few rows the stack is not far from it.
+    that the maps were not fitted on, a concave problem. A prior of three rows' worth of labels
+    favours the temperature, so that with few rows the stack stays near it.
 
     Rows are dealt to the folds by their votes and predictions, so that their order does not matter.
     Around an ensemble each member is stacked.

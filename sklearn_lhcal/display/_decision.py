@@ -28,9 +28,9 @@ class DecisionRiskDisplay(Display):
     Make it with `from_predictions` or `from_estimator`. `plot` shows two risks of each model and
     split: the true one (filled), and the one that the model expects of its own decisions (open).
     The dotted line is the best constant decision. `plot_differences` shows the true risk of each
-    model less that of a reference on the same rows. It tells more than the risks themselves where a
-    mistake is rare and expensive. `plot_cost_curves` is for two classes and shows the risk over all
-    ratios of the costs of the two mistakes.
+    model less that of a reference on the same rows. Where a mistake is rare and expensive, this
+    tells more than the risks themselves. `plot_cost_curves` is for two classes and shows the risk
+    over all ratios of the costs of the two mistakes.
 
     **Intervals.** On one test set they are the jackknife's over its rows; over several, Student's
     for the mean over splits. Repeated random splits of the same rows overlap: with `test_share` the

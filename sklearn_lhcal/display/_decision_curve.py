@@ -26,10 +26,10 @@ _BELOW = 0.15
 class DecisionCurveDisplay(Display):
     """Decision curves: the net benefit of acting on predictions, against the threshold.
 
-    Make it with `from_predictions` or `from_estimator`. Somebody who acts on all rows whose
-    probability of a class is t or more says that a false alarm weighs t/(1 − t) missed cases. The
-    curve of a model shows the net benefit at each such t, see `net_benefit`. Two policies need no
-    model: to act on every row, and on none, whose net benefit is 0. A model is useful where it lies
+    Make it with `from_predictions` or `from_estimator`. To act on all rows whose probability of a
+    class is t or more means that a false alarm weighs t/(1 − t) missed cases. The curve of a model
+    shows the net benefit at each such t, see `net_benefit`. Two policies need no model: to act on
+    every row, or on none. The net benefit of acting on none is 0. A model is useful where it lies
     above both. Only thresholds that somebody would choose matter.
 
     **Intervals.** A band is Student's interval at each threshold: the benefit of a row is a number,
@@ -43,7 +43,7 @@ class DecisionCurveDisplay(Display):
     names : list of str
         The models.
     thresholds : array-like of shape (n_points,)
-        Probabilities from which on one acts.
+        Thresholds: probabilities at or above which one acts.
     net_benefit : array-like of shape (n_models, n_points)
         In true alarms a row.
     interval : array-like of shape (n_models, n_points, 2)

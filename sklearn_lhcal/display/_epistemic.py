@@ -40,10 +40,10 @@ class EpistemicGainDisplay(Display):
     gain; a calibrated one lies on it. The strip below shows, on a logarithmic scale, how many rows
     are in each bin.
 
-    **Bands.** Of one run the band is Student's interval for the mean gain of the bin, from the
+    **Bands.** For one run the band is Student's interval for the mean gain of the bin, from the
     spread of the gain within the bin. One row of the average spread is added, so that a bin in
-    which nothing is gained has a band too. Of several runs (random seeds, say) lines are means over
-    the runs, and bands reach one standard deviation to either side.
+    which nothing is gained has a band too. For several runs (such as random seeds) lines are means
+    over the runs, and bands reach one standard deviation to either side.
 
     Parameters
     ----------
@@ -195,8 +195,8 @@ class EpistemicGainDisplay(Display):
         Parameters
         ----------
         estimator : fitted classifier
-            The estimate is its `distributions.predict_epistemic`. Of `EpistemicCalibration` it is
-            the estimate that is calibrated; the calibrated one is drawn too.
+            The estimate is its `distributions.predict_epistemic`. For `EpistemicCalibration` it is
+            the estimate before calibration; the calibrated one is drawn too.
         X : array-like of shape (n_samples, ...)
             Features of the rows.
         y : label histogram of shape (n_samples, n_classes)

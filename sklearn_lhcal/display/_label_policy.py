@@ -27,18 +27,18 @@ _NAMES = ["optimal stopping", "best fixed number", "entropy, best threshold"]
 class LabelPolicyDisplay(Display):
     """What labels and decisions cost together, against the price of a label.
 
-    Make it with `from_predictions` or `from_estimator`. The labels of rows that have many are
-    replayed: a few are drawn, one after the other, and a rule says after each whether to ask for
-    the next or to decide. The decision is charged by the votes that were not drawn. Three rules are
-    compared at each price. Optimal stopping is `label_policy`, which knows the price, and nothing
-    of these rows but their distribution. The best fixed number of labels a row, and the best
-    threshold of the entropy above which one asks on, are chosen in hindsight, by the total cost on
-    these very rows: what they show is better than they are. Grey lines are fixed numbers of labels;
-    they rise by that number.
+    Make it with `from_predictions` or `from_estimator`. It replays the labels of rows that have
+    many. Labels are drawn one after the other, and after each a rule says whether to ask for the
+    next or to decide. The votes that were not drawn say what the decision costs. Three rules are
+    compared at each price. Optimal stopping is `label_policy`, which knows only the price and the
+    distribution of these rows. The second rule is the best fixed number of labels a row. The third
+    asks on while the entropy is above the best threshold. Number and threshold are chosen in
+    hindsight, by the total cost on these very rows, so these two rules look better than they are.
+    Grey lines are fixed numbers of labels; their slope is that number.
 
     **Intervals.** A row is one unit: its total cost is averaged over the replays. The bands are
     Student's intervals for the mean over rows, or groups of rows. `plot_differences` shows the
-    total cost of the rules less that of optimal stopping; what they share cancels.
+    total cost of the rules less that of optimal stopping, so that what they share cancels.
 
     Parameters
     ----------
@@ -123,8 +123,8 @@ class LabelPolicyDisplay(Display):
         Parameters
         ----------
         y : label histogram of shape (n_samples, n_classes)
-            Anything `check_counts` takes. Rows with `horizon` raters or fewer are left out. From
-            known probabilities labels are drawn, and decisions are charged by them.
+            Anything `check_counts` takes. Rows with `horizon` raters or fewer are left out. Known
+            probabilities give both the labels drawn and the costs of decisions.
         prediction : Distribution
             A batch of n_samples rows, before any label.
         cost_matrix : array-like or frame of shape (n_classes, n_decisions)

@@ -28,12 +28,12 @@ _AXIS = 1.4
 class ReaderDisplay(Display):
     """A model and each reader on one axis: how often a reader disagrees with them.
 
-    Make it with `from_predictions` or `from_estimator`. The uppermost line is the model, the next
-    "one more reader": how often two readers disagree. Below stands each reader, by how often the
-    others disagree with her. The dotted line continues that of one more reader.
+    Make it with `from_predictions` or `from_estimator`. The uppermost line is the model. The next
+    is "one more reader": how often two readers disagree. Below it stands each reader, by how often
+    the others disagree with her. The dotted line marks the value of one more reader.
 
     **Intervals.** Those of the model and of one more reader are for new readers and new rows, see
-    `confidence_interval`. They share rows and readers: whether they overlap says little, and the
+    `confidence_interval`. They share rows and readers, so whether they overlap says little. The
     title gives their difference Δ and its one-sided upper bound. Those of single readers are for
     these readers and new rows, and hold for all of them together.
 

@@ -30,8 +30,8 @@ class SecondOpinionDisplay(Display):
     distribution learns the new label. It is averaged over all rows; those that are not referred
     gain nothing. Two curves show it. The dashed one is what the distribution expects, the mean of
     `second_opinion_value`. The solid one is what the raters' labels say, without bias. A good rule
-    rises early. The curves are alike where the distribution knows what it does not know. Referring
-    at random gains along the straight line.
+    rises early. The two curves agree where the distribution is as uncertain as it should be.
+    Referring at random gains along the straight line.
 
     **Realised gain.** It is the estimate of `epistemic_loss` less that of
     `posterior_epistemic_loss`, both unbiased. Rows with fewer than two raters are left out, of the
@@ -39,14 +39,14 @@ class SecondOpinionDisplay(Display):
     over these orders.
 
     **Intervals.** A band shows, at each fraction, an interval for the mean true gain of rows
-    predicted as these were. Rows are independent. The gain at one fraction is a sum over rows,
-    ``Σ a_i g_i / n``, with a_i = 1 where row i is referred. Its standard error is
-    ``√(Σ a_i² r_i²) / n``. The noise is the residual r of the realised gains g on the expected ones
-    v, ``r = g − v·Σgv/Σv²``. Student's quantile has ``2 (Σ a²r²)² / Σ a⁴r⁴`` degrees of freedom,
-    because few rows may carry most of the variance. Shares are ratios, for which a_i less the share
-    takes the place of a_i (delta method). The bands of shares are too wide where the gain of all
-    rows is hardly known. They are too short where the share comes near 1 and rests on the few late
-    rows that gain anything.
+    predicted as these were. Rows are independent. The gain at one fraction is a sum over rows, ``Σ
+    a_i g_i / n``, with a_i = 1 where row i is referred. Its standard error is ``√(Σ a_i² r_i²) /
+    n``. The noise is the residual r of the realised gains g on the expected ones v, ``r = g −
+    v·Σgv/Σv²``. Student's quantile has ``2 (Σ a²r²)² / Σ a⁴r⁴`` degrees of freedom, because few
+    rows may carry most of the variance. For shares, which are ratios, a_i less the share takes the
+    place of a_i (delta method). The bands of shares are too wide where the gain of all rows is
+    hardly known. They are too narrow where the share comes near 1 and depends on the few late rows
+    that gain anything.
 
     Parameters
     ----------

@@ -18,11 +18,11 @@ class TestTimeAugmentationClassifier(EnsembleClassifier):
     Parameters
     ----------
     estimator : classifier
-        Fitted here, on X as it is, unless it is a FrozenEstimator.
+        What to fit, on X as it is. A FrozenEstimator stays as it is.
     augment : callable
         ``augment(X, random_state)`` returns a changed copy of X; called once a draw with a numpy
-        RandomState. Where it draws one change for the whole batch (one angle, one shift),
-        predictions do not depend on the other rows.
+        RandomState. If it draws one change for the whole batch (one angle, one shift), the
+        prediction of a row does not depend on the other rows.
     n_samples : int, default=20
         Draws.
     random_state : int, RandomState instance or None, default=None
@@ -74,7 +74,7 @@ class TestTimeAugmentationClassifier(EnsembleClassifier):
     ) -> Floats:
         """Class probabilities of `n_samples` versions of X, shape (n_samples, n, K).
 
-        None: the versions of `predict_dist`.
+        With `n_samples` of None they are the versions of `predict_dist`.
         """
         check_is_fitted(self, "seed_")
         rng = self._rng(random_state)

@@ -22,7 +22,7 @@ class DeepEnsembleClassifier(EnsembleClassifier):
     Parameters
     ----------
     estimator : classifier with a `random_state`
-        Every parameter called `random_state`, of its parts too, gets a seed of its own in each
+        Every parameter called `random_state`, also of its parts, gets a different seed in each
         clone.
     n_estimators : int, default=5
         Clones.

@@ -35,7 +35,7 @@ class MCDropoutClassifier(EnsembleClassifier):
     Parameters
     ----------
     estimator : skorch net, Pipeline that ends in one, or FrozenEstimator of these
-        The network, a `NeuralClassifier` say; fitted here unless frozen.
+        The network, such as a `NeuralClassifier`. It is fitted here unless frozen.
     n_samples : int, default=20
         Draws.
     random_state : int, RandomState instance or None, default=None
@@ -94,7 +94,7 @@ class MCDropoutClassifier(EnsembleClassifier):
     ) -> Floats:
         """Class probabilities under `n_samples` masks, shape (n_samples, n, K).
 
-        None: the masks of `predict_dist`.
+        With `n_samples` of None they are the masks of `predict_dist`.
         """
         check_is_fitted(self, "seed_")
         net, X = resolve(self.estimator_, X, "module_")

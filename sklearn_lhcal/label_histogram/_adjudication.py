@@ -17,8 +17,8 @@ _ALARM = 1e-6
 class AdjudicatedRatingsWarning(UserWarning):
     """Raised by `Annotations` whose rows have more ratings where raters disagree.
 
-    Where a third rater decides, pairs of their ratings disagree too seldom. `Annotations.first`
-    keeps the ratings that everybody was asked for.
+    Where a third rater is asked only if two disagree, pairs of ratings disagree too seldom.
+    `Annotations.first` keeps the ratings that everybody was asked for.
     """
 
 
@@ -31,7 +31,8 @@ class AdjudicationTest(NamedTuple):
         Standard normal where the number of ratings does not depend on agreement; positive where
         rows on which raters disagree have more.
     p_value : float
-        One-sided; NaN where all rows with two ratings have as many, or agree alike.
+        One-sided; NaN where all rows with two ratings or more have equally many, or disagree
+        equally.
     n_rows : int
         Rows with two ratings or more.
     """
@@ -44,8 +45,8 @@ class AdjudicationTest(NamedTuple):
 def adjudication_test(y: LabelsLike) -> AdjudicationTest:
     """Test whether rows on which raters disagree have more ratings, as adjudicated data have.
 
-    Where a third rater is asked only if two disagree, pairs of ratings are no random pairs: the
-    irreducible loss, every disagreement and every agreement coefficient are biased.
+    Where a third rater is asked only if two disagree, pairs of ratings are not random pairs. The
+    irreducible loss, every disagreement and every agreement coefficient are then biased.
 
     ``z = √(N − 1) · corr(d, rank n)`` over the N rows with two ratings or more is the linear-by-
     linear association of the disagreement d_i of a row with its number of ratings n_i. d_i is
@@ -66,10 +67,8 @@ def adjudication_test(y: LabelsLike) -> AdjudicationTest:
     ValueError
         As `check_counts`.
 
-    Notes
-    -----
-    Rows that were known to be hard, and were given more raters for that, are found too: what they
-    say of a row is unbiased. The test cannot tell the two.
+    Notes ----- The test also finds rows that were known to be hard beforehand and got more raters
+    for that. Their ratings are unbiased, but the test cannot tell the two cases apart.
 
     References
     ----------

@@ -108,7 +108,7 @@ def gwet_ac(
     """Gwet's AC1, and AC2 with weights: agreement beyond chance, larger is better, maximum 1.
 
     It is 0 at chance. Chance is ``p_e = ΣS/(K(K − 1)) Σ_k π_k(1 − π_k)``: it stays small where
-    nearly all labels are of one class, where kappas are near 0 whatever the agreement.
+    nearly all labels are of one class. Kappas are near 0 there whatever the agreement.
 
     Parameters
     ----------
@@ -147,8 +147,8 @@ def conger_kappa(
 ) -> float:
     """Conger's kappa, Cohen's of any number of raters: larger is better, maximum 1.
 
-    It is 0 at chance. Chance is two different raters, each with a label from all that he gave:
-    ``p_e = [(Σ_r p_r)ᵀ S (Σ_r p_r) − Σ_r p_rᵀ S p_r] / (R(R − 1))``.
+    It is 0 at chance. Chance is two different raters, each with a label drawn from all that he
+    gave: ``p_e = [(Σ_r p_r)ᵀ S (Σ_r p_r) − Σ_r p_rᵀ S p_r] / (R(R − 1))``.
 
     Parameters
     ----------

@@ -20,8 +20,8 @@ class Annotations(Ratings):
     """Who said what: labels of n rows, each with the rater who gave it.
 
     They go wherever a label histogram goes, and look like counts of shape (n_samples, n_classes).
-    Rows that scikit-learn takes keep their raters. Memory is linear in the ratings. Rows may be
-    without ratings: metrics leave them out, and estimators refuse them.
+    Rows keep their raters when scikit-learn selects some of them. Memory is linear in the ratings.
+    Rows may be without ratings: metrics leave them out, and estimators refuse them.
 
     Make them by `from_long`, `from_matrix` or `from_counts`.
 
@@ -50,7 +50,8 @@ class Annotations(Ratings):
     row : ndarray of shape (n_ratings,)
         The row of each rating.
     raters, classes : ndarray
-        Names; some of the rows keep all of them. `classes` is None where `from_counts` met none.
+        Names; a selection of rows keeps all of them. `classes` is None where `from_counts` found no
+        names.
     items : ndarray of shape (n_samples,) or None
         Names of the rows, where they are known.
     counts : ndarray of shape (n_samples, n_classes)
@@ -113,13 +114,13 @@ class Annotations(Ratings):
         item, rater, label : str, or array-like of shape (n_ratings,)
             What was rated, by whom, and as what. A missing label (None, NaN, NA) is no rating.
         order : str, or array-like of shape (n_ratings,), optional
-            What sorts the ratings of an item by when they were given: a time, a round.
+            When each rating was given (a time, a round); it sorts the ratings of an item.
         items : array-like of shape (n_samples,), optional
             The items in the order of the rows of X; those that nobody rated become rows without
             ratings. Default: the sorted distinct items.
         classes : array-like of shape (n_classes,), optional
-            The classes in the order that the columns shall have. Default: the sorted distinct
-            labels; a model may then know more of them, as with 1-D labels.
+            The classes in the order of the columns. Default: the sorted distinct labels; a model
+            may then know further classes, as with 1-D labels.
         on_duplicate : {"raise", "last"}, default="raise"
             What happens where a rater rates an item twice: an error, or the last one counts.
 
@@ -323,9 +324,9 @@ class Annotations(Ratings):
         Parameters
         ----------
         per_row : int, optional
-            So many ratings of each row, at random; a row with fewer keeps all.
+            How many ratings of each row to keep, at random; a row with fewer keeps all.
         n_raters : int, optional
-            The ratings of so many raters, drawn at random among those with ratings; before
+            How many raters to keep, drawn at random among those with ratings; this comes before
             `per_row`.
         random_state : int, RandomState instance or None, default=None
 

@@ -37,8 +37,8 @@ def counts_from_annotations(
 ) -> AnnotationCounts:
     """Count single annotations, from a matrix or from a long table.
 
-    A matrix has one column a rater, a long table one row an annotation. `Annotations` also remember
-    who gave which.
+    A matrix has one column a rater, a long table one row an annotation. `Annotations` also keep who
+    gave each label.
 
     Parameters
     ----------

@@ -334,8 +334,8 @@ def check_counts(
         matrix; `Annotations`; `KnownProbabilities`.
     classes : array-like of shape (n_classes,), optional
         The classes in the order that the columns shall have. Names in y are looked up in it. Counts
-        without names have this order already; 1-D integers are column numbers where no class is a
-        number.
+        without names must have this order already; 1-D integers are column numbers where no class
+        is a number.
 
     Returns
     -------
