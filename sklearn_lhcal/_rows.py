@@ -266,7 +266,7 @@ def rows_of(estimator, X, y, sample_weight=None, groups=None, *, distribution: b
     if not hasattr(estimator, "predict_proba") and not hasattr(estimator, "predict_dist"):
         raise ValueError(
             f"{type(estimator).__name__} predicts no probabilities; pass a classifier with "
-            "predict_proba, sklearn.calibration.CalibratedClassifierCV around it, say."
+            "predict_proba, or wrap it in sklearn.calibration.CalibratedClassifierCV."
         )
     prediction: PredictionLike
     if distribution:

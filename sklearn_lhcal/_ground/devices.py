@@ -61,8 +61,8 @@ def _check_drawn_once() -> None:
     """
     if any(f.f_globals.get("__name__") == checkpoint.__name__ for f, _ in walk_stack(None)):
         raise ValueError(
-            "random_state cannot be kept where torch.utils.checkpoint draws random numbers, as "
-            "with dropout inside: it draws them twice. Use random_state=None."
+            "random_state cannot be honoured inside torch.utils.checkpoint, which draws random "
+            "numbers, such as those of dropout, twice. Use random_state=None."
         )
 
 

@@ -255,9 +255,7 @@ def log_likelihoods(x: Tensor, hs: Sequence[float] | Floats) -> list[float]:
     n = len(x)
     x, m = torch.unique(x, dim=0, return_counts=True)
     if len(x) < 2:
-        raise ValueError(
-            "All predictions are equal: no bandwidth follows from them; give a number."
-        )
+        raise ValueError("All predictions are equal, so they give no bandwidth; pass a number.")
     m = m.to(x.dtype)
     log_x = x.log()
     normalisers = [log_normaliser(x, h, m.log()) for h in hs]

@@ -93,7 +93,7 @@ def columns_by_name(own: NDArray, classes: NDArray, side: str, other: str) -> In
     if (columns < 0).any() or len(own) != len(classes):
         alone = sorted(set(own.tolist()) ^ set(classes.tolist()), key=str)
         raise ValueError(
-            f"{side} has the classes {own.tolist()[:20]}, {other} {classes.tolist()[:20]}: "
+            f"{side} has the classes {own.tolist()[:20]}, {other} has {classes.tolist()[:20]}: "
             f"the sets differ by {alone[:20]}."
         )
     return columns
@@ -107,7 +107,7 @@ def check_by_position(names: NDArray, named: str, bare: str, array: str, axis="c
     if not is_sorted(names):
         raise ValueError(
             f"{named} has the classes {names.tolist()[:20]}, which are not sorted, and {bare} has "
-            f"no names: which is which is unknown. Name its classes in their order, "
+            "no names, so the two cannot be matched. Name its classes in their order, "
             f"pd.DataFrame({array}, {axis}=[...]), and they are matched by name."
         )
 

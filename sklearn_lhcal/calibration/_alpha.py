@@ -151,8 +151,8 @@ class AlphaCalibration(_BaseCalibrator):
         if self._names_a_layer() and not one_model:
             raise ValueError(
                 f"features={self.features!r} names a layer of one network, but each fold trains "
-                "its own, whose hidden units do not correspond; use FrozenEstimator(net), or "
-                'cv="holdout".'
+                "its own network, and their hidden units do not correspond; use "
+                'FrozenEstimator(net), or cv="holdout".'
             )
         known = self.features is None or isinstance(self.features, str) or callable(self.features)
         if not known and not hasattr(self.features, "transform"):
@@ -174,8 +174,8 @@ class AlphaCalibration(_BaseCalibrator):
         several = self._informative(rows)
         if not several.any():
             warnings.warn(
-                "No calibration row has two labels, so that nothing is known on the concentration: "
-                "α0 = 1. Calibrate on rows with two raters or more.",
+                "No calibration row has two labels, so α0 cannot be fitted and is set to 1. "
+                "Calibrate on rows with two raters or more.",
                 stacklevel=4,
             )
             return learnt | _stored(Concentration.constant(0.0, h.shape[-1]))

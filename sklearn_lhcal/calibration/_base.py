@@ -313,7 +313,7 @@ def classifier_of(estimator: Calibrated, cloned: bool = True):
     ):
         raise ValueError(
             "estimator must be a classifier with predict_proba or decision_function, got "
-            f"{type(estimator).__name__}; one that has them only once fitted goes in as "
+            f"{type(estimator).__name__}; if it has them only once fitted, pass it as "
             "FrozenEstimator(fitted), or with its final estimator set."
         )
     return clone(estimator) if cloned else estimator

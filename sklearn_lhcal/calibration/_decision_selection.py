@@ -160,11 +160,11 @@ def _warn_of_doubt(n_rows: int, nll: float, gain: ConfidenceInterval) -> None:
     if gain.estimate < 0 and gain.high > nll:
         warnings.warn(
             f"The {n_rows} calibration rows cannot tell whether calibrating for decisions pays. "
-            f"Out of fold, the best criterion costs {gain.estimate:.3g} a row compared with the "
-            "least log loss, but an expensive mistake may be missing: 95 % interval "
-            f"{gain.low:.3g} to {gain.high:.3g}, at a risk of {nll:.3g} above the best decisions. "
-            "The least log loss is kept; more rows of the classes with expensive mistakes would "
-            "tell.",
+            f"Out of fold, the best criterion changes the cost of a row by {gain.estimate:.3g} "
+            "compared with the least log loss, but these rows may lack an expensive mistake: 95 % "
+            f"interval {gain.low:.3g} to {gain.high:.3g}. The least log loss costs {nll:.3g} more "
+            "than the best decisions. It is kept; more rows of the classes with expensive "
+            "mistakes would tell.",
             DecisionCalibrationWarning,
             stacklevel=6,
         )

@@ -189,8 +189,8 @@ class EpistemicCalibration(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             inner = inner.steps[-1][1]
         if isinstance(inner, (FrozenEstimator, PrecomputedClassifier)):
             raise ValueError(
-                f"{type(inner).__name__} cannot be fitted anew, but what more data gains is learnt "
-                "by fitting without some of it; pass the classifier itself."
+                f"{type(inner).__name__} cannot be fitted anew, but EpistemicCalibration has to "
+                "fit without some of the data; pass the classifier itself."
             )
         if not hasattr(inner, "fit") or not hasattr(inner, "predict"):
             raise ValueError(
@@ -230,10 +230,9 @@ class EpistemicCalibration(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         g = accuracy_gain(labels.take(test), *predicted)
         if e.min() == e.max():
             warnings.warn(
-                f"The estimate is {e[0]:.3g} for all carved rows, so that predict_epistemic tells "
-                "none apart; give a "
-                "classifier with a predictive distribution, such as an ensemble, or "
-                'uncertainty="entropy".',
+                f"The estimate is {e[0]:.3g} for all carved rows, so predict_epistemic is the same "
+                "for all rows; give a classifier with a predictive distribution, such as an "
+                'ensemble, or uncertainty="entropy".',
                 stacklevel=4,
             )
         sums = gain_sums(g, e, self.n_bins, "quantile", w)

@@ -109,8 +109,8 @@ def _warn_of_weights(rows: CalibrationRows) -> None:
     total = rows.weight.sum()
     if total < _FRACTION * n:
         warnings.warn(
-            f"The weights of {n} calibration rows sum to {total:.3g}. Weights count rows, and so "
-            "few rows hardly move the map; divide the weights by their mean.",
+            f"The weights of {n} calibration rows sum to {total:.3g}. Weights count rows, so the "
+            "map is fitted as if there were so few; divide the weights by their mean.",
             stacklevel=6,
         )
 
@@ -123,8 +123,8 @@ def _warn_of_zeros(rows: CalibrationRows, remedy: str) -> None:
     if n_refuted:
         warnings.warn(
             f"{n_refuted} of {len(rows)} calibration rows have labels to which the classifier "
-            f"gives no probability (below {EPS:g}, where it is clipped): each costs what the clip "
-            f"makes it cost. The remedy is {remedy}.",
+            f"gives no probability (below {EPS:g}, where it is clipped), so the loss depends on "
+            f"the clip. The remedy is {remedy}.",
             stacklevel=6,
         )
 
@@ -137,7 +137,6 @@ def _warn_of_separation(rows: CalibrationRows, fitted: FittedMap) -> None:
     if below.any() and not (below & (rows.counts > 0)).any():
         warnings.warn(
             "The calibration labels are separable: each is the class that the map finds most "
-            "probable. How sure the map may be is known from its prior alone; calibrate on more "
-            "rows.",
+            "probable. Only the prior keeps the map from being certain; calibrate on more rows.",
             stacklevel=6,
         )

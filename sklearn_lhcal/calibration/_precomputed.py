@@ -109,7 +109,9 @@ class PrecomputedClassifier(ClassifierMixin, BaseEstimator):
     def _fit_distribution(self, X: Distribution, y):
         names = X.classes
         if self.columns is not None:
-            raise ValueError("columns choose among those of a table, but X is a distribution.")
+            raise ValueError(
+                "columns selects columns of a table, but X is a distribution; leave columns out."
+            )
         if names is not None and self.classes is None:
             classes = sorted_names(names)
         elif self.classes is not None:
@@ -192,9 +194,9 @@ class PrecomputedClassifier(ClassifierMixin, BaseEstimator):
         ndim = plain_array(outputs, "X").ndim
         if ndim == 3:
             raise ValueError(
-                f"Found array with dim 3: X has shape {np.shape(outputs)}. Saved members of an "
-                "ensemble are Ensemble(proba), of probabilities (members, rows, classes), from "
-                "sklearn_lhcal.distributions; or average them first."
+                f"Found array with dim 3: X has shape {np.shape(outputs)}. Pass saved members of "
+                "an ensemble as sklearn_lhcal.distributions.Ensemble(proba), where proba has the "
+                "shape (members, rows, classes); or average them first."
             )
         if ndim == 1:
             raise ValueError(

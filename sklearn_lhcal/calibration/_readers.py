@@ -223,7 +223,7 @@ class ReaderEffects(_BaseCalibrator):
         if unknown:
             raise ValueError(
                 f"rater: {unknown[:5]} gave no labels at fit; known are "
-                f"{self.raters_.tolist()[:20]}. For a new reader leave rater out."
+                f"{self.raters_.tolist()[:20]}. Leave rater out to ask a new reader."
             )
         return numbers
 
@@ -263,7 +263,7 @@ def _ratings(rows: CalibrationRows) -> tuple[Ratings | None, NDArray]:
     labels = labels.take(np.flatnonzero(seen))
     number, reader = np.unique(labels.rater, return_inverse=True)
     if len(number) == len(labels.rater):
-        _warn("Nobody gave two labels.")
+        _warn("No reader gave two labels.")
         return None, nobody
     nodes, weights = rows.whole.nodes(_NODES)
     with np.errstate(divide="ignore"):

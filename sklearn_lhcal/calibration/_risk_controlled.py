@@ -216,7 +216,7 @@ class RiskControlledDecision(_Guarantee):
         if self.target == "total" and self.budget < priced.referral:
             raise ValueError(
                 f"A referral costs {priced.referral:g}, more than the budget of {self.budget:g}: "
-                "it could not even be met by referring every row."
+                "even referring every row would exceed it; raise the budget."
             )
         return priced
 

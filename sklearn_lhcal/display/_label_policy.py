@@ -332,8 +332,8 @@ def _prices(rows: Rows, C: Floats, prices) -> Floats:
         top = value.max()
     if top <= rounding:
         raise ValueError(
-            "One label changes no decision of this prediction: give prices, if several labels may; "
-            "class probabilities without a distribution around them learn from none."
+            "One label changes no decision of this prediction: give prices, if several labels may. "
+            "Class probabilities without a distribution around them learn from no label."
         )
     return np.linspace(0, top, 25)
 

@@ -168,5 +168,5 @@ def range_named() -> Iterator[None]:
         yield
     except torch.linalg.LinAlgError as error:
         raise ValueError(
-            f"The range of X or of sample_weight is too wide for these numbers: {error}"
+            f"X or sample_weight has too wide a range for stable computation: {error}"
         ) from error

@@ -124,7 +124,9 @@ def _annotated(labels: Labels) -> Annotations:
 def cohen(rows, weights: Similarity = "nominal") -> float:
     R = len(_rater_shares(rows))
     if R > 2:
-        raise ValueError(f"cohen_kappa is of two raters, y has {R}; conger_kappa is of any number.")
+        raise ValueError(
+            f"cohen_kappa is of two raters, y has {R}; use conger_kappa for any number of raters."
+        )
     return coefficient(conger_chance)(rows, weights)
 
 
@@ -132,7 +134,7 @@ def alpha(rows, weights: Similarity = "nominal") -> float:
     """``1 − D_o/D_e``, over rows with two raters or more."""
     labels = rows.labels
     if labels.known:
-        raise ValueError("krippendorff_alpha is of finitely many raters; give counts.")
+        raise ValueError("krippendorff_alpha needs finitely many raters; give counts.")
     several = (labels.n > 1) & (rows.weight > 0)
     if not several.any():
         return float("nan")

@@ -47,9 +47,9 @@ def count_matrix(a: NDArray, empty_rows: bool) -> Integers:
         raise ValueError(f"y contains negative counts ({_first(a < 0)}); {HINT}")
     if a.dtype.kind == "f" and (a != np.floor(a)).any():
         raise ValueError(
-            f"y contains fractional counts ({_first(a != np.floor(a))}); give the counts "
-            "themselves, how many raters chose each class, and KnownProbabilities only for the "
-            f"true class probabilities, of infinitely many raters; {HINT}"
+            f"y contains fractional counts ({_first(a != np.floor(a))}); give the counts, how many "
+            "raters chose each class. KnownProbabilities is only for true class probabilities, "
+            f"as of infinitely many raters; {HINT}"
         )
     if a.max() > 2**53:
         raise ValueError(f"y contains counts above 2**53 ({_first(a > 2**53)}).")

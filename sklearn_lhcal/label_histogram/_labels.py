@@ -196,8 +196,8 @@ class Labels:
         if self.single and len(self.classes) != K:
             raise ValueError(
                 f"y has the {len(self.classes)} distinct labels {self.classes.tolist()[:20]} but "
-                f"{other} {K} columns: which label is which column is unknown; name them, "
-                f"pd.DataFrame({bare}, {axis}=[...]), or pass column numbers or counts."
+                f"{other} {K} columns, so labels cannot be matched with columns; name the "
+                f"columns, pd.DataFrame({bare}, {axis}=[...]), or pass column numbers or counts."
             )
         if self.single:
             return self.in_order(sorted_names(self.classes))
@@ -215,8 +215,8 @@ class Labels:
         if self.rated is not None:
             without = np.flatnonzero(self.n == 0)
             raise ValueError(
-                f"y has {len(without)} rows without labels (first: row {without[0]}), and "
-                "estimators need one in every row: keep the rows y.rated, of X too."
+                f"y has {len(without)} rows without labels (first: row {without[0]}), but "
+                "estimators need a label in every row: keep the rows y.rated of y and of X."
             )
         if brought is not None:
             return self.in_order(brought)
@@ -281,8 +281,8 @@ def _spread(counts: NDArray, columns: Indices, K: int) -> NDArray:
 def _unknown(names: NDArray, classes: NDArray) -> ValueError:
     return ValueError(
         f"y has classes that are not known: {names.tolist()[:5]}; known are "
-        f"{classes.tolist()[:20]}. (1-D integers are column numbers where classes have no numbers "
-        "for names.)"
+        f"{classes.tolist()[:20]}. (1-D integers are column numbers where no class name is a "
+        "number.)"
     )
 
 

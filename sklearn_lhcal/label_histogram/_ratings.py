@@ -44,11 +44,11 @@ class Ratings(Labels):
         """Warn where rows on which raters disagree have more ratings."""
         if self.adjudicated:
             warnings.warn(
-                "Rows on which raters disagree have more ratings, as where a further rater is "
-                "asked because the first ones differ. Then pairs of ratings disagree too seldom: "
-                "irreducible losses, disagreement and agreement are biased. Keep the ratings that "
-                "all rows were to have, y.first(2), which needs their order; ignore this if hard "
-                "rows were given more raters beforehand.",
+                "Rows on which raters disagree have more ratings. If a further rater was asked "
+                "because the first ones differed, pairs of ratings disagree too seldom: "
+                "irreducible losses, disagreement and agreement are biased. Then keep the ratings "
+                "that every row was to have, as in y.first(2), which needs their order. Ignore "
+                "this if hard rows were given more raters beforehand.",
                 AdjudicatedRatingsWarning,
                 stacklevel=3,
             )

@@ -74,8 +74,8 @@ def calibration_parts(sums: BinSums, bias_correction: str | None, shared: bool) 
         # one text for all blocks of a jackknife, so that it is shown once
         warnings.warn(
             "More than 5 % of the weight lies in bins whose rows all belong to one group or one "
-            "rater; these contribute 0. "
-            "Use fewer bins, or strategy='quantile'; loss_decomposition says how much it is.",
+            "rater; these bins count 0. Use fewer bins, or strategy='quantile'; the dropped_weight "
+            "of loss_decomposition says how much weight is left out.",
             UserWarning,
             stacklevel=2,
         )

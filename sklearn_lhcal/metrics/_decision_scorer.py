@@ -38,9 +38,9 @@ class _DecisionScorer(LabelHistogramScorer):
         costs = self.cost_matrix if given is None else given
         if costs is None:
             raise ValueError(
-                "The scorer has no cost_matrix: give it to make_decision_scorer, or switch on "
-                "scikit-learn's metadata routing and pass one a row, cost_matrix=…, to fit of the "
-                "search or in params of cross_validate."
+                "The scorer has no cost_matrix: give it to make_decision_scorer. Or switch on "
+                "scikit-learn's metadata routing and pass costs of each row, cost_matrix=…, to "
+                "fit of the search, or in params of cross_validate."
             )
         if callable(costs):
             costs = costs(X)

@@ -126,15 +126,15 @@ def null_calibration_error(
     levels = check_levels(quantiles)
     if isinstance(bandwidth, str) and bandwidth == "cv":
         raise ValueError(
-            "bandwidth='cv' depends on the labels; give 'loo' or a number for the null "
-            "distribution."
+            "bandwidth='cv' depends on the labels, which the null distribution draws anew; give "
+            "'loo' or a number."
         )
     rows = read_rows(y, prediction, sample_weight, groups).weighted()
     check_enough(rows, bias_correction)
     if rows.labels.known and rows.groups is None:
         raise ValueError(
             "KnownProbabilities have no labels to draw; give label histograms, or groups, one a "
-            "row where rows are independent."
+            "row if rows are independent."
         )
     rng = check_random_state(random_state)
     mu = one_version(rows)

@@ -123,7 +123,7 @@ def _check_scorable(function, facts, rows) -> None:
         raise ValueError(
             f"{function.__name__} needs rows with a positive weight and {facts.least_raters} "
             f"labels or more, and of these {len(rows)} rows none has; choose a scorer that needs "
-            "one label, neg_label_log_loss say, or give counts of several raters."
+            "only one label, such as neg_label_log_loss, or give counts of several raters."
         )
 
 
@@ -182,10 +182,10 @@ class EpistemicScorer(BaseEstimator):
         if reference_prediction is None:
             raise ValueError(
                 "The epistemic scorers need reference_prediction, the labels predicted with more "
-                "data, as of sklearn_lhcal.model_selection.cross_val_predict(..., "
+                "data, such as those of sklearn_lhcal.model_selection.cross_val_predict(..., "
                 'method="predict"). Switch on scikit-learn\'s metadata routing, '
-                "sklearn.set_config(enable_metadata_routing=True), and pass it to fit of the "
-                "search or in params of cross_validate."
+                "sklearn.set_config(enable_metadata_routing=True). Then pass "
+                "reference_prediction to fit of the search, or in params of cross_validate."
             )
         check_row_names(y=y, reference_prediction=reference_prediction)
         y, X, reference_prediction = rated_only(y, X, reference_prediction)

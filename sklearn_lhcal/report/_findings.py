@@ -103,7 +103,7 @@ def _advice(changes: dict[str, Number]) -> Verdict:
     raised = [_moved(words, number) for words, number in changes.items() if number.low > 0]
     if lowered and raised:
         sides = f"lower {' and '.join(lowered)}, but raise {' and '.join(raised)}"
-        return Verdict("advice", f"Calibration would {sides}: the loss that matters decides.")
+        return Verdict("advice", f"Calibration would {sides}. Decide by the loss that matters.")
     if lowered:
         return Verdict("advice", f"Calibrate: it would lower {' and '.join(lowered)}.")
     if raised:
@@ -161,8 +161,8 @@ def _of_labels(study: Study):
         yield Check(
             "single_labels",
             "info",
-            "No row has two labels: how often raters disagree cannot be told, nor which part of "
-            "the loss is theirs.",
+            "No row has two labels, so these rows cannot tell how often raters disagree, nor which "
+            "part of the loss is due to that.",
         )
     unseen = ~study.labels.counts.any(axis=0)
     if unseen.any():
