@@ -104,8 +104,8 @@ def total_loss(loss, rows: CalibrationRows, h: Floats, fit: Concentration) -> fl
 def check_means(rows: CalibrationRows) -> None:
     """Warn where raters disagree more often than any α0 allows: than 1 − Σz², that of the means.
 
-    Given calibrated z they do not in expectation, whatever rows are looked at. So rows are looked
-    at in bins of 1 − Σz², among them those where z is sure of itself.
+    If z is calibrated they do not, in expectation and in any set of rows. So rows are compared in
+    bins of 1 − Σz²; one of these holds the rows where z is sure.
     """
     z = np.exp(rows.log_proba)
     most = gini(z)

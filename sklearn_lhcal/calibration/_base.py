@@ -86,7 +86,7 @@ class _BaseCalibrator(
         """
 
     def _solve(self, problem: Problem, default: Solver):
-        """The optimum of a problem, by the solver that the user asks for, else by the default."""
+        """The optimum of a problem, by the user's solver if there is one, else by the default."""
         solver = default if self.solver is None else self.solver
         return solver.solve(problem, random_state=self.random_state, verbose=self.verbose)
 
@@ -159,7 +159,7 @@ class _BaseCalibrator(
         return self
 
     def _keep(self, base, classes, learnt: dict) -> None:
-        """Set what was learnt; what an earlier fit has learnt goes."""
+        """Set what was learnt, and remove what an earlier fit has learnt."""
         for name in vars(self).get("_learnt", ()):
             self.__dict__.pop(name, None)
         self.estimator_ = base
@@ -244,7 +244,7 @@ class _Loop:
         return CalibrationRows.predicted(model, take_rows(X, rows), labels.classes)
 
     def _route(self, base, weight):
-        """Sort out what goes to the splitter and to the classifier, and whether weights do."""
+        """Decide what the splitter gets, what the classifier gets, and whether it gets weights."""
         self.weighted = weight is not None
         if get_config()["enable_metadata_routing"]:
             weights = {} if weight is None else {"sample_weight": weight}

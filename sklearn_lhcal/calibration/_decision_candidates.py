@@ -1,4 +1,4 @@
-"""Sets of candidates of `DecisionCalibration`: parameters that may make cheap decisions."""
+"""Candidates of `DecisionCalibration`: parameters that may lead to cheap decisions."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping

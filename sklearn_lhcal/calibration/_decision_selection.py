@@ -110,7 +110,7 @@ def difference(
 
 
 class Selection(NamedTuple):
-    """What was selected: the number of the candidate, 0 for NLL, and what is to be known on all."""
+    """What was selected: the number of the candidate, 0 for NLL, and the results of all."""
 
     best: int
     results: dict

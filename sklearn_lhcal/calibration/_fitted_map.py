@@ -97,7 +97,7 @@ def floor_shape(floor, rows: CalibrationRows):
 
 
 def warn(rows: CalibrationRows, fitted: FittedMap, remedy: str) -> None:
-    """Say what calibration rows can make a map useless by."""
+    """Warn of calibration rows that make a map useless: small weights, zeros, separation."""
     _warn_of_weights(rows)
     if fitted.floor is None:
         _warn_of_zeros(rows, remedy)

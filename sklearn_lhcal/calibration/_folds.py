@@ -13,7 +13,7 @@ def deal(rows: CalibrationRows, n_folds: int) -> list[Split]:
     """(training rows, test rows) of folds that are alike in votes and in predictions.
 
     Rows are sorted by their majority vote and the log-probability of it, and dealt to the folds in
-    turn. What ties is sorted by all else that the rows hold: rows that still tie are the same.
+    turn. Ties are sorted by all else that the rows hold, so rows that still tie are the same.
     """
     order = _sorted(rows)
     fold = np.empty(len(rows), dtype=np.intp)

@@ -1,4 +1,4 @@
-"""The base of what promises something for new rows: a classifier, and rows that it has not seen."""
+"""The base of estimators with a promise: a classifier, and rows that it has not seen."""
 
 from abc import abstractmethod
 from typing import Any, ClassVar, NamedTuple, Self
@@ -57,7 +57,7 @@ class HeldOut(NamedTuple):
 
 
 class _Guarantee(DistributionClassifierMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
-    """A classifier with a promise, learnt on rows of its own; subclasses fill `_learn`."""
+    """A classifier with a promise, which is learnt on held-out rows; subclasses fill `_learn`."""
 
     accepts_label_histograms = True
     # with metadata routing, groups reach it inside a search by themselves

@@ -24,7 +24,7 @@ Array = Floats
 
 
 def plain(family: AffineMap, u: Array, v: Array, n: Array, curved: bool) -> tuple:
-    """Of points without a floor, but for what the labels add: −θ·Σ Jᵀy and its gradient.
+    """Of points without a floor, and without what the labels add: −θ·Σ Jᵀy and its gradient.
 
     v = u' is overwritten.
     """

@@ -49,9 +49,9 @@ def reliability_bins(
 ) -> ReliabilityBins:
     """Bin predictions z with observed rates, both of shape (n, m); weights (n,) or None.
 
-    The m values of a row share one set of bins and may depend on each other. Rows are independent,
-    or groups of them, but for what raters share: ``shared(w, centre, index, B)`` is that of the
-    sums of squares.
+    The m values of a row share one set of bins and may depend on each other. Rows, or groups of
+    them, are independent except for their raters: ``shared(w, centre, index, B)`` is what raters
+    add to the sums of squares.
     """
     check_fraction(confidence_level=confidence_level)
     bins = Bins(z.reshape(-1, 1), n_bins, strategy)
@@ -109,9 +109,9 @@ def _interval(rate, spread, h, units, h_values, confidence_level: float) -> NDAr
 
     V is the variance of the mean residual, with rows as units; D = c̄(1−c̄)/h_values would be the
     binomial variance of the total, were every value one independent label. The design effect of a
-    bin is f = (V/h_values²) / D. A bin with few events knows its own badly. One unit is therefore
+    bin is f = (V/h_values²) / D. A bin with few events estimates it badly. One unit is therefore
     added to numerator and denominator at the design effect f0 of the diagram, and to f0 itself at
-    1. A bin without any variance so gets an interval too. Student's quantile has the (effective)
+    1. So a bin without any variance gets an interval too. Student's quantile has the (effective)
     rows less one as degrees of freedom, and more in proportion to the unit borrowed. h and h_values
     are Σp² over the weights p of the rows and of the values. Where raters are random, spread/(1−h)
     is the variance Q/(1−D) over rows and raters, and 1/units, D of single ratings, is how many

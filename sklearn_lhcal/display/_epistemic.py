@@ -1,4 +1,4 @@
-"""What more data gains, beside what an estimate of epistemic uncertainty promised."""
+"""The gain from more data, beside the gain that an uncertainty estimate predicted."""
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass

@@ -15,13 +15,13 @@ from ._bins import Shared
 
 
 def shared_ratings(rows: Rows, columns: NDArray, raters: str | None) -> Shared | None:
-    """Of the shares of labels of some columns; None where raters are fixed."""
+    """`shared` for the shares of labels of some columns; None where raters are fixed."""
     y = _sample(rows, raters, 3)
     return None if y is None else partial(_of_ratings, y, rows.groups, columns)
 
 
 def shared_pairs(rows: Rows, raters: str | None) -> Shared | None:
-    """Of the disagreement of pairs of raters; None where raters are fixed."""
+    """`shared` for the disagreement of pairs of raters; None where raters are fixed."""
     y = _sample(rows, raters, 4)
     return None if y is None else partial(_of_pairs, y, rows.groups)
 

@@ -1,4 +1,4 @@
-"""What labels and decisions cost together, replayed on rows whose votes are known."""
+"""The cost of labels and decisions together, replayed on rows whose votes are known."""
 
 from functools import partial
 from typing import NamedTuple

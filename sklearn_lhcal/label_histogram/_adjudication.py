@@ -91,7 +91,7 @@ def adjudication_test(y: LabelsLike) -> AdjudicationTest:
 
 
 def looks_adjudicated(y: Labels) -> bool:
-    """Whether the test leaves no doubt."""
+    """Whether the test is beyond doubt."""
     return adjudication_test(y).p_value < _ALARM
 
 

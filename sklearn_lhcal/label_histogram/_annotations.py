@@ -104,7 +104,7 @@ class Annotations(Ratings):
         classes: ArrayLike | None = None,
         on_duplicate: Literal["raise", "last"] = "raise",
     ) -> Self:
-        """Of a long table, one annotation a row.
+        """Annotations from a long table, one annotation a row.
 
         Parameters
         ----------
@@ -165,7 +165,7 @@ class Annotations(Ratings):
         classes: ArrayLike | None = None,
         ordered: bool = False,
     ) -> Self:
-        """Of a matrix with one row an item and one column a rater.
+        """Annotations from a matrix with one row an item and one column a rater.
 
         Parameters
         ----------
@@ -202,7 +202,7 @@ class Annotations(Ratings):
 
     @classmethod
     def from_counts(cls, y: LabelsLike) -> Self:
-        """Of counts without names of raters: every rating has a rater of its own.
+        """Annotations from counts without raters: every rating has a rater of its own.
 
         Parameters
         ----------

@@ -128,7 +128,7 @@ class Labels:
         return None
 
     def warn_if_adjudicated(self) -> None:
-        """Warn where pairs of labels are no random pairs, which only `Annotations` know of."""
+        """Warn where pairs of labels are not random pairs; only `Annotations` can tell."""
 
     @property
     def majority(self) -> Indices:
@@ -229,7 +229,7 @@ class Labels:
         return self.in_order(sorted_names(self.classes))
 
     def plain(self) -> NDArray | Self:
-        """What an estimator that takes counts is given: an array where nothing is lost with it."""
+        """What estimators that take counts are given: an array, unless it would lose something."""
         counted = self.classes is None or np.array_equal(self.classes, np.arange(self.shape[1]))
         one_class = self.shape[1] == 1
         return self.counts if counted and not self.known and not one_class else self
