@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import ClassVar
 
 from numpy.typing import ArrayLike
-from sklearn.utils.metadata_routing import UNUSED
 
 from .._ground.costs import Costs, bayes_columns, check_cost_matrix, of_decisions
 from .._ground.types import Samples
@@ -19,7 +18,7 @@ __all__ = ["make_decision_scorer"]
 class _DecisionScorer(LabelHistogramScorer):
     """Scorer of the decisions that a classifier's probabilities lead to: −risk."""
 
-    __metadata_request__score: ClassVar = {"estimator": UNUSED, "cost_matrix": True}
+    __metadata_request__score: ClassVar = {"cost_matrix": True}
 
     def __init__(self, cost_matrix):
         self.cost_matrix = cost_matrix
