@@ -74,9 +74,7 @@ def _parquet(path: Path, what: str):
 
     try:
         return pd.read_parquet(path).reset_index(drop=True)
-    except OSError:
-        raise
-    except Exception as error:  # whatever the engine raises of a file that is none
+    except ValueError as error:
         raise ValueError(f"--{what}: {path.name} is no parquet file: {error}") from None
 
 
