@@ -1,5 +1,9 @@
 """Sums over bins, and the binned losses made of them: one pass over the rows, in fixed memory."""
 
+import copy
+from collections.abc import Iterator
+from itertools import accumulate
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -144,6 +148,12 @@ class BinSums:
         for name in ("w", "we", "wee", "wc", "wz", "wmm", "ww", "wwee", "spread"):
             getattr(self, name)[...] += getattr(other, name)
 
+    def plus(self, other: "BinSums") -> "BinSums":
+        """The sums of both, which stay as they are."""
+        both = copy.deepcopy(self)
+        both.merge(other)
+        return both
+
     def calibration_loss(self, bias_correction: str | None) -> Floats:
         """CL_kb of shape (K, B); empty bins contribute 0.
 
@@ -209,6 +219,16 @@ class BinSums:
         """Mean prediction z̄ and mean frequency c̄ per bin, shapes (K, B); NaN in empty bins."""
         W_b = np.where(self.w > 0, self.w, np.nan)
         return self.wz / W_b, (self.we + self.wz) / W_b
+
+
+def without_each(parts: list[BinSums]) -> Iterator[BinSums]:
+    """The sums of all parts but one, for each of them; there are two at least."""
+    before = list(accumulate(parts[:-1], BinSums.plus))
+    after = list(accumulate(parts[:0:-1], BinSums.plus))[::-1]
+    yield after[0]
+    for first, second in zip(before[:-1], after[1:], strict=True):
+        yield first.plus(second)
+    yield before[-1]
 
 
 def check_bias_correction(bias_correction: str | None) -> None:

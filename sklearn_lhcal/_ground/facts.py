@@ -26,6 +26,11 @@ class Facts(NamedTuple):
     loss : callable or None
         ``loss(rows, **options) -> float``, the loss whose signed root the metric is: it may be
         negative, and its interval is mapped.
+    sums : callable or None
+        ``sums(rows, **options) -> BinSums``, where the metric follows from sums over fixed bins.
+        Those of rows without labels of shared raters add up.
+    of_sums : callable or None
+        ``of_sums(sums, rows, **options) -> float``, what `value` or `loss` is of these sums.
     check : callable or None
         ``check(**options)`` raises before anything is read.
     takes_distribution : bool
@@ -38,6 +43,8 @@ class Facts(NamedTuple):
     terms: Callable | None = None
     value: Callable | None = None
     loss: Callable | None = None
+    sums: Callable | None = None
+    of_sums: Callable | None = None
     check: Callable | None = None
     takes_distribution: bool = False
 

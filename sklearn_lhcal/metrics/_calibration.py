@@ -23,7 +23,7 @@ from .._rows import PredictionLike, Rows
 from ..label_histogram import Annotations
 from ._evaluate import score
 from ._label_histogram import least_raters
-from ._rater_bins import leave_out_raters
+from ._rater_bins import leave_out_raters, share_raters
 
 _MUCH = 0.05  # weight in bins that one group or rater fills, above which a warning says so
 
@@ -44,16 +44,15 @@ def correction_of(rows: Rows, bias_correction: str | None) -> str | None:
     return bias_correction
 
 
-def bin_sums(rows: Rows, n_bins, strategy, bias_correction: str | None) -> tuple[BinSums, bool]:
-    """The sums over bins of checked rows, or of their groups and raters; whether there are any."""
+def bin_sums(rows: Rows, n_bins, strategy, bias_correction: str | None) -> BinSums:
+    """The sums over bins of checked rows, with their groups and raters."""
     sums = BinSums(Bins(rows.z, n_bins, strategy), rows.z.shape[1])
     add_rows(sums, rows)
     if rows.groups is not None:
         sums.by_group(rows.mu, rows.z, rows.groups, rows.w)
-    shared = rows.groups is not None
     if bias_correction == "residual":
-        shared |= leave_out_raters(sums, rows, rows.z, _is_class)
-    return sums, shared
+        leave_out_raters(sums, rows, rows.z, _is_class)
+    return sums
 
 
 def _is_class(y: Annotations, k: int) -> NDArray[np.bool_]:
@@ -82,52 +81,77 @@ def calibration_parts(sums: BinSums, bias_correction: str | None, shared: bool) 
     return sums.calibration_loss(bias_correction)
 
 
-def _calibration(
-    rows: Rows,
-    n_bins=15,
-    strategy="uniform",
-    bias_correction: Correction = "residual",
-    p: float = 2,
-) -> float:
+def _sums(
+    rows: Rows, n_bins=15, strategy="uniform", bias_correction: Correction = "residual", **others
+) -> BinSums:
     check_grouped(rows.groups, bias_correction)
-    correction = correction_of(rows, bias_correction)
-    sums, shared = bin_sums(rows, n_bins, strategy, correction)
+    return bin_sums(rows, n_bins, strategy, correction_of(rows, bias_correction))
+
+
+def pairs_are_left_out(rows: Rows, least: int = 2) -> bool:
+    """Whether groups or raters have pairs that no correction counts."""
+    y = rows.labels
+    return rows.groups is not None or (isinstance(y, Annotations) and share_raters(y, least))
+
+
+def _calibration_of(
+    sums: BinSums, rows: Rows, bias_correction: Correction = "residual", p: float = 2, **bins
+) -> float:
     if p != 2:
         powers = sums.powers(p)
         return float(powers.max() if np.isinf(p) else powers.sum())
-    return float(calibration_parts(sums, correction, shared).sum())
+    correction = correction_of(rows, bias_correction)
+    return float(calibration_parts(sums, correction, pairs_are_left_out(rows)).sum())
 
 
-def _rooted(rows: Rows, p: float = 2, **options) -> float:
-    return signed_root(_calibration(rows, p=p, **options), p)
+def _calibration(rows: Rows, **options) -> float:
+    return _calibration_of(_sums(rows, **options), rows, **options)
+
+
+def _rooted_of(sums: BinSums, rows: Rows, p: float = 2, **options) -> float:
+    return signed_root(_calibration_of(sums, rows, p=p, **options), p)
+
+
+def _rooted(rows: Rows, **options) -> float:
+    return _rooted_of(_sums(rows, **options), rows, **options)
 
 
 def _error_facts(*, p: float = 2, **others) -> Facts:
     """For p = 2 the loss may be negative, and intervals are those of the loss, mapped."""
+    found = Facts(False, sums=_sums, check=_check_exponent)
     if p == 2:
-        return Facts(False, loss=_calibration, check=_check_exponent)
-    return Facts(False, value=_rooted, check=_check_exponent)
+        return found._replace(loss=_calibration, of_sums=_calibration_of)
+    return found._replace(value=_rooted, of_sums=_rooted_of)
 
 
-def _dispersion(
-    rows: Rows, n_bins=15, strategy="uniform", bias_correction: Correction = "residual"
+def _dispersion_of(
+    sums: BinSums, rows: Rows, bias_correction: Correction = "residual", **bins
 ) -> float:
-    check_grouped(rows.groups, bias_correction)
     correction = correction_of(rows, bias_correction)
-    sums, shared = bin_sums(rows, n_bins, strategy, correction)
-    cl = calibration_parts(sums, correction, shared)
+    cl = calibration_parts(sums, correction, pairs_are_left_out(rows))
     return float((sums.epistemic_loss(correction) - cl).sum(axis=1).sum())
 
 
+def _dispersion(rows: Rows, **options) -> float:
+    return _dispersion_of(_sums(rows, **options), rows, **options)
+
+
+def _of_dispersion(**options) -> Facts:
+    least = least_raters(**options)
+    return Facts(False, least, sums=_sums, of_sums=_dispersion_of, check=_check)
+
+
 def _dispersion_facts(**options) -> Facts:
-    return Facts(False, least_raters=least_raters(**options), value=_dispersion, check=_check)
+    return _of_dispersion(**options)._replace(value=_dispersion)
 
 
 def _dispersion_error_facts(**options) -> Facts:
-    return Facts(False, least_raters=least_raters(**options), loss=_dispersion, check=_check)
+    return _of_dispersion(**options)._replace(loss=_dispersion)
 
 
-@metric(Facts(False, value=_calibration, check=_check_exponent))
+@metric(
+    Facts(False, value=_calibration, sums=_sums, of_sums=_calibration_of, check=_check_exponent)
+)
 def calibration_loss(
     y: LabelsLike,
     prediction: PredictionLike,

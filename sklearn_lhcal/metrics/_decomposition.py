@@ -113,7 +113,7 @@ def loss_decomposition(
         totals: dict[str, Any] = dict.fromkeys(LossDecomposition._fields[:5], nan)
         return decomposition(sums, bias_correction, 0)._replace(**totals)
     correction = correction_of(seen, bias_correction)
-    sums, _ = bin_sums(seen, n_bins, strategy, correction)
+    sums = bin_sums(seen, n_bins, strategy, correction)
     return decomposition(sums, correction, len(seen))
 
 

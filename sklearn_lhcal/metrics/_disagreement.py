@@ -1,18 +1,18 @@
 """Scores of predicted disagreement, and of what one more label teaches (P1 §4, App. C)."""
 
 from collections.abc import Callable
-from functools import partial
 
 from numpy.typing import ArrayLike, NDArray
 
-from .._ground.bins import check_bias_correction, signed_root
+from .._ground.bins import BinSums, check_bias_correction, signed_root
 from .._ground.facts import Facts, metric
 from .._ground.types import Correction, LabelsLike, Strategy
 from .._rows import PredictionLike, Rows
 from ..label_histogram import class_disagreement, pairwise_disagreement
+from ._calibration import calibration_parts, correction_of, pairs_are_left_out
 from ._evaluate import score, weighted
-from ._rater_bins import leave_out_pairs
-from ._statistic import calibration, squared
+from ._rater_bins import FOUR, leave_out_pairs
+from ._statistic import column_sums, squared
 
 
 def _check(bias_correction: Correction = "residual", **others) -> None:
@@ -38,36 +38,50 @@ def _class_terms(rows: Rows) -> tuple:
     return weighted(rows, squared(*_classes(rows)).mean(axis=1))
 
 
-def _of_rows(
+def _sums(
     rows: Rows, d, phi, differ: Callable, bias_correction: Correction = "residual", **options
-) -> NDArray:
-    """CL of each column; ``differ(a, b, k)``: whether two labels disagree by column k.
+) -> BinSums:
+    """Sums of each column; ``differ(a, b, k)``: whether two labels disagree by column k.
 
     Nothing is corrected where probabilities are known.
     """
-    correction = None if rows.labels.known else bias_correction
-    leave_out = partial(leave_out_pairs, rows=rows, phi=phi, differ=differ)
-    return calibration(
-        d,
-        phi,
-        rows.w,
-        rows.groups,
-        bias_correction=correction,
-        leave_out=leave_out,
-        **options,
-    )
+    correction = correction_of(rows, bias_correction)
+    sums = column_sums(d, phi, rows.w, rows.groups, bias_correction=correction, **options)
+    if correction == "residual":
+        leave_out_pairs(sums, rows, phi, differ)
+    return sums
+
+
+def _losses(sums: BinSums, rows: Rows, bias_correction: Correction = "residual", **bins) -> NDArray:
+    """CL of each column, Eq. (41) to (44)."""
+    shared = pairs_are_left_out(rows, FOUR)
+    return calibration_parts(sums, correction_of(rows, bias_correction), shared).sum(axis=1)
+
+
+def _pair_sums(rows: Rows, **options) -> BinSums:
+    return _sums(rows, *_pairs(rows), lambda a, b, _: a != b, **options)
+
+
+def _pair_of(sums: BinSums, rows: Rows, **options) -> float:
+    return float(_losses(sums, rows, **options)[0])
 
 
 def _pair_calibration(rows: Rows, **options) -> float:
-    return float(_of_rows(rows, *_pairs(rows), lambda a, b, _: a != b, **options)[0])
+    return _pair_of(_pair_sums(rows, **options), rows, **options)
+
+
+def _class_sums(rows: Rows, **options) -> BinSums:
+    return _sums(rows, *_classes(rows), lambda a, b, k: (a == k) != (b == k), **options)
+
+
+def _class_of(sums: BinSums, rows: Rows, **options) -> float:
+    """Signed square of the mean over classes of the signed roots."""
+    root = signed_root(_losses(sums, rows, **options)).mean()
+    return float(root * abs(root))
 
 
 def _class_calibration(rows: Rows, **options) -> float:
-    """Signed square of the mean over classes of the signed roots."""
-    d, phi = _classes(rows)
-    losses = _of_rows(rows, d, phi, lambda a, b, k: (a == k) != (b == k), **options)
-    root = signed_root(losses).mean()
-    return float(root * abs(root))
+    return _class_of(_class_sums(rows, **options), rows, **options)
 
 
 def _posterior_terms(rows: Rows) -> tuple:
@@ -118,7 +132,7 @@ def disagreement_squared_loss(
     return score(disagreement_squared_loss, y, prediction, sample_weight)
 
 
-@metric(_of_pairs(value=_pair_calibration, check=_check))
+@metric(_of_pairs(value=_pair_calibration, sums=_pair_sums, of_sums=_pair_of, check=_check))
 def disagreement_calibration_loss(
     y: LabelsLike,
     prediction: PredictionLike,
@@ -170,7 +184,7 @@ def disagreement_calibration_loss(
     )
 
 
-@metric(_of_pairs(loss=_pair_calibration, check=_check))
+@metric(_of_pairs(loss=_pair_calibration, sums=_pair_sums, of_sums=_pair_of, check=_check))
 def disagreement_calibration_error(
     y: LabelsLike,
     prediction: PredictionLike,
@@ -241,7 +255,7 @@ def class_disagreement_squared_loss(
     return score(class_disagreement_squared_loss, y, prediction, sample_weight)
 
 
-@metric(_of_pairs(loss=_class_calibration, check=_check))
+@metric(_of_pairs(loss=_class_calibration, sums=_class_sums, of_sums=_class_of, check=_check))
 def class_disagreement_calibration_error(
     y: LabelsLike,
     prediction: PredictionLike,

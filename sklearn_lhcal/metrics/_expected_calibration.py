@@ -23,7 +23,7 @@ from .._ground.facts import Facts, metric
 from .._ground.simplex import accuracy
 from .._ground.types import LabelsLike, Strategy
 from .._rows import PredictionLike, Rows
-from ._calibration import calibration_parts
+from ._calibration import calibration_parts, correction_of, pairs_are_left_out
 from ._evaluate import score
 from ._rater_bins import leave_out_raters
 
@@ -67,39 +67,61 @@ def _column(rows: Rows, kind) -> int:
     return found[0]
 
 
-def _loss(
+def _sums(
     rows: Rows,
     kind="top_label",
-    p: float = 1,
     n_bins=15,
     strategy="uniform",
     bias_correction: Literal["residual"] | None = None,
-) -> float:
-    """``Σ_b W_b/W |c̄−z̄|^p``, mean over columns; for p = ∞ the largest gap."""
+    **others,
+) -> BinSums:
     check_grouped(rows.groups, bias_correction)
     mu, z = _columns(rows, kind)
     sums = BinSums(Bins(z, n_bins, strategy), z.shape[1])
     sums.add(mu, np.full(len(mu), np.inf), z, rows.w)
-    if bias_correction is not None and not rows.labels.known:
-        if rows.groups is not None:
-            sums.by_group(mu, z, rows.groups, rows.w)
-        shared = rows.groups is not None
-        if bias_correction == "residual":
-            shared |= leave_out_raters(sums, rows, z, _said(rows, kind))
-        return float(calibration_parts(sums, bias_correction, shared).sum(axis=1).mean())
+    if correction_of(rows, bias_correction) is None:
+        return sums
+    if rows.groups is not None:
+        sums.by_group(mu, z, rows.groups, rows.w)
+    if bias_correction == "residual":
+        leave_out_raters(sums, rows, z, _said(rows, kind))
+    return sums
+
+
+def _loss_of(
+    sums: BinSums,
+    rows: Rows,
+    p: float = 1,
+    bias_correction: Literal["residual"] | None = None,
+    **others,
+) -> float:
+    """``Σ_b W_b/W |c̄−z̄|^p``, mean over columns; for p = ∞ the largest gap."""
+    correction = correction_of(rows, bias_correction)
+    if correction is not None:
+        parts = calibration_parts(sums, correction, pairs_are_left_out(rows))
+        return float(parts.sum(axis=1).mean())
     powers = sums.powers(p)
     return float(powers.max() if np.isinf(p) else powers.mean())
 
 
-def _rooted(rows: Rows, p: float = 1, **options) -> float:
-    return signed_root(_loss(rows, p=p, **options), p)
+def _loss(rows: Rows, **options) -> float:
+    return _loss_of(_sums(rows, **options), rows, **options)
+
+
+def _rooted_of(sums: BinSums, rows: Rows, p: float = 1, **options) -> float:
+    return signed_root(_loss_of(sums, rows, p=p, **options), p)
+
+
+def _rooted(rows: Rows, **options) -> float:
+    return _rooted_of(_sums(rows, **options), rows, **options)
 
 
 def _facts(*, bias_correction: str | None = None, **others) -> Facts:
     """A corrected error is a signed root of p = 2, whose interval is that of its square, mapped."""
+    found = Facts(False, sums=_sums, check=_check)
     if bias_correction is not None:
-        return Facts(False, loss=partial(_loss, p=2), check=_check)
-    return Facts(False, value=_rooted, check=_check)
+        return found._replace(loss=partial(_loss, p=2), of_sums=partial(_loss_of, p=2))
+    return found._replace(value=_rooted, of_sums=_rooted_of)
 
 
 @metric(_facts)
@@ -203,7 +225,14 @@ def expected_calibration_error(
     )
 
 
-@metric(Facts(False, value=partial(_rooted, p=np.inf)))
+@metric(
+    Facts(
+        False,
+        value=partial(_rooted, p=np.inf),
+        sums=_sums,
+        of_sums=partial(_rooted_of, p=np.inf),
+    )
+)
 def maximum_calibration_error(
     y: LabelsLike,
     prediction: PredictionLike,

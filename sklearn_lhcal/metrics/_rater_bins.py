@@ -16,7 +16,7 @@ from .._rows import Rows
 from ..label_histogram import Annotations
 
 # disjoint pairs of raters need so many
-_FOUR = 4
+FOUR = 4
 
 
 def leave_out_raters(sums: BinSums, rows: Rows, z: NDArray, x: Callable) -> bool:
@@ -26,7 +26,7 @@ def leave_out_raters(sums: BinSums, rows: Rows, z: NDArray, x: Callable) -> bool
     rater alone has no pairs with others: the labels are then his.
     """
     y = rows.labels
-    if not isinstance(y, Annotations) or not _shared(y, 2):
+    if not isinstance(y, Annotations) or not share_raters(y, 2):
         return False
     B = sums.bins.n_bins
     row = y.row
@@ -52,7 +52,7 @@ def leave_out_pairs(sums: BinSums, rows: Rows, phi: NDArray, differ: Callable) -
     such pairs, and those of one row alone are left out.
     """
     y = rows.labels
-    if not isinstance(y, Annotations) or not _shared(y, _FOUR):
+    if not isinstance(y, Annotations) or not share_raters(y, FOUR):
         return False
     B = sums.bins.n_bins
     first, second = pairs_within(y.indptr)
@@ -70,7 +70,7 @@ def leave_out_pairs(sums: BinSums, rows: Rows, phi: NDArray, differ: Callable) -
     return True
 
 
-def _shared(y: Annotations, least: int) -> bool:
+def share_raters(y: Annotations, least: int) -> bool:
     """Whether there are so many raters, and one of them rated two rows."""
     times = np.bincount(y.rater)
     return bool(np.count_nonzero(times) >= least and times.max() > 1)

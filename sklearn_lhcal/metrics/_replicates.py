@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._ground.arrays import Floats, Indices
+from .._ground.bins import without_each
 from .._ground.checks import check_same_length, n_rows, take_rows
 from .._ground.facts import facts_of
 from .._rows import Rows, read_groups
@@ -73,7 +74,12 @@ def statistic_of(metric, y, prediction, sample_weight, groups, options) -> Stati
     if facts.terms is None and facts.value is None and facts.loss is None:
         return OfFunction(metric, y, prediction, sample_weight, groups, options)
     rows = read_for(metric, y, prediction, sample_weight, groups, **options)
-    kind = OfRows if facts.terms is None else OfMeans
+    if facts.terms is not None:
+        return OfMeans(metric, rows, options)
+    # bins by quantiles depend on the rows, and what raters share is in several blocks
+    add_up = options.get("strategy", "uniform") == "uniform"
+    add_up &= not isinstance(rows.labels, Annotations)
+    kind = OfBins if facts.sums is not None and add_up else OfRows
     return kind(metric, rows, options)
 
 
@@ -110,6 +116,21 @@ class OfRows(Statistic):
     def _value(self, rows: Rows) -> float:
         x = evaluate(self.metric, rows, **self.options)
         return x * abs(x) if self.mapped else x
+
+
+class OfBins(OfRows):
+    """By sums over bins: those of all blocks but one are sums of what is left."""
+
+    def without_rows(self, block: Blocks) -> Floats:
+        facts: Any = facts_of(self.metric, **self.options)
+        seen = self.rows.n >= self.least_raters
+        seen &= self.rows.weight > 0
+        blocks = [np.flatnonzero(seen & (block.code == b)) for b in range(block.n)]
+        if sum(len(rows) > 0 for rows in blocks) < block.n:
+            return super().without_rows(block)
+        sums = [facts.sums(self.rows.take(rows), **self.options) for rows in blocks]
+        left = [facts.of_sums(s, self.rows, **self.options) for s in without_each(sums)]
+        return np.array(left)
 
 
 class OfMeans(OfRows):

@@ -1,9 +1,7 @@
 """Scores of a predicted probability of any 0/1 statistic of raters (P1 App. C)."""
 
-from collections.abc import Callable
-
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from .._ground.bins import Bins, BinSums, check_bias_correction, check_grouped
 from .._ground.checks import as_floats, check_same_length, check_sample_weight
@@ -18,27 +16,16 @@ def squared(d, phi):
     return d * (1 - d) + (d - phi) ** 2
 
 
-def calibration(
-    d,
-    phi,
-    w,
-    groups,
-    n_bins=15,
-    strategy="uniform",
-    bias_correction: Correction = "residual",
-    leave_out: Callable[[BinSums], bool] = lambda sums: False,
-) -> NDArray:
-    """CL of each of m columns, shape (m,), Eq. (41) to (44); `groups` are codes (n,) or None.
-
-    `leave_out` takes what raters share out of the residual correction, and says whether it did.
-    """
+def column_sums(
+    d, phi, w, groups, n_bins=15, strategy="uniform", bias_correction: str | None = "residual"
+) -> BinSums:
+    """Sums over bins of m columns of rates and predictions; `groups` are codes (n,) or None."""
     check_grouped(groups, bias_correction)
     sums = BinSums(Bins(phi, n_bins, strategy), phi.shape[1])
     sums.add(d, np.full(len(d), np.inf), phi, w)
     if groups is not None:
         sums.by_group(d, phi, groups, w)
-    shared = bias_correction == "residual" and leave_out(sums)
-    return calibration_parts(sums, bias_correction, shared or groups is not None).sum(axis=1)
+    return sums
 
 
 def statistic_squared_loss(
@@ -110,7 +97,9 @@ def statistic_calibration_loss(
     d, phi, w, codes = _check_statistic(rate, predicted, sample_weight, groups)
     if d is None:
         return undefined("statistic_calibration_loss", 2)
-    return float(calibration(d, phi, w, codes, n_bins, strategy, bias_correction)[0])
+    sums = column_sums(d, phi, w, codes, n_bins, strategy, bias_correction)
+    # Eq. (41) to (44)
+    return float(calibration_parts(sums, bias_correction, codes is not None).sum(axis=1)[0])
 
 
 def _check_statistic(rate, predicted, sample_weight, groups=None) -> tuple:

@@ -1,0 +1,58 @@
+"""Intervals of binned metrics: each row is looked at once, and nothing changes by it."""
+
+import numpy as np
+import pytest
+
+from sklearn_lhcal import metrics
+from sklearn_lhcal.datasets import make_label_histograms
+from sklearn_lhcal.metrics import confidence_interval
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(
+    ("metric", "options", "mapped"),
+    [
+        (metrics.calibration_loss, {}, False),
+        (metrics.calibration_error, {"n_bins": [0.0, 0.3, 1.0]}, True),
+        (metrics.calibration_error, {"p": 1, "bias_correction": None}, False),
+        (metrics.calibration_error, {"p": np.inf, "bias_correction": None}, False),
+        (metrics.calibration_error, {"strategy": "quantile"}, True),
+        (metrics.dispersion_loss, {}, False),
+        (metrics.dispersion_error, {}, True),
+        (metrics.expected_calibration_error, {}, False),
+        (metrics.expected_calibration_error, {"kind": "classwise", "p": 2}, False),
+        (metrics.expected_calibration_error, {"p": 2, "bias_correction": "residual"}, True),
+        (metrics.maximum_calibration_error, {"kind": 1}, False),
+        (metrics.disagreement_calibration_loss, {}, False),
+        (metrics.disagreement_calibration_error, {"bias_correction": None}, True),
+        (metrics.class_disagreement_calibration_error, {}, True),
+    ],
+)
+def test_bins_of_blocks_add_up(metric, options, mapped, weighted, grouped):
+    """Leaving blocks out by sums over bins is evaluating the metric without them."""
+    data = make_label_histograms(300, n_raters=(1, 4), overconfidence=2.0, random_state=0)
+    rng = np.random.default_rng(0)
+    how = {"n_blocks": 12, "random_state": 0, **options}
+    if weighted:
+        how["sample_weight"] = rng.integers(0, 3, 300)
+    if grouped:
+        how["groups"] = rng.integers(0, 60, 300)
+    found = confidence_interval(metric, data.counts, data.prediction, **how)
+
+    def evaluated(y, prediction, **given):
+        x = metric(y[:, :3], prediction, **given)
+        return x * abs(x) if mapped else x
+
+    if grouped:
+        # a function that says nothing of itself is not told of groups: they come as a column
+        coded = np.column_stack([data.counts, how["groups"]])
+        expected = confidence_interval(
+            lambda y, z, **given: evaluated(y, z, groups=y[:, 3], **given),
+            coded,
+            data.prediction,
+            **how,
+        )
+    else:
+        expected = confidence_interval(evaluated, data.counts, data.prediction, **how)
+    assert found.standard_error == pytest.approx(expected.standard_error, rel=1e-9)
