@@ -6,6 +6,7 @@ from .._ground.facts import Facts, metric
 from .._ground.types import LabelsLike
 from ._chance import (
     Similarity,
+    agreement_terms,
     alpha,
     coefficient,
     cohen,
@@ -17,7 +18,7 @@ from ._chance import (
 )
 
 
-@metric(Facts(greater_is_better=True, value=observed_agreement))
+@metric(Facts(greater_is_better=True, least_raters=2, terms=agreement_terms))
 def percent_agreement(
     y: LabelsLike, *, weights: Similarity = "nominal", sample_weight: ArrayLike | None = None
 ) -> float:

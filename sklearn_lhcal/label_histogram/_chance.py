@@ -63,9 +63,19 @@ def _observed(rows, S: Floats) -> float:
         return float("nan")
     mu = rows.labels.mu[several]
     n = rows.labels.n[several]
-    # the same of shares: q is the agreement of two draws with replacement
+    return float(np.average(_of_rows(mu, n, S), weights=w))
+
+
+def _of_rows(mu, n, S: Floats) -> Floats:
+    """p_a of each row, (n,): q is the agreement of two draws with replacement."""
     q = np.einsum("ik,kl,il->i", mu, S, mu, optimize=True)
-    return float(np.average(q - (1 - q) / (n - 1), weights=w))
+    return q - (1 - q) / (n - 1)
+
+
+def agreement_terms(rows, weights: Similarity = "nominal") -> tuple[Floats, Floats]:
+    """Numerators and denominators of p_a, for rows with two raters or more."""
+    S = similarity(weights, rows.labels)
+    return rows.weight * _of_rows(rows.labels.mu, rows.labels.n, S), rows.weight
 
 
 def _shares(rows) -> Floats:
