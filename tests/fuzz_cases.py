@@ -133,7 +133,7 @@ DECIDING = calibration.DecisionCalibration("proba", COSTS, inner_cv=2)
 class Thirds:
     """A splitter for `EpistemicCalibration` that needs no geometry."""
 
-    def split_augmented(self, X, y):
+    def split_augmented(self, X):
         """Every third row is tested, the next joins."""
         rows = np.arange(N)
         return rows[rows % 4 < 2], rows[rows % 4 < 3], rows[rows % 4 == 3]

@@ -242,6 +242,6 @@ def test_a_class_that_only_the_balls_hold_is_named():
     y = np.repeat(["common", "rare"], [300, 100])
     splitter = BallCarvingSplit(0.1, 1, keep_fraction=0.0, random_state=0)
     with pytest.raises(
-        ValueError, match=r"No label of class \['rare'\] in the training rows beside the balls"
+        ValueError, match=r"No label of class \['rare'\] in the rows beside the balls"
     ):
         EpistemicCalibration(GaussianNB(), uncertainty="entropy", splitter=splitter).fit(X, y)

@@ -58,7 +58,7 @@ class Splitter(Protocol):
 class AugmentedSplitter(Protocol):
     """What splits rows for `EpistemicCalibration`."""
 
-    def split_augmented(self, X: Samples, y: Any) -> tuple[Indices, Indices, Indices]:
+    def split_augmented(self, X: Samples) -> tuple[Indices, Indices, Indices]:
         """Indices (train, augmented, test)."""
 
 

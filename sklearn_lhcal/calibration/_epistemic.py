@@ -81,7 +81,7 @@ class EpistemicCalibration(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         The estimate to be calibrated: of `predict_dist`, in nats; or ``uncertainty(estimator, X)``,
         which returns one number of at least 0 per row, larger for more uncertain ones (a distance
         from the training data, say).
-    splitter : object with ``split_augmented(X, y)``, default=None
+    splitter : object with ``split_augmented(X)``, default=None
         Returns indices (train, augmented, test). None: ``BallCarvingSplit(random_state=0)``, for
         which X must hold numbers, none missing.
     n_bins : int, default=20
@@ -210,7 +210,7 @@ class EpistemicCalibration(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         test = np.empty(0, dtype=np.intp)
         if len(labels) >= self.n_bins:
             splitter = BallCarvingSplit(random_state=0) if self.splitter is None else self.splitter
-            train, augmented, test = splitter.split_augmented(X, labels)
+            train, augmented, test = splitter.split_augmented(X)
             test = test if weight is None else test[weight[test] > 0]
         if len(test) < self.n_bins:
             warnings.warn(
