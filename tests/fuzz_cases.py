@@ -217,6 +217,12 @@ INSTANCES: dict[str, Callable] = {
     ),
     "LabelHistogramClassifier": label_histogram.LabelHistogramClassifier,
     "NeuralClassifier": network,
+    "LayerFeatures": lambda: neural_network.LayerFeatures(
+        neural_network.NeuralClassifier(
+            nn.Sequential(nn.Linear(X.shape[1], K), nn.Identity()), max_epochs=1, random_state=0
+        ),
+        "0",
+    ),
     "Annotations": lambda: ANNOTATIONS,
     "KnownProbabilities": lambda: label_histogram.KnownProbabilities(Z),
     "Dirichlet": lambda: DIRICHLET,

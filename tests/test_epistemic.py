@@ -185,9 +185,9 @@ def test_the_correlation_is_spearmans():
     assert epistemic_correlation(g, np.exp(3 * e)) == pytest.approx(
         epistemic_correlation(g, e), abs=1e-12
     )
-    with pytest.warns(UndefinedMetricWarning, match="all gains are equal"):
+    with pytest.warns(UndefinedMetricWarning, match="all 5 gains are 0"):
         assert np.isnan(epistemic_correlation(np.zeros(5), np.arange(5)))
-    with pytest.warns(UndefinedMetricWarning, match="all estimates are equal"):
+    with pytest.warns(UndefinedMetricWarning, match="all 4 estimates are 1"):
         assert np.isnan(epistemic_correlation(np.array([0, 1, 0, -1]), np.ones(4)))
 
 

@@ -33,9 +33,6 @@ FLOOR = {room: floor for floor, rooms in FLOORS.items() for room in rooms}
 HOUSE = {"sklearn_lhcal.label_histogram._labels", "sklearn_lhcal._rows"}
 # Private names that cross from one room to another, each with its reason; three at most.
 PRIVATE = {
-    ("calibration", "sklearn_lhcal.neural_network._features", "forward_features"): (
-        "a layer's outputs are α-calibration's features; a door of its own would promise more"
-    ),
     ("calibration", "sklearn_lhcal.neural_network._solvers", "TorchProblem"): (
         "a map that is a torch module is a problem; as a public name it would be a promise to "
         "others"

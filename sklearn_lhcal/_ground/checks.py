@@ -172,6 +172,26 @@ def n_rows(X, name: str = "X") -> int:
     return len(X)
 
 
+def as_features(found, X, owner: str) -> Floats:
+    """Features that a callable or transformer gave for X: (n,) or (n, …) as finite (n, f).
+
+    `owner` is who asked for them, in messages.
+    """
+    if hasattr(found, "toarray"):
+        found = found.toarray()
+    h = as_floats(found, f"What features returns to {owner}")
+    if h.ndim == 0 or len(h) != n_rows(X):
+        rows = f"{len(h)} rows" if h.ndim else "a single number"
+        raise ValueError(
+            f"features must return one row for each of the {n_rows(X)} rows of X, it returned "
+            f"{rows}."
+        )
+    h = h.reshape(len(h), -1)
+    if not np.isfinite(h).all():
+        raise ValueError(f"The features of {owner} contain NaN or infinite values.")
+    return h
+
+
 def is_per_row(value, n: int) -> bool:
     """Whether a fit parameter holds one entry for each of n rows."""
     listed = hasattr(value, "shape") or isinstance(value, (list, tuple))

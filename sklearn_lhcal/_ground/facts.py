@@ -33,6 +33,9 @@ class Facts(NamedTuple):
         ``of_sums(sums, rows, **options) -> float``, what `value` or `loss` is of these sums.
     check : callable or None
         ``check(**options)`` raises before anything is read.
+    unsaid : callable or None
+        ``unsaid(*arguments) -> str``, why the metric is undefined for these; empty where it is
+        defined.
     takes_distribution : bool
         Whether more of a prediction counts than its mean.
     """
@@ -46,6 +49,7 @@ class Facts(NamedTuple):
     sums: Callable | None = None
     of_sums: Callable | None = None
     check: Callable | None = None
+    unsaid: Callable | None = None
     takes_distribution: bool = False
 
 

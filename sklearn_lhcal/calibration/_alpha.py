@@ -9,17 +9,17 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
 from torch.nn.utils import parameters_to_vector
 
 from .._ground.arrays import Floats
-from .._ground.checks import check_not_negative, n_rows
+from .._ground.checks import as_features, check_not_negative
 from .._ground.devices import seeded
 from .._ground.problems import Solver
 from .._ground.simplex import entropy, gini
 from .._ground.types import Calibrated, Folds, Seed
 from ..distributions import Dirichlet
-from ..neural_network import DirichletMultinomialLoss, PairwiseLoss
-from ..neural_network._features import forward_features
+from ..neural_network import DirichletMultinomialLoss, LayerFeatures, PairwiseLoss
 from ._alpha_line import (
     MAX_LOG_TOTAL,
     Concentration,
@@ -269,11 +269,12 @@ def _features(rows: CalibrationRows, feature_map) -> Floats:
     if isinstance(feature_map, str) and feature_map == "logits":
         return u
     if isinstance(feature_map, str):
-        h = forward_features(rows.model, rows.X, feature_map)
+        layer = LayerFeatures(FrozenEstimator(rows.model), feature_map)
+        h = layer.fit(rows.X).transform(rows.X)
     elif hasattr(feature_map, "transform"):
-        h = _matrix(feature_map.transform(rows.X), rows.X)
+        h = as_features(feature_map.transform(rows.X), rows.X, "AlphaCalibration")
     else:
-        h = _matrix(feature_map(rows.X), rows.X)
+        h = as_features(feature_map(rows.X), rows.X, "AlphaCalibration")
     if not rows.is_ensemble:
         return h
     return np.broadcast_to(h[:, None], (*u.shape[:2], h.shape[1]))
@@ -284,19 +285,3 @@ def _scale(h: NDArray, mean: NDArray) -> Floats:
     away = h - mean
     scale = np.sqrt(np.einsum("ij,ij->j", away, away) / len(h))
     return np.where(scale > 1e-12 * np.maximum(1.0, np.abs(mean)), scale, 1.0)
-
-
-def _matrix(features, X) -> Floats:
-    h = np.asarray(
-        features.toarray() if hasattr(features, "toarray") else features, dtype=np.float64
-    )
-    if h.ndim == 0 or len(h) != n_rows(X):
-        rows = f"{len(h)} rows" if h.ndim else "a single number"
-        raise ValueError(
-            f"features must return one row for each of the {n_rows(X)} rows of X, it returned "
-            f"{rows}."
-        )
-    h = h.reshape(len(h), -1) if h.ndim > 1 else h[:, None]
-    if not np.isfinite(h).all():
-        raise ValueError("The features of AlphaCalibration contain NaN or infinite values.")
-    return h

@@ -186,7 +186,16 @@ def epistemic_calibration_error(
     return float(sums.calibration_loss("residual").sum())
 
 
-@metric(Facts(True))
+def _no_ranks(gain, uncertainty) -> str:
+    """Why there is no rank correlation; empty where there is one."""
+    g, e = check_gains(gain, uncertainty)
+    for what, values in (("gains", g), ("estimates", e)):
+        if values.min() == values.max():
+            return f"all {len(values)} {what} are {values[0]:.3g}"
+    return ""
+
+
+@metric(Facts(True, unsaid=_no_ranks))
 def epistemic_correlation(gain: ArrayLike, uncertainty: ArrayLike) -> float:
     """Rank correlation of an estimate with the gain: larger is better, between -1 and 1.
 
@@ -216,15 +225,14 @@ def epistemic_correlation(gain: ArrayLike, uncertainty: ArrayLike) -> float:
     0.775
     """
     g, e = check_gains(gain, uncertainty)
-    a, b = rankdata(g) - (len(g) + 1) / 2, rankdata(e) - (len(g) + 1) / 2
-    if not a.any() or not b.any():
+    if reason := _no_ranks(g, e):
         warnings.warn(
-            "epistemic_correlation is undefined and set to NaN: all "
-            f"{'gains' if b.any() else 'estimates'} are equal.",
+            f"epistemic_correlation is undefined and set to NaN: {reason}.",
             UndefinedMetricWarning,
             stacklevel=2,
         )
         return float("nan")
+    a, b = rankdata(g) - (len(g) + 1) / 2, rankdata(e) - (len(g) + 1) / 2
     return float((a * b).sum() / np.sqrt((a * a).sum() * (b * b).sum()))
 
 

@@ -146,6 +146,13 @@ class EpistemicScorer(BaseEstimator):
     sign : {1, -1} or None, default=None
         As in `LabelHistogramScorer`.
 
+    Raises
+    ------
+    ValueError
+        Where the scorer cannot say anything, with the reason: no `reference_prediction`, or a
+        metric that is undefined, such as the correlation where all gains are equal. A search then
+        has NaN there, and shows the reason in its warning.
+
     Examples
     --------
     >>> from sklearn.ensemble import RandomForestClassifier
@@ -191,10 +198,20 @@ class EpistemicScorer(BaseEstimator):
         y, X, reference_prediction = rated_only(y, X, reference_prediction)
         labels = labels_for(estimator, y)
         gain = accuracy_gain(labels, estimator.predict(check_samples(X)), reference_prediction)
+        estimate = predict_epistemic(estimator, X)
+        facts = facts_of(self.metric)
+        if facts.unsaid is not None and (reason := facts.unsaid(gain, estimate)):
+            raise ValueError(
+                f"The scorer of {unwrapped(self.metric, {})[0].__name__} cannot say anything about "
+                f"{type(estimator).__name__} here: {reason}. Estimates differ only with a "
+                "predictive distribution (a forest, an ensemble, a Gaussian process), gains only "
+                "where reference_prediction is another class than what it predicts: carve larger "
+                "balls, or keep less in them."
+            )
         sign = self.sign
         if sign is None:
-            sign = -1 if facts_of(self.metric).greater_is_better is False else 1
-        return sign * self.metric(gain, predict_epistemic(estimator, X))
+            sign = -1 if facts.greater_is_better is False else 1
+        return sign * self.metric(gain, estimate)
 
     def __call__(
         self,

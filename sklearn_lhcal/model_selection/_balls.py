@@ -1,18 +1,18 @@
 """Splits that leave most of the data out within balls."""
 
-from collections.abc import Iterator
-from typing import ClassVar, Literal
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils.metadata_routing import UNUSED
 
 from .._ground.arrays import Indices
-from .._ground.checks import check_positive_int, check_same_length, check_samples
+from .._ground.checks import as_features, check_positive_int, check_same_length, check_samples
 from .._ground.types import LabelsLike, Samples, Seed
 from ..label_histogram._labels import read_labels
 
@@ -31,7 +31,8 @@ class BallCarvingSplit(BaseEstimator):
     another part is for testing, and the rest is what more data would add. Training and this rest
     are the *augmented* rows. A model fitted on these is the reference to which
     `metrics.accuracy_gain` compares the one fitted on training, at the test rows. Distances are
-    Euclidean, so features should be on one scale.
+    Euclidean, so features should be on one scale. Between the pixels of images they mean little:
+    carve these in what a network sees, ``features=LayerFeatures(FrozenEstimator(net), layer)``.
 
     Parameters
     ----------
@@ -48,6 +49,11 @@ class BallCarvingSplit(BaseEstimator):
         Share of a ball's rows that is for testing. What is left goes to the augmented rows.
     n_splits : int, default=1
         How many splits `split` yields, each with balls of its own.
+    features : None, transformer or callable, default=None
+        Where rows lie. None: at X. A transformer is cloned, and fitted on X alone: a scaler, a PCA,
+        `LayerFeatures` of a frozen network. A callable maps X to an array of shape (n_samples,
+        n_features). X may then hold images, or anything else that has rows. What is fitted on the
+        classes of rows knows the test labels: let it learn from other rows.
     random_state : int, RandomState instance or None, default=None
         Seed of centres, fractions and rows. An integer makes `split` and `split_augmented` repeat.
 
@@ -80,6 +86,7 @@ class BallCarvingSplit(BaseEstimator):
         keep_fraction: float | tuple[float, float] = (0, 0.3),
         test_fraction: float = 0.3,
         n_splits: int = 1,
+        features: Any | Callable[[Samples], ArrayLike] | None = None,
         random_state: Seed = None,
     ) -> None:
         self.radius = radius
@@ -87,6 +94,7 @@ class BallCarvingSplit(BaseEstimator):
         self.keep_fraction = keep_fraction
         self.test_fraction = test_fraction
         self.n_splits = n_splits
+        self.features = features
         self.random_state = random_state
 
     def split(
@@ -97,14 +105,16 @@ class BallCarvingSplit(BaseEstimator):
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
+            With `features`, anything that has rows.
         y : label histogram of shape (n_samples, n_classes), optional
             Where it is given, each of its classes must be left in training.
         groups : ignored
         """
-        self._check_parameters()
+        keep = self._check_parameters()
+        h = self._places(X)
         rng = check_random_state(self.random_state)
         for _ in range(self.n_splits):
-            train, _, test = self._split(X, y, rng)
+            train, _, test = self._split(h, y, keep, rng)
             yield train, test
 
     def split_augmented(
@@ -115,6 +125,7 @@ class BallCarvingSplit(BaseEstimator):
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
+            With `features`, anything that has rows.
         y : label histogram of shape (n_samples, n_classes), optional
             Where it is given, each of its classes must be left in training.
 
@@ -130,7 +141,8 @@ class BallCarvingSplit(BaseEstimator):
             Parameters out of range, a class that is missing from training, balls that hold no test
             row.
         """
-        return self._split(X, y, check_random_state(self.random_state))
+        keep = self._check_parameters()
+        return self._split(self._places(X), y, keep, check_random_state(self.random_state))
 
     def get_n_splits(
         self, X: Samples = None, y: LabelsLike | None = None, groups: ArrayLike | None = None
@@ -138,9 +150,29 @@ class BallCarvingSplit(BaseEstimator):
         """Number of splits."""
         return self.n_splits
 
-    def _split(self, X, y, rng):
-        low, high = self._check_parameters()
-        X = check_array(check_samples(X), accept_sparse="csr", input_name="X")
+    def _places(self, X):
+        """Where the rows lie, h of shape (n, f)."""
+        X = check_samples(X)
+        if self.features is None and len(getattr(X, "shape", ())) > 2:
+            raise ValueError(
+                f"X has shape {X.shape}, but balls need one vector a row; give features=, such as "
+                "LayerFeatures(FrozenEstimator(net), layer)."
+            )
+        if self.features is None:
+            return check_array(X, accept_sparse="csr", input_name="X")
+        if hasattr(self.features, "transform"):
+            found = clone(self.features).fit(X).transform(X)
+        elif callable(self.features):
+            found = self.features(X)
+        else:
+            raise ValueError(
+                f"features must be None, a transformer or a callable, got {self.features!r}; a "
+                "layer of a network is LayerFeatures(FrozenEstimator(net), layer)."
+            )
+        return as_features(found, X, "BallCarvingSplit")
+
+    def _split(self, X, y, keep_range, rng):
+        low, high = keep_range
         balls = self._balls(X, rng)
         part = np.full(X.shape[0], _TRAIN)
         free = np.ones(len(part), dtype=bool)

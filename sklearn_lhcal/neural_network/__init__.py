@@ -5,6 +5,7 @@ A classifier, losses, and the solvers that train torch modules.
 
 from ._classifier import NeuralClassifier
 from ._decision_losses import DirectLoss, MarginRescalingLoss
+from ._features import LayerFeatures
 from ._losses import BrierLoss, DirichletMultinomialLoss, FocalLoss, LabelLogLoss, PairwiseLoss
 from ._penalties import KernelCalibrationPenalty, MMCEPenalty, SharpnessPenalty
 from ._solvers import LBFGS, Adam, Newton
@@ -18,6 +19,7 @@ __all__ = [
     "FocalLoss",
     "KernelCalibrationPenalty",
     "LabelLogLoss",
+    "LayerFeatures",
     "MMCEPenalty",
     "MarginRescalingLoss",
     "NeuralClassifier",

@@ -1,49 +1,114 @@
-"""Outputs of a hidden layer of a fitted network."""
+"""Outputs of a hidden layer of a network."""
+
+from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    MetaEstimatorMixin,
+    TransformerMixin,
+    clone,
+)
+from sklearn.frozen import FrozenEstimator
+from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from .._ground.arrays import Floats
-from .._ground.checks import n_rows
-from .._ground.estimators import resolve, with_own_module
+from .._ground.checks import check_samples, n_rows, take_rows
+from .._ground.estimators import atomic, resolve, with_own_module
+from .._ground.types import Estimator, LabelsLike, Samples
 
 
-def forward_features(estimator, X, layer: str) -> Floats:
-    """Outputs of a named layer of the network at the bottom of a fitted estimator.
+class LayerFeatures(
+    ClassNamePrefixFeaturesOutMixin, TransformerMixin, MetaEstimatorMixin, BaseEstimator
+):
+    """Transformer: what a hidden layer of a network makes of each row.
 
-    It sees through pipelines, which transform X, searches, FrozenEstimator, calibrators and dropout
-    ensembles.
+    In a pipeline before a `SparseGPClassifier` it is a deep kernel: a Gaussian process on what a
+    network has learnt to see. As ``features`` of a `BallCarvingSplit` it carves balls among images.
 
     Parameters
     ----------
-    estimator : fitted classifier
-    X : anything the estimator takes
+    estimator : classifier
+        With a torch network at its bottom: pipelines, searches, calibrators and dropout ensembles
+        are seen through. It is cloned and fitted with the transformer. Within a FrozenEstimator it
+        stays as it is, and labels are not needed.
     layer : str
-        A name of ``module_.named_modules()``.
+        A name of ``module_.named_modules()``. Axes of its outputs beyond the second, positions in
+        an image say, are averaged.
 
-    Returns
-    -------
-    features : ndarray of shape (n_samples, n_features)
-        Axes beyond the second, positions in an image say, are averaged.
+    Attributes
+    ----------
+    estimator_ : classifier
+        The one whose network is asked.
 
     Raises
     ------
     ValueError
         There is no network at the bottom; or no such layer, and the message lists those that there
-        are; or a forward pass does not use it exactly once.
+        are; or a forward pass does not use it exactly once; or a network is to be fitted without
+        labels.
+
+    Notes
+    -----
+    A network that is fitted on the rows it then transforms has seen their labels. Its features
+    separate the classes better there than on new rows, and what follows is too sure of itself.
+    Train the network on other rows, and freeze it, where there are enough.
 
     Examples
     --------
     >>> import numpy as np
+    >>> from sklearn.frozen import FrozenEstimator
     >>> from torch import nn
     >>> from sklearn_lhcal.neural_network import NeuralClassifier
-    >>> net = NeuralClassifier.from_trained(
-    ...     nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 3)), [0, 1, 2]
-    ... )
-    >>> forward_features(net, np.zeros((5, 2)), "1").shape
+    >>> images = np.random.default_rng(0).uniform(size=(5, 1, 8, 8)).astype(np.float32)
+    >>> body = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(144, 2))
+    >>> net = FrozenEstimator(NeuralClassifier.from_trained(body, ["cat", "dog"]))
+    >>> LayerFeatures(net, "1").fit_transform(images).shape
     (5, 4)
     """
+
+    def __init__(self, estimator: Estimator, layer: str) -> None:
+        self.estimator = estimator
+        self.layer = layer
+
+    @atomic
+    def fit(
+        self, X: Samples, y: LabelsLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> Self:
+        """Fit the network, unless it is frozen, and look for the layer.
+
+        Parameters
+        ----------
+        X : anything the estimator takes, of n_samples rows
+        y : label histogram of shape (n_samples, n_classes), optional
+            Anything the estimator takes. Not read where it is frozen.
+        sample_weight : array-like of shape (n_samples,), optional
+            Handed on to the estimator.
+        """
+        X = check_samples(X)
+        frozen = isinstance(self.estimator, FrozenEstimator)
+        if y is None and not frozen:
+            raise ValueError(
+                f"LayerFeatures has to fit its {type(self.estimator).__name__}, and y is missing; "
+                "give y, or wrap a fitted one: FrozenEstimator(net)."
+            )
+        weights = {} if sample_weight is None else {"sample_weight": sample_weight}
+        model = self.estimator if frozen else clone(self.estimator)
+        self.estimator_ = model.fit(X, y, **weights)
+        self._n_features_out = forward_features(model, take_rows(X, [0]), self.layer).shape[1]
+        return self
+
+    def transform(self, X: Samples) -> Floats:
+        """Outputs of the layer, shape (n_samples, n_features)."""
+        check_is_fitted(self, "estimator_")
+        return forward_features(self.estimator_, check_samples(X), self.layer)
+
+
+def forward_features(estimator, X, layer: str) -> Floats:
+    """Outputs (n, f) of a named layer of the network at the bottom of a fitted estimator."""
     net, X = _network(estimator, X)
     net = with_own_module(net)
     layers = {name: module for name, module in net.module_.named_modules() if name}
