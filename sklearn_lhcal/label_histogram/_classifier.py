@@ -21,6 +21,7 @@ from .._ground.estimators import (
 from .._ground.names import positions
 from .._ground.simplex import accuracy, in_columns
 from .._ground.types import Estimator, LabelsLike, Samples
+from ._boosting import boosted
 from ._labels import read_labels
 
 
@@ -29,7 +30,8 @@ class LabelHistogramClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimato
 
     A classifier whose class says ``accepts_label_histograms = True`` takes counts as they are. One
     that takes weights gets each row once per class, with the count as its weight. Any other gets
-    each row once per label.
+    each row once per label. ``LGBMClassifier`` and ``XGBClassifier`` (extra ``boosting``) see each
+    row once: they are trained by the multinomial likelihood of the counts.
 
     Search outside, ``GridSearchCV(LabelHistogramClassifier(...))``. The folds of a search *inside*
     would have copies of one row on both sides, and its scores would be too good.
@@ -42,7 +44,7 @@ class LabelHistogramClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimato
     Attributes
     ----------
     estimator_ : classifier
-        The fitted clone.
+        The fitted clone. For LightGBM and XGBoost, its `model_` is the fitted model of the library.
     classes_ : ndarray of shape (n_classes,)
         Sorted class names.
 
@@ -76,6 +78,7 @@ class LabelHistogramClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimato
         estimator = clone(self._unfitted())
         if not is_classifier(estimator):
             raise ValueError(f"estimator must be a classifier, got {type(estimator).__name__}.")
+        estimator = boosted(estimator)
         fit_on_labels(estimator, X, labels, sample_weight, **fit_params)
         self.estimator_ = estimator
         self.classes_ = labels.classes
