@@ -105,6 +105,24 @@ def test_integer_weights_repeat_rows_and_zero_weights_drop_them(display, data):
     assert np.array_equal(dropped.bin_counts, weighted.bin_counts)
 
 
+@pytest.mark.parametrize("display", DISPLAYS)
+def test_weights_may_be_of_any_size(display, data):
+    """Only ratios matter; a weight beyond all others leaves its row alone in the bin."""
+    w = np.random.RandomState(0).uniform(1, 2, size=300)
+    shown = display.from_predictions(data.counts, data.prediction, sample_weight=w)
+    for scale in (1e-290, 1e290):
+        scaled = display.from_predictions(data.counts, data.prediction, sample_weight=scale * w)
+        np.testing.assert_allclose(points(scaled), points(shown), rtol=1e-9)
+        np.testing.assert_allclose(scaled.interval, shown.interval, rtol=1e-9)
+    for huge in (1e30, 1e300):
+        w[7] = huge
+        one = display.from_predictions(data.counts, data.prediction, sample_weight=w)
+        alone = display.from_predictions(data.counts[[7]], data.prediction[[7]])
+        k = np.flatnonzero(alone.bin_counts)
+        np.testing.assert_allclose(points(one)[k], points(alone)[k], atol=1e-12)
+        assert np.isnan(one.interval[k]).all()
+
+
 def test_a_distribution_counts_by_its_mean_or_by_its_disagreement(data):
     distribution = Dirichlet.from_mean(data.prediction, 1.0)
     same = [

@@ -12,7 +12,7 @@ from distribution_cases import assert_same, label_pairs, methods
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
-from scipy.special import expit
+from scipy.special import expit, log_expit
 
 from sklearn_lhcal.distributions import (
     Distribution,
@@ -111,15 +111,61 @@ def test_where_gauss_hermite_is_wrong_this_is_right():
     assert wide.posterior([[31, 20]]).mean()[0, 1] == pytest.approx(0.3922, abs=1e-4)
 
 
-@pytest.mark.parametrize("counts", [(0, 10**6), (10**6, 3), (500_000, 500_000)])
-def test_posteriors_of_very_many_labels_stay_at_the_frequency(counts):
-    d = LogisticNormal([0.0, 5.0], [3.0, 50.0])
-    posterior = d.posterior([counts, counts])
-    np.testing.assert_allclose(
-        posterior.mean()[:, 1], counts[1] / 10**6, atol=3e-6 + 2 / sum(counts)
-    )
-    assert len(posterior.weights) < 50_000
-    assert np.isfinite(d.log_prob_counts([counts, counts])).all()
+def mp_about(m, s, counts, peak, width):
+    """log of ∫ σ(−g)^y0 σ(g)^y1 N(g; m, s²) dg, mean and sd of σ(g), in 60 digits, at a peak."""
+    with mp.workdps(60):
+        m, s, peak, width = (mp.mpf(a) for a in (m, s, peak, width))
+
+        def log_density(g):
+            labels = -counts[1] * mp.log1p(mp.exp(-g)) - counts[0] * mp.log1p(mp.exp(g))
+            return labels - ((g - m) / s) ** 2 / 2
+
+        # the trapezoidal rule
+        nodes = [peak + k * width / 4 for k in range(-48, 49)]
+        w = [mp.exp(log_density(g) - log_density(peak)) * width / 4 for g in nodes]
+        z = [1 / (1 + mp.exp(-g)) for g in nodes]
+        mass = mp.fsum(w)
+        mean = mp.fdot(w, z) / mass
+        variance = mp.fdot(w, [(a - mean) ** 2 for a in z]) / mass
+        log_mass = mp.log(mass / (s * mp.sqrt(2 * mp.pi))) + log_density(peak)
+        coefficient = mp.log(mp.binomial(sum(counts), counts[0]))
+        return float(log_mass + coefficient), mean, mp.sqrt(variance)
+
+
+@pytest.mark.parametrize("n", [10**6, 10**10, 10**15])
+@pytest.mark.parametrize("s", [1e-2, 30.0])
+def test_very_many_labels(s, n):
+    """They are exact still: differences of log-likelihoods this large would cancel."""
+    counts = (n, 2 * n)
+    d = LogisticNormal([0.5], [s])
+    # where the density ends; the prior alone is wider than this by far
+    log_p, mean, sd = mp_about(0.5, s, counts, np.log(2.0), (2 * n / 3) ** -0.5)
+    posterior = d.posterior([counts])
+    assert d.log_prob_counts([counts])[0] == pytest.approx(log_p, rel=1e-9, abs=1e-8)
+    assert abs(posterior.mean()[0, 1] - mean) < 1e-6 * sd
+    assert posterior.variance()[0, 1] ** 0.5 == pytest.approx(float(sd), rel=1e-6)
+
+
+@pytest.mark.parametrize(("m", "s"), [(0.0, 3.0), (5.0, 50.0), (1000.0, 1e4)])
+@pytest.mark.parametrize("counts", [(0, 1), (0, 10**6), (10**6, 3), (10**15, 0)])
+def test_an_edge_beside_a_wide_tail_needs_few_nodes(m, s, counts):
+    """One sum over the prior, with nodes a hundredth apart, says the same."""
+    d = LogisticNormal([m], [s])
+    posterior = d.posterior([counts])
+    assert len(posterior.weights) < 1300
+    g = np.linspace(-50, 50, 10_001)
+    y0, y1 = counts
+    middle = (g[:-1] + g[1:]) / 2
+    z = expit(middle)
+    weight = np.diff(stats.norm.cdf(g, m, s))
+    weight = weight * np.exp(y0 * log_expit(-middle) + y1 * log_expit(middle))
+    # beyond, labels of one class are certain
+    beyond = [stats.norm.cdf(-50, m, s) * (y1 == 0), stats.norm.sf(50, m, s) * (y0 == 0)]
+    total = weight.sum() + sum(beyond)
+    coefficient = float(mp.log(mp.binomial(y0 + y1, y0)))
+    assert d.log_prob_counts([counts])[0] == pytest.approx(np.log(total) + coefficient, abs=1e-4)
+    mean = (weight @ z + beyond[1]) / total
+    assert posterior.mean()[0, 1] == pytest.approx(mean, abs=1e-5)
 
 
 # Limits and symmetries
@@ -387,6 +433,7 @@ def test_bad_input_is_refused():
             LogisticNormal(m, s)
     for m, s in (
         ([np.nan], [1.0]),
+        ([1e101], [1.0]),
         ([0.0], [-1.0]),
         ([0.0], [np.inf]),
         ([0.0], [2e4]),

@@ -170,6 +170,8 @@ def test_wrong_data(data):
         net.fit(data.X, data.counts, sample_weight=-np.ones(300))
     with pytest.raises(ValueError, match=r"shape \(n, 2\); it returned \(64, 3\)"):
         NeuralClassifier.from_trained(MLP(), ["a", "b"]).predict_proba(data.X)
+    with pytest.raises(ValueError, match="classes must name each output by another name"):
+        NeuralClassifier.from_trained(MLP(), ["a", "b", "a"])
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")

@@ -50,37 +50,44 @@ def reliability_bins(
     """Bin predictions z with observed rates, both of shape (n, m); weights (n,) or None.
 
     The m values of a row share one set of bins and may depend on each other. Rows, or groups of
-    them, are independent except for their raters: ``shared(w, centre, index, B)`` is what raters
+    them, are independent except for their raters: ``shared(p, centre, index, B)`` is what raters
     add to the sums of squares.
     """
     check_fraction(confidence_level=confidence_level)
     bins = Bins(z.reshape(-1, 1), n_bins, strategy)
     B = bins.n_bins
     index = bins.index(z.reshape(-1, 1)).reshape(z.shape)
-    w = np.broadcast_to(1.0 if w is None else w[:, None], z.shape)
 
     def total(values):
         return np.bincount(index.ravel(), weights=values.ravel(), minlength=B)
 
     counts = np.bincount(index.ravel(), minlength=B)
-    W = np.where(counts > 0, total(w), np.nan)
-    mean_z = total(w * z) / W
-    mean_rate = total(w * rate) / W
+    p = _shares(np.broadcast_to(1.0 if w is None else w[:, None], z.shape), index, B)
+    filled = np.where(counts > 0, 1.0, np.nan)
+    mean_z = filled * total(p * z)
+    mean_rate = filled * total(p * rate)
     centre = z + (mean_rate - mean_z)[index]
-    spread = _unit_squares(index, w * (rate - centre), B, groups)
-    h = _unit_squares(index, w, B, groups)
+    spread = _unit_squares(index, p * (rate - centre), B, groups)
+    h = _unit_squares(index, p, B, groups)
     units = h.copy()
     if shared is not None:
-        more, more_h, more_units = shared(w, centre, index, B)
+        more, more_h, more_units = shared(p, centre, index, B)
         # raters who agree more than by chance explain nothing
         spread += np.maximum(more, 0.0)
         h += more_h
         units += more_units
-    spread /= W**2
-    h /= W**2
-    units /= W**2
-    interval = _interval(mean_rate, spread, h, units, total(w * w) / W**2, confidence_level)
+    h = filled * h
+    h_values = filled * total(p * p)
+    interval = _interval(mean_rate, spread, h, units, h_values, confidence_level)
     return ReliabilityBins(mean_z, mean_rate, interval, counts, bins.edges[0])
+
+
+def _shares(w: NDArray, index: NDArray, B: int) -> NDArray:
+    """Weights whose sum is 1 in each bin, however large or small they are."""
+    largest = np.zeros(B)
+    np.maximum.at(largest, index, w)
+    w = w / largest[index]
+    return w / np.bincount(index.ravel(), weights=w.ravel(), minlength=B)[index]
 
 
 def _unit_squares(index: NDArray, values: NDArray, B: int, groups: NDArray | None) -> NDArray:

@@ -2,7 +2,7 @@
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln, xlogy
+from scipy.special import expit, gammaln, xlogy
 
 from .._ground.arrays import Floats
 from .._ground.rising import log_rising
@@ -19,6 +19,16 @@ def log_multinomial(y: NDArray, z: NDArray) -> Floats:
     if many.any():
         log_p[many] = _many_multinomial(y[many], z[many])
     return log_p
+
+
+def log_binomial(y: NDArray, g: NDArray) -> Floats:
+    """log P(y | g), counts y (n, 2), log-odds g (n,) of the second class, shape (n,)."""
+    # beyond ±700, where z underflows, a label costs what g grows by
+    near = np.clip(g, -700.0, 700.0)
+    beyond = y[:, 1] * np.minimum(g - near, 0) - y[:, 0] * np.maximum(g - near, 0)
+    z = expit(np.stack([-near, near], axis=1))
+    # z is rounded, and does not sum to 1 to the last bit; g does not mean this
+    return log_multinomial(y, z) - y.sum(axis=1) * _excess(z) + beyond
 
 
 def log_dirichlet_multinomial(y: NDArray, z: NDArray, log_total: NDArray) -> Floats:

@@ -10,18 +10,23 @@ from .._ground.checks import as_floats
 from .._ground.simplex import in_columns
 from ._arrays import bisect, frozen, quotient, tails
 from ._base import Distribution, PointMass
-from ._likelihood import log_coefficient
+from ._likelihood import log_binomial
 from ._mixture import Mixture
 from ._nodes import normal_nodes, with_mean
 
+_LARGEST_LOC = 1e100
 _LARGEST_SCALE = 1e4
 # Nodes in memory at a time, and rows at a time where each has nodes of its own.
 _BLOCK = 2**18
 _ROWS = 1024
-# A posterior's ensemble has so many nodes for each that its mean would need, for its intervals.
-_FINER = 5
+# Distance of the nodes in v that a posterior's mean needs. Its ensemble has so many for each, for
+# its intervals. An edge is so many times more curved than the peak.
+_STEP = 0.06
+_FINER = 3
+_EDGE = 16.0
 # The nodes of a posterior end where its density is e^-40 of its peak.
 _DEPTH = 40.0
+_HALF_LOG_2PI = np.log(2 * np.pi) / 2
 
 
 class LogisticNormal(Distribution):
@@ -33,20 +38,20 @@ class LogisticNormal(Distribution):
     Parameters
     ----------
     loc : array-like of shape (n,)
-        Mean of the log-odds of the second class.
+        Mean of the log-odds of the second class, at most 1e100 from 0.
     scale : float or array-like of shape (n,)
         Standard deviation of the log-odds, between 0 and 1e4.
 
     Raises
     ------
     ValueError
-        Lengths that differ, NaN or infinite values, a scale out of its range.
+        Lengths that differ, NaN or infinite values, a mean or a scale out of its range.
 
     Notes
     -----
     A posterior after more labels is an `Ensemble` of weighted nodes, for it is no logistic-normal
-    distribution. The nodes are close enough together for exact moments. The ends of its intervals
-    are nodes, a tenth of a standard deviation apart.
+    distribution. The nodes, a thousand at most, are close enough together for exact moments. The
+    ends of its intervals are nodes, a tenth of a standard deviation apart.
 
     Examples
     --------
@@ -71,8 +76,11 @@ class LogisticNormal(Distribution):
                 "loc must have shape (n,), and scale the same or none, "
                 f"got {m.shape} and {s.shape}."
             )
-        if not np.isfinite(m).all() or not ((s >= 0) & (s <= _LARGEST_SCALE)).all():
-            raise ValueError(f"loc must be finite, and scale between 0 and {_LARGEST_SCALE:g}.")
+        if not (np.abs(m) <= _LARGEST_LOC).all() or not ((s >= 0) & (s <= _LARGEST_SCALE)).all():
+            raise ValueError(
+                f"loc must be finite, at most {_LARGEST_LOC:g} from 0, "
+                f"and scale between 0 and {_LARGEST_SCALE:g}."
+            )
         self._m = frozen(m)
         self._s = frozen(np.broadcast_to(s, m.shape))
 
@@ -193,7 +201,7 @@ class LogisticNormal(Distribution):
         """An `Ensemble` at the nodes."""
         y, possible = self._own_labels(y)
         first, second = np.where(possible, y, 0.0)
-        g, log_w = _posterior_nodes(self._m, self._s, first, second, _FINER)
+        g, log_w, _ = _posterior_nodes(self._m, self._s, first, second, _FINER)
         return Mixture.of(PointMass.of_checked(self._at(g)), log_w)
 
     def _at(self, g):
@@ -206,9 +214,11 @@ class LogisticNormal(Distribution):
         out = np.empty(len(self))
         for start in range(0, len(self), _ROWS):
             rows = slice(start, start + _ROWS)
-            _, log_w = _posterior_nodes(self._m[rows], self._s[rows], *y[:, rows], 1)
-            out[rows] = logsumexp(log_w, axis=0)
-        return log_coefficient(labels) + np.where(possible, out, -np.inf)
+            m, s = self._m[rows], self._s[rows]
+            _, log_w, peak = _posterior_nodes(m, s, *y[:, rows], 1)
+            at_peak = -(quotient(peak - m, s, 0.0) ** 2) / 2 - _HALF_LOG_2PI
+            out[rows] = log_binomial(y[:, rows].T, peak) + at_peak + logsumexp(log_w, axis=0)
+        return np.where(possible, out, -np.inf)
 
     def _own_labels(self, y):
         """Labels of the two classes, (2, n), and whether a row has none of an impossible class."""
@@ -263,27 +273,52 @@ def _excess(r):
 def _posterior_nodes(m, s, y0, y1, finer: int):
     """Nodes of g ~ N(m, s²) after y0 and y1 labels, and their log-weights, both of shape (S, n).
 
-    The log-weights sum to log ∫ σ(−g)^y0 σ(g)^y1 p(g) dg. Nodes are evenly spaced in t = (g − m)/s,
-    from where the density has fallen to e^-40 of its peak to where it has again. The step is half
-    the least width of the density between these ends, or less.
+    Third comes the peak of the density, shape (n,). The log-weights are relative to it: they sum to
+    log ∫ σ(−g)^y0 σ(g)^y1 p(g) dg, less its value at the peak. Nodes are evenly spaced in v, where
+    (g − c)/s = ε·sinh(v): close together at the peak c, and ever farther apart beyond. c is the
+    steepest place instead where that is an edge of width 1 beside a tail of width s.
     """
     n = y0 + y1
+    peak = _posterior_peak(m, s, y0, y1)
+    t = quotient(peak - m, s, 0.0)
 
-    def log_density(t):
-        g = m + s * t
-        return y1 * log_expit(g) + y0 * log_expit(-g) - t**2 / 2 - np.log(2 * np.pi) / 2
+    def log_density(u):
+        """At the peak and u standard deviations of the prior, less that at the peak."""
+        labels = y1 * _log_change(peak, s * u) + y0 * _log_change(-peak, -s * u)
+        return labels - u * (u + 2 * t) / 2
 
-    # The peak, where s·(y1 − nσ(g)) = t.
-    peak = bisect(lambda t: s * (y1 - n * expit(m + s * t)) > t, -s * y0, s * y1, 80)
-    floor = log_density(peak) - _DEPTH
+    def curvature(g):
+        return 1 + s**2 * n * expit(g) * expit(-g)
+
     # The ends. log p is concave, and at least as curved as that of a normal distribution.
     near = np.zeros_like(peak)
     far = near + np.sqrt(2 * _DEPTH)
-    a = peak - bisect(lambda t: log_density(peak - t) > floor, near, far, 50)
-    b = peak + bisect(lambda t: log_density(peak + t) > floor, near, far, 50)
-    steepest = np.clip(0.0, m + s * a, m + s * b)
-    curvature = 1 + s**2 * n * expit(steepest) * expit(-steepest)
-    h = 0.5 / np.maximum(np.sqrt(curvature), s) / finer
-    S = int(np.ceil(((b - a) / h).max())) + 1
-    t = a + (b - a) * np.linspace(0, 1, S)[:, None]
-    return m + s * t, log_density(t) + np.log((b - a) / (S - 1))
+    a = -bisect(lambda u: log_density(-u) > -_DEPTH, near, far, 60)
+    b = bisect(lambda u: log_density(u) > -_DEPTH, near, far, 60)
+    steepest = np.clip(0.0, peak + s * a, peak + s * b)
+    edge = curvature(steepest) > _EDGE * curvature(peak)
+    centre = np.where(edge, quotient(steepest - peak, s, 0.0), 0.0)
+    scale = 1 / np.maximum(np.sqrt(curvature(steepest)), s)
+    a = np.arcsinh((a - centre) / scale)
+    b = np.arcsinh((b - centre) / scale)
+    S = int(np.ceil(((b - a) * finer / _STEP).max())) + 1
+    v = a + (b - a) * np.linspace(0, 1, S)[:, None]
+    u = centre + scale * np.sinh(v)
+    log_width = np.log(scale * np.cosh(v)) + np.log((b - a) / (S - 1))
+    return peak + s * u, log_density(u) + log_width, peak
+
+
+def _posterior_peak(m, s, y0, y1):
+    """Where s²·(y1·σ(−g) − y0·σ(g)) = g − m."""
+    lowest = np.minimum(m, 0) - np.log1p(s**2 * y0) - 1
+    highest = np.maximum(m, 0) + np.log1p(s**2 * y1) + 1
+    low = np.maximum(m - s**2 * y0, lowest)
+    high = np.minimum(m + s**2 * y1, highest)
+    return bisect(lambda g: s**2 * (y1 * expit(-g) - y0 * expit(g)) > g - m, low, high, 90)
+
+
+def _log_change(g, d):
+    """log σ(g + d) − log σ(g), exact where d is small."""
+    small = np.clip(d, -1.0, 1.0)
+    near = -np.log1p(expit(-g) * np.expm1(-small))
+    return np.where(np.abs(d) < 1, near, log_expit(g + d) - log_expit(g))

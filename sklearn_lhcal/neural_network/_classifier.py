@@ -17,14 +17,14 @@ from .._ground.arrays import Floats
 from .._ground.checks import check_same_length, check_sample_weight
 from .._ground.devices import check_device, seeded
 from .._ground.estimators import atomic
-from .._ground.names import sorted_names
 from .._ground.simplex import softmax
 from .._ground.types import LabelsLike, Samples, Seed
 from .._rows import DistributionClassifierMixin
 from ..distributions import PointMass
 from ..label_histogram._labels import read_labels
 from ._atomic import Enough, Interrupted, all_or_nothing
-from ._data import ArrayRows, as_arrays, distinct_names, refusal_named, to_dtype, whole_batches
+from ._classes import class_set, output_names
+from ._data import ArrayRows, as_arrays, refusal_named, to_dtype, whole_batches
 from ._losses import LabelLogLoss, loss_of
 from ._penalties import penalty_of
 from ._training import batch_loss, early_stopping, scaled_weight, stratified_fifth
@@ -164,11 +164,11 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
         module : torch.nn.Module
             Copied; its outputs are logits.
         classes : array-like of shape (n_classes,)
-            What the outputs stand for, in their order.
+            What the outputs stand for, in their order, each by another name.
         **kwargs
             As in the constructor (`device`, `batch_size`, …).
         """
-        return cls(module, classes=distinct_names(classes), **kwargs).initialize()
+        return cls(module, classes=output_names(classes), **kwargs).initialize()
 
     @property
     def _default_callbacks(self):
@@ -276,7 +276,7 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
         if not self.initialized_:
             with seeded(self.random_state, self.device):
                 self.initialize()
-        given = None if classes is None else sorted_names(distinct_names(classes))
+        given = None if classes is None else class_set(classes)
         known = getattr(self, "classes_", given)
         if is_dataset(X):
             target: Any = self._dataset_target(y, known, sample_weight)

@@ -11,7 +11,6 @@ from torch.utils.data import DataLoader, Subset, default_collate
 
 from .._ground.checks import (
     as_floats,
-    as_names,
     check_finite,
     check_samples,
     n_rows,
@@ -87,11 +86,6 @@ def to_dtype(x, dtype):
     if isinstance(x, list):
         return [to_dtype(v, dtype) for v in x]
     return x.to(dtype) if isinstance(x, Tensor) and x.is_floating_point() else x
-
-
-def distinct_names(classes) -> list:
-    """Names of classes in their order, each once."""
-    return list(dict.fromkeys(as_names(classes, "classes").tolist()))
 
 
 @contextmanager
