@@ -152,21 +152,75 @@ CLASSES = {name: thing for name, thing in DOCUMENTED.items() if inspect.isclass(
 
 
 def test_the_reference_lists_every_public_name():
-    listed, module = [], None
-    for line in (DOC / "api.rst").read_text(encoding="utf-8").splitlines():
-        if line.startswith(".. currentmodule::"):
-            module = line.split()[-1]
-        elif name := re.fullmatch(r"(?:   |\.\. data:: )(\w+)", line):
-            listed.append(f"{module}.{name[1]}")
+    listed = []
+    for module in public_modules():
+        page = DOC / "reference" / f"{module.__name__.rpartition('.')[2]}.rst"
+        names = re.findall(r"^   (\w+)$", page.read_text(encoding="utf-8"), re.M)
+        listed += [f"{module.__name__}.{name}" for name in names]
     missing, gone = sorted(set(PUBLIC) - set(listed)), sorted(set(listed) - set(PUBLIC))
-    assert not missing, f"add to doc/api.rst: {missing}"
-    assert not gone, f"take from doc/api.rst: {gone}"
+    assert not missing, f"add to doc/reference: {missing}"
+    assert not gone, f"take from doc/reference: {gone}"
     assert len(listed) == len(set(listed))
 
 
 def test_the_reference_lists_every_scorer_string():
-    table = set(re.findall(r"\* - ``(\w+)``", (DOC / "api.rst").read_text(encoding="utf-8")))
+    page = DOC / "reference" / "metrics.rst"
+    table = set(re.findall(r"\* - ``(\w+)``", page.read_text(encoding="utf-8")))
     assert table == set(get_scorer_names())
+
+
+def words(texts):
+    return set(re.findall(r"\w+", "\n".join(texts)))
+
+
+def test_every_public_name_stands_on_a_page_of_the_guide():
+    lists = ("api.rst", "changelog.rst")
+    prose = [p for p in PAGES[1:] if p.name not in lists and p.parent.name != "reference"]
+    spoken = words(page.read_text(encoding="utf-8") for page in prose)
+    missing = sorted(name for name in PUBLIC if name.rpartition(".")[2] not in spoken)
+    assert not missing, f"speak of it on a page of doc/, doc/names.rst at least: {missing}"
+
+
+def returned_by(thing):
+    """Names of what a function says that it returns."""
+    if not inspect.isfunction(thing):
+        return set()
+    return words([str(inspect.signature(thing).return_annotation)])
+
+
+def test_every_public_name_is_used_in_an_example():
+    """In examples/, a snippet or a docstring; a result, by a function that returns it."""
+    sources = [p.read_text(encoding="utf-8") for p in (ROOT / "examples").glob("*.py")]
+    sources += [code + said for page in PAGES for code, _, said in snippets(page)]
+    for thing in DOCUMENTED.values():
+        for documented in [thing, *vars(thing).values()]:
+            sources += re.findall(r"(?:>>>|\.\.\.).*", inspect.getdoc(documented) or "")
+    used = words(sources)
+    makers = {name.rpartition(".")[2]: returned_by(thing) for name, thing in DOCUMENTED.items()}
+    made = set().union(*(names for maker, names in makers.items() if maker in used))
+    missing = sorted(name for name in PUBLIC if name.rpartition(".")[2] not in used | made)
+    assert not missing, f"show it in a docstring, a snippet or an example: {missing}"
+
+
+def test_the_gallery_holds_every_example_in_one_section():
+    page = (DOC / "gallery.rst").read_text(encoding="utf-8")
+    listed = re.findall(r"^   \.\./examples/(\w+\.py)$", page, re.M)
+    assert sorted(listed) == sorted(path.name for path in (ROOT / "examples").glob("plot_*.py"))
+
+
+@pytest.mark.parametrize(
+    "typed", ["ECE", "soft labels", "netcal", "crowd", "inter-rater", "temperature scaling"]
+)
+def test_the_search_finds_what_people_type(typed):
+    """The search of the pages weighs keywords and index entries."""
+    entries = r"^   :keywords: (.*)$|^\.\. index:: (.*)$"
+    found = [
+        page.name
+        for page in PAGES[1:]
+        for entry in re.findall(entries, page.read_text(encoding="utf-8"), re.M)
+        if typed in " ".join(entry)
+    ]
+    assert found
 
 
 def section(doc, title):

@@ -53,7 +53,7 @@ def binned_canonical_error(
     Parameters
     ----------
     y, prediction, p, root, sample_weight
-        As in `kernel_calibration_error`, but weights count as repetition.
+        As in `kernel_calibration_error`, but sample_weight counts as repetition.
     n_bins : int or "doane", default="doane"
         Intervals per class. "doane": by Doane's rule from n and the skewness of the predictions,
         the mean over classes.

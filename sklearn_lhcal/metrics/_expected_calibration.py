@@ -252,7 +252,7 @@ def maximum_calibration_error(
     Parameters
     ----------
     y, prediction, kind, n_bins, strategy, sample_weight
-        As in `expected_calibration_error`; "classwise" is the largest gap of all classes.
+        As in `expected_calibration_error`; the kind "classwise" is the largest gap of all classes.
     groups : array-like of shape (n_samples,), optional
         Accepted as by all calibration errors. There is no correction that it could change.
 

@@ -1,0 +1,138 @@
+"""What pages are made of: tables of facts, links from names to the guide, links to the papers."""
+
+import re
+from functools import cache
+from pathlib import Path
+
+from docstrings import PUBLIC
+from docutils import nodes
+from docutils.parsers.rst import Directive
+from docutils.statemachine import StringList
+from sphinx import addnodes
+from sphinx.transforms.post_transforms import SphinxPostTransform
+
+from sklearn_lhcal import metrics
+from sklearn_lhcal._ground.facts import facts_of
+
+HEAD = ("Metric", "Better", "Raters", "Reads", "Kind")
+PAPER = re.compile(r"\bP[1-4]\b")
+# Text in these is no prose, or a link already.
+CLOSED = (
+    nodes.literal,
+    nodes.literal_block,
+    nodes.reference,
+    nodes.title,
+    addnodes.pending_xref,
+    addnodes.toctree,
+)
+
+
+class MetricFacts(Directive):
+    """The table of what each metric says of itself."""
+
+    def run(self):
+        lines = [".. list-table::", "   :header-rows: 1", "", *table_row(HEAD)]
+        for name in sorted(n for n in PUBLIC if PUBLIC[n] == f"sklearn_lhcal.metrics.{n}"):
+            facts = facts_of(getattr(metrics, name))
+            if facts.greater_is_better is not None:
+                lines += table_row(in_words(name, facts))
+        return parsed(self, lines)
+
+
+def in_words(name, facts):
+    kind = "statistic"
+    if facts.loss:
+        kind = "signed root"
+    if facts.terms:
+        kind = "mean"
+    better = "larger" if facts.greater_is_better else "smaller"
+    return (
+        f"`{name}`",
+        better,
+        f"{facts.least_raters} or more",
+        "the distribution" if facts.takes_distribution else "the mean",
+        kind,
+    )
+
+
+def table_row(cells):
+    first, *rest = cells
+    return [f"   * - {first}", *(f"     - {cell}" for cell in rest)]
+
+
+class GuidePages(Directive):
+    """Links to the pages of the guide that speak of a public name."""
+
+    required_arguments = 1
+
+    def run(self):
+        name = self.arguments[0].rpartition(".")[2]
+        root = Path(self.state.document.settings.env.srcdir)
+        mention = re.compile(rf"`~?(\w+\.)*{name}`")
+        pages = [page for page, source in guide(root).items() if mention.search(source)]
+        if not pages:
+            return []
+        links = ", ".join(f":doc:`/{page}`" for page in pages)
+        return parsed(self, [".. rubric:: In the guide", "", links])
+
+
+@cache
+def guide(root):
+    """Source of the pages in prose, by name; those that only list names are left out."""
+    lists = ("api.rst", "gallery.rst", "names.rst")
+    paths = sorted(root.glob("*.rst")) + sorted(root.glob("[a-z]*/*.rst"))
+    return {
+        path.relative_to(root).with_suffix("").as_posix(): path.read_text(encoding="utf-8")
+        for path in paths
+        if path.name not in lists and path.parent.name not in ("auto_examples", "reference")
+    }
+
+
+def parsed(directive, lines):
+    node = nodes.Element()
+    directive.state.nested_parse(StringList(lines), 0, node)
+    return node.children
+
+
+class PaperLinks(SphinxPostTransform):
+    """P1 to P4 lead to the bibliography wherever they stand in prose."""
+
+    default_priority = 5
+
+    def run(self, **kwargs):
+        for text in list(self.document.findall(nodes.Text)):
+            if PAPER.search(text) and not self.is_closed(text):
+                text.parent.replace(text, list(self.linked(text)))
+
+    def is_closed(self, text):
+        node = text.parent
+        while node is not None:
+            if isinstance(node, CLOSED):
+                return True
+            node = node.parent
+        return self.env.docname == "project/bibliography"
+
+    def linked(self, text):
+        end = 0
+        for found in PAPER.finditer(text):
+            yield nodes.Text(text[end : found.start()])
+            link = addnodes.pending_xref(
+                "",
+                nodes.inline("", found[0]),
+                refdomain="std",
+                reftype="ref",
+                refexplicit=True,
+                reftarget=found[0].lower(),
+                refdoc=self.env.docname,
+                refwarn=True,
+            )
+            yield link
+            end = found.end()
+        yield nodes.Text(text[end:])
+
+
+def setup(app):
+    app.add_directive("metric-facts", MetricFacts)
+    app.add_directive("guide-pages", GuidePages)
+    app.add_post_transform(PaperLinks)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,19 @@
+"""Predicted against observed disagreement, before and after calibration."""
+
+import matplotlib.pyplot as plt
+
+from sklearn_lhcal.calibration import AlphaCalibration, TemperatureScaling
+from sklearn_lhcal.datasets import make_label_histograms
+from sklearn_lhcal.display import DisagreementReliabilityDisplay
+
+data = make_label_histograms(8000, n_raters=3, overconfidence=2.0, random_state=0)
+proba, counts = data.prediction, data.counts
+model = AlphaCalibration(TemperatureScaling("proba")).fit(proba[:4000], counts[:4000])
+predictions = {"as it came": proba[4000:], "calibrated": model.predict_dist(proba[4000:])}
+edges = [0, 0.1, 0.2, 0.3, 0.4, 0.5, 2 / 3]
+
+_, ax = plt.subplots(figsize=(5, 4.5))
+for name, prediction in predictions.items():
+    DisagreementReliabilityDisplay.from_predictions(
+        counts[4000:], prediction, name=name, n_bins=edges, ax=ax
+    )
