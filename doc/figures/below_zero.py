@@ -1,0 +1,22 @@
+"""The calibration loss of calibrated predictions, as it is and corrected."""
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+from sklearn_lhcal.metrics import calibration_loss
+
+rng = np.random.default_rng(0)
+usual, corrected = [], []
+for _ in range(400):
+    z = rng.dirichlet([1.0, 1.0, 1.0], size=500)
+    y = rng.multinomial(1, z)
+    usual.append(calibration_loss(y, z, bias_correction=None))
+    corrected.append(calibration_loss(y, z))
+
+_, ax = plt.subplots(figsize=(6, 3))
+bins = np.linspace(-0.02, 0.04, 61)
+ax.hist(corrected, bins, color="#0072B2", label="corrected")
+ax.hist(usual, bins, color="#E69F00", hatch="//", label="not corrected")
+ax.axvline(0, color="black", linestyle=":", label="the truth")
+ax.set(xlabel="Calibration loss (squared probability, summed over classes)", ylabel="Draws")
+ax.legend()

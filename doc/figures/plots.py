@@ -1,0 +1,97 @@
+"""One figure for each display, on data whose truth is known."""
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+from sklearn_lhcal import display
+from sklearn_lhcal.calibration import AlphaCalibration, TemperatureScaling
+from sklearn_lhcal.datasets import make_label_histograms, make_reader_study
+
+data = make_label_histograms(4000, 3, 5, total=3.0, overconfidence=1.5, random_state=0)
+raw, counts = data.prediction[2000:], data.counts[2000:]
+scaled = TemperatureScaling("proba").fit(data.prediction[:2000], data.counts[:2000])
+alpha = AlphaCalibration(TemperatureScaling("proba")).fit(
+    data.prediction[:2000], data.counts[:2000]
+)
+COSTS = [[0, 1, 2], [5, 0, 1], [20, 3, 0]]
+
+
+def size(width=5.0, height=4.5):
+    return plt.subplots(figsize=(width, height))[1]
+
+
+def reliability():
+    ax = size()
+    for name, z in {"as it came": raw, "temperature": scaled.predict_proba(raw)}.items():
+        display.ReliabilityDisplay.from_predictions(counts, z, n_bins=8, name=name, ax=ax)
+
+
+def disagreement():
+    ax = size()
+    predictions = {
+        "temperature": scaled.predict_proba(raw),
+        "and α": alpha.predict_dist(raw),
+    }
+    for name, prediction in predictions.items():
+        display.DisagreementReliabilityDisplay.from_predictions(
+            counts, prediction, n_bins=np.linspace(0, 2 / 3, 8), name=name, ax=ax
+        )
+
+
+def calibration_dispersion():
+    constant = counts.sum(axis=0) / counts.sum()
+    predictions = {
+        "as it came": raw,
+        "temperature": scaled.predict_proba(raw),
+        "the same for all": np.tile(constant, (len(raw), 1)),
+    }
+    display.CalibrationDispersionDisplay.from_predictions(
+        counts, predictions, random_state=0, ax=size()
+    )
+
+
+def simplex():
+    display.SimplexCalibrationDisplay.from_predictions(counts, raw)
+
+
+def second_opinion():
+    ax = size()
+    for rule in ("second_opinion_value", "entropy"):
+        display.SecondOpinionDisplay.from_predictions(
+            counts, alpha.predict_dist(raw), rule=rule, ax=ax
+        )
+
+
+def label_policy():
+    many = np.random.default_rng(0).multinomial(20, data.proba[2000:2500])
+    display.LabelPolicyDisplay.from_predictions(
+        many, alpha.predict_dist(raw[:500]), COSTS, horizon=3, n_replays=10, random_state=0
+    )
+
+
+def decision_risk():
+    models = {"as it came": raw, "temperature": scaled.predict_proba(raw)}
+    display.DecisionRiskDisplay.from_predictions(counts, models, COSTS, ax=size(6, 3.5))
+
+
+def decision_curve():
+    two = make_label_histograms(3000, 2, 3, overconfidence=3.0, random_state=0)
+    models = {"overconfident": two.prediction, "calibrated": two.prediction ** (1 / 3)}
+    models["calibrated"] /= models["calibrated"].sum(axis=1, keepdims=True)
+    display.DecisionCurveDisplay.from_predictions(two.counts, models, ax=size(6, 4))
+
+
+def epistemic_gain():
+    rng = np.random.default_rng(0)
+    uncertainty = rng.uniform(0, 0.5, 2000)
+    gain = rng.uniform(size=2000) < uncertainty / 2  # half of what was promised
+    display.EpistemicGainDisplay.from_predictions(
+        gain, uncertainty, calibrated=uncertainty / 2, n_bins=6, ax=size(6, 5)
+    )
+
+
+def readers():
+    study = make_reader_study(300, 6, rater_std=0.6, random_state=0)
+    display.ReaderDisplay.from_predictions(
+        study.y, study.proba, margin=0.05, random_state=0, ax=size(6, 4)
+    )
