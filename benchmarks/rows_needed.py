@@ -7,8 +7,9 @@ Three problems with known class probabilities: made rows of 3 and of 10 classes,
 mixed digits under logistic regression, drawn with replacement. Raters are drawn anew each time. For
 means over rows the half-width falls as 1/√n, so it is measured at 1,000 rows. A calibration error
 is measured on predictions that are calibrated: the rows at which the upper end of its interval is
-below .1 in the median draw. For a calibrator: the rows with which it lowered its loss on 5,000 other
-rows, in 19 of 20 draws or more; "-" says that it did not for any number of rows up to 2,000."""
+below .1 in the median draw. For a calibrator: the rows with which it lowered its loss on 5,000
+other rows, in 19 of 20 draws or more; "-" says that it did not for any number of rows up to 2,000.
+"""
 
 import sys
 import warnings
@@ -122,8 +123,8 @@ if __name__ == "__main__":
                 continue
             rows = [rows_of_mean(metric, width, p, m, draws) for p in ("3", "10", "digits")]
             print(f"{metric.__name__:32} {m} raters, ± {width}: {rows}", flush=True)
-    for metric, raters in ((calibration_error, (1, 2, 5)), (disagreement_calibration_error, (2, 5))):
-        for m in raters:
+    for metric in (calibration_error, disagreement_calibration_error):
+        for m in (1, 2, 5)[metric is disagreement_calibration_error :]:
             rows = [rows_of_error(metric, K, m, draws) for K in (3, 10)]
             print(f"{metric.__name__:32} {m} raters: {rows}", flush=True)
     for m in (1, 2, 5):

@@ -48,7 +48,7 @@ html_theme_options = {
     "navbar_end": ["theme-switcher"],
     "header_links_before_dropdown": 8,
     "show_prev_next": True,
-    "secondary_sidebar_items": {"**": ["page-toc"], "index": []},
+    "secondary_sidebar_items": {"**": ["page-toc"], "index": [], "choose": []},
     "footer_start": ["copyright"],
     "footer_end": [],
     "pygments_light_style": "tango",
