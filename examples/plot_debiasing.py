@@ -27,6 +27,7 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
+from colours import BLUE, ORANGE, VERMILLION
 from scipy.stats import t
 
 from sklearn_lhcal.metrics import loss_decomposition
@@ -105,9 +106,9 @@ for rows in ROWS[:3]:
 # One column a loss, one row a number of raters. Markers are shifted a little sideways, so that
 # intervals do not cover each other.
 STYLES = {
-    "plugin": {"label": "plugin", "color": "tab:red", "marker": "s"},
-    "label": {"label": "corrected by label", "color": "tab:orange", "marker": "^"},
-    "residual": {"label": "corrected by residual", "color": "tab:blue", "marker": "o"},
+    "plugin": {"label": "plugin", "color": VERMILLION, "marker": "s"},
+    "label": {"label": "corrected by label", "color": ORANGE, "marker": "^"},
+    "residual": {"label": "corrected by residual", "color": BLUE, "marker": "o"},
 }
 SHIFTS = [1, 0.93, 1.07]
 TITLES = ["calibration loss CL", "epistemic loss EL", "dispersion loss DL"]

@@ -30,6 +30,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import torch
+from colours import PALETTE
 from saved_predictions import cifar10h, some_labels
 
 torch.set_num_threads(1)  # small problems are no slower so
@@ -136,7 +137,7 @@ for i, name in enumerate(found):
         asks,
         error,
         fmt="o-",
-        color=f"C{i}",
+        color=PALETTE[i],
         markersize=4,
         linewidth=1,
         capsize=2,

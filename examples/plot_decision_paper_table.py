@@ -25,6 +25,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
+from colours import PALETTE
 from matplotlib.ticker import NullLocator
 from scipy.stats import t
 from sklearn.ensemble import RandomForestClassifier
@@ -168,7 +169,7 @@ for ax, (name, found) in zip(axes, risks.items(), strict=True):
             ratio = np.log(found[scaling, criterion, knows] / nll)
             reach = half_width(ratio)
             low, middle, high = np.exp([ratio.mean() - reach, ratio.mean(), ratio.mean() + reach])
-            color = f"C{CRITERIA.index(criterion)}"
+            color = PALETTE[CRITERIA.index(criterion)]
             label = f"{criterion}, {'0/1 costs' if knows == 'generic' else 'costs of the task'}"
             ax.errorbar(
                 middle,

@@ -104,6 +104,14 @@ display.plot_differences(axes[1])
 display.plot_cost_curves(axes[2])
 for ax, title in zip(axes, ("risk of the splits", "in pairs", "other costs"), strict=True):
     ax.set_title(title)
+    # below the panel, where it hides nothing
+    ax.legend(
+        *ax.get_legend_handles_labels(),
+        fontsize="small",
+        loc="upper center",
+        bbox_to_anchor=(0.5, -0.14),
+        ncols=2,
+    )
 
 FIGURE = Path(os.path.relpath(Path(sys.argv[0]).parent), "output", "decision_treatment.png")
 FIGURE.parent.mkdir(exist_ok=True)

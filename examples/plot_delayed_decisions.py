@@ -24,6 +24,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
+from colours import BLUE, VERMILLION
 
 from sklearn_lhcal.calibration import EpistemicCalibration
 from sklearn_lhcal.datasets import make_random_checkerboard
@@ -85,7 +86,7 @@ print(
     f"Error rate now {now:.3f}, with everything postponed {later:.3f}\nshare of that gain when a "
     "tenth is postponed:"
 )
-for rule, color in (("mutual information", "C0"), ("entropy", "C3")):
+for rule, color in (("mutual information", BLUE), ("entropy", VERMILLION)):
     drops = np.array([case["now"].mean() - risk(case, case[rule]) for case in studies])
     mean, error = now - drops.mean(axis=0), drops.std(axis=0, ddof=1) / np.sqrt(SEEDS)
     ax.plot(FRACTION, mean, color=color, label=f"by {rule}")

@@ -16,6 +16,7 @@ import os
 
 import matplotlib.pyplot as plt
 import numpy as np
+from colours import BLUE, ORANGE
 
 from sklearn_lhcal.datasets import fetch_dices, make_reader_study
 from sklearn_lhcal.label_histogram import conger_kappa
@@ -24,7 +25,7 @@ from sklearn_lhcal.metrics import confidence_interval, irreducible_loss
 FULL = os.environ.get("FULL") == "1"
 DRAWS = 200 if FULL else 60
 SHOWN = 30
-COLOURS = {"fixed": "tab:blue", "random": "tab:orange"}
+COLOURS = {"fixed": BLUE, "random": ORANGE}
 NAMES = {"fixed": "these six people, new rows", "random": "new people, new rows"}
 
 # %%

@@ -15,6 +15,7 @@ are drawn again and again, with new votes each time, and new rows say whether th
 # a row, three votes, or what most of eleven raters said.
 import matplotlib.pyplot as plt
 import numpy as np
+from colours import PALETTE
 
 from sklearn_lhcal.calibration import ConformalClassifier, RiskControlledDecision
 from sklearn_lhcal.datasets import make_label_histograms
@@ -60,8 +61,8 @@ def draw(ax, values: dict, promised: float, what: str) -> None:
     rng = np.random.default_rng(0)
     for i, found in enumerate(values.values()):
         beside = i + rng.uniform(-0.18, 0.18, len(found))
-        ax.plot(beside, found, ".", color=f"C{i}", alpha=0.4)
-        ax.plot([i - 0.3, i + 0.3], [found.mean()] * 2, color=f"C{i}", linewidth=3)
+        ax.plot(beside, found, ".", color=PALETTE[i], alpha=0.4)
+        ax.plot([i - 0.3, i + 0.3], [found.mean()] * 2, color=PALETTE[i], linewidth=3)
     ax.axhline(promised, color="0.35", linestyle=(0, (1, 1.5)), label="promised")
     ax.set(ylabel=what, xticks=range(len(values)), xticklabels=list(values))
     ax.legend(fontsize="small")

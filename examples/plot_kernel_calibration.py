@@ -24,6 +24,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import torch
+from colours import BLUE, ORANGE, VERMILLION
 
 from sklearn_lhcal.datasets import make_label_histograms
 from sklearn_lhcal.display import SimplexCalibrationDisplay
@@ -94,9 +95,9 @@ def estimates(y, z) -> dict:
 
 COLORS = {
     "triangular bins (Doane)": "0.6",
-    "kernel, published": "tab:red",
-    "kernel, residual": "tab:orange",
-    "kernel, second order": "tab:blue",
+    "kernel, published": VERMILLION,
+    "kernel, residual": ORANGE,
+    "kernel, second order": BLUE,
 }
 
 
@@ -155,8 +156,8 @@ limit = kernel_sharpness(rng.multinomial(1, q), sharpened(q), bandwidth=0.5)
 figure, ax = plt.subplots(figsize=(5.6, 4.2), layout="constrained")
 ax.axhline(limit, label="20 000 rows", **TRUTH)
 for v, label, color in (
-    (plain, "ratio of U-statistics", "tab:red"),
-    (corrected, "corrected ratio", "tab:blue"),
+    (plain, "ratio of U-statistics", VERMILLION),
+    (corrected, "corrected ratio", BLUE),
 ):
     error = 1.645 * v.std(axis=1, ddof=1) / np.sqrt(draws)
     ax.errorbar(sizes, v.mean(axis=1), error, color=color, label=label, **POINTS)

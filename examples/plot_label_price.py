@@ -19,6 +19,7 @@ as the entropy is above a threshold. Both get the best number or threshold in hi
 # α-calibration puts a Dirichlet distribution around each prediction. Test rows have ten raters;
 # those of four random splits stand one below the other.
 import numpy as np
+from colours import BLUE, ORANGE
 from matplotlib import pyplot as plt
 from sklearn.frozen import FrozenEstimator
 from sklearn.kernel_approximation import Nystroem
@@ -82,8 +83,8 @@ entropy = distribution.entropy()
 fig, ax = plt.subplots(figsize=(6, 4.5), layout="constrained")
 for rows, color, what in (
     (~ask, "0.7", "decided at once"),
-    (ask & ~more, "C0", "asked: one label pays"),
-    (more, "C1", "asked: only several labels pay"),
+    (ask & ~more, BLUE, "asked: one label pays"),
+    (more, ORANGE, "asked: only several labels pay"),
 ):
     ax.plot(entropy[rows], value[rows], "o", color=color, alpha=0.7, label=what)
 ax.axhline(0.05, color="0.35", linestyle=(0, (1, 1.5)), label="price of a label")

@@ -250,48 +250,54 @@ for labels in [2, 5] if FULL else [2]:
 # %%
 # The figure
 # ----------
-# Left, calibration against dispersion: α would not move a point. Intervals are those of each method
-# alone; the methods share their rows, so that differences between them are surer than that. Right,
-# the epistemic loss before and after one label; class probabilities alone (Raw without α) learn
+# Above, calibration against dispersion: α would not move a point. Intervals are those of each
+# method alone; the methods share their rows, so that differences between them are surer than that.
+# Below, the epistemic loss before and after one label; class probabilities alone learn
 # nothing from it.
 import matplotlib.pyplot as plt
+from colours import BLUE, GREEN, ORANGE, VERMILLION
 from matplotlib.colors import to_rgba
 
 from sklearn_lhcal.display import CalibrationDispersionDisplay
 
-COLORS = {"Raw": "black", "MCDO": "tab:blue", "TTA": "tab:orange"}
+COLORS = {"Raw": "black", "MCDO": BLUE, "TTA": ORANGE}
 MARKERS = {"none": "o", "ts": "s", "vs": "^", "ms": "D"}
 
 dists, values = studies[2]
 methods = [(name, scaling) for name, scaling, alpha in dists if not alpha]
-figure, (left, right) = plt.subplots(1, 2, figsize=(12, 5.6), layout="constrained")
+figure = plt.figure(figsize=(12, 8), layout="constrained")
+facets = figure.subplot_mosaic([list(COLORS), ["labels"] * 3], height_ratios=[1, 1.1])
 
-# a colour a predictor, a marker a scaling
+# a panel a predictor, a marker a scaling
 for name, scaling in methods:
     color = COLORS[name]
-    shown = CalibrationDispersionDisplay.from_predictions(
+    CalibrationDispersionDisplay.from_predictions(
         counts,
         {"": dists[name, scaling, ""]},
-        ax=left,
+        ax=facets[name],
         errorbar_kwargs={
             "fmt": MARKERS[scaling],
             "color": color,
-            "ecolor": to_rgba(color, 0.25),
-            "capsize": 0,
+            "ecolor": to_rgba(color, 0.4),
+            "capsize": 2,
+            "label": scaling,
         },
     )
-colors = [left.plot([], [], "o", color=color, label=name)[0] for name, color in COLORS.items()]
-markers = [left.plot([], [], mark, color="0.5", label=name)[0] for name, mark in MARKERS.items()]
-below = {"frameon": False, "fontsize": 8, "loc": "upper center", "bbox_to_anchor": (0.5, -0.11)}
-left.legend(handles=[*colors, shown.iso_lines_, *markers], ncols=2, **below)
-left.set_title("Class probabilities, and 95 % intervals", fontsize=10)
+# the same part of the plane in each
+planes = [facets[name] for name in COLORS]
+x, y = (np.array([ax.axis() for ax in planes])[:, of] for of in ([0, 1], [2, 3]))
+for ax, name in zip(planes, COLORS, strict=True):
+    ax.set(xlim=(x.min(), x.max()), ylim=(y.min(), y.max()))
+    ax.set_title(f"{name}: class probabilities, 95 % intervals", fontsize=10)
+    ax.legend(fontsize=8)
+right = facets["labels"]
 
 height = np.arange(len(methods))[::-1]
 for label, metric, alpha, color, marker in (
     ("before any label", "EL", "", "0.6", "o"),
-    ("after one, published rule (sum)", "EL′ sum", "", "tab:red", "x"),
-    ("after one, product rule", "EL′", "", "tab:blue", "o"),
-    ("after one, product rule, with α", "EL′", "α", "tab:green", "o"),
+    ("after one, published rule (sum)", "EL′ sum", "", VERMILLION, "x"),
+    ("after one, product rule", "EL′", "", BLUE, "o"),
+    ("after one, product rule, with α", "EL′", "α", GREEN, "o"),
 ):
     losses = [values[*method, alpha][metric] for method in methods]
     style = {"markersize": 9, "fillstyle": "none"} if metric == "EL" else {"markersize": 6}
@@ -300,10 +306,10 @@ right.set_yticks(height, [" ".join(method) for method in methods])
 right.set_xlim(left=0)
 right.grid(axis="x", color="0.9")
 right.set_xlabel("Epistemic loss (squared probability)")
-right.legend(ncols=2, **below)
+right.legend(fontsize=8, loc="upper left")
 right.set_title("What one expert label tells", fontsize=10)
 
-for ax in (left, right):
+for ax in facets.values():
     ax.spines[["top", "right"]].set_visible(False)
 figure.suptitle("Mixed digits, 2 labels per calibration row", fontsize=11)
 

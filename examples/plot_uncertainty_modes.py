@@ -37,6 +37,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
+from colours import SKY
 from sklearn.datasets import load_digits
 
 torch.set_num_threads(1)  # networks so small are no slower so
@@ -177,13 +178,14 @@ for name, dist in dists.items():
 # %%
 # The figure
 # ----------
-# One column a group, one row a method. Each panel pools the predicted distributions of the rows of
-# a group; the true probabilities stand in the first row, and as a line in the others.
-shown = {"Truth": q[test][None], **draws}
+# One column a group, one row a method: MC dropout, and α with its default features and with those
+# of the last convolution. Each panel pools the predicted distributions of the rows of a group; the
+# line is that of the true probabilities.
+shown = {name: drawn for name, drawn in draws.items() if name != "Raw"}
 figure, axes = plt.subplots(
     len(shown),
     len(GROUPS),
-    figsize=(9.5, 1.45 * len(shown) + 0.6),
+    figsize=(9.5, 1.7 * len(shown) + 0.6),
     sharex=True,
     sharey="col",
     layout="constrained",
@@ -192,11 +194,9 @@ edges = np.linspace(0, 1, 21)
 for line, (name, drawn) in zip(axes, shown.items(), strict=True):
     for ax, rows in zip(line, GROUPS.values(), strict=True):
         values, truth = drawn[:, rows].ravel(), q[test][rows]
-        color = "0.4" if name == "Truth" else "tab:blue"
-        ax.hist(values, edges, weights=np.full(len(values), 100 / len(values)), color=color)
-        if name != "Truth":
-            share = 100 / len(truth) * np.histogram(truth, edges)[0]
-            ax.stairs(share, edges, color="black", linewidth=0.8)
+        ax.hist(values, edges, weights=np.full(len(values), 100 / len(values)), color=SKY)
+        share = 100 / len(truth) * np.histogram(truth, edges)[0]
+        ax.stairs(share, edges, color="black", linewidth=1.2)
         ax.spines[["top", "right"]].set_visible(False)
     line[0].set_ylabel(name.replace(", ", "\n"), fontsize=9)
 for ax, (group, digits) in zip(axes[0], DIGITS.items(), strict=True):
@@ -204,8 +204,8 @@ for ax, (group, digits) in zip(axes[0], DIGITS.items(), strict=True):
 for ax in axes[-1]:
     ax.set_xlabel("probability of the second class")
 figure.supylabel("share in each of 20 bins (%)", fontsize=10)
-axes[1, 0].plot([], [], color="black", linewidth=0.8, label="truth")
-axes[1, 0].legend(frameon=False, fontsize=8, loc="upper center")
+axes[0, 0].plot([], [], color="black", linewidth=1.2, label="truth")
+axes[0, 0].legend(frameon=False, fontsize=8, loc="upper center")
 
 FIGURE = Path(os.path.relpath(Path(sys.argv[0]).parent), "output", "uncertainty_modes.png")
 FIGURE.parent.mkdir(exist_ok=True)
@@ -213,6 +213,6 @@ figure.savefig(FIGURE, dpi=150)
 print(f"\nFigure: {FIGURE}")
 
 # %%
-# The network and MC dropout spread both right-hand columns over the whole range. α with default
+# MC dropout spreads both right-hand columns over the whole range. α with default
 # features puts peaks at 0 and 1 into both. With the last convolution they are high where they
 # belong; in the aleatoric group, where they do not, they are left from the rows that α mistakes.

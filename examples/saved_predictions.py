@@ -45,7 +45,7 @@ def cifar10h() -> tuple[str, np.ndarray, np.ndarray]:
         data = make_label_histograms(
             5000, 10, 51, total=8.0, class_sep=4.0, overconfidence=1.5, random_state=0
         )
-        return "Synthetic stand-in for CIFAR-10H", data.counts, data.prediction
+        return "Made rows, no CIFAR-10H", data.counts, data.prediction
     file = np.load(path)
     if isinstance(file, np.ndarray):
         return "CIFAR-10H", fetch_cifar10h().counts, file

@@ -12,6 +12,10 @@ from ..distributions import Distribution
 SQUARE = (5, 5.6)
 WIDE = (6, 4.5)
 
+# Okabe and Ito's colours, which people who see colours differently can tell apart too; their yellow
+# is too light for a line
+PALETTE = ["#0072B2", "#D55E00", "#009E73", "#E69F00", "#CC79A7", "#56B4E9"]
+
 DOTTED = {"color": "0.35", "linewidth": 1, "linestyle": (0, (1, 1.5))}
 NOTE = {"textcoords": "offset points", "fontsize": "x-small", "color": "0.4"}
 
@@ -81,7 +85,20 @@ def new_axes(size: tuple[float, float], n_panels: int = 1):
         import matplotlib.pyplot as plt
     except ImportError as error:
         raise ImportError("Displays need matplotlib: pip install 'sklearn-lhcal[plot]'.") from error
-    return plt.subplots(1, n_panels, figsize=size, layout="constrained")[1]
+    axes = plt.subplots(1, n_panels, figsize=size, layout="constrained")[1]
+    for ax in np.atleast_1d(axes):
+        ax.set_prop_cycle(color=PALETTE)
+    return axes
+
+
+def color_of(i: int) -> str:
+    """The colour of the i-th thing that is drawn."""
+    return PALETTE[i % len(PALETTE)]
+
+
+def look_of(i: int) -> dict:
+    """The colour of the i-th curve, and dashes by which curves that coincide can be told apart."""
+    return {"color": color_of(i), "linestyle": ("-", "--", "-.", ":")[i % 4]}
 
 
 def styled(own: dict | None, **ours) -> dict:

@@ -11,7 +11,7 @@ from .._ground.checks import check_fraction
 from .._ground.costs import Costs, check_cost_matrix
 from .._ground.types import Estimator, LabelsLike, Samples
 from .._rows import PredictionLike, read_priced
-from ._base import DOTTED, SQUARE, Display, draw_legend, name_of, predicted, reach, styled
+from ._base import DOTTED, SQUARE, Display, draw_legend, look_of, name_of, predicted, reach, styled
 from ._risks import SHARES, Decided, curves, over_rows, over_splits, splits_of
 
 if TYPE_CHECKING:
@@ -374,8 +374,8 @@ class DecisionRiskDisplay(Display):
         self._take_axes(ax, SQUARE)
         *curves, constant = self.curves
         self.lines_ = []
-        for name, curve in zip(self.names, curves, strict=True):
-            style = styled(line_kwargs, linewidth=1.5, label=name)
+        for i, (name, curve) in enumerate(zip(self.names, curves, strict=True)):
+            style = styled(line_kwargs, linewidth=1.5, label=name, **look_of(i))
             self.lines_ += self.ax_.plot(SHARES, curve, **style)
         (self.constant_,) = self.ax_.plot(SHARES, constant, **_CONSTANT)
         first = "first"
@@ -390,8 +390,8 @@ class DecisionRiskDisplay(Display):
 
     def _draw_splits(self, i: int, x, y, own: dict) -> list:
         """The splits of model i, in its colour."""
-        style = {"marker": "o", "markersize": 4, "linestyle": "none"}
-        return self.ax_.plot(x, y, **styled(own, color=f"C{i}", **style))
+        style = look_of(i) | {"marker": "o", "markersize": 4, "linestyle": "none"}
+        return self.ax_.plot(x, y, **styled(own, **style))
 
     def _mean_style(self, marker: str, own: dict | None) -> dict:
         """How means and their intervals are drawn."""

@@ -21,6 +21,7 @@ from ._base import (
     STRIP_HEIGHT,
     WIDE,
     Display,
+    color_of,
     draw_counts,
     draw_legend,
     name_of,
@@ -269,9 +270,11 @@ class EpistemicGainDisplay(Display):
         self._take_axes(ax, WIDE)
         name = (self.name if name is None else name) or "estimate"
         estimate = self.mean_uncertainty if plot_uncertainty else None
-        gain = styled(gain_kwargs, label="gain in accuracy", color="C3", marker="o")
-        raw = styled(uncertainty_kwargs, label=name, color="C0", marker="s")
-        calibrated = styled(calibrated_kwargs, label=f"{name}, calibrated", color="C1", marker="^")
+        gain = styled(gain_kwargs, label="gain in accuracy", color=color_of(1), marker="o")
+        raw = styled(uncertainty_kwargs, label=name, color=color_of(0), marker="s")
+        calibrated = styled(
+            calibrated_kwargs, label=f"{name}, calibrated", color=color_of(3), marker="^"
+        )
         draw = self._draw
         self.gain_line_, self.gain_band_ = draw(self.mean_gain, gain, band_kwargs, self.interval)
         self.uncertainty_line_, self.uncertainty_band_ = draw(estimate, raw, band_kwargs)

@@ -10,13 +10,13 @@ from .._ground.types import Estimator, Samples, Seed
 from .._rows import PredictionLike
 from ..label_histogram import Annotations
 from ..metrics import ConfidenceInterval, reader_comparison
-from ._base import DOTTED, WIDE, Display, name_of, predicted, reach, styled
+from ._base import DOTTED, WIDE, Display, color_of, name_of, predicted, reach, styled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_MODEL = "C1"
-_READERS = "C0"
+_MODEL = color_of(1)
+_READERS = color_of(0)
 _ERROR = "Probability that a reader disagrees"
 # lines of the figure in inches, the least of them, and what the axis needs
 _LINE = 0.32

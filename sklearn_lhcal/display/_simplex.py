@@ -10,7 +10,7 @@ from .._ground.checks import as_names
 from .._ground.types import Estimator, LabelsLike, Samples
 from .._rows import PredictionLike, Rows, class_column, class_names, read_rows
 from ..metrics import loo_bandwidth
-from ._base import Display, predicted, styled
+from ._base import Display, color_of, predicted, styled
 from ._triangle import CORNERS, centers, draw_frame, draw_triangles, nearest, triangles
 
 if TYPE_CHECKING:
@@ -266,7 +266,7 @@ class SimplexCalibrationDisplay(Display):
         start = self.points[at]
         move = self.kernel_frequencies[at] - start
         true_to_scale = {"angles": "xy", "scale_units": "xy", "scale": 1}
-        style = {"width": 0.004, "color": "tab:blue", "zorder": 3}
+        style = {"width": 0.004, "color": color_of(0), "zorder": 3}
         return ax.quiver(*(start @ CORNERS).T, *(move @ CORNERS).T, **true_to_scale, **style)
 
 
