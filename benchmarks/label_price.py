@@ -1,14 +1,18 @@
 """What optimal stopping saves: labels and decisions together, replayed, against simpler rules.
 
-    python benchmarks/label_price.py
+    python benchmarks/label_price.py [--cifar10h FILE.npz] [--only NAME]
 
 Rows with many labels are replayed: `display.LabelPolicyDisplay` draws a few, and charges decisions
 by the others. At each of six prices the total cost of optimal stopping is compared with that of the
 best fixed number of labels and of the best threshold of the entropy, both chosen in hindsight; the
 95 % interval of the difference is over rows. Of mixed digits five splits stand one below the other.
-Last, a fixed budget: the drop of the cost of decisions by `allocate_labels`, by the value of one
-label, and by entropy.
+FILE.npz holds "counts" of human labels and "proba" of a trained network: 1000 rows calibrate it,
+and the labels of the others are replayed. Last, a fixed budget: the drop of the cost of decisions
+by `allocate_labels`, by the value of one label, and by entropy.
 """
+
+import argparse
+from pathlib import Path
 
 import matplotlib
 import numpy as np
@@ -60,10 +64,21 @@ def digits():
     return np.concatenate(counts), Distribution.concatenate(predicted)
 
 
-def one_danger(K):
-    """0/1 costs, but that the last class costs ten times as much to miss."""
+def people(path: Path):
+    """The same of CIFAR-10H, some fifty people a row; a label more or less is one of a person."""
+    with np.load(path) as file:
+        z = file["proba"] / file["proba"].sum(axis=1, keepdims=True)
+        counts = file["counts"].astype(int)
+    order = np.random.default_rng(0).permutation(len(z))
+    fit, test = order[:1000], order[1000:]
+    model = AlphaCalibration(TemperatureScaling("proba", floor="uniform"))
+    return counts[test], model.fit(z[fit], counts[fit]).predict_dist(z[test])
+
+
+def one_danger(K, k=-1):
+    """0/1 costs, but that one class, the last, costs ten times as much to miss."""
     C = 1.0 - np.eye(K)
-    C[-1, :-1] = 10
+    C[k] *= 10
     return C
 
 
@@ -120,9 +135,23 @@ def _first(priority, budget):
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description="Optimal stopping against simpler rules.")
+    parser.add_argument("--cifar10h", type=Path, metavar="FILE")
+    parser.add_argument("--only", default="", help="part of the name of the rows")
+    options = parser.parse_args()
     matplotlib.use("Agg")
-    worlds = {"simulated": (*simulated(), DANGER, 5), "digits": (*digits(), one_danger(10), 4)}
-    for name, (counts, distribution, C, horizon) in worlds.items():
+    worlds = {
+        "simulated": lambda: (*simulated(), DANGER, 5),
+        "digits": lambda: (*digits(), one_danger(10), 4),
+    }
+    if options.cifar10h is not None:
+        rows = people(options.cifar10h)
+        worlds["people, a missed cat costs 10"] = lambda: (*rows, one_danger(10, 3), 4)
+        worlds["people, 0/1"] = lambda: (*rows, 1 - np.eye(10), 4)
+    for name, world in worlds.items():
+        if options.only not in name:
+            continue
+        counts, distribution, C, horizon = world()
         stopping(name, counts, distribution, C, horizon)
         allocation(name, counts, distribution, C)
 

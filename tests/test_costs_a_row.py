@@ -1,4 +1,4 @@
-"""Costs that differ from row to row: decisions, risks, scorers, and callables of X."""
+"""Costs that differ from row to row: decisions, risks, scorers, promises, and callables of X."""
 
 import numpy as np
 import pandas as pd
@@ -11,7 +11,14 @@ from sklearn.model_selection import GridSearchCV, KFold, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from sklearn_lhcal.calibration import DecisionCalibration, decide, expected_cost
+from sklearn_lhcal.calibration import (
+    DecisionCalibration,
+    PrecomputedClassifier,
+    RiskControlledDecision,
+    decide,
+    expected_cost,
+)
+from sklearn_lhcal.datasets import make_label_histograms
 from sklearn_lhcal.metrics import (
     bayes_decision,
     confidence_interval,
@@ -158,6 +165,116 @@ def test_costs_of_rows_are_routed_to_scorers(loans):
     )["test_score"]
     assert_allclose(routed, called)
     assert best == pytest.approx(called.mean())
+
+
+# ---------------------------------------------------------------------------------------- promises
+
+COSTS = np.array([[0.0, 1.0, 2.0], [3.0, 0.0, 1.0], [9.0, 2.0, 0.0]])
+SAVED = PrecomputedClassifier("proba", columns=[0, 1, 2])
+
+
+def staked(X):
+    """COSTS times the stake of a row, which stands behind its probabilities."""
+    return X[:, 3, None, None] * COSTS
+
+
+@pytest.fixture(scope="module")
+def pool():
+    """Overconfident probabilities and stakes of rows, and the distributions of their votes."""
+    data = make_label_histograms(3000, 3, 1, total=6.0, overconfidence=2.0, random_state=0)
+    stake = np.random.default_rng(1).exponential(size=3000)
+    return np.column_stack([data.prediction, stake]), data.proba
+
+
+def test_the_mean_of_costs_a_row_keeps_to_the_budget(pool):
+    """Over 80 resplits with votes drawn anew, to two standard errors; and rows are decided."""
+    X, Q = pool
+    model = RiskControlledDecision(SAVED, staked, budget=0.3)
+    found = []
+    for seed in range(80):
+        rng = np.random.default_rng(seed)
+        order = rng.permutation(len(X))
+        first, rest = order[:300], order[300:1300]
+        model.fit(X[first], rng.multinomial(1, Q[first]))
+        own = model.accepted(X[rest])
+        C = model.costs(X[rest])
+        cost = np.einsum("nk,nk->n", Q[rest], C[np.arange(1000), :, model.decide(X[rest])])
+        found.append((cost.mean(), own.mean()))
+    cost, decided = np.array(found).T
+    assert cost.mean() <= 0.3 + 2 * cost.std(ddof=1) / np.sqrt(len(cost))
+    assert decided.mean() > 0.5
+
+
+@pytest.mark.parametrize("referral", [None, 3])
+def test_thresholds_are_those_of_a_row_with_its_own_worst_cost(pool, referral):
+    """The definition, row by row; and rows on their own get the same decisions."""
+    X, Q = pool
+    y = np.random.default_rng(0).multinomial(2, Q[:80])
+    c, budget = 0.0, 0.4
+    costs = staked
+    if referral is not None:
+        c, budget = 0.3, 0.6
+
+        def costs(X):
+            return np.concatenate([staked(X), np.full((len(X), 3, 1), c)], axis=2)
+
+    model = RiskControlledDecision(SAVED, costs, budget=budget, referral=referral)
+    model.fit(X[:80], y)
+
+    def best(X):
+        d = bayes_decision(X[:, :3], staked(X))
+        of_d = staked(X)[np.arange(len(X)), :, d]
+        return np.einsum("nk,nk->n", X[:, :3], of_d), of_d
+
+    g, of_d = best(X[:80])
+    excess = np.maximum(np.einsum("nk,nk->n", y / 2, of_d) - c, 0)
+    g_new, of_d_new = best(X[80:120])
+    for i in range(40):
+        most = max(of_d_new[i].max() - c, 0)
+        held = [
+            t for t in [*g, np.inf] if (excess * (g < t)).sum() + most <= 81 * (budget - c) + 1e-9
+        ]
+        row = X[80 + i : 81 + i]
+        assert model.accepted(row)[0] == (g_new[i] < max(held, default=-np.inf))
+        assert model.decide(row)[0] == model.decide(X[80:120])[i]
+    assert 0 < model.accepted(X[80:120]).sum() < 40
+    assert_allclose(
+        model.expected_cost(X[:80])[:, :3], np.einsum("nk,nkd->nd", X[:80, :3], staked(X[:80]))
+    )
+
+
+def test_a_promise_for_the_same_costs_in_each_row_is_that_of_one_matrix(pool):
+    X, Q = pool
+    y = np.random.default_rng(0).multinomial(2, Q[:200])
+    model = RiskControlledDecision(SAVED, lambda X: np.tile(COSTS, (len(X), 1, 1)), budget=0.4)
+    one = RiskControlledDecision(SAVED, COSTS, budget=0.4).fit(X[:200], y)
+    model.fit(X[:200], y)
+    assert_array_equal(model.decide(X), one.decide(X))
+    assert model.thresholds_ is None
+    assert model.automated_ == one.automated_
+    assert model.guarantee_ == one.guarantee_
+    assert_array_equal(model.costs(X)[7], one.costs(X))
+
+
+def test_what_a_promise_refuses(pool):
+    X, Q = pool
+    y = np.random.default_rng(0).multinomial(2, Q)
+    made = RiskControlledDecision
+    with pytest.raises(ValueError, match="costs of each row come from a callable"):
+        made(SAVED, staked(X)).fit(X, y)
+    with pytest.raises(ValueError, match='use method="conformal"'):
+        made(SAVED, staked, method="learn_then_test").fit(X, y)
+    with pytest.raises(ValueError, match="the same under all classes and in all rows"):
+        made(SAVED, lambda X: staked(X) + X[:, 3, None, None], referral=0).fit(X, y)
+    model = made(SAVED, lambda X: np.ones((len(X), 3, 2 + (len(X) < 99))), budget=2).fit(X, y)
+    with pytest.raises(ValueError, match="4 decisions with the referral, but had 3"):
+        model.decide(X[:9])
+    dearer = made(SAVED, lambda X: np.full((len(X), 3, 2), 2000 / len(X)), budget=2, referral=1)
+    with pytest.raises(ValueError, match=r"costs 20 .* but cost 0\.666667 in the fit"):
+        dearer.fit(X, y).decide(X[:100])
+    for function in (decide, expected_cost):
+        with pytest.raises(ValueError, match="a promise holds for the costs of its fit"):
+            function(model, X, COSTS)
 
 
 def test_what_is_refused(rows, loans):

@@ -179,6 +179,28 @@ def test_classes_prices_and_names():
         assert each.ask()[i] == one.ask()[0]
 
 
+def test_costs_of_each_row():
+    """Rows with their own costs are rows on their own, in policies and in allocation."""
+    d, C = distribution_of("dirichlet")
+    n = len(d)
+    own = np.linspace(0.5, 3, n)[:, None, None] * C
+    own[:, :, 0] += np.arange(n)[:, None]
+    policy = label_policy(d, own, 0.3, 2)
+    alone = [label_policy(d[i], own[i], 0.3, 2) for i in range(n)]
+    expected = np.concatenate([one.expected_cost for one in alone])
+    assert_allclose(policy.expected_cost, expected, rtol=1e-12)
+    for c in histograms(1, 3):
+        y = np.tile(c, (n, 1))
+        assert_array_equal(policy.ask(y), [one.ask(c[None])[0] for one in alone])
+        assert_array_equal(policy.decide(y), [one.decide(c[None])[0] for one in alone])
+    V = np.array([drops(d[i], own[i], 2)[0] for i in range(n)])
+    m = allocate_labels(d, own, 2 * n, max_labels=2)
+    assert_allclose(V[np.arange(n), m], V.max(axis=1), atol=1e-12)
+    assert_array_equal(allocate_labels(d, own * 0 + C, 4), allocate_labels(d, C, 4))
+    with pytest.raises(ValueError, match=f"cost_matrix has {n - 1} rows, expected {n}"):
+        label_policy(d, own[1:], 0.3, 2)
+
+
 def test_rows_are_on_their_own():
     d, C = distribution_of("dirichlet mixture")
     whole = label_policy(d, C, 0.05, 3)

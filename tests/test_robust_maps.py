@@ -91,6 +91,21 @@ def test_with_a_floor_no_clip_matters(calibrator, digits):
     assert max(losses) < 1.01 * min(losses)
 
 
+@pytest.mark.parametrize("of", [np.asarray, lambda z: Ensemble(z[None])], ids=["point", "one"])
+def test_with_a_floor_small_probabilities_are_those_of_logits(of):
+    """Probabilities down to 1e-87 are no zeros; float64 holds them to 16 digits."""
+    rng = np.random.default_rng(0)
+    u = log_softmax(30 * rng.normal(size=(300, 3)), axis=1)
+    u = log_softmax(np.maximum(u, -200), axis=1)
+    counts = rng.multinomial(2, 0.9 * softmax(u / 20, axis=1) + 0.1 / 3)
+    z = np.exp(u)
+    assert (z < 1e-20).mean() > 0.1
+    logits = TemperatureScaling("logits", floor="uniform").fit(u, counts)
+    proba = TemperatureScaling("proba", floor="uniform").fit(of(z), counts)
+    assert proba.temperature_ == pytest.approx(logits.temperature_, rel=1e-5)
+    assert_allclose(proba.predict_proba(of(z)), logits.predict_proba(u), atol=1e-6)
+
+
 def test_without_a_floor_clips_matter_and_a_warning_names_the_remedy(digits):
     z, counts = digits
     plain = TemperatureScaling("proba")

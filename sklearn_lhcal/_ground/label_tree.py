@@ -99,15 +99,21 @@ def rows_at_a_time(levels: list[Level]) -> int:
 
 
 def grow(levels: list[Level], mean_after: Callable[[Integers], Floats], C: Floats) -> Tree:
-    """The tree of B rows; `mean_after` says z_c, shape (B, K), of counts c (K,)."""
+    """The tree of B rows; `mean_after` says z_c, shape (B, K), of counts c (K,).
+
+    Costs C are (K, D), or one a row, (B, K, D).
+    """
     z = [np.stack([mean_after(c) for c in level.counts]) for level in levels]
-    stop = [np.einsum("sbk,kd->sbd", z_c, C).min(axis=2) for z_c in z]
+    sums = "sbk,kd->sbd"
+    if C.ndim == 3:
+        sums = "sbk,bkd->sbd"
+    stop = [np.einsum(sums, z_c, C).min(axis=2) for z_c in z]
     return Tree(levels, z, stop)
 
 
 def optimal_stopping(tree: Tree, price: float | Floats, C: Floats) -> Stopping:
     """``V_h(c) = min(min_d z_c·C_d, price + Σ_k z_ck V_h+1(c + e_k))``, the last level first."""
-    least_gain = _ROUNDING * np.abs(C).max()
+    least_gain = _ROUNDING * np.abs(C).max(axis=(-2, -1))
     V = tree.stop[-1]
     labels = np.zeros_like(V)
     asks = []

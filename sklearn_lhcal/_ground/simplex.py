@@ -115,9 +115,9 @@ def softmax(u: Floats) -> Floats:
     return z
 
 
-def log_proba(z: Floats) -> Floats:
-    """Scores of calibrators: log(clip(z, 1e-12, 1)), renormalised over the last axis."""
-    v = np.maximum(z, EPS)
+def log_proba(z: Floats, least: float = EPS) -> Floats:
+    """Scores of calibrators: log(clip(z, least, 1)), renormalised over the last axis."""
+    v = np.maximum(z, least)
     v /= row_sum(v)[..., None]
     return np.log(v, out=v)
 

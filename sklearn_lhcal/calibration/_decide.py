@@ -8,6 +8,7 @@ from .._ground.arrays import Floats
 from .._ground.checks import check_samples
 from .._ground.estimators import resolve
 from .._ground.types import Estimator, Samples
+from ._risk_controlled import RiskControlledDecision
 
 # What `decide` takes: costs (K, D), or one a row (n, K, D), or what returns them for X.
 CostsOfRows = ArrayLike | Callable[[Samples], ArrayLike] | None
@@ -23,7 +24,8 @@ def decide(estimator: Estimator, X: Samples, cost_matrix: CostsOfRows = None) ->
     X : array-like of shape (n_samples, ...)
         What the outermost estimator takes.
     cost_matrix : array-like, callable or None, default=None
-        As in `DecisionCalibration.decide`; a callable gets this X.
+        As in `DecisionCalibration.decide`; a callable gets this X. A `RiskControlledDecision`
+        takes none: its promise is for the costs of its fit.
 
     Returns
     -------
@@ -33,7 +35,7 @@ def decide(estimator: Estimator, X: Samples, cost_matrix: CostsOfRows = None) ->
     Raises
     ------
     ValueError
-        Where nothing decides.
+        Where nothing decides, or other costs are given to a promise.
 
     Examples
     --------
@@ -65,7 +67,7 @@ def expected_cost(estimator: Estimator, X: Samples, cost_matrix: CostsOfRows = N
     Raises
     ------
     ValueError
-        Where nothing decides.
+        Where nothing decides, or other costs are given to a promise.
 
     Examples
     --------
@@ -90,6 +92,12 @@ def _walk(estimator, X, cost_matrix, method: str):
             "DecisionCalibration(estimator, cost_matrix), or use "
             "sklearn_lhcal.metrics.bayes_decision(proba, cost_matrix)."
         )
-    # costs of today go to an estimator that takes them; a promise holds for its own alone
-    given = [] if cost_matrix is None else [cost_matrix]
-    return getattr(estimator, method)(X, *given)
+    if cost_matrix is None:
+        return getattr(estimator, method)(X)
+    if isinstance(estimator, RiskControlledDecision):
+        raise ValueError(
+            f"cost_matrix was given to {method}, but a promise holds for the costs of its fit "
+            "alone: leave it out, or fit RiskControlledDecision(estimator, cost_matrix, …) with "
+            "these costs; a callable of X makes costs of each row."
+        )
+    return getattr(estimator, method)(X, cost_matrix)

@@ -276,7 +276,7 @@ class DecisionCalibration(PublishedScaling):
         super()._check(one_model)
 
     def _fit_map(self, rows):
-        rows = seen(rows)
+        rows = seen(rows, self.floor)
         cost_matrix, decisions = self._costs(rows.classes)
         C = relative(cost_matrix)
         if C.max() == 0:

@@ -78,10 +78,17 @@ class FittedMap(NamedTuple):
         )
 
 
-def seen(rows: CalibrationRows) -> CalibrationRows:
-    """Rows of positive weight."""
+def as_read(rows: CalibrationRows, floor) -> CalibrationRows:
+    """Rows as a map reads them: above a floor small probabilities need no clip, and get none."""
+    if floor is None:
+        return rows
+    return rows.unclipped()
+
+
+def seen(rows: CalibrationRows, floor) -> CalibrationRows:
+    """Rows of positive weight, as a map with this floor reads them."""
     kept = rows.weight > 0
-    rows = without_x(rows)
+    rows = without_x(as_read(rows, floor))
     return rows if kept.all() else rows.take(kept)
 
 

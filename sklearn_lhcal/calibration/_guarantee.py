@@ -49,11 +49,14 @@ class HeldOut(NamedTuple):
         Votes as frequencies.
     units : ndarray of shape (n,)
         Number of the unit of each row: its group, else the row itself.
+    X : anything with n rows
+        What the classifier takes.
     """
 
     z: Floats
     mu: Floats
     units: Indices
+    X: Samples
 
 
 class _Guarantee(DistributionClassifierMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
@@ -144,11 +147,12 @@ class _Guarantee(DistributionClassifierMixin, ClassifierMixin, MetaEstimatorMixi
             params = take_params(self._routed(fit_params), train, n)
             weight = params.pop("sample_weight", None)
             base = fit_on_labels(base, take_rows(X, train), part, weight, **params)
-        z = _predicted(base, take_rows(X, held_out), labels.classes).mean()
+        X_held_out = take_rows(X, held_out)
+        z = _predicted(base, X_held_out, labels.classes).mean()
         units = np.arange(len(held_out))
         if codes is not None:
             units = np.unique(codes[held_out], return_inverse=True)[1]
-        rows = HeldOut(z, labels.take(held_out).mu, units)
+        rows = HeldOut(z, labels.take(held_out).mu, units, X_held_out)
         learnt = self._learn(rows, checked)
         self.estimator_ = base
         self.classes_ = labels.classes

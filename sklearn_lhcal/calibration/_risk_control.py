@@ -6,7 +6,6 @@ the number of units, rows or groups of rows; w_i the share of row i in its unit.
 """
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from .._ground.arrays import Floats, Indices
@@ -65,14 +64,15 @@ def cost_thresholds(g: Floats, excess: Floats, most: Floats, units: Indices, roo
     """The largest λ_d with ``[Σ_i w_i (C̄_i − c)₊ 1{g_i < λ} + (B_d − c)₊]/(n + 1) ≤ budget − c``.
 
     Conformal risk control (Angelopoulos et al. 2024) of an excess that grows with λ. `most` holds
-    the bounds ``(B_d − c)₊`` of the decisions, (D,), and `room` is budget − c. −inf where no
-    row may be decided, inf where all may.
+    the bounds ``(B_d − c)₊`` of the decisions, (D,), or those of the decisions of new rows, whose
+    bound may depend on the row; and `room` is budget − c. −inf where no row may be decided, inf
+    where all may.
     """
     n = units.max() + 1
     order = np.argsort(g, kind="stable")
     total = np.cumsum((unit_shares(units) * excess)[order])
     limit = (n + 1) * room - most
-    first = np.searchsorted(total, limit + _ROUNDING * max(1.0, most.max()), side="right")
+    first = np.searchsorted(total, limit + _ROUNDING * np.maximum(1.0, most), side="right")
     thresholds = np.append(g[order], np.inf)[first]
     return np.where(limit < 0, -np.inf, thresholds)
 
@@ -130,8 +130,3 @@ def bet_threshold(g: Floats, wealth: Floats, starts: Floats, delta: float) -> fl
         elif failed[0] > 0:
             reached.append(upper[first + failed[0] - 1])
     return float(max(reached))
-
-
-def accepted(g: Floats, d: Indices, thresholds: Floats) -> NDArray[np.bool_]:
-    """Rows whose expected cost is below the threshold of their decision."""
-    return g < thresholds[d]

@@ -1,5 +1,6 @@
 """Decisions whose cost on new rows is bounded; the rest is referred."""
 
+from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -7,44 +8,15 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from .._ground.arrays import Floats, Indices
-from .._ground.checks import check_fraction
-from .._ground.costs import bayes_columns, check_cost_matrix, expected_cost
+from .._ground.checks import check_fraction, check_samples
+from .._ground.costs import bayes_columns, expected_cost, expected_costs, of_decisions
 from .._ground.types import Calibrated, Samples, Seed
 from ._guarantee import HeldOut, _Guarantee
-from ._risk_control import accepted, bet_threshold, cost_thresholds, log_wealth
+from ._risk_control import bet_threshold, cost_thresholds, log_wealth
+from ._tariff import Priced, Tariff
 
-# What the decision of referral is called where decisions have names and it is none of them.
-_REFER = "refer"
 # Where chains of tests start, in units of the budget.
 _STARTS = np.arange(1, 11) / 10
-
-
-class Priced(NamedTuple):
-    """Costs with one decision for referral.
-
-    Attributes
-    ----------
-    C : ndarray of shape (K, D)
-        With the column of referral, the last where the user's matrix has none.
-    decisions : ndarray of shape (D,)
-        Names of the columns, or their numbers.
-    column : int
-        Of referral.
-    """
-
-    C: Floats
-    decisions: NDArray
-    column: int
-
-    @property
-    def referral(self) -> float:
-        """c, what a referral costs."""
-        return float(self.C[0, self.column])
-
-    @property
-    def own(self) -> Indices:
-        """Columns of the decisions that the machine takes itself."""
-        return np.delete(np.arange(self.C.shape[1]), self.column)
 
 
 class RiskControlledDecision(_Guarantee):
@@ -68,6 +40,11 @@ class RiskControlledDecision(_Guarantee):
     The largest cost of a decision counts: where a mistake costs 10,000 times as much as the
     budget, some 10,000 rows are needed before anything is decided.
 
+    **Costs of each row.** A callable makes them of X, and rows with their costs must be
+    exchangeable. Each row then has its own threshold: what its own decision can cost at worst
+    counts as one more row. "learn_then_test" needs the largest cost of all rows to come, which a
+    callable does not tell, and takes one matrix.
+
     **When it fails.** The promise fails where labels are majorities: they hide the costs under the
     votes of the others. It fails where the number of raters depends on what they said. If raters
     were asked until they agreed, give only the first m votes, with m fixed beforehand. It fails
@@ -84,18 +61,19 @@ class RiskControlledDecision(_Guarantee):
     ----------
     estimator : classifier, default=None
         As in `ConformalClassifier`.
-    cost_matrix : array-like or frame of shape (n_classes, n_decisions), default=None
-        Cost of each decision under each class, as in `sklearn_lhcal.metrics.bayes_decision`; rows
-        in the order of the sorted classes. Classes with names need a DataFrame whose index holds
-        them. None: 0/1 costs.
+    cost_matrix : array-like, frame or callable, default=None
+        Cost of each decision under each class, shape (n_classes, n_decisions), as in
+        `sklearn_lhcal.metrics.bayes_decision`; rows in the order of the sorted classes. Classes
+        with names need a DataFrame whose index holds them. None: 0/1 costs. A callable returns
+        costs of each row for X, shape (n_samples, n_classes, n_decisions).
     budget : float, default=0.1
         The bound, in the unit of the costs.
     method : {"conformal", "learn_then_test"}, default="conformal"
         What is promised.
     referral : int, str or None, default=None
         The column of the cost matrix that refers, by number or name; it costs the same under all
-        classes. None: a referral is free. It is then one more decision, the last, named "refer"
-        where decisions have names.
+        classes, and in all rows. None: a referral is free. It is then one more decision, the last,
+        named "refer" where decisions have names.
     target : {"total", "decided"}, default="total"
         Of "learn_then_test": the mean cost of all rows, with referrals, or of the rows decided.
         "conformal" bounds that of all rows.
@@ -108,13 +86,13 @@ class RiskControlledDecision(_Guarantee):
     ----------
     thresholds_ : ndarray of shape (n_decisions,)
         A row is decided where g is below that of its decision, in the unit of the costs: −inf where
-        no row can be, inf where all can.
+        no row can be, inf where all can. None where costs are those of each row.
     guarantee_ : str
         What is promised, with its numbers.
     automated_ : float
         Share of the calibration rows that are decided.
-    cost_matrix_ : ndarray of shape (n_classes, n_decisions)
-        With the column of referral.
+    cost_matrix_ : ndarray of shape (n_classes, n_decisions), or callable
+        With the column of referral. A callable stays as it is; see `costs`.
     decisions_ : ndarray of shape (n_decisions,)
         What `decide` returns: column numbers, or names.
     referral_ : object
@@ -128,8 +106,8 @@ class RiskControlledDecision(_Guarantee):
     ------
     ValueError
         A budget below the cost of a referral, a referral that is not there or whose cost depends on
-        the class, unknown words, costs for other classes than those of the labels; what
-        `ConformalClassifier` refuses.
+        the class or the row, unknown words, costs for other classes than those of the labels, costs
+        of each row with "learn_then_test"; what `ConformalClassifier` refuses.
 
     References
     ----------
@@ -157,7 +135,7 @@ class RiskControlledDecision(_Guarantee):
     def __init__(
         self,
         estimator: Calibrated = None,
-        cost_matrix: ArrayLike | None = None,
+        cost_matrix: ArrayLike | Callable[[Samples], ArrayLike] | None = None,
         *,
         budget: float = 0.1,
         method: Literal["conformal", "learn_then_test"] = "conformal",
@@ -177,27 +155,47 @@ class RiskControlledDecision(_Guarantee):
 
     def decide(self, X: Samples) -> NDArray:
         """The decision for each row, shape (n_samples,): column numbers, or a frame's names."""
-        g, d = self._decided(X)
-        refers = np.flatnonzero(self.decisions_ == self.referral_)[0]
-        return self.decisions_[np.where(accepted(g, d, self.thresholds_), d, refers)]
+        accepted, d, column = self._decided(X)
+        return self.decisions_[np.where(accepted, d, column)]
 
     def accepted(self, X: Samples) -> NDArray[np.bool_]:
         """Whether each row is decided, and not referred, shape (n_samples,)."""
-        g, d = self._decided(X)
-        return accepted(g, d, self.thresholds_)
+        return self._decided(X)[0]
+
+    def costs(self, X: Samples) -> Floats:
+        """What each decision costs under each class, with the column of referral.
+
+        Shape (n_classes, n_decisions), or (n_samples, n_classes, n_decisions) where costs are those
+        of each row. `sklearn_lhcal.metrics.decision_risk` takes both.
+        """
+        check_is_fitted(self, "estimator_")
+        X = check_samples(X)
+        priced = self._tariff.of_rows(X, len(X))
+        if len(priced.decisions) != len(self.decisions_):
+            raise ValueError(
+                f"cost_matrix(X) has {len(priced.decisions)} decisions with the referral, but had "
+                f"{len(self.decisions_)} in the fit."
+            )
+        if priced.referral != self._promise.referral:
+            raise ValueError(
+                f"A referral costs {priced.referral:g} in cost_matrix(X), but cost "
+                f"{self._promise.referral:g} in the fit, for which the promise holds."
+            )
+        return priced.C
 
     def expected_cost(self, X: Samples) -> Floats:
         """What the classifier expects each decision to cost, shape (n_samples, n_decisions)."""
-        check_is_fitted(self, "estimator_")
-        return np.einsum("nk,kd->nd", self.predict_proba(X), self.cost_matrix_)
+        return expected_costs(self.predict_proba(X), self.costs(X))
 
     def _decided(self, X):
-        check_is_fitted(self, "estimator_")
+        """Which rows are decided, their best decisions, and the column of referral."""
+        z = self.predict_proba(X)
         column = int(np.flatnonzero(self.decisions_ == self.referral_)[0])
-        priced = Priced(self.cost_matrix_, self.decisions_, column)
-        return _best(self.predict_proba(X), priced)
+        priced = Priced(self.costs(X), self.decisions_, column)
+        g, d = _best(z, priced)
+        return g < self._promise.thresholds(priced, d), d, column
 
-    def _check(self, classes) -> Priced:
+    def _check(self, classes) -> Tariff:
         if self.method not in ("conformal", "learn_then_test"):
             raise ValueError(
                 f'method must be "conformal" or "learn_then_test", got {self.method!r}.'
@@ -210,63 +208,55 @@ class RiskControlledDecision(_Guarantee):
                 'conformal method does not allow; use method="learn_then_test".'
             )
         check_fraction(confidence_level=self.confidence_level)
-        priced = self._priced(classes)
         if not np.isfinite(self.budget):
             raise ValueError(f"budget must be a finite number, got {self.budget!r}.")
+        given = self.cost_matrix
+        if given is None:
+            given = 1.0 - np.eye(len(classes))
+        tariff = Tariff(given, self.referral, classes)
+        if not callable(given):
+            self._check_referral(tariff.of_rows(None, 0))
+        elif self.method != "conformal":
+            raise ValueError(
+                f"method={self.method!r} needs the largest cost of all rows to come, which a "
+                'callable does not tell; use method="conformal", or one cost matrix.'
+            )
+        return tariff
+
+    def _check_referral(self, priced: Priced) -> None:
         if self.target == "total" and self.budget < priced.referral:
             raise ValueError(
                 f"A referral costs {priced.referral:g}, more than the budget of {self.budget:g}: "
                 "even referring every row would exceed it; raise the budget."
             )
-        return priced
 
-    def _priced(self, classes) -> Priced:
-        """The costs in the order of the classes, with a column of referral."""
-        K = len(classes)
-        given = self.cost_matrix
-        if given is None:
-            given = 1.0 - np.eye(K)
-        costs = check_cost_matrix(given)
-        C, _, names = costs.for_classes(classes, K, "the classifier")
-        if self.referral is None:
-            C = np.column_stack([C, np.zeros(K)])
-            if names is not None:
-                names = np.array([*names.tolist(), _REFER], dtype=object)
-            column = C.shape[1] - 1
-        else:
-            (column,) = costs.columns([self.referral])
-        if np.ptp(C[:, column]) > 0:
-            raise ValueError(
-                f"The referral, decision {self.referral!r}, must cost the same under all classes, "
-                f"got {C[:, column].tolist()}."
-            )
-        if C.shape[1] < 2:
-            raise ValueError("cost_matrix must have a decision beside the referral.")
-        if names is None:
-            names = np.arange(C.shape[1])
-        return Priced(C, names, int(column))
-
-    def _learn(self, rows: HeldOut, checked: Priced) -> dict:
-        priced = checked
+    def _learn(self, rows: HeldOut, checked: Tariff) -> dict:
+        priced = checked.of_rows(rows.X, len(rows.z))
+        self._check_referral(priced)
         g, d = _best(rows.z, priced)
         cost = expected_cost(rows.mu, d, priced.C)
         controls = {"conformal": self._conformal, "learn_then_test": self._tested}
-        thresholds = controls[self.method](g, cost, rows.units, priced)
-        return {
-            "thresholds_": thresholds,
+        promise = controls[self.method](g, cost, rows.units, priced)
+        learnt = {
             "guarantee_": self._in_words(priced.referral, rows),
-            "automated_": float(accepted(g, d, thresholds).mean()),
-            "cost_matrix_": priced.C,
+            "automated_": float((g < promise.thresholds(priced, d)).mean()),
+            "cost_matrix_": checked.given,
+            "thresholds_": None,
             "decisions_": priced.decisions,
             "referral_": priced.decisions[priced.column],
+            "_tariff": checked,
+            "_promise": promise,
         }
+        if priced.C.ndim == 2:
+            every = np.arange(len(priced.decisions))
+            learnt |= {"cost_matrix_": priced.C, "thresholds_": promise.thresholds(priced, every)}
+        return learnt
 
-    def _conformal(self, g, cost, units, priced: Priced) -> Floats:
+    def _conformal(self, g, cost, units, priced: Priced) -> "Conformal":
         c = priced.referral
-        most = np.maximum(priced.C.max(axis=0) - c, 0.0)
-        return cost_thresholds(g, np.maximum(cost - c, 0.0), most, units, self.budget - c)
+        return Conformal(c, self.budget - c, g, np.maximum(cost - c, 0.0), units)
 
-    def _tested(self, g, cost, units, priced: Priced) -> Floats:
+    def _tested(self, g, cost, units, priced: Priced) -> "Tested":
         """Bets on the mean of (cost − c)·1{decided} − (budget − c), or of (cost − budget)·…"""
         compared, starts = self.budget, self.budget * _STARTS
         if self.target == "total":
@@ -278,7 +268,7 @@ class RiskControlledDecision(_Guarantee):
         if high > 0:
             wealth = log_wealth(g, cost - compared, high, units, room)
             threshold = bet_threshold(g, wealth, starts, 1 - self.confidence_level)
-        return np.full(priced.C.shape[1], threshold)
+        return Tested(priced.referral, threshold)
 
     def _in_words(self, referral: float, rows: HeldOut) -> str:
         n = rows.units.max() + 1
@@ -292,7 +282,54 @@ class RiskControlledDecision(_Guarantee):
         return f"P(E[{what}] <= {self.budget:g}) >= {level}, over {n} calibration {units}"
 
 
+class Conformal(NamedTuple):
+    """What was learnt by conformal risk control: the calibration rows, of which thresholds follow.
+
+    Attributes
+    ----------
+    referral : float
+        c.
+    room : float
+        Budget − c.
+    g, excess, units : ndarray of shape (n,)
+        Expected cost, (C̄ − c)₊ and number of the unit of each calibration row.
+    """
+
+    referral: float
+    room: float
+    g: Floats
+    excess: Floats
+    units: Indices
+
+    def thresholds(self, priced: Priced, d: Indices) -> Floats:
+        """Of decisions d, whose worst cost is one more row; with costs a row, each of its own."""
+        if priced.C.ndim == 3:
+            worst = of_decisions(d, priced.C).max(axis=1)
+        else:
+            worst = priced.C.max(axis=0)[d]
+        most = np.maximum(worst - self.referral, 0.0)
+        return cost_thresholds(self.g, self.excess, most, self.units, self.room)
+
+
+class Tested(NamedTuple):
+    """What was learnt by betting: one threshold for all decisions.
+
+    Attributes
+    ----------
+    referral : float
+        c.
+    threshold : float
+    """
+
+    referral: float
+    threshold: float
+
+    def thresholds(self, priced: Priced, d: Indices) -> Floats:
+        """Of decisions d."""
+        return np.full(len(d), self.threshold)
+
+
 def _best(z: Floats, priced: Priced) -> tuple[Floats, Indices]:
     """What the best decision but referral is expected to cost, and its column, both (n,)."""
-    d = priced.own[bayes_columns(z, priced.C[:, priced.own])]
+    d = priced.own[bayes_columns(z, priced.C[..., priced.own])]
     return expected_cost(z, d, priced.C), d

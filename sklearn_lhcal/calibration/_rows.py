@@ -11,12 +11,12 @@ from .._ground.arrays import Floats
 from .._ground.checks import take_rows
 from .._ground.estimators import own_classes, resolve
 from .._ground.names import positions
-from .._ground.simplex import log_proba, log_softmax, row_sum
+from .._ground.simplex import EPS, log_proba, log_softmax, row_sum
 from ..distributions import Distribution, Mixture, PointMass, predict_dist
 from ..label_histogram._labels import Labels
 from ._precomputed import PrecomputedClassifier
 
-# The weight of a member whose weight is 0.
+# The weight of a member whose weight is 0, and the least probability that has a logarithm.
 _TINY = 1e-300
 
 
@@ -27,7 +27,7 @@ class CalibrationRows:
     Parameters
     ----------
     log_proba : ndarray of shape (n, K), or (n, S, K) for the S members of an ensemble
-        Log-probabilities, log(clip(z, 1e-12, 1)) renormalised.
+        Log-probabilities, log(clip(z, 1e-12, 1)) renormalised, until they are `unclipped`.
     log_weights : ndarray of shape (n, S) or None
         Of the members.
     proba : ndarray of shape (n, K) or None
@@ -123,6 +123,17 @@ class CalibrationRows:
         rows = CalibrationRows.of(distribution, self.X, model)
         kept = ("counts", "weight", "classes", "known", "labels")
         return replace(rows, **{name: getattr(self, name) for name in kept})
+
+    def unclipped(self) -> "CalibrationRows":
+        """The same rows with the logarithms of all probabilities above 0, however small."""
+        if self.prediction is None:
+            return self
+        z = self.prediction.mean()
+        if isinstance(self.prediction, Mixture):
+            z = np.moveaxis(self.prediction.member_means(), 0, 1)
+        if z.min() >= EPS:
+            return self
+        return replace(self, log_proba=np.ascontiguousarray(log_proba(z, _TINY)))
 
     def take(self, index) -> "CalibrationRows":
         """Some of the rows."""

@@ -15,7 +15,7 @@ class TemperatureScaling(Scaling):
     ``u' = u/T``. T minimises the log loss of all labels plus ``½ (log T)²`` for one row's worth of
     labels: a weak prior, which keeps T finite where labels are separable. The argmax of point
     predictions never changes. The map sees log-probabilities, so that ``"logits"`` and ``"proba"``
-    give the same model.
+    give the same model. Probabilities are clipped at 1e-12 first; with a floor they are not.
 
     Around an ensemble T acts on each member and is fitted on the mixture. The search starts from
     the best of 15 temperatures, because such problems have several valleys.

@@ -10,7 +10,7 @@ from .._ground.arrays import Floats
 from .._ground.checks import check_not_negative
 from ._affine import AffineMap
 from ._base import _BaseCalibrator
-from ._fitted_map import FittedMap, floor_shape, seen, warn
+from ._fitted_map import FittedMap, as_read, floor_shape, seen, warn
 from ._likelihood import Prior, ScalingProblem
 from ._rows import CalibrationRows
 from ._shrinkage import STRENGTHS, fit_shrunk
@@ -47,7 +47,7 @@ class Scaling(_BaseCalibrator):
             check_not_negative(shrinkage=self.shrinkage)
 
     def _fit_map(self, rows):
-        rows = seen(rows)
+        rows = seen(rows, self.floor)
         fitted = self._fitted(rows)
         warn(rows, fitted, self._remedy)
         return {"_fitted_map": fitted, **fitted.attributes()}
@@ -59,7 +59,8 @@ class Scaling(_BaseCalibrator):
         return FittedMap.of(family, self._fit_x(family, rows, floor), floor)
 
     def _map(self, rows):
-        return self._fitted_map.distribution(rows)
+        fitted = self._fitted_map
+        return fitted.distribution(as_read(rows, fitted.floor))
 
 
 def _strength(shrinkage: float) -> tuple[float, float]:

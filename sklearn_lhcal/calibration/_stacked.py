@@ -55,9 +55,14 @@ class StackedMap(NamedTuple):
         """What users know the parameters by."""
         parameters = dict(zip(FAMILIES, (one.attributes() for one in self.maps), strict=True))
         learnt = {"weights_": self.weights, "parameters_": parameters}
-        if self.maps[0].floor is not None:
-            learnt |= {"floor_": self.maps[0].floor, "floor_weight_": self._floor_weight()}
+        if self.floor is not None:
+            learnt |= {"floor_": self.floor, "floor_weight_": self._floor_weight()}
         return learnt
+
+    @property
+    def floor(self) -> Floats | None:
+        """π of all maps, or None."""
+        return self.maps[0].floor
 
     def distribution(self, rows: CalibrationRows) -> Distribution:
         """Class probabilities of points; each member of an ensemble is stacked.
@@ -72,7 +77,7 @@ class StackedMap(NamedTuple):
             p += part * softmax_rows(transform(rows.log_proba, *one.family.affine(one.x)))
         family = TemperatureMap(rows.n_classes)
         eta = float(logit(self._floor_weight()))
-        whole = FittedMap(family, family.start(), self.maps[0].floor, eta)
+        whole = FittedMap(family, family.start(), self.floor, eta)
         return whole.distribution(replace(rows, log_proba=np.log(np.maximum(p, _TINY))))
 
     def _floor_weight(self) -> float:
@@ -84,6 +89,11 @@ class StackAtTemperature(NamedTuple):
 
     stack: StackedMap
     last: FittedMap
+
+    @property
+    def floor(self) -> Floats | None:
+        """π of the stack, or None."""
+        return self.stack.floor
 
     def attributes(self) -> dict:
         """What users know the parameters by."""
@@ -274,7 +284,7 @@ class StackedCalibration(Scaling):
         super()._check(one_model)
 
     def _fit_map(self, rows):
-        rows = seen(rows)
+        rows = seen(rows, self.floor)
         stack, _ = fit_stack(rows, self.floor, self.inner_cv, self._solve_scaling, self.verbose)
         warn(rows, stack.maps[0], self._remedy)
         return {"_fitted_map": stack, **stack.attributes()}

@@ -34,7 +34,7 @@ class LabelPolicy:
     distribution : Distribution
         Before any label, a batch of n rows.
     costs : Costs
-        The checked cost matrix, its rows in the order of the classes.
+        The checked costs, one matrix or one a row, in the order of the classes.
     price : float or ndarray of shape (n,)
         Of one label, in the unit of the costs.
     expected_cost : ndarray of shape (n,)
@@ -121,9 +121,9 @@ def label_policy(
         A batch of n rows, that raters' labels update: a Dirichlet, a mixture or a logistic-normal
         distribution. Labels of a point mass are worth nothing. The labels of a row are taken as
         independent given its class probabilities.
-    cost_matrix : array-like or frame of shape (K, n_decisions)
-        Cost of each decision under each class, as in `sklearn_lhcal.metrics.bayes_decision`. Costs
-        count as they are.
+    cost_matrix : array-like or frame of shape (K, n_decisions), or array (n, K, n_decisions)
+        Cost of each decision under each class, as in `sklearn_lhcal.metrics.bayes_decision`; for
+        all rows, or for each. Costs count as they are.
     price : float or array-like of shape (n,)
         Price of one label in the unit of the costs, at least 0; one for each row, or one for all.
     horizon : int, default=4
@@ -139,8 +139,8 @@ def label_policy(
     Raises
     ------
     ValueError
-        A negative price, a horizon below 1 or with more than 20,000 states, other classes than
-        those of the distribution.
+        A negative price, a horizon below 1 or with more than 20,000 states, other classes or
+        rows than those of the distribution.
 
     See Also
     --------
@@ -169,7 +169,7 @@ def label_policy(
         )
     levels = label_levels(distribution.n_classes, int(horizon))
     parts = [
-        optimal_stopping(tree, np.broadcast_to(c, len(distribution))[rows], costs.C)
+        optimal_stopping(tree, np.broadcast_to(c, len(distribution))[rows], _of_rows(costs.C, rows))
         for rows, tree in _trees(distribution, levels, costs.C)
     ]
     cost = np.concatenate([p.cost for p in parts])
@@ -235,10 +235,17 @@ def allocate_labels(
 
 
 def _costs(distribution: Distribution, cost_matrix) -> Costs:
-    """The costs in the order of the classes."""
-    return check_cost_matrix(cost_matrix).for_classes(
-        distribution.classes, distribution.n_classes, "the distribution"
-    )
+    """The costs in the order of the classes, for all rows or for each."""
+    costs = check_cost_matrix(cost_matrix, a_row=True)
+    costs.check_rows(len(distribution))
+    return costs.for_classes(distribution.classes, distribution.n_classes, "the distribution")
+
+
+def _of_rows(C: Floats, rows: slice) -> Floats:
+    """Costs of some rows."""
+    if C.ndim == 2:
+        return C
+    return C[rows]
 
 
 def _trees(
@@ -253,7 +260,7 @@ def _trees(
         def mean_after(c, block=block):
             return block._posterior(np.tile(c.astype(np.float64), (len(block), 1))).mean()
 
-        yield rows, grow(levels, mean_after, C)
+        yield rows, grow(levels, mean_after, _of_rows(C, rows))
 
 
 def _allocated(costs: Floats, budget: int, least_gain: float) -> Integers:
