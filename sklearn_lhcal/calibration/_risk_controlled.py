@@ -235,8 +235,10 @@ class RiskControlledDecision(_Guarantee):
         self._check_referral(priced)
         g, d = _best(rows.z, priced)
         cost = expected_cost(rows.mu, d, priced.C)
-        controls = {"conformal": self._conformal, "learn_then_test": self._tested}
-        promise = controls[self.method](g, cost, rows.units, priced)
+        learn = self._conformal
+        if self.method == "learn_then_test":
+            learn = self._tested
+        promise = learn(g, cost, rows.units, priced)
         learnt = {
             "guarantee_": self._in_words(priced.referral, rows),
             "automated_": float((g < promise.thresholds(priced, d)).mean()),
@@ -252,11 +254,11 @@ class RiskControlledDecision(_Guarantee):
             learnt |= {"cost_matrix_": priced.C, "thresholds_": promise.thresholds(priced, every)}
         return learnt
 
-    def _conformal(self, g, cost, units, priced: Priced) -> "Conformal":
+    def _conformal(self, g, cost, units, priced: Priced) -> "Promise":
         c = priced.referral
         return Conformal(c, self.budget - c, g, np.maximum(cost - c, 0.0), units)
 
-    def _tested(self, g, cost, units, priced: Priced) -> "Tested":
+    def _tested(self, g, cost, units, priced: Priced) -> "Promise":
         """Bets on the mean of (cost − c)·1{decided} − (budget − c), or of (cost − budget)·…"""
         compared, starts = self.budget, self.budget * _STARTS
         if self.target == "total":
@@ -327,6 +329,9 @@ class Tested(NamedTuple):
     def thresholds(self, priced: Priced, d: Indices) -> Floats:
         """Of decisions d."""
         return np.full(len(d), self.threshold)
+
+
+Promise = Conformal | Tested
 
 
 def _best(z: Floats, priced: Priced) -> tuple[Floats, Indices]:
