@@ -243,9 +243,9 @@ for (labels, name), dist in dists.items():
 #
 # - With 2,250 rows in place of tens of thousands, class probabilities are worse than the paper's:
 #   EL is about twice as large.
-# - The ranking is the paper's. ts lowers L and CE by little. It raises L_φ and CE_φ of Raw. α lowers
-#   both after everything, and the intervals of all differences of L_φ lie below 0. The best rows
-#   are those with α, whose L_φ and CE_φ are near the paper's although the network is not.
+# - The ranking is the paper's. ts lowers L and CE by little. It raises L_φ and CE_φ of Raw. α
+#   lowers both after everything, and the intervals of all differences of L_φ lie below 0. The best
+#   rows are those with α. Their L_φ and CE_φ are near the paper's, although the network is not.
 # - A label of an expert halves EL with α. Around dropout alone it takes a third off, where in the
 #   paper it took off a hundredth: the code published with it weights members by a sum in which
 #   classes not named count too, see :doc:`plot_method_table`.
