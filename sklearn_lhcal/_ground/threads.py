@@ -62,6 +62,8 @@ def sum_over_rows(function: Callable[[slice], Any], n_rows: int, size: int) -> l
     def add(total, more):
         return [a + b for a, b in zip(total, more, strict=True)]
 
+    if n_rows <= size:
+        return list(function(slice(0, n_rows)))
     blocks = [slice(begin, begin + size) for begin in range(0, n_rows, size)]
     step = -(-len(blocks) // _PARTS)
     parts = [blocks[begin : begin + step] for begin in range(0, len(blocks), step)]

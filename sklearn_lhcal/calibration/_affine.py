@@ -6,9 +6,11 @@ for the gradient and the Hessian of any loss of u'.
 """
 
 from abc import ABC, abstractmethod
+from functools import cached_property
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from .._ground.arrays import Floats
@@ -50,6 +52,11 @@ class AffineMap(ABC):
     @abstractmethod
     def diagonal(self, u: Array, a: Array) -> Array:
         """Σ Jᵀ diag(a) J over the rows, shape (p, p)."""
+
+    @cached_property
+    def is_shrunk(self) -> NDArray[np.bool_]:
+        """Which parameters (p,) the strength is about: not the temperature."""
+        return np.isfinite(self.spread(1.0, 1.0, 1.0))
 
     def published_precision(self, off_diagonal: float, bias: float) -> Array:
         """Second derivatives (p,) of P1's penalties, eq. (47), (48), nats per label."""
@@ -174,9 +181,13 @@ class VectorMap(AffineMap):
 
     def diagonal(self, u, a):
         ua = u * a
-        cross = np.diag(np.einsum("ij->j", ua))
-        squares = np.diag(np.einsum("ij,ij->j", u, ua))
-        return np.block([[squares, cross], [cross, np.diag(np.einsum("ij->j", a))]])
+        H = np.zeros((2, self.K, 2, self.K))
+        # A class's factor and shift meet each other alone.
+        own = np.einsum("ikjk->ijk", H)
+        own[0, 0] = np.einsum("ij,ij->j", u, ua)
+        own[0, 1] = own[1, 0] = np.einsum("ij->j", ua)
+        own[1, 1] = np.einsum("ij->j", a)
+        return H.reshape(2 * self.K, -1)
 
 
 class MatrixMap(AffineMap):

@@ -41,11 +41,13 @@ def plain(family: AffineMap, u: Array, v: Array, n: Array, curved: bool) -> tupl
         p *= n[:, None]
         return F, family.pulled_sum(u, p), 0.0
     P = family.pulled(u, p)
-    P *= np.sqrt(n)[:, None]
+    root = np.sqrt(n)
+    P *= root[:, None]
     p *= n[:, None]
     # H = Σ n Jᵀ(diag p − p pᵀ)J
-    H = family.diagonal(u, p) - P.T @ P
-    return F, family.pulled_sum(u, p), 0.0, H, 0.0, 0.0
+    H = family.diagonal(u, p)
+    H -= P.T @ P
+    return F, root @ P, 0.0, H, 0.0, 0.0
 
 
 def floored(family: AffineMap, u: Array, v: Array, y: Array, floor, eta: float, curved: bool):

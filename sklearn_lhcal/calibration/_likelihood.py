@@ -12,7 +12,7 @@ import torch
 from scipy.special import expit, log_expit
 
 from .._ground.arrays import Floats
-from .._ground.problems import Problem, SmoothProblem, Training
+from .._ground.problems import Problem, Training
 from .._ground.simplex import row_sum, softmax
 from .._ground.threads import sum_over_rows
 from ..neural_network import LBFGS, LabelLogLoss, Newton
@@ -20,20 +20,15 @@ from . import _label_loss
 from ._affine import AffineMap, AffineModule, TemperatureMap, transform
 from ._preconditioner import preconditioner, shifted_coordinates
 from ._rows import CalibrationRows
+from ._start import FLOOR_PRIOR, best_start
 
 # Numbers of a block: it stays in cache.
 _BLOCK = 2**17
 # Logits above which a search starts from a part of the rows, of ten rows a parameter.
 _PART = 200_000
-# Rows on which a start is looked for, more of ensembles, whose valleys are many; and the inverse
-# temperatures that are tried.
+# Rows on which a start is looked for, more of ensembles, whose valleys are many.
 _START_ROWS = 500
 _START_ROWS_OF_MEMBERS = 2_000
-_STARTS = np.exp(np.linspace(-4, 3, 15))
-# Weight of log e + log(1−e) in the prior of the floor, in rows.
-_FLOOR_PRIOR = 0.1
-# η where the search for a floor begins: e of .02.
-_FIRST_ETA = -4.0
 
 Array = Floats
 
@@ -120,7 +115,7 @@ class ScalingProblem(Problem):
         """The given start, or the best temperature of a grid, each with its best floor."""
         if self._given_start is not None:
             return self._given_start
-        beta, eta = best_start(self)
+        beta, eta = _near_temperature(self)
         x = self.family.start(beta)
         return x if self.floor is None else np.append(x, eta)
 
@@ -171,7 +166,8 @@ class ScalingProblem(Problem):
             cross = self.family.chain(x_map, cross)
             H = np.block([[H, cross[:, None]], [cross, by_eta_twice]])
         value, slope = self._with_prior(x_map, eta, F, slope, by_eta)
-        return value, slope, H + np.diag(self._prior_curvature(eta))
+        np.einsum("ii->i", H)[:] += self._prior_curvature(eta)
+        return value, slope, H
 
     def members(self, x):
         """u of points, or of members one below the other; their labels; p: (N, K), (N,), (N, K)."""
@@ -250,7 +246,7 @@ class ScalingProblem(Problem):
         if self.floor is None:
             return F, G
         # −.1 (log e + log(1−e)), in rows
-        weight = _FLOOR_PRIOR / self.n_rows
+        weight = FLOOR_PRIOR / self.n_rows
         F = F - weight * float(log_expit(eta) + log_expit(-eta))
         return F, np.append(G, by_eta + weight * (2 * expit(eta) - 1))
 
@@ -260,7 +256,7 @@ class ScalingProblem(Problem):
         if self.floor is None:
             return curvature
         e = expit(eta)
-        return np.append(curvature, _FLOOR_PRIOR / self.n_rows * 2 * e * (1 - e))
+        return np.append(curvature, FLOOR_PRIOR / self.n_rows * 2 * e * (1 - e))
 
 
 def _as_torch(problem: ScalingProblem, x):
@@ -273,7 +269,7 @@ def _as_torch(problem: ScalingProblem, x):
         return value
     eta = x[-1]
     both = torch.nn.functional.logsigmoid(eta) + torch.nn.functional.logsigmoid(-eta)
-    return value - _FLOOR_PRIOR / problem.n_rows * both
+    return value - FLOOR_PRIOR / problem.n_rows * both
 
 
 def without_x(rows: CalibrationRows) -> CalibrationRows:
@@ -286,47 +282,19 @@ def weak_prior(rows: CalibrationRows) -> Prior:
     return Prior(np.zeros(1), np.ones(1))
 
 
-def best_start(problem: ScalingProblem) -> tuple[float, float]:
-    """β of a grid and η of least loss with prior, on a part of the rows.
-
-    The prior's square of log T and mixtures make the problem one of several valleys.
-    """
+def _near_temperature(problem: ScalingProblem) -> tuple[float, float]:
+    """β and η of the temperature alone on a part of the rows; around an ensemble the grid's."""
     most = _START_ROWS_OF_MEMBERS if problem.rows.is_ensemble else _START_ROWS
     step = -(-len(problem.rows) // most)
-    rows = without_x(problem.rows).take(slice(None, None, step))
-    temperature = TemperatureMap(rows.n_classes)
-    part = ScalingProblem(temperature, rows, weak_prior(rows), problem.floor, start=np.zeros(1))
+    rows = problem.rows
+    if step > 1:
+        rows = without_x(rows).take(slice(None, None, step))
+    beta, eta = best_start(rows, problem.n_rows, problem.floor)
+    if rows.is_ensemble:
+        return beta, eta
+    x = np.log([beta]) if problem.floor is None else np.array([np.log(beta), eta])
+    family = TemperatureMap(rows.n_classes)
+    part = ScalingProblem(family, rows, weak_prior(rows), problem.floor, x, False)
     part.n_rows = problem.n_rows
-    tried = []
-    for beta in _STARTS:
-        x = temperature.start(beta)
-        if problem.floor is not None:
-            x = np.append(x, _best_floor(part, beta))
-        tried.append((part.gradient(x)[0], *x))
-    x = np.array(min(tried)[1:])
-    if not rows.is_ensemble:
-        x = Newton(tol=1e-6).solve(part.with_prior(part.prior, x))
+    x = Newton(tol=1e-6).solve(part)
     return np.exp(x[0]), x[-1]
-
-
-def _best_floor(part: ScalingProblem, beta: float) -> float:
-    """η of least loss for a given β: one dimension, convex but for the prior."""
-    z = softmax(beta * part.rows.log_proba)
-    if part.rows.is_ensemble:
-        z = np.einsum("ns,nsk->nk", np.exp(part.rows.log_weights), z)
-    seen = part.y > 0
-    y = part.y[seen]
-    z = z[seen]
-    pi = np.broadcast_to(part.floor, part.y.shape)[seen]
-    weight = _FLOOR_PRIOR / part.n_rows
-
-    def loss(x):
-        e = expit(x[0])
-        mixed = (1 - e) * z + e * pi
-        r = (1 - e) * z / mixed
-        F = -float(y @ np.log(mixed)) - weight * float(log_expit(x[0]) + log_expit(-x[0]))
-        G = e * y.sum() - y @ (1 - r) + weight * (2 * e - 1)
-        H = e * (1 - e) * y.sum() - y @ (r * (1 - r)) + weight * 2 * e * (1 - e)
-        return F, np.array([G]), np.array([[H]])
-
-    return float(Newton(tol=1e-6).solve(SmoothProblem(loss, np.array([_FIRST_ETA])))[0])

@@ -12,10 +12,9 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.special import softmax
 
 from .._ground.arrays import Floats
+from .._ground.simplex import softmax
 from ._affine import AffineMap, TemperatureMap
 from ._likelihood import Prior, ScalingProblem, weak_prior
 from ._preconditioner import class_blocks
@@ -43,7 +42,7 @@ def fit_temperature(rows: CalibrationRows, floor, solve: Solve, near=None) -> Ar
 
 def shrunk(family: AffineMap, beta: float, scale: float, bias: float) -> Prior:
     """About the temperature 1/β; the temperature itself, where the family has one, about 1."""
-    free = ~_shrunk(family)
+    free = ~family.is_shrunk
     center = np.where(free, 0.0, family.start(beta))
     spread = np.where(free, 1.0, family.spread(beta, scale, bias))
     return Prior(center, spread)
@@ -77,17 +76,15 @@ class Average(NamedTuple):
         x = solve(problem)
         if len(priors) == 1:
             return cls([Fit(problem, x, 0.0, None)], np.ones(1))
-        first = Fit.of(problem, x)
-        fits = [first]
+        fits = [Fit.of(problem, x)]
         for prior in priors[1:]:
-            if first.foreseen(prior) < first.log_evidence - _HOPELESS:
+            if fits[0].foreseen(prior)[1] < fits[0].log_evidence - _HOPELESS:
                 break
-            problem = problem.with_prior(prior, x)
-            x = solve(problem)
-            fits.append(Fit.of(problem, x))
+            problem = problem.with_prior(prior, fits[-1].foreseen(prior)[0])
+            fits.append(Fit.of(problem, solve(problem)))
         else:
             fits.append(Fit.of_temperature(problem, start))
-        return cls(fits, softmax([fit.log_evidence for fit in fits]))
+        return cls(fits, softmax(np.array([fit.log_evidence for fit in fits])))
 
     def on(self, rows, floor, solve: Solve, T) -> Array:
         """The same average on almost the same rows, whose evidence would hardly be another."""
@@ -109,14 +106,14 @@ class Fit(NamedTuple):
     def of(cls, problem: ScalingProblem, x: Array) -> "Fit":
         """Of one strength."""
         value, log_det, H = _value_and_log_det(problem, x)
-        log_spread = np.log(problem.prior.spread[_shrunk(problem.family)]).sum()
+        log_spread = np.log(problem.prior.spread[problem.family.is_shrunk]).sum()
         return cls(problem, x, -value - 0.5 * log_det - float(log_spread), H)
 
     @classmethod
     def of_temperature(cls, problem: ScalingProblem, x: Array) -> "Fit":
         """Of the temperature alone, at its optimum x: what is shrunk is fixed."""
         n = problem.n_rows
-        free = ~_shrunk(problem.family)
+        free = ~problem.family.is_shrunk
         if problem.floor is not None:
             free = np.append(free, True)
         if not free.any():
@@ -132,10 +129,10 @@ class Fit(NamedTuple):
             return np.append(family.start(np.exp(T[0])), T[1:])
         return solve(ScalingProblem(family, rows, self.problem.prior, floor, self.x, False))
 
-    def foreseen(self, prior: Prior) -> float:
-        """The log evidence of a tighter prior, were the loss a parabola; −∞ is never foreseen."""
+    def foreseen(self, prior: Prior) -> tuple[Array, float]:
+        """x and log evidence of a tighter prior, were the loss a parabola; −∞ is never foreseen."""
         if self.H is None:
-            return self.log_evidence
+            return self.x, self.log_evidence
         p = len(prior.center)
         extra = np.zeros(len(self.x))
         extra[:p] = prior.precision - self.problem.prior.precision
@@ -145,16 +142,12 @@ class Fit(NamedTuple):
         # What J rises by, at its new minimum: ½ aᵀ E a − ½ (E a)ᵀ (H + E)⁻¹ E a.
         pull = extra * away
         H = self.H + np.diag(extra)
-        rise = 0.5 * float(pull @ away - pull @ np.linalg.solve(H, pull))
-        own = _shrunk(self.problem.family)
+        back = np.linalg.solve(H, pull)
+        rise = 0.5 * float(pull @ away - pull @ back)
+        own = self.problem.family.is_shrunk
         tighter = np.log(prior.spread[own] / self.problem.prior.spread[own]).sum()
         log_det = np.linalg.slogdet(H)[1] - np.linalg.slogdet(self.H)[1]
-        return self.log_evidence - rise - 0.5 * float(log_det) - float(tighter)
-
-
-def _shrunk(family: AffineMap) -> NDArray[np.bool_]:
-    """Which parameters the strength is about: not the temperature."""
-    return np.isfinite(family.spread(1.0, 1.0, 1.0))
+        return self.x - back, self.log_evidence - rise - 0.5 * float(log_det) - float(tighter)
 
 
 def _value_and_log_det(problem: ScalingProblem, x: Array):
