@@ -6,6 +6,7 @@ label, of which y (L,) are the shares.
 """
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import expit, log_expit, logsumexp
 
 from .._ground.arrays import Floats
@@ -56,7 +57,7 @@ def _losses(rows: CalibrationRows, beta: Array, n_rows: float, floor) -> tuple[A
     return prior - log_z @ y - weight * (log_e + log_rest), eta
 
 
-def _log_p(rows: CalibrationRows, beta: Array, i: Array, k: Array) -> Array:
+def _log_p(rows: CalibrationRows, beta: Array, i: NDArray, k: NDArray) -> Array:
     """Log-probability of class k in row i at each temperature, without a floor, (B, L)."""
     u = rows.log_proba - rows.log_proba.max(axis=-1, keepdims=True)
     Z = row_sum(np.exp(np.multiply.outer(beta, u)))

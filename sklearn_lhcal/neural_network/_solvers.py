@@ -155,7 +155,7 @@ class Newton(Solver):
 def _newton_step(g: Vector, H: Vector) -> Vector:
     """−|H|⁻¹ g; along null directions of H nothing is to gain."""
     if _is_curved(H):
-        return -np.linalg.solve(H, g)
+        return -np.asarray(np.linalg.solve(H, g), dtype=np.float64)
     values, vectors = np.linalg.eigh(H)
     size = np.abs(values)
     curved = size > 1e-12 * size.max() + 1e-300
