@@ -3,6 +3,7 @@
 import copy
 from collections.abc import Iterator
 from itertools import accumulate
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,27 +79,41 @@ def _merged(edges: NDArray) -> Floats:
     return out
 
 
+def _entry(number: int) -> Any:
+    """One of the sums of a table, shape (K, B)."""
+    return property(lambda sums: sums.table[number])
+
+
 class BinSums:
     """Sums per class and bin from which every binned loss follows; `add` takes blocks of rows.
 
-    With e = μ̂ − z and c = μ̂(1−μ̂)/(n_i−1), the unbiased estimate of what the raters' sampling
-    adds to e²."""
+    With e = μ̂ − z, s = μ̂(1−μ̂), and c = s/(n_i−1), the unbiased estimate of what the raters'
+    sampling adds to e². There may be such sums for each of several parts of the data.
+    """
 
-    def __init__(self, bins: Bins, n_classes: int):
+    w, we, wee, wc, wz, wmm, ww, wwee, ws = map(_entry, range(9))
+
+    def __init__(self, bins: Bins, n_classes: int, n_parts: int = 1):
         self.bins = bins
-        shape = (n_classes, bins.n_bins)
-        self.w, self.we, self.wee, self.wc, self.wz, self.wmm, self.ww, self.wwee = np.zeros(
-            (8, *shape)
-        )
-        self.spread = np.zeros(n_classes)  # Σ w μ̂(1−μ̂)
+        self.table = np.zeros((9, n_classes, n_parts * bins.n_bins))
 
-    def add(self, mu: NDArray, n: NDArray, z: NDArray, w: NDArray | None = None) -> None:
-        """Add rows: μ̂ and z of shape (m, K), raters n and weights of shape (m,).
+    def add(
+        self,
+        mu: NDArray,
+        n: NDArray,
+        z: NDArray,
+        w: NDArray | None = None,
+        part: NDArray | None = None,
+    ) -> None:
+        """Add rows: μ̂ and z of shape (m, K), raters n, weights and parts of shape (m,).
 
         Infinitely many raters need no correction.
         """
         K, B = self.w.shape
-        index = (self.bins.index(z) + np.arange(K) * B).ravel()
+        index = self.bins.index(z) + np.arange(K) * B
+        if part is not None:
+            index += (part * self.bins.n_bins)[:, None]
+        index = index.ravel()
 
         def total(values):
             return np.bincount(index, weights=values.ravel(), minlength=K * B).reshape(K, B)
@@ -111,21 +126,21 @@ class BinSums:
             weight = np.float64(1)
             count = np.bincount(index, minlength=K * B).reshape(K, B)
             sum_ee = total(ee)
-            self.w += count
-            self.ww += count
-            self.wwee += sum_ee
+            self.w[...] += count
+            self.ww[...] += count
+            self.wwee[...] += sum_ee
         else:
             weight = w[:, None]
             sum_ee = total(weight * ee)
-            self.w += total(np.broadcast_to(weight, z.shape))
-            self.ww += total(np.broadcast_to(weight * weight, z.shape))
-            self.wwee += total(weight * weight * ee)
-        self.we += total(weight * e)
-        self.wee += sum_ee
-        self.wc += total(weight * c)
-        self.wz += total(weight * z)
-        self.wmm += total(weight * mu * mu)
-        self.spread += (weight * s).sum(axis=0)
+            self.w[...] += total(np.broadcast_to(weight, z.shape))
+            self.ww[...] += total(np.broadcast_to(weight * weight, z.shape))
+            self.wwee[...] += total(weight * weight * ee)
+        self.we[...] += total(weight * e)
+        self.wee[...] += sum_ee
+        self.wc[...] += total(weight * c)
+        self.wz[...] += total(weight * z)
+        self.wmm[...] += total(weight * mu * mu)
+        self.ws[...] += total(weight * s)
 
     def by_group(self, mu: NDArray, z: NDArray, groups: NDArray, w: NDArray | None = None) -> None:
         """Of all rows added: make groups the units of which pairs are corrected, instead of rows.
@@ -145,14 +160,30 @@ class BinSums:
 
     def merge(self, other: "BinSums") -> None:
         """Add the sums of other rows, binned alike."""
-        for name in ("w", "we", "wee", "wc", "wz", "wmm", "ww", "wwee", "spread"):
-            getattr(self, name)[...] += getattr(other, name)
+        self.table += other.table
 
     def plus(self, other: "BinSums") -> "BinSums":
         """The sums of both, which stay as they are."""
-        both = copy.deepcopy(self)
-        both.merge(other)
-        return both
+        return self._of(self.table + other.table)
+
+    def changed(self, were: "BinSums", left: "BinSums") -> list["BinSums"]:
+        """The sums where the rows of one part of `were` become those of `left`, for each part."""
+        B = self.bins.n_bins
+        parts = (9, self.table.shape[1], -1, B)
+        with np.errstate(invalid="ignore"):
+            change = left.table.reshape(parts) - were.table.reshape(parts)
+            tables = np.moveaxis(self.table[:, :, None] + change, 2, 0)
+        found = []
+        for table in tables:
+            # what rounding leaves of a bin
+            table[:, table[0] <= 1e-12 * self.w] = 0.0
+            found.append(self._of(table))
+        return found
+
+    def _of(self, table: Floats) -> "BinSums":
+        made = copy.copy(self)
+        made.table = table
+        return made
 
     def calibration_loss(self, bias_correction: str | None) -> Floats:
         """CL_kb of shape (K, B); empty bins contribute 0.
@@ -207,13 +238,12 @@ class BinSums:
 
         With `expected_squared_loss` less `epistemic_loss` it agrees row by row.
         """
-        return (
-            self.spread if bias_correction is None else self.spread + self.wc.sum(axis=1)
-        ) / self.w[0].sum()
+        spread = self.ws if bias_correction is None else self.ws + self.wc
+        return spread.sum(axis=1) / self.w[0].sum()
 
     def expected_squared_loss(self) -> Floats:
         """L_k of shape (K,), P1 eq. (7)."""
-        return (self.wee.sum(axis=1) + self.spread) / self.w[0].sum()
+        return (self.wee + self.ws).sum(axis=1) / self.w[0].sum()
 
     def means(self) -> tuple[Floats, Floats]:
         """Mean prediction z̄ and mean frequency c̄ per bin, shapes (K, B); NaN in empty bins."""

@@ -31,6 +31,9 @@ class Facts(NamedTuple):
         Those of rows without labels of shared raters add up.
     of_sums : callable or None
         ``of_sums(sums, rows, **options) -> float``, what `value` or `loss` is of these sums.
+    binned : callable or None
+        ``binned(rows, **options) -> Binned``, what the sums are of: where raters are known it tells
+        what their ratings change.
     check : callable or None
         ``check(**options)`` raises before anything is read.
     unsaid : callable or None
@@ -48,6 +51,7 @@ class Facts(NamedTuple):
     loss: Callable | None = None
     sums: Callable | None = None
     of_sums: Callable | None = None
+    binned: Callable | None = None
     check: Callable | None = None
     unsaid: Callable | None = None
     takes_distribution: bool = False

@@ -4,6 +4,8 @@ Letters as in `_label_histogram`; e = μ̂ − z.
 """
 
 import warnings
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,6 +26,7 @@ from ..label_histogram import Annotations
 from ._evaluate import score
 from ._label_histogram import least_raters
 from ._rater_bins import leave_out_raters, share_raters
+from ._shared_terms import Binned
 
 _MUCH = 0.05  # weight in bins that one group or rater fills, above which a warning says so
 
@@ -67,9 +70,11 @@ def add_rows(sums: BinSums, rows: Rows) -> None:
             sums.add(*block)
 
 
-def calibration_parts(sums: BinSums, bias_correction: str | None, shared: bool) -> Floats:
-    """CL_kb, shape (K, B); `shared`: groups or raters may leave much of it out, which warns."""
-    if shared and sums.dropped_weight(bias_correction) > _MUCH:
+def calibration_parts(
+    sums: BinSums, bias_correction: str | None, shared: Callable[[], bool]
+) -> Floats:
+    """CL_kb, shape (K, B); `shared()`: groups or raters may leave much of it out, which warns."""
+    if sums.dropped_weight(bias_correction) > _MUCH and shared():
         # one text for all blocks of a jackknife, so that it is shown once
         warnings.warn(
             "More than 5 % of the weight lies in bins whose rows all belong to one group or one "
@@ -88,6 +93,21 @@ def _sums(
     return bin_sums(rows, n_bins, strategy, correction_of(rows, bias_correction))
 
 
+def _binned(
+    rows: Rows, n_bins=15, strategy="uniform", bias_correction: Correction = "residual", **others
+) -> Binned:
+    corrected = correction_of(rows, bias_correction) == "residual"
+    return Binned(Bins(rows.z, n_bins, strategy), rows.z, _observed, _says, corrected=corrected)
+
+
+def _observed(rows: Rows) -> tuple[NDArray, NDArray]:
+    return rows.mu, rows.n
+
+
+def _says(rows: Rows) -> Callable:
+    return _is_class
+
+
 def pairs_are_left_out(rows: Rows, least: int = 2) -> bool:
     """Whether groups or raters have pairs that no correction counts."""
     y = rows.labels
@@ -101,7 +121,7 @@ def _calibration_of(
         powers = sums.powers(p)
         return float(powers.max() if np.isinf(p) else powers.sum())
     correction = correction_of(rows, bias_correction)
-    return float(calibration_parts(sums, correction, pairs_are_left_out(rows)).sum())
+    return float(calibration_parts(sums, correction, partial(pairs_are_left_out, rows)).sum())
 
 
 def _calibration(rows: Rows, **options) -> float:
@@ -118,7 +138,7 @@ def _rooted(rows: Rows, **options) -> float:
 
 def _error_facts(*, p: float = 2, **others) -> Facts:
     """For p = 2 the loss may be negative, and intervals are those of the loss, mapped."""
-    found = Facts(False, sums=_sums, check=_check_exponent)
+    found = Facts(False, sums=_sums, binned=_binned, check=_check_exponent)
     if p == 2:
         return found._replace(loss=_calibration, of_sums=_calibration_of)
     return found._replace(value=_rooted, of_sums=_rooted_of)
@@ -128,7 +148,7 @@ def _dispersion_of(
     sums: BinSums, rows: Rows, bias_correction: Correction = "residual", **bins
 ) -> float:
     correction = correction_of(rows, bias_correction)
-    cl = calibration_parts(sums, correction, pairs_are_left_out(rows))
+    cl = calibration_parts(sums, correction, partial(pairs_are_left_out, rows))
     return float((sums.epistemic_loss(correction) - cl).sum(axis=1).sum())
 
 
@@ -138,7 +158,8 @@ def _dispersion(rows: Rows, **options) -> float:
 
 def _of_dispersion(**options) -> Facts:
     least = least_raters(**options)
-    return Facts(False, least, sums=_sums, of_sums=_dispersion_of, check=_check)
+    how = {"sums": _sums, "binned": _binned, "of_sums": _dispersion_of}
+    return Facts(False, least, check=_check, **how)
 
 
 def _dispersion_facts(**options) -> Facts:
@@ -150,7 +171,14 @@ def _dispersion_error_facts(**options) -> Facts:
 
 
 @metric(
-    Facts(False, value=_calibration, sums=_sums, of_sums=_calibration_of, check=_check_exponent)
+    Facts(
+        False,
+        value=_calibration,
+        sums=_sums,
+        binned=_binned,
+        of_sums=_calibration_of,
+        check=_check_exponent,
+    )
 )
 def calibration_loss(
     y: LabelsLike,

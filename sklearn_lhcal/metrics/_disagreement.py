@@ -1,65 +1,99 @@
 """Scores of predicted disagreement, and of what one more label teaches (P1 §4, App. C)."""
 
 from collections.abc import Callable
+from functools import partial
 
+import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._ground.bins import BinSums, check_bias_correction, signed_root
+from .._ground.bins import Bins, BinSums, check_bias_correction, check_grouped, signed_root
 from .._ground.facts import Facts, metric
 from .._ground.types import Correction, LabelsLike, Strategy
 from .._rows import PredictionLike, Rows
 from ..label_histogram import class_disagreement, pairwise_disagreement
 from ._calibration import calibration_parts, correction_of, pairs_are_left_out
 from ._evaluate import score, weighted
-from ._rater_bins import FOUR, leave_out_pairs
-from ._statistic import column_sums, squared
+from ._rater_bins import leave_out_pairs
+from ._shared_terms import FOUR, Binned
+from ._statistic import squared
 
 
 def _check(bias_correction: Correction = "residual", **others) -> None:
     check_bias_correction(bias_correction)
 
 
-def _pairs(rows: Rows) -> tuple[NDArray, NDArray]:
-    """Observed and predicted disagreement of two raters, shape (n, 1)."""
-    d = pairwise_disagreement(rows.labels)
-    return d[:, None], rows.distribution.disagreement()[:, None]
+def _pair_rates(rows: Rows) -> NDArray:
+    """Observed disagreement of two raters, shape (n, 1)."""
+    return pairwise_disagreement(rows.labels)[:, None]
 
 
-def _classes(rows: Rows) -> tuple[NDArray, NDArray]:
-    """Observed and predicted disagreement on each class, shape (n, K)."""
-    return class_disagreement(rows.labels), rows.distribution.class_disagreement()
+def _predicted_pairs(rows: Rows) -> NDArray:
+    return rows.distribution.disagreement()[:, None]
+
+
+def _class_rates(rows: Rows) -> NDArray:
+    """Observed disagreement on each class, shape (n, K)."""
+    return class_disagreement(rows.labels)
 
 
 def _pair_terms(rows: Rows) -> tuple:
-    return weighted(rows, squared(*_pairs(rows))[:, 0])
+    return weighted(rows, squared(_pair_rates(rows), _predicted_pairs(rows))[:, 0])
 
 
 def _class_terms(rows: Rows) -> tuple:
-    return weighted(rows, squared(*_classes(rows)).mean(axis=1))
+    phi = rows.distribution.class_disagreement()
+    return weighted(rows, squared(_class_rates(rows), phi).mean(axis=1))
 
 
-def _sums(
-    rows: Rows, d, phi, differ: Callable, bias_correction: Correction = "residual", **options
-) -> BinSums:
-    """Sums of each column; ``differ(a, b, k)``: whether two labels disagree by column k.
+def _binned(
+    rows: Rows,
+    phi: NDArray,
+    rates: Callable,
+    differ: Callable,
+    n_bins=15,
+    strategy="uniform",
+    bias_correction: Correction = "residual",
+) -> Binned:
+    """What is binned by φ̂; ``differ(a, b, k)``: whether two labels disagree by column k.
 
     Nothing is corrected where probabilities are known.
     """
-    correction = correction_of(rows, bias_correction)
-    sums = column_sums(d, phi, rows.w, rows.groups, bias_correction=correction, **options)
-    if correction == "residual":
-        leave_out_pairs(sums, rows, phi, differ)
+    check_grouped(rows.groups, bias_correction)
+    return Binned(
+        Bins(phi, n_bins, strategy),
+        phi,
+        # rates need no correction for the number of raters
+        observed=lambda rows: (rates(rows), np.full(len(rows), np.inf)),
+        says=lambda rows: differ,
+        pairs=True,
+        corrected=correction_of(rows, bias_correction) == "residual",
+    )
+
+
+def _sums(rows: Rows, binned: Binned) -> BinSums:
+    rates, n = binned.observed(rows)
+    sums = BinSums(binned.bins, rates.shape[1])
+    sums.add(rates, n, binned.z, rows.w)
+    if rows.groups is not None:
+        sums.by_group(rates, binned.z, rows.groups, rows.w)
+    if binned.corrected:
+        leave_out_pairs(sums, rows, binned)
     return sums
 
 
 def _losses(sums: BinSums, rows: Rows, bias_correction: Correction = "residual", **bins) -> NDArray:
     """CL of each column, Eq. (41) to (44)."""
-    shared = pairs_are_left_out(rows, FOUR)
+    shared = partial(pairs_are_left_out, rows, FOUR)
     return calibration_parts(sums, correction_of(rows, bias_correction), shared).sum(axis=1)
 
 
+def _pair_binned(rows: Rows, **options) -> Binned:
+    phi = _predicted_pairs(rows)
+    return _binned(rows, phi, _pair_rates, lambda a, b, _: a != b, **options)
+
+
 def _pair_sums(rows: Rows, **options) -> BinSums:
-    return _sums(rows, *_pairs(rows), lambda a, b, _: a != b, **options)
+    return _sums(rows, _pair_binned(rows, **options))
 
 
 def _pair_of(sums: BinSums, rows: Rows, **options) -> float:
@@ -70,8 +104,13 @@ def _pair_calibration(rows: Rows, **options) -> float:
     return _pair_of(_pair_sums(rows, **options), rows, **options)
 
 
+def _class_binned(rows: Rows, **options) -> Binned:
+    phi = rows.distribution.class_disagreement()
+    return _binned(rows, phi, _class_rates, lambda a, b, k: (a == k) != (b == k), **options)
+
+
 def _class_sums(rows: Rows, **options) -> BinSums:
-    return _sums(rows, *_classes(rows), lambda a, b, k: (a == k) != (b == k), **options)
+    return _sums(rows, _class_binned(rows, **options))
 
 
 def _class_of(sums: BinSums, rows: Rows, **options) -> float:
@@ -99,6 +138,11 @@ def _posterior_terms(rows: Rows) -> tuple:
 def _of_pairs(**facts) -> Facts:
     """Facts of a loss that needs two raters and the whole distribution."""
     return Facts(False, least_raters=2, takes_distribution=True, **facts)
+
+
+def _of_bins(**facts) -> Facts:
+    """The same, of a binned loss."""
+    return _of_pairs(check=_check, **facts)
 
 
 @metric(_of_pairs(terms=_pair_terms))
@@ -132,7 +176,7 @@ def disagreement_squared_loss(
     return score(disagreement_squared_loss, y, prediction, sample_weight)
 
 
-@metric(_of_pairs(value=_pair_calibration, sums=_pair_sums, of_sums=_pair_of, check=_check))
+@metric(_of_bins(value=_pair_calibration, sums=_pair_sums, of_sums=_pair_of, binned=_pair_binned))
 def disagreement_calibration_loss(
     y: LabelsLike,
     prediction: PredictionLike,
@@ -184,7 +228,7 @@ def disagreement_calibration_loss(
     )
 
 
-@metric(_of_pairs(loss=_pair_calibration, sums=_pair_sums, of_sums=_pair_of, check=_check))
+@metric(_of_bins(loss=_pair_calibration, sums=_pair_sums, of_sums=_pair_of, binned=_pair_binned))
 def disagreement_calibration_error(
     y: LabelsLike,
     prediction: PredictionLike,
@@ -255,7 +299,9 @@ def class_disagreement_squared_loss(
     return score(class_disagreement_squared_loss, y, prediction, sample_weight)
 
 
-@metric(_of_pairs(loss=_class_calibration, sums=_class_sums, of_sums=_class_of, check=_check))
+@metric(
+    _of_bins(loss=_class_calibration, sums=_class_sums, of_sums=_class_of, binned=_class_binned)
+)
 def class_disagreement_calibration_error(
     y: LabelsLike,
     prediction: PredictionLike,

@@ -26,6 +26,7 @@ from .._rows import PredictionLike, Rows
 from ._calibration import calibration_parts, correction_of, pairs_are_left_out
 from ._evaluate import score
 from ._rater_bins import leave_out_raters
+from ._shared_terms import Binned
 
 
 def _check(p: float = 1, bias_correction: str | None = None, **others) -> None:
@@ -88,6 +89,26 @@ def _sums(
     return sums
 
 
+def _binned(
+    rows: Rows,
+    kind="top_label",
+    n_bins=15,
+    strategy="uniform",
+    bias_correction: Literal["residual"] | None = None,
+    **others,
+) -> Binned:
+    z = _columns(rows, kind)[1]
+    corrected = correction_of(rows, bias_correction) == "residual"
+    observed = partial(_observed, kind=kind)
+    says = partial(_said, kind=kind)
+    return Binned(Bins(z, n_bins, strategy), z, observed, says, corrected=corrected)
+
+
+def _observed(rows: Rows, kind) -> tuple[NDArray, NDArray]:
+    """Frequencies, which are not corrected for the number of raters."""
+    return _columns(rows, kind)[0], np.full(len(rows), np.inf)
+
+
 def _loss_of(
     sums: BinSums,
     rows: Rows,
@@ -98,7 +119,7 @@ def _loss_of(
     """``Σ_b W_b/W |c̄−z̄|^p``, mean over columns; for p = ∞ the largest gap."""
     correction = correction_of(rows, bias_correction)
     if correction is not None:
-        parts = calibration_parts(sums, correction, pairs_are_left_out(rows))
+        parts = calibration_parts(sums, correction, partial(pairs_are_left_out, rows))
         return float(parts.sum(axis=1).mean())
     powers = sums.powers(p)
     return float(powers.max() if np.isinf(p) else powers.mean())
@@ -118,7 +139,7 @@ def _rooted(rows: Rows, **options) -> float:
 
 def _facts(*, bias_correction: str | None = None, **others) -> Facts:
     """A corrected error is a signed root of p = 2, whose interval is that of its square, mapped."""
-    found = Facts(False, sums=_sums, check=_check)
+    found = Facts(False, sums=_sums, binned=_binned, check=_check)
     if bias_correction is not None:
         return found._replace(loss=partial(_loss, p=2), of_sums=partial(_loss_of, p=2))
     return found._replace(value=_rooted, of_sums=_rooted_of)
@@ -230,6 +251,7 @@ def expected_calibration_error(
         False,
         value=partial(_rooted, p=np.inf),
         sums=_sums,
+        binned=_binned,
         of_sums=partial(_rooted_of, p=np.inf),
     )
 )

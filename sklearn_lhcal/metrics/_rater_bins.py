@@ -11,12 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._ground.bins import BinSums
-from .._ground.two_way import dependent_pairs, pairs_within, squares
+from .._ground.two_way import dependent_pairs, squares
 from .._rows import Rows
 from ..label_histogram import Annotations
-
-# disjoint pairs of raters need so many
-FOUR = 4
+from ._shared_terms import FOUR, Binned, SharedTerms, terms_of
 
 
 def leave_out_raters(sums: BinSums, rows: Rows, z: NDArray, x: Callable) -> bool:
@@ -45,29 +43,37 @@ def leave_out_raters(sums: BinSums, rows: Rows, z: NDArray, x: Callable) -> bool
     return True
 
 
-def leave_out_pairs(sums: BinSums, rows: Rows, phi: NDArray, differ: Callable) -> bool:
+def leave_out_pairs(sums: BinSums, rows: Rows, binned: Binned) -> bool:
     """The same for pairs of ratings of one row: only pairs of pairs without a common rater count.
 
-    ``differ(a, b, k)`` is whether two labels differ by column k. Below four raters there are no
-    such pairs, and those of one row alone are left out.
+    Below four raters there are no such pairs, and those of one row alone are left out.
     """
     y = rows.labels
     if not isinstance(y, Annotations) or not share_raters(y, FOUR):
         return False
-    B = sums.bins.n_bins
-    first, second = pairs_within(y.indptr)
-    row = y.row[first]
-    places = np.stack([first, second])
-    unit = row if rows.groups is None else rows.groups[row]
-    raters = y.rater[places].astype(np.intp)
-    cells = places if rows.groups is None else None
-    C = (rows.weight / (y.n * (y.n - 1) / 2))[row]
-    index = sums.bins.index(phi)
-    for k in range(phi.shape[1]):
-        U = C * (differ(y.label[first], y.label[second], k) - phi[row, k])
-        both = np.stack([C, U])
-        sums.ww[k], sums.wwee[k] = dependent_pairs(both, unit, raters, cells, index[row, k], B)
+    if rows.groups is not None:
+        _leave_out_pairs_of_groups(sums, rows, binned)
+        return True
+    shared = SharedTerms(rows, binned)
+    for part in shared.parts():
+        shared.add(part)
+    for total, products in zip((sums.ww, sums.wwee), shared.products(), strict=True):
+        total += products.reshape(total.shape)
     return True
+
+
+def _leave_out_pairs_of_groups(sums: BinSums, rows: Rows, binned: Binned) -> None:
+    """Groups take the place of rows: two pairs of one group depend on each other."""
+    B = sums.bins.n_bins
+    index = sums.bins.index(binned.z)
+    terms = terms_of(rows, binned, binned.z)
+    row = terms.row
+    group = rows.groups[row]
+    raters = rows.labels.rater[terms.ratings].astype(np.intp)
+    for k in range(binned.z.shape[1]):
+        values = terms.values[[0, 1 + k]]
+        found = dependent_pairs(values, group, raters, None, index[row, k], B)
+        sums.ww[k], sums.wwee[k] = found
 
 
 def share_raters(y: Annotations, least: int) -> bool:

@@ -13,7 +13,7 @@ from .._ground.checks import check_same_length, n_rows, take_rows
 from .._ground.facts import facts_of
 from .._rows import Rows, read_groups
 from ..label_histogram import Annotations
-from ..label_histogram._labels import Labels
+from ._bins_without import Left, SumsWithout
 from ._evaluate import evaluate, read_for
 from ._jackknife import Blocks, LeftOut, Panel, Replicates, cells_of, deal_cells, row_blocks
 
@@ -76,11 +76,15 @@ def statistic_of(metric, y, prediction, sample_weight, groups, options) -> Stati
     rows = read_for(metric, y, prediction, sample_weight, groups, **options)
     if facts.terms is not None:
         return OfMeans(metric, rows, options)
-    # bins by quantiles depend on the rows, and what raters share is in several blocks
-    add_up = options.get("strategy", "uniform") == "uniform"
-    add_up &= not isinstance(rows.labels, Annotations)
-    kind = OfBins if facts.sums is not None and add_up else OfRows
-    return kind(metric, rows, options)
+    # bins by quantiles depend on the rows
+    if facts.sums is None or options.get("strategy", "uniform") != "uniform":
+        return OfRows(metric, rows, options)
+    if not isinstance(rows.labels, Annotations):
+        return OfBins(metric, rows, options)
+    # what a rater says of a group may be in several rows
+    if rows.groups is not None:
+        return OfRows(metric, rows, options)
+    return OfRaterBins(metric, rows, options)
 
 
 class OfRows(Statistic):
@@ -131,6 +135,33 @@ class OfBins(OfRows):
         sums = [facts.sums(self.rows.take(rows), **self.options) for rows in blocks]
         left = [facts.of_sums(s, self.rows, **self.options) for s in without_each(sums)]
         return np.array(left)
+
+
+class OfRaterBins(OfRows):
+    """By sums over bins of which raters have terms in several blocks."""
+
+    def __init__(self, metric: Callable, rows: Rows, options: dict):
+        super().__init__(metric, rows, options)
+        self.facts: Any = facts_of(metric, **options)
+        self.seen = rows.contributing(self.least_raters)
+
+    def without_rows(self, block: Blocks) -> Floats:
+        return self._without(block.code[self.labels.row], block.n)
+
+    def without_ratings(self, raters: Blocks, cells: Blocks) -> LeftOut:
+        of_raters = self._without(raters.code[self.labels.rater], raters.n)
+        return LeftOut(of_raters, self._without(cells.code, cells.n))
+
+    def _without(self, code: NDArray, n_blocks: int) -> Floats:
+        """Values without each block of ratings."""
+        if self.seen is None:
+            return np.full(n_blocks, self._value(self.rows))
+        contributes = self.rows.n >= self.least_raters
+        contributes &= self.rows.weight > 0
+        code = code[contributes[self.labels.row]]
+        binned = self.facts.binned(self.seen, **self.options)
+        left = SumsWithout(self.seen, binned, code, n_blocks, self.least_raters).sums()
+        return np.array([self.facts.of_sums(s, self.seen, **self.options) for s in left])
 
 
 class OfMeans(OfRows):
@@ -241,7 +272,7 @@ class OfMeans(OfRows):
             contributes &= w > 0
         if not contributes.any():
             return changes
-        part = Rows(_Left(counts, n, self.labels.classes), self.rows.prediction[rows], w)
+        part = Rows(Left(counts, n, self.labels.classes), self.rows.prediction[rows], w)
         where: Any = slice(None)
         if not contributes.all():
             where = np.flatnonzero(contributes)
@@ -249,25 +280,6 @@ class OfMeans(OfRows):
         for change, term in zip(changes, self.terms(part, **self.options), strict=True):
             change[where] += term
         return changes
-
-
-class _Left(Labels):
-    """Counts whose sums are known."""
-
-    def __init__(self, counts: NDArray, n: Floats, classes: NDArray | None):
-        super().__init__(counts, classes)
-        self._n = n
-
-    @property
-    def n(self) -> Floats:
-        return self._n
-
-    @property
-    def mu(self) -> Floats:
-        return self.counts / self._n[:, None]
-
-    def take(self, rows):
-        return _Left(self.counts[rows], self._n[rows], self.classes)
 
 
 def _ratios(sums: NDArray, whole: Any) -> Floats:

@@ -16,18 +16,6 @@ def squared(d, phi):
     return d * (1 - d) + (d - phi) ** 2
 
 
-def column_sums(
-    d, phi, w, groups, n_bins=15, strategy="uniform", bias_correction: str | None = "residual"
-) -> BinSums:
-    """Sums over bins of m columns of rates and predictions; `groups` are codes (n,) or None."""
-    check_grouped(groups, bias_correction)
-    sums = BinSums(Bins(phi, n_bins, strategy), phi.shape[1])
-    sums.add(d, np.full(len(d), np.inf), phi, w)
-    if groups is not None:
-        sums.by_group(d, phi, groups, w)
-    return sums
-
-
 def statistic_squared_loss(
     rate: ArrayLike, predicted: ArrayLike, *, sample_weight: ArrayLike | None = None
 ) -> float:
@@ -97,9 +85,13 @@ def statistic_calibration_loss(
     d, phi, w, codes = _check_statistic(rate, predicted, sample_weight, groups)
     if d is None:
         return undefined("statistic_calibration_loss", 2)
-    sums = column_sums(d, phi, w, codes, n_bins, strategy, bias_correction)
+    check_grouped(codes, bias_correction)
+    sums = BinSums(Bins(phi, n_bins, strategy), phi.shape[1])
+    sums.add(d, np.full(len(d), np.inf), phi, w)
+    if codes is not None:
+        sums.by_group(d, phi, codes, w)
     # Eq. (41) to (44)
-    return float(calibration_parts(sums, bias_correction, codes is not None).sum(axis=1)[0])
+    return float(calibration_parts(sums, bias_correction, lambda: codes is not None).sum(axis=1)[0])
 
 
 def _check_statistic(rate, predicted, sample_weight, groups=None) -> tuple:
