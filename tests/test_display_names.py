@@ -11,19 +11,20 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 
 from sklearn_lhcal.calibration import EpistemicCalibration
-from sklearn_lhcal.datasets import make_label_histograms
+from sklearn_lhcal.datasets import make_label_histograms, make_reader_study
 from sklearn_lhcal.display import (
     CalibrationDispersionDisplay,
     DecisionCurveDisplay,
     DecisionRiskDisplay,
     DisagreementReliabilityDisplay,
     EpistemicGainDisplay,
+    ReaderDisplay,
     ReliabilityDisplay,
     SecondOpinionDisplay,
     SimplexCalibrationDisplay,
 )
 from sklearn_lhcal.distributions import Dirichlet, PointMass
-from sklearn_lhcal.label_histogram import KnownProbabilities
+from sklearn_lhcal.label_histogram import Annotations, KnownProbabilities
 from sklearn_lhcal.metrics import (
     bayes_decision,
     confidence_interval,
@@ -453,3 +454,22 @@ def test_gains_and_references_in_another_order_are_an_error(data, named_labels):
         show(gain, e.iloc[::-1], n_bins=3)
     with pytest.raises(ValueError, match="same rows in another order"):
         show(gain, e, calibrated=e.iloc[::-1], n_bins=3)
+
+
+@pytest.mark.parametrize("order", UNSORTED)
+def test_readers_meet_a_model_by_name(order):
+    """Annotations whose classes stand in any order, and a model with another."""
+    data = make_reader_study(60, 5, n_classes=3, random_state=0)
+    said = {"item": data.y.row, "rater": data.y.rater, "label": NAMES[data.y.label]}
+    y, other = (
+        Annotations.from_long(said, classes=NAMES[columns]) for columns in ([0, 1, 2], order)
+    )
+    expected = ReaderDisplay.from_predictions(y, frame(data.prediction, [0, 1, 2]))
+    found = ReaderDisplay.from_predictions(other, frame(data.prediction, order[::-1]))
+    assert found.names == expected.names
+    assert_same(found, expected)
+    # the labels of the model are names too
+    labels = NAMES[data.prediction.argmax(axis=1)]
+    assert_same(
+        ReaderDisplay.from_predictions(other, labels), ReaderDisplay.from_predictions(y, labels)
+    )

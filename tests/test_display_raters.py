@@ -14,6 +14,7 @@ from rater_oracles import pairs_of, ratings_of, two_way_variance
 from sklearn_lhcal.datasets import make_label_histograms
 from sklearn_lhcal.display import (
     CalibrationDispersionDisplay,
+    DecisionCurveDisplay,
     DecisionRiskDisplay,
     DisagreementReliabilityDisplay,
     EpistemicGainDisplay,
@@ -22,7 +23,12 @@ from sklearn_lhcal.display import (
 )
 from sklearn_lhcal.distributions import Dirichlet
 from sklearn_lhcal.label_histogram import Annotations
-from sklearn_lhcal.metrics import confidence_interval, decision_risk
+from sklearn_lhcal.metrics import (
+    confidence_interval,
+    decision_risk,
+    net_benefit,
+    paired_difference,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -136,6 +142,22 @@ def test_risks_and_losses_take_raters_and_groups():
     new, these = show(), show(raters="fixed")
     assert_allclose(new.calibration_loss, these.calibration_loss)
     assert (np.diff(new.calibration_interval) != np.diff(these.calibration_interval)).all()
+
+
+def test_decision_curves_take_raters():
+    votes, z = study(n=60)
+    y = Annotations.from_matrix(votes)
+    how = {"sample_weight": 1 + np.arange(60) % 3, "groups": np.arange(60) // 2}
+    show = partial(DecisionCurveDisplay.from_predictions, thresholds=[0.3, 0.6], **how)
+    models = {"m": z, "flat": np.sqrt(z)}
+    new, these = show(y, models, reference="m"), show(y, models, reference="m", raters="fixed")
+    assert_allclose(these.interval, show(y.counts, models).interval)
+    assert_allclose(new.net_benefit, these.net_benefit, rtol=1e-12)
+    assert_allclose(new.difference, these.difference, rtol=1e-12, atol=1e-15)
+    how |= {"threshold": 0.6, "random_state": 0}
+    assert_allclose(new.interval[0, 1], confidence_interval(net_benefit, y, z, **how)[1:3])
+    paired = paired_difference(net_benefit, y, np.sqrt(z), z, **how)
+    assert_allclose(new.difference_interval[1, 1], paired[1:3])
 
 
 def test_second_opinions_in_groups():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sklearn_lhcal import metrics
-from sklearn_lhcal.datasets import make_label_histograms
+from sklearn_lhcal.datasets import make_label_histograms, make_reader_study
 from sklearn_lhcal.metrics import confidence_interval
 
 
@@ -56,3 +56,35 @@ def test_bins_of_blocks_add_up(metric, options, mapped, weighted, grouped):
     else:
         expected = confidence_interval(evaluated, data.counts, data.prediction, **how)
     assert found.standard_error == pytest.approx(expected.standard_error, rel=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore:There are only 4 raters")
+@pytest.mark.filterwarnings("ignore:More than 5 %")
+@pytest.mark.parametrize(("n_raters", "weighted"), [(4, False), (5, True)])
+@pytest.mark.parametrize(
+    ("metric", "options", "mapped"),
+    [
+        (metrics.calibration_loss, {"n_bins": 3}, False),
+        (metrics.calibration_error, {"p": 1, "bias_correction": None}, False),
+        (metrics.dispersion_error, {"n_bins": 3}, True),
+        (metrics.expected_calibration_error, {"p": 2, "bias_correction": "residual"}, True),
+        (metrics.disagreement_calibration_loss, {"n_bins": 3}, False),
+        (metrics.class_disagreement_calibration_error, {"n_bins": 2}, True),
+    ],
+)
+def test_so_do_bins_with_raters(n_raters, metric, options, mapped, weighted):
+    """A rating that goes changes its row and its rater's sums; with three raters left no pairs of
+    pairs are without a common rater."""
+    data = make_reader_study(24, n_raters, n_classes=3, random_state=0)
+    how = {"n_blocks": 6, "random_state": 0, **options}
+    if weighted:
+        how["sample_weight"] = np.random.default_rng(0).integers(0, 3, 24) * 0.37
+
+    def evaluated(y, prediction, **given):
+        x = metric(y, prediction, **given)
+        return x * abs(x) if mapped else x
+
+    found, expected = (
+        confidence_interval(of, data.y, data.proba, **how) for of in (metric, evaluated)
+    )
+    np.testing.assert_allclose(found.components, expected.components, rtol=1e-9, atol=1e-15)

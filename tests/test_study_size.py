@@ -61,13 +61,42 @@ def test_the_forecast_comes_true():
     z = np.full(100, 0.7)
     pilots = [
         study_size(expected_accuracy, Annotations.from_matrix(study(100, 5, rng)), z, **how)
-        for _ in range(100)
+        for _ in range(60)
     ]
     A, B, C = np.mean([(p.rows, p.raters, p.ratings) for p in pilots], axis=0)
     forecast = A / 200 + B / 10 + C / 2000
     values = [study(200, 10, rng).mean() for _ in range(1500)]
-    # a hundred pilots know the spread of readers to 7 % and 1,500 studies their variance to 4 %
+    # sixty pilots know the spread of readers to 9 % and 1,500 studies their variance to 4 %
     assert 0.75 < forecast / np.var(values) < 1.3
+
+
+def test_what_is_particular_to_pairs_of_readers_falls_faster():
+    """Each reader always says the same: that two differ is no effect of either of them.
+
+    Whether two differ has the variance 1/4; a jackknife over readers takes it for a multiple.
+    """
+    rng = np.random.default_rng(0)
+    pairs, raters, jackknife = [], [], []
+    for _ in range(25):
+        said = np.tile(rng.integers(2, size=6), (10, 1))
+        y = Annotations.from_matrix(said, classes=[0, 1])
+        size = study_size(irreducible_loss, y, half_width=0.1, n_raters=[6], random_state=0)
+        found = confidence_interval(irreducible_loss, y, None, random_state=0).components
+        pairs.append(size.rater_pairs)
+        raters.append(size.raters)
+        jackknife.append(6 * (found.raters - found.cells))
+        # rows are all alike
+        assert max(size.rows, size.reading_pairs) < 1e-20
+    # its standard deviation is .15 a pilot
+    assert np.mean(pairs) == pytest.approx(0.25, abs=0.12)
+    # not 0, as no component may be negative
+    assert np.mean(raters) < 0.7 * np.mean(jackknife)
+
+
+def test_means_have_no_pairs(y):
+    z = np.full((150, 2), 0.5)
+    size = study_size(expected_accuracy, y, z, half_width=0.1, random_state=0)
+    assert size.rater_pairs == size.reading_pairs == 0
 
 
 def test_predictions_and_weights_are_those_of_the_metric(y):

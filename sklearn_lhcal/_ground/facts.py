@@ -39,6 +39,8 @@ class Facts(NamedTuple):
     unsaid : callable or None
         ``unsaid(*arguments) -> str``, why the metric is undefined for these; empty where it is
         defined.
+    compares_raters : bool
+        Whether ratings of a row are compared with each other, where `least_raters` does not tell.
     takes_distribution : bool
         Whether more of a prediction counts than its mean.
     """
@@ -54,6 +56,7 @@ class Facts(NamedTuple):
     binned: Callable | None = None
     check: Callable | None = None
     unsaid: Callable | None = None
+    compares_raters: bool = False
     takes_distribution: bool = False
 
 

@@ -1,19 +1,16 @@
 """Decision curves: the net benefit of acting on a prediction, against the threshold."""
 
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .._ground.checks import as_floats, check_fraction
-from .._ground.facts import facts_of
 from .._ground.types import Estimator, LabelsLike, Samples
-from .._rows import PredictionLike, Rows, class_column, class_names, read_rows
-from ..distributions import PointMass
-from ..metrics import net_benefit
+from .._rows import PredictionLike, class_column, class_names, read_rows
 from ._base import DOTTED, WIDE, Display, draw_legend, name_of, predicted, styled
-from ._bins import mean_interval
+from ._benefits import Benefits, acting_on_all, stacked
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,7 +31,8 @@ class DecisionCurveDisplay(Display):
 
     **Intervals.** A band is Student's interval at each threshold: the benefit of a row is a number,
     and its mean has a standard error. Rows are independent, or groups of rows; the raters of a row
-    need not be. `plot_differences` shows net benefit less that of acting on every row, or of
+    need not be. With `Annotations` it is the interval of `confidence_interval`, for new raters too.
+    `plot_differences` shows net benefit less that of acting on every row, or of
     another model. The rows are the same, and what both share cancels. A band holds at each
     threshold, not at all of them at once: read it off at a threshold that was chosen beforehand.
 
@@ -112,6 +110,7 @@ class DecisionCurveDisplay(Display):
         reference: str | None = None,
         sample_weight: ArrayLike | None = None,
         groups: ArrayLike | None = None,
+        raters: Literal["random", "fixed"] | None = None,
         confidence_level: float = 0.95,
         ax: "Axes | None" = None,
         **plot_kwargs: Any,
@@ -135,6 +134,9 @@ class DecisionCurveDisplay(Display):
             Weights of the rows; only their ratios matter.
         groups : array-like of shape (n_samples,), optional
             Rows of one group (one patient, say) may depend on each other. Groups are independent.
+        raters : {"random", "fixed"}, optional
+            Whether intervals are for new raters, which needs `Annotations`, or for these. None:
+            "random" with `Annotations`, "fixed" with all else. See `confidence_interval`.
         confidence_level : float, default=0.95
             Level of the intervals.
         ax : matplotlib Axes, optional
@@ -170,14 +172,15 @@ class DecisionCurveDisplay(Display):
             name: read_rows(y, prediction, sample_weight, groups).weighted()
             for name, prediction in models.items()
         }
-        benefits = [_Benefits(of, class_index) for of in rows.values()]
+        benefits = [Benefits(of, class_index) for of in rows.values()]
         first = next(iter(rows.values()))
-        everybody = _Benefits(_acting_on_all(first), class_index)
+        everybody = Benefits(acting_on_all(first), class_index)
         compared = everybody
         if reference is not None:
             compared = benefits[list(models).index(reference)]
-        curve, interval = _stacked(of.curve(t, confidence_level) for of in benefits)
-        difference, paired = _stacked(of.curve(t, confidence_level, compared) for of in benefits)
+        how: dict[str, Any] = {"confidence_level": confidence_level, "raters": raters}
+        curve, interval = stacked(of.curve(t, **how) for of in benefits)
+        difference, paired = stacked(of.curve(t, **how, less=compared) for of in benefits)
         k = class_column(class_index, first)
         return cls(
             list(models),
@@ -186,7 +189,7 @@ class DecisionCurveDisplay(Display):
             interval,
             difference,
             paired,
-            everybody.curve(t, confidence_level)[0],
+            everybody.mean(t),
             reference=reference,
             confidence_level=confidence_level,
             class_name=class_names(first)[k],
@@ -316,43 +319,6 @@ class DecisionCurveDisplay(Display):
             self.bands_.append(self.ax_.fill_between(self.thresholds, *interval[i].T, **style))
         label = f"Threshold t: act where class {self.class_name} has probability t or more"
         self.ax_.set(xlabel=label, xlim=(0, 1))
-
-
-class _Benefits:
-    """What each row is worth to one who acts on a prediction."""
-
-    def __init__(self, rows: Rows, class_index):
-        self.rows = rows
-        self.class_index = class_index
-
-    def at(self, t: float) -> NDArray:
-        """1{p_i ≥ t} [μ̂_i − (1 − μ̂_i) t/(1 − t)], shape (n,): their mean is NB(t)."""
-        terms: Any = facts_of(net_benefit).terms
-        benefit, w = terms(self.rows, threshold=t, class_index=self.class_index)
-        return benefit / w
-
-    def curve(self, thresholds, confidence_level: float, less: "_Benefits | None" = None):
-        """Net benefit at each threshold, less another's, and its intervals, (m,) and (m, 2)."""
-        w = self.rows.weight / self.rows.weight.sum()
-        points = []
-        for t in thresholds:
-            a = self.at(t)
-            if less is not None:
-                a = a - less.at(t)
-            points.append(mean_interval(a, w, self.rows.groups, confidence_level))
-        mean, interval = zip(*points, strict=True)
-        return np.array(mean), np.array(interval)
-
-
-def _stacked(curves) -> list[NDArray]:
-    """Means (n_models, m) and intervals (n_models, m, 2) of the curves of several models."""
-    return [np.array(parts) for parts in zip(*curves, strict=True)]
-
-
-def _acting_on_all(rows: Rows) -> Rows:
-    """The same rows with a prediction that reaches every threshold."""
-    sure = PointMass.of_checked(np.ones_like(rows.z)).with_classes(rows.classes)
-    return Rows(rows.labels, sure, rows.w, rows.groups)
 
 
 def _checked(thresholds) -> NDArray:

@@ -43,8 +43,9 @@ class EpistemicGainDisplay(Display):
 
     **Bands.** For one run the band is Student's interval for the mean gain of the bin, from the
     spread of the gain within the bin. One row of the average spread is added, so that a bin in
-    which nothing is gained has a band too. For several runs (such as random seeds) lines are means
-    over the runs, and bands reach one standard deviation to either side.
+    which nothing is gained has a band too. The gain is one number a row and does not say who
+    labelled: bands are for these raters, with `Annotations` too. For several runs (such as random
+    seeds) lines are means over the runs, and bands reach one standard deviation to either side.
 
     Parameters
     ----------

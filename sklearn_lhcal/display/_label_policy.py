@@ -38,7 +38,9 @@ class LabelPolicyDisplay(Display):
 
     **Intervals.** A row is one unit: its total cost is averaged over the replays. The bands are
     Student's intervals for the mean over rows, or groups of rows. `plot_differences` shows the
-    total cost of the rules less that of optimal stopping, so that what they share cancels.
+    total cost of the rules less that of optimal stopping, so that what they share cancels. They are
+    for these raters and new rows, with `Annotations` too: replays ask for more labels of a row than
+    would be left without one rater, so no interval for new raters follows from them.
 
     Parameters
     ----------

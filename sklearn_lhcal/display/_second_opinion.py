@@ -46,7 +46,9 @@ class SecondOpinionDisplay(Display):
     rows may carry most of the variance. For shares, which are ratios, a_i less the share takes the
     place of a_i (delta method). The bands of shares are too wide where the gain of all rows is
     hardly known. They are too narrow where the share comes near 1 and depends on the few late rows
-    that gain anything.
+    that gain anything. The bands are for these raters and new rows, with `Annotations` too: the
+    noise is that of rows around what was expected of them, from which no rater can be left out. For
+    new raters take `paired_difference` of `posterior_epistemic_loss` on the rows referred.
 
     Parameters
     ----------

@@ -62,7 +62,7 @@ def percent_agreement(
     return score(observed_agreement, y, weights, sample_weight)
 
 
-@metric(Facts(greater_is_better=True, value=coefficient(fleiss_chance)))
+@metric(Facts(greater_is_better=True, value=coefficient(fleiss_chance), compares_raters=True))
 def fleiss_kappa(
     y: LabelsLike, *, weights: Similarity = "nominal", sample_weight: ArrayLike | None = None
 ) -> float:
@@ -102,7 +102,7 @@ def fleiss_kappa(
     return score(coefficient(fleiss_chance), y, weights, sample_weight)
 
 
-@metric(Facts(greater_is_better=True, value=coefficient(gwet_chance)))
+@metric(Facts(greater_is_better=True, value=coefficient(gwet_chance), compares_raters=True))
 def gwet_ac(
     y: LabelsLike, *, weights: Similarity = "nominal", sample_weight: ArrayLike | None = None
 ) -> float:
@@ -142,7 +142,7 @@ def gwet_ac(
     return score(coefficient(gwet_chance), y, weights, sample_weight)
 
 
-@metric(Facts(greater_is_better=True, value=coefficient(conger_chance)))
+@metric(Facts(greater_is_better=True, value=coefficient(conger_chance), compares_raters=True))
 def conger_kappa(
     y: LabelsLike, *, weights: Similarity = "nominal", sample_weight: ArrayLike | None = None
 ) -> float:
@@ -184,7 +184,7 @@ def conger_kappa(
     return score(coefficient(conger_chance), y, weights, sample_weight)
 
 
-@metric(Facts(greater_is_better=True, value=cohen))
+@metric(Facts(greater_is_better=True, value=cohen, compares_raters=True))
 def cohen_kappa(
     y: LabelsLike, *, weights: Similarity = "nominal", sample_weight: ArrayLike | None = None
 ) -> float:
@@ -225,7 +225,7 @@ def cohen_kappa(
     return score(cohen, y, weights, sample_weight)
 
 
-@metric(Facts(greater_is_better=True, value=alpha))
+@metric(Facts(greater_is_better=True, value=alpha, compares_raters=True))
 def krippendorff_alpha(
     y: LabelsLike, *, weights: Similarity = "nominal", sample_weight: ArrayLike | None = None
 ) -> float:

@@ -20,6 +20,7 @@ from ._shared_terms import (
     Cells,
     SharedTerms,
     add_columns,
+    annotations,
     by_place,
     least_sharing,
     units_of,
@@ -110,8 +111,9 @@ class SumsWithout:
 
     def _add(self, part: slice) -> None:
         rows, z = self.rows.take(part), self.binned.z[part]
-        y = rows.labels
-        code = self.code[self.rows.labels.indptr[part.start] : self.rows.labels.indptr[part.stop]]
+        y = annotations(rows)
+        first, last = annotations(self.rows).indptr[[part.start, part.stop]]
+        code = self.code[first:last]
         what = touched(y, code, self.n_blocks, self.least)
         # the raters' correction of rows with one rater, never read
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -173,7 +175,7 @@ class SumsWithout:
 
     def _few(self) -> NDArray[np.bool_]:
         """Without which blocks there are too few raters to have terms that share none."""
-        rater = self.rows.labels.rater.astype(np.intp)
+        rater = annotations(self.rows).rater.astype(np.intp)
         given = np.bincount(rater)
         cell, times = np.unique(rater * self.n_blocks + self.code, return_counts=True)
         whole = times == given[cell // self.n_blocks]

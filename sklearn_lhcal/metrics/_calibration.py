@@ -158,8 +158,7 @@ def _dispersion(rows: Rows, **options) -> float:
 
 def _of_dispersion(**options) -> Facts:
     least = least_raters(**options)
-    how = {"sums": _sums, "binned": _binned, "of_sums": _dispersion_of}
-    return Facts(False, least, check=_check, **how)
+    return Facts(False, least, sums=_sums, binned=_binned, of_sums=_dispersion_of, check=_check)
 
 
 def _dispersion_facts(**options) -> Facts:

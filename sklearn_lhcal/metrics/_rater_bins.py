@@ -14,7 +14,7 @@ from .._ground.bins import BinSums
 from .._ground.two_way import dependent_pairs, squares
 from .._rows import Rows
 from ..label_histogram import Annotations
-from ._shared_terms import FOUR, Binned, SharedTerms, terms_of
+from ._shared_terms import FOUR, Binned, SharedTerms, annotations, terms_of
 
 
 def leave_out_raters(sums: BinSums, rows: Rows, z: NDArray, x: Callable) -> bool:
@@ -69,7 +69,7 @@ def _leave_out_pairs_of_groups(sums: BinSums, rows: Rows, binned: Binned) -> Non
     terms = terms_of(rows, binned, binned.z)
     row = terms.row
     group = rows.groups[row]
-    raters = rows.labels.rater[terms.ratings].astype(np.intp)
+    raters = annotations(rows).rater[terms.ratings].astype(np.intp)
     for k in range(binned.z.shape[1]):
         values = terms.values[[0, 1 + k]]
         found = dependent_pairs(values, group, raters, None, index[row, k], B)

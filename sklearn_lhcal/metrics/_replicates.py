@@ -55,6 +55,11 @@ class Statistic(ABC):
         """What of its ratings is left out at a time, beside raters."""
         return deal_cells(self.labels, self.groups, n_blocks, rng)
 
+    @property
+    def of_pairs(self) -> bool:
+        """Whether it compares the ratings of a row with each other."""
+        return False
+
     @abstractmethod
     def estimate(self) -> float:
         """Of all data."""
@@ -111,6 +116,14 @@ class OfRows(Statistic):
 
     def without_ratings(self, raters: Blocks, cells: Any) -> LeftOut:
         return _left_out(self.labels, raters, cells, lambda kept: self._value(self._of(kept)))
+
+    @property
+    def of_pairs(self) -> bool:
+        return self.least_raters > 1 or facts_of(self.metric, **self.options).compares_raters
+
+    def part(self, ratings: NDArray[np.bool_], rows: Indices) -> "Statistic":
+        """Of some of the ratings, in some of the rows."""
+        return type(self)(self.metric, self._of(ratings).take(rows), self.options)
 
     def _of(self, kept: NDArray[np.bool_]) -> Rows:
         """The rows with some of their ratings."""

@@ -7,7 +7,7 @@ second sum is of pairs only, and q_i is the same within row i.
 """
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from .._ground.arrays import Floats, Indices
 from .._ground.bins import Bins
 from .._ground.two_way import pairs_within
 from .._rows import Rows
+from ..label_histogram import Annotations
 
 # cells that are summed in place
 _DENSE = 2**22
@@ -56,6 +57,11 @@ class Binned(NamedTuple):
         return n * (n - 1) / 2 if self.pairs else n
 
 
+def annotations(rows: Rows) -> Annotations:
+    """Labels that know their raters."""
+    return cast(Annotations, rows.labels)
+
+
 def least_sharing(pairs: bool) -> int:
     """Raters that terms without a common rater need: two, or four of pairs."""
     return FOUR if pairs else 2
@@ -86,17 +92,18 @@ class Terms(NamedTuple):
 
 def terms_of(rows: Rows, binned: Binned, z: NDArray) -> Terms:
     """The terms of some of the rows, whose predictions are z."""
-    y = rows.labels
+    y = annotations(rows)
     x = binned.says(rows)
     indptr = np.append(0, np.cumsum(binned.how_many(rows.n))).astype(np.intp)
     share = rows.weight / np.maximum(binned.how_many(rows.n), 1)
     if not binned.pairs:
         row = y.row
-        ratings = np.arange(len(row))[None]
+        ratings = np.arange(len(row), dtype=np.intp)[None]
         residuals = [x(y, k) - z[row, k] for k in range(z.shape[1])]
     else:
         ratings = np.stack(pairs_within(y.indptr))
-        ratings = ratings[:, np.argsort(y.row[ratings[0]], kind="stable")]
+        in_order = np.argsort(y.row[ratings[0]], kind="stable")
+        ratings = ratings[:, in_order]
         row = y.row[ratings[0]]
         a, b = y.label[ratings]
         residuals = [x(a, b, k) - z[row, k] for k in range(z.shape[1])]
@@ -119,12 +126,13 @@ def within(values: NDArray, term_of: NDArray, slots: NDArray, slot_of: NDArray, 
     `term_of` is the row of each term, `slot_of` that of each rating; `slots` are the ratings of
     each term, (1 or 2, n_terms).
     """
-    squares = np.stack([np.bincount(term_of, v * v, n) for v in values])
+    squares: Floats = np.stack([np.bincount(term_of, v * v, n).astype(float) for v in values])
     if len(slots) == 1:
         return squares
     # A_ir: pairs that hold a rating
     A = [sum(np.bincount(s, v, len(slot_of)) for s in slots) for v in values]
-    return np.stack([np.bincount(slot_of, a * a, n) for a in A]) - squares
+    together = [np.bincount(slot_of, a * a, n).astype(float) for a in A]
+    return np.stack(together) - squares
 
 
 class Cells:
@@ -176,7 +184,7 @@ class SharedTerms:
         self.binned = binned
         # columns and bins, numbered together
         self.n_places = binned.z.shape[1] * binned.bins.n_bins
-        self.R = len(rows.labels.raters)
+        self.R = len(annotations(rows).raters)
         self.sizes = [self.R * self.n_places]
         if binned.pairs:
             self.sizes.append(self.R**2 * self.n_places)
@@ -201,13 +209,14 @@ class SharedTerms:
     def add(self, part: slice) -> tuple[Terms, Floats, Indices]:
         """Add a part of the rows: its terms, q of each row, and its places."""
         rows, z = self.rows.take(part), self.binned.z[part]
+        y = annotations(rows)
         terms = terms_of(rows, self.binned, z)
         place = self.places(z)
         row = terms.row
-        units = units_of(rows.labels.rater, terms.ratings, self.R)
+        units = units_of(y.rater, terms.ratings, self.R)
         for cells, codes in zip(self.cells, units, strict=True):
             add_columns(cells, codes, terms.values, place[row], self.n_places)
-        q = within(terms.values, row, terms.ratings, rows.labels.row, len(rows))
+        q = within(terms.values, row, terms.ratings, y.row, len(rows))
         self.within += by_place(q, place, self.n_places)
         return terms, q, place
 

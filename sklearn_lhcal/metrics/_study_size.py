@@ -16,8 +16,9 @@ from .._rows import PredictionLike
 from ..label_histogram import Annotations
 from ._each_reader import named_raters
 from ._intervals import design_of
-from ._jackknife import Panel, spread_of
-from ._replicates import statistic_of
+from ._jackknife import Panel, VarianceComponents, spread_of
+from ._pair_components import PairComponents, pair_components
+from ._replicates import OfRows, statistic_of
 
 __all__ = ["StudySize", "study_size"]
 
@@ -28,7 +29,10 @@ _TAILS = (0.9, 0.1)
 
 
 class StudySize(NamedTuple):
-    """What `study_size` returns: ``V(n, R, m) = rows/n + raters/R + ratings/(n·m)``.
+    """What `study_size` returns: ``V(n, R, m) = rows/n + raters/R + ratings/(n·m)`` and pairs.
+
+    Metrics that compare two readings of a row also have ``2·rater_pairs/(R(R − 1)) +
+    2·reading_pairs/(n·m(m − 1))``.
 
     Attributes
     ----------
@@ -41,6 +45,8 @@ class StudySize(NamedTuple):
         open.
     rows, raters, ratings : float
         The components of the variance, each for one unit.
+    rater_pairs, reading_pairs : float
+        Those of pairs of raters, and of pairs of readings of a row; 0 for other metrics.
     confidence_level : float
     n_blocks : int
         Of the jackknife that is to be used.
@@ -53,6 +59,8 @@ class StudySize(NamedTuple):
     rows: float
     raters: float
     ratings: float
+    rater_pairs: float
+    reading_pairs: float
     confidence_level: float
     n_blocks: int
 
@@ -86,8 +94,7 @@ def study_size(
     ----------
     metric : callable
         As in `confidence_interval`; a mean over rows, such as accuracy or the expected squared
-        loss. Of disagreement, and wherever pairs of ratings count, the forecast for more readers
-        than the pilot's is too wide where readers differ much. For EL and CL it is not good.
+        loss, disagreement or a kappa. For EL and CL the forecast is not good.
     y : Annotations of shape (n_samples, n_classes)
         The pilot.
     prediction : array-like of shape (n_samples, ...), Distribution or None
@@ -122,6 +129,13 @@ def study_size(
     is made of the χ² distribution of that component, whose degrees of freedom are the effective
     number of readers less one.
 
+    Disagreement and kappas compare pairs of readings. What is particular to a pair of readers falls
+    as 1/R², and a jackknife counts it more than twice where readers are few. It comes from the
+    metric of each pair of readers, fitted by an effect of either reader: what is left over is
+    particular to the pair, less what the rows explain. That needs four readers; with three
+    everything is taken to fall as 1/R, and the forecast for more readers is too wide. Of more than
+    12 readers those with the most readings speak.
+
     Examples
     --------
     >>> import numpy as np
@@ -147,16 +161,19 @@ def study_size(
     statistic = statistic_of(metric, labels, prediction, sample_weight, groups, options)
     block, panel = design_of(statistic, "random", n_blocks, random_state)
     panel = cast(Panel, panel)
-    V_row, V_rat, V_cell = spread_of(statistic.replicates(block, panel), block, panel).components
+    components = spread_of(statistic.replicates(block, panel), block, panel).components
     n, readings = _sizes(statistic)
+    pairs = PairComponents(0.0, 0.0)
+    if isinstance(statistic, OfRows) and statistic.of_pairs:
+        pairs = pair_components(statistic, block)
     pilot = StudySize(
         n_raters=R,
         per_row=m,
         n_rows=np.empty(len(R)),
         n_rows_range=np.empty((len(R), 2)),
-        rows=n * max(V_row - V_cell, 0.0),
-        raters=panel.n_raters * max(V_rat - V_cell, 0.0),
-        ratings=n * readings * V_cell,
+        **_linear(components, pairs, n, panel.n_raters, readings),
+        rater_pairs=pairs.raters,
+        reading_pairs=pairs.readings,
         confidence_level=confidence_level,
         n_blocks=n_blocks,
     )
@@ -186,16 +203,40 @@ def _sizes(statistic) -> tuple[int, float]:
     return int(seen.sum()), float(n[seen].mean())
 
 
+def _linear(found: VarianceComponents, pairs: PairComponents, n: int, R: int, m: float) -> dict:
+    """What is left of the pilot's jackknives where pairs have been taken off."""
+    ratings = max(n * m * found.cells - m * _counted(pairs.readings, m), 0.0)
+    of_readings = ratings / m + _share(pairs.readings, m)
+    excess = max(found.raters - found.cells, 0.0)
+    return {
+        "rows": max(n * found.rows - of_readings, 0.0),
+        "raters": max(R * excess - R * _counted(pairs.raters, R), 0.0),
+        "ratings": ratings,
+    }
+
+
+def _share(component, m):
+    """What pairs among m add to the variance of their mean."""
+    return 2 * component / (m * np.maximum(m - 1, 1))
+
+
+def _counted(component, m):
+    """What a jackknife over m takes that for, on average: 2(m − 1)/(m − 2) times as much."""
+    return 4 * component / (m * np.maximum(m - 2, 1))
+
+
 def _half_width(size: StudySize, n_rows, n_raters, per_row) -> Floats:
+    """From what the jackknives of such a study are on average."""
     n, R, m = (np.asarray(a, dtype=np.float64) for a in (n_rows, n_raters, per_row))
-    cells = size.ratings / (n * m)
-    rows = size.rows / n + cells
-    raters = size.raters / R + cells
-    V = rows + raters - cells
+    of_readings = size.ratings / m + _share(size.reading_pairs, m)
+    rows = (size.rows + of_readings) / n
+    cells = (size.ratings / m + _counted(size.reading_pairs, m)) / n
+    excess = size.raters / R + _counted(size.rater_pairs, R)
+    V = rows + excess
     blocks = np.minimum(n, size.n_blocks)
     noise = rows**2 / (blocks - 1)
-    if size.raters > 0:
-        noise = noise + raters**2 / (R - 1) + cells**2 / (blocks - 1)
+    if size.raters + size.rater_pairs > 0:
+        noise = noise + (excess + cells) ** 2 / (R - 1) + cells**2 / (blocks - 1)
     df = V**2 / np.maximum(noise, 1e-300)
     return student.ppf((1 + size.confidence_level) / 2, np.maximum(df, 1.0)) * np.sqrt(V)
 
