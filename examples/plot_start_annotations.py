@@ -1,0 +1,76 @@
+"""
+A table of annotations and saved softmax outputs
+================================================
+
+You have two files: who called which image what, and what a network says of each image. Is the
+network right about how often two readers disagree, and what does calibration change?
+"""
+
+# %%
+# Files to try it with
+# --------------------
+# Yours look the same: in the first a row is an annotation; in the second a row is an image, and a
+# column a class.
+import os
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from sklearn_lhcal.datasets import make_reader_study
+
+FOLDER = Path(os.path.relpath(Path(sys.argv[0]).parent), "output")
+FOLDER.mkdir(exist_ok=True)
+study = make_reader_study(1500, 6, design="partial", overconfidence=2.0, random_state=0)
+findings = np.array(["benign", "malignant", "unclear"])
+images = pd.Index([f"image {i:04}" for i in range(1500)], name="image")
+annotations = {
+    "image": images[study.y.row],
+    "reader": study.y.rater,
+    "finding": findings[study.y.label],
+}
+pd.DataFrame(annotations).to_csv(FOLDER / "annotations.csv", index=False)
+pd.DataFrame(study.prediction, images, findings).to_csv(FOLDER / "softmax.csv")
+
+# %%
+# Read, calibrate, compare
+# ------------------------
+# `items=` puts the annotations into the order of the network's rows. Classes meet by name. The
+# network has not seen these images in training; half of them calibrate, the others test. Intervals
+# are for other images and other readers.
+from sklearn.model_selection import train_test_split
+
+from sklearn_lhcal.calibration import AlphaCalibration, TemperatureScaling
+from sklearn_lhcal.label_histogram import Annotations
+from sklearn_lhcal.metrics import confidence_interval, disagreement_calibration_error
+
+table = pd.read_csv(FOLDER / "annotations.csv")
+proba = pd.read_csv(FOLDER / "softmax.csv", index_col="image")
+y = Annotations.from_long(table, item="image", rater="reader", label="finding", items=proba.index)
+p, p_test, y_train, y_test = train_test_split(proba, y, test_size=0.5, random_state=0)
+model = AlphaCalibration(TemperatureScaling("proba")).fit(p, y_train)
+predictions = {"as given": p_test, "calibrated": model.predict_dist(p_test)}
+for name, prediction in predictions.items():
+    found = confidence_interval(disagreement_calibration_error, y_test, prediction, random_state=0)
+    print(f"{name:12}{found.estimate:6.3f}  ({found.low:.3f} to {found.high:.3f})")
+
+# %%
+# The printed number is the error of the predicted probability that two readers disagree: 0 is
+# right, and an interval that reaches below 0 says "not above the noise".
+
+# %%
+# As a picture
+# ------------
+from sklearn_lhcal.display import DisagreementReliabilityDisplay
+
+ax = None
+for name, prediction in predictions.items():
+    show = DisagreementReliabilityDisplay.from_predictions
+    ax = show(y_test, prediction, name=name, n_bins=6, ax=ax).ax_
+ax.figure.savefig(FOLDER / "start_annotations.png", dpi=150)
+
+# %%
+# The calibrated points lie nearer to the diagonal. The whole page for colleagues, without code::
+#
+#     python -m sklearn_lhcal report --annotations annotations.csv --proba softmax.csv --output out
