@@ -54,6 +54,19 @@ class RowBrier(nn.Module):
         return rows.mean() if weight is None else (weight * rows).mean()
 
 
+class MeanOverLabels(nn.Module):
+    """A loss of a user that says what it divides."""
+
+    def forward(self, logits, counts, weight=None):
+        return self.total(logits, counts, weight) / self.size(counts, weight)
+
+    def total(self, logits, counts, weight):
+        return -(weight[:, None] * counts * logits.log_softmax(dim=1)).sum()
+
+    def size(self, counts, weight):
+        return (weight[:, None] * counts).sum()
+
+
 @pytest.fixture
 def data():
     return make_label_histograms(300, n_classes=3, n_raters=(1, 6), total=3.0, random_state=0)
@@ -286,6 +299,19 @@ def test_a_loss_of_the_user(data):
     assert_allclose(given, named, atol=1e-6)
     again = clone(net.set_params(loss=loss)).fit(data.X, data.counts, w).predict_proba(data.X)
     assert_allclose(again, weighted, atol=1e-6)
+
+
+def test_a_loss_of_the_user_that_says_what_it_divides(data):
+    """Its batches add up to the mean over labels; those of a plain call each divide anew."""
+    few = {"batch_size": 16, "max_epochs": 3, "lr": 0.1}
+    theirs = proba(data, loss=MeanOverLabels(), **few)
+    assert_allclose(theirs, proba(data, loss="label_log_loss", **few), atol=1e-5)
+
+    class Plain(nn.Module):
+        def forward(self, *batch):
+            return MeanOverLabels()(*batch)
+
+    assert np.abs(proba(data, loss=Plain(), **few) - theirs).max() > 1e-3
 
 
 def test_a_loss_that_is_no_number_is_a_warning(data):

@@ -132,6 +132,7 @@ def _annotated(labels: Labels) -> Annotations:
 
 
 def cohen(rows, weights: Similarity = "nominal") -> float:
+    """The chance of `conger_chance` for two raters, or for one, where it is NaN."""
     R = len(_rater_shares(rows))
     if R > 2:
         raise ValueError(

@@ -49,9 +49,11 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
         floating point inputs in the precision of its parameters, and integers as they are.
     loss : str or torch.nn.Module, default="label_log_loss"
         Called as ``loss(logits, counts, weight)``: counts of shape (n, n_classes), weights of shape
-        (n,) with mean 1. Where X is a Dataset there are no weights. The names "label_log_loss",
-        "focal", "focal_53" and "brier" stand for `LabelLogLoss`, `FocalLoss` (γ = 3, and
-        ``gamma="53"``) and `BrierLoss`.
+        (n,) with mean 1. Where X is a Dataset there are no weights. A loss is taken as a mean over
+        rows, unless it says what it divides by the methods ``total(logits, counts, weight)`` and
+        ``size(counts, weight)``, as `LabelLogLoss` does. The names "label_log_loss", "focal",
+        "focal_53" and "brier" stand for `LabelLogLoss`, `FocalLoss` (γ = 3, and ``gamma="53"``)
+        and `BrierLoss`.
     regularizer : torch.nn.Module or None, default=None
         A penalty on each batch, `KernelCalibrationPenalty` or `MMCEPenalty` say. It is called as
         the loss is, with weights of any scale. Its parameters can be set as

@@ -16,7 +16,7 @@ from .._ground.checks import check_not_negative, check_positive_int
 from .._ground.devices import check_device, seeded
 from .._ground.problems import Problem, Solver, Training, Vector
 from .._ground.types import Seed
-from ._training import TensorRows, batch_loss, early_stopping, held_out, train
+from ._training import TensorRows, early_stopping, held_out, penalised_loss, train
 
 # What a Newton step has to promise, over what it has to achieve: see Armijo's rule.
 _SHARE_OF_PROMISE = 1e-4
@@ -36,7 +36,7 @@ class TorchProblem(Problem):
     Parameters
     ----------
     module, loss, inputs, counts, weight
-        As in `Training`. A module may have a method ``penalty()``, which is added to the loss.
+        As in `Training`. A `PenalisedModule` adds its penalty to the loss.
     """
 
     def __init__(self, module: nn.Module, loss: nn.Module, inputs: dict, counts, weight=None):
@@ -54,9 +54,8 @@ class TorchProblem(Problem):
         with torch.no_grad():
             vector_to_parameters(torch.as_tensor(x), module.parameters())
         inputs, (counts, weight) = self._rows[:]
-        value = batch_loss(self._training.loss, module(**inputs), counts, weight)
-        if hasattr(module, "penalty"):
-            value = value + module.penalty()
+        loss = self._training.loss
+        value = penalised_loss(module, loss, module(**inputs), counts, weight)
         slopes = torch.autograd.grad(value, list(module.parameters()))
         return value.item(), parameters_to_vector(slopes).numpy()
 

@@ -1,6 +1,7 @@
 """The one loop in which a torch module is trained: rows as tensors, batches, seeds and devices."""
 
 from collections.abc import Iterator
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -11,6 +12,31 @@ from skorch.utils import to_tensor
 from torch import Tensor, nn
 
 from ..model_selection import StratifiedVotesKFold
+
+
+@runtime_checkable
+class SizedLoss(Protocol):
+    """A loss that says what it divides: its mean is ``total / size``.
+
+    Any other loss is taken as a weighted mean over rows.
+    """
+
+    def total(self, prediction: Any, counts: Tensor, weight: Tensor) -> Tensor:
+        """The sum over rows, or over labels."""
+        ...
+
+    def size(self, counts: Tensor, weight: Tensor) -> Tensor:
+        """The weight of these rows, or of these labels."""
+        ...
+
+
+@runtime_checkable
+class PenalisedModule(Protocol):
+    """A module whose parameters have a price of their own, which training adds to the loss."""
+
+    def penalty(self) -> Tensor:
+        """The price of the parameters as they are."""
+        ...
 
 
 def early_stopping(patience: int) -> EarlyStopping:
@@ -27,10 +53,7 @@ class _Net(NeuralNet):
 
     def get_loss(self, y_pred, y_true, X=None, training=False):
         counts, weight = to_tensor(y_true, device=self.device)
-        loss = batch_loss(self.criterion_, y_pred, counts, weight)
-        if hasattr(self.module_, "penalty"):
-            return loss + self.module_.penalty()
-        return loss
+        return penalised_loss(self.module_, self.criterion_, y_pred, counts, weight)
 
 
 class TensorRows(torch.utils.data.Dataset):
@@ -64,7 +87,9 @@ class TensorRows(torch.utils.data.Dataset):
 def scaled_weight(loss, counts: Tensor, weight: Tensor) -> Tensor:
     """Weights times a number: the size of the loss of all n rows becomes n, or their mean 1."""
     weight = weight / weight.max().clamp(min=torch.finfo(weight.dtype).tiny)
-    size = loss.size(counts, weight) if hasattr(loss, "size") else weight.sum()
+    size = weight.sum()
+    if isinstance(loss, SizedLoss):
+        size = loss.size(counts, weight)
     return weight * (len(weight) / size.clamp(min=1e-30))
 
 
@@ -73,9 +98,17 @@ def batch_loss(loss, prediction, counts: Tensor, weight: Tensor) -> Tensor:
 
     Its mean over random batches is that loss.
     """
-    if not hasattr(loss, "total"):
-        return loss(prediction, counts, weight)
-    return loss.total(prediction, counts, weight) / len(counts)
+    if isinstance(loss, SizedLoss):
+        return loss.total(prediction, counts, weight) / len(counts)
+    return loss(prediction, counts, weight)
+
+
+def penalised_loss(module, loss, prediction, counts: Tensor, weight: Tensor) -> Tensor:
+    """The loss of a batch, with the penalty that a module may carry."""
+    value = batch_loss(loss, prediction, counts, weight)
+    if isinstance(module, PenalisedModule):
+        return value + module.penalty()
+    return value
 
 
 class _Batches:
