@@ -117,6 +117,18 @@ def draw_legend(ax, title: str | None = None, **options):
     return ax.legend(title=title, alignment="left", **small, **options)
 
 
+def draw_curves(ax, x, values, interval, names: dict, line_kwargs, band_kwargs):
+    """Lines and bands of the curves in `names`, {row of values: name}, a colour each."""
+    lines = []
+    bands = []
+    for i, name in names.items():
+        style = styled(line_kwargs, linewidth=1.6, color=f"C{i}", label=name)
+        lines += ax.plot(x, values[i], **style)
+        style = styled(band_kwargs, color=f"C{i}", alpha=0.15, linewidth=0)
+        bands.append(ax.fill_between(x, *interval[i].T, **style))
+    return lines, bands
+
+
 def draw_reference(ax, what: str, top: float = 1.0):
     """The dotted line from (0, 0) to (1, top), drawn once; the first is in the legend."""
     found = drawn(ax.lines, what)

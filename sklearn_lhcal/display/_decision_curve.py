@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from .._ground.checks import as_floats, check_fraction
 from .._ground.types import Estimator, LabelsLike, Samples
 from .._rows import PredictionLike, class_column, class_names, read_rows
-from ._base import DOTTED, WIDE, Display, draw_legend, name_of, predicted, styled
+from ._base import DOTTED, WIDE, Display, draw_curves, draw_legend, name_of, predicted
 from ._benefits import Benefits, acting_on_all, stacked
 
 if TYPE_CHECKING:
@@ -263,7 +263,7 @@ class DecisionCurveDisplay(Display):
             Itself, with its artists.
         """
         self._take_axes(ax, WIDE)
-        shown = np.ones(len(self.names), dtype=bool)
+        shown = dict(enumerate(self.names))
         self._draw(self.net_benefit, self.interval, shown, line_kwargs, band_kwargs)
         grey = DOTTED | {"linestyle": "-", "color": "0.6", "zorder": 1}
         (self.all_,) = self.ax_.plot(self.thresholds, self.treat_all, label="act on all", **grey)
@@ -296,27 +296,22 @@ class DecisionCurveDisplay(Display):
             Itself, with its artists.
         """
         self._take_axes(ax, WIDE)
-        shown = np.array([name != self.reference for name in self.names])
+        shown = {i: name for i, name in enumerate(self.names) if name != self.reference}
         self._draw(self.difference, self.difference_interval, shown, line_kwargs, band_kwargs)
         what = self.reference or "acting on all"
         self.none_ = self.ax_.axhline(0, label=what, **DOTTED)
         self.ax_.set_ylabel(f"Net benefit less that of {what}\n(true alarms a row)")
         # where one acts on all, false alarms at high thresholds would fill the figure
         reach = max(self.net_benefit.max(), 1e-6)
-        ends = np.clip(self.difference_interval[shown], -reach, reach)
+        ends = np.clip(self.difference_interval[list(shown)], -reach, reach)
         margin = 0.05 * reach
         self.ax_.set_ylim(ends.min() - margin, ends.max() + margin)
         self.legend_ = draw_legend(self.ax_, f"{self._level} intervals")
         return self
 
     def _draw(self, values, interval, shown, line_kwargs, band_kwargs) -> None:
-        self.lines_ = []
-        self.bands_ = []
-        for i in np.flatnonzero(shown):
-            style = styled(line_kwargs, linewidth=1.6, color=f"C{i}", label=self.names[i])
-            self.lines_ += self.ax_.plot(self.thresholds, values[i], **style)
-            style = styled(band_kwargs, color=f"C{i}", alpha=0.15, linewidth=0)
-            self.bands_.append(self.ax_.fill_between(self.thresholds, *interval[i].T, **style))
+        curves = (self.thresholds, values, interval, shown)
+        self.lines_, self.bands_ = draw_curves(self.ax_, *curves, line_kwargs, band_kwargs)
         label = f"Threshold t: act where class {self.class_name} has probability t or more"
         self.ax_.set(xlabel=label, xlim=(0, 1))
 

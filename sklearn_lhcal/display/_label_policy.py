@@ -13,7 +13,7 @@ from .._ground.costs import check_cost_matrix
 from .._ground.types import Estimator, LabelsLike, Samples, Seed
 from .._rows import Rows, read_rows
 from ..distributions import Distribution, second_opinion_value
-from ._base import DOTTED, WIDE, Display, draw_legend, predicted, styled
+from ._base import DOTTED, WIDE, Display, draw_curves, draw_legend, predicted, styled
 from ._bins import mean_interval
 from ._replay import Replayed, replay
 
@@ -243,7 +243,8 @@ class LabelPolicyDisplay(Display):
             self.fixed_lines_ += self.ax_.plot(self.prices, cost, **style)
         # the legend names them once
         self.fixed_lines_[0].set_label(f"0, 1, …, {last} labels for every row")
-        self._draw(self.total_cost, self.interval, range(3), line_kwargs, band_kwargs)
+        shown = dict(enumerate(self.names))
+        self._draw(self.total_cost, self.interval, shown, line_kwargs, band_kwargs)
         # dear numbers of labels would fill the figure
         low, high = self.interval.min(), self.interval.max()
         margin = 0.08 * (high - low)
@@ -275,20 +276,16 @@ class LabelPolicyDisplay(Display):
         """
         self._take_axes(ax, WIDE)
         self.fixed_lines_ = []
-        self._draw(self.difference, self.difference_interval, (1, 2), line_kwargs, band_kwargs)
+        shown = {i: self.names[i] for i in (1, 2)}
+        self._draw(self.difference, self.difference_interval, shown, line_kwargs, band_kwargs)
         self.ax_.axhline(0, label=self.names[0], **DOTTED)
         self.ax_.set_ylabel("Total cost less that of optimal stopping\n(unit of the costs)")
         self.legend_ = draw_legend(self.ax_, f"{self._level} intervals")
         return self
 
     def _draw(self, values, interval, shown, line_kwargs, band_kwargs) -> None:
-        self.lines_ = []
-        self.bands_ = []
-        for i in shown:
-            style = styled(line_kwargs, linewidth=1.6, color=f"C{i}", label=self.names[i])
-            self.lines_ += self.ax_.plot(self.prices, values[i], **style)
-            style = styled(band_kwargs, color=f"C{i}", alpha=0.15, linewidth=0)
-            self.bands_.append(self.ax_.fill_between(self.prices, *interval[i].T, **style))
+        curves = (self.prices, values, interval, shown)
+        self.lines_, self.bands_ = draw_curves(self.ax_, *curves, line_kwargs, band_kwargs)
         self.ax_.set(xlabel="Price of a label (unit of the costs)")
         self.ax_.set_xlim(self.prices[0], self.prices[-1])
 
