@@ -1,69 +1,27 @@
-"""Kernel calibration errors against the formulas written in torch with full matrices, both in this
-run.
-
-The peer is the plugin for p = 1 in float64. It fills the diagonal in place, which is faster than
-the published code: that adds a dense diagonal matrix.
+"""What a bandwidth costs, and how kernel calibration errors grow with the rows.
 
     python benchmarks/kernels.py [growth.png]
 
-With a file name, also the growth of time and memory with n is measured and plotted, up to 100 000
-rows."""
+The search for a bandwidth is compared with one evaluation of its likelihood, and with a grid of
+twenty. With a file name, the growth of time and memory with n is measured and plotted, up to
+100 000 rows. The formulas with full matrices are a row of `run.py`."""
 
 import subprocess
 import sys
 import time
-from functools import partial
 
 import numpy as np
 import torch
-from run import in_turn
+from cases import one_label
 
 from sklearn_lhcal._ground.kernels import clipped, log_likelihoods
-from sklearn_lhcal.metrics import kernel_calibration_error, loo_bandwidth
+from sklearn_lhcal.metrics import loo_bandwidth
 
 GRID = [*np.logspace(-5, -1, 15), 0.2, 0.4, 0.6, 0.8, 1.0]
 
 
-def problem(n, n_classes=10):
-    rng = np.random.default_rng(0)
-    z = rng.dirichlet(np.full(n_classes, 0.5), size=n)
-    return rng.multinomial(1, z), z
-
-
-def log_kernels(x, h):
-    a = x / h + 1
-    return torch.log(x) @ (a - 1).T - (torch.lgamma(a).sum(dim=1) - torch.lgamma(a.sum(dim=1)))
-
-
-def full_matrix(y, z, h):
-    """Canonical, p = 1: n x n kernels, as they are usually written."""
-    x, y = torch.as_tensor(z).clamp(1e-12), torch.as_tensor(y, dtype=torch.float64)
-    k = torch.exp(log_kernels(x, h)).fill_diagonal_(0)
-    return float((k @ y / k.sum(dim=1, keepdim=True) - x).abs().sum(dim=1).mean())
-
-
-def full_matrix_marginal(y, z, h):
-    """The same class by class."""
-    total = 0.0
-    for k in range(z.shape[1]):
-        x = torch.as_tensor(np.c_[z[:, k], 1 - z[:, k]]).clamp(1e-12, 1 - 1e-12)
-        K = torch.exp(log_kernels(x, h)).fill_diagonal_(0)
-        r = K @ torch.as_tensor(y[:, k], dtype=torch.float64) / K.sum(dim=1)
-        total += float((r - x[:, 0]).abs().mean())
-    return total
-
-
-def row(name, ours, peer, runs=3):
-    a, b, mine, theirs = in_turn(ours, peer, runs=runs)
-    print(
-        f"{name:46} ratio {b / a:5.1f}   ours {a * 1e3:8.1f} ms   peer {b * 1e3:8.1f} ms   "
-        f"{mine:.6f} {theirs:.6f}"
-    )
-    return a
-
-
 def bandwidth_row():
-    _, z = problem(5000)
+    _, z = one_label(5000, 10)
     x = clipped(torch.as_tensor(z))
     one = min(_time(lambda: log_likelihoods(x, [0.05])) for _ in range(3))
     search = min(_time(lambda: loo_bandwidth(z)) for _ in range(3))
@@ -86,9 +44,9 @@ import sys, time
 from functools import partial
 import numpy as np, torch
 sys.path.insert(0, {here!r})
-from kernels import full_matrix, problem
+from cases import one_label
 from sklearn_lhcal.metrics import kernel_calibration_error
-y, z = problem({n})
+y, z = one_label({n}, 10)
 plugin = partial(kernel_calibration_error, p=1, bias_correction=None)
 plugin(y[:100], z[:100], bandwidth=.05)
 def peak():
@@ -144,23 +102,6 @@ def growth(path):
 
 
 def main() -> None:
-    y, z = problem(10_000)
-    for h in (0.05, 0.001):
-        canonical = partial(kernel_calibration_error, y, z, bandwidth=h, p=1, bias_correction=None)
-        row(f"canonical, 10 000 x 10, bandwidth {h}", canonical, partial(full_matrix, y, z, h))
-        marginal = partial(canonical, notion="marginal")
-        row(
-            f"marginal, 10 000 x 10, bandwidth {h}",
-            marginal,
-            partial(full_matrix_marginal, y, z, h),
-            runs=1,
-        )
-    ours = in_child("plugin(y, z, bandwidth=.05)", 10_000)[1]
-    peer = in_child("full_matrix(y, z, .05)", 10_000)[1]
-    print(
-        f"{'memory, canonical, 10 000 x 10':46} ours {ours:.0f} MiB, peer {peer:.0f} MiB above the "
-        "input"
-    )
     bandwidth_row()
     if len(sys.argv) > 1:
         growth(sys.argv[1])

@@ -1,370 +1,289 @@
-"""Speed as ratios to a peer, both measured in this run, in turn.
+"""One table of ratios: each row a task, ours and a named peer's, both measured in this run.
 
-    python benchmarks/run.py [part of a name ...]
+    python benchmarks/run.py [part of a row's name ...] [--no-growth] [--threads N]
+    python benchmarks/run.py --table
 
-Each row: median time of the peer over median time of ours (above 1: ours is faster), both medians,
-and what must hold besides: no worse result, memory."""
+Both run in turn, on one thread each; seconds are then those of the processor. A row holds the
+median times, the peak memory of a run of each in a process of its own, and how good both results
+are. What is measured goes into `results/PROCESSOR.json`, one file a processor. Rows that a run does
+not ask for stay as they were. So a machine's rows are added by running this there. Growth with the
+number of rows and of classes is measured last, and drawn into a picture beside.
 
+Nothing else should run on the machine. Where something does, both sides bear it, and the ratio
+still tells: `load` says how many processes wanted a core.
+
+`--table` measures nothing. It prints all files as the table of the README."""
+
+import argparse
+import json
+import os
+import re
 import sys
-import time
-import tracemalloc
-from statistics import median
-
-import numpy as np
-
-RUNS = 7
-
-
-def in_turn(ours, peer, runs: int = RUNS):
-    """Median seconds of both, run A B A B …, after one warm-up each.
-
-    And what they returned last.
-    """
-    times, results = ([], []), [None, None]
-    for run in range(runs + 1):
-        for i, function in enumerate((ours, peer)):
-            start = time.perf_counter()
-            results[i] = function()
-            if run:
-                times[i].append(time.perf_counter() - start)
-    return median(times[0]), median(times[1]), *results
-
-
-def temperature_scaling():
-    """100 000 x 10 logits, one label a row.
-
-    Peer: CalibratedClassifierCV(method="temperature") of scikit-learn.
-    """
-    from sklearn.calibration import CalibratedClassifierCV
-    from sklearn.frozen import FrozenEstimator
-    from sklearn.metrics import log_loss
-
-    from sklearn_lhcal.calibration import PrecomputedClassifier, TemperatureScaling
-
-    rng = np.random.default_rng(0)
-    logits = rng.normal(size=(100_000, 10)) * 3
-    p = np.exp(logits / 1.7)
-    y = (np.cumsum(p / p.sum(axis=1, keepdims=True), axis=1) < rng.random((len(p), 1))).sum(axis=1)
-    frozen = FrozenEstimator(PrecomputedClassifier("logits").fit(logits))
-    ours, peer, a, b = in_turn(
-        lambda: TemperatureScaling(frozen).fit(logits, y),
-        lambda: CalibratedClassifierCV(frozen, method="temperature", ensemble=False).fit(logits, y),
-    )
-    excess = log_loss(y, a.predict_proba(logits)) - log_loss(y, b.predict_proba(logits))
-    return ours, peer, f"log loss less the peer's: {excess:+.1e} nats"
-
-
-def loss_decomposition():
-    """1 000 000 x 10, five labels a row.
-
-    Peer: the formulas written out, bin by bin and class by class.
-    """
-    from sklearn_lhcal.metrics import loss_decomposition
-
-    rng = np.random.default_rng(0)
-    z = rng.dirichlet(np.full(10, 0.3), size=1_000_000)
-    y = rng.multinomial(5, z)
-
-    def naive(n_bins=15):
-        n = y.sum(axis=1, keepdims=True)
-        mu = y / n
-        L = ((mu - z) ** 2 + mu * (1 - mu)).sum(axis=1).mean()
-        EL = ((mu - z) ** 2 - mu * (1 - mu) / (n - 1)).sum(axis=1).mean()
-        index = np.minimum((z * n_bins).astype(int), n_bins - 1)
-        CL = 0.0
-        for k in range(z.shape[1]):
-            for b in range(n_bins):
-                rows = index[:, k] == b
-                if rows.sum() > 1:
-                    e = mu[rows, k] - z[rows, k]
-                    CL += rows.mean() * (e.mean() ** 2 - e.var() / (rows.sum() - 1))
-        return L, EL, L - EL, CL, EL - CL
-
-    ours, peer, a, b = in_turn(lambda: loss_decomposition(y, z), naive, runs=3)
-    tracemalloc.start()
-    loss_decomposition(y, z)
-    memory = tracemalloc.get_traced_memory()[1] / (y.nbytes + z.nbytes)
-    tracemalloc.stop()
-    difference = np.abs(np.subtract(a[:5], b)).max()
-    return ours, peer, f"extra memory / input: {memory:.2f}; largest difference: {difference:.0e}"
-
-
-def _logits(n, n_classes):
-    """Logits, and labels drawn from an affine map of them."""
-    rng = np.random.default_rng(0)
-    u = rng.normal(size=(n, n_classes)) * 2
-    W = 0.7 * np.eye(n_classes) + rng.normal(size=(n_classes, n_classes)) * 0.1 / np.sqrt(n_classes)
-    v = u @ W.T + rng.normal(size=n_classes) * 0.3
-    return u, (v + rng.gumbel(size=v.shape)).argmax(axis=1)
-
-
-def _matrix_scaling(n, n_classes):
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.metrics import log_loss
-
-    from sklearn_lhcal.calibration import MatrixScaling
-
-    u, y = _logits(n, n_classes)
-    u -= np.log(np.exp(u).sum(axis=1, keepdims=True))
-    ours, peer, a, b = in_turn(
-        lambda: MatrixScaling("logits", off_diagonal_penalty=0.0, bias_penalty=0.0).fit(u, y),
-        lambda: LogisticRegression(C=np.inf, max_iter=10_000).fit(u, y),
-        runs=3,
-    )
-    excess = log_loss(y, a.predict_proba(u)) - log_loss(y, b.predict_proba(u))
-    return ours, peer, f"log loss less the peer's: {excess:+.1e} nats"
-
-
-def matrix_scaling_10():
-    """50 000 x 10 log-probabilities, no penalties.
-
-    Peer: LogisticRegression without penalty on the same.
-    """
-    return _matrix_scaling(50_000, 10)
-
-
-def matrix_scaling_100():
-    """20 000 x 100 log-probabilities, no penalties.
-
-    Peer: LogisticRegression without penalty on the same.
-    """
-    return _matrix_scaling(20_000, 100)
-
-
-def _structured_scaling(calibrator, peer_name, n, n_classes):
-    from probmetrics.calibrators import get_calibrator
-    from sklearn.metrics import log_loss
-
-    u, y = _logits(n, n_classes)
-    p = np.exp(u)
-    p /= p.sum(axis=1, keepdims=True)
-
-    def peer():
-        fitted = get_calibrator(peer_name)
-        fitted.fit(p, y)
-        return fitted
-
-    ours, theirs, a, b = in_turn(lambda: calibrator.fit(p, y), peer, runs=3)
-    excess = log_loss(y, a.predict_proba(p)) - log_loss(y, b.predict_proba(p))
-    return ours, theirs, f"log loss less the peer's: {excess:+.1e} nats"
-
-
-def _vector_scaling(n, n_classes):
-    """The peer scales centred logits, another family than scaled log-probabilities.
-
-    Our optimum of that one, too.
-    """
-    from probmetrics.calibrators import get_calibrator
-    from sklearn.metrics import log_loss
-
-    from sklearn_lhcal.calibration import VectorScaling
-    from sklearn_lhcal.calibration._affine import VectorMap
-    from sklearn_lhcal.neural_network import Newton
-
-    result = _structured_scaling(VectorScaling("proba", bias_penalty=0.0), "svs", n, n_classes)
-    u, y = _logits(n, n_classes)
-    p = np.exp(u) / np.exp(u).sum(axis=1, keepdims=True)
-    u, y_hot, shape = u - u.mean(axis=1, keepdims=True), np.eye(n_classes)[y], VectorMap(n_classes)
-    best = shape.objective(u, y_hot)(shape.newton(u, y_hot, Newton()))[0]
-    excess = best - log_loss(y, get_calibrator("svs").fit(p, y).predict_proba(p))
-    return *result[:2], f"{result[2]}; on centred logits: {excess:+.1e}"
-
-
-def vector_scaling_10():
-    """50 000 x 10 probabilities, no penalty; peer: structured vector scaling of probmetrics."""
-    return _vector_scaling(50_000, 10)
-
-
-def vector_scaling_100():
-    """20 000 x 100 probabilities, no penalty; peer: structured vector scaling of probmetrics."""
-    return _vector_scaling(20_000, 100)
-
-
-def _structured_matrix_scaling(n, n_classes):
-    from sklearn_lhcal.calibration import MatrixScaling
-
-    off_diagonal, bias = (
-        (n_classes * (n_classes - 1)) ** 2 / n,
-        n_classes**2 / n,
-    )  # the peer's, as multiples of means
-    calibrator = MatrixScaling("proba", off_diagonal_penalty=off_diagonal, bias_penalty=bias)
-    return _structured_scaling(calibrator, "sms", n, n_classes)
-
-
-def structured_matrix_scaling_10():
-    """50 000 x 10 probabilities.
-
-    Peer: structured matrix scaling of probmetrics, same penalties off the diagonal.
-    """
-    return _structured_matrix_scaling(50_000, 10)
-
-
-def structured_matrix_scaling_100():
-    """20 000 x 100 probabilities.
-
-    Peer: structured matrix scaling of probmetrics, same penalties off the diagonal.
-    """
-    return _structured_matrix_scaling(20_000, 100)
-
-
-def alpha_calibration():
-    """100 000 rows x 128 features, two raters.
-
-    Peer: one LogisticRegression of the same features (at most 3x).
-    """
-    from sklearn.linear_model import LogisticRegression
-
-    from sklearn_lhcal.calibration import AlphaCalibration, PrecomputedClassifier
-
-    rng = np.random.default_rng(0)
-    h = rng.normal(size=(100_000, 128))
-    z = rng.dirichlet(np.ones(5), size=len(h))
-    total = np.exp(h[:, :4].sum(axis=1) / 2)[:, None]
-    q = rng.standard_gamma(np.maximum(total * z, 1e-3))
-    counts = rng.multinomial(2, q / q.sum(axis=1, keepdims=True))
-    X = np.column_stack([z, h])
-    base = PrecomputedClassifier("proba", columns=slice(0, 5))
-    labels = counts.argmax(axis=1)
-    ours, peer, *_ = in_turn(
-        lambda: AlphaCalibration(base, features=lambda X: X[:, 5:]).fit(X, counts),
-        lambda: LogisticRegression(max_iter=1000).fit(h, labels),
-        runs=3,
-    )
-    return ours, peer, f"ours / peer: {ours / peer:.2f}"
-
-
-class _Saved:
-    """A classifier whose predictions cost nothing."""
-
-    def __init__(self, proba):
-        self.proba = proba
-        self.classes_ = np.arange(proba.shape[1])
-
-    def predict_proba(self, X):
-        return self.proba
-
-
-def _histograms(n):
-    """n x 10 probabilities, and five labels a row."""
-    rng = np.random.default_rng(0)
-    z = rng.dirichlet(np.full(10, 0.3), size=n)
-    return rng.multinomial(5, z), z
-
-
-def interval():
-    """confidence_interval, 10 000 x 10; peer: the metric, and again without each of 50 blocks."""
-    from sklearn_lhcal.metrics import confidence_interval, expected_squared_loss
-
-    y, z = _histograms(10_000)
-    block = np.empty(len(y), dtype=int)
-    block[np.random.RandomState(0).permutation(len(y))] = np.arange(len(y)) % 50
-
-    def loop():
-        estimate = expected_squared_loss(y, z)
-        parts = [block != b for b in range(50)]
-        without = np.array([expected_squared_loss(y[rows], z[rows]) for rows in parts])
-        return estimate, np.sqrt(49 * without.var())
-
-    def ours():
-        return confidence_interval(expected_squared_loss, y, z, random_state=0)
-
-    seconds, peer, a, b = in_turn(ours, loop, runs=21)
-    return seconds, peer, f"standard errors: {a.standard_error:.6f} and {b[1]:.6f}"
-
-
-def _scorer(n):
-    from sklearn_lhcal.metrics import expected_squared_loss, get_scorer
-
-    y, z = _histograms(n)
-    model, scorer = _Saved(z), get_scorer("neg_expected_squared_loss")
-    runs = 2_000_000 // n + 21
-    scored, alone = lambda: scorer(model, z, y), lambda: expected_squared_loss(y, z)
-    ours, peer, a, b = in_turn(scored, alone, runs)
-    return ours, peer, f"ours / peer: {ours / peer:.2f}; difference: {a + b:.0e}"
-
-
-def scorer_1000():
-    """A scorer, 1 000 x 10, predictions saved; peer: its metric on the same (at most 1.2x)."""
-    return _scorer(1_000)
-
-
-def scorer_10000():
-    """A scorer, 10 000 x 10, predictions saved; peer: its metric on the same (at most 1.2x)."""
-    return _scorer(10_000)
-
-
-def scorer_100000():
-    """A scorer, 100 000 x 10, predictions saved; peer: its metric on the same (at most 1.2x)."""
-    return _scorer(100_000)
-
-
-def annotations():
-    """1 000 000 ratings of 200 000 rows by 10 000 raters, five classes; peer: pandas' groupby.
-
-    Who said what is kept; the peer counts alone.
-    """
-    import pandas as pd
-
-    from sklearn_lhcal.label_histogram import Annotations
-
-    rng = np.random.default_rng(0)
-    row = np.repeat(np.arange(200_000), 5)
-    # five different raters a row
-    rater = (rng.integers(10_000, size=200_000)[:, None] + 1000 * np.arange(5)).ravel() % 10_000
-    label = rng.integers(5, size=len(row))
-    frame = pd.DataFrame({"row": row, "label": label})
-    ours, peer, y, table = in_turn(
-        lambda: Annotations.from_long(row, rater, label),
-        lambda: frame.groupby(["row", "label"]).size().unstack(fill_value=0),
-    )
-    again, _, _, _ = in_turn(
-        lambda: Annotations(y.indptr, y.rater, y.label, raters=y.raters, classes=y.classes),
-        lambda: None,
-    )
-    counts, _, _, _ = in_turn(lambda: y.keep(np.ones(len(row), dtype=bool)).counts, lambda: None)
-    size = sum(a.nbytes for a in (y.rater, y.label, y.indptr)) / len(row)
-    same = np.array_equal(y.counts, table.to_numpy())
-    return (
-        ours,
-        peer,
-        f"from long arrays {again * 1e3:.0f} ms, counts alone {counts * 1e3:.0f} ms; {size:.1f} "
-        f"bytes a rating; same counts: {same}",
-    )
-
-
-BENCHMARKS = [
-    annotations,
-    temperature_scaling,
-    loss_decomposition,
-    vector_scaling_10,
-    vector_scaling_100,
-    structured_matrix_scaling_10,
-    structured_matrix_scaling_100,
-    matrix_scaling_10,
-    matrix_scaling_100,
-    alpha_calibration,
-    interval,
-    scorer_1000,
-    scorer_10000,
-    scorer_100000,
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import NamedTuple
+
+RESULTS = Path(__file__).parent / "results"
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+PACKAGES = ("numpy", "scipy", "scikit-learn", "torch", "probmetrics", "gpytorch", "pandas")
+
+
+class Row(NamedTuple):
+    """A row of the table: a function of `cases`, and at which size."""
+
+    name: str
+    case: str
+    n: int
+    K: int
+    peer: str
+    needs: str = ""
+
+
+SKLEARN = "scikit-learn's"
+TORCH = "full matrices in PyTorch"
+# rows, classes, peer, and the package without which there is none
+ROWS = [
+    Row("temperature scaling", "temperature", 100_000, 10, f"{SKLEARN} temperature scaling"),
+    Row("vector scaling", "vector_scaling", 50_000, 10, "probmetrics", "probmetrics"),
+    Row("vector scaling", "vector_scaling", 20_000, 100, "probmetrics", "probmetrics"),
+    Row("penalised matrix scaling", "penalised_scaling", 50_000, 10, "probmetrics", "probmetrics"),
+    Row("penalised matrix scaling", "penalised_scaling", 20_000, 100, "probmetrics", "probmetrics"),
+    Row("matrix scaling", "matrix_scaling", 50_000, 10, f"{SKLEARN} LogisticRegression"),
+    Row("matrix scaling", "matrix_scaling", 20_000, 100, f"{SKLEARN} LogisticRegression"),
+    Row("α-calibration", "alpha", 100_000, 5, f"{SKLEARN} LogisticRegression of classes"),
+    Row("disagreement by α", "alpha_alone", 100_000, 5, f"{SKLEARN} LogisticRegression of pairs"),
+    Row("decision calibration", "decisions", 4_500, 20, f"{SKLEARN} LogisticRegressionCV"),
+    Row("Gaussian process", "gaussian_process", 15_000, 2, "GPyTorch", "gpytorch"),
+    Row("loss decomposition", "decomposition", 1_000_000, 10, "the formulas in NumPy"),
+    Row("interval of a metric", "interval", 10_000, 10, "a loop over 50 blocks"),
+    Row("kernel error", "kernel_error", 10_000, 10, TORCH),
+    Row("marginal kernel error", "marginal_kernel_error", 5_000, 10, TORCH),
+    Row("scorer", "scorer", 1_000, 10, "its metric alone"),
+    Row("scorer", "scorer", 10_000, 10, "its metric alone"),
+    Row("scorer", "scorer", 100_000, 10, "its metric alone"),
+    Row("annotations", "annotations", 1_000_000, 5, "pandas' groupby, which counts alone"),
 ]
+
+# of these, growth is drawn, from small to large; full matrices of more rows fill the memory
+GROWING = {
+    "temperature scaling": "temperature",
+    "vector scaling": "vector_scaling",
+    "matrix scaling": "matrix_scaling",
+    "α-calibration": "alpha",
+    "loss decomposition": "decomposition",
+    "kernel error": "kernel_error",
+}
+SIZES_N = [(n, 10) for n in (1_000, 10_000, 100_000)]
+SIZES_K = [(10_000, K) for K in (2, 10, 100)]
+MOST_PAIRS = 10_000
+
+
+def measured(row: Row, budget: float, memory: bool = True) -> dict:
+    """All figures of a row; the process that calls this ends afterwards."""
+    import cases
+    import torch
+    from measure import in_turn, load, peak_memory
+
+    torch.set_num_threads(int(os.environ[THREADS[0]]))
+    before = load()
+    case = getattr(cases, row.case)(row.n, row.K)
+    found = row._asdict()
+    if memory:
+        # before anything is computed here, as a forked process has one thread
+        found |= {"ours_mib": peak_memory(case.ours), "peer_mib": peak_memory(case.peer)}
+    turns = in_turn(case.ours, case.peer, budget=budget)
+    ours, peer = case.accuracy(*turns.results)
+    return found | {
+        "ours_seconds": turns.ours,
+        "peer_seconds": turns.peer,
+        "ratio": turns.peer / turns.ours,
+        "runs": turns.runs,
+        "what": case.what,
+        "ours_accuracy": ours,
+        "peer_accuracy": peer,
+        "load": [before, load()],
+    }
+
+
+def measure_into(path: Path, asked: list[str], growth: bool) -> None:
+    """Measure rows, and save each as soon as it is there."""
+    from measure import in_child, machine
+
+    found = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    kept = {place(row): row for row in found.get("rows", [])}
+    drawn = {place(row): row for row in found.get("growth", [])}
+
+    def save():
+        sizes = [place(row._asdict()) for row in ROWS]
+        facts = machine() | {
+            "threads": int(os.environ[THREADS[0]]),
+            "measured": datetime.now(UTC).date().isoformat(),
+            "versions": versions(),
+            "rows": [kept[key] for key in sizes if key in kept],
+            "growth": list(drawn.values()),
+        }
+        text = json.dumps(facts, indent=1, ensure_ascii=False)
+        path.write_text(text + "\n", encoding="utf-8")
+
+    for row in ROWS:
+        if asked and not any(part in row.name or part in row.case for part in asked):
+            continue
+        if not installed(row):
+            print(f"{row.name}: not run; pip install -r benchmarks/requirements.txt")
+            continue
+        kept[place(row._asdict())] = one = in_child(lambda row=row: measured(row, budget=12))
+        print(sentence(one), flush=True)
+        save()
+    if not growth:
+        return
+    for name, case in GROWING.items():
+        for n, K in dict.fromkeys(SIZES_N + SIZES_K):
+            needs = next(row.needs for row in ROWS if row.case == case)
+            row = Row(name, case, n, K, "", needs)
+            if not installed(row) or (case == "kernel_error" and n > MOST_PAIRS):
+                continue
+            one = in_child(lambda row=row: measured(row, budget=3, memory=False))
+            drawn[place(one)] = one
+            print(f"growth: {sentence(one)}", flush=True)
+            save()
+
+
+def place(row: dict) -> tuple:
+    """What makes a row another one."""
+    return row["name"], row["n"], row["K"]
+
+
+def installed(row: Row) -> bool:
+    """Whether the row's peer is there."""
+    return not row.needs or row.needs in versions()
+
+
+def versions() -> dict:
+    """Of the packages that matter and are there."""
+    found = {"python": sys.version.split()[0]}
+    for name in PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def sentence(row: dict) -> str:
+    """A row as it is printed while it is measured."""
+    size = f"{row['n']:,} x {row['K']}".replace(",", " ")
+    times = f"{seconds(row['ours_seconds'])} to {seconds(row['peer_seconds'])}"
+    text = f"{row['name']}, {size}: ratio {row['ratio']:.2f}, {times}, {row['runs']} runs"
+    if row.get("ours_mib") is not None:
+        text += f"; {row['ours_mib']:.0f} to {row['peer_mib']:.0f} MiB"
+    return f"{text}; {row['what']} {row['ours_accuracy']:.6g} and {row['peer_accuracy']:.6g}"
+
+
+def seconds(t: float) -> str:
+    """A time in a unit that is read easily."""
+    if t < 1:
+        return f"{1e3 * t:.3g} ms"
+    return f"{t:.3g} s"
+
+
+# --- what is shown ---
+
+
+def table(files: list[dict]) -> str:
+    """The README's table, a column of ratios for each processor."""
+    columns = [f"times as fast, {file['processor']}" for file in files]
+    lines = [
+        "| task, rows × classes | peer | " + " | ".join(columns) + " | memory | result |",
+        "| --- | --- |" + " ---: |" * len(files) + " ---: | --- |",
+    ]
+    for row in ROWS:
+        found = [
+            one for file in files for one in file["rows"] if place(one) == place(row._asdict())
+        ]
+        if not found:
+            continue
+        ratios = [
+            next((f"{one['ratio']:.2g}" for one in file["rows"] if one in found), "–")
+            for file in files
+        ]
+        size = f"{row.n:,} × {row.K}".replace(",", " ")
+        cells = [f"{row.name}, {size}", row.peer, *ratios, memory(found[0]), result(found[0])]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def ratio(row: dict | None) -> str:
+    """The peer's time over ours."""
+    return "–" if row is None else f"{row['ratio']:.2g}"
+
+
+def memory(row: dict) -> str:
+    """Peak memory, ours and the peer's."""
+    if row.get("ours_mib") is None:
+        return "–"
+    ours, peer = max(row["ours_mib"], 1), max(row["peer_mib"], 1)
+    return f"{ours:,.0f} : {peer:,.0f} MiB"
+
+
+def result(row: dict) -> str:
+    """What both reached."""
+    ours, peer = row["ours_accuracy"], row["peer_accuracy"]
+    return f"{row['what']}: {ours:.5g} and {peer:.5g}"
+
+
+def draw(file: dict, path: Path) -> None:
+    """Time against rows and against classes: ours solid, the peer's dashed, a colour a method."""
+    import matplotlib.pyplot as plt
+
+    fig, panels = plt.subplots(1, 2, figsize=(10, 4.6), sharey=True, layout="constrained")
+    axes = {"n": (panels[0], SIZES_N, "Rows, of 10 classes"), "K": (panels[1], SIZES_K, "Classes")}
+    for key, (ax, sizes, label) in axes.items():
+        for i, name in enumerate(GROWING):
+            rows = [r for r in file["growth"] if r["name"] == name and (r["n"], r["K"]) in sizes]
+            rows.sort(key=lambda row: row[key])
+            x = [row[key] for row in rows]
+            style = {"color": f"C{i}", "linewidth": 1.6, "markersize": 4}
+            ax.plot(x, [row["ours_seconds"] for row in rows], "o-", label=name, **style)
+            ax.plot(x, [row["peer_seconds"] for row in rows], "o--", alpha=0.55, **style)
+        ax.set(xscale="log", yscale="log", xlabel=label)
+        ax.grid(color="0.92")
+        ax.spines[["top", "right"]].set_visible(False)
+    panels[1].set_xlabel("Classes, of 10 000 rows")
+    panels[0].set_ylabel("Time (s)")
+    panels[0].plot([], [], "o--", color="0.5", markersize=4, label="the peer of the same colour")
+    panels[0].legend(frameon=False, fontsize="small")
+    fig.suptitle(f"{file['processor']}, {file['threads']} thread", fontsize="medium")
+    fig.savefig(path, dpi=120)
+    plt.close(fig)
+
+
+def slug(name: str) -> str:
+    """A processor's name as that of a file."""
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
 
 
 def main() -> None:
-    asked = sys.argv[1:]
-    for benchmark in BENCHMARKS:
-        if asked and not any(part in benchmark.__name__ for part in asked):
-            continue
-        print(f"{benchmark.__name__}: {benchmark.__doc__}")
-        try:
-            ours, peer, note = benchmark()
-        except ImportError as error:
-            print(f"  not run: {error}; pip install -r benchmarks/requirements.txt\n")
-            continue
-        print(
-            f"  ratio {peer / ours:5.1f}   ours {ours * 1e3:7.1f} ms   peer {peer * 1e3:7.1f} ms   "
-            f"{note}\n"
-        )
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("names", nargs="*", help="parts of the names of rows; none: all")
+    parser.add_argument("--no-growth", action="store_true", help="the table alone")
+    parser.add_argument("--threads", default="1", help="of each side")
+    parser.add_argument("--table", action="store_true", help="print what is saved")
+    options = parser.parse_args()
+    RESULTS.mkdir(exist_ok=True)
+    if not options.table:
+        # before NumPy and PyTorch are imported
+        os.environ.update(dict.fromkeys(THREADS, options.threads))
+        import cases  # noqa: F401 - the children find it imported
+        from measure import machine
+
+        path = RESULTS / f"{slug(machine()['processor'])}.json"
+        measure_into(path, options.names, not options.no_growth)
+    files = [json.loads(p.read_text(encoding="utf-8")) for p in sorted(RESULTS.glob("*.json"))]
+    print(table(files))
+    for file in files:
+        if file["growth"]:
+            draw(file, RESULTS / f"{slug(file['processor'])}.png")
 
 
 if __name__ == "__main__":
