@@ -100,8 +100,9 @@ class AlphaCalibration(_BaseCalibrator):
         not calibrated, or the raters are not exchangeable; α0 can only lower the predicted
         disagreement.
 
-    Notes ----- Rows with one label are left out of the fit. P1 keeps them, although they only add
-    penalty.
+    Notes
+    -----
+    Rows with one label are left out of the fit. P1 keeps them, although they only add penalty.
 
     References
     ----------

@@ -45,7 +45,7 @@ class Concentration(NamedTuple):
 
     @classmethod
     def constant(cls, log_total: float, n_features: int) -> "Concentration":
-        """The same for all rows."""
+        """One log α0 for all rows, whatever their features."""
         return cls(nn.Identity(), np.zeros(n_features), log_total)
 
     def log_total(self, h: Floats) -> Floats:
@@ -93,7 +93,7 @@ def can_be_judged(n_rows: int) -> bool:
 
 
 def total_loss(loss, rows: CalibrationRows, h: Floats, fit: Concentration) -> float:
-    """Σ_i w_i of a loss."""
+    """The loss of each row under a fitted line, summed with the rows' weights."""
     inputs = [rows.log_proba, fit.log_total(h), _labels(rows)]
     if rows.is_ensemble:
         inputs.append(rows.log_weights)
@@ -153,7 +153,7 @@ def fitted(
 
 
 def problem_of(module: "LogTotal", loss: nn.Module, rows: CalibrationRows, h: Floats):
-    """In closed form where there is one."""
+    """The problem of a line: a closed form where there is one, else a torch module."""
     simple = not rows.is_ensemble and not len(module.hidden)
     make = _LineProblem if simple else _AlphaProblem
     return make(module, loss, rows, h)

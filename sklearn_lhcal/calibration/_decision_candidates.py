@@ -38,12 +38,12 @@ class Candidates(ABC):
 
 
 class NoCandidates(Candidates):
-    """NLL alone."""
+    """No candidate beside NLL."""
 
     params = []  # noqa: RUF012
 
     def fit(self, start, part):
-        """Nothing."""
+        """No parameters, shape (0, p)."""
         return np.empty((0, len(start.x)))
 
 
@@ -65,7 +65,7 @@ class SurrogateCandidates(Candidates):
         self.params = surrogates.params
 
     def fit(self, start, part):
-        """By Adam, all at once."""
+        """The best points of Adam's runs, which are made all at once."""
         return descend(start, self.rows.take(part), self.C, self.surrogates)
 
 
@@ -87,7 +87,7 @@ class TemperatureCandidates(Candidates):
         self.weight = rows.weight
 
     def fit(self, start, part):
-        """Along the path of all steps."""
+        """The cheapest temperatures of a path on which all steps of the cost are known."""
         w = np.zeros(len(self.weight))
         w[part] = self.weight[part]
         return np.array([[self.path.minimise(w, start.x[0], h)] for h in SMOOTHING])

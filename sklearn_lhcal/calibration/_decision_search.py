@@ -61,7 +61,7 @@ class Block(NamedTuple):
 
 
 def probabilities(fitted: FittedMap, rows: CalibrationRows) -> Floats:
-    """z of a map, (n, K)."""
+    """What a fitted map predicts of the rows, z of shape (n, K)."""
     W, b = fitted.family.affine(fitted.x)
     return _mixed(softmax(transform(rows.log_proba, W, b)), fitted, rows)
 
@@ -92,7 +92,7 @@ def bounds_of(name: str, kappa: float, grid: Mapping | None) -> Surrogates:
 
 
 def rates_of(grid: Mapping | None) -> tuple:
-    """Rates of Adam."""
+    """The first rates that Adam tries: those of the grid, else ours."""
     return RATES if grid is None else tuple(grid.get("rate", RATES))
 
 
@@ -266,7 +266,7 @@ def _by_logits(scale: Tensor, bias: Tensor, floor, C: Tensor, block: Block, fami
 
 
 def _softmax(v: Tensor) -> Tensor:
-    """Of the last axis but one, in the place of v."""
+    """Softmax over the last axis but one; it overwrites v."""
     v = v.sub_(v.amax(dim=-2, keepdim=True)).exp_()
     return v.div_(v.sum(dim=-2, keepdim=True))
 

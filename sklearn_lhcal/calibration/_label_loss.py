@@ -51,7 +51,7 @@ def plain(family: AffineMap, u: Array, v: Array, n: Array, curved: bool) -> tupl
 
 
 def floored(family: AffineMap, u: Array, v: Array, y: Array, floor, eta: float, curved: bool):
-    """Of points with a floor."""
+    """The loss of points whose map has a floor, and its derivatives."""
     i, k = np.nonzero(y)
     y_seen = y[i, k]
     v = v - v.max(axis=1, keepdims=True)

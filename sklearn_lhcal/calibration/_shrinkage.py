@@ -62,12 +62,12 @@ class Average(NamedTuple):
 
     @property
     def x(self) -> Array:
-        """The parameters, averaged."""
+        """The parameters, averaged over the strengths by their weights."""
         return self.weights @ np.array([fit.x for fit in self.fits])
 
     @classmethod
     def of(cls, family: AffineMap, rows, floor, solve: Solve, T, strengths=STRENGTHS) -> "Average":
-        """About the solution T of `fit_temperature`."""
+        """Fits of all strengths, shrunk towards the solution T of `fit_temperature`."""
         beta = np.exp(T[0])
         start = np.append(family.start(beta), T[1:])
         # From loose to tight: with many rows the loosest leaves the others far behind.
@@ -104,7 +104,7 @@ class Fit(NamedTuple):
 
     @classmethod
     def of(cls, problem: ScalingProblem, x: Array) -> "Fit":
-        """Of one strength."""
+        """The fit at x under the prior of one strength, with its evidence."""
         value, log_det, H = _value_and_log_det(problem, x)
         log_spread = np.log(problem.prior.spread[problem.family.is_shrunk]).sum()
         return cls(problem, x, -value - 0.5 * log_det - float(log_spread), H)

@@ -100,7 +100,7 @@ class StackAtTemperature(NamedTuple):
         return self.stack.attributes() | self.last.attributes()
 
     def distribution(self, rows: CalibrationRows) -> Distribution:
-        """Of the stack, at that temperature."""
+        """What the stack predicts, with that temperature on top."""
         found = self.stack.distribution(rows)
         if self.last.x[0] == 0:
             return found
@@ -115,17 +115,17 @@ class Solutions(NamedTuple):
 
     @classmethod
     def of(cls, rows: CalibrationRows, floor, solve: Solve) -> "Solutions":
-        """Each about one temperature."""
+        """Fit the temperature, and shrink the other maps towards it."""
         T = fit_temperature(rows, floor, solve)
         families = [BiasCorrectedMap(rows.n_classes), VectorMap(rows.n_classes)]
         return cls(T, [Average.of(family, rows, floor, solve, T) for family in families])
 
     def maps(self, K: int, floor) -> list[FittedMap]:
-        """In the order of `FAMILIES`."""
+        """One map of each family, in the order of `FAMILIES`."""
         return _maps(K, floor, [self.T, *(average.x for average in self.averages)])
 
     def on(self, rows: CalibrationRows, floor, solve: Solve) -> list[FittedMap]:
-        """The maps of almost the same rows."""
+        """The maps of a fold; their fits start from these, as most rows are the same."""
         T = fit_temperature(rows, floor, solve, self.T)
         return _maps(
             rows.n_classes, floor, [T, *(one.on(rows, floor, solve, T) for one in self.averages)]

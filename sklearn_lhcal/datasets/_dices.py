@@ -34,7 +34,7 @@ _ANSWERS = ("No", "Unsure", "Yes")
 
 
 class _Form(NamedTuple):
-    """What a version holds."""
+    """How many ratings, items and raters a version holds."""
 
     ratings: int
     items: int

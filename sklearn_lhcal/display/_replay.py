@@ -86,7 +86,7 @@ def _mean_after(distribution: Distribution, c) -> Floats:
 
 
 def _of_block(tree: Tree, labels: Indices, truth: Floats, prices: Floats, C: Floats) -> tuple:
-    """What `Replayed` holds, of B rows."""
+    """The fields of `Replayed` for one block of B rows."""
     R, B, horizon = labels.shape
     at = np.arange(B)
     state = np.zeros((R, B), dtype=np.intp)

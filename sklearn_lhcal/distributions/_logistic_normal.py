@@ -198,7 +198,7 @@ class LogisticNormal(Distribution):
         return self._spread(quotient(z, z.sum(axis=0), self._mean()).T)
 
     def _posterior(self, y) -> Mixture:
-        """An `Ensemble` at the nodes."""
+        """The posterior, as an `Ensemble` of points at the nodes of a quadrature."""
         y, possible = self._own_labels(y)
         first, second = np.where(possible, y, 0.0)
         g, log_w, _ = _posterior_nodes(self._m, self._s, first, second, _FINER)

@@ -38,7 +38,7 @@ class BinaryLabels(NamedTuple):
     y: Tensor
 
     def at(self, rows) -> "BinaryLabels":
-        """Those of some rows."""
+        """The labels of some rows."""
         return BinaryLabels(self.n[:, rows], self.y[:, rows])
 
     def of_bound(self, tol: float) -> float:
@@ -168,7 +168,7 @@ class Sums(NamedTuple):
 
     @classmethod
     def of(cls, phi: Tensor, local: Local) -> "Sums":
-        """Those of rows with features Φ."""
+        """The sums over rows with features Φ."""
         theta = local.theta.to(phi.dtype)
         gram = torch.stack([(phi * t) @ phi.T for t in theta])
         kappa = local.kappa.to(phi.dtype) @ phi.T

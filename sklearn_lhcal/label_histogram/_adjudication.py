@@ -67,7 +67,9 @@ def adjudication_test(y: LabelsLike) -> AdjudicationTest:
     ValueError
         As `check_counts`.
 
-    Notes ----- The test also finds rows that were known to be hard beforehand and got more raters
+    Notes
+    -----
+    The test also finds rows that were known to be hard beforehand and got more raters
     for that. Their ratings are unbiased, but the test cannot tell the two cases apart.
 
     References

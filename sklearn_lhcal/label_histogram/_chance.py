@@ -20,7 +20,7 @@ Similarity = Literal["nominal", "ordinal", "linear", "quadratic", "interval"] | 
 
 
 class _Labelled(NamedTuple):
-    """Rows as far as agreement looks at them."""
+    """Labels and weights of rows: all that agreement depends on."""
 
     labels: Labels
     weight: Floats
@@ -123,6 +123,7 @@ def _rater_shares(rows) -> Floats:
 
 
 def _annotated(labels: Labels) -> Annotations:
+    """Labels that say who gave them; others are refused."""
     if not isinstance(labels, Annotations):
         raise TypeError(
             "This coefficient needs to know who said what: y must be Annotations, got counts or "
@@ -197,6 +198,7 @@ def similarity(weights: Similarity, labels: Labels) -> Floats:
 
 
 def _checked(S: Floats, K: int) -> Floats:
+    """The user's similarities, refused unless they are symmetric with 1 on the diagonal."""
     if S.shape != (K, K):
         raise ValueError(f"weights must have shape ({K}, {K}), one row a class, got {S.shape}.")
     check_finite(S, "weights")

@@ -262,7 +262,7 @@ def _is_everything(key) -> bool:
 
 
 def _alike(names: NDArray, others: NDArray) -> bool:
-    """Whether both are numbers, or neither is."""
+    """Whether the names of both sides are numbers, or of neither."""
     return is_numeric(names) == is_numeric(others)
 
 

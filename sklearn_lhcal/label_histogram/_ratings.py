@@ -109,7 +109,7 @@ class Ratings(Labels):
         return None if given.all() else np.flatnonzero(given)
 
     def plain(self) -> Self:
-        """As they are: raters would be lost in an array."""
+        """Itself, since an array would not hold the raters."""
         return self
 
     # --- some of them ---

@@ -251,7 +251,7 @@ def _moved_raters(y: Annotations, weight, least_raters: int, share, block_of, R:
 
 
 def _moved_blocks(y: Annotations, weight, least_raters: int, share, block_of, B: int) -> float:
-    """The same for B blocks of many raters."""
+    """Σ_b Σ_r (c_r − c_r(without b))² where each of B blocks holds many raters."""
     n, R = len(y), len(y.raters)
     # ratings of each row by each block of raters
     ones = np.ones(len(y.rater))

@@ -134,7 +134,7 @@ def reader_table(
 
 
 def _share_terms(k: int):
-    """Terms of the share of class k."""
+    """Numerators and denominators of the share of class k among the labels."""
     return mean(lambda mu, n, z: mu[:, k])
 
 

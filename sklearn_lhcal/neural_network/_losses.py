@@ -198,9 +198,9 @@ class _HistogramLoss(_MeanLoss):
     def in_log_total(
         self, logits: Tensor, counts: Tensor
     ) -> Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]:
-        """Of log α0 (n,).
+        """The loss of each row as a function of log α0 (n,), for logits (n, K).
 
-        The loss of each row and its first and second derivative, for logits (n, K).
+        The function returns the losses and their first and second derivatives.
         """
 
         def row_loss(log_total: Tensor) -> tuple[Tensor, Tensor, Tensor]:

@@ -224,7 +224,7 @@ def _second_opinions(study: Study, recalibrated: Recalibrated, sensitive: bool) 
 
 
 def _write(file: Path, content: str) -> None:
-    """The file whole, or as it was."""
+    """Write a file whole; where that fails, it stays as it was."""
     handle, part = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as stream:
