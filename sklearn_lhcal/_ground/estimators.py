@@ -114,9 +114,9 @@ def _unchanged(X):
 def fit_on_labels(estimator, X, labels, sample_weight=None, **fit_params):
     """Fit any scikit-learn classifier, in place, on label histograms with names for classes.
 
-    Labels as they are where the estimator takes them; 1-D labels where every row has one; else
-    every row once for each class that it was given, with the count as its weight, or as often as it
-    was given where weights are not taken.
+    An estimator that takes label histograms gets the labels as they are. Any other gets 1-D labels
+    where every row has one. Where rows have several, each row comes once for each class that it was
+    given, with the count as its weight. An estimator without weights gets it as often as that.
     """
     if takes_label_histograms(estimator):
         if sample_weight is not None:

@@ -28,10 +28,11 @@ def one_blas_thread() -> Iterator[None]:
     """A context for products of small blocks, which wait for the threads of BLAS longer than they
     would take alone.
 
-    The one exception to the rule that no global state is changed: BLAS knows no limit for a Python
-    thread, this one holds for the process until the first that set it leaves. It stays because two
-    threads of BLAS within two of ours are slow: matrix scaling of 20,000 rows takes .07, .2 and .5
-    s with the limit for 3, 10 and 50 classes, and .3, .5 and 4 to 16 s without (two cores)."""
+    This is the one exception to the rule that no global state is changed. BLAS knows no limit for a
+    single Python thread: the limit holds for the whole process, until the first that set it leaves.
+    It stays, because two threads of BLAS within each of two Python threads get in each other's way.
+    On two cores, matrix scaling of 20,000 rows and 50 classes takes .5 s with the limit, and 4 to
+    16 s without."""
     if not _limited.acquire(blocking=False):
         yield
         return

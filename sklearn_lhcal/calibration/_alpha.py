@@ -45,9 +45,9 @@ class AlphaCalibration(_BaseCalibrator):
     """Adds to each prediction a Dirichlet distribution around it: how far it can be trusted.
 
     The class probabilities z stay as they are. The total concentration ``α0 = exp(w·h + c)``
-    depends on features h of the row and is fitted on the labels of several raters: a large α0 says
-    that the row is known to be ambiguous, a small one that the model is unsure while raters would
-    agree.
+    depends on features h of the row. It is fitted on the labels of several raters. A large α0 says
+    that the row is known to be ambiguous: raters will be split as z says. A small α0 says that
+    raters would agree, and that only the model is unsure.
 
     Parameters
     ----------
@@ -60,9 +60,9 @@ class AlphaCalibration(_BaseCalibrator):
         or ``cv="holdout"``. A callable maps X to an array of shape (n_samples, n_features); a
         transformer is cloned and fitted on the calibration rows. All are standardised.
     likelihood : {"pairwise", "dirichlet_multinomial"}, default="pairwise"
-        What is maximised: the composite likelihood of pairs of raters, or P1's likelihood of the
-        histogram, which many raters per row distort. The guide, "Choosing a calibrator", shows by
-        how much.
+        What is maximised. "pairwise" is the composite likelihood of pairs of raters.
+        "dirichlet_multinomial" is P1's likelihood of the histogram, which many raters per row
+        distort. The guide, "Choosing a calibrator", shows by how much.
     penalty : float or None, default=None
         λ_α, weight of ``mean (log α0)²``, nats per row. None: 5e-4 for pairs; P1's 5e-3 for
         histograms, since a row then carries more information.

@@ -105,10 +105,10 @@ class _BaseCalibrator(
         sample_weight : array-like of shape (n_samples,), optional
             Weights of the rows, for the map, and for the classifier where it takes them.
         **fit_params
-            `groups` for the splitter; the rest goes to the classifier's fit, row by row where it
-            has one entry a row. (A search around a calibrator hands `groups` on only with metadata
-            routing, see `StratifiedVotesKFold`.) With scikit-learn's metadata routing switched on,
-            what the classifier and the splitter request.
+            `groups` goes to the splitter. The rest goes to the classifier's fit, row by row where
+            it has one entry a row. With scikit-learn's metadata routing switched on, each of the
+            two gets what it requests. A search around a calibrator hands `groups` on only then, see
+            `StratifiedVotesKFold`.
 
         Returns
         -------

@@ -78,8 +78,8 @@ class DecisionCalibration(PublishedScaling):
         Where the candidates come from beside NLL.
 
         - "nll": nowhere.
-        - "direct": upper direct losses. Of a temperature, or a stack, the mean cost itself: its
-          minimum, and those of it smoothed by a Gaussian of width .1 and .3 in log T.
+        - "direct": upper direct losses. A temperature, also that of a stack, minimises the mean
+          cost itself, and that cost smoothed by a Gaussian of width .1 and .3 in log T.
         - "margin": margin rescaling, a looser bound (P4 Prop. 4).
         - "ece": the calibration error of the most probable class, in 15 hat-shaped bins, which
           leave a gradient.
@@ -87,12 +87,16 @@ class DecisionCalibration(PublishedScaling):
         - "auto": what has proved worth trying, today "direct".
         - A module is called as ``loss(log_proba, frequencies, weight)``.
     grid : dict or None, default=None
-        Hyper-parameters of the losses, tried in all combinations: lists "lam" (λ) and "beta" (β) of
-        "direct" and "margin", in units of the largest cost and its inverse, β of None being the
-        minimum that is not smoothed; and "rate", the first rate of Adam in logits, which falls to
-        0 over 50 steps. What is left out is λ = .1, β = 30, rates .05 and .2. None: (λ/κ, βκ) of
-        (.03, 10), (.03, 30) and (.3, 30) for "direct" and (1, 30) for "margin", with κ the mean
-        over rows of the standard deviation of the expected costs of the decisions.
+        Lists of hyper-parameters of the losses, tried in all combinations.
+
+        - "lam": λ of "direct" and "margin", in units of the largest cost; .1 if left out.
+        - "beta": β of the two, in units of its inverse; 30 if left out. A β of None is the minimum
+          that is not smoothed.
+        - "rate": the first rate of Adam in logits, which falls to 0 over 50 steps; .05 and .2 if
+          left out.
+
+        None: (λ/κ, βκ) of (.03, 10), (.03, 30) and (.3, 30) for "direct" and (1, 30) for "margin".
+        Here κ is the standard deviation of the expected costs of the decisions, its mean over rows.
     bias_penalty : float or None, default=None
         As in `VectorScaling`, for the log loss of vector scaling.
     inner_cv : int, default=10

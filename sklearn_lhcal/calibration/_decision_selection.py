@@ -92,11 +92,11 @@ def difference(
 ) -> tuple[float, float]:
     """Risk of decisions (n,) less that of NLL's, and its standard error, in the unit of C.
 
-    The variance of the mean is about 1/n + 1/n_train of that of the paired differences, and not
+    The variance of the mean is that of the paired differences times about 1/n + 1/n_train, and not
     1/n: fits without one fold or the other share most of their rows and err alike (Nadeau and
-    Bengio 2003). A second variance is added, that of mistakes that happened not to occur. It is
-    what NLL's probabilities imply, but not more than one mistake of the worst kind: more of them
-    would have been seen.
+    Bengio 2003). A second variance is added, for expensive mistakes that these rows lack by luck.
+    It is what NLL's probabilities imply, but at most that of one mistake of the worst kind, since
+    more of them would have been seen.
     """
     w = rows.weight / rows.weight.sum()
     D = C[:, decisions].T - C[:, found.decisions[0]].T  # (n, K)

@@ -78,9 +78,9 @@ class EpistemicCalibration(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         Fitted three times. One with a predictive distribution: a Gaussian process, a forest, an
         ensemble, MC dropout.
     uncertainty : {"mutual_information", "entropy"} or callable, default="mutual_information"
-        The estimate to be calibrated: of `predict_dist`, in nats; or ``uncertainty(estimator, X)``,
-        which returns one number of at least 0 per row, larger for more uncertain ones (a distance
-        from the training data, say).
+        The estimate to be calibrated. A word names what `predict_dist` has, in nats. A callable
+        ``uncertainty(estimator, X)`` returns one number of at least 0 per row, larger for rows that
+        are more uncertain: a distance from the training data, say.
     splitter : object with ``split_augmented(X)``, default=None
         Returns indices (train, augmented, test). None: ``BallCarvingSplit(random_state=0)``, for
         which X must hold numbers, none missing.

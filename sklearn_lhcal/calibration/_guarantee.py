@@ -107,9 +107,9 @@ class _Guarantee(DistributionClassifierMixin, ClassifierMixin, MetaEstimatorMixi
             Anything `check_counts` takes. One rater a row is enough. Rows count alike, however many
             raters they have.
         groups : array-like of shape (n_samples,), optional
-            Rows of one group (one patient, say) may depend on each other. They go to one side of
-            the split whole, and the promise is for a row drawn from a new group: groups are the
-            units, of which there must be many.
+            Rows of one group (one patient, say) may depend on each other. A group goes to one side
+            of the split whole. The promise is for a row drawn from a new group, so that there must
+            be many groups.
         **fit_params
             Passed to the classifier's fit, row by row where they have one entry a row. So is
             `sample_weight`, since the promise uses no weights. A classifier that is fitted already

@@ -85,8 +85,8 @@ class RiskControlledDecision(_Guarantee):
     Attributes
     ----------
     thresholds_ : ndarray of shape (n_decisions,)
-        A row is decided where g is below that of its decision, in the unit of the costs: −inf where
-        no row can be, inf where all can. None where costs are those of each row.
+        A row is decided where its g is below the threshold of its decision, in the unit of the
+        costs. −inf: no row is decided so. inf: all are. None where costs are those of each row.
     guarantee_ : str
         What is promised, with its numbers.
     automated_ : float

@@ -52,8 +52,8 @@ def fetch_dermamnist(
     """DermaMNIST, downloaded once: 10,015 small images of skin lesions, of seven kinds.
 
     One file of about 20 MB goes into scikit-learn's data home, as `fetch_cifar10h` does it.
-    Whenever it is read, its digest is compared with the published one, an MD5: that tells broken
-    files, not forged ones, for which give a `checksum` that you trust.
+    Whenever it is read, its digest is compared with the published one, an MD5. That finds broken
+    files, but no forged ones: against these give a `checksum` that you trust.
 
     Parameters
     ----------

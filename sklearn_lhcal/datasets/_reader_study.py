@@ -46,9 +46,13 @@ def make_reader_study(
     n_classes : int, default=3
         Two or more.
     design : {"crossed", "partial", "nested", "split_plot", "crowd"}, default="crossed"
-        Who reads what: everybody everything; `per_row` readers of each row, drawn at random; one
-        reader a row, rows dealt out evenly; panels of `per_row` readers or one more, each with its
-        own block of rows; `per_row` ratings a row by readers who give no other.
+        Who reads what.
+
+        - "crossed": everybody reads everything.
+        - "partial": `per_row` readers read each row, drawn at random.
+        - "nested": one reader reads a row; rows are dealt out evenly.
+        - "split_plot": panels of `per_row` readers or one more have a block of rows each.
+        - "crowd": `per_row` ratings a row, by readers who give no other.
     per_row : int, default=3
         Readings of a row, where the design has this number.
     rater_std : float, default=0.3

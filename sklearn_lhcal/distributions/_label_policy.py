@@ -107,13 +107,14 @@ def label_policy(
 ) -> LabelPolicy:
     """When to stop asking for labels of each row, so that labels and decisions together are cheap.
 
-    A row costs `price` for each of its labels, and then what its decision costs. No policy with at
-    most `horizon` labels a row has a lower total cost to expect, under this distribution: ``V_h(c)
-    = min(min_d z_c·C_d, price + Σ_k z_ck V_h+1(c + e_k))`` with c the counts of the first h labels,
-    z_c the class probabilities after them (Wald's optimal stopping, by backward induction).
+    A row costs `price` for each of its labels, and then what its decision costs. Under this
+    distribution no policy with at most `horizon` labels a row has a lower expected total cost. It
+    is Wald's optimal stopping, by backward induction: ``V_h(c) = min(min_d z_c·C_d, price + Σ_k
+    z_ck V_h+1(c + e_k))``. Here c holds the counts of the first h labels, and z_c the class
+    probabilities after them.
 
-    It is worth at least `second_opinion_value`, which is the value of one label: that is 0 where
-    one label cannot change the decision but two could.
+    The policy is worth at least `second_opinion_value`, which is the value of one label. That is 0
+    where one label cannot change the decision but two could.
 
     Parameters
     ----------

@@ -48,9 +48,9 @@ def adjudication_test(y: LabelsLike) -> AdjudicationTest:
     Where a third rater is asked only if two disagree, pairs of ratings are not random pairs. The
     irreducible loss, every disagreement and every agreement coefficient are then biased.
 
-    ``z = √(N − 1) · corr(d, rank n)`` over the N rows with two ratings or more is the linear-by-
-    linear association of the disagreement d_i of a row with its number of ratings n_i. d_i is
-    whether the first two differ where the order of ratings is known, else the mean over all pairs.
+    ``z = √(N − 1) · corr(d, rank n)`` is the linear-by-linear association of a row's disagreement
+    d_i with its number of ratings n_i, over the N rows with two ratings or more. Where the order of
+    ratings is known, d_i is whether the first two differ. Else it is the mean over all pairs.
 
     Parameters
     ----------

@@ -33,10 +33,15 @@ def percent_agreement(
         Anything `check_counts` takes, `Annotations` too.
     weights : {"nominal", "ordinal", "linear", "quadratic", "interval"} or array-like of shape \
 (n_classes, n_classes), default="nominal"
-        How much two different classes agree, S: not at all; by the number of pairs of classes from
-        one to the other; by their distance; or by its square ("interval" is another word for
-        "quadratic"). Distances are those of classes that are numbers, else of their places, so
-        that classes with names must be given in order. A matrix has 1 on its diagonal.
+        How much two different classes agree, S.
+
+        - "nominal": not at all.
+        - "ordinal": by the number of pairs of classes from one to the other.
+        - "linear": by their distance.
+        - "quadratic", or "interval": by its square.
+
+        Distances are those of classes that are numbers, else of their places. So classes with names
+        must be given in order. A matrix has 1 on its diagonal.
     sample_weight : array-like of shape (n_samples,), optional
         Weights of rows.
 

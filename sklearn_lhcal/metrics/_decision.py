@@ -254,9 +254,9 @@ def risk_bound(
     """Interval for the risk of decisions that holds for any distribution of the costs, from their
     range alone.
 
-    Where a rare mistake is very expensive the costs of the rows at hand may show none, and
-    intervals that are made of their spread are then far too short. These hold at every sample size;
-    they are wide, and honestly so.
+    Where a rare mistake is very expensive, the rows at hand may show none. Intervals that are made
+    of the spread of their costs are then far too short. These intervals hold at every sample size.
+    They are wide for that reason.
 
     - ``"hoeffding"``: ``R ± Δ·sqrt(log(2/δ)/(2n))``, Δ the largest less the least cost, δ = 1 −
       confidence_level.

@@ -44,7 +44,7 @@ class Comparisons(NamedTuple):
     ----------
     row, reader, label : ndarray of shape (n_ratings,)
     reader_error, model_error : ndarray of shape (n_ratings,)
-        Share of the other readers who say something else than the reader, than the model.
+        Share of the other readers who disagree with the reader, and with the model.
     """
 
     row: Integers

@@ -120,9 +120,9 @@ def confidence_interval(
         Anything that the metric takes and whose rows can be indexed.
     prediction : array-like of shape (n_samples, ...), Distribution or None
     groups : array-like of shape (n_samples,), optional
-        Rows of one group (one patient, say) are dependent: they go to one block, and metrics of
-        this package that are corrected for sampling leave their pairs out of the correction, as
-        with ``groups=`` of their own. Groups are taken as independent.
+        Rows of one group (one patient, say) may depend on each other. They go to one block. Metrics
+        of this package that are corrected for sampling leave their pairs out of the correction, as
+        with ``groups=`` of their own. Groups are independent.
     raters : {"random", "fixed"}, optional
         "random": the raters are a sample, and the interval is for new raters and rows, which needs
         `Annotations` with three raters or more. "fixed": it is for these raters and new rows. None:
@@ -219,9 +219,9 @@ def paired_difference(
 
     ``metric(y, prediction) − metric(y, reference)``, by the same jackknife as
     `confidence_interval`. What both predictions share cancels, so that the interval is narrower
-    than those of the two metrics. Signed roots are mapped as there: the interval holds the
-    differences of the roots of all pairs of losses in the ellipse whose shadow on any line is
-    Student's interval.
+    than those of the two metrics. Calibration and dispersion errors are signed roots of losses, and
+    the interval is made for both losses first: they lie in an ellipse whose shadow on any line is
+    Student's interval. The interval holds the differences of the roots of all pairs in it.
 
     Parameters
     ----------

@@ -31,8 +31,8 @@ class NullCalibrationError(NamedTuple):
     quantiles : ndarray
         Quantiles of the error over the draws.
     p_value : float
-        Share of draws (the data counted as one) with an error as large as the data's: small where
-        the predictions are not calibrated, about uniform where they are.
+        Share of draws with an error as large as the data's, the data counted as one draw. It is
+        small where the predictions are not calibrated, and about uniform where they are.
     """
 
     estimate: float

@@ -47,12 +47,12 @@ def risk_decomposition(
 
     P4 eq. 8 and corollary 1.
 
-    With φ the calibrated prediction, the label frequencies among rows predicted alike, and R[φ] the
-    risk of the decisions made from it: resolution is uncertainty − R[φ], reliability risk − R[φ].
-    Where predictions repeat, φ is exact: the mean over the rows with the same prediction. Else it
-    is estimated by Dirichlet kernels, ``φ_j = z_j + Σ k (μ̂_i − z_i) / Σ k`` over the other rows i,
-    and R[φ] is an out-of-sample risk: the parts still add up, and the reliability of a calibrated
-    model is 0 or a little below.
+    The calibrated prediction φ is the label frequencies among rows predicted alike, and R[φ] is the
+    risk of the decisions made from it. Resolution is uncertainty − R[φ], and reliability is risk −
+    R[φ]. Where predictions repeat, φ is exact: the mean over the rows with the same prediction.
+    Else it is estimated by Dirichlet kernels, ``φ_j = z_j + Σ k (μ̂_i − z_i) / Σ k`` over the other
+    rows i. R[φ] is then an out-of-sample risk. The parts still add up, and the reliability of a
+    calibrated model is 0 or a little below.
 
     Parameters
     ----------

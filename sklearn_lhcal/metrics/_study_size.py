@@ -125,9 +125,9 @@ def study_size(
 
     Notes
     -----
-    A pilot with few readers knows little of how much readers differ, which `n_rows_range` says: it
-    is made of the χ² distribution of that component, whose degrees of freedom are the effective
-    number of readers less one.
+    A pilot with few readers knows little of how much readers differ. `n_rows_range` says how much
+    this leaves open. It is made of the χ² distribution of that component, with the effective number
+    of readers less one as degrees of freedom.
 
     Disagreement and kappas compare pairs of readings. What is particular to a pair of readers falls
     as 1/R², and a jackknife counts it more than twice where readers are few. It comes from the

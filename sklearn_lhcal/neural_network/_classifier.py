@@ -97,8 +97,8 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
     ``"label_log_loss"`` is a mean over labels, not over rows. The gradients of batches are, on
     average, the gradient of P1 eq. (53): a batch's sum is divided by the mean number of labels of
     *all* rows. A plain loop over `LabelLogLoss` divides by the batch's own number of labels, and
-    so gives a row less weight the more labels it has. Only a torch Dataset is trained that way, as
-    its labels are not known beforehand.
+    so gives a row less weight the more labels it has. Only a torch Dataset is trained so, as its
+    labels are not known beforehand.
 
     Examples
     --------

@@ -130,10 +130,10 @@ class SharpnessPenalty(BaseEstimator, nn.Module):
     """Sharpness of a batch by Dirichlet kernels, ``E‖E[y|z]‖²`` (P2 eq. 7): the γ-term of P2's
     regularised squared error.
 
-    ``BrierLoss() + γ·SharpnessPenalty()`` is, up to a factor and a constant, the squared error plus
-    ``λ·CE_2²`` with ``γ = λ/(1+λ)`` (P2 eq. 6), where CE_2 is the canonical calibration error: by
-    itself a smaller sharpness is no merit. The estimate is P2's ratio of U-statistics, whose bias
-    on batches is of order 1/n; `KernelCalibrationPenalty` has a form without it.
+    By itself a smaller sharpness is no merit. But ``BrierLoss() + γ·SharpnessPenalty()`` is the
+    squared error plus ``λ·CE_2²``, up to a factor and a constant. Here CE_2 is the canonical
+    calibration error, and ``γ = λ/(1+λ)`` (P2 eq. 6). The estimate is P2's ratio of U-statistics,
+    whose bias on batches is of order 1/n; `KernelCalibrationPenalty` has a form without it.
 
     Batches with fewer than three rows of positive weight have penalty 0.
 
