@@ -12,9 +12,11 @@ number of rows and of classes is measured last, and drawn into a picture beside.
 Nothing else should run on the machine. Where something does, both sides bear it, and the ratio
 still tells: `load` says how many processes wanted a core.
 
-`--table` measures nothing. It prints all files as the table of the README."""
+`--table` measures nothing. It prints the README's part of the table, and writes the whole of it
+into `results/table.csv`, for the guide."""
 
 import argparse
+import csv
 import json
 import os
 import re
@@ -190,46 +192,55 @@ def seconds(t: float) -> str:
 # --- what is shown ---
 
 
-def table(files: list[dict]) -> str:
-    """The README's table, a column of ratios for each processor."""
-    columns = [f"times as fast, {file['processor']}" for file in files]
-    lines = [
-        "| task, rows × classes | peer | " + " | ".join(columns) + " | memory | result |",
-        "| --- | --- |" + " ---: |" * len(files) + " ---: | --- |",
-    ]
+def cells(files: list[dict]) -> list[list[str]]:
+    """The table, heads first: a column of ratios for each file.
+
+    The other columns are those of the first file that has the row.
+    """
+    ratios = [f"times as fast, {file['processor']}" for file in files]
+    table = [["task, rows × classes", "peer", *ratios, "MiB, ours : peer", "s, ours : peer", "result"]]
+    by_file = [{place(one): one for one in file["rows"]} for file in files]
     for row in ROWS:
-        found = [
-            one for file in files for one in file["rows"] if place(one) == place(row._asdict())
-        ]
-        if not found:
-            continue
-        ratios = [
-            next((f"{one['ratio']:.2g}" for one in file["rows"] if one in found), "–")
-            for file in files
-        ]
-        size = f"{row.n:,} × {row.K}".replace(",", " ")
-        cells = [f"{row.name}, {size}", row.peer, *ratios, memory(found[0]), result(found[0])]
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+        key = place(row._asdict())
+        found = [rows[key] for rows in by_file if key in rows]
+        if found:
+            size = f"{row.n:,} × {row.K}".replace(",", " ")
+            shown = [ratio(rows.get(key)) for rows in by_file]
+            one = found[0]
+            last = [memory(one), times(one), result(one)]
+            table.append([f"{row.name}, {size}", row.peer, *shown, *last])
+    return table
+
+
+def markdown(table: list[list[str]]) -> str:
+    """The README's part of the table: without seconds and results."""
+    heads, *rows = [row[:-2] for row in table]
+    right = ["---", "---", *["---:"] * (len(heads) - 2)]
+    return "\n".join("| " + " | ".join(row) + " |" for row in [heads, right, *rows])
 
 
 def ratio(row: dict | None) -> str:
     """The peer's time over ours."""
-    return "–" if row is None else f"{row['ratio']:.2g}"
+    if row is None:
+        return "–"
+    return f"{row['ratio']:.2g}"
 
 
 def memory(row: dict) -> str:
     """Peak memory, ours and the peer's."""
     if row.get("ours_mib") is None:
         return "–"
-    ours, peer = max(row["ours_mib"], 1), max(row["peer_mib"], 1)
-    return f"{ours:,.0f} : {peer:,.0f} MiB"
+    return f"{max(row["ours_mib"], 1):,.0f} : {max(row['peer_mib'], 1):,.0f}"
+
+
+def times(row: dict) -> str:
+    """Seconds, ours and the peer's."""
+    return f"{row["ours_seconds"]:.3g} : {row['peer_seconds']:.3g}"
 
 
 def result(row: dict) -> str:
     """What both reached."""
-    ours, peer = row["ours_accuracy"], row["peer_accuracy"]
-    return f"{row['what']}: {ours:.5g} and {peer:.5g}"
+    return f"{row['what']}: {row['ours_accuracy']:.5g} and {row['peer_accuracy']:.5g}"
 
 
 def draw(file: dict, path: Path) -> None:
@@ -280,7 +291,10 @@ def main() -> None:
         path = RESULTS / f"{slug(machine()['processor'])}.json"
         measure_into(path, options.names, not options.no_growth)
     files = [json.loads(p.read_text(encoding="utf-8")) for p in sorted(RESULTS.glob("*.json"))]
-    print(table(files))
+    shown = cells(files)
+    with open(RESULTS / "table.csv", "w", encoding="utf-8", newline="") as out:
+        csv.writer(out, lineterminator="\n").writerows(shown)
+    print(markdown(shown))
     for file in files:
         if file["growth"]:
             draw(file, RESULTS / f"{slug(file['processor'])}.png")

@@ -20,7 +20,13 @@ from sklearn_lhcal.metrics import (
     label_log_loss,
     posterior_epistemic_loss,
 )
-from sklearn_lhcal.neural_network import LBFGS, DirichletMultinomialLoss, LabelLogLoss, PairwiseLoss
+from sklearn_lhcal.neural_network import (
+    LBFGS,
+    DirichletMultinomialLoss,
+    LabelLogLoss,
+    Newton,
+    PairwiseLoss,
+)
 
 
 @pytest.fixture
@@ -322,3 +328,9 @@ def test_rows_of_weight_zero_say_nothing_on_alpha(data):
         with pytest.warns(UserWarning, match="No calibration row has two labels"):
             model.fit(data.prediction, single, sample_weight=w)
         assert_allclose(model.predict_dist(data.prediction).total, 1)
+
+
+def test_hidden_layers_have_no_newton(data):
+    model = AlphaCalibration("proba", hidden_layer_sizes=2, solver=Newton(), fallback=False)
+    with pytest.raises(ValueError, match="no hidden layers; use LBFGS"):
+        model.fit(data.prediction, data.counts)

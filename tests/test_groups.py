@@ -250,8 +250,7 @@ def test_blocks_do_not_show(monkeypatch):
     counts, z, w, groups = case(200)
     values = []
     for block, products in ((2**30, 2**30), (200 * 37, 1000), (1, 1)):
-        for function in (grouped_kernels.smooth, grouped_kernels.moments):
-            monkeypatch.setattr(function, "__defaults__", (None, block))
+        monkeypatch.setattr(grouped_kernels, "BLOCK", block)
         monkeypatch.setattr(grouped_kernels, "PRODUCTS", products)
         options = {"bandwidth": 0.05, "sample_weight": w, "groups": groups}
         values.append(

@@ -258,7 +258,7 @@ class TestErrors:
 
     @pytest.mark.skipif(torch.cuda.is_available(), reason="for machines without CUDA")
     def test_cuda_asked_for_and_absent(self):
-        with pytest.raises(ValueError, match="sees no CUDA device"):
+        with pytest.raises(ValueError, match="finds no CUDA device"):
             kernel_calibration_error([0, 1], [0.2, 0.4], bandwidth=0.1, device="cuda")
 
     @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")

@@ -17,14 +17,14 @@ PRODUCTS = 2**21  # numbers in memory while sums of groups are squared
 
 
 def log_kernels(
-    x: Tensor, h: float, groups: Tensor, log_weight: Tensor | None = None, block: int = BLOCK
+    x: Tensor, h: float, groups: Tensor, log_weight: Tensor | None = None
 ) -> Iterator[tuple[slice, Tensor]]:
     """(rows j, log k_ji + log w_i) for blocks of rows; −inf where i and j are of one group."""
     n = len(x)
     left = x.log() / h
     right = x.T.contiguous()
     c = log_normaliser(x, h, log_weight)
-    size = max(block // n, 16)
+    size = max(BLOCK // n, 16)
     for start in range(0, n, size):
         part = slice(start, start + size)
         L = torch.addmm(c, left[part], right)
@@ -32,30 +32,20 @@ def log_kernels(
 
 
 def smooth(
-    x: Tensor,
-    e: Tensor,
-    h: float,
-    groups: Tensor,
-    log_weight: Tensor | None = None,
-    block: int = BLOCK,
+    x: Tensor, e: Tensor, h: float, groups: Tensor, log_weight: Tensor | None = None
 ) -> Tensor:
     """``r_j = Σ k_ji e_i / Σ k_ji`` over the rows i of other groups, in the shape of e."""
     shape = e.shape
     e = e.flatten(1)
     r = torch.empty_like(e)
-    for part, L in log_kernels(x, h, groups, log_weight, block):
+    for part, L in log_kernels(x, h, groups, log_weight):
         k, _ = exp_in_place(L)
         r[part] = k @ e / k.sum(dim=1, keepdim=True)
     return r.view(shape)
 
 
 def moments(
-    x: Tensor,
-    e: Tensor,
-    h: float,
-    groups: Tensor,
-    log_weight: Tensor | None = None,
-    block: int = BLOCK,
+    x: Tensor, e: Tensor, h: float, groups: Tensor, log_weight: Tensor | None = None
 ) -> Moments:
     """The sums of U-statistics whose units are groups; three groups at least.
 
@@ -66,7 +56,7 @@ def moments(
     e_one = with_one(e.flatten(1))
     layout = _layout(groups)
     out = e.new_empty(len(e), 4 * e_one.shape[1] - 2)
-    for part, L in log_kernels(x, h, groups, log_weight, block):
+    for part, L in log_kernels(x, h, groups, log_weight):
         star = groups[L.argmax(dim=1)]
         leads = star[:, None] == groups
         k, first = exp_in_place(L.masked_fill(~leads, -torch.inf))
@@ -135,9 +125,7 @@ def second_order_rows(
 
 
 @torch.no_grad()
-def log_likelihoods(
-    x: Tensor, hs: Sequence[float], groups: Tensor, block: int = BLOCK
-) -> list[float]:
+def log_likelihoods(x: Tensor, hs: Sequence[float], groups: Tensor) -> list[float]:
     """Mean over rows of the log mean kernel of rows of other groups that do not tie with it.
 
     Rows that have no such other are left out.
@@ -146,7 +134,7 @@ def log_likelihoods(
     found = []
     for h in hs:
         total, rows = 0.0, 0
-        for part, L in log_kernels(x, h, groups, block=block):
+        for part, L in log_kernels(x, h, groups):
             L.masked_fill_(codes[part, None] == codes, -torch.inf)
             others = (-torch.inf < L).sum(dim=1)
             some = others > 0

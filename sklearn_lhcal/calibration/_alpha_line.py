@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from .._ground.arrays import Floats
+from .._ground.problems import Problem
 from .._ground.simplex import gini, row_sum
 from .._ground.threads import sum_over_rows
 from ..neural_network import LBFGS, Adam, Newton
@@ -174,6 +175,10 @@ class _AlphaProblem(TorchProblem):
         if len(module.hidden):
             # Their optimum overfits.
             self.default_solver = Adam(learning_rate=0.01, max_epochs=1000)
+
+    def hessian(self, x):
+        """Refused: many weights, or a mixture that is not convex."""
+        return Problem.hessian(self, x)
 
 
 class _LineProblem(_AlphaProblem):

@@ -148,8 +148,7 @@ def as_tensor(a, device):
     """
     import torch
 
-    if str(device).startswith("cuda") and not torch.cuda.is_available():
-        raise ValueError(
-            f"device={device!r} was asked for, but torch sees no CUDA device; use device='cpu'."
-        )
+    from .._ground.devices import check_device
+
+    check_device(device)
     return torch.as_tensor(np.require(a, np.float64, ["C", "W"]), device=device)

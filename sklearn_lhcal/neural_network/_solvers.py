@@ -31,7 +31,7 @@ _FLAT = 1e-3
 
 
 class TorchProblem(Problem):
-    """The loss of a torch module on rows; gradients by automatic differentiation.
+    """The loss of a torch module on rows; derivatives by automatic differentiation.
 
     Parameters
     ----------
@@ -50,14 +50,28 @@ class TorchProblem(Problem):
 
     def gradient(self, x):
         """Value and gradient of the loss of all rows."""
+        value, slopes = self._slopes(x)
+        return value.item(), parameters_to_vector(slopes).numpy()
+
+    def hessian(self, x):
+        """Value, gradient and Hessian: a second pass for each of p parameters, which are few."""
+        value, slopes = self._slopes(x, create_graph=True)
+        slope = parameters_to_vector(slopes)
+        parameters = list(self._training.module.parameters())
+        rows = [torch.autograd.grad(one, parameters, retain_graph=True) for one in slope]
+        H = torch.stack([parameters_to_vector(row) for row in rows])
+        return value.item(), slope.detach().numpy(), H.numpy()
+
+    def _slopes(self, x, create_graph: bool = False):
+        """The loss at x, and its gradient by parameter."""
         module = self._training.module
+        loss = self._training.loss
         with torch.no_grad():
             vector_to_parameters(torch.as_tensor(x), module.parameters())
         inputs, (counts, weight) = self._rows[:]
-        loss = self._training.loss
         value = penalised_loss(module, loss, module(**inputs), counts, weight)
-        slopes = torch.autograd.grad(value, list(module.parameters()))
-        return value.item(), parameters_to_vector(slopes).numpy()
+        parameters = list(module.parameters())
+        return value, torch.autograd.grad(value, parameters, create_graph=create_graph)
 
     def training(self):
         """The module and its rows."""
