@@ -230,12 +230,12 @@ def memory(row: dict) -> str:
     """Peak memory, ours and the peer's."""
     if row.get("ours_mib") is None:
         return "–"
-    return f"{max(row["ours_mib"], 1):,.0f} : {max(row['peer_mib'], 1):,.0f}"
+    return f"{max(row['ours_mib'], 1):,.0f} : {max(row['peer_mib'], 1):,.0f}"
 
 
 def times(row: dict) -> str:
     """Seconds, ours and the peer's."""
-    return f"{row["ours_seconds"]:.3g} : {row['peer_seconds']:.3g}"
+    return f"{row['ours_seconds']:.3g} : {row['peer_seconds']:.3g}"
 
 
 def result(row: dict) -> str:
@@ -255,7 +255,7 @@ def draw(file: dict, path: Path) -> None:
             rows.sort(key=lambda row: row[key])
             x = [row[key] for row in rows]
             style = {"color": f"C{i}", "linewidth": 1.6, "markersize": 4}
-            ax.plot(x, [row["ours_seconds"] for row in rows], "o-", label=name, **style)
+            ax.plot(x, [row['ours_seconds'] for row in rows], "o-", label=name, **style)
             ax.plot(x, [row["peer_seconds"] for row in rows], "o--", alpha=0.55, **style)
         ax.set(xscale="log", yscale="log", xlabel=label)
         ax.grid(color="0.92")

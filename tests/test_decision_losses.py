@@ -40,10 +40,9 @@ def problem(seed, n=6, K=3, D=4):
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 2**32 - 1), st.floats(0.01, 100))
 def test_bounds_of_the_hard_minimum(seed, lam):
-    """Prop.
+    """L⁻ ≤ cost of the decision ≤ L⁺ ≤ L^MR, row by row (P4 Prop. 3 and 4).
 
-    3 and 4: L⁻ ≤ cost of the decision ≤ L⁺ ≤ L^MR, row by row, and L⁺ = L^MR where the decision is
-    best.
+    And L⁺ = L^MR where the decision is best.
     """
     u, y, rng = problem(seed)
     C = rng.exponential(size=(3, 4))

@@ -32,10 +32,7 @@ MD_BLOCK = re.compile(r"^( *)```(\w*)\n(.*?)^ *```\n", re.M | re.S)
 
 
 def blocks(page):
-    """(language, text, lines before it.
-
-    Whether nothing but space stands between it and the block before).
-    """
+    """(language, text, lines before it, whether it follows the block before it at once)."""
     text, end = page.read_text(encoding="utf-8") + "\n", 0
     for found in (MD_BLOCK if page.suffix == ".md" else RST_BLOCK).finditer(text):
         adjacent = not text[end : found.start()].strip()

@@ -41,9 +41,9 @@ def case(n=400, K=4, seed=0):
 
 
 def guo(y, z, p=1, n_bins=15):
-    """The loop of Guo et al.
+    """The loop of Guo, Pleiss, Sun and Weinberger (2017) over bins (a, b] of the confidence.
 
-    (2017) over bins (a, b] of the confidence, with p = 2 and ∞ as torchmetrics has them.
+    With p = 2 and ∞ as torchmetrics has them.
     """
     confidence, hit = z.max(axis=1), z.argmax(axis=1) == y
     edges = np.linspace(0, 1, n_bins + 1)

@@ -255,9 +255,9 @@ def test_linear_module_converges_to_logistic_regression(n_classes, weighted):
 @pytest.mark.parametrize("batch_size", [7, 64, -1])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_losses_of_the_history_are_the_label_log_loss(data, batch_size, weighted):
-    """P1 eq.
+    """They are P1 eq. (53) of the whole part, whatever the batches.
 
-    (53) of the whole part, whatever the batches: with learning rate 0 all epochs are alike.
+    With learning rate 0 all epochs are alike.
     """
     w = np.random.default_rng(0).uniform(0, 3, 300) if weighted else np.ones(300)
     recorder = Recorder(data.X)

@@ -123,9 +123,9 @@ def test_adam_around_an_ensemble(data):
     "loss", [LabelLogLoss(), PairwiseLoss(0.1), DirichletMultinomialLoss(0.1)], ids=repr
 )
 def test_gradients_of_batches_are_unbiased(loss):
-    """Over all batches of 3 of 7 rows: their mean is the gradient of P1 eq.
+    """Over all batches of 3 of 7 rows their mean is the gradient of all rows, P1 eq. (53).
 
-    (53), that of naive batches is not.
+    That of naive batches is not.
     """
     rng = np.random.default_rng(0)
     counts = torch.as_tensor(
