@@ -22,10 +22,7 @@ def multinomial(counts, Q):
 
 
 def row_outcomes(Q, n):
-    """All histograms of one row and their probabilities, shapes (n_histograms.
-
-    K) and (n_histograms,).
-    """
+    """All histograms of one row, shape (n_histograms, K), and their probabilities."""
     counts = histograms(n, len(Q))
     return counts, np.array([multinomial(y, Q) for y in counts])
 
