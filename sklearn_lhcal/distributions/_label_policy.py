@@ -187,7 +187,7 @@ def allocate_labels(
     *,
     max_labels: int = 4,
 ) -> Integers:
-    """How many labels to ask for of each row, where so many in all can be paid: asked at once.
+    """How many labels to ask for of each row, all at once, where a number in all can be paid.
 
     m labels of a row lower the expected cost of its decision by ``V_m = min_d z·C_d − E[min_d
     z_c·C_d]``. Labels go where a label gains most, ``(V_m' − V_m)/(m' − m)`` from m to the best m',

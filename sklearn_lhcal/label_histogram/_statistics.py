@@ -40,9 +40,9 @@ def pairwise_disagreement(y: LabelsLike) -> Floats:
 
 
 def class_disagreement(y: LabelsLike) -> Floats:
-    """Unbiased estimate, for each row and class, that exactly one of two raters names the class.
+    """Unbiased estimate of the probability that exactly one of two raters names a class.
 
-    It estimates the probability of that by ``d_ik = 2·y_k(n_i−y_k) / (n_i(n_i−1))``.
+    For each row and class it is ``d_ik = 2·y_k(n_i−y_k) / (n_i(n_i−1))``.
 
     Parameters
     ----------

@@ -105,11 +105,12 @@ def confidence_interval(
 ) -> ConfidenceInterval:
     """Confidence interval of a metric by the jackknife, over rows or over rows and raters.
 
-    Rows, or groups of rows, are dealt to blocks at random; the metric is computed without each
-    block, and Student's interval made of its variance (Busing, Meijer and van der Leeden 1999, for
-    blocks of unequal size). With `Annotations` raters are left out too, one by one, and blocks of
-    single ratings. The interval then holds for new rows and new raters. Errors that are signed
-    roots of a loss get the interval of the loss, mapped: the root itself is far from normal near 0.
+    Rows, or groups of rows, are dealt to blocks at random. The metric is computed without each
+    block, and Student's interval follows from the variance of these values (Busing, Meijer and van
+    der Leeden 1999, for blocks of unequal size). With `Annotations` raters are left out too, one by
+    one, and blocks of single ratings. The interval then holds for new rows and new raters. An error
+    that is the signed root of a loss gets the roots of that loss's interval, since the root itself
+    is far from normal near 0.
 
     Parameters
     ----------

@@ -78,7 +78,7 @@ def histogram_log_loss(
 ) -> float:
     """Log loss of whole histograms under a predictive distribution: smaller is better, minimum 0.
 
-    ``−mean_i log P(y_i)``, with the multinomial coefficient. A label that was held for impossible
+    ``−mean_i log P(y_i)``, with the multinomial coefficient. A label of predicted probability 0
     does not make it infinite: a row's loss is at most ``n_i·36``, where 36 is −log(2.2e-16).
 
     Parameters

@@ -38,12 +38,13 @@ def net_benefit(
     share of the class.
 
     ``NB(t) = mean 1{p_i ≥ t} [μ̂_i − (1 − μ̂_i) t/(1 − t)]``: true alarms a row, less false ones at
-    their exchange rate. Who acts from a probability t on says that a false alarm weighs t/(1 − t)
-    missed cases. Acting on no row has net benefit 0; acting on every row that of ``p = 1``. A model
-    is useful at this threshold where it is above both.
+    their exchange rate. To act from a probability t on means that a false alarm weighs t/(1 − t)
+    missed cases. Acting on no row has net benefit 0; acting on every row has that of ``p = 1``. A
+    model is useful at this threshold where it is above both.
 
-    It is unbiased with any number of raters a row, of whom rows count alike. With a missed case
-    costing 1 − t, a false alarm t, and R the `decision_risk`: ``NB = share − R / (1 − t)``.
+    It is unbiased with any number of raters a row. Rows count alike, however many raters they have.
+    Where a missed case costs 1 − t and a false alarm t, ``NB = share − R / (1 − t)`` with R the
+    `decision_risk`.
 
     Parameters
     ----------

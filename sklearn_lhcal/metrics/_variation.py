@@ -182,9 +182,9 @@ def ranking_score(
     is better, maximum 1.
 
     All classes have to be in order (Baan et al. 2022, section 4). Ties on either side are broken at
-    random, which is done exactly: a row counts the probability that both orders come out the same.
-    So with few raters, who leave many classes without a label, even the true class probabilities
-    score low; no correction is known. Compare rows with the same number of raters only.
+    random: a row counts the exact probability that both orders come out the same. Few raters leave
+    many classes without a label, so that even the true class probabilities score low. No correction
+    is known. Compare rows with the same number of raters only.
 
     Parameters
     ----------
