@@ -198,7 +198,8 @@ def cells(files: list[dict]) -> list[list[str]]:
     The other columns are those of the first file that has the row.
     """
     ratios = [f"times as fast, {file['processor']}" for file in files]
-    table = [["task, rows × classes", "peer", *ratios, "MiB, ours : peer", "s, ours : peer", "result"]]
+    sides = ["MiB, ours : peer", "s, ours : peer", "result"]
+    table = [["task, rows × classes", "peer", *ratios, *sides]]
     by_file = [{place(one): one for one in file["rows"]} for file in files]
     for row in ROWS:
         key = place(row._asdict())
@@ -255,7 +256,7 @@ def draw(file: dict, path: Path) -> None:
             rows.sort(key=lambda row: row[key])
             x = [row[key] for row in rows]
             style = {"color": f"C{i}", "linewidth": 1.6, "markersize": 4}
-            ax.plot(x, [row['ours_seconds'] for row in rows], "o-", label=name, **style)
+            ax.plot(x, [row["ours_seconds"] for row in rows], "o-", label=name, **style)
             ax.plot(x, [row["peer_seconds"] for row in rows], "o--", alpha=0.55, **style)
         ax.set(xscale="log", yscale="log", xlabel=label)
         ax.grid(color="0.92")
