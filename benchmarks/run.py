@@ -77,7 +77,7 @@ GROWING = {
     "kernel error": "kernel_error",
 }
 SIZES_N = [(n, 10) for n in (1_000, 10_000, 100_000)]
-SIZES_K = [(10_000, K) for K in (2, 10, 100)]
+SIZES_K = [(10_000, K) for K in (2, 10, 50)]
 MOST_PAIRS = 10_000
 
 
@@ -145,7 +145,7 @@ def measure_into(path: Path, asked: list[str], growth: bool) -> None:
             row = Row(name, case, n, K, "", needs)
             if not installed(row) or (case == "kernel_error" and n > MOST_PAIRS):
                 continue
-            one = in_child(lambda row=row: measured(row, budget=3, memory=False))
+            one = in_child(lambda row=row: measured(row, budget=2, memory=False))
             drawn[place(one)] = one
             print(f"growth: {sentence(one)}", flush=True)
             save()
