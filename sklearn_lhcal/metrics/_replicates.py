@@ -295,28 +295,6 @@ class OfMeans(OfRows):
         return changes
 
 
-<<<<<<< HEAD
-=======
-class _Left(Labels):
-    """Labels that are left, with the number of each row's raters counted beforehand."""
-
-    def __init__(self, counts: NDArray, n: Floats, classes: NDArray | None):
-        super().__init__(counts, classes)
-        self._n = n
-
-    @property
-    def n(self) -> Floats:
-        return self._n
-
-    @property
-    def mu(self) -> Floats:
-        return self.counts / self._n[:, None]
-
-    def take(self, rows):
-        return _Left(self.counts[rows], self._n[rows], self.classes)
-
-
->>>>>>> 868da7e (Private docstrings say what is returned)
 def _ratios(sums: NDArray, whole: Any) -> Floats:
     """N/D of sums (2, m); NaN where nothing that contributes is left."""
     N, D = sums
