@@ -95,3 +95,16 @@ def readers():
     display.ReaderDisplay.from_predictions(
         study.y, study.proba, margin=0.05, random_state=0, ax=size(6, 4)
     )
+
+
+def three_disagreements():
+    ax = size()
+    predictions = {
+        "raw": raw,
+        "scaled": scaled.predict_proba(raw),
+        "scaled + α": alpha.predict_dist(raw),
+    }
+    for name, prediction in predictions.items():
+        display.DisagreementReliabilityDisplay.from_predictions(
+            counts, prediction, n_bins=np.linspace(0, 2 / 3, 8), name=name, ax=ax
+        )
