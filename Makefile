@@ -3,9 +3,10 @@ PYTHON ?= python3
 VENV ?= .venv
 CONSTRAINTS ?= .ci/constraints.txt
 BIN = $(VENV)/bin
+TABLES = doc/papers/tables
 
 .PHONY: quickstart test test-oldest test-matrix test-portable
-.PHONY: lint doctest examples doc benchmarks clean
+.PHONY: lint doctest examples doc benchmarks studies clean
 
 quickstart: $(VENV)/.quickstart  ## the main job: one table, one figure, one page
 	$(BIN)/python examples/plot_quickstart.py $(ARGS)
@@ -30,7 +31,7 @@ lint: $(VENV)/.installed  ## style, faults that are known by sight (bandit's too
 	$(BIN)/ruff format --check .
 	$(BIN)/python -m mypy
 
-examples: $(VENV)/.installed
+examples: $(VENV)/.doc
 	set -e; for example in examples/plot_*.py; do echo "$$example"; MPLBACKEND=Agg $(BIN)/python "$$example"; done
 
 doc: $(VENV)/.doc  ## the web pages in doc/_build/html; runs all examples, warnings are errors
@@ -40,6 +41,13 @@ doc: $(VENV)/.doc  ## the web pages in doc/_build/html; runs all examples, warni
 benchmarks: $(VENV)/.installed  ## speed as ratios to peers; the other files beside are studies of their own
 	$(BIN)/python benchmarks/run.py
 	$(BIN)/python benchmarks/kernels.py
+
+studies: $(VENV)/.doc  ## the larger studies of the papers' pages, each under an hour; writes their tables
+	mkdir -p $(TABLES)
+	$(BIN)/python benchmarks/training_study.py > $(TABLES)/training_study.txt
+	$(BIN)/python benchmarks/epistemic_letters.py > $(TABLES)/epistemic_letters.txt
+	$(BIN)/python benchmarks/decision_files.py --shape mushrooms > $(TABLES)/mushrooms.txt
+	$(BIN)/python benchmarks/decision_files.py --shape lesions > $(TABLES)/lesions.txt
 
 clean:
 	rm -rf $(VENV) $(VENV)-oldest $(VENV)-matrix

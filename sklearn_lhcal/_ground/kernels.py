@@ -259,7 +259,8 @@ def log_likelihoods(x: Tensor, hs: Sequence[float] | Floats) -> list[float]:
     m = m.to(x.dtype)
     log_x = x.log()
     normalisers = [log_normaliser(x, h, m.log()) for h in hs]
-    total = torch.zeros(len(hs), dtype=torch.float64)
+    # on the device of x: to fetch a number for each bandwidth would make it wait
+    total = torch.zeros(len(hs), dtype=torch.float64, device=x.device)
     size = max(BLOCK // len(x), 16)
     for start in range(0, len(x), size):
         rows = slice(start, start + size)
@@ -270,7 +271,7 @@ def log_likelihoods(x: Tensor, hs: Sequence[float] | Floats) -> list[float]:
             L = torch.add(c, P, alpha=1 / h)
             L.diagonal(start).fill_(-torch.inf)
             k, top = exp_in_place(L)
-            total[t] += float(weight @ (k.sum(dim=1).log() + top[:, 0] - (n - weight).log()))
+            total[t] += weight @ (k.sum(dim=1).log() + top[:, 0] - (n - weight).log())
     return (total / n).tolist()
 
 

@@ -3,6 +3,7 @@
 from typing import Self
 
 import numpy as np
+import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import (
     BaseEstimator,
@@ -124,7 +125,7 @@ def forward_features(estimator, X, layer: str) -> Floats:
             f"Layer {layer!r} gave {found} rows for {n_rows(X)}; name a layer that a forward pass "
             "uses once, and whose first axis is the rows."
         )
-    return np.concatenate(batches).astype(np.float64)
+    return np.concatenate(batches)
 
 
 def _network(estimator, X):
@@ -146,4 +147,5 @@ def _rows(output) -> NDArray:
     output = output[0] if isinstance(output, tuple) else output
     if output.ndim > 2:
         output = output.flatten(start_dim=2).mean(dim=2)
-    return output.detach().clone().cpu().numpy()  # what follows may write into it
+    # a copy, as what follows may write into it; numpy knows no bfloat16
+    return output.detach().to("cpu", torch.float64, copy=True).numpy()

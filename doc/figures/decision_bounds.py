@@ -1,0 +1,32 @@
+"""Bounds of the cost of a decision, for each probability of the first of two classes."""
+
+import matplotlib.pyplot as plt
+import numpy as np
+import torch
+
+from sklearn_lhcal.neural_network import DirectLoss, MarginRescalingLoss
+
+COSTS = np.array([[0.0, 4.0], [1.0, 0.0]])  # wrong about the first class: 4; about the second: 1
+first = np.linspace(0.001, 0.999, 999)
+logits = torch.log(torch.as_tensor(np.stack([first, 1 - first], axis=1)))
+bounds = {
+    "margin rescaling": (MarginRescalingLoss(COSTS), "tab:red"),
+    "direct loss, from above": (DirectLoss(COSTS), "tab:blue"),
+    "direct loss, from below": (DirectLoss(COSTS, bound="lower"), "tab:green"),
+}
+
+_, axes = plt.subplots(1, 2, figsize=(8.5, 3.6), layout="constrained", sharey=True)
+for label, ax in enumerate(axes):
+    title = f"The class is the {('first', 'second')[label]}"
+    counts = torch.zeros(len(first), 2, dtype=torch.float64)
+    counts[:, label] = 1
+    decision = (np.stack([first, 1 - first], axis=1) @ COSTS).argmin(axis=1)
+    ax.plot(first, COSTS[label, decision], color="black", linewidth=2.5, label="cost")
+    for name, (loss, color) in bounds.items():
+        value = COSTS.max() * loss.row_loss(logits, counts)
+        ax.plot(first, value, "--", color=color, label=name)
+    ax.axvline(0.2, color="0.8", linewidth=1, zorder=0)
+    ax.set(xlabel="Probability of the first class", title=title)
+    ax.spines[["top", "right"]].set_visible(False)
+axes[0].set_ylabel("Cost, λ = 1")
+axes[1].legend(frameon=False)
