@@ -158,7 +158,7 @@ from sklearn_lhcal.display import DisagreementReliabilityDisplay
 ax = None
 for name in ("Raw", "TS+α"):
     display = DisagreementReliabilityDisplay.from_predictions(
-        counts_test, predictions[name], name=name, n_bins=8, strategy="quantile", ax=ax
+        counts_test, predictions[name], name=name, n_bins=6, ax=ax
     )
     ax = display.ax_
 
