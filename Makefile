@@ -38,9 +38,9 @@ doc: $(VENV)/.doc  ## the web pages in doc/_build/html; runs all examples, warni
 	rm -rf doc/_build doc/api doc/auto_examples
 	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet $(SPHINXOPTS) doc doc/_build/html
 
-benchmarks: $(VENV)/.installed  ## speed as ratios to peers; the other files beside are studies of their own
+benchmarks: $(VENV)/.installed  ## one table of ratios to peers; the other files beside are studies of their own
+	$(BIN)/python -m pip install --quiet --constraint $(CONSTRAINTS) --requirement benchmarks/requirements.txt
 	$(BIN)/python benchmarks/run.py
-	$(BIN)/python benchmarks/kernels.py
 
 studies: $(VENV)/.doc  ## the larger studies of the papers' pages, each under an hour; writes their tables
 	mkdir -p $(TABLES)

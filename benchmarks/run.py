@@ -214,17 +214,23 @@ def cells(files: list[dict]) -> list[list[str]]:
 
 
 def markdown(table: list[list[str]]) -> str:
-    """The README's part of the table: without seconds and results."""
-    heads, *rows = [row[:-2] for row in table]
-    right = ["---", "---", *["---:"] * (len(heads) - 2)]
-    return "\n".join("| " + " | ".join(row) + " |" for row in [heads, right, *rows])
+    """The README's part of the table: one size of each task, without seconds and results."""
+    heads, *rows = table
+    first = {row[0].rpartition(",")[0]: row for row in reversed(rows)}
+    right = ["---", "---", *["---:"] * (len(heads) - 4)]
+    shown = [heads[:-2], right, *(row[:-2] for row in rows if row in first.values())]
+    return "\n".join("| " + " | ".join(row) + " |" for row in shown)
 
 
 def ratio(row: dict | None) -> str:
     """The peer's time over ours."""
     if row is None:
         return "–"
-    return f"{row['ratio']:.2g}"
+    if row["ratio"] < 1:
+        return f"{row['ratio']:.2f}"
+    if row["ratio"] < 10:
+        return f"{row['ratio']:.1f}"
+    return f"{row['ratio']:.0f}"
 
 
 def memory(row: dict) -> str:
@@ -248,9 +254,8 @@ def draw(file: dict, path: Path) -> None:
     """Time against rows and against classes: ours solid, the peer's dashed, a colour a method."""
     import matplotlib.pyplot as plt
 
-    fig, panels = plt.subplots(1, 2, figsize=(10, 4.6), sharey=True, layout="constrained")
-    axes = {"n": (panels[0], SIZES_N, "Rows, of 10 classes"), "K": (panels[1], SIZES_K, "Classes")}
-    for key, (ax, sizes, label) in axes.items():
+    fig, panels = plt.subplots(1, 2, figsize=(11, 4.6), sharey=True, layout="constrained")
+    for ax, key, sizes in zip(panels, "nK", (SIZES_N, SIZES_K), strict=True):
         for i, name in enumerate(GROWING):
             rows = [r for r in file["growth"] if r["name"] == name and (r["n"], r["K"]) in sizes]
             rows.sort(key=lambda row: row[key])
@@ -258,13 +263,20 @@ def draw(file: dict, path: Path) -> None:
             style = {"color": f"C{i}", "linewidth": 1.6, "markersize": 4}
             ax.plot(x, [row["ours_seconds"] for row in rows], "o-", label=name, **style)
             ax.plot(x, [row["peer_seconds"] for row in rows], "o--", alpha=0.55, **style)
-        ax.set(xscale="log", yscale="log", xlabel=label)
+        ticks = [dict(zip("nK", size, strict=True))[key] for size in sizes]
+        ax.set(xscale="log", yscale="log")
+        ax.set_xticks(ticks, [f"{tick:,}".replace(",", " ") for tick in ticks])
+        ax.minorticks_off()
         ax.grid(color="0.92")
         ax.spines[["top", "right"]].set_visible(False)
-    panels[1].set_xlabel("Classes, of 10 000 rows")
-    panels[0].set_ylabel("Time (s)")
-    panels[0].plot([], [], "o--", color="0.5", markersize=4, label="the peer of the same colour")
-    panels[0].legend(frameon=False, fontsize="small")
+    panels[0].set(xlabel="Rows (10 classes)", ylabel="Time (s)")
+    panels[1].set(xlabel="Classes (10 000 rows)")
+    rows = [size[0] for size in SIZES_N]
+    line = [3e-7 * n for n in rows]
+    panels[0].plot(rows, line, color="0.6", linestyle=":", label="proportional to rows")
+    panels[0].plot([], [], "o--", color="0.5", markersize=4, label="dashed: the peer")
+    handles, labels = panels[0].get_legend_handles_labels()
+    fig.legend(handles, labels, loc="outside right center", frameon=False, fontsize="small")
     fig.suptitle(f"{file['processor']}, {file['threads']} thread", fontsize="medium")
     fig.savefig(path, dpi=120)
     plt.close(fig)

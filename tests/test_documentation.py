@@ -6,6 +6,7 @@ Public names are documented and in the reference.
 import importlib
 import inspect
 import io
+import json
 import platform
 import re
 import runpy
@@ -113,6 +114,15 @@ def test_getting_started_can_be_pasted_into_plain_python():
             typed += line + "\n"
             typed = "" if compile_command(typed) else typed
         assert not typed
+
+
+def test_the_readme_shows_the_ratios_that_were_measured():
+    path = ROOT / "benchmarks" / "run.py"
+    if not path.exists():
+        pytest.skip("a distribution has no benchmarks")
+    run = runpy.run_path(str(path))
+    files = [json.loads(p.read_text("utf-8")) for p in sorted(run["RESULTS"].glob("*.json"))]
+    assert run["markdown"](run["cells"](files)) in (ROOT / "README.md").read_text("utf-8")
 
 
 def test_the_guide_has_snippets():

@@ -29,7 +29,7 @@ from ._shared_terms import (
 
 
 class Left(Labels):
-    """Counts whose sums are known."""
+    """Labels that are left, with the number of each row's raters counted beforehand."""
 
     def __init__(self, counts: NDArray, n: Floats, classes: NDArray | None):
         super().__init__(counts, classes)
