@@ -56,7 +56,7 @@ METRICS = {
 # metrics that one reader a row is enough for, and those of pairs of readers
 ONE = ("accuracy", "L", "CL")
 PAIRS = ("IL", "L_phi", "kappa", "EL", "CL_phi")
-# those that are evaluated anew for each block
+# those that take longer
 SLOW = ("kappa", "CL", "CL_phi")
 
 
