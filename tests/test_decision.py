@@ -178,6 +178,14 @@ def test_weights_are_repetition(data, C):
         risk_decomposition(y[rows], coarse[rows], C),
         atol=1e-12,
     )
+    # a prediction without any weight
+    w = 1.0 * (coarse.argmax(axis=1) > 0)
+    seen = w > 0
+    assert_allclose(
+        risk_decomposition(y, coarse, C, sample_weight=w),
+        risk_decomposition(y[seen], coarse[seen], C),
+        atol=1e-12,
+    )
 
 
 def test_gap_vanishes_for_the_truth_and_shows_overconfidence(C):
@@ -266,6 +274,9 @@ def test_bounds_are_their_formulas():
     V, log = 4 * 0.09 * 100 / 99, np.log(40)
     assert_allclose(e.high - e.estimate, np.sqrt(2 * V * log / 100) + 7 * 4 * log / (3 * 99))
     assert e.standard_error == pytest.approx(np.sqrt(V / 100))
+    two = risk_bound([0, 1], [0, 0], C, method="empirical_bernstein", confidence_level=0.9)
+    # V = 2, and a reach beyond the largest cost
+    assert (two.estimate, two.high, two.standard_error) == (1.0, 3.0, 1.0)
 
 
 @pytest.mark.parametrize("method", ["hoeffding", "empirical_bernstein"])

@@ -240,6 +240,16 @@ def test_the_null_level_of_a_study_of_usual_size():
     assert_array_equal(again.quantiles, null.quantiles)
 
 
+def test_the_number_of_a_bin_makes_no_difference():
+    """All estimates in the middle one of three, or in one alone."""
+    e = np.random.default_rng(0).uniform(0.4, 0.6, 50)
+    options = {"strategy": "uniform", "n_draws": 20, "random_state": 0}
+    middle, alone = (
+        null_epistemic_error(draw(e, 0), e, n_bins=n_bins, **options) for n_bins in (3, 1)
+    )
+    assert_allclose(middle.quantiles, alone.quantiles, rtol=1e-12)
+
+
 def test_errors_of_the_null_level():
     with pytest.raises(ValueError, match=r"No gain exceeds 1, but the estimate reaches 1\.2"):
         null_epistemic_error([0, 1], [0.1, 1.2])

@@ -265,6 +265,12 @@ def test_bad_options(name, option, message):
         WITH_OPTIONS[name](**option)
 
 
+@pytest.mark.parametrize("p", [0.5, np.nan, "2", True])
+def test_bad_exponents(p):
+    with pytest.raises(ValueError, match="p must be"):
+        metrics.binned_canonical_error(Y, Z, p=p)
+
+
 def test_bad_options_of_known_probabilities_are_refused_too():
     Q = KnownProbabilities(Z)
     for name, metric in METRICS.items():
@@ -285,5 +291,8 @@ def test_bad_statistics(loss):
         loss([0.5, 0.5], [np.nan, 0.5])
     with pytest.raises(ValueError, match="predicted has 1 rows, expected 2"):
         loss([0.5, 0.5], [0.5])
-    with pytest.raises(ValueError, match="must have one shape"):
-        loss([[0.5], [0.5]], [0.5, 0.5])
+    for columns in (1, 2):
+        with pytest.raises(ValueError, match=r"must have one shape \(n_samples,\)"):
+            loss(np.full((2, columns), 0.5), [0.5, 0.5])
+        with pytest.raises(ValueError, match=r"must have one shape \(n_samples,\)"):
+            loss(np.full((2, columns), 0.5), np.full((2, columns), 0.5))

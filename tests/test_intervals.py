@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 from scipy import stats
+from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.metrics import accuracy_score
 
 from sklearn_lhcal.datasets import make_label_histograms
@@ -300,5 +301,19 @@ def test_accumulator_errors(data):
         accumulator.update(data.counts[:, :2] + 1, np.full((200, 2), 0.5))
     with pytest.raises(ValueError, match="bias_correction"):
         accumulator.merge(LabelHistogramAccumulator(bias_correction=None))
+    named, others = (
+        LabelHistogramAccumulator().update(pd.DataFrame(data.counts, columns=names), data.prediction)
+        for names in (["a", "b", "c"], ["a", "b", "d"])
+    )
+    for other in (others, accumulator):
+        with pytest.raises(ValueError, match="different classes cannot be merged"):
+            named.merge(other)
+
+
+def test_an_accumulator_without_rows():
+    with pytest.warns(UndefinedMetricWarning, match="has 2 raters or more"):
+        assert LabelHistogramAccumulator().result().n_rows == 0
+    with pytest.warns(UndefinedMetricWarning, match="has a rater or more"):
+        LabelHistogramAccumulator(bias_correction=None).result()
     with pytest.warns(match="undefined"):
         assert np.isnan(LabelHistogramAccumulator().result().epistemic_loss)

@@ -251,8 +251,9 @@ class TestErrors:
             kernel_calibration_error([0, 1], [[0.5, 0.5], [0.5, 0.5]])
 
     def test_bad_grid_and_sharpness_options(self):
-        with pytest.raises(ValueError, match="positive bandwidths"):
-            loo_bandwidth([0.1, 0.2], grid=[0.0])
+        for grid in ([0.0], [-1.0, 1.0]):
+            with pytest.raises(ValueError, match="positive bandwidths"):
+                loo_bandwidth([0.1, 0.2], grid=grid)
         with pytest.raises(ValueError, match="must be 'ratio' or None"):
             kernel_sharpness([0, 1, 1], [0.2, 0.4, 0.5], bias_correction="residual")
 

@@ -94,22 +94,52 @@ def test_it_is_the_mean_over_pairs_that_share_neither_row_nor_rater(grouped):
     assert found == pytest.approx(expected, rel=1e-10)
 
 
+def disagreement_by_hand(y, phi, groups, differ):
+    """The loss of one column: ``differ(a, b)`` says whether two labels disagree by it."""
+    C = 1 / (y.n * (y.n - 1) / 2)
+    terms = []
+    for i in range(len(y)):
+        ratings = range(y.indptr[i], y.indptr[i + 1])
+        for a, b in combinations(ratings, 2):
+            unit = {("row", groups[i]), ("rater", y.rater[a]), ("rater", y.rater[b])}
+            d = differ(y.label[a], y.label[b])
+            terms.append((min(int(2 * phi[i]), 1), unit, C[i] * (d - phi[i]), C[i]))
+    return by_hand(terms, 2)
+
+
 @pytest.mark.parametrize("grouped", [False, True])
 def test_disagreement_is_of_pairs_of_pairs(grouped):
     y, z = study(14, 6, 0.5, seed=1, read=0.5)
     groups = np.arange(14) // 2 if grouped else np.arange(14)
-    phi = 1 - (z**2).sum(axis=1)
-    C = 1 / (y.n * (y.n - 1) / 2)
-    terms = []
-    for i in range(14):
-        ratings = range(y.indptr[i], y.indptr[i + 1])
-        for a, b in combinations(ratings, 2):
-            unit = {("row", groups[i]), ("rater", y.rater[a]), ("rater", y.rater[b])}
-            differ = y.label[a] != y.label[b]
-            terms.append((min(int(2 * phi[i]), 1), unit, C[i] * (differ - phi[i]), C[i]))
     given = {"groups": groups} if grouped else {}
+    expected = disagreement_by_hand(y, 1 - (z**2).sum(axis=1), groups, lambda a, b: a != b)
     found = disagreement_calibration_loss(y, z, n_bins=2, **given)
-    assert found == pytest.approx(by_hand(terms, 2), rel=1e-10)
+    assert found == pytest.approx(expected, rel=1e-10)
+    by_class = [
+        disagreement_by_hand(y, p, groups, lambda a, b, k=k: (a == k) != (b == k))
+        for k, p in enumerate((2 * z * (1 - z)).T)
+    ]
+    # the mean over classes of the signed roots
+    expected = np.mean(np.sign(by_class) * np.sqrt(np.abs(by_class)))
+    found = class_disagreement_calibration_error(y, z, n_bins=2, **given)
+    assert found == pytest.approx(expected, rel=1e-10)
+
+
+def test_ties_for_the_top_label_are_shared():
+    """Half of the rows have two largest classes; a fifth reader has read one row alone."""
+    y, z = study(24, 4, 0.5, seed=2)
+    z[::2] = [0.4, 0.4, 0.2]
+    rater = y.rater.copy()
+    rater[y.indptr[1] - 1] = 4
+    y = Annotations(y.indptr, rater, y.label, raters=np.arange(5), classes=np.arange(K))
+    top = z == z.max(axis=1, keepdims=True)
+    share = top / top.sum(axis=1, keepdims=True)
+    terms = []
+    for i, r, a in zip(y.row, y.rater.tolist(), y.label, strict=True):
+        best, C = z[i].max(), 1 / y.n[i]
+        terms.append((int(2 * best), {("row", i), ("rater", r)}, C * (share[i, a] - best), C))
+    found = BINNED["ECE"](y, z, n_bins=2)
+    assert found * abs(found) == pytest.approx(by_hand(terms, 2), rel=1e-10)
 
 
 @pytest.mark.parametrize("name", BINNED)

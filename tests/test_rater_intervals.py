@@ -85,6 +85,20 @@ def test_components_of_a_crossed_mean_are_those_of_the_textbook():
     assert_allclose(found[1:3], [found.estimate - reach, found.estimate + reach], rtol=1e-12)
 
 
+def test_blocks_of_raters_are_as_good_as_raters():
+    """A hundred in 50 pairs at random: over deals, the variance over raters has the same mean."""
+    y, z = study(n=12, R=100)
+    x = (y.label == z.argmax(axis=1)[y.row]).reshape(12, 100)
+    found = [
+        confidence_interval(expected_accuracy, y, z, n_blocks=10, random_state=seed)
+        for seed in range(30)
+    ]
+    over_raters = np.array([one.components.raters for one in found])
+    within = 4 * stats.sem(over_raters)
+    assert within < 0.2 * over_raters.mean()
+    assert over_raters.mean() == pytest.approx(stats.sem(x.mean(axis=0)) ** 2, abs=within)
+
+
 def test_fixed_raters_are_the_interval_of_their_counts():
     y, z = study(read=0.6)
     for metric in (expected_squared_loss, irreducible_loss, partial(calibration_loss, p=1)):

@@ -89,3 +89,26 @@ def test_simultaneous_intervals_cover_all_biases():
 def test_labels_without_raters_are_refused():
     with pytest.raises(ValueError, match="y does not say who gave the labels"):
         reader_table([[1, 2], [2, 1]])
+
+
+def test_a_class_against_the_rest():
+    """One class of three is tried at a third of the level that it has alone."""
+    rng = np.random.default_rng(0)
+    said = rng.integers(3, size=(60, 5))
+    found = reader_table(Annotations.from_matrix(said), confidence_level=0.94, random_state=0)
+    alone = reader_table(
+        Annotations.from_matrix((said == 2).astype(int)), confidence_level=0.98, random_state=0
+    )
+    assert_allclose(found.bias[:, 2], alone.bias[:, 1], atol=1e-12)
+    assert_allclose(found.interval[:, 2], alone.interval[:, 1], atol=1e-12)
+
+
+def test_a_reader_of_one_group_has_no_interval():
+    said = np.random.default_rng(0).integers(2, size=(60, 6)).astype(object)
+    said[20:, 5] = None
+    found = reader_table(
+        Annotations.from_matrix(said), groups=np.repeat([0, 1, 2], 20), random_state=0
+    )
+    assert np.isfinite(found.bias).all()
+    assert np.isfinite(found.interval[:5]).all()
+    assert np.isnan(found.interval[5]).all()

@@ -98,11 +98,13 @@ def _check_statistic(rate, predicted, sample_weight, groups=None) -> tuple:
     """Rates (None where no row has one), predictions (n, m), weights, codes of groups."""
     d = as_floats(rate, "rate")
     phi = as_floats(predicted, "predicted")
-    if d.ndim in (1, 2) and phi.ndim:
+    if d.ndim == phi.ndim == 1:
         check_same_length(len(d), predicted=phi)
-    if d.ndim not in (1, 2) or d.shape != phi.shape:
-        raise ValueError(f"rate and predicted must have one shape, not {d.shape} and {phi.shape}.")
-    d, phi = d.reshape(len(d), -1), phi.reshape(len(phi), -1)
+    if d.ndim != 1 or d.shape != phi.shape:
+        raise ValueError(
+            f"rate and predicted must have one shape (n_samples,), not {d.shape} and {phi.shape}."
+        )
+    d, phi = d[:, None], phi[:, None]
     for name, a in (("rate", d), ("predicted", phi)):
         if (a < -1e-9).any() or (a > 1 + 1e-9).any():
             raise ValueError(f"{name} must hold probabilities, between 0 and 1.")
