@@ -7,7 +7,7 @@ Tests and libraries are loaded once. For each mutant the process forks, the chil
 of the changed function, and runs those tests that pass through the changed lines, fastest first, to
 the first failure. What a module does while it is imported cannot be exchanged; such a mutant is
 imported in a process of its own, with the tests of fewer files. Which test passes where is
-recorded once, in build/mutation/map.json; remove it when files change, or name new test files after
+recorded once, in build/mutation/map.json; remove it when files change, or name new tests after
 --record. Results are kept beside it.
 """
 
@@ -400,7 +400,9 @@ class EachMutant:
 
             def child(tests=tests, pairs=pairs):
                 plugin = ToFirstFailure(tests)
-                session.config.pluginmanager.register(plugin)
+                plugins = session.config.pluginmanager
+                plugins.unregister(name="terminalreporter")
+                plugins.register(plugin)
                 if not exchange(pairs, functions):
                     os._exit(3)
                 plugin.run(items)
@@ -494,13 +496,13 @@ def arguments():
     parser.add_argument("--seed", type=int, default=0, help="of the sample")
     parser.add_argument("--again", help="a result, whose survivors are tried once more")
     parser.add_argument("--seconds", type=float, default=10, help="of tests, a mutant")
-    parser.add_argument("--record", nargs="+", help="test files that are new", default=[])
+    parser.add_argument("--record", nargs="+", help="tests that are new", default=[])
     parser.add_argument("--list", action="store_true", help="print the mutants and run none")
     return parser.parse_args()
 
 
 def where_tests_pass(files, fresh):
-    """{test: [seconds, {file: lines}]}, of some files afresh, of all where it is not known."""
+    """{test: [seconds, {file: lines}]}; some tests afresh, all of them where nothing is known."""
     kept = KEPT / "map.json"
     known = json.loads(kept.read_text()) if kept.exists() else {}
     fresh = fresh if known else files
@@ -510,8 +512,7 @@ def where_tests_pass(files, fresh):
             pytest_run(fresh, Recorder())
             os._exit(0)
         os.waitpid(process, 0)
-        old = {test: found for test, found in known.items() if test.partition("::")[0] not in fresh}
-        known = old | json.loads(kept.read_text())
+        known |= json.loads(kept.read_text())
         kept.write_text(json.dumps(known))
     return known
 

@@ -2,6 +2,7 @@
 
 import pickle
 import warnings
+from itertools import permutations
 
 import numpy as np
 import pytest
@@ -128,3 +129,13 @@ def test_metrics_of_pairs_warn_and_others_do_not():
         expected_squared_loss(y, z)
         irreducible_loss(y.counts)
     assert get_scorer("neg_epistemic_loss").metric is epistemic_loss
+
+
+def test_the_statistic_has_variance_one_over_all_orders():
+    """Raters of a row all agree or all differ, however many: permutations have exact moments."""
+    found = []
+    for order in permutations([2, 3, 5, 6, 3]):
+        y = np.array([np.arange(6) < m for m in order], dtype=int)
+        y[[1, 2, 4]] = np.outer(order, np.eye(6, dtype=int)[0])[[1, 2, 4]]
+        found.append(adjudication_test(y).statistic)
+    np.testing.assert_allclose([np.mean(found), np.mean(np.square(found))], [0, 1], atol=1e-12)

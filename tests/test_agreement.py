@@ -183,7 +183,7 @@ def test_what_is_refused():
 @pytest.mark.parametrize("function", [percent_agreement, fleiss_kappa, gwet_ac, conger_kappa])
 def test_intervals(function):
     """Of counts over rows; with an option; the estimate is the function's."""
-    y = annotated(studied(n=100, R=6, missing=0.1))
+    y = annotated(studied(n=100, R=6, missing=0.5))
     interval = confidence_interval(function, y, None, weights="linear", random_state=0)
     assert interval.estimate == pytest.approx(function(y, weights="linear"), rel=1e-12)
     assert interval.low < interval.estimate < interval.high

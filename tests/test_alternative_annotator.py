@@ -82,11 +82,11 @@ def test_constant_wins_decide_at_once():
     assert not worse.passed
 
 
-@pytest.mark.parametrize("bad", [{"least_rows": 0}, {"false_discovery_rate": 1.5}])
-def test_bad_options(bad):
+@pytest.mark.parametrize(("name", "bad"), [("least_rows", 0), ("false_discovery_rate", 1.5)])
+def test_bad_options(name, bad):
     y = Annotations.from_matrix([["a", "b", "b"]] * 40)
-    with pytest.raises(ValueError, match=f"{[*bad][0]} must"):
-        alternative_annotator_test(y, ["a"] * 40, **bad)
+    with pytest.raises(ValueError, match=f"{name} must"):
+        alternative_annotator_test(y, ["a"] * 40, **{name: bad})
 
 
 def test_nobody_with_enough_rows():

@@ -179,6 +179,20 @@ def test_what_is_refused():
             Annotations(indptr, rater, label, **arrays)
 
 
+def test_ratings_to_keep_are_booleans_one_each(y):
+    for kept in (np.ones(len(y.rater) + 1, dtype=bool), np.ones(len(y.rater), dtype=int)):
+        with pytest.raises(ValueError, match=rf"hold {len(y.rater)} booleans"):
+            y.keep(kept)
+
+
+def test_small_unsigned_integers_are_integers():
+    arrays = [0, 2, 3], [0, 1, 1], [1, 0, 1]
+    y = Annotations(*(np.array(a, dtype=np.uint8) for a in arrays), raters=[1, 2], classes=[3, 4])
+    assert y.indptr.dtype == np.intp
+    assert y.rater.dtype == y.label.dtype == np.int32
+    assert (-np.diff(y.indptr)).tolist() == [-2, -1]
+
+
 def test_a_missing_label_is_no_rating():
     y = Annotations.from_long([1, 1, 2], ["Ann", "Bob", "Ann"], ["a", None, "b"])
     assert said(y) == {(1, "Ann", "a"), (2, "Ann", "b")}

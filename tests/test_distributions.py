@@ -347,6 +347,9 @@ def test_more_classes_have_probability_zero(distribution):
     np.testing.assert_allclose(
         wide.log_prob_counts(spread), distribution.log_prob_counts(y), rtol=1e-12
     )
+    for columns in ([-1, 0, 1], [0, 1, 4]):
+        with pytest.raises(ValueError, match="columns must lie between 0 and 3"):
+            distribution.embed(columns, 4)
 
 
 @pytest.mark.parametrize("cut", [1, 2])

@@ -302,7 +302,9 @@ def test_accumulator_errors(data):
     with pytest.raises(ValueError, match="bias_correction"):
         accumulator.merge(LabelHistogramAccumulator(bias_correction=None))
     named, others = (
-        LabelHistogramAccumulator().update(pd.DataFrame(data.counts, columns=names), data.prediction)
+        LabelHistogramAccumulator().update(
+            pd.DataFrame(data.counts, columns=names), data.prediction
+        )
         for names in (["a", "b", "c"], ["a", "b", "d"])
     )
     for other in (others, accumulator):

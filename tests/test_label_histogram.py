@@ -149,3 +149,8 @@ def test_classes_fix_the_columns_of_annotations():
     assert counts_from_annotations([["b", "b"]], classes=["c", "b", "a"]).counts.tolist() == [
         [0, 2, 0]
     ]
+    long = {"item": [1, 1], "label": ["b", "b"]}
+    found = counts_from_annotations(
+        pd.DataFrame(long), item="item", label="label", classes=["c", "b", "a"]
+    )
+    assert found.counts.tolist() == [[0, 2, 0]]

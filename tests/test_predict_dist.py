@@ -121,6 +121,16 @@ def test_predict_dist_of_string_classes_and_two_classes():
         )
 
 
+def test_forests_that_know_gaps_keep_them():
+    X, y = IRIS
+    X = np.where(np.random.default_rng(0).random(X.shape) < 0.1, np.nan, X)
+    for estimator in (RandomForestClassifier(3, random_state=0), BaggingClassifier(random_state=0)):
+        fitted = estimator.fit(X, y)
+        np.testing.assert_allclose(
+            predict_dist(fitted, X).mean(), fitted.predict_proba(X), atol=1e-12
+        )
+
+
 def test_other_classifiers_are_point_masses():
     X, y = IRIS
     for estimator in (

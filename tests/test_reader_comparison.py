@@ -169,6 +169,15 @@ def test_readers_without_others_are_nan_and_rows_without_ratings_are_left_out():
     assert np.isfinite(found.error_interval[:3]).all()
 
 
+def test_a_loss_as_large_as_the_margin_is_too_large():
+    """Readers and model always agree: the difference is 0 for sure."""
+    y = Annotations.from_matrix([["a"] * 5, ["b"] * 5] * 20)
+    for margin, passed in ((0.0, False), (1e-9, True)):
+        found = reader_comparison(y, ["a", "b"] * 20, margin=margin, random_state=0)
+        assert found.upper == 0
+        assert found.non_inferior == passed
+
+
 # ------------------------------------------------------------------------------------------- names
 
 

@@ -392,3 +392,24 @@ def test_weights_without_routing():
     search.fit(X, counts, sample_weight=w)
     for name in SCORERS:
         assert np.isfinite(search.cv_results_[f"mean_test_{name}"]).all()
+
+
+def test_a_function_that_says_nothing_of_itself_gets_labels_and_predictions():
+    X, counts = problem()
+    fitted = MODEL.fit(X, counts)
+    Q = KnownProbabilities(counts / counts.sum(axis=1, keepdims=True))
+    for y in (counts, Q):
+        seen = []
+
+        def metric(labels, prediction, sample_weight=None, seen=seen):
+            seen[:] = [labels, prediction, sample_weight]
+            return 0.5
+
+        assert LabelHistogramScorer(metric, sign=-1)(fitted, X, y) == -0.5
+        np.testing.assert_array_equal(np.asarray(seen[0]), np.asarray(y))
+        np.testing.assert_allclose(seen[1], fitted.predict_proba(X))
+        assert seen[2] is None
+        w = np.arange(1.0, len(X) + 1)
+        assert LabelHistogramScorer(metric)(fitted, X, y, sample_weight=w) == 0.5
+        # weights are known up to their unit
+        np.testing.assert_allclose(seen[2] / seen[2].sum(), w / w.sum())

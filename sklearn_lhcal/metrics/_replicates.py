@@ -200,7 +200,8 @@ class OfMeans(OfRows):
     def estimate(self) -> float:
         if self.empty:
             return self._value(self.rows)
-        return float(self.numerator[self.seen].sum() / self.denominator[self.seen].sum())
+        N, D = self.numerator[self.seen].sum(), self.denominator[self.seen].sum()
+        return float(_ratios(np.stack([N, D]), D))
 
     def without_rows(self, block: Blocks) -> Floats:
         terms = (self.numerator[self.seen], self.denominator[self.seen])
