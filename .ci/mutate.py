@@ -96,9 +96,9 @@ def variants(node):
         if isinstance(node.value, bool):
             yield "constant", ast.Constant(not node.value)
         elif isinstance(node.value, (int, float)):
-            if node.value in (0, 1):
-                yield "constant", ast.Constant(1 - node.value)
             yield "constant", ast.Constant(node.value + 1)
+            if node.value == 1:
+                yield "constant", ast.Constant(0)
     if isinstance(node, ast.BoolOp):
         other = ast.Or() if isinstance(node.op, ast.And) else ast.And()
         yield "and/or", ast.BoolOp(other, node.values)

@@ -5,6 +5,7 @@ import pytest
 from scipy.stats import ttest_1samp
 from statsmodels.stats.multitest import multipletests
 
+from sklearn_lhcal.distributions import Dirichlet
 from sklearn_lhcal.label_histogram import Annotations
 from sklearn_lhcal.metrics import alternative_annotator_test
 
@@ -65,6 +66,8 @@ def test_probabilities_are_the_label_of_the_largest():
     by_label = alternative_annotator_test(y, (z > 0.5).astype(int))
     by_proba = alternative_annotator_test(y, z)
     np.testing.assert_array_equal(by_label.p_value, by_proba.p_value)
+    of_mean = alternative_annotator_test(y, Dirichlet.from_mean(np.column_stack([1 - z, z]), 3.0))
+    np.testing.assert_array_equal(of_mean.p_value, by_proba.p_value)
 
 
 def test_a_model_may_say_what_nobody_said():

@@ -281,6 +281,10 @@ def test_intervals_hand_their_groups_to_the_metric(metric):
         metric, counts, z, z[:, [1, 0, 2]], random_state=0, n_bins=5, **options
     )
     assert paired.low < paired.estimate < paired.high
+    for y in (counts, np.minimum(counts, 1) * np.eye(3, dtype=int)[counts.argmax(axis=1)]):
+        # one label a row says nothing, and is refused as well
+        with pytest.raises(ValueError, match="'label' takes rows as independent"):
+            loss_decomposition(y, z, groups=groups, bias_correction="label")
     with pytest.raises(ValueError, match="'label' takes rows as independent"):
         confidence_interval(metric, counts, z, groups=groups, bias_correction="label")
 

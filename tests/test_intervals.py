@@ -314,7 +314,9 @@ def test_accumulator_errors(data):
 
 def test_an_accumulator_without_rows():
     with pytest.warns(UndefinedMetricWarning, match="has 2 raters or more"):
-        assert LabelHistogramAccumulator().result().n_rows == 0
+        found = LabelHistogramAccumulator().result()
+    assert found.n_rows == 0
+    assert found.bin_weight.shape == (0,)
     with pytest.warns(UndefinedMetricWarning, match="has a rater or more"):
         LabelHistogramAccumulator(bias_correction=None).result()
     with pytest.warns(match="undefined"):

@@ -406,6 +406,7 @@ def test_a_function_that_says_nothing_of_itself_gets_labels_and_predictions():
             return 0.5
 
         assert LabelHistogramScorer(metric, sign=-1)(fitted, X, y) == -0.5
+        assert type(seen[0]) is type(y)
         np.testing.assert_array_equal(np.asarray(seen[0]), np.asarray(y))
         np.testing.assert_allclose(seen[1], fitted.predict_proba(X))
         assert seen[2] is None
