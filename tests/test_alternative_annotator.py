@@ -52,6 +52,7 @@ def test_as_published(gaps, skill):
     found = alternative_annotator_test(y, model, epsilon=0.15)
     replaced, p_value, advantage = as_published(said, model, 0.15, 0.05, 30)
     assert found.raters.tolist() == list("ABCD")
+    assert found.replaced.dtype == bool
     np.testing.assert_array_equal(found.replaced, replaced)
     np.testing.assert_allclose(found.p_value, p_value, rtol=1e-9, atol=1e-15)
     np.testing.assert_allclose(found.advantage, advantage, rtol=1e-12)

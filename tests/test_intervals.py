@@ -313,6 +313,8 @@ def test_accumulator_errors(data):
 
 
 def test_an_accumulator_without_rows():
+    with pytest.raises(ValueError, match="bias_correction must be"):
+        LabelHistogramAccumulator(bias_correction="debiased")
     with pytest.warns(UndefinedMetricWarning, match="has 2 raters or more"):
         found = LabelHistogramAccumulator().result()
     assert found.n_rows == 0

@@ -403,3 +403,11 @@ def test_an_interval_by_the_jackknife():
         kernel_calibration_error, y, z, bandwidth=0.05, random_state=0, **RESIDUAL
     )
     assert interval.low < interval.estimate < interval.high
+
+
+def test_certain_predictions_that_are_right():
+    """Drawn labels are then the labels, with several raters too."""
+    z = np.eye(3)[np.arange(12) % 3]
+    null = metrics.null_calibration_error((2 * z).astype(int), z, bandwidth=0.1, n_draws=5)
+    assert null.estimate == null.mean == 0
+    assert null.p_value == 1

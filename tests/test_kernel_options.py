@@ -206,6 +206,20 @@ class TestBinned:
             == len(np.histogram_bin_edges(z - z.min(), bins="doane", range=(0, 1))) - 1
         )
 
+    def test_a_class_that_is_never_predicted_makes_no_difference(self):
+        rng = np.random.default_rng(0)
+        z = np.column_stack([rng.beta(0.5, 5, (200, 2)), np.zeros(200)])
+        z[:, 2] = 1 - z.sum(axis=1)
+        z = z[z[:, 2] >= 0]
+        y = rng.multinomial(3, z)
+        wide = np.insert(y, 1, 0, axis=1), np.insert(z, 1, 0.0, axis=1)
+        assert binned_canonical_error(*wide) == pytest.approx(binned_canonical_error(y, z))
+
+    def test_the_root(self):
+        y, z = draw(30, 3, raters=2)
+        error, root = (binned_canonical_error(y, z, p=2, n_bins=3, root=r) for r in (False, True))
+        assert root == pytest.approx(np.sqrt(error))
+
     def test_errors(self):
         with pytest.raises(ValueError, match="n_bins must be a whole number"):
             binned_canonical_error([0, 1], [0.2, 0.7], n_bins=0)

@@ -167,6 +167,11 @@ def test_readers_without_others_are_nan_and_rows_without_ratings_are_left_out():
     assert found.n_rows.tolist() == [38, 38, 38, 0]
     assert np.isnan(found.error[3])
     assert np.isfinite(found.error_interval[:3]).all()
+    three = Annotations.from_matrix(said[:, :3])
+    with pytest.warns(UserWarning, match="only 3 raters"):
+        expected = reader_comparison(three, ["a"] * 40, margin=0.1, random_state=0).readers
+    # who has said nothing takes no share of the level
+    assert_allclose(found.error_interval[:3], expected.error_interval, atol=1e-12)
 
 
 def test_a_loss_as_large_as_the_margin_is_too_large():
