@@ -6,7 +6,7 @@ BIN = $(VENV)/bin
 TABLES = doc/papers/tables
 
 .PHONY: quickstart test test-oldest test-matrix test-portable
-.PHONY: lint doctest examples doc benchmarks studies clean
+.PHONY: lint doctest examples doc benchmarks studies mutate clean
 
 quickstart: $(VENV)/.quickstart  ## the main job: one table, one figure, one page
 	$(BIN)/python examples/plot_quickstart.py $(ARGS)
@@ -48,6 +48,9 @@ studies: $(VENV)/.doc  ## the larger studies of the papers' pages, each under an
 	$(BIN)/python benchmarks/epistemic_letters.py > $(TABLES)/epistemic_letters.txt
 	$(BIN)/python benchmarks/decision_files.py --shape mushrooms > $(TABLES)/mushrooms.txt
 	$(BIN)/python benchmarks/decision_files.py --shape lesions > $(TABLES)/lesions.txt
+
+mutate: $(VENV)/.installed  ## do tests fail where the code is wrong? ARGS="--each 3", "--seed 2", "--all"
+	$(BIN)/python .ci/mutate.py $(ARGS)
 
 clean:
 	rm -rf $(VENV) $(VENV)-oldest $(VENV)-matrix

@@ -228,7 +228,7 @@ def test_row_indexing_commutes_with_every_method(distribution, rows):
 
 
 def test_an_integer_selects_a_batch_of_one_row(distribution):
-    assert len(distribution[2]) == 1
+    assert len(distribution[2]) == len(distribution[2, ...]) == 1
     np.testing.assert_allclose(distribution[2].mean(), distribution.mean()[[2]], rtol=1e-12)
     np.testing.assert_allclose(distribution[-1].mean(), distribution.mean()[[3]], rtol=1e-12)
     np.testing.assert_allclose(

@@ -136,6 +136,8 @@ def test_hand_fractions():
     assert expected_calibration_error(counts, z, kind="classwise", n_bins=2) == pytest.approx(
         float(both)
     )
+    # row 2 has the largest gap of both classes
+    assert maximum_calibration_error(counts, z, kind="classwise", n_bins=2) == 0.25
 
 
 @pytest.mark.parametrize("bias_correction", [None, "residual"])

@@ -181,6 +181,8 @@ def test_a_metric_must_return_one_number(data):
         confidence_interval(loss_decomposition, data.counts, data.prediction)
     with pytest.raises(ValueError, match="metric must return one number"):
         paired_difference(loss_decomposition, data.counts, data.prediction, data.prediction)
+    with pytest.raises(ValueError, match="prediction has 199 rows, expected 200"):
+        confidence_interval(lambda y, z: 0.5, data.counts, data.prediction[1:])
 
 
 @pytest.mark.parametrize("named", [False, True])

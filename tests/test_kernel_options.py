@@ -43,6 +43,10 @@ class TestBandwidth:
                 for p in _kernels.problems(notion, torch.as_tensor(z), torch.as_tensor(z)[:, None])
             ]
             best = loo_bandwidth(z, notion=notion, grid=grid)
+            assert (
+                best
+                == grid[np.sum([_kernels.log_likelihoods(v, grid) for v in x], axis=0).argmax()]
+            )
             ours = loo_bandwidth(z, notion=notion)
             a, b = (sum(_kernels.log_likelihoods(v, [h])[0] for v in x) for h in (ours, best))
             assert a >= b - 0.01 * abs(b)
@@ -254,6 +258,8 @@ class TestErrors:
             kernel_calibration_error([0], [[0.5, 0.5]], bandwidth=0.1)
         with pytest.raises(ValueError, match="needs 3 rows at least, got 2"):
             kernel_calibration_error([0, 1], [[0.5, 0.5], [0.4, 0.6]], bandwidth=0.1, **RESIDUAL)
+        with pytest.raises(ValueError, match="needs 3 rows at least, got 2"):
+            null_calibration_error([0, 1], [[0.5, 0.5], [0.4, 0.6]], bandwidth=0.1, **RESIDUAL)
 
     def test_lengths_and_shapes(self):
         y, z = draw(5, 3)

@@ -52,6 +52,13 @@ def test_raters_of_one_rating_each_change_nothing():
         np.testing.assert_equal(alone._asdict(), bare._asdict())
 
 
+def test_a_rater_without_ratings_changes_nothing():
+    y, z = study(1)
+    more = Annotations(y.indptr, y.rater, y.label, raters=np.arange(6), classes=y.classes)
+    found, expected = (null_calibration_error(labels, z, **OPTIONS) for labels in (more, y))
+    np.testing.assert_equal(found._asdict(), expected._asdict())
+
+
 @pytest.mark.parametrize("groups", [None, np.arange(100) // 4])
 def test_order_and_names_of_raters_make_no_difference_to_the_error(groups):
     """The draws differ, the level and the spread of the null do not: five standard errors."""

@@ -142,6 +142,13 @@ def test_ties_for_the_top_label_are_shared():
     assert found * abs(found) == pytest.approx(by_hand(terms, 2), rel=1e-10)
 
 
+def test_a_class_by_its_name_or_number():
+    y, z = study(24, 5, 0.5, seed=0)
+    named = Annotations(y.indptr, y.rater, y.label, raters=y.raters, classes=["a", "b", "c"])
+    ece = partial(expected_calibration_error, p=2, bias_correction="residual", n_bins=2)
+    assert ece(named, z, kind="b") == ece(y, z, kind=1)
+
+
 @pytest.mark.parametrize("name", BINNED)
 def test_where_nobody_reads_twice_it_is_the_correction_of_counts(name):
     y, z = study(60, 4, 0.5, seed=0)
