@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+import sklearn
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,7 +17,7 @@ from scipy.special import softmax
 from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -399,6 +400,22 @@ def test_scorer_in_a_search_with_named_classes_and_counts():
     assert make_decision_scorer(by_number)(model, X, counts) == make_decision_scorer(by_number)(
         model, X, y
     )
+
+
+def test_weights_of_a_search_reach_the_scorer():
+    """From scikit-learn 1.7 on, where they are not routed."""
+    X, y = load_iris(return_X_y=True)
+    scorer, folds = make_decision_scorer(1 - np.eye(3)), KFold(3, shuffle=True, random_state=0)
+    w = np.random.default_rng(0).uniform(0.1, 2, 150)
+    reach = tuple(map(int, sklearn.__version__.split(".")[:2])) >= (1, 7)
+    expected = []
+    for train, test in folds.split(X):
+        model = GaussianNB().fit(X[train], y[train], sample_weight=w[train])
+        given = {"sample_weight": w[test]} if reach else {}
+        expected.append(scorer(model, X[test], y[test], **given))
+    search = GridSearchCV(GaussianNB(), {}, scoring={"cost": scorer}, refit=False, cv=folds)
+    found = search.fit(X, y, sample_weight=w).cv_results_["mean_test_cost"][0]
+    assert found == pytest.approx(np.mean(expected), rel=1e-12)
 
 
 def test_scorer_knows_classes_that_training_never_saw():

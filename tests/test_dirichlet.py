@@ -267,3 +267,12 @@ def test_the_value_of_a_label_is_exact_for_extreme_totals(total):
     for row, v in zip(z, value, strict=True):
         exact = mp.fsum(mp.mpf(q) * (1 - mp.mpf(q)) for q in row) / (mp.mpf(total) + 1) ** 2
         assert v == pytest.approx(float(exact), rel=1e-12, abs=0)
+
+
+def test_a_class_without_probability_is_never_drawn():
+    draws = Dirichlet([[0.3, 0.0, 2.0], [0.0, 0.0, 1.0]]).sample(50, random_state=0)
+    assert not draws[:, :, 1].any()
+    np.testing.assert_array_equal(draws[:, 1], [[0, 0, 1]] * 50)
+    np.testing.assert_allclose(draws.sum(axis=2), 1, rtol=1e-12)
+    nearly = Dirichlet([[1e-310, 1.0]]).sample(50, random_state=0)
+    np.testing.assert_array_equal(nearly, [[[0, 1]]] * 50)

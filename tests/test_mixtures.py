@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from oracles import all_distributions, multinomial, random_proba
 from scipy import stats
 
-from sklearn_lhcal.distributions import Dirichlet, DirichletMixture, Ensemble, PointMass
+from sklearn_lhcal.distributions import Dirichlet, DirichletMixture, Ensemble, Mixture, PointMass
 
 mp.mp.dps = 60
 
@@ -226,3 +226,9 @@ def test_uncertainties_are_ordered(S, n, K, seed):
     ends = d.interval()
     assert ((ends >= 0) & (ends <= 1)).all()
     assert (ends[..., 0] <= ends[..., 1]).all()
+
+
+@pytest.mark.parametrize("log_weights", [np.zeros(3), np.zeros((2, 2)), np.zeros((0, 3))])
+def test_weights_have_a_row_for_each_member(log_weights):
+    with pytest.raises(ValueError, match=r"log_weights must have shape \(S, n\) for the 3 rows"):
+        Mixture.of(PointMass(np.eye(3)), log_weights)

@@ -62,6 +62,11 @@ def test_more_nodes_come_closer(name):
     assert many < few / 4
 
 
+def test_a_rare_class_of_a_large_total_is_far_from_normal():
+    distribution = Dirichlet([[0.5, 1e10], [2.0, 1e8], [1e8, 2.0]])
+    assert_allclose(moments(distribution, 256)[1], distribution.variance(), rtol=0.1)
+
+
 def test_a_row_has_its_own_nodes(batch):
     distribution, _ = batch
     z, w = distribution.nodes(20)
