@@ -173,6 +173,9 @@ def test_what_is_refused():
         Annotations.from_matrix([["a", "b"]], raters=["Ann", "Ann"])
     with pytest.raises(ValueError, match=r"shape \(n_items, n_raters\)"):
         Annotations.from_matrix(["a", "b"])
+    masked = np.ma.masked_array([1, 2], mask=[True, False])
+    with pytest.raises(ValueError, match="is a masked array"):
+        Annotations.from_long(masked, ["Ann", "Bob"], ["a", "b"])
     arrays = {"raters": ["Ann"], "classes": ["a"]}
     for indptr, rater, label in (([0, 2], [0], [0]), ([0, 1], [1], [0]), ([0, 1], [0], [1])):
         with pytest.raises(ValueError, match=r"indptr must|no name in"):
@@ -237,6 +240,7 @@ def test_new_names_move_the_labels(y):
     for classes in (CLASSES[::-1], np.array(["ant", *CLASSES]), CLASSES[[1, 2, 0]]):
         moved = y.in_order(classes, sure=True)
         assert said(moved) == said(y)
+        assert not moved.label.flags.writeable
         np.testing.assert_array_equal(
             moved.counts, moved.keep(np.ones(len(moved.rater), bool)).counts
         )
