@@ -69,7 +69,8 @@ class DecisionCalibration(PublishedScaling):
     cost_matrix : array-like or frame of shape (n_classes, n_decisions), default=None
         Cost of each decision under each class, as in `sklearn_lhcal.metrics.bayes_decision`; rows
         in the order of the sorted classes. Classes with names need a DataFrame whose index holds
-        them. None: 0/1 costs.
+        them. None: 0/1 costs. One matrix for all rows, in whose unit candidates are smoothed and
+        compared; `decide` takes costs of each row.
     scaling : {"stacked", "temperature", "bias_corrected", "vector"}, default="stacked"
         The map.
     floor : {"uniform", "prior", None}, default="uniform"
