@@ -69,7 +69,8 @@ def test_of_a_grouped_mean_is_the_clustered_interval():
         expected_accuracy, y, np.full(200, 0.9), groups=groups, confidence_level=0.9
     )
     means = y.reshape(40, 5).mean(axis=1)
-    assert_allclose(interval.standard_error, stats.sem(means), rtol=1e-9)
+    low, high = stats.t.interval(0.9, 39, means.mean(), stats.sem(means))
+    assert_allclose(interval, [means.mean(), low, high, stats.sem(means)], rtol=1e-9)
     rows = confidence_interval(
         expected_accuracy, y, np.full(200, 0.9), n_blocks=200, confidence_level=0.9
     )

@@ -162,9 +162,8 @@ def confidence_interval(
     Notes
     -----
     With fixed raters, Student's t has one degree of freedom less than there are blocks, or groups
-    where these are fewer. Few groups may still cover too rarely: from 10 groups 90 % intervals with
-    coverage down to .67 have been seen. From 50 groups of alike rows on they covered .91 or more in
-    ``benchmarks/groups.py``.
+    where these are fewer. Ten groups may still cover too rarely. From 50 groups of alike rows on,
+    90 % intervals covered .91 or more in ``benchmarks/groups.py``.
 
     With random raters the variance is ``rows + max(raters − cells, 0)``. The jackknife over ratings
     measures what both others count. Degrees of freedom follow Satterthwaite. Raters, and rows, are
