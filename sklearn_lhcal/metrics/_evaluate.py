@@ -65,6 +65,8 @@ def mean(row_loss: Callable[..., Floats]) -> Callable:
 def weighted(rows: Rows, losses: Floats) -> tuple[NDArray, NDArray]:
     """Terms of the weighted mean of one loss a row."""
     w = rows.weight
+    if rows.w is None:
+        return losses, w
     return w * losses, w
 
 
