@@ -5,7 +5,7 @@ CONSTRAINTS ?= .ci/constraints.txt
 BIN = $(VENV)/bin
 TABLES = doc/papers/tables
 
-.PHONY: quickstart test test-oldest test-matrix test-portable
+.PHONY: quickstart test coverage test-oldest test-matrix test-portable
 .PHONY: lint doctest examples doc benchmarks studies mutate clean
 
 quickstart: $(VENV)/.quickstart  ## the main job: one table, one figure, one page
@@ -13,6 +13,9 @@ quickstart: $(VENV)/.quickstart  ## the main job: one table, one figure, one pag
 
 test: $(VENV)/.installed  ## the test suite
 	$(BIN)/python -m pytest -n auto $(ARGS)
+
+coverage: $(VENV)/.installed  ## the same, and which lines and branches it does not reach
+	$(BIN)/python -m pytest -n auto --cov --cov-report=term $(ARGS)
 
 test-oldest:  ## its fast part, with the oldest versions that pyproject.toml promises
 	$(MAKE) test VENV=$(VENV)-oldest CONSTRAINTS=.ci/constraints-oldest.txt ARGS='-q -m "not slow" $(ARGS)'

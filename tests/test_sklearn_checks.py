@@ -18,9 +18,16 @@ from sklearn_lhcal.calibration import (
     TemperatureScaling,
     VectorScaling,
 )
+from sklearn_lhcal.ensemble import DeepEnsembleClassifier, TestTimeAugmentationClassifier
 from sklearn_lhcal.gaussian_process import SparseGPClassifier
 from sklearn_lhcal.label_histogram import LabelHistogramClassifier
 from sklearn_lhcal.neural_network import LBFGS
+
+
+def unchanged(X, random_state):
+    """Of X, whatever it is."""
+    return X
+
 
 ESTIMATORS = [
     LabelHistogramClassifier(LogisticRegression()),
@@ -45,6 +52,8 @@ ESTIMATORS = [
     RiskControlledDecision(LogisticRegression(), random_state=0),
     PrecomputedClassifier("logits"),
     ReaderEffects(LogisticRegression()),
+    DeepEnsembleClassifier(LogisticRegression(), n_estimators=2, random_state=0),
+    TestTimeAugmentationClassifier(LogisticRegression(), unchanged, n_samples=2),
     SparseGPClassifier(random_state=0),
     SparseGPClassifier(
         "matern32", n_inducing=10, ard=True, polish=True, batch_size=32, random_state=0

@@ -16,6 +16,7 @@ from .._ground.estimators import (
     class_order,
     fit_on_labels,
     own_classes,
+    take_feature_names,
 )
 from .._ground.names import positions
 from .._ground.types import LabelsLike, Samples, Seed
@@ -65,7 +66,12 @@ class EnsembleClassifier(
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         fitted = self._fit(X, labels, weight, seed, fit_params)
         self.__dict__.update(fitted, classes_=labels.classes, seed_=seed)
+        take_feature_names(self, self._member())
         return self
+
+    def _member(self):
+        """A fitted estimator, which knows the features."""
+        return self.estimator_
 
     def _fit(self, X, labels, weight, seed, fit_params) -> dict:
         """The attributes that hold what was fitted."""

@@ -109,6 +109,9 @@ class DeepEnsembleClassifier(EnsembleClassifier):
         )
         return {"estimators_": fitted}
 
+    def _member(self):
+        return self.estimators_[0]
+
     def sample_proba(
         self, X: Samples, n_samples: int | None = None, random_state: Seed = None
     ) -> Floats:
