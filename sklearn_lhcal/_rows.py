@@ -166,6 +166,7 @@ def read_rows(
     *,
     classes: ArrayLike | None = None,
     add: bool = False,
+    optional: bool = False,
 ) -> Rows:
     """The one reader of labels and predictions together.
 
@@ -173,25 +174,28 @@ def read_rows(
     ----------
     y : label histogram
         Anything `check_counts` takes.
-    prediction : Distribution, or array-like of shape (n, K) or (n,), or None
-        None stands for the class frequencies themselves.
+    prediction : Distribution, or array-like of shape (n, K) or (n,)
     sample_weight, groups : array-like of shape (n,), optional
     classes : array-like of shape (K,), optional
         Names of the columns of a prediction; those that it brings itself must be the same.
     add : bool, default=False
         Whether classes of y that the prediction does not know join it with probability 0, which is
         for estimators: their training rows may have lacked a class. Else they are an error.
+    optional : bool, default=False
+        Whether the prediction may be None, which stands for the class frequencies themselves.
     """
+    if prediction is None and not optional:
+        raise ValueError("prediction is None; give class probabilities, or a distribution.")
     labels = read_labels(y)
     check_row_names(y=y, prediction=prediction, sample_weight=sample_weight, groups=groups)
-    if prediction is None and classes is None:
+    if prediction is None:
         return Rows.of(labels, labels.mu, sample_weight, groups)
     if isinstance(prediction, Distribution):
         own = prediction.classes
         K = prediction.n_classes
     else:
         own = column_names(prediction)
-        prediction = labels.mu if prediction is None else check_proba(prediction, name="prediction")
+        prediction = check_proba(prediction, name="prediction")
         K = prediction.shape[1]
     check_same_length(len(prediction), y=labels)
     classes = _check_classes(own, classes, K)

@@ -268,6 +268,11 @@ class Door:
             p for p in inspect.signature(function).parameters.values() if p.name != "self"
         ]
         self.data = [p.name for p in parameters if _takes_data(p)]
+        self.required = {
+            p.name
+            for p in parameters
+            if p.default is p.empty and type(None) not in get_args(p.annotation)
+        }
         self.unknown = [
             p.name
             for p in parameters

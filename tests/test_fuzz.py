@@ -175,8 +175,10 @@ def applies(kind, good, argument):
     return kind != "words" or argument not in NAMES
 
 
-def must_fail(kind, kinds, argument):
+def must_fail(kind, kinds, argument, door):
     """Whether no number may come out."""
+    if kind == "None":
+        return argument in door.required
     if argument == "X":
         return kind in OF_X
     if argument in NAMES:
@@ -235,7 +237,7 @@ def test_bad_input(name, argument):
                 said = complaint(door, argument, kind, result)
                 if not said and kinds is SAME and (argument != "X" or kind in OF_X):
                     said = f"refused: {result}"
-            elif must_fail(kind, kinds, argument):
+            elif must_fail(kind, kinds, argument, door):
                 said = "accepted"
             elif kinds is SAME:
                 said = differs(expected, result)

@@ -150,6 +150,8 @@ class EpistemicGainDisplay(Display):
             for several runs.
         """
         check_fraction(confidence_level=confidence_level)
+        if gain is None or uncertainty is None:
+            raise ValueError("gain and uncertainty must hold a number a row; one of them is None.")
         given: list[Any] = [a for a in (gain, uncertainty, calibrated) if a is not None]
         several = _are_runs(gain)
         if not several:
