@@ -121,7 +121,7 @@ def fetch_dices(
     form = _FORMS[version]
     name = f"diverse_safety_adversarial_dialog_{version}.csv"
     file = PublishedFile(name, None, "sha256", _LARGEST, partial(_columns, form=form))
-    folder = f"{base_url.rstrip('/')}/{version}"
+    folder = f"{str(base_url).rstrip('/')}/{version}"
     columns = fetch(file, data_home, download_if_missing, folder, checksum, timeout)
     if question not in columns:
         known = [name for name in columns if name.startswith("Q") and not name.startswith("Q1")]

@@ -10,7 +10,6 @@ from numbers import Real
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 from urllib.error import HTTPError
-from urllib.parse import urlsplit
 from urllib.request import urlopen
 
 from sklearn.datasets import get_data_home
@@ -90,10 +89,9 @@ def _download(file: PublishedFile, url: str, path: Path, checksum: str | None, t
 
 
 def _check_arguments(base_url: str, checksum: str | None, timeout: float) -> None:
-    scheme = urlsplit(base_url).scheme
-    if scheme not in _SCHEMES:
+    if not isinstance(base_url, str) or base_url.partition(":")[0].lower() not in _SCHEMES:
         raise ValueError(f"base_url must begin with one of {_SCHEMES}, got {base_url!r}.")
-    if checksum is not None and not re.fullmatch("[0-9a-fA-F]{64}", checksum):
+    if checksum is not None and not re.fullmatch("[0-9a-fA-F]{64}", str(checksum)):
         raise ValueError(f"checksum must hold 64 hexadecimal digits, got {checksum!r}.")
     if not (isinstance(timeout, Real) and 0 < timeout < 1e6):
         raise ValueError(f"timeout must be a positive number of seconds, got {timeout!r}.")
