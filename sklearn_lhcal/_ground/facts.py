@@ -43,6 +43,8 @@ class Facts(NamedTuple):
         Whether ratings of a row are compared with each other, where `least_raters` does not tell.
     takes_distribution : bool
         Whether more of a prediction counts than its mean.
+    of_labels : bool
+        Whether labels alone count, so that the prediction may be None.
     """
 
     greater_is_better: bool | None = None
@@ -58,6 +60,7 @@ class Facts(NamedTuple):
     unsaid: Callable | None = None
     compares_raters: bool = False
     takes_distribution: bool = False
+    of_labels: bool = False
 
 
 def metric(facts: Facts | Callable[..., Facts]) -> Callable[[Function], Function]:

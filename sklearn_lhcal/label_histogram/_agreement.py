@@ -18,7 +18,12 @@ from ._chance import (
 )
 
 
-@metric(Facts(greater_is_better=True, least_raters=2, terms=agreement_terms))
+def _coefficient(value) -> Facts:
+    """Facts of an agreement beyond chance."""
+    return Facts(greater_is_better=True, value=value, compares_raters=True, of_labels=True)
+
+
+@metric(Facts(greater_is_better=True, least_raters=2, terms=agreement_terms, of_labels=True))
 def percent_agreement(
     y: LabelsLike, *, weights: Similarity = "nominal", sample_weight: ArrayLike | None = None
 ) -> float:
@@ -67,7 +72,7 @@ def percent_agreement(
     return score(observed_agreement, y, weights, sample_weight)
 
 
-@metric(Facts(greater_is_better=True, value=coefficient(fleiss_chance), compares_raters=True))
+@metric(_coefficient(coefficient(fleiss_chance)))
 def fleiss_kappa(
     y: LabelsLike, *, weights: Similarity = "nominal", sample_weight: ArrayLike | None = None
 ) -> float:
@@ -107,7 +112,7 @@ def fleiss_kappa(
     return score(coefficient(fleiss_chance), y, weights, sample_weight)
 
 
-@metric(Facts(greater_is_better=True, value=coefficient(gwet_chance), compares_raters=True))
+@metric(_coefficient(coefficient(gwet_chance)))
 def gwet_ac(
     y: LabelsLike, *, weights: Similarity = "nominal", sample_weight: ArrayLike | None = None
 ) -> float:
@@ -147,7 +152,7 @@ def gwet_ac(
     return score(coefficient(gwet_chance), y, weights, sample_weight)
 
 
-@metric(Facts(greater_is_better=True, value=coefficient(conger_chance), compares_raters=True))
+@metric(_coefficient(coefficient(conger_chance)))
 def conger_kappa(
     y: LabelsLike, *, weights: Similarity = "nominal", sample_weight: ArrayLike | None = None
 ) -> float:
@@ -189,7 +194,7 @@ def conger_kappa(
     return score(coefficient(conger_chance), y, weights, sample_weight)
 
 
-@metric(Facts(greater_is_better=True, value=cohen, compares_raters=True))
+@metric(_coefficient(cohen))
 def cohen_kappa(
     y: LabelsLike, *, weights: Similarity = "nominal", sample_weight: ArrayLike | None = None
 ) -> float:
@@ -230,7 +235,7 @@ def cohen_kappa(
     return score(cohen, y, weights, sample_weight)
 
 
-@metric(Facts(greater_is_better=True, value=alpha, compares_raters=True))
+@metric(_coefficient(alpha))
 def krippendorff_alpha(
     y: LabelsLike, *, weights: Similarity = "nominal", sample_weight: ArrayLike | None = None
 ) -> float:

@@ -27,10 +27,10 @@ def mean_of_pairs(row_loss):
     return ratio_over_pairs(mean(row_loss))
 
 
-def ratio_over_pairs(terms):
+def ratio_over_pairs(terms, of_labels: bool = False):
     """A ratio of sums over rows with two readers or more, as a metric."""
 
-    @metric(Facts(False, least_raters=2, terms=terms))
+    @metric(Facts(False, least_raters=2, terms=terms, of_labels=of_labels))
     def value(y, prediction, *, sample_weight=None) -> float:
         return score(value, y, prediction, sample_weight)
 

@@ -35,7 +35,9 @@ def read_for(metric: Callable, y, prediction, sample_weight=None, groups=None, *
     facts = facts_of(metric, **options)
     if facts.check is not None:
         facts.check(**options)
-    read = read_rows if facts.read is None else partial(facts.read, **options)
+    read = partial(read_rows, optional=facts.of_labels)
+    if facts.read is not None:
+        read = partial(facts.read, **options)
     rows = read(y, prediction, sample_weight, groups)
     if facts.least_raters > 1:
         rows.labels.warn_if_adjudicated()

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from .._ground.bins import check_bias_correction
 from .._ground.facts import Facts, metric
 from .._ground.types import Correction, LabelsLike
-from .._rows import PredictionLike, read_rows
+from .._rows import PredictionLike
 from ._evaluate import mean, score
 
 
@@ -43,18 +43,14 @@ def _irreducible_rows(mu, n, z):
     return (1 + 1 / (n - 1)) * (mu * (1 - mu)).sum(axis=1)
 
 
-def _read_labels(y, prediction, sample_weight, groups, **options):
-    """Rows, also without a prediction."""
-    return read_rows(y, prediction, sample_weight, groups, optional=True)
-
-
-def _corrected_mean(corrected, plugin, read=None):
+def _corrected_mean(corrected, plugin, of_labels=False):
     """Facts of a mean over rows that has a correction, as a function of the options."""
 
     def facts(bias_correction: Correction = "residual") -> Facts:
         row_loss = plugin if bias_correction is None else corrected
         least = least_raters(bias_correction)
-        return Facts(False, least_raters=least, terms=mean(row_loss), check=_check, read=read)
+        terms = mean(row_loss)
+        return Facts(False, least, terms=terms, check=_check, of_labels=of_labels)
 
     return facts
 
@@ -129,7 +125,7 @@ def epistemic_loss(
     return score(epistemic_loss, y, prediction, sample_weight, bias_correction=bias_correction)
 
 
-@metric(_corrected_mean(_irreducible_rows, _spread_rows, _read_labels))
+@metric(_corrected_mean(_irreducible_rows, _spread_rows, of_labels=True))
 def irreducible_loss(
     y: LabelsLike,
     prediction: PredictionLike | None = None,

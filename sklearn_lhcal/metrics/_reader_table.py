@@ -102,7 +102,7 @@ def reader_table(
     """
     labels = named_raters(y)
     K = labels.shape[1]
-    shares = [ratio_over_pairs(_share_terms(k)) for k in range(K)]
+    shares = [ratio_over_pairs(_share_terms(k), of_labels=True) for k in range(K)]
     found = [statistic_of(m, labels, None, sample_weight, groups, {}) for m in shares]
     block, panel = design_of(found[0], "random", n_blocks, random_state)
     panel = cast(Panel, panel)
