@@ -342,7 +342,7 @@ def hard_batches():
         ),
         "uniform": (torch.zeros(8, 4, dtype=torch.float64), y),
         "zero probabilities": (torch.where(y > 0, u, -torch.inf), y),
-        "a thousand classes": batch(8, 1000),
+        "many classes": batch(8, 300),
         "two classes": batch(8, 2),
     }
 

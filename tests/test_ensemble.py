@@ -126,7 +126,7 @@ def test_draws_have_the_moments_of_dropout(dropout):
     ours = np.log(p[:, 1] / p[:, 0])
     module.train()
     with torch.no_grad():
-        u = torch.stack([module(x)[0] for _ in range(3000)]).numpy()
+        u = module(x.expand(3000, 5)).numpy()
     theirs = u[:, 1] - u[:, 0]
     error = np.sqrt((ours.var() + theirs.var()) / 3000)
     assert abs(ours.mean() - theirs.mean()) < 4 * error
@@ -191,7 +191,7 @@ def test_each_use_of_a_dropout_module_has_a_mask_of_its_own(width, data):
     u = np.log(u) - np.log(u).mean(axis=2, keepdims=True)
     with torch.no_grad():
         module = net.module_.train()
-        v = torch.stack([module(torch.as_tensor(X)) for _ in range(2_000)]).numpy()
+        v = module(torch.as_tensor(X).repeat(2_000, 1)).reshape(2_000, 2, 3).numpy()
         module.eval()
     v -= v.mean(axis=2, keepdims=True)
     for moment in (1, 2):
