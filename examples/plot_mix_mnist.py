@@ -262,6 +262,7 @@ for (labels, name), dist in dists.items():
 # takes φ times α0/(1 + α0), and leaves z as it is. Here ts raises φ in every row, from .147 to .184
 # on average, where raters disagree with .103; α brings it to .098.
 import matplotlib.pyplot as plt
+from colours import BLUE, GREEN, PALETTE, VERMILLION
 
 z, z_ts = (dists[2, name].mean() for name in ("Raw", "Raw+ts"))
 phi = {name: dists[2, name].disagreement() for name in ("Raw", "Raw+ts", "Raw+ts+α")}
@@ -273,10 +274,10 @@ for name, values in {"observed": observed, **phi}.items():
     print(f"{name:10}{values.mean():7.4f}")
 print(f"Rows in which ts raises it: {(change > 0).mean():.0%}")
 
-COLORS = {"Raw": "black", "Raw+ts": "tab:orange", "Raw+ts+α": "tab:green"}
+COLORS = {"Raw": "black", "Raw+ts": VERMILLION, "Raw+ts+α": GREEN}
 figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.6), layout="constrained")
 mixed = test.ratio < 1
-for rows, color, label in ((~mixed, "tab:blue", "one digit"), (mixed, "tab:red", "two mixed")):
+for rows, color, label in ((~mixed, BLUE, "one digit"), (mixed, VERMILLION, "two mixed")):
     top = z_ts[rows].max(axis=1) - z[rows].max(axis=1)
     left.plot(top, change[rows], ".", color=color, markersize=4, alpha=0.6, label=label)
 left.axhline(0, color="0.7", linewidth=1, zorder=0)
@@ -338,7 +339,7 @@ for ax, (n, rows) in zip(axes, outcomes.items(), strict=True):
     for i, row in enumerate(rows):
         y_row, half = np.array(row), np.array([0.5, 0.5])
         best = [brentq(slope, -30, 30, args=(y_row, half, penalty)) for penalty in penalties]
-        ax.plot(penalties, best, color=f"C{i}", label=f"{row[0]} against {row[1]}")
+        ax.plot(penalties, best, color=PALETTE[i], label=f"{row[0]} against {row[1]}")
         at = brentq(slope, -30, 30, args=(y_row, half, 0.005))
         print(f"{n} labels, {row[0]} against {row[1]}: log α0 = {at:.2f} at λ = .005")
     ax.axvline(0.005, color="0.7", linewidth=1, zorder=0)

@@ -10,9 +10,9 @@ COSTS = np.array([[0.0, 4.0], [1.0, 0.0]])  # wrong about the first class: 4; ab
 first = np.linspace(0.001, 0.999, 999)
 logits = torch.log(torch.as_tensor(np.stack([first, 1 - first], axis=1)))
 bounds = {
-    "margin rescaling": (MarginRescalingLoss(COSTS), "tab:red"),
-    "direct loss, from above": (DirectLoss(COSTS), "tab:blue"),
-    "direct loss, from below": (DirectLoss(COSTS, bound="lower"), "tab:green"),
+    "margin rescaling": (MarginRescalingLoss(COSTS), "#D55E00"),
+    "direct loss, from above": (DirectLoss(COSTS), "#0072B2"),
+    "direct loss, from below": (DirectLoss(COSTS, bound="lower"), "#009E73"),
 }
 
 _, axes = plt.subplots(1, 2, figsize=(8.5, 3.6), layout="constrained", sharey=True)

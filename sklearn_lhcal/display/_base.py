@@ -122,9 +122,9 @@ def draw_curves(ax, x, values, interval, names: dict, line_kwargs, band_kwargs):
     lines = []
     bands = []
     for i, name in names.items():
-        style = styled(line_kwargs, linewidth=1.6, color=f"C{i}", label=name)
+        style = styled(line_kwargs, linewidth=1.6, color=color_of(i), label=name)
         lines += ax.plot(x, values[i], **style)
-        style = styled(band_kwargs, color=f"C{i}", alpha=0.15, linewidth=0)
+        style = styled(band_kwargs, color=color_of(i), alpha=0.15, linewidth=0)
         bands.append(ax.fill_between(x, *interval[i].T, **style))
     return lines, bands
 

@@ -133,7 +133,8 @@ def study_size(
     as 1/R², and a jackknife counts it more than twice where readers are few. It comes from the
     metric of each pair of readers, fitted by an effect of either reader: what is left over is
     particular to the pair, less what the rows explain. That needs four readers; with three
-    everything is taken to fall as 1/R, and the forecast for more readers is too wide. Of more than
+    everything is taken to fall as 1/R, and the forecast for more readers is too wide. For a kappa
+    it is so from a pilot of five as well. Of more than
     12 readers those with the most readings speak.
 
     Examples
