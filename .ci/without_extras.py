@@ -1,17 +1,19 @@
-"""Plugin of pytest: nothing optional can be imported."""
+"""Plugin of pytest: nothing optional can be found, as where it is not installed."""
 
 import sys
+from importlib.machinery import PathFinder
 
 EXTRAS = {"matplotlib", "pandas", "polars"}
 
 
-class NotInstalled:
-    """A finder that says so."""
+class WithoutExtras(PathFinder):
+    """Finds what Python finds, but for the extras."""
 
-    @staticmethod
-    def find_spec(name, path=None, target=None):
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
         if name.partition(".")[0] in EXTRAS:
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+            return None
+        return super().find_spec(name, path, target)
 
 
-sys.meta_path.insert(0, NotInstalled)
+sys.meta_path[:] = [WithoutExtras if finder is PathFinder else finder for finder in sys.meta_path]
