@@ -129,7 +129,7 @@ def deal(sizes: NDArray, n_blocks: int, rng) -> Blocks:
     B = min(n_blocks, len(sizes))
     block_of = np.empty(len(sizes), dtype=np.intp)
     if sizes.max() == 1:
-        block_of[shuffled] = np.arange(len(sizes)) % B
+        block_of[shuffled] = np.resize(np.arange(B), len(sizes))
         return Blocks(block_of, B)
     # the largest first, each to the emptiest block
     load = np.zeros(B)
@@ -294,7 +294,8 @@ def spread_of(
     V_rat = f * ((without.raters - T) ** 2).sum()
     moved = without.cells - T
     moved *= moved
-    V_cell = f * (without.times * moved).sum()
+    moved *= without.times
+    V_cell = f * moved.sum()
     excess = V_rat - V_cell
     V = V_row + max(excess, 0.0)
     # Satterthwaite's degrees of freedom

@@ -248,8 +248,8 @@ class OfMeans(OfRows):
         m, K = counts.shape
         n = self.rows.n[rows]
         changes = np.zeros((2, K * m))
-        given = np.flatnonzero(counts.T)
-        if 2 * len(given) < counts.size:
+        if 2 * np.count_nonzero(counts) < counts.size:
+            given = np.flatnonzero(counts.T)
             column, at = np.divmod(given, m)
             left = counts[at]
             left[np.arange(len(at)), column] -= 1
