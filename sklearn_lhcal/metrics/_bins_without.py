@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from .._ground.arrays import Floats, Indices
 from .._ground.bins import BinSums
@@ -16,15 +17,16 @@ from .._rows import Rows
 from ..label_histogram import Annotations
 from ..label_histogram._labels import Labels
 from ._shared_terms import (
+    DENSE,
     Binned,
     Cells,
     SharedTerms,
+    Terms,
     add_columns,
     annotations,
     by_place,
     least_sharing,
     units_of,
-    within,
 )
 
 
@@ -58,12 +60,15 @@ class Touched(NamedTuple):
         What is left of the row.
     n : ndarray of shape (n_touched,)
         How many ratings are left; 0 where they are too few.
+    lost_to : ndarray of shape (n_ratings,)
+        Which of these loses each rating.
     """
 
     at: Indices
     block: Indices
     counts: NDArray
     n: Floats
+    lost_to: Indices
 
 
 def touched(y: Annotations, code: NDArray, n_blocks: int, least: int) -> Touched:
@@ -74,7 +79,69 @@ def touched(y: Annotations, code: NDArray, n_blocks: int, least: int) -> Touched
     at, block = np.divmod(pair, n_blocks)
     counts = y.counts[at] - gone
     n = counts.sum(axis=1).astype(np.float64)
-    return Touched(at, block, counts, np.where(n >= least, n, 0.0))
+    return Touched(at, block, counts, np.where(n >= least, n, 0.0), place)
+
+
+def _weighed(
+    weigh: csr_array, terms: Terms, units: list[Indices], place: Indices, n_places: int, size: int
+) -> tuple[Indices, Floats]:
+    """Sums of C and U over units and blocks, where a block weighs the terms of a row alike.
+
+    `weigh` has shape (n_blocks, n_rows). Returned are numbers of cells, and two sums of each.
+    """
+    cell = np.stack([unit[:, None] * n_places + place[terms.row] for unit in units], axis=1)
+    # C and U in one product, as real and imaginary part
+    C, U = terms.values[0, :, None], terms.values[1:].T
+    V = np.broadcast_to((C + 1j * U)[:, None], cell.shape)
+    column = cell.ravel()
+    if size > DENSE:
+        cells, column = np.unique(column, return_inverse=True)
+    else:
+        cells = np.arange(size)
+    indptr = terms.indptr * (len(units) * place.shape[1])
+    in_rows = csr_array((V.ravel(), column, indptr), shape=(len(place), len(cells)))
+    found = (weigh @ in_rows).tocoo()
+    key = cells[found.col] * weigh.shape[0] + found.row
+    return key, np.stack([found.data.real, found.data.imag])
+
+
+def _lost(terms: Terms, what: Touched) -> tuple[Indices, Indices]:
+    """Terms that touched rows lose: which term, and which of these rows; each pair of them once."""
+    p = what.lost_to[terms.ratings]
+    t = np.broadcast_to(np.arange(p.shape[1]), p.shape)
+    once = np.ones(p.shape, dtype=bool)
+    once[1:] = p[1:] != p[:-1]
+    return t[once], p[once]
+
+
+def _within_left(
+    terms: Terms, y: Annotations, what: Touched, code: NDArray, t: Indices, p: Indices
+) -> Floats:
+    """q of what is left of touched rows, its terms with their old values, (1 + m, n_touched).
+
+    The touched rows `p` lose the terms `t`; `code` is the block of each rating.
+    """
+    row, at, n = terms.row, what.at, len(what.at)
+    squares = np.stack(
+        [np.bincount(row, v * v, len(y))[at] - np.bincount(p, v[t] ** 2, n) for v in terms.values]
+    )
+    if len(terms.ratings) == 1:
+        return squares
+    # a slot is a rating of a touched row
+    slots = np.diff(y.indptr)[at]
+    slot_of = np.repeat(np.arange(n), slots)
+    shift = np.cumsum(slots) - slots - y.indptr[at]
+    rating = np.arange(len(slot_of)) - shift[slot_of]
+    kept = code[rating] != what.block[slot_of]
+    # the slot of the other of a pair, where the one is lost
+    other = (terms.ratings[::-1] + shift[what.lost_to[terms.ratings]]).ravel()
+    found = -squares
+    for total, v in zip(found, terms.values, strict=True):
+        twice = np.append(v, v)
+        A = np.bincount(terms.ratings.ravel(), twice, len(y.rater))
+        left = kept * (A[rating] - np.bincount(other, twice, len(slot_of)))
+        total += np.bincount(slot_of, left * left, n)
+    return found
 
 
 class SumsWithout:
@@ -106,7 +173,7 @@ class SumsWithout:
         self.changes = [Cells(size * n_blocks) for size in self.terms.sizes]
         # what blocks change of Σ_i q_i
         self.within = np.zeros((2, self.terms.n_places * n_blocks))
-        for part in self.terms.parts(np.minimum(rows.n, n_blocks)):
+        for part in self.terms.parts():
             self._add(part)
 
     def _add(self, part: slice) -> None:
@@ -137,26 +204,24 @@ class SumsWithout:
     def _add_terms(self, part: slice, what: Touched, y: Annotations, code: NDArray) -> None:
         terms, q, place = self.terms.add(part)
         at, block = what.at, what.block
-        size = np.diff(terms.indptr)[at]
-        # of each touched row p its terms t
-        p = np.repeat(np.arange(len(at)), size)
-        t = np.arange(size.sum()) + np.repeat(terms.indptr[at] - np.cumsum(size) + size, size)
-        ratings = terms.ratings[:, t]
-        kept = (code[ratings] != block[p]).all(axis=0)
-        # those left weigh more
-        before, after = (self.binned.how_many(n) for n in (y.n[at], what.n))
-        scale = np.where(kept, np.divide(before, after, np.zeros(len(at)), where=after > 0)[p], 0.0)
-        values = terms.values[:, t]
-        units = units_of(y.rater, ratings, self.terms.R)
         places = place[at] * self.n_blocks + block[:, None]
-        n_places = self.terms.n_places * self.n_blocks
-        for cells, codes in zip(self.changes, units, strict=True):
-            add_columns(cells, codes, (scale - 1) * values, places[p], n_places)
-        slots = np.diff(y.indptr)[at]
-        first = np.cumsum(slots) - slots - y.indptr[at]
-        slot_of = np.repeat(np.arange(len(at)), slots)
-        left = within(scale * values, p, ratings + first[p], slot_of, len(at))
-        self.within += by_place(left - q[:, at], places, n_places)
+        # terms that are left weigh more
+        before, after = (self.binned.how_many(n) for n in (y.n[at], what.n))
+        scale = np.divide(before, after, np.zeros(len(at)), where=after > 0)
+        left = -q[:, at]
+        units = units_of(y.rater, terms.ratings, self.terms.R)
+        weigh = csr_array((scale - 1, (block, at)), shape=(self.n_blocks, len(y)))
+        for cells, codes, size in zip(self.changes, units, self.terms.sizes, strict=True):
+            cells.add(*_weighed(weigh, terms, codes, place, self.terms.n_places, size))
+        if scale.any():
+            t, p = _lost(terms, what)
+            gone = terms.values[:, t]
+            for cells, codes in zip(self.changes, units, strict=True):
+                codes = [unit[t] for unit in codes]
+                n_places = self.terms.n_places * self.n_blocks
+                add_columns(cells, codes, -scale[p] * gone, places[p], n_places)
+            left += scale**2 * _within_left(terms, y, what, code, t, p)
+        self.within += by_place(left, places, self.terms.n_places * self.n_blocks)
 
     def products(self) -> Floats:
         """Products of terms that share a rater without each block, (2, n_places, n_blocks)."""

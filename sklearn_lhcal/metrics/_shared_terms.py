@@ -19,11 +19,11 @@ from .._rows import Rows
 from ..label_histogram import Annotations
 
 # cells that are summed in place
-_DENSE = 2**22
+DENSE = 2**22
 # disjoint pairs of raters need so many
 FOUR = 4
 # terms in memory at a time
-_TERMS = 2**16
+_TERMS = 2**14
 
 
 class Binned(NamedTuple):
@@ -139,7 +139,7 @@ class Cells:
     """Pairs of sums by cell of a large grid, of which few may occur."""
 
     def __init__(self, size: int):
-        self._dense = np.zeros((2, size)) if size <= _DENSE else None
+        self._dense = np.zeros((2, size)) if size <= DENSE else None
         self._keys: list[Indices] = []
         self._sums: list[Floats] = []
 
@@ -192,9 +192,9 @@ class SharedTerms:
         # Σ_i q_i of C and of U
         self.within = np.zeros((2, self.n_places))
 
-    def parts(self, times: NDArray | int = 1) -> Iterator[slice]:
-        """Rows whose terms, each so many times, fit into memory."""
-        cost = np.append(0, np.cumsum(self.binned.how_many(self.rows.n) * times))
+    def parts(self) -> Iterator[slice]:
+        """Rows whose terms fit into memory."""
+        cost = np.append(0, np.cumsum(self.binned.how_many(self.rows.n)))
         start = 0
         while start < len(cost) - 1:
             stop = int(np.searchsorted(cost, cost[start] + _TERMS, side="right")) - 1
