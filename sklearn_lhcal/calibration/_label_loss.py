@@ -9,6 +9,7 @@ Gradients are tuples (F, ∂F/∂θ, ∂F/∂η). Hessians follow with ∂²F/�
 """
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import expit, log_expit, logsumexp
 
 from .._ground.arrays import Floats
@@ -21,6 +22,7 @@ _LARGE = 80
 _TINY = 1e-300
 
 Array = Floats
+Labels = tuple[NDArray[np.intp], NDArray[np.intp], Array]
 
 
 def plain(family: AffineMap, u: Array, v: Array, n: Array, curved: bool) -> tuple:
@@ -40,21 +42,24 @@ def plain(family: AffineMap, u: Array, v: Array, n: Array, curved: bool) -> tupl
     if not curved:
         p *= n[:, None]
         return F, family.pulled_sum(u, p), 0.0
+    root = np.sqrt(n)[:, None]
+    p *= root
     P = family.pulled(u, p)
-    root = np.sqrt(n)
-    P *= root[:, None]
-    p *= n[:, None]
+    p *= root
     # H = Σ n Jᵀ(diag p − p pᵀ)J
     H = family.diagonal(u, p)
     H -= P.T @ P
-    return F, root @ P, 0.0, H, 0.0, 0.0
+    return F, family.pulled_sum(u, p), 0.0, H, 0.0, 0.0
 
 
-def floored(family: AffineMap, u: Array, v: Array, y: Array, floor, eta: float, curved: bool):
-    """The loss of points whose map has a floor, and its derivatives."""
-    i, k = np.nonzero(y)
-    y_seen = y[i, k]
-    v = v - v.max(axis=1, keepdims=True)
+def floored(family: AffineMap, u: Array, v: Array, labels: Labels, floor, eta: float, curved: bool):
+    """The loss of points whose map has a floor, and its derivatives; v = u' is overwritten.
+
+    Labels are rows i, classes k and shares y (L,), of pairs that have labels: mostly few.
+    """
+    i, k, y = labels
+    n_rows = len(u)
+    v -= v.max(axis=1, keepdims=True)
     log_p = v[i, k]
     p = np.exp(v, out=v)
     Z = row_sum(p)
@@ -63,27 +68,42 @@ def floored(family: AffineMap, u: Array, v: Array, y: Array, floor, eta: float, 
     log_rest = log_expit(-eta) + log_p
     log_z = np.logaddexp(log_rest, log_expit(eta) + np.log(floor)[k])
     r = np.exp(log_rest - log_z)
-    F = -float(y_seen @ log_z)
-    yr = np.zeros_like(p)
-    yr[i, k] = y_seen * r
-    n_r = row_sum(yr)
+    F = -float(y @ log_z)
+    n_r = np.bincount(i, y * r, n_rows)
+    a = n_r[:, None] * p
+    a[i, k] -= y * r
+    G = family.pulled_sum(u, a)
     e = expit(eta)
-    n = y_seen.sum()
-    G = family.pulled_sum(u, n_r[:, None] * p - yr)
+    n = y.sum()
     # ∂ log z_k/∂η = (1 − r_k) − e
-    by_eta = float(y_seen @ r) - (1 - e) * n
+    by_eta = float(y @ r) - (1 - e) * n
     if not curved:
         return F, G, by_eta
     # c = y r (1−r): that a label does not say whether it comes from the map or from the floor.
-    c = np.zeros_like(p)
-    c[i, k] = y_seen * r * (1 - r)
-    C = row_sum(c)
+    c = y * r * (1 - r)
+    C = np.bincount(i, c, n_rows)
     M = np.maximum(n_r + C, _TINY)
     # The Hessian in u' is diag(n_r p − c) − M q qᵀ + c cᵀ/M with q = p − c/M.
-    Q = family.pulled(u, p - c / M[:, None]) * np.sqrt(M)[:, None]
-    D = family.pulled(u, c) / np.sqrt(M)[:, None]
-    H = family.diagonal(u, n_r[:, None] * p - c) - Q.T @ Q + D.T @ D
-    cross = family.pulled_sum(u, c - C[:, None] * p)
+    a[i, k] += y * r - c
+    # Of a row with labels of one class c cᵀ/M is diagonal.
+    n_pairs = np.bincount(i, minlength=n_rows)
+    alone = n_pairs[i] == 1
+    a[i[alone], k[alone]] += (c**2 / M[i])[alone]
+    H = family.diagonal(u, a)
+    several = n_pairs > 1
+    if several.any():
+        dense = np.zeros_like(p)
+        dense[i, k] = c
+        D = family.pulled(u[several], dense[several] / np.sqrt(M)[several, None])
+        H += D.T @ D
+    # c − C p, negative
+    np.multiply(p, C[:, None], out=a)
+    a[i, k] -= c
+    cross = -family.pulled_sum(u, a)
+    p[i, k] -= c / M[i]
+    p *= np.sqrt(M)[:, None]
+    Q = family.pulled(u, p)
+    H -= Q.T @ Q
     return F, G, by_eta, H, cross, e * (1 - e) * n - float(C.sum())
 
 

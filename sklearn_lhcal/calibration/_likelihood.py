@@ -90,6 +90,8 @@ class ScalingProblem(Problem):
         self.y = rows.label_shares
         self.n = row_sum(self.y)
         self._given_start = start
+        # The x of the last second derivatives, and they: another prior begins where one ended.
+        self._known: list = [None, None]
 
     def with_prior(self, prior: Prior, start: Array) -> "ScalingProblem":
         """The same loss under another prior, from a start near the optimum."""
@@ -161,7 +163,7 @@ class ScalingProblem(Problem):
         x_map, eta = self._split(x)
         F, G, by_eta, H, cross, by_eta_twice = self._sums(x_map, eta, curved=True)
         slope = self.family.chain(x_map, G)
-        H = self.family.curved_chain(x_map, G, H)
+        H = self.family.curved_chain(x_map, G, H.copy())
         if self.floor is not None:
             cross = self.family.chain(x_map, cross)
             H = np.block([[H, cross[:, None]], [cross, by_eta_twice]])
@@ -214,7 +216,28 @@ class ScalingProblem(Problem):
         """Σ Jᵀy: what labels add to the gradient where it does not depend on the map."""
         return self.family.pulled_sum(self.rows.log_proba, self.y)
 
+    @cached_property
+    def _all_pairs(self):
+        """Rows, classes and shares of the labels, (L,) each, rows in order."""
+        i, k = np.nonzero(self.y)
+        return i, k, self.y[i, k]
+
+    def _pairs(self, part: slice):
+        """Those of a block of rows, which are counted from its first."""
+        i, k, y = self._all_pairs
+        own = slice(*np.searchsorted(i, [part.start, part.stop]))
+        return i[own] - part.start, k[own], y[own]
+
     def _sums(self, x, eta, curved: bool) -> list:
+        """Loss and derivatives in (θ, η); the last second ones are kept."""
+        if not curved:
+            return self._new_sums(x, eta, curved)
+        at = np.append(x, eta)
+        if not np.array_equal(at, self._known[0]):
+            self._known[:] = at, self._new_sums(x, eta, curved)
+        return self._known[1]
+
+    def _new_sums(self, x, eta, curved: bool) -> list:
         """Loss and derivatives in (θ, η), summed over blocks of rows."""
         family, rows, floor = self.family, self.rows, self.floor
         W, b = family.affine(x)
@@ -226,7 +249,7 @@ class ScalingProblem(Problem):
             if is_plain:
                 return _label_loss.plain(family, u, v, self.n[part], curved)
             if not rows.is_ensemble:
-                return _label_loss.floored(family, u, v, self.y[part], floor, eta, curved)
+                return _label_loss.floored(family, u, v, self._pairs(part), floor, eta, curved)
             log_w = rows.log_weights[part]
             return _label_loss.mixed(family, u, v, self.y[part], log_w, floor, eta, curved)
 

@@ -25,8 +25,6 @@ from ._rows import CalibrationRows
 STRENGTHS = ((0.03, 0.1), (0.1, 0.3), (0.3, 1.0))
 # Parameters above which the determinant is that of the classes' blocks.
 _EXACT_DETERMINANT = 500
-# Nats by which evidence may fall behind before tighter strengths are no longer tried.
-_HOPELESS = 20.0
 # Weights below which a strength is not fitted again.
 _NEGLIGIBLE = 0.01
 
@@ -70,20 +68,15 @@ class Average(NamedTuple):
         """Fits of all strengths, shrunk towards the solution T of `fit_temperature`."""
         beta = np.exp(T[0])
         start = np.append(family.start(beta), T[1:])
-        # From loose to tight: with many rows the loosest leaves the others far behind.
-        priors = [shrunk(family, beta, *strength) for strength in sorted(strengths, reverse=True)]
+        # From tight to loose: each optimum is a start for the next, and its Hessian is known.
+        priors = [shrunk(family, beta, *strength) for strength in sorted(strengths)]
         problem = ScalingProblem(family, rows, priors[0], floor, start)
-        x = solve(problem)
         if len(priors) == 1:
-            return cls([Fit(problem, x, 0.0, None)], np.ones(1))
-        fits = [Fit.of(problem, x)]
-        for prior in priors[1:]:
-            if fits[0].foreseen(prior)[1] < fits[0].log_evidence - _HOPELESS:
-                break
-            problem = problem.with_prior(prior, fits[-1].foreseen(prior)[0])
+            return cls([Fit(problem, solve(problem), 0.0)], np.ones(1))
+        fits = [Fit.of_temperature(problem, start)]
+        for prior in priors:
+            problem = problem.with_prior(prior, fits[-1].x)
             fits.append(Fit.of(problem, solve(problem)))
-        else:
-            fits.append(Fit.of_temperature(problem, start))
         return cls(fits, softmax(np.array([fit.log_evidence for fit in fits])))
 
     def on(self, rows, floor, solve: Solve, T) -> Array:
@@ -94,20 +87,19 @@ class Average(NamedTuple):
 
 
 class Fit(NamedTuple):
-    """An optimum x, its log evidence by Laplace up to a constant, and the Hessian of J there."""
+    """An optimum x, and its log evidence by Laplace up to a constant."""
 
     problem: ScalingProblem
     x: Array
     log_evidence: float
-    H: Array | None
     is_temperature: bool = False
 
     @classmethod
     def of(cls, problem: ScalingProblem, x: Array) -> "Fit":
         """The fit at x under the prior of one strength, with its evidence."""
-        value, log_det, H = _value_and_log_det(problem, x)
+        value, log_det = _value_and_log_det(problem, x)
         log_spread = np.log(problem.prior.spread[problem.family.is_shrunk]).sum()
-        return cls(problem, x, -value - 0.5 * log_det - float(log_spread), H)
+        return cls(problem, x, -value - 0.5 * log_det - float(log_spread))
 
     @classmethod
     def of_temperature(cls, problem: ScalingProblem, x: Array) -> "Fit":
@@ -117,10 +109,10 @@ class Fit(NamedTuple):
         if problem.floor is not None:
             free = np.append(free, True)
         if not free.any():
-            return cls(problem, x, -n * problem.gradient(x)[0], None, True)
+            return cls(problem, x, -n * problem.gradient(x)[0], True)
         value, _, H = problem.second_derivatives(x)
         log_det = np.linalg.slogdet(n * H[np.ix_(free, free)])[1]
-        return cls(problem, x, -n * value - 0.5 * float(log_det), None, True)
+        return cls(problem, x, -n * value - 0.5 * float(log_det), True)
 
     def on(self, rows, floor, solve: Solve, T) -> Array:
         """x on almost the same rows, of which T is the temperature."""
@@ -129,29 +121,9 @@ class Fit(NamedTuple):
             return np.append(family.start(np.exp(T[0])), T[1:])
         return solve(ScalingProblem(family, rows, self.problem.prior, floor, self.x, False))
 
-    def foreseen(self, prior: Prior) -> tuple[Array, float]:
-        """x and log evidence of a tighter prior, were the loss a parabola; −∞ is never foreseen."""
-        if self.H is None:
-            return self.x, self.log_evidence
-        p = len(prior.center)
-        extra = np.zeros(len(self.x))
-        extra[:p] = prior.precision - self.problem.prior.precision
-        away = self.x.copy()
-        away[:p] -= prior.center
-        away[p:] = 0.0
-        # What J rises by, at its new minimum: ½ aᵀ E a − ½ (E a)ᵀ (H + E)⁻¹ E a.
-        pull = extra * away
-        H = self.H + np.diag(extra)
-        back = np.linalg.solve(H, pull)
-        rise = 0.5 * float(pull @ away - pull @ back)
-        own = self.problem.family.is_shrunk
-        tighter = np.log(prior.spread[own] / self.problem.prior.spread[own]).sum()
-        log_det = np.linalg.slogdet(H)[1] - np.linalg.slogdet(self.H)[1]
-        return self.x - back, self.log_evidence - rise - 0.5 * float(log_det) - float(tighter)
-
 
 def _value_and_log_det(problem: ScalingProblem, x: Array):
-    """J, log det of its Hessian, and the Hessian where it is exact."""
+    """J, and log det of its Hessian."""
     n = problem.n_rows
     if len(x) <= _EXACT_DETERMINANT or not problem.family.is_whitened:
         value, _, H = problem.second_derivatives(x)
@@ -159,10 +131,10 @@ def _value_and_log_det(problem: ScalingProblem, x: Array):
         # Rounding must not make an eigenvalue smaller than the prior leaves it.
         least = problem.prior.precision.min()
         log_det = np.log(np.maximum(np.linalg.eigvalsh(H), least)).sum()
-        return n * value, float(log_det), H
+        return n * value, float(log_det)
     K = problem.family.K
     u, n_labels, p = problem.members(x)
     blocks = n * class_blocks(u, n_labels, p)
     blocks = blocks + problem.prior.precision.reshape(K, -1)[:, :, None] * np.eye(K + 1)
     log_det = np.linalg.slogdet(blocks)[1].sum()
-    return n * problem.gradient(x)[0], float(log_det), None
+    return n * problem.gradient(x)[0], float(log_det)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 import torch
+from scipy.linalg import cho_solve
 from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
 from torch import nn
@@ -167,8 +168,9 @@ class Newton(Solver):
 
 def _newton_step(g: Vector, H: Vector) -> Vector:
     """−|H|⁻¹ g; along null directions of H nothing is to gain."""
-    if _is_curved(H):
-        return -np.asarray(np.linalg.solve(H, g), dtype=np.float64)
+    factor = _curved_factor(H)
+    if factor is not None:
+        return -np.asarray(cho_solve((factor, True), g, check_finite=False), dtype=np.float64)
     values, vectors = np.linalg.eigh(H)
     size = np.abs(values)
     curved = size > 1e-12 * size.max() + 1e-300
@@ -176,13 +178,16 @@ def _newton_step(g: Vector, H: Vector) -> Vector:
     return -vectors @ ((vectors.T @ g) / size[curved])
 
 
-def _is_curved(H: Vector) -> bool:
-    """Whether H is positive definite beyond doubt, which a Cholesky factor says quickly."""
+def _curved_factor(H: Vector) -> Vector | None:
+    """The lower Cholesky factor, where H is positive definite beyond doubt."""
     try:
-        pivots = np.diagonal(np.linalg.cholesky(H)) ** 2
+        factor = np.linalg.cholesky(H)
     except np.linalg.LinAlgError:
-        return False
-    return bool(pivots.min() > _LEAST_PIVOT * pivots.max())
+        return None
+    pivots = np.diagonal(factor) ** 2
+    if pivots.min() > _LEAST_PIVOT * pivots.max():
+        return factor
+    return None
 
 
 class LBFGS(Solver):
