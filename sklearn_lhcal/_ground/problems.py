@@ -40,6 +40,11 @@ class Problem(ABC):
         """Problems to solve in turn, each from the last optimum; the last is this one."""
         return (self,)
 
+    @property
+    def excess(self) -> float:
+        """What a search may leave above the least value, roughly; 0: as the solver's `tol` says."""
+        return 0.0
+
     def gradient(self, x: Vector) -> tuple[float, Vector]:
         """Value, and gradient of shape (p,)."""
         value, slope, _ = self.hessian(x)

@@ -69,7 +69,7 @@ def floored(family: AffineMap, u: Array, v: Array, labels: Labels, floor, eta: f
     log_z = np.logaddexp(log_rest, log_expit(eta) + np.log(floor)[k])
     r = np.exp(log_rest - log_z)
     F = -float(y @ log_z)
-    n_r = np.bincount(i, y * r, n_rows)
+    n_r: Array = np.bincount(i, y * r, n_rows).astype(np.float64)
     a = n_r[:, None] * p
     a[i, k] -= y * r
     G = family.pulled_sum(u, a)
@@ -81,7 +81,7 @@ def floored(family: AffineMap, u: Array, v: Array, labels: Labels, floor, eta: f
         return F, G, by_eta
     # c = y r (1−r): that a label does not say whether it comes from the map or from the floor.
     c = y * r * (1 - r)
-    C = np.bincount(i, c, n_rows)
+    C: Array = np.bincount(i, c, n_rows).astype(np.float64)
     M = np.maximum(n_r + C, _TINY)
     # The Hessian in u' is diag(n_r p − c) − M q qᵀ + c cᵀ/M with q = p − c/M.
     a[i, k] += y * r - c

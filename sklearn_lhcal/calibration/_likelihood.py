@@ -90,17 +90,22 @@ class ScalingProblem(Problem):
         self.y = rows.label_shares
         self.n = row_sum(self.y)
         self._given_start = start
+        self._excess = 0.0
         # The x of the last second derivatives, and they: another prior begins where one ended.
         self._known: list = [None, None]
 
-    def with_prior(self, prior: Prior, start: Array) -> "ScalingProblem":
-        """The same loss under another prior, from a start near the optimum."""
+    def with_prior(self, prior: Prior, start: Array, excess: float = 0.0) -> "ScalingProblem":
+        """The same loss under another prior, from a start near the optimum.
+
+        `excess` nats of all rows may be left above the least value.
+        """
         other = object.__new__(ScalingProblem)
         vars(other).update(vars(self))
         vars(other).pop("start", None)
         other.prior = prior
         other.in_stages = False
         other._given_start = start
+        other._excess = excess / self.n_rows
         return other
 
     @property
@@ -109,6 +114,11 @@ class ScalingProblem(Problem):
         if self.rows.is_ensemble:
             return LBFGS(max_iter=5000, tol=1e-8)
         return self.family.default_solver
+
+    @property
+    def excess(self):
+        """What a search may leave, in nats of a row."""
+        return self._excess
 
     # ------------------------------------------------------------------ where a search begins
 

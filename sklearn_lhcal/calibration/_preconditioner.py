@@ -39,9 +39,11 @@ def class_blocks(u: Array, n: Array, p: Array) -> Array:
     s = np.einsum("ij->j", w)
     mu = (w.T @ ones) / np.maximum(s, 1e-300)[:, None]
     C = (common - mu.T @ (s[:, None] * mu)) / s.sum()
-    H = s[:, None, None] * (mu[:, :, None] * mu[:, None, :] + C)
     # A part of the common one, for classes that are hardly predicted.
-    return H + 1e-3 / K * common
+    share = np.column_stack([s, np.full(K, 1e-3 / K)])
+    H = (share @ np.stack([C.ravel(), common.ravel()])).reshape(K, K + 1, K + 1)
+    H += (s[:, None] * mu)[:, :, None] * mu[:, None, :]
+    return H
 
 
 def preconditioner(u: Array, n: Array, p: Array, curvature: Array) -> Array:
@@ -50,7 +52,7 @@ def preconditioner(u: Array, n: Array, p: Array, curvature: Array) -> Array:
     if len(H) == 1:
         curvature = curvature.mean(axis=0, keepdims=True)
     small = 1e-9 * np.trace(H, axis1=1, axis2=2)[:, None] / p.shape[1]
-    H += (curvature + small)[:, :, None] * np.eye(H.shape[1])
+    np.einsum("kii->ki", H)[:] += curvature + small
     return np.stack([lapack.dtrtri(factor.T)[0] for factor in np.linalg.cholesky(H)])
 
 

@@ -25,6 +25,12 @@ from ._rows import CalibrationRows
 STRENGTHS = ((0.03, 0.1), (0.1, 0.3), (0.3, 1.0))
 # Parameters above which the determinant is that of the classes' blocks.
 _EXACT_DETERMINANT = 500
+# Nats of all rows that a search may leave at first, and those by which evidence may then fall
+# behind before its optimum is no longer looked for: its weight is below 1e-9.
+_ROUGH = 1.0
+_HOPELESS = 22.0
+# Pivots of a Hessian, over its largest, above which it needs no eigenvalues.
+_LEAST_PIVOT = 1e-4
 # Weights below which a strength is not fitted again.
 _NEGLIGIBLE = 0.01
 
@@ -74,9 +80,15 @@ class Average(NamedTuple):
         if len(priors) == 1:
             return cls([Fit(problem, solve(problem), 0.0)], np.ones(1))
         fits = [Fit.of_temperature(problem, start)]
+        best = fits[0].log_evidence
         for prior in priors:
-            problem = problem.with_prior(prior, fits[-1].x)
-            fits.append(Fit.of(problem, solve(problem)))
+            problem = problem.with_prior(prior, fits[-1].x, _ROUGH)
+            fit = Fit.of(problem, solve(problem))
+            if fit.log_evidence > best - _HOPELESS:
+                problem = problem.with_prior(prior, fit.x)
+                fit = Fit.of(problem, solve(problem))
+            fits.append(fit)
+            best = max(best, fit.log_evidence)
         return cls(fits, softmax(np.array([fit.log_evidence for fit in fits])))
 
     def on(self, rows, floor, solve: Solve, T) -> Array:
@@ -128,13 +140,24 @@ def _value_and_log_det(problem: ScalingProblem, x: Array):
     if len(x) <= _EXACT_DETERMINANT or not problem.family.is_whitened:
         value, _, H = problem.second_derivatives(x)
         H *= n
-        # Rounding must not make an eigenvalue smaller than the prior leaves it.
-        least = problem.prior.precision.min()
-        log_det = np.log(np.maximum(np.linalg.eigvalsh(H), least)).sum()
-        return n * value, float(log_det)
+        return n * value, _log_det(H, problem.prior.precision.min())
     K = problem.family.K
     u, n_labels, p = problem.members(x)
     blocks = n * class_blocks(u, n_labels, p)
-    blocks = blocks + problem.prior.precision.reshape(K, -1)[:, :, None] * np.eye(K + 1)
-    log_det = np.linalg.slogdet(blocks)[1].sum()
+    if len(blocks) == 1:
+        blocks = np.repeat(blocks, K, axis=0)
+    np.einsum("kii->ki", blocks)[:] += problem.prior.precision.reshape(K, -1)
+    log_det = 2 * np.log(np.einsum("kii->ki", np.linalg.cholesky(blocks))).sum()
     return n * problem.gradient(x)[0], float(log_det)
+
+
+def _log_det(H: Array, least: float) -> float:
+    """log det H: of its Cholesky factor, unless H might be singular."""
+    try:
+        pivots = np.diagonal(np.linalg.cholesky(H))
+        if pivots.min() > _LEAST_PIVOT * pivots.max():
+            return 2 * float(np.log(pivots).sum())
+    except np.linalg.LinAlgError:
+        pass
+    # Rounding must not make an eigenvalue smaller than the prior leaves it.
+    return float(np.log(np.maximum(np.linalg.eigvalsh(H), least)).sum())

@@ -128,7 +128,7 @@ class Newton(Solver):
         *rough, last = problem.stages
         for stage in rough:
             x = self._descend(stage.hessian, x, max(self.tol, _ROUGH / 100), verbose)
-        return self._descend(last.hessian, x, self.tol, verbose)
+        return self._descend(last.hessian, x, max(self.tol, problem.excess), verbose)
 
     def _descend(self, objective: Callable, x: Vector, tol: float, verbose: int) -> Vector:
         f, g, H = objective(x)
@@ -186,7 +186,7 @@ def _curved_factor(H: Vector) -> Vector | None:
         return None
     pivots = np.diagonal(factor) ** 2
     if pivots.min() > _LEAST_PIVOT * pivots.max():
-        return factor
+        return np.asarray(factor, dtype=np.float64)
     return None
 
 
@@ -221,7 +221,9 @@ class LBFGS(Solver):
         *rough, last = problem.stages
         for stage in rough:
             x = self._descend(stage, x, max(self.tol, _ROUGH), verbose)
-        return self._descend(last, x, self.tol, verbose)
+        # Coordinates make the Hessian nearly 1: the excess is ½ of the gradient's square.
+        gradient = np.sqrt(2 * problem.excess / len(x))
+        return self._descend(last, x, max(self.tol, gradient), verbose)
 
     def _descend(self, problem: Problem, x: Vector, tol: float, verbose: int) -> Vector:
         position, pulled, size = problem.coordinates(x)
