@@ -60,7 +60,7 @@ class Touched(NamedTuple):
         What is left of the row.
     n : ndarray of shape (n_touched,)
         How many ratings are left; 0 where they are too few.
-    lost_to : ndarray of shape (n_ratings,)
+    lost_to : ndarray of shape (n_ways, n_ratings)
         Which of these loses each rating.
     """
 
@@ -72,10 +72,11 @@ class Touched(NamedTuple):
 
 
 def touched(y: Annotations, code: NDArray, n_blocks: int, least: int) -> Touched:
-    """The rows that blocks touch; `code` is the block of each rating."""
+    """The rows that blocks touch; `code` (n_ways, n_ratings) is the block of each rating."""
     K = y.shape[1]
-    pair, place = np.unique(y.row * n_blocks + code, return_inverse=True)
-    gone = np.bincount(place * K + y.label, minlength=len(pair) * K).reshape(-1, K)
+    pair, place = np.unique((y.row * n_blocks + code).ravel(), return_inverse=True)
+    place = place.reshape(code.shape)
+    gone = np.bincount((place * K + y.label).ravel(), minlength=len(pair) * K).reshape(-1, K)
     at, block = np.divmod(pair, n_blocks)
     counts = y.counts[at] - gone
     n = counts.sum(axis=1).astype(np.float64)
@@ -107,19 +108,17 @@ def _weighed(
 
 def _lost(terms: Terms, what: Touched) -> tuple[Indices, Indices]:
     """Terms that touched rows lose: which term, and which of these rows; each pair of them once."""
-    p = what.lost_to[terms.ratings]
-    t = np.broadcast_to(np.arange(p.shape[1]), p.shape)
+    p = what.lost_to[:, terms.ratings]
+    t = np.broadcast_to(np.arange(p.shape[-1]), p.shape)
     once = np.ones(p.shape, dtype=bool)
-    once[1:] = p[1:] != p[:-1]
+    once[:, 1:] = p[:, 1:] != p[:, :-1]
     return t[once], p[once]
 
 
-def _within_left(
-    terms: Terms, y: Annotations, what: Touched, code: NDArray, t: Indices, p: Indices
-) -> Floats:
+def _within_left(terms: Terms, y: Annotations, what: Touched, t: Indices, p: Indices) -> Floats:
     """q of what is left of touched rows, its terms with their old values, (1 + m, n_touched).
 
-    The touched rows `p` lose the terms `t`; `code` is the block of each rating.
+    The touched rows `p` lose the terms `t`.
     """
     row, at, n = terms.row, what.at, len(what.at)
     squares = np.stack(
@@ -132,14 +131,16 @@ def _within_left(
     slot_of = np.repeat(np.arange(n), slots)
     shift = np.cumsum(slots) - slots - y.indptr[at]
     rating = np.arange(len(slot_of)) - shift[slot_of]
-    kept = code[rating] != what.block[slot_of]
+    kept = np.ones(len(slot_of), dtype=bool)
+    kept[np.arange(len(y.rater)) + shift[what.lost_to]] = False
     # the slot of the other of a pair, where the one is lost
-    other = (terms.ratings[::-1] + shift[what.lost_to[terms.ratings]]).ravel()
+    other = (terms.ratings[::-1] + shift[what.lost_to[:, terms.ratings]]).ravel()
     found = -squares
     for total, v in zip(found, terms.values, strict=True):
         twice = np.append(v, v)
         A = np.bincount(terms.ratings.ravel(), twice, len(y.rater))
-        left = kept * (A[rating] - np.bincount(other, twice, len(slot_of)))
+        lost = np.tile(twice, len(what.lost_to))
+        left = kept * (A[rating] - np.bincount(other, lost, len(slot_of)))
         total += np.bincount(slot_of, left * left, n)
     return found
 
@@ -152,9 +153,10 @@ class SumsWithout:
     rows : Rows
         Rows that contribute, with Annotations, without groups.
     binned : Binned
-    code : ndarray of shape (n_ratings,)
-        Block of each rating.
+    code : ndarray of shape (n_ways, n_ratings)
+        Block of each rating; ways to divide them have blocks of their own.
     n_blocks : int
+        Blocks of all ways.
     least : int
         Ratings that a row needs.
     """
@@ -180,13 +182,13 @@ class SumsWithout:
         rows, z = self.rows.take(part), self.binned.z[part]
         y = annotations(rows)
         first, last = annotations(self.rows).indptr[[part.start, part.stop]]
-        code = self.code[first:last]
+        code = self.code[:, first:last]
         what = touched(y, code, self.n_blocks, self.least)
         # the raters' correction of rows with one rater, never read
         with np.errstate(divide="ignore", invalid="ignore"):
             self._add_rows(rows, z, what)
         if self.binned.corrected:
-            self._add_terms(part, what, y, code)
+            self._add_terms(part, what, y)
 
     def _add_rows(self, rows: Rows, z: NDArray, what: Touched) -> None:
         w = rows.w
@@ -201,7 +203,7 @@ class SumsWithout:
             at = at[stays]
             self.left.add(mu, n, z[at], None if w is None else w[at], what.block[stays])
 
-    def _add_terms(self, part: slice, what: Touched, y: Annotations, code: NDArray) -> None:
+    def _add_terms(self, part: slice, what: Touched, y: Annotations) -> None:
         terms, q, place = self.terms.add(part)
         at, block = what.at, what.block
         places = place[at] * self.n_blocks + block[:, None]
@@ -220,7 +222,7 @@ class SumsWithout:
                 codes = [unit[t] for unit in codes]
                 n_places = self.terms.n_places * self.n_blocks
                 add_columns(cells, codes, -scale[p] * gone, places[p], n_places)
-            left += scale**2 * _within_left(terms, y, what, code, t, p)
+            left += scale**2 * _within_left(terms, y, what, t, p)
         self.within += by_place(left, places, self.terms.n_places * self.n_blocks)
 
     def products(self) -> Floats:
@@ -242,7 +244,7 @@ class SumsWithout:
         """Without which blocks there are too few raters to have terms that share none."""
         rater = annotations(self.rows).rater.astype(np.intp)
         given = np.bincount(rater)
-        cell, times = np.unique(rater * self.n_blocks + self.code, return_counts=True)
+        cell, times = np.unique((rater * self.n_blocks + self.code).ravel(), return_counts=True)
         whole = times == given[cell // self.n_blocks]
         lost = np.bincount(cell[whole] % self.n_blocks, minlength=self.n_blocks)
         return np.count_nonzero(given) - lost < least_sharing(self.binned.pairs)

@@ -159,19 +159,19 @@ class OfRaterBins(OfRows):
         self.seen = rows.contributing(self.least_raters)
 
     def without_rows(self, block: Blocks) -> Floats:
-        return self._without(block.code[self.labels.row], block.n)
+        return self._without(block.code[self.labels.row][None], block.n)
 
     def without_ratings(self, raters: Blocks, cells: Blocks) -> LeftOut:
-        of_raters = self._without(raters.code[self.labels.rater], raters.n)
-        return LeftOut(of_raters, self._without(cells.code, cells.n))
+        code = np.stack([raters.code[self.labels.rater], raters.n + cells.code])
+        return LeftOut(*np.split(self._without(code, raters.n + cells.n), [raters.n]))
 
     def _without(self, code: NDArray, n_blocks: int) -> Floats:
-        """Values without each block of ratings."""
+        """Values without each block of ratings, which one or several ways make."""
         if self.seen is None:
             return np.full(n_blocks, self._value(self.rows))
         contributes = self.rows.n >= self.least_raters
         contributes &= self.rows.weight > 0
-        code = code[contributes[self.labels.row]]
+        code = code[:, contributes[self.labels.row]]
         binned = self.facts.binned(self.seen, **self.options)
         left = SumsWithout(self.seen, binned, code, n_blocks, self.least_raters).sums()
         return np.array([self.facts.of_sums(s, self.seen, **self.options) for s in left])
