@@ -24,6 +24,7 @@ from torch import nn
 from sklearn_lhcal.calibration import AlphaCalibration, TemperatureScaling
 from sklearn_lhcal.datasets import make_label_histograms
 from sklearn_lhcal.distributions import Dirichlet, PointMass, predict_dist
+from sklearn_lhcal.ensemble import DeepEnsembleClassifier
 from sklearn_lhcal.metrics import label_log_loss
 from sklearn_lhcal.neural_network import LabelLogLoss, NeuralClassifier
 from sklearn_lhcal.neural_network._data import as_arrays
@@ -61,6 +62,48 @@ def test_parameters_copies_and_pickles(data):
     for call in ("predict", "predict_proba"):
         with pytest.raises(NotFittedError):
             getattr(NeuralClassifier(MLP), call)(data.X)
+
+
+def test_columns_of_tables_are_features(data):
+    frame = pd.DataFrame(data.X, columns=list("abcde"))
+    net = NeuralClassifier(MLP, max_epochs=1, random_state=0).fit(frame, data.counts)
+    ensemble = DeepEnsembleClassifier(net, n_estimators=2).fit(frame, data.counts)
+    for fitted in (net, ensemble):
+        assert fitted.n_features_in_ == 5
+        assert_array_equal(fitted.feature_names_in_, list("abcde"))
+        with pytest.raises(ValueError, match="must be in the same order"):
+            fitted.predict_proba(frame[list("bacde")])
+    with pytest.raises(ValueError, match="names seen at fit time, yet now missing"):
+        net.partial_fit(frame[list("abcd")], data.counts)
+    assert net.n_features_in_ == 5
+    net.fit(data.X, data.counts)
+    assert not hasattr(net, "feature_names_in_")
+    for width in (4, 6):
+        with pytest.raises(ValueError, match=f"X has {width} features, but .* is expecting 5"):
+            net.predict_proba(np.ones((2, width)))
+    with pytest.raises(ValueError, match="Reshape your data"):
+        net.predict_proba(data.X[0])
+    with pytest.raises(ValueError, match=r"0 feature\(s\)"):
+        net.fit(data.X[:, :0], data.counts)
+    assert not hasattr(clone(net), "n_features_in_")
+
+
+def test_axes_of_images_and_places_in_texts_are_no_features(data):
+    """Neither has a number that new rows must keep."""
+
+    class Words(nn.EmbeddingBag):
+        def __init__(self):
+            super().__init__(7, 3)
+
+    images = nn.Sequential(nn.AdaptiveAvgPool1d(5), nn.Flatten(), nn.Linear(10, 3))
+    words = np.random.default_rng(0).integers(7, size=(300, 6))
+    signals = np.random.default_rng(0).normal(size=(300, 2, 8))
+    # fitted on a table before
+    net = NeuralClassifier(MLP, max_epochs=1, random_state=0).fit(data.X, data.counts)
+    for module, X in ((Words, words), (images, signals)):
+        net.set_params(module=module).fit(X, data.counts)
+        assert not hasattr(net, "n_features_in_")
+        assert net.predict_proba(X[..., :5]).shape == (300, 3)
 
 
 def test_grid_search_in_two_processes(data):

@@ -134,12 +134,15 @@ def test_kinds_of_X(data, convert):
 
 def test_frames_of_several_types(data):
     X = np.column_stack([np.round(data.X[:, :2]), data.X[:, 2:]])
-    expected = proba(data, X=X)
+    net = NeuralClassifier(Affine, **FULL_BATCH)
+    expected = net.fit(X, data.counts).predict_proba(X)
     for frame in (pd.DataFrame, pl.DataFrame):
         names = list("abcde")
         mixed = frame({n: X[:, i].astype(int if i < 2 else float) for i, n in enumerate(names)})
-        assert_array_equal(proba(data, X=mixed), expected)
-    assert_array_equal(proba(data, X=pd.DataFrame(X).astype(object)), expected)
+        assert_array_equal(net.fit(mixed, data.counts).predict_proba(mixed), expected)
+        assert_array_equal(net.feature_names_in_, names)
+    objects = pd.DataFrame(X).astype(object)
+    assert_array_equal(net.fit(objects, data.counts).predict_proba(objects), expected)
 
 
 def test_dict_of_inputs_and_tuple_of_outputs(data):
@@ -171,6 +174,17 @@ def test_integers_stay_integers(data):
         shares / shares.sum(axis=1, keepdims=True),
         atol=1e-4,
     )
+
+
+def test_layers_of_floats_read_integers(data):
+    X = np.round(3 * data.X)
+    for kind in (int, np.int16, bool):
+        assert_array_equal(proba(data, X=X.astype(kind)), proba(data, X=X.astype(kind) * 1.0))
+    halves = {"left": X[:, :2].astype(int), "right": X[:, 2:]}
+    net = NeuralClassifier(TwoInputs, **FULL_BATCH)
+    floats = {"left": X[:, :2], "right": X[:, 2:]}
+    of_integers = net.fit(halves, data.counts).predict_proba(halves)
+    assert_array_equal(of_integers, net.fit(floats, data.counts).predict_proba(floats))
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])

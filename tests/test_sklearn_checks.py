@@ -1,6 +1,7 @@
 """scikit-learn's own checks, over every estimator of the package."""
 
 import pytest
+from networks import net_of_any_shape
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -18,7 +19,11 @@ from sklearn_lhcal.calibration import (
     TemperatureScaling,
     VectorScaling,
 )
-from sklearn_lhcal.ensemble import DeepEnsembleClassifier, TestTimeAugmentationClassifier
+from sklearn_lhcal.ensemble import (
+    DeepEnsembleClassifier,
+    MCDropoutClassifier,
+    TestTimeAugmentationClassifier,
+)
 from sklearn_lhcal.gaussian_process import SparseGPClassifier
 from sklearn_lhcal.label_histogram import LabelHistogramClassifier
 from sklearn_lhcal.neural_network import LBFGS
@@ -59,6 +64,8 @@ ESTIMATORS = [
     ReaderEffects(LogisticRegression()),
     DeepEnsembleClassifier(LogisticRegression(), n_estimators=2, random_state=0),
     TestTimeAugmentationClassifier(LogisticRegression(), Unchanged(), n_samples=2),
+    net_of_any_shape(),
+    MCDropoutClassifier(net_of_any_shape(module__dropout=0.1), n_samples=2, random_state=0),
     SparseGPClassifier(random_state=0),
     SparseGPClassifier(
         "matern32", n_inducing=10, ard=True, polish=True, batch_size=32, random_state=0
@@ -84,6 +91,8 @@ def expected_failures(estimator):
 @pytest.mark.filterwarnings("ignore:No calibration row has two labels:UserWarning")
 @pytest.mark.filterwarnings("ignore:.* carved rows are too few:UserWarning")
 @pytest.mark.filterwarnings("ignore:The estimate is .* for all carved rows:UserWarning")
+# skorch reads them at once
+@pytest.mark.filterwarnings("ignore:TypeError occurred .* of param callbacks on Neural:UserWarning")
 @parametrize_with_checks(ESTIMATORS, expected_failed_checks=expected_failures)
 def test_sklearn_checks(estimator, check):
     check(estimator)

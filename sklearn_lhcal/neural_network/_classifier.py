@@ -1,15 +1,13 @@
 """A skorch net that trains on label histograms and lives in scikit-learn."""
 
-import copy
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
-from skorch import NeuralNetClassifier
 from skorch.utils import is_dataset, to_device, to_tensor
 from torch import Tensor, nn
 
@@ -22,15 +20,16 @@ from .._ground.types import LabelsLike, Samples, Seed
 from .._rows import DistributionClassifierMixin
 from ..distributions import PointMass
 from ..label_histogram._labels import read_labels
-from ._atomic import Enough, Interrupted, all_or_nothing
+from ._atomic import all_or_nothing
 from ._classes import class_set, output_names
-from ._data import ArrayRows, as_arrays, refusal_named, to_dtype, whole_batches
+from ._data import ArrayRows
 from ._losses import LabelLogLoss, loss_of
+from ._net import ArrayNet
 from ._penalties import penalty_of
 from ._training import batch_loss, early_stopping, scaled_weight, stratified_fifth
 
 
-class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
+class NeuralClassifier(DistributionClassifierMixin, ArrayNet):
     """A torch module as a scikit-learn classifier that trains on labels or label histograms.
 
     It is skorch's `NeuralNetClassifier` with its names (`lr`, `batch_size`, `max_epochs`,
@@ -46,7 +45,8 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
     ----------
     module : torch.nn.Module class or instance, or a function that returns one
         Maps X to logits of shape (n, n_classes), or to a tuple that begins with them. It receives
-        floating point inputs in the precision of its parameters, and integers as they are.
+        floating point inputs in the precision of its parameters, and integers as they are, or
+        as floating point inputs where its layers refuse integers.
     loss : str or torch.nn.Module, default="label_log_loss"
         Called as ``loss(logits, counts, weight)``: counts of shape (n, n_classes), weights of shape
         (n,) with mean 1. Where X is a Dataset there are no weights. A loss is taken as a mean over
@@ -68,13 +68,17 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
     random_state : int, RandomState instance or None, default=None
         Seed of the initial weights, the batches, dropout and the held-out rows. None draws from
         torch's generator.
-    optimizer, lr, max_epochs, batch_size, train_split, verbose, **kwargs
-        As in skorch; the defaults are Adam, 0.001, 50, 64, None and 0.
+    optimizer, lr, max_epochs, batch_size, train_split, verbose, iterator_train__shuffle, **kwargs
+        As in skorch; the defaults are Adam, 0.001, 50, 64, None, 0 and True.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
         Sorted class names; `classes` where that was given.
+    n_features_in_ : int
+        Columns of X, where it is a frame or a 2-D array of floats. X has as many from then on.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the columns, where X is a frame with names.
     module_ : torch.nn.Module
         The trained module.
     history_ : skorch.history.History
@@ -129,6 +133,7 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
         batch_size: int = 64,
         train_split: Callable | None = None,
         verbose: int = 0,
+        iterator_train__shuffle: bool = True,
         **kwargs: Any,
     ) -> None:
         super().__init__(
@@ -139,8 +144,8 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
             batch_size=batch_size,
             train_split=train_split,
             verbose=verbose,
-            **{"iterator_train__shuffle": True, "dataset": ArrayRows, "criterion": LabelLogLoss}
-            | kwargs,
+            iterator_train__shuffle=iterator_train__shuffle,
+            **{"dataset": ArrayRows, "criterion": LabelLogLoss} | kwargs,
         )
         self.loss = loss
         self.regularizer = regularizer
@@ -202,18 +207,10 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
         """Make module, loss and optimizer anew, and forget the classes."""
         check_device(self.device)
         self.__dict__.pop("classes_inferred_", None)
+        self._forget_features()
         # skorch would empty the list that a twin of this net still holds
         self.history_ = None
         return super().initialize()
-
-    def initialized_instance(
-        self, instance_or_cls: nn.Module | Callable[..., nn.Module], kwargs: dict
-    ) -> nn.Module:
-        """skorch's rule, but an instance of a module is copied: the caller's stays as it is."""
-        made = super().initialized_instance(instance_or_cls, kwargs)
-        if made is instance_or_cls:
-            made = copy.deepcopy(made)
-        return made
 
     def initialize_criterion(self) -> Self:
         """Make the loss and the regularizer."""
@@ -283,27 +280,9 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
         if is_dataset(X):
             target: Any = self._dataset_target(y, known, sample_weight)
         else:
+            X = self._arrays(X, first=not hasattr(self, "classes_inferred_"))
             target = self._target(X, y, known, sample_weight)
-            X = as_arrays(X)
         super().partial_fit(X, target, **fit_params)
-
-    def notify(self, method_name: str, **options: Any) -> None:
-        """skorch's; callbacks, early stopping among them, end training by a KeyboardInterrupt."""
-        try:
-            super().notify(method_name, **options)
-        except KeyboardInterrupt:
-            raise Enough from None
-
-    def fit_loop(
-        self, X: Samples, y: Any = None, epochs: int | None = None, **options: Any
-    ) -> Self:
-        """skorch's loop; an interruption by anyone but callbacks is not taken for its end."""
-        try:
-            return super().fit_loop(X, y, epochs, **options)
-        except Enough:
-            raise
-        except KeyboardInterrupt:
-            raise Interrupted from None
 
     def _target(self, X, y, known, sample_weight) -> tuple[Tensor, Tensor]:
         """Counts and weights of the rows."""
@@ -313,7 +292,7 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
         self.classes_inferred_ = labels.classes
         weight = np.ones(len(labels)) if weight is None else weight / weight.max()
         counts = torch.as_tensor(labels.counts.astype(np.float32))
-        return counts, torch.as_tensor(weight.astype(np.float32))
+        return counts, torch.as_tensor(weight)
 
     def _dataset_target(self, y, known, sample_weight) -> NDArray | None:
         """Of a Dataset, what stratifies: the counts that were passed beside it."""
@@ -323,13 +302,6 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
             )
         self.classes_inferred_ = known
         return None if y is None else read_labels(y).in_order(known).counts
-
-    def check_data(self, X: Samples, y: Any) -> None:
-        """Nothing is left to check, or to infer from y."""
-
-    def get_iterator(self, dataset: Any, training: bool = False) -> Iterable:
-        """skorch's, a batch at a time where X is arrays."""
-        return whole_batches(super().get_iterator(dataset, training))
 
     def get_split_datasets(self, X: Samples, y: Any = None, **fit_params: Any) -> tuple:
         """skorch's, or the fifth of `early_stopping`; each part's weights fit its own labels."""
@@ -348,14 +320,6 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
             weight[rows] = scaled_weight(self.criterion_, counts[rows], weight[rows])
         return counts, weight
 
-    def infer(self, x: Any, **fit_params: Any) -> Tensor | tuple[Tensor, ...]:
-        """The module's outputs for a batch, which is brought to the module's precision."""
-        dtype = next(
-            (p.dtype for p in self.module_.parameters() if p.is_floating_point()), torch.float32
-        )
-        with refusal_named():
-            return super().infer(to_dtype(to_tensor(x, device=self.device), dtype), **fit_params)
-
     def get_loss(
         self, y_pred: Any, y_true: Any, X: Samples = None, training: bool = False
     ) -> Tensor:
@@ -368,7 +332,8 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
         if weight is None:
             loss = self.criterion_(logits, counts)
         else:
-            weight = to_tensor(weight, device=self.device)
+            precision = torch.promote_types(logits.dtype, torch.float32)
+            weight = to_tensor(weight.to(precision), device=self.device)
             loss = batch_loss(self.criterion_, logits, counts, weight)
         if self.regularizer_ is None or not self.regularizer_weight:
             return loss
@@ -389,7 +354,7 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
         self.check_is_fitted()
         if not hasattr(self, "classes_"):
             raise NotFittedError(f"This {type(self).__name__} is not fitted yet: call fit before.")
-        batches = self.forward_iter(X if is_dataset(X) else as_arrays(X))
+        batches = self.forward_iter(X if is_dataset(X) else self._arrays(X))
         logits = np.concatenate([self._logits(batch).double().numpy() for batch in batches])
         return softmax(logits)
 

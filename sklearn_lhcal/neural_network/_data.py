@@ -1,6 +1,6 @@
 """Inputs of networks: what becomes an array, and arrays in batches."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from skorch.dataset import Dataset
@@ -10,7 +10,6 @@ from torch import Generator, Tensor, isfinite, zeros
 from torch.utils.data import DataLoader, Subset, default_collate
 
 from .._ground.checks import (
-    as_floats,
     check_finite,
     check_samples,
     n_rows,
@@ -60,6 +59,9 @@ def as_arrays(X):
 
     Tensors stay tensors, without their history. All numbers have to be finite.
     """
+    # a sparse matrix may be a dict too
+    if hasattr(X, "toarray"):
+        X = X.toarray()
     if isinstance(X, Mapping):
         n_rows(X)
         return SliceDict(**{k: as_arrays(v) for k, v in X.items()})
@@ -72,24 +74,85 @@ def as_arrays(X):
                 "rows."
             )
         return X.detach()
-    a = plain_array(X.toarray() if hasattr(X, "toarray") else X, "X")
-    a = as_floats(a, "X") if a.dtype == object else a.astype(a.dtype.newbyteorder("="), copy=False)
+    a = plain_array(X, "X")
+    if a.dtype == object:
+        a = _numbers(a)
+    a = a.astype(a.dtype.newbyteorder("="), copy=False)
+    if a.ndim > 1 and 0 in a.shape[1:]:
+        raise ValueError(
+            f"X has 0 feature(s) (shape={a.shape}) while a minimum of 1 is required; give it "
+            "columns."
+        )
     if a.dtype.kind == "f":
         check_finite(a, "X")
     return a
 
 
-def to_dtype(x, dtype):
-    """Floating point tensors in a precision, others as they are; dicts and lists by their parts."""
+def _numbers(objects):
+    try:
+        return objects.astype(float)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"X must be numeric: {error}.") from None
+
+
+def is_table(X, arrays) -> bool:
+    """Whether the columns of X are features: a frame's, or a matrix' of floats.
+
+    Integers may be tokens, of which one text has more than another.
+    """
+    if hasattr(X, "columns"):
+        return True
+    if isinstance(X, Mapping) or arrays.ndim != 2:
+        return False
+    if isinstance(arrays, Tensor):
+        return arrays.is_floating_point()
+    return arrays.dtype.kind == "f"
+
+
+def check_table(arrays, n_features: int) -> None:
+    """A ValueError where a single row, or a single column, stands for a table."""
+    if not isinstance(arrays, Mapping) and arrays.ndim == 1:
+        raise ValueError(
+            f"X must be 2-D, with {n_features} columns, got shape {tuple(arrays.shape)}. Reshape "
+            "your data: X.reshape(1, -1) is one row."
+        )
+
+
+def infer_numbers(infer: Callable, x, dtype):
+    """What a module makes of tensors, of floats in a precision.
+
+    Integers stay integers, as an embedding needs them, unless the module refuses them.
+    """
+    with _refusal_named():
+        try:
+            return infer(_converted(x, lambda a: a.is_floating_point(), dtype))
+        except RuntimeError as refusal:
+            if type(refusal) is not RuntimeError or not _has_integers(x):
+                raise
+        return infer(_converted(x, lambda a: True, dtype))
+
+
+def _converted(x, which: Callable, dtype):
+    """Tensors in a precision, others as they are; dicts and lists by their parts."""
     if isinstance(x, Mapping):
-        return {k: to_dtype(v, dtype) for k, v in x.items()}
+        return {k: _converted(v, which, dtype) for k, v in x.items()}
     if isinstance(x, list):
-        return [to_dtype(v, dtype) for v in x]
-    return x.to(dtype) if isinstance(x, Tensor) and x.is_floating_point() else x
+        return [_converted(v, which, dtype) for v in x]
+    if isinstance(x, Tensor) and which(x):
+        return x.to(dtype)
+    return x
+
+
+def _has_integers(x) -> bool:
+    if isinstance(x, Mapping):
+        return any(map(_has_integers, x.values()))
+    if isinstance(x, list):
+        return any(map(_has_integers, x))
+    return isinstance(x, Tensor) and not x.is_floating_point()
 
 
 @contextmanager
-def refusal_named() -> Iterator[None]:
+def _refusal_named() -> Iterator[None]:
     """torch's words for another width or type of X; its own kinds of error, out of memory, stay."""
     try:
         yield
