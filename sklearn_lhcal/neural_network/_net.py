@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Self
 
 import torch
 from sklearn.utils.validation import validate_data
@@ -49,6 +49,13 @@ class ArrayNet(NeuralNetClassifier):
         params = super().get_params(deep=deep, **options)
         return {name: value for name, value in params.items() if not name.startswith("_")}
 
+    def set_params(self, **params: Any) -> Self:
+        """skorch's, but callbacks wait for the next fit."""
+        if "callbacks" in params:
+            # skorch would first make those that go, and fail where they are wrong
+            self.callbacks = params.pop("callbacks")
+        return super().set_params(**params)
+
     def initialized_instance(
         self, instance_or_cls: nn.Module | Callable[..., nn.Module], kwargs: dict
     ) -> nn.Module:
@@ -67,7 +74,7 @@ class ArrayNet(NeuralNetClassifier):
 
     def fit_loop(
         self, X: Samples, y: Any = None, epochs: int | None = None, **options: Any
-    ) -> "ArrayNet":
+    ) -> Self:
         """skorch's loop; an interruption by anyone but callbacks is not taken for its end."""
         try:
             return super().fit_loop(X, y, epochs, **options)
