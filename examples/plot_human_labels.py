@@ -29,6 +29,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
+from colours import PALETTE
 from saved_predictions import cifar10h, some_labels
 
 torch.set_num_threads(1)  # small problems are no slower so
@@ -151,6 +152,8 @@ for name in scaled:
 from sklearn_lhcal.display import CalibrationDispersionDisplay, DisagreementReliabilityDisplay
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(11.5, 4.8), layout="constrained")
+for ax in (left, right):
+    ax.set_prop_cycle(color=PALETTE)
 for name, dist in (
     ("temperature scaling", without["ts"]),
     ("temperature scaling + α", with_alpha["ts"]),

@@ -228,14 +228,14 @@ COLORS = {
     "kernel, residual": BLUE,
 }
 AXES = {
-    "accuracy": "expected accuracy (larger is better)",
-    "log loss": "log loss (nats, smaller is better)",
-    "top class": "squared error of the top class",
+    "accuracy": "expected accuracy\n(larger is better)",
+    "log loss": "log loss\n(nats, smaller is better)",
+    "top class": "squared error of the top class\n(smaller is better)",
 }
 shown = [model for model in others if changes[model][0][0] > -0.1]
 
 figure, axes = plt.subplots(
-    1, 3, figsize=(11, 0.3 * len(shown) + 1.2), sharey=True, layout="constrained"
+    1, 3, figsize=(11, 0.3 * len(shown) + 1.5), sharey=True, layout="constrained"
 )
 for j, (ax, label) in enumerate(zip(axes, AXES.values(), strict=True)):
     for i, model in enumerate(shown):
@@ -244,6 +244,7 @@ for j, (ax, label) in enumerate(zip(axes, AXES.values(), strict=True)):
         ax.errorbar(change, i, xerr=[[change - low], [high - change]], **bar)
     ax.axvline(0, color="0.35", linestyle=(0, (1, 1.5)), zorder=0)
     ax.set_xlabel(f"change of the {label}", fontsize=9)
+    ax.locator_params(axis="x", nbins=4)
     ax.spines[["top", "right"]].set_visible(False)
 axes[0].set_yticks(range(len(shown)), [title(model) for model in shown])
 axes[0].invert_yaxis()
