@@ -45,6 +45,11 @@ class Problem(ABC):
         """What a search may leave above the least value, roughly; 0: as the solver's `tol` says."""
         return 0.0
 
+    @property
+    def is_whitened(self) -> bool:
+        """Whether the problem knows `coordinates` in which the Hessian is nearly 1."""
+        return False
+
     def gradient(self, x: Vector) -> tuple[float, Vector]:
         """Value, and gradient of shape (p,)."""
         value, slope, _ = self.hessian(x)

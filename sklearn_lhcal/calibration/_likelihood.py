@@ -120,6 +120,12 @@ class ScalingProblem(Problem):
         """What a search may leave, in nats of a row."""
         return self._excess
 
+    @property
+    def is_whitened(self):
+        """Of points and without a floor, where the family needs it."""
+        is_plain = not self.rows.is_ensemble and self.floor is None
+        return self.family.is_whitened and is_plain
+
     # ------------------------------------------------------------------ where a search begins
 
     @cached_property
@@ -203,8 +209,7 @@ class ScalingProblem(Problem):
 
     def coordinates(self, x):
         """Those of a matrix, whose entries are far from equally curved."""
-        is_plain = not self.rows.is_ensemble and self.floor is None
-        if not (self.family.is_whitened and is_plain):
+        if not self.is_whitened:
             return super().coordinates(x)
         step = -(-len(self.rows) // max(_PART // self.family.K, 1))
         u = self.rows.log_proba[::step]

@@ -27,7 +27,7 @@ STRENGTHS = ((0.03, 0.1), (0.1, 0.3), (0.3, 1.0))
 _EXACT_DETERMINANT = 500
 # Nats of all rows that a search may leave at first, and those by which evidence may then fall
 # behind before its optimum is no longer looked for: its weight is below 1e-9.
-_ROUGH = 1.0
+_ROUGH = 0.1
 _HOPELESS = 22.0
 # Pivots of a Hessian, over its largest, above which it needs no eigenvalues.
 _LEAST_PIVOT = 1e-4
@@ -143,7 +143,8 @@ def _value_and_log_det(problem: ScalingProblem, x: Array):
         return n * value, _log_det(H, problem.prior.precision.min())
     K = problem.family.K
     u, n_labels, p = problem.members(x)
-    blocks = n * class_blocks(u, n_labels, p)
+    blocks = class_blocks(u, n_labels, p)
+    blocks *= n
     if len(blocks) == 1:
         blocks = np.repeat(blocks, K, axis=0)
     np.einsum("kii->ki", blocks)[:] += problem.prior.precision.reshape(K, -1)

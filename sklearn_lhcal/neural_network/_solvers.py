@@ -221,9 +221,11 @@ class LBFGS(Solver):
         *rough, last = problem.stages
         for stage in rough:
             x = self._descend(stage, x, max(self.tol, _ROUGH), verbose)
-        # Coordinates make the Hessian nearly 1: the excess is ½ of the gradient's square.
-        gradient = np.sqrt(2 * problem.excess / len(x))
-        return self._descend(last, x, max(self.tol, gradient), verbose)
+        tol = self.tol
+        if problem.is_whitened:
+            # Where the Hessian is nearly 1 the excess is ½ of the gradient's square.
+            tol = max(tol, np.sqrt(2 * problem.excess / len(x)))
+        return self._descend(last, x, tol, verbose)
 
     def _descend(self, problem: Problem, x: Vector, tol: float, verbose: int) -> Vector:
         position, pulled, size = problem.coordinates(x)
