@@ -153,12 +153,13 @@ def _value_and_log_det(problem: ScalingProblem, x: Array):
 
 
 def _log_det(H: Array, least: float) -> float:
-    """log det H: of its Cholesky factor, unless H might be singular."""
+    """log det H, where no eigenvalue counts for less than the prior leaves it."""
     try:
+        # It has a factor where no eigenvalue is less, but for rounding; then H's own will do.
+        np.linalg.cholesky(H - 0.999 * least * np.eye(len(H)))
         pivots = np.diagonal(np.linalg.cholesky(H))
         if pivots.min() > _LEAST_PIVOT * pivots.max():
             return 2 * float(np.log(pivots).sum())
     except np.linalg.LinAlgError:
         pass
-    # Rounding must not make an eigenvalue smaller than the prior leaves it.
     return float(np.log(np.maximum(np.linalg.eigvalsh(H), least)).sum())
