@@ -210,8 +210,10 @@ def cost() -> None:
     print(
         f"\n{n} rows x {R} raters: seconds of the metric; interval over rows, over both: times it"
     )
-    for name in ("accuracy", "L", "IL", "L_phi", "EL"):
-        metric = METRICS[name]
+    # as many bins as they have by default
+    binned = {"CL": calibration_loss, "CL_phi": disagreement_calibration_loss}
+    for name in ("accuracy", "L", "IL", "L_phi", "EL", "CL", "CL_phi"):
+        metric = (METRICS | binned)[name]
         once = best(lambda metric=metric: metric(y, p))
         each = [
             best(lambda metric=metric, r=r: confidence_interval(metric, y, p, raters=r)) / once
