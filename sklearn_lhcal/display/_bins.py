@@ -62,10 +62,13 @@ def reliability_bins(
         return np.bincount(index.ravel(), weights=values.ravel(), minlength=B)
 
     counts = np.bincount(index.ravel(), minlength=B)
-    p = _shares(np.broadcast_to(1.0 if w is None else w[:, None], z.shape), index, B)
+    w = _comparable(np.broadcast_to(1.0 if w is None else w[:, None], z.shape), index, B)
     filled = np.where(counts > 0, 1.0, np.nan)
-    mean_z = filled * total(p * z)
-    mean_rate = filled * total(p * rate)
+    W = filled * total(w)
+    # quotients of like sums: a mean of ones is 1 to the last bit
+    mean_z = total(w * z) / W
+    mean_rate = total(w * rate) / W
+    p = w / W[index]
     centre = z + (mean_rate - mean_z)[index]
     spread = _unit_squares(index, p * (rate - centre), B, groups)
     h = _unit_squares(index, p, B, groups)
@@ -82,12 +85,11 @@ def reliability_bins(
     return ReliabilityBins(mean_z, mean_rate, interval, counts, bins.edges[0])
 
 
-def _shares(w: NDArray, index: NDArray, B: int) -> NDArray:
-    """Weights whose sum is 1 in each bin, however large or small they are."""
+def _comparable(w: NDArray, index: NDArray, B: int) -> NDArray:
+    """Weights whose largest is 1 in each bin, however large or small they are."""
     largest = np.zeros(B)
     np.maximum.at(largest, index, w)
-    w = w / largest[index]
-    return w / np.bincount(index.ravel(), weights=w.ravel(), minlength=B)[index]
+    return w / largest[index]
 
 
 def _unit_squares(index: NDArray, values: NDArray, B: int, groups: NDArray | None) -> NDArray:
