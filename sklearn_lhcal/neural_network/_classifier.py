@@ -77,7 +77,7 @@ class NeuralClassifier(DistributionClassifierMixin, ArrayNet):
         Sorted class names; `classes` where that was given.
     n_features_in_ : int
         Columns of X, where it is a frame or a 2-D array of floats. X has as many from then on.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Names of the columns, where X is a frame with names.
     module_ : torch.nn.Module
         The trained module.
