@@ -18,6 +18,7 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.extlinks",
+    "sphinx.ext.intersphinx",
     "matplotlib.sphinxext.plot_directive",
     "matplotlib.sphinxext.figmpl_directive",
     "myst_parser",
@@ -98,12 +99,17 @@ plot_include_source = False
 plot_rcparams = {"figure.constrained_layout.use": True}
 plot_apply_rcparams = True
 
-# References into this package must resolve. Nothing is fetched, so those into other libraries stay
-# code where they are not written as links.
+# References into this package must resolve. Nothing is fetched: the names of other libraries that
+# the guide links to stand in lists beside it. Any other name of theirs stays code.
+intersphinx_mapping = {
+    "sklearn": ("https://scikit-learn.org/stable/", "inventories/scikit-learn.txt"),
+    "skorch": ("https://skorch.readthedocs.io/en/stable/", "inventories/skorch.txt"),
+    "lightgbm": ("https://lightgbm.readthedocs.io/en/stable/", "inventories/LightGBM.txt"),
+    "xgboost": ("https://xgboost.readthedocs.io/en/stable/", "inventories/XGBoost.txt"),
+}
 nitpicky = True
 nitpick_ignore_regex = [(r"py:.*", r"(?!sklearn_lhcal\.).*")]
 extlinks = {
-    "sklearn": ("https://scikit-learn.org/stable/modules/generated/sklearn.%s.html", "%s"),
     "doi": ("https://doi.org/%s", "doi:%s"),
     "arxiv": ("https://arxiv.org/abs/%s", "arXiv:%s"),
 }

@@ -1,5 +1,7 @@
 """The out-of-fold loop of calibrators: one for a chain, its folds, groups and weights."""
 
+from typing import ClassVar
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -32,7 +34,7 @@ class Recorder(ClassifierMixin, BaseEstimator):
     """Counts its fits, and takes label histograms as they are."""
 
     accepts_label_histograms = True
-    fits: list = []  # noqa: RUF012
+    fits: ClassVar[list] = []
 
     def fit(self, X, y, sample_weight=None, note=None):
         Recorder.fits.append((len(X), y.copy(), sample_weight, note))

@@ -292,3 +292,16 @@ def test_examples_read_from_top_to_bottom(example):
     text = example.read_text(encoding="utf-8")
     assert "__main__" not in text
     assert text.count("\n# %%\n") >= 2
+
+
+@pytest.mark.parametrize("inventory", sorted((DOC / "inventories").iterdir()), ids=lambda p: p.stem)
+def test_names_of_other_libraries_exist_and_are_linked(inventory):
+    # scikit-learn hides the names of halving searches before
+    importlib.import_module("sklearn.experimental.enable_halving_search_cv")
+    text = "".join(page.read_text(encoding="utf-8") for page in PAGES)
+    for line in inventory.read_text(encoding="utf-8").splitlines()[3:]:
+        name, kind, _ = line.split()
+        module, _, last = name.rpartition(".")
+        found = getattr(pytest.importorskip(module), last)
+        assert inspect.isclass(found) == (kind == "class")
+        assert re.search(rf"`~?{re.escape(name)}`", text), f"no page links to {name}"

@@ -1,5 +1,7 @@
 """Out-of-fold predictions: nothing leaks, nothing is reordered, counts stay counts."""
 
+from typing import ClassVar
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -43,7 +45,7 @@ GROUPS = np.random.default_rng(0).permutation(np.arange(240) // 8)
 class Spy(StratifiedVotesKFold):
     """Records, for each split, how many rows it divides and the groups that it was given."""
 
-    seen: list = []  # noqa: RUF012
+    seen: ClassVar[list] = []
 
     def split(self, X, y, groups=None):
         Spy.seen.append((len(y), None if groups is None else np.asarray(groups)))
@@ -198,7 +200,7 @@ class Witness(ClassifierMixin, BaseEstimator):
     """Keeps what reaches its fit."""
 
     accepts_label_histograms = True
-    counts: list = []  # noqa: RUF012
+    counts: ClassVar[list] = []
 
     def fit(self, X, y):
         Witness.counts.append((X[:, 0].astype(int), np.asarray(y)))

@@ -1,7 +1,7 @@
 """Candidates of `DecisionCalibration`: parameters that may lead to cheap decisions."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +30,7 @@ from ._rows import CalibrationRows
 class Candidates(ABC):
     """What is tried beside the solution of least log loss, NLL; `params` are one dict each."""
 
-    params: list[dict]
+    params: Sequence[dict]
 
     @abstractmethod
     def fit(self, start: FittedMap, part: NDArray) -> Floats:
@@ -40,7 +40,7 @@ class Candidates(ABC):
 class NoCandidates(Candidates):
     """No candidate beside NLL."""
 
-    params = []  # noqa: RUF012
+    params = ()
 
     def fit(self, start, part):
         """No parameters, shape (0, p)."""
@@ -80,7 +80,7 @@ class TemperatureCandidates(Candidates):
         As in `SurrogateCandidates`.
     """
 
-    params = [{"criterion": "direct", "smoothing": h} for h in SMOOTHING]  # noqa: RUF012
+    params = tuple({"criterion": "direct", "smoothing": h} for h in SMOOTHING)
 
     def __init__(self, fitted: FittedMap, rows: CalibrationRows, C):
         self.path = TemperaturePath.of(fitted, rows, C)
