@@ -1,15 +1,14 @@
 """Rows: where labels and predictions meet, once; with their weights and groups."""
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ._ground.arrays import Floats, Indices
-from ._ground.bins import BLOCK
+from ._ground.arrays import Floats, Indices, row_blocks
 from ._ground.checks import (
     as_names,
     check_same_length,
@@ -152,10 +151,19 @@ class Rows:
 
     def blocks(self) -> Iterator[tuple[NDArray, NDArray, NDArray, NDArray | None]]:
         """(μ̂, n, z, w) of blocks of rows whose temporary arrays stay in the processor's cache."""
-        for start in range(0, len(self), BLOCK):
-            rows = slice(start, start + BLOCK)
+        for rows in row_blocks(*self.labels.shape):
             w = None if self.w is None else self.w[rows]
             yield self.labels.take(rows).mu, self.n[rows], self.z[rows], w
+
+    def each(self, of_rows: Callable[["Rows"], NDArray]) -> Floats:
+        """``of_rows(rows)``, one value or more a row, of blocks of rows, joined."""
+        found: Any = None
+        for rows in row_blocks(*self.labels.shape):
+            part = of_rows(self.take(rows))
+            if found is None:
+                found = np.empty((len(self), *part.shape[1:]))
+            found[rows] = part
+        return found
 
 
 def read_rows(

@@ -377,6 +377,40 @@ def test_what_one_label_changes_is_the_sum_over_classes(distribution, p):
     )
 
 
+@pytest.mark.parametrize("kind", [Dirichlet, Ensemble, DirichletMixture])
+def test_many_classes_and_few_members(kind):
+    """Members take the place of classes in the sums; some decisions are never the best."""
+    rng = np.random.default_rng(0)
+    n, K = 12, 40
+    z = rng.dirichlet(np.full(K, 0.2), size=(3, n))
+    # a class that no member allows
+    z[:, ::4, 0] = 0.0
+    z /= z.sum(axis=2, keepdims=True)
+    total = np.exp(rng.normal(size=(3, n)) * 4)
+    d = {
+        Dirichlet: lambda: Dirichlet.from_mean(z[0], total[0]),
+        Ensemble: lambda: Ensemble(z, rng.uniform(size=(3, n))),
+        DirichletMixture: lambda: DirichletMixture(z, total),
+    }[kind]()
+    p = rng.dirichlet(np.ones(K), size=n)
+    for found, expected in zip(d._changes(p), Distribution._changes(d, p), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-14)
+    C = np.column_stack([1 - np.eye(K), rng.normal(size=K) + 1])
+    np.testing.assert_allclose(
+        d._least_cost_after(C), Distribution._least_cost_after(d, C), rtol=1e-12
+    )
+
+
+def test_blocks_of_rows_do_not_matter():
+    """Ten thousand rows take several blocks, and two thousand classes make them short."""
+    rng = np.random.default_rng(0)
+    for n, K in ((10_000, 2), (100, 2_000)):
+        d = Dirichlet.from_mean(rng.dirichlet(np.ones(K), size=n), rng.uniform(1, 9, n))
+        some = np.array([0, n // 2, n - 1])
+        for ask in (Dirichlet.mutual_information, Dirichlet.expected_entropy, second_opinion_value):
+            np.testing.assert_allclose(ask(d)[some], ask(d[some]), rtol=1e-12)
+
+
 def test_disagreement_on_pairs_is_the_sum_over_classes(distribution):
     P = np.array([[0, 1, 0], [1, 0, 1], [0, 1, 0]])
     z = distribution.mean()

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from .arrays import Floats, Indices
 from .checks import any_array, as_floats, is_real
 
-BLOCK = 8192  # rows whose temporary arrays stay in the processor's cache
 CORRECTIONS = ("residual", "label", None)
 
 

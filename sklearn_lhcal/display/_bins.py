@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
-from .._ground.bins import BLOCK, Bins
+from .._ground.arrays import row_blocks
+from .._ground.bins import Bins
 from .._ground.checks import check_fraction
 from .._ground.two_way import squares
 
@@ -103,8 +104,7 @@ def _unit_squares(index: NDArray, values: NDArray, B: int, groups: NDArray | Non
 def _row_sums_of_squares(index: NDArray, values: NDArray, B: int) -> NDArray:
     """Σ_i (Σ_j v_ij)² over the values j of row i in each bin, (B,)."""
     total = np.zeros(B)
-    for start in range(0, len(index), BLOCK):
-        block = slice(start, start + BLOCK)
+    for block in row_blocks(len(index), max(B, index.shape[1])):
         m = len(index[block])
         # one cell for each row and bin
         cell = index[block] + B * np.arange(m)[:, None]

@@ -1,11 +1,12 @@
 """Arithmetic of arrays that several kinds of distributions share."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .._ground.arrays import Floats
+from .._ground.arrays import Floats, row_blocks
 from .._ground.simplex import gini
 
 
@@ -14,6 +15,21 @@ def cross_moment(z: Floats, pairs: Floats | None) -> Floats:
     if pairs is None:
         return gini(z)
     return np.einsum("nk,nk->n", z @ pairs, z)
+
+
+def by_blocks(of_rows: Callable[..., Floats], distribution, size: int | None = None) -> Floats:
+    """``of_rows(distribution)`` of blocks of rows, joined: its temporary arrays stay small.
+
+    They have so many values a row; None: one for each class.
+    """
+    n, K = distribution.shape
+    found: Any = None
+    for rows in row_blocks(n, size or K):
+        part = of_rows(distribution[rows])
+        if found is None:
+            found = np.empty((len(distribution), *part.shape[1:]))
+        found[rows] = part
+    return found
 
 
 def frozen(a: Floats) -> Floats:

@@ -14,7 +14,7 @@ from .._ground.names import column_names, columns_by_name, is_sorted
 from .._ground.simplex import check_proba, entropy, in_columns
 from .._ground.types import Seed, Selection
 from ..label_histogram._labels import read_labels
-from ._arrays import cross_moment, frozen
+from ._arrays import by_blocks, cross_moment, frozen
 from ._likelihood import log_multinomial
 
 
@@ -210,7 +210,7 @@ class Distribution(ABC):
     def interval(self, confidence_level: float = 0.95) -> Floats:
         """Equal-tailed interval of each z_k, shape (n, K, 2): lower and upper end."""
         check_fraction(confidence_level=confidence_level)
-        return self._interval(confidence_level)
+        return by_blocks(lambda rows: rows._interval(confidence_level), self)
 
     def _more_labels(self, counts) -> Floats:
         """Counts of further labels, shape (n, K), float64; a row may have none."""
@@ -350,6 +350,11 @@ class PointMass(Distribution):
 
     def _mean_after(self, k):
         return self._z
+
+    @property
+    def _label_share(self):
+        """s = 0: no label moves it."""
+        return np.zeros((len(self._z), 1))
 
     def _changes(self, p):
         nothing = np.zeros_like(self._z)

@@ -5,11 +5,11 @@ from numpy.polynomial.polynomial import polyval
 from numpy.typing import ArrayLike
 from scipy.special import betainc, betaincinv, digamma, expit, zeta
 
-from .._ground.arrays import Floats
+from .._ground.arrays import Floats, row_blocks
 from .._ground.checks import as_floats
 from .._ground.names import column_names
 from .._ground.simplex import check_proba, in_columns, softmax
-from ._arrays import bisect, cross_moment, frozen, log, tails
+from ._arrays import bisect, by_blocks, cross_moment, frozen, log, tails
 from ._base import Distribution
 from ._likelihood import is_corner, log_dirichlet_multinomial
 from ._nodes import dirichlet_nodes, with_mean
@@ -109,13 +109,19 @@ class Dirichlet(Distribution):
         return self._z
 
     def variance(self) -> Floats:
-        return self._label_share * self._z * (1 - self._z)
+        V = 1 - self._z
+        V *= self._z
+        V *= self._label_share
+        return V
 
     def _disagreement(self, pairs):
         return expit(self._log_total) * cross_moment(self._z, pairs)
 
     def class_disagreement(self) -> Floats:
-        return 2 * self._prior_share * self._z * (1 - self._z)
+        phi = 1 - self._z
+        phi *= self._z
+        phi *= 2 * self._prior_share
+        return phi
 
     def _mean_after(self, k):
         z = self._prior_share * self._z
@@ -131,21 +137,38 @@ class Dirichlet(Distribution):
 
     def _least_cost_after(self, C):
         """E[z | k]ᵀC_d = (1 − s) zᵀC_d + s C_kd."""
+        s = self._label_share
         before = self._prior_share * (self._z @ C)
-        least = np.full_like(self._z, np.inf)
-        for cost, C_d in zip(before.T, C.T, strict=True):
-            np.minimum(least, cost[:, None] + self._label_share * C_d, out=least)
-        return np.einsum("nk,nk->n", self._z, least)
+        # decisions that are never best: at their best above another one at its worst
+        never = before + s * C.min(axis=0) > (before + s * C.max(axis=0)).min(axis=1, keepdims=True)
+        C_d = np.ascontiguousarray(C.T)
+        after = np.empty(len(before))
+        # three arrays of this size are in use at a time
+        for rows in row_blocks(len(before), 4 * len(C)):
+            least = np.full_like(self._z[rows], np.inf)
+            cost = np.empty_like(least)
+            for d in np.flatnonzero(~never[rows].all(axis=0)):
+                np.multiply(s[rows], C_d[d], out=cost)
+                cost += before[rows, d, None]
+                np.minimum(least, cost, out=least)
+            after[rows] = np.einsum("nk,nk->n", self._z[rows], least)
+        return after
 
     def expected_entropy(self) -> Floats:
+        return by_blocks(Dirichlet._expected_entropy, self)
+
+    def mutual_information(self) -> Floats:
+        return by_blocks(Dirichlet._mutual_information, self)
+
+    def _expected_entropy(self) -> Floats:
         # For α0 < 1 in a form that is exact to α0 = 0, where a difference of entropies cancels.
         a = np.exp(np.minimum(self._log_total, 0.0))[:, None]
         small = (self._z * (_digamma1p(a) - _digamma1p(a * self._z))).sum(axis=1)
         large = np.maximum(self.entropy() - self._information_large(), 0.0)
         return np.where(self._log_total < 0, small, large)
 
-    def mutual_information(self) -> Floats:
-        small = self.entropy() - self.expected_entropy()
+    def _mutual_information(self) -> Floats:
+        small = self.entropy() - self._expected_entropy()
         return np.maximum(np.where(self._log_total < 0, small, self._information_large()), 0.0)
 
     def _information_large(self):

@@ -10,6 +10,7 @@ from .._ground.costs import check_cost_matrix
 from .._ground.estimators import resolve
 from .._ground.simplex import in_columns
 from .._ground.types import Estimator, Samples
+from ._arrays import by_blocks
 from ._base import Distribution, PointMass
 from ._mixture import Ensemble
 
@@ -40,12 +41,17 @@ def second_opinion_value(
     >>> second_opinion_value(Dirichlet([[1.0, 1.0], [100.0, 100.0]])).round(6)
     array([5.5556e-02, 1.2000e-05])
     """
-    z = distribution.mean()
     if cost_matrix is None:
-        _, _, squares = distribution._changes(z)
-        return squares
-    C = check_cost_matrix(cost_matrix).for_classes(distribution.classes, z.shape[1]).C
-    return np.maximum((z @ C).min(axis=1) - distribution._least_cost_after(C), 0.0)
+        return by_blocks(_squared_change, distribution)
+    costs = check_cost_matrix(cost_matrix)
+    C = costs.for_classes(distribution.classes, distribution.n_classes).C
+    before = (distribution.mean() @ C).min(axis=1)
+    return np.maximum(before - distribution._least_cost_after(C), 0.0)
+
+
+def _squared_change(distribution: Distribution) -> Floats:
+    """Σ_k E[z_k]·‖E[z|k] − E[z]‖²."""
+    return distribution._changes(distribution.mean())[2]
 
 
 def predict_dist(estimator: Estimator, X: Samples) -> Distribution:

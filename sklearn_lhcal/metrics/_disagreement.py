@@ -6,6 +6,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from .._ground.arrays import row_blocks
 from .._ground.bins import Bins, BinSums, check_bias_correction, check_grouped, signed_root
 from .._ground.facts import Facts, metric
 from .._ground.types import Correction, LabelsLike, Strategy
@@ -37,12 +38,23 @@ def _class_rates(rows: Rows) -> NDArray:
 
 
 def _pair_terms(rows: Rows) -> tuple:
-    return weighted(rows, squared(_pair_rates(rows), _predicted_pairs(rows))[:, 0])
+    return weighted(rows, rows.each(_pair_losses))
+
+
+def _pair_losses(rows: Rows) -> NDArray:
+    return squared(_pair_rates(rows), _predicted_pairs(rows))[:, 0]
+
+
+def _predicted_classes(rows: Rows) -> NDArray:
+    return rows.distribution.class_disagreement()
 
 
 def _class_terms(rows: Rows) -> tuple:
-    phi = rows.distribution.class_disagreement()
-    return weighted(rows, squared(_class_rates(rows), phi).mean(axis=1))
+    return weighted(rows, rows.each(_class_losses))
+
+
+def _class_losses(rows: Rows) -> NDArray:
+    return squared(_class_rates(rows), _predicted_classes(rows)).mean(axis=1)
 
 
 def _binned(
@@ -71,11 +83,13 @@ def _binned(
 
 
 def _sums(rows: Rows, binned: Binned) -> BinSums:
-    rates, n = binned.observed(rows)
-    sums = BinSums(binned.bins, rates.shape[1])
-    sums.add(rates, n, binned.z, rows.w)
+    sums = BinSums(binned.bins, binned.z.shape[1])
+    for part in row_blocks(*rows.labels.shape):
+        some = rows.take(part)
+        rates, n = binned.observed(some)
+        sums.add(rates, n, binned.z[part], some.w)
     if rows.groups is not None:
-        sums.by_group(rates, binned.z, rows.groups, rows.w)
+        sums.by_group(binned.observed(rows)[0], binned.z, rows.groups, rows.w)
     if binned.corrected:
         leave_out_pairs(sums, rows, binned)
     return sums
@@ -88,7 +102,7 @@ def _losses(sums: BinSums, rows: Rows, bias_correction: Correction = "residual",
 
 
 def _pair_binned(rows: Rows, **options) -> Binned:
-    phi = _predicted_pairs(rows)
+    phi = rows.each(_predicted_pairs)
     return _binned(rows, phi, _pair_rates, lambda a, b, _: a != b, **options)
 
 
@@ -105,7 +119,7 @@ def _pair_calibration(rows: Rows, **options) -> float:
 
 
 def _class_binned(rows: Rows, **options) -> Binned:
-    phi = rows.distribution.class_disagreement()
+    phi = rows.each(_predicted_classes)
     return _binned(rows, phi, _class_rates, lambda a, b, k: (a == k) != (b == k), **options)
 
 
@@ -124,6 +138,10 @@ def _class_calibration(rows: Rows, **options) -> float:
 
 
 def _posterior_terms(rows: Rows) -> tuple:
+    return weighted(rows, rows.each(_posterior_losses))
+
+
+def _posterior_losses(rows: Rows) -> NDArray:
     """Σ_k y_k(y_k−1)/(n(n−1)) − 2 Σ_kl y_k(y_l−δ_kl) z'_l(k)/(n(n−1)) + Σ_k (y_k/n)‖z'(k)‖²."""
     mu, n = rows.mu, rows.n
     z = rows.distribution.mean()
@@ -132,7 +150,7 @@ def _posterior_terms(rows: Rows) -> tuple:
     agreeing = (mu * mu).sum(axis=1) - 1 / n
     predicted = (mu * (z + move)).sum(axis=1) - ((mu * z).sum(axis=1) + own) / n
     size = (z * (z + 2 * move)).sum(axis=1) + squares
-    return weighted(rows, (1 + 1 / (n - 1)) * (agreeing - 2 * predicted) + size)
+    return (1 + 1 / (n - 1)) * (agreeing - 2 * predicted) + size
 
 
 def _of_pairs(**facts) -> Facts:

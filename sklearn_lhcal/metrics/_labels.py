@@ -6,6 +6,7 @@ P1 is Mimori, Sasada, Matsui and Sato (2021), Diagnostic uncertainty calibration
 import numpy as np
 from numpy.typing import ArrayLike
 
+from .._ground.arrays import Floats
 from .._ground.facts import Facts, metric
 from .._ground.simplex import accuracy
 from .._ground.types import LabelsLike
@@ -27,8 +28,12 @@ def _log_rows(mu, n, z):
 
 
 def _histogram_terms(rows: Rows) -> tuple:
+    return weighted(rows, rows.each(_histogram_losses))
+
+
+def _histogram_losses(rows: Rows) -> Floats:
     log_p = rows.distribution.log_prob_counts(rows.labels)
-    return weighted(rows, -np.maximum(log_p, rows.n * np.log(_EPS)))
+    return -np.maximum(log_p, rows.n * np.log(_EPS))
 
 
 def _expected_accuracy_rows(mu, n, z):

@@ -70,12 +70,10 @@ def _ranking_rows(mu, n, z):
 
 def _log_orders(tied: NDArray[np.bool_]) -> Floats:
     """Σ log (size!) over runs of ties, where tied (n, K−1) says that a class equals the last."""
-    size = np.ones(len(tied))
-    total = np.zeros(len(tied))
-    for column in tied.T:
-        size = np.where(column, size + 1, 1.0)
-        total += np.log(size)
-    return total
+    column = np.arange(tied.shape[1])
+    # where the run began of which a class is the last so far
+    first = np.maximum.accumulate(np.where(tied, -1, column), axis=1)
+    return np.log(column - first + 1).sum(axis=1)
 
 
 @metric(Facts(False, terms=mean(_distribution_rows)))

@@ -1,0 +1,47 @@
+"""What is held beside the input, by `tracemalloc`: a multiple of blocks of rows, not of all rows.
+
+Measured are .3 to .8 times the input; a version without blocks takes 3 to 9 times as much.
+"""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from sklearn_lhcal.distributions import Dirichlet
+from sklearn_lhcal.metrics import class_disagreement_calibration_error, posterior_epistemic_loss
+
+N, K = 80_000, 3
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    z = rng.dirichlet(np.ones(K), size=N)
+    return rng.multinomial(3, z), Dirichlet.from_mean(z, rng.uniform(1, 50, N))
+
+
+def peak(function, *args):
+    """Bytes held at most beside what was there before."""
+    tracemalloc.start()
+    try:
+        function(*args)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("metric", [posterior_epistemic_loss, class_disagreement_calibration_error])
+def test_metrics_of_distributions(data, metric):
+    assert peak(metric, *data) < 2 * (data[0].nbytes + data[1].mean().nbytes)
+
+
+@pytest.mark.parametrize("ask", [Dirichlet.mutual_information, Dirichlet.expected_entropy])
+def test_distributions(data, ask):
+    assert peak(ask, data[1]) < 2 * data[1].mean().nbytes
+
+
+def test_intervals():
+    """Beside the two ends."""
+    rows = Dirichlet.from_mean(np.full((40_000, 2), 0.5), 4.0)
+    assert peak(rows.interval) < 2 * (2 + 1) * rows.mean().nbytes
