@@ -76,6 +76,17 @@ def test_features_are_the_layers_outputs(frozen):
     assert_array_equal(again.transform(X), seen.transform(X))
 
 
+@pytest.mark.parametrize("batch_size", [2, 128])
+def test_layers_before_the_one_that_refuses_integers_are_read_once(batch_size):
+    """A network is asked again in floats; what the refused pass has left is no output."""
+    body = nn.Sequential(nn.Flatten(), nn.Linear(9, 4), nn.ReLU(), nn.Linear(4, 2))
+    net = NeuralClassifier.from_trained(body, [0, 1], batch_size=batch_size)
+    X = np.random.default_rng(0).integers(255, size=(5, 1, 3, 3), dtype=np.uint8)
+    for layer, expected in (("0", X.reshape(5, 9)), ("1", body[:2](torch.as_tensor(X).float()))):
+        found = LayerFeatures(FrozenEstimator(net), layer).fit_transform(X)
+        assert_allclose(found, torch.as_tensor(expected).detach(), rtol=1e-5)
+
+
 def test_a_network_is_fitted_unless_it_is_frozen(frozen):
     X, y = bars(100, 1)
     counts = np.eye(2, dtype=int)[y]

@@ -215,6 +215,31 @@ def test_seeds_hold_in_threads(early_stopping):
     assert_array_equal(drawn, stream)
 
 
+@pytest.mark.parametrize("optimizer", [torch.optim.Adam, torch.optim.SGD])
+def test_steps_that_seeds_do_not_watch_are_the_same(optimizer):
+    """The steps of an optimizer of the user, which may draw, are watched."""
+    watched = type("Watched", (optimizer,), {})
+
+    def proba(optimizer):
+        net = NeuralClassifier(MakesBody, optimizer=optimizer, max_epochs=1, random_state=0)
+        return net.fit(X, Y).predict_proba(X)
+
+    assert_array_equal(proba(optimizer), proba(watched))
+
+
+def test_an_optimizer_that_draws_follows_the_seed():
+    class Noisy(torch.optim.SGD):
+        def step(self, closure=None):
+            loss = super().step(closure)
+            with torch.no_grad():
+                for parameter in self.param_groups[0]["params"]:
+                    parameter += torch.randn_like(parameter) / 10
+            return loss
+
+    net = NeuralClassifier(body(), optimizer=Noisy, max_epochs=1, random_state=0)
+    assert_array_equal(net.fit(X, Y).predict_proba(X), net.fit(X, Y).predict_proba(X))
+
+
 class MakesBody(nn.Module):
     def __init__(self):
         super().__init__()

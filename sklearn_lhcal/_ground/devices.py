@@ -3,9 +3,9 @@
 import os
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import cache, partial
-from traceback import walk_stack
+from inspect import currentframe
 
 import torch
 from sklearn.utils import check_random_state
@@ -41,6 +41,11 @@ def seeded(random_state, device: str = "cpu") -> Iterator[None]:
         yield
 
 
+def unwatched() -> AbstractContextManager[None]:
+    """Within, nothing is drawn, and what torch does costs as much as it does without `seeded`."""
+    return torch._C.DisableTorchFunction()
+
+
 # names of torch's functions that draw, or that call one that does; too many cost only time
 _DRAWING = re.compile(
     "rand|normal|uniform|bernoulli|dropout|multinomial|exponential|geometric|cauchy|poisson|gamma"
@@ -59,11 +64,14 @@ def _check_drawn_once() -> None:
 
     A checkpoint draws again in the backward pass, where no mode is on.
     """
-    if any(f.f_globals.get("__name__") == checkpoint.__name__ for f, _ in walk_stack(None)):
-        raise ValueError(
-            "random_state cannot be honoured inside torch.utils.checkpoint, which draws random "
-            "numbers, such as those of dropout, twice. Use random_state=None."
-        )
+    frame = currentframe()
+    while frame is not None:
+        if frame.f_globals is vars(checkpoint):
+            raise ValueError(
+                "random_state cannot be honoured inside torch.utils.checkpoint, which draws random "
+                "numbers, such as those of dropout, twice. Use random_state=None."
+            )
+        frame = frame.f_back
 
 
 class _OwnGenerators(TorchFunctionMode):

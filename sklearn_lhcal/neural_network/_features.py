@@ -116,9 +116,13 @@ def forward_features(estimator, X, layer: str) -> Floats:
     if layer not in layers:
         raise ValueError(f"The network has no layer {layer!r}; its layers are {', '.join(layers)}.")
     batches: list[NDArray] = []
+    current: list[NDArray] = []
+    # a pass that refuses integers is begun again with floats: only whole passes count
+    net.module_.register_forward_pre_hook(lambda module, inputs: current.clear())
     layers[layer].register_forward_hook(
-        lambda module, inputs, output: batches.append(_rows(output))
+        lambda module, inputs, output: current.append(_rows(output))
     )
+    net.module_.register_forward_hook(lambda module, inputs, output: batches.extend(current))
     net.predict_proba(X)
     if (found := sum(map(len, batches))) != n_rows(X):
         raise ValueError(

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from .._ground.types import Samples
 from ._atomic import Enough, Interrupted
 from ._data import as_arrays, check_table, infer_numbers, is_table, whole_batches
+from ._training import SteadySteps
 
 
 class _Aside:
@@ -32,7 +33,7 @@ class _Aside:
         vars(net)[f"_{self.name}"] = value
 
 
-class ArrayNet(NeuralNetClassifier):
+class ArrayNet(SteadySteps, NeuralNetClassifier):
     """skorch's net that knows its features, copies modules, and is interrupted by anyone."""
 
     history_ = _Aside()
