@@ -47,6 +47,7 @@ benchmarks: $(VENV)/.installed  ## one table of ratios to peers; the other files
 
 studies: $(VENV)/.doc  ## the larger studies of the papers' pages, each under an hour; writes their tables
 	mkdir -p $(TABLES)
+	$(BIN)/python benchmarks/kernel_convergence.py > $(TABLES)/kernel_convergence.txt
 	$(BIN)/python benchmarks/training_study.py > $(TABLES)/training_study.txt
 	$(BIN)/python benchmarks/epistemic_letters.py > $(TABLES)/epistemic_letters.txt
 	$(BIN)/python benchmarks/decision_files.py --shape mushrooms > $(TABLES)/mushrooms.txt

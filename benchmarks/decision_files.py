@@ -83,6 +83,8 @@ def main() -> None:
     paths = [options.proba, options.labels, options.costs]
     if any(paths) and not all(paths):
         parser.error("--proba, --labels and --costs go together")
+    if options.splits < 2:
+        parser.error("--splits: two at least, as the table shows their spread")
     if all(paths):
         proba, labels, costs = (read(path) for path in paths)
         labels = labels.astype(int)

@@ -181,9 +181,9 @@ for model, found in changes.items():
 # What a penalty costs
 # --------------------
 # Time of a step, in the shortest of a few epochs, for a convolutional network and for the
-# perceptron above. A penalty takes one or two milliseconds a batch, some more where it seeks its
-# bandwidth, whatever the network: a few per cent of what convolutions take, and more than all that
-# a perceptron of one hidden layer does.
+# perceptron above. A penalty takes a few milliseconds a batch, most where it seeks its bandwidth,
+# whatever the network: a tenth or a fifth of what these convolutions take, and more than all that a
+# perceptron of one hidden layer does.
 from small_network import small_network
 
 convolutions = partial(small_network, widths=(64, 128, 128), dropout=0.0)

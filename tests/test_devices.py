@@ -55,6 +55,14 @@ def test_losses_stay_on_their_device(name):
         assert gradient.dtype == logits.dtype
 
 
+def test_batches_of_tensors_stay_on_their_device():
+    net = NeuralClassifier(nn.Linear(4, 3), classes=[0, 1, 2], batch_size=3).initialize()
+    X = {"input": torch.empty(8, 4, device="meta")}
+    batches = list(net.get_iterator(net.get_dataset(X)))
+    assert [len(x["input"]) for x, _ in batches] == [3, 3, 2]
+    assert {x["input"].device.type for x, _ in batches} == {"meta"}
+
+
 def test_features_of_half_precision():
     """numpy has no bfloat16."""
     body = nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2)).to(torch.bfloat16)

@@ -29,7 +29,8 @@ class ArrayRows(Dataset):
             y = zeros(len(rows))
         else:
             y = tuple(a[rows] for a in self.y) if isinstance(self.y, tuple) else self.y[rows]
-        return to_tensor(take_rows(self.X, rows), device="cpu"), y
+        # tensors stay where they are: what is on a GPU would come to the host and go back
+        return to_tensor(take_rows(self.X, rows), device=None), y
 
 
 def whole_batches(iterator):
