@@ -98,8 +98,8 @@ print(f"\nThe safeguard kept NLL's decisions in {same} splits, with a warning in
 # Here NLL decides as whoever calls every digit an 8, and that is the best that can be known: a
 # probability of 1/10 000 of the dangerous class is not learnt from 700 rows. "direct" finds cheaper
 # decisions for the calibration rows, and misses an 8 in several splits. The safeguard keeps NLL,
-# and warns where the difference is wide open. With a floor "direct" finds cheaper decisions in one
-# split of thirty: what the floor says of the dangerous class forbids them at other temperatures.
+# and warns where the difference is wide open. With a floor "direct" decides as NLL does, in all
+# splits: what the floor says of the dangerous class forbids other decisions at any temperature.
 
 # %%
 # The figure
