@@ -11,3 +11,8 @@ PURPLE = "#CC79A7"
 SKY = "#56B4E9"
 
 PALETTE = [BLUE, VERMILLION, GREEN, ORANGE, PURPLE, SKY]
+
+# predictions as they came, scaled for the log loss, and what comes after: α, or costs
+RAW = BLUE
+SCALED = VERMILLION
+CALIBRATED = GREEN

@@ -28,7 +28,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
-from colours import PALETTE
+from colours import CALIBRATED, ORANGE, PURPLE, RAW, SCALED
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 from sklearn.naive_bayes import GaussianNB
@@ -109,14 +109,20 @@ print(f"\nThe safeguard kept NLL's decisions in {same} splits, with a warning in
 figure, ax = plt.subplots(figsize=(7, 4.4), layout="constrained")
 constant = risks["always an 8"][:, 1].mean()
 ax.axhline(constant, color="0.35", linewidth=1, linestyle=(0, (1, 1.5)), label="always an 8")
-ways = ["none", *WAYS]
+COLORS = {
+    "none": RAW,
+    "nll": SCALED,
+    "direct": ORANGE,
+    "safeguarded": CALIBRATED,
+    "direct, floor": PURPLE,
+}
 labels = []
-for i, name in enumerate(ways):
+for i, (name, color) in enumerate(COLORS.items()):
     r = risks[name][:, 1]
     beside = i + np.linspace(-0.3, 0.3, len(r))
-    ax.plot(beside, r, "os^Dv"[i], color=PALETTE[i], markersize=4.5, alpha=0.8)
+    ax.plot(beside, r, "os^Dv"[i], color=color, markersize=4.5, alpha=0.8)
     labels.append(f"{name}\nmissed in {missed[name]} of {len(splits)}")
-ax.set_xticks(range(len(ways)), labels, fontsize=8)
+ax.set_xticks(range(len(COLORS)), labels, fontsize=8)
 ax.set(ylabel="risk of the test rows (mean cost)", yscale="log")
 ax.legend(fontsize="small")
 
@@ -124,3 +130,7 @@ FIGURE = Path(os.path.relpath(Path(sys.argv[0]).parent), "output", "decision_fai
 FIGURE.parent.mkdir(exist_ok=True)
 figure.savefig(FIGURE, dpi=150)
 print(f"Figure: {FIGURE}")
+
+# %%
+# A missed 8 lifts the risk of a split by a factor of ten and more. "none" and "direct" miss one in
+# several splits; the other three ways decide as "always an 8" does, in all splits or nearly.

@@ -74,7 +74,7 @@ from sklearn_lhcal.calibration import DecisionCalibration, DecisionCalibrationWa
 
 warnings.simplefilter("ignore", DecisionCalibrationWarning)  # the intervals are printed below
 
-CALIBRATORS = {"nll": {"criterion": "nll"}, "costs": {"safeguard": None}, "auto": {}}
+CALIBRATORS = {"nll": {"criterion": "nll"}, "auto": {}, "costs": {"safeguard": None}}
 
 # by split: labels of the test rows, probabilities by method, and what was selected
 labels, predictions, selected = [], [], []

@@ -195,3 +195,6 @@ figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", 
 FIGURE.parent.mkdir(parents=True, exist_ok=True)
 figure.savefig(FIGURE, dpi=150)
 print(f"Figure: {FIGURE}")
+
+# %%
+# No criterion that knows the costs is better than NLL with all maps and on both problems.

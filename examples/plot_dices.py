@@ -74,9 +74,15 @@ for ax, (raters, found) in zip(axes, intervals.items(), strict=True):
             alpha=1.0 if missed else 0.4,
             linewidth=2.5 if missed else 1.5,
         )
-    ax.axvline(target, color="black", linewidth=1, linestyle="--", label="the whole study")
-    ax.set(title=NAMES[raters], xlabel="probability that two people disagree")
-axes[0].set(ylabel=f"panel (the first {SHOWN}; misses are bold)", yticks=[])
+    ax.axvline(
+        target, color="black", linewidth=1, linestyle="--", label="the whole study; 95 % intervals"
+    )
+    ax.set(title=NAMES[raters], xlabel="Probability that two people disagree")
+axes[0].set(ylabel=f"Panel (the first {SHOWN}; misses are bold)", yticks=[])
 handles, labels = axes[0].get_legend_handles_labels()
 fig.legend(handles, labels, loc="outside lower center")
 plt.show()
+
+# %%
+# Intervals for these six people cover the value of the whole study in 62 of 100 panels. Those for
+# new people are almost three times as wide, and cover it in all.

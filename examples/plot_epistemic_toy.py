@@ -168,7 +168,7 @@ TITLES = (
 )
 print(
     f"\n{N:,} points, {len(studies[0][2].test):,} test rows in the first of {SEEDS} seeds; means "
-    "over seeds ± half a 90 % interval"
+    "over seeds ± half a 95 % interval"
 )
 print(
     f"{'scenario':<34} {'estimate':<19} {'correlation':<14} {'EECE':<15} {'calibrated':<15} noise "
@@ -179,7 +179,7 @@ for scenario, title in enumerate(TITLES):
         values = figures(measure, scenario)
         means = values.mean(axis=0)
         # Student's t: four seeds are few.
-        error = t.ppf(0.95, SEEDS - 1) * values.std(axis=0, ddof=1) / np.sqrt(SEEDS)
+        error = t.ppf(0.975, SEEDS - 1) * values.std(axis=0, ddof=1) / np.sqrt(SEEDS)
         cells = [f"{m:.3f} ± {e:.3f}" for m, e in zip(means, error, strict=True)]
         print(
             f"{title:<34} {measure:<19} {cells[0]:<14} {cells[1]:<15} {cells[2]:<15} "
@@ -196,15 +196,26 @@ for scenario, title in enumerate(TITLES):
 # %%
 # Gain, estimate and calibrated estimate
 # --------------------------------------
-figure, axes = plt.subplot_mosaic([["map", *MEASURES]], figsize=(14, 4.6), layout="constrained")
+# Above, what is a probability: the gain and the calibrated estimate. Below, the estimate itself, in
+# nats, beside the gain (dotted).
+from colours import BLUE, VERMILLION
+
+RAW = [f"raw {measure}" for measure in MEASURES]
+figure, axes = plt.subplot_mosaic(
+    [["map", *MEASURES], ["map", *RAW]],
+    figsize=(14, 7),
+    height_ratios=[2, 1],
+    layout="constrained",
+)
 X, (train, _, test), evaluation, *_ = studies[0]
 shown = train[:: max(1, len(train) // 8000)]
 axes["map"].scatter(*X[shown].T, s=1, color="0.75", rasterized=True)
 points = axes["map"].scatter(
     *X[test].T, s=5, c=evaluation.estimate["mutual_information"], rasterized=True
 )
-figure.colorbar(points, ax=axes["map"], label="mutual information of test points (nats)")
+figure.colorbar(points, ax=axes["map"], label="Mutual information of the test points (nats)")
 axes["map"].axvline((ROWS + 1) / 2, color="k", linewidth=0.8)
+axes["map"].set_aspect("equal")
 axes["map"].set(
     title="Training (grey): carved for evaluation",
     xlabel="$x_1$: calibration to the right",
@@ -216,20 +227,31 @@ for measure in MEASURES:
         for _, _, e, c, _ in studies
     ]
     gains, estimates, calibrated = (list(a) for a in zip(*runs, strict=True))
-    EpistemicGainDisplay.from_predictions(
+    name = measure.replace("_", " ")
+    display = EpistemicGainDisplay.from_predictions(
         gains,
         estimates,
         calibrated=calibrated,
         n_bins=BINS,
-        name=measure.replace("_", " "),
-        plot_uncertainty=measure != "entropy",
+        name=name,
+        plot_uncertainty=False,
         ax=axes[measure],
     )
     axes[measure].set(
-        title=measure.replace("_", " ").capitalize(), ylim=(None, 1.3 * axes[measure].get_ylim()[1])
+        title=name.capitalize(),
+        ylabel="Mean in the bin (probability)",
+        ylim=(None, 1.3 * axes[measure].get_ylim()[1]),
     )
+    raw, bins = axes[f"raw {measure}"], np.arange(BINS) + 1
+    raw.plot(bins, display.mean_uncertainty.mean(axis=0), "s-", color=BLUE, markersize=4)
+    raw.plot(bins, display.mean_gain.mean(axis=0), ":", color=VERMILLION)
+    raw.set(xlabel=axes[measure].get_xlabel(), ylabel="Mean estimate (nats)", ylim=(-0.02, None))
 
 FIGURE = Path(os.path.relpath(Path(sys.argv[0]).parent), "output", "epistemic_toy.png")
 FIGURE.parent.mkdir(exist_ok=True)
 figure.savefig(FIGURE, dpi=150)
 print(f"\nFigure: {FIGURE}")
+
+# %%
+# Raw entropy promises several times what more data give, in all bins; raw mutual information is of
+# the right size in the last ones. After calibration both rise with the gain.

@@ -126,3 +126,7 @@ models = {"overconfident": pool.prediction[:1000], "true probabilities": pool.pr
 display = DecisionCurveDisplay.from_predictions(pool.counts[:1000], models, class_index=2)
 
 plt.show()
+
+# %%
+# The true probabilities do at least as much good as the overconfident ones at all thresholds. At high
+# thresholds to act on the overconfident ones does harm.

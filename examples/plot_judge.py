@@ -24,6 +24,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+from colours import PALETTE
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 from sklearn_lhcal.calibration import ReaderEffects, VectorScaling
@@ -165,11 +166,16 @@ after = reader_comparison(y[rest], recalibrated, margin=0.05, random_state=0)
 print(f"worth {after.worth:.1f} people ({after.worth_low:.1f} to {after.worth_high:.1f})")
 
 figure, ax = plt.subplots(figsize=(5, 5.6), layout="constrained")
+ax.set_prop_cycle(color=PALETTE)
 for name, z in (("the judge", frame.iloc[rest].to_numpy()), ("recalibrated", recalibrated)):
     ReliabilityDisplay.from_predictions(
         y[rest], z, class_index="harmful", n_bins=6, name=name, ax=ax
     )
 figure.savefig(FOLDER / "judge_recalibrated.png", dpi=150)
+
+# %%
+# The intervals of the recalibrated judge reach the diagonal. As it is, the judge finds more harm
+# than people do.
 
 # %%
 # What will Ann say?

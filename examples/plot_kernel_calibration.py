@@ -126,12 +126,12 @@ for ax, n_classes in zip(axes, (4, 8), strict=True):
         mean, error = v.mean(axis=1), v.std(axis=1, ddof=1) / np.sqrt(DRAWS)
         cells = [f"{m:8.4f} ({e:.4f})" for m, e in zip(mean, error, strict=True)]
         print(f"{name:26}" + "".join(cells))
-        ax.errorbar(SIZES, mean, 1.645 * error, color=COLORS[name], label=name, **POINTS)
+        ax.errorbar(SIZES, mean, 1.96 * error, color=COLORS[name], label=name, **POINTS)
     print()
     scale_of_errors(ax)
     ax.set_xlabel("Rows")
     ax.set_title(f"{n_classes} classes", fontsize=10)
-BARS = "bars: 90 % intervals of the mean"
+BARS = "bars: 95 % intervals of the mean"
 axes[0].legend(frameon=False, fontsize=8, title=BARS, title_fontsize=8)
 save(figure, "kernel_calibration")
 
@@ -159,7 +159,7 @@ for v, label, color in (
     (plain, "ratio of U-statistics", VERMILLION),
     (corrected, "corrected ratio", BLUE),
 ):
-    error = 1.645 * v.std(axis=1, ddof=1) / np.sqrt(draws)
+    error = 1.96 * v.std(axis=1, ddof=1) / np.sqrt(draws)
     ax.errorbar(sizes, v.mean(axis=1), error, color=color, label=label, **POINTS)
 ax.set(xscale="log", xlabel="Rows", ylabel="Sharpness (squared probability)")
 ax.set_xticks(sizes, map(str, sizes))
@@ -175,17 +175,18 @@ save(figure, "kernel_sharpness")
 # smooth the error away. The residual estimate has no such bias at the narrow end, where only its
 # spread grows; the second-order estimate is flat over a wide range, and that is where
 # cross-validation puts it. The grey band is what the published estimate gives for labels drawn from
-# the predictions themselves: nothing inside it speaks against calibration.
+# the predictions themselves, in 95 of 100 draws: nothing inside it speaks against calibration.
 bandwidths = np.logspace(-3, 0, 10)
 rng = np.random.default_rng(0)
 q, z = problem(1000, 4, rng)
 y = rng.multinomial(1, q)
 options = {"bias_correction": None, "n_draws": 40, "random_state": 0}
+options["quantiles"] = (0.025, 0.975)
 null = [null_calibration_error(y, z, bandwidth=h, **options).quantiles for h in bandwidths]
-low, _, high = np.transpose(null)
+low, high = np.transpose(null)
 
 figure, ax = plt.subplots(figsize=(5.6, 4.2), layout="constrained")
-ax.fill_between(bandwidths, low, high, color="0.8", label="published, if calibrated (90 %)")
+ax.fill_between(bandwidths, low, high, color="0.8", label="published, if calibrated (95 %)")
 ax.axhline(truth(4), label="truth", **TRUTH)
 for name, correction in (
     ("kernel, published", None),
@@ -206,8 +207,10 @@ save(figure, "kernel_bandwidth")
 # %%
 # Where on the simplex
 # --------------------
-# For three classes the picture says more than the number: overconfident predictions, whose observed
-# frequencies lie towards the middle.
+# For three classes the picture says more than the number. Each corner is a class that is predicted
+# with certainty; along the lower side the upper class has probability 0. Dots are predictions. An
+# arrow leads from a prediction to the frequencies that are observed there, and the colour says how
+# far apart the two are.
 data = make_label_histograms(3000, 3, 2, overconfidence=2.5, class_sep=1.0, random_state=0)
 names = ["benign", "unclear", "malignant"]
 counts = pd.DataFrame(data.counts, columns=names)
@@ -215,3 +218,7 @@ proba = pd.DataFrame(data.prediction, columns=names)
 display = SimplexCalibrationDisplay.from_predictions(counts, proba)
 display.figure_.savefig(FOLDER / "simplex.png", dpi=150)
 print(f"Figure: {FOLDER / 'simplex'}.png")
+
+# %%
+# All arrows lead towards the middle: these predictions are overconfident everywhere, most of all
+# near the corners. Single triangles on the right hold few rows, and are noisy.

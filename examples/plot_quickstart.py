@@ -162,12 +162,19 @@ A corrected error below 0 says "not above the noise".""")
 # One figure: predicted against observed disagreement
 # ---------------------------------------------------
 # Reliability of predicted disagreement, raw against TS+α.
+from colours import CALIBRATED, RAW
+
 from sklearn_lhcal.display import DisagreementReliabilityDisplay
 
 ax = None
-for name in ("Raw", "TS+α"):
+for name, color in (("Raw", RAW), ("TS+α", CALIBRATED)):
     display = DisagreementReliabilityDisplay.from_predictions(
-        counts_test, predictions[name], name=name, n_bins=6, ax=ax
+        counts_test,
+        predictions[name],
+        name=name,
+        n_bins=6,
+        ax=ax,
+        line_kwargs={"color": color},
     )
     ax = display.ax_
 
