@@ -142,5 +142,5 @@ figure.savefig(FIGURE, dpi=150)
 print(f"\nFigure: {FIGURE}")
 
 # %%
-# The plugin's bias falls with the number of rows for CL alone. Of EL and DL it stays, and falls with
-# the number of raters. The corrected estimates lie around 0 everywhere.
+# The plugin's bias of CL falls with the number of rows. That of EL and DL falls with the number of
+# raters only. The corrected estimates lie around 0 everywhere.

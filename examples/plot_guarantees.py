@@ -128,5 +128,5 @@ display = DecisionCurveDisplay.from_predictions(pool.counts[:1000], models, clas
 plt.show()
 
 # %%
-# The true probabilities do at least as much good as the overconfident ones at all thresholds. At high
-# thresholds to act on the overconfident ones does harm.
+# The true probabilities do at least as much good as the overconfident ones at all thresholds. At
+# high thresholds it does harm to act on the overconfident ones.

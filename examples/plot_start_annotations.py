@@ -9,33 +9,22 @@ network right about how often two readers disagree, and what does calibration ch
 # %%
 # Files to try it with
 # --------------------
-# Yours look the same: in the first a row is an annotation; in the second a row is an image, and a
-# column a class.
-import os
-import sys
-from pathlib import Path
-
-import numpy as np
+# Yours look the same: in ``annotations.csv`` a row is an annotation; in ``softmax.csv`` a row is an
+# image, and a column a class. These two are made up:
+#
+# .. literalinclude:: ../../examples/start_data.py
+#    :pyobject: imaging_files
 import pandas as pd
+from start_data import imaging_files
 
-from sklearn_lhcal.datasets import make_reader_study
-
-FOLDER = Path(os.path.relpath(Path(sys.argv[0]).parent), "output")
-FOLDER.mkdir(exist_ok=True)
-study = make_reader_study(1500, 6, design="partial", overconfidence=2.0, random_state=0)
-findings = np.array(["benign", "malignant", "unclear"])
-images = pd.Index([f"image {i:04}" for i in range(1500)], name="image")
-annotations = {
-    "image": images[study.y.row],
-    "reader": study.y.rater,
-    "finding": findings[study.y.label],
-}
-pd.DataFrame(annotations).to_csv(FOLDER / "annotations.csv", index=False)
-pd.DataFrame(study.prediction, images, findings).to_csv(FOLDER / "softmax.csv")
+folder = imaging_files()
+table = pd.read_csv(folder / "annotations.csv")
+proba = pd.read_csv(folder / "softmax.csv", index_col="image")
+print(table.head(3), proba.head(3).round(2), sep="\n\n", end="\n\n")
 
 # %%
-# Read, calibrate, compare
-# ------------------------
+# Calibrate and compare
+# ---------------------
 # `items=` puts the annotations into the order of the network's rows. Classes meet by name. The
 # network has not seen these images in training; half of them calibrate, the others test. Intervals
 # are for other images and other readers.
@@ -45,8 +34,6 @@ from sklearn_lhcal.calibration import AlphaCalibration, TemperatureScaling
 from sklearn_lhcal.label_histogram import Annotations
 from sklearn_lhcal.metrics import confidence_interval, disagreement_calibration_error
 
-table = pd.read_csv(FOLDER / "annotations.csv")
-proba = pd.read_csv(FOLDER / "softmax.csv", index_col="image")
 y = Annotations.from_long(table, item="image", rater="reader", label="finding", items=proba.index)
 p, p_test, y_train, y_test = train_test_split(proba, y, test_size=0.5, random_state=0)
 model = AlphaCalibration(TemperatureScaling("proba")).fit(p, y_train)
@@ -68,7 +55,7 @@ ax = None
 for name, prediction in predictions.items():
     show = DisagreementReliabilityDisplay.from_predictions
     ax = show(y_test, prediction, name=name, n_bins=6, ax=ax).ax_
-ax.figure.savefig(FOLDER / "start_annotations.png", dpi=150)
+ax.figure.savefig(folder / "start_annotations.png", dpi=150)
 
 # %%
 # The calibrated points lie nearer to the diagonal. The whole page for colleagues, without code::

@@ -10,13 +10,10 @@ and does the classifier know what its decisions will cost?
 # Data and costs
 # --------------
 # A row of the matrix is what is true, a column what is done. Both are found by name.
-import os
-import sys
-from pathlib import Path
-
 import pandas as pd
 from sklearn.datasets import load_breast_cancer
 from sklearn.model_selection import train_test_split
+from start_data import FOLDER
 
 data = load_breast_cancer(as_frame=True)
 y = data.target_names[data.target]
@@ -56,9 +53,7 @@ print("\nFirst five patients:", *calibrated.decide(X_test)[:5])
 from sklearn_lhcal.display import DecisionRiskDisplay
 
 display = DecisionRiskDisplay.from_predictions(y_test, predictions, COSTS)
-folder = Path(os.path.relpath(Path(sys.argv[0]).parent), "output")
-folder.mkdir(exist_ok=True)
-display.figure_.savefig(folder / "start_costs.png", dpi=150)
+display.figure_.savefig(FOLDER / "start_costs.png", dpi=150)
 
 # %%
 # Here the trees expect less than their decisions cost, and the calibrated model does not. The

@@ -10,20 +10,13 @@ probabilities. What is the model unsure of: the text, or itself?
 # Arrays to try it with
 # ---------------------
 # Yours come from ``np.load``: counts of shape (texts, classes), probabilities of shape (seeds,
-# texts, classes).
-import os
-import sys
-from pathlib import Path
+# texts, classes). These are made up:
+#
+# .. literalinclude:: ../../examples/start_data.py
+#    :pyobject: toxic_texts
+from start_data import FOLDER, toxic_texts
 
-import numpy as np
-
-from sklearn_lhcal.datasets import make_label_histograms
-
-rng = np.random.default_rng(0)
-data = make_label_histograms(2000, n_classes=2, n_raters=5, overconfidence=2.0, random_state=0)
-counts = data.counts
-logits = np.log(data.prediction) + rng.normal(scale=0.7, size=(3, 2000, 2))
-proba = np.exp(logits) / np.exp(logits).sum(axis=2, keepdims=True)
+counts, proba = toxic_texts()
 
 # %%
 # Three predictions
@@ -40,14 +33,11 @@ from sklearn_lhcal.metrics import (
 
 members, fit, test = Ensemble(proba), slice(0, 1000), slice(1000, 2000)
 mean = proba.mean(axis=0)
+model = AlphaCalibration(TemperatureScaling("proba"))
 predictions = {
     "members as given": members[test],
-    "members, TS + α": AlphaCalibration(TemperatureScaling("proba"))
-    .fit(members[fit], counts[fit])
-    .predict_dist(members[test]),
-    "average, TS + α": AlphaCalibration(TemperatureScaling("proba"))
-    .fit(mean[fit], counts[fit])
-    .predict_dist(mean[test]),
+    "members, TS + α": model.fit(members[fit], counts[fit]).predict_dist(members[test]),
+    "average, TS + α": model.fit(mean[fit], counts[fit]).predict_dist(mean[test]),
 }
 print("Epistemic loss, and error of the predicted disagreement (95 % intervals)")
 for name, prediction in predictions.items():
@@ -70,6 +60,8 @@ ax = None
 for name, prediction in predictions.items():
     show = DisagreementReliabilityDisplay.from_predictions
     ax = show(counts[test], prediction, name=name, n_bins=6, ax=ax).ax_
-folder = Path(os.path.relpath(Path(sys.argv[0]).parent), "output")
-folder.mkdir(exist_ok=True)
-ax.figure.savefig(folder / "start_seeds.png", dpi=150)
+ax.figure.savefig(FOLDER / "start_seeds.png", dpi=150)
+
+# %%
+# Calibrated, both lie on the diagonal: it is as good to average first, and simpler. As given, the
+# members promise less disagreement than there is.
