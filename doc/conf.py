@@ -4,9 +4,14 @@ import os
 import sys
 from pathlib import Path
 
+from cycler import cycler
+
 import sklearn_lhcal
 
 sys.path.insert(0, str(Path(__file__).parent / "_extension"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
+from colours import PALETTE
+
 os.environ["MPLBACKEND"] = "Agg"
 
 project = "sklearn_lhcal"
@@ -96,7 +101,10 @@ plot_srcset = ["2x"]
 plot_html_show_formats = False
 plot_html_show_source_link = False
 plot_include_source = False
-plot_rcparams = {"figure.constrained_layout.use": True}
+plot_rcparams = {
+    "figure.constrained_layout.use": True,
+    "axes.prop_cycle": cycler(color=PALETTE),
+}
 plot_apply_rcparams = True
 
 # References into this package must resolve. Nothing is fetched: the names of other libraries that

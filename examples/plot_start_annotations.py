@@ -49,12 +49,14 @@ for name, prediction in predictions.items():
 # %%
 # As a picture
 # ------------
+from colours import CALIBRATED, RAW
+
 from sklearn_lhcal.display import DisagreementReliabilityDisplay
 
 ax = None
-for name, prediction in predictions.items():
-    show = DisagreementReliabilityDisplay.from_predictions
-    ax = show(y_test, prediction, name=name, n_bins=6, ax=ax).ax_
+for (name, prediction), color in zip(predictions.items(), (RAW, CALIBRATED), strict=True):
+    show, look = DisagreementReliabilityDisplay.from_predictions, {"color": color}
+    ax = show(y_test, prediction, name=name, n_bins=6, ax=ax, line_kwargs=look).ax_
 ax.figure.savefig(folder / "start_annotations.png", dpi=150)
 
 # %%

@@ -1,6 +1,7 @@
 """Predicted against observed disagreement, before and after calibration."""
 
 import matplotlib.pyplot as plt
+from colours import CALIBRATED, RAW
 
 from sklearn_lhcal.calibration import AlphaCalibration, TemperatureScaling
 from sklearn_lhcal.datasets import make_label_histograms
@@ -13,7 +14,7 @@ predictions = {"as it came": proba[4000:], "calibrated": model.predict_dist(prob
 edges = [0, 0.1, 0.2, 0.3, 0.4, 0.5, 2 / 3]
 
 _, ax = plt.subplots(figsize=(5, 4.5))
-for name, prediction in predictions.items():
+for (name, prediction), color in zip(predictions.items(), (RAW, CALIBRATED), strict=True):
     DisagreementReliabilityDisplay.from_predictions(
-        counts[4000:], prediction, name=name, n_bins=edges, ax=ax
+        counts[4000:], prediction, name=name, n_bins=edges, ax=ax, line_kwargs={"color": color}
     )

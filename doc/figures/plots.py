@@ -2,6 +2,7 @@
 
 import matplotlib.pyplot as plt
 import numpy as np
+from colours import CALIBRATED, SCALED
 
 from sklearn_lhcal import display
 from sklearn_lhcal.calibration import AlphaCalibration, TemperatureScaling
@@ -29,12 +30,17 @@ def reliability():
 def disagreement():
     ax = size()
     predictions = {
-        "temperature": scaled.predict_proba(raw),
-        "and α": alpha.predict_dist(raw),
+        "temperature": (scaled.predict_proba(raw), SCALED),
+        "and α": (alpha.predict_dist(raw), CALIBRATED),
     }
-    for name, prediction in predictions.items():
+    for name, (prediction, color) in predictions.items():
         display.DisagreementReliabilityDisplay.from_predictions(
-            counts, prediction, n_bins=np.linspace(0, 2 / 3, 8), name=name, ax=ax
+            counts,
+            prediction,
+            n_bins=np.linspace(0, 2 / 3, 8),
+            name=name,
+            ax=ax,
+            line_kwargs={"color": color},
         )
 
 
@@ -71,7 +77,7 @@ def label_policy():
 
 def decision_risk():
     models = {"as it came": raw, "temperature": scaled.predict_proba(raw)}
-    display.DecisionRiskDisplay.from_predictions(counts, models, COSTS, ax=size(6, 3.5))
+    display.DecisionRiskDisplay.from_predictions(counts, models, COSTS, ax=size(6, 5))
 
 
 def decision_curve():
