@@ -255,12 +255,12 @@ for labels in [2, 5] if FULL else [2]:
 # Below, the epistemic loss before and after one label; class probabilities alone learn
 # nothing from it.
 import matplotlib.pyplot as plt
-from colours import BLUE, GREEN, ORANGE, VERMILLION
+from colours import BLUE, GREEN, ORANGE, PURPLE, RAW, VERMILLION
 from matplotlib.colors import to_rgba
 
 from sklearn_lhcal.display import CalibrationDispersionDisplay
 
-COLORS = {"Raw": "black", "MCDO": BLUE, "TTA": ORANGE}
+COLORS = {"Raw": RAW, "MCDO": ORANGE, "TTA": PURPLE}
 MARKERS = {"none": "o", "ts": "s", "vs": "^", "ms": "D"}
 
 dists, values = studies[2]

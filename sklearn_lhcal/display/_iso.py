@@ -24,6 +24,8 @@ def draw_frame(ax) -> None:
     x0, y0 = low - 0.04 * size
     x1, y1 = high + (0.12, 0.06) * size
     ax.set(xlim=(x0, x1), ylim=(y0, y1), xlabel=_XLABEL, ylabel=_YLABEL)
+    # numbers with many digits stay apart
+    ax.locator_params(axis="x", nbins=6)
     upright = [(0, y0), (0, y1)]
     level = [(x0, 0), (x1, 0)]
     style = {"colors": "0.35", "linewidths": 0.8, "linestyles": [(0, (1, 1.5))]}

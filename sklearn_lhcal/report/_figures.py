@@ -178,4 +178,4 @@ def _loss(study: Study, predictions: dict) -> Picture:
         figure.legend(fontsize="small", loc="outside lower left")
         return sizes
 
-    return _draw(draw, (6.2, 1.6 + 0.45 * len(sizes)), "The parts of the squared loss as bars.")
+    return _draw(draw, (4.8, 1.6 + 0.45 * len(sizes)), "The parts of the squared loss as bars.")

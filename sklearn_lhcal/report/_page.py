@@ -80,7 +80,7 @@ def render(
     from jinja2 import Environment, StrictUndefined
 
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
-    environment.filters["interval"] = with_interval
+    environment.filters["interval"] = _cell
     template = environment.from_string(_resource("page.html"))
     pictures = {
         about: [{"source": _data_uri(picture.svg), "alt": picture.alt} for picture in side_by_side]
@@ -98,6 +98,11 @@ def render(
         glossary=GLOSSARY,
         methods=_methods(data, study),
     )
+
+
+def _cell(number: Number) -> str:
+    """An estimate and its interval, which no line breaks."""
+    return with_interval(number).replace(", ", ",\N{NO-BREAK SPACE}")
 
 
 def _resource(name: str) -> str:
