@@ -122,11 +122,16 @@ class Rows:
         groups = None if self.groups is None else self.groups[rows]
         return type(self)(self.labels.take(rows), self.prediction[rows], w, groups, self.scale)
 
-    def contributing(self, least_raters: int = 1) -> Self | None:
-        """The rows with so many raters and a positive weight; None if there are none."""
+    def contributes(self, least_raters: int = 1) -> NDArray[np.bool_]:
+        """Which rows have so many raters and a positive weight, shape (n,)."""
         keep = self.n >= least_raters
         if self.w is not None:
             keep &= self.w > 0
+        return keep
+
+    def contributing(self, least_raters: int = 1) -> Self | None:
+        """The rows with so many raters and a positive weight; None if there are none."""
+        keep = self.contributes(least_raters)
         if not keep.any():
             return None
         return self if keep.all() else self.take(np.flatnonzero(keep))

@@ -81,7 +81,7 @@ def test_it_costs_what_the_policy_expects(data, distribution):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_optimal_stopping_is_cheapest_within_its_interval(seed):
-    """Against the best fixed number and the best threshold of the entropy, both in hindsight.
+    """Against the best fixed number and the best threshold of the entropy, tuned on other rows.
 
     At 24 prices, which is why the level of an interval is .999."""
     total = np.exp(np.random.default_rng(seed).normal(0.5, 1, size=2000))
@@ -102,13 +102,53 @@ def test_intervals_are_students_over_rows_or_groups(data, distribution):
     alone = show(data.counts, distribution, COSTS, groups=np.arange(400), **how)
     assert_allclose(alone.interval, once.interval)
     few = show(data.counts, distribution, COSTS, groups=np.arange(400) // 40, **how)
-    assert_allclose(few.total_cost, once.total_cost)
+    # what is tuned for the other two is tuned on other groups
+    assert_allclose(few.total_cost[0], once.total_cost[0])
     assert (np.ptp(few.interval, axis=2) != width).all()
     # rows of weight 0 are not there
     w = np.arange(400) < 200
     weighted = show(data.counts, distribution, COSTS, sample_weight=w, **how)
     taken = show(data.counts[w], distribution[w], COSTS, **how)
     assert_allclose(weighted.interval, taken.interval)
+
+
+def test_numbers_and_thresholds_are_tuned_on_other_rows():
+    """Of two groups one is best decided at once and the other after a label: each pays for the
+    rule of the other."""
+    d = Dirichlet([[1.0, 1.0]] * 40)
+    y = np.array([[1, 1], [0, 2]] * 20)
+    C = 1 - np.eye(2)
+    groups = np.arange(40) % 2
+    display = show(y, d, C, prices=[0.0, 0.1], horizon=1, groups=groups, random_state=0)
+    assert_allclose(display.total_cost[1:], [[1.0, 1.05]] * 2)
+    assert_allclose(display.n_labels[1:], 0.5)
+
+
+def test_costs_of_each_row(data, distribution):
+    """The same ones, those of rows left out, and in another unit and order; a callable of X."""
+    how = {"prices": [0.0, 0.1], "n_replays": 4, "horizon": 3, "random_state": 0}
+    counts = data.counts.copy()
+    counts[:200] = [1, 0, 0]
+    own = np.broadcast_to(COSTS, (400, 3, 3)).copy()
+    own[:200] = 1e3
+    rows = show(counts, distribution, own, **how)
+    assert_allclose(rows.total_cost, show(counts, distribution, COSTS, **how).total_cost)
+    # in another unit, where labels are free, a row counts so many times
+    unit = np.linspace(1, 3, 400)
+    own *= unit[:, None, None]
+    own[::2] = own[::2, :, [2, 0, 1]]
+    scaled = show(counts, distribution, own, **how)
+    weighted = show(counts, distribution, COSTS, sample_weight=unit, **how)
+    mean = unit[200:].mean()
+    assert_allclose(scaled.fixed_cost[:, 0], mean * weighted.fixed_cost[:, 0])
+    assert_allclose(scaled.total_cost[:, 0], mean * weighted.total_cost[:, 0])
+    model = AlphaCalibration("proba").fit(data.prediction[:200], data.counts[:200])
+    X = data.prediction
+    made = LabelPolicyDisplay.from_estimator(model, X, counts, lambda X: own[: len(X)], **how)
+    given = LabelPolicyDisplay.from_estimator(model, X, counts, own, **how)
+    assert_allclose(made.total_cost, given.total_cost)
+    with pytest.raises(ValueError, match="cost_matrix has 399 rows, expected 400"):
+        show(counts, distribution, own[1:], **how)
 
 
 def test_names_meet(data, distribution):

@@ -145,6 +145,12 @@ def test_second_opinion_value_under_costs_is_the_expected_drop_of_cost(distribut
         after = [z[i, k] * (distribution[i].posterior([k]).mean()[0] @ C).min() for k in range(3)]
         drop.append((z[i] @ C).min() - sum(after))
     np.testing.assert_allclose(second_opinion_value(distribution, C), drop, rtol=1e-9, atol=1e-14)
+    # costs of each row
+    size = np.linspace(1, 2, len(z))
+    value = second_opinion_value(distribution, size[:, None, None] * C)
+    np.testing.assert_allclose(value, size * drop, rtol=1e-9, atol=1e-13)
+    with pytest.raises(ValueError, match="cost_matrix has 2 rows, expected"):
+        second_opinion_value(distribution, np.stack([C, C]))
 
 
 def test_a_second_opinion_on_a_point_mass_is_worth_nothing():

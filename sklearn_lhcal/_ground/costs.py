@@ -134,9 +134,9 @@ def bayes_columns(z: Floats, C: Floats) -> Indices:
 
 
 def expected_costs(p: Floats, C: Floats) -> Floats:
-    """Σ_k p_k C_kd of all decisions, (..., D), for p (..., K); (n, D) with costs a row."""
+    """Σ_k p_k C_kd of all decisions, (..., D), for p (..., K); (..., n, D) with costs a row."""
     if C.ndim == 3:
-        return np.einsum("nk,nkd->nd", p, C)
+        return np.einsum("...nk,nkd->...nd", p, C)
     return np.einsum("...k,kd->...d", p, C)
 
 
@@ -146,10 +146,17 @@ def expected_cost(p: Floats, d: Indices, C: Floats) -> NDArray:
 
 
 def of_decisions(d: Indices, C: Floats) -> Floats:
-    """C_kd under each class of the decision d of each row, shape (n, K)."""
+    """C_kd under each class of the decision d of each row, (..., n, K) for d (..., n)."""
     if C.ndim == 3:
-        return C[np.arange(len(d)), :, d]
+        return C[np.arange(len(C)), :, d]
     return C.T[d]
+
+
+def of_rows(C: Floats, rows) -> Floats:
+    """The costs of some rows, of one matrix for all or of one a row."""
+    if C.ndim == 2:
+        return C
+    return C[rows]
 
 
 def relative(C: Floats) -> Floats:

@@ -1,5 +1,6 @@
 """The price of a label: what labels and decisions cost together, against the price."""
 
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, Self
 
@@ -7,9 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
-from .._ground.arrays import Floats
+from .._ground.arrays import Floats, Indices
 from .._ground.checks import as_floats, check_fraction, check_positive_int
-from .._ground.costs import check_cost_matrix
+from .._ground.costs import check_cost_matrix, of_rows
 from .._ground.types import Estimator, LabelsLike, Samples, Seed
 from .._rows import Rows, read_rows
 from ..distributions import Distribution, second_opinion_value
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _NAMES = ["optimal stopping", "best fixed number", "entropy, best threshold"]
+# parts of the rows, of which each gets the number and the threshold that are best on the others
+_FOLDS = 5
 
 
 @dataclass(eq=False, repr=False)
@@ -32,9 +35,10 @@ class LabelPolicyDisplay(Display):
     next or to decide. The votes that were not drawn say what the decision costs. Three rules are
     compared at each price. Optimal stopping is `label_policy`, which knows only the price and the
     distribution of these rows. The second rule is the best fixed number of labels a row. The third
-    asks on while the entropy is above the best threshold. Number and threshold are chosen in
-    hindsight, by the total cost on these very rows, so these two rules look better than they are.
-    Grey lines are fixed numbers of labels; their slope is that number.
+    asks on while the entropy is above the best threshold. Number and threshold are tuned on other
+    rows: each fifth of the rows, or of their groups, gets those of least total cost on the other
+    four. So the two rules learn from replayed labels, and optimal stopping from none. Grey lines
+    are fixed numbers of labels; their slope is that number.
 
     **Intervals.** A row is one unit: its total cost is averaged over the replays. The bands are
     Student's intervals for the mean over rows, or groups of rows. `plot_differences` shows the
@@ -130,7 +134,8 @@ class LabelPolicyDisplay(Display):
         prediction : Distribution
             A batch of n_samples rows, before any label.
         cost_matrix : array-like or frame of shape (n_classes, n_decisions)
-            As in `sklearn_lhcal.metrics.bayes_decision`.
+            As in `sklearn_lhcal.metrics.bayes_decision`, for all rows, or, as an array of shape
+            (n_samples, n_classes, n_decisions), for each.
         prices : array-like of shape (n_prices,), optional
             At least 0, ascending. None: 25, from 0 to what one label is worth to one row in twenty.
         horizon : int, default=4
@@ -144,7 +149,7 @@ class LabelPolicyDisplay(Display):
         confidence_level : float, default=0.95
             Level of the intervals.
         random_state : int, RandomState instance or None, default=None
-            Decides which labels are drawn.
+            Decides which labels are drawn, and which rows are tuned on together.
         ax : matplotlib Axes, optional
             Where to draw; None makes a figure.
         **plot_kwargs
@@ -157,23 +162,28 @@ class LabelPolicyDisplay(Display):
         Raises
         ------
         ValueError
-            No row with more than `horizon` raters, prices that are negative or not ascending, a
-            distribution to which one label is worth nothing where `prices` is None, and whatever
-            `label_policy` and `check_counts` refuse.
+            No row with more than `horizon` raters, prices that are negative or not ascending, costs
+            of another number of rows, a distribution to which one label is worth nothing where
+            `prices` is None, and whatever `label_policy` and `check_counts` refuse.
         """
         check_fraction(confidence_level=confidence_level)
         check_positive_int(horizon=horizon, n_replays=n_replays)
-        rows = read_rows(y, prediction, sample_weight, groups).contributing(horizon + 1)
-        if rows is None:
+        rows = read_rows(y, prediction, sample_weight, groups)
+        costs = check_cost_matrix(cost_matrix, a_row=True)
+        C = costs.for_classes(rows.classes, rows.z.shape[1]).C
+        costs.check_rows(len(rows))
+        used = np.flatnonzero(rows.contributes(horizon + 1))
+        if not used.size:
             raise ValueError(
                 f"No row with a positive weight has more than {horizon} raters: give a smaller "
                 "horizon, or rows with more labels."
             )
-        costs = check_cost_matrix(cost_matrix).for_classes(rows.classes, rows.z.shape[1])
-        c = _prices(rows, costs.C, prices)
+        rows = rows.take(used)
+        C = of_rows(C, used)
+        c = _prices(rows, C, prices)
         rng = check_random_state(random_state)
-        found = replay(rows, costs.C, c, int(horizon), int(n_replays), rng)
-        curves = _curves(found, rows, c, confidence_level)
+        found = replay(rows, C, c, int(horizon), int(n_replays), rng)
+        curves = _curves(found, rows, c, _folds(rows, rng), confidence_level)
         return cls(c, _NAMES, *curves, confidence_level=confidence_level).plot(ax, **plot_kwargs)
 
     @classmethod
@@ -182,7 +192,7 @@ class LabelPolicyDisplay(Display):
         estimator: Estimator,
         X: Samples,
         y: LabelsLike,
-        cost_matrix: ArrayLike,
+        cost_matrix: ArrayLike | Callable[[Samples], ArrayLike],
         **kwargs: Any,
     ) -> Self:
         """Replay the labels of rows, from a fitted classifier and label histograms.
@@ -196,8 +206,8 @@ class LabelPolicyDisplay(Display):
             Features of the rows.
         y : label histogram of shape (n_samples, n_classes)
             Anything `check_counts` takes. Named labels meet the estimator's classes by name.
-        cost_matrix : array-like or frame of shape (n_classes, n_decisions)
-            As in `from_predictions`.
+        cost_matrix : array-like, frame or callable
+            As in `from_predictions`. A callable makes the costs of X.
         **kwargs
             As in `from_predictions`.
 
@@ -210,7 +220,10 @@ class LabelPolicyDisplay(Display):
         ValueError
             As `from_predictions`; an estimator that predicts no probabilities.
         """
-        return cls.from_predictions(y, predicted(estimator, X, y), cost_matrix, **kwargs)
+        costs: Any = cost_matrix
+        if callable(costs):
+            costs = costs(X)
+        return cls.from_predictions(y, predicted(estimator, X, y), costs, **kwargs)
 
     def plot(
         self,
@@ -290,9 +303,18 @@ class LabelPolicyDisplay(Display):
         self.ax_.set_xlim(self.prices[0], self.prices[-1])
 
 
-def _curves(found: Replayed, rows: Rows, prices: Floats, confidence_level: float):
+def _folds(rows: Rows, rng) -> Indices:
+    """The number of the fold of each row, shape (n,); rows of one group share theirs."""
+    units = np.arange(len(rows))
+    if rows.groups is not None:
+        units = np.unique(rows.groups, return_inverse=True)[1]
+    return (rng.permutation(units.max() + 1) % _FOLDS)[units]
+
+
+def _curves(found: Replayed, rows: Rows, prices: Floats, folds: Indices, confidence_level: float):
     """Total costs, intervals, differences, intervals, labels, and costs of fixed numbers."""
     w = rows.weight / rows.weight.sum()
+    at = np.arange(len(rows))
     rules = [found.policy, found.fixed, found.by_entropy]
     # of each row
     total = np.empty((len(rules), len(prices), len(rows)))
@@ -300,16 +322,22 @@ def _curves(found: Replayed, rows: Rows, prices: Floats, confidence_level: float
     for j, price in enumerate(prices):
         for i, (cost, labels) in enumerate(rules):
             each = cost + price * labels
-            # the cheapest on these rows; of the policies, the one that is made for the price
-            chosen = (w @ each).argmin()
-            if i == 0:
-                chosen = j
-            total[i, j] = each[:, chosen]
-            n_labels[i, j] = w @ labels[:, chosen]
+            # the cheapest on other rows; of the policies, the one that is made for the price
+            chosen = np.full(len(rows), j)
+            if i:
+                chosen = _best_elsewhere(each, w, folds)
+            total[i, j] = each[at, chosen]
+            n_labels[i, j] = w @ labels[at, chosen]
     cost, labels = found.fixed
     fixed_cost = (w @ cost)[:, None] + (w @ labels)[:, None] * prices
     how = (w, rows.groups, confidence_level)
     return *_intervals(total, *how), *_intervals(total - total[0], *how), n_labels, fixed_cost
+
+
+def _best_elsewhere(each: Floats, w: Floats, folds: Indices) -> Indices:
+    """For each row the rule, of `each` (n, n_rules), that is cheapest on the other folds, (n,)."""
+    weights = w * (folds != np.arange(folds.max() + 1)[:, None])
+    return (weights @ each).argmin(axis=1)[folds]
 
 
 def _intervals(values: Floats, *how) -> tuple[NDArray, NDArray]:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._ground.arrays import Floats, Indices
-from .._ground.costs import bayes_columns
+from .._ground.costs import bayes_columns, of_decisions, of_rows
 from .._ground.label_tree import Tree, grow, label_levels, optimal_stopping, rows_at_a_time
 from .._ground.simplex import entropy
 from .._rows import Rows
@@ -34,17 +34,23 @@ class Replayed(NamedTuple):
 
 
 def replay(rows: Rows, C: Floats, prices: Floats, horizon: int, n_replays: int, rng) -> Replayed:
-    """Replay every rule on the same labels, drawn from the votes; the other votes are the truth."""
-    levels = label_levels(rows.z.shape[1], horizon)
+    """Replay every rule on the same labels, drawn from the votes; the other votes are the truth.
+
+    Costs C are (K, D), or one matrix a row, (n, K, D).
+    """
+    K = rows.z.shape[1]
+    levels = label_levels(K, horizon)
     labels = drawn_labels(rows, horizon, n_replays, rng)
-    size = min(rows_at_a_time(levels), max(1, _BLOCK // (n_replays * C.shape[0] * (horizon + 1))))
+    size = min(rows_at_a_time(levels), max(1, _BLOCK // (n_replays * K * (horizon + 1))))
     parts = []
     for start in range(0, len(rows), size):
         block = slice(start, start + size)
         distribution = rows.distribution[block]
-        tree = grow(levels, partial(_mean_after, distribution), C)
+        costs = of_rows(C, block)
+        tree = grow(levels, partial(_mean_after, distribution), costs)
         part = rows.take(np.arange(len(rows))[block])
-        parts.append(_of_block(tree, labels[:, block], _truth(part, labels[:, block]), prices, C))
+        truth = _truth(part, labels[:, block])
+        parts.append(_of_block(tree, labels[:, block], truth, prices, costs))
     joined = [
         tuple(np.concatenate(of) for of in zip(*rule, strict=True))
         for rule in zip(*parts, strict=True)
@@ -96,8 +102,9 @@ def _of_block(tree: Tree, labels: Indices, truth: Floats, prices: Floats, C: Flo
         states.append(state)
     z = [of[s, at] for of, s in zip(tree.z, states, strict=True)]
     # cost of the decision after h labels, (horizon + 1, R, B)
-    cost = np.array([np.einsum("rbk,rbk->rb", truth, C.T[bayes_columns(p, C)]) for p in z])
-    doubt = np.array([entropy(p) for p in z]) / np.log(len(C))
+    decided = [of_decisions(bayes_columns(p, C), C) for p in z]
+    cost = np.array([np.einsum("rbk,rbk->rb", truth, C_d) for C_d in decided])
+    doubt = np.array([entropy(p) for p in z]) / np.log(truth.shape[2])
 
     policies = []
     for price in prices:

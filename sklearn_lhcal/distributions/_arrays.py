@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._ground.arrays import Floats, row_blocks
+from .._ground.costs import expected_costs
 from .._ground.simplex import gini
 
 
@@ -30,6 +31,13 @@ def by_blocks(of_rows: Callable[..., Floats], distribution, size: int | None = N
             found = np.empty((len(distribution), *part.shape[1:]))
         found[rows] = part
     return found
+
+
+def costs_of_decisions(z: Floats, C: Floats) -> Floats:
+    """zᵀC_d of all decisions, (n, D), for one matrix C (K, D), or one a row (n, K, D)."""
+    if C.ndim == 3:
+        return expected_costs(z, C)
+    return z @ C
 
 
 def frozen(a: Floats) -> Floats:

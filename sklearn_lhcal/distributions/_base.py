@@ -14,7 +14,7 @@ from .._ground.names import column_names, columns_by_name, is_sorted
 from .._ground.simplex import check_proba, entropy, in_columns
 from .._ground.types import Seed, Selection
 from ..label_histogram._labels import read_labels
-from ._arrays import by_blocks, cross_moment, frozen
+from ._arrays import by_blocks, costs_of_decisions, cross_moment, frozen
 from ._likelihood import log_multinomial
 
 
@@ -272,9 +272,13 @@ class Distribution(ABC):
         return move, own, squares
 
     def _least_cost_after(self, C: Floats) -> Floats:
-        """Σ_k E[z_k] min_d E[z | k]ᵀC_d: the cost to expect after one label, shape (n,)."""
+        """Σ_k E[z_k] min_d E[z | k]ᵀC_d: the cost to expect after one label, shape (n,).
+
+        Costs C are (K, D), or one matrix a row, (n, K, D).
+        """
         z = self.mean()
-        return sum(z[:, k] * (self.mean_after(k) @ C).min(axis=1) for k in range(z.shape[1]))
+        after = (costs_of_decisions(self._mean_after(k), C) for k in range(z.shape[1]))
+        return sum(z[:, k] * costs.min(axis=1) for k, costs in enumerate(after))
 
     def entropy(self) -> Floats:
         """Total uncertainty H(E[z]), shape (n,), nats."""
@@ -361,7 +365,7 @@ class PointMass(Distribution):
         return nothing, nothing[:, 0], nothing[:, 0]
 
     def _least_cost_after(self, C):
-        return (self._z @ C).min(axis=1)
+        return costs_of_decisions(self._z, C).min(axis=1)
 
     def _posterior(self, y):
         return self

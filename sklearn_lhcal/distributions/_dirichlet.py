@@ -9,7 +9,7 @@ from .._ground.arrays import Floats, row_blocks
 from .._ground.checks import as_floats
 from .._ground.names import column_names
 from .._ground.simplex import check_proba, in_columns, softmax
-from ._arrays import bisect, by_blocks, cross_moment, frozen, log, tails
+from ._arrays import bisect, by_blocks, costs_of_decisions, cross_moment, frozen, log, tails
 from ._base import Distribution
 from ._likelihood import is_corner, log_dirichlet_multinomial
 from ._nodes import dirichlet_nodes, with_mean
@@ -138,17 +138,22 @@ class Dirichlet(Distribution):
     def _least_cost_after(self, C):
         """E[z | k]ᵀC_d = (1 − s) zᵀC_d + s C_kd."""
         s = self._label_share
-        before = self._prior_share * (self._z @ C)
+        before = self._prior_share * costs_of_decisions(self._z, C)
         # decisions that are never best: at their best above another one at its worst
-        never = before + s * C.min(axis=0) > (before + s * C.max(axis=0)).min(axis=1, keepdims=True)
-        C_d = np.ascontiguousarray(C.T)
+        worst = before + s * C.max(axis=-2)
+        never = before + s * C.min(axis=-2) > worst.min(axis=1, keepdims=True)
+        # (D, 1, K) or (D, n, K), then of each row
+        K = self.n_classes
+        D = C.shape[-1]
+        C_d = np.ascontiguousarray(np.moveaxis(C, -1, 0)).reshape(D, -1, K)
+        C_d = np.broadcast_to(C_d, (D, len(before), K))
         after = np.empty(len(before))
         # three arrays of this size are in use at a time
-        for rows in row_blocks(len(before), 4 * len(C)):
+        for rows in row_blocks(len(before), 4 * K):
             least = np.full_like(self._z[rows], np.inf)
             cost = np.empty_like(least)
             for d in np.flatnonzero(~never[rows].all(axis=0)):
-                np.multiply(s[rows], C_d[d], out=cost)
+                np.multiply(s[rows], C_d[d, rows], out=cost)
                 cost += before[rows, d, None]
                 np.minimum(least, cost, out=least)
             after[rows] = np.einsum("nk,nk->n", self._z[rows], least)

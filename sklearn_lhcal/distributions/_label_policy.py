@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .._ground.arrays import Floats, Integers
 from .._ground.checks import as_floats, check_positive_int
-from .._ground.costs import Costs, bayes_columns, check_cost_matrix
+from .._ground.costs import Costs, bayes_columns, check_cost_matrix, of_rows
 from .._ground.label_tree import (
     Level,
     Tree,
@@ -161,7 +161,7 @@ def label_policy(
     (array([0.383, 0.1  , 0.5  ]), array([1., 0., 0.]))
     """
     check_positive_int(horizon=horizon)
-    costs = _costs(distribution, cost_matrix)
+    costs = costs_of(distribution, cost_matrix)
     c = as_floats(price, "price")
     if c.shape not in ((), (len(distribution),)) or not np.isfinite(c).all() or (c < 0).any():
         raise ValueError(
@@ -170,7 +170,7 @@ def label_policy(
         )
     levels = label_levels(distribution.n_classes, int(horizon))
     parts = [
-        optimal_stopping(tree, np.broadcast_to(c, len(distribution))[rows], _of_rows(costs.C, rows))
+        optimal_stopping(tree, np.broadcast_to(c, len(distribution))[rows], of_rows(costs.C, rows))
         for rows, tree in _trees(distribution, levels, costs.C)
     ]
     cost = np.concatenate([p.cost for p in parts])
@@ -229,24 +229,17 @@ def allocate_labels(
     if not isinstance(budget, (int, np.integer)) or isinstance(budget, bool) or budget < 0:
         raise ValueError(f"budget must be an int of at least 0, got {budget!r}.")
     check_positive_int(max_labels=max_labels)
-    C = _costs(distribution, cost_matrix).C
+    C = costs_of(distribution, cost_matrix).C
     levels = label_levels(distribution.n_classes, int(max_labels))
     costs = [costs_after(tree) for _, tree in _trees(distribution, levels, C)]
     return _allocated(np.hstack(costs).T, int(budget), 1e-12 * np.abs(C).max())
 
 
-def _costs(distribution: Distribution, cost_matrix) -> Costs:
+def costs_of(distribution: Distribution, cost_matrix) -> Costs:
     """The costs in the order of the classes, for all rows or for each."""
     costs = check_cost_matrix(cost_matrix, a_row=True)
     costs.check_rows(len(distribution))
     return costs.for_classes(distribution.classes, distribution.n_classes, "the distribution")
-
-
-def _of_rows(C: Floats, rows: slice) -> Floats:
-    """Costs of some rows."""
-    if C.ndim == 2:
-        return C
-    return C[rows]
 
 
 def _trees(
@@ -261,7 +254,7 @@ def _trees(
         def mean_after(c, block=block):
             return block._posterior(np.tile(c.astype(np.float64), (len(block), 1))).mean()
 
-        yield rows, grow(levels, mean_after, _of_rows(C, rows))
+        yield rows, grow(levels, mean_after, of_rows(C, rows))
 
 
 def _allocated(costs: Floats, budget: int, least_gain: float) -> Integers:

@@ -158,7 +158,7 @@ class Mixture(Distribution):
 
     def _least_cost_after(self, C):
         """E[z | k]ᵀC_d = Σ_s a_sk (1 − s_s) z_sᵀC_d + c_k C_kd with c_k = Σ_s a_sk s_s."""
-        if len(self._log_w) >= len(C):
+        if C.ndim == 3 or len(self._log_w) >= len(C):
             return super()._least_cost_after(C)
         # a row has K·D costs
         return by_blocks(lambda rows: rows._least_cost(C), self, C.size)

@@ -6,12 +6,12 @@ from sklearn.utils import check_array
 
 from .._ground.arrays import Floats
 from .._ground.checks import check_samples
-from .._ground.costs import check_cost_matrix
 from .._ground.estimators import resolve
 from .._ground.simplex import in_columns
 from .._ground.types import Estimator, Samples
-from ._arrays import by_blocks
+from ._arrays import by_blocks, costs_of_decisions
 from ._base import Distribution, PointMass
+from ._label_policy import costs_of
 from ._mixture import Ensemble
 
 
@@ -26,14 +26,20 @@ def second_opinion_value(
     ----------
     distribution : Distribution
         A batch of n rows.
-    cost_matrix : array-like or frame of shape (K, n_decisions), optional
-        Cost of each decision under each class. None: the squared loss ``E‖Q − z‖²``, whose expected
-        drop is ``Σ_k E[z_k]·‖E[z|k] − E[z]‖²``.
+    cost_matrix : array-like or frame of shape (K, n_decisions), or array (n, K, n_decisions), \
+optional
+        Cost of each decision under each class, for all rows, or for each. None: the squared loss
+        ``E‖Q − z‖²``, whose expected drop is ``Σ_k E[z_k]·‖E[z|k] − E[z]‖²``.
 
     Returns
     -------
     value : ndarray of shape (n,)
         Squared probability, or the unit of the costs. At least 0, and 0 for a point mass.
+
+    Raises
+    ------
+    ValueError
+        NaN or infinite costs, other classes or rows than those of the distribution.
 
     Examples
     --------
@@ -43,9 +49,8 @@ def second_opinion_value(
     """
     if cost_matrix is None:
         return by_blocks(_squared_change, distribution)
-    costs = check_cost_matrix(cost_matrix)
-    C = costs.for_classes(distribution.classes, distribution.n_classes).C
-    before = (distribution.mean() @ C).min(axis=1)
+    C = costs_of(distribution, cost_matrix).C
+    before = costs_of_decisions(distribution.mean(), C).min(axis=1)
     return np.maximum(before - distribution._least_cost_after(C), 0.0)
 
 
