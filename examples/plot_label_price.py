@@ -8,7 +8,7 @@ A predictive distribution knows beforehand how far labels would move it, and wha
 decides: no rule that looks at the same labels is expected to be cheaper.
 
 Two simpler rules are compared with it: the same number of labels for every row, and labels as long
-as the entropy is above a threshold. Both get the best number or threshold in hindsight.
+as the entropy is above a threshold. Number and threshold are those that were best on other rows.
 """
 
 # %%
