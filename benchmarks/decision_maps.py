@@ -53,6 +53,7 @@ MODULES = [
     *("threading", "turtle", "typing", "zipfile"),
 ]
 LINES = 6
+DEAREST = 10_000
 
 
 # --------------------------------------------------------------------------------------- problems
@@ -142,7 +143,7 @@ def costs(K: int) -> dict[str, list[np.ndarray]]:
     rng = np.random.default_rng(0)
     plain = 1.0 - np.eye(K)
     found = {"0/1": [plain], "reject at .2": [np.column_stack([plain, np.full(K, 0.2)])]}
-    for times in (10, 100, 10_000):
+    for times in (10, 100, DEAREST):
         dear = [np.where(np.arange(K) == k, times, 1.0)[:, None] for k in range(K)]
         found[f"one danger x{times}"] = [plain * one for one in dear]
     found["random"] = [rng.exponential(size=(K, K)) * plain]
@@ -192,7 +193,16 @@ def risks(proba, counts, seed: int, with_auto: bool) -> dict[str, list[float]]:
         pairs = zip(best, matrices, strict=True)
         found["constant"].append(np.mean([decision_risk(y_test, d, C) for d, C in pairs]))
     losses = {name: label_log_loss(y_test, mapped[name]) for name in MAPS}
-    return found | {"log loss": losses}
+    dearest = costs(proba.shape[1])[f"one danger x{DEAREST}"]
+    struck = {name: struck_rows(y_test, mapped[name], dearest) for name in MAPS}
+    return found | {"log loss": losses, "struck": struck}
+
+
+def struck_rows(y, p, matrices) -> int:
+    """Test rows in which a twentieth of the raters or more suffers the dearest mistake."""
+    share = y / y.sum(axis=1, keepdims=True)
+    each = [np.einsum("nk,nk->n", share, C.T[bayes_decision(p, C)]) for C in matrices]
+    return int((np.max(each, axis=0) >= DEAREST / 20).sum())
 
 
 def ratio(a, b) -> tuple[float, float, float]:
@@ -230,7 +240,7 @@ def table(options) -> None:
         groups[zeros].append([cell[0] for cell in cells])
         worst = (of["stack"].sum(axis=0) / np.maximum(of["T"].sum(axis=0), 1e-300)).max()
         if options.costs:
-            print_costs(of)
+            print_costs(of, [one["struck"] for one in found])
         print(name.ljust(24) + " ".join(f"{v:9.4f}" for v in loss).rjust(30), end="")
         shown = [f"{m:.3f} ({low:.3f}-{high:.3f})" for m, low, high in cells]
         print("".join(cell.rjust(22) for cell in shown) + f"{worst:12.3f}", flush=True)
@@ -241,10 +251,16 @@ def table(options) -> None:
             print(what.ljust(54) + "".join(f"{m:.3f}".rjust(22) for m in means))
 
 
-def print_costs(of) -> None:
-    """Mean risks, one kind of costs below the other."""
+def print_costs(of, struck) -> None:
+    """Mean risks, and the stack's over T's, one kind of costs below the other."""
     for i, kind in enumerate(costs(2)):
-        print(f"  {kind:20}" + "".join(f"{m} {r[:, i].mean():.4f}   " for m, r in of.items()))
+        print(
+            f"  {kind:20}" + "".join(f"{m} {r[:, i].mean():.4f}   " for m, r in of.items()), end=""
+        )
+        m, low, high = ratio(of["stack"][:, [i]], of["T"][:, [i]])
+        print(f"stack over T {m:.3f} ({low:.3f}-{high:.3f})")
+    rows = {m: sum(one[m] for one in struck) for m in MAPS}
+    print(f"  test rows with a mistake of {DEAREST}, in all splits: {rows}")
 
 
 def clip_table(options) -> None:
