@@ -102,6 +102,9 @@ def test_the_first_ratings_are_free_of_it():
     free = y.first(2)
     assert not free.adjudicated
     np.testing.assert_array_equal(free.n, 2)
+    np.testing.assert_array_equal(y.first(1).n, 1)
+    with pytest.raises(ValueError, match="per_row"):
+        y.first(0)
     complete = irreducible_loss(Annotations.from_matrix(labels))
     four = 4 * np.sqrt(0.25 * 2 / 4000)
     assert abs(irreducible_loss(free) - complete) < four

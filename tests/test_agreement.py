@@ -151,6 +151,17 @@ def test_a_matrix_of_weights_is_what_its_name_says():
             assert function(y, weights=S) == pytest.approx(function(y, weights=name), rel=1e-12)
 
 
+@pytest.mark.parametrize("function", [percent_agreement, fleiss_kappa, gwet_ac, conger_kappa])
+def test_weights_are_repetition(function):
+    ratings = studied(n=20, seed=1)
+    ratings[0] = None
+    y = annotated(ratings)
+    weight = np.random.default_rng(0).integers(4, size=20)
+    repeated = function(y.take(np.repeat(np.arange(20), weight)))
+    assert function(y, sample_weight=weight) == pytest.approx(repeated, rel=1e-12)
+    assert np.isnan(function(y, sample_weight=np.eye(20)[0]))
+
+
 def test_distances_are_those_of_classes_that_are_numbers():
     """Without a rating of 3 the distance from 2 to 4 stays 2."""
     ratings = np.array([[1, 2], [2, 4], [4, 4], [1, 1]])
@@ -173,7 +184,15 @@ def test_what_is_refused():
         krippendorff_alpha(KnownProbabilities([[0.5, 0.5]]))
     S = np.eye(4)
     S[0, 1] = 0.5
-    for wrong in (S, 2 * np.eye(4), np.eye(4) + 3 * (1 - np.eye(4)), np.eye(3), "cubic"):
+    one_is_not_1 = np.diag([1.0, 1, 1, 0.9])
+    for wrong in (
+        S,
+        one_is_not_1,
+        2 * np.eye(4),
+        np.eye(4) + 3 * (1 - np.eye(4)),
+        np.eye(3),
+        "cubic",
+    ):
         with pytest.raises(ValueError, match="weights must"):
             fleiss_kappa(y, weights=wrong)
     with pytest.raises(ValueError, match="NaN or infinite"):

@@ -259,7 +259,8 @@ def test_subsample(y):
     assert both.n.max() == 1
     again = y.subsample(per_row=1, n_raters=3, random_state=1)
     assert said(both) == said(again)
-    for wrong in ({"n_raters": 6}, {"n_raters": 0}, {"per_row": 1.5}):
+    assert said(y.subsample(n_raters=5, random_state=0)) == said(y)
+    for wrong in ({"n_raters": 6}, {"n_raters": 0}, {"per_row": 1.5}, {"per_row": 0}):
         with pytest.raises(ValueError, match=next(iter(wrong))):
             y.subsample(**wrong)
 

@@ -6,10 +6,30 @@ Private modules are imported: a fault is injected at every call that a fit makes
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
-from test_atomic_fits import OTHER, OTHER_Y, SHARED, Fault, X, Y, failing, points, same, state
+from test_atomic_fits import (
+    OTHER,
+    OTHER_Y,
+    SHARED,
+    Fault,
+    X,
+    Y,
+    failing,
+    points,
+    same,
+    state,
+)
 
 from sklearn_lhcal import calibration
-from sklearn_lhcal.calibration import _affine, _alpha, _base, _decision, _scaling
+from sklearn_lhcal.calibration import (
+    _affine,
+    _alpha,
+    _base,
+    _conformal,
+    _decision,
+    _readers,
+    _risk_controlled,
+    _scaling,
+)
 
 MODULES = [_base, _scaling, _affine, _alpha, _decision, *SHARED]
 CALIBRATORS = {
@@ -35,3 +55,24 @@ def test_a_refit_that_fails_changes_nothing(name, error):
             model.fit(OTHER, OTHER_Y)
         assert same(state(model), held), at
         np.testing.assert_array_equal(model.predict_proba(X), expected)
+
+
+FURTHER = {
+    "conformal": lambda: calibration.ConformalClassifier(LogisticRegression(), random_state=0),
+    "risk": lambda: calibration.RiskControlledDecision(LogisticRegression(), random_state=0),
+    "readers": lambda: calibration.ReaderEffects(LogisticRegression(), cv=2),
+}
+
+
+@pytest.mark.filterwarnings("ignore:y does not say who gave the labels:UserWarning")
+@pytest.mark.parametrize("name", FURTHER)
+def test_an_interrupted_refit_changes_nothing(name):
+    make, modules = FURTHER[name], [_conformal, _readers, _risk_controlled, *MODULES]
+    with failing(modules, 0, Fault) as seen:
+        make().fit(OTHER, OTHER_Y)
+    model = make().fit(X, Y)
+    held = state(model)
+    for at in np.linspace(1, seen["calls"], 6).astype(int):
+        with failing(modules, at, KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
+            model.fit(OTHER, OTHER_Y)
+        assert same(state(model), held), at

@@ -9,7 +9,12 @@ from oracles import KINDS, all_distributions, expectation, random_proba, row_out
 
 from sklearn_lhcal import metrics
 from sklearn_lhcal.distributions import Dirichlet
-from sklearn_lhcal.label_histogram import class_disagreement, pairwise_disagreement, u_statistic
+from sklearn_lhcal.label_histogram import (
+    KnownProbabilities,
+    class_disagreement,
+    pairwise_disagreement,
+    u_statistic,
+)
 
 Q_ROWS = [(0.2, 0.3, 0.5), (0.0, 0.9, 0.1), (1 / 3, 1 / 3, 1 / 3), (1.0, 0.0, 0.0)]
 Z_ROWS = [(0.1, 0.6, 0.3), (1 / 3, 1 / 3, 1 / 3), (0.0, 1.0, 0.0)]
@@ -68,6 +73,18 @@ def test_disagreement_is_unbiased(Q, n):
     Q = np.array(Q)
     assert p @ pairwise_disagreement(counts) == pytest.approx(gini(Q), **EXACT)
     assert p @ class_disagreement(counts) == pytest.approx(2 * Q * (1 - Q), **EXACT)
+
+
+def test_u_statistic_of_known_probabilities_is_the_polynomial():
+    """Three labels are of three classes with probability 6 q₁q₂q₃."""
+    Q = np.array([[0.5, 0.3, 0.2], [1.0, 0.0, 0.0]])
+
+    def all_differ(counts):
+        return counts.max(axis=1) == 1
+
+    found = u_statistic(KnownProbabilities(Q), all_differ, 3)
+    np.testing.assert_allclose(found, 6 * Q.prod(axis=1), rtol=1e-12)
+    np.testing.assert_allclose(u_statistic([[3, 1]], lambda c: c[:, 0], 1), [0.75])
 
 
 @pytest.mark.parametrize("order", [1, 2, 3])
