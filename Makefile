@@ -53,7 +53,7 @@ studies: $(VENV)/.doc  ## the larger studies of the papers' pages, each under an
 	$(BIN)/python benchmarks/decision_files.py --shape mushrooms > $(TABLES)/mushrooms.txt
 	$(BIN)/python benchmarks/decision_files.py --shape lesions > $(TABLES)/lesions.txt
 
-mutate: $(VENV)/.installed  ## do tests fail where the code is wrong? ARGS="--each 3", "--seed 2", "--all"
+mutate: $(VENV)/.installed  ## do tests fail where the code is wrong? ARGS="--each 300", "--seed 2", "--again"
 	$(BIN)/python .ci/mutate.py $(ARGS)
 
 clean:

@@ -135,7 +135,8 @@ def test_items_in_the_order_of_X_and_rows_without_ratings():
 
 
 def test_nothing_can_be_written_to(y):
-    for array in (y.indptr, y.rater, y.label, y.counts, pickle.loads(pickle.dumps(y)).counts):
+    copies = (pickle.loads(pickle.dumps(y)), y.subsample(per_row=1))
+    for array in (y.indptr, y.rater, y.label, y.counts, *(copy.counts for copy in copies)):
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 1
 

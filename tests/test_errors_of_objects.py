@@ -151,10 +151,11 @@ def test_bad_arguments_of_methods(kind):
 
 
 def test_bad_parameters_of_distributions():
-    for alpha in ([[1.0, -1.0]], [[0.0, 0.0]], [[np.nan, 1.0]], [[np.inf, 1.0]], [1.0, 2.0]):
+    rows = [[1.0, -1.0], [0.0, 0.0], [np.nan, 1.0], [np.inf, 1.0]]
+    for alpha in (*([[1.0, 1.0], row] for row in rows), [1.0, 2.0]):
         with pytest.raises(ValueError, match=r"concentration must have shape \(n, K\)"):
             Dirichlet(alpha)
-    for total in (0.0, -1.0, np.nan, np.inf, [1.0, 0.0, 1.0]):
+    for total in (0.0, -1.0, np.nan, np.inf, [1.0, 0.0, 1.0], [1.0, np.inf, 1.0]):
         with pytest.raises(ValueError, match="total must be positive and finite"):
             Dirichlet.from_mean(Z, total)
     with pytest.raises(ValueError, match=r"one number or one per row, shape \(3,\)"):
@@ -173,6 +174,7 @@ def test_bad_parameters_of_distributions():
         Ensemble([Z, 2 * Z])
     for weights in (
         [1.0, -1.0],
+        [2.0, -1.0],
         [0.0, 0.0],
         [np.nan, 1.0],
         [np.inf, 1.0],
