@@ -76,7 +76,7 @@ def test_disagreement_is_unbiased(Q, n):
 
 
 def test_u_statistic_of_known_probabilities_is_the_polynomial():
-    """Three labels are of three classes with probability 6 q₁q₂q₃."""
+    """Three labels are of three classes with probability 6 q₁q₂q₃, of one with Σ q³."""
     Q = np.array([[0.5, 0.3, 0.2], [1.0, 0.0, 0.0]])
 
     def all_differ(counts):
@@ -84,6 +84,8 @@ def test_u_statistic_of_known_probabilities_is_the_polynomial():
 
     found = u_statistic(KnownProbabilities(Q), all_differ, 3)
     np.testing.assert_allclose(found, 6 * Q.prod(axis=1), rtol=1e-12)
+    found = u_statistic(KnownProbabilities(Q), lambda counts: counts.max(axis=1) == 3, 3)
+    np.testing.assert_allclose(found, (Q**3).sum(axis=1), rtol=1e-12)
     np.testing.assert_allclose(u_statistic([[3, 1]], lambda c: c[:, 0], 1), [0.75])
 
 
