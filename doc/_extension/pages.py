@@ -10,6 +10,7 @@ from docutils.parsers.rst import Directive
 from docutils.statemachine import StringList
 from sphinx import addnodes
 from sphinx.transforms.post_transforms import SphinxPostTransform
+from sphinx_gallery.directives import imgsgnode
 
 from sklearn_lhcal import metrics
 from sklearn_lhcal._ground.facts import facts_of
@@ -131,8 +132,21 @@ class PaperLinks(SphinxPostTransform):
         yield nodes.Text(text[end:])
 
 
+class ScrolledFigures(SphinxPostTransform):
+    """Pictures of the gallery stand in a frame of their own, which a phone can scroll."""
+
+    default_priority = 5
+
+    def run(self, **kwargs):
+        for image in list(self.document.findall(imgsgnode)):
+            frame = nodes.container(classes=["figure-scroll"])
+            image.replace_self(frame)
+            frame += image
+
+
 def setup(app):
     app.add_directive("metric-facts", MetricFacts)
     app.add_directive("guide-pages", GuidePages)
     app.add_post_transform(PaperLinks)
+    app.add_post_transform(ScrolledFigures)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,79 @@
+"""A figure for pages about tasks, on the data of their snippets."""
+
+import matplotlib.pyplot as plt
+import numpy as np
+from colours import CALIBRATED, RAW, VERMILLION
+
+from sklearn_lhcal.calibration import ConformalClassifier, DecisionCalibration
+from sklearn_lhcal.datasets import make_label_histograms
+from sklearn_lhcal.display import DecisionRiskDisplay
+from sklearn_lhcal.label_histogram import Annotations
+from sklearn_lhcal.metrics import confidence_interval, irreducible_loss
+
+
+def decisions():
+    """What decisions cost, and what they are expected to."""
+    data = make_label_histograms(
+        3000, n_classes=3, n_raters=3, total=6.0, overconfidence=3.0, random_state=0
+    )
+    costs = [[0, 1, 4, 1], [6, 0, 2, 1], [30, 8, 0, 1]]
+    X, counts = data.prediction[:1500], data.counts[:1500]
+    X_test, counts_test = data.prediction[1500:], data.counts[1500:]
+    calibrator = DecisionCalibration("proba", costs).fit(X, counts)
+    models = {"as it came": X_test, "calibrated": calibrator.predict_proba(X_test)}
+    ax = plt.subplots(figsize=(5.5, 4))[1]
+    DecisionRiskDisplay.from_predictions(counts_test, models, costs, ax=ax)
+    ax.tick_params(axis="x", rotation=0)
+
+
+def guarantees():
+    """Votes of new rows in the sets of many calibration sets."""
+    data = make_label_histograms(
+        4000, n_classes=3, n_raters=11, total=6.0, overconfidence=2.0, random_state=0
+    )
+    rng = np.random.default_rng(0)
+    majority = np.eye(3)[data.counts.argmax(axis=1)]
+    one_vote = rng.multivariate_hypergeometric
+    votes = np.array([one_vote(row, 1) for row in data.counts])
+    ax = plt.subplots(figsize=(5.5, 4))[1]
+    labels = {"one vote a row": (votes, CALIBRATED), "the majority of 11": (majority, VERMILLION)}
+    for i, (y, color) in enumerate(labels.values()):
+        covered = []
+        for trial in range(100):
+            order = np.random.default_rng(trial).permutation(4000)
+            fit, new = order[:500], order[500:]
+            model = ConformalClassifier("proba", confidence_level=0.9)
+            sets = model.fit(data.prediction[fit], y[fit]).predict_set(data.prediction[new])
+            covered.append((data.proba[new] * sets).sum(axis=1).mean())
+        ax.plot(i + np.linspace(-0.25, 0.25, 100), covered, ".", color=color, alpha=0.5)
+        ax.plot([i - 0.3, i + 0.3], [np.mean(covered)] * 2, color=color, linewidth=3)
+    ax.axhline(0.9, color="0.35", linestyle=(0, (1, 1.5)), label="promised, on average")
+    ax.set_xticks(range(2), [f"calibrated on\n{name}" for name in labels])
+    ax.set(xlim=(-0.5, 1.5), ylabel="Votes of new rows covered (share)")
+    ax.legend(loc="lower left")
+
+
+def who_labelled():
+    """What each reader says, and the two intervals."""
+    rng = np.random.default_rng(0)
+    people = ["Ann", "Bob", "Cem", "Dee", "Eve"]
+    X = rng.normal(size=(200, 3))
+    readiness = np.array([0.9, -0.5, 0.1, 0.4, -0.8])
+    p = 1 / (1 + np.exp(-(X @ [1.5, 1.0, 0.0])[:, None] - readiness))
+    said = np.where(rng.random(p.shape) < p, "yes", "no")
+    y = Annotations.from_matrix(said, raters=people)
+
+    _, (left, right) = plt.subplots(1, 2, figsize=(8.5, 3.4))
+    share = (said == "yes").mean(axis=0)
+    bars = 1.96 * np.sqrt(share * (1 - share) / len(said))
+    left.errorbar(share, people, xerr=bars, fmt="o", color=RAW, capsize=2)
+    left.invert_yaxis()
+    left.set(xlabel='Share of rows called "yes" (95 % intervals)')
+    questions = {"these five": "fixed", "people\nlike these": "random"}
+    for name, raters in questions.items():
+        found = confidence_interval(irreducible_loss, y, None, raters=raters, random_state=0)
+        ends = [[found.estimate - found.low], [found.high - found.estimate]]
+        right.errorbar(found.estimate, name, xerr=ends, fmt="o", color=VERMILLION, capsize=2)
+    right.margins(y=0.6)
+    right.invert_yaxis()
+    right.set(xlabel="Probability that two of them disagree (95 %)")
