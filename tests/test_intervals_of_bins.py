@@ -5,6 +5,7 @@ import pytest
 
 from sklearn_lhcal import metrics
 from sklearn_lhcal.datasets import make_label_histograms, make_reader_study
+from sklearn_lhcal.label_histogram import Annotations
 from sklearn_lhcal.metrics import confidence_interval
 
 
@@ -80,11 +81,43 @@ def test_so_do_bins_with_raters(n_raters, metric, options, mapped, weighted):
     if weighted:
         how["sample_weight"] = np.random.default_rng(0).integers(0, 3, 24) * 0.37
 
+    _check_by_evaluation(metric, mapped, data.y, data.proba, how)
+
+
+@pytest.mark.filterwarnings("ignore:More than 5 %")
+@pytest.mark.parametrize(
+    ("metric", "options", "mapped", "n_raters", "each"),
+    [
+        # rows may lose all their ratings
+        (metrics.calibration_loss, {"n_bins": 3}, False, 6, (1, 4)),
+        (metrics.calibration_loss, {"bias_correction": "label"}, False, 6, (1, 4)),
+        # raters in blocks: a block takes several ratings of a row
+        (
+            metrics.expected_calibration_error,
+            {"p": 2, "bias_correction": "residual"},
+            True,
+            70,
+            (1, 12),
+        ),
+        (metrics.disagreement_calibration_loss, {"n_bins": 2}, False, 70, (8, 12)),
+    ],
+)
+def test_so_do_they_with_gaps_and_many_raters(metric, options, mapped, n_raters, each):
+    rng = np.random.default_rng(0)
+    n = 30
+    place = rng.random((n, n_raters)).argsort(axis=1).argsort(axis=1)
+    given = place < rng.integers(*each, n, endpoint=True)[:, None]
+    said = np.where(given, rng.integers(0, 3, (n, n_raters)), np.nan)
+    how = {"n_blocks": 6, "random_state": 0, "sample_weight": rng.integers(1, 4, n) * 0.37}
+    how |= options
+    y = Annotations.from_matrix(said, classes=[0, 1, 2])
+    _check_by_evaluation(metric, mapped, y, rng.dirichlet(np.ones(3), n), how)
+
+
+def _check_by_evaluation(metric, mapped, y, proba, how):
     def evaluated(y, prediction, **given):
         x = metric(y, prediction, **given)
         return x * abs(x) if mapped else x
 
-    found, expected = (
-        confidence_interval(of, data.y, data.proba, **how) for of in (metric, evaluated)
-    )
+    found, expected = (confidence_interval(of, y, proba, **how) for of in (metric, evaluated))
     np.testing.assert_allclose(found.components, expected.components, rtol=1e-9, atol=1e-15)

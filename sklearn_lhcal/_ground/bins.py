@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Iterator
+from functools import cached_property
 from itertools import accumulate
 from typing import Any
 
@@ -78,23 +79,61 @@ def _merged(edges: NDArray) -> Floats:
     return out
 
 
+# the sums over the rows of a bin, by what a row adds
+SUMS = ("w", "we", "wee", "wc", "wz", "wmm", "ww", "wwee", "ws")
+# those that a calibration loss is made of, by its correction
+OF_CALIBRATION = {
+    None: ("w", "we"),
+    "residual": ("w", "we", "ww", "wwee"),
+    "label": ("w", "we", "wz", "wmm", "ww"),
+}
+
+
 def _entry(number: int) -> Any:
     """One of the sums of a table, shape (K, B)."""
     return property(lambda sums: sums.table[number])
 
 
+class Summands:
+    """What rows add to each of the sums, each computed when it is asked for.
+
+    With e = μ̂ − z, s = μ̂(1−μ̂), and c = s/(n_i−1), the unbiased estimate of what the raters'
+    sampling adds to e². Raters n and weights w fit the shape of μ̂ and z.
+    """
+
+    def __init__(self, mu: NDArray, n: NDArray, z: NDArray, w: NDArray | np.float64):
+        self.mu = mu
+        self.n = n
+        self.z = z
+        self.w = w
+        self.e = mu - z
+
+    @cached_property
+    def s(self) -> NDArray:
+        """s = μ̂(1−μ̂)."""
+        return self.mu * (1 - self.mu)
+
+    we = property(lambda r: r.w * r.e)
+    wee = property(lambda r: r.w * (r.e * r.e))
+    wc = property(lambda r: r.w * (r.s / (r.n - 1)))
+    wz = property(lambda r: r.w * r.z)
+    wmm = property(lambda r: r.w * r.mu * r.mu)
+    ww = property(lambda r: r.w * r.w)
+    wwee = property(lambda r: r.w * r.w * (r.e * r.e))
+    ws = property(lambda r: r.w * r.s)
+
+
 class BinSums:
     """Sums per class and bin from which every binned loss follows; `add` takes blocks of rows.
 
-    With e = μ̂ − z, s = μ̂(1−μ̂), and c = s/(n_i−1), the unbiased estimate of what the raters'
-    sampling adds to e². There may be such sums for each of several parts of the data.
+    There may be such sums for each of several parts of the data.
     """
 
-    w, we, wee, wc, wz, wmm, ww, wwee, ws = map(_entry, range(9))
+    w, we, wee, wc, wz, wmm, ww, wwee, ws = map(_entry, range(len(SUMS)))
 
     def __init__(self, bins: Bins, n_classes: int, n_parts: int = 1):
         self.bins = bins
-        self.table = np.zeros((9, n_classes, n_parts * bins.n_bins))
+        self.table = np.zeros((len(SUMS), n_classes, n_parts * bins.n_bins))
 
     def add(
         self,
@@ -117,29 +156,20 @@ class BinSums:
         def total(values):
             return np.bincount(index, weights=values.ravel(), minlength=K * B).reshape(K, B)
 
-        weight: NDArray | np.float64
-        e = mu - z
-        s = mu * (1 - mu)
-        ee, c = e * e, s / (n - 1)[:, None]
         if w is None:
-            weight = np.float64(1)
-            count = np.bincount(index, minlength=K * B).reshape(K, B)
-            sum_ee = total(ee)
-            self.w[...] += count
-            self.ww[...] += count
-            self.wwee[...] += sum_ee
+            of = Summands(mu, n[:, None], z, np.float64(1))
+            wee = wwee = total(of.wee)
+            W = WW = np.bincount(index, minlength=K * B).reshape(K, B)
         else:
-            weight = w[:, None]
-            sum_ee = total(weight * ee)
-            self.w[...] += total(np.broadcast_to(weight, z.shape))
-            self.ww[...] += total(np.broadcast_to(weight * weight, z.shape))
-            self.wwee[...] += total(weight * weight * ee)
-        self.we[...] += total(weight * e)
-        self.wee[...] += sum_ee
-        self.wc[...] += total(weight * c)
-        self.wz[...] += total(weight * z)
-        self.wmm[...] += total(weight * mu * mu)
-        self.ws[...] += total(weight * s)
+            of = Summands(mu, n[:, None], z, w[:, None])
+            W, WW = (total(np.broadcast_to(v, z.shape)) for v in (of.w, of.ww))
+            wee, wwee = total(of.wee), total(of.wwee)
+        self.w[...] += W
+        self.ww[...] += WW
+        self.wee[...] += wee
+        self.wwee[...] += wwee
+        for name in ("we", "wc", "wz", "wmm", "ws"):
+            getattr(self, name)[...] += total(getattr(of, name))
 
     def by_group(self, mu: NDArray, z: NDArray, groups: NDArray, w: NDArray | None = None) -> None:
         """Of all rows added: make groups the units of which pairs are corrected, instead of rows.
@@ -165,18 +195,20 @@ class BinSums:
         """The sums of both, which stay as they are."""
         return self._of(self.table + other.table)
 
-    def changed(self, were: "BinSums", left: "BinSums") -> list["BinSums"]:
-        """The sums where the rows of one part of `were` become those of `left`, for each part."""
-        B = self.bins.n_bins
-        parts = (9, self.table.shape[1], -1, B)
-        with np.errstate(invalid="ignore"):
-            change = left.table.reshape(parts) - were.table.reshape(parts)
-            tables = np.moveaxis(self.table[:, :, None] + change, 2, 0)
+    def changed(self, change: Floats) -> list["BinSums"]:
+        """The sums with each change of them, (9, K, n_changes, B)."""
         found = []
-        for table in tables:
+        for table in np.moveaxis(self.table[:, :, None] + change, 2, 0):
             # what rounding leaves of a bin
             table[:, table[0] <= 1e-12 * self.w] = 0.0
             found.append(self._of(table))
+        return found
+
+    def plus_products(self, ww: NDArray, wwee: NDArray) -> "BinSums":
+        """The sums with more products of rows that a correction leaves out, (K, B) each."""
+        found = self._of(self.table.copy())
+        found.ww[...] += ww
+        found.wwee[...] += wwee
         return found
 
     def _of(self, table: Floats) -> "BinSums":

@@ -96,18 +96,13 @@ def dependent_pairs(
 
 
 def pairs_within(indptr: NDArray) -> tuple[Indices, Indices]:
-    """Both places of every pair of ratings of one row, shape (n_pairs,) each.
+    """Both places of every pair of ratings of one row, in the order of rows, (n_pairs,) each.
 
     `indptr` says where the ratings of each row begin, shape (n + 1,).
     """
-    n = np.diff(indptr)
-    first, second = [], []
-    for lag in range(1, int(n.max(initial=0))):
-        # ratings that are followed by so many others of their row
-        left = np.maximum(n - lag, 0)
-        start = np.repeat(indptr[:-1] - np.cumsum(left) + left, left)
-        place = start + np.arange(left.sum())
-        first.append(place)
-        second.append(place + lag)
-    nothing = [np.zeros(0, np.intp)]
-    return np.concatenate(first or nothing), np.concatenate(second or nothing)
+    N = int(indptr[-1])
+    # the ratings of its row that follow each one
+    left = np.repeat(indptr[1:], np.diff(indptr)) - np.arange(1, N + 1)
+    first = np.repeat(np.arange(N), left)
+    begin = np.cumsum(left) - left
+    return first, np.arange(len(first)) - begin[first] + first + 1

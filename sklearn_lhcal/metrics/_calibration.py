@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .._ground.arrays import Floats
 from .._ground.bins import (
+    OF_CALIBRATION,
     Bins,
     BinSums,
     check_bias_correction,
@@ -96,8 +97,13 @@ def _sums(
 def _binned(
     rows: Rows, n_bins=15, strategy="uniform", bias_correction: Correction = "residual", **others
 ) -> Binned:
-    corrected = correction_of(rows, bias_correction) == "residual"
-    return Binned(Bins(rows.z, n_bins, strategy), rows.z, _observed, _says, corrected=corrected)
+    needed = OF_CALIBRATION[correction_of(rows, bias_correction)]
+    return Binned(Bins(rows.z, n_bins, strategy), rows.z, _observed, _says, needed)
+
+
+def _dl_binned(rows: Rows, **options) -> Binned:
+    found = _binned(rows, **options)
+    return found._replace(needed=(*found.needed, "wee", "wc"))
 
 
 def _observed(rows: Rows) -> tuple[NDArray, NDArray]:
@@ -158,7 +164,7 @@ def _dispersion(rows: Rows, **options) -> float:
 
 def _of_dispersion(**options) -> Facts:
     least = least_raters(**options)
-    return Facts(False, least, sums=_sums, binned=_binned, of_sums=_dispersion_of, check=_check)
+    return Facts(False, least, sums=_sums, binned=_dl_binned, of_sums=_dispersion_of, check=_check)
 
 
 def _dispersion_facts(**options) -> Facts:

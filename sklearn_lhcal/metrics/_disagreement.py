@@ -7,7 +7,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .._ground.arrays import row_blocks
-from .._ground.bins import Bins, BinSums, check_bias_correction, check_grouped, signed_root
+from .._ground.bins import (
+    OF_CALIBRATION,
+    Bins,
+    BinSums,
+    check_bias_correction,
+    check_grouped,
+    signed_root,
+)
 from .._ground.facts import Facts, metric
 from .._ground.types import Correction, LabelsLike, Strategy
 from .._rows import PredictionLike, Rows
@@ -77,8 +84,8 @@ def _binned(
         # rates need no correction for the number of raters
         observed=lambda rows: (rates(rows), np.full(len(rows), np.inf)),
         says=lambda rows: differ,
+        needed=OF_CALIBRATION[correction_of(rows, bias_correction)],
         pairs=True,
-        corrected=correction_of(rows, bias_correction) == "residual",
     )
 
 

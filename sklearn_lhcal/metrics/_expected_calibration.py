@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .._ground.bins import (
+    OF_CALIBRATION,
     Bins,
     BinSums,
     check_bias_correction,
@@ -98,10 +99,10 @@ def _binned(
     **others,
 ) -> Binned:
     z = _columns(rows, kind)[1]
-    corrected = correction_of(rows, bias_correction) == "residual"
     observed = partial(_observed, kind=kind)
     says = partial(_said, kind=kind)
-    return Binned(Bins(z, n_bins, strategy), z, observed, says, corrected=corrected)
+    needed = OF_CALIBRATION[correction_of(rows, bias_correction)]
+    return Binned(Bins(z, n_bins, strategy), z, observed, says, needed)
 
 
 def _observed(rows: Rows, kind) -> tuple[NDArray, NDArray]:

@@ -177,11 +177,11 @@ def deal_cells(y: Annotations, groups: NDArray | None, n_blocks: int, rng) -> Bl
     N = len(y.rater)
     B = min(n_blocks, N)
     if groups is None and B == N:
-        return Blocks(np.arange(N), N)
+        return Blocks(np.arange(N), N, apart=True)
     if groups is None:
         # the cells of a row go to blocks in turn, from one of its own on
         turn = rng.permutation(len(y)) * B // len(y) - y.indptr[:-1]
-        return Blocks((np.arange(N) + turn[y.row]) % B, B)
+        return Blocks((np.arange(N) + turn[y.row]) % B, B, apart=bool(y.n.max() <= B))
     cells = cells_of(y, groups)
     B = min(B, cells.n)
     return Blocks(rng.permutation(cells.n)[cells.code] % B, B)

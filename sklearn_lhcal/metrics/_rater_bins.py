@@ -14,7 +14,7 @@ from .._ground.bins import BinSums
 from .._ground.two_way import dependent_pairs, squares
 from .._rows import Rows
 from ..label_histogram import Annotations
-from ._shared_terms import FOUR, Binned, SharedTerms, annotations, terms_of
+from ._shared_terms import FOUR, Binned, SharedTerms, annotations, parts_of, terms_of
 
 
 def leave_out_raters(sums: BinSums, rows: Rows, z: NDArray, x: Callable) -> bool:
@@ -55,8 +55,8 @@ def leave_out_pairs(sums: BinSums, rows: Rows, binned: Binned) -> bool:
         _leave_out_pairs_of_groups(sums, rows, binned)
         return True
     shared = SharedTerms(rows, binned)
-    for part in shared.parts():
-        shared.add(part)
+    for part in parts_of(rows, binned):
+        shared.add(rows.take(part), binned.z[part])
     for total, products in zip((sums.ww, sums.wwee), shared.products(), strict=True):
         total += products.reshape(total.shape)
     return True

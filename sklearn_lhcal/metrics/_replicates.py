@@ -2,20 +2,22 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .._ground.arrays import Floats, Indices
-from .._ground.bins import without_each
+from .._ground.bins import BinSums, without_each
 from .._ground.checks import check_same_length, n_rows, take_rows
 from .._ground.facts import facts_of
 from .._rows import Rows, read_groups
 from ..label_histogram import Annotations
-from ._bins_without import Left, SumsWithout
+from ._bins_without import Left, RaterSums, changes_of_ratings, sums_of_blocks
 from ._evaluate import evaluate, read_for
 from ._jackknife import Blocks, LeftOut, Panel, Replicates, cells_of, deal_cells, row_blocks
+from ._shared_terms import Binned
 
 
 class Statistic(ABC):
@@ -48,8 +50,9 @@ class Statistic(ABC):
 
     def replicates(self, rows: Blocks, panel: Panel | None) -> Replicates:
         """The value of all, and without each block of rows, raters and cells."""
+        of_rows = self.without_rows(rows)
         ratings = None if panel is None else self.without_ratings(panel.raters, panel.cells)
-        return Replicates(self.estimate(), self.without_rows(rows), ratings)
+        return Replicates(self.estimate(), of_rows, ratings)
 
     def cells(self, n_blocks: int, rng) -> Blocks | None:
         """What of its ratings is left out at a time, beside raters."""
@@ -151,30 +154,66 @@ class OfBins(OfRows):
 
 
 class OfRaterBins(OfRows):
-    """By sums over bins of which raters have terms in several blocks."""
+    """By sums over bins, and of which raters have terms in several blocks: in two passes."""
 
     def __init__(self, metric: Callable, rows: Rows, options: dict):
         super().__init__(metric, rows, options)
         self.facts: Any = facts_of(metric, **options)
-        self.seen = rows.contributing(self.least_raters)
+        self.seen: Any = rows.contributing(self.least_raters)
+        self.contributes = (rows.n >= self.least_raters) & (rows.weight > 0)
+
+    @cached_property
+    def binned(self) -> Binned:
+        """What is compared, of the rows that contribute."""
+        return self.facts.binned(self.seen, **self.options)
+
+    @cached_property
+    def whole(self) -> RaterSums:
+        """The sums of all rows that contribute."""
+        return sums_of_blocks(self.seen, self.binned, np.zeros(len(self.seen), np.intp), 1)
+
+    def estimate(self) -> float:
+        if self.seen is None:
+            return self._value(self.rows)
+        return self._of_sums(self.whole.sums())
 
     def without_rows(self, block: Blocks) -> Floats:
-        return self._without(block.code[self.labels.row][None], block.n)
+        if self.seen is None:
+            return np.full(block.n, self._value(self.rows))
+        code = block.code[self.contributes]
+        change = sums_of_blocks(self.seen, self.binned, code, block.n)
+        self.whole = change.over_blocks()
+        change.negate()
+        return self._without(change, code[self.seen.labels.row][None])
 
     def without_ratings(self, raters: Blocks, cells: Blocks) -> LeftOut:
-        code = np.stack([raters.code[self.labels.rater], raters.n + cells.code])
-        return LeftOut(*np.split(self._without(code, raters.n + cells.n), [raters.n]))
-
-    def _without(self, code: NDArray, n_blocks: int) -> Floats:
-        """Values without each block of ratings, which one or several ways make."""
         if self.seen is None:
-            return np.full(n_blocks, self._value(self.rows))
-        contributes = self.rows.n >= self.least_raters
-        contributes &= self.rows.weight > 0
-        code = code[:, contributes[self.labels.row]]
-        binned = self.facts.binned(self.seen, **self.options)
-        left = SumsWithout(self.seen, binned, code, n_blocks, self.least_raters).sums()
-        return np.array([self.facts.of_sums(s, self.seen, **self.options) for s in left])
+            value = self._value(self.rows)
+            return LeftOut(np.full(raters.n, value), np.full(cells.n, value))
+        of_rater = raters.code[self.seen.labels.rater]
+        of_cell = cells.code[self.contributes[self.labels.row]]
+        if raters.apart and cells.apart:
+            # what a row loses is alike in both ways
+            code = np.stack([of_rater, raters.n + of_cell])
+            both = self._without_ratings(code, raters.n + cells.n, apart=True)
+            return LeftOut(*np.split(both, [raters.n]))
+        return LeftOut(
+            self._without_ratings(of_rater[None], raters.n, raters.apart),
+            self._without_ratings(of_cell[None], cells.n, cells.apart),
+        )
+
+    def _without_ratings(self, code: NDArray, n_blocks: int, apart: bool) -> Floats:
+        least = self.least_raters
+        change = changes_of_ratings(self.seen, self.binned, code, n_blocks, least, apart)
+        return self._without(change, code)
+
+    def _without(self, change: RaterSums, code: NDArray) -> Floats:
+        """Values without each block, of ratings (n_ways, n_ratings) in the blocks of `code`."""
+        few = self.whole.few(code, change.terms.places.n_blocks)
+        return np.array([self._of_sums(sums) for sums in self.whole.without(change, few)])
+
+    def _of_sums(self, sums: BinSums) -> float:
+        return self.facts.of_sums(sums, self.seen, **self.options)
 
 
 class OfMeans(OfRows):

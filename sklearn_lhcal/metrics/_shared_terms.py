@@ -1,12 +1,12 @@
 """Terms of binned losses that one rater has in several rows, summed by rater and bin.
 
 A term is a rating of a row, or a pair of them: C is its share of the weight of the row, U that
-times its residual. With S_u the sum of C or U over a unit u, a rater or a pair of raters, terms of
-different rows that share a rater have the products ``Σ_r S_r² − Σ_{r<s} S_rs² − Σ_i q_i``: the
-second sum is of pairs only, and q_i is the same within row i.
+times its residual. A_ir is what rater r has in row i: her term, or the sum of her pairs. Terms of
+different rows that share a rater have the products ``Σ_r (A_r² − Σ_i A_ir²)``, with A_r = Σ_i A_ir;
+pairs that share both raters are in it twice, and are taken off by the same sum over pairs.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -23,7 +23,7 @@ DENSE = 2**22
 # disjoint pairs of raters need so many
 FOUR = 4
 # terms in memory at a time
-_TERMS = 2**14
+_TERMS = 2**15
 
 
 class Binned(NamedTuple):
@@ -39,18 +39,23 @@ class Binned(NamedTuple):
     says : callable
         ``says(rows) -> x``: ``x(y, k)`` is what each rating says of column k; of pairs,
         ``x(a, b, k)`` is whether two labels differ by it.
+    needed : tuple of str
+        The sums over bins that the loss is made of.
     pairs : bool
         Whether terms are pairs of ratings.
-    corrected : bool
-        Whether products of terms that share a rater are left out.
     """
 
     bins: Bins
     z: Floats
     observed: Callable
     says: Callable
+    needed: tuple[str, ...]
     pairs: bool = False
-    corrected: bool = True
+
+    @property
+    def corrected(self) -> bool:
+        """Whether products of terms that share a rater are left out."""
+        return "wwee" in self.needed
 
     def how_many(self, n: NDArray) -> NDArray:
         """Terms that n ratings of a row have."""
@@ -72,67 +77,76 @@ class Terms(NamedTuple):
 
     Attributes
     ----------
-    indptr : ndarray of shape (n + 1,)
-        Where the terms of each row begin.
-    ratings : ndarray of shape (1, n_terms) or (2, n_terms)
-        The ratings that a term is made of.
     values : ndarray of shape (1 + m, n_terms)
         C, and U of each column.
+    row : ndarray of shape (n_terms,)
+    ratings : ndarray of shape (1, n_terms) or (2, n_terms)
+        The ratings that a term is made of.
     """
 
-    indptr: Indices
-    ratings: Indices
     values: Floats
-
-    @property
-    def row(self) -> Indices:
-        """The row of each term."""
-        return np.repeat(np.arange(len(self.indptr) - 1), np.diff(self.indptr))
+    row: Indices
+    ratings: Indices
 
 
 def terms_of(rows: Rows, binned: Binned, z: NDArray) -> Terms:
     """The terms of some of the rows, whose predictions are z."""
     y = annotations(rows)
     x = binned.says(rows)
-    indptr = np.append(0, np.cumsum(binned.how_many(rows.n))).astype(np.intp)
+    m = z.shape[1]
     share = rows.weight / np.maximum(binned.how_many(rows.n), 1)
     if not binned.pairs:
         row = y.row
         ratings = np.arange(len(row), dtype=np.intp)[None]
-        residuals = [x(y, k) - z[row, k] for k in range(z.shape[1])]
+        says = (x(y, k) for k in range(m))
     else:
         ratings = np.stack(pairs_within(y.indptr))
-        in_order = np.argsort(y.row[ratings[0]], kind="stable")
-        ratings = ratings[:, in_order]
         row = y.row[ratings[0]]
         a, b = y.label[ratings]
-        residuals = [x(a, b, k) - z[row, k] for k in range(z.shape[1])]
-    C = share[row]
-    return Terms(indptr, ratings, np.stack([C, *(C * e for e in residuals)]))
+        says = (x(a, b, k) for k in range(m))
+    values = np.empty((1 + m, len(row)))
+    values[0] = C = share[row]
+    for U, said, of_column in zip(values[1:], says, z.T, strict=True):
+        np.subtract(said, of_column[row], out=U)
+        U *= C
+    return Terms(values, row, ratings)
 
 
-def units_of(rater: NDArray, ratings: NDArray, R: int) -> list[list[Indices]]:
-    """Numbers of the units of each term: of its rater or raters, and of a pair of raters."""
-    raters = list(rater[ratings].astype(np.intp))
-    if len(raters) == 1:
-        return [raters]
-    first, second = np.sort(raters, axis=0)
-    return [raters, [first * R + second]]
+class Level(NamedTuple):
+    """Values that are summed over units: of ratings by their rater, of pairs by both raters.
 
-
-def within(values: NDArray, term_of: NDArray, slots: NDArray, slot_of: NDArray, n: int) -> Floats:
-    """q of n rows, or of what is left of them, shape (1 + m, n).
-
-    `term_of` is the row of each term, `slot_of` that of each rating; `slots` are the ratings of
-    each term, (1 or 2, n_terms).
+    Attributes
+    ----------
+    sign : int
+        1; -1 of pairs.
+    values : ndarray of shape (1 + m, n_values)
+        Of C, and of U of each column: A_ir, or the terms themselves.
+    unit : ndarray of shape (n_values,)
+        Number of the rater, or of the pair of raters.
+    row : ndarray of shape (n_values,)
     """
-    squares: Floats = np.stack([np.bincount(term_of, v * v, n).astype(float) for v in values])
-    if len(slots) == 1:
-        return squares
-    # A_ir: pairs that hold a rating
-    A = [sum(np.bincount(s, v, len(slot_of)) for s in slots) for v in values]
-    together = [np.bincount(slot_of, a * a, n).astype(float) for a in A]
-    return np.stack(together) - squares
+
+    sign: int
+    values: Floats
+    unit: Indices
+    row: Indices
+
+    def squares(self, n: int) -> Floats:
+        """Σ A_ir² of n rows, with the sign, shape (1 + m, n)."""
+        found: Floats = np.stack([np.bincount(self.row, v * v, n) for v in self.values])
+        return self.sign * found
+
+
+def levels_of(terms: Terms, y: Annotations) -> list[Level]:
+    """The terms by ratings, and pairs by themselves too."""
+    rater = y.rater.astype(np.intp)
+    if len(terms.ratings) == 1:
+        return [Level(1, terms.values, rater, terms.row)]
+    N, R = len(rater), len(y.raters)
+    A = [sum(np.bincount(held, v, N) for held in terms.ratings) for v in terms.values]
+    a, b = rater[terms.ratings]
+    pair = np.minimum(a, b) * R + np.maximum(a, b)
+    return [Level(1, np.stack(A), rater, y.row), Level(-1, terms.values, pair, terms.row)]
 
 
 class Cells:
@@ -143,8 +157,10 @@ class Cells:
         self._keys: list[Indices] = []
         self._sums: list[Floats] = []
 
-    def add(self, key: NDArray, values) -> None:
-        """Add two values each, (2, n), to the cells with these numbers, (n,)."""
+    def add(self, key: NDArray, values: Iterable[NDArray]) -> None:
+        """Add two values each, of the shape of key, to the cells with these numbers."""
+        key = key.ravel()
+        values = [np.ravel(v) for v in values]
         if self._dense is None:
             keys, place = np.unique(key, return_inverse=True)
             self._keys.append(keys)
@@ -152,10 +168,16 @@ class Cells:
             return
         size = self._dense.shape[1]
         for sums, v in zip(self._dense, values, strict=True):
-            if size <= len(key):
+            if size <= 4 * len(key):
                 sums += np.bincount(key, v, size)
             else:
                 np.add.at(sums, key, v)
+
+    def negate(self) -> None:
+        """Change the sign of all sums."""
+        if self._dense is not None:
+            self._dense *= -1
+        self._sums = [-sums for sums in self._sums]
 
     def occupied(self) -> tuple[Indices, Floats]:
         """Numbers of the cells that occur, ascending, and their sums, (2, n_cells)."""
@@ -169,56 +191,101 @@ class Cells:
         return keys, np.stack([np.bincount(place, s, len(keys)) for s in sums])
 
 
+class Places(NamedTuple):
+    """Numbers of a column, a block and a bin together.
+
+    Attributes
+    ----------
+    m, n_blocks, n_bins : int
+    """
+
+    m: int
+    n_blocks: int
+    n_bins: int
+
+    @property
+    def size(self) -> int:
+        """How many there are."""
+        return self.m * self.n_blocks * self.n_bins
+
+    def of(self, index: NDArray, block: NDArray | int = 0) -> Indices:
+        """The numbers of bins (m, n), of things in blocks (n,)."""
+        column = np.arange(self.m)[:, None]
+        return (column * self.n_blocks + block) * self.n_bins + index
+
+    def within(self, place: NDArray, block: NDArray) -> Indices:
+        """The numbers of places that were numbered without blocks."""
+        column, index = np.divmod(place, self.n_bins)
+        return (column * self.n_blocks + block) * self.n_bins + index
+
+    def without(self, number: NDArray) -> Indices:
+        """The numbers that places would have without blocks."""
+        column, rest = np.divmod(number, self.n_blocks * self.n_bins)
+        return column * self.n_bins + rest % self.n_bins
+
+
+def of_columns(values: Floats) -> tuple[NDArray, Floats]:
+    """C and U of each column, (m, n_values) each."""
+    U = values[1:]
+    return np.broadcast_to(values[0], U.shape), U
+
+
 class SharedTerms:
-    """Sums of terms over units, by column and bin, of rows that come in parts.
+    """Sums of terms over units, by column, block of rows and bin.
 
     Parameters
     ----------
     rows : Rows
         With Annotations, without groups.
     binned : Binned
+    n_blocks : int, default=1
     """
 
-    def __init__(self, rows: Rows, binned: Binned):
+    def __init__(self, rows: Rows, binned: Binned, n_blocks: int = 1):
         self.rows = rows
         self.binned = binned
-        # columns and bins, numbered together
-        self.n_places = binned.z.shape[1] * binned.bins.n_bins
+        self.places = Places(binned.z.shape[1], n_blocks, binned.bins.n_bins)
         self.R = len(annotations(rows).raters)
-        self.sizes = [self.R * self.n_places]
-        if binned.pairs:
-            self.sizes.append(self.R**2 * self.n_places)
-        self.cells = [Cells(size) for size in self.sizes]
-        # Σ_i q_i of C and of U
-        self.within = np.zeros((2, self.n_places))
+        units = [self.R, self.R**2][: 1 + binned.pairs]
+        self.cells = [Cells(number * self.places.size) for number in units]
+        # Σ_i q_i of C and of U, q_i = Σ_r A_ir², less the same of pairs
+        self.within = np.zeros((2, self.places.size))
 
-    def parts(self) -> Iterator[slice]:
-        """Rows whose terms fit into memory."""
-        cost = np.append(0, np.cumsum(self.binned.how_many(self.rows.n)))
-        start = 0
-        while start < len(cost) - 1:
-            stop = int(np.searchsorted(cost, cost[start] + _TERMS, side="right")) - 1
-            stop = max(stop, start + 1)
-            yield slice(start, stop)
-            start = stop
-
-    def places(self, z: NDArray) -> Indices:
-        """Number of column and bin of each prediction, shape of z."""
-        return self.binned.bins.index(z) + np.arange(z.shape[1]) * self.binned.bins.n_bins
-
-    def add(self, part: slice) -> tuple[Terms, Floats, Indices]:
-        """Add a part of the rows: its terms, q of each row, and its places."""
-        rows, z = self.rows.take(part), self.binned.z[part]
+    def add(self, rows: Rows, z: NDArray, block: NDArray | int = 0) -> None:
+        """Add some of the rows, whose predictions are z."""
         y = annotations(rows)
-        terms = terms_of(rows, self.binned, z)
-        place = self.places(z)
-        row = terms.row
-        units = units_of(y.rater, terms.ratings, self.R)
-        for cells, codes in zip(self.cells, units, strict=True):
-            add_columns(cells, codes, terms.values, place[row], self.n_places)
-        q = within(terms.values, row, terms.ratings, y.row, len(rows))
-        self.within += by_place(q, place, self.n_places)
-        return terms, q, place
+        place = self.places.of(self.binned.bins.index(z).T, block)
+        levels = levels_of(terms_of(rows, self.binned, z), y)
+        for level, cells in zip(levels, self.cells, strict=True):
+            number = np.take(place, level.row, axis=1)
+            cells.add(level.unit * self.places.size + number, of_columns(level.values))
+            self.add_within(place, level.squares(len(rows)))
+
+    def add_within(self, place: NDArray, q: Floats) -> None:
+        """Add q of rows, (1 + m, n), at their places, (m, n)."""
+        for total, v in zip(self.within, of_columns(q), strict=True):
+            total += np.bincount(place.ravel(), v.ravel(), self.places.size)
+
+    def over_blocks(self) -> "SharedTerms":
+        """The sums of all rows."""
+        found = SharedTerms(self.rows, self.binned)
+        found.within += self.within.reshape(2, *self.places).sum(axis=2).reshape(2, -1)
+        for whole, cells in zip(found.cells, self.cells, strict=True):
+            key, sums = cells.occupied()
+            whole.add(self._without_blocks(key), sums)
+        return found
+
+    def _without_blocks(self, key: Indices) -> Indices:
+        """The cells that there would be without blocks."""
+        unit, number = np.divmod(key, self.places.size)
+        size = self.places.m * self.places.n_bins
+        return unit * size + self.places.without(number)
+
+    def negate(self) -> None:
+        """Change the sign of all sums."""
+        self.within *= -1
+        for cells in self.cells:
+            cells.negate()
 
     def products(self) -> Floats:
         """Products of terms of different rows that share a rater, shape (2, n_places)."""
@@ -226,23 +293,31 @@ class SharedTerms:
         for sign, cells in zip((1, -1), self.cells, strict=False):
             keys, sums = cells.occupied()
             for total, s in zip(found, sums, strict=True):
-                total += sign * np.bincount(keys % self.n_places, s * s, self.n_places)
+                total += sign * np.bincount(keys % self.places.size, s * s, self.places.size)
+        return found
+
+    def without(self, change: "SharedTerms") -> Floats:
+        """The products without each block, of which `change` says what it changes of the sums."""
+        places = change.places
+        found = np.repeat(
+            self.products().reshape(2, places.m, 1, places.n_bins), places.n_blocks, axis=2
+        ).reshape(2, -1)
+        found -= change.within
+        for sign, cells, changes in zip((1, -1), self.cells, change.cells, strict=False):
+            whole, sums = cells.occupied()
+            key, moved = changes.occupied()
+            S = sums[:, np.searchsorted(whole, change._without_blocks(key))]
+            for total, s, d in zip(found, S, moved, strict=True):
+                total += sign * np.bincount(key % places.size, (2 * s + d) * d, places.size)
         return found
 
 
-def add_columns(
-    cells: Cells, units: list[Indices], values: Floats, place: Indices, n_places: int
-) -> None:
-    """Add C and U of terms to the cells of their units; `place` (n_terms, m) is within a unit."""
-    for k in range(place.shape[1]):
-        for unit in units:
-            cells.add(unit * n_places + place[:, k], values[[0, 1 + k]])
-
-
-def by_place(q: Floats, place: Indices, n_places: int) -> Floats:
-    """Sums of C's and U's of rows, (1 + m, n), over those with the same place, (2, n_places)."""
-    found = np.zeros((2, n_places))
-    for k in range(place.shape[1]):
-        for total, v in zip(found, q[[0, 1 + k]], strict=True):
-            total += np.bincount(place[:, k], v, n_places)
-    return found
+def parts_of(rows: Rows, binned: Binned) -> Iterator[slice]:
+    """Rows whose terms fit into memory."""
+    cost = np.append(0, np.cumsum(binned.how_many(rows.n)))
+    start = 0
+    while start < len(cost) - 1:
+        stop = int(np.searchsorted(cost, cost[start] + _TERMS, side="right")) - 1
+        stop = max(stop, start + 1)
+        yield slice(start, stop)
+        start = stop
