@@ -81,12 +81,6 @@ def _merged(edges: NDArray) -> Floats:
 
 # the sums over the rows of a bin, by what a row adds
 SUMS = ("w", "we", "wee", "wc", "wz", "wmm", "ww", "wwee", "ws")
-# those that a calibration loss is made of, by its correction
-OF_CALIBRATION = {
-    None: ("w", "we"),
-    "residual": ("w", "we", "ww", "wwee"),
-    "label": ("w", "we", "wz", "wmm", "ww"),
-}
 
 
 def _entry(number: int) -> Any:

@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from .._ground.arrays import Floats
 from .._ground.bins import (
-    OF_CALIBRATION,
     Bins,
     BinSums,
     check_bias_correction,
@@ -27,7 +26,7 @@ from ..label_histogram import Annotations
 from ._evaluate import score
 from ._label_histogram import least_raters
 from ._rater_bins import leave_out_raters, share_raters
-from ._shared_terms import Binned
+from ._shared_terms import OF_CALIBRATION, Binned
 
 _MUCH = 0.05  # weight in bins that one group or rater fills, above which a warning says so
 

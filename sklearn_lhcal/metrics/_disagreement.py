@@ -7,14 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .._ground.arrays import row_blocks
-from .._ground.bins import (
-    OF_CALIBRATION,
-    Bins,
-    BinSums,
-    check_bias_correction,
-    check_grouped,
-    signed_root,
-)
+from .._ground.bins import Bins, BinSums, check_bias_correction, check_grouped, signed_root
 from .._ground.facts import Facts, metric
 from .._ground.types import Correction, LabelsLike, Strategy
 from .._rows import PredictionLike, Rows
@@ -22,7 +15,7 @@ from ..label_histogram import class_disagreement, pairwise_disagreement
 from ._calibration import calibration_parts, correction_of, pairs_are_left_out
 from ._evaluate import score, weighted
 from ._rater_bins import leave_out_pairs
-from ._shared_terms import FOUR, Binned
+from ._shared_terms import FOUR, OF_CALIBRATION, Binned
 from ._statistic import squared
 
 

@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .._ground.bins import (
-    OF_CALIBRATION,
     Bins,
     BinSums,
     check_bias_correction,
@@ -27,7 +26,7 @@ from .._rows import PredictionLike, Rows
 from ._calibration import calibration_parts, correction_of, pairs_are_left_out
 from ._evaluate import score
 from ._rater_bins import leave_out_raters
-from ._shared_terms import Binned
+from ._shared_terms import OF_CALIBRATION, Binned
 
 
 def _check(p: float = 1, bias_correction: str | None = None, **others) -> None:

@@ -18,6 +18,12 @@ from .._ground.two_way import pairs_within
 from .._rows import Rows
 from ..label_histogram import Annotations
 
+# the sums over bins that a calibration loss is made of, by its correction
+OF_CALIBRATION = {
+    None: ("w", "we"),
+    "residual": ("w", "we", "ww", "wwee"),
+    "label": ("w", "we", "wz", "wmm", "ww"),
+}
 # cells that are summed in place
 DENSE = 2**22
 # disjoint pairs of raters need so many
