@@ -193,12 +193,9 @@ def test_the_gradient_is_that_of_finite_differences(kernel):
     p = torch.tensor([0.3, 0.1, 0.4], dtype=torch.float64)
     latent, _ = solve(sweep(features(p), labels, prior(2, Z)), make_kernel(p).variance)
     local = local_terms(features(p), labels, latent)
-    bound, gradient, _ = value_and_gradient(features(p), local, p, make_kernel)
+    bound, gradient, _ = value_and_gradient(features(p), local)
     h = 1e-4 * torch.eye(3, dtype=torch.float64)
-    values = [
-        [value_and_gradient(features(p + s * e), local, p, make_kernel)[0] for s in (1, -1)]
-        for e in h
-    ]
+    values = [[value_and_gradient(features(p + s * e), local)[0] for s in (1, -1)] for e in h]
     np.testing.assert_allclose(gradient, [(up - down) / 2e-4 for up, down in values], rtol=1e-4)
     _, at_q = solve(sweep(features(p), labels, latent), make_kernel(p).variance)
     assert bound == pytest.approx(at_q, rel=1e-12)

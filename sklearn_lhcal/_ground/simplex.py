@@ -8,6 +8,10 @@ from .checks import as_floats, check_finite, plain_array
 
 # The smallest probability that a calibrator reads.
 EPS = 1e-12
+# Entries of a row up to which its maximum is taken column by column.
+_SHORT = 50
+# Entries at a time: they stay in a processor's cache.
+_BLOCK = 2**17
 
 
 def check_proba(proba: ArrayLike, *, n_classes: int | None = None, name: str = "proba") -> Floats:
@@ -93,6 +97,17 @@ def row_sum(a: NDArray) -> NDArray:
     return np.einsum("...k->...", a)
 
 
+def row_max(a: NDArray) -> NDArray:
+    """Maximum over the last axis: where it is short, several times as fast as ``a.max(axis=-1)``."""
+    K = a.shape[-1]
+    if a.ndim < 2 or not 0 < K <= _SHORT:
+        return a.max(axis=-1)
+    most = a[..., 0].copy()
+    for k in range(1, K):
+        np.maximum(most, a[..., k], out=most)
+    return most
+
+
 def in_columns(z: NDArray, columns, n_classes: int) -> Floats:
     """z with its columns (axis 1) spread over `n_classes`; the other columns are 0."""
     wide = np.zeros((len(z), n_classes, *z.shape[2:]))
@@ -102,17 +117,22 @@ def in_columns(z: NDArray, columns, n_classes: int) -> Floats:
 
 def log_softmax(u: Floats) -> Floats:
     """Log-probabilities of logits u, softmax over the last axis."""
-    v = u - u.max(axis=-1, keepdims=True)
+    v = u - row_max(u)[..., None]
     v -= np.log(row_sum(np.exp(v)))[..., None]
     return v
 
 
 def softmax(u: Floats) -> Floats:
     """Probabilities of logits u, softmax over the last axis."""
-    z = u - u.max(axis=-1, keepdims=True)
-    np.exp(z, out=z)
-    z /= row_sum(z)[..., None]
-    return z
+    rows = u.reshape(-1, u.shape[-1])
+    z = np.empty_like(rows)
+    step = max(_BLOCK // max(u.shape[-1], 1), 1)
+    for start in range(0, len(rows), step):
+        part = slice(start, start + step)
+        e = np.subtract(rows[part], row_max(rows[part])[:, None], out=z[part])
+        np.exp(e, out=e)
+        e /= row_sum(e)[:, None]
+    return z.reshape(u.shape)
 
 
 def log_proba(z: Floats, least: float = EPS) -> Floats:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from .._ground.arrays import Floats
+from .._ground.simplex import row_sum
 from ..neural_network import LBFGS, Newton
 
 Array = Floats
@@ -25,6 +26,8 @@ class AffineMap(ABC):
     default_solver = Newton()
     # Whether entries are so differently curved that a search needs whitened logits.
     is_whitened = False
+    # Whether a search may begin in float32.
+    starts_narrow = False
 
     def __init__(self, n_classes: int):
         self.K = n_classes
@@ -66,6 +69,16 @@ class AffineMap(ABC):
         """Σ Jᵀa over the rows, shape (p,)."""
         return np.einsum("ij->j", self.pulled(u, a))
 
+    def softmax_sums(self, u: Array, e: Array, Z: Array, n: Array) -> tuple[Array, Array]:
+        """Σ n Jᵀp and Σ n Jᵀ(diag p − p pᵀ)J over the rows, for p = e/Z; e is overwritten."""
+        root = np.sqrt(n)[:, None]
+        e *= root / Z[:, None]
+        P = self.pulled(u, e)
+        e *= root
+        H = self.diagonal(u, e)
+        H -= P.T @ P
+        return self.pulled_sum(u, e), H
+
     def linear(self, x: Array) -> Array:
         """θ of x."""
         return x
@@ -103,6 +116,8 @@ class _PositiveScale(AffineMap):
 class TemperatureMap(_PositiveScale):
     """u' = βu, x = (log β,)."""
 
+    starts_narrow = True
+
     def start(self, beta=1.0):
         return np.log([beta])
 
@@ -123,6 +138,13 @@ class TemperatureMap(_PositiveScale):
 
     def diagonal(self, u, a):
         return np.einsum("ij,ij->", u * u, a).reshape(1, 1)
+
+    def softmax_sums(self, u, e, Z, n):
+        # n times the mean and the variance of u under p, row by row
+        e *= u
+        mean = row_sum(e) / Z
+        square = np.einsum("ij,ij->i", e, u) / Z
+        return (n @ mean).reshape(1), (n @ (square - mean**2)).reshape(1, 1)
 
 
 class BiasCorrectedMap(_PositiveScale):

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import expit, log_expit
 
 from .._ground.arrays import Floats
-from .._ground.simplex import EPS, log_softmax, softmax
+from .._ground.simplex import EPS, log_softmax, row_max, softmax
 from ..distributions import Distribution, PointMass
 from ._affine import AffineMap, transform
 from ._likelihood import without_x
@@ -16,6 +16,8 @@ from ._rows import CalibrationRows
 
 # Weights whose sum is below this share of the rows are hardly meant as numbers of rows.
 _FRACTION = 0.1
+# Rows at a time.
+_BLOCK = 10_000
 
 
 class FittedMap(NamedTuple):
@@ -123,7 +125,7 @@ def _warn_of_weights(rows: CalibrationRows) -> None:
 
 
 def _warn_of_zeros(rows: CalibrationRows, remedy: str) -> None:
-    if rows.proba is None:
+    if rows.proba is None or rows.proba.min(initial=1.0) >= EPS:
         return
     refuted = (rows.proba < EPS) & (rows.counts > 0)
     n_refuted = int(refuted.any(axis=1).sum())
@@ -139,9 +141,16 @@ def _warn_of_zeros(rows: CalibrationRows, remedy: str) -> None:
 def _warn_of_separation(rows: CalibrationRows, fitted: FittedMap) -> None:
     if rows.is_ensemble or rows.n_classes == 1:
         return
-    v = transform(rows.log_proba, *fitted.family.affine(fitted.x))
-    below = v < v.max(axis=1, keepdims=True)
-    if below.any() and not (below & (rows.counts > 0)).any():
+    W, b = fitted.family.affine(fitted.x)
+    any_below = False
+    # one label below the map's best class will do: mostly the first block has it
+    for start in range(0, len(rows), _BLOCK):
+        v = transform(rows.log_proba[start : start + _BLOCK], W, b)
+        below = v < row_max(v)[:, None]
+        if (below & (rows.counts[start : start + _BLOCK] > 0)).any():
+            return
+        any_below |= bool(below.any())
+    if any_below:
         warnings.warn(
             "The calibration labels are separable: each is the class that the map finds most "
             "probable. Only the prior keeps the map from being certain; calibrate on more rows.",

@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 from scipy.special import expit, log_expit, logsumexp
 
 from .._ground.arrays import Floats
-from .._ground.simplex import log_softmax, row_sum
+from .._ground.simplex import log_softmax, row_max, row_sum
 from ._affine import AffineMap
 
-# Logits beyond which exponentials could leave the range of floats; below, maxima are not needed.
+# Logits beyond which exponentials could leave the range of floats, half of that in float32; below,
+# maxima are not needed.
 _LARGE = 80
 # Rows of which the floor has everything.
 _TINY = 1e-300
@@ -31,25 +32,18 @@ def plain(family: AffineMap, u: Array, v: Array, n: Array, curved: bool) -> tupl
     v = u' is overwritten.
     """
     F = 0.0
-    if max(v.max(), -v.min()) > _LARGE:
-        most = v.max(axis=1, keepdims=True)
-        F = float(n @ most[:, 0])
-        v -= most
-    p = np.exp(v, out=v)
-    Z = row_sum(p)
-    p /= Z[:, None]
+    if max(v.max(), -v.min()) > _LARGE * v.itemsize / 8:
+        most = row_max(v)
+        F = float(n @ most)
+        v -= most[:, None]
+    e = np.exp(v, out=v)
+    Z = row_sum(e)
     F += float(n @ np.log(Z))
     if not curved:
-        p *= n[:, None]
-        return F, family.pulled_sum(u, p), 0.0
-    root = np.sqrt(n)[:, None]
-    p *= root
-    P = family.pulled(u, p)
-    p *= root
-    # H = Σ n Jᵀ(diag p − p pᵀ)J
-    H = family.diagonal(u, p)
-    H -= P.T @ P
-    return F, family.pulled_sum(u, p), 0.0, H, 0.0, 0.0
+        e *= (n / Z)[:, None]
+        return F, family.pulled_sum(u, e), 0.0
+    G, H = family.softmax_sums(u, e, Z, n)
+    return F, G, 0.0, H, 0.0, 0.0
 
 
 def floored(family: AffineMap, u: Array, v: Array, labels: Labels, floor, eta: float, curved: bool):

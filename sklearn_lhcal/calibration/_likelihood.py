@@ -87,8 +87,8 @@ class ScalingProblem(Problem):
         self.in_stages = in_stages
         # Nats of a row in those of a label: the prior is one for all rows.
         self.n_rows = rows.weight.sum()
-        self.y = rows.label_shares
-        self.n = row_sum(self.y)
+        n = rows.weight * row_sum(rows.counts)
+        self.n = n / n.sum()
         self._given_start = start
         self._excess = 0.0
         # The x of the last second derivatives, and they: another prior begins where one ended.
@@ -139,19 +139,31 @@ class ScalingProblem(Problem):
 
     @property
     def stages(self):
-        """A part of the rows first, where there are many."""
+        """Where there are many rows, a part of them first, then perhaps all in float32."""
         size = max(_PART // self.rows.log_proba[0].size, 10 * len(self.start))
         step = -(-len(self.rows) // size)
         if step < 2 or not self.in_stages:
             return (self,)
         part = self.part(slice(None, None, step))
-        return (part, self)
+        if self.rows.is_ensemble or self.floor is not None or not self.family.starts_narrow:
+            return (part, self)
+        return (part, self.in_float32(), self)
+
+    def in_float32(self) -> "ScalingProblem":
+        """The same problem with logits in float32."""
+        labels = self._labels
+        other = object.__new__(ScalingProblem)
+        vars(other).update(vars(self))
+        other.rows = replace(self.rows, log_proba=self.rows.log_proba.astype(np.float32))
+        other._known = [None, None]
+        vars(other)["_labels"] = labels
+        return other
 
     def part(self, index) -> "ScalingProblem":
         """The same problem on some of the rows, with the prior that all rows have."""
-        part = ScalingProblem(
-            self.family, without_x(self.rows).take(index), self.prior, self.floor, self.start, False
-        )
+        # a copy of what a problem reads
+        rows = replace(self.rows, X=None, proba=None, prediction=None, labels=None).take(index)
+        part = ScalingProblem(self.family, rows, self.prior, self.floor, self.start, False)
         part.n_rows = self.n_rows
         return part
 
@@ -226,10 +238,22 @@ class ScalingProblem(Problem):
             return x, -np.inf
         return x[:-1], x[-1]
 
+    @property
+    def y(self) -> Array:
+        """Counts times row weights."""
+        return self.rows.label_shares
+
     @cached_property
     def _labels(self):
         """Σ Jᵀy: what labels add to the gradient where it does not depend on the map."""
-        return self.family.pulled_sum(self.rows.log_proba, self.y)
+        rows = self.rows
+        share = rows.share_of_a_label
+
+        def block(part):
+            y = rows.counts[part] * share[part, None]
+            return (self.family.pulled_sum(rows.log_proba[part], y),)
+
+        return sum_over_rows(block, len(rows), max(_BLOCK // rows.n_classes, 64))[0]
 
     @cached_property
     def _all_pairs(self):
@@ -256,6 +280,7 @@ class ScalingProblem(Problem):
         """Loss and derivatives in (θ, η), summed over blocks of rows."""
         family, rows, floor = self.family, self.rows, self.floor
         W, b = family.affine(x)
+        W = W.astype(rows.log_proba.dtype)
         is_plain = not rows.is_ensemble and floor is None
 
         def block(part):

@@ -170,9 +170,12 @@ class CalibrationRows:
     @cached_property
     def label_shares(self) -> Floats:
         """Counts times row weights, with sum 1, shape (n, K)."""
-        y = self.counts * self.weight[:, None]
-        y /= y.sum()
-        return y
+        return self.counts * self.share_of_a_label[:, None]
+
+    @property
+    def share_of_a_label(self) -> Floats:
+        """What a label of each row is of the weighted sum of all, shape (n,)."""
+        return self.weight / (self.weight @ row_sum(self.counts))
 
     @cached_property
     def frequencies(self) -> Floats:

@@ -29,7 +29,7 @@ from .._ground.types import LabelsLike, Samples, Seed
 from .._rows import DistributionClassifierMixin
 from ..distributions import Distribution, Ensemble, LogisticNormal, PointMass
 from ..label_histogram._labels import read_labels
-from ._hyperparameters import learn, range_named, starting_lengthscale
+from ._hyperparameters import learn_in_stages, range_named, starting_lengthscale
 from ._kernels import PROFILES, Kernel
 from ._variational import (
     BinaryLabels,
@@ -48,6 +48,9 @@ _DTYPES = {"float64": torch.float64, "float32": torch.float32}
 _KEPT = 2**24
 # Rows times squared inducing points up to which "auto" takes every pass over all rows.
 _EXACT = 5e10
+# Rows times squared inducing points from which "auto" takes products in float32, and for which tol.
+_LARGE = 1e9
+_FINE = 1e-6
 # Rows for each inducing point from which hyper-parameters are learned.
 _LEARNED = 10
 # Draws of all latents that a prediction of more than two classes is made of.
@@ -98,8 +101,10 @@ class SparseGPClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstim
         natural-gradient steps on mini-batches of so many rows comes first, then exact ones. "auto":
         None for rows times squared inducing points up to 5e10; for more data mini-batches of four
         times `n_inducing`, and then three exact passes at most.
-    dtype : {"float64", "float32"}, default="float64"
-        Precision of the large matrix products; everything else is in float64.
+    dtype : {"auto", "float64", "float32"}, default="auto"
+        Precision of the large matrix products in `fit`. Features, sums over blocks of rows and
+        predictions are in float64. "auto": float32 for rows times squared inducing points from 1e9
+        on, where `tol` is no smaller than 1e-6. The bounds of both agree to 1e-6 a label.
     device : str, default="cpu"
         Where torch computes, "cuda" say.
     random_state : int, RandomState instance or None, default=None
@@ -182,7 +187,7 @@ class SparseGPClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstim
         max_iter: int = 200,
         tol: float = 1e-4,
         batch_size: int | Literal["auto"] | None = "auto",
-        dtype: Literal["float64", "float32"] = "float64",
+        dtype: Literal["auto", "float64", "float32"] = "auto",
         device: str = "cpu",
         random_state: Seed = None,
         verbose: int = 0,
@@ -247,7 +252,7 @@ class SparseGPClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstim
 
         kernel, latent = self._fit_kernel(X, Z, labels, rng, report)
         keep = len(X) * len(Z) <= _KEPT
-        features = Features(X, Z, kernel, dtype=_DTYPES[self.dtype], keep=keep)
+        features = Features(X, Z, kernel, dtype=self._precision(len(X), len(Z)), keep=keep)
         history = []
         max_iter = self.max_iter
         batch = self._batch(len(X), len(Z))
@@ -288,7 +293,7 @@ class SparseGPClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstim
             return np.sort(rng.choice(len(X), min(len(X), most), replace=False))
 
         profile = PROFILES[self.kernel]
-        dtype = _DTYPES[self.dtype]
+        dtype = self._precision(len(X), len(Z))
         few = some(max(2000, 4 * len(Z)))
         if self.lengthscale is None:
             given = starting_lengthscale(X[few], Z, labels.at(few), profile, self.variance, dtype)
@@ -300,9 +305,14 @@ class SparseGPClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstim
         if not self.optimize_hyperparameters:
             return start, latent
         rows = some(_LEARNED * len(Z))
-        tol = 3e-5 if len(rows) == len(X) else 1e-3
-        options = {"dtype": dtype, "max_iter": 30, "tol": tol, "report": report}
-        return learn(X[rows], Z, labels.at(rows), start, latent, **options)
+        tol = 3e-5 if len(rows) == len(X) else 3e-4
+        options = {"dtype": dtype, "max_iter": 30, "report": report}
+        return learn_in_stages(X[rows], Z, labels.at(rows), start, latent, tol, **options)
+
+    def _precision(self, n: int, m: int) -> torch.dtype:
+        if self.dtype != "auto":
+            return _DTYPES[self.dtype]
+        return torch.float32 if n * m**2 >= _LARGE and self.tol >= _FINE else torch.float64
 
     def _batch(self, n: int, m: int) -> int | None:
         if self.batch_size != "auto":
@@ -343,14 +353,14 @@ class SparseGPClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstim
 
     def _log_odds(self, X) -> tuple[Floats, Floats]:
         """Mean and standard deviation of the latents, both of shape (C, n)."""
-        features = Features(self._tensor(X), self._Z, self._kernel, dtype=_DTYPES[self.dtype])
-        parts = [moments(self._latent, phi, self._kernel.variance) for _, phi in features]
+        features = Features(self._tensor(X), self._Z, self._kernel, dtype=torch.float64)
+        parts = [moments(self._latent, block) for block in features]
         mean, var = (torch.cat(a, dim=1).cpu().numpy() for a in zip(*parts, strict=True))
         return mean, np.sqrt(var)
 
     def _check_parameters(self):
         check_device(self.device)
-        for name, known in (("kernel", PROFILES), ("dtype", _DTYPES)):
+        for name, known in (("kernel", PROFILES), ("dtype", ["auto", *_DTYPES])):
             value = getattr(self, name)
             if value not in known:
                 raise ValueError(f"{name} must be one of {sorted(known)}, got {value!r}.")

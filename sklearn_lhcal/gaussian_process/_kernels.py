@@ -12,9 +12,20 @@ def rbf(r2: Tensor) -> Tensor:
     return _decay(r2 / 2)
 
 
+def rbf_slope(r2: Tensor) -> Tensor:
+    """Its derivative in r²."""
+    return _decay(r2 / 2) / -2
+
+
 def matern12(r2: Tensor) -> Tensor:
     """exp(−r)."""
     return _decay(_root(r2))
+
+
+def matern12_slope(r2: Tensor) -> Tensor:
+    """Its derivative in r², −e^−r/2r; nearer than r = 1e-4 it stays as it is there."""
+    r = _root(r2.clamp_min(1e-8))
+    return _decay(r) / (-2 * r)
 
 
 def matern32(r2: Tensor) -> Tensor:
@@ -23,10 +34,21 @@ def matern32(r2: Tensor) -> Tensor:
     return (1 + a) * _decay(a)
 
 
+def matern32_slope(r2: Tensor) -> Tensor:
+    """Its derivative in r²."""
+    return _decay(_root(3 * r2)) * (-3 / 2)
+
+
 def matern52(r2: Tensor) -> Tensor:
     """(1 + √5 r + 5r²/3)·exp(−√5 r)."""
     a = _root(5 * r2)
     return (1 + a + a**2 / 3) * _decay(a)
+
+
+def matern52_slope(r2: Tensor) -> Tensor:
+    """Its derivative in r²."""
+    a = _root(5 * r2)
+    return (1 + a) * _decay(a) * (-5 / 6)
 
 
 def _decay(a: Tensor) -> Tensor:
@@ -35,11 +57,23 @@ def _decay(a: Tensor) -> Tensor:
 
 
 def _root(r2: Tensor) -> Tensor:
-    """√r², with a derivative that stays finite where points coincide."""
-    return torch.sqrt(r2.clamp_min(1e-24))
+    """√r²."""
+    return torch.sqrt(r2)
 
 
-PROFILES = {"rbf": rbf, "matern12": matern12, "matern32": matern32, "matern52": matern52}
+class Profile(NamedTuple):
+    """How covariance falls with the squared distance, and the derivative of that."""
+
+    value: Callable[[Tensor], Tensor]
+    slope: Callable[[Tensor], Tensor]
+
+
+PROFILES = {
+    "rbf": Profile(rbf, rbf_slope),
+    "matern12": Profile(matern12, matern12_slope),
+    "matern32": Profile(matern32, matern32_slope),
+    "matern52": Profile(matern52, matern52_slope),
+}
 
 
 class Kernel(NamedTuple):
@@ -48,23 +82,38 @@ class Kernel(NamedTuple):
     The lengthscale has shape (1,) or (n_features,).
     """
 
-    profile: Callable[[Tensor], Tensor]
+    profile: Profile
     variance: Tensor
     lengthscale: Tensor
 
-    def __call__(self, x: Tensor, z: Tensor, dtype=torch.float64) -> Tensor:
-        """The matrix of k between the rows of x and of z.
+    def __call__(self, x: Tensor, z: Tensor) -> Tensor:
+        """The matrix of k between the rows of x and of z."""
+        return self.profile.value(self._distances(x, z)).mul_(self.variance)
 
-        Squared distances are computed in float64, what follows in `dtype`.
-        """
+    def _distances(self, x: Tensor, z: Tensor) -> Tensor:
+        """r² = ‖(x − z)/lengthscale‖² of each row of x and of z."""
         x = x / self.lengthscale
         z = z / self.lengthscale
         x2 = (x**2).sum(1, keepdim=True)
         z2 = (z**2).sum(1, keepdim=True)
         # ‖x‖² + ‖z‖² − 2x·z in one product
         left = torch.cat([-2 * x, x2, torch.ones_like(x2)], 1)
-        r2 = left @ torch.cat([z, torch.ones_like(z2), z2], 1).T
-        return self.variance.to(dtype) * self.profile(r2.to(dtype).clamp_min(0))
+        return (left @ torch.cat([z, torch.ones_like(z2), z2], 1).T).clamp_min_(0)
+
+    def pull_back(self, x: Tensor, z: Tensor, weight: Tensor) -> Tensor:
+        """The derivative of Σ weight ∘ k(x, z) in log variance and in log lengthscales.
+
+        With M = weight ∘ ∂k/∂r², that in log ℓ is −2 Σ M (x − z)²/ℓ², feature by feature. Distances
+        are in float64, exponentials as precise as the weight.
+        """
+        r2 = self._distances(x, z).to(weight.dtype)
+        of_variance = (weight * self.profile.value(r2)).sum(dtype=torch.float64)
+        M = (weight * self.profile.slope(r2)).double()
+        x = x / self.lengthscale
+        z = z / self.lengthscale
+        squares = M.sum(1) @ x**2 + M.sum(0) @ z**2 - 2 * ((M @ z) * x).sum(0)
+        of_lengthscale = squares.sum_to_size(self.lengthscale.shape)
+        return self.variance * torch.cat([of_variance[None], -2 * of_lengthscale])
 
     def whitener(self, z: Tensor, jitter: float) -> Tensor:
         """L⁻¹ with L Lᵀ = K_zz + jitter·variance·I."""

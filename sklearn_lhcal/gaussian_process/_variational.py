@@ -5,12 +5,11 @@ with L Lᵀ = K_mm at m inducing points, the last one is of ones. Log-odds are g
 variance k(x, x) − ΦᵀJΦ, where J = diag(1, …, 1, 0) leaves out the ones. The last entry of v is the
 constant mean c0. The prior of v is N(0, P⁻¹) with P = diag(1, …, 1, 1/MEAN_VARIANCE), and
 q(v) = N(μ, S). There are C latents: one for two classes, else one a class against the rest. All
-share Φ, and each has its own μ and S. Matrices of the size of Φ may be in float32; everything of
-size m² or (C, rows) is in float64.
+share Φ, and each has its own μ and S = RᵀR. Φ is computed in float64. It and its products may be in
+float32, block by block; sums over blocks and everything of size m² or (C, rows) are in float64.
 """
 
 from collections.abc import Iterable, Iterator
-from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
@@ -20,8 +19,12 @@ from torch.nn.functional import hardshrink, softplus
 
 from ._kernels import Kernel
 
-# Entries of Φ at a time.
-_BLOCK = 2**20
+# Entries of Φ at a time: they stay in a processor's cache.
+_BLOCK = 2**18
+# What is added to the diagonal of K_mm, in units of the kernel's variance.
+JITTER = 1e-6
+# Parts in which products with triangular or symmetric results are made.
+_PARTS = 4
 # That of the normal prior of c0.
 MEAN_VARIANCE = 100.0
 # Polishing ends where a step smaller than this would lower the bound.
@@ -47,15 +50,20 @@ class BinaryLabels(NamedTuple):
 
 
 class Latent(NamedTuple):
-    """q(v): mu (C, m + 1), S (C, m + 1, m + 1)."""
+    """q(v) of C latents: mu (C, m + 1), and lower triangles R (C, m + 1, m + 1) with S = RᵀR."""
 
     mu: Tensor
-    S: Tensor
+    R: Tensor
 
     @property
     def mean(self) -> Tensor:
         """The posterior mean of c0, shape (C,)."""
         return self.mu[:, -1]
+
+    @property
+    def S(self) -> Tensor:
+        """The covariances."""
+        return self.R.mT @ self.R
 
 
 class Local(NamedTuple):
@@ -68,6 +76,18 @@ class Local(NamedTuple):
     theta: Tensor
     constant: Tensor
 
+    def at(self, rows) -> "Local":
+        """The terms of some rows."""
+        return Local(*(a[:, rows] for a in self))
+
+
+class Block(NamedTuple):
+    """Φ (m + 1, rows) of some rows, and k(x, x) − ΦᵀJΦ (rows,), the variance that Φ leaves."""
+
+    rows: slice | Tensor
+    phi: Tensor
+    rest: Tensor
+
 
 class Features:
     """Φ of rows X (n, n_features), block by block; kept in memory where asked for."""
@@ -77,26 +97,23 @@ class Features:
         self.Z = Z
         self.kernel = kernel
         self.dtype = dtype
-        self.whitener = kernel.whitener(Z, jitter(dtype))
+        self.whitener = kernel.whitener(Z, JITTER)
         step = max(1, _BLOCK // len(Z))
         self.rows = [slice(i, min(i + step, len(X))) for i in range(0, len(X), step)]
         self._kept = None
         if keep:
             self._kept = list(self)
 
-    def at(self, rows) -> Tensor:
-        """Φ of some rows, shape (m + 1, rows)."""
-        phi = narrow(self.whitener, self.dtype) @ self.kernel(self.Z, self.X[rows], self.dtype)
-        return torch.cat([narrow(phi, self.dtype), torch.ones_like(phi[:1])])
+    def at(self, rows) -> Block:
+        """Φ of some rows."""
+        phi = lower_times(self.whitener, self.kernel(self.Z, self.X[rows]))
+        rest = self.kernel.variance - (phi**2).sum(0)
+        phi = torch.cat([narrow(phi, self.dtype), phi.new_ones(1, len(rest), dtype=self.dtype)])
+        return Block(rows, phi, rest.clamp_min(0))
 
-    def __iter__(self) -> Iterator:
-        """(rows, Φ of these rows), block by block."""
-        return iter(self._kept or ((rows, self.at(rows)) for rows in self.rows))
-
-
-def jitter(dtype) -> float:
-    """What is added to the diagonal of K_mm, in units of the kernel's variance."""
-    return 1e-6 if dtype == torch.float64 else 1e-5
+    def __iter__(self) -> Iterator[Block]:
+        """Block by block."""
+        return iter(self._kept or (self.at(rows) for rows in self.rows))
 
 
 def narrow(a: Tensor, dtype) -> Tensor:
@@ -105,6 +122,20 @@ def narrow(a: Tensor, dtype) -> Tensor:
     In float32 tiny values become 0: their products would be denormal numbers, which are slow.
     """
     return a if dtype == torch.float64 else hardshrink(a, 1e-18).to(dtype)
+
+
+def parts(m: int) -> list[slice]:
+    """Consecutive parts of m rows."""
+    step = -(-m // _PARTS)
+    return [slice(i, min(i + step, m)) for i in range(0, m, step)]
+
+
+def lower_times(a: Tensor, b: Tensor) -> Tensor:
+    """a @ b for a lower triangle a: part by part, without most of the zeros."""
+    product = torch.empty_like(b)
+    for part in parts(len(a)):
+        torch.mm(a[part, : part.stop], b[: part.stop], out=product[part])
+    return product
 
 
 def diagonal(like: Tensor, last: float) -> Tensor:
@@ -128,12 +159,12 @@ def prior(n_latents: int, Z: Tensor) -> Latent:
     return Latent(mu, diagonal(mu, 0.0).repeat(n_latents, 1, 1))
 
 
-def moments(latent: Latent, phi: Tensor, variance) -> tuple[Tensor, Tensor]:
-    """Mean Φᵀμ and variance k(x, x) − Φᵀ(J − S)Φ of g at rows of Φ, both of shape (C, rows)."""
+def moments(latent: Latent, block: Block) -> tuple[Tensor, Tensor]:
+    """Mean Φᵀμ and variance k(x, x) − ΦᵀJΦ + ‖RΦ‖² of g at a block, both of shape (C, rows)."""
+    phi = block.phi
     mean = latent.mu.to(phi.dtype) @ phi
-    known = narrow(diagonal(latent.S, 0.0) - latent.S, phi.dtype)
-    known = torch.stack([((a @ phi) * phi).sum(0) for a in known])
-    return mean.double(), (variance - known.double()).clamp_min(1e-12)
+    var = [lower_times(R, phi).square_().sum(0) for R in narrow(latent.R, phi.dtype)]
+    return mean.double(), (block.rest + torch.stack(var).double()).clamp_min(1e-12)
 
 
 def polya_gamma(labels: BinaryLabels, mean: Tensor, var: Tensor) -> Local:
@@ -167,17 +198,31 @@ class Sums(NamedTuple):
     constant: Tensor
 
     @classmethod
-    def of(cls, phi: Tensor, local: Local) -> "Sums":
-        """The sums over rows with features Φ."""
-        theta = local.theta.to(phi.dtype)
-        gram = torch.stack([(phi * t) @ phi.T for t in theta])
-        kappa = local.kappa.to(phi.dtype) @ phi.T
-        return cls(gram.double(), kappa.double(), local.constant.sum(1))
+    def total(cls, blocks: Iterable[tuple[Block, Local]]) -> "Sums":
+        """Those of all blocks of rows, pairs of features and local terms."""
+        blocks = iter(blocks)
+        block, local = next(blocks)
+        sums = cls.zeros(len(local.theta), block.phi)
+        sums._add(block.phi, local)
+        for block, local in blocks:
+            sums._add(block.phi, local)
+        return sums._replace(gram=sums.gram.tril() + sums.gram.tril(-1).mT)
 
     @classmethod
-    def total(cls, blocks: Iterable[tuple[Tensor, Local]]) -> "Sums":
-        """Those of all blocks of rows, pairs of Φ and local terms."""
-        return reduce(Sums.plus, (cls.of(phi, local) for phi, local in blocks))
+    def zeros(cls, n_latents: int, phi: Tensor) -> "Sums":
+        """Sums of no rows."""
+        m = len(phi)
+        shapes = (n_latents, m, m), (n_latents, m), (n_latents,)
+        return cls(*(phi.new_zeros(shape, dtype=torch.float64) for shape in shapes))
+
+    def _add(self, phi: Tensor, local: Local) -> None:
+        """Add a block of rows, in place; of symmetric matrices the parts below the diagonal."""
+        for gram, theta in zip(self.gram, local.theta.to(phi.dtype), strict=True):
+            scaled = phi * theta
+            for part in parts(len(phi)):
+                gram[part, : part.stop] += scaled[part] @ phi[: part.stop].T
+        self.kappa.add_(local.kappa.to(phi.dtype) @ phi.T)
+        self.constant.add_(local.constant.sum(1))
 
     def times(self, a: float) -> "Sums":
         """a·self."""
@@ -195,14 +240,14 @@ class Sums(NamedTuple):
 def solve(sums: Sums, variance) -> tuple[Latent, float]:
     """The best q(v) for given κ and θ, and the bound there.
 
-    With A = P + ΦΘΦᵀ and b = Φκ: S = A⁻¹, μ = Sb; the bound is
+    With A = P + ΦΘΦᵀ = LLᵀ and b = Φκ: R = L⁻¹, S = A⁻¹, μ = Sb; the bound is
     ½bᵀSb − ½log|A| + ½log|P| + ½tr(JΦΘΦᵀ) − ½k(x, x)Σθ + Σ constant. The last entry of ΦΘΦᵀ is Σθ.
     """
-    A = diagonal(sums.gram, 1 / MEAN_VARIANCE) + sums.gram
+    P = diagonal(sums.gram, 1 / MEAN_VARIANCE)
     b = sums.kappa
-    L = torch.linalg.cholesky(A)
-    S = torch.cholesky_inverse(L)
-    mu = torch.einsum("cij,cj->ci", S, b)
+    L = torch.linalg.cholesky(P + sums.gram)
+    R = torch.linalg.solve_triangular(L, torch.eye(len(P)).to(P), upper=False)
+    mu = torch.einsum("cji,cj->ci", R, torch.einsum("cij,cj->ci", R, b))
     theta = diagonals(sums.gram)
     bound = (
         (b * mu).sum(1) / 2
@@ -212,16 +257,15 @@ def solve(sums: Sums, variance) -> tuple[Latent, float]:
         - variance * theta[:, -1] / 2
         + sums.constant
     )
-    return Latent(mu, S), float(bound.sum())
+    return Latent(mu, R), float(bound.sum())
 
 
 def local_blocks(
     features: Features, labels: BinaryLabels, latent: Latent, local=polya_gamma
-) -> Iterator[tuple[Tensor, Local]]:
-    """Φ and the local terms at q, block by block."""
-    variance = features.kernel.variance
-    for rows, phi in features:
-        yield phi, local(labels.at(rows), *moments(latent, phi, variance))
+) -> Iterator[tuple[Block, Local]]:
+    """Features and the local terms at q, block by block."""
+    for block in features:
+        yield block, local(labels.at(block.rows), *moments(latent, block))
 
 
 def sweep(features: Features, labels: BinaryLabels, latent: Latent, local=polya_gamma) -> Sums:
@@ -280,9 +324,9 @@ def natural_gradients(
     for _ in range(epochs):
         order = torch.randperm(n, generator=generator).to(features.X.device)
         for rows in order.split(batch_size):
-            phi = features.at(rows)
-            local = polya_gamma(labels.at(rows), *moments(latent, phi, variance))
-            part = Sums.of(phi, local).times(n / len(rows))
+            block = features.at(rows)
+            local = polya_gamma(labels.at(rows), *moments(latent, block))
+            part = Sums.total([(block, local)]).times(n / len(rows))
             t += 1
             sums = part if sums is None else sums.towards(part, t**-0.7)
             latent, bound = solve(sums, variance)
@@ -329,8 +373,8 @@ def follow(steps, history: list, report) -> Latent:
 
 def divergence(latent: Latent) -> float:
     """KL(q(v) ‖ N(0, P⁻¹)), summed over the latents."""
-    mu, S = latent
-    P = torch.diagonal(diagonal(S, 1 / MEAN_VARIANCE))
-    trace = (P * (mu**2 + diagonals(S))).sum(1)
-    log_det = torch.linalg.slogdet(S).logabsdet - np.log(MEAN_VARIANCE)
+    mu, R = latent
+    P = torch.diagonal(diagonal(R, 1 / MEAN_VARIANCE))
+    trace = (P * (mu**2 + (R**2).sum(1))).sum(1)
+    log_det = 2 * torch.log(diagonals(R)).sum(1) - np.log(MEAN_VARIANCE)
     return float(((trace - log_det - len(P)) / 2).sum())
