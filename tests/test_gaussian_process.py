@@ -9,6 +9,7 @@ import pytest
 import torch
 from gaussian_process_cases import fixed, waves
 from scipy.special import expit
+from sklearn.base import clone
 from sklearn.decomposition import PCA
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
@@ -55,14 +56,43 @@ def test_known_probabilities_are_one_label_a_row():
 
 
 @pytest.mark.parametrize("polish", [False, True])
-def test_float32_agrees_with_float64(polish):
-    X, counts = waves(300, raters=2)
+@pytest.mark.parametrize("kernel", ["rbf", "matern12"])
+def test_float32_agrees_with_float64_to_a_millionth_of_a_nat_a_label(kernel, polish):
+    X, counts = waves(600, raters=2)
+    given = {"n_inducing": 40, "polish": polish, "tol": 1e-6}
     double, single = (
-        SparseGPClassifier(n_inducing=40, dtype=dtype, polish=polish, random_state=0).fit(X, counts)
-        for dtype in ("float64", "float32")
+        fixed(kernel, dtype=dtype, **given).fit(X, counts) for dtype in ("float64", "float32")
     )
-    np.testing.assert_allclose(single.predict_proba(X), double.predict_proba(X), atol=5e-3)
-    np.testing.assert_allclose(single.elbo_[-1], double.elbo_[-1], rtol=1e-3)
+    np.testing.assert_allclose(single.elbo_[-1], double.elbo_[-1], atol=1e-6 * counts.sum())
+    np.testing.assert_allclose(single.predict_proba(X), double.predict_proba(X), atol=1e-4)
+
+
+def test_large_problems_are_in_float32_unless_tol_is_fine(monkeypatch):
+    X, counts = waves(200)
+    single = SparseGPClassifier(n_inducing=20, dtype="float32", random_state=0).fit(X, counts)
+    double = SparseGPClassifier(n_inducing=20, dtype="float64", random_state=0).fit(X, counts)
+    assert single.elbo_[-1] != double.elbo_[-1]
+    assert double.elbo_[-1] == fit_by_default(X, counts).elbo_[-1]
+    monkeypatch.setattr("sklearn_lhcal.gaussian_process._classifier._LARGE", 1.0)
+    assert single.elbo_[-1] == fit_by_default(X, counts).elbo_[-1]
+    fine = fit_by_default(X, counts, tol=1e-7)
+    assert fine.elbo_[-1] == double.set_params(tol=1e-7).fit(X, counts).elbo_[-1]
+
+
+def fit_by_default(X, counts, **kwargs):
+    return SparseGPClassifier(n_inducing=20, random_state=0, **kwargs).fit(X, counts)
+
+
+def test_learning_on_a_part_first_ends_where_learning_on_all_rows_does(monkeypatch):
+    X, counts = waves(200)
+    whole = SparseGPClassifier(n_inducing=25, random_state=0)
+    monkeypatch.setattr("sklearn_lhcal.gaussian_process._hyperparameters._MANY", 100)
+    expected = whole.fit(X, counts)
+    monkeypatch.setattr("sklearn_lhcal.gaussian_process._hyperparameters._MANY", 5)
+    found = clone(whole).fit(X, counts)
+    # the search ends with a rise of 3e-5 of the bound
+    assert found.elbo_[-1] == pytest.approx(expected.elbo_[-1], rel=3e-4)
+    assert found.lengthscale_ != expected.lengthscale_
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])

@@ -98,7 +98,7 @@ def row_sum(a: NDArray) -> NDArray:
 
 
 def row_max(a: NDArray) -> NDArray:
-    """Maximum over the last axis: where it is short, several times as fast as ``a.max(axis=-1)``."""
+    """Maximum over the last axis: where that is short, several times as fast as ``a.max(-1)``."""
     K = a.shape[-1]
     if a.ndim < 2 or not 0 < K <= _SHORT:
         return a.max(axis=-1)

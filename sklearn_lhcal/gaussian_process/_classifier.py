@@ -8,7 +8,6 @@ import torch
 from numpy.typing import ArrayLike
 from scipy.special import log_expit
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -30,6 +29,7 @@ from .._rows import DistributionClassifierMixin
 from ..distributions import Distribution, Ensemble, LogisticNormal, PointMass
 from ..label_histogram._labels import read_labels
 from ._hyperparameters import learn_in_stages, range_named, starting_lengthscale
+from ._inputs import inducing_points, merged, seed, units
 from ._kernels import PROFILES, Kernel
 from ._variational import (
     BinaryLabels,
@@ -229,14 +229,14 @@ class SparseGPClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstim
         labels = read_labels(y).for_fit()
         check_same_length(len(labels), X=X)
         weight = check_sample_weight(sample_weight, len(labels))
-        X, counts = _merged(X, labels.counts.astype(np.float64), weight)
+        X, counts = merged(X, labels.counts.astype(np.float64), weight)
         self.classes_ = labels.classes
         rng = check_random_state(self.random_state)
-        self._draw_seed = _seed(rng)
+        self._draw_seed = seed(rng)
         self._center = X.mean(axis=0)
-        self._unit = _units(X, self.ard)
+        self._unit = units(X, self.ard)
         X = (X - self._center) / self._unit
-        Z = _inducing_points(X, self.n_inducing, rng)
+        Z = inducing_points(X, self.n_inducing, rng)
         self.inducing_points_ = Z * self._unit + self._center
         self.elbo_ = np.empty(0)
         self.n_iter_ = 0
@@ -257,7 +257,7 @@ class SparseGPClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstim
         max_iter = self.max_iter
         batch = self._batch(len(X), len(Z))
         if batch is not None:
-            generator = torch.Generator().manual_seed(_seed(rng))
+            generator = torch.Generator().manual_seed(seed(rng))
             steps = natural_gradients(
                 features, labels, latent, batch_size=batch, epochs=1, generator=generator
             )
@@ -375,35 +375,3 @@ class SparseGPClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstim
             value = getattr(self, name)
             if value is not None and not (np.isfinite(value) & (np.asarray(value) > 0)).all():
                 raise ValueError(f"{name} must be positive and finite, got {value!r}.")
-
-
-def _seed(rng) -> int:
-    return int(rng.randint(2**31 - 1))
-
-
-def _merged(X, counts, weight) -> tuple[Floats, Floats]:
-    """Distinct rows of X, sorted, and the weighted counts of each; rows without weight are gone."""
-    if weight is not None:
-        counts = counts * weight[:, None]
-    some = counts.any(axis=1)
-    X, where = np.unique(X[some], axis=0, return_inverse=True)
-    merged = np.zeros((len(X), counts.shape[1]))
-    np.add.at(merged, where.ravel(), counts[some])
-    return X, merged
-
-
-def _units(X, ard: bool):
-    """Standard deviation of each feature with ARD, else of the average feature; 1 where it is 0."""
-    variance = X.var(axis=0)
-    if not ard:
-        variance = variance.mean(keepdims=True)
-    s = np.sqrt(variance)
-    return np.where(s > 0, s, 1.0)
-
-
-def _inducing_points(X, m: int, rng) -> Floats:
-    """All rows where there are at most m, else the centres of k-means on at most 50·m of them."""
-    if len(X) <= m:
-        return X
-    rows = np.sort(rng.choice(len(X), min(len(X), 50 * m), replace=False))
-    return KMeans(m, n_init=1, max_iter=10, random_state=_seed(rng)).fit(X[rows]).cluster_centers_
