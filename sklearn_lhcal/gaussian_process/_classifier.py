@@ -148,7 +148,7 @@ class SparseGPClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstim
     -----
     Memory is O(block·n_inducing + n_inducing²) beside X; features of all rows are kept where they
     take less than 128 MB. Hyper-parameters are learned on a random subset of 10 rows for each
-    inducing point.
+    inducing point, and on a fifth of these first.
 
     `predict_dist` is a `LogisticNormal` for two classes, whose moments and entropies are exact
     quadrature. For more, it is an `Ensemble` of 128 quasi-random draws of all latents, each
