@@ -137,7 +137,7 @@ def main() -> None:
         spread = values.std(axis=0, ddof=1) if options.seeds > 1 else np.full(5, np.nan)
         pairs = zip(values.mean(axis=0), reach * spread, strict=True)
         cells = ["" if np.isnan(m) else f"{m:.4f} ± {s:.4f}" for m, s in pairs]
-        print(f"{name:18}" + "".join(f"{cell:>17}" for cell in cells))
+        print((f"{name:18}" + "".join(f"{cell:>17}" for cell in cells)).rstrip())
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from gaussian_process_cases import fixed, waves
+from scipy.spatial.distance import cdist, pdist
 from scipy.special import expit, log_expit
 
 from sklearn_lhcal.distributions import Ensemble
@@ -178,6 +179,19 @@ def problem(C=2, n=40, m=15, dtype=torch.float64):
     n_labels = torch.tensor(rng.integers(1, 5, n), dtype=torch.float64).expand(C, n)
     y = torch.tensor(rng.binomial(n_labels.numpy().astype(int), 0.3), dtype=torch.float64)
     return X, X[:m].clone(), BinaryLabels(n_labels, y)
+
+
+def test_the_first_lengthscale_lies_between_neighbours_and_pairs():
+    """One of five, by distances of inducing points; their own is 0, not a rounding error."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(121, 6)) + 3
+    gp = SparseGPClassifier(n_inducing=121, optimize_hyperparameters=False)
+    gp.fit(X, X[:, 0] + X[:, 1] > 6)
+    between = cdist(X, X)
+    near = np.sort(np.where(between > 0, between, np.inf).min(axis=1))[60]
+    pairs = np.sort(pdist(X))
+    candidates = np.geomspace(near, pairs[(len(pairs) - 1) // 2], 5)
+    assert np.isclose(candidates, gp.lengthscale_, rtol=1e-9).any()
 
 
 @pytest.mark.parametrize("kernel", PROFILES)

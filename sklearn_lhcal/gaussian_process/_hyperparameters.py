@@ -88,7 +88,8 @@ def starting_lengthscale(X: Tensor, Z: Tensor, labels: BinaryLabels, profile, va
 
     Distances are those of inducing points.
     """
-    distances = torch.cdist(Z, Z)
+    # by differences: a product leaves some points 1e-8 away from themselves, as if neighbours
+    distances = torch.cdist(Z, Z, compute_mode="donot_use_mm_for_euclid_dist")
     pairs = distances[distances > 0]
     if not len(pairs):
         return 1.0
