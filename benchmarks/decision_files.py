@@ -6,7 +6,8 @@
 Files are .npy or .csv without a header: class probabilities (n, K), class numbers (n,), and costs
 (K, decisions). Without files a problem is made in the shape of the paper's: mushrooms have six
 classes, of which the deadly is rare, and the paper's costs; lesions have the seven classes and the
-frequencies of HAM10000, and costs of three decisions. Both come with predictions that are too sure.
+frequencies of HAM10000, and costs of three decisions. Both come with predictions that count the
+frequencies of the classes twice.
 
 Rows are split --splits times: a share of --test is for testing, the rest calibrates. Printed are
 the mean cost of a row and its standard deviation over splits, as in the paper, and the share of it
@@ -37,12 +38,14 @@ CRITERIA = ["nll", "ece", "direct"]
 
 
 def made(shape: str):
-    """Probabilities that are twice as sure as they should be, labels, costs."""
+    """Probabilities, labels, costs.
+
+    By Bayes' rule logits would be log(shares) + 2.5·x, where x is what a row shows."""
     shares, costs, n = SHAPES[shape]
     rng = np.random.default_rng(0)
     labels = rng.choice(len(shares), size=n, p=shares)
-    logits = np.log(shares) + 2.5 * np.eye(len(shares))[labels] + rng.normal(size=(n, len(shares)))
-    return softmax(2 * logits, axis=1), labels, np.array(costs, dtype=float)
+    x = 2.5 * np.eye(len(shares))[labels] + rng.normal(size=(n, len(shares)))
+    return softmax(2 * (np.log(shares) + x), axis=1), labels, np.array(costs, dtype=float)
 
 
 def read(path: Path) -> np.ndarray:
