@@ -259,7 +259,8 @@ def main() -> None:
     print(f"{options.draws} draws; mean ± half a 90 % interval")
     for n_classes in (4, 8):
         figure_2a(n_classes, options.draws)
-    top_label(4, options.draws)
+    for n_classes in (4, 8):
+        top_label(n_classes, options.draws)
     figure_2b()
 
 
