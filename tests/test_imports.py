@@ -7,7 +7,6 @@ Files are short, and tests go through public doors or say why not: here private 
 import ast
 import importlib
 import json
-import os
 import subprocess
 import sys
 from graphlib import TopologicalSorter
@@ -198,27 +197,21 @@ def test_public_names_exist(name):
 
 
 LIGHT = """
-import json, sys, time
+import json, sys
 import sklearn.metrics
-before, start = set(sys.modules), time.process_time()
+before = set(sys.modules)
 import {module}
-print(json.dumps([sorted(set(sys.modules) - before), time.process_time() - start]))
+print(json.dumps(sorted(set(sys.modules) - before)))
 """
 
 
 def modules_added_by(module):
-    """Modules that an import adds to those of scikit-learn's metrics, and its processor time.
-
-    In a fresh process, which coverage does not follow: that takes time.
-    """
-    followed = ("COV_CORE", "COVERAGE_PROCESS")
-    env = {name: value for name, value in os.environ.items() if not name.startswith(followed)}
+    """Modules that an import adds to those of scikit-learn's metrics, in a fresh process."""
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", LIGHT.format(module=module)],
         capture_output=True,
         text=True,
         check=True,
-        env=env,
     )
     return json.loads(done.stdout)
 
@@ -237,7 +230,7 @@ def test_importing_is_light(module):
 
     Neither torch nor matplotlib, say.
     """
-    added, seconds = modules_added_by(module)
+    added = modules_added_by(module)
     libraries = {name.partition(".")[0] for name in added} - set(sys.stdlib_module_names)
     assert libraries <= {"sklearn_lhcal", "sklearn"}
     heavy = (
@@ -247,11 +240,6 @@ def test_importing_is_light(module):
         "sklearn.calibration",
     )
     assert not [name for name in added if name.startswith(heavy)]
-    # what else runs on the machine only adds to it
-    for _ in range(4):
-        if seconds >= 0.15:
-            seconds = modules_added_by(module)[1]
-    assert seconds < 0.15
 
 
 def test_version_and_type_marker():
