@@ -152,7 +152,11 @@ class Rows:
             return self
         columns = columns_by_name(self.classes, classes, "this batch", other)
         labels = self.labels.in_order(classes)
-        return type(self)(labels, self.z[:, columns], self.w, self.groups, self.scale)
+        if isinstance(self.prediction, Distribution):
+            prediction = self.prediction.in_order(classes)
+        else:
+            prediction = self.prediction[:, columns]
+        return type(self)(labels, prediction, self.w, self.groups, self.scale)
 
     def blocks(self) -> Iterator[tuple[NDArray, NDArray, NDArray, NDArray | None]]:
         """(μ̂, n, z, w) of blocks of rows whose temporary arrays stay in the processor's cache."""

@@ -4,11 +4,11 @@ Needs the extra `dask`.
 """
 
 from copy import deepcopy
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar, overload
 
 import numpy as np
 
-from .metrics import LabelHistogramAccumulator
+from .metrics import LabelHistogramAccumulator, MetricAccumulator
 
 __all__ = ["accumulate"]
 
@@ -20,14 +20,42 @@ class Partitions(Protocol):
         """One delayed object a partition."""
 
 
+Accumulator = TypeVar("Accumulator", LabelHistogramAccumulator, MetricAccumulator)
+
+
+@overload
+def accumulate(
+    y: Partitions,
+    prediction: Partitions,
+    *,
+    sample_weight: Partitions | None = ...,
+    groups: Partitions | None = ...,
+    accumulator: None = ...,
+    split_every: int = ...,
+) -> LabelHistogramAccumulator: ...
+
+
+@overload
+def accumulate(
+    y: Partitions,
+    prediction: Partitions,
+    *,
+    sample_weight: Partitions | None = ...,
+    groups: Partitions | None = ...,
+    accumulator: Accumulator,
+    split_every: int = ...,
+) -> Accumulator: ...
+
+
 def accumulate(
     y: Partitions,
     prediction: Partitions,
     *,
     sample_weight: Partitions | None = None,
-    accumulator: LabelHistogramAccumulator | None = None,
+    groups: Partitions | None = None,
+    accumulator: Any = None,
     split_every: int = 8,
-) -> LabelHistogramAccumulator:
+) -> Any:
     """An accumulator that has seen all partitions, by tree reduction.
 
     Each partition is read and summed by one task; what travels between workers are the sums over
@@ -41,15 +69,19 @@ def accumulate(
         Class probabilities, in the same partitions of rows.
     sample_weight : dask array or series of shape (n_samples,), optional
         Weights, in the same partitions.
-    accumulator : LabelHistogramAccumulator, optional
-        An empty one that says what is summed; it stays empty. None: the default one.
+    groups : dask array or series of shape (n_samples,), optional
+        Groups of rows that may depend on each other, in the same partitions. A group may have rows
+        in several.
+    accumulator : LabelHistogramAccumulator or MetricAccumulator, optional
+        An empty one that says what is summed; it stays empty. None: a LabelHistogramAccumulator.
     split_every : int, default=8
         How many sums a task merges.
 
     Returns
     -------
-    LabelHistogramAccumulator
-        Its `result` is the `sklearn_lhcal.metrics.loss_decomposition` of all rows.
+    LabelHistogramAccumulator or MetricAccumulator
+        Its `result` is the `sklearn_lhcal.metrics.loss_decomposition` of all rows, or the metric
+        and its interval.
 
     Raises
     ------
@@ -84,6 +116,8 @@ def accumulate(
     given = {"y": y, "prediction": prediction}
     if sample_weight is not None:
         given["sample_weight"] = sample_weight
+    if groups is not None:
+        given["groups"] = groups
     parts = {name: _parts(a, name) for name, a in given.items()}
     sizes = {name: len(blocks) for name, blocks in parts.items()}
     if len(set(sizes.values())) > 1:
@@ -111,9 +145,9 @@ def _parts(collection, name: str) -> list:
     return blocks.ravel().tolist()
 
 
-def _summed(empty, y, prediction, sample_weight=None):
+def _summed(empty, y, prediction, **others):
     """The sums of one partition."""
-    return deepcopy(empty).update(y, prediction, sample_weight=sample_weight)
+    return deepcopy(empty).update(y, prediction, **others)
 
 
 def _merged(sums):

@@ -1,6 +1,6 @@
 """Metrics on label histograms, and scorers."""
 
-from ._accumulator import LabelHistogramAccumulator
+from ._accumulator import LabelHistogramAccumulator, MetricAccumulator
 from ._alternative_annotator import AlternativeAnnotatorTest, alternative_annotator_test
 from ._calibration import calibration_error, calibration_loss, dispersion_error, dispersion_loss
 from ._canonical_bins import binned_canonical_error
@@ -66,6 +66,7 @@ __all__ = [
     "LabelHistogramAccumulator",
     "LabelHistogramScorer",
     "LossDecomposition",
+    "MetricAccumulator",
     "NullCalibrationError",
     "NullEpistemicError",
     "ReaderComparison",

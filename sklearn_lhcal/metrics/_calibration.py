@@ -93,7 +93,7 @@ def _sums(
     return bin_sums(rows, n_bins, strategy, correction_of(rows, bias_correction))
 
 
-def _binned(
+def class_bins(
     rows: Rows, n_bins=15, strategy="uniform", bias_correction: Correction = "residual", **others
 ) -> Binned:
     needed = OF_CALIBRATION[correction_of(rows, bias_correction)]
@@ -101,7 +101,7 @@ def _binned(
 
 
 def _dl_binned(rows: Rows, **options) -> Binned:
-    found = _binned(rows, **options)
+    found = class_bins(rows, **options)
     return found._replace(needed=(*found.needed, "wee", "wc"))
 
 
@@ -143,7 +143,7 @@ def _rooted(rows: Rows, **options) -> float:
 
 def _error_facts(*, p: float = 2, **others) -> Facts:
     """For p = 2 the loss may be negative, and intervals are those of the loss, mapped."""
-    found = Facts(False, sums=_sums, binned=_binned, check=_check_exponent)
+    found = Facts(False, sums=_sums, binned=class_bins, check=_check_exponent)
     if p == 2:
         return found._replace(loss=_calibration, of_sums=_calibration_of)
     return found._replace(value=_rooted, of_sums=_rooted_of)
@@ -179,7 +179,7 @@ def _dispersion_error_facts(**options) -> Facts:
         False,
         value=_calibration,
         sums=_sums,
-        binned=_binned,
+        binned=class_bins,
         of_sums=_calibration_of,
         check=_check_exponent,
     )

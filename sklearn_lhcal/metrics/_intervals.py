@@ -298,8 +298,19 @@ def interval_of(
     """The interval of a statistic, from blocks of its rows and of its ratings."""
     found = statistic.replicates(block, panel)
     spread = spread_of(found, block, panel, second_order=statistic.second_order)
-    ends = _ends(found.estimate, spread, confidence_level)
-    if statistic.mapped:
+    return interval_from(found.estimate, spread, confidence_level, statistic.mapped, panel)
+
+
+def interval_from(
+    estimate: float,
+    spread: Spread,
+    confidence_level: float,
+    mapped: bool,
+    panel: Panel | None = None,
+) -> ConfidenceInterval:
+    """Student's interval; `mapped`: the root of it, where the estimate is a signed square."""
+    ends = _ends(estimate, spread, confidence_level)
+    if mapped:
         ends = signed_root(ends)
     return _interval(ends, spread, panel)
 

@@ -284,7 +284,7 @@ def spread_of(
 
     `second_order` says that the statistic is no mean of rows, but of products of them.
     """
-    V_row = _row_variance(found, block)
+    V_row = row_variance(found, np.bincount(block.code))
     G = block.n
     without = found.ratings
     if panel is None or without is None:
@@ -311,11 +311,11 @@ def spread_of(
     return Spread(float(V), df, VarianceComponents(*map(float, components)))
 
 
-def _row_variance(found: Replicates, block: Blocks) -> float:
-    """The delete-a-block jackknife for blocks of unequal size, from pseudo-values."""
-    B = block.n
+def row_variance(found: Replicates, sizes: NDArray) -> float:
+    """The delete-a-block jackknife for blocks of so many rows each, from pseudo-values."""
+    B = len(sizes)
     # n/m_b
-    h = len(block.code) / np.bincount(block.code)
+    h = sizes.sum() / sizes
     pseudo = h * found.estimate - (h - 1) * found.rows
     centre = B * found.estimate - ((1 - 1 / h) * found.rows).sum()
     return float(np.mean((pseudo - centre) ** 2 / (h - 1)))
