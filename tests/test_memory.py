@@ -4,12 +4,17 @@ Measured are .3 to .8 times the input; a version without blocks takes 3 to 9 tim
 """
 
 import tracemalloc
+from functools import partial
 
 import numpy as np
 import pytest
 
 from sklearn_lhcal.distributions import Dirichlet
-from sklearn_lhcal.metrics import class_disagreement_calibration_error, posterior_epistemic_loss
+from sklearn_lhcal.metrics import (
+    class_disagreement_calibration_error,
+    kernel_calibration_error,
+    posterior_epistemic_loss,
+)
 
 N, K = 80_000, 3
 
@@ -45,3 +50,26 @@ def test_intervals():
     """Beside the two ends."""
     rows = Dirichlet.from_mean(np.full((40_000, 2), 0.5), 4.0)
     assert peak(rows.interval) < 2 * (2 + 1) * rows.mean().nbytes
+
+
+def files_of(folder, n, K):
+    """Counts and predictions, and read-only files of them."""
+    rng = np.random.default_rng(0)
+    z = rng.dirichlet(np.ones(K), size=n)
+    arrays = rng.multinomial(2, z), z
+    for name, a in zip("yz", arrays, strict=True):
+        np.save(folder / name, a)
+    return arrays, [np.load(folder / f"{name}.npy", mmap_mode="r") for name in "yz"]
+
+
+@pytest.mark.parametrize("notion", ["marginal", "top_label", "canonical"])
+def test_kernels_of_files(tmp_path, notion):
+    arrays, files = files_of(tmp_path, 200, 4)
+    error = partial(kernel_calibration_error, notion=notion, bandwidth=0.05)
+    np.testing.assert_allclose(error(*files), error(*arrays), rtol=1e-12)
+
+
+def test_kernels_of_files_are_not_copied(tmp_path):
+    arrays, files = files_of(tmp_path, 20_000, 40)
+    error = partial(kernel_calibration_error, notion="top_label", bandwidth=0.05)
+    assert peak(error, *files) < arrays[1].nbytes

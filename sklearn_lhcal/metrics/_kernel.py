@@ -5,6 +5,7 @@ differentiable Lp canonical calibration error estimator. Letters: z predictions,
 frequencies, e = μ̂ − z, h bandwidth, k the kernel, r the smooth of μ̂.
 """
 
+from collections.abc import Iterator
 from typing import Literal
 
 import numpy as np
@@ -18,6 +19,9 @@ from .._ground.types import LabelsLike, Notion, Seed
 from .._rows import PredictionLike, Rows
 from ._evaluate import score
 from ._kernel_bandwidth import as_tensor, choose_bandwidth, codes_of
+
+# values of some classes that are in memory at a time
+_VALUES = 2**23
 
 
 def check_options(p, bias_correction) -> None:
@@ -67,9 +71,8 @@ def _estimate(
 ) -> float:
     """One of the kernel estimates of all rows."""
     check_enough(rows, kind)
-    mu = one_version(rows)
-    h = choose_bandwidth(bandwidth, notion, rows, mu, random_state, device)
-    return float(mean_errors(rows, mu, notion, h, p, kind, device)[0])
+    h = choose_bandwidth(bandwidth, notion, rows, random_state, device)
+    return float(mean_errors(rows, None, notion, h, p, kind, device)[0])
 
 
 def _error(rows: Rows, *, p=2, bias_correction="residual", root=False, **options) -> float:
@@ -176,9 +179,12 @@ def kernel_calibration_error(
     The defaults are the advice: p = 2 with a correction. The raters of a row need not be
     independent of each other, since pairs of neighbours are pairs of rows.
 
-    Memory grows with n. Time grows with n² for the canonical notion, and for all notions with
-    groups. For the others it grows about with n: from 2 000 rows on their kernels are summed by
-    interpolation, whose relative error is below 1e-14, but for rounding.
+    Memory grows with n. Predictions in float64 and counts in int64 may be read-only files, mapped
+    by `numpy.memmap`, of which "marginal" and "top_label" hold few columns at a time.
+
+    Time grows with n² for the canonical notion, and for all notions with groups. For the others it
+    grows about with n: from 2 000 rows on their kernels are summed by interpolation, whose relative
+    error is below 1e-14, but for rounding.
 
     Examples
     --------
@@ -306,23 +312,54 @@ def kernel_sharpness(
 
 
 def mean_errors(rows: Rows, mu, notion, h: float, p: float, kind: str | None, device) -> Floats:
-    """Weighted means over rows, shape (S,), of S versions of the frequencies μ̂ (n, S, K)."""
+    """Weighted means over rows, shape (S,), of S versions of the frequencies μ̂ (n, S, K).
+
+    None stands for the one version observed.
+    """
     import torch
 
     w = None if rows.w is None else as_tensor(rows.w, device)
     row_errors = _row_errors(h, p, kind, codes_of(rows.groups, slice(None), device))
-    total = np.zeros(mu.shape[1])
+    total: Floats = np.zeros(1)
     with torch.no_grad():
-        for part in _problems(notion, rows.z, mu, device):
+        for part in _problems(notion, rows, mu, device):
             losses = row_errors(part, None if w is None else w.log())
-            total += (losses.mean(dim=0) if w is None else w @ losses / w.sum()).cpu().numpy()
+            means = losses.mean(dim=0) if w is None else w @ losses / w.sum()
+            total = total + means.cpu().numpy()
     return total
 
 
-def _problems(notion: str, z, mu, device):
+def _problems(notion: str, rows: Rows, mu, device):
+    """The problems of a notion; where each is of one class, few columns are read at a time."""
     from .._ground import kernels
 
-    return kernels.problems(notion, as_tensor(z, device), as_tensor(mu, device))
+    of_classes = mu is None and notion in ("marginal", "top_label")
+    if not of_classes:
+        mu = one_version(rows) if mu is None else mu
+        yield from kernels.problems(notion, as_tensor(rows.z, device), as_tensor(mu, device))
+        return
+    parts = _some_classes(rows)
+    if notion == "top_label":
+        top = rows.each(_top)
+        parts = iter([(top[:, :1], top[:, 1:])])
+    for z, y in parts:
+        yield from kernels.problems("marginal", as_tensor(z, device), as_tensor(y[:, None], device))
+
+
+def _some_classes(rows: Rows) -> Iterator[tuple[Floats, Floats]]:
+    """Predictions and frequencies of some classes at a time, shape (n, n_columns)."""
+    step = max(_VALUES // len(rows), 1)
+    # known probabilities are frequencies
+    n = np.where(np.isinf(rows.n), 1.0, rows.n)[:, None]
+    for start in range(0, rows.z.shape[1], step):
+        columns = slice(start, start + step)
+        yield rows.z[:, columns], rows.labels.counts[:, columns] / n
+
+
+def _top(rows: Rows) -> Floats:
+    """The largest probability of each row, and how often its class was seen, shape (n, 2)."""
+    top = rows.z.argmax(axis=1)[:, None]
+    return np.hstack([np.take_along_axis(a, top, axis=1) for a in (rows.z, rows.mu)])
 
 
 def _row_errors(h: float, p: float, kind: str | None, groups):

@@ -72,17 +72,17 @@ def loo_bandwidth(
     return _loo(z, notion, random_state, device, grid)
 
 
-def choose_bandwidth(bandwidth, notion, rows: Rows, mu, random_state, device) -> float:
+def choose_bandwidth(bandwidth, notion, rows: Rows, random_state, device) -> float:
     """The bandwidth as a number.
 
-    A rule finds it from z, or from z and μ̂ (n, S, K).
+    A rule finds it from z, or from z and μ̂.
     """
     if is_real(bandwidth) and not isinstance(bandwidth, bool) and 0 < bandwidth < np.inf:
         return float(bandwidth)
     if isinstance(bandwidth, str) and bandwidth == "loo":
         return _loo(rows.z, notion, random_state, device, groups=rows.groups)
     if isinstance(bandwidth, str) and bandwidth == "cv":
-        return _cv(rows, mu, notion, random_state, device)
+        return _cv(rows, notion, random_state, device)
     raise ValueError(f"bandwidth must be 'loo', 'cv' or a positive number, got {bandwidth!r}.")
 
 
@@ -108,12 +108,13 @@ def _loo(z, notion, random_state, device, grid=None, groups=None) -> float:
     return float(grid[np.argmin(cost(grid))])
 
 
-def _cv(rows: Rows, mu, notion, random_state, device) -> float:
+def _cv(rows: Rows, notion, random_state, device) -> float:
     from .._ground import grouped_kernels, kernels
 
-    keep = _sample(len(mu), _CV_ROWS, random_state)
-    w = None if rows.w is None else as_tensor(rows.w[keep], device).log()
-    z, y = as_tensor(rows.z[keep], device), as_tensor(mu[keep], device)
+    keep = _sample(len(rows), _CV_ROWS, random_state)
+    some = rows.take(keep)
+    w = None if some.w is None else as_tensor(some.w, device).log()
+    z, y = as_tensor(some.z, device), as_tensor(some.mu[:, None], device)
     parts = list(kernels.problems(notion, z, y))
     codes = codes_of(rows.groups, keep, device)
 

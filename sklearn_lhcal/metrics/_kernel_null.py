@@ -138,7 +138,7 @@ def null_calibration_error(
         )
     rng = check_random_state(random_state)
     mu = one_version(rows)
-    h = choose_bandwidth(bandwidth, notion, rows, mu, rng, device)
+    h = choose_bandwidth(bandwidth, notion, rows, rng, device)
     generator = np.random.default_rng(rng.randint(2**31, size=4))
     by_sign = rows.groups is not None or shares_raters(rows)
     draw = signs(rows) if by_sign else _labels(rows)

@@ -113,7 +113,7 @@ def _calibrated(rows: Rows, w, bandwidth):
     keep = np.flatnonzero(w > 0)
     seen = rows.take(keep)
     h = "cv" if bandwidth is None else bandwidth
-    h = choose_bandwidth(h, "canonical", seen, seen.mu[:, None], 0, "cpu")
+    h = choose_bandwidth(h, "canonical", seen, 0, "cpu")
     x, e, log_w = (as_tensor(a, "cpu") for a in (seen.z, seen.mu - seen.z, np.log(w[keep])))
     phi = rows.z.copy()
     phi[keep] += _kernels.smooth(_kernels.clipped(x), e, h, log_w).numpy()
