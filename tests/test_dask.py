@@ -1,10 +1,22 @@
 """Accumulators over partitions: the partitions do not matter, nor who sums them."""
 
+import joblib
 import numpy as np
 import pytest
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
 
 from sklearn_lhcal.datasets import make_label_histograms
-from sklearn_lhcal.metrics import LabelHistogramAccumulator, loss_decomposition
+from sklearn_lhcal.ensemble import DeepEnsembleClassifier
+from sklearn_lhcal.label_histogram import LabelHistogramClassifier
+from sklearn_lhcal.metrics import (
+    LabelHistogramAccumulator,
+    MetricAccumulator,
+    calibration_error,
+    get_scorer,
+    loss_decomposition,
+)
 
 da = pytest.importorskip("dask.array")
 dd = pytest.importorskip("dask.dataframe")
@@ -66,16 +78,57 @@ def test_frames_meet_by_name(data):
     )
 
 
-@pytest.mark.slow
-def test_on_a_cluster_of_two(data):
+@pytest.fixture(scope="module")
+def cluster():
+    """Two workers on loopback."""
     distributed = pytest.importorskip("distributed")
     options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
     with (
-        distributed.LocalCluster(host="127.0.0.1", **options) as cluster,
-        distributed.Client(cluster),
+        distributed.LocalCluster(host="127.0.0.1", **options) as local,
+        distributed.Client(local) as client,
     ):
-        found = accumulate(*arrays(data, 100))
+        yield client
+
+
+@pytest.mark.slow
+def test_on_a_cluster_of_two(cluster, data):
+    found = accumulate(*arrays(data, 100))
     assert_same(found.result(), loss_decomposition(data.counts, data.prediction))
+
+
+@pytest.mark.slow
+def test_jobs_of_joblib_on_a_cluster_of_two(cluster, data):
+    """A search, and an ensemble, give what they give without it."""
+    X, counts = np.log(data.prediction[:200]), data.counts[:200]
+    classifier = LabelHistogramClassifier(LogisticRegression())
+    scorer = get_scorer("neg_expected_squared_loss")
+    search = GridSearchCV(classifier, {"estimator__C": [0.01, 1.0]}, scoring=scorer, cv=2)
+    ensemble = DeepEnsembleClassifier(LogisticRegression(), n_estimators=2, random_state=0)
+    labels = counts.argmax(axis=1)
+
+    def results(n_jobs):
+        found = clone(search).set_params(n_jobs=n_jobs).fit(X, counts)
+        fitted = clone(ensemble).set_params(n_jobs=n_jobs).fit(X, labels)
+        return found.cv_results_["mean_test_score"], fitted.predict_dist(X).proba
+
+    with joblib.parallel_config(backend="dask"):
+        there = results(2)
+    for far, near in zip(there, results(None), strict=True):
+        np.testing.assert_allclose(far, near, rtol=1e-10)
+
+
+def test_any_metric_and_groups(data):
+    """A group has rows in several partitions."""
+    groups = np.random.default_rng(0).integers(0, 90, 1000)
+    with dask.config.set(scheduler="synchronous"):
+        found = accumulate(
+            *arrays(data, 300),
+            groups=da.from_array(groups, chunks=300),
+            accumulator=MetricAccumulator(calibration_error),
+        )
+    assert found.result().estimate == pytest.approx(
+        calibration_error(data.counts, data.prediction, groups=groups), rel=1e-10
+    )
 
 
 def test_errors(data):
