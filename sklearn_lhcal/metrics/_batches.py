@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._ground.arrays import Indices
-from .._ground.checks import any_array, as_names
+from .._ground.checks import as_floats, as_names
 from .._rows import Rows
 from ._shared_terms import Binned
 from ._streamed_bins import StreamedBins
@@ -33,7 +33,8 @@ class Batches:
         """Whether no row of a batch counts, which may be where other batches have weight."""
         if sample_weight is None:
             return False
-        return not (any_array(sample_weight, "sample_weight") != 0).any()
+        w = as_floats(sample_weight, "sample_weight")
+        return w.size > 0 and not w.any()
 
     def seen_of(self, rows: Rows, groups, least: int) -> tuple[Rows, NDArray | None] | None:
         """The rows that count, in the order of the first batch, and the names of their groups."""
