@@ -53,9 +53,9 @@ def accumulate(
     *,
     sample_weight: Partitions | None = None,
     groups: Partitions | None = None,
-    accumulator: Any = None,
+    accumulator: LabelHistogramAccumulator | MetricAccumulator | None = None,
     split_every: int = 8,
-) -> Any:
+) -> LabelHistogramAccumulator | MetricAccumulator:
     """An accumulator that has seen all partitions, by tree reduction.
 
     Each partition is read and summed by one task; what travels between workers are the sums over
@@ -112,7 +112,9 @@ def accumulate(
         raise ImportError("accumulate needs Dask: pip install 'sklearn-lhcal[dask]'.") from error
     if split_every < 2:
         raise ValueError(f"split_every must be at least 2, got {split_every}.")
-    empty = LabelHistogramAccumulator() if accumulator is None else accumulator
+    empty: LabelHistogramAccumulator | MetricAccumulator = LabelHistogramAccumulator()
+    if accumulator is not None:
+        empty = accumulator
     given = {"y": y, "prediction": prediction}
     if sample_weight is not None:
         given["sample_weight"] = sample_weight

@@ -85,19 +85,19 @@ class LabelHistogramAccumulator(Batches):
             Batches with different numbers of classes, or counts after `KnownProbabilities`; groups
             in some batches only, or together with `Annotations`.
         """
-        if self.weigh_nothing(sample_weight):
+        if self._weigh_nothing(sample_weight):
             return self
         rows = read_for(calibration_loss, y, prediction, sample_weight, groups)
         check_grouped(rows.groups, self.bias_correction)
-        found = self.seen_of(rows, groups, self._least_raters)
+        found = self._seen_of(rows, groups, self._least_raters)
         if found is None:
             return self
         seen, names = found
         block = np.zeros(len(seen), np.intp)
         seen = type(seen)(seen.labels, seen.z, seen.w, seen.groups)
         binned = class_bins(seen, self.n_bins, bias_correction=self.bias_correction)
-        self.add_bins(seen, binned, block, names)
-        self.keep(seen, block, names is not None)
+        self._add_bins(seen, binned, block, names)
+        self._keep(seen, block, names is not None)
         return self
 
     @property
@@ -110,7 +110,7 @@ class LabelHistogramAccumulator(Batches):
             raise ValueError("Accumulators with different bias_correction cannot be merged.")
         if not np.array_equal(self.n_bins, other.n_bins):
             raise ValueError("Accumulators with different bins cannot be merged.")
-        self.merge_sums(other)
+        self._merge_sums(other)
         return self
 
     def result(self) -> LossDecomposition:
@@ -216,11 +216,11 @@ class MetricAccumulator(Batches):
             in some batches only, or in a corrected metric together with `Annotations`;
             `Annotations` in a corrected metric of pairs of raters.
         """
-        if self.weigh_nothing(sample_weight):
+        if self._weigh_nothing(sample_weight):
             return self
         facts = self._facts
         rows = read_for(self.metric, y, prediction, sample_weight, groups, **self.options)
-        found = self.seen_of(rows, groups, facts.least_raters)
+        found = self._seen_of(rows, groups, facts.least_raters)
         if found is None:
             return self
         seen, names = found
@@ -231,8 +231,8 @@ class MetricAccumulator(Batches):
             numerator, denominator = facts.terms(seen, **self.options)
             self._means.add(numerator, denominator, block)
         else:
-            self.add_bins(seen, facts.binned(seen, **self.options), block, names)
-        self.keep(seen, block, names is not None)
+            self._add_bins(seen, facts.binned(seen, **self.options), block, names)
+        self._keep(seen, block, names is not None)
         return self
 
     def merge(self, other: "MetricAccumulator") -> Self:
@@ -240,7 +240,7 @@ class MetricAccumulator(Batches):
         same = self.metric is other.metric and self.n_blocks == other.n_blocks
         if not same or not _same(self.options, other.options):
             raise ValueError("Accumulators of different metrics or options cannot be merged.")
-        self.merge_sums(other)
+        self._merge_sums(other)
         self._means.merge(other._means)
         return self
 

@@ -29,14 +29,14 @@ class Batches:
         return int(self._sizes.sum())
 
     @staticmethod
-    def weigh_nothing(sample_weight) -> bool:
+    def _weigh_nothing(sample_weight) -> bool:
         """Whether no row of a batch counts, which may be where other batches have weight."""
         if sample_weight is None:
             return False
         w = as_floats(sample_weight, "sample_weight")
         return w.size > 0 and not w.any()
 
-    def seen_of(self, rows: Rows, groups, least: int) -> tuple[Rows, NDArray | None] | None:
+    def _seen_of(self, rows: Rows, groups, least: int) -> tuple[Rows, NDArray | None] | None:
         """The rows that count, in the order of the first batch, and the names of their groups."""
         if self._grouped not in (None, groups is not None):
             raise ValueError("groups must be given with all batches, or with none.")
@@ -64,14 +64,14 @@ class Batches:
         if rows.labels.shape[1] != K:
             raise ValueError(f"All batches must have {K} classes and the same bins.")
 
-    def keep(self, seen: Rows, block: Indices, grouped: bool) -> None:
+    def _keep(self, seen: Rows, block: Indices, grouped: bool) -> None:
         """Remember that these rows were added."""
         if self._first is None:
             self._first = seen.take([0])
         self._grouped = grouped
         self._sizes += np.bincount(block, minlength=self._n_blocks)
 
-    def add_bins(self, seen: Rows, binned: Binned, block: Indices, names) -> None:
+    def _add_bins(self, seen: Rows, binned: Binned, block: Indices, names) -> None:
         n_columns = binned.z.shape[1]
         bins = self._bins
         if bins is None:
@@ -80,7 +80,7 @@ class Batches:
         bins.add(seen, binned, block, names if binned.corrected else None)
         self._bins = bins
 
-    def merge_sums(self, other: "Batches") -> None:
+    def _merge_sums(self, other: "Batches") -> None:
         if other._first is None:
             return
         if self._grouped not in (None, other._grouped):
