@@ -7,6 +7,7 @@ import warnings
 
 import numpy as np
 import pytest
+import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize
 from scipy.special import expit, log_softmax, logsumexp, softmax
@@ -28,7 +29,7 @@ from sklearn_lhcal.calibration import (
 )
 
 # The evidence has no public door; maps show what it is worth, but not whether it is right.
-from sklearn_lhcal.calibration._affine import BiasCorrectedMap
+from sklearn_lhcal.calibration._affine import BiasCorrectedMap, MatrixMap, VectorMap
 from sklearn_lhcal.calibration._likelihood import ScalingProblem
 from sklearn_lhcal.calibration._rows import CalibrationRows
 from sklearn_lhcal.calibration._shrinkage import Fit, shrunk
@@ -345,6 +346,33 @@ def test_the_evidence_is_the_integral():
         exact.append(logsumexp(log_lik + log_prior) + np.log(c[1] - c[0]))
     # Laplace's approximation of a logistic regression on 60 rows.
     assert_allclose(np.diff(found), np.diff(exact), atol=0.1)
+
+
+@pytest.mark.parametrize("family", [BiasCorrectedMap(3), VectorMap(3), MatrixMap(3)], ids=name)
+def test_the_evidence_with_a_floor_is_that_of_torchs_hessian(family):
+    """Forty rows say less of the floor than a strong prior says of a scale."""
+    z, counts = mixed(40, 0.1)
+    rows = CalibrationRows(np.log(z)).labelled(Labels(np.asarray(counts)), None)
+    pi = np.full(3, 1 / 3)
+    prior = shrunk(family, 0.5, 0.03, 0.1)
+    problem = ScalingProblem(family, rows, prior, pi)
+    x = Newton().solve(problem)
+    u, y, c, s = (torch.as_tensor(a) for a in (np.log(z), counts, prior.center, prior.spread))
+
+    def nats(x):
+        W, b = family.affine(x[:-1], torch)
+        v = u @ W.T if W.ndim == 2 else u * W
+        p = torch.softmax(v + b, dim=1)
+        e = torch.sigmoid(x[-1])
+        # Two labels of a row count once.
+        loss = -(y * torch.log((1 - e) * p + e / 3)).sum() / 2
+        weak = -0.1 * (torch.log(e) + torch.log1p(-e))
+        return loss + weak + 0.5 * (((x[:-1] - c) / s) ** 2).sum()
+
+    t = torch.as_tensor(x)
+    log_det = torch.linalg.slogdet(torch.autograd.functional.hessian(nats, t))[1]
+    expected = -nats(t) - 0.5 * log_det - torch.log(s[family.is_shrunk]).sum()
+    assert Fit.of(problem, x).log_evidence == pytest.approx(expected.item(), abs=1e-6)
 
 
 def test_penalties_of_both_kinds_are_refused(data):

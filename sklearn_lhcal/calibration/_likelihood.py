@@ -196,7 +196,7 @@ class ScalingProblem(Problem):
             cross = self.family.chain(x_map, cross)
             H = np.block([[H, cross[:, None]], [cross, by_eta_twice]])
         value, slope = self._with_prior(x_map, eta, F, slope, by_eta)
-        np.einsum("ii->i", H)[:] += self._prior_curvature(eta)
+        np.einsum("ii->i", H)[:] += self.prior_curvature(x)
         return value, slope, H
 
     def members(self, x):
@@ -229,6 +229,14 @@ class ScalingProblem(Problem):
         p = softmax(transform(u, *self.family.affine(x)))
         curvature = (self.prior.precision / self.n_rows).reshape(self.family.K, -1)
         return shifted_coordinates(x, preconditioner(u, n, p, curvature), curvature)
+
+    def prior_curvature(self, x):
+        """Second derivatives of the prior, one by one."""
+        curvature = self.prior.precision / self.n_rows
+        if self.floor is None:
+            return curvature
+        e = expit(x[-1])
+        return np.append(curvature, FLOOR_PRIOR / self.n_rows * 2 * e * (1 - e))
 
     # -------------------------------------------------------------------------- its parts
 
@@ -312,14 +320,6 @@ class ScalingProblem(Problem):
         weight = FLOOR_PRIOR / self.n_rows
         F = F - weight * float(log_expit(eta) + log_expit(-eta))
         return F, np.append(G, by_eta + weight * (2 * expit(eta) - 1))
-
-    def _prior_curvature(self, eta):
-        """Second derivatives of the prior."""
-        curvature = self.prior.precision / self.n_rows
-        if self.floor is None:
-            return curvature
-        e = expit(eta)
-        return np.append(curvature, FLOOR_PRIOR / self.n_rows * 2 * e * (1 - e))
 
 
 def _as_torch(problem: ScalingProblem, x):

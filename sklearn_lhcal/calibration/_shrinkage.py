@@ -123,8 +123,9 @@ class Fit(NamedTuple):
         if not free.any():
             return cls(problem, x, -n * problem.gradient(x)[0], True)
         value, _, H = problem.second_derivatives(x)
-        log_det = np.linalg.slogdet(n * H[np.ix_(free, free)])[1]
-        return cls(problem, x, -n * value - 0.5 * float(log_det), True)
+        precision = problem.prior_curvature(x)
+        log_det = _log_det(n * H[np.ix_(free, free)], n * precision[free])
+        return cls(problem, x, -n * value - 0.5 * log_det, True)
 
     def on(self, rows, floor, solve: Solve, T) -> Array:
         """x on almost the same rows, of which T is the temperature."""
@@ -140,7 +141,7 @@ def _value_and_log_det(problem: ScalingProblem, x: Array):
     if len(x) <= _EXACT_DETERMINANT or not problem.family.is_whitened:
         value, _, H = problem.second_derivatives(x)
         H *= n
-        return n * value, _log_det(H, problem.prior.precision.min())
+        return n * value, _log_det(H, n * problem.prior_curvature(x))
     K = problem.family.K
     u, n_labels, p = problem.members(x)
     blocks = class_blocks(u, n_labels, p)
@@ -152,14 +153,21 @@ def _value_and_log_det(problem: ScalingProblem, x: Array):
     return n * problem.gradient(x)[0], float(log_det)
 
 
-def _log_det(H: Array, least: float) -> float:
-    """log det H, where no eigenvalue counts for less than the prior leaves it."""
+def _log_det(H: Array, precision: Array) -> float:
+    """log det H, where no direction counts for less than half of what the prior leaves it.
+
+    The prior leaves diag(precision): next to nothing of η. The loss alone is not convex where there
+    is a floor, nor in log β.
+    """
+    least = 0.5 * precision
     try:
-        # It has a factor where no eigenvalue is less, but for rounding; then H's own will do.
-        np.linalg.cholesky(H - 0.999 * least * np.eye(len(H)))
+        # It has a factor where no direction counts for less; then H's own will do.
+        np.linalg.cholesky(H - np.diag(least))
         pivots = np.diagonal(np.linalg.cholesky(H))
         if pivots.min() > _LEAST_PIVOT * pivots.max():
             return 2 * float(np.log(pivots).sum())
     except np.linalg.LinAlgError:
         pass
-    return float(np.log(np.maximum(np.linalg.eigvalsh(H), least)).sum())
+    units = np.sqrt(least)
+    ratios = np.maximum(np.linalg.eigvalsh(H / np.multiply.outer(units, units)), 1.0)
+    return float(np.log(ratios).sum() + np.log(least).sum())
