@@ -28,6 +28,8 @@ class AffineMap(ABC):
     is_whitened = False
     # Whether a search may begin in float32.
     starts_narrow = False
+    # Whether x is θ: the log loss is convex in θ.
+    is_linear = True
 
     def __init__(self, n_classes: int):
         self.K = n_classes
@@ -94,6 +96,8 @@ class AffineMap(ABC):
 
 class _PositiveScale(AffineMap):
     """x begins with log β, θ with β: positive by construction."""
+
+    is_linear = False
 
     def linear(self, x):
         theta = x.copy()

@@ -26,9 +26,11 @@ from ._start import FLOOR_PRIOR, best_start
 _BLOCK = 2**17
 # Logits above which a search starts from a part of the rows, of ten rows a parameter.
 _PART = 200_000
-# Rows on which a start is looked for, more of ensembles, whose valleys are many.
+# Rows on which a start is looked for, more of ensembles, whose valleys are many; and the logits of
+# points that suffice, as rows with many classes say more of a temperature.
 _START_ROWS = 500
 _START_ROWS_OF_MEMBERS = 2_000
+_START_LOGITS = 20_000
 
 Array = Floats
 
@@ -126,6 +128,11 @@ class ScalingProblem(Problem):
         is_plain = not self.rows.is_ensemble and self.floor is None
         return self.family.is_whitened and is_plain
 
+    @property
+    def is_convex(self):
+        """Whether the loss is convex without its prior, or its Hessian is taken as if it were."""
+        return self.floor is None and self.family.is_linear
+
     # ------------------------------------------------------------------ where a search begins
 
     @cached_property
@@ -198,6 +205,14 @@ class ScalingProblem(Problem):
         value, slope = self._with_prior(x_map, eta, F, slope, by_eta)
         np.einsum("ii->i", H)[:] += self.prior_curvature(x)
         return value, slope, H
+
+    @property
+    def known_at(self):
+        """The x of the last second derivatives, or None."""
+        at = self._known[0]
+        if at is None:
+            return None
+        return at[: len(self.start)]
 
     def members(self, x):
         """u of points, or of members one below the other; their labels; p: (N, K), (N,), (N, K)."""
@@ -347,7 +362,9 @@ def weak_prior(rows: CalibrationRows) -> Prior:
 
 def _near_temperature(problem: ScalingProblem) -> tuple[float, float]:
     """β and η of the temperature alone on a part of the rows; around an ensemble the grid's."""
-    most = _START_ROWS_OF_MEMBERS if problem.rows.is_ensemble else _START_ROWS
+    most = _START_ROWS_OF_MEMBERS
+    if not problem.rows.is_ensemble:
+        most = min(_START_ROWS, max(100, _START_LOGITS // problem.rows.n_classes))
     step = -(-len(problem.rows) // most)
     rows = problem.rows
     if step > 1:

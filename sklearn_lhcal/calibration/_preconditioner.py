@@ -5,9 +5,10 @@ probabilities of the map, θ_k the row of (W, b) of class k.
 """
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import lapack
+from scipy.linalg import eigh, lapack
 
 from .._ground.arrays import Floats
 from .._ground.simplex import row_sum
@@ -15,48 +16,121 @@ from ._affine import with_ones
 
 # Classes above which the blocks of the Hessian are approximated.
 _EXACT = 30
-# Classes above which one block serves all.
-_OWN_BLOCKS = 300
+# Of the trace: what makes a block positive definite.
+_RIDGE = 1e-9
+# Of the common block, in that of each class.
+_SHARE = 1e-3
 
 Array = Floats
 
 
-def class_blocks(u: Array, n: Array, p: Array) -> Array:
-    """H_k = Σ w_k ũũᵀ with w_k = n p_k (1−p_k), shape (K or 1, K+1, K+1).
+class Blocks(NamedTuple):
+    """Of few classes: a factor for each, with H_k = Σ w_k ũũᵀ."""
 
-    With many classes Σ w_k ũũᵀ = Σ w_k (μ_k μ_kᵀ + C), by class μ_k, the mean of ũ, and by a common
-    covariance C. With very many, one mean serves all.
-    """
-    K = p.shape[1]
-    ones = with_ones(u)
-    w = n[:, None] * p * (1 + 1e-12 - p)
-    if K <= _EXACT:
+    A: Array
+
+    @classmethod
+    def of(cls, u: Array, n: Array, p: Array, curvature: Array) -> "Blocks":
+        """From all rows; a part of the common block is for classes that are hardly predicted."""
+        K = p.shape[1]
+        ones = with_ones(u)
+        w = n[:, None] * p * (1 + 1e-12 - p)
         H = np.stack([ones.T @ (w[:, k : k + 1] * ones) for k in range(K)])
-        return H + 1e-3 / K * H.sum(axis=0)
-    common = ones.T @ (row_sum(w)[:, None] * ones)
-    if K > _OWN_BLOCKS:
-        return (1 / K + 1e-3 / K) * common[None]
-    s = np.einsum("ij->j", w)
-    mu = (w.T @ ones) / np.maximum(s, 1e-300)[:, None]
-    C = (common - mu.T @ (s[:, None] * mu)) / s.sum()
-    # A part of the common one, for classes that are hardly predicted.
-    share = np.column_stack([s, np.full(K, 1e-3 / K)])
-    H = (share @ np.stack([C.ravel(), common.ravel()])).reshape(K, K + 1, K + 1)
-    H += (s[:, None] * mu)[:, :, None] * mu[:, None, :]
-    return H
+        H += _SHARE / K * H.sum(axis=0)
+        small = _RIDGE * np.trace(H, axis1=1, axis2=2)[:, None] / K
+        np.einsum("kii->ki", H)[:] += curvature + small
+        return cls(np.stack([lapack.dtrtri(factor.T)[0] for factor in np.linalg.cholesky(H)]))
+
+    @property
+    def log_det(self) -> float:
+        """Σ_k log det A_k."""
+        return float(np.log(np.einsum("kii->ki", self.A)).sum())
+
+    def applied(self, s: Array) -> Array:
+        """A_k s_k, shape (K, K+1)."""
+        return np.matmul(self.A, s[:, :, None])[:, :, 0]
+
+    def pulled(self, G: Array) -> Array:
+        """A_kᵀ G_k, shape (K, K+1)."""
+        return np.matmul(G[:, None, :], self.A)[:, 0]
 
 
-def preconditioner(u: Array, n: Array, p: Array, curvature: Array) -> Array:
-    """A_k, shape (K or 1, K+1, K+1), with A_kᵀ (H_k + curvature_k) A_k = 1."""
-    H = class_blocks(u, n, p)
-    if len(H) == 1:
-        curvature = curvature.mean(axis=0, keepdims=True)
-    small = 1e-9 * np.trace(H, axis1=1, axis2=2)[:, None] / p.shape[1]
-    np.einsum("kii->ki", H)[:] += curvature + small
-    return np.stack([lapack.dtrtri(factor.T)[0] for factor in np.linalg.cholesky(H)])
+class CommonBlock(NamedTuple):
+    """Of many classes: a common covariance C, and the mean μ_k of each class.
+
+    H_k = s_k (C + μ_k μ_kᵀ), s_k = Σ w_k, with the curvature D but for entry k, where it is less by
+    δ_k. V with Vᵀ(C + D)V = 1 and VᵀCV = Λ makes diagonals of C and D. The rest is of rank 2, in
+    the span of Q_k:
+
+        A_k = V g_k (1 + Q_k M_k Q_kᵀ),  g_k = (s_k Λ + 1 − Λ)^(−½)
+    """
+
+    V: Array
+    g: Array
+    Q: Array
+    M: Array
+
+    @property
+    def log_det(self) -> float:
+        """Σ_k log det A_k."""
+        common = len(self.g) * np.linalg.slogdet(self.V)[1]
+        own = np.linalg.slogdet(np.eye(2) + self.M)[1].sum()
+        return float(common + np.log(self.g).sum() + own)
+
+    @classmethod
+    def of(cls, u: Array, n: Array, p: Array, curvature: Array) -> "CommonBlock":
+        """From the rows, weighted with their uncertainty."""
+        K = p.shape[1]
+        w = n[:, None] * p * (1 + 1e-12 - p)
+        ones = with_ones(u)
+        s = np.einsum("ij->j", w)
+        mu = (w.T @ ones) / np.maximum(s, 1e-300)[:, None]
+        C = ones.T @ (row_sum(w)[:, None] * ones)
+        C -= mu.T @ (s[:, None] * mu)
+        np.einsum("ii->i", C)[:] += _RIDGE * np.trace(C)
+        C /= s.sum()
+        mu *= np.sqrt(s)[:, None]
+        s += _SHARE / K * s.sum()
+        D = np.median(curvature, axis=0)
+        delta = D[:K] - np.einsum("kk->k", curvature[:, :K])
+        L, V = eigh(C, C + np.diag(D), check_finite=False)
+        g = (np.multiply.outer(s, L) + np.maximum(1 - L, 0.0)) ** -0.5
+        # (s_k C + D)^(−½) of √s_k μ_k and of √δ_k e_k; the second is taken away.
+        parts = (
+            mu @ V,
+            np.sqrt(np.maximum(delta, 0.0))[:, None] * V[:K],
+        )
+        Q, R = np.linalg.qr(np.stack([g * part for part in parts], axis=2))
+        values, vectors = np.linalg.eigh(R @ np.diag([1.0, -1.0]) @ R.swapaxes(1, 2))
+        # Above −1, but for rounding, as D_k is not negative.
+        values = np.maximum(1 + values, 1e-6) ** -0.5 - 1
+        return cls(V, g, Q, (vectors * values[:, None, :]) @ vectors.swapaxes(1, 2))
+
+    def _own(self, s: Array) -> Array:
+        """(1 + Q_k M_k Q_kᵀ) s_k."""
+        return s + (self.Q @ (self.M @ (self.Q.swapaxes(1, 2) @ s[:, :, None])))[:, :, 0]
+
+    def applied(self, s: Array) -> Array:
+        """A_k s_k, shape (K, K+1)."""
+        return (self.g * self._own(s)) @ self.V.T
+
+    def pulled(self, G: Array) -> Array:
+        """A_kᵀ G_k, shape (K, K+1)."""
+        return self._own(self.g * (G @ self.V))
 
 
-def shifted_coordinates(x: Array, A: Array, curvature: Array) -> tuple[Callable, Callable, int]:
+def preconditioner(u: Array, n: Array, p: Array, curvature: Array) -> Blocks | CommonBlock:
+    """Factors A_k of few or of many classes, with A_kᵀ (H_k + curvature_k) A_k = 1.
+
+    The curvature has shape (K, K+1). w_k = n p_k (1−p_k) are the weights of the rows in H_k.
+    """
+    kind = Blocks if p.shape[1] <= _EXACT else CommonBlock
+    return kind.of(u, n, p, curvature)
+
+
+def shifted_coordinates(
+    x: Array, A: Blocks | CommonBlock, curvature: Array
+) -> tuple[Callable, Callable, int]:
     """θ_k + A_k s_k + B t in place of θ_k: x of (s, t), the gradient in (s, t), their length.
 
     A shift of all θ_k alike costs nothing but penalty. t, though redundant, gives it a scale of
@@ -70,11 +144,11 @@ def shifted_coordinates(x: Array, A: Array, curvature: Array) -> tuple[Callable,
     B = np.where(free, 1 / np.sqrt(np.where(free, common, 1.0)), 0.0)
 
     def position(s):
-        moved = np.matmul(A, s[:split].reshape(K, -1, 1))[:, :, 0]
+        moved = A.applied(s[:split].reshape(K, -1))
         return (theta + moved + B * s[split:]).ravel()
 
     def pulled(slope):
         G = slope.reshape(K, -1)
-        return np.append(np.matmul(G[:, None, :], A).ravel(), B * G.sum(axis=0))
+        return np.append(A.pulled(G).ravel(), B * G.sum(axis=0))
 
     return position, pulled, split + len(B)

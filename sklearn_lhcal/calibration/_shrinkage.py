@@ -12,12 +12,13 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+from scipy.linalg import solve_triangular
 
 from .._ground.arrays import Floats
 from .._ground.simplex import softmax
 from ._affine import AffineMap, TemperatureMap
 from ._likelihood import Prior, ScalingProblem, weak_prior
-from ._preconditioner import class_blocks
+from ._preconditioner import preconditioner
 from ._rows import CalibrationRows
 
 # Standard deviations of scales (over the temperature's) and of biases. A scale of a few per cent is
@@ -25,10 +26,14 @@ from ._rows import CalibrationRows
 STRENGTHS = ((0.03, 0.1), (0.1, 0.3), (0.3, 1.0))
 # Parameters above which the determinant is that of the classes' blocks.
 _EXACT_DETERMINANT = 500
-# Nats of all rows that a search may leave at first, and those by which evidence may then fall
-# behind before its optimum is no longer looked for: its weight is below 1e-9.
-_ROUGH = 0.1
-_HOPELESS = 22.0
+# Nats of all rows that a search may leave at first.
+_ROUGH = 10.0
+# Nats by which evidence may fall behind before its optimum is no longer looked for. Its weight is
+# below 1e-13, where twice the gain that is expected of the search does not suffice.
+_HOPELESS = 30.0
+# Nats of all rows that a step may still gain without second derivatives anew: they change the
+# evidence by 1e-6 or so.
+_SETTLED = 1e-10
 # Pivots of a Hessian, over its largest, above which it needs no eigenvalues.
 _LEAST_PIVOT = 1e-4
 # Weights below which a strength is not fitted again.
@@ -78,15 +83,15 @@ class Average(NamedTuple):
         priors = [shrunk(family, beta, *strength) for strength in sorted(strengths)]
         problem = ScalingProblem(family, rows, priors[0], floor, start)
         if len(priors) == 1:
-            return cls([Fit(problem, solve(problem), 0.0)], np.ones(1))
+            x = solve(problem)
+            return cls([Fit(problem, x, x, 0.0)], np.ones(1))
         fits = [Fit.of_temperature(problem, start)]
         best = fits[0].log_evidence
         for prior in priors:
-            problem = problem.with_prior(prior, fits[-1].x, _ROUGH)
-            fit = Fit.of(problem, solve(problem))
-            if fit.log_evidence > best - _HOPELESS:
-                problem = problem.with_prior(prior, fit.x)
-                fit = Fit.of(problem, solve(problem))
+            fit = fits[-1].under(prior)
+            for excess in (_ROUGH, 0.0):
+                if fit.log_evidence + fit.promise > best - _HOPELESS:
+                    fit = fit.improved(solve, excess)
             fits.append(fit)
             best = max(best, fit.log_evidence)
         return cls(fits, softmax(np.array([fit.log_evidence for fit in fits])))
@@ -99,19 +104,25 @@ class Average(NamedTuple):
 
 
 class Fit(NamedTuple):
-    """An optimum x, and its log evidence by Laplace up to a constant."""
+    """A point x, its log evidence by Laplace up to a constant, and what it may still gain.
+
+    `promise` is twice the nats that a Newton step would gain, 0 at an optimum. `known` is x, or a
+    point that is hardly worse, where second derivatives are known.
+    """
 
     problem: ScalingProblem
     x: Array
+    known: Array
     log_evidence: float
+    promise: float = 0.0
     is_temperature: bool = False
 
     @classmethod
     def of(cls, problem: ScalingProblem, x: Array) -> "Fit":
         """The fit at x under the prior of one strength, with its evidence."""
-        value, log_det = _value_and_log_det(problem, x)
+        at, value, log_det, promise = _expansion(problem, x)
         log_spread = np.log(problem.prior.spread[problem.family.is_shrunk]).sum()
-        return cls(problem, x, -value - 0.5 * log_det - float(log_spread))
+        return cls(problem, x, at, -value - 0.5 * log_det - float(log_spread), promise)
 
     @classmethod
     def of_temperature(cls, problem: ScalingProblem, x: Array) -> "Fit":
@@ -121,11 +132,24 @@ class Fit(NamedTuple):
         if problem.floor is not None:
             free = np.append(free, True)
         if not free.any():
-            return cls(problem, x, -n * problem.gradient(x)[0], True)
-        value, _, H = problem.second_derivatives(x)
+            return cls(problem, x, x, -n * problem.gradient(x)[0], is_temperature=True)
+        value, g, H = problem.second_derivatives(x)
         precision = problem.prior_curvature(x)
-        log_det = _log_det(n * H[np.ix_(free, free)], n * precision[free])
-        return cls(problem, x, -n * value - 0.5 * log_det, True)
+        H = n * H[np.ix_(free, free)]
+        log_det, _ = _log_det(H, n * g[free], n * precision[free], problem.is_convex)
+        return cls(problem, x, x, -n * value - 0.5 * log_det, is_temperature=True)
+
+    def under(self, prior: Prior) -> "Fit":
+        """The same point under another prior."""
+        return Fit.of(self.problem.with_prior(prior, self.known), self.known)
+
+    def improved(self, solve: Solve, excess: float) -> "Fit":
+        """A search from here, which may leave so many nats."""
+        problem = self.problem.with_prior(self.problem.prior, self.known, excess)
+        x = solve(problem)
+        if np.array_equal(x, self.known):
+            return self._replace(x=x)
+        return Fit.of(problem, x)
 
     def on(self, rows, floor, solve: Solve, T) -> Array:
         """x on almost the same rows, of which T is the temperature."""
@@ -135,39 +159,53 @@ class Fit(NamedTuple):
         return solve(ScalingProblem(family, rows, self.problem.prior, floor, self.x, False))
 
 
-def _value_and_log_det(problem: ScalingProblem, x: Array):
-    """J, and log det of its Hessian."""
+def _expansion(problem: ScalingProblem, x: Array) -> tuple[Array, float, float, float]:
+    """A point that is as good as x; and there J, log det of its Hessian H, and gᵀH⁻¹g."""
     n = problem.n_rows
-    if len(x) <= _EXACT_DETERMINANT or not problem.family.is_whitened:
-        value, _, H = problem.second_derivatives(x)
-        H *= n
-        return n * value, _log_det(H, n * problem.prior_curvature(x))
+    if len(x) > _EXACT_DETERMINANT and problem.family.is_whitened:
+        return x, *_expansion_of_blocks(problem, x)
+    at = x if problem.known_at is None else problem.known_at
+    value, g, H = problem.second_derivatives(at)
+    step = x - at
+    if n * (step @ H @ step) > _SETTLED:
+        at = x
+        value, g, H = problem.second_derivatives(x)
+    H *= n
+    precision = n * problem.prior_curvature(at)
+    return at, n * value, *_log_det(H, n * g, precision, problem.is_convex)
+
+
+def _expansion_of_blocks(problem: ScalingProblem, x: Array) -> tuple[float, float, float]:
+    """The same of a matrix, whose Hessian is taken as that of the classes' blocks alone."""
+    n = problem.n_rows
     K = problem.family.K
     u, n_labels, p = problem.members(x)
-    blocks = class_blocks(u, n_labels, p)
-    blocks *= n
-    if len(blocks) == 1:
-        blocks = np.repeat(blocks, K, axis=0)
-    np.einsum("kii->ki", blocks)[:] += problem.prior.precision.reshape(K, -1)
-    log_det = 2 * np.log(np.einsum("kii->ki", np.linalg.cholesky(blocks))).sum()
-    return n * problem.gradient(x)[0], float(log_det)
+    A = preconditioner(u, n_labels, p, problem.prior.precision.reshape(K, -1) / n)
+    value, g = problem.gradient(x)
+    s = A.pulled(g.reshape(K, -1))
+    return n * value, len(g) * np.log(n) - 2 * A.log_det, n * float((s**2).sum())
 
 
-def _log_det(H: Array, precision: Array) -> float:
-    """log det H, where no direction counts for less than half of what the prior leaves it.
+def _log_det(H: Array, g: Array, precision: Array, is_convex: bool) -> tuple[float, float]:
+    """log det H and gᵀH⁻¹g; no direction counts for less than half of what the prior leaves it.
 
     The prior leaves diag(precision): next to nothing of η. The loss alone is not convex where there
     is a floor, nor in log β.
     """
     least = 0.5 * precision
     try:
-        # It has a factor where no direction counts for less; then H's own will do.
-        np.linalg.cholesky(H - np.diag(least))
-        pivots = np.diagonal(np.linalg.cholesky(H))
+        if not is_convex:
+            # It has a factor where no direction counts for less; then H's own will do.
+            np.linalg.cholesky(H - np.diag(least))
+        factor = np.linalg.cholesky(H)
+        pivots = np.diagonal(factor)
         if pivots.min() > _LEAST_PIVOT * pivots.max():
-            return 2 * float(np.log(pivots).sum())
+            s = solve_triangular(factor, g, lower=True, check_finite=False)
+            return 2 * float(np.log(pivots).sum()), float(s @ s)
     except np.linalg.LinAlgError:
         pass
     units = np.sqrt(least)
-    ratios = np.maximum(np.linalg.eigvalsh(H / np.multiply.outer(units, units)), 1.0)
-    return float(np.log(ratios).sum() + np.log(least).sum())
+    ratios, vectors = np.linalg.eigh(H / np.multiply.outer(units, units))
+    ratios = np.maximum(ratios, 1.0)
+    s = vectors.T @ (g / units)
+    return float(np.log(ratios).sum() + np.log(least).sum()), float(s @ (s / ratios))

@@ -140,7 +140,8 @@ class Newton(Solver):
             decrease = -(g @ step)
             if decrease <= 2 * tol:
                 # The function is quadratic here: the last step needs no evaluation.
-                return x + step if np.all(np.abs(step) < 1) else x
+                is_quadratic = tol <= _ROUGH and np.all(np.abs(step) < 1)
+                return x + step if is_quadratic else x
             scale = first = min(1.0, _LONGEST_STEP / np.abs(step).max())
             while True:
                 trial = objective(x + scale * step)
