@@ -12,7 +12,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import stats
 
-from sklearn_lhcal.datasets import make_label_histograms
+from sklearn_lhcal.datasets import make_label_histograms, make_reader_study
 from sklearn_lhcal.distributions import Dirichlet
 from sklearn_lhcal.label_histogram import Annotations, fleiss_kappa
 from sklearn_lhcal.metrics import (
@@ -414,3 +414,17 @@ def test_any_function_of_annotations_has_an_interval():
     )
     assert found.n_raters == 5
     assert found.low < fleiss_kappa(y) < found.high
+
+
+@pytest.mark.filterwarnings("ignore:There are only 4 raters")
+@pytest.mark.parametrize("n_raters", [4, 5])
+def test_few_raters_who_look_alike_still_count(n_raters):
+    """Where they differ no more than their ratings would, degrees of freedom are those of rows from
+    five raters on."""
+    y = make_reader_study(100, n_raters, rater_std=0.0, slope_std=0.0, random_state=0).y
+    found = confidence_interval(irreducible_loss, y, None, random_state=0)
+    assert found.components.raters < found.components.cells
+    if n_raters < 5:
+        assert 2 <= found.df < 10
+    else:
+        assert found.df == pytest.approx(49)

@@ -20,6 +20,7 @@ from .._ground.facts import unwrapped
 from .._ground.types import LabelsLike, Seed
 from .._rows import PredictionLike, random_raters
 from ._jackknife import (
+    FEW_RATERS,
     Blocks,
     Panel,
     Spread,
@@ -33,7 +34,6 @@ from ._replicates import Statistic, statistic_of
 __all__ = ["ConfidenceInterval", "VarianceComponents", "confidence_interval", "paired_difference"]
 
 _ANGLES = 20_001  # of points on an ellipse
-_FEW = 5  # raters, below which intervals for new ones may cover too rarely
 
 
 class _Ends(NamedTuple):
@@ -166,9 +166,10 @@ def confidence_interval(
     90 % intervals covered .91 or more in ``benchmarks/groups.py``.
 
     With random raters the variance is ``rows + max(raters − cells, 0)``. The jackknife over ratings
-    measures what both others count. Degrees of freedom follow Satterthwaite. Raters, and rows, are
-    taken as exchangeable; the design may be incomplete. ``benchmarks/reader_intervals.py`` measures
-    coverage; the guide has its table.
+    measures what both others count. Degrees of freedom follow Satterthwaite. Those of the raters
+    count where the excess is above 0. They always count with fewer than five raters, who may look
+    alike by chance. Raters, and rows, are taken as exchangeable; the design may be incomplete.
+    ``benchmarks/reader_intervals.py`` measures coverage; the guide has its table.
 
     Examples
     --------
@@ -282,7 +283,7 @@ def design_of(
         return block, None
     panel = panel_of(y, statistic.w, statistic.least_raters, n_blocks, rng)
     panel = panel._replace(cells=statistic.cells(n_blocks, rng))
-    if panel.n_raters < _FEW:
+    if panel.n_raters < FEW_RATERS:
         warnings.warn(
             f"There are only {panel.n_raters} raters: intervals for new raters may cover too "
             'rarely. With raters="fixed" the interval is for these raters.',

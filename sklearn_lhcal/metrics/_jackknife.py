@@ -14,6 +14,8 @@ from scipy.sparse import csr_array
 from .._ground.arrays import Floats, Indices
 from ..label_histogram import Annotations
 
+# with fewer raters intervals for new ones may cover too rarely
+FEW_RATERS = 5
 # more raters than this are left out in blocks
 MOST_SINGLE = 50
 # ratings whose rows are in memory at a time
@@ -298,14 +300,16 @@ def spread_of(
     V_cell = f * moved.sum()
     excess = V_rat - V_cell
     V = V_row + max(excess, 0.0)
+    # few raters may look alike by chance
+    uncertain = second_order or panel.n_raters < FEW_RATERS
     # Satterthwaite's degrees of freedom
     noise = V_row**2 / (G - 1)
-    if excess > 0 or second_order:
+    if excess > 0 or uncertain:
         noise += V_rat**2 / max(panel.effective - 1, 1e-9) + V_cell**2 / (G - 1)
     df = G - 1.0
     if noise > 0:
         df = float(V**2 / noise)
-    if second_order:
+    if uncertain:
         df = max(df, 2.0)
     components = (V_row, V_rat, V_cell)
     return Spread(float(V), df, VarianceComponents(*map(float, components)))
