@@ -105,8 +105,9 @@ display = LabelPolicyDisplay.from_predictions(
 display.plot_differences(right)
 
 # %%
-# Optimal stopping costs least at all prices, and saves most where a label costs about .04. From a
-# price of .2 on the intervals of the differences reach 0.
+# Optimal stopping costs least at all prices. It saves most against the best fixed number where a
+# label costs about .05, and against entropy between .03 and .18. From a price of .2 on both
+# intervals reach 0.
 
 # %%
 # A number of labels to spend
