@@ -1,8 +1,6 @@
 """Calibrators as classifiers: forms of X and y, their place in scikit-learn, errors."""
 
 import pickle
-import subprocess
-import sys
 
 import numpy as np
 import pandas as pd
@@ -247,26 +245,6 @@ def test_inside_and_around_a_pipeline(data):
         error_score="raise",
     ).fit(data.X, data.counts)
     assert isinstance(predict_dist(search, data.X), Dirichlet)
-
-
-@pytest.mark.parametrize("first", ["sklearn.model_selection", "sklearn_lhcal"])
-def test_scorer_strings_in_either_import_order(first):
-    code = f"""
-import {first}
-import sklearn_lhcal
-from sklearn.model_selection import GridSearchCV
-from sklearn_lhcal.calibration import TemperatureScaling
-from sklearn_lhcal.datasets import make_label_histograms
-data = make_label_histograms(100, random_state=0)
-search = GridSearchCV(
-    TemperatureScaling(), {{"estimator": [None]}}, scoring="neg_epistemic_loss", error_score="raise"
-)
-print(search.fit(data.X, data.counts).best_score_ < 1)
-"""
-    result = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    )
-    assert result.stdout.strip() == "True"
 
 
 def test_agrees_with_scikit_learn_on_single_labels(data):

@@ -310,16 +310,16 @@ def test_intervals_cover_zero_for_calibrated_groups_of_alike_rows():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("metric", "n_groups", "options"),
+    ("metric", "n_groups", "size", "options"),
     [
-        (calibration_loss, 50, {"n_bins": 5}),
-        (calibration_error, 100, {"n_bins": 5}),
-        (kernel_calibration_error, 50, {"bandwidth": 0.1, "n_blocks": 20}),
+        (calibration_loss, 50, 10, {"n_bins": 5}),
+        (calibration_error, 100, 10, {"n_bins": 5}),
+        (kernel_calibration_error, 50, 6, {"bandwidth": 0.1, "n_blocks": 20}),
     ],
 )
-def test_coverage_of_groups(metric, n_groups, options):
+def test_coverage_of_groups(metric, n_groups, size, options):
     runs = 100
-    covered = coverage(metric, runs, n_groups, 10, **options)
+    covered = coverage(metric, runs, n_groups, size, **options)
     assert covered >= 0.87 - 2 * np.sqrt(0.9 * 0.1 / runs)
 
 

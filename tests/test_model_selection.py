@@ -73,7 +73,7 @@ MODELS = {
     "temperature": TemperatureScaling(cv=2),
     "alpha": AlphaCalibration(cv=2),
     "mixture": AlphaCalibration(
-        RandomForestClassifier(5, min_samples_leaf=10, random_state=0), cv=2
+        RandomForestClassifier(2, min_samples_leaf=10, random_state=0), cv=2
     ),
 }
 

@@ -150,24 +150,22 @@ def codes(made):
     return {check["code"] for check in made.data["checks"]}
 
 
-def test_another_order_of_columns_is_seen(data):
-    z = np.asarray(data.prediction)
-    assert "column_order" not in codes(report(data.counts, z))
-    made = report(data.counts, z[:, [1, 2, 0]])
-    assert "column_order" in codes(made)
-    assert made.status == 1
+def test_another_order_of_columns_is_seen(data, made):
+    assert "column_order" not in codes(made)
+    turned = report(data.counts, np.asarray(data.prediction)[:, [1, 2, 0]])
+    assert "column_order" in codes(turned)
+    assert turned.status == 1
 
 
 def test_zeros_few_rows_and_unseen_classes(data):
     z = np.asarray(data.prediction).copy()
     z[data.counts[:, 0] > 0] = [0.0, 0.5, 0.5]
-    assert "printed_zeros" in codes(report(data.counts, z))
     few = report(data.counts[:30], data.prediction[:30])
     assert {"few_rows", "no_calibration"} <= codes(few)
     counts = data.counts.copy()
     counts[:, 1] += counts[:, 2]
     counts[:, 2] = 0
-    assert "unseen_classes" in codes(report(counts, z))
+    assert {"printed_zeros", "unseen_classes"} <= codes(report(counts, z))
 
 
 def test_known_probabilities_are_refused(data):

@@ -98,19 +98,17 @@ def test_adam_on_batches_comes_near_the_optimum(calibrator, data):
 
 
 def test_adam_around_an_ensemble(data):
-    forest = RandomForestClassifier(5, min_samples_leaf=20, random_state=0).fit(
-        data.X, data.counts.argmax(axis=1)
-    )
+    X, counts = data.X[:100], data.counts[:100]
+    forest = RandomForestClassifier(3, min_samples_leaf=20, random_state=0)
+    forest.fit(X, counts.argmax(axis=1))
+    adam = Adam(learning_rate=0.1, batch_size=-1, max_epochs=100, early_stopping=None)
     for calibrator in (
         TemperatureScaling(FrozenEstimator(forest)),
         AlphaCalibration(FrozenEstimator(forest), penalty=0.05),
     ):
         a, b = (
-            clone(calibrator)
-            .set_params(solver=solver)
-            .fit(data.X, data.counts)
-            .predict_dist(data.X)
-            for solver in (LBFGS(), ALL_ROWS)
+            clone(calibrator).set_params(solver=solver).fit(X, counts).predict_dist(X)
+            for solver in (LBFGS(), adam)
         )
         assert_allclose(a.mean(), b.mean(), atol=1e-3)
         assert_allclose(a.disagreement(), b.disagreement(), atol=1e-3)
@@ -168,7 +166,7 @@ def test_few_rows_with_many_labels_keep_their_share(monkeypatch):
     )  # the rows with many labels contradict the others
     votes = rng.binomial(n, 1 / (1 + np.exp(-slope * (u[:, 1] - u[:, 0]))))
     counts = np.column_stack([n - votes, votes])
-    solver = Adam(batch_size=16, max_epochs=80, early_stopping=None)
+    solver = Adam(batch_size=16, max_epochs=30, early_stopping=None)
 
     def error():
         calibrator = TemperatureScaling("logits", solver=solver, random_state=0).fit(u, counts)
@@ -181,8 +179,8 @@ def test_few_rows_with_many_labels_keep_their_share(monkeypatch):
     ours = error()
     # The module that trains has no other door to how batches are weighted.
     monkeypatch.setattr(_training, "batch_loss", lambda loss, *batch: loss(*batch))
-    assert ours < 0.3
-    assert error() > 0.6
+    assert ours < 0.1
+    assert error() > 0.3
 
 
 # --- seeds, early stopping, errors ---
