@@ -1,0 +1,119 @@
+"""What a row costs: microseconds of one core, by classes, and what a billion rows of ten take.
+
+    OMP_NUM_THREADS=1 python benchmarks/scaling.py
+
+Batches of 8,192 rows with three labels each come from memory. Printed are the best of three times
+of all batches over their rows.
+"""
+
+import time
+from functools import partial
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from sklearn_lhcal.calibration import AlphaCalibration, TemperatureScaling
+from sklearn_lhcal.distributions import Dirichlet, predict_dist
+from sklearn_lhcal.metrics import (
+    LabelHistogramAccumulator,
+    MetricAccumulator,
+    calibration_error,
+    expected_calibration_error,
+    expected_squared_loss,
+    posterior_epistemic_loss,
+)
+
+BATCH = 8192
+CLASSES = (3, 10, 100, 1000)
+ENTRIES = 10_000_000
+FITTED = 2000
+ROUNDS = 3
+
+
+def accumulated(make, counts, proba, groups=None):
+    """A fresh accumulator reads all batches."""
+    sums = make()
+    for start in range(0, len(counts), BATCH):
+        rows = slice(start, start + BATCH)
+        if groups is None:
+            sums.update(counts[rows], proba[rows])
+        else:
+            sums.update(counts[rows], proba[rows], groups=groups[rows])
+    sums.result()
+
+
+def scored(of_batch, *arrays):
+    """A function of each batch."""
+    for start in range(0, len(arrays[0]), BATCH):
+        of_batch(*(a[start : start + BATCH] for a in arrays))
+
+
+def rows_of(K):
+    """As many as fit into memory, and at least two batches."""
+    return max(2 * BATCH, min(500_000, ENTRIES // K))
+
+
+def tasks(K):
+    """Names, and functions without arguments, at K classes."""
+    rng = np.random.default_rng(0)
+    n = rows_of(K)
+    proba = rng.dirichlet(np.full(K, 0.5), n)
+    counts = rng.multinomial(3, proba)
+    concentration = 5 * proba + 1e-3
+    groups = np.arange(n) // 20
+    yield (
+        "expected_squared_loss",
+        partial(accumulated, partial(MetricAccumulator, expected_squared_loss), counts, proba),
+    )
+    yield (
+        "expected_calibration_error, 50 blocks",
+        partial(accumulated, partial(MetricAccumulator, expected_calibration_error), counts, proba),
+    )
+    yield (
+        "LabelHistogramAccumulator",
+        partial(accumulated, LabelHistogramAccumulator, counts, proba),
+    )
+    error = partial(MetricAccumulator, calibration_error)
+    yield "calibration_error, 50 blocks", partial(accumulated, error, counts, proba)
+    yield "calibration_error, groups of 20", partial(accumulated, error, counts, proba, groups)
+    yield (
+        "posterior_epistemic_loss",
+        partial(
+            scored, lambda y, a: posterior_epistemic_loss(y, Dirichlet(a)), counts, concentration
+        ),
+    )
+    # a thousand classes are fitted for minutes
+    if K <= 100:
+        logits = np.log(proba + 1e-12)
+        few = counts[:FITTED], logits[:FITTED]
+        for model in (TemperatureScaling("logits"), AlphaCalibration(TemperatureScaling("logits"))):
+            model.fit(few[1], few[0])
+            name = f"predict_dist after {type(model).__name__}"
+            yield name, partial(scored, partial(predict_dist, model), logits)
+
+
+def seconds_of(task):
+    """Seconds of the processor, the best of three."""
+    found = []
+    for _ in range(ROUNDS):
+        start = time.process_time()
+        task()
+        found.append(time.process_time() - start)
+    return min(found)
+
+
+def main() -> None:
+    table = {}
+    for K in CLASSES:
+        for name, task in tasks(K):
+            table.setdefault(name, {})[K] = 1e6 * seconds_of(task) / rows_of(K)
+    print(f"{'microseconds a row, by classes':40}" + "".join(f"{K:>9,}" for K in CLASSES))
+    for name, cost in table.items():
+        cells = "".join(f"{cost[K]:9.2f}" if K in cost else " " * 9 for K in CLASSES)
+        hours = cost[10] * 1e9 / 1e6 / 3600
+        print(f"{name:40}{cells}   {hours:.2f} core hours for a billion rows of 10 classes")
+
+
+if __name__ == "__main__":
+    with threadpool_limits(1):
+        main()
