@@ -78,7 +78,7 @@ def test_of_a_grouped_mean_is_the_clustered_interval():
 
 
 def test_unequal_groups_are_dealt_evenly_and_never_split():
-    from sklearn_lhcal.metrics._jackknife import deal_rows
+    from sklearn_lhcal._ground.jackknife import deal_rows
 
     rng = np.random.default_rng(0)
     groups = rng.choice(list("abcdefghijklmnop"), 300, p=np.arange(1, 17) / 136)

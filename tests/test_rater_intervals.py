@@ -185,12 +185,12 @@ def test_sums_agree_with_evaluation_for_decisions():
 
 def test_many_ratings_in_blocks_of_rows(monkeypatch):
     """How many ratings are in memory at a time does not show."""
-    from sklearn_lhcal.metrics import _jackknife
+    from sklearn_lhcal._ground import jackknife
 
     y, z = study(n=50, read=0.5, R=60)
     values = []
     for block in (2**15, 7, 1):
-        monkeypatch.setattr(_jackknife, "_RATINGS", block)
+        monkeypatch.setattr(jackknife, "_RATINGS", block)
         found = confidence_interval(epistemic_loss, y, z, random_state=0)
         values.append([*found, found.df, *found.components])
     assert_allclose(values, [values[0]] * 3, rtol=1e-10)

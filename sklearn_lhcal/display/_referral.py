@@ -1,17 +1,16 @@
 """What one more label gains where rows are chosen by a rule: expected, realised, and how surely."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .._ground.checks import as_floats
-from .._ground.facts import facts_of
 from .._rows import Rows
-from ..distributions import Distribution, PointMass, second_opinion_value
-from ..metrics import posterior_epistemic_loss
+from ..distributions import Distribution, second_opinion_value
 from ._bins import student_interval
+from ._referral_raters import GainsWithout, RaterNoise, realised_gain
 
 _RULES: dict[str, Callable] = {
     "second_opinion_value": second_opinion_value,
@@ -79,11 +78,7 @@ def gains(rows: Rows) -> tuple[NDArray, NDArray]:
             "No label moves this prediction, which holds class probabilities without a "
             "distribution around them; pass that of AlphaCalibration, say, or of an ensemble."
         )
-    # without weights, terms are the losses themselves; a label does not move a point mass
-    losses: Any = facts_of(posterior_epistemic_loss).terms
-    now, _ = losses(Rows(rows.labels, PointMass.of_checked(rows.z)))
-    after, _ = losses(Rows(rows.labels, rows.distribution))
-    return expected, now - after
+    return expected, realised_gain(rows.labels, rows.distribution)
 
 
 def referral_curves(
@@ -93,33 +88,40 @@ def referral_curves(
     realised,
     w,
     groups: NDArray | None = None,
+    without: GainsWithout | None = None,
     *,
     confidence_level: float,
     normalize: bool,
 ) -> ReferralCurves:
     """Both gains of rows referred in the order of their priority, with intervals.
 
-    Rows are independent, or groups of them.
+    Rows are independent, or groups of them, except for their raters where there are gains without.
     """
     w = w / w.sum()
     v = w * expected
     g = w * realised
-    noise = g - v * (g @ v) / (v @ v)
+    explained = v * (g @ v) / (v @ v)
+    noise = g - explained
     total = g.sum()
+    unit = 1.0
     if normalize:
         if total <= 0:
             raise ValueError(
                 f"Referring every row gains {total:.2g} here, of which there are no shares; use "
                 "normalize=False, and calibrate the distribution, with AlphaCalibration say."
             )
+        unit = total
         v = v / v.sum()
         g = g / total
-        noise = noise / total
+    shared = None
+    if without is not None:
+        shared = RaterNoise(without, w, noise, explained, unit)
+    noise = noise / unit
     referred = _referred(fraction, priority, w)
-    points = [_point(a, v, g, noise, groups, normalize) for a in referred]
-    expected_gain, realised_gain, error, freedom = np.array(points).T
-    interval = student_interval(realised_gain, error, freedom, confidence_level)
-    return ReferralCurves(fraction, expected_gain, realised_gain, error, interval)
+    points = [_point(a, v, g, noise, groups, normalize, shared) for a in referred]
+    expected_gain, found, error, freedom = np.array(points).T
+    interval = student_interval(found, error, freedom, confidence_level)
+    return ReferralCurves(fraction, expected_gain, found, error, interval)
 
 
 def _referred(fraction, priority, w):
@@ -135,7 +137,9 @@ def _referred(fraction, priority, w):
     yield np.ones(len(w))
 
 
-def _point(a, v, g, noise, groups, normalize: bool) -> tuple[float, float, float, float]:
+def _point(
+    a, v, g, noise, groups, normalize: bool, shared: RaterNoise | None
+) -> tuple[float, float, float, float]:
     """Expected and realised gain, its standard error and degrees of freedom, a being referred."""
     expected = a @ v
     gain = a @ g
@@ -150,4 +154,6 @@ def _point(a, v, g, noise, groups, normalize: bool) -> tuple[float, float, float
     if variance == 0:
         return expected, gain, 0.0, 1.0
     freedom = 2 / ((squares / variance) ** 2).sum()
+    if shared is not None:
+        variance, freedom, _ = shared.spread(a, variance, freedom)
     return expected, gain, np.sqrt(variance), freedom

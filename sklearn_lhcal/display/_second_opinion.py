@@ -1,7 +1,7 @@
 """Who needs a second opinion: what one more label of the rows referred first is worth."""
 
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,6 +12,7 @@ from .._ground.types import Estimator, LabelsLike, Samples
 from .._rows import PredictionLike, read_rows
 from ._base import WIDE, Display, draw_legend, draw_reference, drawn, name_of, predicted, styled
 from ._referral import gains, priorities, referral_curves, rule_in_words
+from ._referral_raters import gains_without
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -46,9 +47,15 @@ class SecondOpinionDisplay(Display):
     rows may carry most of the variance. For shares, which are ratios, a_i less the share takes the
     place of a_i (delta method). The bands of shares are too wide where the gain of all rows is
     hardly known. They are too narrow where the share comes near 1 and depends on the few late rows
-    that gain anything. The bands are for these raters and new rows, with `Annotations` too: the
-    noise is that of rows around what was expected of them, from which no rater can be left out. For
-    new raters take `paired_difference` of `posterior_epistemic_loss` on the rows referred.
+    that gain anything.
+
+    **Raters.** With `Annotations` the band holds for new rows and new raters. Its variance is
+    ``rows + max(raters − cells, 0)``, as that of `confidence_interval`. The rows are those squares.
+    The others are jackknives of the same sum, without each rater and without each single label. The
+    order of the rows stays, because it depends on the predictions alone. A row that is left with
+    one rater is left out. The gain of a row is evaluated once more for each different label that it
+    has, and each fraction sums over all labels. Raters are taken as exchangeable. Counts do not say
+    who spoke: their band is for these raters and new rows.
 
     Parameters
     ----------
@@ -125,6 +132,7 @@ class SecondOpinionDisplay(Display):
         normalize: bool = False,
         sample_weight: ArrayLike | None = None,
         groups: ArrayLike | None = None,
+        raters: Literal["random", "fixed"] | None = None,
         n_points: int = 201,
         confidence_level: float = 0.95,
         name: str | None = None,
@@ -153,6 +161,9 @@ default="second_opinion_value"
             Weights of the rows; only their ratios matter.
         groups : array-like of shape (n_samples,), optional
             Rows of one group (one patient, say) are dependent: intervals take them together.
+        raters : {"random", "fixed"}, optional
+            Whether intervals are for new raters, which needs `Annotations`, or for these. None:
+            "random" with `Annotations`, "fixed" with all else. See `confidence_interval`.
         n_points : int, default=201
             Number of points of the curves, equally spaced from fraction 0 to 1.
         confidence_level : float, default=0.95
@@ -174,7 +185,13 @@ default="second_opinion_value"
             An unknown rule; priorities of another shape, NaN or infinite; no row with two raters
             and a positive weight; a distribution that no label moves, a point mass say; shares of
             a realised gain that is not positive; `confidence_level` outside (0, 1); `n_points`
-            below 2; and whatever `check_counts` refuses.
+            below 2; fewer than three raters where they are random, or labels without raters; and
+            whatever `check_counts` refuses.
+
+        Warns
+        -----
+        UserWarning
+            Fewer than five raters where they are random: bands may cover too rarely.
         """
         check_row_names(y=y, rule=rule)
         rows = read_rows(y, prediction, sample_weight, groups)
@@ -187,7 +204,7 @@ default="second_opinion_value"
         how: dict[str, Any] = {"confidence_level": confidence_level, "normalize": normalize}
         fraction = np.linspace(0, 1, n_points)
         each = (priority[keep], *gains(rows), rows.weight, rows.groups)
-        curves = referral_curves(fraction, *each, **how)
+        curves = referral_curves(fraction, *each, gains_without(rows, raters), **how)
         name = rule_in_words(rule) if name is None else name
         return cls(*curves, **how, name=name).plot(ax, **plot_kwargs)
 
@@ -223,8 +240,8 @@ default="second_opinion_value"
         name : str, optional
             What the legend calls it; None: the name of the estimator's class, and the rule.
         **kwargs
-            As in `from_predictions`: `normalize`, `n_points`, `confidence_level`, `ax` and those of
-            `plot`.
+            As in `from_predictions`: `normalize`, `groups`, `raters`, `n_points`,
+            `confidence_level`, `ax` and those of `plot`.
 
         Returns
         -------

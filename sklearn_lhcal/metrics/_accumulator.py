@@ -11,6 +11,7 @@ from .._ground.arrays import Floats, Indices
 from .._ground.bins import Bins, check_bias_correction, check_grouped, signed_root
 from .._ground.checks import check_fraction, check_positive_int
 from .._ground.facts import facts_of, unwrapped
+from .._ground.jackknife import Replicates, Spread, VarianceComponents, row_variance
 from .._ground.types import Correction, LabelsLike
 from .._rows import PredictionLike, Rows
 from ._batches import Batches
@@ -18,7 +19,6 @@ from ._calibration import calibration_loss, class_bins
 from ._decomposition import LossDecomposition, decomposition
 from ._evaluate import read_for, undefined
 from ._intervals import ConfidenceInterval, interval_from
-from ._jackknife import Replicates, Spread, VarianceComponents, row_variance
 from ._label_histogram import least_raters
 from ._streamed_means import StreamedMeans
 

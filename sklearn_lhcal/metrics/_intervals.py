@@ -4,7 +4,6 @@ A bootstrap that resamples rows is invalid for corrected binned metrics and for 
 repeated rows undo the correction and lie at distance 0 of each other. One that resamples raters is
 too: a repeated rater agrees with himself."""
 
-import warnings
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, Self
 
@@ -17,10 +16,7 @@ from .._ground.arrays import Floats
 from .._ground.bins import signed_root
 from .._ground.checks import check_fraction
 from .._ground.facts import unwrapped
-from .._ground.types import LabelsLike, Seed
-from .._rows import PredictionLike, random_raters
-from ._jackknife import (
-    FEW_RATERS,
+from .._ground.jackknife import (
     Blocks,
     Panel,
     Spread,
@@ -28,7 +24,10 @@ from ._jackknife import (
     deal_rows,
     panel_of,
     spread_of,
+    warn_of_few,
 )
+from .._ground.types import LabelsLike, Seed
+from .._rows import PredictionLike, random_raters
 from ._replicates import Statistic, statistic_of
 
 __all__ = ["ConfidenceInterval", "VarianceComponents", "confidence_interval", "paired_difference"]
@@ -283,13 +282,7 @@ def design_of(
         return block, None
     panel = panel_of(y, statistic.w, statistic.least_raters, n_blocks, rng)
     panel = panel._replace(cells=statistic.cells(n_blocks, rng))
-    if panel.n_raters < FEW_RATERS:
-        warnings.warn(
-            f"There are only {panel.n_raters} raters: intervals for new raters may cover too "
-            'rarely. With raters="fixed" the interval is for these raters.',
-            UserWarning,
-            stacklevel=3,
-        )
+    warn_of_few(panel)
     return block, panel
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._ground.arrays import Floats
-from ._jackknife import Blocks
+from .._ground.jackknife import Blocks
 from ._replicates import OfRows
 
 # raters whose pairs are looked at, and rows that a pair needs

@@ -7,12 +7,12 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import f as fisher
 
 from .._ground.arrays import Floats, Integers
+from .._ground.jackknife import Panel, VarianceComponents, spread_of
 from .._ground.types import Seed
 from ..label_histogram import Annotations
 from ._each_reader import compared, named_raters, ratio_over_pairs, reader_means
 from ._evaluate import mean, read_for
 from ._intervals import design_of
-from ._jackknife import Panel, VarianceComponents, spread_of
 from ._replicates import statistic_of
 
 __all__ = ["ReaderTable", "reader_table"]

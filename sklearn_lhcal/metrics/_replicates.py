@@ -12,11 +12,11 @@ from .._ground.arrays import Floats, Indices
 from .._ground.bins import BinSums, without_each
 from .._ground.checks import check_same_length, n_rows, take_rows
 from .._ground.facts import facts_of
+from .._ground.jackknife import Blocks, LeftOut, Panel, Replicates, cells_of, deal_cells, row_blocks
 from .._rows import Rows, read_groups
 from ..label_histogram import Annotations
 from ._bins_without import Left, RaterSums, changes_of_ratings, sums_of_blocks
 from ._evaluate import evaluate, read_for
-from ._jackknife import Blocks, LeftOut, Panel, Replicates, cells_of, deal_cells, row_blocks
 from ._shared_terms import Binned
 
 

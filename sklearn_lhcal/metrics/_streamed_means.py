@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._ground.arrays import Floats, Indices
-from ._jackknife import Spread, VarianceComponents
+from .._ground.jackknife import Spread, VarianceComponents
 
 
 class StreamedMeans:

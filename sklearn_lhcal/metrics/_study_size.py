@@ -11,12 +11,12 @@ from scipy.stats import t as student
 from .._ground.arrays import Floats, Integers
 from .._ground.checks import check_fraction, check_positive, check_positive_int
 from .._ground.facts import unwrapped
+from .._ground.jackknife import Panel, VarianceComponents, spread_of
 from .._ground.types import Seed
 from .._rows import PredictionLike
 from ..label_histogram import Annotations
 from ._each_reader import named_raters
 from ._intervals import design_of
-from ._jackknife import Panel, VarianceComponents, spread_of
 from ._pair_components import PairComponents, pair_components
 from ._replicates import OfRows, statistic_of
 

@@ -4,15 +4,15 @@ Letters: T the statistic of all data, G blocks of rows, r raters, c_r their shar
 V_row, V_rat and V_cell the three jackknives.
 """
 
+import warnings
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from .._ground.arrays import Floats, Indices
-from ..label_histogram import Annotations
+from .arrays import Floats, Indices
 
 # with fewer raters intervals for new ones may cover too rarely
 FEW_RATERS = 5
@@ -22,6 +22,25 @@ MOST_SINGLE = 50
 _RATINGS = 2**15
 # raters whose shares without each block are in memory at a time
 _RATERS = 100_000
+
+
+class Ratings(Protocol):
+    """Who rated which row, as `Annotations` hold it; see there for the attributes."""
+
+    indptr: Indices
+    rater: NDArray
+    raters: NDArray
+
+    @property
+    def n(self) -> Floats:
+        """Number of ratings of each row, shape (n,)."""
+
+    @property
+    def row(self) -> Indices:
+        """The row of each rating, shape (n_ratings,)."""
+
+    def __len__(self) -> int:
+        """Number of rows."""
 
 
 class Blocks(NamedTuple):
@@ -157,7 +176,7 @@ def deal_rows(n: int, groups: NDArray | None, n_blocks: int, rng) -> Blocks:
     return units if codes is None else Blocks(units.code[codes], units.n)
 
 
-def row_blocks(y: Annotations) -> Iterator[tuple[slice, slice, Indices]]:
+def row_blocks(y: Ratings) -> Iterator[tuple[slice, slice, Indices]]:
     """Rows with a fixed number of ratings in all, their ratings, and the row in it of each."""
     start = 0
     while start < len(y):
@@ -168,13 +187,13 @@ def row_blocks(y: Annotations) -> Iterator[tuple[slice, slice, Indices]]:
         start = stop
 
 
-def cells_of(y: Annotations, groups: NDArray) -> Blocks:
+def cells_of(y: Ratings, groups: NDArray) -> Blocks:
     """The cell of each rating: what one rater said of one group."""
     cells, cell = np.unique(groups[y.row] * len(y.raters) + y.rater, return_inverse=True)
     return Blocks(cell, len(cells))
 
 
-def deal_cells(y: Annotations, groups: NDArray | None, n_blocks: int, rng) -> Blocks:
+def deal_cells(y: Ratings, groups: NDArray | None, n_blocks: int, rng) -> Blocks:
     """Blocks of cells; those of a row go to different ones as far as there are enough."""
     N = len(y.rater)
     B = min(n_blocks, N)
@@ -189,7 +208,7 @@ def deal_cells(y: Annotations, groups: NDArray | None, n_blocks: int, rng) -> Bl
     return Blocks(rng.permutation(cells.n)[cells.code] % B, B)
 
 
-def panel_of(y: Annotations, w, least_raters: int, n_blocks: int, rng) -> Panel:
+def panel_of(y: Ratings, w, least_raters: int, n_blocks: int, rng) -> Panel:
     """Blocks of raters, and their shares; `w` are the weights of rows or None."""
     n = y.n
     weight = np.where(n >= least_raters, 1.0 if w is None else w, 0.0)
@@ -217,7 +236,18 @@ def panel_of(y: Annotations, w, least_raters: int, n_blocks: int, rng) -> Panel:
     )
 
 
-def _shares(y: Annotations, n: NDArray, weight: NDArray) -> Floats:
+def warn_of_few(panel: Panel) -> None:
+    """Warn of few raters, the caller of whoever calls."""
+    if panel.n_raters < FEW_RATERS:
+        warnings.warn(
+            f"There are only {panel.n_raters} raters: intervals for new raters may cover too "
+            'rarely. With raters="fixed" the interval is for these raters.',
+            UserWarning,
+            stacklevel=4,
+        )
+
+
+def _shares(y: Ratings, n: NDArray, weight: NDArray) -> Floats:
     """c_r, the share of each rater in a mean over rows, shape (n_raters,)."""
     R = len(y.raters)
     if (n == R).all() and weight.any():
@@ -229,7 +259,7 @@ def _shares(y: Annotations, n: NDArray, weight: NDArray) -> Floats:
     return share / max(weight.sum(), np.finfo(float).tiny)
 
 
-def _moved_raters(y: Annotations, weight, least_raters: int, share, block_of, R: int) -> float:
+def _moved_raters(y: Ratings, weight, least_raters: int, share, block_of, R: int) -> float:
     """Σ_b Σ_r (c_r − c_r(without b))² where each block is one of R raters."""
     n = y.n
     if (n == R).all() and least_raters < R:
@@ -252,7 +282,7 @@ def _moved_raters(y: Annotations, weight, least_raters: int, share, block_of, R:
     return float(((c - without) ** 2).sum())
 
 
-def _moved_blocks(y: Annotations, weight, least_raters: int, share, block_of, B: int) -> float:
+def _moved_blocks(y: Ratings, weight, least_raters: int, share, block_of, B: int) -> float:
     """Σ_b Σ_r (c_r − c_r(without b))² where each of B blocks holds many raters."""
     n, R = len(y), len(y.raters)
     # ratings of each row by each block of raters
@@ -291,8 +321,20 @@ def spread_of(
     without = found.ratings
     if panel is None or without is None:
         return Spread(V_row, G - 1.0, VarianceComponents(V_row))
+    return over_raters(found.estimate, without, V_row, G - 1.0, panel, second_order=second_order)
+
+
+def over_raters(
+    T: float,
+    without: LeftOut,
+    V_row: float,
+    df_row: float,
+    panel: Panel,
+    *,
+    second_order: bool = False,
+) -> Spread:
+    """The variance over rows and raters; that over rows has `df_row` degrees of freedom."""
     f = panel.f
-    T = found.estimate
     V_rat = f * ((without.raters - T) ** 2).sum()
     moved = without.cells - T
     moved *= moved
@@ -303,10 +345,10 @@ def spread_of(
     # few raters may look alike by chance
     uncertain = second_order or panel.n_raters < FEW_RATERS
     # Satterthwaite's degrees of freedom
-    noise = V_row**2 / (G - 1)
+    noise = V_row**2 / df_row
     if excess > 0 or uncertain:
-        noise += V_rat**2 / max(panel.effective - 1, 1e-9) + V_cell**2 / (G - 1)
-    df = G - 1.0
+        noise += V_rat**2 / max(panel.effective - 1, 1e-9) + V_cell**2 / df_row
+    df = df_row
     if noise > 0:
         df = float(V**2 / noise)
     if uncertain:
