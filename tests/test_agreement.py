@@ -126,6 +126,11 @@ def test_limits():
         assert np.isnan(function(annotated([[1, 1], [1, 1]])))
 
 
+def test_one_class_is_agreed_upon():
+    y = Annotations.from_matrix([["a", "a"]])
+    assert [percent_agreement(y, weights=weights) for weights in WEIGHTS] == [1, 1, 1, 1]
+
+
 def test_percent_agreement_is_one_minus_the_mean_disagreement():
     y = annotated(studied())
     several = y.n > 1

@@ -177,8 +177,15 @@ def test_what_is_refused():
     masked = np.ma.masked_array([1, 2], mask=[True, False])
     with pytest.raises(ValueError, match="is a masked array"):
         Annotations.from_long(masked, ["Ann", "Bob"], ["a", "b"])
+    with pytest.raises(ValueError, match="is a masked array"):
+        Annotations.from_matrix(np.ma.masked_array([[1, 2]], mask=[[True, False]]))
     arrays = {"raters": ["Ann"], "classes": ["a"]}
-    for indptr, rater, label in (([0, 2], [0], [0]), ([0, 1], [1], [0]), ([0, 1], [0], [1])):
+    for indptr, rater, label in (
+        ([0, 2], [0], [0]),
+        ([0, 2, 1, 3], [0, 0, 0], [0, 0, 0]),
+        ([0, 2], [0, 1], [0, 0]),
+        ([0, 2], [0, 0], [0, 1]),
+    ):
         with pytest.raises(ValueError, match=r"indptr must|no name in"):
             Annotations(indptr, rater, label, **arrays)
 
@@ -187,6 +194,26 @@ def test_ratings_to_keep_are_booleans_one_each(y):
     for kept in (np.ones(len(y.rater) + 1, dtype=bool), np.ones(len(y.rater), dtype=int)):
         with pytest.raises(ValueError, match=rf"hold {len(y.rater)} booleans"):
             y.keep(kept)
+
+
+def test_what_is_kept_cannot_be_written_to(y):
+    part = y.keep(np.arange(len(y.rater)) % 2 == 0)
+    for array in (part.indptr, part.rater, part.label, part.counts):
+        assert not array.flags.writeable
+
+
+def test_first_ratings_are_at_least_one():
+    y = Annotations.from_matrix([["a", "b"]], ordered=True)
+    with pytest.raises(ValueError, match="per_row"):
+        y.first(0)
+
+
+def test_numpy_takes_them_as_counts(y):
+    assert y.ndim == 2
+    for copy in (None, True):
+        assert y.__array__(np.float32, copy=copy).dtype == np.float32
+    assert y.__array__(copy=True).flags.writeable
+    assert not y.__array__().flags.writeable
 
 
 def test_small_unsigned_integers_are_integers():

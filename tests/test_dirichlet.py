@@ -276,3 +276,11 @@ def test_a_class_without_probability_is_never_drawn():
     np.testing.assert_allclose(draws.sum(axis=2), 1, rtol=1e-12)
     nearly = Dirichlet([[1e-310, 1.0]]).sample(50, random_state=0)
     np.testing.assert_array_equal(nearly, [[[0, 1]]] * 50)
+
+
+def test_one_bad_row_is_refused():
+    with pytest.raises(ValueError, match="total must be positive and finite"):
+        Dirichlet.from_mean([[0.5, 0.5]] * 2, [1.0, np.inf])
+    for wrong in ([[1.0, 1.0], [0.0, 0.0]], [[1.0, 1.0], [1.0, -1.0]]):
+        with pytest.raises(ValueError, match="concentration must"):
+            Dirichlet(wrong)

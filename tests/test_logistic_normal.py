@@ -434,6 +434,10 @@ def test_distributions_are_immutable_and_copy_their_inputs(distribution):
             setattr(d, name, 1.0)
 
 
+def test_no_pair_no_disagreement():
+    assert not LogisticNormal([0.3, -1.0], 2.0).disagreement(pairs=np.zeros((2, 2))).any()
+
+
 def test_bad_input_is_refused():
     for m, s in (([[0.0]], [1.0]), ([0.0, 1.0], [1.0]), (0.0, 1.0)):
         with pytest.raises(ValueError, match="loc must have shape"):

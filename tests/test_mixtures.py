@@ -228,6 +228,11 @@ def test_uncertainties_are_ordered(S, n, K, seed):
     assert (ends[..., 0] <= ends[..., 1]).all()
 
 
+def test_weights_are_at_least_0():
+    with pytest.raises(ValueError, match="weights"):
+        Ensemble([[[0.5, 0.5]], [[0.1, 0.9]]], [2.0, -1.0])
+
+
 @pytest.mark.parametrize("log_weights", [np.zeros(3), np.zeros((2, 2)), np.zeros((0, 3))])
 def test_weights_have_a_row_for_each_member(log_weights):
     with pytest.raises(ValueError, match=r"log_weights must have shape \(S, n\) for the 3 rows"):

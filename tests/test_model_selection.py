@@ -88,7 +88,7 @@ def test_predictions_equal_a_loop_by_hand(data, name):
     """
     names = np.array(["c", "a", "b"])
     frame, columns = pd.DataFrame(data.counts, columns=names), [1, 2, 0]
-    cv = KFold(4, shuffle=True, random_state=0)
+    cv = KFold(3, shuffle=True, random_state=0)
     dist, proba, label = (
         cross_val_predict(MODELS[name], data.X, frame, cv=cv, method=method)
         for method in ("predict_dist", "predict_proba", "predict")
