@@ -54,8 +54,9 @@ class SecondOpinionDisplay(Display):
     The others are jackknives of the same sum, without each rater and without each single label. The
     order of the rows stays, because it depends on the predictions alone. A row that is left with
     one rater is left out. The gain of a row is evaluated once more for each different label that it
-    has, and each fraction sums over all labels. Raters are taken as exchangeable. Counts do not say
-    who spoke: their band is for these raters and new rows.
+    has, and each fraction sums over all labels. Degrees of freedom follow Satterthwaite, no fewer
+    than the least of both. Raters are taken as exchangeable. Counts do not say who spoke: their
+    band is for these raters and new rows.
 
     Parameters
     ----------
