@@ -50,6 +50,7 @@ studies: $(VENV)/.doc  ## the larger studies of the papers' pages, each under an
 	$(BIN)/python benchmarks/kernel_convergence.py > $(TABLES)/kernel_convergence.txt
 	$(BIN)/python benchmarks/training_study.py > $(TABLES)/training_study.txt
 	$(BIN)/python benchmarks/epistemic_letters.py > $(TABLES)/epistemic_letters.txt
+	FULL=1 $(BIN)/python examples/plot_decision_paper_table.py > $(TABLES)/paper_table.txt
 	$(BIN)/python benchmarks/decision_files.py --shape mushrooms > $(TABLES)/mushrooms.txt
 	$(BIN)/python benchmarks/decision_files.py --shape lesions > $(TABLES)/lesions.txt
 
