@@ -96,6 +96,7 @@ def _sums(
 def class_bins(
     rows: Rows, n_bins=15, strategy="uniform", bias_correction: Correction = "residual", **others
 ) -> Binned:
+    """The bins of each class of each row, (n, K), for intervals that leave rows or raters out."""
     needed = OF_CALIBRATION[correction_of(rows, bias_correction)]
     return Binned(Bins(rows.z, n_bins, strategy), rows.z, _observed, _says, needed)
 
