@@ -3,7 +3,9 @@
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
 
 from sklearn_lhcal.calibration import AlphaCalibration, PrecomputedClassifier, TemperatureScaling
 from sklearn_lhcal.datasets import make_label_histograms
@@ -43,6 +45,35 @@ def test_one_member_is_saved_probabilities(data, members):
     assert one.temperature_ == pytest.approx(bare.temperature_, rel=1e-5)
     of_ensemble = one.predict_proba(Ensemble(members[:1]))
     np.testing.assert_allclose(of_ensemble, bare.predict_proba(members[0]), atol=1e-6)
+
+
+@pytest.mark.parametrize("wrap", [FrozenEstimator, make_pipeline])
+def test_logits_in_a_wrapper_are_logits(data, wrap):
+    """Nothing is clipped, though these probabilities go down to 1e-60."""
+    u = 40 * np.log(data.prediction)
+    saved = wrap(PrecomputedClassifier("logits").fit(u, data.counts))
+    of_saved = TemperatureScaling(FrozenEstimator(saved)).fit(u, data.counts)
+    bare = TemperatureScaling("logits").fit(u, data.counts)
+    assert of_saved.temperature_ == pytest.approx(bare.temperature_, rel=1e-12)
+    proba = bare.predict_proba(u)
+    np.testing.assert_allclose(of_saved.predict_proba(u), proba, rtol=1e-12, atol=1e-12)
+
+
+def test_a_point_mass_is_nobody_elses_memory(data):
+    """Neither what it was made of nor what it says can be written to it."""
+    u = np.log(data.prediction)
+    saved = PrecomputedClassifier("logits").fit(u)
+    dist = saved.predict_dist(u)
+    before = dist.mean().copy()
+    u += 1
+    saved.predict_proba(u)[:] = 0
+    np.testing.assert_array_equal(dist.mean(), before)
+    with pytest.raises(ValueError, match="read-only"):
+        dist.mean()[0, 0] = 1
+    z = data.prediction.copy()
+    kept = PrecomputedClassifier("proba").fit(z).predict_dist(z)
+    z[:] = 0
+    np.testing.assert_array_equal(kept.mean(), data.prediction)
 
 
 @pytest.mark.parametrize("wrap", [TemperatureScaling, around_temperature])

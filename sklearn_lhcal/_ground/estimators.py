@@ -92,7 +92,8 @@ def resolve(estimator, X, method: str):
     The one walk through Pipeline, search objects, FrozenEstimator and whoever names the estimator
     it hands on to, `_passes_to`.
     """
-    while not hasattr(estimator, method):
+    # a frozen estimator offers all that the one inside does, and is not that one
+    while isinstance(estimator, FrozenEstimator) or not hasattr(estimator, method):
         if isinstance(estimator, Pipeline):
             transform = estimator[:-1].transform if len(estimator) > 1 else _unchanged
             estimator, X = estimator[-1], transform(X)

@@ -117,22 +117,29 @@ def in_columns(z: NDArray, columns, n_classes: int) -> Floats:
 
 def log_softmax(u: Floats) -> Floats:
     """Log-probabilities of logits u, softmax over the last axis."""
-    v = u - row_max(u)[..., None]
-    v -= np.log(row_sum(np.exp(v)))[..., None]
-    return v
+    rows = u.reshape(-1, u.shape[-1])
+    v = np.empty_like(rows)
+    for part in _blocks(rows):
+        of_part = np.subtract(rows[part], row_max(rows[part])[:, None], out=v[part])
+        of_part -= np.log(row_sum(np.exp(of_part)))[:, None]
+    return v.reshape(u.shape)
 
 
 def softmax(u: Floats) -> Floats:
     """Probabilities of logits u, softmax over the last axis."""
     rows = u.reshape(-1, u.shape[-1])
     z = np.empty_like(rows)
-    step = max(_BLOCK // max(u.shape[-1], 1), 1)
-    for start in range(0, len(rows), step):
-        part = slice(start, start + step)
+    for part in _blocks(rows):
         e = np.subtract(rows[part], row_max(rows[part])[:, None], out=z[part])
         np.exp(e, out=e)
         e /= row_sum(e)[:, None]
     return z.reshape(u.shape)
+
+
+def _blocks(rows: NDArray) -> list[slice]:
+    """Blocks of rows that stay in a processor's cache."""
+    step = max(_BLOCK // max(rows.shape[1], 1), 1)
+    return [slice(start, start + step) for start in range(0, len(rows), step)]
 
 
 def log_proba(z: Floats, least: float = EPS) -> Floats:

@@ -57,14 +57,14 @@ class FittedMap(NamedTuple):
         rows = self._with_floor(rows)
         v = transform(rows.log_proba, *self.family.affine(self.x))
         if self.floor is None:
-            return rows.distribution(PointMass(softmax(rows.of_members(v))))
+            return rows.distribution(PointMass.keeping(softmax(rows.of_members(v))))
         log_pi = np.log(self.floor)
         if not rows.is_ensemble:
             rest = log_expit(-self.eta) + log_softmax(v)
-            return PointMass(softmax(np.logaddexp(rest, log_expit(self.eta) + log_pi)))
+            return PointMass.keeping(softmax(np.logaddexp(rest, log_expit(self.eta) + log_pi)))
         # Whatever the map makes of the last member, it says π.
         v[:, -1] = log_pi
-        return rows.distribution(PointMass(softmax(rows.of_members(v))))
+        return rows.distribution(PointMass.keeping(softmax(rows.of_members(v))))
 
     def _with_floor(self, rows: CalibrationRows) -> CalibrationRows:
         """One more member of weight e, where there are members and a floor."""

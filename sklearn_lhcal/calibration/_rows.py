@@ -71,15 +71,15 @@ class CalibrationRows:
         inner, X_inner = resolve(model, X, "predict_dist")
         saved = isinstance(inner, PrecomputedClassifier) and not isinstance(X_inner, Distribution)
         if saved and inner.response == "logits":
-            return cls(inner.predict_log_proba(X_inner), X=X, model=model)
+            u = inner.predict_log_proba(X_inner)
+            return cls(_in_order(u, inner, classes), X=X, model=model)
         if hasattr(inner, "predict_dist") or hasattr(inner, "predict_proba"):
             distribution = predict_dist(model, X).with_classes(own_classes(model, classes))
             return cls.of(distribution.in_order(classes), X, model)
         u = np.asarray(inner.decision_function(X_inner), dtype=np.float64)
         if u.ndim == 1:
             u = np.column_stack([np.zeros_like(u), u])
-        columns = positions(classes, own_classes(inner, classes))
-        return cls(log_softmax(u)[:, columns], X=X, model=model)
+        return cls(_in_order(log_softmax(u), inner, classes), X=X, model=model)
 
     @classmethod
     def of(cls, distribution: Distribution, X=None, model=None) -> "CalibrationRows":
@@ -159,7 +159,7 @@ class CalibrationRows:
     def whole(self) -> Distribution:
         """What is predicted, as a distribution; logits are those of a point mass."""
         if self.prediction is None:
-            return PointMass.of_checked(np.exp(self.log_proba))
+            return PointMass.keeping(np.exp(self.log_proba))
         return self.prediction
 
     @property
@@ -172,7 +172,7 @@ class CalibrationRows:
         """Counts times row weights, with sum 1, shape (n, K)."""
         return self.counts * self.share_of_a_label[:, None]
 
-    @property
+    @cached_property
     def share_of_a_label(self) -> Floats:
         """What a label of each row is of the weighted sum of all, shape (n,)."""
         return self.weight / (self.weight @ row_sum(self.counts))
@@ -193,3 +193,11 @@ class CalibrationRows:
         if not self.is_ensemble:
             return parts
         return Mixture.of(parts, self.log_weights.T)
+
+
+def _in_order(u: Floats, model, classes: NDArray) -> Floats:
+    """Columns of a fitted model's outputs in the order of the classes."""
+    columns = positions(classes, own_classes(model, classes))
+    if np.array_equal(columns, np.arange(u.shape[1])):
+        return u
+    return u[:, columns]

@@ -333,8 +333,14 @@ class PointMass(Distribution):
 
         Checked in float32, their rows need not sum to 1 in float64.
         """
+        return cls.keeping(frozen(z))
+
+    @classmethod
+    def keeping(cls, z: Floats) -> "PointMass":
+        """The same without a copy, of float64 that nothing else will write to; read-only now."""
         self = cls.__new__(cls)
-        self._z = frozen(z)
+        z.flags.writeable = False
+        self._z = z
         return self
 
     def mean(self) -> Floats:
@@ -347,7 +353,7 @@ class PointMass(Distribution):
         return np.zeros(len(self._z))
 
     def _take(self, rows):
-        return PointMass.of_checked(self._z[rows])
+        return PointMass.keeping(self._z[rows])
 
     def _disagreement(self, pairs):
         return cross_moment(self._z, pairs)
@@ -377,11 +383,11 @@ class PointMass(Distribution):
         return np.stack([self._z, self._z], axis=2)
 
     def _embed(self, columns, n_classes):
-        return PointMass.of_checked(in_columns(self._z, columns, n_classes))
+        return PointMass.keeping(in_columns(self._z, columns, n_classes))
 
     @classmethod
     def _joined(cls, batches):
-        return cls.of_checked(np.concatenate([b._z for b in batches]))
+        return cls.keeping(np.concatenate([b._z for b in batches]))
 
     def _sample(self, n_draws, rng):
         return np.repeat(self._z[None], n_draws, axis=0)

@@ -360,4 +360,4 @@ class NeuralClassifier(DistributionClassifierMixin, ArrayNet):
 
     def predict_dist(self, X: Samples) -> PointMass:
         """The class probabilities as a distribution, a batch of n_samples rows."""
-        return PointMass.of_checked(self.predict_proba(X)).with_classes(self.classes_)
+        return PointMass.keeping(self.predict_proba(X)).with_classes(self.classes_)
