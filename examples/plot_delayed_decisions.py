@@ -62,10 +62,7 @@ def cases(seed: int) -> dict:
 
 
 def risk(case: dict, priority) -> np.ndarray:
-    """Error rate when the given fraction of cases, those of highest priority first.
-
-    Is decided later.
-    """
+    """Error rate when a fraction of the cases, those of highest priority, is decided later."""
     gain = case["now"].astype(float) - case["later"]
     saved = np.concatenate([[0.0], np.cumsum(gain[np.argsort(-priority, kind="stable")])]) / len(
         gain
@@ -79,27 +76,34 @@ studies = [cases(seed) for seed in range(SEEDS)]
 # Risk against fraction postponed
 # -------------------------------
 # The dotted line postpones at random. Mutual information finds the cases that gain most sooner than
-# entropy, which begins with those on the noisy side. Bands are one standard error, over boards, of
-# the drop of the error rate.
+# entropy, which begins with those on the noisy side. Bands are 95 % intervals, over boards, of the
+# drop of the error rate.
 figure, ax = plt.subplots(figsize=(6.4, 4.6), layout="constrained")
 now, later = (np.mean([case[when].mean() for case in studies]) for when in ("now", "later"))
 print(
     f"Error rate now {now:.3f}, with everything postponed {later:.3f}\nshare of that gain when a "
     "tenth is postponed:"
 )
+tenth = {}  # by rule: the drop in each board
 for rule, color in (("mutual information", BLUE), ("entropy", VERMILLION)):
     drops = np.array([case["now"].mean() - risk(case, case[rule]) for case in studies])
-    mean, error = now - drops.mean(axis=0), t.ppf(0.975, SEEDS - 1) * sem(drops)
+    mean, reach = now - drops.mean(axis=0), t.ppf(0.975, SEEDS - 1) * sem(drops)
     ax.plot(FRACTION, mean, color=color, label=f"by {rule}")
-    ax.fill_between(FRACTION, mean - error, mean + error, color=color, alpha=0.2, linewidth=0)
+    ax.fill_between(FRACTION, mean - reach, mean + reach, color=color, alpha=0.2, linewidth=0)
+    tenth[rule] = np.array([np.interp(0.1, FRACTION, drop) for drop in drops])
     print(f"  by {rule:<20} {(now - np.interp(0.1, FRACTION, mean)) / (now - later):4.0%}")
+gap = (tenth["mutual information"] - tenth["entropy"]) / (now - later)
+half = t.ppf(0.975, SEEDS - 1) * sem(gap)
+low, high = gap.mean() - half, gap.mean() + half
+print(f"  difference, 95 %        {gap.mean():4.0%} ({low:.0%}, {high:.0%})")
 ax.plot([0, 1], [now, later], color="0.35", linestyle=(0, (1, 1.5)), label="at random")
 ax.set(xlabel="Fraction of decisions postponed", ylabel="Error rate", xlim=(0, 1))
-ax.legend(title=f"mean of {SEEDS} boards, 95 % intervals", title_fontsize="small", fontsize="small")
+title = f"mean of {SEEDS} boards, 95 % intervals"
+legend = ax.legend(title=title, title_fontsize="small", fontsize="small")
 
 # %%
 # Mutual information finds the decisions that profit from waiting sooner than entropy does, on
-# average. The bands are wide: four boards differ. Both rules are tried on the same four.
+# average. But four boards differ so much that the difference, in pairs, is within its noise.
 
 # %%
 # When waiting has a price

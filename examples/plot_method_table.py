@@ -128,25 +128,31 @@ def calibrated(counts) -> dict:
 # After an expert's label y, members are weighted by the probability they gave it, the product of
 # z_k^y_k. The code published with the paper takes the sum over classes instead, in which the K − 1
 # classes not named count 1 each. It is not defined for class probabilities alone, nor for mixtures.
-from sklearn_lhcal.metrics import posterior_epistemic_loss
+from sklearn_lhcal.metrics import epistemic_loss, posterior_epistemic_loss
 
 
-class PublishedRule(Ensemble):
-    """An ensemble whose members are weighted, after a label k.
-
-    By Σ_j z_j^y_j = z_k + K − 1 in place of z_k.
-    """
-
-    def mean_after(self, label):
-        w = self.weights * (self.proba[:, :, label] + self.n_classes - 1)
-        return np.einsum("sn,snk->nk", w / w.sum(axis=0), self.proba)
+def published_mean_after(dist, k):
+    """Members weighted, after a label of class k, by Σ_j z_j^y_j = z_k + K − 1."""
+    w = dist.weights * (dist.proba[:, :, k] + dist.n_classes - 1)
+    return np.einsum("sn,snk->nk", w / w.sum(axis=0), dist.proba)
 
 
 def published_posterior_loss(counts, dist) -> float:
-    """Epistemic loss after one label under that rule; NaN where it is not defined."""
+    """Epistemic loss after one label under that rule; NaN where it is not defined.
+
+    Each label of a row is the expert's in turn, and the others judge.
+    """
     if not isinstance(dist, Ensemble):
         return np.nan
-    return posterior_epistemic_loss(counts, PublishedRule(dist.proba))
+    losses, labels = [], []
+    for k in range(dist.n_classes):
+        named = counts[:, k] > 0
+        others = counts[named]
+        others[:, k] -= 1
+        after = published_mean_after(dist, k)[named]
+        losses.append(epistemic_loss(others, after, sample_weight=counts[named, k]))
+        labels.append(counts[:, k].sum())
+    return np.average(losses, weights=labels)
 
 
 # %%
@@ -169,7 +175,6 @@ from sklearn_lhcal.metrics import (
     disagreement_calibration_error,
     disagreement_squared_loss,
     dispersion_error,
-    epistemic_loss,
     expected_accuracy,
     expected_squared_loss,
     paired_difference,

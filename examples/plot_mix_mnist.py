@@ -268,7 +268,7 @@ for (labels, name), dist in dists.items():
 # takes φ times α0/(1 + α0), and leaves z as it is. Here ts raises φ in every row, from .147 to .184
 # on average, where raters disagree with .103; α brings it to .098.
 import matplotlib.pyplot as plt
-from colours import BLUE, CALIBRATED, PALETTE, RAW, SCALED, VERMILLION
+from colours import CALIBRATED, ORANGE, PALETTE, PURPLE, RAW, SCALED
 
 z, z_ts = (dists[2, name].mean() for name in ("Raw", "Raw+ts"))
 phi = {name: dists[2, name].disagreement() for name in ("Raw", "Raw+ts", "Raw+ts+α")}
@@ -283,7 +283,7 @@ print(f"Rows in which ts raises it: {(change > 0).mean():.0%}")
 COLORS = {"Raw": RAW, "Raw+ts": SCALED, "Raw+ts+α": CALIBRATED}
 figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.6), layout="constrained")
 mixed = test.ratio < 1
-for rows, color, label in ((~mixed, BLUE, "one digit"), (mixed, VERMILLION, "two mixed")):
+for rows, color, label in ((~mixed, ORANGE, "one digit"), (mixed, PURPLE, "two mixed")):
     top = z_ts[rows].max(axis=1) - z[rows].max(axis=1)
     left.plot(top, change[rows], ".", color=color, markersize=4, alpha=0.6, label=label)
 left.axhline(0, color="0.7", linewidth=1, zorder=0)

@@ -97,6 +97,13 @@ def test_the_remedy_works():
     assert losses[1] < losses[0] - 0.02
 
 
+def test_raters_who_always_oppose_each_other_are_said():
+    """P1, App. D.6: calibrated means, and correlated raters."""
+    z = 0.5 + np.random.default_rng(0).normal(0, 0.03, size=(400, 1)) * [1, -1]
+    with pytest.warns(UserWarning, match=r"1\.000 where these leave 0\.498 .* two opposed readers"):
+        AlphaCalibration("proba").fit(z, np.ones((400, 2), dtype=int))
+
+
 def test_means_may_be_too_sure_in_some_rows_only():
     """On average they allow more disagreement than there is: other rows are not sure enough."""
     rng = np.random.default_rng(0)
