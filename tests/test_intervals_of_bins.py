@@ -32,11 +32,11 @@ from sklearn_lhcal.metrics import confidence_interval
 )
 def test_bins_of_blocks_add_up(metric, options, mapped, weighted, grouped):
     """Leaving blocks out by sums over bins is evaluating the metric without them."""
-    data = make_label_histograms(300, n_raters=(1, 4), overconfidence=2.0, random_state=0)
+    data = make_label_histograms(300, n_raters=(2, 4), overconfidence=2.0, random_state=0)
     rng = np.random.default_rng(0)
     how = {"n_blocks": 12, "random_state": 0, **options}
     if weighted:
-        how["sample_weight"] = rng.integers(0, 3, 300)
+        how["sample_weight"] = rng.integers(1, 4, 300)
     if grouped:
         how["groups"] = rng.integers(0, 60, 300)
     found = confidence_interval(metric, data.counts, data.prediction, **how)
@@ -79,7 +79,7 @@ def test_so_do_bins_with_raters(n_raters, metric, options, mapped, weighted):
     data = make_reader_study(24, n_raters, n_classes=3, random_state=0)
     how = {"n_blocks": 6, "random_state": 0, **options}
     if weighted:
-        how["sample_weight"] = np.random.default_rng(0).integers(0, 3, 24) * 0.37
+        how["sample_weight"] = np.random.default_rng(0).integers(1, 4, 24) * 0.37
 
     _check_by_evaluation(metric, mapped, data.y, data.proba, how)
 
@@ -121,3 +121,30 @@ def _check_by_evaluation(metric, mapped, y, proba, how):
 
     found, expected = (confidence_interval(of, y, proba, **how) for of in (metric, evaluated))
     np.testing.assert_allclose(found.components, expected.components, rtol=1e-9, atol=1e-15)
+
+
+@pytest.mark.filterwarnings("ignore:More than 5 %")
+@pytest.mark.parametrize(
+    ("metric", "least", "options"),
+    [
+        (metrics.expected_accuracy, 1, {}),
+        (metrics.irreducible_loss, 2, {}),
+        (metrics.calibration_loss, 1, {}),
+        (metrics.dispersion_error, 2, {"strategy": "quantile"}),
+        (metrics.kernel_calibration_error, 1, {"bandwidth": 0.1}),
+    ],
+)
+@pytest.mark.parametrize("raters", ["fixed", "random"])
+def test_rows_that_do_not_count_are_no_units(metric, least, options, raters):
+    """Without weight, or with too few raters, a row is a row less: in blocks and in df too."""
+    data = make_reader_study(60, 6, n_classes=3, random_state=0)
+    rng = np.random.default_rng(0)
+    single = rng.random(60) < 0.5
+    y = data.y.keep(~single[data.y.row] | (data.y.rater == 0))
+    w = rng.integers(0, 2, 60)
+    how = {"n_blocks": 10, "raters": raters, "random_state": 0, **options}
+    found = confidence_interval(metric, y, data.proba, sample_weight=w, **how)
+    kept = np.flatnonzero((w > 0) & (y.n >= least))
+    expected = confidence_interval(metric, y[kept], data.proba[kept], **how)
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    assert found.df == pytest.approx(expected.df)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy.stats import t as student
 
 from sklearn_lhcal.label_histogram import Annotations
 from sklearn_lhcal.metrics import (
@@ -44,6 +45,22 @@ def test_the_number_of_rows_is_the_least_that_suffices(y):
     assert (np.diff(n) <= 0).all()
     low, high = size.n_rows_range[finite].T
     assert ((low <= n) & (n <= high)).all()
+
+
+def test_few_readers_count_even_where_they_look_alike():
+    """As in the interval of such a study: below five readers Satterthwaite counts them always."""
+    # each says 1 in a quarter of the rows, and each in others
+    said = (np.arange(100)[:, None] + np.arange(8)) % 4 == 0
+    y = Annotations.from_matrix(said.astype(int))
+    size = study_size(expected_accuracy, y, np.full(100, 0.7), half_width=0.1, random_state=0)
+    assert size.raters == 0
+    V = size.rows / 100 + size.ratings / 400
+    cells = size.ratings / 400
+    df = V**2 / (V**2 / 49 + cells**2 / 3 + cells**2 / 49)
+    assert_allclose(size.half_width(100, 4, 4), student.ppf(0.975, df) * np.sqrt(V))
+    # readers who look alike are no reason from five on
+    V = size.rows / 100 + size.ratings / 500
+    assert_allclose(size.half_width(100, 5, 5), student.ppf(0.975, 49) * np.sqrt(V))
 
 
 def test_fewer_readings_a_row_need_more_rows(y):
@@ -103,13 +120,14 @@ def test_predictions_and_weights_are_those_of_the_metric(y):
     z = np.full((150, 2), 0.5)
     z[:, 0] = np.linspace(0.1, 0.9, 150)
     z[:, 1] = 1 - z[:, 0]
+    # 100 of 150 rows count
     weight = np.arange(150) % 3
     size = study_size(expected_accuracy, y, z, half_width=0.1, sample_weight=weight, random_state=0)
     found = confidence_interval(expected_accuracy, y, z, sample_weight=weight, random_state=0)
     rows, raters, cells = found.components
     assert_allclose(size.raters, 6 * max(raters - cells, 0))
-    assert_allclose(size.rows, 150 * max(rows - cells, 0))
-    assert_allclose(size.ratings, 900 * cells)
+    assert_allclose(size.rows, 100 * max(rows - cells, 0))
+    assert_allclose(size.ratings, 600 * cells)
 
 
 @pytest.mark.parametrize(

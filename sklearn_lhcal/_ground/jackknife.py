@@ -169,8 +169,8 @@ def deal_rows(n: int, groups: NDArray | None, n_blocks: int, rng) -> Blocks:
         sizes = np.bincount(codes)
     if len(sizes) < 2 or n_blocks < 2:
         raise ValueError(
-            f"An interval needs two rows or groups and two blocks at least, got {len(sizes)} rows "
-            f"or groups and {n_blocks} blocks."
+            f"An interval needs two rows or groups that count, and two blocks at least, got "
+            f"{len(sizes)} rows or groups and {n_blocks} blocks."
         )
     units = deal(sizes, n_blocks, rng)
     return units if codes is None else Blocks(units.code[codes], units.n)

@@ -149,9 +149,9 @@ def confidence_interval(
     Raises
     ------
     ValueError
-        Fewer than two rows or groups, missing groups, a confidence_level outside (0, 1), lengths
-        that differ, a metric that returns several numbers, fewer than three raters where they are
-        random, or labels without raters.
+        Fewer than two rows or groups that count, missing groups, a confidence_level outside (0, 1),
+        lengths that differ, a metric that returns several numbers, fewer than three raters where
+        they are random, or labels without raters.
 
     Warns
     -----
@@ -161,8 +161,9 @@ def confidence_interval(
     Notes
     -----
     With fixed raters, Student's t has one degree of freedom less than there are blocks, or groups
-    where these are fewer. Ten groups may still cover too rarely. From 50 groups of alike rows on,
-    90 % intervals covered .91 or more in ``benchmarks/groups.py``.
+    where these are fewer. Rows that do not count, for lack of weight or of raters, are no units.
+    Ten groups may still cover too rarely. From 50 groups of alike rows on, 90 % intervals covered
+    .91 or more in ``benchmarks/groups.py``.
 
     With random raters the variance is ``rows + max(raters − cells, 0)``. The jackknife over ratings
     measures what both others count. Degrees of freedom follow Satterthwaite. Those of the raters

@@ -1,6 +1,6 @@
 """A model against one more reader."""
 
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,9 +20,9 @@ from ._each_reader import (
     votes_of,
     with_votes,
 )
-from ._evaluate import mean, read_for
+from ._evaluate import mean
 from ._intervals import ConfidenceInterval, design_of, interval_of
-from ._replicates import statistic_of
+from ._replicates import OfMeans, statistic_of
 
 __all__ = ["ReaderComparison", "ReaderRows", "reader_comparison"]
 
@@ -208,7 +208,7 @@ def reader_comparison(
     difference, model, reader, loss, ratio = (
         interval_of(statistic, block, panel, confidence_level) for statistic in found
     )
-    rows = read_for(_COMPARED[0], labels, prediction, sample_weight, groups)
+    rows = cast(OfMeans, found[0]).rows
     t = student.ppf(confidence_level, difference.df)
     upper = difference.estimate + t * difference.standard_error
     worth, low, high = _worth(ratio)

@@ -11,9 +11,9 @@ from .._ground.jackknife import Panel, VarianceComponents, spread_of
 from .._ground.types import Seed
 from ..label_histogram import Annotations
 from ._each_reader import compared, named_raters, ratio_over_pairs, reader_means
-from ._evaluate import mean, read_for
+from ._evaluate import mean
 from ._intervals import design_of
-from ._replicates import statistic_of
+from ._replicates import OfMeans, statistic_of
 
 __all__ = ["ReaderTable", "reader_table"]
 
@@ -106,7 +106,7 @@ def reader_table(
     found = [statistic_of(m, labels, None, sample_weight, groups, {}) for m in shares]
     block, panel = design_of(found[0], "random", n_blocks, random_state)
     panel = cast(Panel, panel)
-    rows = read_for(shares[0], labels, None, sample_weight, groups)
+    rows = cast(OfMeans, found[0]).rows
     at = compared(rows)
     # two columns of two classes are one
     free = K if K > 2 else 1

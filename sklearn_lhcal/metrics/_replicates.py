@@ -82,6 +82,8 @@ def statistic_of(metric, y, prediction, sample_weight, groups, options) -> Stati
     if facts.terms is None and facts.value is None and facts.loss is None:
         return OfFunction(metric, y, prediction, sample_weight, groups, options)
     rows = read_for(metric, y, prediction, sample_weight, groups, **options)
+    # rows that do not count are no units; where none does, the metric says so
+    rows = rows.contributing(facts.least_raters) or rows
     if facts.terms is not None:
         return OfMeans(metric, rows, options)
     # bins by quantiles depend on the rows
@@ -96,7 +98,7 @@ def statistic_of(metric, y, prediction, sample_weight, groups, options) -> Stati
 
 
 class OfRows(Statistic):
-    """By evaluation of a metric of this package on what is left."""
+    """By evaluation of a metric of this package on what is left; all rows contribute, or none."""
 
     def __init__(self, metric: Callable, rows: Rows, options: dict):
         facts = facts_of(metric, **options)
@@ -109,6 +111,7 @@ class OfRows(Statistic):
         self.least_raters = facts.least_raters
         self.mapped = facts.loss is not None
         self.second_order = facts.terms is None
+        self.empty = rows.contributing(self.least_raters) is None
 
     def estimate(self) -> float:
         return self._value(self.rows)
@@ -142,13 +145,11 @@ class OfBins(OfRows):
     """By sums over bins: those of all blocks but one are sums of what is left."""
 
     def without_rows(self, block: Blocks) -> Floats:
-        facts: Any = facts_of(self.metric, **self.options)
-        seen = self.rows.n >= self.least_raters
-        seen &= self.rows.weight > 0
-        blocks = [np.flatnonzero(seen & (block.code == b)) for b in range(block.n)]
-        if sum(len(rows) > 0 for rows in blocks) < block.n:
+        if self.empty:
             return super().without_rows(block)
-        sums = [facts.sums(self.rows.take(rows), **self.options) for rows in blocks]
+        facts: Any = facts_of(self.metric, **self.options)
+        blocks = [self.rows.take(np.flatnonzero(block.code == b)) for b in range(block.n)]
+        sums = [facts.sums(rows, **self.options) for rows in blocks]
         left = [facts.of_sums(s, self.rows, **self.options) for s in without_each(sums)]
         return np.array(left)
 
@@ -159,39 +160,36 @@ class OfRaterBins(OfRows):
     def __init__(self, metric: Callable, rows: Rows, options: dict):
         super().__init__(metric, rows, options)
         self.facts: Any = facts_of(metric, **options)
-        self.seen: Any = rows.contributing(self.least_raters)
-        self.contributes = (rows.n >= self.least_raters) & (rows.weight > 0)
 
     @cached_property
     def binned(self) -> Binned:
-        """What is compared, of the rows that contribute."""
-        return self.facts.binned(self.seen, **self.options)
+        """What is compared."""
+        return self.facts.binned(self.rows, **self.options)
 
     @cached_property
     def whole(self) -> RaterSums:
-        """The sums of all rows that contribute."""
-        return sums_of_blocks(self.seen, self.binned, np.zeros(len(self.seen), np.intp), 1)
+        """The sums of all rows."""
+        return sums_of_blocks(self.rows, self.binned, np.zeros(self.n, np.intp), 1)
 
     def estimate(self) -> float:
-        if self.seen is None:
+        if self.empty:
             return self._value(self.rows)
         return self._of_sums(self.whole.sums())
 
     def without_rows(self, block: Blocks) -> Floats:
-        if self.seen is None:
+        if self.empty:
             return np.full(block.n, self._value(self.rows))
-        code = block.code[self.contributes]
-        change = sums_of_blocks(self.seen, self.binned, code, block.n)
+        change = sums_of_blocks(self.rows, self.binned, block.code, block.n)
         self.whole = change.over_blocks()
         change.negate()
-        return self._without(change, code[self.seen.labels.row][None])
+        return self._without(change, block.code[self.labels.row][None])
 
     def without_ratings(self, raters: Blocks, cells: Blocks) -> LeftOut:
-        if self.seen is None:
+        if self.empty:
             value = self._value(self.rows)
             return LeftOut(np.full(raters.n, value), np.full(cells.n, value))
-        of_rater = raters.code[self.seen.labels.rater]
-        of_cell = cells.code[self.contributes[self.labels.row]]
+        of_rater = raters.code[self.labels.rater]
+        of_cell = cells.code
         if raters.apart and cells.apart:
             # what a row loses is alike in both ways
             code = np.stack([of_rater, raters.n + of_cell])
@@ -204,7 +202,7 @@ class OfRaterBins(OfRows):
 
     def _without_ratings(self, code: NDArray, n_blocks: int, apart: bool) -> Floats:
         least = self.least_raters
-        change = changes_of_ratings(self.seen, self.binned, code, n_blocks, least, apart)
+        change = changes_of_ratings(self.rows, self.binned, code, n_blocks, least, apart)
         return self._without(change, code)
 
     def _without(self, change: RaterSums, code: NDArray) -> Floats:
@@ -213,7 +211,7 @@ class OfRaterBins(OfRows):
         return np.array([self._of_sums(sums) for sums in self.whole.without(change, few)])
 
     def _of_sums(self, sums: BinSums) -> float:
-        return self.facts.of_sums(sums, self.seen, **self.options)
+        return self.facts.of_sums(sums, self.rows, **self.options)
 
 
 class OfMeans(OfRows):
@@ -227,24 +225,21 @@ class OfMeans(OfRows):
     def __init__(self, metric: Callable, rows: Rows, options: dict):
         super().__init__(metric, rows, options)
         self.terms = facts_of(metric, **options).terms
-        contributes = (rows.n >= self.least_raters) & (rows.weight > 0)
-        self.empty = not contributes.any()
-        self.seen = slice(None) if contributes.all() else np.flatnonzero(contributes)
         self.numerator = np.zeros(len(rows))
         self.denominator = np.zeros(len(rows))
         if not self.empty:
-            seen = rows if contributes.all() else rows.take(self.seen)
-            self.numerator[self.seen], self.denominator[self.seen] = self.terms(seen, **options)
+            self.numerator, self.denominator = self.terms(rows, **options)
 
     def estimate(self) -> float:
         if self.empty:
             return self._value(self.rows)
-        N, D = self.numerator[self.seen].sum(), self.denominator[self.seen].sum()
+        N = self.numerator.sum()
+        D = self.denominator.sum()
         return float(_ratios(np.stack([N, D]), D))
 
     def without_rows(self, block: Blocks) -> Floats:
-        terms = (self.numerator[self.seen], self.denominator[self.seen])
-        N, D = (np.bincount(block.code[self.seen], a, minlength=block.n) for a in terms)
+        terms = (self.numerator, self.denominator)
+        N, D = (np.bincount(block.code, a, minlength=block.n) for a in terms)
         return _ratios(np.stack([N.sum() - N, D.sum() - D]), D.sum())
 
     def cells(self, n_blocks: int, rng) -> Blocks | None:

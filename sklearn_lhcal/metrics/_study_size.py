@@ -11,7 +11,7 @@ from scipy.stats import t as student
 from .._ground.arrays import Floats, Integers
 from .._ground.checks import check_fraction, check_positive, check_positive_int
 from .._ground.facts import unwrapped
-from .._ground.jackknife import Panel, VarianceComponents, spread_of
+from .._ground.jackknife import FEW_RATERS, Panel, VarianceComponents, spread_of
 from .._ground.types import Seed
 from .._rows import PredictionLike
 from ..label_histogram import Annotations
@@ -134,8 +134,8 @@ def study_size(
     metric of each pair of readers, fitted by an effect of either reader: what is left over is
     particular to the pair, less what the rows explain. That needs four readers; with three
     everything is taken to fall as 1/R, and the forecast for more readers is too wide. For a kappa
-    it is so from a pilot of five as well. Of more than
-    12 readers those with the most readings speak.
+    it is so from a pilot of five as well. Of more than 12 readers those with the most readings
+    speak.
 
     Examples
     --------
@@ -199,9 +199,7 @@ def _designs(n_raters, per_row: int | None) -> tuple[Integers, Integers]:
 
 def _sizes(statistic) -> tuple[int, float]:
     """Rows that contribute, and their mean number of readings."""
-    n = statistic.labels.n
-    seen = n >= statistic.least_raters
-    return int(seen.sum()), float(n[seen].mean())
+    return statistic.n, float(statistic.labels.n.mean())
 
 
 def _linear(found: VarianceComponents, pairs: PairComponents, n: int, R: int, m: float) -> dict:
@@ -227,7 +225,7 @@ def _counted(component, m):
 
 
 def _half_width(size: StudySize, n_rows, n_raters, per_row) -> Floats:
-    """From what the jackknives of such a study are on average."""
+    """From what the jackknives of such a study are on average, as `over_raters` reads them."""
     n, R, m = (np.asarray(a, dtype=np.float64) for a in (n_rows, n_raters, per_row))
     of_readings = size.ratings / m + _share(size.reading_pairs, m)
     rows = (size.rows + of_readings) / n
@@ -235,11 +233,13 @@ def _half_width(size: StudySize, n_rows, n_raters, per_row) -> Floats:
     excess = size.raters / R + _counted(size.rater_pairs, R)
     V = rows + excess
     blocks = np.minimum(n, size.n_blocks)
-    noise = rows**2 / (blocks - 1)
-    if size.raters + size.rater_pairs > 0:
-        noise = noise + (excess + cells) ** 2 / (R - 1) + cells**2 / (blocks - 1)
-    df = V**2 / np.maximum(noise, 1e-300)
-    return student.ppf((1 + size.confidence_level) / 2, np.maximum(df, 1.0)) * np.sqrt(V)
+    # degrees of freedom of few raters always count
+    few = R < FEW_RATERS
+    counted = few | (excess > 0)
+    of_raters = (excess + cells) ** 2 / (R - 1) + cells**2 / (blocks - 1)
+    noise = rows**2 / (blocks - 1) + np.where(counted, of_raters, 0.0)
+    df = np.maximum(V**2 / np.maximum(noise, 1e-300), np.where(few, 2.0, 1.0))
+    return student.ppf((1 + size.confidence_level) / 2, df) * np.sqrt(V)
 
 
 def _rows_needed(size: StudySize, half_width: float) -> Floats:
