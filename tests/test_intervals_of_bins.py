@@ -5,7 +5,7 @@ import pytest
 
 from sklearn_lhcal import metrics
 from sklearn_lhcal.datasets import make_label_histograms, make_reader_study
-from sklearn_lhcal.label_histogram import Annotations
+from sklearn_lhcal.label_histogram import Annotations, fleiss_kappa, gwet_ac
 from sklearn_lhcal.metrics import confidence_interval
 
 
@@ -148,3 +148,17 @@ def test_rows_that_do_not_count_are_no_units(metric, least, options, raters):
     expected = confidence_interval(metric, y[kept], data.proba[kept], **how)
     np.testing.assert_allclose(found, expected, rtol=1e-12)
     assert found.df == pytest.approx(expected.df)
+
+
+@pytest.mark.parametrize("coefficient", [fleiss_kappa, gwet_ac])
+def test_sums_of_agreement_add_up(coefficient):
+    """Leaving blocks out by sums over rows is evaluating the coefficient without them."""
+    counts = make_label_histograms(200, n_raters=(1, 4), random_state=0).counts
+    how = {"n_blocks": 12, "random_state": 0, "sample_weight": 1 + np.arange(200) % 3}
+
+    def evaluated(y, prediction, sample_weight):
+        return coefficient(y, sample_weight=sample_weight)
+
+    found = confidence_interval(coefficient, counts, None, **how)
+    expected = confidence_interval(evaluated, counts, counts, **how)
+    np.testing.assert_allclose(found, expected, rtol=1e-9)

@@ -36,7 +36,8 @@ def made(data):
 
 
 def number(made, name, subset="as_given"):
-    (found,) = [m for m in made.data["metrics"] if (m["name"], m["subset"]) == (name, subset)]
+    key = (name, subset, None)
+    (found,) = [m for m in made.data["metrics"] if (m["name"], m["subset"], m["class_name"]) == key]
     return found
 
 
@@ -90,6 +91,56 @@ def test_gaps_by_hand(data, made):
     assert found == pytest.approx(predicted - observed, abs=1e-12)
     agreement = number(made, "percent_agreement", "labels")["estimate"]
     assert agreement == pytest.approx(1 - observed, abs=1e-12)
+
+
+def test_each_class_has_its_errors(data, made):
+    """Those of classes make up those of all: a mean of one kind, a sum of squares of the other."""
+    of_class = [m for m in made.data["metrics"] if m["class_name"] is not None]
+    assert {m["class_name"] for m in of_class} == {"0", "1", "2"}
+    ece, ce = (
+        [m["estimate"] for m in of_class if m["name"] == name]
+        for name in ("expected_calibration_error", "calibration_error")
+    )
+    whole = [m for m in made.data["metrics"] if m["class_name"] is None]
+    whole = {m["name"]: m["estimate"] for m in whole if m["subset"] == "as_given"}
+    assert whole["classwise_calibration_error"] == pytest.approx(np.mean(ece), abs=1e-12)
+    squares = np.square(ce) * np.sign(ce)
+    assert whole["calibration_error"] ** 2 == pytest.approx(squares.sum(), abs=1e-12)
+    top = metrics.expected_calibration_error(data.counts, data.prediction)
+    assert whole["expected_calibration_error"] == pytest.approx(top, abs=1e-12)
+
+
+def test_of_two_classes_one_is_shown_and_of_many_the_most_frequent():
+    rng = np.random.default_rng(0)
+    z = rng.dirichlet(np.ones(25), 60)
+    counts = rng.multinomial(2, np.linspace(2, 1, 25) / 37.5, 60)
+    of_class = [m["class_name"] for m in report(counts, z).data["metrics"] if m["class_name"]]
+    votes = counts.sum(axis=0)
+    assert len(set(of_class)) == 20
+    assert votes[[int(k) for k in set(of_class)]].min() >= np.sort(votes)[5]
+    two = report(counts[:, :2] + 1, z[:, :2] / z[:, :2].sum(axis=1, keepdims=True))
+    assert {m["class_name"] for m in two.data["metrics"]} == {None, "1"}
+
+
+def test_referral_by_hand(data, made):
+    """The least sure rows hold what they hold; rows that tie are sent together."""
+    curve = made.data["curves"]["referral"]
+    z = np.asarray(data.prediction)
+    order = np.argsort((z**2).sum(axis=1), kind="stable")
+    observed = pairwise_disagreement(data.counts)[order]
+    mu = data.counts / data.counts.sum(axis=1, keepdims=True)
+    loss = (((mu - z) ** 2) + mu * (1 - mu)).sum(axis=1)[order]
+    sent = np.rint(np.array(curve["rows_sent"]) * 150).astype(int)
+    np.testing.assert_array_equal(sent, [8, 15, 30, 45, 60, 75, 90, 105, 120, 135])
+    for name, held in {"irreducible_loss": observed, "expected_squared_loss": loss}.items():
+        expected = np.cumsum(held)[sent - 1] / held.sum()
+        np.testing.assert_allclose(curve[name]["held"], expected, rtol=1e-12)
+        low, high = np.transpose(curve[name]["interval"])
+        assert (low < expected).all()
+        assert (expected < high).all()
+    tied = report(data.counts, np.full((150, 3), 1 / 3)).data["curves"]["referral"]
+    assert tied["rows_sent"] == [1.0]
+    assert tied["expected_squared_loss"]["held"] == [1.0]
 
 
 def test_difference_is_that_of_the_two_numbers(made):

@@ -4,7 +4,7 @@ import copy
 from collections.abc import Iterator
 from functools import cached_property
 from itertools import accumulate
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -276,14 +276,25 @@ class BinSums:
         return self.wz / W_b, (self.we + self.wz) / W_b
 
 
-def without_each(parts: list[BinSums]) -> Iterator[BinSums]:
+class Sums(Protocol):
+    """Sums over rows, to which those of other rows add."""
+
+    def plus(self, other: Any) -> Any:
+        """The sums of both, which stay as they are."""
+
+
+def without_each(parts: list[Sums]) -> Iterator[Sums]:
     """The sums of all parts but one, for each of them; there are two at least."""
-    before = list(accumulate(parts[:-1], BinSums.plus))
-    after = list(accumulate(parts[:0:-1], BinSums.plus))[::-1]
+    before = list(accumulate(parts[:-1], _plus))
+    after = list(accumulate(parts[:0:-1], _plus))[::-1]
     yield after[0]
     for first, second in zip(before[:-1], after[1:], strict=True):
         yield first.plus(second)
     yield before[-1]
+
+
+def _plus(first: Sums, second: Sums) -> Sums:
+    return first.plus(second)
 
 
 def check_bias_correction(bias_correction: str | None) -> None:

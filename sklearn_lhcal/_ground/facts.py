@@ -27,8 +27,9 @@ class Facts(NamedTuple):
         ``loss(rows, **options) -> float``, the loss whose signed root the metric is: it may be
         negative, and its interval is mapped.
     sums : callable or None
-        ``sums(rows, **options) -> BinSums``, where the metric follows from sums over fixed bins.
-        Those of rows without labels of shared raters add up.
+        ``sums(rows, **options) -> BinSums``, where the metric follows from sums over fixed bins;
+        or of anything else whose ``plus`` adds the sums of other rows. Those of rows without labels
+        of shared raters add up.
     of_sums : callable or None
         ``of_sums(sums, rows, **options) -> float``, what `value` or `loss` is of these sums.
     binned : callable or None

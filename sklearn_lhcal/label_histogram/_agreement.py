@@ -1,14 +1,18 @@
 """Agreement of raters, and agreement beyond what each author calls chance."""
 
+from collections.abc import Callable
+
 from numpy.typing import ArrayLike
 
 from .._ground.facts import Facts, metric
 from .._ground.types import LabelsLike
 from ._chance import (
     Similarity,
+    agreement_sums,
     agreement_terms,
     alpha,
     coefficient,
+    coefficient_of_sums,
     cohen,
     conger_chance,
     fleiss_chance,
@@ -21,6 +25,22 @@ from ._chance import (
 def _coefficient(value) -> Facts:
     """Facts of an agreement beyond chance."""
     return Facts(greater_is_better=True, value=value, compares_raters=True, of_labels=True)
+
+
+def _unnamed(chance) -> Callable:
+    """The value of one that needs no names of raters: of sums over rows."""
+    of_sums = coefficient_of_sums(chance)
+
+    def value(rows, weights: Similarity = "nominal") -> float:
+        return of_sums(agreement_sums(rows, weights), rows, weights)
+
+    return value
+
+
+def _additive(chance) -> Facts:
+    """Facts of the same: without blocks of rows the sums are those of the others."""
+    of_sums = coefficient_of_sums(chance)
+    return _coefficient(_unnamed(chance))._replace(sums=agreement_sums, of_sums=of_sums)
 
 
 @metric(Facts(greater_is_better=True, least_raters=2, terms=agreement_terms, of_labels=True))
@@ -72,7 +92,7 @@ def percent_agreement(
     return score(observed_agreement, y, weights, sample_weight)
 
 
-@metric(_coefficient(coefficient(fleiss_chance)))
+@metric(_additive(fleiss_chance))
 def fleiss_kappa(
     y: LabelsLike, *, weights: Similarity = "nominal", sample_weight: ArrayLike | None = None
 ) -> float:
@@ -109,10 +129,10 @@ def fleiss_kappa(
     >>> round(fleiss_kappa(load_psychiatric_diagnoses().counts), 3)
     0.43
     """
-    return score(coefficient(fleiss_chance), y, weights, sample_weight)
+    return score(_unnamed(fleiss_chance), y, weights, sample_weight)
 
 
-@metric(_coefficient(coefficient(gwet_chance)))
+@metric(_additive(gwet_chance))
 def gwet_ac(
     y: LabelsLike, *, weights: Similarity = "nominal", sample_weight: ArrayLike | None = None
 ) -> float:
@@ -149,7 +169,7 @@ def gwet_ac(
     >>> round(gwet_ac(load_psychiatric_diagnoses().counts), 3)
     0.448
     """
-    return score(coefficient(gwet_chance), y, weights, sample_weight)
+    return score(_unnamed(gwet_chance), y, weights, sample_weight)
 
 
 @metric(_coefficient(coefficient(conger_chance)))

@@ -26,6 +26,34 @@ class _Labelled(NamedTuple):
     weight: Floats
 
 
+class AgreementSums(NamedTuple):
+    """Sums over rows from which coefficients follow that need no names of raters.
+
+    Attributes
+    ----------
+    rated : float
+        ``Σ w_i`` of rows with a rater.
+    shares : ndarray of shape (K,)
+        ``Σ w_i μ̂_i`` of these.
+    paired, agreement : float
+        ``Σ w_i`` and ``Σ w_i p_a,i`` of rows with two raters or more.
+    """
+
+    rated: float
+    shares: Floats
+    paired: float
+    agreement: float
+
+    def plus(self, other: "AgreementSums") -> "AgreementSums":
+        """The sums of both."""
+        return AgreementSums(
+            self.rated + other.rated,
+            self.shares + other.shares,
+            self.paired + other.paired,
+            self.agreement + other.agreement,
+        )
+
+
 def score(value: Callable, y, weights, sample_weight) -> float:
     """What a public function does: read, check, return."""
     labels = read_labels(y)
@@ -36,18 +64,42 @@ def score(value: Callable, y, weights, sample_weight) -> float:
 
 
 def coefficient(chance: Callable[[_Labelled, Floats], float]) -> Callable:
-    """The coefficient ``(p_a − p_e)/(1 − p_e)`` of a chance agreement p_e."""
+    """The coefficient of a chance agreement p_e that depends on who said what."""
 
     def value(rows, weights: Similarity = "nominal") -> float:
         S = similarity(weights, rows.labels)
-        p_a = _observed(rows, S)
-        p_e = chance(rows, S)
-        # where all labels are of one class there is nothing beyond chance
-        if not p_e < 1 - 1e-12:
-            return float("nan")
-        return (p_a - p_e) / (1 - p_e)
+        return _beyond(chance(rows, S), _observed(rows, S))
 
     return value
+
+
+def coefficient_of_sums(chance: Callable[[Floats, Floats], float]) -> Callable:
+    """The coefficient of a chance agreement ``p_e(π, S)``, from `AgreementSums`."""
+
+    def value(sums: AgreementSums, rows, weights: Similarity = "nominal") -> float:
+        if not sums.paired > 0:
+            return float("nan")
+        p_e = chance(sums.shares / sums.rated, similarity(weights, rows.labels))
+        return _beyond(p_e, sums.agreement / sums.paired)
+
+    return value
+
+
+def _beyond(p_e: float, p_a: float) -> float:
+    """``(p_a − p_e)/(1 − p_e)``; where all labels are of one class nothing is beyond chance."""
+    if not p_e < 1 - 1e-12:
+        return float("nan")
+    return (p_a - p_e) / (1 - p_e)
+
+
+def agreement_sums(rows, weights: Similarity = "nominal") -> AgreementSums:
+    """The sums of rows, of which those without a rater count nothing."""
+    n = rows.labels.n
+    w = np.where(n > 0, rows.weight, 0.0)
+    several = np.where(n > 1, w, 0.0)
+    mu = np.nan_to_num(rows.labels.mu)
+    agreement = _of_rows(mu, np.maximum(n, 2), similarity(weights, rows.labels))
+    return AgreementSums(float(w.sum()), w @ mu, float(several.sum()), float(several @ agreement))
 
 
 def observed_agreement(rows, weights: Similarity = "nominal") -> float:
@@ -78,23 +130,13 @@ def agreement_terms(rows, weights: Similarity = "nominal") -> tuple[Floats, Floa
     return rows.weight * _of_rows(rows.labels.mu, rows.labels.n, S), rows.weight
 
 
-def _shares(rows) -> Floats:
-    """``π``, the mean of μ̂_i over the rows with a rater."""
-    rated = rows.labels.n > 0
-    if not rows.weight[rated].sum() > 0:
-        return np.full(rows.labels.shape[1], np.nan)
-    return np.average(rows.labels.mu[rated], axis=0, weights=rows.weight[rated])
-
-
-def fleiss_chance(rows, S: Floats) -> float:
-    """``p_e = πᵀSπ``."""
-    pi = _shares(rows)
+def fleiss_chance(pi: Floats, S: Floats) -> float:
+    """``p_e = πᵀSπ`` of the mean π of μ̂_i over the rows with a rater."""
     return float(pi @ S @ pi)
 
 
-def gwet_chance(rows, S: Floats) -> float:
-    """``p_e = ΣS/(K(K − 1)) Σ_k π_k(1 − π_k)``."""
-    pi = _shares(rows)
+def gwet_chance(pi: Floats, S: Floats) -> float:
+    """``p_e = ΣS/(K(K − 1)) Σ_k π_k(1 − π_k)``, of the same π."""
     K = len(pi)
     if K == 1:
         return float("nan")

@@ -92,7 +92,7 @@ def statistic_of(metric, y, prediction, sample_weight, groups, options) -> Stati
     if not isinstance(rows.labels, Annotations):
         return OfBins(metric, rows, options)
     # what a rater says of a group may be in several rows
-    if rows.groups is not None:
+    if rows.groups is not None or facts.binned is None:
         return OfRows(metric, rows, options)
     return OfRaterBins(metric, rows, options)
 
@@ -142,7 +142,7 @@ class OfRows(Statistic):
 
 
 class OfBins(OfRows):
-    """By sums over bins: those of all blocks but one are sums of what is left."""
+    """By sums over bins, or over rows: those of all blocks but one are sums of what is left."""
 
     def without_rows(self, block: Blocks) -> Floats:
         if self.empty:

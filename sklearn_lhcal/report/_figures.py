@@ -10,6 +10,7 @@ import numpy as np
 from ..display import DisagreementReliabilityDisplay, ReliabilityDisplay
 from ..distributions import Distribution
 from ..metrics import loss_decomposition
+from ._referral import Referral
 from ._study import Study
 
 # Okabe and Ito's colours, one a prediction, and one a part of the loss.
@@ -27,26 +28,23 @@ class Picture(NamedTuple):
     curves: dict
 
 
-def pictures(study: Study, recalibrated: Distribution | None, level: float) -> dict[str, list]:
+def pictures(
+    study: Study, recalibrated: Distribution | None, referral: Referral, level: float
+) -> dict[str, list]:
     """All pictures, by what they are about; a page puts those of one list side by side."""
     predictions = {"as given": study.prediction}
     if recalibrated is not None:
         predictions["recalibrated"] = recalibrated
     drawn = {"labels": [_labels_a_row(study)]}
     names = _safe_names(study)
-    drawn["reliability"] = [_reliability(study, k, names[k], level) for k in _shown(study)]
+    drawn["reliability"] = [
+        _reliability(study, k, names[k], level) for k in study.shown(MOST_CLASSES)
+    ]
     if study.has_pairs:
         drawn["loss"] = [_loss(study, predictions)]
         drawn["disagreement"] = [_disagreement(study, predictions, level)]
+    drawn["referral"] = [_referral(referral, level)]
     return drawn
-
-
-def _shown(study: Study) -> list[int]:
-    """Columns of the classes that get a diagram: the most frequent, or the second of two."""
-    if len(study.classes) == 2:
-        return [1]
-    votes = study.labels.counts.sum(axis=0)
-    return np.argsort(-votes, kind="stable")[:MOST_CLASSES].tolist()
 
 
 def _safe_names(study: Study) -> list[str]:
@@ -132,6 +130,32 @@ def _disagreement(study: Study, predictions: dict, level: float) -> Picture:
 
     alt = "Predicted against observed probability that two raters disagree."
     return _draw(draw, (4.8, 5.0), alt)
+
+
+def _referral(referral: Referral, level: float) -> Picture:
+    """What the rows hold that are sent first, and what rows sent at random would."""
+    look = {
+        "irreducible_loss": ("disagreement between raters", "#CC79A7", "o"),
+        "expected_squared_loss": ("squared loss of the model", "#009E73", "s"),
+    }
+
+    def draw(figure):
+        ax = figure.subplots()
+        sent = np.array(referral.sent)
+        for name, points in referral.held.items():
+            words, colour, marker = look[name]
+            share = np.array([number.estimate for number in points])
+            low, high = np.transpose([(number.low, number.high) for number in points])
+            ax.fill_between(sent, low, high, color=colour, alpha=0.2, linewidth=0)
+            ax.plot(sent, share, color=colour, marker=marker, markersize=4, label=words)
+        ax.plot([0, 1], [0, 1], color="0.35", linestyle=(0, (1, 1.5)), label="sent at random")
+        ax.set(xlim=(0, 1), ylim=(0, 1.02))
+        ax.set(xlabel="Share of the rows sent, least sure first", ylabel="Share that they hold")
+        ax.legend(fontsize="small", loc="lower right", title=f"bands: {100 * level:g} % intervals")
+        return referral.curves
+
+    alt = "Share of the disagreement and of the loss in the rows of which the model is least sure."
+    return _draw(draw, (4.8, 4.0), alt)
 
 
 def _curve(display) -> dict:

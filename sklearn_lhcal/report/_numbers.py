@@ -1,6 +1,5 @@
 """The numbers of a report: public metrics, each with its interval."""
 
-import warnings
 from collections.abc import Iterator
 from functools import partial
 from typing import NamedTuple
@@ -22,8 +21,17 @@ PROBABILITIES = {
     "log_loss": metrics.label_log_loss,
     "expected_squared_loss": metrics.expected_squared_loss,
     "expected_calibration_error": metrics.expected_calibration_error,
+    "classwise_calibration_error": partial(metrics.expected_calibration_error, kind="classwise"),
     "calibration_error": metrics.calibration_error,
 }
+# Of one class: as published, and the part of `calibration_error` that is its own.
+OF_CLASS = {
+    "expected_calibration_error": metrics.expected_calibration_error,
+    "calibration_error": partial(
+        metrics.expected_calibration_error, p=2, bias_correction="residual"
+    ),
+}
+MOST_CLASSES = 20
 # These need two labels in a row.
 PAIRS = {
     "epistemic_loss": metrics.epistemic_loss,
@@ -36,7 +44,10 @@ COMPARED = ("log_loss", "expected_squared_loss", "disagreement_squared_loss")
 
 
 class Number(NamedTuple):
-    """One number: a metric of a subset of the results, its interval, and of how many rows."""
+    """One number: a metric of a subset of the results, its interval, and of how many rows.
+
+    `class_name` is the class it is about; None: all of them.
+    """
 
     name: str
     subset: str
@@ -45,6 +56,7 @@ class Number(NamedTuple):
     high: float
     level: float
     n: int
+    class_name: str | None = None
 
 
 def _confidence_terms(rows: Rows) -> tuple:
@@ -55,7 +67,7 @@ def _confidence_terms(rows: Rows) -> tuple:
 @metric(Facts(terms=_confidence_terms))
 def overconfidence(y, prediction) -> float:
     """Mean of the largest probability less the expected accuracy."""
-    return _ratio(_confidence_terms, read_rows(y, prediction))
+    return ratio(_confidence_terms, read_rows(y, prediction))
 
 
 def _disagreement_terms(rows: Rows) -> tuple:
@@ -66,14 +78,15 @@ def _disagreement_terms(rows: Rows) -> tuple:
 @metric(Facts(least_raters=2, terms=_disagreement_terms))
 def excess_disagreement(y, prediction) -> float:
     """Mean of the predicted disagreement less that which was observed."""
-    return _ratio(_disagreement_terms, read_rows(y, prediction), 2)
+    return ratio(_disagreement_terms, read_rows(y, prediction), 2)
 
 
-def _ratio(terms, rows: Rows, least_raters: int = 1) -> float:
+def ratio(terms, rows: Rows, least_raters: int = 1, **options) -> float:
+    """The ratio of the sums of both terms; NaN where no row has so many raters."""
     seen = rows.contributing(least_raters)
     if seen is None:
         return float("nan")
-    numerator, denominator = terms(seen)
+    numerator, denominator = terms(seen, **options)
     return float(numerator.sum() / denominator.sum())
 
 
@@ -117,11 +130,20 @@ def numbers(
 ) -> dict[tuple[str, str], Number]:
     """All numbers by name and subset."""
     todo = list(_plan(ruler, recalibrated))
-    with warnings.catch_warnings():
-        # the page says it once
-        warnings.filterwarnings("ignore", message=".*raters", category=UserWarning)
-        found = [call() for call in tqdm(todo, desc="intervals", disable=not verbose)]
+    found = [call() for call in tqdm(todo, desc="intervals", disable=not verbose)]
     return {(number.name, number.subset): number for number in found}
+
+
+def of_classes(ruler: Ruler, verbose: bool = False) -> list[Number]:
+    """Calibration errors of each class of the prediction as it was given."""
+    study = ruler.study
+    found = []
+    for k in tqdm(study.shown(MOST_CLASSES), desc="classes", disable=not verbose):
+        own = {"kind": study.labels.classes.tolist()[k]}
+        for name, function in OF_CLASS.items():
+            number = ruler.measure(name, function, study.prediction, "as_given", **own)
+            found.append(number._replace(class_name=study.classes[k]))
+    return found
 
 
 def _plan(ruler: Ruler, recalibrated: Distribution | None) -> Iterator[partial]:

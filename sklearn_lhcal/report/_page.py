@@ -9,6 +9,7 @@ from importlib.resources import files
 from ._figures import Picture
 from ._findings import with_interval
 from ._numbers import Number
+from ._referral import Referral
 from ._study import Study
 
 EXTRAS = ("jinja2", "matplotlib")
@@ -21,6 +22,7 @@ ROWS = {
     "epistemic_loss": ("… of which avoidable, EL = CL + DL", "smaller is better"),
     "overconfidence": ("Confidence less accuracy", "0 is best"),
     "expected_calibration_error": ("Expected calibration error ECE", "smaller is better"),
+    "classwise_calibration_error": ("ECE class by class, mean", "smaller is better"),
     "calibration_error": ("Calibration error CE, corrected", "smaller is better"),
     "excess_disagreement": ("Predicted less observed disagreement", "0 is best"),
     "disagreement_squared_loss": ("Squared loss of the disagreement", "smaller is better"),
@@ -30,6 +32,12 @@ ROWS = {
     ),
     "decision_risk": ("Mean cost of the advised decisions", "smaller is better"),
 }
+HELD_WORDS = {
+    "irreducible_loss": "disagreement between raters",
+    "expected_squared_loss": "squared loss",
+}
+# A sentence is about that share of the rows.
+_TENTH = 0.1
 GLOSSARY = {
     "Calibrated": "Of the rows that get 70 %, 70 % of the votes say so.",
     "Interval": "If the study were repeated, so large a share of such intervals would cover the "
@@ -41,8 +49,13 @@ GLOSSARY = {
     "would remove; what only a better model would.",
     "ECE": "The mean distance between confidence and accuracy in bins of confidence. It is above 0 "
     "even for a perfect model, since rows are few.",
+    "ECE class by class": "The same for one class: the mean distance between the probability that "
+    "the model gives it and the share of votes that it gets.",
+    "CE": "The root of the squared distance, summed over classes, without the noise that ECE has. "
+    "That of one class is its own part.",
     "Out of fold": "Each row is predicted by a calibrator that was fitted without it, and without "
     "its group.",
+    "Held": "Of all disagreement (or loss), the share that lies in some of the rows.",
     "Second opinion": "What one more label is expected to lower: the squared loss, or the cost "
     "where costs were given.",
 }
@@ -74,7 +87,12 @@ def _finite(value):
 
 
 def render(
-    data: dict, study: Study, found: dict[tuple[str, str], Number], drawn: dict[str, list[Picture]]
+    data: dict,
+    study: Study,
+    found: dict[tuple[str, str], Number],
+    by_class: list[Number],
+    sent: Referral,
+    drawn: dict[str, list[Picture]],
 ) -> str:
     """The page, everything in it escaped."""
     from jinja2 import Environment, StrictUndefined
@@ -93,6 +111,8 @@ def render(
         recalibrated=("accuracy", "recalibrated") in found,
         agreement=[found.get((name, "labels")) for name in ("percent_agreement", "fleiss_kappa")],
         differences=[number for (_, subset), number in found.items() if subset == "difference"],
+        by_class=_by_class(by_class),
+        held=_held(sent),
         words=ROWS,
         pictures=pictures,
         glossary=GLOSSARY,
@@ -127,6 +147,35 @@ def _table(found: dict[tuple[str, str], Number]) -> list[dict]:
     ]
 
 
+def _by_class(numbers: list[Number]) -> dict[str, list[Number]]:
+    """The numbers of each class, in the order of columns."""
+    table: dict[str, list[Number]] = {}
+    for number in numbers:
+        table.setdefault(str(number.class_name), []).append(number)
+    return table
+
+
+def _held(sent: Referral) -> str:
+    """What the tenth of the rows holds of which the model is least sure, in a sentence."""
+    at = min(range(len(sent.sent)), key=lambda i: abs(sent.sent[i] - _TENTH))
+    held = [
+        f"{_percent(points[at])} of the {HELD_WORDS[name]}" for name, points in sent.held.items()
+    ]
+    share = f"{100 * sent.sent[at]:.0f} %"
+    return (
+        f"The {share} of the rows with the highest predicted disagreement hold "
+        f"{' and '.join(held)}. Rows chosen at random would hold {share}."
+    )
+
+
+def _percent(number: Number) -> str:
+    """A share and its interval, in per cent."""
+    if not math.isfinite(number.estimate):
+        return "an undefined share"
+    share, low, high = (f"{100 * x:.0f}".replace("-", "−") for x in number[2:5])
+    return f"{share} % [{low}, {high}]"
+
+
 def _units(study: Study) -> str:
     """What the jackknife leaves out."""
     rows = "rows" if study.groups is None else "groups"
@@ -144,8 +193,9 @@ def _methods(data: dict, study: Study) -> str:
     sentences = [
         f"Predicted probabilities of {K} classes were compared with {inputs['n_labels']} labels of "
         f"{n} {unit}, from {study.n_labels.min()} to {study.n_labels.max()} labels a row.",
-        "Losses and calibration errors were estimated with corrections for the finite numbers of "
-        "labels and rows.",
+        "Losses and calibration errors (CE) were estimated with corrections for the finite numbers "
+        "of labels and rows, expected calibration errors (ECE) without, as published. Both have 15 "
+        "bins of equal width.",
         f"Intervals have the level {level} % and come from a delete-a-block jackknife"
         f" over {_units(study)}.",
     ]

@@ -17,11 +17,12 @@ from .._rows import PredictionLike
 from ..distributions import Dirichlet, second_opinion_value
 from . import _findings, _page
 from ._figures import Picture, pictures
-from ._numbers import Ruler, numbers
+from ._numbers import Ruler, numbers, of_classes
 from ._recalibrated import Recalibrated, recalibrate
+from ._referral import referral
 from ._study import Study, read_study
 
-SCHEMA_VERSION = "1.0"
+SCHEMA_VERSION = "1.1"
 MOST_OPINIONS = 20
 
 
@@ -95,9 +96,10 @@ def report(
     """One page about saved predictions: are they right, and where do the labellers disagree?
 
     The page begins with a verdict in words. Then come the labels, the calibration of the
-    probabilities, the parts of the loss, predicted against observed disagreement, what calibration
-    would change for rows that it did not see, and the rows for which one more opinion is worth
-    most. Each number is a public metric with its interval.
+    probabilities, of all classes and of each, the parts of the loss, predicted against observed
+    disagreement, and what calibration would change for rows that it did not see. Last come how much
+    of the disagreement the least sure rows hold, and the rows for which one more opinion is worth
+    most. Each number has its interval.
 
     Parameters
     ----------
@@ -153,11 +155,13 @@ def report(
     )
     recalibrated = recalibrate(study, random_state, verbose)
     ruler = Ruler(study, confidence_level, random_state)
-    found = numbers(ruler, recalibrated.prediction, verbose)
     with warnings.catch_warnings():
         # the page says it once
         warnings.filterwarnings("ignore", message=".*raters", category=UserWarning)
-        drawn = pictures(study, recalibrated.prediction, confidence_level)
+        found = numbers(ruler, recalibrated.prediction, verbose)
+        by_class = of_classes(ruler, verbose)
+        sent = referral(ruler)
+        drawn = pictures(study, recalibrated.prediction, sent, confidence_level)
     data = {
         "schema_version": SCHEMA_VERSION,
         "package": {"name": "sklearn_lhcal", "version": __version__},
@@ -170,11 +174,11 @@ def report(
         },
         "verdict": [verdict._asdict() for verdict in _findings.verdicts(found)],
         "checks": [check._asdict() for check in _findings.checks(study, recalibrated)],
-        "metrics": [number._asdict() for number in found.values()],
+        "metrics": [number._asdict() for number in [*found.values(), *by_class]],
         "second_opinions": _second_opinions(study, recalibrated, sensitive),
         "curves": {about: _together(side_by_side) for about, side_by_side in drawn.items()},
     }
-    return Report(data, _page.render(data, study, found, drawn))
+    return Report(data, _page.render(data, study, found, by_class, sent, drawn))
 
 
 def _inputs(study: Study, given: dict | None, sensitive: bool) -> dict:

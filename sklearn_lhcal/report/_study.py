@@ -82,6 +82,13 @@ class Study:
         known = self.n_raters
         return "fixed" if known is None or known < LEAST_RATERS else "random"
 
+    def shown(self, most: int) -> list[int]:
+        """Columns of classes that are shown each: the most frequent, or the second of two."""
+        if len(self.classes) == 2:
+            return [1]
+        votes = self.labels.counts.sum(axis=0)
+        return np.argsort(-votes, kind="stable")[:most].tolist()
+
     @property
     def has_pairs(self) -> bool:
         """Whether some row has two labels."""

@@ -1,0 +1,81 @@
+"""Which rows to send for a second opinion: what those hold of which the model is least sure."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .. import metrics
+from .._ground.facts import Facts, facts_of, metric
+from .._rows import Rows, read_rows
+from ._numbers import Number, Ruler, ratio
+
+# Shares of the rows that are sent.
+SENT = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+# What rows hold: the disagreement between raters, and the loss.
+HELD = {
+    "irreducible_loss": metrics.irreducible_loss,
+    "expected_squared_loss": metrics.expected_squared_loss,
+}
+# Rounding does not decide which rows are sent.
+_ROUNDING = 1e-9
+
+
+class Referral(NamedTuple):
+    """What rows hold, sent in the order of their predicted disagreement.
+
+    Attributes
+    ----------
+    sent : list of float
+        Shares of the rows, ascending; rows with one predicted disagreement are sent together.
+    held : dict of str to list of Number
+        Of each quantity, the share that these rows hold.
+    """
+
+    sent: list[float]
+    held: dict[str, list[Number]]
+
+    @property
+    def curves(self) -> dict:
+        """The same as lists of numbers."""
+        shares = {
+            name: {
+                "held": [number.estimate for number in points],
+                "interval": [[number.low, number.high] for number in points],
+            }
+            for name, points in self.held.items()
+        }
+        return {"rows_sent": self.sent, **shares}
+
+
+def referral(ruler: Ruler) -> Referral:
+    """Rows by predicted disagreement, the largest first: how much each share of them holds."""
+    study = ruler.study
+    predicted = study.prediction.disagreement()
+    place = np.ceil(np.array(SENT) * len(study)).astype(int) - 1
+    above = np.unique(-np.sort(-predicted)[place] - _ROUNDING)[::-1]
+    wanted = [name for name in HELD if study.has_pairs or name != "irreducible_loss"]
+    held = {
+        name: [
+            ruler.measure(name, share_held, study.prediction, "sent", of=HELD[name], above=a)
+            for a in above
+        ]
+        for name in wanted
+    }
+    return Referral([float((predicted >= a).mean()) for a in above], held)
+
+
+def _held_terms(rows: Rows, of, above: float) -> tuple:
+    facts: Any = facts_of(of)
+    whole = facts.terms(rows)[0]
+    return np.where(rows.distribution.disagreement() >= above, whole, 0.0), whole
+
+
+def _facts(of, above: float) -> Facts:
+    return Facts(least_raters=facts_of(of).least_raters, terms=_held_terms)
+
+
+@metric(_facts)
+def share_held(y, prediction, *, of, above: float) -> float:
+    """Share of the sum of a metric over rows in those with a predicted disagreement above some."""
+    rows = read_rows(y, prediction)
+    return ratio(_held_terms, rows, facts_of(of).least_raters, of=of, above=above)
