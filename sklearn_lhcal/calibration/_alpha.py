@@ -24,6 +24,7 @@ from ._alpha_line import (
     MAX_LOG_TOTAL,
     Concentration,
     LogTotal,
+    Standardised,
     are_worth_judging,
     can_be_judged,
     check_means,
@@ -166,11 +167,8 @@ class AlphaCalibration(_BaseCalibrator):
 
     def _fit_map(self, rows):
         learnt = {"feature_map_": self._fitted_features(rows)}
-        h = _features(rows, learnt["feature_map_"])
-        flat = h.reshape(-1, h.shape[-1])
-        learnt["feature_mean_"] = mean = flat.mean(axis=0)
-        learnt["feature_scale_"] = scale = _scale(flat, mean)
-        h = (h - mean) / scale
+        h = Standardised.of(_features(rows, learnt["feature_map_"]))
+        learnt |= {"feature_mean_": h.mean, "feature_scale_": h.scale}
         several = self._informative(rows)
         if not several.any():
             warnings.warn(
@@ -182,7 +180,7 @@ class AlphaCalibration(_BaseCalibrator):
         rows = replace(rows, X=None)
         if not several.all():
             rows = rows.take(several)
-            h = h[several]
+            h = h.take(several)
         check_means(rows)
         return learnt | _stored(self._chosen(rows, h))
 
@@ -224,7 +222,8 @@ class AlphaCalibration(_BaseCalibrator):
         """The optimum of c alone; infinite where the labels are as alike as z says."""
         if not is_any_spread_left(rows, _LIKELIHOODS[self.likelihood][0]):
             return Concentration.constant(MAX_LOG_TOTAL, h.shape[-1])
-        c = fitted(rows, h[..., :0], self._loss(least), LogTotal(0), self._solve).intercept
+        no_features = np.empty((*h.shape[:-1], 0))
+        c = fitted(rows, no_features, self._loss(least), LogTotal(0), self._solve).intercept
         return Concentration.constant(c, h.shape[-1])
 
     def _loss(self, least: float):
@@ -252,8 +251,8 @@ class AlphaCalibration(_BaseCalibrator):
         if not self.coef_.any():
             # No feature is looked at.
             return np.full(rows.log_proba.shape[:-1], np.clip(fit.intercept, *_RANGE))
-        h = (_features(rows, self.feature_map_) - self.feature_mean_) / self.feature_scale_
-        return fit.log_total(h)
+        h = _features(rows, self.feature_map_)
+        return fit.log_total(Standardised(h, self.feature_mean_, self.feature_scale_))
 
 
 def _stored(fit: Concentration) -> dict:
@@ -278,10 +277,3 @@ def _features(rows: CalibrationRows, feature_map) -> Floats:
     if not rows.is_ensemble:
         return h
     return np.broadcast_to(h[:, None], (*u.shape[:2], h.shape[1]))
-
-
-def _scale(h: NDArray, mean: NDArray) -> Floats:
-    """Standard deviations of features (n, f); 1 where one is constant."""
-    away = h - mean
-    scale = np.sqrt(np.einsum("ij,ij->j", away, away) / len(h))
-    return np.where(scale > 1e-12 * np.maximum(1.0, np.abs(mean)), scale, 1.0)

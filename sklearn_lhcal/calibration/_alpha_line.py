@@ -26,8 +26,9 @@ _MANY = 1e9
 # and features are kept unjudged: they cost less than a hundredth of a nat.
 _SAMPLE = 5_000
 _A_PARAMETER = 50
-# Features at a time: what is made of them stays in cache.
+# Features, and rows, at a time: what is made of them stays in cache.
 _BLOCK = 2**19
+_ROWS = 4_096
 _FOLDS = 5
 # Bins of rows predicted alike, of so many rows at least; in them observed disagreement is too much
 # by so many standard errors, and in all by this part of itself.
@@ -49,14 +50,66 @@ class Concentration(NamedTuple):
         """One log α0 for all rows, whatever their features."""
         return cls(nn.Identity(), np.zeros(n_features), log_total)
 
-    def log_total(self, h: Floats) -> Floats:
+    def log_total(self, h: "Floats | Standardised") -> Floats:
         """Log α0 of rows, (n,), or of members, (n, S), from features (…, f)."""
-        with torch.no_grad():
-            h = self.hidden(torch.as_tensor(h)).numpy()
-        return np.clip(h @ self.coef + self.intercept, -MAX_LOG_TOTAL, MAX_LOG_TOTAL)
+        found = np.empty(h.shape[:-1])
+        for start in range(0, len(found), _ROWS):
+            rows = slice(start, start + _ROWS)
+            with torch.no_grad():
+                hidden = self.hidden(torch.as_tensor(h[rows])).numpy()
+            found[rows] = hidden @ self.coef + self.intercept
+        return np.clip(found, -MAX_LOG_TOTAL, MAX_LOG_TOTAL)
 
 
-Fit = Callable[[CalibrationRows, Floats], Concentration]
+class Standardised:
+    """Features (h − mean)/scale, which are made of the rows that are asked for, and not kept."""
+
+    def __init__(self, h: Floats, mean: Floats, scale: Floats):
+        self._h = h
+        self.mean = mean
+        self.scale = scale
+
+    @classmethod
+    def of(cls, h: Floats) -> "Standardised":
+        """By the mean and the standard deviation of all rows and members; 1 where it is 0."""
+        flat = h.reshape(-1, h.shape[-1])
+        mean = flat.mean(axis=0)
+        return cls(h, mean, _scale(flat, mean))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """(n, f), or (n, S, f) for members."""
+        return self._h.shape
+
+    def __len__(self) -> int:
+        return len(self._h)
+
+    def __getitem__(self, rows) -> Floats:
+        h = self._h[rows] - self.mean
+        h /= self.scale
+        return h
+
+    def __array__(self, dtype=None, copy=None) -> Floats:
+        # what trains on tensors has all of them
+        return self[:].astype(dtype or np.float64, copy=False)
+
+    def take(self, rows) -> "Standardised":
+        """The features of some rows, still by the mean and deviation of all."""
+        return Standardised(self._h[rows], self.mean, self.scale)
+
+
+def _scale(h: Floats, mean: Floats) -> Floats:
+    """Standard deviations of features (n, f); 1 where one is constant."""
+    squares = np.zeros_like(mean)
+    for start in range(0, len(h), _ROWS):
+        away = h[start : start + _ROWS] - mean
+        squares += np.einsum("ij,ij->j", away, away)
+    scale = np.sqrt(squares / len(h))
+    return np.where(scale > 1e-12 * np.maximum(1.0, np.abs(mean)), scale, 1.0)
+
+
+Features = Floats | Standardised
+Fit = Callable[[CalibrationRows, Features], Concentration]
 
 
 def is_any_spread_left(rows: CalibrationRows, likelihood: type[nn.Module]) -> bool:
@@ -66,7 +119,7 @@ def is_any_spread_left(rows: CalibrationRows, likelihood: type[nn.Module]) -> bo
     return bool(slope[0] > 0)
 
 
-def do_features_pay(rows: CalibrationRows, h: Floats, loss: nn.Module, fits: tuple[Fit, Fit]):
+def do_features_pay(rows: CalibrationRows, h: Features, loss: nn.Module, fits: tuple[Fit, Fit]):
     """Whether the first fit, with features, predicts rows that are left out better than the other.
 
     In five folds; rows have no order.
@@ -93,7 +146,7 @@ def can_be_judged(n_rows: int) -> bool:
     return n_rows >= 2 * _FOLDS
 
 
-def total_loss(loss, rows: CalibrationRows, h: Floats, fit: Concentration) -> float:
+def total_loss(loss, rows: CalibrationRows, h: Features, fit: Concentration) -> float:
     """The loss of each row under a fitted line, summed with the rows' weights."""
     inputs = [rows.log_proba, fit.log_total(h), _labels(rows)]
     if rows.is_ensemble:
@@ -143,7 +196,7 @@ def check_means(rows: CalibrationRows) -> None:
 
 
 def fitted(
-    rows: CalibrationRows, h: Floats, loss: nn.Module, module: "LogTotal", solve
+    rows: CalibrationRows, h: Features, loss: nn.Module, module: "LogTotal", solve
 ) -> Concentration:
     """The optimum of w, c and hidden layers."""
     problem = problem_of(module, loss, rows, h)
@@ -153,7 +206,7 @@ def fitted(
     return Concentration(module.hidden, module.weight.detach().numpy().copy(), module.bias.item())
 
 
-def problem_of(module: "LogTotal", loss: nn.Module, rows: CalibrationRows, h: Floats):
+def problem_of(module: "LogTotal", loss: nn.Module, rows: CalibrationRows, h: Features):
     """The problem of a line: a closed form where there is one, else a torch module."""
     simple = not rows.is_ensemble and not len(module.hidden)
     make = _LineProblem if simple else _AlphaProblem

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Iterable
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -42,7 +43,12 @@ class TorchProblem(Problem):
 
     def __init__(self, module: nn.Module, loss: nn.Module, inputs: dict, counts, weight=None):
         self._training = Training(module.double(), loss, inputs, counts, weight)
-        self._rows = TensorRows(loss, inputs, counts, weight)
+
+    @cached_property
+    def _rows(self) -> TensorRows:
+        """A copy of the rows, which problems in closed form do without."""
+        _, loss, inputs, counts, weight = self._training
+        return TensorRows(loss, inputs, counts, weight)
 
     @property
     def start(self):
