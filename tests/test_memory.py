@@ -54,7 +54,7 @@ def test_intervals():
 
 
 def test_features_are_not_copied():
-    """α-calibration standardises them block by block; with copies it took 2.7 times as much as they do."""
+    """α-calibration makes them standard block by block; with copies it took 2.7 times the input."""
     rng = np.random.default_rng(0)
     z = rng.dirichlet(np.ones(2), size=20_000)
     X = np.column_stack([z, rng.normal(size=(20_000, 100))])

@@ -2,10 +2,10 @@
 
 import numpy as np
 from numpy.polynomial.polynomial import polyval
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import betainc, betaincinv, digamma, expit, zeta
 
-from .._ground.arrays import Floats, row_blocks
+from .._ground.arrays import Floats, Indices, row_blocks
 from .._ground.checks import as_floats
 from .._ground.names import column_names
 from .._ground.simplex import check_proba, in_columns, softmax
@@ -136,26 +136,31 @@ class Dirichlet(Distribution):
         return s * (p - z), s[:, 0] * own.sum(axis=1), s[:, 0] ** 2 * squares
 
     def _least_cost_after(self, C):
-        """E[z | k]ᵀC_d = (1 − s) zᵀC_d + s C_kd."""
+        """E[z | k]ᵀC_d = (1 − s) zᵀC_d + s C_kd.
+
+        None costs more than the least of the decisions' worst costs. So a decision counts only
+        after labels of classes under which it costs less than its most.
+        """
         s = self._label_share
         before = self._prior_share * costs_of_decisions(self._z, C)
-        # decisions that are never best: at their best above another one at its worst
-        worst = before + s * C.max(axis=-2)
-        never = before + s * C.min(axis=-2) > worst.min(axis=1, keepdims=True)
+        bound = (before + s * C.max(axis=-2)).min(axis=1)
+        # decisions that are never best
+        never = before + s * C.min(axis=-2) > bound[:, None]
         # (D, 1, K) or (D, n, K), then of each row
         K = self.n_classes
         D = C.shape[-1]
         C_d = np.ascontiguousarray(np.moveaxis(C, -1, 0)).reshape(D, -1, K)
+        cheap = [_few(C_d[d] < C_d[d].max(axis=1, keepdims=True)) for d in range(D)]
         C_d = np.broadcast_to(C_d, (D, len(before), K))
         after = np.empty(len(before))
         # three arrays of this size are in use at a time
         for rows in row_blocks(len(before), 4 * K):
-            least = np.full_like(self._z[rows], np.inf)
-            cost = np.empty_like(least)
+            least = np.repeat(bound[rows, None], K, axis=1)
             for d in np.flatnonzero(~never[rows].all(axis=0)):
-                np.multiply(s[rows], C_d[d, rows], out=cost)
+                k = cheap[d]
+                cost = C_d[d, rows][:, k] * s[rows]
                 cost += before[rows, d, None]
-                np.minimum(least, cost, out=least)
+                least[:, k] = np.minimum(least[:, k], cost, out=cost)
             after[rows] = np.einsum("nk,nk->n", self._z[rows], least)
         return after
 
@@ -270,3 +275,11 @@ def _digamma_minus_log(x):
     tail = s * (1 / 12 - s * (1 / 120 - s * (1 / 252 - s * (1 / 240 - s / 132))))
     small = np.minimum(x, 20.0)
     return np.where(x < 20, digamma(1 + small) - np.log(small), 0.5 / large - tail)
+
+
+def _few(some: NDArray[np.bool_]) -> Indices | slice:
+    """The classes that hold in any row, (n, K), where they are few; else all."""
+    k = np.flatnonzero(some.any(axis=0))
+    if 4 * len(k) < some.shape[1]:
+        return k
+    return slice(None)
