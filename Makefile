@@ -45,7 +45,7 @@ benchmarks: $(VENV)/.installed  ## one table of ratios to peers; the other files
 	$(BIN)/python -m pip install --quiet --constraint $(CONSTRAINTS) --requirement benchmarks/requirements.txt
 	$(BIN)/python benchmarks/run.py
 
-studies: $(VENV)/.doc  ## the larger studies of the papers' pages, each under an hour; writes their tables
+studies: $(VENV)/.doc  ## the larger studies of the papers' pages, half an hour in all; writes their tables
 	mkdir -p $(TABLES)
 	$(BIN)/python benchmarks/kernel_convergence.py > $(TABLES)/kernel_convergence.txt
 	$(BIN)/python benchmarks/training_study.py > $(TABLES)/training_study.txt

@@ -194,7 +194,8 @@ axes[0].invert_yaxis()
 figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
 FIGURE.parent.mkdir(parents=True, exist_ok=True)
 figure.savefig(FIGURE, dpi=150)
-print(f"Figure: {FIGURE}")
+# not among the tables, which a page of the documentation shows as they are printed
+print(f"Figure: {FIGURE}", file=sys.stderr)
 
 # %%
 # No criterion that knows the costs is better than NLL with all maps and on both problems.
