@@ -74,7 +74,7 @@ def code_lines(text, tree):
 def measures(root: Path) -> dict:
     """The numbers of one checkout's package."""
     arrows, private, nodes, ternaries, tuples, comments, wide = set(), 0, 0, 0, 0, 0, 0
-    lines, files, lengths = [], [], []
+    lines, files = [], []
     for path in sorted(root.rglob("*.py")):
         text = path.read_text(encoding="utf-8")
         tree = ast.parse(text)
@@ -97,10 +97,6 @@ def measures(root: Path) -> dict:
             if room != own:
                 arrows.add((own, room))
                 private += is_private(root, room, module, name)
-        for node in ast.walk(tree):
-            if isinstance(node, ast.FunctionDef):
-                body = [s for s in node.body if not isinstance(s, ast.Expr) or s not in skip]
-                lengths.append(body[-1].end_lineno - node.lineno + 1)
     hundred = len(lines) / 100
     return {
         "files": len(files),

@@ -93,8 +93,8 @@ def accumulate(
 
     Notes
     -----
-    Rows are taken as independent. Work is done by whatever scheduler Dask has been given: threads,
-    processes, or a cluster.
+    Rows, or groups of them, are taken as independent. Work is done by whatever scheduler Dask has
+    been given: threads, processes, or a cluster.
 
     Examples
     --------

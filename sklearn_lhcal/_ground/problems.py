@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from torch import nn
 
-from .._ground.types import Seed
 from .arrays import Floats
+from .types import Seed
 
 Vector = Floats
 

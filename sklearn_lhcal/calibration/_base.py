@@ -219,8 +219,10 @@ class _Loop:
     """Out-of-fold predictions of the innermost classifier, and the classifier to keep."""
 
     def __init__(self, owner, calibrators, fit_params):
-        self.owner, self.cv = owner, _cv(calibrators)
-        self.fit_params, self.split_params = dict(fit_params), {}
+        self.owner = owner
+        self.cv = _cv(calibrators)
+        self.fit_params = dict(fit_params)
+        self.split_params = {}
 
     def run(self, base, X, labels, weight):
         """The classifier to keep, the rows that were predicted, their predictions."""

@@ -26,8 +26,7 @@ class ConformalClassifier(_Guarantee):
     and new rows. One vote a row is enough. What counts is the mean over rows of the share of votes
     covered. Votes are not pooled over rows with unequal numbers of raters. Nothing is promised for
     every kind of row, nor for every class. The probability is at most 2/(n + 1) above the level
-    where no two scores are equal and each row has one vote. It is a little higher with several
-    votes, and higher still where scores are tied (forests, nearest neighbours).
+    where no two scores are equal. It is higher where scores are tied (forests, nearest neighbours).
 
     **When it fails.** The promise fails where labels are majorities: they hide the votes of those
     who disagreed, and too few of these are covered. It fails where the number of raters depends on

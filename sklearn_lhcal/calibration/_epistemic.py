@@ -50,9 +50,8 @@ def _offers(method: str):
     """Whether the classifier has a method: the fitted one, or the one to be fitted."""
 
     def check(self):
-        getattr(
-            getattr(self, "estimator_", self.estimator), method
-        )  # an AttributeError says what is missing
+        # an AttributeError says what is missing
+        getattr(getattr(self, "estimator_", self.estimator), method)
         return True
 
     return check
@@ -222,7 +221,9 @@ class EpistemicCalibration(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             return nothing
         where = "the rows beside the balls"
         labels.take(train).check_all_seen(where, "a splitter with smaller or fewer balls")
-        f_tr2, f_aug2, X_test = fitted(train), fitted(augmented), take_rows(X, test)
+        f_tr2 = fitted(train)
+        f_aug2 = fitted(augmented)
+        X_test = take_rows(X, test)
         w = None if weight is None else weight[test]
         e = self._estimate(f_tr2, X_test)
         classes = labels.classes
@@ -334,9 +335,8 @@ class EpistemicCalibration(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags = get_tags(self.estimator).input_tags
-        tags.input_tags.allow_nan &= (
-            self.splitter is not None
-        )  # there are no distances to missing values
+        # there are no distances to missing values
+        tags.input_tags.allow_nan &= self.splitter is not None
         return tags
 
 

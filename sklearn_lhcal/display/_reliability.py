@@ -163,8 +163,7 @@ class ReliabilityDisplay(BinnedReliabilityDisplay):
         ------
         ValueError
             Unknown class, `confidence_level` outside (0, 1), fewer than three raters where they are
-            random, and whatever `check_counts` and
-            `check_proba` refuse.
+            random, and whatever `check_counts` and `check_proba` refuse.
         """
         rows = read_rows(y, prediction, sample_weight, groups, classes=classes).weighted()
         shown: slice | list[int] = slice(None)

@@ -9,9 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from .._ground.arrays import Floats
-from .._ground.estimators import (
-    fit_on_labels,
-)
+from .._ground.estimators import fit_on_labels
 from .._ground.types import Estimator, Samples, Seed
 from ._base import EnsembleClassifier
 
@@ -94,8 +92,8 @@ class DeepEnsembleClassifier(EnsembleClassifier):
         if shared:
             raise ValueError(
                 f"{shared[0]} is an instance, from whose weights all networks would start; give "
-                "the class with its "
-                f"arguments as {shared[0]}__…, or a function that makes a new one."
+                f"the class with its arguments as {shared[0]}__…, or a function that makes a new "
+                "one."
             )
         rng = check_random_state(seed)
         clones = [

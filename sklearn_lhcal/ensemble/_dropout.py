@@ -7,10 +7,7 @@ from torch import nn
 
 from .._ground.arrays import Floats
 from .._ground.checks import take_rows
-from .._ground.estimators import (
-    resolve,
-    with_own_module,
-)
+from .._ground.estimators import resolve, with_own_module
 from .._ground.types import Estimator, Samples, Seed
 from ._base import EnsembleClassifier
 

@@ -79,9 +79,10 @@ class BoostedTrees(ClassifierMixin, BaseEstimator):
         if len(prior) == 2:
             prior = prior[1:] - prior[:1]
         objective = MultinomialObjective(counts, self._curvature_scale(counts.shape[1]))
-        self.model_ = self._train(X, objective, np.tile(prior, (len(counts), 1)), fit_params)
+        model = self._train(X, objective, np.tile(prior, (len(counts), 1)), fit_params)
         # the objective stays with the model, its labels do not
         objective.counts = None
+        self.model_ = model
         self.prior_ = prior
         self.classes_ = labels.classes[seen]
         return self

@@ -111,9 +111,8 @@ def bayes_decision(prediction: PredictionLike, cost_matrix: ArrayLike) -> NDArra
 
     Examples
     --------
-    >>> bayes_decision(
-    ...     [[0.9, 0.1], [0.6, 0.4]], [[0, 1], [4, 0]]
-    ... )  # a missed second class costs four times as much
+    >>> # a missed second class costs four times as much
+    >>> bayes_decision([[0.9, 0.1], [0.6, 0.4]], [[0, 1], [4, 0]])
     array([0, 1])
     """
     z, costs = _meet(prediction, cost_matrix)
@@ -313,6 +312,10 @@ def risk_bound(
         reach = np.sqrt(2 * cost.var(ddof=1) * log / n) + 7 * width * log / (3 * (n - 1))
     else:
         raise ValueError(f'method must be "hoeffding" or "empirical_bernstein", got {method!r}.')
-    risk, error = cost.mean(), np.sqrt(cost.var(ddof=1) / n) if n > 1 else np.nan
-    low, high = max(risk - reach, C.min()), min(risk + reach, C.max())
+    risk = cost.mean()
+    low = max(risk - reach, C.min())
+    high = min(risk + reach, C.max())
+    error = np.nan
+    if n > 1:
+        error = np.sqrt(cost.var(ddof=1) / n)
     return ConfidenceInterval(float(risk), float(low), float(high), float(error))

@@ -302,7 +302,9 @@ def null_epistemic_error(
     g_sorted, e_sorted = g[order], e[order]
     starts = np.flatnonzero(np.diff(index[order], prepend=-1))
     draw = _null_gains(g_sorted, e_sorted, starts)
-    rng, errors, step = check_random_state(random_state), [], max(1, _DRAWS // len(g))
+    rng = check_random_state(random_state)
+    errors = []
+    step = max(1, _DRAWS // len(g))
     for done in range(0, n_draws, step):
         drawn = draw(rng, min(step, n_draws - done))
         errors.append(
@@ -329,9 +331,8 @@ def _null_gains(g, e, starts):
     loss = np.add.reduceat(np.maximum(-g, 0), starts) / count
     size = np.where(won > 0, np.add.reduceat(np.maximum(g, 0), starts) / np.maximum(won, 1), 1.0)
     size, first, n, won, lost = (per_row(a) for a in (size, starts, count, won, lost))
-    target = (e + per_row(loss)) / np.maximum(
-        1 - lost / n, 1e-12
-    )  # mean gain of the rows that do not lose
+    # mean gain of the rows that do not lose
+    target = (e + per_row(loss)) / np.maximum(1 - lost / n, 1e-12)
     small = target <= size
     chance = np.where(small, target / size, (target - size) / np.where(size < 1, 1 - size, 1.0))
 

@@ -6,7 +6,6 @@ z predictions, c̄ and z̄ their means in a bin.
 
 from collections.abc import Callable, Hashable
 from functools import partial
-from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,7 +20,7 @@ from .._ground.bins import (
 )
 from .._ground.facts import Facts, metric
 from .._ground.simplex import accuracy
-from .._ground.types import LabelsLike, Strategy
+from .._ground.types import Correction, LabelsLike, Strategy
 from .._rows import PredictionLike, Rows
 from ._calibration import calibration_parts, correction_of, pairs_are_left_out
 from ._evaluate import score
@@ -73,7 +72,7 @@ def _sums(
     kind="top_label",
     n_bins=15,
     strategy="uniform",
-    bias_correction: Literal["residual"] | None = None,
+    bias_correction: Correction = None,
     **others,
 ) -> BinSums:
     check_grouped(rows.groups, bias_correction)
@@ -94,7 +93,7 @@ def _binned(
     kind="top_label",
     n_bins=15,
     strategy="uniform",
-    bias_correction: Literal["residual"] | None = None,
+    bias_correction: Correction = None,
     **others,
 ) -> Binned:
     z = _columns(rows, kind)[1]
@@ -113,7 +112,7 @@ def _loss_of(
     sums: BinSums,
     rows: Rows,
     p: float = 1,
-    bias_correction: Literal["residual"] | None = None,
+    bias_correction: Correction = None,
     **others,
 ) -> float:
     """``Σ_b W_b/W |c̄−z̄|^p``, mean over columns; for p = ∞ the largest gap."""
@@ -154,7 +153,7 @@ def expected_calibration_error(
     p: float = 1,
     n_bins: int | ArrayLike = 15,
     strategy: Strategy = "uniform",
-    bias_correction: Literal["residual"] | None = None,
+    bias_correction: Correction = None,
     sample_weight: ArrayLike | None = None,
     groups: ArrayLike | None = None,
 ) -> float:

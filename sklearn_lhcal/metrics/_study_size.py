@@ -115,8 +115,9 @@ def study_size(
     Raises
     ------
     ValueError
-        As `confidence_interval`; a half-width that is not positive, a design with fewer than two
-        readers or readings fewer than one.
+        As `confidence_interval`; a half-width that is not positive, a design with fewer than three
+        readers, of whom no interval for new ones follows, or with fewer readings a row than the
+        metric needs.
 
     Warns
     -----
@@ -164,6 +165,8 @@ def study_size(
     panel = cast(Panel, panel)
     components = spread_of(statistic.replicates(block, panel), block, panel).components
     n, readings = _sizes(statistic)
+    if m.min() < 2 and statistic.of_pairs:
+        raise ValueError("per_row must be at least 2: the metric compares readings of one row.")
     pairs = PairComponents(0.0, 0.0)
     if isinstance(statistic, OfRows) and statistic.of_pairs:
         pairs = pair_components(statistic, block)
@@ -189,8 +192,8 @@ def _designs(n_raters, per_row: int | None) -> tuple[Integers, Integers]:
     for R in n_raters:
         check_positive_int(n_raters=R)
     R = np.array(n_raters, dtype=np.int64)
-    if R.ndim != 1 or not len(R) or R.min() < 2:
-        raise ValueError(f"n_raters must list numbers of at least 2, got {n_raters!r}.")
+    if R.ndim != 1 or not len(R) or R.min() < 3:
+        raise ValueError(f"n_raters must list numbers of at least 3, got {n_raters!r}.")
     if per_row is None:
         return R, R
     check_positive_int(per_row=per_row)

@@ -47,7 +47,8 @@ def whole_batches(iterator):
         and isinstance(rows, ArrayRows)
         and iterator.collate_fn is default_collate
     ):
-        iterator.collate_fn, iterator.generator = _as_it_is, Generator()
+        iterator.collate_fn = _as_it_is
+        iterator.generator = Generator()
     return iterator
 
 

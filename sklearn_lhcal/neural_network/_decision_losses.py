@@ -62,10 +62,11 @@ class _DecisionLoss(_MeanLoss):
             raise ValueError(f"lam must be positive, got {lam!r}.")
         if beta is not None and not beta > 0:
             raise ValueError(f"beta must be positive, or None for the hard minimum, got {beta!r}.")
-        self.cost_matrix, self.lam, self.beta = cost_matrix, lam, beta
-        self.register_buffer(
-            "costs", torch.as_tensor(normalised_costs(cost_matrix)[0]), persistent=False
-        )
+        self.cost_matrix = cost_matrix
+        self.lam = lam
+        self.beta = beta
+        C, _, _ = normalised_costs(cost_matrix)
+        self.register_buffer("costs", torch.as_tensor(C), persistent=False)
 
     def total(self, logits: Tensor, counts: Tensor, weight: Tensor | None = None) -> Tensor:
         """Sum over rows, of logits and counts of shape (n, K)."""
@@ -125,9 +126,8 @@ class DirectLoss(_DecisionLoss):
     --------
     >>> import torch
     >>> loss = DirectLoss([[0.0, 1.0], [4.0, 0.0]], lam=0.5)
-    >>> loss(
-    ...     torch.zeros(1, 2), torch.tensor([[1.0, 0.0]])
-    ... )  # decides for 1, at cost .25 of the largest
+    >>> # decides for 1, at cost .25 of the largest
+    >>> loss(torch.zeros(1, 2), torch.tensor([[1.0, 0.0]]))
     tensor(0.2500)
     """
 

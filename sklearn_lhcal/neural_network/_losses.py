@@ -93,9 +93,8 @@ class FocalLoss(LabelLogLoss):
         """``−Σ_i w_i Σ_k y_ik (1−z_ik)^γ log z_ik`` of logits of shape (n, K)."""
         log_z = torch.log_softmax(logits, dim=-1)
         gamma = torch.where(log_z < math.log(0.2), 5.0, 3.0) if self.gamma == "53" else self.gamma
-        rest = (-torch.expm1(log_z)).clamp(
-            min=torch.finfo(log_z.dtype).tiny
-        )  # 0^γ has no derivative where γ < 1
+        # 0^γ has no derivative where γ < 1
+        rest = (-torch.expm1(log_z)).clamp(min=torch.finfo(log_z.dtype).tiny)
         y = counts.to(log_z.dtype)
         return -_weighted_sum(_dot(y * rest**gamma, log_z), weight)
 
@@ -187,12 +186,10 @@ class _HistogramLoss(_MeanLoss):
             torch.log_softmax(logits, dim=-1), log_total, counts.to(logits.dtype), log_weights
         )
         square = log_total**2
-        if square.ndim == 2:
-            square = (
-                square.mean(dim=1)
-                if log_weights is None
-                else (log_weights.exp() * square).sum(dim=1)
-            )
+        if log_weights is not None:
+            square = (log_weights.exp() * square).sum(dim=1)
+        elif square.ndim == 2:
+            square = square.mean(dim=1)
         return loss + self.penalty * square
 
     def in_log_total(
@@ -263,18 +260,17 @@ class PairwiseLoss(_HistogramLoss):
 
     def _row_loss(self, log_z, log_total, y, log_w):
         agree, split = _pair_shares(y)
-        log_total = log_total.clamp(
-            -500, 500
-        )  # beyond, where all is flat, second derivatives overflow
-        log_p, log_q = (
-            nn.functional.logsigmoid(log_total),
-            nn.functional.logsigmoid(-log_total),
-        )  # α0/(α0+1), 1/(α0+1)
+        # beyond, where all is flat, second derivatives overflow
+        log_total = log_total.clamp(-500, 500)
+        # of α0/(α0+1) and of 1/(α0+1)
+        log_p = nn.functional.logsigmoid(log_total)
+        log_q = nn.functional.logsigmoid(-log_total)
         log_agree = log_z + torch.logaddexp(
             log_z + log_p[..., None], log_q[..., None].expand_as(log_z)
         )
         likelihood = _dot(agree, _mix(log_agree, log_w))
-        if log_w is None:  # Σ_{k<l} of log(2 z_k z_l α0/(α0+1)), collected class by class
+        if log_w is None:
+            # Σ_{k<l} of log(2 z_k z_l α0/(α0+1)), collected class by class
             return -(likelihood + _dot(2 * split, log_z) + split.sum(dim=1) * (math.log(2) + log_p))
         n = y.sum(dim=-1, keepdim=True)
         for k in range(y.shape[1] - 1):

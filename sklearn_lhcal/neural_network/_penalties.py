@@ -23,7 +23,7 @@ from .._ground.kernels import (
     residual_rows,
     sharpness_rows,
 )
-from .._ground.types import Correction, Notion
+from .._ground.types import Notion
 from ._losses import frequencies
 
 
@@ -91,7 +91,7 @@ class KernelCalibrationPenalty(BaseEstimator, nn.Module):
         p: float = 2,
         bandwidth: float | Literal["loo"] = 0.1,
         notion: Notion = "canonical",
-        bias_correction: Correction = "residual",
+        bias_correction: Literal["residual"] | None = "residual",
     ) -> None:
         super().__init__()
         self.p = p
@@ -213,11 +213,9 @@ class MMCEPenalty(BaseEstimator, nn.Module):
         r, top = torch.softmax(logits, dim=-1).max(dim=-1)
         c = frequencies(counts, r.dtype).gather(1, top[:, None])[:, 0]
         w = torch.ones_like(r) if weight is None else weight.to(r.dtype)
-        a = (
-            _share(w * c) * (1 - r) - _share(w * (1 - c)) * r
-            if self.weighted
-            else _share(w) * (c - r)
-        )
+        a = _share(w) * (c - r)
+        if self.weighted:
+            a = _share(w * c) * (1 - r) - _share(w * (1 - c)) * r
         k = torch.exp(-(r[:, None] - r).abs() / 0.4)
         return _root(a @ k @ a)
 
@@ -267,11 +265,9 @@ def _density_bandwidth(points: list[Tensor]) -> float:
     It is 1 where no points differ.
     """
     varied = [x for x in points if (x != x[:1]).any()]
-    return (
-        best_bandwidth(lambda hs: -np.sum([log_likelihoods(x, hs) for x in varied], axis=0))
-        if varied
-        else 1.0
-    )
+    if not varied:
+        return 1.0
+    return best_bandwidth(lambda hs: -np.sum([log_likelihoods(x, hs) for x in varied], axis=0))
 
 
 def _share(w: Tensor) -> Tensor:

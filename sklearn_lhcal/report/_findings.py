@@ -144,8 +144,9 @@ def _of_size(study: Study):
         message = f"There are {len(study)} rows: with fewer than {FEW_ROWS}, intervals are wide."
         yield Check("few_rows", "warning", message)
     if study.n_raters is not None and study.n_raters < FEW_RATERS:
-        whose = "for these raters only" if study.raters == "fixed" else "too narrow for others"
-        message = f"There are {study.n_raters} raters: intervals hold {whose}."
+        message = f"There are {study.n_raters} raters: intervals may be too narrow for others."
+        if study.raters == "fixed":
+            message = f"There are {study.n_raters} raters: intervals hold for these alone."
         yield Check("few_raters", "warning", message)
     if study.groups is not None and study.n_groups < FEW_GROUPS:
         yield Check(
