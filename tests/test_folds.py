@@ -3,6 +3,7 @@
 The names of the splitter inside the package are private: a spy takes its place.
 """
 
+import warnings
 from typing import ClassVar
 
 import numpy as np
@@ -79,6 +80,14 @@ def test_groups_are_never_split(data, shuffle):
         assert_allclose(np.bincount(votes[test]) / len(test), np.bincount(votes) / 240, atol=0.12)
         tests.append(test)
     assert_array_equal(np.sort(np.concatenate(tests)), np.arange(240))
+
+
+def test_filters_of_warnings_are_the_callers_between_folds():
+    """A class rarer than the folds is no reason to warn, nor to silence whoever loops over them."""
+    labels = np.repeat([0, 1], [20, 2])
+    before = list(warnings.filters)
+    for _ in StratifiedVotesKFold(3).split(labels, labels):
+        assert list(warnings.filters) == before
 
 
 def test_folds_are_reproducible(data):

@@ -30,6 +30,8 @@ DENSE = 2**22
 FOUR = 4
 # terms in memory at a time
 _TERMS = 2**15
+# sums in memory that may be of cells which have one already
+_PENDING = 2**17
 
 
 class Binned(NamedTuple):
@@ -156,21 +158,31 @@ def levels_of(terms: Terms, y: Annotations) -> list[Level]:
 
 
 class Cells:
-    """Pairs of sums by cell of a large grid, of which few may occur."""
+    """Pairs of sums by cell: of all cells where they are few, else of those that occur.
 
-    def __init__(self, size: int):
-        self._dense = np.zeros((2, size)) if size <= DENSE else None
-        self._keys: list[Indices] = []
-        self._sums: list[Floats] = []
+    Parameters
+    ----------
+    size : int, optional
+        How many cells there are; None: so many that few occur.
+    """
+
+    def __init__(self, size: int | None = None):
+        self._dense = None
+        if size is not None and size <= DENSE:
+            self._dense = np.zeros((2, size))
+        self._keys: Indices = np.zeros(0, np.intp)
+        self._sums: Floats = np.zeros((2, 0))
+        # of cells that may occur in the others too
+        self._new: list[tuple[Indices, Floats]] = []
 
     def add(self, key: NDArray, values: Iterable[NDArray]) -> None:
         """Add two values each, of the shape of key, to the cells with these numbers."""
         key = key.ravel()
         values = [np.ravel(v) for v in values]
         if self._dense is None:
-            keys, place = np.unique(key, return_inverse=True)
-            self._keys.append(keys)
-            self._sums.append(np.stack([np.bincount(place, v, len(keys)) for v in values]))
+            self._new.append(_summed(key, values))
+            if sum(len(new) for new, _ in self._new) > len(self._keys) + _PENDING:
+                self.occupied()
             return
         size = self._dense.shape[1]
         for sums, v in zip(self._dense, values, strict=True):
@@ -183,18 +195,26 @@ class Cells:
         """Change the sign of all sums."""
         if self._dense is not None:
             self._dense *= -1
-        self._sums = [-sums for sums in self._sums]
+        self._sums = -self._sums
+        self._new = [(key, -sums) for key, sums in self._new]
 
     def occupied(self) -> tuple[Indices, Floats]:
         """Numbers of the cells that occur, ascending, and their sums, (2, n_cells)."""
         if self._dense is not None:
             keys = np.flatnonzero(self._dense.any(axis=0))
             return keys, self._dense[:, keys]
-        if not self._keys:
-            return np.zeros(0, np.intp), np.zeros((2, 0))
-        keys, place = np.unique(np.concatenate(self._keys), return_inverse=True)
-        sums = np.concatenate(self._sums, axis=1)
-        return keys, np.stack([np.bincount(place, s, len(keys)) for s in sums])
+        if self._new:
+            keys = np.concatenate([self._keys, *(new for new, _ in self._new)])
+            sums = np.concatenate([self._sums, *(new for _, new in self._new)], axis=1)
+            self._keys, self._sums = _summed(keys, sums)
+            self._new = []
+        return self._keys, self._sums
+
+
+def _summed(key: NDArray, values: Iterable[NDArray]) -> tuple[Indices, Floats]:
+    """The different numbers of cells, ascending, and the sums of the values of each."""
+    keys, place = np.unique(key, return_inverse=True)
+    return keys, np.stack([np.bincount(place, v, len(keys)) for v in values])
 
 
 class Places(NamedTuple):

@@ -14,7 +14,7 @@ from .._ground.arrays import Floats, Indices
 from .._ground.bins import Bins, BinSums
 from .._rows import Rows
 from ..label_histogram import Annotations
-from ._shared_terms import Binned, annotations
+from ._shared_terms import Binned, Cells, annotations
 
 # values of a batch whose temporary arrays are in memory at a time
 _VALUES = 2**17
@@ -42,7 +42,7 @@ class StreamedBins:
         # names of raters or groups, and their numbers
         self.units: dict = {}
         self.of_groups = False
-        self.shares = Shares()
+        self.shares = Cells()
 
     @property
     def bins(self) -> Bins:
@@ -186,29 +186,3 @@ class StreamedBins:
         change = self._in_blocks(moved.reshape(self.within.shape))
         within = self._in_blocks(self.within)
         return total - within.sum(axis=2), change + within
-
-
-class Shares:
-    """Pairs of sums by numbered cell, of which few occur."""
-
-    def __init__(self) -> None:
-        self._keys = np.zeros(0, np.int64)
-        self._sums = np.zeros((2, 0))
-        self._new: list[tuple[Indices, Floats]] = []
-
-    def add(self, keys: NDArray, values: NDArray) -> None:
-        """Add two values each, (2, n), to cells with these numbers, (n,)."""
-        found, place = np.unique(keys, return_inverse=True)
-        self._new.append((found, np.stack([np.bincount(place, v, len(found)) for v in values])))
-        if sum(len(new) for new, _ in self._new) > len(self._keys) + _VALUES:
-            self.occupied()
-
-    def occupied(self) -> tuple[Indices, Floats]:
-        """Numbers of the cells that occur, ascending, and their sums, (2, n_cells)."""
-        if self._new:
-            keys = np.concatenate([self._keys, *(new for new, _ in self._new)])
-            values = np.concatenate([self._sums, *(v for _, v in self._new)], axis=1)
-            self._keys, place = np.unique(keys, return_inverse=True)
-            self._sums = np.stack([np.bincount(place, v, len(self._keys)) for v in values])
-            self._new = []
-        return self._keys, self._sums

@@ -72,12 +72,14 @@ class StratifiedVotesKFold(BaseCrossValidator):
         kind = StratifiedKFold if groups is None else StratifiedGroupKFold
         seed = self.random_state if self.shuffle else None
         splitter = kind(self.n_splits, shuffle=self.shuffle, random_state=seed)
-        # A rare class is no reason to warn at each of many splits.
+        # A rare class is no reason to warn at each of many splits. All are made here, so that the
+        # filter is gone before the caller goes on.
         with warnings.catch_warnings():
             warnings.filterwarnings(
                 "ignore", message="The least populated class", category=UserWarning
             )
-            yield from splitter.split(votes, votes, groups)
+            splits = list(splitter.split(votes, votes, groups))
+        yield from splits
 
     def get_n_splits(
         self, X: Samples = None, y: LabelsLike | None = None, groups: ArrayLike | None = None
