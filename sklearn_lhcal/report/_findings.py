@@ -146,7 +146,7 @@ def _of_size(study: Study):
     if study.n_raters is not None and study.n_raters < FEW_RATERS:
         message = f"There are {study.n_raters} raters: intervals may be too narrow for others."
         if study.raters == "fixed":
-            message = f"There are {study.n_raters} raters: intervals hold for these alone."
+            message = f"There are {study.n_raters} raters: intervals hold for these raters only."
         yield Check("few_raters", "warning", message)
     if study.groups is not None and study.n_groups < FEW_GROUPS:
         yield Check(
