@@ -63,7 +63,7 @@ def who_labelled():
     said = np.where(rng.random(p.shape) < p, "yes", "no")
     y = Annotations.from_matrix(said, raters=people)
 
-    _, (left, right) = plt.subplots(1, 2, figsize=(8.5, 3.4))
+    _, (left, right) = plt.subplots(2, 1, figsize=(5, 5.4), height_ratios=(5, 3))
     share = (said == "yes").mean(axis=0)
     bars = 1.96 * np.sqrt(share * (1 - share) / len(said))
     left.errorbar(share, people, xerr=bars, fmt="o", color=RAW, capsize=2)

@@ -40,7 +40,7 @@ def _columns(rows: Rows, kind) -> tuple[NDArray, NDArray]:
     if isinstance(kind, str) and kind == "classwise":
         return rows.mu, rows.z
     k = _column(rows, kind)
-    return rows.mu[:, [k]], rows.z[:, [k]]
+    return rows.labels.mu_of(k), rows.z[:, [k]]
 
 
 def _said(rows: Rows, kind) -> Callable:
