@@ -150,6 +150,10 @@ display = ReaderDisplay.from_predictions(y, proba, margin=0.05, name="the judge"
 display.figure_.savefig(FOLDER / "judge_among_people.png", dpi=150)
 
 # %%
+# The judge stands a little to the right of one more person. The upper bound of their difference is
+# just below the margin, so it passes, narrowly.
+
+# %%
 # Recalibrated votes
 # ------------------
 # 200 of the judged answers are enough to mend how the judge's probabilities are scaled; the other

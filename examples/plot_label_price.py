@@ -74,8 +74,7 @@ print(f"and asks about {policy.ask(one)[ask].sum()} of these again")
 # Where one label is worth nothing and two are not
 # ------------------------------------------------
 # The value of one label is 0 where no single label can change the decision. Two or three agreeing
-# ones could: these rows are asked about although one label is worth nothing. That is why looking
-# one label ahead does not do.
+# ones could.
 value = second_opinion_value(distribution, costs)
 more = ask & (value < 0.05)
 print(f"{more.sum()} rows are asked about although one label and no more would not pay")
@@ -90,6 +89,10 @@ for rows, color, what in (
 ax.axhline(0.05, color="0.35", linestyle=(0, (1, 1.5)), label="price of a label")
 ax.set(xlabel="Entropy of the prediction (nats)", ylabel="Value of one label (unit of the costs)")
 legend = ax.legend(fontsize="small")
+
+# %%
+# Below the line one label alone would not pay, and yet the policy asks about some of these rows. A
+# rule that looks one label ahead would leave them out.
 
 # %%
 # What it saves

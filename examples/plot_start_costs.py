@@ -53,6 +53,7 @@ print("\nFirst five patients:", *calibrated.decide(X_test)[:5])
 from sklearn_lhcal.display import DecisionRiskDisplay
 
 display = DecisionRiskDisplay.from_predictions(y_test, predictions, COSTS)
+display.ax_.set_ylim(top=1.5)  # room for the legend
 display.figure_.savefig(FOLDER / "start_costs.png", dpi=150)
 
 # %%

@@ -54,12 +54,14 @@ for name, prediction in predictions.items():
 # %%
 # As a picture
 # ------------
+from colours import CALIBRATED, PURPLE, RAW
+
 from sklearn_lhcal.display import DisagreementReliabilityDisplay
 
 ax = None
-for name, prediction in predictions.items():
-    show = DisagreementReliabilityDisplay.from_predictions
-    ax = show(counts[test], prediction, name=name, n_bins=6, ax=ax).ax_
+for (name, z), color in zip(predictions.items(), (RAW, CALIBRATED, PURPLE), strict=True):
+    show, look = DisagreementReliabilityDisplay.from_predictions, {"color": color}
+    ax = show(counts[test], z, name=name, n_bins=6, ax=ax, line_kwargs=look).ax_
 ax.figure.savefig(FOLDER / "start_seeds.png", dpi=150)
 
 # %%
