@@ -62,4 +62,5 @@ ax.figure.savefig(folder / "start_annotations.png", dpi=150)
 # %%
 # The calibrated points lie nearer to the diagonal. The whole page for colleagues, without code::
 #
-#     python -m sklearn_lhcal report --annotations annotations.csv --proba softmax.csv --output out
+#     python -m sklearn_lhcal report --annotations annotations.csv --columns image reader finding \
+#         --proba softmax.csv --output out

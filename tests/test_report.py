@@ -349,7 +349,7 @@ def test_arrays_need_the_names_of_their_classes(data, tmp_path, capsys):
     assert "malignant" in (tmp_path / "out/report.html").read_text(encoding="utf-8")
 
 
-def test_annotations_groups_and_costs(data, files):
+def test_annotations_groups_and_costs(data, files, capsys):
     """A long table of annotations gives what its counts give."""
     ids = [f"case {i}" for i in range(150)]
     rows = [
@@ -358,6 +358,7 @@ def test_annotations_groups_and_costs(data, files):
         for r, k in enumerate(np.repeat(np.arange(3), data.counts[i]))
     ]
     long = pd.DataFrame(rows, columns=["item", "rater", "label"]).sample(frac=1, random_state=1)
+    long.columns = ["image", "reader", "finding"]
     long.to_csv(files / "long.csv", index=False)
     patients = pd.DataFrame({"id": ids, "patient": [f"p{i // 2}" for i in range(150)]})[::-1]
     patients.to_csv(files / "patients.csv", index=False)
@@ -365,7 +366,10 @@ def test_annotations_groups_and_costs(data, files):
     costs.to_csv(files / "costs.csv")
     more = ["--groups", files / "patients.csv", "--costs", files / "costs.csv", "--id", "id"]
     proba = ["--proba", files / "proba.parquet"]
-    assert run(files, "--annotations", files / "long.csv", *proba, *more) in (0, 1)
+    annotations = ["--annotations", files / "long.csv", *proba, *more]
+    assert run(files, *annotations) == 2
+    assert "--columns" in capsys.readouterr().err
+    assert run(files, *annotations, "--columns", "image", "reader", "finding") in (0, 1)
     by_raters = json.loads((files / "out/report.json").read_text())
     assert run(files, "--counts", files / "counts.csv", *proba, *more) in (0, 1)
     by_counts = json.loads((files / "out/report.json").read_text())

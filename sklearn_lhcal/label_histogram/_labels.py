@@ -118,17 +118,8 @@ class Labels:
         """Class frequencies μ̂ = y / n_i, shape (n, K)."""
         if self.known:
             return self.counts
-        return self._shares(slice(None))
-
-    def mu_of(self, k: int) -> Floats:
-        """Frequency of class k alone, shape (n, 1)."""
-        if self.known:
-            return self.counts[:, [k]]
-        return self._shares([k])
-
-    def _shares(self, columns) -> Floats:
         # NaN where nobody said anything
-        return self.counts[:, columns] / np.where(self.n > 0, self.n, np.nan)[:, None]
+        return self.counts / np.where(self.n > 0, self.n, np.nan)[:, None]
 
     @property
     def rated(self) -> Indices | None:

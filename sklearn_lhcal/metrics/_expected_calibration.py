@@ -40,7 +40,10 @@ def _columns(rows: Rows, kind) -> tuple[NDArray, NDArray]:
     if isinstance(kind, str) and kind == "classwise":
         return rows.mu, rows.z
     k = _column(rows, kind)
-    return rows.labels.mu_of(k), rows.z[:, [k]]
+    observed = rows.labels.counts[:, [k]]
+    if not rows.labels.known:
+        observed = observed / rows.n[:, None]
+    return observed, rows.z[:, [k]]
 
 
 def _said(rows: Rows, kind) -> Callable:

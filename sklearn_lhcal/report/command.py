@@ -48,7 +48,14 @@ def _parser() -> argparse.ArgumentParser:
     labels = command.add_mutually_exclusive_group(required=True)
     labels.add_argument("--counts", metavar="FILE", help="labels of each class, a row an item")
     labels.add_argument(
-        "--annotations", metavar="FILE", help="a long table: columns item, rater and label"
+        "--annotations", metavar="FILE", help="a long table, a row an annotation; see --columns"
+    )
+    command.add_argument(
+        "--columns",
+        nargs=3,
+        default=["item", "rater", "label"],
+        metavar=("ITEM", "RATER", "LABEL"),
+        help="what the table of annotations calls its columns (default: item rater label)",
     )
     command.add_argument(
         "--proba", metavar="FILE", required=True, help="predicted class probabilities"
@@ -106,14 +113,18 @@ def _report(options: argparse.Namespace):
 def _annotations(options: argparse.Namespace, ids):
     """Annotations in the order of the rows of the prediction, and the facts of their file."""
     table = read_table(options.annotations, "annotations", with_ids=False)
-    absent = {"item", "rater", "label"} - set(getattr(table.values, "columns", ()))
+    columns = list(getattr(table.values, "columns", ()))
+    absent = [name for name in options.columns if name not in columns]
     if absent:
         raise ValueError(
-            f"--annotations needs the columns item, rater and label; {sorted(absent)} are absent."
+            f"--annotations has no columns {absent}, only {columns[:20]}: say which of them are "
+            "the item, the rater and the label, --columns ITEM RATER LABEL."
         )
     if ids is None:
         raise ValueError("--annotations needs ids in --proba: a column that names the items.")
-    return Annotations.from_long(table.values, items=ids), table.facts
+    item, rater, label = options.columns
+    y = Annotations.from_long(table.values, item=item, rater=rater, label=label, items=ids)
+    return y, table.facts
 
 
 def _costs(file: str):
