@@ -104,7 +104,7 @@ def test_raters_who_are_left_out_together():
         (found.raters, found.panel.raters.code[y.rater]),
         (found.cells, np.arange(len(y.rater))),
     ):
-        for row, gain, unit in zip(lost.row, lost.gain, lost.unit.code, strict=True):
+        for row, gain, unit in zip(lost.row, lost.values[lost.which], lost.unit.code, strict=True):
             left = y.label[(y.row == row) & (code != unit)]
             if len(left) < 2:
                 assert np.isnan(gain)

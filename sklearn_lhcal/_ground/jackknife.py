@@ -236,11 +236,11 @@ def panel_of(y: Ratings, w, least_raters: int, n_blocks: int, rng) -> Panel:
     )
 
 
-def warn_of_few(panel: Panel) -> None:
+def warn_of_few(n_raters: int) -> None:
     """Warn of few raters, the caller of whoever calls."""
-    if panel.n_raters < FEW_RATERS:
+    if n_raters < FEW_RATERS:
         warnings.warn(
-            f"There are only {panel.n_raters} raters: intervals for new raters may cover too "
+            f"There are only {n_raters} raters: intervals for new raters may cover too "
             'rarely. With raters="fixed" the interval is for these raters.',
             UserWarning,
             stacklevel=4,

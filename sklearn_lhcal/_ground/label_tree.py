@@ -118,10 +118,10 @@ def optimal_stopping(tree: Tree, price: float | Floats, C: Floats) -> Stopping:
     labels = np.zeros_like(V)
     asks = []
     for level, z, stop in _backwards(tree, len(tree.levels) - 1):
-        go_on = price + _expected(z, V, level)
+        go_on = price + expected(z, V, level)
         ask = go_on < stop - least_gain
         V = np.where(ask, go_on, stop)
-        labels = np.where(ask, 1 + _expected(z, labels, level), 0.0)
+        labels = np.where(ask, 1 + expected(z, labels, level), 0.0)
         asks.append(ask)
     return Stopping(asks[::-1], V[0], labels[0])
 
@@ -131,7 +131,7 @@ def costs_after(tree: Tree) -> Floats:
     costs = []
     for m, V in enumerate(tree.stop):
         for level, z, _ in _backwards(tree, m):
-            V = _expected(z, V, level)
+            V = expected(z, V, level)
         costs.append(V[0])
     return np.array(costs)
 
@@ -142,6 +142,6 @@ def _backwards(tree: Tree, m: int):
     return reversed(list(levels))
 
 
-def _expected(z: Floats, V: Floats, level: Level) -> Floats:
+def expected(z: Floats, V: Floats, level: Level) -> Floats:
     """Σ_k z_ck V(c + e_k), shape (S, B)."""
     return np.einsum("sbk,skb->sb", z, V[level.after])

@@ -157,6 +157,12 @@ def mean_interval(values, w, groups, confidence_level: float) -> tuple[float, ND
 
     With equal weights and each row a group of its own the standard error is sd/√n.
     """
+    mean, variance, df = mean_spread(values, w, groups)
+    return mean, student_interval(np.array([mean]), np.sqrt(variance), df, confidence_level)[0]
+
+
+def mean_spread(values, w, groups) -> tuple[float, float, float]:
+    """Mean of n values with weights of sum 1, its variance and degrees of freedom."""
     mean = w @ values
     units = np.arange(len(values))
     if groups is not None:
@@ -165,5 +171,4 @@ def mean_interval(values, w, groups, confidence_level: float) -> tuple[float, ND
     G = len(sums)
     if G < 2:
         raise ValueError("An interval needs two rows or groups at least.")
-    error = np.sqrt(G / (G - 1) * (sums @ sums))
-    return mean, student_interval(np.array([mean]), error, G - 1, confidence_level)[0]
+    return mean, float(G / (G - 1) * (sums @ sums)), G - 1.0

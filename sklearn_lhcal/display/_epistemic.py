@@ -2,18 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._ground.bins import check_gains, gain_sums
-from .._ground.checks import check_fraction, check_samples, check_values
+from .._ground.checks import check_fraction, check_samples
 from .._ground.estimators import resolve
 from .._ground.names import check_row_names
-from .._ground.two_way import squares
 from .._ground.types import Estimator, LabelsLike, Samples, Strategy
-from .._rows import labels_for, rated_only, read_groups
+from .._rows import labels_for, rated_only
 from ..distributions import predict_epistemic
 from ..metrics import accuracy_gain
 from ._base import (
@@ -27,7 +25,7 @@ from ._base import (
     name_of,
     styled,
 )
-from ._bins import student_interval
+from ._gain_bins import are_runs, binned_gains, gains_of_raters
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -37,15 +35,19 @@ if TYPE_CHECKING:
 class EpistemicGainDisplay(Display):
     """Gain in accuracy and estimates of epistemic uncertainty, by bins of the estimate.
 
-    Make it with `from_estimator` or `from_predictions`. A good estimate rises together with the
-    gain; a calibrated one lies on it. The strip below shows, on a logarithmic scale, how many rows
-    are in each bin.
+    Make it with `from_estimator`, `from_labels` or `from_predictions`. A good estimate rises
+    together with the gain; a calibrated one lies on it. The strip below shows, on a logarithmic
+    scale, how many rows are in each bin.
 
     **Bands.** For one run the band is Student's interval for the mean gain of the bin, from the
     spread of the gain within the bin. One row of the average spread is added, so that a bin in
-    which nothing is gained has a band too. The gain is one number a row and does not say who
-    labelled: bands are for these raters, with `Annotations` too. For several runs (such as random
-    seeds) lines are means over the runs, and bands reach one standard deviation to either side.
+    which nothing is gained has a band too. For several runs (such as random seeds) lines are means
+    over the runs, and bands reach one standard deviation to either side.
+
+    **Raters.** The gain of a row is the mean of the gains by each of its labels. With `Annotations`
+    the band is therefore for new rows and new raters: what raters share is added to the variance of
+    the bin, as in `confidence_interval`, with degrees of freedom by Satterthwaite. Gains that are
+    given as numbers do not say who labelled, and their bands are for these raters.
 
     Parameters
     ----------
@@ -117,7 +119,8 @@ class EpistemicGainDisplay(Display):
         Parameters
         ----------
         gain : array-like of shape (n_samples,), or list of such, one a run
-            What more data gained, see `metrics.accuracy_gain`.
+            What more data gained, see `metrics.accuracy_gain`. These are numbers; `from_labels`
+            knows the raters too.
         uncertainty : array-like of shape (n_samples,), or list of such
             The estimate. It makes the bins of its run.
         calibrated : array-like of shape (n_samples,), or list of such, optional
@@ -153,7 +156,7 @@ class EpistemicGainDisplay(Display):
         if gain is None or uncertainty is None:
             raise ValueError("gain and uncertainty must hold a number a row; one of them is None.")
         given: list[Any] = [a for a in (gain, uncertainty, calibrated) if a is not None]
-        several = _are_runs(gain)
+        several = are_runs(gain)
         if not several:
             given = [[a] for a in given]
         if len({len(a) for a in given}) > 1:
@@ -169,18 +172,87 @@ class EpistemicGainDisplay(Display):
             "confidence_level": confidence_level,
             "groups": groups,
         }
-        runs = [_binned(*run, **how) for run in zip(*given, strict=True)]
+        runs = [binned_gains(*run, **how) for run in zip(*given, strict=True)]
+        if not several:
+            return cls._of_run(runs[0], confidence_level, name).plot(ax, **plot_kwargs)
         if len({len(counts) for counts, *_ in runs}) > 1:
             raise ValueError(
                 "Ties of the estimate leave some runs with fewer bins; use fewer bins, or edges."
             )
+        counts, _, *means = map(np.array, zip(*runs, strict=True))
         kept: dict[str, Any] = {"confidence_level": confidence_level, "name": name}
-        if several:
-            counts, _, *means = map(np.array, zip(*runs, strict=True))
-            kept["bin_counts"] = counts.sum(axis=0)
-        else:
-            kept["bin_counts"], kept["interval"], *means = runs[0]
-        return cls(*means, **kept).plot(ax, **plot_kwargs)
+        return cls(*means, bin_counts=counts.sum(axis=0), **kept).plot(ax, **plot_kwargs)
+
+    @classmethod
+    def from_labels(
+        cls,
+        y: LabelsLike,
+        y_pred: ArrayLike,
+        y_reference: ArrayLike,
+        uncertainty: ArrayLike,
+        *,
+        calibrated: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+        raters: Literal["random", "fixed"] | None = None,
+        n_bins: int | ArrayLike = 20,
+        strategy: Strategy = "quantile",
+        confidence_level: float = 0.95,
+        name: str | None = None,
+        ax: "Axes | None" = None,
+        **plot_kwargs: Any,
+    ) -> Self:
+        """Display of saved predictions, whose gain is computed from the labels.
+
+        Parameters
+        ----------
+        y, y_pred, y_reference
+            As in `metrics.accuracy_gain`.
+        uncertainty, calibrated, groups
+            As in `from_predictions`, of one run.
+        raters : {"random", "fixed"}, optional
+            Whether intervals are for new raters, which needs `Annotations`, or for these. None:
+            "random" with `Annotations`, "fixed" with all else.
+        n_bins, strategy, confidence_level, name, ax, **plot_kwargs
+            As in `from_predictions`.
+
+        Returns
+        -------
+        EpistemicGainDisplay
+
+        Raises
+        ------
+        ValueError
+            As `from_predictions` and `metrics.accuracy_gain`; fewer than three raters where they
+            are random, or labels without raters. Fewer than five bring a warning.
+        """
+        check_fraction(confidence_level=confidence_level)
+        names = {"calibrated": calibrated, "groups": groups}
+        check_row_names(
+            y=y, y_pred=y_pred, y_reference=y_reference, uncertainty=uncertainty, **names
+        )
+        if calibrated is not None:
+            calibrated = rated_only(y, calibrated)[1]
+        if groups is not None:
+            groups = rated_only(y, groups)[1]
+        y, pred, reference, uncertainty = rated_only(y, y_pred, y_reference, uncertainty)
+        run = binned_gains(
+            accuracy_gain(y, pred, reference),
+            uncertainty,
+            calibrated,
+            n_bins=n_bins,
+            strategy=strategy,
+            confidence_level=confidence_level,
+            groups=groups,
+            by_rater=gains_of_raters(y, pred, reference, raters),
+        )
+        return cls._of_run(run, confidence_level, name).plot(ax, **plot_kwargs)
+
+    @classmethod
+    def _of_run(cls, run: list[NDArray], confidence_level: float, name: str | None) -> Self:
+        """Of one run, as `binned_gains` returns it."""
+        counts, interval, *means = run
+        kept: dict[str, Any] = {"confidence_level": confidence_level, "name": name}
+        return cls(*means, interval=interval, bin_counts=counts, **kept)
 
     @classmethod
     def from_estimator(
@@ -190,7 +262,6 @@ class EpistemicGainDisplay(Display):
         y: LabelsLike,
         *,
         reference_prediction: ArrayLike,
-        groups: ArrayLike | None = None,
         name: str | None = None,
         **kwargs: Any,
     ) -> Self:
@@ -207,12 +278,11 @@ class EpistemicGainDisplay(Display):
             Anything `check_counts` takes. Named labels meet the estimator's classes by name.
         reference_prediction : array-like of shape (n_samples,)
             Labels predicted with more data, by `model_selection.cross_val_predict` say.
-        groups : array-like of shape (n_samples,), optional
-            As in `from_predictions`.
         name : str, optional
             What the legend calls the estimate; None: the name of the estimator's class.
         **kwargs
-            As in `from_predictions`.
+            As in `from_labels`: `groups`, `raters`, `n_bins`, `strategy`, `confidence_level`, `ax`
+            and those of `plot`.
 
         Returns
         -------
@@ -221,22 +291,23 @@ class EpistemicGainDisplay(Display):
         Raises
         ------
         ValueError
-            As `from_predictions` and `metrics.accuracy_gain`.
+            As `from_labels`.
         """
+        groups = kwargs.get("groups")
         check_row_names(y=y, reference_prediction=reference_prediction, groups=groups)
         if groups is not None:
-            groups = rated_only(y, groups)[1]
+            kwargs["groups"] = rated_only(y, groups)[1]
         y, X, reference_prediction = rated_only(y, X, reference_prediction)
         labels = labels_for(estimator, y)
-        gain = accuracy_gain(labels, estimator.predict(check_samples(X)), reference_prediction)
+        pred = estimator.predict(check_samples(X))
         inner, seen = resolve(estimator, X, "predict_uncalibrated")
         if hasattr(inner, "predict_uncalibrated"):
             kwargs["calibrated"] = inner.predict_epistemic(seen)
             uncertainty = inner.predict_uncalibrated(seen)
         else:
             uncertainty = predict_epistemic(estimator, X)
-        kwargs |= {"groups": groups, "name": name_of(estimator, name)}
-        return cls.from_predictions(gain, uncertainty, **kwargs)
+        kwargs["name"] = name_of(estimator, name)
+        return cls.from_labels(labels, pred, reference_prediction, uncertainty, **kwargs)
 
     def plot(
         self,
@@ -324,49 +395,3 @@ class EpistemicGainDisplay(Display):
         edges = np.arange(len(self.bin_counts) + 1) + 0.5
         style = {"color": "0.6", "alpha": 0.6}
         return draw_counts(self.ax_, "rows", self.bin_counts, edges, own, **style)
-
-
-def _binned(
-    gain,
-    uncertainty,
-    calibrated=None,
-    *,
-    n_bins,
-    strategy: str,
-    confidence_level: float,
-    groups=None,
-) -> list[NDArray]:
-    """Of the bins of one run: rows, interval for the gain (B, 2), means of gain and estimates."""
-    check_row_names(gain=gain, uncertainty=uncertainty, calibrated=calibrated, groups=groups)
-    g, e = check_gains(gain, uncertainty)
-    sums = gain_sums(g, e, n_bins, strategy)
-    index = sums.bins.index(e[:, None])[:, 0]
-    counts = sums.w[0]
-    B = len(counts)
-    n = np.maximum(counts, 1)
-    mean_e, mean_g = (means[0] for means in sums.means())
-    unit = read_groups(groups, len(g))
-    if unit is None:
-        unit = np.arange(len(g))
-    # rows or groups in each bin
-    bins = np.unique(unit * B + index) % B
-    units = np.bincount(bins, minlength=B)
-    spread = squares(g - mean_g[index], unit, index, B)
-    # each bin borrows one of them of the average spread
-    average = spread.sum() / max(units.sum() - (counts > 0).sum(), 1)
-    error = np.sqrt((spread + average) / n / n)
-    interval = student_interval(mean_g, error, np.maximum(units, 1), confidence_level)
-    result = [counts.astype(np.int64), interval, mean_g, mean_e]
-    if calibrated is not None:
-        _, c = check_gains(gain, calibrated)
-        total = np.bincount(index, weights=c, minlength=B)
-        result.append(total / np.where(counts > 0, counts, np.nan))
-    return result
-
-
-def _are_runs(gain) -> bool:
-    """Whether it holds several runs, one below the other; their lengths may differ."""
-    check_values(gain, "gain")
-    if isinstance(gain, (dict, str, bytes)) or not hasattr(gain, "__len__") or not len(gain):
-        raise ValueError(f"gain must have one row at least, got {type(gain).__name__}.")
-    return np.ndim(next(iter(gain))) == 1

@@ -2,28 +2,26 @@
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
-from .._ground.arrays import Floats, Indices
+from .._ground.arrays import Floats
 from .._ground.checks import as_floats, check_fraction, check_positive_int
 from .._ground.costs import check_cost_matrix, of_rows
 from .._ground.types import Estimator, LabelsLike, Samples, Seed
 from .._rows import Rows, read_rows
 from ..distributions import Distribution, second_opinion_value
 from ._base import DOTTED, WIDE, Display, draw_curves, draw_legend, predicted, styled
-from ._bins import mean_interval
-from ._replay import Replayed, replay
+from ._policy_curves import policy_curves
+from ._replay import replay
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _NAMES = ["optimal stopping", "best fixed number", "entropy, best threshold"]
-# parts of the rows, of which each gets the number and the threshold that are best on the others
-_FOLDS = 5
 
 
 @dataclass(eq=False, repr=False)
@@ -42,9 +40,13 @@ class LabelPolicyDisplay(Display):
 
     **Intervals.** A row is one unit: its total cost is averaged over the replays. The bands are
     Student's intervals for the mean over rows, or groups of rows. `plot_differences` shows the
-    total cost of the rules less that of optimal stopping, so that what they share cancels. They are
-    for these raters and new rows, with `Annotations` too: replays ask for more labels of a row than
-    would be left without one rater, so no interval for new raters follows from them.
+    total cost of the rules less that of optimal stopping, so that what they share cancels.
+
+    **Raters.** With `Annotations` the bands hold for new rows and new raters. The variance is
+    ``rows + max(raters − cells, 0)``, as in `confidence_interval`. The last two are jackknives of
+    the total cost of a row, without each rater and without each single label. That cost is the mean
+    over all orders of the labels that are left, which needs no replays. The rules stay as they were
+    chosen. A row is left out where no more than `horizon` labels are left.
 
     Parameters
     ----------
@@ -119,6 +121,7 @@ class LabelPolicyDisplay(Display):
         n_replays: int = 20,
         sample_weight: ArrayLike | None = None,
         groups: ArrayLike | None = None,
+        raters: Literal["random", "fixed"] | None = None,
         confidence_level: float = 0.95,
         random_state: Seed = None,
         ax: "Axes | None" = None,
@@ -146,6 +149,9 @@ class LabelPolicyDisplay(Display):
             Weights of the rows; only their ratios matter.
         groups : array-like of shape (n_samples,), optional
             Rows of one group may depend on each other. Groups are independent.
+        raters : {"random", "fixed"}, optional
+            Whether intervals are for new raters, which needs `Annotations`, or for these. None:
+            "random" with `Annotations`, "fixed" with all else. See `confidence_interval`.
         confidence_level : float, default=0.95
             Level of the intervals.
         random_state : int, RandomState instance or None, default=None
@@ -164,7 +170,14 @@ class LabelPolicyDisplay(Display):
         ValueError
             No row with more than `horizon` raters, prices that are negative or not ascending, costs
             of another number of rows, a distribution to which one label is worth nothing where
-            `prices` is None, and whatever `label_policy` and `check_counts` refuse.
+            `prices` is None, and whatever `label_policy` and `check_counts` refuse. Where raters
+            are random: labels without raters, fewer than three raters, and a rater without whom no
+            row has more than `horizon` labels.
+
+        Warns
+        -----
+        UserWarning
+            Fewer than five raters where they are random: bands may cover too rarely.
         """
         check_fraction(confidence_level=confidence_level)
         check_positive_int(horizon=horizon, n_replays=n_replays)
@@ -183,7 +196,7 @@ class LabelPolicyDisplay(Display):
         c = _prices(rows, C, prices)
         rng = check_random_state(random_state)
         found = replay(rows, C, c, int(horizon), int(n_replays), rng)
-        curves = _curves(found, rows, c, _folds(rows, rng), confidence_level)
+        curves = policy_curves(found, rows, C, c, rng, raters, confidence_level)
         return cls(c, _NAMES, *curves, confidence_level=confidence_level).plot(ax, **plot_kwargs)
 
     @classmethod
@@ -301,51 +314,6 @@ class LabelPolicyDisplay(Display):
         self.lines_, self.bands_ = draw_curves(self.ax_, *curves, line_kwargs, band_kwargs)
         self.ax_.set(xlabel="Price of a label (unit of the costs)")
         self.ax_.set_xlim(self.prices[0], self.prices[-1])
-
-
-def _folds(rows: Rows, rng) -> Indices:
-    """The number of the fold of each row, shape (n,); rows of one group share theirs."""
-    units = np.arange(len(rows))
-    if rows.groups is not None:
-        units = np.unique(rows.groups, return_inverse=True)[1]
-    return (rng.permutation(units.max() + 1) % _FOLDS)[units]
-
-
-def _curves(found: Replayed, rows: Rows, prices: Floats, folds: Indices, confidence_level: float):
-    """Total costs, intervals, differences, intervals, labels, and costs of fixed numbers."""
-    w = rows.weight / rows.weight.sum()
-    at = np.arange(len(rows))
-    rules = [found.policy, found.fixed, found.by_entropy]
-    # of each row
-    total = np.empty((len(rules), len(prices), len(rows)))
-    n_labels = np.empty(total.shape[:2])
-    for j, price in enumerate(prices):
-        for i, (cost, labels) in enumerate(rules):
-            each = cost + price * labels
-            # the cheapest on other rows; of the policies, the one that is made for the price
-            chosen = np.full(len(rows), j)
-            if i:
-                chosen = _best_elsewhere(each, w, folds)
-            total[i, j] = each[at, chosen]
-            n_labels[i, j] = w @ labels[at, chosen]
-    cost, labels = found.fixed
-    fixed_cost = (w @ cost)[:, None] + (w @ labels)[:, None] * prices
-    how = (w, rows.groups, confidence_level)
-    return *_intervals(total, *how), *_intervals(total - total[0], *how), n_labels, fixed_cost
-
-
-def _best_elsewhere(each: Floats, w: Floats, folds: Indices) -> Indices:
-    """For each row the rule, of `each` (n, n_rules), that is cheapest on the other folds, (n,)."""
-    weights = w * (folds != np.arange(folds.max() + 1)[:, None])
-    return (weights @ each).argmin(axis=1)[folds]
-
-
-def _intervals(values: Floats, *how) -> tuple[NDArray, NDArray]:
-    """Means over rows of values (rules, prices, n), and their intervals."""
-    each = [mean_interval(row, *how) for row in values.reshape(-1, values.shape[2])]
-    mean, interval = (np.array(part) for part in zip(*each, strict=True))
-    shape = values.shape[:2]
-    return mean.reshape(shape), interval.reshape(*shape, 2)
 
 
 def _prices(rows: Rows, C: Floats, prices) -> Floats:

@@ -16,19 +16,19 @@ from ._bins import Shared
 
 def shared_ratings(rows: Rows, columns: NDArray, raters: str | None) -> Shared | None:
     """`shared` for the shares of labels of some columns; None where raters are fixed."""
-    y = _sample(rows, raters, 3)
+    y = sample_of(rows.labels, raters, 3)
     return None if y is None else partial(_of_ratings, y, rows.groups, columns)
 
 
 def shared_pairs(rows: Rows, raters: str | None) -> Shared | None:
     """`shared` for the disagreement of pairs of raters; None where raters are fixed."""
-    y = _sample(rows, raters, 4)
+    y = sample_of(rows.labels, raters, 4)
     return None if y is None else partial(_of_pairs, y, rows.groups)
 
 
-def _sample(rows: Rows, raters: str | None, least: int) -> Annotations | None:
+def sample_of(labels, raters: str | None, least: int) -> Annotations | None:
     """The annotations, where raters are random; ValueError for too few."""
-    y = random_raters(rows.labels, raters)
+    y = random_raters(labels, raters)
     if y is not None and y.n_raters < least:
         raise ValueError(
             f"Intervals for new raters need {least} raters at least here, got {y.n_raters}; "

@@ -10,7 +10,8 @@ from .._ground.checks import as_floats
 from .._rows import Rows
 from ..distributions import Distribution, second_opinion_value
 from ._bins import student_interval
-from ._referral_raters import GainsWithout, RaterNoise, realised_gain
+from ._referral_raters import realised_gain
+from ._rows_without import RowsWithout, SharedNoise
 
 _RULES: dict[str, Callable] = {
     "second_opinion_value": second_opinion_value,
@@ -88,7 +89,7 @@ def referral_curves(
     realised,
     w,
     groups: NDArray | None = None,
-    without: GainsWithout | None = None,
+    without: RowsWithout | None = None,
     *,
     confidence_level: float,
     normalize: bool,
@@ -115,7 +116,7 @@ def referral_curves(
         g = g / total
     shared = None
     if without is not None:
-        shared = RaterNoise(without, w, noise, explained, unit)
+        shared = SharedNoise(without, w, noise, explained, unit)
     noise = noise / unit
     referred = _referred(fraction, priority, w)
     points = [_point(a, v, g, noise, groups, normalize, shared) for a in referred]
@@ -138,7 +139,7 @@ def _referred(fraction, priority, w):
 
 
 def _point(
-    a, v, g, noise, groups, normalize: bool, shared: RaterNoise | None
+    a, v, g, noise, groups, normalize: bool, shared: SharedNoise | None
 ) -> tuple[float, float, float, float]:
     """Expected and realised gain, its standard error and degrees of freedom, a being referred."""
     expected = a @ v
@@ -155,5 +156,5 @@ def _point(
         return expected, gain, 0.0, 1.0
     freedom = 2 / ((squares / variance) ** 2).sum()
     if shared is not None:
-        variance, freedom, _ = shared.spread(a, variance, freedom)
+        variance, freedom, _ = shared.spread(variance, freedom, a)
     return expected, gain, np.sqrt(variance), freedom

@@ -1,4 +1,8 @@
-"""The cost of labels and decisions together, replayed on rows whose votes are known."""
+"""The cost of labels and decisions together, replayed on rows whose votes are known.
+
+Replays draw the order of the labels. What they cost on average over all orders follows without
+drawing: the tree is walked backwards, and each label is as likely as there are such votes left.
+"""
 
 from functools import partial
 from typing import NamedTuple
@@ -7,7 +11,14 @@ import numpy as np
 
 from .._ground.arrays import Floats, Indices
 from .._ground.costs import bayes_columns, of_decisions, of_rows
-from .._ground.label_tree import Tree, grow, label_levels, optimal_stopping, rows_at_a_time
+from .._ground.label_tree import (
+    Tree,
+    expected,
+    grow,
+    label_levels,
+    optimal_stopping,
+    rows_at_a_time,
+)
 from .._ground.simplex import entropy
 from .._rows import Rows
 from ..distributions import Distribution
@@ -45,9 +56,8 @@ def replay(rows: Rows, C: Floats, prices: Floats, horizon: int, n_replays: int, 
     parts = []
     for start in range(0, len(rows), size):
         block = slice(start, start + size)
-        distribution = rows.distribution[block]
         costs = of_rows(C, block)
-        tree = grow(levels, partial(_mean_after, distribution), costs)
+        tree = grow(levels, partial(_mean_after, rows.distribution[block]), costs)
         part = rows.take(np.arange(len(rows))[block])
         truth = _truth(part, labels[:, block])
         parts.append(_of_block(tree, labels[:, block], truth, prices, costs))
@@ -127,3 +137,100 @@ def _of_rules(cost: Floats, stops: list[Indices]) -> tuple[Floats, Floats]:
     """Mean over replays of the cost and of the number of labels, (B, number of rules)."""
     costs = [np.take_along_axis(cost, stop[None], axis=0)[0].mean(axis=0) for stop in stops]
     return np.stack(costs, axis=1), np.stack([stop.mean(axis=0) for stop in stops], axis=1)
+
+
+# ------------------------------------------------------------------------- means over all orders
+
+
+class Rules(NamedTuple):
+    """The rules at each price: the optimal policy, and those chosen for each row.
+
+    Attributes
+    ----------
+    C : ndarray of shape (K, D) or (n, K, D)
+        Costs.
+    prices : ndarray of shape (J,)
+    horizon : int
+    fixed, threshold : ndarray of shape (J, n)
+        Which number of labels, and which threshold of the entropy, is each row's.
+    """
+
+    C: Floats
+    prices: Floats
+    horizon: int
+    fixed: Indices
+    threshold: Indices
+
+
+def mean_costs(rows: Rows, counts: Indices, at: Indices, rules: Rules) -> Floats:
+    """Total costs over all orders of the labels, shape (m, 3, J), of rows `at` with counts (m, K).
+
+    Every row has more than `horizon` labels. The order of `at` is ascending.
+    """
+    K = counts.shape[1]
+    levels = label_levels(K, rules.horizon)
+    size = max(1, rows_at_a_time(levels) // 4)
+    parts = [np.empty((0, 3, len(rules.prices)))]
+    for start in range(0, len(at), size):
+        some = slice(start, start + size)
+        row, own = np.unique(at[some], return_inverse=True)
+        costs = of_rows(rules.C, row)
+        tree = grow(levels, partial(_mean_after, rows.distribution[row]), costs)
+        walk = _Orders(tree, costs, counts[some], own)
+        fixed, threshold = (of[:, at[some]] for of in (rules.fixed, rules.threshold))
+        parts.append(walk.totals(rules.prices, fixed, threshold))
+    return np.concatenate(parts)
+
+
+class _Orders:
+    """The tree of some rows, and what their votes make of it.
+
+    `counts` (m, K) are the votes, of the rows `own` (m,) of the tree.
+    """
+
+    def __init__(self, tree: Tree, C: Floats, counts: Indices, own: Indices):
+        self.tree = tree
+        self.C = C
+        self.own = own
+        n = counts.sum(axis=1)[:, None]
+        # the share of each class among the votes that are left in every state, (S, m, K)
+        self.p = [
+            np.maximum(counts - level.counts[:, None], 0) / (n - h)
+            for h, level in enumerate(tree.levels)
+        ]
+        # cost of deciding in every state, (S, m)
+        self.cost = []
+        for z, p in zip(tree.z, self.p, strict=True):
+            charged = of_decisions(bayes_columns(z, C), C)[:, own]
+            self.cost.append(np.einsum("smk,smk->sm", p, charged))
+
+    def totals(self, prices: Floats, fixed: Indices, threshold: Indices) -> Floats:
+        """Total costs of the three rules, shape (m, 3, J)."""
+        K = self.tree.z[0].shape[2]
+        doubt = [entropy(z)[:, self.own] / np.log(K) for z in self.tree.z[:-1]]
+        total = np.empty((len(self.own), 3, len(prices)))
+        for j, price in enumerate(prices):
+            ask = optimal_stopping(self.tree, price, self.C).ask
+            cost, labels = self._of([a[:, self.own] for a in ask])
+            total[:, 0, j] = cost + price * labels
+        ask_all = [np.full(d.shape, True) for d in doubt]
+        by_number = {
+            int(m): self._of([a if h < m else ~a for h, a in enumerate(ask_all)])
+            for m in np.unique(fixed)
+        }
+        by_doubt = {int(t): self._of([d > _SHARES[t] for d in doubt]) for t in np.unique(threshold)}
+        for i, (rules, chosen) in enumerate(((by_number, fixed), (by_doubt, threshold)), 1):
+            for number, (cost, labels) in rules.items():
+                at, own = np.nonzero(chosen == number)
+                total[own, i, at] = cost[own] + prices[at] * labels[own]
+        return total
+
+    def _of(self, ask) -> tuple[Floats, Floats]:
+        """Cost of the decision and number of labels of a rule that asks on in some states, (m,)."""
+        V = self.cost[-1]
+        labels = np.zeros_like(V)
+        walk = zip(self.tree.levels[:-1], self.p, self.cost, ask, strict=False)
+        for level, p, cost, more in reversed(list(walk)):
+            V = np.where(more, expected(p, V, level), cost)
+            labels = np.where(more, 1 + expected(p, labels, level), 0.0)
+        return V[0], labels[0]
