@@ -20,14 +20,36 @@ _LEAST_ROWS = 10
 
 
 class PairComponents(NamedTuple):
-    """Variances of what is particular to a pair of raters, and to a pair of readings of a row."""
+    """What is particular to pairs: mean squares of γ over pairs, and of what rows make of it.
 
-    raters: float
-    readings: float
+    Attributes
+    ----------
+    gamma, noise : float
+        Mean squares; 0 where there are too few pairs to tell.
+    df : float
+        Degrees of freedom of the first.
+    n_rows : float
+        Mean number of rows of a pair.
+    """
+
+    gamma: float = 0.0
+    noise: float = 0.0
+    df: float = 1.0
+    n_rows: float = 0.0
+
+    @property
+    def raters(self) -> float:
+        """Variance of what is particular to a pair of raters."""
+        return max(self.gamma - self.noise, 0.0)
+
+    @property
+    def readings(self) -> float:
+        """Variance of what is particular to a pair of readings of a row."""
+        return self.noise * self.n_rows
 
 
 def pair_components(statistic: OfRows, block: Blocks) -> PairComponents:
-    """Of a statistic of pairs of readings; 0 where there are too few pairs to tell."""
+    """Of a statistic of pairs of readings."""
     y = statistic.labels
     times = np.bincount(y.rater, minlength=len(y.raters))
     most = np.argsort(-times, kind="stable")[:_MOST]
@@ -39,19 +61,18 @@ def pair_components(statistic: OfRows, block: Blocks) -> PairComponents:
             values.append(found[0])
             rows.append(found[1])
     if not pairs:
-        return PairComponents(0.0, 0.0)
+        return PairComponents()
     # each pair has an effect of either rater; all effects together hold the mean
     X = (np.array(pairs)[:, :, None] == most).any(axis=1).astype(np.float64)
     left = np.eye(len(X)) - X @ np.linalg.pinv(X)
     df = np.trace(left)
     if df < 0.5:
-        return PairComponents(0.0, 0.0)
+        return PairComponents()
     T, *without = np.stack(values, axis=1)
     G = block.n
     gamma = left @ T
     noise = (G - 1) / G * sum(((left @ t - gamma) ** 2).sum() for t in without) / df
-    excess = max((gamma**2).sum() / df - noise, 0.0)
-    return PairComponents(float(excess), float(noise * np.mean(rows)))
+    return PairComponents(*map(float, ((gamma**2).sum() / df, noise, df, np.mean(rows))))
 
 
 def _of_pair(statistic: OfRows, block: Blocks, one, other) -> tuple[Floats, int] | None:

@@ -5,13 +5,13 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.stats import chi2
-from scipy.stats import t as student
+from scipy.special import stdtrit
+from scipy.stats import chi2, qmc
 
 from .._ground.arrays import Floats, Integers
 from .._ground.checks import check_fraction, check_positive, check_positive_int
 from .._ground.facts import unwrapped
-from .._ground.jackknife import FEW_RATERS, Panel, VarianceComponents, spread_of
+from .._ground.jackknife import FEW_RATERS, Panel, spread_of
 from .._ground.types import Seed
 from .._rows import PredictionLike
 from ..label_histogram import Annotations
@@ -24,8 +24,11 @@ __all__ = ["StudySize", "study_size"]
 
 # rows above which a study is called impossible
 _MOST_ROWS = 10**8
-# the range of a pilot's spread of readers: between its 10 % and 90 % points
-_TAILS = (0.9, 0.1)
+# the range that a pilot leaves open is between the 10 % and the 90 % point of so many draws
+_TAIL = 0.1
+_DRAWS = 256
+_LOW = round(_TAIL * _DRAWS)
+_HIGH = _DRAWS - 1 - _LOW
 
 
 class StudySize(NamedTuple):
@@ -41,8 +44,7 @@ class StudySize(NamedTuple):
     n_rows : ndarray of shape (n_designs,)
         Rows that bring the half-width down to the one wanted; inf where no number does.
     n_rows_range : ndarray of shape (n_designs, 2)
-        The same, were the spread of readers at the 10 % or the 90 % point of what the pilot leaves
-        open.
+        What the pilot leaves open of them: 10 % and 90 % points.
     rows, raters, ratings : float
         The components of the variance, each for one unit.
     rater_pairs, reading_pairs : float
@@ -127,8 +129,10 @@ def study_size(
     Notes
     -----
     A pilot with few readers knows little of how much readers differ. `n_rows_range` says how much
-    this leaves open. It is made of the χ² distribution of that component, with the effective number
-    of readers less one as degrees of freedom.
+    this leaves open. It is a generalised confidence interval (Weerahandi 1993): each jackknife's
+    variance is divided by draws of χ²/df, and the rows needed are computed for each draw. Raters
+    have their effective number less one as degrees of freedom, rows and ratings the number of
+    blocks less one. The differences of these variances may be negative in a draw; their sum is not.
 
     Disagreement and kappas compare pairs of readings. What is particular to a pair of readers falls
     as 1/R², and a jackknife counts it more than twice where readers are few. It comes from the
@@ -137,6 +141,11 @@ def study_size(
     everything is taken to fall as 1/R, and the forecast for more readers is too wide. For a kappa
     it is so from a pilot of five as well. Of more than 12 readers those with the most readings
     speak.
+
+    References
+    ----------
+    Weerahandi, S. (1993). Generalized confidence intervals. Journal of the American Statistical
+    Association 88, 899–905.
 
     Examples
     --------
@@ -164,27 +173,32 @@ def study_size(
     block, panel = design_of(statistic, "random", n_blocks, random_state)
     panel = cast(Panel, panel)
     components = spread_of(statistic.replicates(block, panel), block, panel).components
-    n, readings = _sizes(statistic)
     if m.min() < 2 and statistic.of_pairs:
         raise ValueError("per_row must be at least 2: the metric compares readings of one row.")
-    pairs = PairComponents(0.0, 0.0)
+    pairs = PairComponents()
     if isinstance(statistic, OfRows) and statistic.of_pairs:
         pairs = pair_components(statistic, block)
+    known = _Pilot(*components, pairs.gamma, pairs.noise)
+    sizes = (*_sizes(statistic), panel.n_raters, pairs.n_rows)
+    # no component of the pilot itself is negative
+    found = known._replace(gamma=max(pairs.gamma, pairs.noise)).components(*sizes)
+    at_least_0 = {name: max(float(value), 0.0) for name, value in found.items()}
     pilot = StudySize(
         n_raters=R,
         per_row=m,
         n_rows=np.empty(len(R)),
         n_rows_range=np.empty((len(R), 2)),
-        **_linear(components, pairs, n, panel.n_raters, readings),
-        rater_pairs=pairs.raters,
-        reading_pairs=pairs.readings,
+        **at_least_0,
         confidence_level=confidence_level,
         n_blocks=n_blocks,
     )
-    df = panel.effective - 1
-    ends = [pilot._replace(raters=pilot.raters * df / chi2.ppf(q, df)) for q in _TAILS]
-    needed, low, high = (_rows_needed(size, half_width) for size in (pilot, *ends))
-    return pilot._replace(n_rows=needed, n_rows_range=np.stack([low, high], axis=1))
+    needed = _rows_needed(pilot, half_width)
+    drawn = known.drawn(block.n - 1.0, panel.effective - 1, pairs.df).components(*sizes)
+    of_draws = pilot._replace(**{name: value[:, None] for name, value in drawn.items()})
+    ends = np.sort(_rows_needed(of_draws, half_width), axis=0)[[_LOW, _HIGH]]
+    ends[0] = np.minimum(ends[0], needed)
+    ends[1] = np.maximum(ends[1], needed)
+    return pilot._replace(n_rows=needed, n_rows_range=ends.T)
 
 
 def _designs(n_raters, per_row: int | None) -> tuple[Integers, Integers]:
@@ -205,16 +219,37 @@ def _sizes(statistic) -> tuple[int, float]:
     return statistic.n, float(statistic.labels.n.mean())
 
 
-def _linear(found: VarianceComponents, pairs: PairComponents, n: int, R: int, m: float) -> dict:
-    """What is left of the pilot's jackknives where pairs have been taken off."""
-    ratings = max(n * m * found.cells - m * _counted(pairs.readings, m), 0.0)
-    of_readings = ratings / m + _share(pairs.readings, m)
-    excess = max(found.raters - found.cells, 0.0)
-    return {
-        "rows": max(n * found.rows - of_readings, 0.0),
-        "raters": max(R * excess - R * _counted(pairs.raters, R), 0.0),
-        "ratings": ratings,
-    }
+class _Pilot(NamedTuple):
+    """Variances of the pilot: the three jackknives, and mean squares of pairs of raters."""
+
+    rows: Any
+    raters: Any
+    cells: Any
+    gamma: Any
+    noise: Any
+
+    def drawn(self, df_row: float, df_rat: float, df_pair: float) -> "_Pilot":
+        """Each over draws of χ²/df, shape (n_draws,)."""
+        dfs = np.maximum([df_row, df_rat, df_row, df_pair, df_row], 1e-9)
+        chance = qmc.Sobol(len(dfs), seed=0).random(_DRAWS)
+        return _Pilot(*(np.array(self) * dfs / chi2.ppf(chance, dfs)).T)
+
+    def components(self, n: int, m: float, R: int, n_rows: float) -> dict[str, Any]:
+        """Those of `StudySize`, of n rows with m readings of R raters; some may be negative.
+
+        What pairs add has been taken off the jackknives.
+        """
+        of_raters = self.gamma - self.noise
+        readings = self.noise * n_rows
+        ratings = np.maximum(n * m * self.cells - m * _counted(readings, m), 0.0)
+        of_readings = ratings / m + _share(readings, m)
+        return {
+            "rows": np.maximum(n * self.rows - of_readings, 0.0),
+            "raters": R * (self.raters - self.cells) - R * _counted(of_raters, R),
+            "ratings": ratings,
+            "rater_pairs": of_raters,
+            "reading_pairs": readings,
+        }
 
 
 def _share(component, m):
@@ -233,7 +268,7 @@ def _half_width(size: StudySize, n_rows, n_raters, per_row) -> Floats:
     of_readings = size.ratings / m + _share(size.reading_pairs, m)
     rows = (size.rows + of_readings) / n
     cells = (size.ratings / m + _counted(size.reading_pairs, m)) / n
-    excess = size.raters / R + _counted(size.rater_pairs, R)
+    excess = np.maximum(size.raters / R + _counted(size.rater_pairs, R), 0.0)
     V = rows + excess
     blocks = np.minimum(n, size.n_blocks)
     # degrees of freedom of few raters always count
@@ -242,14 +277,14 @@ def _half_width(size: StudySize, n_rows, n_raters, per_row) -> Floats:
     of_raters = (excess + cells) ** 2 / (R - 1) + cells**2 / (blocks - 1)
     noise = rows**2 / (blocks - 1) + np.where(counted, of_raters, 0.0)
     df = np.maximum(V**2 / np.maximum(noise, 1e-300), np.where(few, 2.0, 1.0))
-    return student.ppf((1 + size.confidence_level) / 2, df) * np.sqrt(V)
+    return stdtrit(df, (1 + size.confidence_level) / 2) * np.sqrt(V)
 
 
 def _rows_needed(size: StudySize, half_width: float) -> Floats:
     """The least number of rows of each design, by bisection; inf where the most are too few."""
     design = (size.n_raters, size.per_row)
-    low = np.full(len(size.n_raters), 2.0)
-    high = np.full(len(low), float(_MOST_ROWS))
+    low = np.full(np.broadcast_shapes(size.n_raters.shape, np.shape(size.rows)), 2.0)
+    high = np.full(low.shape, float(_MOST_ROWS))
     possible = _half_width(size, high, *design) <= half_width
     while (high - low > 1).any():
         middle = np.floor((low + high) / 2)
