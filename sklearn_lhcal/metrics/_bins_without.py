@@ -203,33 +203,43 @@ class Loss(NamedTuple):
         The touched row.
     e : ndarray of shape (n_losses,) or slice
         Which value A.
-    L : ndarray of shape (1 + m, n_losses)
-        What it loses.
-    square : ndarray of shape (1 + m, n_losses)
-        ``A² − (A − L)²``.
+    moved : ndarray of shape (1 + m, n_losses)
+        ``−scale·L``, where L is what it loses: terms that are left weigh `scale` times as much.
+    square : ndarray of shape (1 + m, n_losses) or None
+        ``A² − (A − L)²``; None where another loss holds it.
     """
 
     p: Indices | slice
     e: Indices | slice
-    L: Floats
-    square: Floats
+    moved: Floats
+    square: Floats | None
 
 
-def _losses(terms: Terms, levels: list[Level], what: Touched) -> list[list[Loss]]:
-    """The losses at each level; a touched row loses of each value once at most."""
+def _losses(terms: Terms, levels: list[Level], what: Touched, scale: Floats) -> list[list[Loss]]:
+    """The losses at each level; a touched row loses of each value once at most.
+
+    What is left of touched rows weighs `scale` (n_touched,) times as much.
+    """
     A, V = levels[0].values, terms.values
     all_of: Any = slice(None)
-    own = Loss(all_of if what.single else what.lost_to, all_of, A, A * A)
+    touched_row = all_of if what.single else what.lost_to
+    own = Loss(touched_row, all_of, -scale[touched_row] * A, A * A)
     if len(levels) == 1:
         return [[own]]
     others, pairs = [own], []
     squares = V * V
     (a, b), (p, q) = terms.ratings, what.lost_to[terms.ratings]
     if what.single:
+        # both ratings of a pair are of one row
+        moved = -scale[p] * V
         # a row that loses one of a pair: the other one loses the pair too
         for lost, other in ((p, b), (q, a)):
-            others.append(Loss(lost, other, V, 2 * np.take(A, other, axis=1) * V - squares))
-            pairs.append(Loss(lost, all_of, V, -squares))
+            # the squares of pairs have the other sign, and are taken off at once
+            square = np.take(A, other, axis=1)
+            square -= V
+            square *= 2 * V
+            others.append(Loss(lost, other, moved, square))
+            pairs.append(Loss(lost, all_of, moved, None))
         return [others, pairs]
     # both may be lost together
     apart = np.flatnonzero(p != q)
@@ -237,9 +247,9 @@ def _losses(terms: Terms, levels: list[Level], what: Touched) -> list[list[Loss]
     key, place = np.unique(lost * A.shape[1] + other, return_inverse=True)
     lost, other = np.divmod(key, A.shape[1])
     L: Floats = np.stack([np.bincount(place, np.tile(v[apart], 2), len(key)) for v in V])
-    others.append(Loss(lost, other, L, L * (2 * np.take(A, other, axis=1) - L)))
-    pairs.append(Loss(p, all_of, V, -squares))
-    pairs.append(Loss(q[apart], apart, V[:, apart], -squares[:, apart]))
+    others.append(Loss(lost, other, -scale[lost] * L, L * (2 * np.take(A, other, axis=1) - L)))
+    for of, e in ((p, all_of), (q[apart], apart)):
+        pairs.append(Loss(of, e, -scale[of] * V[:, e], -squares[:, e]))
     return [others, pairs]
 
 
@@ -314,15 +324,15 @@ def _add_terms(
         shape=(len(rows), shared.places.n_blocks),
     ).T.tocsr()
     index = binned.bins.index(z).T
-    for level, cells, losses in zip(
-        levels, shared.cells, _losses(terms, levels, what), strict=True
-    ):
+    losses = _losses(terms, levels, what, scale)
+    for level, cells, of_level in zip(levels, shared.cells, losses, strict=True):
         cells.add(*_weighed(weigh, level, index, shared))
-        for p, e, L, square in losses:
-            _add_at(left, p, -square)
-            moved = of_columns(-scale[p] * L)
+        for p, e, moved, square in of_level:
+            if square is not None:
+                _add_at(left, p, -square)
+            unit = level.unit[e] * shared.places.size
             for number in places:
-                cells.add(level.unit[e] * shared.places.size + _of_touched(number, p), moved)
+                cells.add(unit + _of_touched(number, p), of_columns(moved))
     left *= scale * scale
     left -= q
     for number in places:
