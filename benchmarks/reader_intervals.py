@@ -188,14 +188,15 @@ def table(runs: int, slow_runs: int) -> None:
 # ------------------------------------------------------------------------------------------- cost
 
 
-def best(function, times: int = 5) -> float:
-    """Least processor time of several calls, in seconds."""
-    spent = []
-    for _ in range(times):
-        start = time.process_time()
-        function()
-        spent.append(time.process_time() - start)
-    return min(spent)
+def best(*functions, times: int = 5) -> list[float]:
+    """Least processor time of several calls of each, in turn, in seconds."""
+    spent = np.full((times, len(functions)), np.inf)
+    for row in spent:
+        for k, function in enumerate(functions):
+            start = time.process_time()
+            function()
+            row[k] = time.process_time() - start
+    return spent.min(axis=0).tolist()
 
 
 def cost() -> None:
@@ -214,12 +215,12 @@ def cost() -> None:
     binned = {"CL": calibration_loss, "CL_phi": disagreement_calibration_loss}
     for name in ("accuracy", "L", "IL", "L_phi", "EL", "CL", "CL_phi"):
         metric = (METRICS | binned)[name]
-        once = best(lambda metric=metric: metric(y, p))
-        each = [
-            best(lambda metric=metric, r=r: confidence_interval(metric, y, p, raters=r)) / once
-            for r in ("fixed", "random")
+        intervals = [
+            partial(confidence_interval, metric, y, p, raters=raters)
+            for raters in ("fixed", "random")
         ]
-        print(f"{name:10}{once:8.3f}{each[0]:8.1f}{each[1]:8.1f}", flush=True)
+        once, fixed, random = best(partial(metric, y, p), *intervals)
+        print(f"{name:10}{once:8.3f}{fixed / once:8.1f}{random / once:8.1f}", flush=True)
     rows, R = 20_000, 2_000
     rater = np.concatenate([rng.choice(R, 5, replace=False) for _ in range(rows)])
     label = rng.integers(0, K, 5 * rows)
@@ -229,7 +230,7 @@ def cost() -> None:
     print("\n100 000 ratings by 2 000 raters, seconds")
     for name in ("L", "IL", "kappa", "CL", "CL_phi"):
         metric = METRICS[name]
-        spent = best(lambda metric=metric: confidence_interval(metric, y, p), times=2)
+        (spent,) = best(partial(confidence_interval, metric, y, p), times=2)
         print(f"{name:10}{spent:8.2f}", flush=True)
 
 

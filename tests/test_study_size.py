@@ -74,7 +74,7 @@ def test_fewer_readings_a_row_need_more_rows(y):
 def test_the_forecast_comes_true():
     """The mean of pilots of 100 rows and 5 readers, for 200 rows and 10 readers."""
     rng = np.random.default_rng(0)
-    how = {"half_width": 0.05, "random_state": 0}
+    how = {"half_width": 0.05, "n_raters": [10], "random_state": 0}
     z = np.full(100, 0.7)
     pilots = [
         study_size(expected_accuracy, Annotations.from_matrix(study(100, 5, rng)), z, **how)
@@ -85,6 +85,24 @@ def test_the_forecast_comes_true():
     values = [study(200, 10, rng).mean() for _ in range(1500)]
     # sixty pilots know the spread of readers to 9 % and 1,500 studies their variance to 4 %
     assert 0.75 < forecast / np.var(values) < 1.3
+
+
+def test_the_range_holds_the_right_number():
+    """Nominally .80: what eight readers need on average, by pilots of five."""
+    rng = np.random.default_rng(0)
+    widths = []
+    for _ in range(100):
+        y = Annotations.from_matrix(study(100, 8, rng))
+        found = confidence_interval(irreducible_loss, y, None, random_state=0)
+        widths.append((found.high - found.low) / 2)
+    how = {"half_width": np.mean(widths), "n_raters": [8], "random_state": 0}
+    ranges = [
+        study_size(irreducible_loss, Annotations.from_matrix(study(100, 5, rng)), **how)
+        for _ in range(60)
+    ]
+    low, high = np.array([size.n_rows_range[0] for size in ranges]).T
+    # three standard errors of sixty pilots are .15
+    assert 0.62 <= np.mean((low <= 100) & (high >= 100)) <= 0.97
 
 
 def test_what_is_particular_to_pairs_of_readers_falls_faster():

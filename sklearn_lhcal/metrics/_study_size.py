@@ -138,9 +138,8 @@ def study_size(
     as 1/R², and a jackknife counts it more than twice where readers are few. It comes from the
     metric of each pair of readers, fitted by an effect of either reader: what is left over is
     particular to the pair, less what the rows explain. That needs four readers; with three
-    everything is taken to fall as 1/R, and the forecast for more readers is too wide. For a kappa
-    it is so from a pilot of five as well. Of more than 12 readers those with the most readings
-    speak.
+    everything is taken to fall as 1/R, and the forecast for more readers is too wide. Of more than
+    12 readers those with the most readings speak.
 
     References
     ----------
@@ -230,7 +229,8 @@ class _Pilot(NamedTuple):
 
     def drawn(self, df_row: float, df_rat: float, df_pair: float) -> "_Pilot":
         """Each over draws of χ²/df, shape (n_draws,)."""
-        dfs = np.maximum([df_row, df_rat, df_row, df_pair, df_row], 1e-9)
+        # with fewer a draw may divide by 0
+        dfs = np.maximum([df_row, df_rat, df_row, df_pair, df_row], 0.5)
         chance = qmc.Sobol(len(dfs), seed=0).random(_DRAWS)
         return _Pilot(*(np.array(self) * dfs / chi2.ppf(chance, dfs)).T)
 
