@@ -73,13 +73,13 @@ class AffineMap(ABC):
 
     def softmax_sums(self, u: Array, e: Array, Z: Array, n: Array) -> tuple[Array, Array]:
         """Σ n Jᵀp and Σ n Jᵀ(diag p − p pᵀ)J over the rows, for p = e/Z; e is overwritten."""
-        root = np.sqrt(n)[:, None]
-        e *= root / Z[:, None]
+        root = np.sqrt(n)
+        e *= (root / Z)[:, None]
         P = self.pulled(u, e)
-        e *= root
+        e *= root[:, None]
         H = self.diagonal(u, e)
         H -= P.T @ P
-        return self.pulled_sum(u, e), H
+        return root @ P, H
 
     def linear(self, x: Array) -> Array:
         """θ of x."""
@@ -200,7 +200,10 @@ class VectorMap(AffineMap):
         return np.repeat([0.0, 2 * bias / self.K], self.K)
 
     def pulled(self, u, a):
-        return np.concatenate([u * a, a], axis=1)
+        P = np.empty((len(u), 2 * self.K))
+        np.multiply(u, a, out=P[:, : self.K])
+        P[:, self.K :] = a
+        return P
 
     def pulled_sum(self, u, a):
         return np.append(np.einsum("ij,ij->j", u, a), np.einsum("ij->j", a))
@@ -214,6 +217,23 @@ class VectorMap(AffineMap):
         own[0, 1] = own[1, 0] = np.einsum("ij->j", ua)
         own[1, 1] = np.einsum("ij->j", a)
         return H.reshape(2 * self.K, -1)
+
+    def softmax_sums(self, u, e, Z, n):
+        # The same with products that are shared: the sums of n Jᵀp stand on the diagonal too.
+        root = np.sqrt(n)
+        P = np.empty((len(u), 2 * self.K))
+        up = P[:, : self.K]
+        p = P[:, self.K :]
+        np.multiply(e, (root / Z)[:, None], out=p)
+        np.multiply(u, p, out=up)
+        G = root @ P
+        H = P.T @ P
+        np.negative(H, out=H)
+        own = np.einsum("ikjk->ijk", H.reshape(2, self.K, 2, self.K))
+        own[0, 0] += root @ np.multiply(u, up, out=e)
+        own[[0, 1], [1, 0]] += G[: self.K]
+        own[1, 1] += G[self.K :]
+        return G, H
 
 
 class MatrixMap(AffineMap):

@@ -23,7 +23,7 @@ from ._rows import CalibrationRows
 from ._start import FLOOR_PRIOR, best_start
 
 # Numbers of a block: it stays in cache.
-_BLOCK = 2**17
+_BLOCK = 2**16
 # Logits above which a search starts from a part of the rows, of ten rows a parameter.
 _PART = 200_000
 # Rows on which a start is looked for, more of ensembles, whose valleys are many; and the logits of

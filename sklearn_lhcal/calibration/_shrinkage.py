@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import solve_triangular
+from scipy.linalg.lapack import dpotrf, dpotrs
 
 from .._ground.arrays import Floats
 from .._ground.simplex import softmax
@@ -90,7 +90,8 @@ class Average(NamedTuple):
         for prior in priors:
             fit = fits[-1].under(prior)
             for excess in (_ROUGH, 0.0):
-                if fit.log_evidence + fit.promise > best - _HOPELESS:
+                is_hopeless = fit.log_evidence + fit.promise < best - _HOPELESS
+                if not is_hopeless and fit.promise > 2 * excess:
                     fit = fit.improved(solve, excess)
             fits.append(fit)
             best = max(best, fit.log_evidence)
@@ -193,17 +194,12 @@ def _log_det(H: Array, g: Array, precision: Array, is_convex: bool) -> tuple[flo
     is a floor, nor in log β.
     """
     least = 0.5 * precision
-    try:
-        if not is_convex:
-            # It has a factor where no direction counts for less; then H's own will do.
-            np.linalg.cholesky(H - np.diag(least))
-        factor = np.linalg.cholesky(H)
-        pivots = np.diagonal(factor)
-        if pivots.min() > _LEAST_PIVOT * pivots.max():
-            s = solve_triangular(factor, g, lower=True, check_finite=False)
-            return 2 * float(np.log(pivots).sum()), float(s @ s)
-    except np.linalg.LinAlgError:
-        pass
+    # It has a factor where no direction counts for less; then H's own will do.
+    if is_convex or dpotrf(H - np.diag(least))[1] == 0:
+        factor, failed = dpotrf(H)
+        pivots = factor.diagonal()
+        if not failed and pivots.min() > _LEAST_PIVOT * pivots.max():
+            return 2 * float(np.log(pivots).sum()), float(g @ dpotrs(factor, g)[0])
     units = np.sqrt(least)
     ratios, vectors = np.linalg.eigh(H / np.multiply.outer(units, units))
     ratios = np.maximum(ratios, 1.0)

@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 import torch
-from scipy.linalg import cho_solve
+from scipy.linalg.lapack import dpotrf, dpotrs
 from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
 from torch import nn
@@ -177,7 +177,8 @@ def _newton_step(g: Vector, H: Vector) -> Vector:
     """−|H|⁻¹ g; along null directions of H nothing is to gain."""
     factor = _curved_factor(H)
     if factor is not None:
-        return -np.asarray(cho_solve((factor, True), g, check_finite=False), dtype=np.float64)
+        step, _ = dpotrs(factor, g)
+        return -np.asarray(step, dtype=np.float64)
     values, vectors = np.linalg.eigh(H)
     size = np.abs(values)
     curved = size > 1e-12 * size.max() + 1e-300
@@ -186,13 +187,11 @@ def _newton_step(g: Vector, H: Vector) -> Vector:
 
 
 def _curved_factor(H: Vector) -> Vector | None:
-    """The lower Cholesky factor, where H is positive definite beyond doubt."""
-    try:
-        factor = np.linalg.cholesky(H)
-    except np.linalg.LinAlgError:
-        return None
-    pivots = np.diagonal(factor) ** 2
-    if pivots.min() > _LEAST_PIVOT * pivots.max():
+    """The upper Cholesky factor, where H is positive definite beyond doubt."""
+    # LAPACK itself: H is small, and what stands around it takes longer.
+    factor, failed = dpotrf(H)
+    pivots = factor.diagonal() ** 2
+    if not failed and pivots.min() > _LEAST_PIVOT * pivots.max():
         return np.asarray(factor, dtype=np.float64)
     return None
 
