@@ -287,7 +287,7 @@ def test_preconditioned_hessian(preconditioner, penalty):
     curvature = np.full((5, 6), penalty)
     curvature[np.arange(5), np.arange(5)] /= 5
     p, a = np.exp(u), np.column_stack([u, np.ones(300)])
-    factor = _preconditioner.preconditioner(u, n, p, curvature)
+    factor = _preconditioner.Information.of(u, n, p).factors(curvature)
     units = np.repeat(np.eye(6)[:, None], 5, axis=1)
     A = np.stack([factor.applied(e) for e in units], axis=2)
     assert_allclose(np.stack([factor.pulled(e) for e in units], axis=1), A, atol=1e-9)

@@ -18,6 +18,8 @@ from .._ground.simplex import row_sum
 from ..neural_network import LBFGS, Newton
 
 Array = Floats
+# Rows, classes and shares (L,) of pairs that have labels.
+Labels = tuple[NDArray[np.intp], NDArray[np.intp], Array]
 
 
 class AffineMap(ABC):
@@ -70,6 +72,13 @@ class AffineMap(ABC):
     def pulled_sum(self, u: Array, a: Array) -> Array:
         """Σ Jᵀa over the rows, shape (p,)."""
         return np.einsum("ij->j", self.pulled(u, a))
+
+    def label_sum(self, u: Array, labels: Labels) -> Array:
+        """Σ Jᵀa over the rows, shape (p,), for an a that is 0 but where labels are."""
+        i, k, y = labels
+        a = np.zeros_like(u)
+        a[i, k] = y
+        return self.pulled_sum(u, a)
 
     def softmax_sums(self, u: Array, e: Array, Z: Array, n: Array) -> tuple[Array, Array]:
         """Σ n Jᵀp and Σ n Jᵀ(diag p − p pᵀ)J over the rows, for p = e/Z; e is overwritten."""
@@ -207,6 +216,11 @@ class VectorMap(AffineMap):
 
     def pulled_sum(self, u, a):
         return np.append(np.einsum("ij,ij->j", u, a), np.einsum("ij->j", a))
+
+    def label_sum(self, u, labels):
+        i, k, y = labels
+        of_scales = np.bincount(k, y * u[i, k], self.K)
+        return np.append(of_scales, np.bincount(k, y, self.K))
 
     def diagonal(self, u, a):
         ua = u * a

@@ -9,12 +9,11 @@ Gradients are tuples (F, ∂F/∂θ, ∂F/∂η). Hessians follow with ∂²F/�
 """
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit, log_expit, logsumexp
 
 from .._ground.arrays import Floats
 from .._ground.simplex import log_softmax, row_max, row_sum
-from ._affine import AffineMap
+from ._affine import AffineMap, Labels
 
 # Logits beyond which exponentials could leave the range of floats, half of that in float32; below,
 # maxima are not needed.
@@ -23,7 +22,6 @@ _LARGE = 80
 _TINY = 1e-300
 
 Array = Floats
-Labels = tuple[NDArray[np.intp], NDArray[np.intp], Array]
 
 
 def plain(family: AffineMap, u: Array, v: Array, n: Array, curved: bool) -> tuple:
@@ -55,18 +53,18 @@ def floored(family: AffineMap, u: Array, v: Array, labels: Labels, floor, eta: f
     n_rows = len(u)
     v -= v.max(axis=1, keepdims=True)
     log_p = v[i, k]
-    p = np.exp(v, out=v)
-    Z = row_sum(p)
-    p /= Z[:, None]
+    exp_v = np.exp(v, out=v)
+    Z = row_sum(exp_v)
     log_p -= np.log(Z)[i]
     log_rest = log_expit(-eta) + log_p
     log_z = np.logaddexp(log_rest, log_expit(eta) + np.log(floor)[k])
     r = np.exp(log_rest - log_z)
     F = -float(y @ log_z)
     n_r: Array = np.bincount(i, y * r, n_rows).astype(np.float64)
-    a = n_r[:, None] * p
-    a[i, k] -= y * r
-    G = family.pulled_sum(u, a)
+    # n_r p
+    a = (n_r / Z)[:, None] * exp_v
+    from_map = family.pulled_sum(u, a)
+    G = from_map - family.label_sum(u, (i, k, y * r))
     e = expit(eta)
     n = y.sum()
     # ∂ log z_k/∂η = (1 − r_k) − e
@@ -78,7 +76,7 @@ def floored(family: AffineMap, u: Array, v: Array, labels: Labels, floor, eta: f
     C: Array = np.bincount(i, c, n_rows).astype(np.float64)
     M = np.maximum(n_r + C, _TINY)
     # The Hessian in u' is diag(n_r p − c) − M q qᵀ + c cᵀ/M with q = p − c/M.
-    a[i, k] += y * r - c
+    a[i, k] -= c
     # Of a row with labels of one class c cᵀ/M is diagonal.
     n_pairs = np.bincount(i, minlength=n_rows)
     alone = n_pairs[i] == 1
@@ -86,18 +84,17 @@ def floored(family: AffineMap, u: Array, v: Array, labels: Labels, floor, eta: f
     H = family.diagonal(u, a)
     several = n_pairs > 1
     if several.any():
-        dense = np.zeros_like(p)
+        dense = np.zeros_like(u)
         dense[i, k] = c
         D = family.pulled(u[several], dense[several] / np.sqrt(M)[several, None])
         H += D.T @ D
-    # c − C p, negative
-    np.multiply(p, C[:, None], out=a)
-    a[i, k] -= c
-    cross = -family.pulled_sum(u, a)
-    p[i, k] -= c / M[i]
-    p *= np.sqrt(M)[:, None]
-    Q = family.pulled(u, p)
+    root = np.sqrt(M)
+    q = np.multiply(exp_v, (root / Z)[:, None], out=exp_v)
+    q[i, k] -= c / root[i]
+    Q = family.pulled(u, q)
     H -= Q.T @ Q
+    # Σ Jᵀ(c − C p), as M q = (n_r + C) p − c
+    cross = from_map - root @ Q
     return F, G, by_eta, H, cross, e * (1 - e) * n - float(C.sum())
 
 

@@ -18,7 +18,7 @@ from .._ground.threads import sum_over_rows
 from ..neural_network import LBFGS, LabelLogLoss, Newton
 from . import _label_loss
 from ._affine import AffineMap, AffineModule, TemperatureMap, transform
-from ._preconditioner import preconditioner, shifted_coordinates
+from ._preconditioner import Blocks, CommonBlock, Information, shifted_coordinates
 from ._rows import CalibrationRows
 from ._start import FLOOR_PRIOR, best_start
 
@@ -93,8 +93,9 @@ class ScalingProblem(Problem):
         self.n = n / n.sum()
         self._given_start = start
         self._excess = 0.0
-        # The x of the last second derivatives, and they: another prior begins where one ended.
-        self._known: list = [None, None]
+        # The x of the last second derivatives and of the last blocks, and they, by these names:
+        # another prior begins where one ended.
+        self._known: dict = {}
 
     def with_prior(self, prior: Prior, start: Array, excess: float = 0.0) -> "ScalingProblem":
         """The same loss under another prior, from a start near the optimum.
@@ -162,7 +163,7 @@ class ScalingProblem(Problem):
         other = object.__new__(ScalingProblem)
         vars(other).update(vars(self))
         other.rows = replace(self.rows, log_proba=self.rows.log_proba.astype(np.float32))
-        other._known = [None, None]
+        other._known = {}
         vars(other)["_labels"] = labels
         return other
 
@@ -178,10 +179,7 @@ class ScalingProblem(Problem):
 
     def gradient(self, x):
         """Loss with prior, and gradient."""
-        x_map, eta = self._split(x)
-        F, G, by_eta = self._sums(x_map, eta, curved=False)
-        slope = self.family.chain(x_map, G)
-        return self._with_prior(x_map, eta, F, slope, by_eta)
+        return self._gradient(x, *self._new_sums(*self._split(x), curved=False))
 
     def hessian(self, x):
         """Loss with prior, gradient and Hessian; of ensembles there is none."""
@@ -196,7 +194,7 @@ class ScalingProblem(Problem):
         that what is made of their information is cautious. It is positive semi-definite.
         """
         x_map, eta = self._split(x)
-        F, G, by_eta, H, cross, by_eta_twice = self._sums(x_map, eta, curved=True)
+        F, G, by_eta, H, cross, by_eta_twice = self._second_sums(x_map, eta)
         slope = self.family.chain(x_map, G)
         H = self.family.curved_chain(x_map, G, H.copy())
         if self.floor is not None:
@@ -209,12 +207,19 @@ class ScalingProblem(Problem):
     @property
     def known_at(self):
         """The x of the last second derivatives, or None."""
-        at = self._known[0]
-        if at is None:
+        if "second" not in self._known:
             return None
-        return at[: len(self.start)]
+        return self._known["second"][0][: len(self.start)]
 
-    def members(self, x):
+    def blocks(self, x) -> tuple[float, Array, Blocks | CommonBlock]:
+        """Loss with prior, gradient, and factors for the classes' blocks of the Hessian."""
+        if not self._knows("blocks", x):
+            sums = self._new_sums(*self._split(x), curved=False)
+            self._known["blocks"] = x, (sums, Information.of(*self._members(x)))
+        sums, known = self._known["blocks"][1]
+        return *self._gradient(x, *sums), known.factors(self._curvature)
+
+    def _members(self, x):
         """u of points, or of members one below the other; their labels; p: (N, K), (N,), (N, K)."""
         u = self.rows.log_proba
         K = self.family.K
@@ -238,12 +243,15 @@ class ScalingProblem(Problem):
         """Those of a matrix, whose entries are far from equally curved."""
         if not self.is_whitened:
             return super().coordinates(x)
-        step = -(-len(self.rows) // max(_PART // self.family.K, 1))
-        u = self.rows.log_proba[::step]
-        n = self.n[::step] / self.n[::step].sum()
-        p = softmax(transform(u, *self.family.affine(x)))
-        curvature = (self.prior.precision / self.n_rows).reshape(self.family.K, -1)
-        return shifted_coordinates(x, preconditioner(u, n, p, curvature), curvature)
+        if self._knows("blocks", x):
+            known = self._known["blocks"][1][1]
+        else:
+            step = -(-len(self.rows) // max(_PART // self.family.K, 1))
+            u = self.rows.log_proba[::step]
+            n = self.n[::step] / self.n[::step].sum()
+            p = softmax(transform(u, *self.family.affine(x)))
+            known = Information.of(u, n, p)
+        return shifted_coordinates(x, known.factors(self._curvature), self._curvature)
 
     def prior_curvature(self, x):
         """Second derivatives of the prior, one by one."""
@@ -254,6 +262,19 @@ class ScalingProblem(Problem):
         return np.append(curvature, FLOOR_PRIOR / self.n_rows * 2 * e * (1 - e))
 
     # -------------------------------------------------------------------------- its parts
+
+    @property
+    def _curvature(self) -> Array:
+        """Of the prior, in rows of classes, shape (K, K+1) of a matrix."""
+        return (self.prior.precision / self.n_rows).reshape(self.family.K, -1)
+
+    def _knows(self, name: str, x) -> bool:
+        return name in self._known and np.array_equal(self._known[name][0], x)
+
+    def _gradient(self, x, F, G, by_eta):
+        """Loss with prior, and gradient, of the sums over rows."""
+        x_map, eta = self._split(x)
+        return self._with_prior(x_map, eta, F, self.family.chain(x_map, G), by_eta)
 
     def _split(self, x):
         """Parameters of the map, and η."""
@@ -290,14 +311,12 @@ class ScalingProblem(Problem):
         own = slice(*np.searchsorted(i, [part.start, part.stop]))
         return i[own] - part.start, k[own], y[own]
 
-    def _sums(self, x, eta, curved: bool) -> list:
-        """Loss and derivatives in (θ, η); the last second ones are kept."""
-        if not curved:
-            return self._new_sums(x, eta, curved)
+    def _second_sums(self, x, eta) -> list:
+        """Loss and both derivatives in (θ, η); the last are kept."""
         at = np.append(x, eta)
-        if not np.array_equal(at, self._known[0]):
-            self._known[:] = at, self._new_sums(x, eta, curved)
-        return self._known[1]
+        if not self._knows("second", at):
+            self._known["second"] = at, self._new_sums(x, eta, curved=True)
+        return self._known["second"][1]
 
     def _new_sums(self, x, eta, curved: bool) -> list:
         """Loss and derivatives in (θ, η), summed over blocks of rows."""

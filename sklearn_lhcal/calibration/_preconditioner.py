@@ -29,16 +29,21 @@ class Blocks(NamedTuple):
 
     A: Array
 
-    @classmethod
-    def of(cls, u: Array, n: Array, p: Array, curvature: Array) -> "Blocks":
-        """From all rows; a part of the common block is for classes that are hardly predicted."""
-        K = p.shape[1]
-        ones = with_ones(u)
-        w = n[:, None] * p * (1 + 1e-12 - p)
+    @staticmethod
+    def information(ones: Array, w: Array) -> tuple[Array]:
+        """H_k; a part of the common block is for classes that are hardly predicted."""
+        K = w.shape[1]
         H = np.stack([ones.T @ (w[:, k : k + 1] * ones) for k in range(K)])
         H += _SHARE / K * H.sum(axis=0)
         small = _RIDGE * np.trace(H, axis1=1, axis2=2)[:, None] / K
-        np.einsum("kii->ki", H)[:] += curvature + small
+        np.einsum("kii->ki", H)[:] += small
+        return (H,)
+
+    @classmethod
+    def of(cls, H: Array, curvature: Array) -> "Blocks":
+        """From the blocks without their curvature."""
+        H = H.copy()
+        np.einsum("kii->ki", H)[:] += curvature
         return cls(np.stack([lapack.dtrtri(factor.T)[0] for factor in np.linalg.cholesky(H)]))
 
     @property
@@ -77,12 +82,10 @@ class CommonBlock(NamedTuple):
         own = np.linalg.slogdet(np.eye(2) + self.M)[1].sum()
         return float(common + np.log(self.g).sum() + own)
 
-    @classmethod
-    def of(cls, u: Array, n: Array, p: Array, curvature: Array) -> "CommonBlock":
-        """From the rows, weighted with their uncertainty."""
-        K = p.shape[1]
-        w = n[:, None] * p * (1 + 1e-12 - p)
-        ones = with_ones(u)
+    @staticmethod
+    def information(ones: Array, w: Array) -> tuple[Array, Array, Array]:
+        """s, √s_k μ_k and C."""
+        K = w.shape[1]
         s = np.einsum("ij->j", w)
         mu = (w.T @ ones) / np.maximum(s, 1e-300)[:, None]
         C = ones.T @ (row_sum(w)[:, None] * ones)
@@ -91,6 +94,12 @@ class CommonBlock(NamedTuple):
         C /= s.sum()
         mu *= np.sqrt(s)[:, None]
         s += _SHARE / K * s.sum()
+        return s, mu, C
+
+    @classmethod
+    def of(cls, s: Array, mu: Array, C: Array, curvature: Array) -> "CommonBlock":
+        """From what the rows know, weighted with their uncertainty, and the curvature."""
+        K = len(s)
         D = np.median(curvature, axis=0)
         delta = D[:K] - np.einsum("kk->k", curvature[:, :K])
         L, V = eigh(C, C + np.diag(D), check_finite=False)
@@ -119,13 +128,22 @@ class CommonBlock(NamedTuple):
         return self._own(self.g * (G @ self.V))
 
 
-def preconditioner(u: Array, n: Array, p: Array, curvature: Array) -> Blocks | CommonBlock:
-    """Factors A_k of few or of many classes, with A_kᵀ (H_k + curvature_k) A_k = 1.
+class Information(NamedTuple):
+    """What rows know of each class, H_k, of few or of many classes: it serves any penalty."""
 
-    The curvature has shape (K, K+1). w_k = n p_k (1−p_k) are the weights of the rows in H_k.
-    """
-    kind = Blocks if p.shape[1] <= _EXACT else CommonBlock
-    return kind.of(u, n, p, curvature)
+    kind: type[Blocks] | type[CommonBlock]
+    parts: tuple
+
+    @classmethod
+    def of(cls, u: Array, n: Array, p: Array) -> "Information":
+        """w_k = n p_k (1−p_k) are the weights of the rows in H_k."""
+        kind = Blocks if p.shape[1] <= _EXACT else CommonBlock
+        w = n[:, None] * p * (1 + 1e-12 - p)
+        return cls(kind, kind.information(with_ones(u), w))
+
+    def factors(self, curvature: Array) -> Blocks | CommonBlock:
+        """A_k with A_kᵀ (H_k + curvature_k) A_k = 1; the curvature has shape (K, K+1)."""
+        return self.kind.of(*self.parts, curvature)
 
 
 def shifted_coordinates(

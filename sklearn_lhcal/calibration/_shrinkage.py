@@ -18,7 +18,6 @@ from .._ground.arrays import Floats
 from .._ground.simplex import softmax
 from ._affine import AffineMap, TemperatureMap
 from ._likelihood import Prior, ScalingProblem, weak_prior
-from ._preconditioner import preconditioner
 from ._rows import CalibrationRows
 
 # Standard deviations of scales (over the temperature's) and of biases. A scale of a few per cent is
@@ -179,11 +178,8 @@ def _expansion(problem: ScalingProblem, x: Array) -> tuple[Array, float, float, 
 def _expansion_of_blocks(problem: ScalingProblem, x: Array) -> tuple[float, float, float]:
     """The same of a matrix, whose Hessian is taken as that of the classes' blocks alone."""
     n = problem.n_rows
-    K = problem.family.K
-    u, n_labels, p = problem.members(x)
-    A = preconditioner(u, n_labels, p, problem.prior.precision.reshape(K, -1) / n)
-    value, g = problem.gradient(x)
-    s = A.pulled(g.reshape(K, -1))
+    value, g, A = problem.blocks(x)
+    s = A.pulled(g.reshape(problem.family.K, -1))
     return n * value, len(g) * np.log(n) - 2 * A.log_det, n * float((s**2).sum())
 
 
