@@ -145,6 +145,8 @@ FOLDERS = [
     *("svm", "tree", "utils"),
 ]
 LINES = 6
+# Of the probabilities, those below 1e-12 of a classifier that prints zeros.
+ZEROS = 0.01
 BEST = ("raw", "T")
 # Of the least loss of these over the least loss of those.
 RATIOS = {
@@ -296,6 +298,8 @@ def main() -> None:
     # By number of rows: a list over problems of mean losses (maps,), and of median seconds.
     means = {n: [] for n in options.rows}
     times = {n: [] for n in options.rows}
+    # Whether the classifier prints zeros.
+    zeros = {n: [] for n in options.rows}
     broken = []
     for name, problem in problems(options.cifar10h, options.only).items():
         if options.only not in name:
@@ -312,6 +316,7 @@ def main() -> None:
             cells = [f"{m:9.4f} ±{e:.4f}" for m, e in zip(mean, error, strict=True)]
             print(f"{name}, {n}".ljust(22) + "".join(cell.rjust(16) for cell in cells), flush=True)
             means[n].append(mean)
+            zeros[n].append(np.mean([(proba < 1e-12).mean() for proba, _ in data]) > ZEROS)
             times[n].append(np.median([run[1] for run in runs], axis=0))
             most = bound(n, mean, error)
             for column in range(1, 1 + len(MAPS)):
@@ -332,6 +337,15 @@ def main() -> None:
             print(f"  {n} rows, {len(ratios)} problems: {geometric(ratios)}")
     if not PEERS:
         return
+    for ours, floored, peer in (("vector", "vec floor", "svs"), ("matrix", "mat floor", "sms")):
+        print(f"{ours}, with floor where the classifier prints zeros / {peer}")
+        for n in options.rows:
+            own = [
+                m[NAMES.index(floored if printed else ours)]
+                for m, printed in zip(means[n], zeros[n], strict=True)
+            ]
+            ratios = np.divide(own, [m[NAMES.index(peer)] for m in means[n]])
+            print(f"  {n} rows, {len(ratios)} problems: {geometric(ratios)}")
     print("seconds of a fit over those of the peer: median over problems, largest")
     for ours, peer in (("vector", "svs"), ("vec floor", "svs"), ("matrix", "sms")):
         for n in options.rows:

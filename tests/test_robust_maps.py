@@ -26,6 +26,7 @@ from sklearn_lhcal.calibration import (
     MatrixScaling,
     TemperatureScaling,
     VectorScaling,
+    _shrinkage,
 )
 
 # The evidence has no public door; maps show what it is worth, but not whether it is right.
@@ -374,6 +375,33 @@ def test_the_evidence_with_a_floor_is_that_of_torchs_hessian(family):
     expected = -nats(t) - 0.5 * log_det - torch.log(s[family.is_shrunk]).sum()
     # Newton's last step is not looked at again: it moves the evidence by 1e-6 or so.
     assert Fit.of(problem, x).log_evidence == pytest.approx(expected.item(), abs=1e-4)
+
+
+@pytest.mark.parametrize("floor", [None, "uniform"])
+def test_strengths_that_are_given_up_would_change_nothing(floor, monkeypatch):
+    """Fifty classes: the loosest strength, and sometimes the next, is far behind."""
+    made = []
+    average = _shrinkage.Average.of
+
+    def kept(*args):
+        made.append(average(*args))
+        return made[-1]
+
+    monkeypatch.setattr(_shrinkage.Average, "of", kept)
+    model = VectorScaling("proba", floor=floor)
+    n_given_up = 0
+    for seed, power in enumerate([1.0, 2.0, 1.0, 2.0]):
+        rng = np.random.default_rng(seed)
+        q = rng.dirichlet(np.full(50, 0.1), 500)
+        z = np.maximum(q, 1e-6) ** power * np.exp(0.3 * rng.normal(size=50))
+        z /= z.sum(axis=1, keepdims=True)
+        counts = rng.multinomial(1, q)
+        found = model.fit(z, counts).predict_proba(z)
+        n_given_up += sum(fit.promise > 1e-3 for fit in made[-1].fits)
+        with monkeypatch.context() as patch:
+            patch.setattr(_shrinkage, "_HOPELESS", np.inf)
+            assert_allclose(found, model.fit(z, counts).predict_proba(z), atol=1e-9)
+    assert n_given_up >= 3
 
 
 def test_penalties_of_both_kinds_are_refused(data):

@@ -27,8 +27,11 @@ STRENGTHS = ((0.03, 0.1), (0.1, 0.3), (0.3, 1.0))
 _EXACT_DETERMINANT = 500
 # Nats of all rows that a search may leave at first.
 _ROUGH = 10.0
-# Nats by which evidence may fall behind before its optimum is no longer looked for. Its weight is
-# below 1e-13, where twice the gain that is expected of the search does not suffice.
+# Nats by which evidence may fall behind before its optimum is no longer looked for, though twice
+# the gain of a Newton step is added. A convex J falls by no more than that, λ² = gᵀH⁻¹g, where no
+# row's log-odds move by more than δ = 1.25 on the way: H falls to no less than e^(−2δt) H there, so
+# that J falls by at most λ² δ²/(2δ − 1 + e^(−2δ)). That log det H falls little is no theorem: the
+# margin is for it. A weight below 1e-13 is left out then.
 _HOPELESS = 30.0
 # Nats of all rows that a step may still gain without second derivatives anew: they change the
 # evidence by 1e-6 or so.
