@@ -276,7 +276,7 @@ class ScalingProblem(Problem):
         x_map, eta = self._split(x)
         return self._with_prior(x_map, eta, F, self.family.chain(x_map, G), by_eta)
 
-    def _split(self, x):
+    def _split(self, x: Array) -> tuple[Array, float]:
         """Parameters of the map, and η."""
         if self.floor is None:
             return x, -np.inf

@@ -5,7 +5,7 @@ probabilities of the map, θ_k the row of (W, b) of class k.
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import eigh, lapack
@@ -131,19 +131,19 @@ class CommonBlock(NamedTuple):
 class Information(NamedTuple):
     """What rows know of each class, H_k, of few or of many classes: it serves any penalty."""
 
-    kind: type[Blocks] | type[CommonBlock]
+    made: Callable[..., Blocks | CommonBlock]
     parts: tuple
 
     @classmethod
     def of(cls, u: Array, n: Array, p: Array) -> "Information":
         """w_k = n p_k (1−p_k) are the weights of the rows in H_k."""
-        kind = Blocks if p.shape[1] <= _EXACT else CommonBlock
+        kind: Any = Blocks if p.shape[1] <= _EXACT else CommonBlock
         w = n[:, None] * p * (1 + 1e-12 - p)
-        return cls(kind, kind.information(with_ones(u), w))
+        return cls(kind.of, kind.information(with_ones(u), w))
 
     def factors(self, curvature: Array) -> Blocks | CommonBlock:
         """A_k with A_kᵀ (H_k + curvature_k) A_k = 1; the curvature has shape (K, K+1)."""
-        return self.kind.of(*self.parts, curvature)
+        return self.made(*self.parts, curvature)
 
 
 def shifted_coordinates(
