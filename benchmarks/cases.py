@@ -232,27 +232,74 @@ def decomposition(n, K):
     from sklearn_lhcal.metrics import loss_decomposition
 
     y, z = histograms(n, K)
-
-    def written_out(n_bins=15):
-        n = y.sum(axis=1, keepdims=True)
-        mu = y / n
-        L = ((mu - z) ** 2 + mu * (1 - mu)).sum(axis=1).mean()
-        EL = ((mu - z) ** 2 - mu * (1 - mu) / (n - 1)).sum(axis=1).mean()
-        index = np.minimum((z * n_bins).astype(int), n_bins - 1)
-        CL = 0.0
-        for k in range(K):
-            for b in range(n_bins):
-                rows = index[:, k] == b
-                if rows.sum() > 1:
-                    e = mu[rows, k] - z[rows, k]
-                    CL += rows.mean() * (e.mean() ** 2 - e.var() / (rows.sum() - 1))
-        return L, EL, L - EL, CL, EL - CL
-
     return Case(
         lambda: loss_decomposition(y, z),
-        written_out,
+        lambda: written_out(y, z),
         "calibration loss",
         lambda a, b: (float(a[3]), float(b[3])),
+    )
+
+
+def streamed_decomposition(n, K, batch=50_000):
+    """The same in batches; peer: as before, which has all rows at once."""
+    from sklearn_lhcal.metrics import LabelHistogramAccumulator
+
+    y, z = histograms(n, K)
+
+    def ours():
+        seen = LabelHistogramAccumulator()
+        for start in range(0, n, batch):
+            seen.update(y[start : start + batch], z[start : start + batch])
+        return seen.result()
+
+    return Case(
+        ours,
+        lambda: written_out(y, z),
+        "calibration loss",
+        lambda a, b: (float(a[3]), float(b[3])),
+    )
+
+
+def written_out(y, z, n_bins=15):
+    """The decomposition of the loss by its formulas, all rows at once."""
+    n = y.sum(axis=1, keepdims=True)
+    mu = y / n
+    L = ((mu - z) ** 2 + mu * (1 - mu)).sum(axis=1).mean()
+    EL = ((mu - z) ** 2 - mu * (1 - mu) / (n - 1)).sum(axis=1).mean()
+    index = np.minimum((z * n_bins).astype(int), n_bins - 1)
+    CL = 0.0
+    for k in range(z.shape[1]):
+        for b in range(n_bins):
+            rows = index[:, k] == b
+            if rows.sum() > 1:
+                e = mu[rows, k] - z[rows, k]
+                CL += rows.mean() * (e.mean() ** 2 - e.var() / (rows.sum() - 1))
+    return L, EL, L - EL, CL, EL - CL
+
+
+def streamed_mean(n, K, batch=50_000):
+    """A mean and its standard error from batches; peer: NumPy, all rows at once."""
+    from sklearn_lhcal.metrics import MetricAccumulator, epistemic_loss
+
+    y, z = histograms(n, K)
+
+    def ours():
+        seen = MetricAccumulator(epistemic_loss)
+        for start in range(0, n, batch):
+            seen.update(y[start : start + batch], z[start : start + batch])
+        return seen.result()
+
+    def at_once():
+        n = y.sum(axis=1, keepdims=True)
+        mu = y / n
+        loss = ((mu - z) ** 2 - mu * (1 - mu) / (n - 1)).sum(axis=1)
+        return loss.mean(), loss.std(ddof=1) / np.sqrt(len(loss))
+
+    return Case(
+        ours,
+        at_once,
+        "standard error",
+        lambda a, b: (float(a.standard_error), float(b[1])),
     )
 
 

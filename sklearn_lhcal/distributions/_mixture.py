@@ -166,7 +166,9 @@ class Mixture(Distribution):
     def _least_cost(self, C):
         a, s, z_s = self._after()
         costs = a.swapaxes(1, 2) @ ((1 - s) * (z_s @ C))
-        costs += (a * s).sum(axis=1)[:, :, None] * C
+        # of point masses nothing: a label moves none
+        if s.any():
+            costs += (a * s).sum(axis=1)[:, :, None] * C
         return np.einsum("nk,nk->n", self.mean(), costs.min(axis=2))
 
     def _posterior(self, y):
