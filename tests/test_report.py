@@ -219,6 +219,15 @@ def test_zeros_few_rows_and_unseen_classes(data):
     assert {"printed_zeros", "unseen_classes"} <= codes(report(counts, z))
 
 
+def test_what_all_folds_warn_of_is_said_once():
+    """Raters who disagree more often than the probabilities allow: five folds see it."""
+    z = np.tile([[0.98, 0.02], [0.02, 0.98]], (60, 1))
+    made = report(np.tile([[2, 1], [1, 2], [3, 0], [1, 2]], (30, 1)), z)
+    said = [check["message"] for check in made.data["checks"] if check["code"] == "calibration"]
+    assert said
+    assert len({re.sub(r"[\d.]+", "", message) for message in said}) == len(said)
+
+
 def test_known_probabilities_are_refused(data):
     with pytest.raises(ValueError, match="about labels"):
         report(KnownProbabilities(np.full((150, 3), 1 / 3)), data.prediction)

@@ -1,5 +1,6 @@
 """What calibration would change: predictions for rows that the calibrator did not see."""
 
+import re
 import warnings
 from typing import NamedTuple
 
@@ -38,8 +39,15 @@ def recalibrate(study: Study, random_state, verbose: bool) -> Recalibrated:
             prediction = _out_of_fold(study, check_random_state(random_state), verbose)
         except ValueError as error:
             return Recalibrated(None, str(error), [])
-    messages = sorted({str(warning.message) for warning in caught})
-    return Recalibrated(prediction, "", messages)
+    return Recalibrated(prediction, "", _said_once([str(warning.message) for warning in caught]))
+
+
+def _said_once(messages: list[str]) -> list[str]:
+    """The first of those that differ in their numbers only, as those of the folds do."""
+    first: dict[str, str] = {}
+    for message in messages:
+        first.setdefault(re.sub(r"\d+(\.\d+)?", "#", message), message)
+    return sorted(first.values())
 
 
 def _out_of_fold(study: Study, rng: np.random.RandomState, verbose: bool) -> Distribution:
