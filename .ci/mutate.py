@@ -33,7 +33,10 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 KEPT = ROOT / "build" / "mutation"
 SECONDS, RESULTS = KEPT / "seconds.json", KEPT / "results.txt"
-ROOMS = ["metrics", "distributions", "label_histogram"]
+ROOMS = ["metrics", "distributions", "label_histogram", "_ground"]
+# Of the ground: the sums that metrics are made of.
+SUMS = ["bins", "exponential_sums", "grouped_kernels", "jackknife", "kernel_sums", "kernels"]
+SUMS += ["two_way"]
 # Tests that go through higher rooms are slow; these of them are about the rooms all the same.
 HIGHER = {"calibration", "neural_network", "ensemble", "gaussian_process", "display", "dask"}
 HIGHER |= {"report"}
@@ -162,11 +165,19 @@ class Mutant:
         return {k: code for k, code in codes(self.code()).items() if k[2] in lines}
 
 
+def files_of(room):
+    """The files of a room that are changed."""
+    folder = ROOT / "sklearn_lhcal" / room
+    if room == "_ground":
+        return [folder / f"{name}.py" for name in SUMS]
+    return sorted(folder.glob("_[a-z]*.py"))
+
+
 def chosen_mutants(rooms, each, seed):
     """So many of each room, in random order: a larger choice begins with the smaller one."""
     chosen = []
     for room in rooms:
-        files = sorted((ROOT / "sklearn_lhcal" / room).glob("_[a-z]*.py"))
+        files = files_of(room)
         mutants = [m for path in files for m in mutants_of(str(path.relative_to(ROOT)))]
         random.Random(f"{room} {seed}").shuffle(mutants)  # noqa: S311
         print(f"{room}: {min(each, len(mutants))} of {len(mutants)} mutants, seed {seed}")
@@ -215,7 +226,8 @@ class Durations(dict):
 def record(again):
     """{test: seconds}, and where tests pass, by coverage's contexts: {file: {line: tests}}."""
     options = [*PYTEST, "--cov-append", "--cov-context=test", "--cov-report=", "--cov-config="]
-    options += [f"--cov=sklearn_lhcal.{room}" for room in ROOMS]
+    # folders: of a module's name coverage would import the package, and then forget it
+    options += [f"--cov=sklearn_lhcal/{room}" for room in ROOMS]
     noted = json.loads(SECONDS.read_text()) if SECONDS.exists() else {}
     for file in test_files():
         if file in noted and file not in again:

@@ -14,6 +14,7 @@ from ._ground.checks import (
     check_same_length,
     check_sample_weight,
     check_samples,
+    distinct,
     is_gap,
     take_rows,
 )
@@ -211,7 +212,7 @@ def read_rows(
         own = prediction.classes
         K = prediction.n_classes
     else:
-        own = column_names(prediction)
+        own = column_names(prediction, "prediction")
         prediction = check_proba(prediction, name="prediction")
         K = prediction.shape[1]
     check_same_length(len(prediction), y=labels)
@@ -248,7 +249,10 @@ def read_priced(y, prediction, costs: Costs, sample_weight=None, groups=None) ->
     A bare prediction has its columns in that order too. Of unsorted classes the costs speak.
     """
     named = costs.classes is not None and is_sorted(costs.classes) and read_labels(y).single
-    bare = column_names(prediction) is None and getattr(prediction, "classes", None) is None
+    bare = (
+        column_names(prediction, "prediction") is None
+        and getattr(prediction, "classes", None) is None
+    )
     classes = costs.classes if named and bare else None
     return read_rows(y, prediction, sample_weight, groups, classes=classes)
 
@@ -275,7 +279,7 @@ def read_groups(groups, n: int) -> Indices | None:
         raise ValueError(
             "groups must not have missing values; give each row without a group one of its own."
         )
-    return np.unique(names, return_inverse=True)[1]
+    return distinct(names, "groups")[1]
 
 
 def rows_of(estimator, X, y, sample_weight=None, groups=None, *, distribution: bool = True) -> Rows:

@@ -89,9 +89,9 @@ def test_bad_annotations():
         ):
             counts_from_annotations(table, item="i", label="l")
     for labels in (["1", 1], ["True", True], [True, "True"], ["a", 1.5]):
-        with pytest.raises(ValueError, match="mixes labels of types"):
+        with pytest.raises(ValueError, match="mixes (labels of )?types"):
             counts_from_annotations([labels])
-        with pytest.raises(ValueError, match="mixes labels of types"):
+        with pytest.raises(ValueError, match="mixes (labels of )?types"):
             check_counts(np.array(labels, dtype=object))
     with pytest.raises(ValueError, match="missing labels"):
         check_counts(np.array([True, None], dtype=object))
@@ -220,7 +220,7 @@ def test_what_can_be_trained_on_histograms():
 
 
 def test_class_names_must_be_distinct_and_sortable():
-    with pytest.raises(ValueError, match=r"names \['a', 'a', 'b'\] are not distinct"):
+    with pytest.raises(ValueError, match=r"y names columns twice: \['a', 'a', 'b'\]"):
         LabelHistogramClassifier(GaussianNB()).fit(X, pd.DataFrame(Y, columns=list("aab")))
     with pytest.raises(ValueError, match=r"cannot be sorted together; make them all strings"):
         LabelHistogramClassifier(GaussianNB()).fit(

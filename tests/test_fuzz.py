@@ -50,6 +50,8 @@ REFUSED = {
     "no rows": lambda a: a[:0],
     "ragged": lambda a: [[1, 2], [1]],
     "four axes": lambda a: a.reshape((1, 1, 1, -1)),
+    "no values": lambda a: torch.empty(a.shape, device="meta"),
+    "sparse tensor": lambda a: torch.ones(a.shape).to_sparse(),
 }
 # What has none as numbers.
 NO_NUMBERS = {
@@ -58,6 +60,9 @@ NO_NUMBERS = {
     "words": lambda a: np.full(a.shape, "a"),
     "dates": lambda a: np.zeros(a.shape, "datetime64[s]"),
     "time spans": lambda a: np.ones(a.shape, "timedelta64[s]"),
+    "numbers in words": lambda a: a.astype(str),
+    "a number in words": lambda a: _spoiled(a.astype(object), "1"),
+    "beyond floats": lambda a: _spoiled(a.astype(object), 10**400),
 }
 # A right number or an exception.
 ODD = {
@@ -73,7 +78,17 @@ ODD = {
     "bool": lambda a: a.astype(bool),
     "bytes": lambda a: np.full(a.shape, b"a"),
     "gaps": lambda a: _spoiled(a.astype(object), None),
+    "largest": lambda a: np.full(a.shape, 1.7e308),
+    "smallest": lambda a: np.full(a.shape, 5e-324),
+    "no columns": lambda a: a[..., :0],
+    "arrays": lambda a: _of_arrays(a),
 }
+
+
+def _of_arrays(a):
+    found = np.empty(len(a), dtype=object)
+    found[:] = [np.zeros(2) for _ in a]
+    return found
 
 
 def _frozen(a):
@@ -156,8 +171,8 @@ def complaint(door, argument, kind, error):
 
 def applies(kind, good, argument):
     """Whether a way to spoil fits the shape and the type of good input."""
-    if argument == "X" and kind == "huge":
-        # a forest warns in float32, torch overflows
+    if argument == "X" and kind in ("huge", "largest", "beyond floats"):
+        # a forest warns in float32, scikit-learn has words of its own
         return False
     if kind == "NaN" and argument == "rate":
         # of rows with too few raters

@@ -126,6 +126,16 @@ def test_large_numbers_are_finite():
     assert net.predict_proba(np.full((9, 2), 1e4, np.float16)).shape == (9, 3)
 
 
+@pytest.mark.parametrize("make", [np.array, torch.tensor, pd.DataFrame])
+def test_what_is_infinite_in_float32(make):
+    """Finite in X, it would reach the network as infinite, and come out as NaN."""
+    bad = X.astype(float)
+    bad[1, 0] = -1e39
+    net = network().fit(X, Y)
+    with pytest.raises(ValueError, match=r"X holds numbers beyond 3.4e38"):
+        net.predict_proba(make(bad))
+
+
 def test_an_empty_dict_has_no_rows():
     for call in (lambda: network().fit({}, Y), lambda: LabelHistogramClassifier().fit({}, Y)):
         with pytest.raises(ValueError, match="X is an empty dict"):

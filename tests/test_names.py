@@ -420,3 +420,19 @@ def test_labels_that_know_their_names_pass_through_estimators(data):
     saved = PrecomputedClassifier("proba", classes=NAMES[ORDER])
     chain = AlphaCalibration(saved).fit(data.prediction[:, ORDER], y)
     assert_array_equal(chain.predict_dist(data.prediction[:, ORDER]).classes, NAMES[ORDER])
+
+
+@pytest.mark.parametrize("names", ["aab", "aba", "aaa"])
+def test_a_name_that_comes_twice_names_nothing(names):
+    """On both sides it would match each of its columns with the last."""
+    y = pd.DataFrame([[3, 1, 0], [0, 2, 2]], columns=list(names))
+    z = pd.DataFrame([[0.5, 0.3, 0.2], [0.1, 0.8, 0.1]], columns=list(names))
+    for bad_y, prediction in ((y, z), (y, z.to_numpy()), (y.to_numpy(), z)):
+        with pytest.raises(ValueError, match="(y|prediction) names columns twice"):
+            metrics.expected_squared_loss(bad_y, prediction)
+    makers = (PointMass, KnownProbabilities, Dirichlet, partial(Dirichlet.from_mean, total=1.0))
+    for make in (*makers, lambda z: Ensemble([z, z])):
+        with pytest.raises(ValueError, match="names columns twice"):
+            make(z)
+    with pytest.raises(ValueError, match="classes must hold different names"):
+        PrecomputedClassifier("proba", classes=list(names)).fit(z.to_numpy(), y.to_numpy())

@@ -348,6 +348,8 @@ def check_gains(gain, uncertainty) -> tuple[Floats, Floats]:
         raise ValueError("gain must lie between -1 and 1, without NaN: use accuracy_gain.")
     if not np.isfinite(e).all() or e.min() < -1e-9:
         raise ValueError("uncertainty must be finite and not negative.")
+    if e.max() > 1e150:
+        raise ValueError("uncertainty has values beyond 1e150, whose squares overflow.")
     return g, e
 
 

@@ -1,13 +1,13 @@
 """What is asked of arguments before anything is computed, and rows of anything."""
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from numbers import Integral, Real
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import indexable
 
-from .arrays import Floats
+from .arrays import Floats, Indices
 
 _KINDS = {"m": "time spans", "M": "dates", "V": "records"}
 
@@ -39,10 +39,11 @@ def any_array(a, name: str) -> NDArray:
     check_values(a, name)
     if isinstance(a, np.ma.MaskedArray):
         a = a.data
-    if hasattr(a, "detach"):
-        a = a.detach().cpu()
     try:
+        if hasattr(a, "detach"):
+            a = a.detach().cpu()
         return np.asarray(a)
+    # a tensor without values, or of a type that NumPy has not, is a NotImplementedError too
     except (TypeError, ValueError, RuntimeError) as error:
         raise ValueError(f"{name} cannot be read as an array: {error}.") from None
 
@@ -54,6 +55,8 @@ def as_names(a, name: str) -> NDArray:
         raise ValueError(f"{name} must be 1-D, got shape {names.shape} of {type(a).__name__}.")
     if names.dtype.kind == "V":
         raise ValueError(f"{name} holds records (dtype {names.dtype}); give one name each.")
+    if names.dtype.kind == "O" and not all(isinstance(one, Hashable) for one in names):
+        raise ValueError(f"{name} must hold names, strings or numbers, not arrays or lists.")
     if names.dtype.kind == "U" and isinstance(a, (list, tuple)):
         # numbers among strings stay numbers
         return np.array(a, dtype=object)
@@ -82,10 +85,33 @@ def plain_array(a, name: str) -> NDArray:
 def as_floats(a, name: str) -> Floats:
     """Anything array-like that holds numbers, as float64."""
     array = plain_array(a, name)
+    if holds_text(array):
+        raise ValueError(f"{name} must be numeric, but holds text; convert it to numbers.")
     try:
         return array.astype(np.float64, copy=False)
+    except OverflowError:
+        raise ValueError(f"{name} holds an integer too large for float64.") from None
     except (TypeError, ValueError):
         raise ValueError(f"{name} must be numeric, got an array of dtype {array.dtype}.") from None
+
+
+def holds_text(a: NDArray) -> bool:
+    """Whether an array holds strings, which NumPy would read as numbers where they look so."""
+    if a.dtype.kind == "O":
+        return any(isinstance(value, (str, bytes)) for value in a.flat)
+    return a.dtype.kind in "UST"
+
+
+def distinct(names: NDArray, name: str) -> tuple[NDArray, Indices]:
+    """The distinct names, sorted, and the number of each one among them."""
+    try:
+        found, codes = np.unique(names, return_inverse=True)
+    # a ValueError where names are arrays themselves
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"{name} mixes types that cannot be sorted together; make them all strings."
+        ) from None
+    return found, codes.ravel()
 
 
 def as_integers(a, name: str) -> NDArray:
@@ -145,6 +171,8 @@ def check_samples(X):
         n_rows(X)
     if getattr(X, "requires_grad", False):
         X = X.detach()
+    if getattr(X, "is_meta", False) or "sparse" in str(getattr(X, "layout", "")):
+        raise TypeError("X is a sparse tensor, or one without values; make a dense one of it.")
     if getattr(getattr(X, "dtype", None), "kind", "") == "c":
         raise ValueError(f"Complex data not supported: X holds complex numbers ({X.dtype}).")
     return indexable(X)[0]
@@ -235,6 +263,12 @@ def check_sample_weight(sample_weight, n: int) -> Floats | None:
         raise ValueError("sample_weight contains NaN, infinite or negative values.")
     if not w.any():
         raise ValueError("All values of sample_weight are zero; at least one row must count.")
+    with np.errstate(over="ignore"):
+        total = w.sum()
+    if not 1e-300 < total < np.inf:
+        raise ValueError(
+            f"sample_weight sums to {total}, beyond what floats can multiply; scale it."
+        )
     return w
 
 

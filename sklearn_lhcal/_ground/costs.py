@@ -122,6 +122,8 @@ def check_cost_matrix(cost_matrix: ArrayLike, *, a_row: bool = False) -> Costs:
             f"cost_matrix contains NaN or infinite values (first in row {row}); give each cost a "
             "number."
         )
+    if np.abs(C).max() > 1e150:
+        raise ValueError("cost_matrix has costs beyond 1e150, whose squares overflow; scale them.")
     return Costs(C, _named(rows, "classes"), _named(columns, "decisions"))
 
 
@@ -169,7 +171,7 @@ def relative(C: Floats) -> Floats:
 
 def _parts(cost_matrix) -> tuple[Floats, list | None, list | None]:
     """Values, names of the rows and of the columns."""
-    columns = column_names(cost_matrix)
+    columns = column_names(cost_matrix, "cost_matrix")
     columns = None if columns is None else columns.tolist()
     rows = None
     if hasattr(cost_matrix, "iloc"):

@@ -255,7 +255,9 @@ def log_likelihoods(x: Tensor, hs: Sequence[float] | Floats) -> list[float]:
     n = len(x)
     x, m = torch.unique(x, dim=0, return_counts=True)
     if len(x) < 2:
-        raise ValueError("All predictions are equal, so they give no bandwidth; pass a number.")
+        raise ValueError(
+            "All predictions are equal, so that the prediction gives no bandwidth; pass a number."
+        )
     m = m.to(x.dtype)
     log_x = x.log()
     normalisers = [log_normaliser(x, h, m.log()) for h in hs]

@@ -21,10 +21,11 @@ def typed(names: Sequence) -> NDArray:
     return array
 
 
-def column_names(frame) -> NDArray | None:
+def column_names(frame, name: str) -> NDArray | None:
     """Names of the columns of a pandas or polars frame, shape (K,); None where there are none.
 
-    The columns that a frame gets by itself, and names on several levels, are none.
+    The columns that a frame gets by itself, and names on several levels, are none. A name that
+    comes twice is a ValueError; `name` is what messages call the frame.
     """
     # to ask a lazy frame for them would compute something
     columns = None if is_lazy(frame) else getattr(frame, "columns", None)
@@ -34,6 +35,8 @@ def column_names(frame) -> NDArray | None:
     # what polars calls the columns of an array
     if names == [f"column_{k}" for k in range(len(names))]:
         return None
+    if len(set(names)) < len(names):
+        raise ValueError(f"{name} names columns twice: {names[:20]}.")
     return typed(names)
 
 
@@ -57,16 +60,16 @@ def _sort_key(names: NDArray) -> NDArray:
     return names
 
 
-def sort_order(names: NDArray) -> Indices:
-    """The permutation that sorts distinct names."""
+def sort_order(names: NDArray, side: str = "classes") -> Indices:
+    """The permutation that sorts distinct names; `side` is what messages call who has them."""
     if len(set(names.tolist())) < len(names):
-        raise ValueError(f"The class names {names.tolist()[:20]} are not distinct.")
+        raise ValueError(f"{side}: the class names {names.tolist()[:20]} are not distinct.")
     try:
         return np.argsort(_sort_key(names), kind="stable")
     except TypeError:
         raise ValueError(
-            f"The class names {names.tolist()[:20]} cannot be sorted together; make them all "
-            "strings."
+            f"{side}: the class names {names.tolist()[:20]} cannot be sorted together; make them "
+            "all strings."
         ) from None
 
 
@@ -76,9 +79,9 @@ def sorted_names(names: ArrayLike) -> NDArray:
     return names[sort_order(names)]
 
 
-def is_sorted(names: NDArray) -> bool:
+def is_sorted(names: NDArray, side: str = "classes") -> bool:
     """Whether names are in the order of `sorted_names`."""
-    return np.array_equal(sort_order(names), np.arange(len(names)))
+    return np.array_equal(sort_order(names, side), np.arange(len(names)))
 
 
 def positions(names: ArrayLike, among: NDArray) -> Indices:
@@ -104,7 +107,7 @@ def check_by_position(names: NDArray, named: str, bare: str, array: str, axis="c
 
     `named` and `bare` are what messages call the sides, `array` what the user calls the bare one.
     """
-    if not is_sorted(names):
+    if not is_sorted(names, named):
         raise ValueError(
             f"{named} has the classes {names.tolist()[:20]}, which are not sorted, and {bare} has "
             "no names, so the two cannot be matched. Name its classes in their order, "

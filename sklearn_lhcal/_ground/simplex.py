@@ -56,6 +56,8 @@ def check_proba(proba: ArrayLike, *, n_classes: int | None = None, name: str = "
         raise ValueError(f"{name} must have shape (n_samples, n_classes), got {z.shape}.")
     if z.shape[0] == 0:
         raise ValueError(f"{name} has no rows.")
+    if z.shape[1] == 0:
+        raise ValueError(f"{name} has no columns.")
     if n_classes is not None and z.shape[1] != n_classes:
         raise ValueError(f"{name} has {z.shape[1]} classes, expected {n_classes}.")
     check_finite(z, name)

@@ -84,7 +84,7 @@ class PrecomputedClassifier(ClassifierMixin, BaseEstimator):
         if isinstance(X, Distribution):
             return self._fit_distribution(X, y)
         outputs = self._outputs(X)
-        names = column_names(outputs)
+        names = column_names(outputs, "X")
         named = names is not None and self.classes is None
         if names is not None and named:
             classes = sorted_names(names)
@@ -102,6 +102,8 @@ class PrecomputedClassifier(ClassifierMixin, BaseEstimator):
                 f"classes has {len(classes)} entries, but X holds the outputs for "
                 f"{outputs.shape[1]} classes."
             )
+        if len(set(classes.tolist())) < len(classes):
+            raise ValueError(f"classes must hold different names, got {classes.tolist()[:20]}.")
         self.classes_ = classes
         self._names = names if named else None
         return self
@@ -188,7 +190,7 @@ class PrecomputedClassifier(ClassifierMixin, BaseEstimator):
 
     def _in_order(self, outputs):
         """Outputs with their columns in the order of the classes, which X named at fit."""
-        names = column_names(outputs)
+        names = column_names(outputs, "X")
         if names is not None:
             columns_by_name(names, self.classes_, "X", "the classifier")
             return outputs[self.classes_.tolist()]

@@ -153,8 +153,8 @@ class DisagreementReliabilityDisplay(BinnedReliabilityDisplay):
         rows = read_rows(y, prediction, sample_weight, groups).contributing(2)
         if rows is None:
             raise ValueError(
-                "No row with a positive weight has two raters or more, so there is no disagreement "
-                "to show; for one label per row use ReliabilityDisplay."
+                "No row of y with a positive weight has two raters or more, so there is no "
+                "disagreement to show; for one label per row use ReliabilityDisplay."
             )
         d = pairwise_disagreement(rows.labels)[:, None]
         phi = rows.distribution.disagreement()[:, None]

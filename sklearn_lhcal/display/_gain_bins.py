@@ -135,6 +135,7 @@ def _mean_without(y: Annotations, x: Floats, block: Blocks) -> Floats:
 def are_runs(gain) -> bool:
     """Whether it holds several runs, one below the other; their lengths may differ."""
     check_values(gain, "gain")
-    if isinstance(gain, (dict, str, bytes)) or not hasattr(gain, "__len__") or not len(gain):
+    no_rows = isinstance(gain, (dict, str, bytes)) or getattr(gain, "ndim", 1) == 0
+    if no_rows or not hasattr(gain, "__len__") or not len(gain):
         raise ValueError(f"gain must have one row at least, got {type(gain).__name__}.")
     return np.ndim(next(iter(gain))) == 1

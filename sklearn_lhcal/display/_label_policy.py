@@ -188,8 +188,8 @@ class LabelPolicyDisplay(Display):
         used = np.flatnonzero(rows.contributes(horizon + 1))
         if not used.size:
             raise ValueError(
-                f"No row with a positive weight has more than {horizon} raters: give a smaller "
-                "horizon, or rows with more labels."
+                f"No row of y with a positive weight has more than {horizon} raters: give a "
+                "smaller horizon, or rows with more labels."
             )
         rows = rows.take(used)
         C = of_rows(C, used)

@@ -69,8 +69,8 @@ def gains(rows: Rows) -> tuple[NDArray, NDArray]:
     """What one more label of each row gains: expected, and by an unbiased estimate; both (n,)."""
     if not len(rows):
         raise ValueError(
-            "No row with a positive weight has two raters or more, so the gain cannot be measured; "
-            "see second_opinion_value for the expected one."
+            "No row of y with a positive weight has two raters or more, so the gain cannot be "
+            "measured; see second_opinion_value for the expected one."
         )
     expected = second_opinion_value(rows.distribution)
     # zero, but for rounding

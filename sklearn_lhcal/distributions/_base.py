@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
 from .._ground.arrays import Floats, Indices
-from .._ground.checks import any_array, as_floats, as_names, check_fraction, check_positive_int
+from .._ground.checks import as_floats, as_names, check_fraction, check_positive_int
 from .._ground.names import column_names, columns_by_name, is_sorted
 from .._ground.simplex import check_proba, entropy, in_columns
 from .._ground.types import Seed, Selection
@@ -156,7 +156,7 @@ class Distribution(ABC):
 
         Class k moves to ``columns[k]``. All other columns have probability 0.
         """
-        columns = any_array(columns, "columns")
+        columns = as_names(columns, "columns")
         fits = columns.shape == (self.n_classes,) and len(set(columns.tolist())) == len(columns)
         if not fits or columns.dtype.kind not in "iu":
             raise ValueError(
@@ -325,7 +325,7 @@ class PointMass(Distribution):
 
     def __init__(self, proba: ArrayLike) -> None:
         self._z = frozen(check_proba(proba))
-        self._classes = column_names(proba)
+        self._classes = column_names(proba, "proba")
 
     @classmethod
     def of_checked(cls, z: Floats) -> "PointMass":

@@ -39,16 +39,17 @@ class Dirichlet(Distribution):
 
     def __init__(self, concentration: ArrayLike) -> None:
         alpha = as_floats(concentration, "concentration")
-        bounded = np.isfinite(alpha) & (alpha >= 0)
-        if alpha.ndim != 2 or not alpha.size or not bounded.all() or not alpha.any(axis=1).all():
+        with np.errstate(over="ignore"):
+            total = alpha.sum(axis=-1)
+        fits = alpha.ndim == 2 and alpha.size > 0 and (alpha >= 0).all()
+        if not fits or not ((total > 0) & np.isfinite(total)).all():
             raise ValueError(
                 "concentration must have shape (n, K), be finite and at least 0, with positive "
-                "row sums."
+                "and finite row sums."
             )
-        total = alpha.sum(axis=1)
         self._z = frozen(alpha / total[:, None])
         self._log_total = frozen(np.log(total))
-        self._classes = column_names(concentration)
+        self._classes = column_names(concentration, "concentration")
 
     @classmethod
     def from_mean(cls, proba: ArrayLike, total: ArrayLike) -> "Dirichlet":
@@ -72,7 +73,7 @@ class Dirichlet(Distribution):
                 f"The total (total, log_total) must be one number or one per row, shape ({n},), "
                 "and finite."
             )
-        return cls.of_checked(z, np.broadcast_to(log_total, n))._named(column_names(proba))
+        return cls.of_checked(z, np.broadcast_to(log_total, n))._named(column_names(proba, "proba"))
 
     @classmethod
     def of_checked(cls, z: Floats, log_total: Floats) -> "Dirichlet":

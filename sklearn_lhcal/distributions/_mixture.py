@@ -48,6 +48,8 @@ class Mixture(Distribution):
             )
         if not (log_w < np.inf).all():
             raise ValueError("log_weights contains NaN or infinite weights.")
+        if np.isneginf(log_w).all(axis=0).any():
+            raise ValueError("log_weights leaves a row without weight: all its members have -inf.")
         self._parts = parts
         self._log_w = frozen(log_w - logsumexp(log_w, axis=0))
         return self._named(parts.classes)
@@ -293,12 +295,12 @@ def _members(proba) -> tuple[Floats, NDArray | None]:
     """Probabilities (S, n, K) of the members, and their classes; frames are matched by name."""
     classes = None
     if isinstance(proba, (list, tuple)) and len(proba):
-        classes = column_names(proba[0])
+        classes = column_names(proba[0], "proba")
     if classes is not None:
         proba = [PointMass(member).in_order(classes).mean() for member in proba]
     p = plain_array(proba, "proba")
     p = p if p.dtype == np.float32 else as_floats(p, "proba")
-    if p.ndim != 3 or p.shape[0] == 0:
+    if p.ndim != 3 or p.size == 0:
         raise ValueError(f"proba must have shape (S, n, K), S members, got {p.shape}.")
     return p, classes
 
@@ -314,6 +316,11 @@ def _log_weights(weights, shape: tuple[int, int]) -> Floats:
         raise ValueError(
             f"weights must have shape (S,) or (S, n) = {shape}, got {np.shape(weights)}."
         )
-    if not (np.isfinite(w) & (w >= 0)).all() or not w.any(axis=0).all():
-        raise ValueError("weights must be finite and at least 0, with a positive sum over members.")
-    return frozen(np.broadcast_to(log(w) - np.log(w.sum(axis=0)), shape))
+    with np.errstate(over="ignore"):
+        total = w.sum(axis=0)
+    if not (np.isfinite(total) & (w >= 0)).all() or not (total > 0).all():
+        raise ValueError(
+            "weights must be finite and at least 0, with a positive sum over members, which is "
+            "finite too."
+        )
+    return frozen(np.broadcast_to(log(w) - np.log(total), shape))

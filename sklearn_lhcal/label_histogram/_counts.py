@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._ground.arrays import Floats, Integers
-from .._ground.checks import is_gap
+from .._ground.checks import as_floats, distinct, is_gap
 
 HINT = "if y holds one label per rater, use counts_from_annotations"
 
@@ -28,14 +28,9 @@ def one_hot(labels: NDArray) -> tuple[Integers, NDArray]:
                 "Unknown label type: continuous. 1-D labels must name classes; fractional numbers "
                 "do not."
             )
-    try:
-        found, codes = np.unique(labels, return_inverse=True)
-    except TypeError:
-        raise ValueError(
-            "y mixes labels of types that cannot be sorted together; make them all strings."
-        ) from None
+    found, codes = distinct(labels, "y")
     counts = np.zeros((len(labels), len(found)), np.int64)
-    counts[np.arange(len(labels)), codes.ravel()] = 1
+    counts[np.arange(len(labels)), codes] = 1
     return counts, found
 
 
@@ -67,9 +62,9 @@ def count_matrix(a: NDArray, empty_rows: bool) -> Integers:
 def _finite(a: NDArray) -> Floats:
     """Numbers of another type than integers, finite or a ValueError."""
     try:
-        a = a.astype(np.float64, copy=False)
-    except (TypeError, ValueError):
-        # strings, or pandas' NA
+        a = as_floats(a, "y")
+    except ValueError:
+        # strings, pandas' NA, or integers beyond floats
         raise ValueError(
             f"Counts in y must be numbers, without missing values (dtype {a.dtype}); {HINT}"
         ) from None

@@ -315,7 +315,7 @@ class KnownProbabilities(Labels):
     def __init__(self, proba: ArrayLike) -> None:
         Q = check_proba(proba, name="KnownProbabilities").copy()
         Q.flags.writeable = False
-        super().__init__(Q, column_names(proba))
+        super().__init__(Q, column_names(proba, "KnownProbabilities"))
 
     def __repr__(self) -> str:
         return f"KnownProbabilities({self.counts!r})"
@@ -394,4 +394,4 @@ def read_labels(y, *, name: str = "y", empty_rows: bool = False) -> Labels:
             f"{name} must be 1-D labels or counts of shape (n_samples, n_classes), got shape "
             f"{a.shape}."
         )
-    return Labels(count_matrix(a, empty_rows), column_names(y))
+    return Labels(count_matrix(a, empty_rows), column_names(y, name))

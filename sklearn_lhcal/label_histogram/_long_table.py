@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
 from .._ground.arrays import Indices
-from .._ground.checks import as_names, check_values, is_gap
+from .._ground.checks import any_array, as_names, check_values, is_gap
 from .._ground.names import column_names, positions, sorted_names, typed
 from ._counts import one_hot
 from ._labels import Labels
@@ -35,7 +35,8 @@ def read_table(table: tuple, item, rater, label, order) -> Long:
             "A long table is one frame, or the three arrays item, rater, label; got "
             f"{len(table)} arguments."
         )
-    columns: list[Any] = [_as_array(a) for a in (item, rater, label, order)]
+    named = {"item": item, "rater": rater, "label": label, "order": order}
+    columns: list[Any] = [_as_array(a, name) for name, a in named.items()]
     given = [a.shape for a in columns if a is not None]
     if any(a is None for a in columns[:3]):
         raise ValueError("item, rater and label are all needed, got None.")
@@ -47,12 +48,12 @@ def read_table(table: tuple, item, rater, label, order) -> Long:
     return Long(*columns)
 
 
-def _as_array(a) -> NDArray | None:
+def _as_array(a, name: str) -> NDArray | None:
     """Its values as they are: numbers among strings stay numbers in a list."""
     if a is None:
         return None
-    check_values(a, "item, rater or label")
-    return np.asarray(a) if hasattr(a, "dtype") else np.array(a, dtype=object)
+    check_values(a, name)
+    return any_array(a, name) if hasattr(a, "dtype") else np.array(a, dtype=object)
 
 
 def _column(table, name) -> NDArray | None:
@@ -76,6 +77,8 @@ def read_matrix(matrix) -> tuple[Long, NDArray]:
     Items and raters are numbers here, those of rows and columns.
     """
     check_values(matrix, "matrix")
+    if hasattr(matrix, "dtype"):
+        matrix = any_array(matrix, "matrix")
     values = np.asarray(matrix, dtype=object)
     if values.ndim != 2:
         raise ValueError(f"annotations must have shape (n_items, n_raters), got {values.shape}.")
@@ -87,7 +90,7 @@ def read_matrix(matrix) -> tuple[Long, NDArray]:
 def rater_names(matrix, raters) -> NDArray:
     """Names of the columns of a matrix: those given, else those of a frame, else 0, 1, 2, …."""
     R = np.shape(matrix)[1]
-    own = column_names(matrix) if raters is None else as_names(raters, "raters")
+    own = column_names(matrix, "matrix") if raters is None else as_names(raters, "raters")
     own = np.arange(R) if own is None else own
     if own.shape != (R,) or len(set(own.tolist())) < R:
         raise ValueError(
@@ -115,7 +118,8 @@ def coded(values: NDArray, name: str) -> tuple[Indices, NDArray]:
         order = sorted(value for value in distinct if not is_gap(value))
     except TypeError:
         raise ValueError(
-            f"This mixes {name}s of types that cannot be sorted together; make them all strings."
+            f"{name}: this mixes {name}s of types that cannot be sorted together; make them all "
+            "strings."
         ) from None
     place = {value: code for code, value in enumerate(order)}
     return np.array([place.get(value, -1) for value in listed], dtype=np.intp), typed(order)
@@ -165,7 +169,7 @@ def assembled(
     label, found = coded(long.label, "label")
     given = label >= 0
     if not given.any():
-        raise ValueError("There are no ratings: all labels are missing.")
+        raise ValueError("label holds no ratings: all labels are missing.")
     row = long.item[given]
     rater = long.rater[given]
     when = None

@@ -56,6 +56,8 @@ class Ratings(Labels):
     def _check(self, classes: NDArray) -> None:
         """ValueError unless the arrays fit together."""
         N = len(self.rater)
+        if not self.indptr.ndim == self.rater.ndim == self.label.ndim == 1:
+            raise ValueError("indptr, rater and label must be 1-D.")
         fits = self.indptr[:1].tolist() == [0] and self.indptr[-1] == N == len(self.label)
         if not fits or (np.diff(self.indptr) < 0).any():
             raise ValueError(

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._ground.arrays import Indices
-from .._ground.checks import as_floats, as_names
+from .._ground.checks import as_floats, as_names, distinct
 from .._rows import Rows
 from ._shared_terms import Binned
 from ._streamed_bins import StreamedBins
@@ -47,11 +47,13 @@ class Batches:
             seen = seen.in_order(self._first.classes, "the first")
         self._check_kind(seen)
         # batches must share one scale
+        if seen.scale > 500:
+            raise ValueError("sample_weight has values above 1e150, whose squares overflow.")
         w = None if seen.w is None else np.ldexp(seen.w, seen.scale)
         seen = type(seen)(seen.labels, seen.prediction, w, seen.groups)
         if groups is None:
             return seen, None
-        return seen, np.unique(as_names(groups, "groups"))[seen.groups]
+        return seen, distinct(as_names(groups, "groups"), "groups")[0][seen.groups]
 
     def _check_kind(self, rows: Rows) -> None:
         if self._first is None:

@@ -42,7 +42,10 @@ def _meet(prediction, cost_matrix) -> tuple[Floats, Costs]:
     if isinstance(prediction, Distribution):
         z, classes = prediction.mean(), prediction.classes
     else:
-        z, classes = check_proba(prediction, name="prediction"), column_names(prediction)
+        z, classes = (
+            check_proba(prediction, name="prediction"),
+            column_names(prediction, "prediction"),
+        )
     costs = check_cost_matrix(cost_matrix, a_row=True).for_classes(classes, z.shape[1])
     costs.check_rows(len(z))
     return z, costs

@@ -14,7 +14,14 @@ from sklearn.utils import check_random_state
 
 from .._ground.arrays import Floats, Indices
 from .._ground.bins import Bins, check_gains, gain_sums
-from .._ground.checks import any_array, check_levels, check_positive_int, check_same_length, is_gap
+from .._ground.checks import (
+    any_array,
+    check_levels,
+    check_positive_int,
+    check_same_length,
+    distinct,
+    is_gap,
+)
 from .._ground.facts import Facts, metric
 from .._ground.names import check_row_names, is_numeric, positions, sorted_names
 from .._ground.types import LabelsLike, Seed, Strategy
@@ -114,20 +121,21 @@ def _distinct(*labels: NDArray) -> NDArray:
             "y, y_pred and y_reference must hold the same classes, got the types "
             f"{[str(a.dtype) for a in labels]}."
         )
-    return sorted_names(np.unique(np.concatenate([np.unique(a) for a in labels])))
+    every = np.concatenate([distinct(a, "y_pred or y_reference")[0] for a in labels])
+    return sorted_names(distinct(every, "y_pred or y_reference")[0])
 
 
 def _columns(labels: NDArray, classes: NDArray, name: str) -> Indices:
     """Column of each predicted class."""
-    found, codes = np.unique(labels, return_inverse=True)
+    found, codes = distinct(labels, name)
     columns = positions(found, classes)
     if (columns < 0).any():
-        row = int(np.flatnonzero(columns[codes.ravel()] < 0)[0])
+        row = int(np.flatnonzero(columns[codes] < 0)[0])
         raise ValueError(
             f"{name} predicts {labels[row]!r} in row {row}, which is none of the classes "
             f"{classes.tolist()[:20]}; pass classes= where the columns of y have names."
         )
-    return columns[codes.ravel()]
+    return columns[codes]
 
 
 @metric(Facts(False))
@@ -334,7 +342,8 @@ def _null_gains(g, e, starts):
     # mean gain of the rows that do not lose
     target = (e + per_row(loss)) / np.maximum(1 - lost / n, 1e-12)
     small = target <= size
-    chance = np.where(small, target / size, (target - size) / np.where(size < 1, 1 - size, 1.0))
+    least = np.minimum(target, size) / size
+    chance = np.where(small, least, (target - size) / np.where(size < 1, 1 - size, 1.0))
 
     def draw(rng, m):
         u, v, w = rng.random_sample((3, m, len(g)))

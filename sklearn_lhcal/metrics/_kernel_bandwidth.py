@@ -64,11 +64,13 @@ def loo_bandwidth(
     else:
         z = check_proba(prediction, name="prediction")
     if len(z) < 2:
-        raise ValueError("A bandwidth needs two rows at least.")
+        raise ValueError("prediction has one row; a bandwidth needs two at least.")
     if grid is not None:
         grid = as_floats(grid, "grid")
-        if grid.ndim != 1 or not np.isfinite(grid).all() or not (grid > 0).all() or not len(grid):
+        if grid.ndim != 1 or not np.isfinite(grid).all() or not len(grid) or grid.min() <= 0:
             raise ValueError("grid must hold positive bandwidths.")
+        if grid.min() < 1e-150:
+            raise ValueError("grid has bandwidths below 1e-150, whose squares are 0.")
     return _loo(z, notion, random_state, device, grid)
 
 

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from skorch.dataset import Dataset
 from skorch.helper import SliceDict
 from skorch.utils import to_tensor
-from torch import Generator, Tensor, isfinite, zeros
+from torch import Generator, Tensor, finfo, float32, float64, isfinite, zeros
 from torch.utils.data import DataLoader, Subset, default_collate
 
 from .._ground.checks import (
@@ -75,6 +75,8 @@ def as_arrays(X):
                 f"X contains NaN or infinite values (first in row {row}); drop or repair these "
                 "rows."
             )
+        if X.dtype == float64 and X.numel():
+            _check_range(*X.detach().aminmax())
         return X.detach()
     a = plain_array(X, "X")
     if a.dtype == object:
@@ -87,12 +89,21 @@ def as_arrays(X):
         )
     if a.dtype.kind == "f":
         check_finite(a, "X")
+        _check_range(a.min(initial=0.0), a.max(initial=0.0))
     return a
+
+
+def _check_range(low, high):
+    """Refuse finite numbers that are infinite in the precision of networks."""
+    if max(-float(low), float(high)) > finfo(float32).max:
+        raise ValueError("X holds numbers beyond 3.4e38, which float32 cannot hold; scale it.")
 
 
 def _numbers(objects):
     try:
         return objects.astype(float)
+    except OverflowError:
+        raise ValueError("X holds an integer too large for a float; scale it.") from None
     except (TypeError, ValueError) as error:
         raise type(error)(f"X must be numeric: {error}.") from None
 

@@ -155,7 +155,7 @@ def _rows(values, order):
 def check_named(table: Table, what: str, classes: list[str] | None) -> None:
     """ValueError where columns of more than two classes have no names, and none were given."""
     K = np.shape(table.values)[-1]
-    if K > 2 and classes is None and column_names(table.values) is None:
+    if K > 2 and classes is None and column_names(table.values, "prediction") is None:
         raise ValueError(
             f"--{what} has {K} columns without names: say what they stand for, --classes a b c …, "
             "in their order."
@@ -164,7 +164,7 @@ def check_named(table: Table, what: str, classes: list[str] | None) -> None:
 
 def with_classes(table: Table, classes: list[str] | None):
     """The values as a frame with these names, where it has none of its own."""
-    if classes is None or column_names(table.values) is not None:
+    if classes is None or column_names(table.values, "prediction") is not None:
         return table.values
     import pandas as pd
 
