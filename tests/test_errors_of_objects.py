@@ -89,9 +89,9 @@ def test_bad_annotations():
         ):
             counts_from_annotations(table, item="i", label="l")
     for labels in (["1", 1], ["True", True], [True, "True"], ["a", 1.5]):
-        with pytest.raises(ValueError, match="mixes (labels of )?types"):
+        with pytest.raises(ValueError, match=r"mixes (labels of )?types"):
             counts_from_annotations([labels])
-        with pytest.raises(ValueError, match="mixes (labels of )?types"):
+        with pytest.raises(ValueError, match=r"mixes (labels of )?types"):
             check_counts(np.array(labels, dtype=object))
     with pytest.raises(ValueError, match="missing labels"):
         check_counts(np.array([True, None], dtype=object))

@@ -428,7 +428,7 @@ def test_a_name_that_comes_twice_names_nothing(names):
     y = pd.DataFrame([[3, 1, 0], [0, 2, 2]], columns=list(names))
     z = pd.DataFrame([[0.5, 0.3, 0.2], [0.1, 0.8, 0.1]], columns=list(names))
     for bad_y, prediction in ((y, z), (y, z.to_numpy()), (y.to_numpy(), z)):
-        with pytest.raises(ValueError, match="(y|prediction) names columns twice"):
+        with pytest.raises(ValueError, match=r"(y|prediction) names columns twice"):
             metrics.expected_squared_loss(bad_y, prediction)
     makers = (PointMass, KnownProbabilities, Dirichlet, partial(Dirichlet.from_mean, total=1.0))
     for make in (*makers, lambda z: Ensemble([z, z])):
