@@ -268,7 +268,7 @@ def risk_bound(
     Parameters
     ----------
     y, decisions, cost_matrix
-        As in `decision_risk`. The decisions must not have been chosen on the same rows.
+        As in `decision_risk`. Rows must be independent, and the decisions not chosen on them.
     method : {"hoeffding", "empirical_bernstein"}, default="hoeffding"
         Which of the two.
     confidence_level : float, default=0.95
