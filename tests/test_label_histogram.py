@@ -108,6 +108,14 @@ def test_annotation_matrix_with_gaps():
     assert items.tolist() == [0, 1, 2]
 
 
+@pytest.mark.parametrize("gap", [None, np.nan, pd.NA, pd.NaT, np.datetime64("NaT")])
+def test_gaps_among_days(gap):
+    day = pd.Timestamp("2020-02-02")
+    counts, classes, _ = counts_from_annotations(np.array([[day, gap], [day, day]], dtype=object))
+    np.testing.assert_array_equal(counts, [[1], [2]])
+    assert classes.tolist() == [day]
+
+
 def test_annotation_matrix_of_numbers_with_nan():
     counts, classes, _ = counts_from_annotations(np.array([[1.0, np.nan], [2.0, 1.0]]))
     np.testing.assert_array_equal(counts, [[1, 0], [1, 1]])

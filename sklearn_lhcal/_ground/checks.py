@@ -1,6 +1,8 @@
 """What is asked of arguments before anything is computed, and rows of anything."""
 
+import sys
 from collections.abc import Hashable, Iterator
+from datetime import datetime
 from numbers import Integral, Real
 
 import numpy as np
@@ -9,6 +11,8 @@ from sklearn.utils import indexable
 
 from .arrays import Floats, Indices
 
+# Their gaps, NaN and NaT, are not equal to themselves.
+_MAY_BE_GAPS = (float, np.floating, datetime, np.datetime64, np.timedelta64)
 _KINDS = {"m": "time spans", "M": "dates", "V": "records"}
 
 
@@ -138,10 +142,12 @@ def check_finite(a: NDArray, name: str) -> None:
 
 
 def is_gap(value) -> bool:
-    """Whether a label is missing: None, NaN, or pandas' NA and NaT."""
-    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+    """Whether a label is missing: None, NaN, NaT, or pandas' NA."""
+    # there is none of pandas where nobody has imported it
+    pandas_na = getattr(sys.modules.get("pandas"), "NA", None)
+    if value is None or value is pandas_na:
         return True
-    return isinstance(value, (float, np.floating)) and bool(value != value)
+    return isinstance(value, _MAY_BE_GAPS) and bool(value != value)
 
 
 def take_rows(X, rows):
