@@ -127,6 +127,13 @@ def test_errors_of_bins_are_the_jackknife(read_by_few, metric, raters):
     np.testing.assert_allclose(seen.result().standard_error, expected, rtol=1e-9)
 
 
+def test_two_blocks_differ_by_twice_the_error(data):
+    y, z = data
+    found = MetricAccumulator(metrics.calibration_loss, n_blocks=2).update(y, z).result()
+    one, two = (metrics.calibration_loss(y[b::2], z[b::2]) for b in range(2))
+    agree(found.standard_error, abs(one - two) / 2)
+
+
 @pytest.mark.parametrize("metric", CORRECTED, ids=lambda metric: metric.__name__)
 def test_groups_come_again(data, metric):
     groups = np.random.default_rng(0).integers(0, 40, N)

@@ -91,6 +91,13 @@ def test_as_many_ratings_everywhere_say_nothing():
     assert np.isnan(adjudication_test([[1, 0], [0, 1]]).p_value)
 
 
+def test_rows_of_one_rating_say_nothing():
+    several = [[2, 0]] * 8 + [[2, 1]] * 5 + [[1, 1]] * 3
+    found = adjudication_test(several + [[1, 0]] * 9)
+    assert found == adjudication_test(several)
+    assert found.n_rows == 16
+
+
 def test_the_first_ratings_are_free_of_it():
     """Two of three random readers agree as often as the first two; all of the adjudicated do not.
 

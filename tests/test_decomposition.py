@@ -153,6 +153,14 @@ def test_constant_predictions_fall_into_one_quantile_bin():
         assert quantile == pytest.approx(one, **EXACT)
 
 
+def test_a_single_bin_by_quantiles_holds_all_values():
+    z = np.array([0.2, 0.7, 0.7, 0.7, 0.7, 0.7])
+    parts = metrics.loss_decomposition(
+        [[1, 1]] * 6, np.stack([z, 1 - z], axis=1), n_bins=2, strategy="quantile"
+    )
+    np.testing.assert_allclose(parts.bin_edges, [[0.2, 0.7], [0.3, 0.8]])
+
+
 def test_values_outside_the_given_edges_belong_to_the_outer_bins():
     counts, z, _ = case()
     inner = metrics.calibration_loss(counts, z, n_bins=[0.2, 0.5, 0.7])

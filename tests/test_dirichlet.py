@@ -284,3 +284,13 @@ def test_one_bad_row_is_refused():
     for wrong in ([[1.0, 1.0], [0.0, 0.0]], [[1.0, 1.0], [1.0, -1.0]]):
         with pytest.raises(ValueError, match="concentration must"):
             Dirichlet(wrong)
+
+
+@pytest.mark.parametrize("alpha", [(21.0, 60.0), (25.0, 1e3)])
+def test_mutual_information_of_a_few_dozen_labels_is_exact(alpha):
+    """Here it is a series, whose last digits count."""
+    total = mp.fsum(alpha)
+    z = [mp.mpf(a) / total for a in alpha]
+    expected = mp_entropy(z) - mp_expected_entropy(z, total)
+    found = Dirichlet([alpha]).mutual_information()[0]
+    assert found == pytest.approx(float(expected), rel=1e-11)

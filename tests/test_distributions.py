@@ -363,6 +363,13 @@ def test_joined_batches_are_the_batch(distribution, cut):
     assert_same(Distribution.concatenate([distribution[:cut], distribution[cut:]]), distribution)
 
 
+def test_joined_batches_have_the_order_of_classes_of_the_first(distribution):
+    first = distribution.with_classes(["a", "b", "c"])
+    joined = Distribution.concatenate([first, first.in_order(["b", "c", "a"])])
+    assert joined.classes.tolist() == ["a", "b", "c"]
+    np.testing.assert_allclose(joined.mean(), np.tile(first.mean(), (2, 1)), rtol=1e-12)
+
+
 # What labels change
 
 

@@ -101,3 +101,11 @@ def test_totals_below_all_numbers():
     d = Dirichlet.from_log_total([[0.3, 0.7]], -1e6)
     assert_allclose(d.log_prob_counts([[1, 1]]), np.log(0.42) - 1e6)
     assert d.sample(5, random_state=0).max(axis=2).min() == 1
+
+
+def test_a_rare_class_of_many_labels():
+    z, n, k = 2.0**-20, 10**7, 33
+    with mp.workdps(60):
+        expected = mp.log(mp.binomial(n, k) * mp.mpf(z) ** k) + (n - k) * mp.log1p(-mp.mpf(z))
+    found = PointMass([[1 - z, z]]).log_prob_counts([[n - k, k]])
+    assert_allclose(found, float(expected), rtol=1e-10)

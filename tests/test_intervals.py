@@ -326,3 +326,18 @@ def test_an_accumulator_without_rows():
         LabelHistogramAccumulator(bias_correction=None).result()
     with pytest.warns(match="undefined"):
         assert np.isnan(LabelHistogramAccumulator().result().epistemic_loss)
+
+
+def test_blocks_of_groups_have_like_sizes():
+    """Eight rows in pairs and four by themselves make four blocks of three."""
+    sizes = set()
+
+    def share(y, prediction):
+        sizes.add(len(y))
+        return y[:, 0].mean() / 2
+
+    y = np.random.default_rng(0).multinomial(2, [0.5, 0.5], size=12)
+    groups = [0, 0, 1, 1, 2, 2, 3, 3, 4, 5, 6, 7]
+    for seed in range(5):
+        confidence_interval(share, y, None, groups=groups, n_blocks=4, random_state=seed)
+    assert sizes == {12, 9}

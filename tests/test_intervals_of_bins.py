@@ -162,3 +162,18 @@ def test_sums_of_agreement_add_up(coefficient):
     found = confidence_interval(coefficient, counts, None, **how)
     expected = confidence_interval(evaluated, counts, counts, **how)
     np.testing.assert_allclose(found, expected, rtol=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore:More than 5 %")
+def test_where_one_rater_is_left():
+    """Blocks of three rows and of two, one of them all rows that the second has rated."""
+    said = np.array([[0, 1], [None, 0], [None, 1], [1, None], [0, None]], dtype=object)
+    y = Annotations.from_matrix(said, classes=[0, 1])
+    z = np.linspace([0.3, 0.7], [0.4, 0.6], 5)
+    for seed in range(20):
+        how = {"raters": "fixed", "n_blocks": 2, "random_state": seed}
+        found, expected = (
+            confidence_interval(of, y, z, **how).standard_error
+            for of in (metrics.calibration_loss, lambda y, z: metrics.calibration_loss(y, z))
+        )
+        assert found == pytest.approx(expected, rel=1e-9)

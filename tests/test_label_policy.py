@@ -214,6 +214,16 @@ def test_rows_are_on_their_own():
     assert repr(whole) == "LabelPolicy(n=5, horizon=3)"
 
 
+def test_rows_that_do_not_fit_into_memory_together():
+    """Ten classes and three labels have trees of 2,860 numbers a row: blocks of 733 rows."""
+    d = Dirichlet(np.random.default_rng(0).gamma(1.0, size=(740, 10)))
+    y = np.eye(10, dtype=int)[np.arange(740) % 10]
+    policies = [label_policy(some, 1 - np.eye(10), 0.05, 3) for some in (d, d[:400], d[400:])]
+    whole, first, second = (p.ask(y[: len(p)]) for p in policies)
+    assert_array_equal(whole, np.concatenate([first, second]))
+    assert 0 < whole.sum() < 740
+
+
 def test_bad_arguments():
     d = Dirichlet([[1.0, 1.0]])
     for price in (-0.1, np.nan, [0.1, 0.2], "cheap"):

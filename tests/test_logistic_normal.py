@@ -97,6 +97,14 @@ def test_posteriors_and_likelihoods_are_exact(m, s, counts):
     assert posterior.second_moment()[0, 1] == pytest.approx(float(moments[1]), rel=1e-10)
 
 
+def test_labels_that_move_the_peak_by_many_standard_deviations():
+    g = np.linspace(-1.0, 3.0, 4001)
+    weight = stats.norm.pdf(g, 2.5, 0.15) * expit(-g) ** 103
+    mean = weight @ expit(g) / weight.sum()
+    found = LogisticNormal([2.5], [0.15]).posterior([[103, 0]]).mean()[0, 1]
+    assert found == pytest.approx(mean, rel=1e-10)
+
+
 def gauss_hermite(f, v, y=(0, 0), nodes=32):
     t, w = np.polynomial.hermite_e.hermegauss(nodes)
     g = np.sqrt(v) * t
@@ -199,6 +207,12 @@ def test_a_scale_of_zero_is_a_point_mass():
     np.testing.assert_allclose(d.posterior(y).mean(), point.mean(), rtol=1e-12, atol=1e-15)
 
 
+def test_a_label_that_is_all_but_impossible_costs_its_log_odds():
+    d = LogisticNormal([800.0, -900.0], 0.0)
+    found = d.log_prob_counts([[2, 1], [1, 3]])
+    np.testing.assert_allclose(found, [np.log(3) - 1600, np.log(4) - 2700], rtol=1e-12)
+
+
 def test_a_very_large_scale_is_one_class_for_certain():
     d = LogisticNormal([1000.0], [1e4])
     np.testing.assert_allclose(d.mean()[0, 1], stats.norm.cdf(0.1), rtol=1e-7)
@@ -279,6 +293,9 @@ def test_the_posterior_without_labels_is_the_prior(distribution):
         np.testing.assert_allclose(after[name], before[name], rtol=1e-9, atol=1e-14, err_msg=name)
     width = np.ptp(before["interval"], axis=2)[..., None]
     assert (np.abs(after["interval"] - before["interval"]) < 0.1 * width).all()
+    # a wide one beside a narrow one
+    d = LogisticNormal([0.0, 50.0], [0.05, 500.0])
+    np.testing.assert_allclose(d.posterior([[0, 0]] * 2).mean(), d.mean(), rtol=1e-9)
 
 
 def test_posterior_twice_is_the_posterior_of_the_sum(distribution):

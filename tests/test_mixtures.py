@@ -49,6 +49,12 @@ def test_ensemble_intervals_are_weighted_quantiles():
         )
 
 
+def test_a_member_that_reaches_the_level_is_the_end_of_the_interval():
+    z = np.array([0.1, 0.2, 0.3, 0.4])[:, None, None]
+    ends = Ensemble(np.concatenate([z, 1 - z], axis=2)).interval(0.5)
+    np.testing.assert_allclose(ends, [[[0.1, 0.3], [0.6, 0.8]]])
+
+
 # Mixtures
 
 
@@ -237,3 +243,12 @@ def test_weights_are_at_least_0():
 def test_weights_have_a_row_for_each_member(log_weights):
     with pytest.raises(ValueError, match=r"log_weights must have shape \(S, n\) for the 3 rows"):
         Mixture.of(PointMass(np.eye(3)), log_weights)
+
+
+def test_members_in_float32_are_rounded_as_float32():
+    """Their sums may be off by 1e-3, those of float64 by 1e-6."""
+    off = 1.0005 * np.array([[[0.2, 0.8]], [[0.6, 0.4]]])
+    found = Ensemble(off.astype(np.float32)).mean()
+    np.testing.assert_allclose(found, [[0.4, 0.6]], rtol=1e-3)
+    with pytest.raises(ValueError, match="must sum to 1"):
+        Ensemble(off)

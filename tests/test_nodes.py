@@ -67,6 +67,17 @@ def test_a_rare_class_of_a_large_total_is_far_from_normal():
     assert_allclose(moments(distribution, 256)[1], distribution.variance(), rtol=0.1)
 
 
+def test_a_large_total_is_nearly_normal():
+    distribution = Dirichlet([[3e3, 5e3], [2e5, 9e5]])
+    assert_allclose(moments(distribution, 256)[1], distribution.variance(), rtol=0.02)
+
+
+def test_members_share_the_nodes():
+    """Eight each at least."""
+    distribution = DirichletMixture(np.full((4, 5, 3), 1 / 3), np.ones((4, 5)))
+    assert [len(distribution.nodes(n)[0]) for n in (64, 16)] == [64, 32]
+
+
 def test_a_row_has_its_own_nodes(batch):
     distribution, _ = batch
     z, w = distribution.nodes(20)

@@ -72,3 +72,29 @@ def test_order_and_names_of_raters_make_no_difference_to_the_error(groups):
     assert one.estimate == pytest.approx(two.estimate, rel=1e-12)
     spread = (one.quantiles[-1] - one.quantiles[0]) / 3.3
     assert abs(one.mean - two.mean) < 5 * spread * np.sqrt(2 / 400)
+
+
+def test_raters_who_always_say_the_same_are_drawn_whole():
+    """Of two, the signs are alike or not."""
+    y = Annotations.from_matrix(np.tile([0, 1], (10, 1)))
+    null = null_calibration_error(
+        y, np.tile([0.7, 0.3], (10, 1)), **OPTIONS, quantiles=np.linspace(0, 1, 49)
+    )
+    assert len(np.unique(null.quantiles.round(10))) == 2
+
+
+def test_a_rater_who_does_not_lean_changes_nothing():
+    """The null is that of rows that are groups of their own."""
+    y = Annotations.from_matrix([[0], [0], [0], [1], [1], [1], [1], [1]])
+    z = np.linspace([0.4, 0.6], [0.6, 0.4], 8)
+    found, expected = (
+        null_calibration_error(labels, z, groups=np.arange(8), **OPTIONS)
+        for labels in (y, y.counts)
+    )
+    np.testing.assert_equal(found._asdict(), expected._asdict())
+
+
+def test_one_draw_at_least():
+    y, z = study(1)
+    with pytest.raises(ValueError, match="n_draws must be an int of at least 1"):
+        null_calibration_error(y, z, **OPTIONS | {"n_draws": 0})

@@ -230,3 +230,12 @@ def test_intervals_of_the_loss_know_it_too():
     assert found.estimate == pytest.approx(calibration_loss(y, z, n_bins=3), rel=1e-12)
     assert found.n_raters == 6
     assert found.df >= 2
+
+
+@pytest.mark.parametrize("metric", [calibration_loss, disagreement_calibration_loss])
+def test_raters_of_one_rating_each_share_nothing(metric):
+    """Not even where a bin has a single row, which is no reason to warn."""
+    rng = np.random.default_rng(0)
+    counts, z = rng.multinomial(3, [0.3, 0.3, 0.4], size=6), rng.dirichlet(np.ones(3), 6)
+    found = metric(Annotations.from_counts(counts), z)
+    assert found == pytest.approx(metric(counts, z), rel=1e-12)

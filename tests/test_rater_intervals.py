@@ -183,6 +183,17 @@ def test_sums_agree_with_evaluation_for_decisions():
     assert_allclose(sums.components, evaluated.components, rtol=1e-9)
 
 
+def test_intervals_have_the_unit_of_the_costs():
+    rng = np.random.default_rng(0)
+    y = Annotations.from_matrix(rng.integers(2, size=(20, 6)))
+    d, C = rng.integers(2, size=20), np.array([[0.0, 1.0], [3.0, 0.0]])
+    how = {"groups": np.arange(20) // 2, "random_state": 0}
+    one, many = (
+        confidence_interval(decision_risk, y, d, cost_matrix=unit * C, **how) for unit in (1, 1e13)
+    )
+    assert_allclose(many, 1e13 * np.array(one), rtol=1e-9)
+
+
 def test_many_ratings_in_blocks_of_rows(monkeypatch):
     """How many ratings are in memory at a time does not show."""
     from sklearn_lhcal._ground import jackknife

@@ -112,3 +112,9 @@ def test_a_reader_of_one_group_has_no_interval():
     assert np.isfinite(found.bias).all()
     assert np.isfinite(found.interval[:5]).all()
     assert np.isnan(found.interval[5]).all()
+
+
+def test_degrees_of_freedom_are_those_of_readers_and_blocks():
+    said = np.random.default_rng(0).integers(2, size=(60, 5))
+    found = reader_table(Annotations.from_matrix(said), n_blocks=12, random_state=0)
+    assert_allclose(found.df, (4, 11), rtol=1e-12)

@@ -1,5 +1,7 @@
 """How large a study: the pilot itself, bounds, and a forecast that comes true."""
 
+from itertools import combinations
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -126,6 +128,22 @@ def test_what_is_particular_to_pairs_of_readers_falls_faster():
     assert np.mean(pairs) == pytest.approx(0.25, abs=0.12)
     # not 0, as no component may be negative
     assert np.mean(raters) < 0.7 * np.mean(jackknife)
+
+
+def test_components_of_pairs_by_least_squares():
+    """Whether two differ, less an effect of either reader: its variances over rows and pairs."""
+    said = study(20, 6, np.random.default_rng(1), tau=2.0)
+    pairs = list(combinations(range(6), 2))
+    differ = np.array([said[:, r] != said[:, s] for r, s in pairs], dtype=np.float64)
+    X = np.array([np.isin(np.arange(6), pair) for pair in pairs], dtype=np.float64)
+    residual = differ - X @ np.linalg.lstsq(X, differ, rcond=None)[0]
+    df = 15 - 6
+    readings = residual.var(axis=1, ddof=1).sum() / df
+    of_raters = (residual.mean(axis=1) ** 2).sum() / df - readings / 20
+    assert of_raters > 0
+    y = Annotations.from_matrix(said)
+    size = study_size(irreducible_loss, y, half_width=0.1, random_state=0)
+    assert_allclose((size.reading_pairs, size.rater_pairs), (readings, of_raters), rtol=1e-9)
 
 
 def test_means_have_no_pairs(y):
