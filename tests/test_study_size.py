@@ -1,5 +1,6 @@
 """How large a study: the pilot itself, bounds, and a forecast that comes true."""
 
+from contextlib import nullcontext
 from itertools import combinations
 
 import numpy as np
@@ -150,6 +151,29 @@ def test_means_have_no_pairs(y):
     z = np.full((150, 2), 0.5)
     size = study_size(expected_accuracy, y, z, half_width=0.1, random_state=0)
     assert size.rater_pairs == size.reading_pairs == 0
+
+
+@pytest.mark.parametrize("readers, two_a_row", [(3, False), (6, True)])
+def test_pairs_that_cannot_tell_add_nothing(readers, two_a_row):
+    """Three pairs are as many as their readers; of four rows a pair tells little."""
+    said = study(60, readers, np.random.default_rng(1), tau=3).astype(object)
+    if two_a_row:
+        # in turn all pairs
+        pairs = np.array([(r, s) for r in range(readers) for s in range(r)])
+        of_row = pairs[np.arange(60) % len(pairs)]
+        unread = np.ones(said.shape, bool)
+        unread[np.arange(60)[:, None], of_row] = False
+        said[unread] = None
+    pilot = Annotations.from_matrix(said)
+    few = readers < 5
+    with pytest.warns(UserWarning, match="raters") if few else nullcontext():
+        size = study_size(irreducible_loss, pilot, half_width=0.1, random_state=0)
+        found = confidence_interval(irreducible_loss, pilot, None, random_state=0)
+    assert (size.rater_pairs, size.reading_pairs) == (0, 0)
+    # so that all that raters add falls as 1/R
+    excess = found.components.raters - found.components.cells
+    assert excess > 0
+    assert_allclose(size.raters, readers * excess)
 
 
 def test_predictions_and_weights_are_those_of_the_metric(y):

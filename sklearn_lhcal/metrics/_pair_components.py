@@ -37,16 +37,6 @@ class PairComponents(NamedTuple):
     df: float = 1.0
     n_rows: float = 0.0
 
-    @property
-    def raters(self) -> float:
-        """Variance of what is particular to a pair of raters."""
-        return max(self.gamma - self.noise, 0.0)
-
-    @property
-    def readings(self) -> float:
-        """Variance of what is particular to a pair of readings of a row."""
-        return self.noise * self.n_rows
-
 
 def pair_components(statistic: OfRows, block: Blocks) -> PairComponents:
     """Of a statistic of pairs of readings."""
