@@ -153,7 +153,7 @@ def test_means_have_no_pairs(y):
     assert size.rater_pairs == size.reading_pairs == 0
 
 
-@pytest.mark.parametrize("readers, two_a_row", [(3, False), (6, True)])
+@pytest.mark.parametrize(("readers", "two_a_row"), [(3, False), (6, True)])
 def test_pairs_that_cannot_tell_add_nothing(readers, two_a_row):
     """Three pairs are as many as their readers; of four rows a pair tells little."""
     said = study(60, readers, np.random.default_rng(1), tau=3).astype(object)
