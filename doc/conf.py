@@ -93,6 +93,8 @@ sphinx_gallery_conf = {
     "download_all_examples": False,
     "show_signature": False,
     "image_srcset": ["2x"],
+    "reset_modules": ("matplotlib", "pages.without_routing"),
+    "reset_modules_order": "both",
 }
 
 # So do the figures of the guide.

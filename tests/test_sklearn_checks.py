@@ -1,7 +1,9 @@
 """scikit-learn's own checks, over every estimator of the package."""
 
+import numpy as np
 import pytest
 from networks import net_of_any_shape
+from sklearn import clone, config_context
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.estimator_checks import check_estimator, parametrize_with_checks
 
@@ -104,3 +106,15 @@ def test_what_is_expected_to_fail_fails():
     )
     failed = {result["check_name"] for result in results if result["status"] == "xfail"}
     assert failed == set(PRECOMPUTED)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda one: type(one).__name__)
+def test_a_fit_with_nothing_to_route_is_the_same(estimator):
+    rng = np.random.default_rng(0)
+    y = rng.integers(3, size=90)
+    X = rng.standard_normal((90, 3)) + y[:, None] * [1.0, -1.0, 0.5]
+    plain = clone(estimator).fit(X, y).predict_proba(X)
+    with config_context(enable_metadata_routing=True):
+        routed = clone(estimator).fit(X, y).predict_proba(X)
+    np.testing.assert_array_equal(routed, plain)

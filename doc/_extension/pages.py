@@ -8,6 +8,7 @@ from docstrings import PUBLIC
 from docutils import nodes
 from docutils.parsers.rst import Directive
 from docutils.statemachine import StringList
+from sklearn import set_config
 from sphinx import addnodes
 from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx_gallery.directives import imgsgnode
@@ -26,6 +27,11 @@ CLOSED = (
     addnodes.pending_xref,
     addnodes.toctree,
 )
+
+
+def without_routing(gallery_conf, name):
+    """An example may switch metadata routing on; no other and no figure knows of it."""
+    set_config(enable_metadata_routing=False)
 
 
 class MetricFacts(Directive):

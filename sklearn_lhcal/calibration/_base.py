@@ -252,7 +252,9 @@ class _Loop:
             weights = {} if weight is None else {"sample_weight": weight}
             routed = process_routing(self.owner, "fit", **weights, **self.fit_params)
             self.fit_params = dict(routed.estimator.fit)
-            self.split_params = dict(routed.splitter.split) if "splitter" in routed else {}
+            # "in" never ends where scikit-learn has nothing to route
+            splitter = routed.get("splitter")
+            self.split_params = {} if splitter is None else dict(splitter.split)
             self.weighted = self.fit_params.pop("sample_weight", None) is not None
         elif "groups" in self.fit_params:
             self.split_params = {"groups": self.fit_params.pop("groups")}
