@@ -45,7 +45,7 @@ def fitted(outputs, y):
     """Temperature scaling of saved outputs, and the processor time of its fit in seconds."""
     start = time.process_time()
     with warnings.catch_warnings():
-        # 36 rows of wine may be predicted without an error: only the prior bounds the map then
+        # 35 rows of wine may be predicted without an error: only the prior bounds the map then
         warnings.filterwarnings("ignore", "The calibration labels are separable")
         model = TemperatureScaling("proba").fit(outputs, y)
     return model, time.process_time() - start
