@@ -105,7 +105,7 @@ _, (left, right) = plt.subplots(1, 2, figsize=(10.5, 4.4), layout="constrained")
 display = LabelPolicyDisplay.from_predictions(
     counts, distribution, costs, horizon=4, n_replays=10, random_state=0, ax=left
 )
-display.plot_differences(right)
+display = display.plot_differences(right)
 
 # %%
 # Optimal stopping costs least at all prices. It saves most against the best fixed number where a

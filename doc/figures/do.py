@@ -142,7 +142,7 @@ def coverage():
     for ax, (raters, n) in zip(both, missed.items(), strict=True):
         ax.axhline(truth, **DOTTED)
         ax.set_title(f'raters="{raters}", {words[raters]}: {n} of 30 miss', fontsize=10)
-        ax.set(ylabel="Disagreement (95 %)", ylim=(0.1, 0.7))
+        ax.set(ylabel="Disagreement (95 %)", ylim=(0, 1))
     both[1].set(xlabel="Study", xticks=[])
 
 
