@@ -1,4 +1,6 @@
-"""Where torch computes, and generators of random numbers that belong to one block of code."""
+"""Where torch computes, and settings and generators of random numbers that belong to one block of
+code.
+"""
 
 import os
 import re
@@ -21,6 +23,24 @@ def check_device(device: str) -> None:
             f"device={device!r} was asked for, but torch finds no CUDA device here; use "
             "device='cpu'."
         )
+
+
+@contextmanager
+def recorded() -> Iterator[None]:
+    """Within, gradients are recorded, also where the caller has switched them off."""
+    with torch.inference_mode(False), torch.enable_grad():
+        yield
+
+
+@contextmanager
+def on_cpu() -> Iterator[None]:
+    """Within, tensors that name no device are on the CPU, whatever torch's default device is."""
+    # a context of its own costs time at each call of torch
+    if torch.get_default_device().type == "cpu":
+        yield
+        return
+    with torch.device("cpu"):
+        yield
 
 
 @contextmanager

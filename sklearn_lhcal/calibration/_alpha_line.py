@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from .._ground.arrays import Floats
+from .._ground.devices import on_cpu
 from .._ground.problems import Problem
 from .._ground.simplex import gini, row_sum
 from .._ground.threads import sum_over_rows
@@ -55,7 +56,7 @@ class Concentration(NamedTuple):
         found = np.empty(h.shape[:-1])
         for start in range(0, len(found), _ROWS):
             rows = slice(start, start + _ROWS)
-            with torch.no_grad():
+            with torch.no_grad(), on_cpu():
                 hidden = self.hidden(torch.as_tensor(h[rows])).numpy()
             found[rows] = hidden @ self.coef + self.intercept
         return np.clip(found, -MAX_LOG_TOTAL, MAX_LOG_TOTAL)

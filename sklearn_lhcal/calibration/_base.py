@@ -23,6 +23,7 @@ from .._ground.checks import (
     take_params,
     take_rows,
 )
+from .._ground.devices import on_cpu, recorded
 from .._ground.estimators import (
     atomic,
     class_order,
@@ -150,7 +151,7 @@ class _BaseCalibrator(
             weight = None if weight is None else weight[index]
         rows = rows.labelled(labels, weight)
         for calibrator in reversed(calibrators):
-            with one_blas_thread():
+            with one_blas_thread(), recorded(), on_cpu():
                 learnt = calibrator._fit_map(rows)
             calibrator._keep(base, classes, learnt)
             if calibrator is not self:

@@ -21,7 +21,7 @@ from .._ground.checks import (
     check_samples,
     plain_array,
 )
-from .._ground.devices import check_device
+from .._ground.devices import check_device, on_cpu
 from .._ground.estimators import atomic
 from .._ground.simplex import row_sum, softmax
 from .._ground.types import LabelsLike, Samples, Seed
@@ -241,7 +241,8 @@ class SparseGPClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstim
         self.elbo_ = np.empty(0)
         self.n_iter_ = 0
         if len(self.classes_) > 1:
-            with tqdm(desc="passes", disable=not self.verbose) as bar, range_named():
+            bar = tqdm(desc="passes", disable=not self.verbose)
+            with bar, range_named(), on_cpu():
                 self._fit_latents(self._tensor(X), self._tensor(Z), self._labels(counts), rng, bar)
         return self
 
@@ -336,7 +337,8 @@ class SparseGPClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstim
         check_is_fitted(self, "elbo_")
         plain_array(X, "X")
         X = validate_data(self, check_samples(X), dtype=np.float64, reset=False)
-        return self._distribution(X).with_classes(self.classes_)
+        with on_cpu():
+            return self._distribution(X).with_classes(self.classes_)
 
     def _distribution(self, X) -> Distribution:
         if len(self.classes_) == 1:

@@ -141,6 +141,7 @@ def _posterior_terms(rows: Rows) -> tuple:
     return weighted(rows, rows.each(_posterior_losses))
 
 
+@np.errstate(under="ignore")
 def _posterior_losses(rows: Rows) -> NDArray:
     """Σ_k y_k(y_k−1)/(n(n−1)) − 2 Σ_kl y_k(y_l−δ_kl) z'_l(k)/(n(n−1)) + Σ_k (y_k/n)‖z'(k)‖²."""
     mu, n = rows.mu, rows.n

@@ -180,6 +180,7 @@ def _labels(rows: Rows) -> Draw:
     return draw
 
 
+@np.errstate(under="ignore")
 def _correlation(rows: Rows) -> float:
     """``ρ̂ = Σ w EL_i / Σ w (1 − Σ_k z_ik²)``, which is 1/(α0 + 1) for Dirichlet Q; in [0, 1)."""
     mu, z, n = rows.mu, rows.z, rows.n
@@ -190,6 +191,7 @@ def _correlation(rows: Rows) -> float:
     return float(np.clip(rows.weight @ el / spread, 0.0, _MOST_ALIKE))
 
 
+@np.errstate(under="ignore")
 def _dirichlet(alpha: NDArray, S: int, generator) -> Floats:
     """S draws for each α (m, 1, K), shape (m, S, K), in log space: small α underflow otherwise.
 

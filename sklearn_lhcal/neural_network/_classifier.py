@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from .._ground.arrays import Floats
 from .._ground.checks import check_same_length, check_sample_weight
-from .._ground.devices import check_device, seeded
+from .._ground.devices import check_device, recorded, seeded
 from .._ground.estimators import atomic
 from .._ground.simplex import softmax
 from .._ground.types import LabelsLike, Samples, Seed
@@ -245,7 +245,7 @@ class NeuralClassifier(DistributionClassifierMixin, ArrayNet):
         **fit_params
             Goes to the module's forward, as in skorch.
         """
-        with seeded(self.random_state, self.device):
+        with recorded(), seeded(self.random_state, self.device):
             return super().fit(X, y, sample_weight=sample_weight, **fit_params)
 
     def partial_fit(
@@ -261,7 +261,7 @@ class NeuralClassifier(DistributionClassifierMixin, ArrayNet):
         `classes` names all classes where the first y lacks some. Only the initial weights follow
         `random_state`, no other randomness.
         """
-        with all_or_nothing(self):
+        with recorded(), all_or_nothing(self):
             self._train_on(X, y, classes, sample_weight, fit_params)
         if self.history and not np.isfinite(self.history[-1].get("train_loss", 0.0)):
             warnings.warn(

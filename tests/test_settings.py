@@ -1,0 +1,66 @@
+"""Settings of torch and NumPy that the caller has changed alter no result."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+import torch
+from networks import net_of_any_shape
+from numpy.testing import assert_array_equal, assert_equal
+from sklearn import clone
+from sklearn.naive_bayes import GaussianNB
+
+from sklearn_lhcal.calibration import AlphaCalibration, DecisionCalibration
+from sklearn_lhcal.distributions import Dirichlet
+from sklearn_lhcal.gaussian_process import SparseGPClassifier
+from sklearn_lhcal.metrics import null_calibration_error, posterior_epistemic_loss
+from sklearn_lhcal.neural_network import LBFGS
+
+rng = np.random.default_rng(0)
+Y = rng.multinomial(4, [0.5, 0.3, 0.2], size=60)
+X = rng.standard_normal((60, 2)) + Y[:, :2]
+
+OURS = {
+    "alpha, Newton": AlphaCalibration(GaussianNB(), cv=2),
+    "alpha, L-BFGS": AlphaCalibration(
+        GaussianNB(), cv=2, likelihood="dirichlet_multinomial", solver=LBFGS()
+    ),
+    "decision": DecisionCalibration(GaussianNB(), cv=2, scaling="bias_corrected", inner_cv=2),
+    "process": SparseGPClassifier(n_inducing=10, max_iter=20, tol=1e-2, random_state=0),
+}
+# a net's tensors are made where its module makes them
+ALL = OURS | {"net": net_of_any_shape()}
+CASES = [
+    *((name, mode) for name in ALL for mode in (torch.no_grad, torch.inference_mode)),
+    *((name, lambda: torch.device("meta")) for name in OURS),
+]
+MODES = ["no_grad", "inference_mode"] * len(ALL) + ["default device"] * len(OURS)
+
+
+def predicted(name):
+    return clone(ALL[name]).fit(X, Y).predict_proba(X)
+
+
+expected = cache(predicted)
+
+
+@pytest.mark.parametrize(
+    ("name", "mode"),
+    CASES,
+    ids=[f"{name}-{how}" for (name, _), how in zip(CASES, MODES, strict=True)],
+)
+def test_torch_as_the_caller_has_set_it(name, mode):
+    with mode():
+        found = predicted(name)
+    assert_array_equal(found, expected(name))
+
+
+@pytest.mark.parametrize("metric", [null_calibration_error, posterior_epistemic_loss])
+def test_tiny_shares_raise_no_floating_point_error(metric):
+    z = rng.dirichlet([2.0, 1.0, 1.0], size=60)
+    z[0] = [1e-300, 0.5, 0.5]
+    options = {"random_state": 0} if metric is null_calibration_error else {}
+    for given in (z, Dirichlet(0.01 * z + 1e-3)):
+        plain = metric(Y, given, **options)
+        with np.errstate(all="raise"):
+            assert_equal(metric(Y, given, **options), plain)
