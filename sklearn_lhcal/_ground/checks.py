@@ -47,7 +47,7 @@ def any_array(a, name: str) -> NDArray:
         if hasattr(a, "detach"):
             a = a.detach().cpu()
         return np.asarray(a)
-    # a tensor without values, or of a type that NumPy has not, is a NotImplementedError too
+    # a tensor without values raises NotImplementedError, which is a RuntimeError
     except (TypeError, ValueError, RuntimeError) as error:
         raise ValueError(f"{name} cannot be read as an array: {error}.") from None
 
