@@ -12,7 +12,7 @@ from scipy.special import gammaln
 
 from sklearn_lhcal._ground import exponential_sums as _exponential_sums
 from sklearn_lhcal._ground import kernel_sums as _kernel_sums
-from sklearn_lhcal._ground import kernels as _kernels
+from sklearn_lhcal._ground import smoothing as _smoothing
 from sklearn_lhcal.metrics import kernel_sharpness, ratio_corrected_calibration_error
 
 
@@ -84,7 +84,7 @@ class TestExponentialSums:
                 options = {"notion": "top_label", "bandwidth": h, "sample_weight": weight}
                 values = []
                 for many in (10**9, 3):
-                    monkeypatch.setattr(_kernels, "MANY", many)
+                    monkeypatch.setattr(_smoothing, "MANY", many)
                     values.append(
                         [
                             kernel_calibration_error(y, z, **options, **v)
@@ -103,7 +103,7 @@ class TestExponentialSums:
         values = []
         monkeypatch.setattr(_exponential_sums, "DIRECT", 0)
         for many in (10**9, 3):
-            monkeypatch.setattr(_kernels, "MANY", many)
+            monkeypatch.setattr(_smoothing, "MANY", many)
             y = np.random.default_rng(0).multinomial(1, z)
             null = null_calibration_error(
                 y, z, notion="marginal", bandwidth=0.01, n_draws=5, random_state=0, **RESIDUAL
@@ -119,17 +119,17 @@ class TestExponentialSums:
         assert values[1] == pytest.approx(values[0], rel=1e-9)
 
     def test_are_not_used_where_derivatives_are_asked_for(self, monkeypatch):
-        monkeypatch.setattr(_kernels, "MANY", 3)
+        monkeypatch.setattr(_smoothing, "MANY", 3)
         x = torch.rand(
             6, 1, dtype=torch.float64, generator=torch.Generator().manual_seed(0)
         ).requires_grad_()
         points = torch.cat([x, 1 - x], dim=1)
         assert torch.autograd.gradcheck(
-            lambda a: _kernels.smooth(torch.cat([a, 1 - a], dim=1), a * a, 0.1), x
+            lambda a: _smoothing.smooth(torch.cat([a, 1 - a], dim=1), a * a, 0.1), x
         )
         with torch.no_grad():
-            fast = _kernels.smooth(points.detach(), x.detach() ** 2, 0.1)
-        assert torch.allclose(fast, _kernels.smooth(points, x**2, 0.1), rtol=1e-12)
+            fast = _smoothing.smooth(points.detach(), x.detach() ** 2, 0.1)
+        assert torch.allclose(fast, _smoothing.smooth(points, x**2, 0.1), rtol=1e-12)
 
 
 @pytest.mark.parametrize("tile", [(128, 1024), (7, 5), (5, 7), (300, 1)])
@@ -137,10 +137,10 @@ def test_tiles_give_the_same_sums_as_rows(monkeypatch, tile):
     monkeypatch.setitem(_kernel_sums.TILE, False, tile)
     y, z = draw(200, 4, concentration=0.3)
     x, e, w = (torch.as_tensor(a, dtype=torch.float64) for a in (z, y, np.linspace(-3, 0, 200)))
-    x = _kernels.clipped(x)
+    x = _smoothing.clipped(x)
     for h in (1e-4, 1e-2, 1.0):  # rows by rows where they are far from all others
-        rows = _kernels.smooth(x.clone().requires_grad_(), e, h, w).detach()
-        assert torch.allclose(_kernels.smooth(x, e, h, w), rows, rtol=1e-11, atol=1e-13)
+        rows = _smoothing.smooth(x.clone().requires_grad_(), e, h, w).detach()
+        assert torch.allclose(_smoothing.smooth(x, e, h, w), rows, rtol=1e-11, atol=1e-13)
     assert _kernel_sums.dirichlet_sums(x, e, 1e-2, _kernel_sums.log_normaliser(x, 1e-2, w))[1].any()
     assert not _kernel_sums.dirichlet_sums(x, e, 1e-4, _kernel_sums.log_normaliser(x, 1e-4, w))[
         1
@@ -153,7 +153,7 @@ def test_rows_of_binary_points_may_have_any_order():
     order = x[:, 0].argsort()
     for h in (1e-3, 0.1):
         assert torch.allclose(
-            _kernels.smooth(x, e, h)[order], _kernels.smooth(x[order], e[order], h), rtol=1e-12
+            _smoothing.smooth(x, e, h)[order], _smoothing.smooth(x[order], e[order], h), rtol=1e-12
         )
-        pairs = [_kernels.moments(v, f, h).pairs() for v, f in ((x, e), (x[order], e[order]))]
+        pairs = [_smoothing.moments(v, f, h).pairs() for v, f in ((x, e), (x[order], e[order]))]
         assert torch.allclose(pairs[0][order], pairs[1], rtol=1e-12)

@@ -245,13 +245,13 @@ def test_isolated_groups_do_not_cancel():
 
 
 def test_blocks_do_not_show(monkeypatch):
-    from sklearn_lhcal._ground import grouped_kernels
+    from sklearn_lhcal._ground import grouped_smoothing
 
     counts, z, w, groups = case(200)
     values = []
     for block, products in ((2**30, 2**30), (200 * 37, 1000), (1, 1)):
-        monkeypatch.setattr(grouped_kernels, "BLOCK", block)
-        monkeypatch.setattr(grouped_kernels, "PRODUCTS", products)
+        monkeypatch.setattr(grouped_smoothing, "BLOCK", block)
+        monkeypatch.setattr(grouped_smoothing, "PRODUCTS", products)
         options = {"bandwidth": 0.05, "sample_weight": w, "groups": groups}
         values.append(
             kernel_calibration_error(counts, z, bias_correction="second_order", **options)

@@ -24,7 +24,7 @@ from sklearn.model_selection import GridSearchCV
 
 from sklearn_lhcal import metrics
 from sklearn_lhcal._ground import kernel_sums as _kernel_sums
-from sklearn_lhcal._ground import kernels as _kernels
+from sklearn_lhcal._ground import smoothing as _smoothing
 from sklearn_lhcal.distributions import Dirichlet as DirichletDistribution
 from sklearn_lhcal.label_histogram import KnownProbabilities
 from sklearn_lhcal.metrics import confidence_interval, get_scorer
@@ -232,7 +232,7 @@ def test_windows_of_beta_kernels_leave_far_columns_out(monkeypatch):
         values = []
         for block in (1500 * 50, 2**30):
             monkeypatch.setattr(_kernel_sums, "BLOCK", block)
-            values.append(_kernels.smooth(x, e, 1e-3, weight))
+            values.append(_smoothing.smooth(x, e, 1e-3, weight))
         assert torch.allclose(*values, rtol=1e-12, atol=1e-14)
 
 

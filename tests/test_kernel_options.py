@@ -19,6 +19,7 @@ from oracles import expectation
 from scipy.stats import kstest
 
 from sklearn_lhcal._ground import kernels as _kernels
+from sklearn_lhcal._ground import smoothing as _smoothing
 from sklearn_lhcal.label_histogram import KnownProbabilities
 from sklearn_lhcal.metrics import (
     binned_canonical_error,
@@ -45,10 +46,10 @@ class TestBandwidth:
             best = loo_bandwidth(z, notion=notion, grid=grid)
             assert (
                 best
-                == grid[np.sum([_kernels.log_likelihoods(v, grid) for v in x], axis=0).argmax()]
+                == grid[np.sum([_smoothing.log_likelihoods(v, grid) for v in x], axis=0).argmax()]
             )
             ours = loo_bandwidth(z, notion=notion)
-            a, b = (sum(_kernels.log_likelihoods(v, [h])[0] for v in x) for h in (ours, best))
+            a, b = (sum(_smoothing.log_likelihoods(v, [h])[0] for v in x) for h in (ours, best))
             assert a >= b - 0.01 * abs(b)
 
     def test_likelihood_is_the_formula_written_out(self):
@@ -59,7 +60,7 @@ class TestBandwidth:
         for j in range(34):
             others = (z != z[j]).any(axis=1)
             total += np.log(np.exp(L[j, others]).sum() / others.sum())
-        assert _kernels.log_likelihoods(torch.as_tensor(z), [0.1])[0] == pytest.approx(
+        assert _smoothing.log_likelihoods(torch.as_tensor(z), [0.1])[0] == pytest.approx(
             total / 34, rel=1e-12
         )
 

@@ -6,6 +6,7 @@ frequencies, e = μ̂ − z, h bandwidth, k the kernel, r the smooth of μ̂.
 """
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -18,7 +19,7 @@ from .._ground.facts import Facts, metric
 from .._ground.types import LabelsLike, Notion, Seed
 from .._rows import PredictionLike, Rows
 from ._evaluate import score
-from ._kernel_bandwidth import as_tensor, choose_bandwidth, codes_of
+from ._kernel_bandwidth import as_tensor, choose_bandwidth, groups_of, log_weight_of
 
 # values of some classes that are in memory at a time
 _VALUES = 2**23
@@ -319,11 +320,11 @@ def mean_errors(rows: Rows, mu, notion, h: float, p: float, kind: str | None, de
     import torch
 
     w = None if rows.w is None else as_tensor(rows.w, device)
-    row_errors = _row_errors(h, p, kind, codes_of(rows.groups, slice(None), device))
+    row_errors = _row_errors(p, kind)
     total: Floats = np.zeros(1)
     with torch.no_grad():
         for part in _problems(notion, rows, mu, device):
-            losses = row_errors(part, None if w is None else w.log())
+            losses = row_errors(part, h)
             means = losses.mean(dim=0) if w is None else w @ losses / w.sum()
             total = total + means.cpu().numpy()
     return total
@@ -333,17 +334,20 @@ def _problems(notion: str, rows: Rows, mu, device):
     """The problems of a notion; where each is of one class, few columns are read at a time."""
     from .._ground import kernels
 
+    weights_and_groups = log_weight_of(rows, device), groups_of(rows, device)
     of_classes = mu is None and notion in ("marginal", "top_label")
     if not of_classes:
         mu = one_version(rows) if mu is None else mu
-        yield from kernels.problems(notion, as_tensor(rows.z, device), as_tensor(mu, device))
+        z, y = as_tensor(rows.z, device), as_tensor(mu, device)
+        yield from kernels.problems(notion, z, y, *weights_and_groups)
         return
     parts = _some_classes(rows)
     if notion == "top_label":
         top = rows.each(_top)
         parts = iter([(top[:, :1], top[:, 1:])])
     for z, y in parts:
-        yield from kernels.problems("marginal", as_tensor(z, device), as_tensor(y[:, None], device))
+        z, y = as_tensor(z, device), as_tensor(y[:, None], device)
+        yield from kernels.problems("marginal", z, y, *weights_and_groups)
 
 
 def _some_classes(rows: Rows) -> Iterator[tuple[Floats, Floats]]:
@@ -362,21 +366,15 @@ def _top(rows: Rows) -> Floats:
     return np.hstack([np.take_along_axis(a, top, axis=1) for a in (rows.z, rows.mu)])
 
 
-def _row_errors(h: float, p: float, kind: str | None, groups):
-    """``error(problem, log_weight)`` of each row, shape (n, S); `groups` are codes or None."""
-    from .._ground import grouped_kernels, kernels
+def _row_errors(p: float, kind: str | None):
+    """``error(problem, h)`` of each row, shape (n, S)."""
+    from .._ground import kernels
 
-    if groups is not None and kind in (None, "residual", "second_order"):
-        return {
-            None: lambda part, v: grouped_kernels.plugin_rows(part, h, p, groups, v),
-            "residual": lambda part, v: grouped_kernels.residual_rows(part, h, groups, v),
-            "second_order": lambda part, v: grouped_kernels.second_order_rows(part, h, groups, v),
-        }[kind]
     return {
-        None: lambda part, v: kernels.plugin_rows(part, h, p, v),
-        "ratio": lambda part, v: kernels.ratio_corrected_rows(part, h, p, v),
-        "residual": lambda part, v: kernels.residual_rows(part, h, v),
-        "second_order": lambda part, v: kernels.second_order_rows(part, h, v),
-        "sharpness": lambda part, v: kernels.sharpness_rows(part, h, v),
-        "ratio_sharpness": lambda part, v: kernels.sharpness_rows(part, h, v, corrected=True),
+        None: partial(kernels.plugin_rows, p=p),
+        "ratio": partial(kernels.ratio_corrected_rows, p=p),
+        "residual": kernels.residual_rows,
+        "second_order": kernels.second_order_rows,
+        "sharpness": kernels.sharpness_rows,
+        "ratio_sharpness": partial(kernels.sharpness_rows, corrected=True),
     }[kind]

@@ -90,20 +90,15 @@ def choose_bandwidth(bandwidth, notion, rows: Rows, random_state, device) -> flo
 
 def _loo(z, notion, random_state, device, grid=None, groups=None) -> float:
     # torch is imported where it is needed only
-    from .._ground import grouped_kernels, kernels
+    from .._ground import kernels
 
     keep = _sample(len(z), _LOO_ROWS, random_state)
     z = as_tensor(z[keep], device)
-    points = [problem.x for problem in kernels.problems(notion, z, z[:, None])]
-    codes = codes_of(groups, keep, device)
-
-    def likelihoods(x, hs):
-        if codes is None:
-            return kernels.log_likelihoods(x, hs)
-        return grouped_kernels.log_likelihoods(x, hs, codes)
+    g = None if groups is None else _codes(groups[keep], device)
+    parts = list(kernels.problems(notion, z, z[:, None], g=g))
 
     def cost(hs):
-        return -np.sum([likelihoods(x, hs) for x in points], axis=0)
+        return -np.sum([part.log_likelihoods(hs) for part in parts], axis=0)
 
     if grid is None:
         return kernels.best_bandwidth(cost)
@@ -111,21 +106,17 @@ def _loo(z, notion, random_state, device, grid=None, groups=None) -> float:
 
 
 def _cv(rows: Rows, notion, random_state, device) -> float:
-    from .._ground import grouped_kernels, kernels
+    from .._ground import kernels
 
-    keep = _sample(len(rows), _CV_ROWS, random_state)
-    some = rows.take(keep)
-    w = None if some.w is None else as_tensor(some.w, device).log()
+    some = rows.take(_sample(len(rows), _CV_ROWS, random_state))
     z, y = as_tensor(some.z, device), as_tensor(some.mu[:, None], device)
-    parts = list(kernels.problems(notion, z, y))
-    codes = codes_of(rows.groups, keep, device)
+    v, g = log_weight_of(some, device), groups_of(some, device)
+    parts = list(kernels.problems(notion, z, y, v, g))
 
-    def errors(part, hs):
-        if codes is None:
-            return kernels.cross_validation_errors(part, hs, w)
-        return grouped_kernels.cross_validation_errors(part, hs, codes, w)
+    def cost(hs):
+        return np.sum([kernels.cross_validation_errors(part, hs) for part in parts], axis=0)
 
-    return kernels.best_bandwidth(lambda hs: np.sum([errors(part, hs) for part in parts], axis=0))
+    return kernels.best_bandwidth(cost)
 
 
 def _sample(n: int, most: int, random_state):
@@ -135,13 +126,20 @@ def _sample(n: int, most: int, random_state):
     return check_random_state(random_state).choice(n, most, replace=False)
 
 
-def codes_of(groups, keep, device):
-    """Numbers of the groups of some rows as a tensor; None stays None."""
+def log_weight_of(rows: Rows, device):
+    """Logarithms of the weights of rows as a tensor; None stays None."""
+    return None if rows.w is None else as_tensor(rows.w, device).log()
+
+
+def groups_of(rows: Rows, device):
+    """Numbers of the groups of rows as a tensor; None stays None."""
+    return None if rows.groups is None else _codes(rows.groups, device)
+
+
+def _codes(groups, device):
     import torch
 
-    if groups is None:
-        return None
-    return torch.as_tensor(np.ascontiguousarray(groups[keep]), device=device)
+    return torch.as_tensor(np.ascontiguousarray(groups), device=device)
 
 
 def as_tensor(a, device):

@@ -107,7 +107,7 @@ def _calibrated(rows: Rows, w, bandwidth):
     if bandwidth is None and 2 * len(different) <= len(rows):
         return _group_means(rows.mu, w, group.ravel())
     # torch is imported where it is needed only
-    from .._ground import kernels as _kernels
+    from .._ground.smoothing import clipped, smooth
 
     keep = np.flatnonzero(w > 0)
     seen = rows.take(keep)
@@ -115,7 +115,7 @@ def _calibrated(rows: Rows, w, bandwidth):
     h = choose_bandwidth(h, "canonical", seen, 0, "cpu")
     x, e, log_w = (as_tensor(a, "cpu") for a in (seen.z, seen.mu - seen.z, np.log(w[keep])))
     phi = rows.z.copy()
-    phi[keep] += _kernels.smooth(_kernels.clipped(x), e, h, log_w).numpy()
+    phi[keep] += smooth(clipped(x), e, h, log_w).numpy()
     return phi
 
 

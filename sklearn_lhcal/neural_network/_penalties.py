@@ -7,6 +7,7 @@ of weights count. They are scikit-learn estimators too, so that a search can set
 
 import copy
 import math
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -16,8 +17,8 @@ from torch import Tensor, nn
 
 from .._ground.kernels import (
     NOTIONS,
+    SmoothingProblem,
     best_bandwidth,
-    log_likelihoods,
     plugin_rows,
     problems,
     residual_rows,
@@ -103,13 +104,10 @@ class KernelCalibrationPenalty(BaseEstimator, nn.Module):
         """The penalty of a batch, a scalar."""
         self._check_parameters()
 
-        def rows(part, h, log_weight):
-            if self.bias_correction is None:
-                return plugin_rows(part, h, self.p, log_weight)
-            return residual_rows(part, h, log_weight)
-
-        least = 2 if self.bias_correction is None else 3
-        return _kernel_mean(rows, least, self.notion, self.bandwidth, logits, counts, weight)
+        batch = self.notion, self.bandwidth, logits, counts, weight
+        if self.bias_correction is None:
+            return _kernel_mean(partial(plugin_rows, p=self.p), 2, *batch)
+        return _kernel_mean(residual_rows, 3, *batch)
 
     def _check_parameters(self):
         if self.bias_correction not in ("residual", None):
@@ -241,7 +239,7 @@ def _check_kernels(notion, bandwidth) -> None:
 
 
 def _kernel_mean(rows_of, least: int, notion, bandwidth, logits, counts, weight) -> Tensor:
-    """Weighted mean of ``rows_of(problem, h, log_weight)``, summed over the notion's problems.
+    """Weighted mean of ``rows_of(problem, h)``, summed over the notion's problems.
 
     0 where fewer than `least` rows count.
     """
@@ -250,24 +248,22 @@ def _kernel_mean(rows_of, least: int, notion, bandwidth, logits, counts, weight)
     z = torch.softmax(logits.double(), dim=-1)
     if len(z) < least:
         return (0 * z.sum()).to(logits.dtype)
-    parts = list(problems(notion, z, frequencies(counts, z.dtype)[:, None]))
-    h = bandwidth
-    if bandwidth == "loo":
-        h = _density_bandwidth([part.x for part in parts])
     w = z.new_ones(len(z)) if weight is None else weight.double()
-    errors = [w @ rows_of(part, h, w.log())[:, 0] / w.sum() for part in parts]
+    parts = list(problems(notion, z, frequencies(counts, z.dtype)[:, None], w.log()))
+    h = _density_bandwidth(parts) if bandwidth == "loo" else bandwidth
+    errors = [w @ rows_of(part, h)[:, 0] / w.sum() for part in parts]
     return torch.stack(errors).sum().to(logits.dtype)
 
 
-def _density_bandwidth(points: list[Tensor]) -> float:
+def _density_bandwidth(parts: list[SmoothingProblem]) -> float:
     """The bandwidth with the largest leave-one-out likelihood of the points of all problems.
 
     It is 1 where no points differ.
     """
-    varied = [x for x in points if (x != x[:1]).any()]
+    varied = [part for part in parts if (part.x != part.x[:1]).any()]
     if not varied:
         return 1.0
-    return best_bandwidth(lambda hs: -np.sum([log_likelihoods(x, hs) for x in varied], axis=0))
+    return best_bandwidth(lambda hs: -np.sum([part.log_likelihoods(hs) for part in varied], axis=0))
 
 
 def _share(w: Tensor) -> Tensor:

@@ -1,8 +1,8 @@
 """Smoothing that leaves rows of one group out of each other's smooth, in log space and in blocks.
 
-Letters as in `kernels`; g_i is the group of row i. Rows of one group (one patient, say) may depend
-on each other: only pairs of different groups have products of residuals with mean 0. Time grows
-with n², memory with n. With one row a group everything here is what `kernels` computes.
+Letters as in `smoothing`; g_i is the group of row i. Rows of one group (one patient, say) may
+depend on each other: only pairs of different groups have products of residuals with mean 0. Time
+grows with n², memory with n. With one row a group everything here is what `smoothing` computes.
 """
 
 from collections.abc import Iterator, Sequence
@@ -10,14 +10,15 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
+from .arrays import Floats
 from .kernel_sums import BLOCK, exp_in_place, log_normaliser, with_one
-from .kernels import Moments, SmoothingProblem, power
+from .smoothing import LogWeight, Moments
 
 PRODUCTS = 2**21  # numbers in memory while sums of groups are squared
 
 
 def log_kernels(
-    x: Tensor, h: float, groups: Tensor, log_weight: Tensor | None = None
+    x: Tensor, h: float, groups: Tensor, log_weight: LogWeight = None
 ) -> Iterator[tuple[slice, Tensor]]:
     """(rows j, log k_ji + log w_i) for blocks of rows; −inf where i and j are of one group."""
     n = len(x)
@@ -31,9 +32,7 @@ def log_kernels(
         yield part, L.masked_fill_(groups[part, None] == groups, -torch.inf)
 
 
-def smooth(
-    x: Tensor, e: Tensor, h: float, groups: Tensor, log_weight: Tensor | None = None
-) -> Tensor:
+def smooth(x: Tensor, e: Tensor, h: float, groups: Tensor, log_weight: LogWeight = None) -> Tensor:
     """``r_j = Σ k_ji e_i / Σ k_ji`` over the rows i of other groups, in the shape of e."""
     shape = e.shape
     e = e.flatten(1)
@@ -45,13 +44,13 @@ def smooth(
 
 
 def moments(
-    x: Tensor, e: Tensor, h: float, groups: Tensor, log_weight: Tensor | None = None
+    x: Tensor, e: Tensor, h: float, groups: Tensor, log_weight: LogWeight = None
 ) -> Moments:
     """The sums of U-statistics whose units are groups; three groups at least.
 
     ``a = Σ_g p_g``, ``aa = Σ_g p_g²`` with p_g the sum of k·e over the group g, all over groups
     other than that of j. The group of the largest kernel stands apart, as the row does in
-    `kernels.moments`.
+    `smoothing.moments`.
     """
     e_one = with_one(e.flatten(1))
     layout = _layout(groups)
@@ -100,32 +99,8 @@ def _sums_of_squares(k: Tensor, e: Tensor, layout: list[Tensor]) -> Tensor:
     return total
 
 
-def plugin_rows(
-    problem: SmoothingProblem, h: float, p: float, groups: Tensor, log_weight: Tensor | None = None
-) -> Tensor:
-    """``Σ_c |r_jc − z_jc|^p``, shape (n, S)."""
-    x, z, y = problem
-    return power(smooth(x, y, h, groups, log_weight) - z[:, None], p).sum(dim=2)
-
-
-def residual_rows(
-    problem: SmoothingProblem, h: float, groups: Tensor, log_weight: Tensor | None = None
-) -> Tensor:
-    """S2 of pairs of rows of different groups, shape (n, S)."""
-    return moments(problem.x, problem.residuals, h, groups, log_weight).pairs().sum(dim=2)
-
-
-def second_order_rows(
-    problem: SmoothingProblem, h: float, groups: Tensor, log_weight: Tensor | None = None
-) -> Tensor:
-    """``2·S1 − S2`` of rows of different groups, shape (n, S)."""
-    e = problem.residuals
-    M = moments(problem.x, e, h, groups, log_weight)
-    return (2 * e * M.ratio() - M.pairs()).sum(dim=2)
-
-
 @torch.no_grad()
-def log_likelihoods(x: Tensor, hs: Sequence[float], groups: Tensor) -> list[float]:
+def log_likelihoods(x: Tensor, hs: Sequence[float] | Floats, groups: Tensor) -> list[float]:
     """Mean over rows of the log mean kernel of rows of other groups that do not tie with it.
 
     Rows that have no such other are left out.
@@ -145,15 +120,3 @@ def log_likelihoods(x: Tensor, hs: Sequence[float], groups: Tensor) -> list[floa
             raise ValueError("No two groups differ in their predictions; give a bandwidth.")
         found.append(total / rows)
     return found
-
-
-@torch.no_grad()
-def cross_validation_errors(
-    problem: SmoothingProblem, hs: Sequence[float], groups: Tensor, log_weight: Tensor | None = None
-) -> list[float]:
-    """Mean of ‖e_j − (Se)_j‖², each group left out for its rows, for each bandwidth."""
-    x = problem.x
-    e = problem.residuals.flatten(1)
-    w = torch.ones_like(x[:, 0]) if log_weight is None else log_weight.exp()
-    errors = [(e - smooth(x, e, h, groups, log_weight)).square().sum(dim=1) for h in hs]
-    return [float(w @ error / w.sum()) for error in errors]
