@@ -14,7 +14,7 @@ from ._referral import Referral
 from ._study import Study
 
 # Okabe and Ito's colours, one a prediction, and one a part of the loss.
-COLOURS = {"as given": "#0072B2", "recalibrated": "#D55E00"}
+COLOURS = {"as given": "#0072B2", "recalibrated": "#009E73"}
 PARTS = {"IL": "#999999", "CL": "#D55E00", "DL": "#56B4E9"}
 MOST_CLASSES = 6
 N_BINS = 10
@@ -136,7 +136,7 @@ def _referral(referral: Referral, level: float) -> Picture:
     """What the rows hold that are sent first, and what rows sent at random would."""
     look = {
         "irreducible_loss": ("disagreement between raters", "#CC79A7", "o"),
-        "expected_squared_loss": ("squared loss of the model", "#009E73", "s"),
+        "expected_squared_loss": ("squared loss of the model", "#E69F00", "s"),
     }
 
     def draw(figure):

@@ -1,13 +1,13 @@
 """Tables of labels and predictions in files: read, named, and brought into one order of rows."""
 
 import hashlib
+import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-
-from .._ground.names import column_names
 
 # A first column of this name names the rows, whatever it holds.
 ID_NAMES = ("id", "item", "row", "image", "case")
@@ -30,9 +30,14 @@ class Table(NamedTuple):
 
 
 def read_table(
-    file: str, what: str, *, id_column: str | None = None, with_ids: bool = True
+    file: str,
+    what: str,
+    *,
+    id_column: str | None = None,
+    with_ids: bool = True,
+    as_text: Sequence[str] = (),
 ) -> Table:
-    """A table from .csv, .parquet, .npy or .npz.
+    """A table from .csv, .tsv, .parquet, .npy or .npz.
 
     Parameters
     ----------
@@ -42,14 +47,17 @@ def read_table(
         What messages call the table.
     id_column : str, optional
         The column that names the rows. None: the first one, if it holds no numbers, has no name, or
-        is called id, item, row, image or case.
+        is called id, item, row, image or case. Its values are text: 001 stays 001.
+    as_text : sequence of str
+        Other columns whose values are text.
     """
     path = Path(file)
     facts = {"file": path.name, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
-    readers = {".csv": _csv, ".parquet": _parquet, ".npy": _npy, ".npz": _npz}
-    if path.suffix not in readers:
+    readers = {".csv": _csv, ".tsv": _csv, ".parquet": _parquet, ".npy": _npy, ".npz": _npz}
+    kind = path.suffix.lower()
+    if kind not in readers:
         raise ValueError(f"--{what} is {path.name}; it must end in {', '.join(readers)}.")
-    read = readers[path.suffix](path, what)
+    read = readers[kind](path, what, {id_column, *as_text})
     if isinstance(read, np.ndarray):
         if id_column is not None:
             raise ValueError(f"--id names a column, but {path.name} has no named columns.")
@@ -60,32 +68,57 @@ def read_table(
     return Table(values, ids, facts)
 
 
-def _csv(path: Path, what: str):
+def _csv(path: Path, what: str, as_text: set):
+    """Separated by commas, semicolons or tabs; beside the latter decimal commas are read too."""
     import pandas as pd
 
     try:
-        return pd.read_csv(path, skipinitialspace=True)
-    except (pd.errors.ParserError, pd.errors.EmptyDataError, UnicodeDecodeError) as error:
+        separator = _separator(path)
+        options: dict = {"sep": separator, "skipinitialspace": True}
+        header = pd.read_csv(path, nrows=0, **options).columns
+        options["dtype"] = {name: str for name in header if name in as_text or _names_rows(name)}
+        points = pd.read_csv(path, **options)
+        if separator == ",":
+            return points
+        commas = pd.read_csv(path, decimal=",", **options)
+    except UnicodeDecodeError:
+        raise ValueError(f"--{what}: {path.name} is no text in UTF-8; save it as such.") from None
+    except (pd.errors.ParserError, pd.errors.EmptyDataError) as error:
         raise ValueError(f"--{what}: {path.name} is no table: {error}") from None
+    return max(points, commas, key=_n_numeric)
 
 
-def _parquet(path: Path, what: str):
+def _separator(path: Path) -> str:
+    """The separator that is most frequent in the first line, outside of quotes."""
+    with path.open(encoding="utf-8-sig") as lines:
+        first = re.sub(r'"[^"]*"', "", lines.readline())
+    return max(",;\t", key=first.count)
+
+
+def _n_numeric(frame) -> int:
+    return frame.select_dtypes("number").shape[1]
+
+
+def _parquet(path: Path, what: str, as_text: set):
     import pandas as pd
 
     try:
-        return pd.read_parquet(path).reset_index(drop=True)
+        frame = pd.read_parquet(path).reset_index(drop=True)
     except ValueError as error:
         raise ValueError(f"--{what}: {path.name} is no parquet file: {error}") from None
+    for name in frame.columns.intersection([name for name in as_text if name is not None]):
+        frame[name] = frame[name].astype(str).where(frame[name].notna())
+    return frame
 
 
-def _npy(path: Path, what: str) -> NDArray:
+def _npy(path: Path, what: str, _: set) -> NDArray:
     try:
         return np.load(path, allow_pickle=False)
     except (ValueError, EOFError) as error:
         raise ValueError(f"--{what}: {path.name} holds no array: {error}") from None
 
 
-def _npz(path: Path, what: str) -> NDArray:
+def _npz(path: Path, what: str, _: set) -> NDArray:
     try:
         with np.load(path, allow_pickle=False) as arrays:
             names = list(arrays)
@@ -111,7 +144,7 @@ def _without_ids(frame, id_column: str | None, file: str) -> tuple:
     if ids.duplicated().any():
         twice = ids[ids.duplicated()].iloc[0]
         raise ValueError(f"{file}: the id {twice!r} occurs twice in column {id_column!r}.")
-    return frame.drop(columns=id_column), ids.to_numpy()
+    return frame.drop(columns=id_column), ids.astype(str).to_numpy(object)
 
 
 def _guessed_ids(frame) -> str | None:
@@ -121,10 +154,13 @@ def _guessed_ids(frame) -> str | None:
     if frame.shape[1] == 1:
         return None
     first = frame.columns[0]
-    unnamed = str(first).startswith("Unnamed: 0")
-    known = str(first).lower() in ID_NAMES
     text = not pd.api.types.is_numeric_dtype(frame[first])
-    return first if unnamed or known or text else None
+    return first if _names_rows(first) or text else None
+
+
+def _names_rows(column) -> bool:
+    """Whether a first column of this name holds ids."""
+    return str(column).startswith("Unnamed: 0") or str(column).lower() in ID_NAMES
 
 
 def in_one_order(tables: dict[str, Table]) -> tuple[dict[str, Table], NDArray | None]:
@@ -150,27 +186,3 @@ def in_one_order(tables: dict[str, Table]) -> tuple[dict[str, Table], NDArray | 
 
 def _rows(values, order):
     return values.iloc[order].reset_index(drop=True) if hasattr(values, "iloc") else values[order]
-
-
-def check_named(table: Table, what: str, classes: list[str] | None) -> None:
-    """ValueError where columns of more than two classes have no names, and none were given."""
-    K = np.shape(table.values)[-1]
-    if K > 2 and classes is None and column_names(table.values, "prediction") is None:
-        raise ValueError(
-            f"--{what} has {K} columns without names: say what they stand for, --classes a b c …, "
-            "in their order."
-        )
-
-
-def with_classes(table: Table, classes: list[str] | None):
-    """The values as a frame with these names, where it has none of its own."""
-    if classes is None or column_names(table.values, "prediction") is not None:
-        return table.values
-    import pandas as pd
-
-    values = np.asarray(table.values)
-    if values.shape[-1] != len(classes):
-        raise ValueError(
-            f"--classes names {len(classes)} classes, but a file has {values.shape[-1]} columns."
-        )
-    return pd.DataFrame(values, columns=classes)

@@ -17,7 +17,11 @@ FEW_ROWS = 200
 FEW_GROUPS = 20
 FEW_RATERS = 5
 # What calibration is advised by: the name of a difference, and what sentences call it.
-LOSSES = {"log_loss": "the log loss", "expected_squared_loss": "the squared loss"}
+LOSSES = {
+    "log_loss": "the log loss",
+    "expected_squared_loss": "the squared loss",
+    "disagreement_squared_loss": "the squared loss of the disagreement",
+}
 
 
 class Verdict(NamedTuple):
@@ -58,7 +62,7 @@ def verdicts(numbers: dict[tuple[str, str], Number]) -> list[Verdict]:
             "agree with it",
             "The model is underconfident: its largest probability falls short of the share of "
             "votes that agree with it",
-            "Confidence is right",
+            "confidence is right",
         )
     ]
     if ("excess_disagreement", "as_given") in numbers:
@@ -69,7 +73,7 @@ def verdicts(numbers: dict[tuple[str, str], Number]) -> list[Verdict]:
                 "model says",
                 "Predicted disagreement is too low: two raters disagree more often than the "
                 "model says",
-                "Predicted disagreement is right on average",
+                "predicted disagreement is right on average",
             )
         )
     changes = {
@@ -89,10 +93,12 @@ def _gap(number: Number, above: str, below: str, right: str) -> Verdict:
     if number.high < -TOLERANCE:
         return Verdict("bad", f"{below}, by {size}.")
     if -TOLERANCE <= number.low <= number.high <= TOLERANCE:
-        return Verdict("good", f"{right} to within {TOLERANCE}: off by {with_interval(number)}.")
+        return Verdict(
+            "good", f"{right.capitalize()} to within {TOLERANCE}: off by {with_interval(number)}."
+        )
     return Verdict(
         "open",
-        f"{right}, or off by more than {TOLERANCE}: these rows cannot tell. Measured is "
+        f"These rows cannot tell whether {right} to within {TOLERANCE}: it is off by "
         f"{with_interval(number)}.",
     )
 
@@ -102,14 +108,22 @@ def _advice(changes: dict[str, Number]) -> Verdict:
     lowered = [_moved(words, number) for words, number in changes.items() if number.high < 0]
     raised = [_moved(words, number) for words, number in changes.items() if number.low > 0]
     if lowered and raised:
-        sides = f"lower {' and '.join(lowered)}, but raise {' and '.join(raised)}"
+        sides = f"lower {_listed(lowered)}, but raise {_listed(raised)}"
         return Verdict("advice", f"Calibration would {sides}. Decide by the loss that matters.")
     if lowered:
-        return Verdict("advice", f"Calibrate: it would lower {' and '.join(lowered)}.")
+        return Verdict("advice", f"Calibrate: it would lower {_listed(lowered)}.")
     if raised:
-        return Verdict("advice", f"Do not calibrate: it would raise {' and '.join(raised)}.")
+        return Verdict("advice", f"Do not calibrate: it would raise {_listed(raised)}.")
     sizes = [f"{words} by {with_interval(number)}" for words, number in changes.items()]
-    return Verdict("advice", f"Calibration is not needed: it changes {' and '.join(sizes)}.")
+    words = f"These rows show no gain from calibration: it changes {_listed(sizes)}."
+    return Verdict("advice", words)
+
+
+def _listed(items: list[str]) -> str:
+    """Things in a sentence."""
+    if len(items) < 3:
+        return " and ".join(items)
+    return f"{', '.join(items[:-1])} and {items[-1]}"
 
 
 def _moved(words: str, number: Number) -> str:
@@ -133,6 +147,7 @@ def checks(study: Study, recalibrated: Recalibrated) -> list[Check]:
         message = f"What calibration would change is left out: {recalibrated.reason}."
         found.append(Check("no_calibration", "warning", message))
     found += [Check("calibration", "info", message) for message in recalibrated.messages]
+    found += [Check("files", "info", note) for note in study.notes]
     return found
 
 

@@ -108,6 +108,7 @@ def render(
         data=data,
         found=found,
         rows=_table(found),
+        other_raters=study.raters == "random",
         recalibrated=("accuracy", "recalibrated") in found,
         agreement=[found.get((name, "labels")) for name in ("percent_agreement", "fleiss_kappa")],
         differences=[number for (_, subset), number in found.items() if subset == "difference"],
@@ -182,6 +183,15 @@ def _units(study: Study) -> str:
     return f"{rows} and raters" if study.raters == "random" else rows
 
 
+def _span(numbers) -> str:
+    """From the fewest to the most."""
+    low = int(numbers.min())
+    high = int(numbers.max())
+    if low == high:
+        return str(low)
+    return f"{low} to {high}"
+
+
 def _methods(data: dict, study: Study) -> str:
     """A paragraph for a paper."""
     inputs = data["inputs"]
@@ -191,8 +201,8 @@ def _methods(data: dict, study: Study) -> str:
         unit = f"rows of {study.n_groups} groups"
     level = f"{100 * data['settings']['confidence_level']:g}"
     sentences = [
-        f"Predicted probabilities of {K} classes were compared with {inputs['n_labels']} labels of "
-        f"{n} {unit}, from {study.n_labels.min()} to {study.n_labels.max()} labels a row.",
+        f"Predicted probabilities of {K} classes were compared with {inputs['n_labels']:,} labels "
+        f"of {n:,} {unit}, {_span(study.n_labels)} a row.",
         "Losses and calibration errors (CE) were estimated with corrections for the finite numbers "
         "of labels and rows, expected calibration errors (ECE) without, as published. Both have 15 "
         "bins of equal width.",

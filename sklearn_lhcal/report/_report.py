@@ -149,10 +149,31 @@ def report(
     'bad'
     """
     _page.check_extras()
-    check_fraction(confidence_level=confidence_level)
     study = read_study(
         y, prediction, groups=groups, cost_matrix=cost_matrix, classes=classes, ids=ids
     )
+    return report_on(
+        study,
+        sensitive=sensitive,
+        confidence_level=confidence_level,
+        random_state=random_state,
+        inputs=inputs,
+        verbose=verbose,
+    )
+
+
+def report_on(
+    study: Study,
+    *,
+    sensitive: bool,
+    confidence_level: float,
+    random_state: int,
+    inputs: dict | None,
+    verbose: bool,
+) -> Report:
+    """The page about rows that were checked."""
+    _page.check_extras()
+    check_fraction(confidence_level=confidence_level)
     recalibrated = recalibrate(study, random_state, verbose)
     ruler = Ruler(study, confidence_level, random_state)
     with warnings.catch_warnings():

@@ -1,5 +1,6 @@
 """What a report is about: labels and predictions that have met, and who the rows are."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -37,6 +38,8 @@ class Study:
     costs : array-like of shape (K, n_decisions), or None
     n_dropped : int
         How many rows had no label, and were left out.
+    notes : sequence of str
+        What was done to the files before they were read.
     """
 
     labels: Labels
@@ -45,6 +48,7 @@ class Study:
     ids: NDArray | None
     costs: ArrayLike | None
     n_dropped: int
+    notes: Sequence[str] = ()
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -119,6 +123,9 @@ def read_study(
     if cost_matrix is not None:
         check_cost_matrix(cost_matrix).for_classes(names, len(names))
     numbers = rows.groups
+    n_units = len(labels) if numbers is None else len(np.unique(numbers))
+    if n_units < 2:
+        raise ValueError(f"A report needs two rows or groups with labels at least, got {n_units}.")
     if numbers is not None:
         numbers = np.unique(numbers, return_inverse=True)[1]
     if ids is not None:

@@ -2,12 +2,23 @@
 
 import argparse
 import sys
+from dataclasses import replace
 
 import numpy as np
 
 from ..label_histogram import Annotations
-from ._files import check_named, in_one_order, read_table, with_classes
-from ._report import report
+from ._cells import (
+    check_named,
+    check_numbers,
+    labels_of,
+    one_column,
+    probabilities,
+    with_classes,
+    with_labels,
+)
+from ._files import Table, in_one_order, read_table
+from ._report import report_on
+from ._study import read_study
 
 __all__ = ["main"]
 
@@ -25,7 +36,10 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         made = _report(options)
         page = made.save(options.output)
-    except (ValueError, TypeError, OSError, ImportError) as error:
+    except OSError as error:
+        print(f"error: {error.filename}: {error.strerror}", file=sys.stderr)
+        return 2
+    except (ValueError, TypeError, ImportError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     for verdict in made.data["verdict"]:
@@ -46,7 +60,9 @@ def _parser() -> argparse.ArgumentParser:
         "report", help="one page about saved predictions"
     )
     labels = command.add_mutually_exclusive_group(required=True)
-    labels.add_argument("--counts", metavar="FILE", help="labels of each class, a row an item")
+    labels.add_argument(
+        "--counts", metavar="FILE", help="how many raters chose each class, a row an item"
+    )
     labels.add_argument(
         "--annotations", metavar="FILE", help="a long table, a row an annotation; see --columns"
     )
@@ -83,11 +99,13 @@ def _report(options: argparse.Namespace):
     }
     files = {what: table.facts for what, table in tables.items()}
     tables, ids = in_one_order(tables)
-    check_named(tables["proba"], "proba", options.classes)
-    prediction = with_classes(tables["proba"], options.classes)
+    n_dropped = 0
+    if options.counts is not None:
+        tables, ids, n_dropped = with_labels(tables, ids)
+    prediction, notes = _prediction(tables["proba"], options.classes)
     if options.counts is not None:
         check_named(tables["counts"], "counts", options.classes)
-        y = with_classes(tables["counts"], options.classes)
+        y = labels_of(tables["counts"], options.classes)
     else:
         y, files["annotations"] = _annotations(options, ids)
     costs = None
@@ -96,12 +114,9 @@ def _report(options: argparse.Namespace):
     groups = None
     if options.groups is not None:
         groups = np.asarray(tables["groups"].values).reshape(len(tables["groups"].values), -1)[:, 0]
-    return report(
-        y,
-        prediction,
-        groups=groups,
-        cost_matrix=costs,
-        ids=ids,
+    study = read_study(y, prediction, groups=groups, cost_matrix=costs, ids=ids)
+    return report_on(
+        replace(study, n_dropped=study.n_dropped + n_dropped, notes=notes),
         sensitive=options.sensitive,
         confidence_level=options.level,
         random_state=options.seed,
@@ -110,9 +125,18 @@ def _report(options: argparse.Namespace):
     )
 
 
+def _prediction(table: Table, classes: list[str] | None):
+    """Named class probabilities, and what is to be said of them."""
+    check_numbers(table, "proba")
+    table = one_column(table, classes)
+    check_named(table, "proba", classes)
+    table, notes = probabilities(table)
+    return with_classes(table, classes), notes
+
+
 def _annotations(options: argparse.Namespace, ids):
     """Annotations in the order of the rows of the prediction, and the facts of their file."""
-    table = read_table(options.annotations, "annotations", with_ids=False)
+    table = read_table(options.annotations, "annotations", with_ids=False, as_text=options.columns)
     columns = list(getattr(table.values, "columns", ()))
     absent = [name for name in options.columns if name not in columns]
     if absent:
@@ -121,8 +145,15 @@ def _annotations(options: argparse.Namespace, ids):
             "the item, the rater and the label, --columns ITEM RATER LABEL."
         )
     if ids is None:
-        raise ValueError("--annotations needs ids in --proba: a column that names the items.")
+        raise ValueError(
+            "--annotations needs ids in --proba: a column that names the items; which, says --id."
+        )
     item, rater, label = options.columns
+    strange = sorted(set(table.values[item].dropna()) - set(ids))
+    if strange:
+        raise ValueError(
+            f"--annotations has {len(strange)} items that --proba lacks: {strange[:5]}."
+        )
     y = Annotations.from_long(table.values, item=item, rater=rater, label=label, items=ids)
     return y, table.facts
 
@@ -130,6 +161,7 @@ def _annotations(options: argparse.Namespace, ids):
 def _costs(file: str):
     """A cost matrix, and the facts of its file; a first column of text names the classes."""
     table = read_table(file, "costs")
+    check_numbers(table, "costs")
     costs = table.values
     if table.ids is not None:
         costs = costs.set_index(table.ids)
