@@ -1,10 +1,28 @@
 """Sums over bins without each block of rows, or of ratings, where raters are known.
 
-A rating that goes changes its row: the others of the row weigh more. With S_u the sum of terms over
-a unit and Δ_u what a block changes of it, ``Σ_u (S_u + Δ_u)²`` takes the place of ``Σ_u S_u²``:
-only units and rows that a block touches are looked at again. Letters as in `_shared_terms`.
+Only rows and units that a block touches are looked at again. In a bin, row i has the terms V_it
+(C, or U of a column): n_i ratings, or P_i = n_i(n_i − 1)/2 pairs of them; P_i = n_i for ratings.
+A_ir sums those of rater r, S_u those of unit u, a rater or a pair of raters, over all rows. Terms
+of different rows that share a rater have the products ::
+
+    p = Σ_r S_r² − Σ_{r<s} S_rs² − Σ_i q_i,   q_i = Σ_r A_ir² − Σ_t V_it²   (pairs)
+    p = Σ_r S_r² − Σ_i q_i,                   q_i = Σ_r A_ir²               (ratings)
+
+A block takes some ratings of row i, and with them the terms "lost". P_i' terms are left, which
+share the weight of the row: each weighs s_i = P_i/P_i' as much as before, 0 where they are too few.
+Without the block the sums are S_u + Δ_u and q_i', ::
+
+    Δ_u  = Σ_i [(s_i − 1) Σ_{t in u} V_it − s_i Σ_{t in u, lost} V_it],   Δ_r = Σ_s Δ_rs
+    q_i' = s_i² (q_i − Σ_{r lost} A_ir² − Σ_{r left} [A_ir² − (A_ir − L_ir)²] + Σ_{t lost} V_it²)
+    p'   = p + Σ_u ± (2 S_u + Δ_u) Δ_u − Σ_i (q_i' − q_i)
+
+over rows i that are touched; L_ir are the pairs that a rating which is left has lost. Of ratings
+the last two sums of q_i' are absent. A block of rows takes all they have: s_i = q_i' = 0. What rows
+add to the sums of `BinSums` changes likewise, by what they add with fewer ratings. The rest is the
+binned loss of all data, of other sums.
 """
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,15 +37,16 @@ from ..label_histogram._labels import Labels
 from ._shared_terms import (
     DENSE,
     Binned,
-    Level,
     SharedTerms,
     Terms,
     annotations,
     least_sharing,
-    levels_of,
     of_columns,
+    of_ratings,
     parts_of,
+    squares_of,
     terms_of,
+    units_of,
 )
 
 
@@ -113,19 +132,19 @@ class RaterSums:
 
         `code` (n_ways, n_ratings) is the block of each rating.
         """
-        rater = annotations(self.rows).rater
+        rater = annotations(self.rows).rater.astype(np.intp)
         times = np.bincount(rater)
-        given = times > 0
-        left = np.full(n_blocks, np.count_nonzero(given))
+        left = np.full(n_blocks, np.count_nonzero(times))
         for block in code:
             # raters with more ratings than a block are in several
             if np.count_nonzero(times > np.bincount(block).max()) >= self._least:
                 continue
-            # a rater all of whose ratings are in the block of one of them
-            one = np.zeros(len(given), dtype=np.intp)
-            one[rater] = block
-            whole = given & (np.bincount(rater, block != one[rater]) == 0)
-            left -= np.bincount(one[whole], minlength=n_blocks)
+            cells, cell = _numbered(rater * n_blocks + block, len(times) * n_blocks)
+            of, at = np.divmod(cells, n_blocks)
+            held = np.bincount(cell, minlength=len(cells))
+            # raters all of whose ratings are in one block
+            whole = (held > 0) & (held == times[of])
+            left -= np.bincount(at[whole], minlength=n_blocks)
         return left < self._least
 
 
@@ -172,6 +191,15 @@ class Touched(NamedTuple):
     lost_to: Indices
     single: bool
 
+    def losses(self, terms: Terms) -> Iterator[tuple[Indices, Any]]:
+        """Numbers of these that lose terms, and which terms; none loses a term twice."""
+        all_of = slice(None)
+        lost = self.lost_to[terms.ratings]
+        yield lost[0], all_of
+        if len(lost) > 1:
+            apart = all_of if self.single else np.flatnonzero(lost[0] != lost[1])
+            yield lost[1][apart], apart
+
 
 def touched(y: Annotations, code: NDArray, n_blocks: int, least: int, apart: bool) -> Touched:
     """The rows that blocks touch; `code` (n_ways, n_ratings) is the block of each rating.
@@ -194,63 +222,31 @@ def touched(y: Annotations, code: NDArray, n_blocks: int, least: int, apart: boo
     return Touched(at, block, counts, np.where(n >= least, n, 0.0), place, apart)
 
 
-class Loss(NamedTuple):
-    """What touched rows lose of the values of a level.
-
-    Attributes
-    ----------
-    p : ndarray of shape (n_losses,) or slice
-        The touched row.
-    e : ndarray of shape (n_losses,) or slice
-        Which value A.
-    moved : ndarray of shape (1 + m, n_losses)
-        ``−scale·L``, where L is what it loses: terms that are left weigh `scale` times as much.
-    square : ndarray of shape (1 + m, n_losses) or None
-        ``A² − (A − L)²``; None where another loss holds it.
-    """
-
-    p: Indices | slice
-    e: Indices | slice
-    moved: Floats
-    square: Floats | None
-
-
-def _losses(terms: Terms, levels: list[Level], what: Touched, scale: Floats) -> list[list[Loss]]:
-    """The losses at each level; a touched row loses of each value once at most.
-
-    What is left of touched rows weighs `scale` (n_touched,) times as much.
-    """
-    A, V = levels[0].values, terms.values
-    all_of: Any = slice(None)
-    touched_row = all_of if what.single else what.lost_to
-    own = Loss(touched_row, all_of, -scale[touched_row] * A, A * A)
-    if len(levels) == 1:
-        return [[own]]
-    others, pairs = [own], []
-    squares = V * V
+def _squares_lost(terms: Terms, A: Floats, what: Touched) -> Iterator[tuple[Any, Floats]]:
+    """What touched rows lose of q beside ``scale²``: their numbers, and values (1 + m, n)."""
+    # a row that loses a rating loses all its terms
+    yield slice(None) if what.single else what.lost_to, A * A
+    if len(terms.ratings) == 1:
+        return
+    V = terms.values
     (a, b), (p, q) = terms.ratings, what.lost_to[terms.ratings]
     if what.single:
-        # both ratings of a pair are of one row
-        moved = -scale[p] * V
-        # a row that loses one of a pair: the other one loses the pair too
+        # the other rating loses the pair: A² − (A − V)², less V² of the pair itself
         for lost, other in ((p, b), (q, a)):
-            # the squares of pairs have the other sign, and are taken off at once
             square = np.take(A, other, axis=1)
             square -= V
             square *= 2 * V
-            others.append(Loss(lost, other, moved, square))
-            pairs.append(Loss(lost, all_of, moved, None))
-        return [others, pairs]
-    # both may be lost together
+            yield lost, square
+        return
+    # both may be lost together, and others lose several pairs at once
     apart = np.flatnonzero(p != q)
     lost, other = np.concatenate([p[apart], q[apart]]), np.concatenate([b[apart], a[apart]])
     key, place = np.unique(lost * A.shape[1] + other, return_inverse=True)
     lost, other = np.divmod(key, A.shape[1])
     L: Floats = np.stack([np.bincount(place, np.tile(v[apart], 2), len(key)) for v in V])
-    others.append(Loss(lost, other, -scale[lost] * L, L * (2 * np.take(A, other, axis=1) - L)))
-    for of, e in ((p, all_of), (q[apart], apart)):
-        pairs.append(Loss(of, e, -scale[of] * V[:, e], -squares[:, e]))
-    return [others, pairs]
+    yield lost, L * (2 * np.take(A, other, axis=1) - L)
+    for of, some in ((p, V), (q[apart], V[:, apart])):
+        yield of, -some * some
 
 
 def changes_of_ratings(
@@ -311,37 +307,24 @@ def _add_terms(
     """What touched rows change of the sums of terms over units, and within rows."""
     y, binned = annotations(rows), shared.binned
     terms = terms_of(rows, binned, z)
-    levels = levels_of(terms, y)
+    A = of_ratings(terms, len(y.rater))
     # terms that are left weigh more
     before, after = (binned.how_many(n) for n in (y.n[what.at], what.n))
     scale = np.divide(before, after, np.zeros_like(after), where=after > 0)
-    q = np.take(sum(level.squares(len(rows)) for level in levels), what.at, axis=1)
+    q = np.take(squares_of(terms, A, y), what.at, axis=1)
     left = q.copy()
-    ways = len(what.block)
-    touches = np.append(0, np.cumsum(np.bincount(what.at, minlength=len(rows)) * ways))
-    weigh = csr_array(
-        (np.repeat(scale - 1, ways), what.block.T.ravel(), touches),
-        shape=(len(rows), shared.places.n_blocks),
-    ).T.tocsr()
-    index = binned.bins.index(z).T
-    losses = _losses(terms, levels, what, scale)
-    for level, cells, of_level in zip(levels, shared.cells, losses, strict=True):
-        cells.add(*_weighed(weigh, level, index, shared))
-        for p, e, moved, square in of_level:
-            if square is not None:
-                _add_at(left, p, -square)
-            unit = level.unit[e] * shared.places.size
-            for number in places:
-                cells.add(unit + _of_touched(number, p), of_columns(moved))
+    for p, square in _squares_lost(terms, A, what):
+        _add_at(left, p, -square)
     left *= scale * scale
     left -= q
     for number in places:
         shared.add_within(number, left)
-
-
-def _of_touched(values: NDArray, p: Indices | slice) -> NDArray:
-    """The values, (m, n), of these touched rows."""
-    return values if isinstance(p, slice) else np.take(values, p, axis=1)
+    unit = units_of(terms, y) * shared.places.size
+    shared.cells.add(*_weighed(terms, unit, scale - 1, what, binned.bins.index(z).T, shared))
+    for p, e in what.losses(terms):
+        moved = of_columns(-scale[p] * terms.values[:, e])
+        for number in places:
+            shared.cells.add(unit[e] + np.take(number, p, axis=1), moved)
 
 
 def _add_at(totals: Floats, p: Indices | slice, values: Floats) -> None:
@@ -354,26 +337,36 @@ def _add_at(totals: Floats, p: Indices | slice, values: Floats) -> None:
 
 
 def _weighed(
-    weigh: csr_array, level: Level, index: NDArray, shared: SharedTerms
+    terms: Terms, unit: Indices, weight: Floats, what: Touched, index: NDArray, shared: SharedTerms
 ) -> tuple[Indices, Floats]:
-    """Sums of C and U over units and blocks, where a block weighs the values of a row alike.
+    """Sums of C and U over units and blocks, where touched rows weigh all terms of a row alike.
 
-    `weigh` has shape (n_blocks, n), `index` (m, n) are bins. Returned are numbers of cells, and two
-    sums of each.
+    `unit` are the first cells of units, `index` (m, n) are bins. Returned are numbers of cells, and
+    two sums of each.
     """
+    n, ways = index.shape[1], len(what.block)
+    touches = np.append(0, np.cumsum(np.bincount(what.at, minlength=n) * ways))
+    weigh = csr_array(
+        (np.repeat(weight, ways), what.block.T.ravel(), touches),
+        shape=(n, shared.places.n_blocks),
+    ).T.tocsr()
     whole = shared.places._replace(n_blocks=1)
-    cell = (level.unit * whole.size + np.take(whole.of(index), level.row, axis=1)).T.ravel()
+    size = shared.places.size
+    cell = np.take(whole.of(index), terms.row, axis=1) + unit // size * whole.size
     # C and U in one product, as real and imaginary part
-    C, U = of_columns(level.values)
+    C, U = of_columns(terms.values)
     V = (C + 1j * U).T.ravel()
-    size = shared.R ** (1 + (level.sign < 0)) * whole.size
-    if size > DENSE:
-        cells, cell = np.unique(cell, return_inverse=True)
-    else:
-        cells = np.arange(size)
-    indptr = np.append(0, np.cumsum(np.bincount(level.row, minlength=index.shape[1])))
-    in_rows = csr_array((V, cell, indptr * whole.m), shape=(index.shape[1], len(cells)))
+    cells, cell = _numbered(cell.T.ravel(), shared.R ** len(terms.ratings) * whole.size)
+    indptr = np.append(0, np.cumsum(np.bincount(terms.row, minlength=n)))
+    in_rows = csr_array((V, cell, indptr * whole.m), shape=(n, len(cells)))
     found = (weigh @ in_rows).tocoo()
-    unit, place = np.divmod(cells[found.col], whole.size)
-    number = unit * shared.places.size + shared.places.within(place, found.row)
+    of_unit, place = np.divmod(cells[found.col], whole.size)
+    number = of_unit * size + shared.places.within(place, found.row)
     return number, np.stack([found.data.real, found.data.imag])
+
+
+def _numbered(cell: NDArray, size: int) -> tuple[Indices, Indices]:
+    """Cells that are summed, and the number among them of each value's; all where they are few."""
+    if size > DENSE:
+        return np.unique(cell, return_inverse=True)
+    return np.arange(size), cell

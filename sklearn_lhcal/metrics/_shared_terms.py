@@ -3,7 +3,8 @@
 A term is a rating of a row, or a pair of them: C is its share of the weight of the row, U that
 times its residual. A_ir is what rater r has in row i: her term, or the sum of her pairs. Terms of
 different rows that share a rater have the products ``Σ_r (A_r² − Σ_i A_ir²)``, with A_r = Σ_i A_ir;
-pairs that share both raters are in it twice, and are taken off by the same sum over pairs.
+pairs that share both raters are in it twice, and are taken off by the same sum over pairs. Only the
+sums B_rs of pairs of raters are kept: A_r = Σ_s B_rs.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -120,41 +121,30 @@ def terms_of(rows: Rows, binned: Binned, z: NDArray) -> Terms:
     return Terms(values, row, ratings)
 
 
-class Level(NamedTuple):
-    """Values that are summed over units: of ratings by their rater, of pairs by both raters.
-
-    Attributes
-    ----------
-    sign : int
-        1; -1 of pairs.
-    values : ndarray of shape (1 + m, n_values)
-        Of C, and of U of each column: A_ir, or the terms themselves.
-    unit : ndarray of shape (n_values,)
-        Number of the rater, or of the pair of raters.
-    row : ndarray of shape (n_values,)
-    """
-
-    sign: int
-    values: Floats
-    unit: Indices
-    row: Indices
-
-    def squares(self, n: int) -> Floats:
-        """Σ A_ir² of n rows, with the sign, shape (1 + m, n)."""
-        found: Floats = np.stack([np.bincount(self.row, v * v, n) for v in self.values])
-        return self.sign * found
-
-
-def levels_of(terms: Terms, y: Annotations) -> list[Level]:
-    """The terms by ratings, and pairs by themselves too."""
+def units_of(terms: Terms, y: Annotations) -> Indices:
+    """Number of the rater of each term, or of its pair of raters, shape (n_terms,)."""
     rater = y.rater.astype(np.intp)
     if len(terms.ratings) == 1:
-        return [Level(1, terms.values, rater, terms.row)]
-    N, R = len(rater), len(y.raters)
-    A = [sum(np.bincount(held, v, N) for held in terms.ratings) for v in terms.values]
+        return rater[terms.ratings[0]]
     a, b = rater[terms.ratings]
-    pair = np.minimum(a, b) * R + np.maximum(a, b)
-    return [Level(1, np.stack(A), rater, y.row), Level(-1, terms.values, pair, terms.row)]
+    return np.minimum(a, b) * len(y.raters) + np.maximum(a, b)
+
+
+def of_ratings(terms: Terms, n_ratings: int) -> Floats:
+    """A_ir, the sums of the terms of each rating, shape (1 + m, n_ratings)."""
+    if len(terms.ratings) == 1:
+        return terms.values
+    A = [sum(np.bincount(held, v, n_ratings) for held in terms.ratings) for v in terms.values]
+    return np.stack(A)
+
+
+def squares_of(terms: Terms, A: Floats, y: Annotations) -> Floats:
+    """q_i = Σ_r A_ir², less the same of pairs, of each row, shape (1 + m, n)."""
+    n, row = len(y), y.row
+    q: Floats = np.stack([np.bincount(row, a * a, n) for a in A])
+    if len(terms.ratings) > 1:
+        q -= np.stack([np.bincount(terms.row, v * v, n) for v in terms.values])
+    return q
 
 
 class Cells:
@@ -272,8 +262,7 @@ class SharedTerms:
         self.binned = binned
         self.places = Places(binned.z.shape[1], n_blocks, binned.bins.n_bins)
         self.R = len(annotations(rows).raters)
-        units = [self.R, self.R**2][: 1 + binned.pairs]
-        self.cells = [Cells(number * self.places.size) for number in units]
+        self.cells = Cells(self.R ** (1 + binned.pairs) * self.places.size)
         # Σ_i q_i of C and of U, q_i = Σ_r A_ir², less the same of pairs
         self.within = np.zeros((2, self.places.size))
 
@@ -281,11 +270,11 @@ class SharedTerms:
         """Add some of the rows, whose predictions are z."""
         y = annotations(rows)
         place = self.places.of(self.binned.bins.index(z).T, block)
-        levels = levels_of(terms_of(rows, self.binned, z), y)
-        for level, cells in zip(levels, self.cells, strict=True):
-            number = np.take(place, level.row, axis=1)
-            cells.add(level.unit * self.places.size + number, of_columns(level.values))
-            self.add_within(place, level.squares(len(rows)))
+        terms = terms_of(rows, self.binned, z)
+        number = np.take(place, terms.row, axis=1)
+        number += units_of(terms, y) * self.places.size
+        self.cells.add(number, of_columns(terms.values))
+        self.add_within(place, squares_of(terms, of_ratings(terms, len(y.rater)), y))
 
     def add_within(self, place: NDArray, q: Floats) -> None:
         """Add q of rows, (1 + m, n), at their places, (m, n)."""
@@ -296,9 +285,8 @@ class SharedTerms:
         """The sums of all rows."""
         found = SharedTerms(self.rows, self.binned)
         found.within += self.within.reshape(2, *self.places).sum(axis=2).reshape(2, -1)
-        for whole, cells in zip(found.cells, self.cells, strict=True):
-            key, sums = cells.occupied()
-            whole.add(self._without_blocks(key), sums)
+        key, sums = self.cells.occupied()
+        found.cells.add(self._without_blocks(key), sums)
         return found
 
     def _without_blocks(self, key: Indices) -> Indices:
@@ -310,16 +298,26 @@ class SharedTerms:
     def negate(self) -> None:
         """Change the sign of all sums."""
         self.within *= -1
-        for cells in self.cells:
-            cells.negate()
+        self.cells.negate()
+
+    def _levels(self) -> list[tuple[int, Indices, Floats]]:
+        """Sign, cells and their sums: of raters, and of pairs of raters."""
+        key, sums = self.cells.occupied()
+        if not self.binned.pairs:
+            return [(1, key, sums)]
+        pair, place = np.divmod(key, self.places.size)
+        # A_r = Σ_s B_rs
+        of_raters = Cells(self.R * self.places.size)
+        for rater in np.divmod(pair, self.R):
+            of_raters.add(rater * self.places.size + place, sums)
+        return [(1, *of_raters.occupied()), (-1, key, sums)]
 
     def products(self) -> Floats:
         """Products of terms of different rows that share a rater, shape (2, n_places)."""
         found = -self.within
-        for sign, cells in zip((1, -1), self.cells, strict=False):
-            keys, sums = cells.occupied()
+        for sign, key, sums in self._levels():
             for total, s in zip(found, sums, strict=True):
-                total += sign * np.bincount(keys % self.places.size, s * s, self.places.size)
+                total += sign * np.bincount(key % self.places.size, s * s, self.places.size)
         return found
 
     def without(self, change: "SharedTerms") -> Floats:
@@ -329,9 +327,8 @@ class SharedTerms:
             self.products().reshape(2, places.m, 1, places.n_bins), places.n_blocks, axis=2
         ).reshape(2, -1)
         found -= change.within
-        for sign, cells, changes in zip((1, -1), self.cells, change.cells, strict=False):
-            whole, sums = cells.occupied()
-            key, moved = changes.occupied()
+        levels = zip(self._levels(), change._levels(), strict=True)
+        for (sign, whole, sums), (_, key, moved) in levels:
             S = sums[:, np.searchsorted(whole, change._without_blocks(key))]
             for total, s, d in zip(found, S, moved, strict=True):
                 total += sign * np.bincount(key % places.size, (2 * s + d) * d, places.size)
