@@ -439,3 +439,15 @@ def test_few_raters_who_look_alike_still_count(n_raters):
         assert 2 <= found.df < 10
     else:
         assert found.df == pytest.approx(49)
+
+
+def test_degrees_of_freedom_are_two_at_least():
+    """With few readings a row an excess of raters is a small difference of large variances."""
+    found = []
+    for seed in range(12):
+        how = {"design": "partial", "per_row": 3, "rater_std": 0.3, "random_state": seed}
+        y = make_reader_study(150, 6, **how).y
+        found.append(confidence_interval(irreducible_loss, y, None, random_state=seed).df)
+    assert min(found) == 2
+    # more than that where the variance says so
+    assert sum(df > 2 for df in found) > 6

@@ -14,6 +14,8 @@ from scipy.sparse import csr_array
 
 from .arrays import Floats, Indices
 
+# with fewer degrees of freedom Student's quantile is of no use; V is V_row at least
+_LEAST_DF = 2.0
 # with fewer raters intervals for new ones may cover too rarely
 FEW_RATERS = 5
 # more raters than this are left out in blocks
@@ -351,8 +353,8 @@ def over_raters(
     df = df_row
     if noise > 0:
         df = float(V**2 / noise)
-    if uncertain:
-        df = max(df, 2.0)
+    # V_rat − V_cell may be a small difference of large numbers
+    df = max(df, min(df_row, _LEAST_DF))
     components = (V_row, V_rat, V_cell)
     return Spread(float(V), df, VarianceComponents(*map(float, components)))
 

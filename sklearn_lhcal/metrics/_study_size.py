@@ -276,7 +276,7 @@ def _half_width(size: StudySize, n_rows, n_raters, per_row) -> Floats:
     counted = few | (excess > 0)
     of_raters = (excess + cells) ** 2 / (R - 1) + cells**2 / (blocks - 1)
     noise = rows**2 / (blocks - 1) + np.where(counted, of_raters, 0.0)
-    df = np.maximum(V**2 / np.maximum(noise, 1e-300), np.where(few, 2.0, 1.0))
+    df = np.maximum(V**2 / np.maximum(noise, 1e-300), np.minimum(blocks - 1, 2.0))
     return stdtrit(df, (1 + size.confidence_level) / 2) * np.sqrt(V)
 
 
