@@ -166,9 +166,10 @@ def confidence_interval(
     .91 or more in ``benchmarks/groups.py``.
 
     With random raters the variance is ``rows + max(raters − cells, 0)``. The jackknife over ratings
-    measures what both others count. Degrees of freedom follow Satterthwaite. Those of the raters
-    count where the excess is above 0. They always count with fewer than five raters, who may look
-    alike by chance. There are two degrees of freedom at least. Raters, and rows, are taken as exchangeable; the design may be incomplete.
+    measures what both others count. Degrees of freedom follow Satterthwaite; they are 2 at least.
+    Those of the raters count where the excess is above 0. They always count with fewer than five
+    raters, who may look alike by chance. Raters, and rows, are taken as exchangeable; the design
+    may be incomplete.
     ``benchmarks/reader_intervals.py`` measures coverage; the guide has its table.
 
     Examples
