@@ -269,6 +269,15 @@ def test_distributions_are_immutable(distribution):
             setattr(distribution, name, 1.0)
 
 
+def test_what_is_made_of_a_subclass_is_of_that_subclass(distribution):
+    own = distribution.with_classes(["a", "b", "c"])
+    own.__class__ = type("Own", (type(distribution),), {})
+    made = [own[:2], own[1], own.with_classes(None), own.in_order(["c", "a", "b"])]
+    made += [own.embed([0, 1, 2], 4), Distribution.concatenate([own[2:], own[:2]])]
+    assert {type(one) for one in made} == {type(own)}
+    assert_same(made[-1][2:], own[:2])
+
+
 def test_distributions_copy_their_inputs():
     z, alpha, total, w = (
         np.array([[[0.3, 0.7]]]),

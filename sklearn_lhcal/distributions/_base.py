@@ -328,7 +328,7 @@ class PointMass(Distribution):
         self._classes = column_names(proba, "proba")
 
     @classmethod
-    def of_checked(cls, z: Floats) -> "PointMass":
+    def of_checked(cls, z: Floats) -> Self:
         """A point mass at probabilities (n, K) that were checked before.
 
         Checked in float32, their rows need not sum to 1 in float64.
@@ -336,7 +336,7 @@ class PointMass(Distribution):
         return cls.keeping(frozen(z))
 
     @classmethod
-    def keeping(cls, z: Floats) -> "PointMass":
+    def keeping(cls, z: Floats) -> Self:
         """The same without a copy, of float64 that nothing else will write to; read-only now."""
         self = cls.__new__(cls)
         z.flags.writeable = False
@@ -353,7 +353,7 @@ class PointMass(Distribution):
         return np.zeros(len(self._z))
 
     def _take(self, rows):
-        return PointMass.keeping(self._z[rows])
+        return self.keeping(self._z[rows])
 
     def _disagreement(self, pairs):
         return cross_moment(self._z, pairs)
@@ -383,7 +383,7 @@ class PointMass(Distribution):
         return np.stack([self._z, self._z], axis=2)
 
     def _embed(self, columns, n_classes):
-        return PointMass.keeping(in_columns(self._z, columns, n_classes))
+        return self.keeping(in_columns(self._z, columns, n_classes))
 
     @classmethod
     def _joined(cls, batches):

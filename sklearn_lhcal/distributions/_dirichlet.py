@@ -1,5 +1,7 @@
 """Dirichlet distributions, exact for totals from 1e-12 to 1e12."""
 
+from typing import Self
+
 import numpy as np
 from numpy.polynomial.polynomial import polyval
 from numpy.typing import ArrayLike, NDArray
@@ -52,7 +54,7 @@ class Dirichlet(Distribution):
         self._classes = column_names(concentration, "concentration")
 
     @classmethod
-    def from_mean(cls, proba: ArrayLike, total: ArrayLike) -> "Dirichlet":
+    def from_mean(cls, proba: ArrayLike, total: ArrayLike) -> Self:
         """From the mean, shape (n, K), and the total α0, a scalar or of shape (n,).
 
         `from_log_total` takes totals that are too small or too large for a number.
@@ -63,7 +65,7 @@ class Dirichlet(Distribution):
         return cls.from_log_total(proba, np.log(t))
 
     @classmethod
-    def from_log_total(cls, proba: ArrayLike, log_total: ArrayLike) -> "Dirichlet":
+    def from_log_total(cls, proba: ArrayLike, log_total: ArrayLike) -> Self:
         """From the mean, shape (n, K), and log α0, a scalar or of shape (n,)."""
         z = check_proba(proba)
         n = len(z)
@@ -76,7 +78,7 @@ class Dirichlet(Distribution):
         return cls.of_checked(z, np.broadcast_to(log_total, n))._named(column_names(proba, "proba"))
 
     @classmethod
-    def of_checked(cls, z: Floats, log_total: Floats) -> "Dirichlet":
+    def of_checked(cls, z: Floats, log_total: Floats) -> Self:
         """Of a mean (n, K), checked before as in `PointMass.of_checked`, and log α0, shape (n,)."""
         self = cls.__new__(cls)
         self._z = frozen(z)
@@ -84,7 +86,7 @@ class Dirichlet(Distribution):
         return self
 
     def _take(self, rows):
-        return Dirichlet.of_checked(self._z[rows], self._log_total[rows])
+        return self.of_checked(self._z[rows], self._log_total[rows])
 
     @property
     def total(self) -> Floats:
@@ -196,7 +198,7 @@ class Dirichlet(Distribution):
         log_n = log(n)
         log_odds = (self._log_total - log_n)[:, None]
         z = expit(log_odds) * self._z + expit(-log_odds) * y / np.maximum(n, 1)[:, None]
-        return Dirichlet.of_checked(z, np.logaddexp(self._log_total, log_n))
+        return self.of_checked(z, np.logaddexp(self._log_total, log_n))
 
     def _log_prob(self, y):
         return log_dirichlet_multinomial(y, self._z, self._log_total)
@@ -215,7 +217,7 @@ class Dirichlet(Distribution):
         return ends
 
     def _embed(self, columns, n_classes):
-        return Dirichlet.of_checked(in_columns(self._z, columns, n_classes), self._log_total)
+        return self.of_checked(in_columns(self._z, columns, n_classes), self._log_total)
 
     @classmethod
     def _joined(cls, batches):

@@ -33,18 +33,14 @@ class LabelPolicy:
     ----------
     distribution : Distribution
         Before any label, a batch of n rows.
-    costs : Costs
-        The checked costs, one matrix or one a row, in the order of the classes.
     price : float or ndarray of shape (n,)
         Of one label, in the unit of the costs.
     expected_cost : ndarray of shape (n,)
         Total cost to expect of a row before any label: that of its labels and of its decision.
     expected_labels : ndarray of shape (n,)
         Number of labels to expect.
-    levels : list of Level
-        All counts of 0, 1, … labels.
-    asks : list of ndarray of shape (n_states, n)
-        Whether to ask in each of these states, but for those of the last level.
+    _costs, _levels, _asks
+        Costs in the order of the classes; all counts of 0, 1, … labels; and whether to ask there.
 
     Examples
     --------
@@ -55,17 +51,19 @@ class LabelPolicy:
     """
 
     distribution: Distribution
-    costs: Costs
     price: float | Floats
     expected_cost: Floats
     expected_labels: Floats
-    levels: list[Level]
-    asks: list[NDArray]
+    # one matrix (K, D), or one a row (n, K, D)
+    _costs: Costs
+    _levels: list[Level]
+    # (n_states, n) of each level but the last
+    _asks: list[NDArray]
 
     @property
     def horizon(self) -> int:
         """Most labels of a row."""
-        return len(self.asks)
+        return len(self._asks)
 
     def __len__(self) -> int:
         return len(self.distribution)
@@ -78,11 +76,11 @@ class LabelPolicy:
         y = self._counts(counts).astype(int)
         number = y.sum(axis=1)
         ask = np.zeros(len(self), dtype=bool)
-        for h, level in enumerate(self.levels[: self.horizon]):
+        for h, level in enumerate(self._levels[: self.horizon]):
             state = {tuple(c): s for s, c in enumerate(level.counts.tolist())}
             rows = np.flatnonzero(number == h)
             s = [state[tuple(c)] for c in y[rows].tolist()]
-            ask[rows] = self.asks[h][s, rows]
+            ask[rows] = self._asks[h][s, rows]
         return ask
 
     def decide(self, counts: ArrayLike | None = None) -> NDArray:
@@ -91,7 +89,7 @@ class LabelPolicy:
         Column numbers of the cost matrix, or names of its columns.
         """
         z = self.distribution._posterior(self._counts(counts)).mean()
-        return self.costs.names(bayes_columns(z, self.costs.C))
+        return self._costs.names(bayes_columns(z, self._costs.C))
 
     def _counts(self, counts) -> Floats:
         if counts is None:
@@ -177,7 +175,7 @@ def label_policy(
     labels = np.concatenate([p.labels for p in parts])
     asks = [np.concatenate(level, axis=1) for level in zip(*(p.ask for p in parts), strict=True)]
     price = float(c) if c.ndim == 0 else c
-    return LabelPolicy(distribution, costs, price, cost, labels, levels, asks)
+    return LabelPolicy(distribution, price, cost, labels, costs, levels, asks)
 
 
 def allocate_labels(

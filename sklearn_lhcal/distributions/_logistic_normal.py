@@ -1,5 +1,7 @@
 """Logistic-normal distribution of two classes: what a Gaussian process classifier predicts."""
 
+from typing import Self
+
 import numpy as np
 from numpy.polynomial.polynomial import polyval
 from numpy.typing import ArrayLike
@@ -84,7 +86,7 @@ class LogisticNormal(Distribution):
         self._m = frozen(m)
         self._s = frozen(np.broadcast_to(s, m.shape))
 
-    def _in(self, columns, n_classes: int) -> "LogisticNormal":
+    def _in(self, columns, n_classes: int) -> Self:
         self._columns = tuple(columns)
         self._n_classes = n_classes
         return self
@@ -94,7 +96,7 @@ class LogisticNormal(Distribution):
         return in_columns(z, list(self._columns), self._n_classes)
 
     def _take(self, rows):
-        return LogisticNormal(self._m[rows], self._s[rows])._in(self._columns, self._n_classes)
+        return type(self)(self._m[rows], self._s[rows])._in(self._columns, self._n_classes)
 
     def __len__(self) -> int:
         return len(self._m)
@@ -231,7 +233,7 @@ class LogisticNormal(Distribution):
 
     def _embed(self, columns, n_classes):
         columns = [int(columns[k]) for k in self._columns]
-        return LogisticNormal(self._m, self._s)._in(columns, n_classes)
+        return type(self)(self._m, self._s)._in(columns, n_classes)
 
     @classmethod
     def _joined(cls, batches):

@@ -1,5 +1,8 @@
 """Mixtures of point masses and of Dirichlet distributions, with exact posteriors."""
 
+import copy
+from typing import Self
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp, rel_entr
@@ -38,8 +41,6 @@ class Mixture(Distribution):
         Point masses make an `Ensemble`, others a `DirichletMixture`. It has the classes of its
         parts.
         """
-        kind = Ensemble if isinstance(parts, PointMass) else DirichletMixture
-        self = kind.__new__(kind)
         log_w = as_floats(log_weights, "log_weights")
         if log_w.ndim != 2 or not log_w.size or log_w.size != len(parts):
             raise ValueError(
@@ -50,9 +51,15 @@ class Mixture(Distribution):
             raise ValueError("log_weights contains NaN or infinite weights.")
         if np.isneginf(log_w).all(axis=0).any():
             raise ValueError("log_weights leaves a row without weight: all its members have -inf.")
-        self._parts = parts
-        self._log_w = frozen(log_w - logsumexp(log_w, axis=0))
-        return self._named(parts.classes)
+        kind = Ensemble if isinstance(parts, PointMass) else DirichletMixture
+        return kind.__new__(kind)._with(parts, log_w)._named(parts.classes)
+
+    def _with(self, parts: Distribution, log_w: Floats) -> Self:
+        """The same kind of mixture, without names, of other parts and log-weights."""
+        other = copy.copy(self)
+        other._parts = parts
+        other._log_w = frozen(log_w - logsumexp(log_w, axis=0))
+        return other._named(None)
 
     def _per_member(self, values):
         """Values of the parts, (S·n, ...), in shape (S, n, ...)."""
@@ -87,7 +94,7 @@ class Mixture(Distribution):
 
     def _take(self, rows):
         index = np.arange(self._log_w.size).reshape(self._log_w.shape)[:, rows]
-        return self.of(self._parts[index.ravel()], self._log_w[:, rows])
+        return self._with(self._parts[index.ravel()], self._log_w[:, rows])
 
     def mean(self) -> Floats:
         return self._average(self._parts.mean())
@@ -179,14 +186,14 @@ class Mixture(Distribution):
         log_w = self._log_w + self._per_member(self._parts._log_prob(y))
         # Labels that no member allows teach nothing.
         impossible = np.isneginf(log_w).all(axis=0)
-        return self.of(self._parts._posterior(y), np.where(impossible, self._log_w, log_w))
+        return self._with(self._parts._posterior(y), np.where(impossible, self._log_w, log_w))
 
     def _log_prob(self, y):
         log_p = self._per_member(self._parts._log_prob(self._tiled(y)))
         return logsumexp(self._log_w + log_p, axis=0)
 
     def _embed(self, columns, n_classes):
-        return self.of(self._parts._embed(columns, n_classes), self._log_w)
+        return self._with(self._parts._embed(columns, n_classes), self._log_w)
 
     @classmethod
     def _joined(cls, batches):
@@ -197,7 +204,7 @@ class Mixture(Distribution):
             )
         log_w = np.concatenate([b._log_w for b in batches], axis=1)
         members = [b._member(s) for s in range(len(log_w)) for b in batches]
-        return cls.of(Distribution.concatenate(members), log_w)
+        return batches[0]._with(Distribution.concatenate(members), log_w)
 
     def _sample(self, n_draws, rng):
         n = len(self)

@@ -47,7 +47,7 @@ def null_calibration_error(
     *,
     notion: Notion = "canonical",
     p: float = 2,
-    bandwidth: float | Literal["loo", "cv"] = "loo",
+    bandwidth: float | Literal["loo"] = "loo",
     root: bool = False,
     bias_correction: Literal["residual", "second_order"] | None = "residual",
     n_draws: int = 200,
@@ -124,10 +124,10 @@ def null_calibration_error(
     check_options(p, bias_correction)
     check_positive_int(n_draws=n_draws)
     levels = check_levels(quantiles)
-    if isinstance(bandwidth, str) and bandwidth == "cv":
+    if isinstance(bandwidth, str) and bandwidth != "loo":
         raise ValueError(
-            "bandwidth='cv' depends on the labels, which the null distribution draws anew; give "
-            "'loo' or a number."
+            f"bandwidth must be 'loo' or a positive number, got {bandwidth!r}; 'cv' depends on the "
+            "labels, which the null distribution draws anew."
         )
     rows = read_rows(y, prediction, sample_weight, groups).weighted()
     check_enough(rows, bias_correction)
