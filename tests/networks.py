@@ -1,11 +1,9 @@
 """Small networks and their training, for the tests of NeuralClassifier."""
 
-import pytest
 import torch
 from skorch.callbacks import Callback
 from torch import nn
 
-from sklearn_lhcal.datasets import make_label_histograms
 from sklearn_lhcal.neural_network import NeuralClassifier
 
 FULL_BATCH = {"batch_size": -1, "lr": 0.05, "max_epochs": 30, "random_state": 0}
@@ -99,11 +97,6 @@ class Recorder(Callback):
     def on_epoch_end(self, net, dataset_train=None, dataset_valid=None, **_):
         self.proba_.append(net.predict_proba(self.X))
         self.parts_ = [getattr(part, "indices", None) for part in (dataset_train, dataset_valid)]
-
-
-@pytest.fixture
-def data():
-    return make_label_histograms(300, n_classes=3, n_raters=(1, 6), total=3.0, random_state=0)
 
 
 def proba(data, y=None, X=None, module=Affine, **options):

@@ -27,3 +27,10 @@ def skill_at(difference, tau):
         return (p**2 + (1 - p) ** 2 - agree) @ w - difference
 
     return brentq(excess, -5, 3)
+
+
+def read_by(d, R, s, rng):
+    """Two classes: new rows of a distribution, read by readers with thresholds of their own."""
+    q = d.sample(1, random_state=rng)[0, :, 1].clip(1e-6, 1 - 1e-6)
+    logit = np.log(q / (1 - q))[:, None] + s * rng.normal(size=R)
+    return (rng.random_sample(logit.shape) < 1 / (1 + np.exp(-logit))).astype(int)

@@ -29,18 +29,6 @@ from sklearn_lhcal.neural_network import (
 )
 
 
-@pytest.fixture
-def data():
-    return make_label_histograms(300, n_classes=3, n_raters=(1, 6), total=3.0, random_state=0)
-
-
-@pytest.fixture
-def logits(data):
-    return (
-        2.5 * np.log(data.prediction) + np.arange(300)[:, None] / 100
-    )  # overconfident, with a constant per row
-
-
 def dirichlet_multinomial_loss(x, h, z, y, penalty):
     """P1 App. D.2 by lgamma, which is exact enough for moderate totals."""
     from scipy.special import gammaln

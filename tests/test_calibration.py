@@ -32,19 +32,6 @@ from sklearn_lhcal.distributions import Dirichlet, predict_dist
 from sklearn_lhcal.label_histogram import LabelHistogramClassifier
 from sklearn_lhcal.metrics import LabelHistogramScorer, get_scorer, get_scorer_names
 
-
-@pytest.fixture
-def data():
-    return make_label_histograms(300, n_classes=3, n_raters=(1, 6), total=3.0, random_state=0)
-
-
-@pytest.fixture
-def logits(data):
-    return (
-        2.5 * np.log(data.prediction) + np.arange(300)[:, None] / 100
-    )  # overconfident, with a constant per row
-
-
 # --- kinds of classifiers, of X and of y ---
 
 

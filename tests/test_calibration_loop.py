@@ -14,20 +14,7 @@ from sklearn.model_selection import GridSearchCV, GroupKFold, KFold
 from sklearn.neighbors import KNeighborsClassifier
 
 from sklearn_lhcal.calibration import AlphaCalibration, TemperatureScaling
-from sklearn_lhcal.datasets import make_label_histograms
 from sklearn_lhcal.metrics import get_scorer
-
-
-@pytest.fixture
-def data():
-    return make_label_histograms(300, n_classes=3, n_raters=(1, 6), total=3.0, random_state=0)
-
-
-@pytest.fixture
-def logits(data):
-    return (
-        2.5 * np.log(data.prediction) + np.arange(300)[:, None] / 100
-    )  # overconfident, with a constant per row
 
 
 class Recorder(ClassifierMixin, BaseEstimator):

@@ -11,16 +11,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from sklearn_lhcal.calibration import AlphaCalibration, PrecomputedClassifier, TemperatureScaling
-from sklearn_lhcal.datasets import make_label_histograms
 from sklearn_lhcal.ensemble import TestTimeAugmentationClassifier
 from sklearn_lhcal.gaussian_process import SparseGPClassifier
 from sklearn_lhcal.label_histogram import LabelHistogramClassifier
 from sklearn_lhcal.model_selection import cross_val_predict
-
-
-@pytest.fixture
-def data():
-    return make_label_histograms(300, n_classes=3, n_raters=(1, 6), total=3.0, random_state=0)
 
 
 class Outputs(ClassifierMixin, BaseEstimator):

@@ -10,6 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.svm import LinearSVC
+from vote_cases import votes
 
 from sklearn_lhcal.calibration import ConformalClassifier, TemperatureScaling
 from sklearn_lhcal.datasets import make_label_histograms
@@ -17,29 +18,6 @@ from sklearn_lhcal.label_histogram import Annotations, KnownProbabilities
 
 SCORES = ["lac", "aps"]
 N = 200
-
-
-@pytest.fixture(scope="module")
-def pool():
-    """Rows with true distributions of votes, and an overconfident prediction."""
-    return make_label_histograms(4000, 3, 1, total=6.0, overconfidence=2.0, random_state=0)
-
-
-def votes(Q, kind, rng):
-    """Labels of rows with the distributions Q."""
-    if kind == "all":
-        return KnownProbabilities(Q)
-    if kind == "majority":
-        counts = rng.multinomial(11, Q)
-        return np.eye(3, dtype=int)[(counts + rng.random(counts.shape)).argmax(axis=1)]
-    if kind == "until two agree":
-        counts = rng.multinomial(2, Q)
-        split = (counts == 1).any(axis=1)
-        counts[split] += rng.multinomial(1, Q[split])
-        return counts
-    if kind == "more where they differ":
-        return rng.multinomial(np.where(Q.max(axis=1) < 0.6, 6, 1), Q)
-    return rng.multinomial(kind, Q)
 
 
 def coverages(pool, kind, score="lac", level=0.9, n_resplits=500):

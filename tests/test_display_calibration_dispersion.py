@@ -49,12 +49,6 @@ def predictions(data):
     }
 
 
-@pytest.fixture(autouse=True)
-def _close_figures():
-    yield
-    plt.close("all")
-
-
 def losses(display):
     return np.column_stack([display.calibration_loss, display.dispersion_loss])
 

@@ -2,7 +2,6 @@
 
 from functools import partial
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
@@ -16,12 +15,6 @@ from sklearn_lhcal.label_histogram import Annotations
 from sklearn_lhcal.metrics import accuracy_gain, confidence_interval
 
 show = partial(EpistemicGainDisplay.from_labels, n_bins=2)
-
-
-@pytest.fixture(autouse=True)
-def closed():
-    yield
-    plt.close("all")
 
 
 def study(n=60, R=6, s=1.0, seed=0):

@@ -1,6 +1,5 @@
 """LabelPolicyDisplay: what is replayed, by enumeration; and that optimal stopping is cheapest."""
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
@@ -16,12 +15,6 @@ from sklearn_lhcal.metrics import bayes_decision
 
 COSTS = np.array([[0.0, 1.0, 2.0], [5.0, 0.0, 1.0], [20.0, 3.0, 0.0]])
 show = LabelPolicyDisplay.from_predictions
-
-
-@pytest.fixture(autouse=True)
-def _closed():
-    yield
-    plt.close("all")
 
 
 @pytest.fixture(scope="module")

@@ -6,10 +6,10 @@ Costs over all orders of labels are private: replays only come near them.
 from functools import partial
 from itertools import permutations
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from reader_studies import read_by
 from scipy.stats import t as student
 
 from sklearn_lhcal._rows import read_rows
@@ -24,20 +24,12 @@ PRICES = np.array([0.0, 0.15])
 show = partial(LabelPolicyDisplay.from_predictions, prices=PRICES, random_state=0)
 
 
-@pytest.fixture(autouse=True)
-def closed():
-    yield
-    plt.close("all")
-
-
 def study(n=40, R=6, s=1.0, seed=0):
     """Two classes; readers who call the second by thresholds of their own."""
     rng = np.random.RandomState(seed)
     p = rng.beta(1, 2, size=n).clip(0.02, 0.98)
     d = Dirichlet.from_mean(np.column_stack([1 - p, p]), np.exp(rng.normal(1, 1, size=n)))
-    q = d.sample(1, random_state=rng)[0, :, 1].clip(1e-6, 1 - 1e-6)
-    logit = np.log(q / (1 - q))[:, None] + s * rng.normal(size=R)
-    return (rng.random_sample(logit.shape) < 1 / (1 + np.exp(-logit))).astype(int), d
+    return read_by(d, R, s, rng), d
 
 
 def cost_of_order(d, votes, horizon, rule):

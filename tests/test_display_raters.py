@@ -5,7 +5,6 @@ It imports private modules to hold the variance in a bin against the exact one.
 
 from functools import partial
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -29,12 +28,6 @@ from sklearn_lhcal.metrics import (
     net_benefit,
     paired_difference,
 )
-
-
-@pytest.fixture(autouse=True)
-def closed():
-    yield
-    plt.close("all")
 
 
 def study(n=200, R=6, s=1.0, seed=0):

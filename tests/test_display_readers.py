@@ -11,12 +11,6 @@ from sklearn_lhcal.label_histogram import Annotations
 from sklearn_lhcal.metrics import reader_comparison
 
 
-@pytest.fixture(autouse=True)
-def closed():
-    yield
-    plt.close("all")
-
-
 @pytest.fixture
 def data():
     rng = np.random.default_rng(0)

@@ -5,10 +5,10 @@ The curves are private: many small studies show coverage without drawing any.
 
 from functools import partial
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from reader_studies import read_by
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from sklearn_lhcal._rows import read_rows
@@ -22,12 +22,6 @@ from sklearn_lhcal.metrics import epistemic_loss, posterior_epistemic_loss
 show = partial(SecondOpinionDisplay.from_predictions, n_points=5)
 
 
-@pytest.fixture(autouse=True)
-def closed():
-    yield
-    plt.close("all")
-
-
 def study(n=40, R=5, s=1.0, seed=0):
     """Two classes, the second rare; readers who call it by thresholds of their own."""
     rng = np.random.RandomState(seed)
@@ -35,13 +29,6 @@ def study(n=40, R=5, s=1.0, seed=0):
     p = rng.beta(1, 4, size=n).clip(0.02, 0.98)
     d = Dirichlet.from_mean(np.column_stack([1 - p, p]), total)
     return read_by(d, R, s, rng), d
-
-
-def read_by(d, R, s, rng):
-    """New rows of these predictions, read by new readers."""
-    q = d.sample(1, random_state=rng)[0, :, 1].clip(1e-6, 1 - 1e-6)
-    logit = np.log(q / (1 - q))[:, None] + s * rng.normal(size=R)
-    return (rng.random_sample(logit.shape) < 1 / (1 + np.exp(-logit))).astype(float)
 
 
 def gain_of_row(votes, d):

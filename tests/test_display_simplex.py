@@ -14,12 +14,6 @@ from sklearn_lhcal.display import SimplexCalibrationDisplay
 from sklearn_lhcal.display._triangle import centers
 
 
-@pytest.fixture(autouse=True)
-def close():
-    yield
-    plt.close("all")
-
-
 @pytest.fixture
 def data():
     return make_label_histograms(400, 3, 2, overconfidence=2.0, random_state=0)

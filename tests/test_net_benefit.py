@@ -25,12 +25,6 @@ COUNTS = np.array([[3, 1, 0], [0, 2, 2], [1, 0, 4], [2, 2, 0], [0, 0, 1], [1, 1,
 T = [0.0, 0.05, 0.2, 0.35, 0.5, 0.8]
 
 
-@pytest.fixture(autouse=True)
-def _closed():
-    yield
-    plt.close("all")
-
-
 @pytest.fixture
 def data():
     return make_label_histograms(400, n_raters=(1, 4), overconfidence=2.0, random_state=0)

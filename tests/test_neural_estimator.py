@@ -22,18 +22,11 @@ from skorch.callbacks import LRScheduler
 from torch import nn
 
 from sklearn_lhcal.calibration import AlphaCalibration, TemperatureScaling
-from sklearn_lhcal.datasets import make_label_histograms
 from sklearn_lhcal.distributions import Dirichlet, PointMass, predict_dist
 from sklearn_lhcal.ensemble import DeepEnsembleClassifier
 from sklearn_lhcal.metrics import label_log_loss
 from sklearn_lhcal.neural_network import LabelLogLoss, NeuralClassifier
 from sklearn_lhcal.neural_network._data import as_arrays
-
-
-@pytest.fixture
-def data():
-    return make_label_histograms(300, n_classes=3, n_raters=(1, 6), total=3.0, random_state=0)
-
 
 # --- in scikit-learn ---
 

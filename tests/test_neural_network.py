@@ -67,11 +67,6 @@ class MeanOverLabels(nn.Module):
         return (weight[:, None] * counts).sum()
 
 
-@pytest.fixture
-def data():
-    return make_label_histograms(300, n_classes=3, n_raters=(1, 6), total=3.0, random_state=0)
-
-
 # --- what it trains on ---
 
 

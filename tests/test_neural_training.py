@@ -15,15 +15,8 @@ from skorch.helper import predefined_split
 from torch.utils.data import TensorDataset
 
 from sklearn_lhcal.calibration import AlphaCalibration, TemperatureScaling
-from sklearn_lhcal.datasets import make_label_histograms
 from sklearn_lhcal.metrics import label_log_loss
 from sklearn_lhcal.neural_network import NeuralClassifier
-
-
-@pytest.fixture
-def data():
-    return make_label_histograms(300, n_classes=3, n_raters=(1, 6), total=3.0, random_state=0)
-
 
 # --- early stopping ---
 

@@ -12,32 +12,16 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
+from vote_cases import votes
 
 from sklearn_lhcal.calibration import RiskControlledDecision, TemperatureScaling, decide
 from sklearn_lhcal.calibration._risk_control import log_wealth
-from sklearn_lhcal.datasets import make_label_histograms
-from sklearn_lhcal.label_histogram import Annotations, KnownProbabilities
+from sklearn_lhcal.label_histogram import Annotations
 from sklearn_lhcal.metrics import bayes_decision, decision_risk
 
 COSTS = np.array([[0.0, 1.0, 2.0], [3.0, 0.0, 1.0], [9.0, 2.0, 0.0]])
 REFER = np.column_stack([COSTS, np.full(3, 0.3)])
 BETTING = {"method": "learn_then_test", "confidence_level": 0.9}
-
-
-@pytest.fixture(scope="module")
-def pool():
-    """Rows with true distributions of votes, and an overconfident prediction."""
-    return make_label_histograms(4000, 3, 1, total=6.0, overconfidence=2.0, random_state=0)
-
-
-def votes(Q, kind, rng):
-    """Labels of rows with the distributions Q."""
-    if kind == "all":
-        return KnownProbabilities(Q)
-    if kind == "majority":
-        counts = rng.multinomial(11, Q)
-        return np.eye(3, dtype=int)[(counts + rng.random(counts.shape)).argmax(axis=1)]
-    return rng.multinomial(kind, Q)
 
 
 def costs_of_new_rows(pool, model, kind, n_resplits, n=300):

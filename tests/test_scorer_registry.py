@@ -9,28 +9,12 @@ import sys
 
 import numpy as np
 import pytest
+from scorer_cases import CV, MODEL, SCORERS, problem
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV, KFold, cross_val_score, cross_validate
-from sklearn.naive_bayes import GaussianNB
+from sklearn.model_selection import GridSearchCV, cross_val_score, cross_validate
 
-from sklearn_lhcal.label_histogram import LabelHistogramClassifier
-from sklearn_lhcal.metrics import LabelHistogramScorer, _registry, get_scorer, get_scorer_names
-
-ALL_SCORERS = {name: get_scorer(name) for name in get_scorer_names()}
-# of y and X alone
-SCORERS = {k: v for k, v in ALL_SCORERS.items() if isinstance(v, LabelHistogramScorer)}
-CV = KFold(3)
-MODEL = LabelHistogramClassifier(GaussianNB())
-
-
-def problem(K=3, n=90, seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n, 4))
-    Q = np.exp(X @ rng.normal(size=(4, K)))
-    counts = np.array([rng.multinomial(rng.integers(1, 6), q / q.sum()) for q in Q])
-    return X, counts
-
+from sklearn_lhcal.metrics import _registry, get_scorer
 
 # Scorer objects and their registration
 

@@ -7,6 +7,7 @@ import pandas as pd
 import polars as pl
 import pytest
 import sklearn
+from scorer_cases import CV, MODEL, SCORERS, problem
 from sklearn.base import clone
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import RandomForestClassifier
@@ -18,7 +19,6 @@ from sklearn.metrics import get_scorer as sklearn_get_scorer
 from sklearn.metrics import get_scorer_names as sklearn_get_scorer_names
 from sklearn.model_selection import (
     GridSearchCV,
-    KFold,
     RandomizedSearchCV,
     cross_val_score,
     cross_validate,
@@ -32,20 +32,7 @@ from sklearn_lhcal.distributions import predict_dist
 from sklearn_lhcal.label_histogram import KnownProbabilities, LabelHistogramClassifier
 from sklearn_lhcal.metrics import LabelHistogramScorer, get_scorer, get_scorer_names
 
-ALL_SCORERS = {name: get_scorer(name) for name in get_scorer_names()}
-# of y and X alone
-SCORERS = {k: v for k, v in ALL_SCORERS.items() if isinstance(v, LabelHistogramScorer)}
-CV = KFold(3)
-MODEL = LabelHistogramClassifier(GaussianNB())
 GRID = {"estimator__var_smoothing": [1e-9, 10.0]}
-
-
-def problem(K=3, n=90, seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n, 4))
-    Q = np.exp(X @ rng.normal(size=(4, K)))
-    counts = np.array([rng.multinomial(rng.integers(1, 6), q / q.sum()) for q in Q])
-    return X, counts
 
 
 def metric_of(name):

@@ -16,23 +16,10 @@ from sklearn.frozen import FrozenEstimator
 
 from sklearn_lhcal._ground.problems import SmoothProblem
 from sklearn_lhcal.calibration import AlphaCalibration, TemperatureScaling
-from sklearn_lhcal.datasets import make_label_histograms
 from sklearn_lhcal.distributions import Ensemble
 from sklearn_lhcal.label_histogram import KnownProbabilities
 from sklearn_lhcal.metrics import label_log_loss
 from sklearn_lhcal.neural_network import LBFGS, DirichletMultinomialLoss, Newton, PairwiseLoss
-
-
-@pytest.fixture
-def data():
-    return make_label_histograms(300, n_classes=3, n_raters=(1, 6), total=3.0, random_state=0)
-
-
-@pytest.fixture
-def logits(data):
-    return (
-        2.5 * np.log(data.prediction) + np.arange(300)[:, None] / 100
-    )  # overconfident, with a constant per row
 
 
 def label_loss(T, u, y, w=1.0):
