@@ -125,6 +125,7 @@ def test_groups_are_kept_together_by_default_splits(data, fits, cv):
     AlphaCalibration(TemperatureScaling(Recorder()), cv=cv).fit(
         data.X, data.counts, groups=groups, note=groups
     )
+    assert len(fits) == {5: 6, "holdout": 1}[cv]
     for n, _, _, note in fits:
         assert n % 10 == 0
         assert (np.unique(note, return_counts=True)[1] == 10).all()

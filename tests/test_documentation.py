@@ -108,7 +108,9 @@ def test_snippets_can_be_pasted(page):
 
 def test_getting_started_can_be_pasted_into_plain_python():
     """Its prompt takes line after line: a blank line ends a block, and nothing else does."""
-    for code, _, _ in snippets(DOC / "getting_started.rst"):
+    pasted = list(snippets(DOC / "getting_started.rst"))
+    assert pasted
+    for code, _, _ in pasted:
         typed = ""
         for line in [*code.split("\n"), ""]:
             typed += line + "\n"

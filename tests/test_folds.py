@@ -86,8 +86,8 @@ def test_filters_of_warnings_are_the_callers_between_folds():
     """A class rarer than the folds is no reason to warn, nor to silence whoever loops over them."""
     labels = np.repeat([0, 1], [20, 2])
     before = list(warnings.filters)
-    for _ in StratifiedVotesKFold(3).split(labels, labels):
-        assert list(warnings.filters) == before
+    seen = [list(warnings.filters) for _ in StratifiedVotesKFold(3).split(labels, labels)]
+    assert seen == [before] * 3
 
 
 def test_folds_are_reproducible(data):

@@ -280,6 +280,7 @@ def test_hostile_names_are_text(data):
     made = report(counts, frame, ids=ids)
     links = Links()
     links.feed(made.html)
+    assert links.found
     assert all(source.startswith("data:") for source in links.found)
     assert "<script>" not in made.html
     assert "&lt;script&gt;" in made.html
