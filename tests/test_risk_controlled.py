@@ -260,3 +260,7 @@ def test_bad_arguments(pool):
     named = RiskControlledDecision("proba", pd.DataFrame(COSTS, columns=list("abc")), referral="d")
     with pytest.raises(ValueError, match="Unknown decisions"):
         named.fit(z, y)
+    # two decisions of one name: what the user's costs and a free one
+    taken = RiskControlledDecision("proba", pd.DataFrame(COSTS, columns=["a", "refer", "c"]))
+    with pytest.raises(ValueError, match='pass referral="refer"'):
+        taken.fit(z, y)

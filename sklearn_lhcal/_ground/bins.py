@@ -13,6 +13,8 @@ from .arrays import Floats, Indices
 from .checks import any_array, as_floats, is_real
 
 CORRECTIONS = ("residual", "label", None)
+# values this near, as parts of themselves, differ by rounding: 1 − Σz² by the order of its terms
+_ROUNDING = 1e-12
 
 
 class Bins:
@@ -23,8 +25,8 @@ class Bins:
     z : ndarray of shape (n, K)
         The values; quantile bins are made from them.
     n_bins : int or array-like of shape (n_edges,)
-        Number of bins, or the edges themselves, ascending; a value at an inner edge belongs to the
-        bin above it.
+        Number of bins, or the edges themselves, ascending; a value at an inner edge, or below it by
+        rounding alone, belongs to the bin above it.
     strategy : {"uniform", "quantile"}
         Equal widths on [0, 1], or equal numbers of rows by ``np.quantile``, column by column, equal
         edges merged.
@@ -58,8 +60,10 @@ class Bins:
     def index(self, z: NDArray) -> Indices:
         """Bin of each value, shape of z: min(⌊z·B⌋, B−1) where bins are uniform."""
         if self._uniform:
-            return np.minimum((z * self.n_bins).astype(np.intp), self.n_bins - 1)
-        inner = [e[~np.isnan(e)][1:-1] for e in self.edges]
+            scale = self.n_bins * (1 + _ROUNDING)
+            return np.minimum((z * scale).astype(np.intp), self.n_bins - 1)
+        lowered = self.edges - _ROUNDING * np.abs(self.edges)
+        inner = [e[~np.isnan(e)][1:-1] for e in lowered]
         return np.stack(
             [np.searchsorted(e, z[:, k], side="right") for k, e in enumerate(inner)], axis=1
         )
@@ -70,9 +74,17 @@ def _counts(n_bins) -> bool:
     return is_real(n_bins) and 1 <= n_bins < np.inf and n_bins == int(n_bins)
 
 
+def _distinct(edges: NDArray) -> Floats:
+    """Those of ascending edges that differ by more than rounding; two at least."""
+    step = np.diff(edges) > _ROUNDING * edges[1:]
+    if not step.any():
+        return edges[[0, 0]]
+    return edges[np.concatenate([[True], step])]
+
+
 def _merged(edges: NDArray) -> Floats:
     """Distinct edges of each row, padded with NaN; at least one bin."""
-    distinct = [np.unique(e) if e[0] < e[-1] else np.array([e[0], e[0]]) for e in edges]
+    distinct = [_distinct(e) for e in edges]
     out = np.full((len(edges), max(map(len, distinct))), np.nan)
     for row, e in zip(out, distinct, strict=True):
         row[: len(e)] = e

@@ -130,9 +130,12 @@ def check_cost_matrix(cost_matrix: ArrayLike, *, a_row: bool = False) -> Costs:
 def bayes_columns(z: Floats, C: Floats) -> Indices:
     """Column of the least expected cost of each row, z (..., K), P4 eq. (1).
 
-    By einsum, so that a row's result is its own.
+    By einsum, so that a row's result is its own. Of costs that tie but for rounding the first.
     """
-    return expected_costs(z, relative(C)).argmin(axis=-1)
+    f = expected_costs(z, relative(C))
+    least = f.min(axis=-1, keepdims=True)
+    # sums of terms of at least 0 are exact to a few units of the last digit
+    return (f <= least * (1 + 1e-12)).argmax(axis=-1)
 
 
 def expected_costs(p: Floats, C: Floats) -> Floats:

@@ -67,10 +67,15 @@ def problems(
         for k in range(z.shape[1]):
             yield _binary(z[:, k : k + 1], y[:, :, k : k + 1], v, g)
     elif notion == "top_label":
-        top, label = z.max(dim=1, keepdim=True)
-        yield _binary(top, y.gather(2, label[:, None].expand(-1, y.shape[1], 1)), v, g)
+        yield _binary(z.max(dim=1, keepdim=True).values, y @ top_share(z)[:, :, None], v, g)
     else:
         raise ValueError(f"notion must be one of {', '.join(NOTIONS)}, got {notion!r}.")
+
+
+def top_share(z: Tensor) -> Tensor:
+    """The share of each class in the top label, shape (n, K): ties share it evenly."""
+    top = (z == z.max(dim=1, keepdim=True).values).to(z.dtype)
+    return top / top.sum(dim=1, keepdim=True)
 
 
 def _binary(z: Tensor, y: Tensor, v: LogWeight, g: Tensor | None) -> SmoothingProblem:

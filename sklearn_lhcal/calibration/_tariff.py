@@ -74,6 +74,11 @@ class Tariff(NamedTuple):
     def _priced(self, costs) -> Priced:
         """In the order of the classes, with a column of referral."""
         C, _, names = costs.for_classes(self.classes, len(self.classes), "the classifier")
+        if self.referral is None and names is not None and _REFER in names.tolist():
+            raise ValueError(
+                f"cost_matrix has a decision {_REFER!r}, the name of a free referral: pass "
+                f'referral="{_REFER}" where it is this one, or call it something else.'
+            )
         if self.referral is None:
             C = np.concatenate([C, np.zeros((*C.shape[:-1], 1))], axis=-1)
             if names is not None:

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import skew
 
-from .._ground.bins import signed_root
+from .._ground.bins import Bins, signed_root
 from .._ground.facts import Facts, metric
 from .._ground.types import LabelsLike
 from .._rows import PredictionLike, Rows
@@ -23,7 +23,7 @@ def _check(p: float = 1, n_bins: int | str = "doane", **others) -> None:
 
 def _value(rows: Rows, *, p: float = 1, n_bins: int | str = "doane", root: bool = False) -> float:
     B = _doane(rows.z) if n_bins == "doane" else int(n_bins)
-    cells = np.minimum((rows.z * B).astype(np.int64), B - 1)
+    cells = Bins(rows.z, B, "uniform").index(rows.z)
     cell = np.unique(cells, axis=0, return_inverse=True)[1].ravel()
     w = rows.weight
     H = np.zeros((cell.max() + 1, rows.z.shape[1]))
@@ -56,7 +56,7 @@ def binned_canonical_error(
         As in `kernel_calibration_error`, but sample_weight counts as repetition.
     n_bins : int or "doane", default="doane"
         Intervals per class. "doane": by Doane's rule from n and the skewness of the predictions,
-        the mean over classes.
+        the mean over classes; weights do not enter it.
 
     Returns
     -------

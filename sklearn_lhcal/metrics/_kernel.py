@@ -16,6 +16,7 @@ from .._ground.arrays import Floats
 from .._ground.bins import signed_root
 from .._ground.checks import is_real
 from .._ground.facts import Facts, metric
+from .._ground.simplex import accuracy
 from .._ground.types import LabelsLike, Notion, Seed
 from .._rows import PredictionLike, Rows
 from ._evaluate import score
@@ -136,7 +137,7 @@ def kernel_calibration_error(
         counts.
     notion : {"canonical", "marginal", "top_label"}, default="canonical"
         Calibration of the whole vector; of every class by itself, summed over classes; or of the
-        largest probability.
+        largest probability, whose frequency classes that tie share evenly.
     p : float, default=2
         Exponent, 1 or more. Only p = 2 has corrections; for others pass ``bias_correction=None``.
     bandwidth : float, "loo" or "cv", default="loo"
@@ -361,9 +362,11 @@ def _some_classes(rows: Rows) -> Iterator[tuple[Floats, Floats]]:
 
 
 def _top(rows: Rows) -> Floats:
-    """The largest probability of each row, and how often its class was seen, shape (n, 2)."""
-    top = rows.z.argmax(axis=1)[:, None]
-    return np.hstack([np.take_along_axis(a, top, axis=1) for a in (rows.z, rows.mu)])
+    """The largest probability of each row, and how often its class was seen, shape (n, 2).
+
+    Classes that tie share the frequency evenly.
+    """
+    return np.column_stack([rows.z.max(axis=1), accuracy(rows.mu, rows.z)])
 
 
 def _row_errors(p: float, kind: str | None):

@@ -23,6 +23,7 @@ from .._ground.kernels import (
     problems,
     residual_rows,
     sharpness_rows,
+    top_share,
 )
 from .._ground.types import Notion
 from ._losses import frequencies
@@ -208,8 +209,9 @@ class MMCEPenalty(BaseEstimator, nn.Module):
 
     def forward(self, logits: Tensor, counts: Tensor, weight: Tensor | None = None) -> Tensor:
         """The penalty of a batch, a scalar."""
-        r, top = torch.softmax(logits, dim=-1).max(dim=-1)
-        c = frequencies(counts, r.dtype).gather(1, top[:, None])[:, 0]
+        z = torch.softmax(logits, dim=-1)
+        r = z.max(dim=-1).values
+        c = (frequencies(counts, r.dtype) * top_share(z)).sum(dim=-1)
         w = torch.ones_like(r) if weight is None else weight.to(r.dtype)
         a = _share(w) * (c - r)
         if self.weighted:
