@@ -49,12 +49,11 @@ for name, prediction in predictions.items():
 # %%
 # As a picture
 # ------------
-from colours import CALIBRATED, RAW
-
 from sklearn_lhcal.display import DisagreementReliabilityDisplay
 
 ax = None
-for (name, prediction), color in zip(predictions.items(), (RAW, CALIBRATED), strict=True):
+colours = "#0072B2", "#009E73"  # blue, green
+for (name, prediction), color in zip(predictions.items(), colours, strict=True):
     show, look = DisagreementReliabilityDisplay.from_predictions, {"color": color}
     ax = show(y_test, prediction, name=name, n_bins=6, ax=ax, line_kwargs=look).ax_
 ax.figure.savefig(folder / "start_annotations.png", dpi=150)

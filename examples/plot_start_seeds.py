@@ -48,22 +48,20 @@ for name, prediction in predictions.items():
     print(f"{name:18}" + "".join(cells))
 
 # %%
-# Where members agree and people are split, no further training will help: the disagreement is the
-# texts' own. Is its size right?
+# Where members agree that people are split, the disagreement is the texts' own. Is its size right?
 
 # %%
 # As a picture
 # ------------
-from colours import CALIBRATED, PURPLE, RAW
-
 from sklearn_lhcal.display import DisagreementReliabilityDisplay
 
 ax = None
-for (name, z), color in zip(predictions.items(), (RAW, CALIBRATED, PURPLE), strict=True):
+colours = "#0072B2", "#009E73", "#CC79A7"  # blue, green, purple
+for (name, z), color in zip(predictions.items(), colours, strict=True):
     show, look = DisagreementReliabilityDisplay.from_predictions, {"color": color}
     ax = show(counts[test], z, name=name, n_bins=6, ax=ax, line_kwargs=look).ax_
 ax.figure.savefig(FOLDER / "start_seeds.png", dpi=150)
 
 # %%
-# Calibrated, both lie on the diagonal: it is as good to average first, and simpler. As given, the
-# members promise less disagreement than there is.
+# As given, the members promise less disagreement than there is. Calibrated, both lie on the
+# diagonal: of these texts, averaging first tells as much about disagreement.
