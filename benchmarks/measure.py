@@ -99,14 +99,14 @@ def peak_memory(function) -> float | None:
         return None
 
     def above() -> float:
-        before = _held("VmRSS")
+        before = held("VmRSS")
         function()
-        return (_held("VmHWM") - before) / 1024
+        return (held("VmHWM") - before) / 1024
 
     return in_child(above)
 
 
-def _held(what: str) -> int:
+def held(what: str) -> int:
     """A figure of this process, in KiB."""
     with open("/proc/self/status") as status:
         return next(int(line.split()[1]) for line in status if line.startswith(what))

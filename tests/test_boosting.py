@@ -74,6 +74,16 @@ def test_weights_multiply_counts(booster):
 
 
 @each_booster
+def test_many_copies_of_small_weight_are_one_row(booster):
+    # more rows than a block of the objective holds
+    X, counts = histograms(3)
+    expected = LabelHistogramClassifier(booster).fit(X, counts).predict_proba(X)
+    many = [np.tile(a, (50, 1)) for a in (X, counts)]
+    model = LabelHistogramClassifier(booster).fit(*many, sample_weight=np.full(10_000, 1 / 50))
+    np.testing.assert_allclose(model.predict_proba(X), expected, atol=1e-5)
+
+
+@each_booster
 def test_named_classes_and_columns_of_frames(booster):
     pd = pytest.importorskip("pandas")
     X, counts = histograms(3)
@@ -124,6 +134,9 @@ def test_refusals(booster):
     model = LabelHistogramClassifier(booster)
     with pytest.raises(ValueError, match="eval_set is not taken"):
         model.fit(X, counts, eval_set=[(X, counts)])
+    for name in ("init_score", "base_margin"):
+        with pytest.raises(ValueError, match=f"{name} is not taken"):
+            model.fit(X, counts, **{name: np.zeros(counts.shape)})
     with pytest.raises(ValueError, match="labels of one class only"):
         model.fit(X, np.eye(3, dtype=int)[np.zeros(len(X), dtype=int)])
     weighted = LabelHistogramClassifier(clone(booster).set_params(scale_pos_weight=2.0))

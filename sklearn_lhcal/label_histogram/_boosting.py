@@ -1,11 +1,13 @@
 """Gradient boosting on label histograms: every row once, by a multinomial objective.
 
-With the counts c of a row, n their sum, margins f and p = softmax(f), the loss of a row is
+With the counts c of a row, n their sum, margins f, the logarithms b of the class frequencies, and
+p = softmax(b + f), the loss of a row is
 
     -sum_k c_k log p_k,    gradient  n p_k - c_k,    curvature  s n p_k (1 - p_k),
 
-where s is what the library multiplies the curvature of its own objective by. The first margins are
-the logarithms of the class frequencies. Two classes have one margin, that of the second.
+where s is what the library multiplies the curvature of its own objective by. The trees begin at
+f = 0; that b is no part of them saves the libraries an array of first margins, and copies of it.
+Two classes have one margin, that of the second.
 """
 
 import sys
@@ -13,42 +15,62 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import validate_data
 
-from .._ground.arrays import Floats
+from .._ground.arrays import Floats, row_blocks
+from .._ground.simplex import softmax
 from ._labels import read_labels
 
 
 class MultinomialObjective:
-    """Gradient and curvature of the loss, as both libraries ask for them."""
+    """Gradient and curvature of the loss, as both libraries ask for them.
 
-    def __init__(self, counts: Floats, scale: float) -> None:
+    They are in float32, as the libraries keep them, and in the order of the margins. Only the
+    numbers of a block of rows are there in float64.
+    """
+
+    def __init__(self, counts: NDArray, weight: Floats | None, prior: Floats, scale: float) -> None:
         self.counts: Any = counts
+        self.weight: Any = weight
+        self.prior = prior
         self.scale = scale
+        self.derivatives: Any = None
+
+    def __deepcopy__(self, memo: dict) -> Self:
+        """Itself: LightGBM copies its parameters twice, and the labels are not to be."""
+        return self
 
     def __call__(self, y_true: Any, margins: NDArray) -> tuple[NDArray, NDArray]:
-        c = self.counts
-        n = c.sum(axis=1, keepdims=True)
-        p = class_shares(margins.reshape(len(c), -1))
-        gradient = n * p - c
-        curvature = self.scale * n * p * (1 - p)
-        # a curvature of 0 would divide by 0 in leaves whose rows are all certain
-        curvature = np.maximum(curvature, 1e-16)
-        first = int(c.shape[1] == 2)
-        return (
-            gradient[:, first:].reshape(margins.shape),
-            curvature[:, first:].reshape(margins.shape),
-        )
+        f = margins.reshape(len(self.counts), -1)
+        if self.derivatives is None:
+            # both are filled again in each round
+            self.derivatives = [np.empty_like(f, dtype=np.float32) for _ in range(2)]
+        gradient, curvature = self.derivatives
+        first = self.counts.shape[1] - f.shape[1]
+        for rows in row_blocks(*self.counts.shape):
+            c = self.counts[rows].astype(np.float64)
+            if self.weight is not None:
+                c *= self.weight[rows, None]
+            n = c.sum(axis=1, keepdims=True)
+            p = class_shares(self.prior + f[rows])
+            gradient[rows] = (n * p - c)[:, first:]
+            # a curvature of 0 would divide by 0 in leaves whose rows are all certain
+            curvature[rows] = np.maximum(self.scale * n * p * (1 - p), 1e-16)[:, first:]
+        return gradient.reshape(margins.shape), curvature.reshape(margins.shape)
+
+    def forget(self) -> None:
+        """Leave what a fitted model does not need: the labels, and what is as large."""
+        self.counts = None
+        self.weight = None
+        self.derivatives = None
 
 
-def class_shares(margins: NDArray) -> Floats:
+def class_shares(margins: Floats) -> Floats:
     """Probabilities of the margins; the first of two classes has the margin 0."""
-    margins = margins.astype(np.float64)
     if margins.shape[1] == 1:
         margins = np.hstack([np.zeros_like(margins), margins])
-    return softmax(margins, axis=1)
+    return softmax(margins)
 
 
 class BoostedTrees(ClassifierMixin, BaseEstimator):
@@ -66,22 +88,29 @@ class BoostedTrees(ClassifierMixin, BaseEstimator):
                 "eval_set is not taken with label histograms: choose n_estimators by GridSearchCV "
                 "around LabelHistogramClassifier."
             )
+        for name in ("init_score", "base_margin"):
+            if fit_params.get(name) is not None:
+                raise ValueError(
+                    f"{name} is not taken with label histograms: trees begin at the logarithms of "
+                    "the class frequencies."
+                )
         labels = read_labels(y).for_fit()
-        counts = labels.counts.astype(np.float64)
-        if sample_weight is not None:
-            counts *= sample_weight[:, None]
-        seen = counts.any(axis=0)
+        counts = labels.counts
+        total = _column_sums(counts, sample_weight)
+        seen = total > 0
         if seen.sum() < 2:
             raise ValueError("y has labels of one class only; boosting needs two classes or more.")
-        counts = counts[:, seen]
+        if not seen.all():
+            counts = counts[:, seen]
         validate_data(self, X, skip_check_array=True)
-        prior = np.log(counts.sum(axis=0) / counts.sum())
-        if len(prior) == 2:
+        prior = np.log(total[seen] / total.sum())
+        K = len(prior)
+        if K == 2:
             prior = prior[1:] - prior[:1]
-        objective = MultinomialObjective(counts, self._curvature_scale(counts.shape[1]))
-        model = self._train(X, objective, np.tile(prior, (len(counts), 1)), fit_params)
-        # the objective stays with the model, its labels do not
-        objective.counts = None
+        objective = MultinomialObjective(counts, sample_weight, prior, self._curvature_scale(K))
+        model = self._model(objective, K).fit(X, np.zeros(len(counts), np.float32), **fit_params)
+        # the objective stays with the model
+        objective.forget()
         self.model_ = model
         self.prior_ = prior
         self.classes_ = labels.classes[seen]
@@ -90,7 +119,8 @@ class BoostedTrees(ClassifierMixin, BaseEstimator):
     def predict_proba(self, X) -> Floats:
         """Class probabilities, one column a class that had labels."""
         validate_data(self, X, skip_check_array=True, reset=False)
-        return class_shares(self._margins(X))
+        margins = self._margins(X)
+        return class_shares(self.prior_ + margins.reshape(len(margins), -1))
 
     def _regressor(self, library: str, regressor: str, K: int, **params: Any):
         """The library's model that takes an objective, with what the classifier was given."""
@@ -114,18 +144,14 @@ class BoostedByLightGBM(BoostedTrees):
             return 1.0
         return K / (K - 1)
 
-    def _train(self, X, objective: MultinomialObjective, first: Floats, fit_params: dict):
+    def _model(self, objective: MultinomialObjective, K: int):
         # its default metric does not go with another objective
-        model = self._regressor(
-            "lightgbm", "LGBMRegressor", first.shape[1], objective=objective, metric="None"
-        )
-        return model.fit(X, np.zeros(len(first)), init_score=_column(first), **fit_params)
+        return self._regressor("lightgbm", "LGBMRegressor", K, objective=objective, metric="None")
 
     def _margins(self, X) -> NDArray:
         # not by the model: LightGBM before 4.7 warns of names that it gave itself
         threads = self.model_.n_jobs or 0
-        margins = self.model_.booster_.predict(X, raw_score=True, num_threads=threads)
-        return margins.reshape(len(margins), -1) + self.prior_
+        return self.model_.booster_.predict(X, raw_score=True, num_threads=threads)
 
 
 class BoostedByXGBoost(BoostedTrees):
@@ -136,21 +162,18 @@ class BoostedByXGBoost(BoostedTrees):
             return 1.0
         return 2.0
 
-    def _train(self, X, objective: MultinomialObjective, first: Floats, fit_params: dict):
-        model = self._regressor("xgboost", "XGBRegressor", first.shape[1], objective=objective)
-        return model.fit(X, np.zeros(len(first)), base_margin=_column(first), **fit_params)
+    def _model(self, objective: MultinomialObjective, K: int):
+        return self._regressor("xgboost", "XGBRegressor", K, objective=objective, base_score=0.0)
 
     def _margins(self, X) -> NDArray:
-        first = np.tile(self.prior_, (X.shape[0], 1))
-        margins = self.model_.predict(X, output_margin=True, base_margin=_column(first))
-        return margins.reshape(X.shape[0], -1)
+        return self.model_.predict(X, output_margin=True)
 
 
-def _column(margins: Floats) -> Floats:
-    """A single margin a row as a 1-D array."""
-    if margins.shape[1] == 1:
-        return margins[:, 0]
-    return margins
+def _column_sums(counts: NDArray, weight: Floats | None) -> Floats:
+    """Sums over the rows, shape (K,), without a copy of the counts in float64."""
+    if weight is None:
+        return counts.sum(axis=0, dtype=np.float64)
+    return np.einsum("n,nk->k", weight, counts)
 
 
 def boosted(estimator):
