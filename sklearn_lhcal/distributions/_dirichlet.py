@@ -18,6 +18,8 @@ from ._nodes import dirichlet_nodes, with_mean
 
 # log of the total from which on all quantiles are 0 or 1, and SciPy 1.12 is wrong about them.
 _ENDS = -200.0
+# stands for the share of a label that moves nothing
+_TINY = 1e-100
 
 
 class Dirichlet(Distribution):
@@ -139,33 +141,35 @@ class Dirichlet(Distribution):
         return s * (p - z), s[:, 0] * own.sum(axis=1), s[:, 0] ** 2 * squares
 
     def _least_cost_after(self, C):
-        """E[z | k]ᵀC_d = (1 − s) zᵀC_d + s C_kd.
+        """E[z | k]ᵀC_d = (1 − s) zᵀC_d + s C_kd = s (b_d + C_kd) with b_d = (1/s − 1) zᵀC_d.
 
         None costs more than the least of the decisions' worst costs. So a decision counts only
         after labels of classes under which it costs less than its most.
         """
-        s = self._label_share
-        before = self._prior_share * costs_of_decisions(self._z, C)
-        bound = (before + s * C.max(axis=-2)).min(axis=1)
+        s = np.maximum(self._label_share, _TINY)
+        b = self._prior_share * costs_of_decisions(self._z, C) / s
+        bound = (b + C.max(axis=-2)).min(axis=1)
         # decisions that are never best
-        never = before + s * C.min(axis=-2) > bound[:, None]
+        never = b + C.min(axis=-2) > bound[:, None]
         # (D, 1, K) or (D, n, K), then of each row
         K = self.n_classes
         D = C.shape[-1]
         C_d = np.ascontiguousarray(np.moveaxis(C, -1, 0)).reshape(D, -1, K)
         cheap = [_few(C_d[d] < C_d[d].max(axis=1, keepdims=True)) for d in range(D)]
-        C_d = np.broadcast_to(C_d, (D, len(before), K))
-        after = np.empty(len(before))
+        C_d = np.broadcast_to(C_d, (D, len(b), K))
+        after = np.empty(len(b))
         # three arrays of this size are in use at a time
-        for rows in row_blocks(len(before), 4 * K):
+        for rows in row_blocks(len(b), 4 * K):
             least = np.repeat(bound[rows, None], K, axis=1)
             for d in np.flatnonzero(~never[rows].all(axis=0)):
                 k = cheap[d]
-                cost = C_d[d, rows][:, k] * s[rows]
-                cost += before[rows, d, None]
-                least[:, k] = np.minimum(least[:, k], cost, out=cost)
+                cost = C_d[d, rows][:, k] + b[rows, d, None]
+                if isinstance(k, slice):
+                    np.minimum(least, cost, out=least)
+                else:
+                    least[:, k] = np.minimum(least[:, k], cost)
             after[rows] = np.einsum("nk,nk->n", self._z[rows], least)
-        return after
+        return s[:, 0] * after
 
     def expected_entropy(self) -> Floats:
         return by_blocks(Dirichlet._expected_entropy, self)
