@@ -38,7 +38,7 @@ from .._ground.threads import one_blas_thread
 from .._ground.types import Calibrated, Folds, LabelsLike, Samples, Seed
 from .._rows import DistributionClassifierMixin
 from ..distributions import Distribution
-from ..label_histogram._labels import read_labels
+from ..label_histogram._labels import Labels, read_labels
 from ..model_selection import StratifiedVotesKFold, check_cv
 from ._precomputed import PrecomputedClassifier
 from ._rows import CalibrationRows
@@ -117,22 +117,8 @@ class _BaseCalibrator(
         """
         X = check_samples(X)
         calibrators, base = _chain(self)
-        given = read_labels(y)
-        fitted = isinstance(base, (PrecomputedClassifier, FrozenEstimator))
-        groups = fit_params.get("groups")
-        check_row_names(y=y, sample_weight=sample_weight, groups=groups)
-        if isinstance(base, PrecomputedClassifier):
-            check_row_names(y=y, X=X)
-            base.fit(X, given)
-        if fitted:
-            check_is_fitted(base)
-            if unknown := sorted(set(fit_params) - {"groups"}):
-                raise TypeError(
-                    f"fit() got {unknown}, but the classifier is fitted already and takes no more "
-                    "arguments."
-                )
-        labels = given.for_fit(np.asarray(base.classes_) if fitted else class_order(base, X))
-        check_same_length(len(labels), X=X)
+        check_row_names(y=y, sample_weight=sample_weight, groups=fit_params.get("groups"))
+        labels, fitted = read_for_fit(base, X, y, set(fit_params) - {"groups"})
         weight = check_sample_weight(sample_weight, len(labels))
         for calibrator in calibrators:
             calibrator._check(one_model=fitted or isinstance(_cv(calibrators), str))
@@ -300,6 +286,29 @@ def _chain(calibrator, cloned: bool = True):
         calibrators.append(clone(inner) if cloned else inner)
         inner = inner.estimator
     return calibrators, classifier_of(inner, cloned)
+
+
+def read_for_fit(base, X, y, arguments) -> tuple[Labels, bool]:
+    """The labels, in the order of a classifier's classes, and whether it is fitted already.
+
+    Outputs that were saved are fitted here: y says what their columns are. `arguments` names those
+    for the fit of the classifier.
+    """
+    given = read_labels(y)
+    fitted = isinstance(base, (PrecomputedClassifier, FrozenEstimator))
+    if isinstance(base, PrecomputedClassifier):
+        check_row_names(y=y, X=X)
+        base.fit(X, given)
+    if fitted:
+        check_is_fitted(base)
+    if fitted and arguments:
+        raise TypeError(
+            f"fit() got {sorted(arguments)}, but the classifier is fitted already and takes no "
+            "more arguments."
+        )
+    labels = given.for_fit(np.asarray(base.classes_) if fitted else class_order(base, X))
+    check_same_length(len(labels), X=X)
+    return labels, fitted
 
 
 def classifier_of(estimator: Calibrated, cloned: bool = True):

@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
-from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import GroupShuffleSplit
 from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
@@ -16,7 +15,6 @@ from sklearn.utils.validation import check_is_fitted
 from .._ground.arrays import Floats, Indices
 from .._ground.checks import (
     check_fraction,
-    check_same_length,
     check_samples,
     take_params,
     take_rows,
@@ -33,9 +31,7 @@ from .._ground.names import check_row_names
 from .._ground.types import Calibrated, LabelsLike, Samples, Seed
 from .._rows import DistributionClassifierMixin, read_groups
 from ..distributions import Distribution, predict_dist
-from ..label_histogram._labels import read_labels
-from ._base import classifier_of
-from ._precomputed import PrecomputedClassifier
+from ._base import classifier_of, read_for_fit
 
 
 class HeldOut(NamedTuple):
@@ -121,22 +117,9 @@ class _Guarantee(DistributionClassifierMixin, ClassifierMixin, MetaEstimatorMixi
         """
         X = check_samples(X)
         base = classifier_of(self.estimator)
-        given = read_labels(y)
         check_row_names(y=y, groups=groups)
-        fitted = isinstance(base, (PrecomputedClassifier, FrozenEstimator))
-        if isinstance(base, PrecomputedClassifier):
-            check_row_names(y=y, X=X)
-            base.fit(X, given)
-        if fitted:
-            check_is_fitted(base)
-            if fit_params:
-                raise TypeError(
-                    f"fit() got {sorted(fit_params)}, but the classifier is fitted already and "
-                    "takes no more arguments."
-                )
-        labels = given.for_fit(np.asarray(base.classes_) if fitted else class_order(base, X))
+        labels, fitted = read_for_fit(base, X, y, fit_params)
         n = len(labels)
-        check_same_length(n, X=X)
         codes = read_groups(groups, n)
         checked = self._check(labels.classes)
         held_out = np.arange(n)

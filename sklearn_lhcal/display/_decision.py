@@ -12,7 +12,7 @@ from .._ground.costs import Costs, check_cost_matrix
 from .._ground.types import Estimator, LabelsLike, Samples
 from .._rows import PredictionLike, read_priced
 from ._base import DOTTED, SQUARE, Display, draw_legend, look_of, name_of, predicted, reach, styled
-from ._risks import SHARES, Decided, curves, over_rows, over_splits, splits_of
+from ._risks import SHARES, Decided, intervals, of_two_classes, splits_of, true_risks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -169,39 +169,27 @@ class DecisionRiskDisplay(Display):
         if groups is not None and len(ys) > 1:
             raise ValueError("groups are for one test set; intervals of splits are over splits.")
         costs = check_cost_matrix(cost_matrix)
-        tests = list(zip(ys, splits, strict=True))
         # (n_models, n_splits), as the risks
         models = [
             [
                 Decided(read_priced(labels, split[name], costs, None, groups), costs)
-                for labels, split in tests
+                for labels, split in zip(ys, splits, strict=True)
             ]
             for name in names
         ]
         first = 0 if reference is None else names.index(reference)
-        true_risk = np.array([[decided.true_risk for decided in model] for model in models])
-        if len(tests) == 1:
-            alone = [model[0] for model in models]
-            risk, difference = over_rows(alone, first, confidence_level, raters)
-        else:
-            values = (true_risk, true_risk - true_risk[first])
-            risk, difference = (over_splits(v, test_share, confidence_level) for v in values)
-        kept: dict[str, Any] = {"reference": first, "confidence_level": confidence_level}
-        if len(models[0][0].costs.C) == 2:
-            kept["curves"] = curves(models)
-            classes = models[0][0].sorted_classes
-            if classes is not None:
-                kept["class_names"] = classes.tolist()
-        display = cls(
+        risk, difference = intervals(models, first, confidence_level, test_share, raters)
+        return cls(
             names,
-            true_risk,
+            true_risks(models),
             np.array([[decided.model_risk for decided in model] for model in models]),
             risk,
             difference,
             np.array([decided.constant_risk for decided in models[first]]),
-            **kept,
-        )
-        return display.plot(ax, **plot_kwargs)
+            **of_two_classes(models),
+            reference=first,
+            confidence_level=confidence_level,
+        ).plot(ax, **plot_kwargs)
 
     @classmethod
     def from_estimator(

@@ -161,29 +161,26 @@ class DecisionCurveDisplay(Display):
         t = _checked(thresholds)
         if not isinstance(predictions, dict):
             predictions = {"model": predictions}
-        models = predictions
-        if not models:
+        names = list(predictions)
+        if not names:
             raise ValueError("predictions is empty; give a prediction by the name of its model.")
-        if reference is not None and reference not in models:
-            raise ValueError(
-                f"reference must be one of the models {list(models)}, got {reference!r}."
-            )
-        rows = {
-            name: read_rows(y, prediction, sample_weight, groups).weighted()
-            for name, prediction in models.items()
-        }
-        benefits = [Benefits(of, class_index) for of in rows.values()]
-        first = next(iter(rows.values()))
-        everybody = Benefits(acting_on_all(first), class_index)
+        if reference is not None and reference not in names:
+            raise ValueError(f"reference must be one of the models {names}, got {reference!r}.")
+        rows = [
+            read_rows(y, prediction, sample_weight, groups).weighted()
+            for prediction in predictions.values()
+        ]
+        benefits = [Benefits(of, class_index) for of in rows]
+        everybody = Benefits(acting_on_all(rows[0]), class_index)
         compared = everybody
         if reference is not None:
-            compared = benefits[list(models).index(reference)]
+            compared = benefits[names.index(reference)]
         how: dict[str, Any] = {"confidence_level": confidence_level, "raters": raters}
         curve, interval = stacked(of.curve(t, **how) for of in benefits)
         difference, paired = stacked(of.curve(t, **how, less=compared) for of in benefits)
-        k = class_column(class_index, first)
+        k = class_column(class_index, rows[0])
         return cls(
-            list(models),
+            names,
             t,
             curve,
             interval,
@@ -192,7 +189,7 @@ class DecisionCurveDisplay(Display):
             everybody.mean(t),
             reference=reference,
             confidence_level=confidence_level,
-            class_name=class_names(first)[k],
+            class_name=class_names(rows[0])[k],
         ).plot(ax, **plot_kwargs)
 
     @classmethod

@@ -65,7 +65,31 @@ class Decided:
         return points
 
 
-def over_rows(
+def intervals(
+    models: list[list[Decided]],
+    first: int,
+    confidence_level: float,
+    test_share: float | None,
+    raters: str | None,
+) -> list[NDArray]:
+    """Intervals of the risks and of the differences from the reference, (n_models, 2).
+
+    Over the rows of one split, or over several splits.
+    """
+    if len(models[0]) == 1:
+        alone = [model[0] for model in models]
+        return _over_rows(alone, first, confidence_level, raters)
+    risk = true_risks(models)
+    values = (risk, risk - risk[first])
+    return [_over_splits(v, test_share, confidence_level) for v in values]
+
+
+def true_risks(models: list[list[Decided]]) -> NDArray:
+    """The true risk of each model on each split, (n_models, n_splits)."""
+    return np.array([[decided.true_risk for decided in model] for model in models])
+
+
+def _over_rows(
     models: list[Decided], first: int, confidence_level: float, raters: str | None
 ) -> list[NDArray]:
     """Jackknife intervals of the risks and of the differences from the reference, (n_models, 2)."""
@@ -85,7 +109,7 @@ def over_rows(
     return [np.array([(i.low, i.high) for i in found]) for found in (single, paired)]
 
 
-def over_splits(values, test_share: float | None, confidence_level: float) -> NDArray:
+def _over_splits(values, test_share: float | None, confidence_level: float) -> NDArray:
     """Student's interval of the mean over splits, (n_models, 2)."""
     S = values.shape[1]
     share = test_share or 0.0
@@ -93,7 +117,19 @@ def over_splits(values, test_share: float | None, confidence_level: float) -> ND
     return student_interval(values.mean(axis=1), error, S - 1, confidence_level)
 
 
-def curves(models: list[list[Decided]]) -> NDArray:
+def of_two_classes(models: list[list[Decided]]) -> dict[str, Any]:
+    """Cost curves, and the names of the classes where they have names; nothing for more classes."""
+    one = models[0][0]
+    if len(one.costs.C) != 2:
+        return {}
+    classes = one.sorted_classes
+    return {
+        "curves": _curves(models),
+        "class_names": None if classes is None else classes.tolist(),
+    }
+
+
+def _curves(models: list[list[Decided]]) -> NDArray:
     """Mean over splits of the curves of the models, then of the better constant decision."""
     each = np.array([[decided.curve() for decided in model] for model in models])
     # (n_models, 101, 2); the constant decision is the same for all models

@@ -143,27 +143,19 @@ class Newton(Solver):
             steps = tqdm(steps, desc="Newton", leave=False)
         for _ in steps:
             step = _newton_step(g, H)
-            decrease = -(g @ step)
-            if decrease <= 2 * tol:
+            promise = -(g @ step)
+            if promise <= 2 * tol:
                 # The function is quadratic here: the last step needs no evaluation.
                 is_quadratic = tol <= _ROUGH and np.all(np.abs(step) < 1)
                 return x + step if is_quadratic else x
-            scale = first = min(1.0, _LONGEST_STEP / np.abs(step).max())
-            while True:
-                trial = objective(x + scale * step)
-                if trial[0] <= f - _SHARE_OF_PROMISE * scale * decrease:
-                    break
-                scale /= 2
-                if scale < 1e-10 * first:
-                    # Rounding hides the rest, unless much was promised.
-                    if decrease > 1e-6 * (1 + abs(f)):
-                        message = (
-                            "Newton found no step that lowers the objective; use solver=LBFGS()."
-                        )
-                        warnings.warn(message, ConvergenceWarning, stacklevel=3)
-                    return x
-            x = x + scale * step
-            f, g, H = trial
+            found = _lower(objective, x, f, step, promise)
+            if found is None:
+                # Rounding hides the rest, unless much was promised.
+                if promise > 1e-6 * (1 + abs(f)):
+                    message = "Newton found no step that lowers the objective; use solver=LBFGS()."
+                    warnings.warn(message, ConvergenceWarning, stacklevel=3)
+                return x
+            x, (f, g, H) = found
         warnings.warn(
             f"Newton stopped after max_iter={self.max_iter} iterations; raise max_iter, "
             "or use solver=LBFGS().",
@@ -171,6 +163,20 @@ class Newton(Solver):
             stacklevel=3,
         )
         return x
+
+
+def _lower(objective: Callable, x: Vector, f: float, step: Vector, promise: float):
+    """The next x, and the objective there: the step is halved until it keeps enough of its promise.
+
+    None where no step does.
+    """
+    scale = first = min(1.0, _LONGEST_STEP / np.abs(step).max())
+    while scale >= 1e-10 * first:
+        trial = objective(x + scale * step)
+        if trial[0] <= f - _SHARE_OF_PROMISE * scale * promise:
+            return x + scale * step, trial
+        scale /= 2
+    return None
 
 
 def _newton_step(g: Vector, H: Vector) -> Vector:
