@@ -10,11 +10,18 @@ import pytest
 from numpy.testing import assert_allclose
 from rater_oracles import pairs_of, ratings_of, two_way_variance
 
-from sklearn_lhcal._ground.two_way import dependent_pairs, dependent_ratings, pairs_within
+from sklearn_lhcal._ground.two_way import dependent_pairs, pairs_within, squares
 from sklearn_lhcal.label_histogram import Annotations
 from sklearn_lhcal.metrics import confidence_interval, expected_accuracy, irreducible_loss
 
 IMRMC = Path(__file__).parent / "data" / "imrmc_crossed.npz"
+
+
+def dependent_ratings(U, row, rater, index, n_bins):
+    """Q = Σ_i U_i.² + Σ_r U_r.² − Σ_ir U_ir² of ratings, by bin."""
+    cell = row * (rater.max() + 1) + rater
+    by_row, by_rater, by_cell = (squares(U, unit, index, n_bins) for unit in (row, rater, cell))
+    return by_row + by_rater - by_cell
 
 
 def of_ratings(matrix):

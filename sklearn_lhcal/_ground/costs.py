@@ -79,11 +79,6 @@ class Costs(NamedTuple):
         if self.C.ndim == 3:
             check_same_length(n, cost_matrix=self.C)
 
-    @property
-    def constants(self) -> Indices:
-        """Column numbers of all decisions."""
-        return np.arange(self.C.shape[-1])
-
 
 def check_cost_matrix(cost_matrix: ArrayLike, *, a_row: bool = False) -> Costs:
     """Check a cost matrix, and read its names.

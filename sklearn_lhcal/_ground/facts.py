@@ -63,6 +63,21 @@ class Facts(NamedTuple):
     takes_distribution: bool = False
     of_labels: bool = False
 
+    @classmethod
+    def by_sums(
+        cls, sums: Callable, of_sums: Callable, *, rooted: bool = False, **others: Any
+    ) -> "Facts":
+        """Of a loss that follows from sums, or of its signed root: smaller is better."""
+        value = partial(_value, sums, of_sums)
+        found = cls(False, sums=sums, of_sums=of_sums, **others)
+        if rooted:
+            return found._replace(loss=value)
+        return found._replace(value=value)
+
+
+def _value(sums: Callable, of_sums: Callable, rows: Any, /, **options: Any) -> float:
+    return of_sums(sums(rows, **options), rows, **options)
+
 
 def metric(facts: Facts | Callable[..., Facts]) -> Callable[[Function], Function]:
     """Decorator that attaches facts, or a function of the metric's options that returns them."""

@@ -1,8 +1,9 @@
 """Sums over ratings that depend on each other, because they share a row or a rater.
 
 With T = Σ_t c_t x_t over ratings t, or over pairs of ratings of one row, the products of any two
-terms that depend on each other add up to Q = Σ U_t U_t'. From Q follow the variance of T over rows
-and raters, and the mean of products of terms that are independent. All sums are taken bin by bin.
+terms that depend on each other add up to Q = Σ U_t U_t'. Of ratings Q = Σ_i U_i.² + Σ_r U_r.² −
+Σ_ir U_ir², of rows, raters and cells. From Q follow the variance of T over rows and raters, and the
+mean of products of terms that are independent. All sums are taken bin by bin.
 """
 
 import numpy as np
@@ -43,22 +44,10 @@ def _squares(values: NDArray, cells: NDArray | None, cell: NDArray, n_bins: int)
     return np.bincount(cells % n_bins, weights=sums**2, minlength=n_bins).astype(np.float64)
 
 
-def dependent_ratings(
-    U: NDArray, row: NDArray, rater: NDArray, index: NDArray, n_bins: int
-) -> Floats:
-    """Q = Σ_i U_i.² + Σ_r U_r.² − Σ_ir U_ir² of ratings, by bin, shape (n_bins,).
-
-    `row` may be the group of the row: ratings of one group and rater are then one cell.
-    """
-    cell = row * (int(rater.max(initial=0)) + 1) + rater
-    by_row, by_rater, by_cell = (squares(U, c, index, n_bins) for c in (row, rater, cell))
-    return by_row + by_rater - by_cell
-
-
 def dependent_pairs(
     U: NDArray, row: NDArray, raters: NDArray, cells: NDArray | None, index: NDArray, n_bins: int
 ) -> Floats:
-    """The same of pairs of ratings of one row, by bin, shape (m, n_bins).
+    """Q of pairs of ratings of one row, by bin, shape (m, n_bins).
 
     Q = Σ_i U_i..² + [Σ_r A_r² − Σ_{r<s} B_rs²] − [Σ_ir A_ir² − Σ_{i,r<s} U_irs²]: A_r and A_ir are
     sums over the pairs that hold r, B_rs over the rows of a pair of raters.

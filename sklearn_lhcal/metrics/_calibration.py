@@ -130,24 +130,18 @@ def _calibration_of(
     return float(calibration_parts(sums, correction, partial(pairs_are_left_out, rows)).sum())
 
 
-def _calibration(rows: Rows, **options) -> float:
-    return _calibration_of(_sums(rows, **options), rows, **options)
-
-
 def _rooted_of(sums: BinSums, rows: Rows, p: float = 2, **options) -> float:
     return signed_root(_calibration_of(sums, rows, p=p, **options), p)
 
 
-def _rooted(rows: Rows, **options) -> float:
-    return _rooted_of(_sums(rows, **options), rows, **options)
+_of_classes = partial(Facts.by_sums, _sums, binned=class_bins, check=_check_exponent)
 
 
 def _error_facts(*, p: float = 2, **others) -> Facts:
     """For p = 2 the loss may be negative, and intervals are those of the loss, mapped."""
-    found = Facts(False, sums=_sums, binned=class_bins, check=_check_exponent)
     if p == 2:
-        return found._replace(loss=_calibration, of_sums=_calibration_of)
-    return found._replace(value=_rooted, of_sums=_rooted_of)
+        return _of_classes(_calibration_of, rooted=True)
+    return _of_classes(_rooted_of)
 
 
 def _dispersion_of(
@@ -158,33 +152,12 @@ def _dispersion_of(
     return float((sums.epistemic_loss(correction) - cl).sum(axis=1).sum())
 
 
-def _dispersion(rows: Rows, **options) -> float:
-    return _dispersion_of(_sums(rows, **options), rows, **options)
+def _dispersion_facts(*, rooted: bool = False, **options) -> Facts:
+    found = Facts.by_sums(_sums, _dispersion_of, rooted=rooted, binned=_dl_binned, check=_check)
+    return found._replace(least_raters=least_raters(**options))
 
 
-def _of_dispersion(**options) -> Facts:
-    least = least_raters(**options)
-    return Facts(False, least, sums=_sums, binned=_dl_binned, of_sums=_dispersion_of, check=_check)
-
-
-def _dispersion_facts(**options) -> Facts:
-    return _of_dispersion(**options)._replace(value=_dispersion)
-
-
-def _dispersion_error_facts(**options) -> Facts:
-    return _of_dispersion(**options)._replace(loss=_dispersion)
-
-
-@metric(
-    Facts(
-        False,
-        value=_calibration,
-        sums=_sums,
-        binned=class_bins,
-        of_sums=_calibration_of,
-        check=_check_exponent,
-    )
-)
+@metric(_of_classes(_calibration_of))
 def calibration_loss(
     y: LabelsLike,
     prediction: PredictionLike,
@@ -357,7 +330,7 @@ def dispersion_loss(
     )
 
 
-@metric(_dispersion_error_facts)
+@metric(partial(_dispersion_facts, rooted=True))
 def dispersion_error(
     y: LabelsLike,
     prediction: PredictionLike,

@@ -114,10 +114,6 @@ def _pair_of(sums: BinSums, rows: Rows, **options) -> float:
     return float(_losses(sums, rows, **options)[0])
 
 
-def _pair_calibration(rows: Rows, **options) -> float:
-    return _pair_of(_pair_sums(rows, **options), rows, **options)
-
-
 def _class_binned(rows: Rows, **options) -> Binned:
     phi = rows.each(_predicted_classes)
     return _binned(rows, phi, _class_rates, lambda a, b, k: (a == k) != (b == k), **options)
@@ -131,10 +127,6 @@ def _class_of(sums: BinSums, rows: Rows, **options) -> float:
     """Signed square of the mean over classes of the signed roots."""
     root = signed_root(_losses(sums, rows, **options)).mean()
     return float(root * abs(root))
-
-
-def _class_calibration(rows: Rows, **options) -> float:
-    return _class_of(_class_sums(rows, **options), rows, **options)
 
 
 def _posterior_terms(rows: Rows) -> tuple:
@@ -154,14 +146,9 @@ def _posterior_losses(rows: Rows) -> NDArray:
     return (1 + 1 / (n - 1)) * (agreeing - 2 * predicted) + size
 
 
-def _of_pairs(**facts) -> Facts:
-    """Facts of a loss that needs two raters and the whole distribution."""
-    return Facts(False, least_raters=2, takes_distribution=True, **facts)
-
-
-def _of_bins(**facts) -> Facts:
-    """The same, of a binned loss."""
-    return _of_pairs(check=_check, **facts)
+# a loss that needs two raters and the whole distribution; and a binned one
+_of_pairs = partial(Facts, False, least_raters=2, takes_distribution=True)
+_of_bins = partial(Facts.by_sums, least_raters=2, takes_distribution=True, check=_check)
 
 
 @metric(_of_pairs(terms=_pair_terms))
@@ -195,7 +182,7 @@ def disagreement_squared_loss(
     return score(disagreement_squared_loss, y, prediction, sample_weight)
 
 
-@metric(_of_bins(value=_pair_calibration, sums=_pair_sums, of_sums=_pair_of, binned=_pair_binned))
+@metric(_of_bins(_pair_sums, _pair_of, binned=_pair_binned))
 def disagreement_calibration_loss(
     y: LabelsLike,
     prediction: PredictionLike,
@@ -247,7 +234,7 @@ def disagreement_calibration_loss(
     )
 
 
-@metric(_of_bins(loss=_pair_calibration, sums=_pair_sums, of_sums=_pair_of, binned=_pair_binned))
+@metric(_of_bins(_pair_sums, _pair_of, binned=_pair_binned, rooted=True))
 def disagreement_calibration_error(
     y: LabelsLike,
     prediction: PredictionLike,
@@ -318,9 +305,7 @@ def class_disagreement_squared_loss(
     return score(class_disagreement_squared_loss, y, prediction, sample_weight)
 
 
-@metric(
-    _of_bins(loss=_class_calibration, sums=_class_sums, of_sums=_class_of, binned=_class_binned)
-)
+@metric(_of_bins(_class_sums, _class_of, binned=_class_binned, rooted=True))
 def class_disagreement_calibration_error(
     y: LabelsLike,
     prediction: PredictionLike,

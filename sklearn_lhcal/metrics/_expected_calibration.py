@@ -127,24 +127,18 @@ def _loss_of(
     return float(powers.max() if np.isinf(p) else powers.mean())
 
 
-def _loss(rows: Rows, **options) -> float:
-    return _loss_of(_sums(rows, **options), rows, **options)
-
-
 def _rooted_of(sums: BinSums, rows: Rows, p: float = 1, **options) -> float:
     return signed_root(_loss_of(sums, rows, p=p, **options), p)
 
 
-def _rooted(rows: Rows, **options) -> float:
-    return _rooted_of(_sums(rows, **options), rows, **options)
+_of_bins = partial(Facts.by_sums, _sums, binned=_binned)
 
 
 def _facts(*, bias_correction: str | None = None, **others) -> Facts:
     """A corrected error is a signed root of p = 2, whose interval is that of its square, mapped."""
-    found = Facts(False, sums=_sums, binned=_binned, check=_check)
     if bias_correction is not None:
-        return found._replace(loss=partial(_loss, p=2), of_sums=partial(_loss_of, p=2))
-    return found._replace(value=_rooted, of_sums=_rooted_of)
+        return _of_bins(partial(_loss_of, p=2), rooted=True, check=_check)
+    return _of_bins(_rooted_of, check=_check)
 
 
 @metric(_facts)
@@ -248,15 +242,7 @@ def expected_calibration_error(
     )
 
 
-@metric(
-    Facts(
-        False,
-        value=partial(_rooted, p=np.inf),
-        sums=_sums,
-        binned=_binned,
-        of_sums=partial(_rooted_of, p=np.inf),
-    )
-)
+@metric(_of_bins(partial(_rooted_of, p=np.inf)))
 def maximum_calibration_error(
     y: LabelsLike,
     prediction: PredictionLike,
