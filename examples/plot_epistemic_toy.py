@@ -243,8 +243,13 @@ for measure in MEASURES:
         ylim=(None, 1.3 * axes[measure].get_ylim()[1]),
     )
     raw, bins = axes[f"raw {measure}"], np.arange(BINS) + 1
-    raw.plot(bins, display.mean_uncertainty.mean(axis=0), "s-", color=BLUE, markersize=4)
-    raw.plot(bins, display.mean_gain.mean(axis=0), ":", color=VERMILLION)
+    raw.plot(
+        bins, display.mean_uncertainty.mean(axis=0), "s-", color=BLUE, markersize=4, label=name
+    )
+    raw.plot(
+        bins, display.mean_gain.mean(axis=0), ":", color=VERMILLION, label="gain (probability)"
+    )
+    raw.legend(fontsize="small")
     raw.set(xlabel=axes[measure].get_xlabel(), ylabel="Mean estimate (nats)", ylim=(-0.02, None))
 
 FIGURE = Path(os.path.relpath(Path(sys.argv[0]).parent), "output", "epistemic_toy.png")

@@ -63,6 +63,7 @@ def draw(ax, values: dict, promised: float, what: str) -> None:
         beside = i + rng.uniform(-0.18, 0.18, len(found))
         ax.plot(beside, found, ".", color=LABELS[kind], alpha=0.4)
         ax.plot([i - 0.3, i + 0.3], [found.mean()] * 2, color=LABELS[kind], linewidth=3)
+    ax.plot([], [], color="0.35", linewidth=3, label="mean of the trials")
     ax.axhline(promised, color="0.35", linestyle=(0, (1, 1.5)), label="promised")
     ax.set(ylabel=what, xticks=range(len(values)), xticklabels=list(values))
     ax.legend(fontsize="small")

@@ -159,7 +159,9 @@ for name, dist, color in (
         counts_test, dist, ax=left, name=name, line_kwargs={"color": color}
     )
 right.set_prop_cycle(color=PALETTE)
-left.legend(frameon=False, fontsize=8, loc="upper left")
+left.legend(
+    frameon=False, fontsize=8, loc="upper left", title="bars: 95 % intervals", title_fontsize=8
+)
 CalibrationDispersionDisplay.from_predictions(counts_test, without, ax=right)
 for ax in (left, right):
     ax.spines[["top", "right"]].set_visible(False)

@@ -249,8 +249,10 @@ for j, (ax, label) in enumerate(zip(axes, AXES.values(), strict=True)):
 axes[0].set_yticks(range(len(shown)), [title(model) for model in shown])
 axes[0].invert_yaxis()
 lost = [title(model) for model in others if model not in shown]
+heading = "95 % intervals"
 if lost:
-    figure.suptitle(f"Not shown, accuracy lower by more than .1: {', '.join(lost)}", fontsize=9)
+    heading += f"; not shown, accuracy lower by more than .1: {', '.join(lost)}"
+figure.suptitle(heading, fontsize=9)
 
 FIGURE = Path(os.path.relpath(Path(sys.argv[0]).parent), "output", "regularized_training.png")
 FIGURE.parent.mkdir(exist_ok=True)

@@ -270,6 +270,8 @@ def test_two_displays_share_axes_diagonal_and_strip(display, data):
         many, softmax(np.log(data.prediction) / 2, axis=1), name="TS", ax=first.ax_
     )
     assert second.ax_ is first.ax_
+    assert second.line_.get_marker() != first.line_.get_marker()
+    assert second.open_points_.get_marker() == second.line_.get_marker()
     assert second.reference_ is first.reference_
     assert second.histogram_ax_ is first.histogram_ax_
     assert len(first.ax_.child_axes) == 1

@@ -7,6 +7,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.stats import ttest_1samp
 from sklearn.ensemble import ExtraTreesClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -64,7 +65,7 @@ def test_bins_where_nothing_is_gained_have_a_band():
     assert np.isfinite(lone.interval).all()
 
 
-def test_runs_are_averaged_and_their_spread_is_the_band():
+def test_runs_are_averaged_and_the_band_is_of_their_mean():
     runs = [draw(seed) for seed in range(4)]
     gains, estimates = zip(*runs, strict=True)
     display = EpistemicGainDisplay.from_predictions(
@@ -77,10 +78,11 @@ def test_runs_are_averaged_and_their_spread_is_the_band():
     )
     assert_allclose(display.gain_line_.get_ydata(), display.mean_gain.mean(axis=0))
     path = display.gain_band_.get_paths()[0].vertices
-    reach = display.mean_gain.mean(axis=0) + display.mean_gain.std(axis=0, ddof=1)
-    assert path[:, 1].max() == pytest.approx(reach.max())
+    of_runs = ttest_1samp(display.mean_gain, 0, axis=0).confidence_interval(0.95)
+    assert path[:, 1].max() == pytest.approx(of_runs.high.max())
+    assert path[:, 1].min() == pytest.approx(of_runs.low.min())
     assert display.calibrated_band_ is not None
-    assert display.legend_.get_title().get_text() == "bands: standard deviation of 4 runs"
+    assert display.legend_.get_title().get_text() == "bands: 95 % intervals over 4 runs"
 
 
 def test_what_is_drawn():

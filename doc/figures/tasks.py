@@ -47,6 +47,7 @@ def guarantees():
             covered.append((data.proba[new] * sets).sum(axis=1).mean())
         ax.plot(i + np.linspace(-0.25, 0.25, 100), covered, ".", color=color, alpha=0.5)
         ax.plot([i - 0.3, i + 0.3], [np.mean(covered)] * 2, color=color, linewidth=3)
+    ax.plot([], [], color="0.35", linewidth=3, label="mean of 100 trials")
     ax.axhline(0.9, color="0.35", linestyle=(0, (1, 1.5)), label="promised, on average")
     ax.set_xticks(range(2), [f"calibrated on\n{name}" for name in labels])
     ax.set(xlim=(-0.5, 1.5), ylabel="Votes of new rows covered (share)")

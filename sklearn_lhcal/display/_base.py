@@ -96,6 +96,11 @@ def color_of(i: int) -> str:
     return PALETTE[i % len(PALETTE)]
 
 
+def marker_of(i: int) -> str:
+    """The marker of the i-th thing that is drawn."""
+    return "os^Dv"[i % 5]
+
+
 def look_of(i: int) -> dict:
     """The colour of the i-th curve, and dashes by which curves that coincide can be told apart."""
     return {"color": color_of(i), "linestyle": ("-", "--", "-.", ":")[i % 4]}

@@ -16,7 +16,9 @@ from ._base import (
     draw_counts,
     draw_legend,
     draw_reference,
+    drawn,
     has_strip,
+    marker_of,
     name_of,
     predicted,
     reach,
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
 
 # what the axes show beyond their limits, as a share of the range
 _MARGIN = 0.02
+
+_POINTS = "points of a display"
 
 
 @dataclass(eq=False, repr=False)
@@ -104,6 +108,8 @@ class BinnedReliabilityDisplay(Display):
     ) -> Self:
         """Draw the display. A second one on the same axes is compared with the first.
 
+        It has another colour and another marker.
+
         Parameters
         ----------
         ax : matplotlib Axes, optional
@@ -124,8 +130,9 @@ class BinnedReliabilityDisplay(Display):
         limit = max(self.limit, _drawn_limit(self.ax_))
         self.reference_ = draw_reference(self.ax_, "perfect calibration")
         label = self.name if name is None else name
-        style = styled(line_kwargs, marker="o", markersize=5, linewidth=1, label=label)
-        (self.line_,) = self.ax_.plot(self.mean_predicted, self.mean_observed, **style)
+        marker = marker_of(len(drawn(self.ax_.lines, _POINTS)))
+        style = styled(line_kwargs, marker=marker, markersize=5, linewidth=1, label=label)
+        (self.line_,) = self.ax_.plot(self.mean_predicted, self.mean_observed, gid=_POINTS, **style)
         color = self.line_.get_color()
         self._draw_open_points(style | {"color": color, "linestyle": "none", "label": None})
         self._draw_intervals(errorbar_kwargs, color)

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.stats import sem
+from scipy.stats import t as student
 
 from .._ground.checks import check_fraction, check_samples
 from .._ground.estimators import resolve
@@ -42,7 +44,7 @@ class EpistemicGainDisplay(Display):
     **Bands.** For one run the band is Student's interval for the mean gain of the bin, from the
     spread of the gain within the bin. One row of the average spread is added, so that a bin in
     which nothing is gained has a band too. For several runs (such as random seeds) lines are means
-    over the runs, and bands reach one standard deviation to either side.
+    over the runs, and bands are Student's intervals for these means: other seeds, other data.
 
     **Raters.** The gain of a row is the mean of the gains by each of its labels. With `Annotations`
     the band is therefore for new rows and new raters: what raters share is added to the variance of
@@ -70,7 +72,7 @@ class EpistemicGainDisplay(Display):
     gain_line_, uncertainty_line_, calibrated_line_ : matplotlib Line2D or None
         Means by bin; None where they are not drawn.
     gain_band_, uncertainty_band_, calibrated_band_ : matplotlib PolyCollection or None
-        Intervals, or the spread over runs; None where there is neither.
+        Intervals; None where there are none.
     histogram_ : matplotlib StepPatch or None
         Rows in each bin.
     ax_ : matplotlib Axes
@@ -127,7 +129,7 @@ class EpistemicGainDisplay(Display):
             The calibrated estimate.
         groups : array-like of shape (n_samples,), optional
             Rows of one group (one patient, say) are dependent: intervals take them together. For
-            one run; the bands of several are standard deviations over runs.
+            one run; the bands of several are intervals over runs.
         n_bins : int or array-like of shape (n_edges,), default=20
             Number of bins, or their edges.
         strategy : {"uniform", "quantile"}, default="quantile"
@@ -365,7 +367,7 @@ class EpistemicGainDisplay(Display):
 
     def _band_in_words(self) -> str:
         if self.mean_gain.ndim == 2 and len(self.mean_gain) > 1:
-            return f"bands: standard deviation of {len(self.mean_gain)} runs"
+            return f"bands: {self._level} intervals over {len(self.mean_gain)} runs"
         return f"band: {self._level} intervals"
 
     def _draw(self, values, style: dict, own_band: dict | None, interval=None):
@@ -376,10 +378,9 @@ class EpistemicGainDisplay(Display):
         mean = runs.mean(axis=0)
         x = np.arange(len(mean)) + 1
         (line,) = self.ax_.plot(x, mean, **styled(style, markersize=4, linewidth=1.4))
-        if values.ndim == 2:
-            # one run has no spread
-            spread = runs.std(axis=0, ddof=len(runs) > 1)
-            interval = np.column_stack([mean - spread, mean + spread])
+        if len(runs) > 1:
+            reach = student.ppf((1 + self.confidence_level) / 2, len(runs) - 1) * sem(runs, axis=0)
+            interval = np.column_stack([mean - reach, mean + reach])
         if interval is None:
             return line, None
         band = styled(own_band, color=line.get_color(), alpha=0.18, linewidth=0)
