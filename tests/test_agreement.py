@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.metrics import cohen_kappa_score
 
 from sklearn_lhcal import label_histogram
@@ -121,9 +122,11 @@ def test_limits():
     for function in (*COUNTED, *NAMED):
         for weights in WEIGHTS:
             assert function(agreed, weights=weights) == pytest.approx(1, abs=1e-12)
-        assert np.isnan(function(annotated([[1, None], [None, 2]])))
+        with pytest.warns(UndefinedMetricWarning, match="no row with a positive weight has two"):
+            assert np.isnan(function(annotated([[1, None], [None, 2]])))
     for function in (fleiss_kappa, conger_kappa, krippendorff_alpha):
-        assert np.isnan(function(annotated([[1, 1], [1, 1]])))
+        with pytest.warns(UndefinedMetricWarning, match="all ratings are of one class"):
+            assert np.isnan(function(annotated([[1, 1], [1, 1]])))
 
 
 def test_one_class_is_agreed_upon():
@@ -164,7 +167,8 @@ def test_weights_are_repetition(function):
     weight = np.random.default_rng(0).integers(4, size=20)
     repeated = function(y.take(np.repeat(np.arange(20), weight)))
     assert function(y, sample_weight=weight) == pytest.approx(repeated, rel=1e-12)
-    assert np.isnan(function(y, sample_weight=np.eye(20)[0]))
+    with pytest.warns(UndefinedMetricWarning):
+        assert np.isnan(function(y, sample_weight=np.eye(20)[0]))
 
 
 def test_distances_are_those_of_classes_that_are_numbers():

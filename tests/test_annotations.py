@@ -166,8 +166,12 @@ def test_what_is_refused():
         Annotations.from_long([1, 2], ["Ann"], ["a", "b"])
     with pytest.raises(ValueError, match="items lacks"):
         Annotations.from_long(good, items=[1])
+    with pytest.raises(ValueError, match="make both strings, or both integers"):
+        Annotations.from_long(good, items=["1", "2"])
     with pytest.raises(ValueError, match="different names"):
         Annotations.from_long(good, items=[1, 1, 2])
+    with pytest.raises(TypeError, match="a dict of arrays, got NoneType; without one"):
+        Annotations.from_long(None, **good)
     with pytest.raises(ValueError, match="of types that cannot be sorted"):
         Annotations.from_long(good | {"item": ["x", 1]})
     with pytest.raises(ValueError, match="raters must hold 2 different names"):

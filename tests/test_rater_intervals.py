@@ -451,3 +451,9 @@ def test_degrees_of_freedom_are_two_at_least():
     assert min(found) == 2
     # more than that where the variance says so
     assert sum(df > 2 for df in found) > 6
+
+
+def test_pairs_of_ratings_need_rows_with_two():
+    y = make_reader_study(30, 5, design="nested", random_state=0).y
+    with pytest.raises(ValueError, match="got 0 with rows of 2 ratings or more"):
+        confidence_interval(irreducible_loss, y, None)

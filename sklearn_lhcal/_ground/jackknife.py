@@ -217,8 +217,11 @@ def panel_of(y: Ratings, w, least_raters: int, n_blocks: int, rng) -> Panel:
     share = _shares(y, n, weight)
     present = np.flatnonzero(share)
     if len(present) < 3:
+        of_rows = ""
+        if least_raters > 1:
+            of_rows = f" with rows of {least_raters} ratings or more"
         raise ValueError(
-            f"Intervals for new raters need three raters at least, got {len(present)}; "
+            f"Intervals for new raters need three raters at least, got {len(present)}{of_rows}; "
             'raters="fixed" gives the interval for these raters and new rows.'
         )
     most = max(n_blocks, MOST_SINGLE)

@@ -73,7 +73,7 @@ def percent_agreement(
     Returns
     -------
     agreement : float
-        NaN where no row has two raters.
+        NaN with an UndefinedMetricWarning where no row has two raters.
 
     Raises
     ------
@@ -111,7 +111,8 @@ def fleiss_kappa(
     Returns
     -------
     kappa : float
-        NaN where no row has two raters, or all labels are of one class.
+        NaN with an UndefinedMetricWarning where no row has two raters, or all labels are of
+        one class.
 
     Raises
     ------
@@ -151,7 +152,7 @@ def gwet_ac(
     Returns
     -------
     coefficient : float
-        NaN where no row has two raters, or there is one class.
+        NaN with an UndefinedMetricWarning where no row has two raters, or there is one class.
 
     Raises
     ------
@@ -191,7 +192,8 @@ def conger_kappa(
     Returns
     -------
     kappa : float
-        NaN where no row has two raters, or all labels are of one class.
+        NaN with an UndefinedMetricWarning where no row has two raters, or all labels are of
+        one class.
 
     Raises
     ------
@@ -232,7 +234,8 @@ def cohen_kappa(
     Returns
     -------
     kappa : float
-        NaN where no row has both raters, or all labels are of one class.
+        NaN with an UndefinedMetricWarning where no row has both raters, or all labels are of
+        one class.
 
     Raises
     ------
@@ -279,7 +282,8 @@ def krippendorff_alpha(
     Returns
     -------
     alpha : float
-        NaN where no row has two raters, or all labels are of one class.
+        NaN with an UndefinedMetricWarning where no row has two raters, or all labels are of
+        one class.
 
     Raises
     ------

@@ -4,11 +4,13 @@ Letters: y_ik counts, n_i raters and μ̂_i shares of row i, w_i weights of rows
 classes, π class shares, p_r those of rater r.
 """
 
+import warnings
 from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.exceptions import UndefinedMetricWarning
 
 from .._ground.arrays import Floats
 from .._ground.checks import as_floats, check_finite, check_sample_weight
@@ -60,7 +62,15 @@ def score(value: Callable, y, weights, sample_weight) -> float:
     labels.warn_if_adjudicated()
     w = check_sample_weight(sample_weight, len(labels))
     w = np.ones(len(labels)) if w is None else w
-    return float(value(_Labelled(labels, w), weights=weights))
+    found = float(value(_Labelled(labels, w), weights=weights))
+    if np.isnan(found):
+        warnings.warn(
+            "Agreement is undefined and set to NaN: no row with a positive weight has two ratings, "
+            "or all ratings are of one class.",
+            UndefinedMetricWarning,
+            stacklevel=3,
+        )
+    return found
 
 
 def coefficient(chance: Callable[[_Labelled, Floats], float]) -> Callable:

@@ -1,5 +1,6 @@
 """Single annotations as long arrays: read from tables and matrices, coded, put in order of rows."""
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -60,6 +61,11 @@ def _column(table, name) -> NDArray | None:
     """A column of a frame; None where there is no name."""
     if name is None:
         return None
+    if not hasattr(table, "columns") and not isinstance(table, Mapping):
+        raise TypeError(
+            "A long table is a frame or a dict of arrays, got "
+            f"{type(table).__name__}; without one, pass item=, rater= and label= alone."
+        )
     columns = list(getattr(table, "columns", table))
     if not isinstance(name, str) and np.ndim(name) == 1:
         return name
@@ -148,7 +154,10 @@ def placed(row: Indices, found: NDArray, items: NDArray) -> tuple[Indices, NDArr
         raise ValueError("items must be a 1-D array of different names, one for each row of X.")
     place = positions(found, items)
     if (place < 0).any():
-        raise ValueError(f"items lacks {found[place < 0].tolist()[:5]}, which have ratings.")
+        hint = ""
+        if items.dtype.kind != found.dtype.kind:
+            hint = " Their types differ: make both strings, or both integers."
+        raise ValueError(f"items lacks {found[place < 0].tolist()[:5]}, which have ratings.{hint}")
     return place[row], items
 
 

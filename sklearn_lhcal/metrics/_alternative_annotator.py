@@ -1,10 +1,12 @@
 """The alternative annotator test, as published."""
 
+import warnings
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import t as student
+from sklearn.exceptions import UndefinedMetricWarning
 
 from .._ground.arrays import Floats
 from .._ground.checks import check_fraction, check_positive_int
@@ -77,7 +79,7 @@ def alternative_annotator_test(
     Returns
     -------
     AlternativeAnnotatorTest
-        NaN and no raters where nobody has enough rows.
+        NaN and no raters, with an UndefinedMetricWarning, where nobody has enough rows.
 
     Raises
     ------
@@ -121,6 +123,11 @@ def alternative_annotator_test(
     replaced = _discoveries(p_value, false_discovery_rate)
     raters = labels.raters[tested]
     if not len(tested):
+        warnings.warn(
+            f"No rater has {max(least_rows, 2)} rows that another has rated too: nobody is tested.",
+            UndefinedMetricWarning,
+            stacklevel=2,
+        )
         return AlternativeAnnotatorTest(np.nan, False, np.nan, raters, p_value, replaced)
     rate = float(replaced.mean())
     return AlternativeAnnotatorTest(

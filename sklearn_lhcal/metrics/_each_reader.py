@@ -12,7 +12,7 @@ from scipy.stats import t as student
 from .._ground.arrays import Floats, Indices, Integers
 from .._ground.checks import plain_array
 from .._ground.facts import Facts, metric
-from .._ground.names import sorted_names
+from .._ground.names import is_numeric, positions, sorted_names
 from .._ground.simplex import row_sum
 from .._ground.types import LabelsLike
 from .._rows import PredictionLike, Rows, read_rows
@@ -71,6 +71,13 @@ def with_votes(y: LabelsLike, prediction: PredictionLike) -> tuple[Annotations, 
     classes = labels.classes
     if labels.single:
         classes = sorted_names(list({*classes.tolist(), *said.classes.tolist()}))
+    unseen = said.classes[positions(said.classes, classes) < 0]
+    # integers may be column numbers where no class is a number
+    if len(unseen) and (is_numeric(classes) or not is_numeric(said.classes)):
+        raise ValueError(
+            f"prediction has labels that are no classes of y: {unseen.tolist()[:5]}; y has "
+            f"{classes.tolist()[:20]}."
+        )
     said = said.in_order(classes, other="y")
     return labels, PointMass(said.counts.astype(np.float64)).with_classes(said.classes)
 

@@ -26,6 +26,8 @@ __all__ = ["StudySize", "study_size"]
 _MOST_ROWS = 10**8
 # the range that a pilot leaves open is between the 10 % and the 90 % point of so many draws
 _TAIL = 0.1
+# excess kurtosis of what a reader adds to a metric, which is in part a product of effects
+_KURTOSIS = 1.0
 _DRAWS = 256
 _LOW = round(_TAIL * _DRAWS)
 _HIGH = _DRAWS - 1 - _LOW
@@ -130,9 +132,11 @@ def study_size(
     -----
     A pilot with few readers knows little of how much readers differ. `n_rows_range` says how much
     this leaves open. It is a generalised confidence interval (Weerahandi 1993): each jackknife's
-    variance is divided by draws of χ²/df, and the rows needed are computed for each draw. Raters
-    have their effective number less one as degrees of freedom, rows and ratings the number of
-    blocks less one. The differences of these variances may be negative in a draw; their sum is not.
+    variance is divided by draws of χ²/df, and the rows needed are computed for each draw. Rows and
+    ratings have the number of blocks less one as degrees of freedom. Raters have fewer than their
+    effective number R less one, ``2/(2/(R − 1) + 1/R)``: what a reader adds to a metric is in part
+    a product of effects, and is given an excess kurtosis of 1 (Box 1953). The differences of these
+    variances may be negative in a draw; their sum is not.
 
     Disagreement and kappas compare pairs of readings. What is particular to a pair of readers falls
     as 1/R², and a jackknife counts it more than twice where readers are few. It comes from the
@@ -143,6 +147,8 @@ def study_size(
 
     References
     ----------
+    Box, G. E. P. (1953). Non-normality and tests on variances. Biometrika 40, 318–335.
+
     Weerahandi, S. (1993). Generalized confidence intervals. Journal of the American Statistical
     Association 88, 899–905.
 
@@ -192,7 +198,7 @@ def study_size(
         n_blocks=n_blocks,
     )
     needed = _rows_needed(pilot, half_width)
-    drawn = known.drawn(block.n - 1.0, panel.effective - 1, pairs.df).components(*sizes)
+    drawn = known.drawn(block.n - 1.0, _df_of_raters(panel.effective), pairs.df).components(*sizes)
     of_draws = pilot._replace(**{name: value[:, None] for name, value in drawn.items()})
     ends = np.sort(_rows_needed(of_draws, half_width), axis=0)[[_LOW, _HIGH]]
     ends[0] = np.minimum(ends[0], needed)
@@ -250,6 +256,11 @@ class _Pilot(NamedTuple):
             "rater_pairs": of_raters,
             "reading_pairs": readings,
         }
+
+
+def _df_of_raters(R: float) -> float:
+    """Degrees of freedom of a variance of R raters: ``Var s²/σ⁴ = 2/(R − 1) + κ/R``, Box (1953)."""
+    return 2 / (2 / max(R - 1, 1e-9) + _KURTOSIS / R)
 
 
 def _share(component, m):
