@@ -295,6 +295,25 @@ def test_bounds_hold_where_a_mistake_is_rare_and_expensive(method):
     assert jackknife < 60
 
 
+@pytest.mark.parametrize("method", ["hoeffding", "empirical_bernstein"])
+def test_bounds_of_groups_count_each_once(method):
+    """A group is the mean of its rows; rows that are alike tell no more than one of them."""
+    rng, C = np.random.default_rng(0), [[0.0, 1.0], [4.0, 0.0]]
+    y, d = rng.integers(0, 2, (2, 50))
+    once = risk_bound(y, d, C, method=method)
+    times = rng.integers(1, 6, 50)
+    group = rng.permutation(50)
+    y_many, d_many, group_many = (np.repeat(a, times) for a in (y, d, group))
+    many = risk_bound(y_many, d_many, C, method=method, groups=group_many)
+    assert_allclose(many, once, rtol=1e-12)
+    # half of the rows of each group cost 4
+    found = risk_bound([1, 1] * 25, [0, 1] * 25, C, method=method, groups=np.repeat(group[:25], 2))
+    assert found.estimate == 2
+    assert found.standard_error == 0
+    with pytest.raises(TypeError, match="sample_weight"):
+        risk_bound(y, d, C, sample_weight=np.ones(50))
+
+
 def test_bernstein_is_shorter_where_costs_vary_little():
     y, d, C = np.zeros(20_000, dtype=int), np.zeros(20_000, dtype=int), [[1.0, 100.0], [100.0, 1.0]]
     bernstein, hoeffding = (

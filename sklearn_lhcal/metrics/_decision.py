@@ -251,6 +251,7 @@ def risk_bound(
     cost_matrix: ArrayLike,
     *,
     method: Literal["hoeffding", "empirical_bernstein"] = "hoeffding",
+    groups: ArrayLike | None = None,
     confidence_level: float = 0.95,
 ) -> ConfidenceInterval:
     """Interval for the risk of decisions that holds for any distribution of the costs, from their
@@ -268,9 +269,15 @@ def risk_bound(
     Parameters
     ----------
     y, decisions, cost_matrix
-        As in `decision_risk`. Rows must be independent, and the decisions not chosen on them.
+        As in `decision_risk`. Rows, or groups, must be independent, and the decisions not chosen on
+        them. Readers who read several rows are taken as fixed. Rows count alike: there are no
+        weights, which the promise would not survive where they depend on the rows.
     method : {"hoeffding", "empirical_bernstein"}, default="hoeffding"
         Which of the two.
+    groups : array-like of shape (n_samples,), optional
+        Rows of one group (one patient, say) may depend on each other. A group is one cost then, the
+        mean of its rows, and n the number of groups. The risk is that of a row drawn from a new
+        group: groups count alike, however many rows they have.
     confidence_level : float, default=0.95
         The interval holds the risk with at least this probability.
 
@@ -283,8 +290,8 @@ def risk_bound(
     Raises
     ------
     ValueError
-        An unknown method, a level outside (0, 1), fewer than two rows for the empirical Bernstein
-        bound.
+        An unknown method, a level outside (0, 1), missing groups, fewer than two rows or groups for
+        the empirical Bernstein bound.
 
     References
     ----------
@@ -298,8 +305,11 @@ def risk_bound(
     (0.0, 4.3)
     """
     check_fraction(confidence_level=confidence_level)
-    rows = read_for(decision_risk, y, decisions, cost_matrix=cost_matrix)
+    rows = read_for(decision_risk, y, decisions, groups=groups, cost_matrix=cost_matrix)
     cost, _ = _cost_terms(rows, cost_matrix=cost_matrix)
+    if rows.groups is not None:
+        _, unit = np.unique(rows.groups, return_inverse=True)
+        cost = np.bincount(unit, cost) / np.bincount(unit)
     C = check_cost_matrix(cost_matrix, a_row=True).C
     n = len(cost)
     delta = 1 - confidence_level
@@ -309,7 +319,7 @@ def risk_bound(
     elif method == "empirical_bernstein":
         if n < 2:
             raise ValueError(
-                "The empirical Bernstein bound needs two rows; use method='hoeffding'."
+                "The empirical Bernstein bound needs two rows or groups; use method='hoeffding'."
             )
         log = np.log(4 / delta)
         reach = np.sqrt(2 * cost.var(ddof=1) * log / n) + 7 * width * log / (3 * (n - 1))
