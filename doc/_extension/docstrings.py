@@ -19,7 +19,7 @@ PUBLIC = {
 }
 SECTION = re.compile(r"(?<=^Parameters\n----------\n).*?(?=^\w[\w ]*\n---|\Z)", re.M | re.S)
 FIELD = re.compile(r"^(\*{0,2}\w[\w*, ]*?)( : .*)?\n((?:    .*\n|\n)*)", re.M)
-AS_IN = re.compile(r"As in `(?:sklearn_lhcal\.\w+\.)?(\w+)`[.,;]\s*(.*)", re.S)
+AS_IN = re.compile(r"As in `(?:(?:sklearn_lhcal\.)?[a-z_]+\.)?(\w+(?:\.\w+)?)`[.,;:]\s*(.*)", re.S)
 
 
 def resolve_public_name(app, env, node, contnode):
@@ -38,9 +38,13 @@ def skip_fields(app, what, name, obj, skip, options):
 
 @cache
 def parameters(name):
-    """Type and text of each parameter of a public name."""
+    """Type and text of each parameter of a public name, or of one of its methods."""
+    name, _, method = name.partition(".")
     room, _, attribute = PUBLIC[name].rpartition(".")
-    doc = inspect.getdoc(getattr(importlib.import_module(room), attribute)) or ""
+    documented = getattr(importlib.import_module(room), attribute)
+    if method:
+        documented = getattr(documented, method)
+    doc = inspect.getdoc(documented) or ""
     section = SECTION.search(doc + "\n")
     fields = FIELD.findall(section[0]) if section else []
     return {
@@ -62,7 +66,7 @@ def field(name, kind, text, more=""):
 
 
 def parameters_of(name):
-    return parameters(name) if name in PUBLIC else {}
+    return parameters(name) if name.partition(".")[0] in PUBLIC else {}
 
 
 def sentence(text):

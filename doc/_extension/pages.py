@@ -8,6 +8,7 @@ from docstrings import PUBLIC
 from docutils import nodes
 from docutils.parsers.rst import Directive
 from docutils.statemachine import StringList
+from PIL import Image
 from sklearn import set_config
 from sphinx import addnodes
 from sphinx.transforms.post_transforms import SphinxPostTransform
@@ -18,6 +19,8 @@ from sklearn_lhcal._ground.facts import facts_of
 
 HEAD = ("Metric", "Better", "Raters", "Reads", "Kind")
 PAPER = re.compile(r"\bP[1-4]\b")
+# Pixels; on a phone, narrower figures are legible as a whole, and these are scrolled.
+WIDE = 650
 # Text in these is no prose, or a link already.
 CLOSED = (
     nodes.literal,
@@ -145,6 +148,10 @@ class ScrolledFigures(SphinxPostTransform):
 
     def run(self, **kwargs):
         for image in list(self.document.findall(imgsgnode)):
+            with Image.open(Path(self.app.srcdir, image["uri"].lstrip("/"))) as picture:
+                width = picture.width
+            if width < WIDE:
+                continue
             frame = nodes.container(classes=["figure-scroll"])
             image.replace_self(frame)
             frame += image

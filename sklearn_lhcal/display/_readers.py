@@ -140,7 +140,7 @@ class ReaderDisplay(Display):
         Raises
         ------
         ValueError
-            As `sklearn_lhcal.metrics.reader_comparison`.
+            As in `sklearn_lhcal.metrics.reader_comparison`.
         """
         found = reader_comparison(
             y,

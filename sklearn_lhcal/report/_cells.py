@@ -98,6 +98,8 @@ def with_labels(tables: dict[str, Table], ids) -> tuple:
     if len(n) > 1 or counts.ndim != 2 or counts.shape[1] == 1:
         return tables, ids, 0
     rated = np.flatnonzero(counts.any(axis=1))
+    if len(rated) == len(counts):
+        return tables, ids, 0
     kept = {}
     for what, table in tables.items():
         names = None if table.ids is None else table.ids[rated]
