@@ -48,9 +48,11 @@ def adjudication_test(y: LabelsLike) -> AdjudicationTest:
     Where a third rater is asked only if two disagree, pairs of ratings are not random pairs. The
     irreducible loss, every disagreement and every agreement coefficient are then biased.
 
-    ``z = √(N − 1) · corr(d, rank n)`` is the linear-by-linear association of a row's disagreement
-    d_i with its number of ratings n_i, over the N rows with two ratings or more. Where the order of
-    ratings is known, d_i is whether the first two differ. Else it is the mean over all pairs.
+    ``z = Σ_i a_i e_i / √Σ_i (a_i e_i)²`` is the association of a row's disagreement with its number
+    of ratings n_i, over the rows with two ratings or more: a_i is the rank of n_i less the mean
+    rank, and e_i = d_i − d̄. Where the order of ratings is known, d_i is whether the first two
+    differ. Else it is the mean over all pairs, which varies less the more ratings there are: hence
+    the variance that does not take it for constant.
 
     Parameters
     ----------
@@ -74,12 +76,13 @@ def adjudication_test(y: LabelsLike) -> AdjudicationTest:
 
     References
     ----------
-    Agresti (2002), Categorical data analysis, section 3.4.
+    Agresti (2002), Categorical data analysis, section 3.4, for such scores. White (1980), A
+    heteroskedasticity-consistent covariance matrix estimator, for their variance.
 
     Examples
     --------
     >>> test = adjudication_test([[2, 0]] * 40 + [[2, 1]] * 10)
-    >>> test.p_value < 1e-6
+    >>> test.p_value < 1e-4
     True
     >>> adjudication_test([[3, 0], [2, 1]]).p_value
     nan
@@ -107,7 +110,10 @@ def _first_disagreement(y) -> Floats:
 
 
 def _association(d: Floats, n: Floats) -> float:
-    """``√(N − 1) · corr(d, rank n)``; NaN where one of them does not vary."""
+    """``Σ a e / √Σ (a e)²`` with a = rank n less its mean, e = d − d̄; NaN where one is 0."""
     if len(n) < 3 or n.min() == n.max() or np.ptp(d) == 0:
         return float("nan")
-    return float(np.sqrt(len(n) - 1) * np.corrcoef(d, rankdata(n))[0, 1])
+    products = (rankdata(n) - (len(n) + 1) / 2) * (d - d.mean())
+    if not products.any():
+        return float("nan")
+    return float(products.sum() / np.linalg.norm(products))
