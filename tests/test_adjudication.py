@@ -2,7 +2,6 @@
 
 import pickle
 import warnings
-from itertools import permutations
 
 import numpy as np
 import pytest
