@@ -28,6 +28,7 @@ from .._ground.types import LabelsLike, Seed, Strategy
 from ..label_histogram._labels import read_labels
 
 _DRAWS = 2_000_000  # gains drawn at once
+_POOL = 100  # rows of which losses are learnt
 
 
 class NullEpistemicError(NamedTuple):
@@ -257,8 +258,9 @@ def null_epistemic_error(
     """Level of `epistemic_calibration_error` under perfect calibration, and a test of calibration.
 
     Gains are drawn whose expectation is the estimate of the row. Negative gains are drawn as often
-    as they occur in its bin. Positive gains have the sizes that occur there, and are as frequent as
-    calibration asks for. Where these cannot suffice, some gains are 1.
+    as they occur in its bin and as many bins beside it as make 100 rows. Positive gains have the
+    sizes that occur there, and are as frequent as calibration asks for. Where these cannot suffice,
+    some gains are 1.
 
     Parameters
     ----------
@@ -306,10 +308,10 @@ def null_epistemic_error(
     check_positive_int(n_draws=n_draws)
     levels = check_levels(quantiles)
     index = Bins(e[:, None], n_bins, strategy).index(e[:, None])[:, 0]
-    order = np.lexsort((g, index))
-    g_sorted, e_sorted = g[order], e[order]
+    order = np.argsort(index, kind="stable")
+    e_sorted = e[order]
     starts = np.flatnonzero(np.diff(index[order], prepend=-1))
-    draw = _null_gains(g_sorted, e_sorted, starts)
+    draw = _null_gains(g[order], e_sorted, _pools(starts, len(g)))
     rng = check_random_state(random_state)
     errors = []
     step = max(1, _DRAWS // len(g))
@@ -324,16 +326,27 @@ def null_epistemic_error(
     return NullEpistemicError(error, float(null.mean()), np.quantile(null, levels), float(p_value))
 
 
+def _pools(starts, n: int):
+    """Where pools of adjacent bins begin, each of `_POOL` of the n rows or more."""
+    pools = [0]
+    for start in starts:
+        if min(start - pools[-1], n - start) >= _POOL:
+            pools.append(start)
+    return np.array(pools)
+
+
 def _null_gains(g, e, starts):
     """How to draw gains of expectation e, shape (m, n).
 
-    Rows are sorted by bin and by gain; the bins begin at `starts`.
+    Rows are sorted by pools of bins, which begin at `starts`. Losses and wins are as in the pool:
+    the fewer rows say what they are like, the nearer to 0 the null is.
     """
     count = np.diff(starts, append=len(g))
 
     def per_row(values):
         return np.repeat(values, count)
 
+    g = g[np.lexsort((g, per_row(starts)))]
     lost = np.add.reduceat(g < 0, starts)
     won = np.add.reduceat(g > 0, starts)
     loss = np.add.reduceat(np.maximum(-g, 0), starts) / count
