@@ -24,9 +24,11 @@ from sklearn_lhcal.metrics import (
     confidence_interval,
     dispersion_loss,
     kernel_calibration_error,
+    kernel_sharpness,
     loss_decomposition,
     null_calibration_error,
     paired_difference,
+    ratio_corrected_calibration_error,
     statistic_calibration_loss,
 )
 
@@ -50,6 +52,9 @@ KERNEL = {
     "marginal": partial(kernel_calibration_error, bandwidth=0.1, notion="marginal"),
     "top label": partial(kernel_calibration_error, bandwidth=0.1, notion="top_label"),
     "plugin": partial(kernel_calibration_error, bandwidth=0.1, p=1, bias_correction=None),
+    "ratio": partial(ratio_corrected_calibration_error, bandwidth=0.1),
+    "sharpness": partial(kernel_sharpness, bandwidth=0.1),
+    "sharpness, ratio": partial(kernel_sharpness, bandwidth=0.1, bias_correction="ratio"),
     "sought bandwidth": kernel_calibration_error,
     "cross-validated": partial(kernel_calibration_error, bandwidth="cv"),
 }
@@ -148,6 +153,43 @@ def test_kernel_pairs_written_out(kind, notion):
         groups=groups,
     )
     assert value == pytest.approx(total, rel=1e-9)
+
+
+def test_ratio_corrections_written_out():
+    """Groups are the units: Tin's ratio and that of sharpness from their sums a_g and c_g."""
+    from test_kernel import naive_log_kernels
+
+    counts, z, w, groups = case(40)
+    mu = counts / counts.sum(axis=1, keepdims=True)
+    k = np.exp(naive_log_kernels(z, 0.1)) * w
+    error = sharpness = 0.0
+    for j in range(40):
+        others = np.setdiff1d(groups, groups[j])
+        a = np.array([k[j, groups == g] @ mu[groups == g] for g in others])
+        c = np.array([k[j, groups == g].sum() for g in others])
+        m, A, C = len(others), a.mean(axis=0), c.mean()
+        s_ac = (a - A).T @ (c - C) / (m - 1) / C**2
+        s_cc = c.var(ddof=1) / C**2
+        r = A / C
+        error += w[j] * np.abs(r + (s_ac - r * s_cc) / m - z[j]).sum()
+        rho = ((m * A) ** 2 - (a**2).sum(axis=0)) / ((m * C) ** 2 - (c**2).sum())
+        sharpness += w[j] * (rho * (1 + 4 / m * (s_ac / r - s_cc))).sum()
+    for name, total in (("ratio", error), ("sharpness, ratio", sharpness)):
+        value = ALL[name](counts, z, sample_weight=w, groups=groups)
+        assert value == pytest.approx(total / w.sum(), rel=1e-9)
+
+
+def test_sharpness_of_groups_by_enumeration():
+    """Rows predicted alike, whose groups have one label each: ``Σ_k z_k²``; too sharp without."""
+    z = np.tile([0.2, 0.5, 0.3], (4, 1))
+    groups = np.array([0, 0, 0, 1, 1, 2, 3, 3])
+
+    def mean(**options):
+        sharpness = partial(kernel_sharpness, bandwidth=0.1, **options)
+        return expectation(lambda y: sharpness(y[groups], z[groups]), z, [1] * 4)
+
+    assert mean(groups=groups) == pytest.approx(0.38, rel=1e-12)
+    assert mean() > 0.45
 
 
 CALIBRATED = {

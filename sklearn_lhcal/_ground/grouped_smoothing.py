@@ -48,12 +48,13 @@ def moments(
 ) -> Moments:
     """The sums of U-statistics whose units are groups; three groups at least.
 
-    ``a = Σ_g p_g``, ``aa = Σ_g p_g²`` with p_g the sum of k·e over the group g, all over groups
-    other than that of j. The group of the largest kernel stands apart, as the row does in
-    `smoothing.moments`.
+    a_g is the sum of k·e over the group g, and c_g that of k: ``Σ a_g``, ``Σ a_g²``, ``Σ a_g c_g``
+    and ``Σ c_g²`` are over groups other than that of j. The group of the largest kernel stands
+    apart, as the row does in `smoothing.moments`.
     """
     e_one = with_one(e.flatten(1))
     layout = _layout(groups)
+    n_groups = sum(len(rows) for rows in layout)
     out = e.new_empty(len(e), 4 * e_one.shape[1] - 2)
     for part, L in log_kernels(x, h, groups, log_weight):
         star = groups[L.argmax(dim=1)]
@@ -62,15 +63,13 @@ def moments(
         own = (k * leads) @ e_one
         k, second = exp_in_place(L.masked_fill_(leads, -torch.inf))
         sums = k @ e_one
-        squares = _sums_of_squares(k, e_one, layout)
+        squares, products = _sums_of_products(k, e_one, layout)
         total = sums[:, -1:]
         lead = 1 / (1 + total / own[:, -1:] * (second - first).exp())
-        # Σ p²e is of rows, not of groups: whoever reads it gets NaN
-        none = torch.full_like(sums[:, :-1], torch.nan)
         parts = [lead, own[:, :-1] / own[:, -1:], sums[:, :-1] / total]
-        parts += [squares[:, :-1] / total**2, none, squares[:, -1:] / total**2]
+        parts += [squares[:, :-1] / total**2, products / total**2]
         out[part] = torch.cat(parts, dim=1)
-    return Moments.of_columns(out, e.shape)
+    return Moments.of_columns(out, e.shape, n_groups - 1)
 
 
 def _layout(groups: Tensor) -> list[Tensor]:
@@ -85,18 +84,25 @@ def _layout(groups: Tensor) -> list[Tensor]:
     return found
 
 
-def _sums_of_squares(k: Tensor, e: Tensor, layout: list[Tensor]) -> Tensor:
-    """``Σ_g (Σ_{i∈g} k_ji e_i)²``, shape (m, C)."""
-    total = k.new_zeros(len(k), e.shape[1])
+def _sums_of_products(k: Tensor, e: Tensor, layout: list[Tensor]) -> tuple[Tensor, Tensor]:
+    """``Σ_g (Σ_{i∈g} k_ji e_i)²`` and ``Σ_g (Σ_{i∈g} k_ji e_i)(Σ_{i∈g} k_ji)``, shape (m, C) each.
+
+    The last column of e holds ones.
+    """
+    squares = k.new_zeros(len(k), e.shape[1])
+    products = torch.zeros_like(squares)
     for rows in layout:
         if rows.shape[1] == 1:
-            total += k[:, rows[:, 0]].square() @ e[rows[:, 0]].square()
+            k2 = k[:, rows[:, 0]].square()
+            squares += k2 @ e[rows[:, 0]].square()
+            products += k2 @ e[rows[:, 0]]
             continue
-        step = max(PRODUCTS // total.numel(), 1)
+        step = max(PRODUCTS // squares.numel(), 1)
         for some in rows.split(step):
             sums = torch.bmm(k[:, some].transpose(0, 1), e[some])
-            total += sums.square_().sum(dim=0)
-    return total
+            products += (sums * sums[..., -1:]).sum(dim=0)
+            squares += sums.square_().sum(dim=0)
+    return squares, products
 
 
 @torch.no_grad()

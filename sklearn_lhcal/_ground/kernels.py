@@ -93,7 +93,7 @@ def ratio_corrected_rows(problem: SmoothingProblem, h: float, p: float) -> Tenso
     M = problem.moments(problem.y, h)
     r = M.ratio()
     s_ac, s_cc = M.relative_covariances()
-    r = r + (s_ac - r * s_cc) / (len(r) - 1)
+    r = r + (s_ac - r * s_cc) / M.m
     return power(r - problem.z[:, None], p).sum(dim=2)
 
 
@@ -121,7 +121,7 @@ def sharpness_rows(problem: SmoothingProblem, h: float, corrected: bool = False)
         r = M.ratio()
         s_ac, s_cc = M.relative_covariances()
         relative = torch.where(r > 0, s_ac / torch.where(r > 0, r, 1.0), 0.0) - s_cc
-        rho = rho * (1 + 4 / (len(r) - 1) * relative)
+        rho = rho * (1 + 4 / M.m * relative)
     return rho.sum(dim=2)
 
 

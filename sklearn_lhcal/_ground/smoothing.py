@@ -85,7 +85,7 @@ class Moments(NamedTuple):
     The largest kernel of a row may stand apart, with its share `lead` of all and its target `e1`.
     Then pairs never cancel, however isolated a row is. a, aa, ac and cc are the sums of p·e, p²e²,
     p²e and p² over the other kernels, each a share p of these. `lead` and `cc` have the shape
-    (n, 1, ...), the others that of e.
+    (n, 1, ...), the others that of e. `m` is the number of neighbours: rows, or groups of them.
     """
 
     lead: Tensor
@@ -94,18 +94,19 @@ class Moments(NamedTuple):
     aa: Tensor
     ac: Tensor
     cc: Tensor
+    m: int
 
     @classmethod
-    def of_columns(cls, columns: Tensor, shape: tuple) -> "Moments":
-        """From all of them side by side, (n, 4C + 2), for targets of a shape (n, ...)."""
+    def of_columns(cls, columns: Tensor, shape: tuple, m: int) -> "Moments":
+        """From all sums side by side, (n, 4C + 2), for targets of a shape (n, ...)."""
         C = math.prod(shape[1:])
         lead, *sums, cc = columns.split([1, C, C, C, C, 1], dim=1)
         row = (len(columns), *(1 for _ in shape[1:]))
-        return cls._make((lead.view(row), *(a.view(shape) for a in sums), cc.view(row)))
+        return cls._make((lead.view(row), *(a.view(shape) for a in sums), cc.view(row), m))
 
     def pairs(self) -> Tensor:
         """The product of two neighbours' targets, ``[(Σ a)² − Σ a²] / [(Σ c)² − Σ c²]``."""
-        s, e1, a, aa, _, cc = self
+        s, e1, a, aa, _, cc, _ = self
         return (2 * s * e1 * a + (1 - s) * (a * a - aa)) / (2 * s + (1 - s) * (1 - cc))
 
     def ratio(self) -> Tensor:
@@ -113,9 +114,8 @@ class Moments(NamedTuple):
         return self.lead * self.e1 + (1 - self.lead) * self.a
 
     def relative_covariances(self) -> tuple[Tensor, Tensor]:
-        """``s_ac/c̄²`` and ``s_cc/c̄²``, covariances over the m = n−1 neighbours."""
-        s, e1, _, _, ac, cc = self
-        m = len(s) - 1
+        """``s_ac/c̄²`` and ``s_cc/c̄²``, covariances over the m neighbours."""
+        s, e1, _, _, ac, cc, m = self
         ac = s**2 * e1 + (1 - s) ** 2 * ac
         cc = s**2 + (1 - s) ** 2 * cc
         return m * (m * ac - self.ratio()) / (m - 1), m * (m * cc - 1) / (m - 1)
@@ -146,7 +146,7 @@ def moments(x: Tensor, e: Tensor, h: float, log_weight: LogWeight = None) -> Mom
         squares = squares @ e2[columns] / total**2
         lead = 1 / (1 + total * (second - first).exp())
         out[part] = torch.cat([lead, e[columns][star[:, 0]], sums, squares], dim=1)
-    return Moments.of_columns(out[back], shape)
+    return Moments.of_columns(out[back], shape, n - 1)
 
 
 @torch.no_grad()

@@ -222,6 +222,7 @@ def ratio_corrected_calibration_error(
     bandwidth: float | Literal["loo", "cv"] = "loo",
     root: bool = False,
     sample_weight: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
     random_state: Seed = 0,
     device: str = "cpu",
 ) -> float:
@@ -233,7 +234,7 @@ def ratio_corrected_calibration_error(
 
     Parameters
     ----------
-    y, prediction, notion, p, bandwidth, root, sample_weight, random_state, device
+    y, prediction, notion, p, bandwidth, root, sample_weight, groups, random_state, device
         As in `kernel_calibration_error`.
 
     Returns
@@ -251,6 +252,7 @@ def ratio_corrected_calibration_error(
         y,
         prediction,
         sample_weight,
+        groups,
         notion=notion,
         p=p,
         bandwidth=bandwidth,
@@ -269,6 +271,7 @@ def kernel_sharpness(
     bandwidth: float | Literal["loo", "cv"] = "loo",
     bias_correction: Literal["ratio"] | None = None,
     sample_weight: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
     random_state: Seed = 0,
     device: str = "cpu",
 ) -> float:
@@ -280,7 +283,7 @@ def kernel_sharpness(
 
     Parameters
     ----------
-    y, prediction, notion, bandwidth, sample_weight, random_state, device
+    y, prediction, notion, bandwidth, sample_weight, groups, random_state, device
         As in `kernel_calibration_error`.
     bias_correction : {"ratio", None}, default=None
         "ratio" removes the bias of the ratio to second order. It helps at wide bandwidths.
@@ -293,7 +296,7 @@ def kernel_sharpness(
     Raises
     ------
     ValueError
-        As `kernel_calibration_error`; three rows at least.
+        As `kernel_calibration_error`; three rows, or groups, at least.
 
     Examples
     --------
@@ -305,6 +308,7 @@ def kernel_sharpness(
         y,
         prediction,
         sample_weight,
+        groups,
         notion=notion,
         bandwidth=bandwidth,
         bias_correction=bias_correction,
