@@ -7,6 +7,7 @@ for the gradient and the Hessian of any loss of u'.
 
 from abc import ABC, abstractmethod
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -20,6 +21,15 @@ from ..neural_network import LBFGS, Newton
 Array = Floats
 # Rows, classes and shares (L,) of pairs that have labels.
 Labels = tuple[NDArray[np.intp], NDArray[np.intp], Array]
+
+
+class FlooredLabels(NamedTuple):
+    """Labels above a floor: rows, classes, c = y r (1−r), and c less what is diagonal in c cᵀ/M."""
+
+    i: NDArray[np.intp]
+    k: NDArray[np.intp]
+    c: Array
+    on_diagonal: Array
 
 
 class AffineMap(ABC):
@@ -90,6 +100,23 @@ class AffineMap(ABC):
         H -= P.T @ P
         return root @ P, H
 
+    def floored_sums(self, u, e, Z, n, M, labels: FlooredLabels) -> tuple[Array, Array, Array]:
+        """Σ n Jᵀp, Σ M Jᵀq and Σ Jᵀ(diag(n p − c) − M q qᵀ)J, where p = e/Z and q = p − c/M.
+
+        The c on the diagonal is that of `on_diagonal`; e is overwritten.
+        """
+        i, k, c, on_diagonal = labels
+        root = np.sqrt(M)
+        e *= (root / Z)[:, None]
+        a = (n / root)[:, None] * e
+        G = self.pulled_sum(u, a)
+        a[i, k] -= on_diagonal
+        H = self.diagonal(u, a)
+        e[i, k] -= c / root[i]
+        Q = self.pulled(u, e)
+        H -= Q.T @ Q
+        return G, root @ Q, H
+
     def linear(self, x: Array) -> Array:
         """θ of x."""
         return x
@@ -152,12 +179,28 @@ class TemperatureMap(_PositiveScale):
     def diagonal(self, u, a):
         return np.einsum("ij,ij->", u * u, a).reshape(1, 1)
 
+    def label_sum(self, u, labels):
+        i, k, y = labels
+        return (y @ u[i, k]).reshape(1)
+
     def softmax_sums(self, u, e, Z, n):
         # n times the mean and the variance of u under p, row by row
-        e *= u
-        mean = row_sum(e) / Z
-        square = np.einsum("ij,ij->i", e, u) / Z
+        mean, square = _moments(u, e, Z)
         return (n @ mean).reshape(1), (n @ (square - mean**2)).reshape(1, 1)
+
+    def floored_sums(self, u, e, Z, n, M, labels):
+        i, k, c, on_diagonal = labels
+        mean, square = _moments(u, e, Z)
+        at = u[i, k]
+        of_q = M * mean - np.bincount(i, c * at, len(u))
+        H = n @ square - on_diagonal @ at**2 - (of_q / M) @ of_q
+        return (n @ mean).reshape(1), of_q.sum().reshape(1), H.reshape(1, 1)
+
+
+def _moments(u: Array, e: Array, Z: Array) -> tuple[Array, Array]:
+    """Means of u and of u² under e/Z, row by row; e is overwritten."""
+    e *= u
+    return row_sum(e) / Z, np.einsum("ij,ij->i", e, u) / Z
 
 
 class BiasCorrectedMap(_PositiveScale):
@@ -182,6 +225,10 @@ class BiasCorrectedMap(_PositiveScale):
 
     def pulled_sum(self, u, a):
         return np.append(np.einsum("ij,ij->", u, a), np.einsum("ij->j", a))
+
+    def label_sum(self, u, labels):
+        i, k, y = labels
+        return np.append(y @ u[i, k], np.bincount(k, y, self.K))
 
     def diagonal(self, u, a):
         ua = u * a
@@ -219,8 +266,7 @@ class VectorMap(AffineMap):
 
     def label_sum(self, u, labels):
         i, k, y = labels
-        of_scales = np.bincount(k, y * u[i, k], self.K)
-        return np.append(of_scales, np.bincount(k, y, self.K))
+        return self._of_labels(k, u[i, k], y)
 
     def diagonal(self, u, a):
         ua = u * a
@@ -236,18 +282,44 @@ class VectorMap(AffineMap):
         # The same with products that are shared: the sums of n Jᵀp stand on the diagonal too.
         root = np.sqrt(n)
         P = np.empty((len(u), 2 * self.K))
-        up = P[:, : self.K]
-        p = P[:, self.K :]
-        np.multiply(e, (root / Z)[:, None], out=p)
-        np.multiply(u, p, out=up)
+        np.multiply(e, (root / Z)[:, None], out=P[:, self.K :])
+        np.multiply(u, P[:, self.K :], out=P[:, : self.K])
         G = root @ P
+        second = root @ np.multiply(u, P[:, : self.K], out=e)
+        return G, self._less_square(P, G, second)
+
+    def floored_sums(self, u, e, Z, n, M, labels):
+        i, k, c, on_diagonal = labels
+        root = np.sqrt(M)
+        P = np.empty((len(u), 2 * self.K))
+        q = P[:, self.K :]
+        np.multiply(e, (root / Z)[:, None], out=q)
+        q[i, k] -= c / root[i]
+        np.multiply(u, q, out=P[:, : self.K])
+        # Sums of n q; with those of t = n c/M they are sums of n p.
+        share = n / root
+        G = share @ P
+        second = share @ np.multiply(u, P[:, : self.K], out=e)
+        t = (n / M)[i] * c
+        at = u[i, k]
+        G += self._of_labels(k, at, t)
+        own = self._of_labels(k, at, on_diagonal)
+        second += np.bincount(k, (t - on_diagonal) * at**2, self.K)
+        return G, root @ P, self._less_square(P, G - own, second)
+
+    def _of_labels(self, k, at, y) -> Array:
+        """Σ Jᵀy for labels of class k at logits `at`."""
+        return np.append(np.bincount(k, y * at, self.K), np.bincount(k, y, self.K))
+
+    def _less_square(self, P: Array, first: Array, second: Array) -> Array:
+        """−PᵀP, and the classes' own sums of u a and a (2K,), and of u² a (K,)."""
         H = P.T @ P
         np.negative(H, out=H)
         own = np.einsum("ikjk->ijk", H.reshape(2, self.K, 2, self.K))
-        own[0, 0] += root @ np.multiply(u, up, out=e)
-        own[[0, 1], [1, 0]] += G[: self.K]
-        own[1, 1] += G[self.K :]
-        return G, H
+        own[0, 0] += second
+        own[[0, 1], [1, 0]] += first[: self.K]
+        own[1, 1] += first[self.K :]
+        return H
 
 
 class MatrixMap(AffineMap):

@@ -13,7 +13,7 @@ from scipy.special import expit, log_expit, logsumexp
 
 from .._ground.arrays import Floats
 from .._ground.simplex import log_softmax, row_max, row_sum
-from ._affine import AffineMap, Labels
+from ._affine import AffineMap, FlooredLabels, Labels
 
 # Logits beyond which exponentials could leave the range of floats, half of that in float32; below,
 # maxima are not needed.
@@ -30,7 +30,7 @@ def plain(family: AffineMap, u: Array, v: Array, n: Array, curved: bool) -> tupl
     v = u' is overwritten.
     """
     F = 0.0
-    if max(v.max(), -v.min()) > _LARGE * v.itemsize / 8:
+    if _is_large(v):
         most = row_max(v)
         F = float(n @ most)
         v -= most[:, None]
@@ -44,6 +44,11 @@ def plain(family: AffineMap, u: Array, v: Array, n: Array, curved: bool) -> tupl
     return F, G, 0.0, H, 0.0, 0.0
 
 
+def _is_large(v: Array) -> bool:
+    """Whether exponentials could leave the range of floats."""
+    return bool(max(v.max(), -v.min()) > _LARGE * v.itemsize / 8)
+
+
 def floored(family: AffineMap, u: Array, v: Array, labels: Labels, floor, eta: float, curved: bool):
     """The loss of points whose map has a floor, and its derivatives; v = u' is overwritten.
 
@@ -51,7 +56,8 @@ def floored(family: AffineMap, u: Array, v: Array, labels: Labels, floor, eta: f
     """
     i, k, y = labels
     n_rows = len(u)
-    v -= v.max(axis=1, keepdims=True)
+    if _is_large(v):
+        v -= row_max(v)[:, None]
     log_p = v[i, k]
     exp_v = np.exp(v, out=v)
     Z = row_sum(exp_v)
@@ -61,41 +67,33 @@ def floored(family: AffineMap, u: Array, v: Array, labels: Labels, floor, eta: f
     r = np.exp(log_rest - log_z)
     F = -float(y @ log_z)
     n_r: Array = np.bincount(i, y * r, n_rows).astype(np.float64)
-    # n_r p
-    a = (n_r / Z)[:, None] * exp_v
-    from_map = family.pulled_sum(u, a)
-    G = from_map - family.label_sum(u, (i, k, y * r))
+    from_labels = family.label_sum(u, (i, k, y * r))
     e = expit(eta)
     n = y.sum()
     # ∂ log z_k/∂η = (1 − r_k) − e
     by_eta = float(y @ r) - (1 - e) * n
     if not curved:
-        return F, G, by_eta
+        exp_v *= (n_r / Z)[:, None]
+        return F, family.pulled_sum(u, exp_v) - from_labels, by_eta
     # c = y r (1−r): that a label does not say whether it comes from the map or from the floor.
     c = y * r * (1 - r)
     C: Array = np.bincount(i, c, n_rows).astype(np.float64)
     M = np.maximum(n_r + C, _TINY)
     # The Hessian in u' is diag(n_r p − c) − M q qᵀ + c cᵀ/M with q = p − c/M.
-    a[i, k] -= c
     # Of a row with labels of one class c cᵀ/M is diagonal.
     n_pairs = np.bincount(i, minlength=n_rows)
-    alone = n_pairs[i] == 1
-    a[i[alone], k[alone]] += (c**2 / M[i])[alone]
-    H = family.diagonal(u, a)
+    on_diagonal = c - np.where(n_pairs[i] == 1, c**2 / M[i], 0.0)
+    of_labels = FlooredLabels(i, k, c, on_diagonal)
+    from_map, from_q, H = family.floored_sums(u, exp_v, Z, n_r, M, of_labels)
     several = n_pairs > 1
     if several.any():
         dense = np.zeros_like(u)
         dense[i, k] = c
         D = family.pulled(u[several], dense[several] / np.sqrt(M)[several, None])
         H += D.T @ D
-    root = np.sqrt(M)
-    q = np.multiply(exp_v, (root / Z)[:, None], out=exp_v)
-    q[i, k] -= c / root[i]
-    Q = family.pulled(u, q)
-    H -= Q.T @ Q
     # Σ Jᵀ(c − C p), as M q = (n_r + C) p − c
-    cross = from_map - root @ Q
-    return F, G, by_eta, H, cross, e * (1 - e) * n - float(C.sum())
+    cross = from_map - from_q
+    return F, from_map - from_labels, by_eta, H, cross, e * (1 - e) * n - float(C.sum())
 
 
 def mixed(family: AffineMap, u: Array, v: Array, y: Array, log_w, floor, eta, curved: bool):

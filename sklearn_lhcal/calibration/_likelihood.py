@@ -198,8 +198,7 @@ class ScalingProblem(Problem):
         slope = self.family.chain(x_map, G)
         H = self.family.curved_chain(x_map, G, H.copy())
         if self.floor is not None:
-            cross = self.family.chain(x_map, cross)
-            H = np.block([[H, cross[:, None]], [cross, by_eta_twice]])
+            H = _bordered(H, self.family.chain(x_map, cross), by_eta_twice)
         value, slope = self._with_prior(x_map, eta, F, slope, by_eta)
         np.einsum("ii->i", H)[:] += self.prior_curvature(x)
         return value, slope, H
@@ -299,15 +298,9 @@ class ScalingProblem(Problem):
 
         return sum_over_rows(block, len(rows), max(_BLOCK // rows.n_classes, 64))[0]
 
-    @cached_property
-    def _all_pairs(self):
-        """Rows, classes and shares of the labels, (L,) each, rows in order."""
-        i, k = np.nonzero(self.y)
-        return i, k, self.y[i, k]
-
     def _pairs(self, part: slice):
-        """Those of a block of rows, which are counted from its first."""
-        i, k, y = self._all_pairs
+        """Labels of a block of rows, which are counted from its first."""
+        i, k, y = self.rows.label_pairs
         own = slice(*np.searchsorted(i, [part.start, part.stop]))
         return i[own] - part.start, k[own], y[own]
 
@@ -367,6 +360,16 @@ def _as_torch(problem: ScalingProblem, x):
     eta = x[-1]
     both = torch.nn.functional.logsigmoid(eta) + torch.nn.functional.logsigmoid(-eta)
     return value - FLOOR_PRIOR / problem.n_rows * both
+
+
+def _bordered(H: Array, cross: Array, corner: float) -> Array:
+    """H with one more row and column."""
+    p = len(H)
+    wider = np.empty((p + 1, p + 1))
+    wider[:p, :p] = H
+    wider[p, :p] = wider[:p, p] = cross
+    wider[p, p] = corner
+    return wider
 
 
 def without_x(rows: CalibrationRows) -> CalibrationRows:

@@ -178,6 +178,12 @@ class CalibrationRows:
         return self.weight / (self.weight @ row_sum(self.counts))
 
     @cached_property
+    def label_pairs(self) -> tuple[NDArray, NDArray, Floats]:
+        """Rows, classes and shares of the labels, (L,) each, rows in order."""
+        i, k = np.nonzero(self.label_shares)
+        return i, k, self.label_shares[i, k]
+
+    @cached_property
     def frequencies(self) -> Floats:
         """μ̂, shape (n, K)."""
         return self.counts / row_sum(self.counts)[:, None]
