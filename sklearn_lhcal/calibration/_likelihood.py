@@ -108,6 +108,8 @@ class ScalingProblem(Problem):
         other.prior = prior
         other.in_stages = False
         other._given_start = start
+        # A copy: each fit remembers its own point.
+        other._known = dict(self._known)
         other._excess = excess / self.n_rows
         return other
 
@@ -179,7 +181,7 @@ class ScalingProblem(Problem):
 
     def gradient(self, x):
         """Loss with prior, and gradient."""
-        return self._gradient(x, *self._new_sums(*self._split(x), curved=False))
+        return self._gradient(x, *self._first_sums(x))
 
     def hessian(self, x):
         """Loss with prior, gradient and Hessian; of ensembles there is none."""
@@ -213,10 +215,18 @@ class ScalingProblem(Problem):
     def blocks(self, x) -> tuple[float, Array, Blocks | CommonBlock]:
         """Loss with prior, gradient, and factors for the classes' blocks of the Hessian."""
         if not self._knows("blocks", x):
-            sums = self._new_sums(*self._split(x), curved=False)
+            sums = self._first_sums(x)
             self._known["blocks"] = x, (sums, Information.of(*self._members(x)))
         sums, known = self._known["blocks"][1]
-        return *self._gradient(x, *sums), known.factors(self._curvature)
+        return *self._gradient(x, *sums), self._factors(known)
+
+    def _factors(self, information: Information) -> Blocks | CommonBlock:
+        """What the information and the prior make, once."""
+        made = self._known.get("factors")
+        if made is None or made[0] is not self.prior or made[1] is not information:
+            made = self.prior, information, information.factors(self._curvature)
+            self._known["factors"] = made
+        return made[2]
 
     def _members(self, x):
         """u of points, or of members one below the other; their labels; p: (N, K), (N,), (N, K)."""
@@ -250,7 +260,7 @@ class ScalingProblem(Problem):
             n = self.n[::step] / self.n[::step].sum()
             p = softmax(transform(u, *self.family.affine(x)))
             known = Information.of(u, n, p)
-        return shifted_coordinates(x, known.factors(self._curvature), self._curvature)
+        return shifted_coordinates(x, self._factors(known), self._curvature)
 
     def prior_curvature(self, x):
         """Second derivatives of the prior, one by one."""
@@ -303,6 +313,12 @@ class ScalingProblem(Problem):
         i, k, y = self.rows.label_pairs
         own = slice(*np.searchsorted(i, [part.start, part.stop]))
         return i[own] - part.start, k[own], y[own]
+
+    def _first_sums(self, x) -> list:
+        """Loss and gradient in (θ, η); the last are kept."""
+        if not self._knows("first", x):
+            self._known["first"] = x, self._new_sums(*self._split(x), curved=False)
+        return self._known["first"][1]
 
     def _second_sums(self, x, eta) -> list:
         """Loss and both derivatives in (θ, η); the last are kept."""

@@ -33,6 +33,9 @@ _ROUGH = 10.0
 # that J falls by at most λ² δ²/(2δ − 1 + e^(−2δ)). That log det H falls little is no theorem: the
 # margin is for it. A weight below 1e-13 is left out then.
 _HOPELESS = 30.0
+_FINE = 1e-10
+_MARGIN = 20.0
+_MOST_OF_PROMISE = 0.6
 # Nats of all rows that a step may still gain without second derivatives anew: they change the
 # evidence by 1e-6 or so.
 _SETTLED = 1e-10
@@ -81,23 +84,27 @@ class Average(NamedTuple):
         """Fits of all strengths, shrunk towards the solution T of `fit_temperature`."""
         beta = np.exp(T[0])
         start = np.append(family.start(beta), T[1:])
-        # From tight to loose: each optimum is a start for the next, and its Hessian is known.
         priors = [shrunk(family, beta, *strength) for strength in sorted(strengths)]
         problem = ScalingProblem(family, rows, priors[0], floor, start)
         if len(priors) == 1:
             x = solve(problem)
-            return cls([Fit(problem, x, x, 0.0)], np.ones(1))
-        fits = [Fit.of_temperature(problem, start)]
-        best = fits[0].log_evidence
-        for prior in priors:
-            fit = fits[-1].under(prior)
-            for excess in (_ROUGH, 0.0):
-                is_hopeless = fit.log_evidence + fit.promise < best - _HOPELESS
-                if not is_hopeless and fit.promise > 2 * excess:
-                    fit = fit.improved(solve, excess)
-            fits.append(fit)
-            best = max(best, fit.log_evidence)
-        return cls(fits, softmax(np.array([fit.log_evidence for fit in fits])))
+            return cls([Fit(problem, x, x, 0.0, 0.0)], np.ones(1))
+        tight = Fit.of(problem, start)
+        fits = [tight.of_temperature(), tight, *(tight.under(prior) for prior in priors[1:])]
+        best = max(fit.log_evidence for fit in fits)
+        # The most promising first: others mostly need no search, so far are they behind it.
+        found: list[int] = []
+        for j in sorted(range(1, len(fits)), key=lambda j: -fits[j].expected):
+            if fits[j].ceiling < best - _HOPELESS:
+                continue
+            if found:
+                # The optimum of a strength near this one is a start, whose Hessian is known.
+                near = min(found, key=lambda i: abs(i - j))
+                fits[j] = fits[near].under(priors[j - 1])
+            fits[j] = fits[j].sought(solve, best)
+            found.append(j)
+            best = max(best, fits[j].log_evidence)
+        return cls(fits, softmax(np.array([fit.expected for fit in fits])))
 
     def on(self, rows, floor, solve: Solve, T) -> Array:
         """The same average on almost the same rows, whose evidence would hardly be another."""
@@ -109,13 +116,14 @@ class Average(NamedTuple):
 class Fit(NamedTuple):
     """A point x, its log evidence by Laplace up to a constant, and what it may still gain.
 
-    `promise` is twice the nats that a Newton step would gain, 0 at an optimum. `known` is x, or a
+    `loss` is J. `promise` is twice the nats that a Newton step would gain, 0 at an optimum. `known` is x, or a
     point that is hardly worse, where second derivatives are known.
     """
 
     problem: ScalingProblem
     x: Array
     known: Array
+    loss: float
     log_evidence: float
     promise: float = 0.0
     is_temperature: bool = False
@@ -125,26 +133,49 @@ class Fit(NamedTuple):
         """The fit at x under the prior of one strength, with its evidence."""
         at, value, log_det, promise = _expansion(problem, x)
         log_spread = np.log(problem.prior.spread[problem.family.is_shrunk]).sum()
-        return cls(problem, x, at, -value - 0.5 * log_det - float(log_spread), promise)
+        return cls(problem, x, at, value, -value - 0.5 * log_det - float(log_spread), promise)
 
-    @classmethod
-    def of_temperature(cls, problem: ScalingProblem, x: Array) -> "Fit":
-        """Of the temperature alone, at its optimum x: what is shrunk is fixed."""
+    def of_temperature(self) -> "Fit":
+        """Of the temperature alone, where this is its optimum: what is shrunk is fixed."""
+        problem = self.problem
         n = problem.n_rows
         free = ~problem.family.is_shrunk
         if problem.floor is not None:
             free = np.append(free, True)
-        if not free.any():
-            return cls(problem, x, x, -n * problem.gradient(x)[0], is_temperature=True)
-        value, g, H = problem.second_derivatives(x)
-        precision = problem.prior_curvature(x)
-        H = n * H[np.ix_(free, free)]
-        log_det, _ = _log_det(H, n * g[free], n * precision[free], problem.is_convex)
-        return cls(problem, x, x, -n * value - 0.5 * log_det, is_temperature=True)
+        log_det = 0.0
+        if free.any():
+            _, g, H = problem.second_derivatives(self.x)
+            precision = n * problem.prior_curvature(self.x)[free]
+            H = n * H[np.ix_(free, free)]
+            log_det, _ = _log_det(H, n * g[free], precision, problem.is_convex)
+        evidence = -self.loss - 0.5 * log_det
+        return self._replace(log_evidence=evidence, promise=0.0, is_temperature=True)
+
+    @property
+    def expected(self) -> float:
+        """What evidence a search would find, roughly."""
+        return self.log_evidence + 0.5 * self.promise
+
+    @property
+    def ceiling(self) -> float:
+        """What evidence a search would find at most, where it matters."""
+        return self.log_evidence + _MOST_OF_PROMISE * self.promise
 
     def under(self, prior: Prior) -> "Fit":
         """The same point under another prior."""
         return Fit.of(self.problem.with_prior(prior, self.known), self.known)
+
+    def sought(self, solve: Solve, best: float) -> "Fit":
+        """The optimum, unless its evidence would be far behind the best that is known."""
+        rough = max(_ROUGH, (best - self.expected) / 4)
+        fit = self
+        if fit.ceiling >= best - _HOPELESS and fit.promise > 2 * rough:
+            fit = fit.improved(solve, rough)
+        # An error of a fit is a smaller one of the average.
+        fine = _FINE * float(np.expm1(2 * max(best - fit.ceiling - _MARGIN, 0.0)))
+        if fit.ceiling >= best - _HOPELESS and fit.promise > 2 * fine:
+            fit = fit.improved(solve, fine)
+        return fit
 
     def improved(self, solve: Solve, excess: float) -> "Fit":
         """A search from here, which may leave so many nats."""

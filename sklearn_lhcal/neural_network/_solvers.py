@@ -233,18 +233,29 @@ class LBFGS(Solver):
         *rough, last = problem.stages
         for stage in rough:
             x = self._descend(stage, x, max(self.tol, _ROUGH), verbose)
-        tol = self.tol
+        excess = 0.0
         if problem.is_whitened:
-            # Where the Hessian is nearly 1 the excess is ½ of the gradient's square.
-            tol = max(tol, np.sqrt(2 * problem.excess / len(x)))
-        return self._descend(last, x, tol, verbose)
+            excess = problem.excess
+        return self._descend(last, x, self.tol, verbose, excess)
 
-    def _descend(self, problem: Problem, x: Vector, tol: float, verbose: int) -> Vector:
+    def _descend(
+        self, problem: Problem, x: Vector, tol: float, verbose: int, excess: float = 0.0
+    ) -> Vector:
         position, pulled, size = problem.coordinates(x)
+        left = np.inf
 
         def objective(s):
+            nonlocal left
             value, slope = problem.gradient(position(s))
-            return value, pulled(slope)
+            slope = pulled(slope)
+            # Where the Hessian is nearly 1 the excess is ½ of the gradient's square.
+            left = 0.5 * float(slope @ slope)
+            return value, slope
+
+        def stop_early(_):
+            bar.update()
+            if left <= excess:
+                raise StopIteration
 
         most = 10 * self.max_iter
         # The search ends by `tol`, or where rounding leaves no smaller value.
@@ -262,7 +273,7 @@ class LBFGS(Solver):
                 jac=True,
                 method="L-BFGS-B",
                 options=options,
-                callback=lambda _: bar.update() and None,
+                callback=stop_early,
             )
         if found.nit >= self.max_iter or found.nfev >= most:
             warnings.warn(
