@@ -25,7 +25,8 @@ from sklearn_lhcal.calibration import (
     _preconditioner,
 )
 from sklearn_lhcal.calibration._affine import BiasCorrectedMap, MatrixMap, TemperatureMap, VectorMap
-from sklearn_lhcal.calibration._likelihood import Prior, ScalingProblem
+from sklearn_lhcal.calibration._likelihood import ScalingProblem
+from sklearn_lhcal.calibration._prior import Prior
 from sklearn_lhcal.calibration._rows import CalibrationRows
 from sklearn_lhcal.datasets import make_label_histograms
 from sklearn_lhcal.label_histogram import KnownProbabilities

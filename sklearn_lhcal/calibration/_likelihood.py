@@ -4,7 +4,7 @@ Letters as in `_label_loss`; counts times row weights have the sum 1 here. x are
 the family, behind which η = logit e stands where there is a floor.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -17,8 +17,10 @@ from .._ground.simplex import row_sum, softmax
 from .._ground.threads import sum_over_rows
 from ..neural_network import LBFGS, LabelLogLoss, Newton
 from . import _label_loss
-from ._affine import AffineMap, AffineModule, TemperatureMap, transform
+from ._affine import AffineMap, TemperatureMap, transform
+from ._affine_module import AffineModule
 from ._preconditioner import Blocks, CommonBlock, Information, shifted_coordinates
+from ._prior import Prior, weak_prior
 from ._rows import CalibrationRows
 from ._start import FLOOR_PRIOR, best_start
 
@@ -30,30 +32,9 @@ _PART = 200_000
 # points that suffice, as rows with many classes say more of a temperature.
 _START_ROWS = 500
 _START_ROWS_OF_MEMBERS = 2_000
-_START_LOGITS = 20_000
+_START_LOGITS = 10_000
 
 Array = Floats
-
-
-@dataclass(frozen=True)
-class Prior:
-    """½ Σ_j (x_j − c_j)²/s_j² in nats of rows, for the parameters x of a map without its floor.
-
-    Parameters
-    ----------
-    center : ndarray of shape (p,)
-        c.
-    spread : ndarray of shape (p,)
-        s; infinite where nothing is known.
-    """
-
-    center: Array
-    spread: Array
-
-    @cached_property
-    def precision(self) -> Array:
-        """1/s²."""
-        return self.spread**-2.0
 
 
 class ScalingProblem(Problem):
@@ -391,11 +372,6 @@ def _bordered(H: Array, cross: Array, corner: float) -> Array:
 def without_x(rows: CalibrationRows) -> CalibrationRows:
     """The rows without what the classifier saw, which is not to be copied for each part of them."""
     return replace(rows, X=None)
-
-
-def weak_prior(rows: CalibrationRows) -> Prior:
-    """½ (log T)²: one row's worth that the classifier is right."""
-    return Prior(np.zeros(1), np.ones(1))
 
 
 def _near_temperature(problem: ScalingProblem) -> tuple[float, float]:

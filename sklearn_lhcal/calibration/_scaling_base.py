@@ -11,7 +11,8 @@ from .._ground.checks import check_not_negative
 from ._affine import AffineMap
 from ._base import _BaseCalibrator
 from ._fitted_map import FittedMap, as_read, floor_shape, seen, warn
-from ._likelihood import Prior, ScalingProblem
+from ._likelihood import ScalingProblem
+from ._prior import Prior
 from ._rows import CalibrationRows
 from ._shrinkage import STRENGTHS, fit_shrunk
 

@@ -17,7 +17,8 @@ from scipy.linalg.lapack import dpotrf, dpotrs
 from .._ground.arrays import Floats
 from .._ground.simplex import softmax
 from ._affine import AffineMap, TemperatureMap
-from ._likelihood import Prior, ScalingProblem, weak_prior
+from ._likelihood import ScalingProblem
+from ._prior import Prior, weak_prior
 from ._rows import CalibrationRows
 
 # Standard deviations of scales (over the temperature's) and of biases. A scale of a few per cent is
@@ -27,15 +28,17 @@ STRENGTHS = ((0.03, 0.1), (0.1, 0.3), (0.3, 1.0))
 _EXACT_DETERMINANT = 500
 # Nats of all rows that a search may leave at first.
 _ROUGH = 10.0
-# Nats by which evidence may fall behind before its optimum is no longer looked for, though twice
-# the gain of a Newton step is added. A convex J falls by no more than that, λ² = gᵀH⁻¹g, where no
-# row's log-odds move by more than δ = 1.25 on the way: H falls to no less than e^(−2δt) H there, so
-# that J falls by at most λ² δ²/(2δ − 1 + e^(−2δ)). That log det H falls little is no theorem: the
-# margin is for it. A weight below 1e-13 is left out then.
+# Nats by which evidence may be behind before its optimum is no longer looked for, though .6 of the
+# promise λ² = gᵀH⁻¹g are added. J gains ½ λ² where it is quadratic. Where it is convex and no row's
+# log-odds move by more than δ = .25 on the way, it gains at most .6 λ²: H falls to no less than
+# e^(−2δt) H there, so that J falls by at most λ² δ²/(2δ − 1 + e^(−2δ)). That this δ is small and
+# that log det H falls little is no theorem: the margin is for it, see the guide.
 _HOPELESS = 30.0
-_FINE = 1e-10
-_MARGIN = 20.0
 _MOST_OF_PROMISE = 0.6
+# A strength that is further behind than so many nats, with the same share of its promise, is fitted
+# only as exactly as its weight w asks: 1e-10/w² nats of all rows may be left.
+_MARGIN = 20.0
+_FINE = 1e-10
 # Nats of all rows that a step may still gain without second derivatives anew: they change the
 # evidence by 1e-6 or so.
 _SETTLED = 1e-10
@@ -116,8 +119,8 @@ class Average(NamedTuple):
 class Fit(NamedTuple):
     """A point x, its log evidence by Laplace up to a constant, and what it may still gain.
 
-    `loss` is J. `promise` is twice the nats that a Newton step would gain, 0 at an optimum. `known` is x, or a
-    point that is hardly worse, where second derivatives are known.
+    `loss` is J. `promise` is twice the nats that a Newton step would gain, 0 at an optimum. `known`
+    is x, or a point that is hardly worse, where second derivatives are known.
     """
 
     problem: ScalingProblem
@@ -201,7 +204,7 @@ def _expansion(problem: ScalingProblem, x: Array) -> tuple[Array, float, float, 
     at = x if problem.known_at is None else problem.known_at
     value, g, H = problem.second_derivatives(at)
     step = x - at
-    if n * (step @ H @ step) > _SETTLED:
+    if n * (step @ H @ step) > max(_SETTLED, n * problem.excess):
         at = x
         value, g, H = problem.second_derivatives(x)
     H *= n
@@ -225,13 +228,32 @@ def _log_det(H: Array, g: Array, precision: Array, is_convex: bool) -> tuple[flo
     """
     least = 0.5 * precision
     # It has a factor where no direction counts for less; then H's own will do.
-    if is_convex or dpotrf(H - np.diag(least))[1] == 0:
-        factor, failed = dpotrf(H)
-        pivots = factor.diagonal()
-        if not failed and pivots.min() > _LEAST_PIVOT * pivots.max():
-            return 2 * float(np.log(pivots).sum()), float(g @ dpotrs(factor, g)[0])
+    if is_convex or _factor(H, -least, 0.0) is not None:
+        factor = _factor(H)
+        if factor is not None:
+            return 2 * float(np.log(factor.diagonal()).sum()), _square(factor, g)
     units = np.sqrt(least)
-    ratios, vectors = np.linalg.eigh(H / np.multiply.outer(units, units))
-    ratios = np.maximum(ratios, 1.0)
-    s = vectors.T @ (g / units)
-    return float(np.log(ratios).sum() + np.log(least).sum()), float(s @ (s / ratios))
+    ratios = np.linalg.eigvalsh(H / np.multiply.outer(units, units))
+    log_det = np.log(np.maximum(ratios, 1.0)).sum() + np.log(least).sum()
+    # Now with as much curvature added as no direction then counts for less.
+    factor = _factor(H, (max(1 - ratios[0], 0.0) + _LEAST_PIVOT) * least, 0.0)
+    promise = np.inf if factor is None else _square(factor, g)
+    return float(log_det), promise
+
+
+def _factor(H: Array, more: Array | None = None, least_pivot: float = _LEAST_PIVOT):
+    """The upper Cholesky factor of H + diag(more), where it has one beyond doubt."""
+    A = H.copy()
+    if more is not None:
+        np.einsum("ii->i", A)[:] += more
+    # A symmetric matrix in LAPACK's order without another copy.
+    factor, failed = dpotrf(A.T, overwrite_a=1, clean=0)
+    pivots = factor.diagonal()
+    if failed or pivots.min() <= least_pivot * pivots.max():
+        return None
+    return factor
+
+
+def _square(factor: Array, g: Array) -> float:
+    """gᵀH⁻¹g."""
+    return float(g @ dpotrs(factor, g)[0])

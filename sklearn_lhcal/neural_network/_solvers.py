@@ -6,6 +6,7 @@ from functools import cached_property
 
 import numpy as np
 import torch
+from scipy.linalg import norm
 from scipy.linalg.lapack import dpotrf, dpotrs
 from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
@@ -242,19 +243,19 @@ class LBFGS(Solver):
         self, problem: Problem, x: Vector, tol: float, verbose: int, excess: float = 0.0
     ) -> Vector:
         position, pulled, size = problem.coordinates(x)
-        left = np.inf
+        # Where the Hessian is nearly 1 the excess is ½ of the gradient's square.
+        least = np.sqrt(2 * excess)
+        last = np.full(size, np.inf)
 
         def objective(s):
-            nonlocal left
+            nonlocal last
             value, slope = problem.gradient(position(s))
-            slope = pulled(slope)
-            # Where the Hessian is nearly 1 the excess is ½ of the gradient's square.
-            left = 0.5 * float(slope @ slope)
-            return value, slope
+            last = pulled(slope)
+            return value, last
 
-        def stop_early(_):
+        def after_a_step(_):
             bar.update()
-            if left <= excess:
+            if excess > 0 and norm(last) <= least:
                 raise StopIteration
 
         most = 10 * self.max_iter
@@ -273,7 +274,7 @@ class LBFGS(Solver):
                 jac=True,
                 method="L-BFGS-B",
                 options=options,
-                callback=stop_early,
+                callback=after_a_step,
             )
         if found.nit >= self.max_iter or found.nfev >= most:
             warnings.warn(
