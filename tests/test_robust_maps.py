@@ -377,9 +377,13 @@ def test_the_evidence_with_a_floor_is_that_of_torchs_hessian(family):
     assert Fit.of(problem, x).log_evidence == pytest.approx(expected.item(), abs=1e-4)
 
 
-@pytest.mark.parametrize("floor", [None, "uniform"])
-def test_strengths_that_are_given_up_would_change_nothing(floor, monkeypatch):
-    """Fifty classes: the loosest strength, and sometimes the next, is far behind."""
+@pytest.mark.parametrize(
+    "model",
+    [VectorScaling("proba"), VectorScaling("proba", floor="uniform"), MatrixScaling("proba")],
+    ids=["vector", "vector with floor", "matrix"],
+)
+def test_strengths_that_are_given_up_would_change_nothing(model, monkeypatch):
+    """Fifty classes: some strengths are far behind, and some are fitted roughly."""
     made = []
     average = _shrinkage.Average.of
 
@@ -388,7 +392,6 @@ def test_strengths_that_are_given_up_would_change_nothing(floor, monkeypatch):
         return made[-1]
 
     monkeypatch.setattr(_shrinkage.Average, "of", kept)
-    model = VectorScaling("proba", floor=floor)
     n_given_up = 0
     for seed, power in enumerate([1.0, 2.0, 1.0, 2.0]):
         rng = np.random.default_rng(seed)
@@ -400,6 +403,7 @@ def test_strengths_that_are_given_up_would_change_nothing(floor, monkeypatch):
         n_given_up += sum(fit.promise > 1e-3 for fit in made[-1].fits)
         with monkeypatch.context() as patch:
             patch.setattr(_shrinkage, "_HOPELESS", np.inf)
+            patch.setattr(_shrinkage, "_FINE", 0.0)
             assert_allclose(found, model.fit(z, counts).predict_proba(z), atol=1e-9)
     assert n_given_up >= 3
 
