@@ -24,7 +24,7 @@ COSTS = pd.DataFrame(
 # %%
 # Train, calibrate, decide
 # ------------------------
-# `DecisionCalibration` trains the trees in folds, learns from the rows left out how to correct
+# `DecisionCalibration` trains the trees anew in folds, learns from the rows left out how to correct
 # their probabilities, and decides by expected cost.
 from sklearn.ensemble import HistGradientBoostingClassifier
 
@@ -32,11 +32,10 @@ from sklearn_lhcal.calibration import DecisionCalibration
 from sklearn_lhcal.metrics import bayes_decision, decision_risk, model_risk
 
 X, X_test, y, y_test = train_test_split(data.data, y, test_size=0.5, random_state=0, stratify=y)
-trees = HistGradientBoostingClassifier(max_iter=50, random_state=0)
-raw = trees.fit(X, y)
+trees = HistGradientBoostingClassifier(max_iter=50, random_state=0).fit(X, y)
 calibrated = DecisionCalibration(trees, COSTS).fit(X, y)
 predictions = {
-    "trees": pd.DataFrame(raw.predict_proba(X_test), columns=raw.classes_),
+    "trees": pd.DataFrame(trees.predict_proba(X_test), columns=trees.classes_),
     "calibrated": pd.DataFrame(calibrated.predict_proba(X_test), columns=calibrated.classes_),
 }
 print(f"Mean cost of a patient\n{'':12}{'expected':>10}{'in fact':>10}")

@@ -23,13 +23,9 @@ counts, proba = toxic_texts()
 # -----------------
 # An `Ensemble` keeps the members, and calibration is of their mixture. Averaging first is simpler
 # and quicker, and forgets where members disagree.
+from sklearn_lhcal import metrics
 from sklearn_lhcal.calibration import AlphaCalibration, TemperatureScaling
 from sklearn_lhcal.distributions import Ensemble
-from sklearn_lhcal.metrics import (
-    confidence_interval,
-    disagreement_calibration_error,
-    epistemic_loss,
-)
 
 members, fit, test = Ensemble(proba), slice(0, 1000), slice(1000, 2000)
 mean = proba.mean(axis=0)
@@ -42,8 +38,8 @@ predictions = {
 print("Epistemic loss, and error of the predicted disagreement (95 % intervals)")
 for name, prediction in predictions.items():
     cells = []
-    for metric in (epistemic_loss, disagreement_calibration_error):
-        found = confidence_interval(metric, counts[test], prediction, random_state=0)
+    for metric in (metrics.epistemic_loss, metrics.disagreement_calibration_error):
+        found = metrics.confidence_interval(metric, counts[test], prediction, random_state=0)
         cells.append(f"{found.estimate:7.3f} ({found.low:.3f} to {found.high:.3f})")
     print(f"{name:18}" + "".join(cells))
 
