@@ -317,7 +317,8 @@ class TemperaturePath(NamedTuple):
             for _ in range(30):
                 middle = (low + high) / 2
                 same = decide(middle, changing) == left
-                low, high = np.where(same, middle, low), np.where(same, high, middle)
+                low = np.where(same, middle, low)
+                high = np.where(same, high, middle)
         order = np.argsort(high, kind="stable")
         jump = c[i, d[g + 1, i]] - c[i, left]
         return cls(grid, c[np.arange(len(c)), d[0]], high[order], i[order], jump[order])
@@ -332,7 +333,8 @@ class TemperaturePath(NamedTuple):
             )
             low = high = self.grid
         else:
-            low, high = np.append(self.grid[0], self.at), np.append(self.at, self.grid[-1])
+            low = np.append(self.grid[0], self.at)
+            high = np.append(self.at, self.grid[-1])
             risk = np.where(high - low > 1e-8, after, np.inf)
         away = np.maximum(np.maximum(low - start, start - high), 0.0)
         best = risk <= risk.min() + 1e-12 * w.sum()

@@ -40,12 +40,11 @@ __all__ = [
 def _meet(prediction, cost_matrix) -> tuple[Floats, Costs]:
     """Class probabilities, and costs with their rows in the same order."""
     if isinstance(prediction, Distribution):
-        z, classes = prediction.mean(), prediction.classes
+        z = prediction.mean()
+        classes = prediction.classes
     else:
-        z, classes = (
-            check_proba(prediction, name="prediction"),
-            column_names(prediction, "prediction"),
-        )
+        z = check_proba(prediction, name="prediction")
+        classes = column_names(prediction, "prediction")
     costs = check_cost_matrix(cost_matrix, a_row=True).for_classes(classes, z.shape[1])
     costs.check_rows(len(z))
     return z, costs

@@ -120,7 +120,8 @@ def loss_decomposition(
 def decomposition(sums: BinSums, bias_correction: str | None, n_rows: int) -> LossDecomposition:
     """The public result, from sums over bins."""
     with np.errstate(divide="ignore", invalid="ignore"):  # no rows at all: everything NaN
-        el, cl = sums.epistemic_loss(bias_correction), sums.calibration_loss(bias_correction)
+        el = sums.epistemic_loss(bias_correction)
+        cl = sums.calibration_loss(bias_correction)
         by_class = (
             sums.expected_squared_loss(),
             el.sum(axis=1),

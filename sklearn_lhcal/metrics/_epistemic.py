@@ -241,7 +241,9 @@ def epistemic_correlation(gain: ArrayLike, uncertainty: ArrayLike) -> float:
             stacklevel=2,
         )
         return float("nan")
-    a, b = rankdata(g) - (len(g) + 1) / 2, rankdata(e) - (len(g) + 1) / 2
+    centre = (len(g) + 1) / 2
+    a = rankdata(g) - centre
+    b = rankdata(e) - centre
     return float((a * b).sum() / np.sqrt((a * a).sum() * (b * b).sum()))
 
 

@@ -109,9 +109,10 @@ def _cv(rows: Rows, notion, random_state, device) -> float:
     from .._ground import kernels
 
     some = rows.take(_sample(len(rows), _CV_ROWS, random_state))
-    z, y = as_tensor(some.z, device), as_tensor(some.mu[:, None], device)
-    v, g = log_weight_of(some, device), groups_of(some, device)
-    parts = list(kernels.problems(notion, z, y, v, g))
+    z = as_tensor(some.z, device)
+    y = as_tensor(some.mu[:, None], device)
+    v = log_weight_of(some, device)
+    parts = list(kernels.problems(notion, z, y, v, groups_of(some, device)))
 
     def cost(hs):
         return np.sum([kernels.cross_validation_errors(part, hs) for part in parts], axis=0)

@@ -137,20 +137,20 @@ def null_calibration_error(
             "row if rows are independent."
         )
     rng = check_random_state(random_state)
-    mu = one_version(rows)
     h = choose_bandwidth(bandwidth, notion, rows, rng, device)
     generator = np.random.default_rng(rng.randint(2**31, size=4))
     by_sign = rows.groups is not None or shares_raters(rows)
     draw = signs(rows) if by_sign else _labels(rows)
+
+    def errors(mu):
+        """Of the versions of the frequencies μ̂, shape (S,)."""
+        found = mean_errors(rows, mu, notion, h, p, bias_correction, device)
+        return signed_root(found, p if root else 1)
+
     batch = max(_DRAWS // rows.z.size, 1)
-    draws = []
-    for start in range(0, n_draws, batch):
-        drawn = draw(generator, min(batch, n_draws - start))
-        draws.append(mean_errors(rows, drawn, notion, h, p, bias_correction, device))
-    null = signed_root(np.concatenate(draws), p if root else 1)
-    estimate = signed_root(
-        mean_errors(rows, mu, notion, h, p, bias_correction, device)[0], p if root else 1
-    )
+    sizes = [min(batch, n_draws - start) for start in range(0, n_draws, batch)]
+    null = np.concatenate([errors(draw(generator, S)) for S in sizes])
+    estimate = errors(one_version(rows))[0]
     # signs may give the data themselves, up to rounding
     as_large = null >= estimate - 1e-12 * abs(estimate)
     p_value = (1 + as_large.sum()) / (1 + n_draws)

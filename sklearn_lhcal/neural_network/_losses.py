@@ -115,7 +115,8 @@ class BrierLoss(_MeanLoss):
 
     def total(self, logits: Tensor, counts: Tensor, weight: Tensor | None = None) -> Tensor:
         """``Σ_i w_i Σ_k (μ̂−z)² + μ̂(1−μ̂)`` of logits of shape (n, K)."""
-        z, mu = torch.softmax(logits, dim=-1), frequencies(counts, logits.dtype)
+        z = torch.softmax(logits, dim=-1)
+        mu = frequencies(counts, logits.dtype)
         return _weighted_sum(((mu - z) ** 2 + mu * (1 - mu)).sum(dim=-1), weight)
 
     def size(self, counts: Tensor, weight: Tensor | None = None) -> Tensor | int:
