@@ -135,7 +135,7 @@ def test_who_is_needed_is_named():
     show(y, d, COSTS, horizon=3, raters="fixed")
     with pytest.warns(UserWarning, match=r'only 4 raters.*raters="fixed"'):
         show(y, d, COSTS, horizon=2)
-    with pytest.raises(ValueError, match='three raters at least, got 2.*raters="fixed"'):
+    with pytest.raises(ValueError, match=r'three raters at least, got 2.*raters="fixed"'):
         show(y.keep(y.rater < 2), d, COSTS, horizon=1)
     with pytest.raises(ValueError, match="needs to know who gave each label"):
         show(y.counts, d, COSTS, horizon=1, raters="random")

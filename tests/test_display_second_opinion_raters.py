@@ -146,7 +146,7 @@ def test_few_raters_are_told_and_fewer_refused():
     with pytest.warns(UserWarning, match='only 4 raters.*raters="fixed"'):
         show(y, d)
     show(y, d, raters="fixed")
-    with pytest.raises(ValueError, match='three raters at least, got 2.*raters="fixed"'):
+    with pytest.raises(ValueError, match=r'three raters at least, got 2.*raters="fixed"'):
         show(y.keep(y.rater < 2), d)
     with pytest.raises(ValueError, match="needs to know who gave each label"):
         show(y.counts, d, raters="random")
