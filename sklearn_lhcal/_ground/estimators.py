@@ -12,7 +12,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
-from .checks import take_params, take_rows
+from .checks import check_sample_weight, take_params, take_rows
 from .names import positions
 
 Function = TypeVar("Function", bound=Callable)
@@ -129,6 +129,8 @@ def fit_on_labels(estimator, X, labels, sample_weight=None, **fit_params):
             f"{type(estimator).__name__} takes no sample_weight in fit; fit it without weights."
         )
     n = len(labels)
+    # an array: a Series would be looked up by its labels, which some of its rows need not be
+    sample_weight = check_sample_weight(sample_weight, n)
     rows, codes = np.nonzero(labels.counts)
     weight = labels.counts[rows, codes].astype(np.float64)
     if len(rows) == n and (weight == 1).all():

@@ -316,6 +316,7 @@ class EpistemicCalibration(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         check_same_length(len(labels), X=X)
         columns = positions(self.predict(X), self.classes_)
         accurate = labels.mu[np.arange(len(labels)), columns]
+        check_row_names(y=y, sample_weight=sample_weight)
         weight = check_sample_weight(sample_weight, len(labels))
         return float(np.average(accurate, weights=weight))
 

@@ -18,7 +18,7 @@ from .._ground.estimators import (
     own_classes,
     take_feature_names,
 )
-from .._ground.names import positions
+from .._ground.names import check_row_names, positions
 from .._ground.types import LabelsLike, Samples, Seed
 from .._rows import DistributionClassifierMixin
 from ..distributions import Ensemble
@@ -62,6 +62,7 @@ class EnsembleClassifier(
             check_is_fitted(self.estimator)
         labels = read_labels(y).for_fit(class_order(self.estimator, X))
         check_same_length(len(labels), X=X)
+        check_row_names(y=y, sample_weight=sample_weight)
         weight = check_sample_weight(sample_weight, len(labels))
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         fitted = self._fit(X, labels, weight, seed, fit_params)

@@ -23,6 +23,7 @@ from .._ground.checks import (
 )
 from .._ground.devices import check_device, on_cpu
 from .._ground.estimators import atomic
+from .._ground.names import check_row_names
 from .._ground.simplex import row_sum, softmax
 from .._ground.types import LabelsLike, Samples, Seed
 from .._rows import DistributionClassifierMixin
@@ -228,6 +229,7 @@ class SparseGPClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstim
         X = validate_data(self, check_samples(X), dtype=np.float64)
         labels = read_labels(y).for_fit()
         check_same_length(len(labels), X=X)
+        check_row_names(y=y, sample_weight=sample_weight)
         weight = check_sample_weight(sample_weight, len(labels))
         X, counts = merged(X, labels.counts.astype(np.float64), weight)
         self.classes_ = labels.classes

@@ -18,7 +18,7 @@ from .._ground.estimators import (
     own_classes,
     take_feature_names,
 )
-from .._ground.names import positions
+from .._ground.names import check_row_names, positions
 from .._ground.simplex import accuracy, in_columns
 from .._ground.types import Estimator, LabelsLike, Samples
 from ._boosting import boosted
@@ -74,6 +74,7 @@ class LabelHistogramClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimato
         X = check_samples(X)
         labels = read_labels(y).for_fit(class_order(self.estimator, X))
         check_same_length(len(labels), X=X)
+        check_row_names(y=y, sample_weight=sample_weight)
         sample_weight = check_sample_weight(sample_weight, len(labels))
         estimator = clone(self._unfitted())
         if not is_classifier(estimator):
@@ -123,6 +124,7 @@ class LabelHistogramClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimato
         check_is_fitted(self, "estimator_")
         labels = read_labels(y).in_order(self.classes_)
         check_same_length(len(labels), X=X)
+        check_row_names(y=y, sample_weight=sample_weight)
         weight = check_sample_weight(sample_weight, len(labels))
         return float(np.average(accuracy(labels.mu, self.predict_proba(X)), weights=weight))
 

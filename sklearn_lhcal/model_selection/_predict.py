@@ -86,7 +86,8 @@ def cross_val_predict(
     n = len(labels)
     check_same_length(n, X=X)
     read_groups(groups, n)
-    check_row_names(y=y, groups=groups)
+    fit_params = fit_params or {}
+    check_row_names(y=y, groups=groups, sample_weight=fit_params.get("sample_weight"))
     splits = list(check_cv(cv).split(np.zeros((n, 1)), labels.majority, groups))
     rows = np.concatenate([test for _, test in splits])
     if not np.array_equal(np.sort(rows), np.arange(n)):
@@ -95,7 +96,7 @@ def cross_val_predict(
     for i, (train, test) in enumerate(tqdm(splits, desc="folds", disable=not verbose)):
         part = labels.take(train)
         part.check_all_seen(f"training fold {i}")
-        params = take_params(fit_params or {}, train, n)
+        params = take_params(fit_params, train, n)
         model = fit_on_labels(clone(estimator), take_rows(X, train), part, **params)
         folds.append(_predict(model, take_rows(X, test), method, labels.classes))
     join: Callable = np.concatenate

@@ -15,6 +15,7 @@ from .._ground.arrays import Floats
 from .._ground.checks import check_same_length, check_sample_weight
 from .._ground.devices import check_device, recorded, seeded
 from .._ground.estimators import atomic
+from .._ground.names import check_row_names
 from .._ground.simplex import softmax
 from .._ground.types import LabelsLike, Samples, Seed
 from .._rows import DistributionClassifierMixin
@@ -288,6 +289,7 @@ class NeuralClassifier(DistributionClassifierMixin, ArrayNet):
         """Counts and weights of the rows."""
         labels = read_labels(y).for_fit(known)
         check_same_length(len(labels), X=X)
+        check_row_names(y=y, sample_weight=sample_weight)
         weight = check_sample_weight(sample_weight, len(labels))
         self.classes_inferred_ = labels.classes
         weight = np.ones(len(labels)) if weight is None else weight / weight.max()
