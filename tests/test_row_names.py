@@ -34,7 +34,13 @@ ROWS = [f"patient {i:02}" for i in range(60)]
 Y = pd.DataFrame(COUNTS, columns=list("abc"), index=ROWS)
 SHUFFLED = pd.Series(W, index=ROWS).iloc[rng.permutation(60)]
 
-SPLITTER = BallCarvingSplit(n_balls=3, random_state=0)
+SPLITTER = BallCarvingSplit(n_balls=3, test_fraction=0.6, random_state=0)
+
+
+def _spread(model, X):
+    return model.predict_proba(X).min(axis=1)
+
+
 ESTIMATORS = {
     "classifier": LabelHistogramClassifier(),
     "calibrator": TemperatureScaling(),
@@ -43,7 +49,9 @@ ESTIMATORS = {
     "ensemble": DeepEnsembleClassifier(LogisticRegression(), n_estimators=2, random_state=0),
     "process": SparseGPClassifier(n_inducing=10, max_iter=2, random_state=0),
     "network": NeuralClassifier(nn.Linear(3, 3), max_epochs=1, random_state=0),
-    "epistemic": EpistemicCalibration(GaussianNB(), splitter=SPLITTER, n_bins=3),
+    "epistemic": EpistemicCalibration(
+        GaussianNB(), splitter=SPLITTER, n_bins=1, uncertainty=_spread
+    ),
 }
 
 
