@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from sklearn.exceptions import UndefinedMetricWarning
 from statsmodels.stats.inter_rater import fleiss_kappa as statsmodels_kappa
 
 from sklearn_lhcal.label_histogram import (
@@ -161,5 +162,7 @@ def test_kappa_of_unequal_raters_by_hand():
 
 def test_kappa_limits():
     assert fleiss_kappa([[3, 0], [0, 3]]) == 1
-    assert np.isnan(fleiss_kappa([[1, 0], [0, 1]]))
-    assert np.isnan(fleiss_kappa([[3, 0], [2, 0]]))
+    with pytest.warns(UndefinedMetricWarning, match="Agreement is undefined"):
+        assert np.isnan(fleiss_kappa([[1, 0], [0, 1]]))
+    with pytest.warns(UndefinedMetricWarning, match="Agreement is undefined"):
+        assert np.isnan(fleiss_kappa([[3, 0], [2, 0]]))

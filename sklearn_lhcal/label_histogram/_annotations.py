@@ -119,8 +119,9 @@ class Annotations(Ratings):
             The items in the order of the rows of X; those that nobody rated become rows without
             ratings. Default: the sorted distinct items.
         classes : array-like of shape (n_classes,), optional
-            The classes in the order of the columns. Default: the sorted distinct labels; a model
-            may then know further classes, as with 1-D labels.
+            The classes in the order of the columns. Default: the sorted distinct labels, also of a
+            categorical column, whose categories are not read; a model may then know further
+            classes, as with 1-D labels.
         on_duplicate : {"raise", "last"}, default="raise"
             What happens where a rater rates an item twice: an error, or the last one counts.
 
