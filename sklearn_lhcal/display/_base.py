@@ -76,6 +76,13 @@ def name_of(estimator, name: str | None) -> str:
     return name
 
 
+def by_name(estimator) -> dict:
+    """Estimators by name; one alone is called by its class."""
+    if isinstance(estimator, dict):
+        return estimator
+    return {name_of(estimator, None): estimator}
+
+
 # -------------------------------------------------------------------------------------- how to draw
 
 

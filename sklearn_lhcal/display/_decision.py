@@ -11,7 +11,7 @@ from .._ground.checks import check_fraction
 from .._ground.costs import Costs, check_cost_matrix
 from .._ground.types import Estimator, LabelsLike, Samples
 from .._rows import PredictionLike, read_priced
-from ._base import DOTTED, SQUARE, Display, draw_legend, look_of, name_of, predicted, reach, styled
+from ._base import DOTTED, SQUARE, Display, by_name, draw_legend, look_of, predicted, reach, styled
 from ._risks import SHARES, Decided, intervals, of_two_classes, splits_of, true_risks
 
 if TYPE_CHECKING:
@@ -237,7 +237,7 @@ class DecisionRiskDisplay(Display):
         >>> display.names
         ['GaussianNB']
         """
-        models = estimator if isinstance(estimator, dict) else {name_of(estimator, None): estimator}
+        models = by_name(estimator)
         costs: Any = cost_matrix
         if costs is None:
             known: list[Any] = [m for m in models.values() if hasattr(m, "cost_matrix_")]

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from .._ground.checks import as_floats, check_fraction
 from .._ground.types import Estimator, LabelsLike, Samples
 from .._rows import PredictionLike, class_column, class_names, read_rows
-from ._base import DOTTED, WIDE, Display, draw_curves, draw_legend, name_of, predicted
+from ._base import DOTTED, WIDE, Display, by_name, draw_curves, draw_legend, predicted
 from ._benefits import Benefits, acting_on_all, stacked
 
 if TYPE_CHECKING:
@@ -232,7 +232,7 @@ class DecisionCurveDisplay(Display):
         >>> display.names, display.class_name
         (['GaussianNB'], 0)
         """
-        models = estimator if isinstance(estimator, dict) else {name_of(estimator, None): estimator}
+        models = by_name(estimator)
         predictions: dict[str, PredictionLike] = {
             name: predicted(model, X, y) for name, model in models.items()
         }
