@@ -289,8 +289,8 @@ def _unknown(names: NDArray, classes: NDArray) -> ValueError:
 class KnownProbabilities(Labels):
     """True class probabilities in place of counts: infinitely many raters.
 
-    Goes wherever a label histogram goes. Every correction for few raters is then 0, and binned losses
-    are not corrected for few rows either: they are those of these rows.
+    Goes wherever a label histogram goes. Every correction for few raters is then 0. Binned
+    losses are not corrected for few rows either: they are those of these rows.
 
     Parameters
     ----------
