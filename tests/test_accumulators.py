@@ -44,6 +44,7 @@ CORRECTED = {
     metrics.expected_calibration_error: RESIDUAL,
     metrics.disagreement_calibration_loss: {},
 }
+NEW_RATERS = [metrics.expected_squared_loss, metrics.epistemic_loss, metrics.label_log_loss]
 CHUNKS = [0, 1, 90, 91, 200, N]
 PARTS = [slice(a, b) for a, b in pairwise(CHUNKS)]
 
@@ -154,6 +155,56 @@ def test_raters_come_again(read_by_few, metric):
     found = batches(partial(MetricAccumulator, metric, **options), y, z).result()
     agree(found.estimate, metric(y, z, **options))
     assert abs(found.estimate - metric(y.counts, z, **options)) > 1e-3
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("metric", NEW_RATERS)
+def test_new_raters_in_batches(read_by_few, metric, weighted):
+    y, z = read_by_few
+    w = {}
+    if weighted:
+        w = {"sample_weight": np.random.default_rng(0).uniform(0.5, 2, N)}
+    found = batches(partial(MetricAccumulator, metric, raters="random"), y, z, **w).result()
+    expected = confidence_interval(metric, y, z, random_state=0, **w)
+    agree(found.estimate, expected.estimate)
+    agree(found.components.raters, expected.components.raters)
+    # single ratings are left out to first order: 1/N
+    assert abs(found.components.cells / expected.components.cells - 1) < 10 / N
+    these = batches(partial(MetricAccumulator, metric), y, z, **w).result()
+    agree(found.components.rows, these.standard_error**2)
+    excess = found.components.raters - found.components.cells
+    agree(found.standard_error**2, found.components.rows + max(excess, 0))
+    assert (found.n_raters, these.n_raters) == (7, None)
+
+
+def test_new_raters_whatever_the_batches(read_by_few):
+    y, z = read_by_few
+    # raters come in another order, and two of them only in some batches
+    order = np.argsort([6 in raters for raters in np.split(y.rater, y.indptr[1:-1])], kind="stable")
+    found = [
+        batches(partial(MetricAccumulator, metrics.epistemic_loss, raters="random"), *rows)
+        for rows in ((y, z), (y[order], z[order]))
+    ]
+    agree(found[0].result(), found[1].result())
+    agree(found[0].result().components, found[1].result().components)
+
+
+def test_who_may_be_new(read_by_few, data):
+    y, z = read_by_few
+    with pytest.raises(ValueError, match="no mean over rows"):
+        MetricAccumulator(metrics.calibration_error, raters="random")
+    with pytest.raises(ValueError, match='must be "fixed" or "random"'):
+        MetricAccumulator(metrics.epistemic_loss, raters="new")
+    empty = partial(MetricAccumulator, metrics.epistemic_loss, raters="random")
+    with pytest.raises(ValueError, match="who gave each label"):
+        empty().update(*data)
+    with pytest.raises(ValueError, match="without groups"):
+        empty().update(y, z, groups=np.arange(N))
+    with pytest.raises(ValueError, match="cannot be merged"):
+        empty().merge(MetricAccumulator(metrics.epistemic_loss))
+    two = Annotations.from_matrix(np.array([[0, 1], [1, 1]]))
+    with pytest.raises(ValueError, match="three raters at least, got 2"):
+        empty().update(two, np.full((2, 2), 0.5)).result()
 
 
 def test_decompositions_with_raters_and_groups(read_by_few):

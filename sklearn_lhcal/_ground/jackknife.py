@@ -5,14 +5,13 @@ V_row, V_rat and V_cell the three jackknives.
 """
 
 import warnings
-from collections.abc import Iterator
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from .arrays import Floats, Indices
+from .rater_shares import Ratings, moved_blocks, moved_raters, shares
 
 # with fewer degrees of freedom Student's quantile is of no use; V is V_row at least
 _LEAST_DF = 2.0
@@ -20,29 +19,6 @@ _LEAST_DF = 2.0
 FEW_RATERS = 5
 # more raters than this are left out in blocks
 MOST_SINGLE = 50
-# ratings whose rows are in memory at a time
-_RATINGS = 2**15
-# raters whose shares without each block are in memory at a time
-_RATERS = 100_000
-
-
-class Ratings(Protocol):
-    """Who rated which row, as `Annotations` hold it; see there for the attributes."""
-
-    indptr: Indices
-    rater: NDArray
-    raters: NDArray
-
-    @property
-    def n(self) -> Floats:
-        """Number of ratings of each row, shape (n,)."""
-
-    @property
-    def row(self) -> Indices:
-        """The row of each rating, shape (n_ratings,)."""
-
-    def __len__(self) -> int:
-        """Number of rows."""
 
 
 class Blocks(NamedTuple):
@@ -178,17 +154,6 @@ def deal_rows(n: int, groups: NDArray | None, n_blocks: int, rng) -> Blocks:
     return units if codes is None else Blocks(units.code[codes], units.n)
 
 
-def row_blocks(y: Ratings) -> Iterator[tuple[slice, slice, Indices]]:
-    """Rows with a fixed number of ratings in all, their ratings, and the row in it of each."""
-    start = 0
-    while start < len(y):
-        stop = int(np.searchsorted(y.indptr, y.indptr[start] + _RATINGS, side="right")) - 1
-        stop = min(max(stop, start + 1), len(y))
-        row = np.repeat(np.arange(stop - start), np.diff(y.indptr[start : stop + 1]))
-        yield slice(start, stop), slice(y.indptr[start], y.indptr[stop]), row
-        start = stop
-
-
 def cells_of(y: Ratings, groups: NDArray) -> Blocks:
     """The cell of each rating: what one rater said of one group."""
     cells, cell = np.unique(groups[y.row] * len(y.raters) + y.rater, return_inverse=True)
@@ -214,16 +179,9 @@ def panel_of(y: Ratings, w, least_raters: int, n_blocks: int, rng) -> Panel:
     """Blocks of raters, and their shares; `w` are the weights of rows or None."""
     n = y.n
     weight = np.where(n >= least_raters, 1.0 if w is None else w, 0.0)
-    share = _shares(y, n, weight)
+    share = shares(y, n, weight)
     present = np.flatnonzero(share)
-    if len(present) < 3:
-        of_rows = ""
-        if least_raters > 1:
-            of_rows = f" with rows of {least_raters} ratings or more"
-        raise ValueError(
-            f"Intervals for new raters need three raters at least, got {len(present)}{of_rows}; "
-            'raters="fixed" gives the interval for these raters and new rows.'
-        )
+    check_several_raters(len(present), least_raters)
     most = max(n_blocks, MOST_SINGLE)
     dealt = Blocks(np.arange(len(present)), len(present), apart=True)
     if len(present) > most:
@@ -232,12 +190,30 @@ def panel_of(y: Ratings, w, least_raters: int, n_blocks: int, rng) -> Panel:
     block_of = np.zeros(len(y.raters), dtype=np.intp)
     block_of[present] = dealt.code
     c_b = np.bincount(block_of, share, dealt.n)
-    moved = _moved_raters if dealt.apart else _moved_blocks
+    moved = moved_raters if dealt.apart else moved_blocks
     return Panel(
         raters=Blocks(block_of, dealt.n, dealt.apart),
         f=(share**2).sum() / moved(y, weight, least_raters, share, block_of, dealt.n),
-        effective=(c_b**2).sum() ** 2 / (c_b**4).sum(),
+        effective=effective_number(c_b),
         n_raters=len(present),
+    )
+
+
+def effective_number(c: Floats) -> float:
+    """How many raters of equal shares are worth those with shares c."""
+    return float((c**2).sum() ** 2 / (c**4).sum())
+
+
+def check_several_raters(n_raters: int, least_raters: int) -> None:
+    """ValueError for fewer than three raters, of rows that need so many ratings to count."""
+    if n_raters >= 3:
+        return
+    of_rows = ""
+    if least_raters > 1:
+        of_rows = f" with rows of {least_raters} ratings or more"
+    raise ValueError(
+        f"Intervals for new raters need three raters at least, got {n_raters}{of_rows}; "
+        'raters="fixed" gives the interval for these raters and new rows.'
     )
 
 
@@ -250,65 +226,6 @@ def warn_of_few(n_raters: int) -> None:
             UserWarning,
             stacklevel=4,
         )
-
-
-def _shares(y: Ratings, n: NDArray, weight: NDArray) -> Floats:
-    """c_r, the share of each rater in a mean over rows, shape (n_raters,)."""
-    R = len(y.raters)
-    if (n == R).all() and weight.any():
-        # each rater rates each row
-        return np.full(R, 1 / R)
-    share = np.zeros(R)
-    for rows, ratings, row in row_blocks(y):
-        share += np.bincount(y.rater[ratings], (weight[rows] / n[rows])[row], R)
-    return share / max(weight.sum(), np.finfo(float).tiny)
-
-
-def _moved_raters(y: Ratings, weight, least_raters: int, share, block_of, R: int) -> float:
-    """Σ_b Σ_r (c_r − c_r(without b))² where each block is one of R raters."""
-    n = y.n
-    if (n == R).all() and least_raters < R:
-        # each rater rates each row
-        return 1 / (R - 1)
-    # how the weight of a rating changes where another of its row is left out
-    kept = n > least_raters
-    change = np.where(kept, weight / np.maximum(n - 1, 1), 0.0) - weight / n
-    lost = np.where(kept, 0.0, weight)
-    together = np.zeros((R, R))
-    W = np.full((R, 1), weight.sum())
-    for rows, ratings, row in row_blocks(y):
-        X = np.zeros((rows.stop - rows.start, R))
-        X[row, block_of[y.rater[ratings]]] = 1.0
-        together += X.T @ (change[rows, None] * X)
-        W -= X.T @ lost[rows, None]
-    c = np.bincount(block_of, share, R)
-    without = (c * weight.sum() + together) / W
-    np.fill_diagonal(without, 0.0)
-    return float(((c - without) ** 2).sum())
-
-
-def _moved_blocks(y: Ratings, weight, least_raters: int, share, block_of, B: int) -> float:
-    """Σ_b Σ_r (c_r − c_r(without b))² where each of B blocks holds many raters."""
-    n, R = len(y), len(y.raters)
-    # ratings of each row by each block of raters
-    ones = np.ones(len(y.rater))
-    lost = csr_array((ones, block_of[y.rater], y.indptr), shape=(n, B), copy=True)
-    lost.sum_duplicates()
-    row = np.repeat(np.arange(n), np.diff(lost.indptr))
-    left = y.n[row] - lost.data
-    kept = left >= least_raters
-    W = weight.sum() - np.bincount(lost.indices, np.where(kept, 0.0, weight[row]), B)
-    after = np.where(kept, weight[row] / np.maximum(left, 1), 0.0)
-    lost.data = after - weight[row] / y.n[row]
-    ratings = csr_array((ones, y.rater, y.indptr), shape=(n, R)).T.tocsr()
-    own = block_of[:, None] == np.arange(B)
-    total = 0.0
-    for start in range(0, R, _RATERS):
-        part = slice(start, start + _RATERS)
-        c = share[part, None]
-        without = (c * weight.sum() + (ratings[part] @ lost).toarray()) / W
-        total += ((c - np.where(own[part], 0.0, without)) ** 2).sum()
-    return float(total)
 
 
 # -------------------------------------------------------------------------------------- variances
@@ -339,12 +256,24 @@ def over_raters(
     second_order: bool = False,
 ) -> Spread:
     """The variance over rows and raters; that over rows has `df_row` degrees of freedom."""
-    f = panel.f
-    V_rat = f * ((without.raters - T) ** 2).sum()
+    V_rat = panel.f * ((without.raters - T) ** 2).sum()
     moved = without.cells - T
     moved *= moved
     moved *= without.times
-    V_cell = f * moved.sum()
+    V_cell = panel.f * moved.sum()
+    return of_components(V_row, V_rat, V_cell, df_row, panel, second_order=second_order)
+
+
+def of_components(
+    V_row: float,
+    V_rat: float,
+    V_cell: float,
+    df_row: float,
+    panel: Panel,
+    *,
+    second_order: bool = False,
+) -> Spread:
+    """The variance over rows and raters, from those of the three jackknives."""
     excess = V_rat - V_cell
     V = V_row + max(excess, 0.0)
     # few raters may look alike by chance

@@ -20,9 +20,9 @@ from .._ground.jackknife import (
     cells_of,
     over_raters,
     panel_of,
-    row_blocks,
     warn_of_few,
 )
+from .._ground.rater_shares import row_blocks
 from .._rows import Rows, random_raters
 from ..label_histogram import Annotations
 

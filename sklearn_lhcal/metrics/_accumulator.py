@@ -2,7 +2,7 @@
 
 import zlib
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,16 +11,24 @@ from .._ground.arrays import Floats, Indices
 from .._ground.bins import Bins, check_bias_correction, check_grouped, signed_root
 from .._ground.checks import check_fraction, check_positive_int
 from .._ground.facts import facts_of, unwrapped
-from .._ground.jackknife import Replicates, Spread, VarianceComponents, row_variance
+from .._ground.jackknife import (
+    Replicates,
+    Spread,
+    VarianceComponents,
+    row_variance,
+    warn_of_few,
+)
 from .._ground.types import Correction, LabelsLike
-from .._rows import PredictionLike, Rows
+from .._rows import PredictionLike, Rows, random_raters
 from ._batches import Batches
 from ._calibration import calibration_loss, class_bins
 from ._decomposition import LossDecomposition, decomposition
 from ._evaluate import read_for, undefined
 from ._intervals import ConfidenceInterval, interval_from
 from ._label_histogram import least_raters
+from ._replicates import OfMeans
 from ._streamed_means import StreamedMeans
+from ._streamed_raters import StreamedRaters
 
 __all__ = ["LabelHistogramAccumulator", "MetricAccumulator"]
 
@@ -144,20 +152,26 @@ class MetricAccumulator(Batches):
     n_blocks : int, default=50
         Blocks of rows for standard errors, as in `confidence_interval`. Memory of binned metrics
         grows with it; 1: no standard errors of these.
+    raters : {"fixed", "random"}, default="fixed"
+        "random": the interval is for new raters and rows. It needs a mean over rows, `Annotations`
+        in all batches, with three raters or more in all, and no groups. Memory grows with the
+        square of the number of raters, of which there may be 2,000.
     **options
         Go to the metric.
 
     Raises
     ------
     ValueError
-        A metric that needs all rows at once, or options that it refuses.
+        A metric that needs all rows at once, or options that it refuses; random raters of a metric
+        that is no mean over rows.
 
     Notes
     -----
     The standard error of a mean is that of independent rows, exact in any batches. For binned
     metrics, and with groups, it is the jackknife of `confidence_interval`. Rows go to blocks in
     turn as they come, so that merging deals them anew; groups go by their names, the same ones
-    always. Raters are taken as fixed.
+    always. With random raters, single ratings are left out to first order; the rest is as in
+    `confidence_interval` where that leaves raters out one by one.
 
     Examples
     --------
@@ -174,7 +188,14 @@ class MetricAccumulator(Batches):
     True
     """
 
-    def __init__(self, metric: Callable[..., float], *, n_blocks: int = 50, **options: Any) -> None:
+    def __init__(
+        self,
+        metric: Callable[..., float],
+        *,
+        n_blocks: int = 50,
+        raters: Literal["fixed", "random"] = "fixed",
+        **options: Any,
+    ) -> None:
         check_positive_int(n_blocks=n_blocks)
         self.metric, self.options = unwrapped(metric, options)
         facts = self._facts
@@ -189,10 +210,19 @@ class MetricAccumulator(Batches):
             raise ValueError(
                 "Bins by quantiles need all rows at once; pass the edges of the bins as n_bins."
             )
+        if raters not in ("fixed", "random"):
+            raise ValueError(f'raters must be "fixed" or "random", got {raters!r}.')
+        if raters == "random" and facts.terms is None:
+            raise ValueError(
+                f"{_name(self.metric)} is no mean over rows, and needs all rows at once for new "
+                "raters; use confidence_interval."
+            )
+        self.raters = raters
         self.n_blocks = n_blocks
         self._n_blocks = n_blocks
         super().__init__()
         self._means = StreamedMeans(n_blocks)
+        self._raters = StreamedRaters()
 
     @property
     def _facts(self) -> Any:
@@ -214,8 +244,12 @@ class MetricAccumulator(Batches):
         ValueError
             Batches with different numbers of classes, or counts after `KnownProbabilities`; groups
             in some batches only, or in a corrected metric together with `Annotations`;
-            `Annotations` in a corrected metric of pairs of raters.
+            `Annotations` in a corrected metric of pairs of raters; with random raters, groups, or
+            labels that do not say whose they are.
         """
+        is_random = random_raters(y, self.raters) is not None
+        if is_random and groups is not None:
+            raise ValueError("Random raters of batches go without groups; use confidence_interval.")
         if self._weigh_nothing(sample_weight):
             return self
         facts = self._facts
@@ -227,7 +261,11 @@ class MetricAccumulator(Batches):
         block = (self.n_rows + np.arange(len(seen))) % self.n_blocks
         if names is not None:
             block = _dealt(names, self.n_blocks)
-        if facts.terms is not None:
+        if is_random:
+            statistic = OfMeans(self.metric, seen, self.options)
+            self._raters.add(statistic)
+            self._means.add(statistic.numerator, statistic.denominator, block)
+        elif facts.terms is not None:
             numerator, denominator = facts.terms(seen, **self.options)
             self._means.add(numerator, denominator, block)
         else:
@@ -238,10 +276,12 @@ class MetricAccumulator(Batches):
     def merge(self, other: "MetricAccumulator") -> Self:
         """Add what another one has seen; returns itself, the other stays as it is."""
         same = self.metric is other.metric and self.n_blocks == other.n_blocks
+        same &= self.raters == other.raters
         if not same or not _same(self.options, other.options):
             raise ValueError("Accumulators of different metrics or options cannot be merged.")
         self._merge_sums(other)
         self._means.merge(other._means)
+        self._raters.merge(other._raters)
         return self
 
     def result(self, confidence_level: float = 0.95) -> ConfidenceInterval:
@@ -261,7 +301,12 @@ class MetricAccumulator(Batches):
             if mapped:
                 estimate = float(signed_root(estimate))
             return ConfidenceInterval(estimate, np.nan, np.nan, np.nan)
-        return interval_from(estimate, spread, confidence_level, mapped)
+        if self.raters == "fixed":
+            return interval_from(estimate, spread, confidence_level, mapped)
+        panel = self._raters.panel(facts.least_raters)
+        warn_of_few(panel.n_raters)
+        spread = self._raters.spread(*self._means.totals(), spread, panel)
+        return interval_from(estimate, spread, confidence_level, mapped, panel)
 
     def _found(self, facts: Any) -> tuple[float, Spread | None]:
         """The estimate, or its signed square, and its variance; None where it has none."""

@@ -1,7 +1,7 @@
 """A metric without blocks of rows, and without blocks of ratings: the values of a jackknife."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Any
 
@@ -12,7 +12,8 @@ from .._ground.arrays import Floats, Indices
 from .._ground.bins import BinSums, without_each
 from .._ground.checks import check_same_length, n_rows, take_rows
 from .._ground.facts import facts_of
-from .._ground.jackknife import Blocks, LeftOut, Panel, Replicates, cells_of, deal_cells, row_blocks
+from .._ground.jackknife import Blocks, LeftOut, Panel, Replicates, cells_of, deal_cells
+from .._ground.rater_shares import row_blocks
 from .._rows import Rows, read_groups
 from ..label_histogram import Annotations
 from ._bins_without import Left, RaterSums, changes_of_ratings, sums_of_blocks
@@ -274,11 +275,15 @@ class OfMeans(OfRows):
         changes = (np.bincount(cells.code, a, cells.n) for a in np.concatenate(each, axis=1))
         return LeftOut(of_raters, _ratios(total + np.stack(list(changes)), total[1]))
 
-    def _without_one(self, counts: NDArray, rows: slice) -> tuple[Floats, Indices | slice]:
-        """Changes of both terms for each class and row of which one label is lost, (2, K·m).
+    def without_each_rating(self) -> Iterator[tuple[slice, Floats]]:
+        """Some ratings, and what both terms change by without each of them, (2, n_ratings)."""
+        y = self.labels
+        for rows, ratings, row in row_blocks(y):
+            single, _ = self._without_one(y.counts[rows], rows)
+            yield ratings, single[:, y.label[ratings] * np.intp(rows.stop - rows.start) + row]
 
-        And the places in it that matter.
-        """
+    def _without_one(self, counts: NDArray, rows: slice) -> tuple[Floats, Indices | slice]:
+        """Changes of both terms where a row loses a label, (2, K·m), and the places that matter."""
         m, K = counts.shape
         n = self.rows.n[rows]
         changes = np.zeros((2, K * m))

@@ -44,6 +44,11 @@ class StreamedMeans:
         self.mean = self.mean + step * (n / total)
         self.n = total
 
+    def totals(self) -> tuple[float, float]:
+        """ΣN and ΣD."""
+        N, D = self.sums.sum(axis=1).tolist()
+        return N, D
+
     def estimate(self) -> float:
         """T = ΣN/ΣD."""
         N, D = self.sums.sum(axis=1)
