@@ -274,11 +274,15 @@ class _LineProblem(_AlphaProblem):
             w = self.w[rows]
             eta = torch.as_tensor(h @ x[:-1] + x[-1])
             f, g, s = (w * a.numpy() for a in self.row_losses[rows.start](eta))
+            G = np.append(g @ h, g.sum())
             H = np.empty((len(x), len(x)))
-            H[:-1, :-1] = (h.T * s) @ h
             H[:-1, -1] = H[-1, :-1] = s @ h
             H[-1, -1] = s.sum()
-            return f.sum(), np.append(g @ h, g.sum()), H
+            # Σ s hhᵀ = AᵀA − 2 BᵀB: a product with itself takes half the time
+            A = np.sqrt(np.abs(s))[:, None] * h
+            B = A[s < 0]
+            H[:-1, :-1] = A.T @ A - 2 * (B.T @ B)
+            return f.sum(), G, H
 
         F, G, H = sum_over_rows(block, len(self.h), self.size)
         return float(F), G, H
