@@ -199,7 +199,7 @@ def panel_of(y: Ratings, w, least_raters: int, n_blocks: int, rng) -> Panel:
     )
 
 
-def effective_number(c: Floats) -> float:
+def effective_number(c: NDArray) -> float:
     """How many raters of equal shares are worth those with shares c."""
     return float((c**2).sum() ** 2 / (c**4).sum())
 

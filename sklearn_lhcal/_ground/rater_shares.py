@@ -88,7 +88,7 @@ def pairs_of_raters(
     return (ratings.T @ changes).toarray(), ratings.T @ lost
 
 
-def moved_shares(c: Floats, W: float, together: Floats, lost: Floats) -> float:
+def moved_shares(c: NDArray, W: float, together: Floats, lost: Floats) -> float:
     """Σ_b Σ_r (c_r − c_r(without b))² of shares c (R,) in rows of the weight W."""
     without = (c * W + together) / (W - lost[:, None])
     np.fill_diagonal(without, 0.0)
