@@ -114,7 +114,7 @@ def test_one_column_is_the_probability_of_the_second_class(read, tmp_path, capsy
         ("proba", lambda values: np.where(values == values[4, 1], np.nan, values), "row '004'"),
         ("counts", lambda values: values / 3, "multiply by the number of raters"),
         ("counts", lambda values: np.where(values == values.max(), np.nan, values), "no number"),
-        ("counts", lambda values: values.astype(str) + " votes", "holds text"),
+        ("counts", lambda values: np.char.add(values.astype(str), " votes"), "holds text"),
     ],
     ids=["logits", "missing", "shares", "missing count", "text"],
 )
