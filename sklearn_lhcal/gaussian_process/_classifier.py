@@ -6,7 +6,6 @@ from typing import Literal, Self
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
-from scipy.special import log_expit
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
@@ -29,20 +28,11 @@ from .._ground.types import LabelsLike, Samples, Seed
 from .._rows import DistributionClassifierMixin
 from ..distributions import Distribution, Ensemble, LogisticNormal, PointMass
 from ..label_histogram._labels import read_labels
-from ._hyperparameters import learn_in_stages, range_named, starting_lengthscale
+from ._hyperparameters import learn_in_stages, lessen, range_named, starting_lengthscale
 from ._inputs import inducing_points, merged, seed, units
 from ._kernels import PROFILES, Kernel
-from ._variational import (
-    BinaryLabels,
-    Features,
-    Latent,
-    coordinate_ascent,
-    follow,
-    moments,
-    natural_gradients,
-    polish,
-    prior,
-)
+from ._likelihoods import Likelihood, Logistic, Softmax, nodes
+from ._variational import Features, Labels, Latent, follow, moments, natural_gradients
 
 _DTYPES = {"float64": torch.float64, "float32": torch.float32}
 # Entries of Φ that are kept in memory.
@@ -245,15 +235,18 @@ class SparseGPClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstim
         if len(self.classes_) > 1:
             bar = tqdm(desc="passes", disable=not self.verbose)
             with bar, range_named(), on_cpu():
-                self._fit_latents(self._tensor(X), self._tensor(Z), self._labels(counts), rng, bar)
+                self._fit_latents(self._tensor(X), self._tensor(Z), counts, rng, bar)
         return self
 
-    def _fit_latents(self, X, Z, labels, rng, bar):
+    def _fit_latents(self, X, Z, counts, rng, bar):
+        labels = self._labels(counts)
+        likelihood = self._likelihood(counts)
+
         def report(bound):
             bar.update()
             bar.set_postfix(bound=f"{bound:.6g}")
 
-        kernel, latent = self._fit_kernel(X, Z, labels, rng, report)
+        kernel, latent = self._fit_kernel(X, Z, labels, likelihood, rng, report)
         keep = len(X) * len(Z) <= _KEPT
         features = Features(X, Z, kernel, dtype=self._precision(len(X), len(Z)), keep=keep)
         history = []
@@ -261,14 +254,14 @@ class SparseGPClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstim
         batch = self._batch(len(X), len(Z))
         if batch is not None:
             generator = torch.Generator().manual_seed(seed(rng))
-            steps = natural_gradients(
-                features, labels, latent, batch_size=batch, epochs=1, generator=generator
-            )
+            options = {"batch_size": batch, "epochs": 1, "generator": generator}
+            terms = likelihood.local, likelihood.bound
+            steps = natural_gradients(features, labels, latent, *terms, **options)
             latent = follow(steps, history, report)
             if self.batch_size == "auto":
                 max_iter = min(max_iter, 3)
         passes = {"max_iter": max_iter, "tol": self.tol}
-        latent = follow(coordinate_ascent(features, labels, latent, **passes), history, report)
+        latent = follow(likelihood.ascent(features, labels, latent, **passes), history, report)
         rose = np.diff(history[-2:]).max(initial=0.0)
         if len(history) >= self.max_iter and rose > labels.of_bound(self.tol):
             warnings.warn(
@@ -277,8 +270,8 @@ class SparseGPClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstim
                 ConvergenceWarning,
                 stacklevel=5,
             )
-        if self.polish:
-            latent = follow(polish(features, labels, latent, **passes), history, report)
+        if self.polish and isinstance(likelihood, Logistic):
+            latent = follow(likelihood.polish(features, labels, latent, **passes), history, report)
         self.elbo_ = np.array(history)
         self.n_iter_ = len(history)
         self._kernel = kernel
@@ -289,7 +282,7 @@ class SparseGPClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstim
         lengthscale = kernel.lengthscale.cpu().numpy() * self._unit
         self.lengthscale_ = lengthscale if self.ard else float(lengthscale[0])
 
-    def _fit_kernel(self, X, Z, labels, rng, report) -> tuple[Kernel, Latent]:
+    def _fit_kernel(self, X, Z, labels, likelihood, rng, report) -> tuple[Kernel, Latent]:
         """The kernel, in units of the scaled X, and q from where passes start."""
 
         def some(most):
@@ -297,20 +290,32 @@ class SparseGPClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstim
 
         profile = PROFILES[self.kernel]
         dtype = self._precision(len(X), len(Z))
-        few = some(max(2000, 4 * len(Z)))
+        most = max(2000, 4 * len(Z))
+        if isinstance(likelihood, Softmax):
+            most //= 4
+        few = some(most)
         if self.lengthscale is None:
-            given = starting_lengthscale(X[few], Z, labels.at(few), profile, self.variance, dtype)
+            given = starting_lengthscale(
+                X[few], Z, labels.at(few), likelihood, profile, self.variance, dtype
+            )
         else:
             given = np.asarray(self.lengthscale, np.float64) / self._unit
         lengthscale = self._tensor(np.broadcast_to(given, X.shape[1] if self.ard else 1))
         start = Kernel(profile, X.new_tensor(self.variance), lengthscale)
-        latent = prior(len(labels.n), Z)
         if not self.optimize_hyperparameters:
-            return start, latent
+            return start, likelihood.start(labels, Z)
         rows = some(_LEARNED * len(Z))
         tol = 3e-5 if len(rows) == len(X) else 3e-4
         options = {"dtype": dtype, "max_iter": 30, "report": report}
-        return learn_in_stages(X[rows], Z, labels.at(rows), start, latent, tol, **options)
+        kernel, latent = learn_in_stages(
+            X[rows], Z, labels.at(rows), likelihood, start, tol, **options
+        )
+        if isinstance(likelihood, Softmax):
+            options = {"dtype": dtype, "report": report}
+            kernel, latent = lessen(
+                X[rows], Z, labels.at(rows), likelihood, kernel, latent, **options
+            )
+        return kernel, latent
 
     def _precision(self, n: int, m: int) -> torch.dtype:
         if self.dtype != "auto":
@@ -322,11 +327,20 @@ class SparseGPClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstim
             return self.batch_size
         return 4 * m if n * m**2 > _EXACT else None
 
-    def _labels(self, counts) -> BinaryLabels:
-        """Labels of the second of two classes, or of each class against the rest."""
+    def _labels(self, counts) -> Labels:
+        """Labels of the second of two classes, or of each class."""
         y = counts.T[1:] if counts.shape[1] == 2 else counts.T
         n = np.broadcast_to(row_sum(counts), y.shape)
-        return BinaryLabels(self._tensor(n), self._tensor(y))
+        return Labels(self._tensor(n), self._tensor(y))
+
+    def _likelihood(self, counts) -> Likelihood:
+        K = counts.shape[1]
+        if K == 2:
+            return Logistic()
+        # Columns belong to the classes by the rank of their labels: the order does not matter.
+        rank = np.unique(counts.T, axis=0, return_inverse=True)[1].ravel()
+        rank = rank.argsort(kind="stable").argsort()
+        return Softmax(self._tensor(nodes(K, self._draw_seed)[:, rank]))
 
     def _tensor(self, a) -> torch.Tensor:
         return torch.as_tensor(np.array(a, dtype=np.float64), device=self.device)
@@ -353,7 +367,7 @@ class SparseGPClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstim
         # The columns belong to the classes by rank of their means: their order does not matter.
         uniform = uniform[:, self.mean_.argsort(kind="stable").argsort()]
         g = mean.T + scale.T * torch.special.ndtri(uniform).numpy()[:, None, :]
-        return Ensemble(softmax(log_expit(g)))
+        return Ensemble(softmax(g))
 
     def _log_odds(self, X) -> tuple[Floats, Floats]:
         """Mean and standard deviation of the latents, both of shape (C, n)."""

@@ -1,21 +1,22 @@
-"""Sparse variational inference for the logistic likelihood, closed by Pólya–Gamma augmentation.
+"""Sparse variational inference for latents with Gaussian process priors.
 
-Letters: a row has n labels, y of them of the class; κ = y − n/2. The first m rows of Φ are L⁻¹K_mn
-with L Lᵀ = K_mm at m inducing points, the last one is of ones. Log-odds are g = Φᵀv + noise of
-variance k(x, x) − ΦᵀJΦ, where J = diag(1, …, 1, 0) leaves out the ones. The last entry of v is the
-constant mean c0. The prior of v is N(0, P⁻¹) with P = diag(1, …, 1, 1/MEAN_VARIANCE), and
-q(v) = N(μ, S). There are C latents: one for two classes, else one a class against the rest. All
-share Φ, and each has its own μ and S = RᵀR. Φ is computed in float64. It and its products may be in
-float32, block by block; sums over blocks and everything of size m² or (C, rows) are in float64.
+Letters: a row has n labels, y of them of the class. The first m rows of Φ are L⁻¹K_mn with
+L Lᵀ = K_mm at m inducing points, the last one is of ones. Latents are g = Φᵀv + noise of variance
+k(x, x) − ΦᵀJΦ, where J = diag(1, …, 1, 0) leaves out the ones. The last entry of v is the constant
+mean c0. The prior of v is N(0, P⁻¹) with P = diag(1, …, 1, 1/MEAN_VARIANCE), and q(v) = N(μ, S).
+There are C latents: one for two classes, else one a class. All share Φ, and each has its own μ and
+S = RᵀR. A likelihood enters by κ and θ of each row and latent, the terms of exp(κg − θg²/2). Φ is
+computed in float64. It and its products may be in float32, block by block; sums over blocks and
+everything of size m² or (C, rows) are in float64.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import hardshrink, softplus
+from torch.nn.functional import hardshrink
 
 from ._kernels import Kernel
 
@@ -31,7 +32,7 @@ MEAN_VARIANCE = 100.0
 _LEAST_STEP = 0.05
 
 
-class BinaryLabels(NamedTuple):
+class Labels(NamedTuple):
     """n labels of each row, y of them of the latent's class, both of shape (C, rows).
 
     Weights make them fractions.
@@ -40,9 +41,9 @@ class BinaryLabels(NamedTuple):
     n: Tensor
     y: Tensor
 
-    def at(self, rows) -> "BinaryLabels":
+    def at(self, rows) -> "Labels":
         """The labels of some rows."""
-        return BinaryLabels(self.n[:, rows], self.y[:, rows])
+        return Labels(self.n[:, rows], self.y[:, rows])
 
     def of_bound(self, tol: float) -> float:
         """A rise of the bound, given per label of a latent."""
@@ -79,6 +80,14 @@ class Local(NamedTuple):
     def at(self, rows) -> "Local":
         """The terms of some rows."""
         return Local(*(a[:, rows] for a in self))
+
+    def towards(self, other: "Local", step: float) -> "Local":
+        """(1 − step)·self + step·other."""
+        return Local(*(torch.lerp(a, b, step) for a, b in zip(self, other, strict=True)))
+
+
+# The terms of rows from their labels, and from mean and variance of g.
+Terms = Callable[[Labels, Tensor, Tensor], Local]
 
 
 class Block(NamedTuple):
@@ -167,29 +176,6 @@ def moments(latent: Latent, block: Block) -> tuple[Tensor, Tensor]:
     return mean.double(), (block.rest + torch.stack(var).double()).clamp_min(1e-12)
 
 
-def polya_gamma(labels: BinaryLabels, mean: Tensor, var: Tensor) -> Local:
-    """The bound at its best c = √(m² + s²), where θ = n·tanh(c/2)/(2c)."""
-    c = torch.sqrt(mean**2 + var)
-    theta = labels.n * torch.tanh(c / 2) / (2 * c)
-    constant = theta * c**2 / 2 - labels.n * (c / 2 + torch.log1p(torch.exp(-c)))
-    return Local(labels.y - labels.n / 2, theta, constant)
-
-
-def quadratic(labels: BinaryLabels, mean: Tensor, var: Tensor) -> Local:
-    """The expected log-likelihood itself to second order around q, whose fixed point is the best q.
-
-    θ = n·E[σ(1−σ)], κ = y − n·E[σ] + θm, and the constant is y·m − n·E[log(1 + eᵍ)]. Expectations
-    come from the trapezoidal rule.
-    """
-    t = torch.arange(-40, 41, dtype=mean.dtype, device=mean.device) / 5
-    w = torch.softmax(-(t**2) / 2, 0)
-    g = mean[..., None] + torch.sqrt(var)[..., None] * t
-    up = torch.sigmoid(g)
-    theta = labels.n * ((up * (1 - up)) @ w).clamp_min(1e-12)
-    kappa = labels.y - labels.n * (up @ w) + theta * mean
-    return Local(kappa, theta, labels.y * mean - labels.n * (softplus(g) @ w))
-
-
 class Sums(NamedTuple):
     """What rows tell about q(v): ΦΘΦᵀ, Φκ and the sum of the constants, for each latent."""
 
@@ -202,18 +188,17 @@ class Sums(NamedTuple):
         """Those of all blocks of rows, pairs of features and local terms."""
         blocks = iter(blocks)
         block, local = next(blocks)
-        sums = cls.zeros(len(local.theta), block.phi)
+        sums = cls.zeros(len(local.theta), len(block.phi), block.phi)
         sums._add(block.phi, local)
         for block, local in blocks:
             sums._add(block.phi, local)
         return sums._replace(gram=sums.gram.tril() + sums.gram.tril(-1).mT)
 
     @classmethod
-    def zeros(cls, n_latents: int, phi: Tensor) -> "Sums":
-        """Sums of no rows."""
-        m = len(phi)
+    def zeros(cls, n_latents: int, m: int, like: Tensor) -> "Sums":
+        """Sums of no rows, of m rows of Φ."""
         shapes = (n_latents, m, m), (n_latents, m), (n_latents,)
-        return cls(*(phi.new_zeros(shape, dtype=torch.float64) for shape in shapes))
+        return cls(*(like.new_zeros(shape, dtype=torch.float64) for shape in shapes))
 
     def _add(self, phi: Tensor, local: Local) -> None:
         """Add a block of rows, in place; of symmetric matrices the parts below the diagonal."""
@@ -261,20 +246,31 @@ def solve(sums: Sums, variance) -> tuple[Latent, float]:
 
 
 def local_blocks(
-    features: Features, labels: BinaryLabels, latent: Latent, local=polya_gamma
+    features: Features, labels: Labels, latent: Latent, local: Terms
 ) -> Iterator[tuple[Block, Local]]:
     """Features and the local terms at q, block by block."""
     for block in features:
         yield block, local(labels.at(block.rows), *moments(latent, block))
 
 
-def sweep(features: Features, labels: BinaryLabels, latent: Latent, local=polya_gamma) -> Sums:
+def local_terms(features: Features, labels: Labels, latent: Latent, local: Terms) -> Local:
+    """κ, θ and constants of all rows at q."""
+    parts = [found for _, found in local_blocks(features, labels, latent, local)]
+    return Local(*(torch.cat(a, dim=1) for a in zip(*parts, strict=True)))
+
+
+def sums_of(features: Features, local: Local) -> Sums:
+    """The sums of given κ and θ."""
+    return Sums.total((block, local.at(block.rows)) for block in features)
+
+
+def sweep(features: Features, labels: Labels, latent: Latent, local: Terms) -> Sums:
     """One pass over all rows: the sums of κ and θ at q."""
     return Sums.total(local_blocks(features, labels, latent, local))
 
 
 def coordinate_ascent(
-    features: Features, labels: BinaryLabels, latent: Latent, *, max_iter: int, tol: float
+    features: Features, labels: Labels, latent: Latent, local: Terms, *, max_iter: int, tol: float
 ):
     """Yield (q, bound) after each pass, until the bound rises by less than `tol` per label.
 
@@ -287,7 +283,7 @@ def coordinate_ascent(
     k = 0
 
     def step(start):
-        return solve(sweep(features, labels, start), features.kernel.variance)
+        return solve(sweep(features, labels, start, local), features.kernel.variance)
 
     for _ in range(max_iter):
         new, bound = step(ahead)
@@ -305,8 +301,10 @@ def coordinate_ascent(
 
 def natural_gradients(
     features: Features,
-    labels: BinaryLabels,
+    labels: Labels,
     latent: Latent,
+    local: Terms,
+    bound: Callable[[Sums, Latent, Tensor], float],
     *,
     batch_size: int,
     epochs: int,
@@ -319,32 +317,40 @@ def natural_gradients(
     """
     n = len(features.X)
     variance = features.kernel.variance
-    sums = None
+    sums = Sums.zeros(*latent.mu.shape, like=latent.mu)
     t = 0
     for _ in range(epochs):
         order = torch.randperm(n, generator=generator).to(features.X.device)
         for rows in order.split(batch_size):
             block = features.at(rows)
-            local = polya_gamma(labels.at(rows), *moments(latent, block))
-            part = Sums.total([(block, local)]).times(n / len(rows))
+            here = local(labels.at(rows), *moments(latent, block))
+            part = Sums.total([(block, here)]).times(n / len(rows))
             t += 1
-            sums = part if sums is None else sums.towards(part, t**-0.7)
-            latent, bound = solve(sums, variance)
-        yield latent, bound
+            sums = sums.towards(part, t**-0.7)
+            latent, _ = solve(sums, variance)
+        yield latent, bound(sums, latent, variance)
 
 
-def polish(features: Features, labels: BinaryLabels, latent: Latent, *, max_iter: int, tol: float):
+def natural_ascent(
+    features: Features,
+    labels: Labels,
+    latent: Latent,
+    tried: Sums,
+    local: Terms,
+    *,
+    step: float,
+    max_iter: int,
+    tol: float,
+):
     """Yield (q, bound) of natural-gradient ascent on the true bound E_q[log-likelihood] − KL.
 
-    The bound never falls: a step that would lower it is taken back and halved.
+    It starts at q, with the sums that q solves. The bound never falls: a step that would lower it
+    is taken back and halved.
     """
     enough = labels.of_bound(tol)
     last = -np.inf
-    step = 1.0
-    # Before the first step the Pólya–Gamma sums stand for q.
-    tried = sweep(features, labels, latent)
     for _ in range(max_iter):
-        here = sweep(features, labels, latent, quadratic)
+        here = sweep(features, labels, latent, local)
         bound = float(here.constant.sum()) - divergence(latent)
         if bound < last:
             step /= 2
