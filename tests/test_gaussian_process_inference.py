@@ -10,7 +10,7 @@ import pytest
 import torch
 from gaussian_process_cases import fixed, waves
 from scipy.spatial.distance import cdist, pdist
-from scipy.special import expit, log_expit
+from scipy.special import expit, log_expit, logsumexp, softmax
 
 from sklearn_lhcal.distributions import Ensemble
 from sklearn_lhcal.gaussian_process import SparseGPClassifier
@@ -342,3 +342,145 @@ def gpytorch_bound(gpytorch, X, t, ours, nu):
         loss.backward()
         optimizer.step()
     return -loss.item() * len(X)
+
+
+# More classes: the softmax
+
+
+def softmax_problem(K=3, n=40, m=15):
+    rng = np.random.default_rng(0)
+    X = torch.tensor(rng.normal(size=(n, 2)))
+    n_labels = rng.integers(1, 5, n)
+    y = rng.multinomial(n_labels, rng.dirichlet(np.ones(K), n)).T
+    labels = Labels(torch.tensor(n_labels).double().expand(K, n), torch.tensor(y).double())
+    return X, X[:m].clone(), labels
+
+
+@pytest.mark.parametrize("K", [3, 32, 50])
+def test_nodes_integrate_cubic_polynomials(K):
+    """Of 32 classes at a time; of others nearly."""
+    z = nodes(K, 0)
+    assert z.shape == (64, K)
+    np.testing.assert_allclose(z.mean(axis=0), 0, atol=1e-12)
+    second = z.T @ z / 64
+    for part in (slice(0, 32), slice(32, K)):
+        np.testing.assert_allclose(second[part, part], np.eye(K)[part, part], atol=1e-12)
+    np.testing.assert_allclose(np.einsum("si,sj,sk->ijk", z, z, z), 0, atol=1e-10)
+
+
+def test_softmax_terms_are_derivatives_of_the_expected_log_likelihood():
+    """κ − θm is that in the mean, at every q; θ is the mean of p(1 − p)."""
+    _, _, labels = softmax_problem(n=10)
+    rng = np.random.default_rng(1)
+    mean, var = torch.tensor(rng.normal(size=(3, 10))), torch.tensor(rng.uniform(0.2, 2, (3, 10)))
+    likelihood = Softmax(torch.tensor(nodes(3, 0)))
+    here = likelihood.local(labels, mean, var)
+    for k in range(3):
+        e = torch.zeros_like(mean)
+        e[k] = 1e-5
+        up, down = (likelihood.local(labels, mean + s * e, var).constant.sum(0) for s in (1, -1))
+        np.testing.assert_allclose(
+            (here.kappa - here.theta * mean)[k], (up - down) / 2e-5, atol=1e-6
+        )
+    g = mean.numpy() + np.sqrt(var.numpy()) * rng.normal(size=(50_000, 3, 1))
+    p = softmax(g, axis=1)
+    np.testing.assert_allclose(
+        (here.theta / labels.n).numpy(), (p * (1 - p)).mean(axis=0), atol=0.01
+    )
+    expected = (labels.y * mean).sum(0).numpy()
+    expected -= labels.n[0].numpy() * logsumexp(g, axis=1).mean(axis=0)
+    np.testing.assert_allclose(here.constant.sum(0), expected, atol=0.05)
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "matern32"])
+def test_the_gradient_of_the_softmax_is_that_of_finite_differences(kernel):
+    """At the best q, which need not be followed to the side."""
+    X, Z, labels = softmax_problem()
+    likelihood = Softmax(torch.tensor(nodes(3, 0)))
+
+    def features(p):
+        there = Kernel(PROFILES[kernel], p.exp()[0], p.exp()[1:])
+        return Features(X, Z, there, dtype=torch.float64, keep=True)
+
+    def best(p):
+        start = likelihood.start(labels, Z)
+        *_, (latent, _) = likelihood.ascent(features(p), labels, start, max_iter=200, tol=1e-9)
+        local = local_terms(features(p), labels, latent, likelihood.local)
+        sums = sums_of(features(p), local)
+        bound = likelihood.bound(sums, latent, p.exp()[0])
+        return Settled(local, sums, latent, bound)
+
+    p = torch.tensor([0.3, 0.1, 0.4], dtype=torch.float64)
+    h = 1e-2 * torch.eye(3, dtype=torch.float64)
+    values = [[best(p + s * e).bound for s in (1, -1)] for e in h]
+    found = gradient(features(p), best(p))
+    # θ stands for the derivative in the variance, whose nodes are 64
+    np.testing.assert_allclose(found, [(up - down) / 2e-2 for up, down in values], atol=0.05)
+
+
+def weighted_draws(counts, K, n_draws=2**16):
+    """Draws of three latents at two points from the prior, and their likelihoods."""
+    root = np.linalg.cholesky(K)
+    z = np.random.default_rng(0).normal(size=(n_draws, len(counts[0]), len(K)))
+    g = z @ root.T
+    log_p = g - logsumexp(g, axis=1, keepdims=True)
+    return g, (np.transpose(counts) * log_p).sum(axis=(1, 2))
+
+
+@pytest.mark.parametrize("counts", [[[1, 0, 0], [0, 1, 0]], [[2, 1, 0], [0, 1, 1]]])
+def test_two_points_of_three_classes_agree_with_weighted_draws(counts):
+    """The bound, and what the classifier predicts, by importance sampling from the prior."""
+    X = np.array([[0.0, 0.0], [0.7, 0.2]])
+    gp = fixed().fit(X, counts)
+    g, log_weight = weighted_draws(counts, covariance_with_mean(X, X))
+    log_evidence = logsumexp(log_weight) - np.log(len(g))
+    # the sum of the latents is free, and independent latents cannot say so
+    assert log_evidence - 3 < gp.elbo_[-1] < log_evidence
+    weight = softmax(log_weight)
+    expected = np.einsum("s,skn->nk", weight, softmax(g, axis=1))
+    np.testing.assert_allclose(gp.predict_proba(X), expected, atol=0.06)
+
+
+def test_the_bound_of_the_softmax_never_falls():
+    X, counts = waves(60, raters=3)
+    third = np.random.default_rng(0).binomial(3, 0.3, 60)
+    gp = fixed(n_inducing=20).fit(X, np.column_stack([counts, third]))
+    assert len(gp.elbo_) > 5
+    assert (np.diff(gp.elbo_) >= 0).all()
+
+
+def test_the_loss_of_rows_left_out_is_that_of_fits_without_them():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2, 2, (30, 2))
+    p = softmax(2 * np.column_stack([X, np.sin(3 * X[:, 0])]), axis=1)
+    counts = rng.multinomial(3, p)
+    gp = fixed().fit(X, counts)
+    order = np.lexsort(X.T[::-1])
+    scaled = torch.tensor((X[order] - gp._center) / gp._unit)
+    labels = Labels(*(torch.tensor(a).double() for a in (np.full((3, 30), 3), counts[order].T)))
+    likelihood = Softmax(torch.tensor(nodes(3, 0)))
+    features = Features(scaled, gp._Z, gp._kernel, dtype=torch.float64)
+    local = local_terms(features, labels, gp._latent, likelihood.local)
+    found = likelihood.left_out_loss(features, labels, gp._latent, local)
+    losses = []
+    for i in range(30):
+        others = np.arange(30) != i
+        without = fixed(tol=1e-6).fit(X[others], counts[others])
+        losses.append(-np.log(without.predict_proba(X[[i]])[0]) @ counts[i] / 3)
+    # κ and θ of the others are those with the row; seen: 6 %
+    assert found == pytest.approx(np.mean(losses), rel=0.15)
+    fitted = -(np.log(gp.predict_proba(X)) * counts).sum() / counts.sum()
+    assert np.mean(losses) > 1.1 * fitted
+    assert found > 1.1 * fitted
+
+
+def test_labels_of_one_row_that_have_more_in_common_lessen_the_variance():
+    """Fifty labels of a row agree by a draw of their own, which says nothing about other rows."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2, 2, (150, 2))
+    mean = softmax(np.column_stack([X, np.zeros(150)]), axis=1)
+    q = rng.standard_gamma(3 * mean)
+    counts = rng.multinomial(50, q / q.sum(axis=1, keepdims=True))
+    gp = SparseGPClassifier(n_inducing=50, random_state=0).fit(X, counts)
+    p = gp.predict_proba(X)
+    assert np.abs(p - mean).mean() < 0.08

@@ -3,10 +3,12 @@
 from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
+from .._ground.arrays import Floats
 from ._variational import (
     Features,
     Labels,
@@ -68,7 +70,12 @@ class Settled(NamedTuple):
 
 
 class Likelihood(Protocol):
-    """What passes and the search for a kernel ask for."""
+    """What passes and the search for a kernel ask for.
+
+    First lengthscales are tried on one of `share` rows.
+    """
+
+    share: int
 
     def local(self, labels: Labels, mean: Tensor, var: Tensor) -> Local:
         """The terms of rows whose latents have this mean and variance, both (C, rows)."""
@@ -91,6 +98,7 @@ class Likelihood(Protocol):
 class Logistic:
     """y of n labels are of the second class, with log-odds g: its Pólya–Gamma bound."""
 
+    share = 1
     local = staticmethod(polya_gamma)
 
     def start(self, labels: Labels, Z: Tensor) -> Latent:
@@ -126,6 +134,8 @@ class Softmax:
     Expectations are means over nodes ±z, shape (S, K), that integrate cubic polynomials exactly, of
     more than 32 classes nearly so.
     """
+
+    share = 4
 
     def __init__(self, nodes: Tensor):
         self.nodes = nodes
@@ -218,7 +228,20 @@ class Softmax:
         return total / float(labels.n[0].sum())
 
 
-def nodes(K: int, seed: int) -> Tensor:
+def likelihood_of(counts: Floats, seed: int, like: Tensor) -> Likelihood:
+    """That of counts, shape (n, K), with nodes on the device of a tensor.
+
+    Columns of nodes belong to the classes by the rank of their labels: the order does not matter.
+    """
+    K = counts.shape[1]
+    if K == 2:
+        return Logistic()
+    same = np.unique(counts.T, axis=0, return_inverse=True)[1].ravel()
+    rank = same.argsort(kind="stable").argsort()
+    return Softmax(like.new_tensor(nodes(K, seed)[:, rank]))
+
+
+def nodes(K: int, seed: int) -> Floats:
     """Nodes of K standard normal variables, shape (64, K), of weight 1/64 each.
 
     They are quasi-random pairs ±z, and orthogonal from class to class, 32 classes at a time.
@@ -229,4 +252,4 @@ def nodes(K: int, seed: int) -> Tensor:
     z = torch.special.ndtri(uniform.clamp(1e-9, 1 - 1e-9))
     z = torch.cat([torch.linalg.qr(part).Q for part in z.split(_PAIRS, dim=1)], 1)
     z *= _PAIRS**0.5
-    return torch.cat([z, -z])
+    return torch.cat([z, -z]).numpy()

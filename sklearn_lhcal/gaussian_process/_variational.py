@@ -317,7 +317,7 @@ def natural_gradients(
     """
     n = len(features.X)
     variance = features.kernel.variance
-    sums = Sums.zeros(*latent.mu.shape, like=latent.mu)
+    sums = Sums.zeros(len(latent.mu), len(latent.mu[0]), latent.mu)
     t = 0
     for _ in range(epochs):
         order = torch.randperm(n, generator=generator).to(features.X.device)
