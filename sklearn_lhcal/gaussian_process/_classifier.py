@@ -39,7 +39,8 @@ _DTYPES = {"float64": torch.float64, "float32": torch.float32}
 _KEPT = 2**24
 # Rows times squared inducing points up to which "auto" takes every pass over all rows.
 _EXACT = 5e10
-# Rows times squared inducing points from which "auto" takes products in float32, and for which tol.
+# Rows times squared inducing points times latents from which "auto" takes products in float32, and
+# for which tol.
 _LARGE = 1e9
 _FINE = 1e-6
 # Rows for each inducing point from which hyper-parameters are learned.
@@ -96,8 +97,8 @@ class SparseGPClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstim
         times `n_inducing`, and then three exact passes at most.
     dtype : {"auto", "float64", "float32"}, default="auto"
         Precision of the large matrix products in `fit`. Features, sums over blocks of rows and
-        predictions are in float64. "auto": float32 for rows times squared inducing points from 1e9
-        on, where `tol` is no smaller than 1e-6. The bounds of both agree to 1e-6 a label.
+        predictions are in float64. "auto": float32 for rows times squared inducing points times
+        latents from 1e9 on, where `tol` is no smaller than 1e-6. The bounds of both agree to 1e-6 a label.
     device : str, default="cpu"
         Where torch computes, "cuda" say.
     random_state : int, RandomState instance or None, default=None
@@ -257,7 +258,7 @@ class SparseGPClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstim
 
         kernel, latent = self._fit_kernel(X, Z, labels, likelihood, rng, report)
         keep = len(X) * len(Z) <= _KEPT
-        features = Features(X, Z, kernel, dtype=self._precision(len(X), len(Z)), keep=keep)
+        features = Features(X, Z, kernel, dtype=self._precision(len(X), Z, labels), keep=keep)
         history = []
         max_iter = self.max_iter
         batch = self._batch(len(X), len(Z))
@@ -298,7 +299,7 @@ class SparseGPClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstim
             return np.sort(rng.choice(len(X), min(len(X), most), replace=False))
 
         profile = PROFILES[self.kernel]
-        dtype = self._precision(len(X), len(Z))
+        dtype = self._precision(len(X), Z, labels)
         few = some(max(2000, 4 * len(Z)) // likelihood.share)
         if self.lengthscale is None:
             given = starting_lengthscale(
@@ -323,10 +324,11 @@ class SparseGPClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstim
             )
         return kernel, latent
 
-    def _precision(self, n: int, m: int) -> torch.dtype:
+    def _precision(self, n: int, Z, labels) -> torch.dtype:
         if self.dtype != "auto":
             return _DTYPES[self.dtype]
-        return torch.float32 if n * m**2 >= _LARGE and self.tol >= _FINE else torch.float64
+        large = n * len(Z) ** 2 * len(labels.n) >= _LARGE
+        return torch.float32 if large and self.tol >= _FINE else torch.float64
 
     def _batch(self, n: int, m: int) -> int | None:
         if self.batch_size != "auto":
