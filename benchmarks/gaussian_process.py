@@ -84,7 +84,7 @@ def gpytorch(size):
 def gpytorch_losses(X, y, X_test, y_test, m, epochs, clock=time.perf_counter):
     """Seconds and held-out losses of GPyTorch while it trains; its variance and lengthscale.
 
-    More than two classes are each against the rest, with one kernel for all, as ours.
+    More than two classes are each against the rest, with one kernel for all.
     """
     import warnings
 

@@ -147,7 +147,7 @@ class SparseGPClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstim
     `predict_dist` is a `LogisticNormal` for two classes, whose moments and entropies are exact
     quadrature. For more, it is an `Ensemble` of the softmax of 128 quasi-random draws of all
     latents; the draws are the same for all rows. Expectations of the softmax in `fit` are means
-    over 64 nodes, 32 pairs ±z, orthonormal over classes, 32 classes at a time. Each class has its
+    over 32 nodes, 16 pairs ±z, orthonormal over classes, 16 classes at a time. Each class has its
     column of nodes by the rank of its labels, and of draws by that of its `mean_`, so that the
     order of the classes does not change predictions. Only among classes with the same labels,
     several without any say, does it matter a little.

@@ -31,7 +31,7 @@ _STEPS = 3
 # The least share of its precision that a row may leave to the others.
 _LEAST_LEFT = 1e-6
 # Pairs ±z of nodes for expectations over all latents.
-_PAIRS = 32
+_PAIRS = 16
 # Length of a step of the softmax. It knows only the diagonal of the curvature diag(p) − ppᵀ, whose
 # double is larger than the whole: steps below 1 come nearer.
 _STEP = 0.7
@@ -132,7 +132,7 @@ class Softmax:
     """p_k = exp(g_k)/Σ_j exp(g_j) for K latents: the bound E_q[log-likelihood] − KL itself.
 
     Expectations are means over nodes ±z, shape (S, K), that integrate cubic polynomials exactly, of
-    more than 32 classes nearly so.
+    more than 16 classes nearly so.
     """
 
     share = 4
@@ -242,9 +242,9 @@ def likelihood_of(counts: Floats, seed: int, like: Tensor) -> Likelihood:
 
 
 def nodes(K: int, seed: int) -> Floats:
-    """Nodes of K standard normal variables, shape (64, K), of weight 1/64 each.
+    """Nodes of K standard normal variables, shape (32, K), of weight 1/32 each.
 
-    They are quasi-random pairs ±z, and orthogonal from class to class, 32 classes at a time.
+    They are quasi-random pairs ±z, and orthogonal from class to class, 16 classes at a time.
     """
     uniform = torch.quasirandom.SobolEngine(K, scramble=True, seed=seed).draw(
         _PAIRS, dtype=torch.float64
