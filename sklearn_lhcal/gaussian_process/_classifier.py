@@ -98,7 +98,8 @@ class SparseGPClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstim
     dtype : {"auto", "float64", "float32"}, default="auto"
         Precision of the large matrix products in `fit`. Features, sums over blocks of rows and
         predictions are in float64. "auto": float32 for rows times squared inducing points times
-        latents from 1e9 on, where `tol` is no smaller than 1e-6. The bounds of both agree to 1e-6 a label.
+        latents from 1e9 on, where `tol` is no smaller than 1e-6. The bounds of both agree to 1e-6
+        a label.
     device : str, default="cpu"
         Where torch computes, "cuda" say.
     random_state : int, RandomState instance or None, default=None
