@@ -256,6 +256,13 @@ def test_the_page_stands_alone(made):
     assert all(source.startswith("data:image/svg+xml;base64,") for source in links.found)
 
 
+def test_the_top_says_what_was_read(made):
+    top = made.html.split('<ul class="verdict">')[0]
+    files = made.data["inputs"]["files"]
+    assert set(files) == {"counts", "proba"}
+    assert all(facts["sha256"][:12] in top for facts in files.values())
+
+
 def test_json_follows_its_schema(made, tmp_path):
     page, data = saved(made, tmp_path)
     jsonschema.validate(data, schema())
