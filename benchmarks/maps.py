@@ -285,23 +285,27 @@ def changes(proba, labels, n: int, seed: int) -> dict:
     return found
 
 
-def show_changes(options) -> None:
-    """The largest change of each map over all problems, numbers of rows and splits."""
-    largest = dict.fromkeys(MAPS, 0.0)
-    n_cases = 0
+def cases(options):
+    """Name, data of all splits and number of calibration rows of each case."""
     for name, problem in problems(options.cifar10h, options.only).items():
         if options.only not in name:
             continue
         data = [problem(seed) for seed in range(options.splits)]
-        for n in options.rows:
-            if 2 * n > len(data[0][0]):
-                continue
-            n_cases += len(MAPS)
-            found = [changes(*data[seed], n, seed) for seed in range(options.splits)]
-            most = {key: max(one[key] for one in found) for key in MAPS}
-            largest = {key: max(largest[key], most[key]) for key in MAPS}
-            cells = [f"{key} {value:.0e}" for key, value in most.items()]
-            print(f"{name}, {n}".ljust(22), "  ".join(cells), flush=True)
+        # At least half of the rows are for testing.
+        yield from ((name, data, n) for n in options.rows if 2 * n <= len(data[0][0]))
+
+
+def show_changes(options) -> None:
+    """The largest change of each map over all problems, numbers of rows and splits."""
+    largest = dict.fromkeys(MAPS, 0.0)
+    n_cases = 0
+    for name, data, n in cases(options):
+        n_cases += len(MAPS)
+        found = [changes(*split, n, seed) for seed, split in enumerate(data)]
+        most = {key: max(one[key] for one in found) for key in MAPS}
+        largest = {key: max(largest[key], most[key]) for key in MAPS}
+        cells = [f"{key} {value:.0e}" for key, value in most.items()]
+        print(f"{name}, {n}".ljust(22), "  ".join(cells), flush=True)
     print(f"\nlargest change of a probability in {n_cases} cases")
     print("  ".join(f"{key} {value:.0e}" for key, value in largest.items()))
 
@@ -348,28 +352,21 @@ def main() -> None:
     # Whether the classifier prints zeros.
     zeros = {n: [] for n in options.rows}
     broken = []
-    for name, problem in problems(options.cifar10h, options.only).items():
-        if options.only not in name:
-            continue
-        data = [problem(seed) for seed in range(options.splits)]
-        for n in options.rows:
-            # At least half of the rows are for testing.
-            if 2 * n > len(data[0][0]):
-                continue
-            runs = [losses(*data[seed], n, seed) for seed in range(options.splits)]
-            table = np.array([run[0] for run in runs])
-            mean = table.mean(axis=0)
-            error = 2 * (table - table[:, [1]]).std(axis=0, ddof=1) / np.sqrt(len(table))
-            cells = [f"{m:9.4f} ±{e:.4f}" for m, e in zip(mean, error, strict=True)]
-            print(f"{name}, {n}".ljust(22) + "".join(cell.rjust(16) for cell in cells), flush=True)
-            means[n].append(mean)
-            zeros[n].append(np.mean([(proba < 1e-12).mean() for proba, _ in data]) > ZEROS)
-            times[n].append(np.median([run[1] for run in runs], axis=0))
-            most = bound(n, mean, error)
-            for column in range(1, 1 + len(MAPS)):
-                if mean[column] > most[column]:
-                    excess = mean[column] - most[column]
-                    broken.append(f"{name}, {n}: {NAMES[column]} by {excess:.4f} nats")
+    for name, data, n in cases(options):
+        runs = [losses(*split, n, seed) for seed, split in enumerate(data)]
+        table = np.array([run[0] for run in runs])
+        mean = table.mean(axis=0)
+        error = 2 * (table - table[:, [1]]).std(axis=0, ddof=1) / np.sqrt(len(table))
+        cells = [f"{m:9.4f} ±{e:.4f}" for m, e in zip(mean, error, strict=True)]
+        print(f"{name}, {n}".ljust(22) + "".join(cell.rjust(16) for cell in cells), flush=True)
+        means[n].append(mean)
+        zeros[n].append(np.mean([(proba < 1e-12).mean() for proba, _ in data]) > ZEROS)
+        times[n].append(np.median([run[1] for run in runs], axis=0))
+        most = bound(n, mean, error)
+        for column in range(1, 1 + len(MAPS)):
+            if mean[column] > most[column]:
+                excess = mean[column] - most[column]
+                broken.append(f"{name}, {n}: {NAMES[column]} by {excess:.4f} nats")
     print(f"\nabove the bound: {len(broken)} of {len(MAPS) * sum(map(len, means.values()))}")
     print("\n".join(broken))
     print("\ngeometric mean over problems ± 2 standard errors, and largest, of a ratio of losses")

@@ -28,10 +28,10 @@ from .._ground.types import LabelsLike, Samples, Seed
 from .._rows import DistributionClassifierMixin
 from ..distributions import Distribution, Ensemble, LogisticNormal, PointMass
 from ..label_histogram._labels import read_labels
-from ._hyperparameters import learn_in_stages, lessen, range_named, starting_lengthscale
+from ._hyperparameters import learn_in_stages, range_named, starting_lengthscale
 from ._inputs import inducing_points, merged, seed, units
 from ._kernels import PROFILES, Kernel
-from ._likelihoods import Logistic, Softmax, likelihood_of
+from ._likelihoods import likelihood_of
 from ._variational import Features, Labels, Latent, follow, moments, natural_gradients
 
 _DTYPES = {"float64": torch.float64, "float32": torch.float32}
@@ -268,11 +268,12 @@ class SparseGPClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstim
             options = {"batch_size": batch, "epochs": 1, "generator": generator}
             terms = likelihood.local, likelihood.bound
             steps = natural_gradients(features, labels, latent, *terms, **options)
-            latent = follow(steps, history, report)
+            latent = follow(latent, steps, history, report)
             if self.batch_size == "auto":
                 max_iter = min(max_iter, 3)
         passes = {"max_iter": max_iter, "tol": self.tol}
-        latent = follow(likelihood.ascent(features, labels, latent, **passes), history, report)
+        steps = likelihood.ascent(features, labels, latent, **passes)
+        latent = follow(latent, steps, history, report)
         rose = np.diff(history[-2:]).max(initial=0.0)
         if len(history) >= self.max_iter and rose > labels.of_bound(self.tol):
             warnings.warn(
@@ -281,8 +282,9 @@ class SparseGPClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstim
                 ConvergenceWarning,
                 stacklevel=5,
             )
-        if self.polish and isinstance(likelihood, Logistic):
-            latent = follow(likelihood.polish(features, labels, latent, **passes), history, report)
+        if self.polish:
+            steps = likelihood.polish(features, labels, latent, **passes)
+            latent = follow(latent, steps, history, report)
         self.elbo_ = np.array(history)
         self.n_iter_ = len(history)
         self._kernel = kernel
@@ -314,16 +316,10 @@ class SparseGPClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstim
             return start, likelihood.start(labels, Z)
         rows = some(_LEARNED * len(Z))
         tol = 3e-5 if len(rows) == len(X) else 3e-4
-        options = {"dtype": dtype, "max_iter": 30, "report": report}
-        kernel, latent = learn_in_stages(
-            X[rows], Z, labels.at(rows), likelihood, start, tol, **options
-        )
-        if isinstance(likelihood, Softmax):
-            options = {"dtype": dtype, "report": report}
-            kernel, latent = lessen(
-                X[rows], Z, labels.at(rows), likelihood, kernel, latent, **options
-            )
-        return kernel, latent
+        data = X[rows], Z, labels.at(rows)
+        options = {"dtype": dtype, "report": report}
+        best = learn_in_stages(*data, likelihood, start, tol, max_iter=30, **options)
+        return likelihood.reconsidered(*data, *best, **options)
 
     def _precision(self, n: int, Z, labels) -> torch.dtype:
         if self.dtype != "auto":

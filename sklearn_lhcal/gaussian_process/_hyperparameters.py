@@ -10,22 +10,19 @@ from torch import Tensor
 
 from .._ground.arrays import Floats
 from ._kernels import Kernel
-from ._likelihoods import Likelihood, Settled, Softmax
+from ._likelihoods import LEAST_VARIANCE, Likelihood, Settled
 from ._variational import (
     JITTER,
     Features,
     Labels,
     Latent,
     diagonal,
-    follow,
     local_terms,
     narrow,
-    solve,
-    sums_of,
 )
 
 # Where learning looks, wider where it starts outside; lengthscales in units of the scaled X.
-_VARIANCE = (1e-4, 1e4)
+_VARIANCE = (LEAST_VARIANCE, 1e4)
 _LENGTHSCALE = (1e-3, np.inf)
 # The largest change of the logarithm of a parameter in one step.
 _LONGEST = 2.0
@@ -37,10 +34,6 @@ _ROUGH = 1e-3
 # How many lengthscales are tried to begin with, with so many passes each.
 _CANDIDATES = 5
 _PASSES = 2
-# By how much the variance is divided for a smaller leave-one-out loss, which then falls by such a
-# share at least.
-_LESS = 4.0
-_LEAST_FALL = 1e-3
 
 
 def gradient(features: Features, at: Settled) -> Tensor:
@@ -200,33 +193,6 @@ def with_curvature(inverse: Floats, s: Floats, y: Floats) -> Floats:
         return inverse
     V = np.eye(len(s)) - np.outer(s, y) / sy
     return V @ inverse @ V.T + np.outer(s, s) / sy
-
-
-def lessen(
-    X: Tensor, Z: Tensor, labels: Labels, likelihood: Softmax, kernel, latent, *, dtype, report
-) -> tuple[Kernel, Latent]:
-    """The kernel with less variance, as long as this lessens the leave-one-out loss, and q there.
-
-    The bound takes labels of one row for those of as many rows alike. Where they have more in
-    common, it favours kernels that follow single rows, and the loss of rows left out does not.
-    """
-    features = Features(X, Z, kernel, dtype=dtype, keep=True)
-    local = local_terms(features, labels, latent, likelihood.local)
-    least = likelihood.left_out_loss(features, labels, latent, local)
-    while kernel.variance > _VARIANCE[0]:
-        less = kernel._replace(variance=kernel.variance / _LESS)
-        features = Features(X, Z, less, dtype=dtype, keep=True)
-        there, _ = solve(sums_of(features, local), less.variance)
-        steps = likelihood.ascent(features, labels, there, max_iter=10, tol=1e-3)
-        there = follow(steps, [], report)
-        local = local_terms(features, labels, there, likelihood.local)
-        loss = likelihood.left_out_loss(features, labels, there, local)
-        if loss > (1 - _LEAST_FALL) * least:
-            break
-        least = loss
-        kernel = less
-        latent = there
-    return kernel, latent
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from .._ground.arrays import Floats
+from ._kernels import Kernel
 from ._variational import (
     Features,
     Labels,
@@ -17,6 +18,7 @@ from ._variational import (
     Sums,
     coordinate_ascent,
     divergence,
+    follow,
     local_terms,
     moments,
     natural_ascent,
@@ -26,6 +28,12 @@ from ._variational import (
     sweep,
 )
 
+# The least variance of a kernel.
+LEAST_VARIANCE = 1e-4
+# By how much it is divided for a smaller leave-one-out loss, which then falls by such a share at
+# least.
+_LESS = 4.0
+_LEAST_FALL = 1e-3
 # Steps of `settled`.
 _STEPS = 3
 # The least share of its precision that a row may leave to the others.
@@ -88,11 +96,21 @@ class Likelihood(Protocol):
     ) -> Iterator[tuple[Latent, float]]:
         """Yield (q, bound) after each pass, until it rises by less than `tol` per label."""
 
+    def polish(
+        self, features: Features, labels: Labels, latent: Latent, *, max_iter: int, tol: float
+    ) -> Iterator[tuple[Latent, float]]:
+        """Go on from there to the bound that has no looser one in its place."""
+
     def bound(self, sums: Sums, latent: Latent, variance: Tensor) -> float:
         """The bound at q from the sums there, or from estimates of them."""
 
     def settled(self, features: Features, labels: Labels, local: Local) -> Settled:
         """A few steps from κ and θ of a kernel nearby."""
+
+    def reconsidered(
+        self, X: Tensor, Z: Tensor, labels: Labels, kernel: Kernel, latent: Latent, *, dtype, report
+    ) -> tuple[Kernel, Latent]:
+        """The kernel to take where another has the largest bound, and q there."""
 
 
 class Logistic:
@@ -126,6 +144,10 @@ class Logistic:
             local = local_terms(features, labels, latent, self.local)
         sums = sums_of(features, local)
         return Settled(local, sums, *solve(sums, variance))
+
+    def reconsidered(self, X, Z, labels: Labels, kernel: Kernel, latent: Latent, *, dtype, report):
+        """The same."""
+        return kernel, latent
 
 
 class Softmax:
@@ -184,6 +206,10 @@ class Softmax:
         latent, _ = solve(sums, features.kernel.variance)
         return natural_ascent(features, labels, latent, sums, self.local, step=_STEP, **passes)
 
+    def polish(self, features: Features, labels: Labels, latent: Latent, **passes):
+        """No pass: this is the bound itself."""
+        return iter(())
+
     def careful(self, labels: Labels, mean: Tensor, var: Tensor) -> Local:
         """The same with larger θ, so that a row that q is sure of and wrong about moves by little.
 
@@ -208,6 +234,30 @@ class Softmax:
             local = local.towards(here, _STEP)
         sums = sums_of(features, here)
         return Settled(here, sums, latent, self.bound(sums, latent, variance))
+
+    def reconsidered(self, X, Z, labels: Labels, kernel: Kernel, latent: Latent, *, dtype, report):
+        """That of less variance, as long as this lessens the leave-one-out loss.
+
+        The bound takes labels of one row for those of as many rows alike. Where they have more in
+        common, it favours kernels that follow single rows, and the loss of rows left out does not.
+        """
+        features = Features(X, Z, kernel, dtype=dtype, keep=True)
+        local = local_terms(features, labels, latent, self.local)
+        least = self.left_out_loss(features, labels, latent, local)
+        while kernel.variance > LEAST_VARIANCE:
+            less = kernel._replace(variance=kernel.variance / _LESS)
+            features = Features(X, Z, less, dtype=dtype, keep=True)
+            there, _ = solve(sums_of(features, local), less.variance)
+            steps = self.ascent(features, labels, there, max_iter=10, tol=1e-3)
+            there = follow(there, steps, [], report)
+            local = local_terms(features, labels, there, self.local)
+            loss = self.left_out_loss(features, labels, there, local)
+            if loss > (1 - _LEAST_FALL) * least:
+                break
+            least = loss
+            kernel = less
+            latent = there
+        return kernel, latent
 
     def left_out_loss(
         self, features: Features, labels: Labels, latent: Latent, local: Local

@@ -367,9 +367,8 @@ def natural_ascent(
         latent, _ = solve(tried, features.kernel.variance)
 
 
-def follow(steps, history: list, report) -> Latent:
-    """The last q of several passes, their bounds added to the history."""
-    last: Latent
+def follow(last: Latent, steps, history: list, report) -> Latent:
+    """The last q of passes that begin at one, their bounds added to the history."""
     for latent, bound in steps:
         history.append(bound)
         report(bound)

@@ -136,9 +136,8 @@ def study_size(
     ratings have the number of blocks less one as degrees of freedom. Raters have fewer than their
     effective number R less one, ``2/(2/(R − 1) + 1/R)``: what a reader adds to a metric is in part
     a product of effects, and is given an excess kurtosis of 1 (Box 1953). The differences of these
-    variances may be negative in a draw; their sum is not. Nominally 80 %, the range held the right
-    number in .74 to .92 of simulated pilots, by design and metric (see the guide). From five
-    readers it is mostly open above.
+    variances may be negative in a draw; their sum is not. The level of the range is nominally 80 %;
+    the guide says what it holds in simulated pilots. From five readers it is mostly open above.
 
     Disagreement and kappas compare pairs of readings. What is particular to a pair of readers falls
     as 1/R², and a jackknife counts it more than twice where readers are few. It comes from the
