@@ -3,7 +3,7 @@
 
 Tests and package are loaded once. For each mutant the process forks, the child gives the changed
 functions their new code, and runs tests that pass through the changed lines, fastest first, to the
-first failure. What a module does while it is imported stays as it is: 4 in 100 mutants. Where tests
+first failure. What a module does while it is imported stays as it is. Where tests
 pass, and what became of each mutant, is kept in build/mutation, so that a run goes on where it was
 stopped; remove it when the package has changed.
 """

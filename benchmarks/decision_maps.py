@@ -12,7 +12,9 @@ interval, by the jackknife over splits (which share rows) with t quantiles. "aut
 decision of the calibration rows, "worst cost" the largest of the eight ratios of the stack.
 FILE.npz holds "counts" of human labels and "proba" of a trained network.
 
-``--clip``: the log loss where zeros and small probabilities of the classifier are clipped.
+``--clip``: the log loss where zeros and small probabilities of the classifier are clipped. Where it
+prints no zeros, also what the clip of 1e-3 takes away: the share of test rows whose label lies
+below it, and how often that label is the most probable of the classes below it.
 ``--time``: fits with a floor over those without, and of the stack, interleaved, the least of five.
 """
 
@@ -267,7 +269,7 @@ def clip_table(options) -> None:
     print(
         "log loss by clip".ljust(36) + "".join(f"{clip:10.0e}" for clip in CLIPS) + "   most/least"
     )
-    for name, (problem, _) in problems(None).items():
+    for name, (problem, zeros) in problems(None).items():
         if options.only not in name:
             continue
         z, y, z_test, y_test = halves(*problem(0), 0)
@@ -280,6 +282,24 @@ def clip_table(options) -> None:
                 losses.append(label_log_loss(y_test, one.fit(fit, y).predict_proba(test)))
             said = "".join(f"{v:10.4f}" for v in losses) + f"{max(losses) / min(losses):13.4f}"
             print(f"{name}, {label}".ljust(36) + said, flush=True)
+        if not zeros:
+            print_below(z_test, y_test)
+
+
+def print_below(z, y) -> None:
+    """Of the rows whose label lies below the largest clip: is it the likeliest there?"""
+    below = z < CLIPS[-1]
+    lost = (below & (y > 0)).any(axis=1)
+    if not lost.any():
+        return
+    z, y, below = z[lost], y[lost], below[lost]
+    likeliest = np.where(below, z, -1).argmax(axis=1)
+    right = (y[np.arange(len(y)), likeliest] > 0).mean()
+    chance = (1 / below.sum(axis=1)).mean()
+    print(
+        f"  label below {CLIPS[-1]:.0e} in {lost.mean():.0%} of {len(lost)} rows, likeliest of the"
+        f" classes there in {right:.0%} of these, by chance in {chance:.0%}"
+    )
 
 
 def clipped(z, clip: float):

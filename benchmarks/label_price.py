@@ -9,9 +9,10 @@ best fixed number of labels and of the best threshold of the entropy, both tuned
 Of reader studies too; ten readers read all rows of a study, and 500 other rows calibrate.
 FILE.npz holds "counts" of human labels and "proba" of a trained network: 1000 rows calibrate it,
 and the labels of the others are replayed. "spread" is a mixture of nine Dirichlet distributions
-around each prediction, whose weights maximise the likelihood of five votes a row. Last, a fixed
+around each prediction, whose weights maximise the likelihood of five votes a row. Then a fixed
 budget: the drop of the cost of decisions by `allocate_labels`, by the value of one label, and by
-entropy.
+entropy. Last, of people: what either distribution expects after two votes that differ, and how
+likely it says that five votes of a row are.
 """
 
 import argparse
@@ -184,6 +185,23 @@ def allocation(name, counts, distribution, C):
     print(f"{name}, {BUDGET} labels a row: {said}")
 
 
+def votes_to_come(name, counts, distribution):
+    """Votes against the likelier class after two that differ; log-likelihood of five of a row."""
+    rng = np.random.default_rng(0)
+    two = np.array([rng.multivariate_hypergeometric(y, 2) for y in counts])
+    five = np.array([rng.multivariate_hypergeometric(y, 5) for y in counts])
+    differ = two.max(axis=1) == 1
+    z = distribution.posterior(two).mean()[differ]
+    rest = (counts - two)[differ]
+    likelier = np.arange(len(z)), z.argmax(axis=1)
+    against = 1 - (rest / rest.sum(axis=1, keepdims=True))[likelier].mean()
+    print(
+        f"{name}: two votes differ in {len(z)} rows; of the others against the likelier class"
+        f" {1 - z[likelier].mean():.2f} expected, {against:.2f} seen;"
+        f" log-likelihood of five votes {distribution.log_prob_counts(five).mean():.3f}"
+    )
+
+
 def _first(priority, budget):
     """One label for each of the first rows."""
     m = np.zeros(len(priority), dtype=int)
@@ -218,6 +236,8 @@ def main() -> None:
         counts, distribution, C, horizon = world()
         stopping(name, counts, distribution, C, horizon)
         allocation(name, counts, distribution, C)
+        if name.startswith("people, 0/1"):
+            votes_to_come(name, counts, distribution)
 
 
 if __name__ == "__main__":

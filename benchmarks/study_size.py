@@ -19,11 +19,17 @@ from sklearn_lhcal.label_histogram import conger_kappa
 from sklearn_lhcal.metrics import (
     confidence_interval,
     expected_accuracy,
+    expected_squared_loss,
     irreducible_loss,
     study_size,
 )
 
-METRICS = {"accuracy": expected_accuracy, "IL": irreducible_loss, "kappa": conger_kappa}
+METRICS = {
+    "accuracy": expected_accuracy,
+    "L": expected_squared_loss,
+    "IL": irreducible_loss,
+    "kappa": conger_kappa,
+}
 ROWS = 200
 READERS = 8
 # who reads what, readers of the pilot, and their spread

@@ -12,6 +12,9 @@ for _ in range(400):
     y = rng.multinomial(1, z)
     usual.append(calibration_loss(y, z, bias_correction=None))
     corrected.append(calibration_loss(y, z))
+# what the caption says
+print(f"not corrected: {np.mean(usual):.3f} on average, {min(usual):.3f} at least")
+print(f"corrected: below 0 in {np.mean(np.array(corrected) < 0):.2f} of the draws")
 
 _, ax = plt.subplots(figsize=(6, 3))
 bins = np.linspace(-0.02, 0.04, 61)

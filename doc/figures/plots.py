@@ -24,7 +24,10 @@ def size(width=5.0, height=4.5):
 def reliability():
     ax = size()
     for name, z in {"as it came": raw, "temperature": scaled.predict_proba(raw)}.items():
-        display.ReliabilityDisplay.from_predictions(counts, z, n_bins=8, name=name, ax=ax)
+        drawn = display.ReliabilityDisplay.from_predictions(counts, z, n_bins=8, name=name, ax=ax)
+        said, seen = drawn.mean_predicted, drawn.mean_observed
+        print(f"{name}: says {said[0]:.2f}, raters {seen[0]:.2f}", end="; ")
+        print(f"says {said[-1]:.2f}, raters {seen[-1]:.2f}")
 
 
 def disagreement():
@@ -77,7 +80,11 @@ def label_policy():
 
 def decision_risk():
     models = {"as it came": raw, "temperature": scaled.predict_proba(raw)}
-    display.DecisionRiskDisplay.from_predictions(counts, models, COSTS, ax=size(6, 5))
+    drawn = display.DecisionRiskDisplay.from_predictions(counts, models, COSTS, ax=size(6, 5))
+    for name, risk, expected in zip(
+        models, drawn.true_risk[:, 0], drawn.model_risk[:, 0], strict=True
+    ):
+        print(f"{name}: risk {risk:.2f}, expected {expected:.2f}")
 
 
 def decision_curve():

@@ -47,6 +47,7 @@ def guarantees():
             covered.append((data.proba[new] * sets).sum(axis=1).mean())
         ax.plot(i + np.linspace(-0.25, 0.25, 100), covered, ".", color=color, alpha=0.5)
         ax.plot([i - 0.3, i + 0.3], [np.mean(covered)] * 2, color=color, linewidth=3)
+        print(f"votes covered {np.mean(covered):.2f}")
     ax.plot([], [], color="0.35", linewidth=3, label="mean of 100 trials")
     ax.axhline(0.9, color="0.35", linestyle=(0, (1, 1.5)), label="promised, on average")
     ax.set_xticks(range(2), [f"calibrated on\n{name}" for name in labels])
@@ -66,6 +67,7 @@ def who_labelled():
 
     _, (left, right) = plt.subplots(2, 1, figsize=(5, 5.4), height_ratios=(5, 3))
     share = (said == "yes").mean(axis=0)
+    print(f'called "yes": {min(share):.2f} to {max(share):.2f}')
     bars = 1.96 * np.sqrt(share * (1 - share) / len(said))
     left.errorbar(share, people, xerr=bars, fmt="o", color=RAW, capsize=2)
     left.invert_yaxis()

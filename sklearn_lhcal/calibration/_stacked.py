@@ -207,8 +207,7 @@ class StackedCalibration(Scaling):
     Rows are dealt to the folds by their votes and predictions, so that their order does not matter.
     Around an ensemble each member is stacked.
 
-    Fits: three maps on all rows, and three on each of the `inner_cv` folds. With 10 classes and
-    10 000 rows this takes about half a second.
+    Fits: three maps on all rows, and three on each of the `inner_cv` folds.
 
     Parameters
     ----------

@@ -88,7 +88,6 @@ def reader_table(
     Notes
     -----
     Bonferroni's intervals, by the jackknife over rows: they hold for these readers and new rows.
-    Under many designs F has a size of .02 to .07 at the nominal .05.
 
     Examples
     --------
