@@ -31,7 +31,8 @@ def one_blas_thread() -> Iterator[None]:
     This is the one exception to the rule that no global state is changed. BLAS knows no limit for a
     single Python thread: the limit holds for the whole process, until the first that set it leaves.
     It stays, because two threads of BLAS within each of two Python threads get in each other's way.
-    Matrix scaling of many rows is many times slower without the limit."""""
+    Matrix scaling of many rows is many times slower without the limit.
+    """
     if not _limited.acquire(blocking=False):
         yield
         return
