@@ -398,9 +398,9 @@ def test_annotations_groups_and_costs(data, files, capsys):
             assert a["estimate"] == pytest.approx(b["estimate"], abs=1e-9)
 
 
-@pytest.mark.parametrize(("n_raters", "whose"), [(2, "these raters only"), (4, "too narrow")])
+@pytest.mark.parametrize(("n_raters", "whose"), [(2, "these raters only"), (3, "too narrow")])
 def test_few_raters(data, n_raters, whose):
-    """Intervals over two raters are refused by the metrics: the page has those of fixed ones."""
+    """Intervals over two raters, or pairs of three, are refused: the page has fixed ones."""
     rng = np.random.default_rng(0)
     votes = [rng.choice(3, n_raters, p=p) for p in data.prediction]
     y = Annotations.from_matrix(votes, classes=[0, 1, 2])
@@ -408,6 +408,7 @@ def test_few_raters(data, n_raters, whose):
     (check,) = [check for check in made.data["checks"] if check["code"] == "few_raters"]
     assert whose in check["message"]
     assert f"by\n{n_raters} raters" in made.html
+    assert ("of pairs of three raters" in made.html) == (n_raters == 3)
     jsonschema.validate(made.data, schema())
 
 

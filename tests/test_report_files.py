@@ -1,6 +1,7 @@
 """Files as people have them: the command reads the same study from each of them.
 
-The tests take the place of `report_on`, which a study is handed to, and draw no page.
+The tests take the place of `report_on`, which a study is handed to, and draw no page. They ask the
+private `read_study` for what `report` would read.
 """
 
 import numpy as np
@@ -8,7 +9,9 @@ import pandas as pd
 import pytest
 
 from sklearn_lhcal.datasets import make_label_histograms
+from sklearn_lhcal.label_histogram import Annotations
 from sklearn_lhcal.report import command
+from sklearn_lhcal.report._study import read_study
 
 CLASSES = ["a", "b", "c"]
 IDS = [f"{i:03d}" for i in range(30)]
@@ -74,6 +77,46 @@ def test_ids_are_text(data, read, tmp_path):
     assert read("numbers.parquet") == 2
 
 
+def test_whole_numbers_that_were_saved_as_floats(data, read, tmp_path):
+    frame(data.prediction, np.arange(30.0)).to_csv(tmp_path / "proba.csv", index=False)
+    frame(data.counts, range(30)).to_csv(tmp_path / "whole.csv", index=False)
+    study = read("proba.csv", counts="whole.csv")
+    assert study.ids.tolist() == [str(i) for i in range(30)]
+    # a version is no whole number: one that differs keeps all as they are
+    frame(data.prediction, [*np.arange(29.0), 29.5]).to_csv(tmp_path / "proba.csv", index=False)
+    assert read("proba.csv", counts="whole.csv") == 2
+
+
+def test_the_index_of_a_saved_frame_is_no_column(data, read, tmp_path):
+    rows = frame(data.prediction).sample(frac=1, random_state=0).rename(columns=" {} ".format)
+    rows.to_csv(tmp_path / "proba.csv")
+    for more in ([], ["--id", "id"]):
+        study = read("proba.csv", *more)
+        assert study.classes == CLASSES
+        np.testing.assert_allclose(study.z[np.argsort(study.ids)], data.prediction, atol=1e-12)
+
+
+def test_a_class_that_nobody_chose_needs_no_column(data, read, tmp_path, capsys):
+    """It is filled with zeros where the other side names it, and only there."""
+    z = np.column_stack([data.prediction, np.full(30, 0.01)]) / 1.01
+    more = [*CLASSES, "d"]
+    frame(z, columns=more).to_csv(tmp_path / "proba.csv", index=False)
+    full = frame(np.column_stack([data.counts, np.zeros(30, dtype=int)]), columns=more)
+    full.to_csv(tmp_path / "full.csv", index=False)
+    filled = read("proba.csv")
+    expected = read("proba.csv", counts="full.csv")
+    assert filled.classes == expected.classes == more
+    np.testing.assert_array_equal(filled.labels.counts, expected.labels.counts)
+    np.testing.assert_array_equal(filled.z, expected.z)
+    assert not expected.notes
+    assert "no column for ['d']" in filled.notes[0]
+    np.save(tmp_path / "proba.npy", z)
+    assert read("proba.npy", "--classes", *more).classes == more
+    frame(data.prediction, columns=["a", "b", "C"]).to_csv(tmp_path / "proba.csv", index=False)
+    assert read("proba.csv") == 2
+    assert "['c']" in capsys.readouterr().err
+
+
 def test_rounded_probabilities_sum_to_1_again(data, read, tmp_path):
     frame(np.round(data.prediction, 2)).to_csv(tmp_path / "proba.csv", index=False)
     study = read("proba.csv")
@@ -111,12 +154,13 @@ def test_one_column_is_the_probability_of_the_second_class(read, tmp_path, capsy
     ("file", "change", "message"),
     [
         ("proba", lambda values: np.log(values), "softmax"),
+        ("proba", lambda values: 100 * np.asarray(values), "per cent"),
         ("proba", lambda values: np.where(values == values[4, 1], np.nan, values), "row '004'"),
         ("counts", lambda values: values / 3, "multiply by the number of raters"),
         ("counts", lambda values: np.where(values == values.max(), np.nan, values), "no number"),
         ("counts", lambda values: np.char.add(values.astype(str), " votes"), "holds text"),
     ],
-    ids=["logits", "missing", "shares", "missing count", "text"],
+    ids=["logits", "per cent", "missing", "shares", "missing count", "text"],
 )
 def test_cells_that_hold_something_else(data, read, tmp_path, capsys, file, change, message):
     values = {"proba": np.asarray(data.prediction), "counts": data.counts}
@@ -132,3 +176,14 @@ def test_a_single_row_is_no_study(data, read, tmp_path, capsys):
     frame(data.counts[:1], IDS[:1]).to_csv(tmp_path / "one.csv", index=False)
     assert read("proba.csv", counts="one.csv") == 2
     assert "two rows" in capsys.readouterr().err
+
+
+def test_rows_are_called_what_their_owner_calls_them(data):
+    z = pd.DataFrame(np.asarray(data.prediction), index=IDS)
+    y = Annotations.from_long(
+        item=np.repeat(IDS, 3), rater=np.arange(90), label=np.repeat([0, 1, 2], 30), items=IDS[::-1]
+    )
+    assert read_study(data.counts, z).ids.tolist() == IDS
+    assert read_study(y, np.asarray(data.prediction)).ids.tolist() == IDS[::-1]
+    assert read_study(data.counts, z.reset_index(drop=True)).ids is None
+    assert read_study(data.counts, z, ids=range(30)).ids.tolist() == list(range(30))

@@ -38,7 +38,10 @@ def check_numbers(table: Table, what: str) -> None:
     frame = _frame(table)
     for name in frame.columns:
         if not np.issubdtype(np.asarray(frame[name]).dtype, np.number):
-            raise ValueError(f"--{what}: column {name!r} holds text, not numbers.")
+            raise ValueError(
+                f"--{what}: column {name!r} holds text, not numbers. If it names the rows, say so: "
+                f"--id {name}; else drop it."
+            )
         absent = ~np.isfinite(frame[name].to_numpy(float))
         if absent.any():
             place = f"column {name!r} of {_row(table, absent.argmax())}"
@@ -67,7 +70,7 @@ def probabilities(table: Table) -> tuple[Table, list[str]]:
         row = off.argmax()
         raise ValueError(
             f"--proba holds no probabilities: {_row(table, row)} sums to {sums[row]:.6g}, or "
-            "numbers are negative. Of logits take the softmax first."
+            "numbers are negative. Of logits take the softmax first; divide per cent by 100."
         )
     if off.max(initial=0) <= 1e-6:
         return table, []
@@ -89,6 +92,25 @@ def labels_of(table: Table, classes: list[str] | None):
             "many raters chose each class; of shares of votes, multiply by the number of raters."
         )
     return with_classes(table, classes)
+
+
+def with_unchosen(counts, prediction) -> tuple:
+    """Counts with zeros for the classes that only the prediction names; and what is to be said."""
+    own = column_names(counts, "counts")
+    classes = column_names(prediction, "prediction")
+    if own is None or classes is None:
+        return counts, []
+    strange = [name for name in own.tolist() if name not in classes]
+    if strange:
+        raise ValueError(
+            f"--counts has classes that --proba lacks: {strange[:20]}; --proba has "
+            f"{classes.tolist()[:20]}. Give a class the same name in both files."
+        )
+    absent = [name for name in classes.tolist() if name not in own]
+    if not absent:
+        return counts, []
+    note = f"--counts has no column for {absent[:20]}: taken for classes that nobody chose."
+    return counts.reindex(columns=[*own.tolist(), *absent], fill_value=0), [note]
 
 
 def with_labels(tables: dict[str, Table], ids) -> tuple:

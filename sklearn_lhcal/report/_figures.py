@@ -119,7 +119,7 @@ def _disagreement(study: Study, predictions: dict, level: float) -> Picture:
                     name=name,
                     n_bins=N_BINS,
                     groups=study.groups,
-                    raters=study.raters,
+                    raters=study.raters_of_pairs,
                     confidence_level=level,
                     ax=ax,
                     line_kwargs={"color": COLOURS[name]},

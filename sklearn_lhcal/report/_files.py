@@ -47,7 +47,8 @@ def read_table(
         What messages call the table.
     id_column : str, optional
         The column that names the rows. None: the first one, if it holds no numbers, has no name, or
-        is called id, item, row, image or case. Its values are text: 001 stays 001.
+        is called id, item, row, image or case; the second after one without a name, if it is called
+        so. Its values are text: 001 stays 001.
     as_text : sequence of str
         Other columns whose values are text.
     """
@@ -75,8 +76,9 @@ def _csv(path: Path, what: str, as_text: set):
     try:
         separator = _separator(path)
         options: dict = {"sep": separator, "skipinitialspace": True}
-        header = pd.read_csv(path, nrows=0, **options).columns
-        options["dtype"] = {name: str for name in header if name in as_text or _names_rows(name)}
+        names = pd.read_csv(path, nrows=0, **options).columns.str.strip()
+        options |= {"names": names, "header": 0}
+        options["dtype"] = {name: str for name in names if name in as_text or _names_rows(name)}
         points = pd.read_csv(path, **options)
         if separator == ",":
             return points
@@ -138,13 +140,23 @@ def _without_ids(frame, id_column: str | None, file: str) -> tuple:
         raise ValueError(f"--id: {file} has no column {id_column!r}, only {list(frame.columns)}.")
     if id_column is None:
         return frame, None
-    ids = frame[id_column]
+    ids = as_ids(frame[id_column])
     if ids.isna().any():
         raise ValueError(f"{file}: row {int(ids.isna().argmax())} has no id in {id_column!r}.")
     if ids.duplicated().any():
         twice = ids[ids.duplicated()].iloc[0]
         raise ValueError(f"{file}: the id {twice!r} occurs twice in column {id_column!r}.")
-    return frame.drop(columns=id_column), ids.astype(str).to_numpy(object)
+    # a first column without a name that is not the ids is the index of a frame that was saved
+    index = [name for name in frame.columns[:1] if _is_unnamed(name)]
+    return frame.drop(columns=[id_column, *index]), ids.to_numpy(object)
+
+
+def as_ids(column):
+    """Ids as text; whole numbers that all were saved as floats, 1.0, 2.0, …, are 1, 2, …."""
+    text = column.astype(str).where(column.notna())
+    if text.dropna().str.fullmatch(r"-?\d+\.0").all():
+        return text.str.removesuffix(".0")
+    return text
 
 
 def _guessed_ids(frame) -> str | None:
@@ -153,14 +165,21 @@ def _guessed_ids(frame) -> str | None:
 
     if frame.shape[1] == 1:
         return None
-    first = frame.columns[0]
+    first, second = frame.columns[:2]
+    if _is_unnamed(first) and _names_rows(second):
+        return second
     text = not pd.api.types.is_numeric_dtype(frame[first])
     return first if _names_rows(first) or text else None
 
 
 def _names_rows(column) -> bool:
     """Whether a first column of this name holds ids."""
-    return str(column).startswith("Unnamed: 0") or str(column).lower() in ID_NAMES
+    return _is_unnamed(column) or str(column).lower() in ID_NAMES
+
+
+def _is_unnamed(column) -> bool:
+    """Whether a first column had no name in the file."""
+    return str(column).startswith("Unnamed: 0")
 
 
 def in_one_order(tables: dict[str, Table]) -> tuple[dict[str, Table], NDArray | None]:

@@ -109,6 +109,7 @@ def render(
         found=found,
         rows=_table(found),
         other_raters=study.raters == "random",
+        other_pairs=study.raters_of_pairs == study.raters,
         recalibrated=("accuracy", "recalibrated") in found,
         agreement=[found.get((name, "labels")) for name in ("percent_agreement", "fleiss_kappa")],
         differences=[number for (_, subset), number in found.items() if subset == "difference"],

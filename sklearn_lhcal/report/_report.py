@@ -114,7 +114,8 @@ def report(
     classes : array-like of shape (n_classes,), optional
         Names of the columns of a bare prediction.
     ids : array-like of shape (n_samples,), optional
-        Names of the rows, for the list of rows worth a second opinion. None: their numbers, from 0.
+        Names of the rows, for the list of rows worth a second opinion. None: the items of
+        `Annotations`, or the index of a frame, where it is not 0, 1, 2, …; else numbers from 0.
     sensitive : bool, default=False
         Leaves the names of rows and files out of the page and of the data.
     confidence_level : float, default=0.95

@@ -11,14 +11,16 @@ from numpy.typing import ArrayLike, NDArray
 from .._ground.arrays import Floats, Indices
 from .._ground.checks import check_same_length
 from .._ground.costs import check_cost_matrix
+from .._ground.names import row_names
 from .._ground.types import LabelsLike
 from .._rows import PredictionLike, read_rows
 from ..distributions import Distribution
 from ..label_histogram import Annotations
 from ..label_histogram._labels import Labels, read_labels
 
-# From fewer people nothing can be said of others.
+# From fewer people nothing can be said of others; nor, from fewer in the second, of their pairs.
 LEAST_RATERS = 3
+LEAST_FOR_PAIRS = 4
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,12 @@ class Study:
         known = self.n_raters
         return "fixed" if known is None or known < LEAST_RATERS else "random"
 
+    @property
+    def raters_of_pairs(self) -> Literal["random", "fixed"]:
+        """The same of a diagram of pairs of raters, which needs four."""
+        known = self.n_raters
+        return "fixed" if known is None or known < LEAST_FOR_PAIRS else "random"
+
     def shown(self, most: int) -> list[int]:
         """Columns of classes that are shown each: the most frequent, or the second of two."""
         if len(self.classes) == 2:
@@ -128,6 +136,8 @@ def read_study(
         raise ValueError(f"A report needs two rows or groups with labels at least, got {n_units}.")
     if numbers is not None:
         numbers = np.unique(numbers, return_inverse=True)[1]
+    if ids is None:
+        ids = _own_ids(y, prediction)
     if ids is not None:
         ids = np.asarray(ids)
         ids = ids if given.rated is None else ids[given.rated]
@@ -139,3 +149,11 @@ def read_study(
         costs=cost_matrix,
         n_dropped=len(given) - len(labels),
     )
+
+
+def _own_ids(y, prediction) -> NDArray | None:
+    """What annotations, or the index of a frame, call the rows."""
+    if isinstance(y, Annotations) and y.items is not None:
+        return y.items
+    names = [row_names(side) for side in (y, prediction)]
+    return next((own for own in names if own is not None), None)

@@ -15,8 +15,9 @@ from ._cells import (
     probabilities,
     with_classes,
     with_labels,
+    with_unchosen,
 )
-from ._files import Table, in_one_order, read_table
+from ._files import Table, as_ids, in_one_order, read_table
 from ._report import report_on
 from ._study import read_study
 
@@ -105,7 +106,8 @@ def _report(options: argparse.Namespace):
     prediction, notes = _prediction(tables["proba"], options.classes)
     if options.counts is not None:
         check_named(tables["counts"], "counts", options.classes)
-        y = labels_of(tables["counts"], options.classes)
+        y, filled = with_unchosen(labels_of(tables["counts"], options.classes), prediction)
+        notes = notes + filled
     else:
         y, files["annotations"] = _annotations(options, ids)
     costs = None
@@ -149,6 +151,7 @@ def _annotations(options: argparse.Namespace, ids):
             "--annotations needs ids in --proba: a column that names the items; which, says --id."
         )
     item, rater, label = options.columns
+    table.values[item] = as_ids(table.values[item])
     strange = sorted(set(table.values[item].dropna()) - set(ids))
     if strange:
         raise ValueError(
