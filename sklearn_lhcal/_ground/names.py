@@ -117,10 +117,9 @@ def check_by_position(names: NDArray, named: str, bare: str, array: str, axis="c
 
 def row_names(frame) -> NDArray | None:
     """The index of a pandas object, shape (n,); None where it is not unique or only counts."""
-    index = getattr(frame, "index", None)
-    if not hasattr(frame, "iloc") or _counts_up(index) or not index.is_unique:
+    if not hasattr(frame, "iloc") or _counts_up(frame.index) or not frame.index.is_unique:
         return None
-    return typed(list(index))
+    return typed(list(frame.index))
 
 
 def check_row_names(**named) -> None:
