@@ -56,7 +56,7 @@ if (options.counts is None) != (options.proba is None):
 #    :pyobject: small_network
 #
 # Here all of it is in float64, from the first weights on. In float32 the last bit differs between
-# processors, and training blows it up: CE came out anywhere within .05.
+# processors, and training blows it up.
 import matplotlib
 import numpy as np
 import torch
