@@ -38,8 +38,8 @@ def test_numbers_of_one_test_set(data, models):
     display = show(data.counts, models, C)
     for i, z in enumerate(models.values()):
         d = bayes_decision(z, C)
-        assert display.true_risk[i, 0] == decision_risk(data.counts, d, C)
-        assert display.model_risk[i, 0] == model_risk(z, C)
+        assert_allclose(display.true_risk[i, 0], decision_risk(data.counts, d, C))
+        assert_allclose(display.model_risk[i, 0], model_risk(z, C))
         interval = confidence_interval(decision_risk, data.counts, d, cost_matrix=C, random_state=0)
         assert_allclose(display.interval[i], [interval.low, interval.high])
     parts = risk_decomposition(data.counts, data.prediction.round(1) * 0 + 1 / 3, C)
@@ -90,7 +90,7 @@ def test_what_is_drawn(data, models):
         line.get_ydata().tolist() for line in display.model_points_
     ] == display.model_risk.tolist()
     assert display.points_[0].get_markersize() == 9
-    assert display.constant_.get_ydata()[0] == display.constant_risk.mean()
+    assert_allclose(display.constant_.get_ydata()[0], display.constant_risk.mean())
     assert [t.get_text() for t in ax.get_xticklabels()] == ["sharp", "calibrated"]
     labels = [t.get_text() for t in display.legend_.get_texts()]
     assert labels == ["true", "self-assessed", "best constant decision", "mean, 95 %"]

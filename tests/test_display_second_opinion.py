@@ -59,7 +59,7 @@ def test_curves_run_from_nothing_to_the_gain_of_every_row(kind, rule, weighted):
     d, counts = all_distributions(40, 3)[kind], rng.multinomial(3, [0.5, 0.3, 0.2], size=40)
     w = rng.uniform(size=40) if weighted else np.ones(40)
     display = show(counts, d, rule=rule, sample_weight=w)
-    np.testing.assert_array_equal(both(display)[0], 0)
+    np.testing.assert_allclose(both(display)[0], 0, atol=1e-15)
     assert display.expected_gain[-1] == pytest.approx(
         np.average(second_opinion_value(d), weights=w)
     )
@@ -213,7 +213,7 @@ def test_integer_weights_repeat_rows_and_their_scale_does_not_matter(data, distr
         both(weighted), both(show(data.counts[i], distribution[i])), rtol=1e-9, atol=1e-15
     )
     scaled = show(data.counts, distribution, sample_weight=1e200 * w)
-    np.testing.assert_allclose(scaled.interval, weighted.interval, rtol=1e-9)
+    np.testing.assert_allclose(scaled.interval, weighted.interval, rtol=1e-9, atol=1e-15)
 
 
 def test_rows_with_one_rater_or_without_weight_are_left_out(data, distribution):

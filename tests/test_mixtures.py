@@ -44,9 +44,8 @@ def test_ensemble_intervals_are_weighted_quantiles():
     ends = Ensemble(z, w).interval(0.6)
     for i, k, (j, q) in product(range(5), range(3), enumerate((0.2, 0.8))):
         share = [w[z[:, i, k] <= v, i].sum() / w[:, i].sum() for v in z[:, i, k]]
-        assert ends[i, k, j] == min(
-            v for v, s in zip(z[:, i, k], share, strict=True) if s >= q - 1e-12
-        )
+        reached = [v for v, s in zip(z[:, i, k], share, strict=True) if s >= q - 1e-12]
+        assert ends[i, k, j] == pytest.approx(min(reached))
 
 
 def test_a_member_that_reaches_the_level_is_the_end_of_the_interval():
@@ -151,7 +150,7 @@ def test_an_impossible_label_has_probability_zero_and_moves_no_point():
         DirichletMixture(z, [[1.0], [2.0]]),
     ):
         assert d.log_prob_counts([[3, 40]]) == [-np.inf]
-        assert d.log_prob_counts([[40, 0]]) == [pytest.approx(0, abs=1e-14)]
+        assert d.log_prob_counts([[40, 0]]) == [pytest.approx(0, abs=1e-12)]
     np.testing.assert_allclose(Ensemble(z, [0.3, 0.7]).posterior([1]).weights, [[0.3], [0.7]])
     np.testing.assert_allclose(Dirichlet(z[0]).posterior([1]).mean(), [[0.5, 0.5]])
 

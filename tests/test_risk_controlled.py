@@ -116,7 +116,9 @@ def test_thresholds_are_the_largest_that_will_do(pool, referral, grouped):
             if (share * np.maximum(cost - c, 0) * (g < t)).sum() + most <= (n + 1) * (budget - c)
         ]
         assert threshold == pytest.approx(max(held, default=-np.inf))
-    assert_array_equal(model.accepted(z), g < model.thresholds_[d])
+    # Rounding decides about a row at its threshold.
+    clear = np.abs(g - model.thresholds_[d]) > 1e-12
+    assert_array_equal(model.accepted(z)[clear], (g < model.thresholds_[d])[clear])
     assert model.automated_ == model.accepted(z).mean()
 
 
@@ -170,7 +172,7 @@ def test_the_sequence_of_tests_is_that_of_mapie(pool):
     wealth = log_wealth(g, cost, COSTS.max() - 0.5, np.arange(400), 0.5)
     rejected = mapie.control_fwer(np.exp(-wealth), 0.1, "fixed_sequence")
     assert 0 < len(rejected) < 400
-    assert model.thresholds_[0] == np.sort(g)[rejected.max()]
+    assert model.thresholds_[0] == pytest.approx(np.sort(g)[rejected.max()])
 
 
 def test_order_of_rows_and_classes_does_not_matter(pool):

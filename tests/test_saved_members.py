@@ -34,7 +34,7 @@ def members(data):
 @pytest.mark.parametrize("response", ["logits", "proba"])
 def test_it_is_the_distribution_that_was_given(data, members, response):
     saved = PrecomputedClassifier(response).fit(Ensemble(members), data.counts)
-    np.testing.assert_array_equal(predict_dist(saved, Ensemble(members)).proba, members)
+    np.testing.assert_allclose(predict_dist(saved, Ensemble(members)).proba, members, rtol=1e-12)
     np.testing.assert_allclose(saved.predict_proba(Ensemble(members)), members.mean(axis=0))
 
 
