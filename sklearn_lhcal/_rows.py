@@ -69,8 +69,8 @@ class Rows:
         """
         groups = read_groups(groups, len(labels))
         w = check_sample_weight(sample_weight, len(labels))
-        rated = labels.rated
-        if rated is not None:
+        if labels.has_gaps:
+            rated = labels.rated
             labels, prediction = labels.take(rated), prediction[rated]
             groups = None if groups is None else groups[rated]
             w = None if w is None else w[rated]
@@ -304,10 +304,10 @@ def rows_of(estimator, X, y, sample_weight=None, groups=None, *, distribution: b
 
 def rated_only(y: Any, *others: Any) -> tuple:
     """The rows with labels of y, and of what belongs to them, for whoever needs no `Rows`."""
-    rated = read_labels(y).rated
-    if rated is None:
+    labels = read_labels(y)
+    if not labels.has_gaps:
         return y, *others
-    return tuple(take_rows(a, rated) for a in (y, *others))
+    return tuple(take_rows(a, labels.rated) for a in (y, *others))
 
 
 def labels_for(estimator, y) -> Labels:

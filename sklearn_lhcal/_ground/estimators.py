@@ -142,7 +142,8 @@ def fit_on_labels(estimator, X, labels, sample_weight=None, **fit_params):
     elif labels.known:
         raise ValueError(
             f"{type(estimator).__name__} takes no weights and cannot be fitted on "
-            "KnownProbabilities."
+            "KnownProbabilities. In a pipeline wrap its last step instead: make_pipeline(…, "
+            "LabelHistogramClassifier(classifier))."
         )
     else:
         repeat = np.repeat(np.arange(len(rows)), labels.counts[rows, codes])

@@ -79,8 +79,9 @@ def check_proba(proba: ArrayLike, *, n_classes: int | None = None, name: str = "
         row = int(np.flatnonzero(off)[0])
         raise ValueError(
             f"Each row of {name} must sum to 1 (within {tolerance:g}); row {row} sums to "
-            f"{total[row]:.9g}. Divide by the row sums if they are unnormalised; if they are "
-            'logits, say so with estimator="logits".'
+            f"{total[row]:.9g}. Divide by the row sums if they were rounded or are unnormalised, "
+            f"{name} / {name}.sum(axis=1, keepdims=True), .div(….sum(axis=1), axis=0) of a frame; "
+            'if they are logits, convert them, or tell a calibrator so with estimator="logits".'
         )
     return z
 

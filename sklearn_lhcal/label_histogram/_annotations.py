@@ -58,8 +58,10 @@ class Annotations(Ratings):
         How many raters gave each row each class, int64, read-only.
     n : ndarray of shape (n_samples,)
         How many raters each row has.
-    rated : ndarray of shape (n_rated_rows,) or None
-        The rows with ratings; None where that is all of them.
+    rated : ndarray of shape (n_rated_rows,)
+        Numbers of the rows with ratings.
+    has_gaps : bool
+        Whether a row is without ratings.
     adjudicated : bool
         Whether rows on which raters disagree have more ratings, beyond doubt
         (`adjudication_test`). Then there is an `AdjudicatedRatingsWarning`, here and from metrics

@@ -80,7 +80,7 @@ def counts_from_annotations(
         y = Annotations.from_long(
             annotations, item=item, rater=nobody, label=label, classes=classes
         )
-    if y.rated is not None:
+    if y.has_gaps:
         without = np.asarray(y.items)[y.n == 0]
         raise ValueError(
             f"{len(without)} items have no label (first: {without.tolist()[0]!r}); drop them here "

@@ -122,10 +122,14 @@ class Labels:
         return self.counts / np.where(self.n > 0, self.n, np.nan)[:, None]
 
     @property
-    def rated(self) -> Indices | None:
-        """The rows with a label; None where that is each of them, as everywhere but in
-        `Annotations`."""
-        return None
+    def has_gaps(self) -> bool:
+        """Whether a row is without labels, as only `Annotations` allow."""
+        return False
+
+    @property
+    def rated(self) -> Indices:
+        """The rows with a label, shape (n_rated_rows,)."""
+        return np.arange(len(self))
 
     def warn_if_adjudicated(self) -> None:
         """Warn where pairs of labels are not random pairs; only `Annotations` can tell."""
@@ -212,7 +216,7 @@ class Labels:
 
         Each row must have a label.
         """
-        if self.rated is not None:
+        if self.has_gaps:
             without = np.flatnonzero(self.n == 0)
             raise ValueError(
                 f"y has {len(without)} rows without labels (first: row {without[0]}), but "

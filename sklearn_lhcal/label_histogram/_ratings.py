@@ -105,10 +105,14 @@ class Ratings(Labels):
         return int(np.count_nonzero(np.bincount(self.rater, minlength=len(self.raters))))
 
     @property
-    def rated(self) -> Indices | None:
-        """The rows with ratings; None where that is all of them."""
-        given = np.diff(self.indptr) > 0
-        return None if given.all() else np.flatnonzero(given)
+    def has_gaps(self) -> bool:
+        """Whether a row is without ratings."""
+        return not np.diff(self.indptr).all()
+
+    @property
+    def rated(self) -> Indices:
+        """The rows with ratings, shape (n_rated_rows,)."""
+        return np.flatnonzero(np.diff(self.indptr))
 
     def plain(self) -> Self:
         """Itself, since an array would not hold the raters."""

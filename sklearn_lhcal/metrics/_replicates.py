@@ -363,7 +363,7 @@ class OfFunction(Statistic):
         self.labels = y
         self.prediction = prediction
         self.w = sample_weight
-        if isinstance(y, Annotations) and y.rated is not None:
+        if isinstance(y, Annotations) and y.has_gaps:
             self.labels, self.prediction, self.w = self._of(y.rated)
             self.groups = None if self.groups is None else self.groups[y.rated]
 
@@ -379,7 +379,7 @@ class OfFunction(Statistic):
     def _kept(self, ratings: NDArray[np.bool_]) -> float:
         """With some of the ratings, and the rows that still have one."""
         y = self.labels.keep(ratings)
-        return self._value(np.arange(self.n) if y.rated is None else y.rated, y)
+        return self._value(y.rated, y)
 
     def _of(self, rows: Indices, y=None) -> tuple:
         """y, prediction and weights of some rows."""

@@ -140,7 +140,7 @@ def read_study(
         ids = _own_ids(y, prediction)
     if ids is not None:
         ids = np.asarray(ids)
-        ids = ids if given.rated is None else ids[given.rated]
+        ids = ids[given.rated]
     return Study(
         labels=labels.in_order(names, sure=True),
         prediction=rows.distribution.with_classes(names),
