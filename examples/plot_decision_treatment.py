@@ -102,7 +102,8 @@ display = DecisionRiskDisplay.from_predictions(
 )
 display.plot_differences(axes[1])
 display.plot_cost_curves(axes[2])
-for ax, title in zip(axes, ("risk of the splits", "in pairs", "other costs"), strict=True):
+titles = ("risk of the splits", "in pairs", "other costs, bands: 95 %")
+for ax, title in zip(axes, titles, strict=True):
     ax.set_title(title)
     # below the panel, where it hides nothing
     ax.legend(

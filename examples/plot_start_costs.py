@@ -11,6 +11,7 @@ and does the classifier know what its decisions will cost?
 # --------------
 # A row of the matrix is what is true, a column what is done. Both are found by name.
 import pandas as pd
+from colours import CALIBRATED, RAW
 from sklearn.datasets import load_breast_cancer
 from sklearn.model_selection import train_test_split
 from start_data import FOLDER
@@ -51,7 +52,8 @@ print("\nFirst five patients:", *calibrated.decide(X_test)[:5])
 # The mean cost of each model with its interval, and what the model itself expects.
 from sklearn_lhcal.display import DecisionRiskDisplay
 
-display = DecisionRiskDisplay.from_predictions(y_test, predictions, COSTS)
+COLOURS = [{"color": RAW}, {"color": CALIBRATED}]
+display = DecisionRiskDisplay.from_predictions(y_test, predictions, COSTS, point_kwargs=COLOURS)
 display.ax_.set_ylim(top=1.5)  # room for the legend
 display.figure_.savefig(FOLDER / "start_costs.png", dpi=150)
 

@@ -4,14 +4,17 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.colors import to_rgb
 from numpy.testing import assert_allclose
 from scipy.special import softmax
+from scipy.stats import t as student
 from sklearn.datasets import load_breast_cancer
 from sklearn.naive_bayes import GaussianNB
 
 from sklearn_lhcal.calibration import DecisionCalibration
 from sklearn_lhcal.datasets import make_label_histograms
-from sklearn_lhcal.display import DecisionRiskDisplay
+from sklearn_lhcal.display import DecisionCurveDisplay, DecisionRiskDisplay
+from sklearn_lhcal.label_histogram import Annotations
 from sklearn_lhcal.metrics import (
     bayes_decision,
     confidence_interval,
@@ -79,6 +82,51 @@ def test_cost_curves_are_the_risk_at_each_ratio():
     drawn = display.plot_cost_curves()
     assert_allclose(drawn.lines_[0].get_ydata(), display.curves[0])
     assert drawn.ax_.get_xlabel().startswith("Cost s of missing the second class")
+    # at each ratio the interval is that of the mean over rows: sd/√n
+    costs = np.array([[0, 0.7], [0.3, 0]])
+    mu = data.counts / data.counts.sum(axis=1, keepdims=True)
+    d = bayes_decision(data.prediction, costs)
+    cost = (mu * costs[:, d].T).sum(axis=1)
+    half = student.ppf(0.975, 199) * cost.std(ddof=1) / np.sqrt(200)
+    assert_allclose(display.curve_interval[0, 30], cost.mean() + half * np.array([-1, 1]))
+    (path,) = drawn.bands_[0].get_paths()
+    assert_allclose(path.vertices[:, 1].max(), display.curve_interval[0, :, 1].max())
+
+
+def test_intervals_of_cost_curves_over_splits_and_raters():
+    data = make_label_histograms(120, n_classes=2, n_raters=5, random_state=0)
+    z = data.prediction
+    parts = np.array_split(np.arange(120), 4)
+    costs = [[0, 0.6], [0.4, 0]]
+    splits = show([data.counts[p] for p in parts], [{"m": z[p]} for p in parts], costs)
+    assert_allclose(splits.curve_interval[0, 40], splits.interval[0])
+    said = np.array([np.repeat([0, 1], c) for c in data.counts])
+    y = Annotations.from_matrix(np.random.default_rng(0).permuted(said, axis=1))
+    for raters in ("random", "fixed"):
+        display = show(y, z, costs, raters=raters)
+        half = np.ptp([display.curve_interval[0, 40], display.interval[0]], axis=1)
+        # the jackknife of raters is one; that of rows has blocks, where curves have rows
+        assert_allclose(*half, rtol=1e-9 if raters == "random" else 0.4)
+
+
+def test_a_model_keeps_its_colour(data, models):
+    colours = ["#123456", "#654321"]
+    own = [{"color": colour} for colour in colours]
+    display = show(data.counts, models, C, point_kwargs=own)
+    for kind in (display.points_, display.model_points_):
+        assert [line.get_color() for line in kind] == colours
+    labels = [text.get_text() for text in display.legend_.get_texts()]
+    assert labels[:2] == ["true", "self-assessed"]
+    assert display.plot_differences(point_kwargs=own).points_[0].get_color() == colours[1]
+    two = make_label_histograms(200, n_classes=2, random_state=0)
+    both = {"a": two.prediction, "b": two.proba}
+    drawn = show(two.counts, both, [[0, 1], [4, 0]]).plot_cost_curves(line_kwargs=own)
+    assert [line.get_color() for line in drawn.lines_] == colours
+    assert_allclose(drawn.bands_[1].get_facecolor()[0, :3], to_rgb(colours[1]))
+    benefit = DecisionCurveDisplay.from_predictions(two.counts, both, line_kwargs=own)
+    assert_allclose(benefit.bands_[1].get_facecolor()[0, :3], to_rgb(colours[1]))
+    with pytest.raises(ValueError, match="point_kwargs must be a dict, or a list of 2"):
+        show(data.counts, models, C, point_kwargs=own[:1])
 
 
 def test_what_is_drawn(data, models):

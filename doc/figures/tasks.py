@@ -22,7 +22,8 @@ def decisions():
     calibrator = DecisionCalibration("proba", costs).fit(X, counts)
     models = {"as it came": X_test, "calibrated": calibrator.predict_proba(X_test)}
     ax = plt.subplots(figsize=(5.5, 4))[1]
-    DecisionRiskDisplay.from_predictions(counts_test, models, costs, ax=ax)
+    own = [{"color": RAW}, {"color": CALIBRATED}]
+    DecisionRiskDisplay.from_predictions(counts_test, models, costs, ax=ax, point_kwargs=own)
     ax.tick_params(axis="x", rotation=0)
 
 

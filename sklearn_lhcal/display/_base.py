@@ -118,6 +118,15 @@ def styled(own: dict | None, **ours) -> dict:
     return ours | (own or {})
 
 
+def of_each(own: dict | list[dict] | None, n: int, name: str) -> list[dict]:
+    """The user's own styles of n models: one dict for all of them, or a list, one each."""
+    if not isinstance(own, list):
+        return [own or {}] * n
+    if len(own) != n:
+        raise ValueError(f"{name} must be a dict, or a list of {n}, one a model; got {len(own)}.")
+    return list(own)
+
+
 def drawn(artists, what: str) -> list:
     """The artists of one kind, of all displays on their axes."""
     return [artist for artist in artists if artist.get_gid() == what]
@@ -129,14 +138,25 @@ def draw_legend(ax, title: str | None = None, **options):
     return ax.legend(title=title, alignment="left", **small, **options)
 
 
+def draw_points(ax, i: int, x, y, own: dict) -> list:
+    """Points of the i-th model, in its colour."""
+    style = look_of(i) | {"marker": "o", "markersize": 4, "linestyle": "none"}
+    return ax.plot(x, y, **styled(own, **style))
+
+
 def draw_curves(ax, x, values, interval, names: dict, line_kwargs, band_kwargs):
     """Lines and bands of the curves in `names`, {row of values: name}, a colour each."""
+    own_lines = of_each(line_kwargs, len(values), "line_kwargs")
+    own_bands = of_each(band_kwargs, len(values), "band_kwargs")
     lines = []
     bands = []
     for i, name in names.items():
-        style = styled(line_kwargs, linewidth=1.6, color=color_of(i), label=name)
+        style = styled(own_lines[i], linewidth=1.6, color=color_of(i), label=name)
         lines += ax.plot(x, values[i], **style)
-        style = styled(band_kwargs, color=color_of(i), alpha=0.15, linewidth=0)
+        if interval is None:
+            continue
+        # a band has the colour of its line
+        style = styled(own_bands[i], color=lines[-1].get_color(), alpha=0.15, linewidth=0)
         bands.append(ax.fill_between(x, *interval[i].T, **style))
     return lines, bands
 

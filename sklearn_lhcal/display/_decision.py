@@ -8,11 +8,24 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .._ground.checks import check_fraction
-from .._ground.costs import Costs, check_cost_matrix
+from .._ground.costs import check_cost_matrix
 from .._ground.types import Estimator, LabelsLike, Samples
-from .._rows import PredictionLike, read_priced
-from ._base import DOTTED, SQUARE, Display, by_name, draw_legend, look_of, predicted, reach, styled
-from ._risks import SHARES, Decided, intervals, of_two_classes, splits_of, true_risks
+from .._rows import PredictionLike
+from ._base import (
+    DOTTED,
+    SQUARE,
+    Display,
+    by_name,
+    draw_curves,
+    draw_legend,
+    draw_points,
+    look_of,
+    of_each,
+    predicted,
+    reach,
+    styled,
+)
+from ._risks import SHARES, decide, intervals, known_costs, of_two_classes, splits_of, true_risks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -58,6 +71,8 @@ class DecisionRiskDisplay(Display):
         Level of the intervals.
     class_names : sequence of two, optional
         The classes of the cost curves. None: they have no names.
+    curve_interval : array-like of shape (n_models, 101, 2), optional
+        Ends of the intervals of the models' cost curves, at each s.
 
     Attributes
     ----------
@@ -69,8 +84,8 @@ class DecisionRiskDisplay(Display):
         Means and intervals.
     constant_ : matplotlib Line2D
         The best constant decision.
-    lines_ : list of matplotlib Line2D
-        Cost curves.
+    lines_, bands_ : list of matplotlib Line2D, and of PolyCollection
+        Cost curves and their intervals.
     ax_ : matplotlib Axes
     figure_ : matplotlib Figure
     legend_ : matplotlib Legend
@@ -104,6 +119,7 @@ class DecisionRiskDisplay(Display):
     reference: int = 0
     confidence_level: float = 0.95
     class_names: list | None = None
+    curve_interval: NDArray | None = None
 
     @classmethod
     def from_predictions(
@@ -169,14 +185,7 @@ class DecisionRiskDisplay(Display):
         if groups is not None and len(ys) > 1:
             raise ValueError("groups are for one test set; intervals of splits are over splits.")
         costs = check_cost_matrix(cost_matrix)
-        # (n_models, n_splits), as the risks
-        models = [
-            [
-                Decided(read_priced(labels, split[name], costs, None, groups), costs)
-                for labels, split in zip(ys, splits, strict=True)
-            ]
-            for name in names
-        ]
+        models = decide(ys, splits, names, costs, groups)
         first = 0 if reference is None else names.index(reference)
         risk, difference = intervals(models, first, confidence_level, test_share, raters)
         return cls(
@@ -186,7 +195,7 @@ class DecisionRiskDisplay(Display):
             risk,
             difference,
             np.array([decided.constant_risk for decided in models[first]]),
-            **of_two_classes(models),
+            **of_two_classes(models, confidence_level, test_share, raters),
             reference=first,
             confidence_level=confidence_level,
         ).plot(ax, **plot_kwargs)
@@ -238,12 +247,7 @@ class DecisionRiskDisplay(Display):
         ['GaussianNB']
         """
         models = by_name(estimator)
-        costs: Any = cost_matrix
-        if costs is None:
-            known: list[Any] = [m for m in models.values() if hasattr(m, "cost_matrix_")]
-            if not known:
-                raise ValueError("No estimator has a cost matrix; pass cost_matrix.")
-            costs = Costs(known[0].cost_matrix_, np.asarray(known[0].classes_), None)
+        costs: Any = known_costs(models) if cost_matrix is None else cost_matrix
         predictions = {name: predicted(model, X, y) for name, model in models.items()}
         return cls.from_predictions(y, predictions, costs, **kwargs)
 
@@ -251,8 +255,8 @@ class DecisionRiskDisplay(Display):
         self,
         ax: "Axes | None" = None,
         *,
-        point_kwargs: dict | None = None,
-        model_kwargs: dict | None = None,
+        point_kwargs: dict | list[dict] | None = None,
+        model_kwargs: dict | list[dict] | None = None,
         errorbar_kwargs: dict | None = None,
     ) -> Self:
         """Draw true and self-assessed risks.
@@ -261,9 +265,11 @@ class DecisionRiskDisplay(Display):
         ----------
         ax : matplotlib Axes, optional
             Where to draw; None makes a figure.
-        point_kwargs, model_kwargs, errorbar_kwargs : dict, optional
-            Passed on to matplotlib's `plot` (true risks), `plot` (self-assessed ones) and
-            `errorbar` (the mean of the true ones and its interval).
+        point_kwargs, model_kwargs : dict or list of dict, optional
+            Passed on to matplotlib's `plot`, of true risks and of self-assessed ones; a list has
+            one for each model. Self-assessed risks have the colour of the true ones.
+        errorbar_kwargs : dict, optional
+            Passed on to matplotlib's `errorbar` (the mean of the true ones and its interval).
 
         Returns
         -------
@@ -273,16 +279,17 @@ class DecisionRiskDisplay(Display):
         self._take_axes(ax, SQUARE)
         self.points_ = []
         self.model_points_ = []
-        true = styled(point_kwargs, label="true")
-        said = styled(model_kwargs, label="self-assessed", markerfacecolor="white")
+        true = of_each(point_kwargs, len(self.names), "point_kwargs")
+        said = of_each(model_kwargs, len(self.names), "model_kwargs")
+        # the legend names them once
+        true[0] = {"label": "true"} | true[0]
+        said[0] = {"label": "self-assessed"} | said[0]
         for i, both in enumerate(zip(self.true_risk, self.model_risk, strict=True)):
             sides = np.full((len(both[0]), 2), [i - 0.06, i + 0.22]).T
             self.ax_.plot(sides, both, color="0.8", linewidth=0.7, zorder=1)
-            self.points_ += self._draw_splits(i, sides[0], both[0], true)
-            self.model_points_ += self._draw_splits(i, sides[1], both[1], said)
-            # the legend names them once
-            true = true | {"label": None}
-            said = said | {"label": None}
+            self.points_ += draw_points(self.ax_, i, sides[0], both[0], true[i])
+            own = {"color": self.points_[-1].get_color(), "markerfacecolor": "white"} | said[i]
+            self.model_points_ += draw_points(self.ax_, i, sides[1], both[1], own)
         mean = self.true_risk.mean(axis=1)
         x = np.arange(len(mean))
         style = self._mean_style("_", errorbar_kwargs)
@@ -298,7 +305,7 @@ class DecisionRiskDisplay(Display):
         self,
         ax: "Axes | None" = None,
         *,
-        point_kwargs: dict | None = None,
+        point_kwargs: dict | list[dict] | None = None,
         errorbar_kwargs: dict | None = None,
     ) -> Self:
         """Draw the true risk of each model less that of the reference; below 0 it is better.
@@ -307,8 +314,10 @@ class DecisionRiskDisplay(Display):
         ----------
         ax : matplotlib Axes, optional
             Where to draw; None makes a figure.
-        point_kwargs, errorbar_kwargs : dict, optional
-            Passed on to matplotlib's `plot` (splits) and `errorbar` (mean and interval).
+        point_kwargs : dict or list of dict, optional
+            Passed on to matplotlib's `plot` (splits); a list has one for each model.
+        errorbar_kwargs : dict, optional
+            Passed on to matplotlib's `errorbar` (mean and interval).
 
         Returns
         -------
@@ -318,11 +327,11 @@ class DecisionRiskDisplay(Display):
         self._take_axes(ax, SQUARE)
         others = [i for i in range(len(self.names)) if i != self.reference]
         difference = self.true_risk - self.true_risk[self.reference]
-        style = styled(point_kwargs, alpha=0.6)
+        own = of_each(point_kwargs, len(self.names), "point_kwargs")
         self.points_ = []
         for row, i in enumerate(others):
             at = np.full(difference.shape[1], row - 0.15)
-            self.points_ += self._draw_splits(i, difference[i], at, style)
+            self.points_ += draw_points(self.ax_, i, difference[i], at, {"alpha": 0.6} | own[i])
         mean = difference[others].mean(axis=1)
         bars = reach(mean, self.difference_interval[others])
         rows = np.arange(len(others))
@@ -336,7 +345,11 @@ class DecisionRiskDisplay(Display):
         return self
 
     def plot_cost_curves(
-        self, ax: "Axes | None" = None, *, line_kwargs: dict | None = None
+        self,
+        ax: "Axes | None" = None,
+        *,
+        line_kwargs: dict | list[dict] | None = None,
+        band_kwargs: dict | None = None,
     ) -> Self:
         """Draw the risk over all ratios of the costs of the two mistakes; two classes only.
 
@@ -344,8 +357,10 @@ class DecisionRiskDisplay(Display):
         ----------
         ax : matplotlib Axes, optional
             Where to draw; None makes a figure.
-        line_kwargs : dict, optional
-            Passed on to matplotlib's `plot`.
+        line_kwargs : dict or list of dict, optional
+            Passed on to matplotlib's `plot`; a list has one for each model.
+        band_kwargs : dict, optional
+            Passed on to matplotlib's `fill_between` (intervals at each s).
 
         Returns
         -------
@@ -360,12 +375,11 @@ class DecisionRiskDisplay(Display):
         if self.curves is None:
             raise ValueError("Cost curves are for two classes; these predictions have more.")
         self._take_axes(ax, SQUARE)
-        *curves, constant = self.curves
-        self.lines_ = []
-        for i, (name, curve) in enumerate(zip(self.names, curves, strict=True)):
-            style = styled(line_kwargs, linewidth=1.5, label=name, **look_of(i))
-            self.lines_ += self.ax_.plot(SHARES, curve, **style)
-        (self.constant_,) = self.ax_.plot(SHARES, constant, **_CONSTANT)
+        own = of_each(line_kwargs, len(self.names), "line_kwargs")
+        dashed = [look_of(i) | style for i, style in enumerate(own)]
+        shown = (self.curves[:-1], self.curve_interval, dict(enumerate(self.names)))
+        self.lines_, self.bands_ = draw_curves(self.ax_, SHARES, *shown, dashed, band_kwargs)
+        (self.constant_,) = self.ax_.plot(SHARES, self.curves[-1], **_CONSTANT)
         first = "first"
         second = "the second class"
         if self.class_names is not None:
@@ -373,13 +387,8 @@ class DecisionRiskDisplay(Display):
         self.ax_.set(xlabel=f"Cost s of missing {second} ({first}: 1 − s)", xlim=(0, 1))
         self.ax_.set_ylabel(_RISK)
         self.ax_.set_ylim(bottom=0)
-        self.legend_ = draw_legend(self.ax_)
+        self.legend_ = draw_legend(self.ax_, f"{self._level} intervals")
         return self
-
-    def _draw_splits(self, i: int, x, y, own: dict) -> list:
-        """The splits of model i, in its colour."""
-        style = look_of(i) | {"marker": "o", "markersize": 4, "linestyle": "none"}
-        return self.ax_.plot(x, y, **styled(own, **style))
 
     def _mean_style(self, marker: str, own: dict | None) -> dict:
         """How means and their intervals are drawn."""

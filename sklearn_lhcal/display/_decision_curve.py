@@ -242,8 +242,8 @@ class DecisionCurveDisplay(Display):
         self,
         ax: "Axes | None" = None,
         *,
-        line_kwargs: dict | None = None,
-        band_kwargs: dict | None = None,
+        line_kwargs: dict | list[dict] | None = None,
+        band_kwargs: dict | list[dict] | None = None,
     ) -> Self:
         """Draw the net benefit of the models, of acting on every row, and on none.
 
@@ -251,8 +251,9 @@ class DecisionCurveDisplay(Display):
         ----------
         ax : matplotlib Axes, optional
             Where to draw; None makes a figure.
-        line_kwargs, band_kwargs : dict, optional
-            Passed on to matplotlib's `plot` (curves) and `fill_between` (intervals).
+        line_kwargs, band_kwargs : dict or list of dict, optional
+            Passed on to matplotlib's `plot` (curves) and `fill_between` (intervals); a list has one
+            for each model.
 
         Returns
         -------
@@ -275,8 +276,8 @@ class DecisionCurveDisplay(Display):
         self,
         ax: "Axes | None" = None,
         *,
-        line_kwargs: dict | None = None,
-        band_kwargs: dict | None = None,
+        line_kwargs: dict | list[dict] | None = None,
+        band_kwargs: dict | list[dict] | None = None,
     ) -> Self:
         """Draw the net benefit of the models less that of the reference; above 0 they are better.
 
@@ -284,7 +285,7 @@ class DecisionCurveDisplay(Display):
         ----------
         ax : matplotlib Axes, optional
             Where to draw; None makes a figure.
-        line_kwargs, band_kwargs : dict, optional
+        line_kwargs, band_kwargs : dict or list of dict, optional
             As in `plot`.
 
         Returns

@@ -242,8 +242,8 @@ class LabelPolicyDisplay(Display):
         self,
         ax: "Axes | None" = None,
         *,
-        line_kwargs: dict | None = None,
-        band_kwargs: dict | None = None,
+        line_kwargs: dict | list[dict] | None = None,
+        band_kwargs: dict | list[dict] | None = None,
         fixed_kwargs: dict | None = None,
     ) -> Self:
         """Draw the total cost of the rules against the price of a label.
@@ -252,9 +252,11 @@ class LabelPolicyDisplay(Display):
         ----------
         ax : matplotlib Axes, optional
             Where to draw; None makes a figure.
-        line_kwargs, band_kwargs, fixed_kwargs : dict, optional
-            Passed on to matplotlib's `plot` (rules), `fill_between` (intervals) and `plot` (fixed
-            numbers of labels).
+        line_kwargs, band_kwargs : dict or list of dict, optional
+            Passed on to matplotlib's `plot` (rules) and `fill_between` (intervals); a list has one
+            for each rule.
+        fixed_kwargs : dict, optional
+            Passed on to matplotlib's `plot` (fixed numbers of labels).
 
         Returns
         -------
@@ -283,8 +285,8 @@ class LabelPolicyDisplay(Display):
         self,
         ax: "Axes | None" = None,
         *,
-        line_kwargs: dict | None = None,
-        band_kwargs: dict | None = None,
+        line_kwargs: dict | list[dict] | None = None,
+        band_kwargs: dict | list[dict] | None = None,
     ) -> Self:
         """Draw the total cost of the rules less that of optimal stopping; above 0 they cost more.
 
@@ -292,7 +294,7 @@ class LabelPolicyDisplay(Display):
         ----------
         ax : matplotlib Axes, optional
             Where to draw; None makes a figure.
-        line_kwargs, band_kwargs : dict, optional
+        line_kwargs, band_kwargs : dict or list of dict, optional
             As in `plot`.
 
         Returns

@@ -7,9 +7,9 @@ from numpy.typing import NDArray
 
 from .._ground.costs import Costs, bayes_columns, expected_cost
 from .._ground.names import sorted_names
-from .._rows import Rows
+from .._rows import Rows, random_raters, read_priced
 from ..metrics import confidence_interval, decision_risk, paired_difference
-from ._bins import student_interval
+from ._bins import mean_interval, student_interval
 
 # the cost of a missed second class; a missed first one costs the rest of 1
 SHARES = np.linspace(0, 1, 101)
@@ -55,14 +55,48 @@ class Decided:
             return None
         return sorted_names(classes)
 
-    def curve(self) -> list[tuple[float, float]]:
-        """At each share of the costs: the risk, and that of the better constant decision."""
-        points = []
-        for s in SHARES:
-            C = np.array([[0.0, 1 - s], [s, 0.0]])
-            at = Decided(self.rows, Costs(C, self.sorted_classes, None))
-            points.append((at.true_risk, at.constant_risk))
-        return points
+    def curve(self) -> list["Decided"]:
+        """The decisions at each share of the costs."""
+        names = self.sorted_classes
+        matrices = [np.array([[0.0, 1 - s], [s, 0.0]]) for s in SHARES]
+        return [Decided(self.rows, Costs(C, names, None)) for C in matrices]
+
+    def interval(self, confidence_level: float, raters: str | None) -> NDArray:
+        """Ends of the interval of the risk, (2,), over rows, or over rows and raters."""
+        rows = self.rows
+        if random_raters(rows.labels, raters) is None:
+            cost = expected_cost(rows.mu, self.d, self.costs.C)
+            w = rows.weight / rows.weight.sum()
+            return mean_interval(cost, w, rows.groups, confidence_level)[1]
+        found = confidence_interval(
+            decision_risk,
+            rows.labels,
+            self.d,
+            cost_matrix=self.costs,
+            groups=rows.groups,
+            confidence_level=confidence_level,
+            random_state=0,
+        )
+        return np.array([found.low, found.high])
+
+
+def known_costs(models: dict) -> Costs:
+    """The cost matrix of the first of the fitted estimators that has one."""
+    known: list[Any] = [m for m in models.values() if hasattr(m, "cost_matrix_")]
+    if not known:
+        raise ValueError("No estimator has a cost matrix; pass cost_matrix.")
+    return Costs(known[0].cost_matrix_, np.asarray(known[0].classes_), None)
+
+
+def decide(ys, splits: list[dict], names: list, costs: Costs, groups) -> list[list[Decided]]:
+    """The decisions of each model on each split, (n_models, n_splits)."""
+    return [
+        [
+            Decided(read_priced(y, split[name], costs, None, groups), costs)
+            for y, split in zip(ys, splits, strict=True)
+        ]
+        for name in names
+    ]
 
 
 def intervals(
@@ -117,21 +151,27 @@ def _over_splits(values, test_share: float | None, confidence_level: float) -> N
     return student_interval(values.mean(axis=1), error, S - 1, confidence_level)
 
 
-def of_two_classes(models: list[list[Decided]]) -> dict[str, Any]:
+def of_two_classes(
+    models: list[list[Decided]],
+    confidence_level: float,
+    test_share: float | None,
+    raters: str | None,
+) -> dict[str, Any]:
     """Cost curves, and the names of the classes where they have names; nothing for more classes."""
     one = models[0][0]
     if len(one.costs.C) != 2:
         return {}
     classes = one.sorted_classes
+    curves = [[decided.curve() for decided in model] for model in models]
+    # (n_models, n_splits, 101); the constant decision is the same for all models
+    risk = np.array([[[at.true_risk for at in curve] for curve in model] for model in curves])
+    constant = [[at.constant_risk for at in curve] for curve in curves[-1]]
+    if risk.shape[1] == 1:
+        ends = [[at.interval(confidence_level, raters) for at in curve] for (curve,) in curves]
+    else:
+        ends = [_over_splits(splits.T, test_share, confidence_level) for splits in risk]
     return {
-        "curves": _curves(models),
+        "curves": np.vstack([risk.mean(axis=1), np.mean(constant, axis=0)]),
+        "curve_interval": np.array(ends),
         "class_names": None if classes is None else classes.tolist(),
     }
-
-
-def _curves(models: list[list[Decided]]) -> NDArray:
-    """Mean over splits of the curves of the models, then of the better constant decision."""
-    each = np.array([[decided.curve() for decided in model] for model in models])
-    # (n_models, 101, 2); the constant decision is the same for all models
-    means = each.mean(axis=1)
-    return np.vstack([means[..., 0], means[-1:, :, 1]])

@@ -40,6 +40,8 @@ class Labels:
     known = False
     # whether the order of the ratings of a row is known
     ordered = False
+    # whether a row is without labels, as only annotations allow
+    has_gaps = False
 
     # an array or None; behind `for_fit` and `in_order`, and of single labels, always an array
     classes: Any
@@ -120,11 +122,6 @@ class Labels:
             return self.counts
         # NaN where nobody said anything
         return self.counts / np.where(self.n > 0, self.n, np.nan)[:, None]
-
-    @property
-    def has_gaps(self) -> bool:
-        """Whether a row is without labels, as only `Annotations` allow."""
-        return False
 
     @property
     def rated(self) -> Indices:

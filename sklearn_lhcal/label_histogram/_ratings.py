@@ -79,6 +79,7 @@ class Ratings(Labels):
         return np.bincount(self.row * K + self.label, minlength=n * K).reshape(n, K)
 
     def _seal(self) -> None:
+        self.has_gaps = not np.diff(self.indptr).all()
         for array in (self.indptr, self.rater, self.label, self.counts):
             array.flags.writeable = False
 
@@ -103,11 +104,6 @@ class Ratings(Labels):
     def n_raters(self) -> int:
         """How many raters gave a rating in these rows."""
         return int(np.count_nonzero(np.bincount(self.rater, minlength=len(self.raters))))
-
-    @property
-    def has_gaps(self) -> bool:
-        """Whether a row is without ratings."""
-        return not np.diff(self.indptr).all()
 
     @property
     def rated(self) -> Indices:
