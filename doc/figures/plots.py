@@ -2,7 +2,7 @@
 
 import matplotlib.pyplot as plt
 import numpy as np
-from colours import CALIBRATED, SCALED
+from colours import CALIBRATED, RAW, SCALED
 
 from sklearn_lhcal import display
 from sklearn_lhcal.calibration import AlphaCalibration, TemperatureScaling
@@ -91,7 +91,10 @@ def decision_curve():
     two = make_label_histograms(3000, 2, 3, overconfidence=3.0, random_state=0)
     models = {"overconfident": two.prediction, "calibrated": two.prediction ** (1 / 3)}
     models["calibrated"] /= models["calibrated"].sum(axis=1, keepdims=True)
-    display.DecisionCurveDisplay.from_predictions(two.counts, models, ax=size(6, 4))
+    own = [{"color": RAW}, {"color": CALIBRATED}]
+    display.DecisionCurveDisplay.from_predictions(
+        two.counts, models, ax=size(6, 4), line_kwargs=own
+    )
 
 
 def epistemic_gain():

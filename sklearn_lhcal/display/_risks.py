@@ -167,11 +167,12 @@ def of_two_classes(
     risk = np.array([[[at.true_risk for at in curve] for curve in model] for model in curves])
     constant = [[at.constant_risk for at in curve] for curve in curves[-1]]
     if risk.shape[1] == 1:
-        ends = [[at.interval(confidence_level, raters) for at in curve] for (curve,) in curves]
+        alone = [[at.interval(confidence_level, raters) for at in curve] for (curve,) in curves]
+        ends = np.array(alone)
     else:
-        ends = [_over_splits(splits.T, test_share, confidence_level) for splits in risk]
+        ends = np.array([_over_splits(a.T, test_share, confidence_level) for a in risk])
     return {
         "curves": np.vstack([risk.mean(axis=1), np.mean(constant, axis=0)]),
-        "curve_interval": np.array(ends),
+        "curve_interval": ends,
         "class_names": None if classes is None else classes.tolist(),
     }
