@@ -215,3 +215,11 @@ def test_intervals(function):
     interval = confidence_interval(function, y, None, weights="linear", random_state=0)
     assert interval.estimate == pytest.approx(function(y, weights="linear"), rel=1e-12)
     assert interval.low < interval.estimate < interval.high
+
+
+def test_rows_that_count_for_nothing_are_no_units_of_alpha():
+    y = np.array([[2, 0], [1, 1], [0, 3], [2, 1], [1, 2]])
+    single = np.vstack([y, [[1, 0], [0, 1], [1, 0]]])
+    expected = confidence_interval(krippendorff_alpha, y, None, random_state=0)
+    found = confidence_interval(krippendorff_alpha, single, None, random_state=0)
+    assert found == pytest.approx(expected, rel=1e-9) and found.df == expected.df == 4

@@ -85,6 +85,18 @@ def test_weights_are_repetitions_and_order_does_not_matter(data):
     assert again == pytest.approx(weighted, rel=1e-12)
 
 
+@pytest.mark.parametrize("t", np.arange(1, 10) / 10)
+def test_a_threshold_is_reached_in_any_precision(t):
+    # 1 − .9 is below .1, and .7 in float32 below .7
+    tenths = np.arange(11)
+    y = [0, 1, 1, 0, 0, 1, 0, 1, 1, 0, 1]
+    acts = tenths >= round(10 * t)
+    for k, p in ((1, tenths / 10), (0, 1 - tenths / 10)):
+        expected = np.mean(acts * np.where(np.equal(y, k), 1, -t / (1 - t)))
+        for z in (p, p.astype(np.float32), np.column_stack([1 - p, p])):
+            assert net_benefit(y, z, t, class_index=k) == pytest.approx(expected, abs=1e-12)
+
+
 def test_classes_meet_by_name(data):
     names = ["ant", "bee", "cat"]
     y, z = (pd.DataFrame(a, columns=names) for a in (data.counts, data.prediction))

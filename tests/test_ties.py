@@ -15,6 +15,7 @@ from sklearn_lhcal.metrics import (
     disagreement_calibration_loss,
     expected_calibration_error,
     kernel_calibration_error,
+    maximum_calibration_error,
     null_calibration_error,
     ratio_corrected_calibration_error,
 )
@@ -96,6 +97,29 @@ def test_a_value_at_an_edge_belongs_to_the_bin_above(n_bins, given):
         parts = (abs(1 - z[0] - z[1]) + z[2]) / 3
         found = expected_calibration_error(y, z, kind=1, n_bins=bins)
         assert found == pytest.approx(parts, abs=1e-12)
+
+
+@pytest.mark.parametrize("n_bins", [10, 15, 20, np.linspace(0, 1, 11)], ids=str)
+@pytest.mark.parametrize("metric", [*BINNED, maximum_calibration_error, binned_canonical_error])
+def test_float32_and_one_column_share_the_bins_of_float64(metric, n_bins):
+    # float32 has .7 below .7, and 1 − .8 below .2
+    if metric is binned_canonical_error and np.ndim(n_bins):
+        n_bins = 5
+    p = np.repeat(np.arange(21) / 20, 8)
+    y = np.random.default_rng(0).binomial(3, p)
+    y = np.column_stack([3 - y, y])
+    expected = metric(y, np.column_stack([1 - p, p]), n_bins=n_bins)
+    single = p.astype(np.float32)
+    for z in (p, single, np.column_stack([1 - single, single])):
+        assert metric(y, z, n_bins=n_bins) == pytest.approx(expected, abs=2e-6)
+
+
+def test_fine_edges_hold_apart_what_float64_does():
+    # edges 1e-7 apart near 1, a row beside each
+    edges = 1 - np.array([1, 3e-7, 2e-7, 1e-7, 0])
+    z = 1 - np.array([2.1e-7, 1.1e-7])
+    found = expected_calibration_error([0, 1], z, kind=1, n_bins=edges)
+    assert found == pytest.approx((z[0] + 1 - z[1]) / 2, abs=1e-12)
 
 
 def test_cells_of_the_simplex_have_the_same_edges():

@@ -15,6 +15,8 @@ from .checks import any_array, as_floats, is_real
 CORRECTIONS = ("residual", "label", None)
 # values this near, as parts of themselves, differ by rounding: 1 − Σz² by the order of its terms
 _ROUNDING = 1e-12
+# where numbers begin to differ in float32: its .7 is below .7
+_FLOAT32 = 2.0**-23
 
 
 class Bins:
@@ -26,7 +28,7 @@ class Bins:
         The values; quantile bins are made from them.
     n_bins : int or array-like of shape (n_edges,)
         Number of bins, or the edges themselves, ascending; a value at an inner edge, or below it by
-        rounding alone, belongs to the bin above it.
+        rounding alone, also to float32, belongs to the bin above it.
     strategy : {"uniform", "quantile"}
         Equal widths on [0, 1], or equal numbers of rows by ``np.quantile``, column by column, equal
         edges merged.
@@ -38,6 +40,7 @@ class Bins:
         self.edges: Floats  # (K, B+1), short rows padded with NaN
         K = z.shape[1]
         self._uniform = False
+        room = None
         given = n_bins if is_real(n_bins) else any_array(n_bins, "n_bins")
         if np.ndim(given) == 1:
             edges = as_floats(given, "n_bins")
@@ -46,6 +49,7 @@ class Bins:
                     "Bin edges, n_bins, must be finite and strictly ascending, two at least."
                 )
             self.edges = np.tile(edges, (K, 1))
+            room = below(self.edges[:, 1:], np.diff(self.edges))
         elif not _counts(n_bins):
             raise ValueError(
                 f"n_bins must be a positive integer or an array of edges, got {n_bins!r}."
@@ -56,17 +60,33 @@ class Bins:
         else:
             self.edges = _merged(np.quantile(z, np.linspace(0, 1, int(n_bins) + 1), axis=0).T)
         self.n_bins = self.edges.shape[1] - 1
+        upper = self.edges[:, 1:]
+        if room is None:
+            # quantiles are values themselves
+            room = _ROUNDING * np.abs(upper)
+        self._inner = [e[~np.isnan(e)][:-1] for e in upper - room]
 
     def index(self, z: NDArray) -> Indices:
         """Bin of each value, shape of z: min(⌊z·B⌋, B−1) where bins are uniform."""
         if self._uniform:
-            scale = self.n_bins * (1 + _ROUNDING)
-            return np.minimum((z * scale).astype(np.intp), self.n_bins - 1)
-        lowered = self.edges - _ROUNDING * np.abs(self.edges)
-        inner = [e[~np.isnan(e)][1:-1] for e in lowered]
+            B = self.n_bins
+            scaled = z * B
+            scaled += B * below(1.0, 1 / B)
+            # beyond 1 are entropies, however large
+            return np.minimum(scaled, B - 1, out=scaled).astype(np.intp)
         return np.stack(
-            [np.searchsorted(e, z[:, k], side="right") for k, e in enumerate(inner)], axis=1
+            [np.searchsorted(e, z[:, k], side="right") for k, e in enumerate(self._inner)], axis=1
         )
+
+
+def below(edge: NDArray | float, width: NDArray | float) -> Any:
+    """How far below an edge values are at it but for rounding; `width` is that of the bin below.
+
+    Values may have been rounded to float32, and 1 − z of them be taken: an absolute error, unless
+    numbers are large. It is a thousandth of the bin at most.
+    """
+    size = np.maximum(np.abs(edge), 1.0)
+    return np.maximum(np.minimum(_FLOAT32 * size, width / 1000), _ROUNDING * np.abs(edge))
 
 
 def _counts(n_bins) -> bool:

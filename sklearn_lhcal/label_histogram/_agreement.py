@@ -258,7 +258,7 @@ def cohen_kappa(
     return score(cohen, y, weights, sample_weight)
 
 
-@metric(_coefficient(alpha))
+@metric(_coefficient(alpha)._replace(least_raters=2))
 def krippendorff_alpha(
     y: LabelsLike, *, weights: Similarity = "nominal", sample_weight: ArrayLike | None = None
 ) -> float:

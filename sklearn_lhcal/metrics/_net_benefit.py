@@ -5,6 +5,7 @@ threshold."""
 
 from numpy.typing import ArrayLike
 
+from .._ground.bins import below
 from .._ground.facts import Facts, metric
 from .._ground.types import LabelsLike
 from .._rows import PredictionLike, Rows, class_column
@@ -21,7 +22,8 @@ def _terms(rows: Rows, threshold: float, class_index=None) -> tuple:
     k = class_column(class_index, rows)
     t = threshold
     mu = rows.mu[:, k]
-    acts = rows.z[:, k] >= t
+    # 1 − .9 is below .1, and .7 in float32 below .7
+    acts = rows.z[:, k] >= t - below(t, t)
     return weighted(rows, acts * (mu - (1 - mu) * t / (1 - t)))
 
 
@@ -54,7 +56,8 @@ def net_benefit(
         Class probabilities, those of the second of two classes, or a distribution, of which the
         mean counts.
     threshold : float
-        The probability t from which on one acts, at least 0 and below 1.
+        The probability t from which on one acts, at least 0 and below 1. Predictions that rounding
+        alone puts below it count as at it.
     class_index : int or class name, optional
         The class that calls for acting, against all others: its name, or its column number where
         names are no numbers. None: the second of two.
