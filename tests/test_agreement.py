@@ -222,4 +222,5 @@ def test_rows_that_count_for_nothing_are_no_units_of_alpha():
     single = np.vstack([y, [[1, 0], [0, 1], [1, 0]]])
     expected = confidence_interval(krippendorff_alpha, y, None, random_state=0)
     found = confidence_interval(krippendorff_alpha, single, None, random_state=0)
-    assert found == pytest.approx(expected, rel=1e-9) and found.df == expected.df == 4
+    assert found == pytest.approx(expected, rel=1e-9)
+    assert found.df == expected.df == 4
