@@ -18,6 +18,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.preprocessing import StandardScaler
 
 # What a map hands to a solver, for the laws of solvers alone: calibrators make their own.
+from sklearn_lhcal._ground.curvature import Curvature
 from sklearn_lhcal._ground.problems import SmoothProblem
 from sklearn_lhcal.calibration import AlphaCalibration, TemperatureScaling, VectorScaling
 from sklearn_lhcal.datasets import make_label_histograms
@@ -352,3 +353,49 @@ def test_an_option_out_of_range_is_named(solver):
     option = repr(solver).partition("(")[2].partition("=")[0]
     with pytest.raises(ValueError, match=option):
         TemperatureScaling("proba", solver=solver).fit(proba, [[2, 1], [1, 2], [1, 1]])
+
+
+class Hilly(SmoothProblem):
+    """Twelve parameters with a prior, and waves where the Hessian is indefinite."""
+
+    def __init__(self, height: float, keeps: bool):
+        A = np.random.default_rng(0).normal(size=(12, 12)) / 3
+        d = np.full(12, 0.5)
+
+        def function(x):
+            v = A @ x
+            value = 0.5 * d @ x**2 + np.logaddexp(0, v).sum() - height * np.cos(x).sum()
+            p = 1 / (1 + np.exp(-v))
+            slope = d * x + A.T @ p + height * np.sin(x)
+            return value, slope, A.T @ np.diag(p * (1 - p)) @ A + np.diag(height * np.cos(x))
+
+        super().__init__(function, np.linspace(-3, 3, 12))
+        self.d = d
+        self.keeps = keeps
+        self.n_hessians = 0
+
+    @property
+    def keeps_curvature(self):
+        return self.keeps
+
+    def gradient(self, x):
+        return self.hessian(x)[:2]
+
+    def curvature(self, x):
+        self.n_hessians += 1
+        value, slope, H = self.hessian(x)
+        return value, slope, Curvature(H, self.d)
+
+
+@pytest.mark.parametrize("height", [0.0, 0.3, 2.0], ids=["convex", "convex waves", "waves"])
+def test_second_derivatives_that_serve_for_several_steps(height):
+    """The same optimum, or another where there are several, with fewer of them."""
+    every, kept = Hilly(height, False), Hilly(height, True)
+    x, y = Newton().solve(every), Newton().solve(kept)
+    for end in (x, y):
+        _, slope, H = every.hessian(end)
+        assert np.abs(slope).max() < 1e-6
+        assert np.linalg.eigvalsh(H + np.diag(every.d)).min() > 0
+    if height < 1:
+        assert_allclose(x, y, atol=1e-6)
+        assert kept.n_hessians < every.n_hessians

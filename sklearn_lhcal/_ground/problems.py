@@ -9,6 +9,7 @@ from sklearn.base import BaseEstimator
 from torch import nn
 
 from .arrays import Floats
+from .curvature import Curvature
 from .types import Seed
 
 Vector = Floats
@@ -40,10 +41,18 @@ class Problem(ABC):
         """Problems to solve in turn, each from the last optimum; the last is this one."""
         return (self,)
 
-    @property
-    def excess(self) -> float:
-        """What a search may leave above the least value, roughly; 0: as the solver's `tol` says."""
+    def excess(self, value: float, promise: float, curvature: Curvature | None = None) -> float:
+        """What a search may leave above the least value, roughly; 0: as the solver's `tol` says.
+
+        It has come to this value, and a step promises to lower it by ½ `promise`. The curvature is
+        the last that was found on the way.
+        """
         return 0.0
+
+    @property
+    def keeps_curvature(self) -> bool:
+        """Whether second derivatives take so long that they should serve for several steps."""
+        return False
 
     @property
     def is_whitened(self) -> bool:
@@ -61,6 +70,11 @@ class Problem(ABC):
             "Newton() needs second derivatives: it fits no ensembles and no hidden layers; "
             "use LBFGS()."
         )
+
+    def curvature(self, x: Vector) -> tuple[float, Vector, Curvature]:
+        """As `hessian`, with what is solved by it."""
+        value, slope, H = self.hessian(x)
+        return value, slope, Curvature(H)
 
     def training(self) -> Training:
         """A torch module whose parameters, one after the other, are x."""

@@ -4,6 +4,7 @@ Letters as in `_label_loss`; counts times row weights have the sum 1 here. x are
 the family, behind which η = logit e stands where there is a floor.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
 
@@ -12,6 +13,7 @@ import torch
 from scipy.special import expit, log_expit
 
 from .._ground.arrays import Floats
+from .._ground.curvature import Curvature, bordered
 from .._ground.problems import Problem, Training
 from .._ground.simplex import row_sum, softmax
 from .._ground.threads import sum_over_rows
@@ -33,6 +35,8 @@ _PART = 200_000
 _START_ROWS = 500
 _START_ROWS_OF_MEMBERS = 2_000
 _START_LOGITS = 10_000
+# Parameters above which second derivatives take as long as several gradients.
+_MANY = 60
 
 Array = Floats
 
@@ -73,15 +77,15 @@ class ScalingProblem(Problem):
         n = rows.weight * row_sum(rows.counts)
         self.n = n / n.sum()
         self._given_start = start
-        self._excess = 0.0
+        self._excess: Callable[[float, float], float] | None = None
         # The x of the last second derivatives and of the last blocks, and they, by these names:
         # another prior begins where one ended.
         self._known: dict = {}
 
-    def with_prior(self, prior: Prior, start: Array, excess: float = 0.0) -> "ScalingProblem":
+    def with_prior(self, prior: Prior, start: Array, excess=None) -> "ScalingProblem":
         """The same loss under another prior, from a start near the optimum.
 
-        `excess` nats of all rows may be left above the least value.
+        `excess(value, promise)` may be left above the least value, all in nats of all rows.
         """
         other = object.__new__(ScalingProblem)
         vars(other).update(vars(self))
@@ -91,7 +95,7 @@ class ScalingProblem(Problem):
         other._given_start = start
         # A copy: each fit remembers its own point.
         other._known = dict(self._known)
-        other._excess = excess / self.n_rows
+        other._excess = excess
         return other
 
     @property
@@ -101,10 +105,16 @@ class ScalingProblem(Problem):
             return LBFGS(max_iter=5000, tol=1e-8)
         return self.family.default_solver
 
-    @property
-    def excess(self):
+    def excess(self, value, promise, curvature=None):
         """What a search may leave, in nats of a row."""
-        return self._excess
+        if self._excess is None:
+            return 0.0
+        return self._excess(self.n_rows * value, self.n_rows * promise, curvature) / self.n_rows
+
+    @property
+    def keeps_curvature(self):
+        """With many parameters."""
+        return len(self.start) > _MANY
 
     @property
     def is_whitened(self):
@@ -166,32 +176,33 @@ class ScalingProblem(Problem):
 
     def hessian(self, x):
         """Loss with prior, gradient and Hessian; of ensembles there is none."""
-        if self.rows.is_ensemble:
-            return super().hessian(x)
-        return self.second_derivatives(x)
+        value, slope, curvature = self.curvature(x)
+        return value, slope, curvature.H + np.diag(curvature.d)
 
-    def second_derivatives(self, x):
-        """As `hessian`; around an ensemble the Hessian is that of the complete data.
+    def curvature(self, x):
+        """As `hessian`, with what is solved by it."""
+        if self.rows.is_ensemble:
+            return super().hessian(x)  # which says that there is none
+        return self.expansion(x)
+
+    def expansion(self, x) -> tuple[float, Array, Curvature]:
+        """As `curvature`; around an ensemble the Hessian is that of the complete data.
 
         Complete data say which member a label comes from. They know no less than labels alone, so
         that what is made of their information is cautious. It is positive semi-definite.
         """
-        x_map, eta = self._split(x)
-        F, G, by_eta, H, cross, by_eta_twice = self._second_sums(x_map, eta)
-        slope = self.family.chain(x_map, G)
-        H = self.family.curved_chain(x_map, G, H.copy())
-        if self.floor is not None:
-            H = _bordered(H, self.family.chain(x_map, cross), by_eta_twice)
-        value, slope = self._with_prior(x_map, eta, F, slope, by_eta)
-        np.einsum("ii->i", H)[:] += self.prior_curvature(x)
-        return value, slope, H
+        made = self._known.get("expansion")
+        if made is None or made[0] is not self.prior or not np.array_equal(made[1], x):
+            F, slope, by_eta, H = self._second_sums(x)
+            value, slope = self._with_prior(*self._split(x), F, slope, by_eta)
+            made = self.prior, x, (value, slope, Curvature(H, self.prior_curvature(x)))
+            self._known["expansion"] = made
+        return made[2]
 
     @property
     def known_at(self):
         """The x of the last second derivatives, or None."""
-        if "second" not in self._known:
-            return None
-        return self._known["second"][0][: len(self.start)]
+        return self._known.get("second", (None,))[0]
 
     def blocks(self, x) -> tuple[float, Array, Blocks | CommonBlock]:
         """Loss with prior, gradient, and factors for the classes' blocks of the Hessian."""
@@ -301,11 +312,15 @@ class ScalingProblem(Problem):
             self._known["first"] = x, self._new_sums(*self._split(x), curved=False)
         return self._known["first"][1]
 
-    def _second_sums(self, x, eta) -> list:
-        """Loss and both derivatives in (θ, η); the last are kept."""
-        at = np.append(x, eta)
-        if not self._knows("second", at):
-            self._known["second"] = at, self._new_sums(x, eta, curved=True)
+    def _second_sums(self, x) -> tuple[float, Array, float, Array]:
+        """Loss, gradient in the x of the map and in η, and Hessian in x; the last are kept."""
+        if not self._knows("second", x):
+            x_map, eta = self._split(x)
+            F, G, by_eta, H, cross, by_eta_twice = self._new_sums(x_map, eta, curved=True)
+            H = self.family.curved_chain(x_map, G, H)
+            if self.floor is not None:
+                H = bordered(H, self.family.chain(x_map, cross), by_eta_twice)
+            self._known["second"] = x, (F, self.family.chain(x_map, G), by_eta, H)
         return self._known["second"][1]
 
     def _new_sums(self, x, eta, curved: bool) -> list:
@@ -357,16 +372,6 @@ def _as_torch(problem: ScalingProblem, x):
     eta = x[-1]
     both = torch.nn.functional.logsigmoid(eta) + torch.nn.functional.logsigmoid(-eta)
     return value - FLOOR_PRIOR / problem.n_rows * both
-
-
-def _bordered(H: Array, cross: Array, corner: float) -> Array:
-    """H with one more row and column."""
-    p = len(H)
-    wider = np.empty((p + 1, p + 1))
-    wider[:p, :p] = H
-    wider[p, :p] = wider[:p, p] = cross
-    wider[p, p] = corner
-    return wider
 
 
 def without_x(rows: CalibrationRows) -> CalibrationRows:

@@ -105,11 +105,9 @@ class CommonBlock(NamedTuple):
         L, V = eigh(C, C + np.diag(D), check_finite=False)
         g = (np.multiply.outer(s, L) + np.maximum(1 - L, 0.0)) ** -0.5
         # (s_k C + D)^(−½) of √s_k μ_k and of √δ_k e_k; the second is taken away.
-        parts = (
-            mu @ V,
-            np.sqrt(np.maximum(delta, 0.0))[:, None] * V[:K],
-        )
-        Q, R = np.linalg.qr(np.stack([g * part for part in parts], axis=2))
+        a = g * (mu @ V)
+        b = g * np.sqrt(np.maximum(delta, 0.0))[:, None] * V[:K]
+        Q, R = _orthonormal(a, b)
         values, vectors = np.linalg.eigh(R @ np.diag([1.0, -1.0]) @ R.swapaxes(1, 2))
         # Above −1, but for rounding, as D_k is not negative.
         values = np.maximum(1 + values, 1e-6) ** -0.5 - 1
@@ -117,7 +115,8 @@ class CommonBlock(NamedTuple):
 
     def _own(self, s: Array) -> Array:
         """(1 + Q_k M_k Q_kᵀ) s_k."""
-        return s + (self.Q @ (self.M @ (self.Q.swapaxes(1, 2) @ s[:, :, None])))[:, :, 0]
+        along = np.einsum("kij,kj->ki", self.M, np.einsum("kij,kj->ki", self.Q, s))
+        return s + np.einsum("kij,ki->kj", self.Q, along)
 
     def applied(self, s: Array) -> Array:
         """A_k s_k, shape (K, K+1)."""
@@ -126,6 +125,27 @@ class CommonBlock(NamedTuple):
     def pulled(self, G: Array) -> Array:
         """A_kᵀ G_k, shape (K, K+1)."""
         return self._own(self.g * (G @ self.V))
+
+
+def _orthonormal(a: Array, b: Array) -> tuple[Array, Array]:
+    """Q (K, 2, p) and R (K, 2, 2) of a_k = R_11 q_1 and b_k = R_12 q_1 + R_22 q_2."""
+    Q = np.stack([a, b], axis=1)
+    R = np.zeros((len(a), 2, 2))
+    R[:, 0, 0] = _scaled_to_one(Q[:, 0])
+    # Twice, as the first time leaves what rounding makes of parallels.
+    for _ in range(2):
+        share = np.einsum("ki,ki->k", Q[:, 0], Q[:, 1])
+        Q[:, 1] -= share[:, None] * Q[:, 0]
+        R[:, 0, 1] += share
+    R[:, 1, 1] = _scaled_to_one(Q[:, 1])
+    return Q, R
+
+
+def _scaled_to_one(q: Array) -> Array:
+    """The lengths of the rows of q, which are scaled to 1 in place."""
+    size = np.sqrt(np.einsum("ki,ki->k", q, q))
+    q /= np.maximum(size, 1e-300)[:, None]
+    return size
 
 
 class Information(NamedTuple):

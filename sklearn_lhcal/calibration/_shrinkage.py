@@ -9,12 +9,13 @@ A row with several labels counts once: its labels are alike.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg.lapack import dpotrf, dpotrs
 
 from .._ground.arrays import Floats
+from .._ground.curvature import Curvature, upper_factor
 from .._ground.simplex import softmax
 from ._affine import AffineMap, TemperatureMap
 from ._likelihood import ScalingProblem
@@ -26,8 +27,6 @@ from ._rows import CalibrationRows
 STRENGTHS = ((0.03, 0.1), (0.1, 0.3), (0.3, 1.0))
 # Parameters above which the determinant is that of the classes' blocks.
 _EXACT_DETERMINANT = 500
-# Nats of all rows that a search may leave at first.
-_ROUGH = 10.0
 # Nats by which evidence may be behind before its optimum is no longer looked for, though .6 of the
 # promise λ² = gᵀH⁻¹g are added. J gains ½ λ² where it is quadratic. Where it is convex and no row's
 # log-odds move by more than δ = .25 on the way, it gains at most .6 λ²: H falls to no less than
@@ -35,15 +34,17 @@ _ROUGH = 10.0
 # that log det H falls little is no theorem: the margin is for it, see the guide.
 _HOPELESS = 30.0
 _MOST_OF_PROMISE = 0.6
-# A strength that is further behind than so many nats, with the same share of its promise, is fitted
-# only as exactly as its weight w asks: 1e-10/w² nats of all rows may be left.
+# A strength that is behind by more than so many nats, with the same share of its promise, is fitted
+# only as exactly as its weight w asks: 1e-14/w² nats of all rows may be left. The more is promised,
+# the less is certain.
+_LEAST_MARGIN = 10.0
 _MARGIN = 20.0
-_FINE = 1e-10
+_FINE = 1e-14
+# Promised nats of all rows below which a Newton step needs no evaluation.
+_QUADRATIC = 1e-5
 # Nats of all rows that a step may still gain without second derivatives anew: they change the
 # evidence by 1e-6 or so.
 _SETTLED = 1e-10
-# Pivots of a Hessian, over its largest, above which it needs no eigenvalues.
-_LEAST_PIVOT = 1e-4
 # Weights below which a strength is not fitted again.
 _NEGLIGIBLE = 0.01
 
@@ -92,21 +93,14 @@ class Average(NamedTuple):
         if len(priors) == 1:
             x = solve(problem)
             return cls([Fit(problem, x, x, 0.0, 0.0)], np.ones(1))
-        tight = Fit.of(problem, start)
+        tight = Fit.of(problem, start, exact=False)
         fits = [tight.of_temperature(), tight, *(tight.under(prior) for prior in priors[1:])]
         best = max(fit.log_evidence for fit in fits)
         # The most promising first: others mostly need no search, so far are they behind it.
-        found: list[int] = []
         for j in sorted(range(1, len(fits)), key=lambda j: -fits[j].expected):
-            if fits[j].ceiling < best - _HOPELESS:
-                continue
-            if found:
-                # The optimum of a strength near this one is a start, whose Hessian is known.
-                near = min(found, key=lambda i: abs(i - j))
-                fits[j] = fits[near].under(priors[j - 1])
-            fits[j] = fits[j].sought(solve, best)
-            found.append(j)
-            best = max(best, fits[j].log_evidence)
+            if fits[j].ceiling >= best - _HOPELESS:
+                fits[j] = fits[j].sought(solve, best)
+                best = max(best, fits[j].log_evidence)
         return cls(fits, softmax(np.array([fit.expected for fit in fits])))
 
     def on(self, rows, floor, solve: Solve, T) -> Array:
@@ -120,7 +114,8 @@ class Fit(NamedTuple):
     """A point x, its log evidence by Laplace up to a constant, and what it may still gain.
 
     `loss` is J. `promise` is twice the nats that a Newton step would gain, 0 at an optimum. `known`
-    is x, or a point that is hardly worse, where second derivatives are known.
+    is x, or a point that is hardly worse, where second derivatives are known, and `log_det` that of
+    H there.
     """
 
     problem: ScalingProblem
@@ -129,14 +124,22 @@ class Fit(NamedTuple):
     loss: float
     log_evidence: float
     promise: float = 0.0
+    log_det: float = 0.0
     is_temperature: bool = False
 
     @classmethod
-    def of(cls, problem: ScalingProblem, x: Array) -> "Fit":
-        """The fit at x under the prior of one strength, with its evidence."""
-        at, value, log_det, promise = _expansion(problem, x)
+    def of(cls, problem: ScalingProblem, x: Array, exact: bool = True) -> "Fit":
+        """The fit at x under the prior of one strength, with its evidence.
+
+        Not exactly: where the search begins, and the evidence only says whether it is worth it.
+        """
+        at, value, log_det, step, promise = _expansion(problem, x, exact)
         log_spread = np.log(problem.prior.spread[problem.family.is_shrunk]).sum()
-        return cls(problem, x, at, value, -value - 0.5 * log_det - float(log_spread), promise)
+        evidence = -value - 0.5 * log_det - float(log_spread)
+        if promise <= _QUADRATIC and step.any():
+            # What a search has left.
+            x = at + step
+        return cls(problem, x, at, value, evidence, promise, log_det)
 
     def of_temperature(self) -> "Fit":
         """Of the temperature alone, where this is its optimum: what is shrunk is fixed."""
@@ -147,10 +150,10 @@ class Fit(NamedTuple):
             free = np.append(free, True)
         log_det = 0.0
         if free.any():
-            _, g, H = problem.second_derivatives(self.x)
-            precision = n * problem.prior_curvature(self.x)[free]
-            H = n * H[np.ix_(free, free)]
-            log_det, _ = _log_det(H, n * g[free], precision, problem.is_convex)
+            _, g, curvature = problem.expansion(self.known)
+            own = Curvature(curvature.H[np.ix_(free, free)], curvature.d[free])
+            log_det, _ = _log_det(own, g[free], problem.is_convex)
+            log_det += free.sum() * np.log(n)
         evidence = -self.loss - 0.5 * log_det
         return self._replace(log_evidence=evidence, promise=0.0, is_temperature=True)
 
@@ -166,22 +169,36 @@ class Fit(NamedTuple):
 
     def under(self, prior: Prior) -> "Fit":
         """The same point under another prior."""
-        return Fit.of(self.problem.with_prior(prior, self.known), self.known)
+        return Fit.of(self.problem.with_prior(prior, self.known), self.known, exact=False)
+
+    def excess(self, best: float, value: float, promise: float, curvature=None) -> float:
+        """Nats that a search may leave at a point of this value J, this promise and this curvature.
+
+        An error of a fit is a smaller one of the average. Without the curvature log det H is taken
+        as it is here.
+        """
+        ceiling = self.log_evidence + self.loss - value + _MOST_OF_PROMISE * promise
+        if curvature is not None and curvature.factor is not None:
+            log_n = np.log(self.problem.n_rows)
+            ceiling += 0.5 * (self.log_det - len(self.x) * log_n - curvature.log_det)
+        behind = best - ceiling
+        if behind > _HOPELESS:
+            return np.inf
+        margin = min(_MARGIN, _LEAST_MARGIN + promise)
+        return _FINE * float(np.expm1(2 * max(behind - margin, 0.0)))
 
     def sought(self, solve: Solve, best: float) -> "Fit":
         """The optimum, unless its evidence would be far behind the best that is known."""
-        rough = max(_ROUGH, (best - self.expected) / 4)
         fit = self
-        if fit.ceiling >= best - _HOPELESS and fit.promise > 2 * rough:
-            fit = fit.improved(solve, rough)
-        # An error of a fit is a smaller one of the average.
-        fine = _FINE * float(np.expm1(2 * max(best - fit.ceiling - _MARGIN, 0.0)))
-        if fit.ceiling >= best - _HOPELESS and fit.promise > 2 * fine:
-            fit = fit.improved(solve, fine)
+        # A second search, where the first ended early by an outdated log det H.
+        for least in (0.0, _QUADRATIC):
+            if fit.promise > 2 * max(fit.excess(best, fit.loss, fit.promise), least):
+                fit = fit.improved(solve, best)
         return fit
 
-    def improved(self, solve: Solve, excess: float) -> "Fit":
-        """A search from here, which may leave so many nats."""
+    def improved(self, solve: Solve, best: float) -> "Fit":
+        """A search from here, which ends early where it would change nothing."""
+        excess = partial(self.excess, best)
         problem = self.problem.with_prior(self.problem.prior, self.known, excess)
         x = solve(problem)
         if np.array_equal(x, self.known):
@@ -196,64 +213,53 @@ class Fit(NamedTuple):
         return solve(ScalingProblem(family, rows, self.problem.prior, floor, self.x, False))
 
 
-def _expansion(problem: ScalingProblem, x: Array) -> tuple[Array, float, float, float]:
-    """A point that is as good as x; and there J, log det of its Hessian H, and gᵀH⁻¹g."""
+def _expansion(
+    problem: ScalingProblem, x: Array, exact: bool
+) -> tuple[Array, float, float, Array, float]:
+    """A point that is as good as x; and there J, log det of its Hessian H, −H⁻¹g, and gᵀH⁻¹g."""
     n = problem.n_rows
     if len(x) > _EXACT_DETERMINANT and problem.family.is_whitened:
         return x, *_expansion_of_blocks(problem, x)
-    at = x if problem.known_at is None else problem.known_at
-    value, g, H = problem.second_derivatives(at)
-    step = x - at
-    if n * (step @ H @ step) > max(_SETTLED, n * problem.excess):
-        at = x
-        value, g, H = problem.second_derivatives(x)
-    H *= n
-    precision = n * problem.prior_curvature(at)
-    return at, n * value, *_log_det(H, n * g, precision, problem.is_convex)
+    at = x
+    if problem.known_at is not None:
+        value, g, curvature = problem.expansion(problem.known_at)
+        if n * curvature.along(x - problem.known_at) <= _SETTLED:
+            at = problem.known_at
+    value, g, curvature = problem.expansion(at)
+    log_det, step = _log_det(curvature, g, problem.is_convex, exact)
+    return at, n * value, len(x) * np.log(n) + log_det, step, -n * float(g @ step)
 
 
-def _expansion_of_blocks(problem: ScalingProblem, x: Array) -> tuple[float, float, float]:
-    """The same of a matrix, whose Hessian is taken as that of the classes' blocks alone."""
+def _expansion_of_blocks(problem: ScalingProblem, x: Array) -> tuple[float, float, Array, float]:
+    """The same at x of a matrix, whose Hessian is taken as that of the classes' blocks alone.
+
+    It is too rough for a step.
+    """
     n = problem.n_rows
     value, g, A = problem.blocks(x)
     s = A.pulled(g.reshape(problem.family.K, -1))
-    return n * value, len(g) * np.log(n) - 2 * A.log_det, n * float((s**2).sum())
+    log_det = len(g) * np.log(n) - 2 * A.log_det
+    return n * value, log_det, np.zeros(len(g)), n * float((s**2).sum())
 
 
-def _log_det(H: Array, g: Array, precision: Array, is_convex: bool) -> tuple[float, float]:
-    """log det H and gᵀH⁻¹g; no direction counts for less than half of what the prior leaves it.
+def _log_det(
+    curvature: Curvature, g: Array, is_convex: bool, exact: bool = True
+) -> tuple[float, Array]:
+    """log det H and −H⁻¹g; no direction counts for less than half of what the prior leaves it.
 
-    The prior leaves diag(precision): next to nothing of η. The loss alone is not convex where there
-    is a floor, nor in log β.
+    The prior leaves diag(d): next to nothing of η. The loss alone is not convex where there is a
+    floor, nor in log β. What is not exact takes any positive H as it is.
     """
-    least = 0.5 * precision
-    # It has a factor where no direction counts for less; then H's own will do.
-    if is_convex or _factor(H, -least, 0.0) is not None:
-        factor = _factor(H)
-        if factor is not None:
-            return 2 * float(np.log(factor.diagonal()).sum()), _square(factor, g)
+    H = curvature.H
+    least = 0.5 * curvature.d
+    # H less this has a factor where no direction counts for less; then H's own will do.
+    is_sure = is_convex or not exact or upper_factor(H, least, 0.0) is not None
+    if is_sure and curvature.factor is not None:
+        return curvature.log_det, -curvature.solved(g)
+    A = H + np.diag(curvature.d)
+    if not exact:
+        return float(np.linalg.slogdet(A)[1]), -curvature.solved(g)
     units = np.sqrt(least)
-    ratios = np.linalg.eigvalsh(H / np.multiply.outer(units, units))
+    ratios = np.linalg.eigvalsh(A / np.multiply.outer(units, units))
     log_det = np.log(np.maximum(ratios, 1.0)).sum() + np.log(least).sum()
-    # Now with as much curvature added as no direction then counts for less.
-    factor = _factor(H, (max(1 - ratios[0], 0.0) + _LEAST_PIVOT) * least, 0.0)
-    promise = np.inf if factor is None else _square(factor, g)
-    return float(log_det), promise
-
-
-def _factor(H: Array, more: Array | None = None, least_pivot: float = _LEAST_PIVOT):
-    """The upper Cholesky factor of H + diag(more), where it has one beyond doubt."""
-    A = H.copy()
-    if more is not None:
-        np.einsum("ii->i", A)[:] += more
-    # A symmetric matrix in LAPACK's order without another copy.
-    factor, failed = dpotrf(A.T, overwrite_a=1, clean=0)
-    pivots = factor.diagonal()
-    if failed or pivots.min() <= least_pivot * pivots.max():
-        return None
-    return factor
-
-
-def _square(factor: Array, g: Array) -> float:
-    """gᵀH⁻¹g."""
-    return float(g @ dpotrs(factor, g)[0])
+    return float(log_det), -curvature.solved(g)

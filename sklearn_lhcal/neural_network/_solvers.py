@@ -6,8 +6,6 @@ from functools import cached_property
 
 import numpy as np
 import torch
-from scipy.linalg import norm
-from scipy.linalg.lapack import dpotrf, dpotrs
 from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
 from torch import nn
@@ -16,6 +14,7 @@ from tqdm.auto import tqdm
 
 from .._ground.arrays import Floats
 from .._ground.checks import check_not_negative, check_positive_int
+from .._ground.curvature import Inverse
 from .._ground.devices import check_device, seeded
 from .._ground.problems import Problem, Solver, Training, Vector
 from .._ground.types import Seed
@@ -25,8 +24,10 @@ from ._training import TensorRows, early_stopping, held_out, penalised_loss, tra
 _SHARE_OF_PROMISE = 1e-4
 # A Newton step moves no parameter by more.
 _LONGEST_STEP = 5.0
-# Pivots of a Hessian, over its largest, above which it is solved without its eigenvalues.
-_LEAST_PIVOT = 1e-8
+# What may be left of the promise before a step for second derivatives to be kept; and of `tol`, as
+# convergence is not quadratic then.
+_KEPT = 0.5
+_KEPT_TOL = 1e-3
 # Stages before the last one only make a start: they end at this gradient or promise, nats.
 _ROUGH = 1e-4
 # Epochs lower the held-out loss by less than this share where training has converged.
@@ -93,9 +94,11 @@ def _parameters(module: nn.Module) -> Vector:
 class Newton(Solver):
     """Safeguarded Newton iterations, for maps with few parameters.
 
-    Every step descends, also where the objective is not convex, as the Hessian's eigenvalues are
-    taken by their absolute values. Steps are halved until the objective falls; without that,
-    Newton's method diverges on these problems.
+    Every step descends, also where the objective is not convex: there the Hessian is raised by its
+    prior's, or its eigenvalues are taken by their absolute values. Steps are halved until the
+    objective falls; without that, Newton's method diverges on these problems. Where second
+    derivatives take long, as with many parameters, they serve for several steps, with corrections
+    by BFGS.
 
     Parameters
     ----------
@@ -134,20 +137,26 @@ class Newton(Solver):
         x = problem.start
         *rough, last = problem.stages
         for stage in rough:
-            x = self._descend(stage.hessian, x, max(self.tol, _ROUGH / 100), verbose)
-        return self._descend(last.hessian, x, max(self.tol, problem.excess), verbose)
+            x = self._descend(stage, x, max(self.tol, _ROUGH / 100), verbose)
+        return self._descend(last, x, self.tol, verbose)
 
-    def _descend(self, objective: Callable, x: Vector, tol: float, verbose: int) -> Vector:
-        f, g, H = objective(x)
+    def _descend(self, problem: Problem, x: Vector, tol: float, verbose: int) -> Vector:
+        objective: Callable = problem.curvature
+        if problem.keeps_curvature:
+            objective = problem.gradient
+            tol = _KEPT_TOL * tol
+        f, g, curvature = problem.curvature(x)
+        inverse = Inverse(curvature)
+        step = -inverse.times(g)
         steps: Iterable = range(self.max_iter)
         if verbose:
             steps = tqdm(steps, desc="Newton", leave=False)
         for _ in steps:
-            step = _newton_step(g, H)
-            promise = -(g @ step)
-            if promise <= 2 * tol:
+            promise = -float(g @ step)
+            enough = max(tol, problem.excess(f, promise, inverse.curvature))
+            if promise <= 2 * enough:
                 # The function is quadratic here: the last step needs no evaluation.
-                is_quadratic = tol <= _ROUGH and np.all(np.abs(step) < 1)
+                is_quadratic = enough <= _ROUGH and np.all(np.abs(step) < 1)
                 return x + step if is_quadratic else x
             found = _lower(objective, x, f, step, promise)
             if found is None:
@@ -156,7 +165,18 @@ class Newton(Solver):
                     message = "Newton found no step that lowers the objective; use solver=LBFGS()."
                     warnings.warn(message, ConvergenceWarning, stacklevel=3)
                 return x
-            x, (f, g, H) = found
+            at, (f, slope, *new) = found
+            if new:
+                inverse = Inverse(*new)
+            else:
+                inverse.learn(at - x, slope - g)
+            x = at
+            g = slope
+            step = -inverse.times(g)
+            if problem.keeps_curvature and -(g @ step) > _KEPT * promise:
+                f, g, curvature = problem.curvature(x)
+                inverse = Inverse(curvature)
+                step = -inverse.times(g)
         warnings.warn(
             f"Newton stopped after max_iter={self.max_iter} iterations; raise max_iter, "
             "or use solver=LBFGS().",
@@ -177,29 +197,6 @@ def _lower(objective: Callable, x: Vector, f: float, step: Vector, promise: floa
         if trial[0] <= f - _SHARE_OF_PROMISE * scale * promise:
             return x + scale * step, trial
         scale /= 2
-    return None
-
-
-def _newton_step(g: Vector, H: Vector) -> Vector:
-    """−|H|⁻¹ g; along null directions of H nothing is to gain."""
-    factor = _curved_factor(H)
-    if factor is not None:
-        step, _ = dpotrs(factor, g)
-        return -np.asarray(step, dtype=np.float64)
-    values, vectors = np.linalg.eigh(H)
-    size = np.abs(values)
-    curved = size > 1e-12 * size.max() + 1e-300
-    vectors = vectors[:, curved]
-    return -vectors @ ((vectors.T @ g) / size[curved])
-
-
-def _curved_factor(H: Vector) -> Vector | None:
-    """The upper Cholesky factor, where H is positive definite beyond doubt."""
-    # LAPACK itself: H is small, and what stands around it takes longer.
-    factor, failed = dpotrf(H)
-    pivots = factor.diagonal() ** 2
-    if not failed and pivots.min() > _LEAST_PIVOT * pivots.max():
-        return np.asarray(factor, dtype=np.float64)
     return None
 
 
@@ -234,28 +231,24 @@ class LBFGS(Solver):
         *rough, last = problem.stages
         for stage in rough:
             x = self._descend(stage, x, max(self.tol, _ROUGH), verbose)
-        excess = 0.0
-        if problem.is_whitened:
-            excess = problem.excess
-        return self._descend(last, x, self.tol, verbose, excess)
+        return self._descend(last, x, self.tol, verbose)
 
-    def _descend(
-        self, problem: Problem, x: Vector, tol: float, verbose: int, excess: float = 0.0
-    ) -> Vector:
+    def _descend(self, problem: Problem, x: Vector, tol: float, verbose: int) -> Vector:
         position, pulled, size = problem.coordinates(x)
-        # Where the Hessian is nearly 1 the excess is ½ of the gradient's square.
-        least = np.sqrt(2 * excess)
+        value = np.inf
         last = np.full(size, np.inf)
 
         def objective(s):
-            nonlocal last
+            nonlocal value, last
             value, slope = problem.gradient(position(s))
             last = pulled(slope)
             return value, last
 
         def after_a_step(_):
             bar.update()
-            if excess > 0 and norm(last) <= least:
+            # Where the Hessian is nearly 1 the gradient's square is what is promised.
+            promise = float(last @ last)
+            if problem.is_whitened and promise <= 2 * problem.excess(value, promise):
                 raise StopIteration
 
         most = 10 * self.max_iter
