@@ -365,9 +365,10 @@ class DistributionClassifierMixin:
     def score(self, X: Samples, y: LabelsLike, sample_weight: ArrayLike | None = None) -> float:
         """Expected accuracy, see `sklearn_lhcal.metrics.expected_accuracy`: larger is better.
 
-        Between 0 and 1; ties of the probabilities are shared evenly.
+        Between 0 and 1; ties of the probabilities are shared evenly. A label of a class that
+        training never saw counts as wrong, as with scikit-learn's classifiers.
         """
-        rows = read_rows(y, self.predict_dist(X), sample_weight)
+        rows = rows_of(self, X, y, sample_weight)
         return float(np.average(accuracy(rows.mu, rows.z), weights=rows.w))
 
 

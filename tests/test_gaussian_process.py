@@ -240,8 +240,8 @@ def test_one_class_is_certain():
     assert isinstance(gp.predict_dist([[3.0]]), PointMass)
     assert gp.predict([[3.0]]).tolist() == ["a"]
     assert gp.score([[3.0], [4.0]], ["a", "a"]) == 1
-    with pytest.raises(ValueError, match=r"not known: \['b'\]"):
-        gp.score([[3.0]], ["b"])
+    # a class that training never saw has probability 0
+    assert gp.score([[3.0], [4.0]], ["a", "b"]) == 0.5
 
 
 def test_rows_that_are_all_alike_are_one_point():

@@ -7,14 +7,16 @@ from count_forms import FORMS
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import accuracy_score
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from sklearn_lhcal.calibration import TemperatureScaling
 from sklearn_lhcal.label_histogram import KnownProbabilities, LabelHistogramClassifier
-from sklearn_lhcal.metrics import label_log_loss
+from sklearn_lhcal.metrics import get_scorer, label_log_loss
 
 
 @pytest.fixture
@@ -115,6 +117,19 @@ def test_named_columns_are_sorted_at_fit_and_aligned_afterwards(problem):
         == model.score(X, frame[["b", "c", "a"]])
         == plain.score(X, counts[:, [1, 2, 0]])
     )
+
+
+@pytest.mark.parametrize("wrap", [LabelHistogramClassifier, TemperatureScaling])
+def test_labels_of_a_class_never_seen_count_as_wrong(wrap):
+    """As scikit-learn's own score does, and the scorer of the same name."""
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    seen = np.where(X[:, 0] > 0, "c", "a")
+    y = np.append(["b", "b", "d"], seen[3:])
+    model = wrap(LogisticRegression()).fit(X, seen)
+    for labels in (y, pd.get_dummies(y).astype(int)):
+        score = model.score(X, labels)
+        assert score == pytest.approx(accuracy_score(y, model.predict(X)), rel=1e-12)
+        assert score == pytest.approx(get_scorer("expected_accuracy")(model, X, labels), rel=1e-12)
 
 
 def test_score_is_expected_accuracy(problem):

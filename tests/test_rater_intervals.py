@@ -318,6 +318,30 @@ def test_too_few_raters():
         confidence_interval(irreducible_loss, alone, more)
 
 
+def test_raters_of_unequal_loads_count_as_fewer():
+    """They are worth Kish's (Σ c)²/Σ c² of equal loads, and may look alike by chance."""
+    # all readings are alike: no variance over raters, and none to explain
+    loads = [90, 90, 20, 5, 5, 5]
+    row = np.concatenate([np.arange(load) + first for first, load in enumerate(loads)])
+    rater = np.repeat(np.arange(6), loads)
+    label = row % 2
+    y = Annotations.from_long(row, rater, label, classes=[0, 1])
+    z = np.full((len(y), 2), 0.5)
+    z[:, 0] = np.where(np.arange(len(y)) < 30, 0.9, 0.4)
+    z[:, 1] = 1 - z[:, 0]
+    share = np.bincount(y.rater, 1 / y.n[y.row])
+    worth = share.sum() ** 2 / (share**2).sum()
+    assert worth < 3
+    with pytest.warns(UserWarning, match=f"The 6 raters are worth only {worth:.1f} with equal"):
+        few = confidence_interval(expected_accuracy, y, z, random_state=0)
+    # they may look alike by chance, and their degrees of freedom count
+    assert few.components.raters <= few.components.cells
+    effective = (share**2).sum() ** 2 / (share**4).sum()
+    rows, raters, cells = few.components
+    noise = rows**2 / 49 + raters**2 / (effective - 1) + cells**2 / 49
+    assert few.df == pytest.approx(max(rows**2 / noise, 2), rel=1e-9)
+
+
 def test_counts_know_no_raters():
     y, z = study()
     with pytest.raises(ValueError, match="needs to know who gave each label"):

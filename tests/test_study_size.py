@@ -6,6 +6,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy.stats import chi2
 from scipy.stats import t as student
 
 from sklearn_lhcal.label_histogram import Annotations
@@ -106,6 +107,37 @@ def test_the_range_holds_the_right_number():
     low, high = np.array([size.n_rows_range[0] for size in ranges]).T
     # three standard errors of forty pilots are .19
     assert 0.6 <= np.mean((low <= 100) & (high >= 100)) <= 0.97
+
+
+def test_a_wider_interval_never_needs_more_rows(y):
+    widths = (0.03, 0.04, 0.05, 0.07, 0.1)
+    sizes = [study_size(irreducible_loss, y, half_width=h, random_state=0) for h in widths]
+    needed = np.array([np.column_stack([size.n_rows, size.n_rows_range]) for size in sizes])
+    # from inf to inf is no step
+    assert (needed[1:] <= needed[:-1]).all()
+    assert (needed[0] > needed[-1]).any()
+
+
+@pytest.mark.parametrize("R", [5, 8])
+def test_the_range_where_only_readers_vary(R):
+    """Readers who always say the same: no number of rows helps, their variance σ² alone decides.
+
+    Its estimate s² has ``Var s²/σ⁴ = 2/(R − 1) + κ/R`` (Box 1953), κ = 1, so that s²·df/χ²_df may
+    be σ². The high end is finite where nine in ten of these are small enough.
+    """
+    said = np.tile((np.arange(R) < R // 2).astype(int), (400, 1))
+    y = Annotations.from_matrix(said, classes=[0, 1])
+    z = np.tile([0.3, 0.7], (400, 1))
+    s2 = said[0].var(ddof=1)
+    df = 2 / (2 / (R - 1) + 1 / R)
+    for tail, end in ((0.1, 1), (0.9, 0)):
+        sigma2 = s2 * df / chi2.ppf(tail, df)
+        # ten readers, whose interval has nine degrees of freedom
+        reach = student.ppf(0.975, 9) * np.sqrt(sigma2 / 10)
+        for factor, finite in ((0.94, False), (1.06, True)):
+            how = {"half_width": factor * reach, "n_raters": [10], "random_state": 0}
+            size = study_size(expected_accuracy, y, z, **how)
+            assert np.isfinite(size.n_rows_range[0, end]) == finite
 
 
 def test_what_is_particular_to_pairs_of_readers_falls_faster():

@@ -15,8 +15,10 @@ from .rater_shares import Ratings, moved_blocks, moved_raters, shares
 
 # with fewer degrees of freedom Student's quantile is of no use; V is V_row at least
 _LEAST_DF = 2.0
-# with fewer raters intervals for new ones may cover too rarely
+# fewer raters may look alike by chance, and intervals for new ones may cover too rarely
 FEW_RATERS = 5
+# from fewer raters no interval for new ones follows
+LEAST_RATERS = 3
 # more raters than this are left out in blocks
 MOST_SINGLE = 50
 
@@ -108,6 +110,8 @@ class Panel(NamedTuple):
         Effective number of blocks of raters.
     n_raters : int
         Raters that contribute.
+    worth : float
+        How many raters with equal loads they are worth.
     cells : Blocks or None
         Of each rating; None: each rating by itself.
     """
@@ -116,6 +120,7 @@ class Panel(NamedTuple):
     f: float
     effective: float
     n_raters: int
+    worth: float
     cells: Blocks | None = None
 
 
@@ -196,7 +201,16 @@ def panel_of(y: Ratings, w, least_raters: int, n_blocks: int, rng) -> Panel:
         f=(share**2).sum() / moved(y, weight, least_raters, share, block_of, dealt.n),
         effective=effective_number(c_b),
         n_raters=len(present),
+        worth=worth(share),
     )
+
+
+def worth(c: NDArray) -> float:
+    """``(Σ_r c_r)²/Σ_r c_r²``: how many raters of equal loads are worth those with loads c.
+
+    A mean over them is as certain (Kish 1965).
+    """
+    return float(c.sum() ** 2 / (c**2).sum())
 
 
 def effective_number(c: NDArray) -> float:
@@ -206,7 +220,7 @@ def effective_number(c: NDArray) -> float:
 
 def check_several_raters(n_raters: int, least_raters: int) -> None:
     """ValueError for fewer than three raters, of rows that need so many ratings to count."""
-    if n_raters >= 3:
+    if n_raters >= LEAST_RATERS:
         return
     of_rows = ""
     if least_raters > 1:
@@ -217,15 +231,19 @@ def check_several_raters(n_raters: int, least_raters: int) -> None:
     )
 
 
-def warn_of_few(n_raters: int) -> None:
-    """Warn of few raters, the caller of whoever calls."""
-    if n_raters < FEW_RATERS:
-        warnings.warn(
-            f"There are only {n_raters} raters: intervals for new raters may cover too "
-            'rarely. With raters="fixed" the interval is for these raters.',
-            UserWarning,
-            stacklevel=4,
-        )
+def warn_of_few(n_raters: int, worth: float) -> None:
+    """Warn of few raters, or of few who give most of the ratings, the caller of whoever calls."""
+    found = f"There are only {n_raters} raters"
+    if n_raters >= FEW_RATERS:
+        found = f"The {n_raters} raters are worth only {worth:.1f} with equal loads"
+    if n_raters >= FEW_RATERS and worth >= LEAST_RATERS:
+        return
+    warnings.warn(
+        f"{found}: intervals for new raters may cover too rarely. "
+        'With raters="fixed" the interval is for these raters.',
+        UserWarning,
+        stacklevel=4,
+    )
 
 
 # -------------------------------------------------------------------------------------- variances
@@ -276,8 +294,8 @@ def of_components(
     """The variance over rows and raters, from those of the three jackknives."""
     excess = V_rat - V_cell
     V = V_row + max(excess, 0.0)
-    # few raters may look alike by chance
-    uncertain = second_order or panel.n_raters < FEW_RATERS
+    # few raters may look alike by chance, in whole ones of equal loads
+    uncertain = second_order or panel.worth < FEW_RATERS - 0.5
     # Satterthwaite's degrees of freedom
     noise = V_row**2 / df_row
     if excess > 0 or uncertain:

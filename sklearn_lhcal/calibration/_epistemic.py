@@ -310,11 +310,15 @@ class EpistemicCalibration(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         return self.estimator_.sample_proba(X, n_samples, random_state)
 
     def score(self, X: Samples, y: LabelsLike, sample_weight: ArrayLike | None = None) -> float:
-        """Expected accuracy on label histograms: larger is better, between 0 and 1."""
+        """Expected accuracy on label histograms: larger is better, between 0 and 1.
+
+        A label of a class that training never saw counts as wrong, as with scikit-learn's
+        classifiers.
+        """
         check_is_fitted(self, "estimator_")
-        labels = read_labels(y).in_order(self.classes_)
+        labels = read_labels(y).in_order(self.classes_, add=True)
         check_same_length(len(labels), X=X)
-        columns = positions(self.predict(X), self.classes_)
+        columns = positions(self.predict(X), labels.classes)
         accurate = labels.mu[np.arange(len(labels)), columns]
         check_row_names(y=y, sample_weight=sample_weight)
         weight = check_sample_weight(sample_weight, len(labels))

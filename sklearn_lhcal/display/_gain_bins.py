@@ -10,13 +10,14 @@ from .._ground.arrays import Floats, Indices
 from .._ground.bins import check_gains, gain_sums
 from .._ground.checks import check_values
 from .._ground.jackknife import (
+    LEAST_RATERS,
     MOST_SINGLE,
     Blocks,
     LeftOut,
     cells_of,
-    over_raters,
     panel_of,
     warn_of_few,
+    worth,
 )
 from .._ground.names import check_row_names
 from .._ground.two_way import squares
@@ -25,9 +26,7 @@ from ..label_histogram import Annotations
 from ..metrics import accuracy_gain
 from ._bins import student_interval
 from ._raters import sample_of
-
-# with fewer there is no interval for new raters
-LEAST_RATERS = 3
+from ._rows_without import spread_of_few
 
 
 class GainsOfRaters(NamedTuple):
@@ -42,7 +41,7 @@ def gains_of_raters(y, y_pred, y_reference, raters: str | None) -> GainsOfRaters
     known = sample_of(y, raters, LEAST_RATERS)
     if known is None:
         return None
-    warn_of_few(known.n_raters)
+    warn_of_few(known.n_raters, worth(np.bincount(known.rater, 1 / known.n[known.row])))
     label = known.label
     if known.classes is not None:
         label = known.classes[label]
@@ -113,7 +112,7 @@ def _over_raters(
         of_raters = Blocks(panel.raters.code[y.rater], panel.raters.n)
         left = LeftOut(_mean_without(y, x, of_raters), _mean_without(y, x, cells))
         T = (np.bincount(y.row, x) / y.n).mean()
-        found[:, b] = over_raters(T, left, V_row[b], df_row[b], panel)[:2]
+        found[:, b] = spread_of_few(T, left, V_row[b], df_row[b], panel)[:2]
     return found[0], found[1]
 
 

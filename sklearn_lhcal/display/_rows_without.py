@@ -72,7 +72,7 @@ def rows_without(
         return None
     _check_left(y, rows, least)
     panel = panel_of(y, rows.w, least, MOST_SINGLE, check_random_state(0))
-    warn_of_few(panel.n_raters)
+    warn_of_few(panel.n_raters, panel.worth)
     cells = Blocks(np.arange(len(y.rater)), len(y.rater))
     if rows.groups is not None:
         cells = cells_of(y, rows.groups)
@@ -138,6 +138,17 @@ def _each(
         yield (at, of), values, which
 
 
+def spread_of_few(T: float, without: LeftOut, V_row: float, df_row: float, panel: Panel) -> Spread:
+    """The variance over rows and raters of a mean over few rows, and its degrees of freedom.
+
+    They are no fewer than the least of rows' and raters'.
+    """
+    found = over_raters(T, without, V_row, df_row, panel)
+    # what is taken off may be more than what few rows seem to vary
+    least = min(df_row, panel.effective - 1)
+    return found._replace(df=max(found.df, least))
+
+
 class SharedNoise:
     """What raters add to the variance of sums over rows.
 
@@ -175,7 +186,4 @@ class SharedNoise:
         values = []
         for row, change, of, left in self.lost:
             values.append((T + np.bincount(of.code, a[row] * change, of.n)) / left)
-        found = over_raters(T, LeftOut(*values), V_row, df_row, self.panel)
-        # what is taken off may be more than what few rows seem to vary
-        least = min(df_row, self.panel.effective - 1)
-        return found._replace(df=max(found.df, least))
+        return spread_of_few(T, LeftOut(*values), V_row, df_row, self.panel)

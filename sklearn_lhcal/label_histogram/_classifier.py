@@ -119,14 +119,16 @@ class LabelHistogramClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimato
     def score(self, X: Samples, y: LabelsLike, sample_weight: ArrayLike | None = None) -> float:
         """Expected accuracy on label histograms: larger is better, between 0 and 1.
 
-        Ties of the probabilities are shared evenly.
+        Ties of the probabilities are shared evenly. A label of a class that training never saw
+        counts as wrong, as with scikit-learn's classifiers.
         """
         check_is_fitted(self, "estimator_")
-        labels = read_labels(y).in_order(self.classes_)
+        labels = read_labels(y).in_order(self.classes_, add=True)
         check_same_length(len(labels), X=X)
         check_row_names(y=y, sample_weight=sample_weight)
         weight = check_sample_weight(sample_weight, len(labels))
-        return float(np.average(accuracy(labels.mu, self.predict_proba(X)), weights=weight))
+        known = labels.mu[:, positions(self.classes_, labels.classes)]
+        return float(np.average(accuracy(known, self.predict_proba(X)), weights=weight))
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

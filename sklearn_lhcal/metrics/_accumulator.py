@@ -304,7 +304,7 @@ class MetricAccumulator(Batches):
         if self.raters == "fixed":
             return interval_from(estimate, spread, confidence_level, mapped)
         panel = self._raters.panel(facts.least_raters)
-        warn_of_few(panel.n_raters)
+        warn_of_few(panel.n_raters, panel.worth)
         spread = self._raters.spread(*self._means.totals(), spread, panel)
         return interval_from(estimate, spread, confidence_level, mapped, panel)
 

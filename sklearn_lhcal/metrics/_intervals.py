@@ -284,7 +284,7 @@ def design_of(
         return block, None
     panel = panel_of(y, statistic.w, statistic.least_raters, n_blocks, rng)
     panel = panel._replace(cells=statistic.cells(n_blocks, rng))
-    warn_of_few(panel.n_raters)
+    warn_of_few(panel.n_raters, panel.worth)
     return block, panel
 
 

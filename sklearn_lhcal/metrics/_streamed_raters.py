@@ -11,6 +11,7 @@ from .._ground.jackknife import (
     check_several_raters,
     effective_number,
     of_components,
+    worth,
 )
 from .._ground.rater_shares import moved_shares, pairs_of_raters
 from ..label_histogram import Annotations
@@ -72,7 +73,8 @@ class StreamedRaters:
         c = self.share / self.weight
         moved = moved_shares(c, self.weight, self.together, self.lost)
         raters = Blocks(np.arange(R), R, apart=True)
-        return Panel(raters, float((c**2).sum()) / moved, effective_number(c), present)
+        f = float((c**2).sum()) / moved
+        return Panel(raters, f, effective_number(c), present, worth(c))
 
     def spread(self, N: float, D: float, rows: Spread, panel: Panel) -> Spread:
         """The variance of T over rows and raters; without a single rating to first order in δ."""
