@@ -77,6 +77,13 @@ def unequal(n: int, R: int, rng, m: int = 3):
     return keys.argsort(axis=1).argsort(axis=1) >= R - m
 
 
+def heavy(n: int, R: int, rng, m: int = 2):
+    """m readers a row; the first two are drawn eight times as readily as any other."""
+    keys = rng.gumbel(size=(n, R))
+    keys[:, :2] += np.log(8)
+    return keys.argsort(axis=1).argsort(axis=1) >= R - m
+
+
 def split_plot(n: int, R: int, rng, m: int = 4):
     """Teams of m readers, each with rows of its own."""
     team = np.arange(n) % (R // m)
@@ -120,6 +127,7 @@ DESIGNS = [
     (nested, 300, 20, 0.3),
     (two, 200, 5, 0.3),
     (crowd, 200, 600, 0.3),
+    (heavy, 200, 5, 0.8),
 ]
 
 

@@ -211,7 +211,9 @@ def risk_gap(
     """True risk less `model_risk` of a model's own decisions: 0 where it assesses them rightly.
 
     Above 0 where the model is too confident of its decisions. ``R − R̂``; 0 in expectation for a
-    calibrated model, under any cost matrix (Zhao et al. 2021).
+    calibrated model, under any cost matrix (Zhao et al. 2021). Intervals of it, and of
+    `decision_risk`, cover too rarely where few of the rows show the dearest mistake; the guide says
+    how rarely.
 
     Parameters
     ----------

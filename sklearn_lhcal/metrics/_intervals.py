@@ -156,7 +156,8 @@ def confidence_interval(
     Warns
     -----
     UserWarning
-        Fewer than five raters: the interval may cover too rarely.
+        Fewer than five raters, or raters who are worth fewer than three of equal loads: the
+        interval may cover too rarely.
 
     Notes
     -----
@@ -167,9 +168,10 @@ def confidence_interval(
 
     With random raters the variance is ``rows + max(raters − cells, 0)``. The jackknife over ratings
     measures what both others count. Degrees of freedom follow Satterthwaite; they are 2 at least.
-    Those of the raters count where the excess is above 0. They always count with fewer than five
-    raters, who may look alike by chance. Raters, and rows, are taken as exchangeable; the design
-    may be incomplete.
+    Those of the raters count where the excess is above 0. They always count where raters may look
+    alike by chance: where their shares c of the data are worth fewer than 4.5 raters of equal
+    shares, by ``(Σ_r c_r)²/Σ_r c_r²`` (Kish 1965). Raters, and rows, are taken as exchangeable; the
+    design may be incomplete.
     ``benchmarks/reader_intervals.py`` measures coverage; the guide has its table.
 
     Examples

@@ -26,7 +26,8 @@ __all__ = ["StudySize", "study_size"]
 _MOST_ROWS = 10**8
 # the range that a pilot leaves open is between the 10 % and the 90 % point of so many draws
 _TAIL = 0.1
-# excess kurtosis of what a reader adds to a metric, which is in part a product of effects
+# excess kurtosis of what a reader adds to a metric: that of a normal effect and its square, which
+# has q = 4 % of the variance, is 24q − 12q²
 _KURTOSIS = 1.0
 _DRAWS = 256
 _LOW = round(_TAIL * _DRAWS)
@@ -134,10 +135,12 @@ def study_size(
     this leaves open. It is a generalised confidence interval (Weerahandi 1993): each jackknife's
     variance is divided by draws of χ²/df, and the rows needed are computed for each draw. Rows and
     ratings have the number of blocks less one as degrees of freedom. Raters have fewer than their
-    effective number R less one, ``2/(2/(R − 1) + 1/R)``: what a reader adds to a metric is in part
-    a product of effects, and is given an excess kurtosis of 1 (Box 1953). The differences of these
-    variances may be negative in a draw; their sum is not. The level of the range is nominally 80 %;
-    the guide says what it holds in simulated pilots. From five readers it is mostly open above.
+    effective number R less one, ``2/(2/(R − 1) + 1/R)``: what a reader adds to a metric is given an
+    excess kurtosis of 1 (Box 1953). A normal effect and its square have it where the square makes
+    4 % of the variance. A pilot cannot tell: that of five values is never above 1/4. The
+    differences of these variances may be negative in a draw; their sum is not. The level of the
+    range is nominally 80 %; the guide says what it holds in simulated pilots. From five readers it
+    is mostly open above.
 
     Disagreement and kappas compare pairs of readings. What is particular to a pair of readers falls
     as 1/R², and a jackknife counts it more than twice where readers are few. It comes from the
