@@ -123,6 +123,7 @@ def _check_by_evaluation(metric, mapped, y, proba, how):
     np.testing.assert_allclose(found.components, expected.components, rtol=1e-9, atol=1e-15)
 
 
+@pytest.mark.filterwarnings("ignore:The 6 raters are worth only")
 @pytest.mark.filterwarnings("ignore:More than 5 %")
 @pytest.mark.parametrize(
     ("metric", "least", "options"),
