@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ._ground.arrays import Floats, Indices, row_blocks
+from ._ground.arrays import Floats, Indices, in_blocks, row_blocks
 from ._ground.checks import (
     as_names,
     check_same_length,
@@ -28,11 +28,11 @@ from ._ground.names import (
     is_sorted,
     positions,
 )
-from ._ground.simplex import accuracy, check_proba
+from ._ground.simplex import accuracy, check_proba, in_columns
 from ._ground.types import LabelsLike, Samples
 from .distributions import Distribution, PointMass, predict_dist
 from .label_histogram import Annotations
-from .label_histogram._labels import Labels, read_labels
+from .label_histogram._labels import Labels, names_of, read_labels
 
 PredictionLike = ArrayLike | Distribution
 
@@ -72,8 +72,8 @@ class Rows:
         if labels.has_gaps:
             rated = labels.rated
             labels, prediction = labels.take(rated), prediction[rated]
-            groups = None if groups is None else groups[rated]
-            w = None if w is None else w[rated]
+            groups = take_rows(groups, rated)
+            w = take_rows(w, rated)
         scale = 0
         if w is not None:
             scale = int(np.frexp(w.max(initial=0))[1])
@@ -119,8 +119,8 @@ class Rows:
 
     def take(self, rows) -> Self:
         """Some of the rows."""
-        w = None if self.w is None else self.w[rows]
-        groups = None if self.groups is None else self.groups[rows]
+        w = take_rows(self.w, rows)
+        groups = take_rows(self.groups, rows)
         return type(self)(self.labels.take(rows), self.prediction[rows], w, groups, self.scale)
 
     def contributes(self, least_raters: int = 1) -> NDArray[np.bool_]:
@@ -162,18 +162,11 @@ class Rows:
     def blocks(self) -> Iterator[tuple[NDArray, NDArray, NDArray, NDArray | None]]:
         """(μ̂, n, z, w) of blocks of rows whose temporary arrays stay in the processor's cache."""
         for rows in row_blocks(*self.labels.shape):
-            w = None if self.w is None else self.w[rows]
-            yield self.labels.take(rows).mu, self.n[rows], self.z[rows], w
+            yield self.labels.take(rows).mu, self.n[rows], self.z[rows], take_rows(self.w, rows)
 
     def each(self, of_rows: Callable[["Rows"], NDArray]) -> Floats:
         """``of_rows(rows)``, one value or more a row, of blocks of rows, joined."""
-        found: Any = None
-        for rows in row_blocks(*self.labels.shape):
-            part = of_rows(self.take(rows))
-            if found is None:
-                found = np.empty((len(self), *part.shape[1:]))
-            found[rows] = part
-        return found
+        return in_blocks(lambda rows: of_rows(self.take(rows)), *self.labels.shape)
 
 
 def read_rows(
@@ -264,9 +257,7 @@ def _widened(prediction, classes: NDArray, wanted: NDArray):
     columns = positions(classes, wanted)
     if isinstance(prediction, Distribution):
         return prediction.embed(columns, len(wanted)).with_classes(wanted)
-    wide = np.zeros((len(prediction), len(wanted)))
-    wide[:, columns] = prediction
-    return wide
+    return in_columns(prediction, columns, len(wanted))
 
 
 def read_groups(groups, n: int) -> Indices | None:
@@ -317,7 +308,7 @@ def labels_for(estimator, y) -> Labels:
 
 def class_names(rows: Rows) -> list:
     """What users call the columns: names where there are, else the numbers themselves."""
-    return list(range(rows.z.shape[1])) if rows.classes is None else rows.classes.tolist()
+    return names_of(rows.labels).tolist()
 
 
 def class_column(class_index, rows: Rows) -> int:

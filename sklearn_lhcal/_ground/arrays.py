@@ -1,6 +1,7 @@
 """Arrays by what they hold, for signatures; and blocks of their rows."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,3 +19,21 @@ def row_blocks(n: int, n_columns: int) -> Iterator[slice]:
     """Blocks of n rows of so many columns, small enough for their temporary arrays."""
     step = min(_ROWS, max(_VALUES // max(n_columns, 1), 1))
     return (slice(start, min(start + step, n)) for start in range(0, n, step))
+
+
+def in_blocks(of_rows: Callable[[slice], NDArray], n: int, n_columns: int) -> Floats:
+    """``of_rows(rows)``, one value or more a row, of such blocks of rows, joined."""
+    found: Any = None
+    for rows in row_blocks(n, n_columns):
+        part = of_rows(rows)
+        if found is None:
+            found = np.empty((n, *part.shape[1:]))
+        found[rows] = part
+    return found
+
+
+def row_units(groups: NDArray | None, n: int) -> Indices:
+    """The number of the unit of each of n rows, from 0 on: its group, or itself without groups."""
+    if groups is None:
+        return np.arange(n)
+    return np.unique(groups, return_inverse=True)[1]

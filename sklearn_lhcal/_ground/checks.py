@@ -128,7 +128,7 @@ def as_integers(a, name: str) -> NDArray:
     return array
 
 
-def check_finite(a: NDArray, name: str) -> None:
+def check_finite(a: NDArray, name: str, remedy: str = "drop or repair these rows") -> None:
     """Raise a ValueError that names the first row with a value that is no number or infinite."""
     with np.errstate(over="ignore", invalid="ignore"):
         total = a.sum()
@@ -136,9 +136,7 @@ def check_finite(a: NDArray, name: str) -> None:
     if np.isfinite(total) or np.isfinite(a).all():
         return
     row = int(np.flatnonzero(~np.isfinite(a).reshape(len(a), -1).all(axis=1))[0])
-    raise ValueError(
-        f"{name} contains NaN or infinite values (first in row {row}); drop or repair these rows."
-    )
+    raise ValueError(f"{name} contains NaN or infinite values (first in row {row}); {remedy}.")
 
 
 def is_gap(value) -> bool:
@@ -151,7 +149,9 @@ def is_gap(value) -> bool:
 
 
 def take_rows(X, rows):
-    """Rows of an array, a sparse matrix, a tensor, a frame, a list, or a dict of these."""
+    """Rows of an array, a sparse matrix, a tensor, a frame, a list, or a dict; None stays None."""
+    if X is None:
+        return None
     if isinstance(X, dict):
         return {key: take_rows(value, rows) for key, value in X.items()}
     if hasattr(X, "iloc"):

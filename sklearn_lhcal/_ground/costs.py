@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .arrays import Floats, Indices
-from .checks import any_array, as_floats, check_same_length
+from .checks import any_array, as_floats, check_finite, check_same_length
 from .names import check_by_position, column_names, columns_by_name, is_numeric, positions, typed
 
 
@@ -111,12 +111,7 @@ def check_cost_matrix(cost_matrix: ArrayLike, *, a_row: bool = False) -> Costs:
         raise ValueError(
             f"cost_matrix must have shape (n_classes, n_decisions){either}, got {C.shape}."
         )
-    if not np.isfinite(C).all():
-        row = int(np.flatnonzero(~np.isfinite(C).reshape(len(C), -1).all(axis=1))[0])
-        raise ValueError(
-            f"cost_matrix contains NaN or infinite values (first in row {row}); give each cost a "
-            "number."
-        )
+    check_finite(C, "cost_matrix", "give each cost a number")
     if np.abs(C).max() > 1e150:
         raise ValueError("cost_matrix has costs beyond 1e150, whose squares overflow; scale them.")
     return Costs(C, _named(rows, "classes"), _named(columns, "decisions"))

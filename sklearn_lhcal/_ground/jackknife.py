@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .arrays import Floats, Indices
+from .arrays import Floats, Indices, row_units
 from .rater_shares import Ratings, moved_blocks, moved_raters, shares
 
 # with fewer degrees of freedom Student's quantile is of no use; V is V_row at least
@@ -145,18 +145,15 @@ def deal(sizes: NDArray, n_blocks: int, rng) -> Blocks:
 
 def deal_rows(n: int, groups: NDArray | None, n_blocks: int, rng) -> Blocks:
     """Blocks of n rows, the rows of a group together."""
-    codes = None
-    sizes = np.ones(n, dtype=np.intp)
-    if groups is not None:
-        codes = np.unique(groups, return_inverse=True)[1]
-        sizes = np.bincount(codes)
+    unit = row_units(groups, n)
+    sizes = np.bincount(unit)
     if len(sizes) < 2 or n_blocks < 2:
         raise ValueError(
             f"An interval needs two rows or groups that count, and two blocks at least, got "
             f"{len(sizes)} rows or groups and {n_blocks} blocks."
         )
-    units = deal(sizes, n_blocks, rng)
-    return units if codes is None else Blocks(units.code[codes], units.n)
+    dealt = deal(sizes, n_blocks, rng)
+    return Blocks(dealt.code[unit], dealt.n)
 
 
 def cells_of(y: Ratings, groups: NDArray) -> Blocks:

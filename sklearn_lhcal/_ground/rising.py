@@ -36,10 +36,10 @@ def log_rising(z, x, y, xp=np):
     q = xp.where(rest, y - _DIRECT, 1.0)
     A = z / x + _DIRECT
     tail = (A - 0.5) * xp.log1p(q / A) + q * xp.log(z + (q + _DIRECT) * x) - q
-    return total + xp.where(rest, tail + _stirling(A + q) - _stirling(A), 0.0)
+    return total + xp.where(rest, tail + stirling(A + q) - stirling(A), 0.0)
 
 
-def _stirling(t):
+def stirling(t):
     """lnΓ(t) − [(t − ½)·log t − t + ½ log 2π] for t ≥ 32."""
     s = 1 / (t * t)
     return (1 / 12 - s * (1 / 360 - s * (1 / 1260 - s / 1680))) / t

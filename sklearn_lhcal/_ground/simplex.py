@@ -1,7 +1,7 @@
 """Probabilities on the simplex: the gate for predictions, softmax, and entropies."""
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from .arrays import Floats
 from .checks import as_floats, check_finite, plain_array
@@ -111,11 +111,17 @@ def row_max(a: NDArray) -> NDArray:
     return most
 
 
-def in_columns(z: NDArray, columns, n_classes: int) -> Floats:
+def in_columns(z: NDArray, columns, n_classes: int, dtype: DTypeLike = np.float64) -> NDArray:
     """z with its columns (axis 1) spread over `n_classes`; the other columns are 0."""
-    wide = np.zeros((len(z), n_classes, *z.shape[2:]))
+    wide = np.zeros((len(z), n_classes, *z.shape[2:]), dtype)
     wide[:, columns] = z
     return wide
+
+
+def log(a: Floats) -> Floats:
+    """log a, with log 0 = −inf and no warning."""
+    with np.errstate(divide="ignore"):
+        return np.log(a)
 
 
 def log_softmax(u: Floats) -> Floats:
@@ -160,6 +166,12 @@ def entropy(z: Floats) -> Floats:
 def gini(z: Floats) -> Floats:
     """1 − Σ z² over the last axis, as Σ z(1−z), which does not cancel near a corner."""
     return row_sum(z * (1 - z))
+
+
+def votes_of(z: Floats) -> Floats:
+    """The share of each class in a model's vote, (n, K): probabilities that tie share evenly."""
+    best = z == z.max(axis=1, keepdims=True)
+    return best / row_sum(best.astype(np.float64))[:, None]
 
 
 def accuracy(mu: Floats, z: Floats) -> Floats:

@@ -12,7 +12,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.validation import check_is_fitted
 
-from .._ground.arrays import Floats, Indices
+from .._ground.arrays import Floats, Indices, row_units
 from .._ground.checks import (
     check_fraction,
     check_samples,
@@ -132,9 +132,7 @@ class _Guarantee(DistributionClassifierMixin, ClassifierMixin, MetaEstimatorMixi
             base = fit_on_labels(base, take_rows(X, train), part, weight, **params)
         X_held_out = take_rows(X, held_out)
         z = _predicted(base, X_held_out, labels.classes).mean()
-        units = np.arange(len(held_out))
-        if codes is not None:
-            units = np.unique(codes[held_out], return_inverse=True)[1]
+        units = row_units(take_rows(codes, held_out), len(held_out))
         rows = HeldOut(z, labels.take(held_out).mu, units, X_held_out)
         learnt = self._learn(rows, checked)
         self.estimator_ = base
@@ -147,13 +145,10 @@ class _Guarantee(DistributionClassifierMixin, ClassifierMixin, MetaEstimatorMixi
     def _split(self, n: int, codes) -> tuple[Indices, Indices]:
         """Rows to fit the classifier on, and to calibrate on: drawn at random, groups whole."""
         check_fraction(calibration_size=self.calibration_size)
-        groups = codes
-        if codes is None:
-            groups = np.arange(n)
         splitter = GroupShuffleSplit(
             1, test_size=self.calibration_size, random_state=self.random_state
         )
-        return next(splitter.split(np.zeros(n), groups=groups))
+        return next(splitter.split(np.zeros(n), groups=row_units(codes, n)))
 
     def _routed(self, fit_params: dict) -> dict:
         if not get_config()["enable_metadata_routing"]:

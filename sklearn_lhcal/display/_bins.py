@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
-from .._ground.arrays import row_blocks
+from .._ground.arrays import row_blocks, row_units
 from .._ground.bins import Bins
 from .._ground.checks import check_fraction
 from .._ground.two_way import squares
@@ -164,10 +164,7 @@ def mean_interval(values, w, groups, confidence_level: float) -> tuple[float, ND
 def mean_spread(values, w, groups) -> tuple[float, float, float]:
     """Mean of n values with weights of sum 1, its variance and degrees of freedom."""
     mean = w @ values
-    units = np.arange(len(values))
-    if groups is not None:
-        units = np.unique(groups, return_inverse=True)[1]
-    sums = np.bincount(units, weights=w * (values - mean))
+    sums = np.bincount(row_units(groups, len(values)), weights=w * (values - mean))
     G = len(sums)
     if G < 2:
         raise ValueError("An interval needs two rows or groups at least.")

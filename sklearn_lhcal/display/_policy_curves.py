@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._ground.arrays import Floats, Indices
+from .._ground.arrays import Floats, Indices, row_units
 from .._rows import Rows
 from ._bins import mean_spread, student_interval
 from ._replay import Replayed, Rules, mean_costs
@@ -18,9 +18,7 @@ _FOLDS = 5
 
 def _folds(rows: Rows, rng) -> Indices:
     """The number of the fold of each row, shape (n,); rows of one group share theirs."""
-    units = np.arange(len(rows))
-    if rows.groups is not None:
-        units = np.unique(rows.groups, return_inverse=True)[1]
+    units = row_units(rows.groups, len(rows))
     return (rng.permutation(units.max() + 1) % _FOLDS)[units]
 
 

@@ -1,12 +1,11 @@
 """Arithmetic of arrays that several kinds of distributions share."""
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .._ground.arrays import Floats, row_blocks
+from .._ground.arrays import Floats, in_blocks
 from .._ground.costs import expected_costs
 from .._ground.simplex import gini
 
@@ -24,13 +23,7 @@ def by_blocks(of_rows: Callable[..., Floats], distribution, size: int | None = N
     They have so many values a row; None: one for each class.
     """
     n, K = distribution.shape
-    found: Any = None
-    for rows in row_blocks(n, size or K):
-        part = of_rows(distribution[rows])
-        if found is None:
-            found = np.empty((len(distribution), *part.shape[1:]))
-        found[rows] = part
-    return found
+    return in_blocks(lambda rows: of_rows(distribution[rows]), n, size or K)
 
 
 def costs_of_decisions(z: Floats, C: Floats) -> Floats:
@@ -45,12 +38,6 @@ def frozen(a: Floats) -> Floats:
     a = np.array(a, dtype=np.float64)
     a.flags.writeable = False
     return a
-
-
-def log(a):
-    """log a, with log 0 = −inf and no warning."""
-    with np.errstate(divide="ignore"):
-        return np.log(a)
 
 
 def quotient(a, b, otherwise):

@@ -10,8 +10,8 @@ from scipy.special import betainc, betaincinv, digamma, expit, zeta
 from .._ground.arrays import Floats, Indices, row_blocks
 from .._ground.checks import as_floats
 from .._ground.names import column_names
-from .._ground.simplex import check_proba, in_columns, softmax
-from ._arrays import bisect, by_blocks, costs_of_decisions, cross_moment, frozen, log, tails
+from .._ground.simplex import check_proba, in_columns, log, softmax
+from ._arrays import bisect, by_blocks, costs_of_decisions, cross_moment, frozen, tails
 from ._base import Distribution
 from ._likelihood import is_corner, log_dirichlet_multinomial
 from ._nodes import dirichlet_nodes, with_mean

@@ -5,10 +5,10 @@ from numpy.typing import NDArray
 from scipy.special import expit, gammaln, xlogy
 
 from .._ground.arrays import Floats
-from .._ground.rising import log_rising
+from .._ground.rising import log_rising, stirling
 
 _MANY = 1e6  # labels of a row, from which log-factorials cancel: to 1e-9 there, to 1e-5 at 1e10
-_HALF_LOG_2PI = 0.9189385332046727
+HALF_LOG_2PI = np.log(2 * np.pi) / 2
 _CORNER = -650.0  # log of the total below which only the corners of the simplex have mass
 
 
@@ -84,7 +84,7 @@ def _ratio(y, a):
     a = np.where(zero, 1.0, a)
     roots = np.log(a / y) - np.log(y + a)
     rest = _stirling(y + a) - _stirling(a) - _stirling(y)
-    return np.where(zero, -np.inf, roots / 2 + rest - _HALF_LOG_2PI)
+    return np.where(zero, -np.inf, roots / 2 + rest - HALF_LOG_2PI)
 
 
 def _at_corners(y, z, log_total):
@@ -114,17 +114,14 @@ def _deviance(y, m, apart):
 def _roots(y):
     """log y! − (y·log y − y)."""
     safe = np.maximum(y, 1.0)
-    return np.where(y > 0, _stirling(safe) + np.log(safe) / 2 + _HALF_LOG_2PI, 0.0)
+    return np.where(y > 0, _stirling(safe) + np.log(safe) / 2 + HALF_LOG_2PI, 0.0)
 
 
 def _stirling(t):
     """lnΓ(t) − [(t − ½)·log t − t + ½ log 2π] for t > 0."""
-    large = np.maximum(t, 32.0)
-    s = 1 / large**2
-    series = (1 / 12 - s * (1 / 360 - s * (1 / 1260 - s / 1680))) / large
     small = np.minimum(t, 32.0)
-    direct = gammaln(small) - ((small - 0.5) * np.log(small) - small + _HALF_LOG_2PI)
-    return np.where(t < 32, direct, series)
+    direct = gammaln(small) - ((small - 0.5) * np.log(small) - small + HALF_LOG_2PI)
+    return np.where(t < 32, direct, stirling(np.maximum(t, 32.0)))
 
 
 def _excess(z):

@@ -12,7 +12,7 @@ from .._ground.checks import as_floats
 from .._ground.simplex import in_columns
 from ._arrays import bisect, frozen, quotient, tails
 from ._base import Distribution, PointMass
-from ._likelihood import log_binomial
+from ._likelihood import HALF_LOG_2PI, log_binomial
 from ._mixture import Mixture
 from ._nodes import normal_nodes, with_mean
 
@@ -28,7 +28,6 @@ _FINER = 3
 _EDGE = 16.0
 # The nodes of a posterior end where its density is e^-40 of its peak.
 _DEPTH = 40.0
-_HALF_LOG_2PI = np.log(2 * np.pi) / 2
 
 
 class LogisticNormal(Distribution):
@@ -218,7 +217,7 @@ class LogisticNormal(Distribution):
             rows = slice(start, start + _ROWS)
             m, s = self._m[rows], self._s[rows]
             _, log_w, peak = _posterior_nodes(m, s, *y[:, rows], 1)
-            at_peak = -(quotient(peak - m, s, 0.0) ** 2) / 2 - _HALF_LOG_2PI
+            at_peak = -(quotient(peak - m, s, 0.0) ** 2) / 2 - HALF_LOG_2PI
             out[rows] = log_binomial(y[:, rows].T, peak) + at_peak + logsumexp(log_w, axis=0)
         return np.where(possible, out, -np.inf)
 

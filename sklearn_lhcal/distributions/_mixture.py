@@ -10,7 +10,8 @@ from scipy.special import logsumexp, rel_entr
 from .._ground.arrays import Floats
 from .._ground.checks import as_floats, plain_array
 from .._ground.names import column_names
-from ._arrays import by_blocks, frozen, log, quotient, tails
+from .._ground.simplex import log
+from ._arrays import by_blocks, frozen, quotient, tails
 from ._base import Distribution, PointMass
 from ._dirichlet import Dirichlet, beta_interval
 

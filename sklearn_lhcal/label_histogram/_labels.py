@@ -17,7 +17,7 @@ from .._ground.names import (
     positions,
     sorted_names,
 )
-from .._ground.simplex import check_proba
+from .._ground.simplex import check_proba, in_columns
 from .._ground.types import LabelsLike, Selection
 from ._counts import count_matrix, one_hot
 
@@ -62,7 +62,7 @@ class Labels:
         labels.classes = classes
         labels.single = False
         if to is not None:
-            labels.counts = _spread(self.counts, to, K)
+            labels.counts = in_columns(self.counts, to, K, self.counts.dtype)
         return labels
 
     # --- a container, as scikit-learn sees it ---
@@ -272,13 +272,6 @@ def _holds(names: NDArray, others: NDArray) -> bool:
     return bool((positions(others, names) >= 0).all())
 
 
-def _spread(counts: NDArray, columns: Indices, K: int) -> NDArray:
-    """The columns of the counts in those places of K, shape (n, K); the others are 0."""
-    wide = np.zeros((len(counts), K), counts.dtype)
-    wide[:, columns] = counts
-    return wide
-
-
 def _unknown(names: NDArray, classes: NDArray) -> ValueError:
     return ValueError(
         f"y has classes that are not known: {names.tolist()[:5]}; known are "
@@ -361,11 +354,18 @@ def check_counts(
            [1, 0]]), array(['cat', 'dog'], dtype='<U3'))
     """
     labels = read_labels(y)
-    own = np.arange(labels.shape[1]) if labels.classes is None else labels.classes
+    own = names_of(labels)
     if classes is not None:
         own = as_names(classes, "classes")
         labels = labels.in_order(own, other="what is expected", sure=True)
     return labels if labels.known else labels.counts, own
+
+
+def names_of(labels: Labels) -> NDArray:
+    """What users call the columns: names where there are, else the numbers themselves."""
+    if labels.classes is None:
+        return np.arange(labels.shape[1])
+    return labels.classes
 
 
 def read_labels(y, *, name: str = "y", empty_rows: bool = False) -> Labels:

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .._ground.arrays import Floats, Indices, Integers
-from .._ground.checks import as_integers, as_names
+from .._ground.checks import as_integers, as_names, take_rows
 from .._ground.types import Selection
 from ._adjudication import AdjudicatedRatingsWarning, looks_adjudicated
 from ._labels import Labels
@@ -138,6 +138,6 @@ class Ratings(Labels):
         part.indptr = np.concatenate([[0], np.cumsum(sizes)])
         part.rater = self.rater[ratings]
         part.label = self.label[ratings]
-        part.items = None if self.items is None else self.items[rows]
+        part.items = take_rows(self.items, rows)
         part._seal()
         return part

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from .._ground.arrays import Floats
+from .._ground.arrays import Floats, row_units
 from .._rows import Rows
 from ..label_histogram import Annotations
 
@@ -29,17 +29,16 @@ def signs(rows: Rows) -> Draw:
     ε = ±1 is one sign for each group, or row without groups; η_r = ±1 is one for each rater.
     """
     n, K = rows.z.shape
-    groups = np.arange(n) if rows.groups is None else rows.groups
-    codes = np.unique(groups, return_inverse=True)[1]
+    unit = row_units(rows.groups, n)
     M, B = _biases(rows)
     z = rows.z[:, None, :]
     own = (rows.mu - rows.z - M @ B)[:, None, :]
 
     def draw(generator, S: int):
-        epsilon = generator.choice([-1.0, 1.0], size=(codes.max() + 1, S))
+        epsilon = generator.choice([-1.0, 1.0], size=(unit.max() + 1, S))
         eta = generator.choice([-1.0, 1.0], size=(len(B), S))
         flipped = (eta[:, :, None] * B[:, None, :]).reshape(len(B), S * K)
-        return z + epsilon[codes][:, :, None] * own + (M @ flipped).reshape(n, S, K)
+        return z + epsilon[unit][:, :, None] * own + (M @ flipped).reshape(n, S, K)
 
     return draw
 
