@@ -19,6 +19,7 @@ from ._ground.checks import (
     take_rows,
 )
 from ._ground.costs import Costs
+from ._ground.estimators import own_classes
 from ._ground.names import (
     check_by_position,
     check_row_names,
@@ -291,6 +292,18 @@ def rows_of(estimator, X, y, sample_weight=None, groups=None, *, distribution: b
         prediction = np.asarray(estimator.predict_proba(check_samples(X)))
     classes = np.asarray(estimator.classes_)
     return read_rows(y, prediction, sample_weight, groups, classes=classes, add=True)
+
+
+def predicted_dist(model, X, classes: NDArray) -> Distribution:
+    """What a fitted classifier predicts, in the order of these classes."""
+    return predict_dist(model, X).with_classes(own_classes(model, classes)).in_order(classes)
+
+
+def predicted_classes(model, X, classes: NDArray) -> NDArray:
+    """The class that a fitted classifier predicts for each row, by its name among these."""
+    found = np.asarray(model.predict(check_samples(X)))
+    columns = (found[:, None] == model.classes_).argmax(axis=1)
+    return own_classes(model, classes)[columns]
 
 
 def rated_only(y: Any, *others: Any) -> tuple:

@@ -10,8 +10,10 @@ from numpy.typing import NDArray
 from sklearn import get_config
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
 from sklearn.utils.validation import has_fit_parameter
 
+from .arrays import Indices
 from .checks import check_sample_weight, take_params, take_rows
 from .names import positions
 
@@ -86,6 +88,18 @@ def own_classes(model, classes: NDArray) -> NDArray:
     return own
 
 
+def own_columns(model, classes: NDArray) -> Indices:
+    """The columns of a fitted model's outputs in the order of these classes."""
+    return positions(classes, own_classes(model, classes))
+
+
+def fit_router(owner, estimator) -> MetadataRouter:
+    """What a meta-estimator passes on: to its own fit, and to that of the estimator inside."""
+    to_fit = MethodMapping().add(caller="fit", callee="fit")
+    router = MetadataRouter(owner=owner).add_self_request(owner)
+    return router.add(estimator=estimator, method_mapping=to_fit)
+
+
 def resolve(estimator, X, method: str):
     """The estimator that offers `method`, or the innermost one, and X as it sees it.
 
@@ -112,6 +126,13 @@ def _unchanged(X):
     return X
 
 
+def weight_params(sample_weight) -> dict:
+    """Weights as a parameter; none where there are none."""
+    if sample_weight is None:
+        return {}
+    return {"sample_weight": sample_weight}
+
+
 def fit_on_labels(estimator, X, labels, sample_weight=None, **fit_params):
     """Fit any scikit-learn classifier, in place, on label histograms with names for classes.
 
@@ -120,9 +141,7 @@ def fit_on_labels(estimator, X, labels, sample_weight=None, **fit_params):
     given, with the count as its weight. An estimator without weights gets it as often as that.
     """
     if takes_label_histograms(estimator):
-        if sample_weight is not None:
-            fit_params["sample_weight"] = sample_weight
-        return estimator.fit(X, labels.plain(), **fit_params)
+        return estimator.fit(X, labels.plain(), **weight_params(sample_weight), **fit_params)
     takes_weights = has_fit_parameter(estimator, "sample_weight")
     if sample_weight is not None and not takes_weights:
         raise ValueError(
@@ -134,8 +153,7 @@ def fit_on_labels(estimator, X, labels, sample_weight=None, **fit_params):
     rows, codes = np.nonzero(labels.counts)
     weight = labels.counts[rows, codes].astype(np.float64)
     if len(rows) == n and (weight == 1).all():
-        if sample_weight is not None:
-            fit_params["sample_weight"] = sample_weight
+        fit_params |= weight_params(sample_weight)
         return estimator.fit(X, labels.classes[codes], **fit_params)
     if takes_weights:
         weight = weight if sample_weight is None else weight * sample_weight[rows]

@@ -63,6 +63,11 @@ class Facts(NamedTuple):
     takes_distribution: bool = False
     of_labels: bool = False
 
+    @property
+    def of_rows(self) -> bool:
+        """Whether it says how rows become its number."""
+        return any(said is not None for said in (self.terms, self.value, self.loss))
+
     @classmethod
     def by_sums(
         cls, sums: Callable, of_sums: Callable, *, rooted: bool = False, **others: Any

@@ -29,11 +29,14 @@ from .._ground.estimators import (
     class_order,
     default_classifier,
     fit_on_labels,
+    fit_router,
     take_feature_names,
     takes_label_histograms,
+    weight_params,
 )
 from .._ground.names import check_row_names
 from .._ground.problems import Problem, Solver
+from .._ground.simplex import log
 from .._ground.threads import one_blas_thread
 from .._ground.types import Calibrated, Folds, LabelsLike, Samples, Seed
 from .._rows import DistributionClassifierMixin
@@ -134,7 +137,7 @@ class _BaseCalibrator(
             base, index, rows = loop.run(base, X, labels, weight)
             rows = replace(rows, X=take_rows(X, index), model=base)
             labels = labels.take(index)
-            weight = None if weight is None else weight[index]
+            weight = take_rows(weight, index)
         rows = rows.labelled(labels, weight)
         for calibrator in reversed(calibrators):
             with one_blas_thread(), recorded(), on_cpu():
@@ -164,8 +167,7 @@ class _BaseCalibrator(
 
     def predict_log_proba(self, X: Samples) -> Floats:
         """Logarithm of `predict_proba`, shape (n_samples, n_classes)."""
-        with np.errstate(divide="ignore"):
-            return np.log(self.predict_proba(X))
+        return log(self.predict_proba(X))
 
     def decision_function(self, X: Samples) -> Floats:
         """Calibrated logits, shape (n_samples, n_classes).
@@ -181,12 +183,7 @@ class _BaseCalibrator(
     def get_metadata_routing(self) -> MetadataRouter:
         """What `fit` passes on: to the innermost classifier's fit, and to the splitter."""
         calibrators, base = _chain(self, cloned=False)
-        to_fit = MethodMapping().add(caller="fit", callee="fit")
-        router = (
-            MetadataRouter(owner=self)
-            .add_self_request(self)
-            .add(estimator=base, method_mapping=to_fit)
-        )
+        router = fit_router(self, base)
         cv = _cv(calibrators)
         # what an int and "holdout" stand for
         if isinstance(cv, (int, np.integer, str)):
@@ -236,7 +233,7 @@ class _Loop:
         """Decide what the splitter gets, what the classifier gets, and whether it gets weights."""
         self.weighted = weight is not None
         if get_config()["enable_metadata_routing"]:
-            weights = {} if weight is None else {"sample_weight": weight}
+            weights = weight_params(weight)
             routed = process_routing(self.owner, "fit", **weights, **self.fit_params)
             self.fit_params = dict(routed.estimator.fit)
             # "in" never ends where scikit-learn has nothing to route

@@ -12,7 +12,7 @@ from torch import nn
 
 from .._ground.arrays import Floats
 from .._ground.checks import check_not_negative
-from .._ground.costs import bayes_columns, check_cost_matrix, expected_costs, relative
+from .._ground.costs import Costs, bayes_columns, check_cost_matrix, expected_costs, relative
 from .._ground.problems import Solver
 from .._ground.types import Calibrated, Folds, Samples, Seed
 from ._affine import TemperatureMap
@@ -322,13 +322,11 @@ class DecisionCalibration(PublishedScaling):
 
     def _costs(self, classes):
         """The cost matrix in the order of the classes, and the names of its decisions."""
-        if self.cost_matrix is None:
-            cost_matrix = 1.0 - np.eye(len(classes))
-            names = None
-        else:
-            costs = check_cost_matrix(self.cost_matrix)
-            cost_matrix, _, names = costs.for_classes(classes, len(classes), "the classifier")
-        return cost_matrix, np.arange(cost_matrix.shape[1]) if names is None else names
+        given = self.cost_matrix
+        if given is None:
+            given = Costs(1.0 - np.eye(len(classes)), classes, None)
+        costs = check_cost_matrix(given).for_classes(classes, len(classes), "the classifier")
+        return costs.C, costs.names(np.arange(costs.C.shape[1]))
 
     def _out_of_fold(self, candidates, stack, fitted, rows: CalibrationRows, C) -> OutOfFold:
         """Decisions of all candidates for rows they were not fitted on."""

@@ -1,7 +1,8 @@
 """Candidates of `DecisionCalibration`: parameters that may lead to cheap decisions."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -99,10 +100,6 @@ def _direct(fitted: FittedMap, rows: CalibrationRows, C, grid) -> Candidates:
     return _bounds("direct", fitted, rows, C, grid)
 
 
-def _margin(fitted: FittedMap, rows: CalibrationRows, C, grid) -> Candidates:
-    return _bounds("margin", fitted, rows, C, grid)
-
-
 def _ece(fitted: FittedMap, rows: CalibrationRows, C, grid) -> Candidates:
     return SurrogateCandidates(ece(rates_of(grid)), rows, C)
 
@@ -121,10 +118,10 @@ def _bounds(name: str, fitted: FittedMap, rows: CalibrationRows, C, grid) -> Can
 
 
 # What each criterion tries. "auto" is what has proved worth trying.
-CRITERIA = {
+CRITERIA: dict[str, Callable[..., Candidates]] = {
     "auto": _direct,
     "direct": _direct,
-    "margin": _margin,
+    "margin": partial(_bounds, "margin"),
     "nll": _nll,
     "ece": _ece,
     "classwise_ece": _classwise_ece,

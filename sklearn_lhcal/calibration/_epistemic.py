@@ -15,7 +15,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.isotonic import IsotonicRegression
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
-from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
+from sklearn.utils.metadata_routing import MetadataRouter, process_routing
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
@@ -32,11 +32,14 @@ from .._ground.estimators import (
     atomic,
     class_order,
     fit_on_labels,
-    own_classes,
+    fit_router,
+    own_columns,
     take_feature_names,
+    weight_params,
 )
 from .._ground.names import check_row_names, positions
 from .._ground.types import AugmentedSplitter, Estimator, LabelsLike, Samples, Seed
+from .._rows import predicted_classes, predicted_dist
 from ..distributions import Distribution, predict_dist
 from ..label_histogram._labels import read_labels
 from ..metrics import accuracy_gain
@@ -165,14 +168,14 @@ class EpistemicCalibration(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         weight = check_sample_weight(sample_weight, len(labels))
         seen = weight
         if get_config()["enable_metadata_routing"]:
-            weights = {} if weight is None else {"sample_weight": weight}
+            weights = weight_params(weight)
             fit_params = dict(process_routing(self, "fit", **weights, **fit_params).estimator.fit)
             seen = fit_params.pop("sample_weight", None)
 
         def fitted(rows):
             params = take_params(fit_params, rows, len(labels))
-            w = None if seen is None else seen[rows]
             part = labels.take(rows)
+            w = take_rows(seen, rows)
             return fit_on_labels(clone(self.estimator), take_rows(X, rows), part, w, **params)
 
         carved = self._carve(fitted, X, labels, weight)
@@ -224,10 +227,10 @@ class EpistemicCalibration(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         f_tr2 = fitted(train)
         f_aug2 = fitted(augmented)
         X_test = take_rows(X, test)
-        w = None if weight is None else weight[test]
+        w = take_rows(weight, test)
         e = self._estimate(f_tr2, X_test)
         classes = labels.classes
-        predicted = (_predicted(model, X_test, classes) for model in (f_tr2, f_aug2))
+        predicted = (predicted_classes(model, X_test, classes) for model in (f_tr2, f_aug2))
         g = accuracy_gain(labels.take(test), *predicted)
         if e.min() == e.max():
             warnings.warn(
@@ -270,13 +273,12 @@ class EpistemicCalibration(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     def predict_dist(self, X: Samples) -> Distribution:
         """The classifier's predictive distribution, a batch of n_samples rows."""
         check_is_fitted(self, "estimator_")
-        own = own_classes(self.estimator_, self.classes_)
-        return predict_dist(self.estimator_, X).with_classes(own).in_order(self.classes_)
+        return predicted_dist(self.estimator_, X, self.classes_)
 
     def predict(self, X: Samples) -> NDArray:
         """The classifier's class of each row, shape (n_samples,)."""
         check_is_fitted(self, "estimator_")
-        return _predicted(self.estimator_, X, self.classes_)
+        return predicted_classes(self.estimator_, X, self.classes_)
 
     @available_if(_offers("predict_proba"))
     def predict_proba(self, X: Samples) -> Floats:
@@ -326,16 +328,11 @@ class EpistemicCalibration(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
     def _in_order(self, outputs):
         """Outputs of the classifier with their columns in the order of `classes_`."""
-        return outputs[:, positions(self.classes_, own_classes(self.estimator_, self.classes_))]
+        return outputs[:, own_columns(self.estimator_, self.classes_)]
 
     def get_metadata_routing(self) -> MetadataRouter:
         """What `fit` passes on: to the classifier's fit."""
-        to_fit = MethodMapping().add(caller="fit", callee="fit")
-        return (
-            MetadataRouter(owner=self)
-            .add_self_request(self)
-            .add(estimator=self.estimator, method_mapping=to_fit)
-        )
+        return fit_router(self, self.estimator)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -343,9 +340,3 @@ class EpistemicCalibration(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         # there are no distances to missing values
         tags.input_tags.allow_nan &= self.splitter is not None
         return tags
-
-
-def _predicted(model, X, classes: NDArray) -> NDArray:
-    """The class that a fitted classifier predicts for each row, by its name."""
-    codes = (np.asarray(model.predict(check_samples(X)))[:, None] == model.classes_).argmax(axis=1)
-    return own_classes(model, classes)[codes]

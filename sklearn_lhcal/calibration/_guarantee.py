@@ -9,7 +9,7 @@ from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
 from sklearn.model_selection import GroupShuffleSplit
 from sklearn.utils import get_tags
-from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
+from sklearn.utils.metadata_routing import MetadataRouter, process_routing
 from sklearn.utils.validation import check_is_fitted
 
 from .._ground.arrays import Floats, Indices, row_units
@@ -23,14 +23,14 @@ from .._ground.estimators import (
     atomic,
     class_order,
     fit_on_labels,
-    own_classes,
+    fit_router,
     resolve,
     take_feature_names,
 )
 from .._ground.names import check_row_names
 from .._ground.types import Calibrated, LabelsLike, Samples, Seed
-from .._rows import DistributionClassifierMixin, read_groups
-from ..distributions import Distribution, predict_dist
+from .._rows import DistributionClassifierMixin, predicted_dist, read_groups
+from ..distributions import Distribution
 from ._base import classifier_of, read_for_fit
 
 
@@ -167,9 +167,7 @@ class _Guarantee(DistributionClassifierMixin, ClassifierMixin, MetaEstimatorMixi
     def get_metadata_routing(self) -> MetadataRouter:
         """What `fit` passes on: to the classifier's fit."""
         base = classifier_of(self.estimator, cloned=False)
-        to_fit = MethodMapping().add(caller="fit", callee="fit")
-        router = MetadataRouter(owner=self).add_self_request(self)
-        return router.add(estimator=base, method_mapping=to_fit)
+        return fit_router(self, base)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -185,4 +183,4 @@ def _predicted(model, X: Samples, classes) -> Distribution:
         raise ValueError(
             f"{type(inner).__name__} predicts no probabilities; put TemperatureScaling around it."
         )
-    return predict_dist(model, X).with_classes(own_classes(model, classes)).in_order(classes)
+    return predicted_dist(model, X, classes)

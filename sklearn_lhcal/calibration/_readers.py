@@ -18,7 +18,7 @@ from .._ground.checks import (
 )
 from .._ground.names import positions
 from .._ground.problems import Solver
-from .._ground.simplex import EPS
+from .._ground.simplex import EPS, log
 from .._ground.types import Calibrated, Folds, LabelsLike, Samples, Seed
 from ..distributions import Distribution, Mixture, PointMass
 from ..label_histogram import Annotations
@@ -138,9 +138,7 @@ class ReaderEffects(_BaseCalibrator):
 
     def _at_nodes(self, nodes: Floats, weights: Floats, reader: Indices | None) -> Distribution:
         z = self._said(nodes, reader)
-        with np.errstate(divide="ignore"):
-            log_w = np.log(weights)
-        return Mixture.of(PointMass.of_checked(z.reshape(-1, z.shape[2])), log_w)
+        return Mixture.of(PointMass.of_checked(z.reshape(-1, z.shape[2])), log(weights))
 
     def _said(self, Q: Floats, reader: Indices | None) -> Floats:
         """What is said where class probabilities are Q, (n, K) or (S, n, K)."""
@@ -245,9 +243,7 @@ class ReaderEffects(_BaseCalibrator):
         z = self._said(np.maximum(nodes[:, labels.row], EPS), reader)
         log_p = np.log(np.take_along_axis(z, labels.label[None, :, None], axis=2)[..., 0])
         indptr = labels.indptr[np.append(rated, rated[-1] + 1)]
-        with np.errstate(divide="ignore"):
-            log_w = np.log(weights[:, rated])
-        weights[:, rated] = posterior(log_w, log_p, indptr)[0]
+        weights[:, rated] = posterior(log(weights[:, rated]), log_p, indptr)[0]
         return nodes, weights
 
 
@@ -266,10 +262,8 @@ def _ratings(rows: CalibrationRows) -> tuple[Ratings | None, NDArray]:
         _warn("No reader gave two labels.")
         return None, nobody
     nodes, weights = rows.whole.nodes(_NODES)
-    with np.errstate(divide="ignore"):
-        log_w = np.log(weights)
     said = (labels.indptr, reader, labels.label.astype(np.intp))
-    return Ratings(nodes, log_w, *said, rows.weight, len(number)), labels.raters[number]
+    return Ratings(nodes, log(weights), *said, rows.weight, len(number)), labels.raters[number]
 
 
 def _warn(why: str) -> None:

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from .._ground.arrays import Floats
 from .._ground.checks import take_rows
-from .._ground.estimators import own_classes, resolve
-from .._ground.names import positions
+from .._ground.estimators import own_columns, resolve
 from .._ground.simplex import EPS, log_proba, log_softmax, row_sum
-from ..distributions import Distribution, Mixture, PointMass, predict_dist
+from .._rows import predicted_dist
+from ..distributions import Distribution, Mixture, PointMass
 from ..label_histogram._labels import Labels
 from ._precomputed import PrecomputedClassifier
 
@@ -74,8 +74,7 @@ class CalibrationRows:
             u = inner.predict_log_proba(X_inner)
             return cls(_in_order(u, inner, classes), X=X, model=model)
         if hasattr(inner, "predict_dist") or hasattr(inner, "predict_proba"):
-            distribution = predict_dist(model, X).with_classes(own_classes(model, classes))
-            return cls.of(distribution.in_order(classes), X, model)
+            return cls.of(predicted_dist(model, X, classes), X, model)
         u = np.asarray(inner.decision_function(X_inner), dtype=np.float64)
         if u.ndim == 1:
             u = np.column_stack([np.zeros_like(u), u])
@@ -203,7 +202,7 @@ class CalibrationRows:
 
 def _in_order(u: Floats, model, classes: NDArray) -> Floats:
     """Columns of a fitted model's outputs in the order of the classes."""
-    columns = positions(classes, own_classes(model, classes))
+    columns = own_columns(model, classes)
     if np.array_equal(columns, np.arange(u.shape[1])):
         return u
     return u[:, columns]

@@ -9,7 +9,7 @@ from sklearn.utils import Bunch, check_random_state
 from .._ground.arrays import Floats
 from .._ground.checks import check_same_length, plain_array
 from .._ground.types import LabelsLike, Seed
-from ..label_histogram._labels import read_labels
+from ..label_histogram._labels import names_of, read_labels
 from ._made import check_raters, draw_counts
 
 # Rows mixed at a time.
@@ -98,7 +98,7 @@ def make_mixed_images(
         proba=proba,
         indices=pairs,
         ratio=ratio,
-        classes=np.arange(proba.shape[1]) if labels.classes is None else labels.classes,
+        classes=names_of(labels),
     )
 
 

@@ -11,14 +11,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._ground.arrays import Floats
 from .._ground.checks import check_same_length, check_sample_weight, check_samples
-from .._ground.estimators import (
-    atomic,
-    class_order,
-    fit_on_labels,
-    own_classes,
-    take_feature_names,
-)
-from .._ground.names import check_row_names, positions
+from .._ground.estimators import atomic, class_order, fit_on_labels, own_columns, take_feature_names
+from .._ground.names import check_row_names
 from .._ground.types import LabelsLike, Samples, Seed
 from .._rows import DistributionClassifierMixin
 from ..distributions import Ensemble
@@ -85,9 +79,8 @@ class EnsembleClassifier(
 
     def _proba(self, estimator, X) -> Floats:
         """Class probabilities of a fitted estimator, columns in the order of `classes_`."""
-        X = check_samples(X)
-        columns = positions(self.classes_, own_classes(estimator, self.classes_))
-        return estimator.predict_proba(X)[:, columns]
+        proba = estimator.predict_proba(check_samples(X))
+        return proba[:, own_columns(estimator, self.classes_)]
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

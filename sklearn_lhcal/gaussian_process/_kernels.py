@@ -19,46 +19,41 @@ def rbf_slope(r2: Tensor) -> Tensor:
 
 def matern12(r2: Tensor) -> Tensor:
     """exp(−r)."""
-    return _decay(_root(r2))
+    return _decay(torch.sqrt(r2))
 
 
 def matern12_slope(r2: Tensor) -> Tensor:
     """Its derivative in r², −e^−r/2r; nearer than r = 1e-4 it stays as it is there."""
-    r = _root(r2.clamp_min(1e-8))
+    r = torch.sqrt(r2.clamp_min(1e-8))
     return _decay(r) / (-2 * r)
 
 
 def matern32(r2: Tensor) -> Tensor:
     """(1 + √3 r)·exp(−√3 r)."""
-    a = _root(3 * r2)
+    a = torch.sqrt(3 * r2)
     return (1 + a) * _decay(a)
 
 
 def matern32_slope(r2: Tensor) -> Tensor:
     """Its derivative in r²."""
-    return _decay(_root(3 * r2)) * (-3 / 2)
+    return _decay(torch.sqrt(3 * r2)) * (-3 / 2)
 
 
 def matern52(r2: Tensor) -> Tensor:
     """(1 + √5 r + 5r²/3)·exp(−√5 r)."""
-    a = _root(5 * r2)
+    a = torch.sqrt(5 * r2)
     return (1 + a + a**2 / 3) * _decay(a)
 
 
 def matern52_slope(r2: Tensor) -> Tensor:
     """Its derivative in r²."""
-    a = _root(5 * r2)
+    a = torch.sqrt(5 * r2)
     return (1 + a) * _decay(a) * (-5 / 6)
 
 
 def _decay(a: Tensor) -> Tensor:
     """e^−a, but 4e-18 at least: denormal numbers are slow."""
     return torch.exp(-a.clamp_max(40))
-
-
-def _root(r2: Tensor) -> Tensor:
-    """√r²."""
-    return torch.sqrt(r2)
 
 
 class Profile(NamedTuple):

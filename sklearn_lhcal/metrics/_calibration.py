@@ -25,8 +25,8 @@ from .._rows import PredictionLike, Rows
 from ..label_histogram import Annotations
 from ._evaluate import score
 from ._label_histogram import least_raters
-from ._rater_bins import leave_out_raters, share_raters
-from ._shared_terms import OF_CALIBRATION, Binned
+from ._rater_bins import leave_out_raters
+from ._shared_terms import OF_CALIBRATION, Binned, shares_raters
 
 _MUCH = 0.05  # weight in bins that one group or rater fills, above which a warning says so
 
@@ -116,8 +116,7 @@ def _says(rows: Rows) -> Callable:
 
 def pairs_are_left_out(rows: Rows, least: int = 2) -> bool:
     """Whether groups or raters have pairs that no correction counts."""
-    y = rows.labels
-    return rows.groups is not None or (isinstance(y, Annotations) and share_raters(y, least))
+    return rows.groups is not None or shares_raters(rows, least)
 
 
 def _calibration_of(
@@ -226,17 +225,8 @@ def calibration_loss(
     >>> calibration_loss([[3, 1], [2, 2]], [[0.5, 0.5], [0.5, 0.5]], bias_correction=None)
     0.03125
     """
-    return score(
-        calibration_loss,
-        y,
-        prediction,
-        sample_weight,
-        groups,
-        p=p,
-        n_bins=n_bins,
-        strategy=strategy,
-        bias_correction=bias_correction,
-    )
+    how = {"p": p, "n_bins": n_bins, "strategy": strategy, "bias_correction": bias_correction}
+    return score(calibration_loss, y, prediction, sample_weight, groups, **how)
 
 
 @metric(_error_facts)
@@ -273,17 +263,8 @@ def calibration_error(
     ... ).__round__(4)
     0.3536
     """
-    return score(
-        calibration_error,
-        y,
-        prediction,
-        sample_weight,
-        groups,
-        p=p,
-        n_bins=n_bins,
-        strategy=strategy,
-        bias_correction=bias_correction,
-    )
+    how = {"p": p, "n_bins": n_bins, "strategy": strategy, "bias_correction": bias_correction}
+    return score(calibration_error, y, prediction, sample_weight, groups, **how)
 
 
 @metric(_dispersion_facts)
@@ -318,16 +299,8 @@ def dispersion_loss(
     >>> round(dispersion_loss([[4, 0], [2, 2]], [[0.5, 0.5], [0.5, 0.5]], bias_correction=None), 4)
     0.125
     """
-    return score(
-        dispersion_loss,
-        y,
-        prediction,
-        sample_weight,
-        groups,
-        n_bins=n_bins,
-        strategy=strategy,
-        bias_correction=bias_correction,
-    )
+    how = {"n_bins": n_bins, "strategy": strategy, "bias_correction": bias_correction}
+    return score(dispersion_loss, y, prediction, sample_weight, groups, **how)
 
 
 @metric(partial(_dispersion_facts, rooted=True))
@@ -360,13 +333,5 @@ def dispersion_error(
     >>> round(dispersion_error([[4, 0], [2, 2]], [[0.5, 0.5], [0.5, 0.5]], bias_correction=None), 4)
     0.3536
     """
-    return score(
-        dispersion_error,
-        y,
-        prediction,
-        sample_weight,
-        groups,
-        n_bins=n_bins,
-        strategy=strategy,
-        bias_correction=bias_correction,
-    )
+    how = {"n_bins": n_bins, "strategy": strategy, "bias_correction": bias_correction}
+    return score(dispersion_error, y, prediction, sample_weight, groups, **how)

@@ -13,7 +13,7 @@ from .._ground.types import Correction, LabelsLike, Strategy
 from .._rows import PredictionLike, Rows
 from ..label_histogram import class_disagreement, pairwise_disagreement
 from ._calibration import calibration_parts, correction_of, pairs_are_left_out
-from ._evaluate import score, weighted
+from ._evaluate import mean_of, score
 from ._rater_bins import leave_out_pairs
 from ._shared_terms import FOUR, OF_CALIBRATION, Binned
 from ._statistic import squared
@@ -37,20 +37,12 @@ def _class_rates(rows: Rows) -> NDArray:
     return class_disagreement(rows.labels)
 
 
-def _pair_terms(rows: Rows) -> tuple:
-    return weighted(rows, rows.each(_pair_losses))
-
-
 def _pair_losses(rows: Rows) -> NDArray:
     return squared(_pair_rates(rows), _predicted_pairs(rows))[:, 0]
 
 
 def _predicted_classes(rows: Rows) -> NDArray:
     return rows.distribution.class_disagreement()
-
-
-def _class_terms(rows: Rows) -> tuple:
-    return weighted(rows, rows.each(_class_losses))
 
 
 def _class_losses(rows: Rows) -> NDArray:
@@ -129,10 +121,6 @@ def _class_of(sums: BinSums, rows: Rows, **options) -> float:
     return float(root * abs(root))
 
 
-def _posterior_terms(rows: Rows) -> tuple:
-    return weighted(rows, rows.each(_posterior_losses))
-
-
 @np.errstate(under="ignore")
 def _posterior_losses(rows: Rows) -> NDArray:
     """Σ_k y_k(y_k−1)/(n(n−1)) − 2 Σ_kl y_k(y_l−δ_kl) z'_l(k)/(n(n−1)) + Σ_k (y_k/n)‖z'(k)‖²."""
@@ -151,7 +139,7 @@ _of_pairs = partial(Facts, False, least_raters=2, takes_distribution=True)
 _of_bins = partial(Facts.by_sums, least_raters=2, takes_distribution=True, check=_check)
 
 
-@metric(_of_pairs(terms=_pair_terms))
+@metric(_of_pairs(terms=mean_of(_pair_losses)))
 def disagreement_squared_loss(
     y: LabelsLike, prediction: PredictionLike, *, sample_weight: ArrayLike | None = None
 ) -> float:
@@ -222,16 +210,8 @@ def disagreement_calibration_loss(
     ... )
     0.0
     """
-    return score(
-        disagreement_calibration_loss,
-        y,
-        prediction,
-        sample_weight,
-        groups,
-        n_bins=n_bins,
-        strategy=strategy,
-        bias_correction=bias_correction,
-    )
+    how = {"n_bins": n_bins, "strategy": strategy, "bias_correction": bias_correction}
+    return score(disagreement_calibration_loss, y, prediction, sample_weight, groups, **how)
 
 
 @metric(_of_bins(_pair_sums, _pair_of, binned=_pair_binned, rooted=True))
@@ -266,19 +246,11 @@ def disagreement_calibration_error(
     ... )
     0.5
     """
-    return score(
-        disagreement_calibration_error,
-        y,
-        prediction,
-        sample_weight,
-        groups,
-        n_bins=n_bins,
-        strategy=strategy,
-        bias_correction=bias_correction,
-    )
+    how = {"n_bins": n_bins, "strategy": strategy, "bias_correction": bias_correction}
+    return score(disagreement_calibration_error, y, prediction, sample_weight, groups, **how)
 
 
-@metric(_of_pairs(terms=_class_terms))
+@metric(_of_pairs(terms=mean_of(_class_losses)))
 def class_disagreement_squared_loss(
     y: LabelsLike, prediction: PredictionLike, *, sample_weight: ArrayLike | None = None
 ) -> float:
@@ -338,19 +310,11 @@ def class_disagreement_calibration_error(
     ... )
     0.5
     """
-    return score(
-        class_disagreement_calibration_error,
-        y,
-        prediction,
-        sample_weight,
-        groups,
-        n_bins=n_bins,
-        strategy=strategy,
-        bias_correction=bias_correction,
-    )
+    how = {"n_bins": n_bins, "strategy": strategy, "bias_correction": bias_correction}
+    return score(class_disagreement_calibration_error, y, prediction, sample_weight, groups, **how)
 
 
-@metric(_of_pairs(terms=_posterior_terms))
+@metric(_of_pairs(terms=mean_of(_posterior_losses)))
 def posterior_epistemic_loss(
     y: LabelsLike, prediction: PredictionLike, *, sample_weight: ArrayLike | None = None
 ) -> float:

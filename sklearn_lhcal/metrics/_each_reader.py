@@ -13,7 +13,7 @@ from .._ground.arrays import Floats, Indices, Integers
 from .._ground.checks import plain_array
 from .._ground.facts import Facts, metric
 from .._ground.names import is_numeric, positions, sorted_names
-from .._ground.simplex import row_sum
+from .._ground.simplex import row_sum, votes_of
 from .._ground.types import LabelsLike
 from .._rows import PredictionLike, Rows, read_rows
 from ..distributions import PointMass
@@ -99,12 +99,6 @@ def _are_labels(prediction) -> bool:
         return False
     a = plain_array(prediction, "prediction")
     return a.ndim == 1 and a.dtype.kind != "f"
-
-
-def votes_of(z: Floats) -> Floats:
-    """The share of each class in a model's vote, (n, K): probabilities that tie share evenly."""
-    best = z == z.max(axis=1, keepdims=True)
-    return best / row_sum(best.astype(np.float64))[:, None]
 
 
 def compared(rows: Rows) -> Comparisons:

@@ -64,6 +64,15 @@ def mean(row_loss: Callable[..., Floats]) -> Callable:
     return terms
 
 
+def mean_of(losses: Callable[[Rows], Floats]) -> Callable:
+    """Terms of the weighted mean of ``losses(rows)`` over rows, found block by block."""
+
+    def terms(rows: Rows):
+        return weighted(rows, rows.each(losses))
+
+    return terms
+
+
 def weighted(rows: Rows, losses: Floats) -> tuple[NDArray, NDArray]:
     """Terms of the weighted mean of one loss a row."""
     w = rows.weight

@@ -6,6 +6,7 @@ z predictions, c̄ and z̄ their means in a bin.
 
 from collections.abc import Callable, Hashable
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,9 +20,9 @@ from .._ground.bins import (
     signed_root,
 )
 from .._ground.facts import Facts, metric
-from .._ground.simplex import accuracy
+from .._ground.simplex import accuracy, votes_of
 from .._ground.types import Correction, LabelsLike, Strategy
-from .._rows import PredictionLike, Rows
+from .._rows import PredictionLike, Rows, class_names
 from ._calibration import calibration_parts, correction_of, pairs_are_left_out
 from ._evaluate import score
 from ._rater_bins import leave_out_raters
@@ -53,18 +54,17 @@ def _said(rows: Rows, kind) -> Callable:
     if not (isinstance(kind, str) and kind == "top_label"):
         chosen = _column(rows, kind)
         return lambda y, k: y.label == chosen
-    top = rows.z == rows.z.max(axis=1, keepdims=True)
-    share = top / top.sum(axis=1, keepdims=True)
+    share = votes_of(rows.z)
     return lambda y, k: share[y.row, y.label]
 
 
 def _column(rows: Rows, kind) -> int:
     """The column of one class: by its name where classes have names, else by its number."""
-    names = range(rows.z.shape[1]) if rows.classes is None else rows.classes.tolist()
+    names = class_names(rows)
     found = [k for k, name in enumerate(names) if name == kind]
     if not found:
         raise ValueError(
-            f'kind must be "top_label", "classwise" or one of the classes {list(names)[:20]}, got '
+            f'kind must be "top_label", "classwise" or one of the classes {names[:20]}, got '
             f"{kind!r}."
         )
     return found[0]
@@ -228,18 +228,9 @@ def expected_calibration_error(
     >>> round(expected_calibration_error(y, z, kind=1, n_bins=2), 3)  # (|1/2 − .35| + |1 − .9|)/2
     0.125
     """
-    return score(
-        expected_calibration_error,
-        y,
-        prediction,
-        sample_weight,
-        groups,
-        kind=kind,
-        p=p,
-        n_bins=n_bins,
-        strategy=strategy,
-        bias_correction=bias_correction,
-    )
+    options: dict[str, Any] = {"kind": kind, "p": p, "n_bins": n_bins, "strategy": strategy}
+    options |= {"bias_correction": bias_correction}
+    return score(expected_calibration_error, y, prediction, sample_weight, groups, **options)
 
 
 @metric(_of_bins(partial(_rooted_of, p=np.inf)))
@@ -281,13 +272,5 @@ def maximum_calibration_error(
     >>> maximum_calibration_error([0, 1, 1, 1], [0.3, 0.4, 0.9, 0.9], kind=1, n_bins=2).__round__(3)
     0.15
     """
-    return score(
-        maximum_calibration_error,
-        y,
-        prediction,
-        sample_weight,
-        groups,
-        kind=kind,
-        n_bins=n_bins,
-        strategy=strategy,
-    )
+    options = {"kind": kind, "n_bins": n_bins, "strategy": strategy}
+    return score(maximum_calibration_error, y, prediction, sample_weight, groups, **options)

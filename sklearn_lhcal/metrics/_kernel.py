@@ -7,7 +7,7 @@ frequencies, e = μ̂ − z, h bandwidth, k the kernel, r the smooth of μ̂.
 
 from collections.abc import Iterator
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -94,10 +94,6 @@ def _error_facts(*, root=False, bias_correction="residual", **others) -> Facts:
 
 def _ratio_corrected(rows: Rows, *, p: float = 1, root=False, **options) -> float:
     return signed_root(_estimate(rows, "ratio", p, **options), p if root else 1)
-
-
-def _ratio_facts(**others) -> Facts:
-    return Facts(False, value=_ratio_corrected, check=_check_ratio)
 
 
 def _sharpness(rows: Rows, *, bias_correction=None, **options) -> float:
@@ -196,23 +192,12 @@ def kernel_calibration_error(
     >>> calibrated < 0.01 < kernel_calibration_error(data.counts, data.prediction, bandwidth=0.05)
     True
     """
-    return score(
-        kernel_calibration_error,
-        y,
-        prediction,
-        sample_weight,
-        groups,
-        notion=notion,
-        p=p,
-        bandwidth=bandwidth,
-        root=root,
-        bias_correction=bias_correction,
-        random_state=random_state,
-        device=device,
-    )
+    options: dict[str, Any] = {"notion": notion, "p": p, "bandwidth": bandwidth, "root": root}
+    options |= {"bias_correction": bias_correction, "random_state": random_state, "device": device}
+    return score(kernel_calibration_error, y, prediction, sample_weight, groups, **options)
 
 
-@metric(_ratio_facts)
+@metric(Facts(False, value=_ratio_corrected, check=_check_ratio))
 def ratio_corrected_calibration_error(
     y: LabelsLike,
     prediction: PredictionLike,
@@ -247,19 +232,9 @@ def ratio_corrected_calibration_error(
     >>> round(ratio_corrected_calibration_error([0, 1, 1], [0.2, 0.7, 0.9], bandwidth=0.5), 2)
     0.77
     """
-    return score(
-        ratio_corrected_calibration_error,
-        y,
-        prediction,
-        sample_weight,
-        groups,
-        notion=notion,
-        p=p,
-        bandwidth=bandwidth,
-        root=root,
-        random_state=random_state,
-        device=device,
-    )
+    options: dict[str, Any] = {"notion": notion, "p": p, "bandwidth": bandwidth, "root": root}
+    options |= {"random_state": random_state, "device": device}
+    return score(ratio_corrected_calibration_error, y, prediction, sample_weight, groups, **options)
 
 
 @metric(Facts(True, value=_sharpness, check=_check_sharpness))
@@ -303,18 +278,9 @@ def kernel_sharpness(
     >>> round(kernel_sharpness([0, 1, 1, 1], [0.2, 0.7, 0.8, 0.9], bandwidth=0.5), 2)
     0.79
     """
-    return score(
-        kernel_sharpness,
-        y,
-        prediction,
-        sample_weight,
-        groups,
-        notion=notion,
-        bandwidth=bandwidth,
-        bias_correction=bias_correction,
-        random_state=random_state,
-        device=device,
-    )
+    options: dict[str, Any] = {"notion": notion, "bandwidth": bandwidth}
+    options |= {"bias_correction": bias_correction, "random_state": random_state, "device": device}
+    return score(kernel_sharpness, y, prediction, sample_weight, groups, **options)
 
 
 def mean_errors(rows: Rows, mu, notion, h: float, p: float, kind: str | None, device) -> Floats:

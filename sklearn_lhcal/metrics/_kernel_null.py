@@ -13,7 +13,8 @@ from .._ground.types import LabelsLike, Notion, Seed
 from .._rows import PredictionLike, Rows, read_rows
 from ._kernel import check_enough, check_options, mean_errors, one_version
 from ._kernel_bandwidth import choose_bandwidth
-from ._sign_flips import Draw, shares_raters, signs
+from ._shared_terms import shares_raters
+from ._sign_flips import Draw, signs
 
 _DRAWS = 2**21  # numbers per array while draws are scored together
 _MOST_ALIKE = 1 - 1e-6  # ρ: raters of a row who all but always agree

@@ -11,7 +11,7 @@ from .._ground.facts import Facts, metric
 from .._ground.simplex import accuracy
 from .._ground.types import LabelsLike
 from .._rows import PredictionLike, Rows
-from ._evaluate import mean, score, weighted
+from ._evaluate import mean, mean_of, score
 
 _EPS = np.finfo(np.float64).eps
 
@@ -25,10 +25,6 @@ def _label_terms(rows: Rows) -> tuple:
 
 def _log_rows(mu, n, z):
     return -(mu * np.log(np.maximum(z, _EPS))).sum(axis=1)
-
-
-def _histogram_terms(rows: Rows) -> tuple:
-    return weighted(rows, rows.each(_histogram_losses))
 
 
 def _histogram_losses(rows: Rows) -> Floats:
@@ -77,7 +73,7 @@ def label_log_loss(
     return score(label_log_loss, y, prediction, sample_weight)
 
 
-@metric(Facts(False, terms=_histogram_terms, takes_distribution=True))
+@metric(Facts(False, terms=mean_of(_histogram_losses), takes_distribution=True))
 def histogram_log_loss(
     y: LabelsLike, prediction: PredictionLike, *, sample_weight: ArrayLike | None = None
 ) -> float:

@@ -13,19 +13,18 @@ from numpy.typing import NDArray
 from .._ground.bins import BinSums
 from .._ground.two_way import dependent_pairs, squares
 from .._rows import Rows
-from ..label_histogram import Annotations
-from ._shared_terms import FOUR, Binned, SharedTerms, annotations, parts_of, terms_of
+from ._shared_terms import FOUR, Binned, SharedTerms, annotations, parts_of, shares_raters, terms_of
 
 
-def leave_out_raters(sums: BinSums, rows: Rows, z: NDArray, x: Callable) -> bool:
-    """Leave pairs of one rater out of the residual correction; whether there were any.
+def leave_out_raters(sums: BinSums, rows: Rows, z: NDArray, x: Callable) -> None:
+    """Leave pairs of one rater out of the residual correction.
 
     ``x(y, k)`` is what each rating says of column k of the predictions z, shape (n_ratings,). One
     rater alone has no pairs with others: the labels are then his.
     """
-    y = rows.labels
-    if not isinstance(y, Annotations) or not share_raters(y, 2):
-        return False
+    if not shares_raters(rows, 2):
+        return
+    y = annotations(rows)
     B = sums.bins.n_bins
     row = y.row
     C = (rows.weight / y.n)[row]
@@ -40,26 +39,23 @@ def leave_out_raters(sums: BinSums, rows: Rows, z: NDArray, x: Callable) -> bool
             total[k] += squares(V, y.rater, b, B)
             # those of one row, or group, have been left out already
             total[k] -= np.bincount(b, V * V, B) if cell is None else squares(V, cell, b, B)
-    return True
 
 
-def leave_out_pairs(sums: BinSums, rows: Rows, binned: Binned) -> bool:
+def leave_out_pairs(sums: BinSums, rows: Rows, binned: Binned) -> None:
     """The same for pairs of ratings of one row: only pairs of pairs without a common rater count.
 
     Below four raters there are no such pairs, and those of one row alone are left out.
     """
-    y = rows.labels
-    if not isinstance(y, Annotations) or not share_raters(y, FOUR):
-        return False
+    if not shares_raters(rows, FOUR):
+        return
     if rows.groups is not None:
         _leave_out_pairs_of_groups(sums, rows, binned)
-        return True
+        return
     shared = SharedTerms(rows, binned)
     for part in parts_of(rows, binned):
         shared.add(rows.take(part), binned.z[part])
     for total, products in zip((sums.ww, sums.wwee), shared.products(), strict=True):
         total += products.reshape(total.shape)
-    return True
 
 
 def _leave_out_pairs_of_groups(sums: BinSums, rows: Rows, binned: Binned) -> None:
@@ -74,9 +70,3 @@ def _leave_out_pairs_of_groups(sums: BinSums, rows: Rows, binned: Binned) -> Non
         values = terms.values[[0, 1 + k]]
         found = dependent_pairs(values, group, raters, None, index[row, k], B)
         sums.ww[k], sums.wwee[k] = found
-
-
-def share_raters(y: Annotations, least: int) -> bool:
-    """Whether there are so many raters, and one of them rated two rows."""
-    times = np.bincount(y.rater)
-    return bool(np.count_nonzero(times) >= least and times.max() > 1)

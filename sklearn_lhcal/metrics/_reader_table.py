@@ -10,6 +10,7 @@ from .._ground.arrays import Floats, Integers
 from .._ground.jackknife import Panel, VarianceComponents, spread_of
 from .._ground.types import Seed
 from ..label_histogram import Annotations
+from ..label_histogram._labels import names_of
 from ._each_reader import compared, named_raters, ratio_over_pairs, reader_means
 from ._evaluate import mean
 from ._intervals import design_of
@@ -122,7 +123,7 @@ def reader_table(
     pvalue = np.minimum(free * fisher.sf(F.max(initial=0.0), *df), 1.0)
     return ReaderTable(
         raters=labels.raters,
-        classes=np.arange(K) if rows.classes is None else rows.classes,
+        classes=names_of(rows.labels),
         n_rows=np.bincount(at.reader, minlength=R),
         bias=np.stack([m.mean for m in means], axis=1),
         interval=np.stack([m.interval for m in means], axis=1),

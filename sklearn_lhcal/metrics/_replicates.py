@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from .._ground.arrays import Floats, Indices
 from .._ground.bins import BinSums, without_each
 from .._ground.checks import check_same_length, n_rows, take_rows
+from .._ground.estimators import weight_params
 from .._ground.facts import facts_of
 from .._ground.jackknife import Blocks, LeftOut, Panel, Replicates, cells_of, deal_cells
 from .._ground.rater_shares import row_blocks
@@ -80,7 +81,7 @@ class Statistic(ABC):
 def statistic_of(metric, y, prediction, sample_weight, groups, options) -> Statistic:
     """What computes the replicates of a metric: by sums where it is a ratio of them."""
     facts = facts_of(metric, **options)
-    if facts.terms is None and facts.value is None and facts.loss is None:
+    if not facts.of_rows:
         return OfFunction(metric, y, prediction, sample_weight, groups, options)
     rows = read_for(metric, y, prediction, sample_weight, groups, **options)
     # rows that do not count are no units; where none does, the metric says so
@@ -320,7 +321,7 @@ class OfMeans(OfRows):
         np.negative(self.numerator[rows], out=changes[0])
         np.negative(self.denominator[rows], out=changes[1])
         contributes = n >= self.least_raters
-        w = None if self.w is None else self.w[rows]
+        w = take_rows(self.w, rows)
         if w is not None:
             contributes &= w > 0
         if not contributes.any():
@@ -365,7 +366,7 @@ class OfFunction(Statistic):
         self.w = sample_weight
         if isinstance(y, Annotations) and y.has_gaps:
             self.labels, self.prediction, self.w = self._of(y.rated)
-            self.groups = None if self.groups is None else self.groups[y.rated]
+            self.groups = take_rows(self.groups, y.rated)
 
     def estimate(self) -> float:
         return self._value(np.arange(self.n))
@@ -384,13 +385,11 @@ class OfFunction(Statistic):
     def _of(self, rows: Indices, y=None) -> tuple:
         """y, prediction and weights of some rows."""
         y = self.labels if y is None else y
-        parts = (y, self.prediction, self.w)
-        return tuple(None if part is None else take_rows(part, rows) for part in parts)
+        return tuple(take_rows(part, rows) for part in (y, self.prediction, self.w))
 
     def _value(self, rows: Indices, y=None) -> float:
         y, z, w = self._of(rows, y)
-        given = {} if w is None else {"sample_weight": w}
-        x = self.metric(y, z, **given, **self.options)
+        x = self.metric(y, z, **weight_params(w), **self.options)
         if isinstance(x, (tuple, list)) or np.ndim(x):
             raise ValueError(
                 f"metric must return one number, it returned a {type(x).__name__}; choose one of "

@@ -12,7 +12,8 @@ from sklearn.metrics import get_scorer as sklearn_get_scorer
 from sklearn.utils.metadata_routing import UNUSED
 
 from .._ground.checks import check_samples
-from .._ground.facts import facts_of, unwrapped
+from .._ground.estimators import weight_params
+from .._ground.facts import Facts, facts_of, unwrapped
 from .._ground.names import check_row_names
 from .._ground.types import Estimator, LabelsLike, Samples
 from .._rows import labels_for, rated_only, rows_of
@@ -89,20 +90,12 @@ class LabelHistogramScorer(BaseEstimator):
         whole = self.response == "predict_dist"
         whole |= self.response is None and facts.takes_distribution
         rows = rows_of(estimator, X, y, sample_weight, distribution=whole)
-        sign = self._sign(facts)
-        if facts.terms is not None or facts.value is not None or facts.loss is not None:
+        sign = _sign(self.sign, facts)
+        if facts.of_rows:
             _check_scorable(function, facts, rows)
             return sign * evaluate(function, rows, **options)
-        weight = {} if rows.w is None else {"sample_weight": rows.w}
         labels = rows.labels if rows.labels.known else rows.labels.counts
-        return sign * self.metric(labels, rows.prediction, **weight)
-
-    def _sign(self, facts) -> int:
-        if self.sign is not None:
-            return self.sign
-        if facts.greater_is_better is False:
-            return -1
-        return 1
+        return sign * self.metric(labels, rows.prediction, **weight_params(rows.w))
 
     def __call__(
         self,
@@ -115,6 +108,15 @@ class LabelHistogramScorer(BaseEstimator):
 
     def _accept_sample_weight(self):  # read by scikit-learn >= 1.7 where metadata routing is off
         return "sample_weight" in signature(self.metric).parameters
+
+
+def _sign(given: int | None, facts: Facts) -> int:
+    """The sign that is given, else the one that makes larger better."""
+    if given is not None:
+        return given
+    if facts.greater_is_better is False:
+        return -1
+    return 1
 
 
 def _check_scorable(function, facts, rows) -> None:
@@ -208,10 +210,7 @@ class EpistemicScorer(BaseEstimator):
                 "where reference_prediction is another class than what it predicts: carve larger "
                 "balls, or keep less in them."
             )
-        sign = self.sign
-        if sign is None:
-            sign = -1 if facts.greater_is_better is False else 1
-        return sign * self.metric(gain, estimate)
+        return _sign(self.sign, facts) * self.metric(gain, estimate)
 
     def __call__(
         self,

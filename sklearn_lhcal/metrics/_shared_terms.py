@@ -76,6 +76,14 @@ def annotations(rows: Rows) -> Annotations:
     return cast(Annotations, rows.labels)
 
 
+def shares_raters(rows: Rows, least: int = 1) -> bool:
+    """Whether so many raters are known, one of whom rated two rows."""
+    if not isinstance(rows.labels, Annotations):
+        return False
+    times = np.bincount(rows.labels.rater)
+    return bool(np.count_nonzero(times) >= least and times.max() > 1)
+
+
 def least_sharing(pairs: bool) -> int:
     """Raters that terms without a common rater need: two, or four of pairs."""
     return FOUR if pairs else 2

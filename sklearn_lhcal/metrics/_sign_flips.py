@@ -11,16 +11,10 @@ from scipy.sparse import csr_matrix
 
 from .._ground.arrays import Floats, row_units
 from .._rows import Rows
-from ..label_histogram import Annotations
+from ._shared_terms import annotations, shares_raters
 
 # (generator, number of draws S) -> μ̂ of shape (n, S, K)
 Draw = Callable[[np.random.Generator, int], Floats]
-
-
-def shares_raters(rows: Rows) -> bool:
-    """Whether it is known that somebody rated two rows."""
-    labels = rows.labels
-    return isinstance(labels, Annotations) and bool((np.bincount(labels.rater) > 1).any())
 
 
 def signs(rows: Rows) -> Draw:
@@ -50,9 +44,9 @@ def _biases(rows: Rows) -> tuple[csr_matrix, Floats]:
     variance σ², where single residuals have τ².
     """
     n, K = rows.z.shape
-    labels = rows.labels
-    if not isinstance(labels, Annotations) or not shares_raters(rows):
+    if not shares_raters(rows):
         return csr_matrix((n, 0)), np.zeros((0, K))
+    labels = annotations(rows)
     R = len(labels.raters)
     incidence = csr_matrix((np.ones(len(labels.rater)), labels.rater, labels.indptr), shape=(n, R))
     n_r = np.bincount(labels.rater, minlength=R)

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._ground.bins import Bins, BinSums, check_bias_correction, check_grouped
-from .._ground.checks import as_floats, check_same_length, check_sample_weight
+from .._ground.checks import as_floats, check_same_length, check_sample_weight, take_rows
 from .._ground.types import Correction, Strategy
 from .._rows import read_groups
 from ._calibration import calibration_parts
@@ -43,9 +43,10 @@ def statistic_squared_loss(
     >>> statistic_squared_loss([1.0, 0.0], [0.5, 0.5])
     0.25
     """
-    d, phi, w, _ = _check_statistic(rate, predicted, sample_weight)
-    if d is None:
+    found = _read(rate, predicted, sample_weight)
+    if found is None:
         return undefined("statistic_squared_loss", 2)
+    d, phi, w, _ = found
     return float(np.average(squared(d, phi), weights=w, axis=0).mean())
 
 
@@ -82,9 +83,10 @@ def statistic_calibration_loss(
     0.0625
     """
     check_bias_correction(bias_correction)
-    d, phi, w, codes = _check_statistic(rate, predicted, sample_weight, groups)
-    if d is None:
+    found = _read(rate, predicted, sample_weight, groups)
+    if found is None:
         return undefined("statistic_calibration_loss", 2)
+    d, phi, w, codes = found
     check_grouped(codes, bias_correction)
     sums = BinSums(Bins(phi, n_bins, strategy), phi.shape[1])
     sums.add(d, np.full(len(d), np.inf), phi, w)
@@ -94,8 +96,8 @@ def statistic_calibration_loss(
     return float(calibration_parts(sums, bias_correction, lambda: codes is not None).sum(axis=1)[0])
 
 
-def _check_statistic(rate, predicted, sample_weight, groups=None) -> tuple:
-    """Rates (None where no row has one), predictions (n, m), weights, codes of groups."""
+def _read(rate, predicted, sample_weight, groups=None) -> tuple | None:
+    """Rates and predictions (n, 1), weights, codes of groups; None where no row has a rate."""
     d = as_floats(rate, "rate")
     phi = as_floats(predicted, "predicted")
     if d.ndim == phi.ndim == 1:
@@ -104,15 +106,16 @@ def _check_statistic(rate, predicted, sample_weight, groups=None) -> tuple:
         raise ValueError(
             f"rate and predicted must have one shape (n_samples,), not {d.shape} and {phi.shape}."
         )
-    d, phi = d[:, None], phi[:, None]
     for name, a in (("rate", d), ("predicted", phi)):
         if (a < -1e-9).any() or (a > 1 + 1e-9).any():
             raise ValueError(f"{name} must hold probabilities, between 0 and 1.")
     if np.isnan(phi).any():
         raise ValueError("predicted contains NaN.")
     w = check_sample_weight(sample_weight, len(d))
-    keep = ~np.isnan(d).any(axis=1) if w is None else ~np.isnan(d).any(axis=1) & (w > 0)
-    w = None if w is None else w[keep]
+    keep = ~np.isnan(d)
+    if w is not None:
+        keep &= w > 0
     codes = read_groups(groups, len(d))
-    codes = None if codes is None else codes[keep]
-    return d[keep] if keep.any() else None, phi[keep], w, codes
+    if not keep.any():
+        return None
+    return tuple(take_rows(a, keep) for a in (d[:, None], phi[:, None], w, codes))

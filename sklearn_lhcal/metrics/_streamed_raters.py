@@ -42,7 +42,7 @@ class StreamedRaters:
     def add(self, statistic: OfMeans) -> None:
         """Add a batch, all rows of which count."""
         y = statistic.labels
-        w = np.ones(len(y)) if statistic.w is None else statistic.w
+        w = statistic.rows.weight
         code = self._codes(y)
         rater = code[y.rater]
         R = len(self.code)

@@ -9,11 +9,11 @@ from sklearn.base import clone, is_classifier
 from tqdm.auto import tqdm
 
 from .._ground.checks import check_same_length, check_samples, take_params, take_rows
-from .._ground.estimators import class_order, fit_on_labels, own_classes
-from .._ground.names import check_row_names, positions
+from .._ground.estimators import class_order, fit_on_labels, own_columns
+from .._ground.names import check_row_names
 from .._ground.types import Estimator, Folds, LabelsLike, Samples
-from .._rows import read_groups
-from ..distributions import Distribution, predict_dist
+from .._rows import predicted_classes, predicted_dist, read_groups
+from ..distributions import Distribution
 from ..label_histogram._labels import read_labels
 from ._folds import check_cv
 
@@ -107,10 +107,8 @@ def cross_val_predict(
 
 def _predict(model, X, method: str, classes: NDArray) -> NDArray | Distribution:
     """What `method` says, in the order and with the names of the classes."""
-    own = own_classes(model, classes)
     if method == "predict":
-        predicted = np.asarray(model.predict(X))
-        return own[(predicted[:, None] == model.classes_).argmax(axis=1)]
+        return predicted_classes(model, X, classes)
     if method == "predict_proba":
-        return model.predict_proba(X)[:, positions(classes, own)]
-    return predict_dist(model, X).with_classes(own).in_order(classes)
+        return model.predict_proba(X)[:, own_columns(model, classes)]
+    return predicted_dist(model, X, classes)

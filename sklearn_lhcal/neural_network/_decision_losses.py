@@ -14,7 +14,7 @@ from torch import Tensor
 
 from .._ground.arrays import Floats
 from .._ground.costs import check_cost_matrix
-from ._losses import _MeanLoss, _weighted_sum
+from ._losses import _MeanOverRows, _weighted_sum
 
 
 def smooth_min(x: Tensor, beta: float | None) -> Tensor:
@@ -50,7 +50,7 @@ def normalised_costs(cost_matrix) -> tuple[Floats, Floats, float]:
     return C / scale, shift, scale
 
 
-class _DecisionLoss(_MeanLoss):
+class _DecisionLoss(_MeanOverRows):
     """Mean over rows of a bound of the cost of the row's decision; a subclass says which."""
 
     costs: Tensor
@@ -71,10 +71,6 @@ class _DecisionLoss(_MeanLoss):
     def total(self, logits: Tensor, counts: Tensor, weight: Tensor | None = None) -> Tensor:
         """Sum over rows, of logits and counts of shape (n, K)."""
         return _weighted_sum(self.row_loss(logits, counts), weight)
-
-    def size(self, counts: Tensor, weight: Tensor | None = None) -> Tensor | int:
-        """The number of rows, ``Σ_i w_i``."""
-        return len(counts) if weight is None else weight.sum()
 
     def row_loss(self, logits: Tensor, counts: Tensor) -> Tensor:
         """The loss of each row, shape (n,)."""

@@ -18,7 +18,7 @@ from torch import nn
 
 from .._ground.arrays import Floats
 from .._ground.checks import check_samples, n_rows, take_rows
-from .._ground.estimators import atomic, resolve, with_own_module
+from .._ground.estimators import atomic, resolve, weight_params, with_own_module
 from .._ground.types import Estimator, LabelsLike, Samples
 
 
@@ -96,9 +96,8 @@ class LayerFeatures(
                 f"LayerFeatures has to fit its {type(self.estimator).__name__}, and y is missing; "
                 "give y, or wrap a fitted one: FrozenEstimator(net)."
             )
-        weights = {} if sample_weight is None else {"sample_weight": sample_weight}
         model = self.estimator if frozen else clone(self.estimator)
-        self.estimator_ = model.fit(X, y, **weights)
+        self.estimator_ = model.fit(X, y, **weight_params(sample_weight))
         self._n_features_out = forward_features(model, take_rows(X, [0]), self.layer).shape[1]
         return self
 

@@ -29,6 +29,16 @@ class _MeanLoss(nn.Module):
         return self.total(prediction, counts, weight) / self.size(counts, weight)
 
 
+class _MeanOverRows(_MeanLoss):
+    """A mean over rows; subclasses fill `total`."""
+
+    def size(self, counts: Tensor, weight: Tensor | None = None) -> Tensor | int:
+        """The number of rows, ``Σ_i w_i``."""
+        if weight is None:
+            return len(counts)
+        return weight.sum()
+
+
 class LabelLogLoss(_MeanLoss):
     """Log loss per label, in nats: minimum 0.
 
@@ -99,7 +109,7 @@ class FocalLoss(LabelLogLoss):
         return -_weighted_sum(_dot(y * rest**gamma, log_z), weight)
 
 
-class BrierLoss(_MeanLoss):
+class BrierLoss(_MeanOverRows):
     """Expected squared loss (P1 §3): between 0 and 2.
 
     The mean over rows of ``Σ_k (μ̂−z)² + μ̂(1−μ̂)`` with μ̂ = y/n_i. It is the mean over a row's
@@ -118,12 +128,6 @@ class BrierLoss(_MeanLoss):
         z = torch.softmax(logits, dim=-1)
         mu = frequencies(counts, logits.dtype)
         return _weighted_sum(((mu - z) ** 2 + mu * (1 - mu)).sum(dim=-1), weight)
-
-    def size(self, counts: Tensor, weight: Tensor | None = None) -> Tensor | int:
-        """The number of rows, ``Σ_i w_i``."""
-        if weight is None:
-            return len(counts)
-        return weight.sum()
 
 
 _LOSSES: dict[str, Callable[[], nn.Module]] = {
@@ -148,7 +152,7 @@ def frequencies(counts: Tensor, dtype: torch.dtype) -> Tensor:
     return counts.to(dtype) / counts.sum(dim=-1, keepdim=True)
 
 
-class _HistogramLoss(_MeanLoss):
+class _HistogramLoss(_MeanOverRows):
     """Mean over rows of a loss of (logits, log α0), plus ``penalty·(log α0)²``.
 
     Parameters
@@ -172,12 +176,6 @@ class _HistogramLoss(_MeanLoss):
         (n, S)."""
         logits, log_total, *log_weights = prediction
         return _weighted_sum(self.row_loss(logits, log_total, counts, *log_weights), weight)
-
-    def size(self, counts: Tensor, weight: Tensor | None = None) -> Tensor | int:
-        """The number of rows, ``Σ_i w_i``."""
-        if weight is None:
-            return len(counts)
-        return weight.sum()
 
     def row_loss(
         self, logits: Tensor, log_total: Tensor, counts: Tensor, log_weights: Tensor | None = None
