@@ -22,8 +22,6 @@ from sklearn.utils.validation import check_is_fitted
 from .._ground.arrays import Floats
 from .._ground.bins import gain_sums
 from .._ground.checks import (
-    check_same_length,
-    check_sample_weight,
     check_samples,
     take_params,
     take_rows,
@@ -37,11 +35,11 @@ from .._ground.estimators import (
     take_feature_names,
     weight_params,
 )
-from .._ground.names import check_row_names, positions
+from .._ground.names import positions
 from .._ground.types import AugmentedSplitter, Estimator, LabelsLike, Samples, Seed
 from .._rows import predicted_classes, predicted_dist
 from ..distributions import Distribution, predict_dist
-from ..label_histogram._labels import read_labels
+from ..label_histogram._labels import read_labels, weight_of
 from ..metrics import accuracy_gain
 from ..model_selection import BallCarvingSplit
 from ._precomputed import PrecomputedClassifier
@@ -162,10 +160,8 @@ class EpistemicCalibration(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         self._check_parameters()
         X = check_samples(X)
         labels = read_labels(y).for_fit(class_order(self.estimator, X))
-        check_same_length(len(labels), X=X)
-        check_row_names(y=y, sample_weight=sample_weight)
+        weight = weight_of(labels, X, y, sample_weight)
         labels.check_all_seen("y")
-        weight = check_sample_weight(sample_weight, len(labels))
         seen = weight
         if get_config()["enable_metadata_routing"]:
             weights = weight_params(weight)
@@ -319,11 +315,9 @@ class EpistemicCalibration(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         """
         check_is_fitted(self, "estimator_")
         labels = read_labels(y).in_order(self.classes_, add=True)
-        check_same_length(len(labels), X=X)
+        weight = weight_of(labels, X, y, sample_weight)
         columns = positions(self.predict(X), labels.classes)
         accurate = labels.mu[np.arange(len(labels)), columns]
-        check_row_names(y=y, sample_weight=sample_weight)
-        weight = check_sample_weight(sample_weight, len(labels))
         return float(np.average(accurate, weights=weight))
 
     def _in_order(self, outputs):

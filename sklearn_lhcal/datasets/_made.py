@@ -82,10 +82,7 @@ def make_label_histograms(
             raise ValueError(f"{name} must be finite and not negative, got {scale!r}.")
     total = _check_total(total, n_samples)
     rng = check_random_state(random_state)
-    # The model is drawn first, so that n_samples does not change it.
-    coef = rng.standard_normal((n_classes, n_features))
-    coef *= class_sep / np.linalg.norm(coef, axis=1, keepdims=True)
-    X = rng.standard_normal((n_samples, n_features))
+    coef, X = model_and_rows(n_samples, n_classes, n_features, class_sep, rng)
     raters = check_raters(n_raters, n_samples, rng)
     u = X @ coef.T
     Q = softmax(u)
@@ -170,6 +167,16 @@ def make_random_checkerboard(
     z = rng.randint(cells, size=n_samples)
     centres = 1 + np.column_stack(np.divmod(z, n_columns))
     return centres + cell_std * rng.standard_normal((n_samples, 2)), label[z]
+
+
+def model_and_rows(
+    n: int, n_classes: int, n_features: int, class_sep: float, rng
+) -> tuple[Floats, Floats]:
+    """Coefficients (K, f) whose rows have the length `class_sep`, and Gaussian rows X (n, f)."""
+    # The model is drawn first, so that n does not change it.
+    coef = rng.standard_normal((n_classes, n_features))
+    coef *= class_sep / np.linalg.norm(coef, axis=1, keepdims=True)
+    return coef, rng.standard_normal((n, n_features))
 
 
 def _check_sizes(least: int, **named) -> None:

@@ -11,6 +11,7 @@ from .._ground.checks import check_not_negative, check_positive_int
 from .._ground.simplex import softmax
 from .._ground.types import Seed
 from ..label_histogram import Annotations
+from ._made import model_and_rows
 
 Design = Literal["crossed", "partial", "nested", "split_plot", "crowd"]
 # Points of the integral over raters, and how many numbers are in memory at a time.
@@ -112,9 +113,7 @@ def make_reader_study(
     if n_classes < 2:
         raise ValueError(f"n_classes must be at least 2, got {n_classes!r}.")
     rng = check_random_state(random_state)
-    coef = rng.standard_normal((n_classes, n_features))
-    coef *= class_sep / np.linalg.norm(coef, axis=1, keepdims=True)
-    X = rng.standard_normal((n_rows, n_features))
+    coef, X = model_and_rows(n_rows, n_classes, n_features, class_sep, rng)
     u = X @ coef.T
     v = u + row_std * rng.standard_normal((n_rows, n_classes))
     row, rater = _readings(design, n_rows, n_raters, per_row, rng)
@@ -122,18 +121,12 @@ def make_reader_study(
     bias = rater_std * rng.standard_normal((R, n_classes))
     slope = slope_std * rng.standard_normal(R)
     p = softmax(np.exp(slope[rater])[:, None] * v[row] + bias[rater])
-    label = (p.cumsum(axis=1) < rng.random_sample((len(row), 1))).sum(axis=1)
-    label = np.minimum(label, n_classes - 1)
+    indptr = np.searchsorted(row, np.arange(n_rows + 1))
+    classes = np.arange(n_classes)
     prediction = _mean_reader(u, rater_std, slope_std, row_std) ** overconfidence
     return Bunch(
         X=X,
-        y=Annotations(
-            np.searchsorted(row, np.arange(n_rows + 1)),
-            rater,
-            label,
-            raters=np.arange(R),
-            classes=np.arange(n_classes),
-        ),
+        y=Annotations(indptr, rater, _labels(p, rng), raters=np.arange(R), classes=classes),
         proba=_mean_reader(v, rater_std, slope_std, 0.0),
         prediction=prediction / prediction.sum(axis=1, keepdims=True),
         scores=v,
@@ -164,6 +157,12 @@ def _readings(design: str, n: int, R: int, m: int, rng) -> tuple[Indices, Indice
     panels = np.array_split(np.arange(R), R // m)
     readers = [panels[b] for b in rng.permutation(n) % len(panels)]
     return np.repeat(rows, [len(panel) for panel in readers]), np.concatenate(readers)
+
+
+def _labels(p: Floats, rng) -> Indices:
+    """One label of each row of probabilities (n, K)."""
+    label = (p.cumsum(axis=1) < rng.random_sample((len(p), 1))).sum(axis=1)
+    return np.minimum(label, p.shape[1] - 1)
 
 
 def _mean_reader(v: Floats, rater_std: float, slope_std: float, row_std: float) -> Floats:

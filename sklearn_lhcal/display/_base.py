@@ -3,7 +3,7 @@
 from dataclasses import fields
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from .._rows import rows_of
 from ..distributions import Distribution
@@ -29,8 +29,6 @@ _STRIP = "number in each bin"
 _KEPT_AS = {
     NDArray: np.asarray,
     NDArray | None: np.asarray,
-    ArrayLike: np.asarray,
-    ArrayLike | None: np.asarray,
     list: list,
     list | None: list,
 }
@@ -81,6 +79,21 @@ def by_name(estimator) -> dict:
     if isinstance(estimator, dict):
         return estimator
     return {name_of(estimator, None): estimator}
+
+
+def models_of(predictions) -> dict:
+    """Predictions by the names of their models; one alone is that of "model"."""
+    if not isinstance(predictions, dict):
+        return {"model": predictions}
+    if not predictions:
+        raise ValueError("predictions is empty; give a prediction by the name of its model.")
+    return predictions
+
+
+def check_reference(reference: str | None, names: list) -> None:
+    """ValueError for a reference that is none of the models."""
+    if reference is not None and reference not in names:
+        raise ValueError(f"reference must be one of the models {names}, got {reference!r}.")
 
 
 # -------------------------------------------------------------------------------------- how to draw

@@ -16,6 +16,7 @@ from ._base import (
     SQUARE,
     Display,
     by_name,
+    check_reference,
     draw_curves,
     draw_legend,
     draw_points,
@@ -180,8 +181,7 @@ class DecisionRiskDisplay(Display):
         if test_share is not None:
             check_fraction(test_share=test_share)
         ys, splits, names = splits_of(y, predictions)
-        if reference is not None and reference not in names:
-            raise ValueError(f"reference must be one of the models {names}, got {reference!r}.")
+        check_reference(reference, names)
         if groups is not None and len(ys) > 1:
             raise ValueError("groups are for one test set; intervals of splits are over splits.")
         costs = check_cost_matrix(cost_matrix)

@@ -9,7 +9,17 @@ from numpy.typing import ArrayLike, NDArray
 from .._ground.checks import as_floats, check_fraction
 from .._ground.types import Estimator, LabelsLike, Samples
 from .._rows import PredictionLike, class_column, class_names, read_rows
-from ._base import DOTTED, WIDE, Display, by_name, draw_curves, draw_legend, predicted
+from ._base import (
+    DOTTED,
+    WIDE,
+    Display,
+    by_name,
+    check_reference,
+    draw_curves,
+    draw_legend,
+    models_of,
+    predicted,
+)
 from ._benefits import Benefits, acting_on_all, stacked
 
 if TYPE_CHECKING:
@@ -159,17 +169,10 @@ class DecisionCurveDisplay(Display):
         if thresholds is None:
             thresholds = np.arange(1, 100) / 100
         t = _checked(thresholds)
-        if not isinstance(predictions, dict):
-            predictions = {"model": predictions}
-        names = list(predictions)
-        if not names:
-            raise ValueError("predictions is empty; give a prediction by the name of its model.")
-        if reference is not None and reference not in names:
-            raise ValueError(f"reference must be one of the models {names}, got {reference!r}.")
-        rows = [
-            read_rows(y, prediction, sample_weight, groups).weighted()
-            for prediction in predictions.values()
-        ]
+        models = models_of(predictions)
+        names = list(models)
+        check_reference(reference, names)
+        rows = [read_rows(y, z, sample_weight, groups).weighted() for z in models.values()]
         benefits = [Benefits(of, class_index) for of in rows]
         everybody = Benefits(acting_on_all(rows[0]), class_index)
         compared = everybody

@@ -232,11 +232,9 @@ class EpistemicGainDisplay(Display):
         check_row_names(
             y=y, y_pred=y_pred, y_reference=y_reference, uncertainty=uncertainty, **names
         )
-        if calibrated is not None:
-            calibrated = rated_only(y, calibrated)[1]
-        if groups is not None:
-            groups = rated_only(y, groups)[1]
-        y, pred, reference, uncertainty = rated_only(y, y_pred, y_reference, uncertainty)
+        y, pred, reference, uncertainty, calibrated, groups = rated_only(
+            y, y_pred, y_reference, uncertainty, calibrated, groups
+        )
         run = binned_gains(
             accuracy_gain(y, pred, reference),
             uncertainty,
@@ -297,9 +295,7 @@ class EpistemicGainDisplay(Display):
         """
         groups = kwargs.get("groups")
         check_row_names(y=y, reference_prediction=reference_prediction, groups=groups)
-        if groups is not None:
-            kwargs["groups"] = rated_only(y, groups)[1]
-        y, X, reference_prediction = rated_only(y, X, reference_prediction)
+        y, X, reference_prediction, groups = rated_only(y, X, reference_prediction, groups)
         labels = labels_for(estimator, y)
         pred = estimator.predict(check_samples(X))
         inner, seen = resolve(estimator, X, "predict_uncalibrated")
@@ -308,7 +304,7 @@ class EpistemicGainDisplay(Display):
             uncertainty = inner.predict_uncalibrated(seen)
         else:
             uncertainty = predict_epistemic(estimator, X)
-        kwargs["name"] = name_of(estimator, name)
+        kwargs |= {"groups": groups, "name": name_of(estimator, name)}
         return cls.from_labels(labels, pred, reference_prediction, uncertainty, **kwargs)
 
     def plot(

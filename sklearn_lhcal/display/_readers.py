@@ -4,7 +4,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from .._ground.types import Estimator, Samples, Seed
 from .._rows import PredictionLike
@@ -86,11 +86,11 @@ class ReaderDisplay(Display):
     """
 
     names: list
-    error: ArrayLike
-    interval: ArrayLike
-    model_error: ArrayLike
-    reader_error: ArrayLike
-    difference: ArrayLike
+    error: NDArray
+    interval: NDArray
+    model_error: NDArray
+    reader_error: NDArray
+    difference: NDArray
     _: KW_ONLY
     confidence_level: float = 0.95
     upper: float | None = None
@@ -236,10 +236,9 @@ class ReaderDisplay(Display):
         style = {"markersize": 4, "elinewidth": 1, "markerfacecolor": "white"}
         each = styled(reader_kwargs, color=_READERS, **shared, **style)
         lines = np.arange(R) + 2.5
-        error = np.asarray(self.error)
-        bars = reach(error, np.asarray(self.interval))
-        self.readers_ = self.ax_.errorbar(error, lines, xerr=bars, **each)
-        self.reference_ = self.ax_.axvline(np.asarray(self.reader_error)[0], zorder=0, **DOTTED)
+        bars = reach(self.error, self.interval)
+        self.readers_ = self.ax_.errorbar(self.error, lines, xerr=bars, **each)
+        self.reference_ = self.ax_.axvline(self.reader_error[0], zorder=0, **DOTTED)
         name = "model" if self.name is None else self.name
         self.ax_.set(
             xlabel=f"{_ERROR} ({self._level} intervals)",
@@ -250,14 +249,14 @@ class ReaderDisplay(Display):
         self.ax_.set_title(self._verdict(), fontsize="medium")
         return self
 
-    def _bar(self, line: float, ends: ArrayLike, style: dict):
-        mean, low, high = np.asarray(ends)[:, None]
+    def _bar(self, line: float, ends: NDArray, style: dict):
+        mean, low, high = ends[:, None]
         bars = reach(mean, np.stack([low, high], axis=1))
         return self.ax_.errorbar(mean, [line], xerr=bars, **style)
 
     def _verdict(self) -> str:
         """Δ with its bound, and what follows from it."""
-        mean, low, high = (_signed(x) for x in np.asarray(self.difference))
+        mean, low, high = (_signed(x) for x in self.difference)
         if self.upper is None or self.margin is None:
             return f"Δ = {mean} ({low} to {high})"
         verdict = "non-inferior"
@@ -270,5 +269,5 @@ def _signed(x: float) -> str:
     return f"{x:.3f}".replace("-", "−")
 
 
-def _ends(interval: ConfidenceInterval) -> list[float]:
-    return [interval.estimate, interval.low, interval.high]
+def _ends(interval: ConfidenceInterval) -> NDArray:
+    return np.array([interval.estimate, interval.low, interval.high])

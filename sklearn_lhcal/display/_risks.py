@@ -9,6 +9,7 @@ from .._ground.costs import Costs, bayes_columns, expected_cost
 from .._ground.names import sorted_names
 from .._rows import Rows, random_raters, read_priced
 from ..metrics import confidence_interval, decision_risk, paired_difference
+from ._base import models_of
 from ._bins import mean_interval, student_interval
 
 # the cost of a missed second class; a missed first one costs the rest of 1
@@ -17,12 +18,10 @@ SHARES = np.linspace(0, 1, 101)
 
 def splits_of(y, predictions) -> tuple[list, list, list]:
     """One label histogram and one dict of predictions for each split, and the models' names."""
-    if isinstance(predictions, dict) and not predictions:
-        raise ValueError("predictions is empty; give a prediction by the name of its model.")
     if not _are_splits(predictions):
         y = [y]
         predictions = [predictions]
-    splits = [split if isinstance(split, dict) else {"model": split} for split in predictions]
+    splits = [models_of(split) for split in predictions]
     names = list(splits[0])
     if any(list(split) != names for split in splits) or len(y) != len(splits):
         raise ValueError("Each split needs one y, and predictions of the same models.")

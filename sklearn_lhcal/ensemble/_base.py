@@ -10,13 +10,12 @@ from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from .._ground.arrays import Floats
-from .._ground.checks import check_same_length, check_sample_weight, check_samples
+from .._ground.checks import check_samples
 from .._ground.estimators import atomic, class_order, fit_on_labels, own_columns, take_feature_names
-from .._ground.names import check_row_names
 from .._ground.types import LabelsLike, Samples, Seed
 from .._rows import DistributionClassifierMixin
 from ..distributions import Ensemble
-from ..label_histogram._labels import read_labels
+from ..label_histogram._labels import read_labels, weight_of
 
 
 class EnsembleClassifier(
@@ -55,9 +54,7 @@ class EnsembleClassifier(
         if isinstance(self.estimator, FrozenEstimator):
             check_is_fitted(self.estimator)
         labels = read_labels(y).for_fit(class_order(self.estimator, X))
-        check_same_length(len(labels), X=X)
-        check_row_names(y=y, sample_weight=sample_weight)
-        weight = check_sample_weight(sample_weight, len(labels))
+        weight = weight_of(labels, X, y, sample_weight)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         fitted = self._fit(X, labels, weight, seed, fit_params)
         self.__dict__.update(fitted, classes_=labels.classes, seed_=seed)

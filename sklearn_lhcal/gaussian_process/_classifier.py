@@ -15,19 +15,16 @@ from tqdm.auto import tqdm
 from .._ground.arrays import Floats
 from .._ground.checks import (
     check_positive_int,
-    check_same_length,
-    check_sample_weight,
     check_samples,
     plain_array,
 )
 from .._ground.devices import check_device, on_cpu
 from .._ground.estimators import atomic
-from .._ground.names import check_row_names
 from .._ground.simplex import row_sum, softmax
 from .._ground.types import LabelsLike, Samples, Seed
 from .._rows import DistributionClassifierMixin
 from ..distributions import Distribution, Ensemble, LogisticNormal, PointMass
-from ..label_histogram._labels import read_labels
+from ..label_histogram._labels import read_labels, weight_of
 from ._hyperparameters import learn_in_stages, range_named, starting_lengthscale
 from ._inputs import inducing_points, merged, seed, units
 from ._kernels import PROFILES, Kernel
@@ -229,9 +226,7 @@ class SparseGPClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstim
         plain_array(X, "X")
         X = validate_data(self, check_samples(X), dtype=np.float64)
         labels = read_labels(y).for_fit()
-        check_same_length(len(labels), X=X)
-        check_row_names(y=y, sample_weight=sample_weight)
-        weight = check_sample_weight(sample_weight, len(labels))
+        weight = weight_of(labels, X, y, sample_weight)
         X, counts = merged(X, labels.counts.astype(np.float64), weight)
         self.classes_ = labels.classes
         rng = check_random_state(self.random_state)

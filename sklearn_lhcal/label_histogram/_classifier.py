@@ -9,7 +9,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from .._ground.arrays import Floats
-from .._ground.checks import check_same_length, check_sample_weight, check_samples
+from .._ground.checks import check_samples
 from .._ground.estimators import (
     atomic,
     class_order,
@@ -18,11 +18,11 @@ from .._ground.estimators import (
     own_classes,
     take_feature_names,
 )
-from .._ground.names import check_row_names, positions
+from .._ground.names import positions
 from .._ground.simplex import accuracy, in_columns
 from .._ground.types import Estimator, LabelsLike, Samples
 from ._boosting import boosted
-from ._labels import read_labels
+from ._labels import read_labels, weight_of
 
 
 class LabelHistogramClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
@@ -73,9 +73,7 @@ class LabelHistogramClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimato
         """
         X = check_samples(X)
         labels = read_labels(y).for_fit(class_order(self.estimator, X))
-        check_same_length(len(labels), X=X)
-        check_row_names(y=y, sample_weight=sample_weight)
-        sample_weight = check_sample_weight(sample_weight, len(labels))
+        sample_weight = weight_of(labels, X, y, sample_weight)
         estimator = clone(self._unfitted())
         if not is_classifier(estimator):
             raise ValueError(f"estimator must be a classifier, got {type(estimator).__name__}.")
@@ -124,9 +122,7 @@ class LabelHistogramClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimato
         """
         check_is_fitted(self, "estimator_")
         labels = read_labels(y).in_order(self.classes_, add=True)
-        check_same_length(len(labels), X=X)
-        check_row_names(y=y, sample_weight=sample_weight)
-        weight = check_sample_weight(sample_weight, len(labels))
+        weight = weight_of(labels, X, y, sample_weight)
         known = labels.mu[:, positions(self.classes_, labels.classes)]
         return float(np.average(accuracy(known, self.predict_proba(X)), weights=weight))
 

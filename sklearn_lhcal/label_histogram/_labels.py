@@ -8,9 +8,10 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from sklearn.utils import column_or_1d
 
 from .._ground.arrays import Floats, Indices
-from .._ground.checks import as_names, plain_array
+from .._ground.checks import as_names, check_same_length, check_sample_weight, plain_array
 from .._ground.names import (
     check_by_position,
+    check_row_names,
     column_names,
     columns_by_name,
     is_numeric,
@@ -175,9 +176,11 @@ class Labels:
         if self.classes is None:
             return self._by_position(classes, other, add, sure)
         unseen = self.classes[positions(self.classes, classes) < 0]
-        if len(unseen) and self.single and not (add and _alike(unseen, classes)):
+        alike = is_numeric(unseen) == is_numeric(classes)
+        if len(unseen) and self.single and not (add and alike):
             raise _unknown(unseen, classes)
-        if len(unseen) and not self.single and not (add and _holds(self.classes, classes)):
+        holds_them = (positions(classes, self.classes) >= 0).all()
+        if len(unseen) and not self.single and not (add and holds_them):
             columns_by_name(self.classes, classes, "y", other)
         if len(unseen):
             classes = sorted_names([*classes.tolist(), *unseen.tolist()])
@@ -260,16 +263,6 @@ class Labels:
 
 def _is_everything(key) -> bool:
     return key is Ellipsis or (isinstance(key, slice) and key == slice(None))
-
-
-def _alike(names: NDArray, others: NDArray) -> bool:
-    """Whether the names of both sides are numbers, or of neither."""
-    return is_numeric(names) == is_numeric(others)
-
-
-def _holds(names: NDArray, others: NDArray) -> bool:
-    """Whether all the others are among the names."""
-    return bool((positions(others, names) >= 0).all())
 
 
 def _unknown(names: NDArray, classes: NDArray) -> ValueError:
@@ -366,6 +359,13 @@ def names_of(labels: Labels) -> NDArray:
     if labels.classes is None:
         return np.arange(labels.shape[1])
     return labels.classes
+
+
+def weight_of(labels: Labels, X, y, sample_weight) -> Floats | None:
+    """Checked weights of the rows of X, whose number and names are those of y; None stays None."""
+    check_same_length(len(labels), X=X)
+    check_row_names(y=y, sample_weight=sample_weight)
+    return check_sample_weight(sample_weight, len(labels))
 
 
 def read_labels(y, *, name: str = "y", empty_rows: bool = False) -> Labels:

@@ -12,15 +12,13 @@ from skorch.utils import is_dataset, to_device, to_tensor
 from torch import Tensor, nn
 
 from .._ground.arrays import Floats
-from .._ground.checks import check_same_length, check_sample_weight
 from .._ground.devices import check_device, recorded, seeded
 from .._ground.estimators import atomic
-from .._ground.names import check_row_names
 from .._ground.simplex import softmax
 from .._ground.types import LabelsLike, Samples, Seed
 from .._rows import DistributionClassifierMixin
 from ..distributions import PointMass
-from ..label_histogram._labels import read_labels
+from ..label_histogram._labels import read_labels, weight_of
 from ._atomic import all_or_nothing
 from ._classes import class_set, output_names
 from ._data import ArrayRows
@@ -288,9 +286,7 @@ class NeuralClassifier(DistributionClassifierMixin, ArrayNet):
     def _target(self, X, y, known, sample_weight) -> tuple[Tensor, Tensor]:
         """Counts and weights of the rows."""
         labels = read_labels(y).for_fit(known)
-        check_same_length(len(labels), X=X)
-        check_row_names(y=y, sample_weight=sample_weight)
-        weight = check_sample_weight(sample_weight, len(labels))
+        weight = weight_of(labels, X, y, sample_weight)
         self.classes_inferred_ = labels.classes
         weight = np.ones(len(labels)) if weight is None else weight / weight.max()
         counts = torch.as_tensor(labels.counts.astype(np.float32))
