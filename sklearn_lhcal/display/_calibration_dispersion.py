@@ -103,11 +103,11 @@ class CalibrationDispersionDisplay(Display):
         y: LabelsLike,
         predictions: Mapping[str, PredictionLike],
         *,
-        n_bins: int | ArrayLike = 15,
-        strategy: Strategy = "uniform",
         sample_weight: ArrayLike | None = None,
         groups: ArrayLike | None = None,
         raters: Literal["random", "fixed"] | None = None,
+        n_bins: int | ArrayLike = 15,
+        strategy: Strategy = "uniform",
         confidence_level: float = 0.95,
         random_state: Seed = 0,
         ax: "Axes | None" = None,
@@ -123,10 +123,6 @@ class CalibrationDispersionDisplay(Display):
             A prediction by the name of its method. It holds class probabilities, of shape
             (n_samples, n_classes), or those of the second of two classes, of shape (n_samples,), or
             is a distribution, of which the mean counts. Each meets y by its own names.
-        n_bins : int or array-like of edges, default=15
-            As in `calibration_loss`.
-        strategy : {"uniform", "quantile"}, default="uniform"
-            As in `calibration_loss`.
         sample_weight : array-like of shape (n_samples,), optional
             Weights of the rows; only their ratios matter.
         groups : array-like of shape (n_samples,), optional
@@ -134,6 +130,10 @@ class CalibrationDispersionDisplay(Display):
         raters : {"random", "fixed"}, optional
             Whether intervals are for new raters, which needs `Annotations`, or for these. None:
             "random" with `Annotations`, else "fixed", as in `confidence_interval`.
+        n_bins : int or array-like of edges, default=15
+            As in `calibration_loss`.
+        strategy : {"uniform", "quantile"}, default="uniform"
+            As in `calibration_loss`.
         confidence_level : float, default=0.95
             Level of the intervals.
         random_state : int, RandomState instance or None, default=0

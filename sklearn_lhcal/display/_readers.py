@@ -103,13 +103,13 @@ class ReaderDisplay(Display):
         y: Annotations,
         prediction: PredictionLike,
         *,
-        margin: float = 0.0,
+        sample_weight: ArrayLike | None = None,
         groups: ArrayLike | None = None,
         raters: Literal["random", "fixed"] | None = None,
+        margin: float = 0.0,
         confidence_level: float = 0.95,
         n_blocks: int = 50,
         random_state: Seed = 0,
-        sample_weight: ArrayLike | None = None,
         name: str | None = None,
         ax: "Axes | None" = None,
         **plot_kwargs: Any,
@@ -122,10 +122,10 @@ class ReaderDisplay(Display):
             Rows with two readers or more count.
         prediction : array-like of shape (n_samples,) or (n_samples, n_classes), or Distribution
             As in `sklearn_lhcal.metrics.reader_comparison`.
+        sample_weight, groups, raters, confidence_level, n_blocks, random_state
+            As in `sklearn_lhcal.metrics.reader_comparison`.
         margin : float, default=0.0
             The difference of probabilities that does not matter, for the verdict.
-        groups, raters, confidence_level, n_blocks, random_state, sample_weight
-            As in `sklearn_lhcal.metrics.reader_comparison`.
         name : str, optional
             What the model is called; None: "model".
         ax : matplotlib Axes, optional

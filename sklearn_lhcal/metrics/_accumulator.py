@@ -149,13 +149,13 @@ class MetricAccumulator(Batches):
     ----------
     metric : callable
         A metric of this package.
-    n_blocks : int, default=50
-        Blocks of rows for standard errors, as in `confidence_interval`. Memory of binned metrics
-        grows with it; 1: no standard errors of these.
     raters : {"fixed", "random"}, default="fixed"
         "random": the interval is for new raters and rows. It needs a mean over rows, `Annotations`
         in all batches, with three raters or more in all, and no groups. Memory grows with the
         square of the number of raters, of which there may be 2,000.
+    n_blocks : int, default=50
+        Blocks of rows for standard errors, as in `confidence_interval`. Memory of binned metrics
+        grows with it; 1: no standard errors of these.
     **options
         Go to the metric.
 
@@ -192,8 +192,8 @@ class MetricAccumulator(Batches):
         self,
         metric: Callable[..., float],
         *,
-        n_blocks: int = 50,
         raters: Literal["fixed", "random"] = "fixed",
+        n_blocks: int = 50,
         **options: Any,
     ) -> None:
         check_positive_int(n_blocks=n_blocks)

@@ -161,9 +161,9 @@ def calibration_loss(
     y: LabelsLike,
     prediction: PredictionLike,
     *,
-    p: float = 2,
     sample_weight: ArrayLike | None = None,
     groups: ArrayLike | None = None,
+    p: float = 2,
     n_bins: int | ArrayLike = 15,
     strategy: Strategy = "uniform",
     bias_correction: Correction = "residual",
@@ -182,9 +182,6 @@ def calibration_loss(
     prediction : array-like of shape (n_samples, n_classes) or (n_samples,), or Distribution
         Class probabilities, or those of the second of two classes, or a distribution, whose mean
         counts.
-    p : float, default=2
-        Exponent, 1 or more. Only p = 2 has corrections; for others pass ``bias_correction=None``.
-        ``np.inf``: the largest ``|c̄−z̄|`` of all classes and bins.
     sample_weight : array-like of shape (n_samples,), optional
         Weights of the rows. The plugin reads them as repetition. Corrected values do not depend on
         their scale.
@@ -194,6 +191,9 @@ def calibration_loss(
         leaves out pairs of rows of one group, and "label" is refused. A bin whose rows all belong
         to one group contributes 0. A warning says so where such bins hold more than 5 % of the
         weight, and `LossDecomposition.dropped_weight` says how much. Plugins do not change.
+    p : float, default=2
+        Exponent, 1 or more. Only p = 2 has corrections; for others pass ``bias_correction=None``.
+        ``np.inf``: the largest ``|c̄−z̄|`` of all classes and bins.
     n_bins : int or array-like of edges
         Number of bins for each class, or their edges.
     strategy : {"uniform", "quantile"}
@@ -234,9 +234,9 @@ def calibration_error(
     y: LabelsLike,
     prediction: PredictionLike,
     *,
-    p: float = 2,
     sample_weight: ArrayLike | None = None,
     groups: ArrayLike | None = None,
+    p: float = 2,
     n_bins: int | ArrayLike = 15,
     strategy: Strategy = "uniform",
     bias_correction: Correction = "residual",
@@ -248,7 +248,7 @@ def calibration_error(
 
     Parameters
     ----------
-    y, prediction, p, sample_weight, groups, n_bins, strategy, bias_correction
+    y, prediction, sample_weight, groups, p, n_bins, strategy, bias_correction
         As in `calibration_loss`.
 
     Returns

@@ -38,10 +38,10 @@ def binned_canonical_error(
     y: LabelsLike,
     prediction: PredictionLike,
     *,
+    sample_weight: ArrayLike | None = None,
     p: float = 1,
     n_bins: int | str = "doane",
     root: bool = False,
-    sample_weight: ArrayLike | None = None,
 ) -> float:
     """Canonical calibration error in cells of the simplex: smaller is better, minimum 0.
 
@@ -52,7 +52,7 @@ def binned_canonical_error(
 
     Parameters
     ----------
-    y, prediction, p, root, sample_weight
+    y, prediction, sample_weight, p, root
         As in `kernel_calibration_error`, but sample_weight counts as repetition.
     n_bins : int or "doane", default="doane"
         Intervals per class. "doane": by Doane's rule from n and the skewness of the predictions,

@@ -146,13 +146,13 @@ def expected_calibration_error(
     y: LabelsLike,
     prediction: PredictionLike,
     *,
+    sample_weight: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
     kind: str | Hashable = "top_label",
     p: float = 1,
     n_bins: int | ArrayLike = 15,
     strategy: Strategy = "uniform",
     bias_correction: Correction = None,
-    sample_weight: ArrayLike | None = None,
-    groups: ArrayLike | None = None,
 ) -> float:
     """Expected calibration error (ECE) as the literature reports it: smaller is better, minimum 0.
 
@@ -167,6 +167,11 @@ def expected_calibration_error(
     prediction : array-like of shape (n_samples, n_classes) or (n_samples,), or Distribution
         Class probabilities, or those of the second of two classes, or a distribution, whose mean
         counts.
+    sample_weight : array-like of shape (n_samples,), optional
+        Weights of the rows. The plugin reads them as repetition.
+    groups : array-like of shape (n_samples,), optional
+        Rows of one group may depend on each other. The correction leaves out pairs of one group,
+        and those of one rater of `Annotations`, see `calibration_loss`. The plugin does not change.
     kind : "top_label", "classwise", or a class, default="top_label"
         What is to be calibrated. "top_label": the largest probability of a row; ties share its
         frequency evenly, so that the order of classes does not matter. "classwise": every class by
@@ -186,11 +191,6 @@ def expected_calibration_error(
         0 for a calibrated predictor, and so may be negative; the error is its signed root. Bins of
         one row contribute 0. "label": the debiased error of Kumar et al. (2019), whose square is
         too small by the spread of predictions within bins.
-    sample_weight : array-like of shape (n_samples,), optional
-        Weights of the rows. The plugin reads them as repetition.
-    groups : array-like of shape (n_samples,), optional
-        Rows of one group may depend on each other. The correction leaves out pairs of one group,
-        and those of one rater of `Annotations`, see `calibration_loss`. The plugin does not change.
 
     Returns
     -------
@@ -238,11 +238,11 @@ def maximum_calibration_error(
     y: LabelsLike,
     prediction: PredictionLike,
     *,
+    sample_weight: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
     kind: str | Hashable = "top_label",
     n_bins: int | ArrayLike = 15,
     strategy: Strategy = "uniform",
-    sample_weight: ArrayLike | None = None,
-    groups: ArrayLike | None = None,
 ) -> float:
     """Largest gap of a bin between frequency and prediction (MCE): smaller is better, minimum 0.
 
@@ -252,7 +252,7 @@ def maximum_calibration_error(
 
     Parameters
     ----------
-    y, prediction, kind, n_bins, strategy, sample_weight
+    y, prediction, sample_weight, kind, n_bins, strategy
         As in `expected_calibration_error`; the kind "classwise" is the largest gap of all classes.
     groups : array-like of shape (n_samples,), optional
         Accepted as by all calibration errors. There is no correction that it could change.

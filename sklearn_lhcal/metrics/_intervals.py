@@ -94,12 +94,12 @@ def confidence_interval(
     y: LabelsLike,
     prediction: PredictionLike,
     *,
+    sample_weight: ArrayLike | None = None,
     groups: ArrayLike | None = None,
     raters: Literal["random", "fixed"] | None = None,
     confidence_level: float = 0.95,
     n_blocks: int = 50,
     random_state: Seed = None,
-    sample_weight: ArrayLike | None = None,
     **options: Any,
 ) -> ConfidenceInterval:
     """Confidence interval of a metric by the jackknife, over rows or over rows and raters.
@@ -119,6 +119,8 @@ def confidence_interval(
     y : label histogram of shape (n_samples, n_classes)
         Anything that the metric takes and whose rows can be indexed.
     prediction : array-like of shape (n_samples, ...), Distribution or None
+    sample_weight : array-like of shape (n_samples,), optional
+        Goes to the metric.
     groups : array-like of shape (n_samples,), optional
         Rows of one group (one patient, say) may depend on each other. They go to one block. Metrics
         of this package that are corrected for sampling leave their pairs out of the correction, as
@@ -135,8 +137,6 @@ def confidence_interval(
         left out one by one, more in blocks.
     random_state : int, RandomState instance or None, default=None
         Decides the blocks.
-    sample_weight : array-like of shape (n_samples,), optional
-        Goes to the metric.
     **options
         Go to the metric.
 
@@ -211,12 +211,12 @@ def paired_difference(
     prediction: PredictionLike,
     reference: PredictionLike,
     *,
+    sample_weight: ArrayLike | None = None,
     groups: ArrayLike | None = None,
     raters: Literal["random", "fixed"] | None = None,
     confidence_level: float = 0.95,
     n_blocks: int = 50,
     random_state: Seed = None,
-    sample_weight: ArrayLike | None = None,
     **options: Any,
 ) -> ConfidenceInterval:
     """Difference of a metric between two predictions for the same rows, with its interval.

@@ -106,13 +106,13 @@ def kernel_calibration_error(
     y: LabelsLike,
     prediction: PredictionLike,
     *,
+    sample_weight: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
     notion: Notion = "canonical",
     p: float = 2,
     bandwidth: float | Literal["loo", "cv"] = "loo",
     root: bool = False,
     bias_correction: Literal["residual", "second_order"] | None = "residual",
-    sample_weight: ArrayLike | None = None,
-    groups: ArrayLike | None = None,
     random_state: Seed = 0,
     device: str = "cpu",
 ) -> float:
@@ -131,6 +131,13 @@ def kernel_calibration_error(
     prediction : array-like of shape (n_samples, n_classes) or (n_samples,), or Distribution
         Class probabilities, or those of the second of two classes, or a distribution, whose mean
         counts.
+    sample_weight : array-like of shape (n_samples,), optional
+        Weights of the rows, in the smooth and in the mean. Only their ratios matter. They do not
+        count as repetition: a repeated row would answer for itself.
+    groups : array-like of shape (n_samples,), optional
+        Rows of one group (one patient, say) may depend on each other; groups are independent. Pairs
+        of rows of one group are left out, of the smooth and of the search for a bandwidth. Without
+        groups the rows themselves are taken as independent.
     notion : {"canonical", "marginal", "top_label"}, default="canonical"
         Calibration of the whole vector; of every class by itself, summed over classes; or of the
         largest probability, whose frequency classes that tie share evenly.
@@ -148,13 +155,6 @@ def kernel_calibration_error(
         smooths, and so loses some of the error at a wide bandwidth. "second_order": ``2·S1 − S2``
         with S1 = mean e_j·(Se)_j, which loses less: its loss is of second order. Use it with
         ``bandwidth="cv"``. None: the plugin.
-    sample_weight : array-like of shape (n_samples,), optional
-        Weights of the rows, in the smooth and in the mean. Only their ratios matter. They do not
-        count as repetition: a repeated row would answer for itself.
-    groups : array-like of shape (n_samples,), optional
-        Rows of one group (one patient, say) may depend on each other; groups are independent. Pairs
-        of rows of one group are left out, of the smooth and of the search for a bandwidth. Without
-        groups the rows themselves are taken as independent.
     random_state : int, RandomState instance or None, default=0
         Draws the rows on which a bandwidth is sought: 5 000 for "loo", 20 000 for "cv", where there
         are more.
@@ -202,12 +202,12 @@ def ratio_corrected_calibration_error(
     y: LabelsLike,
     prediction: PredictionLike,
     *,
+    sample_weight: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
     notion: Notion = "canonical",
     p: float = 1,
     bandwidth: float | Literal["loo", "cv"] = "loo",
     root: bool = False,
-    sample_weight: ArrayLike | None = None,
-    groups: ArrayLike | None = None,
     random_state: Seed = 0,
     device: str = "cpu",
 ) -> float:
@@ -219,7 +219,7 @@ def ratio_corrected_calibration_error(
 
     Parameters
     ----------
-    y, prediction, notion, p, bandwidth, root, sample_weight, groups, random_state, device
+    y, prediction, sample_weight, groups, notion, p, bandwidth, root, random_state, device
         As in `kernel_calibration_error`.
 
     Returns
@@ -242,11 +242,11 @@ def kernel_sharpness(
     y: LabelsLike,
     prediction: PredictionLike,
     *,
+    sample_weight: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
     notion: Notion = "canonical",
     bandwidth: float | Literal["loo", "cv"] = "loo",
     bias_correction: Literal["ratio"] | None = None,
-    sample_weight: ArrayLike | None = None,
-    groups: ArrayLike | None = None,
     random_state: Seed = 0,
     device: str = "cpu",
 ) -> float:
@@ -258,7 +258,7 @@ def kernel_sharpness(
 
     Parameters
     ----------
-    y, prediction, notion, bandwidth, sample_weight, groups, random_state, device
+    y, prediction, sample_weight, groups, notion, bandwidth, random_state, device
         As in `kernel_calibration_error`.
     bias_correction : {"ratio", None}, default=None
         "ratio" removes the bias of the ratio to second order. It helps at wide bandwidths.

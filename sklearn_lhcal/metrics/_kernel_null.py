@@ -46,6 +46,8 @@ def null_calibration_error(
     y: LabelsLike,
     prediction: PredictionLike,
     *,
+    sample_weight: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
     notion: Notion = "canonical",
     p: float = 2,
     bandwidth: float | Literal["loo"] = "loo",
@@ -53,8 +55,6 @@ def null_calibration_error(
     bias_correction: Literal["residual", "second_order"] | None = "residual",
     n_draws: int = 200,
     quantiles: ArrayLike = (0.05, 0.5, 0.95),
-    sample_weight: ArrayLike | None = None,
-    groups: ArrayLike | None = None,
     random_state: Seed = 0,
     device: str = "cpu",
 ) -> NullCalibrationError:
@@ -78,10 +78,14 @@ def null_calibration_error(
 
     Parameters
     ----------
-    y, prediction, notion, p, root, bias_correction, sample_weight, device
+    y, prediction, sample_weight, notion, p, root, bias_correction, device
         As in `kernel_calibration_error`. The corrected defaults find predictions that are too sharp
         and too flat. The plugin (``bias_correction=None``) is small where they are too flat: it
         never finds underconfidence.
+    groups : array-like of shape (n_samples,), optional
+        Rows of one group (one patient, say) may depend on each other; groups are independent. The
+        statistic leaves pairs of one group out. One group a row, ``groups=np.arange(n)``, tests by
+        signs without the Dirichlet-multinomial.
     bandwidth : float or "loo", default="loo"
         "loo" is too wide to find much with many classes and predictions spread evenly: give .1,
         say. "cv" is refused. It depends on the labels and would have to be sought for every draw.
@@ -89,10 +93,6 @@ def null_calibration_error(
         How often labels, or signs, are drawn.
     quantiles : array-like of float, default=(0.05, 0.5, 0.95)
         Which quantiles of the draws to return.
-    groups : array-like of shape (n_samples,), optional
-        Rows of one group (one patient, say) may depend on each other; groups are independent. The
-        statistic leaves pairs of one group out. One group a row, ``groups=np.arange(n)``, tests by
-        signs without the Dirichlet-multinomial.
     random_state : int, RandomState instance or None, default=0
         Draws the labels or signs, and the rows for a bandwidth.
 

@@ -33,8 +33,8 @@ def net_benefit(
     prediction: PredictionLike,
     threshold: float,
     *,
-    class_index: object = None,
     sample_weight: ArrayLike | None = None,
+    class_index: object = None,
 ) -> float:
     """Net benefit of acting on the rows with ``p ≥ threshold``: larger is better, at most the
     share of the class.
@@ -58,11 +58,11 @@ def net_benefit(
     threshold : float
         The probability t from which on one acts, at least 0 and below 1. Predictions that rounding
         alone puts below it count as at it.
+    sample_weight : array-like of shape (n_samples,), optional
+        Weights of the rows; only their ratios matter.
     class_index : int or class name, optional
         The class that calls for acting, against all others: its name, or its column number where
         names are no numbers. None: the second of two.
-    sample_weight : array-like of shape (n_samples,), optional
-        Weights of the rows; only their ratios matter.
 
     Returns
     -------

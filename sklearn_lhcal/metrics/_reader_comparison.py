@@ -136,12 +136,12 @@ def reader_comparison(
     prediction: PredictionLike,
     *,
     margin: float,
+    sample_weight: ArrayLike | None = None,
     groups: ArrayLike | None = None,
     raters: Literal["random", "fixed"] | None = None,
     confidence_level: float = 0.95,
     n_blocks: int = 50,
     random_state: Seed = None,
-    sample_weight: ArrayLike | None = None,
 ) -> ReaderComparison:
     """Whether a model is as good as one more reader.
 
@@ -161,14 +161,12 @@ def reader_comparison(
     margin : float
         ε, a difference of probabilities of disagreement that does not matter. Choose it before the
         data are seen.
-    groups : array-like of shape (n_samples,), optional
+    sample_weight, groups, n_blocks, random_state
         As in `confidence_interval`.
     raters : {"random", "fixed"}, optional
         As in `confidence_interval`: by default for new readers and new rows.
     confidence_level : float, default=0.95
         Of intervals, which have two sides, and of the verdict, which has one.
-    n_blocks, random_state, sample_weight
-        As in `confidence_interval`.
 
     Returns
     -------

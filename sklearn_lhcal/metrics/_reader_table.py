@@ -53,11 +53,11 @@ class ReaderTable(NamedTuple):
 def reader_table(
     y: Annotations,
     *,
+    sample_weight: ArrayLike | None = None,
     groups: ArrayLike | None = None,
     confidence_level: float = 0.95,
     n_blocks: int = 50,
     random_state: Seed = None,
-    sample_weight: ArrayLike | None = None,
 ) -> ReaderTable:
     """Which readers name which classes more often than others do, and whether they differ at all.
 
@@ -69,7 +69,7 @@ def reader_table(
     ----------
     y : Annotations of shape (n_samples, n_classes)
         Rows with two readers or more count.
-    groups, confidence_level, n_blocks, random_state, sample_weight
+    sample_weight, groups, confidence_level, n_blocks, random_state
         As in `confidence_interval`.
 
     Returns

@@ -120,9 +120,9 @@ def entropy_calibration_error(
     y: LabelsLike,
     prediction: PredictionLike,
     *,
+    sample_weight: ArrayLike | None = None,
     absolute: bool = True,
     bias_correction: Harmonic = None,
-    sample_weight: ArrayLike | None = None,
 ) -> float:
     """Mean difference of predicted and observed entropy (EntCE): smaller is better, minimum 0;
     signed, best at 0.
@@ -138,6 +138,8 @@ def entropy_calibration_error(
     prediction : array-like of shape (n_samples, n_classes) or (n_samples,), or Distribution
         Class probabilities, those of the second of two classes, or a distribution; the entropy is
         that of its mean.
+    sample_weight : array-like of shape (n_samples,), optional
+        Weights of the rows; only their ratios matter.
     absolute : bool, default=True
         False: the mean signed difference, which may hide errors that cancel.
     bias_correction : {None, "harmonic"}, default=None
@@ -145,8 +147,6 @@ def entropy_calibration_error(
         unbiased for all but the tail ``Σ_k Σ_{v≥n} Q_k (1−Q_k)^v / v`` of the entropy's series, by
         which it is too small (Zhang 2012). Absolute errors stay too large with few raters: the
         noise of the entropy counts in them, and has no unbiased estimate.
-    sample_weight : array-like of shape (n_samples,), optional
-        Weights of the rows; only their ratios matter.
 
     Returns
     -------
