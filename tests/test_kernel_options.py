@@ -226,10 +226,9 @@ class TestBinned:
         assert root == pytest.approx(np.sqrt(error))
 
     def test_errors(self):
-        with pytest.raises(ValueError, match="n_bins must be a whole number"):
-            binned_canonical_error([0, 1], [0.2, 0.7], n_bins=0)
-        with pytest.raises(ValueError, match="n_bins must be a whole number"):
-            binned_canonical_error([0, 1], [0.2, 0.7], n_bins="sturges")
+        for n_bins in (0, "sturges", [0, 0.5, 1], np.array([0, 0.5, 1])):
+            with pytest.raises(ValueError, match="n_bins must be a whole number"):
+                binned_canonical_error([0, 1], [0.2, 0.7], n_bins=n_bins)
 
 
 class TestErrors:

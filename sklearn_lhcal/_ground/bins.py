@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .arrays import Floats, Indices
-from .checks import any_array, as_floats, is_real
+from .checks import any_array, as_floats, is_count, is_real
 
 CORRECTIONS = ("residual", "label", None)
 # values this near, as parts of themselves, differ by rounding: 1 − Σz² by the order of its terms
@@ -50,7 +50,7 @@ class Bins:
                 )
             self.edges = np.tile(edges, (K, 1))
             room = below(self.edges[:, 1:], np.diff(self.edges))
-        elif not _counts(n_bins):
+        elif not is_count(n_bins):
             raise ValueError(
                 f"n_bins must be a positive integer or an array of edges, got {n_bins!r}."
             )
@@ -87,11 +87,6 @@ def below(edge: NDArray | float, width: NDArray | float) -> Any:
     """
     size = np.maximum(np.abs(edge), 1.0)
     return np.maximum(np.minimum(_FLOAT32 * size, width / 1000), _ROUNDING * np.abs(edge))
-
-
-def _counts(n_bins) -> bool:
-    """Whether it is a positive integer."""
-    return is_real(n_bins) and 1 <= n_bins < np.inf and n_bins == int(n_bins)
 
 
 def _distinct(edges: NDArray) -> Floats:

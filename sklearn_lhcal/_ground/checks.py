@@ -283,6 +283,11 @@ def is_real(value) -> bool:
     return isinstance(value, Real)
 
 
+def is_count(value) -> bool:
+    """Whether it is a whole number of at least 1."""
+    return is_real(value) and 1 <= value < np.inf and value == int(value)
+
+
 def check_not_negative(**named) -> None:
     """Raise a ValueError that names the first argument that is no finite number of at least 0."""
     for name, value in named.items():

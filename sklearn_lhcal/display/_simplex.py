@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._ground.checks import as_names
+from .._ground.checks import as_names, is_count
 from .._ground.types import Estimator, LabelsLike, Samples
 from .._rows import PredictionLike, Rows, class_column, class_names, read_rows
 from ..metrics import loo_bandwidth
@@ -142,7 +142,7 @@ class SimplexCalibrationDisplay(Display):
             raise ValueError(
                 f"A simplex display needs three classes, got {K}; ReliabilityDisplay serves two."
             )
-        if n_bins < 1 or int(n_bins) != n_bins:
+        if not is_count(n_bins):
             raise ValueError(f"n_bins must be a whole number, 1 or more, got {n_bins!r}.")
         columns = _three(which, rows)
         kept: dict[str, Any] = {"class_names": [class_names(rows)[k] for k in columns]}

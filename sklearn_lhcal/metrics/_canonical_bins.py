@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 from scipy.stats import skew
 
 from .._ground.bins import Bins, signed_root
+from .._ground.checks import is_count
 from .._ground.facts import Facts, metric
 from .._ground.types import LabelsLike
 from .._rows import PredictionLike, Rows
@@ -17,7 +18,8 @@ from ._kernel import check_options
 
 def _check(p: float = 1, n_bins: int | str = "doane", **others) -> None:
     check_options(p, None)
-    if n_bins != "doane" and (isinstance(n_bins, str) or n_bins < 1 or int(n_bins) != n_bins):
+    by_doane = isinstance(n_bins, str) and n_bins == "doane"
+    if not by_doane and not is_count(n_bins):
         raise ValueError(f"n_bins must be a whole number, 1 or more, or 'doane', got {n_bins!r}.")
 
 
