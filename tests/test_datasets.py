@@ -337,8 +337,8 @@ def test_the_checkerboard_is_that_of_the_paper_by_default():
         ({"n_samples": 0}, "n_samples must be an integer of at least 1"),
         ({"n_rows": 1.5}, "n_rows must be an integer"),
         ({"n_rows": 1, "n_columns": 1}, "two cells or more"),
-        ({"cell_std": 0.0}, "cell_std must be positive and finite"),
-        ({"cell_std": np.inf}, "cell_std must be positive and finite"),
+        ({"cell_std": 0.0}, "cell_std must be a finite number above 0"),
+        ({"cell_std": np.inf}, "cell_std must be a finite number above 0"),
     ],
 )
 def test_checkerboard_errors(change, message):

@@ -248,8 +248,11 @@ def test_parameters_of_the_regularizer(data):
             r"regularizer must be None or a torch module, such as MMCEPenalty\(\), got 'mmce'",
         ),
         ({"regularizer": MMCEPenalty}, "regularizer must be None or a torch module"),
-        ({"regularizer_weight": -1.0}, "regularizer_weight must be a number, 0 or more, got -1.0"),
-        ({"regularizer_weight": np.nan}, "regularizer_weight must be a number, 0 or more, got nan"),
+        ({"regularizer_weight": -1.0}, "regularizer_weight must be a finite number"),
+        (
+            {"regularizer_weight": np.nan},
+            "regularizer_weight must be a finite number of at least 0",
+        ),
         ({"regularizer": KernelCalibrationPenalty(1)}, "exists for p = 2 only"),
     ],
 )

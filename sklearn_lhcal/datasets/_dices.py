@@ -2,7 +2,6 @@
 
 import csv
 import io
-from collections.abc import Iterator
 from functools import partial
 from os import PathLike
 from typing import Literal, NamedTuple
@@ -149,16 +148,13 @@ def _columns(data: bytes, form: _Form) -> dict[str, NDArray]:
         raise OSError(f"is truncated or no table: {error}.") from error
     if problem := _problem(header, rows, form):
         raise OSError(f"does not hold the ratings of DICES: {problem}.")
+    values = dict(zip(header, zip(*rows, strict=True), strict=True))
     # objects, because a text of each row would be as wide as the longest
-    columns = {name: np.array(column, dtype=object) for name, column in _by_column(header, rows)}
+    columns = {name: np.array(column, dtype=object) for name, column in values.items()}
     for name in ("item_id", "rater_id"):
         # in the order of numbers, not of their digits
         columns[name] = columns[name].astype(np.int64)
     return columns
-
-
-def _by_column(header: list[str], rows: list[list[str]]) -> Iterator[tuple[str, tuple[str, ...]]]:
-    return zip(header, zip(*rows, strict=True), strict=True)
 
 
 def _problem(header: list[str], rows: list[list[str]], form: _Form) -> str | None:

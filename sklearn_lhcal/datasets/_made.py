@@ -5,7 +5,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils import Bunch, check_random_state
 
 from .._ground.arrays import Floats, Integers
-from .._ground.checks import as_floats, plain_array
+from .._ground.checks import as_floats, check_not_negative, check_positive, plain_array
 from .._ground.simplex import softmax
 from .._ground.types import Seed
 from ..distributions import Dirichlet
@@ -77,9 +77,7 @@ def make_label_histograms(
     """
     _check_sizes(1, n_samples=n_samples, n_features=n_features)
     _check_sizes(2, n_classes=n_classes)
-    for name, scale in (("class_sep", class_sep), ("overconfidence", overconfidence)):
-        if not 0 <= scale < np.inf:
-            raise ValueError(f"{name} must be finite and not negative, got {scale!r}.")
+    check_not_negative(class_sep=class_sep, overconfidence=overconfidence)
     total = _check_total(total, n_samples)
     rng = check_random_state(random_state)
     coef, X = model_and_rows(n_samples, n_classes, n_features, class_sep, rng)
@@ -158,8 +156,7 @@ def make_random_checkerboard(
     cells = n_rows * n_columns
     if cells < 2:
         raise ValueError("A checkerboard needs two cells or more.")
-    if not 0 < cell_std < np.inf:
-        raise ValueError(f"cell_std must be positive and finite, got {cell_std!r}.")
+    check_positive(cell_std=cell_std)
     rng = check_random_state(random_state)
     # The cells are drawn first, so that n_samples does not change them.
     label = np.zeros(cells, dtype=np.int64)

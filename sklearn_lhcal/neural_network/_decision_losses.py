@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from .._ground.arrays import Floats
+from .._ground.checks import check_positive
 from .._ground.costs import check_cost_matrix
 from ._losses import _MeanOverRows, _weighted_sum
 
@@ -58,10 +59,9 @@ class _DecisionLoss(_MeanOverRows):
 
     def __init__(self, cost_matrix: ArrayLike, lam: float = 1.0, beta: float | None = None) -> None:
         super().__init__()
-        if not lam > 0:
-            raise ValueError(f"lam must be positive, got {lam!r}.")
-        if beta is not None and not beta > 0:
-            raise ValueError(f"beta must be positive, or None for the hard minimum, got {beta!r}.")
+        check_positive(lam=lam)
+        if beta is not None:
+            check_positive(beta=beta)
         self.cost_matrix = cost_matrix
         self.lam = lam
         self.beta = beta

@@ -6,7 +6,6 @@ of weights count. They are scikit-learn estimators too, so that a search can set
 """
 
 import copy
-import math
 from functools import partial
 from typing import Literal
 
@@ -15,6 +14,7 @@ import torch
 from sklearn.base import BaseEstimator
 from torch import Tensor, nn
 
+from .._ground.checks import check_not_negative
 from .._ground.kernels import (
     NOTIONS,
     SmoothingProblem,
@@ -228,8 +228,7 @@ def penalty_of(regularizer: nn.Module | None, weight: float) -> nn.Module | None
             "regularizer must be None or a torch module, such as MMCEPenalty(), got "
             f"{regularizer!r}."
         )
-    if not 0 <= weight < math.inf:
-        raise ValueError(f"regularizer_weight must be a number, 0 or more, got {weight!r}.")
+    check_not_negative(regularizer_weight=weight)
     return copy.deepcopy(regularizer)
 
 
