@@ -201,8 +201,8 @@ def test_made_raters_in_their_three_forms():
         ({"total": 0.0}, "total must be positive"),
         ({"total": [1.0, 2.0]}, "total must be positive: one number or shape"),
         ({"total": np.nan}, "total must be positive"),
-        ({"class_sep": -1.0}, "class_sep must be finite"),
-        ({"overconfidence": np.inf}, "overconfidence must be finite"),
+        ({"class_sep": -1.0}, "class_sep must be a finite number of at least 0"),
+        ({"overconfidence": np.inf}, "overconfidence must be a finite number of at least 0"),
     ],
 )
 def test_made_refuses_bad_arguments(arguments, message):
