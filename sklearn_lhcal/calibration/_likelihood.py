@@ -58,14 +58,10 @@ class ScalingProblem(Problem):
         Whether a part of the rows is solved first, where there are many.
     """
 
+    rows: CalibrationRows
+
     def __init__(
-        self,
-        family: AffineMap,
-        rows: CalibrationRows,
-        prior,
-        floor=None,
-        start=None,
-        in_stages=True,
+        self, family: AffineMap, rows, prior, floor=None, start=None, in_stages: bool = True
     ):
         self.family = family
         self.rows = rows
@@ -97,6 +93,10 @@ class ScalingProblem(Problem):
         other._known = dict(self._known)
         other._excess = excess
         return other
+
+    def forget(self) -> None:
+        """Leave what was kept for other priors, as it takes memory."""
+        self._known = {}
 
     @property
     def default_solver(self):

@@ -100,6 +100,7 @@ class Average(NamedTuple):
         for j in sorted(range(1, len(fits)), key=lambda j: -fits[j].expected):
             if fits[j].ceiling >= best - _HOPELESS:
                 fits[j] = fits[j].sought(solve, best)
+                fits[j].problem.forget()
                 best = max(best, fits[j].log_evidence)
         return cls(fits, softmax(np.array([fit.expected for fit in fits])))
 
