@@ -1,6 +1,6 @@
 """Coverage of 95 % intervals for new rows and new raters, and what the intervals cost.
 
-    python benchmarks/reader_intervals.py [draws] [draws over rows]
+    python benchmarks/reader_intervals.py [draws] [draws over rows] [designs …]
     python benchmarks/reader_intervals.py cost
 
 K = 3. Rows have true log-odds N((1, 0, −1), 1), readers tilts N(0, s²) of the log-odds of each
@@ -177,11 +177,12 @@ def coverage(design, n: int, R: int, s: float, runs: tuple[int, int], names, tru
     return {name: hit / runs for name, hit in hits.items()}
 
 
-def table(runs: tuple[int, int]) -> None:
-    truth = {s: truths(s) for s in {design[-1] for design in DESIGNS}}
+def table(runs: tuple[int, int], only: list[str]) -> None:
+    designs = [case for case in DESIGNS if not only or case[0].__name__ in only]
+    truth = {s: truths(s) for s in {case[-1] for case in designs}}
     print(f"{runs[0]} draws, {runs[1]} over rows")
     print(f"{'':28}" + "".join(f"{name:>14}" for name in METRICS))
-    for design, n, R, s in DESIGNS:
+    for design, n, R, s in designs:
         of_pairs = () if design is nested else PAIRS
         names = [name for name in METRICS if name in ONE + of_pairs]
         found = coverage(design, n, R, s, runs, names, truth[s])
@@ -266,15 +267,16 @@ def paired(runs: int) -> None:
 
 
 def main() -> None:
-    # three raters are few, and some bins have few rows
-    warnings.filterwarnings("ignore", "There are only")
+    # three raters are few, two of five give most ratings, and some bins have few rows
+    warnings.filterwarnings("ignore", "There are only|The 5 raters are worth")
     warnings.filterwarnings("ignore", "More than 5 %")
     if "cost" in sys.argv:
         cost()
         return
     runs, over_rows = [int(a) for a in sys.argv[1:3]] or (2000, 500)
-    table((runs, over_rows))
-    paired(runs)
+    table((runs, over_rows), sys.argv[3:])
+    if not sys.argv[3:]:
+        paired(runs)
 
 
 if __name__ == "__main__":
