@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose
-from scipy.optimize import minimize
+from scipy.optimize import approx_fprime, minimize
 from scipy.special import log_softmax
 from sklearn.base import clone
 from sklearn.ensemble import RandomForestClassifier
@@ -153,6 +153,25 @@ def test_shrinkage_has_scipys_optimum(shrinkage, data, logits):
     found = np.append(model.scale_ / beta - 1, model.intercept_)
     assert loss(found) <= best.fun + 1e-10
     assert_allclose(found, best.x, atol=1e-3)
+
+
+def test_shrinkage_of_many_classes_has_scipys_optimum():
+    """Eighty parameters, for which second derivatives serve several steps."""
+    many = make_label_histograms(300, n_classes=40, n_raters=(1, 3), random_state=0)
+    u = log_softmax(2 * np.log(many.prediction), axis=1)
+    beta = 1 / TemperatureScaling("logits").fit(u, many.counts).temperature_
+
+    def loss(x):
+        d, b = x[:40], x[40:]
+        penalty = 0.5 * ((d**2).sum() + (b**2).sum() / 10)
+        return scipys_loss(beta * (1 + d), b, u, many.counts) + penalty / 300
+
+    model = VectorScaling("logits", shrinkage=1.0).fit(u, many.counts)
+    found = np.append(model.scale_ / beta - 1, model.intercept_)
+    slope = approx_fprime(found, loss, 1e-6)
+    # Forward differences of step 1e-6 are right to 1e-6 or so; at the start they are .05.
+    assert np.abs(slope).max() < 1e-5
+    assert np.abs(approx_fprime(np.zeros(80), loss, 1e-6)).max() > 1e-3
 
 
 @pytest.mark.parametrize("calibrator", CALIBRATORS, ids=name)

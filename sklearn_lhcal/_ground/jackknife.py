@@ -211,8 +211,8 @@ def worth(c: NDArray) -> float:
 
 
 def effective_number(c: NDArray) -> float:
-    """How many raters of equal shares are worth those with shares c."""
-    return float((c**2).sum() ** 2 / (c**4).sum())
+    """How many raters of equal shares are worth those with shares c, of a sum of squares."""
+    return worth(c**2)
 
 
 def check_several_raters(n_raters: int, least_raters: int) -> None:
@@ -230,10 +230,11 @@ def check_several_raters(n_raters: int, least_raters: int) -> None:
 
 def warn_of_few(n_raters: int, worth: float) -> None:
     """Warn of few raters, or of few who give most of the ratings, the caller of whoever calls."""
-    found = f"There are only {n_raters} raters"
-    if n_raters >= FEW_RATERS:
+    if n_raters < FEW_RATERS:
+        found = f"There are only {n_raters} raters"
+    elif worth < LEAST_RATERS:
         found = f"The {n_raters} raters are worth only {worth:.1f} with equal loads"
-    if n_raters >= FEW_RATERS and worth >= LEAST_RATERS:
+    else:
         return
     warnings.warn(
         f"{found}: intervals for new raters may cover too rarely. "
