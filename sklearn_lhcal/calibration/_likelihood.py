@@ -192,7 +192,7 @@ class ScalingProblem(Problem):
         that what is made of their information is cautious. It is positive semi-definite.
         """
         made = self._known.get("expansion")
-        if made is None or made[0] is not self.prior or not np.array_equal(made[1], x):
+        if made is None or made[0] is not self.prior or not _same(made[1], x):
             F, slope, by_eta, H = self._second_sums(x)
             value, slope = self._with_prior(*self._split(x), F, slope, by_eta)
             made = self.prior, x, (value, slope, Curvature(H, self.prior_curvature(x)))
@@ -270,7 +270,7 @@ class ScalingProblem(Problem):
         return (self.prior.precision / self.n_rows).reshape(self.family.K, -1)
 
     def _knows(self, name: str, x) -> bool:
-        return name in self._known and np.array_equal(self._known[name][0], x)
+        return name in self._known and _same(self._known[name][0], x)
 
     def _gradient(self, x, F, G, by_eta):
         """Loss with prior, and gradient, of the sums over rows."""
@@ -361,6 +361,11 @@ class ScalingProblem(Problem):
         return F, np.append(G, by_eta + weight * (2 * expit(eta) - 1))
 
 
+def _same(x: Array, at: Array) -> bool:
+    """Whether two points are one, to the bit."""
+    return x is at or x.tobytes() == at.tobytes()
+
+
 def _as_torch(problem: ScalingProblem, x):
     """The prior of x as a tensor, in nats of a label."""
     theta = x[: len(problem.prior.center)]
@@ -380,7 +385,10 @@ def without_x(rows: CalibrationRows) -> CalibrationRows:
 
 
 def _near_temperature(problem: ScalingProblem) -> tuple[float, float]:
-    """β and η of the temperature alone on a part of the rows; around an ensemble the grid's."""
+    """β and η of the temperature alone on a part of the rows.
+
+    On all rows, or around an ensemble, the best of the grid.
+    """
     most = _START_ROWS_OF_MEMBERS
     if not problem.rows.is_ensemble:
         most = min(_START_ROWS, max(100, _START_LOGITS // problem.rows.n_classes))
@@ -389,7 +397,7 @@ def _near_temperature(problem: ScalingProblem) -> tuple[float, float]:
     if step > 1:
         rows = without_x(rows).take(slice(None, None, step))
     beta, eta = best_start(rows, problem.n_rows, problem.floor)
-    if rows.is_ensemble:
+    if step == 1 or rows.is_ensemble:
         return beta, eta
     x = np.log([beta]) if problem.floor is None else np.array([np.log(beta), eta])
     family = TemperatureMap(rows.n_classes)

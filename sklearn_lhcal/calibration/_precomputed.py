@@ -79,34 +79,42 @@ class PrecomputedClassifier(ClassifierMixin, BaseEstimator):
         Only the names in y are read. They name columns that have no names, where they are sorted.
         They also show whether one column stands for two classes.
         """
+        self.read_columns(X, y)
+        if not isinstance(X, Distribution):
+            self._checked(self._outputs(X))
+        return self
+
+    def read_columns(self, X, y) -> None:
+        """Set `classes_`: all of a fit but for the values of X, which a prediction looks at."""
         if self.response not in ("logits", "proba"):
             raise ValueError(f'response must be "logits" or "proba", got {self.response!r}.')
         if isinstance(X, Distribution):
-            return self._fit_distribution(X, y)
+            self._fit_distribution(X, y)
+            return
         outputs = self._outputs(X)
         names = column_names(outputs, "X")
         named = names is not None and self.classes is None
         if names is not None and named:
             classes = sorted_names(names)
             outputs = outputs[classes.tolist()]
-        outputs = self._checked(outputs, reset=True, y=y)
         labels = None if y is None else read_labels(y)
+        _check_axes(outputs, labels)
+        validate_data(self, outputs, skip_check_array=True)
         if names is not None and named and labels is not None and not _has_names(labels):
             check_by_position(names, "X", "y", "y")
         if not named and self.classes is not None:
             classes = np.asarray(self.classes)
         elif not named:
-            classes = _classes_of(labels, outputs.shape[1])
-        if len(classes) != outputs.shape[1]:
+            classes = _classes_of(labels, self.n_features_in_)
+        if len(classes) != self.n_features_in_:
             raise ValueError(
                 f"classes has {len(classes)} entries, but X holds the outputs for "
-                f"{outputs.shape[1]} classes."
+                f"{self.n_features_in_} classes."
             )
         if len(set(classes.tolist())) < len(classes):
             raise ValueError(f"classes must hold different names, got {classes.tolist()[:20]}.")
         self.classes_ = classes
         self._names = names if named else None
-        return self
 
     def _fit_distribution(self, X: Distribution, y):
         names = X.classes
@@ -125,7 +133,6 @@ class PrecomputedClassifier(ClassifierMixin, BaseEstimator):
         self.classes_ = classes
         self._names = None if self.classes is not None else names
         self.n_features_in_ = X.n_classes
-        return self
 
     def _class_order(self, X):
         if self.classes is not None:
@@ -137,7 +144,7 @@ class PrecomputedClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self, "classes_")
         if isinstance(X, Distribution):
             return np.array(self.predict_dist(X).mean())
-        outputs = self._checked(self._outputs(X), reset=False)
+        outputs = self._checked(self._outputs(X))
         return softmax(outputs) if self.response == "logits" else outputs
 
     def predict_dist(self, X: Samples) -> Distribution:
@@ -165,7 +172,7 @@ class PrecomputedClassifier(ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self, "classes_")
         if self.response == "logits" and not isinstance(X, Distribution):
-            return log_softmax(self._checked(self._outputs(X), reset=False))
+            return log_softmax(self._checked(self._outputs(X)))
         return log_proba(self.predict_proba(X))
 
     def predict(self, X: Samples) -> NDArray:
@@ -197,35 +204,36 @@ class PrecomputedClassifier(ClassifierMixin, BaseEstimator):
         check_by_position(self._names, "X at fit", "X", "X")
         return outputs
 
-    def _checked(self, outputs, *, reset, y=None):
-        if not reset and self._names is not None:
+    def _checked(self, outputs):
+        if self._names is not None:
             outputs = self._in_order(outputs)
-        ndim = plain_array(outputs, "X").ndim
-        if ndim == 3:
-            raise ValueError(
-                f"Found array with dim 3: X has shape {np.shape(outputs)}. Pass saved members of "
-                "an ensemble as sklearn_lhcal.distributions.Ensemble(proba), where proba has the "
-                "shape (members, rows, classes); or average them first."
-            )
-        if ndim == 1:
-            raise ValueError(
-                "Reshape your data: X has one number a row; the outputs of two classes are two "
-                "columns: np.column_stack([1 - p, p]) of probabilities p of the second class, "
-                "np.column_stack([0 * u, u]) of its log-odds u."
-            )
-        outputs = validate_data(self, outputs, reset=reset, dtype=[np.float64, np.float32])
-        if y is not None and outputs.shape[1] == 1:
-            n_classes = read_labels(y).shape[1]
-            if n_classes > 1:
-                raise ValueError(
-                    f"X has 1 feature(s) for the {n_classes} classes of y; the outputs of two "
-                    "classes are two columns, "
-                    "[0, u] for log-odds u, [1 - p, p] for a probability p of the second."
-                )
-        return (
-            outputs.astype(np.float64, copy=False)
-            if self.response == "logits"
-            else check_proba(outputs, name="X")
+        _check_axes(outputs)
+        outputs = validate_data(self, outputs, reset=False, dtype=[np.float64, np.float32])
+        if self.response == "logits":
+            return outputs.astype(np.float64, copy=False)
+        return check_proba(outputs, name="X")
+
+
+def _check_axes(outputs, labels=None) -> None:
+    """Refuse members and single columns, and say how they are given."""
+    ndim = plain_array(outputs, "X").ndim
+    if ndim == 3:
+        raise ValueError(
+            f"Found array with dim 3: X has shape {np.shape(outputs)}. Pass saved members of "
+            "an ensemble as sklearn_lhcal.distributions.Ensemble(proba), where proba has the "
+            "shape (members, rows, classes); or average them first."
+        )
+    if ndim == 1:
+        raise ValueError(
+            "Reshape your data: X has one number a row; the outputs of two classes are two "
+            "columns: np.column_stack([1 - p, p]) of probabilities p of the second class, "
+            "np.column_stack([0 * u, u]) of its log-odds u."
+        )
+    if labels is not None and labels.shape[1] > 1 and np.shape(outputs)[1] == 1:
+        raise ValueError(
+            f"X has 1 feature(s) for the {labels.shape[1]} classes of y; the outputs of two "
+            "classes are two columns, "
+            "[0, u] for log-odds u, [1 - p, p] for a probability p of the second."
         )
 
 
