@@ -13,7 +13,7 @@ from scipy.special import expit, log_expit, logsumexp
 
 from .._ground.arrays import Floats
 from .._ground.simplex import log_softmax, row_max, row_sum
-from ._affine import AffineMap, FlooredLabels, Labels
+from ._affine import AffineMap, FlooredLabels
 
 # Logits beyond which exponentials could leave the range of floats, half of that in float32; below,
 # maxima are not needed.
@@ -49,15 +49,15 @@ def _is_large(v: Array) -> bool:
     return bool(max(v.max(), -v.min()) > _LARGE * v.itemsize / 8)
 
 
-def floored(family: AffineMap, u: Array, v: Array, labels: Labels, floor, eta: float, curved: bool):
+def floored(family: AffineMap, u: Array, v: Array, labels, floor, eta: float, curved: bool):
     """The loss of points whose map has a floor, and its derivatives; v = u' is overwritten.
 
-    Labels are rows i, classes k and shares y (L,), of pairs that have labels: mostly few.
+    Labels are rows i, classes k and shares y (L,), of pairs that have labels: mostly few; and
+    whether a row has labels of this class alone.
     """
-    i, k, y = labels
+    i, k, y, is_alone = labels
     n_rows = len(u)
-    if _is_large(v):
-        v -= row_max(v)[:, None]
+    v -= row_max(v)[:, None]
     log_p = v[i, k]
     exp_v = np.exp(v, out=v)
     Z = row_sum(exp_v)
@@ -66,27 +66,27 @@ def floored(family: AffineMap, u: Array, v: Array, labels: Labels, floor, eta: f
     log_z = np.logaddexp(log_rest, log_expit(eta) + np.log(floor)[k])
     r = np.exp(log_rest - log_z)
     F = -float(y @ log_z)
-    n_r: Array = np.bincount(i, y * r, n_rows).astype(np.float64)
-    from_labels = family.label_sum(u, (i, k, y * r))
+    a = y * r
+    n_r: Array = np.bincount(i, a, n_rows)
+    from_labels = family.label_sum(u, (i, k, a))
     e = expit(eta)
     n = y.sum()
     # ∂ log z_k/∂η = (1 − r_k) − e
-    by_eta = float(y @ r) - (1 - e) * n
+    by_eta = float(a.sum()) - (1 - e) * n
     if not curved:
         exp_v *= (n_r / Z)[:, None]
         return F, family.pulled_sum(u, exp_v) - from_labels, by_eta
     # c = y r (1−r): that a label does not say whether it comes from the map or from the floor.
-    c = y * r * (1 - r)
-    C: Array = np.bincount(i, c, n_rows).astype(np.float64)
+    c = a * (1 - r)
+    C: Array = np.bincount(i, c, n_rows)
     M = np.maximum(n_r + C, _TINY)
     # The Hessian in u' is diag(n_r p − c) − M q qᵀ + c cᵀ/M with q = p − c/M.
     # Of a row with labels of one class c cᵀ/M is diagonal.
-    n_pairs = np.bincount(i, minlength=n_rows)
-    on_diagonal = c - np.where(n_pairs[i] == 1, c**2 / M[i], 0.0)
+    on_diagonal = c - is_alone * c**2 / M[i]
     of_labels = FlooredLabels(i, k, c, on_diagonal)
     from_map, from_q, H = family.floored_sums(u, exp_v, Z, n_r, M, of_labels)
-    several = n_pairs > 1
-    if several.any():
+    if not is_alone.all():
+        several = np.unique(i[~is_alone])
         dense = np.zeros_like(u)
         dense[i, k] = c
         D = family.pulled(u[several], dense[several] / np.sqrt(M)[several, None])

@@ -302,9 +302,12 @@ class ScalingProblem(Problem):
 
     def _pairs(self, part: slice):
         """Labels of a block of rows, which are counted from its first."""
-        i, k, y = self.rows.label_pairs
-        own = slice(*np.searchsorted(i, [part.start, part.stop]))
-        return i[own] - part.start, k[own], y[own]
+        pairs = self.rows.label_pairs
+        if part.stop - part.start == len(self.rows):
+            return pairs
+        own = slice(*np.searchsorted(pairs[0], [part.start, part.stop]))
+        i, k, y, is_alone = (a[own] for a in pairs)
+        return i - part.start, k, y, is_alone
 
     def _first_sums(self, x) -> list:
         """Loss and gradient in (θ, η); the last are kept."""

@@ -177,10 +177,10 @@ class CalibrationRows:
         return self.weight / (self.weight @ row_sum(self.counts))
 
     @cached_property
-    def label_pairs(self) -> tuple[NDArray, NDArray, Floats]:
-        """Rows, classes and shares of the labels, (L,) each, rows in order."""
+    def label_pairs(self) -> tuple[NDArray, NDArray, Floats, NDArray]:
+        """Rows, classes and shares of the labels, and whether a row has no others; (L,) each."""
         i, k = np.nonzero(self.label_shares)
-        return i, k, self.label_shares[i, k]
+        return i, k, self.label_shares[i, k], np.bincount(i)[i] == 1
 
     @cached_property
     def frequencies(self) -> Floats:

@@ -43,7 +43,7 @@ def best_start(rows: CalibrationRows, n_rows: float, floor) -> tuple[float, floa
 
 def _losses(rows: CalibrationRows, beta: Array, n_rows: float, floor) -> tuple[Array, Array]:
     """Loss with prior (B,), and the η (B,) at which it is least."""
-    i, k, y = rows.label_pairs
+    i, k, y, _ = rows.label_pairs
     log_p = _log_p(rows, beta, i, k)
     prior = 0.5 * np.log(beta) ** 2 / n_rows
     if floor is None:
