@@ -27,6 +27,7 @@ _LONGEST = 5.0
 _MOST = 50
 _PROMISE = 1e-6
 _TINY = 1e-300
+_LARGE = 600.0
 
 Array = Floats
 
@@ -49,10 +50,11 @@ def _losses(rows: CalibrationRows, beta: Array, n_rows: float, floor) -> tuple[A
     if floor is None:
         return prior - log_p @ y, np.full(len(beta), -np.inf)
     weight = FLOOR_PRIOR / n_rows
-    eta = _best_eta(np.exp(log_p), floor[k], y, weight)
+    log_pi = np.log(floor)[k]
+    eta = _best_eta(log_p - log_pi, y, weight)
     log_e = log_expit(eta)
     log_rest = log_expit(-eta)
-    log_z = np.logaddexp(log_rest[:, None] + log_p, log_e[:, None] + np.log(floor)[k])
+    log_z = np.logaddexp(log_rest[:, None] + log_p, log_e[:, None] + log_pi)
     return prior - log_z @ y - weight * (log_e + log_rest), eta
 
 
@@ -66,24 +68,26 @@ def _log_p(rows: CalibrationRows, beta: Array, i: NDArray, k: NDArray) -> Array:
     return log_p
 
 
-def _best_eta(p: Array, pi: Array, y: Array, weight: float) -> Array:
-    """η (B,) of least loss for p (B, L): Newton's steps between ends that draw together.
+def _best_eta(log_odds: Array, y: Array, weight: float) -> Array:
+    """η (B,) of least loss for log p/π (B, L): Newton's steps between ends that draw together.
 
     The loss is convex in e, so that its slope in η changes its sign once.
     """
-    eta = np.full(len(p), _FIRST)
-    low = np.full(len(p), -_LARGEST)
-    high = np.full(len(p), _LARGEST)
+    # π/p, within the range of floats
+    ratio = np.exp(np.minimum(-log_odds, _LARGE))
+    eta = np.full(len(ratio), _FIRST)
+    low = np.full(len(ratio), -_LARGEST)
+    high = np.full(len(ratio), _LARGEST)
     for _ in range(_MOST):
         e = expit(eta)
-        rest = (1 - e)[:, None] * p
-        r = rest / (rest + e[:, None] * pi)
-        G = e - (1 - r) @ y + weight * (2 * e - 1)
-        H = e * (1 - e) * (1 + 2 * weight) - (r * (1 - r)) @ y
+        r = 1 / (1 + np.exp(eta)[:, None] * ratio)
+        of_map = r @ y
+        G = e - (1 - of_map) + weight * (2 * e - 1)
+        H = e * (1 - e) * (1 + 2 * weight) - (of_map - (r * r) @ y)
         size = np.maximum(np.abs(H), _TINY)
         low = np.where(G < 0, eta, low)
         high = np.where(G > 0, eta, high)
-        step = eta - np.clip(G / size, -_LONGEST, _LONGEST)
+        step = eta - np.minimum(np.maximum(G / size, -_LONGEST), _LONGEST)
         eta = np.where((step > low) & (step < high), step, (low + high) / 2)
         if (2 * _PROMISE * size >= G**2).all():
             break
