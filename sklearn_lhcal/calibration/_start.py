@@ -27,7 +27,8 @@ _LONGEST = 5.0
 _MOST = 50
 _PROMISE = 1e-6
 _TINY = 1e-300
-_LARGE = 600.0
+# Logits and log-odds are no larger: what leaves the range of floats takes long.
+_LARGE = 300.0
 
 Array = Floats
 
@@ -61,7 +62,7 @@ def _losses(rows: CalibrationRows, beta: Array, n_rows: float, floor) -> tuple[A
 def _log_p(rows: CalibrationRows, beta: Array, i: NDArray, k: NDArray) -> Array:
     """Log-probability of class k in row i at each temperature, without a floor, (B, L)."""
     u = rows.log_proba - rows.log_proba.max(axis=-1, keepdims=True)
-    Z = row_sum(np.exp(np.multiply.outer(beta, u)))
+    Z = row_sum(np.exp(np.maximum(np.multiply.outer(beta, u), -_LARGE)))
     log_p = np.multiply.outer(beta, u[i, ..., k]) - np.log(Z)[:, i]
     if rows.is_ensemble:
         log_p = logsumexp(log_p + rows.log_weights[i], axis=-1)
