@@ -77,16 +77,16 @@ class AffineMap(ABC):
         """Second derivatives (p,) of P1's penalties, eq. (47), (48), nats per label."""
         raise NotImplementedError
 
-    def pulled_sum(self, u: Array, a: Array) -> Array:
-        """Σ Jᵀa over the rows, shape (p,)."""
-        return np.einsum("ij->j", self.pulled(u, a))
+    def pulled_sum(self, u: Array, a: Array, w: Array) -> Array:
+        """Σ w Jᵀa over the rows, shape (p,)."""
+        return w @ self.pulled(u, a)
 
     def label_sum(self, u: Array, labels: Labels) -> Array:
         """Σ Jᵀa over the rows, shape (p,), for an a that is 0 but where labels are."""
         i, k, y = labels
         a = np.zeros_like(u)
         a[i, k] = y
-        return self.pulled_sum(u, a)
+        return self.pulled_sum(u, a, np.ones(len(u)))
 
     def softmax_sums(self, u: Array, e: Array, Z: Array, n: Array) -> tuple[Array, Array]:
         """Σ n Jᵀp and Σ n Jᵀ(diag p − p pᵀ)J over the rows, for p = e/Z; e is overwritten."""
@@ -106,8 +106,8 @@ class AffineMap(ABC):
         i, k, c, on_diagonal = labels
         root = np.sqrt(M)
         e *= (root / Z)[:, None]
+        G = self.pulled_sum(u, e, n / root)
         a = (n / root)[:, None] * e
-        G = self.pulled_sum(u, a)
         a[i, k] -= on_diagonal
         H = self.diagonal(u, a)
         e[i, k] -= c / root[i]
@@ -171,8 +171,8 @@ class TemperatureMap(_PositiveScale):
     def pulled(self, u, a):
         return np.einsum("ij,ij->i", u, a)[:, None]
 
-    def pulled_sum(self, u, a):
-        return np.einsum("ij,ij->", u, a).reshape(1)
+    def pulled_sum(self, u, a, w):
+        return (w @ np.einsum("ij,ij->i", u, a)).reshape(1)
 
     def diagonal(self, u, a):
         return np.einsum("ij,ij->", u * u, a).reshape(1, 1)
@@ -221,8 +221,8 @@ class BiasCorrectedMap(_PositiveScale):
     def pulled(self, u, a):
         return np.column_stack([np.einsum("ij,ij->i", u, a), a])
 
-    def pulled_sum(self, u, a):
-        return np.append(np.einsum("ij,ij->", u, a), np.einsum("ij->j", a))
+    def pulled_sum(self, u, a, w):
+        return np.append(w @ np.einsum("ij,ij->i", u, a), w @ a)
 
     def label_sum(self, u, labels):
         i, k, y = labels
@@ -259,8 +259,8 @@ class VectorMap(AffineMap):
         P[:, self.K :] = a
         return P
 
-    def pulled_sum(self, u, a):
-        return np.append(np.einsum("ij,ij->j", u, a), np.einsum("ij->j", a))
+    def pulled_sum(self, u, a, w):
+        return np.append(w @ (u * a), w @ a)
 
     def label_sum(self, u, labels):
         i, k, y = labels
@@ -351,8 +351,8 @@ class MatrixMap(AffineMap):
     def pulled(self, u, a):
         return (a[:, :, None] * with_ones(u)[:, None, :]).reshape(len(u), -1)
 
-    def pulled_sum(self, u, a):
-        return np.column_stack([a.T @ u, np.einsum("ij->j", a)]).ravel()
+    def pulled_sum(self, u, a, w):
+        return np.column_stack([(w[:, None] * a).T @ u, w @ a]).ravel()
 
     def diagonal(self, u, a):
         size = self.K + 1

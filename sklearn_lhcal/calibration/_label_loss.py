@@ -40,8 +40,7 @@ def plain(family: AffineMap, u: Array, v: Array, n: Array, curved: bool) -> tupl
     Z = row_sum(e)
     F += float(n @ np.log(Z))
     if not curved:
-        e *= (n / Z)[:, None]
-        return F, family.pulled_sum(u, e), 0.0
+        return F, family.pulled_sum(u, e, n / Z), 0.0
     G, H = family.softmax_sums(u, e, Z, n)
     return F, G, 0.0, H, 0.0, 0.0
 
@@ -77,8 +76,7 @@ def floored(family: AffineMap, u: Array, v: Array, labels, floor, eta: float, cu
     # ∂ log z_k/∂η = (1 − r_k) − e
     by_eta = float(a.sum()) - (1 - e) * n
     if not curved:
-        exp_v *= (n_r / Z)[:, None]
-        return F, family.pulled_sum(u, exp_v) - from_labels, by_eta
+        return F, family.pulled_sum(u, exp_v, n_r / Z) - from_labels, by_eta
     # c = y r (1−r): that a label does not say whether it comes from the map or from the floor.
     c = a * (1 - r)
     C: Array = np.bincount(i, c, n_rows)
@@ -115,7 +113,7 @@ def mixed(family: AffineMap, u: Array, v: Array, y: Array, log_w, floor, eta, cu
     n_r = row_sum(yr)
     e = expit(eta)
     n = y.sum()
-    G = family.pulled_sum(u, n_r[:, None] * p - yr)
+    G = family.pulled_sum(u, n_r[:, None] * p - yr, np.ones(len(u)))
     by_eta = float(n_r.sum()) - (1 - e) * n
     if not curved:
         return F, G, by_eta

@@ -295,8 +295,7 @@ class ScalingProblem(Problem):
         share = rows.share_of_a_label
 
         def block(part):
-            y = rows.counts[part] * share[part, None]
-            return (self.family.pulled_sum(rows.log_proba[part], y),)
+            return (self.family.pulled_sum(rows.log_proba[part], rows.counts[part], share[part]),)
 
         return sum_over_rows(block, len(rows), max(_BLOCK // rows.n_classes, 64))[0]
 
@@ -390,7 +389,7 @@ def without_x(rows: CalibrationRows) -> CalibrationRows:
 def _near_temperature(problem: ScalingProblem) -> tuple[float, float]:
     """β and η of the temperature alone on a part of the rows.
 
-    On all rows, or around an ensemble, the best of the grid.
+    Around an ensemble the best of the grid; so too where the search is for it, on all rows.
     """
     most = _START_ROWS_OF_MEMBERS
     if not problem.rows.is_ensemble:
@@ -400,7 +399,8 @@ def _near_temperature(problem: ScalingProblem) -> tuple[float, float]:
     if step > 1:
         rows = without_x(rows).take(slice(None, None, step))
     beta, eta = best_start(rows, problem.n_rows, problem.floor)
-    if step == 1 or rows.is_ensemble:
+    is_temperature = not problem.family.is_shrunk.any()
+    if rows.is_ensemble or (is_temperature and step == 1):
         return beta, eta
     x = np.log([beta]) if problem.floor is None else np.array([np.log(beta), eta])
     family = TemperatureMap(rows.n_classes)
