@@ -6,6 +6,8 @@ from torch import Tensor, nn
 
 from .._ground.arrays import Floats
 from ._affine import AffineMap, transform
+from ._prior import Prior
+from ._start import FLOOR_PRIOR
 
 Array = Floats
 
@@ -51,3 +53,16 @@ class AffineModule(nn.Module):
         if self.added is None:
             return 0.0
         return self.added(self.x)
+
+
+def prior_loss(prior: Prior, n_rows: float, floor, x: Tensor) -> Tensor:
+    """The prior of x, and of the floor's weight, in nats of a row."""
+    theta = x[: len(prior.center)]
+    precision = torch.as_tensor(prior.precision / n_rows, device=x.device)
+    center = torch.as_tensor(prior.center, device=x.device)
+    value = 0.5 * (precision * (theta - center) ** 2).sum()
+    if floor is None:
+        return value
+    eta = x[-1]
+    both = nn.functional.logsigmoid(eta) + nn.functional.logsigmoid(-eta)
+    return value - FLOOR_PRIOR / n_rows * both

@@ -295,7 +295,7 @@ def read_for_fit(base, X, y, arguments) -> tuple[Labels, bool]:
     fitted = isinstance(base, (PrecomputedClassifier, FrozenEstimator))
     if isinstance(base, PrecomputedClassifier):
         check_row_names(y=y, X=X)
-        base.read_columns(X, given)
+        base._read_columns(X, given)
     if fitted:
         check_is_fitted(base)
     if fitted and arguments:

@@ -69,7 +69,7 @@ def floored(family: AffineMap, u: Array, v: Array, labels, floor, eta: float, cu
     r = np.exp(log_rest - log_z)
     F = -float(y @ log_z)
     a = y * r
-    n_r: Array = np.bincount(i, a, n_rows)
+    n_r = np.bincount(i, a, n_rows)
     from_labels = family.label_sum(u, (i, k, a))
     e = expit(eta)
     n = y.sum()
@@ -79,7 +79,7 @@ def floored(family: AffineMap, u: Array, v: Array, labels, floor, eta: float, cu
         return F, family.pulled_sum(u, exp_v, n_r / Z) - from_labels, by_eta
     # c = y r (1−r): that a label does not say whether it comes from the map or from the floor.
     c = a * (1 - r)
-    C: Array = np.bincount(i, c, n_rows)
+    C = np.bincount(i, c, n_rows)
     M = np.maximum(n_r + C, _TINY)
     # The Hessian in u' is diag(n_r p − c) − M q qᵀ + c cᵀ/M with q = p − c/M.
     # Of a row with labels of one class c cᵀ/M is diagonal.

@@ -6,10 +6,9 @@ the family, behind which η = logit e stands where there is a floor.
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
-import torch
 from scipy.special import expit, log_expit
 
 from .._ground.arrays import Floats
@@ -20,7 +19,7 @@ from .._ground.threads import sum_over_rows
 from ..neural_network import LBFGS, LabelLogLoss, Newton
 from . import _label_loss
 from ._affine import AffineMap, TemperatureMap, transform
-from ._affine_module import AffineModule
+from ._affine_module import AffineModule, prior_loss
 from ._preconditioner import Blocks, CommonBlock, Information, shifted_coordinates
 from ._prior import Prior, weak_prior
 from ._rows import CalibrationRows
@@ -132,9 +131,12 @@ class ScalingProblem(Problem):
     @cached_property
     def start(self) -> Array:
         """The given start, or the best temperature of a grid, each with its best floor."""
+        return self._start(is_refined=bool(self.family.is_shrunk.any()))
+
+    def _start(self, is_refined: bool) -> Array:
         if self._given_start is not None:
             return self._given_start
-        beta, eta = _near_temperature(self)
+        beta, eta = _near_temperature(self, is_refined)
         x = self.family.start(beta)
         return x if self.floor is None else np.append(x, eta)
 
@@ -231,12 +233,9 @@ class ScalingProblem(Problem):
         return u.reshape(-1, K), n, p.reshape(-1, K)
 
     def training(self):
-        """The map as a torch module."""
-
-        def penalty(x):
-            return _as_torch(self, x)
-
-        module = AffineModule(self.family, self.start, self.floor, penalty)
+        """The map as a torch module; it begins near the temperature, as its steps are short."""
+        penalty = partial(prior_loss, self.prior, self.n_rows, self.floor)
+        module = AffineModule(self.family, self._start(is_refined=True), self.floor, penalty)
         inputs = {"logits": self.rows.log_proba, "log_weights": self.rows.log_weights}
         return Training(module, LabelLogLoss(), inputs, self.rows.counts, self.rows.weight)
 
@@ -368,28 +367,15 @@ def _same(x: Array, at: Array) -> bool:
     return x is at or x.tobytes() == at.tobytes()
 
 
-def _as_torch(problem: ScalingProblem, x):
-    """The prior of x as a tensor, in nats of a label."""
-    theta = x[: len(problem.prior.center)]
-    precision = torch.as_tensor(problem.prior.precision / problem.n_rows, device=x.device)
-    center = torch.as_tensor(problem.prior.center, device=x.device)
-    value = 0.5 * (precision * (theta - center) ** 2).sum()
-    if problem.floor is None:
-        return value
-    eta = x[-1]
-    both = torch.nn.functional.logsigmoid(eta) + torch.nn.functional.logsigmoid(-eta)
-    return value - FLOOR_PRIOR / problem.n_rows * both
-
-
 def without_x(rows: CalibrationRows) -> CalibrationRows:
     """The rows without what the classifier saw, which is not to be copied for each part of them."""
     return replace(rows, X=None)
 
 
-def _near_temperature(problem: ScalingProblem) -> tuple[float, float]:
+def _near_temperature(problem: ScalingProblem, is_refined: bool) -> tuple[float, float]:
     """β and η of the temperature alone on a part of the rows.
 
-    Around an ensemble the best of the grid; so too where the search is for it, on all rows.
+    The best of the grid around an ensemble, and on all rows if it is not to be refined.
     """
     most = _START_ROWS_OF_MEMBERS
     if not problem.rows.is_ensemble:
@@ -399,8 +385,7 @@ def _near_temperature(problem: ScalingProblem) -> tuple[float, float]:
     if step > 1:
         rows = without_x(rows).take(slice(None, None, step))
     beta, eta = best_start(rows, problem.n_rows, problem.floor)
-    is_temperature = not problem.family.is_shrunk.any()
-    if rows.is_ensemble or (is_temperature and step == 1):
+    if rows.is_ensemble or (step == 1 and not is_refined):
         return beta, eta
     x = np.log([beta]) if problem.floor is None else np.array([np.log(beta), eta])
     family = TemperatureMap(rows.n_classes)

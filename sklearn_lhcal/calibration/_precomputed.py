@@ -60,6 +60,7 @@ class PrecomputedClassifier(ClassifierMixin, BaseEstimator):
     """
 
     accepts_label_histograms = True
+    n_features_in_: int
 
     def __init__(
         self,
@@ -79,12 +80,12 @@ class PrecomputedClassifier(ClassifierMixin, BaseEstimator):
         Only the names in y are read. They name columns that have no names, where they are sorted.
         They also show whether one column stands for two classes.
         """
-        self.read_columns(X, y)
+        self._read_columns(X, y)
         if not isinstance(X, Distribution):
             self._checked(self._outputs(X))
         return self
 
-    def read_columns(self, X, y) -> None:
+    def _read_columns(self, X, y) -> None:
         """Set `classes_`: all of a fit but for the values of X, which a prediction looks at."""
         if self.response not in ("logits", "proba"):
             raise ValueError(f'response must be "logits" or "proba", got {self.response!r}.')
