@@ -315,7 +315,8 @@ class VectorMap(AffineMap):
         np.negative(H, out=H)
         own = np.einsum("ikjk->ijk", H.reshape(2, self.K, 2, self.K))
         own[0, 0] += second
-        own[[0, 1], [1, 0]] += first[: self.K]
+        own[0, 1] += first[: self.K]
+        own[1, 0] += first[: self.K]
         own[1, 1] += first[self.K :]
         return H
 
