@@ -22,12 +22,16 @@ Labels = tuple[NDArray[np.intp], NDArray[np.intp], Array]
 
 
 class FlooredLabels(NamedTuple):
-    """Labels above a floor: rows, classes, c = y r (1−r), and c less what is diagonal in c cᵀ/M."""
+    """Labels above a floor: rows, classes, c = y r (1−r), and c less what is diagonal in c cᵀ/M.
+
+    `are_alone`: each row has labels of one class, and n c/M is what is on the diagonal.
+    """
 
     i: NDArray[np.intp]
     k: NDArray[np.intp]
     c: Array
     on_diagonal: Array
+    are_alone: bool
 
 
 class AffineMap(ABC):
@@ -103,7 +107,7 @@ class AffineMap(ABC):
 
         The c on the diagonal is that of `on_diagonal`; e is overwritten.
         """
-        i, k, c, on_diagonal = labels
+        i, k, c, on_diagonal, _ = labels
         root = np.sqrt(M)
         e *= (root / Z)[:, None]
         G = self.pulled_sum(u, e, n / root)
@@ -187,7 +191,7 @@ class TemperatureMap(_PositiveScale):
         return (n @ mean).reshape(1), (n @ (square - mean**2)).reshape(1, 1)
 
     def floored_sums(self, u, e, Z, n, M, labels):
-        i, k, c, on_diagonal = labels
+        i, k, c, on_diagonal, _ = labels
         mean, square = _moments(u, e, Z)
         at = u[i, k]
         of_q = M * mean - np.bincount(i, c * at, len(u))
@@ -287,23 +291,25 @@ class VectorMap(AffineMap):
         return G, self._less_square(P, G, second)
 
     def floored_sums(self, u, e, Z, n, M, labels):
-        i, k, c, on_diagonal = labels
+        i, k, c, on_diagonal, are_alone = labels
         root = np.sqrt(M)
         P = np.empty((len(u), 2 * self.K))
         q = P[:, self.K :]
         np.multiply(e, (root / Z)[:, None], out=q)
         q[i, k] -= c / root[i]
         np.multiply(u, q, out=P[:, : self.K])
-        # Sums of n q; with those of t = n c/M they are sums of n p.
+        # Sums of n q; those of n p have t = n c/M more, those of n p − c the rest of t.
         share = n / root
-        G = share @ P
+        own = share @ P
         second = share @ np.multiply(u, P[:, : self.K], out=e)
         t = (n / M)[i] * c
         at = u[i, k]
-        G += self._of_labels(k, at, t)
-        own = self._of_labels(k, at, on_diagonal)
-        second += np.bincount(k, (t - on_diagonal) * at**2, self.K)
-        return G, root @ P, self._less_square(P, G - own, second)
+        G = own + self._of_labels(k, at, t)
+        if not are_alone:
+            t -= on_diagonal
+            own += self._of_labels(k, at, t)
+            second += np.bincount(k, t * at**2, self.K)
+        return G, root @ P, self._less_square(P, own, second)
 
     def _of_labels(self, k, at, y) -> Array:
         """Σ Jᵀy for labels of class k at logits `at`."""

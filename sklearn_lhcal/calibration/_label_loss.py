@@ -84,9 +84,10 @@ def floored(family: AffineMap, u: Array, v: Array, labels, floor, eta: float, cu
     # The Hessian in u' is diag(n_r p − c) − M q qᵀ + c cᵀ/M with q = p − c/M.
     # Of a row with labels of one class c cᵀ/M is diagonal.
     on_diagonal = c - is_alone * c**2 / M[i]
-    of_labels = FlooredLabels(i, k, c, on_diagonal)
+    are_alone = bool(is_alone.all())
+    of_labels = FlooredLabels(i, k, c, on_diagonal, are_alone)
     from_map, from_q, H = family.floored_sums(u, exp_v, Z, n_r, M, of_labels)
-    if not is_alone.all():
+    if not are_alone:
         several = np.unique(i[~is_alone])
         dense = np.zeros_like(u)
         dense[i, k] = c
