@@ -147,6 +147,29 @@ def test_floor_and_temperature_are_scipys_optimum(solver):
     assert_array_equal(model.floor_, np.full(3, 1 / 3))
 
 
+@pytest.mark.parametrize("seed", [53, 1012, 2334, 2755, 2851, 4758])
+def test_no_floor_and_temperature_of_a_grid_are_better(seed):
+    """The loss has several valleys; where the search begins decides which is found."""
+    rng = np.random.default_rng(seed)
+    K = int(rng.integers(2, 12))
+    n = int(rng.integers(50, 500))
+    scale = rng.uniform(0.5, 4)
+    e = rng.uniform(0, 0.15)
+    u = scale * rng.normal(size=(n, K))
+    p = (1 - e) * softmax(u, axis=1) + e / K
+    k = (p.cumsum(axis=1) > rng.random(n)[:, None]).argmax(axis=1)
+    found = TemperatureScaling("logits", floor="uniform").fit(u, np.eye(K, dtype=int)[k])
+
+    def loss(T, e):
+        z = (1 - e) * softmax(u / T, axis=1)[np.arange(n), k] + e / K
+        prior = 0.5 * np.log(T) ** 2 - 0.1 * (np.log(e) + np.log(1 - e))
+        return prior - np.log(z).sum()
+
+    grid = [loss(T, e) for T in np.geomspace(0.1, 10, 30) for e in expit(np.linspace(-20, 2, 40))]
+    # nats of all rows: the search leaves none
+    assert loss(found.temperature_, found.floor_weight_) <= min(grid) + 1e-6
+
+
 @pytest.mark.parametrize("calibrator", FLOORED, ids=name)
 def test_attributes_mean_what_they_say(calibrator):
     z, counts = mixed(300, 0.1)

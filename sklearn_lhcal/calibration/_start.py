@@ -89,7 +89,10 @@ def _best_eta(log_odds: Array, y: Array, weight: float) -> Array:
         low = np.where(G < 0, eta, low)
         high = np.where(G > 0, eta, high)
         step = eta - np.minimum(np.maximum(G / size, -_LONGEST), _LONGEST)
-        eta = np.where((step > low) & (step < high), step, (low + high) / 2)
-        if (2 * _PROMISE * size >= G**2).all():
+        has_ended = 2 * _PROMISE * size >= G**2
+        if has_ended.all():
             break
+        # The others go on.
+        inside = (step > low) & (step < high)
+        eta = np.where(has_ended, eta, np.where(inside, step, (low + high) / 2))
     return eta
