@@ -80,13 +80,16 @@ class Ratings(Labels):
 
     def _seal(self) -> None:
         self.has_gaps = not np.diff(self.indptr).all()
+        self._make_read_only()
+
+    def _make_read_only(self) -> None:
         for array in (self.indptr, self.rater, self.label, self.counts):
             array.flags.writeable = False
 
     def __setstate__(self, state: dict) -> None:
-        # an array that was pickled can be written to
+        # an array that was pickled can be written to; a copy, as of each block, looks at no row
         vars(self).update(state)
-        self._seal()
+        self._make_read_only()
 
     # --- numbers ---
 
