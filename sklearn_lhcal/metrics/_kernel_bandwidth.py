@@ -39,7 +39,8 @@ def loo_bandwidth(
     notion : {"canonical", "marginal", "top_label"}, default="canonical"
         Which predictions the density is of.
     grid : array-like of float, optional
-        Bandwidths to choose from. None: an optimum between 1e-5 and 1 from ten evaluations.
+        Bandwidths to choose from. None: an optimum between 1e-5 and 1 from ten evaluations. Where
+        there are several optima it need not be the best.
     random_state : int, RandomState instance or None, default=0
         Draws 5 000 rows where there are more.
     device : str, default="cpu"
