@@ -18,8 +18,9 @@ from ._affine import AffineMap, FlooredLabels
 # Logits beyond which exponentials could leave the range of floats, half of that in float32; below,
 # maxima are not needed.
 _LARGE = 80
-# Logits below the best of a row are no lower: squares of their exponentials stay floats.
-_LEAST = -300.0
+# Logits below the best of a row are no lower: squares of their exponentials stay floats, as what
+# leaves their range takes long.
+LEAST = -300.0
 # Rows of which the floor has everything.
 _TINY = 1e-300
 
@@ -60,8 +61,7 @@ def floored(family: AffineMap, u: Array, v: Array, labels, floor, eta: float, cu
     n_rows = len(u)
     v -= row_max(v)[:, None]
     log_p = v[i, k]
-    # What leaves the range of floats takes long.
-    exp_v = np.exp(np.maximum(v, _LEAST, out=v), out=v)
+    exp_v = np.exp(np.maximum(v, LEAST, out=v), out=v)
     Z = row_sum(exp_v)
     log_p -= np.log(Z)[i]
     log_rest = log_expit(-eta) + log_p

@@ -11,6 +11,7 @@ from scipy.special import expit, log_expit, logsumexp
 
 from .._ground.arrays import Floats
 from .._ground.simplex import row_sum
+from ._label_loss import LEAST
 from ._rows import CalibrationRows
 
 # Weight of log e + log(1−e) in the prior of the floor, in rows.
@@ -27,8 +28,6 @@ _LONGEST = 5.0
 _MOST = 50
 _PROMISE = 1e-6
 _TINY = 1e-300
-# Logits and log-odds are no larger: what leaves the range of floats takes long.
-_LARGE = 300.0
 
 Array = Floats
 
@@ -62,7 +61,7 @@ def _losses(rows: CalibrationRows, beta: Array, n_rows: float, floor) -> tuple[A
 def _log_p(rows: CalibrationRows, beta: Array, i: NDArray, k: NDArray) -> Array:
     """Log-probability of class k in row i at each temperature, without a floor, (B, L)."""
     u = rows.log_proba - rows.log_proba.max(axis=-1, keepdims=True)
-    Z = row_sum(np.exp(np.maximum(np.multiply.outer(beta, u), -_LARGE)))
+    Z = row_sum(np.exp(np.maximum(np.multiply.outer(beta, u), LEAST)))
     log_p = np.multiply.outer(beta, u[i, ..., k]) - np.log(Z)[:, i]
     if rows.is_ensemble:
         log_p = logsumexp(log_p + rows.log_weights[i], axis=-1)
@@ -75,7 +74,7 @@ def _best_eta(log_odds: Array, y: Array, weight: float) -> Array:
     The loss is convex in e, so that its slope in η changes its sign once.
     """
     # π/p, within the range of floats
-    ratio = np.exp(np.minimum(-log_odds, _LARGE))
+    ratio = np.exp(np.minimum(-log_odds, -LEAST))
     eta = np.full(len(ratio), _FIRST)
     low = np.full(len(ratio), -_LARGEST)
     high = np.full(len(ratio), _LARGEST)
