@@ -3,7 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from functools import cached_property
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -123,6 +123,11 @@ class Rows:
         w = take_rows(self.w, rows)
         groups = take_rows(self.groups, rows)
         return type(self)(self.labels.take(rows), self.prediction[rows], w, groups, self.scale)
+
+    def keep(self, ratings: NDArray[np.bool_]) -> Self:
+        """The rows with some of their ratings, of `Annotations`; rows may become empty."""
+        labels = cast(Annotations, self.labels).keep(ratings)
+        return type(self)(labels, self.prediction, self.w, self.groups, self.scale)
 
     def contributes(self, least_raters: int = 1) -> NDArray[np.bool_]:
         """Which rows have so many raters and a positive weight, shape (n,)."""

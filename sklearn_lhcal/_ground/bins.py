@@ -1,10 +1,7 @@
 """Sums over bins, and the binned losses made of them: one pass over the rows, in fixed memory."""
 
 import copy
-from collections.abc import Iterator
-from functools import cached_property
-from itertools import accumulate
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -106,7 +103,8 @@ def _merged(edges: NDArray) -> Floats:
     return out
 
 
-# the sums over the rows of a bin, by what a row adds
+# the sums over the rows of a bin; e = μ̂ − z, s = μ̂(1−μ̂), and c = s/(n_i−1) is the unbiased
+# estimate of what the raters' sampling adds to e²
 SUMS = ("w", "we", "wee", "wc", "wz", "wmm", "ww", "wwee", "ws")
 
 
@@ -115,45 +113,33 @@ def _entry(number: int) -> Any:
     return property(lambda sums: sums.table[number])
 
 
-class Summands:
-    """What rows add to each of the sums, each computed when it is asked for.
-
-    With e = μ̂ − z, s = μ̂(1−μ̂), and c = s/(n_i−1), the unbiased estimate of what the raters'
-    sampling adds to e². Raters n and weights w fit the shape of μ̂ and z.
-    """
-
-    def __init__(self, mu: NDArray, n: NDArray, z: NDArray, w: NDArray | np.float64):
-        self.mu = mu
-        self.n = n
-        self.z = z
-        self.w = w
-        self.e = mu - z
-
-    @cached_property
-    def s(self) -> NDArray:
-        """s = μ̂(1−μ̂)."""
-        return self.mu * (1 - self.mu)
-
-    we = property(lambda r: r.w * r.e)
-    wee = property(lambda r: r.w * (r.e * r.e))
-    wc = property(lambda r: r.w * (r.s / (r.n - 1)))
-    wz = property(lambda r: r.w * r.z)
-    wmm = property(lambda r: r.w * r.mu * r.mu)
-    ww = property(lambda r: r.w * r.w)
-    wwee = property(lambda r: r.w * r.w * (r.e * r.e))
-    ws = property(lambda r: r.w * r.s)
-
-
 class BinSums:
     """Sums per class and bin from which every binned loss follows; `add` takes blocks of rows.
 
-    There may be such sums for each of several parts of the data.
+    Parameters
+    ----------
+    bins : Bins
+    n_classes : int
+    n_parts : int, default=1
+        There may be such sums for each of several parts of the data.
+    correction : {"residual", "label", None}
+        The correction that the losses make.
+
+    Attributes
+    ----------
+    n_rows : int
+        Number of rows added.
+    dependent : bool
+        Whether groups or raters have pairs of rows that no correction counts.
     """
 
     w, we, wee, wc, wz, wmm, ww, wwee, ws = map(_entry, range(len(SUMS)))
 
-    def __init__(self, bins: Bins, n_classes: int, n_parts: int = 1):
+    def __init__(self, bins: Bins, n_classes: int, n_parts: int = 1, correction: str | None = None):
         self.bins = bins
+        self.correction = correction
+        self.n_rows = 0
+        self.dependent = False
         self.table = np.zeros((len(SUMS), n_classes, n_parts * bins.n_bins))
 
     def add(
@@ -173,24 +159,17 @@ class BinSums:
         if part is not None:
             index += (part * self.bins.n_bins)[:, None]
         index = index.ravel()
-
-        def total(values):
-            return np.bincount(index, weights=values.ravel(), minlength=K * B).reshape(K, B)
-
-        if w is None:
-            of = Summands(mu, n[:, None], z, np.float64(1))
-            wee = wwee = total(of.wee)
-            W = WW = np.bincount(index, minlength=K * B).reshape(K, B)
-        else:
-            of = Summands(mu, n[:, None], z, w[:, None])
-            W, WW = (total(np.broadcast_to(v, z.shape)) for v in (of.w, of.ww))
-            wee, wwee = total(of.wee), total(of.wwee)
-        self.w[...] += W
-        self.ww[...] += WW
-        self.wee[...] += wee
-        self.wwee[...] += wwee
-        for name in ("we", "wc", "wz", "wmm", "ws"):
-            getattr(self, name)[...] += total(getattr(of, name))
+        w = np.ones_like(z) if w is None else np.broadcast_to(w[:, None], z.shape)
+        s = mu * (1 - mu)
+        e = mu - z
+        we = w * e
+        # the correction of rows with one rater is never read
+        with np.errstate(divide="ignore", invalid="ignore"):
+            wc = w * (s / (n[:, None] - 1))
+        summands = (w, we, we * e, wc, w * z, w * mu * mu, w * w, we * we, w * s)
+        for total, values in zip(self.table, summands, strict=True):
+            total += np.bincount(index, values.ravel(), K * B).reshape(K, B)
+        self.n_rows += len(z)
 
     def by_group(self, mu: NDArray, z: NDArray, groups: NDArray, w: NDArray | None = None) -> None:
         """Of all rows added: make groups the units of which pairs are corrected, instead of rows.
@@ -211,45 +190,27 @@ class BinSums:
     def merge(self, other: "BinSums") -> None:
         """Add the sums of other rows, binned alike."""
         self.table += other.table
+        self.n_rows += other.n_rows
 
-    def plus(self, other: "BinSums") -> "BinSums":
-        """The sums of both, which stay as they are."""
-        return self._of(self.table + other.table)
-
-    def changed(self, change: Floats) -> list["BinSums"]:
-        """The sums with each change of them, (9, K, n_changes, B)."""
-        found = []
-        for table in np.moveaxis(self.table[:, :, None] + change, 2, 0):
-            # what rounding leaves of a bin
-            table[:, table[0] <= 1e-12 * self.w] = 0.0
-            found.append(self._of(table))
-        return found
-
-    def plus_products(self, ww: NDArray, wwee: NDArray) -> "BinSums":
-        """The sums with more products of rows that a correction leaves out, (K, B) each."""
-        found = self._of(self.table.copy())
-        found.ww[...] += ww
-        found.wwee[...] += wwee
-        return found
-
-    def _of(self, table: Floats) -> "BinSums":
+    def of_table(self, table: Floats) -> "BinSums":
+        """The same of other sums."""
         made = copy.copy(self)
         made.table = table
         return made
 
-    def calibration_loss(self, bias_correction: str | None) -> Floats:
+    def calibration_loss(self) -> Floats:
         """CL_kb of shape (K, B); empty bins contribute 0.
 
         P1 eq. (12), (13) and the residual form.
         """
         W_b, W = self.w, self.w[0].sum()
         safe = np.where(W_b > 0, W_b, 1.0)
-        several = self._several(bias_correction)
-        if bias_correction == "residual":  # (W_b/W)·[(Σwe)² − Σw²e²] / [(Σw)² − Σw²]
+        several = self._several()
+        if self.correction == "residual":  # (W_b/W)·[(Σwe)² − Σw²e²] / [(Σw)² − Σw²]
             pairs = np.where(several, W_b**2 - self.ww, 1.0)
             return np.where(several, W_b / W * (self.we**2 - self.wwee) / pairs, 0.0)
         plugin = W_b / W * (self.we / safe) ** 2
-        if bias_correction is None:
+        if self.correction is None:
             return plugin
         h = self.ww / safe / safe  # Σ p², p_i = w_i/W_b
         variance = np.maximum(self.wmm / safe - ((self.we + self.wz) / safe) ** 2, 0.0)
@@ -257,15 +218,15 @@ class BinSums:
             several, plugin - W_b / W * variance * h / np.where(several, 1 - h, 1.0), 0.0
         )
 
-    def _several(self, bias_correction: str | None) -> NDArray[np.bool_]:
+    def _several(self) -> NDArray[np.bool_]:
         """Where a bin can be corrected, (K, B): more than one row in it, or group."""
-        if bias_correction is None:
+        if self.correction is None:
             return self.w > 0
         return self.w**2 - self.ww > 1e-12 * self.w**2
 
-    def dropped_weight(self, bias_correction: str | None) -> float:
+    def dropped_weight(self) -> float:
         """Share of the weight in bins that cannot be corrected and count 0, mean over classes."""
-        dropped = np.where(self._several(bias_correction), 0.0, self.w).sum()
+        dropped = np.where(self._several(), 0.0, self.w).sum()
         return float(dropped / self.w.sum())
 
     def gaps(self) -> Floats:
@@ -278,19 +239,19 @@ class BinSums:
             return self.gaps().max(axis=1)
         return (self.w * self.gaps() ** p).sum(axis=1) / self.w[0].sum()
 
-    def epistemic_loss(self, bias_correction: str | None) -> Floats:
+    def epistemic_loss(self) -> Floats:
         """EL_kb of shape (K, B).
 
         P1 eq. (9) split over bins; the plugin keeps the raters' spread, eq. (8).
         """
-        return (self.wee if bias_correction is None else self.wee - self.wc) / self.w[0].sum()
+        return (self.wee if self.correction is None else self.wee - self.wc) / self.w[0].sum()
 
-    def irreducible_loss(self, bias_correction: str | None) -> Floats:
+    def irreducible_loss(self) -> Floats:
         """IL_k of shape (K,).
 
         With `expected_squared_loss` less `epistemic_loss` it agrees row by row.
         """
-        spread = self.ws if bias_correction is None else self.ws + self.wc
+        spread = self.ws if self.correction is None else self.ws + self.wc
         return spread.sum(axis=1) / self.w[0].sum()
 
     def expected_squared_loss(self) -> Floats:
@@ -301,27 +262,6 @@ class BinSums:
         """Mean prediction z̄ and mean frequency c̄ per bin, shapes (K, B); NaN in empty bins."""
         W_b = np.where(self.w > 0, self.w, np.nan)
         return self.wz / W_b, (self.we + self.wz) / W_b
-
-
-class Sums(Protocol):
-    """Sums over rows, to which those of other rows add."""
-
-    def plus(self, other: Any) -> Any:
-        """The sums of both, which stay as they are."""
-
-
-def without_each(parts: list[Sums]) -> Iterator[Sums]:
-    """The sums of all parts but one, for each of them; there are two at least."""
-    before = list(accumulate(parts[:-1], _plus))
-    after = list(accumulate(parts[:0:-1], _plus))[::-1]
-    yield after[0]
-    for first, second in zip(before[:-1], after[1:], strict=True):
-        yield first.plus(second)
-    yield before[-1]
-
-
-def _plus(first: Sums, second: Sums) -> Sums:
-    return first.plus(second)
 
 
 def check_bias_correction(bias_correction: str | None) -> None:
@@ -382,6 +322,6 @@ def check_gains(gain, uncertainty) -> tuple[Floats, Floats]:
 
 def gain_sums(g, e, n_bins, strategy, w=None) -> BinSums:
     """Sums per bin of the estimate e, of the residual g − e among others."""
-    sums = BinSums(Bins(e[:, None], n_bins, strategy), 1)
+    sums = BinSums(Bins(e[:, None], n_bins, strategy), 1, correction="residual")
     sums.add(g[:, None], np.full(len(g), np.inf), e[:, None], w)
     return sums

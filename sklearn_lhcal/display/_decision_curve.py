@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._ground.checks import as_floats, check_fraction
 from .._ground.types import Estimator, LabelsLike, Samples
-from .._rows import PredictionLike, class_column, class_names, read_rows
+from .._rows import PredictionLike
+from ..metrics import decision_curve
 from ._base import (
     DOTTED,
     WIDE,
@@ -20,7 +20,6 @@ from ._base import (
     models_of,
     predicted,
 )
-from ._benefits import Benefits, acting_on_all, stacked
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -165,34 +164,31 @@ class DecisionCurveDisplay(Display):
             two rows or groups, `confidence_level` outside (0, 1), and whatever `check_counts` and
             `check_proba` refuse.
         """
-        check_fraction(confidence_level=confidence_level)
-        if thresholds is None:
-            thresholds = np.arange(1, 100) / 100
-        t = _checked(thresholds)
         models = models_of(predictions)
         names = list(models)
         check_reference(reference, names)
-        rows = [read_rows(y, z, sample_weight, groups).weighted() for z in models.values()]
-        benefits = [Benefits(of, class_index) for of in rows]
-        everybody = Benefits(acting_on_all(rows[0]), class_index)
-        compared = everybody
-        if reference is not None:
-            compared = benefits[names.index(reference)]
-        how: dict[str, Any] = {"confidence_level": confidence_level, "raters": raters}
-        curve, interval = stacked(of.curve(t, **how) for of in benefits)
-        difference, paired = stacked(of.curve(t, **how, less=compared) for of in benefits)
-        k = class_column(class_index, rows[0])
+        how: dict[str, Any] = {
+            "thresholds": thresholds,
+            "class_index": class_index,
+            "sample_weight": sample_weight,
+            "groups": groups,
+            "raters": raters,
+            "confidence_level": confidence_level,
+        }
+        compared = "all" if reference is None else models[reference]
+        curves = [decision_curve(y, z, **how) for z in models.values()]
+        paired = [decision_curve(y, z, reference=compared, **how) for z in models.values()]
         return cls(
             names,
-            t,
-            curve,
-            interval,
-            difference,
-            paired,
-            everybody.mean(t),
+            curves[0].thresholds,
+            np.array([curve.net_benefit for curve in curves]),
+            np.array([curve.interval for curve in curves]),
+            np.array([curve.net_benefit for curve in paired]),
+            np.array([curve.interval for curve in paired]),
+            curves[0].treat_all,
             reference=reference,
             confidence_level=confidence_level,
-            class_name=class_names(rows[0])[k],
+            class_name=curves[0].class_name,
         ).plot(ax, **plot_kwargs)
 
     @classmethod
@@ -315,12 +311,3 @@ class DecisionCurveDisplay(Display):
         self.lines_, self.bands_ = draw_curves(self.ax_, *curves, line_kwargs, band_kwargs)
         label = f"Threshold t: act where class {self.class_name} has probability t or more"
         self.ax_.set(xlabel=label, xlim=(0, 1))
-
-
-def _checked(thresholds) -> NDArray:
-    t = as_floats(thresholds, "thresholds")
-    if t.ndim != 1 or not t.size or not ((t >= 0) & (t < 1)).all() or (np.diff(t) <= 0).any():
-        raise ValueError(
-            "thresholds must be ascending probabilities, at least 0 and below 1, in a 1-D array."
-        )
-    return t

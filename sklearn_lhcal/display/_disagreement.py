@@ -6,11 +6,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._ground.types import LabelsLike, Strategy
-from .._rows import PredictionLike, read_rows
-from ..label_histogram import pairwise_disagreement
+from .._rows import PredictionLike
+from ..metrics import reliability_curve
 from ._binned import BinnedReliabilityDisplay
-from ._bins import ReliabilityBins, reliability_bins
-from ._raters import shared_pairs
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -150,31 +148,19 @@ class DisagreementReliabilityDisplay(BinnedReliabilityDisplay):
             than four raters where they are random, and whatever `check_counts` and `check_proba`
             refuse.
         """
-        rows = read_rows(y, prediction, sample_weight, groups).contributing(2)
-        if rows is None:
-            raise ValueError(
-                "No row of y with a positive weight has two raters or more, so there is no "
-                "disagreement to show; for one label per row use ReliabilityDisplay."
-            )
-        d = pairwise_disagreement(rows.labels)[:, None]
-        phi = rows.distribution.disagreement()[:, None]
-        how: dict[str, Any] = {
-            "n_bins": n_bins,
-            "strategy": strategy,
-            "confidence_level": confidence_level,
-            "groups": rows.groups,
-            "shared": shared_pairs(rows, raters),
-        }
-        bins = reliability_bins(phi, d, rows.w, **how)
-        kept: dict[str, Any] = {
-            "confidence_level": confidence_level,
-            "limit": _limit(bins),
-            "name": name,
-        }
-        return cls(*bins, **kept).plot(ax, **plot_kwargs)
-
-
-def _limit(bins: ReliabilityBins) -> float:
-    """Where the points and their intervals end, and a little more."""
-    ends = [*bins.mean_predicted, *bins.mean_observed, *bins.interval[:, 1], 0.1]
-    return min(1.0, 1.05 * float(np.nanmax(ends)))
+        curve = reliability_curve(
+            y,
+            prediction,
+            kind="disagreement",
+            sample_weight=sample_weight,
+            groups=groups,
+            raters=raters,
+            n_bins=n_bins,
+            strategy=strategy,
+            confidence_level=confidence_level,
+        )
+        # where the points and their intervals end, and a little more
+        ends = [*curve.mean_predicted, *curve.mean_observed, *curve.interval[:, 1], 0.1]
+        limit = min(1.0, 1.05 * float(np.nanmax(ends)))
+        kept: dict[str, Any] = {"confidence_level": confidence_level, "name": name}
+        return cls(*curve[:-1], limit=limit, **kept).plot(ax, **plot_kwargs)

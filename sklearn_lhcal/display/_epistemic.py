@@ -9,13 +9,13 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import sem
 from scipy.stats import t as student
 
-from .._ground.checks import check_fraction, check_samples
+from .._ground.checks import check_fraction, check_samples, check_values
 from .._ground.estimators import resolve
 from .._ground.names import check_row_names
 from .._ground.types import Estimator, LabelsLike, Samples, Strategy
 from .._rows import labels_for, rated_only
 from ..distributions import predict_epistemic
-from ..metrics import accuracy_gain
+from ..metrics import GainCurve, gain_curve
 from ._base import (
     ABOVE_STRIP,
     STRIP_HEIGHT,
@@ -27,7 +27,6 @@ from ._base import (
     name_of,
     styled,
 )
-from ._gain_bins import are_runs, binned_gains, gains_of_raters
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -158,7 +157,7 @@ class EpistemicGainDisplay(Display):
         if gain is None or uncertainty is None:
             raise ValueError("gain and uncertainty must hold a number a row; one of them is None.")
         given: list[Any] = [a for a in (gain, uncertainty, calibrated) if a is not None]
-        several = are_runs(gain)
+        several = _are_runs(gain)
         if not several:
             given = [[a] for a in given]
         if len({len(a) for a in given}) > 1:
@@ -174,16 +173,19 @@ class EpistemicGainDisplay(Display):
             "confidence_level": confidence_level,
             "groups": groups,
         }
-        runs = [binned_gains(*run, **how) for run in zip(*given, strict=True)]
+        runs = []
+        for g, e, *c in zip(*given, strict=True):
+            runs.append(gain_curve(g, e, calibrated=c[0] if c else None, **how))
         if not several:
             return cls._of_run(runs[0], confidence_level, name).plot(ax, **plot_kwargs)
-        if len({len(counts) for counts, *_ in runs}) > 1:
+        if len({len(run.bin_counts) for run in runs}) > 1:
             raise ValueError(
                 "Ties of the estimate leave some runs with fewer bins; use fewer bins, or edges."
             )
-        counts, _, *means = map(np.array, zip(*runs, strict=True))
+        counts = np.sum([run.bin_counts for run in runs], axis=0)
+        means = [np.array(of) for of in list(zip(*runs, strict=True))[2 : 2 + len(given)]]
         kept: dict[str, Any] = {"confidence_level": confidence_level, "name": name}
-        return cls(*means, bin_counts=counts.sum(axis=0), **kept).plot(ax, **plot_kwargs)
+        return cls(*means, bin_counts=counts, **kept).plot(ax, **plot_kwargs)
 
     @classmethod
     def from_labels(
@@ -235,21 +237,21 @@ class EpistemicGainDisplay(Display):
         y, pred, reference, uncertainty, calibrated, groups = rated_only(
             y, y_pred, y_reference, uncertainty, calibrated, groups
         )
-        run = binned_gains(
-            accuracy_gain(y, pred, reference),
+        run = gain_curve(
+            (y, pred, reference),
             uncertainty,
-            calibrated,
+            calibrated=calibrated,
+            groups=groups,
+            raters=raters,
             n_bins=n_bins,
             strategy=strategy,
             confidence_level=confidence_level,
-            groups=groups,
-            by_rater=gains_of_raters(y, pred, reference, raters),
         )
         return cls._of_run(run, confidence_level, name).plot(ax, **plot_kwargs)
 
     @classmethod
-    def _of_run(cls, run: list[NDArray], confidence_level: float, name: str | None) -> Self:
-        """Of one run, as `binned_gains` returns it."""
+    def _of_run(cls, run: GainCurve, confidence_level: float, name: str | None) -> Self:
+        """Of one run."""
         counts, interval, *means = run
         kept: dict[str, Any] = {"confidence_level": confidence_level, "name": name}
         return cls(*means, interval=interval, bin_counts=counts, **kept)
@@ -392,3 +394,12 @@ class EpistemicGainDisplay(Display):
         edges = np.arange(len(self.bin_counts) + 1) + 0.5
         style = {"color": "0.6", "alpha": 0.6}
         return draw_counts(self.ax_, "rows", self.bin_counts, edges, own, **style)
+
+
+def _are_runs(gain) -> bool:
+    """Whether it holds several runs, one below the other; their lengths may differ."""
+    check_values(gain, "gain")
+    no_rows = isinstance(gain, (dict, str, bytes)) or getattr(gain, "ndim", 1) == 0
+    if no_rows or not hasattr(gain, "__len__") or not len(gain):
+        raise ValueError(f"gain must have one row at least, got {type(gain).__name__}.")
+    return np.ndim(next(iter(gain))) == 1

@@ -4,24 +4,15 @@ from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import check_random_state
 
-from .._ground.arrays import Floats
-from .._ground.checks import as_floats, check_fraction, check_positive_int
-from .._ground.costs import check_cost_matrix, of_rows
 from .._ground.types import Estimator, LabelsLike, Samples, Seed
-from .._rows import Rows, read_rows
-from ..distributions import Distribution, second_opinion_value
+from ..distributions import Distribution
+from ..metrics import policy_curve
 from ._base import DOTTED, WIDE, Display, draw_curves, draw_legend, predicted, styled
-from ._policy_curves import policy_curves
-from ._replay import replay
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-_NAMES = ["optimal stopping", "best fixed number", "entropy, best threshold"]
 
 
 @dataclass(eq=False, repr=False)
@@ -179,25 +170,20 @@ class LabelPolicyDisplay(Display):
         UserWarning
             Fewer than five raters where they are random: bands may cover too rarely.
         """
-        check_fraction(confidence_level=confidence_level)
-        check_positive_int(horizon=horizon, n_replays=n_replays)
-        rows = read_rows(y, prediction, sample_weight, groups)
-        costs = check_cost_matrix(cost_matrix, a_row=True)
-        C = costs.for_classes(rows.classes, rows.z.shape[1]).C
-        costs.check_rows(len(rows))
-        used = np.flatnonzero(rows.contributes(horizon + 1))
-        if not used.size:
-            raise ValueError(
-                f"No row of y with a positive weight has more than {horizon} raters: give a "
-                "smaller horizon, or rows with more labels."
-            )
-        rows = rows.take(used)
-        C = of_rows(C, used)
-        c = _prices(rows, C, prices)
-        rng = check_random_state(random_state)
-        found = replay(rows, C, c, int(horizon), int(n_replays), rng)
-        curves = policy_curves(found, rows, C, c, rng, raters, confidence_level)
-        return cls(c, _NAMES, *curves, confidence_level=confidence_level).plot(ax, **plot_kwargs)
+        curve = policy_curve(
+            y,
+            prediction,
+            cost_matrix,
+            prices=prices,
+            horizon=horizon,
+            n_replays=n_replays,
+            sample_weight=sample_weight,
+            groups=groups,
+            raters=raters,
+            confidence_level=confidence_level,
+            random_state=random_state,
+        )
+        return cls(*curve, confidence_level=confidence_level).plot(ax, **plot_kwargs)
 
     @classmethod
     def from_estimator(
@@ -316,29 +302,3 @@ class LabelPolicyDisplay(Display):
         self.lines_, self.bands_ = draw_curves(self.ax_, *curves, line_kwargs, band_kwargs)
         self.ax_.set(xlabel="Price of a label (unit of the costs)")
         self.ax_.set_xlim(self.prices[0], self.prices[-1])
-
-
-def _prices(rows: Rows, C: Floats, prices) -> Floats:
-    """The prices given, checked; else up to what one label is worth to one row in twenty."""
-    if prices is not None:
-        return _checked(prices)
-    value = second_opinion_value(rows.distribution, C)
-    rounding = 1e-12 * np.abs(C).max()
-    top = np.quantile(value, 0.95)
-    if top <= rounding:
-        top = value.max()
-    if top <= rounding:
-        raise ValueError(
-            "One label changes no decision of this prediction: give prices, if several labels may. "
-            "Class probabilities without a distribution around them learn from no label."
-        )
-    return np.linspace(0, top, 25)
-
-
-def _checked(prices) -> Floats:
-    c = as_floats(prices, "prices")
-    if c.ndim != 1 or not c.size or not np.isfinite(c).all() or (c < 0).any():
-        raise ValueError("prices must be finite numbers of at least 0, in a 1-D array.")
-    if (np.diff(c) <= 0).any():
-        raise ValueError("prices must be ascending.")
-    return c

@@ -4,14 +4,12 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from .._ground.types import LabelsLike, Strategy
-from .._rows import PredictionLike, class_column, class_names, read_rows
+from .._rows import PredictionLike
+from ..metrics import reliability_curve
 from ._binned import BinnedReliabilityDisplay
-from ._bins import reliability_bins
-from ._raters import shared_ratings
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -165,20 +163,17 @@ class ReliabilityDisplay(BinnedReliabilityDisplay):
             Unknown class, `confidence_level` outside (0, 1), fewer than three raters where they are
             random, and whatever `check_counts` and `check_proba` refuse.
         """
-        rows = read_rows(y, prediction, sample_weight, groups, classes=classes).weighted()
-        shown: slice | list[int] = slice(None)
+        *curve, class_name = reliability_curve(
+            y,
+            prediction,
+            kind="classwise" if class_index is None else class_index,
+            classes=classes,
+            sample_weight=sample_weight,
+            groups=groups,
+            raters=raters,
+            n_bins=n_bins,
+            strategy=strategy,
+            confidence_level=confidence_level,
+        )
         kept: dict[str, Any] = {"confidence_level": confidence_level, "name": name}
-        if class_index is not None:
-            k = class_column(class_index, rows)
-            shown = [k]
-            kept["class_name"] = class_names(rows)[k]
-        how: dict[str, Any] = {
-            "n_bins": n_bins,
-            "strategy": strategy,
-            "confidence_level": confidence_level,
-            "groups": rows.groups,
-        }
-        columns = np.arange(rows.z.shape[1])[shown]
-        how["shared"] = shared_ratings(rows, columns, raters)
-        bins = reliability_bins(rows.z[:, shown], rows.mu[:, shown], rows.w, **how)
-        return cls(*bins, **kept).plot(ax, **plot_kwargs)
+        return cls(*curve, class_name=class_name, **kept).plot(ax, **plot_kwargs)

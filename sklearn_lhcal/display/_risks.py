@@ -7,10 +7,15 @@ from numpy.typing import NDArray
 
 from .._ground.costs import Costs, bayes_columns, expected_cost
 from .._ground.names import sorted_names
-from .._rows import Rows, random_raters, read_priced
-from ..metrics import confidence_interval, decision_risk, paired_difference
+from .._rows import Rows, read_priced
+from ..metrics import (
+    confidence_interval,
+    cost_curve,
+    decision_risk,
+    interval_over_splits,
+    paired_difference,
+)
 from ._base import models_of
-from ._bins import mean_interval, student_interval
 
 # the cost of a missed second class; a missed first one costs the rest of 1
 SHARES = np.linspace(0, 1, 101)
@@ -53,30 +58,6 @@ class Decided:
         if classes is None:
             return None
         return sorted_names(classes)
-
-    def curve(self) -> list["Decided"]:
-        """The decisions at each share of the costs."""
-        names = self.sorted_classes
-        matrices = [np.array([[0.0, 1 - s], [s, 0.0]]) for s in SHARES]
-        return [Decided(self.rows, Costs(C, names, None)) for C in matrices]
-
-    def interval(self, confidence_level: float, raters: str | None) -> NDArray:
-        """Ends of the interval of the risk, (2,), over rows, or over rows and raters."""
-        rows = self.rows
-        if random_raters(rows.labels, raters) is None:
-            cost = expected_cost(rows.mu, self.d, self.costs.C)
-            w = rows.weight / rows.weight.sum()
-            return mean_interval(cost, w, rows.groups, confidence_level)[1]
-        found = confidence_interval(
-            decision_risk,
-            rows.labels,
-            self.d,
-            cost_matrix=self.costs,
-            groups=rows.groups,
-            confidence_level=confidence_level,
-            random_state=0,
-        )
-        return np.array([found.low, found.high])
 
 
 def known_costs(models: dict) -> Costs:
@@ -143,11 +124,10 @@ def _over_rows(
 
 
 def _over_splits(values, test_share: float | None, confidence_level: float) -> NDArray:
-    """Student's interval of the mean over splits, (n_models, 2)."""
-    S = values.shape[1]
-    share = test_share or 0.0
-    error = np.sqrt(values.var(axis=1, ddof=1) * (1 / S + share / (1 - share)))
-    return student_interval(values.mean(axis=1), error, S - 1, confidence_level)
+    """Intervals of the means over splits, of values (n, n_splits), shape (n, 2)."""
+    how: dict[str, Any] = {"test_fraction": test_share, "confidence_level": confidence_level}
+    found = [interval_over_splits(of, **how) for of in values]
+    return np.array([(interval.low, interval.high) for interval in found])
 
 
 def of_two_classes(
@@ -161,17 +141,22 @@ def of_two_classes(
     if len(one.costs.C) != 2:
         return {}
     classes = one.sorted_classes
-    curves = [[decided.curve() for decided in model] for model in models]
+    how: dict[str, Any] = {"raters": raters, "confidence_level": confidence_level}
+    curves = [
+        [
+            cost_curve(split.rows.labels, split.rows.distribution, groups=split.rows.groups, **how)
+            for split in model
+        ]
+        for model in models
+    ]
     # (n_models, n_splits, 101); the constant decision is the same for all models
-    risk = np.array([[[at.true_risk for at in curve] for curve in model] for model in curves])
-    constant = [[at.constant_risk for at in curve] for curve in curves[-1]]
-    if risk.shape[1] == 1:
-        alone = [[at.interval(confidence_level, raters) for at in curve] for (curve,) in curves]
-        ends = np.array(alone)
-    else:
-        ends = np.array([_over_splits(a.T, test_share, confidence_level) for a in risk])
+    risk = np.array([[curve.risk for curve in model] for model in curves])
+    ends = [model[0].interval for model in curves]
+    if risk.shape[1] > 1:
+        ends = [_over_splits(of.T, test_share, confidence_level) for of in risk]
+    default = np.mean([curve.default_risk for curve in curves[-1]], axis=0)
     return {
-        "curves": np.vstack([risk.mean(axis=1), np.mean(constant, axis=0)]),
-        "curve_interval": ends,
+        "curves": np.vstack([risk.mean(axis=1), default]),
+        "curve_interval": np.array(ends),
         "class_names": None if classes is None else classes.tolist(),
     }

@@ -3,16 +3,12 @@
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._ground.checks import check_fraction
-from .._ground.names import check_row_names
 from .._ground.types import Estimator, LabelsLike, Samples
-from .._rows import PredictionLike, read_rows
+from .._rows import PredictionLike
+from ..metrics import referral_curve
 from ._base import WIDE, Display, draw_legend, draw_reference, drawn, name_of, predicted, styled
-from ._referral import gains, priorities, referral_curves, rule_in_words
-from ._referral_raters import gains_without
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -194,20 +190,20 @@ default="second_opinion_value"
         UserWarning
             Fewer than five raters where they are random: bands may cover too rarely.
         """
-        check_row_names(y=y, rule=rule)
-        rows = read_rows(y, prediction, sample_weight, groups)
-        check_fraction(confidence_level=confidence_level)
-        if not isinstance(n_points, (int, np.integer)) or n_points < 2:
-            raise ValueError(f"n_points must be an integer, 2 or more, got {n_points!r}.")
-        priority = priorities(rule, rows.distribution)
-        keep = np.flatnonzero((rows.n >= 2) & (rows.weight > 0))
-        rows = rows.take(keep)
-        how: dict[str, Any] = {"confidence_level": confidence_level, "normalize": normalize}
-        fraction = np.linspace(0, 1, n_points)
-        each = (priority[keep], *gains(rows), rows.weight, rows.groups)
-        curves = referral_curves(fraction, *each, gains_without(rows, raters), **how)
-        name = rule_in_words(rule) if name is None else name
-        return cls(*curves, **how, name=name).plot(ax, **plot_kwargs)
+        curve = referral_curve(
+            y,
+            prediction,
+            rule=rule,
+            normalize=normalize,
+            sample_weight=sample_weight,
+            groups=groups,
+            raters=raters,
+            n_points=n_points,
+            confidence_level=confidence_level,
+        )
+        kept: dict[str, Any] = {"confidence_level": confidence_level, "normalize": normalize}
+        name = _rule_in_words(rule) if name is None else name
+        return cls(*curve, **kept, name=name).plot(ax, **plot_kwargs)
 
     @classmethod
     def from_estimator(
@@ -265,7 +261,7 @@ default="second_opinion_value"
         'RandomForestClassifier, by second opinion value'
         """
         if name is None:
-            name = f"{name_of(estimator, None)}, {rule_in_words(rule)}"
+            name = f"{name_of(estimator, None)}, {_rule_in_words(rule)}"
         kwargs |= {"rule": rule, "sample_weight": sample_weight, "name": name}
         return cls.from_predictions(y, predicted(estimator, X, y), **kwargs)
 
@@ -328,3 +324,10 @@ def _label(ax, normalize: bool) -> None:
     ax.xaxis.set_major_formatter(PercentFormatter(1, symbol=" %"))
     if normalize:
         ax.yaxis.set_major_formatter(PercentFormatter(1, symbol=" %"))
+
+
+def _rule_in_words(rule) -> str:
+    """What the legend says of a rule."""
+    if isinstance(rule, str):
+        return f"by {rule.replace('_', ' ')}"
+    return "by given priorities"

@@ -1,49 +1,34 @@
 """Agreement of raters, and agreement beyond what each author calls chance."""
 
-from collections.abc import Callable
+from functools import partial
 
 from numpy.typing import ArrayLike
 
-from .._ground.facts import Facts, metric
+from .._ground.tags import MeanOfTerms, OfRows, metric
 from .._ground.types import LabelsLike
 from ._chance import (
     Similarity,
-    agreement_sums,
     agreement_terms,
     alpha,
-    coefficient,
-    coefficient_of_sums,
     cohen,
-    conger_chance,
-    fleiss_chance,
-    gwet_chance,
+    conger,
+    fleiss,
+    gwet,
     observed_agreement,
     score,
 )
 
-
-def _coefficient(value) -> Facts:
-    """Facts of an agreement beyond chance."""
-    return Facts(greater_is_better=True, value=value, compares_raters=True, of_labels=True)
+_coefficient = partial(OfRows, greater_is_better=True, compares_raters=True, of_labels=True)
 
 
-def _unnamed(chance) -> Callable:
-    """The value of one that needs no names of raters: of sums over rows."""
-    of_sums = coefficient_of_sums(chance)
-
-    def value(rows, weights: Similarity = "nominal") -> float:
-        return of_sums(agreement_sums(rows, weights), rows, weights)
-
-    return value
-
-
-def _additive(chance) -> Facts:
-    """Facts of the same: without blocks of rows the sums are those of the others."""
-    of_sums = coefficient_of_sums(chance)
-    return _coefficient(_unnamed(chance))._replace(sums=agreement_sums, of_sums=of_sums)
-
-
-@metric(Facts(greater_is_better=True, least_raters=2, terms=agreement_terms, of_labels=True))
+@metric(
+    MeanOfTerms(
+        greater_is_better=True,
+        least_raters=2,
+        terms=agreement_terms,
+        of_labels=True,
+    )
+)
 def percent_agreement(
     y: LabelsLike, *, weights: Similarity = "nominal", sample_weight: ArrayLike | None = None
 ) -> float:
@@ -92,7 +77,7 @@ def percent_agreement(
     return score(observed_agreement, y, weights, sample_weight)
 
 
-@metric(_additive(fleiss_chance))
+@metric(_coefficient(of_rows=fleiss))
 def fleiss_kappa(
     y: LabelsLike, *, weights: Similarity = "nominal", sample_weight: ArrayLike | None = None
 ) -> float:
@@ -130,10 +115,10 @@ def fleiss_kappa(
     >>> round(fleiss_kappa(load_psychiatric_diagnoses().counts), 3)
     0.43
     """
-    return score(_unnamed(fleiss_chance), y, weights, sample_weight)
+    return score(fleiss, y, weights, sample_weight)
 
 
-@metric(_additive(gwet_chance))
+@metric(_coefficient(of_rows=gwet))
 def gwet_ac(
     y: LabelsLike, *, weights: Similarity = "nominal", sample_weight: ArrayLike | None = None
 ) -> float:
@@ -170,10 +155,10 @@ def gwet_ac(
     >>> round(gwet_ac(load_psychiatric_diagnoses().counts), 3)
     0.448
     """
-    return score(_unnamed(gwet_chance), y, weights, sample_weight)
+    return score(gwet, y, weights, sample_weight)
 
 
-@metric(_coefficient(coefficient(conger_chance)))
+@metric(_coefficient(of_rows=conger))
 def conger_kappa(
     y: LabelsLike, *, weights: Similarity = "nominal", sample_weight: ArrayLike | None = None
 ) -> float:
@@ -213,10 +198,10 @@ def conger_kappa(
     >>> round(conger_kappa(y), 3)
     -0.071
     """
-    return score(coefficient(conger_chance), y, weights, sample_weight)
+    return score(conger, y, weights, sample_weight)
 
 
-@metric(_coefficient(cohen))
+@metric(_coefficient(of_rows=cohen))
 def cohen_kappa(
     y: LabelsLike, *, weights: Similarity = "nominal", sample_weight: ArrayLike | None = None
 ) -> float:
@@ -258,7 +243,7 @@ def cohen_kappa(
     return score(cohen, y, weights, sample_weight)
 
 
-@metric(_coefficient(alpha)._replace(least_raters=2))
+@metric(_coefficient(of_rows=alpha, least_raters=2))
 def krippendorff_alpha(
     y: LabelsLike, *, weights: Similarity = "nominal", sample_weight: ArrayLike | None = None
 ) -> float:

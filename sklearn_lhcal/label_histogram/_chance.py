@@ -28,34 +28,6 @@ class _Labelled(NamedTuple):
     weight: Floats
 
 
-class AgreementSums(NamedTuple):
-    """Sums over rows from which coefficients follow that need no names of raters.
-
-    Attributes
-    ----------
-    rated : float
-        ``Σ w_i`` of rows with a rater.
-    shares : ndarray of shape (K,)
-        ``Σ w_i μ̂_i`` of these.
-    paired, agreement : float
-        ``Σ w_i`` and ``Σ w_i p_a,i`` of rows with two raters or more.
-    """
-
-    rated: float
-    shares: Floats
-    paired: float
-    agreement: float
-
-    def plus(self, other: "AgreementSums") -> "AgreementSums":
-        """The sums of both."""
-        return AgreementSums(
-            self.rated + other.rated,
-            self.shares + other.shares,
-            self.paired + other.paired,
-            self.agreement + other.agreement,
-        )
-
-
 def score(value: Callable, y, weights, sample_weight) -> float:
     """What a public function does: read, check, return."""
     labels = read_labels(y)
@@ -74,26 +46,46 @@ def score(value: Callable, y, weights, sample_weight) -> float:
     return found
 
 
-def coefficient(chance: Callable[[_Labelled, Floats], float]) -> Callable:
-    """The coefficient of a chance agreement p_e that depends on who said what."""
-
-    def value(rows, weights: Similarity = "nominal") -> float:
-        S = similarity(weights, rows.labels)
-        return _beyond(chance(rows, S), _observed(rows, S))
-
-    return value
+def fleiss(rows, *, weights: Similarity) -> float:
+    """The coefficient of ``p_e = πᵀSπ``, with the mean π of μ̂_i over the rows with a rater."""
+    S = similarity(weights, rows.labels)
+    pi = _mean_shares(rows)
+    return _beyond(float(pi @ S @ pi), _observed(rows, S))
 
 
-def coefficient_of_sums(chance: Callable[[Floats, Floats], float]) -> Callable:
-    """The coefficient of a chance agreement ``p_e(π, S)``, from `AgreementSums`."""
+def gwet(rows, *, weights: Similarity) -> float:
+    """The coefficient of ``p_e = ΣS/(K(K − 1)) Σ_k π_k(1 − π_k)``, of the same π."""
+    S = similarity(weights, rows.labels)
+    pi = _mean_shares(rows)
+    K = len(pi)
+    if K == 1:
+        return float("nan")
+    return _beyond(float(S.sum() / (K * (K - 1)) * (pi * (1 - pi)).sum()), _observed(rows, S))
 
-    def value(sums: AgreementSums, rows, weights: Similarity = "nominal") -> float:
-        if not sums.paired > 0:
-            return float("nan")
-        p_e = chance(sums.shares / sums.rated, similarity(weights, rows.labels))
-        return _beyond(p_e, sums.agreement / sums.paired)
 
-    return value
+def conger(rows, *, weights: Similarity) -> float:
+    """The coefficient of ``p_e = [(Σp_r)ᵀS(Σp_r) − Σ p_rᵀSp_r] / (R(R − 1))``.
+
+    That is two different raters, a row each.
+    """
+    S = similarity(weights, rows.labels)
+    p = _rater_shares(rows)
+    R = len(p)
+    if R < 2:
+        return float("nan")
+    total = p.sum(axis=0)
+    p_e = float(total @ S @ total - np.einsum("rk,kl,rl->", p, S, p)) / (R * (R - 1))
+    return _beyond(p_e, _observed(rows, S))
+
+
+def cohen(rows, *, weights: Similarity) -> float:
+    """`conger` for two raters, or for one, where it is NaN."""
+    R = len(_rater_shares(rows))
+    if R > 2:
+        raise ValueError(
+            f"cohen_kappa is of two raters, y has {R}; use conger_kappa for any number of raters."
+        )
+    return conger(rows, weights=weights)
 
 
 def _beyond(p_e: float, p_a: float) -> float:
@@ -103,17 +95,13 @@ def _beyond(p_e: float, p_a: float) -> float:
     return (p_a - p_e) / (1 - p_e)
 
 
-def agreement_sums(rows, weights: Similarity = "nominal") -> AgreementSums:
-    """The sums of rows, of which those without a rater count nothing."""
-    n = rows.labels.n
-    w = np.where(n > 0, rows.weight, 0.0)
-    several = np.where(n > 1, w, 0.0)
-    mu = np.nan_to_num(rows.labels.mu)
-    agreement = _of_rows(mu, np.maximum(n, 2), similarity(weights, rows.labels))
-    return AgreementSums(float(w.sum()), w @ mu, float(several.sum()), float(several @ agreement))
+def _mean_shares(rows) -> Floats:
+    """π, shape (K,): the mean of μ̂_i over the rows with a rater."""
+    w = np.where(rows.labels.n > 0, rows.weight, 0.0)
+    return w @ np.nan_to_num(rows.labels.mu) / (w.sum() or np.nan)
 
 
-def observed_agreement(rows, weights: Similarity = "nominal") -> float:
+def observed_agreement(rows, *, weights: Similarity) -> float:
     """p_a for weights of any form."""
     return _observed(rows, similarity(weights, rows.labels))
 
@@ -135,33 +123,10 @@ def _of_rows(mu, n, S: Floats) -> Floats:
     return q - (1 - q) / (n - 1)
 
 
-def agreement_terms(rows, weights: Similarity = "nominal") -> tuple[Floats, Floats]:
+def agreement_terms(rows, *, weights: Similarity) -> tuple[Floats, Floats]:
     """Numerators and denominators of p_a, for rows with two raters or more."""
     S = similarity(weights, rows.labels)
     return rows.weight * _of_rows(rows.labels.mu, rows.labels.n, S), rows.weight
-
-
-def fleiss_chance(pi: Floats, S: Floats) -> float:
-    """``p_e = πᵀSπ`` of the mean π of μ̂_i over the rows with a rater."""
-    return float(pi @ S @ pi)
-
-
-def gwet_chance(pi: Floats, S: Floats) -> float:
-    """``p_e = ΣS/(K(K − 1)) Σ_k π_k(1 − π_k)``, of the same π."""
-    K = len(pi)
-    if K == 1:
-        return float("nan")
-    return float(S.sum() / (K * (K - 1)) * (pi * (1 - pi)).sum())
-
-
-def conger_chance(rows, S: Floats) -> float:
-    """``p_e = [(Σp_r)ᵀS(Σp_r) − Σ p_rᵀSp_r] / (R(R − 1))``: two different raters, a row each."""
-    p = _rater_shares(rows)
-    R = len(p)
-    if R < 2:
-        return float("nan")
-    total = p.sum(axis=0)
-    return float(total @ S @ total - np.einsum("rk,kl,rl->", p, S, p)) / (R * (R - 1))
 
 
 def _rater_shares(rows) -> Floats:
@@ -185,17 +150,7 @@ def _annotated(labels: Labels) -> Annotations:
     return labels
 
 
-def cohen(rows, weights: Similarity = "nominal") -> float:
-    """The chance of `conger_chance` for two raters, or for one, where it is NaN."""
-    R = len(_rater_shares(rows))
-    if R > 2:
-        raise ValueError(
-            f"cohen_kappa is of two raters, y has {R}; use conger_kappa for any number of raters."
-        )
-    return coefficient(conger_chance)(rows, weights)
-
-
-def alpha(rows, weights: Similarity = "nominal") -> float:
+def alpha(rows, *, weights: Similarity) -> float:
     """``1 − D_o/D_e``, over rows with two raters or more."""
     labels = rows.labels
     if labels.known:

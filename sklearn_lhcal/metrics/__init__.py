@@ -1,7 +1,5 @@
 """Metrics on label histograms, and scorers."""
 
-from ._accumulator import LabelHistogramAccumulator, MetricAccumulator
-from ._alternative_annotator import AlternativeAnnotatorTest, alternative_annotator_test
 from ._calibration import calibration_error, calibration_loss, dispersion_error, dispersion_loss
 from ._canonical_bins import binned_canonical_error
 from ._decision import bayes_decision, decision_risk, model_risk, risk_bound, risk_gap
@@ -23,24 +21,29 @@ from ._epistemic import (
     null_epistemic_error,
 )
 from ._expected_calibration import expected_calibration_error, maximum_calibration_error
-from ._intervals import (
+from ._inference.accumulate import MetricAccumulator
+from ._inference.alternative_annotator import AlternativeAnnotatorTest, alternative_annotator_test
+from ._inference.decision_curves import CostCurve, DecisionCurve, cost_curve, decision_curve
+from ._inference.gains import GainCurve, gain_curve
+from ._inference.intervals import (
     ConfidenceInterval,
     VarianceComponents,
     confidence_interval,
+    interval_over_splits,
     paired_difference,
 )
+from ._inference.policy import PolicyCurve, policy_curve
+from ._inference.reader_comparison import ReaderComparison, ReaderRows, reader_comparison
+from ._inference.reader_table import ReaderTable, reader_table
+from ._inference.referral import ReferralCurve, referral_curve
+from ._inference.reliability import ReliabilityCurve, reliability_curve
+from ._inference.study_size import StudySize, study_size
 from ._kernel import kernel_calibration_error, kernel_sharpness, ratio_corrected_calibration_error
 from ._kernel_bandwidth import loo_bandwidth
 from ._kernel_null import NullCalibrationError, null_calibration_error
 from ._label_histogram import epistemic_loss, expected_squared_loss, irreducible_loss
 from ._labels import expected_accuracy, histogram_log_loss, label_log_loss, vote_accuracy
 from ._net_benefit import net_benefit
-from ._reader_comparison import (
-    ReaderComparison,
-    ReaderRows,
-    reader_comparison,
-)
-from ._reader_table import ReaderTable, reader_table
 from ._registry import register_scorers
 from ._risk_decomposition import RiskDecomposition, risk_decomposition
 from ._scorers import (
@@ -50,7 +53,6 @@ from ._scorers import (
     get_scorer_names,
 )
 from ._statistic import statistic_calibration_loss, statistic_squared_loss
-from ._study_size import StudySize, study_size
 from ._variation import (
     distribution_calibration_error,
     entropy_calibration_error,
@@ -62,16 +64,21 @@ register_scorers()
 __all__ = [
     "AlternativeAnnotatorTest",
     "ConfidenceInterval",
+    "CostCurve",
+    "DecisionCurve",
     "EpistemicScorer",
-    "LabelHistogramAccumulator",
+    "GainCurve",
     "LabelHistogramScorer",
     "LossDecomposition",
     "MetricAccumulator",
     "NullCalibrationError",
     "NullEpistemicError",
+    "PolicyCurve",
     "ReaderComparison",
     "ReaderRows",
     "ReaderTable",
+    "ReferralCurve",
+    "ReliabilityCurve",
     "RiskDecomposition",
     "StudySize",
     "VarianceComponents",
@@ -84,6 +91,8 @@ __all__ = [
     "class_disagreement_calibration_error",
     "class_disagreement_squared_loss",
     "confidence_interval",
+    "cost_curve",
+    "decision_curve",
     "decision_risk",
     "disagreement_calibration_error",
     "disagreement_calibration_loss",
@@ -98,9 +107,11 @@ __all__ = [
     "expected_accuracy",
     "expected_calibration_error",
     "expected_squared_loss",
+    "gain_curve",
     "get_scorer",
     "get_scorer_names",
     "histogram_log_loss",
+    "interval_over_splits",
     "irreducible_loss",
     "kernel_calibration_error",
     "kernel_sharpness",
@@ -114,11 +125,14 @@ __all__ = [
     "null_calibration_error",
     "null_epistemic_error",
     "paired_difference",
+    "policy_curve",
     "posterior_epistemic_loss",
     "ranking_score",
     "ratio_corrected_calibration_error",
     "reader_comparison",
     "reader_table",
+    "referral_curve",
+    "reliability_curve",
     "risk_bound",
     "risk_decomposition",
     "risk_gap",

@@ -4,77 +4,46 @@ Letters as in `_label_histogram`; e = μ̂ − z.
 """
 
 import warnings
-from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .._ground.arrays import Floats
-from .._ground.bins import (
-    Bins,
-    BinSums,
-    check_bias_correction,
-    check_exponent,
-    check_grouped,
-    signed_root,
-)
-from .._ground.facts import Facts, metric
+from .._ground.bins import Bins, BinSums, check_bias_correction, check_exponent, signed_root
+from .._ground.tags import LossOverBins, metric
 from .._ground.types import Correction, LabelsLike, Strategy
 from .._rows import PredictionLike, Rows
 from ..label_histogram import Annotations
+from ._binned import Binned, correction_of
 from ._evaluate import score
 from ._label_histogram import least_raters
-from ._rater_bins import leave_out_raters
-from ._shared_terms import OF_CALIBRATION, Binned, shares_raters
 
 _MUCH = 0.05  # weight in bins that one group or rater fills, above which a warning says so
 
 
-def _check(bias_correction: Correction = "residual", **others) -> None:
-    check_bias_correction(bias_correction)
+def class_bins(rows: Rows, *, n_bins, strategy, bias_correction, **others) -> Binned:
+    """The bins of each class of each row, (n, K)."""
+    correction = correction_of(rows, bias_correction)
+    return Binned(Bins(rows.z, n_bins, strategy), rows.z, _observed, correction, _names_class)
 
 
-def _check_exponent(p: float = 2, bias_correction: Correction = "residual", **others) -> None:
-    check_bias_correction(bias_correction)
-    check_exponent(p, bias_correction)
+def _observed(rows: Rows) -> tuple[NDArray, NDArray]:
+    return rows.mu, rows.n
 
 
-def correction_of(rows: Rows, bias_correction: str | None) -> str | None:
-    """The correction to make: none where the class probabilities are known."""
-    if rows.labels.known:
-        return None
-    return bias_correction
-
-
-def bin_sums(rows: Rows, n_bins, strategy, bias_correction: str | None) -> BinSums:
-    """The sums over bins of checked rows, with their groups and raters."""
-    sums = BinSums(Bins(rows.z, n_bins, strategy), rows.z.shape[1])
-    add_rows(sums, rows)
-    if rows.groups is not None:
-        sums.by_group(rows.mu, rows.z, rows.groups, rows.w)
-    if bias_correction == "residual":
-        leave_out_raters(sums, rows, rows.z, _is_class)
-    return sums
+def _names_class(rows: Rows):
+    return _is_class
 
 
 def _is_class(y: Annotations, k: int) -> NDArray[np.bool_]:
     return y.label == k
 
 
-def add_rows(sums: BinSums, rows: Rows) -> None:
-    """Add checked rows to the sums, block by block."""
-    # the raters' correction of rows with one rater, never read
-    with np.errstate(divide="ignore", invalid="ignore"):
-        for block in rows.blocks():
-            sums.add(*block)
-
-
-def calibration_parts(
-    sums: BinSums, bias_correction: str | None, shared: Callable[[], bool]
-) -> Floats:
-    """CL_kb, shape (K, B); `shared()`: groups or raters may leave much of it out, which warns."""
-    if sums.dropped_weight(bias_correction) > _MUCH and shared():
+def calibration_parts(sums: BinSums) -> Floats:
+    """CL_kb, shape (K, B); groups or raters may leave much of it out, which warns."""
+    if sums.dependent and sums.dropped_weight() > _MUCH:
         # one text for all blocks of a jackknife, so that it is shown once
         warnings.warn(
             "More than 5 % of the weight lies in bins whose rows all belong to one group or one "
@@ -83,80 +52,51 @@ def calibration_parts(
             UserWarning,
             stacklevel=2,
         )
-    return sums.calibration_loss(bias_correction)
+    return sums.calibration_loss()
 
 
-def _sums(
-    rows: Rows, n_bins=15, strategy="uniform", bias_correction: Correction = "residual", **others
-) -> BinSums:
-    check_grouped(rows.groups, bias_correction)
-    return bin_sums(rows, n_bins, strategy, correction_of(rows, bias_correction))
-
-
-def class_bins(
-    rows: Rows, n_bins=15, strategy="uniform", bias_correction: Correction = "residual", **others
-) -> Binned:
-    """The bins of each class of each row, (n, K), for intervals that leave rows or raters out."""
-    needed = OF_CALIBRATION[correction_of(rows, bias_correction)]
-    return Binned(Bins(rows.z, n_bins, strategy), rows.z, _observed, _says, needed)
-
-
-def _dl_binned(rows: Rows, **options) -> Binned:
-    found = class_bins(rows, **options)
-    return found._replace(needed=(*found.needed, "wee", "wc"))
-
-
-def _observed(rows: Rows) -> tuple[NDArray, NDArray]:
-    return rows.mu, rows.n
-
-
-def _says(rows: Rows) -> Callable:
-    return _is_class
-
-
-def pairs_are_left_out(rows: Rows, least: int = 2) -> bool:
-    """Whether groups or raters have pairs that no correction counts."""
-    return rows.groups is not None or shares_raters(rows, least)
-
-
-def _calibration_of(
-    sums: BinSums, rows: Rows, bias_correction: Correction = "residual", p: float = 2, **bins
-) -> float:
+def _calibration_of(sums: BinSums, *, p: float = 2, **bins) -> float:
     if p != 2:
         powers = sums.powers(p)
         return float(powers.max() if np.isinf(p) else powers.sum())
-    correction = correction_of(rows, bias_correction)
-    return float(calibration_parts(sums, correction, partial(pairs_are_left_out, rows)).sum())
+    return float(calibration_parts(sums).sum())
 
 
-def _rooted_of(sums: BinSums, rows: Rows, p: float = 2, **options) -> float:
-    return signed_root(_calibration_of(sums, rows, p=p, **options), p)
+def _rooted_of(sums: BinSums, *, p: float, **options) -> float:
+    return signed_root(_calibration_of(sums, p=p, **options), p)
 
 
-_of_classes = partial(Facts.by_sums, _sums, binned=class_bins, check=_check_exponent)
+_of_classes = partial(LossOverBins, greater_is_better=False, binned=class_bins)
 
 
-def _error_facts(*, p: float = 2, **others) -> Facts:
+def _loss_tags(*, p, bias_correction, **others) -> LossOverBins:
+    check_bias_correction(bias_correction)
+    check_exponent(p, bias_correction)
+    return _of_classes(of_sums=_calibration_of, biased=bias_correction is None)
+
+
+def _error_tags(*, p, **options) -> LossOverBins:
     """For p = 2 the loss may be negative, and intervals are those of the loss, mapped."""
+    tags = _loss_tags(p=p, **options)
     if p == 2:
-        return _of_classes(_calibration_of, rooted=True)
-    return _of_classes(_rooted_of)
+        return replace(tags, signed_root=True)
+    return replace(tags, of_sums=_rooted_of)
 
 
-def _dispersion_of(
-    sums: BinSums, rows: Rows, bias_correction: Correction = "residual", **bins
-) -> float:
-    correction = correction_of(rows, bias_correction)
-    cl = calibration_parts(sums, correction, partial(pairs_are_left_out, rows))
-    return float((sums.epistemic_loss(correction) - cl).sum(axis=1).sum())
+def _dispersion_of(sums: BinSums, **options) -> float:
+    return float((sums.epistemic_loss() - calibration_parts(sums)).sum(axis=1).sum())
 
 
-def _dispersion_facts(*, rooted: bool = False, **options) -> Facts:
-    found = Facts.by_sums(_sums, _dispersion_of, rooted=rooted, binned=_dl_binned, check=_check)
-    return found._replace(least_raters=least_raters(**options))
+def _dispersion_tags(*, bias_correction, signed_root: bool = False, **others) -> LossOverBins:
+    return _of_classes(
+        of_sums=_dispersion_of,
+        signed_root=signed_root,
+        least_raters=least_raters(bias_correction),
+        biased=bias_correction is None,
+    )
 
 
-@metric(_of_classes(_calibration_of))
+@metric(_loss_tags)
 def calibration_loss(
     y: LabelsLike,
     prediction: PredictionLike,
@@ -229,7 +169,7 @@ def calibration_loss(
     return score(calibration_loss, y, prediction, sample_weight, groups, **how)
 
 
-@metric(_error_facts)
+@metric(_error_tags)
 def calibration_error(
     y: LabelsLike,
     prediction: PredictionLike,
@@ -267,7 +207,7 @@ def calibration_error(
     return score(calibration_error, y, prediction, sample_weight, groups, **how)
 
 
-@metric(_dispersion_facts)
+@metric(_dispersion_tags)
 def dispersion_loss(
     y: LabelsLike,
     prediction: PredictionLike,
@@ -303,7 +243,7 @@ def dispersion_loss(
     return score(dispersion_loss, y, prediction, sample_weight, groups, **how)
 
 
-@metric(partial(_dispersion_facts, rooted=True))
+@metric(partial(_dispersion_tags, signed_root=True))
 def dispersion_error(
     y: LabelsLike,
     prediction: PredictionLike,

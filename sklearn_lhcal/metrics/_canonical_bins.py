@@ -9,21 +9,22 @@ from scipy.stats import skew
 
 from .._ground.bins import Bins, signed_root
 from .._ground.checks import is_count
-from .._ground.facts import Facts, metric
+from .._ground.tags import OfRows, metric
 from .._ground.types import LabelsLike
 from .._rows import PredictionLike, Rows
 from ._evaluate import score
 from ._kernel import check_options
 
 
-def _check(p: float = 1, n_bins: int | str = "doane", **others) -> None:
+def _tags(*, p: float, n_bins: int | str, **others) -> OfRows:
     check_options(p, None)
     by_doane = isinstance(n_bins, str) and n_bins == "doane"
     if not by_doane and not is_count(n_bins):
         raise ValueError(f"n_bins must be a whole number, 1 or more, or 'doane', got {n_bins!r}.")
+    return OfRows(greater_is_better=False, biased=True, of_rows=_value)
 
 
-def _value(rows: Rows, *, p: float = 1, n_bins: int | str = "doane", root: bool = False) -> float:
+def _value(rows: Rows, *, p: float, n_bins: int | str, root: bool) -> float:
     B = _doane(rows.z) if n_bins == "doane" else int(n_bins)
     cells = Bins(rows.z, B, "uniform").index(rows.z)
     cell = np.unique(cells, axis=0, return_inverse=True)[1].ravel()
@@ -35,7 +36,7 @@ def _value(rows: Rows, *, p: float = 1, n_bins: int | str = "doane", root: bool 
     return float(signed_root(np.average(errors, weights=w), p if root else 1))
 
 
-@metric(Facts(False, value=_value, check=_check))
+@metric(_tags)
 def binned_canonical_error(
     y: LabelsLike,
     prediction: PredictionLike,

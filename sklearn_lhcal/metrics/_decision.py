@@ -18,15 +18,15 @@ from .._ground.costs import (
     expected_cost,
     of_decisions,
 )
-from .._ground.facts import Facts, metric
 from .._ground.names import check_row_names, column_names
 from .._ground.simplex import check_proba
+from .._ground.tags import MeanOfTerms, metric
 from .._ground.types import LabelsLike
 from .._rows import PredictionLike, Rows, read_priced
 from ..distributions import Distribution
 from ..label_histogram._labels import read_labels
-from ._evaluate import read_for, score, weighted
-from ._intervals import ConfidenceInterval
+from ._evaluate import score, weighted
+from ._inference.intervals import ConfidenceInterval
 
 __all__ = [
     "bayes_decision",
@@ -121,7 +121,7 @@ def bayes_decision(prediction: PredictionLike, cost_matrix: ArrayLike) -> NDArra
     return costs.names(bayes_columns(z, costs.C))
 
 
-@metric(Facts(False, read=_read_decisions, terms=_cost_terms))
+@metric(MeanOfTerms(greater_is_better=False, read=_read_decisions, terms=_cost_terms))
 def decision_risk(
     y: LabelsLike,
     decisions: ArrayLike,
@@ -200,7 +200,7 @@ def model_risk(
     return float(np.average(expected_cost(z, d, costs.C), weights=w))
 
 
-@metric(Facts(read=_read_priced, terms=_gap_terms))
+@metric(MeanOfTerms(read=_read_priced, terms=_gap_terms))
 def risk_gap(
     y: LabelsLike,
     prediction: PredictionLike,
@@ -306,7 +306,7 @@ def risk_bound(
     (0.0, 4.3)
     """
     check_fraction(confidence_level=confidence_level)
-    rows = read_for(decision_risk, y, decisions, groups=groups, cost_matrix=cost_matrix)
+    rows = _read_decisions(y, decisions, None, groups, cost_matrix=cost_matrix)
     cost, _ = _cost_terms(rows, cost_matrix=cost_matrix)
     if rows.groups is not None:
         _, unit = np.unique(rows.groups, return_inverse=True)

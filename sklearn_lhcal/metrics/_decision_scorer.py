@@ -9,7 +9,7 @@ from .._ground.costs import Costs, bayes_columns, check_cost_matrix, of_decision
 from .._ground.types import Samples
 from .._rows import rows_of
 from ._decision import decision_risk
-from ._evaluate import evaluate
+from ._evaluate import with_options
 from ._scorers import LabelHistogramScorer
 
 __all__ = ["make_decision_scorer"]
@@ -30,7 +30,7 @@ class _DecisionScorer(LabelHistogramScorer):
         costs = costs.for_classes(rows.classes, rows.z.shape[1], "the classifier")
         costs.check_rows(len(rows))
         rows.prediction = of_decisions(bayes_columns(rows.z, costs.C), costs.C)
-        return -evaluate(decision_risk, rows, cost_matrix=costs)
+        return -with_options(decision_risk, {"cost_matrix": costs})(rows)
 
     def _costs(self, X, given) -> Costs:
         """Those of the rows, those given once for all, or those that X says."""

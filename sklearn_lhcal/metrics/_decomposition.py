@@ -3,17 +3,18 @@
 Letters as in `_label_histogram`.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from .._ground.arrays import Floats
-from .._ground.bins import Bins, BinSums, check_bias_correction, check_grouped
+from .._ground.bins import BinSums
+from .._ground.tags import LossOverBins, metric
 from .._ground.types import Correction, LabelsLike, Strategy
-from .._rows import PredictionLike, read_rows
-from ._calibration import bin_sums, correction_of
-from ._evaluate import undefined
+from .._rows import PredictionLike
+from ._calibration import class_bins
+from ._evaluate import score
 from ._label_histogram import least_raters
 
 
@@ -70,6 +71,36 @@ class LossDecomposition(NamedTuple):
     dropped_weight: float
 
 
+# of no rows
+NOTHING = LossDecomposition(
+    *[np.nan] * 5, *[np.empty(0) for _ in range(12)], n_rows=0, dropped_weight=np.nan
+)
+
+
+def _decomposed(sums: BinSums, **options) -> LossDecomposition:
+    """All parts, from sums over bins."""
+    el = sums.epistemic_loss()
+    cl = sums.calibration_loss()
+    by_class = (
+        sums.expected_squared_loss(),
+        el.sum(axis=1),
+        sums.irreducible_loss(),
+        cl.sum(axis=1),
+        (el - cl).sum(axis=1),
+    )
+    totals = (float(part.sum()) for part in by_class)
+    weight = sums.w / sums.w[0].sum()
+    bins = (el, cl, el - cl, weight, *sums.means(), sums.bins.edges)
+    return LossDecomposition._make((*totals, *by_class, *bins, sums.n_rows, sums.dropped_weight()))
+
+
+def _tags(*, bias_correction, **others) -> LossOverBins:
+    return LossOverBins(
+        least_raters=least_raters(bias_correction), binned=class_bins, of_sums=_decomposed
+    )
+
+
+@metric(_tags)
 def loss_decomposition(
     y: LabelsLike,
     prediction: PredictionLike,
@@ -102,35 +133,6 @@ def loss_decomposition(
     >>> parts.n_rows
     3
     """
-    check_bias_correction(bias_correction)
-    rows = read_rows(y, prediction, sample_weight, groups)
-    rows.labels.warn_if_adjudicated()
-    check_grouped(rows.groups, bias_correction)
-    seen = rows.contributing(least_raters(bias_correction))
-    if seen is None:
-        sums = BinSums(Bins(rows.z, n_bins, strategy), rows.z.shape[1])
-        nan = undefined("loss_decomposition", least_raters(bias_correction))
-        totals: dict[str, Any] = dict.fromkeys(LossDecomposition._fields[:5], nan)
-        return decomposition(sums, bias_correction, 0)._replace(**totals)
-    correction = correction_of(seen, bias_correction)
-    sums = bin_sums(seen, n_bins, strategy, correction)
-    return decomposition(sums, correction, len(seen))
-
-
-def decomposition(sums: BinSums, bias_correction: str | None, n_rows: int) -> LossDecomposition:
-    """The public result, from sums over bins."""
-    with np.errstate(divide="ignore", invalid="ignore"):  # no rows at all: everything NaN
-        el = sums.epistemic_loss(bias_correction)
-        cl = sums.calibration_loss(bias_correction)
-        by_class = (
-            sums.expected_squared_loss(),
-            el.sum(axis=1),
-            sums.irreducible_loss(bias_correction),
-            cl.sum(axis=1),
-            (el - cl).sum(axis=1),
-        )
-        weight = sums.w / sums.w[0].sum()
-        dropped = sums.dropped_weight(bias_correction)
-    totals = (float(part.sum()) for part in by_class)
-    bins = (el, cl, el - cl, weight, *sums.means(), sums.bins.edges)
-    return LossDecomposition._make((*totals, *by_class, *bins, n_rows, dropped))
+    how = {"n_bins": n_bins, "strategy": strategy, "bias_correction": bias_correction}
+    found = score(loss_decomposition, y, prediction, sample_weight, groups, **how)
+    return found if isinstance(found, LossDecomposition) else NOTHING

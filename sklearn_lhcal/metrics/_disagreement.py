@@ -6,21 +6,15 @@ from functools import partial
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._ground.arrays import row_blocks
-from .._ground.bins import Bins, BinSums, check_bias_correction, check_grouped, signed_root
-from .._ground.facts import Facts, metric
+from .._ground.bins import Bins, BinSums, check_bias_correction, signed_root
+from .._ground.tags import LossOverBins, MeanOfTerms, metric
 from .._ground.types import Correction, LabelsLike, Strategy
 from .._rows import PredictionLike, Rows
 from ..label_histogram import class_disagreement, pairwise_disagreement
-from ._calibration import calibration_parts, correction_of, pairs_are_left_out
+from ._binned import Binned, correction_of
+from ._calibration import calibration_parts
 from ._evaluate import mean_of, score
-from ._rater_bins import leave_out_pairs
-from ._shared_terms import FOUR, OF_CALIBRATION, Binned
 from ._statistic import squared
-
-
-def _check(bias_correction: Correction = "residual", **others) -> None:
-    check_bias_correction(bias_correction)
 
 
 def _pair_rates(rows: Rows) -> NDArray:
@@ -54,43 +48,21 @@ def _binned(
     phi: NDArray,
     rates: Callable,
     differ: Callable,
-    n_bins=15,
-    strategy="uniform",
-    bias_correction: Correction = "residual",
+    *,
+    n_bins,
+    strategy,
+    bias_correction,
 ) -> Binned:
-    """What is binned by φ̂; ``differ(a, b, k)``: whether two labels disagree by column k.
-
-    Nothing is corrected where probabilities are known.
-    """
-    check_grouped(rows.groups, bias_correction)
+    """What is binned by φ̂; ``differ(a, b, k)``: whether two labels disagree by column k."""
     return Binned(
         Bins(phi, n_bins, strategy),
         phi,
         # rates need no correction for the number of raters
         observed=lambda rows: (rates(rows), np.full(len(rows), np.inf)),
-        says=lambda rows: differ,
-        needed=OF_CALIBRATION[correction_of(rows, bias_correction)],
+        correction=correction_of(rows, bias_correction),
+        of_ratings=lambda rows: differ,
         pairs=True,
     )
-
-
-def _sums(rows: Rows, binned: Binned) -> BinSums:
-    sums = BinSums(binned.bins, binned.z.shape[1])
-    for part in row_blocks(*rows.labels.shape):
-        some = rows.take(part)
-        rates, n = binned.observed(some)
-        sums.add(rates, n, binned.z[part], some.w)
-    if rows.groups is not None:
-        sums.by_group(binned.observed(rows)[0], binned.z, rows.groups, rows.w)
-    if binned.corrected:
-        leave_out_pairs(sums, rows, binned)
-    return sums
-
-
-def _losses(sums: BinSums, rows: Rows, bias_correction: Correction = "residual", **bins) -> NDArray:
-    """CL of each column, Eq. (41) to (44)."""
-    shared = partial(pairs_are_left_out, rows, FOUR)
-    return calibration_parts(sums, correction_of(rows, bias_correction), shared).sum(axis=1)
 
 
 def _pair_binned(rows: Rows, **options) -> Binned:
@@ -98,31 +70,24 @@ def _pair_binned(rows: Rows, **options) -> Binned:
     return _binned(rows, phi, _pair_rates, lambda a, b, _: a != b, **options)
 
 
-def _pair_sums(rows: Rows, **options) -> BinSums:
-    return _sums(rows, _pair_binned(rows, **options))
-
-
-def _pair_of(sums: BinSums, rows: Rows, **options) -> float:
-    return float(_losses(sums, rows, **options)[0])
-
-
 def _class_binned(rows: Rows, **options) -> Binned:
     phi = rows.each(_predicted_classes)
     return _binned(rows, phi, _class_rates, lambda a, b, k: (a == k) != (b == k), **options)
 
 
-def _class_sums(rows: Rows, **options) -> BinSums:
-    return _sums(rows, _class_binned(rows, **options))
+def _pair_of(sums: BinSums, **options) -> float:
+    """CL, Eq. (41) to (44)."""
+    return float(calibration_parts(sums).sum())
 
 
-def _class_of(sums: BinSums, rows: Rows, **options) -> float:
+def _class_of(sums: BinSums, **options) -> float:
     """Signed square of the mean over classes of the signed roots."""
-    root = signed_root(_losses(sums, rows, **options)).mean()
+    root = signed_root(calibration_parts(sums).sum(axis=1)).mean()
     return float(root * abs(root))
 
 
 @np.errstate(under="ignore")
-def _posterior_losses(rows: Rows) -> NDArray:
+def posterior_losses(rows: Rows) -> NDArray:
     """Σ_k y_k(y_k−1)/(n(n−1)) − 2 Σ_kl y_k(y_l−δ_kl) z'_l(k)/(n(n−1)) + Σ_k (y_k/n)‖z'(k)‖²."""
     mu, n = rows.mu, rows.n
     z = rows.distribution.mean()
@@ -134,12 +99,28 @@ def _posterior_losses(rows: Rows) -> NDArray:
     return (1 + 1 / (n - 1)) * (agreeing - 2 * predicted) + size
 
 
-# a loss that needs two raters and the whole distribution; and a binned one
-_of_pairs = partial(Facts, False, least_raters=2, takes_distribution=True)
-_of_bins = partial(Facts.by_sums, least_raters=2, takes_distribution=True, check=_check)
+_of_pairs = partial(MeanOfTerms, greater_is_better=False, least_raters=2, takes_distribution=True)
 
 
-@metric(_of_pairs(terms=mean_of(_pair_losses)))
+def _bins_tags(binned: Callable, of_sums: Callable, signed_root: bool = True):
+    """Tags of a binned loss, or of its signed root, as a function of the options."""
+
+    def tags(*, bias_correction: Correction, **others) -> LossOverBins:
+        check_bias_correction(bias_correction)
+        return LossOverBins(
+            greater_is_better=False,
+            least_raters=2,
+            takes_distribution=True,
+            biased=bias_correction is None,
+            signed_root=signed_root,
+            binned=binned,
+            of_sums=of_sums,
+        )
+
+    return tags
+
+
+@metric(_of_pairs(terms=mean_of(_pair_losses), limits=(0.0, 1.0)))
 def disagreement_squared_loss(
     y: LabelsLike, prediction: PredictionLike, *, sample_weight: ArrayLike | None = None
 ) -> float:
@@ -170,7 +151,7 @@ def disagreement_squared_loss(
     return score(disagreement_squared_loss, y, prediction, sample_weight)
 
 
-@metric(_of_bins(_pair_sums, _pair_of, binned=_pair_binned))
+@metric(_bins_tags(_pair_binned, _pair_of, signed_root=False))
 def disagreement_calibration_loss(
     y: LabelsLike,
     prediction: PredictionLike,
@@ -214,7 +195,7 @@ def disagreement_calibration_loss(
     return score(disagreement_calibration_loss, y, prediction, sample_weight, groups, **how)
 
 
-@metric(_of_bins(_pair_sums, _pair_of, binned=_pair_binned, rooted=True))
+@metric(_bins_tags(_pair_binned, _pair_of))
 def disagreement_calibration_error(
     y: LabelsLike,
     prediction: PredictionLike,
@@ -250,7 +231,7 @@ def disagreement_calibration_error(
     return score(disagreement_calibration_error, y, prediction, sample_weight, groups, **how)
 
 
-@metric(_of_pairs(terms=mean_of(_class_losses)))
+@metric(_of_pairs(terms=mean_of(_class_losses), limits=(0.0, 1.0)))
 def class_disagreement_squared_loss(
     y: LabelsLike, prediction: PredictionLike, *, sample_weight: ArrayLike | None = None
 ) -> float:
@@ -277,7 +258,7 @@ def class_disagreement_squared_loss(
     return score(class_disagreement_squared_loss, y, prediction, sample_weight)
 
 
-@metric(_of_bins(_class_sums, _class_of, binned=_class_binned, rooted=True))
+@metric(_bins_tags(_class_binned, _class_of))
 def class_disagreement_calibration_error(
     y: LabelsLike,
     prediction: PredictionLike,
@@ -314,7 +295,7 @@ def class_disagreement_calibration_error(
     return score(class_disagreement_calibration_error, y, prediction, sample_weight, groups, **how)
 
 
-@metric(_of_pairs(terms=mean_of(_posterior_losses)))
+@metric(_of_pairs(terms=mean_of(posterior_losses)))
 def posterior_epistemic_loss(
     y: LabelsLike, prediction: PredictionLike, *, sample_weight: ArrayLike | None = None
 ) -> float:

@@ -22,8 +22,8 @@ from .._ground.checks import (
     distinct,
     is_gap,
 )
-from .._ground.facts import Facts, metric
 from .._ground.names import check_row_names, is_numeric, positions, sorted_names
+from .._ground.tags import Tags, metric
 from .._ground.types import LabelsLike, Seed, Strategy
 from ..label_histogram._labels import read_labels
 
@@ -139,7 +139,7 @@ def _columns(labels: NDArray, classes: NDArray, name: str) -> Indices:
     return columns[codes]
 
 
-@metric(Facts(False))
+@metric(Tags(greater_is_better=False))
 def epistemic_calibration_error(
     gain: ArrayLike,
     uncertainty: ArrayLike,
@@ -192,7 +192,7 @@ def epistemic_calibration_error(
     sums = gain_sums(g, e, n_bins, strategy)
     if bias_correction is None:
         return float(np.abs(sums.we).sum() / len(g))
-    return float(sums.calibration_loss("residual").sum())
+    return float(sums.calibration_loss().sum())
 
 
 def _no_ranks(gain, uncertainty) -> str:
@@ -204,7 +204,7 @@ def _no_ranks(gain, uncertainty) -> str:
     return ""
 
 
-@metric(Facts(True, unsaid=_no_ranks))
+@metric(Tags(greater_is_better=True, undefined_reason=_no_ranks))
 def epistemic_correlation(gain: ArrayLike, uncertainty: ArrayLike) -> float:
     """Rank correlation of an estimate with the gain: larger is better, between -1 and 1.
 

@@ -1,8 +1,9 @@
-"""How rows become the number of a metric, from the facts that it carries."""
+"""How rows become the number of a metric, from the tags that it carries."""
 
 import warnings
 from collections.abc import Callable
 from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,44 +11,72 @@ from sklearn.exceptions import UndefinedMetricWarning
 
 from .._ground.arrays import Floats
 from .._ground.bins import signed_root
-from .._ground.facts import facts_of, unwrapped
+from .._ground.tags import MeanOfTerms, Tags, defaults_of, tags_of, unwrapped
 from .._rows import Rows, read_rows
 
 
-def evaluate(metric: Callable, rows: Rows, **options) -> float:
-    """The metric of checked rows; NaN with a warning where no row can contribute."""
-    facts = facts_of(metric, **options)
-    seen = rows.contributing(facts.least_raters)
-    if seen is None:
-        return undefined(unwrapped(metric, {})[0].__name__, facts.least_raters)
-    if facts.terms is not None:
-        numerator, denominator = facts.terms(seen, **options)
-        return float(numerator.sum() / denominator.sum())
-    if facts.loss is not None:
-        return float(signed_root(facts.loss(seen, **options)))
-    if facts.value is None:
-        raise TypeError(f"{unwrapped(metric, {})[0].__name__} says neither terms, value nor loss.")
-    return float(facts.value(seen, **options))
+class Metric(NamedTuple):
+    """A metric of this package with all its options."""
+
+    function: Callable
+    options: dict[str, Any]
+    tags: Any
+
+    @property
+    def name(self) -> str:
+        """Name of the function."""
+        return self.function.__name__
+
+    def read(self, y, prediction, sample_weight=None, groups=None) -> Rows:
+        """Rows as the metric reads them."""
+        read = partial(read_rows, optional=self.tags.of_labels)
+        if self.tags.read is not None:
+            read = partial(self.tags.read, **self.options)
+        rows = read(y, prediction, sample_weight, groups)
+        if self.tags.least_raters > 1:
+            rows.labels.warn_if_adjudicated()
+        return rows
+
+    def terms(self, rows: Rows) -> tuple[Floats, Floats]:
+        """Numerators and denominators of a mean, for rows that all contribute."""
+        return self.tags.terms(rows, **self.options)
+
+    @property
+    def is_mean(self) -> bool:
+        """Whether it has terms."""
+        return isinstance(self.tags, MeanOfTerms)
+
+    def value(self, rows: Rows) -> Any:
+        """The metric, or the loss whose signed root it is; NaN where no row can contribute."""
+        seen = rows.contributing(self.tags.least_raters)
+        if seen is None:
+            return undefined(self.name, self.tags.least_raters)
+        return self.tags.value(seen, **self.options)
+
+    def __call__(self, rows: Rows) -> Any:
+        """The metric of checked rows."""
+        value = self.value(rows)
+        if self.tags.signed_root:
+            return float(signed_root(value))
+        return value
 
 
-def read_for(metric: Callable, y, prediction, sample_weight=None, groups=None, **options):
-    """Rows as the metric reads them, its options checked before."""
-    facts = facts_of(metric, **options)
-    if facts.check is not None:
-        facts.check(**options)
-    read = partial(read_rows, optional=facts.of_labels)
-    if facts.read is not None:
-        read = partial(facts.read, **options)
-    rows = read(y, prediction, sample_weight, groups)
-    if facts.least_raters > 1:
-        rows.labels.warn_if_adjudicated()
-    return rows
+def with_options(function: Callable, options: dict[str, Any]) -> Metric | None:
+    """A metric of this package with options, which its tags check; None for another function."""
+    function, options = unwrapped(function, options)
+    if type(tags_of(function, **options)) is Tags:
+        return None
+    return _metric(function, defaults_of(function) | options)
 
 
-def score(metric: Callable, y, prediction, sample_weight=None, groups=None, **options) -> float:
+def _metric(function: Callable, options: dict[str, Any]) -> Metric:
+    return Metric(function, options, tags_of(function, **options))
+
+
+def score(function: Callable, y, prediction, sample_weight=None, groups=None, **options) -> Any:
     """What a public metric does: read, evaluate, return."""
-    rows = read_for(metric, y, prediction, sample_weight, groups, **options)
-    return evaluate(metric, rows, **options)
+    metric = _metric(function, options)
+    return metric(metric.read(y, prediction, sample_weight, groups))
 
 
 def mean(row_loss: Callable[..., Floats]) -> Callable:
@@ -87,6 +116,6 @@ def undefined(name: str, least_raters: int) -> float:
     warnings.warn(
         f"{name} is undefined and set to NaN: no row with a positive weight has {needs} or more.",
         UndefinedMetricWarning,
-        stacklevel=4,
+        stacklevel=5,
     )
     return float("nan")

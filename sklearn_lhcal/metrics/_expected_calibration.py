@@ -11,27 +11,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._ground.bins import (
-    Bins,
-    BinSums,
-    check_bias_correction,
-    check_exponent,
-    check_grouped,
-    signed_root,
-)
-from .._ground.facts import Facts, metric
+from .._ground.bins import Bins, BinSums, check_bias_correction, check_exponent, signed_root
 from .._ground.simplex import accuracy, votes_of
+from .._ground.tags import LossOverBins, metric
 from .._ground.types import Correction, LabelsLike, Strategy
 from .._rows import PredictionLike, Rows, class_names
-from ._calibration import calibration_parts, correction_of, pairs_are_left_out
+from ._binned import Binned, correction_of
+from ._calibration import calibration_parts
 from ._evaluate import score
-from ._rater_bins import leave_out_raters
-from ._shared_terms import OF_CALIBRATION, Binned
-
-
-def _check(p: float = 1, bias_correction: str | None = None, **others) -> None:
-    check_bias_correction(bias_correction)
-    check_exponent(p, bias_correction)
 
 
 def _columns(rows: Rows, kind) -> tuple[NDArray, NDArray]:
@@ -70,40 +57,15 @@ def _column(rows: Rows, kind) -> int:
     return found[0]
 
 
-def _sums(
-    rows: Rows,
-    kind="top_label",
-    n_bins=15,
-    strategy="uniform",
-    bias_correction: Correction = None,
-    **others,
-) -> BinSums:
-    check_grouped(rows.groups, bias_correction)
-    mu, z = _columns(rows, kind)
-    sums = BinSums(Bins(z, n_bins, strategy), z.shape[1])
-    sums.add(mu, np.full(len(mu), np.inf), z, rows.w)
-    if correction_of(rows, bias_correction) is None:
-        return sums
-    if rows.groups is not None:
-        sums.by_group(mu, z, rows.groups, rows.w)
-    if bias_correction == "residual":
-        leave_out_raters(sums, rows, z, _said(rows, kind))
-    return sums
-
-
-def _binned(
-    rows: Rows,
-    kind="top_label",
-    n_bins=15,
-    strategy="uniform",
-    bias_correction: Correction = None,
-    **others,
-) -> Binned:
+def _binned(rows: Rows, *, kind, n_bins, strategy, bias_correction=None, **others) -> Binned:
     z = _columns(rows, kind)[1]
-    observed = partial(_observed, kind=kind)
-    says = partial(_said, kind=kind)
-    needed = OF_CALIBRATION[correction_of(rows, bias_correction)]
-    return Binned(Bins(z, n_bins, strategy), z, observed, says, needed)
+    return Binned(
+        Bins(z, n_bins, strategy),
+        z,
+        partial(_observed, kind=kind),
+        correction_of(rows, bias_correction),
+        partial(_said, kind=kind),
+    )
 
 
 def _observed(rows: Rows, kind) -> tuple[NDArray, NDArray]:
@@ -111,37 +73,31 @@ def _observed(rows: Rows, kind) -> tuple[NDArray, NDArray]:
     return _columns(rows, kind)[0], np.full(len(rows), np.inf)
 
 
-def _loss_of(
-    sums: BinSums,
-    rows: Rows,
-    p: float = 1,
-    bias_correction: Correction = None,
-    **others,
-) -> float:
+def _loss_of(sums: BinSums, *, p: float, **others) -> float:
     """``Σ_b W_b/W |c̄−z̄|^p``, mean over columns; for p = ∞ the largest gap."""
-    correction = correction_of(rows, bias_correction)
-    if correction is not None:
-        parts = calibration_parts(sums, correction, partial(pairs_are_left_out, rows))
-        return float(parts.sum(axis=1).mean())
+    if sums.correction is not None:
+        return float(calibration_parts(sums).sum(axis=1).mean())
     powers = sums.powers(p)
     return float(powers.max() if np.isinf(p) else powers.mean())
 
 
-def _rooted_of(sums: BinSums, rows: Rows, p: float = 1, **options) -> float:
-    return signed_root(_loss_of(sums, rows, p=p, **options), p)
+def _rooted_of(sums: BinSums, *, p: float, **options) -> float:
+    return signed_root(_loss_of(sums, p=p), p)
 
 
-_of_bins = partial(Facts.by_sums, _sums, binned=_binned)
+_of_bins = partial(LossOverBins, greater_is_better=False, binned=_binned)
 
 
-def _facts(*, bias_correction: str | None = None, **others) -> Facts:
+def _tags(*, p, bias_correction, **others) -> LossOverBins:
     """A corrected error is a signed root of p = 2, whose interval is that of its square, mapped."""
+    check_bias_correction(bias_correction)
+    check_exponent(p, bias_correction)
     if bias_correction is not None:
-        return _of_bins(partial(_loss_of, p=2), rooted=True, check=_check)
-    return _of_bins(_rooted_of, check=_check)
+        return _of_bins(of_sums=_loss_of, signed_root=True)
+    return _of_bins(of_sums=_rooted_of, biased=True)
 
 
-@metric(_facts)
+@metric(_tags)
 def expected_calibration_error(
     y: LabelsLike,
     prediction: PredictionLike,
@@ -233,7 +189,7 @@ def expected_calibration_error(
     return score(expected_calibration_error, y, prediction, sample_weight, groups, **options)
 
 
-@metric(_of_bins(partial(_rooted_of, p=np.inf)))
+@metric(_of_bins(of_sums=partial(_rooted_of, p=np.inf), biased=True))
 def maximum_calibration_error(
     y: LabelsLike,
     prediction: PredictionLike,

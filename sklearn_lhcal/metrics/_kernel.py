@@ -15,8 +15,8 @@ from numpy.typing import ArrayLike
 from .._ground.arrays import Floats
 from .._ground.bins import signed_root
 from .._ground.checks import is_real
-from .._ground.facts import Facts, metric
 from .._ground.simplex import accuracy
+from .._ground.tags import OfRows, metric
 from .._ground.types import LabelsLike, Notion, Seed
 from .._rows import PredictionLike, Rows
 from ._evaluate import score
@@ -41,19 +41,6 @@ def check_options(p, bias_correction) -> None:
         )
 
 
-def _check_error(p: float = 2, bias_correction: str | None = "residual", **others) -> None:
-    check_options(p, bias_correction)
-
-
-def _check_ratio(p: float = 1, **others) -> None:
-    check_options(p, None)
-
-
-def _check_sharpness(bias_correction: str | None = None, **others) -> None:
-    if bias_correction not in (None, "ratio"):
-        raise ValueError(f"bias_correction must be 'ratio' or None, got {bias_correction!r}.")
-
-
 def check_enough(rows: Rows, kind: str | None) -> None:
     """ValueError unless there are two rows, or groups, for a plugin, three for all else."""
     least = 2 if kind is None else 3
@@ -68,40 +55,50 @@ def one_version(rows: Rows) -> Floats:
     return rows.mu[:, None, :]
 
 
-def _estimate(
-    rows: Rows, kind, p, *, notion="canonical", bandwidth="loo", random_state=0, device="cpu", **_
-) -> float:
+def _estimate(rows: Rows, kind, p, *, notion, bandwidth, random_state, device, **others) -> float:
     """One of the kernel estimates of all rows."""
     check_enough(rows, kind)
     h = choose_bandwidth(bandwidth, notion, rows, random_state, device)
     return float(mean_errors(rows, None, notion, h, p, kind, device)[0])
 
 
-def _error(rows: Rows, *, p=2, bias_correction="residual", root=False, **options) -> float:
+def _error(rows: Rows, *, p, bias_correction, **options) -> float:
     return _estimate(rows, bias_correction, p, **options)
 
 
-def _rooted(rows: Rows, *, p: float = 2, **options) -> float:
+def _rooted(rows: Rows, *, p: float, **options) -> float:
     return signed_root(_error(rows, p=p, **options), p)
 
 
-def _error_facts(*, root=False, bias_correction="residual", **others) -> Facts:
+def _error_tags(*, p, root, bias_correction, **others) -> OfRows:
     """A corrected error may be negative: its root is a signed one, of p = 2."""
-    if root and bias_correction is not None:
-        return Facts(False, loss=_error, check=_check_error)
-    return Facts(False, value=_rooted if root else _error, check=_check_error)
+    check_options(p, bias_correction)
+    if bias_correction is not None:
+        return OfRows(greater_is_better=False, of_rows=_error, signed_root=root)
+    return OfRows(greater_is_better=False, of_rows=_rooted if root else _error, biased=True)
 
 
-def _ratio_corrected(rows: Rows, *, p: float = 1, root=False, **options) -> float:
+def _ratio_corrected(rows: Rows, *, p: float, root, **options) -> float:
     return signed_root(_estimate(rows, "ratio", p, **options), p if root else 1)
 
 
-def _sharpness(rows: Rows, *, bias_correction=None, **options) -> float:
+def _ratio_tags(*, p, **others) -> OfRows:
+    check_options(p, None)
+    return OfRows(greater_is_better=False, of_rows=_ratio_corrected)
+
+
+def _sharpness(rows: Rows, *, bias_correction, **options) -> float:
     kind = "sharpness" if bias_correction is None else "ratio_sharpness"
     return _estimate(rows, kind, 2, **options)
 
 
-@metric(_error_facts)
+def _sharpness_tags(*, bias_correction, **others) -> OfRows:
+    if bias_correction not in (None, "ratio"):
+        raise ValueError(f"bias_correction must be 'ratio' or None, got {bias_correction!r}.")
+    return OfRows(greater_is_better=True, of_rows=_sharpness, biased=bias_correction is None)
+
+
+@metric(_error_tags)
 def kernel_calibration_error(
     y: LabelsLike,
     prediction: PredictionLike,
@@ -197,7 +194,7 @@ def kernel_calibration_error(
     return score(kernel_calibration_error, y, prediction, sample_weight, groups, **options)
 
 
-@metric(Facts(False, value=_ratio_corrected, check=_check_ratio))
+@metric(_ratio_tags)
 def ratio_corrected_calibration_error(
     y: LabelsLike,
     prediction: PredictionLike,
@@ -237,7 +234,7 @@ def ratio_corrected_calibration_error(
     return score(ratio_corrected_calibration_error, y, prediction, sample_weight, groups, **options)
 
 
-@metric(Facts(True, value=_sharpness, check=_check_sharpness))
+@metric(_sharpness_tags)
 def kernel_sharpness(
     y: LabelsLike,
     prediction: PredictionLike,

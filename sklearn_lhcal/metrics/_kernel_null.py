@@ -11,9 +11,9 @@ from .._ground.bins import signed_root
 from .._ground.checks import check_levels, check_positive_int
 from .._ground.types import LabelsLike, Notion, Seed
 from .._rows import PredictionLike, Rows, read_rows
+from ._binned import raters_repeat
 from ._kernel import check_enough, check_options, mean_errors, one_version
 from ._kernel_bandwidth import choose_bandwidth
-from ._shared_terms import shares_raters
 from ._sign_flips import Draw, signs
 
 _DRAWS = 2**21  # numbers per array while draws are scored together
@@ -140,7 +140,7 @@ def null_calibration_error(
     rng = check_random_state(random_state)
     h = choose_bandwidth(bandwidth, notion, rows, rng, device)
     generator = np.random.default_rng(rng.randint(2**31, size=4))
-    by_sign = rows.groups is not None or shares_raters(rows)
+    by_sign = rows.groups is not None or raters_repeat(rows)
     draw = signs(rows) if by_sign else _labels(rows)
 
     def errors(mu):

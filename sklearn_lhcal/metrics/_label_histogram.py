@@ -6,18 +6,15 @@ n_i raters of a row, μ̂ = y/n_i, z class probabilities, Q true class probabili
 from numpy.typing import ArrayLike
 
 from .._ground.bins import check_bias_correction
-from .._ground.facts import Facts, metric
+from .._ground.tags import MeanOfTerms, metric
 from .._ground.types import Correction, LabelsLike
 from .._rows import PredictionLike
 from ._evaluate import mean, score
 
 
-def _check(bias_correction: Correction = "residual", **others) -> None:
+def least_raters(bias_correction: Correction) -> int:
+    """Raters that a corrected loss needs, and a plugin; the correction is checked."""
     check_bias_correction(bias_correction)
-
-
-def least_raters(bias_correction: Correction = "residual", **others) -> int:
-    """Raters that a corrected loss needs, and a plugin."""
     if bias_correction is None:
         return 1
     return 2
@@ -43,19 +40,25 @@ def _irreducible_rows(mu, n, z):
     return (1 + 1 / (n - 1)) * (mu * (1 - mu)).sum(axis=1)
 
 
-def _corrected_mean(corrected, plugin, of_labels=False):
-    """Facts of a mean over rows that has a correction, as a function of the options."""
-
-    def facts(bias_correction: Correction = "residual") -> Facts:
-        row_loss = plugin if bias_correction is None else corrected
-        least = least_raters(bias_correction)
-        terms = mean(row_loss)
-        return Facts(False, least, terms=terms, check=_check, of_labels=of_labels)
-
-    return facts
+def _epistemic_tags(*, bias_correction: Correction) -> MeanOfTerms:
+    least = least_raters(bias_correction)
+    rows = _epistemic_rows if least > 1 else _epistemic_plugin_rows
+    return MeanOfTerms(
+        greater_is_better=False, least_raters=least, terms=mean(rows), biased=least == 1
+    )
 
 
-@metric(Facts(False, terms=mean(_squared_rows)))
+def _irreducible_tags(*, bias_correction: Correction) -> MeanOfTerms:
+    least = least_raters(bias_correction)
+    return MeanOfTerms(
+        least_raters=least,
+        terms=mean(_irreducible_rows if least > 1 else _spread_rows),
+        of_labels=True,
+        limits=(0.0, 1.0),
+    )
+
+
+@metric(MeanOfTerms(greater_is_better=False, terms=mean(_squared_rows), limits=(0.0, 2.0)))
 def expected_squared_loss(
     y: LabelsLike, prediction: PredictionLike, *, sample_weight: ArrayLike | None = None
 ) -> float:
@@ -88,7 +91,7 @@ def expected_squared_loss(
     return score(expected_squared_loss, y, prediction, sample_weight)
 
 
-@metric(_corrected_mean(_epistemic_rows, _epistemic_plugin_rows))
+@metric(_epistemic_tags)
 def epistemic_loss(
     y: LabelsLike,
     prediction: PredictionLike,
@@ -125,7 +128,7 @@ def epistemic_loss(
     return score(epistemic_loss, y, prediction, sample_weight, bias_correction=bias_correction)
 
 
-@metric(_corrected_mean(_irreducible_rows, _spread_rows, of_labels=True))
+@metric(_irreducible_tags)
 def irreducible_loss(
     y: LabelsLike,
     prediction: PredictionLike | None = None,

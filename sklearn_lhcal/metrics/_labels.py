@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .._ground.arrays import Floats
-from .._ground.facts import Facts, metric
 from .._ground.simplex import accuracy
+from .._ground.tags import MeanOfTerms, metric
 from .._ground.types import LabelsLike
 from .._rows import PredictionLike, Rows
 from ._evaluate import mean, mean_of, score
@@ -42,7 +42,7 @@ def _vote_accuracy_rows(mu, n, z):
     return (best & voted).sum(axis=1) / (best.sum(axis=1) * voted.sum(axis=1))
 
 
-@metric(Facts(False, terms=_label_terms))
+@metric(MeanOfTerms(greater_is_better=False, terms=_label_terms))
 def label_log_loss(
     y: LabelsLike, prediction: PredictionLike, *, sample_weight: ArrayLike | None = None
 ) -> float:
@@ -73,7 +73,9 @@ def label_log_loss(
     return score(label_log_loss, y, prediction, sample_weight)
 
 
-@metric(Facts(False, terms=mean_of(_histogram_losses), takes_distribution=True))
+@metric(
+    MeanOfTerms(greater_is_better=False, terms=mean_of(_histogram_losses), takes_distribution=True)
+)
 def histogram_log_loss(
     y: LabelsLike, prediction: PredictionLike, *, sample_weight: ArrayLike | None = None
 ) -> float:
@@ -105,7 +107,7 @@ def histogram_log_loss(
     return score(histogram_log_loss, y, prediction, sample_weight)
 
 
-@metric(Facts(True, terms=mean(_expected_accuracy_rows)))
+@metric(MeanOfTerms(greater_is_better=True, terms=mean(_expected_accuracy_rows), limits=(0.0, 1.0)))
 def expected_accuracy(
     y: LabelsLike, prediction: PredictionLike, *, sample_weight: ArrayLike | None = None
 ) -> float:
@@ -131,7 +133,7 @@ def expected_accuracy(
     return score(expected_accuracy, y, prediction, sample_weight)
 
 
-@metric(Facts(True, terms=mean(_vote_accuracy_rows)))
+@metric(MeanOfTerms(greater_is_better=True, terms=mean(_vote_accuracy_rows), limits=(0.0, 1.0)))
 def vote_accuracy(
     y: LabelsLike, prediction: PredictionLike, *, sample_weight: ArrayLike | None = None
 ) -> float:

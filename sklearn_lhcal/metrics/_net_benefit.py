@@ -6,18 +6,13 @@ threshold."""
 from numpy.typing import ArrayLike
 
 from .._ground.bins import below
-from .._ground.facts import Facts, metric
+from .._ground.tags import MeanOfTerms, metric
 from .._ground.types import LabelsLike
 from .._rows import PredictionLike, Rows, class_column
 from ._evaluate import score, weighted
 
 
-def _check(threshold: float, class_index=None) -> None:
-    if not 0 <= threshold < 1:
-        raise ValueError(f"threshold must be at least 0 and below 1, got {threshold!r}.")
-
-
-def _terms(rows: Rows, threshold: float, class_index=None) -> tuple:
+def _terms(rows: Rows, *, threshold: float, class_index) -> tuple:
     """``1{p_i ≥ t} [μ̂_i − (1 − μ̂_i) t/(1 − t)]`` of each row."""
     k = class_column(class_index, rows)
     t = threshold
@@ -27,7 +22,14 @@ def _terms(rows: Rows, threshold: float, class_index=None) -> tuple:
     return weighted(rows, acts * (mu - (1 - mu) * t / (1 - t)))
 
 
-@metric(Facts(True, terms=_terms, check=_check))
+def _tags(*, threshold: float, class_index) -> MeanOfTerms:
+    if not 0 <= threshold < 1:
+        raise ValueError(f"threshold must be at least 0 and below 1, got {threshold!r}.")
+    limits = (-threshold / (1 - threshold), 1.0)
+    return MeanOfTerms(greater_is_better=True, terms=_terms, limits=limits)
+
+
+@metric(_tags)
 def net_benefit(
     y: LabelsLike,
     prediction: PredictionLike,

@@ -13,10 +13,10 @@ from sklearn.utils.metadata_routing import UNUSED
 
 from .._ground.checks import check_samples
 from .._ground.estimators import weight_params
-from .._ground.facts import Facts, facts_of, unwrapped
 from .._ground.names import check_row_names
+from .._ground.tags import Tags, tags_of, unwrapped
 from .._ground.types import Estimator, LabelsLike, Samples
-from .._rows import labels_for, rated_only, rows_of
+from .._rows import Rows, labels_for, rated_only, rows_of
 from ..distributions import predict_epistemic
 from . import (
     _calibration,
@@ -28,7 +28,7 @@ from . import (
     _labels,
 )
 from ._epistemic import accuracy_gain
-from ._evaluate import evaluate
+from ._evaluate import Metric, with_options
 
 __all__ = [
     "EpistemicScorer",
@@ -85,15 +85,15 @@ class LabelHistogramScorer(BaseEstimator):
         sample_weight: ArrayLike | None = None,
     ) -> float:
         """The metric of what the estimator predicts for X, larger being better."""
-        function, options = unwrapped(self.metric, {})
-        facts = facts_of(function, **options)
+        tags = tags_of(self.metric)
         whole = self.response == "predict_dist"
-        whole |= self.response is None and facts.takes_distribution
+        whole |= self.response is None and tags.takes_distribution
         rows = rows_of(estimator, X, y, sample_weight, distribution=whole)
-        sign = _sign(self.sign, facts)
-        if facts.of_rows:
-            _check_scorable(function, facts, rows)
-            return sign * evaluate(function, rows, **options)
+        sign = _sign(self.sign, tags)
+        metric = with_options(self.metric, {})
+        if metric is not None:
+            _check_scorable(metric, rows)
+            return sign * metric(rows)
         labels = rows.labels if rows.labels.known else rows.labels.counts
         return sign * self.metric(labels, rows.prediction, **weight_params(rows.w))
 
@@ -110,20 +110,21 @@ class LabelHistogramScorer(BaseEstimator):
         return "sample_weight" in signature(self.metric).parameters
 
 
-def _sign(given: int | None, facts: Facts) -> int:
+def _sign(given: int | None, tags: Tags) -> int:
     """The sign that is given, else the one that makes larger better."""
     if given is not None:
         return given
-    if facts.greater_is_better is False:
+    if tags.greater_is_better is False:
         return -1
     return 1
 
 
-def _check_scorable(function, facts, rows) -> None:
+def _check_scorable(metric: Metric, rows: Rows) -> None:
     """ValueError where the metric is undefined for all the rows."""
-    if rows.contributing(facts.least_raters) is None:
+    least = metric.tags.least_raters
+    if rows.contributing(least) is None:
         raise ValueError(
-            f"{function.__name__} needs rows with a positive weight and {facts.least_raters} "
+            f"{metric.name} needs rows with a positive weight and {least} "
             f"labels or more, and of these {len(rows)} rows none has; choose a scorer that needs "
             "only one label, such as neg_label_log_loss, or give counts of several raters."
         )
@@ -201,8 +202,8 @@ class EpistemicScorer(BaseEstimator):
         labels = labels_for(estimator, y)
         gain = accuracy_gain(labels, estimator.predict(check_samples(X)), reference_prediction)
         estimate = predict_epistemic(estimator, X)
-        facts = facts_of(self.metric)
-        if facts.unsaid is not None and (reason := facts.unsaid(gain, estimate)):
+        tags = tags_of(self.metric)
+        if tags.undefined_reason is not None and (reason := tags.undefined_reason(gain, estimate)):
             raise ValueError(
                 f"The scorer of {unwrapped(self.metric, {})[0].__name__} cannot say anything about "
                 f"{type(estimator).__name__} here: {reason}. Estimates differ only with a "
@@ -210,7 +211,7 @@ class EpistemicScorer(BaseEstimator):
                 "where reference_prediction is another class than what it predicts: carve larger "
                 "balls, or keep less in them."
             )
-        return _sign(self.sign, facts) * self.metric(gain, estimate)
+        return _sign(self.sign, tags) * self.metric(gain, estimate)
 
     def __call__(
         self,
@@ -229,8 +230,8 @@ def _named(metrics) -> dict:
     """Scorers by the name of the metric, ``neg_`` before those that are better when smaller."""
     found = {}
     for function in metrics:
-        better = facts_of(function).greater_is_better
-        name = function.__name__ if better else f"neg_{function.__name__}"
+        worse = tags_of(function).greater_is_better is False
+        name = f"neg_{function.__name__}" if worse else function.__name__
         found[name] = LabelHistogramScorer(function)
     return found
 

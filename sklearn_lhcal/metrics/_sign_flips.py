@@ -5,13 +5,15 @@ the prediction; n_i ratings of row i, n_r of rater r.
 """
 
 from collections.abc import Callable
+from typing import cast
 
 import numpy as np
 from scipy.sparse import csr_matrix
 
 from .._ground.arrays import Floats, row_units
 from .._rows import Rows
-from ._shared_terms import annotations, shares_raters
+from ..label_histogram import Annotations
+from ._binned import raters_repeat
 
 # (generator, number of draws S) -> μ̂ of shape (n, S, K)
 Draw = Callable[[np.random.Generator, int], Floats]
@@ -44,9 +46,9 @@ def _biases(rows: Rows) -> tuple[csr_matrix, Floats]:
     variance σ², where single residuals have τ².
     """
     n, K = rows.z.shape
-    if not shares_raters(rows):
+    if not raters_repeat(rows):
         return csr_matrix((n, 0)), np.zeros((0, K))
-    labels = annotations(rows)
+    labels = cast(Annotations, rows.labels)
     R = len(labels.raters)
     incidence = csr_matrix((np.ones(len(labels.rater)), labels.rater, labels.indptr), shape=(n, R))
     n_r = np.bincount(labels.rater, minlength=R)

@@ -88,12 +88,13 @@ def statistic_calibration_loss(
         return undefined("statistic_calibration_loss", 2)
     d, phi, w, codes = found
     check_grouped(codes, bias_correction)
-    sums = BinSums(Bins(phi, n_bins, strategy), phi.shape[1])
+    sums = BinSums(Bins(phi, n_bins, strategy), 1, correction=bias_correction)
     sums.add(d, np.full(len(d), np.inf), phi, w)
     if codes is not None:
         sums.by_group(d, phi, codes, w)
+        sums.dependent = True
     # Eq. (41) to (44)
-    return float(calibration_parts(sums, bias_correction, lambda: codes is not None).sum(axis=1)[0])
+    return float(calibration_parts(sums).sum())
 
 
 def _read(rate, predicted, sample_weight, groups=None) -> tuple | None:

@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import digamma
 
 from .._ground.arrays import Floats
-from .._ground.facts import Facts, metric
 from .._ground.simplex import entropy, row_sum
+from .._ground.tags import MeanOfTerms, metric
 from .._ground.types import LabelsLike
 from .._rows import PredictionLike
 from ._evaluate import mean, score
@@ -41,17 +41,16 @@ def _entropy_rows(absolute: bool, bias_correction: Harmonic):
     return rows
 
 
-def _check_entropy(bias_correction: Harmonic = None, **others) -> None:
+def _entropy_tags(*, absolute: bool, bias_correction: Harmonic) -> MeanOfTerms:
     if bias_correction not in (None, "harmonic"):
         raise ValueError(f"bias_correction must be None or 'harmonic', got {bias_correction!r}.")
-
-
-def _entropy_facts(absolute: bool = True, bias_correction: Harmonic = None) -> Facts:
-    least = 1 if bias_correction is None else 2
-    # A signed error has no better end.
-    better = False if absolute else None
-    terms = mean(_entropy_rows(absolute, bias_correction))
-    return Facts(better, least_raters=least, terms=terms, check=_check_entropy)
+    return MeanOfTerms(
+        # a signed error has no better end
+        greater_is_better=False if absolute else None,
+        least_raters=1 if bias_correction is None else 2,
+        biased=absolute or bias_correction is None,
+        terms=mean(_entropy_rows(absolute, bias_correction)),
+    )
 
 
 def _ranking_rows(mu, n, z):
@@ -76,7 +75,11 @@ def _log_orders(tied: NDArray[np.bool_]) -> Floats:
     return np.log(column - first + 1).sum(axis=1)
 
 
-@metric(Facts(False, terms=mean(_distribution_rows)))
+@metric(
+    MeanOfTerms(
+        greater_is_better=False, terms=mean(_distribution_rows), limits=(0.0, 1.0), biased=True
+    )
+)
 def distribution_calibration_error(
     y: LabelsLike, prediction: PredictionLike, *, sample_weight: ArrayLike | None = None
 ) -> float:
@@ -115,7 +118,7 @@ def distribution_calibration_error(
     return score(distribution_calibration_error, y, prediction, sample_weight)
 
 
-@metric(_entropy_facts)
+@metric(_entropy_tags)
 def entropy_calibration_error(
     y: LabelsLike,
     prediction: PredictionLike,
@@ -172,7 +175,7 @@ def entropy_calibration_error(
     return score(entropy_calibration_error, y, prediction, sample_weight, **options)
 
 
-@metric(Facts(True, terms=mean(_ranking_rows)))
+@metric(MeanOfTerms(greater_is_better=True, terms=mean(_ranking_rows), limits=(0.0, 1.0)))
 def ranking_score(
     y: LabelsLike, prediction: PredictionLike, *, sample_weight: ArrayLike | None = None
 ) -> float:

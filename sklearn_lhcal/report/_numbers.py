@@ -8,8 +8,8 @@ from numpy.typing import ArrayLike
 from tqdm.auto import tqdm
 
 from .. import metrics
-from .._ground.facts import Facts, facts_of, metric
 from .._ground.simplex import accuracy
+from .._ground.tags import MeanOfTerms, metric, tags_of
 from .._rows import Rows, read_rows
 from ..distributions import Distribution
 from ..label_histogram import fleiss_kappa, pairwise_disagreement, percent_agreement
@@ -64,7 +64,7 @@ def _confidence_terms(rows: Rows) -> tuple:
     return rows.weight * (top - accuracy(rows.mu, rows.z)), rows.weight
 
 
-@metric(Facts(terms=_confidence_terms))
+@metric(MeanOfTerms(terms=_confidence_terms, limits=(-1.0, 1.0)))
 def overconfidence(y, prediction) -> float:
     """Mean of the largest probability less the expected accuracy."""
     return ratio(_confidence_terms, read_rows(y, prediction))
@@ -75,7 +75,7 @@ def _disagreement_terms(rows: Rows) -> tuple:
     return rows.weight * (predicted - pairwise_disagreement(rows.labels)), rows.weight
 
 
-@metric(Facts(least_raters=2, terms=_disagreement_terms))
+@metric(MeanOfTerms(least_raters=2, terms=_disagreement_terms, limits=(-1.0, 1.0)))
 def excess_disagreement(y, prediction) -> float:
     """Mean of the predicted disagreement less that which was observed."""
     return ratio(_disagreement_terms, read_rows(y, prediction), 2)
@@ -120,7 +120,7 @@ class Ruler(NamedTuple):
         }
 
     def _number(self, name: str, subset: str, function, interval, **options) -> Number:
-        n = int((self.study.n_labels >= facts_of(function, **options).least_raters).sum())
+        n = int((self.study.n_labels >= tags_of(function, **options).least_raters).sum())
         ends = (interval.estimate, interval.low, interval.high)
         return Number(name, subset, *ends, self.level, n)
 

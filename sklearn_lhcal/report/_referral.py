@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import metrics
-from .._ground.facts import Facts, facts_of, metric
+from .._ground.tags import MeanOfTerms, defaults_of, metric, tags_of
 from .._rows import Rows, read_rows
 from ._numbers import Number, Ruler, ratio
 
@@ -64,18 +64,18 @@ def referral(ruler: Ruler) -> Referral:
     return Referral([float((predicted >= a).mean()) for a in above], held)
 
 
-def _held_terms(rows: Rows, of, above: float) -> tuple:
-    facts: Any = facts_of(of)
-    whole = facts.terms(rows)[0]
+def _held_terms(rows: Rows, *, of, above: float) -> tuple:
+    tags: Any = tags_of(of)
+    whole = tags.terms(rows, **defaults_of(of))[0]
     return np.where(rows.distribution.disagreement() >= above, whole, 0.0), whole
 
 
-def _facts(of, above: float) -> Facts:
-    return Facts(least_raters=facts_of(of).least_raters, terms=_held_terms)
+def _tags(*, of, above: float) -> MeanOfTerms:
+    return MeanOfTerms(least_raters=tags_of(of).least_raters, terms=_held_terms)
 
 
-@metric(_facts)
+@metric(_tags)
 def share_held(y, prediction, *, of, above: float) -> float:
     """Share of the sum of a metric over rows in those with a predicted disagreement above some."""
     rows = read_rows(y, prediction)
-    return ratio(_held_terms, rows, facts_of(of).least_raters, of=of, above=above)
+    return ratio(_held_terms, rows, tags_of(of).least_raters, of=of, above=above)

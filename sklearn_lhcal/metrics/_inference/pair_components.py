@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._ground.arrays import Floats
-from .._ground.jackknife import Blocks
-from ._replicates import OfRows
+from ..._ground.arrays import Floats
+from .raters import Blocks
+from .statistic import Statistic
 
 # raters whose pairs are looked at, and rows that a pair needs
 _MOST = 12
@@ -38,7 +38,7 @@ class PairComponents(NamedTuple):
     n_rows: float = 0.0
 
 
-def pair_components(statistic: OfRows, block: Blocks) -> PairComponents:
+def pair_components(statistic: Statistic, block: Blocks) -> PairComponents:
     """Of a statistic of pairs of readings."""
     y = statistic.labels
     times = np.bincount(y.rater, minlength=len(y.raters))
@@ -65,13 +65,13 @@ def pair_components(statistic: OfRows, block: Blocks) -> PairComponents:
     return PairComponents(*map(float, ((gamma**2).sum() / df, noise, df, np.mean(rows))))
 
 
-def _of_pair(statistic: OfRows, block: Blocks, one, other) -> tuple[Floats, int] | None:
+def _of_pair(statistic: Statistic, block: Blocks, one, other) -> tuple[Floats, int] | None:
     """The statistic of two raters, and without each block of rows, and their number of rows."""
     row = statistic.labels.row
     rows = np.intersect1d(row[one], row[other])
     if len(rows) < _LEAST_ROWS:
         return None
-    of_pair = statistic.part(one | other, rows)
+    of_pair = statistic.of_part(one | other, rows)
     T = of_pair.estimate()
     inside, code = np.unique(block.code[rows], return_inverse=True)
     values = np.full(block.n + 1, T)

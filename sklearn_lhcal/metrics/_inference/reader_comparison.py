@@ -1,28 +1,27 @@
 """A model against one more reader."""
 
-from typing import Literal, NamedTuple, cast
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import t as student
+from sklearn.utils import check_random_state
 
-from .._ground.arrays import Floats, Integers
-from .._ground.simplex import gini, row_sum
-from .._ground.types import Seed
-from .._rows import PredictionLike, Rows
-from ..label_histogram import Annotations
-from ._each_reader import (
+from ..._ground.arrays import Floats, Integers
+from ..._ground.simplex import gini, row_sum, votes_of
+from ..._ground.types import Seed
+from ..._rows import PredictionLike, Rows
+from ...label_histogram import Annotations
+from .._evaluate import mean
+from .each_reader import (
     compared,
-    mean_of_pairs,
     named_raters,
-    ratio_over_pairs,
     reader_means,
-    votes_of,
+    rows_of_pairs,
+    statistic_of_pairs,
     with_votes,
 )
-from ._evaluate import mean
-from ._intervals import ConfidenceInterval, design_of, interval_of
-from ._replicates import OfMeans, statistic_of
+from .intervals import ConfidenceInterval, interval_of
 
 __all__ = ["ReaderComparison", "ReaderRows", "reader_comparison"]
 
@@ -115,7 +114,7 @@ def _excess_loss_rows(mu, n, z):
     return _epistemic_rows(mu, n, z) - _disagreement_rows(mu, n, z)
 
 
-def _loss_ratio_terms(rows: Rows, **options):
+def _loss_ratio_terms(rows: Rows):
     """EL/IL, a ratio of sums."""
     numerator, _ = mean(_epistemic_rows)(rows)
     denominator, _ = mean(_disagreement_rows)(rows)
@@ -123,11 +122,11 @@ def _loss_ratio_terms(rows: Rows, **options):
 
 
 _COMPARED = (
-    mean_of_pairs(_excess_error_rows),
-    mean_of_pairs(_model_error_rows),
-    mean_of_pairs(_disagreement_rows),
-    mean_of_pairs(_excess_loss_rows),
-    ratio_over_pairs(_loss_ratio_terms),
+    mean(_excess_error_rows),
+    mean(_model_error_rows),
+    mean(_disagreement_rows),
+    mean(_excess_loss_rows),
+    _loss_ratio_terms,
 )
 
 
@@ -201,12 +200,12 @@ def reader_comparison(
     True
     """
     labels, prediction = with_votes(y, prediction)
-    found = [statistic_of(m, labels, prediction, sample_weight, groups, {}) for m in _COMPARED]
-    block, panel = design_of(found[0], raters, n_blocks, random_state)
+    rows = rows_of_pairs(labels, prediction, sample_weight, groups)
+    found = [statistic_of_pairs(terms, rows) for terms in _COMPARED]
+    design = found[0].design(raters, n_blocks, check_random_state(random_state))
     difference, model, reader, loss, ratio = (
-        interval_of(statistic, block, panel, confidence_level) for statistic in found
+        interval_of(statistic, design, confidence_level) for statistic in found
     )
-    rows = cast(OfMeans, found[0]).rows
     t = student.ppf(confidence_level, difference.df)
     upper = difference.estimate + t * difference.standard_error
     worth, low, high = _worth(ratio)
@@ -221,7 +220,7 @@ def reader_comparison(
         worth=worth,
         worth_low=low,
         worth_high=high,
-        readers=_each(rows, block.code, confidence_level),
+        readers=_each(rows, design.rows.code, confidence_level),
     )
 
 

@@ -8,29 +8,36 @@ from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.stats import t as student
 from sklearn.utils import check_random_state
 
-from .._ground.arrays import Floats
-from .._ground.bins import signed_root
-from .._ground.checks import check_fraction
-from .._ground.facts import unwrapped
-from .._ground.jackknife import (
-    Blocks,
+from ..._ground.arrays import Floats, Indices, row_units
+from ..._ground.bins import signed_root
+from ..._ground.checks import as_floats, check_fraction
+from ..._ground.types import LabelsLike, Seed
+from ..._rows import PredictionLike, Rows, random_raters
+from .raters import (
+    Design,
     Panel,
+    Replicates,
     Spread,
     VarianceComponents,
-    deal_rows,
-    panel_of,
+    cells_of,
+    over_raters,
+    single_panel,
     spread_of,
     warn_of_few,
 )
-from .._ground.types import LabelsLike, Seed
-from .._rows import PredictionLike, random_raters
-from ._replicates import Statistic, statistic_of
+from .statistic import MeanStatistic, Statistic, statistic_of
 
-__all__ = ["ConfidenceInterval", "VarianceComponents", "confidence_interval", "paired_difference"]
+__all__ = [
+    "ConfidenceInterval",
+    "VarianceComponents",
+    "confidence_interval",
+    "interval_over_splits",
+    "paired_difference",
+]
 
 _ANGLES = 20_001  # of points on an ellipse
 
@@ -198,11 +205,10 @@ def confidence_interval(
     >>> new_readers.n_raters, new_readers.standard_error > these.standard_error
     (5, True)
     """
-    metric, options = unwrapped(metric, options)
     check_fraction(confidence_level=confidence_level)
     statistic = statistic_of(metric, y, prediction, sample_weight, groups, options)
-    block, panel = design_of(statistic, raters, n_blocks, random_state)
-    return interval_of(statistic, block, panel, confidence_level)
+    design = statistic.design(raters, n_blocks, check_random_state(random_state))
+    return interval_of(statistic, design, confidence_level)
 
 
 def paired_difference(
@@ -258,45 +264,31 @@ def paired_difference(
     >>> better.high < 0
     True
     """
-    metric, options = unwrapped(metric, options)
     check_fraction(confidence_level=confidence_level)
     one, other = (
         statistic_of(metric, y, p, sample_weight, groups, options) for p in (prediction, reference)
     )
-    block, panel = design_of(one, raters, n_blocks, random_state)
-    first, second = (statistic.replicates(block, panel) for statistic in (one, other))
+    design = one.design(raters, n_blocks, check_random_state(random_state))
+    first, second = (statistic.replicates(design) for statistic in (one, other))
     how = {"second_order": one.second_order}
     found = first.minus(second)
-    spread = spread_of(found, block, panel, **how)
-    if not one.mapped:
-        return _interval(_ends(found.estimate, spread, confidence_level), spread, panel)
-    spreads = [spread_of(found, block, panel, **how) for found in (first, second)]
+    spread = spread_of(found, design, **how)
+    if not one.signed_root:
+        return _interval(_ends(found.estimate, spread, confidence_level), spread, design.panel)
+    spreads = [spread_of(found, design, **how) for found in (first, second)]
     both = [first.estimate, second.estimate]
-    return _interval(_root_difference(both, spreads, spread, confidence_level), spread, panel)
-
-
-def design_of(
-    statistic: Statistic, raters: str | None, n_blocks: int, random_state
-) -> tuple[Blocks, Panel | None]:
-    """Blocks of rows; and of raters and ratings, where raters are random."""
-    y = random_raters(statistic.labels, raters)
-    rng = check_random_state(random_state)
-    block = deal_rows(statistic.n, statistic.groups, n_blocks, rng)
-    if y is None:
-        return block, None
-    panel = panel_of(y, statistic.w, statistic.least_raters, n_blocks, rng)
-    panel = panel._replace(cells=statistic.cells(n_blocks, rng))
-    warn_of_few(panel.n_raters, panel.worth)
-    return block, panel
+    ends = _root_difference(both, spreads, spread, confidence_level)
+    return _interval(ends, spread, design.panel)
 
 
 def interval_of(
-    statistic: Statistic, block: Blocks, panel: Panel | None, confidence_level: float
+    statistic: Statistic, design: Design, confidence_level: float
 ) -> ConfidenceInterval:
-    """The interval of a statistic, from blocks of its rows and of its ratings."""
-    found = statistic.replicates(block, panel)
-    spread = spread_of(found, block, panel, second_order=statistic.second_order)
-    return interval_from(found.estimate, spread, confidence_level, statistic.mapped, panel)
+    """The interval of a statistic, from its values without the blocks of a design."""
+    found = statistic.replicates(design)
+    spread = spread_of(found, design, second_order=statistic.second_order)
+    mapped = statistic.signed_root
+    return interval_from(found.estimate, spread, confidence_level, mapped, design.panel)
 
 
 def interval_from(
@@ -348,7 +340,120 @@ def _interval(ends: Floats, spread: Spread, panel: Panel | None) -> ConfidenceIn
         low,
         high,
         float(np.sqrt(spread.variance)),
-        df=spread.df,
-        components=spread.components,
+        df=float(spread.df),
+        components=VarianceComponents(*map(float, spread.components)),
         n_raters=None if panel is None else panel.n_raters,
     )
+
+
+# ------------------------------------------------------------------------------- means and splits
+
+
+def mean_and_spread(values: Floats, w: Floats, groups: NDArray | None) -> tuple[Any, Any, float]:
+    """Means of values (n, ...) with weights of sum 1, their variances and degrees of freedom."""
+    mean = w @ values
+    unit = row_units(groups, len(values))
+    residual = (w * (values - mean).T).T
+    sums = np.zeros((unit.max() + 1, *residual.shape[1:]))
+    np.add.at(sums, unit, residual)
+    G = len(sums)
+    if G < 2:
+        raise ValueError("An interval needs two rows or groups at least.")
+    return mean, G / (G - 1) * (sums**2).sum(axis=0), G - 1.0
+
+
+def spread_of_mean(mean: MeanStatistic, panel: Panel, V_row: Any, df_row: Any) -> Spread:
+    """The variance over rows and raters of means over few rows, from that over rows.
+
+    The degrees of freedom are no fewer than the least of rows' and raters': what is taken off may
+    be more than what few rows seem to vary.
+    """
+    data = mean.data
+    found = Replicates(
+        mean.estimate(),
+        rows=np.empty(0),
+        raters=mean.without_ratings(panel.raters),
+        cells=mean.without_ratings(cells_of(data.labels, data.groups)),
+    )
+    spread = over_raters(found, V_row, df_row, panel)
+    least = np.minimum(df_row, panel.effective - 1)
+    return spread._replace(df=np.maximum(spread.df, least))
+
+
+def intervals_of_means(
+    values: Callable[[Rows, Indices], Floats],
+    rows: Rows,
+    raters: str | None,
+    confidence_level: float,
+) -> tuple[Floats, Floats]:
+    """Weighted means over rows, (m,), and Student's intervals of them, (m, 2).
+
+    ``values(rows, at)`` are of shape (n, m), of rows that have the numbers `at`.
+    """
+    w = rows.weight / rows.weight.sum()
+    mean, V, df = mean_and_spread(values(rows, np.arange(len(rows))), w, rows.groups)
+    if random_raters(rows.labels, raters) is not None:
+        panel = single_panel(rows.labels, rows.w, 1)
+        warn_of_few(panel.n_raters, panel.worth)
+
+        def terms(rows: Rows, at: Indices) -> tuple[Floats, Floats]:
+            return w[at, None] * values(rows, at), w[at]
+
+        spread = spread_of_mean(MeanStatistic(terms, rows), panel, V, df)
+        V, df = spread.variance, spread.df
+    return mean, student_ends(mean, V, df, confidence_level)
+
+
+def student_ends(mean: Any, variance: Any, df: Any, confidence_level: float) -> Floats:
+    """Student's interval of each mean, ends last."""
+    reach = student.ppf((1 + confidence_level) / 2, df) * np.sqrt(variance)
+    return np.stack([mean - reach, mean + reach], axis=-1)
+
+
+def interval_over_splits(
+    values: ArrayLike, *, test_fraction: float | None = None, confidence_level: float = 0.95
+) -> ConfidenceInterval:
+    """Mean over random splits of the data, with Student's interval.
+
+    Parameters
+    ----------
+    values : array-like of shape (n_splits,)
+        A metric, or the difference of two, of each split.
+    test_fraction : float, optional
+        Share of the rows that is tested in each split, where splits are drawn from the same rows:
+        the variance is ``s² (1/S + q/(1 − q))``, as splits share rows (Nadeau and Bengio 2003).
+        None: splits are independent.
+    confidence_level : float, default=0.95
+
+    Returns
+    -------
+    ConfidenceInterval
+        ``(estimate, low, high, standard_error)`` in the unit of the values.
+
+    Raises
+    ------
+    ValueError
+        Fewer than two splits, levels or fractions outside (0, 1).
+
+    References
+    ----------
+    Nadeau and Bengio (2003), Inference for the generalization error.
+
+    Examples
+    --------
+    >>> interval = interval_over_splits([0.81, 0.79, 0.83], test_fraction=0.25)
+    >>> round(interval.estimate, 2), round(interval.low, 2)
+    (0.81, 0.75)
+    """
+    check_fraction(confidence_level=confidence_level)
+    x = as_floats(values, "values")
+    if x.ndim != 1 or len(x) < 2:
+        raise ValueError(f"values must hold two splits or more, shape (n_splits,), not {x.shape}.")
+    q = 0.0
+    if test_fraction is not None:
+        check_fraction(test_fraction=test_fraction)
+        q = test_fraction
+    S = len(x)
+    spread = Spread(x.var(ddof=1) * (1 / S + q / (1 - q)), S - 1.0, VarianceComponents(0.0))
+    ends = _ends(float(x.mean()), spread, confidence_level)
+    return ConfidenceInterval(*ends.tolist(), float(np.sqrt(spread.variance)), df=S - 1.0)

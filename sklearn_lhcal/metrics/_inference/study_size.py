@@ -7,18 +7,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import stdtrit
 from scipy.stats import chi2, qmc
+from sklearn.utils import check_random_state
 
-from .._ground.arrays import Floats, Integers
-from .._ground.checks import check_fraction, check_positive, check_positive_int
-from .._ground.facts import unwrapped
-from .._ground.jackknife import FEW_RATERS, Panel, spread_of
-from .._ground.types import Seed
-from .._rows import PredictionLike
-from ..label_histogram import Annotations
-from ._each_reader import named_raters
-from ._intervals import design_of
-from ._pair_components import PairComponents, pair_components
-from ._replicates import OfRows, statistic_of
+from ..._ground.arrays import Floats, Integers
+from ..._ground.checks import check_fraction, check_positive, check_positive_int
+from ..._ground.types import Seed
+from ..._rows import PredictionLike
+from ...label_histogram import Annotations
+from .each_reader import named_raters
+from .pair_components import PairComponents, pair_components
+from .raters import FEW_RATERS, Panel, spread_of
+from .statistic import statistic_of
 
 __all__ = ["StudySize", "study_size"]
 
@@ -176,17 +175,16 @@ def study_size(
     check_positive(half_width=half_width)
     check_fraction(confidence_level=confidence_level)
     R, m = _designs(n_raters, per_row)
-    metric, options = unwrapped(metric, options)
     labels = named_raters(y)
     statistic = statistic_of(metric, labels, prediction, sample_weight, groups, options)
-    block, panel = design_of(statistic, "random", n_blocks, random_state)
-    panel = cast(Panel, panel)
-    components = spread_of(statistic.replicates(block, panel), block, panel).components
-    if m.min() < 2 and statistic.of_pairs:
-        raise ValueError("per_row must be at least 2: the metric compares readings of one row.")
+    design = statistic.design("random", n_blocks, check_random_state(random_state))
+    panel = cast(Panel, design.panel)
+    components = spread_of(statistic.replicates(design), design).components
     pairs = PairComponents()
-    if isinstance(statistic, OfRows) and statistic.of_pairs:
-        pairs = pair_components(statistic, block)
+    if statistic.compares_raters:
+        if m.min() < 2:
+            raise ValueError("per_row must be at least 2: the metric compares readings of one row.")
+        pairs = pair_components(statistic, design.rows)
     known = _Pilot(*components, pairs.gamma, pairs.noise)
     sizes = (*_sizes(statistic), panel.n_raters, pairs.n_rows)
     # no component of the pilot itself is negative
@@ -202,7 +200,8 @@ def study_size(
         n_blocks=n_blocks,
     )
     needed = _rows_needed(pilot, half_width)
-    drawn = known.drawn(block.n - 1.0, _df_of_raters(panel.effective), pairs.df).components(*sizes)
+    dfs = (design.rows.n - 1.0, _df_of_raters(panel.effective), pairs.df)
+    drawn = known.drawn(*dfs).components(*sizes)
     of_draws = pilot._replace(**{name: value[:, None] for name, value in drawn.items()})
     ends = np.sort(_rows_needed(of_draws, half_width), axis=0)[[_LOW, _HIGH]]
     ends[0] = np.minimum(ends[0], needed)
@@ -225,7 +224,7 @@ def _designs(n_raters, per_row: int | None) -> tuple[Integers, Integers]:
 
 def _sizes(statistic) -> tuple[int, float]:
     """Rows that contribute, and their mean number of readings."""
-    return statistic.n, float(statistic.labels.n.mean())
+    return len(statistic.data), float(statistic.labels.n.mean())
 
 
 class _Pilot(NamedTuple):

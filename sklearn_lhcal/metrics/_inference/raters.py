@@ -5,13 +5,14 @@ V_row, V_rat and V_cell the three jackknives.
 """
 
 import warnings
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils import check_random_state
 
-from .arrays import Floats, Indices, row_units
-from .rater_shares import Ratings, moved_blocks, moved_raters, shares
+from ..._ground.arrays import Floats, Indices, row_units
+from ...label_histogram import Annotations
 
 # with fewer degrees of freedom Student's quantile is of no use; V is V_row at least
 _LEAST_DF = 2.0
@@ -41,33 +42,22 @@ class Blocks(NamedTuple):
     apart: bool = False
 
 
-class LeftOut(NamedTuple):
-    """A statistic's values without each block of raters, and without each cell or block of cells.
+class Replicates(NamedTuple):
+    """A statistic, and its values without each block of rows, of raters and of cells.
 
-    A cell is what one rater said of one row, or group of rows. Each value of `cells` stands for so
-    many as `times` says.
+    A cell is what one rater said of one row, or group of rows. Statistics may be arrays: blocks
+    come first.
     """
 
-    raters: Floats
-    cells: Floats
-    times: NDArray | float = 1.0
-
-
-class Replicates(NamedTuple):
-    """A statistic, its values without each block of rows, and without ratings."""
-
-    estimate: float
+    estimate: Any
     rows: Floats
-    ratings: LeftOut | None = None
+    raters: Floats | None = None
+    cells: Floats | None = None
 
     def minus(self, other: "Replicates") -> "Replicates":
         """Those of the difference of two statistics of the same data."""
-        ratings = None
-        if self.ratings is not None and other.ratings is not None:
-            raters = self.ratings.raters - other.ratings.raters
-            cells = self.ratings.cells - other.ratings.cells
-            ratings = LeftOut(raters, cells, self.ratings.times)
-        return Replicates(self.estimate - other.estimate, self.rows - other.rows, ratings)
+        pairs = zip(self, other, strict=True)
+        return Replicates._make(None if a is None else a - b for a, b in pairs)
 
 
 class VarianceComponents(NamedTuple):
@@ -92,18 +82,18 @@ class VarianceComponents(NamedTuple):
 class Spread(NamedTuple):
     """Variance of a statistic, its degrees of freedom, and what it is made of."""
 
-    variance: float
-    df: float
+    variance: Any
+    df: Any
     components: VarianceComponents
 
 
 class Panel(NamedTuple):
-    """Blocks of raters and of cells, and what a sum of squares over raters is worth.
+    """Blocks of raters, and what a sum of squares over raters is worth.
 
     Attributes
     ----------
     raters : Blocks
-        Of each rater.
+        Of each rating.
     f : float
         Factor of V_rat and V_cell; (R − 1)/R where each rater rates each row.
     effective : float
@@ -112,8 +102,6 @@ class Panel(NamedTuple):
         Raters that contribute.
     worth : float
         How many raters with equal loads they are worth.
-    cells : Blocks or None
-        Of each rating; None: each rating by itself.
     """
 
     raters: Blocks
@@ -121,7 +109,17 @@ class Panel(NamedTuple):
     effective: float
     n_raters: int
     worth: float
-    cells: Blocks | None = None
+
+
+class Design(NamedTuple):
+    """What is left out at a time: blocks of rows, and of raters and cells where raters are random.
+
+    A cell is what one rater said of one row, or group of rows.
+    """
+
+    rows: Blocks
+    panel: Panel | None = None
+    cells: Any = None
 
 
 # ----------------------------------------------------------------------------------------- blocks
@@ -135,6 +133,8 @@ def deal(sizes: NDArray, n_blocks: int, rng) -> Blocks:
     if sizes.max() == 1:
         block_of[shuffled] = np.resize(np.arange(B), len(sizes))
         return Blocks(block_of, B)
+    if len(sizes) == B:
+        return Blocks(shuffled, B)
     # the largest first, each to the emptiest block
     load = np.zeros(B)
     for unit in shuffled[np.argsort(-sizes[shuffled], kind="stable")]:
@@ -156,33 +156,34 @@ def deal_rows(n: int, groups: NDArray | None, n_blocks: int, rng) -> Blocks:
     return Blocks(dealt.code[unit], dealt.n)
 
 
-def cells_of(y: Ratings, groups: NDArray) -> Blocks:
-    """The cell of each rating: what one rater said of one group."""
-    cells, cell = np.unique(groups[y.row] * len(y.raters) + y.rater, return_inverse=True)
-    return Blocks(cell, len(cells))
-
-
-def deal_cells(y: Ratings, groups: NDArray | None, n_blocks: int, rng) -> Blocks:
-    """Blocks of cells; those of a row go to different ones as far as there are enough."""
+def cells_of(y: Annotations, groups: NDArray | None) -> Blocks:
+    """The cell of each rating: itself, or what one rater said of one group."""
     N = len(y.rater)
-    B = min(n_blocks, N)
-    if groups is None and B == N:
-        return Blocks(np.arange(N), N, apart=True)
     if groups is None:
-        # the cells of a row go to blocks in turn, from one of its own on
-        turn = rng.permutation(len(y)) * B // len(y) - y.indptr[:-1]
-        return Blocks((np.arange(N) + turn[y.row]) % B, B, apart=bool(y.n.max() <= B))
+        return Blocks(np.arange(N), N, apart=True)
+    cells, cell = np.unique(groups[y.row] * len(y.raters) + y.rater, return_inverse=True)
+    return Blocks(cell, len(cells), apart=True)
+
+
+def deal_cells(y: Annotations, groups: NDArray | None, n_blocks: int, rng) -> Blocks:
+    """Blocks of cells; those of a row go to different ones as far as there are enough."""
     cells = cells_of(y, groups)
-    B = min(B, cells.n)
-    return Blocks(rng.permutation(cells.n)[cells.code] % B, B)
+    B = min(n_blocks, cells.n)
+    if groups is not None:
+        return Blocks(rng.permutation(cells.n)[cells.code] % B, B)
+    if cells.n == B:
+        return cells
+    # the cells of a row go to blocks in turn, from one of its own on
+    turn = rng.permutation(len(y)) * B // len(y) - y.indptr[:-1]
+    return Blocks((np.arange(cells.n) + turn[y.row]) % B, B)
 
 
-def panel_of(y: Ratings, w, least_raters: int, n_blocks: int, rng) -> Panel:
+def panel_of(y: Annotations, w, least_raters: int, n_blocks: int, rng) -> Panel:
     """Blocks of raters, and their shares; `w` are the weights of rows or None."""
-    n = y.n
-    weight = np.where(n >= least_raters, 1.0 if w is None else w, 0.0)
-    share = shares(y, n, weight)
-    present = np.flatnonzero(share)
+    w = np.ones(len(y)) if w is None else w
+    every = np.ones(len(y.rater), dtype=bool)
+    c = _shares(y, w, least_raters, every)
+    present = np.flatnonzero(c)
     check_several_raters(len(present), least_raters)
     most = max(n_blocks, MOST_SINGLE)
     dealt = Blocks(np.arange(len(present)), len(present), apart=True)
@@ -191,15 +192,47 @@ def panel_of(y: Ratings, w, least_raters: int, n_blocks: int, rng) -> Panel:
     # raters who contribute nothing belong to any block
     block_of = np.zeros(len(y.raters), dtype=np.intp)
     block_of[present] = dealt.code
-    c_b = np.bincount(block_of, share, dealt.n)
-    moved = moved_raters if dealt.apart else moved_blocks
+    raters = Blocks(block_of[y.rater], dealt.n, dealt.apart)
+    without = (_shares(y, w, least_raters, raters.code != b) for b in range(dealt.n))
+    # Σ_b Σ_r (c_r − c_r(without b))²
+    moved = sum(((c - left) ** 2).sum() for left in without)
     return Panel(
-        raters=Blocks(block_of, dealt.n, dealt.apart),
-        f=(share**2).sum() / moved(y, weight, least_raters, share, block_of, dealt.n),
-        effective=effective_number(c_b),
+        raters=raters,
+        f=float((c**2).sum() / moved),
+        effective=worth(np.bincount(block_of, c, dealt.n) ** 2),
         n_raters=len(present),
-        worth=worth(share),
+        worth=worth(c),
     )
+
+
+def single_panel(y: Annotations, w, least_raters: int) -> Panel:
+    """Raters one by one, or in the usual number of blocks, the same each time."""
+    return panel_of(y, w, least_raters, MOST_SINGLE, check_random_state(0))
+
+
+def check_rows_remain(y: Annotations, w: NDArray, least_raters: int) -> None:
+    """Refuse raters without whom no row has enough labels."""
+    if np.count_nonzero(np.bincount(y.rater)) < LEAST_RATERS:
+        # too few raters, which is another error
+        return
+    lost = np.where(y.n <= least_raters, w, 0.0)[y.row]
+    gone = np.bincount(y.rater, lost, len(y.raters))
+    if (gone >= (1 - 1e-12) * w.sum()).any():
+        name = y.raters[int(gone.argmax())]
+        raise ValueError(
+            f"Without rater {name} no row has {least_raters} labels: intervals for new raters need "
+            'rows with more, or fewer labels to look at; raters="fixed" gives the intervals for '
+            "these raters and new rows."
+        )
+
+
+def _shares(y: Annotations, w: NDArray, least_raters: int, kept: NDArray[np.bool_]) -> Floats:
+    """c_r, the share of each rater in a mean over rows of the ratings kept, shape (n_raters,)."""
+    row = y.row[kept]
+    n = np.bincount(row, minlength=len(y))
+    weight = np.where(n >= least_raters, w, 0.0)
+    c = np.bincount(y.rater[kept], (weight / np.maximum(n, 1))[row], len(y.raters))
+    return c / max(weight.sum(), np.finfo(float).tiny)
 
 
 def worth(c: NDArray) -> float:
@@ -208,11 +241,6 @@ def worth(c: NDArray) -> float:
     A mean over them is as certain (Kish 1965).
     """
     return float(c.sum() ** 2 / (c**2).sum())
-
-
-def effective_number(c: NDArray) -> float:
-    """How many raters of equal shares are worth those with shares c, of a sum of squares."""
-    return worth(c**2)
 
 
 def check_several_raters(n_raters: int, least_raters: int) -> None:
@@ -247,71 +275,45 @@ def warn_of_few(n_raters: int, worth: float) -> None:
 # -------------------------------------------------------------------------------------- variances
 
 
-def spread_of(
-    found: Replicates, block: Blocks, panel: Panel | None = None, *, second_order: bool = False
-) -> Spread:
+def spread_of(found: Replicates, design: Design, *, second_order: bool = False) -> Spread:
     """The variance of a statistic and its degrees of freedom, raters fixed where there is no panel.
 
     `second_order` says that the statistic is no mean of rows, but of products of them.
     """
-    V_row = row_variance(found, np.bincount(block.code))
-    G = block.n
-    without = found.ratings
-    if panel is None or without is None:
-        return Spread(V_row, G - 1.0, VarianceComponents(V_row))
-    return over_raters(found.estimate, without, V_row, G - 1.0, panel, second_order=second_order)
+    V_row = row_variance(found, np.bincount(design.rows.code))
+    df_row = design.rows.n - 1.0
+    if design.panel is None:
+        return Spread(V_row, df_row, VarianceComponents(V_row))
+    return over_raters(found, V_row, df_row, design.panel, second_order=second_order)
 
 
 def over_raters(
-    T: float,
-    without: LeftOut,
-    V_row: float,
-    df_row: float,
-    panel: Panel,
-    *,
-    second_order: bool = False,
+    found: Replicates, V_row: Any, df_row: Any, panel: Panel, *, second_order: bool = False
 ) -> Spread:
     """The variance over rows and raters; that over rows has `df_row` degrees of freedom."""
-    V_rat = panel.f * ((without.raters - T) ** 2).sum()
-    moved = without.cells - T
-    moved *= moved
-    moved *= without.times
-    V_cell = panel.f * moved.sum()
-    return of_components(V_row, V_rat, V_cell, df_row, panel, second_order=second_order)
-
-
-def of_components(
-    V_row: float,
-    V_rat: float,
-    V_cell: float,
-    df_row: float,
-    panel: Panel,
-    *,
-    second_order: bool = False,
-) -> Spread:
-    """The variance over rows and raters, from those of the three jackknives."""
+    T = found.estimate
+    V_rat, V_cell = (
+        panel.f * ((without - T) ** 2).sum(axis=0) for without in (found.raters, found.cells)
+    )
     excess = V_rat - V_cell
-    V = V_row + max(excess, 0.0)
+    V = V_row + np.maximum(excess, 0.0)
     # few raters may look alike by chance, in whole ones of equal loads
     uncertain = second_order or panel.worth < FEW_RATERS - 0.5
     # Satterthwaite's degrees of freedom
     noise = V_row**2 / df_row
-    if excess > 0 or uncertain:
-        noise += V_rat**2 / max(panel.effective - 1, 1e-9) + V_cell**2 / df_row
-    df = df_row
-    if noise > 0:
-        df = float(V**2 / noise)
+    of_raters = V_rat**2 / max(panel.effective - 1, 1e-9) + V_cell**2 / df_row
+    noise = noise + np.where((excess > 0) | uncertain, of_raters, 0.0)
+    df = np.divide(V**2, noise, out=np.full(np.shape(V), df_row, dtype=float), where=noise > 0)
     # V_rat − V_cell may be a small difference of large numbers
-    df = max(df, min(df_row, _LEAST_DF))
-    components = (V_row, V_rat, V_cell)
-    return Spread(float(V), df, VarianceComponents(*map(float, components)))
+    df = np.maximum(df, np.minimum(df_row, _LEAST_DF))
+    return Spread(V, df, VarianceComponents(V_row, V_rat, V_cell))
 
 
-def row_variance(found: Replicates, sizes: NDArray) -> float:
+def row_variance(found: Replicates, sizes: NDArray) -> Any:
     """The delete-a-block jackknife for blocks of so many rows each, from pseudo-values."""
     B = len(sizes)
-    # n/m_b
-    h = sizes.sum() / sizes
+    # n/m_b, as many axes as the values have
+    h = (sizes.sum() / sizes).reshape(-1, *[1] * np.ndim(found.estimate))
     pseudo = h * found.estimate - (h - 1) * found.rows
-    centre = B * found.estimate - ((1 - 1 / h) * found.rows).sum()
-    return float(np.mean((pseudo - centre) ** 2 / (h - 1)))
+    centre = B * found.estimate - ((1 - 1 / h) * found.rows).sum(axis=0)
+    return ((pseudo - centre) ** 2 / (h - 1)).mean(axis=0)

@@ -5,16 +5,20 @@ from typing import NamedTuple, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import f as fisher
+from sklearn.utils import check_random_state
 
-from .._ground.arrays import Floats, Integers
-from .._ground.jackknife import Panel, VarianceComponents, spread_of
-from .._ground.types import Seed
-from ..label_histogram import Annotations
-from ..label_histogram._labels import names_of
-from ._each_reader import compared, named_raters, ratio_over_pairs, reader_means
-from ._evaluate import mean
-from ._intervals import design_of
-from ._replicates import OfMeans, statistic_of
+from ..._ground.arrays import Floats, Integers
+from ..._ground.types import Seed
+from ...label_histogram import Annotations
+from ...label_histogram._labels import names_of
+from .each_reader import (
+    compared,
+    named_raters,
+    reader_means,
+    rows_of_pairs,
+    statistic_of_pairs,
+)
+from .raters import Panel, spread_of
 
 __all__ = ["ReaderTable", "reader_table"]
 
@@ -101,46 +105,33 @@ def reader_table(
     (array([0]), True)
     """
     labels = named_raters(y)
+    rows = rows_of_pairs(labels, None, sample_weight, groups)
+    shares = statistic_of_pairs(lambda rows: (rows.weight[:, None] * rows.mu, rows.weight), rows)
+    design = shares.design("random", n_blocks, check_random_state(random_state))
+    panel = cast(Panel, design.panel)
     K = labels.shape[1]
-    shares = [ratio_over_pairs(_share_terms(k), of_labels=True) for k in range(K)]
-    found = [statistic_of(m, labels, None, sample_weight, groups, {}) for m in shares]
-    block, panel = design_of(found[0], "random", n_blocks, random_state)
-    panel = cast(Panel, panel)
-    rows = cast(OfMeans, found[0]).rows
     at = compared(rows)
     # two columns of two classes are one
     free = K if K > 2 else 1
     R = len(labels.raters)
     means = [
         reader_means(
-            at.excess(rows, k), at, rows.weight, block.code, R, confidence_level, n_each=free
+            at.excess(rows, k), at, rows.weight, design.rows.code, R, confidence_level, n_each=free
         )
         for k in range(K)
     ]
-    df = (float(panel.effective) - 1, block.n - 1.0)
-    spreads = [spread_of(s.replicates(block, panel), block, panel) for s in found[:free]]
-    F = np.array([_f(spread.components) for spread in spreads])
-    pvalue = np.minimum(free * fisher.sf(F.max(initial=0.0), *df), 1.0)
+    df = (float(panel.effective) - 1, design.rows.n - 1.0)
+    _, V_rat, V_cell = spread_of(shares.replicates(design), design).components
+    # 0 where all ratings are alike
+    F = float(np.divide(V_rat, V_cell, out=np.zeros(K), where=V_cell > 0)[:free].max())
+    pvalue = np.minimum(free * fisher.sf(F, *df), 1.0)
     return ReaderTable(
         raters=labels.raters,
         classes=names_of(rows.labels),
         n_rows=np.bincount(at.reader, minlength=R),
         bias=np.stack([m.mean for m in means], axis=1),
         interval=np.stack([m.interval for m in means], axis=1),
-        statistic=float(F.max(initial=0.0)),
+        statistic=F,
         df=df,
         pvalue=float(pvalue),
     )
-
-
-def _share_terms(k: int):
-    """Numerators and denominators of the share of class k among the labels."""
-    return mean(lambda mu, n, z: mu[:, k])
-
-
-def _f(components: VarianceComponents) -> float:
-    """V_rat/V_cell; 0 where all ratings are alike."""
-    _, raters, cells = components
-    if cells > 0:
-        return raters / cells
-    return 0.0

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._ground.arrays import Floats, Indices
-from .._ground.costs import bayes_columns, of_decisions, of_rows
-from .._ground.label_tree import (
+from ..._ground.arrays import Floats, Indices
+from ..._ground.costs import bayes_columns, of_decisions, of_rows
+from ..._ground.label_tree import (
     Tree,
     expected,
     grow,
@@ -19,9 +19,9 @@ from .._ground.label_tree import (
     optimal_stopping,
     rows_at_a_time,
 )
-from .._ground.simplex import entropy
-from .._rows import Rows
-from ..distributions import Distribution
+from ..._ground.simplex import entropy
+from ..._rows import Rows
+from ...distributions import Distribution
 
 # thresholds of the entropy rule, in units of log K
 _SHARES = np.linspace(0, 1, 41) ** 2

@@ -8,11 +8,11 @@ from numpy.typing import NDArray
 from scipy.stats import t as student
 from sklearn.exceptions import UndefinedMetricWarning
 
-from .._ground.arrays import Floats
-from .._ground.checks import check_fraction, check_positive_int
-from .._rows import PredictionLike
-from ..label_histogram import Annotations
-from ._each_reader import compared, read_compared
+from ..._ground.arrays import Floats
+from ..._ground.checks import check_fraction, check_positive_int
+from ..._rows import PredictionLike
+from ...label_histogram import Annotations
+from .each_reader import compared, read_compared
 
 __all__ = ["AlternativeAnnotatorTest", "alternative_annotator_test"]
 

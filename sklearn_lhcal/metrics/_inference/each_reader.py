@@ -4,37 +4,37 @@ A rating is compared with the other ratings of its row. Letters: n_i ratings of 
 counts, s_ik the model's share of a vote (more than one class where probabilities tie).
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 from scipy.stats import t as student
 
-from .._ground.arrays import Floats, Indices, Integers
-from .._ground.checks import plain_array
-from .._ground.facts import Facts, metric
-from .._ground.names import is_numeric, positions, sorted_names
-from .._ground.simplex import row_sum, votes_of
-from .._ground.types import LabelsLike
-from .._rows import PredictionLike, Rows, read_rows
-from ..distributions import PointMass
-from ..label_histogram import Annotations
-from ..label_histogram._labels import read_labels
-from ._evaluate import mean, score
+from ..._ground.arrays import Floats, Indices, Integers
+from ..._ground.checks import plain_array
+from ..._ground.names import is_numeric, positions, sorted_names
+from ..._ground.simplex import row_sum, votes_of
+from ..._ground.types import LabelsLike
+from ..._rows import PredictionLike, Rows, read_rows
+from ...distributions import PointMass
+from ...label_histogram import Annotations
+from ...label_histogram._labels import read_labels
+from .statistic import MeanStatistic
 
 
-def mean_of_pairs(row_loss):
-    """A mean over rows with two readers or more, as a metric."""
-    return ratio_over_pairs(mean(row_loss))
+def statistic_of_pairs(terms: Callable, rows: Rows) -> MeanStatistic:
+    """A ratio of sums over rows with two readers or more; ``terms(rows)`` are its terms."""
+    return MeanStatistic(lambda rows, _: terms(rows), rows, least_raters=2)
 
 
-def ratio_over_pairs(terms, of_labels: bool = False):
-    """A ratio of sums over rows with two readers or more, as a metric."""
-
-    @metric(Facts(False, least_raters=2, terms=terms, of_labels=of_labels))
-    def value(y, prediction, *, sample_weight=None) -> float:
-        return score(value, y, prediction, sample_weight)
-
-    return value
+def rows_of_pairs(labels, prediction, sample_weight, groups) -> Rows:
+    """The rows with two readers or more; the prediction may be None."""
+    rows = read_rows(labels, prediction, sample_weight, groups, optional=True)
+    rows.labels.warn_if_adjudicated()
+    seen = rows.contributing(2)
+    if seen is None:
+        raise ValueError("No row of y with a positive weight has labels of two readers.")
+    return seen
 
 
 class Comparisons(NamedTuple):

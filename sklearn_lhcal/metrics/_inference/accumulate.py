@@ -1,0 +1,309 @@
+"""Metrics from batches of rows, in fixed memory."""
+
+from collections.abc import Callable
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..._ground.arrays import Floats
+from ..._ground.bins import BinSums, signed_root
+from ..._ground.checks import as_floats, check_fraction, check_positive_int
+from ..._ground.tags import LossOverBins, unwrapped
+from ..._ground.types import LabelsLike
+from ..._rows import PredictionLike, Rows
+from ...label_histogram import Annotations
+from .._decomposition import NOTHING, LossDecomposition, loss_decomposition
+from .._evaluate import Metric, undefined, with_options
+from .intervals import ConfidenceInterval, interval_from
+from .raters import Replicates, Spread, VarianceComponents, row_variance
+
+__all__ = ["MetricAccumulator"]
+
+
+class MetricAccumulator:
+    """Computes a metric and its interval from batches, for data that is never in memory at once.
+
+    The metric is a mean over rows, or follows from sums over fixed bins: all metrics of this
+    package but the kernel and canonical ones, and those with bins by quantiles. The estimate is
+    that of the metric on all rows, whatever the batches. Accumulators of parts of the data can be
+    merged, and pickled.
+
+    Parameters
+    ----------
+    metric : callable
+        A metric of this package, or `loss_decomposition`.
+    n_blocks : int, default=50
+        Blocks of rows for the standard errors of binned metrics, as in `confidence_interval`.
+        Memory grows with it; 1: no standard errors of these.
+    **options
+        Go to the metric.
+
+    Raises
+    ------
+    ValueError
+        A metric that needs all rows at once, or options that it refuses.
+
+    Notes
+    -----
+    Rows are independent and raters fixed. The standard error of a mean is exact in any batches. For
+    binned metrics it is the jackknife of `confidence_interval`. Rows go to blocks in turn as they
+    come, so that merging deals them anew. What depends on groups or raters needs all rows at once,
+    in `confidence_interval`.
+
+    Examples
+    --------
+    >>> from sklearn_lhcal.datasets import make_label_histograms
+    >>> from sklearn_lhcal.metrics import expected_calibration_error
+    >>> data = make_label_histograms(1000, overconfidence=2.0, random_state=0)
+    >>> seen = MetricAccumulator(expected_calibration_error, n_bins=10)
+    >>> for rows in (slice(0, 300), slice(300, 1000)):
+    ...     seen.update(data.counts[rows], data.prediction[rows]).n_rows
+    300
+    1000
+    >>> whole = expected_calibration_error(data.counts, data.prediction, n_bins=10)
+    >>> abs(seen.result().estimate - whole) < 1e-10
+    True
+
+    All parts of the expected squared loss:
+
+    >>> MetricAccumulator(loss_decomposition).update(data.counts, data.prediction).result().n_rows
+    1000
+    """
+
+    def __init__(self, metric: Callable[..., float], *, n_blocks: int = 50, **options: Any) -> None:
+        check_positive_int(n_blocks=n_blocks)
+        if options.pop("raters", "fixed") != "fixed":
+            raise ValueError(
+                "Batches give no interval for new raters; use confidence_interval with all rows."
+            )
+        self.metric, self.options = unwrapped(metric, options)
+        self.n_blocks = n_blocks
+        bound = with_options(self.metric, self.options)
+        if bound is None or not (bound.is_mean or isinstance(bound.tags, LossOverBins)):
+            name = getattr(self.metric, "__name__", repr(self.metric))
+            raise ValueError(
+                f"{name} needs all rows at once: it is no mean over rows, and does not follow from "
+                "sums over bins."
+            )
+        if bound.options.get("strategy", "uniform") != "uniform":
+            raise ValueError(
+                "Bins by quantiles need all rows at once; pass the edges of the bins as n_bins."
+            )
+        # a row of the first batch, which knows the classes and the kind of labels
+        self._first: Rows | None = None
+        # rows in each block
+        self._sizes = np.zeros(n_blocks, np.int64)
+        self._moments = _Moments()
+        self._bins: BinSums | None = None
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows it has seen that count."""
+        return int(self._sizes.sum())
+
+    @property
+    def _bound(self) -> Metric:
+        # looked up again after pickling
+        bound = with_options(self.metric, self.options)
+        assert bound is not None  # noqa: S101  checked by __init__
+        return bound
+
+    def update(
+        self,
+        y: LabelsLike,
+        prediction: PredictionLike,
+        *,
+        sample_weight: ArrayLike | None = None,
+        groups: None = None,
+    ) -> Self:
+        """Add a batch; parameters as in `confidence_interval`. Returns itself.
+
+        Raises
+        ------
+        ValueError
+            Batches with different numbers of classes, or counts after `KnownProbabilities`; groups,
+            or `Annotations` in a corrected metric, which need all rows at once.
+        """
+        if groups is not None:
+            raise ValueError(
+                "Batches take rows as independent; use confidence_interval with groups and all "
+                "rows at once."
+            )
+        if sample_weight is not None:
+            w = as_floats(sample_weight, "sample_weight")
+            # other batches may have weight
+            if w.size > 0 and not w.any():
+                return self
+        metric = self._bound
+        seen = metric.read(y, prediction, sample_weight).contributing(metric.tags.least_raters)
+        if seen is None:
+            return self
+        seen = self._fitting(seen)
+        block = (self.n_rows + np.arange(len(seen))) % self.n_blocks
+        if metric.is_mean:
+            self._moments.add(np.stack(metric.terms(seen)))
+        else:
+            self._add_bins(metric, seen, block)
+        if self._first is None:
+            self._first = seen.take([0])
+        self._sizes += np.bincount(block, minlength=self.n_blocks)
+        return self
+
+    def _fitting(self, rows: Rows) -> Rows:
+        """The rows in the order of the first batch, with the weights as they came."""
+        if self._first is not None:
+            rows = rows.in_order(self._first.classes, "the first")
+            self._check_kind(rows)
+        # batches must share one scale
+        if rows.scale > 500:
+            raise ValueError("sample_weight has values above 1e150, whose squares overflow.")
+        w = None if rows.w is None else np.ldexp(rows.w, rows.scale)
+        return Rows(rows.labels, rows.prediction, w)
+
+    def _check_kind(self, rows: Rows) -> None:
+        first = self._first
+        assert first is not None  # noqa: S101
+        if first.labels.known != rows.labels.known:
+            raise ValueError("Counts and KnownProbabilities cannot be accumulated together.")
+        if not _equal(first.classes, rows.classes):
+            raise ValueError("Accumulators with different classes cannot be merged.")
+        K = first.labels.shape[1]
+        if rows.labels.shape[1] != K:
+            raise ValueError(f"All batches must have {K} classes and the same bins.")
+
+    def _add_bins(self, metric: Metric, rows: Rows, block: NDArray) -> None:
+        binned = metric.tags.binned(rows, **metric.options)
+        if binned.correction is not None and isinstance(rows.labels, Annotations):
+            raise ValueError(
+                "Batches take raters as independent; use confidence_interval with all Annotations "
+                "at once, or pass the counts of y."
+            )
+        if self._bins is None:
+            K = binned.z.shape[1]
+            self._bins = BinSums(binned.bins, K, self.n_blocks, binned.correction)
+        binned.add_to(self._bins, rows, block)
+
+    def merge(self, other: "MetricAccumulator") -> Self:
+        """Add what another one has seen; returns itself, the other stays as it is."""
+        same = self.metric is other.metric and self.n_blocks == other.n_blocks
+        if not same or not _same(self.options, other.options):
+            raise ValueError("Accumulators of different metrics or options cannot be merged.")
+        if other._first is None:
+            return self
+        if self._first is not None:
+            self._check_kind(other._first)
+        if self._bins is None and other._bins is not None:
+            self._bins = other._bins.of_table(np.zeros_like(other._bins.table))
+            self._bins.n_rows = 0
+        if self._bins is not None:
+            self._bins.merge(other._bins)
+        self._moments.merge(other._moments)
+        self._first = other._first
+        self._sizes += other._sizes
+        return self
+
+    def result(self, confidence_level: float = 0.95) -> ConfidenceInterval | LossDecomposition:
+        """The metric of all rows so far, and its interval; its ends are NaN for fewer than two.
+
+        Of `loss_decomposition`, all its parts. The standard error is of the signed square where the
+        metric is a signed root. NaN with an UndefinedMetricWarning where no row counts.
+        """
+        check_fraction(confidence_level=confidence_level)
+        metric = self._bound
+        if self._first is None:
+            nan = undefined(metric.name, metric.tags.least_raters)
+            empty = ConfidenceInterval(nan, nan, nan, nan)
+            return NOTHING if metric.function is loss_decomposition else empty
+        if metric.is_mean:
+            estimate, spread = self._moments.mean(), self._moments.spread()
+        else:
+            estimate, spread = self._of_bins(metric)
+        if isinstance(estimate, LossDecomposition):
+            return estimate
+        mapped = metric.tags.signed_root
+        if spread is None:
+            estimate = float(signed_root(estimate)) if mapped else estimate
+            return ConfidenceInterval(estimate, np.nan, np.nan, np.nan)
+        return interval_from(estimate, spread, confidence_level, mapped)
+
+    def _of_bins(self, metric: Metric) -> tuple[Any, Spread | None]:
+        """The value of the sums over bins, and its variance where there are several blocks."""
+        bins = self._bins
+        assert bins is not None  # noqa: S101
+        # (9, K, n_blocks, B)
+        parts = bins.table.reshape(*bins.table.shape[:2], self.n_blocks, -1)
+        whole = parts.sum(axis=2)
+
+        def value(table: Floats) -> Any:
+            return metric.tags.of_sums(bins.of_table(table), **metric.options)
+
+        estimate = value(whole)
+        filled = np.flatnonzero(self._sizes)
+        if len(filled) < 2 or isinstance(estimate, LossDecomposition):
+            return estimate, None
+        without = []
+        for b in filled:
+            left = whole - parts[:, :, b]
+            # what rounding leaves of a bin
+            left[:, left[0] <= 1e-12 * whole[0]] = 0.0
+            without.append(value(left))
+        V = row_variance(Replicates(estimate, np.array(without)), self._sizes[filled])
+        return estimate, Spread(V, len(filled) - 1.0, VarianceComponents(V))
+
+
+class _Moments:
+    """Means and products of numerators N and denominators D of rows, merged without cancellation.
+
+    The products are taken about the means of a batch, and moved when two are merged (Chan, Golub
+    and LeVeque 1983).
+    """
+
+    def __init__(self) -> None:
+        self.n = 0
+        self.means = np.zeros(2)
+        self.scatter = np.zeros((2, 2))
+
+    def add(self, terms: Floats) -> None:
+        """Add the terms of a batch, shape (2, n)."""
+        means = terms.mean(axis=1)
+        centred = terms - means[:, None]
+        self._add(terms.shape[1], means, centred @ centred.T)
+
+    def merge(self, other: "_Moments") -> None:
+        """Add what another one has seen."""
+        self._add(other.n, other.means, other.scatter)
+
+    def _add(self, n: int, means: Floats, scatter: Floats) -> None:
+        total = self.n + n
+        if not total:
+            return
+        step = means - self.means
+        self.scatter = self.scatter + scatter + np.outer(step, step) * (self.n * n / total)
+        self.means = self.means + step * (n / total)
+        self.n = total
+
+    def mean(self) -> float:
+        """T = ΣN/ΣD."""
+        return float(self.means[0] / self.means[1])
+
+    def spread(self) -> Spread | None:
+        """Of independent rows, ``n/(n−1) · Σ(N − T·D)² / (ΣD)²``; None where there is one row."""
+        if self.n < 2:
+            return None
+        direction = np.array([1.0, -self.mean()])
+        squares = direction @ self.scatter @ direction
+        V = float(squares / (self.n - 1) / self.n / self.means[1] ** 2)
+        return Spread(V, self.n - 1.0, VarianceComponents(V))
+
+
+def _equal(a: NDArray | None, b: NDArray | None) -> bool:
+    """Whether neither has names, or both have the same."""
+    return a is b or (a is not None and b is not None and np.array_equal(a, b))
+
+
+def _same(options: dict, others: dict) -> bool:
+    """Whether options have the same values, arrays among them."""
+    return options.keys() == others.keys() and all(
+        np.array_equal(value, others[name]) for name, value in options.items()
+    )

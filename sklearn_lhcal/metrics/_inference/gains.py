@@ -1,0 +1,148 @@
+"""Bins of an estimate of epistemic uncertainty: the mean gain of each, and its interval."""
+
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..._ground.arrays import Floats, row_units
+from ..._ground.bins import check_gains, gain_sums
+from ..._ground.checks import check_fraction
+from ..._ground.names import check_row_names
+from ..._ground.two_way import squares
+from ..._ground.types import Strategy
+from ..._rows import Rows, random_raters, read_groups
+from .._epistemic import accuracy_gain
+from .intervals import spread_of_mean, student_ends
+from .raters import LEAST_RATERS, check_several_raters, single_panel, warn_of_few, worth
+from .statistic import MeanStatistic
+
+__all__ = ["GainCurve", "gain_curve"]
+
+
+class GainCurve(NamedTuple):
+    """What `gain_curve` returns, of B bins of the estimate.
+
+    Attributes
+    ----------
+    bin_counts : ndarray of shape (B,)
+        Number of rows.
+    interval : ndarray of shape (B, 2)
+        For the mean gain; NaN in bins of fewer than three raters where these are random.
+    mean_gain, mean_uncertainty : ndarray of shape (B,)
+        Means over the rows of the bin.
+    mean_calibrated : ndarray of shape (B,) or None
+    """
+
+    bin_counts: NDArray
+    interval: Floats
+    mean_gain: Floats
+    mean_uncertainty: Floats
+    mean_calibrated: Floats | None = None
+
+
+def gain_curve(
+    gain: ArrayLike | tuple,
+    uncertainty: ArrayLike,
+    *,
+    calibrated: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
+    raters: Literal["random", "fixed"] | None = None,
+    n_bins: int | ArrayLike = 20,
+    strategy: Strategy = "quantile",
+    confidence_level: float = 0.95,
+) -> GainCurve:
+    """Mean gain in accuracy in bins of an estimate of epistemic uncertainty, with intervals.
+
+    Parameters
+    ----------
+    gain : array-like of shape (n_samples,), or tuple (y, y_pred, y_reference)
+        What more data gained, see `accuracy_gain`; or its arguments, whose raters are then known.
+    uncertainty : array-like of shape (n_samples,)
+        The estimate, at least 0. It makes the bins.
+    calibrated : array-like of shape (n_samples,), optional
+        The calibrated estimate.
+    groups : array-like of shape (n_samples,), optional
+        Rows of one group (one patient, say) are dependent: intervals take them together.
+    raters : {"random", "fixed"}, optional
+        Whether intervals are for new raters, which needs `Annotations`, or for these. None:
+        "random" with `Annotations`, "fixed" with all else.
+    n_bins : int or array-like of shape (n_edges,), default=20
+        Number of bins, or their edges.
+    strategy : {"uniform", "quantile"}, default="quantile"
+        Bins of equal width on [0, 1], or with equal numbers of rows.
+    confidence_level : float, default=0.95
+        Level of the intervals.
+
+    Returns
+    -------
+    GainCurve
+
+    Raises
+    ------
+    ValueError
+        `confidence_level` outside (0, 1), lengths that differ, pandas objects whose rows are in
+        different orders; fewer than three raters where they are random, or labels without raters.
+
+    Warns
+    -----
+    UserWarning
+        Fewer than five raters where they are random.
+
+    Examples
+    --------
+    >>> curve = gain_curve([0, 0, 1, 0, 1, 1], [0.1, 0.1, 0.1, 0.5, 0.5, 0.5], n_bins=2)
+    >>> curve.mean_gain.round(2)
+    array([0.33, 0.67])
+    """
+    check_fraction(confidence_level=confidence_level)
+    labels, y_pred, y_reference = gain if isinstance(gain, tuple) else (None, None, None)
+    if isinstance(gain, tuple):
+        gain = accuracy_gain(labels, y_pred, y_reference)
+    y = random_raters(labels, raters)
+    check_row_names(gain=gain, uncertainty=uncertainty, calibrated=calibrated, groups=groups)
+    g, e = check_gains(gain, uncertainty)
+    sums = gain_sums(g, e, n_bins, strategy)
+    index = sums.bins.index(e[:, None])[:, 0]
+    counts = sums.w[0]
+    B = len(counts)
+    n = np.maximum(counts, 1)
+    mean_e, mean_g = (means[0] for means in sums.means())
+    groups = read_groups(groups, len(g))
+    unit = row_units(groups, len(g))
+    # rows or groups in each bin
+    bins = np.unique(unit * B + index) % B
+    units = np.bincount(bins, minlength=B)
+    spread = squares(g - mean_g[index], unit, index, B)
+    # each bin borrows one of them of the average spread
+    average = spread.sum() / max(units.sum() - (counts > 0).sum(), 1)
+    V = (spread + average) / n / n
+    df = np.maximum(units, 1).astype(np.float64)
+    if y is not None:
+        check_several_raters(y.n_raters, 1)
+        warn_of_few(y.n_raters, worth(np.bincount(y.rater, 1 / y.n[y.row])))
+        for b in range(B):
+            rows = Rows(y, np.empty((len(y), 0)), groups=groups).take(np.flatnonzero(index == b))
+            V[b], df[b] = _over_raters(rows, index == b, y_pred, y_reference, V[b], df[b])
+    interval = student_ends(mean_g, V, df, confidence_level)
+    mean_c = None
+    if calibrated is not None:
+        _, c = check_gains(gain, calibrated)
+        mean_c = np.bincount(index, c, B) / np.where(counts > 0, counts, np.nan)
+    return GainCurve(counts.astype(np.int64), interval, mean_g, mean_e, mean_c)
+
+
+def _over_raters(
+    rows: Rows, inside: NDArray, y_pred: Any, y_reference: Any, V: float, df: float
+) -> tuple[float, float]:
+    """The variance of a bin's mean gain over rows and raters, and its degrees of freedom."""
+    if not len(rows) or rows.labels.n_raters < LEAST_RATERS:
+        return np.nan, np.nan
+    pred, reference = (np.asarray(a)[inside] for a in (y_pred, y_reference))
+
+    def terms(rows: Rows, at: NDArray) -> tuple[Floats, Floats]:
+        gain = accuracy_gain(rows.labels, pred[at], reference[at])
+        return gain, np.ones(len(rows))
+
+    spread = spread_of_mean(MeanStatistic(terms, rows), single_panel(rows.labels, None, 1), V, df)
+    return float(spread.variance), float(spread.df)

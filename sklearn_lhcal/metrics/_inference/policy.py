@@ -1,0 +1,225 @@
+"""What rules of asking for labels cost together with the decisions, and how surely."""
+
+from typing import Literal, NamedTuple, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import check_random_state
+
+from ..._ground.arrays import Floats, Indices, row_units
+from ..._ground.checks import as_floats, check_fraction, check_positive_int
+from ..._ground.costs import check_cost_matrix, of_rows
+from ..._ground.types import LabelsLike, Seed
+from ..._rows import PredictionLike, Rows, random_raters, read_rows
+from ...distributions import second_opinion_value
+from ...label_histogram import Annotations
+from .intervals import mean_and_spread, spread_of_mean, student_ends
+from .raters import check_rows_remain, single_panel, warn_of_few
+from .replay import Rules, mean_costs, replay
+from .statistic import MeanStatistic
+
+__all__ = ["PolicyCurve", "policy_curve"]
+
+# parts of the rows, of which each gets the number and the threshold that are best on the others
+_FOLDS = 5
+_NAMES = ["optimal stopping", "best fixed number", "entropy, best threshold"]
+
+
+class PolicyCurve(NamedTuple):
+    """What `policy_curve` returns, of three rules at each price.
+
+    Attributes
+    ----------
+    prices : ndarray of shape (n_prices,)
+        Cost of a label.
+    names : list of str
+        The rules: optimal stopping, the best fixed number of labels, and the best threshold of the
+        entropy.
+    total_cost : ndarray of shape (3, n_prices)
+        Of decision and labels, mean over rows.
+    interval : ndarray of shape (3, n_prices, 2)
+    difference : ndarray of shape (3, n_prices)
+        Total cost less that of the first rule.
+    difference_interval : ndarray of shape (3, n_prices, 2)
+    n_labels : ndarray of shape (3, n_prices)
+        Mean number of labels of a row.
+    fixed_cost : ndarray of shape (horizon + 1, n_prices)
+        Total cost of 0, 1, … labels for every row.
+    """
+
+    prices: Floats
+    names: list[str]
+    total_cost: Floats
+    interval: Floats
+    difference: Floats
+    difference_interval: Floats
+    n_labels: Floats
+    fixed_cost: Floats
+
+
+def policy_curve(
+    y: LabelsLike,
+    prediction: PredictionLike,
+    cost_matrix: ArrayLike,
+    *,
+    prices: ArrayLike | None = None,
+    horizon: int = 4,
+    n_replays: int = 20,
+    sample_weight: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
+    raters: Literal["random", "fixed"] | None = None,
+    confidence_level: float = 0.95,
+    random_state: Seed = None,
+) -> PolicyCurve:
+    """Costs of labels and decisions together against the cost of a label, with intervals.
+
+    The labels of rows with several raters are replayed: some are drawn in random order, as far as
+    a rule asks for them, and the others are the truth.
+
+    Parameters
+    ----------
+    y : label histogram of shape (n_samples, n_classes)
+        Anything `check_counts` takes; rows with more than `horizon` raters count.
+    prediction : Distribution, or array-like of shape (n_samples, n_classes)
+    cost_matrix : array-like or frame of shape (n_classes, n_decisions)
+        As in `bayes_decision`, also one a row.
+    prices : array-like of shape (n_prices,), optional
+        Costs of a label, ascending. None: 25 from 0 to what one label is worth to one row in
+        twenty.
+    horizon : int, default=4
+        Most labels that a rule may ask for.
+    n_replays : int, default=20
+        Orders of the labels that are drawn for each row.
+    sample_weight, groups, raters, confidence_level
+        As in `confidence_interval`.
+    random_state : int, RandomState instance or None, default=None
+        Decides which labels are drawn, and which rows are tuned on together.
+
+    Returns
+    -------
+    PolicyCurve
+
+    Raises
+    ------
+    ValueError
+        No row with more than `horizon` raters, prices that are negative or not ascending, costs
+        of another number of rows, a distribution to which one label is worth nothing where
+        `prices` is None, and whatever `label_policy` and `check_counts` refuse. Where raters
+        are random: labels without raters, fewer than three raters, and a rater without whom no
+        row has more than `horizon` labels.
+
+    Warns
+    -----
+    UserWarning
+        Fewer than five raters where they are random.
+
+    Examples
+    --------
+    >>> from sklearn_lhcal.datasets import make_label_histograms
+    >>> from sklearn_lhcal.distributions import Dirichlet
+    >>> data = make_label_histograms(200, n_raters=6, total=2.0, random_state=0)
+    >>> before = Dirichlet.from_mean(data.prediction, data.total)
+    >>> curve = policy_curve(
+    ...     data.counts, before, 1 - np.eye(3), horizon=2, prices=[0.0, 0.1], random_state=0
+    ... )
+    >>> curve.total_cost.shape
+    (3, 2)
+    """
+    check_fraction(confidence_level=confidence_level)
+    check_positive_int(horizon=horizon, n_replays=n_replays)
+    rows = read_rows(y, prediction, sample_weight, groups)
+    costs = check_cost_matrix(cost_matrix, a_row=True)
+    C = costs.for_classes(rows.classes, rows.z.shape[1]).C
+    costs.check_rows(len(rows))
+    used = np.flatnonzero(rows.contributes(horizon + 1))
+    if not used.size:
+        raise ValueError(
+            f"No row of y with a positive weight has more than {horizon} raters: give a "
+            "smaller horizon, or rows with more labels."
+        )
+    rows = rows.take(used)
+    C = of_rows(C, used)
+    c = _prices(rows, C, prices)
+    rng = check_random_state(random_state)
+    found = replay(rows, C, c, int(horizon), int(n_replays), rng)
+    folds = _folds(rows, rng)
+    w = rows.weight / rows.weight.sum()
+    at = np.arange(len(rows))
+    rules = [found.policy, found.fixed, found.by_entropy]
+    # of each row
+    total = np.empty((len(rows), len(rules), len(c)))
+    chosen = np.empty((len(rules), len(c), len(rows)), dtype=np.intp)
+    n_labels = np.empty(chosen.shape[:2])
+    for j, price in enumerate(c):
+        for i, (cost, labels) in enumerate(rules):
+            each = cost + price * labels
+            # the cheapest on other rows; of the policies, the one that is made for the price
+            chosen[i, j] = _best_elsewhere(each, w, folds) if i else j
+            total[:, i, j] = each[at, chosen[i, j]]
+            n_labels[i, j] = w @ labels[at, chosen[i, j]]
+    cost, labels = found.fixed
+    fixed_cost = (w @ cost)[:, None] + (w @ labels)[:, None] * c
+    # costs, and what they are above those of the first rule
+    both = np.stack([total, total - total[:, :1]], axis=1)
+    mean, V, df = mean_and_spread(both, w, rows.groups)
+    if random_raters(rows.labels, raters) is not None:
+        V, df = _over_raters(rows, w, Rules(C, c, int(horizon), *chosen[1:]), V, df)
+    ends = student_ends(mean, V, df, confidence_level)
+    return PolicyCurve(c, _NAMES, mean[0], ends[0], mean[1], ends[1], n_labels, fixed_cost)
+
+
+def _over_raters(rows: Rows, w: Floats, rules: Rules, V: Floats, df: float) -> tuple:
+    """The variances of mean costs and differences, of shape V, over rows and raters."""
+    least = rules.horizon + 1
+    y = cast(Annotations, rows.labels)
+    check_rows_remain(y, rows.weight, least)
+    panel = single_panel(y, rows.w, least)
+    warn_of_few(panel.n_raters, panel.worth)
+
+    def terms(part: Rows, at: NDArray) -> tuple[Floats, Floats]:
+        # over all orders of the labels
+        total = mean_costs(rows, part.labels.counts, at, rules)
+        both = np.stack([total, total - total[:, :1]], axis=1)
+        return w[at, None] * both.reshape(len(at), -1), w[at]
+
+    mean = MeanStatistic(terms, rows, least_raters=least)
+    spread = spread_of_mean(mean, panel, V.ravel(), df)
+    return spread.variance.reshape(V.shape), spread.df.reshape(V.shape)
+
+
+def _folds(rows: Rows, rng) -> Indices:
+    """The number of the fold of each row, shape (n,); rows of one group share theirs."""
+    units = row_units(rows.groups, len(rows))
+    return (rng.permutation(units.max() + 1) % _FOLDS)[units]
+
+
+def _best_elsewhere(each: Floats, w: Floats, folds: Indices) -> Indices:
+    """For each row the rule, of `each` (n, n_rules), that is cheapest on the other folds, (n,)."""
+    weights = w * (folds != np.arange(folds.max() + 1)[:, None])
+    return (weights @ each).argmin(axis=1)[folds]
+
+
+def _prices(rows: Rows, C: Floats, prices) -> Floats:
+    """The prices given, checked; else up to what one label is worth to one row in twenty."""
+    if prices is not None:
+        return _checked(prices)
+    value = second_opinion_value(rows.distribution, C)
+    rounding = 1e-12 * np.abs(C).max()
+    top = np.quantile(value, 0.95)
+    if top <= rounding:
+        top = value.max()
+    if top <= rounding:
+        raise ValueError(
+            "One label changes no decision of this prediction: give prices, if several labels may. "
+            "Class probabilities without a distribution around them learn from no label."
+        )
+    return np.linspace(0, top, 25)
+
+
+def _checked(prices) -> Floats:
+    c = as_floats(prices, "prices")
+    if c.ndim != 1 or not c.size or not np.isfinite(c).all() or (c < 0).any():
+        raise ValueError("prices must be finite numbers of at least 0, in a 1-D array.")
+    if (np.diff(c) <= 0).any():
+        raise ValueError("prices must be ascending.")
+    return c

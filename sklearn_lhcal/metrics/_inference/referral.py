@@ -1,0 +1,242 @@
+"""What one more label gains where rows are chosen by a rule: expected, realised, and how surely."""
+
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..._ground.arrays import Floats
+from ..._ground.checks import as_floats, check_fraction
+from ..._ground.names import check_row_names
+from ..._ground.types import LabelsLike
+from ..._rows import PredictionLike, Rows, random_raters, read_rows
+from ...distributions import Distribution, PointMass, second_opinion_value
+from ...label_histogram import Annotations
+from .._disagreement import posterior_losses
+from .intervals import spread_of_mean, student_ends
+from .raters import check_rows_remain, single_panel, warn_of_few
+from .statistic import MeanStatistic
+
+__all__ = ["ReferralCurve", "referral_curve"]
+
+# values of a statistic that are in memory at a time
+_VALUES = 2**24
+_RULES: dict[str, Callable] = {
+    "second_opinion_value": second_opinion_value,
+    "entropy": Distribution.entropy,
+    "disagreement": Distribution.disagreement,
+}
+
+
+class ReferralCurve(NamedTuple):
+    """What `referral_curve` returns: gains at m fractions of rows referred.
+
+    Attributes
+    ----------
+    fraction, expected_gain, realised_gain : ndarray of shape (m,)
+    standard_error : ndarray of shape (m,)
+        Of the realised gain.
+    interval : ndarray of shape (m, 2)
+        For the realised gain.
+    """
+
+    fraction: Floats
+    expected_gain: Floats
+    realised_gain: Floats
+    standard_error: Floats
+    interval: Floats
+
+
+def referral_curve(
+    y: LabelsLike,
+    prediction: PredictionLike,
+    *,
+    rule: str | ArrayLike = "second_opinion_value",
+    normalize: bool = False,
+    sample_weight: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
+    raters: Literal["random", "fixed"] | None = None,
+    n_points: int = 201,
+    confidence_level: float = 0.95,
+) -> ReferralCurve:
+    """What one more label gains, by the fraction of rows that are given one, with intervals.
+
+    The gain of a row is the drop of its epistemic loss when the distribution learns the label:
+    expected by the distribution, and realised, by the unbiased estimates of `epistemic_loss` and
+    `posterior_epistemic_loss`.
+
+    Parameters
+    ----------
+    y : label histogram of shape (n_samples, n_classes)
+        Anything `check_counts` takes; rows with fewer than two raters are left out.
+    prediction : Distribution
+        A batch of n_samples rows, before the label.
+    rule : {"second_opinion_value", "entropy", "disagreement"} or array-like of shape (n_samples,)
+        What decides who is referred first, the largest.
+    normalize : bool, default=False
+        Whether gains are shares of the gain of referring every row.
+    sample_weight : array-like of shape (n_samples,), optional
+        Weights of the rows; only their ratios matter.
+    groups : array-like of shape (n_samples,), optional
+        Rows of one group (one patient, say) are dependent: intervals take them together.
+    raters : {"random", "fixed"}, optional
+        As in `confidence_interval`.
+    n_points : int, default=201
+        Number of points, equally spaced from fraction 0 to 1.
+    confidence_level : float, default=0.95
+        Level of the intervals.
+
+    Returns
+    -------
+    ReferralCurve
+
+    Raises
+    ------
+    ValueError
+        An unknown rule; priorities of another shape, NaN or infinite; no row with two raters
+        and a positive weight; a distribution that no label moves, a point mass say; shares of
+        a realised gain that is not positive; `confidence_level` outside (0, 1); `n_points`
+        below 2; fewer than three raters where they are random, or labels without raters; and
+        whatever `check_counts` refuses.
+
+    Warns
+    -----
+    UserWarning
+        Fewer than five raters where they are random.
+
+    Examples
+    --------
+    >>> from sklearn_lhcal.datasets import make_label_histograms
+    >>> from sklearn_lhcal.distributions import Dirichlet
+    >>> data = make_label_histograms(500, total=2.0, random_state=0)
+    >>> before = Dirichlet.from_mean(data.prediction, data.total)
+    >>> curve = referral_curve(data.counts, before, n_points=3)
+    >>> bool(curve.realised_gain[1] > curve.realised_gain[2] / 2)  # better than at random
+    True
+    """
+    check_row_names(y=y, rule=rule)
+    rows = read_rows(y, prediction, sample_weight, groups)
+    check_fraction(confidence_level=confidence_level)
+    if not isinstance(n_points, (int, np.integer)) or n_points < 2:
+        raise ValueError(f"n_points must be an integer, 2 or more, got {n_points!r}.")
+    priority = _priorities(rule, rows.distribution)
+    keep = np.flatnonzero((rows.n >= 2) & (rows.weight > 0))
+    rows = rows.take(keep)
+    expected, realised = _gains(rows)
+    w = rows.weight / rows.weight.sum()
+    v = w * expected
+    g = w * realised
+    explained = v * (g @ v) / (v @ v)
+    total = g.sum()
+    if normalize and total <= 0:
+        raise ValueError(
+            f"Referring every row gains {total:.2g} here, of which there are no shares; use "
+            "normalize=False, and calibrate the distribution, with AlphaCalibration say."
+        )
+    unit, of_all = (total, v.sum()) if normalize else (1.0, 1.0)
+    fraction = np.linspace(0, 1, n_points)
+    # (n, m): the share of each row that is referred
+    referred = np.stack(list(_referred(fraction, priority[keep], w)), axis=1)
+    gain = g / unit @ referred
+    # a share is a ratio: delta method
+    a = referred - gain if normalize else referred
+    noise = (g - explained) / unit
+    V, df = _spread_over_rows(a * noise[:, None], rows.groups)
+    if random_raters(rows.labels, raters) is not None:
+        V, df = _over_raters(rows, w, a / unit, explained, V, df)
+    interval = student_ends(gain, V, df, confidence_level)
+    return ReferralCurve(fraction, v / of_all @ referred, gain, np.sqrt(V), interval)
+
+
+def _priorities(rule, distribution: Distribution) -> NDArray:
+    """What decides who is referred first, shape (n,): the larger, the earlier."""
+    if isinstance(rule, str):
+        if rule not in _RULES:
+            raise ValueError(
+                f"rule must be one of {list(_RULES)} or an array of priorities, got {rule!r}."
+            )
+        return _RULES[rule](distribution)
+    priority = as_floats(rule, "rule")
+    if priority.shape != (len(distribution),):
+        raise ValueError(
+            f"rule must hold one priority per row, shape ({len(distribution)},), "
+            f"got {priority.shape}."
+        )
+    if not np.isfinite(priority).all():
+        raise ValueError("rule contains NaN or infinite priorities; give every row a finite one.")
+    return priority
+
+
+def _gains(rows: Rows) -> tuple[Floats, Floats]:
+    """What one more label of each row gains: expected, and by an unbiased estimate; both (n,)."""
+    if not len(rows):
+        raise ValueError(
+            "No row of y with a positive weight has two raters or more, so the gain cannot be "
+            "measured; see second_opinion_value for the expected one."
+        )
+    expected = second_opinion_value(rows.distribution)
+    # zero, but for rounding
+    if expected.max() < 1e-28:
+        raise ValueError(
+            "No label moves this prediction, which holds class probabilities without a "
+            "distribution around them; pass that of AlphaCalibration, say, or of an ensemble."
+        )
+    return expected, _realised_gain(rows)
+
+
+def _realised_gain(rows: Rows) -> Floats:
+    """The unbiased estimate of what one more label of each row gains, (n,)."""
+    # a label does not move a point mass
+    now = Rows(rows.labels, PointMass.of_checked(rows.distribution.mean()))
+    return now.each(posterior_losses) - rows.each(posterior_losses)
+
+
+def _referred(fraction, priority, w):
+    """The share a_i of each row, 0 to 1, shape (n,), that is referred at each fraction.
+
+    Rows of one priority are referred alike.
+    """
+    _, group = np.unique(-priority, return_inverse=True)
+    size = np.bincount(group, weights=w)
+    before = np.cumsum(size) - size
+    for f in fraction[:-1]:
+        yield np.clip((f - before) / size, 0.0, 1.0)[group]
+    yield np.ones(len(w))
+
+
+def _over_raters(
+    rows: Rows, w: Floats, a: Floats, explained: Floats, V: Floats, df: Floats
+) -> tuple[Floats, Floats]:
+    """The variances of ``Σ_i a_i (w_i gain_i − explained_i)`` over rows and raters, a (n, m)."""
+    y = cast(Annotations, rows.labels)
+    check_rows_remain(y, rows.weight, 2)
+    panel = single_panel(y, rows.w, 2)
+    warn_of_few(panel.n_raters, panel.worth)
+    V, df = V.copy(), df.copy()
+    # points whose values without each rating are in memory at a time
+    step = max(1, _VALUES // len(y.rater))
+    for start in range(0, len(V), step):
+        some = slice(start, start + step)
+
+        def terms(rows: Rows, at: NDArray, some: slice = some) -> tuple[Floats, Floats]:
+            noise = w[at] * _realised_gain(rows) - explained[at]
+            return a[at, some] * noise[:, None], w[at]
+
+        mean = MeanStatistic(terms, rows, least_raters=2)
+        spread = spread_of_mean(mean, panel, V[some], df[some])
+        varies = V[some] > 0
+        V[some] = np.where(varies, spread.variance, V[some])
+        df[some] = np.where(varies, spread.df, df[some])
+    return V, df
+
+
+def _spread_over_rows(parts: Floats, groups: NDArray | None) -> tuple[Floats, Floats]:
+    """Variances of the sums of parts (n, m) of independent rows or groups, degrees of freedom."""
+    if groups is not None:
+        parts = np.stack([np.bincount(groups, part) for part in parts.T], axis=1)
+    squares = parts**2
+    V: Any = squares.sum(axis=0)
+    fourth = (squares**2).sum(axis=0)
+    df = np.divide(2 * V**2, fourth, out=np.ones_like(V), where=fourth > 0)
+    return V, df

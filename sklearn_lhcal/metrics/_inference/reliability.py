@@ -1,0 +1,274 @@
+"""Reliability curves: mean prediction and observed rate of each bin, with intervals."""
+
+from collections.abc import Callable, Hashable
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import stdtrit
+
+from ..._ground.arrays import Floats, row_blocks
+from ..._ground.bins import Bins
+from ..._ground.checks import check_fraction
+from ..._ground.two_way import squares
+from ..._ground.types import LabelsLike, Strategy
+from ..._rows import PredictionLike, Rows, class_column, class_names, random_raters, read_rows
+from ...label_histogram import pairwise_disagreement
+from .intervals import spread_of_mean
+from .raters import single_panel
+from .statistic import MeanStatistic
+
+__all__ = ["ReliabilityCurve", "reliability_curve"]
+
+
+class ReliabilityCurve(NamedTuple):
+    """What `reliability_curve` returns, of B bins; means and intervals are NaN in empty ones.
+
+    Attributes
+    ----------
+    mean_predicted, mean_observed : ndarray of shape (B,)
+        Probabilities.
+    interval : ndarray of shape (B, 2)
+        For the observed rate; NaN where a bin holds fewer than two rows, or too few raters.
+    bin_counts : ndarray of shape (B,)
+        Number of values in the bin.
+    edges : ndarray of shape (B + 1,)
+        Edges of the bins.
+    class_name : object
+        The class that was asked for; None for all classes and for disagreement.
+    """
+
+    mean_predicted: Floats
+    mean_observed: Floats
+    interval: Floats
+    bin_counts: NDArray
+    edges: Floats
+    class_name: Any = None
+
+
+def reliability_curve(
+    y: LabelsLike,
+    prediction: PredictionLike,
+    *,
+    kind: str | Hashable = "classwise",
+    classes: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
+    raters: Literal["random", "fixed"] | None = None,
+    n_bins: int | ArrayLike = 15,
+    strategy: Strategy = "uniform",
+    confidence_level: float = 0.95,
+) -> ReliabilityCurve:
+    """Mean prediction and observed rate in bins of the prediction, with intervals.
+
+    The interval of a bin is for the mean true rate of its rows, whether or not the prediction is
+    calibrated. It is Wilson's score interval at an effective number of labels, which follows from
+    the spread of ``μ̂ − z`` between the rows of the bin. A bin with few events borrows the spread of
+    the others, so that a bin in which all rows agree has an interval too. The intervals do not hold
+    all at once.
+
+    Parameters
+    ----------
+    y : label histogram of shape (n_samples, n_classes)
+        Anything `check_counts` takes.
+    prediction : array-like of shape (n_samples, n_classes) or (n_samples,), or Distribution
+        Class probabilities, or those of the second of two classes, or a distribution.
+    kind : "classwise", "disagreement", or a class, default="classwise"
+        "classwise": the probabilities of all classes, pooled; each row counts K times.
+        "disagreement": the predicted probability that two raters of a row give different labels;
+        rows with one rater are left out. A class: its name, or its column where names are no
+        numbers.
+    classes : array-like of shape (n_classes,), optional
+        Names of the columns of a bare array.
+    sample_weight : array-like of shape (n_samples,), optional
+        Weights of the rows; only their ratios matter.
+    groups : array-like of shape (n_samples,), optional
+        Rows of one group (one patient, say) are dependent: intervals take them together.
+    raters : {"random", "fixed"}, optional
+        Whether intervals are for new raters, which needs `Annotations`, or for these. None:
+        "random" with `Annotations`, else "fixed", as in `confidence_interval`.
+    n_bins : int or array-like of shape (n_edges,), default=15
+        Number of bins, or their edges.
+    strategy : {"uniform", "quantile"}, default="uniform"
+        Bins of equal width on [0, 1], or of equal numbers of predictions.
+    confidence_level : float, default=0.95
+        Level of the intervals.
+
+    Returns
+    -------
+    ReliabilityCurve
+
+    Raises
+    ------
+    ValueError
+        Unknown class, `confidence_level` outside (0, 1), fewer than three raters where they are
+        random (four for disagreement), no row with two raters where disagreement is asked for, and
+        whatever `check_counts` and `check_proba` refuse.
+
+    Examples
+    --------
+    >>> from sklearn_lhcal.datasets import make_label_histograms
+    >>> data = make_label_histograms(500, overconfidence=2.0, random_state=0)
+    >>> curve = reliability_curve(data.counts, data.prediction, kind=0, n_bins=5)
+    >>> (curve.mean_observed - curve.mean_predicted).round(2)  # too extreme at both ends
+    array([ 0.05, -0.02, -0.  , -0.07, -0.11])
+    """
+    check_fraction(confidence_level=confidence_level)
+    how = {"n_bins": n_bins, "strategy": strategy, "confidence_level": confidence_level}
+    rows = read_rows(y, prediction, sample_weight, groups, classes=classes).weighted()
+    if isinstance(kind, str) and kind == "disagreement":
+        return _of_disagreement(rows, raters, **how)
+    if isinstance(kind, str) and kind == "classwise":
+        return _curve(rows, rows.z, lambda rows: rows.mu, raters, **how)
+    k = class_column(kind, rows)
+    found = _curve(rows, rows.z[:, [k]], lambda rows: rows.mu[:, [k]], raters, **how)
+    return found._replace(class_name=class_names(rows)[k])
+
+
+def _of_disagreement(rows: Rows, raters: str | None, **how) -> ReliabilityCurve:
+    seen = rows.contributing(2)
+    if seen is None:
+        raise ValueError(
+            "No row of y with a positive weight has two raters or more, so there is no "
+            "disagreement to show; for one label per row ask for a class."
+        )
+
+    def rate(rows: Rows) -> Floats:
+        return pairwise_disagreement(rows.labels)[:, None]
+
+    phi = seen.distribution.disagreement()[:, None]
+    return _curve(seen, phi, rate, raters, least_raters=2, **how)
+
+
+def _curve(
+    rows: Rows,
+    z: Floats,
+    rate: Callable[[Rows], Floats],
+    raters: str | None,
+    *,
+    n_bins,
+    strategy: str,
+    confidence_level: float,
+    least_raters: int = 1,
+) -> ReliabilityCurve:
+    """Bin predictions z with observed rates, both of shape (n, m).
+
+    The m values of a row share one set of bins and may depend on each other. Rows, or groups of
+    them, are independent except for their raters.
+    """
+    known = random_raters(rows.labels, raters)
+    # pairs without a common rater need four
+    needed = 2 + least_raters
+    if known is not None and known.n_raters < needed:
+        raise ValueError(
+            f"Intervals for new raters need {needed} raters at least here, got {known.n_raters}; "
+            'raters="fixed" gives the intervals for these raters and new rows.'
+        )
+    bins = Bins(z.reshape(-1, 1), n_bins, strategy)
+    B = bins.n_bins
+    index = bins.index(z.reshape(-1, 1)).reshape(z.shape)
+    observed = rate(rows)
+
+    def total(values):
+        return np.bincount(index.ravel(), weights=values.ravel(), minlength=B)
+
+    counts = np.bincount(index.ravel(), minlength=B)
+    w = _comparable(np.broadcast_to(rows.weight[:, None], z.shape), index, B)
+    filled = np.where(counts > 0, 1.0, np.nan)
+    W = filled * total(w)
+    # quotients of like sums: a mean of ones is 1 to the last bit
+    mean_z = total(w * z) / W
+    mean_rate = total(w * observed) / W
+    p = w / W[index]
+    centre = z + (mean_rate - mean_z)[index]
+    spread = _unit_squares(index, p * (observed - centre), B, rows.groups)
+    h = filled * _unit_squares(index, p, B, rows.groups)
+    several = np.less(h, 1 - 1e-12, where=~np.isnan(h), out=np.zeros(B, dtype=bool))
+    V = np.full(B, np.nan)
+    V[several] = spread[several] / (1 - h[several])
+    df = 1 / h - 1
+    if known is not None:
+        for b in np.flatnonzero(several):
+            at = np.flatnonzero((index == b).any(axis=1))
+            part = rows.take(at)
+            inside = p[at] * (index[at] == b)
+            V[b], df[b] = _over_raters(part, inside, centre[at], rate, least_raters, V[b], df[b])
+    interval = _interval(mean_rate, V, df, filled * total(p * p), confidence_level)
+    return ReliabilityCurve(mean_z, mean_rate, interval, counts, bins.edges[0])
+
+
+def _over_raters(
+    rows: Rows, p: Floats, centre: Floats, rate: Callable, least_raters: int, V: float, df: float
+) -> tuple[float, float]:
+    """The variance of a bin's mean over rows and raters, and its degrees of freedom.
+
+    NaN in a bin of too few raters.
+    """
+    if rows.labels.n_raters < 2 + least_raters:
+        return np.nan, np.nan
+
+    def terms(rows: Rows, at: NDArray) -> tuple[Floats, Floats]:
+        residual = p[at] * (rate(rows) - centre[at])
+        return residual.sum(axis=1), p[at].sum(axis=1)
+
+    mean = MeanStatistic(terms, rows, least_raters=least_raters)
+    panel = single_panel(rows.labels, rows.w, least_raters)
+    spread = spread_of_mean(mean, panel, V, df)
+    return float(spread.variance), float(spread.df)
+
+
+def _comparable(w: Floats, index: Floats, B: int) -> Floats:
+    """Weights whose largest is 1 in each bin, however large or small they are."""
+    largest = np.zeros(B)
+    np.maximum.at(largest, index, w)
+    return w / largest[index]
+
+
+def _unit_squares(index: Floats, values: Floats, B: int, groups: Floats | None) -> Floats:
+    """Σ_g (Σ_j v_gj)² over the values j of row or group g in each bin, (B,)."""
+    if groups is None:
+        return _row_sums_of_squares(index, values, B)
+    unit = np.broadcast_to(groups[:, None], index.shape)
+    return squares(values.ravel(), unit.ravel(), index.ravel(), B)
+
+
+def _row_sums_of_squares(index: Floats, values: Floats, B: int) -> Floats:
+    """Σ_i (Σ_j v_ij)² over the values j of row i in each bin, (B,)."""
+    total = np.zeros(B)
+    for block in row_blocks(len(index), max(B, index.shape[1])):
+        m = len(index[block])
+        # one cell for each row and bin
+        cell = index[block] + B * np.arange(m)[:, None]
+        sums = np.bincount(cell.ravel(), weights=values[block].ravel(), minlength=m * B)
+        total += (sums.reshape(m, B) ** 2).sum(axis=0)
+    return total
+
+
+def _interval(rate, V, df, h_values, confidence_level: float) -> Floats:
+    """Wilson's score interval for each bin's rate c̄, (B, 2), at an effective number of labels.
+
+    V is the variance of the mean residual, with `df` degrees of freedom; D = c̄(1−c̄)/h_values would
+    be the binomial variance of the total, were every value one independent label; h_values is Σp²
+    over the weights p of the values. The design effect of a bin is f = (V/h_values²) / D. A bin
+    with few events estimates it badly. One unit is therefore added to numerator and denominator at
+    the design effect f0 of the diagram, and to f0 itself at 1. So a bin without any variance gets
+    an interval too. Student's quantile has more degrees of freedom in proportion to the unit
+    borrowed.
+    """
+    several = ~np.isnan(V)
+    c = np.clip(rate[several], 0, 1)
+    h_values = h_values[several]
+    variance = V[several] / h_values**2
+    D = c * (1 - c) / h_values
+    f0 = (variance.sum() + 1) / (D.sum() + 1)
+    f = (variance + f0) / (D + 1)
+    freedom = df[several] * (1 + 1 / np.maximum(D, 1e-9))
+    t = stdtrit(freedom, (1 + confidence_level) / 2)
+    # t²/N, N = 1/(h_values·f) labels
+    q2 = t**2 * h_values * f
+    centre = (c + q2 / 2) / (1 + q2)
+    half = np.sqrt(q2 * (c * (1 - c) + q2 / 4)) / (1 + q2)
+    interval = np.full((len(rate), 2), np.nan)
+    interval[several, 0] = np.clip(centre - half, 0, c)
+    interval[several, 1] = np.clip(centre + half, c, 1)
+    return interval

@@ -1,0 +1,274 @@
+"""A metric that can be evaluated without some of its data.
+
+A jackknife asks for the values of a statistic without each block of rows and, where raters are
+random, without each block of raters and of single ratings. `Statistic` evaluates it again on what
+is left. A ratio of sums over rows, `MeanStatistic`, needs the terms of each row only once, and once
+more for each different label that the row may lose.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..._ground.arrays import Floats, Indices
+from ..._ground.checks import check_same_length, n_rows, take_rows
+from ..._ground.estimators import weight_params
+from ..._rows import Rows, random_raters, read_groups
+from ...label_histogram import Annotations
+from ...label_histogram._labels import Labels
+from .._evaluate import Metric, with_options
+from .raters import (
+    Blocks,
+    Design,
+    Replicates,
+    cells_of,
+    deal_cells,
+    deal_rows,
+    panel_of,
+    warn_of_few,
+)
+
+
+class Statistic:
+    """A function of data, evaluated again without parts of them.
+
+    Parameters
+    ----------
+    value : callable
+        ``value(data) -> float``.
+    data : Rows or Given
+    least_raters : int, default=1
+        Rows with fewer raters do not count.
+    signed_root : bool, default=False
+        Whether what is asked for is the signed root of the value.
+    second_order : bool, default=False
+        Whether the value is no mean over rows, but of products of them.
+    compares_raters : bool, default=False
+        Whether labels of one row are compared with each other.
+    """
+
+    def __init__(
+        self,
+        value: Callable,
+        data: Any,
+        *,
+        least_raters: int = 1,
+        signed_root: bool = False,
+        second_order: bool = False,
+        compares_raters: bool = False,
+    ):
+        self.value = value
+        self.data = data
+        self.least_raters = least_raters
+        self.signed_root = signed_root
+        self.second_order = second_order
+        self.compares_raters = compares_raters
+
+    @property
+    def labels(self) -> Any:
+        """Whose parts are left out: `Annotations` where raters are."""
+        return self.data.labels
+
+    def design(self, raters: str | None, n_blocks: int, random_state) -> Design:
+        """Blocks of rows; and of raters and cells, where raters are random."""
+        data = self.data
+        y = random_raters(data.labels, raters)
+        rows = deal_rows(len(data), data.groups, n_blocks, random_state)
+        if y is None:
+            return Design(rows)
+        panel = panel_of(y, data.w, self.least_raters, n_blocks, random_state)
+        warn_of_few(panel.n_raters, panel.worth)
+        return Design(rows, panel, self._cells(n_blocks, random_state))
+
+    def _cells(self, n_blocks: int, random_state) -> Blocks:
+        """Blocks of the cells that are left out."""
+        return deal_cells(self.labels, self.data.groups, n_blocks, random_state)
+
+    def replicates(self, design: Design) -> Replicates:
+        """The value of all data, and without each block of the design."""
+        found = Replicates(self.estimate(), self.without_rows(design.rows))
+        if design.panel is None:
+            return found
+        return found._replace(
+            raters=self.without_ratings(design.panel.raters),
+            cells=self.without_ratings(design.cells),
+        )
+
+    def estimate(self) -> Any:
+        """The value of all data."""
+        return self.value(self.data)
+
+    def without_rows(self, block: Blocks) -> Floats:
+        """The value without each block of rows, blocks first."""
+        kept = (np.flatnonzero(block.code != b) for b in range(block.n))
+        return np.array([self.value(self.data.take(rows)) for rows in kept])
+
+    def without_ratings(self, block: Blocks) -> Floats:
+        """The value without each block of ratings, blocks first."""
+        kept = (block.code != b for b in range(block.n))
+        return np.array([self.value(self.data.keep(ratings)) for ratings in kept])
+
+    def of_part(self, ratings: NDArray[np.bool_], rows: Indices) -> "Statistic":
+        """Of some of the ratings, in some of the rows."""
+        return Statistic(self.value, self.data.keep(ratings).take(rows))
+
+
+class MeanStatistic(Statistic):
+    """A ratio of sums of the terms of rows.
+
+    Parameters
+    ----------
+    terms : callable
+        ``terms(rows, at)`` are numerators (n,), or (n, m) of m means, and denominators (n,), of
+        rows that have the numbers `at` in the data.
+    data : Rows
+        Rows that all count.
+    least_raters : int, default=1
+    value : callable, optional
+        ``value(rows)``, the ratio of any rows.
+    """
+
+    def __init__(
+        self,
+        terms: Callable,
+        data: Rows,
+        *,
+        least_raters: int = 1,
+        value: Any = None,
+        **others: Any,
+    ):
+        super().__init__(value, data, least_raters=least_raters, **others)
+        self.terms = terms
+        # (1 + m, n): the denominators come first
+        self.of_row = self._terms(data, np.arange(len(data)))
+        self.total = self.of_row.sum(axis=1)
+
+    def _terms(self, rows: Rows, at: Indices) -> Floats:
+        numerator, denominator = self.terms(rows, at)
+        self._scalar = numerator.ndim == 1
+        return np.vstack([denominator, numerator.T])
+
+    def _ratio(self, sums: Floats) -> Any:
+        """N/D, of sums in the last axis; NaN where nothing that counts is left."""
+        D = sums[..., :1]
+        ratio = sums[..., 1:] / np.where(1e-12 * self.total[0] < D, D, np.nan)
+        return ratio[..., 0] if self._scalar else ratio
+
+    def _cells(self, n_blocks: int, random_state) -> Blocks:
+        """Each cell by itself."""
+        return cells_of(self.labels, self.data.groups)
+
+    def estimate(self) -> Any:
+        return self._ratio(self.total)
+
+    def without_rows(self, block: Blocks) -> Floats:
+        return self._ratio(self.total - _sums(block, self.of_row))
+
+    def without_ratings(self, block: Blocks) -> Floats:
+        if block.apart:
+            return self._ratio(self.total + _sums(block, self._without_each()))
+        kept = (self.data.keep(block.code != b) for b in range(block.n))
+        return self._ratio(np.array([self._sum(rows) for rows in kept]))
+
+    def _sum(self, rows: Rows) -> Floats:
+        """Sums of the terms of rows that may have lost labels."""
+        seen = np.flatnonzero(rows.contributes(self.least_raters))
+        return self._terms(rows.take(seen), seen).sum(axis=1)
+
+    def _without_each(self) -> Floats:
+        """What the terms of its row change by without each rating, shape (1 + m, n_ratings)."""
+        y: Annotations = self.labels
+        row, label = y.row, y.label
+        change = np.empty((len(self.of_row), len(label)))
+        for k in range(y.shape[1]):
+            # each row loses a label of class k
+            at = np.flatnonzero(y.counts[:, k])
+            left = y.counts[at]
+            left[:, k] -= 1
+            losing = self.data.take(at)
+            losing = Rows(Labels(left, y.classes), losing.prediction, losing.w)
+            enough = np.flatnonzero(losing.contributes(self.least_raters))
+            changed = -self.of_row[:, at]
+            changed[:, enough] += self._terms(losing.take(enough), at[enough])
+            given = label == k
+            change[:, given] = changed[:, np.searchsorted(at, row[given])]
+        return change
+
+
+def _sums(block: Blocks, values: Floats) -> Floats:
+    """Sums of values (m, n) over the units of each block, shape (n_blocks, m)."""
+    return np.stack([np.bincount(block.code, v, block.n) for v in values], axis=1)
+
+
+class Given:
+    """Data of a function that is no metric of this package, as they came."""
+
+    def __init__(self, labels: Any, prediction: Any, w: Any, groups: NDArray | None):
+        self.labels = labels
+        self.prediction = prediction
+        self.w = w
+        self.groups = groups
+
+    @classmethod
+    def read(cls, y: Any, prediction: Any, sample_weight: Any, groups: Any) -> "Given":
+        """Data of one length, without the rows that nobody rated."""
+        n = n_rows(y)
+        check_same_length(n, prediction=prediction, groups=groups, sample_weight=sample_weight)
+        data = cls(y, prediction, sample_weight, read_groups(groups, n))
+        if isinstance(y, Annotations) and y.has_gaps:
+            return data.take(y.rated)
+        return data
+
+    def __len__(self) -> int:
+        return n_rows(self.labels)
+
+    def take(self, rows: Indices) -> "Given":
+        """Some of the rows."""
+        parts = (self.labels, self.prediction, self.w, self.groups)
+        return Given(*(take_rows(part, rows) for part in parts))
+
+    def keep(self, ratings: NDArray[np.bool_]) -> "Given":
+        """Some of the ratings, and the rows that still have one."""
+        y = self.labels.keep(ratings)
+        return Given(y, self.prediction, self.w, self.groups).take(y.rated)
+
+
+def statistic_of(metric: Callable, y, prediction, sample_weight, groups, options) -> Statistic:
+    """The statistic that a metric is of these data."""
+    bound = with_options(metric, options)
+    if bound is None:
+        data = Given.read(y, prediction, sample_weight, groups)
+        return Statistic(_value_of(metric, options), data)
+    return of_metric(bound, bound.read(y, prediction, sample_weight, groups))
+
+
+def of_metric(metric: Metric, rows: Rows) -> Statistic:
+    """The statistic that a metric of this package is of these rows."""
+    tags = metric.tags
+    how = {
+        "least_raters": tags.least_raters,
+        "signed_root": tags.signed_root,
+        "compares_raters": tags.compares_raters or tags.least_raters > 1,
+    }
+    seen = rows.contributing(tags.least_raters)
+    if metric.is_mean and seen is not None:
+        return MeanStatistic(lambda rows, _: metric.terms(rows), seen, value=metric.value, **how)
+    # rows that do not count are no units; where none does, the metric says so
+    return Statistic(metric.value, rows if seen is None else seen, second_order=True, **how)
+
+
+def _value_of(function: Callable, options: dict) -> Callable[[Given], float]:
+    """The value of any function of y and a prediction."""
+
+    def value(data: Given) -> float:
+        x = function(data.labels, data.prediction, **weight_params(data.w), **options)
+        if isinstance(x, (tuple, list)) or np.ndim(x):
+            raise ValueError(
+                f"metric must return one number, it returned a {type(x).__name__}; choose one of "
+                "its parts."
+            )
+        return float(x)
+
+    return value
