@@ -32,7 +32,7 @@ from ._alpha_line import (
     fitted,
     is_any_spread_left,
 )
-from ._base import _BaseCalibrator
+from ._base import _TrainedCalibrator
 from ._rows import CalibrationRows
 
 _LIKELIHOODS = {
@@ -42,7 +42,7 @@ _LIKELIHOODS = {
 _RANGE = (-MAX_LOG_TOTAL, MAX_LOG_TOTAL)
 
 
-class AlphaCalibration(_BaseCalibrator):
+class AlphaCalibration(_TrainedCalibrator):
     """Adds to each prediction a Dirichlet distribution around it: how far it can be trusted.
 
     The class probabilities z stay as they are. The total concentration ``α0 = exp(w·h + c)``
@@ -143,6 +143,7 @@ class AlphaCalibration(_BaseCalibrator):
         self.fallback = fallback
 
     def _check(self, one_model):
+        super()._check(one_model)
         if self.likelihood not in _LIKELIHOODS:
             raise ValueError(
                 f"likelihood must be one of {sorted(_LIKELIHOODS)}, got {self.likelihood!r}."

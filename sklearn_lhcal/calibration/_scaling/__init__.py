@@ -1,0 +1,34 @@
+"""Scaling maps of logits: `maps` are what is fitted, `objective` the loss, `fit` the search."""
+
+from .estimators import (
+    BiasCorrectedTemperatureScaling,
+    MatrixScaling,
+    PublishedScaling,
+    StackedCalibration,
+    TemperatureScaling,
+    VectorScaling,
+)
+from .fit import fit_shrunk, fit_temperature
+from .maps import AffineMap, FittedMap, TemperatureMap, transform
+from .seen import seen, warn
+from .stack import FAMILIES, StackAtTemperature, fit_stack
+
+__all__ = [
+    "FAMILIES",
+    "AffineMap",
+    "BiasCorrectedTemperatureScaling",
+    "FittedMap",
+    "MatrixScaling",
+    "PublishedScaling",
+    "StackAtTemperature",
+    "StackedCalibration",
+    "TemperatureMap",
+    "TemperatureScaling",
+    "VectorScaling",
+    "fit_shrunk",
+    "fit_stack",
+    "fit_temperature",
+    "seen",
+    "transform",
+    "warn",
+]

@@ -1,0 +1,220 @@
+"""How an affine map is fitted: least log loss with a normal prior, averaged over its strengths.
+
+Letters: n rows, F the log loss of a label (see `objective`), x the parameters, β = 1/T.
+
+1. The temperature: n F(β) + ½ (log β)² is least, from the best of a grid.
+2. For each strength (s_d, s_b) the other parameters are shrunk towards those c of u' = βu, scales
+   with the standard deviation β s_d and biases with s_b. With d = 1/s² entry by entry
+
+       J(x) = n F(x) + ½ Σ d (x − c)²   is least at x̂.
+
+3. H = ∂²J/∂x² at x̂ says how likely the labels are under this strength (Laplace):
+
+       log evidence = −J(x̂) − ½ log det H + ½ Σ log d      over the d that are shrunk.
+
+   The limit s → 0, the temperature alone, is one more strength.
+4. x = Σ softmax(log evidence) x̂ over the strengths.
+
+Each minimum is found by L-BFGS in x = x₀ + L⁻ᵀt, where LLᵀ is H at the start x₀: there H is 1 in
+t. The search for a strength begins where that for the one before ended.
+"""
+
+import warnings
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy.optimize import minimize
+from sklearn.exceptions import ConvergenceWarning
+
+from ..._ground.arrays import Floats
+from ..._ground.simplex import softmax
+from .._rows import CalibrationRows
+from .maps import AffineMap, TemperatureMap
+from .objective import LogLoss
+
+# Standard deviations of scales (over the temperature's) and of biases. A scale of a few per cent is
+# a small correction, of 1 any; ratios of three are as fine as a few hundred rows can tell.
+STRENGTHS = ((0.03, 0.1), (0.1, 0.3), (0.3, 1.0))
+# The log β and, with a floor, the η that are tried, on so many rows, more of ensembles, as their
+# loss has many valleys.
+_LOG_BETAS = np.linspace(-10, 3, 14)
+_ETAS = (-6.0, -2.0)
+_START_ROWS = 200
+_START_ROWS_OF_MEMBERS = 2_000
+# The most steps, and the root of twice the nats of a row that a search may leave.
+_MOST = 2_000
+_TOLERANCE = 1e-7
+# Of its diagonal, what makes H positive definite along directions that change nothing.
+_RIDGE = 1e-10
+
+
+class Prior(NamedTuple):
+    """½ Σ d (x − c)², in nats of rows; d is 0 where nothing is known.
+
+    `is_shrunk` where the strength decides d.
+    """
+
+    center: Floats
+    d: Floats
+    is_shrunk: Floats
+
+
+class Fit(NamedTuple):
+    """A minimum x̂ with its log evidence, up to a constant; and ∂²F/∂x² there, in blocks."""
+
+    x: Floats
+    log_evidence: float
+    information: Floats
+
+
+def fit_temperature(rows: CalibrationRows, floor: Floats | None) -> Floats:
+    """(log β,) or, with a floor, (log β, η)."""
+    loss = LogLoss(TemperatureMap(rows.n_classes), rows, floor)
+    return fit(loss, shrunk(loss, 1.0, np.inf, np.inf), _best_of_grid(rows, floor)).x
+
+
+def fit_shrunk(
+    family: AffineMap,
+    rows: CalibrationRows,
+    floor: Floats | None,
+    strengths: Sequence[tuple[float, float]] = STRENGTHS,
+    T: Floats | None = None,
+) -> Floats:
+    """x averaged over the strengths by their evidence; of one strength its minimum.
+
+    T is what `fit_temperature` finds, where that is known.
+    """
+    if T is None:
+        T = fit_temperature(rows, floor)
+    beta = np.exp(T[0])
+    start = np.append(family.start(beta), T[1:])
+    loss = LogLoss(family, rows, floor)
+    priors = [shrunk(loss, beta, *strength) for strength in sorted(strengths)]
+    if len(priors) == 1:
+        return fit(loss, priors[0], start).x
+    fits = [_temperature_alone(loss, priors[0], start)]
+    for prior in priors:
+        fits.append(fit(loss, prior, fits[-1].x, fits[-1].information))
+    weights = softmax(np.array([one.log_evidence for one in fits]))
+    return weights @ np.array([one.x for one in fits])
+
+
+def fit_penalised(
+    family: AffineMap, rows: CalibrationRows, floor: Floats | None, precision: Floats
+) -> Floats:
+    """x of least n F + ½ Σ precision x², in nats of rows."""
+    T = fit_temperature(rows, floor)
+    loss = LogLoss(family, rows, floor)
+    is_shrunk = np.zeros(len(precision), dtype=bool)
+    prior = _with_floor(loss, Prior(np.zeros(len(precision)), precision, is_shrunk))
+    return fit(loss, prior, np.append(family.start(np.exp(T[0])), T[1:])).x
+
+
+def shrunk(loss: LogLoss, beta: float, scale: float, bias: float) -> Prior:
+    """About the temperature 1/β; the temperature itself, where the family has one, about 1."""
+    is_shrunk = np.isfinite(loss.family.spread(1.0, 1.0, 1.0))
+    spread = np.where(is_shrunk, loss.family.spread(beta, scale, bias), 1.0)
+    center = np.where(is_shrunk, loss.family.start(beta), 0.0)
+    return _with_floor(loss, Prior(center, spread**-2.0, is_shrunk))
+
+
+def _with_floor(loss: LogLoss, prior: Prior) -> Prior:
+    """With nothing about η, whose prior is a part of the log loss."""
+    if loss.floor is None:
+        return prior
+    return Prior(*(np.append(a, np.zeros(1, a.dtype)) for a in prior))
+
+
+def fit(loss: LogLoss, prior: Prior, start: Floats, information: Floats | None = None) -> Fit:
+    """The minimum of J; the search begins where the log loss has this information."""
+    if information is None:
+        information = loss.information(start)
+    x = _minimised(loss, prior, start, information)
+    information = loss.information(x)
+    value, slope = _value(loss, prior, x)
+    L = _factor(information, prior.d / loss.n_rows)
+    log_d = np.log(np.maximum(prior.d[prior.is_shrunk], 1e-300))
+    evidence = _log_evidence(loss.n_rows, value, L) + 0.5 * log_d.sum()
+    # A last step, of Newton, takes what rounding hid from the search.
+    A = np.linalg.inv(L)
+    return Fit(x - _times(A.swapaxes(1, 2), _times(A, slope)), evidence, information)
+
+
+def _temperature_alone(loss: LogLoss, prior: Prior, x: Floats) -> Fit:
+    """The fit where x is the temperature's, and what is shrunk stays where it is."""
+    information = loss.information(x)
+    value, _ = _value(loss, prior, x)
+    free = ~prior.is_shrunk
+    H = information[:, :0, :0]
+    if free.any():
+        H = information[:, free][:, :, free]
+    L = _factor(H, prior.d[free] / loss.n_rows)
+    return Fit(x, _log_evidence(loss.n_rows, value, L), information)
+
+
+def _log_evidence(n: float, value: float, L: Floats) -> float:
+    """−J − ½ log det H, of J/n and of a factor L of H/n."""
+    pivots = np.einsum("bii->bi", L)
+    return -n * value - float(np.log(pivots).sum()) - 0.5 * pivots.size * np.log(n)
+
+
+def _value(loss: LogLoss, prior: Prior, x: Floats) -> tuple[float, Floats]:
+    """J/n and its gradient."""
+    F, G = loss(x)
+    away = x - prior.center
+    slope = prior.d / loss.n_rows * away
+    return F + 0.5 * float(slope @ away), G + slope
+
+
+def _minimised(loss: LogLoss, prior: Prior, start: Floats, information: Floats) -> Floats:
+    """x of least J/n, by L-BFGS in t: x = start + L⁻ᵀt."""
+    A = np.linalg.inv(_factor(information, prior.d / loss.n_rows))
+    A_T = np.ascontiguousarray(A.swapaxes(1, 2))
+
+    def objective(t):
+        value, slope = _value(loss, prior, start + _times(A_T, t))
+        return value, _times(A, slope)
+
+    options = {"maxiter": _MOST, "maxfun": 2 * _MOST, "maxcor": 20}
+    options |= {"gtol": _TOLERANCE, "ftol": 1e-16}
+    t = np.zeros(len(start))
+    found = minimize(objective, t, jac=True, method="L-BFGS-B", options=options)
+    if found.status == 1:
+        warnings.warn(
+            f"The search for a scaling map stopped after {found.nit} iterations; shrink the map "
+            "more (shrinkage or a penalty), or calibrate on more rows.",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+    return start + _times(A_T, found.x)
+
+
+def _factor(information: Floats, d: Floats) -> Floats:
+    """L of the Hessian of J/n, in blocks (B, q, q)."""
+    H = information.copy()
+    diagonal = np.einsum("bii->bi", H)
+    diagonal += d.reshape(diagonal.shape)
+    least = _RIDGE * diagonal.max(initial=0.0) + 1e-300
+    diagonal += _RIDGE * np.maximum(diagonal, least)
+    return np.linalg.cholesky(H)
+
+
+def _times(A: Floats, t: Floats) -> Floats:
+    """A t, block by block."""
+    return np.matmul(A, t.reshape(len(A), -1, 1)).ravel()
+
+
+def _best_of_grid(rows: CalibrationRows, floor: Floats | None) -> Floats:
+    """(log β,) or, with a floor, (log β, η) of least loss on a part of the rows."""
+    most = _START_ROWS_OF_MEMBERS if rows.is_ensemble else _START_ROWS
+    part = slice(None, None, -(-len(rows) // most))
+    log_weights = rows.log_weights[part] if rows.is_ensemble else None
+    some = CalibrationRows(
+        rows.log_proba[part], log_weights, counts=rows.counts[part], weight=rows.weight[part]
+    )
+    loss = LogLoss(TemperatureMap(rows.n_classes), some, floor)
+    etas = [()] if floor is None else [(eta,) for eta in _ETAS]
+    grid = np.array([(log_beta, *eta) for log_beta in _LOG_BETAS for eta in etas])
+    values = [loss.value(x) + 0.5 * x[0] ** 2 / rows.weight.sum() for x in grid]
+    return grid[np.argmin(values)]
