@@ -15,13 +15,13 @@ Letters: n rows, F the log loss of a label (see `objective`), x the parameters, 
    The limit s → 0, the temperature alone, is one more strength.
 4. x = Σ softmax(log evidence) x̂ over the strengths.
 
-Each minimum is found by L-BFGS in x = x₀ + L⁻ᵀt, where LLᵀ is H at the start x₀: there H is 1 in
-t. The search for a strength begins where that for the one before ended.
+Each minimum is found by L-BFGS in t, x = x₀ + L⁻ᵀt, where LLᵀ is H at the start x₀ (Cholesky): in
+t it is 1 there. The search for a strength begins where that for the one before ended.
 """
 
 import warnings
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
@@ -45,8 +45,6 @@ _START_ROWS_OF_MEMBERS = 2_000
 # The most steps, and the root of twice the nats of a row that a search may leave.
 _MOST = 2_000
 _TOLERANCE = 1e-7
-# Of its diagonal, what makes H positive definite along directions that change nothing.
-_RIDGE = 1e-10
 
 
 class Prior(NamedTuple):
@@ -61,11 +59,11 @@ class Prior(NamedTuple):
 
 
 class Fit(NamedTuple):
-    """A minimum x̂ with its log evidence, up to a constant; and ∂²F/∂x² there, in blocks."""
+    """A minimum x̂ with its log evidence, up to a constant; and ∂²F/∂x² there."""
 
     x: Floats
     log_evidence: float
-    information: Floats
+    information: Any
 
 
 def fit_temperature(rows: CalibrationRows, floor: Floats | None) -> Floats:
@@ -126,19 +124,18 @@ def _with_floor(loss: LogLoss, prior: Prior) -> Prior:
     return Prior(*(np.append(a, np.zeros(1, a.dtype)) for a in prior))
 
 
-def fit(loss: LogLoss, prior: Prior, start: Floats, information: Floats | None = None) -> Fit:
+def fit(loss: LogLoss, prior: Prior, start: Floats, information=None) -> Fit:
     """The minimum of J; the search begins where the log loss has this information."""
     if information is None:
         information = loss.information(start)
     x = _minimised(loss, prior, start, information)
     information = loss.information(x)
     value, slope = _value(loss, prior, x)
-    L = _factor(information, prior.d / loss.n_rows)
+    M = information.factor(prior.d / loss.n_rows)
     log_d = np.log(np.maximum(prior.d[prior.is_shrunk], 1e-300))
-    evidence = _log_evidence(loss.n_rows, value, L) + 0.5 * log_d.sum()
+    evidence = _log_evidence(loss.n_rows, value, M.log_det, len(x)) + 0.5 * log_d.sum()
     # A last step, of Newton, takes what rounding hid from the search.
-    A = np.linalg.inv(L)
-    return Fit(x - _times(A.swapaxes(1, 2), _times(A, slope)), evidence, information)
+    return Fit(x - M.solved(slope), evidence, information)
 
 
 def _temperature_alone(loss: LogLoss, prior: Prior, x: Floats) -> Fit:
@@ -146,17 +143,15 @@ def _temperature_alone(loss: LogLoss, prior: Prior, x: Floats) -> Fit:
     information = loss.information(x)
     value, _ = _value(loss, prior, x)
     free = ~prior.is_shrunk
-    H = information[:, :0, :0]
+    log_det = 0.0
     if free.any():
-        H = information[:, free][:, :, free]
-    L = _factor(H, prior.d[free] / loss.n_rows)
-    return Fit(x, _log_evidence(loss.n_rows, value, L), information)
+        log_det = information.among(free).factor(prior.d[free] / loss.n_rows).log_det
+    return Fit(x, _log_evidence(loss.n_rows, value, log_det, free.sum()), information)
 
 
-def _log_evidence(n: float, value: float, L: Floats) -> float:
-    """−J − ½ log det H, of J/n and of a factor L of H/n."""
-    pivots = np.einsum("bii->bi", L)
-    return -n * value - float(np.log(pivots).sum()) - 0.5 * pivots.size * np.log(n)
+def _log_evidence(n: float, value: float, log_det: float, p: int) -> float:
+    """−J − ½ log det H, of J/n and H/n (p, p)."""
+    return -n * value - 0.5 * (log_det + p * np.log(n))
 
 
 def _value(loss: LogLoss, prior: Prior, x: Floats) -> tuple[float, Floats]:
@@ -167,14 +162,13 @@ def _value(loss: LogLoss, prior: Prior, x: Floats) -> tuple[float, Floats]:
     return F + 0.5 * float(slope @ away), G + slope
 
 
-def _minimised(loss: LogLoss, prior: Prior, start: Floats, information: Floats) -> Floats:
-    """x of least J/n, by L-BFGS in t: x = start + L⁻ᵀt."""
-    A = np.linalg.inv(_factor(information, prior.d / loss.n_rows))
-    A_T = np.ascontiguousarray(A.swapaxes(1, 2))
+def _minimised(loss: LogLoss, prior: Prior, start: Floats, information) -> Floats:
+    """x of least J/n, by L-BFGS in t: x = start + A t."""
+    A = information.factor(prior.d / loss.n_rows)
 
     def objective(t):
-        value, slope = _value(loss, prior, start + _times(A_T, t))
-        return value, _times(A, slope)
+        value, slope = _value(loss, prior, start + A.times(t))
+        return value, A.pulled(slope)
 
     options = {"maxiter": _MOST, "maxfun": 2 * _MOST, "maxcor": 20}
     options |= {"gtol": _TOLERANCE, "ftol": 1e-16}
@@ -187,22 +181,7 @@ def _minimised(loss: LogLoss, prior: Prior, start: Floats, information: Floats) 
             ConvergenceWarning,
             stacklevel=3,
         )
-    return start + _times(A_T, found.x)
-
-
-def _factor(information: Floats, d: Floats) -> Floats:
-    """L of the Hessian of J/n, in blocks (B, q, q)."""
-    H = information.copy()
-    diagonal = np.einsum("bii->bi", H)
-    diagonal += d.reshape(diagonal.shape)
-    least = _RIDGE * diagonal.max(initial=0.0) + 1e-300
-    diagonal += _RIDGE * np.maximum(diagonal, least)
-    return np.linalg.cholesky(H)
-
-
-def _times(A: Floats, t: Floats) -> Floats:
-    """A t, block by block."""
-    return np.matmul(A, t.reshape(len(A), -1, 1)).ravel()
+    return start + A.times(found.x)
 
 
 def _best_of_grid(rows: CalibrationRows, floor: Floats | None) -> Floats:

@@ -15,11 +15,10 @@ from ..._ground.arrays import Floats
 from ..._ground.simplex import log_softmax, row_sum, softmax
 from ...distributions import Distribution, PointMass
 from .._rows import CalibrationRows
+from .curvature import ClassInformation, Information
 
-# Parameters of a matrix above which its information is that of each class by itself.
+# Parameters of a matrix above which its information is approximated.
 _MOST_EXACT = 500
-# Of what all classes know, in what each of them knows: some are hardly predicted.
-_SHARE = 1e-3
 
 
 class AffineMap(ABC):
@@ -49,8 +48,10 @@ class AffineMap(ABC):
         """Σ Jᵀa over the rows, shape (p,)."""
 
     @abstractmethod
-    def information(self, x: Floats, u: Floats, p: Floats, n: Floats) -> Floats:
-        """Σ n Jᵀ(diag p − p pᵀ)J over the rows: B blocks of the diagonal, (B, p/B, p/B)."""
+    def information(
+        self, x: Floats, u: Floats, p: Floats, n: Floats
+    ) -> Information | ClassInformation:
+        """Σ n Jᵀ(diag p − p pᵀ)J over the rows."""
 
 
 class _DiagonalMap(AffineMap):
@@ -72,7 +73,7 @@ class _DiagonalMap(AffineMap):
         H = V.T @ (np.einsum("nk,nk->k", u, ua)[:, None] * V) + cross + cross.T
         H += B.T @ (np.einsum("nk->k", a)[:, None] * B)
         P = np.sqrt(n)[:, None] * ((u * p) @ V + p @ B)
-        return (H - P.T @ P)[None]
+        return Information(H - P.T @ P)
 
 
 class TemperatureMap(_DiagonalMap):
@@ -172,22 +173,15 @@ class MatrixMap(AffineMap):
     def information(self, x, u, p, n):
         ones = np.column_stack([u, np.ones(len(u))])
         if len(x) > _MOST_EXACT:
-            return self._common_information(ones, n[:, None] * p * (1 - p))
+            w = n[:, None] * p * (1 - p)
+            second = ones.T @ (row_sum(w)[:, None] * ones)
+            return ClassInformation(np.einsum("nk->k", w), w.T @ ones, second)
         P = np.sqrt(n)[:, None] * (p[:, :, None] * ones[:, None, :]).reshape(len(u), -1)
         H = -P.T @ P
         for k in range(self.K):
             own = slice(k * ones.shape[1], (k + 1) * ones.shape[1])
             H[own, own] += ones.T @ ((n * p[:, k])[:, None] * ones)
-        return H[None]
-
-    def _common_information(self, ones, w):
-        """Blocks Σ w_k ũũᵀ as s_k (C + μ_k μ_kᵀ): a mean μ_k a class, and one covariance C."""
-        s = np.einsum("nk->k", w) + 1e-300
-        mu = (w.T @ ones) / s[:, None]
-        C = ones.T @ (row_sum(w)[:, None] * ones) - mu.T @ (s[:, None] * mu)
-        C /= s.sum()
-        s += _SHARE * s.mean()
-        return s[:, None, None] * (C + mu[:, :, None] * mu[:, None, :])
+        return Information(H)
 
 
 def transform(u, W, b):

@@ -12,7 +12,9 @@ The weight e of the floor has the prior −.1 (log e + log(1−e)), in nats of o
 """
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from functools import reduce
+from operator import add
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import expit, log_expit
@@ -20,6 +22,7 @@ from scipy.special import expit, log_expit
 from ..._ground.arrays import Floats, Indices
 from ..._ground.simplex import row_max, row_sum
 from .._rows import CalibrationRows
+from .curvature import ClassInformation, Information
 from .maps import AffineMap, transform
 
 # Weight of the prior of the floor, in rows.
@@ -92,23 +95,23 @@ class LogLoss:
             return F, G
         return F, np.append(G, of_members - expit(-eta) + slope)
 
-    def information(self, x: Floats) -> Floats:
-        """Second derivatives if it were known which member a label comes from, in blocks.
+    def information(self, x: Floats) -> Information | ClassInformation:
+        """Second derivatives if it were known which member a label comes from.
 
         They are those of F for points without a floor. Else they are larger: of an ensemble F is
         not convex.
         """
         of_map, eta = self.split(x)
-        H: Floats | float = 0.0
+        found: Any = []
         for block in self._blocks:
             p, a, _ = self._members(block, of_map, eta)
             n = np.bincount(block.at.ravel(), a.ravel(), len(p))
-            H = H + self.family.information(of_map, block.u, p, n)
+            found.append(self.family.information(of_map, block.u, p, n))
+        total = reduce(add, found)
         if self.floor is None:
-            return np.asarray(H)
-        H = np.pad(H, ((0, 0), (0, 1), (0, 1)))
-        H[0, -1, -1] = (1 + 2 * _FLOOR_PRIOR / self.n_rows) * expit(eta) * expit(-eta)
-        return H
+            return total
+        weight = 1 + 2 * _FLOOR_PRIOR / self.n_rows
+        return total.with_one_more(weight * expit(eta) * expit(-eta))
 
     def _prior(self, eta: float) -> tuple[float, float]:
         """−.1 (log e + log(1−e)) and its derivative, in rows."""
