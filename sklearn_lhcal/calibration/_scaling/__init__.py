@@ -10,7 +10,7 @@ from .estimators import (
 )
 from .fit import fit_shrunk, fit_temperature
 from .maps import AffineMap, FittedMap, TemperatureMap, transform
-from .seen import seen, warn
+from .checks import seen, warn
 from .stack import FAMILIES, StackAtTemperature, fit_stack
 
 __all__ = [

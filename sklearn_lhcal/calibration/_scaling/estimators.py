@@ -12,7 +12,7 @@ from .._base import _BaseCalibrator
 from .._rows import CalibrationRows
 from .fit import STRENGTHS, fit_penalised, fit_shrunk, fit_temperature
 from .maps import AffineMap, BiasCorrectedMap, FittedMap, MatrixMap, TemperatureMap, VectorMap
-from .seen import as_read, floor_shape, seen, warn
+from .checks import as_read, floor_shape, seen, warn
 from .stack import fit_stack
 
 FLOORS = ("uniform", "prior")

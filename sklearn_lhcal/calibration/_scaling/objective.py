@@ -122,7 +122,8 @@ class LogLoss:
 
     def _members(self, block: _Block, x: Floats, eta: float) -> tuple[Floats, Floats, float]:
         """p of the members (m·S, K), y r of the labels (L, S), and the value."""
-        v = transform(block.u, *self.family.affine(x))
+        # In the order of rows, in which entries of labels are counted.
+        v = np.ascontiguousarray(transform(block.u, *self.family.affine(x)))
         v -= row_max(v)[:, None]
         log_p = v.ravel()[block.entry]
         p = np.exp(np.maximum(v, _LEAST, out=v), out=v)

@@ -21,7 +21,7 @@ from .._folds import deal
 from .._rows import CalibrationRows
 from .fit import fit_shrunk, fit_temperature
 from .maps import AffineMap, BiasCorrectedMap, FittedMap, TemperatureMap, VectorMap, transform
-from .seen import floor_shape
+from .checks import floor_shape
 
 # The maps that are stacked, from few to many parameters, by the names of their parameters.
 FAMILIES: dict[str, Callable[[int], AffineMap]] = {
