@@ -181,7 +181,7 @@ def test_few_rows_with_many_labels_keep_their_share(monkeypatch):
     )  # the rows with many labels contradict the others
     votes = rng.binomial(n, 1 / (1 + np.exp(-slope * (u[:, 1] - u[:, 0]))))
     counts = np.column_stack([n - votes, votes])
-    solver = Adam(learning_rate=0.003, batch_size=16, max_epochs=30, early_stopping=None)
+    solver = Adam(learning_rate=0.003, batch_size=16, max_epochs=100, early_stopping=None)
 
     def error():
         return abs(log_temperature(solver, u, counts) - log_temperature(Newton(), u, counts))[0]

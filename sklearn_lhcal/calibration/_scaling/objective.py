@@ -61,6 +61,7 @@ class LogLoss:
 
     def __init__(self, family: AffineMap, rows: CalibrationRows, floor: Floats | None):
         self.family = family
+        self.rows = rows
         self.floor = floor
         # Nats of a row in those of a label: a prior is one for all rows.
         self.n_rows = float(rows.weight.sum())
