@@ -1,5 +1,6 @@
 """Scaling maps of logits: `maps` are what is fitted, `objective` the loss, `fit` the search."""
 
+from .checks import seen, warn
 from .estimators import (
     BiasCorrectedTemperatureScaling,
     MatrixScaling,
@@ -10,7 +11,6 @@ from .estimators import (
 )
 from .fit import fit_shrunk, fit_temperature
 from .maps import AffineMap, FittedMap, TemperatureMap, transform
-from .checks import seen, warn
 from .stack import FAMILIES, StackAtTemperature, fit_stack
 
 __all__ = [

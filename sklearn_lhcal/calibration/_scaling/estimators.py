@@ -10,9 +10,9 @@ from ..._ground.checks import check_not_negative, check_positive_int
 from ..._ground.types import Calibrated, Folds, Seed
 from .._base import _BaseCalibrator
 from .._rows import CalibrationRows
+from .checks import as_read, floor_shape, seen, warn
 from .fit import STRENGTHS, fit_penalised, fit_shrunk, fit_temperature
 from .maps import AffineMap, BiasCorrectedMap, FittedMap, MatrixMap, TemperatureMap, VectorMap
-from .checks import as_read, floor_shape, seen, warn
 from .stack import fit_stack
 
 FLOORS = ("uniform", "prior")

@@ -21,15 +21,17 @@ t it is 1 there. The search for a strength begins where that for the one before 
 
 import warnings
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
 
 from ..._ground.arrays import Floats
 from ..._ground.simplex import softmax
 from .._rows import CalibrationRows
+from .curvature import ClassInformation, Information
 from .maps import AffineMap, TemperatureMap
 from .objective import LogLoss
 
@@ -55,7 +57,7 @@ class Prior(NamedTuple):
 
     center: Floats
     d: Floats
-    is_shrunk: Floats
+    is_shrunk: NDArray[np.bool_]
 
 
 class Fit(NamedTuple):
@@ -63,7 +65,7 @@ class Fit(NamedTuple):
 
     x: Floats
     log_evidence: float
-    information: Any
+    information: Information | ClassInformation
 
 
 def fit_temperature(rows: CalibrationRows, floor: Floats | None) -> Floats:
@@ -121,10 +123,16 @@ def _with_floor(loss: LogLoss, prior: Prior) -> Prior:
     """With nothing about η, whose prior is a part of the log loss."""
     if loss.floor is None:
         return prior
-    return Prior(*(np.append(a, np.zeros(1, a.dtype)) for a in prior))
+    center, d, is_shrunk = prior
+    return Prior(np.append(center, 0.0), np.append(d, 0.0), np.append(is_shrunk, False))
 
 
-def fit(loss: LogLoss, prior: Prior, start: Floats, information=None) -> Fit:
+def fit(
+    loss: LogLoss,
+    prior: Prior,
+    start: Floats,
+    information: Information | ClassInformation | None = None,
+) -> Fit:
     """The minimum of J; the search begins where the log loss has this information."""
     if information is None:
         information = loss.information(start)
@@ -144,7 +152,8 @@ def _temperature_alone(loss: LogLoss, prior: Prior, x: Floats) -> Fit:
     value, _ = _value(loss, prior, x)
     free = ~prior.is_shrunk
     log_det = 0.0
-    if free.any():
+    # Of a matrix, which alone has another kind, nothing is free.
+    if isinstance(information, Information):
         log_det = information.among(free).factor(prior.d[free] / loss.n_rows).log_det
     return Fit(x, _log_evidence(loss.n_rows, value, log_det, free.sum()), information)
 
@@ -162,7 +171,9 @@ def _value(loss: LogLoss, prior: Prior, x: Floats) -> tuple[float, Floats]:
     return F + 0.5 * float(slope @ away), G + slope
 
 
-def _minimised(loss: LogLoss, prior: Prior, start: Floats, information) -> Floats:
+def _minimised(
+    loss: LogLoss, prior: Prior, start: Floats, information: Information | ClassInformation
+) -> Floats:
     """x of least J/n, by L-BFGS in t: x = start + A t."""
     A = information.factor(prior.d / loss.n_rows)
 
@@ -170,8 +181,8 @@ def _minimised(loss: LogLoss, prior: Prior, start: Floats, information) -> Float
         value, slope = _value(loss, prior, start + A.times(t))
         return value, A.pulled(slope)
 
-    options = {"maxiter": _MOST, "maxfun": 2 * _MOST, "maxcor": 20}
-    options |= {"gtol": _TOLERANCE, "ftol": 1e-16}
+    steps = {"maxiter": _MOST, "maxfun": 2 * _MOST, "maxcor": 20}
+    options = {**steps, "gtol": _TOLERANCE, "ftol": 1e-16}
     t = np.zeros(len(start))
     found = minimize(objective, t, jac=True, method="L-BFGS-B", options=options)
     if found.status == 1:

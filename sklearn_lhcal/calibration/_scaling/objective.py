@@ -89,7 +89,7 @@ class LogLoss:
             p, a, value = self._members(block, of_map, eta)
             F += value
             of_members += a.sum()
-            p *= np.bincount(block.at.ravel(), a.ravel(), len(p))[:, None]
+            p *= _sums(block.at, a, len(p))[:, None]
             p.ravel()[block.entry] -= a
             G += self.family.slope(of_map, block.u, p)
         if self.floor is None:
@@ -99,16 +99,16 @@ class LogLoss:
     def information(self, x: Floats) -> Information | ClassInformation:
         """Second derivatives if it were known which member a label comes from.
 
-        They are those of F for points without a floor. Else they are larger: of an ensemble F is
-        not convex.
+        They are those of F for points without a floor, but for the curvature of log β. Else they
+        are larger: of an ensemble F is not convex.
         """
         of_map, eta = self.split(x)
-        found: Any = []
-        for block in self._blocks:
+
+        def of(block):
             p, a, _ = self._members(block, of_map, eta)
-            n = np.bincount(block.at.ravel(), a.ravel(), len(p))
-            found.append(self.family.information(of_map, block.u, p, n))
-        total = reduce(add, found)
+            return self.family.information(of_map, block.u, p, _sums(block.at, a, len(p)))
+
+        total: Any = reduce(add, map(of, self._blocks))
         if self.floor is None:
             return total
         weight = 1 + 2 * _FLOOR_PRIOR / self.n_rows
@@ -137,6 +137,11 @@ class LogLoss:
             log_z = np.logaddexp(log_z, log_expit(eta) + np.log(self.floor)[block.k])
         a = block.y[:, None] * np.exp(log_p - log_z[:, None])
         return p, a, -float(block.y @ log_z)
+
+
+def _sums(at: Indices, a: Floats, size: int) -> Floats:
+    """Σ a over the entries that have the same number."""
+    return np.bincount(at.ravel(), a.ravel(), size).astype(np.float64, copy=False)
 
 
 def _blocks(rows: CalibrationRows) -> Iterator[_Block]:

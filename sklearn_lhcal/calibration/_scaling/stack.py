@@ -19,9 +19,9 @@ from ..._ground.simplex import softmax
 from ...distributions import Distribution
 from .._folds import deal
 from .._rows import CalibrationRows
+from .checks import floor_shape
 from .fit import fit_shrunk, fit_temperature
 from .maps import AffineMap, BiasCorrectedMap, FittedMap, TemperatureMap, VectorMap, transform
-from .checks import floor_shape
 
 # The maps that are stacked, from few to many parameters, by the names of their parameters.
 FAMILIES: dict[str, Callable[[int], AffineMap]] = {
