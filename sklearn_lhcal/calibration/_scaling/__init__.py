@@ -1,4 +1,9 @@
-"""Scaling maps of logits: `maps` are what is fitted, `objective` the loss, `fit` the search."""
+"""Scaling maps of logits, u' = W u + b.
+
+`maps` are the families, `objective` their log loss, `curvature` its second derivatives, `fit` the
+search, `stack` mixtures of maps, `checks` what is said about calibration rows, and `estimators` the
+public classes.
+"""
 
 from .checks import seen, warn
 from .estimators import (

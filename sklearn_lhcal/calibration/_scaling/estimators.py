@@ -99,7 +99,7 @@ class TemperatureScaling(Scaling):
     give the same model. Probabilities are clipped at 1e-12 first; with a floor they are not.
 
     Around an ensemble T acts on each member and is fitted on the mixture. The search starts from
-    the best of 15 temperatures, because such problems have several valleys.
+    the best of a grid of temperatures, because such problems have several valleys.
 
     Parameters
     ----------
@@ -140,6 +140,8 @@ class TemperatureScaling(Scaling):
         Where labels have probability 0 and there is no floor. Where the labels are separable, so
         that the prior alone bounds T. Where the weights, which count rows, sum to far less than the
         number of rows.
+    ConvergenceWarning
+        Where the search for the minimum did not end there, with the remedy.
 
     References
     ----------
@@ -208,7 +210,7 @@ class BiasCorrectedTemperatureScaling(Scaling):
 
     Warns
     -----
-    UserWarning
+    UserWarning, ConvergenceWarning
         As `TemperatureScaling` does.
 
     References
@@ -281,7 +283,7 @@ class VectorScaling(PublishedScaling):
 
     Warns
     -----
-    UserWarning
+    UserWarning, ConvergenceWarning
         As `TemperatureScaling` does.
 
     References
@@ -348,7 +350,7 @@ class MatrixScaling(PublishedScaling):
 
     Warns
     -----
-    UserWarning
+    UserWarning, ConvergenceWarning
         As `TemperatureScaling` does.
 
     References
@@ -428,7 +430,7 @@ class StackedCalibration(Scaling):
 
     Warns
     -----
-    UserWarning
+    UserWarning, ConvergenceWarning
         As `TemperatureScaling` does.
 
     Raises

@@ -1,19 +1,20 @@
 """How an affine map is fitted: least log loss with a normal prior, averaged over its strengths.
 
-Letters: n rows, F the log loss of a label (see `objective`), x the parameters, β = 1/T.
+Letters: n rows, F the log loss of a label (see `objective`), x the parameters of the map, with a
+floor also η = logit e; β = 1/T; c the parameters of u' = βu.
 
-1. The temperature: n F(β) + ½ (log β)² is least, from the best of a grid.
-2. For each strength (s_d, s_b) the other parameters are shrunk towards those c of u' = βu, scales
-   with the standard deviation β s_d and biases with s_b. With d = 1/s² entry by entry
+1. The temperature, n F(β) + ½ (log β)², is least at β. The search begins at the best of a grid.
+2. For each strength (s_d, s_b) the other parameters are shrunk towards c: scales with the standard
+   deviation s = β s_d, biases with s = s_b. With d = 1/s²
 
        J(x) = n F(x) + ½ Σ d (x − c)²   is least at x̂.
 
-3. H = ∂²J/∂x² at x̂ says how likely the labels are under this strength (Laplace):
+3. How likely the labels are under this strength, by Laplace with H = ∂²J/∂x² at x̂:
 
-       log evidence = −J(x̂) − ½ log det H + ½ Σ log d      over the d that are shrunk.
+       log evidence = −J(x̂) − ½ log det H + ½ Σ log d   over the d that the strength decides.
 
-   The limit s → 0, the temperature alone, is one more strength.
-4. x = Σ softmax(log evidence) x̂ over the strengths.
+   The temperature alone, x = c, is the limit s → 0 and one more strength.
+4. The map is that of x = Σ softmax(log evidence) x̂ over the strengths.
 
 Each minimum is found by L-BFGS in t, x = x₀ + L⁻ᵀt, where LLᵀ is H at the start x₀ (Cholesky): in
 t it is 1 there. The search for a strength begins where that for the one before ended.
@@ -44,9 +45,11 @@ _LOG_BETAS = np.linspace(-10, 3, 14)
 _ETAS = (-6.0, -2.0)
 _START_ROWS = 200
 _START_ROWS_OF_MEMBERS = 2_000
-# The most steps, and the root of twice the nats of a row that a search may leave.
+# The most steps; the slope in t at which a search ends, and that above which it has failed. Half
+# the square of the slope is what is left, in nats of a row.
 _MOST = 2_000
 _TOLERANCE = 1e-7
+_FAILED = 1e-4
 
 
 class Prior(NamedTuple):
@@ -185,10 +188,10 @@ def _minimised(
     options = {**steps, "gtol": _TOLERANCE, "ftol": 1e-16}
     t = np.zeros(len(start))
     found = minimize(objective, t, jac=True, method="L-BFGS-B", options=options)
-    if found.status == 1:
+    if found.status == 1 or np.abs(found.jac).max() > _FAILED:
         warnings.warn(
-            f"The search for a scaling map stopped after {found.nit} iterations; shrink the map "
-            "more (shrinkage or a penalty), or calibrate on more rows.",
+            f"The search for a scaling map stopped after {found.nit} iterations, before its "
+            "minimum; shrink the map more (shrinkage or a penalty), or calibrate on more rows.",
             ConvergenceWarning,
             stacklevel=3,
         )
