@@ -1,6 +1,6 @@
 """The affine maps: derivatives, optimality by scipy, nested optima, invariances.
 
-Derivatives have no public door, and are where mistakes would hide.
+Losses are private: derivatives have no public door, and are where mistakes would hide.
 """
 
 from contextlib import nullcontext
