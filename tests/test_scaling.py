@@ -282,7 +282,10 @@ def test_a_matrix_of_many_classes_is_at_its_minimum(penalties, monkeypatch):
     logits = rng.normal(size=(600, 40))
     y = rng.multinomial(2, np.exp(log_softmax(0.5 * logits, axis=1)))
     model = MatrixScaling("logits", off_diagonal_penalty=penalties[0], bias_penalty=penalties[1])
-    found = clone(model).fit(logits, y)
+    with monkeypatch.context() as patch:
+        # Several blocks of rows, whose information is added.
+        patch.setattr(objective, "_BLOCK", 2**13)
+        found = clone(model).fit(logits, y)
     monkeypatch.setattr(maps, "_MOST_EXACT", np.inf)
     exact = clone(model).fit(logits, y)
     assert_allclose(found.predict_proba(logits), exact.predict_proba(logits), atol=1e-6)

@@ -76,7 +76,7 @@ class LogLoss:
     def value(self, x: Floats) -> float:
         """F."""
         of_map, eta = self.split(x)
-        F = sum(self._members(block, of_map, eta)[2] for block in self._blocks)
+        F = sum(self._members(block, of_map, eta)[-1] for block in self._blocks)
         return F + self._prior(eta)[0]
 
     def __call__(self, x: Floats) -> tuple[float, Floats]:
@@ -86,10 +86,10 @@ class LogLoss:
         G = np.zeros(len(of_map))
         of_members = 0.0
         for block in self._blocks:
-            p, a, value = self._members(block, of_map, eta)
+            p, Z, a, value = self._members(block, of_map, eta)
             F += value
             of_members += a.sum()
-            p *= _sums(block.at, a, len(p))[:, None]
+            p *= (_sums(block.at, a, len(p)) / Z)[:, None]
             p.ravel()[block.entry] -= a
             G += self.family.slope(of_map, block.u, p)
         if self.floor is None:
@@ -105,7 +105,8 @@ class LogLoss:
         of_map, eta = self.split(x)
 
         def of(block):
-            p, a, _ = self._members(block, of_map, eta)
+            p, Z, a, _ = self._members(block, of_map, eta)
+            p /= Z[:, None]
             return self.family.information(of_map, block.u, p, _sums(block.at, a, len(p)))
 
         total: Any = reduce(add, map(of, self._blocks))
@@ -121,22 +122,23 @@ class LogLoss:
         weight = _FLOOR_PRIOR / self.n_rows
         return -weight * (log_expit(eta) + log_expit(-eta)), weight * (expit(eta) - expit(-eta))
 
-    def _members(self, block: _Block, x: Floats, eta: float) -> tuple[Floats, Floats, float]:
-        """p of the members (m·S, K), y r of the labels (L, S), and the value."""
+    def _members(
+        self, block: _Block, x: Floats, eta: float
+    ) -> tuple[Floats, Floats, Floats, float]:
+        """Z p of the members (m·S, K), Z (m·S,), y r of the labels (L, S), and the value."""
         # In the order of rows, in which entries of labels are counted.
         v = np.ascontiguousarray(transform(block.u, *self.family.affine(x)))
         v -= row_max(v)[:, None]
         log_p = v.ravel()[block.entry]
         p = np.exp(np.maximum(v, _LEAST, out=v), out=v)
         Z = row_sum(p)
-        p /= Z[:, None]
         log_p -= np.log(Z)[block.at]
         log_p += block.log_w + log_expit(-eta)
         log_z = np.logaddexp.reduce(log_p, axis=1)
         if self.floor is not None:
             log_z = np.logaddexp(log_z, log_expit(eta) + np.log(self.floor)[block.k])
         a = block.y[:, None] * np.exp(log_p - log_z[:, None])
-        return p, a, -float(block.y @ log_z)
+        return p, Z, a, -float(block.y @ log_z)
 
 
 def _sums(at: Indices, a: Floats, size: int) -> Floats:
