@@ -74,10 +74,12 @@ class AlphaCalibration(_TrainedCalibrator):
         better than a constant α0 does, in five folds. The constant is infinite (1e12) where its
         likelihood still rises there: raters are then as alike as z says. With more than 5,000 rows
         and 50 rows a parameter, features cost next to nothing and are kept. False: features always.
-    cv, solver, random_state, verbose
-        As in `TemperatureScaling`. With hidden layers the default solver is
-        ``Adam(learning_rate=0.01, max_epochs=1000)``, stopped by a fifth of the rows, because their
-        optimum overfits.
+    cv, random_state, verbose
+        As in `TemperatureScaling`; `random_state` also seeds hidden layers and their training.
+    solver : Newton, LBFGS, Adam or None, default=None
+        What minimises the loss. None: Newton for point predictions, L-BFGS around ensembles. With
+        hidden layers ``Adam(learning_rate=0.01, max_epochs=1000)``, stopped by a fifth of the rows,
+        because their optimum overfits.
 
     Attributes
     ----------

@@ -50,8 +50,10 @@ class ReaderEffects(_TrainedCalibrator):
         an `AlphaCalibration`.
     effect_std : float or None, default=None
         τ, logits. None: the τ of the largest evidence, which is 0 where readers do not differ.
-    cv, solver, random_state, verbose
-        As in `TemperatureScaling`; the solver needs no second derivatives.
+    cv, random_state, verbose
+        As in `TemperatureScaling`.
+    solver : LBFGS or None, default=None
+        What minimises the loss. None: ``LBFGS(tol=1e-7)``.
 
     Attributes
     ----------
