@@ -30,11 +30,10 @@ from sklearn_lhcal.calibration import (
     _base,
     _decision,
     _epistemic,
-    _fitted_map,
     _precomputed,
-    _shrinkage,
-    _stacked,
 )
+from sklearn_lhcal.calibration._scaling import checks as scaling_checks
+from sklearn_lhcal.calibration._scaling import fit, stack
 from sklearn_lhcal.ensemble import (
     DeepEnsembleClassifier,
     MCDropoutClassifier,
@@ -136,7 +135,7 @@ CASES = {
     ),
 }
 CASES |= {
-    name: (make, X, OTHER, [_base, _fitted_map, _shrinkage, _stacked, _decision, *SHARED])
+    name: (make, X, OTHER, [_base, scaling_checks, fit, stack, _decision, *SHARED])
     for name, make in {
         "chain": lambda: AlphaCalibration(TemperatureScaling(GaussianNB(), cv=2)),
         "VectorScaling": lambda: VectorScaling(GaussianNB(), cv=2),
