@@ -198,10 +198,9 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
             raise ValueError(f"classes must name each output by another name, got {names[:20]}.")
         return cls(module, classes=names, **kwargs).initialize()
 
-    @property
-    def _default_callbacks(self):
-        # it knows labels only
-        callbacks = [c for c in super()._default_callbacks if c[0] != "valid_acc"]
+    def get_default_callbacks(self) -> list:
+        """skorch's without accuracy, which knows labels only; with early stopping if asked for."""
+        callbacks = [c for c in super().get_default_callbacks() if c[0] != "valid_acc"]
         if self.early_stopping is not None:
             callbacks.append(("early_stopping", early_stopping(self.early_stopping)))
         return callbacks
@@ -228,7 +227,7 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
         """Make module, loss and optimizer anew, and forget classes and features."""
         check_device(self.device)
         for name in ("classes_inferred_", "n_features_in_", "feature_names_in_"):
-            vars(self).pop(name, None)
+            self.__dict__.pop(name, None)
         # skorch would empty the list that a twin of this net still holds
         self.history_ = None
         return super().initialize()
@@ -237,8 +236,10 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
         self, instance_or_cls: nn.Module | Callable[..., nn.Module], kwargs: dict
     ) -> nn.Module:
         """skorch's rule, but an instance of a module is copied: the caller's stays as it is."""
-        made = super().initialized_instance(instance_or_cls, kwargs)
-        return copy.deepcopy(made) if made is instance_or_cls else made
+        made: Any = super().initialized_instance(instance_or_cls, kwargs)
+        if made is instance_or_cls:
+            made = copy.deepcopy(made)
+        return made
 
     def initialize_criterion(self) -> Self:
         """Make the loss and the regularizer."""

@@ -242,10 +242,10 @@ def log_likelihoods(x: Tensor, hs: Sequence[float] | Floats, g: Groups = None) -
             k, top = exp_in_place(torch.add(c, P, alpha=1 / h))
             log_mean = k.sum(dim=1).log() + top[:, 0] - n.log()
             total[t] += weight @ torch.where(some, log_mean, 0.0)
-    *total, n = total.tolist()
-    if not n:
+    *sums, n_rows = total.tolist()
+    if not n_rows:
         raise ValueError(
             "All predictions are equal, or no two groups differ in theirs, so that they give no "
             "bandwidth; pass a number."
         )
-    return [one / n for one in total]
+    return [one / n_rows for one in sums]
