@@ -131,19 +131,6 @@ class TestExponentialSums:
         assert torch.allclose(fast, _smoothing.smooth(points, x**2, 0.1), rtol=1e-12)
 
 
-@pytest.mark.parametrize("tile", [(128, 1024), (7, 5), (5, 7), (300, 1)])
-def test_tiles_give_the_same_sums_as_rows(monkeypatch, tile):
-    monkeypatch.setitem(_sums.TILE, False, tile)
-    y, z = draw(200, 4, concentration=0.3)
-    x, e, w = (torch.as_tensor(a, dtype=torch.float64) for a in (z, y, np.linspace(-3, 0, 200)))
-    x = _smoothing.clipped(x)
-    for h in (1e-4, 1e-2, 1.0):  # rows by rows where they are far from all others
-        rows = _smoothing.smooth(x.clone().requires_grad_(), e, h, w).detach()
-        assert torch.allclose(_smoothing.smooth(x, e, h, w), rows, rtol=1e-11, atol=1e-13)
-    assert _sums.dirichlet_sums(x, e, 1e-2, _sums.log_normaliser(x, 1e-2, w))[1].any()
-    assert not _sums.dirichlet_sums(x, e, 1e-4, _sums.log_normaliser(x, 1e-4, w))[1].all()
-
-
 def test_rows_of_binary_points_may_have_any_order():
     x = torch.rand(1500, 1, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     x, e = torch.cat([x, 1 - x], dim=1), torch.cos(9 * x)

@@ -18,14 +18,13 @@ from ..simplex import EPS
 from .sums import (
     BLOCK,
     beta_sums,
-    dirichlet_sums,
     exp_in_place,
     log_kernels,
     log_normaliser,
     with_one,
 )
 
-# Rows from which on Beta kernels are summed by interpolation, unless derivatives are asked for.
+# Rows from which on Beta kernels are summed by interpolation.
 MANY = 2000
 # Numbers in memory while sums of groups are squared.
 PRODUCTS = 2**21
@@ -43,33 +42,24 @@ def clipped(z: Tensor) -> Tensor:
 def smooth(x: Tensor, e: Tensor, h: float, v: LogWeight = None, g: Groups = None) -> Tensor:
     """``r_j = Σ_{i≠j} k_ji e_i / Σ_{i≠j} k_ji`` (P2 eq. 3), in the shape of e."""
     shape = e.shape
-    x, e, c, back = _sorted(x, e.flatten(1), log_normaliser(x, h, v), g)
+    e = e.flatten(1)
+    c = log_normaliser(x, h, v)
     r = torch.empty_like(e)
     rows = None
-    binary = x.shape[1] == 2
-    if g is None and not _derivatives(x, e) and not (binary and len(x) < MANY):
-        sums, *_, sound = (beta_sums if binary else dirichlet_sums)(x, e, h, c)
+    if _interpolated(x, e, g):
+        sums, _, sound = beta_sums(x, e, h, c)
         r = sums[:, :-1] / sums[:, -1:]
         rows = torch.nonzero(~sound)[:, 0]
-    for part, columns, L in log_kernels(x, h, c, rows, g):
+    for part, L in log_kernels(x, h, c, rows, g):
         k, _ = exp_in_place(L)
-        r[part] = k @ e[columns] / k.sum(dim=1, keepdim=True)
-    return r[back].view(shape)
+        r[part] = k @ e / k.sum(dim=1, keepdim=True)
+    return r.view(shape)
 
 
-def _derivatives(x: Tensor, e: Tensor) -> bool:
-    return x.requires_grad or e.requires_grad
-
-
-def _sorted(x: Tensor, e: Tensor, c: Tensor, g: Groups) -> tuple:
-    """All in the order of the logit of the first coordinate where points are binary.
-
-    The index that undoes it comes last. Rows with groups keep their order.
-    """
-    if x.shape[1] > 2 or g is not None:
-        return x, e, c, slice(None)
-    order = (x[:, 0] / x[:, 1]).argsort()
-    return x[order], e[order], c[order], order.argsort()
+def _interpolated(x: Tensor, e: Tensor, g: Groups) -> bool:
+    """Whether sums are those of many Beta kernels, without derivatives or groups."""
+    derivatives = x.requires_grad or e.requires_grad
+    return g is None and not derivatives and x.shape[1] == 2 and len(x) >= MANY
 
 
 def smooth_at(points: Tensor, x: Tensor, e: Tensor, h: float, v: LogWeight = None) -> tuple:
@@ -131,7 +121,8 @@ def moments(x: Tensor, e: Tensor, h: float, v: LogWeight = None, g: Groups = Non
     that of k, and the group of the largest kernel stands apart.
     """
     shape = e.shape
-    x, e, c, back = _sorted(x, e.flatten(1), log_normaliser(x, h, v), g)
+    e = e.flatten(1)
+    c = log_normaliser(x, h, v)
     n, C = e.shape
     out = e.new_empty(n, 4 * C + 2)
     rows = None
@@ -139,15 +130,15 @@ def moments(x: Tensor, e: Tensor, h: float, v: LogWeight = None, g: Groups = Non
     if g is not None:
         members = _members(g)
         m = sum(map(len, members)) - 1
-    elif not _derivatives(x, e) and x.shape[1] == 2 and n >= MANY:
+    elif _interpolated(x, e, g):
         out, rows = _beta_moments(x, e, h, c)
     e = with_one(e)
-    for part, columns, L in log_kernels(x, h, c, rows, g):
+    for part, L in log_kernels(x, h, c, rows, g):
         if g is None:
-            out[part] = _row_moments(L, e[columns])
+            out[part] = _row_moments(L, e)
         else:
             out[part] = _group_moments(L, e, g, members)
-    return Moments.of_columns(out[back], shape, m)
+    return Moments.of_columns(out, shape, m)
 
 
 def _beta_moments(x: Tensor, e: Tensor, h: float, c: Tensor) -> tuple[Tensor, Tensor]:
