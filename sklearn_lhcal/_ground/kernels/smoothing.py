@@ -26,8 +26,6 @@ from .sums import (
 
 # Rows from which on Beta kernels are summed by interpolation.
 MANY = 2000
-# Numbers in memory while sums of groups are squared.
-PRODUCTS = 2**21
 
 LogWeight = Tensor | None
 Groups = Tensor | None
@@ -128,8 +126,8 @@ def moments(x: Tensor, e: Tensor, h: float, v: LogWeight = None, g: Groups = Non
     rows = None
     m = n - 1
     if g is not None:
-        members = _members(g)
-        m = sum(map(len, members)) - 1
+        names, g = torch.unique(g, return_inverse=True)
+        m = len(names) - 1
     elif _interpolated(x, e, g):
         out, rows = _beta_moments(x, e, h, c)
     e = with_one(e)
@@ -137,7 +135,7 @@ def moments(x: Tensor, e: Tensor, h: float, v: LogWeight = None, g: Groups = Non
         if g is None:
             out[part] = _row_moments(L, e)
         else:
-            out[part] = _group_moments(L, e, g, members)
+            out[part] = _group_moments(L, e, g)
     return Moments.of_columns(out, shape, m)
 
 
@@ -163,41 +161,21 @@ def _row_moments(L: Tensor, e: Tensor) -> Tensor:
     return torch.cat([lead, e[star[:, 0], :-1], sums[:, :-1] / total, squares], dim=1)
 
 
-def _group_moments(L: Tensor, e: Tensor, g: Tensor, members: list[Tensor]) -> Tensor:
-    """The same where units are groups."""
+def _group_moments(L: Tensor, e: Tensor, g: Tensor) -> Tensor:
+    """The same where units are groups, with numbers from 0."""
     leads = g[L.argmax(dim=1)][:, None] == g
     k, first = exp_in_place(L.masked_fill(~leads, -torch.inf))
     own = (k * leads) @ e
     k, second = exp_in_place(L.masked_fill_(leads, -torch.inf))
     sums = k @ e
     total = sums[:, -1:]
-    squares = _group_squares(k, e, members) / total**2
+    # a_g and c_g, shape (rows, groups) each
+    of_groups = k.new_zeros(len(k), int(g.max()) + 1)
+    *a, c = (of_groups.index_add(1, g, k * column) for column in e.T)
+    squares = [(one * one).sum(dim=1) for one in a] + [(one * c).sum(dim=1) for one in (*a, c)]
+    squares = torch.stack(squares, dim=1) / total**2
     lead = 1 / (1 + total / own[:, -1:] * (second - first).exp())
     return torch.cat([lead, own[:, :-1] / own[:, -1:], sums[:, :-1] / total, squares], dim=1)
-
-
-def _members(g: Tensor) -> list[Tensor]:
-    """The rows of all groups of one size, shape (G_s, s), for each size s that occurs."""
-    order = g.argsort(stable=True)
-    _, sizes = torch.unique_consecutive(g[order], return_counts=True)
-    starts = sizes.cumsum(0) - sizes
-    found = []
-    for s in sizes.unique().tolist():
-        first = starts[sizes == s]
-        found.append(order[first[:, None] + torch.arange(s, device=order.device)])
-    return found
-
-
-def _group_squares(k: Tensor, e: Tensor, members: list[Tensor]) -> Tensor:
-    """``Σ_g a_g²`` without the last column, then ``Σ_g a_g c_g`` and ``Σ_g c_g²``: (m, 2C+1)."""
-    C = e.shape[1] - 1
-    squares = k.new_zeros(len(k), 2 * C + 1)
-    for rows in members:
-        step = max(PRODUCTS // squares.numel(), 1)
-        for some in rows.split(step):
-            a = torch.bmm(k[:, some].transpose(0, 1), e[some])
-            squares += torch.cat([a[..., :C] ** 2, a * a[..., C:]], dim=-1).sum(dim=0)
-    return squares
 
 
 @torch.no_grad()
