@@ -1,6 +1,6 @@
 """Where torch computes, and settings and seeds of torch that belong to one block of code."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import RLock
 
@@ -51,11 +51,10 @@ def seeded(random_state, device: str = "cpu") -> Iterator[None]:
         return
     check_device(device)
     seed = int(check_random_state(random_state).randint(2**31 - 1))
-    devices: Iterable = []
-    seed_all: Callable = torch.default_generator.manual_seed
-    if str(device).startswith("cuda"):
-        devices = range(torch.cuda.device_count())
-        seed_all = torch.manual_seed
-    with _one_at_a_time, torch.random.fork_rng(devices):
-        seed_all(seed)
+    gpus = [torch.device(device)] if str(device).startswith("cuda") else []
+    with _one_at_a_time, torch.random.fork_rng(gpus):
+        torch.default_generator.manual_seed(seed)
+        for gpu in gpus:
+            with torch.cuda.device(gpu):
+                torch.cuda.manual_seed(seed)
         yield
