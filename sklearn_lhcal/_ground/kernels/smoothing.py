@@ -172,8 +172,8 @@ def _group_moments(L: Tensor, e: Tensor, g: Tensor) -> Tensor:
     # a_g and c_g, shape (rows, groups) each
     of_groups = k.new_zeros(len(k), int(g.max()) + 1)
     *a, c = (of_groups.index_add(1, g, k * column) for column in e.T)
-    squares = [(one * one).sum(dim=1) for one in a] + [(one * c).sum(dim=1) for one in (*a, c)]
-    squares = torch.stack(squares, dim=1) / total**2
+    products = [one * one for one in a] + [one * c for one in (*a, c)]
+    squares = torch.stack([one.sum(dim=1) for one in products], dim=1) / total**2
     lead = 1 / (1 + total / own[:, -1:] * (second - first).exp())
     return torch.cat([lead, own[:, :-1] / own[:, -1:], sums[:, :-1] / total, squares], dim=1)
 
