@@ -205,8 +205,15 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
             callbacks.append(("early_stopping", early_stopping(self.early_stopping)))
         return callbacks
 
+    def get_params(self, deep: bool = True, **options: Any) -> dict[str, Any]:
+        """skorch's, without what it notes for itself."""
+        params = super().get_params(deep=deep, **options)
+        return {name: value for name, value in params.items() if not name.startswith("_")}
+
     def set_params(self, **params: Any) -> Self:
-        """skorch's; ``regularizer__bandwidth`` and the like are parameters of the regularizer."""
+        """skorch's; callbacks wait for the next fit, ``regularizer__…`` go to the regularizer."""
+        if "callbacks" in params:
+            self.callbacks = params.pop("callbacks")
         inner = {
             name: params.pop(name) for name in list(params) if name.startswith("regularizer__")
         }
