@@ -23,7 +23,7 @@ from .._rows import CalibrationRows
 from .._scaling_base import PublishedScaling
 from .._shrinkage import fit_shrunk, fit_temperature
 from .._stacked import FAMILIES, StackAtTemperature, fit_stack
-from .losses import check_criterion, check_grid
+from .losses import AUTO, check_criterion, check_grid
 from .select import Search, select
 
 STACKED = "stacked"
@@ -310,7 +310,7 @@ class DecisionCalibration(PublishedScaling):
                 nll,
                 refit,
                 rows.dealt(n_folds),
-                self.criterion,
+                AUTO if self.criterion == "auto" else self.criterion,
                 self.grid,
                 self.safeguard,
                 self.verbose,

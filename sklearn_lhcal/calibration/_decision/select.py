@@ -36,7 +36,7 @@ from ...metrics import ConfidenceInterval
 from .._affine import TemperatureMap, transform
 from .._fitted_map import FittedMap
 from .._rows import CalibrationRows, Split
-from .losses import AUTO, Candidate, Grid, candidates_of
+from .losses import Candidate, Grid, candidates_of
 
 _STEPS = 50
 # Of log β about NLL's: steps of 1 %, up to factors of 20.
@@ -120,31 +120,31 @@ class OutOfFold(NamedTuple):
 
 def select(search: Search) -> Selection:
     """The map to take; of NLL alone where there is nothing to select from, or nothing to fold."""
-    params, x = [], np.empty((1, 0, len(search.nll.x)))
-    starts = [search.nll]
-    if search.criterion != "nll" and len(search.splits) > 1:
+    starts, params, x = [search.nll], [NLL], np.array([[search.nll.x]])
+    candidates = candidates_of(search.criterion, search.unit_costs, cost_scale(search), search.grid)
+    if candidates and len(search.splits) > 1:
         starts += [search.refit(search.rows.take(train)) for train, _ in search.splits]
-        params, x = fit_candidates(search, starts)
-    x = np.concatenate([np.array([start.x for start in starts])[:, None], x], axis=1)
-    params = [NLL, *params]
+        others, found = fit_candidates(search, starts, candidates)
+        params += others
+        x = np.concatenate([np.array([start.x for start in starts])[:, None], found], axis=1)
     best, results, gain = choose(decide_out_of_fold(search, starts, x), search)
     results = {"params": params, **results}
     return Selection(search.nll._replace(x=x[0, best]), params[best], results, gain)
 
 
-def fit_candidates(search: Search, starts: list[FittedMap]) -> tuple[list[dict], Floats]:
+def fit_candidates(
+    search: Search, starts: list[FittedMap], candidates: list[Candidate]
+) -> tuple[list[dict], Floats]:
     """Hyper-parameters of P candidates, and their parameters x (F, P, p)."""
-    criterion = AUTO if search.criterion == "auto" else search.criterion
     w = np.zeros((len(starts), len(search.rows)))
     w[0] = search.rows.weight
     for j, (train, _) in enumerate(search.splits, 1):
         w[j, train] = search.rows.weight[train]
     w /= w.sum(axis=1, keepdims=True)
     is_temperature = isinstance(search.nll.family, TemperatureMap)
-    if is_temperature and criterion == "direct" and search.grid is None:
+    if is_temperature and search.criterion == "direct" and search.grid is None:
         params = [{"criterion": "direct", "smoothing": h} for h in _SMOOTHING]
         return params, cheapest_temperatures(search, starts, w)
-    candidates = candidates_of(criterion, search.unit_costs, cost_scale(search), search.grid)
     bar = tqdm(candidates, desc="candidates", disable=not search.verbose)
     x = np.stack([descended(one, starts, search.rows, w) for one in bar], axis=1)
     return [one.params for one in candidates], x
