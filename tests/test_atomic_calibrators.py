@@ -24,10 +24,12 @@ from sklearn_lhcal.calibration import (
     _affine,
     _alpha,
     _base,
+    _guarantee,
     _readers,
+    _risk_control,
     _scaling,
 )
-from sklearn_lhcal.calibration._decision import estimator
+from sklearn_lhcal.calibration._decision import estimator, select
 
 MODULES = [_base, _scaling, _affine, _alpha, estimator, *SHARED]
 CALIBRATORS = {

@@ -113,7 +113,7 @@ class EpistemicCalibration(_Wrapper):
         uncertainty: Literal["mutual_information", "entropy"]
         | Callable[[Estimator, Samples], ArrayLike] = "mutual_information",
         splitter: AugmentedSplitter | None = None,
-        n_bins: int | ArrayLike = 20,
+        n_bins: int = 20,
     ) -> None:
         self.estimator = estimator
         self.uncertainty = uncertainty

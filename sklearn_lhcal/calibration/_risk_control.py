@@ -1,7 +1,7 @@
 """Decisions whose cost on new rows is bounded, conformally or by betting; the rest is referred.
 
-Letters: g_i what the decision of row i is expected to cost, C̄_i = Σ_k μ̂_ik C_k,d(i) what it costs;
-c the cost of a referral; μ̂, n and w_i as in `_guarantee`.
+Letters: g_i what the decision of row i is expected to cost, C̄_i = Σ_k μ̂_ik C_k,d(i) what it does
+cost; c the cost of a referral; μ̂, n and w_i as in `_guarantee`.
 """
 
 from collections.abc import Callable

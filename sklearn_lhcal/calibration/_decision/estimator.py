@@ -59,9 +59,9 @@ class DecisionCalibration(PublishedScaling):
       from NLL's probabilities, up to that of one mistake of the worst kind.
 
     **Fits.** NLL is fitted on all rows and on each fold, ``1 + inner_cv`` times, and so is each
-    candidate. For a stack, NLL is fitted once. A temperature's mean cost is a step function of one
-    number, and all its steps are found at once, so that a stack or a temperature takes less time
-    than the other maps.
+    candidate. For a stack, NLL is fitted once. The mean cost of a temperature is found once for all
+    fits, on a grid of T with steps of 1 %, so that a stack or a temperature takes less time than
+    the other maps.
 
     Rows are dealt to the folds by their votes and predictions, so that their order does not matter.
 

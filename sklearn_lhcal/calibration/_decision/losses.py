@@ -23,7 +23,7 @@ Rows are the last axis, as a softmax over a short last axis is slow.
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -147,11 +147,14 @@ def candidates_of(
     criterion: str | nn.Module, C: Floats, kappa: float, grid: Grid
 ) -> list[Candidate]:
     """All losses of a criterion, at all rates."""
+    losses: list
     if isinstance(criterion, nn.Module):
-        name, losses = type(criterion).__name__, [({}, _slope_of(partial(module_loss, criterion)))]
+        name = type(criterion).__name__
+        losses = [({}, _slope_of(partial(module_loss, criterion)))]
     else:
-        name, losses = criterion, LOSSES[criterion](C, kappa, grid)
-    rates = (DEFAULTS | dict(grid or {}))["rate"]
+        name = criterion
+        losses = LOSSES[criterion](C, kappa, grid)
+    rates: Any = (DEFAULTS | dict(grid or {}))["rate"]
     return [
         Candidate({"criterion": name} | params | {"rate": rate}, slope, rate)
         for rate in rates

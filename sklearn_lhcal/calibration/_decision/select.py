@@ -1,8 +1,8 @@
 """How `DecisionCalibration` chooses a map: candidates, and a rule that is slow to leave NLL.
 
 A map with parameters x predicts z_i(x) for row i, and d_i(x) = argmin_d Σ_k z_ik C_kd is decided,
-which costs Σ_k μ̂_ik C_k,d under the labels μ̂. F is the number of fits of each candidate: one on all
-rows, and one without each of J folds.
+which costs Σ_k μ̂_ik C_k,d under the labels μ̂. Each candidate is fitted F times: once on all rows,
+and once without each of J folds.
 
 1. x_0 minimises the log loss (NLL). All searches start there; the floor stays that of NLL.
 2. The mean cost R(x) = Σ_i w_i cost_i(d_i(x)) is a step function of x. So candidate p takes a loss
@@ -123,7 +123,8 @@ def select(search: Search) -> Selection:
     starts, params, x = [search.nll], [NLL], np.array([[search.nll.x]])
     candidates = candidates_of(search.criterion, search.unit_costs, cost_scale(search), search.grid)
     if candidates and len(search.splits) > 1:
-        starts += [search.refit(search.rows.take(train)) for train, _ in search.splits]
+        bar = tqdm(search.splits, desc="selection", disable=not search.verbose)
+        starts += [search.refit(search.rows.take(train)) for train, _ in bar]
         others, found = fit_candidates(search, starts, candidates)
         params += others
         x = np.concatenate([np.array([start.x for start in starts])[:, None], found], axis=1)
