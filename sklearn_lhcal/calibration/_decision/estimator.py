@@ -282,17 +282,7 @@ class DecisionCalibration(PublishedScaling):
         cost_matrix, decisions = self._costs(rows.classes)
         if relative(cost_matrix).max() == 0:
             raise ValueError("cost_matrix has equal costs for all decisions: nothing is to decide.")
-        stack = None
-        if self.scaling == STACKED:
-            stack, rows = fit_stack(
-                rows, self.floor, STACK_FOLDS, self._solve_scaling, self.verbose
-            )
-            # The stack has predicted out of fold already: of its temperature nothing is fitted.
-            family = TemperatureMap(rows.n_classes)
-            nll = FittedMap(family, family.start())
-        else:
-            nll = self._fitted(rows)
-        warn(rows, nll if stack is None else stack.maps[0], self._remedy)
+        stack, rows, nll = self._nll(rows)
         n_folds = min(self.inner_cv, int(np.bincount(rows.counts.argmax(axis=1)).max()))
 
         def refit(part: CalibrationRows) -> FittedMap:
@@ -303,19 +293,18 @@ class DecisionCalibration(PublishedScaling):
                 warnings.simplefilter("ignore", ConvergenceWarning)
                 return self._fitted(part)
 
-        selection = select(
-            Search(
-                rows,
-                cost_matrix,
-                nll,
-                refit,
-                rows.dealt(n_folds),
-                AUTO if self.criterion == "auto" else self.criterion,
-                self.grid,
-                self.safeguard,
-                self.verbose,
-            )
+        search = Search(
+            rows=rows,
+            C=cost_matrix,
+            nll=nll,
+            refit=refit,
+            splits=rows.dealt(n_folds),
+            criterion=AUTO if self.criterion == "auto" else self.criterion,
+            grid=self.grid,
+            safeguard=self.safeguard,
+            verbose=self.verbose,
         )
+        selection = select(search)
         fitted = selection.fitted
         if stack is not None:
             fitted = StackAtTemperature(stack, fitted)
@@ -329,6 +318,21 @@ class DecisionCalibration(PublishedScaling):
             "criterion_": selection.params["criterion"],
         }
         return learnt | fitted.attributes()
+
+    def _nll(self, rows: CalibrationRows):
+        """The stack, or None; the rows that the search sees; and the map where it starts.
+
+        The stack has predicted out of fold already: its temperature is 1 and is not fitted.
+        """
+        if self.scaling != STACKED:
+            fitted = self._fitted(rows)
+            warn(rows, fitted, self._remedy)
+            return None, rows, fitted
+        solve = self._solve_scaling
+        stack, predicted = fit_stack(rows, self.floor, STACK_FOLDS, solve, self.verbose)
+        warn(rows, stack.maps[0], self._remedy)
+        family = TemperatureMap(rows.n_classes)
+        return stack, predicted, FittedMap(family, family.start())
 
     def _costs(self, classes):
         """The cost matrix in the order of the classes, and the names of its decisions."""
