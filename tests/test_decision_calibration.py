@@ -273,6 +273,18 @@ def test_few_rows_fall_back_to_the_log_loss():
     assert model.criterion_ == "nll"
 
 
+@pytest.mark.parametrize("scaling", SCALINGS)
+def test_zeros_of_the_classifier_are_seen(scaling, data):
+    """Also under a stack, whose own predictions hold none."""
+    X = data.prediction.copy()
+    X[data.counts[:, 0] > 0] = [0.0, 0.5, 0.5]
+    refuted = int((data.counts[:, 0] > 0).sum())
+    model = DecisionCalibration("proba", C3, scaling=scaling, floor=None, criterion="nll")
+    with pytest.warns(UserWarning, match=f"{refuted} of 400 calibration rows") as seen:
+        model.fit(X, data.counts)
+    assert seen[0].filename == __file__
+
+
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [

@@ -282,7 +282,9 @@ class DecisionCalibration(PublishedScaling):
         cost_matrix, decisions = self._costs(rows.classes)
         if relative(cost_matrix).max() == 0:
             raise ValueError("cost_matrix has equal costs for all decisions: nothing is to decide.")
-        stack, rows, nll = self._nll(rows)
+        stack, predicted, nll = self._nll(rows)
+        warn(rows, nll if stack is None else stack.maps[0], self._remedy)
+        rows = predicted
         n_folds = min(self.inner_cv, int(np.bincount(rows.counts.argmax(axis=1)).max()))
 
         def refit(part: CalibrationRows) -> FittedMap:
@@ -325,12 +327,9 @@ class DecisionCalibration(PublishedScaling):
         The stack has predicted out of fold already: its temperature is 1 and is not fitted.
         """
         if self.scaling != STACKED:
-            fitted = self._fitted(rows)
-            warn(rows, fitted, self._remedy)
-            return None, rows, fitted
+            return None, rows, self._fitted(rows)
         solve = self._solve_scaling
         stack, predicted = fit_stack(rows, self.floor, STACK_FOLDS, solve, self.verbose)
-        warn(rows, stack.maps[0], self._remedy)
         family = TemperatureMap(rows.n_classes)
         return stack, predicted, FittedMap(family, family.start())
 
