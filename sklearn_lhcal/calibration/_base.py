@@ -47,7 +47,7 @@ from ._precomputed import PrecomputedClassifier
 from ._rows import CalibrationRows
 
 
-class Training(NamedTuple):
+class TrainingRows(NamedTuple):
     """What classifiers are fitted on: rows, labels, weights or None, all else that fit takes."""
 
     X: Samples
@@ -219,7 +219,7 @@ class _BaseCalibrator(_Wrapper):
         if "groups" in params and not get_config()["enable_metadata_routing"]:
             to_split = {"groups": params.pop("groups")}
         _drop_unused_weights(base, params)
-        training = Training(X, labels, params.pop("sample_weight", None), params)
+        training = TrainingRows(X, labels, params.pop("sample_weight", None), params)
         cv = _cv(_chain(self, cloned=False)[0])
         splits = _splits(cv, training, self.random_state, to_split)
         predicted = []
@@ -265,7 +265,7 @@ class _BaseCalibrator(_Wrapper):
         return router
 
 
-def _splits(cv, training: Training, random_state, to_split: dict) -> list:
+def _splits(cv, training: TrainingRows, random_state, to_split: dict) -> list:
     """(training rows, test rows) of each fold; of a holdout one."""
     if isinstance(cv, str) and cv != "holdout":
         raise ValueError(

@@ -27,7 +27,7 @@ from ..distributions import predict_dist
 from ..label_histogram._labels import read_labels, weight_of
 from ..metrics import accuracy_gain
 from ..model_selection import BallCarvingSplit
-from ._base import Training, _Wrapper, read_for_fit
+from ._base import TrainingRows, _Wrapper, read_for_fit
 from ._precomputed import PrecomputedClassifier
 
 _MEASURES = ("mutual_information", "entropy")
@@ -147,7 +147,7 @@ class EpistemicCalibration(_Wrapper):
         labels, _ = read_for_fit(self.estimator, X, y, fit_params)
         weight = check_sample_weight(sample_weight, len(labels))
         params, _ = self._routed(fit_params, weight)
-        training = Training(X, labels, params.pop("sample_weight", None), params)
+        training = TrainingRows(X, labels, params.pop("sample_weight", None), params)
         everything = np.arange(len(labels))
         labels.check_all_seen("y")
         learnt = self._carve(training, weight)
@@ -176,7 +176,7 @@ class EpistemicCalibration(_Wrapper):
                 f"uncertainty must be one of {_MEASURES} or a callable, got {self.uncertainty!r}."
             )
 
-    def _carve(self, training: Training, weight) -> dict:
+    def _carve(self, training: TrainingRows, weight) -> dict:
         """The map, estimates and gains.
 
         From f_tr2, fitted beside the balls, and f_aug2, fitted on most of their rows too.

@@ -18,7 +18,7 @@ from .._ground.estimators import atomic, resolve
 from .._ground.names import check_row_names
 from .._ground.types import Calibrated, LabelsLike, Samples, Seed
 from .._rows import predicted_dist, read_groups
-from ._base import Training, _Wrapper, classifier_of, read_for_fit
+from ._base import TrainingRows, _Wrapper, classifier_of, read_for_fit
 
 # of sums of n votes
 ROUNDING = 1e-9
@@ -116,7 +116,7 @@ class _Guarantee(_Wrapper):
             train, held_out = self._split(n, codes)
             params, _ = self._routed(fit_params)
             weight = check_sample_weight(params.pop("sample_weight", None), n)
-            training = Training(X, labels, weight, params)
+            training = TrainingRows(X, labels, weight, params)
             where = "the rows that the classifier is fitted on"
             base = training.fit(base, train, where, "another split")
         X_held_out = take_rows(X, held_out)
