@@ -23,14 +23,13 @@ from sklearn_lhcal import calibration
 from sklearn_lhcal.calibration import (
     _alpha,
     _base,
-    _conformal,
-    _decision,
+    _guarantee,
     _readers,
-    _risk_controlled,
 )
+from sklearn_lhcal.calibration._decision import estimator, select
 from sklearn_lhcal.calibration._scaling import estimators, fit, maps, objective
 
-MODULES = [_base, estimators, fit, maps, objective, _alpha, _decision, *SHARED]
+MODULES = [_base, estimators, fit, maps, objective, _alpha, estimator, *SHARED]
 CALIBRATORS = {
     "temperature": lambda: calibration.TemperatureScaling(LogisticRegression(), cv=2),
     "vector": lambda: calibration.VectorScaling(LogisticRegression(), cv=2),
@@ -59,6 +58,7 @@ def test_a_refit_that_fails_changes_nothing(name, error):
 FURTHER = {
     "conformal": lambda: calibration.ConformalClassifier(LogisticRegression(), random_state=0),
     "risk": lambda: calibration.RiskControlledDecision(LogisticRegression(), random_state=0),
+    "decision": lambda: calibration.DecisionCalibration(LogisticRegression(), inner_cv=2, cv=2),
     "readers": lambda: calibration.ReaderEffects(LogisticRegression(), cv=2),
 }
 
@@ -66,7 +66,7 @@ FURTHER = {
 @pytest.mark.filterwarnings("ignore:y does not say who gave the labels:UserWarning")
 @pytest.mark.parametrize("name", FURTHER)
 def test_an_interrupted_refit_changes_nothing(name):
-    make, modules = FURTHER[name], [_conformal, _readers, _risk_controlled, *MODULES]
+    make, modules = FURTHER[name], [_guarantee, _readers, _risk_control, select, *MODULES]
     with failing(modules, 0, Fault) as seen:
         make().fit(OTHER, OTHER_Y)
     model = make().fit(X, Y)

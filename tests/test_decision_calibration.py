@@ -39,9 +39,6 @@ from sklearn_lhcal.metrics import (
     expected_calibration_error,
     make_decision_scorer,
 )
-from sklearn_lhcal.metrics import (
-    calibration_loss as binned_calibration_loss,
-)
 from sklearn_lhcal.neural_network import DirectLoss
 
 SCALINGS = {
@@ -89,7 +86,7 @@ def test_nll_is_the_scaling_of_that_name(scaling, data):
 
 
 @pytest.mark.parametrize("scaling", SCALINGS)
-@pytest.mark.parametrize("criterion", ["auto", "direct", "margin", "ece", "classwise_ece"])
+@pytest.mark.parametrize("criterion", ["auto", "direct", "margin", "ece"])
 def test_decisions_and_expected_costs(scaling, criterion, data):
     X, y = data.prediction[:150], data.counts[:150]
     model = DecisionCalibration(
@@ -228,13 +225,11 @@ def test_a_module_as_criterion(data):
 
 
 def test_ece_calibrates(data):
-    errors = {"ece": expected_calibration_error, "classwise_ece": binned_calibration_loss}
-    for criterion, error in errors.items():
-        options = {"scaling": "bias_corrected", "inner_cv": 2, "safeguard": None}
-        model = DecisionCalibration("proba", C3, criterion=criterion, **options)
-        z = model.fit(data.prediction, data.counts).predict_proba(data.prediction)
-        before, after = (error(data.counts, p) for p in (data.prediction, z))
-        assert after < before / 3
+    options = {"scaling": "bias_corrected", "inner_cv": 2, "safeguard": None}
+    model = DecisionCalibration("proba", C3, criterion="ece", **options)
+    z = model.fit(data.prediction, data.counts).predict_proba(data.prediction)
+    before, after = (expected_calibration_error(data.counts, p) for p in (data.prediction, z))
+    assert after < before / 3
 
 
 def test_without_a_prior_weights_do_not_depend_on_their_scale(data):
@@ -278,6 +273,18 @@ def test_few_rows_fall_back_to_the_log_loss():
     assert model.criterion_ == "nll"
 
 
+@pytest.mark.parametrize("scaling", SCALINGS)
+def test_zeros_of_the_classifier_are_seen(scaling, data):
+    """Also under a stack, whose own predictions hold none."""
+    X = data.prediction.copy()
+    X[data.counts[:, 0] > 0] = [0.0, 0.5, 0.5]
+    refuted = int((data.counts[:, 0] > 0).sum())
+    model = DecisionCalibration("proba", C3, scaling=scaling, floor=None, criterion="nll")
+    with pytest.warns(UserWarning, match=f"{refuted} of 400 calibration rows") as seen:
+        model.fit(X, data.counts)
+    assert seen[0].filename == __file__
+
+
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
@@ -286,6 +293,10 @@ def test_few_rows_fall_back_to_the_log_loss():
             r"scaling must be one of \['stacked', 'temperature', 'bias_corrected', 'vector'\]",
         ),
         ({"criterion": "brier"}, "criterion must be one of .* or a torch module, got 'brier'"),
+        (
+            {"criterion": "classwise_ece"},
+            r"\['auto', 'nll', 'ece', 'direct', 'margin'\] or a torch module, got 'classwise_ece'",
+        ),
         ({"cost_matrix": np.ones((3, 2))}, "nothing is to decide"),
         ({"cost_matrix": np.ones((2, 2))}, "has 2 rows, expected one for each of 3 classes"),
         (

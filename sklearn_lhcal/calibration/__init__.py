@@ -1,14 +1,13 @@
 """Calibrators: classifiers that wrap a classifier and learn, from labels, what its outputs mean."""
 
 from ._alpha import AlphaCalibration
-from ._conformal import ConformalClassifier
-from ._decide import decide, expected_cost
-from ._decision import DecisionCalibration
-from ._decision_selection import DecisionCalibrationWarning
+from ._decision.estimator import DecisionCalibration, decide, expected_cost
+from ._decision.select import DecisionCalibrationWarning
 from ._epistemic import EpistemicCalibration
+from ._guarantee import ConformalClassifier
 from ._precomputed import PrecomputedClassifier
 from ._readers import ReaderEffects
-from ._risk_controlled import RiskControlledDecision
+from ._risk_control import RiskControlledDecision
 from ._scaling import (
     BiasCorrectedTemperatureScaling,
     MatrixScaling,

@@ -1,9 +1,9 @@
-"""The base of all calibrators: a classifier, with one loop over the data for a whole chain."""
+"""The bases of all that wraps a classifier, and of calibrators: one loop for a whole chain."""
 
 import warnings
 from abc import abstractmethod
 from dataclasses import replace
-from typing import Any, Literal, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -39,7 +39,7 @@ from .._ground.problems import Problem, Solver
 from .._ground.simplex import log
 from .._ground.threads import one_blas_thread
 from .._ground.types import Calibrated, Folds, LabelsLike, Samples, Seed
-from .._rows import DistributionClassifierMixin
+from .._rows import DistributionClassifierMixin, predicted_dist
 from ..distributions import Distribution
 from ..label_histogram._labels import Labels, read_labels
 from ..model_selection import StratifiedVotesKFold, check_cv
@@ -47,17 +47,80 @@ from ._precomputed import PrecomputedClassifier
 from ._rows import CalibrationRows
 
 
-class _BaseCalibrator(
-    DistributionClassifierMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstimator
-):
+class TrainingRows(NamedTuple):
+    """What classifiers are fitted on: rows, labels, weights or None, all else that fit takes."""
+
+    X: Samples
+    labels: Labels
+    weight: Floats | None
+    params: dict
+
+    def fit(self, model, rows, where: str, remedy: str = "fewer folds or stratified ones"):
+        """The model, fitted in place on some rows, among which all classes must be."""
+        part = self.labels.take(rows)
+        part.check_all_seen(where, remedy)
+        params = take_params(self.params, rows, len(self.labels))
+        weight = take_rows(self.weight, rows)
+        return fit_on_labels(model, take_rows(self.X, rows), part, weight, **params)
+
+
+class _Wrapper(DistributionClassifierMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
+    """A classifier around a classifier: what it hands on, what its tags are, what a fit leaves.
+
+    `_wrapped` names the classifier inside, before a fit; `estimator_` is it after one.
+    """
+
+    accepts_label_histograms = True
+
+    def _wrapped(self):
+        """The classifier that `fit` fits a clone of."""
+        return classifier_of(self.estimator, cloned=False)
+
+    def _keep(self, base, classes, learnt: dict) -> None:
+        """Set what was learnt, and remove what an earlier fit has learnt."""
+        for name in vars(self).get("_learnt", ()):
+            self.__dict__.pop(name, None)
+        self.estimator_ = base
+        self.classes_ = classes
+        take_feature_names(self, base)
+        self._learnt = tuple(learnt)
+        self.__dict__.update(learnt)
+
+    def predict_dist(self, X: Samples) -> Distribution:
+        """Predictive distribution of the classifier, a batch of n_samples rows."""
+        check_is_fitted(self, "estimator_")
+        return predicted_dist(self.estimator_, check_samples(X), self.classes_)
+
+    def _class_order(self, X):
+        return class_order(self._wrapped(), X)
+
+    def _routed(self, fit_params: dict, weight: Floats | None = None) -> tuple[dict, dict]:
+        """What the classifier's fit gets, and the splitter; with metadata routing as requested."""
+        params = weight_params(weight) | fit_params
+        if not get_config()["enable_metadata_routing"]:
+            return params, {}
+        routed = process_routing(self, "fit", **params)
+        # "in" never ends where scikit-learn has nothing to route
+        splitter = routed.get("splitter")
+        return dict(routed.estimator.fit), {} if splitter is None else dict(splitter.split)
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """What `fit` passes on: to the classifier's fit."""
+        return fit_router(self, self._wrapped())
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags = get_tags(self._wrapped()).input_tags
+        return tags
+
+
+class _BaseCalibrator(_Wrapper):
     """A classifier that wraps a classifier and maps its class probabilities, row by row.
 
     Subclasses fill two methods, `_fit_map` and `_map`. A chain of calibrators makes one loop around
     the innermost classifier, with the `cv` of the outermost calibrator that sets one. Its maps are
     then fitted in order, on the same rows.
     """
-
-    accepts_label_histograms = True
 
     def __init__(
         self,
@@ -71,6 +134,9 @@ class _BaseCalibrator(
         self.cv = cv
         self.random_state = random_state
         self.verbose = verbose
+
+    def _wrapped(self):
+        return _chain(self, cloned=False)[1]
 
     @abstractmethod
     def _fit_map(self, rows: CalibrationRows) -> dict:
@@ -122,8 +188,7 @@ class _BaseCalibrator(
         if fitted:
             rows = CalibrationRows.predicted(base, X, classes)
         else:
-            loop = _Loop(self, calibrators, fit_params)
-            base, index, rows = loop.run(base, X, labels, weight)
+            base, index, rows = self._out_of_fold(base, X, labels, weight, fit_params)
             rows = replace(rows, X=take_rows(X, index), model=base)
             labels = labels.take(index)
             weight = take_rows(weight, index)
@@ -137,15 +202,25 @@ class _BaseCalibrator(
                 base = calibrator
         return self
 
-    def _keep(self, base, classes, learnt: dict) -> None:
-        """Set what was learnt, and remove what an earlier fit has learnt."""
-        for name in vars(self).get("_learnt", ()):
-            self.__dict__.pop(name, None)
-        self.estimator_ = base
-        self.classes_ = classes
-        take_feature_names(self, base)
-        self._learnt = tuple(learnt)
-        self.__dict__.update(learnt)
+    def _out_of_fold(self, base, X, labels: Labels, weight, fit_params: dict):
+        """The classifier to keep, row numbers, and predictions for these by fits without them."""
+        params, to_split = self._routed(fit_params, weight)
+        if "groups" in params and not get_config()["enable_metadata_routing"]:
+            to_split = {"groups": params.pop("groups")}
+        _drop_unused_weights(base, params)
+        training = TrainingRows(X, labels, params.pop("sample_weight", None), params)
+        cv = _cv(_chain(self, cloned=False)[0])
+        splits = _splits(cv, training, self.random_state, to_split)
+        predicted = []
+        for i, (train, test) in enumerate(tqdm(splits, desc="folds", disable=not self.verbose)):
+            where = "the 80 % it was fitted on" if isinstance(cv, str) else f"training fold {i}"
+            model = training.fit(clone(base), train, where)
+            X_test = take_rows(X, test)
+            predicted.append(CalibrationRows.predicted(model, X_test, labels.classes))
+        if not isinstance(cv, str):
+            model = training.fit(base, np.arange(len(labels)), "y")
+        index = np.concatenate([test for _, test in splits])
+        return model, index, CalibrationRows.joined(predicted)
 
     def predict_dist(self, X: Samples) -> Distribution:
         """Predictive distribution over class probabilities, a batch of n_samples rows."""
@@ -166,14 +241,10 @@ class _BaseCalibrator(
         u = self.predict_log_proba(X)
         return u[:, 1] - u[:, 0] if u.shape[1] == 2 else u
 
-    def _class_order(self, X):
-        return class_order(_chain(self, cloned=False)[1], X)
-
     def get_metadata_routing(self) -> MetadataRouter:
         """What `fit` passes on: to the innermost classifier's fit, and to the splitter."""
-        calibrators, base = _chain(self, cloned=False)
-        router = fit_router(self, base)
-        cv = _cv(calibrators)
+        router = super().get_metadata_routing()
+        cv = _cv(_chain(self, cloned=False)[0])
         # what an int and "holdout" stand for
         if isinstance(cv, (int, np.integer, str)):
             cv = StratifiedVotesKFold()
@@ -182,10 +253,20 @@ class _BaseCalibrator(
             router.add(splitter=cv, method_mapping=to_split)
         return router
 
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags = get_tags(_chain(self, cloned=False)[1]).input_tags
-        return tags
+
+def _splits(cv, training: TrainingRows, random_state, to_split: dict) -> list:
+    """(training rows, test rows) of each fold; of a holdout one."""
+    if isinstance(cv, str) and cv != "holdout":
+        raise ValueError(
+            f'cv must be an int, a splitter, a list of splits or "holdout", got {cv!r}.'
+        )
+    is_holdout = isinstance(cv, str)
+    if is_holdout:
+        cv = StratifiedVotesKFold(5, shuffle=True, random_state=random_state)
+    votes = training.labels.majority
+    X = np.zeros((len(votes), 1)) if isinstance(training.X, dict) else training.X
+    splits = list(check_cv(cv).split(X, votes, **to_split))
+    return splits[:1] if is_holdout else splits
 
 
 class _TrainedCalibrator(_BaseCalibrator):
@@ -215,81 +296,17 @@ class _TrainedCalibrator(_BaseCalibrator):
         return solver.solve(problem, random_state=self.random_state, verbose=self.verbose)
 
 
-class _Loop:
-    """Out-of-fold predictions of the innermost classifier, and the classifier to keep."""
-
-    def __init__(self, owner, calibrators, fit_params):
-        self.owner = owner
-        self.cv = _cv(calibrators)
-        self.fit_params = dict(fit_params)
-        self.split_params = {}
-
-    def run(self, base, X, labels, weight):
-        """The classifier to keep, the rows that were predicted, their predictions."""
-        self._route(base, weight)
-        splits = self._splits(X, labels.majority)
-        if isinstance(self.cv, str):
-            train, test = splits[0]
-            where = "the 80 % it was fitted on"
-            model = self._fit(clone(base), X, labels, weight, train, where)
-            return model, test, self._predicted(model, X, test, labels)
-        rows, predicted = [], []
-        bar = tqdm(splits, desc="folds", disable=not self.owner.verbose)
-        for i, (train, test) in enumerate(bar):
-            model = self._fit(clone(base), X, labels, weight, train, f"training fold {i}")
-            rows.append(test)
-            predicted.append(self._predicted(model, X, test, labels))
-        model = self._fit(base, X, labels, weight, np.arange(len(labels)), "y")
-        return model, np.concatenate(rows), CalibrationRows.joined(predicted)
-
-    def _predicted(self, model, X, rows, labels) -> CalibrationRows:
-        return CalibrationRows.predicted(model, take_rows(X, rows), labels.classes)
-
-    def _route(self, base, weight):
-        """Decide what the splitter gets, what the classifier gets, and whether it gets weights."""
-        self.weighted = weight is not None
-        if get_config()["enable_metadata_routing"]:
-            weights = weight_params(weight)
-            routed = process_routing(self.owner, "fit", **weights, **self.fit_params)
-            self.fit_params = dict(routed.estimator.fit)
-            # "in" never ends where scikit-learn has nothing to route
-            splitter = routed.get("splitter")
-            self.split_params = {} if splitter is None else dict(splitter.split)
-            self.weighted = self.fit_params.pop("sample_weight", None) is not None
-        elif "groups" in self.fit_params:
-            self.split_params = {"groups": self.fit_params.pop("groups")}
-        if (
-            self.weighted
-            and not takes_label_histograms(base)
-            and not has_fit_parameter(base, "sample_weight")
-        ):
-            warnings.warn(
-                f"{type(base).__name__} takes no sample_weight in fit: the weights are used for "
-                "the calibration only.",
-                stacklevel=5,
-            )
-            self.weighted = False
-
-    def _splits(self, X, votes):
-        if not isinstance(self.cv, str):
-            return self._split(self.cv, X, votes)
-        if self.cv != "holdout":
-            raise ValueError(
-                f'cv must be an int, a splitter, a list of splits or "holdout", got {self.cv!r}.'
-            )
-        fifth = StratifiedVotesKFold(5, shuffle=True, random_state=self.owner.random_state)
-        return self._split(fifth, X, votes)[:1]
-
-    def _split(self, cv, X, votes):
-        X = np.zeros((len(votes), 1)) if isinstance(X, dict) else X
-        return list(check_cv(cv).split(X, votes, **self.split_params))
-
-    def _fit(self, model, X, labels, weight, rows, where):
-        part = labels.take(rows)
-        part.check_all_seen(where)
-        params = take_params(self.fit_params, rows, len(labels))
-        w = weight[rows] if self.weighted else None
-        return fit_on_labels(model, take_rows(X, rows), part, w, **params)
+def _drop_unused_weights(base, params: dict) -> None:
+    """Remove weights that the classifier does not take."""
+    if params.get("sample_weight") is None or takes_label_histograms(base):
+        return
+    if not has_fit_parameter(base, "sample_weight"):
+        del params["sample_weight"]
+        warnings.warn(
+            f"{type(base).__name__} takes no sample_weight in fit: the weights are used for the "
+            "calibration only.",
+            stacklevel=5,
+        )
 
 
 def _chain(calibrator, cloned: bool = True):

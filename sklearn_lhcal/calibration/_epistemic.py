@@ -9,39 +9,25 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn import get_config
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.isotonic import IsotonicRegression
 from sklearn.pipeline import Pipeline
-from sklearn.utils import get_tags
-from sklearn.utils.metadata_routing import MetadataRouter, process_routing
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from .._ground.arrays import Floats
 from .._ground.bins import gain_sums
-from .._ground.checks import (
-    check_samples,
-    take_params,
-    take_rows,
-)
-from .._ground.estimators import (
-    atomic,
-    class_order,
-    fit_on_labels,
-    fit_router,
-    own_columns,
-    take_feature_names,
-    weight_params,
-)
-from .._ground.names import positions
+from .._ground.checks import check_sample_weight, check_samples, take_rows
+from .._ground.estimators import atomic, own_columns
+from .._ground.names import check_row_names, positions
 from .._ground.types import AugmentedSplitter, Estimator, LabelsLike, Samples, Seed
-from .._rows import predicted_classes, predicted_dist
-from ..distributions import Distribution, predict_dist
+from .._rows import predicted_classes
+from ..distributions import predict_dist
 from ..label_histogram._labels import read_labels, weight_of
 from ..metrics import accuracy_gain
 from ..model_selection import BallCarvingSplit
+from ._base import TrainingRows, _Wrapper, read_for_fit
 from ._precomputed import PrecomputedClassifier
 
 _MEASURES = ("mutual_information", "entropy")
@@ -58,7 +44,7 @@ def _offers(method: str):
     return check
 
 
-class EpistemicCalibration(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
+class EpistemicCalibration(_Wrapper):
     """A classifier whose epistemic uncertainty is calibrated: `predict_epistemic` is the accuracy
     that more data gains.
 
@@ -120,8 +106,6 @@ class EpistemicCalibration(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     (2,)
     """
 
-    accepts_label_histograms = True
-
     def __init__(
         self,
         estimator: Estimator,
@@ -129,7 +113,7 @@ class EpistemicCalibration(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         uncertainty: Literal["mutual_information", "entropy"]
         | Callable[[Estimator, Samples], ArrayLike] = "mutual_information",
         splitter: AugmentedSplitter | None = None,
-        n_bins: int | ArrayLike = 20,
+        n_bins: int = 20,
     ) -> None:
         self.estimator = estimator
         self.uncertainty = uncertainty
@@ -159,27 +143,20 @@ class EpistemicCalibration(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         """
         self._check_parameters()
         X = check_samples(X)
-        labels = read_labels(y).for_fit(class_order(self.estimator, X))
-        weight = weight_of(labels, X, y, sample_weight)
+        check_row_names(y=y, sample_weight=sample_weight)
+        labels, _ = read_for_fit(self.estimator, X, y, fit_params)
+        weight = check_sample_weight(sample_weight, len(labels))
+        params, _ = self._routed(fit_params, weight)
+        training = TrainingRows(X, labels, params.pop("sample_weight", None), params)
+        everything = np.arange(len(labels))
         labels.check_all_seen("y")
-        seen = weight
-        if get_config()["enable_metadata_routing"]:
-            weights = weight_params(weight)
-            fit_params = dict(process_routing(self, "fit", **weights, **fit_params).estimator.fit)
-            seen = fit_params.pop("sample_weight", None)
-
-        def fitted(rows):
-            params = take_params(fit_params, rows, len(labels))
-            part = labels.take(rows)
-            w = take_rows(seen, rows)
-            return fit_on_labels(clone(self.estimator), take_rows(X, rows), part, w, **params)
-
-        carved = self._carve(fitted, X, labels, weight)
-        model = fitted(np.arange(len(labels)))
-        self.estimator_, self.classes_ = model, labels.classes
-        self.isotonic_, self.carved_uncertainty_, self.carved_gain_ = carved
-        take_feature_names(self, model)
+        learnt = self._carve(training, weight)
+        model = training.fit(clone(self.estimator), everything, "y")
+        self._keep(model, labels.classes, learnt)
         return self
+
+    def _wrapped(self):
+        return self.estimator
 
     def _check_parameters(self):
         inner = self.estimator
@@ -199,12 +176,12 @@ class EpistemicCalibration(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
                 f"uncertainty must be one of {_MEASURES} or a callable, got {self.uncertainty!r}."
             )
 
-    def _carve(self, fitted, X, labels, weight):
+    def _carve(self, training: TrainingRows, weight) -> dict:
         """The map, estimates and gains.
 
         From f_tr2, fitted beside the balls, and f_aug2, fitted on most of their rows too.
         """
-        nothing = None, np.empty(0), np.empty(0)
+        X, labels = training.X, training.labels
         test = np.empty(0, dtype=np.intp)
         if len(labels) >= self.n_bins:
             splitter = BallCarvingSplit(random_state=0) if self.splitter is None else self.splitter
@@ -217,11 +194,11 @@ class EpistemicCalibration(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
                 "or test_fraction, or fewer bins.",
                 stacklevel=4,
             )
-            return nothing
-        where = "the rows beside the balls"
-        labels.take(train).check_all_seen(where, "a splitter with smaller or fewer balls")
-        f_tr2 = fitted(train)
-        f_aug2 = fitted(augmented)
+            nothing = np.empty(0)
+            return {"isotonic_": None, "carved_uncertainty_": nothing, "carved_gain_": nothing}
+        where, remedy = "the rows beside the balls", "a splitter with smaller or fewer balls"
+        f_tr2 = training.fit(clone(self.estimator), train, where, remedy)
+        f_aug2 = training.fit(clone(self.estimator), augmented, where, remedy)
         X_test = take_rows(X, test)
         w = take_rows(weight, test)
         e = self._estimate(f_tr2, X_test)
@@ -239,7 +216,7 @@ class EpistemicCalibration(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         mean_gain = sums.means()[1][0]  # γ̄_m
         gamma = mean_gain[sums.bins.index(e[:, None])[:, 0]]
         isotonic = IsotonicRegression(y_min=0, y_max=1, out_of_bounds="clip").fit(e, gamma, w)
-        return isotonic, e, g
+        return {"isotonic_": isotonic, "carved_uncertainty_": e, "carved_gain_": g}
 
     def _estimate(self, model, X) -> Floats:
         """The estimate of each row, before the map."""
@@ -265,11 +242,6 @@ class EpistemicCalibration(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         """The estimate before the map, shape (n_samples,): nats, or the unit of the callable."""
         check_is_fitted(self, "estimator_")
         return self._estimate(self.estimator_, X)
-
-    def predict_dist(self, X: Samples) -> Distribution:
-        """The classifier's predictive distribution, a batch of n_samples rows."""
-        check_is_fitted(self, "estimator_")
-        return predicted_dist(self.estimator_, X, self.classes_)
 
     def predict(self, X: Samples) -> NDArray:
         """The classifier's class of each row, shape (n_samples,)."""
@@ -324,13 +296,8 @@ class EpistemicCalibration(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         """Outputs of the classifier with their columns in the order of `classes_`."""
         return outputs[:, own_columns(self.estimator_, self.classes_)]
 
-    def get_metadata_routing(self) -> MetadataRouter:
-        """What `fit` passes on: to the classifier's fit."""
-        return fit_router(self, self.estimator)
-
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags = get_tags(self.estimator).input_tags
         # there are no distances to missing values
         tags.input_tags.allow_nan &= self.splitter is not None
         return tags

@@ -1,37 +1,27 @@
-"""The base of estimators with a promise: a classifier, and rows that it has not seen."""
+"""Guarantees: what is learnt on rows that the classifier has not seen. Sets that cover votes.
+
+Letters: s_ik the score of class k in row i; μ̂_i the votes of row i as frequencies; n the number of
+units, rows or groups of rows; w_i the share of row i in its unit.
+"""
 
 from abc import abstractmethod
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
-from sklearn import get_config
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
+from numpy.typing import ArrayLike, NDArray
 from sklearn.model_selection import GroupShuffleSplit
-from sklearn.utils import get_tags
-from sklearn.utils.metadata_routing import MetadataRouter, process_routing
 from sklearn.utils.validation import check_is_fitted
 
 from .._ground.arrays import Floats, Indices, row_units
-from .._ground.checks import (
-    check_fraction,
-    check_samples,
-    take_params,
-    take_rows,
-)
-from .._ground.estimators import (
-    atomic,
-    class_order,
-    fit_on_labels,
-    fit_router,
-    resolve,
-    take_feature_names,
-)
+from .._ground.checks import check_fraction, check_sample_weight, check_samples, take_rows
+from .._ground.estimators import atomic, resolve
 from .._ground.names import check_row_names
 from .._ground.types import Calibrated, LabelsLike, Samples, Seed
-from .._rows import DistributionClassifierMixin, predicted_dist, read_groups
-from ..distributions import Distribution
-from ._base import classifier_of, read_for_fit
+from .._rows import predicted_dist, read_groups
+from ._base import TrainingRows, _Wrapper, classifier_of, read_for_fit
+
+# of sums of n votes
+ROUNDING = 1e-9
 
 
 class HeldOut(NamedTuple):
@@ -55,10 +45,9 @@ class HeldOut(NamedTuple):
     X: Samples
 
 
-class _Guarantee(DistributionClassifierMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
+class _Guarantee(_Wrapper):
     """A classifier with a promise, which is learnt on held-out rows; subclasses fill `_learn`."""
 
-    accepts_label_histograms = True
     # with metadata routing, groups reach it inside a search by themselves
     __metadata_request__fit: ClassVar = {"groups": True}
 
@@ -125,21 +114,18 @@ class _Guarantee(DistributionClassifierMixin, ClassifierMixin, MetaEstimatorMixi
         held_out = np.arange(n)
         if not fitted:
             train, held_out = self._split(n, codes)
-            part = labels.take(train)
-            part.check_all_seen("the rows that the classifier is fitted on", "another split")
-            params = take_params(self._routed(fit_params), train, n)
-            weight = params.pop("sample_weight", None)
-            base = fit_on_labels(base, take_rows(X, train), part, weight, **params)
+            params, _ = self._routed(fit_params)
+            weight = check_sample_weight(params.pop("sample_weight", None), n)
+            training = TrainingRows(X, labels, weight, params)
+            where = "the rows that the classifier is fitted on"
+            base = training.fit(base, train, where, "another split")
         X_held_out = take_rows(X, held_out)
-        z = _predicted(base, X_held_out, labels.classes).mean()
+        _check_proba(base, X_held_out)
+        z = predicted_dist(base, X_held_out, labels.classes).mean()
         units = row_units(take_rows(codes, held_out), len(held_out))
         rows = HeldOut(z, labels.take(held_out).mu, units, X_held_out)
         learnt = self._learn(rows, checked)
-        self.estimator_ = base
-        self.classes_ = labels.classes
-        self.n_calibration_ = int(units.max()) + 1
-        take_feature_names(self, base)
-        self.__dict__.update(learnt)
+        self._keep(base, labels.classes, learnt | {"n_calibration_": int(units.max()) + 1})
         return self
 
     def _split(self, n: int, codes) -> tuple[Indices, Indices]:
@@ -150,37 +136,163 @@ class _Guarantee(DistributionClassifierMixin, ClassifierMixin, MetaEstimatorMixi
         )
         return next(splitter.split(np.zeros(n), groups=row_units(codes, n)))
 
-    def _routed(self, fit_params: dict) -> dict:
-        if not get_config()["enable_metadata_routing"]:
-            return fit_params
-        return dict(process_routing(self, "fit", **fit_params).estimator.fit)
 
-    def predict_dist(self, X: Samples) -> Distribution:
-        """Predictive distribution of the classifier, a batch of n_samples rows."""
-        check_is_fitted(self, "estimator_")
-        X = check_samples(X)
-        return _predicted(self.estimator_, X, self.classes_)
-
-    def _class_order(self, X):
-        return class_order(classifier_of(self.estimator, cloned=False), X)
-
-    def get_metadata_routing(self) -> MetadataRouter:
-        """What `fit` passes on: to the classifier's fit."""
-        base = classifier_of(self.estimator, cloned=False)
-        return fit_router(self, base)
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        inner = classifier_of(self.estimator, cloned=False)
-        tags.input_tags = get_tags(inner).input_tags
-        return tags
-
-
-def _predicted(model, X: Samples, classes) -> Distribution:
-    """What a fitted classifier predicts, in the order of the classes."""
+def _check_proba(model, X: Samples) -> None:
     inner, _ = resolve(model, X, "predict_dist")
     if not hasattr(inner, "predict_dist") and not hasattr(inner, "predict_proba"):
         raise ValueError(
             f"{type(inner).__name__} predicts no probabilities; put TemperatureScaling around it."
         )
-    return predicted_dist(model, X, classes)
+
+
+def unit_shares(units: Indices) -> Floats:
+    """1/(rows in the unit) of each row, shape (n,): their sum is the number of units."""
+    return 1 / np.bincount(units)[units]
+
+
+def least_scores(z: Floats) -> Floats:
+    """1 − z_k, shape (n, K): sets of least ambiguity (Sadinle, Lei and Wasserman 2019)."""
+    return 1 - z
+
+
+def adaptive_scores(z: Floats) -> Floats:
+    """Σ_j z_j over the classes more probable than k, and half of those as probable, shape (n, K).
+
+    The mean of the randomised score of Romano, Sesia and Candès (2020), which is a draw between the
+    two ends. It tells a sure class (½) from an impossible one (1).
+    """
+    order = np.argsort(-z, axis=1, kind="stable")
+    ranked = np.take_along_axis(z, order, axis=1)
+    upto = np.cumsum(ranked, axis=1)
+    above = upto - ranked
+    # classes of equal probability share both sums
+    tied = ranked[:, 1:] == ranked[:, :-1]
+    for k in range(1, z.shape[1]):
+        above[:, k] = np.where(tied[:, k - 1], above[:, k - 1], upto[:, k - 1])
+    for k in range(z.shape[1] - 2, -1, -1):
+        upto[:, k] = np.where(tied[:, k], upto[:, k + 1], upto[:, k])
+    s = np.empty_like(z)
+    np.put_along_axis(s, order, (above + upto) / 2, axis=1)
+    return s
+
+
+_SCORES = {"lac": least_scores, "aps": adaptive_scores}
+
+
+def vote_threshold(s: Floats, mu: Floats, units: Indices, confidence_level: float) -> float:
+    """The smallest t with ``Σ_i w_i Σ_k μ̂_ik 1{s_ik ≤ t} ≥ (n + 1)·level``; inf if there is none.
+
+    Split conformal prediction with votes as fractional labels.
+    """
+    w = unit_shares(units)
+    order = np.argsort(s, axis=None, kind="stable")
+    covered = np.cumsum((w[:, None] * mu).ravel()[order])
+    needed = (units.max() + 2) * confidence_level - ROUNDING
+    first = int(np.searchsorted(covered, needed))
+    return float(np.append(s.ravel()[order], np.inf)[first])
+
+
+class ConformalClassifier(_Guarantee):
+    """Around a classifier: sets of classes that cover the votes of new rows.
+
+    The set of a row holds the classes with scores of at most `threshold_`, the least t with ``Σ_i
+    Σ_k μ̂_ik 1{s_ik ≤ t} ≥ (n + 1)·level`` over n calibration rows. This is split conformal
+    prediction in which a row's votes share one unit.
+
+    **What is promised.** For a new row, drawn as the calibration rows were, one rater's vote lies
+    in the set with a probability of at least `confidence_level`, on average over calibration sets
+    and new rows. One vote a row is enough. What counts is the mean over rows of the share of votes
+    covered. Votes are not pooled over rows with unequal numbers of raters. Nothing is promised for
+    every kind of row, nor for every class. The probability is at most 2/(n + 1) above the level
+    where no two scores are equal. It is higher where scores are tied (forests, nearest neighbours).
+
+    **When it fails.** The promise fails where labels are majorities: they hide the votes of those
+    who disagreed, and too few of these are covered. It fails where the number of raters depends on
+    what they said. If raters were asked until they agreed, give only the first m votes, with m
+    fixed beforehand. It fails where the classifier or its calibrator was fitted on these rows, or
+    new rows come from elsewhere. Where few raters label all rows, the promise is for these raters.
+
+    Parameters
+    ----------
+    estimator : classifier, default=None
+        Any scikit-learn classifier with `predict_proba`, a calibrator, "proba" or "logits", as in
+        `TemperatureScaling`. It is fitted on a part of the rows; a ``FrozenEstimator`` and saved
+        outputs leave all rows for the promise. None: a logistic regression.
+    conformity_score : {"lac", "aps"}, default="lac"
+        "lac": ``1 − z_k``, which gives the smallest sets on average. "aps": the sum of the
+        probabilities above z_k, plus half of z_k; sets then grow with the uncertainty of the row.
+        The published score draws a number in place of the half. Sets of both may be empty.
+    confidence_level : float, default=0.95
+        Share of the votes to be covered.
+    calibration_size : float, default=0.25
+        Share of the rows, or of the groups, that is held out of the fit.
+    random_state : int, RandomState instance or None, default=None
+        Decides which.
+
+    Attributes
+    ----------
+    threshold_ : float
+        In the unit of the scores; inf where there are too few calibration rows: sets then hold all
+        classes.
+    n_calibration_ : int
+        Calibration rows, or groups where there are such.
+    estimator_ : classifier
+        As it was fitted.
+    classes_ : ndarray of shape (n_classes,)
+        The columns of sets and probabilities.
+    n_features_in_, feature_names_in_
+        Where the classifier has them.
+
+    Raises
+    ------
+    ValueError
+        An unknown score, `confidence_level` or `calibration_size` outside (0, 1), a class missing
+        from the rows that the classifier is fitted on, a classifier without probabilities.
+
+    References
+    ----------
+    Vovk, Gammerman and Shafer (2005), Algorithmic learning in a random world. Sadinle, Lei and
+    Wasserman (2019), Least ambiguous set-valued classifiers. Romano, Sesia and Candès (2020),
+    Classification with valid and adaptive coverage. Angelopoulos, Bates, Fisch, Lei and Schuster
+    (2024), Conformal risk control, of which fractional labels are a case.
+
+    Examples
+    --------
+    >>> from sklearn_lhcal.datasets import make_label_histograms
+    >>> data = make_label_histograms(1000, n_raters=(1, 4), random_state=0)
+    >>> model = ConformalClassifier("proba", confidence_level=0.8)
+    >>> model = model.fit(data.prediction[:500], data.counts[:500])
+    >>> sets = model.predict_set(data.prediction[500:])
+    >>> shares = data.counts[500:] / data.counts[500:].sum(axis=1, keepdims=True)
+    >>> float((shares * sets).sum(axis=1).mean().round(2)), float(sets.sum(axis=1).mean().round(2))
+    (0.81, 1.31)
+    """
+
+    def __init__(
+        self,
+        estimator: Calibrated = None,
+        *,
+        conformity_score: Literal["lac", "aps"] = "lac",
+        confidence_level: float = 0.95,
+        calibration_size: float = 0.25,
+        random_state: Seed = None,
+    ) -> None:
+        super().__init__(estimator, calibration_size=calibration_size, random_state=random_state)
+        self.conformity_score = conformity_score
+        self.confidence_level = confidence_level
+
+    def predict_set(self, X: Samples) -> NDArray[np.bool_]:
+        """The set of each row: whether it holds each class, shape (n_samples, n_classes)."""
+        check_is_fitted(self, "estimator_")
+        return _SCORES[self.conformity_score](self.predict_proba(X)) <= self.threshold_
+
+    def _check(self, classes):
+        if self.conformity_score not in _SCORES:
+            raise ValueError(
+                f"conformity_score must be one of {list(_SCORES)}, got {self.conformity_score!r}."
+            )
+        check_fraction(confidence_level=self.confidence_level)
+
+    def _learn(self, rows: HeldOut, checked):
+        s = _SCORES[self.conformity_score](rows.z)
+        return {"threshold_": vote_threshold(s, rows.mu, rows.units, self.confidence_level)}

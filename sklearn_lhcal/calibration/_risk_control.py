@@ -1,84 +1,144 @@
-"""Thresholds that hold their promise on new rows: conformal, and by betting.
+"""Decisions whose cost on new rows is bounded, conformally or by betting; the rest is referred.
 
-Letters: s_ik the score of class k in row i; μ̂_i the votes of row i as frequencies; g_i what its
-decision is expected to cost, C̄_i = Σ_k μ̂_ik C_k,d(i) what it costs; c the cost of a referral; n
-the number of units, rows or groups of rows; w_i the share of row i in its unit.
+Letters: g_i what the decision of row i is expected to cost, C̄_i = Σ_k μ̂_ik C_k,d(i) what it does
+cost; c the cost of a referral; μ̂, n and w_i as in `_guarantee`.
 """
 
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
+
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
+from sklearn.utils.validation import check_is_fitted
 
 from .._ground.arrays import Floats, Indices
+from .._ground.checks import check_fraction, check_samples
+from .._ground.costs import (
+    bayes_columns,
+    check_cost_matrix,
+    expected_cost,
+    expected_costs,
+    of_decisions,
+)
+from .._ground.types import Calibrated, Samples, Seed
+from ._guarantee import ROUNDING, HeldOut, _Guarantee, unit_shares
 
-# of sums of n votes
-_ROUNDING = 1e-9
+# Where chains of tests start, in units of the budget.
+_STARTS = np.arange(1, 11) / 10
 # Bets, in units of the largest that cannot ruin.
 _BETS = np.geomspace(0.01, 0.99, 10)
+# What the decision of referral is called where decisions have names and it is none of them.
+_REFER = "refer"
 
 
-def least_scores(z: Floats) -> Floats:
-    """1 − z_k, shape (n, K): sets of least ambiguity (Sadinle, Lei and Wasserman 2019)."""
-    return 1 - z
+class ReferralCosts(NamedTuple):
+    """Costs with one decision for referral.
 
-
-def adaptive_scores(z: Floats) -> Floats:
-    """Σ_j z_j over the classes more probable than k, and half of those as probable, shape (n, K).
-
-    The mean of the randomised score of Romano, Sesia and Candès (2020), which is a draw between the
-    two ends. It tells a sure class (½) from an impossible one (1).
+    Attributes
+    ----------
+    C : ndarray of shape (K, D), or (n, K, D) for costs of each row
+        With the column of referral, the last where the user's matrix has none.
+    decisions : ndarray of shape (D,)
+        Names of the columns, or their numbers.
+    column : int
+        Of referral.
     """
-    order = np.argsort(-z, axis=1, kind="stable")
-    ranked = np.take_along_axis(z, order, axis=1)
-    upto = np.cumsum(ranked, axis=1)
-    above = upto - ranked
-    # classes of equal probability share both sums
-    tied = ranked[:, 1:] == ranked[:, :-1]
-    for k in range(1, z.shape[1]):
-        above[:, k] = np.where(tied[:, k - 1], above[:, k - 1], upto[:, k - 1])
-    for k in range(z.shape[1] - 2, -1, -1):
-        upto[:, k] = np.where(tied[:, k], upto[:, k + 1], upto[:, k])
-    s = np.empty_like(z)
-    np.put_along_axis(s, order, (above + upto) / 2, axis=1)
-    return s
+
+    C: Floats
+    decisions: NDArray
+    column: int
+
+    @property
+    def referral(self) -> float:
+        """c, what a referral costs."""
+        return float(self.C[..., self.column].flat[0])
+
+    @property
+    def own(self) -> Indices:
+        """Columns of the decisions that the machine takes itself."""
+        return np.delete(np.arange(self.C.shape[-1]), self.column)
 
 
-def unit_shares(units: Indices) -> Floats:
-    """1/(rows in the unit) of each row, shape (n,): their sum is the number of units."""
-    return 1 / np.bincount(units)[units]
+class CostSource(NamedTuple):
+    """Where costs come from: one matrix, or a callable of X.
 
-
-def vote_threshold(s: Floats, mu: Floats, units: Indices, confidence_level: float) -> float:
-    """The smallest t with ``Σ_i w_i Σ_k μ̂_ik 1{s_ik ≤ t} ≥ (n + 1)·level``; inf if there is none.
-
-    Split conformal prediction with votes as fractional labels.
+    Attributes
+    ----------
+    given : array-like, frame or callable
+        As the user gave it.
+    referral : int, str or None
+        The column of referral; None where it is free and none of the user's.
+    classes : ndarray of shape (K,)
+        The order of the rows of C.
     """
-    w = unit_shares(units)
-    order = np.argsort(s, axis=None, kind="stable")
-    covered = np.cumsum((w[:, None] * mu).ravel()[order])
-    needed = (units.max() + 2) * confidence_level - _ROUNDING
-    first = int(np.searchsorted(covered, needed))
-    return float(np.append(s.ravel()[order], np.inf)[first])
+
+    given: Any
+    referral: int | str | None
+    classes: NDArray
+
+    def of_rows(self, X: Samples, n: int) -> ReferralCosts:
+        """The costs of n rows, of which a callable may say others for each."""
+        if not callable(self.given):
+            if np.ndim(self.given) == 3:
+                raise ValueError(
+                    "cost_matrix must have shape (n_classes, n_decisions) here, one for all rows, "
+                    f"got {np.shape(self.given)}; costs of each row come from a callable of X."
+                )
+            return self._with_referral(check_cost_matrix(self.given))
+        costs = check_cost_matrix(self.given(X), a_row=True)
+        costs.check_rows(n)
+        return self._with_referral(costs)
+
+    def _with_referral(self, costs) -> ReferralCosts:
+        """In the order of the classes, with a column of referral."""
+        C, _, names = costs.for_classes(self.classes, len(self.classes), "the classifier")
+        if self.referral is None and names is not None and _REFER in names.tolist():
+            raise ValueError(
+                f"cost_matrix has a decision {_REFER!r}, the name of a free referral: pass "
+                f'referral="{_REFER}" where it is this one, or call it something else.'
+            )
+        if self.referral is None:
+            C = np.concatenate([C, np.zeros((*C.shape[:-1], 1))], axis=-1)
+            if names is not None:
+                names = np.array([*names.tolist(), _REFER], dtype=object)
+            column = C.shape[-1] - 1
+        else:
+            (column,) = costs.columns([self.referral])
+        c = C[..., column]
+        if np.ptp(c) > 0:
+            raise ValueError(
+                f"The referral, decision {self.referral!r}, must cost the same under all classes "
+                f"and in all rows, got {np.unique(c)[:20].tolist()}."
+            )
+        if C.shape[-1] < 2:
+            raise ValueError("cost_matrix must have a decision beside the referral.")
+        if names is None:
+            names = np.arange(C.shape[-1])
+        return ReferralCosts(C, names, int(column))
 
 
-def cost_thresholds(g: Floats, excess: Floats, most: Floats, units: Indices, room: float) -> Floats:
+def cost_thresholds(
+    g: Floats, excess: Floats, most: Floats, units: Indices, slack: float
+) -> Floats:
     """The largest λ_d with ``[Σ_i w_i (C̄_i − c)₊ 1{g_i < λ} + (B_d − c)₊]/(n + 1) ≤ budget − c``.
 
     Conformal risk control (Angelopoulos et al. 2024) of an excess that grows with λ. `most` holds
     the bounds ``(B_d − c)₊`` of the decisions, (D,), or those of the decisions of new rows, whose
-    bound may depend on the row; and `room` is budget − c. −inf where no row may be decided, inf
+    bound may depend on the row; and `slack` is budget − c. −inf where no row may be decided, inf
     where all may.
     """
     n = units.max() + 1
     order = np.argsort(g, kind="stable")
     total = np.cumsum((unit_shares(units) * excess)[order])
-    limit = (n + 1) * room - most
-    first = np.searchsorted(total, limit + _ROUNDING * np.maximum(1.0, most), side="right")
+    limit = (n + 1) * slack - most
+    first = np.searchsorted(total, limit + ROUNDING * np.maximum(1.0, most), side="right")
     thresholds = np.append(g[order], np.inf)[first]
     return np.where(limit < 0, -np.inf, thresholds)
 
 
-def log_wealth(g: Floats, x: Floats, high: float, units: Indices, room: float) -> Floats:
-    """Wealth of a bet that ``X(λ) = Σ w_i x_i 1{g_i < λ} − room`` of units has a mean below 0.
+def log_wealth(g: Floats, x: Floats, high: float, units: Indices, slack: float) -> Floats:
+    """Wealth of a bet that ``X(λ) = Σ w_i x_i 1{g_i < λ} − slack`` of units has a mean below 0.
 
     For 0, 1, …, n rows decided in the order of g, in logs, shape (n + 1,). Where the mean is not
     below 0, wealth e^a or more has at most the probability e^−a (Markov). One bets a fixed share ν
@@ -93,8 +153,8 @@ def log_wealth(g: Floats, x: Floats, high: float, units: Indices, room: float) -
     after = _cumulated(own, unit)
     before = after - own
     nu = _BETS / high
-    gained = np.log1p(-nu * (after - room)[:, None]) - np.log1p(-nu * (before - room)[:, None])
-    start = (units.max() + 1) * np.log1p(nu * room)
+    gained = np.log1p(-nu * (after - slack)[:, None]) - np.log1p(-nu * (before - slack)[:, None])
+    start = (units.max() + 1) * np.log1p(nu * slack)
     wealth = start + np.vstack([np.zeros(len(nu)), np.cumsum(gained, axis=0)])
     return logsumexp(wealth, axis=1) - np.log(len(nu))
 
@@ -130,3 +190,324 @@ def bet_threshold(g: Floats, wealth: Floats, starts: Floats, delta: float) -> fl
         elif failed[0] > 0:
             reached.append(upper[first + failed[0] - 1])
     return float(max(reached))
+
+
+class Conformal(NamedTuple):
+    """What was learnt by conformal risk control: the calibration rows, of which thresholds follow.
+
+    Attributes
+    ----------
+    referral : float
+        c.
+    slack : float
+        Budget − c.
+    g, excess, units : ndarray of shape (n,)
+        Expected cost, (C̄ − c)₊ and number of the unit of each calibration row.
+    """
+
+    referral: float
+    slack: float
+    g: Floats
+    excess: Floats
+    units: Indices
+
+    def thresholds(self, costs: ReferralCosts, d: Indices) -> Floats:
+        """Of decisions d, whose worst cost is one more row; with costs a row, each of its own."""
+        if costs.C.ndim == 3:
+            worst = of_decisions(d, costs.C).max(axis=1)
+        else:
+            worst = costs.C.max(axis=0)[d]
+        most = np.maximum(worst - self.referral, 0.0)
+        return cost_thresholds(self.g, self.excess, most, self.units, self.slack)
+
+
+class Tested(NamedTuple):
+    """What was learnt by betting: one threshold for all decisions.
+
+    Attributes
+    ----------
+    referral : float
+        c.
+    threshold : float
+    """
+
+    referral: float
+    threshold: float
+
+    def thresholds(self, costs: ReferralCosts, d: Indices) -> Floats:
+        """Of decisions d."""
+        return np.full(len(d), self.threshold)
+
+
+Thresholds = Conformal | Tested
+
+
+def _best(z: Floats, costs: ReferralCosts) -> tuple[Floats, Indices]:
+    """What the best decision but referral is expected to cost, and its column, both (n,)."""
+    d = costs.own[bayes_columns(z, costs.C[..., costs.own])]
+    return expected_cost(z, d, costs.C), d
+
+
+class RiskControlledDecision(_Guarantee):
+    """Around a classifier: decisions whose cost on new rows is bounded. The rest is referred.
+
+    A row gets the decision of least expected cost, ``g = min_d Σ_k z_k C_kd``, if g is below a
+    threshold. Otherwise it is referred to somebody else. The threshold is learnt on rows that the
+    classifier has not seen, with their votes as the truth.
+
+    **What is promised.**
+
+    - "conformal": the mean cost of a new row, referrals at their price, is at most `budget`, on
+      average over calibration sets and new rows drawn as these were (conformal risk control). The
+      cost is that of the true distribution of votes, with one rater a row or more. Each decision
+      has its own threshold: what it can cost at worst counts as one more row.
+    - "learn_then_test": with a probability of at least `confidence_level` over calibration sets,
+      the mean cost of new rows is at most `budget`. `target` says whether that is the mean over all
+      rows or over the decided alone. Thresholds are tested by betting. For the decided the tests go
+      upwards from ten starts, each at a tenth of the level.
+
+    The largest cost of a decision counts: where a mistake costs 10,000 times as much as the
+    budget, some 10,000 rows are needed before anything is decided.
+
+    **Costs of each row.** A callable makes them of X, and rows with their costs must be
+    exchangeable. Each row then has its own threshold: what its own decision can cost at worst
+    counts as one more row. "learn_then_test" needs the largest cost of all rows to come, which a
+    callable does not tell, and takes one matrix.
+
+    **When it fails.** The promise fails where labels are majorities: they hide the costs under the
+    votes of the others. It fails where the number of raters depends on what they said. If raters
+    were asked until they agreed, give only the first m votes, with m fixed beforehand. It fails
+    where the classifier, its calibrator or the cost matrix was fitted on these rows, or new rows
+    come from elsewhere. It does not hold for every kind of row. Where few raters label all rows,
+    the promise is for these raters.
+
+    Where a referral costs something, total cost may rise or fall with the threshold, and the plain
+    rule of conformal risk control violates the budget. So the bound is on the cost above that of a
+    referral, ``(C̄ − c)₊``, which only rises. This is conservative, the more so the fewer votes a
+    row has.
+
+    Parameters
+    ----------
+    estimator : classifier, default=None
+        As in `ConformalClassifier`.
+    cost_matrix : array-like, frame or callable, default=None
+        Cost of each decision under each class, shape (n_classes, n_decisions), as in
+        `sklearn_lhcal.metrics.bayes_decision`; rows in the order of the sorted classes. Classes
+        with names need a DataFrame whose index holds them. None: 0/1 costs. A callable returns
+        costs of each row for X, shape (n_samples, n_classes, n_decisions).
+    budget : float, default=0.1
+        The bound, in the unit of the costs.
+    method : {"conformal", "learn_then_test"}, default="conformal"
+        What is promised.
+    referral : int, str or None, default=None
+        The column of the cost matrix that refers, by number or name; it costs the same under all
+        classes, and in all rows. None: a referral is free. It is then one more decision, the last,
+        named "refer" where decisions have names.
+    target : {"total", "decided"}, default="total"
+        Of "learn_then_test": the mean cost of all rows, with referrals, or of the rows decided.
+        "conformal" bounds that of all rows.
+    confidence_level : float, default=0.95
+        Of "learn_then_test".
+    calibration_size, random_state
+        As in `ConformalClassifier`.
+
+    Attributes
+    ----------
+    thresholds_ : ndarray of shape (n_decisions,)
+        A row is decided where its g is below the threshold of its decision, in the unit of the
+        costs. −inf: no row is decided so. inf: all are. None where costs are those of each row.
+    guarantee_ : str
+        What is promised, with its numbers.
+    automated_ : float
+        Share of the calibration rows that are decided.
+    cost_matrix_ : ndarray of shape (n_classes, n_decisions), or callable
+        With the column of referral. A callable stays as it is; see `costs`.
+    decisions_ : ndarray of shape (n_decisions,)
+        What `decide` returns: column numbers, or names.
+    referral_ : object
+        Which of them refers.
+    n_calibration_ : int
+        Calibration rows, or groups where there are such.
+    estimator_, classes_, n_features_in_, feature_names_in_
+        As in `ConformalClassifier`.
+
+    Raises
+    ------
+    ValueError
+        A budget below the cost of a referral, a referral that is not there or whose cost depends on
+        the class or the row, unknown words, costs for other classes than those of the labels, costs
+        of each row with "learn_then_test"; what `ConformalClassifier` refuses.
+
+    References
+    ----------
+    Angelopoulos, Bates, Fisch, Lei and Schuster (2024), Conformal risk control. Angelopoulos,
+    Bates, Candès, Jordan and Lei (2025), Learn then test. Waudby-Smith and Ramdas (2024),
+    Estimating means of bounded random variables by betting.
+
+    Examples
+    --------
+    >>> from sklearn_lhcal.datasets import make_label_histograms
+    >>> from sklearn_lhcal.label_histogram import KnownProbabilities
+    >>> from sklearn_lhcal.metrics import decision_risk
+    >>> data = make_label_histograms(5000, n_raters=(1, 3), overconfidence=2.0, random_state=0)
+    >>> model = RiskControlledDecision("proba", [[0, 1, 2], [3, 0, 1], [9, 2, 0]], budget=0.3)
+    >>> model = model.fit(data.prediction[:1000], data.counts[:1000])
+    >>> model.guarantee_
+    'E[cost of a row, referrals at 0] <= 0.3, over 1000 calibration rows and a new one'
+    >>> X, truth = data.prediction[1000:], KnownProbabilities(data.proba[1000:])
+    >>> round(decision_risk(truth, model.decide(X), model.cost_matrix_), 1)
+    0.3
+    >>> float(model.accepted(X).mean().round(2))
+    0.63
+    """
+
+    def __init__(
+        self,
+        estimator: Calibrated = None,
+        cost_matrix: ArrayLike | Callable[[Samples], ArrayLike] | None = None,
+        *,
+        budget: float = 0.1,
+        method: Literal["conformal", "learn_then_test"] = "conformal",
+        referral: int | str | None = None,
+        target: Literal["total", "decided"] = "total",
+        confidence_level: float = 0.95,
+        calibration_size: float = 0.25,
+        random_state: Seed = None,
+    ) -> None:
+        super().__init__(estimator, calibration_size=calibration_size, random_state=random_state)
+        self.cost_matrix = cost_matrix
+        self.budget = budget
+        self.method = method
+        self.referral = referral
+        self.target = target
+        self.confidence_level = confidence_level
+
+    def decide(self, X: Samples) -> NDArray:
+        """The decision for each row, shape (n_samples,): column numbers, or a frame's names."""
+        accepted, d, column = self._decided(X)
+        return self.decisions_[np.where(accepted, d, column)]
+
+    def accepted(self, X: Samples) -> NDArray[np.bool_]:
+        """Whether each row is decided, and not referred, shape (n_samples,)."""
+        return self._decided(X)[0]
+
+    def costs(self, X: Samples) -> Floats:
+        """What each decision costs under each class, with the column of referral.
+
+        Shape (n_classes, n_decisions), or (n_samples, n_classes, n_decisions) where costs are those
+        of each row. `sklearn_lhcal.metrics.decision_risk` takes both.
+        """
+        check_is_fitted(self, "estimator_")
+        X = check_samples(X)
+        costs = self._source.of_rows(X, len(X))
+        if len(costs.decisions) != len(self.decisions_):
+            raise ValueError(
+                f"cost_matrix(X) has {len(costs.decisions)} decisions with the referral, but had "
+                f"{len(self.decisions_)} in the fit."
+            )
+        if costs.referral != self._rule.referral:
+            raise ValueError(
+                f"A referral costs {costs.referral:g} in cost_matrix(X), but cost "
+                f"{self._rule.referral:g} in the fit, for which the promise holds."
+            )
+        return costs.C
+
+    def expected_cost(self, X: Samples) -> Floats:
+        """What the classifier expects each decision to cost, shape (n_samples, n_decisions)."""
+        return expected_costs(self.predict_proba(X), self.costs(X))
+
+    def _decided(self, X):
+        """Which rows are decided, their best decisions, and the column of referral."""
+        z = self.predict_proba(X)
+        column = int(np.flatnonzero(self.decisions_ == self.referral_)[0])
+        costs = ReferralCosts(self.costs(X), self.decisions_, column)
+        g, d = _best(z, costs)
+        return g < self._rule.thresholds(costs, d), d, column
+
+    def _check(self, classes) -> CostSource:
+        if self.method not in ("conformal", "learn_then_test"):
+            raise ValueError(
+                f'method must be "conformal" or "learn_then_test", got {self.method!r}.'
+            )
+        if self.target not in ("total", "decided"):
+            raise ValueError(f'target must be "total" or "decided", got {self.target!r}.')
+        if self.method == "conformal" and self.target == "decided":
+            raise ValueError(
+                "The mean cost of the decided rows may rise or fall with the threshold, which the "
+                'conformal method does not allow; use method="learn_then_test".'
+            )
+        check_fraction(confidence_level=self.confidence_level)
+        if not np.isfinite(self.budget):
+            raise ValueError(f"budget must be a finite number, got {self.budget!r}.")
+        given = self.cost_matrix
+        if given is None:
+            given = 1.0 - np.eye(len(classes))
+        source = CostSource(given, self.referral, classes)
+        if not callable(given):
+            self._check_referral(source.of_rows(None, 0))
+        elif self.method != "conformal":
+            raise ValueError(
+                f"method={self.method!r} needs the largest cost of all rows to come, which a "
+                'callable does not tell; use method="conformal", or one cost matrix.'
+            )
+        return source
+
+    def _check_referral(self, costs: ReferralCosts) -> None:
+        if self.target == "total" and self.budget < costs.referral:
+            raise ValueError(
+                f"A referral costs {costs.referral:g}, more than the budget of {self.budget:g}: "
+                "even referring every row would exceed it; raise the budget."
+            )
+
+    def _learn(self, rows: HeldOut, checked: CostSource) -> dict:
+        costs = checked.of_rows(rows.X, len(rows.z))
+        self._check_referral(costs)
+        g, d = _best(rows.z, costs)
+        cost = expected_cost(rows.mu, d, costs.C)
+        learn = self._conformal
+        if self.method == "learn_then_test":
+            learn = self._tested
+        rule = learn(g, cost, rows.units, costs)
+        learnt = {
+            "guarantee_": self._in_words(costs.referral, rows),
+            "automated_": float((g < rule.thresholds(costs, d)).mean()),
+            "cost_matrix_": checked.given,
+            "thresholds_": None,
+            "decisions_": costs.decisions,
+            "referral_": costs.decisions[costs.column],
+            "_source": checked,
+            "_rule": rule,
+        }
+        if costs.C.ndim == 2:
+            every = np.arange(len(costs.decisions))
+            learnt |= {"cost_matrix_": costs.C, "thresholds_": rule.thresholds(costs, every)}
+        return learnt
+
+    def _conformal(self, g, cost, units, costs: ReferralCosts) -> "Thresholds":
+        c = costs.referral
+        return Conformal(c, self.budget - c, g, np.maximum(cost - c, 0.0), units)
+
+    def _tested(self, g, cost, units, costs: ReferralCosts) -> "Thresholds":
+        """Bets on the mean of (cost − c)·1{decided} − (budget − c), or of (cost − budget)·…"""
+        compared, starts = self.budget, self.budget * _STARTS
+        if self.target == "total":
+            compared, starts = costs.referral, np.array([-np.inf])
+        slack = self.budget - compared
+        high = costs.C[:, costs.own].max() - compared - slack
+        # costs that cannot exceed the budget need no test
+        threshold = np.inf
+        if high > 0:
+            wealth = log_wealth(g, cost - compared, high, units, slack)
+            threshold = bet_threshold(g, wealth, starts, 1 - self.confidence_level)
+        return Tested(costs.referral, threshold)
+
+    def _in_words(self, referral: float, rows: HeldOut) -> str:
+        n = rows.units.max() + 1
+        units = "rows" if n == len(rows.units) else "groups"
+        what = f"cost of a row, referrals at {referral:g}"
+        if self.method == "conformal":
+            return f"E[{what}] <= {self.budget:g}, over {n} calibration {units} and a new one"
+        if self.target == "decided":
+            what = "cost of a row | decided"
+        level = f"{self.confidence_level:g}"
+        return f"P(E[{what}] <= {self.budget:g}) >= {level}, over {n} calibration {units}"

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._ground.arrays import Floats
+from .._ground.arrays import Floats, Indices
 from .._ground.checks import take_rows
 from .._ground.estimators import own_columns, resolve
 from .._ground.simplex import EPS, log_proba, log_softmax, row_sum
@@ -18,6 +18,9 @@ from ._precomputed import PrecomputedClassifier
 
 # The weight of a member whose weight is 0, and the least probability that has a logarithm.
 _TINY = 1e-300
+
+# (training rows, test rows) of a fold
+Split = tuple[Indices, Indices]
 
 
 @dataclass(frozen=True)
@@ -145,6 +148,27 @@ class CalibrationRows:
         values = {name: getattr(self, name) for name in per_row}
         taken = {name: take_rows(a, index) for name, a in values.items() if a is not None}
         return replace(self, **taken)
+
+    def dealt(self, n_folds: int) -> list[Split]:
+        """Folds that are alike in votes and in predictions, whatever the order of the rows.
+
+        Rows are sorted by their majority vote and the log-probability of it, and dealt to the folds
+        in turn. Ties are sorted by all else that the rows hold, so rows that still tie are the
+        same.
+        """
+        vote = self.counts.argmax(axis=1)
+        u = self.log_proba.reshape(len(self), -1, self.n_classes)
+        own = u[np.arange(len(self)), :, vote].mean(axis=1)
+        order = np.lexsort([own, vote])
+        tied = (np.diff(own[order]) == 0) & (np.diff(vote[order]) == 0)
+        if tied.any():
+            parts = [self.weight[:, None], self.counts, u.reshape(len(self), -1)]
+            if self.is_ensemble:
+                parts.append(self.log_weights)
+            order = np.lexsort([*np.concatenate(parts, axis=1).T, own, vote])
+        fold = np.empty(len(self), dtype=np.intp)
+        fold[order] = np.arange(len(self)) % n_folds
+        return [(np.flatnonzero(fold != j), np.flatnonzero(fold == j)) for j in range(n_folds)]
 
     def __len__(self) -> int:
         return len(self.log_proba)

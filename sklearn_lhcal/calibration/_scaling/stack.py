@@ -17,7 +17,6 @@ from tqdm.auto import tqdm
 from ..._ground.arrays import Floats
 from ..._ground.simplex import softmax
 from ...distributions import Distribution
-from .._folds import deal
 from .._rows import CalibrationRows
 from .checks import floor_shape
 from .fit import fit_shrunk, fit_temperature
@@ -112,7 +111,7 @@ def fit_stack(
 ) -> tuple[StackedMap, CalibrationRows]:
     """The stack, and the rows as stacks of maps that did not see them predict them."""
     maps = _fitted_maps(rows, floor)
-    splits = deal(rows, max(min(n_folds, len(rows)), 1))
+    splits = rows.dealt(max(min(n_folds, len(rows)), 1))
     if len(splits) < 2:
         stack = StackedMap(maps, np.eye(len(maps))[0])
         return stack, rows.mapped(stack.distribution(rows), None)

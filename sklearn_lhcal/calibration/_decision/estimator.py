@@ -1,7 +1,7 @@
 """Calibration for decisions under a known cost matrix (P4): a map, candidates, a rule."""
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 import numpy as np
@@ -10,16 +10,14 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
-from .._ground.arrays import Floats
-from .._ground.checks import check_not_negative
-from .._ground.costs import Costs, bayes_columns, check_cost_matrix, expected_costs, relative
-from .._ground.types import Calibrated, Folds, Samples, Seed
-from ._decide import CostsOfRows
-from ._decision_candidates import CRITERIA, candidates_of, check_grid
-from ._decision_selection import OutOfFold, PairedRule, in_sample, out_of_fold
-from ._folds import deal
-from ._rows import CalibrationRows
-from ._scaling import (
+from ..._ground.arrays import Floats
+from ..._ground.checks import check_not_negative, check_samples
+from ..._ground.costs import Costs, bayes_columns, check_cost_matrix, expected_costs, relative
+from ..._ground.estimators import resolve
+from ..._ground.types import Calibrated, Estimator, Folds, Samples, Seed
+from .._risk_control import RiskControlledDecision
+from .._rows import CalibrationRows
+from .._scaling import (
     FAMILIES,
     FittedMap,
     PublishedScaling,
@@ -31,10 +29,15 @@ from ._scaling import (
     seen,
     warn,
 )
+from .losses import AUTO, check_criterion, check_grid
+from .select import Search, select
 
 STACKED = "stacked"
 # As in StackedCalibration.
 STACK_FOLDS = 5
+
+# What `decide` takes: costs (K, D), or one a row (n, K, D), or what returns them for X.
+CostsOfRows = ArrayLike | Callable[[Samples], ArrayLike] | None
 
 
 class DecisionCalibration(PublishedScaling):
@@ -62,9 +65,9 @@ class DecisionCalibration(PublishedScaling):
       from NLL's probabilities, up to that of one mistake of the worst kind.
 
     **Fits.** NLL is fitted on all rows and on each fold, ``1 + inner_cv`` times, and so is each
-    candidate. For a stack, NLL is fitted once. A temperature's mean cost is a step function of one
-    number, and all its steps are found at once, so that a stack or a temperature takes less time
-    than the other maps.
+    candidate. For a stack, NLL is fitted once. The mean cost of a temperature is found once for all
+    fits, on a grid of T with steps of 1 %, so that a stack or a temperature takes less time than
+    the other maps.
 
     Rows are dealt to the folds by their votes and predictions, so that their order does not matter.
 
@@ -90,7 +93,6 @@ class DecisionCalibration(PublishedScaling):
         - "margin": margin rescaling, a looser bound (P4 Prop. 4).
         - "ece": the calibration error of the most probable class, in 15 hat-shaped bins, which
           leave a gradient.
-        - "classwise_ece": the squared calibration error of each class in such bins, summed.
         - "auto": what has proved worth trying, today "direct".
         - A module is called as ``loss(log_proba, frequencies, weight)``.
     grid : dict or None, default=None
@@ -175,8 +177,7 @@ class DecisionCalibration(PublishedScaling):
         *,
         scaling: Literal["stacked", "temperature", "bias_corrected", "vector"] = "stacked",
         floor: Literal["uniform", "prior"] | None = "uniform",
-        criterion: Literal["auto", "direct", "margin", "nll", "ece", "classwise_ece"]
-        | nn.Module = "auto",
+        criterion: Literal["auto", "nll", "ece", "direct", "margin"] | nn.Module = "auto",
         grid: Mapping[str, Sequence[float | None]] | None = None,
         bias_penalty: float | None = None,
         inner_cv: int = 10,
@@ -269,11 +270,7 @@ class DecisionCalibration(PublishedScaling):
             raise ValueError(
                 f"scaling must be one of {[STACKED, *FAMILIES]}, got {self.scaling!r}."
             )
-        if not isinstance(self.criterion, nn.Module) and self.criterion not in CRITERIA:
-            raise ValueError(
-                f"criterion must be one of {list(CRITERIA)} or a torch module, got "
-                f"{self.criterion!r}."
-            )
+        check_criterion(self.criterion)
         if not isinstance(self.inner_cv, (int, np.integer)) or self.inner_cv < 2:
             raise ValueError(
                 f"inner_cv must be an int of at least 2, got {self.inner_cv!r}; without a "
@@ -286,39 +283,55 @@ class DecisionCalibration(PublishedScaling):
     def _fit_map(self, rows):
         rows = seen(rows, self.floor)
         cost_matrix, decisions = self._costs(rows.classes)
-        C = relative(cost_matrix)
-        if C.max() == 0:
+        if relative(cost_matrix).max() == 0:
             raise ValueError("cost_matrix has equal costs for all decisions: nothing is to decide.")
-        C = C / C.max()
-        stack, rows, fitted = self._solved(rows)
-        candidates = candidates_of(self.criterion, fitted, rows, C, self.grid)
-        found = self._out_of_fold(candidates, stack, fitted, rows, C)
-        selection = PairedRule(self.safeguard).select(found, rows, cost_matrix)
-        if selection.best:
-            x = candidates.fit(fitted, np.arange(len(rows)))[selection.best - 1]
-            fitted = fitted._replace(x=x)
+        stack, predicted, nll = self._nll(rows)
+        warn(rows, nll if stack is None else stack.maps[0], self._remedy)
+        rows = predicted
+        n_folds = min(self.inner_cv, int(np.bincount(rows.counts.argmax(axis=1)).max()))
+
+        def refit(part: CalibrationRows) -> FittedMap:
+            if stack is not None:
+                return nll
+            with warnings.catch_warnings():
+                # The fit on all rows has said it.
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                return self._fitted(part)
+
+        search = Search(
+            rows=rows,
+            C=cost_matrix,
+            nll=nll,
+            refit=refit,
+            splits=rows.dealt(n_folds),
+            criterion=AUTO if self.criterion == "auto" else self.criterion,
+            grid=self.grid,
+            safeguard=self.safeguard,
+            verbose=self.verbose,
+        )
+        selection = select(search)
+        fitted = selection.fitted
         if stack is not None:
             fitted = StackAtTemperature(stack, fitted)
-        params = found.params[selection.best]
         learnt = {
             "_fitted_map": fitted,
             "cost_matrix_": cost_matrix,
             "decisions_": decisions,
             "cv_results_": selection.results,
             "risk_difference_": selection.difference,
-            "best_params_": params,
-            "criterion_": params["criterion"],
+            "best_params_": selection.params,
+            "criterion_": selection.params["criterion"],
         }
         return learnt | fitted.attributes()
 
-    def _solved(self, rows):
-        """The stack, or None; the rows that the search sees; and the map that it starts from."""
+    def _nll(self, rows: CalibrationRows):
+        """The stack, or None; the rows that the search sees; and the map where it starts.
+
+        The stack has predicted out of fold already: its temperature is 1 and is not fitted.
+        """
         if self.scaling != STACKED:
-            fitted = self._fitted(rows)
-            warn(rows, fitted, self._remedy)
-            return None, rows, fitted
+            return None, rows, self._fitted(rows)
         stack, predicted = fit_stack(rows, self.floor, STACK_FOLDS, self.verbose)
-        warn(rows, stack.maps[0], self._remedy)
         family = TemperatureMap(rows.n_classes)
         return stack, predicted, FittedMap(family, family.start())
 
@@ -330,18 +343,91 @@ class DecisionCalibration(PublishedScaling):
         costs = check_cost_matrix(given).for_classes(classes, len(classes), "the classifier")
         return costs.C, costs.names(np.arange(costs.C.shape[1]))
 
-    def _out_of_fold(self, candidates, stack, fitted, rows: CalibrationRows, C) -> OutOfFold:
-        """Decisions of all candidates for rows they were not fitted on."""
-        votes = rows.counts.argmax(axis=1)
-        folds = min(self.inner_cv, int(np.bincount(votes).max()))
-        if folds < 2 or not candidates.params:
-            return in_sample(fitted, rows, C)
-        splits = deal(rows, folds)
-        # The stack has predicted out of fold already.
-        starts = [fitted] * folds
-        if stack is None:
-            with warnings.catch_warnings():
-                # The fit on all rows has said it.
-                warnings.simplefilter("ignore", ConvergenceWarning)
-                starts = [self._fitted(rows.take(train)) for train, _ in splits]
-        return out_of_fold(candidates, rows, C, starts, splits, self.verbose)
+
+def decide(estimator: Estimator, X: Samples, cost_matrix: CostsOfRows = None) -> NDArray:
+    """Decisions of a fitted `DecisionCalibration`, also in a Pipeline, a search, or frozen.
+
+    Parameters
+    ----------
+    estimator : fitted estimator
+        It, or what it wraps, has a method `decide`.
+    X : array-like of shape (n_samples, ...)
+        What the outermost estimator takes.
+    cost_matrix : array-like, callable or None, default=None
+        As in `DecisionCalibration.decide`; a callable gets this X. A `RiskControlledDecision`
+        takes none: its promise is for the costs of its fit.
+
+    Returns
+    -------
+    decisions : ndarray of shape (n_samples,)
+        Column numbers of the cost matrix, or names of its columns.
+
+    Raises
+    ------
+    ValueError
+        Where nothing decides, or other costs are given to a promise.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.frozen import FrozenEstimator
+    >>> from sklearn_lhcal.calibration import DecisionCalibration
+    >>> proba = np.array([[0.9, 0.1], [0.6, 0.4], [0.2, 0.8]])
+    >>> model = DecisionCalibration("proba", [[0, 1], [4, 0]], criterion="nll")
+    >>> model = model.fit(proba, [[9, 1], [6, 4], [2, 8]])
+    >>> decide(FrozenEstimator(model), proba)
+    array([0, 1, 1])
+    """
+    return _walk(estimator, X, cost_matrix, "decide")
+
+
+def expected_cost(estimator: Estimator, X: Samples, cost_matrix: CostsOfRows = None) -> Floats:
+    """Expected costs of decisions under a fitted `DecisionCalibration`, wrapped as for `decide`.
+
+    Parameters
+    ----------
+    estimator, X, cost_matrix
+        As in `decide`.
+
+    Returns
+    -------
+    cost : ndarray of shape (n_samples, n_decisions)
+        In the unit of the costs.
+
+    Raises
+    ------
+    ValueError
+        Where nothing decides, or other costs are given to a promise.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_lhcal.calibration import DecisionCalibration
+    >>> proba = np.array([[0.9, 0.1], [0.6, 0.4], [0.2, 0.8]])
+    >>> model = DecisionCalibration("proba", [[0, 1], [4, 0]], criterion="nll")
+    >>> model = model.fit(proba, [[9, 1], [6, 4], [2, 8]])
+    >>> expected_cost(model, proba[:1]).round(1)
+    array([[0.7, 0.8]])
+    """
+    return _walk(estimator, X, cost_matrix, "expected_cost")
+
+
+def _walk(estimator, X, cost_matrix, method: str):
+    if callable(cost_matrix):
+        cost_matrix = cost_matrix(X)
+    estimator, X = resolve(estimator, check_samples(X), method)
+    if not hasattr(estimator, method):
+        raise ValueError(
+            f"{type(estimator).__name__} decides nothing; wrap it in "
+            "DecisionCalibration(estimator, cost_matrix), or use "
+            "sklearn_lhcal.metrics.bayes_decision(proba, cost_matrix)."
+        )
+    if cost_matrix is None:
+        return getattr(estimator, method)(X)
+    if isinstance(estimator, RiskControlledDecision):
+        raise ValueError(
+            f"cost_matrix was given to {method}, but a promise holds for the costs of its fit "
+            "alone: leave it out, or fit RiskControlledDecision(estimator, cost_matrix, …) with "
+            "these costs; a callable of X makes costs of each row."
+        )
+    return getattr(estimator, method)(X, cost_matrix)

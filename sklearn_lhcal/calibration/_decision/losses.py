@@ -1,0 +1,182 @@
+"""Losses that stand in for the mean cost of decisions, which has no gradient.
+
+Letters: z class probabilities, y label frequencies μ̂, C costs relative to the best decision of the
+class, over the largest (K, D), f = Cᵀz expected costs of the decisions, c = Cᵀy their costs under
+the labels, p(x) = softmax(−βx) over decisions. Minimised are means over rows of
+
+    direct   L⁺   = (min^β_d f_d − min^β_d [f_d − λ c_d])/λ                 P4 eq. (18)
+             ∂L⁺/∂z = C (p(f) − p(f − λc))/λ
+    margin   L^MR = (f_d* − min^β_d [f_d − λ c_d])/λ,  d* = argmin_d c_d    P4 eq. (19)
+             ∂L^MR/∂z = C (1{d = d*} − p(f − λc))/λ
+
+or, with w the weight of a row, the sum over M bins, of the most probable class k of each row,
+
+    ece      Σ_m |Σ_i w_i h_m(z_ik) (z_ik − y_ik)|
+
+in which hats h_m take the place of bins with walls, which would leave no gradient.
+
+A search needs the slope of a loss alone: ``slope(z, y, w)`` is ∂loss/∂z of shape (B, K, n), for the
+predictions of B maps, at y of shape (K, n) and w of shape (B, n), weights of each map with sum 1.
+Rows are the last axis, as a softmax over a short last axis is slow.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ..._ground.arrays import Floats
+
+# What a grid leaves out; rates are the first of Adam, in logits.
+DEFAULTS = {"lam": (0.1,), "beta": (30.0,), "rate": (0.05, 0.2)}
+# β of the minimum that is not smoothed.
+_HARD = 1e9
+_BINS = 15
+
+Slope = Callable[[Tensor, Tensor, Tensor], Tensor]
+Grid = Mapping[str, Sequence[float | None]] | None
+
+
+class Candidate(NamedTuple):
+    """A loss, by its slope; the first rate of the search for its minimum; what users call both."""
+
+    params: dict
+    slope: Slope
+    rate: float
+
+
+def _softmin(x: Tensor, beta: float) -> Tensor:
+    """softmax(−βx) over decisions; it overwrites x, as fresh memory takes longer than the sums."""
+    x.mul_(-beta)
+    x.sub_(x.amax(dim=-2, keepdim=True)).exp_()
+    return x.div_(x.sum(dim=-2, keepdim=True))
+
+
+def direct(C: Tensor, lam: float, beta: float) -> Slope:
+    """Of the upper direct loss."""
+
+    def slope(z, y, w):
+        f, c = C.T @ z, C.T @ y
+        away = _softmin(f - lam * c, beta)
+        return C @ _softmin(f, beta).sub_(away).mul_(w[:, None] / lam)
+
+    return slope
+
+
+def margin(C: Tensor, lam: float, beta: float) -> Slope:
+    """Of margin rescaling."""
+
+    def slope(z, y, w):
+        f, c = C.T @ z, C.T @ y
+        away = _softmin(f - lam * c, beta)
+        best = torch.zeros_like(c).scatter_(0, c.argmin(dim=0, keepdim=True), 1.0)
+        return C @ (best - away).mul_(w[:, None] / lam)
+
+    return slope
+
+
+def top_label_error(z: Tensor, y: Tensor, w: Tensor) -> Tensor:
+    """ECE (B,): confidence less accuracy of the most probable class, absolute, in hat bins."""
+    confidence, top = z.max(dim=-2)
+    accuracy = y.gather(0, top)
+    gap = w * (confidence - accuracy)
+    position = confidence * (_BINS - 1)
+    low = position.detach().floor().long().clamp(max=_BINS - 2)
+    share = position - low
+    of_bins = gap.new_zeros(len(gap), _BINS)
+    of_bins = of_bins.scatter_add(-1, low, (1 - share) * gap)
+    of_bins = of_bins.scatter_add(-1, low + 1, share * gap)
+    return of_bins.abs().sum(dim=-1)
+
+
+def module_loss(module: nn.Module, z: Tensor, y: Tensor, w: Tensor) -> Tensor:
+    """A loss (B,) that the user brings: it sees the rows of one map, with weights of mean 1."""
+    values = []
+    for one, weight in zip(z, w, strict=True):
+        kept = weight > 0
+        log_z = torch.log(one.T[kept].clamp(min=1e-300))
+        values.append(module(log_z, y.T[kept], weight[kept] * kept.sum()))
+    return torch.stack(values)
+
+
+def _slope_of(loss: Slope) -> Slope:
+    """By automatic differentiation, of a loss (B,)."""
+
+    def slope(z, y, w):
+        with torch.enable_grad():
+            z = z.detach().requires_grad_()
+            return torch.autograd.grad(loss(z, y, w).sum(), z)[0]
+
+    return slope
+
+
+def _bounds(bound: Callable[..., Slope], pairs: Sequence) -> Callable:
+    """Slopes for pairs (λ/κ, βκ), or for the λ and β of a grid; β of None is infinite."""
+
+    def slopes(C: Floats, kappa: float, grid: Grid) -> list[tuple[dict, Slope]]:
+        chosen = [(lam * kappa, beta / kappa) for lam, beta in pairs]
+        if grid is not None:
+            given = DEFAULTS | dict(grid)
+            chosen = list(product(given["lam"], given["beta"]))
+        of_costs = partial(bound, torch.as_tensor(C))
+        return [
+            ({"lam": lam, "beta": beta}, of_costs(lam, _HARD if beta is None else beta))
+            for lam, beta in chosen
+        ]
+
+    return slopes
+
+
+# What each criterion minimises beside the log loss: slopes of losses, with their hyper-parameters,
+# from the costs C, their scale κ and the grid of the user.
+LOSSES: dict[str, Callable[[Floats, float, Grid], list[tuple[dict, Slope]]]] = {
+    "nll": lambda C, kappa, grid: [],
+    "ece": lambda C, kappa, grid: [({}, _slope_of(top_label_error))],
+    "direct": _bounds(direct, ((0.03, 10.0), (0.03, 30.0), (0.3, 30.0))),
+    "margin": _bounds(margin, ((1.0, 30.0),)),
+}
+# What has proved worth trying.
+AUTO = "direct"
+
+
+def candidates_of(
+    criterion: str | nn.Module, C: Floats, kappa: float, grid: Grid
+) -> list[Candidate]:
+    """All losses of a criterion, at all rates."""
+    losses: list
+    if isinstance(criterion, nn.Module):
+        name = type(criterion).__name__
+        losses = [({}, _slope_of(partial(module_loss, criterion)))]
+    else:
+        name = criterion
+        losses = LOSSES[criterion](C, kappa, grid)
+    rates: Any = (DEFAULTS | dict(grid or {}))["rate"]
+    return [
+        Candidate({"criterion": name} | params | {"rate": rate}, slope, rate)
+        for rate in rates
+        for params, slope in losses
+    ]
+
+
+def check_criterion(criterion) -> None:
+    """Refuse what is neither a known word nor a torch module."""
+    if not isinstance(criterion, nn.Module) and criterion not in ("auto", *LOSSES):
+        raise ValueError(
+            f"criterion must be one of {['auto', *LOSSES]} or a torch module, got {criterion!r}."
+        )
+
+
+def check_grid(grid) -> None:
+    """Refuse a grid with other names, empty lists, or values that are not positive."""
+    if grid is None:
+        return
+    if not isinstance(grid, Mapping) or not set(grid) <= set(DEFAULTS):
+        raise ValueError(f"grid must be a dict with keys among {list(DEFAULTS)}, got {grid!r}.")
+    for name, values in grid.items():
+        numbers = [v for v in values if not (name == "beta" and v is None)]
+        if len(values) == 0 or not np.all(np.asarray(numbers, dtype=float) > 0):
+            raise ValueError(f"grid[{name!r}] must hold positive numbers, got {values!r}.")

@@ -1,0 +1,343 @@
+"""How `DecisionCalibration` chooses a map: candidates, and a rule that is slow to leave NLL.
+
+A map with parameters x predicts z_i(x) for row i, and d_i(x) = argmin_d Σ_k z_ik C_kd is decided,
+which costs Σ_k μ̂_ik C_k,d under the labels μ̂. Each candidate is fitted F times: once on all rows,
+and once without each of J folds.
+
+1. x_0 minimises the log loss (NLL). All searches start there; the floor stays that of NLL.
+2. The mean cost R(x) = Σ_i w_i cost_i(d_i(x)) is a step function of x. So candidate p takes a loss
+   L_p of the criterion (`losses.py`), and x_p is where 50 steps of Adam on L_p(z(x)) arrive:
+   `descended`. Where x is one number, log β = −log T, "direct" is R itself, on a grid of T, as it
+   is or smoothed by a Gaussian in log T: `cheapest_temperatures`.
+3. Steps 1 and 2 are made again without each fold. d_pi is what candidate p decides for row i where
+   it has not seen the fold of the row: `decide_out_of_fold`.
+4. For the rows of a fold the best candidate is the one that is cheapest in the *other* folds. Δ is
+   its mean cost less that of NLL, over all rows, and se its standard error: `difference`.
+5. NLL is kept unless Δ < −safeguard · se. Else the candidate of least cost out of fold is taken, as
+   it was fitted on all rows: `choose`.
+"""
+
+import warnings
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.ndimage import gaussian_filter1d
+from scipy.special import expit
+from scipy.stats import rankdata
+from torch import Tensor, nn
+from tqdm.auto import tqdm
+
+from ..._ground.arrays import Floats, Indices
+from ..._ground.costs import bayes_columns, relative
+from ...metrics import ConfidenceInterval
+from .._rows import CalibrationRows, Split
+from .._scaling import FittedMap, TemperatureMap, transform
+from .losses import Candidate, Grid, candidates_of
+
+_STEPS = 50
+# Of log β about NLL's: steps of 1 %, up to factors of 20.
+_GRID = np.linspace(-3, 3, 601)
+_SMOOTHING = (0.0, 0.1, 0.3)
+# Numbers in a tensor of probabilities: it stays in cache.
+_BLOCK = 2**17
+# Both tails of the normal distribution together 5 %.
+_Z95 = 1.96
+NLL = {"criterion": "nll"}
+
+
+class DecisionCalibrationWarning(UserWarning):
+    """The calibration rows cannot tell whether calibrating for decisions pays.
+
+    See `DecisionCalibration`.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> # where nothing may be left in doubt
+    >>> warnings.simplefilter("error", DecisionCalibrationWarning)
+    >>> warnings.simplefilter("default", DecisionCalibrationWarning)
+    """
+
+
+class Search(NamedTuple):
+    """All that a selection knows.
+
+    Parameters
+    ----------
+    rows : CalibrationRows
+    C : ndarray of shape (K, D)
+        Costs in the user's unit.
+    nll : FittedMap
+        The map of least log loss on all rows.
+    refit : callable
+        The map of least log loss on some of the rows.
+    splits : list of (training rows, test rows)
+        One for each fold.
+    criterion : str or torch.nn.Module
+    grid : dict or None
+    safeguard : float or None
+        Standard errors by which a candidate must beat NLL; None: NLL is no candidate.
+    verbose : int
+    """
+
+    rows: CalibrationRows
+    C: Floats
+    nll: FittedMap
+    refit: Callable[[CalibrationRows], FittedMap]
+    splits: list[Split]
+    criterion: str | nn.Module
+    grid: Grid
+    safeguard: float | None
+    verbose: int
+
+    @property
+    def unit_costs(self) -> Floats:
+        """Costs above those of the best decision of the class, the largest 1."""
+        C = relative(self.C)
+        return C / C.max()
+
+
+class Selection(NamedTuple):
+    """The map that was selected, its hyper-parameters, and how all candidates did."""
+
+    fitted: FittedMap
+    params: dict
+    results: dict
+    difference: ConfidenceInterval
+
+
+class OutOfFold(NamedTuple):
+    """Decisions (1 + P, n), NLL's first, z of NLL (n, K), and the fold of each row (n,)."""
+
+    decisions: Indices
+    z: Floats
+    fold: Indices
+
+
+def select(search: Search) -> Selection:
+    """The map to take; of NLL alone where there is nothing to select from, or nothing to fold."""
+    starts, params, x = [search.nll], [NLL], np.array([[search.nll.x]])
+    candidates = candidates_of(search.criterion, search.unit_costs, cost_scale(search), search.grid)
+    if candidates and len(search.splits) > 1:
+        bar = tqdm(search.splits, desc="selection", disable=not search.verbose)
+        starts += [search.refit(search.rows.take(train)) for train, _ in bar]
+        others, found = fit_candidates(search, starts, candidates)
+        params += others
+        x = np.concatenate([np.array([start.x for start in starts])[:, None], found], axis=1)
+    best, results, gain = choose(decide_out_of_fold(search, starts, x), search)
+    results = {"params": params, **results}
+    return Selection(search.nll._replace(x=x[0, best]), params[best], results, gain)
+
+
+def fit_candidates(
+    search: Search, starts: list[FittedMap], candidates: list[Candidate]
+) -> tuple[list[dict], Floats]:
+    """Hyper-parameters of P candidates, and their parameters x (F, P, p)."""
+    w = np.zeros((len(starts), len(search.rows)))
+    w[0] = search.rows.weight
+    for j, (train, _) in enumerate(search.splits, 1):
+        w[j, train] = search.rows.weight[train]
+    w /= w.sum(axis=1, keepdims=True)
+    is_temperature = isinstance(search.nll.family, TemperatureMap)
+    if is_temperature and search.criterion == "direct" and search.grid is None:
+        params = [{"criterion": "direct", "smoothing": h} for h in _SMOOTHING]
+        return params, cheapest_temperatures(search, starts, w)
+    bar = tqdm(candidates, desc="candidates", disable=not search.verbose)
+    x = np.stack([descended(one, starts, search.rows, w) for one in bar], axis=1)
+    return [one.params for one in candidates], x
+
+
+def cost_scale(search: Search) -> float:
+    """κ, the unit of λ and 1/β: mean over rows of the standard deviation of f between decisions."""
+    z = search.nll.distribution(search.rows).mean()
+    spread = np.einsum("nk,kd->nd", z, search.unit_costs).std(axis=1)
+    return max(float(np.average(spread, weights=search.rows.weight)), 1e-12)
+
+
+class RowTensors(NamedTuple):
+    """Log-probabilities u, weights of members or None, and label frequencies y; rows come last."""
+
+    u: Tensor  # (K, n), or (S, K, n)
+    member: Tensor | None  # (S, n)
+    y: Tensor  # (K, n)
+
+    @classmethod
+    def of(cls, rows: CalibrationRows) -> "RowTensors":
+        """The same rows."""
+
+        def last(a):
+            return torch.as_tensor(np.ascontiguousarray(np.moveaxis(a, 0, -1)))
+
+        member = last(np.exp(rows.log_weights)) if rows.is_ensemble else None
+        return cls(last(rows.log_proba), member, last(rows.frequencies))
+
+
+def probabilities(x: Tensor, maps: list[FittedMap], rows: RowTensors) -> Tensor:
+    """z (B, K, n) of B parameters x (B, p), each with the floor of a map."""
+    family = maps[0].family
+    v = torch.vmap(lambda one: transform(rows.u.mT, *family.affine(one, torch)).mT)(x)
+    z = torch.softmax(v, dim=-2)
+    if rows.member is not None:
+        z = torch.einsum("sn,bskn->bkn", rows.member, z)
+    if maps[0].floor is None:
+        return z
+    e = torch.as_tensor(expit([one.eta for one in maps]))[:, None, None]
+    return (1 - e) * z + e * torch.as_tensor(np.array([one.floor for one in maps]))[..., None]
+
+
+def descended(
+    candidate: Candidate, starts: list[FittedMap], rows: CalibrationRows, w: NDArray
+) -> Floats:
+    """x (F, p) of a candidate from F starts, under weights (F, n), by Adam with a falling rate."""
+    tensors = RowTensors.of(rows)
+    x = np.array([start.x for start in starts])
+    step = candidate.rate * torch.as_tensor(_unit(starts[0], rows))
+    for part in _blocks(len(x), rows):
+        maps, start, weight = starts[part], torch.as_tensor(x[part]), torch.as_tensor(w[part])
+        theta = torch.zeros_like(start, requires_grad=True)
+        adam = torch.optim.Adam([theta], lr=1.0)
+        cosine = torch.optim.lr_scheduler.CosineAnnealingLR(adam, _STEPS)
+        for _ in range(_STEPS):
+            z = probabilities(start + step * theta, maps, tensors)
+            slope = candidate.slope(z.detach(), tensors.y, weight)
+            theta.grad = torch.autograd.grad(z, theta, slope)[0]
+            adam.step()
+            cosine.step()
+        x[part] = (start + step * theta).detach().numpy()
+    return x
+
+
+def _unit(fitted: FittedMap, rows: CalibrationRows) -> Floats:
+    """What moves logits by about 1, (p,): of a class's own scale the inverse of their size."""
+    unit = np.ones(len(fitted.x))
+    K = rows.n_classes
+    if len(unit) == 2 * K:
+        squares = rows.log_proba**2
+        if rows.is_ensemble:
+            squares = squares.mean(axis=1)
+        size = np.sqrt(np.average(squares, axis=0, weights=rows.weight))
+        unit[:K] = 1 / np.maximum(size, 1e-3)
+    return unit
+
+
+def _blocks(n_maps: int, rows: CalibrationRows) -> Iterator[slice]:
+    """As many maps at a time as stay in cache."""
+    size = max(_BLOCK // rows.log_proba.size, 1)
+    return (slice(i, i + size) for i in range(0, n_maps, size))
+
+
+def cheapest_temperatures(search: Search, starts: list[FittedMap], w: NDArray) -> Floats:
+    """x (F, P, 1) of least mean cost on a grid, smoothed by P Gaussians; of ties the nearest."""
+    tensors = RowTensors.of(search.rows)
+    C = torch.as_tensor(search.unit_costs)
+    c = C.T @ tensors.y
+    t = search.nll.x[0] + _GRID
+    risk = np.empty((len(t), len(w)))
+    for part in _blocks(len(t), search.rows):
+        some = torch.as_tensor(t[part, None])
+        z = probabilities(some, [search.nll] * len(some), tensors)
+        d = (C.T @ z).min(dim=-2).indices  # (B, n)
+        cost = c.gather(0, d)
+        risk[part] = (cost @ torch.as_tensor(w).T).numpy()
+    x = np.empty((len(w), len(_SMOOTHING), 1))
+    for p, h in enumerate(_SMOOTHING):
+        smooth = risk
+        if h:
+            smooth = gaussian_filter1d(risk, h / (_GRID[1] - _GRID[0]), axis=0, mode="nearest")
+        is_best = smooth <= smooth.min(axis=0) + 1e-12
+        away = np.abs(t[:, None] - [start.x[0] for start in starts])
+        x[:, p, 0] = t[np.where(is_best, away, np.inf).argmin(axis=0)]
+    return x
+
+
+def decide_out_of_fold(search: Search, starts: list[FittedMap], x: NDArray) -> OutOfFold:
+    """What NLL and the candidates x (F, 1 + P, p) decide for rows of the fold they have not seen.
+
+    Of one fit, on all rows, for all rows.
+    """
+    rows, n = search.rows, len(search.rows)
+    tests = [test for _, test in search.splits]
+    if len(starts) == 1:
+        tests = [np.arange(n)]
+    decisions = np.empty((x.shape[1], n), dtype=np.intp)
+    found = OutOfFold(decisions, np.empty(rows.counts.shape), np.empty(n, dtype=np.intp))
+    # the first fit is that on all rows, where there are others
+    fits = list(zip(starts, x, strict=True))[-len(tests) :]
+    for j, ((start, candidates), test) in enumerate(zip(fits, tests, strict=True)):
+        some = rows.take(test)
+        z = [start._replace(x=one).distribution(some).mean() for one in candidates]
+        found.decisions[:, test] = bayes_columns(np.array(z), search.C)
+        found.z[test] = z[0]
+        found.fold[test] = j
+    return found
+
+
+def best_of_others(found: OutOfFold, cost: NDArray) -> Indices:
+    """Decisions (n,): in each fold those of the candidate of least `cost` (P, n) in the others."""
+    sums = np.stack([np.bincount(found.fold, weights=c) for c in cost])  # (P, J)
+    best = (sums.sum(axis=1, keepdims=True) - sums).argmin(axis=0)
+    return found.decisions[1:][best[found.fold], np.arange(len(found.fold))]
+
+
+def difference(
+    found: OutOfFold, decisions: NDArray, rows: CalibrationRows, C: NDArray
+) -> tuple[float, float]:
+    """Δ, the mean cost of decisions (n,) less that of NLL's, and se, in the unit of C.
+
+    The variance of the mean is that of the paired differences times about 1/n + 1/n_train, and not
+    1/n: fits without one fold or the other share most of their rows and err alike (Nadeau and
+    Bengio 2003). A second variance is added, for expensive mistakes that these rows lack by luck.
+    It is what NLL's probabilities imply, but at most that of one mistake of the worst kind, since
+    more of them would have been seen.
+    """
+    w = rows.weight / rows.weight.sum()
+    D = C[:, decisions].T - C[:, found.decisions[0]].T  # (n, K)
+    d = np.einsum("nk,nk->n", rows.frequencies, D)
+    mean = float(np.einsum("n,n->", w, d))
+    n, J = 1 / np.einsum("n,n->", w, w), max(found.fold.max() + 1, 2)
+    seen = np.einsum("n,n->", w**2, (d - mean) ** 2) * n / max(n - 1, 1) * (1 + J / (J - 1))
+    implied = np.einsum("n,nk->", w**2, found.z * D**2)
+    worst = (w[:, None] * np.abs(D)).max() ** 2
+    return mean, float(np.sqrt(seen + min(implied, worst)))
+
+
+def choose(found: OutOfFold, search: Search) -> tuple[int, dict, ConfidenceInterval]:
+    """The number of the candidate to take, 0 for NLL; how all did; Δ with its interval."""
+    rows, C = search.rows, search.C
+    w = rows.weight / rows.weight.sum()
+    cost = np.einsum("nk,pnk->pn", rows.frequencies, C.T[found.decisions])
+    risk = np.einsum("pn,n->p", cost, w)
+    mean, error = np.array([difference(found, d, rows, C) for d in found.decisions]).T
+    results = {
+        "mean_risk": risk,
+        "mean_difference": mean,
+        "standard_error": error,
+        "rank_risk": rankdata(risk, method="min").astype(int),
+    }
+    if len(risk) == 1:
+        return 0, results, ConfidenceInterval(0.0, 0.0, 0.0, 0.0)
+    gain, se = difference(found, best_of_others(found, cost[1:] * w), rows, C)
+    interval = ConfidenceInterval(gain, gain - _Z95 * se, gain + _Z95 * se, se)
+    if search.safeguard is None or gain < -search.safeguard * se:
+        return 1 + int(risk[1:].argmin()), results, interval
+    least = np.einsum("nk,k,n->", rows.frequencies, C.min(axis=1), w)
+    _warn_of_doubt(len(rows), float(risk[0] - least), interval)
+    return 0, results, interval
+
+
+def _warn_of_doubt(n_rows: int, nll: float, gain: ConfidenceInterval) -> None:
+    """Where a candidate looks better, and could be worse by more than NLL's whole risk."""
+    if gain.estimate < 0 and gain.high > nll:
+        warnings.warn(
+            f"The {n_rows} calibration rows cannot tell whether calibrating for decisions pays. "
+            f"Out of fold, the best criterion changes the cost of a row by {gain.estimate:.3g} "
+            "compared with the least log loss, but these rows may lack an expensive mistake: 95 % "
+            f"interval {gain.low:.3g} to {gain.high:.3g}. The least log loss costs {nll:.3g} more "
+            "than the best decisions. It is kept; more rows of the classes with expensive "
+            "mistakes would tell.",
+            DecisionCalibrationWarning,
+            stacklevel=7,
+        )
