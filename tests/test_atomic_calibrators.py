@@ -25,6 +25,7 @@ from sklearn_lhcal.calibration import (
     _base,
     _guarantee,
     _readers,
+    _risk_control,
 )
 from sklearn_lhcal.calibration._decision import estimator, select
 from sklearn_lhcal.calibration._scaling import estimators, fit, maps, objective
