@@ -233,7 +233,6 @@ INSTANCES: dict[str, Callable] = {
     "LogisticNormal": lambda: distributions.LogisticNormal(VALUES["loc"], VALUES["scale"]),
     "PointMass": lambda: distributions.PointMass(Z),
     "LabelPolicy": lambda: distributions.label_policy(DIRICHLET, COSTS, 0.1, horizon=2),
-    "LabelHistogramAccumulator": metrics.LabelHistogramAccumulator,
     "MetricAccumulator": lambda: metrics.MetricAccumulator(metrics.calibration_error),
     "LabelHistogramScorer": lambda: metrics.get_scorer("expected_accuracy"),
     "EpistemicScorer": lambda: metrics.get_scorer("epistemic_correlation"),
