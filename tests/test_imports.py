@@ -24,7 +24,7 @@ FLOORS = {
     4: ["_rows"],
     5: ["metrics", "model_selection", "datasets"],
     6: ["neural_network", "ensemble", "gaussian_process"],
-    7: ["calibration", "display", "dask"],
+    7: ["calibration", "display"],
     8: ["report"],
     9: ["__init__", "__main__"],
 }
