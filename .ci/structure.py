@@ -4,8 +4,10 @@
     .ci/structure.py [CHECKOUT ...]
 
 Expression nodes are those of the syntax tree, docstrings left out. Characters are the mean over
-lines of code: no blank lines, comments or docstrings. Arrows are pairs of rooms of which one
-imports the other; private imports are names that cross from room to room without being public.
+lines of code: no blank lines, comments or docstrings. Arrows are pairs of subpackages of which one
+imports the other; in the nested count a folder within a subpackage is one of its own. Private
+imports are names that cross from one subpackage to another without being public. Public names are
+those in `__all__`, result classes left out. `.ci/budget.json` holds what each may be at most.
 """
 
 import ast
@@ -59,6 +61,36 @@ def is_private(root, room, module, name) -> bool:
     return "._" in module or name not in public_names(root, room)
 
 
+def folder_of(root, parts):
+    """The folder of a module within the package, or the module itself where it is in none."""
+    folder = "/".join(parts[:-1])
+    return folder or parts[-1].removesuffix(".py")
+
+
+def folders_imported(root, tree, parts):
+    """The folder of each relative import."""
+    for _, module, name in imported(tree, parts):
+        target = [*module.split("."), name] if module else [name]
+        path = root.joinpath(*target)
+        if not (path.is_dir() or path.with_suffix(".py").exists()):
+            target = target[:-1]
+            path = root.joinpath(*target)
+        yield "/".join(target) if path.is_dir() else folder_of(root, target)
+
+
+def result_classes(trees):
+    """Names of the classes that are tuples with names, directly or through another."""
+    bases = {}
+    for tree in trees:
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                bases[node.name] = {getattr(base, "id", "") for base in node.bases}
+    found = {"NamedTuple"}
+    while more := {name for name, of in bases.items() if of & found} - found:
+        found |= more
+    return found
+
+
 def code_lines(text, tree):
     """Lines of code, stripped."""
     lines = text.splitlines()
@@ -74,7 +106,7 @@ def code_lines(text, tree):
 def measures(root: Path) -> dict:
     """The numbers of one checkout's package."""
     arrows, private, nodes, ternaries, tuples, comments, wide = set(), 0, 0, 0, 0, 0, 0
-    lines, files = [], []
+    lines, files, trees, nested = [], [], [], set()
     for path in sorted(root.rglob("*.py")):
         text = path.read_text(encoding="utf-8")
         tree = ast.parse(text)
@@ -92,12 +124,20 @@ def measures(root: Path) -> dict:
         comments += sum(line.strip().startswith("#") for line in text.splitlines())
         wide += sum(len(line) > 100 for line in text.splitlines())
         lines += code_lines(text, tree)
+        trees.append(tree)
+        folder = folder_of(root, parts)
+        nested |= {(folder, other) for other in folders_imported(root, tree, parts)} - {
+            (folder, folder)
+        }
         own = room_of(parts)
         for room, module, name in imported(tree, parts):
             if room != own:
                 arrows.add((own, room))
                 private += is_private(root, room, module, name)
     hundred = len(lines) / 100
+    rooms = {room_of(path.relative_to(root).parts) for path in root.rglob("*.py")}
+    rooms -= {"__init__", "__main__"}
+    public = {name for room in rooms for name in public_names(root, room)}
     return {
         "files": len(files),
         "lines of code": len(lines),
@@ -107,7 +147,9 @@ def measures(root: Path) -> dict:
         "ternaries per 100 lines": ternaries / hundred,
         "tuple assignments per 100 lines": tuples / hundred,
         "full-line comments": comments,
-        "arrows between rooms": len(arrows),
+        "arrows": len(arrows),
+        "arrows, nested": len(nested),
+        "public names": len(public - result_classes(trees)),
         "private imports": private,
         "longest file": max(files)[0],
     }

@@ -15,9 +15,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn_lhcal.calibration import EpistemicCalibration
 from sklearn_lhcal.datasets import make_random_checkerboard
 from sklearn_lhcal.display import EpistemicGainDisplay
-from sklearn_lhcal.display._gain_bins import binned_gains
 from sklearn_lhcal.distributions import predict_dist
-from sklearn_lhcal.metrics import accuracy_gain, epistemic_calibration_error
+from sklearn_lhcal.metrics import accuracy_gain, epistemic_calibration_error, gain_curve
 from sklearn_lhcal.model_selection import BallCarvingSplit, cross_val_predict
 
 
@@ -47,10 +46,9 @@ def test_means_by_bin():
 def test_intervals_hold_as_often_as_they_say():
     inside = []
     for seed in range(400):
-        _, interval, _, mean = binned_gains(
-            *draw(seed, n=400), n_bins=4, strategy="quantile", confidence_level=0.9
-        )
-        inside.append((interval[:, 0] <= mean) & (mean <= interval[:, 1]))
+        curve = gain_curve(*draw(seed, n=400), n_bins=4, confidence_level=0.9)
+        low, high = curve.interval.T
+        inside.append((low <= curve.mean_uncertainty) & (curve.mean_uncertainty <= high))
     assert 0.85 < np.mean(inside) < 0.97
 
 

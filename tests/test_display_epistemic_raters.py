@@ -116,7 +116,7 @@ def test_few_raters_are_told_and_fewer_refused():
     with pytest.warns(UserWarning, match='only 4 raters.*raters="fixed"'):
         show(y, pred, reference, e)
     show(y, pred, reference, e, raters="fixed")
-    with pytest.raises(ValueError, match='3 raters at least here, got 2; raters="fixed"'):
+    with pytest.raises(ValueError, match='three raters at least, got 2; raters="fixed"'):
         show(y.keep(y.rater < 2), pred, reference, e)
     with pytest.raises(ValueError, match="needs to know who gave each label"):
         show(frame(y), pred, reference, e, raters="random")

@@ -1,7 +1,4 @@
-"""Intervals of the reliability displays: what they are, and that they cover.
-
-The bins are private: thousands of small tables show coverage without drawing any.
-"""
+"""Intervals of reliability curves: what they are, and that they cover."""
 
 import numpy as np
 import pytest
@@ -10,10 +7,8 @@ from scipy.stats import binomtest
 
 from sklearn_lhcal.datasets import make_label_histograms
 from sklearn_lhcal.display import ReliabilityDisplay
-from sklearn_lhcal.display._bins import reliability_bins
-from sklearn_lhcal.label_histogram import pairwise_disagreement
-
-BINNING = {"n_bins": 15, "strategy": "uniform", "confidence_level": 0.9}
+from sklearn_lhcal.distributions import Dirichlet
+from sklearn_lhcal.metrics import reliability_curve
 
 
 @pytest.fixture
@@ -24,9 +19,8 @@ def data():
 def test_interval_is_wilsons_where_rows_are_single_labels():
     rng = np.random.RandomState(0)
     y = rng.random_sample(4000) < 0.3
-    bins = reliability_bins(
-        np.full((4000, 1), 0.3), y[:, None] * 1.0, None, **BINNING | {"n_bins": 1}
-    )
+    how = {"kind": 1, "n_bins": 1, "confidence_level": 0.9}
+    bins = reliability_curve(y.astype(int), np.full(4000, 0.3), **how)
     wilson = binomtest(int(y.sum()), 4000).proportion_ci(0.9, method="wilson")
     np.testing.assert_allclose(bins.interval[0], [wilson.low, wilson.high], atol=2e-5)
 
@@ -44,17 +38,6 @@ def test_intervals_grow_with_level_and_shrink_with_rows(data):
         np.tile(data.counts, (4, 1)), np.tile(data.prediction, (4, 1)), confidence_level=0.5
     ).interval
     assert (np.diff(more) < np.diff(narrow)).all()
-
-
-def test_copies_of_a_class_bring_no_certainty():
-    """Values of one row that say the same are one observation, however often they are pooled."""
-    data = make_label_histograms(3000, 2, 3, random_state=0)
-    z, rate = data.prediction[:, :1], data.counts[:, :1] / 3
-    once, thrice = (
-        reliability_bins(np.tile(z, m), np.tile(rate, m), None, **BINNING) for m in (1, 3)
-    )
-    np.testing.assert_allclose(np.diff(thrice.interval), np.diff(once.interval), rtol=0.02)
-    np.testing.assert_allclose(thrice.mean_observed, once.mean_observed)
 
 
 def test_two_classes_pooled_are_the_diagram_of_one_and_its_mirror_image(data):
@@ -113,30 +96,33 @@ SCENARIOS = {  # rows, classes, raters, α0
 
 
 def _drawn(what, scenario, overconfidence, seed):
-    """Predictions, observed and true rates, each of shape (n, m)."""
+    """Labels, the prediction, the kind of curve; and true rates beside those predicted, (n, m)."""
     n, K, raters, total = SCENARIOS[scenario]
     data = make_label_histograms(
         n, K, raters, total=total, overconfidence=overconfidence, random_state=seed
     )
-    true, mu = (
-        softmax(data.X @ data.coef.T, axis=1),
-        data.counts / data.counts.sum(axis=1, keepdims=True),
-    )
+    true = softmax(data.X @ data.coef.T, axis=1)
+    z = data.prediction
     if what == "class":
-        return data.prediction[:, :1], mu[:, :1], true[:, :1]
+        return data.counts, z, 0, z[:, :1], true[:, :1]
     if what == "pooled":
-        return data.prediction, mu, true
+        return data.counts, z, "classwise", z, true
     s = 1 / (1 + total)
-    disagreement = [
-        (1 - s) * (1 - (z**2).sum(axis=1, keepdims=True)) for z in (data.prediction, true)
-    ]
-    return disagreement[0], pairwise_disagreement(data.counts)[:, None], disagreement[1]
+    predicted, rate = ((1 - s) * (1 - (p**2).sum(axis=1, keepdims=True)) for p in (z, true))
+    distribution = z if np.isinf(total) else Dirichlet.from_mean(z, np.full(n, total))
+    return data.counts, distribution, "disagreement", predicted, rate
 
 
-def _cover(z, rate, true, w, strategy="uniform"):
+def _cover(y, prediction, kind, z, true, w, strategy="uniform"):
     """Which intervals contain the true mean rate of the rows in their bin, and how many rows."""
-    bins = reliability_bins(z, rate, w, n_bins=15, strategy=strategy, confidence_level=0.9)
-    index = np.searchsorted(bins.edges[1:-1], z.ravel(), side="right")
+    bins = reliability_curve(
+        y, prediction, kind=kind, sample_weight=w, strategy=strategy, confidence_level=0.9
+    )
+    if kind == "disagreement":
+        several = y.sum(axis=1) > 1
+        z, true = z[several], true[several]
+        w = None if w is None else w[several]
+    index = np.searchsorted(bins.edges[1:-1] - 1e-9, z.ravel(), side="right")
     weight = np.repeat(np.ones(len(z)) if w is None else w, z.shape[1])
     B = len(bins.bin_counts)
     with np.errstate(invalid="ignore"):

@@ -14,10 +14,10 @@ from scipy.stats import t as student
 
 from sklearn_lhcal._rows import read_rows
 from sklearn_lhcal.display import LabelPolicyDisplay
-from sklearn_lhcal.display._replay import _SHARES, Rules, mean_costs
 from sklearn_lhcal.distributions import Dirichlet, label_policy
 from sklearn_lhcal.label_histogram import Annotations
 from sklearn_lhcal.metrics import bayes_decision
+from sklearn_lhcal.metrics._inference.replay import _SHARES, Rules, mean_costs
 
 COSTS = np.array([[0.0, 1.0], [3.0, 0.0]])
 PRICES = np.array([0.0, 0.15])

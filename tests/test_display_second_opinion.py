@@ -1,20 +1,14 @@
-"""SecondOpinionDisplay: what its two curves are, and that its bands cover.
-
-The curves are private: thousands of small studies show coverage without drawing any.
-"""
+"""SecondOpinionDisplay: what its two curves are, and that its bands cover."""
 
 import numpy as np
 import pytest
 from oracles import KINDS, all_distributions, random_proba, row_outcomes
 
-from sklearn_lhcal._rows import Rows
 from sklearn_lhcal.datasets import make_label_histograms
 from sklearn_lhcal.display import SecondOpinionDisplay
-from sklearn_lhcal.display._referral import gains, referral_curves
 from sklearn_lhcal.distributions import Dirichlet, second_opinion_value
 from sklearn_lhcal.label_histogram import KnownProbabilities
-from sklearn_lhcal.label_histogram._labels import read_labels
-from sklearn_lhcal.metrics import epistemic_loss, posterior_epistemic_loss
+from sklearn_lhcal.metrics import epistemic_loss, posterior_epistemic_loss, referral_curve
 
 RULES = ["second_opinion_value", "entropy", "disagreement"]
 UNCERTAIN = [kind for kind in KINDS if kind != "point mass"]
@@ -39,7 +33,12 @@ def both(display):
 
 def gains_of(counts, d):
     """Expected and realised gain of each row."""
-    return gains(Rows(read_labels(counts), d))
+    z = d.mean()
+    realised = [
+        epistemic_loss(counts[[i]], z[[i]]) - posterior_epistemic_loss(counts[[i]], d[[i]])
+        for i in range(len(d))
+    ]
+    return second_opinion_value(d), np.array(realised)
 
 
 def gain_of_known(Q, d):
@@ -185,16 +184,9 @@ def test_rows_of_equal_priority_are_referred_in_random_order(data, distribution)
     np.testing.assert_allclose(
         both(display), display.fraction[:, None] * both(display)[-1], atol=1e-15
     )
-    rng, tied, (v, g) = (
-        np.random.RandomState(0),
-        distribution.entropy().round(),
-        gains_of(data.counts, distribution),
-    )
+    rng, tied = np.random.RandomState(0), distribution.entropy().round()
     priorities = tied + 1e-3 * rng.random_sample((200, 300))
-    how = {"confidence_level": 0.9, "normalize": False}
-    curves = np.array(
-        [both(referral_curves(display.fraction, p, v, g, np.ones(300), **how)) for p in priorities]
-    )
+    curves = np.array([both(referral_curve(data.counts, distribution, rule=p)) for p in priorities])
     gap = curves.mean(axis=0) - both(show(data.counts, distribution, rule=tied))
     assert (np.abs(gap) <= 4 * curves.std(axis=0) / np.sqrt(200) + 1e-12).all()
 
@@ -247,7 +239,15 @@ SCENARIOS = {  # rows, classes, raters, overconfidence, factor of the predicted 
     "too unsure": (300, 3, 5, 1.0, 0.25),
 }
 
-AT = np.array([0.05, 0.2, 0.5, 1.0])
+# fractions .05, .2, .5 and 1 of 21 points
+AT = np.array([1, 4, 10, 20])
+
+
+def referred(priority):
+    """The share of each row that is referred at these fractions, (4, n); no two rows tie."""
+    n = len(priority)
+    rank = np.argsort(np.argsort(-priority))
+    return np.clip(AT[:, None] / 20 * n - rank, 0, 1)
 
 
 def mean_gain(truth, d):
@@ -273,19 +273,15 @@ def test_bands_cover_the_mean_true_gain(scenario):
         calibrated = data.prediction ** (1 / overconfidence)
         truth = Dirichlet.from_mean(calibrated / calibrated.sum(axis=1, keepdims=True), total)
         d = Dirichlet.from_mean(data.prediction, factor * total)
-        (v, g), true_gain = gains_of(data.counts, d), mean_gain(truth, d)
-        for rule, priority in enumerate([v, d.entropy()]):
+        true_gain = mean_gain(truth, d) / n
+        for rule, priority in enumerate([second_opinion_value(d), d.entropy()]):
+            true = referred(priority) @ true_gain
             for normalize in (False, True):
-                shown, true = (
-                    referral_curves(
-                        AT, priority, v, gain, np.ones(n), confidence_level=0.9, normalize=normalize
-                    )
-                    for gain in (g, true_gain)
-                )
-                low, high = shown.interval.T + np.array([[-1e-9], [1e-9]])
-                hits[rule, int(normalize)] += (low <= true.realised_gain) & (
-                    true.realised_gain <= high
-                )
+                how = {"rule": priority, "n_points": 21, "confidence_level": 0.9}
+                shown = referral_curve(data.counts, d, normalize=normalize, **how)
+                low, high = shown.interval[AT].T + np.array([[-1e-9], [1e-9]])
+                gain = true / true_gain.sum() if normalize else true
+                hits[rule, int(normalize)] += (low <= gain) & (gain <= high)
     coverage = hits / 300
     assert (coverage[:, 0] >= 0.85).all(), coverage
     assert (coverage[:, 0] <= 0.97).all(), coverage

@@ -194,19 +194,6 @@ def test_intervals_have_the_unit_of_the_costs():
     assert_allclose(many, 1e13 * np.array(one), rtol=1e-9)
 
 
-def test_many_ratings_in_blocks_of_rows(monkeypatch):
-    """How many ratings are in memory at a time does not show."""
-    from sklearn_lhcal._ground import rater_shares
-
-    y, z = study(n=50, read=0.5, R=60)
-    values = []
-    for block in (2**15, 7, 1):
-        monkeypatch.setattr(rater_shares, "_RATINGS", block)
-        found = confidence_interval(epistemic_loss, y, z, random_state=0)
-        values.append([*found, found.df, *found.components])
-    assert_allclose(values, [values[0]] * 3, rtol=1e-10)
-
-
 # --- laws ---
 
 

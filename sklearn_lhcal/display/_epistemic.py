@@ -183,7 +183,9 @@ class EpistemicGainDisplay(Display):
                 "Ties of the estimate leave some runs with fewer bins; use fewer bins, or edges."
             )
         counts = np.sum([run.bin_counts for run in runs], axis=0)
-        means = [np.array(of) for of in list(zip(*runs, strict=True))[2 : 2 + len(given)]]
+        means: list[Any] = [
+            np.array(of) for of in list(zip(*runs, strict=True))[2 : 2 + len(given)]
+        ]
         kept: dict[str, Any] = {"confidence_level": confidence_level, "name": name}
         return cls(*means, bin_counts=counts, **kept).plot(ax, **plot_kwargs)
 
@@ -252,6 +254,7 @@ class EpistemicGainDisplay(Display):
     @classmethod
     def _of_run(cls, run: GainCurve, confidence_level: float, name: str | None) -> Self:
         """Of one run."""
+        means: list[Any]
         counts, interval, *means = run
         kept: dict[str, Any] = {"confidence_level": confidence_level, "name": name}
         return cls(*means, interval=interval, bin_counts=counts, **kept)

@@ -22,7 +22,6 @@ from ._epistemic import (
 )
 from ._expected_calibration import expected_calibration_error, maximum_calibration_error
 from ._inference.accumulate import MetricAccumulator
-from ._inference.alternative_annotator import AlternativeAnnotatorTest, alternative_annotator_test
 from ._inference.decision_curves import CostCurve, DecisionCurve, cost_curve, decision_curve
 from ._inference.gains import GainCurve, gain_curve
 from ._inference.intervals import (
@@ -33,8 +32,15 @@ from ._inference.intervals import (
     paired_difference,
 )
 from ._inference.policy import PolicyCurve, policy_curve
-from ._inference.reader_comparison import ReaderComparison, ReaderRows, reader_comparison
-from ._inference.reader_table import ReaderTable, reader_table
+from ._inference.readers import (
+    AlternativeAnnotatorTest,
+    ReaderComparison,
+    ReaderRows,
+    ReaderTable,
+    alternative_annotator_test,
+    reader_comparison,
+    reader_table,
+)
 from ._inference.referral import ReferralCurve, referral_curve
 from ._inference.reliability import ReliabilityCurve, reliability_curve
 from ._inference.study_size import StudySize, study_size

@@ -144,7 +144,7 @@ def _cells(y: Annotations, groups: NDArray | None) -> NDArray | None:
     return groups[y.row] * len(y.raters) + y.rater
 
 
-def _squares_of_cells(V: Floats, cell: NDArray | None, b: NDArray, B: int) -> Floats:
+def _squares_of_cells(V: NDArray, cell: NDArray | None, b: NDArray, B: int) -> NDArray:
     """Σ of the squares of the sums of cells, by bin; None: each value is a cell."""
     if cell is None:
         return np.bincount(b, V * V, B)

@@ -72,9 +72,7 @@ class LossDecomposition(NamedTuple):
 
 
 # of no rows
-NOTHING = LossDecomposition(
-    *[np.nan] * 5, *[np.empty(0) for _ in range(12)], n_rows=0, dropped_weight=np.nan
-)
+NOTHING = LossDecomposition._make([*[np.nan] * 5, *[np.empty(0)] * 12, 0, np.nan])
 
 
 def _decomposed(sums: BinSums, **options) -> LossDecomposition:

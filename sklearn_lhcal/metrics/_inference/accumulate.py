@@ -193,11 +193,10 @@ class MetricAccumulator:
             return self
         if self._first is not None:
             self._check_kind(other._first)
-        if self._bins is None and other._bins is not None:
-            self._bins = other._bins.of_table(np.zeros_like(other._bins.table))
-            self._bins.n_rows = 0
-        if self._bins is not None:
+        if self._bins is not None and other._bins is not None:
             self._bins.merge(other._bins)
+        elif other._bins is not None:
+            self._bins = other._bins.of_table(other._bins.table.copy())
         self._moments.merge(other._moments)
         self._first = other._first
         self._sizes += other._sizes

@@ -94,7 +94,6 @@ def decision_curve(
     k = class_column(class_index, rows)
     acts = _acts(rows, k, t)
     if reference is not None:
-        acts = acts.astype(np.int8)
         if isinstance(reference, str) and reference == "all":
             acts -= 1
         else:
@@ -112,9 +111,10 @@ def decision_curve(
     return DecisionCurve(t, mean, interval, treat_all, class_names(rows)[k])
 
 
-def _acts(rows: Rows, k: int, t: Floats) -> NDArray[np.bool_]:
+def _acts(rows: Rows, k: int, t: Floats) -> NDArray[np.int8]:
+    """1{p_i ≥ t}, shape (n, n_thresholds)."""
     # 1 − .9 is below .1, and .7 in float32 below .7
-    return rows.z[:, [k]] >= t - below(t, t)
+    return (rows.z[:, [k]] >= t - below(t, t)).astype(np.int8)
 
 
 def _checked(thresholds) -> Floats:

@@ -1,6 +1,6 @@
 """Bins of an estimate of epistemic uncertainty: the mean gain of each, and its interval."""
 
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,6 +12,7 @@ from ..._ground.names import check_row_names
 from ..._ground.two_way import squares
 from ..._ground.types import Strategy
 from ..._rows import Rows, random_raters, read_groups
+from ...label_histogram import Annotations
 from .._epistemic import accuracy_gain
 from .intervals import spread_of_mean, student_ends
 from .raters import LEAST_RATERS, check_several_raters, single_panel, warn_of_few, worth
@@ -136,7 +137,8 @@ def _over_raters(
     rows: Rows, inside: NDArray, y_pred: Any, y_reference: Any, V: float, df: float
 ) -> tuple[float, float]:
     """The variance of a bin's mean gain over rows and raters, and its degrees of freedom."""
-    if not len(rows) or rows.labels.n_raters < LEAST_RATERS:
+    y = cast(Annotations, rows.labels)
+    if y.n_raters < LEAST_RATERS:
         return np.nan, np.nan
     pred, reference = (np.asarray(a)[inside] for a in (y_pred, y_reference))
 
@@ -144,5 +146,5 @@ def _over_raters(
         gain = accuracy_gain(rows.labels, pred[at], reference[at])
         return gain, np.ones(len(rows))
 
-    spread = spread_of_mean(MeanStatistic(terms, rows), single_panel(rows.labels, None, 1), V, df)
+    spread = spread_of_mean(MeanStatistic(terms, rows), single_panel(y, None, 1), V, df)
     return float(spread.variance), float(spread.df)

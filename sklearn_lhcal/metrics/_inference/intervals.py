@@ -5,7 +5,7 @@ repeated rows undo the correction and lie at distance 0 of each other. One that 
 too: a repeated rater agrees with himself."""
 
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,6 +17,7 @@ from ..._ground.bins import signed_root
 from ..._ground.checks import as_floats, check_fraction
 from ..._ground.types import LabelsLike, Seed
 from ..._rows import PredictionLike, Rows, random_raters
+from ...label_histogram import Annotations
 from .raters import (
     Design,
     Panel,
@@ -351,7 +352,7 @@ def _interval(ends: Floats, spread: Spread, panel: Panel | None) -> ConfidenceIn
 
 def mean_and_spread(values: Floats, w: Floats, groups: NDArray | None) -> tuple[Any, Any, float]:
     """Means of values (n, ...) with weights of sum 1, their variances and degrees of freedom."""
-    mean = w @ values
+    mean = np.tensordot(w, values, 1)
     unit = row_units(groups, len(values))
     residual = (w * (values - mean).T).T
     sums = np.zeros((unit.max() + 1, *residual.shape[1:]))
@@ -393,7 +394,7 @@ def intervals_of_means(
     w = rows.weight / rows.weight.sum()
     mean, V, df = mean_and_spread(values(rows, np.arange(len(rows))), w, rows.groups)
     if random_raters(rows.labels, raters) is not None:
-        panel = single_panel(rows.labels, rows.w, 1)
+        panel = single_panel(cast(Annotations, rows.labels), rows.w, 1)
         warn_of_few(panel.n_raters, panel.worth)
 
         def terms(rows: Rows, at: Indices) -> tuple[Floats, Floats]:
@@ -455,5 +456,5 @@ def interval_over_splits(
         q = test_fraction
     S = len(x)
     spread = Spread(x.var(ddof=1) * (1 / S + q / (1 - q)), S - 1.0, VarianceComponents(0.0))
-    ends = _ends(float(x.mean()), spread, confidence_level)
-    return ConfidenceInterval(*ends.tolist(), float(np.sqrt(spread.variance)), df=S - 1.0)
+    mean, low, high = _ends(float(x.mean()), spread, confidence_level).tolist()
+    return ConfidenceInterval(mean, low, high, float(np.sqrt(spread.variance)), df=S - 1.0)

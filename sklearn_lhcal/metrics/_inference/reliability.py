@@ -1,7 +1,7 @@
 """Reliability curves: mean prediction and observed rate of each bin, with intervals."""
 
 from collections.abc import Callable, Hashable
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,7 +13,7 @@ from ..._ground.checks import check_fraction
 from ..._ground.two_way import squares
 from ..._ground.types import LabelsLike, Strategy
 from ..._rows import PredictionLike, Rows, class_column, class_names, random_raters, read_rows
-from ...label_histogram import pairwise_disagreement
+from ...label_histogram import Annotations, pairwise_disagreement
 from .intervals import spread_of_mean
 from .raters import single_panel
 from .statistic import MeanStatistic
@@ -114,7 +114,11 @@ def reliability_curve(
     array([ 0.05, -0.02, -0.  , -0.07, -0.11])
     """
     check_fraction(confidence_level=confidence_level)
-    how = {"n_bins": n_bins, "strategy": strategy, "confidence_level": confidence_level}
+    how: dict[str, Any] = {
+        "n_bins": n_bins,
+        "strategy": strategy,
+        "confidence_level": confidence_level,
+    }
     rows = read_rows(y, prediction, sample_weight, groups, classes=classes).weighted()
     if isinstance(kind, str) and kind == "disagreement":
         return _of_disagreement(rows, raters, **how)
@@ -130,7 +134,7 @@ def _of_disagreement(rows: Rows, raters: str | None, **how) -> ReliabilityCurve:
     if seen is None:
         raise ValueError(
             "No row of y with a positive weight has two raters or more, so there is no "
-            "disagreement to show; for one label per row ask for a class."
+            "disagreement to show; for one label per row use ReliabilityDisplay, or another kind."
         )
 
     def rate(rows: Rows) -> Floats:
@@ -204,7 +208,8 @@ def _over_raters(
 
     NaN in a bin of too few raters.
     """
-    if rows.labels.n_raters < 2 + least_raters:
+    y = cast(Annotations, rows.labels)
+    if y.n_raters < 2 + least_raters:
         return np.nan, np.nan
 
     def terms(rows: Rows, at: NDArray) -> tuple[Floats, Floats]:
@@ -212,19 +217,19 @@ def _over_raters(
         return residual.sum(axis=1), p[at].sum(axis=1)
 
     mean = MeanStatistic(terms, rows, least_raters=least_raters)
-    panel = single_panel(rows.labels, rows.w, least_raters)
+    panel = single_panel(y, rows.w, least_raters)
     spread = spread_of_mean(mean, panel, V, df)
     return float(spread.variance), float(spread.df)
 
 
-def _comparable(w: Floats, index: Floats, B: int) -> Floats:
+def _comparable(w: NDArray, index: NDArray, B: int) -> NDArray:
     """Weights whose largest is 1 in each bin, however large or small they are."""
     largest = np.zeros(B)
     np.maximum.at(largest, index, w)
     return w / largest[index]
 
 
-def _unit_squares(index: Floats, values: Floats, B: int, groups: Floats | None) -> Floats:
+def _unit_squares(index: NDArray, values: NDArray, B: int, groups: NDArray | None) -> NDArray:
     """Σ_g (Σ_j v_gj)² over the values j of row or group g in each bin, (B,)."""
     if groups is None:
         return _row_sums_of_squares(index, values, B)
@@ -232,7 +237,7 @@ def _unit_squares(index: Floats, values: Floats, B: int, groups: Floats | None) 
     return squares(values.ravel(), unit.ravel(), index.ravel(), B)
 
 
-def _row_sums_of_squares(index: Floats, values: Floats, B: int) -> Floats:
+def _row_sums_of_squares(index: NDArray, values: NDArray, B: int) -> NDArray:
     """Σ_i (Σ_j v_ij)² over the values j of row i in each bin, (B,)."""
     total = np.zeros(B)
     for block in row_blocks(len(index), max(B, index.shape[1])):

@@ -1,0 +1,658 @@
+"""A model beside the readers, and the readers beside each other.
+
+A label is compared with the other labels of its row. Letters: n_i labels of row i, y_i its counts,
+s_ik the model's share of a vote (more than one class where probabilities tie)."""
+
+import warnings
+from collections.abc import Callable
+from typing import Literal, NamedTuple, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.stats import f as fisher
+from scipy.stats import t as student
+from sklearn.exceptions import UndefinedMetricWarning
+from sklearn.utils import check_random_state
+
+from ..._ground.arrays import Floats, Indices, Integers
+from ..._ground.checks import check_fraction, check_positive_int, plain_array
+from ..._ground.names import is_numeric, positions, sorted_names
+from ..._ground.simplex import gini, row_sum, votes_of
+from ..._ground.types import LabelsLike, Seed
+from ..._rows import PredictionLike, Rows, read_rows
+from ...distributions import PointMass
+from ...label_histogram import Annotations
+from ...label_histogram._labels import names_of, read_labels
+from .._evaluate import mean
+from .intervals import ConfidenceInterval, interval_of
+from .raters import Panel, spread_of
+from .statistic import MeanStatistic
+
+__all__ = [
+    "AlternativeAnnotatorTest",
+    "ReaderComparison",
+    "ReaderRows",
+    "ReaderTable",
+    "alternative_annotator_test",
+    "reader_comparison",
+    "reader_table",
+]
+
+
+def statistic_of_pairs(terms: Callable, rows: Rows) -> MeanStatistic:
+    """A ratio of sums over rows with two readers or more; ``terms(rows)`` are its terms."""
+    return MeanStatistic(lambda rows, _: terms(rows), rows, least_raters=2)
+
+
+def rows_of_pairs(labels, prediction, sample_weight, groups) -> Rows:
+    """The rows with two readers or more; the prediction may be None."""
+    rows = read_rows(labels, prediction, sample_weight, groups, optional=True)
+    rows.labels.warn_if_adjudicated()
+    seen = rows.contributing(2)
+    if seen is None:
+        raise ValueError("No row of y with a positive weight has labels of two readers.")
+    return seen
+
+
+class Comparisons(NamedTuple):
+    """Ratings of rows with two or more, each against the others of its row.
+
+    Attributes
+    ----------
+    row, reader, label : ndarray of shape (n_ratings,)
+    reader_error, model_error : ndarray of shape (n_ratings,)
+        Share of the other readers who disagree with the reader, and with the model.
+    """
+
+    row: Integers
+    reader: Integers
+    label: Integers
+    reader_error: Floats
+    model_error: Floats
+
+    def excess(self, rows: Rows, k: int) -> Floats:
+        """Whether each label is of class k, less the share of k among the others of its row."""
+        own = (self.label == k).astype(np.float64)
+        return own - (rows.labels.counts[self.row, k] - own) / (rows.n[self.row] - 1)
+
+
+def with_votes(y: LabelsLike, prediction: PredictionLike) -> tuple[Annotations, PredictionLike]:
+    """The labels, and the prediction as probabilities: 1-D labels that a model gives are certain.
+
+    1-D numbers that are no integers are probabilities of the second class, as everywhere.
+    """
+    labels = named_raters(y)
+    if not _are_labels(prediction):
+        return labels, prediction
+    said = read_labels(prediction)
+    classes = labels.classes
+    if labels.single:
+        classes = sorted_names(list({*classes.tolist(), *said.classes.tolist()}))
+    unseen = said.classes[positions(said.classes, classes) < 0]
+    # integers may be column numbers where no class is a number
+    if len(unseen) and (is_numeric(classes) or not is_numeric(said.classes)):
+        raise ValueError(
+            f"prediction has labels that are no classes of y: {unseen.tolist()[:5]}; y has "
+            f"{classes.tolist()[:20]}."
+        )
+    said = said.in_order(classes, other="y")
+    return labels, PointMass(said.counts.astype(np.float64)).with_classes(said.classes)
+
+
+def named_raters(y: LabelsLike) -> Annotations:
+    """Labels that know who gave them; else a ValueError."""
+    labels = read_labels(y)
+    if not isinstance(labels, Annotations):
+        raise ValueError(
+            "y does not say who gave the labels: make Annotations of it, by Annotations.from_long "
+            "or Annotations.from_matrix."
+        )
+    return labels
+
+
+def _are_labels(prediction) -> bool:
+    """Whether a prediction is one label a row."""
+    if prediction is None or hasattr(prediction, "disagreement"):
+        return False
+    a = plain_array(prediction, "prediction")
+    return a.ndim == 1 and a.dtype.kind != "f"
+
+
+def compared(rows: Rows) -> Comparisons:
+    """Every rating of rows with two or more against the others of its row."""
+    labels = named_raters(rows.labels)
+    row = labels.row
+    several = rows.n[row] > 1
+    row = row[several]
+    a = labels.label[several].astype(np.int64)
+    reader = labels.rater[several].astype(np.int64)
+    y = labels.counts
+    share = votes_of(rows.z)
+    others = rows.n[row] - 1
+    agree = (y[row, a] - 1) / others
+    model = (row_sum(share * y)[row] - share[row, a]) / others
+    return Comparisons(row, reader, a, 1 - agree, 1 - model)
+
+
+class Means(NamedTuple):
+    """Means of each reader over her rows, with intervals that hold for all readers together.
+
+    Attributes
+    ----------
+    mean : ndarray of shape (n_raters, ...)
+    interval : ndarray of shape (n_raters, ..., 2)
+    """
+
+    mean: Floats
+    interval: Floats
+
+
+def reader_means(
+    values: Floats,
+    at: Comparisons,
+    weight: Floats,
+    block: Indices,
+    n_readers: int,
+    confidence_level: float,
+    n_each: int = 1,
+) -> Means:
+    """Weighted means of one value a rating, reader by reader, by the jackknife over blocks of rows.
+
+    Bonferroni's intervals over readers and the `n_each` means that each has. NaN for a
+    reader all of whose rows are in one block.
+    """
+    B = int(block.max()) + 1
+    w = weight[at.row]
+    cell = block[at.row] * n_readers + at.reader
+    N, D = (
+        np.bincount(cell, a, minlength=B * n_readers).reshape(B, n_readers) for a in (w * values, w)
+    )
+    total = D.sum(axis=0)
+    blocks = (D > 0).sum(axis=0)
+    several = blocks > 1
+    mean = N.sum(axis=0) / np.where(total > 0, total, np.nan)
+    left = np.where(several, total - D, np.nan)
+    without = (N.sum(axis=0) - N) / left
+    # (b − 1)/b Σ_b (value without b − value)²; blocks without her rows add nothing
+    variance = ((without - mean) ** 2).sum(axis=0) * (blocks - 1) / np.maximum(blocks, 1)
+    asked = n_each * max(int((total > 0).sum()), 1)
+    tail = (1 - confidence_level) / (2 * asked)
+    reach = student.ppf(1 - tail, np.where(several, blocks - 1, np.nan)) * np.sqrt(variance)
+    return Means(mean, np.stack([mean - reach, mean + reach], axis=-1))
+
+
+def read_compared(y: LabelsLike, prediction: PredictionLike) -> tuple[Rows, Annotations]:
+    """Rows whose prediction is votes or probabilities, and their labels, who know who gave them."""
+    labels, prediction = with_votes(y, prediction)
+    rows = read_rows(labels, prediction)
+    return rows, named_raters(rows.labels)
+
+
+class ReaderRows(NamedTuple):
+    """Each reader against the others; NaN for one who shares rows with nobody.
+
+    Attributes
+    ----------
+    raters : ndarray of shape (n_raters,)
+        Names.
+    n_rows : ndarray of shape (n_raters,)
+        Rows that the reader shares with others.
+    error, model_error : ndarray of shape (n_raters,)
+        How often another reader of these rows disagrees with this one, and with the model.
+    error_interval : ndarray of shape (n_raters, 2)
+        Of `error`.
+    difference : ndarray of shape (n_raters,)
+        ``model_error − error``; below 0 the model agrees better with the others.
+    difference_interval : ndarray of shape (n_raters, 2)
+    """
+
+    raters: NDArray
+    n_rows: Integers
+    error: Floats
+    model_error: Floats
+    error_interval: Floats
+    difference: Floats
+    difference_interval: Floats
+
+
+class ReaderComparison(NamedTuple):
+    """What `reader_comparison` returns.
+
+    Attributes
+    ----------
+    difference : ConfidenceInterval
+        Δ, how much more often a reader disagrees with the model than with another reader.
+    upper : float
+        Upper bound of Δ, one-sided.
+    margin : float
+    non_inferior : bool
+        Whether `upper` is below `margin`.
+    model_error, reader_error : ConfidenceInterval
+        How often a reader disagrees with the model, and with another reader.
+    loss_difference : ConfidenceInterval
+        ``EL − IL``, the epistemic loss of the model's probabilities less that of a reader's vote.
+    worth : float
+        m* = IL/EL: the mean vote of so many readers has the model's epistemic loss. NaN where the
+        interval of EL holds 0.
+    worth_low, worth_high : float
+        Interval of m*; inf where EL may be 0.
+    readers : ReaderRows
+        Each reader; intervals hold for all of them together, for these readers and new rows.
+    """
+
+    difference: ConfidenceInterval
+    upper: float
+    margin: float
+    non_inferior: bool
+    model_error: ConfidenceInterval
+    reader_error: ConfidenceInterval
+    loss_difference: ConfidenceInterval
+    worth: float
+    worth_low: float
+    worth_high: float
+    readers: ReaderRows
+
+
+def _disagreement_rows(mu, n, z):
+    """Probability that two readers disagree: IL_i."""
+    return n / (n - 1) * gini(mu)
+
+
+def _model_error_rows(mu, n, z):
+    return 1 - row_sum(votes_of(z) * mu)
+
+
+def _excess_error_rows(mu, n, z):
+    """(1 − acc_i) − IL_i."""
+    return _model_error_rows(mu, n, z) - _disagreement_rows(mu, n, z)
+
+
+def _epistemic_rows(mu, n, z):
+    """EL_i, Eq. (9) of P1: ‖μ̂ − z‖² less the sampling variance of μ̂."""
+    return row_sum((mu - z) ** 2) - gini(mu) / (n - 1)
+
+
+def _excess_loss_rows(mu, n, z):
+    return _epistemic_rows(mu, n, z) - _disagreement_rows(mu, n, z)
+
+
+def _loss_ratio_terms(rows: Rows):
+    """EL/IL, a ratio of sums."""
+    numerator, _ = mean(_epistemic_rows)(rows)
+    denominator, _ = mean(_disagreement_rows)(rows)
+    return numerator, denominator
+
+
+_COMPARED = (
+    mean(_excess_error_rows),
+    mean(_model_error_rows),
+    mean(_disagreement_rows),
+    mean(_excess_loss_rows),
+    _loss_ratio_terms,
+)
+
+
+def reader_comparison(
+    y: Annotations,
+    prediction: PredictionLike,
+    *,
+    margin: float,
+    sample_weight: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
+    raters: Literal["random", "fixed"] | None = None,
+    confidence_level: float = 0.95,
+    n_blocks: int = 50,
+    random_state: Seed = None,
+) -> ReaderComparison:
+    """Whether a model is as good as one more reader.
+
+    Two readers of a row disagree with probability IL. A reader disagrees with the model's label
+    with probability 1 − accuracy. The model is non-inferior at a margin ε where the upper bound of
+    ``Δ = (1 − accuracy) − IL`` is below ε. Probabilities are compared by squared loss: a reader's
+    vote has the epistemic loss IL, the mean vote of m readers IL/m, the model EL.
+
+    Parameters
+    ----------
+    y : Annotations of shape (n_samples, n_classes)
+        Rows with two readers or more count.
+    prediction : array-like of shape (n_samples,) or (n_samples, n_classes), or Distribution
+        The model's labels, or class probabilities, whose largest is its label; ties share evenly.
+        Labels are taken as certain where losses are compared. (1-D floats are probabilities of the
+        second class.)
+    margin : float
+        ε, a difference of probabilities of disagreement that does not matter. Choose it before the
+        data are seen.
+    sample_weight, groups, n_blocks, random_state
+        As in `confidence_interval`.
+    raters : {"random", "fixed"}, optional
+        As in `confidence_interval`: by default for new readers and new rows.
+    confidence_level : float, default=0.95
+        Of intervals, which have two sides, and of the verdict, which has one.
+
+    Returns
+    -------
+    ReaderComparison
+
+    Raises
+    ------
+    ValueError
+        Labels without raters, fewer than three raters where these are random, unknown classes,
+        lengths that differ.
+
+    Warns
+    -----
+    UserWarning
+        Fewer than five raters.
+
+    Notes
+    -----
+    Readers are exchangeable. Each reader's own row speaks of that reader; its intervals are those
+    of the jackknife over rows, Bonferroni's over readers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_lhcal.label_histogram import Annotations
+    >>> rng = np.random.default_rng(0)
+    >>> truth = rng.integers(2, size=(300, 1))
+    >>> said = np.where(rng.random((300, 6)) < 0.8, truth, 1 - truth)
+    >>> y = Annotations.from_matrix(said[:, :5])
+    >>> result = reader_comparison(y, said[:, 5], margin=0.05, random_state=0)
+    >>> bool(result.difference.low < 0 < result.difference.high)
+    True
+    """
+    labels, prediction = with_votes(y, prediction)
+    rows = rows_of_pairs(labels, prediction, sample_weight, groups)
+    found = [statistic_of_pairs(terms, rows) for terms in _COMPARED]
+    design = found[0].design(raters, n_blocks, check_random_state(random_state))
+    difference, model, reader, loss, ratio = (
+        interval_of(statistic, design, confidence_level) for statistic in found
+    )
+    t = student.ppf(confidence_level, difference.df)
+    upper = difference.estimate + t * difference.standard_error
+    worth, low, high = _worth(ratio)
+    return ReaderComparison(
+        difference=difference,
+        upper=float(upper),
+        margin=float(margin),
+        non_inferior=bool(upper < margin),
+        model_error=model,
+        reader_error=reader,
+        loss_difference=loss,
+        worth=worth,
+        worth_low=low,
+        worth_high=high,
+        readers=_each(rows, design.rows.code, confidence_level),
+    )
+
+
+def _worth(ratio: ConfidenceInterval) -> tuple[float, float, float]:
+    """m* = IL/EL and its interval, from those of EL/IL."""
+    low, high = (1 / end if end > 0 else np.inf for end in (ratio.high, ratio.low))
+    worth = np.nan
+    if ratio.low > 0:
+        worth = 1 / ratio.estimate
+    return worth, low, high
+
+
+def _each(rows: Rows, block, confidence_level: float) -> ReaderRows:
+    """Each reader's errors and the model's, against the other readers of the same rows."""
+    at = compared(rows)
+    names = named_raters(rows.labels).raters
+    R = len(names)
+    how = (at, rows.weight, block, R, confidence_level)
+    error = reader_means(at.reader_error, *how)
+    model = reader_means(at.model_error, *how)
+    difference = reader_means(at.model_error - at.reader_error, *how)
+    n_rows = np.bincount(at.reader, minlength=R)
+    return ReaderRows(names, n_rows, error.mean, model.mean, error.interval, *difference)
+
+
+class ReaderTable(NamedTuple):
+    """What `reader_table` returns.
+
+    Attributes
+    ----------
+    raters : ndarray of shape (n_raters,)
+    classes : ndarray of shape (n_classes,)
+    n_rows : ndarray of shape (n_raters,)
+        Rows that the reader shares with others.
+    bias : ndarray of shape (n_raters, n_classes)
+        How much more often than the others of her rows the reader names the class.
+    interval : ndarray of shape (n_raters, n_classes, 2)
+        Of the biases; they hold for all readers and classes together, and for new rows.
+    statistic : float
+        F of the class whose shares differ most surely.
+    df : tuple of two floats
+        Degrees of freedom of F.
+    pvalue : float
+        That readers do not differ at all; Bonferroni's over classes.
+    """
+
+    raters: NDArray
+    classes: NDArray
+    n_rows: Integers
+    bias: Floats
+    interval: Floats
+    statistic: float
+    df: tuple[float, float]
+    pvalue: float
+
+
+def reader_table(
+    y: Annotations,
+    *,
+    sample_weight: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
+    confidence_level: float = 0.95,
+    n_blocks: int = 50,
+    random_state: Seed = None,
+) -> ReaderTable:
+    """Which readers name which classes more often than others do, and whether they differ at all.
+
+    The bias of a reader is the share of her labels in a class less the share of the other labels of
+    the same rows. Whether readers differ is decided by ``F = V_rat/V_cell``, the jackknife over
+    readers against that over single ratings, of the share of each class.
+
+    Parameters
+    ----------
+    y : Annotations of shape (n_samples, n_classes)
+        Rows with two readers or more count.
+    sample_weight, groups, confidence_level, n_blocks, random_state
+        As in `confidence_interval`.
+
+    Returns
+    -------
+    ReaderTable
+
+    Raises
+    ------
+    ValueError
+        Labels without raters, fewer than three raters.
+
+    Warns
+    -----
+    UserWarning
+        Fewer than five raters.
+
+    Notes
+    -----
+    Bonferroni's intervals, by the jackknife over rows: they hold for these readers and new rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_lhcal.label_histogram import Annotations
+    >>> rng = np.random.default_rng(0)
+    >>> said = (rng.random((200, 5)) < [0.8, 0.5, 0.5, 0.5, 0.5]).astype(int)
+    >>> table = reader_table(Annotations.from_matrix(said), random_state=0)
+    >>> table.raters[table.interval[:, 1, 0] > 0], table.pvalue < 0.01
+    (array([0]), True)
+    """
+    labels = named_raters(y)
+    rows = rows_of_pairs(labels, None, sample_weight, groups)
+    shares = statistic_of_pairs(lambda rows: (rows.weight[:, None] * rows.mu, rows.weight), rows)
+    design = shares.design("random", n_blocks, check_random_state(random_state))
+    panel = cast(Panel, design.panel)
+    K = labels.shape[1]
+    at = compared(rows)
+    # two columns of two classes are one
+    free = K if K > 2 else 1
+    R = len(labels.raters)
+    means = [
+        reader_means(
+            at.excess(rows, k), at, rows.weight, design.rows.code, R, confidence_level, n_each=free
+        )
+        for k in range(K)
+    ]
+    df = (float(panel.effective) - 1, design.rows.n - 1.0)
+    _, V_rat, V_cell = spread_of(shares.replicates(design), design).components
+    # 0 where all ratings are alike
+    F = float(np.divide(V_rat, V_cell, out=np.zeros(K), where=V_cell > 0)[:free].max())
+    pvalue = np.minimum(free * fisher.sf(F, *df), 1.0)
+    return ReaderTable(
+        raters=labels.raters,
+        classes=names_of(rows.labels),
+        n_rows=np.bincount(at.reader, minlength=R),
+        bias=np.stack([m.mean for m in means], axis=1),
+        interval=np.stack([m.interval for m in means], axis=1),
+        statistic=F,
+        df=df,
+        pvalue=float(pvalue),
+    )
+
+
+class AlternativeAnnotatorTest(NamedTuple):
+    """What `alternative_annotator_test` returns.
+
+    Attributes
+    ----------
+    winning_rate : float
+        Share of the raters whom the model may replace, ω.
+    passed : bool
+        Whether the winning rate is .5 or more.
+    advantage : float
+        Mean over raters of the probability that the model agrees with the others at least as well
+        as the rater, ρ.
+    raters : ndarray of shape (n_tested,)
+        The raters with enough rows.
+    p_value : ndarray of shape (n_tested,)
+        One-sided, of each rater.
+    replaced : ndarray of shape (n_tested,), bool
+        Whose hypothesis is rejected at the false discovery rate.
+    """
+
+    winning_rate: float
+    passed: bool
+    advantage: float
+    raters: NDArray
+    p_value: Floats
+    replaced: NDArray[np.bool_]
+
+
+def alternative_annotator_test(
+    y: Annotations,
+    prediction: PredictionLike,
+    *,
+    epsilon: float = 0.2,
+    false_discovery_rate: float = 0.05,
+    least_rows: int = 30,
+) -> AlternativeAnnotatorTest:
+    """Whether a model may replace most of these raters, by the test of Calderon et al. (2025).
+
+    Each rater is left out in turn. On each of her rows, whoever agrees better with the other raters
+    wins, she or the model; both, where they agree equally well. Her hypothesis is that the share of
+    rows she wins exceeds the model's by `epsilon` or more. Student's one-sided test decides, at the
+    false discovery rate of Benjamini and Yekutieli over raters. The model passes where half of the
+    hypotheses are rejected.
+
+    For comparison with the literature: raters are fixed here, and a row counts by who wins it.
+    `reader_comparison` speaks of readers like these, and has more power.
+
+    Parameters
+    ----------
+    y : Annotations of shape (n_samples, n_classes)
+    prediction : array-like of shape (n_samples,) or (n_samples, n_classes), or Distribution
+        The model's labels, or class probabilities, whose largest is its label.
+    epsilon : float, default=0.2
+        What the model is given for being cheaper. The paper has .2 for experts, .15 for skilled
+        annotators, .1 for crowds.
+    false_discovery_rate : float, default=0.05
+    least_rows : int, default=30
+        Raters with fewer rows are not tested. A row counts where another rater has rated it too.
+
+    Returns
+    -------
+    AlternativeAnnotatorTest
+        NaN and no raters, with an UndefinedMetricWarning, where nobody has enough rows.
+
+    Raises
+    ------
+    ValueError
+        Labels without raters, unknown classes, lengths that differ.
+
+    References
+    ----------
+    Calderon, Reichart and Dror (2025), The alternative annotator test for LLM-as-a-judge,
+    section 3.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_lhcal.label_histogram import Annotations
+    >>> rng = np.random.default_rng(0)
+    >>> truth = rng.integers(2, size=(100, 1))
+    >>> y = Annotations.from_matrix(np.where(rng.random((100, 3)) < 0.8, truth, 1 - truth))
+    >>> test = alternative_annotator_test(y, truth[:, 0])
+    >>> test.winning_rate, test.passed
+    (1.0, True)
+    """
+    check_fraction(false_discovery_rate=false_discovery_rate)
+    check_positive_int(least_rows=least_rows)
+    rows, labels = read_compared(y, prediction)
+    at = compared(rows)
+    # compared with a margin: equal shares of other raters may differ in their last bit
+    model_wins = at.model_error <= at.reader_error + 1e-9
+    reader_wins = at.reader_error <= at.model_error + 1e-9
+    difference = reader_wins.astype(np.float64) - model_wins
+    R = len(labels.raters)
+    n, total, squares, wins = (
+        np.bincount(at.reader, a, minlength=R)
+        for a in (None, difference, difference**2, model_wins)
+    )
+    tested = np.flatnonzero(n >= max(least_rows, 2))
+    n, total, squares, wins = n[tested], total[tested], squares[tested], wins[tested]
+    mean = total / n
+    spread = np.sqrt(np.maximum(squares / n - mean**2, 0.0) * n / (n - 1))
+    p_value = _p_value(mean - epsilon, spread / np.sqrt(n), n - 1)
+    replaced = _discoveries(p_value, false_discovery_rate)
+    raters = labels.raters[tested]
+    if not len(tested):
+        warnings.warn(
+            f"No rater has {max(least_rows, 2)} rows that another has rated too: nobody is tested.",
+            UndefinedMetricWarning,
+            stacklevel=2,
+        )
+        return AlternativeAnnotatorTest(np.nan, False, np.nan, raters, p_value, replaced)
+    rate = float(replaced.mean())
+    return AlternativeAnnotatorTest(
+        rate, rate >= 0.5, float((wins / n).mean()), raters, p_value, replaced
+    )
+
+
+def _p_value(difference: Floats, error: Floats, df) -> Floats:
+    """P(T ≤ difference/error); where all rows are alike, 0 or 1."""
+    constant = error < 1e-12
+    p = student.cdf(difference / np.where(constant, 1.0, error), df)
+    return np.where(constant, (difference >= 0).astype(np.float64), p)
+
+
+def _discoveries(p: Floats, q: float) -> NDArray[np.bool_]:
+    """Which hypotheses Benjamini and Yekutieli's procedure rejects at the rate q."""
+    m = len(p)
+    order = np.argsort(p, kind="stable")
+    rank = np.arange(1, m + 1)
+    below = np.flatnonzero(p[order] <= rank / m * q / (1 / rank).sum())
+    rejected = np.zeros(m, dtype=bool)
+    rejected[order[: below.max(initial=-1) + 1]] = True
+    return rejected
