@@ -242,12 +242,12 @@ def decomposition(n, K):
 
 def streamed_decomposition(n, K, batch=50_000):
     """The same in batches; peer: as before, which has all rows at once."""
-    from sklearn_lhcal.metrics import LabelHistogramAccumulator
+    from sklearn_lhcal.metrics import MetricAccumulator, loss_decomposition
 
     y, z = histograms(n, K)
 
     def ours():
-        seen = LabelHistogramAccumulator()
+        seen = MetricAccumulator(loss_decomposition)
         for start in range(0, n, batch):
             seen.update(y[start : start + batch], z[start : start + batch])
         return seen.result()

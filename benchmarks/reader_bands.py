@@ -13,15 +13,9 @@ import warnings
 
 import numpy as np
 
-from sklearn_lhcal._rows import read_rows
-from sklearn_lhcal.display._gain_bins import binned_gains, gains_of_raters
-from sklearn_lhcal.display._policy_curves import policy_curves
-from sklearn_lhcal.display._referral import gains, referral_curves
-from sklearn_lhcal.display._referral_raters import gains_without
-from sklearn_lhcal.display._replay import replay
-from sklearn_lhcal.distributions import Dirichlet, second_opinion_value
+from sklearn_lhcal.distributions import Dirichlet
 from sklearn_lhcal.label_histogram import Annotations
-from sklearn_lhcal.metrics import accuracy_gain
+from sklearn_lhcal.metrics import gain_curve, policy_curve, referral_curve
 
 LEVEL = 0.9
 ROWS = 200
@@ -58,32 +52,24 @@ def read_by(d, R: int, m: int, s: float, rng) -> Annotations:
 
 def second_opinion(d, y: Annotations, raters: str):
     """Gain where half of the rows are referred, and all of them; and the ends of the bands."""
-    v = second_opinion_value(d)
-    rows = read_rows(y, d)
-    how = {"confidence_level": LEVEL, "normalize": False}
-    each = (v, v, gains(rows)[1], rows.weight, None, gains_without(rows, raters))
-    curves = referral_curves(np.array([0.5, 1.0]), *each, **how)
-    return curves.realised_gain, curves.interval
+    curve = referral_curve(y, d, raters=raters, n_points=3, confidence_level=LEVEL)
+    return curve.realised_gain[1:], curve.interval[1:]
 
 
 def gain_of_more_data(d, y: Annotations, raters: str):
     """Mean gain in accuracy in two bins, of saying 1 of every other row."""
+    gain = y, np.zeros(ROWS, int), np.arange(ROWS) % 2
     p = d.mean()[:, 1]
-    labels = (np.zeros(ROWS, int), np.arange(ROWS) % 2)
-    by_rater = gains_of_raters(y, *labels, raters)
-    how = {"n_bins": 2, "strategy": "quantile", "confidence_level": LEVEL, "by_rater": by_rater}
-    _, interval, mean, _ = binned_gains(accuracy_gain(y, *labels), p, **how)
-    return mean, interval
+    curve = gain_curve(gain, p, raters=raters, n_bins=2, confidence_level=LEVEL)
+    return curve.mean_gain, curve.interval
 
 
 def price_of_a_label(d, y: Annotations, raters: str):
     """Total cost of optimal stopping, and that of the best number less it, at one price."""
-    rows = read_rows(y, d)
-    prices = np.array([PRICE])
-    rng = np.random.RandomState(0)
-    found = replay(rows, COSTS, prices, HORIZON, 20, rng)
-    total, ends, less, ends_less, *_ = policy_curves(found, rows, COSTS, prices, rng, raters, LEVEL)
-    return np.stack([total[0], less[1]])[:, 0], np.stack([ends[0], ends_less[1]])[:, 0]
+    how = {"prices": [PRICE], "horizon": HORIZON, "confidence_level": LEVEL, "random_state": 0}
+    curve = policy_curve(y, d, COSTS, raters=raters, **how)
+    mean = np.array([curve.total_cost[0, 0], curve.difference[1, 0]])
+    return mean, np.array([curve.interval[0, 0], curve.difference_interval[1, 0]])
 
 
 def coverage(show, d, design, draws: int):

@@ -23,11 +23,11 @@ from threadpoolctl import threadpool_limits
 from sklearn_lhcal.calibration import AlphaCalibration, TemperatureScaling
 from sklearn_lhcal.distributions import Dirichlet, predict_dist
 from sklearn_lhcal.metrics import (
-    LabelHistogramAccumulator,
     MetricAccumulator,
     calibration_error,
     expected_calibration_error,
     expected_squared_loss,
+    loss_decomposition,
     posterior_epistemic_loss,
 )
 
@@ -38,15 +38,12 @@ FITTED = 2000
 ROUNDS = 3
 
 
-def accumulated(make, counts, proba, groups=None):
+def accumulated(metric, counts, proba):
     """A fresh accumulator reads all batches."""
-    sums = make()
+    sums = MetricAccumulator(metric)
     for start in range(0, len(counts), BATCH):
         rows = slice(start, start + BATCH)
-        if groups is None:
-            sums.update(counts[rows], proba[rows])
-        else:
-            sums.update(counts[rows], proba[rows], groups=groups[rows])
+        sums.update(counts[rows], proba[rows])
     sums.result()
 
 
@@ -68,22 +65,9 @@ def tasks(K):
     proba = rng.dirichlet(np.full(K, 0.5), n)
     counts = rng.multinomial(3, proba)
     concentration = 5 * proba + 1e-3
-    groups = np.arange(n) // 20
-    yield (
-        "expected_squared_loss",
-        partial(accumulated, partial(MetricAccumulator, expected_squared_loss), counts, proba),
-    )
-    yield (
-        "expected_calibration_error, 50 blocks",
-        partial(accumulated, partial(MetricAccumulator, expected_calibration_error), counts, proba),
-    )
-    yield (
-        "LabelHistogramAccumulator",
-        partial(accumulated, LabelHistogramAccumulator, counts, proba),
-    )
-    error = partial(MetricAccumulator, calibration_error)
-    yield "calibration_error, 50 blocks", partial(accumulated, error, counts, proba)
-    yield "calibration_error, groups of 20", partial(accumulated, error, counts, proba, groups)
+    yield "expected_squared_loss", partial(accumulated, expected_squared_loss, counts, proba)
+    for metric in (expected_calibration_error, loss_decomposition, calibration_error):
+        yield f"{metric.__name__}, 50 blocks", partial(accumulated, metric, counts, proba)
     yield (
         "posterior_epistemic_loss",
         partial(
@@ -133,7 +117,7 @@ def make_files(files, n, K) -> None:
 def read_files(files, n, K):
     """Processor time, and peak of memory in MiB; each batch is mapped anew."""
     seen = [
-        LabelHistogramAccumulator(),
+        MetricAccumulator(loss_decomposition),
         MetricAccumulator(expected_calibration_error),
         MetricAccumulator(calibration_error),
         MetricAccumulator(expected_squared_loss),

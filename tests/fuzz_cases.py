@@ -86,6 +86,7 @@ VALUES |= {
     "ratings": np.arange(4 * N) % 3 > 0,
     "given": Y,
     "indptr": np.arange(0, N + 1, 2),
+    "values": np.linspace(0.5, 1, N),
 }
 # Where an argument of this name means something else.
 OWN: dict[tuple[str, str], Any] = {
@@ -101,6 +102,11 @@ OWN: dict[tuple[str, str], Any] = {
     ("LabelPolicy.decide", "counts"): np.zeros((N, K), dtype=int),
     ("SecondOpinionDisplay.from_predictions", "prediction"): distributions.Dirichlet(1.0 + Y),
     ("LabelPolicyDisplay.from_predictions", "prediction"): distributions.Dirichlet(1.0 + Y),
+    ("referral_curve", "prediction"): distributions.Dirichlet(1.0 + Y),
+    ("policy_curve", "prediction"): distributions.Dirichlet(1.0 + Y),
+    # of two classes
+    ("cost_curve", "y"): Y[:, :2] + 1,
+    ("cost_curve", "prediction"): Z[:, 0],
     ("CalibrationDispersionDisplay.from_predictions", "n_bins"): np.array([0.0, 1.0]),
     ("ReaderEffects.predict_proba", "rater"): np.arange(N) % 4,
     ("ReaderEffects.predict_dist", "rater"): np.arange(N) % 4,
@@ -169,6 +175,8 @@ OPTIONS: dict[str, dict] = {
     "EpistemicScorer.score": {"estimator": FOREST},
     "EpistemicScorer.__call__": {"estimator": FOREST},
     "net_benefit": {"class_index": 0},
+    "decision_curve": {"class_index": 0},
+    "policy_curve": {"n_replays": 2, "random_state": 0},
     "cross_val_predict": {"cv": 2},
     "LabelPolicyDisplay.from_predictions": {"n_replays": 2, "random_state": 0},
 }
@@ -233,7 +241,6 @@ INSTANCES: dict[str, Callable] = {
     "LogisticNormal": lambda: distributions.LogisticNormal(VALUES["loc"], VALUES["scale"]),
     "PointMass": lambda: distributions.PointMass(Z),
     "LabelPolicy": lambda: distributions.label_policy(DIRICHLET, COSTS, 0.1, horizon=2),
-    "LabelHistogramAccumulator": metrics.LabelHistogramAccumulator,
     "MetricAccumulator": lambda: metrics.MetricAccumulator(metrics.calibration_error),
     "LabelHistogramScorer": lambda: metrics.get_scorer("expected_accuracy"),
     "EpistemicScorer": lambda: metrics.get_scorer("epistemic_correlation"),

@@ -14,14 +14,11 @@ from sklearn_lhcal.datasets import make_label_histograms
 from sklearn_lhcal.distributions import Dirichlet
 from sklearn_lhcal.label_histogram import Annotations, KnownProbabilities
 from sklearn_lhcal.metrics import (
-    LabelHistogramAccumulator,
     MetricAccumulator,
-    confidence_interval,
     loss_decomposition,
 )
 
 N, B = 240, 8
-RESIDUAL = {"p": 2, "bias_correction": "residual"}
 MEANS = {
     metrics.expected_squared_loss: {},
     metrics.epistemic_loss: {"bias_correction": None},
@@ -37,14 +34,6 @@ BINNED = {
     metrics.maximum_calibration_error: {},
     metrics.class_disagreement_calibration_error: {},
 }
-# corrected, so that it matters who belongs together
-CORRECTED = {
-    metrics.calibration_loss: {},
-    metrics.dispersion_error: {},
-    metrics.expected_calibration_error: RESIDUAL,
-    metrics.disagreement_calibration_loss: {},
-}
-NEW_RATERS = [metrics.expected_squared_loss, metrics.epistemic_loss, metrics.label_log_loss]
 CHUNKS = [0, 1, 90, 91, 200, N]
 PARTS = [slice(a, b) for a, b in pairwise(CHUNKS)]
 
@@ -107,11 +96,10 @@ def test_errors_of_means_are_those_of_independent_rows(data):
 
 def jackknife(metric, y, prediction, block, **options):
     """Standard error of blocks of equal size, by evaluation of what is left."""
-    left = [np.flatnonzero(block != b) for b in range(B)]
-    grouped = {} if "groups" not in options else {"groups": options.pop("groups")}
     values = []
-    for rows in left:
-        x = metric(y[rows], prediction[rows], **options, **{k: g[rows] for k, g in grouped.items()})
+    for b in range(B):
+        left = np.flatnonzero(block != b)
+        x = metric(y[left], prediction[left], **options)
         values.append(x * abs(x) if metric.__name__.endswith("error") else x)
     return np.sqrt((B - 1) * np.var(values))
 
@@ -119,12 +107,13 @@ def jackknife(metric, y, prediction, block, **options):
 @pytest.mark.parametrize("metric", [metrics.calibration_loss, metrics.calibration_error])
 @pytest.mark.parametrize("raters", [False, True])
 def test_errors_of_bins_are_the_jackknife(read_by_few, metric, raters):
+    """Raters are fixed: where nothing is corrected, it does not matter who they are."""
     y, z = read_by_few
-    y = y if raters else y.counts
-    seen = MetricAccumulator(metric, n_blocks=B)
+    y, options = (y, {"bias_correction": None}) if raters else (y.counts, {})
+    seen = MetricAccumulator(metric, n_blocks=B, **options)
     for part in PARTS:
         seen.update(y[part], z[part])
-    expected = jackknife(metric, y, z, np.arange(N) % B)
+    expected = jackknife(metric, y, z, np.arange(N) % B, **options)
     np.testing.assert_allclose(seen.result().standard_error, expected, rtol=1e-9)
 
 
@@ -135,92 +124,51 @@ def test_two_blocks_differ_by_twice_the_error(data):
     agree(found.standard_error, abs(one - two) / 2)
 
 
-@pytest.mark.parametrize("metric", CORRECTED, ids=lambda metric: metric.__name__)
-def test_groups_come_again(data, metric):
-    groups = np.random.default_rng(0).integers(0, 40, N)
-    options = CORRECTED[metric]
-    empty = partial(MetricAccumulator, metric, **options)
-    found = batches(empty, *data, groups=groups).result()
-    agree(found.estimate, metric(*data, groups=groups, **options))
-    # the same blocks of groups in one batch, and about the errors of other blocks
-    agree(found, empty().update(*data, groups=groups).result())
-    other = confidence_interval(metric, *data, groups=groups, random_state=0, **options)
-    assert 0.5 < found.standard_error / other.standard_error < 2
-
-
-@pytest.mark.parametrize("metric", list(CORRECTED)[:3], ids=lambda metric: metric.__name__)
-def test_raters_come_again(read_by_few, metric):
+def test_fixed_raters_are_their_counts(read_by_few):
     y, z = read_by_few
-    options = CORRECTED[metric]
-    found = batches(partial(MetricAccumulator, metric, **options), y, z).result()
-    agree(found.estimate, metric(y, z, **options))
-    assert abs(found.estimate - metric(y.counts, z, **options)) > 1e-3
+    empty = partial(MetricAccumulator, metrics.epistemic_loss, raters="fixed")
+    found = batches(empty, y, z).result()
+    agree(found, batches(partial(MetricAccumulator, metrics.epistemic_loss), y.counts, z).result())
+    assert found.n_raters is None
 
 
+# what needs all rows at once: each has rows that batches must refuse, and says where to go
+AT_ONCE = {
+    "groups": (metrics.epistemic_loss, {"groups": np.arange(N)}),
+    "groups of bins": (metrics.calibration_loss, {"groups": np.arange(N)}),
+    "raters of bins": (metrics.calibration_loss, {}),
+    "raters of pairs": (metrics.disagreement_calibration_loss, {}),
+    "raters of all parts": (loss_decomposition, {}),
+}
+
+
+@pytest.mark.parametrize("name", AT_ONCE)
+def test_what_needs_all_rows_at_once(read_by_few, name):
+    metric, others = AT_ONCE[name]
+    y, z = read_by_few
+    seen = MetricAccumulator(metric)
+    with pytest.raises(ValueError, match="use confidence_interval with"):
+        seen.update(y, z, **others)
+    # what was refused left nothing behind
+    agree(seen.update(y.counts, z).n_rows, N)
+
+
+def test_batches_know_no_new_raters():
+    for metric in (metrics.epistemic_loss, metrics.calibration_error):
+        for raters in ("random", "new"):
+            with pytest.raises(ValueError, match="new raters; use confidence_interval with all"):
+                MetricAccumulator(metric, raters=raters)
+
+
+@pytest.mark.parametrize("options", [{}, {"n_bins": 7, "bias_correction": "label"}])
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("metric", NEW_RATERS)
-def test_new_raters_in_batches(read_by_few, metric, weighted):
-    y, z = read_by_few
-    w = {}
-    if weighted:
-        w = {"sample_weight": np.random.default_rng(0).uniform(0.5, 2, N)}
-    found = batches(partial(MetricAccumulator, metric, raters="random"), y, z, **w).result()
-    expected = confidence_interval(metric, y, z, random_state=0, **w)
-    agree(found.estimate, expected.estimate)
-    agree(found.components.raters, expected.components.raters)
-    # single ratings are left out to first order: 1/N
-    assert abs(found.components.cells / expected.components.cells - 1) < 10 / N
-    these = batches(partial(MetricAccumulator, metric), y, z, **w).result()
-    agree(found.components.rows, these.standard_error**2)
-    excess = found.components.raters - found.components.cells
-    agree(found.standard_error**2, found.components.rows + max(excess, 0))
-    assert (found.n_raters, these.n_raters) == (7, None)
-
-
-def test_new_raters_whatever_the_batches(read_by_few):
-    y, z = read_by_few
-    # raters come in another order, and two of them only in some batches
-    order = np.argsort([6 in raters for raters in np.split(y.rater, y.indptr[1:-1])], kind="stable")
-    found = [
-        batches(partial(MetricAccumulator, metrics.epistemic_loss, raters="random"), *rows)
-        for rows in ((y, z), (y[order], z[order]))
-    ]
-    agree(found[0].result(), found[1].result())
-    agree(found[0].result().components, found[1].result().components)
-
-
-def test_who_may_be_new(read_by_few, data):
-    y, z = read_by_few
-    with pytest.raises(ValueError, match="no mean over rows"):
-        MetricAccumulator(metrics.calibration_error, raters="random")
-    with pytest.raises(ValueError, match='must be "fixed" or "random"'):
-        MetricAccumulator(metrics.epistemic_loss, raters="new")
-    empty = partial(MetricAccumulator, metrics.epistemic_loss, raters="random")
-    with pytest.raises(ValueError, match="who gave each label"):
-        empty().update(*data)
-    with pytest.raises(ValueError, match="without groups"):
-        empty().update(y, z, groups=np.arange(N))
-    with pytest.raises(ValueError, match="cannot be merged"):
-        empty().merge(MetricAccumulator(metrics.epistemic_loss))
-    two = Annotations.from_matrix(np.array([[0, 1], [1, 1]]))
-    with pytest.raises(ValueError, match="three raters at least, got 2"):
-        empty().update(two, np.full((2, 2), 0.5)).result()
-
-
-def test_decompositions_with_raters_and_groups(read_by_few):
-    y, z = read_by_few
-    groups = np.arange(N) % 50
-    for labels, others in ((y, {}), (y.counts, {"groups": groups})):
-        found = batches(LabelHistogramAccumulator, labels, z, **others).result()
-        for part, expected in zip(found, loss_decomposition(labels, z, **others), strict=True):
-            agree(part, expected)
-
-
-def test_one_rater_speaks_for_himself(read_by_few):
-    y, z = read_by_few
-    y = Annotations.from_long(np.arange(N), np.zeros(N, int), y.label[::4])
-    found = batches(partial(MetricAccumulator, metrics.calibration_loss), y, z).result()
-    agree(found.estimate, metrics.calibration_loss(y, z))
+def test_all_parts_of_the_loss(data, options, weighted):
+    y, z = data[0], data[1].mean()
+    w = {"sample_weight": np.linspace(0, 2, N)} if weighted else {}
+    found = batches(partial(MetricAccumulator, loss_decomposition, **options), y, z, **w).result()
+    expected = loss_decomposition(y, z, **options, **w)
+    for name, part, wanted in zip(expected._fields, found, expected, strict=True):
+        np.testing.assert_allclose(part, wanted, rtol=1e-10, atol=1e-13, err_msg=name)
 
 
 def test_names_decide_and_options_are_seen_through(data):
@@ -252,7 +200,7 @@ def test_what_has_no_error(data):
     assert np.isnan(found).all()
 
 
-def test_errors(data, read_by_few):
+def test_errors(data):
     y, z = data
     with pytest.raises(ValueError, match="kernel_calibration_error needs all rows at once"):
         MetricAccumulator(metrics.kernel_calibration_error)
@@ -263,8 +211,6 @@ def test_errors(data, read_by_few):
     with pytest.raises(ValueError, match="n_blocks"):
         MetricAccumulator(metrics.calibration_error, n_blocks=0)
     seen = MetricAccumulator(metrics.calibration_error).update(y, z)
-    with pytest.raises(ValueError, match="with all batches, or with none"):
-        seen.update(y, z, groups=np.arange(N))
     with pytest.raises(ValueError, match="3 classes"):
         seen.update(y[:, :2] + 1, np.full((N, 2), 0.5))
     with pytest.raises(ValueError, match="cannot be accumulated together"):
@@ -272,11 +218,5 @@ def test_errors(data, read_by_few):
     other = MetricAccumulator(metrics.calibration_error, n_bins=3)
     with pytest.raises(ValueError, match="different metrics or options"):
         seen.merge(other)
-    annotations, proba = read_by_few
-    with pytest.raises(ValueError, match="Annotations and groups"):
-        other.update(annotations, proba, groups=np.arange(N))
-    with pytest.raises(ValueError, match="Pairs of raters"):
-        MetricAccumulator(metrics.disagreement_calibration_loss).update(annotations, proba)
     # what was refused left nothing behind
     agree(seen.result().estimate, metrics.calibration_error(y, z))
-    assert other.n_rows == 0

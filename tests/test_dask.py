@@ -1,4 +1,7 @@
-"""Accumulators over partitions: the partitions do not matter, nor who sums them."""
+"""Partitions of Dask: the recipe of the guide, on schedulers of one machine and on a cluster."""
+
+import runpy
+from pathlib import Path
 
 import joblib
 import numpy as np
@@ -11,9 +14,9 @@ from sklearn_lhcal.datasets import make_label_histograms
 from sklearn_lhcal.ensemble import DeepEnsembleClassifier
 from sklearn_lhcal.label_histogram import LabelHistogramClassifier
 from sklearn_lhcal.metrics import (
-    LabelHistogramAccumulator,
     MetricAccumulator,
     calibration_error,
+    epistemic_loss,
     get_scorer,
     loss_decomposition,
 )
@@ -23,9 +26,15 @@ dd = pytest.importorskip("dask.dataframe")
 pd = pytest.importorskip("pandas")
 dask = pytest.importorskip("dask")
 
-from sklearn_lhcal.dask import accumulate  # noqa: E402  after the skips
-
+RECIPE = Path(__file__).parent.parent / "doc" / "guide" / "dask_recipe.py"
 CLASSES = ["b", "a", "c"]
+
+
+@pytest.fixture(scope="module")
+def accumulate():
+    if not RECIPE.exists():
+        pytest.skip("a distribution has no guide")
+    return runpy.run_path(str(RECIPE))["accumulate"]
 
 
 @pytest.fixture(scope="module")
@@ -46,36 +55,40 @@ def assert_same(result, expected):
 
 
 @pytest.mark.parametrize("rows", [1000, 300, 7])
-@pytest.mark.parametrize("split_every", [2, 8])
-def test_any_partition(data, rows, split_every):
-    with dask.config.set(scheduler="synchronous"):
-        found = accumulate(*arrays(data, rows), split_every=split_every)
+@pytest.mark.parametrize("scheduler", ["synchronous", "threads"])
+def test_any_partition(accumulate, data, rows, scheduler):
+    with dask.config.set(scheduler=scheduler):
+        found = accumulate(MetricAccumulator(loss_decomposition), *arrays(data, rows))
     assert_same(found.result(), loss_decomposition(data.counts, data.prediction))
 
 
-def test_weights_and_options(data):
+def test_weights_and_options(accumulate, data):
     w = np.random.default_rng(0).random(1000)
-    own = LabelHistogramAccumulator(7, bias_correction="label")
+    options = {"n_bins": 7, "bias_correction": "label"}
+    own = MetricAccumulator(calibration_error, **options)
     with dask.config.set(scheduler="threads"):
-        weights = da.from_array(w, chunks=(200,))
-        found = accumulate(*arrays(data, 200), sample_weight=weights, accumulator=own)
-    expected = loss_decomposition(
-        data.counts, data.prediction, sample_weight=w, n_bins=7, bias_correction="label"
-    )
-    assert_same(found.result(), expected)
+        found = accumulate(own, *arrays(data, 200), da.from_array(w, chunks=(200,)))
+    expected = calibration_error(data.counts, data.prediction, sample_weight=w, **options)
+    assert found.result().estimate == pytest.approx(expected, rel=1e-10)
     # what was passed in stays empty, and may be used again
-    assert own.update(data.counts[:9], data.prediction[:9]).result().n_rows <= 9
+    assert (own.n_rows, found.n_rows) == (0, 1000)
 
 
-def test_frames_meet_by_name(data):
+def test_frames_meet_by_name(accumulate, data):
     counts = pd.DataFrame(data.counts, columns=CLASSES)
     proba = pd.DataFrame(data.prediction, columns=CLASSES)[sorted(CLASSES)]
-    y, z = (dd.from_pandas(frame, npartitions=5) for frame in (counts, proba))
+    frames = (dd.from_pandas(frame, npartitions=5) for frame in (counts, proba))
     with dask.config.set(scheduler="synchronous"):
-        found = accumulate(y, z).result()
-    assert found.epistemic_loss == pytest.approx(
-        loss_decomposition(data.counts, data.prediction).epistemic_loss, rel=1e-10
-    )
+        found = accumulate(MetricAccumulator(epistemic_loss), *frames)
+    expected = epistemic_loss(data.counts, data.prediction)
+    assert found.result().estimate == pytest.approx(expected, rel=1e-10)
+
+
+def test_partitions_that_do_not_match(accumulate, data):
+    y, z = arrays(data, 300)
+    for other in (z.rechunk((1000, -1)), z.rechunk((300, 1))):
+        with pytest.raises(ValueError, match="zip"):
+            accumulate(MetricAccumulator(epistemic_loss), y, other)
 
 
 @pytest.fixture(scope="module")
@@ -91,9 +104,15 @@ def cluster():
 
 
 @pytest.mark.slow
-def test_on_a_cluster_of_two(cluster, data):
-    found = accumulate(*arrays(data, 100))
+def test_on_a_cluster_of_two(cluster, accumulate, data):
+    """Its total, and its interval, are those of one machine."""
+    y, z = arrays(data, 100)
+    found = accumulate(MetricAccumulator(loss_decomposition), y, z)
     assert_same(found.result(), loss_decomposition(data.counts, data.prediction))
+    assert len(cluster.scheduler_info()["workers"]) == 2
+    found = accumulate(MetricAccumulator(epistemic_loss), y, z)
+    here = MetricAccumulator(epistemic_loss).update(data.counts, data.prediction)
+    np.testing.assert_allclose(found.result(), here.result(), rtol=1e-10)
 
 
 @pytest.mark.slow
@@ -115,29 +134,3 @@ def test_jobs_of_joblib_on_a_cluster_of_two(cluster, data):
         there = results(2)
     for far, near in zip(there, results(None), strict=True):
         np.testing.assert_allclose(far, near, rtol=1e-10)
-
-
-def test_any_metric_and_groups(data):
-    """A group has rows in several partitions."""
-    groups = np.random.default_rng(0).integers(0, 90, 1000)
-    with dask.config.set(scheduler="synchronous"):
-        found = accumulate(
-            *arrays(data, 300),
-            groups=da.from_array(groups, chunks=300),
-            accumulator=MetricAccumulator(calibration_error),
-        )
-    assert found.result().estimate == pytest.approx(
-        calibration_error(data.counts, data.prediction, groups=groups), rel=1e-10
-    )
-
-
-def test_errors(data):
-    y, z = arrays(data, 300)
-    with pytest.raises(ValueError, match="as many partitions"):
-        accumulate(y, z.rechunk((1000, -1)))
-    with pytest.raises(ValueError, match="rechunk"):
-        accumulate(y, z.rechunk((300, 1)))
-    with pytest.raises(ValueError, match="dask array"):
-        accumulate(data.counts, z)
-    with pytest.raises(ValueError, match="split_every"):
-        accumulate(y, z, split_every=1)

@@ -78,6 +78,8 @@ def assert_prints(printed, said):
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_snippets_run_and_print_what_they_say(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    # recipes lie beside their page
+    monkeypatch.syspath_prepend(page.parent)
     namespace = {"__name__": "__main__"}
     for code, line, said in snippets(page):
         printed = io.StringIO()

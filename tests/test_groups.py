@@ -18,7 +18,7 @@ from sklearn_lhcal.datasets import make_label_histograms
 from sklearn_lhcal.distributions import Dirichlet
 from sklearn_lhcal.label_histogram import KnownProbabilities, pairwise_disagreement
 from sklearn_lhcal.metrics import (
-    LabelHistogramAccumulator,
+    MetricAccumulator,
     calibration_error,
     calibration_loss,
     confidence_interval,
@@ -268,8 +268,8 @@ def test_the_weight_of_bins_that_one_group_fills_is_reported():
         UserWarning, match="More than 5 % of the weight lies in bins whose rows all belong to one"
     ):
         calibration_loss(counts, z, groups=groups, n_bins=4)
-    accumulated = LabelHistogramAccumulator(4).update(counts, z).result()
-    assert accumulated.dropped_weight == pytest.approx(2 / 6)
+    seen = MetricAccumulator(loss_decomposition, n_bins=4).update(counts, z)
+    assert seen.result().dropped_weight == pytest.approx(2 / 6)
 
 
 def test_isolated_groups_do_not_cancel():

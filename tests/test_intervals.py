@@ -19,7 +19,7 @@ from sklearn_lhcal.datasets import make_label_histograms
 from sklearn_lhcal.distributions import Dirichlet
 from sklearn_lhcal.label_histogram import KnownProbabilities
 from sklearn_lhcal.metrics import (
-    LabelHistogramAccumulator,
+    MetricAccumulator,
     bayes_decision,
     calibration_error,
     calibration_loss,
@@ -78,7 +78,7 @@ def test_of_a_grouped_mean_is_the_clustered_interval():
 
 
 def test_unequal_groups_are_dealt_evenly_and_never_split():
-    from sklearn_lhcal._ground.jackknife import deal_rows
+    from sklearn_lhcal.metrics._inference.raters import deal_rows
 
     rng = np.random.default_rng(0)
     groups = rng.choice(list("abcdefghijklmnop"), 300, p=np.arange(1, 17) / 136)
@@ -269,6 +269,9 @@ def test_coverage(metric, overconfidence):
 # --- the accumulator ---
 
 
+decomposing = partial(MetricAccumulator, loss_decomposition)
+
+
 @pytest.mark.parametrize("bias_correction", ["residual", "label", None])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_accumulated_batches_are_the_decomposition_of_all(bias_correction, weighted):
@@ -277,7 +280,7 @@ def test_accumulated_batches_are_the_decomposition_of_all(bias_correction, weigh
     whole = loss_decomposition(
         data.counts, data.prediction, sample_weight=w, bias_correction=bias_correction
     )
-    parts = [LabelHistogramAccumulator(bias_correction=bias_correction) for _ in range(3)]
+    parts = [decomposing(bias_correction=bias_correction) for _ in range(3)]
     for accumulator, batches in zip(parts, np.split(np.arange(300), 3), strict=True):
         for rows in np.split(batches, 4):
             weight = None if w is None else w[rows]
@@ -290,24 +293,22 @@ def test_accumulated_batches_are_the_decomposition_of_all(bias_correction, weigh
 
 def test_accumulator_mixes_weighted_and_unweighted_batches(data):
     half = np.arange(200) < 100
-    mixed = LabelHistogramAccumulator().update(data.counts[half], data.prediction[half])
+    mixed = decomposing().update(data.counts[half], data.prediction[half])
     mixed.update(data.counts[~half], data.prediction[~half], sample_weight=np.full(100, 2.0))
     whole = loss_decomposition(data.counts, data.prediction, sample_weight=np.where(half, 1.0, 2.0))
     assert_allclose(mixed.result()[:5], whole[:5])
 
 
 def test_accumulator_errors(data):
-    accumulator = LabelHistogramAccumulator().update(data.counts, data.prediction)
+    accumulator = decomposing().update(data.counts, data.prediction)
     with pytest.raises(ValueError, match="KnownProbabilities cannot be accumulated"):
         accumulator.update(KnownProbabilities(data.proba), data.prediction)
     with pytest.raises(ValueError, match="3 classes"):
         accumulator.update(data.counts[:, :2] + 1, np.full((200, 2), 0.5))
-    with pytest.raises(ValueError, match="bias_correction"):
-        accumulator.merge(LabelHistogramAccumulator(bias_correction=None))
+    with pytest.raises(ValueError, match="different metrics or options"):
+        accumulator.merge(decomposing(bias_correction=None))
     named, others = (
-        LabelHistogramAccumulator().update(
-            pd.DataFrame(data.counts, columns=names), data.prediction
-        )
+        decomposing().update(pd.DataFrame(data.counts, columns=names), data.prediction)
         for names in (["a", "b", "c"], ["a", "b", "d"])
     )
     for other in (others, accumulator):
@@ -317,15 +318,15 @@ def test_accumulator_errors(data):
 
 def test_an_accumulator_without_rows():
     with pytest.raises(ValueError, match="bias_correction must be"):
-        LabelHistogramAccumulator(bias_correction="debiased")
+        decomposing(bias_correction="debiased")
     with pytest.warns(UndefinedMetricWarning, match="has 2 raters or more"):
-        found = LabelHistogramAccumulator().result()
+        found = decomposing().result()
     assert found.n_rows == 0
     assert found.bin_weight.shape == (0,)
     with pytest.warns(UndefinedMetricWarning, match="has a rater or more"):
-        LabelHistogramAccumulator(bias_correction=None).result()
+        decomposing(bias_correction=None).result()
     with pytest.warns(match="undefined"):
-        assert np.isnan(LabelHistogramAccumulator().result().epistemic_loss)
+        assert np.isnan(decomposing().result().epistemic_loss)
 
 
 def test_blocks_of_groups_have_like_sizes():

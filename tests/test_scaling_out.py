@@ -13,7 +13,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn_lhcal.calibration import TemperatureScaling
 from sklearn_lhcal.datasets import make_label_histograms
 from sklearn_lhcal.distributions import predict_dist
-from sklearn_lhcal.metrics import LabelHistogramAccumulator, loss_decomposition
+from sklearn_lhcal.metrics import MetricAccumulator, loss_decomposition
 
 pd = pytest.importorskip("pandas")
 
@@ -67,7 +67,7 @@ def model():
 
 def test_the_recipe_without_spark(recipe, table):
     """An empty partition adds nothing."""
-    empty = LabelHistogramAccumulator()
+    empty = MetricAccumulator(loss_decomposition)
     found = recipe["accumulate"](Partitions(table), empty, COUNTS, PROBA)
     assert_decomposition(found, table)
     fitted, X = model()
@@ -94,7 +94,7 @@ def test_the_recipe_on_spark(recipe, table):
     spark = builder.config("spark.driver.host", "127.0.0.1").getOrCreate()
     try:
         parts = spark.createDataFrame(table).repartition(3)
-        empty = LabelHistogramAccumulator()
+        empty = MetricAccumulator(loss_decomposition)
         assert_decomposition(recipe["accumulate"](parts, empty, COUNTS, PROBA), table)
         fitted, X = model()
         rows = pd.DataFrame(X, columns=["a", "b"]).assign(row=np.arange(60))

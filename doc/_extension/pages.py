@@ -1,4 +1,4 @@
-"""What pages are made of: tables of facts, links from names to the guide, links to the papers."""
+"""What pages are made of: a table of tags, links from names to the guide, links to the papers."""
 
 import re
 from functools import cache
@@ -15,9 +15,11 @@ from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx_gallery.directives import imgsgnode
 
 from sklearn_lhcal import metrics
-from sklearn_lhcal._ground.facts import facts_of
+from sklearn_lhcal._ground.tags import MeanOfTerms, Tags, tags_of
 
 HEAD = ("Metric", "Better", "Raters", "Reads", "Kind")
+BETTER = {True: "larger", False: "smaller", None: "neither"}
+REQUIRED = {"net_benefit": {"threshold": 0.5}}
 PAPER = re.compile(r"\bP[1-4]\b")
 # Pixels; on a phone, narrower figures are legible as a whole, and these are scrolled.
 WIDE = 650
@@ -37,32 +39,30 @@ def without_routing(gallery_conf, name):
     set_config(enable_metadata_routing=False)
 
 
-class MetricFacts(Directive):
+class MetricTags(Directive):
     """The table of what each metric says of itself."""
 
     def run(self):
         lines = [".. list-table::", "   :header-rows: 1", "", *table_row(HEAD)]
         for name in sorted(n for n in PUBLIC if PUBLIC[n] == f"sklearn_lhcal.metrics.{n}"):
-            facts = facts_of(getattr(metrics, name))
-            if facts.greater_is_better is not None:
-                lines += table_row(in_words(name, facts))
+            function = getattr(metrics, name)
+            # those that need an option more have the tags of any value of it
+            tags = tags_of(function, **REQUIRED.get(name, {}))
+            if tags != Tags():
+                lines += table_row(in_words(name, tags))
         return parsed(self, lines)
 
 
-def in_words(name, facts):
+def in_words(name, tags):
     kind = "statistic"
-    if facts.loss:
+    if tags.signed_root:
         kind = "signed root"
-    if facts.terms:
+    if isinstance(tags, MeanOfTerms):
         kind = "mean"
-    better = "larger" if facts.greater_is_better else "smaller"
-    return (
-        f"`{name}`",
-        better,
-        f"{facts.least_raters} or more",
-        "the distribution" if facts.takes_distribution else "the mean",
-        kind,
-    )
+    reads = "the distribution" if tags.takes_distribution else "the mean"
+    if tags.of_labels:
+        reads = "labels alone"
+    return f"`{name}`", BETTER[tags.greater_is_better], f"{tags.least_raters} or more", reads, kind
 
 
 def table_row(cells):
@@ -158,7 +158,7 @@ class ScrolledFigures(SphinxPostTransform):
 
 
 def setup(app):
-    app.add_directive("metric-facts", MetricFacts)
+    app.add_directive("metric-tags", MetricTags)
     app.add_directive("guide-pages", GuidePages)
     app.add_post_transform(PaperLinks)
     app.add_post_transform(ScrolledFigures)
