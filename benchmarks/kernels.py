@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from cases import one_label
 
-from sklearn_lhcal._ground.smoothing import clipped, log_likelihoods
+from sklearn_lhcal._ground.kernels.smoothing import clipped, log_likelihoods
 from sklearn_lhcal.metrics import loo_bandwidth
 
 GRID = [*np.logspace(-5, -1, 15), 0.2, 0.4, 0.6, 0.8, 1.0]

@@ -1,7 +1,7 @@
 """What each map of class probabilities costs or gains on real data: held-out log loss.
 
     python benchmarks/maps.py [--splits 20] [--rows 50 200 1000 5000] [--only PART_OF_A_NAME]
-                              [--cifar10h FILE.npz] [--exact]
+                              [--cifar10h FILE.npz]
 
 Each problem: repeated random splits into rows for training, calibration and test. A row of the
 table is a problem and a number of calibration rows; a column is a map. Shown is the mean log loss
@@ -13,9 +13,6 @@ Peers, where they are installed: structured vector and matrix scaling of probmet
 Then come the bounds that our maps must keep, each case that breaks one, geometric means over the
 problems, and how long a fit takes: CPU seconds with one thread of BLAS and of torch, which do not
 depend on what else the machine does.
-
-With --exact the program shows instead what is left out where strengths of shrinkage are far behind
-the best: by how much probabilities change when the optimum of each strength is found.
 """
 
 import argparse
@@ -53,8 +50,6 @@ from sklearn_lhcal.calibration import (
     MatrixScaling,
     TemperatureScaling,
     VectorScaling,
-    # What decides which strengths are fitted, and how exactly.
-    _shrinkage,
 )
 from sklearn_lhcal.metrics import label_log_loss
 
@@ -279,23 +274,6 @@ def losses(proba, labels, n: int, seed: int):
     return found, seconds
 
 
-def changes(proba, labels, n: int, seed: int) -> dict:
-    """By how much test probabilities of each map change where all strengths are fitted exactly."""
-    order = np.random.default_rng(seed).permutation(len(proba))
-    fit, test = order[:n], order[n:]
-    found = {}
-    kept = _shrinkage._HOPELESS, _shrinkage._FINE
-    for name in MAPS:
-        z = fitted(name, proba[fit], labels[fit])(proba[test])
-        try:
-            _shrinkage._HOPELESS, _shrinkage._FINE = np.inf, 0.0
-            exact = fitted(name, proba[fit], labels[fit])(proba[test])
-        finally:
-            _shrinkage._HOPELESS, _shrinkage._FINE = kept
-        found[name] = np.abs(z - exact).max()
-    return found
-
-
 def cases(options):
     """Name, data of all splits and number of calibration rows of each case."""
     for name, problem in problems(options.cifar10h, options.only).items():
@@ -304,21 +282,6 @@ def cases(options):
         data = [problem(seed) for seed in range(options.splits)]
         # At least half of the rows are for testing.
         yield from ((name, data, n) for n in options.rows if 2 * n <= len(data[0][0]))
-
-
-def show_changes(options) -> None:
-    """The largest change of each map over all problems, numbers of rows and splits."""
-    largest = dict.fromkeys(MAPS, 0.0)
-    n_cases = 0
-    for name, data, n in cases(options):
-        n_cases += len(MAPS)
-        found = [changes(*split, n, seed) for seed, split in enumerate(data)]
-        most = {key: max(one[key] for one in found) for key in MAPS}
-        largest = {key: max(largest[key], most[key]) for key in MAPS}
-        cells = [f"{key} {value:.0e}" for key, value in most.items()]
-        print(f"{name}, {n}".ljust(22), "  ".join(cells), flush=True)
-    print(f"\nlargest change of a probability in {n_cases} cases")
-    print("  ".join(f"{key} {value:.0e}" for key, value in largest.items()))
 
 
 def bound(n: int, mean, error):
@@ -348,14 +311,10 @@ def main() -> None:
     parser.add_argument("--rows", type=int, nargs="+", default=SIZES)
     parser.add_argument("--cifar10h", type=Path)
     parser.add_argument("--only", default="")
-    parser.add_argument("--exact", action="store_true")
     options = parser.parse_args()
     warnings.simplefilter("ignore", UserWarning)
     threadpool_limits(1)
     torch.set_num_threads(1)
-    if options.exact:
-        show_changes(options)
-        return
     print("problem, rows".ljust(22) + "".join(name.rjust(16) for name in NAMES))
     # By number of rows: a list over problems of mean losses (maps,), and of median seconds.
     means = {n: [] for n in options.rows}

@@ -21,17 +21,16 @@ from test_atomic_fits import (
 
 from sklearn_lhcal import calibration
 from sklearn_lhcal.calibration import (
-    _affine,
     _alpha,
     _base,
     _conformal,
     _decision,
     _readers,
     _risk_controlled,
-    _scaling,
 )
+from sklearn_lhcal.calibration._scaling import estimators, fit, maps, objective
 
-MODULES = [_base, _scaling, _affine, _alpha, _decision, *SHARED]
+MODULES = [_base, estimators, fit, maps, objective, _alpha, _decision, *SHARED]
 CALIBRATORS = {
     "temperature": lambda: calibration.TemperatureScaling(LogisticRegression(), cv=2),
     "vector": lambda: calibration.VectorScaling(LogisticRegression(), cv=2),

@@ -11,7 +11,6 @@ import torch
 from numpy.testing import assert_allclose, assert_array_equal
 
 from sklearn_lhcal.calibration import _decision_search as search
-from sklearn_lhcal.calibration._affine import BiasCorrectedMap, TemperatureMap, VectorMap
 from sklearn_lhcal.calibration._decision_search import (
     TemperaturePath,
     calibration_loss,
@@ -19,8 +18,9 @@ from sklearn_lhcal.calibration._decision_search import (
     probabilities,
 )
 from sklearn_lhcal.calibration._decision_selection import OutOfFold, PairedRule, difference
-from sklearn_lhcal.calibration._fitted_map import FittedMap
 from sklearn_lhcal.calibration._rows import CalibrationRows
+from sklearn_lhcal.calibration._scaling import FittedMap, TemperatureMap
+from sklearn_lhcal.calibration._scaling.maps import BiasCorrectedMap, VectorMap
 from sklearn_lhcal.datasets import make_label_histograms
 from sklearn_lhcal.label_histogram._labels import Labels
 from sklearn_lhcal.neural_network import DirectLoss, MarginRescalingLoss

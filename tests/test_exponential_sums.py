@@ -10,9 +10,8 @@ from kernel_cases import RESIDUAL, SECOND, draw, kernel_calibration_error, null_
 from scipy.interpolate import BarycentricInterpolator
 from scipy.special import gammaln
 
-from sklearn_lhcal._ground import exponential_sums as _exponential_sums
-from sklearn_lhcal._ground import kernel_sums as _kernel_sums
-from sklearn_lhcal._ground import smoothing as _smoothing
+from sklearn_lhcal._ground.kernels import smoothing as _smoothing
+from sklearn_lhcal._ground.kernels import sums as _sums
 from sklearn_lhcal.metrics import kernel_sharpness, ratio_corrected_calibration_error
 
 
@@ -46,21 +45,21 @@ class TestExponentialSums:
         expected = np.exp(L - top[:, None]) @ np.c_[e, np.ones(300)]
         rounding = 1e-12 + 4e-16 * np.abs(L).max()
         for direct in (0, 2**16):
-            monkeypatch.setattr(_exponential_sums, "DIRECT", direct)
+            monkeypatch.setattr(_sums, "DIRECT", direct)
             arrays = (torch.as_tensor(a) for a in (theta, z, c, e))
-            sums, s = (a.numpy() for a in _exponential_sums.exponential_sums(*arrays))
+            sums, s = (a.numpy() for a in _sums.exponential_sums(*arrays))
             sums = sums * np.exp(s - top)[:, None]
             assert (np.abs(sums - expected) <= rounding * expected[:, -1:] * np.abs(e).max()).all()
 
     def test_interpolate(self, monkeypatch):
-        monkeypatch.setattr(_exponential_sums, "DIRECT", 0)
+        monkeypatch.setattr(_sums, "DIRECT", 0)
         seen = []
-        polynomials = _exponential_sums._chebyshev
+        polynomials = _sums._chebyshev
         monkeypatch.setattr(
-            _exponential_sums, "_chebyshev", lambda u, v: seen.append(len(v)) or polynomials(u, v)
+            _sums, "_chebyshev", lambda u, v: seen.append(len(v)) or polynomials(u, v)
         )
         x = torch.linspace(0, 1, 5000, dtype=torch.float64)
-        _exponential_sums.exponential_sums(20 * x, x, 0 * x, x[:, None])
+        _sums.exponential_sums(20 * x, x, 0 * x, x[:, None])
         assert sum(seen) == 5000
         assert len(seen) < 20
 
@@ -68,7 +67,7 @@ class TestExponentialSums:
         u = torch.cos((torch.arange(7, dtype=torch.float64) + 0.5) * torch.pi / 7)
         v = torch.linspace(-1, 1, 11, dtype=torch.float64)
         expected = BarycentricInterpolator(u.numpy(), np.eye(7))(v.numpy())
-        np.testing.assert_allclose(_exponential_sums._chebyshev(u, v).numpy(), expected, atol=1e-14)
+        np.testing.assert_allclose(_sums._chebyshev(u, v).numpy(), expected, atol=1e-14)
 
     @pytest.mark.parametrize("kind", ["spread", "skewed", "ends", "ties", "near one", "isolated"])
     def test_give_the_same_errors_as_kernels_one_by_one(self, monkeypatch, kind):
@@ -78,7 +77,7 @@ class TestExponentialSums:
             np.random.default_rng(2).uniform(0.01, 2, size=300),
         )
         y = np.c_[3 - y, y]
-        monkeypatch.setattr(_exponential_sums, "DIRECT", 0)
+        monkeypatch.setattr(_sums, "DIRECT", 0)
         for weight in (None, w):
             for h in (1e-4, 1e-3, 0.03, 1.0):
                 options = {"notion": "top_label", "bandwidth": h, "sample_weight": weight}
@@ -101,7 +100,7 @@ class TestExponentialSums:
     def test_versions_of_the_labels_and_left_out_residuals(self, monkeypatch):
         _, z = draw(400, 2, concentration=0.3)
         values = []
-        monkeypatch.setattr(_exponential_sums, "DIRECT", 0)
+        monkeypatch.setattr(_sums, "DIRECT", 0)
         for many in (10**9, 3):
             monkeypatch.setattr(_smoothing, "MANY", many)
             y = np.random.default_rng(0).multinomial(1, z)
@@ -130,21 +129,6 @@ class TestExponentialSums:
         with torch.no_grad():
             fast = _smoothing.smooth(points.detach(), x.detach() ** 2, 0.1)
         assert torch.allclose(fast, _smoothing.smooth(points, x**2, 0.1), rtol=1e-12)
-
-
-@pytest.mark.parametrize("tile", [(128, 1024), (7, 5), (5, 7), (300, 1)])
-def test_tiles_give_the_same_sums_as_rows(monkeypatch, tile):
-    monkeypatch.setitem(_kernel_sums.TILE, False, tile)
-    y, z = draw(200, 4, concentration=0.3)
-    x, e, w = (torch.as_tensor(a, dtype=torch.float64) for a in (z, y, np.linspace(-3, 0, 200)))
-    x = _smoothing.clipped(x)
-    for h in (1e-4, 1e-2, 1.0):  # rows by rows where they are far from all others
-        rows = _smoothing.smooth(x.clone().requires_grad_(), e, h, w).detach()
-        assert torch.allclose(_smoothing.smooth(x, e, h, w), rows, rtol=1e-11, atol=1e-13)
-    assert _kernel_sums.dirichlet_sums(x, e, 1e-2, _kernel_sums.log_normaliser(x, 1e-2, w))[1].any()
-    assert not _kernel_sums.dirichlet_sums(x, e, 1e-4, _kernel_sums.log_normaliser(x, 1e-4, w))[
-        1
-    ].all()
 
 
 def test_rows_of_binary_points_may_have_any_order():

@@ -23,8 +23,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.model_selection import GridSearchCV
 
 from sklearn_lhcal import metrics
-from sklearn_lhcal._ground import kernel_sums as _kernel_sums
-from sklearn_lhcal._ground import smoothing as _smoothing
+from sklearn_lhcal._ground.kernels import sums as _sums
 from sklearn_lhcal.distributions import Dirichlet as DirichletDistribution
 from sklearn_lhcal.label_histogram import KnownProbabilities
 from sklearn_lhcal.metrics import confidence_interval, get_scorer
@@ -42,7 +41,7 @@ def naive_problems(notion, z, mu):
 
 
 def log_kernels(x, h):
-    return _kernel_sums.log_kernels(x, h, _kernel_sums.log_normaliser(x, h))
+    return _sums.log_kernels(x, h, _sums.log_normaliser(x, h))
 
 
 def naive(y, z, notion, h, p=1, kind=None):
@@ -106,10 +105,10 @@ def test_pairs_of_isolated_rows_agree_with_arithmetic_in_80_digits():
 
 def test_kernels_are_the_densities_of_scipy():
     z = np.random.default_rng(0).dirichlet(np.ones(3), size=5)
-    _, _, L = next(log_kernels(torch.as_tensor(z), 0.2))
+    _, L = next(log_kernels(torch.as_tensor(z), 0.2))
     assert L[1, 3].item() == pytest.approx(dirichlet.logpdf(z[1], z[3] / 0.2 + 1), rel=1e-12)
     b = torch.as_tensor(np.c_[z[:, 0], 1 - z[:, 0]])
-    _, _, L = next(log_kernels(b, 0.2))
+    _, L = next(log_kernels(b, 0.2))
     assert L[1, 3].item() == pytest.approx(
         beta.logpdf(z[1, 0], z[3, 0] / 0.2 + 1, (1 - z[3, 0]) / 0.2 + 1), rel=1e-12
     )
@@ -216,24 +215,9 @@ def test_results_do_not_depend_on_the_block(monkeypatch, notion, options):
     for h in (1e-3, 0.05, 1.0):
         values = []
         for block in (2**30, 400 * 37, 1):
-            monkeypatch.setattr(_kernel_sums, "BLOCK", block)
+            monkeypatch.setattr(_sums, "BLOCK", block)
             values.append(kernel_calibration_error(y, z, notion=notion, bandwidth=h, **options))
         assert values == pytest.approx([values[0]] * 3, rel=1e-11)
-
-
-def test_windows_of_beta_kernels_leave_far_columns_out(monkeypatch):
-    x = np.sort(np.random.default_rng(0).uniform(size=1500))
-    x = torch.as_tensor(np.c_[x, 1 - x])
-    monkeypatch.setattr(_kernel_sums, "BLOCK", 1500 * 50)
-    columns = [c.stop - c.start for _, c, _ in log_kernels(x, 1e-3)]
-    assert max(columns) < 1000
-    e = torch.randn(1500, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    for weight in (None, torch.linspace(-9, 0, 1500, dtype=torch.float64)):
-        values = []
-        for block in (1500 * 50, 2**30):
-            monkeypatch.setattr(_kernel_sums, "BLOCK", block)
-            values.append(_smoothing.smooth(x, e, 1e-3, weight))
-        assert torch.allclose(*values, rtol=1e-12, atol=1e-14)
 
 
 @pytest.mark.parametrize("notion", NOTIONS)

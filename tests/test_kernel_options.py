@@ -18,8 +18,8 @@ from kernel_cases import (
 from oracles import expectation
 from scipy.stats import kstest
 
-from sklearn_lhcal._ground import kernels as _kernels
-from sklearn_lhcal._ground import smoothing as _smoothing
+from sklearn_lhcal._ground.kernels import errors as _errors
+from sklearn_lhcal._ground.kernels import smoothing as _smoothing
 from sklearn_lhcal.label_histogram import KnownProbabilities
 from sklearn_lhcal.metrics import (
     binned_canonical_error,
@@ -41,7 +41,7 @@ class TestBandwidth:
             _, z = draw(400, K, concentration=concentration)
             x = [
                 p.x
-                for p in _kernels.problems(notion, torch.as_tensor(z), torch.as_tensor(z)[:, None])
+                for p in _errors.problems(notion, torch.as_tensor(z), torch.as_tensor(z)[:, None])
             ]
             best = loo_bandwidth(z, notion=notion, grid=grid)
             assert (
@@ -74,14 +74,14 @@ class TestBandwidth:
 
     def test_cross_validation_minimises_the_left_out_residual(self):
         y, z = draw(400, 4, temperature=0.6)
-        part = _kernels.SmoothingProblem(
+        part = _errors.SmoothingProblem(
             *(torch.as_tensor(a) for a in (z, z, y[:, None].astype(float)))
         )
         grid = np.logspace(-3, 0, 10)
         value = kernel_calibration_error(y, z, bandwidth="cv", **SECOND)
-        best = min(_kernels.cross_validation_errors(part, grid))
-        found = _kernels.best_bandwidth(lambda hs: _kernels.cross_validation_errors(part, hs))
-        assert _kernels.cross_validation_errors(part, [found])[0] <= best + 1e-3 * abs(best)
+        best = min(_errors.cross_validation_errors(part, grid))
+        found = _errors.best_bandwidth(lambda hs: _errors.cross_validation_errors(part, hs))
+        assert _errors.cross_validation_errors(part, [found])[0] <= best + 1e-3 * abs(best)
         assert value == pytest.approx(kernel_calibration_error(y, z, bandwidth=found, **SECOND))
 
     def test_many_rows_are_sampled_with_a_seed(self):
@@ -91,11 +91,11 @@ class TestBandwidth:
         assert (np.random.get_state()[1] == state).all()  # noqa: NPY002
 
     def test_parabola(self):
-        assert _kernels.best_bandwidth(lambda hs: (np.log10(hs) + 2.37) ** 2) == pytest.approx(
+        assert _errors.best_bandwidth(lambda hs: (np.log10(hs) + 2.37) ** 2) == pytest.approx(
             10**-2.37
         )
-        assert _kernels.best_bandwidth(lambda hs: -np.log10(hs)) == 1.0
-        assert _kernels.best_bandwidth(lambda hs: np.log10(hs)) == pytest.approx(1e-5)
+        assert _errors.best_bandwidth(lambda hs: -np.log10(hs)) == 1.0
+        assert _errors.best_bandwidth(lambda hs: np.log10(hs)) == pytest.approx(1e-5)
 
 
 class TestNull:

@@ -16,7 +16,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from torch import nn
 
 from sklearn_lhcal.calibration import AlphaCalibration, TemperatureScaling
-from sklearn_lhcal.calibration._base import _BaseCalibrator
+from sklearn_lhcal.calibration._base import _TrainedCalibrator
 from sklearn_lhcal.datasets import make_label_histograms
 from sklearn_lhcal.distributions import Ensemble, PointMass, predict_dist
 from sklearn_lhcal.label_histogram import KnownProbabilities
@@ -46,7 +46,7 @@ class SplineModule(nn.Module):
         return 1e-3 * (self.x**2).sum()
 
 
-class SplineScaling(_BaseCalibrator):
+class SplineScaling(_TrainedCalibrator):
     """A temperature for each top probability."""
 
     def _fit_map(self, rows):

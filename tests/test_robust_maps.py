@@ -1,6 +1,6 @@
 """Maps that cannot hurt: floors, shrinkage by evidence, and what calibration rows are warned of.
 
-Maps and problems are private: evidence and optima are compared without a loop of folds.
+Fits of one strength are private: their evidence has no public door.
 """
 
 import warnings
@@ -26,20 +26,16 @@ from sklearn_lhcal.calibration import (
     MatrixScaling,
     TemperatureScaling,
     VectorScaling,
-    _shrinkage,
 )
-
-# The evidence has no public door; maps show what it is worth, but not whether it is right.
-from sklearn_lhcal.calibration._affine import BiasCorrectedMap, MatrixMap, VectorMap
-from sklearn_lhcal.calibration._likelihood import ScalingProblem
 from sklearn_lhcal.calibration._rows import CalibrationRows
-from sklearn_lhcal.calibration._shrinkage import Fit, shrunk
+from sklearn_lhcal.calibration._scaling import fit as search
+from sklearn_lhcal.calibration._scaling.maps import BiasCorrectedMap, MatrixMap, VectorMap
+from sklearn_lhcal.calibration._scaling.objective import LogLoss
 from sklearn_lhcal.datasets import make_label_histograms
 from sklearn_lhcal.distributions import DirichletMixture, Ensemble
 from sklearn_lhcal.label_histogram import KnownProbabilities
 from sklearn_lhcal.label_histogram._labels import Labels
 from sklearn_lhcal.metrics import label_log_loss
-from sklearn_lhcal.neural_network import LBFGS, Adam, Newton
 
 FLOORED = [
     TemperatureScaling("proba", floor="uniform"),
@@ -125,8 +121,7 @@ def test_without_a_floor_clips_matter_and_a_warning_names_the_remedy(digits):
     MatrixScaling(TemperatureScaling("proba", floor="uniform")).fit(z[:200], counts[:200])
 
 
-@pytest.mark.parametrize("solver", [None, LBFGS(), Adam(0.05, -1, 1500, None)], ids=str)
-def test_floor_and_temperature_are_scipys_optimum(solver):
+def test_floor_and_temperature_are_scipys_optimum():
     """The log loss with the priors, one row's worth of ½ (log T)² and of −.1 (log e + log(1−e))."""
     z, counts = mixed(300, 0.1)
     u = np.log(z)
@@ -138,12 +133,11 @@ def test_floor_and_temperature_are_scipys_optimum(solver):
         return -(counts * np.log(p)).sum() / counts.sum() + prior / 300
 
     best = minimize(loss, [0.0, -3.0], tol=1e-10)
-    model = TemperatureScaling("proba", floor="uniform", solver=solver).fit(z, counts)
+    model = TemperatureScaling("proba", floor="uniform").fit(z, counts)
     e = model.floor_weight_
     found = [-np.log(model.temperature_), np.log(e / (1 - e))]
-    # A loss of 1e-7 above the optimum is a few 1e-3 in the parameters.
-    assert loss(found) <= best.fun + 1e-7
-    assert_allclose(found, best.x, atol=1e-2)
+    assert loss(found) <= best.fun + 1e-12
+    assert_allclose(found, best.x, atol=1e-4)
     assert_array_equal(model.floor_, np.full(3, 1 / 3))
 
 
@@ -357,8 +351,9 @@ def test_the_evidence_is_the_integral():
     found = []
     exact = []
     for bias in (0.1, 0.3, 1.0):
-        problem = ScalingProblem(family, rows, shrunk(family, 1.0, 1.0, bias))
-        found.append(Fit.of(problem, Newton().solve(problem)).log_evidence)
+        loss = LogLoss(family, rows, None)
+        prior = search.shrunk(loss, 1.0, 1.0, bias)
+        found.append(search.fit(loss, prior, family.start()).log_evidence)
         # Only the difference of the two biases matters: √2 times their standard deviation.
         spread = np.sqrt(2) * bias
         c = np.linspace(-6, 6, 241) * spread
@@ -373,62 +368,43 @@ def test_the_evidence_is_the_integral():
 
 
 @pytest.mark.parametrize("family", [BiasCorrectedMap(3), VectorMap(3), MatrixMap(3)], ids=name)
-def test_the_evidence_with_a_floor_is_that_of_torchs_hessian(family):
-    """Forty rows say less of the floor than a strong prior says of a scale."""
+def test_the_evidence_is_that_of_torchs_hessian(family):
+    """Laplace's approximation, of which constants are left out."""
     z, counts = mixed(40, 0.1)
     rows = CalibrationRows(np.log(z)).labelled(Labels(np.asarray(counts)), None)
-    pi = np.full(3, 1 / 3)
-    prior = shrunk(family, 0.5, 0.03, 0.1)
-    problem = ScalingProblem(family, rows, prior, pi)
-    x = Newton().solve(problem)
-    u, y, c, s = (torch.as_tensor(a) for a in (np.log(z), counts, prior.center, prior.spread))
+    loss = LogLoss(family, rows, None)
+    prior = search.shrunk(loss, 0.5, 0.03, 0.1)
+    found = search.fit(loss, prior, family.start(0.5))
+    u, y, c, d = (torch.as_tensor(a) for a in (np.log(z), counts, prior.center, prior.d))
 
     def nats(x):
-        W, b = family.affine(x[:-1], torch)
+        W, b = family.affine(x, torch)
         v = u @ W.T if W.ndim == 2 else u * W
-        p = torch.softmax(v + b, dim=1)
-        e = torch.sigmoid(x[-1])
         # Two labels of a row count once.
-        loss = -(y * torch.log((1 - e) * p + e / 3)).sum() / 2
-        weak = -0.1 * (torch.log(e) + torch.log1p(-e))
-        return loss + weak + 0.5 * (((x[:-1] - c) / s) ** 2).sum()
+        log_loss = -(y * torch.log_softmax(v + b, dim=1)).sum() / 2
+        return log_loss + 0.5 * (d * (x - c) ** 2).sum()
 
-    t = torch.as_tensor(x)
-    log_det = torch.linalg.slogdet(torch.autograd.functional.hessian(nats, t))[1]
-    expected = -nats(t) - 0.5 * log_det - torch.log(s[family.is_shrunk]).sum()
-    # Newton's last step is not looked at again: it moves the evidence by 1e-6 or so.
-    assert Fit.of(problem, x).log_evidence == pytest.approx(expected.item(), abs=1e-4)
+    x = torch.as_tensor(found.x)
+    log_det = torch.linalg.slogdet(torch.autograd.functional.hessian(nats, x))[1]
+    expected = -nats(x) - 0.5 * log_det + 0.5 * torch.log(d[prior.is_shrunk]).sum()
+    # log β is curved by its prior alone where β is, which is left out: one row in forty.
+    atol = 0.05 if isinstance(family, BiasCorrectedMap) else 1e-6
+    assert found.log_evidence == pytest.approx(expected.item(), abs=atol)
 
 
-@pytest.mark.parametrize(
-    "model",
-    [VectorScaling("proba"), VectorScaling("proba", floor="uniform"), MatrixScaling("proba")],
-    ids=["vector", "vector with floor", "matrix"],
-)
-def test_strengths_that_are_given_up_would_change_nothing(model, monkeypatch):
-    """Fifty classes: some strengths are far behind, and some are fitted roughly."""
-    made = []
-    average = _shrinkage.Average.of
-
-    def kept(*args):
-        made.append(average(*args))
-        return made[-1]
-
-    monkeypatch.setattr(_shrinkage.Average, "of", kept)
-    n_given_up = 0
-    for seed, power in enumerate([1.0, 2.0, 1.0, 2.0]):
-        rng = np.random.default_rng(seed)
-        q = rng.dirichlet(np.full(50, 0.1), 500)
-        z = np.maximum(q, 1e-6) ** power * np.exp(0.3 * rng.normal(size=50))
-        z /= z.sum(axis=1, keepdims=True)
-        counts = rng.multinomial(1, q)
-        found = model.fit(z, counts).predict_proba(z)
-        n_given_up += sum(fit.promise > 1e-3 for fit in made[-1].fits)
-        with monkeypatch.context() as patch:
-            patch.setattr(_shrinkage, "_HOPELESS", np.inf)
-            patch.setattr(_shrinkage, "_FINE", 0.0)
-            assert_allclose(found, model.fit(z, counts).predict_proba(z), atol=1e-9)
-    assert n_given_up >= 3
+@pytest.mark.parametrize("floor", [None, np.full(3, 1 / 3)], ids=["", "floor"])
+@pytest.mark.parametrize("family", [BiasCorrectedMap(3), VectorMap(3), MatrixMap(3)], ids=name)
+def test_the_temperature_alone_is_the_limit_of_strengths(family, floor):
+    z, counts = mixed(60, 0.1)
+    rows = CalibrationRows(np.log(z)).labelled(Labels(np.asarray(counts)), None)
+    T = search.fit_temperature(rows, floor)
+    loss = LogLoss(family, rows, floor)
+    prior = search.shrunk(loss, np.exp(T[0]), 1e-6, 1e-6)
+    start = np.append(family.start(np.exp(T[0])), T[1:])
+    alone = search._temperature_alone(loss, prior, start)
+    tight = search.fit(loss, prior, start)
+    assert_allclose(tight.x, alone.x, atol=1e-8)
+    assert tight.log_evidence == pytest.approx(alone.log_evidence, abs=1e-6)
 
 
 def test_penalties_of_both_kinds_are_refused(data):

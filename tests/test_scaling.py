@@ -1,38 +1,41 @@
-"""The affine maps: derivatives, optimality by two routes, nested optima, invariances.
+"""The affine maps: derivatives, optimality by scipy, nested optima, invariances.
 
-Maps and problems are private: derivatives and optima are compared without a loop of folds.
+Losses are private: derivatives have no public door, and are where mistakes would hide.
 """
 
 from contextlib import nullcontext
 
 import numpy as np
 import pytest
-import torch
 from numpy.testing import assert_allclose
 from scipy.optimize import approx_fprime, minimize
-from scipy.special import log_softmax
+from scipy.special import expit, log_softmax, softmax
 from sklearn.base import clone
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.frozen import FrozenEstimator
 
-# Derivatives, priors and preconditioners have no public door, and are where mistakes would hide.
 from sklearn_lhcal.calibration import (
     BiasCorrectedTemperatureScaling,
     MatrixScaling,
+    StackedCalibration,
     TemperatureScaling,
     VectorScaling,
-    _likelihood,
-    _preconditioner,
 )
-from sklearn_lhcal.calibration._affine import BiasCorrectedMap, MatrixMap, TemperatureMap, VectorMap
-from sklearn_lhcal.calibration._likelihood import ScalingProblem
-from sklearn_lhcal.calibration._prior import Prior
 from sklearn_lhcal.calibration._rows import CalibrationRows
+from sklearn_lhcal.calibration._scaling import fit, maps, objective
+from sklearn_lhcal.calibration._scaling.maps import (
+    BiasCorrectedMap,
+    MatrixMap,
+    TemperatureMap,
+    VectorMap,
+    transform,
+)
+from sklearn_lhcal.calibration._scaling.objective import LogLoss
 from sklearn_lhcal.datasets import make_label_histograms
 from sklearn_lhcal.label_histogram import KnownProbabilities
 from sklearn_lhcal.label_histogram._labels import Labels
 from sklearn_lhcal.metrics import label_log_loss
-from sklearn_lhcal.neural_network import LBFGS, Newton
 
 FAMILIES = [TemperatureMap(3), BiasCorrectedMap(3), VectorMap(3), MatrixMap(3)]
 FREE_VECTOR = VectorScaling("logits", bias_penalty=0.0)
@@ -64,57 +67,78 @@ def name(thing):
     return type(thing).__name__
 
 
-def problem_of(family, u, counts, floor, members):
-    """A problem with a prior, weights, and members that disagree."""
+def rows_of(u, counts, members=False):
+    """With weights, and members that disagree."""
     rng = np.random.default_rng(1)
     log_w = None
     if members:
         u = np.stack([u, u[:, ::-1], 0.3 * u], axis=1)
         log_w = np.log(rng.dirichlet(np.ones(3), len(u)))
-    rows = CalibrationRows(u, log_w).labelled(
-        Labels(np.asarray(counts)), rng.uniform(0.1, 2, len(u))
-    )
-    size = len(family.start())
-    prior = Prior(rng.normal(size=size), rng.uniform(0.3, 1, size))
-    x = family.start() + rng.normal(size=size) / 3
-    if floor is not None:
-        x = np.append(x, -1.3)
-    return ScalingProblem(family, rows, prior, floor, start=x)
+    weight = rng.uniform(0.1, 2, len(u))
+    return CalibrationRows(u, log_w).labelled(Labels(np.asarray(counts)), weight)
 
 
-@pytest.mark.parametrize("members", [False, True], ids=["point", "ensemble"])
-@pytest.mark.parametrize("floor", [None, np.array([0.2, 0.3, 0.5])], ids=["", "floor"])
-@pytest.mark.parametrize("family", FAMILIES, ids=name)
-def test_derivatives_are_finite_differences(family, floor, members, data, logits):
-    problem = problem_of(family, logits, data.counts, floor, members)
-    x = problem.start
-    _, g = problem.gradient(x)
+@pytest.fixture(params=["", "point with floor", "ensemble", "ensemble with floor"])
+def loss_at(request, data, logits):
+    """A function of a family: its loss, and a point; with a floor η is the last entry."""
+    rows = rows_of(logits, data.counts, "ensemble" in request.param)
+    floor = np.array([0.2, 0.3, 0.5]) if "floor" in request.param else None
+
+    def make(family):
+        x = family.start() + np.random.default_rng(2).normal(size=len(family.start())) / 3
+        return LogLoss(family, rows, floor), x if floor is None else np.append(x, -1.3)
+
+    return make
+
+
+def differences(function, x):
+    """Central differences of step 1e-5, which are right to 1e-10 or so."""
     steps = 1e-5 * np.eye(len(x))
-    ahead = [problem.gradient(x + e) for e in steps]
-    behind = [problem.gradient(x - e) for e in steps]
-    # Central differences of step 1e-5 are right to 1e-10 or so.
-    numeric = [(a[0] - b[0]) / 2e-5 for a, b in zip(ahead, behind, strict=True)]
-    assert_allclose(g, numeric, atol=1e-9)
-    if members:
-        with pytest.raises(ValueError, match=r"use LBFGS\(\)"):
-            problem.hessian(x)
-        return
-    numeric = [(a[1] - b[1]) / 2e-5 for a, b in zip(ahead, behind, strict=True)]
-    assert_allclose(problem.hessian(x)[2], numeric, atol=1e-8)
-    assert_allclose(problem.hessian(x)[1], g, atol=1e-14)
+    return np.array([(function(x + e) - function(x - e)) / 2e-5 for e in steps])
 
 
-@pytest.mark.parametrize("members", [False, True], ids=["point", "ensemble"])
-@pytest.mark.parametrize("floor", [None, np.array([0.2, 0.3, 0.5])], ids=["", "floor"])
 @pytest.mark.parametrize("family", FAMILIES, ids=name)
-def test_what_torch_trains_is_the_same_function(family, floor, members, data, logits):
-    """So Adam and the others have one optimum."""
-    problem = problem_of(family, logits, data.counts, floor, members)
-    module, loss, inputs, counts, weight = problem.training()
-    tensors = {k: None if a is None else torch.as_tensor(a) for k, a in inputs.items()}
-    z = module(**tensors)
-    value = loss(z, torch.as_tensor(counts), torch.as_tensor(weight)) + module.penalty()
-    assert_allclose(value.item(), problem.gradient(problem.start)[0], rtol=1e-12)
+def test_gradients_are_finite_differences(family, loss_at):
+    loss, x = loss_at(family)
+    value, slope = loss(x)
+    assert value == loss.value(x)
+    assert_allclose(slope, differences(loss.value, x), atol=1e-9)
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=name)
+def test_the_loss_is_that_of_scipy(family, loss_at):
+    """The mixture of members and floor, written out."""
+    loss, x = loss_at(family)
+    of_map, eta = loss.split(x)
+    rows = loss.rows
+    v = transform(rows.log_proba, *family.affine(of_map))
+    z = softmax(v, axis=-1)
+    if rows.is_ensemble:
+        z = np.einsum("ns,nsk->nk", np.exp(rows.log_weights), z)
+    prior = 0.0
+    if loss.floor is not None:
+        z = expit(-eta) * z + expit(eta) * loss.floor
+        prior = -0.1 * np.log(expit(eta) * expit(-eta)) / rows.weight.sum()
+    y = rows.counts * rows.weight[:, None]
+    expected = -(y * np.log(z)).sum() / y.sum() + prior
+    assert loss.value(x) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("family", [VectorMap(3), MatrixMap(3)], ids=name)
+def test_the_information_of_points_is_the_hessian(family, data, logits):
+    loss = LogLoss(family, rows_of(logits, data.counts), None)
+    x = family.start() + np.random.default_rng(2).normal(size=len(family.start())) / 3
+    H = differences(lambda x: loss(x)[1], x)
+    assert_allclose(loss.information(x).H, H, atol=1e-8)
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=name)
+def test_the_information_is_no_less_than_the_curvature(family, loss_at):
+    """At the minimum, where log β is curved as β is."""
+    loss, x = loss_at(family)
+    x = minimize(loss, x, jac=True, method="BFGS", options={"gtol": 1e-9}).x
+    H = differences(lambda x: loss(x)[1], x)
+    assert np.linalg.eigvalsh(loss.information(x).H - H).min() > -1e-7
 
 
 def scipys_loss(W, b, u, counts):
@@ -123,8 +147,7 @@ def scipys_loss(W, b, u, counts):
     return -(counts * log_softmax(u @ W.T + b, axis=1)).sum() / counts.sum()
 
 
-@pytest.mark.parametrize("solver", [None, Newton(), LBFGS()])
-def test_published_penalties_have_scipys_optimum(solver, data, logits):
+def test_published_penalties_have_scipys_optimum(data, logits):
     """P1 eq. (48)."""
 
     def loss(x):
@@ -133,7 +156,7 @@ def test_published_penalties_have_scipys_optimum(solver, data, logits):
         return scipys_loss(W, b, logits, data.counts) + 0.5 * off / 6 + 0.3 * (b**2).mean()
 
     best = minimize(loss, np.append(np.eye(3).ravel(), np.zeros(3)), tol=1e-9)
-    model = MatrixScaling("logits", off_diagonal_penalty=0.5, bias_penalty=0.3, solver=solver)
+    model = MatrixScaling("logits", off_diagonal_penalty=0.5, bias_penalty=0.3)
     model.fit(logits, data.counts)
     assert loss(np.append(model.coef_.ravel(), model.intercept_)) <= best.fun + 1e-10
 
@@ -156,7 +179,7 @@ def test_shrinkage_has_scipys_optimum(shrinkage, data, logits):
 
 
 def test_shrinkage_of_many_classes_has_scipys_optimum():
-    """Eighty parameters, for which second derivatives serve several steps."""
+    """Eighty parameters."""
     many = make_label_histograms(300, n_classes=40, n_raters=(1, 3), random_state=0)
     u = log_softmax(2 * np.log(many.prediction), axis=1)
     beta = 1 / TemperatureScaling("logits").fit(u, many.counts).temperature_
@@ -172,20 +195,6 @@ def test_shrinkage_of_many_classes_has_scipys_optimum():
     # Forward differences of step 1e-6 are right to 1e-6 or so; at the start they are .05.
     assert np.abs(slope).max() < 1e-5
     assert np.abs(approx_fprime(np.zeros(80), loss, 1e-6)).max() > 1e-3
-
-
-@pytest.mark.parametrize("calibrator", CALIBRATORS, ids=name)
-@pytest.mark.parametrize("weighted", [False, True])
-def test_solvers_reach_one_optimum(calibrator, weighted, data, logits):
-    w = np.linspace(0, 2, 400) if weighted else None
-    fitted = [
-        type(calibrator)(**calibrator.get_params() | {"solver": s}).fit(
-            logits, data.counts, sample_weight=w
-        )
-        for s in (None, Newton(), LBFGS())
-    ]
-    for other in fitted[1:]:
-        assert_allclose(other.predict_proba(logits), fitted[0].predict_proba(logits), atol=2e-6)
 
 
 @pytest.mark.parametrize("unit", [1e-200, 1e200])
@@ -266,13 +275,25 @@ def test_bias_corrected_scaling_undoes_a_label_shift():
     assert_allclose(calibrator.bias_, bias, atol=0.05)
 
 
-def test_many_classes():
+@pytest.mark.parametrize("penalties", [(50.0, None), (0.1, 0.1)])
+def test_a_matrix_of_many_classes_is_at_its_minimum(penalties, monkeypatch):
+    """Forty classes, with information in blocks; the full one finds the same map."""
     rng = np.random.default_rng(0)
     logits = rng.normal(size=(600, 40))
     y = rng.multinomial(2, np.exp(log_softmax(0.5 * logits, axis=1)))
-    fast = MatrixScaling("logits", off_diagonal_penalty=50.0).fit(logits, y)
-    slow = MatrixScaling("logits", off_diagonal_penalty=50.0, solver=LBFGS()).fit(logits, y)
-    assert_allclose(fast.predict_proba(logits), slow.predict_proba(logits), atol=1e-5)
+    model = MatrixScaling("logits", off_diagonal_penalty=penalties[0], bias_penalty=penalties[1])
+    with monkeypatch.context() as patch:
+        # Several blocks of rows, whose information is added.
+        patch.setattr(objective, "_BLOCK", 2**13)
+        found = clone(model).fit(logits, y)
+    monkeypatch.setattr(maps, "_MOST_EXACT", np.inf)
+    exact = clone(model).fit(logits, y)
+    assert_allclose(found.predict_proba(logits), exact.predict_proba(logits), atol=1e-6)
+    u = log_softmax(logits, axis=1)
+    z = found.predict_proba(logits)
+    slope = (z * y.sum(axis=1, keepdims=True) - y).T @ u / y.sum()
+    off = 2 * penalties[0] / (40 * 39) * found.coef_ * (1 - np.eye(40))
+    assert np.abs(slope + off).max() < 1e-6
 
 
 @pytest.mark.parametrize("calibrator", CALIBRATORS[2:4], ids=name)
@@ -289,45 +310,6 @@ def test_rows_of_weight_zero_are_as_if_left_out(calibrator, step):
     )
 
 
-@pytest.fixture(params=["exact", "common"])
-def preconditioner(request, monkeypatch):
-    """Both of them, each for five classes."""
-    monkeypatch.setattr(_preconditioner, "_EXACT", {"exact": 5, "common": 0}[request.param])
-    return request.param
-
-
-@pytest.mark.parametrize("penalty", [0.0, 3.0])
-def test_preconditioned_hessian(preconditioner, penalty):
-    """A_kᵀ H_k A_k = 1, with less penalty on the diagonal of W.
-
-    Both keep the sum of the H_k, whose parts are those of the Newton Hessian without p pᵀ.
-    """
-    data = make_label_histograms(300, n_classes=5, random_state=0)
-    u, n = np.log(data.prediction), np.full(300, 1 / 300)
-    curvature = np.full((5, 6), penalty)
-    curvature[np.arange(5), np.arange(5)] /= 5
-    p, a = np.exp(u), np.column_stack([u, np.ones(300)])
-    factor = _preconditioner.Information.of(u, n, p).factors(curvature)
-    units = np.repeat(np.eye(6)[:, None], 5, axis=1)
-    A = np.stack([factor.applied(e) for e in units], axis=2)
-    assert_allclose(np.stack([factor.pulled(e) for e in units], axis=1), A, atol=1e-9)
-    H = np.einsum("n,nk,ni,nj->kij", n, p * (1 - p), a, a) + curvature[:, :, None] * np.eye(6)
-    if preconditioner == "exact":
-        assert_allclose(
-            A.transpose(0, 2, 1) @ H @ A, np.broadcast_to(np.eye(6), H.shape), atol=2e-2
-        )
-    else:
-        inverse = np.linalg.inv(A @ A.transpose(0, 2, 1))
-        assert_allclose(inverse.sum(axis=0), H.sum(axis=0), rtol=5e-3, atol=1e-4)
-
-
-def test_the_optimum_does_not_depend_on_the_preconditioner(preconditioner):
-    data = make_label_histograms(500, n_classes=5, n_raters=2, random_state=1)
-    u = 2 * np.log(data.prediction)
-    fast, slow = (MatrixScaling("logits", solver=s).fit(u, data.counts) for s in (None, Newton()))
-    assert_allclose(fast.predict_proba(u), slow.predict_proba(u), atol=1e-6)
-
-
 def test_a_class_without_labels_and_a_constant_logit():
     data = make_label_histograms(300, n_classes=4, n_raters=2, random_state=0)
     u = np.column_stack([np.log(data.prediction), np.full(300, -27.0)])
@@ -339,16 +321,25 @@ def test_a_class_without_labels_and_a_constant_logit():
         assert label_log_loss(counts, p) < label_log_loss(data.counts, np.exp(u[:, :4]))
 
 
-def test_any_number_of_threads_gives_the_same_map(monkeypatch):
-    monkeypatch.setattr(_likelihood, "_BLOCK", 2**10)
-    data = make_label_histograms(5_000, n_classes=4, n_raters=3, random_state=0)
-    u, before, found = np.log(data.prediction), torch.get_num_threads(), []
-    for threads in (1, 2, 5):
-        torch.set_num_threads(threads)
-        found.append([c.fit(u, data.counts).predict_proba(u) for c in CALIBRATORS])
-    torch.set_num_threads(before)
-    for other in found[1:]:
-        np.testing.assert_array_equal(other, found[0])
+@pytest.mark.parametrize("family", FAMILIES, ids=name)
+def test_blocks_of_rows_add_up(family, loss_at, monkeypatch):
+    loss, x = loss_at(family)
+    monkeypatch.setattr(objective, "_BLOCK", 2**7)
+    blocks = LogLoss(family, loss.rows, loss.floor)
+    for a, b in zip(loss(x), blocks(x), strict=True):
+        assert_allclose(a, b, rtol=1e-12)
+    assert_allclose(blocks.information(x).H, loss.information(x).H, rtol=1e-10, atol=1e-14)
+
+
+def test_no_convergence_is_a_warning_with_the_remedy(data, logits, monkeypatch):
+    monkeypatch.setattr(fit, "_MOST", 2)
+    with pytest.warns(ConvergenceWarning, match=r"shrink the map more"):
+        VectorScaling("logits").fit(logits, data.counts)
+
+
+def test_scaling_has_no_solver():
+    for model in (TemperatureScaling, VectorScaling, MatrixScaling, StackedCalibration):
+        assert "solver" not in model().get_params()
 
 
 @pytest.mark.parametrize("value", [-1.0, np.nan, np.inf, "a"])
@@ -366,17 +357,15 @@ def test_penalties_must_not_be_negative(value, data, logits):
             model("logits", **{name: value}).fit(logits, data.counts)
 
 
-@pytest.mark.parametrize("solver", [Newton(), LBFGS()], ids=name)
 @pytest.mark.parametrize("span", [0.01, 400.0, 1e4])
 @pytest.mark.parametrize("family", FAMILIES[1:], ids=name)
-def test_logits_of_any_span(family, span, solver, data, logits):
-    """Where the identity is saturated, too, which Newton's method could not leave."""
-    free = Prior(np.zeros(len(family.start())), np.full(len(family.start()), np.inf))
+def test_logits_of_any_span(family, span, data, logits):
+    """Where the identity is saturated, too."""
 
     def least(u):
         rows = CalibrationRows(u).labelled(Labels(np.asarray(data.counts)), None)
-        problem = ScalingProblem(family, rows, free)
-        return problem.gradient(solver.solve(problem))[0]
+        x = fit.fit_penalised(family, rows, None, np.zeros(len(family.start())))
+        return LogLoss(family, rows, None).value(x)
 
     assert_allclose(least(span * logits), least(logits), atol=1e-8)
 
@@ -404,18 +393,17 @@ def test_scaling_of_ensembles_takes_all_weights_and_known_probabilities(data):
     assert_allclose(temperature(everything, Q), temperature(everything, many), rtol=1e-4)
 
 
-@pytest.mark.parametrize("solver", [None, LBFGS()], ids=["Newton", "L-BFGS"])
 @pytest.mark.parametrize("unit", [1e-200, 1e-35, 1e-3])
-def test_weights_that_are_fractions_of_rows_are_said(solver, unit, data, logits):
+def test_weights_that_are_fractions_of_rows_are_said(unit, data, logits):
     """They leave the map where it is without rows."""
     w = unit * np.linspace(0.1, 2, 400)
     for scaling in (TemperatureScaling, VectorScaling):
-        calibrator = scaling("logits", solver=solver)
+        calibrator = scaling("logits")
         with pytest.warns(UserWarning, match="Weights count rows.*divide the weights by"):
             model = clone(calibrator).fit(logits, data.counts, sample_weight=w)
         if unit < 1e-30:
             assert_allclose(model.predict_proba(logits), np.exp(logits), rtol=1e-6)
-    free = clone(FREE_VECTOR).set_params(solver=solver)
+    free = clone(FREE_VECTOR)
     one = clone(free).fit(logits, data.counts, sample_weight=w / unit)
     with pytest.warns(UserWarning, match="Weights count rows"):
         tiny = clone(free).fit(logits, data.counts, sample_weight=w)

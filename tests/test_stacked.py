@@ -22,7 +22,7 @@ from sklearn_lhcal.calibration import (
     VectorScaling,
 )
 from sklearn_lhcal.calibration._rows import CalibrationRows
-from sklearn_lhcal.calibration._stacked import best_weights
+from sklearn_lhcal.calibration._scaling.stack import best_weights
 from sklearn_lhcal.datasets import make_label_histograms
 from sklearn_lhcal.distributions import Ensemble, predict_dist
 from sklearn_lhcal.label_histogram import KnownProbabilities

@@ -212,10 +212,9 @@ def with_own_module(net):
     """
     while isinstance(net, FrozenEstimator):
         net = net.estimator
-    tensors = {}
+    tensors = {id(a): a for a in (*net.module_.parameters(), *net.module_.buffers())}
     for module in net.module_.modules():
-        for held in (vars(module), module._parameters, module._buffers):
-            tensors |= {id(a): a for a in held.values() if hasattr(a, "is_floating_point")}
+        tensors |= {id(a): a for a in vars(module).values() if hasattr(a, "is_floating_point")}
     twin = twin_of(net)
     vars(twin)["module_"] = copy.deepcopy(net.module_, tensors)
     return twin

@@ -9,7 +9,6 @@ from sklearn.base import BaseEstimator
 from torch import nn
 
 from .arrays import Floats
-from .curvature import Curvature
 from .types import Seed
 
 Vector = Floats
@@ -41,24 +40,6 @@ class Problem(ABC):
         """Problems to solve in turn, each from the last optimum; the last is this one."""
         return (self,)
 
-    def excess(self, value: float, promise: float, curvature: Curvature | None = None) -> float:
-        """What a search may leave above the least value, roughly; 0: as the solver's `tol` says.
-
-        It has come to this value, and a step promises to lower it by ½ `promise`. The curvature is
-        the last that was found on the way.
-        """
-        return 0.0
-
-    @property
-    def keeps_curvature(self) -> bool:
-        """Whether second derivatives take so long that they should serve for several steps."""
-        return False
-
-    @property
-    def is_whitened(self) -> bool:
-        """Whether the problem knows `coordinates` in which the Hessian is nearly 1."""
-        return False
-
     def gradient(self, x: Vector) -> tuple[float, Vector]:
         """Value, and gradient of shape (p,)."""
         value, slope, _ = self.hessian(x)
@@ -71,19 +52,15 @@ class Problem(ABC):
             "use LBFGS()."
         )
 
-    def curvature(self, x: Vector) -> tuple[float, Vector, Curvature]:
-        """As `hessian`, with what is solved by it."""
-        value, slope, H = self.hessian(x)
-        return value, slope, Curvature(H)
-
     def training(self) -> Training:
         """A torch module whose parameters, one after the other, are x."""
         raise ValueError("Adam() needs a torch module, which this map does not offer; use LBFGS().")
 
     def coordinates(self, x: Vector) -> tuple[Callable, Callable, int]:
-        """Coordinates s in which the Hessian is nearly 1: x(s), the gradient in s, the length of s.
+        """Coordinates s in which to search: x(s), the gradient in s, the length of s.
 
-        They are x itself unless a problem knows better; s = 0 is the given x.
+        They are x itself, unless a problem knows some in which its Hessian is nearer to 1. s = 0 is
+        the given x.
         """
         return lambda s: x + s, lambda slope: slope, len(x)
 

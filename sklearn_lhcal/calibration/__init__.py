@@ -12,10 +12,10 @@ from ._risk_controlled import RiskControlledDecision
 from ._scaling import (
     BiasCorrectedTemperatureScaling,
     MatrixScaling,
+    StackedCalibration,
     TemperatureScaling,
     VectorScaling,
 )
-from ._stacked import StackedCalibration
 
 __all__ = [
     "AlphaCalibration",

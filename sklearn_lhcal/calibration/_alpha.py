@@ -32,7 +32,7 @@ from ._alpha_line import (
     fitted,
     is_any_spread_left,
 )
-from ._base import _BaseCalibrator
+from ._base import _TrainedCalibrator
 from ._rows import CalibrationRows
 
 _LIKELIHOODS = {
@@ -42,7 +42,7 @@ _LIKELIHOODS = {
 _RANGE = (-MAX_LOG_TOTAL, MAX_LOG_TOTAL)
 
 
-class AlphaCalibration(_BaseCalibrator):
+class AlphaCalibration(_TrainedCalibrator):
     """Adds to each prediction a Dirichlet distribution around it: how far it can be trusted.
 
     The class probabilities z stay as they are. The total concentration ``α0 = exp(w·h + c)``
@@ -74,10 +74,12 @@ class AlphaCalibration(_BaseCalibrator):
         better than a constant α0 does, in five folds. The constant is infinite (1e12) where its
         likelihood still rises there: raters are then as alike as z says. With more than 5,000 rows
         and 50 rows a parameter, features cost next to nothing and are kept. False: features always.
-    cv, solver, random_state, verbose
-        As in `TemperatureScaling`. With hidden layers the default solver is
-        ``Adam(learning_rate=0.01, max_epochs=1000)``, stopped by a fifth of the rows, because their
-        optimum overfits.
+    cv, random_state, verbose
+        As in `TemperatureScaling`; `random_state` also seeds hidden layers and their training.
+    solver : Newton, LBFGS, Adam or None, default=None
+        What minimises the loss. None: Newton for point predictions, L-BFGS around ensembles. With
+        hidden layers ``Adam(learning_rate=0.01, max_epochs=1000)``, stopped by a fifth of the rows,
+        because their optimum overfits.
 
     Attributes
     ----------
@@ -143,6 +145,7 @@ class AlphaCalibration(_BaseCalibrator):
         self.fallback = fallback
 
     def _check(self, one_model):
+        super()._check(one_model)
         if self.likelihood not in _LIKELIHOODS:
             raise ValueError(
                 f"likelihood must be one of {sorted(_LIKELIHOODS)}, got {self.likelihood!r}."

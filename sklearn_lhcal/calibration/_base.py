@@ -64,13 +64,11 @@ class _BaseCalibrator(
         estimator: Calibrated = None,
         *,
         cv: Folds | Literal["holdout"] = None,
-        solver: Solver | None = None,
         random_state: Seed = None,
         verbose: int = 0,
     ) -> None:
         self.estimator = estimator
         self.cv = cv
-        self.solver = solver
         self.random_state = random_state
         self.verbose = verbose
 
@@ -88,11 +86,6 @@ class _BaseCalibrator(
         `one_model` says whether all calibration rows are predicted by one model: folds give
         several.
         """
-
-    def _solve(self, problem: Problem, default: Solver):
-        """The optimum of a problem, by the user's solver if there is one, else by the default."""
-        solver = default if self.solver is None else self.solver
-        return solver.solve(problem, random_state=self.random_state, verbose=self.verbose)
 
     @atomic
     def fit(
@@ -125,10 +118,6 @@ class _BaseCalibrator(
         weight = check_sample_weight(sample_weight, len(labels))
         for calibrator in calibrators:
             calibrator._check(one_model=fitted or isinstance(_cv(calibrators), str))
-            if not isinstance(calibrator.solver, Solver | None):
-                raise ValueError(
-                    f"solver must be None, Newton(), LBFGS() or Adam(), got {calibrator.solver!r}."
-                )
         classes = labels.classes
         if fitted:
             rows = CalibrationRows.predicted(base, X, classes)
@@ -197,6 +186,33 @@ class _BaseCalibrator(
         tags = super().__sklearn_tags__()
         tags.input_tags = get_tags(_chain(self, cloned=False)[1]).input_tags
         return tags
+
+
+class _TrainedCalibrator(_BaseCalibrator):
+    """A calibrator whose map is a problem that a solver of the user's solves."""
+
+    def __init__(
+        self,
+        estimator: Calibrated = None,
+        *,
+        cv: Folds | Literal["holdout"] = None,
+        solver: Solver | None = None,
+        random_state: Seed = None,
+        verbose: int = 0,
+    ) -> None:
+        super().__init__(estimator, cv=cv, random_state=random_state, verbose=verbose)
+        self.solver = solver
+
+    def _check(self, one_model):
+        if not isinstance(self.solver, Solver | None):
+            raise ValueError(
+                f"solver must be None, Newton(), LBFGS() or Adam(), got {self.solver!r}."
+            )
+
+    def _solve(self, problem: Problem, default: Solver):
+        """The optimum of a problem, by the user's solver if there is one, else by the default."""
+        solver = default if self.solver is None else self.solver
+        return solver.solve(problem, random_state=self.random_state, verbose=self.verbose)
 
 
 class _Loop:

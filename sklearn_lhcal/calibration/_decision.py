@@ -13,18 +13,24 @@ from torch import nn
 from .._ground.arrays import Floats
 from .._ground.checks import check_not_negative
 from .._ground.costs import Costs, bayes_columns, check_cost_matrix, expected_costs, relative
-from .._ground.problems import Solver
 from .._ground.types import Calibrated, Folds, Samples, Seed
-from ._affine import TemperatureMap
 from ._decide import CostsOfRows
 from ._decision_candidates import CRITERIA, candidates_of, check_grid
 from ._decision_selection import OutOfFold, PairedRule, in_sample, out_of_fold
-from ._fitted_map import FittedMap, seen, warn
 from ._folds import deal
 from ._rows import CalibrationRows
-from ._scaling_base import PublishedScaling
-from ._shrinkage import fit_shrunk, fit_temperature
-from ._stacked import FAMILIES, StackAtTemperature, fit_stack
+from ._scaling import (
+    FAMILIES,
+    FittedMap,
+    PublishedScaling,
+    StackAtTemperature,
+    TemperatureMap,
+    fit_shrunk,
+    fit_stack,
+    fit_temperature,
+    seen,
+    warn,
+)
 
 STACKED = "stacked"
 # As in StackedCalibration.
@@ -104,8 +110,8 @@ class DecisionCalibration(PublishedScaling):
         Number of folds of the selection, alike in majority votes and predictions.
     safeguard : float or None, default=1.0
         Corrected standard errors by which a candidate must beat NLL; None: NLL is no candidate.
-    cv, solver, random_state, verbose
-        As in `TemperatureScaling`; the solver is that of the log loss.
+    cv, random_state, verbose
+        As in `TemperatureScaling`.
 
     Attributes
     ----------
@@ -176,13 +182,10 @@ class DecisionCalibration(PublishedScaling):
         inner_cv: int = 10,
         safeguard: float | None = 1.0,
         cv: Folds | Literal["holdout"] = None,
-        solver: Solver | None = None,
         random_state: Seed = None,
         verbose: int = 0,
     ) -> None:
-        super().__init__(
-            estimator, cv=cv, solver=solver, random_state=random_state, verbose=verbose
-        )
+        super().__init__(estimator, cv=cv, random_state=random_state, verbose=verbose)
         self.cost_matrix = cost_matrix
         self.scaling = scaling
         self.floor = floor
@@ -256,10 +259,10 @@ class DecisionCalibration(PublishedScaling):
 
     def _fit_x(self, family, rows, floor):
         if self.scaling == "temperature":
-            return fit_temperature(rows, floor, self._solve_scaling)
+            return fit_temperature(rows, floor)
         if self.scaling == "vector":
             return super()._fit_x(family, rows, floor)
-        return fit_shrunk(family, rows, floor, self._solve_scaling)
+        return fit_shrunk(family, rows, floor)
 
     def _check(self, one_model):
         if self.scaling not in (STACKED, *FAMILIES):
@@ -314,8 +317,7 @@ class DecisionCalibration(PublishedScaling):
             fitted = self._fitted(rows)
             warn(rows, fitted, self._remedy)
             return None, rows, fitted
-        solve = self._solve_scaling
-        stack, predicted = fit_stack(rows, self.floor, STACK_FOLDS, solve, self.verbose)
+        stack, predicted = fit_stack(rows, self.floor, STACK_FOLDS, self.verbose)
         warn(rows, stack.maps[0], self._remedy)
         family = TemperatureMap(rows.n_classes)
         return stack, predicted, FittedMap(family, family.start())

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from torch import nn
 
 from .._ground.arrays import Floats
-from ._affine import TemperatureMap
 from ._decision_search import (
     GIVEN,
     SMOOTHING,
@@ -24,8 +23,8 @@ from ._decision_search import (
     probabilities,
     rates_of,
 )
-from ._fitted_map import FittedMap
 from ._rows import CalibrationRows
+from ._scaling import FittedMap, TemperatureMap
 
 
 class Candidates(ABC):

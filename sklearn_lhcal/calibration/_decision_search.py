@@ -19,9 +19,8 @@ from torch import Tensor
 
 from .._ground.arrays import Floats, Indices
 from .._ground.simplex import softmax
-from ._affine import AffineMap, transform
-from ._fitted_map import FittedMap
 from ._rows import CalibrationRows
+from ._scaling import AffineMap, FittedMap, transform
 
 ITERATIONS = 50
 RATES = (0.05, 0.2)  # of Adam, in logits

@@ -13,8 +13,8 @@ from .._ground.arrays import Floats, Indices
 from ..metrics import ConfidenceInterval
 from ._decision_candidates import Candidates
 from ._decision_search import probabilities
-from ._fitted_map import FittedMap
 from ._rows import CalibrationRows
+from ._scaling import FittedMap
 
 # Both tails of the normal distribution together 5 %.
 _Z95 = 1.96

@@ -24,7 +24,7 @@ from ..distributions import Distribution, Mixture, PointMass
 from ..label_histogram import Annotations
 from ..label_histogram._labels import read_labels
 from ..neural_network import LBFGS
-from ._base import _BaseCalibrator
+from ._base import _TrainedCalibrator
 from ._reader_tilt import NewReader, Ratings, fit_effects, posterior, tilted
 from ._rows import CalibrationRows
 
@@ -32,7 +32,7 @@ from ._rows import CalibrationRows
 _NODES = 32
 
 
-class ReaderEffects(_BaseCalibrator):
+class ReaderEffects(_TrainedCalibrator):
     """Adds to each prediction who is asked: readers differ in how readily they name a class.
 
     A reader r names class k with probability ``P(k) ∝ Q_k exp(b_rk)``, where Q are the class
@@ -50,8 +50,10 @@ class ReaderEffects(_BaseCalibrator):
         an `AlphaCalibration`.
     effect_std : float or None, default=None
         τ, logits. None: the τ of the largest evidence, which is 0 where readers do not differ.
-    cv, solver, random_state, verbose
-        As in `TemperatureScaling`; the solver needs no second derivatives.
+    cv, random_state, verbose
+        As in `TemperatureScaling`.
+    solver : LBFGS or None, default=None
+        What minimises the loss. None: ``LBFGS(tol=1e-7)``.
 
     Attributes
     ----------
@@ -111,6 +113,7 @@ class ReaderEffects(_BaseCalibrator):
         self.effect_std = effect_std
 
     def _check(self, one_model):
+        super()._check(one_model)
         if self.effect_std is not None:
             check_not_negative(effect_std=self.effect_std)
 

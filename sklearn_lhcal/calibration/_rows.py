@@ -177,10 +177,10 @@ class CalibrationRows:
         return self.weight / (self.weight @ row_sum(self.counts))
 
     @cached_property
-    def label_pairs(self) -> tuple[NDArray, NDArray, Floats, NDArray]:
-        """Rows, classes and shares of the labels, and whether a row has no others; (L,) each."""
+    def label_pairs(self) -> tuple[NDArray, NDArray, Floats]:
+        """Rows, classes and shares of the labels, (L,) each, in the order of the rows."""
         i, k = np.nonzero(self.label_shares)
-        return i, k, self.label_shares[i, k], np.bincount(i)[i] == 1
+        return i, k, self.label_shares[i, k]
 
     @cached_property
     def frequencies(self) -> Floats:

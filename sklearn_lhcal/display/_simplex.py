@@ -299,7 +299,7 @@ def _kernel(points, z, mu, w, h: float) -> NDArray:
     """The kernel smooth at the points, NaN where it averages too few rows."""
     import torch
 
-    from .._ground.smoothing import clipped, smooth_at
+    from .._ground.kernels.smoothing import clipped, smooth_at
 
     P, x, y, w = (torch.as_tensor(np.array(a, dtype=np.float64)) for a in (points, z, mu, w))
     r, rows = (a.numpy() for a in smooth_at(P, clipped(x), y, h, w.log()))

@@ -300,14 +300,14 @@ def mean_errors(rows: Rows, mu, notion, h: float, p: float, kind: str | None, de
 
 def _problems(notion: str, rows: Rows, mu, device):
     """The problems of a notion; where each is of one class, few columns are read at a time."""
-    from .._ground import kernels
+    from .._ground.kernels import errors
 
     weights_and_groups = log_weight_of(rows, device), groups_of(rows, device)
     of_classes = mu is None and notion in ("marginal", "top_label")
     if not of_classes:
         mu = one_version(rows) if mu is None else mu
         z, y = as_tensor(rows.z, device), as_tensor(mu, device)
-        yield from kernels.problems(notion, z, y, *weights_and_groups)
+        yield from errors.problems(notion, z, y, *weights_and_groups)
         return
     parts = _some_classes(rows)
     if notion == "top_label":
@@ -315,7 +315,7 @@ def _problems(notion: str, rows: Rows, mu, device):
         parts = iter([(top[:, :1], top[:, 1:])])
     for z, y in parts:
         z, y = as_tensor(z, device), as_tensor(y[:, None], device)
-        yield from kernels.problems("marginal", z, y, *weights_and_groups)
+        yield from errors.problems("marginal", z, y, *weights_and_groups)
 
 
 def _some_classes(rows: Rows) -> Iterator[tuple[Floats, Floats]]:
@@ -338,13 +338,13 @@ def _top(rows: Rows) -> Floats:
 
 def _row_errors(p: float, kind: str | None):
     """``error(problem, h)`` of each row, shape (n, S)."""
-    from .._ground import kernels
+    from .._ground.kernels import errors
 
     return {
-        None: partial(kernels.plugin_rows, p=p),
-        "ratio": partial(kernels.ratio_corrected_rows, p=p),
-        "residual": kernels.residual_rows,
-        "second_order": kernels.second_order_rows,
-        "sharpness": kernels.sharpness_rows,
-        "ratio_sharpness": partial(kernels.sharpness_rows, corrected=True),
+        None: partial(errors.plugin_rows, p=p),
+        "ratio": partial(errors.ratio_corrected_rows, p=p),
+        "residual": errors.residual_rows,
+        "second_order": errors.second_order_rows,
+        "sharpness": errors.sharpness_rows,
+        "ratio_sharpness": partial(errors.sharpness_rows, corrected=True),
     }[kind]

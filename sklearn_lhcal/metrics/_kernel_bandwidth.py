@@ -91,34 +91,34 @@ def choose_bandwidth(bandwidth, notion, rows: Rows, random_state, device) -> flo
 
 def _loo(z, notion, random_state, device, grid=None, groups=None) -> float:
     # torch is imported where it is needed only
-    from .._ground import kernels
+    from .._ground.kernels import errors
 
     keep = _sample(len(z), _LOO_ROWS, random_state)
     z = as_tensor(z[keep], device)
     g = None if groups is None else _codes(groups[keep], device)
-    parts = list(kernels.problems(notion, z, z[:, None], g=g))
+    parts = list(errors.problems(notion, z, z[:, None], g=g))
 
     def cost(hs):
         return -np.sum([part.log_likelihoods(hs) for part in parts], axis=0)
 
     if grid is None:
-        return kernels.best_bandwidth(cost)
+        return errors.best_bandwidth(cost)
     return float(grid[np.argmin(cost(grid))])
 
 
 def _cv(rows: Rows, notion, random_state, device) -> float:
-    from .._ground import kernels
+    from .._ground.kernels import errors
 
     some = rows.take(_sample(len(rows), _CV_ROWS, random_state))
     z = as_tensor(some.z, device)
     y = as_tensor(some.mu[:, None], device)
     v = log_weight_of(some, device)
-    parts = list(kernels.problems(notion, z, y, v, groups_of(some, device)))
+    parts = list(errors.problems(notion, z, y, v, groups_of(some, device)))
 
     def cost(hs):
-        return np.sum([kernels.cross_validation_errors(part, hs) for part in parts], axis=0)
+        return np.sum([errors.cross_validation_errors(part, hs) for part in parts], axis=0)
 
-    return kernels.best_bandwidth(cost)
+    return errors.best_bandwidth(cost)
 
 
 def _sample(n: int, most: int, random_state):

@@ -107,7 +107,7 @@ def _calibrated(rows: Rows, w, bandwidth):
     if bandwidth is None and 2 * len(different) <= len(rows):
         return _group_means(rows.mu, w, group.ravel())
     # torch is imported where it is needed only
-    from .._ground.smoothing import clipped, smooth
+    from .._ground.kernels.smoothing import clipped, smooth
 
     keep = np.flatnonzero(w > 0)
     seen = rows.take(keep)

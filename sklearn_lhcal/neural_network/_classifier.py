@@ -1,34 +1,41 @@
 """A skorch net that trains on label histograms and lives in scikit-learn."""
 
+import copy
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Any, Self
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.utils.validation import validate_data
+from skorch import NeuralNetClassifier
 from skorch.utils import is_dataset, to_device, to_tensor
 from torch import Tensor, nn
 
 from .._ground.arrays import Floats
+from .._ground.checks import as_names
 from .._ground.devices import check_device, recorded, seeded
 from .._ground.estimators import atomic
+from .._ground.names import sorted_names
 from .._ground.simplex import softmax
 from .._ground.types import LabelsLike, Samples, Seed
 from .._rows import DistributionClassifierMixin
 from ..distributions import PointMass
 from ..label_histogram._labels import read_labels, weight_of
-from ._atomic import all_or_nothing
-from ._classes import class_set, output_names
-from ._data import ArrayRows
+from ._data import ArrayRows, as_arrays, check_table, converted, is_table, whole_batches
 from ._losses import LabelLogLoss, loss_of
-from ._net import ArrayNet
 from ._penalties import penalty_of
 from ._training import batch_loss, early_stopping, scaled_weight, stratified_fifth
 
 
-class NeuralClassifier(DistributionClassifierMixin, ArrayNet):
+class _Enough(KeyboardInterrupt):
+    """How a callback ends the training."""
+
+
+class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
     """A torch module as a scikit-learn classifier that trains on labels or label histograms.
 
     It is skorch's `NeuralNetClassifier` with its names (`lr`, `batch_size`, `max_epochs`,
@@ -37,7 +44,7 @@ class NeuralClassifier(DistributionClassifierMixin, ArrayNet):
     - y may be anything `check_counts` takes, and X may be float64 or a frame;
     - the module returns logits, and predictions are their softmax;
     - a module *instance* is copied before training, and batches are shuffled;
-    - `random_state` makes everything reproducible; torch's global generator is not touched;
+    - `random_state` makes everything reproducible, and torch's global generators are put back;
     - a fit that fails or is interrupted raises, and leaves the classifier as it was.
 
     Parameters
@@ -103,6 +110,13 @@ class NeuralClassifier(DistributionClassifierMixin, ArrayNet):
     so gives a row less weight the more labels it has. Only a torch Dataset is trained so, as its
     labels are not known beforehand.
 
+    `partial_fit`, and `fit` with ``warm_start=True``, train the weights in place. Where such a
+    training fails or is interrupted, the weights keep the steps that were made.
+
+    With a seed torch's global generators are seeded for the time of the fit. Fits with a seed wait
+    for each other where threads of one process run them. A thread that draws random numbers by
+    itself meanwhile disturbs them, and is given others than without them. Processes do not meet.
+
     Examples
     --------
     >>> from torch import nn
@@ -152,6 +166,11 @@ class NeuralClassifier(DistributionClassifierMixin, ArrayNet):
         self.early_stopping = early_stopping
         self.random_state = random_state
 
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
     def __setattr__(self, name, value):
         # skorch takes modules only while it makes its own
         if name in ("loss", "regularizer", "regularizer_"):
@@ -174,18 +193,27 @@ class NeuralClassifier(DistributionClassifierMixin, ArrayNet):
         **kwargs
             As in the constructor (`device`, `batch_size`, …).
         """
-        return cls(module, classes=output_names(classes), **kwargs).initialize()
+        names = as_names(classes, "classes").tolist()
+        if len(set(names)) < len(names):
+            raise ValueError(f"classes must name each output by another name, got {names[:20]}.")
+        return cls(module, classes=names, **kwargs).initialize()
 
-    @property
-    def _default_callbacks(self):
-        # it knows labels only
-        callbacks = [c for c in super()._default_callbacks if c[0] != "valid_acc"]
+    def get_default_callbacks(self) -> list:
+        """skorch's without accuracy, which knows labels only; with early stopping if asked for."""
+        callbacks = [c for c in super().get_default_callbacks() if c[0] != "valid_acc"]
         if self.early_stopping is not None:
             callbacks.append(("early_stopping", early_stopping(self.early_stopping)))
         return callbacks
 
+    def get_params(self, deep: bool = True, **options: Any) -> dict[str, Any]:
+        """skorch's, without what it notes for itself."""
+        params = super().get_params(deep=deep, **options)
+        return {name: value for name, value in params.items() if not name.startswith("_")}
+
     def set_params(self, **params: Any) -> Self:
-        """skorch's; ``regularizer__bandwidth`` and the like are parameters of the regularizer."""
+        """skorch's; callbacks wait for the next fit, ``regularizer__…`` go to the regularizer."""
+        if "callbacks" in params:
+            self.callbacks = params.pop("callbacks")
         inner = {
             name: params.pop(name) for name in list(params) if name.startswith("regularizer__")
         }
@@ -203,13 +231,22 @@ class NeuralClassifier(DistributionClassifierMixin, ArrayNet):
         return self
 
     def initialize(self) -> Self:
-        """Make module, loss and optimizer anew, and forget the classes."""
+        """Make module, loss and optimizer anew, and forget classes and features."""
         check_device(self.device)
-        self.__dict__.pop("classes_inferred_", None)
-        self._forget_features()
+        for name in ("classes_inferred_", "n_features_in_", "feature_names_in_"):
+            self.__dict__.pop(name, None)
         # skorch would empty the list that a twin of this net still holds
         self.history_ = None
         return super().initialize()
+
+    def initialized_instance(
+        self, instance_or_cls: nn.Module | Callable[..., nn.Module], kwargs: dict
+    ) -> nn.Module:
+        """skorch's rule, but an instance of a module is copied: the caller's stays as it is."""
+        made: Any = super().initialized_instance(instance_or_cls, kwargs)
+        if made is instance_or_cls:
+            made = copy.deepcopy(made)
+        return made
 
     def initialize_criterion(self) -> Self:
         """Make the loss and the regularizer."""
@@ -245,8 +282,11 @@ class NeuralClassifier(DistributionClassifierMixin, ArrayNet):
             Goes to the module's forward, as in skorch.
         """
         with recorded(), seeded(self.random_state, self.device):
-            return super().fit(X, y, sample_weight=sample_weight, **fit_params)
+            if not (self.warm_start and self.initialized_):
+                self.initialize()
+            return self.partial_fit(X, y, sample_weight=sample_weight, **fit_params)
 
+    @atomic
     def partial_fit(
         self,
         X: Samples,
@@ -255,13 +295,27 @@ class NeuralClassifier(DistributionClassifierMixin, ArrayNet):
         sample_weight: ArrayLike | None = None,
         **fit_params: Any,
     ) -> Self:
-        """Train on from where the module is; X, y and weights as in `fit`.
+        """Train on from where the module is, in place; X, y and weights as in `fit`.
 
         `classes` names all classes where the first y lacks some. Only the initial weights follow
-        `random_state`, no other randomness.
+        `random_state`, no other randomness. A training that fails or is interrupted keeps the steps
+        that it made.
         """
-        with recorded(), all_or_nothing(self):
-            self._train_on(X, y, classes, sample_weight, fit_params)
+        if not self.initialized_:
+            with seeded(self.random_state, self.device):
+                self.initialize()
+        # a name may come several times
+        names = None if classes is None else as_names(classes, "classes").tolist()
+        known = getattr(self, "classes_", names and sorted_names(list(dict.fromkeys(names))))
+        if is_dataset(X):
+            target: Any = self._dataset_target(y, known, sample_weight)
+        else:
+            X = self._arrays(X, first=not hasattr(self, "classes_inferred_"))
+            target = self._target(X, y, known, sample_weight)
+        with recorded(), suppress(_Enough):
+            self.notify("on_train_begin", X=X, y=target)
+            self.fit_loop(X, target, **fit_params)
+        self.notify("on_train_end", X=X, y=target)
         if self.history and not np.isfinite(self.history[-1].get("train_loss", 0.0)):
             warnings.warn(
                 "The training loss is not finite; lower lr, or scale X.",
@@ -270,18 +324,28 @@ class NeuralClassifier(DistributionClassifierMixin, ArrayNet):
             )
         return self
 
-    def _train_on(self, X, y, classes, sample_weight, fit_params) -> None:
-        if not self.initialized_:
-            with seeded(self.random_state, self.device):
-                self.initialize()
-        given = None if classes is None else class_set(classes)
-        known = getattr(self, "classes_", given)
-        if is_dataset(X):
-            target: Any = self._dataset_target(y, known, sample_weight)
-        else:
-            X = self._arrays(X, first=not hasattr(self, "classes_inferred_"))
-            target = self._target(X, y, known, sample_weight)
-        super().partial_fit(X, target, **fit_params)
+    def notify(self, method_name: str, **options: Any) -> None:
+        """skorch's; callbacks end a training by a KeyboardInterrupt, anyone else interrupts it."""
+        try:
+            super().notify(method_name, **options)
+        except KeyboardInterrupt:
+            raise _Enough from None
+
+    def check_data(self, X: Samples, y: Any) -> None:
+        """Nothing is left to check, or to infer from y."""
+
+    def _arrays(self, X, first: bool = False):
+        """X as arrays; a table has the columns that the `first` one had, in their order."""
+        arrays = as_arrays(X)
+        known = hasattr(self, "n_features_in_")
+        if known and not first:
+            check_table(arrays, self.n_features_in_)
+        elif not (first and is_table(X, arrays)):
+            return arrays
+        # only a frame has names to tell
+        table = X if hasattr(X, "columns") else arrays
+        validate_data(self, table, skip_check_array=True, reset=first)
+        return arrays
 
     def _target(self, X, y, known, sample_weight) -> tuple[Tensor, Tensor]:
         """Counts and weights of the rows."""
@@ -317,6 +381,29 @@ class NeuralClassifier(DistributionClassifierMixin, ArrayNet):
         for rows in parts:
             weight[rows] = scaled_weight(self.criterion_, counts[rows], weight[rows])
         return counts, weight
+
+    def get_iterator(self, dataset: Any, training: bool = False) -> Iterable:
+        """skorch's, a batch at a time where X is arrays."""
+        return whole_batches(super().get_iterator(dataset, training))
+
+    def infer(self, x: Any, **fit_params: Any) -> Tensor | tuple[Tensor, ...]:
+        """The module's outputs for a batch of its device, floats in the module's precision.
+
+        Integers stay integers, as an embedding needs them, unless the module refuses them.
+        """
+        dtypes = (a.dtype for a in self.module_.parameters() if a.is_floating_point())
+        dtype = next(dtypes, torch.float32)
+        x = to_tensor(x, device=self.device)
+        try:
+            return super().infer(converted(x, dtype), **fit_params)
+        except RuntimeError as refusal:
+            # its own kinds of error, out of memory say, stay
+            if type(refusal) is not RuntimeError:
+                raise
+        try:
+            return super().infer(converted(x, dtype, integers=True), **fit_params)
+        except RuntimeError as error:
+            raise ValueError(f"The module cannot take this X: {error}.") from error
 
     def get_loss(
         self, y_pred: Any, y_true: Any, X: Samples = None, training: bool = False

@@ -1,7 +1,6 @@
 """Inputs of networks: what becomes an array, and arrays in batches."""
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 
 from skorch.dataset import Dataset
 from skorch.helper import SliceDict
@@ -9,13 +8,7 @@ from skorch.utils import to_tensor
 from torch import Generator, Tensor, finfo, float32, float64, isfinite, zeros
 from torch.utils.data import DataLoader, Subset, default_collate
 
-from .._ground.checks import (
-    check_finite,
-    check_samples,
-    n_rows,
-    plain_array,
-    take_rows,
-)
+from .._ground.checks import check_finite, check_samples, n_rows, plain_array, take_rows
 
 
 class ArrayRows(Dataset):
@@ -131,45 +124,12 @@ def check_table(arrays, n_features: int) -> None:
         )
 
 
-def infer_numbers(infer: Callable, x, dtype):
-    """What a module makes of tensors, of floats in a precision.
-
-    Integers stay integers, as an embedding needs them, unless the module refuses them.
-    """
-    with _refusal_named():
-        try:
-            return infer(_converted(x, lambda a: a.is_floating_point(), dtype))
-        except RuntimeError as refusal:
-            if type(refusal) is not RuntimeError or not _has_integers(x):
-                raise
-        return infer(_converted(x, lambda a: True, dtype))
-
-
-def _converted(x, which: Callable, dtype):
-    """Tensors in a precision, others as they are; dicts and lists by their parts."""
+def converted(x, dtype, integers: bool = False):
+    """Tensors of floats in a precision, or `integers` too; dicts and lists by their parts."""
     if isinstance(x, Mapping):
-        return {k: _converted(v, which, dtype) for k, v in x.items()}
+        return {k: converted(v, dtype, integers) for k, v in x.items()}
     if isinstance(x, list):
-        return [_converted(v, which, dtype) for v in x]
-    if isinstance(x, Tensor) and which(x):
+        return [converted(v, dtype, integers) for v in x]
+    if isinstance(x, Tensor) and (integers or x.is_floating_point()):
         return x.to(dtype)
     return x
-
-
-def _has_integers(x) -> bool:
-    if isinstance(x, Mapping):
-        return any(map(_has_integers, x.values()))
-    if isinstance(x, list):
-        return any(map(_has_integers, x))
-    return isinstance(x, Tensor) and not x.is_floating_point()
-
-
-@contextmanager
-def _refusal_named() -> Iterator[None]:
-    """torch's words for another width or type of X; its own kinds of error, out of memory, stay."""
-    try:
-        yield
-    except RuntimeError as error:
-        if type(error) is not RuntimeError:
-            raise
-        raise ValueError(f"The module cannot take this X: {error}.") from error

@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator
 from torch import Tensor, nn
 
 from .._ground.checks import check_not_negative
-from .._ground.kernels import (
+from .._ground.kernels.errors import (
     NOTIONS,
     SmoothingProblem,
     best_bandwidth,

@@ -1,11 +1,12 @@
 """Solvers, each with one method that solves a problem."""
 
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import cached_property
 
 import numpy as np
 import torch
+from scipy.linalg import cho_solve
 from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
 from torch import nn
@@ -14,22 +15,19 @@ from tqdm.auto import tqdm
 
 from .._ground.arrays import Floats
 from .._ground.checks import check_not_negative, check_positive_int
-from .._ground.curvature import Inverse
 from .._ground.devices import check_device, seeded
 from .._ground.problems import Problem, Solver, Training, Vector
 from .._ground.types import Seed
 from ._training import TensorRows, early_stopping, held_out, penalised_loss, train
 
-# What a Newton step has to promise, over what it has to achieve: see Armijo's rule.
-_SHARE_OF_PROMISE = 1e-4
+# The share of its decrement by which a Newton step lowers the objective at least: Armijo's rule.
+_LEAST_SHARE = 1e-4
 # A Newton step moves no parameter by more.
 _LONGEST_STEP = 5.0
-# What may be left of the promise before a step for second derivatives to be kept; and of `tol`, as
-# convergence is not quadratic then.
-_KEPT = 0.5
-_KEPT_TOL = 1e-3
-# Stages before the last one only make a start: they end at this gradient or promise, nats.
+# Stages before the last one only make a start: they end at this gradient or decrement, nats.
 _ROUGH = 1e-4
+# Pivots, over the largest, above which a matrix is positive definite beyond doubt.
+_LEAST_PIVOT = 1e-4
 # Epochs lower the held-out loss by less than this share where training has converged.
 _FLAT = 1e-3
 
@@ -94,19 +92,18 @@ def _parameters(module: nn.Module) -> Vector:
 class Newton(Solver):
     """Safeguarded Newton iterations, for maps with few parameters.
 
-    Every step descends, also where the objective is not convex: there the Hessian is raised by its
-    prior's, or its eigenvalues are taken by their absolute values. Steps are halved until the
-    objective falls; without that, Newton's method diverges on these problems. Where second
-    derivatives take long, as with many parameters, they serve for several steps, with corrections
-    by BFGS.
+    Every step descends, also where the objective is not convex: there eigenvalues of the Hessian
+    are taken by their absolute values. Steps are halved until the objective falls; without that,
+    Newton's method diverges on these problems.
 
     Parameters
     ----------
     max_iter : int, default=100
         Most iterations; more raise a ConvergenceWarning.
     tol : float, default=1e-10
-        Iterations end with the step that promises to lower the objective by less than this, in nats
-        per label or row. What it leaves is far smaller still, as convergence is quadratic.
+        Iterations end with the step whose decrement, by how much it would lower a quadratic
+        objective, is less than this, in nats per label or row. What it leaves is far smaller still,
+        as convergence is quadratic.
 
     Examples
     --------
@@ -141,42 +138,25 @@ class Newton(Solver):
         return self._descend(last, x, self.tol, verbose)
 
     def _descend(self, problem: Problem, x: Vector, tol: float, verbose: int) -> Vector:
-        objective: Callable = problem.curvature
-        if problem.keeps_curvature:
-            objective = problem.gradient
-            tol = _KEPT_TOL * tol
-        f, g, curvature = problem.curvature(x)
-        inverse = Inverse(curvature)
-        step = -inverse.times(g)
+        f, g, H = problem.hessian(x)
         steps: Iterable = range(self.max_iter)
         if verbose:
             steps = tqdm(steps, desc="Newton", leave=False)
         for _ in steps:
-            promise = -float(g @ step)
-            enough = max(tol, problem.excess(f, promise, inverse.curvature))
-            if promise <= 2 * enough:
+            step = -_solved(H, g)
+            decrement = -float(g @ step) / 2
+            if decrement <= tol:
                 # The function is quadratic here: the last step needs no evaluation.
-                is_quadratic = enough <= _ROUGH and np.all(np.abs(step) < 1)
+                is_quadratic = tol <= _ROUGH and np.all(np.abs(step) < 1)
                 return x + step if is_quadratic else x
-            found = _lower(objective, x, f, step, promise)
+            found = _lower(problem, x, f, step, decrement)
             if found is None:
-                # Rounding hides the rest, unless much was promised.
-                if promise > 1e-6 * (1 + abs(f)):
+                # Rounding hides the rest, unless there was much to gain.
+                if decrement > 1e-6 * (1 + abs(f)):
                     message = "Newton found no step that lowers the objective; use solver=LBFGS()."
                     warnings.warn(message, ConvergenceWarning, stacklevel=3)
                 return x
-            at, (f, slope, *new) = found
-            if new:
-                inverse = Inverse(*new)
-            else:
-                inverse.learn(at - x, slope - g)
-            x = at
-            g = slope
-            step = -inverse.times(g)
-            if problem.keeps_curvature and -(g @ step) > _KEPT * promise:
-                f, g, curvature = problem.curvature(x)
-                inverse = Inverse(curvature)
-                step = -inverse.times(g)
+            x, (f, g, H) = found
         warnings.warn(
             f"Newton stopped after max_iter={self.max_iter} iterations; raise max_iter, "
             "or use solver=LBFGS().",
@@ -186,15 +166,34 @@ class Newton(Solver):
         return x
 
 
-def _lower(objective: Callable, x: Vector, f: float, step: Vector, promise: float):
-    """The next x, and the objective there: the step is halved until it keeps enough of its promise.
+def _solved(H: Floats, g: Vector) -> Vector:
+    """H⁻¹g; where H is not positive, with eigenvalues by their absolute values.
+
+    Along null directions nothing is to gain.
+    """
+    try:
+        L = np.linalg.cholesky(H)
+    except np.linalg.LinAlgError:
+        L = np.zeros_like(H)
+    pivots = L.diagonal() ** 2
+    if pivots.min() > _LEAST_PIVOT * pivots.max():
+        return cho_solve((L, True), g)
+    values, vectors = np.linalg.eigh(H)
+    size = np.abs(values)
+    curved = size > 1e-12 * size.max() + 1e-300
+    vectors = vectors[:, curved]
+    return vectors @ ((vectors.T @ g) / size[curved])
+
+
+def _lower(problem: Problem, x: Vector, f: float, step: Vector, decrement: float):
+    """The next x, and the objective there: the step is halved until it lowers the objective enough.
 
     None where no step does.
     """
     scale = first = min(1.0, _LONGEST_STEP / np.abs(step).max())
     while scale >= 1e-10 * first:
-        trial = objective(x + scale * step)
-        if trial[0] <= f - _SHARE_OF_PROMISE * scale * promise:
+        trial = problem.hessian(x + scale * step)
+        if trial[0] <= f - _LEAST_SHARE * scale * decrement:
             return x + scale * step, trial
         scale /= 2
     return None
@@ -235,21 +234,10 @@ class LBFGS(Solver):
 
     def _descend(self, problem: Problem, x: Vector, tol: float, verbose: int) -> Vector:
         position, pulled, size = problem.coordinates(x)
-        value = np.inf
-        last = np.full(size, np.inf)
 
         def objective(s):
-            nonlocal value, last
             value, slope = problem.gradient(position(s))
-            last = pulled(slope)
-            return value, last
-
-        def after_a_step(_):
-            bar.update()
-            # Where the Hessian is nearly 1 the gradient's square is what is promised.
-            promise = float(last @ last)
-            if problem.is_whitened and promise <= 2 * problem.excess(value, promise):
-                raise StopIteration
+            return value, pulled(slope)
 
         most = 10 * self.max_iter
         # The search ends by `tol`, or where rounding leaves no smaller value.
@@ -267,7 +255,7 @@ class LBFGS(Solver):
                 jac=True,
                 method="L-BFGS-B",
                 options=options,
-                callback=after_a_step,
+                callback=lambda _: bar.update(),
             )
         if found.nit >= self.max_iter or found.nfev >= most:
             warnings.warn(

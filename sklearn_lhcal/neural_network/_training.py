@@ -1,6 +1,6 @@
 """The one loop in which a torch module is trained: rows as tensors, batches, seeds and devices."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -11,7 +11,6 @@ from skorch.callbacks import EarlyStopping
 from skorch.utils import to_tensor
 from torch import Tensor, nn
 
-from .._ground.devices import unwatched
 from ..model_selection import StratifiedVotesKFold
 
 
@@ -49,24 +48,7 @@ def _silent(*_):
     """Early stopping is told by the history, not on the screen."""
 
 
-# Optimizers that draw no random numbers, and ask for the gradient once.
-_STEADY = {torch.optim.Adam, torch.optim.AdamW, torch.optim.SGD}
-
-
-class SteadySteps(NeuralNet):
-    """skorch's net; `seeded` does not watch the steps of optimizers that draw nothing."""
-
-    def _step_optimizer(self, step_fn: Callable[[], Tensor] | None) -> None:
-        steps = [getattr(self, f"{name}_") for name in self._optimizers]
-        if step_fn is None or len(steps) > 1 or type(steps[0]) not in _STEADY:
-            return super()._step_optimizer(step_fn)
-        with torch.enable_grad():
-            loss = step_fn()
-        with unwatched():
-            steps[0].step(lambda: loss)
-
-
-class _Net(SteadySteps):
+class _Net(NeuralNet):
     """skorch's loop, with targets of counts and weights, and the penalty that a map may carry."""
 
     def get_loss(self, y_pred, y_true, X=None, training=False):

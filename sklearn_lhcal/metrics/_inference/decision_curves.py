@@ -12,7 +12,7 @@ from ..._ground.checks import as_floats, check_fraction
 from ..._ground.names import positions, sorted_names
 from ..._ground.types import LabelsLike
 from ..._rows import PredictionLike, Rows, class_column, class_names, read_rows
-from .intervals import intervals_of_means
+from .means import intervals_of_means
 
 __all__ = ["CostCurve", "DecisionCurve", "cost_curve", "decision_curve"]
 

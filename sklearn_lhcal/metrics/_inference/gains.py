@@ -14,9 +14,8 @@ from ..._ground.types import Strategy
 from ..._rows import Rows, random_raters, read_groups
 from ...label_histogram import Annotations
 from .._epistemic import accuracy_gain
-from .intervals import spread_of_mean, student_ends
-from .raters import LEAST_RATERS, check_several_raters, single_panel, warn_of_few, worth
-from .statistic import MeanStatistic
+from .means import spread_over_raters, student_ends, told_panel, usual_panel
+from .raters import LEAST_RATERS
 
 __all__ = ["GainCurve", "gain_curve"]
 
@@ -120,11 +119,12 @@ def gain_curve(
     V = (spread + average) / n / n
     df = np.maximum(units, 1).astype(np.float64)
     if y is not None:
-        check_several_raters(y.n_raters, 1)
-        warn_of_few(y.n_raters, worth(np.bincount(y.rater, 1 / y.n[y.row])))
+        told_panel(y, None, 1)
+        rows = Rows(y, np.empty((len(y), 0)), groups=groups)
         for b in range(B):
-            rows = Rows(y, np.empty((len(y), 0)), groups=groups).take(np.flatnonzero(index == b))
-            V[b], df[b] = _over_raters(rows, index == b, y_pred, y_reference, V[b], df[b])
+            inside = np.flatnonzero(index == b)
+            how = (inside, y_pred, y_reference)
+            V[b], df[b] = _over_raters(rows.take(inside), *how, V[b], df[b])
     interval = student_ends(mean_g, V, df, confidence_level)
     mean_c = None
     if calibrated is not None:
@@ -142,9 +142,8 @@ def _over_raters(
         return np.nan, np.nan
     pred, reference = (np.asarray(a)[inside] for a in (y_pred, y_reference))
 
-    def terms(rows: Rows, at: NDArray) -> tuple[Floats, Floats]:
-        gain = accuracy_gain(rows.labels, pred[at], reference[at])
-        return gain, np.ones(len(rows))
+    def terms(part: Rows, at: NDArray) -> tuple[Floats, Floats]:
+        return accuracy_gain(part.labels, pred[at], reference[at]), np.ones(len(part))
 
-    spread = spread_of_mean(MeanStatistic(terms, rows), single_panel(y, None, 1), V, df)
-    return float(spread.variance), float(spread.df)
+    V, df, _ = spread_over_raters(terms, rows, usual_panel(y, None, 1), V, df)
+    return float(V), float(df)

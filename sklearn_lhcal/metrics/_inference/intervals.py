@@ -5,32 +5,26 @@ repeated rows undo the correction and lie at distance 0 of each other. One that 
 too: a repeated rater agrees with himself."""
 
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple, Self, cast
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.stats import t as student
 from sklearn.utils import check_random_state
 
-from ..._ground.arrays import Floats, Indices, row_units
+from ..._ground.arrays import Floats
 from ..._ground.bins import signed_root
 from ..._ground.checks import as_floats, check_fraction
 from ..._ground.types import LabelsLike, Seed
-from ..._rows import PredictionLike, Rows, random_raters
-from ...label_histogram import Annotations
+from ..._rows import PredictionLike
 from .raters import (
     Design,
     Panel,
-    Replicates,
     Spread,
     VarianceComponents,
-    cells_of,
-    over_raters,
-    single_panel,
     spread_of,
-    warn_of_few,
 )
-from .statistic import MeanStatistic, Statistic, statistic_of
+from .statistic import Statistic, statistic_of
 
 __all__ = [
     "ConfidenceInterval",
@@ -345,70 +339,6 @@ def _interval(ends: Floats, spread: Spread, panel: Panel | None) -> ConfidenceIn
         components=VarianceComponents(*map(float, spread.components)),
         n_raters=None if panel is None else panel.n_raters,
     )
-
-
-# ------------------------------------------------------------------------------- means and splits
-
-
-def mean_and_spread(values: Floats, w: Floats, groups: NDArray | None) -> tuple[Any, Any, float]:
-    """Means of values (n, ...) with weights of sum 1, their variances and degrees of freedom."""
-    mean = np.tensordot(w, values, 1)
-    unit = row_units(groups, len(values))
-    residual = (w * (values - mean).T).T
-    sums = np.zeros((unit.max() + 1, *residual.shape[1:]))
-    np.add.at(sums, unit, residual)
-    G = len(sums)
-    if G < 2:
-        raise ValueError("An interval needs two rows or groups at least.")
-    return mean, G / (G - 1) * (sums**2).sum(axis=0), G - 1.0
-
-
-def spread_of_mean(mean: MeanStatistic, panel: Panel, V_row: Any, df_row: Any) -> Spread:
-    """The variance over rows and raters of means over few rows, from that over rows.
-
-    The degrees of freedom are no fewer than the least of rows' and raters': what is taken off may
-    be more than what few rows seem to vary.
-    """
-    data = mean.data
-    found = Replicates(
-        mean.estimate(),
-        rows=np.empty(0),
-        raters=mean.without_ratings(panel.raters),
-        cells=mean.without_ratings(cells_of(data.labels, data.groups)),
-    )
-    spread = over_raters(found, V_row, df_row, panel)
-    least = np.minimum(df_row, panel.effective - 1)
-    return spread._replace(df=np.maximum(spread.df, least))
-
-
-def intervals_of_means(
-    values: Callable[[Rows, Indices], Floats],
-    rows: Rows,
-    raters: str | None,
-    confidence_level: float,
-) -> tuple[Floats, Floats]:
-    """Weighted means over rows, (m,), and Student's intervals of them, (m, 2).
-
-    ``values(rows, at)`` are of shape (n, m), of rows that have the numbers `at`.
-    """
-    w = rows.weight / rows.weight.sum()
-    mean, V, df = mean_and_spread(values(rows, np.arange(len(rows))), w, rows.groups)
-    if random_raters(rows.labels, raters) is not None:
-        panel = single_panel(cast(Annotations, rows.labels), rows.w, 1)
-        warn_of_few(panel.n_raters, panel.worth)
-
-        def terms(rows: Rows, at: Indices) -> tuple[Floats, Floats]:
-            return w[at, None] * values(rows, at), w[at]
-
-        spread = spread_of_mean(MeanStatistic(terms, rows), panel, V, df)
-        V, df = spread.variance, spread.df
-    return mean, student_ends(mean, V, df, confidence_level)
-
-
-def student_ends(mean: Any, variance: Any, df: Any, confidence_level: float) -> Floats:
-    """Student's interval of each mean, ends last."""
-    reach = student.ppf((1 + confidence_level) / 2, df) * np.sqrt(variance)
-    return np.stack([mean - reach, mean + reach], axis=-1)
 
 
 def interval_over_splits(

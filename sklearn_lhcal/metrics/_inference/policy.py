@@ -13,10 +13,8 @@ from ..._ground.types import LabelsLike, Seed
 from ..._rows import PredictionLike, Rows, random_raters, read_rows
 from ...distributions import second_opinion_value
 from ...label_histogram import Annotations
-from .intervals import mean_and_spread, spread_of_mean, student_ends
-from .raters import check_rows_remain, single_panel, warn_of_few
+from .means import mean_and_spread, spread_over_raters, student_ends, told_panel
 from .replay import Rules, mean_costs, replay
-from .statistic import MeanStatistic
 
 __all__ = ["PolicyCurve", "policy_curve"]
 
@@ -171,10 +169,7 @@ def policy_curve(
 def _over_raters(rows: Rows, w: Floats, rules: Rules, V: Floats, df: float) -> tuple:
     """The variances of mean costs and differences, of shape V, over rows and raters."""
     least = rules.horizon + 1
-    y = cast(Annotations, rows.labels)
-    check_rows_remain(y, rows.weight, least)
-    panel = single_panel(y, rows.w, least)
-    warn_of_few(panel.n_raters, panel.worth)
+    panel = told_panel(cast(Annotations, rows.labels), rows.w, least)
 
     def terms(part: Rows, at: NDArray) -> tuple[Floats, Floats]:
         # over all orders of the labels
@@ -182,8 +177,7 @@ def _over_raters(rows: Rows, w: Floats, rules: Rules, V: Floats, df: float) -> t
         both = np.stack([total, total - total[:, :1]], axis=1)
         return w[at, None] * both.reshape(len(at), -1), w[at]
 
-    mean = MeanStatistic(terms, rows, least_raters=least)
-    spread = spread_of_mean(mean, panel, V.ravel(), df)
+    spread = spread_over_raters(terms, rows, panel, V.ravel(), df, least)
     return spread.variance.reshape(V.shape), spread.df.reshape(V.shape)
 
 

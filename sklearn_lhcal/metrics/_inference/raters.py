@@ -9,12 +9,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import check_random_state
 
 from ..._ground.arrays import Floats, Indices, row_units
 from ...label_histogram import Annotations
 
-# with fewer degrees of freedom Student's quantile is of no use; V is V_row at least
+# with fewer degrees of freedom Student's quantile is of no use
 _LEAST_DF = 2.0
 # fewer raters may look alike by chance, and intervals for new ones may cover too rarely
 FEW_RATERS = 5
@@ -34,7 +33,7 @@ class Blocks(NamedTuple):
     n : int
         Number of blocks.
     apart : bool
-        Whether no two ratings of one row share a block.
+        Whether no two ratings of one row share a block, so that the changes of rows add up.
     """
 
     code: Indices
@@ -45,14 +44,13 @@ class Blocks(NamedTuple):
 class Replicates(NamedTuple):
     """A statistic, and its values without each block of rows, of raters and of cells.
 
-    A cell is what one rater said of one row, or group of rows. Statistics may be arrays: blocks
-    come first.
+    Statistics may be arrays: blocks come first.
     """
 
     estimate: Any
-    rows: Floats
-    raters: Floats | None = None
-    cells: Floats | None = None
+    without_rows: Floats
+    without_raters: Floats | None = None
+    without_cells: Floats | None = None
 
     def minus(self, other: "Replicates") -> "Replicates":
         """Those of the difference of two statistics of the same data."""
@@ -88,25 +86,26 @@ class Spread(NamedTuple):
 
 
 class Panel(NamedTuple):
-    """Blocks of raters, and what a sum of squares over raters is worth.
+    """Raters who are left out, and what a sum of squares over them is worth.
 
     Attributes
     ----------
-    raters : Blocks
-        Of each rating.
+    blocks : Blocks
+        The rater of each rating, or the block of raters.
     f : float
-        Factor of V_rat and V_cell; (R − 1)/R where each rater rates each row.
-    effective : float
-        Effective number of blocks of raters.
+        The jackknife's factor of V_rat, (R − 1)/R where each rater rates each row; and of V_cell,
+        as without a cell the mean of its row moves as that of all rows does without a rater.
+    df : float
+        Satterthwaite's degrees of freedom of a sum of squares over raters with unequal shares.
     n_raters : int
         Raters that contribute.
     worth : float
         How many raters with equal loads they are worth.
     """
 
-    raters: Blocks
+    blocks: Blocks
     f: float
-    effective: float
+    df: float
     n_raters: int
     worth: float
 
@@ -119,7 +118,7 @@ class Design(NamedTuple):
 
     rows: Blocks
     panel: Panel | None = None
-    cells: Any = None
+    cells: Blocks | None = None
 
 
 # ----------------------------------------------------------------------------------------- blocks
@@ -173,9 +172,10 @@ def deal_cells(y: Annotations, groups: NDArray | None, n_blocks: int, rng) -> Bl
         return Blocks(rng.permutation(cells.n)[cells.code] % B, B)
     if cells.n == B:
         return cells
-    # the cells of a row go to blocks in turn, from one of its own on
-    turn = rng.permutation(len(y)) * B // len(y) - y.indptr[:-1]
-    return Blocks((np.arange(cells.n) + turn[y.row]) % B, B)
+    # a row has a block of its own, from which on its cells go to blocks in turn
+    first = rng.permutation(len(y)) * B // len(y)
+    place = np.arange(cells.n) - y.indptr[y.row]
+    return Blocks((first[y.row] + place) % B, B)
 
 
 def panel_of(y: Annotations, w, least_raters: int, n_blocks: int, rng) -> Panel:
@@ -192,26 +192,24 @@ def panel_of(y: Annotations, w, least_raters: int, n_blocks: int, rng) -> Panel:
     # raters who contribute nothing belong to any block
     block_of = np.zeros(len(y.raters), dtype=np.intp)
     block_of[present] = dealt.code
-    raters = Blocks(block_of[y.rater], dealt.n, dealt.apart)
-    without = (_shares(y, w, least_raters, raters.code != b) for b in range(dealt.n))
+    blocks = Blocks(block_of[y.rater], dealt.n, dealt.apart)
+    without = (_shares(y, w, least_raters, blocks.code != b) for b in range(dealt.n))
     # Σ_b Σ_r (c_r − c_r(without b))²
     moved = sum(((c - left) ** 2).sum() for left in without)
+    of_blocks = np.bincount(block_of, c, dealt.n)
     return Panel(
-        raters=raters,
+        blocks=blocks,
         f=float((c**2).sum() / moved),
-        effective=worth(np.bincount(block_of, c, dealt.n) ** 2),
+        # (Σc²)²/Σc⁴ squares of equal expectation are worth those of shares c
+        df=worth(of_blocks**2) - 1,
         n_raters=len(present),
         worth=worth(c),
     )
 
 
-def single_panel(y: Annotations, w, least_raters: int) -> Panel:
-    """Raters one by one, or in the usual number of blocks, the same each time."""
-    return panel_of(y, w, least_raters, MOST_SINGLE, check_random_state(0))
-
-
-def check_rows_remain(y: Annotations, w: NDArray, least_raters: int) -> None:
-    """Refuse raters without whom no row has enough labels."""
+def check_rows_remain(y: Annotations, w: NDArray | None, least_raters: int) -> None:
+    """Refuse raters without whom no row has enough labels; `w` are the weights of rows or None."""
+    w = np.ones(len(y)) if w is None else w
     if np.count_nonzero(np.bincount(y.rater)) < LEAST_RATERS:
         # too few raters, which is another error
         return
@@ -256,8 +254,8 @@ def check_several_raters(n_raters: int, least_raters: int) -> None:
     )
 
 
-def warn_of_few(n_raters: int, worth: float) -> None:
-    """Warn of few raters, or of few who give most of the ratings, the caller of whoever calls."""
+def warn_of_few(n_raters: int, worth: float, stacklevel: int = 4) -> None:
+    """Warn of few raters, or of few who give most of the ratings."""
     if n_raters < FEW_RATERS:
         found = f"There are only {n_raters} raters"
     elif worth < LEAST_RATERS:
@@ -268,7 +266,7 @@ def warn_of_few(n_raters: int, worth: float) -> None:
         f"{found}: intervals for new raters may cover too rarely. "
         'With raters="fixed" the interval is for these raters.',
         UserWarning,
-        stacklevel=4,
+        stacklevel=stacklevel,
     )
 
 
@@ -284,24 +282,36 @@ def spread_of(found: Replicates, design: Design, *, second_order: bool = False) 
     df_row = design.rows.n - 1.0
     if design.panel is None:
         return Spread(V_row, df_row, VarianceComponents(V_row))
-    return over_raters(found, V_row, df_row, design.panel, second_order=second_order)
+    T, _, without_raters, without_cells = found
+    how = (V_row, df_row, design.panel)
+    return over_raters(T, without_raters, without_cells, *how, second_order=second_order)
 
 
 def over_raters(
-    found: Replicates, V_row: Any, df_row: Any, panel: Panel, *, second_order: bool = False
+    T: Any,
+    without_raters: Any,
+    without_cells: Any,
+    V_row: Any,
+    df_row: Any,
+    panel: Panel,
+    *,
+    second_order: bool = False,
 ) -> Spread:
-    """The variance over rows and raters; that over rows has `df_row` degrees of freedom."""
-    T = found.estimate
+    """The variance over rows and raters; that over rows has `df_row` degrees of freedom.
+
+    V = V_row + max(V_rat − V_cell, 0): the jackknife over raters counts what single ratings add,
+    which is in V_row too.
+    """
     V_rat, V_cell = (
-        panel.f * ((without - T) ** 2).sum(axis=0) for without in (found.raters, found.cells)
+        panel.f * ((without - T) ** 2).sum(axis=0) for without in (without_raters, without_cells)
     )
     excess = V_rat - V_cell
     V = V_row + np.maximum(excess, 0.0)
-    # few raters may look alike by chance, in whole ones of equal loads
+    # few raters may look alike by chance: worth fewer than five, rounded
     uncertain = second_order or panel.worth < FEW_RATERS - 0.5
-    # Satterthwaite's degrees of freedom
+    # Satterthwaite's degrees of freedom; cells are as many as rows, or blocks of them
     noise = V_row**2 / df_row
-    of_raters = V_rat**2 / max(panel.effective - 1, 1e-9) + V_cell**2 / df_row
+    of_raters = V_rat**2 / max(panel.df, 1e-9) + V_cell**2 / df_row
     noise = noise + np.where((excess > 0) | uncertain, of_raters, 0.0)
     df = np.divide(V**2, noise, out=np.full(np.shape(V), df_row, dtype=float), where=noise > 0)
     # V_rat − V_cell may be a small difference of large numbers
@@ -314,6 +324,6 @@ def row_variance(found: Replicates, sizes: NDArray) -> Any:
     B = len(sizes)
     # n/m_b, as many axes as the values have
     h = (sizes.sum() / sizes).reshape(-1, *[1] * np.ndim(found.estimate))
-    pseudo = h * found.estimate - (h - 1) * found.rows
-    centre = B * found.estimate - ((1 - 1 / h) * found.rows).sum(axis=0)
+    pseudo = h * found.estimate - (h - 1) * found.without_rows
+    centre = B * found.estimate - ((1 - 1 / h) * found.without_rows).sum(axis=0)
     return ((pseudo - centre) ** 2 / (h - 1)).mean(axis=0)

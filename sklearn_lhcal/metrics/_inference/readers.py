@@ -505,7 +505,7 @@ def reader_table(
         )
         for k in range(K)
     ]
-    df = (float(panel.effective) - 1, design.rows.n - 1.0)
+    df = (panel.df, design.rows.n - 1.0)
     _, V_rat, V_cell = spread_of(shares.replicates(design), design).components
     # 0 where all ratings are alike
     F = float(np.divide(V_rat, V_cell, out=np.zeros(K), where=V_cell > 0)[:free].max())

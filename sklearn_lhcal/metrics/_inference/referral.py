@@ -14,9 +14,7 @@ from ..._rows import PredictionLike, Rows, random_raters, read_rows
 from ...distributions import Distribution, PointMass, second_opinion_value
 from ...label_histogram import Annotations
 from .._disagreement import posterior_losses
-from .intervals import spread_of_mean, student_ends
-from .raters import check_rows_remain, single_panel, warn_of_few
-from .statistic import MeanStatistic
+from .means import spread_over_raters, student_ends, told_panel
 
 __all__ = ["ReferralCurve", "referral_curve"]
 
@@ -210,21 +208,18 @@ def _over_raters(
 ) -> tuple[Floats, Floats]:
     """The variances of ``Σ_i a_i (w_i gain_i − explained_i)`` over rows and raters, a (n, m)."""
     y = cast(Annotations, rows.labels)
-    check_rows_remain(y, rows.weight, 2)
-    panel = single_panel(y, rows.w, 2)
-    warn_of_few(panel.n_raters, panel.worth)
+    panel = told_panel(y, rows.w, 2)
     V, df = V.copy(), df.copy()
     # points whose values without each rating are in memory at a time
     step = max(1, _VALUES // len(y.rater))
     for start in range(0, len(V), step):
         some = slice(start, start + step)
 
-        def terms(rows: Rows, at: NDArray, some: slice = some) -> tuple[Floats, Floats]:
-            noise = w[at] * _realised_gain(rows) - explained[at]
+        def terms(part: Rows, at: NDArray, some: slice = some) -> tuple[Floats, Floats]:
+            noise = w[at] * _realised_gain(part) - explained[at]
             return a[at, some] * noise[:, None], w[at]
 
-        mean = MeanStatistic(terms, rows, least_raters=2)
-        spread = spread_of_mean(mean, panel, V[some], df[some])
+        spread = spread_over_raters(terms, rows, panel, V[some], df[some], 2)
         varies = V[some] > 0
         V[some] = np.where(varies, spread.variance, V[some])
         df[some] = np.where(varies, spread.df, df[some])

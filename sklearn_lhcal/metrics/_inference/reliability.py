@@ -14,9 +14,7 @@ from ..._ground.two_way import squares
 from ..._ground.types import LabelsLike, Strategy
 from ..._rows import PredictionLike, Rows, class_column, class_names, random_raters, read_rows
 from ...label_histogram import Annotations, pairwise_disagreement
-from .intervals import spread_of_mean
-from .raters import single_panel
-from .statistic import MeanStatistic
+from .means import spread_over_raters, told_panel, usual_panel
 
 __all__ = ["ReliabilityCurve", "reliability_curve"]
 
@@ -160,12 +158,12 @@ def _curve(
     The m values of a row share one set of bins and may depend on each other. Rows, or groups of
     them, are independent except for their raters.
     """
-    known = random_raters(rows.labels, raters)
-    # pairs without a common rater need four
+    y = random_raters(rows.labels, raters)
+    # the jackknife needs three raters, and pairs of them without a common one four
     needed = 2 + least_raters
-    if known is not None and known.n_raters < needed:
+    if y is not None and y.n_raters < needed:
         raise ValueError(
-            f"Intervals for new raters need {needed} raters at least here, got {known.n_raters}; "
+            f"Intervals for new raters need {needed} raters at least here, got {y.n_raters}; "
             'raters="fixed" gives the intervals for these raters and new rows.'
         )
     bins = Bins(z.reshape(-1, 1), n_bins, strategy)
@@ -191,12 +189,13 @@ def _curve(
     V = np.full(B, np.nan)
     V[several] = spread[several] / (1 - h[several])
     df = 1 / h - 1
-    if known is not None:
+    if y is not None:
+        told_panel(y, rows.w, least_raters)
         for b in np.flatnonzero(several):
             at = np.flatnonzero((index == b).any(axis=1))
-            part = rows.take(at)
-            inside = p[at] * (index[at] == b)
-            V[b], df[b] = _over_raters(part, inside, centre[at], rate, least_raters, V[b], df[b])
+            of_bin = p[at] * (index[at] == b)
+            how = (of_bin, centre[at], rate, least_raters)
+            V[b], df[b] = _over_raters(rows.take(at), *how, V[b], df[b])
     interval = _interval(mean_rate, V, df, filled * total(p * p), confidence_level)
     return ReliabilityCurve(mean_z, mean_rate, interval, counts, bins.edges[0])
 
@@ -212,14 +211,13 @@ def _over_raters(
     if y.n_raters < 2 + least_raters:
         return np.nan, np.nan
 
-    def terms(rows: Rows, at: NDArray) -> tuple[Floats, Floats]:
-        residual = p[at] * (rate(rows) - centre[at])
+    def terms(part: Rows, at: NDArray) -> tuple[Floats, Floats]:
+        residual = p[at] * (rate(part) - centre[at])
         return residual.sum(axis=1), p[at].sum(axis=1)
 
-    mean = MeanStatistic(terms, rows, least_raters=least_raters)
-    panel = single_panel(y, rows.w, least_raters)
-    spread = spread_of_mean(mean, panel, V, df)
-    return float(spread.variance), float(spread.df)
+    panel = usual_panel(y, rows.w, least_raters)
+    V, df, _ = spread_over_raters(terms, rows, panel, V, df, least_raters)
+    return float(V), float(df)
 
 
 def _comparable(w: NDArray, index: NDArray, B: int) -> NDArray:

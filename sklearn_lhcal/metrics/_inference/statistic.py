@@ -7,6 +7,7 @@ more for each different label that the row may lose.
 """
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from .raters import (
     Design,
     Replicates,
     cells_of,
+    check_rows_remain,
     deal_cells,
     deal_rows,
     panel_of,
@@ -68,7 +70,7 @@ class Statistic:
 
     @property
     def labels(self) -> Any:
-        """Whose parts are left out: `Annotations` where raters are."""
+        """The labels; `Annotations` where raters are left out."""
         return self.data.labels
 
     def design(self, raters: str | None, n_blocks: int, random_state) -> Design:
@@ -78,6 +80,7 @@ class Statistic:
         rows = deal_rows(len(data), data.groups, n_blocks, random_state)
         if y is None:
             return Design(rows)
+        check_rows_remain(y, data.w, self.least_raters)
         panel = panel_of(y, data.w, self.least_raters, n_blocks, random_state)
         warn_of_few(panel.n_raters, panel.worth)
         return Design(rows, panel, self._cells(n_blocks, random_state))
@@ -89,11 +92,11 @@ class Statistic:
     def replicates(self, design: Design) -> Replicates:
         """The value of all data, and without each block of the design."""
         found = Replicates(self.estimate(), self.without_rows(design.rows))
-        if design.panel is None:
+        if design.panel is None or design.cells is None:
             return found
         return found._replace(
-            raters=self.without_ratings(design.panel.raters),
-            cells=self.without_ratings(design.cells),
+            without_raters=self.without_ratings(design.panel.blocks),
+            without_cells=self.without_ratings(design.cells),
         )
 
     def estimate(self) -> Any:
@@ -116,18 +119,19 @@ class Statistic:
 
 
 class MeanStatistic(Statistic):
-    """A ratio of sums of the terms of rows.
+    """A ratio of sums of the terms of rows, which depend on the counts of a row alone.
 
     Parameters
     ----------
     terms : callable
-        ``terms(rows, at)`` are numerators (n,), or (n, m) of m means, and denominators (n,), of
-        rows that have the numbers `at` in the data.
+        ``terms(rows, at)`` are numerators (n,), or (n, m) of m means, and denominators (n,). The
+        rows may have lost labels; they have the numbers `at` in the data, by which a closure finds
+        what else it knows of them.
     data : Rows
         Rows that all count.
     least_raters : int, default=1
     value : callable, optional
-        ``value(rows)``, the ratio of any rows.
+        ``value(rows)``, the ratio of any rows; only `of_part` asks for it.
     """
 
     def __init__(
@@ -168,7 +172,7 @@ class MeanStatistic(Statistic):
 
     def without_ratings(self, block: Blocks) -> Floats:
         if block.apart:
-            return self._ratio(self.total + _sums(block, self._without_each()))
+            return self._ratio(self.total + _sums(block, self._changes))
         kept = (self.data.keep(block.code != b) for b in range(block.n))
         return self._ratio(np.array([self._sum(rows) for rows in kept]))
 
@@ -177,13 +181,16 @@ class MeanStatistic(Statistic):
         seen = np.flatnonzero(rows.contributes(self.least_raters))
         return self._terms(rows.take(seen), seen).sum(axis=1)
 
-    def _without_each(self) -> Floats:
-        """What the terms of its row change by without each rating, shape (1 + m, n_ratings)."""
+    @cached_property
+    def _changes(self) -> Floats:
+        """What the terms of its row change by without each rating, shape (1 + m, n_ratings).
+
+        Ratings of one row that are alike change the same: each class is taken off once.
+        """
         y: Annotations = self.labels
         row, label = y.row, y.label
         change = np.empty((len(self.of_row), len(label)))
         for k in range(y.shape[1]):
-            # each row loses a label of class k
             at = np.flatnonzero(y.counts[:, k])
             left = y.counts[at]
             left[:, k] -= 1
@@ -254,7 +261,8 @@ def of_metric(metric: Metric, rows: Rows) -> Statistic:
     }
     seen = rows.contributing(tags.least_raters)
     if metric.is_mean and seen is not None:
-        return MeanStatistic(lambda rows, _: metric.terms(rows), seen, value=metric.value, **how)
+        # of these a closure knows nothing else
+        return MeanStatistic(lambda part, _: metric.terms(part), seen, value=metric.value, **how)
     # rows that do not count are no units; where none does, the metric says so
     return Statistic(metric.value, rows if seen is None else seen, second_order=True, **how)
 

@@ -270,7 +270,7 @@ def study_size(
         n_blocks=n_blocks,
     )
     needed = _rows_needed(pilot, half_width)
-    dfs = (design.rows.n - 1.0, _df_of_raters(panel.effective), pairs.df)
+    dfs = (design.rows.n - 1.0, _df_of_raters(panel.df + 1), pairs.df)
     drawn = known.drawn(*dfs).components(*sizes)
     of_draws = pilot._replace(**{name: value[:, None] for name, value in drawn.items()})
     ends = np.sort(_rows_needed(of_draws, half_width), axis=0)[[_LOW, _HIGH]]

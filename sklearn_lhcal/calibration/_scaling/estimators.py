@@ -1,12 +1,93 @@
-"""Scaling of logits, u' = W u + b in four families, fitted to optimality (P1 App. D.1, P4 §5)."""
+"""Scaling of logits, u' = W u + b in four families, and their mixture (P1 App. D.1, P4 §5)."""
 
+from abc import abstractmethod
 from typing import Literal
 
-from .._ground.problems import Solver
-from .._ground.types import Calibrated, Folds, Seed
-from ._affine import BiasCorrectedMap, MatrixMap, TemperatureMap, VectorMap
-from ._scaling_base import PublishedScaling, Scaling
-from ._shrinkage import fit_temperature
+import numpy as np
+
+from ..._ground.arrays import Floats
+from ..._ground.checks import check_not_negative, check_positive_int
+from ..._ground.types import Calibrated, Folds, Seed
+from .._base import _BaseCalibrator
+from .._rows import CalibrationRows
+from .checks import as_read, floor_shape, seen, warn
+from .fit import STRENGTHS, fit_penalised, fit_shrunk, fit_temperature
+from .maps import AffineMap, BiasCorrectedMap, FittedMap, MatrixMap, TemperatureMap, VectorMap
+from .stack import fit_stack
+
+FLOORS = ("uniform", "prior")
+
+
+class Scaling(_BaseCalibrator):
+    """What the families share; a subclass names its family, how it is fitted, and its floor."""
+
+    # Only some maps have a floor, and a parameter of that name.
+    floor: Literal["uniform", "prior"] | None = None
+    shrinkage: float | None = None
+    _remedy = 'floor="uniform"'
+
+    @abstractmethod
+    def _family(self, n_classes: int) -> AffineMap:
+        """The family of maps for so many classes."""
+
+    def _fit_x(self, family: AffineMap, rows: CalibrationRows, floor) -> Floats:
+        """The parameters of the family; with a floor logit e is the last."""
+        if self.shrinkage is None:
+            return fit_shrunk(family, rows, floor, STRENGTHS)
+        return fit_shrunk(family, rows, floor, [_strength(self.shrinkage)])
+
+    def _check(self, one_model):
+        if self.floor is not None and self.floor not in FLOORS:
+            raise ValueError(f'floor must be None, "uniform" or "prior", got {self.floor!r}.')
+        if self.shrinkage is not None:
+            check_not_negative(shrinkage=self.shrinkage)
+
+    def _fit_map(self, rows):
+        rows = seen(rows, self.floor)
+        fitted = self._fitted(rows)
+        warn(rows, fitted, self._remedy)
+        return {"_fitted_map": fitted, **fitted.attributes()}
+
+    def _fitted(self, rows) -> FittedMap:
+        """The map of least log loss on rows of positive weight."""
+        family = self._family(rows.n_classes)
+        floor = floor_shape(self.floor, rows)
+        return FittedMap.of(family, self._fit_x(family, rows, floor), floor)
+
+    def _map(self, rows):
+        fitted = self._fitted_map
+        return fitted.distribution(as_read(rows, fitted.floor))
+
+
+def _strength(shrinkage: float) -> tuple[float, float]:
+    """Standard deviations of scales and biases: a unit of a bias is a tenth as unlikely."""
+    if shrinkage == 0:
+        return np.inf, np.inf
+    return shrinkage**-0.5, (shrinkage / 10) ** -0.5
+
+
+class PublishedScaling(Scaling):
+    """A family that may be fitted with the penalties of P1 in place of shrinkage."""
+
+    off_diagonal_penalty: float | None = None
+
+    def _check(self, one_model):
+        super()._check(one_model)
+        named = {
+            "off_diagonal_penalty": self.off_diagonal_penalty,
+            "bias_penalty": self.bias_penalty,
+        }
+        given = {name: value for name, value in named.items() if value is not None}
+        check_not_negative(**given)
+        if given and self.shrinkage is not None:
+            raise ValueError(f"Give shrinkage or {' and '.join(given)}, not both.")
+
+    def _fit_x(self, family, rows, floor):
+        penalties = self.off_diagonal_penalty, self.bias_penalty
+        if penalties == (None, None):
+            return super()._fit_x(family, rows, floor)
+        precision = family.published_precision(*(value or 0.0 for value in penalties))
+        return fit_penalised(family, rows, floor, rows.weight.sum() * precision)
 
 
 class TemperatureScaling(Scaling):
@@ -18,7 +99,7 @@ class TemperatureScaling(Scaling):
     give the same model. Probabilities are clipped at 1e-12 first; with a floor they are not.
 
     Around an ensemble T acts on each member and is fitted on the mixture. The search starts from
-    the best of 15 temperatures, because such problems have several valleys.
+    the best of a grid of temperatures, because such problems have several valleys.
 
     Parameters
     ----------
@@ -35,8 +116,6 @@ class TemperatureScaling(Scaling):
         How the classifier's out-of-fold predictions are made. None: what a wrapped calibrator says,
         else 5 folds. An int stratifies by majority vote. "holdout": fit on 80 %, calibrate that
         model on the rest, no refit.
-    solver : Newton, LBFGS, Adam or None, default=None
-        None: Newton for point predictions, L-BFGS around ensembles.
     random_state : int, RandomState or None, default=None
         Seed of the holdout split.
     verbose : int, default=0
@@ -61,6 +140,8 @@ class TemperatureScaling(Scaling):
         Where labels have probability 0 and there is no floor. Where the labels are separable, so
         that the prior alone bounds T. Where the weights, which count rows, sum to far less than the
         number of rows.
+    ConvergenceWarning
+        Where the search for the minimum did not end there, with the remedy.
 
     References
     ----------
@@ -84,20 +165,17 @@ class TemperatureScaling(Scaling):
         *,
         floor: Literal["uniform", "prior"] | None = None,
         cv: Folds | Literal["holdout"] = None,
-        solver: Solver | None = None,
         random_state: Seed = None,
         verbose: int = 0,
     ) -> None:
-        super().__init__(
-            estimator, cv=cv, solver=solver, random_state=random_state, verbose=verbose
-        )
+        super().__init__(estimator, cv=cv, random_state=random_state, verbose=verbose)
         self.floor = floor
 
     def _family(self, n_classes):
         return TemperatureMap(n_classes)
 
     def _fit_x(self, family, rows, floor):
-        return fit_temperature(rows, floor, self._solve_scaling)
+        return fit_temperature(rows, floor)
 
 
 class BiasCorrectedTemperatureScaling(Scaling):
@@ -114,7 +192,7 @@ class BiasCorrectedTemperatureScaling(Scaling):
         As in `TemperatureScaling`.
     shrinkage : float or None, default=None
         As in `VectorScaling`; for biases alone.
-    cv, solver, random_state, verbose
+    cv, random_state, verbose
         As in `TemperatureScaling`.
 
     Attributes
@@ -132,7 +210,7 @@ class BiasCorrectedTemperatureScaling(Scaling):
 
     Warns
     -----
-    UserWarning
+    UserWarning, ConvergenceWarning
         As `TemperatureScaling` does.
 
     References
@@ -157,13 +235,10 @@ class BiasCorrectedTemperatureScaling(Scaling):
         floor: Literal["uniform", "prior"] | None = None,
         shrinkage: float | None = None,
         cv: Folds | Literal["holdout"] = None,
-        solver: Solver | None = None,
         random_state: Seed = None,
         verbose: int = 0,
     ) -> None:
-        super().__init__(
-            estimator, cv=cv, solver=solver, random_state=random_state, verbose=verbose
-        )
+        super().__init__(estimator, cv=cv, random_state=random_state, verbose=verbose)
         self.floor = floor
         self.shrinkage = shrinkage
 
@@ -190,7 +265,7 @@ class VectorScaling(PublishedScaling):
         λ of the penalty ``λ/2 (Σ d² + Σ b²/10)``, in nats for all rows. None: by evidence. 0: none.
     bias_penalty : float or None, default=None
         λ_b of P1's penalty ``λ_b mean(b²)``, nats per label, in place of shrinkage.
-    cv, solver, random_state, verbose
+    cv, random_state, verbose
         As in `TemperatureScaling`.
 
     Attributes
@@ -208,7 +283,7 @@ class VectorScaling(PublishedScaling):
 
     Warns
     -----
-    UserWarning
+    UserWarning, ConvergenceWarning
         As `TemperatureScaling` does.
 
     References
@@ -232,13 +307,10 @@ class VectorScaling(PublishedScaling):
         shrinkage: float | None = None,
         bias_penalty: float | None = None,
         cv: Folds | Literal["holdout"] = None,
-        solver: Solver | None = None,
         random_state: Seed = None,
         verbose: int = 0,
     ) -> None:
-        super().__init__(
-            estimator, cv=cv, solver=solver, random_state=random_state, verbose=verbose
-        )
+        super().__init__(estimator, cv=cv, random_state=random_state, verbose=verbose)
         self.floor = floor
         self.shrinkage = shrinkage
         self.bias_penalty = bias_penalty
@@ -262,8 +334,8 @@ class MatrixScaling(PublishedScaling):
     off_diagonal_penalty, bias_penalty : float or None, default=None
         λ_w and λ_b of P1's penalty ``λ_w ΣW_offdiag²/(K(K−1)) + λ_b mean(b²)`` (ODIR), nats per
         label, in place of shrinkage. None: shrinkage, or 0 where the other penalty is given.
-    cv, solver, random_state, verbose
-        As in `TemperatureScaling`, but that the default solver is L-BFGS on whitened logits.
+    cv, random_state, verbose
+        As in `TemperatureScaling`.
 
     Attributes
     ----------
@@ -278,7 +350,7 @@ class MatrixScaling(PublishedScaling):
 
     Warns
     -----
-    UserWarning
+    UserWarning, ConvergenceWarning
         As `TemperatureScaling` does.
 
     References
@@ -305,16 +377,103 @@ class MatrixScaling(PublishedScaling):
         off_diagonal_penalty: float | None = None,
         bias_penalty: float | None = None,
         cv: Folds | Literal["holdout"] = None,
-        solver: Solver | None = None,
         random_state: Seed = None,
         verbose: int = 0,
     ) -> None:
-        super().__init__(
-            estimator, cv=cv, solver=solver, random_state=random_state, verbose=verbose
-        )
+        super().__init__(estimator, cv=cv, random_state=random_state, verbose=verbose)
         self.shrinkage = shrinkage
         self.off_diagonal_penalty = off_diagonal_penalty
         self.bias_penalty = bias_penalty
 
     def _family(self, n_classes):
         return MatrixMap(n_classes)
+
+
+class StackedCalibration(Scaling):
+    """Mixes three scalings of the logits, with weights that were found out of fold.
+
+    ``z = Σ_m w_m z_m`` over `TemperatureScaling`, `BiasCorrectedTemperatureScaling` and
+    `VectorScaling`, each with its floor. The weights minimise the log loss of predictions for rows
+    that the maps were not fitted on, a concave problem. A prior of three rows' worth of labels
+    favours the temperature, so that with few rows the stack stays near it.
+
+    Rows are dealt to the folds by their votes and predictions, so that their order does not matter.
+    Around an ensemble each member is stacked.
+
+    Fits: three maps on all rows, and three on each of the `inner_cv` folds.
+
+    Parameters
+    ----------
+    estimator : classifier, default=None
+        As in `TemperatureScaling`.
+    floor : {"uniform", "prior", None}, default="uniform"
+        As in `TemperatureScaling`.
+    inner_cv : int, default=5
+        Number of folds for the weights.
+    cv, random_state, verbose
+        As in `TemperatureScaling`.
+
+    Attributes
+    ----------
+    weights_ : ndarray of shape (3,)
+        w, of the temperature, the bias-corrected temperature and vector scaling; with sum 1.
+    parameters_ : dict of dicts
+        Parameters of the maps, by the names "temperature", "bias_corrected" and "vector".
+    floor_weight_ : float
+        Weight of the floor in the mixture, where there is a floor.
+    floor_ : ndarray of shape (n_classes,)
+        π, where there is a floor.
+    classes_ : ndarray of shape (n_classes,)
+        Sorted class names.
+    estimator_ : classifier
+        The fitted classifier.
+
+    Warns
+    -----
+    UserWarning, ConvergenceWarning
+        As `TemperatureScaling` does.
+
+    Raises
+    ------
+    ValueError
+        An unknown floor, an `inner_cv` that is no positive int.
+
+    References
+    ----------
+    Wolpert (1992), Stacked generalization. Van der Laan, Polley and Hubbard (2007), Super learner.
+
+    Examples
+    --------
+    >>> from sklearn_lhcal.datasets import make_label_histograms
+    >>> data = make_label_histograms(600, overconfidence=3.0, random_state=0)
+    >>> calibrator = StackedCalibration("proba").fit(data.prediction, data.counts)
+    >>> calibrator.weights_.shape
+    (3,)
+    """
+
+    def __init__(
+        self,
+        estimator: Calibrated = None,
+        *,
+        floor: Literal["uniform", "prior"] | None = "uniform",
+        inner_cv: int = 5,
+        cv: Folds | Literal["holdout"] = None,
+        random_state: Seed = None,
+        verbose: int = 0,
+    ) -> None:
+        super().__init__(estimator, cv=cv, random_state=random_state, verbose=verbose)
+        self.floor = floor
+        self.inner_cv = inner_cv
+
+    def _family(self, n_classes):
+        return TemperatureMap(n_classes)
+
+    def _check(self, one_model):
+        check_positive_int(inner_cv=self.inner_cv)
+        super()._check(one_model)
+
+    def _fit_map(self, rows):
+        rows = seen(rows, self.floor)
+        stack, _ = fit_stack(rows, self.floor, self.inner_cv, self.verbose)
+        warn(rows, stack.maps[0], self._remedy)
+        return {"_fitted_map": stack, **stack.attributes()}

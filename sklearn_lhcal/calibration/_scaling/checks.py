@@ -1,83 +1,18 @@
-"""A fitted affine map with its floor; what it is fitted on, and what is said about these rows."""
+"""What a scaling map is fitted on, and what is said about these rows."""
 
 import warnings
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
-from scipy.special import expit, log_expit
 
-from .._ground.arrays import Floats
-from .._ground.simplex import EPS, log_softmax, row_max, softmax
-from ..distributions import Distribution, PointMass
-from ._affine import AffineMap, transform
-from ._likelihood import without_x
-from ._rows import CalibrationRows
+from ..._ground.simplex import EPS, row_max
+from .._rows import CalibrationRows
+from .maps import FittedMap, transform
 
 # Weights whose sum is below this share of the rows are hardly meant as numbers of rows.
 _FRACTION = 0.1
 # Rows at a time.
 _BLOCK = 10_000
-
-
-class FittedMap(NamedTuple):
-    """An affine map with its parameters.
-
-    Parameters
-    ----------
-    family : AffineMap
-    x : ndarray of shape (p,)
-    floor : ndarray of shape (K,) or None
-        π of z = (1−e) softmax(u') + e π.
-    eta : float
-        logit e.
-    """
-
-    family: AffineMap
-    x: Floats
-    floor: Floats | None = None
-    eta: float = -np.inf
-
-    @classmethod
-    def of(cls, family: AffineMap, x: Floats, floor) -> "FittedMap":
-        """Of the parameters that a search returns: the floor's is the last."""
-        if floor is None:
-            return cls(family, x)
-        return cls(family, x[:-1], floor, float(x[-1]))
-
-    def attributes(self) -> dict:
-        """What users know the parameters by."""
-        learnt = self.family.attributes(self.x)
-        if self.floor is not None:
-            learnt |= {"floor_": self.floor, "floor_weight_": float(expit(self.eta))}
-        return learnt
-
-    def distribution(self, rows: CalibrationRows) -> Distribution:
-        """Class probabilities of points; an ensemble, of which the floor is one more member."""
-        rows = self._with_floor(rows)
-        v = transform(rows.log_proba, *self.family.affine(self.x))
-        if self.floor is None:
-            return rows.distribution(PointMass.keeping(softmax(rows.of_members(v))))
-        log_pi = np.log(self.floor)
-        if not rows.is_ensemble:
-            rest = log_expit(-self.eta) + log_softmax(v)
-            return PointMass.keeping(softmax(np.logaddexp(rest, log_expit(self.eta) + log_pi)))
-        # Whatever the map makes of the last member, it says π.
-        v[:, -1] = log_pi
-        return rows.distribution(PointMass.keeping(softmax(rows.of_members(v))))
-
-    def _with_floor(self, rows: CalibrationRows) -> CalibrationRows:
-        """One more member of weight e, where there are members and a floor."""
-        if self.floor is None or not rows.is_ensemble:
-            return rows
-        n = len(rows)
-        last = np.broadcast_to(np.log(self.floor), (n, 1, len(self.floor)))
-        weights = [rows.log_weights + log_expit(-self.eta), np.full((n, 1), log_expit(self.eta))]
-        return replace(
-            rows,
-            log_proba=np.concatenate([rows.log_proba, last], axis=1),
-            log_weights=np.concatenate(weights, axis=1),
-        )
 
 
 def as_read(rows: CalibrationRows, floor) -> CalibrationRows:
@@ -90,7 +25,7 @@ def as_read(rows: CalibrationRows, floor) -> CalibrationRows:
 def seen(rows: CalibrationRows, floor) -> CalibrationRows:
     """Rows of positive weight, as a map with this floor reads them."""
     kept = rows.weight > 0
-    rows = without_x(as_read(rows, floor))
+    rows = replace(as_read(rows, floor), X=None)
     return rows if kept.all() else rows.take(kept)
 
 

@@ -13,9 +13,9 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from . import grouped_smoothing, smoothing
-from .arrays import Floats
-from .smoothing import LogWeight, Moments, clipped
+from ..arrays import Floats
+from . import smoothing
+from .smoothing import Groups, LogWeight, Moments, clipped
 
 NOTIONS = ("canonical", "marginal", "top_label")
 
@@ -31,7 +31,7 @@ class SmoothingProblem(NamedTuple):
     z: Tensor
     y: Tensor
     v: LogWeight = None
-    g: Tensor | None = None
+    g: Groups = None
 
     @property
     def residuals(self) -> Tensor:
@@ -40,25 +40,19 @@ class SmoothingProblem(NamedTuple):
 
     def smooth(self, e: Tensor, h: float) -> Tensor:
         """The smooth of targets e (n, ...) at the rows, in the shape of e."""
-        if self.g is None:
-            return smoothing.smooth(self.x, e, h, self.v)
-        return grouped_smoothing.smooth(self.x, e, h, self.g, self.v)
+        return smoothing.smooth(self.x, e, h, self.v, self.g)
 
     def moments(self, e: Tensor, h: float) -> Moments:
         """The sums that U-statistics over pairs of neighbours are made of."""
-        if self.g is None:
-            return smoothing.moments(self.x, e, h, self.v)
-        return grouped_smoothing.moments(self.x, e, h, self.g, self.v)
+        return smoothing.moments(self.x, e, h, self.v, self.g)
 
     def log_likelihoods(self, hs: Sequence[float] | Floats) -> list[float]:
         """The mean over rows of the log density of the others, for each bandwidth."""
-        if self.g is None:
-            return smoothing.log_likelihoods(self.x, hs)
-        return grouped_smoothing.log_likelihoods(self.x, hs, self.g)
+        return smoothing.log_likelihoods(self.x, hs, self.g)
 
 
 def problems(
-    notion: str, z: Tensor, y: Tensor, v: LogWeight = None, g: Tensor | None = None
+    notion: str, z: Tensor, y: Tensor, v: LogWeight = None, g: Groups = None
 ) -> Iterator[SmoothingProblem]:
     """The problems over which the calibration error of a notion sums; z (n, K), y (n, S, K)."""
     if notion == "canonical":
@@ -78,7 +72,7 @@ def top_share(z: Tensor) -> Tensor:
     return top / top.sum(dim=1, keepdim=True)
 
 
-def _binary(z: Tensor, y: Tensor, v: LogWeight, g: Tensor | None) -> SmoothingProblem:
+def _binary(z: Tensor, y: Tensor, v: LogWeight, g: Groups) -> SmoothingProblem:
     return SmoothingProblem(clipped(torch.cat([z, 1 - z], dim=1)), z, y, v, g)
 
 

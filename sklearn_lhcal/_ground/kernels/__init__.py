@@ -1,0 +1,1 @@
+"""Dirichlet and Beta kernels: sums of them, smoothing with them, and the errors made of that."""

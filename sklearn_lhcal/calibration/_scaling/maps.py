@@ -1,0 +1,241 @@
+"""The affine maps of logits u' = W u + b, a family for each shape of W; and a fitted one.
+
+Letters: K classes, u log-probabilities (N, K), x parameters (p,) of a family, J = ∂u'/∂x of shape
+(K, p) for each row, p the probabilities softmax(u').
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import expit, log_expit
+
+from ..._ground.arrays import Floats
+from ..._ground.simplex import log_softmax, row_sum, softmax
+from ...distributions import Distribution, PointMass
+from .._rows import CalibrationRows
+from .curvature import ClassInformation, Information
+
+# Parameters of a matrix above which its information is approximated.
+_MOST_EXACT = 500
+
+
+class AffineMap(ABC):
+    """One family of maps for K classes."""
+
+    def __init__(self, n_classes: int):
+        self.K = n_classes
+
+    @abstractmethod
+    def start(self, beta: float = 1.0) -> Floats:
+        """x of u' = βu; the identity for β = 1."""
+
+    @abstractmethod
+    def affine(self, x, xp=np):
+        """(W, b): W (K, K), or (K,) a diagonal, or () a multiple of 1; b (K,) or None."""
+
+    @abstractmethod
+    def attributes(self, x: Floats) -> dict:
+        """What users know the parameters by."""
+
+    @abstractmethod
+    def spread(self, beta: float, scale: float, bias: float) -> Floats:
+        """Standard deviations (p,) of x about `start(beta)`; infinite for what is not shrunk."""
+
+    @abstractmethod
+    def slope(self, x: Floats, u: Floats, a: Floats) -> Floats:
+        """Σ Jᵀa over the rows, shape (p,)."""
+
+    @abstractmethod
+    def information(
+        self, x: Floats, u: Floats, p: Floats, n: Floats
+    ) -> Information | ClassInformation:
+        """Σ n Jᵀ(diag p − p pᵀ)J over the rows."""
+
+
+class _DiagonalMap(AffineMap):
+    """Maps u' = v∘u + b, whose v and b depend on x."""
+
+    @abstractmethod
+    def _derivatives(self, x: Floats) -> tuple[Floats, Floats]:
+        """∂v/∂x and ∂b/∂x, shape (K, p) each."""
+
+    def slope(self, x, u, a):
+        V, B = self._derivatives(x)
+        return np.einsum("nk,nk->k", u, a) @ V + np.einsum("nk->k", a) @ B
+
+    def information(self, x, u, p, n):
+        V, B = self._derivatives(x)
+        a = n[:, None] * p
+        ua = u * a
+        cross = V.T @ (np.einsum("nk->k", ua)[:, None] * B)
+        H = V.T @ (np.einsum("nk,nk->k", u, ua)[:, None] * V) + cross + cross.T
+        H += B.T @ (np.einsum("nk->k", a)[:, None] * B)
+        P = np.sqrt(n)[:, None] * ((u * p) @ V + p @ B)
+        return Information(H - P.T @ P)
+
+
+class TemperatureMap(_DiagonalMap):
+    """u' = βu, x = (log β,)."""
+
+    def start(self, beta=1.0):
+        return np.log([beta])
+
+    def affine(self, x, xp=np):
+        return xp.exp(x[0]), None
+
+    def attributes(self, x):
+        return {"temperature_": float(np.exp(-x[0]))}
+
+    def spread(self, beta, scale, bias):
+        return np.full(1, np.inf)
+
+    def _derivatives(self, x):
+        return np.full((self.K, 1), np.exp(x[0])), np.zeros((self.K, 1))
+
+
+class BiasCorrectedMap(_DiagonalMap):
+    """u' = βu + c, x = (log β, c); in the letters of the docstring β = 1/T and c = b/T."""
+
+    def start(self, beta=1.0):
+        return np.append(np.log(beta), np.zeros(self.K))
+
+    def affine(self, x, xp=np):
+        return xp.exp(x[0]), x[1:]
+
+    def attributes(self, x):
+        T = float(np.exp(-x[0]))
+        # A constant for all classes changes nothing: the mean is 0.
+        return {"temperature_": T, "bias_": (x[1:] - x[1:].mean()) * T}
+
+    def spread(self, beta, scale, bias):
+        return np.append(np.inf, np.full(self.K, bias))
+
+    def _derivatives(self, x):
+        V = np.zeros((self.K, self.K + 1))
+        V[:, 0] = np.exp(x[0])
+        return V, np.eye(self.K, self.K + 1, 1)
+
+
+class VectorMap(_DiagonalMap):
+    """u' = v∘u + b, x = (v, b)."""
+
+    def start(self, beta=1.0):
+        return np.append(np.full(self.K, beta), np.zeros(self.K))
+
+    def affine(self, x, xp=np):
+        return x[: self.K], x[self.K :]
+
+    def attributes(self, x):
+        return {"scale_": x[: self.K].copy(), "intercept_": x[self.K :].copy()}
+
+    def spread(self, beta, scale, bias):
+        return np.repeat([beta * scale, bias], self.K)
+
+    def published_precision(self, off_diagonal: float, bias: float) -> Floats:
+        """Second derivatives (p,) of P1's penalty λ_b mean(b²), nats per label."""
+        return np.repeat([0.0, 2 * bias / self.K], self.K)
+
+    def _derivatives(self, x):
+        return np.eye(self.K, 2 * self.K), np.eye(self.K, 2 * self.K, self.K)
+
+
+class MatrixMap(AffineMap):
+    """u' = W u + b, x = the rows θ_k of (W, b), so that u'_k = θ_k·ũ with ũ = (u, 1)."""
+
+    def start(self, beta=1.0):
+        return np.column_stack([beta * np.eye(self.K), np.zeros(self.K)]).ravel()
+
+    def affine(self, x, xp=np):
+        x = x.reshape(self.K, self.K + 1)
+        return x[:, : self.K], x[:, self.K]
+
+    def attributes(self, x):
+        W, b = self.affine(x)
+        return {"coef_": W.copy(), "intercept_": b.copy()}
+
+    def spread(self, beta, scale, bias):
+        # Off the diagonal the K entries of a row move a logit together as much as the one on it.
+        W = np.full((self.K, self.K), beta * scale / np.sqrt(self.K))
+        np.fill_diagonal(W, beta * scale)
+        return np.column_stack([W, np.full(self.K, bias)]).ravel()
+
+    def published_precision(self, off_diagonal: float, bias: float) -> Floats:
+        """Second derivatives (p,) of P1's penalties, eq. (47), (48), nats per label."""
+        pairs = max(self.K * (self.K - 1), 1)
+        W = 2 * off_diagonal / pairs * (1 - np.eye(self.K))
+        return np.column_stack([W, np.full(self.K, 2 * bias / self.K)]).ravel()
+
+    def slope(self, x, u, a):
+        return np.column_stack([a.T @ u, np.einsum("nk->k", a)]).ravel()
+
+    def information(self, x, u, p, n):
+        ones = np.column_stack([u, np.ones(len(u))])
+        if len(x) > _MOST_EXACT:
+            w = n[:, None] * p * (1 - p)
+            second = ones.T @ (row_sum(w)[:, None] * ones)
+            return ClassInformation(np.einsum("nk->k", w), w.T @ ones, second)
+        P = np.sqrt(n)[:, None] * (p[:, :, None] * ones[:, None, :]).reshape(len(u), -1)
+        H = -P.T @ P
+        for k in range(self.K):
+            own = slice(k * ones.shape[1], (k + 1) * ones.shape[1])
+            H[own, own] += ones.T @ ((n * p[:, k])[:, None] * ones)
+        return Information(H)
+
+
+def transform(u, W, b):
+    """W u + b, for W as a matrix, a diagonal or a number; classes are the last axis of u."""
+    v = u @ W.T if W.ndim == 2 else u * W
+    if b is not None:
+        v += b
+    return v
+
+
+class FittedMap(NamedTuple):
+    """An affine map with its parameters.
+
+    Parameters
+    ----------
+    family : AffineMap
+    x : ndarray of shape (p,)
+    floor : ndarray of shape (K,) or None
+        π of z = (1−e) softmax(u') + e π.
+    eta : float
+        logit e.
+    """
+
+    family: AffineMap
+    x: Floats
+    floor: Floats | None = None
+    eta: float = -np.inf
+
+    @classmethod
+    def of(cls, family: AffineMap, x: Floats, floor) -> "FittedMap":
+        """Of the parameters that a search returns: with a floor logit e is the last."""
+        if floor is None:
+            return cls(family, x)
+        return cls(family, x[:-1], floor, float(x[-1]))
+
+    def attributes(self) -> dict:
+        """What users know the parameters by."""
+        learnt = self.family.attributes(self.x)
+        if self.floor is not None:
+            learnt |= {"floor_": self.floor, "floor_weight_": float(expit(self.eta))}
+        return learnt
+
+    def distribution(self, rows: CalibrationRows) -> Distribution:
+        """Class probabilities of points; an ensemble, of which the floor is one more member."""
+        v = transform(rows.log_proba, *self.family.affine(self.x))
+        if self.floor is None:
+            return rows.distribution(PointMass.keeping(softmax(rows.of_members(v))))
+        log_rest, log_e, log_pi = log_expit(-self.eta), log_expit(self.eta), np.log(self.floor)
+        if not rows.is_ensemble:
+            log_z = np.logaddexp(log_rest + log_softmax(v), log_e + log_pi)
+            return PointMass.keeping(softmax(log_z))
+        n = len(rows)
+        last = np.broadcast_to(log_pi, (n, 1, len(log_pi)))
+        v = np.concatenate([v, last], axis=1)
+        log_w = np.concatenate([rows.log_weights + log_rest, np.full((n, 1), log_e)], axis=1)
+        rows = replace(rows, log_proba=v, log_weights=log_w)
+        return rows.distribution(PointMass.keeping(softmax(rows.of_members(v))))

@@ -1,0 +1,167 @@
+"""Stacking of scaling maps: their mixture, with weights that were found out of fold.
+
+The weights w of z = Σ_m w_m z_m minimise −Σ y log z on the simplex, a convex problem, for labels of
+rows that the maps z_m were not fitted on.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+from scipy.special import expit, logit
+from tqdm.auto import tqdm
+
+from ..._ground.arrays import Floats
+from ..._ground.simplex import softmax
+from ...distributions import Distribution
+from .._folds import deal
+from .._rows import CalibrationRows
+from .checks import floor_shape
+from .fit import fit_shrunk, fit_temperature
+from .maps import AffineMap, BiasCorrectedMap, FittedMap, TemperatureMap, VectorMap, transform
+
+# The maps that are stacked, from few to many parameters, by the names of their parameters.
+FAMILIES: dict[str, Callable[[int], AffineMap]] = {
+    "temperature": TemperatureMap,
+    "bias_corrected": BiasCorrectedMap,
+    "vector": VectorMap,
+}
+# Rows by which the temperature is preferred where the others are no better.
+_PSEUDO_ROWS = 3.0
+# The least probability that has a logarithm.
+_TINY = 1e-300
+# The least weight of the temperature, whose logarithm is a part of the loss.
+_LEAST_WEIGHT = 1e-12
+
+
+class StackedMap(NamedTuple):
+    """z = Σ_m w_m z_m over maps m of the same logits.
+
+    Parameters
+    ----------
+    maps : list of FittedMap
+        With one floor, or none.
+    weights : ndarray of shape (M,)
+        w, with sum 1.
+    """
+
+    maps: list[FittedMap]
+    weights: Floats
+
+    def attributes(self) -> dict:
+        """What users know the parameters by."""
+        parameters = dict(zip(FAMILIES, (one.attributes() for one in self.maps), strict=True))
+        learnt = {"weights_": self.weights, "parameters_": parameters}
+        if self.floor is not None:
+            learnt |= {"floor_": self.floor, "floor_weight_": self._floor_weight()}
+        return learnt
+
+    @property
+    def floor(self) -> Floats | None:
+        """π of all maps, or None."""
+        return self.maps[0].floor
+
+    def distribution(self, rows: CalibrationRows) -> Distribution:
+        """Class probabilities of points; each member of an ensemble is stacked.
+
+        Σ_m w_m [(1−e_m) p_m + e_m π] = (1−e) p + e π, with e = Σ_m w_m e_m and p the mean of p_m
+        under weights w_m (1−e_m): a map at temperature 1 with one floor.
+        """
+        share = self.weights * [1 - expit(one.eta) for one in self.maps]
+        share = share / share.sum()
+        p = np.zeros_like(rows.log_proba)
+        for part, one in zip(share, self.maps, strict=True):
+            p += part * softmax(transform(rows.log_proba, *one.family.affine(one.x)))
+        family = TemperatureMap(rows.n_classes)
+        eta = float(logit(self._floor_weight()))
+        whole = FittedMap(family, family.start(), self.floor, eta)
+        return whole.distribution(replace(rows, log_proba=np.log(np.maximum(p, _TINY))))
+
+    def _floor_weight(self) -> float:
+        return float(self.weights @ [expit(one.eta) for one in self.maps])
+
+
+class StackAtTemperature(NamedTuple):
+    """A stack whose probabilities are at another temperature."""
+
+    stack: StackedMap
+    last: FittedMap
+
+    @property
+    def floor(self) -> Floats | None:
+        """π of the stack, or None."""
+        return self.stack.floor
+
+    def attributes(self) -> dict:
+        """What users know the parameters by."""
+        return self.stack.attributes() | self.last.attributes()
+
+    def distribution(self, rows: CalibrationRows) -> Distribution:
+        """What the stack predicts, with that temperature on top."""
+        found = self.stack.distribution(rows)
+        if self.last.x[0] == 0:
+            return found
+        return self.last.distribution(CalibrationRows.of(found))
+
+
+def fit_stack(
+    rows: CalibrationRows, floor: str | None, n_folds: int, verbose: int = 0
+) -> tuple[StackedMap, CalibrationRows]:
+    """The stack, and the rows as stacks of maps that did not see them predict them."""
+    maps = _fitted_maps(rows, floor)
+    splits = deal(rows, max(min(n_folds, len(rows)), 1))
+    if len(splits) < 2:
+        stack = StackedMap(maps, np.eye(len(maps))[0])
+        return stack, rows.mapped(stack.distribution(rows), None)
+    fold_maps = []
+    z = np.empty((len(maps), *rows.counts.shape))
+    for train, test in tqdm(splits, desc="stack", disable=not verbose):
+        fold_maps.append(_fitted_maps(rows.take(train), floor))
+        held_out = rows.take(test)
+        z[:, test] = [one.distribution(held_out).mean() for one in fold_maps[-1]]
+    weights = best_weights(z, rows)
+    predicted = [
+        rows.take(test).mapped(StackedMap(fitted, weights).distribution(rows.take(test)), None)
+        for fitted, (_, test) in zip(fold_maps, splits, strict=True)
+    ]
+    order = np.argsort(np.concatenate([test for _, test in splits]), kind="stable")
+    joined = CalibrationRows.joined(predicted).take(order)
+    kept = {"counts": rows.counts, "weight": rows.weight, "classes": rows.classes}
+    return StackedMap(maps, weights), replace(joined, known=rows.known, **kept)
+
+
+def _fitted_maps(rows: CalibrationRows, floor: str | None) -> list[FittedMap]:
+    """One map of each family, in the order of `FAMILIES`."""
+    pi = floor_shape(floor, rows)
+    temperature, *others = (family(rows.n_classes) for family in FAMILIES.values())
+    T = fit_temperature(rows, pi)
+    parameters = [T, *(fit_shrunk(one, rows, pi, T=T) for one in others)]
+    maps = zip([temperature, *others], parameters, strict=True)
+    return [FittedMap.of(one, x, pi) for one, x in maps]
+
+
+def best_weights(z: NDArray, rows: CalibrationRows) -> Floats:
+    """w (M,) of least −Σ y log(Σ_m w_m z_m) for z (M, n, K); the first map is preferred.
+
+    F + N Σ w, where N is the number of all labels, is least over w ≥ 0 where Σ w = 1.
+    """
+    i, k, y = rows.label_pairs
+    Z = np.maximum(z[:, i, k], _TINY)
+    # Pseudo-rows, of which all is due to the first map.
+    extra = _PSEUDO_ROWS / rows.weight.sum()
+
+    def loss(w):
+        mixed = w @ Z
+        F = (1 + extra) * w.sum() - y @ np.log(mixed) - extra * np.log(w[0])
+        G = 1 + extra - Z @ (y / mixed)
+        G[0] -= extra / w[0]
+        return F, G
+
+    bounds = [(_LEAST_WEIGHT, None)] + [(0.0, None)] * (len(z) - 1)
+    options = {"gtol": 1e-9, "ftol": 1e-16}
+    start = np.full(len(z), 1 / len(z))
+    w = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options).x
+    return w / w.sum()

@@ -1,0 +1,100 @@
+"""Means over rows with a variance of their own: what curves are made of.
+
+A curve has the variance of its means over rows in closed form. The jackknives over raters and cells
+add what raters who read several rows share.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import t as student
+from sklearn.utils import check_random_state
+
+from ..._ground.arrays import Floats, Indices, row_units
+from ..._rows import Rows, random_raters
+from ...label_histogram import Annotations
+from .raters import (
+    MOST_SINGLE,
+    Panel,
+    Spread,
+    cells_of,
+    check_rows_remain,
+    over_raters,
+    panel_of,
+    warn_of_few,
+)
+from .statistic import MeanStatistic
+
+
+def mean_and_spread(values: Floats, w: Floats, groups: NDArray | None) -> tuple[Any, Any, float]:
+    """Means of values (n, ...) with weights of sum 1, their variances and degrees of freedom."""
+    mean = np.tensordot(w, values, 1)
+    unit = row_units(groups, len(values))
+    residual = (w * (values - mean).T).T
+    sums = np.zeros((unit.max() + 1, *residual.shape[1:]))
+    np.add.at(sums, unit, residual)
+    G = len(sums)
+    if G < 2:
+        raise ValueError("An interval needs two rows or groups at least.")
+    return mean, G / (G - 1) * (sums**2).sum(axis=0), G - 1.0
+
+
+def student_ends(mean: Any, variance: Any, df: Any, confidence_level: float) -> Floats:
+    """Student's interval of each mean, ends last."""
+    reach = student.ppf((1 + confidence_level) / 2, df) * np.sqrt(variance)
+    return np.stack([mean - reach, mean + reach], axis=-1)
+
+
+def usual_panel(y: Annotations, w, least_raters: int) -> Panel:
+    """Raters one by one, or in the usual number of blocks, the same ones each time."""
+    check_rows_remain(y, w, least_raters)
+    return panel_of(y, w, least_raters, MOST_SINGLE, check_random_state(0))
+
+
+def told_panel(y: Annotations, w, least_raters: int) -> Panel:
+    """`usual_panel`, and a warning where raters are few."""
+    panel = usual_panel(y, w, least_raters)
+    warn_of_few(panel.n_raters, panel.worth, stacklevel=5)
+    return panel
+
+
+def spread_over_raters(
+    terms: Callable, rows: Rows, panel: Panel, V_row: Any, df_row: Any, least_raters: int = 1
+) -> Spread:
+    """The variance of means over rows and raters, from that over rows; `terms` of `MeanStatistic`.
+
+    The degrees of freedom are no fewer than those of rows or of raters, whichever are fewer: a bin
+    may hold so few rows that V_row is too small by chance, and V_rat − V_cell with it.
+    """
+    mean = MeanStatistic(terms, rows, least_raters=least_raters)
+    without_raters = mean.without_ratings(panel.blocks)
+    without_cells = mean.without_ratings(cells_of(mean.labels, rows.groups))
+    spread = over_raters(mean.estimate(), without_raters, without_cells, V_row, df_row, panel)
+    least = np.minimum(df_row, panel.df)
+    return spread._replace(df=np.maximum(spread.df, least))
+
+
+def intervals_of_means(
+    values: Callable[[Rows, Indices], Floats],
+    rows: Rows,
+    raters: str | None,
+    confidence_level: float,
+) -> tuple[Floats, Floats]:
+    """Weighted means over rows, (m,), and Student's intervals of them, (m, 2).
+
+    ``values(part, at)`` are of shape (n, m), of rows that have the numbers `at`; they may have lost
+    labels.
+    """
+    w = rows.weight / rows.weight.sum()
+    mean, V, df = mean_and_spread(values(rows, np.arange(len(rows))), w, rows.groups)
+    y = random_raters(rows.labels, raters)
+    if y is not None:
+
+        def terms(part: Rows, at: Indices) -> tuple[Floats, Floats]:
+            return w[at, None] * values(part, at), w[at]
+
+        panel = told_panel(y, rows.w, 1)
+        V, df, _ = spread_over_raters(terms, rows, panel, V, df)
+    return mean, student_ends(mean, V, df, confidence_level)
