@@ -118,16 +118,6 @@ def distinct(names: NDArray, name: str) -> tuple[NDArray, Indices]:
     return found, codes.ravel()
 
 
-def as_integers(a, name: str) -> NDArray:
-    """Anything array-like that holds whole numbers."""
-    array = plain_array(a, name)
-    if array.dtype.kind == "O":
-        array = np.asarray(array.tolist())
-    if array.dtype.kind not in "iu":
-        raise ValueError(f"{name} must hold integers, got an array of dtype {array.dtype}.")
-    return array
-
-
 def check_finite(a: NDArray, name: str, remedy: str = "drop or repair these rows") -> None:
     """Raise a ValueError that names the first row with a value that is no number or infinite."""
     with np.errstate(over="ignore", invalid="ignore"):

@@ -5,6 +5,7 @@ sorted, else not at all. Two bare sides meet by position. Numbers that only coun
 """
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -112,6 +113,106 @@ def check_by_position(names: NDArray, named: str, bare: str, array: str, axis="c
             f"{named} has the classes {names.tolist()[:20]}, which are not sorted, and {bare} has "
             "no names, so the two cannot be matched. Name its classes in their order, "
             f"pd.DataFrame({array}, {axis}=[...]), and they are matched by name."
+        )
+
+
+class Side(NamedTuple):
+    """One of two sides that meet: K columns, and their names where they have some.
+
+    Messages call it `who`; a user names its columns by the `axis` of a frame of its `array`.
+    """
+
+    who: str
+    names: NDArray | None
+    K: int
+    array: str = "proba"
+    axis: str = "columns"
+
+
+def matched(
+    own: Side, other: Side, *, single: bool = False, add: bool = False, sure: bool = False
+) -> tuple[NDArray | None, Indices]:
+    """The classes of two sides, and the number among them of each own column: the one table.
+
+    ===========  =============================  ================================================
+    own          the other bare                 the other named
+    ===========  =============================  ================================================
+    bare         by position                    by position, if names are sorted, or `sure`
+    named        by position, if sorted         by name: the same set, or more with `add`
+    1-D names    by position, if as many        by name: some of the set, or more with `add`
+    1-D numbers  as column numbers              by name among numbers, else as column numbers,
+                                                if names are sorted, or `sure`
+    ===========  =============================  ================================================
+
+    Parameters
+    ----------
+    own, other : Side
+    single : bool, default=False
+        Whether own names are those of 1-D labels: the classes that occur, which need not be all.
+    add : bool, default=False
+        Whether classes that the other side never saw join its own, in sorted order. It may have
+        seen fewer bare columns, and call them 0, 1, 2, ….
+    sure : bool, default=False
+        Whether own columns without names are known to be in the other's order.
+
+    Returns
+    -------
+    classes : ndarray of shape (n_classes,) or None
+        In the order of the other side, if it has names; None where neither has.
+    columns : ndarray of shape (own.K,)
+    """
+    names, classes = own.names, other.names
+    columns = np.arange(other.K)
+    if single and is_numeric(names) and (classes is None or not is_numeric(classes)):
+        columns = _known(names, columns, columns if classes is None else classes)
+        names = None
+    elif single and classes is None:
+        _check_as_many(own, other)
+        classes = sorted_names(names)
+    elif add and names is None and own.K > other.K and np.array_equal(classes, columns):
+        names = np.arange(own.K)
+    elif own.K != other.K and (names is None or classes is None):
+        listed = "" if classes is None else f": {classes.tolist()[:20]}"
+        raise ValueError(
+            f"{own.who} has {own.K} classes, but {other.who} has {other.K} columns{listed}."
+        )
+    match names, classes:
+        case None, None:
+            return None, columns
+        case None, _:
+            if not sure:
+                check_by_position(classes, other.who, own.who, own.array, own.axis)
+            return classes, columns
+        case _, None:
+            check_by_position(names, own.who, other.who, other.array, other.axis)
+            return names, columns
+    unseen = names[positions(names, classes) < 0]
+    joins = single or (positions(classes, names) >= 0).all()
+    if add and joins and len(unseen) and is_numeric(unseen) == is_numeric(classes):
+        classes = sorted_names([*classes.tolist(), *unseen.tolist()])
+    if not single:
+        columns_by_name(names, classes, own.who, other.who)
+    return classes, _known(names, classes, classes)
+
+
+def _known(names: NDArray, among: NDArray, classes: NDArray) -> Indices:
+    """Where 1-D labels stand among classes; messages list `classes`."""
+    columns = positions(names, among)
+    if (columns < 0).any():
+        raise ValueError(
+            f"y has classes that are not known: {names[columns < 0].tolist()[:5]}; known are "
+            f"{classes.tolist()[:20]}. (1-D integers are column numbers where no class name is a "
+            "number.)"
+        )
+    return columns
+
+
+def _check_as_many(own: Side, other: Side) -> None:
+    if own.K != other.K:
+        raise ValueError(
+            f"{own.who} has the {own.K} distinct labels {own.names.tolist()[:20]} but {other.who} "
+            f"{other.K} columns, so labels cannot be matched with columns; name the columns, "
+            f"pd.DataFrame({other.array}, {other.axis}=[...]), or pass column numbers or counts."
         )
 
 

@@ -10,8 +10,7 @@ from scipy.sparse import csr_matrix
 from .._ground.arrays import Indices
 from .._ground.checks import any_array, as_names, check_values, is_gap
 from .._ground.names import column_names, positions, sorted_names, typed
-from ._counts import one_hot
-from ._labels import Labels
+from ._labels import Labels, one_hot
 
 
 class Long(NamedTuple):

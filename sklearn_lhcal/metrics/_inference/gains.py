@@ -9,13 +9,20 @@ from ..._ground.arrays import Floats, row_units
 from ..._ground.bins import check_gains, gain_sums
 from ..._ground.checks import check_fraction
 from ..._ground.names import check_row_names
-from ..._ground.two_way import squares
 from ..._ground.types import Strategy
-from ..._rows import Rows, random_raters, read_groups
+from ..._rows import Rows, read_groups
 from ...label_histogram import Annotations
 from .._epistemic import accuracy_gain
+from .._two_way import squares
 from .intervals import spread_of_mean, student_ends
-from .raters import LEAST_RATERS, check_several_raters, single_panel, warn_of_few, worth
+from .raters import (
+    LEAST_RATERS,
+    check_several_raters,
+    random_raters,
+    single_panel,
+    warn_of_few,
+    worth,
+)
 from .statistic import MeanStatistic
 
 __all__ = ["GainCurve", "gain_curve"]

@@ -16,7 +16,7 @@ from ..._ground.arrays import Floats, Indices, row_units
 from ..._ground.bins import signed_root
 from ..._ground.checks import as_floats, check_fraction
 from ..._ground.types import LabelsLike, Seed
-from ..._rows import PredictionLike, Rows, random_raters
+from ..._rows import PredictionLike, Rows
 from ...label_histogram import Annotations
 from .raters import (
     Design,
@@ -26,6 +26,7 @@ from .raters import (
     VarianceComponents,
     cells_of,
     over_raters,
+    random_raters,
     single_panel,
     spread_of,
     warn_of_few,

@@ -10,11 +10,11 @@ from ..._ground.arrays import Floats, Indices, row_units
 from ..._ground.checks import as_floats, check_fraction, check_positive_int
 from ..._ground.costs import check_cost_matrix, of_rows
 from ..._ground.types import LabelsLike, Seed
-from ..._rows import PredictionLike, Rows, random_raters, read_rows
+from ..._rows import PredictionLike, Rows, read_rows
 from ...distributions import second_opinion_value
 from ...label_histogram import Annotations
 from .intervals import mean_and_spread, spread_of_mean, student_ends
-from .raters import check_rows_remain, single_panel, warn_of_few
+from .raters import check_rows_remain, random_raters, single_panel, warn_of_few
 from .replay import Rules, mean_costs, replay
 from .statistic import MeanStatistic
 

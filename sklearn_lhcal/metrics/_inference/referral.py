@@ -10,12 +10,12 @@ from ..._ground.arrays import Floats
 from ..._ground.checks import as_floats, check_fraction
 from ..._ground.names import check_row_names
 from ..._ground.types import LabelsLike
-from ..._rows import PredictionLike, Rows, random_raters, read_rows
+from ..._rows import PredictionLike, Rows, read_rows
 from ...distributions import Distribution, PointMass, second_opinion_value
 from ...label_histogram import Annotations
 from .._disagreement import posterior_losses
 from .intervals import spread_of_mean, student_ends
-from .raters import check_rows_remain, single_panel, warn_of_few
+from .raters import check_rows_remain, random_raters, single_panel, warn_of_few
 from .statistic import MeanStatistic
 
 __all__ = ["ReferralCurve", "referral_curve"]
