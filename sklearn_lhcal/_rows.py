@@ -22,6 +22,7 @@ from ._ground.costs import Costs
 from ._ground.estimators import own_classes
 from ._ground.names import (
     Side,
+    check_classes,
     check_row_names,
     column_names,
     is_numeric,
@@ -145,9 +146,7 @@ class Rows:
 
     def weighted(self) -> Self:
         """The rows with a positive weight: every row has a rater, and some row has weight."""
-        if self.w is None or (self.w > 0).all():
-            return self
-        return self.take(np.flatnonzero(self.w > 0))
+        return cast(Self, self.contributing())
 
     def in_order(self, classes: NDArray | None, other: str) -> Self:
         """The rows with their columns in the order of the classes of other rows."""
@@ -155,7 +154,7 @@ class Rows:
         both, columns = matched(Side("this batch", self.classes, K), Side(other, classes, K))
         if both is None or np.array_equal(columns, np.arange(K)):
             return self
-        prediction = _widened(self.prediction, self.classes, both)
+        prediction = _widened(self.prediction, self.labels.classes, both)
         return type(self)(self.labels.in_order(both), prediction, self.w, self.groups, self.scale)
 
     def blocks(self) -> Iterator[tuple[NDArray, NDArray, NDArray, NDArray | None]]:
@@ -223,12 +222,7 @@ def _check_classes(own: NDArray | None, given: ArrayLike | None, K: int) -> NDAr
     """The names of K columns: their own, or those given."""
     if given is None:
         return own
-    classes = as_names(given, "classes")
-    if classes.shape != (K,) or len(set(classes.tolist())) < K:
-        raise ValueError(
-            f"classes has to hold {K} different names, one for each column of the prediction, got "
-            f"{classes.tolist()}."
-        )
+    classes = check_classes(given, K)
     if own is not None and not np.array_equal(own, classes):
         raise ValueError(
             f"The prediction names its columns {own.tolist()[:20]}, but classes says "
@@ -330,9 +324,8 @@ def class_column(class_index, rows: Rows) -> int:
         return 1
     if class_index is None:
         raise ValueError(f"Choose one of the {len(names)} classes {names[:20]} by class_index.")
-    named = rows.classes is not None and is_numeric(rows.classes)
     whole = isinstance(class_index, (int, np.integer)) and not isinstance(class_index, bool)
-    if whole and not named:
+    if whole and not is_numeric(rows.classes):
         if not 0 <= class_index < len(names):
             raise ValueError(
                 f"class_index={class_index} is no column number: there are {len(names)} classes, "

@@ -321,13 +321,11 @@ def read_labels(y, *, name: str = "y", empty_rows: bool = False) -> Labels:
             "This estimator or metric requires y to be passed, but the target y is None."
         )
     a = plain_array(y.toarray() if hasattr(y, "toarray") else y, name)
-    if a.ndim == 0 and a.dtype.kind == "O":
-        raise ValueError(
-            f"{name} must have at least one row and be an array, a list or a frame, "
-            f"got {type(y).__name__}."
-        )
     if a.size == 0 or a.ndim == 0:
-        raise ValueError(f"{name} must have at least one row, got shape {a.shape}.")
+        raise ValueError(
+            f"{name} must have at least one row and be an array, a list or a frame, got "
+            f"{type(y).__name__} of shape {a.shape}."
+        )
     if a.ndim == 2 and a.shape[1] == 1:
         a = column_or_1d(a, warn=True)
     if a.ndim == 1:
