@@ -225,7 +225,7 @@ def _check_classes(own: NDArray | None, given: ArrayLike | None, K: int) -> NDAr
     classes = check_classes(given, K)
     if own is not None and not np.array_equal(own, classes):
         raise ValueError(
-            f"The prediction names its columns {own.tolist()[:20]}, but classes says "
+            f"The prediction names its columns {own.tolist()[:20]}, but classes is "
             f"{classes.tolist()[:20]}; leave classes out."
         )
     return classes

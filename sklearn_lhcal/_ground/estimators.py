@@ -34,7 +34,7 @@ def default_classifier():
 def takes_label_histograms(estimator) -> bool:
     """Whether fit takes counts.
 
-    The class says so, or the class of what a Pipeline or a search ends in.
+    Its class has `accepts_label_histograms`, or the class of what a Pipeline or a search ends in.
     """
     while not getattr(type(estimator), "accepts_label_histograms", False):
         if isinstance(estimator, Pipeline):

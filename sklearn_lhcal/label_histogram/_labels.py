@@ -312,7 +312,7 @@ def weight_of(labels: Labels, X, y, sample_weight) -> Floats | None:
 def read_labels(y, *, name: str = "y", empty_rows: bool = False) -> Labels:
     """The one reader of ``y``, of any form that `check_counts` takes.
 
-    `empty_rows` says whether a row of counts may have no labels.
+    With `empty_rows` a row of counts may have no labels.
     """
     if isinstance(y, Labels):
         return y

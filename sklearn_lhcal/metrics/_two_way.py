@@ -28,7 +28,7 @@ def squares(values: NDArray, codes: NDArray, index: NDArray, n_bins: int) -> Flo
 def pairs_within(indptr: NDArray) -> tuple[Indices, Indices]:
     """Both places of every pair of ratings of one row, in the order of rows, (n_pairs,) each.
 
-    `indptr` says where the ratings of each row begin, shape (n + 1,).
+    `indptr` holds where the ratings of each row begin, shape (n + 1,).
     """
     N = int(indptr[-1])
     # the ratings of its row that follow each one
