@@ -21,12 +21,13 @@ from ._ground.checks import (
 from ._ground.costs import Costs
 from ._ground.estimators import own_classes
 from ._ground.names import (
-    check_by_position,
+    Side,
+    check_classes,
     check_row_names,
     column_names,
-    columns_by_name,
     is_numeric,
     is_sorted,
+    matched,
     positions,
 )
 from ._ground.simplex import accuracy, check_proba, in_columns
@@ -145,25 +146,16 @@ class Rows:
 
     def weighted(self) -> Self:
         """The rows with a positive weight: every row has a rater, and some row has weight."""
-        if self.w is None or (self.w > 0).all():
-            return self
-        return self.take(np.flatnonzero(self.w > 0))
+        return cast(Self, self.contributing())
 
     def in_order(self, classes: NDArray | None, other: str) -> Self:
         """The rows with their columns in the order of the classes of other rows."""
-        if classes is None and self.classes is None:
+        K = self.labels.shape[1]
+        both, columns = matched(Side("this batch", self.classes, K), Side(other, classes, K))
+        if both is None or np.array_equal(columns, np.arange(K)):
             return self
-        if classes is None or self.classes is None:
-            named = self.classes if classes is None else classes
-            check_by_position(np.asarray(named), other, "this batch", "proba")
-            return self
-        columns = columns_by_name(self.classes, classes, "this batch", other)
-        labels = self.labels.in_order(classes)
-        if isinstance(self.prediction, Distribution):
-            prediction = self.prediction.in_order(classes)
-        else:
-            prediction = self.prediction[:, columns]
-        return type(self)(labels, prediction, self.w, self.groups, self.scale)
+        prediction = _widened(self.prediction, self.labels.classes, both)
+        return type(self)(self.labels.in_order(both), prediction, self.w, self.groups, self.scale)
 
     def blocks(self) -> Iterator[tuple[NDArray, NDArray, NDArray, NDArray | None]]:
         """(μ̂, n, z, w) of blocks of rows whose temporary arrays stay in the processor's cache."""
@@ -207,36 +199,33 @@ def read_rows(
     check_row_names(y=y, prediction=prediction, sample_weight=sample_weight, groups=groups)
     if prediction is None:
         return Rows.of(labels, labels.mu, sample_weight, groups)
-    if isinstance(prediction, Distribution):
-        own = prediction.classes
-        K = prediction.n_classes
-    else:
-        own = column_names(prediction, "prediction")
+    own = _names(prediction)
+    if not isinstance(prediction, Distribution):
         prediction = check_proba(prediction, name="prediction")
-        K = prediction.shape[1]
     check_same_length(len(prediction), y=labels)
+    K = prediction.shape[1]
     classes = _check_classes(own, classes, K)
-    if classes is None:
-        labels = labels.of_width(K)
-    else:
-        labels = labels.in_order(classes, other="the prediction", add=add)
+    labels = labels.matched(Side("the prediction", classes, K), add=add)
+    if classes is not None:
         prediction = _widened(prediction, classes, labels.classes)
     return Rows.of(labels, prediction, sample_weight, groups)
+
+
+def _names(prediction: PredictionLike) -> NDArray | None:
+    """The names that a prediction brings for its columns."""
+    if isinstance(prediction, Distribution):
+        return prediction.classes
+    return column_names(prediction, "prediction")
 
 
 def _check_classes(own: NDArray | None, given: ArrayLike | None, K: int) -> NDArray | None:
     """The names of K columns: their own, or those given."""
     if given is None:
         return own
-    classes = as_names(given, "classes")
-    if classes.shape != (K,) or len(set(classes.tolist())) < K:
-        raise ValueError(
-            f"classes has to hold {K} different names, one for each column of the prediction, got "
-            f"{classes.tolist()}."
-        )
+    classes = check_classes(given, K)
     if own is not None and not np.array_equal(own, classes):
         raise ValueError(
-            f"The prediction names its columns {own.tolist()[:20]}, but classes says "
+            f"The prediction names its columns {own.tolist()[:20]}, but classes is "
             f"{classes.tolist()[:20]}; leave classes out."
         )
     return classes
@@ -245,14 +234,10 @@ def _check_classes(own: NDArray | None, given: ArrayLike | None, K: int) -> NDAr
 def read_priced(y, prediction, costs: Costs, sample_weight=None, groups=None) -> Rows:
     """Rows that meet a cost matrix: 1-D labels are names of its classes, where they are sorted.
 
-    A bare prediction has its columns in that order too. Of unsorted classes the costs speak.
+    A bare prediction has its columns in that order too.
     """
     named = costs.classes is not None and is_sorted(costs.classes) and read_labels(y).single
-    bare = (
-        column_names(prediction, "prediction") is None
-        and getattr(prediction, "classes", None) is None
-    )
-    classes = costs.classes if named and bare else None
+    classes = costs.classes if named and _names(prediction) is None else None
     return read_rows(y, prediction, sample_weight, groups, classes=classes)
 
 
@@ -339,9 +324,8 @@ def class_column(class_index, rows: Rows) -> int:
         return 1
     if class_index is None:
         raise ValueError(f"Choose one of the {len(names)} classes {names[:20]} by class_index.")
-    named = rows.classes is not None and is_numeric(rows.classes)
     whole = isinstance(class_index, (int, np.integer)) and not isinstance(class_index, bool)
-    if whole and not named:
+    if whole and not is_numeric(rows.classes):
         if not 0 <= class_index < len(names):
             raise ValueError(
                 f"class_index={class_index} is no column number: there are {len(names)} classes, "
@@ -379,18 +363,3 @@ class DistributionClassifierMixin:
         """
         rows = rows_of(self, X, y, sample_weight)
         return float(np.average(accuracy(rows.mu, rows.z), weights=rows.w))
-
-
-def random_raters(y, raters: str | None) -> Annotations | None:
-    """The annotations, where their raters are taken as a sample; None where they are fixed.
-
-    None for `raters` is "random" with `Annotations`, "fixed" with all else.
-    """
-    if raters not in (None, "random", "fixed"):
-        raise ValueError(f'raters must be "random", "fixed" or None, got {raters!r}.')
-    if raters == "random" and not isinstance(y, Annotations):
-        raise ValueError(
-            'raters="random" needs to know who gave each label: make y of them by '
-            "label_histogram.Annotations.from_long or from_matrix."
-        )
-    return y if raters != "fixed" and isinstance(y, Annotations) else None

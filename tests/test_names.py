@@ -436,3 +436,81 @@ def test_a_name_that_comes_twice_names_nothing(names):
             make(z)
     with pytest.raises(ValueError, match="classes must hold different names"):
         PrecomputedClassifier("proba", classes=list(names)).fit(z.to_numpy(), y.to_numpy())
+
+
+# --- the table: each kind of labels beside each kind of prediction ---
+
+SIDES = {"bare": None, "sorted": list("abc"), "unsorted": list("cab"), "numbers": [1, 2, 3]}
+CODES = np.array([0, 1, 2, 1])
+# what y is: its labels under the names of a side, and what happens beside each kind of prediction
+TABLE = {
+    "counts": {"bare": "", "sorted": "", "unsorted": "not sorted", "numbers": ""},
+    "counts, sorted": {"bare": "", "sorted": "", "unsorted": "", "numbers": "sets differ"},
+    "counts, unsorted": {
+        "bare": "not sorted",
+        "sorted": "",
+        "unsorted": "",
+        "numbers": "sets differ",
+    },
+    "names": {"bare": "", "sorted": "", "unsorted": "", "numbers": "not known"},
+    "column numbers": {"bare": "", "sorted": "", "unsorted": "not sorted", "numbers": "not known"},
+    "numbers": {
+        "bare": "not known",
+        "sorted": "not known",
+        "unsorted": "not known",
+        "numbers": "",
+    },
+}
+
+
+def table_y(kind):
+    counts = 2 * np.eye(3, dtype=int)[CODES]
+    return {
+        "counts": counts,
+        "counts, sorted": named(counts, list("abc")),
+        "counts, unsorted": named(counts[:, [2, 0, 1]], list("cab")),
+        "names": np.array(list("abc"))[CODES],
+        "column numbers": CODES,
+        "numbers": CODES + 1,
+    }[kind]
+
+
+@pytest.mark.parametrize("side", SIDES)
+@pytest.mark.parametrize("kind", TABLE)
+def test_the_table_of_cases(kind, side):
+    z = np.random.default_rng(0).dirichlet(np.ones(3), 4)
+    expected = metrics.expected_squared_loss(np.eye(3, dtype=int)[CODES], z)
+    order = [2, 0, 1] if side == "unsorted" else [0, 1, 2]
+    prediction = z[:, order]
+    dist = PointMass(prediction)
+    if SIDES[side] is not None:
+        prediction = named(prediction, SIDES[side])
+        dist = dist.with_classes(SIDES[side])
+    problem = TABLE[kind][side]
+    for p in (prediction, dist):
+        if problem:
+            with pytest.raises(ValueError, match=problem):
+                metrics.expected_squared_loss(table_y(kind), p)
+        else:
+            found = metrics.expected_squared_loss(table_y(kind), p)
+            assert found == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("kind", TABLE)
+def test_classes_that_training_never_saw_join_in_sorted_order(kind):
+    """A model of the first two classes; the third has probability 0."""
+    X = np.random.default_rng(0).normal(size=(4, 2))
+    y = table_y(kind)
+    seen = CODES < 2
+    train = {"counts": CODES, "column numbers": CODES, "numbers": CODES + 1}
+    labels = train.get(kind, np.array(list("abc"))[CODES])[seen]
+    model = LabelHistogramClassifier(LogisticRegression()).fit(X[seen], labels)
+    z = np.column_stack([model.predict_proba(X), np.zeros(4)])
+    right = z[np.arange(4), CODES] == z.max(axis=1)
+    assert model.score(X, y) == pytest.approx(right.mean())
+    loss = -get_scorer("neg_expected_squared_loss")(model, X, y)
+    one_hot = np.eye(3, dtype=int)[CODES]
+    assert loss == pytest.approx(metrics.expected_squared_loss(one_hot, z))
+    frozen = PointMass(z[:, :2]).with_classes(model.classes_)
+    with pytest.raises(ValueError, match=r"sets differ|not known|3 classes, but .* 2 columns"):
+        metrics.expected_squared_loss(y, frozen)

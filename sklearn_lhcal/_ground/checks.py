@@ -1,7 +1,7 @@
 """What is asked of arguments before anything is computed, and rows of anything."""
 
 import sys
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from datetime import datetime
 from numbers import Integral, Real
 
@@ -118,16 +118,6 @@ def distinct(names: NDArray, name: str) -> tuple[NDArray, Indices]:
     return found, codes.ravel()
 
 
-def as_integers(a, name: str) -> NDArray:
-    """Anything array-like that holds whole numbers."""
-    array = plain_array(a, name)
-    if array.dtype.kind == "O":
-        array = np.asarray(array.tolist())
-    if array.dtype.kind not in "iu":
-        raise ValueError(f"{name} must hold integers, got an array of dtype {array.dtype}.")
-    return array
-
-
 def check_finite(a: NDArray, name: str, remedy: str = "drop or repair these rows") -> None:
     """Raise a ValueError that names the first row with a value that is no number or infinite."""
     with np.errstate(over="ignore", invalid="ignore"):
@@ -226,15 +216,14 @@ def as_features(found, X, owner: str) -> Floats:
     return h
 
 
-def is_per_row(value, n: int) -> bool:
-    """Whether a fit parameter holds one entry for each of n rows."""
-    listed = hasattr(value, "shape") or isinstance(value, (list, tuple))
-    return listed and np.ndim(value) > 0 and n_rows(value) == n
-
-
 def take_params(params: dict, rows, n: int) -> dict:
     """Fit parameters for some of n rows: those with one entry a row are cut."""
-    return {k: take_rows(v, rows) if is_per_row(v, n) else v for k, v in params.items()}
+    taken = dict(params)
+    for name, value in params.items():
+        listed = hasattr(value, "shape") or isinstance(value, (list, tuple))
+        if listed and np.ndim(value) > 0 and n_rows(value) == n:
+            taken[name] = take_rows(value, rows)
+    return taken
 
 
 def check_same_length(n: int, **named) -> None:
@@ -290,27 +279,29 @@ def is_count(value) -> bool:
 
 def check_not_negative(**named) -> None:
     """Raise a ValueError that names the first argument that is no finite number of at least 0."""
-    for name, value in named.items():
-        if not (is_real(value) and 0 <= value < np.inf):
-            raise ValueError(f"{name} must be a finite number of at least 0, got {value!r}.")
+    _check(named, "be a finite number of at least 0", lambda x: is_real(x) and 0 <= x < np.inf)
 
 
 def check_positive(**named) -> None:
     """Raise a ValueError that names the first argument that is no finite number above 0."""
-    for name, value in named.items():
-        if not (is_real(value) and 0 < value < np.inf):
-            raise ValueError(f"{name} must be a finite number above 0, got {value!r}.")
+    _check(named, "be a finite number above 0", lambda x: is_real(x) and 0 < x < np.inf)
 
 
 def check_fraction(**named) -> None:
     """Raise a ValueError that names the first argument that is not between 0 and 1."""
-    for name, value in named.items():
-        if not (is_real(value) and 0 < value < 1):
-            raise ValueError(f"{name} must lie between 0 and 1, got {value!r}.")
+    _check(named, "lie between 0 and 1", lambda x: is_real(x) and 0 < x < 1)
 
 
 def check_positive_int(**named) -> None:
     """Raise a ValueError that names the first argument that is no whole number of at least 1."""
+    _check(
+        named,
+        "be an int of at least 1",
+        lambda x: isinstance(x, Integral) and not isinstance(x, bool) and int(x) >= 1,
+    )
+
+
+def _check(named: dict, what: str, holds: Callable) -> None:
     for name, value in named.items():
-        if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
-            raise ValueError(f"{name} must be an int of at least 1, got {value!r}.")
+        if not holds(value):
+            raise ValueError(f"{name} must {what}, got {value!r}.")

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .arrays import Floats, Indices
 from .checks import any_array, as_floats, check_finite, check_same_length
-from .names import check_by_position, column_names, columns_by_name, is_numeric, positions, typed
+from .names import Side, column_names, is_numeric, matched, positions, typed
 
 
 class Costs(NamedTuple):
@@ -63,16 +63,9 @@ class Costs(NamedTuple):
             raise ValueError(
                 f"cost_matrix has {self.C.shape[-2]} rows, expected one for each of {K} classes."
             )
-        if classes is None and self.classes is None:
-            return self
-        if classes is None:
-            check_by_position(np.asarray(self.classes), "cost_matrix", other, "proba")
-            return self
-        if self.classes is None:
-            check_by_position(classes, other, "cost_matrix", "cost_matrix", axis="index")
-            return Costs(self.C, classes, self.decisions)
-        rows = columns_by_name(self.classes, classes, "cost_matrix", other)
-        return Costs(self.C[..., rows, :], classes, self.decisions)
+        own = Side("cost_matrix", self.classes, K, "cost_matrix", "index")
+        classes, rows = matched(own, Side(other, classes, K))
+        return Costs(np.take(self.C, np.argsort(rows), axis=-2), classes, self.decisions)
 
     def check_rows(self, n: int) -> None:
         """Refuse costs a row of another number of rows."""

@@ -34,7 +34,7 @@ def default_classifier():
 def takes_label_histograms(estimator) -> bool:
     """Whether fit takes counts.
 
-    The class says so, or the class of what a Pipeline or a search ends in.
+    Its class has `accepts_label_histograms`, or the class of what a Pipeline or a search ends in.
     """
     while not getattr(type(estimator), "accepts_label_histograms", False):
         if isinstance(estimator, Pipeline):
@@ -103,14 +103,15 @@ def fit_router(owner, estimator) -> MetadataRouter:
 def resolve(estimator, X, method: str):
     """The estimator that offers `method`, or the innermost one, and X as it sees it.
 
-    The one walk through Pipeline, search objects, FrozenEstimator and whoever names the estimator
+    The one way through Pipeline, search objects, FrozenEstimator and whoever names the estimator
     it hands on to, `_passes_to`.
     """
     # a frozen estimator offers all that the one inside does, and is not that one
     while isinstance(estimator, FrozenEstimator) or not hasattr(estimator, method):
         if isinstance(estimator, Pipeline):
-            transform = estimator[:-1].transform if len(estimator) > 1 else _unchanged
-            estimator, X = estimator[-1], transform(X)
+            if len(estimator) > 1:
+                X = estimator[:-1].transform(X)
+            estimator = estimator[-1]
         elif hasattr(estimator, "best_estimator_"):
             estimator = estimator.best_estimator_
         elif isinstance(estimator, FrozenEstimator):
@@ -120,10 +121,6 @@ def resolve(estimator, X, method: str):
         else:
             break
     return estimator, X
-
-
-def _unchanged(X):
-    return X
 
 
 def weight_params(sample_weight) -> dict:

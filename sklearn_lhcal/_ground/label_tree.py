@@ -99,7 +99,7 @@ def rows_at_a_time(levels: list[Level]) -> int:
 
 
 def grow(levels: list[Level], mean_after: Callable[[Integers], Floats], C: Floats) -> Tree:
-    """The tree of B rows; `mean_after` says z_c, shape (B, K), of counts c (K,).
+    """The tree of B rows; `mean_after` gives z_c, shape (B, K), of counts c (K,).
 
     Costs C are (K, D), or one a row, (B, K, D).
     """

@@ -5,12 +5,14 @@ sorted, else not at all. Two bare sides meet by position. Numbers that only coun
 """
 
 from collections.abc import Sequence
+from itertools import combinations
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .arrays import Indices
-from .checks import is_lazy
+from .checks import as_names, is_lazy
 
 
 def typed(names: Sequence) -> NDArray:
@@ -45,9 +47,9 @@ def _counts_up(index) -> bool:
     return getattr(index, "start", None) == 0 and getattr(index, "step", None) == 1
 
 
-def is_numeric(names: NDArray) -> bool:
-    """Whether names are numbers."""
-    return names.dtype.kind in "iubf"
+def is_numeric(names: NDArray | None) -> bool:
+    """Whether there are names, and these are numbers."""
+    return names is not None and names.dtype.kind in "iubf"
 
 
 def _sort_key(names: NDArray) -> NDArray:
@@ -60,12 +62,16 @@ def _sort_key(names: NDArray) -> NDArray:
     return names
 
 
-def sort_order(names: NDArray, side: str = "classes") -> Indices:
-    """The permutation that sorts distinct names; `side` is what messages call who has them."""
+def sorted_names(names: ArrayLike, side: str = "classes") -> NDArray:
+    """Distinct names in ascending order, the one order in which estimators keep them.
+
+    `side` is what messages call who has them.
+    """
+    names = np.asarray(names)
     if len(set(names.tolist())) < len(names):
         raise ValueError(f"{side}: the class names {names.tolist()[:20]} are not distinct.")
     try:
-        return np.argsort(_sort_key(names), kind="stable")
+        return names[np.argsort(_sort_key(names), kind="stable")]
     except TypeError:
         raise ValueError(
             f"{side}: the class names {names.tolist()[:20]} cannot be sorted together; make them "
@@ -73,15 +79,19 @@ def sort_order(names: NDArray, side: str = "classes") -> Indices:
         ) from None
 
 
-def sorted_names(names: ArrayLike) -> NDArray:
-    """Distinct names in ascending order, the one order in which estimators keep them."""
-    names = np.asarray(names)
-    return names[sort_order(names)]
-
-
 def is_sorted(names: NDArray, side: str = "classes") -> bool:
     """Whether names are in the order of `sorted_names`."""
-    return np.array_equal(sort_order(names, side), np.arange(len(names)))
+    return np.array_equal(names, sorted_names(names, side))
+
+
+def check_classes(classes: ArrayLike, K: int) -> NDArray:
+    """Names for K columns, all different."""
+    names = as_names(classes, "classes")
+    if names.shape != (K,) or len(set(names.tolist())) < K:
+        raise ValueError(
+            f"classes must hold {K} different names, one for each column, got {names.tolist()}."
+        )
+    return names
 
 
 def positions(names: ArrayLike, among: NDArray) -> Indices:
@@ -115,6 +125,108 @@ def check_by_position(names: NDArray, named: str, bare: str, array: str, axis="c
         )
 
 
+class Side(NamedTuple):
+    """One of two sides that meet: K columns, and their names where they have some.
+
+    Messages call it `who`; a user names its columns by the `axis` of a frame of its `array`.
+    """
+
+    who: str
+    # an array or None
+    names: Any
+    K: int
+    array: str = "proba"
+    axis: str = "columns"
+
+
+def matched(
+    own: Side, other: Side, *, single: bool = False, add: bool = False, sure: bool = False
+) -> tuple[Any, Indices]:
+    """The classes of two sides, and the number among them of each own column: the one table.
+
+    ===========  =============================  ================================================
+    own          the other bare                 the other named
+    ===========  =============================  ================================================
+    bare         by position                    by position, if names are sorted, or `sure`
+    named        by position, if sorted         by name: the same set, or more with `add`
+    1-D names    by position, if as many        by name: some of the set, or more with `add`
+    1-D numbers  as column numbers              by name among numbers, else as column numbers,
+                                                if names are sorted, or `sure`
+    ===========  =============================  ================================================
+
+    Parameters
+    ----------
+    own, other : Side
+    single : bool, default=False
+        Whether own names are those of 1-D labels: the classes that occur, which need not be all.
+    add : bool, default=False
+        Whether classes that the other side never saw join its own, in sorted order. It may have
+        seen fewer bare columns, and call them 0, 1, 2, ….
+    sure : bool, default=False
+        Whether own columns without names are known to be in the other's order.
+
+    Returns
+    -------
+    classes : ndarray of shape (n_classes,) or None
+        In the order of the other side, if it has names; None where neither has.
+    columns : ndarray of shape (own.K,)
+    """
+    names, classes = own.names, other.names
+    columns = np.arange(other.K)
+    if single and is_numeric(names) and not is_numeric(classes):
+        columns = _known(names, columns)
+        names = None
+    elif single and classes is None and own.K == other.K:
+        classes = sorted_names(names)
+    elif add and names is None and own.K > other.K and np.array_equal(classes, columns):
+        names = np.arange(own.K)
+    elif own.K != other.K and (names is None or classes is None):
+        raise _other_number(own, other, single)
+    match names, classes:
+        case None, None:
+            return None, columns
+        case None, _:
+            if not sure:
+                check_by_position(classes, other.who, own.who, own.array, own.axis)
+            return classes, columns
+        case _, None:
+            check_by_position(names, own.who, other.who, other.array, other.axis)
+            return names, columns
+    unseen = names[positions(names, classes) < 0]
+    joins = single or (positions(classes, names) >= 0).all()
+    if add and joins and len(unseen) and is_numeric(unseen) == is_numeric(classes):
+        classes = sorted_names([*classes.tolist(), *unseen.tolist()])
+    if not single:
+        columns_by_name(names, classes, own.who, other.who)
+    return classes, _known(names, classes)
+
+
+def _known(names: NDArray, classes: NDArray) -> Indices:
+    """Where names stand among classes that hold all of them."""
+    columns = positions(names, classes)
+    if (columns < 0).any():
+        raise ValueError(
+            f"y has classes that are not known: {names[columns < 0].tolist()[:5]}; known are "
+            f"{classes.tolist()[:20]}. (1-D integers are column numbers where no class name is a "
+            "number.)"
+        )
+    return columns
+
+
+def _other_number(own: Side, other: Side, single: bool) -> ValueError:
+    """Two sides of which one is bare have other numbers of classes."""
+    if single:
+        return ValueError(
+            f"{own.who} has the {own.K} distinct labels {own.names.tolist()[:20]} but {other.who} "
+            f"{other.K} columns, so labels cannot be matched with columns; name the columns, "
+            f"pd.DataFrame({other.array}, {other.axis}=[...]), or pass column numbers or counts."
+        )
+    listed = "" if other.names is None else f": {other.names.tolist()[:20]}"
+    return ValueError(
+        f"{own.who} has {own.K} classes, but {other.who} has {other.K} columns{listed}."
+    )
+
+
 def row_names(frame) -> NDArray | None:
     """The index of a pandas object, shape (n,); None where it is not unique or only counts."""
     if not hasattr(frame, "iloc") or _counts_up(frame.index) or not frame.index.is_unique:
@@ -127,23 +239,19 @@ def check_row_names(**named) -> None:
 
     Indices are compared only where they are unique; one that only counts fits any other set.
     """
-    given = {name: a.index for name, a in named.items() if hasattr(a, "iloc")}
-    unique = {name: index for name, index in given.items() if index.is_unique}
-    for i, (name, index) in enumerate(unique.items()):
-        for other_name, other in list(unique.items())[:i]:
-            _check_pair(name, index, other_name, other)
-
-
-def _check_pair(name: str, index, other_name: str, other) -> None:
-    if index.equals(other) or not (shared := index.isin(other)).any():
-        return
-    if shared.all() and len(index) == len(other):
-        problem = "the same rows in another order"
-    elif _counts_up(index) or _counts_up(other):
-        return
-    else:
-        problem = f"only {int(shared.sum())} of {len(index)} rows in common"
-    raise ValueError(
-        f"{name} and {other_name} are pandas objects with {problem}: bring them into one order by "
-        f"{name}.loc[{other_name}.index], or drop the row names by .reset_index(drop=True)."
-    )
+    given = [(name, a.index) for name, a in named.items() if hasattr(a, "iloc")]
+    unique = [(name, index) for name, index in given if index.is_unique]
+    for (other_name, other), (name, index) in combinations(unique, 2):
+        if index.equals(other) or not (shared := index.isin(other)).any():
+            continue
+        if shared.all() and len(index) == len(other):
+            problem = "the same rows in another order"
+        elif _counts_up(index) or _counts_up(other):
+            continue
+        else:
+            problem = f"only {int(shared.sum())} of {len(index)} rows in common"
+        raise ValueError(
+            f"{name} and {other_name} are pandas objects with {problem}: bring them into one order "
+            f"by {name}.loc[{other_name}.index], or drop the row names by "
+            ".reset_index(drop=True)."
+        )

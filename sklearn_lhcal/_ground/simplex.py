@@ -12,8 +12,6 @@ EPS = 1e-12
 # rows for each of them.
 _SHORT = 50
 _MANY = 10
-# Entries at a time: they stay in a processor's cache.
-_BLOCK = 2**17
 
 
 def check_proba(proba: ArrayLike, *, n_classes: int | None = None, name: str = "proba") -> Floats:
@@ -128,29 +126,17 @@ def log(a: Floats) -> Floats:
 
 def log_softmax(u: Floats) -> Floats:
     """Log-probabilities of logits u, softmax over the last axis."""
-    rows = u.reshape(-1, u.shape[-1])
-    v = np.empty_like(rows)
-    for part in _blocks(rows):
-        of_part = np.subtract(rows[part], row_max(rows[part])[:, None], out=v[part])
-        of_part -= np.log(row_sum(np.exp(of_part)))[:, None]
-    return v.reshape(u.shape)
+    v = u - row_max(u)[..., None]
+    v -= np.log(row_sum(np.exp(v)))[..., None]
+    return v
 
 
 def softmax(u: Floats) -> Floats:
     """Probabilities of logits u, softmax over the last axis."""
-    rows = u.reshape(-1, u.shape[-1])
-    z = np.empty_like(rows)
-    for part in _blocks(rows):
-        e = np.subtract(rows[part], row_max(rows[part])[:, None], out=z[part])
-        np.exp(e, out=e)
-        e /= row_sum(e)[:, None]
-    return z.reshape(u.shape)
-
-
-def _blocks(rows: NDArray) -> list[slice]:
-    """Blocks of rows that stay in a processor's cache."""
-    step = max(_BLOCK // max(rows.shape[1], 1), 1)
-    return [slice(start, start + step) for start in range(0, len(rows), step)]
+    z = u - row_max(u)[..., None]
+    np.exp(z, out=z)
+    z /= row_sum(z)[..., None]
+    return z
 
 
 def log_proba(z: Floats, least: float = EPS) -> Floats:

@@ -10,7 +10,7 @@ from sklearn.utils import check_random_state
 
 from .._ground.arrays import Floats, Indices
 from .._ground.checks import as_floats, as_names, check_fraction, check_positive_int
-from .._ground.names import column_names, columns_by_name, is_sorted
+from .._ground.names import Side, check_classes, column_names, columns_by_name, is_sorted
 from .._ground.simplex import check_proba, entropy, in_columns
 from .._ground.types import Seed, Selection
 from ..label_histogram._labels import read_labels
@@ -122,11 +122,7 @@ class Distribution(ABC):
     def with_classes(self, classes: ArrayLike | None) -> Self:
         """The same distribution with names for its columns; None takes the names away."""
         if classes is not None:
-            classes = as_names(classes, "classes")
-            if classes.shape != (self.n_classes,) or len(set(classes.tolist())) < len(classes):
-                raise ValueError(
-                    f"classes must hold {self.n_classes} different names, got {classes.tolist()}."
-                )
+            classes = check_classes(classes, self.n_classes)
         return copy.copy(self)._named(classes)
 
     def _named(self, classes: NDArray | None) -> Self:
@@ -223,10 +219,7 @@ class Distribution(ABC):
         fits = labels.single or labels.shape[1] == K
         if len(labels) != n or not fits:
             raise ValueError(f"counts must have shape {(n, K)} or {(n,)}, got {np.shape(counts)}.")
-        if self._classes is None:
-            labels = labels.of_width(K)
-        else:
-            labels = labels.in_order(self._classes, other="the distribution")
+        labels = labels.matched(Side("the distribution", self._classes, K))
         return labels.counts.astype(np.float64)
 
     def second_moment(self) -> Floats:

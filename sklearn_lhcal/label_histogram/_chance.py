@@ -13,10 +13,10 @@ from numpy.typing import ArrayLike
 from sklearn.exceptions import UndefinedMetricWarning
 
 from .._ground.arrays import Floats
-from .._ground.checks import as_floats, check_finite, check_sample_weight
-from .._ground.names import check_row_names, is_numeric
+from .._ground.checks import as_floats, check_finite
+from .._ground.names import is_numeric
 from ._annotations import Annotations
-from ._labels import Labels, read_labels
+from ._labels import Labels, read_labels, weight_of
 
 Similarity = Literal["nominal", "ordinal", "linear", "quadratic", "interval"] | ArrayLike
 
@@ -32,8 +32,7 @@ def score(value: Callable, y, weights, sample_weight) -> float:
     """What a public function does: read, check, return."""
     labels = read_labels(y)
     labels.warn_if_adjudicated()
-    check_row_names(y=y, sample_weight=sample_weight)
-    w = check_sample_weight(sample_weight, len(labels))
+    w = weight_of(labels, None, y, sample_weight)
     w = np.ones(len(labels)) if w is None else w
     found = float(value(_Labelled(labels, w), weights=weights))
     if np.isnan(found):

@@ -28,7 +28,7 @@ from ._labels import read_labels, weight_of
 class LabelHistogramClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     """Any scikit-learn classifier, trained on label histograms.
 
-    A classifier whose class says ``accepts_label_histograms = True`` takes counts as they are. One
+    A classifier whose class has ``accepts_label_histograms = True`` takes counts as they are. One
     that takes weights gets each row once per class, with the count as its weight. Any other gets
     each row once per label. ``LGBMClassifier`` and ``XGBClassifier`` (extra ``boosting``) see each
     row once: they are trained by the multinomial likelihood of the counts.

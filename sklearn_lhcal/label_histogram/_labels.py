@@ -7,20 +7,21 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 from sklearn.utils import column_or_1d
 
-from .._ground.arrays import Floats, Indices
-from .._ground.checks import as_names, check_same_length, check_sample_weight, plain_array
-from .._ground.names import (
-    check_by_position,
-    check_row_names,
-    column_names,
-    columns_by_name,
-    is_numeric,
-    positions,
-    sorted_names,
+from .._ground.arrays import Floats, Indices, Integers
+from .._ground.checks import (
+    as_floats,
+    as_names,
+    check_same_length,
+    check_sample_weight,
+    distinct,
+    is_gap,
+    plain_array,
 )
+from .._ground.names import Side, check_row_names, column_names, matched, sorted_names
 from .._ground.simplex import check_proba, in_columns
 from .._ground.types import LabelsLike, Selection
-from ._counts import count_matrix, one_hot
+
+HINT = "if y holds one label per rater, use counts_from_annotations"
 
 
 class Labels:
@@ -54,16 +55,16 @@ class Labels:
         self.classes = classes
         self.single = single
 
-    def _with(self, classes: NDArray | None, to: Indices | None = None, K: int = 0) -> Self:
-        """The labels with other classes: column c becomes column ``to[c]`` of K.
+    def _with(self, classes: NDArray | None, columns: Indices, K: int) -> Self:
+        """The labels with other classes: column c becomes column ``columns[c]`` of K.
 
-        None leaves each where it is. Classes that no column becomes have no labels.
+        Classes that no column becomes have no labels.
         """
         labels = copy.copy(self)
         labels.classes = classes
         labels.single = False
-        if to is not None:
-            labels.counts = in_columns(self.counts, to, K, self.counts.dtype)
+        if not np.array_equal(columns, np.arange(K)):
+            labels.counts = in_columns(self.counts, columns, K, self.counts.dtype)
         return labels
 
     # --- a container, as scikit-learn sees it ---
@@ -171,45 +172,19 @@ class Labels:
             Whether columns without names are known to be in this order; else names must be sorted.
         """
         classes = as_names(classes, "classes")
-        if self.single and is_numeric(self.classes) and not is_numeric(classes):
-            return self._numbered(len(classes), classes, other, sure)
-        if self.classes is None:
-            return self._by_position(classes, other, add, sure)
-        unseen = self.classes[positions(self.classes, classes) < 0]
-        alike = is_numeric(unseen) == is_numeric(classes)
-        if len(unseen) and self.single and not (add and alike):
-            raise _unknown(unseen, classes)
-        holds_them = (positions(classes, self.classes) >= 0).all()
-        if len(unseen) and not self.single and not (add and holds_them):
-            columns_by_name(self.classes, classes, "y", other)
-        if len(unseen):
-            classes = sorted_names([*classes.tolist(), *unseen.tolist()])
-        if not self.single:
-            columns_by_name(self.classes, classes, "y", other)
-        to = positions(self.classes, classes)
-        if np.array_equal(to, np.arange(len(classes))):
-            return self._with(classes)
-        return self._with(classes, to, len(classes))
+        return self.matched(Side(other, classes, len(classes)), add=add, sure=sure)
 
     def of_width(
         self, K: int, other: str = "the prediction", bare: str = "proba", axis: str = "columns"
     ) -> Self:
         """The labels for a side of K classes without names; messages say how to name it."""
-        if self.single and is_numeric(self.classes):
-            return self._numbered(K, None, other)
-        if self.single and len(self.classes) != K:
-            raise ValueError(
-                f"y has the {len(self.classes)} distinct labels {self.classes.tolist()[:20]} but "
-                f"{other} {K} columns, so labels cannot be matched with columns; name the "
-                f"columns, pd.DataFrame({bare}, {axis}=[...]), or pass column numbers or counts."
-            )
-        if self.single:
-            return self.in_order(sorted_names(self.classes))
-        if self.shape[1] != K:
-            raise ValueError(f"y has {self.shape[1]} classes, but {other} has {K} columns.")
-        if self.classes is not None:
-            check_by_position(self.classes, "y", other, bare, axis)
-        return self._with(self.classes)
+        return self.matched(Side(other, None, K, bare, axis))
+
+    def matched(self, other: Side, *, add: bool = False, sure: bool = False) -> Self:
+        """The labels beside another side, with its classes in its order: `names.matched`."""
+        own = Side("y", self.classes, self.shape[1], "y")
+        classes, columns = matched(own, other, single=self.single, add=add, sure=sure)
+        return self._with(classes, columns, other.K if classes is None else len(classes))
 
     def for_fit(self, brought: NDArray | None = None) -> Self:
         """As estimators keep labels: classes in the order that a model brings, else sorted.
@@ -222,15 +197,11 @@ class Labels:
                 f"y has {len(without)} rows without labels (first: row {without[0]}), but "
                 "estimators need a label in every row: keep the rows y.rated of y and of X."
             )
-        if brought is not None:
-            return self.in_order(brought)
-        return self.sorted()
+        return self.sorted() if brought is None else self.in_order(brought)
 
     def sorted(self) -> Self:
         """Columns in the order of the sorted names, which are 0, 1, 2, … where there are none."""
-        if self.classes is None:
-            return self._with(np.arange(self.shape[1]))
-        return self.in_order(sorted_names(self.classes))
+        return self.in_order(sorted_names(names_of(self)))
 
     def plain(self) -> NDArray | Self:
         """What estimators that take counts are given: an array, unless it would lose something."""
@@ -238,39 +209,9 @@ class Labels:
         one_class = self.shape[1] == 1
         return self.counts if counted and not self.known and not one_class else self
 
-    def _by_position(self, classes: NDArray, other: str, add: bool, sure: bool) -> Self:
-        K = self.shape[1]
-        if add and len(classes) < K and np.array_equal(classes, np.arange(len(classes))):
-            return self._with(np.arange(K))
-        if len(classes) != K:
-            raise ValueError(
-                f"y has {K} classes, but {other} has {len(classes)} columns: "
-                f"{classes.tolist()[:20]}."
-            )
-        if not sure:
-            check_by_position(classes, other, "y", "y")
-        return self._with(classes)
-
-    def _numbered(self, K: int, classes: NDArray | None, other: str, sure: bool = False) -> Self:
-        """1-D integers as column numbers."""
-        if classes is not None and not sure:
-            check_by_position(classes, other, "y", "y")
-        columns = positions(self.classes, np.arange(K))
-        if (columns < 0).any():
-            raise _unknown(self.classes[columns < 0], np.arange(K) if classes is None else classes)
-        return self._with(classes, columns, K)
-
 
 def _is_everything(key) -> bool:
     return key is Ellipsis or (isinstance(key, slice) and key == slice(None))
-
-
-def _unknown(names: NDArray, classes: NDArray) -> ValueError:
-    return ValueError(
-        f"y has classes that are not known: {names.tolist()[:5]}; known are "
-        f"{classes.tolist()[:20]}. (1-D integers are column numbers where no class name is a "
-        "number.)"
-    )
 
 
 class KnownProbabilities(Labels):
@@ -371,7 +312,7 @@ def weight_of(labels: Labels, X, y, sample_weight) -> Floats | None:
 def read_labels(y, *, name: str = "y", empty_rows: bool = False) -> Labels:
     """The one reader of ``y``, of any form that `check_counts` takes.
 
-    `empty_rows` says whether a row of counts may have no labels.
+    With `empty_rows` a row of counts may have no labels.
     """
     if isinstance(y, Labels):
         return y
@@ -380,13 +321,11 @@ def read_labels(y, *, name: str = "y", empty_rows: bool = False) -> Labels:
             "This estimator or metric requires y to be passed, but the target y is None."
         )
     a = plain_array(y.toarray() if hasattr(y, "toarray") else y, name)
-    if a.ndim == 0 and a.dtype.kind == "O":
-        raise ValueError(
-            f"{name} must have at least one row and be an array, a list or a frame, "
-            f"got {type(y).__name__}."
-        )
     if a.size == 0 or a.ndim == 0:
-        raise ValueError(f"{name} must have at least one row, got shape {a.shape}.")
+        raise ValueError(
+            f"{name} must have at least one row and be an array, a list or a frame, got "
+            f"{type(y).__name__} of shape {a.shape}."
+        )
     if a.ndim == 2 and a.shape[1] == 1:
         a = column_or_1d(a, warn=True)
     if a.ndim == 1:
@@ -396,4 +335,73 @@ def read_labels(y, *, name: str = "y", empty_rows: bool = False) -> Labels:
             f"{name} must be 1-D labels or counts of shape (n_samples, n_classes), got shape "
             f"{a.shape}."
         )
-    return Labels(count_matrix(a, empty_rows), column_names(y, name))
+    return Labels(_count_matrix(a, empty_rows), column_names(y, name))
+
+
+def one_hot(labels: NDArray) -> tuple[Integers, NDArray]:
+    """One-hot counts of 1-D labels, and the distinct labels, sorted."""
+    if labels.dtype.kind == "O" and all(isinstance(v, (bool, np.bool_)) for v in labels):
+        labels = labels.astype(bool)
+    if labels.dtype.kind == "O":
+        gaps = np.array([is_gap(v) for v in labels], dtype=bool)
+    else:
+        gaps = labels != labels
+    if gaps.any():
+        row = int(np.flatnonzero(gaps)[0])
+        raise ValueError(f"y contains missing labels, NaN or None (first in row {row}); {HINT}")
+    if labels.dtype.kind == "f":
+        if np.isinf(labels).any():
+            raise ValueError(f"y contains infinite values; {HINT}")
+        if (labels != np.floor(labels)).any():
+            raise ValueError(
+                "Unknown label type: continuous. 1-D labels must name classes; fractional numbers "
+                "do not."
+            )
+    found, codes = distinct(labels, "y")
+    counts = np.zeros((len(labels), len(found)), np.int64)
+    counts[np.arange(len(labels)), codes] = 1
+    return counts, found
+
+
+def _count_matrix(a: NDArray, empty_rows: bool) -> Integers:
+    """A 2-D array as counts; errors that a matrix of raters' labels would meet end with advice."""
+    if a.dtype.kind not in "iub":
+        a = _finite(a)
+    if a.dtype.kind != "b" and a.min() < 0:
+        raise ValueError(f"y contains negative counts ({_first(a < 0)}); {HINT}")
+    if a.dtype.kind == "f" and (a != np.floor(a)).any():
+        raise ValueError(
+            f"y contains fractional counts ({_first(a != np.floor(a))}); give the counts, how many "
+            "raters chose each class. KnownProbabilities is only for true class probabilities, "
+            f"as of infinitely many raters; {HINT}"
+        )
+    if a.max() > 2**53:
+        raise ValueError(f"y contains counts above 2**53 ({_first(a > 2**53)}).")
+    # small integer types would overflow in products
+    counts = np.ascontiguousarray(a, dtype=np.int64)
+    empty = ~counts.any(axis=1)
+    if empty.any() and not empty_rows:
+        rows = np.flatnonzero(empty)
+        raise ValueError(
+            f"y has {len(rows)} rows without labels (first: row {rows[0]}); drop them; {HINT}"
+        )
+    return counts
+
+
+def _finite(a: NDArray) -> Floats:
+    """Numbers of another type than integers, finite or a ValueError."""
+    try:
+        a = as_floats(a, "y")
+    except ValueError:
+        # strings, pandas' NA, or integers beyond floats
+        raise ValueError(
+            f"Counts in y must be numbers, without missing values (dtype {a.dtype}); {HINT}"
+        ) from None
+    if not np.isfinite(a).all():
+        raise ValueError(f"y contains NaN or infinite values ({_first(~np.isfinite(a))}); {HINT}")
+    return a
+
+
+def _first(wrong: NDArray[np.bool_]) -> str:
+    """Where the first wrong value of a matrix is."""
+    return f"first in row {int(np.flatnonzero(wrong.any(axis=1))[0])}"

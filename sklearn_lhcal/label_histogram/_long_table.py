@@ -5,13 +5,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_matrix
 
 from .._ground.arrays import Indices
 from .._ground.checks import any_array, as_names, check_values, is_gap
 from .._ground.names import column_names, positions, sorted_names, typed
-from ._counts import one_hot
-from ._labels import Labels
+from ._labels import Labels, one_hot
 
 
 class Long(NamedTuple):
@@ -107,11 +105,6 @@ def rater_names(matrix, raters) -> NDArray:
 
 def coded(values: NDArray, name: str) -> tuple[Indices, NDArray]:
     """The number of each value among the sorted distinct ones, −1 for gaps; and these."""
-    if values.dtype.kind in "iu" and len(values):
-        low = values.min()
-        width = int(values.max()) - int(low) + 1
-        if width <= 4 * len(values):
-            return _by_counting(values - low, low, width)
     if values.dtype.kind != "O":
         names, codes = np.unique(values, return_inverse=True)
         codes = codes.ravel()
@@ -129,23 +122,6 @@ def coded(values: NDArray, name: str) -> tuple[Indices, NDArray]:
         ) from None
     place = {value: code for code, value in enumerate(order)}
     return np.array([place.get(value, -1) for value in listed], dtype=np.intp), typed(order)
-
-
-def _by_counting(shifted: NDArray, low, width: int) -> tuple[Indices, NDArray]:
-    """`coded` for integers that lie close together, without sorting."""
-    seen = np.bincount(shifted, minlength=width) > 0
-    codes = np.cumsum(seen) - 1
-    return codes[shifted], np.flatnonzero(seen).astype(low.dtype) + low
-
-
-def sort_by(codes: Indices, n: int) -> Indices:
-    """A stable permutation that sorts codes below n, in linear time.
-
-    The transpose of a matrix with one entry a row.
-    """
-    N = len(codes)
-    entries = csr_matrix((np.empty(N, dtype=bool), codes, np.arange(N + 1)), shape=(N, n))
-    return entries.tocsc().indices
 
 
 def placed(row: Indices, found: NDArray, items: NDArray) -> tuple[Indices, NDArray]:
@@ -212,9 +188,7 @@ def arranged(
     Within a row they are in the order of `when`, else by rater: the order of a table's rows makes
     no difference then.
     """
-    order = np.arange(len(row)) if when is None else np.argsort(when, kind="stable")
-    order = order[sort_by(rater[order], len(raters))]
-    order = order[sort_by(row[order], len(items))]
+    order = np.lexsort((rater, row) if when is None else (when, rater, row))
     again = _repeated(row[order], rater[order])
     if again.any() and on_duplicate == "raise":
         first = order[1:][again][0]
@@ -226,8 +200,7 @@ def arranged(
         )
     order = order[np.append(~again, True)]
     if when is not None:
-        order = order[np.argsort(when[order], kind="stable")]
-        order = order[sort_by(row[order], len(items))]
+        order = order[np.lexsort((when[order], row[order]))]
     sizes = np.bincount(row[order], minlength=len(items))
     return order, np.concatenate([[0], np.cumsum(sizes)])
 

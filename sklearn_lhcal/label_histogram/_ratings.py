@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .._ground.arrays import Floats, Indices, Integers
-from .._ground.checks import as_integers, as_names, take_rows
+from .._ground.checks import as_names, plain_array, take_rows
 from .._ground.types import Selection
 from ._adjudication import AdjudicatedRatingsWarning, looks_adjudicated
 from ._labels import Labels
@@ -27,9 +27,9 @@ class Ratings(Labels):
         items: ArrayLike | None = None,
         ordered: bool = False,
     ) -> None:
-        self.indptr = np.array(as_integers(indptr, "indptr"), dtype=np.intp)
-        self.rater = np.array(as_integers(rater, "rater"), dtype=np.int32)
-        self.label = np.array(as_integers(label, "label"), dtype=np.int32)
+        self.indptr = np.array(_as_integers(indptr, "indptr"), dtype=np.intp)
+        self.rater = np.array(_as_integers(rater, "rater"), dtype=np.int32)
+        self.label = np.array(_as_integers(label, "label"), dtype=np.int32)
         self.raters = as_names(raters, "raters")
         self.items = None if items is None else as_names(items, "items")
         self.ordered = ordered
@@ -119,10 +119,10 @@ class Ratings(Labels):
 
     # --- some of them ---
 
-    def _with(self, classes, to=None, K: int = 0) -> Self:
-        labels = super()._with(classes, to, K)
-        if to is not None:
-            labels.label = to.astype(np.int32)[self.label]
+    def _with(self, classes, columns, K: int) -> Self:
+        labels = super()._with(classes, columns, K)
+        if labels.counts is not self.counts:
+            labels.label = columns.astype(np.int32)[self.label]
             labels._seal()
         return labels
 
@@ -144,3 +144,13 @@ class Ratings(Labels):
         part.items = take_rows(self.items, rows)
         part._seal()
         return part
+
+
+def _as_integers(a, name: str) -> NDArray:
+    """Anything array-like that holds whole numbers."""
+    array = plain_array(a, name)
+    if array.dtype.kind == "O":
+        array = np.asarray(array.tolist())
+    if array.dtype.kind not in "iu":
+        raise ValueError(f"{name} must hold integers, got an array of dtype {array.dtype}.")
+    return array

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from .._ground.arrays import Floats, row_blocks
 from .._ground.bins import Bins, BinSums, check_bias_correction, check_grouped
-from .._ground.two_way import pairs_within, squares
 from .._rows import Rows
 from ..label_histogram import Annotations
+from ._two_way import pairs_within, squares
 
 # disjoint pairs of raters need so many
 _FOUR = 4

@@ -9,13 +9,13 @@ from ..._ground.arrays import Floats, row_units
 from ..._ground.bins import check_gains, gain_sums
 from ..._ground.checks import check_fraction
 from ..._ground.names import check_row_names
-from ..._ground.two_way import squares
 from ..._ground.types import Strategy
-from ..._rows import Rows, random_raters, read_groups
+from ..._rows import Rows, read_groups
 from ...label_histogram import Annotations
 from .._epistemic import accuracy_gain
+from .._two_way import squares
 from .means import spread_over_raters, student_ends, told_panel, usual_panel
-from .raters import LEAST_RATERS
+from .raters import LEAST_RATERS, random_raters
 
 __all__ = ["GainCurve", "gain_curve"]
 

@@ -13,7 +13,7 @@ from scipy.stats import t as student
 from sklearn.utils import check_random_state
 
 from ..._ground.arrays import Floats, Indices, row_units
-from ..._rows import Rows, random_raters
+from ..._rows import Rows
 from ...label_histogram import Annotations
 from .raters import (
     MOST_SINGLE,
@@ -23,6 +23,7 @@ from .raters import (
     check_rows_remain,
     over_raters,
     panel_of,
+    random_raters,
     warn_of_few,
 )
 from .statistic import MeanStatistic

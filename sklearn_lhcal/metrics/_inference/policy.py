@@ -10,10 +10,11 @@ from ..._ground.arrays import Floats, Indices, row_units
 from ..._ground.checks import as_floats, check_fraction, check_positive_int
 from ..._ground.costs import check_cost_matrix, of_rows
 from ..._ground.types import LabelsLike, Seed
-from ..._rows import PredictionLike, Rows, random_raters, read_rows
+from ..._rows import PredictionLike, Rows, read_rows
 from ...distributions import second_opinion_value
 from ...label_histogram import Annotations
 from .means import mean_and_spread, spread_over_raters, student_ends, told_panel
+from .raters import random_raters
 from .replay import Rules, mean_costs, replay
 
 __all__ = ["PolicyCurve", "policy_curve"]

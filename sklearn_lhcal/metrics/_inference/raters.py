@@ -327,3 +327,18 @@ def row_variance(found: Replicates, sizes: NDArray) -> Any:
     pseudo = h * found.estimate - (h - 1) * found.without_rows
     centre = B * found.estimate - ((1 - 1 / h) * found.without_rows).sum(axis=0)
     return ((pseudo - centre) ** 2 / (h - 1)).mean(axis=0)
+
+
+def random_raters(y, raters: str | None) -> Annotations | None:
+    """The annotations, where their raters are taken as a sample; None where they are fixed.
+
+    None for `raters` is "random" with `Annotations`, "fixed" with all else.
+    """
+    if raters not in (None, "random", "fixed"):
+        raise ValueError(f'raters must be "random", "fixed" or None, got {raters!r}.')
+    if raters == "random" and not isinstance(y, Annotations):
+        raise ValueError(
+            'raters="random" needs to know who gave each label: make y of them by '
+            "label_histogram.Annotations.from_long or from_matrix."
+        )
+    return y if raters != "fixed" and isinstance(y, Annotations) else None

@@ -10,11 +10,12 @@ from ..._ground.arrays import Floats
 from ..._ground.checks import as_floats, check_fraction
 from ..._ground.names import check_row_names
 from ..._ground.types import LabelsLike
-from ..._rows import PredictionLike, Rows, random_raters, read_rows
+from ..._rows import PredictionLike, Rows, read_rows
 from ...distributions import Distribution, PointMass, second_opinion_value
 from ...label_histogram import Annotations
 from .._disagreement import posterior_losses
 from .means import spread_over_raters, student_ends, told_panel
+from .raters import random_raters
 
 __all__ = ["ReferralCurve", "referral_curve"]
 

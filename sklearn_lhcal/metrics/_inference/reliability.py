@@ -10,11 +10,12 @@ from scipy.special import stdtrit
 from ..._ground.arrays import Floats, row_blocks
 from ..._ground.bins import Bins
 from ..._ground.checks import check_fraction
-from ..._ground.two_way import squares
 from ..._ground.types import LabelsLike, Strategy
-from ..._rows import PredictionLike, Rows, class_column, class_names, random_raters, read_rows
+from ..._rows import PredictionLike, Rows, class_column, class_names, read_rows
 from ...label_histogram import Annotations, pairwise_disagreement
+from .._two_way import squares
 from .means import spread_over_raters, told_panel, usual_panel
+from .raters import random_raters
 
 __all__ = ["ReliabilityCurve", "reliability_curve"]
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ..._ground.arrays import Floats, Indices
 from ..._ground.checks import check_same_length, n_rows, take_rows
 from ..._ground.estimators import weight_params
-from ..._rows import Rows, random_raters, read_groups
+from ..._rows import Rows, read_groups
 from ...label_histogram import Annotations
 from ...label_histogram._labels import Labels
 from .._evaluate import Metric, with_options
@@ -29,6 +29,7 @@ from .raters import (
     deal_cells,
     deal_rows,
     panel_of,
+    random_raters,
     warn_of_few,
 )
 

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from .arrays import Floats, Indices
+from .._ground.arrays import Floats, Indices
 
 # cells that are summed in place, however few values there are
 _DENSE = 2**16
@@ -28,7 +28,7 @@ def squares(values: NDArray, codes: NDArray, index: NDArray, n_bins: int) -> Flo
 def pairs_within(indptr: NDArray) -> tuple[Indices, Indices]:
     """Both places of every pair of ratings of one row, in the order of rows, (n_pairs,) each.
 
-    `indptr` says where the ratings of each row begin, shape (n + 1,).
+    `indptr` holds where the ratings of each row begin, shape (n + 1,).
     """
     N = int(indptr[-1])
     # the ratings of its row that follow each one
