@@ -17,7 +17,7 @@ from sklearn.metrics import accuracy_score
 
 from sklearn_lhcal.datasets import make_label_histograms
 from sklearn_lhcal.distributions import Dirichlet
-from sklearn_lhcal.label_histogram import KnownProbabilities
+from sklearn_lhcal.label_histogram import Annotations, KnownProbabilities
 from sklearn_lhcal.metrics import (
     MetricAccumulator,
     bayes_decision,
@@ -148,6 +148,19 @@ def test_everything_that_has_rows(data):
     assert_allclose(a, b)
     confidence_interval(epistemic_loss, KnownProbabilities(data.proba), data.prediction)
     confidence_interval(irreducible_loss, data.counts, None)
+
+
+@pytest.mark.parametrize("metric", [epistemic_loss, posterior_epistemic_loss])
+def test_rows_of_two_ratings_are_lost_with_one(metric):
+    """Leaving a rating out leaves no labels to compare: the row is gone."""
+    rng = np.random.default_rng(0)
+    votes = rng.integers(0, 3, (60, 6)).astype(float)
+    votes[rng.random(votes.shape).argsort(axis=1).argsort(axis=1) >= 2] = np.nan
+    y, z = Annotations.from_matrix(votes), rng.dirichlet(np.ones(3), 60)
+    found = confidence_interval(metric, y, z, n_blocks=60, random_state=0)
+    without = [metric(y[y.rated[y.rated != i]], z[np.arange(60) != i]) for i in range(60)]
+    assert_allclose(found.components.rows, 59 / 60 * np.sum((without - np.mean(without)) ** 2))
+    assert found.components.cells > 0
 
 
 def test_random_state_is_honoured(data):

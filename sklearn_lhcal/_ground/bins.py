@@ -105,7 +105,7 @@ def _merged(edges: NDArray) -> Floats:
 
 # the sums over the rows of a bin; e = μ̂ − z, s = μ̂(1−μ̂), and c = s/(n_i−1) is the unbiased
 # estimate of what the raters' sampling adds to e²
-SUMS = ("w", "we", "wee", "wc", "wz", "wmm", "ww", "wwee", "ws")
+SUMS = ("w", "ww", "we", "wee", "wwee", "wc", "wz", "wmm", "ws")
 
 
 def _entry(number: int) -> Any:
@@ -133,7 +133,7 @@ class BinSums:
         Whether groups or raters have pairs of rows that no correction counts.
     """
 
-    w, we, wee, wc, wz, wmm, ww, wwee, ws = map(_entry, range(len(SUMS)))
+    w, ww, we, wee, wwee, wc, wz, wmm, ws = map(_entry, range(len(SUMS)))
 
     def __init__(self, bins: Bins, n_classes: int, n_parts: int = 1, correction: str | None = None):
         self.bins = bins
@@ -159,16 +159,27 @@ class BinSums:
         if part is not None:
             index += (part * self.bins.n_bins)[:, None]
         index = index.ravel()
-        w = np.ones_like(z) if w is None else np.broadcast_to(w[:, None], z.shape)
+        weight = 1.0 if w is None else w[:, None]
         s = mu * (1 - mu)
         e = mu - z
-        we = w * e
+        we = weight * e
         # the correction of rows with one rater is never read
         with np.errstate(divide="ignore", invalid="ignore"):
-            wc = w * (s / (n[:, None] - 1))
-        summands = (w, we, we * e, wc, w * z, w * mu * mu, w * w, we * we, w * s)
-        for total, values in zip(self.table, summands, strict=True):
-            total += np.bincount(index, values.ravel(), K * B).reshape(K, B)
+            wc = weight * (s / (n[:, None] - 1))
+
+        def total(values: NDArray) -> NDArray:
+            return np.bincount(index, values.ravel(), K * B).reshape(K, B)
+
+        wee = wwee = total(we * e)
+        if w is None:
+            # weights of 1 are their squares
+            W = WW = np.bincount(index, minlength=K * B).reshape(K, B)
+        else:
+            W, WW = (total(np.broadcast_to(v, z.shape)) for v in (weight, weight * weight))
+            wwee = total(we * we)
+        others = (total(v) for v in (wc, weight * z, weight * mu * mu, weight * s))
+        for sums, values in zip(self.table, (W, WW, total(we), wee, wwee, *others), strict=True):
+            sums += values
         self.n_rows += len(z)
 
     def by_group(self, mu: NDArray, z: NDArray, groups: NDArray, w: NDArray | None = None) -> None:

@@ -15,7 +15,7 @@ from .._ground.names import check_row_names
 from .._ground.types import Estimator, LabelsLike, Samples, Strategy
 from .._rows import labels_for, rated_only
 from ..distributions import predict_epistemic
-from ..metrics import GainCurve, gain_curve
+from ..metrics import GainCurve, accuracy_gain, gain_curve
 from ._base import (
     ABOVE_STRIP,
     STRIP_HEIGHT,
@@ -240,8 +240,9 @@ class EpistemicGainDisplay(Display):
             y, y_pred, y_reference, uncertainty, calibrated, groups
         )
         run = gain_curve(
-            (y, pred, reference),
+            accuracy_gain(y, pred, reference),
             uncertainty,
+            labels=(y, pred, reference),
             calibrated=calibrated,
             groups=groups,
             raters=raters,

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import UndefinedMetricWarning
 
 from .._ground.arrays import Floats
-from .._ground.bins import signed_root
+from .._ground.bins import check_grouped, signed_root
 from .._ground.tags import MeanOfTerms, Tags, defaults_of, tags_of, unwrapped
 from .._rows import Rows, read_rows
 
@@ -33,6 +33,7 @@ class Metric(NamedTuple):
         if self.tags.read is not None:
             read = partial(self.tags.read, **self.options)
         rows = read(y, prediction, sample_weight, groups)
+        check_grouped(rows.groups, self.options.get("bias_correction"))
         if self.tags.least_raters > 1:
             rows.labels.warn_if_adjudicated()
         return rows

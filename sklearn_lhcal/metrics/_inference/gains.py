@@ -42,9 +42,10 @@ class GainCurve(NamedTuple):
 
 
 def gain_curve(
-    gain: ArrayLike | tuple,
+    gain: ArrayLike,
     uncertainty: ArrayLike,
     *,
+    labels: tuple | None = None,
     calibrated: ArrayLike | None = None,
     groups: ArrayLike | None = None,
     raters: Literal["random", "fixed"] | None = None,
@@ -56,10 +57,12 @@ def gain_curve(
 
     Parameters
     ----------
-    gain : array-like of shape (n_samples,), or tuple (y, y_pred, y_reference)
-        What more data gained, see `accuracy_gain`; or its arguments, whose raters are then known.
+    gain : array-like of shape (n_samples,)
+        What more data gained, see `accuracy_gain`.
     uncertainty : array-like of shape (n_samples,)
         The estimate, at least 0. It makes the bins.
+    labels : tuple (y, y_pred, y_reference), optional
+        The arguments of `accuracy_gain` that the gain comes from, which tell whose labels it is.
     calibrated : array-like of shape (n_samples,), optional
         The calibrated estimate.
     groups : array-like of shape (n_samples,), optional
@@ -96,10 +99,8 @@ def gain_curve(
     array([0.33, 0.67])
     """
     check_fraction(confidence_level=confidence_level)
-    labels, y_pred, y_reference = gain if isinstance(gain, tuple) else (None, None, None)
-    if isinstance(gain, tuple):
-        gain = accuracy_gain(labels, y_pred, y_reference)
-    y = random_raters(labels, raters)
+    y, y_pred, y_reference = (None, None, None) if labels is None else labels
+    y = random_raters(y, raters)
     check_row_names(gain=gain, uncertainty=uncertainty, calibrated=calibrated, groups=groups)
     g, e = check_gains(gain, uncertainty)
     sums = gain_sums(g, e, n_bins, strategy)

@@ -380,6 +380,8 @@ def interval_over_splits(
     x = as_floats(values, "values")
     if x.ndim != 1 or len(x) < 2:
         raise ValueError(f"values must hold two splits or more, shape (n_splits,), not {x.shape}.")
+    if not (np.abs(x) < 1e150).all():
+        raise ValueError("values must be finite, and below 1e150, lest their squares overflow.")
     q = 0.0
     if test_fraction is not None:
         check_fraction(test_fraction=test_fraction)

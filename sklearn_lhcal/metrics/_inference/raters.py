@@ -181,8 +181,8 @@ def deal_cells(y: Annotations, groups: NDArray | None, n_blocks: int, rng) -> Bl
 def panel_of(y: Annotations, w, least_raters: int, n_blocks: int, rng) -> Panel:
     """Blocks of raters, and their shares; `w` are the weights of rows or None."""
     w = np.ones(len(y)) if w is None else w
-    every = np.ones(len(y.rater), dtype=bool)
-    c = _shares(y, w, least_raters, every)
+    row = y.row
+    c = _shares(y, row, w, least_raters, slice(None))
     present = np.flatnonzero(c)
     check_several_raters(len(present), least_raters)
     most = max(n_blocks, MOST_SINGLE)
@@ -193,9 +193,10 @@ def panel_of(y: Annotations, w, least_raters: int, n_blocks: int, rng) -> Panel:
     block_of = np.zeros(len(y.raters), dtype=np.intp)
     block_of[present] = dealt.code
     blocks = Blocks(block_of[y.rater], dealt.n, dealt.apart)
-    without = (_shares(y, w, least_raters, blocks.code != b) for b in range(dealt.n))
+    left = (np.flatnonzero(blocks.code != b) for b in range(dealt.n))
+    without = (_shares(y, row, w, least_raters, kept) for kept in left)
     # Σ_b Σ_r (c_r − c_r(without b))²
-    moved = sum(((c - left) ** 2).sum() for left in without)
+    moved = sum(((c - c_left) ** 2).sum() for c_left in without)
     of_blocks = np.bincount(block_of, c, dealt.n)
     return Panel(
         blocks=blocks,
@@ -224,9 +225,9 @@ def check_rows_remain(y: Annotations, w: NDArray | None, least_raters: int) -> N
         )
 
 
-def _shares(y: Annotations, w: NDArray, least_raters: int, kept: NDArray[np.bool_]) -> Floats:
+def _shares(y: Annotations, row: Indices, w: NDArray, least_raters: int, kept: Any) -> Floats:
     """c_r, the share of each rater in a mean over rows of the ratings kept, shape (n_raters,)."""
-    row = y.row[kept]
+    row = row[kept]
     n = np.bincount(row, minlength=len(y))
     weight = np.where(n >= least_raters, w, 0.0)
     c = np.bincount(y.rater[kept], (weight / np.maximum(n, 1))[row], len(y.raters))

@@ -44,9 +44,9 @@ def statistic_of_pairs(terms: Callable, rows: Rows) -> MeanStatistic:
     return MeanStatistic(lambda rows, _: terms(rows), rows, least_raters=2)
 
 
-def rows_of_pairs(labels, prediction, sample_weight, groups) -> Rows:
-    """The rows with two readers or more; the prediction may be None."""
-    rows = read_rows(labels, prediction, sample_weight, groups, optional=True)
+def rows_of_pairs(labels, prediction, sample_weight, groups, *, optional=False) -> Rows:
+    """The rows with two readers or more."""
+    rows = read_rows(labels, prediction, sample_weight, groups, optional=optional)
     rows.labels.warn_if_adjudicated()
     seen = rows.contributing(2)
     if seen is None:
@@ -490,7 +490,7 @@ def reader_table(
     (array([0]), True)
     """
     labels = named_raters(y)
-    rows = rows_of_pairs(labels, None, sample_weight, groups)
+    rows = rows_of_pairs(labels, None, sample_weight, groups, optional=True)
     shares = statistic_of_pairs(lambda rows: (rows.weight[:, None] * rows.mu, rows.weight), rows)
     design = shares.design("random", n_blocks, check_random_state(random_state))
     panel = cast(Panel, design.panel)

@@ -102,7 +102,13 @@ class Statistic:
 
     def estimate(self) -> Any:
         """The value of all data."""
-        return self.value(self.data)
+        x = self.value(self.data)
+        if isinstance(x, (tuple, list)) or np.ndim(x):
+            raise ValueError(
+                f"metric must return one number, it returned a {type(x).__name__}; choose one of "
+                "its parts."
+            )
+        return float(x)
 
     def without_rows(self, block: Blocks) -> Floats:
         """The value without each block of rows, blocks first."""
@@ -151,6 +157,9 @@ class MeanStatistic(Statistic):
         self.total = self.of_row.sum(axis=1)
 
     def _terms(self, rows: Rows, at: Indices) -> Floats:
+        # without a rating no row may have enough
+        if not len(rows):
+            return np.zeros((len(self.of_row), 0))
         numerator, denominator = self.terms(rows, at)
         self._scalar = numerator.ndim == 1
         return np.vstack([denominator, numerator.T])
@@ -272,12 +281,6 @@ def _value_of(function: Callable, options: dict) -> Callable[[Given], float]:
     """The value of any function of y and a prediction."""
 
     def value(data: Given) -> float:
-        x = function(data.labels, data.prediction, **weight_params(data.w), **options)
-        if isinstance(x, (tuple, list)) or np.ndim(x):
-            raise ValueError(
-                f"metric must return one number, it returned a {type(x).__name__}; choose one of "
-                "its parts."
-            )
-        return float(x)
+        return function(data.labels, data.prediction, **weight_params(data.w), **options)
 
     return value
