@@ -34,7 +34,10 @@ from ._ground.simplex import accuracy, check_proba, in_columns
 from ._ground.types import LabelsLike, Samples
 from .distributions import Distribution, PointMass, predict_dist
 from .label_histogram import Annotations
-from .label_histogram._labels import Labels, names_of, read_labels
+from .label_histogram._labels import Labels as Labels
+from .label_histogram._labels import names_of
+from .label_histogram._labels import read_labels as read_labels
+from .label_histogram._labels import weight_of as weight_of
 
 PredictionLike = ArrayLike | Distribution
 

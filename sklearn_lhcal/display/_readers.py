@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._ground.types import Estimator, Samples, Seed
+from .._ground.types import Estimator, LabelsLike, Samples, Seed
 from .._rows import PredictionLike
-from ..label_histogram import Annotations
 from ..metrics import ConfidenceInterval, reader_comparison
 from ._base import DOTTED, WIDE, Display, color_of, name_of, predicted, reach, styled
 
@@ -100,7 +99,7 @@ class ReaderDisplay(Display):
     @classmethod
     def from_predictions(
         cls,
-        y: Annotations,
+        y: LabelsLike,
         prediction: PredictionLike,
         *,
         sample_weight: ArrayLike | None = None,
@@ -175,7 +174,7 @@ class ReaderDisplay(Display):
         cls,
         estimator: Estimator,
         X: Samples,
-        y: Annotations,
+        y: LabelsLike,
         *,
         name: str | None = None,
         **kwargs: Any,

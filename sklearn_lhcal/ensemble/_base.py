@@ -13,9 +13,8 @@ from .._ground.arrays import Floats
 from .._ground.checks import check_samples
 from .._ground.estimators import atomic, class_order, fit_on_labels, own_columns, take_feature_names
 from .._ground.types import LabelsLike, Samples, Seed
-from .._rows import DistributionClassifierMixin
+from .._rows import DistributionClassifierMixin, read_labels, weight_of
 from ..distributions import Ensemble
-from ..label_histogram._labels import read_labels, weight_of
 
 
 class EnsembleClassifier(

@@ -22,9 +22,8 @@ from .._ground.devices import check_device, on_cpu
 from .._ground.estimators import atomic
 from .._ground.simplex import row_sum, softmax
 from .._ground.types import LabelsLike, Samples, Seed
-from .._rows import DistributionClassifierMixin
+from .._rows import DistributionClassifierMixin, read_labels, weight_of
 from ..distributions import Distribution, Ensemble, LogisticNormal, PointMass
-from ..label_histogram._labels import read_labels, weight_of
 from ._hyperparameters import learn_in_stages, range_named, starting_lengthscale
 from ._inputs import inducing_points, merged, seed, units
 from ._kernels import PROFILES, Kernel

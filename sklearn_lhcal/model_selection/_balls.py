@@ -14,7 +14,7 @@ from sklearn.utils.metadata_routing import UNUSED
 from .._ground.arrays import Indices
 from .._ground.checks import as_features, check_positive_int, check_same_length, check_samples
 from .._ground.types import LabelsLike, Samples, Seed
-from ..label_histogram._labels import read_labels
+from .._rows import read_labels
 
 # Share of all rows in balls that do not overlap, where the radius is "auto".
 _AUTO_SHARE = 0.3

@@ -11,8 +11,7 @@ from sklearn.model_selection import check_cv as sklearn_check_cv
 
 from .._ground.arrays import Indices
 from .._ground.types import Folds, LabelsLike, Samples, Seed, Splitter
-from .._rows import read_groups
-from ..label_histogram._labels import read_labels
+from .._rows import read_groups, read_labels
 
 
 class StratifiedVotesKFold(BaseCrossValidator):

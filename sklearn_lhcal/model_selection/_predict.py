@@ -12,9 +12,8 @@ from .._ground.checks import check_same_length, check_samples, take_params, take
 from .._ground.estimators import class_order, fit_on_labels, own_columns
 from .._ground.names import check_row_names
 from .._ground.types import Estimator, Folds, LabelsLike, Samples
-from .._rows import predicted_classes, predicted_dist, read_groups
+from .._rows import predicted_classes, predicted_dist, read_groups, read_labels
 from ..distributions import Distribution
-from ..label_histogram._labels import read_labels
 from ._folds import check_cv
 
 

@@ -22,9 +22,8 @@ from .._ground.estimators import atomic
 from .._ground.names import sorted_names
 from .._ground.simplex import softmax
 from .._ground.types import LabelsLike, Samples, Seed
-from .._rows import DistributionClassifierMixin
+from .._rows import DistributionClassifierMixin, read_labels, weight_of
 from ..distributions import PointMass
-from ..label_histogram._labels import read_labels, weight_of
 from ._data import ArrayRows, as_arrays, check_table, converted, is_table, whole_batches
 from ._losses import LabelLogLoss, loss_of
 from ._penalties import penalty_of
