@@ -293,7 +293,7 @@ _COMPARED = (
 
 
 def reader_comparison(
-    y: Annotations,
+    y: LabelsLike,
     prediction: PredictionLike,
     *,
     margin: float,

@@ -62,9 +62,9 @@ def reliability_curve(
 
     The interval of a bin is for the mean true rate of its rows, whether or not the prediction is
     calibrated. It is Wilson's score interval at an effective number of labels, which follows from
-    the spread of ``μ̂ − z`` between the rows of the bin. A bin with few events borrows the spread of
-    the others, so that a bin in which all rows agree has an interval too. The intervals do not hold
-    all at once.
+    the variance of ``μ̂ − z`` between the rows of the bin. A bin with few events borrows from the
+    others, so that a bin in which all rows agree has an interval too. The intervals do not hold all
+    at once.
 
     Parameters
     ----------
@@ -251,9 +251,9 @@ def _row_sums_of_squares(index: NDArray, values: NDArray, B: int) -> NDArray:
 def _interval(rate, V, df, h_values, confidence_level: float) -> Floats:
     """Wilson's score interval for each bin's rate c̄, (B, 2), at an effective number of labels.
 
-    V is the variance of the mean residual, with `df` degrees of freedom; D = c̄(1−c̄)/h_values would
-    be the binomial variance of the total, were every value one independent label; h_values is Σp²
-    over the weights p of the values. The design effect of a bin is f = (V/h_values²) / D. A bin
+    V is the variance of the mean residual, with `df` degrees of freedom. D = c̄(1−c̄)/h_values is
+    the binomial variance of the total, were every value one independent label; h_values is Σp² over
+    the weights p of the values. The design effect of a bin is f = (V/h_values²) / D. A bin
     with few events estimates it badly. One unit is therefore added to numerator and denominator at
     the design effect f0 of the diagram, and to f0 itself at 1. So a bin without any variance gets
     an interval too. Student's quantile has more degrees of freedom in proportion to the unit
