@@ -36,7 +36,7 @@ SECONDS, RESULTS = KEPT / "seconds.json", KEPT / "results.txt"
 ROOMS = ["metrics", "distributions", "label_histogram", "_ground"]
 # Of the ground: the sums that metrics are made of.
 SUMS = ["bins", "exponential_sums", "jackknife", "kernel_sums", "kernels"]
-SUMS += ["smoothing", "grouped_smoothing", "two_way"]
+SUMS += ["smoothing", "grouped_smoothing"]
 # Tests that go through higher rooms are slow; these of them are about the rooms all the same.
 HIGHER = {"calibration", "neural_network", "ensemble", "gaussian_process", "display", "dask"}
 HIGHER |= {"report"}
