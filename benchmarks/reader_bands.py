@@ -12,13 +12,13 @@ import sys
 import warnings
 
 import numpy as np
+
+from sklearn_lhcal._rows import read_rows
 from sklearn_lhcal.display._gain_bins import binned_gains, gains_of_raters
 from sklearn_lhcal.display._policy_curves import policy_curves
 from sklearn_lhcal.display._referral import gains, referral_curves
 from sklearn_lhcal.display._referral_raters import gains_without
 from sklearn_lhcal.display._replay import replay
-
-from sklearn_lhcal._rows import read_rows
 from sklearn_lhcal.distributions import Dirichlet, second_opinion_value
 from sklearn_lhcal.label_histogram import Annotations
 from sklearn_lhcal.metrics import accuracy_gain

@@ -10,12 +10,12 @@ from docutils.parsers.rst import Directive
 from docutils.statemachine import StringList
 from PIL import Image
 from sklearn import set_config
-from sklearn_lhcal._ground.facts import facts_of
 from sphinx import addnodes
 from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx_gallery.directives import imgsgnode
 
 from sklearn_lhcal import metrics
+from sklearn_lhcal._ground.facts import facts_of
 
 HEAD = ("Metric", "Better", "Raters", "Reads", "Kind")
 PAPER = re.compile(r"\bP[1-4]\b")
