@@ -35,7 +35,7 @@ KEPT = ROOT / "build" / "mutation"
 SECONDS, RESULTS = KEPT / "seconds.json", KEPT / "results.txt"
 ROOMS = ["metrics", "distributions", "label_histogram", "_ground"]
 # Of the ground: the sums that metrics are made of.
-SUMS = ["bins", "kernels/errors", "kernels/smoothing", "kernels/sums", "two_way"]
+SUMS = ["bins", "kernels/errors", "kernels/smoothing", "kernels/sums"]
 # Tests that go through higher rooms are slow; these of them are about the rooms all the same.
 HIGHER = {"calibration", "neural_network", "ensemble", "gaussian_process", "display"}
 HIGHER |= {"report", "dask"}

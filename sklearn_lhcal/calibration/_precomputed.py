@@ -11,6 +11,7 @@ from .._ground.arrays import Floats
 from .._ground.checks import check_samples, plain_array
 from .._ground.estimators import atomic
 from .._ground.names import (
+    Side,
     check_by_position,
     column_names,
     columns_by_name,
@@ -247,4 +248,4 @@ def _classes_of(labels, K: int) -> NDArray:
     """Classes of K columns without names: those of the labels, where these have K names."""
     if labels is None or not _has_names(labels) or (labels.single and labels.shape[1] != K):
         return np.arange(K)
-    return labels.of_width(K, "X", "X").classes
+    return labels.matched(Side("X", None, K, "X")).classes

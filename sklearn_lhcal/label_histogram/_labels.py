@@ -174,12 +174,6 @@ class Labels:
         classes = as_names(classes, "classes")
         return self.matched(Side(other, classes, len(classes)), add=add, sure=sure)
 
-    def of_width(
-        self, K: int, other: str = "the prediction", bare: str = "proba", axis: str = "columns"
-    ) -> Self:
-        """The labels for a side of K classes without names; messages say how to name it."""
-        return self.matched(Side(other, None, K, bare, axis))
-
     def matched(self, other: Side, *, add: bool = False, sure: bool = False) -> Self:
         """The labels beside another side, with its classes in its order: `names.matched`."""
         own = Side("y", self.classes, self.shape[1], "y")

@@ -18,7 +18,7 @@ from .._ground.costs import (
     expected_cost,
     of_decisions,
 )
-from .._ground.names import check_row_names, column_names
+from .._ground.names import Side, check_row_names, column_names
 from .._ground.simplex import check_proba
 from .._ground.tags import MeanOfTerms, metric
 from .._ground.types import LabelsLike
@@ -53,11 +53,8 @@ def _meet(prediction, cost_matrix) -> tuple[Floats, Costs]:
 def _read_decisions(y, decisions, sample_weight, groups, *, cost_matrix) -> Rows:
     """Labels in the order of the classes of the cost matrix; what decisions cost as prediction."""
     costs = check_cost_matrix(cost_matrix, a_row=True)
-    labels = read_labels(y)
-    if costs.classes is None:
-        labels = labels.of_width(costs.C.shape[-2], "cost_matrix", "cost_matrix", "index")
-    else:
-        labels = labels.in_order(costs.classes, other="cost_matrix")
+    side = Side("cost_matrix", costs.classes, costs.C.shape[-2], "cost_matrix", "index")
+    labels = read_labels(y).matched(side)
     columns = costs.columns(decisions)
     check_same_length(len(labels), decisions=columns)
     costs.check_rows(len(labels))
