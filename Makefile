@@ -47,12 +47,12 @@ benchmarks: $(VENV)/.installed  ## one table of ratios to peers; the other files
 
 studies: $(VENV)/.doc  ## the larger studies of the papers' pages, half an hour in all; writes their tables
 	mkdir -p $(TABLES)
-	$(BIN)/python benchmarks/kernel_convergence.py > $(TABLES)/kernel_convergence.txt
-	$(BIN)/python benchmarks/training_study.py > $(TABLES)/training_study.txt
-	$(BIN)/python benchmarks/epistemic_letters.py > $(TABLES)/epistemic_letters.txt
+	$(BIN)/python benchmarks/papers/kernel_convergence.py > $(TABLES)/kernel_convergence.txt
+	$(BIN)/python benchmarks/papers/training_study.py > $(TABLES)/training_study.txt
+	$(BIN)/python benchmarks/papers/epistemic_letters.py > $(TABLES)/epistemic_letters.txt
 	FULL=1 $(BIN)/python examples/plot_decision_paper_table.py > $(TABLES)/paper_table.txt
-	$(BIN)/python benchmarks/decision_files.py --shape mushrooms > $(TABLES)/mushrooms.txt
-	$(BIN)/python benchmarks/decision_files.py --shape lesions > $(TABLES)/lesions.txt
+	$(BIN)/python benchmarks/papers/decision_files.py --shape mushrooms > $(TABLES)/mushrooms.txt
+	$(BIN)/python benchmarks/papers/decision_files.py --shape lesions > $(TABLES)/lesions.txt
 
 mutate: $(VENV)/.installed  ## do tests fail where the code is wrong? ARGS="--each 300", "--seed 2", "--again"
 	$(BIN)/python .ci/mutate.py $(ARGS)

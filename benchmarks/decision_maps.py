@@ -2,7 +2,6 @@
 
     python benchmarks/decision_maps.py [--splits 20] [--cifar10h FILE.npz] [--only NAME] [--auto]
     python benchmarks/decision_maps.py --clip
-    python benchmarks/decision_maps.py --time
 
 Each problem: repeated random splits into rows for training, calibration (at most 1500) and test,
 and eight kinds of costs. A number is the geometric mean over these of a ratio: the mean test risk
@@ -15,24 +14,19 @@ FILE.npz holds "counts" of human labels and "proba" of a trained network.
 ``--clip``: the log loss where zeros and small probabilities of the classifier are clipped. Where it
 prints no zeros, also what the clip of 1e-3 takes away: the share of test rows whose label lies
 below it, and how often that label is the most probable of the classes below it.
-``--time``: fits with a floor over those without, and of the stack, interleaved, the least of five.
 """
 
 import argparse
-import sysconfig
-import time
 import warnings
-from functools import cache
 from pathlib import Path
 
 import numpy as np
 import torch
+from maps import module_text, trained
 from scipy.stats import t
 from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.ensemble import RandomForestClassifier
-from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import train_test_split
 from sklearn.naive_bayes import GaussianNB, MultinomialNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.neural_network import MLPClassifier
@@ -48,34 +42,10 @@ from sklearn_lhcal.metrics import bayes_decision, decision_risk, label_log_loss
 
 MOST_ROWS = 1500
 CLIPS = (0.0, 1e-12, 1e-9, 1e-6, 1e-3)
-# Modules whose text has to be told apart, in pieces of so many lines.
-MODULES = [
-    *("argparse", "ast", "calendar", "difflib", "doctest", "inspect", "locale", "mailbox"),
-    *("optparse", "pdb", "pickle", "shutil", "smtplib", "statistics", "subprocess", "tarfile"),
-    *("threading", "turtle", "typing", "zipfile"),
-]
-LINES = 6
 DEAREST = 10_000
 
 
 # --------------------------------------------------------------------------------------- problems
-
-
-@cache
-def module_text():
-    """Word counts of pieces of standard modules, and the number of the module."""
-    folder = Path(sysconfig.get_paths()["stdlib"])
-    pieces = []
-    labels = []
-    for k, name in enumerate(MODULES):
-        path = folder / f"{name}.py"
-        path = path if path.exists() else folder / name / "__init__.py"
-        lines = path.read_text(encoding="utf-8").splitlines()
-        lines = [line for line in lines if line.strip()]
-        for begin in range(0, len(lines) - LINES, LINES):
-            pieces.append(" ".join(lines[begin : begin + LINES]))
-            labels.append(k)
-    return CountVectorizer(min_df=5).fit_transform(pieces), np.array(labels)
 
 
 def mushrooms():
@@ -116,19 +86,14 @@ PROBLEMS = {
 }
 
 
-def trained(data, model, n_train: int, seed: int):
-    """Probabilities and one-hot labels of the rows that the model was not trained on."""
-    X, y = data()
-    parts = train_test_split(X, y, train_size=n_train, stratify=y, random_state=seed)
-    X_train, X_rest, y_train, y_rest = parts
-    return model.fit(X_train, y_train).predict_proba(X_rest), np.eye(y.max() + 1, dtype=int)[y_rest]
-
-
 def problems(cifar10h: Path | None) -> dict:
     """Functions of a seed that return probabilities and counts, and whether there are zeros."""
     found = {}
     for name, (data, model, n_train, zeros) in PROBLEMS.items():
-        found[name] = (lambda seed, a=(data, model, n_train): trained(*a, seed)), zeros
+        found[name] = (
+            (lambda seed, a=(model, data, n_train): trained(a[0], *a[1](), a[2], seed)),
+            zeros,
+        )
     if cifar10h is not None:
         with np.load(cifar10h) as file:
             z = file["proba"] / file["proba"].sum(axis=1, keepdims=True)
@@ -307,28 +272,6 @@ def clipped(z, clip: float):
     return z / z.sum(axis=1, keepdims=True)
 
 
-def timing() -> None:
-    rng = np.random.default_rng(0)
-    u = 3 * rng.normal(size=(100_000, 10))
-    y = (u / 1.5 + rng.gumbel(size=u.shape)).argmax(axis=1)
-    wrong = rng.random(len(y)) < 0.03
-    y[wrong] = rng.integers(10, size=wrong.sum())
-    few = slice(0, 10_000)
-    fits = {
-        "T, 100 000 x 10": lambda: TemperatureScaling("logits").fit(u, y),
-        "T + floor": lambda: TemperatureScaling("logits", floor="uniform").fit(u, y),
-        "stack, 10 000 x 10": lambda: StackedCalibration("logits").fit(u[few], y[few]),
-    }
-    least = dict.fromkeys(fits, np.inf)
-    for _ in range(5):
-        for name, fit in fits.items():
-            start = time.perf_counter()
-            fit()
-            least[name] = min(least[name], time.perf_counter() - start)
-    print("\n".join(f"{name:20} {seconds:.3f} s" for name, seconds in least.items()))
-    print(f"floor over none: {least['T + floor'] / least['T, 100 000 x 10']:.1f}")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description="Maps for decisions against the temperature.")
     parser.add_argument("--splits", type=int, default=20)
@@ -337,13 +280,10 @@ def main() -> None:
     parser.add_argument("--auto", action="store_true")
     parser.add_argument("--costs", action="store_true", help="print the risks of each kind")
     parser.add_argument("--clip", action="store_true")
-    parser.add_argument("--time", action="store_true")
     options = parser.parse_args()
     torch.set_num_threads(1)
     warnings.simplefilter("ignore", UserWarning)
-    if options.time:
-        timing()
-    elif options.clip:
+    if options.clip:
         clip_table(options)
     else:
         table(options)

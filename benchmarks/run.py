@@ -41,7 +41,7 @@ PACKAGES = (
 
 
 class Row(NamedTuple):
-    """A row of the table: a function of `cases`, and at which size."""
+    """A row of the table: a function of `lib.cases`, and at which size."""
 
     name: str
     case: str
@@ -98,9 +98,9 @@ MOST_PAIRS = 10_000
 
 def measured(row: Row, budget: float, memory: bool = True) -> dict:
     """All figures of a row; the process that calls this ends afterwards."""
-    import cases
     import torch
-    from measure import in_turn, load, peak_memory
+    from lib import cases
+    from lib.measure import in_turn, load, peak_memory
 
     torch.set_num_threads(int(os.environ[THREADS[0]]))
     before = load()
@@ -125,7 +125,7 @@ def measured(row: Row, budget: float, memory: bool = True) -> dict:
 
 def measure_into(path: Path, asked: list[str], growth: bool, budget: float) -> None:
     """Measure rows, and save each as soon as it is there."""
-    from measure import in_child, machine
+    from lib.measure import in_child, machine
 
     found = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     kept = {place(row): row for row in found.get("rows", [])}
@@ -314,8 +314,8 @@ def main() -> None:
     if not options.table:
         # before NumPy and PyTorch are imported
         os.environ.update(dict.fromkeys(THREADS, options.threads))
-        import cases  # noqa: F401 - the children find it imported
-        from measure import machine
+        from lib import cases  # noqa: F401 - the children find it imported
+        from lib.measure import machine
 
         path = RESULTS / f"{slug(machine()['processor'])}.json"
         measure_into(path, options.names, not options.no_growth, options.budget)

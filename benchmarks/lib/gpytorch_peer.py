@@ -1,37 +1,12 @@
-"""The Gaussian process classifier against GPyTorch's sparse one, on random checkerboards.
+"""GPyTorch's sparse Gaussian process classifier, the peer of ours.
 
-    python benchmarks/gaussian_process.py [small] [full] [--cpu]
-
-GPyTorch: the same kernel, number of inducing points and start, the same inducing points, logistic
+It has the same kernel, number of inducing points and start, the same inducing points, a logistic
 likelihood with Pólya–Gamma bound, natural gradients (step .1) for q and Adam (step .05) for
-variance, lengthscale and mean, in float32 as ours. Printed: time of our whole fit (k-means
-included), time in which GPyTorch comes within 1 % of its own best held-out log loss (evaluations
-not counted), both final losses, and the peak memory of each, in a process of its own. With --cpu,
-seconds are those of the processor, which tell more on a machine that others use too (one thread
-each)."""
+variance, lengthscale and mean, in float32 as ours."""
 
-import json
-import resource
-import subprocess
-import sys
 import time
 
 import numpy as np
-
-CLOCK = time.process_time if "--cpu" in sys.argv else time.perf_counter
-SIZES = {  # rows, inducing points, cells down and across, epochs of GPyTorch
-    "small": (20_000, 400, 14, 17, 30),
-    "full": (142_693, 1000, 38, 46, 12),
-}
-
-
-def data(size):
-    """Training rows and 10 000 held-out ones."""
-    from sklearn_lhcal.datasets import make_random_checkerboard
-
-    n, _, n_rows, n_columns, _ = SIZES[size]
-    X, y = make_random_checkerboard(n + 10_000, n_rows, n_columns, cell_std=0.3, random_state=0)
-    return X[:n], y[:n], X[n:], y[n:]
 
 
 def log_loss(mean, scale, y):
@@ -50,38 +25,8 @@ def log_loss(mean, scale, y):
     return -float(np.log(z[y, np.arange(len(y))]).mean())
 
 
-def ours(size, dtype="float32"):
-    """Seconds, held-out loss and inducing points of our fit."""
-    from sklearn_lhcal.gaussian_process import SparseGPClassifier
-
-    X, y, X_test, y_test = data(size)
-    SparseGPClassifier(n_inducing=20, random_state=0).fit(X[:500], y[:500])  # warm-up
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    start = CLOCK()
-    gp = SparseGPClassifier(n_inducing=SIZES[size][1], dtype=dtype, random_state=0).fit(X, y)
-    seconds = CLOCK() - start
-    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-    d = gp.predict_dist(X_test)
-    found = {"variance": gp.variance_, "lengthscale": gp.lengthscale_}
-    return {
-        "seconds": seconds,
-        "loss": log_loss(d.loc, d.scale, y_test),
-        "megabytes": memory / 1024,
-    } | found
-
-
-def gpytorch(size):
-    """Seconds and held-out losses of GPyTorch, four evaluations an epoch."""
-    X, y, X_test, y_test = data(size)
-    _, m, _, _, epochs = SIZES[size]
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    history, found = gpytorch_losses(X, y, X_test, y_test, m, epochs, CLOCK)
-    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-    return {"history": history, "seconds": history[-1][0], "megabytes": memory / 1024} | found
-
-
 def gpytorch_losses(X, y, X_test, y_test, m, epochs, clock=time.perf_counter):
-    """Seconds and held-out losses of GPyTorch while it trains; its variance and lengthscale.
+    """Seconds and held-out losses of GPyTorch while it trains.
 
     More than two classes have a latent each, with one kernel for all, and a softmax likelihood.
     """
@@ -125,9 +70,7 @@ def gpytorch_losses(X, y, X_test, y_test, m, epochs, clock=time.perf_counter):
                     moments = q.mean.double().numpy(), q.stddev.double().numpy()
                 history.append((seconds, log_loss(*moments, y_test)))
                 model.train()
-    found = {"variance": float(model.covar_module.outputscale)}
-    found["lengthscale"] = float(model.covar_module.base_kernel.lengthscale)
-    return history, found
+    return history
 
 
 def gpytorch_model(Z, lengthscale, latents=()):
@@ -187,43 +130,3 @@ def gpytorch_optimizers(model, likelihood, n, hyper_step=0.05):
     objective = gpytorch.mlls.VariationalELBO(likelihood, model, num_data=n)
     natural = gpytorch.optim.NGD(model.variational_parameters(), num_data=n, lr=0.1)
     return objective, natural, torch.optim.Adam(model.hyperparameters(), lr=hyper_step)
-
-
-def in_a_process(which, size) -> dict:
-    """What one of the two returns, run alone in a fresh process."""
-    command = [sys.executable, __file__, which, size, *[a for a in sys.argv if a == "--cpu"]]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-    return json.loads(done.stdout.splitlines()[-1])
-
-
-def compare(size):
-    """Run both and print."""
-    n, m, n_rows, n_columns, epochs = SIZES[size]
-    print(f"{size}: {n} rows, {m} inducing points, {n_rows} x {n_columns} cells")
-    a = in_a_process("ours", size)
-    print(
-        f"  ours      {a['seconds']:7.1f} s, loss {a['loss']:.4f}, {a['megabytes']:.0f} MB, "
-        f"variance {a['variance']:.3g}, lengthscale {a['lengthscale']:.3g}"
-    )
-    b = in_a_process("gpytorch", size)
-    best = min(loss for _, loss in b["history"])
-    near = next(seconds for seconds, loss in b["history"] if loss <= 1.01 * best)
-    print(
-        f"  GPyTorch  {near:7.1f} s to within 1 % of its best loss {best:.4f} ({epochs} epochs: "
-        f"{b['seconds']:.1f} s, last {b['history'][-1][1]:.4f}), {b['megabytes']:.0f} MB, variance "
-        f"{b['variance']:.3g}, lengthscale {b['lengthscale']:.3g}"
-    )
-    print(f"  ratio {near / a['seconds']:.1f}   our loss less its best: {a['loss'] - best:+.4f}")
-
-
-def main() -> None:
-    asked = [a for a in sys.argv[1:] if a != "--cpu"]
-    if asked and asked[0] in ("ours", "gpytorch"):
-        print(json.dumps({"ours": ours, "gpytorch": gpytorch}[asked[0]](asked[1])))
-        return
-    for size in asked or SIZES:
-        compare(size)
-
-
-if __name__ == "__main__":
-    main()

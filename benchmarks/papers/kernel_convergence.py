@@ -1,6 +1,6 @@
 """Figure 2 of P2 at the size of the paper, 16,384 rows, and how fast its estimates converge.
 
-    python benchmarks/kernel_convergence.py [--draws 100]
+    python benchmarks/papers/kernel_convergence.py [--draws 100]
 
 Fig. 2a. Points are uniform on the simplex and sharpened with the temperature .6, labels are drawn
 from them, and sharpened once more they are the predictions. The squared canonical error is

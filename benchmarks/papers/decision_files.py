@@ -1,7 +1,8 @@
-"""The table of P4 (Fig. 2) for saved predictions, labels and costs.
+r"""The table of P4 (Fig. 2) for saved predictions, labels and costs.
 
-    python benchmarks/decision_files.py --proba proba.npy --labels labels.npy --costs costs.csv
-    python benchmarks/decision_files.py --shape lesions
+    python benchmarks/papers/decision_files.py --proba proba.npy --labels labels.npy \
+        --costs costs.csv
+    python benchmarks/papers/decision_files.py --shape lesions
 
 Files are .npy or .csv without a header: class probabilities (n, K), class numbers (n,), and costs
 (K, decisions). Without files a problem is made in the shape of the paper's: mushrooms have six

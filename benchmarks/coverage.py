@@ -1,0 +1,431 @@
+"""How often intervals and bands hold the truth.
+
+    python benchmarks/coverage.py readers|paired|bands|groups|risks [--draws N] [--only DESIGN ...]
+
+"readers": 95 % intervals for new rows and new raters. K = 3. Rows have true log-odds
+N((1, 0, −1), 1), readers tilts N(0, s²) of the log-odds of each class. The model knows the rows but
+not the readers; it is 1.3 times too sure. Each draw has new rows and new readers. Coverage is of
+the value of the metric for 200 000 rows with five readers each of their own; in brackets is that of
+intervals over rows, which counts get, in the first fourth of the draws. "paired": the same of the
+difference of two models.
+
+"bands": 90 % bands of displays whose quantities are no metric. Two classes, one in five labels of
+the second; readers call it by thresholds of standard deviation s in log-odds. The predictions of
+200 rows stay; truths of rows, readers and labels are drawn anew. What bands should hold is the mean
+of the estimates over all draws. In brackets are bands over rows alone.
+
+"groups": 90 % intervals where rows of a group are alike. Groups of 10 rows have one prediction z.
+"One label": all rows of a group have the same label, drawn from z; "one Q": two raters a row, from
+a Q ~ Dirichlet(4·z) of the group. Both are calibrated. Coverage is of the true loss: 0, or that of
+20 000 groups. "interval alone": the metric takes rows as independent, only the interval knows the
+groups. In brackets standard errors.
+
+"risks": 90 % intervals of `risk_gap` where one mistake costs five times the others. Scores of rows
+are N(0, 1), those of the last class lower by 2 where it is rare; class probabilities of a row are
+Dirichlet around their softmax, α0 = 10. The model is calibrated, or twice too sure. Coverage is of
+the gap of 500 000 rows.
+"""
+
+import argparse
+import warnings
+from functools import partial
+
+import numpy as np
+from lib.reader_studies import COMMON, DESIGNS, SURE, K, crossed, nested, softmax, study
+
+from sklearn_lhcal.distributions import Dirichlet
+from sklearn_lhcal.label_histogram import Annotations, fleiss_kappa
+from sklearn_lhcal.metrics import (
+    calibration_loss,
+    confidence_interval,
+    disagreement_calibration_loss,
+    disagreement_squared_loss,
+    epistemic_loss,
+    expected_accuracy,
+    expected_squared_loss,
+    gain_curve,
+    irreducible_loss,
+    kernel_calibration_error,
+    loss_decomposition,
+    paired_difference,
+    policy_curve,
+    referral_curve,
+    risk_gap,
+)
+
+LEVEL = 0.9
+
+# --- rows and readers ---
+
+
+def kappa(y, prediction):
+    return fleiss_kappa(y)
+
+
+METRICS = {
+    "accuracy": expected_accuracy,
+    "L": expected_squared_loss,
+    "IL": irreducible_loss,
+    "L_phi": disagreement_squared_loss,
+    "kappa": kappa,
+    "EL": epistemic_loss,
+    "CL": partial(calibration_loss, n_bins=5),
+    "CL_phi": partial(disagreement_calibration_loss, n_bins=5),
+}
+# metrics that one reader a row is enough for, and those of pairs of readers
+ONE = ("accuracy", "L", "CL")
+PAIRS = ("IL", "L_phi", "kappa", "EL", "CL_phi")
+
+
+def truths(s: float) -> dict:
+    """The value of each metric where each row has readers of its own."""
+    rng = np.random.default_rng(10**6)
+    n = 200_000
+    u = COMMON + rng.normal(size=(n, K))
+    counts = np.zeros((n, K), dtype=int)
+    for _ in range(5):
+        p = softmax(u + s * rng.normal(size=(n, K)))
+        label = (p.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1).clip(max=K - 1)
+        counts[np.arange(n), label] += 1
+    return {name: metric(counts, softmax(SURE * u)) for name, metric in METRICS.items()}
+
+
+def coverage_of_readers(
+    design, n: int, R: int, s: float, runs: tuple[int, int], names, truth: dict
+) -> dict:
+    """Share of intervals that hold the truth, over rows and raters, and over rows: name → pair.
+
+    `runs` are the draws of either.
+    """
+    hits = {name: np.zeros(2) for name in names}
+    for seed in range(max(runs)):
+        y, z = study(design, n, R, s, np.random.default_rng(seed))
+        wanted = [k for k in range(2) if seed < runs[k]]
+        for name in names:
+            for k in wanted:
+                how = {"raters": ("random", "fixed")[k], "random_state": seed}
+                found = confidence_interval(METRICS[name], y, z, **how)
+                hits[name][k] += found.low <= truth[name] <= found.high
+    return {name: hit / runs for name, hit in hits.items()}
+
+
+def readers(draws: int, only: list[str]) -> None:
+    # three raters are few, two of five give most ratings, and some bins have few rows
+    warnings.filterwarnings("ignore", "There are only|The 5 raters are worth")
+    warnings.filterwarnings("ignore", "More than 5 %")
+    runs = draws, max(draws // 4, 1)
+    designs = [case for case in DESIGNS if not only or case[0].__name__ in only]
+    truth = {s: truths(s) for s in {case[-1] for case in designs}}
+    print(f"{runs[0]} draws, {runs[1]} over rows")
+    print(f"{'':28}" + "".join(f"{name:>14}" for name in METRICS))
+    for design, n, R, s in designs:
+        of_pairs = () if design is nested else PAIRS
+        names = [name for name in METRICS if name in ONE + of_pairs]
+        found = coverage_of_readers(design, n, R, s, runs, names, truth[s])
+        cells = ["-"] * len(METRICS)
+        for k, name in enumerate(METRICS):
+            if name in found:
+                cells[k] = f"{found[name][0]:.3f} ({found[name][1]:.2f})"
+        head = f"{design.__name__} {n} x {R}, s = {s}"
+        print(f"{head:28}" + "".join(f"{c:>14}" for c in cells), flush=True)
+
+
+def paired(runs: int, only: list[str]) -> None:
+    """Coverage for the difference of two models."""
+    print(f"paired differences, {runs} draws")
+    for name in ("L", "EL"):
+        for R, s in ((5, 0.3), (5, 0.8), (8, 0.3)):
+            rng = np.random.default_rng(10**6)
+            u = COMMON + rng.normal(size=(200_000, K))
+            q = np.mean([softmax(u + s * rng.normal(size=u.shape)) for _ in range(30)], axis=0)
+            a, b = ((softmax(sure * u) - q) ** 2 for sure in (SURE, 0.8))
+            truth = a.sum(axis=1).mean() - b.sum(axis=1).mean()
+            hits = np.zeros(2)
+            for seed in range(runs):
+                y, z = study(crossed, 200, R, s, np.random.default_rng(seed))
+                other = z ** (0.8 / SURE)
+                other /= other.sum(axis=1, keepdims=True)
+                for k, raters in enumerate(("random", "fixed")):
+                    found = paired_difference(
+                        METRICS[name], y, z, other, raters=raters, random_state=seed
+                    )
+                    hits[k] += found.low <= truth <= found.high
+            print(f"{name} crossed 200 x {R}, s = {s}: {hits[0] / runs:.3f} ({hits[1] / runs:.2f})")
+
+
+# --- bands of displays ---
+
+BAND_ROWS = 200
+# of decisions, and of a label; how many are asked for at most
+BAND_COSTS = np.array([[0.0, 1.0], [4.0, 0.0]])
+PRICE = 0.05
+HORIZON = 2
+# readers, readings a row, s
+BAND_DESIGNS = [
+    (5, 5, 0.0),
+    (8, 8, 0.0),
+    (5, 5, 1.0),
+    (8, 8, 1.0),
+    (8, 3, 1.0),
+    (5, 2, 1.0),
+    (3, 3, 1.0),
+]
+
+
+def predictions(rng):
+    """What is known of the rows beforehand."""
+    p = rng.beta(1, 4, size=BAND_ROWS).clip(0.02, 0.98)
+    return Dirichlet.from_mean(
+        np.column_stack([1 - p, p]), np.exp(rng.normal(1, 1, size=BAND_ROWS))
+    )
+
+
+def read_by(d, R: int, m: int, s: float, rng) -> Annotations:
+    """New rows of these predictions, each read by m of R new readers."""
+    q = d.sample(1, random_state=rng)[0, :, 1].clip(1e-6, 1 - 1e-6)
+    logit = np.log(q / (1 - q))[:, None] + s * rng.normal(size=R)
+    votes = (rng.random_sample(logit.shape) < 1 / (1 + np.exp(-logit))).astype(float)
+    votes[rng.random_sample(votes.shape).argsort(axis=1).argsort(axis=1) >= m] = np.nan
+    return Annotations.from_matrix(votes, classes=[0, 1])
+
+
+def second_opinion(d, y: Annotations, raters: str):
+    """Gain where half of the rows are referred, and all of them; and the ends of the bands."""
+    curve = referral_curve(y, d, raters=raters, n_points=3, confidence_level=LEVEL)
+    return curve.realised_gain[1:], curve.interval[1:]
+
+
+def gain_of_more_data(d, y: Annotations, raters: str):
+    """Mean gain in accuracy in two bins, of saying 1 of every other row."""
+    gain = y, np.zeros(BAND_ROWS, int), np.arange(BAND_ROWS) % 2
+    p = d.mean()[:, 1]
+    curve = gain_curve(gain, p, raters=raters, n_bins=2, confidence_level=LEVEL)
+    return curve.mean_gain, curve.interval
+
+
+def price_of_a_label(d, y: Annotations, raters: str):
+    """Total cost of optimal stopping, and that of the best number less it, at one price."""
+    how = {"prices": [PRICE], "horizon": HORIZON, "confidence_level": LEVEL, "random_state": 0}
+    curve = policy_curve(y, d, BAND_COSTS, raters=raters, **how)
+    mean = np.array([curve.total_cost[0, 0], curve.difference[1, 0]])
+    return mean, np.array([curve.interval[0, 0], curve.difference_interval[1, 0]])
+
+
+def coverage_of_bands(show, d, design, draws: int):
+    """Of bands over rows, and over rows and readers: (2, number of points)."""
+    rng = np.random.RandomState(1)
+    found: dict = {"fixed": [], "random": []}
+    for _ in range(draws):
+        y = read_by(d, *design, rng)
+        for raters, shown in found.items():
+            mean, interval = show(d, y, raters)
+            shown.append([mean, *interval.T])
+    shares = []
+    for shown in found.values():
+        mean, low, high = np.moveaxis(shown, 1, 0)
+        truth = mean.mean(axis=0)
+        shares.append(((low <= truth) & (truth <= high)).mean(axis=0))
+    return shares
+
+
+SHOWN = {
+    second_opinion: "gain where half of the rows are referred, and all",
+    gain_of_more_data: "mean gain in each of two bins",
+    price_of_a_label: "cost of optimal stopping; that of the best number of labels less it",
+}
+
+
+def bands(draws: int, only: list[str]) -> None:
+    warnings.filterwarnings("ignore", "There are only")
+    d = predictions(np.random.RandomState(0))
+    print(f"{draws} draws; over rows and readers (over rows)")
+    for show, what in SHOWN.items():
+        if only and show.__name__ not in only:
+            continue
+        print(f"{show.__name__}: {what}")
+        for R, m, s in BAND_DESIGNS:
+            if show is price_of_a_label and m <= HORIZON + 1:
+                continue
+            rows, both = coverage_of_bands(show, d, (R, m, s), draws)
+            cells = [f"{b:.3f} ({a:.3f})" for a, b in zip(rows, both, strict=True)]
+            head = f"{BAND_ROWS} x {R}, {m} a row, s = {s:.0f}"
+            print(f"{head:28}" + "".join(f"{cell:>16}" for cell in cells), flush=True)
+
+
+# --- rows of groups ---
+
+SIZE = 10
+
+
+def one_label(n_groups: int, rng, sharpness: float = 1.0):
+    """Counts, predictions and groups of rows that all have the label of their group."""
+    z = rng.dirichlet(np.full(3, 2.0), n_groups)
+    label = (z.cumsum(axis=1) < rng.random((n_groups, 1))).sum(axis=1)
+    groups = np.repeat(np.arange(n_groups), SIZE)
+    u = z**sharpness
+    return np.eye(3, dtype=int)[label][groups], (u / u.sum(axis=1, keepdims=True))[groups], groups
+
+
+def one_Q(n_groups: int, rng, sharpness: float = 1.0):
+    """The same with two raters a row, who draw from the Q of their group."""
+    z = rng.dirichlet(np.full(3, 2.0), n_groups)
+    gamma = np.maximum(rng.standard_gamma(4 * z), 1e-300)
+    Q = gamma / gamma.sum(axis=1, keepdims=True)
+    groups = np.repeat(np.arange(n_groups), SIZE)
+    u = z**sharpness
+    return rng.multinomial(2, Q[groups]), (u / u.sum(axis=1, keepdims=True))[groups], groups
+
+
+def of_rows(metric):
+    """The metric of independent rows, as a function that says nothing of itself."""
+    return lambda y, z: metric(y, z)
+
+
+def interval(metric, make=lambda z: z, **options):
+    """An interval with groups; `make` turns means z into the prediction."""
+
+    def of(y, z, groups):
+        return confidence_interval(
+            metric, y, make(z), groups=groups, confidence_level=LEVEL, random_state=0, **options
+        )
+
+    return of
+
+
+def dirichlet(z):
+    return Dirichlet.from_mean(z, 4.0)
+
+
+BLOCKS = {"bandwidth": 0.1, "n_blocks": 20}
+# interval, draw, sharpness, the metric where its true value is not 0
+GROUP_STUDIES = {
+    "calibration loss, one label": (interval(calibration_loss), one_label, 1.0, None),
+    "  interval alone": (interval(of_rows(calibration_loss)), one_label, 1.0, None),
+    "  predictions sharpened to z^1.5": (
+        interval(calibration_loss, n_bins=5),
+        one_label,
+        1.5,
+        partial(calibration_loss, n_bins=5),
+    ),
+    "calibration loss, one Q": (interval(calibration_loss), one_Q, 1.0, None),
+    "  interval alone, one Q": (interval(of_rows(calibration_loss)), one_Q, 1.0, None),
+    "expected squared loss, one label": (
+        interval(expected_squared_loss),
+        one_label,
+        1.0,
+        expected_squared_loss,
+    ),
+    "CL of disagreement, one Q": (
+        interval(disagreement_calibration_loss, dirichlet, n_bins=5),
+        one_Q,
+        1.0,
+        None,
+    ),
+}
+SLOW_STUDIES = {
+    "kernel, residual, one Q": (interval(kernel_calibration_error, **BLOCKS), one_Q, 1.0, None),
+    "kernel, second order, one Q": (
+        interval(kernel_calibration_error, bias_correction="second_order", **BLOCKS),
+        one_Q,
+        1.0,
+        None,
+    ),
+}
+
+
+def coverage_of_groups(of, draw, sharpness: float, metric, n_groups: int, runs: int) -> float:
+    truth = 0.0
+    if metric is not None:
+        y, z, groups = draw(20_000, np.random.default_rng(10**6), sharpness)
+        given = {"groups": groups} if sharpness != 1 else {}
+        truth = metric(y, z, **given)
+    covered = 0
+    for seed in range(runs):
+        found = of(*draw(n_groups, np.random.default_rng(seed), sharpness))
+        covered += found.low <= truth <= found.high
+    return covered / runs
+
+
+def group_table(studies: dict, sizes: tuple, runs: int) -> None:
+    print(f"\n{runs} runs{'':26}" + "".join(f"{f'{G} groups':>14}" for G in sizes))
+    for name, how in studies.items():
+        cells = []
+        for G in sizes:
+            share = coverage_of_groups(*how, G, runs)
+            error = np.sqrt(max(share * (1 - share), 0.5 / runs) / runs)
+            cells.append(f"{share:.2f} ({error:.2f})")
+        print(f"{name:34}" + "".join(f"{c:>14}" for c in cells), flush=True)
+
+
+def groups(draws: int, only: list[str]) -> None:
+    # ten groups leave some bins to one of them
+    warnings.filterwarnings("ignore", "More than 5 %")
+    group_table(GROUP_STUDIES, (10, 20, 50, 100), draws)
+    group_table(SLOW_STUDIES, (50,), max(draws // 3, 1))
+    dropped = []
+    for seed in range(min(draws, 50)):
+        y, z, group = one_Q(100, np.random.default_rng(seed))
+        dropped.append(loss_decomposition(y, z, groups=group).dropped_weight)
+    print(f"\nWeight dropped, 100 groups, 15 bins a class: {np.mean(dropped):.1%}")
+
+
+# --- risks ---
+
+RISK_ROWS = (40, 100, 300, 1000)
+ALIKE = 1 - np.eye(3)
+DEAR = ALIKE.copy()
+DEAR[2, 0] = 5.0
+RISK_COSTS = {"alike": ALIKE, "one is 5": DEAR, "two classes": np.array([[0.0, 1.0], [5.0, 0.0]])}
+
+
+def risk_study(n: int, K: int, rare: float, sure: float, raters: int, rng):
+    """Counts, and the probabilities of a model; `rare` is what scores of the last class lack."""
+    u = rng.normal(size=(n, K))
+    u[:, -1] -= rare
+    gamma = np.maximum(rng.standard_gamma(10 * softmax(u)), 1e-300)
+    return rng.multinomial(raters, gamma / gamma.sum(axis=1, keepdims=True)), softmax(sure * u)
+
+
+def risks(draws: int, only: list[str]) -> None:
+    print(f"{draws} draws{'':33}" + "".join(f"{n:>8}" for n in RISK_ROWS))
+    for name, C in RISK_COSTS.items():
+        for raters in (1, 5):
+            for rare in (0.0, 2.0):
+                for sure in (1.0, 2.0):
+                    how = (len(C), rare, sure, raters)
+                    large = risk_study(500_000, *how, np.random.default_rng(10**6))
+                    truth = risk_gap(*large, C)
+                    cells = []
+                    for n in RISK_ROWS:
+                        held = 0
+                        for seed in range(draws):
+                            y, z = risk_study(n, *how, np.random.default_rng(seed))
+                            level = {"confidence_level": 0.9, "random_state": 0}
+                            found = confidence_interval(risk_gap, y, z, cost_matrix=C, **level)
+                            held += found.low <= truth <= found.high
+                        cells.append(f"{held / draws:8.3f}")
+                    head = f"{name}, {raters} raters, rarer by {rare:.0f}, sure {sure:.0f}"
+                    print(f"{head:42}" + "".join(cells), flush=True)
+
+
+STUDIES = {
+    "readers": (readers, 2000),
+    "paired": (paired, 2000),
+    "bands": (bands, 2000),
+    "groups": (groups, 300),
+    "risks": (risks, 4000),
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("study", choices=STUDIES)
+    parser.add_argument("--draws", type=int)
+    parser.add_argument("--only", nargs="+", default=[], help="designs of readers, or displays")
+    options = parser.parse_args()
+    run, draws = STUDIES[options.study]
+    run(options.draws or draws, options.only)
+
+
+if __name__ == "__main__":
+    main()
