@@ -74,11 +74,11 @@ def growth(path):
     sizes = [1000, 3000, 10_000, 30_000, 100_000]
     fig, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
     for h in (0.001, 0.05):
-        for notion in ("canonical", "top_label"):
-            call = f"plugin(y, z, notion={notion!r}, bandwidth={h})"
+        for kind in ("canonical", "top_label"):
+            call = f"plugin(y, z, kind={kind!r}, bandwidth={h})"
             measured = [in_child(call, n) for n in sizes]
             print(
-                f"{notion:12} h = {h}: "
+                f"{kind:12} h = {h}: "
                 + "; ".join(
                     f"{n:,} {t:.2f} s {m:.0f} MiB"
                     for n, (t, m) in zip(sizes, measured, strict=True)
@@ -86,9 +86,9 @@ def growth(path):
             )
             seconds, memory = np.array(measured).T
             style = {
-                "linestyle": "-" if notion == "canonical" else "--",
+                "linestyle": "-" if kind == "canonical" else "--",
                 "marker": "o",
-                "label": f"{notion}, bandwidth {h}",
+                "label": f"{kind}, bandwidth {h}",
             }
             left.plot(sizes, seconds, **style)
             right.plot(sizes, np.maximum(memory, 0.1), **style)
