@@ -102,7 +102,7 @@ METRICS = {
     "log loss": label_log_loss,
     "canonical L1": published,
     "canonical": residual,
-    "top class": partial(residual, notion="top_label"),
+    "top class": partial(residual, kind="top_label"),
 }
 
 # %%

@@ -9,7 +9,7 @@ from sklearn_lhcal import metrics
 from sklearn_lhcal.label_histogram import LabelHistogramClassifier
 from sklearn_lhcal.metrics import LabelHistogramScorer, get_scorer, get_scorer_names
 
-HINT = "if y holds one label per rater, use counts_from_annotations$"
+HINT = "use Annotations.from_long or Annotations.from_matrix$"
 Y = np.array([[2, 0, 1], [1, 1, 1], [0, 3, 0]])
 Z = np.array([[0.5, 0.2, 0.3], [0.1, 0.8, 0.1], [1.0, 0.0, 0.0]])
 X = np.arange(6.0).reshape(3, 2)

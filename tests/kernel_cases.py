@@ -10,7 +10,7 @@ from sklearn_lhcal import metrics
 # the published plugin, where a test does not say otherwise
 kernel_calibration_error = partial(metrics.kernel_calibration_error, p=1, bias_correction=None)
 null_calibration_error = partial(metrics.null_calibration_error, p=1, bias_correction=None)
-NOTIONS = ["canonical", "marginal", "top_label"]
+KINDS = ["canonical", "marginal", "top_label"]
 RESIDUAL = {"p": 2, "bias_correction": "residual"}
 SECOND = {"p": 2, "bias_correction": "second_order"}
 

@@ -28,8 +28,8 @@ from sklearn_lhcal.neural_network import (
 
 LOSSES = [FocalLoss(0.0), FocalLoss(0.5), FocalLoss(2.0), FocalLoss("53"), BrierLoss()]
 KERNELS = [
-    KernelCalibrationPenalty(p, bandwidth, notion, correction)
-    for notion in ("canonical", "marginal", "top_label")
+    KernelCalibrationPenalty(p, bandwidth, kind, correction)
+    for kind in ("canonical", "marginal", "top_label")
     for p, bandwidth, correction in [(2, 0.1, "residual"), (1, 0.02, None), (3, "loo", None)]
 ]
 SHARPNESS = [SharpnessPenalty(), SharpnessPenalty("loo", "marginal")]
@@ -152,12 +152,12 @@ def log_kernel(x, c, h):
     return dirichlet(c / h + 1).logpdf(x)
 
 
-def binary_problems(z, y, notion):
+def binary_problems(z, y, kind):
     """(predictions, frequencies, points) of each problem, from the definitions."""
     mu = y / y.sum(axis=1, keepdims=True)
-    if notion == "canonical":
+    if kind == "canonical":
         return [(z, mu, z)]
-    if notion == "marginal":
+    if kind == "marginal":
         pairs = [(z[:, [k]], mu[:, [k]]) for k in range(z.shape[1])]
     else:
         top = z.argmax(axis=1)
@@ -165,10 +165,10 @@ def binary_problems(z, y, notion):
     return [(f, m, np.hstack([f, 1 - f])) for f, m in pairs]
 
 
-def penalty_by_loops(z, y, w, p, h, notion, correction):
+def penalty_by_loops(z, y, w, p, h, kind, correction):
     """P2 eq. (9), or the pairs of math written out; one number a row, then the weighted mean."""
     total = 0.0
-    for f, mu, x in binary_problems(z, y, notion):
+    for f, mu, x in binary_problems(z, y, kind):
         n = len(x)
         k = np.array(
             [[w[i] * np.exp(log_kernel(x[j], x[i], h)) for i in range(n)] for j in range(n)]
@@ -186,29 +186,29 @@ def penalty_by_loops(z, y, w, p, h, notion, correction):
     return total
 
 
-@pytest.mark.parametrize("notion", ["canonical", "marginal", "top_label"])
+@pytest.mark.parametrize("kind", ["canonical", "marginal", "top_label"])
 @pytest.mark.parametrize(("p", "correction"), [(1, None), (1.5, None), (2, None), (2, "residual")])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_kernel_penalty_by_loops(notion, p, correction, weighted):
+def test_kernel_penalty_by_loops(kind, p, correction, weighted):
     for K in (2, 4):
         u, y = batch(9, K)
         w = np.random.default_rng(0).uniform(0.1, 3, 9) if weighted else np.ones(9)
         for h in (0.01, 0.1, 1.0):
-            got = KernelCalibrationPenalty(p, h, notion, correction)(u, y, torch.tensor(w))
+            got = KernelCalibrationPenalty(p, h, kind, correction)(u, y, torch.tensor(w))
             expected = penalty_by_loops(
-                torch.softmax(u, dim=1).numpy(), y.numpy(), w, p, h, notion, correction
+                torch.softmax(u, dim=1).numpy(), y.numpy(), w, p, h, kind, correction
             )
             assert_allclose(got, expected, rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("notion", ["canonical", "marginal", "top_label"])
+@pytest.mark.parametrize("kind", ["canonical", "marginal", "top_label"])
 @pytest.mark.parametrize("bandwidth", ["loo", 0.05])
-def test_kernel_penalty_is_the_metric(notion, bandwidth):
+def test_kernel_penalty_is_the_metric(kind, bandwidth):
     u, y = batch(60, 3)
     z, w = torch.softmax(u, dim=1).numpy(), np.random.default_rng(0).uniform(0.1, 3, 60)
     for p, correction in ((2, "residual"), (1, None), (3, None)):
-        penalty = KernelCalibrationPenalty(p, bandwidth, notion, correction)
-        options = {"notion": notion, "p": p, "bandwidth": bandwidth, "bias_correction": correction}
+        penalty = KernelCalibrationPenalty(p, bandwidth, kind, correction)
+        options = {"kind": kind, "p": p, "bandwidth": bandwidth, "bias_correction": correction}
         assert_allclose(penalty(u, y), kernel_calibration_error(y.numpy(), z, **options), rtol=1e-8)
         expected = kernel_calibration_error(y.numpy(), z, sample_weight=w, **options)
         assert_allclose(penalty(u, y, torch.tensor(w)), expected, rtol=1e-8)
@@ -303,15 +303,15 @@ def test_gradients(loss, weighted):
     assert torch.autograd.gradcheck(lambda u: loss(u, y, w), u.requires_grad_(), atol=1e-6)
 
 
-@pytest.mark.parametrize("notion", ["canonical", "marginal", "top_label"])
+@pytest.mark.parametrize("kind", ["canonical", "marginal", "top_label"])
 @pytest.mark.parametrize("correction", [None, "residual"])
-def test_a_bandwidth_of_the_batch_is_a_constant(notion, correction):
+def test_a_bandwidth_of_the_batch_is_a_constant(kind, correction):
     u, y = batch(30, 3)
-    h = loo_bandwidth(torch.softmax(u, dim=1).numpy(), notion=notion)
+    h = loo_bandwidth(torch.softmax(u, dim=1).numpy(), kind=kind)
     gradients = []
     for bandwidth in ("loo", h):
         v = u.clone().requires_grad_()
-        KernelCalibrationPenalty(2, bandwidth, notion, correction)(v, y).backward()
+        KernelCalibrationPenalty(2, bandwidth, kind, correction)(v, y).backward()
         gradients.append(v.grad)
     assert_allclose(*gradients, rtol=1e-6, atol=1e-12)
 
@@ -382,9 +382,9 @@ def test_derivatives_are_numbers_for_any_batch(data, n, K, loss):
 # --- what they are minimal at ---
 
 
-@pytest.mark.parametrize("notion", ["canonical", "marginal", "top_label"])
+@pytest.mark.parametrize("kind", ["canonical", "marginal", "top_label"])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_residual_form_is_unbiased(notion, weighted):
+def test_residual_form_is_unbiased(kind, weighted):
     """Its mean over all labels of a calibrated predictor is 0.
 
     Of another one, what the true probabilities give.
@@ -392,7 +392,7 @@ def test_residual_form_is_unbiased(notion, weighted):
     z = random_proba(np.random.default_rng(0), 4, 3)
     q = random_proba(np.random.default_rng(1), 4, 3)
     w = torch.tensor([1.0, 0.5, 2.0, 3.0]) if weighted else None
-    penalty = KernelCalibrationPenalty(notion=notion)
+    penalty = KernelCalibrationPenalty(kind=kind)
 
     def value(y):
         return penalty(torch.tensor(z).log(), torch.tensor(y), w).item()
@@ -468,7 +468,7 @@ def test_proper_losses_and_the_focal_loss(loss):
     ("parameters", "message"),
     [
         ({"bias_correction": "S1"}, 'bias_correction must be "residual" or None, got'),
-        ({"notion": "top"}, "notion must be one of canonical, marginal, top_label, got 'top'"),
+        ({"kind": "top"}, "kind must be one of canonical, marginal, top_label, got 'top'"),
         ({"bandwidth": 0.0}, 'bandwidth must be a positive number or "loo", got 0.0'),
         ({"bandwidth": "cv"}, 'bandwidth must be a positive number or "loo", got'),
         ({"bandwidth": math.nan}, 'bandwidth must be a positive number or "loo", got'),

@@ -32,8 +32,8 @@ FUNCTIONS = {
     "margin": MarginRescalingLoss(COSTS),
     "kernel, plugin": KernelCalibrationPenalty(bandwidth=0.1, bias_correction=None),
     "kernel, residual": KernelCalibrationPenalty(bandwidth=0.1, bias_correction="residual"),
-    "kernel, marginal": KernelCalibrationPenalty(bandwidth=0.1, notion="marginal"),
-    "kernel, top label": KernelCalibrationPenalty(bandwidth=0.1, notion="top_label"),
+    "kernel, marginal": KernelCalibrationPenalty(bandwidth=0.1, kind="marginal"),
+    "kernel, top label": KernelCalibrationPenalty(bandwidth=0.1, kind="top_label"),
     "MMCE": MMCEPenalty(),
     "sharpness": SharpnessPenalty(bandwidth=0.1),
 }

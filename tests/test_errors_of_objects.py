@@ -27,10 +27,10 @@ from sklearn_lhcal.distributions import (
     second_opinion_value,
 )
 from sklearn_lhcal.label_histogram import (
+    Annotations,
     KnownProbabilities,
     LabelHistogramClassifier,
     check_counts,
-    counts_from_annotations,
     u_statistic,
 )
 
@@ -69,28 +69,19 @@ def test_bad_probabilities(make):
 
 
 def test_bad_annotations():
-    with pytest.raises(
-        ValueError, match=r"1 items have no label .first: 1.; drop them here and in X"
-    ):
-        counts_from_annotations([["a", "b"], [None, np.nan]])
     with pytest.raises(ValueError, match=r"not known: \['b'\]"):
-        counts_from_annotations([["a", "b"]], classes=["a"])
+        Annotations.from_matrix([["a", "b"]], classes=["a"])
     with pytest.raises(ValueError, match=r"must have shape \(n_items, n_raters\)"):
-        counts_from_annotations(["a", "b"])
-    table = pd.DataFrame({"i": [1, 2], "l": ["a", None]})
-    with pytest.raises(ValueError, match="needs both item= and label="):
-        counts_from_annotations(table, item="i")
-    with pytest.raises(ValueError, match=r"1 items have no label .first: 2"):
-        counts_from_annotations(table, item="i", label="l")
+        Annotations.from_matrix(["a", "b"])
     for ids in ([1, np.nan, np.nan], ["x", None, None], pd.array([1, None, None], dtype="Int64")):
-        table = pd.DataFrame({"i": ids, "l": ["a", "b", "b"]})
+        table = pd.DataFrame({"item": ids, "rater": [1, 2, 3], "label": ["a", "b", "b"]})
         with pytest.raises(
             ValueError, match=r"2 rows have no item id .first: row 1.; give each row"
         ):
-            counts_from_annotations(table, item="i", label="l")
+            Annotations.from_long(table)
     for labels in (["1", 1], ["True", True], [True, "True"], ["a", 1.5]):
         with pytest.raises(ValueError, match=r"mixes (labels of )?types"):
-            counts_from_annotations([labels])
+            Annotations.from_matrix([labels])
         with pytest.raises(ValueError, match=r"mixes (labels of )?types"):
             check_counts(np.array(labels, dtype=object))
     with pytest.raises(ValueError, match="missing labels"):

@@ -80,7 +80,7 @@ class TestExponentialSums:
         monkeypatch.setattr(_sums, "DIRECT", 0)
         for weight in (None, w):
             for h in (1e-4, 1e-3, 0.03, 1.0):
-                options = {"notion": "top_label", "bandwidth": h, "sample_weight": weight}
+                options = {"kind": "top_label", "bandwidth": h, "sample_weight": weight}
                 values = []
                 for many in (10**9, 3):
                     monkeypatch.setattr(_smoothing, "MANY", many)
@@ -105,7 +105,7 @@ class TestExponentialSums:
             monkeypatch.setattr(_smoothing, "MANY", many)
             y = np.random.default_rng(0).multinomial(1, z)
             null = null_calibration_error(
-                y, z, notion="marginal", bandwidth=0.01, n_draws=5, random_state=0, **RESIDUAL
+                y, z, kind="marginal", bandwidth=0.01, n_draws=5, random_state=0, **RESIDUAL
             )
             values.append(
                 [

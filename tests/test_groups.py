@@ -49,8 +49,8 @@ KERNEL = {
     "second order": partial(
         kernel_calibration_error, bandwidth=0.1, bias_correction="second_order"
     ),
-    "marginal": partial(kernel_calibration_error, bandwidth=0.1, notion="marginal"),
-    "top label": partial(kernel_calibration_error, bandwidth=0.1, notion="top_label"),
+    "marginal": partial(kernel_calibration_error, bandwidth=0.1, kind="marginal"),
+    "top label": partial(kernel_calibration_error, bandwidth=0.1, kind="top_label"),
     "plugin": partial(kernel_calibration_error, bandwidth=0.1, p=1, bias_correction=None),
     "ratio": partial(ratio_corrected_calibration_error, bandwidth=0.1),
     "sharpness": partial(kernel_sharpness, bandwidth=0.1),
@@ -127,14 +127,14 @@ def test_the_formula_written_out():
     ) == pytest.approx(naive_grouped(d - phi, cell, w, groups), abs=1e-14)
 
 
-@pytest.mark.parametrize("kind", ["residual", "second_order"])
-@pytest.mark.parametrize("notion", ["canonical", "marginal", "top_label"])
-def test_kernel_pairs_written_out(kind, notion):
+@pytest.mark.parametrize("estimate", ["residual", "second_order"])
+@pytest.mark.parametrize("kind", ["canonical", "marginal", "top_label"])
+def test_kernel_pairs_written_out(estimate, kind):
     from test_kernel import naive_log_kernels, naive_problems
 
     counts, z, w, groups = case(40)
     mu, total = counts / counts.sum(axis=1, keepdims=True), 0.0
-    for x, predicted, target in naive_problems(notion, z, mu):
+    for x, predicted, target in naive_problems(kind, z, mu):
         k, e = np.exp(naive_log_kernels(x, 0.1)) * w, target - predicted
         for j in range(40):
             other = groups != groups[j]
@@ -142,13 +142,13 @@ def test_kernel_pairs_written_out(kind, notion):
             s2 = np.einsum("il,ic,lc->", kk, e, e) / kk.sum()
             share = k[j] * other / (k[j] * other).sum()
             s1 = float(e[j] @ (share @ e))
-            total += w[j] / w.sum() * (s2 if kind == "residual" else 2 * s1 - s2)
+            total += w[j] / w.sum() * (s2 if estimate == "residual" else 2 * s1 - s2)
     value = kernel_calibration_error(
         counts,
         z,
-        notion=notion,
+        kind=kind,
         bandwidth=0.1,
-        bias_correction=kind,
+        bias_correction=estimate,
         sample_weight=w,
         groups=groups,
     )

@@ -192,7 +192,7 @@ def test_soft_labels_are_advised_counts_first():
         check_counts([[0.5, 0.5], [1.0, 0.0]])
     text = str(error.value)
     assert text.index("give the counts") < text.index("KnownProbabilities")
-    assert text.endswith("if y holds one label per rater, use counts_from_annotations")
+    assert text.endswith("use Annotations.from_long or Annotations.from_matrix")
 
 
 NEED_TWO = ["neg_epistemic_loss", "neg_dispersion_loss", "neg_disagreement_squared_loss"]

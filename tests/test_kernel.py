@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernel_cases import (
-    NOTIONS,
+    KINDS,
     RESIDUAL,
     SECOND,
     draw,
@@ -29,10 +29,10 @@ from sklearn_lhcal.label_histogram import KnownProbabilities
 from sklearn_lhcal.metrics import confidence_interval, get_scorer
 
 
-def naive_problems(notion, z, mu):
-    if notion == "canonical":
+def naive_problems(kind, z, mu):
+    if kind == "canonical":
         return [(z, z, mu)]
-    if notion == "marginal":
+    if kind == "marginal":
         return [(np.c_[z[:, k], 1 - z[:, k]], z[:, [k]], mu[:, [k]]) for k in range(z.shape[1])]
     top = z.argmax(axis=1)
     rows = np.arange(len(z))
@@ -44,17 +44,17 @@ def log_kernels(x, h):
     return _sums.log_kernels(x, h, _sums.log_normaliser(x, h))
 
 
-def naive(y, z, notion, h, p=1, kind=None):
+def naive(y, z, kind, h, p=1, estimate=None):
     """The estimates with every sum written out; kernels divided by their largest in the row."""
     mu = y / y.sum(axis=1, keepdims=True)
     total = 0.0
-    for x, predicted, target in naive_problems(notion, z, mu):
+    for x, predicted, target in naive_problems(kind, z, mu):
         L = naive_log_kernels(x, h)
         for j in range(len(x)):
             others = np.arange(len(x)) != j
             k = np.exp(L[j, others] - L[j, others].max())
             e = (target - predicted)[others]
-            if kind is None:
+            if estimate is None:
                 r = (k[:, None] * target[others]).sum(axis=0) / k.sum()
                 total += (np.abs(r - predicted[j]) ** p).sum()
                 continue
@@ -62,22 +62,22 @@ def naive(y, z, notion, h, p=1, kind=None):
             np.fill_diagonal(kk, 0.0)
             s2 = np.einsum("il,ic,lc->", kk, e, e) / kk.sum()
             s1 = ((target - predicted)[j] * (k[:, None] * e).sum(axis=0) / k.sum()).sum()
-            total += s2 if kind == "residual" else 2 * s1 - s2
+            total += s2 if estimate == "residual" else 2 * s1 - s2
     return total / len(z)
 
 
-@pytest.mark.parametrize("notion", NOTIONS)
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("K", "n"), [(2, 200), (3, 60), (10, 60), (61, 30)])
-def test_agrees_with_the_formula_written_out(notion, K, n):
+def test_agrees_with_the_formula_written_out(kind, K, n):
     y, z = draw(n, K, raters=2, temperature=0.6, concentration=0.5)
     for h, p in [(1e-4, 1), (0.01, 1), (0.1, 2), (1.0, 3.5)]:
-        value = kernel_calibration_error(y, z, notion=notion, p=p, bandwidth=h)
-        assert value == pytest.approx(naive(y, z, notion, h, p), rel=1e-10)
-    for kind in ("residual", "second_order"):
+        value = kernel_calibration_error(y, z, kind=kind, p=p, bandwidth=h)
+        assert value == pytest.approx(naive(y, z, kind, h, p), rel=1e-10)
+    for estimate in ("residual", "second_order"):
         value = kernel_calibration_error(
-            y, z, notion=notion, p=2, bandwidth=0.1, bias_correction=kind
+            y, z, kind=kind, p=2, bandwidth=0.1, bias_correction=estimate
         )
-        assert value == pytest.approx(naive(y, z, notion, 0.1, kind=kind), abs=1e-10)
+        assert value == pytest.approx(naive(y, z, kind, 0.1, estimate=estimate), abs=1e-10)
 
 
 def test_pairs_of_isolated_rows_agree_with_arithmetic_in_80_digits():
@@ -116,12 +116,12 @@ def test_kernels_are_the_densities_of_scipy():
 
 
 @pytest.mark.parametrize("options", [RESIDUAL, SECOND])
-@pytest.mark.parametrize("notion", ["canonical", "marginal"])
-def test_corrected_errors_have_mean_zero_for_a_calibrated_predictor_by_enumeration(options, notion):
+@pytest.mark.parametrize("kind", ["canonical", "marginal"])
+def test_corrected_errors_have_mean_zero_for_a_calibrated_predictor_by_enumeration(options, kind):
     z = np.random.default_rng(2).dirichlet([1.0, 0.5, 2.0], size=4)
 
     def metric(y):
-        return kernel_calibration_error(y, z, notion=notion, bandwidth=0.1, **options)
+        return kernel_calibration_error(y, z, kind=kind, bandwidth=0.1, **options)
 
     assert expectation(metric, z, [1, 2, 1, 1]) == pytest.approx(0, abs=1e-13)
 
@@ -196,43 +196,43 @@ def test_known_probabilities_are_frequencies_without_noise():
         )
 
 
-@pytest.mark.parametrize("notion", NOTIONS)
-def test_rows_and_classes_may_be_permuted(notion):
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_and_classes_may_be_permuted(kind):
     y, z = draw(60, 4, raters=3, temperature=0.7)
     rows, classes = np.random.default_rng(0).permutation(60), [2, 0, 3, 1]
     for options in ({"p": 1}, RESIDUAL, SECOND):
-        value = kernel_calibration_error(y, z, notion=notion, bandwidth=0.05, **options)
+        value = kernel_calibration_error(y, z, kind=kind, bandwidth=0.05, **options)
         turned = kernel_calibration_error(
-            y[rows][:, classes], z[rows][:, classes], notion=notion, bandwidth=0.05, **options
+            y[rows][:, classes], z[rows][:, classes], kind=kind, bandwidth=0.05, **options
         )
         assert turned == pytest.approx(value, rel=1e-11)
 
 
 @pytest.mark.parametrize("options", [{"p": 1}, {"p": 3}, RESIDUAL, SECOND])
-@pytest.mark.parametrize("notion", NOTIONS)
-def test_results_do_not_depend_on_the_block(monkeypatch, notion, options):
+@pytest.mark.parametrize("kind", KINDS)
+def test_results_do_not_depend_on_the_block(monkeypatch, kind, options):
     y, z = draw(400, 3, temperature=0.7, concentration=0.5)
     for h in (1e-3, 0.05, 1.0):
         values = []
         for block in (2**30, 400 * 37, 1):
             monkeypatch.setattr(_sums, "BLOCK", block)
-            values.append(kernel_calibration_error(y, z, notion=notion, bandwidth=h, **options))
+            values.append(kernel_calibration_error(y, z, kind=kind, bandwidth=h, **options))
         assert values == pytest.approx([values[0]] * 3, rel=1e-11)
 
 
-@pytest.mark.parametrize("notion", NOTIONS)
-def test_binary_predictions_may_be_a_column(notion):
+@pytest.mark.parametrize("kind", KINDS)
+def test_binary_predictions_may_be_a_column(kind):
     y, z = draw(40, 2, raters=2)
-    a = kernel_calibration_error(y, z[:, 1], notion=notion, bandwidth=0.1)
+    a = kernel_calibration_error(y, z[:, 1], kind=kind, bandwidth=0.1)
     assert a == pytest.approx(
-        kernel_calibration_error(y, z, notion=notion, bandwidth=0.1), rel=1e-12
+        kernel_calibration_error(y, z, kind=kind, bandwidth=0.1), rel=1e-12
     )
 
 
 def test_two_classes_canonical_and_marginal_sum_both_columns_and_the_top_label_is_one():
     y, z = draw(50, 2, temperature=0.5)
     canonical, marginal, top = (
-        kernel_calibration_error(y, z, notion=v, p=2, bandwidth=0.1) for v in NOTIONS
+        kernel_calibration_error(y, z, kind=v, p=2, bandwidth=0.1) for v in KINDS
     )
     assert canonical == pytest.approx(marginal, rel=1e-12)
     one_sided = np.where(z[:, :1] > 0.5, z, z[:, ::-1])  # the top label in the first column
@@ -275,8 +275,8 @@ def test_hand_value_of_two_rows():
 def test_weights_scale_and_delete(options):
     y, z = draw(80, 3, temperature=0.7)
     w = np.random.default_rng(0).uniform(0.5, 2, size=80)
-    for notion in NOTIONS:
-        arguments = {"notion": notion, "bandwidth": 0.05, **options}
+    for kind in KINDS:
+        arguments = {"kind": kind, "bandwidth": 0.05, **options}
         value = kernel_calibration_error(y, z, sample_weight=w, **arguments)
         assert kernel_calibration_error(y, z, sample_weight=1e9 * w, **arguments) == pytest.approx(
             value, rel=1e-11
@@ -306,17 +306,17 @@ def test_weighted_plugin_by_hand():
     n=st.integers(3, 12),
     K=st.integers(2, 5),
     h=st.sampled_from([1e-4, 0.01, 0.3, 1.0]),
-    notion=st.sampled_from(NOTIONS),
+    kind=st.sampled_from(KINDS),
     seed=st.integers(0, 10_000),
 )
-def test_corners_ties_and_absent_classes_stay_finite(n, K, h, notion, seed):
+def test_corners_ties_and_absent_classes_stay_finite(n, K, h, kind, seed):
     rng = np.random.default_rng(seed)
     z = rng.dirichlet(np.full(K, 0.2), size=n)
     z[rng.random(n) < 0.3] = np.eye(K)[0]
     z[-1] = z[0]
     y = np.zeros(n, dtype=int)  # all other classes absent
     for options in ({"p": 1}, {"p": 2.5}, RESIDUAL, SECOND):
-        value = kernel_calibration_error(y, z, notion=notion, bandwidth=h, **options)
+        value = kernel_calibration_error(y, z, kind=kind, bandwidth=h, **options)
         assert np.isfinite(value)
         if "bias_correction" not in options:
             assert 0 <= value <= 2 * K
@@ -361,13 +361,13 @@ class Tempered(ClassifierMixin, BaseEstimator):
         return self.predict_proba(X).argmax(axis=1)
 
 
-@pytest.mark.parametrize("notion", NOTIONS)
-def test_a_search_over_temperatures_finds_that_of_calibrated_predictions(notion):
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_search_over_temperatures_finds_that_of_calibrated_predictions(kind):
     y, z = draw(1500, 4, raters=2, seed=5)
     search = GridSearchCV(
         Tempered(),
         {"temperature": [0.4, 0.6, 1.0, 1.5, 2.0]},
-        scoring=f"neg_kernel_{notion}_error",
+        scoring=f"neg_kernel_{kind}_error",
         cv=3,
     ).fit(z, y)
     assert search.best_params_ == {"temperature": 1.0}

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from kernel_cases import (
-    NOTIONS,
+    KINDS,
     RESIDUAL,
     SECOND,
     draw,
@@ -32,7 +32,7 @@ from sklearn_lhcal.metrics import (
 class TestBandwidth:
     def test_is_within_a_percent_of_the_published_grid(self):
         grid = [*np.logspace(-5, -1, 15), 0.2, 0.4, 0.6, 0.8, 1]
-        for K, concentration, notion in [
+        for K, concentration, kind in [
             (2, 0.3, "canonical"),
             (4, 1, "canonical"),
             (10, 0.2, "marginal"),
@@ -41,14 +41,14 @@ class TestBandwidth:
             _, z = draw(400, K, concentration=concentration)
             x = [
                 p.x
-                for p in _errors.problems(notion, torch.as_tensor(z), torch.as_tensor(z)[:, None])
+                for p in _errors.problems(kind, torch.as_tensor(z), torch.as_tensor(z)[:, None])
             ]
-            best = loo_bandwidth(z, notion=notion, grid=grid)
+            best = loo_bandwidth(z, kind=kind, grid=grid)
             assert (
                 best
                 == grid[np.sum([_smoothing.log_likelihoods(v, grid) for v in x], axis=0).argmax()]
             )
-            ours = loo_bandwidth(z, notion=notion)
+            ours = loo_bandwidth(z, kind=kind)
             a, b = (sum(_smoothing.log_likelihoods(v, [h])[0] for v in x) for h in (ours, best))
             assert a >= b - 0.01 * abs(b)
 
@@ -68,9 +68,9 @@ class TestBandwidth:
         _, z = draw(100, 3)
         assert loo_bandwidth(np.repeat(z, 2, axis=0)) == pytest.approx(loo_bandwidth(z), rel=1e-9)
 
-    def test_each_notion_has_its_own_kernel(self):
+    def test_each_kind_has_its_own_kernel(self):
         _, z = draw(300, 4)
-        assert len({round(loo_bandwidth(z, notion=v), 6) for v in NOTIONS}) == 3
+        assert len({round(loo_bandwidth(z, kind=v), 6) for v in KINDS}) == 3
 
     def test_cross_validation_minimises_the_left_out_residual(self):
         y, z = draw(400, 4, temperature=0.6)
@@ -243,7 +243,7 @@ class TestErrors:
                 {"p": 2, "bias_correction": "tin"},
                 "bias_correction must be 'residual', 'second_order' or None",
             ),
-            ({"notion": "classwise"}, "notion must be one of canonical, marginal, top_label"),
+            ({"kind": "classwise"}, "kind must be one of canonical, marginal, top_label"),
             ({"bandwidth": 0.0}, "bandwidth must be 'loo', 'cv' or a positive number"),
             ({"bandwidth": "scott"}, "bandwidth must be 'loo', 'cv' or a positive number"),
         ],

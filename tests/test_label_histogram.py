@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 from count_forms import COUNTS, FORMS, NAMES
 
-from sklearn_lhcal.label_histogram import KnownProbabilities, check_counts, counts_from_annotations
+from sklearn_lhcal.label_histogram import Annotations, KnownProbabilities, check_counts
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -102,24 +102,24 @@ def test_check_counts_does_not_write():
 
 def test_annotation_matrix_with_gaps():
     matrix = [["cat", None, "dog"], [np.nan, "dog", pd.NA], ["cat", "cat", "cat"]]
-    counts, classes, items = counts_from_annotations(matrix)
-    np.testing.assert_array_equal(counts, [[1, 1], [0, 1], [3, 0]])
-    assert classes.tolist() == ["cat", "dog"]
-    assert items.tolist() == [0, 1, 2]
+    y = Annotations.from_matrix(matrix)
+    np.testing.assert_array_equal(y.counts, [[1, 1], [0, 1], [3, 0]])
+    assert y.classes.tolist() == ["cat", "dog"]
+    assert np.asarray(y.items).tolist() == [0, 1, 2]
 
 
 @pytest.mark.parametrize("gap", [None, np.nan, pd.NA, pd.NaT, np.datetime64("NaT")])
 def test_gaps_among_days(gap):
     day = pd.Timestamp("2020-02-02")
-    counts, classes, _ = counts_from_annotations(np.array([[day, gap], [day, day]], dtype=object))
-    np.testing.assert_array_equal(counts, [[1], [2]])
-    assert classes.tolist() == [day]
+    y = Annotations.from_matrix(np.array([[day, gap], [day, day]], dtype=object))
+    np.testing.assert_array_equal(y.counts, [[1], [2]])
+    assert y.classes.tolist() == [day]
 
 
 def test_annotation_matrix_of_numbers_with_nan():
-    counts, classes, _ = counts_from_annotations(np.array([[1.0, np.nan], [2.0, 1.0]]))
-    np.testing.assert_array_equal(counts, [[1, 0], [1, 1]])
-    assert classes.tolist() == [1, 2]
+    y = Annotations.from_matrix(np.array([[1.0, np.nan], [2.0, 1.0]]))
+    np.testing.assert_array_equal(y.counts, [[1, 0], [1, 1]])
+    assert y.classes.tolist() == [1, 2]
 
 
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
@@ -127,38 +127,33 @@ def test_long_table(frame):
     table = frame(
         {"who": [1, 2, 1, 2, 1], "what": ["x2", "x1", "x1", "x2", "x2"], "said": list("baaba")}
     )
-    counts, classes, items = counts_from_annotations(table, item="what", label="said")
-    assert items.tolist() == ["x1", "x2"]
-    assert classes.tolist() == ["a", "b"]
-    np.testing.assert_array_equal(counts, [[2, 0], [1, 2]])
+    y = Annotations.from_long(table, item="what", rater=range(5), label="said")
+    assert y.items.tolist() == ["x1", "x2"]
+    assert y.classes.tolist() == ["a", "b"]
+    np.testing.assert_array_equal(y.counts, [[2, 0], [1, 2]])
 
 
 def test_long_table_and_matrix_agree():
     rng = np.random.default_rng(0)
     matrix = rng.integers(0, 4, (50, 7))
-    long = pd.DataFrame({"i": np.repeat(np.arange(50), 7), "l": matrix.ravel()}).sample(
-        frac=1, random_state=0
-    )
+    long = {"i": np.repeat(np.arange(50), 7), "r": np.arange(350), "l": matrix.ravel()}
+    long = pd.DataFrame(long).sample(frac=1, random_state=0)
     expected = (matrix[:, :, None] == np.arange(4)).sum(axis=1)
-    np.testing.assert_array_equal(
-        counts_from_annotations(matrix, classes=range(4)).counts, expected
-    )
-    np.testing.assert_array_equal(
-        counts_from_annotations(long, classes=range(4), item="i", label="l").counts, expected
-    )
+    for y in (
+        Annotations.from_matrix(matrix, classes=range(4)),
+        Annotations.from_long(long, classes=range(4), item="i", rater="r", label="l"),
+    ):
+        np.testing.assert_array_equal(y.counts, expected)
 
 
 def test_matrix_frames_keep_their_index_as_items():
     frame = pd.DataFrame([["a", "b"], ["b", "b"]], index=["second", "first"])
-    assert counts_from_annotations(frame).items.tolist() == ["second", "first"]
+    assert Annotations.from_matrix(frame).items.tolist() == ["second", "first"]
 
 
 def test_classes_fix_the_columns_of_annotations():
-    assert counts_from_annotations([["b", "b"]], classes=["c", "b", "a"]).counts.tolist() == [
-        [0, 2, 0]
-    ]
-    long = {"item": [1, 1], "label": ["b", "b"]}
-    found = counts_from_annotations(
-        pd.DataFrame(long), item="item", label="label", classes=["c", "b", "a"]
-    )
-    assert found.counts.tolist() == [[0, 2, 0]]
+    y = Annotations.from_matrix([["b", "b"]], classes=["c", "b", "a"])
+    assert y.counts.tolist() == [[0, 2, 0]]
+    long = {"item": [1, 1], "rater": [1, 2], "label": ["b", "b"]}
+    y = Annotations.from_long(pd.DataFrame(long), classes=["c", "b", "a"])
+    assert y.counts.tolist() == [[0, 2, 0]]

@@ -74,14 +74,14 @@ def files_of(folder, n, K):
     return arrays, [np.load(folder / f"{name}.npy", mmap_mode="r") for name in "yz"]
 
 
-@pytest.mark.parametrize("notion", ["marginal", "top_label", "canonical"])
-def test_kernels_of_files(tmp_path, notion):
+@pytest.mark.parametrize("kind", ["marginal", "top_label", "canonical"])
+def test_kernels_of_files(tmp_path, kind):
     arrays, files = files_of(tmp_path, 200, 4)
-    error = partial(kernel_calibration_error, notion=notion, bandwidth=0.05)
+    error = partial(kernel_calibration_error, kind=kind, bandwidth=0.05)
     np.testing.assert_allclose(error(*files), error(*arrays), rtol=1e-12)
 
 
 def test_kernels_of_files_are_not_copied(tmp_path):
     arrays, files = files_of(tmp_path, 20_000, 40)
-    error = partial(kernel_calibration_error, notion="top_label", bandwidth=0.05)
+    error = partial(kernel_calibration_error, kind="top_label", bandwidth=0.05)
     assert peak(error, *files) < arrays[1].nbytes

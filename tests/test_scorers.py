@@ -40,8 +40,8 @@ def metric_of(name):
     name = name.removeprefix("neg_")
     if not name.startswith("kernel_"):
         return getattr(metrics, name)
-    notion = name.removeprefix("kernel_").removesuffix("_error")
-    options = {"notion": notion, "p": 2, "bandwidth": 0.05, "bias_correction": "residual"}
+    kind = name.removeprefix("kernel_").removesuffix("_error")
+    options = {"kind": kind, "p": 2, "bandwidth": 0.05, "bias_correction": "residual"}
     return partial(metrics.kernel_calibration_error, **options)
 
 

@@ -18,17 +18,17 @@ def batch(n=40, K=3, seed=0):
     return torch.tensor(u, requires_grad=True), torch.tensor(y, dtype=torch.float64)
 
 
-@pytest.mark.parametrize("notion", ["canonical", "marginal", "top_label"])
+@pytest.mark.parametrize("kind", ["canonical", "marginal", "top_label"])
 @pytest.mark.parametrize("bandwidth", [0.05, 0.3])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_it_is_the_metric_of_the_batch(notion, bandwidth, weighted):
+def test_it_is_the_metric_of_the_batch(kind, bandwidth, weighted):
     u, y = batch()
     w = np.random.default_rng(1).uniform(0, 2, 40) if weighted else None
     z = torch.softmax(u, dim=1).detach().numpy()
-    options = {"notion": notion, "bandwidth": bandwidth, "bias_correction": None}
+    options = {"kind": kind, "bandwidth": bandwidth, "bias_correction": None}
     expected = kernel_sharpness(y.numpy(), z, sample_weight=w, **options)
     weight = None if w is None else torch.tensor(w)
-    assert_allclose(SharpnessPenalty(bandwidth, notion)(u, y, weight).item(), expected, rtol=1e-9)
+    assert_allclose(SharpnessPenalty(bandwidth, kind)(u, y, weight).item(), expected, rtol=1e-9)
 
 
 @pytest.mark.parametrize("penalty", [0.1, 1.0, 10.0])
@@ -77,7 +77,7 @@ def test_it_trains():
 
 @pytest.mark.parametrize(
     ("penalty", "match"),
-    [(SharpnessPenalty(0.0), "bandwidth"), (SharpnessPenalty(notion="all"), "notion")],
+    [(SharpnessPenalty(0.0), "bandwidth"), (SharpnessPenalty(kind="all"), "kind")],
 )
 def test_wrong_parameters(penalty, match):
     with pytest.raises(ValueError, match=match):

@@ -61,19 +61,19 @@ TOP = {
 def test_classes_that_tie_for_the_top_label_share_its_frequency(name):
     y, z, rng = tenths(4)
     other = rng.permutation(4)
-    options = {"notion": "top_label", "bandwidth": 0.1}
+    options = {"kind": "top_label", "bandwidth": 0.1}
     was = TOP[name](y, z, **options)
     assert TOP[name](y[:, other], z[:, other], **options) == pytest.approx(was, abs=1e-12)
     # the binary problem: the largest probability, and the mean frequency of who has it
     best = z == z.max(axis=1, keepdims=True)
     c = (y * best).sum(axis=1) / best.sum(axis=1)
     top = np.column_stack([5 * np.ones(len(y)) - c, c]) * 12
-    alone = TOP[name](np.rint(top).astype(int), z.max(axis=1), **options | {"notion": "marginal"})
+    alone = TOP[name](np.rint(top).astype(int), z.max(axis=1), **options | {"kind": "marginal"})
     assert was == pytest.approx(alone / 2, abs=1e-9)
 
 
 @pytest.mark.parametrize(
-    "penalty", [KernelCalibrationPenalty(notion="top_label"), MMCEPenalty()], ids=["kernel", "mmce"]
+    "penalty", [KernelCalibrationPenalty(kind="top_label"), MMCEPenalty()], ids=["kernel", "mmce"]
 )
 def test_classes_that_tie_for_the_top_label_share_it_in_training(penalty):
     y, z, rng = tenths(4)

@@ -371,7 +371,7 @@ def marginal_kernel_error(n, K, h=0.05):
     from sklearn_lhcal.metrics import kernel_calibration_error
 
     y, z = one_label(n, K)
-    options = {"p": 1, "bandwidth": h, "bias_correction": None, "notion": "marginal"}
+    options = {"p": 1, "bandwidth": h, "bias_correction": None, "kind": "marginal"}
     return Case(
         lambda: kernel_calibration_error(y, z, **options),
         lambda: full_matrix_marginal(y, z, h),

@@ -137,8 +137,8 @@ def top_label(n_classes: int, draws: int) -> None:
             q, z = problem(n, n_classes, rng)
             y = rng.multinomial(1, q)
             if draw == 0:
-                bandwidths.append(loo_bandwidth(z, notion="top_label"))
-            options = {"notion": "top_label", "bandwidth": bandwidths[i]}
+                bandwidths.append(loo_bandwidth(z, kind="top_label"))
+            options = {"kind": "top_label", "bandwidth": bandwidths[i]}
             values[i, draw] = (
                 expected_calibration_error(y, z),
                 kernel_calibration_error(y, z, p=1, bias_correction=None, **options),

@@ -69,4 +69,4 @@ Folds = int | Splitter | Iterable[tuple[ArrayLike, ArrayLike]] | None
 # how bins are cut, how binned estimates are corrected, what of a prediction is compared
 Strategy = Literal["uniform", "quantile"]
 Correction = Literal["residual", "label"] | None
-Notion = Literal["canonical", "marginal", "top_label"]
+KernelKind = Literal["canonical", "marginal", "top_label"]

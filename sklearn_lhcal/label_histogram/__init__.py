@@ -11,14 +11,12 @@ from ._agreement import (
 )
 from ._annotations import Annotations
 from ._classifier import LabelHistogramClassifier
-from ._from_annotations import AnnotationCounts, counts_from_annotations
 from ._labels import KnownProbabilities, check_counts
 from ._statistics import class_disagreement, pairwise_disagreement, u_statistic
 
 __all__ = [
     "AdjudicatedRatingsWarning",
     "AdjudicationTest",
-    "AnnotationCounts",
     "Annotations",
     "KnownProbabilities",
     "LabelHistogramClassifier",
@@ -27,7 +25,6 @@ __all__ = [
     "class_disagreement",
     "cohen_kappa",
     "conger_kappa",
-    "counts_from_annotations",
     "fleiss_kappa",
     "gwet_ac",
     "krippendorff_alpha",

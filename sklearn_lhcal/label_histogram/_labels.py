@@ -21,7 +21,7 @@ from .._ground.names import Side, check_row_names, column_names, matched, sorted
 from .._ground.simplex import check_proba, in_columns
 from .._ground.types import LabelsLike, Selection
 
-HINT = "if y holds one label per rater, use counts_from_annotations"
+HINT = "if y holds one label per rater, use Annotations.from_long or Annotations.from_matrix"
 
 
 class Labels:

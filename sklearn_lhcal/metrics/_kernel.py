@@ -17,7 +17,7 @@ from .._ground.bins import signed_root
 from .._ground.checks import is_real
 from .._ground.simplex import accuracy
 from .._ground.tags import OfRows, metric
-from .._ground.types import LabelsLike, Notion, Seed
+from .._ground.types import KernelKind, LabelsLike, Seed
 from .._rows import PredictionLike, Rows
 from ._evaluate import score
 from ._kernel_bandwidth import as_tensor, choose_bandwidth, groups_of, log_weight_of
@@ -41,9 +41,9 @@ def check_options(p, bias_correction) -> None:
         )
 
 
-def check_enough(rows: Rows, kind: str | None) -> None:
+def check_enough(rows: Rows, estimate: str | None) -> None:
     """ValueError unless there are two rows, or groups, for a plugin, three for all else."""
-    least = 2 if kind is None else 3
+    least = 2 if estimate is None else 3
     if len(rows) < least:
         raise ValueError(f"A leave-one-out estimate needs {least} rows at least, got {len(rows)}.")
     if rows.groups is not None and len(np.unique(rows.groups)) < least:
@@ -55,11 +55,11 @@ def one_version(rows: Rows) -> Floats:
     return rows.mu[:, None, :]
 
 
-def _estimate(rows: Rows, kind, p, *, notion, bandwidth, random_state, device, **others) -> float:
+def _estimate(rows: Rows, estimate, p, *, kind, bandwidth, random_state, device, **others) -> float:
     """One of the kernel estimates of all rows."""
-    check_enough(rows, kind)
-    h = choose_bandwidth(bandwidth, notion, rows, random_state, device)
-    return float(mean_errors(rows, None, notion, h, p, kind, device)[0])
+    check_enough(rows, estimate)
+    h = choose_bandwidth(bandwidth, kind, rows, random_state, device)
+    return float(mean_errors(rows, None, kind, h, p, estimate, device)[0])
 
 
 def _error(rows: Rows, *, p, bias_correction, **options) -> float:
@@ -88,8 +88,8 @@ def _ratio_tags(*, p, **others) -> OfRows:
 
 
 def _sharpness(rows: Rows, *, bias_correction, **options) -> float:
-    kind = "sharpness" if bias_correction is None else "ratio_sharpness"
-    return _estimate(rows, kind, 2, **options)
+    estimate = "sharpness" if bias_correction is None else "ratio_sharpness"
+    return _estimate(rows, estimate, 2, **options)
 
 
 def _sharpness_tags(*, bias_correction, **others) -> OfRows:
@@ -105,7 +105,7 @@ def kernel_calibration_error(
     *,
     sample_weight: ArrayLike | None = None,
     groups: ArrayLike | None = None,
-    notion: Notion = "canonical",
+    kind: KernelKind = "canonical",
     p: float = 2,
     bandwidth: float | Literal["loo", "cv"] = "loo",
     root: bool = False,
@@ -135,7 +135,7 @@ def kernel_calibration_error(
         Rows of one group (one patient, say) may depend on each other; groups are independent. Pairs
         of rows of one group are left out, of the smooth and of the search for a bandwidth. Without
         groups the rows themselves are taken as independent.
-    notion : {"canonical", "marginal", "top_label"}, default="canonical"
+    kind : {"canonical", "marginal", "top_label"}, default="canonical"
         Calibration of the whole vector; of every class by itself, summed over classes; or of the
         largest probability, whose frequency classes that tie share evenly.
     p : float, default=2
@@ -177,7 +177,7 @@ def kernel_calibration_error(
     Memory grows with n. Predictions in float64 and counts in int64 may be read-only files, mapped
     by `numpy.memmap`, of which "marginal" and "top_label" hold few columns at a time.
 
-    Time grows with n² for the canonical notion, and for all notions with groups. For the others it
+    Time grows with n² for the canonical kind, and for all kinds with groups. For the others it
     grows about with n: from 2 000 rows on their kernels are summed by interpolation, whose relative
     error is below 1e-14, but for rounding.
 
@@ -189,7 +189,7 @@ def kernel_calibration_error(
     >>> calibrated < 0.01 < kernel_calibration_error(data.counts, data.prediction, bandwidth=0.05)
     True
     """
-    options: dict[str, Any] = {"notion": notion, "p": p, "bandwidth": bandwidth, "root": root}
+    options: dict[str, Any] = {"kind": kind, "p": p, "bandwidth": bandwidth, "root": root}
     options |= {"bias_correction": bias_correction, "random_state": random_state, "device": device}
     return score(kernel_calibration_error, y, prediction, sample_weight, groups, **options)
 
@@ -201,7 +201,7 @@ def ratio_corrected_calibration_error(
     *,
     sample_weight: ArrayLike | None = None,
     groups: ArrayLike | None = None,
-    notion: Notion = "canonical",
+    kind: KernelKind = "canonical",
     p: float = 1,
     bandwidth: float | Literal["loo", "cv"] = "loo",
     root: bool = False,
@@ -216,7 +216,7 @@ def ratio_corrected_calibration_error(
 
     Parameters
     ----------
-    y, prediction, sample_weight, groups, notion, p, bandwidth, root, random_state, device
+    y, prediction, sample_weight, groups, kind, p, bandwidth, root, random_state, device
         As in `kernel_calibration_error`.
 
     Returns
@@ -229,7 +229,7 @@ def ratio_corrected_calibration_error(
     >>> round(ratio_corrected_calibration_error([0, 1, 1], [0.2, 0.7, 0.9], bandwidth=0.5), 2)
     0.77
     """
-    options: dict[str, Any] = {"notion": notion, "p": p, "bandwidth": bandwidth, "root": root}
+    options: dict[str, Any] = {"kind": kind, "p": p, "bandwidth": bandwidth, "root": root}
     options |= {"random_state": random_state, "device": device}
     return score(ratio_corrected_calibration_error, y, prediction, sample_weight, groups, **options)
 
@@ -241,7 +241,7 @@ def kernel_sharpness(
     *,
     sample_weight: ArrayLike | None = None,
     groups: ArrayLike | None = None,
-    notion: Notion = "canonical",
+    kind: KernelKind = "canonical",
     bandwidth: float | Literal["loo", "cv"] = "loo",
     bias_correction: Literal["ratio"] | None = None,
     random_state: Seed = 0,
@@ -255,7 +255,7 @@ def kernel_sharpness(
 
     Parameters
     ----------
-    y, prediction, sample_weight, groups, notion, bandwidth, random_state, device
+    y, prediction, sample_weight, groups, kind, bandwidth, random_state, device
         As in `kernel_calibration_error`.
     bias_correction : {"ratio", None}, default=None
         "ratio" removes the bias of the ratio to second order. It helps at wide bandwidths.
@@ -275,12 +275,12 @@ def kernel_sharpness(
     >>> round(kernel_sharpness([0, 1, 1, 1], [0.2, 0.7, 0.8, 0.9], bandwidth=0.5), 2)
     0.79
     """
-    options: dict[str, Any] = {"notion": notion, "bandwidth": bandwidth}
+    options: dict[str, Any] = {"kind": kind, "bandwidth": bandwidth}
     options |= {"bias_correction": bias_correction, "random_state": random_state, "device": device}
     return score(kernel_sharpness, y, prediction, sample_weight, groups, **options)
 
 
-def mean_errors(rows: Rows, mu, notion, h: float, p: float, kind: str | None, device) -> Floats:
+def mean_errors(rows: Rows, mu, kind, h: float, p: float, estimate: str | None, device) -> Floats:
     """Weighted means over rows, shape (S,), of S versions of the frequencies μ̂ (n, S, K).
 
     None stands for the one version observed.
@@ -288,29 +288,29 @@ def mean_errors(rows: Rows, mu, notion, h: float, p: float, kind: str | None, de
     import torch
 
     w = None if rows.w is None else as_tensor(rows.w, device)
-    row_errors = _row_errors(p, kind)
+    row_errors = _row_errors(p, estimate)
     total: Floats = np.zeros(1)
     with torch.no_grad():
-        for part in _problems(notion, rows, mu, device):
+        for part in _problems(kind, rows, mu, device):
             losses = row_errors(part, h)
             means = losses.mean(dim=0) if w is None else w @ losses / w.sum()
             total = total + means.cpu().numpy()
     return total
 
 
-def _problems(notion: str, rows: Rows, mu, device):
-    """The problems of a notion; where each is of one class, few columns are read at a time."""
+def _problems(kind: str, rows: Rows, mu, device):
+    """The problems of a kind; where each is of one class, few columns are read at a time."""
     from .._ground.kernels import errors
 
     weights_and_groups = log_weight_of(rows, device), groups_of(rows, device)
-    of_classes = mu is None and notion in ("marginal", "top_label")
+    of_classes = mu is None and kind in ("marginal", "top_label")
     if not of_classes:
         mu = one_version(rows) if mu is None else mu
         z, y = as_tensor(rows.z, device), as_tensor(mu, device)
-        yield from errors.problems(notion, z, y, *weights_and_groups)
+        yield from errors.problems(kind, z, y, *weights_and_groups)
         return
     parts = _some_classes(rows)
-    if notion == "top_label":
+    if kind == "top_label":
         top = rows.each(_top)
         parts = iter([(top[:, :1], top[:, 1:])])
     for z, y in parts:
@@ -336,7 +336,7 @@ def _top(rows: Rows) -> Floats:
     return np.column_stack([rows.z.max(axis=1), accuracy(rows.mu, rows.z)])
 
 
-def _row_errors(p: float, kind: str | None):
+def _row_errors(p: float, estimate: str | None):
     """``error(problem, h)`` of each row, shape (n, S)."""
     from .._ground.kernels import errors
 
@@ -347,4 +347,4 @@ def _row_errors(p: float, kind: str | None):
         "second_order": errors.second_order_rows,
         "sharpness": errors.sharpness_rows,
         "ratio_sharpness": partial(errors.sharpness_rows, corrected=True),
-    }[kind]
+    }[estimate]

@@ -9,7 +9,7 @@ from sklearn.utils import check_random_state
 
 from .._ground.checks import as_floats, is_real
 from .._ground.simplex import check_proba
-from .._ground.types import Notion, Seed
+from .._ground.types import KernelKind, Seed
 from .._rows import PredictionLike, Rows
 from ..distributions import Distribution
 
@@ -21,14 +21,14 @@ _CV_ROWS = 20_000
 def loo_bandwidth(
     prediction: PredictionLike,
     *,
-    notion: Notion = "canonical",
+    kind: KernelKind = "canonical",
     grid: ArrayLike | None = None,
     random_state: Seed = 0,
     device: str = "cpu",
 ) -> float:
     """Bandwidth of the most likely kernel density of the predictions, each row left out for itself.
 
-    It maximises ``Σ_j log[Σ_{i≠j} k(z_j, z_i)/(n−1)]`` with the kernel of the notion. Rows that tie
+    It maximises ``Σ_j log[Σ_{i≠j} k(z_j, z_i)/(n−1)]`` with the kernel of the kind. Rows that tie
     with row j are left out, too. For "marginal" there is one bandwidth for all classes. It follows
     the density of the predictions, not their miscalibration.
 
@@ -36,7 +36,7 @@ def loo_bandwidth(
     ----------
     prediction : array-like of shape (n_samples, n_classes) or (n_samples,), or Distribution
         Class probabilities, or a distribution, whose mean counts.
-    notion : {"canonical", "marginal", "top_label"}, default="canonical"
+    kind : {"canonical", "marginal", "top_label"}, default="canonical"
         Which predictions the density is of.
     grid : array-like of float, optional
         Bandwidths to choose from. None: an optimum between 1e-5 and 1 from ten evaluations. Where
@@ -53,7 +53,7 @@ def loo_bandwidth(
     Raises
     ------
     ValueError
-        Fewer than two rows, all predictions equal, an unknown notion.
+        Fewer than two rows, all predictions equal, an unknown kind.
 
     Examples
     --------
@@ -72,10 +72,10 @@ def loo_bandwidth(
             raise ValueError("grid must hold positive bandwidths.")
         if grid.min() < 1e-150:
             raise ValueError("grid has bandwidths below 1e-150, whose squares are 0.")
-    return _loo(z, notion, random_state, device, grid)
+    return _loo(z, kind, random_state, device, grid)
 
 
-def choose_bandwidth(bandwidth, notion, rows: Rows, random_state, device) -> float:
+def choose_bandwidth(bandwidth, kind, rows: Rows, random_state, device) -> float:
     """The bandwidth as a number.
 
     A rule finds it from z, or from z and μ̂.
@@ -83,20 +83,20 @@ def choose_bandwidth(bandwidth, notion, rows: Rows, random_state, device) -> flo
     if is_real(bandwidth) and not isinstance(bandwidth, bool) and 0 < bandwidth < np.inf:
         return float(bandwidth)
     if isinstance(bandwidth, str) and bandwidth == "loo":
-        return _loo(rows.z, notion, random_state, device, groups=rows.groups)
+        return _loo(rows.z, kind, random_state, device, groups=rows.groups)
     if isinstance(bandwidth, str) and bandwidth == "cv":
-        return _cv(rows, notion, random_state, device)
+        return _cv(rows, kind, random_state, device)
     raise ValueError(f"bandwidth must be 'loo', 'cv' or a positive number, got {bandwidth!r}.")
 
 
-def _loo(z, notion, random_state, device, grid=None, groups=None) -> float:
+def _loo(z, kind, random_state, device, grid=None, groups=None) -> float:
     # torch is imported where it is needed only
     from .._ground.kernels import errors
 
     keep = _sample(len(z), _LOO_ROWS, random_state)
     z = as_tensor(z[keep], device)
     g = None if groups is None else _codes(groups[keep], device)
-    parts = list(errors.problems(notion, z, z[:, None], g=g))
+    parts = list(errors.problems(kind, z, z[:, None], g=g))
 
     def cost(hs):
         return -np.sum([part.log_likelihoods(hs) for part in parts], axis=0)
@@ -106,14 +106,14 @@ def _loo(z, notion, random_state, device, grid=None, groups=None) -> float:
     return float(grid[np.argmin(cost(grid))])
 
 
-def _cv(rows: Rows, notion, random_state, device) -> float:
+def _cv(rows: Rows, kind, random_state, device) -> float:
     from .._ground.kernels import errors
 
     some = rows.take(_sample(len(rows), _CV_ROWS, random_state))
     z = as_tensor(some.z, device)
     y = as_tensor(some.mu[:, None], device)
     v = log_weight_of(some, device)
-    parts = list(errors.problems(notion, z, y, v, groups_of(some, device)))
+    parts = list(errors.problems(kind, z, y, v, groups_of(some, device)))
 
     def cost(hs):
         return np.sum([errors.cross_validation_errors(part, hs) for part in parts], axis=0)

@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state
 from .._ground.arrays import Floats, row_units
 from .._ground.bins import signed_root
 from .._ground.checks import check_levels, check_positive_int
-from .._ground.types import LabelsLike, Notion, Seed
+from .._ground.types import KernelKind, LabelsLike, Seed
 from .._rows import PredictionLike, Rows, read_rows
 from ..label_histogram import Annotations
 from ._binned import raters_repeat
@@ -104,7 +104,7 @@ def null_calibration_error(
     *,
     sample_weight: ArrayLike | None = None,
     groups: ArrayLike | None = None,
-    notion: Notion = "canonical",
+    kind: KernelKind = "canonical",
     p: float = 2,
     bandwidth: float | Literal["loo"] = "loo",
     root: bool = False,
@@ -134,7 +134,7 @@ def null_calibration_error(
 
     Parameters
     ----------
-    y, prediction, sample_weight, notion, p, root, bias_correction, device
+    y, prediction, sample_weight, kind, p, root, bias_correction, device
         As in `kernel_calibration_error`. The corrected defaults find predictions that are too sharp
         and too flat. The plugin (``bias_correction=None``) is small where they are too flat: it
         never finds underconfidence.
@@ -194,14 +194,14 @@ def null_calibration_error(
             "row if rows are independent."
         )
     rng = check_random_state(random_state)
-    h = choose_bandwidth(bandwidth, notion, rows, rng, device)
+    h = choose_bandwidth(bandwidth, kind, rows, rng, device)
     generator = np.random.default_rng(rng.randint(2**31, size=4))
     by_sign = rows.groups is not None or raters_repeat(rows)
     draw = signs(rows) if by_sign else _labels(rows)
 
     def errors(mu):
         """Of the versions of the frequencies μ̂, shape (S,)."""
-        found = mean_errors(rows, mu, notion, h, p, bias_correction, device)
+        found = mean_errors(rows, mu, kind, h, p, bias_correction, device)
         return signed_root(found, p if root else 1)
 
     batch = max(_DRAWS // rows.z.size, 1)

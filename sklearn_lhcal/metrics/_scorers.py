@@ -236,10 +236,10 @@ def _named(metrics) -> dict:
     return found
 
 
-def _kernel_scorer(notion: str) -> LabelHistogramScorer:
+def _kernel_scorer(kind: str) -> LabelHistogramScorer:
     """Comparable over candidates, and 0 on average for a calibrated one."""
     options: dict[str, Any] = {
-        "notion": notion,
+        "kind": kind,
         "p": 2,
         "bandwidth": 0.05,
         "bias_correction": "residual",

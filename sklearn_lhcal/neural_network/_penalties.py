@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from .._ground.checks import check_not_negative
 from .._ground.kernels.errors import (
-    NOTIONS,
+    KINDS,
     SmoothingProblem,
     best_bandwidth,
     plugin_rows,
@@ -25,7 +25,7 @@ from .._ground.kernels.errors import (
     sharpness_rows,
     top_share,
 )
-from .._ground.types import Notion
+from .._ground.types import KernelKind
 from ._losses import frequencies
 
 
@@ -53,7 +53,7 @@ class KernelCalibrationPenalty(BaseEstimator, nn.Module):
         h > 0 of the kernels. ``"loo"``: that of `sklearn_lhcal.metrics.loo_bandwidth` for each
         batch, a constant to derivatives. It takes several times as long. Where predictions are
         spread evenly its kernels are too wide to see much.
-    notion : {"canonical", "marginal", "top_label"}, default="canonical"
+    kind : {"canonical", "marginal", "top_label"}, default="canonical"
         The whole vector of probabilities; the sum over classes, one by one; or the probability of
         the top class.
     bias_correction : {"residual", None}, default="residual"
@@ -92,20 +92,20 @@ class KernelCalibrationPenalty(BaseEstimator, nn.Module):
         self,
         p: float = 2,
         bandwidth: float | Literal["loo"] = 0.1,
-        notion: Notion = "canonical",
+        kind: KernelKind = "canonical",
         bias_correction: Literal["residual"] | None = "residual",
     ) -> None:
         super().__init__()
         self.p = p
         self.bandwidth = bandwidth
-        self.notion = notion
+        self.kind = kind
         self.bias_correction = bias_correction
 
     def forward(self, logits: Tensor, counts: Tensor, weight: Tensor | None = None) -> Tensor:
         """The penalty of a batch, a scalar."""
         self._check_parameters()
 
-        batch = self.notion, self.bandwidth, logits, counts, weight
+        batch = self.kind, self.bandwidth, logits, counts, weight
         if self.bias_correction is None:
             return _kernel_mean(partial(plugin_rows, p=self.p), 2, *batch)
         return _kernel_mean(residual_rows, 3, *batch)
@@ -115,7 +115,7 @@ class KernelCalibrationPenalty(BaseEstimator, nn.Module):
             raise ValueError(
                 f'bias_correction must be "residual" or None, got {self.bias_correction!r}.'
             )
-        _check_kernels(self.notion, self.bandwidth)
+        _check_kernels(self.kind, self.bandwidth)
         if not 1 <= self.p < np.inf:
             raise ValueError(f"p must be a number, 1 or more, got {self.p!r}.")
         if self.bias_correction == "residual" and self.p != 2:
@@ -140,7 +140,7 @@ class SharpnessPenalty(BaseEstimator, nn.Module):
     ----------
     bandwidth : float or "loo", default=0.1
         As in `KernelCalibrationPenalty`.
-    notion : {"canonical", "marginal", "top_label"}, default="canonical"
+    kind : {"canonical", "marginal", "top_label"}, default="canonical"
         As in `KernelCalibrationPenalty`.
 
     Raises
@@ -163,16 +163,16 @@ class SharpnessPenalty(BaseEstimator, nn.Module):
     """
 
     def __init__(
-        self, bandwidth: float | Literal["loo"] = 0.1, notion: Notion = "canonical"
+        self, bandwidth: float | Literal["loo"] = 0.1, kind: KernelKind = "canonical"
     ) -> None:
         super().__init__()
         self.bandwidth = bandwidth
-        self.notion = notion
+        self.kind = kind
 
     def forward(self, logits: Tensor, counts: Tensor, weight: Tensor | None = None) -> Tensor:
         """The penalty of a batch, a scalar."""
-        _check_kernels(self.notion, self.bandwidth)
-        return _kernel_mean(sharpness_rows, 3, self.notion, self.bandwidth, logits, counts, weight)
+        _check_kernels(self.kind, self.bandwidth)
+        return _kernel_mean(sharpness_rows, 3, self.kind, self.bandwidth, logits, counts, weight)
 
 
 class MMCEPenalty(BaseEstimator, nn.Module):
@@ -232,15 +232,15 @@ def penalty_of(regularizer: nn.Module | None, weight: float) -> nn.Module | None
     return copy.deepcopy(regularizer)
 
 
-def _check_kernels(notion, bandwidth) -> None:
-    if notion not in NOTIONS:
-        raise ValueError(f"notion must be one of {', '.join(NOTIONS)}, got {notion!r}.")
+def _check_kernels(kind, bandwidth) -> None:
+    if kind not in KINDS:
+        raise ValueError(f"kind must be one of {', '.join(KINDS)}, got {kind!r}.")
     if bandwidth != "loo" and (isinstance(bandwidth, str) or not 0 < bandwidth < np.inf):
         raise ValueError(f'bandwidth must be a positive number or "loo", got {bandwidth!r}.')
 
 
-def _kernel_mean(rows_of, least: int, notion, bandwidth, logits, counts, weight) -> Tensor:
-    """Weighted mean of ``rows_of(problem, h)``, summed over the notion's problems.
+def _kernel_mean(rows_of, least: int, kind, bandwidth, logits, counts, weight) -> Tensor:
+    """Weighted mean of ``rows_of(problem, h)``, summed over the kind's problems.
 
     0 where fewer than `least` rows count.
     """
@@ -250,7 +250,7 @@ def _kernel_mean(rows_of, least: int, notion, bandwidth, logits, counts, weight)
     if len(z) < least:
         return (0 * z.sum()).to(logits.dtype)
     w = z.new_ones(len(z)) if weight is None else weight.double()
-    parts = list(problems(notion, z, frequencies(counts, z.dtype)[:, None], w.log()))
+    parts = list(problems(kind, z, frequencies(counts, z.dtype)[:, None], w.log()))
     h = _density_bandwidth(parts) if bandwidth == "loo" else bandwidth
     errors = [w @ rows_of(part, h)[:, 0] / w.sum() for part in parts]
     return torch.stack(errors).sum().to(logits.dtype)

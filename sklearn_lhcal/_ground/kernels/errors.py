@@ -17,7 +17,7 @@ from ..arrays import Floats
 from . import smoothing
 from .smoothing import Groups, LogWeight, Moments, clipped
 
-NOTIONS = ("canonical", "marginal", "top_label")
+KINDS = ("canonical", "marginal", "top_label")
 
 
 class SmoothingProblem(NamedTuple):
@@ -52,18 +52,18 @@ class SmoothingProblem(NamedTuple):
 
 
 def problems(
-    notion: str, z: Tensor, y: Tensor, v: LogWeight = None, g: Groups = None
+    kind: str, z: Tensor, y: Tensor, v: LogWeight = None, g: Groups = None
 ) -> Iterator[SmoothingProblem]:
-    """The problems over which the calibration error of a notion sums; z (n, K), y (n, S, K)."""
-    if notion == "canonical":
+    """The problems over which the calibration error of a kind sums; z (n, K), y (n, S, K)."""
+    if kind == "canonical":
         yield SmoothingProblem(clipped(z), z, y, v, g)
-    elif notion == "marginal":
+    elif kind == "marginal":
         for k in range(z.shape[1]):
             yield _binary(z[:, k : k + 1], y[:, :, k : k + 1], v, g)
-    elif notion == "top_label":
+    elif kind == "top_label":
         yield _binary(z.max(dim=1, keepdim=True).values, y @ top_share(z)[:, :, None], v, g)
     else:
-        raise ValueError(f"notion must be one of {', '.join(NOTIONS)}, got {notion!r}.")
+        raise ValueError(f"kind must be one of {', '.join(KINDS)}, got {kind!r}.")
 
 
 def top_share(z: Tensor) -> Tensor:
