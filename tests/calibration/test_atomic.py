@@ -1,15 +1,10 @@
-"""A calibrator whose refit fails is as it was.
-
-Private modules are imported: a fault is injected at every call that a fit makes in them.
-"""
+"""A calibrator whose refit fails is as it was."""
 
 import numpy as np
 import pytest
-from sklearn.linear_model import LogisticRegression
-from test_atomic_fits import (
+from faults import (
     OTHER,
     OTHER_Y,
-    SHARED,
     Fault,
     X,
     Y,
@@ -18,19 +13,10 @@ from test_atomic_fits import (
     same,
     state,
 )
+from sklearn.linear_model import LogisticRegression
 
 from sklearn_lhcal import calibration
-from sklearn_lhcal.calibration import (
-    _alpha,
-    _base,
-    _guarantee,
-    _readers,
-    _risk_control,
-)
-from sklearn_lhcal.calibration._decision import estimator, select
-from sklearn_lhcal.calibration._scaling import estimators, fit, maps, objective
 
-MODULES = [_base, estimators, fit, maps, objective, _alpha, estimator, *SHARED]
 CALIBRATORS = {
     "temperature": lambda: calibration.TemperatureScaling(LogisticRegression(), cv=2),
     "vector": lambda: calibration.VectorScaling(LogisticRegression(), cv=2),
@@ -45,12 +31,12 @@ CALIBRATORS = {
 @pytest.mark.parametrize("name", CALIBRATORS)
 def test_a_refit_that_fails_changes_nothing(name, error):
     make = CALIBRATORS[name]
-    with failing(MODULES, 0, Fault) as seen:
+    with failing(0, Fault) as seen:
         make().fit(OTHER, OTHER_Y)
     model = make().fit(X, Y)
     expected, held = model.predict_proba(X), state(model)
     for at in points(seen["calls"]):
-        with failing(MODULES, at, error), pytest.raises(error):
+        with failing(at, error), pytest.raises(error):
             model.fit(OTHER, OTHER_Y)
         assert same(state(model), held), at
         np.testing.assert_array_equal(model.predict_proba(X), expected)
@@ -67,12 +53,12 @@ FURTHER = {
 @pytest.mark.filterwarnings("ignore:y does not say who gave the labels:UserWarning")
 @pytest.mark.parametrize("name", FURTHER)
 def test_an_interrupted_refit_changes_nothing(name):
-    make, modules = FURTHER[name], [_guarantee, _readers, _risk_control, select, *MODULES]
-    with failing(modules, 0, Fault) as seen:
+    make = FURTHER[name]
+    with failing(0, Fault) as seen:
         make().fit(OTHER, OTHER_Y)
     model = make().fit(X, Y)
     held = state(model)
     for at in np.linspace(1, seen["calls"], 6).astype(int):
-        with failing(modules, at, KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
+        with failing(at, KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
             model.fit(OTHER, OTHER_Y)
         assert same(state(model), held), at

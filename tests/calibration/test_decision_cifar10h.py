@@ -11,7 +11,7 @@ import pytest
 from sklearn_lhcal.calibration import DecisionCalibration
 from sklearn_lhcal.metrics import bayes_decision, decision_risk, model_risk, paired_difference
 
-FILE = Path(__file__).parents[2] / "shared" / "data" / "cifar10h_first5000.npz"
+FILE = Path(__file__).parents[3] / "shared" / "data" / "cifar10h_first5000.npz"
 pytestmark = pytest.mark.skipif(
     not FILE.exists(), reason="the file of CIFAR-10H rows is not beside the project"
 )

@@ -18,7 +18,7 @@ from sklearn_lhcal import datasets
 from sklearn_lhcal.datasets import _cifar10h, _download, fetch_cifar10h
 
 NAME = "cifar10h-counts.npy"
-REAL = Path(__file__).parents[2] / "shared" / "data" / "cifar10h_first5000.npz"
+REAL = Path(__file__).parents[3] / "shared" / "data" / "cifar10h_first5000.npz"
 
 
 def as_file(array, **options):

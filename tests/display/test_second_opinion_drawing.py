@@ -212,7 +212,7 @@ def test_callers_arrays_are_left_alone(data, distribution):
 # --- real raters ---
 
 
-FILE = Path(__file__).parents[2] / "shared" / "data" / "cifar10h_first5000.npz"
+FILE = Path(__file__).parents[3] / "shared" / "data" / "cifar10h_first5000.npz"
 
 
 @pytest.mark.skipif(

@@ -10,6 +10,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from kernel_cases import naive_log_kernels, naive_problems
 from numpy.testing import assert_allclose
 from oracles import expectation
 
@@ -130,8 +131,6 @@ def test_the_formula_written_out():
 @pytest.mark.parametrize("kind", ["residual", "second_order"])
 @pytest.mark.parametrize("notion", ["canonical", "marginal", "top_label"])
 def test_kernel_pairs_written_out(kind, notion):
-    from test_kernel import naive_log_kernels, naive_problems
-
     counts, z, w, groups = case(40)
     mu, total = counts / counts.sum(axis=1, keepdims=True), 0.0
     for x, predicted, target in naive_problems(notion, z, mu):
@@ -157,8 +156,6 @@ def test_kernel_pairs_written_out(kind, notion):
 
 def test_ratio_corrections_written_out():
     """Groups are the units: Tin's ratio and that of sharpness from their sums a_g and c_g."""
-    from test_kernel import naive_log_kernels
-
     counts, z, w, groups = case(40)
     mu = counts / counts.sum(axis=1, keepdims=True)
     k = np.exp(naive_log_kernels(z, 0.1)) * w

@@ -16,6 +16,7 @@ from kernel_cases import (
     draw,
     kernel_calibration_error,
     naive_log_kernels,
+    naive_problems,
 )
 from oracles import expectation
 from scipy.stats import beta, dirichlet
@@ -27,17 +28,6 @@ from sklearn_lhcal._ground.kernels import sums as _sums
 from sklearn_lhcal.distributions import Dirichlet as DirichletDistribution
 from sklearn_lhcal.label_histogram import KnownProbabilities
 from sklearn_lhcal.metrics import confidence_interval, get_scorer
-
-
-def naive_problems(notion, z, mu):
-    if notion == "canonical":
-        return [(z, z, mu)]
-    if notion == "marginal":
-        return [(np.c_[z[:, k], 1 - z[:, k]], z[:, [k]], mu[:, [k]]) for k in range(z.shape[1])]
-    top = z.argmax(axis=1)
-    rows = np.arange(len(z))
-    c = z[rows, top]
-    return [(np.c_[c, 1 - c], c[:, None], mu[rows, top][:, None])]
 
 
 def log_kernels(x, h):

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 if not BENCHMARKS.exists():
     pytest.skip("a distribution has no benchmarks", allow_module_level=True)
 

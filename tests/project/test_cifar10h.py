@@ -13,7 +13,7 @@ from sklearn_lhcal.metrics import (
     posterior_epistemic_loss,
 )
 
-FILE = Path(__file__).parents[2] / "shared" / "data" / "cifar10h_first5000.npz"
+FILE = Path(__file__).parents[3] / "shared" / "data" / "cifar10h_first5000.npz"
 pytestmark = pytest.mark.skipif(
     not FILE.exists(), reason="the file of CIFAR-10H rows is not beside the project"
 )

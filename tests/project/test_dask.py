@@ -26,7 +26,7 @@ dd = pytest.importorskip("dask.dataframe")
 pd = pytest.importorskip("pandas")
 dask = pytest.importorskip("dask")
 
-RECIPE = Path(__file__).parent.parent / "doc" / "guide" / "dask_recipe.py"
+RECIPE = Path(__file__).parents[2] / "doc" / "guide" / "dask_recipe.py"
 CLASSES = ["b", "a", "c"]
 
 

@@ -21,7 +21,7 @@ import pytest
 import sklearn_lhcal
 from sklearn_lhcal.metrics import get_scorer_names
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 DOC = ROOT / "doc"
 BUILT = ("_build", "_templates", "api", "auto_examples")
 PAGES = [

@@ -45,7 +45,7 @@ def module_name(path):
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-TESTS = sorted(Path(__file__).parent.glob("*.py"))
+TESTS = sorted(Path(__file__).parents[1].rglob("*.py"))
 FILES = {module_name(path): path for path in sorted(ROOT.rglob("*.py"))}
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-PAPERS = Path(__file__).parent.parent / "doc" / "papers"
+PAPERS = Path(__file__).parents[2] / "doc" / "papers"
 if not PAPERS.exists():
     pytest.skip("a distribution has no pages", allow_module_level=True)
 

@@ -16,7 +16,7 @@ from sklearn_lhcal.datasets import make_label_histograms
 from sklearn_lhcal.distributions import predict_dist
 from sklearn_lhcal.metrics import expected_accuracy, posterior_epistemic_loss
 
-EXAMPLES = Path(__file__).parent.parent / "examples"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 NAMES, OTHER_ORDER = ["bird", "cat", "dog"], ["dog", "bird", "cat"]
 ROWS = [f"image {i}" for i in range(200)]
 DATA = make_label_histograms(200, 3, 4, total=4.0, random_state=0)

@@ -17,7 +17,7 @@ from sklearn_lhcal.metrics import MetricAccumulator, loss_decomposition
 
 pd = pytest.importorskip("pandas")
 
-RECIPE = Path(__file__).parent.parent / "doc" / "guide" / "spark_recipe.py"
+RECIPE = Path(__file__).parents[2] / "doc" / "guide" / "spark_recipe.py"
 COUNTS = ["y0", "y1", "y2"]
 PROBA = ["p0", "p1", "p2"]
 

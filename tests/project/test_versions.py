@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 NOT_THE_OLDEST = {"torch"}  # its old wheels bring CUDA along
 
 
