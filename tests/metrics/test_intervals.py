@@ -1,8 +1,6 @@
 """Jackknife intervals and the accumulator.
 
 Intervals against the textbook, with groups, and their coverage.
-
-The draw of blocks is private: that groups stay whole shows only there.
 """
 
 from functools import partial
@@ -78,14 +76,26 @@ def test_of_a_grouped_mean_is_the_clustered_interval():
 
 
 def test_unequal_groups_are_dealt_evenly_and_never_split():
-    from sklearn_lhcal.metrics._inference.raters import deal_rows
-
+    """By what a metric is shown: all rows, and those without a block, for each of five."""
     rng = np.random.default_rng(0)
     groups = rng.choice(list("abcdefghijklmnop"), 300, p=np.arange(1, 17) / 136)
-    block = deal_rows(300, groups, 5, np.random.RandomState(0)).code
+    shown = []
+
+    def metric(y, prediction, sample_weight=None):
+        kept = np.ones(len(y)) if sample_weight is None else sample_weight
+        shown.append(set(prediction[kept > 0, 0]))
+        return 0.0
+
+    z = np.arange(300) / 300
+    confidence_interval(
+        metric, z < 0.5, np.column_stack([z, 1 - z]), groups=groups, n_blocks=5, random_state=0
+    )
+    blocks = [set(z) - rows for rows in shown if len(rows) < 300]
+    assert len(blocks) == 5
+    assert set().union(*blocks) == set(z)
     for g in set(groups):
-        assert len(set(block[groups == g])) == 1
-    assert np.ptp(np.bincount(block)) < 30
+        assert sum(not block.isdisjoint(z[groups == g]) for block in blocks) == 1
+    assert np.ptp([len(block) for block in blocks]) < 30
 
 
 def test_signed_roots_are_mapped(data):

@@ -202,14 +202,13 @@ class TestBinned:
         )
 
     def test_doane_is_numpys_rule(self):
-        z = np.random.default_rng(0).beta(0.5, 2, size=500)
-        z = z / z.max()
-        from sklearn_lhcal.metrics._canonical_bins import _doane
-
-        assert (
-            _doane(z[:, None])
-            == len(np.histogram_bin_edges(z - z.min(), bins="doane", range=(0, 1))) - 1
-        )
+        rng = np.random.default_rng(0)
+        z = rng.beta(0.5, 2, size=500)
+        n_bins = len(np.histogram_bin_edges(z, bins="doane")) - 1
+        y, z = rng.binomial(1, z), np.column_stack([1 - z, z])
+        others = [binned_canonical_error(y, z, n_bins=n_bins + i) for i in (-1, 0, 1)]
+        assert binned_canonical_error(y, z, n_bins="doane") == others[1]
+        assert len(set(others)) == 3
 
     def test_a_class_that_is_never_predicted_makes_no_difference(self):
         rng = np.random.default_rng(0)

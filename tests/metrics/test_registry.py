@@ -1,7 +1,4 @@
-"""Scorer objects and strings: pickles, other processes, and scikit-learn's registry.
-
-The registration is private: it is run again without scikit-learn's registry.
-"""
+"""Scorer objects and strings: pickles, other processes, and scikit-learn's registry."""
 
 import pickle
 import subprocess
@@ -14,7 +11,7 @@ from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_score, cross_validate
 
-from sklearn_lhcal.metrics import _registry, get_scorer
+from sklearn_lhcal.metrics import get_scorer, register_scorers
 
 # Scorer objects and their registration
 
@@ -64,7 +61,7 @@ def test_without_the_registry_importing_warns_and_objects_work(monkeypatch, miss
     else:
         monkeypatch.setitem(_scorer._SCORERS, "neg_epistemic_loss", _scorer._SCORERS["accuracy"])
     with pytest.warns(RuntimeWarning, match="scorer objects"):
-        _registry.register_scorers()
+        register_scorers()
     X, counts = problem()
     scores = cross_val_score(MODEL, X, counts, scoring=SCORERS["neg_epistemic_loss"], cv=CV)
     assert np.isfinite(scores).all()

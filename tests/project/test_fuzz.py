@@ -2,8 +2,7 @@
 
 Out comes the right number, or one of the exceptions allowed, whose message names the argument. The
 doors are found by the types of their signatures; `fuzz_cases.py` holds good input by the name of
-the argument, to which a new name is added. The bases of the displays are private; their subclasses
-are found by them, so that nothing is drawn.
+the argument, to which a new name is added.
 """
 
 import re
@@ -17,8 +16,7 @@ import torch
 from fuzz_cases import DOORS, INSTANCES
 from sklearn.exceptions import ConvergenceWarning, UndefinedMetricWarning
 
-from sklearn_lhcal.display._base import Display
-from sklearn_lhcal.display._binned import BinnedReliabilityDisplay
+from sklearn_lhcal import display
 from sklearn_lhcal.distributions import Distribution
 
 ALLOWED = (ValueError, TypeError, IndexError)
@@ -221,8 +219,8 @@ def differs(expected, result):
 @pytest.fixture(autouse=True)
 def undrawn(monkeypatch):
     """Displays are made and not drawn: what is drawn was checked before."""
-    for kind in Display.__subclasses__() + BinnedReliabilityDisplay.__subclasses__():
-        monkeypatch.setattr(kind, "plot", lambda self, *args, **kwargs: self)
+    for name in display.__all__:
+        monkeypatch.setattr(getattr(display, name), "plot", lambda self, *args, **kwargs: self)
 
 
 @pytest.mark.parametrize(("name", "argument"), CASES)

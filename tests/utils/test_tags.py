@@ -15,7 +15,6 @@ from sklearn_lhcal import metrics
 from sklearn_lhcal._ground.tags import MeanOfTerms, Tags, defaults_of, metric, tags_of
 from sklearn_lhcal.distributions import Dirichlet
 from sklearn_lhcal.label_histogram import KnownProbabilities
-from sklearn_lhcal.metrics._scorers import _named
 
 TAGGED = {
     name: function
@@ -83,11 +82,8 @@ class Told:
         return X
 
 
-@pytest.mark.parametrize(
-    ("orientation", "name", "sign"), [(None, "one", 1), (True, "one", 1), (False, "neg_one", -1)]
-)
-def test_only_what_is_better_when_smaller_is_called_neg(orientation, name, sign):
-    """And it alone is negated."""
+@pytest.mark.parametrize(("orientation", "sign"), [(None, 1), (True, 1), (False, -1)])
+def test_only_what_is_better_when_smaller_is_negated(orientation, sign):
 
     def ones(rows):
         return np.ones(len(rows)), np.ones(len(rows))
@@ -95,17 +91,21 @@ def test_only_what_is_better_when_smaller_is_called_neg(orientation, name, sign)
     @metric(MeanOfTerms(greater_is_better=orientation, terms=ones))
     def one(y, prediction, *, sample_weight=None): ...
 
-    scorers = _named([one])
     y, z, _ = case()
-    assert list(scorers) == [name]
-    assert scorers[name](Told(), z, y) == sign
+    assert metrics.LabelHistogramScorer(one)(Told(), z, y) == sign
+
+
+@pytest.mark.parametrize("name", metrics.get_scorer_names())
+def test_only_what_is_negated_is_called_neg(name):
+    scored = metrics.get_scorer(name).metric
+    assert name.startswith("neg_") == (tags_of(scored).greater_is_better is False)
 
 
 def test_a_metric_without_orientation_is_not_negated():
     y, z, _ = case(least=2)
     assert tags_of(metrics.irreducible_loss).greater_is_better is None
-    scorers = _named([metrics.irreducible_loss])
-    assert scorers["irreducible_loss"](Told(), z, y) == metrics.irreducible_loss(y, z) > 0
+    scorer = metrics.LabelHistogramScorer(metrics.irreducible_loss)
+    assert scorer(Told(), z, y) == metrics.irreducible_loss(y, z) > 0
     score = metrics.get_scorer("neg_epistemic_loss")(Told(), z, y)
     assert score == -metrics.epistemic_loss(y, z)
 

@@ -3,7 +3,7 @@
 Sums over rows are the same for any number of them, seeds hold in several, and what several predict
 at once does not meet.
 
-Sums, seeds and the reader of a layer are private: they are run side by side on their own.
+Sums over rows are private: they are run on their own, to the last bit.
 """
 
 import multiprocessing
@@ -20,11 +20,9 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 from torch.utils.data import DataLoader, TensorDataset, WeightedRandomSampler, random_split
 
-from sklearn_lhcal._ground.devices import seeded
 from sklearn_lhcal._ground.threads import one_blas_thread, sum_over_rows
 from sklearn_lhcal.ensemble import DeepEnsembleClassifier, MCDropoutClassifier
-from sklearn_lhcal.neural_network import NeuralClassifier
-from sklearn_lhcal.neural_network._features import forward_features
+from sklearn_lhcal.neural_network import LayerFeatures, NeuralClassifier
 
 
 @pytest.fixture
@@ -144,12 +142,15 @@ def at_once(*functions):
 def test_dropout_draws_and_the_plain_net_do_not_meet():
     net = NeuralClassifier.from_trained(body(), [0, 1, 2], batch_size=20)
     dropout = MCDropoutClassifier(FrozenEstimator(net), n_samples=5, random_state=0).fit(X, Y)
+    of_net, of_dropout = (
+        LayerFeatures(FrozenEstimator(model), "2").fit(X) for model in (net, dropout)
+    )
     asked = [
         lambda: dropout.sample_proba(X),
         lambda: dropout.sample_proba(X[:90], random_state=1),
         lambda: net.predict_proba(X),
-        lambda: forward_features(net, X[:70], "2"),
-        lambda: forward_features(dropout, X[:50], "2"),
+        lambda: of_net.transform(X[:70]),
+        lambda: of_dropout.transform(X[:50]),
     ]
     alone = [function() for function in asked]
     for found, expected in zip(at_once(*asked), alone, strict=True):
@@ -277,42 +278,56 @@ DRAWS = {
 }
 
 
+def drawn(draw, seed):
+    """What a module draws where a network with this seed makes it."""
+    found = []
+
+    class Draws(MakesBody):
+        def __init__(self):
+            super().__init__()
+            found.append(draw())
+
+    NeuralClassifier(Draws, max_epochs=1, random_state=seed).fit(X[:20], Y[:20])
+    return found[0]
+
+
 @pytest.mark.parametrize("name", DRAWS)
 def test_whatever_torch_draws_follows_the_seed(name):
-    before, found = torch.get_rng_state(), []
-    for seed in (0, 0, 1):
-        with seeded(seed):
-            found.append(DRAWS[name]())
+    before = torch.get_rng_state()
+    found = [drawn(DRAWS[name], seed) for seed in (0, 0, 1)]
     assert_array_equal(found[0], found[1])
     assert not np.array_equal(found[0], found[2])
     assert_array_equal(torch.get_rng_state(), before)
 
 
 def test_seeded_draws_have_the_distribution_of_torch():
-    with seeded(0):
-        kept = nn.Dropout(0.25)(torch.ones(100_000))
-        drawn = torch.randn(100_000)
+    kept, normal = drawn(
+        lambda: (nn.Dropout(0.25)(torch.ones(100_000)), torch.randn(100_000)), seed=0
+    )
     assert abs(float((kept > 0).double().mean()) - 0.75) < 4.5 * (0.75 * 0.25 / 100_000) ** 0.5
     assert_allclose(kept[kept > 0], 1 / 0.75, rtol=1e-6)
-    assert abs(float(drawn.mean())) < 4.5 / 100_000**0.5
+    assert abs(float(normal.mean())) < 4.5 / 100_000**0.5
 
 
 def test_a_generator_of_the_caller_is_kept():
     own = torch.Generator().manual_seed(3)
     expected = torch.randperm(50, generator=torch.Generator().manual_seed(3))
-    with seeded(0):
-        assert_array_equal(torch.randperm(50, generator=own), expected)
+    assert_array_equal(drawn(lambda: torch.randperm(50, generator=own), seed=0), expected)
 
 
 def test_generators_are_put_back_after_an_error_and_within_another_seed():
-    before = torch.get_rng_state()
-    with seeded(0):
-        expected = torch.rand(2)
-    with seeded(0):
+
+    def fails():
+        raise RuntimeError(torch.rand(9))
+
+    def interrupted():
         first = torch.rand(1)
-        with pytest.raises(RuntimeError), seeded(1):
-            raise RuntimeError(torch.rand(9))
-        assert_array_equal(torch.cat([first, torch.rand(1)]), expected)
+        with pytest.raises(RuntimeError):
+            drawn(fails, seed=1)
+        return torch.cat([first, torch.rand(1)])
+
+    before = torch.get_rng_state()
+    assert_array_equal(drawn(interrupted, seed=0), drawn(lambda: torch.rand(2), seed=0))
     assert_array_equal(torch.get_rng_state(), before)
 
 
