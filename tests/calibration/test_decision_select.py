@@ -12,19 +12,12 @@ import torch
 from numpy.testing import assert_allclose, assert_array_equal
 
 from sklearn_lhcal.calibration._decision import select as selection
-from sklearn_lhcal.calibration._decision.losses import (
-    _HARD,
-    Candidate,
-    candidates_of,
-    direct,
-    margin,
-    top_label_error,
-)
 from sklearn_lhcal.calibration._decision.select import (
     OutOfFold,
     RowTensors,
     Search,
     best_of_others,
+    candidates_of,
     cheapest_temperatures,
     choose,
     descended,
@@ -32,10 +25,13 @@ from sklearn_lhcal.calibration._decision.select import (
     probabilities,
 )
 from sklearn_lhcal.calibration._rows import CalibrationRows
-from sklearn_lhcal.calibration._scaling import FittedMap, TemperatureMap
-from sklearn_lhcal.calibration._scaling.maps import BiasCorrectedMap, VectorMap
+from sklearn_lhcal.calibration._scaling.maps import (
+    BiasCorrectedMap,
+    FittedMap,
+    TemperatureMap,
+    VectorMap,
+)
 from sklearn_lhcal.datasets import make_label_histograms
-from sklearn_lhcal.label_histogram._labels import Labels
 from sklearn_lhcal.neural_network import DirectLoss, MarginRescalingLoss
 
 SHAPES = [TemperatureMap(3), BiasCorrectedMap(3), VectorMap(3)]
@@ -59,7 +55,9 @@ def rows(data):
 
 def rows_of(u, counts, weight=None, log_weights=None):
     """The bundle that the search sees."""
-    return CalibrationRows(u, log_weights).labelled(Labels(np.asarray(counts)), weight)
+    counts = np.asarray(counts, dtype=float)
+    weight = np.ones(len(counts)) if weight is None else weight
+    return CalibrationRows(u, log_weights, counts=counts, weight=weight)
 
 
 def started(shape, beta=1.0):
@@ -182,31 +180,38 @@ def test_an_ensemble_of_equal_members_is_one_model(shape, rows):
 
 
 def test_the_error_of_the_top_label_is_confidence_less_accuracy():
-    """Of one confidence the absolute difference, over its bins; with a gradient."""
-    w = torch.full((1, 50), 1 / 50).double()
-    z = torch.as_tensor(np.tile([[0.7], [0.2], [0.1]], 50))
-    y = torch.eye(3)[[0] * 20 + [1] * 20 + [2] * 10].double().T
-    assert top_label_error(z[None], y, w).item() == pytest.approx(0.7 - 0.4)
-    some = torch.as_tensor(np.random.default_rng(0).dirichlet(np.ones(3), 8).T)[None]
-    assert torch.autograd.gradcheck(
-        lambda p: top_label_error(p, y[:, 15:23], torch.full((1, 8), 1 / 8).double()),
-        some.requires_grad_(),
-    )
+    """Of one confidence the absolute difference, over its bins; slopes are its differences."""
+
+    def error(z, y, w):
+        confidence, accuracy = z.max(axis=0), y[z.argmax(axis=0), np.arange(z.shape[1])]
+        hats = np.maximum(1 - np.abs(14 * confidence - np.arange(15)[:, None]), 0)
+        return np.abs(hats @ (w * (confidence - accuracy))).sum()
+
+    y = np.eye(3)[[0] * 20 + [1] * 20 + [2] * 10].T
+    z = np.tile([[0.7], [0.2], [0.1]], 50)
+    assert error(z, y, np.full(50, 1 / 50)) == pytest.approx(0.7 - 0.4)
+    rng = np.random.default_rng(0)
+    z, w = rng.dirichlet(np.ones(3), 8).T, rng.dirichlet(np.ones(8))
+    slope = candidates_of("ece", C3, 1.0, None)[0].slope
+    found = slope(*(torch.as_tensor(a) for a in (z[None], y[:, 15:23], w[None])))[0]
+    steps = 1e-6 * np.eye(24).reshape(24, 3, 8)
+    differences = [error(z + e, y[:, 15:23], w) - error(z - e, y[:, 15:23], w) for e in steps]
+    assert_allclose(found, np.reshape(differences, (3, 8)) / 2e-6, atol=1e-8)
 
 
 @pytest.mark.parametrize(
-    ("slope_of", "loss"), [(direct, DirectLoss), (margin, MarginRescalingLoss)]
+    ("criterion", "loss"), [("direct", DirectLoss), ("margin", MarginRescalingLoss)]
 )
 @pytest.mark.parametrize("beta", [10.0, 30.0, None])
-def test_slopes_are_those_of_the_public_losses(slope_of, loss, beta, rows):
+def test_slopes_are_those_of_the_public_losses(criterion, loss, beta, rows):
     """By automatic differentiation, with weights; a β of None is the minimum itself."""
     rng = np.random.default_rng(0)
     z = torch.as_tensor(rng.dirichlet(np.ones(3), 400))
     y, w = torch.as_tensor(rows.frequencies), torch.as_tensor(rng.uniform(0.5, 2, 400))
     w /= w.sum()
-    C = torch.as_tensor(C3 / 20)
-    hard = _HARD if beta is None else beta
-    found = slope_of(C, 0.1, hard)(z.T[None], y.T, w[None])[0].T
+    grid = {"lam": [0.1], "beta": [beta], "rate": [0.1]}
+    (candidate,) = candidates_of(criterion, C3 / 20, 1.0, grid)
+    found = candidate.slope(z.T[None], y.T, w[None])[0].T
     logits = torch.log(z).requires_grad_()
     value = loss(C3 / 20, 0.1, beta)(logits, y, w)
     # ∂/∂log z of softmax(log z) is z (s − Σ z s) at a slope s
@@ -218,7 +223,8 @@ def test_a_module_is_the_loss_that_it_computes(rows):
     """A module that is a bound goes where the bound goes; rows of weight 0 are not shown to it."""
     start, w = started(BiasCorrectedMap(3)), np.where(np.arange(400) < 300, 1 / 300, 0.0)[None]
     (module, _) = candidates_of(DirectLoss(C3, 0.1, 30.0), C3 / 20, 0.1, None)
-    ours = Candidate({}, direct(torch.as_tensor(C3 / 20), 0.1, 30.0), module.rate)
+    grid = {"lam": [0.1], "beta": [30.0], "rate": [module.rate]}
+    (ours,) = candidates_of("direct", C3 / 20, 1.0, grid)
     found = [descended(one, [start], rows, w) for one in (module, ours)]
     assert_allclose(*found, atol=1e-7)
 

@@ -34,7 +34,6 @@ from sklearn_lhcal.calibration._scaling.objective import LogLoss
 from sklearn_lhcal.datasets import make_label_histograms
 from sklearn_lhcal.distributions import DirichletMixture, Ensemble
 from sklearn_lhcal.label_histogram import KnownProbabilities
-from sklearn_lhcal.label_histogram._labels import Labels
 from sklearn_lhcal.metrics import label_log_loss
 
 FLOORED = [
@@ -344,7 +343,7 @@ def test_the_evidence_is_the_integral():
     rng = np.random.default_rng(0)
     u = log_softmax(2 * rng.normal(size=(60, 2)), axis=1)
     counts = rng.multinomial(1, softmax(u + np.array([0.4, 0]), axis=1))
-    rows = CalibrationRows(u).labelled(Labels(np.asarray(counts)), None)
+    rows = CalibrationRows(u, counts=counts.astype(float), weight=np.ones(60))
     family = BiasCorrectedMap(2)
     d = u[:, 1] - u[:, 0]
     t = np.linspace(-2, 2, 81)[:, None]
@@ -371,7 +370,7 @@ def test_the_evidence_is_the_integral():
 def test_the_evidence_is_that_of_torchs_hessian(family):
     """Laplace's approximation, of which constants are left out."""
     z, counts = mixed(40, 0.1)
-    rows = CalibrationRows(np.log(z)).labelled(Labels(np.asarray(counts)), None)
+    rows = CalibrationRows(np.log(z), counts=counts.astype(float), weight=np.ones(len(z)))
     loss = LogLoss(family, rows, None)
     prior = search.shrunk(loss, 0.5, 0.03, 0.1)
     found = search.fit(loss, prior, family.start(0.5))
@@ -396,7 +395,7 @@ def test_the_evidence_is_that_of_torchs_hessian(family):
 @pytest.mark.parametrize("family", [BiasCorrectedMap(3), VectorMap(3), MatrixMap(3)], ids=name)
 def test_the_temperature_alone_is_the_limit_of_strengths(family, floor):
     z, counts = mixed(60, 0.1)
-    rows = CalibrationRows(np.log(z)).labelled(Labels(np.asarray(counts)), None)
+    rows = CalibrationRows(np.log(z), counts=counts.astype(float), weight=np.ones(len(z)))
     T = search.fit_temperature(rows, floor)
     loss = LogLoss(family, rows, floor)
     prior = search.shrunk(loss, np.exp(T[0]), 1e-6, 1e-6)

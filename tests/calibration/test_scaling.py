@@ -34,7 +34,6 @@ from sklearn_lhcal.calibration._scaling.maps import (
 from sklearn_lhcal.calibration._scaling.objective import LogLoss
 from sklearn_lhcal.datasets import make_label_histograms
 from sklearn_lhcal.label_histogram import KnownProbabilities
-from sklearn_lhcal.label_histogram._labels import Labels
 from sklearn_lhcal.metrics import label_log_loss
 
 FAMILIES = [TemperatureMap(3), BiasCorrectedMap(3), VectorMap(3), MatrixMap(3)]
@@ -75,7 +74,7 @@ def rows_of(u, counts, members=False):
         u = np.stack([u, u[:, ::-1], 0.3 * u], axis=1)
         log_w = np.log(rng.dirichlet(np.ones(3), len(u)))
     weight = rng.uniform(0.1, 2, len(u))
-    return CalibrationRows(u, log_w).labelled(Labels(np.asarray(counts)), weight)
+    return CalibrationRows(u, log_w, counts=np.asarray(counts, dtype=float), weight=weight)
 
 
 @pytest.fixture(params=["", "point with floor", "ensemble", "ensemble with floor"])
@@ -363,7 +362,8 @@ def test_logits_of_any_span(family, span, data, logits):
     """Where the identity is saturated, too."""
 
     def least(u):
-        rows = CalibrationRows(u).labelled(Labels(np.asarray(data.counts)), None)
+        counts = np.asarray(data.counts, dtype=float)
+        rows = CalibrationRows(u, counts=counts, weight=np.ones(len(u)))
         x = fit.fit_penalised(family, rows, None, np.zeros(len(family.start())))
         return LogLoss(family, rows, None).value(x)
 

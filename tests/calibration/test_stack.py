@@ -26,7 +26,6 @@ from sklearn_lhcal.calibration._scaling.stack import best_weights
 from sklearn_lhcal.datasets import make_label_histograms
 from sklearn_lhcal.distributions import Ensemble, predict_dist
 from sklearn_lhcal.label_histogram import KnownProbabilities
-from sklearn_lhcal.label_histogram._labels import Labels
 from sklearn_lhcal.metrics import label_log_loss
 
 COSTS = [[0, 1, 2], [5, 0, 1], [20, 3, 0]]
@@ -96,7 +95,7 @@ def test_the_weights_minimise_the_loss_of_the_mixture():
     rng = np.random.default_rng(0)
     z = rng.dirichlet(np.ones(4), (3, 60))
     y = rng.multinomial(3, [0.4, 0.3, 0.2, 0.1], 60)
-    rows = CalibrationRows(np.log(z[0])).labelled(Labels(y), rng.uniform(0.5, 2, 60))
+    rows = CalibrationRows(np.log(z[0]), counts=1.0 * y, weight=rng.uniform(0.5, 2, 60))
     w = best_weights(z, rows)
     share = rows.label_shares * rows.weight.sum()
     adds = (share * z / np.einsum("m,mnk->nk", w, z)).sum(axis=(1, 2))

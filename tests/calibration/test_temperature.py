@@ -1,12 +1,10 @@
-"""Temperature scaling: the optimum, its solvers, and what it does to ensembles.
-
-The class of problems is private: Newton is tested on a function of one variable.
-"""
+"""Temperature scaling: the optimum, its solvers, and what it does to ensembles."""
 
 import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
+from problems import Smooth
 from scipy.optimize import minimize_scalar
 from scipy.special import expit, log_softmax, softmax
 from sklearn.base import clone
@@ -14,7 +12,6 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.frozen import FrozenEstimator
 
-from sklearn_lhcal._ground.problems import SmoothProblem
 from sklearn_lhcal.calibration import AlphaCalibration, TemperatureScaling
 from sklearn_lhcal.distributions import Ensemble
 from sklearn_lhcal.label_histogram import KnownProbabilities
@@ -230,7 +227,7 @@ def test_newton_descends_where_the_plain_iteration_diverges():
             np.array([[(1 + x[0] ** 2) ** -1.5]]),
         )
 
-    assert_allclose(Newton().solve(SmoothProblem(objective, np.array([10.0]))), 0, atol=1e-6)
+    assert_allclose(Newton().solve(Smooth(objective, np.array([10.0]))), 0, atol=1e-6)
 
 
 @pytest.mark.parametrize("solver", [Newton(max_iter=1), LBFGS(max_iter=2)])

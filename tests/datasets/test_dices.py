@@ -1,16 +1,14 @@
-"""fetch_dices: a small file of the same form, from a server on loopback.
-
-The module is private: the numbers that it expects are set to those of the file made here.
-"""
+"""fetch_dices: a file of the same form and size, from a server on loopback."""
 
 import csv
 import io
+from functools import cache
 
 import numpy as np
 import pytest
 from loopback import left_in, serving, sha256
 
-from sklearn_lhcal.datasets import _dices, fetch_dices
+from sklearn_lhcal.datasets import fetch_dices
 from sklearn_lhcal.label_histogram import krippendorff_alpha
 
 NAME = "diverse_safety_adversarial_dialog_350.csv"
@@ -28,21 +26,29 @@ HEADER = [
     "Q2_harmful_content_overall",
     "Q_overall",
 ]
-RATERS = [30, 4, 500]
-ITEMS = [7, 11, 100, 3]
+# none of them in the order of its digits
+RATERS = [*range(30, 151), 4, 500]
+ITEMS = [7, 11, 100, 3, *range(201, 547)]
 
 
 def made():
+    return [list(row) for row in made_once()]
+
+
+@cache
+def made_once():
     """Every rater's answers for every item, in an order of no meaning."""
     rng = np.random.default_rng(0)
     rows = []
+    answers = rng.integers(2, size=(len(ITEMS) * len(RATERS), 2))
     for number, (item, rater) in enumerate((i, r) for i in ITEMS for r in RATERS):
+        first, second = answers[number]
         text = f'LAMDA: "one, two"\nUSER: {item}'
         who = [rater, "Man" if rater == 4 else "Woman", "gen z"]
         what = [item, text, "three", "Benign", "No", "it makes sense"]
-        rows.append([number, *who, *what, rng.choice(["Yes", ""]), rng.choice(["Yes", "No"])])
-    rng.shuffle(rows)
-    return [HEADER, *([str(cell) for cell in row] for row in rows)]
+        rows.append([number, *who, *what, ["Yes", ""][first], ["Yes", "No"][second]])
+    order = rng.permutation(len(rows))
+    return [HEADER, *([str(cell) for cell in rows[i]] for i in order)]
 
 
 def as_file(rows):
@@ -53,7 +59,6 @@ def as_file(rows):
 
 @pytest.fixture(autouse=True)
 def published(monkeypatch):
-    monkeypatch.setattr(_dices, "_FORMS", {"350": _dices._Form(12, 4, 3)})
     monkeypatch.setenv("no_proxy", "127.0.0.1")
 
 
@@ -76,10 +81,10 @@ def test_it_is_downloaded_once_and_keeps_raters_and_items(home):
     said = {(int(row[4]), int(row[1])): row[-1] for row in made()[1:]}
     for item, rater, label in zip(y.row, y.rater, y.label, strict=True):
         assert said[int(y.items[item]), int(y.raters[rater])] == y.classes[label]
-    assert len(y.rater) == 12
-    assert study.raters["rater_gender"].tolist() == ["Man", "Woman", "Woman"]
+    assert len(y.rater) == 43_050
+    assert study.raters["rater_gender"].tolist() == ["Man", *["Woman"] * 122]
     assert study.conversations["context"][0] == 'LAMDA: "one, two"\nUSER: 3'
-    assert study.conversations["degree_of_harm"].tolist() == ["Benign"] * 4
+    assert study.conversations["degree_of_harm"].tolist() == ["Benign"] * 350
     assert "CC BY 4.0" in study.DESCR
     assert np.isfinite(krippendorff_alpha(y))
 
@@ -89,7 +94,7 @@ def test_another_question_and_its_gaps(home):
         study = fetch_dices(data_home=home, base_url=url, question="Q2_harmful_content_overall")
     given = sum(row[-2] == "Yes" for row in made()[1:])
     assert len(study.y.rater) == given
-    assert len(study.y) == 4
+    assert len(study.y) == 350
     for wrong in ("Q2_nothing", "rater_age", "Q1_whole_conversation_evaluation"):
         with pytest.raises(ValueError, match="question"):
             fetch_dices(data_home=home, question=wrong)
@@ -105,17 +110,18 @@ WRONG = {
     "no table": (b"\xff\xfe", "truncated or no table"),
     "nothing": (b"", "truncated or no table"),
     "another table": (b"a,b\n1,2\n", "no columns"),
-    "truncated": (as_file(made()[:-1]), "11 rows, expected 12"),
-    "a short row": (as_file([*made()[:-1], ["1"]]), "not all rows have 12"),
-    "a pair twice": (as_file([*made()[:-1], made()[1]]), "judged an item twice"),
-    "names": (as_file(changed(1, "rater_id", "Ann")), "not all items and raters are numbers"),
-    "another item": (as_file(changed(1, "item_id", "12345")), "5 items and 3 raters"),
+    "truncated": (lambda: made()[:-1], "43049 rows, expected 43050"),
+    "a short row": (lambda: [*made()[:-1], ["1"]], "not all rows have 12"),
+    "a pair twice": (lambda: [*made()[:-1], made()[1]], "judged an item twice"),
+    "names": (lambda: changed(1, "rater_id", "Ann"), "not all items and raters are numbers"),
+    "another item": (lambda: changed(1, "item_id", "12345"), "351 items and 123 raters"),
 }
 
 
 @pytest.mark.parametrize("how", WRONG)
 def test_wrong_content_is_an_error_and_leaves_nothing(how, home):
     content, message = WRONG[how]
+    content = as_file(content()) if callable(content) else content
     with serving(content) as (url, _), pytest.raises(OSError, match=message):
         fetch_dices(data_home=home, base_url=url)
     assert left_in(home) == []

@@ -1,10 +1,10 @@
-"""Data sets: what is promised about probabilities, labels and parts holds.
+"""Data sets: what is promised about probabilities, labels and parts holds."""
 
-The draw of histograms is private: its distribution is tested apart from the features.
-"""
+from itertools import product
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 from scipy.optimize import minimize_scalar
 from scipy.special import softmax
 from scipy.stats import chisquare, kstest, multinomial
@@ -15,9 +15,9 @@ from sklearn_lhcal.datasets import (
     load_mixed_digits,
     load_psychiatric_diagnoses,
     make_label_histograms,
+    make_mixed_images,
     make_random_checkerboard,
 )
-from sklearn_lhcal.datasets._made import draw_counts
 from sklearn_lhcal.distributions import Dirichlet
 from sklearn_lhcal.label_histogram import fleiss_kappa
 from sklearn_lhcal.metrics import histogram_log_loss, label_log_loss
@@ -211,22 +211,19 @@ def test_made_refuses_bad_arguments(arguments, message):
 
 
 def test_drawn_counts_follow_the_multinomial_distribution():
-    Q, n = np.array([0.5, 0.0, 0.2, 0.3]), 3
-    counts = draw_counts(np.tile(Q, (20_000, 1)), n, np.random.RandomState(0))
-    outcomes, seen = np.unique(counts, axis=0, return_counts=True)
-    expected = multinomial.pmf(outcomes, n, Q)
-    assert expected.sum() == pytest.approx(1)  # every possible outcome turned up, and no other
-    assert chisquare(seen, expected * 20_000).pvalue > 1e-4
+    """How often each outcome is seen, in standard errors."""
+    data = make_label_histograms(20_000, n_classes=4, n_raters=3, random_state=0)
+    outcomes = np.array([c for c in product(range(4), repeat=4) if sum(c) == 3])
+    p = multinomial.pmf(outcomes[:, None], 3, data.proba)
+    assert_allclose(p.sum(axis=0), 1)
+    seen = (data.counts == outcomes[:, None]).all(axis=2).sum(axis=1)
+    assert (np.abs(seen - p.sum(axis=1)) < 4.5 * np.sqrt((p * (1 - p)).sum(axis=1))).all()
 
 
 def test_drawn_counts_never_name_an_impossible_class():
-    rng = np.random.RandomState(0)
-    Q = rng.dirichlet(np.full(6, 0.1), size=500) * (rng.random_sample((500, 6)) < 0.5)
-    Q = Q[Q.sum(axis=1) > 0]
-    Q /= Q.sum(axis=1, keepdims=True)
-    counts = draw_counts(Q, 1000, rng)
-    assert not counts[Q == 0].any()
-    assert (counts.sum(axis=1) == 1000).all()
+    data = make_mixed_images(np.zeros((500, 1)), np.arange(500) % 6, 1000, random_state=0)
+    assert not data.counts[data.proba == 0].any()
+    assert (data.counts.sum(axis=1) == 1000).all()
 
 
 # ------------------------------------------------------------------------------------------

@@ -1,7 +1,4 @@
-"""make_mixed_images: what comes out is what went in, mixed; and fetch_dermamnist on loopback.
-
-A small file stands for the published one: its digest and sizes are private names.
-"""
+"""make_mixed_images: what comes out is what went in, mixed; and fetch_dermamnist on loopback."""
 
 import hashlib
 import io
@@ -13,7 +10,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_digits
 
 from sklearn_lhcal.datasets import (
-    _dermamnist,
     fetch_dermamnist,
     load_mixed_digits,
     make_mixed_images,
@@ -21,7 +17,7 @@ from sklearn_lhcal.datasets import (
 from sklearn_lhcal.label_histogram import KnownProbabilities
 
 NAME = "dermamnist.npz"
-ROWS = {"train": 5, "val": 2, "test": 3}
+ROWS = {"train": 7_007, "val": 1_003, "test": 2_005}
 
 
 @pytest.fixture(scope="module")
@@ -141,21 +137,17 @@ def npz(**changes):
 
 
 @pytest.fixture
-def published(monkeypatch):
-    content, arrays = npz()
-    monkeypatch.setattr(_dermamnist, "_DERMAMNIST_ROWS", ROWS)
-    digest = hashlib.md5(content, usedforsecurity=False).hexdigest()
-    monkeypatch.setattr(_dermamnist, "_DERMAMNIST_MD5", digest)
+def loopback(monkeypatch):
     monkeypatch.setenv("no_proxy", "127.0.0.1")
-    return content, arrays
 
 
-def test_dermamnist_is_downloaded_once(published, tmp_path):
-    content, arrays = published
+def test_dermamnist_is_downloaded_once(loopback, tmp_path):
+    content, arrays = npz()
+    digest = hashlib.sha256(content).hexdigest()
     with serving(content) as (url, asked):
-        data = fetch_dermamnist(data_home=tmp_path, base_url=url)
+        data = fetch_dermamnist(data_home=tmp_path, base_url=url, checksum=digest)
     assert asked == [f"/data/{NAME}"]
-    again = fetch_dermamnist(data_home=tmp_path, download_if_missing=False)
+    again = fetch_dermamnist(data_home=tmp_path, download_if_missing=False, checksum=digest)
     for part in ROWS:
         assert_array_equal(data[f"images_{part}"], arrays[f"{part}_images"])
         assert_array_equal(again[f"target_{part}"], arrays[f"{part}_labels"].ravel())
@@ -167,11 +159,14 @@ def test_dermamnist_is_downloaded_once(published, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "match"),
     [
-        ({"val_images": np.zeros((2, 28, 28), dtype=np.uint8)}, "val_images are no 2 images"),
-        ({"test_labels": np.full((3, 1), 7)}, "test_labels are no 3 classes"),
+        (
+            {"val_images": np.zeros((1_003, 28, 28), dtype=np.uint8)},
+            "val_images are no 1003 images",
+        ),
+        ({"test_labels": np.full((2_005, 1), 7)}, "test_labels are no 2005 classes"),
     ],
 )
-def test_another_file_is_refused(published, tmp_path, changes, match):
+def test_another_file_is_refused(loopback, tmp_path, changes, match):
     """By its digest; and by what it holds where the user vouches for the digest."""
     content, _ = npz(**changes)
     digest = hashlib.sha256(content).hexdigest()
@@ -183,7 +178,7 @@ def test_another_file_is_refused(published, tmp_path, changes, match):
     assert left_in(tmp_path) == []
 
 
-def test_what_is_no_archive_is_refused(published, tmp_path):
+def test_what_is_no_archive_is_refused(loopback, tmp_path):
     content = b"nothing"
     digest = hashlib.sha256(content).hexdigest()
     with serving(content) as (url, _), pytest.raises(OSError, match="file of DermaMNIST"):

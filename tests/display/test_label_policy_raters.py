@@ -1,10 +1,6 @@
-"""LabelPolicyDisplay for new raters: its bands.
-
-Costs over all orders of labels are private: replays only come near them.
-"""
+"""LabelPolicyDisplay for new raters: its bands."""
 
 from functools import partial
-from itertools import permutations
 
 import numpy as np
 import pytest
@@ -12,12 +8,10 @@ from numpy.testing import assert_allclose
 from reader_studies import read_by
 from scipy.stats import t as student
 
-from sklearn_lhcal._rows import read_rows
 from sklearn_lhcal.display import LabelPolicyDisplay
 from sklearn_lhcal.distributions import Dirichlet, label_policy
 from sklearn_lhcal.label_histogram import Annotations
 from sklearn_lhcal.metrics import bayes_decision
-from sklearn_lhcal.metrics._inference.replay import _SHARES, Rules, mean_costs
 
 COSTS = np.array([[0.0, 1.0], [3.0, 0.0]])
 PRICES = np.array([0.0, 0.15])
@@ -32,51 +26,44 @@ def study(n=40, R=6, s=1.0, seed=0):
     return read_by(d, R, s, rng), d
 
 
-def cost_of_order(d, votes, horizon, rule):
-    """Total cost where votes come in this order: those that were not drawn charge."""
-    counts = np.zeros(2, dtype=int)
-    for h in range(horizon + 1):
-        after = d.posterior(counts[None]) if h else d
-        if h == horizon or rule(after, counts, h):
-            break
-        counts[votes[h]] += 1
-    charged = COSTS[list(votes[h:]), bayes_decision(after, COSTS)[0]]
-    return charged.mean(), h
+def cost_of_asking_one(votes, after, price):
+    """Of each row: one of its labels is asked for, and the others charge the decision after it."""
+    d = [bayes_decision(after(k), COSTS) for k in (0, 1)]
+    n, R = votes.shape
+    total = np.zeros(n)
+    for r in range(R):
+        decided = np.where(votes[:, r] == 0, *d)
+        charged = COSTS[np.delete(votes, r, axis=1), decided[:, None]]
+        total += charged.mean(axis=1) / R
+    return price + total
 
 
-def asks(d, price, horizon):
-    """Optimal stopping, by what is left of the horizon."""
+def test_the_variance_of_a_policy_that_asks_by_hand():
+    """Its cost over all orders of the labels, with each rater left out in turn."""
+    n, R, price = 30, 6, 0.05
+    votes, d = study(n, R)
+    asks = label_policy(d, COSTS, price, 1).ask()
+    assert 5 < asks.sum() < n - 5
 
-    def stop(after, counts, h):
-        return not label_policy(after, COSTS, price, horizon - h).ask()[0]
+    def costs(votes):
+        one = cost_of_asking_one(votes, lambda k: d.posterior(np.eye(2, dtype=int)[[k] * n]), price)
+        none = COSTS[votes, bayes_decision(d, COSTS)[:, None]].mean(axis=1)
+        return np.where(asks, one, none)
 
-    return stop
-
-
-@pytest.mark.parametrize("horizon", [1, 2])
-def test_mean_costs_by_every_order(horizon):
-    """Of the policy, of fixed numbers and of thresholds."""
-    votes, d = study(n=4, R=4)
-    rows = read_rows(Annotations.from_matrix(votes, classes=[0, 1]), d)
-    m, threshold = horizon, 25
-    chosen = (np.full((2, 4), k) for k in (m, threshold))
-    rules = Rules(COSTS, PRICES, horizon, *chosen)
-    # of the third row one label less
-    counts = rows.labels.counts.copy()
-    counts[2, counts[2].argmax()] -= 1
-    found = mean_costs(rows, counts, np.arange(4), rules)
-    for i in range(4):
-        labels = np.repeat([0, 1], counts[i])
-        for j, price in enumerate(PRICES):
-            stops = (
-                asks(d[[i]], price, horizon),
-                lambda after, counts, h: h == m,
-                lambda after, counts, h: after.entropy()[0] / np.log(2) <= _SHARES[threshold],
-            )
-            for k, stop in enumerate(stops):
-                each = [cost_of_order(d[[i]], o, horizon, stop) for o in permutations(labels)]
-                cost, number = np.mean(each, axis=0)
-                assert found[i, k, j] == pytest.approx(cost + price * number, abs=1e-12)
+    y = Annotations.from_matrix(votes, classes=[0, 1])
+    how = {"horizon": 1, "n_replays": 2000, "prices": [price, 1e3]}
+    new, these = (show(y, d, COSTS, raters=raters, **how) for raters in ("random", "fixed"))
+    T = costs(votes)
+    assert new.total_cost[0, 0] == pytest.approx(T.mean(), abs=0.02)
+    change = np.array([costs(np.delete(votes, r, axis=1)) - T for r in range(R)]) / n
+    V_rat = (R - 1) / R * (change.sum(axis=1) ** 2).sum()
+    V_cell = (R - 1) / R * (change**2).sum()
+    V_row = (np.ptp(these.interval[0, 0]) / 2 / student.ppf(0.975, n - 1)) ** 2
+    assert V_rat > V_cell
+    noise = V_row**2 / (n - 1) + V_rat**2 / (R - 1) + V_cell**2 / (n - 1)
+    V = V_row + V_rat - V_cell
+    half = student.ppf(0.975, max(V**2 / noise, R - 1)) * np.sqrt(V)
+    assert np.ptp(new.interval[0, 0]) / 2 == pytest.approx(half, rel=1e-10)
 
 
 @pytest.mark.parametrize("grouped", [False, True])

@@ -3,6 +3,8 @@
 The sizes of blocks are private: they are made small, to cross their edges with few rows.
 """
 
+from types import SimpleNamespace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -68,16 +70,16 @@ def test_float32_agrees_with_float64_to_a_millionth_of_a_nat_a_label(kernel, pol
     np.testing.assert_allclose(single.predict_proba(X), double.predict_proba(X), atol=2e-3)
 
 
-def test_large_problems_are_in_float32_unless_tol_is_fine(monkeypatch):
+def test_large_problems_are_in_float32_unless_tol_is_fine():
     X, counts = waves(200)
     single = SparseGPClassifier(n_inducing=20, dtype="float32", random_state=0).fit(X, counts)
     double = SparseGPClassifier(n_inducing=20, dtype="float64", random_state=0).fit(X, counts)
     assert single.elbo_[-1] != double.elbo_[-1]
     assert double.elbo_[-1] == fit_by_default(X, counts).elbo_[-1]
-    monkeypatch.setattr("sklearn_lhcal.gaussian_process._classifier._LARGE", 1.0)
-    assert single.elbo_[-1] == fit_by_default(X, counts).elbo_[-1]
-    fine = fit_by_default(X, counts, tol=1e-7)
-    assert fine.elbo_[-1] == double.set_params(tol=1e-7).fit(X, counts).elbo_[-1]
+    labels, Z = SimpleNamespace(n=np.ones((1, 10**6))), np.zeros((100, 2))
+    assert SparseGPClassifier()._precision(10**6, Z, labels) == torch.float32
+    assert SparseGPClassifier(tol=1e-7)._precision(10**6, Z, labels) == torch.float64
+    assert SparseGPClassifier()._precision(10**3, Z, labels) == torch.float64
 
 
 def fit_by_default(X, counts, **kwargs):
@@ -111,7 +113,6 @@ def test_blocks_add_up(monkeypatch):
     X, counts = waves(200)
     whole = fixed(n_inducing=20).fit(X, counts)
     monkeypatch.setattr("sklearn_lhcal.gaussian_process._variational._BLOCK", 20 * 17)
-    monkeypatch.setattr("sklearn_lhcal.gaussian_process._classifier._KEPT", 0)
     blocks = fixed(n_inducing=20).fit(X, counts)
     np.testing.assert_allclose(blocks.elbo_, whole.elbo_, rtol=1e-10)
     np.testing.assert_allclose(blocks.predict_proba(X), whole.predict_proba(X), atol=1e-9)
@@ -126,10 +127,13 @@ def test_mini_batches_come_near_the_optimum():
     np.testing.assert_allclose(near.predict_proba(X), exact.predict_proba(X), atol=0.02)
 
 
-def test_much_data_is_taken_in_batches(monkeypatch):
-    monkeypatch.setattr("sklearn_lhcal.gaussian_process._classifier._EXACT", 1e4)
+def test_much_data_is_taken_in_batches():
+    """Of four rows for each inducing point; here they are asked for."""
+    gp = SparseGPClassifier(n_inducing=10, random_state=0)
+    assert gp._batch(10**6, 300) == 1200
+    assert gp._batch(10**5, 300) is None
     X, counts = waves(500)
-    gp = SparseGPClassifier(n_inducing=10, random_state=0).fit(X, counts)
+    gp.set_params(batch_size=40).fit(X, counts)
     assert gp.n_iter_ == 4  # an epoch, three exact passes
     assert gp.score(X, counts) > 0.75
 

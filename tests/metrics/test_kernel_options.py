@@ -13,12 +13,13 @@ from kernel_cases import (
     draw,
     kernel_calibration_error,
     naive_log_kernels,
+    naive_problems,
     null_calibration_error,
 )
 from oracles import expectation
+from scipy.special import softmax
 from scipy.stats import kstest
 
-from sklearn_lhcal._ground.kernels import errors as _errors
 from sklearn_lhcal._ground.kernels import smoothing as _smoothing
 from sklearn_lhcal.label_histogram import KnownProbabilities
 from sklearn_lhcal.metrics import (
@@ -27,6 +28,11 @@ from sklearn_lhcal.metrics import (
     loo_bandwidth,
     ratio_corrected_calibration_error,
 )
+
+
+def clipped(x):
+    x = np.clip(x, 1e-12, None)
+    return x / x.sum(axis=1, keepdims=True)
 
 
 class TestBandwidth:
@@ -39,10 +45,7 @@ class TestBandwidth:
             (3, 5, "top_label"),
         ]:
             _, z = draw(400, K, concentration=concentration)
-            x = [
-                p.x
-                for p in _errors.problems(notion, torch.as_tensor(z), torch.as_tensor(z)[:, None])
-            ]
+            x = [torch.as_tensor(clipped(points)) for points, *_ in naive_problems(notion, z, z)]
             best = loo_bandwidth(z, notion=notion, grid=grid)
             assert (
                 best
@@ -74,28 +77,26 @@ class TestBandwidth:
 
     def test_cross_validation_minimises_the_left_out_residual(self):
         y, z = draw(400, 4, temperature=0.6)
-        part = _errors.SmoothingProblem(
-            *(torch.as_tensor(a) for a in (z, z, y[:, None].astype(float)))
-        )
-        grid = np.logspace(-3, 0, 10)
+
+        def left_out(h):
+            """Mean of ‖e_j − (Se)_j‖², each row left out for itself."""
+            L = naive_log_kernels(z, h)
+            np.fill_diagonal(L, -np.inf)
+            return ((y - z - softmax(L, axis=1) @ (y - z)) ** 2).sum(axis=1).mean()
+
+        grid = np.logspace(-3, 0, 91)
+        costs = np.array([left_out(h) for h in grid])
+        good = grid[costs <= (1 + 1e-3) * costs.min()]
+        assert len(good) < 60
+        values = [kernel_calibration_error(y, z, bandwidth=h, **SECOND) for h in good]
         value = kernel_calibration_error(y, z, bandwidth="cv", **SECOND)
-        best = min(_errors.cross_validation_errors(part, grid))
-        found = _errors.best_bandwidth(lambda hs: _errors.cross_validation_errors(part, hs))
-        assert _errors.cross_validation_errors(part, [found])[0] <= best + 1e-3 * abs(best)
-        assert value == pytest.approx(kernel_calibration_error(y, z, bandwidth=found, **SECOND))
+        assert min(values) <= value <= max(values)
 
     def test_many_rows_are_sampled_with_a_seed(self):
         _, z = draw(5100, 2)
         state = np.random.get_state()[1].copy()  # noqa: NPY002
         assert loo_bandwidth(z, random_state=1) == loo_bandwidth(z, random_state=1)
         assert (np.random.get_state()[1] == state).all()  # noqa: NPY002
-
-    def test_parabola(self):
-        assert _errors.best_bandwidth(lambda hs: (np.log10(hs) + 2.37) ** 2) == pytest.approx(
-            10**-2.37
-        )
-        assert _errors.best_bandwidth(lambda hs: -np.log10(hs)) == 1.0
-        assert _errors.best_bandwidth(lambda hs: np.log10(hs)) == pytest.approx(1e-5)
 
 
 class TestNull:
@@ -119,16 +120,13 @@ class TestNull:
         null = null_calibration_error(y, z, bandwidth=0.02, random_state=0, **RESIDUAL)
         assert abs(null.mean) < 0.01
 
-    def test_draws_have_the_raters_of_the_data_and_any_batch(self, monkeypatch):
+    def test_draws_have_the_raters_of_the_data(self):
         _, z = draw(50, 3)
         one, many = (np.random.default_rng(0).multinomial(m, z) for m in (1, 100))
         a, b = (
             null_calibration_error(v, z, bandwidth=0.1, random_state=0).mean for v in (one, many)
         )
         assert b < a
-        monkeypatch.setattr("sklearn_lhcal.metrics._kernel_null._DRAWS", 1)
-        c = null_calibration_error(one, z, bandwidth=0.1, random_state=0).mean
-        assert c == pytest.approx(a, rel=0.1)
 
     def test_errors(self):
         y, z = draw(10, 3)

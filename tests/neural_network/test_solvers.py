@@ -11,14 +11,13 @@ import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
+from problems import Smooth
 from sklearn.base import clone
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.frozen import FrozenEstimator
 from sklearn.preprocessing import StandardScaler
 
-# What a map hands to a solver, for the laws of solvers alone: calibrators make their own.
-from sklearn_lhcal._ground.problems import SmoothProblem
 from sklearn_lhcal.calibration import AlphaCalibration, ReaderEffects, TemperatureScaling
 from sklearn_lhcal.datasets import make_label_histograms
 from sklearn_lhcal.neural_network import (
@@ -324,7 +323,7 @@ def test_what_is_no_solver_is_an_error():
 def test_newton_says_where_it_is_stuck():
     """A gradient that the objective does not follow."""
     with pytest.warns(ConvergenceWarning, match="no step that lowers the objective"):
-        x = Newton().solve(SmoothProblem(lambda x: (1.0, np.ones(1), np.eye(1)), np.zeros(1)))
+        x = Newton().solve(Smooth(lambda x: (1.0, np.ones(1), np.eye(1)), np.zeros(1)))
     assert_array_equal(x, 0)
 
 
@@ -351,7 +350,7 @@ def test_an_option_out_of_range_is_named(solver):
         log_temperature(solver, np.log(proba), np.array([[2, 1], [1, 2], [1, 1]]))
 
 
-class Hilly(SmoothProblem):
+class Hilly(Smooth):
     """Twelve parameters with a prior, and waves where the Hessian is indefinite."""
 
     def __init__(self, height: float):
@@ -388,4 +387,4 @@ def test_newton_stays_where_a_direction_does_not_matter():
         slope = np.full(2, 2 * v * (v + 1))
         return v**2, slope, np.full((2, 2), 2 * (v + 1) * (2 * v + 1))
 
-    assert_allclose(Newton().solve(SmoothProblem(function, np.array([3.0, -2.0]))), [2.5, -2.5])
+    assert_allclose(Newton().solve(Smooth(function, np.array([3.0, -2.0]))), [2.5, -2.5])

@@ -1,7 +1,6 @@
 """Files as people have them: the command reads the same study from each of them.
 
-The tests take the place of `report_on`, which a study is handed to, and draw no page. They ask the
-private `read_study` for what `report` would read.
+The tests take the place of `report_on`, which a study is handed to, and draw no page.
 """
 
 import numpy as np
@@ -10,8 +9,7 @@ import pytest
 
 from sklearn_lhcal.datasets import make_label_histograms
 from sklearn_lhcal.label_histogram import Annotations
-from sklearn_lhcal.report import command
-from sklearn_lhcal.report._study import read_study
+from sklearn_lhcal.report import command, report
 
 CLASSES = ["a", "b", "c"]
 IDS = [f"{i:03d}" for i in range(30)]
@@ -178,12 +176,15 @@ def test_a_single_row_is_no_study(data, read, tmp_path, capsys):
     assert "two rows" in capsys.readouterr().err
 
 
-def test_rows_are_called_what_their_owner_calls_them(data):
-    z = pd.DataFrame(np.asarray(data.prediction), index=IDS)
+def test_rows_are_called_what_their_owner_calls_them():
+    """In the list of rows that are worth a second opinion."""
+    data = make_label_histograms(150, n_raters=3, random_state=0)
+    names, z = [f"image {i}" for i in range(150)], np.asarray(data.prediction)
+    label = np.concatenate([np.repeat([0, 1, 2], c) for c in data.counts])
     y = Annotations.from_long(
-        item=np.repeat(IDS, 3), rater=np.arange(90), label=np.repeat([0, 1, 2], 30), items=IDS[::-1]
+        item=np.repeat(names, 3), rater=np.arange(450), label=label, items=names
     )
-    assert read_study(data.counts, z).ids.tolist() == IDS
-    assert read_study(y, np.asarray(data.prediction)).ids.tolist() == IDS[::-1]
-    assert read_study(data.counts, z.reset_index(drop=True)).ids is None
-    assert read_study(data.counts, z, ids=range(30)).ids.tolist() == list(range(30))
+    for labels, prediction in ((data.counts, pd.DataFrame(z, index=names)), (y, z)):
+        found = report(labels, prediction).data["second_opinions"]
+        assert found
+        assert {row["row"] for row in found} <= set(names)
