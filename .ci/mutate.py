@@ -39,8 +39,8 @@ SUMS = ["bins", "kernels/errors", "kernels/smoothing", "kernels/sums"]
 # Tests that go through higher rooms are slow; these of them are about the rooms all the same.
 HIGHER = {"calibration", "neural_network", "ensemble", "gaussian_process", "display"}
 HIGHER |= {"report", "dask"}
-ALSO = ["annotations", "costs_a_row", "decision", "epistemic_scorers", "inputs", "names"]
-ALSO += ["net_benefit"]
+ALSO = ["label_histogram/annotations", "metrics/decision", "metrics/epistemic_scorers"]
+ALSO += ["metrics/net_benefit", "project/inputs", "project/names", "utils/costs"]
 
 
 PYTEST = ["-q", "-p", "no:cacheprovider", "--rootdir", str(ROOT), "-m", "not slow"]
@@ -202,9 +202,9 @@ def codes(code):
 
 def test_files():
     """Test files that import one of the rooms and no higher one, and those of `ALSO`."""
-    for path in sorted((ROOT / "tests").glob("test_*.py")):
+    for path in sorted((ROOT / "tests").glob("*/test_*.py")):
         imported = {*re.findall(r"from sklearn_lhcal(?:\.| import )(\w+)", path.read_text("utf-8"))}
-        also = path.stem.removeprefix("test_") in ALSO
+        also = f"{path.parent.name}/{path.stem.removeprefix('test_')}" in ALSO
         if imported & {*ROOMS} and (also or not imported & HIGHER):
             yield str(path.relative_to(ROOT))
 

@@ -32,3 +32,14 @@ def naive_log_kernels(x, h):
         a = x[i] / h + 1
         L[:, i] = gammaln(a.sum()) - gammaln(a).sum() + xlogy(a - 1, x).sum(axis=1)
     return L
+
+
+def naive_problems(kind, z, mu):
+    if kind == "canonical":
+        return [(z, z, mu)]
+    if kind == "marginal":
+        return [(np.c_[z[:, k], 1 - z[:, k]], z[:, [k]], mu[:, [k]]) for k in range(z.shape[1])]
+    top = z.argmax(axis=1)
+    rows = np.arange(len(z))
+    c = z[rows, top]
+    return [(np.c_[c, 1 - c], c[:, None], mu[rows, top][:, None])]

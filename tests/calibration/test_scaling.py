@@ -1,0 +1,410 @@
+"""The affine maps: derivatives, optimality by scipy, nested optima, invariances.
+
+Losses are private: derivatives have no public door, and are where mistakes would hide.
+"""
+
+from contextlib import nullcontext
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.optimize import approx_fprime, minimize
+from scipy.special import expit, log_softmax, softmax
+from sklearn.base import clone
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.frozen import FrozenEstimator
+
+from sklearn_lhcal.calibration import (
+    BiasCorrectedTemperatureScaling,
+    MatrixScaling,
+    StackedCalibration,
+    TemperatureScaling,
+    VectorScaling,
+)
+from sklearn_lhcal.calibration._rows import CalibrationRows
+from sklearn_lhcal.calibration._scaling import fit, maps, objective
+from sklearn_lhcal.calibration._scaling.maps import (
+    BiasCorrectedMap,
+    MatrixMap,
+    TemperatureMap,
+    VectorMap,
+    transform,
+)
+from sklearn_lhcal.calibration._scaling.objective import LogLoss
+from sklearn_lhcal.datasets import make_label_histograms
+from sklearn_lhcal.label_histogram import KnownProbabilities
+from sklearn_lhcal.metrics import label_log_loss
+
+FAMILIES = [TemperatureMap(3), BiasCorrectedMap(3), VectorMap(3), MatrixMap(3)]
+FREE_VECTOR = VectorScaling("logits", bias_penalty=0.0)
+FREE_MATRIX = MatrixScaling("logits", bias_penalty=0.0, off_diagonal_penalty=0.0)
+CALIBRATORS = [
+    TemperatureScaling("logits"),
+    BiasCorrectedTemperatureScaling("logits"),
+    FREE_VECTOR,
+    FREE_MATRIX,
+    VectorScaling("logits", bias_penalty=1.0),
+    MatrixScaling("logits", bias_penalty=1.0, off_diagonal_penalty=10.0),
+    VectorScaling("logits"),
+    MatrixScaling("logits"),
+]
+
+
+@pytest.fixture
+def data():
+    return make_label_histograms(400, n_classes=3, n_raters=(1, 4), total=5.0, random_state=0)
+
+
+@pytest.fixture
+def logits(data):
+    """Overconfident, with a shift between the classes."""
+    return log_softmax(1.8 * np.log(data.prediction) + [0.5, 0.0, -0.3], axis=1)
+
+
+def name(thing):
+    return type(thing).__name__
+
+
+def rows_of(u, counts, members=False):
+    """With weights, and members that disagree."""
+    rng = np.random.default_rng(1)
+    log_w = None
+    if members:
+        u = np.stack([u, u[:, ::-1], 0.3 * u], axis=1)
+        log_w = np.log(rng.dirichlet(np.ones(3), len(u)))
+    weight = rng.uniform(0.1, 2, len(u))
+    return CalibrationRows(u, log_w, counts=np.asarray(counts, dtype=float), weight=weight)
+
+
+@pytest.fixture(params=["", "point with floor", "ensemble", "ensemble with floor"])
+def loss_at(request, data, logits):
+    """A function of a family: its loss, and a point; with a floor η is the last entry."""
+    rows = rows_of(logits, data.counts, "ensemble" in request.param)
+    floor = np.array([0.2, 0.3, 0.5]) if "floor" in request.param else None
+
+    def make(family):
+        x = family.start() + np.random.default_rng(2).normal(size=len(family.start())) / 3
+        return LogLoss(family, rows, floor), x if floor is None else np.append(x, -1.3)
+
+    return make
+
+
+def differences(function, x):
+    """Central differences of step 1e-5, which are right to 1e-10 or so."""
+    steps = 1e-5 * np.eye(len(x))
+    return np.array([(function(x + e) - function(x - e)) / 2e-5 for e in steps])
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=name)
+def test_gradients_are_finite_differences(family, loss_at):
+    loss, x = loss_at(family)
+    value, slope = loss(x)
+    assert value == loss.value(x)
+    assert_allclose(slope, differences(loss.value, x), atol=1e-9)
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=name)
+def test_the_loss_is_that_of_scipy(family, loss_at):
+    """The mixture of members and floor, written out."""
+    loss, x = loss_at(family)
+    of_map, eta = loss.split(x)
+    rows = loss.rows
+    v = transform(rows.log_proba, *family.affine(of_map))
+    z = softmax(v, axis=-1)
+    if rows.is_ensemble:
+        z = np.einsum("ns,nsk->nk", np.exp(rows.log_weights), z)
+    prior = 0.0
+    if loss.floor is not None:
+        z = expit(-eta) * z + expit(eta) * loss.floor
+        prior = -0.1 * np.log(expit(eta) * expit(-eta)) / rows.weight.sum()
+    y = rows.counts * rows.weight[:, None]
+    expected = -(y * np.log(z)).sum() / y.sum() + prior
+    assert loss.value(x) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("family", [VectorMap(3), MatrixMap(3)], ids=name)
+def test_the_information_of_points_is_the_hessian(family, data, logits):
+    loss = LogLoss(family, rows_of(logits, data.counts), None)
+    x = family.start() + np.random.default_rng(2).normal(size=len(family.start())) / 3
+    H = differences(lambda x: loss(x)[1], x)
+    assert_allclose(loss.information(x).H, H, atol=1e-8)
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=name)
+def test_the_information_is_no_less_than_the_curvature(family, loss_at):
+    """At the minimum, where log β is curved as β is."""
+    loss, x = loss_at(family)
+    x = minimize(loss, x, jac=True, method="BFGS", options={"gtol": 1e-9}).x
+    H = differences(lambda x: loss(x)[1], x)
+    assert np.linalg.eigvalsh(loss.information(x).H - H).min() > -1e-7
+
+
+def scipys_loss(W, b, u, counts):
+    """The log loss per label by scipy."""
+    W = W if np.ndim(W) == 2 else np.diag(W * np.ones(u.shape[1]))
+    return -(counts * log_softmax(u @ W.T + b, axis=1)).sum() / counts.sum()
+
+
+def test_published_penalties_have_scipys_optimum(data, logits):
+    """P1 eq. (48)."""
+
+    def loss(x):
+        W, b = x[:9].reshape(3, 3), x[9:]
+        off = (W**2).sum() - (np.diag(W) ** 2).sum()
+        return scipys_loss(W, b, logits, data.counts) + 0.5 * off / 6 + 0.3 * (b**2).mean()
+
+    best = minimize(loss, np.append(np.eye(3).ravel(), np.zeros(3)), tol=1e-9)
+    model = MatrixScaling("logits", off_diagonal_penalty=0.5, bias_penalty=0.3)
+    model.fit(logits, data.counts)
+    assert loss(np.append(model.coef_.ravel(), model.intercept_)) <= best.fun + 1e-10
+
+
+@pytest.mark.parametrize("shrinkage", [1.0, 100.0])
+def test_shrinkage_has_scipys_optimum(shrinkage, data, logits):
+    """About the temperature, in nats for all rows: labels of one row count once."""
+    beta = 1 / TemperatureScaling("logits").fit(logits, data.counts).temperature_
+
+    def loss(x):
+        d, b = x[:3], x[3:]
+        penalty = shrinkage / 2 * ((d**2).sum() + (b**2).sum() / 10)
+        return scipys_loss(beta * (1 + d), b, logits, data.counts) + penalty / 400
+
+    best = minimize(loss, np.zeros(6), tol=1e-10)
+    model = VectorScaling("logits", shrinkage=shrinkage).fit(logits, data.counts)
+    found = np.append(model.scale_ / beta - 1, model.intercept_)
+    assert loss(found) <= best.fun + 1e-10
+    assert_allclose(found, best.x, atol=1e-3)
+
+
+def test_shrinkage_of_many_classes_has_scipys_optimum():
+    """Eighty parameters."""
+    many = make_label_histograms(300, n_classes=40, n_raters=(1, 3), random_state=0)
+    u = log_softmax(2 * np.log(many.prediction), axis=1)
+    beta = 1 / TemperatureScaling("logits").fit(u, many.counts).temperature_
+
+    def loss(x):
+        d, b = x[:40], x[40:]
+        penalty = 0.5 * ((d**2).sum() + (b**2).sum() / 10)
+        return scipys_loss(beta * (1 + d), b, u, many.counts) + penalty / 300
+
+    model = VectorScaling("logits", shrinkage=1.0).fit(u, many.counts)
+    found = np.append(model.scale_ / beta - 1, model.intercept_)
+    slope = approx_fprime(found, loss, 1e-6)
+    # Forward differences of step 1e-6 are right to 1e-6 or so; at the start they are .05.
+    assert np.abs(slope).max() < 1e-5
+    assert np.abs(approx_fprime(np.zeros(80), loss, 1e-6)).max() > 1e-3
+
+
+@pytest.mark.parametrize("unit", [1e-200, 1e200])
+def test_without_a_prior_the_unit_of_weights_does_not_matter(unit, data, logits):
+    w = np.linspace(0, 2, 400)
+    one = clone(FREE_MATRIX).fit(logits, data.counts, sample_weight=w)
+    with pytest.warns(UserWarning, match="Weights count rows") if unit < 1 else nullcontext():
+        other = clone(FREE_MATRIX).fit(logits, data.counts, sample_weight=unit * w)
+    assert_allclose(other.predict_proba(logits), one.predict_proba(logits), rtol=1e-6)
+
+
+def test_optima_are_nested(data, logits):
+    losses = [
+        label_log_loss(data.counts, c.fit(logits, data.counts).predict_proba(logits))
+        for c in (
+            TemperatureScaling("logits"),
+            BiasCorrectedTemperatureScaling("logits", shrinkage=0.0),
+            VectorScaling("logits", bias_penalty=0.0),
+            MatrixScaling("logits", bias_penalty=0.0, off_diagonal_penalty=0.0),
+        )
+    ]
+    assert label_log_loss(data.counts, np.exp(logits)) > losses[0]
+    assert (np.diff(losses) < -1e-6).all()
+
+
+def test_large_penalties_lead_to_the_smaller_model(data, logits):
+    vector = VectorScaling("logits", bias_penalty=1e6).fit(logits, data.counts)
+    assert_allclose(vector.intercept_, 0, atol=1e-4)
+    diagonal = MatrixScaling("logits", off_diagonal_penalty=1e6, bias_penalty=0.1).fit(
+        logits, data.counts
+    )
+    vector = VectorScaling("logits", bias_penalty=0.1).fit(logits, data.counts)
+    assert_allclose(diagonal.predict_proba(logits), vector.predict_proba(logits), atol=1e-4)
+
+
+def test_parameters_mean_what_they_say(data, logits):
+    c = BiasCorrectedTemperatureScaling("logits").fit(logits, data.counts)
+    assert_allclose(c.bias_.mean(), 0, atol=1e-12)
+    assert_allclose(
+        c.predict_log_proba(logits), log_softmax((logits + c.bias_) / c.temperature_, axis=1)
+    )
+    c = VectorScaling("logits").fit(logits, data.counts)
+    assert_allclose(
+        c.predict_log_proba(logits), log_softmax(c.scale_ * logits + c.intercept_, axis=1)
+    )
+    c = MatrixScaling("logits").fit(logits, data.counts)
+    assert_allclose(
+        c.predict_log_proba(logits), log_softmax(logits @ c.coef_.T + c.intercept_, axis=1)
+    )
+
+
+@pytest.mark.parametrize("calibrator", CALIBRATORS, ids=name)
+def test_logits_with_a_constant_and_probabilities_are_one_model(calibrator, data, logits):
+    a = calibrator.fit(logits, data.counts).predict_proba(logits)
+    shifted = logits + np.arange(400)[:, None]
+    b = calibrator.fit(shifted, data.counts).predict_proba(shifted)
+    assert_allclose(a, b, atol=1e-7)
+
+
+@pytest.mark.parametrize("calibrator", CALIBRATORS, ids=name)
+def test_permuted_classes(calibrator, data, logits):
+    order = [2, 0, 1]
+    a = calibrator.fit(logits, data.counts).predict_proba(logits)
+    b = calibrator.fit(logits[:, order], data.counts[:, order]).predict_proba(logits[:, order])
+    assert_allclose(b, a[:, order], atol=1e-6)
+
+
+def test_bias_corrected_scaling_undoes_a_label_shift():
+    """Predictions right under equal class frequencies, labels drawn with another prior."""
+    rng = np.random.default_rng(0)
+    z = rng.dirichlet([1, 1, 1], 20_000)
+    prior = np.array([0.7, 0.2, 0.1])
+    shifted = z * prior / (z @ prior)[:, None]
+    y = rng.multinomial(3, shifted)
+    calibrator = BiasCorrectedTemperatureScaling("proba").fit(z, y)
+    assert abs(calibrator.temperature_ - 1) < 0.05
+    bias = np.log(prior) - np.log(prior).mean()
+    assert_allclose(calibrator.bias_, bias, atol=0.05)
+
+
+@pytest.mark.parametrize("penalties", [(50.0, None), (0.1, 0.1)])
+def test_a_matrix_of_many_classes_is_at_its_minimum(penalties, monkeypatch):
+    """Forty classes, with information in blocks; the full one finds the same map."""
+    rng = np.random.default_rng(0)
+    logits = rng.normal(size=(600, 40))
+    y = rng.multinomial(2, np.exp(log_softmax(0.5 * logits, axis=1)))
+    model = MatrixScaling("logits", off_diagonal_penalty=penalties[0], bias_penalty=penalties[1])
+    with monkeypatch.context() as patch:
+        # Several blocks of rows, whose information is added.
+        patch.setattr(objective, "_BLOCK", 2**13)
+        found = clone(model).fit(logits, y)
+    monkeypatch.setattr(maps, "_MOST_EXACT", np.inf)
+    exact = clone(model).fit(logits, y)
+    assert_allclose(found.predict_proba(logits), exact.predict_proba(logits), atol=1e-6)
+    u = log_softmax(logits, axis=1)
+    z = found.predict_proba(logits)
+    slope = (z * y.sum(axis=1, keepdims=True) - y).T @ u / y.sum()
+    off = 2 * penalties[0] / (40 * 39) * found.coef_ * (1 - np.eye(40))
+    assert np.abs(slope + off).max() < 1e-6
+
+
+@pytest.mark.parametrize("calibrator", CALIBRATORS[2:4], ids=name)
+@pytest.mark.parametrize("step", [2, 3])
+def test_rows_of_weight_zero_are_as_if_left_out(calibrator, step):
+    """Also where a start that takes every second row would see nothing else."""
+    rng = np.random.default_rng(0)
+    logits = rng.normal(size=(45_000, 10))
+    y = np.eye(10)[(logits + rng.gumbel(size=logits.shape)).argmax(axis=1)].astype(int)
+    kept = np.arange(len(y)) % step == 1
+    weighted = calibrator.fit(logits, y, sample_weight=kept).predict_proba(logits[:9])
+    assert_allclose(
+        weighted, calibrator.fit(logits[kept], y[kept]).predict_proba(logits[:9]), rtol=1e-6
+    )
+
+
+def test_a_class_without_labels_and_a_constant_logit():
+    data = make_label_histograms(300, n_classes=4, n_raters=2, random_state=0)
+    u = np.column_stack([np.log(data.prediction), np.full(300, -27.0)])
+    counts = np.column_stack([data.counts, np.zeros(300, dtype=int)])
+    for scaling in (VectorScaling("logits"), MatrixScaling("logits")):
+        p = scaling.fit(u, counts).predict_proba(u)
+        assert p[:, 4].max() < 1e-3
+
+        assert label_log_loss(counts, p) < label_log_loss(data.counts, np.exp(u[:, :4]))
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=name)
+def test_blocks_of_rows_add_up(family, loss_at, monkeypatch):
+    loss, x = loss_at(family)
+    monkeypatch.setattr(objective, "_BLOCK", 2**7)
+    blocks = LogLoss(family, loss.rows, loss.floor)
+    for a, b in zip(loss(x), blocks(x), strict=True):
+        assert_allclose(a, b, rtol=1e-12)
+    assert_allclose(blocks.information(x).H, loss.information(x).H, rtol=1e-10, atol=1e-14)
+
+
+def test_no_convergence_is_a_warning_with_the_remedy(data, logits, monkeypatch):
+    monkeypatch.setattr(fit, "_MOST", 2)
+    with pytest.warns(ConvergenceWarning, match=r"shrink the map more"):
+        VectorScaling("logits").fit(logits, data.counts)
+
+
+def test_scaling_has_no_solver():
+    for model in (TemperatureScaling, VectorScaling, MatrixScaling, StackedCalibration):
+        assert "solver" not in model().get_params()
+
+
+@pytest.mark.parametrize("value", [-1.0, np.nan, np.inf, "a"])
+def test_penalties_must_not_be_negative(value, data, logits):
+    for model, name in (
+        (VectorScaling, "bias_penalty"),
+        (MatrixScaling, "bias_penalty"),
+        (MatrixScaling, "off_diagonal_penalty"),
+        (VectorScaling, "shrinkage"),
+        (BiasCorrectedTemperatureScaling, "shrinkage"),
+    ):
+        with pytest.raises(
+            ValueError, match=f"{name} must be a finite number of at least 0, got {value!r}"
+        ):
+            model("logits", **{name: value}).fit(logits, data.counts)
+
+
+@pytest.mark.parametrize("span", [0.01, 400.0, 1e4])
+@pytest.mark.parametrize("family", FAMILIES[1:], ids=name)
+def test_logits_of_any_span(family, span, data, logits):
+    """Where the identity is saturated, too."""
+
+    def least(u):
+        counts = np.asarray(data.counts, dtype=float)
+        rows = CalibrationRows(u, counts=counts, weight=np.ones(len(u)))
+        x = fit.fit_penalised(family, rows, None, np.zeros(len(family.start())))
+        return LogLoss(family, rows, None).value(x)
+
+    assert_allclose(least(span * logits), least(logits), atol=1e-8)
+
+
+def test_scaling_of_ensembles_takes_all_weights_and_known_probabilities(data):
+    """Twos are two rows, a weight of zero is no row, known probabilities are as many labels."""
+    forest = FrozenEstimator(
+        RandomForestClassifier(5, max_depth=3, random_state=0).fit(data.X, data.counts.argmax(1))
+    )
+
+    def temperature(rows, y, weight=None):
+        return (
+            TemperatureScaling(forest).fit(data.X[rows], y[rows], sample_weight=weight).temperature_
+        )
+
+    everything, rest, Q = slice(None), slice(1, None), KnownProbabilities(data.proba)
+    many = np.round(1e6 * data.proba).astype(int)
+    twice = np.tile(np.arange(400), 2)
+    two = temperature(everything, data.counts, np.full(400, 2.0))
+    assert_allclose(two, temperature(twice, data.counts))
+    assert_allclose(
+        temperature(everything, data.counts, np.r_[0.0, np.ones(399)]),
+        temperature(rest, data.counts),
+    )
+    assert_allclose(temperature(everything, Q), temperature(everything, many), rtol=1e-4)
+
+
+@pytest.mark.parametrize("unit", [1e-200, 1e-35, 1e-3])
+def test_weights_that_are_fractions_of_rows_are_said(unit, data, logits):
+    """They leave the map where it is without rows."""
+    w = unit * np.linspace(0.1, 2, 400)
+    for scaling in (TemperatureScaling, VectorScaling):
+        calibrator = scaling("logits")
+        with pytest.warns(UserWarning, match="Weights count rows.*divide the weights by"):
+            model = clone(calibrator).fit(logits, data.counts, sample_weight=w)
+        if unit < 1e-30:
+            assert_allclose(model.predict_proba(logits), np.exp(logits), rtol=1e-6)
+    free = clone(FREE_VECTOR)
+    one = clone(free).fit(logits, data.counts, sample_weight=w / unit)
+    with pytest.warns(UserWarning, match="Weights count rows"):
+        tiny = clone(free).fit(logits, data.counts, sample_weight=w)
+    assert_allclose(tiny.predict_proba(logits), one.predict_proba(logits), rtol=1e-6)

@@ -1,0 +1,252 @@
+"""StackedCalibration, and the folds that it shares with DecisionCalibration.
+
+`best_weights` is private, and imported with what it reads: its optimum is a law that no public door
+shows.
+"""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.special import softmax
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.datasets import load_iris
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.frozen import FrozenEstimator
+from sklearn.naive_bayes import GaussianNB
+
+from sklearn_lhcal.calibration import (
+    BiasCorrectedTemperatureScaling,
+    DecisionCalibration,
+    StackedCalibration,
+    TemperatureScaling,
+    VectorScaling,
+)
+from sklearn_lhcal.calibration._rows import CalibrationRows
+from sklearn_lhcal.calibration._scaling.stack import best_weights
+from sklearn_lhcal.datasets import make_label_histograms
+from sklearn_lhcal.distributions import Ensemble, predict_dist
+from sklearn_lhcal.label_histogram import KnownProbabilities
+from sklearn_lhcal.metrics import label_log_loss
+
+COSTS = [[0, 1, 2], [5, 0, 1], [20, 3, 0]]
+PARTS = {
+    "temperature": TemperatureScaling,
+    "bias_corrected": BiasCorrectedTemperatureScaling,
+    "vector": VectorScaling,
+}
+
+
+@pytest.fixture(scope="module")
+def data():
+    return make_label_histograms(
+        300, n_classes=3, n_raters=(1, 4), overconfidence=2.5, random_state=0
+    )
+
+
+class Members(ClassifierMixin, BaseEstimator):
+    """An ensemble of three members that all predict X."""
+
+    def fit(self, X, y=None):
+        self.classes_ = np.arange(X.shape[1])
+        return self
+
+    def predict_dist(self, X):
+        return Ensemble(np.stack([X] * 3))
+
+    def predict_proba(self, X):
+        return X
+
+
+def shifted(n, bias, seed=0):
+    """Logits, and labels whose logits are half of these, shifted by a bias of each class."""
+    rng = np.random.default_rng(seed)
+    u = rng.normal(0, 2, (n, 3))
+    Q = softmax(u / 2 + np.array(bias), axis=1)
+    return u, np.array([rng.multinomial(1, q) for q in Q])
+
+
+@pytest.mark.parametrize("floor", ["uniform", "prior", None])
+def test_it_is_the_mixture_of_the_public_maps(data, floor):
+    stack = StackedCalibration("proba", floor=floor).fit(data.prediction, data.counts)
+    z = 0
+    for w, (name, part) in zip(stack.weights_, PARTS.items(), strict=True):
+        alone = part("proba", floor=floor).fit(data.prediction, data.counts)
+        z = z + w * alone.predict_proba(data.prediction)
+        for attribute, value in stack.parameters_[name].items():
+            assert_allclose(value, vars(alone)[attribute], atol=1e-10)
+    assert_allclose(stack.predict_proba(data.prediction), z, atol=1e-12)
+    assert stack.weights_.sum() == pytest.approx(1)
+
+
+def test_the_temperature_is_preferred_unless_another_map_is_better():
+    u, y = shifted(1000, [0, 0, 0])
+    assert StackedCalibration("logits").fit(u, y).weights_[0] > 0.5
+    u, y = shifted(1000, [1.5, 0, -1.5])
+    stack = StackedCalibration("logits").fit(u, y)
+    assert stack.weights_[0] < 0.05
+    test, labels = shifted(20_000, [1.5, 0, -1.5], seed=1)
+    temperature = TemperatureScaling("logits", floor="uniform").fit(u, y)
+    loss = [label_log_loss(labels, m.predict_proba(test)) for m in (stack, temperature)]
+    assert loss[0] < 0.95 * loss[1]
+
+
+def test_the_weights_minimise_the_loss_of_the_mixture():
+    """Condition of Karush, Kuhn and Tucker: no map would add more than the mixture has."""
+    rng = np.random.default_rng(0)
+    z = rng.dirichlet(np.ones(4), (3, 60))
+    y = rng.multinomial(3, [0.4, 0.3, 0.2, 0.1], 60)
+    rows = CalibrationRows(np.log(z[0]), counts=1.0 * y, weight=rng.uniform(0.5, 2, 60))
+    w = best_weights(z, rows)
+    share = rows.label_shares * rows.weight.sum()
+    adds = (share * z / np.einsum("m,mnk->nk", w, z)).sum(axis=(1, 2))
+    adds[0] += 3 / w[0]
+    most = rows.weight.sum() + 3
+    assert_allclose(adds[w > 1e-3], most, rtol=1e-4)
+    assert adds.max() < most * (1 + 1e-4)
+
+
+@pytest.mark.parametrize("floor", ["uniform", None])
+def test_an_ensemble_of_equal_members_is_one_model(data, floor):
+    one = StackedCalibration("proba", floor=floor).fit(data.prediction, data.counts)
+    members = FrozenEstimator(Members().fit(data.prediction))
+    three = StackedCalibration(members, floor=floor).fit(data.prediction, data.counts)
+    z = three.predict_proba(data.prediction)
+    assert_allclose(z, one.predict_proba(data.prediction), atol=1e-3)
+    dist = three.predict_dist(data.prediction)
+    assert_allclose(dist.mean(), z, atol=1e-12)
+    assert dist.weights.shape[0] == 3 + (floor is not None)
+
+
+def test_a_forest_with_members(data):
+    X, y = load_iris(return_X_y=True)
+    forest = RandomForestClassifier(5, max_depth=3, random_state=0)
+    model = StackedCalibration(forest, cv=2).fit(X, y)
+    z = model.predict_proba(X)
+    assert_allclose(predict_dist(model, X).mean(), z, atol=1e-12)
+    assert z.min() >= model.floor_weight_ * model.floor_.min() * (1 - 1e-9)
+    assert (z.argmax(axis=1) == y).mean() > 0.9
+
+
+def test_the_clip_of_zeros_does_not_matter():
+    """Of probabilities that are 0 somewhere, also of true classes; clipped before or not."""
+    rng = np.random.default_rng(0)
+    Q = rng.dirichlet(np.full(4, 0.3), 3000)
+    y = np.array([rng.multinomial(1, 0.97 * q + 0.0075) for q in Q])
+    z = np.where(Q < 0.02, 0.0, Q)
+    z /= z.sum(axis=1, keepdims=True)
+    assert (z[y > 0] == 0).any()
+    losses = []
+    for clip in (1e-12, 1e-9, 1e-6, 1e-3):
+        clipped = np.maximum(z, clip)
+        clipped /= clipped.sum(axis=1, keepdims=True)
+        model = StackedCalibration("proba").fit(clipped[:1500], y[:1500])
+        losses.append(label_log_loss(y[1500:], model.predict_proba(clipped[1500:])))
+    assert max(losses) < 1.01 * min(losses)
+
+
+def test_rows_without_weight_are_not_there(data):
+    w = np.arange(300) % 3.0
+    some = StackedCalibration("proba").fit(data.prediction, data.counts, sample_weight=w)
+    kept = w > 0
+    less = StackedCalibration("proba")
+    less.fit(data.prediction[kept], data.counts[kept], sample_weight=w[kept])
+    assert_allclose(some.weights_, less.weights_, atol=1e-8)
+    z = some.predict_proba(data.prediction)
+    assert_allclose(z, less.predict_proba(data.prediction), atol=1e-10)
+
+
+@pytest.mark.parametrize("n", [1, 2, 4])
+def test_few_rows_get_a_temperature(n, data):
+    model = StackedCalibration("proba").fit(data.prediction[:n], data.counts[:n])
+    assert model.weights_[0] > 0.3
+    assert np.isfinite(model.predict_log_proba(data.prediction)).all()
+
+
+def test_known_probabilities_and_progress(data, capsys):
+    model = StackedCalibration("proba", inner_cv=3, verbose=1)
+    model.fit(data.prediction, KnownProbabilities(data.proba))
+    assert "stack" in capsys.readouterr().err
+    quiet = clone(model).set_params(verbose=0).fit(data.prediction, data.counts)
+    assert capsys.readouterr().err == ""
+    assert quiet.weights_.shape == (3,)
+
+
+@pytest.mark.parametrize("n", [0, -1, 2.5])
+def test_a_wrong_number_of_folds_is_refused(n, data):
+    with pytest.raises(ValueError, match="inner_cv must be"):
+        StackedCalibration("proba", inner_cv=n).fit(data.prediction, data.counts)
+
+
+# --------------------------------------------------------------------------------------------------
+# ---- the order of rows
+
+
+@pytest.mark.parametrize("scaling", ["stacked", "temperature", "bias_corrected", "vector"])
+@pytest.mark.parametrize("ties", [False, True])
+def test_the_order_of_rows_changes_nothing(scaling, ties, data):
+    X = data.prediction
+    if ties:
+        # as a forest of four trees says it
+        X = np.round(4 * X) + 0.0
+        X /= X.sum(axis=1, keepdims=True)
+    rng = np.random.default_rng(0)
+    by_class = np.argsort(data.counts.argmax(axis=1), kind="stable")
+    model = DecisionCalibration("proba", COSTS, scaling=scaling, inner_cv=4)
+    first = clone(model).fit(X, data.counts)
+    for order in (by_class, by_class[::-1], rng.permutation(len(X))):
+        again = clone(model).fit(X[order], data.counts[order])
+        for name in ("mean_risk", "standard_error"):
+            assert_allclose(again.cv_results_[name], first.cv_results_[name], atol=1e-9)
+        assert again.criterion_ == first.criterion_
+        assert_allclose(again.predict_proba(X), first.predict_proba(X), atol=1e-5)
+
+
+def test_folds_are_alike_whichever_the_order():
+    """Sorted by class and probability, where folds of neighbours are another problem each."""
+    u, y = shifted(400, [1.0, 0, 0])
+    order = np.lexsort([u[:, 0], y.argmax(axis=1)])
+    model = DecisionCalibration("logits", COSTS, scaling="temperature", floor=None)
+    risks = [clone(model).fit(u[o], y[o]).cv_results_["mean_risk"] for o in (order, slice(None))]
+    assert_allclose(*risks, atol=1e-12)
+
+
+# --------------------------------------------------------------------------------------------------
+# -------- the stack in decisions
+
+
+def test_nll_of_decisions_is_the_stack_and_candidates_are_temperatures_of_it(data):
+    plain = StackedCalibration("proba").fit(data.prediction, data.counts)
+    z = plain.predict_proba(data.prediction)
+    model = DecisionCalibration("proba", COSTS, safeguard=None, inner_cv=4)
+    model.fit(data.prediction, data.counts)
+    tempered = z ** (1 / model.temperature_)
+    tempered /= tempered.sum(axis=1, keepdims=True)
+    assert_allclose(model.predict_proba(data.prediction), tempered, atol=1e-12)
+    assert model.criterion_ == "direct"
+    assert_array_equal(model.weights_, plain.weights_)
+    kept = clone(model).set_params(criterion="nll").fit(data.prediction, data.counts)
+    assert kept.temperature_ == 1
+    assert_array_equal(kept.predict_proba(data.prediction), z)
+
+
+def test_grids_are_tried_in_all_combinations(data):
+    grid = {"lam": [0.05, 0.5], "beta": [None, 20], "rate": [0.1, 0.01]}
+    for scaling in ("temperature", "stacked", "vector"):
+        model = DecisionCalibration(
+            "proba", COSTS, scaling=scaling, criterion="margin", grid=grid, inner_cv=2
+        )
+        tried = model.fit(data.prediction, data.counts).cv_results_["params"][1:]
+        assert len(tried) == 8
+        found = {(one["lam"], one["beta"], one["rate"]) for one in tried}
+        assert found == {(a, b, r) for a in grid["lam"] for b in grid["beta"] for r in grid["rate"]}
+    ece = DecisionCalibration("proba", COSTS, criterion="ece", grid={"rate": [1.0]}, inner_cv=2)
+    rates = ece.fit(data.prediction, data.counts).cv_results_["params"][1:]
+    assert rates == [{"criterion": "ece", "rate": 1.0}]
+
+
+def test_progress_is_shown_where_asked(capsys):
+    X, y = load_iris(return_X_y=True)
+    DecisionCalibration(GaussianNB(), COSTS, inner_cv=2, verbose=1).fit(X, y)
+    said = capsys.readouterr().err
+    assert "stack" in said
+    assert "selection" in said

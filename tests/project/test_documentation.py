@@ -1,0 +1,322 @@
+"""README and guide: every snippet runs and prints what it says.
+
+Public names are documented and in the reference.
+"""
+
+import importlib
+import inspect
+import io
+import json
+import platform
+import re
+import runpy
+import sys
+from codeop import compile_command
+from contextlib import redirect_stdout
+from pathlib import Path
+from pkgutil import iter_modules
+
+import pytest
+
+import sklearn_lhcal
+from sklearn_lhcal.metrics import get_scorer_names
+
+ROOT = Path(__file__).parents[2]
+DOC = ROOT / "doc"
+BUILT = ("_build", "_templates", "api", "auto_examples")
+PAGES = [
+    ROOT / "README.md",
+    *(p for p in sorted(DOC.rglob("*.rst")) if p.relative_to(DOC).parts[0] not in BUILT),
+]
+RST_BLOCK = re.compile(r"^( *)\.\. code-block:: (\w+)\n((?:[ ]*\n|\1 +.*\n)*)", re.M)
+MD_BLOCK = re.compile(r"^( *)```(\w*)\n(.*?)^ *```\n", re.M | re.S)
+
+
+def blocks(page):
+    """(language, text, lines before it, whether it follows the block before it at once)."""
+    text, end = page.read_text(encoding="utf-8") + "\n", 0
+    for found in (MD_BLOCK if page.suffix == ".md" else RST_BLOCK).finditer(text):
+        adjacent = not text[end : found.start()].strip()
+        yield (
+            found[2],
+            inspect.cleandoc("\n" + found[3]),
+            text[: found.start(3)].count("\n"),
+            adjacent,
+        )
+        end = found.end()
+
+
+def snippets(page):
+    """(code, lines before it, what it says to print).
+
+    The `text` block right after a `python` block is its output.
+    """
+    python = None
+    for language, text, line, adjacent in blocks(page):
+        if python is not None:
+            yield *python, text if language == "text" and adjacent else ""
+        python = (text, line) if language == "python" else None
+    if python is not None:
+        yield *python, ""
+
+
+def assert_prints(printed, said):
+    """The same words.
+
+    And the same numbers to within two units of the last decimal that is shown.
+    """
+    number = re.compile(r"-?\d+\.\d+")
+    assert number.sub("#", printed).split() == number.sub("#", said).split(), (
+        f"it prints:\n{printed}"
+    )
+    for got, shown in zip(number.findall(printed), number.findall(said), strict=True):
+        assert abs(float(got) - float(shown)) <= 2.001 * 10.0 ** -len(shown.partition(".")[2]), (
+            f"it prints:\n{printed}"
+        )
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_snippets_run_and_print_what_they_say(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    # recipes lie beside their page
+    monkeypatch.syspath_prepend(page.parent)
+    namespace = {"__name__": "__main__"}
+    for code, line, said in snippets(page):
+        printed = io.StringIO()
+        with redirect_stdout(printed):
+            exec(compile("\n" * line + code, str(page), "exec"), namespace)
+        assert_prints(printed.getvalue(), said)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="other dropout masks")
+def test_the_quickstart_prints_the_table_of_the_readme(tmp_path, monkeypatch):
+    example, printed = ROOT / "examples" / "plot_quickstart.py", io.StringIO()
+    monkeypatch.setattr(sys, "argv", [str(example), "--figure", str(tmp_path / "figure.png")])
+    monkeypatch.syspath_prepend(example.parent)
+    with redirect_stdout(printed):
+        runpy.run_path(str(example), run_name="__main__")
+    _, table, _ = printed.getvalue().split("\n\n", 2)
+    said = next(text for _, text, _, _ in blocks(ROOT / "README.md") if "Raw+α" in text)
+    assert_prints(table, said)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_snippets_can_be_pasted(page):
+    assert ">>>" not in page.read_text(encoding="utf-8"), (
+        "write plain code, and what it prints into a text block below"
+    )
+
+
+def test_getting_started_can_be_pasted_into_plain_python():
+    """Its prompt takes line after line: a blank line ends a block, and nothing else does."""
+    pasted = list(snippets(DOC / "getting_started.rst"))
+    assert pasted
+    for code, _, _ in pasted:
+        typed = ""
+        for line in [*code.split("\n"), ""]:
+            typed += line + "\n"
+            typed = "" if compile_command(typed) else typed
+        assert not typed
+
+
+def test_the_readme_shows_the_ratios_that_were_measured():
+    path = ROOT / "benchmarks" / "run.py"
+    if not path.exists():
+        pytest.skip("a distribution has no benchmarks")
+    run = runpy.run_path(str(path))
+    files = [json.loads(p.read_text("utf-8")) for p in sorted(run["RESULTS"].glob("*.json"))]
+    assert run["markdown"](run["cells"](files)) in (ROOT / "README.md").read_text("utf-8")
+
+
+def test_each_benchmark_is_cited_and_each_that_is_cited_is_there():
+    folder = ROOT / "benchmarks"
+    if not folder.exists():
+        pytest.skip("a distribution has no benchmarks")
+    pages = [ROOT / "README.md", ROOT / "Makefile", *DOC.rglob("*.rst")]
+    text = "\n".join(page.read_text(encoding="utf-8") for page in pages)
+    cited = set(re.findall(r"benchmarks/((?:papers/)?\w+\.py)", text))
+    programs = [*folder.glob("*.py"), *folder.glob("papers/*.py")]
+    assert cited == {program.relative_to(folder).as_posix() for program in programs}
+
+
+def test_the_guide_has_snippets():
+    with_code = {page.name for page in PAGES if list(snippets(page))}
+    assert {
+        "README.md",
+        "getting_started.rst",
+        "what_one_label_hides.rst",
+        "counts_as_y.rst",
+    } <= with_code
+
+
+def public_modules():
+    """The rooms of the package."""
+    names = [
+        module.name
+        for module in iter_modules(sklearn_lhcal.__path__)
+        if not module.name.startswith("_")
+    ]
+    return [importlib.import_module(f"sklearn_lhcal.{name}") for name in names]
+
+
+PUBLIC = {
+    f"{module.__name__}.{name}": getattr(module, name)
+    for module in public_modules()
+    for name in module.__all__
+}
+DOCUMENTED = {
+    name: thing
+    for name, thing in PUBLIC.items()
+    if inspect.isclass(thing) or inspect.isfunction(thing)
+}
+CLASSES = {name: thing for name, thing in DOCUMENTED.items() if inspect.isclass(thing)}
+
+
+def test_the_reference_lists_every_public_name():
+    listed = []
+    for module in public_modules():
+        page = DOC / "reference" / f"{module.__name__.rpartition('.')[2]}.rst"
+        names = re.findall(r"^   (\w+)$", page.read_text(encoding="utf-8"), re.M)
+        listed += [f"{module.__name__}.{name}" for name in names]
+    missing, gone = sorted(set(PUBLIC) - set(listed)), sorted(set(listed) - set(PUBLIC))
+    assert not missing, f"add to doc/reference: {missing}"
+    assert not gone, f"take from doc/reference: {gone}"
+    assert len(listed) == len(set(listed))
+
+
+def test_the_reference_lists_every_scorer_string():
+    page = DOC / "reference" / "metrics.rst"
+    table = set(re.findall(r"\* - ``(\w+)``", page.read_text(encoding="utf-8")))
+    assert table == set(get_scorer_names())
+
+
+def words(texts):
+    return set(re.findall(r"\w+", "\n".join(texts)))
+
+
+def test_every_public_name_stands_on_a_page_of_the_guide():
+    lists = ("api.rst", "changelog.rst")
+    prose = [p for p in PAGES[1:] if p.name not in lists and p.parent.name != "reference"]
+    spoken = words(page.read_text(encoding="utf-8") for page in prose)
+    missing = sorted(name for name in PUBLIC if name.rpartition(".")[2] not in spoken)
+    assert not missing, f"speak of it on a page of doc/, doc/names.rst at least: {missing}"
+
+
+def returned_by(thing):
+    """Names of what a function says that it returns."""
+    if not inspect.isfunction(thing):
+        return set()
+    return words([str(inspect.signature(thing).return_annotation)])
+
+
+def test_every_public_name_is_used_in_an_example():
+    """In examples/, a snippet or a docstring; a result, by a function that returns it."""
+    sources = [p.read_text(encoding="utf-8") for p in (ROOT / "examples").glob("*.py")]
+    sources += [code + said for page in PAGES for code, _, said in snippets(page)]
+    for thing in DOCUMENTED.values():
+        for documented in [thing, *vars(thing).values()]:
+            sources += re.findall(r"(?:>>>|\.\.\.).*", inspect.getdoc(documented) or "")
+    used = words(sources)
+    makers = {name.rpartition(".")[2]: returned_by(thing) for name, thing in DOCUMENTED.items()}
+    made = set().union(*(names for maker, names in makers.items() if maker in used))
+    missing = sorted(name for name in PUBLIC if name.rpartition(".")[2] not in used | made)
+    assert not missing, f"show it in a docstring, a snippet or an example: {missing}"
+
+
+def test_the_gallery_holds_every_example_in_one_section():
+    page = (DOC / "gallery.rst").read_text(encoding="utf-8")
+    listed = re.findall(r"^   \.\./examples/(\w+\.py)$", page, re.M)
+    assert sorted(listed) == sorted(path.name for path in (ROOT / "examples").glob("plot_*.py"))
+
+
+@pytest.mark.parametrize(
+    "typed", ["ECE", "soft labels", "netcal", "crowd", "inter-rater", "temperature scaling"]
+)
+def test_the_search_finds_what_people_type(typed):
+    """The search of the pages weighs keywords and index entries."""
+    entries = r"^   :keywords: (.*)$|^\.\. index:: (.*)$"
+    found = [
+        page.name
+        for page in PAGES[1:]
+        for entry in re.findall(entries, page.read_text(encoding="utf-8"), re.M)
+        if typed in " ".join(entry)
+    ]
+    assert found
+
+
+def section(doc, title):
+    """The text of a section of a docstring; None where it is missing."""
+    found = re.search(rf"^{title}\n-+\n(.*?)(?=^\w[\w ]*\n---|\Z)", doc, re.M | re.S)
+    return found and found[1]
+
+
+def parameters_of(thing):
+    """Names of the parameters.
+
+    None of named tuples, whose fields stand under Attributes, warnings and ``**kwargs``.
+    """
+    if inspect.isclass(thing) and issubclass(thing, (tuple, Warning)):
+        return []
+    constructor = (
+        thing.__new__ if inspect.isclass(thing) and thing.__init__ is object.__init__ else thing
+    )
+    named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    return [
+        p.name
+        for p in inspect.signature(constructor).parameters.values()
+        if p.kind in named and p.name != "cls"
+    ]
+
+
+@pytest.mark.parametrize("name", DOCUMENTED)
+def test_docstrings_have_their_sections(name):
+    thing, doc = DOCUMENTED[name], inspect.getdoc(DOCUMENTED[name]) or ""
+    if inspect.isclass(thing) and issubclass(thing, Warning):
+        assert doc.count("`") >= 2, "what raises it, and what to do, is missing"
+        return
+    parameters = section(doc, "Parameters") or ""
+    described = set(re.findall(r"\w+", " ".join(re.findall(r"^(\S.*?)(?: :|$)", parameters, re.M))))
+    missing = [parameter for parameter in parameters_of(thing) if parameter not in described]
+    assert not missing, f"not under Parameters: {missing}"
+    if inspect.isfunction(thing) and inspect.signature(thing).return_annotation is not None:
+        assert section(doc, "Returns") or section(doc, "Yields")
+    if inspect.isclass(thing) and issubclass(thing, tuple):
+        assert all(
+            re.search(rf"\b{field}\b", section(doc, "Attributes") or "") for field in thing._fields
+        )
+    else:
+        assert ">>>" in (section(doc, "Examples") or ""), "Examples are missing"
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_methods_are_documented(name):
+    own = [
+        (k, f)
+        for k, f in vars(CLASSES[name]).items()
+        if inspect.isfunction(f) and not k.startswith("_")
+    ]
+    assert not [k for k, f in own if not inspect.getdoc(getattr(CLASSES[name], k))]
+
+
+@pytest.mark.parametrize(
+    "example", sorted((ROOT / "examples").glob("plot_*.py")), ids=lambda path: path.name
+)
+def test_examples_read_from_top_to_bottom(example):
+    """Nothing runs at the end alone: blocks of prose and code take turns."""
+    text = example.read_text(encoding="utf-8")
+    assert "__main__" not in text
+    assert text.count("\n# %%\n") >= 2
+
+
+@pytest.mark.parametrize("inventory", sorted((DOC / "inventories").iterdir()), ids=lambda p: p.stem)
+def test_names_of_other_libraries_exist_and_are_linked(inventory):
+    # scikit-learn hides the names of halving searches before
+    importlib.import_module("sklearn.experimental.enable_halving_search_cv")
+    text = "".join(page.read_text(encoding="utf-8") for page in PAGES)
+    for line in inventory.read_text(encoding="utf-8").splitlines()[3:]:
+        name, kind, _ = line.split()
+        module, _, last = name.rpartition(".")
+        found = getattr(pytest.importorskip(module), last)
+        assert inspect.isclass(found) == (kind == "class")
+        assert re.search(rf"`~?{re.escape(name)}`", text), f"no page links to {name}"

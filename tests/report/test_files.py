@@ -1,0 +1,190 @@
+"""Files as people have them: the command reads the same study from each of them.
+
+The tests take the place of `report_on`, which a study is handed to, and draw no page.
+"""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sklearn_lhcal.datasets import make_label_histograms
+from sklearn_lhcal.label_histogram import Annotations
+from sklearn_lhcal.report import command, report
+
+CLASSES = ["a", "b", "c"]
+IDS = [f"{i:03d}" for i in range(30)]
+
+
+@pytest.fixture(scope="module")
+def data():
+    return make_label_histograms(30, n_classes=3, n_raters=3, random_state=0)
+
+
+@pytest.fixture
+def read(data, tmp_path, monkeypatch):
+    """The study that the command reads, or its status; good counts by default."""
+    frame(data.counts).to_csv(tmp_path / "counts.csv", index=False)
+
+    class Read(Exception):
+        pass
+
+    def stop(study, **_):
+        raise Read(study)
+
+    monkeypatch.setattr(command, "report_on", stop)
+
+    def read(proba, *more, counts="counts.csv"):
+        files = ["--counts", str(tmp_path / counts), "--proba", str(tmp_path / proba)]
+        try:
+            status = command.main(["report", *files, *more, "--output", str(tmp_path / "out")])
+        except Read as read:
+            return read.args[0]
+        return status
+
+    return read
+
+
+def frame(values, ids=IDS, columns=CLASSES):
+    return pd.DataFrame(values, columns=columns).assign(id=ids)[["id", *columns]]
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"sep": ";"},
+        {"sep": ";", "decimal": ","},
+        {"sep": "\t"},
+        {"encoding": "utf-8-sig"},
+    ],
+    ids=["semicolon", "decimal comma", "tab", "byte order mark"],
+)
+def test_tables_as_programs_write_them(data, read, tmp_path, how):
+    rows = frame(data.prediction).sample(frac=1, random_state=0)
+    rows.to_csv(tmp_path / "proba.CSV", index=False, **how)
+    study = read("proba.CSV")
+    np.testing.assert_allclose(study.z[np.argsort(study.ids)], data.prediction, atol=1e-12)
+    assert sorted(study.ids) == IDS
+
+
+def test_ids_are_text(data, read, tmp_path):
+    """001 is no 1, whether a file holds text or would be read as numbers."""
+    frame(data.prediction).to_parquet(tmp_path / "proba.parquet")
+    study = read("proba.parquet")
+    assert study.ids.tolist() == IDS
+    frame(data.prediction, range(30)).to_parquet(tmp_path / "numbers.parquet")
+    assert read("numbers.parquet") == 2
+
+
+def test_whole_numbers_that_were_saved_as_floats(data, read, tmp_path):
+    frame(data.prediction, np.arange(30.0)).to_csv(tmp_path / "proba.csv", index=False)
+    frame(data.counts, range(30)).to_csv(tmp_path / "whole.csv", index=False)
+    study = read("proba.csv", counts="whole.csv")
+    assert study.ids.tolist() == [str(i) for i in range(30)]
+    # a version is no whole number: one that differs keeps all as they are
+    frame(data.prediction, [*np.arange(29.0), 29.5]).to_csv(tmp_path / "proba.csv", index=False)
+    assert read("proba.csv", counts="whole.csv") == 2
+
+
+def test_the_index_of_a_saved_frame_is_no_column(data, read, tmp_path):
+    rows = frame(data.prediction).sample(frac=1, random_state=0).rename(columns=" {} ".format)
+    rows.to_csv(tmp_path / "proba.csv")
+    for more in ([], ["--id", "id"]):
+        study = read("proba.csv", *more)
+        assert study.classes == CLASSES
+        np.testing.assert_allclose(study.z[np.argsort(study.ids)], data.prediction, atol=1e-12)
+
+
+def test_a_class_that_nobody_chose_needs_no_column(data, read, tmp_path, capsys):
+    """It is filled with zeros where the other side names it, and only there."""
+    z = np.column_stack([data.prediction, np.full(30, 0.01)]) / 1.01
+    more = [*CLASSES, "d"]
+    frame(z, columns=more).to_csv(tmp_path / "proba.csv", index=False)
+    full = frame(np.column_stack([data.counts, np.zeros(30, dtype=int)]), columns=more)
+    full.to_csv(tmp_path / "full.csv", index=False)
+    filled = read("proba.csv")
+    expected = read("proba.csv", counts="full.csv")
+    assert filled.classes == expected.classes == more
+    np.testing.assert_array_equal(filled.labels.counts, expected.labels.counts)
+    np.testing.assert_array_equal(filled.z, expected.z)
+    assert not expected.notes
+    assert "no column for ['d']" in filled.notes[0]
+    np.save(tmp_path / "proba.npy", z)
+    assert read("proba.npy", "--classes", *more).classes == more
+    frame(data.prediction, columns=["a", "b", "C"]).to_csv(tmp_path / "proba.csv", index=False)
+    assert read("proba.csv") == 2
+    assert "['c']" in capsys.readouterr().err
+
+
+def test_rounded_probabilities_sum_to_1_again(data, read, tmp_path):
+    frame(np.round(data.prediction, 2)).to_csv(tmp_path / "proba.csv", index=False)
+    study = read("proba.csv")
+    np.testing.assert_allclose(study.z.sum(axis=1), 1, atol=1e-12)
+    np.testing.assert_allclose(study.z, data.prediction, atol=0.02)
+    (note,) = study.notes
+    assert "divided by its sum" in note
+
+
+def test_rows_without_labels_are_left_out(data, read, tmp_path):
+    counts = data.counts.copy()
+    counts[3:5] = 0
+    frame(counts).to_csv(tmp_path / "few.csv", index=False)
+    frame(data.prediction).to_csv(tmp_path / "proba.csv", index=False)
+    study = read("proba.csv", counts="few.csv")
+    assert study.n_dropped == 2
+    np.testing.assert_allclose(study.z, np.delete(data.prediction, [3, 4], axis=0), atol=1e-12)
+    assert study.ids.tolist() == IDS[:3] + IDS[5:]
+
+
+def test_one_column_is_the_probability_of_the_second_class(read, tmp_path, capsys):
+    p = np.linspace(0.1, 0.9, 30)
+    frame(p[:, None], columns=["score"]).to_csv(tmp_path / "proba.csv", index=False)
+    labels = pd.DataFrame({"id": IDS, "finding": np.where(p > 0.5, "yes", "no")})
+    labels.to_csv(tmp_path / "labels.csv", index=False)
+    assert read("proba.csv", counts="labels.csv") == 2
+    assert "--classes" in capsys.readouterr().err
+    study = read("proba.csv", "--classes", "no", "yes", counts="labels.csv")
+    assert study.classes == ["no", "yes"]
+    np.testing.assert_allclose(study.z[:, 1], p, atol=1e-12)
+    np.testing.assert_array_equal(study.labels.counts[:, 1], p > 0.5)
+
+
+@pytest.mark.parametrize(
+    ("file", "change", "message"),
+    [
+        ("proba", lambda values: np.log(values), "softmax"),
+        ("proba", lambda values: 100 * np.asarray(values), "per cent"),
+        ("proba", lambda values: np.where(values == values[4, 1], np.nan, values), "row '004'"),
+        ("counts", lambda values: values / 3, "multiply by the number of raters"),
+        ("counts", lambda values: np.where(values == values.max(), np.nan, values), "no number"),
+        ("counts", lambda values: np.char.add(values.astype(str), " votes"), "holds text"),
+    ],
+    ids=["logits", "per cent", "missing", "shares", "missing count", "text"],
+)
+def test_cells_that_hold_something_else(data, read, tmp_path, capsys, file, change, message):
+    values = {"proba": np.asarray(data.prediction), "counts": data.counts}
+    values[file] = change(values[file])
+    for name, table in values.items():
+        frame(table).to_csv(tmp_path / f"{name}.csv", index=False)
+    assert read("proba.csv") == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_single_row_is_no_study(data, read, tmp_path, capsys):
+    frame(data.prediction[:1], IDS[:1]).to_csv(tmp_path / "proba.csv", index=False)
+    frame(data.counts[:1], IDS[:1]).to_csv(tmp_path / "one.csv", index=False)
+    assert read("proba.csv", counts="one.csv") == 2
+    assert "two rows" in capsys.readouterr().err
+
+
+def test_rows_are_called_what_their_owner_calls_them():
+    """In the list of rows that are worth a second opinion."""
+    data = make_label_histograms(150, n_raters=3, random_state=0)
+    names, z = [f"image {i}" for i in range(150)], np.asarray(data.prediction)
+    label = np.concatenate([np.repeat([0, 1, 2], c) for c in data.counts])
+    y = Annotations.from_long(
+        item=np.repeat(names, 3), rater=np.arange(450), label=label, items=names
+    )
+    for labels, prediction in ((data.counts, pd.DataFrame(z, index=names)), (y, z)):
+        found = report(labels, prediction).data["second_opinions"]
+        assert found
+        assert {row["row"] for row in found} <= set(names)

@@ -1,0 +1,359 @@
+"""Threads.
+
+Sums over rows are the same for any number of them, seeds hold in several, and what several predict
+at once does not meet.
+
+Sums over rows are private: they are run on their own, to the last bit.
+"""
+
+import multiprocessing
+import threading
+
+import joblib
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.frozen import FrozenEstimator
+from threadpoolctl import threadpool_info
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+from torch.utils.data import DataLoader, TensorDataset, WeightedRandomSampler, random_split
+
+from sklearn_lhcal._ground.threads import one_blas_thread, sum_over_rows
+from sklearn_lhcal.ensemble import DeepEnsembleClassifier, MCDropoutClassifier
+from sklearn_lhcal.neural_network import LayerFeatures, NeuralClassifier
+
+
+@pytest.fixture
+def set_threads():
+    before = torch.get_num_threads()
+    yield torch.set_num_threads
+    torch.set_num_threads(before)
+
+
+def moments(a):
+    with one_blas_thread():
+        return sum_over_rows(lambda rows: (a[rows].sum(), a[rows].T @ a[rows]), len(a), 10)
+
+
+@pytest.mark.parametrize("n", [1, 10, 11, 1_237])
+def test_sums_are_the_plain_ones_to_the_bit_for_any_number_of_threads(n, set_threads):
+    a = np.random.default_rng(0).normal(size=(n, 3))
+    found = []
+    for threads in (1, 2, 3, 7):
+        set_threads(threads)
+        found.append(moments(a))
+    assert_allclose(found[0][0], a.sum())
+    assert_allclose(found[0][1], a.T @ a)
+    for other in found[1:]:
+        assert_array_equal(other[0], found[0][0])
+        assert_array_equal(other[1], found[0][1])
+
+
+def compute(a, expected, n_threads):
+    assert moments(a)[0] == expected
+    if n_threads is not None:
+        assert torch.get_num_threads() == n_threads
+
+
+@pytest.mark.parametrize("method", multiprocessing.get_all_start_methods())
+@pytest.mark.filterwarnings(
+    "ignore:.*fork:DeprecationWarning"
+)  # of Python: threads and fork, what is tested here
+def test_a_child_process_computes_the_same(method, set_threads):
+    """A forked one has as many threads of torch as its parent."""
+    set_threads(2)
+    a = np.random.default_rng(0).normal(size=(1_000, 3))
+    expected = moments(a)[0]
+    n_threads = 2 if method == "fork" else None
+    arguments = (a, expected, n_threads)
+    child = multiprocessing.get_context(method).Process(target=compute, args=arguments)
+    child.start()
+    # it imports torch; that takes long where much else runs
+    child.join(240)
+    child.kill()
+    assert child.exitcode == 0
+
+
+def test_blas_has_its_threads_back_after_overlapping_limits():
+    def threads():
+        return [
+            library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"
+        ]
+
+    seen = {}
+    first_is_in, second_is_in, first_is_out = (threading.Event() for _ in range(3))
+
+    def first():
+        with one_blas_thread():
+            first_is_in.set()
+            second_is_in.wait(20)
+            seen["both in"] = threads()
+        first_is_out.set()
+
+    def second():
+        first_is_in.wait(20)
+        with one_blas_thread():
+            second_is_in.set()
+            first_is_out.wait(20)
+
+    before = threads()
+    both = [threading.Thread(target=f) for f in (first, second)]
+    for thread in both:
+        thread.start()
+    for thread in both:
+        thread.join()
+    assert set(seen["both in"]) == {1}
+    assert threads() == before
+
+
+# ------------------------------------------------------------------------- several at once
+
+rng = np.random.default_rng(0)
+X = rng.normal(size=(200, 5)).astype(np.float32)
+Y = rng.multinomial(3, [0.5, 0.3, 0.2], size=200)
+
+
+def body():
+    return nn.Sequential(nn.Linear(5, 32), nn.ReLU(), nn.Dropout(0.5), nn.Linear(32, 3))
+
+
+def at_once(*functions):
+    """What each returns, when they run at the same time, each ten times."""
+    results = [[] for _ in functions]
+    begin = threading.Barrier(len(functions))
+
+    def work(function, found):
+        begin.wait(20)
+        for _ in range(10):
+            found.append(function())
+
+    pairs = zip(functions, results, strict=True)
+    threads = [threading.Thread(target=work, args=pair) for pair in pairs]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all(len(found) == 10 for found in results)
+    return results
+
+
+def test_dropout_draws_and_the_plain_net_do_not_meet():
+    net = NeuralClassifier.from_trained(body(), [0, 1, 2], batch_size=20)
+    dropout = MCDropoutClassifier(FrozenEstimator(net), n_samples=5, random_state=0).fit(X, Y)
+    of_net, of_dropout = (
+        LayerFeatures(FrozenEstimator(model), "2").fit(X) for model in (net, dropout)
+    )
+    asked = [
+        lambda: dropout.sample_proba(X),
+        lambda: dropout.sample_proba(X[:90], random_state=1),
+        lambda: net.predict_proba(X),
+        lambda: of_net.transform(X[:70]),
+        lambda: of_dropout.transform(X[:50]),
+    ]
+    alone = [function() for function in asked]
+    for found, expected in zip(at_once(*asked), alone, strict=True):
+        for result in found:
+            assert_array_equal(result, expected)
+    assert not any(module._forward_hooks for module in net.module_.modules())
+
+
+def test_dropout_leaves_the_hooks_of_the_user():
+    net = NeuralClassifier.from_trained(body(), [0, 1, 2])
+    seen = []
+    net.module_[0].register_forward_hook(lambda module, inputs, output: seen.append(len(output)))
+    dropout = MCDropoutClassifier(FrozenEstimator(net), n_samples=2, random_state=0).fit(X, Y)
+    dropout.predict_proba(X[:4])
+    assert seen == [4, 4]
+
+
+def test_a_module_that_keeps_an_output_of_training_can_be_asked():
+    """Such a tensor cannot be copied by deepcopy."""
+
+    class Keeps(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.body = body()
+
+        def forward(self, x):
+            self.last = self.body(x)
+            return self.last
+
+    dropout = MCDropoutClassifier(NeuralClassifier(Keeps, max_epochs=1), n_samples=2)
+    fitted = dropout.fit(X, Y)
+    fitted.estimator_.module_.train()(torch.as_tensor(X))
+    assert fitted.predict_proba(X).shape == (200, 3)
+
+
+@pytest.mark.parametrize("early_stopping", [None, 2])
+def test_seeds_hold_in_threads(early_stopping):
+    def fit(seed):
+        options = {"max_epochs": 2, "early_stopping": early_stopping, "random_state": seed}
+        # a class, so that initial weights are drawn too
+        net = NeuralClassifier(MakesBody, **options)
+        return net.fit(X, Y).predict_proba(X)
+
+    alone = [fit(0), fit(1)]
+    before = torch.get_rng_state()
+    for found, expected in zip(at_once(lambda: fit(0), lambda: fit(1)), alone, strict=True):
+        for result in found:
+            assert_array_equal(result, expected)
+    assert_array_equal(torch.get_rng_state(), before)
+
+
+def test_an_optimizer_that_draws_follows_the_seed():
+    class Noisy(torch.optim.SGD):
+        def step(self, closure=None):
+            loss = super().step(closure)
+            with torch.no_grad():
+                for parameter in self.param_groups[0]["params"]:
+                    parameter += torch.randn_like(parameter) / 10
+            return loss
+
+    net = NeuralClassifier(body(), optimizer=Noisy, max_epochs=1, random_state=0)
+    assert_array_equal(net.fit(X, Y).predict_proba(X), net.fit(X, Y).predict_proba(X))
+
+
+class MakesBody(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = body()
+
+    def forward(self, x):
+        return self.body(x)
+
+
+@pytest.mark.parametrize("backend", ["threading", "loky"])
+def test_members_of_deep_ensembles_do_not_depend_on_n_jobs(backend):
+    net = NeuralClassifier(MakesBody, max_epochs=2)
+
+    def proba(n_jobs):
+        ensemble = DeepEnsembleClassifier(net, n_estimators=4, n_jobs=n_jobs, random_state=0)
+        with joblib.parallel_backend(backend):
+            return ensemble.fit(X, Y).sample_proba(X)
+
+    states = np.random.get_state()[1].copy(), torch.get_rng_state()  # noqa: NPY002
+    assert_array_equal(proba(4), proba(1))
+    assert_array_equal(np.random.get_state()[1], states[0])  # noqa: NPY002
+    assert_array_equal(torch.get_rng_state(), states[1])
+
+
+ONES = torch.ones(20, 6)
+ROWS = TensorDataset(torch.arange(20))
+
+
+def joined(**options):
+    return torch.cat([rows for (rows,) in DataLoader(ROWS, **options)])
+
+
+DRAWS = {
+    "rand": lambda: torch.rand(3),
+    "randn": lambda: torch.randn(3),
+    "randint": lambda: torch.randint(99, (8,)),
+    "randint from": lambda: torch.randint(2, 99, (8,)),
+    "randperm": lambda: torch.randperm(9),
+    "randn_like": lambda: torch.randn_like(ONES),
+    "normal": lambda: torch.normal(ONES, ONES),
+    "multinomial": lambda: torch.multinomial(torch.ones(90), 5),
+    "uniform_": lambda: torch.empty(3).uniform_(),
+    "Linear": lambda: nn.Linear(4, 4).weight.detach(),
+    "Embedding": lambda: nn.Embedding(4, 4).weight.detach(),
+    "orthogonal": lambda: nn.init.orthogonal_(torch.empty(4, 4)),
+    "truncated": lambda: nn.init.trunc_normal_(torch.empty(4, 4)),
+    "Dropout": lambda: nn.Dropout()(ONES),
+    "Dropout2d": lambda: nn.Dropout2d()(ONES[None, :, :, None]),
+    "AlphaDropout": lambda: nn.AlphaDropout()(ONES),
+    "RReLU": lambda: nn.RReLU()(-ONES),
+    "LSTM": lambda: nn.LSTM(6, 5, 2, dropout=0.5)(ONES[None])[0].detach(),
+    "GRU": lambda: nn.GRU(6, 5, 2, dropout=0.5)(ONES[None])[0].detach(),
+    "Transformer": lambda: nn.TransformerEncoderLayer(6, 2, 8)(ONES).detach(),
+    "attention": lambda: nn.functional.scaled_dot_product_attention(
+        ONES, ONES, ONES, dropout_p=0.5
+    ),
+    "Beta": lambda: torch.distributions.Beta(ONES, ONES).sample(),
+    "DataLoader": lambda: joined(shuffle=True),
+    "WeightedRandomSampler": lambda: joined(sampler=WeightedRandomSampler(torch.ones(20), 20)),
+    "random_split": lambda: torch.tensor(random_split(ROWS, [10, 10])[0].indices),
+}
+
+
+def drawn(draw, seed):
+    """What a module draws where a network with this seed makes it."""
+    found = []
+
+    class Draws(MakesBody):
+        def __init__(self):
+            super().__init__()
+            found.append(draw())
+
+    NeuralClassifier(Draws, max_epochs=1, random_state=seed).fit(X[:20], Y[:20])
+    return found[0]
+
+
+@pytest.mark.parametrize("name", DRAWS)
+def test_whatever_torch_draws_follows_the_seed(name):
+    before = torch.get_rng_state()
+    found = [drawn(DRAWS[name], seed) for seed in (0, 0, 1)]
+    assert_array_equal(found[0], found[1])
+    assert not np.array_equal(found[0], found[2])
+    assert_array_equal(torch.get_rng_state(), before)
+
+
+def test_seeded_draws_have_the_distribution_of_torch():
+    kept, normal = drawn(
+        lambda: (nn.Dropout(0.25)(torch.ones(100_000)), torch.randn(100_000)), seed=0
+    )
+    assert abs(float((kept > 0).double().mean()) - 0.75) < 4.5 * (0.75 * 0.25 / 100_000) ** 0.5
+    assert_allclose(kept[kept > 0], 1 / 0.75, rtol=1e-6)
+    assert abs(float(normal.mean())) < 4.5 / 100_000**0.5
+
+
+def test_a_generator_of_the_caller_is_kept():
+    own = torch.Generator().manual_seed(3)
+    expected = torch.randperm(50, generator=torch.Generator().manual_seed(3))
+    assert_array_equal(drawn(lambda: torch.randperm(50, generator=own), seed=0), expected)
+
+
+def test_generators_are_put_back_after_an_error_and_within_another_seed():
+
+    def fails():
+        raise RuntimeError(torch.rand(9))
+
+    def interrupted():
+        first = torch.rand(1)
+        with pytest.raises(RuntimeError):
+            drawn(fails, seed=1)
+        return torch.cat([first, torch.rand(1)])
+
+    before = torch.get_rng_state()
+    assert_array_equal(drawn(interrupted, seed=0), drawn(lambda: torch.rand(2), seed=0))
+    assert_array_equal(torch.get_rng_state(), before)
+
+
+# of predictions, whose gradients nobody asks for
+@pytest.mark.filterwarnings("ignore:None of the inputs have requires_grad:UserWarning")
+@pytest.mark.parametrize("use_reentrant", [True, False])
+def test_seeds_hold_in_checkpoints(use_reentrant):
+    """The backward pass draws the masks of the forward pass again."""
+
+    class Checkpointed(MakesBody):
+        def forward(self, x):
+            return checkpoint(self.body, x, use_reentrant=use_reentrant)
+
+    def fit(body):
+        # a reentrant checkpoint has gradients only through what it is given
+        net = NeuralClassifier(
+            lambda: nn.Sequential(nn.Linear(5, 5), body()), max_epochs=2, random_state=0
+        )
+        return net.fit(X, Y).predict_proba(X)
+
+    assert_array_equal(fit(Checkpointed), fit(MakesBody))
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="a CUDA device is here")
+@pytest.mark.parametrize("seed", [None, 0])
+def test_a_device_that_is_absent_is_an_error_with_a_seed_too(seed):
+    net = NeuralClassifier(body(), device="cuda", random_state=seed)
+    with pytest.raises(ValueError, match="device='cuda' was asked for"):
+        net.fit(X, Y)
