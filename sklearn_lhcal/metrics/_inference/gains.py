@@ -96,8 +96,9 @@ def gain_curve(
     array([0.33, 0.67])
     """
     check_fraction(confidence_level=confidence_level)
-    labels, y_pred, y_reference = gain if isinstance(gain, tuple) else (None, None, None)
-    if isinstance(gain, tuple):
+    labels, y_pred, y_reference = None, None, None
+    if isinstance(gain, tuple) and len(gain) == 3:
+        labels, y_pred, y_reference = gain
         gain = accuracy_gain(labels, y_pred, y_reference)
     y = random_raters(labels, raters)
     check_row_names(gain=gain, uncertainty=uncertainty, calibrated=calibrated, groups=groups)
