@@ -1,4 +1,7 @@
-"""The metrics of `__all__`, with every correction, and rows and bins to compute them on."""
+"""The metrics of `__all__`, with every correction, and rows and bins to compute them on.
+
+Tags are private; they say what a metric is, so that no list of names has to.
+"""
 
 import inspect
 from functools import partial

@@ -15,6 +15,7 @@ from metric_cases import (
     STRATEGIES,
     case,
     edges_of,
+    tags_of,
 )
 from oracles import all_distributions, naive_bin_loss, row_outcomes
 from scipy.stats import binom
@@ -22,7 +23,6 @@ from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.metrics import accuracy_score, brier_score_loss, log_loss
 
 from sklearn_lhcal import metrics
-from sklearn_lhcal._ground.tags import tags_of
 from sklearn_lhcal.distributions import Dirichlet, PointMass
 from sklearn_lhcal.label_histogram import class_disagreement, pairwise_disagreement, u_statistic
 

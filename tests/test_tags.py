@@ -15,7 +15,7 @@ from sklearn_lhcal import metrics
 from sklearn_lhcal._ground.tags import MeanOfTerms, Tags, defaults_of, metric, tags_of
 from sklearn_lhcal.distributions import Dirichlet
 from sklearn_lhcal.label_histogram import KnownProbabilities
-from sklearn_lhcal.metrics._scorers import _named
+from sklearn_lhcal.metrics._scorers import scorers_of
 
 TAGGED = {
     name: function
@@ -95,7 +95,7 @@ def test_only_what_is_better_when_smaller_is_called_neg(orientation, name, sign)
     @metric(MeanOfTerms(greater_is_better=orientation, terms=ones))
     def one(y, prediction, *, sample_weight=None): ...
 
-    scorers = _named([one])
+    scorers = scorers_of([one])
     y, z, _ = case()
     assert list(scorers) == [name]
     assert scorers[name](Told(), z, y) == sign
@@ -104,7 +104,7 @@ def test_only_what_is_better_when_smaller_is_called_neg(orientation, name, sign)
 def test_a_metric_without_orientation_is_not_negated():
     y, z, _ = case(least=2)
     assert tags_of(metrics.irreducible_loss).greater_is_better is None
-    scorers = _named([metrics.irreducible_loss])
+    scorers = scorers_of([metrics.irreducible_loss])
     assert scorers["irreducible_loss"](Told(), z, y) == metrics.irreducible_loss(y, z) > 0
     score = metrics.get_scorer("neg_epistemic_loss")(Told(), z, y)
     assert score == -metrics.epistemic_loss(y, z)
