@@ -71,7 +71,7 @@ def test_the_metric_has_a_scorer_intervals_and_an_accumulator():
     whole = metrics.MetricAccumulator(spherical_loss)
     for part in (slice(0, 20), slice(20, 60)):
         whole.update(counts[part], z[part])
-    assert whole.result() == pytest.approx(spherical_loss(counts, z))
+    assert whole.result().estimate == pytest.approx(spherical_loss(counts, z))
 
 
 @pytest.mark.filterwarnings("ignore:The calibration labels are separable:UserWarning")
