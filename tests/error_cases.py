@@ -6,8 +6,8 @@ import numpy as np
 from sklearn.naive_bayes import GaussianNB
 
 from sklearn_lhcal import metrics
-from sklearn_lhcal.label_histogram import LabelHistogramClassifier
-from sklearn_lhcal.metrics import LabelHistogramScorer, get_scorer, get_scorer_names
+from sklearn_lhcal.distributions import Dirichlet
+from sklearn_lhcal.label_histogram import Annotations, LabelHistogramClassifier
 
 HINT = "use Annotations.from_long or Annotations.from_matrix$"
 Y = np.array([[2, 0, 1], [1, 1, 1], [0, 3, 0]])
@@ -32,9 +32,6 @@ METRICS = {
     and name not in OTHERS
 }
 
-ALL_SCORERS = {name: get_scorer(name) for name in get_scorer_names()}
-# of y and X alone
-SCORERS = {k: v for k, v in ALL_SCORERS.items() if isinstance(v, LabelHistogramScorer)}
 FITTED = LabelHistogramClassifier(GaussianNB()).fit(X, Y)
 
 
@@ -46,3 +43,30 @@ def changed(value, dtype=float):
 
 # everything that takes a prediction beside y
 ON_BOTH = {name: m for name, m in METRICS.items() if name != "irreducible_loss"}
+
+
+def of_two(y):
+    """Labels or probabilities of the first class and of all others together."""
+    if isinstance(y, Annotations):
+        label = np.minimum(y.label, 1)
+        return Annotations(y.indptr, y.rater, label, raters=y.raters, classes=y.classes[:2])
+    y = np.asarray(y)
+    return np.column_stack([y[:, 0], y[:, 1:].sum(axis=1)])
+
+
+def result(name, y, prediction):
+    """What a metric or a curve of `ON_BOTH` returns, with the options that it must be given."""
+    parameters = inspect.signature(ON_BOTH[name]).parameters
+    needed = {"class_index": 0, "raters": "fixed"}
+    options = {option: value for option, value in needed.items() if option in parameters}
+    if name == "cost_curve":
+        y, prediction = of_two(y), of_two(prediction)
+    if name == "referral_curve":
+        prediction = Dirichlet.from_mean(prediction, 2.0)
+    return ON_BOTH[name](y, prediction, **options)
+
+
+def numbers(found):
+    """The numbers of a result, those of a named tuple one field after the other."""
+    fields = found if isinstance(found, tuple) else [found]
+    return np.concatenate([np.ravel(f) for f in fields if isinstance(f, float | np.ndarray)])

@@ -187,12 +187,9 @@ def network() -> neural_network.NeuralClassifier:
     return neural_network.NeuralClassifier(nn.Linear, **sizes, max_epochs=1, random_state=0)
 
 
-# How a class makes the object whose methods are called, fitted where fitting is a method.
+# How a class makes the object whose methods are called, fitted where fitting is a method. A
+# calibrator that is not here wraps a classifier, with two folds.
 INSTANCES: dict[str, Callable] = {
-    "TemperatureScaling": lambda: calibration.TemperatureScaling(MODEL, cv=2),
-    "BiasCorrectedTemperatureScaling": lambda: calibration.BiasCorrectedTemperatureScaling(MODEL),
-    "VectorScaling": lambda: calibration.VectorScaling(MODEL, cv=2),
-    "MatrixScaling": lambda: calibration.MatrixScaling(MODEL, cv=2),
     "AlphaCalibration": lambda: calibration.AlphaCalibration(MODEL, cv=2, penalty=0.1),
     "DecisionCalibration": lambda: calibration.DecisionCalibration("proba", COSTS, inner_cv=2),
     "EpistemicCalibration": lambda: calibration.EpistemicCalibration(
@@ -205,7 +202,6 @@ INSTANCES: dict[str, Callable] = {
         MODEL, COSTS, budget=4.0, calibration_size=0.5, random_state=0
     ),
     "ReaderEffects": lambda: calibration.ReaderEffects("proba", effect_std=1.0),
-    "StackedCalibration": lambda: calibration.StackedCalibration(MODEL, cv=2),
     "PrecomputedClassifier": lambda: calibration.PrecomputedClassifier(),
     "DeepEnsembleClassifier": lambda: ensemble.DeepEnsembleClassifier(
         network(), n_estimators=2, random_state=0
@@ -309,9 +305,9 @@ class Door:
         function = self.function
         arguments = self.good() | changed
         if self.owner is not None:
-            made = INSTANCES[self.owner.__name__]()
+            made = instance(self.owner)
             if hasattr(made, "fit") and self.name.rpartition(".")[2] not in ("fit", "partial_fit"):
-                made = _fitted(self.owner.__name__)
+                made = _fitted(self.owner)
             function = getattr(made, self.name.rpartition(".")[2])
         return function(**arguments)
 
@@ -319,11 +315,20 @@ class Door:
 _FITTED: dict[str, Any] = {}
 
 
-def _fitted(name: str):
+def instance(owner: type):
+    """An object of a public class."""
+    if owner.__name__ in INSTANCES:
+        return INSTANCES[owner.__name__]()
+    # a calibrator, else a TypeError: it needs a line in INSTANCES
+    return owner(MODEL, cv=2)
+
+
+def _fitted(owner: type):
+    name = owner.__name__
     if name not in _FITTED:
         first = OWN.get((f"{name}.predict_proba", "X"), OWN.get((f"{name}.decide", "X"), X))
         labels = ANNOTATIONS if name == "ReaderEffects" else Y
-        _FITTED[name] = INSTANCES[name]().fit(first, labels)
+        _FITTED[name] = instance(owner).fit(first, labels)
     return _FITTED[name]
 
 
@@ -355,20 +360,24 @@ def _methods(owner: type):
                 yield f"{base.__name__}.{name}", function, not bound
 
 
-def doors() -> dict[str, Door]:
-    """Every public function and method that takes data, once."""
-    found: dict[str, Door] = {}
+def public():
+    """(name, thing) of every public name."""
     for module in pkgutil.iter_modules(sklearn_lhcal.__path__):
         if module.name.startswith("_"):
             continue
-        room = importlib.import_module(f"sklearn_lhcal.{module.name}")
-        for name in room.__all__:
-            thing = getattr(room, name)
-            if inspect.isclass(thing):
-                for method, function, needs in _methods(thing):
-                    found.setdefault(method, Door(method, function, thing if needs else None))
-            elif callable(thing):
-                found[name] = Door(name, thing)
+        subpackage = importlib.import_module(f"sklearn_lhcal.{module.name}")
+        yield from ((name, getattr(subpackage, name)) for name in subpackage.__all__)
+
+
+def doors() -> dict[str, Door]:
+    """Every public function and method that takes data, once."""
+    found: dict[str, Door] = {}
+    for name, thing in public():
+        if inspect.isclass(thing):
+            for method, function, needs in _methods(thing):
+                found.setdefault(method, Door(method, function, thing if needs else None))
+        elif callable(thing):
+            found[name] = Door(name, thing)
     return {name: door for name, door in found.items() if door.data and name not in NO_DOOR}
 
 

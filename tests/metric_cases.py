@@ -1,4 +1,7 @@
-"""The metrics by name, with every correction, and rows and bins to compute them on."""
+"""The metrics of `__all__`, with every correction, and rows and bins to compute them on.
+
+Tags are private; they say what a metric is, so that no list of names has to.
+"""
 
 import inspect
 from functools import partial
@@ -7,39 +10,31 @@ import numpy as np
 import pytest
 
 from sklearn_lhcal import metrics
+from sklearn_lhcal._ground.tags import LossOverBins, MeanOfTerms, defaults_of, tags_of
 
 EXACT = {"rel": 1e-12, "abs": 1e-14}
 
-PLAIN = {
-    name: getattr(metrics, name)
-    for name in (
-        "expected_squared_loss",
-        "label_log_loss",
-        "histogram_log_loss",
-        "expected_accuracy",
-        "vote_accuracy",
-        "disagreement_squared_loss",
-        "class_disagreement_squared_loss",
-        "posterior_epistemic_loss",
-    )
-}
-
-CORRECTED = {
-    name: getattr(metrics, name)
-    for name in (
-        "epistemic_loss",
-        "irreducible_loss",
-        "calibration_loss",
-        "calibration_error",
-        "dispersion_loss",
-        "dispersion_error",
-        "disagreement_calibration_loss",
-        "disagreement_calibration_error",
-        "class_disagreement_calibration_error",
-    )
-}
-
 CORRECTIONS = ("residual", "label", None)
+
+
+def of_labels_and_prediction(function):
+    """Whether it is a metric that is one number and needs no more than these two."""
+    if not hasattr(function, "tags"):
+        return False
+    signature = inspect.signature(function)
+    required = {p.name for p in signature.parameters.values() if p.default is p.empty}
+    return "y" in required <= {"y", "prediction"} and signature.return_annotation is float
+
+
+PUBLIC = {name: getattr(metrics, name) for name in metrics.__all__}
+ONE_NUMBER = {name: m for name, m in PUBLIC.items() if of_labels_and_prediction(m)}
+# what is no function of sums, kernel errors among it, has laws of its own
+METRICS = {
+    name: m for name, m in ONE_NUMBER.items() if isinstance(tags_of(m), MeanOfTerms | LossOverBins)
+}
+# those that are corrected unless they are told not to be
+CORRECTED = {n: m for n, m in METRICS.items() if defaults_of(m).get("bias_correction")}
+PLAIN = {name: m for name, m in METRICS.items() if name not in CORRECTED}
 
 ALL = PLAIN | {
     f"{name} {correction}": partial(metric, bias_correction=correction)
@@ -47,19 +42,11 @@ ALL = PLAIN | {
     for correction in CORRECTIONS
 }
 
-BINNED = {name: m for name, m in CORRECTED.items() if "n_bins" in inspect.signature(m).parameters}
+BINNED = {name: m for name, m in METRICS.items() if "n_bins" in defaults_of(m)}
 
-NEEDS_TWO = {
-    name: metric
-    for name, metric in ALL.items()
-    if "disagreement" in name
-    or "posterior" in name
-    or (name.startswith(("epistemic", "irreducible", "dispersion")) and "None" not in name)
-}
+NEEDS_TWO = {name: metric for name, metric in ALL.items() if tags_of(metric).least_raters == 2}
 
-ON_DISTRIBUTIONS = [
-    n for n in ALL if "disagreement" in n or n in ("histogram_log_loss", "posterior_epistemic_loss")
-]
+ON_DISTRIBUTIONS = [name for name, metric in ALL.items() if tags_of(metric).takes_distribution]
 
 
 def case(seed=0, n=60, K=3, least=1):

@@ -65,7 +65,23 @@ from ._variation import (
     ranking_score,
 )
 
-register_scorers()
+# metrics with a name in scoring=, which is theirs, after neg_ where smaller is better
+register_scorers(
+    calibration_loss,
+    class_disagreement_squared_loss,
+    disagreement_calibration_error,
+    disagreement_squared_loss,
+    dispersion_loss,
+    epistemic_loss,
+    expected_accuracy,
+    expected_calibration_error,
+    expected_squared_loss,
+    histogram_log_loss,
+    label_log_loss,
+    maximum_calibration_error,
+    posterior_epistemic_loss,
+    vote_accuracy,
+)
 
 __all__ = [
     "AlternativeAnnotatorTest",

@@ -2,20 +2,22 @@
 
 import sys
 import warnings
+from collections.abc import Callable
 from types import FunctionType
 
-from ._scorers import SCORERS
+from ._scorers import SCORERS, scorers_of
 
 # Marks an option set that lists scorer names.
 _SENTINELS = {"accuracy", "neg_log_loss", "r2"}
 
 
-def register_scorers() -> None:
-    """Make the names of this package known to scikit-learn's ``scoring=``.
+def register_scorers(*metrics: Callable) -> None:
+    """Name scorers of these metrics, and make all names known to scikit-learn's ``scoring=``.
 
     Things may have been imported in any order. Scikit-learn has no public registry: where its
     private one is gone, this warns, and scorer objects still work.
     """
+    SCORERS.update(scorers_of(metrics))
     try:
         from sklearn.metrics import _scorer
         from sklearn.utils._param_validation import StrOptions

@@ -18,17 +18,9 @@ from .._ground.tags import Tags, tags_of, unwrapped
 from .._ground.types import Estimator, LabelsLike, Samples
 from .._rows import Rows, labels_for, rated_only, rows_of
 from ..distributions import predict_epistemic
-from . import (
-    _calibration,
-    _disagreement,
-    _epistemic,
-    _expected_calibration,
-    _kernel,
-    _label_histogram,
-    _labels,
-)
-from ._epistemic import accuracy_gain
+from ._epistemic import accuracy_gain, epistemic_calibration_error, epistemic_correlation
 from ._evaluate import Metric, with_options
+from ._kernel import kernel_calibration_error
 
 __all__ = [
     "EpistemicScorer",
@@ -226,7 +218,7 @@ class EpistemicScorer(BaseEstimator):
         return False
 
 
-def _named(metrics) -> dict:
+def scorers_of(metrics) -> dict:
     """Scorers by the name of the metric, ``neg_`` before those that are better when smaller."""
     found = {}
     for function in metrics:
@@ -244,32 +236,16 @@ def _kernel_scorer(kind: str) -> LabelHistogramScorer:
         "bandwidth": 0.05,
         "bias_correction": "residual",
     }
-    return LabelHistogramScorer(partial(_kernel.kernel_calibration_error, **options))
+    return LabelHistogramScorer(partial(kernel_calibration_error, **options))
 
 
-SCORERS = _named(
-    [
-        _label_histogram.expected_squared_loss,
-        _label_histogram.epistemic_loss,
-        _calibration.calibration_loss,
-        _calibration.dispersion_loss,
-        _expected_calibration.expected_calibration_error,
-        _expected_calibration.maximum_calibration_error,
-        _labels.label_log_loss,
-        _labels.histogram_log_loss,
-        _labels.expected_accuracy,
-        _labels.vote_accuracy,
-        _disagreement.disagreement_squared_loss,
-        _disagreement.disagreement_calibration_error,
-        _disagreement.class_disagreement_squared_loss,
-        _disagreement.posterior_epistemic_loss,
-    ]
-) | {
+# the metrics that `metrics/__init__.py` names come to these
+SCORERS: dict[str, Any] = {
     "neg_kernel_canonical_error": _kernel_scorer("canonical"),
     "neg_kernel_marginal_error": _kernel_scorer("marginal"),
     "neg_kernel_top_label_error": _kernel_scorer("top_label"),
-    "neg_epistemic_calibration_error": EpistemicScorer(_epistemic.epistemic_calibration_error),
-    "epistemic_correlation": EpistemicScorer(_epistemic.epistemic_correlation),
+    "neg_epistemic_calibration_error": EpistemicScorer(epistemic_calibration_error),
+    "epistemic_correlation": EpistemicScorer(epistemic_correlation),
 }
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from error_cases import ON_BOTH
+from error_cases import ON_BOTH, result
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 
@@ -367,9 +367,8 @@ def test_metrics_drop_rows_without_ratings_with_all_that_belongs_to_them(gappy):
 def test_every_metric_drops_rows_without_ratings(name, gappy):
     z = pd.DataFrame(np.random.default_rng(1).dirichlet(np.ones(3), 60), columns=CLASSES)
     rated = gappy.rated
-    options = {"threshold": 0.3, "class_index": 0} if name == "net_benefit" else {}
-    full = ON_BOTH[name](gappy[rated], z.iloc[rated], **options)
-    np.testing.assert_equal(ON_BOTH[name](gappy, z, **options), full)
+    full = result(name, gappy[rated], z.iloc[rated])
+    np.testing.assert_equal(result(name, gappy, z), full)
 
 
 def test_epistemic_scorers_drop_rows_without_ratings(gappy):

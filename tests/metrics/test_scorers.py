@@ -7,6 +7,7 @@ import pandas as pd
 import polars as pl
 import pytest
 import sklearn
+from metric_cases import tags_of
 from scorer_cases import CV, MODEL, SCORERS, problem
 from sklearn.base import clone
 from sklearn.dummy import DummyClassifier
@@ -48,8 +49,8 @@ def metric_of(name):
 def expected_score(name, estimator, X, y, **weight):
     """What the scorer of this name shall say, from the metric of this name."""
     metric = metric_of(name)
-    takes_a_distribution = "disagreement" in name or "posterior" in name or "histogram" in name
-    prediction = predict_dist(estimator, X) if takes_a_distribution else estimator.predict_proba(X)
+    whole = tags_of(metric).takes_distribution
+    prediction = predict_dist(estimator, X) if whole else estimator.predict_proba(X)
     return (-1 if name.startswith("neg_") else 1) * metric(y, prediction, **weight)
 
 
@@ -63,11 +64,10 @@ def manual_scores(name, estimator, X, y):
 
 def test_names():
     assert set(get_scorer_names()) < set(sklearn_get_scorer_names())
-    assert len(get_scorer_names()) == 19
-    assert {name for name in SCORERS if not name.startswith("neg_")} == {
-        "expected_accuracy",
-        "vote_accuracy",
-    }
+    for name, scorer in SCORERS.items():
+        smaller_is_better = tags_of(scorer.metric).greater_is_better is False
+        assert name.startswith("neg_") == smaller_is_better
+    assert tags_of(SCORERS["expected_accuracy"].metric).greater_is_better
 
 
 @pytest.mark.parametrize("name", SCORERS)

@@ -10,8 +10,9 @@ from functools import partial
 import numpy as np
 import pandas as pd
 import pytest
-from error_cases import FITTED, ON_BOTH, SCORERS, X, Y, Z, changed
+from error_cases import FITTED, ON_BOTH, X, Y, Z, changed
 from oracles import KINDS, all_distributions
+from scorer_cases import SCORERS
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression
 from sklearn.naive_bayes import GaussianNB

@@ -7,7 +7,9 @@ import pandas as pd
 import polars as pl
 import pytest
 import torch
+from metric_cases import tags_of
 from scipy.special import softmax
+from scorer_cases import SCORERS
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from torch import nn
@@ -195,7 +197,7 @@ def test_soft_labels_are_advised_counts_first():
     assert text.endswith("use Annotations.from_long or Annotations.from_matrix")
 
 
-NEED_TWO = ["neg_epistemic_loss", "neg_dispersion_loss", "neg_disagreement_squared_loss"]
+NEED_TWO = [name for name, s in SCORERS.items() if tags_of(s.metric).least_raters == 2]
 rng = np.random.default_rng(0)
 MANY, SINGLE = rng.normal(size=(60, 2)), rng.integers(0, 2, 60)
 

@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from metric_cases import ONE_NUMBER
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
@@ -52,36 +53,9 @@ OPTIONS = {
     "ratio_corrected_calibration_error": {"bandwidth": 0.1},
     "kernel_sharpness": {"bandwidth": 0.1},
 }
-METRICS = {
-    name: partial(getattr(metrics, name), **OPTIONS.get(name, {}))
-    for name in [
-        "binned_canonical_error",
-        "calibration_error",
-        "calibration_loss",
-        "dispersion_error",
-        "dispersion_loss",
-        "class_disagreement_calibration_error",
-        "class_disagreement_squared_loss",
-        "distribution_calibration_error",
-        "entropy_calibration_error",
-        "epistemic_loss",
-        "disagreement_calibration_error",
-        "disagreement_squared_loss",
-        "expected_accuracy",
-        "expected_calibration_error",
-        "expected_squared_loss",
-        "histogram_log_loss",
-        "irreducible_loss",
-        "kernel_calibration_error",
-        "kernel_sharpness",
-        "label_log_loss",
-        "maximum_calibration_error",
-        "posterior_epistemic_loss",
-        "ranking_score",
-        "ratio_corrected_calibration_error",
-        "vote_accuracy",
-    ]
-} | {"risk_gap": partial(metrics.risk_gap, cost_matrix=NAMED_COSTS)}
+METRICS = {name: partial(m, **OPTIONS.get(name, {})) for name, m in ONE_NUMBER.items()} | {
+    "risk_gap": partial(metrics.risk_gap, cost_matrix=NAMED_COSTS)
+}
 
 
 @pytest.fixture(scope="module")

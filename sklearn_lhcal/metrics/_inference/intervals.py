@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state
 
 from ..._ground.arrays import Floats
 from ..._ground.bins import signed_root
-from ..._ground.checks import as_floats, check_fraction
+from ..._ground.checks import as_floats, check_finite, check_fraction
 from ..._ground.types import LabelsLike, Seed
 from ..._rows import PredictionLike
 from .raters import (
@@ -364,7 +364,7 @@ def interval_over_splits(
     Raises
     ------
     ValueError
-        Fewer than two splits, levels or fractions outside (0, 1).
+        Fewer than two splits, values that are NaN or infinite, levels or fractions outside (0, 1).
 
     References
     ----------
@@ -380,8 +380,10 @@ def interval_over_splits(
     x = as_floats(values, "values")
     if x.ndim != 1 or len(x) < 2:
         raise ValueError(f"values must hold two splits or more, shape (n_splits,), not {x.shape}.")
-    if not (np.abs(x) < 1e150).all():
-        raise ValueError("values must be finite, and below 1e150, lest their squares overflow.")
+    check_finite(x, "values", "repair these splits, or leave them out")
+    # whose squares are numbers still
+    if np.abs(x).max() > 1e150:
+        raise ValueError("values must lie between -1e150 and 1e150.")
     q = 0.0
     if test_fraction is not None:
         check_fraction(test_fraction=test_fraction)

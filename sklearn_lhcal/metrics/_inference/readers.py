@@ -44,9 +44,8 @@ def statistic_of_pairs(terms: Callable, rows: Rows) -> MeanStatistic:
     return MeanStatistic(lambda rows, _: terms(rows), rows, least_raters=2)
 
 
-def rows_of_pairs(labels, prediction, sample_weight, groups, *, optional=False) -> Rows:
+def rows_of_pairs(rows: Rows) -> Rows:
     """The rows with two readers or more."""
-    rows = read_rows(labels, prediction, sample_weight, groups, optional=optional)
     rows.labels.warn_if_adjudicated()
     seen = rows.contributing(2)
     if seen is None:
@@ -362,7 +361,7 @@ def reader_comparison(
     True
     """
     labels, prediction = with_votes(y, prediction)
-    rows = rows_of_pairs(labels, prediction, sample_weight, groups)
+    rows = rows_of_pairs(read_rows(labels, prediction, sample_weight, groups))
     found = [statistic_of_pairs(terms, rows) for terms in _COMPARED]
     design = found[0].design(raters, n_blocks, check_random_state(random_state))
     difference, model, reader, loss, ratio = (
@@ -490,7 +489,7 @@ def reader_table(
     (array([0]), True)
     """
     labels = named_raters(y)
-    rows = rows_of_pairs(labels, None, sample_weight, groups, optional=True)
+    rows = rows_of_pairs(read_rows(labels, None, sample_weight, groups, optional=True))
     shares = statistic_of_pairs(lambda rows: (rows.weight[:, None] * rows.mu, rows.weight), rows)
     design = shares.design("random", n_blocks, check_random_state(random_state))
     panel = cast(Panel, design.panel)
