@@ -1,7 +1,4 @@
-"""EpistemicGainDisplay: the means of the bins, honest bands, and what is drawn.
-
-The bins are private: thousands of small tables show coverage without drawing any.
-"""
+"""EpistemicGainDisplay: the means of the bins, honest bands, and what is drawn."""
 
 import matplotlib.pyplot as plt
 import numpy as np

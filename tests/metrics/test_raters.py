@@ -1,7 +1,4 @@
-"""Intervals for new rows and new raters: the textbook's, by two routes, and their coverage.
-
-It imports a private module to change how many ratings are in memory at a time.
-"""
+"""Intervals for new rows and new raters: the textbook's, by two routes, and their coverage."""
 
 import pickle
 import warnings

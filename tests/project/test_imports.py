@@ -45,7 +45,31 @@ def module_name(path):
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-TESTS = sorted(Path(__file__).parents[1].rglob("*.py"))
+# Private modules that tests import, each with its reason; 18 at most.
+PRIVATE_IN_TESTS = {
+    "_ground.kernels.smoothing": "likelihoods and derivatives of kernels, which metrics sum away",
+    "_ground.kernels.sums": "exact to rounding, and in blocks so small that few rows cross them",
+    "_ground.tags": "what metrics say of themselves, which scorers and intervals read",
+    "_ground.threads": "sums that are the same to the last bit for any number of threads",
+    "calibration._base": "the base of calibrators, for the exercise of a new one",
+    "calibration._decision.select": "candidates and the rule that chooses, against brute force",
+    "calibration._risk_control": "the wealth of bets, a martingale by enumeration",
+    "calibration._rows": "the rows that maps and their losses see",
+    "calibration._scaling.fit": "the evidence of a map, against its integral",
+    "calibration._scaling.maps": "families of maps, for the derivatives of their losses",
+    "calibration._scaling.objective": "losses of maps: value, gradient and information",
+    "calibration._scaling.stack": "weights of a mixture at their optimum",
+    "datasets._cifar10h": "the digest of the published file, and one of a file that stands for it",
+    "gaussian_process._hyperparameters": "the gradient of the bound, by finite differences",
+    "gaussian_process._likelihoods": "terms of the bound, by differences and by draws",
+    "gaussian_process._variational": "the bound at one place, of which fits show the largest",
+    "neural_network._solvers": "problems that are torch modules, for solvers without a calibrator",
+    "neural_network._training": "batches without bias, by enumeration",
+}
+
+
+ALL_TESTS = Path(__file__).parents[1]
+TESTS = {str(path.relative_to(ALL_TESTS)): path for path in sorted(ALL_TESTS.rglob("*.py"))}
 FILES = {module_name(path): path for path in sorted(ROOT.rglob("*.py"))}
 
 
@@ -119,7 +143,7 @@ def test_rooms_meet_by_public_names():
 
 
 def private_parts(tree):
-    """Imports of this package, in a module, that a user would not make."""
+    """What a module imports or patches of this package that a user would not import."""
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module:
             names = [f"{node.module}.{alias.name}" for alias in node.names]
@@ -136,11 +160,29 @@ def private_parts(tree):
                 yield name
 
 
-@pytest.mark.parametrize("path", TESTS, ids=lambda path: path.name)
-def test_tests_go_through_public_doors_or_say_why(path):
+@pytest.mark.parametrize("name", TESTS)
+def test_tests_go_through_public_doors_or_say_why(name):
     """A module docstring that names what is private gives the reason."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    tree = ast.parse(TESTS[name].read_text(encoding="utf-8"))
     assert "rivate" in (ast.get_docstring(tree) or "") or not list(private_parts(tree))
+
+
+def private_module(name):
+    """The module of a path to a private name, without that of the package."""
+    while name not in FILES:
+        name = name.rpartition(".")[0]
+    return name.removeprefix("sklearn_lhcal.")
+
+
+def test_private_modules_in_tests_are_few():
+    trees = [
+        ast.parse(path.read_text(encoding="utf-8"))
+        for path in TESTS.values()
+        if path != Path(__file__)
+    ]
+    found = {private_module(name) for tree in trees for name in private_parts(tree)}
+    assert found == set(PRIVATE_IN_TESTS)
+    assert len(PRIVATE_IN_TESTS) <= 18
 
 
 def test_imports_make_no_circle():
@@ -152,10 +194,7 @@ def test_imports_make_no_circle():
 
 @pytest.mark.parametrize("name", FILES)
 def test_only_public_names_of_other_libraries_are_imported(name):
-    """But for the registry of scorer strings, for which scikit-learn has no public door.
-
-    And for the mode that sees torch's operations: its notes on extending torch document that path.
-    """
+    """But for the registry of scorer strings, for which scikit-learn has no public door."""
     private = [
         (module, attribute)
         for module, attribute in imported_names(name)
@@ -170,8 +209,6 @@ def test_only_public_names_of_other_libraries_are_imported(name):
             ("sklearn.metrics", "_scorer"),
             ("sklearn.utils._param_validation", "StrOptions"),
         ]
-    elif name == "sklearn_lhcal._ground.devices":
-        assert private == [("torch.utils._python_dispatch", "TorchDispatchMode")]
     else:
         assert not private
 
