@@ -24,7 +24,7 @@ from sklearn_lhcal.datasets import make_label_histograms
 from sklearn_lhcal.distributions import Mixture
 from sklearn_lhcal.metrics._scorers import scorers_of
 
-ROOT = Path(__file__).parent.parent
+ROOT = next(at for at in Path(__file__).parents if (at / "CONTRIBUTING.md").exists())
 TEXT = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 
 
