@@ -28,9 +28,9 @@ from sklearn_lhcal.calibration import (
     _risk_control,
 )
 from sklearn_lhcal.calibration._decision import estimator, select
-from sklearn_lhcal.calibration._scaling import estimators, fit, maps, objective
+from sklearn_lhcal.calibration._scaling import estimators, fit, maps
 
-MODULES = [_base, estimators, fit, maps, objective, _alpha, estimator, *SHARED]
+MODULES = [_base, estimators, fit, maps, _alpha, estimator, *SHARED]
 CALIBRATORS = {
     "temperature": lambda: calibration.TemperatureScaling(LogisticRegression(), cv=2),
     "vector": lambda: calibration.VectorScaling(LogisticRegression(), cv=2),

@@ -32,7 +32,6 @@ from sklearn_lhcal.calibration import (
     _epistemic,
     _precomputed,
 )
-from sklearn_lhcal.calibration._scaling import checks as scaling_checks
 from sklearn_lhcal.calibration._scaling import fit, stack
 from sklearn_lhcal.ensemble import (
     DeepEnsembleClassifier,
@@ -135,7 +134,7 @@ CASES = {
     ),
 }
 CASES |= {
-    name: (make, X, OTHER, [_base, scaling_checks, fit, stack, _decision, *SHARED])
+    name: (make, X, OTHER, [_base, fit, stack, _decision, *SHARED])
     for name, make in {
         "chain": lambda: AlphaCalibration(TemperatureScaling(GaussianNB(), cv=2)),
         "VectorScaling": lambda: VectorScaling(GaussianNB(), cv=2),

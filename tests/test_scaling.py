@@ -23,7 +23,8 @@ from sklearn_lhcal.calibration import (
     VectorScaling,
 )
 from sklearn_lhcal.calibration._rows import CalibrationRows
-from sklearn_lhcal.calibration._scaling import fit, maps, objective
+from sklearn_lhcal.calibration._scaling import fit, maps
+from sklearn_lhcal.calibration._scaling.fit import LogLoss
 from sklearn_lhcal.calibration._scaling.maps import (
     BiasCorrectedMap,
     MatrixMap,
@@ -31,7 +32,6 @@ from sklearn_lhcal.calibration._scaling.maps import (
     VectorMap,
     transform,
 )
-from sklearn_lhcal.calibration._scaling.objective import LogLoss
 from sklearn_lhcal.datasets import make_label_histograms
 from sklearn_lhcal.label_histogram import KnownProbabilities
 from sklearn_lhcal.label_histogram._labels import Labels
@@ -116,8 +116,8 @@ def test_the_loss_is_that_of_scipy(family, loss_at):
     if rows.is_ensemble:
         z = np.einsum("ns,nsk->nk", np.exp(rows.log_weights), z)
     prior = 0.0
-    if loss.floor is not None:
-        z = expit(-eta) * z + expit(eta) * loss.floor
+    if loss.floor_proba is not None:
+        z = expit(-eta) * z + expit(eta) * loss.floor_proba
         prior = -0.1 * np.log(expit(eta) * expit(-eta)) / rows.weight.sum()
     y = rows.counts * rows.weight[:, None]
     expected = -(y * np.log(z)).sum() / y.sum() + prior
@@ -284,7 +284,7 @@ def test_a_matrix_of_many_classes_is_at_its_minimum(penalties, monkeypatch):
     model = MatrixScaling("logits", off_diagonal_penalty=penalties[0], bias_penalty=penalties[1])
     with monkeypatch.context() as patch:
         # Several blocks of rows, whose information is added.
-        patch.setattr(objective, "_BLOCK", 2**13)
+        patch.setattr(fit, "_BLOCK", 2**13)
         found = clone(model).fit(logits, y)
     monkeypatch.setattr(maps, "_MOST_EXACT", np.inf)
     exact = clone(model).fit(logits, y)
@@ -324,8 +324,8 @@ def test_a_class_without_labels_and_a_constant_logit():
 @pytest.mark.parametrize("family", FAMILIES, ids=name)
 def test_blocks_of_rows_add_up(family, loss_at, monkeypatch):
     loss, x = loss_at(family)
-    monkeypatch.setattr(objective, "_BLOCK", 2**7)
-    blocks = LogLoss(family, loss.rows, loss.floor)
+    monkeypatch.setattr(fit, "_BLOCK", 2**7)
+    blocks = LogLoss(family, loss.rows, loss.floor_proba)
     for a, b in zip(loss(x), blocks(x), strict=True):
         assert_allclose(a, b, rtol=1e-12)
     assert_allclose(blocks.information(x).H, loss.information(x).H, rtol=1e-10, atol=1e-14)
@@ -333,7 +333,7 @@ def test_blocks_of_rows_add_up(family, loss_at, monkeypatch):
 
 def test_no_convergence_is_a_warning_with_the_remedy(data, logits, monkeypatch):
     monkeypatch.setattr(fit, "_MOST", 2)
-    with pytest.warns(ConvergenceWarning, match=r"shrink the map more"):
+    with pytest.warns(ConvergenceWarning, match=r"raise shrinkage or the penalty"):
         VectorScaling("logits").fit(logits, data.counts)
 
 
@@ -364,8 +364,9 @@ def test_logits_of_any_span(family, span, data, logits):
 
     def least(u):
         rows = CalibrationRows(u).labelled(Labels(np.asarray(data.counts)), None)
-        x = fit.fit_penalised(family, rows, None, np.zeros(len(family.start())))
-        return LogLoss(family, rows, None).value(x)
+        temperature = fit.fit_temperature(rows, None)
+        found = fit.fit_penalised(family, rows, temperature, np.zeros(len(family.start())))
+        return LogLoss(family, rows, None).value(found.x)
 
     assert_allclose(least(span * logits), least(logits), atol=1e-8)
 

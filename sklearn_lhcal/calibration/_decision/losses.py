@@ -36,7 +36,10 @@ DEFAULTS = {"lam": (0.1,), "beta": (30.0,), "rate": (0.05, 0.2)}
 # β of the minimum that is not smoothed.
 _HARD = 1e9
 _BINS = 15
+_NUMBERS = (int, float, np.integer, np.floating)
 
+# The loss of each map (B,), and its slope (B, K, n).
+MapLoss = Callable[[Tensor, Tensor, Tensor], Tensor]
 Slope = Callable[[Tensor, Tensor, Tensor], Tensor]
 Grid = Mapping[str, Sequence[float | None]] | None
 
@@ -103,7 +106,7 @@ def module_loss(module: nn.Module, z: Tensor, y: Tensor, w: Tensor) -> Tensor:
     return torch.stack(values)
 
 
-def _slope_of(loss: Slope) -> Slope:
+def _slope_of(loss: MapLoss) -> Slope:
     """By automatic differentiation, of a loss (B,)."""
 
     def slope(z, y, w):
@@ -134,13 +137,13 @@ def _bounds(bound: Callable[..., Slope], pairs: Sequence) -> Callable:
 # What each criterion minimises beside the log loss: slopes of losses, with their hyper-parameters,
 # from the costs C, their scale κ and the grid of the user.
 LOSSES: dict[str, Callable[[Floats, float, Grid], list[tuple[dict, Slope]]]] = {
-    "nll": lambda C, kappa, grid: [],
     "ece": lambda C, kappa, grid: [({}, _slope_of(top_label_error))],
     "direct": _bounds(direct, ((0.03, 10.0), (0.03, 30.0), (0.3, 30.0))),
     "margin": _bounds(margin, ((1.0, 30.0),)),
 }
 # What has proved worth trying.
 AUTO = "direct"
+CRITERIA = ["auto", "nll", *LOSSES]
 
 
 def candidates_of(
@@ -164,19 +167,35 @@ def candidates_of(
 
 def check_criterion(criterion) -> None:
     """Refuse what is neither a known word nor a torch module."""
-    if not isinstance(criterion, nn.Module) and criterion not in ("auto", *LOSSES):
+    if not isinstance(criterion, nn.Module) and criterion not in CRITERIA:
         raise ValueError(
-            f"criterion must be one of {['auto', *LOSSES]} or a torch module, got {criterion!r}."
+            f"criterion must be one of {CRITERIA} or a torch module, got {criterion!r}."
         )
 
 
-def check_grid(grid) -> None:
-    """Refuse a grid with other names, empty lists, or values that are not positive."""
+def check_grid(grid, criterion) -> None:
+    """Refuse other names, values that are no lists of positive numbers, and what is not used."""
     if grid is None:
         return
     if not isinstance(grid, Mapping) or not set(grid) <= set(DEFAULTS):
         raise ValueError(f"grid must be a dict with keys among {list(DEFAULTS)}, got {grid!r}.")
     for name, values in grid.items():
-        numbers = [v for v in values if not (name == "beta" and v is None)]
-        if len(values) == 0 or not np.all(np.asarray(numbers, dtype=float) > 0):
-            raise ValueError(f"grid[{name!r}] must hold positive numbers, got {values!r}.")
+        if np.ndim(values) != 1 or len(values) == 0 or not all(_fits(name, v) for v in values):
+            raise ValueError(
+                f"grid[{name!r}] must hold positive numbers, in a list, got {values!r}."
+            )
+    used = ["rate"]
+    if criterion in ("auto", "direct", "margin"):
+        used = list(DEFAULTS)
+    elif criterion == "nll":
+        used = []
+    unused = [name for name in grid if name not in used]
+    if unused:
+        raise ValueError(
+            f"grid has {unused}, which criterion={criterion!r} does not use; it uses {used}."
+        )
+
+
+def _fits(name: str, value) -> bool:
+    """Whether it is positive, or a β of None."""
+    return (name == "beta" and value is None) or (isinstance(value, _NUMBERS) and value > 0)

@@ -1,39 +1,38 @@
-"""Scaling maps of logits, u' = W u + b.
+"""Scaling of logits, u' = W u + b.
 
-`maps` are the families, `objective` their log loss, `curvature` its second derivatives, `fit` the
-search, `stack` mixtures of maps, `checks` what is said about calibration rows, and `estimators` the
-public classes.
+`maps` are the families and fitted maps, `fit` the search for the least log loss, `stack` mixtures
+of maps, and `estimators` the public classes.
 """
 
-from .checks import seen, warn
 from .estimators import (
     BiasCorrectedTemperatureScaling,
     MatrixScaling,
-    PublishedScaling,
+    Scaling,
     StackedCalibration,
     TemperatureScaling,
     VectorScaling,
+    check_folds,
+    warn,
 )
-from .fit import fit_shrunk, fit_temperature
-from .maps import AffineMap, FittedMap, TemperatureMap, transform
-from .stack import FAMILIES, StackAtTemperature, fit_stack
+from .fit import rows_for_fit
+from .maps import FittedMap, TemperatureMap, VectorMap, transform
+from .stack import StackAtTemperature, fit_stack, predicted_out_of_fold
 
 __all__ = [
-    "FAMILIES",
-    "AffineMap",
     "BiasCorrectedTemperatureScaling",
     "FittedMap",
     "MatrixScaling",
-    "PublishedScaling",
+    "Scaling",
     "StackAtTemperature",
     "StackedCalibration",
     "TemperatureMap",
     "TemperatureScaling",
+    "VectorMap",
     "VectorScaling",
-    "fit_shrunk",
+    "check_folds",
     "fit_stack",
-    "fit_temperature",
-    "seen",
+    "predicted_out_of_fold",
+    "rows_for_fit",
     "transform",
     "warn",
 ]

@@ -1,62 +1,81 @@
 """Scaling of logits, u' = W u + b in four families, and their mixture (P1 App. D.1, P4 §5)."""
 
-from abc import abstractmethod
+import warnings
 from typing import Literal
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
-from ..._ground.arrays import Floats
-from ..._ground.checks import check_not_negative, check_positive_int
+from ..._ground.checks import check_not_negative
+from ..._ground.simplex import EPS, row_max
 from ..._ground.types import Calibrated, Folds, Seed
 from .._base import _BaseCalibrator
 from .._rows import CalibrationRows
-from .checks import as_read, floor_shape, seen, warn
-from .fit import STRENGTHS, fit_penalised, fit_shrunk, fit_temperature
-from .maps import AffineMap, BiasCorrectedMap, FittedMap, MatrixMap, TemperatureMap, VectorMap
-from .stack import fit_stack
+from .fit import (
+    STRENGTHS,
+    as_read,
+    fit_penalised,
+    fit_shrunk,
+    fit_temperature,
+    floor_probabilities,
+    rows_for_fit,
+)
+from .maps import AffineMap, BiasCorrectedMap, FittedMap, MatrixMap, VectorMap, transform
+from .stack import StackedMap, fit_stack
 
 FLOORS = ("uniform", "prior")
+# Weights whose sum is below this share of the rows are hardly meant as numbers of rows.
+_FRACTION = 0.1
+# Rows at a time.
+_BLOCK = 10_000
 
 
 class Scaling(_BaseCalibrator):
-    """What the families share; a subclass names its family, how it is fitted, and its floor."""
+    """A floor, warnings of calibration rows, predictions; a subclass fills `_fitted`."""
 
     # Only some maps have a floor, and a parameter of that name.
     floor: Literal["uniform", "prior"] | None = None
-    shrinkage: float | None = None
-    _remedy = 'floor="uniform"'
+    # What to do about zeros, and about a search that did not end.
+    _remedies = 'floor="uniform"', "calibrate on more rows"
 
-    @abstractmethod
-    def _family(self, n_classes: int) -> AffineMap:
-        """The family of maps for so many classes."""
-
-    def _fit_x(self, family: AffineMap, rows: CalibrationRows, floor) -> Floats:
-        """The parameters of the family; with a floor logit e is the last."""
-        if self.shrinkage is None:
-            return fit_shrunk(family, rows, floor, STRENGTHS)
-        return fit_shrunk(family, rows, floor, [_strength(self.shrinkage)])
+    def _fitted(self, rows: CalibrationRows) -> FittedMap | StackedMap:
+        """What is fitted on rows of positive weight."""
+        raise NotImplementedError
 
     def _check(self, one_model):
         if self.floor is not None and self.floor not in FLOORS:
             raise ValueError(f'floor must be None, "uniform" or "prior", got {self.floor!r}.')
-        if self.shrinkage is not None:
-            check_not_negative(shrinkage=self.shrinkage)
 
     def _fit_map(self, rows):
-        rows = seen(rows, self.floor)
+        rows = rows_for_fit(rows, self.floor)
         fitted = self._fitted(rows)
-        warn(rows, fitted, self._remedy)
+        warn(rows, fitted, *self._remedies)
         return {"_fitted_map": fitted, **fitted.attributes()}
-
-    def _fitted(self, rows) -> FittedMap:
-        """The map of least log loss on rows of positive weight."""
-        family = self._family(rows.n_classes)
-        floor = floor_shape(self.floor, rows)
-        return FittedMap.of(family, self._fit_x(family, rows, floor), floor)
 
     def _map(self, rows):
         fitted = self._fitted_map
-        return fitted.distribution(as_read(rows, fitted.floor))
+        return fitted.distribution(as_read(rows, fitted.floor_proba))
+
+
+class ShrunkScaling(Scaling):
+    """One family of maps, shrunk to the temperature."""
+
+    shrinkage: float | None
+    _family: type[AffineMap]
+    _remedies = 'floor="uniform"', "raise shrinkage, or calibrate on more rows"
+
+    def _check(self, one_model):
+        super()._check(one_model)
+        if self.shrinkage is not None:
+            check_not_negative(shrinkage=self.shrinkage)
+
+    def _fitted(self, rows):
+        temperature = fit_temperature(rows, floor_probabilities(self.floor, rows))
+        return self._fitted_from(temperature, rows)
+
+    def _fitted_from(self, temperature: FittedMap, rows: CalibrationRows) -> FittedMap:
+        strengths = STRENGTHS if self.shrinkage is None else [_strength(self.shrinkage)]
+        return fit_shrunk(self._family(rows.n_classes), rows, temperature, strengths)
 
 
 def _strength(shrinkage: float) -> tuple[float, float]:
@@ -66,28 +85,34 @@ def _strength(shrinkage: float) -> tuple[float, float]:
     return shrinkage**-0.5, (shrinkage / 10) ** -0.5
 
 
-class PublishedScaling(Scaling):
+class PublishedScaling(ShrunkScaling):
     """A family that may be fitted with the penalties of P1 in place of shrinkage."""
 
+    bias_penalty: float | None
     off_diagonal_penalty: float | None = None
+    _family: type[VectorMap | MatrixMap]
+    _remedies = 'floor="uniform"', "raise shrinkage or the penalty, or calibrate on more rows"
 
     def _check(self, one_model):
         super()._check(one_model)
-        named = {
-            "off_diagonal_penalty": self.off_diagonal_penalty,
-            "bias_penalty": self.bias_penalty,
-        }
-        given = {name: value for name, value in named.items() if value is not None}
+        given = {name: value for name, value in self._penalties().items() if value is not None}
         check_not_negative(**given)
         if given and self.shrinkage is not None:
             raise ValueError(f"Give shrinkage or {' and '.join(given)}, not both.")
 
-    def _fit_x(self, family, rows, floor):
-        penalties = self.off_diagonal_penalty, self.bias_penalty
-        if penalties == (None, None):
-            return super()._fit_x(family, rows, floor)
+    def _penalties(self) -> dict:
+        return {
+            "off_diagonal_penalty": self.off_diagonal_penalty,
+            "bias_penalty": self.bias_penalty,
+        }
+
+    def _fitted_from(self, temperature, rows):
+        penalties = self._penalties().values()
+        if not any(value is not None for value in penalties):
+            return super()._fitted_from(temperature, rows)
+        family = self._family(rows.n_classes)
         precision = family.published_precision(*(value or 0.0 for value in penalties))
-        return fit_penalised(family, rows, floor, rows.weight.sum() * precision)
+        return fit_penalised(family, rows, temperature, rows.weight.sum() * precision)
 
 
 class TemperatureScaling(Scaling):
@@ -171,14 +196,11 @@ class TemperatureScaling(Scaling):
         super().__init__(estimator, cv=cv, random_state=random_state, verbose=verbose)
         self.floor = floor
 
-    def _family(self, n_classes):
-        return TemperatureMap(n_classes)
-
-    def _fit_x(self, family, rows, floor):
-        return fit_temperature(rows, floor)
+    def _fitted(self, rows):
+        return fit_temperature(rows, floor_probabilities(self.floor, rows))
 
 
-class BiasCorrectedTemperatureScaling(Scaling):
+class BiasCorrectedTemperatureScaling(ShrunkScaling):
     """Divides the logits by one positive temperature after adding a bias to each class.
 
     ``u' = (u+b)/T``, for models whose class frequencies are off: by a shift of the label
@@ -191,7 +213,8 @@ class BiasCorrectedTemperatureScaling(Scaling):
     floor : {None, "uniform", "prior"}, default=None
         As in `TemperatureScaling`.
     shrinkage : float or None, default=None
-        As in `VectorScaling`; for biases alone.
+        λ of the penalty ``λ/20 Σ (b/T)²``, in nats for all rows. None: by evidence, as in
+        `VectorScaling`. 0: none.
     cv, random_state, verbose
         As in `TemperatureScaling`.
 
@@ -228,6 +251,8 @@ class BiasCorrectedTemperatureScaling(Scaling):
     array([[0.64, 0.36]])
     """
 
+    _family = BiasCorrectedMap
+
     def __init__(
         self,
         estimator: Calibrated = None,
@@ -241,9 +266,6 @@ class BiasCorrectedTemperatureScaling(Scaling):
         super().__init__(estimator, cv=cv, random_state=random_state, verbose=verbose)
         self.floor = floor
         self.shrinkage = shrinkage
-
-    def _family(self, n_classes):
-        return BiasCorrectedMap(n_classes)
 
 
 class VectorScaling(PublishedScaling):
@@ -299,6 +321,8 @@ class VectorScaling(PublishedScaling):
     array([[0.5, 0.5]])
     """
 
+    _family = VectorMap
+
     def __init__(
         self,
         estimator: Calibrated = None,
@@ -314,9 +338,6 @@ class VectorScaling(PublishedScaling):
         self.floor = floor
         self.shrinkage = shrinkage
         self.bias_penalty = bias_penalty
-
-    def _family(self, n_classes):
-        return VectorMap(n_classes)
 
 
 class MatrixScaling(PublishedScaling):
@@ -367,7 +388,11 @@ class MatrixScaling(PublishedScaling):
     array([[0.5, 0.5]])
     """
 
-    _remedy = 'TemperatureScaling(…, floor="uniform") around the classifier'
+    _family = MatrixMap
+    _remedies = (
+        'TemperatureScaling(…, floor="uniform") around the classifier',
+        PublishedScaling._remedies[1],
+    )
 
     def __init__(
         self,
@@ -384,9 +409,6 @@ class MatrixScaling(PublishedScaling):
         self.shrinkage = shrinkage
         self.off_diagonal_penalty = off_diagonal_penalty
         self.bias_penalty = bias_penalty
-
-    def _family(self, n_classes):
-        return MatrixMap(n_classes)
 
 
 class StackedCalibration(Scaling):
@@ -409,7 +431,7 @@ class StackedCalibration(Scaling):
     floor : {"uniform", "prior", None}, default="uniform"
         As in `TemperatureScaling`.
     inner_cv : int, default=5
-        Number of folds for the weights.
+        Number of folds for the weights, at least 2; no more than rows with one majority vote.
     cv, random_state, verbose
         As in `TemperatureScaling`.
 
@@ -436,7 +458,7 @@ class StackedCalibration(Scaling):
     Raises
     ------
     ValueError
-        An unknown floor, an `inner_cv` that is no positive int.
+        An unknown floor, an `inner_cv` below 2.
 
     References
     ----------
@@ -465,15 +487,80 @@ class StackedCalibration(Scaling):
         self.floor = floor
         self.inner_cv = inner_cv
 
-    def _family(self, n_classes):
-        return TemperatureMap(n_classes)
-
     def _check(self, one_model):
-        check_positive_int(inner_cv=self.inner_cv)
+        check_folds(self.inner_cv)
         super()._check(one_model)
 
-    def _fit_map(self, rows):
-        rows = seen(rows, self.floor)
+    def _fitted(self, rows):
         stack, _ = fit_stack(rows, self.floor, self.inner_cv, self.verbose)
-        warn(rows, stack.maps[0], self._remedy)
-        return {"_fitted_map": stack, **stack.attributes()}
+        return stack
+
+
+def check_folds(inner_cv, hint: str = "") -> None:
+    """Refuse what is no number of folds."""
+    if not isinstance(inner_cv, (int, np.integer)) or inner_cv < 2:
+        raise ValueError(f"inner_cv must be an int of at least 2, got {inner_cv!r}{hint}.")
+
+
+def warn(rows: CalibrationRows, fitted: FittedMap | StackedMap, of_zeros: str, of_search: str):
+    """Warn of small weights, zeros, separable labels, and searches that did not end.
+
+    `of_zeros` and `of_search` are the remedies.
+    """
+    maps = fitted.maps if isinstance(fitted, StackedMap) else [fitted]
+    _warn_of_weights(rows)
+    if fitted.floor_proba is None:
+        _warn_of_zeros(rows, of_zeros)
+        _warn_of_separation(rows, maps[0])
+    if not all(one.converged for one in maps):
+        warnings.warn(
+            f"The search for the parameters stopped before its minimum; {of_search}.",
+            ConvergenceWarning,
+            stacklevel=5,
+        )
+
+
+def _warn_of_weights(rows: CalibrationRows) -> None:
+    n = len(rows)
+    total = rows.weight.sum()
+    if total < _FRACTION * n:
+        warnings.warn(
+            f"The weights of {n} calibration rows sum to {total:.3g}. Weights count rows, so the "
+            "calibrator is fitted as if there were so few; divide the weights by their mean.",
+            stacklevel=6,
+        )
+
+
+def _warn_of_zeros(rows: CalibrationRows, remedy: str) -> None:
+    if rows.proba is None or rows.proba.min(initial=1.0) >= EPS:
+        return
+    refuted = (rows.proba < EPS) & (rows.counts > 0)
+    n_refuted = int(refuted.any(axis=1).sum())
+    if n_refuted:
+        warnings.warn(
+            f"{n_refuted} of {len(rows)} calibration rows have labels to which the classifier "
+            f"gives no probability (below {EPS:g}, where it is clipped), so the loss depends on "
+            f"the clip. The remedy is {remedy}.",
+            stacklevel=6,
+        )
+
+
+def _warn_of_separation(rows: CalibrationRows, fitted: FittedMap) -> None:
+    if rows.is_ensemble or rows.n_classes == 1:
+        return
+    W, b = fitted.family.affine(fitted.x)
+    any_below = False
+    # one label below the map's best class will do: mostly the first block has it
+    for start in range(0, len(rows), _BLOCK):
+        v = transform(rows.log_proba[start : start + _BLOCK], W, b)
+        below = v < row_max(v)[:, None]
+        if (below & (rows.counts[start : start + _BLOCK] > 0)).any():
+            return
+        any_below |= bool(below.any())
+    if any_below:
+        warnings.warn(
+            "The calibration labels are separable: each is the class that is predicted to be the "
+            "most probable. They do not limit the confidence of predictions; only a prior does, "
+            "where there is one. Calibrate on more rows.",
+            stacklevel=6,
+        )
