@@ -32,8 +32,12 @@ from sklearn_lhcal.calibration._decision.select import (
     probabilities,
 )
 from sklearn_lhcal.calibration._rows import CalibrationRows
-from sklearn_lhcal.calibration._scaling import FittedMap, TemperatureMap
-from sklearn_lhcal.calibration._scaling.maps import BiasCorrectedMap, VectorMap
+from sklearn_lhcal.calibration._scaling.maps import (
+    BiasCorrectedMap,
+    FittedMap,
+    TemperatureMap,
+    VectorMap,
+)
 from sklearn_lhcal.datasets import make_label_histograms
 from sklearn_lhcal.label_histogram._labels import Labels
 from sklearn_lhcal.neural_network import DirectLoss, MarginRescalingLoss
@@ -117,6 +121,20 @@ def test_no_temperature_of_the_grid_is_cheaper(rows, weighted, floor):
         np.abs(np.linspace(-3, 3, 601))[risks <= risks.min() + 1e-12].min()
     )
     assert len({exact, *smooth}) > 1
+
+
+def test_each_fit_has_the_floor_of_its_own(rows):
+    """The cheapest temperature of a fold is that under the floor with which the fold decides."""
+    starts = [FittedMap(TemperatureMap(3), np.zeros(1), PI, eta) for eta in (-6.0, 1.0)]
+    w = np.random.default_rng(0).dirichlet(np.ones(400), 2)
+    together = cheapest_temperatures(search_of(rows, starts[0]), starts, w)
+    alone = [
+        cheapest_temperatures(search_of(rows, start), [start], weight[None])[0]
+        for start, weight in zip(starts, w, strict=True)
+    ]
+    assert_array_equal(together, alone)
+    other = cheapest_temperatures(search_of(rows, starts[0]), starts[:1], w[1:])[0]
+    assert (other != alone[1]).any()
 
 
 def test_the_temperature_of_two_classes_crosses_its_threshold():

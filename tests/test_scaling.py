@@ -17,6 +17,7 @@ from sklearn.frozen import FrozenEstimator
 
 from sklearn_lhcal.calibration import (
     BiasCorrectedTemperatureScaling,
+    DecisionCalibration,
     MatrixScaling,
     StackedCalibration,
     TemperatureScaling,
@@ -178,6 +179,29 @@ def test_shrinkage_has_scipys_optimum(shrinkage, data, logits):
     assert_allclose(found, best.x, atol=1e-3)
 
 
+@pytest.mark.parametrize("shrinkage", [1.0, 300.0])
+def test_shrinkage_of_biases_is_that_of_biases_over_the_temperature(shrinkage, data, logits):
+    """λ/20 Σ (b/T)², with the temperature's own prior; both in nats of all rows."""
+
+    def loss(x):
+        T, b = np.exp(x[0]), x[1:]
+        penalty = shrinkage / 20 * ((b / T) ** 2).sum() + 0.5 * x[0] ** 2
+        return scipys_loss(1 / T, b / T, logits, data.counts) + penalty / 400
+
+    best = minimize(loss, np.zeros(4), tol=1e-10)
+    model = BiasCorrectedTemperatureScaling("logits", shrinkage=shrinkage).fit(logits, data.counts)
+    found = np.append(np.log(model.temperature_), model.bias_)
+    assert loss(found) <= best.fun + 1e-10
+    assert_allclose(found, best.x, atol=1e-3)
+
+
+def test_without_a_prior_separable_labels_are_said_to_have_none():
+    u = np.tile(3 * np.eye(3), (20, 1))
+    model = VectorScaling("logits", bias_penalty=0.0)
+    with pytest.warns(UserWarning, match="are separable.*only a prior does, where there is one"):
+        model.fit(u, np.tile(np.eye(3, dtype=int), (20, 1)))
+
+
 def test_shrinkage_of_many_classes_has_scipys_optimum():
     """Eighty parameters."""
     many = make_label_histograms(300, n_classes=40, n_raters=(1, 3), random_state=0)
@@ -333,8 +357,22 @@ def test_blocks_of_rows_add_up(family, loss_at, monkeypatch):
 
 def test_no_convergence_is_a_warning_with_the_remedy(data, logits, monkeypatch):
     monkeypatch.setattr(fit, "_MOST", 2)
-    with pytest.warns(ConvergenceWarning, match=r"raise shrinkage or the penalty"):
-        VectorScaling("logits").fit(logits, data.counts)
+    for model in (
+        TemperatureScaling("logits"),
+        BiasCorrectedTemperatureScaling("logits"),
+        VectorScaling("logits"),
+        MatrixScaling("logits"),
+        StackedCalibration("logits"),
+        DecisionCalibration("logits", scaling="vector", inner_cv=2),
+    ):
+        with pytest.warns(ConvergenceWarning, match="or calibrate|; calibrate on more") as seen:
+            model.fit(logits, data.counts)
+        assert len(seen) == 1, "one of a fit, whatever it fits in folds"
+        assert seen[0].filename == __file__
+        message = str(seen[0].message)
+        assert ("shrinkage" in message) == ("shrinkage" in model.get_params())
+        penalties = {"bias_penalty"} & set(model.get_params())
+        assert ("penalty" not in message) or penalties
 
 
 def test_scaling_has_no_solver():

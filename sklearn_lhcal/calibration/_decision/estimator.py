@@ -15,21 +15,18 @@ from ..._ground.costs import Costs, bayes_columns, check_cost_matrix, expected_c
 from ..._ground.estimators import resolve
 from ..._ground.types import Calibrated, Estimator, Folds, Samples, Seed
 from .._rows import CalibrationRows
-from .._scaling import (
+from .._scaling.estimators import (
     BiasCorrectedTemperatureScaling,
-    FittedMap,
     Scaling,
-    StackAtTemperature,
     StackedCalibration,
-    TemperatureMap,
     TemperatureScaling,
     VectorScaling,
     check_folds,
-    fit_stack,
-    predicted_out_of_fold,
-    rows_for_fit,
     warn,
 )
+from .._scaling.fit import rows_for_fit
+from .._scaling.maps import FittedMap, TemperatureMap
+from .._scaling.stack import StackAtTemperature, fit_stack, predicted_out_of_fold
 from .losses import AUTO, check_criterion, check_grid
 from .select import Search, select
 

@@ -34,7 +34,7 @@ from ..._ground.arrays import Floats, Indices
 from ..._ground.costs import bayes_columns, relative
 from ...metrics import ConfidenceInterval
 from .._rows import CalibrationRows, Split
-from .._scaling import FittedMap, TemperatureMap, VectorMap, transform
+from .._scaling.maps import FittedMap, TemperatureMap, VectorMap, transform
 from .losses import Candidate, Grid, candidates_of
 
 _STEPS = 50
@@ -121,8 +121,8 @@ def select(search: Search) -> Selection:
     """The map to take: NLL's where there is nothing to select from, or nothing to fold."""
     if search.criterion == "nll" or len(search.splits) < 2:
         none = np.array([np.nan])
-        results = {"mean_risk": none, "mean_difference": none, "standard_error": none}
-        results = {"params": [NLL], **results, "rank_risk": np.array([1])}
+        results: dict = {"mean_risk": none, "mean_difference": none, "standard_error": none}
+        results |= {"params": [NLL], "rank_risk": np.array([1])}
         return Selection(search.nll, NLL, results, ConfidenceInterval(*[np.nan] * 4))
     bar = tqdm(search.splits, desc="selection", disable=not search.verbose)
     starts = [search.nll, *(search.refit(search.rows.take(train)) for train, _ in bar)]
@@ -130,16 +130,15 @@ def select(search: Search) -> Selection:
     params = [NLL, *others]
     x = np.concatenate([np.array([start.x for start in starts])[:, None], found], axis=1)
     best, results, gain = choose(decide_out_of_fold(search, starts, x), search)
-    results = {"params": params, **results}
+    results["params"] = params
     return Selection(search.nll._replace(x=x[0, best]), params[best], results, gain)
 
 
 def fit_candidates(search: Search, starts: list[FittedMap]) -> tuple[list[dict], Floats]:
     """Hyper-parameters of P candidates, and their parameters x (F, P, p)."""
-    w = np.zeros((len(starts), len(search.rows)))
-    w[0] = search.rows.weight
-    for j, (train, _) in enumerate(search.splits, 1):
-        w[j, train] = search.rows.weight[train]
+    w = np.tile(search.rows.weight, (len(starts), 1))
+    for j, (_, test) in enumerate(search.splits, 1):
+        w[j, test] = 0.0
     w /= w.sum(axis=1, keepdims=True)
     is_temperature = isinstance(search.nll.family, TemperatureMap)
     if is_temperature and search.criterion == "direct" and search.grid is None:

@@ -23,7 +23,6 @@ from .fit import (
 from .maps import AffineMap, BiasCorrectedMap, FittedMap, MatrixMap, VectorMap, transform
 from .stack import StackedMap, fit_stack
 
-FLOORS = ("uniform", "prior")
 # Weights whose sum is below this share of the rows are hardly meant as numbers of rows.
 _FRACTION = 0.1
 # Rows at a time.
@@ -43,7 +42,7 @@ class Scaling(_BaseCalibrator):
         raise NotImplementedError
 
     def _check(self, one_model):
-        if self.floor is not None and self.floor not in FLOORS:
+        if self.floor not in (None, "uniform", "prior"):
             raise ValueError(f'floor must be None, "uniform" or "prior", got {self.floor!r}.')
 
     def _fit_map(self, rows):
@@ -95,23 +94,22 @@ class PublishedScaling(ShrunkScaling):
 
     def _check(self, one_model):
         super()._check(one_model)
-        given = {name: value for name, value in self._penalties().items() if value is not None}
+        given = self._penalties()
         check_not_negative(**given)
         if given and self.shrinkage is not None:
             raise ValueError(f"Give shrinkage or {' and '.join(given)}, not both.")
 
     def _penalties(self) -> dict:
-        return {
-            "off_diagonal_penalty": self.off_diagonal_penalty,
-            "bias_penalty": self.bias_penalty,
-        }
+        """Those that are given."""
+        names = "off_diagonal_penalty", "bias_penalty"
+        return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
 
     def _fitted_from(self, temperature, rows):
-        penalties = self._penalties().values()
-        if not any(value is not None for value in penalties):
+        penalties = self._penalties()
+        if not penalties:
             return super()._fitted_from(temperature, rows)
         family = self._family(rows.n_classes)
-        precision = family.published_precision(*(value or 0.0 for value in penalties))
+        precision = family.published_precision(**penalties)
         return fit_penalised(family, rows, temperature, rows.weight.sum() * precision)
 
 

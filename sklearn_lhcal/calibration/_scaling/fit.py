@@ -32,6 +32,7 @@ t it is 1 there. The search for a strength begins where that for the one before 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import reduce
+from itertools import product
 from operator import add
 from typing import Any, NamedTuple
 
@@ -57,7 +58,7 @@ from .maps import (
 STRENGTHS = ((0.03, 0.1), (0.1, 0.3), (0.3, 1.0))
 # The log β and, with a floor, the η that are tried, on so many rows, more of ensembles, as their
 # loss has many valleys.
-_LOG_BETAS = np.linspace(-10, 3, 14)
+_LOG_BETAS = tuple(range(-10, 4))
 _ETAS = (-6.0, -2.0)
 _START_ROWS = 200
 _START_ROWS_OF_MEMBERS = 2_000
@@ -186,7 +187,7 @@ class LogLoss:
         if self.floor_proba is None:
             return 0.0, 0.0
         weight = _FLOOR_PRIOR / self.n_rows
-        return -weight * (log_expit(eta) + log_expit(-eta)), weight * (expit(eta) - expit(-eta))
+        return -weight * (log_expit(eta) + log_expit(-eta)), weight * np.tanh(eta / 2)
 
     def _members(
         self, block: _Block, x: Floats, eta: float
@@ -309,8 +310,7 @@ def _with_floor(loss: LogLoss, prior: Prior) -> Prior:
     """With nothing about η, whose prior is a part of the log loss."""
     if loss.floor_proba is None:
         return prior
-    center, d, is_shrunk = prior
-    return Prior(np.append(center, 0.0), np.append(d, 0.0), np.append(is_shrunk, False))
+    return Prior._make(np.pad(values, (0, 1)) for values in prior)
 
 
 def fit(
@@ -367,8 +367,13 @@ def _minimised(
         value, slope = _value(loss, prior, start + A.times(t))
         return value, A.pulled(slope)
 
-    steps = {"maxiter": _MOST, "maxfun": 2 * _MOST, "maxcor": 20}
-    options = {**steps, "gtol": _TOLERANCE, "ftol": 1e-16}
+    options = {
+        "maxiter": _MOST,
+        "maxfun": 2 * _MOST,
+        "maxcor": 20,
+        "gtol": _TOLERANCE,
+        "ftol": 1e-16,
+    }
     t = np.zeros(len(start))
     found = minimize(objective, t, jac=True, method="L-BFGS-B", options=options)
     converged = found.status != 1 and np.abs(found.jac).max() <= _FAILED
@@ -378,13 +383,9 @@ def _minimised(
 def _best_of_grid(rows: CalibrationRows, floor_proba: Floats | None) -> Floats:
     """(log β,) or, with a floor, (log β, η) of least loss on a part of the rows."""
     most = _START_ROWS_OF_MEMBERS if rows.is_ensemble else _START_ROWS
-    part = slice(None, None, -(-len(rows) // most))
-    log_weights = rows.log_weights[part] if rows.is_ensemble else None
-    some = CalibrationRows(
-        rows.log_proba[part], log_weights, counts=rows.counts[part], weight=rows.weight[part]
-    )
+    some = rows.take(slice(None, None, -(-len(rows) // most)))
     loss = LogLoss(TemperatureMap(rows.n_classes), some, floor_proba)
-    etas = [()] if floor_proba is None else [(eta,) for eta in _ETAS]
-    grid = np.array([(log_beta, *eta) for log_beta in _LOG_BETAS for eta in etas])
+    axes = [_LOG_BETAS] if floor_proba is None else [_LOG_BETAS, _ETAS]
+    grid = np.array(list(product(*axes)))
     values = [loss.value(x) + 0.5 * x[0] ** 2 / rows.weight.sum() for x in grid]
     return grid[np.argmin(values)]

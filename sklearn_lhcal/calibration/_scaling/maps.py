@@ -237,9 +237,11 @@ class VectorMap(_DiagonalMap):
     def prior_sd(self, beta, scale, bias):
         return np.repeat([beta * scale, bias], self.K)
 
-    def published_precision(self, off_diagonal: float, bias: float) -> Floats:
+    def published_precision(
+        self, off_diagonal_penalty: float = 0.0, bias_penalty: float = 0.0
+    ) -> Floats:
         """Second derivatives (p,) of P1's penalty λ_b mean(b²), nats per label."""
-        return np.repeat([0.0, 2 * bias / self.K], self.K)
+        return np.repeat([0.0, 2 * bias_penalty / self.K], self.K)
 
     def _derivatives(self, x):
         return np.eye(self.K, 2 * self.K), np.eye(self.K, 2 * self.K, self.K)
@@ -265,11 +267,13 @@ class MatrixMap(AffineMap):
         np.fill_diagonal(W, beta * scale)
         return np.column_stack([W, np.full(self.K, bias)]).ravel()
 
-    def published_precision(self, off_diagonal: float, bias: float) -> Floats:
+    def published_precision(
+        self, off_diagonal_penalty: float = 0.0, bias_penalty: float = 0.0
+    ) -> Floats:
         """Second derivatives (p,) of P1's penalties, eq. (47), (48), nats per label."""
         pairs = max(self.K * (self.K - 1), 1)
-        W = 2 * off_diagonal / pairs * (1 - np.eye(self.K))
-        return np.column_stack([W, np.full(self.K, 2 * bias / self.K)]).ravel()
+        W = 2 * off_diagonal_penalty / pairs * (1 - np.eye(self.K))
+        return np.column_stack([W, np.full(self.K, 2 * bias_penalty / self.K)]).ravel()
 
     def slope(self, x, u, a):
         return np.column_stack([a.T @ u, np.einsum("nk->k", a)]).ravel()

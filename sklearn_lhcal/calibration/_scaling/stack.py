@@ -4,7 +4,6 @@ The weights w of z = Σ_m w_m z_m minimise −Σ y log z on the simplex, a conve
 rows that the maps z_m were not fitted on.
 """
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -22,11 +21,13 @@ from .fit import fit_shrunk, fit_temperature, floor_probabilities
 from .maps import AffineMap, BiasCorrectedMap, FittedMap, TemperatureMap, VectorMap, transform
 
 # The maps that are stacked, from few to many parameters, by the names of their parameters.
-FAMILIES: dict[str, Callable[[int], AffineMap]] = {
+FAMILIES: dict[str, type[AffineMap]] = {
     "temperature": TemperatureMap,
     "bias_corrected": BiasCorrectedMap,
     "vector": VectorMap,
 }
+# Rows of a fold, and the stack of maps that were fitted without them.
+StackFold = tuple[Indices, "StackedMap"]
 # Rows by which the temperature is preferred where the others are no better.
 _PSEUDO_ROWS = 3.0
 # The least probability that has a logarithm.
@@ -105,22 +106,18 @@ class StackAtTemperature(NamedTuple):
         return self.last.distribution(CalibrationRows.of(found))
 
 
-class StackFold(NamedTuple):
-    """Rows, and the stack of maps that were fitted without them."""
-
-    test: Indices
-    stack: StackedMap
-
-
 def fit_stack(
     rows: CalibrationRows, floor: str | None, n_folds: int, verbose: int = 0
 ) -> tuple[StackedMap, list[StackFold]]:
-    """The stack; and its folds, of which one of all rows stands for too few rows to fold."""
+    """The stack; and for each fold its rows with a stack of maps that did not see them.
+
+    Of too few rows for two folds, all rows with the stack itself.
+    """
     maps = _fitted_maps(rows, floor)
     splits = rows.dealt(n_folds)
     if len(splits) < 2:
         stack = StackedMap(maps, np.eye(len(maps))[0])
-        return stack, [StackFold(np.arange(len(rows)), stack)]
+        return stack, [(np.arange(len(rows)), stack)]
     fold_maps = []
     z = np.empty((len(maps), *rows.counts.shape))
     for train, test in tqdm(splits, desc="stack", disable=not verbose):
@@ -129,7 +126,7 @@ def fit_stack(
         z[:, test] = [one.distribution(held_out).mean() for one in fold_maps[-1]]
     weights = best_weights(z, rows)
     folds = [
-        StackFold(test, StackedMap(fitted, weights))
+        (test, StackedMap(fitted, weights))
         for fitted, (_, test) in zip(fold_maps, splits, strict=True)
     ]
     return StackedMap(maps, weights), folds
@@ -137,8 +134,8 @@ def fit_stack(
 
 def predicted_out_of_fold(rows: CalibrationRows, folds: list[StackFold]) -> CalibrationRows:
     """The rows as stacks of maps that did not see them predict them."""
-    parts = [fold.stack.distribution(rows.take(fold.test)) for fold in folds]
-    order = np.argsort(np.concatenate([fold.test for fold in folds]))
+    parts = [stack.distribution(rows.take(test)) for test, stack in folds]
+    order = np.argsort(np.concatenate([test for test, _ in folds]))
     return rows.mapped(Distribution.concatenate(parts)[order], None)
 
 
