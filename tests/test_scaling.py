@@ -195,11 +195,12 @@ def test_shrinkage_of_biases_is_that_of_biases_over_the_temperature(shrinkage, d
     assert_allclose(found, best.x, atol=1e-3)
 
 
-def test_without_a_prior_separable_labels_are_said_to_have_none():
-    u = np.tile(3 * np.eye(3), (20, 1))
-    model = VectorScaling("logits", bias_penalty=0.0)
+@pytest.mark.parametrize("model", [FREE_VECTOR, FREE_MATRIX, VectorScaling("logits", shrinkage=0)])
+@pytest.mark.parametrize("span", [3.0, 100.0])
+def test_without_a_prior_separable_labels_are_said_to_have_none(model, span):
+    u = np.tile(span * np.eye(3), (20, 1))
     with pytest.warns(UserWarning, match="are separable.*only a prior does, where there is one"):
-        model.fit(u, np.tile(np.eye(3, dtype=int), (20, 1)))
+        clone(model).fit(u, np.tile(np.eye(3, dtype=int), (20, 1)))
 
 
 def test_shrinkage_of_many_classes_has_scipys_optimum():

@@ -277,9 +277,9 @@ class RiskControlledDecision(_Guarantee):
     **When it fails.** The guarantee fails where labels are majorities: they hide the costs under
     the votes of the others. It fails where the number of raters depends on what they said. If
     raters were asked until they agreed, give only the first m votes, with m fixed beforehand. It
-    fails where the classifier, its calibrator or the cost matrix was fitted on these rows, or new rows
-    come from elsewhere. It does not hold for every kind of row. Where few raters label all rows,
-    the guarantee is for these raters.
+    fails where the classifier, its calibrator or the cost matrix was fitted on these rows, or new
+    rows come from elsewhere. It does not hold for every kind of row. Where few raters label all
+    rows, the guarantee is for these raters.
 
     Where a referral costs something, total cost may rise or fall with the threshold, and the plain
     rule of conformal risk control violates the budget. So the bound is on the cost above that of a

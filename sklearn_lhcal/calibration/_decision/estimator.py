@@ -22,9 +22,8 @@ from .._scaling.estimators import (
     TemperatureScaling,
     VectorScaling,
     check_folds,
-    warn,
 )
-from .._scaling.fit import rows_for_fit
+from .._scaling.fit import rows_for_fit, warn
 from .._scaling.maps import FittedMap, TemperatureMap
 from .._scaling.stack import StackAtTemperature, fit_stack, predicted_out_of_fold
 from .losses import AUTO, check_criterion, check_grid
@@ -294,14 +293,14 @@ class DecisionCalibration(Scaling):
         is_stack = self.scaling == STACKED
         if is_stack:
             stack, folds = fit_stack(rows, self.floor, STACK_FOLDS, self.verbose)
-            warn(rows, stack, *self._remedies)
+            warn(rows, stack.maps, *self._remedies)
             # It has predicted out of fold already: its temperature is 1 and is not fitted.
             rows = predicted_out_of_fold(rows, folds)
             family = TemperatureMap(rows.n_classes)
             nll = FittedMap(family, family.start())
         else:
             nll = self._fitted(rows)
-            warn(rows, nll, *self._remedies)
+            warn(rows, [nll], *self._remedies)
 
         def refit(part: CalibrationRows) -> FittedMap:
             return nll if is_stack else self._fitted(part)

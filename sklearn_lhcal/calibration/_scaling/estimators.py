@@ -1,13 +1,10 @@
 """Scaling of logits, u' = W u + b in four families, and their mixture (P1 App. D.1, P4 §5)."""
 
-import warnings
 from typing import Literal
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from ..._ground.checks import check_not_negative
-from ..._ground.simplex import EPS, row_max
 from ..._ground.types import Calibrated, Folds, Seed
 from .._base import _BaseCalibrator
 from .._rows import CalibrationRows
@@ -19,14 +16,10 @@ from .fit import (
     fit_temperature,
     floor_probabilities,
     rows_for_fit,
+    warn,
 )
-from .maps import AffineMap, BiasCorrectedMap, FittedMap, MatrixMap, VectorMap, transform
+from .maps import AffineMap, BiasCorrectedMap, FittedMap, MatrixMap, VectorMap
 from .stack import StackedMap, fit_stack
-
-# Weights whose sum is below this share of the rows are hardly meant as numbers of rows.
-_FRACTION = 0.1
-# Rows at a time.
-_BLOCK = 10_000
 
 
 class Scaling(_BaseCalibrator):
@@ -48,7 +41,7 @@ class Scaling(_BaseCalibrator):
     def _fit_map(self, rows):
         rows = rows_for_fit(rows, self.floor)
         fitted = self._fitted(rows)
-        warn(rows, fitted, *self._remedies)
+        warn(rows, fitted.maps, *self._remedies)
         return {"_fitted_map": fitted, **fitted.attributes()}
 
     def _map(self, rows):
@@ -498,67 +491,3 @@ def check_folds(inner_cv, hint: str = "") -> None:
     """Refuse what is no number of folds."""
     if not isinstance(inner_cv, (int, np.integer)) or inner_cv < 2:
         raise ValueError(f"inner_cv must be an int of at least 2, got {inner_cv!r}{hint}.")
-
-
-def warn(rows: CalibrationRows, fitted: FittedMap | StackedMap, of_zeros: str, of_search: str):
-    """Warn of small weights, zeros, separable labels, and searches that did not end.
-
-    `of_zeros` and `of_search` are the remedies.
-    """
-    maps = fitted.maps if isinstance(fitted, StackedMap) else [fitted]
-    _warn_of_weights(rows)
-    if fitted.floor_proba is None:
-        _warn_of_zeros(rows, of_zeros)
-        _warn_of_separation(rows, maps[0])
-    if not all(one.converged for one in maps):
-        warnings.warn(
-            f"The search for the parameters stopped before its minimum; {of_search}.",
-            ConvergenceWarning,
-            stacklevel=5,
-        )
-
-
-def _warn_of_weights(rows: CalibrationRows) -> None:
-    n = len(rows)
-    total = rows.weight.sum()
-    if total < _FRACTION * n:
-        warnings.warn(
-            f"The weights of {n} calibration rows sum to {total:.3g}. Weights count rows, so the "
-            "calibrator is fitted as if there were so few; divide the weights by their mean.",
-            stacklevel=6,
-        )
-
-
-def _warn_of_zeros(rows: CalibrationRows, remedy: str) -> None:
-    if rows.proba is None or rows.proba.min(initial=1.0) >= EPS:
-        return
-    refuted = (rows.proba < EPS) & (rows.counts > 0)
-    n_refuted = int(refuted.any(axis=1).sum())
-    if n_refuted:
-        warnings.warn(
-            f"{n_refuted} of {len(rows)} calibration rows have labels to which the classifier "
-            f"gives no probability (below {EPS:g}, where it is clipped), so the loss depends on "
-            f"the clip. The remedy is {remedy}.",
-            stacklevel=6,
-        )
-
-
-def _warn_of_separation(rows: CalibrationRows, fitted: FittedMap) -> None:
-    if rows.is_ensemble or rows.n_classes == 1:
-        return
-    W, b = fitted.family.affine(fitted.x)
-    any_below = False
-    # one label below the map's best class will do: mostly the first block has it
-    for start in range(0, len(rows), _BLOCK):
-        v = transform(rows.log_proba[start : start + _BLOCK], W, b)
-        below = v < row_max(v)[:, None]
-        if (below & (rows.counts[start : start + _BLOCK] > 0)).any():
-            return
-        any_below |= bool(below.any())
-    if any_below:
-        warnings.warn(
-            "The calibration labels are separable: each is the class that is predicted to be the "
-            "most probable. They do not limit the confidence of predictions; only a prior does, "
-            "where there is one. Calibrate on more rows.",
-            stacklevel=6,
-        )

@@ -29,6 +29,7 @@ Each minimum is found by L-BFGS in t, x = x₀ + L⁻ᵀt, where LLᵀ is H at t
 t it is 1 there. The search for a strength begins where that for the one before ended.
 """
 
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import reduce
@@ -40,9 +41,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import expit, log_expit
+from sklearn.exceptions import ConvergenceWarning
 
 from ..._ground.arrays import Floats, Indices
-from ..._ground.simplex import row_max, row_sum, softmax
+from ..._ground.simplex import EPS, row_max, row_sum, softmax
 from .._rows import CalibrationRows
 from .maps import (
     AffineMap,
@@ -67,6 +69,9 @@ _START_ROWS_OF_MEMBERS = 2_000
 _MOST = 2_000
 _TOLERANCE = 1e-7
 _FAILED = 1e-4
+# Weights whose sum is below this share of the rows are hardly meant as numbers of rows.
+_FRACTION = 0.1
+_ROWS_AT_A_TIME = 10_000
 # Weight of the prior of the floor, in rows.
 _FLOOR_PRIOR = 0.1
 # Numbers of a block: it stays in cache.
@@ -389,3 +394,66 @@ def _best_of_grid(rows: CalibrationRows, floor_proba: Floats | None) -> Floats:
     grid = np.array(list(product(*axes)))
     values = [loss.value(x) + 0.5 * x[0] ** 2 / rows.weight.sum() for x in grid]
     return grid[np.argmin(values)]
+
+
+def warn(rows: CalibrationRows, maps: list[FittedMap], of_zeros: str, of_search: str) -> None:
+    """Warn of small weights, zeros, separable labels, and searches that did not end.
+
+    `of_zeros` and `of_search` are the remedies.
+    """
+    _warn_of_weights(rows)
+    if maps[0].floor_proba is None:
+        _warn_of_zeros(rows, of_zeros)
+        _warn_of_separation(rows, maps[0])
+    if not all(one.converged for one in maps):
+        warnings.warn(
+            f"The search for the parameters stopped before its minimum; {of_search}.",
+            ConvergenceWarning,
+            stacklevel=5,
+        )
+
+
+def _warn_of_weights(rows: CalibrationRows) -> None:
+    n = len(rows)
+    total = rows.weight.sum()
+    if total < _FRACTION * n:
+        warnings.warn(
+            f"The weights of {n} calibration rows sum to {total:.3g}. Weights count rows, so the "
+            "calibrator is fitted as if there were so few; divide the weights by their mean.",
+            stacklevel=6,
+        )
+
+
+def _warn_of_zeros(rows: CalibrationRows, remedy: str) -> None:
+    if rows.proba is None or rows.proba.min(initial=1.0) >= EPS:
+        return
+    refuted = (rows.proba < EPS) & (rows.counts > 0)
+    n_refuted = int(refuted.any(axis=1).sum())
+    if n_refuted:
+        warnings.warn(
+            f"{n_refuted} of {len(rows)} calibration rows have labels to which the classifier "
+            f"gives no probability (below {EPS:g}, where it is clipped), so the loss depends on "
+            f"the clip. The remedy is {remedy}.",
+            stacklevel=6,
+        )
+
+
+def _warn_of_separation(rows: CalibrationRows, fitted: FittedMap) -> None:
+    if rows.is_ensemble or rows.n_classes == 1:
+        return
+    W, b = fitted.family.affine(fitted.x)
+    any_below = False
+    # one label below the map's best class will do: mostly the first block has it
+    for start in range(0, len(rows), _ROWS_AT_A_TIME):
+        v = transform(rows.log_proba[start : start + _ROWS_AT_A_TIME], W, b)
+        below = v < row_max(v)[:, None]
+        if (below & (rows.counts[start : start + _ROWS_AT_A_TIME] > 0)).any():
+            return
+        any_below |= bool(below.any())
+    if any_below:
+        warnings.warn(
+            "The calibration labels are separable: each is the class that is predicted to be the "
+            "most probable. They do not limit the confidence of predictions; only a prior does, "
+            "where there is one. Calibrate on more rows.",
+            stacklevel=6,
+        )

@@ -25,6 +25,8 @@ from .._rows import CalibrationRows
 _MOST_EXACT = 500
 # The ridge, as a share of the diagonal: some directions of the parameters change nothing.
 _RIDGE = 1e-10
+# Of the first part of a Hessian, from which most is subtracted where predictions are certain.
+_ROUNDING = 1e-13
 # Share of the mean weight of the classes that is added to each: some are hardly predicted.
 _SHARE = 1e-3
 
@@ -177,6 +179,7 @@ class _DiagonalMap(AffineMap):
         H = V.T @ (np.einsum("nk,nk->k", u, ua)[:, None] * V) + cross + cross.T
         H += B.T @ (np.einsum("nk->k", a)[:, None] * B)
         P = np.sqrt(n)[:, None] * ((u * p) @ V + p @ B)
+        np.einsum("ii->i", H)[:] *= 1 + _ROUNDING
         return Information(H - P.T @ P)
 
 
@@ -288,7 +291,9 @@ class MatrixMap(AffineMap):
         H = -P.T @ P
         for k in range(self.K):
             own = slice(k * ones.shape[1], (k + 1) * ones.shape[1])
-            H[own, own] += ones.T @ ((n * p[:, k])[:, None] * ones)
+            block = ones.T @ ((n * p[:, k])[:, None] * ones)
+            np.einsum("ii->i", block)[:] *= 1 + _ROUNDING
+            H[own, own] += block
         return Information(H)
 
 
@@ -320,6 +325,11 @@ class FittedMap(NamedTuple):
     floor_proba: Floats | None = None
     eta: float = -np.inf
     converged: bool = True
+
+    @property
+    def maps(self) -> list["FittedMap"]:
+        """Itself; a stack has several."""
+        return [self]
 
     def attributes(self) -> dict:
         """What users know the parameters by."""
