@@ -8,7 +8,7 @@ from ._guarantee import ConformalClassifier
 from ._precomputed import PrecomputedClassifier
 from ._readers import ReaderEffects
 from ._risk_control import RiskControlledDecision
-from ._scaling import (
+from ._scaling.estimators import (
     BiasCorrectedTemperatureScaling,
     MatrixScaling,
     StackedCalibration,

@@ -157,7 +157,7 @@ class _BaseCalibrator(_Wrapper):
     def fit(
         self, X: Samples, y: LabelsLike, sample_weight: ArrayLike | None = None, **fit_params: Any
     ) -> Self:
-        """Fit the classifier and the map, all or nothing.
+        """Fit the classifier and the calibration method, all or nothing.
 
         Parameters
         ----------
@@ -166,7 +166,7 @@ class _BaseCalibrator(_Wrapper):
         y : label histogram of shape (n_samples, n_classes)
             Anything `check_counts` takes. The columns of frames are sorted by name.
         sample_weight : array-like of shape (n_samples,), optional
-            Weights of the rows, for the map, and for the classifier where it takes them.
+            Weights of the rows, for the calibration, and for the classifier where it takes them.
         **fit_params
             `groups` goes to the splitter. The rest goes to the classifier's fit, row by row where
             it has one entry a row. With scikit-learn's metadata routing switched on, each of the

@@ -46,7 +46,7 @@ class HeldOut(NamedTuple):
 
 
 class _Guarantee(_Wrapper):
-    """A classifier with a promise, which is learnt on held-out rows; subclasses fill `_learn`."""
+    """A classifier with a guarantee, which is learnt on held-out rows; subclasses fill `_learn`."""
 
     # with metadata routing, groups reach it inside a search by themselves
     __metadata_request__fit: ClassVar = {"groups": True}
@@ -82,7 +82,7 @@ class _Guarantee(_Wrapper):
         groups: ArrayLike | None = None,
         **fit_params: Any,
     ) -> Self:
-        """Fit the classifier, and learn the promise on rows that it has not seen, all or nothing.
+        """Fit the classifier, and learn the guarantee on rows that it has not seen, all or nothing.
 
         Parameters
         ----------
@@ -93,12 +93,12 @@ class _Guarantee(_Wrapper):
             raters they have.
         groups : array-like of shape (n_samples,), optional
             Rows of one group (one patient, say) may depend on each other. A group goes to one side
-            of the split whole. The promise is for a row drawn from a new group, so that there must
-            be many groups.
+            of the split whole. The guarantee is for a row drawn from a new group, so that there
+            must be many groups.
         **fit_params
             Passed to the classifier's fit, row by row where they have one entry a row. So is
-            `sample_weight`, since the promise uses no weights. A classifier that is fitted already
-            takes none.
+            `sample_weight`, since the guarantee uses no weights. A classifier that is fitted
+            already takes none.
 
         Returns
         -------
@@ -199,25 +199,26 @@ class ConformalClassifier(_Guarantee):
     Σ_k μ̂_ik 1{s_ik ≤ t} ≥ (n + 1)·level`` over n calibration rows. This is split conformal
     prediction in which a row's votes share one unit.
 
-    **What is promised.** For a new row, drawn as the calibration rows were, one rater's vote lies
+    **What is guaranteed.** For a new row, drawn as the calibration rows were, one rater's vote lies
     in the set with a probability of at least `confidence_level`, on average over calibration sets
     and new rows. One vote a row is enough. What counts is the mean over rows of the share of votes
-    covered. Votes are not pooled over rows with unequal numbers of raters. Nothing is promised for
-    every kind of row, nor for every class. The probability is at most 2/(n + 1) above the level
+    covered. Votes are not pooled over rows with unequal numbers of raters. Nothing is guaranteed
+    for every kind of row, nor for every class. The probability is at most 2/(n + 1) above the level
     where no two scores are equal. It is higher where scores are tied (forests, nearest neighbours).
 
-    **When it fails.** The promise fails where labels are majorities: they hide the votes of those
+    **When it fails.** The guarantee fails where labels are majorities: they hide the votes of those
     who disagreed, and too few of these are covered. It fails where the number of raters depends on
     what they said. If raters were asked until they agreed, give only the first m votes, with m
     fixed beforehand. It fails where the classifier or its calibrator was fitted on these rows, or
-    new rows come from elsewhere. Where few raters label all rows, the promise is for these raters.
+    new rows come from elsewhere. Where few raters label all rows, the guarantee is for these
+    raters.
 
     Parameters
     ----------
     estimator : classifier, default=None
         Any scikit-learn classifier with `predict_proba`, a calibrator, "proba" or "logits", as in
         `TemperatureScaling`. It is fitted on a part of the rows; a ``FrozenEstimator`` and saved
-        outputs leave all rows for the promise. None: a logistic regression.
+        outputs leave all rows for the guarantee. None: a logistic regression.
     conformity_score : {"lac", "aps"}, default="lac"
         "lac": ``1 − z_k``, which gives the smallest sets on average. "aps": the sum of the
         probabilities above z_k, plus half of z_k; sets then grow with the uncertainty of the row.

@@ -255,7 +255,7 @@ class RiskControlledDecision(_Guarantee):
     threshold. Otherwise it is referred to somebody else. The threshold is learnt on rows that the
     classifier has not seen, with their votes as the truth.
 
-    **What is promised.**
+    **What is guaranteed.**
 
     - "conformal": the mean cost of a new row, referrals at their price, is at most `budget`, on
       average over calibration sets and new rows drawn as these were (conformal risk control). The
@@ -274,12 +274,12 @@ class RiskControlledDecision(_Guarantee):
     counts as one more row. "learn_then_test" needs the largest cost of all rows to come, which a
     callable does not tell, and takes one matrix.
 
-    **When it fails.** The promise fails where labels are majorities: they hide the costs under the
-    votes of the others. It fails where the number of raters depends on what they said. If raters
-    were asked until they agreed, give only the first m votes, with m fixed beforehand. It fails
-    where the classifier, its calibrator or the cost matrix was fitted on these rows, or new rows
-    come from elsewhere. It does not hold for every kind of row. Where few raters label all rows,
-    the promise is for these raters.
+    **When it fails.** The guarantee fails where labels are majorities: they hide the costs under
+    the votes of the others. It fails where the number of raters depends on what they said. If
+    raters were asked until they agreed, give only the first m votes, with m fixed beforehand. It
+    fails where the classifier, its calibrator or the cost matrix was fitted on these rows, or new
+    rows come from elsewhere. It does not hold for every kind of row. Where few raters label all
+    rows, the guarantee is for these raters.
 
     Where a referral costs something, total cost may rise or fall with the threshold, and the plain
     rule of conformal risk control violates the budget. So the bound is on the cost above that of a
@@ -298,7 +298,7 @@ class RiskControlledDecision(_Guarantee):
     budget : float, default=0.1
         The bound, in the unit of the costs.
     method : {"conformal", "learn_then_test"}, default="conformal"
-        What is promised.
+        What is guaranteed.
     referral : int, str or None, default=None
         The column of the cost matrix that refers, by number or name; it costs the same under all
         classes, and in all rows. None: a referral is free. It is then one more decision, the last,
@@ -317,7 +317,7 @@ class RiskControlledDecision(_Guarantee):
         A row is decided where its g is below the threshold of its decision, in the unit of the
         costs. −inf: no row is decided so. inf: all are. None where costs are those of each row.
     guarantee_ : str
-        What is promised, with its numbers.
+        What is guaranteed, with its numbers.
     automated_ : float
         Share of the calibration rows that are decided.
     cost_matrix_ : ndarray of shape (n_classes, n_decisions), or callable
@@ -408,7 +408,7 @@ class RiskControlledDecision(_Guarantee):
         if costs.referral != self._rule.referral:
             raise ValueError(
                 f"A referral costs {costs.referral:g} in cost_matrix(X), but cost "
-                f"{self._rule.referral:g} in the fit, for which the promise holds."
+                f"{self._rule.referral:g} in the fit, for which the guarantee holds."
             )
         return costs.C
 

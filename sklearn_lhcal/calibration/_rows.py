@@ -154,9 +154,10 @@ class CalibrationRows:
 
         Rows are sorted by their majority vote and the log-probability of it, and dealt to the folds
         in turn. Ties are sorted by all else that the rows hold, so rows that still tie are the
-        same.
+        same. Folds are no more than the rows of the most frequent vote, which each fold holds.
         """
         vote = self.counts.argmax(axis=1)
+        n_folds = min(n_folds, int(np.bincount(vote).max()))
         u = self.log_proba.reshape(len(self), -1, self.n_classes)
         own = u[np.arange(len(self)), :, vote].mean(axis=1)
         order = np.lexsort([own, vote])

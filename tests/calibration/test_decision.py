@@ -274,6 +274,29 @@ def test_few_rows_fall_back_to_the_log_loss():
 
 
 @pytest.mark.parametrize("scaling", SCALINGS)
+def test_where_nothing_is_compared_out_of_fold_there_are_no_numbers(scaling, data):
+    model = DecisionCalibration("proba", C3, scaling=scaling, criterion="nll")
+    model.fit(data.prediction, data.counts)
+    assert model.cv_results_["params"] == [{"criterion": "nll"}]
+    for name in ("mean_risk", "mean_difference", "standard_error"):
+        assert_array_equal(model.cv_results_[name], [np.nan])
+    assert_array_equal(model.cv_results_["rank_risk"], [1])
+    assert np.isnan(model.risk_difference_).all()
+
+
+@pytest.mark.parametrize("scaling", ["stacked", "temperature"])
+def test_a_grid_replaces_the_exact_search_and_an_empty_one_does_not(scaling, data):
+    model = DecisionCalibration("proba", C3, scaling=scaling, inner_cv=2)
+    params = {}
+    for name, grid in {"none": None, "empty": {}, "one": {"rate": [0.1]}}.items():
+        fitted = clone(model).set_params(grid=grid).fit(data.prediction, data.counts)
+        params[name] = fitted.cv_results_["params"][1:]
+    assert params["empty"] == params["none"]
+    assert all(set(one) == {"criterion", "smoothing"} for one in params["none"])
+    assert params["one"] == [{"criterion": "direct", "lam": 0.1, "beta": 30.0, "rate": 0.1}]
+
+
+@pytest.mark.parametrize("scaling", SCALINGS)
 def test_zeros_of_the_classifier_are_seen(scaling, data):
     """Also under a stack, whose own predictions hold none."""
     X = data.prediction.copy()
@@ -312,6 +335,21 @@ def test_zeros_of_the_classifier_are_seen(scaling, data):
         ),
         ({"grid": {"lam": [0.0]}}, r"grid\['lam'\] must hold positive numbers, got \[0.0\]"),
         ({"grid": {"rate": []}}, r"grid\['rate'\] must hold positive numbers, got \[\]"),
+        ({"grid": {"lam": 0.1}}, r"grid\['lam'\] must hold positive numbers, got 0.1; give a list"),
+        ({"grid": {"lam": ["a"]}}, r"grid\['lam'\] must hold positive numbers, got \['a'\]"),
+        (
+            {"grid": {"lam": [0.1], "beta": [1.0], "rate": [0.1]}, "criterion": "ece"},
+            r"grid has \['lam', 'beta'\], which criterion='ece' does not use; it uses \['rate'\]",
+        ),
+        (
+            {"grid": {"rate": [0.1]}, "criterion": "nll"},
+            r"grid has \['rate'\], which criterion='nll'",
+        ),
+        ({"bias_penalty": 0.1}, 'bias_penalty is for scaling="vector" alone'),
+        (
+            {"bias_penalty": 0.1, "scaling": "temperature"},
+            'bias_penalty is for scaling="vector" alone',
+        ),
         ({"floor": 0.1}, 'floor must be None, "uniform" or "prior", got 0.1'),
         ({"safeguard": "a"}, "safeguard must be a finite number of at least 0, got 'a'"),
         ({"safeguard": -1.0}, "safeguard must be a finite number of at least 0, got -1.0"),

@@ -117,6 +117,20 @@ def test_no_temperature_of_the_grid_is_cheaper(rows, weighted, floor):
     assert len({exact, *smooth}) > 1
 
 
+def test_each_fit_has_the_floor_of_its_own(rows):
+    """The cheapest temperature of a fold is that under the floor with which the fold decides."""
+    starts = [FittedMap(TemperatureMap(3), np.zeros(1), PI, eta) for eta in (-6.0, 1.0)]
+    w = np.random.default_rng(0).dirichlet(np.ones(400), 2)
+    together = cheapest_temperatures(search_of(rows, starts[0]), starts, w)
+    alone = [
+        cheapest_temperatures(search_of(rows, start), [start], weight[None])[0]
+        for start, weight in zip(starts, w, strict=True)
+    ]
+    assert_array_equal(together, alone)
+    other = cheapest_temperatures(search_of(rows, starts[0]), starts[:1], w[1:])[0]
+    assert (other != alone[1]).any()
+
+
 def test_the_temperature_of_two_classes_crosses_its_threshold():
     """z₁ = σ(βs) is above 1/5 for β < log(4)/|s|: rows of class 1 ask for less, of class 0 more."""
     s = np.array([-1.0, -1.0, -2.0])

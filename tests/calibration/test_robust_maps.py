@@ -29,8 +29,8 @@ from sklearn_lhcal.calibration import (
 )
 from sklearn_lhcal.calibration._rows import CalibrationRows
 from sklearn_lhcal.calibration._scaling import fit as search
+from sklearn_lhcal.calibration._scaling.fit import LogLoss
 from sklearn_lhcal.calibration._scaling.maps import BiasCorrectedMap, MatrixMap, VectorMap
-from sklearn_lhcal.calibration._scaling.objective import LogLoss
 from sklearn_lhcal.datasets import make_label_histograms
 from sklearn_lhcal.distributions import DirichletMixture, Ensemble
 from sklearn_lhcal.label_histogram import KnownProbabilities
@@ -396,10 +396,10 @@ def test_the_evidence_is_that_of_torchs_hessian(family):
 def test_the_temperature_alone_is_the_limit_of_strengths(family, floor):
     z, counts = mixed(60, 0.1)
     rows = CalibrationRows(np.log(z), counts=counts.astype(float), weight=np.ones(len(z)))
-    T = search.fit_temperature(rows, floor)
+    temperature = search.fit_temperature(rows, floor)
     loss = LogLoss(family, rows, floor)
-    prior = search.shrunk(loss, np.exp(T[0]), 1e-6, 1e-6)
-    start = np.append(family.start(np.exp(T[0])), T[1:])
+    prior = search.shrunk(loss, np.exp(temperature.x[0]), 1e-6, 1e-6)
+    start = search._at_temperature(family, temperature)
     alone = search._temperature_alone(loss, prior, start)
     tight = search.fit(loss, prior, start)
     assert_allclose(tight.x, alone.x, atol=1e-8)

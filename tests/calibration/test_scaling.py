@@ -17,13 +17,15 @@ from sklearn.frozen import FrozenEstimator
 
 from sklearn_lhcal.calibration import (
     BiasCorrectedTemperatureScaling,
+    DecisionCalibration,
     MatrixScaling,
     StackedCalibration,
     TemperatureScaling,
     VectorScaling,
 )
 from sklearn_lhcal.calibration._rows import CalibrationRows
-from sklearn_lhcal.calibration._scaling import fit, maps, objective
+from sklearn_lhcal.calibration._scaling import fit, maps
+from sklearn_lhcal.calibration._scaling.fit import LogLoss
 from sklearn_lhcal.calibration._scaling.maps import (
     BiasCorrectedMap,
     MatrixMap,
@@ -31,7 +33,6 @@ from sklearn_lhcal.calibration._scaling.maps import (
     VectorMap,
     transform,
 )
-from sklearn_lhcal.calibration._scaling.objective import LogLoss
 from sklearn_lhcal.datasets import make_label_histograms
 from sklearn_lhcal.label_histogram import KnownProbabilities
 from sklearn_lhcal.metrics import label_log_loss
@@ -115,8 +116,8 @@ def test_the_loss_is_that_of_scipy(family, loss_at):
     if rows.is_ensemble:
         z = np.einsum("ns,nsk->nk", np.exp(rows.log_weights), z)
     prior = 0.0
-    if loss.floor is not None:
-        z = expit(-eta) * z + expit(eta) * loss.floor
+    if loss.floor_proba is not None:
+        z = expit(-eta) * z + expit(eta) * loss.floor_proba
         prior = -0.1 * np.log(expit(eta) * expit(-eta)) / rows.weight.sum()
     y = rows.counts * rows.weight[:, None]
     expected = -(y * np.log(z)).sum() / y.sum() + prior
@@ -175,6 +176,30 @@ def test_shrinkage_has_scipys_optimum(shrinkage, data, logits):
     found = np.append(model.scale_ / beta - 1, model.intercept_)
     assert loss(found) <= best.fun + 1e-10
     assert_allclose(found, best.x, atol=1e-3)
+
+
+@pytest.mark.parametrize("shrinkage", [1.0, 300.0])
+def test_shrinkage_of_biases_is_that_of_biases_over_the_temperature(shrinkage, data, logits):
+    """λ/20 Σ (b/T)², with the temperature's own prior; both in nats of all rows."""
+
+    def loss(x):
+        T, b = np.exp(x[0]), x[1:]
+        penalty = shrinkage / 20 * ((b / T) ** 2).sum() + 0.5 * x[0] ** 2
+        return scipys_loss(1 / T, b / T, logits, data.counts) + penalty / 400
+
+    best = minimize(loss, np.zeros(4), tol=1e-10)
+    model = BiasCorrectedTemperatureScaling("logits", shrinkage=shrinkage).fit(logits, data.counts)
+    found = np.append(np.log(model.temperature_), model.bias_)
+    assert loss(found) <= best.fun + 1e-10
+    assert_allclose(found, best.x, atol=1e-3)
+
+
+@pytest.mark.parametrize("model", [FREE_VECTOR, FREE_MATRIX, VectorScaling("logits", shrinkage=0)])
+@pytest.mark.parametrize("span", [3.0, 100.0])
+def test_without_a_prior_separable_labels_are_said_to_have_none(model, span):
+    u = np.tile(span * np.eye(3), (20, 1))
+    with pytest.warns(UserWarning, match="are separable.*only a prior does, where there is one"):
+        clone(model).fit(u, np.tile(np.eye(3, dtype=int), (20, 1)))
 
 
 def test_shrinkage_of_many_classes_has_scipys_optimum():
@@ -283,7 +308,7 @@ def test_a_matrix_of_many_classes_is_at_its_minimum(penalties, monkeypatch):
     model = MatrixScaling("logits", off_diagonal_penalty=penalties[0], bias_penalty=penalties[1])
     with monkeypatch.context() as patch:
         # Several blocks of rows, whose information is added.
-        patch.setattr(objective, "_BLOCK", 2**13)
+        patch.setattr(fit, "_BLOCK", 2**13)
         found = clone(model).fit(logits, y)
     monkeypatch.setattr(maps, "_MOST_EXACT", np.inf)
     exact = clone(model).fit(logits, y)
@@ -323,8 +348,8 @@ def test_a_class_without_labels_and_a_constant_logit():
 @pytest.mark.parametrize("family", FAMILIES, ids=name)
 def test_blocks_of_rows_add_up(family, loss_at, monkeypatch):
     loss, x = loss_at(family)
-    monkeypatch.setattr(objective, "_BLOCK", 2**7)
-    blocks = LogLoss(family, loss.rows, loss.floor)
+    monkeypatch.setattr(fit, "_BLOCK", 2**7)
+    blocks = LogLoss(family, loss.rows, loss.floor_proba)
     for a, b in zip(loss(x), blocks(x), strict=True):
         assert_allclose(a, b, rtol=1e-12)
     assert_allclose(blocks.information(x).H, loss.information(x).H, rtol=1e-10, atol=1e-14)
@@ -332,8 +357,22 @@ def test_blocks_of_rows_add_up(family, loss_at, monkeypatch):
 
 def test_no_convergence_is_a_warning_with_the_remedy(data, logits, monkeypatch):
     monkeypatch.setattr(fit, "_MOST", 2)
-    with pytest.warns(ConvergenceWarning, match=r"shrink the map more"):
-        VectorScaling("logits").fit(logits, data.counts)
+    for model in (
+        TemperatureScaling("logits"),
+        BiasCorrectedTemperatureScaling("logits"),
+        VectorScaling("logits"),
+        MatrixScaling("logits"),
+        StackedCalibration("logits"),
+        DecisionCalibration("logits", scaling="vector", inner_cv=2),
+    ):
+        with pytest.warns(ConvergenceWarning, match="or calibrate|; calibrate on more") as seen:
+            model.fit(logits, data.counts)
+        assert len(seen) == 1, "one of a fit, whatever it fits in folds"
+        assert seen[0].filename == __file__
+        message = str(seen[0].message)
+        assert ("shrinkage" in message) == ("shrinkage" in model.get_params())
+        penalties = {"bias_penalty"} & set(model.get_params())
+        assert ("penalty" not in message) or penalties
 
 
 def test_scaling_has_no_solver():
@@ -364,8 +403,9 @@ def test_logits_of_any_span(family, span, data, logits):
     def least(u):
         counts = np.asarray(data.counts, dtype=float)
         rows = CalibrationRows(u, counts=counts, weight=np.ones(len(u)))
-        x = fit.fit_penalised(family, rows, None, np.zeros(len(family.start())))
-        return LogLoss(family, rows, None).value(x)
+        temperature = fit.fit_temperature(rows, None)
+        found = fit.fit_penalised(family, rows, temperature, np.zeros(len(family.start())))
+        return LogLoss(family, rows, None).value(found.x)
 
     assert_allclose(least(span * logits), least(logits), atol=1e-8)
 

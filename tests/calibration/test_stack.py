@@ -171,9 +171,9 @@ def test_known_probabilities_and_progress(data, capsys):
     assert quiet.weights_.shape == (3,)
 
 
-@pytest.mark.parametrize("n", [0, -1, 2.5])
+@pytest.mark.parametrize("n", [0, -1, 1, 2.5])
 def test_a_wrong_number_of_folds_is_refused(n, data):
-    with pytest.raises(ValueError, match="inner_cv must be"):
+    with pytest.raises(ValueError, match="inner_cv must be an int of at least 2"):
         StackedCalibration("proba", inner_cv=n).fit(data.prediction, data.counts)
 
 
@@ -208,6 +208,17 @@ def test_folds_are_alike_whichever_the_order():
     model = DecisionCalibration("logits", COSTS, scaling="temperature", floor=None)
     risks = [clone(model).fit(u[o], y[o]).cv_results_["mean_risk"] for o in (order, slice(None))]
     assert_allclose(*risks, atol=1e-12)
+
+
+@pytest.mark.parametrize(("n_folds", "expected"), [(2, 2), (5, 4), (10, 4)])
+def test_folds_are_no_more_than_the_rows_of_the_most_frequent_vote(n_folds, expected):
+    """One rule for the stack and for decisions: each fold holds such a row."""
+    votes = np.array([0, 1, 1, 2, 1, 1])
+    rows = CalibrationRows(np.log(np.full((6, 3), 1 / 3)))
+    rows = rows.labelled(Labels(np.eye(3, dtype=int)[votes]), None)
+    folds = rows.dealt(n_folds)
+    assert len(folds) == expected
+    assert all((votes[test] == 1).any() for _, test in folds)
 
 
 # --------------------------------------------------------------------------------------------------

@@ -81,7 +81,8 @@ def test_groups_of_copies_count_once(name):
 def test_too_few_raters_for_a_display():
     votes, z = study(R=3)
     y = Annotations.from_matrix(votes)
-    ReliabilityDisplay.from_predictions(y, z)
+    with pytest.warns(UserWarning, match="only 3 raters"):
+        ReliabilityDisplay.from_predictions(y, z)
     with pytest.raises(ValueError, match='4 raters at least here, got 3; raters="fixed"'):
         DisagreementReliabilityDisplay.from_predictions(y, z)
     with pytest.raises(ValueError, match="3 raters at least here, got 2"):

@@ -273,7 +273,7 @@ def test_what_a_promise_refuses(pool):
     with pytest.raises(ValueError, match=r"costs 20 .* but cost 0\.666667 in the fit"):
         dearer.fit(X, y).decide(X[:100])
     for function in (decide, expected_cost):
-        with pytest.raises(ValueError, match="a promise holds for the costs of its fit"):
+        with pytest.raises(ValueError, match="holds for the costs of its fit"):
             function(model, X, COSTS)
 
 

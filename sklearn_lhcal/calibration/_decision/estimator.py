@@ -1,12 +1,11 @@
 """Calibration for decisions under a known cost matrix (P4): a map, candidates, a rule."""
 
-import warnings
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
@@ -15,24 +14,28 @@ from ..._ground.checks import check_not_negative, check_samples
 from ..._ground.costs import Costs, bayes_columns, check_cost_matrix, expected_costs, relative
 from ..._ground.estimators import resolve
 from ..._ground.types import Calibrated, Estimator, Folds, Samples, Seed
-from .._risk_control import RiskControlledDecision
 from .._rows import CalibrationRows
-from .._scaling import (
-    FAMILIES,
-    FittedMap,
-    PublishedScaling,
-    StackAtTemperature,
-    TemperatureMap,
-    fit_shrunk,
-    fit_stack,
-    fit_temperature,
-    seen,
-    warn,
+from .._scaling.estimators import (
+    BiasCorrectedTemperatureScaling,
+    Scaling,
+    StackedCalibration,
+    TemperatureScaling,
+    VectorScaling,
+    check_folds,
 )
+from .._scaling.fit import rows_for_fit, warn
+from .._scaling.maps import FittedMap, TemperatureMap
+from .._scaling.stack import StackAtTemperature, fit_stack, predicted_out_of_fold
 from .losses import AUTO, check_criterion, check_grid
 from .select import Search, select
 
 STACKED = "stacked"
+SCALINGS: dict[str, Callable[..., Scaling]] = {
+    STACKED: StackedCalibration,
+    "temperature": TemperatureScaling,
+    "bias_corrected": BiasCorrectedTemperatureScaling,
+    "vector": VectorScaling,
+}
 # As in StackedCalibration.
 STACK_FOLDS = 5
 
@@ -40,7 +43,7 @@ STACK_FOLDS = 5
 CostsOfRows = ArrayLike | Callable[[Samples], ArrayLike] | None
 
 
-class DecisionCalibration(PublishedScaling):
+class DecisionCalibration(Scaling):
     """Scales logits so that decisions under a known cost matrix are cheap.
 
     The map is that of `StackedCalibration` or of one scaling, with a floor. The fit minimises the
@@ -65,9 +68,8 @@ class DecisionCalibration(PublishedScaling):
       from NLL's probabilities, up to that of one mistake of the worst kind.
 
     **Fits.** NLL is fitted on all rows and on each fold, ``1 + inner_cv`` times, and so is each
-    candidate. For a stack, NLL is fitted once. The mean cost of a temperature is found once for all
-    fits, on a grid of T with steps of 1 %, so that a stack or a temperature takes less time than
-    the other maps.
+    candidate. For a stack, NLL is fitted once, and the mean cost of a temperature is found once for
+    all fits, on a grid of T with steps of 1 %. It takes less time than the other scalings.
 
     Rows are dealt to the folds by their votes and predictions, so that their order does not matter.
 
@@ -96,20 +98,24 @@ class DecisionCalibration(PublishedScaling):
         - "auto": what has proved worth trying, today "direct".
         - A module is called as ``loss(log_proba, frequencies, weight)``.
     grid : dict or None, default=None
-        Lists of hyper-parameters of the losses, tried in all combinations.
+        Lists of hyper-parameters of the losses, tried in all combinations; {} is None. A grid
+        replaces the exact search for a temperature: with ``scaling="stacked"`` (the default) or
+        "temperature", "direct" minimises the mean cost itself without a grid, and upper direct
+        losses, by Adam, with one.
 
         - "lam": λ of "direct" and "margin", in units of the largest cost; .1 if left out.
         - "beta": β of the two, in units of its inverse; 30 if left out. A β of None is the minimum
           that is not smoothed.
         - "rate": the first rate of Adam in logits, which falls to 0 over 50 steps; .05 and .2 if
-          left out.
+          left out. "ece" and modules take no other key, "nll" takes none.
 
         None: (λ/κ, βκ) of (.03, 10), (.03, 30) and (.3, 30) for "direct" and (1, 30) for "margin".
         Here κ is the standard deviation of the expected costs of the decisions, its mean over rows.
     bias_penalty : float or None, default=None
-        As in `VectorScaling`, for the log loss of vector scaling.
+        As in `VectorScaling`, for the log loss of vector scaling; only with it.
     inner_cv : int, default=10
-        Number of folds of the selection, alike in majority votes and predictions.
+        Number of folds of the selection, alike in majority votes and predictions; no more than
+        rows with one majority vote.
     safeguard : float or None, default=1.0
         Corrected standard errors by which a candidate must beat NLL; None: NLL is no candidate.
     cv, random_state, verbose
@@ -123,10 +129,12 @@ class DecisionCalibration(PublishedScaling):
         Its hyper-parameters.
     cv_results_ : dict of lists and arrays
         ``params``, ``mean_risk`` out of fold, ``mean_difference`` from NLL, ``standard_error`` of
-        the difference, and ``rank_risk``, candidate by candidate, in the unit of the costs.
+        the difference, and ``rank_risk``, candidate by candidate, in the unit of the costs. NaN
+        where nothing was compared: with "nll", or with rows too few for two folds.
     risk_difference_ : ConfidenceInterval
         Out-of-fold risk of the best other candidate, chosen for each fold by the other folds, less
-        that of NLL; with its 95 % interval. Below 0 where the candidate is cheaper.
+        that of NLL; with its 95 % interval. Below 0 where the candidate is cheaper, NaN where
+        nothing was compared.
     cost_matrix_ : ndarray of shape (n_classes, n_decisions)
         Costs in the order of `classes_`.
     decisions_ : ndarray of shape (n_decisions,)
@@ -150,8 +158,9 @@ class DecisionCalibration(PublishedScaling):
     ------
     ValueError
         A cost matrix that does not fit the classes or leaves nothing to decide, an unknown scaling,
-        floor or criterion, an `inner_cv` below 2, a negative `safeguard`, a `grid` with other keys
-        or values that are not positive.
+        floor or criterion, an `inner_cv` below 2, a negative `safeguard`, a `grid` with keys that
+        the criterion does not use or values that are not lists of positive numbers, a
+        `bias_penalty` without vector scaling.
 
     References
     ----------
@@ -255,63 +264,61 @@ class DecisionCalibration(PublishedScaling):
         costs.check_rows(n)
         return costs.C
 
-    def _family(self, n_classes):
-        return FAMILIES[self.scaling](n_classes)
-
-    def _fit_x(self, family, rows, floor):
-        if self.scaling == "temperature":
-            return fit_temperature(rows, floor)
-        if self.scaling == "vector":
-            return super()._fit_x(family, rows, floor)
-        return fit_shrunk(family, rows, floor)
+    def _scaling(self) -> Scaling:
+        """The scaling of that name, with the parameters of this calibrator."""
+        options = {} if self.bias_penalty is None else {"bias_penalty": self.bias_penalty}
+        return SCALINGS[self.scaling](floor=self.floor, **options)
 
     def _check(self, one_model):
-        if self.scaling not in (STACKED, *FAMILIES):
+        if self.scaling not in SCALINGS:
+            raise ValueError(f"scaling must be one of {list(SCALINGS)}, got {self.scaling!r}.")
+        if self.bias_penalty is not None and self.scaling != "vector":
             raise ValueError(
-                f"scaling must be one of {[STACKED, *FAMILIES]}, got {self.scaling!r}."
+                f'bias_penalty is for scaling="vector" alone; leave it None for {self.scaling!r}.'
             )
+        self._scaling()._check(one_model)
         check_criterion(self.criterion)
-        if not isinstance(self.inner_cv, (int, np.integer)) or self.inner_cv < 2:
-            raise ValueError(
-                f"inner_cv must be an int of at least 2, got {self.inner_cv!r}; without a "
-                'selection the criterion is "nll".'
-            )
+        check_grid(self.grid, self.criterion)
+        check_folds(self.inner_cv, '; without a selection the criterion is "nll"')
         check_not_negative(safeguard=0.0 if self.safeguard is None else self.safeguard)
-        check_grid(self.grid)
-        super()._check(one_model)
+
+    def _fitted(self, rows):
+        return self._scaling()._fitted(rows)
 
     def _fit_map(self, rows):
-        rows = seen(rows, self.floor)
+        rows = rows_for_fit(rows, self.floor)
         cost_matrix, decisions = self._costs(rows.classes)
         if relative(cost_matrix).max() == 0:
             raise ValueError("cost_matrix has equal costs for all decisions: nothing is to decide.")
-        stack, predicted, nll = self._nll(rows)
-        warn(rows, nll if stack is None else stack.maps[0], self._remedy)
-        rows = predicted
-        n_folds = min(self.inner_cv, int(np.bincount(rows.counts.argmax(axis=1)).max()))
+        is_stack = self.scaling == STACKED
+        if is_stack:
+            stack, folds = fit_stack(rows, self.floor, STACK_FOLDS, self.verbose)
+            warn(rows, stack.maps, *self._remedies)
+            # It has predicted out of fold already: its temperature is 1 and is not fitted.
+            rows = predicted_out_of_fold(rows, folds)
+            family = TemperatureMap(rows.n_classes)
+            nll = FittedMap(family, family.start())
+        else:
+            nll = self._fitted(rows)
+            warn(rows, [nll], *self._remedies)
 
         def refit(part: CalibrationRows) -> FittedMap:
-            if stack is not None:
-                return nll
-            with warnings.catch_warnings():
-                # The fit on all rows has said it.
-                warnings.simplefilter("ignore", ConvergenceWarning)
-                return self._fitted(part)
+            return nll if is_stack else self._fitted(part)
 
         search = Search(
             rows=rows,
             C=cost_matrix,
             nll=nll,
             refit=refit,
-            splits=rows.dealt(n_folds),
+            splits=rows.dealt(self.inner_cv),
             criterion=AUTO if self.criterion == "auto" else self.criterion,
-            grid=self.grid,
+            grid=self.grid or None,
             safeguard=self.safeguard,
             verbose=self.verbose,
         )
         selection = select(search)
         fitted = selection.fitted
-        if stack is not None:
+        if is_stack:
             fitted = StackAtTemperature(stack, fitted)
         learnt = {
             "_fitted_map": fitted,
@@ -323,17 +330,6 @@ class DecisionCalibration(PublishedScaling):
             "criterion_": selection.params["criterion"],
         }
         return learnt | fitted.attributes()
-
-    def _nll(self, rows: CalibrationRows):
-        """The stack, or None; the rows that the search sees; and the map where it starts.
-
-        The stack has predicted out of fold already: its temperature is 1 and is not fitted.
-        """
-        if self.scaling != STACKED:
-            return None, rows, self._fitted(rows)
-        stack, predicted = fit_stack(rows, self.floor, STACK_FOLDS, self.verbose)
-        family = TemperatureMap(rows.n_classes)
-        return stack, predicted, FittedMap(family, family.start())
 
     def _costs(self, classes):
         """The cost matrix in the order of the classes, and the names of its decisions."""
@@ -355,7 +351,7 @@ def decide(estimator: Estimator, X: Samples, cost_matrix: CostsOfRows = None) ->
         What the outermost estimator takes.
     cost_matrix : array-like, callable or None, default=None
         As in `DecisionCalibration.decide`; a callable gets this X. A `RiskControlledDecision`
-        takes none: its promise is for the costs of its fit.
+        takes none: its guarantee holds for the costs of its fit.
 
     Returns
     -------
@@ -365,7 +361,7 @@ def decide(estimator: Estimator, X: Samples, cost_matrix: CostsOfRows = None) ->
     Raises
     ------
     ValueError
-        Where nothing decides, or other costs are given to a promise.
+        Where nothing decides, or other costs are given to a guarantee.
 
     Examples
     --------
@@ -378,7 +374,7 @@ def decide(estimator: Estimator, X: Samples, cost_matrix: CostsOfRows = None) ->
     >>> decide(FrozenEstimator(model), proba)
     array([0, 1, 1])
     """
-    return _walk(estimator, X, cost_matrix, "decide")
+    return _call_inner(estimator, X, cost_matrix, "decide")
 
 
 def expected_cost(estimator: Estimator, X: Samples, cost_matrix: CostsOfRows = None) -> Floats:
@@ -397,7 +393,7 @@ def expected_cost(estimator: Estimator, X: Samples, cost_matrix: CostsOfRows = N
     Raises
     ------
     ValueError
-        Where nothing decides, or other costs are given to a promise.
+        Where nothing decides, or other costs are given to a guarantee.
 
     Examples
     --------
@@ -409,10 +405,10 @@ def expected_cost(estimator: Estimator, X: Samples, cost_matrix: CostsOfRows = N
     >>> expected_cost(model, proba[:1]).round(1)
     array([[0.7, 0.8]])
     """
-    return _walk(estimator, X, cost_matrix, "expected_cost")
+    return _call_inner(estimator, X, cost_matrix, "expected_cost")
 
 
-def _walk(estimator, X, cost_matrix, method: str):
+def _call_inner(estimator, X, cost_matrix, method: str):
     if callable(cost_matrix):
         cost_matrix = cost_matrix(X)
     estimator, X = resolve(estimator, check_samples(X), method)
@@ -422,12 +418,13 @@ def _walk(estimator, X, cost_matrix, method: str):
             "DecisionCalibration(estimator, cost_matrix), or use "
             "sklearn_lhcal.metrics.bayes_decision(proba, cost_matrix)."
         )
+    call = getattr(estimator, method)
     if cost_matrix is None:
-        return getattr(estimator, method)(X)
-    if isinstance(estimator, RiskControlledDecision):
+        return call(X)
+    if "cost_matrix" not in inspect.signature(call).parameters:
         raise ValueError(
-            f"cost_matrix was given to {method}, but a promise holds for the costs of its fit "
-            "alone: leave it out, or fit RiskControlledDecision(estimator, cost_matrix, …) with "
-            "these costs; a callable of X makes costs of each row."
+            f"cost_matrix was given to {method}, but the guarantee of {type(estimator).__name__} "
+            "holds for the costs of its fit alone: leave it out, or fit again with these costs; a "
+            "callable of X makes costs of each row."
         )
-    return getattr(estimator, method)(X, cost_matrix)
+    return call(X, cost_matrix)

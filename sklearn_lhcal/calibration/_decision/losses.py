@@ -36,6 +36,7 @@ DEFAULTS = {"lam": (0.1,), "beta": (30.0,), "rate": (0.05, 0.2)}
 # β of the minimum that is not smoothed.
 _HARD = 1e9
 _BINS = 15
+_NUMBERS = (int, float, np.integer, np.floating)
 
 Slope = Callable[[Tensor, Tensor, Tensor], Tensor]
 Grid = Mapping[str, Sequence[float | None]] | None
@@ -103,7 +104,7 @@ def module_loss(module: nn.Module, z: Tensor, y: Tensor, w: Tensor) -> Tensor:
     return torch.stack(values)
 
 
-def _slope_of(loss: Slope) -> Slope:
+def _slope_of(loss: Callable[..., Tensor]) -> Slope:
     """By automatic differentiation, of a loss (B,)."""
 
     def slope(z, y, w):
@@ -114,69 +115,76 @@ def _slope_of(loss: Slope) -> Slope:
     return slope
 
 
-def _bounds(bound: Callable[..., Slope], pairs: Sequence) -> Callable:
-    """Slopes for pairs (λ/κ, βκ), or for the λ and β of a grid; β of None is infinite."""
-
-    def slopes(C: Floats, kappa: float, grid: Grid) -> list[tuple[dict, Slope]]:
-        chosen = [(lam * kappa, beta / kappa) for lam, beta in pairs]
-        if grid is not None:
-            given = DEFAULTS | dict(grid)
-            chosen = list(product(given["lam"], given["beta"]))
-        of_costs = partial(bound, torch.as_tensor(C))
-        return [
-            ({"lam": lam, "beta": beta}, of_costs(lam, _HARD if beta is None else beta))
-            for lam, beta in chosen
-        ]
-
-    return slopes
-
-
-# What each criterion minimises beside the log loss: slopes of losses, with their hyper-parameters,
-# from the costs C, their scale κ and the grid of the user.
-LOSSES: dict[str, Callable[[Floats, float, Grid], list[tuple[dict, Slope]]]] = {
-    "nll": lambda C, kappa, grid: [],
-    "ece": lambda C, kappa, grid: [({}, _slope_of(top_label_error))],
-    "direct": _bounds(direct, ((0.03, 10.0), (0.03, 30.0), (0.3, 30.0))),
-    "margin": _bounds(margin, ((1.0, 30.0),)),
+# Bounds by name, and the pairs (λ/κ, βκ) that are tried without a grid.
+BOUNDS: dict[str, tuple] = {
+    "direct": (direct, [(0.03, 10.0), (0.03, 30.0), (0.3, 30.0)]),
+    "margin": (margin, [(1.0, 30.0)]),
 }
 # What has proved worth trying.
 AUTO = "direct"
+CRITERIA = ["auto", "nll", "ece", *BOUNDS]
 
 
 def candidates_of(
     criterion: str | nn.Module, C: Floats, kappa: float, grid: Grid
 ) -> list[Candidate]:
-    """All losses of a criterion, at all rates."""
+    """All losses of a criterion but "nll", at all rates; a β of None is infinite."""
+    given: Any = DEFAULTS | dict(grid or {})
+    name: Any = criterion
     losses: list
     if isinstance(criterion, nn.Module):
         name = type(criterion).__name__
         losses = [({}, _slope_of(partial(module_loss, criterion)))]
+    elif criterion == "ece":
+        losses = [({}, _slope_of(top_label_error))]
     else:
-        name = criterion
-        losses = LOSSES[criterion](C, kappa, grid)
-    rates: Any = (DEFAULTS | dict(grid or {}))["rate"]
+        bound, pairs = BOUNDS[criterion]
+        chosen = [(lam * kappa, beta / kappa) for lam, beta in pairs]
+        if grid is not None:
+            chosen = list(product(given["lam"], given["beta"]))
+        of_costs = partial(bound, torch.as_tensor(C))
+        losses = [
+            ({"lam": lam, "beta": beta}, of_costs(lam, _HARD if beta is None else beta))
+            for lam, beta in chosen
+        ]
     return [
         Candidate({"criterion": name} | params | {"rate": rate}, slope, rate)
-        for rate in rates
+        for rate in given["rate"]
         for params, slope in losses
     ]
 
 
 def check_criterion(criterion) -> None:
     """Refuse what is neither a known word nor a torch module."""
-    if not isinstance(criterion, nn.Module) and criterion not in ("auto", *LOSSES):
+    if not isinstance(criterion, nn.Module) and criterion not in CRITERIA:
         raise ValueError(
-            f"criterion must be one of {['auto', *LOSSES]} or a torch module, got {criterion!r}."
+            f"criterion must be one of {CRITERIA} or a torch module, got {criterion!r}."
         )
 
 
-def check_grid(grid) -> None:
-    """Refuse a grid with other names, empty lists, or values that are not positive."""
+def check_grid(grid, criterion) -> None:
+    """Refuse other names, values that are no lists of positive numbers, and what is not used."""
     if grid is None:
         return
     if not isinstance(grid, Mapping) or not set(grid) <= set(DEFAULTS):
         raise ValueError(f"grid must be a dict with keys among {list(DEFAULTS)}, got {grid!r}.")
     for name, values in grid.items():
-        numbers = [v for v in values if not (name == "beta" and v is None)]
-        if len(values) == 0 or not np.all(np.asarray(numbers, dtype=float) > 0):
-            raise ValueError(f"grid[{name!r}] must hold positive numbers, got {values!r}.")
+        if np.ndim(values) != 1 or len(values) == 0 or not all(_fits(name, v) for v in values):
+            raise ValueError(
+                f"grid[{name!r}] must hold positive numbers, got {values!r}; give a list."
+            )
+    used = [] if criterion == "nll" else ["rate"]
+    if criterion in ("auto", *BOUNDS):
+        used = list(DEFAULTS)
+    unused = [name for name in grid if name not in used]
+    if unused:
+        raise ValueError(
+            f"grid has {unused}, which criterion={criterion!r} does not use; it uses {used}."
+        )
+
+
+def _fits(name: str, value) -> bool:
+    """Whether it is positive, or a β of None."""
+    if value is None:
+        return name == "beta"
+    return isinstance(value, _NUMBERS) and bool(value > 0)

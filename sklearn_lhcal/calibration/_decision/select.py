@@ -34,7 +34,7 @@ from ..._ground.arrays import Floats, Indices
 from ..._ground.costs import bayes_columns, relative
 from ...metrics import ConfidenceInterval
 from .._rows import CalibrationRows, Split
-from .._scaling import FittedMap, TemperatureMap, transform
+from .._scaling.maps import FittedMap, TemperatureMap, VectorMap, transform
 from .losses import Candidate, Grid, candidates_of
 
 _STEPS = 50
@@ -118,33 +118,34 @@ class OutOfFold(NamedTuple):
 
 
 def select(search: Search) -> Selection:
-    """The map to take; of NLL alone where there is nothing to select from, or nothing to fold."""
-    starts, params, x = [search.nll], [NLL], np.array([[search.nll.x]])
-    candidates = candidates_of(search.criterion, search.unit_costs, cost_scale(search), search.grid)
-    if candidates and len(search.splits) > 1:
-        bar = tqdm(search.splits, desc="selection", disable=not search.verbose)
-        starts += [search.refit(search.rows.take(train)) for train, _ in bar]
-        others, found = fit_candidates(search, starts, candidates)
-        params += others
-        x = np.concatenate([np.array([start.x for start in starts])[:, None], found], axis=1)
+    """The map to take: NLL's where there is nothing to select from, or nothing to fold."""
+    if search.criterion == "nll" or len(search.splits) < 2:
+        none = np.array([np.nan])
+        results: dict = {"mean_risk": none, "mean_difference": none, "standard_error": none}
+        results |= {"params": [NLL], "rank_risk": np.array([1])}
+        return Selection(search.nll, NLL, results, ConfidenceInterval(*[np.nan] * 4))
+    bar = tqdm(search.splits, desc="selection", disable=not search.verbose)
+    starts = [search.nll, *(search.refit(search.rows.take(train)) for train, _ in bar)]
+    others, found = fit_candidates(search, starts)
+    params = [NLL, *others]
+    x = np.concatenate([np.array([start.x for start in starts])[:, None], found], axis=1)
     best, results, gain = choose(decide_out_of_fold(search, starts, x), search)
-    results = {"params": params, **results}
+    results["params"] = params
     return Selection(search.nll._replace(x=x[0, best]), params[best], results, gain)
 
 
-def fit_candidates(
-    search: Search, starts: list[FittedMap], candidates: list[Candidate]
-) -> tuple[list[dict], Floats]:
+def fit_candidates(search: Search, starts: list[FittedMap]) -> tuple[list[dict], Floats]:
     """Hyper-parameters of P candidates, and their parameters x (F, P, p)."""
-    w = np.zeros((len(starts), len(search.rows)))
-    w[0] = search.rows.weight
-    for j, (train, _) in enumerate(search.splits, 1):
-        w[j, train] = search.rows.weight[train]
+    w = np.tile(search.rows.weight, (len(starts), 1))
+    for j, (_, test) in enumerate(search.splits, 1):
+        w[j, test] = 0.0
     w /= w.sum(axis=1, keepdims=True)
     is_temperature = isinstance(search.nll.family, TemperatureMap)
     if is_temperature and search.criterion == "direct" and search.grid is None:
         params = [{"criterion": "direct", "smoothing": h} for h in _SMOOTHING]
         return params, cheapest_temperatures(search, starts, w)
+    kappa = cost_scale(search)
+    candidates = candidates_of(search.criterion, search.unit_costs, kappa, search.grid)
     bar = tqdm(candidates, desc="candidates", disable=not search.verbose)
     x = np.stack([descended(one, starts, search.rows, w) for one in bar], axis=1)
     return [one.params for one in candidates], x
@@ -153,8 +154,8 @@ def fit_candidates(
 def cost_scale(search: Search) -> float:
     """κ, the unit of λ and 1/β: mean over rows of the standard deviation of f between decisions."""
     z = search.nll.distribution(search.rows).mean()
-    spread = np.einsum("nk,kd->nd", z, search.unit_costs).std(axis=1)
-    return max(float(np.average(spread, weights=search.rows.weight)), 1e-12)
+    sd = np.einsum("nk,kd->nd", z, search.unit_costs).std(axis=1)
+    return max(float(np.average(sd, weights=search.rows.weight)), 1e-12)
 
 
 class RowTensors(NamedTuple):
@@ -182,10 +183,11 @@ def probabilities(x: Tensor, maps: list[FittedMap], rows: RowTensors) -> Tensor:
     z = torch.softmax(v, dim=-2)
     if rows.member is not None:
         z = torch.einsum("sn,bskn->bkn", rows.member, z)
-    if maps[0].floor is None:
+    if maps[0].floor_proba is None:
         return z
     e = torch.as_tensor(expit([one.eta for one in maps]))[:, None, None]
-    return (1 - e) * z + e * torch.as_tensor(np.array([one.floor for one in maps]))[..., None]
+    floors = torch.as_tensor(np.array([one.floor_proba for one in maps]))[..., None]
+    return (1 - e) * z + e * floors
 
 
 def descended(
@@ -195,7 +197,7 @@ def descended(
     tensors = RowTensors.of(rows)
     x = np.array([start.x for start in starts])
     step = candidate.rate * torch.as_tensor(_unit(starts[0], rows))
-    for part in _blocks(len(x), rows):
+    for part in _batches(len(x), rows):
         maps, start, weight = starts[part], torch.as_tensor(x[part]), torch.as_tensor(w[part])
         theta = torch.zeros_like(start, requires_grad=True)
         adam = torch.optim.Adam([theta], lr=1.0)
@@ -213,17 +215,16 @@ def descended(
 def _unit(fitted: FittedMap, rows: CalibrationRows) -> Floats:
     """What moves logits by about 1, (p,): of a class's own scale the inverse of their size."""
     unit = np.ones(len(fitted.x))
-    K = rows.n_classes
-    if len(unit) == 2 * K:
+    if isinstance(fitted.family, VectorMap):
         squares = rows.log_proba**2
         if rows.is_ensemble:
             squares = squares.mean(axis=1)
         size = np.sqrt(np.average(squares, axis=0, weights=rows.weight))
-        unit[:K] = 1 / np.maximum(size, 1e-3)
+        unit[: rows.n_classes] = 1 / np.maximum(size, 1e-3)
     return unit
 
 
-def _blocks(n_maps: int, rows: CalibrationRows) -> Iterator[slice]:
+def _batches(n_maps: int, rows: CalibrationRows) -> Iterator[slice]:
     """As many maps at a time as stay in cache."""
     size = max(_BLOCK // rows.log_proba.size, 1)
     return (slice(i, i + size) for i in range(0, n_maps, size))
@@ -236,12 +237,17 @@ def cheapest_temperatures(search: Search, starts: list[FittedMap], w: NDArray) -
     c = C.T @ tensors.y
     t = search.nll.x[0] + _GRID
     risk = np.empty((len(t), len(w)))
-    for part in _blocks(len(t), search.rows):
-        some = torch.as_tensor(t[part, None])
-        z = probabilities(some, [search.nll] * len(some), tensors)
-        d = (C.T @ z).min(dim=-2).indices  # (B, n)
-        cost = c.gather(0, d)
-        risk[part] = (cost @ torch.as_tensor(w).T).numpy()
+    fits = [slice(j, j + 1) for j in range(len(w))]
+    if search.nll.floor_proba is None:
+        # A temperature then predicts the same for all fits.
+        fits = [slice(None)]
+    for fit in fits:
+        (start, *_), weight = starts[fit], torch.as_tensor(w[fit]).T
+        for part in _batches(len(t), search.rows):
+            some = torch.as_tensor(t[part, None])
+            z = probabilities(some, [start] * len(some), tensors)
+            d = (C.T @ z).min(dim=-2).indices  # (B, n)
+            risk[part, fit] = (c.gather(0, d) @ weight).numpy()
     x = np.empty((len(w), len(_SMOOTHING), 1))
     for p, h in enumerate(_SMOOTHING):
         smooth = risk
@@ -254,19 +260,13 @@ def cheapest_temperatures(search: Search, starts: list[FittedMap], w: NDArray) -
 
 
 def decide_out_of_fold(search: Search, starts: list[FittedMap], x: NDArray) -> OutOfFold:
-    """What NLL and the candidates x (F, 1 + P, p) decide for rows of the fold they have not seen.
-
-    Of one fit, on all rows, for all rows.
-    """
+    """What NLL and the candidates x (F, 1 + P, p) decide for rows that they have not seen."""
     rows, n = search.rows, len(search.rows)
-    tests = [test for _, test in search.splits]
-    if len(starts) == 1:
-        tests = [np.arange(n)]
     decisions = np.empty((x.shape[1], n), dtype=np.intp)
     found = OutOfFold(decisions, np.empty(rows.counts.shape), np.empty(n, dtype=np.intp))
-    # the first fit is that on all rows, where there are others
-    fits = list(zip(starts, x, strict=True))[-len(tests) :]
-    for j, ((start, candidates), test) in enumerate(zip(fits, tests, strict=True)):
+    # the first fit is that on all rows
+    folds = zip(starts[1:], x[1:], search.splits, strict=True)
+    for j, (start, candidates, (_, test)) in enumerate(folds):
         some = rows.take(test)
         z = [start._replace(x=one).distribution(some).mean() for one in candidates]
         found.decisions[:, test] = bayes_columns(np.array(z), search.C)
@@ -317,8 +317,6 @@ def choose(found: OutOfFold, search: Search) -> tuple[int, dict, ConfidenceInter
         "standard_error": error,
         "rank_risk": rankdata(risk, method="min").astype(int),
     }
-    if len(risk) == 1:
-        return 0, results, ConfidenceInterval(0.0, 0.0, 0.0, 0.0)
     gain, se = difference(found, best_of_others(found, cost[1:] * w), rows, C)
     interval = ConfidenceInterval(gain, gain - _Z95 * se, gain + _Z95 * se, se)
     if search.safeguard is None or gain < -search.safeguard * se:

@@ -1,39 +1,5 @@
-"""Scaling maps of logits, u' = W u + b.
+"""Scaling of logits, u' = W u + b.
 
-`maps` are the families, `objective` their log loss, `curvature` its second derivatives, `fit` the
-search, `stack` mixtures of maps, `checks` what is said about calibration rows, and `estimators` the
-public classes.
+`maps` are the families and fitted maps, `fit` the search for the least log loss, `stack` mixtures
+of maps, and `estimators` the public classes.
 """
-
-from .checks import seen, warn
-from .estimators import (
-    BiasCorrectedTemperatureScaling,
-    MatrixScaling,
-    PublishedScaling,
-    StackedCalibration,
-    TemperatureScaling,
-    VectorScaling,
-)
-from .fit import fit_shrunk, fit_temperature
-from .maps import AffineMap, FittedMap, TemperatureMap, transform
-from .stack import FAMILIES, StackAtTemperature, fit_stack
-
-__all__ = [
-    "FAMILIES",
-    "AffineMap",
-    "BiasCorrectedTemperatureScaling",
-    "FittedMap",
-    "MatrixScaling",
-    "PublishedScaling",
-    "StackAtTemperature",
-    "StackedCalibration",
-    "TemperatureMap",
-    "TemperatureScaling",
-    "VectorScaling",
-    "fit_shrunk",
-    "fit_stack",
-    "fit_temperature",
-    "seen",
-    "transform",
-    "warn",
-]

@@ -1,62 +1,73 @@
 """Scaling of logits, u' = W u + b in four families, and their mixture (P1 App. D.1, P4 §5)."""
 
-from abc import abstractmethod
 from typing import Literal
 
 import numpy as np
 
-from ..._ground.arrays import Floats
-from ..._ground.checks import check_not_negative, check_positive_int
+from ..._ground.checks import check_not_negative
 from ..._ground.types import Calibrated, Folds, Seed
 from .._base import _BaseCalibrator
 from .._rows import CalibrationRows
-from .checks import as_read, floor_shape, seen, warn
-from .fit import STRENGTHS, fit_penalised, fit_shrunk, fit_temperature
-from .maps import AffineMap, BiasCorrectedMap, FittedMap, MatrixMap, TemperatureMap, VectorMap
-from .stack import fit_stack
-
-FLOORS = ("uniform", "prior")
+from .fit import (
+    STRENGTHS,
+    as_read,
+    fit_penalised,
+    fit_shrunk,
+    fit_temperature,
+    floor_probabilities,
+    rows_for_fit,
+    warn,
+)
+from .maps import AffineMap, BiasCorrectedMap, FittedMap, MatrixMap, VectorMap
+from .stack import StackedMap, fit_stack
 
 
 class Scaling(_BaseCalibrator):
-    """What the families share; a subclass names its family, how it is fitted, and its floor."""
+    """A floor, warnings of calibration rows, predictions; a subclass fills `_fitted`."""
 
     # Only some maps have a floor, and a parameter of that name.
     floor: Literal["uniform", "prior"] | None = None
-    shrinkage: float | None = None
-    _remedy = 'floor="uniform"'
+    # What to do about zeros, and about a search that did not end.
+    _remedies = 'floor="uniform"', "calibrate on more rows"
 
-    @abstractmethod
-    def _family(self, n_classes: int) -> AffineMap:
-        """The family of maps for so many classes."""
-
-    def _fit_x(self, family: AffineMap, rows: CalibrationRows, floor) -> Floats:
-        """The parameters of the family; with a floor logit e is the last."""
-        if self.shrinkage is None:
-            return fit_shrunk(family, rows, floor, STRENGTHS)
-        return fit_shrunk(family, rows, floor, [_strength(self.shrinkage)])
+    def _fitted(self, rows: CalibrationRows) -> FittedMap | StackedMap:
+        """What is fitted on rows of positive weight."""
+        raise NotImplementedError
 
     def _check(self, one_model):
-        if self.floor is not None and self.floor not in FLOORS:
+        if self.floor not in (None, "uniform", "prior"):
             raise ValueError(f'floor must be None, "uniform" or "prior", got {self.floor!r}.')
-        if self.shrinkage is not None:
-            check_not_negative(shrinkage=self.shrinkage)
 
     def _fit_map(self, rows):
-        rows = seen(rows, self.floor)
+        rows = rows_for_fit(rows, self.floor)
         fitted = self._fitted(rows)
-        warn(rows, fitted, self._remedy)
+        warn(rows, fitted.maps, *self._remedies)
         return {"_fitted_map": fitted, **fitted.attributes()}
-
-    def _fitted(self, rows) -> FittedMap:
-        """The map of least log loss on rows of positive weight."""
-        family = self._family(rows.n_classes)
-        floor = floor_shape(self.floor, rows)
-        return FittedMap.of(family, self._fit_x(family, rows, floor), floor)
 
     def _map(self, rows):
         fitted = self._fitted_map
-        return fitted.distribution(as_read(rows, fitted.floor))
+        return fitted.distribution(as_read(rows, fitted.floor_proba))
+
+
+class ShrunkScaling(Scaling):
+    """One family of maps, shrunk to the temperature."""
+
+    shrinkage: float | None
+    _family: type[AffineMap]
+    _remedies = 'floor="uniform"', "raise shrinkage, or calibrate on more rows"
+
+    def _check(self, one_model):
+        super()._check(one_model)
+        if self.shrinkage is not None:
+            check_not_negative(shrinkage=self.shrinkage)
+
+    def _fitted(self, rows):
+        temperature = fit_temperature(rows, floor_probabilities(self.floor, rows))
+        return self._fitted_from(temperature, rows)
+
+    def _fitted_from(self, temperature: FittedMap, rows: CalibrationRows) -> FittedMap:
+        strengths = STRENGTHS if self.shrinkage is None else [_strength(self.shrinkage)]
+        return fit_shrunk(self._family(rows.n_classes), rows, temperature, strengths)
 
 
 def _strength(shrinkage: float) -> tuple[float, float]:
@@ -66,28 +77,33 @@ def _strength(shrinkage: float) -> tuple[float, float]:
     return shrinkage**-0.5, (shrinkage / 10) ** -0.5
 
 
-class PublishedScaling(Scaling):
+class PublishedScaling(ShrunkScaling):
     """A family that may be fitted with the penalties of P1 in place of shrinkage."""
 
+    bias_penalty: float | None
     off_diagonal_penalty: float | None = None
+    _family: type[VectorMap | MatrixMap]
+    _remedies = 'floor="uniform"', "raise shrinkage or the penalty, or calibrate on more rows"
 
     def _check(self, one_model):
         super()._check(one_model)
-        named = {
-            "off_diagonal_penalty": self.off_diagonal_penalty,
-            "bias_penalty": self.bias_penalty,
-        }
-        given = {name: value for name, value in named.items() if value is not None}
+        given = self._penalties()
         check_not_negative(**given)
         if given and self.shrinkage is not None:
             raise ValueError(f"Give shrinkage or {' and '.join(given)}, not both.")
 
-    def _fit_x(self, family, rows, floor):
-        penalties = self.off_diagonal_penalty, self.bias_penalty
-        if penalties == (None, None):
-            return super()._fit_x(family, rows, floor)
-        precision = family.published_precision(*(value or 0.0 for value in penalties))
-        return fit_penalised(family, rows, floor, rows.weight.sum() * precision)
+    def _penalties(self) -> dict:
+        """Those that are given."""
+        names = "off_diagonal_penalty", "bias_penalty"
+        return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+
+    def _fitted_from(self, temperature, rows):
+        penalties = self._penalties()
+        if not penalties:
+            return super()._fitted_from(temperature, rows)
+        family = self._family(rows.n_classes)
+        precision = family.published_precision(**penalties)
+        return fit_penalised(family, rows, temperature, rows.weight.sum() * precision)
 
 
 class TemperatureScaling(Scaling):
@@ -171,14 +187,11 @@ class TemperatureScaling(Scaling):
         super().__init__(estimator, cv=cv, random_state=random_state, verbose=verbose)
         self.floor = floor
 
-    def _family(self, n_classes):
-        return TemperatureMap(n_classes)
-
-    def _fit_x(self, family, rows, floor):
-        return fit_temperature(rows, floor)
+    def _fitted(self, rows):
+        return fit_temperature(rows, floor_probabilities(self.floor, rows))
 
 
-class BiasCorrectedTemperatureScaling(Scaling):
+class BiasCorrectedTemperatureScaling(ShrunkScaling):
     """Divides the logits by one positive temperature after adding a bias to each class.
 
     ``u' = (u+b)/T``, for models whose class frequencies are off: by a shift of the label
@@ -191,7 +204,8 @@ class BiasCorrectedTemperatureScaling(Scaling):
     floor : {None, "uniform", "prior"}, default=None
         As in `TemperatureScaling`.
     shrinkage : float or None, default=None
-        As in `VectorScaling`; for biases alone.
+        λ of the penalty ``λ/20 Σ (b/T)²``, in nats for all rows. None: by evidence, as in
+        `VectorScaling`. 0: none.
     cv, random_state, verbose
         As in `TemperatureScaling`.
 
@@ -228,6 +242,8 @@ class BiasCorrectedTemperatureScaling(Scaling):
     array([[0.64, 0.36]])
     """
 
+    _family = BiasCorrectedMap
+
     def __init__(
         self,
         estimator: Calibrated = None,
@@ -241,9 +257,6 @@ class BiasCorrectedTemperatureScaling(Scaling):
         super().__init__(estimator, cv=cv, random_state=random_state, verbose=verbose)
         self.floor = floor
         self.shrinkage = shrinkage
-
-    def _family(self, n_classes):
-        return BiasCorrectedMap(n_classes)
 
 
 class VectorScaling(PublishedScaling):
@@ -299,6 +312,8 @@ class VectorScaling(PublishedScaling):
     array([[0.5, 0.5]])
     """
 
+    _family = VectorMap
+
     def __init__(
         self,
         estimator: Calibrated = None,
@@ -314,9 +329,6 @@ class VectorScaling(PublishedScaling):
         self.floor = floor
         self.shrinkage = shrinkage
         self.bias_penalty = bias_penalty
-
-    def _family(self, n_classes):
-        return VectorMap(n_classes)
 
 
 class MatrixScaling(PublishedScaling):
@@ -367,7 +379,11 @@ class MatrixScaling(PublishedScaling):
     array([[0.5, 0.5]])
     """
 
-    _remedy = 'TemperatureScaling(…, floor="uniform") around the classifier'
+    _family = MatrixMap
+    _remedies = (
+        'TemperatureScaling(…, floor="uniform") around the classifier',
+        PublishedScaling._remedies[1],
+    )
 
     def __init__(
         self,
@@ -384,9 +400,6 @@ class MatrixScaling(PublishedScaling):
         self.shrinkage = shrinkage
         self.off_diagonal_penalty = off_diagonal_penalty
         self.bias_penalty = bias_penalty
-
-    def _family(self, n_classes):
-        return MatrixMap(n_classes)
 
 
 class StackedCalibration(Scaling):
@@ -409,7 +422,7 @@ class StackedCalibration(Scaling):
     floor : {"uniform", "prior", None}, default="uniform"
         As in `TemperatureScaling`.
     inner_cv : int, default=5
-        Number of folds for the weights.
+        Number of folds for the weights, at least 2; no more than rows with one majority vote.
     cv, random_state, verbose
         As in `TemperatureScaling`.
 
@@ -436,7 +449,7 @@ class StackedCalibration(Scaling):
     Raises
     ------
     ValueError
-        An unknown floor, an `inner_cv` that is no positive int.
+        An unknown floor, an `inner_cv` below 2.
 
     References
     ----------
@@ -465,15 +478,16 @@ class StackedCalibration(Scaling):
         self.floor = floor
         self.inner_cv = inner_cv
 
-    def _family(self, n_classes):
-        return TemperatureMap(n_classes)
-
     def _check(self, one_model):
-        check_positive_int(inner_cv=self.inner_cv)
+        check_folds(self.inner_cv)
         super()._check(one_model)
 
-    def _fit_map(self, rows):
-        rows = seen(rows, self.floor)
+    def _fitted(self, rows):
         stack, _ = fit_stack(rows, self.floor, self.inner_cv, self.verbose)
-        warn(rows, stack.maps[0], self._remedy)
-        return {"_fitted_map": stack, **stack.attributes()}
+        return stack
+
+
+def check_folds(inner_cv, hint: str = "") -> None:
+    """Refuse what is no number of folds."""
+    if not isinstance(inner_cv, (int, np.integer)) or inner_cv < 2:
+        raise ValueError(f"inner_cv must be an int of at least 2, got {inner_cv!r}{hint}.")

@@ -1,11 +1,20 @@
 """How an affine map is fitted: least log loss with a normal prior, averaged over its strengths.
 
-Letters: n rows, F the log loss of a label (see `objective`), x the parameters of the map, with a
-floor also η = logit e; β = 1/T; c the parameters of u' = βu.
+    z = (1−e) Σ_s w_s p_s + e π,   p_s = softmax(W u_s + b),   e = σ(η)
 
-1. The temperature, n F(β) + ½ (log β)², is least at β. The search begins at the best of a grid.
-2. For each strength (s_d, s_b) the other parameters are shrunk towards c: scales with the standard
-   deviation s = β s_d, biases with s = s_b. With d = 1/s²
+over the members s of an ensemble, of which a point prediction has one; π is the floor. A label of
+class k comes from member s with probability r_s = (1−e) w_s p_sk / z_k. Letters: n rows, y the
+share (L,) of each label in the weighted sum of all, n_s = Σ y r_s over the labels of a row, x the
+parameters of the map, with a floor also η, J = ∂u'/∂x as in `maps`. The log loss of a label is
+
+    F = −Σ y log z,   ∂F/∂x = Σ Jᵀ(n_s p_s − Σ y r_s e_k),   ∂F/∂η = Σ y (Σ_s r_s − (1−e))
+
+The weight e of the floor has the prior −.1 (log e + log(1−e)), in nats of one row.
+
+1. The temperature, n F(β) + ½ (log β)² with β = 1/T, is least at β. The search begins at the best
+   of a grid.
+2. For each strength (s_d, s_b) the other parameters are shrunk towards c, those of u' = βu: scales
+   with the standard deviation s = β s_d, biases with s = s_b. With d = 1/s²
 
        J(x) = n F(x) + ½ Σ d (x − c)²   is least at x̂.
 
@@ -21,27 +30,37 @@ t it is 1 there. The search for a strength begins where that for the one before 
 """
 
 import warnings
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import reduce
+from itertools import product
+from operator import add
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
+from scipy.special import expit, log_expit
 from sklearn.exceptions import ConvergenceWarning
 
-from ..._ground.arrays import Floats
-from ..._ground.simplex import softmax
+from ..._ground.arrays import Floats, Indices
+from ..._ground.simplex import EPS, row_max, row_sum, softmax
 from .._rows import CalibrationRows
-from .curvature import ClassInformation, Information
-from .maps import AffineMap, TemperatureMap
-from .objective import LogLoss
+from .maps import (
+    AffineMap,
+    ClassInformation,
+    FittedMap,
+    Information,
+    TemperatureMap,
+    transform,
+)
 
 # Standard deviations of scales (over the temperature's) and of biases. A scale of a few per cent is
 # a small correction, of 1 any; ratios of three are as fine as a few hundred rows can tell.
 STRENGTHS = ((0.03, 0.1), (0.1, 0.3), (0.3, 1.0))
 # The log β and, with a floor, the η that are tried, on so many rows, more of ensembles, as their
 # loss has many valleys.
-_LOG_BETAS = np.linspace(-10, 3, 14)
+_LOG_BETAS = tuple(range(-10, 4))
 _ETAS = (-6.0, -2.0)
 _START_ROWS = 200
 _START_ROWS_OF_MEMBERS = 2_000
@@ -50,6 +69,167 @@ _START_ROWS_OF_MEMBERS = 2_000
 _MOST = 2_000
 _TOLERANCE = 1e-7
 _FAILED = 1e-4
+# Weights whose sum is below this share of the rows are hardly meant as numbers of rows.
+_FRACTION = 0.1
+_ROWS_AT_A_TIME = 10_000
+# Weight of the prior of the floor, in rows.
+_FLOOR_PRIOR = 0.1
+# Numbers of a block: it stays in cache.
+_BLOCK = 2**16
+# Logits below the best of a row are no lower: exponentials beyond the range of floats take long.
+_LEAST = -300.0
+
+
+def as_read(rows: CalibrationRows, floor) -> CalibrationRows:
+    """Rows as a map reads them: above a floor small probabilities need no clip, and get none."""
+    if floor is None:
+        return rows
+    return rows.unclipped()
+
+
+def rows_for_fit(rows: CalibrationRows, floor: str | None) -> CalibrationRows:
+    """Rows of positive weight, as a map with this floor reads them."""
+    kept = rows.weight > 0
+    rows = replace(as_read(rows, floor), X=None)
+    return rows if kept.all() else rows.take(kept)
+
+
+def floor_probabilities(floor: str | None, rows: CalibrationRows) -> Floats | None:
+    """π: uniform, or shares of the classes with one row more, spread over all."""
+    if floor is None:
+        return None
+    K = rows.n_classes
+    if floor == "uniform":
+        return np.full(K, 1 / K)
+    share = rows.weight @ rows.frequencies
+    return (share + 1 / K) / (share.sum() + 1)
+
+
+class _Block(NamedTuple):
+    """Some rows with their members one below the other, and the labels of these rows.
+
+    u (m·S, K), log-weights of the labels' members (L, S), classes k and shares y (L,); the rows of
+    u where their members stand, (L, S), and the entries of u.ravel() where these have class k.
+    """
+
+    u: Floats
+    log_w: Floats
+    k: Indices
+    y: Floats
+    at: Indices
+    entry: Indices
+
+
+class LogLoss:
+    """F and its derivatives in the parameters of a family, behind which η stands with a floor.
+
+    Parameters
+    ----------
+    family : AffineMap
+    rows : CalibrationRows
+    floor_proba : ndarray of shape (K,) or None
+        π.
+    """
+
+    def __init__(self, family: AffineMap, rows: CalibrationRows, floor_proba: Floats | None):
+        self.family = family
+        self.rows = rows
+        self.floor_proba = floor_proba
+        # Nats of a row in those of a label: a prior is one for all rows.
+        self.n_rows = float(rows.weight.sum())
+        self._blocks = list(_in_blocks(rows))
+
+    def split(self, x: Floats) -> tuple[Floats, float]:
+        """Parameters of the map, and η."""
+        if self.floor_proba is None:
+            return x, -np.inf
+        return x[:-1], x[-1]
+
+    def value(self, x: Floats) -> float:
+        """F."""
+        of_map, eta = self.split(x)
+        F = sum(self._members(block, of_map, eta)[-1] for block in self._blocks)
+        return F + self._prior(eta)[0]
+
+    def __call__(self, x: Floats) -> tuple[float, Floats]:
+        """F and its gradient, shape (p,)."""
+        of_map, eta = self.split(x)
+        F, slope = self._prior(eta)
+        G = np.zeros(len(of_map))
+        of_members = 0.0
+        for block in self._blocks:
+            p, Z, a, value = self._members(block, of_map, eta)
+            F += value
+            of_members += a.sum()
+            p *= (_sums(block.at, a, len(p)) / Z)[:, None]
+            p.ravel()[block.entry] -= a
+            G += self.family.slope(of_map, block.u, p)
+        if self.floor_proba is None:
+            return F, G
+        return F, np.append(G, of_members - expit(-eta) + slope)
+
+    def information(self, x: Floats) -> Information | ClassInformation:
+        """Second derivatives if it were known which member a label comes from.
+
+        They are those of F for points without a floor, but for the curvature of log β. Else they
+        are larger: of an ensemble F is not convex.
+        """
+        of_map, eta = self.split(x)
+
+        def of(block):
+            p, Z, a, _ = self._members(block, of_map, eta)
+            p /= Z[:, None]
+            return self.family.information(of_map, block.u, p, _sums(block.at, a, len(p)))
+
+        total: Any = reduce(add, map(of, self._blocks))
+        if self.floor_proba is None:
+            return total
+        weight = 1 + 2 * _FLOOR_PRIOR / self.n_rows
+        return total.with_one_more(weight * expit(eta) * expit(-eta))
+
+    def _prior(self, eta: float) -> tuple[float, float]:
+        """−.1 (log e + log(1−e)) and its derivative, in rows."""
+        if self.floor_proba is None:
+            return 0.0, 0.0
+        weight = _FLOOR_PRIOR / self.n_rows
+        return -weight * (log_expit(eta) + log_expit(-eta)), weight * np.tanh(eta / 2)
+
+    def _members(
+        self, block: _Block, x: Floats, eta: float
+    ) -> tuple[Floats, Floats, Floats, float]:
+        """Z p of the members (m·S, K), Z (m·S,), y r of the labels (L, S), and the value."""
+        # In the order of rows, in which entries of labels are counted.
+        v = np.ascontiguousarray(transform(block.u, *self.family.affine(x)))
+        v -= row_max(v)[:, None]
+        log_p = v.ravel()[block.entry]
+        p = np.exp(np.maximum(v, _LEAST, out=v), out=v)
+        Z = row_sum(p)
+        log_p -= np.log(Z)[block.at]
+        log_p += block.log_w + log_expit(-eta)
+        log_z = np.logaddexp.reduce(log_p, axis=1)
+        if self.floor_proba is not None:
+            log_z = np.logaddexp(log_z, log_expit(eta) + np.log(self.floor_proba)[block.k])
+        a = block.y[:, None] * np.exp(log_p - log_z[:, None])
+        return p, Z, a, -float(block.y @ log_z)
+
+
+def _sums(at: Indices, a: Floats, size: int) -> Floats:
+    """Σ a over the entries that have the same number."""
+    return np.bincount(at.ravel(), a.ravel(), size).astype(np.float64, copy=False)
+
+
+def _in_blocks(rows: CalibrationRows) -> Iterator[_Block]:
+    """The rows, some at a time."""
+    K = rows.n_classes
+    S = rows.log_proba[0].size // K
+    i, k, y = rows.label_pairs
+    size = max(_BLOCK // (S * K), 64)
+    for begin in range(0, len(rows), size):
+        u = rows.log_proba[begin : begin + size].reshape(-1, K)
+        own = slice(*np.searchsorted(i, [begin, begin + size]))
+        at = (i[own] - begin)[:, None] * S + np.arange(S)
+        log_w = rows.log_weights[i[own]] if rows.is_ensemble else np.zeros((1, 1))
+        yield _Block(u, log_w, k[own], y[own], at, at * K + k[own, None])
 
 
 class Prior(NamedTuple):
@@ -69,65 +249,73 @@ class Fit(NamedTuple):
     x: Floats
     log_evidence: float
     information: Information | ClassInformation
+    converged: bool = True
 
 
-def fit_temperature(rows: CalibrationRows, floor: Floats | None) -> Floats:
-    """(log β,) or, with a floor, (log β, η)."""
-    loss = LogLoss(TemperatureMap(rows.n_classes), rows, floor)
-    return fit(loss, shrunk(loss, 1.0, np.inf, np.inf), _best_of_grid(rows, floor)).x
+def fit_temperature(rows: CalibrationRows, floor_proba: Floats | None) -> FittedMap:
+    """The map of one temperature."""
+    loss = LogLoss(TemperatureMap(rows.n_classes), rows, floor_proba)
+    found = fit(loss, shrunk(loss, 1.0, np.inf, np.inf), _best_of_grid(rows, floor_proba))
+    return _fitted_map(loss, found.x, found.converged)
 
 
 def fit_shrunk(
     family: AffineMap,
     rows: CalibrationRows,
-    floor: Floats | None,
+    temperature: FittedMap,
     strengths: Sequence[tuple[float, float]] = STRENGTHS,
-    T: Floats | None = None,
-) -> Floats:
-    """x averaged over the strengths by their evidence; of one strength its minimum.
-
-    T is what `fit_temperature` finds, where that is known.
-    """
-    if T is None:
-        T = fit_temperature(rows, floor)
-    beta = np.exp(T[0])
-    start = np.append(family.start(beta), T[1:])
-    loss = LogLoss(family, rows, floor)
-    priors = [shrunk(loss, beta, *strength) for strength in sorted(strengths)]
+) -> FittedMap:
+    """The map averaged over the strengths, which increase; of one strength its minimum."""
+    loss = LogLoss(family, rows, temperature.floor_proba)
+    start = _at_temperature(family, temperature)
+    priors = [shrunk(loss, np.exp(temperature.x[0]), *strength) for strength in strengths]
     if len(priors) == 1:
-        return fit(loss, priors[0], start).x
-    fits = [_temperature_alone(loss, priors[0], start)]
-    for prior in priors:
-        fits.append(fit(loss, prior, fits[-1].x, fits[-1].information))
+        fits = [fit(loss, priors[0], start)]
+    else:
+        fits = [_temperature_alone(loss, priors[0], start)]
+        for prior in priors:
+            fits.append(fit(loss, prior, fits[-1].x, fits[-1].information))
     weights = softmax(np.array([one.log_evidence for one in fits]))
-    return weights @ np.array([one.x for one in fits])
+    x = weights @ np.array([one.x for one in fits])
+    return _fitted_map(loss, x, temperature.converged and all(one.converged for one in fits))
 
 
 def fit_penalised(
-    family: AffineMap, rows: CalibrationRows, floor: Floats | None, precision: Floats
-) -> Floats:
-    """x of least n F + ½ Σ precision x², in nats of rows."""
-    T = fit_temperature(rows, floor)
-    loss = LogLoss(family, rows, floor)
+    family: AffineMap, rows: CalibrationRows, temperature: FittedMap, precision: Floats
+) -> FittedMap:
+    """The map of least n F + ½ Σ precision x², in nats of rows; it starts at the temperature."""
+    loss = LogLoss(family, rows, temperature.floor_proba)
     is_shrunk = np.zeros(len(precision), dtype=bool)
     prior = _with_floor(loss, Prior(np.zeros(len(precision)), precision, is_shrunk))
-    return fit(loss, prior, np.append(family.start(np.exp(T[0])), T[1:])).x
+    found = fit(loss, prior, _at_temperature(family, temperature))
+    return _fitted_map(loss, found.x, found.converged)
+
+
+def _at_temperature(family: AffineMap, temperature: FittedMap) -> Floats:
+    """Parameters for that temperature and floor."""
+    x = family.start(np.exp(temperature.x[0]))
+    return x if temperature.floor_proba is None else np.append(x, temperature.eta)
+
+
+def _fitted_map(loss: LogLoss, x: Floats, converged: bool) -> FittedMap:
+    """The map with these parameters, and with its floor."""
+    of_map, eta = loss.split(x)
+    return FittedMap(loss.family, of_map, loss.floor_proba, float(eta), converged)
 
 
 def shrunk(loss: LogLoss, beta: float, scale: float, bias: float) -> Prior:
     """About the temperature 1/β; the temperature itself, where the family has one, about 1."""
-    is_shrunk = np.isfinite(loss.family.spread(1.0, 1.0, 1.0))
-    spread = np.where(is_shrunk, loss.family.spread(beta, scale, bias), 1.0)
+    is_shrunk = np.isfinite(loss.family.prior_sd(1.0, 1.0, 1.0))
+    sd = np.where(is_shrunk, loss.family.prior_sd(beta, scale, bias), 1.0)
     center = np.where(is_shrunk, loss.family.start(beta), 0.0)
-    return _with_floor(loss, Prior(center, spread**-2.0, is_shrunk))
+    return _with_floor(loss, Prior(center, sd**-2.0, is_shrunk))
 
 
 def _with_floor(loss: LogLoss, prior: Prior) -> Prior:
     """With nothing about η, whose prior is a part of the log loss."""
-    if loss.floor is None:
+    if loss.floor_proba is None:
         return prior
-    center, d, is_shrunk = prior
-    return Prior(np.append(center, 0.0), np.append(d, 0.0), np.append(is_shrunk, False))
+    return Prior._make(np.pad(values, (0, 1)) for values in prior)
 
 
 def fit(
@@ -139,14 +327,14 @@ def fit(
     """The minimum of J; the search begins where the log loss has this information."""
     if information is None:
         information = loss.information(start)
-    x = _minimised(loss, prior, start, information)
+    x, converged = _minimised(loss, prior, start, information)
     information = loss.information(x)
     value, slope = _value(loss, prior, x)
     M = information.factor(prior.d / loss.n_rows)
     log_d = np.log(np.maximum(prior.d[prior.is_shrunk], 1e-300))
     evidence = _log_evidence(loss.n_rows, value, M.log_det, len(x)) + 0.5 * log_d.sum()
     # A last step, of Newton, takes what rounding hid from the search.
-    return Fit(x - M.solved(slope), evidence, information)
+    return Fit(x - M.solved(slope), evidence, information, converged)
 
 
 def _temperature_alone(loss: LogLoss, prior: Prior, x: Floats) -> Fit:
@@ -176,38 +364,96 @@ def _value(loss: LogLoss, prior: Prior, x: Floats) -> tuple[float, Floats]:
 
 def _minimised(
     loss: LogLoss, prior: Prior, start: Floats, information: Information | ClassInformation
-) -> Floats:
-    """x of least J/n, by L-BFGS in t: x = start + A t."""
+) -> tuple[Floats, bool]:
+    """x of least J/n, by L-BFGS in t: x = start + A t; and whether the search ended there."""
     A = information.factor(prior.d / loss.n_rows)
 
     def objective(t):
         value, slope = _value(loss, prior, start + A.times(t))
         return value, A.pulled(slope)
 
-    steps = {"maxiter": _MOST, "maxfun": 2 * _MOST, "maxcor": 20}
-    options = {**steps, "gtol": _TOLERANCE, "ftol": 1e-16}
+    options = {
+        "maxiter": _MOST,
+        "maxfun": 2 * _MOST,
+        "maxcor": 20,
+        "gtol": _TOLERANCE,
+        "ftol": 1e-16,
+    }
     t = np.zeros(len(start))
     found = minimize(objective, t, jac=True, method="L-BFGS-B", options=options)
-    if found.status == 1 or np.abs(found.jac).max() > _FAILED:
-        warnings.warn(
-            f"The search for a scaling map stopped after {found.nit} iterations, before its "
-            "minimum; shrink the map more (shrinkage or a penalty), or calibrate on more rows.",
-            ConvergenceWarning,
-            stacklevel=3,
-        )
-    return start + A.times(found.x)
+    converged = found.status != 1 and np.abs(found.jac).max() <= _FAILED
+    return start + A.times(found.x), bool(converged)
 
 
-def _best_of_grid(rows: CalibrationRows, floor: Floats | None) -> Floats:
+def _best_of_grid(rows: CalibrationRows, floor_proba: Floats | None) -> Floats:
     """(log β,) or, with a floor, (log β, η) of least loss on a part of the rows."""
     most = _START_ROWS_OF_MEMBERS if rows.is_ensemble else _START_ROWS
-    part = slice(None, None, -(-len(rows) // most))
-    log_weights = rows.log_weights[part] if rows.is_ensemble else None
-    some = CalibrationRows(
-        rows.log_proba[part], log_weights, counts=rows.counts[part], weight=rows.weight[part]
-    )
-    loss = LogLoss(TemperatureMap(rows.n_classes), some, floor)
-    etas = [()] if floor is None else [(eta,) for eta in _ETAS]
-    grid = np.array([(log_beta, *eta) for log_beta in _LOG_BETAS for eta in etas])
+    some = rows.take(slice(None, None, -(-len(rows) // most)))
+    loss = LogLoss(TemperatureMap(rows.n_classes), some, floor_proba)
+    axes = [_LOG_BETAS] if floor_proba is None else [_LOG_BETAS, _ETAS]
+    grid = np.array(list(product(*axes)))
     values = [loss.value(x) + 0.5 * x[0] ** 2 / rows.weight.sum() for x in grid]
     return grid[np.argmin(values)]
+
+
+def warn(rows: CalibrationRows, maps: list[FittedMap], of_zeros: str, of_search: str) -> None:
+    """Warn of small weights, zeros, separable labels, and searches that did not end.
+
+    `of_zeros` and `of_search` are the remedies.
+    """
+    _warn_of_weights(rows)
+    if maps[0].floor_proba is None:
+        _warn_of_zeros(rows, of_zeros)
+        _warn_of_separation(rows, maps[0])
+    if not all(one.converged for one in maps):
+        warnings.warn(
+            f"The search for the parameters stopped before its minimum; {of_search}.",
+            ConvergenceWarning,
+            stacklevel=5,
+        )
+
+
+def _warn_of_weights(rows: CalibrationRows) -> None:
+    n = len(rows)
+    total = rows.weight.sum()
+    if total < _FRACTION * n:
+        warnings.warn(
+            f"The weights of {n} calibration rows sum to {total:.3g}. Weights count rows, so the "
+            "calibrator is fitted as if there were so few; divide the weights by their mean.",
+            stacklevel=6,
+        )
+
+
+def _warn_of_zeros(rows: CalibrationRows, remedy: str) -> None:
+    if rows.proba is None or rows.proba.min(initial=1.0) >= EPS:
+        return
+    refuted = (rows.proba < EPS) & (rows.counts > 0)
+    n_refuted = int(refuted.any(axis=1).sum())
+    if n_refuted:
+        warnings.warn(
+            f"{n_refuted} of {len(rows)} calibration rows have labels to which the classifier "
+            f"gives no probability (below {EPS:g}, where it is clipped), so the loss depends on "
+            f"the clip. The remedy is {remedy}.",
+            stacklevel=6,
+        )
+
+
+def _warn_of_separation(rows: CalibrationRows, fitted: FittedMap) -> None:
+    if rows.is_ensemble or rows.n_classes == 1:
+        return
+    W, b = fitted.family.affine(fitted.x)
+    any_below = False
+    # one label below the map's best class will do: mostly the first block has it
+    for start in range(0, len(rows), _ROWS_AT_A_TIME):
+        v = transform(rows.log_proba[start : start + _ROWS_AT_A_TIME], W, b)
+        below = v < row_max(v)[:, None]
+        if (below & (rows.counts[start : start + _ROWS_AT_A_TIME] > 0)).any():
+            return
+        any_below |= bool(below.any())
+    if any_below:
+        warnings.warn(
+            "The calibration labels are separable: each is the class that is predicted to be the "
+            "most probable. They do not limit the confidence of predictions; only a prior does, "
+            "where there is one. Calibrate on more rows.",
+            stacklevel=6,
+        )

@@ -2,23 +2,129 @@
 
 Letters: K classes, u log-probabilities (N, K), x parameters (p,) of a family, J = ∂u'/∂x of shape
 (K, p) for each row, p the probabilities softmax(u').
+
+The Hessian of the log loss in x, `Information`, preconditions a search. With the second derivatives
+d of a prior it is M = H + diag d. By Cholesky M = LLᵀ, and A = L⁻ᵀ makes AᵀMA = 1.
 """
 
 from abc import ABC, abstractmethod
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+from scipy.linalg.lapack import dpotrs, dtrtri
 from scipy.special import expit, log_expit
 
 from ..._ground.arrays import Floats
 from ..._ground.simplex import log_softmax, row_sum, softmax
 from ...distributions import Distribution, PointMass
 from .._rows import CalibrationRows
-from .curvature import ClassInformation, Information
 
-# Parameters of a matrix above which its information is approximated.
+# Parameters of a matrix above which its Hessian is approximated.
 _MOST_EXACT = 500
+# The ridge, as a share of the diagonal: some directions of the parameters change nothing.
+_RIDGE = 1e-10
+# Of the first part of a Hessian, from which most is subtracted where predictions are certain.
+_ROUNDING = 1e-13
+# Share of the mean weight of the classes that is added to each: some are hardly predicted.
+_SHARE = 1e-3
+
+
+class Factor:
+    """The Cholesky factor of M = LLᵀ, which preconditions a search.
+
+    M has B blocks on its diagonal, shape (B, p/B, p/B). Its memory is overwritten.
+    """
+
+    def __init__(self, M: Floats):
+        diagonal = np.einsum("bii->bi", M)
+        least = _RIDGE * diagonal.max(initial=0.0) + 1e-300
+        diagonal += _RIDGE * np.maximum(diagonal, least)
+        self.L = np.linalg.cholesky(M)
+
+    @property
+    def log_det(self) -> float:
+        """log det M."""
+        return 2 * float(np.log(np.einsum("bii->bi", self.L)).sum())
+
+    @cached_property
+    def A(self) -> Floats:
+        """L⁻ᵀ, block by block."""
+        return np.stack([dtrtri(block.T)[0] for block in self.L])
+
+    def times(self, t: Floats) -> Floats:
+        """A t."""
+        return np.matmul(self.A, t.reshape(len(self.A), -1, 1)).ravel()
+
+    def pulled(self, g: Floats) -> Floats:
+        """Aᵀg."""
+        return np.matmul(g.reshape(len(self.A), 1, -1), self.A).ravel()
+
+    def solved(self, g: Floats) -> Floats:
+        """M⁻¹g."""
+        blocks = zip(self.L, g.reshape(len(self.L), -1), strict=True)
+        return np.concatenate([dpotrs(L.T, part)[0] for L, part in blocks])
+
+
+@dataclass(frozen=True)
+class Information:
+    """The Hessian H of the log loss, shape (p, p)."""
+
+    H: Floats
+
+    def __add__(self, other: "Information") -> "Information":
+        return Information(self.H + other.H)
+
+    def among(self, some) -> "Information":
+        """The Hessian in some of the parameters."""
+        return Information(self.H[np.ix_(some, some)])
+
+    def with_one_more(self, corner: float) -> "Information":
+        """With one more parameter, which has no mixed derivatives with the others."""
+        H = np.pad(self.H, (0, 1))
+        H[-1, -1] = corner
+        return Information(H)
+
+    def factor(self, d: Floats) -> Factor:
+        """The Cholesky factor of H + diag d."""
+        return Factor((self.H + np.diag(d))[None])
+
+
+@dataclass(frozen=True)
+class ClassInformation:
+    """An approximate Hessian for a matrix of many classes: a block for each row θ_k of (W, b).
+
+    H_k = s_k (C + μ_k μ_kᵀ) with the mean μ_k of ũ = (u, 1) under the weights w_k = n p_k (1 − p_k)
+    and a covariance C that all classes share.
+
+    Parameters
+    ----------
+    s : ndarray of shape (K,)
+        Σ w_k over the rows.
+    m : ndarray of shape (K, K+1)
+        Σ w_k ũ.
+    second : ndarray of shape (K+1, K+1)
+        Σ_k Σ w_k ũũᵀ.
+    """
+
+    s: Floats
+    m: Floats
+    second: Floats
+
+    def __add__(self, other: "ClassInformation") -> "ClassInformation":
+        return ClassInformation(self.s + other.s, self.m + other.m, self.second + other.second)
+
+    def factor(self, d: Floats) -> Factor:
+        """The Cholesky factors of the blocks H_k + diag d_k."""
+        mu = self.m / np.maximum(self.s, 1e-300)[:, None]
+        C = (self.second - mu.T @ self.m) / self.s.sum()
+        s = self.s + _SHARE * self.s.mean()
+        M = mu[:, :, None] * mu[:, None, :]
+        M += C
+        M *= s[:, None, None]
+        np.einsum("kii->ki", M)[:] += d.reshape(len(s), -1)
+        return Factor(M)
 
 
 class AffineMap(ABC):
@@ -40,8 +146,8 @@ class AffineMap(ABC):
         """What users know the parameters by."""
 
     @abstractmethod
-    def spread(self, beta: float, scale: float, bias: float) -> Floats:
-        """Standard deviations (p,) of x about `start(beta)`; infinite for what is not shrunk."""
+    def prior_sd(self, beta: float, scale: float, bias: float) -> Floats:
+        """Prior standard deviations (p,) of x about `start(beta)`; infinite if not shrunk."""
 
     @abstractmethod
     def slope(self, x: Floats, u: Floats, a: Floats) -> Floats:
@@ -73,6 +179,7 @@ class _DiagonalMap(AffineMap):
         H = V.T @ (np.einsum("nk,nk->k", u, ua)[:, None] * V) + cross + cross.T
         H += B.T @ (np.einsum("nk->k", a)[:, None] * B)
         P = np.sqrt(n)[:, None] * ((u * p) @ V + p @ B)
+        np.einsum("ii->i", H)[:] *= 1 + _ROUNDING
         return Information(H - P.T @ P)
 
 
@@ -88,7 +195,7 @@ class TemperatureMap(_DiagonalMap):
     def attributes(self, x):
         return {"temperature_": float(np.exp(-x[0]))}
 
-    def spread(self, beta, scale, bias):
+    def prior_sd(self, beta, scale, bias):
         return np.full(1, np.inf)
 
     def _derivatives(self, x):
@@ -109,7 +216,7 @@ class BiasCorrectedMap(_DiagonalMap):
         # A constant for all classes changes nothing: the mean is 0.
         return {"temperature_": T, "bias_": (x[1:] - x[1:].mean()) * T}
 
-    def spread(self, beta, scale, bias):
+    def prior_sd(self, beta, scale, bias):
         return np.append(np.inf, np.full(self.K, bias))
 
     def _derivatives(self, x):
@@ -130,12 +237,14 @@ class VectorMap(_DiagonalMap):
     def attributes(self, x):
         return {"scale_": x[: self.K].copy(), "intercept_": x[self.K :].copy()}
 
-    def spread(self, beta, scale, bias):
+    def prior_sd(self, beta, scale, bias):
         return np.repeat([beta * scale, bias], self.K)
 
-    def published_precision(self, off_diagonal: float, bias: float) -> Floats:
+    def published_precision(
+        self, off_diagonal_penalty: float = 0.0, bias_penalty: float = 0.0
+    ) -> Floats:
         """Second derivatives (p,) of P1's penalty λ_b mean(b²), nats per label."""
-        return np.repeat([0.0, 2 * bias / self.K], self.K)
+        return np.repeat([0.0, 2 * bias_penalty / self.K], self.K)
 
     def _derivatives(self, x):
         return np.eye(self.K, 2 * self.K), np.eye(self.K, 2 * self.K, self.K)
@@ -155,17 +264,19 @@ class MatrixMap(AffineMap):
         W, b = self.affine(x)
         return {"coef_": W.copy(), "intercept_": b.copy()}
 
-    def spread(self, beta, scale, bias):
+    def prior_sd(self, beta, scale, bias):
         # Off the diagonal the K entries of a row move a logit together as much as the one on it.
         W = np.full((self.K, self.K), beta * scale / np.sqrt(self.K))
         np.fill_diagonal(W, beta * scale)
         return np.column_stack([W, np.full(self.K, bias)]).ravel()
 
-    def published_precision(self, off_diagonal: float, bias: float) -> Floats:
+    def published_precision(
+        self, off_diagonal_penalty: float = 0.0, bias_penalty: float = 0.0
+    ) -> Floats:
         """Second derivatives (p,) of P1's penalties, eq. (47), (48), nats per label."""
         pairs = max(self.K * (self.K - 1), 1)
-        W = 2 * off_diagonal / pairs * (1 - np.eye(self.K))
-        return np.column_stack([W, np.full(self.K, 2 * bias / self.K)]).ravel()
+        W = 2 * off_diagonal_penalty / pairs * (1 - np.eye(self.K))
+        return np.column_stack([W, np.full(self.K, 2 * bias_penalty / self.K)]).ravel()
 
     def slope(self, x, u, a):
         return np.column_stack([a.T @ u, np.einsum("nk->k", a)]).ravel()
@@ -180,7 +291,9 @@ class MatrixMap(AffineMap):
         H = -P.T @ P
         for k in range(self.K):
             own = slice(k * ones.shape[1], (k + 1) * ones.shape[1])
-            H[own, own] += ones.T @ ((n * p[:, k])[:, None] * ones)
+            block = ones.T @ ((n * p[:, k])[:, None] * ones)
+            np.einsum("ii->i", block)[:] *= 1 + _ROUNDING
+            H[own, own] += block
         return Information(H)
 
 
@@ -199,37 +312,42 @@ class FittedMap(NamedTuple):
     ----------
     family : AffineMap
     x : ndarray of shape (p,)
-    floor : ndarray of shape (K,) or None
+    floor_proba : ndarray of shape (K,) or None
         π of z = (1−e) softmax(u') + e π.
     eta : float
         logit e.
+    converged : bool
+        Whether each search ended at its minimum.
     """
 
     family: AffineMap
     x: Floats
-    floor: Floats | None = None
+    floor_proba: Floats | None = None
     eta: float = -np.inf
+    converged: bool = True
 
-    @classmethod
-    def of(cls, family: AffineMap, x: Floats, floor) -> "FittedMap":
-        """Of the parameters that a search returns: with a floor logit e is the last."""
-        if floor is None:
-            return cls(family, x)
-        return cls(family, x[:-1], floor, float(x[-1]))
+    @property
+    def maps(self) -> list["FittedMap"]:
+        """Itself; a stack has several."""
+        return [self]
 
     def attributes(self) -> dict:
         """What users know the parameters by."""
         learnt = self.family.attributes(self.x)
-        if self.floor is not None:
-            learnt |= {"floor_": self.floor, "floor_weight_": float(expit(self.eta))}
+        if self.floor_proba is not None:
+            learnt |= {"floor_": self.floor_proba, "floor_weight_": float(expit(self.eta))}
         return learnt
 
     def distribution(self, rows: CalibrationRows) -> Distribution:
         """Class probabilities of points; an ensemble, of which the floor is one more member."""
         v = transform(rows.log_proba, *self.family.affine(self.x))
-        if self.floor is None:
+        if self.floor_proba is None:
             return rows.distribution(PointMass.keeping(softmax(rows.of_members(v))))
-        log_rest, log_e, log_pi = log_expit(-self.eta), log_expit(self.eta), np.log(self.floor)
+        log_rest, log_e, log_pi = (
+            log_expit(-self.eta),
+            log_expit(self.eta),
+            np.log(self.floor_proba),
+        )
         if not rows.is_ensemble:
             log_z = np.logaddexp(log_rest + log_softmax(v), log_e + log_pi)
             return PointMass.keeping(softmax(log_z))

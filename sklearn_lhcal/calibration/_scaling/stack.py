@@ -4,7 +4,6 @@ The weights w of z = Σ_m w_m z_m minimise −Σ y log z on the simplex, a conve
 rows that the maps z_m were not fitted on.
 """
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -14,20 +13,21 @@ from scipy.optimize import minimize
 from scipy.special import expit, logit
 from tqdm.auto import tqdm
 
-from ..._ground.arrays import Floats
+from ..._ground.arrays import Floats, Indices
 from ..._ground.simplex import softmax
 from ...distributions import Distribution
 from .._rows import CalibrationRows
-from .checks import floor_shape
-from .fit import fit_shrunk, fit_temperature
+from .fit import fit_shrunk, fit_temperature, floor_probabilities
 from .maps import AffineMap, BiasCorrectedMap, FittedMap, TemperatureMap, VectorMap, transform
 
 # The maps that are stacked, from few to many parameters, by the names of their parameters.
-FAMILIES: dict[str, Callable[[int], AffineMap]] = {
+FAMILIES: dict[str, type[AffineMap]] = {
     "temperature": TemperatureMap,
     "bias_corrected": BiasCorrectedMap,
     "vector": VectorMap,
 }
+# Rows of a fold, and the stack of maps that were fitted without them.
+StackFold = tuple[Indices, "StackedMap"]
 # Rows by which the temperature is preferred where the others are no better.
 _PSEUDO_ROWS = 3.0
 # The least probability that has a logarithm.
@@ -54,14 +54,14 @@ class StackedMap(NamedTuple):
         """What users know the parameters by."""
         parameters = dict(zip(FAMILIES, (one.attributes() for one in self.maps), strict=True))
         learnt = {"weights_": self.weights, "parameters_": parameters}
-        if self.floor is not None:
-            learnt |= {"floor_": self.floor, "floor_weight_": self._floor_weight()}
+        if self.floor_proba is not None:
+            learnt |= {"floor_": self.floor_proba, "floor_weight_": self._floor_weight()}
         return learnt
 
     @property
-    def floor(self) -> Floats | None:
+    def floor_proba(self) -> Floats | None:
         """π of all maps, or None."""
-        return self.maps[0].floor
+        return self.maps[0].floor_proba
 
     def distribution(self, rows: CalibrationRows) -> Distribution:
         """Class probabilities of points; each member of an ensemble is stacked.
@@ -76,7 +76,7 @@ class StackedMap(NamedTuple):
             p += part * softmax(transform(rows.log_proba, *one.family.affine(one.x)))
         family = TemperatureMap(rows.n_classes)
         eta = float(logit(self._floor_weight()))
-        whole = FittedMap(family, family.start(), self.floor, eta)
+        whole = FittedMap(family, family.start(), self.floor_proba, eta)
         return whole.distribution(replace(rows, log_proba=np.log(np.maximum(p, _TINY))))
 
     def _floor_weight(self) -> float:
@@ -90,9 +90,9 @@ class StackAtTemperature(NamedTuple):
     last: FittedMap
 
     @property
-    def floor(self) -> Floats | None:
+    def floor_proba(self) -> Floats | None:
         """π of the stack, or None."""
-        return self.stack.floor
+        return self.stack.floor_proba
 
     def attributes(self) -> dict:
         """What users know the parameters by."""
@@ -108,13 +108,16 @@ class StackAtTemperature(NamedTuple):
 
 def fit_stack(
     rows: CalibrationRows, floor: str | None, n_folds: int, verbose: int = 0
-) -> tuple[StackedMap, CalibrationRows]:
-    """The stack, and the rows as stacks of maps that did not see them predict them."""
+) -> tuple[StackedMap, list[StackFold]]:
+    """The stack; and for each fold its rows with a stack of maps that did not see them.
+
+    Of too few rows for two folds, all rows with the stack itself.
+    """
     maps = _fitted_maps(rows, floor)
-    splits = rows.dealt(max(min(n_folds, len(rows)), 1))
+    splits = rows.dealt(n_folds)
     if len(splits) < 2:
         stack = StackedMap(maps, np.eye(len(maps))[0])
-        return stack, rows.mapped(stack.distribution(rows), None)
+        return stack, [(np.arange(len(rows)), stack)]
     fold_maps = []
     z = np.empty((len(maps), *rows.counts.shape))
     for train, test in tqdm(splits, desc="stack", disable=not verbose):
@@ -122,24 +125,25 @@ def fit_stack(
         held_out = rows.take(test)
         z[:, test] = [one.distribution(held_out).mean() for one in fold_maps[-1]]
     weights = best_weights(z, rows)
-    predicted = [
-        rows.take(test).mapped(StackedMap(fitted, weights).distribution(rows.take(test)), None)
+    folds = [
+        (test, StackedMap(fitted, weights))
         for fitted, (_, test) in zip(fold_maps, splits, strict=True)
     ]
-    order = np.argsort(np.concatenate([test for _, test in splits]), kind="stable")
-    joined = CalibrationRows.joined(predicted).take(order)
-    kept = {"counts": rows.counts, "weight": rows.weight, "classes": rows.classes}
-    return StackedMap(maps, weights), replace(joined, known=rows.known, **kept)
+    return StackedMap(maps, weights), folds
+
+
+def predicted_out_of_fold(rows: CalibrationRows, folds: list[StackFold]) -> CalibrationRows:
+    """The rows as stacks of maps that did not see them predict them."""
+    parts = [stack.distribution(rows.take(test)) for test, stack in folds]
+    order = np.argsort(np.concatenate([test for test, _ in folds]))
+    return rows.mapped(Distribution.concatenate(parts)[order], None)
 
 
 def _fitted_maps(rows: CalibrationRows, floor: str | None) -> list[FittedMap]:
     """One map of each family, in the order of `FAMILIES`."""
-    pi = floor_shape(floor, rows)
-    temperature, *others = (family(rows.n_classes) for family in FAMILIES.values())
-    T = fit_temperature(rows, pi)
-    parameters = [T, *(fit_shrunk(one, rows, pi, T=T) for one in others)]
-    maps = zip([temperature, *others], parameters, strict=True)
-    return [FittedMap.of(one, x, pi) for one, x in maps]
+    temperature = fit_temperature(rows, floor_probabilities(floor, rows))
+    _, *others = (family(rows.n_classes) for family in FAMILIES.values())
+    return [temperature, *(fit_shrunk(family, rows, temperature) for family in others)]
 
 
 def best_weights(z: NDArray, rows: CalibrationRows) -> Floats:
