@@ -5,20 +5,23 @@ CONSTRAINTS ?= .ci/constraints.txt
 BIN = $(VENV)/bin
 TABLES = doc/papers/tables
 
-.PHONY: quickstart test coverage test-oldest test-matrix test-portable
+.PHONY: quickstart test test-all coverage test-oldest test-matrix test-portable
 .PHONY: lint doctest examples doc benchmarks studies mutate clean
 
 quickstart: $(VENV)/.quickstart  ## the main job: one table, one figure, one page
 	$(BIN)/python examples/plot_quickstart.py $(ARGS)
 
-test: $(VENV)/.installed  ## the test suite
+test: $(VENV)/.installed  ## the test suite, without what is slow
+	$(BIN)/python -m pytest -n auto -m "not slow" $(ARGS)
+
+test-all: $(VENV)/.installed  ## all of it: simulations of coverage, other processes, whole reports
 	$(BIN)/python -m pytest -n auto $(ARGS)
 
 coverage: $(VENV)/.installed  ## the same, and which lines and branches it does not reach
 	$(BIN)/python -m pytest -n auto --cov --cov-report=term $(ARGS)
 
 test-oldest:  ## its fast part, with the oldest versions that pyproject.toml promises
-	$(MAKE) test VENV=$(VENV)-oldest CONSTRAINTS=.ci/constraints-oldest.txt ARGS='-q -m "not slow" $(ARGS)'
+	$(MAKE) test VENV=$(VENV)-oldest CONSTRAINTS=.ci/constraints-oldest.txt ARGS='-q $(ARGS)'
 
 test-matrix:  ## its fast part, on each scikit-learn that is supported; VENVS says where the environments are kept
 	.ci/test-matrix

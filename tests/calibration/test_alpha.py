@@ -75,6 +75,7 @@ def test_alpha_is_the_optimum(data, likelihood, oracle, solver):
     assert_allclose(x, best.x, atol=2e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("likelihood", ["dirichlet_multinomial", "pairwise"])
 def test_alpha_recovers_the_best_total(likelihood):
     """Q ~ Dirichlet(5 z): the optimum of both likelihoods is α0 = 5."""
@@ -167,6 +168,7 @@ def test_pairwise_likelihood_is_not_distorted_by_many_raters():
 # --- around ensembles ---
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("likelihood", ["dirichlet_multinomial", "pairwise"])
 def test_alpha_around_an_ensemble_is_a_mixture(data, likelihood):
     forest = RandomForestClassifier(12, min_samples_leaf=20, random_state=0).fit(

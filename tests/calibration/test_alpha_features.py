@@ -65,6 +65,7 @@ def outputs(estimator, X, layer):
     return LayerFeatures(FrozenEstimator(estimator), layer).fit_transform(X)
 
 
+@pytest.mark.slow
 def test_a_layer_is_found_below_everything(data, net):
     for estimator, inner, X in wrapped(net, data):
         with torch.no_grad():
@@ -124,6 +125,7 @@ def test_a_layer_around_a_dropout_ensemble(data, net):
     assert_allclose(dist.mean(), dropout.predict_proba(data.X), atol=1e-9)
 
 
+@pytest.mark.slow
 def test_hidden_layers_fit_what_a_line_cannot(data):
     """α0 falls with |x|: linear features see nothing, a hidden layer does."""
     rng = np.random.default_rng(0)
@@ -176,6 +178,7 @@ def test_a_layer_that_is_used_twice_or_never_is_an_error(layer, rows, data):
         AlphaCalibration(net, features=layer).fit(data.X, data.counts)
 
 
+@pytest.mark.slow
 def test_one_hidden_layer_may_be_a_number(data):
     one, other = (
         AlphaCalibration("proba", hidden_layer_sizes=sizes, random_state=0).fit(
@@ -213,6 +216,7 @@ def test_features_have_one_row_for_each_row(features, returned, data):
         AlphaCalibration("proba", features=features).fit(data.prediction, data.counts)
 
 
+@pytest.mark.slow
 def test_hidden_layers_do_not_overfit():
     """The optimum of a hidden layer on 200 rows is worse than what is linear.
 

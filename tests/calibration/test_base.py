@@ -194,6 +194,7 @@ def test_integer_columns_are_positions(data):
         assert_array_equal(outputs, data.prediction)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "scoring", [n for n in get_scorer_names() if isinstance(get_scorer(n), LabelHistogramScorer)]
 )
@@ -216,6 +217,7 @@ def test_grid_search_with_every_scorer_string(scoring, data):
     )
 
 
+@pytest.mark.slow
 def test_inside_and_around_a_pipeline(data):
     inside = make_pipeline(StandardScaler(), AlphaCalibration(LogisticRegression()))
     around = AlphaCalibration(make_pipeline(StandardScaler(), LogisticRegression()))

@@ -193,6 +193,7 @@ def test_through_wrappers():
     assert_array_equal(decide(search, X), decide(search.best_estimator_, X))
 
 
+@pytest.mark.slow
 def test_with_other_calibrators_ensembles_and_frozen_models(data):
     X, y = load_iris(return_X_y=True)
     frozen = FrozenEstimator(GaussianNB().fit(X, y))

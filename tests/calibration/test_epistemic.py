@@ -154,6 +154,7 @@ def test_a_callable_estimate_and_other_classifiers(board):
             EpistemicCalibration(GaussianNB(), uncertainty=bad).fit(X, y)
 
 
+@pytest.mark.slow
 def test_it_lives_in_pipelines_and_searches(board):
     X, y, reference = board
     model = make_pipeline(

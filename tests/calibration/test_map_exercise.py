@@ -82,6 +82,7 @@ def test_its_constant_is_a_temperature_and_its_knots_gain_more(data):
     assert ours < T + 1e-3 < raw
 
 
+@pytest.mark.slow
 def test_solvers_reach_one_optimum(data):
     steps = Adam(learning_rate=0.05, batch_size=-1, max_epochs=2000, early_stopping=None)
     z, *others = (

@@ -60,6 +60,7 @@ def test_without_a_prior_effects_are_those_of_a_binomial_regression_with_offsets
         assert_allclose(effect[1] - effect[0], glm.fit().params[0], atol=1e-5)
 
 
+@pytest.mark.slow
 def test_effects_are_the_mode_of_the_posterior_where_class_probabilities_are_uncertain(rng):
     members = rng.dirichlet(np.ones(3), (2, 40))
     weights = rng.dirichlet(np.ones(2), 40).T
@@ -114,6 +115,7 @@ def test_weights_are_repetitions(rng):
     assert_allclose(weighted.effects_, repeated.effects_, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_many_rows_are_fitted_block_by_block(rng):
     """Twice the rows are two blocks of ratings, twice the weight is one."""
     members = rng.dirichlet(np.ones(3), (32, 2000))
@@ -239,6 +241,7 @@ def test_rows_without_given_labels_stay_as_they_were(rng):
     assert_array_equal(model.predict_proba(Q, given=np.zeros((50, 2), int)), before)
 
 
+@pytest.mark.slow
 def test_knowing_who_is_asked_and_what_others_said_helps_on_held_out_rows(rng):
     n, R, K = 400, 6, 3
     X = rng.standard_normal((n, K))

@@ -46,6 +46,7 @@ def error(values):
 # ------------------------------------------------------------------------------------ what it costs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "n_resplits"), [(1, 500), (3, 200), ("all", 200)])
 def test_the_mean_cost_keeps_to_the_budget(pool, kind, n_resplits):
     model = RiskControlledDecision("proba", COSTS, budget=0.3)
@@ -63,6 +64,7 @@ def test_the_mean_cost_keeps_to_the_budget_where_referrals_cost(pool):
     assert decided.mean() > 0.3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("C", "options", "bounded"),
     [
@@ -79,6 +81,7 @@ def test_betting_is_seldom_above_the_budget(pool, C, options, bounded):
     assert found[1].mean() > 0.2
 
 
+@pytest.mark.slow
 def test_majorities_fail(pool):
     model = RiskControlledDecision("proba", COSTS, budget=0.3)
     cost, _, _ = costs_of_new_rows(pool, model, "majority", 60)

@@ -223,6 +223,7 @@ def test_weights_are_repetition_and_known_probabilities_many_labels(calibrator):
     assert_allclose(known, many, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("calibrator", FLOORED, ids=name)
 def test_around_an_ensemble_the_floor_is_one_more_member(calibrator):
     X, y = load_digits(return_X_y=True)

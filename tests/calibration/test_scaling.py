@@ -299,6 +299,7 @@ def test_bias_corrected_scaling_undoes_a_label_shift():
     assert_allclose(calibrator.bias_, bias, atol=0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("penalties", [(50.0, None), (0.1, 0.1)])
 def test_a_matrix_of_many_classes_is_at_its_minimum(penalties, monkeypatch):
     """Forty classes, with information in blocks; the full one finds the same map."""

@@ -127,6 +127,7 @@ def test_a_forest_with_members(data):
     assert (z.argmax(axis=1) == y).mean() > 0.9
 
 
+@pytest.mark.slow
 def test_the_clip_of_zeros_does_not_matter():
     """Of probabilities that are 0 somewhere, also of true classes; clipped before or not."""
     rng = np.random.default_rng(0)
@@ -181,6 +182,7 @@ def test_a_wrong_number_of_folds_is_refused(n, data):
 # ---- the order of rows
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scaling", ["stacked", "temperature", "bias_corrected", "vector"])
 @pytest.mark.parametrize("ties", [False, True])
 def test_the_order_of_rows_changes_nothing(scaling, ties, data):
@@ -214,8 +216,8 @@ def test_folds_are_alike_whichever_the_order():
 def test_folds_are_no_more_than_the_rows_of_the_most_frequent_vote(n_folds, expected):
     """One rule for the stack and for decisions: each fold holds such a row."""
     votes = np.array([0, 1, 1, 2, 1, 1])
-    rows = CalibrationRows(np.log(np.full((6, 3), 1 / 3)))
-    rows = rows.labelled(Labels(np.eye(3, dtype=int)[votes]), None)
+    log_proba = np.log(np.full((6, 3), 1 / 3))
+    rows = CalibrationRows(log_proba, counts=np.eye(3)[votes], weight=np.ones(6))
     folds = rows.dealt(n_folds)
     assert len(folds) == expected
     assert all((votes[test] == 1).any() for _, test in folds)
@@ -240,6 +242,7 @@ def test_nll_of_decisions_is_the_stack_and_candidates_are_temperatures_of_it(dat
     assert_array_equal(kept.predict_proba(data.prediction), z)
 
 
+@pytest.mark.slow
 def test_grids_are_tried_in_all_combinations(data):
     grid = {"lam": [0.05, 0.5], "beta": [None, 20], "rate": [0.1, 0.01]}
     for scaling in ("temperature", "stacked", "vector"):

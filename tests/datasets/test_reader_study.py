@@ -59,6 +59,7 @@ def test_the_truth_is_what_new_readers_say(rater_std, slope_std):
     assert irreducible_loss(study.y) == pytest.approx(truth, abs=0.01)
 
 
+@pytest.mark.slow
 def test_the_prediction_is_calibrated_for_new_readers():
     calibrated = make_reader_study(
         600, design="crowd", rater_std=0.8, slope_std=0.3, random_state=0

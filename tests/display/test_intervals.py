@@ -47,6 +47,7 @@ def test_two_classes_pooled_are_the_diagram_of_one_and_its_mirror_image(data):
     np.testing.assert_allclose(pooled.interval, 1 - pooled.interval[::-1, ::-1], atol=1e-12)
 
 
+@pytest.mark.slow
 def test_bins_of_one_row_have_no_interval_and_empty_bins_nothing():
     display = ReliabilityDisplay.from_predictions(
         [[1, 1], [2, 0], [0, 2]], [[0.9, 0.1], [0.88, 0.12], [0.1, 0.9]], class_index=1, n_bins=5

@@ -404,6 +404,7 @@ def test_rows_in_another_order_are_an_error(which, data):
         assert_same(DISPLAYS[which](y, z, COSTS), DISPLAYS[which](y, z.to_numpy(), COSTS))
 
 
+@pytest.mark.slow
 def test_weights_groups_and_priorities_in_another_order_are_an_error(data):
     index = np.arange(150) + 7
     y = frame(data.counts, [0, 1, 2]).set_index(index)

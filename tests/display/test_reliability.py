@@ -339,6 +339,7 @@ def test_a_display_can_be_made_from_numbers():
     ).plot().figure_.canvas.draw()
 
 
+@pytest.mark.slow
 def test_matplotlib_is_imported_when_something_is_plotted():
     code = "import sys, sklearn_lhcal.display; sys.exit('matplotlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

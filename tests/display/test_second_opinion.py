@@ -260,6 +260,7 @@ def mean_gain(truth, d):
     return gain
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_bands_cover_the_mean_true_gain(scenario):
     """At a few fractions, calibrated or not. Shares near 1 rest on the few late rows that gain."""

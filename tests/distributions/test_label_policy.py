@@ -138,6 +138,7 @@ def test_a_point_mass_is_never_asked():
         assert_allclose(policy.expected_cost, least(d, COSTS))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", UNCERTAIN)
 def test_it_costs_what_it_says(kind):
     """In a world as it expects: labels drawn from draws of the distribution, 4000 a row."""

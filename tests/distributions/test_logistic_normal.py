@@ -350,6 +350,7 @@ def test_bad_input_is_refused():
         LogisticNormal([0.0], 1.0).posterior([[1, 0], [0, 1]])
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.floats(-700, 700), st.floats(0, 1e3), st.integers(0, 50), st.integers(0, 50))
 def test_uncertainties_are_ordered(m, s, y0, y1):

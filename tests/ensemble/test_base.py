@@ -109,6 +109,7 @@ def test_dropout_does_not_depend_on_the_size_of_batches(data, net):
     assert_allclose(a, b, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dropout", [nn.Dropout, nn.AlphaDropout])
 def test_draws_have_the_moments_of_dropout(dropout):
     """A linear module behind dropout.
@@ -174,6 +175,7 @@ class Shared(nn.Module):
         return self.c(self.drop(torch.relu(self.b(self.drop(torch.relu(self.a(X)))))))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [16, 8])
 def test_each_use_of_a_dropout_module_has_a_mask_of_its_own(width, data):
     """The mean of the logits is that of torch's own dropout.

@@ -168,6 +168,7 @@ def test_callers_arrays_are_left_alone():
 # More classes
 
 
+@pytest.mark.slow
 def test_draws_of_more_classes_are_normalised_and_nearly_integrate():
     data = make_label_histograms(100, n_classes=4, random_state=0)
     gp = SparseGPClassifier(random_state=0).fit(data.X, data.counts)
@@ -180,6 +181,7 @@ def test_draws_of_more_classes_are_normalised_and_nearly_integrate():
     np.testing.assert_allclose(d.mean(), softmax(g, axis=2).mean(axis=0), atol=0.01)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_classes", [3, 5])
 def test_the_order_of_the_classes_does_not_matter(n_classes):
     data = make_label_histograms(80, n_classes=n_classes, random_state=0)
@@ -193,6 +195,7 @@ def test_the_order_of_the_classes_does_not_matter(n_classes):
             np.testing.assert_allclose(permuted, expected[:, :, order], atol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_class_without_labels_is_unlikely_where_rows_are():
     X, counts = waves(80)
     never = SparseGPClassifier(random_state=0).fit(X, np.column_stack([counts, np.zeros(80)]))
@@ -215,6 +218,7 @@ def test_predict_proba_is_the_mean_of_predict_dist():
         np.testing.assert_array_equal(gp.predict(data.X), gp.predict_proba(data.X).argmax(axis=1))
 
 
+@pytest.mark.slow
 def test_it_lives_in_pipelines_and_searches_on_counts():
     data = make_label_histograms(120, n_classes=3, random_state=0)
     pipe = make_pipeline(

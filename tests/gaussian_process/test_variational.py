@@ -100,6 +100,7 @@ def elliptical_slices(counts, K, n_steps, rng):
     return [a[n_steps // 20 :] for a in draws]
 
 
+@pytest.mark.slow
 def test_sixty_points_agree_with_mcmc_and_the_polish_widens_towards_it():
     """The Pólya–Gamma bound makes mutual information too small; the true bound does not."""
     X, counts = waves(60)
@@ -118,6 +119,7 @@ def test_sixty_points_agree_with_mcmc_and_the_polish_widens_towards_it():
     assert polished_share == pytest.approx(1, abs=0.05)
 
 
+@pytest.mark.slow
 def test_far_from_data_the_variance_is_that_of_the_prior_and_of_the_mean():
     X, counts = waves(25)
     _, means = elliptical_slices(counts, covariance(X, X), 10_000, np.random.default_rng(0))
@@ -456,6 +458,7 @@ def test_the_bound_of_the_softmax_never_falls():
     assert (np.diff(gp.elbo_) >= 0).all()
 
 
+@pytest.mark.slow
 def test_the_loss_of_rows_left_out_is_that_of_fits_without_them():
     rng = np.random.default_rng(0)
     X = rng.uniform(-2, 2, (30, 2))

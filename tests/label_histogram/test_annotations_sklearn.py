@@ -108,6 +108,7 @@ def test_splitters_and_searches_hand_raters_on(y):
     assert permutation[1].shape == (3,)
 
 
+@pytest.mark.slow
 def test_raters_arrive_in_other_processes(y):
     pipe = make_pipeline(FunctionTransformer(), Asks())
     search = GridSearchCV(pipe, {"asks__c": [1, 2]}, cv=2, n_jobs=2, error_score="raise")

@@ -147,6 +147,7 @@ def test_a_calibrated_estimate_tends_to_zero():
     assert errors[1] == pytest.approx(errors[0] / 10, rel=0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("raters", [1, 5])
 def test_the_corrected_error_of_a_calibrated_estimate_has_mean_zero(raters):
     e = np.random.default_rng(0).uniform(0, 0.5, 60)
@@ -214,6 +215,7 @@ def test_errors_of_the_metrics(metric, g, e, message):
 # --- null level ---
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("disagree", "raters"), [(0.3, 1), (0.3, 4), (0.0, 1)])
 def test_p_values_are_uniform_under_calibration(disagree, raters):
     p, error, mean = [], [], []

@@ -339,6 +339,7 @@ def coverage(metric, runs, n_groups, size, told=True, **options):
     return covered / runs
 
 
+@pytest.mark.slow
 def test_intervals_cover_zero_for_calibrated_groups_of_alike_rows():
     """Before pairs of a group were left out: .05 to .15 of 90 % intervals did."""
     runs = 60
@@ -376,6 +377,7 @@ def rejections(draw, runs, **options):
     return small / runs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("K", [3, 10])
 @pytest.mark.parametrize("raters", [1, 5, 20, 50])
 def test_size_with_over_dispersed_raters(K, raters):
@@ -393,6 +395,7 @@ def test_size_with_over_dispersed_raters(K, raters):
     assert rejections(draw, runs) <= 0.15 + 2 * np.sqrt(0.1 * 0.9 / runs)
 
 
+@pytest.mark.slow
 def test_size_with_groups_and_power():
     runs = 80
     for told, sharpness in ((True, 1.0), (False, 1.0)):

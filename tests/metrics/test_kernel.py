@@ -144,6 +144,7 @@ def test_the_residual_estimate_is_near_the_truth_where_the_plugin_is_five_times_
     assert np.mean(plugin) > 5 * truth
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("total", [1.0, 9.0, np.inf])
 def test_standard_error_with_ten_raters_depends_on_how_much_they_agree(total):
     """Calibrated with Dirichlet Q: ρ + (1 − ρ)/m of that with one rater, ρ = 1/(α0 + 1)."""

@@ -24,6 +24,7 @@ def study(seed, n=100, R=5, lean=0.8):
     return Annotations.from_matrix(labels, classes=[0, 1, 2]), z
 
 
+@pytest.mark.slow
 def test_a_panel_that_leans_by_chance_is_no_miscalibration():
     """Rejections at .10, within four standard errors of .10; .5 where raters are forgotten."""
     known, forgotten = [], []

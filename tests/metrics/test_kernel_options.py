@@ -36,6 +36,7 @@ def clipped(x):
 
 
 class TestBandwidth:
+    @pytest.mark.slow
     def test_is_within_a_percent_of_the_published_grid(self):
         grid = [*np.logspace(-5, -1, 15), 0.2, 0.4, 0.6, 0.8, 1]
         for K, concentration, kind in [
@@ -92,6 +93,7 @@ class TestBandwidth:
         value = kernel_calibration_error(y, z, bandwidth="cv", **SECOND)
         assert min(values) <= value <= max(values)
 
+    @pytest.mark.slow
     def test_many_rows_are_sampled_with_a_seed(self):
         _, z = draw(5100, 2)
         state = np.random.get_state()[1].copy()  # noqa: NPY002
@@ -100,6 +102,7 @@ class TestBandwidth:
 
 
 class TestNull:
+    @pytest.mark.slow
     def test_p_value_is_uniform_for_a_calibrated_predictor(self):
         z = np.random.default_rng(0).dirichlet(np.ones(3), size=60)
         rng = np.random.default_rng(1)
@@ -156,6 +159,7 @@ class TestSharpness:
         value = expectation(lambda y: kernel_sharpness(y, z, bandwidth=0.1), z, [1] * 4)
         assert value == pytest.approx(q @ q, abs=1e-12)
 
+    @pytest.mark.slow
     def test_ratio_correction_helps_at_a_wide_bandwidth(self):
         truth, plain, corrected = [], [], []
         for seed in range(300):

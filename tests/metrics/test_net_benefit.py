@@ -179,6 +179,7 @@ def test_groups_are_the_units(data):
     assert_allclose(groups.difference_interval, once.difference_interval, rtol=1e-10, atol=1e-14)
 
 
+@pytest.mark.slow
 def test_intervals_cover(monkeypatch):
     """Votes and rows anew: 600 draws of 300 rows at .95 have a standard error of .009."""
     monkeypatch.setattr(DecisionCurveDisplay, "plot", lambda self, ax: self)

@@ -449,6 +449,7 @@ def test_few_raters_who_look_alike_still_count(n_raters):
         assert found.df == pytest.approx(49)
 
 
+@pytest.mark.slow
 def test_degrees_of_freedom_are_two_at_least():
     """With few readings a row an excess of raters is a small difference of large variances."""
     found = []

@@ -84,6 +84,7 @@ def test_a_copy_of_a_reader_is_worth_one():
         assert abs(np.mean(values)) < 4 * np.std(values) / np.sqrt(40)
 
 
+@pytest.mark.slow
 def test_size_and_power_beside_the_published_test():
     """At the margin it passes in few studies; alike models in more than the alt-test passes.
 

@@ -27,6 +27,7 @@ def test_scorers_pickle_and_clone(name):
     assert pickle.loads(pickle.dumps(fitted)).score(X, counts) == fitted.score(X, counts)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "scoring", ["neg_posterior_epistemic_loss", SCORERS["neg_label_log_loss"], list(SCORERS)]
 )
@@ -118,6 +119,7 @@ FIRST = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("before", "after"), [(FIRST, ""), ("", FIRST)], ids=["sklearn first", "sklearn_lhcal first"]
 )

@@ -296,6 +296,7 @@ def test_counts_of_more_classes_than_the_estimator_knows():
         ), name
 
 
+@pytest.mark.slow
 def test_known_probabilities_may_be_scored():
     X, counts = problem()
     Q = KnownProbabilities(counts / counts.sum(axis=1, keepdims=True))

@@ -91,6 +91,7 @@ def test_the_forecast_comes_true():
     assert 0.75 < forecast / np.var(values) < 1.3
 
 
+@pytest.mark.slow
 def test_the_range_holds_the_right_number():
     """Nominally .80: what eight readers need on average, by pilots of five."""
     rng = np.random.default_rng(0)

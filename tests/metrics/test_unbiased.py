@@ -214,6 +214,7 @@ def test_residual_corrected_calibration_loss_is_exactly_unbiased(bins, raters, w
     assert row_types_expectation(metric, bins, raters) == pytest.approx(expected, **EXACT)
 
 
+@pytest.mark.slow
 def test_residual_corrected_dispersion_loss_is_exactly_unbiased():
     """E‖Q − z‖² less the calibration loss, from rows with two raters."""
     bins = [LOW, LOW, HIGH, HIGH]
@@ -249,6 +250,7 @@ def test_label_correction_leaves_the_spread_of_predictions_within_bins(raters):
     assert row_types_expectation(residual, bins, raters) == pytest.approx(0.0, abs=1e-12)
 
 
+@pytest.mark.slow
 def test_disagreement_calibration_loss_is_exactly_unbiased():
     """Three rows of two raters in one bin; v = 1 − ΣQ², φ̂ = 1 − Σz²."""
     types = [(z, Q, p / 2) for z, Q, p in LOW + HIGH]
@@ -282,6 +284,7 @@ def simulated_losses(seed, shift, *, n_rows=30, repeats=3000, n_bins=3):
     return {name: (np.mean(v), np.std(v) / np.sqrt(repeats)) for name, v in losses.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "shift", [lambda z: 0 * z, lambda z: 0.6 * (0.5 - z)], ids=["calibrated", "miscalibrated"]
 )
@@ -297,6 +300,7 @@ def test_residual_corrected_calibration_loss_is_unbiased_in_simulation(shift, n_
     assert abs(mean - truth) < 4 * error
 
 
+@pytest.mark.slow
 def test_label_correction_is_biased_in_simulation():
     """−Σ_b Var_b(z)/n for both classes, within 4 standard errors, and 4 of them away from 0."""
     mean, error = simulated_losses(1, lambda z: 0 * z)["label"]

@@ -22,6 +22,7 @@ def points(n=500, d=2, seed=0):
     return np.random.default_rng(seed).uniform(size=(n, d))
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(
     n=st.integers(20, 300),

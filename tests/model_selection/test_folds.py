@@ -249,6 +249,7 @@ def patients(rng, n_patients):
     return X, np.column_stack([3 - votes, votes]), patient
 
 
+@pytest.mark.slow
 def test_calibration_for_new_patients_needs_folds_of_patients():
     """The classifier learns patients by heart.
 

@@ -265,6 +265,7 @@ def test_a_class_missing_from_a_training_fold_is_named(data):
 # --- searching and weighting LabelHistogramClassifier ---
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("routing", [False, True])
 def test_searches_over_counts_with_weights(data, routing):
     """Weights reach the fit of each candidate and, where they are asked for, the scorer.

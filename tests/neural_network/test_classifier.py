@@ -141,6 +141,7 @@ def test_frames_of_several_types(data):
     assert_array_equal(net.fit(objects, data.counts).predict_proba(objects), expected)
 
 
+@pytest.mark.slow
 def test_dict_of_inputs_and_tuple_of_outputs(data):
     X = {"left": data.X[:, :2], "right": pd.DataFrame(data.X[:, 2:])}
     net = NeuralClassifier(TwoInputs, **FULL_BATCH).fit(X, data.counts)
@@ -172,6 +173,7 @@ def test_integers_stay_integers(data):
     )
 
 
+@pytest.mark.slow
 def test_layers_of_floats_read_integers(data):
     X = np.round(3 * data.X)
     for kind in (int, np.int16, bool):
@@ -192,6 +194,7 @@ def test_modules_of_another_precision(data, dtype):
         )
 
 
+@pytest.mark.slow
 def test_two_classes(data):
     labels = (data.counts.argmax(axis=1) > 0).astype(int)
     net = NeuralClassifier(Affine, module__n_classes=2, **FULL_BATCH)
@@ -205,6 +208,7 @@ def test_two_classes(data):
     assert (scores > -np.log(2)).all()
 
 
+@pytest.mark.slow
 def test_datasets(data):
     """Of counts, as their loss goes by the batch; of numbers of classes.
 
@@ -311,6 +315,7 @@ def test_a_loss_of_the_user(data):
     assert_allclose(again, weighted, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_loss_of_the_user_that_says_what_it_divides(data):
     """Its batches add up to the mean over labels; those of a plain call each divide anew."""
     few = {"batch_size": 16, "max_epochs": 3, "lr": 0.1}

@@ -95,6 +95,7 @@ def test_axes_of_images_and_places_in_texts_are_no_features(data):
         assert net.predict_proba(X[..., :5]).shape == (300, 3)
 
 
+@pytest.mark.slow
 def test_grid_search_in_two_processes(data):
     frame = pd.DataFrame(data.counts, columns=list("bca"))
     net = NeuralClassifier(
@@ -130,6 +131,7 @@ def test_in_a_pipeline_and_in_calibrators(data, cv):
         assert chain.score(data.X, frame) > 0.5
 
 
+@pytest.mark.slow
 def test_out_of_fold_scores_of_networks_by_hand(data):
     net = NeuralClassifier(MLP, lr=0.05, max_epochs=10, random_state=0)
     calibrator = TemperatureScaling(net, cv=KFold(3)).fit(data.X, data.counts)
@@ -141,6 +143,7 @@ def test_out_of_fold_scores_of_networks_by_hand(data):
     assert_allclose(calibrator.temperature_, by_hand.temperature_, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_weights_under_metadata_routing(data):
     w = np.random.default_rng(0).uniform(0, 3, 300)
     net = NeuralClassifier(Affine, **FULL_BATCH)

@@ -90,6 +90,7 @@ def test_losses_by_name(data, name, module):
     assert_array_equal(proba(data, loss=name), proba(data, loss=module))
 
 
+@pytest.mark.slow
 def test_each_loss_is_best_at_its_own(data):
     z = {
         name: proba(data, loss=name, max_epochs=300)
@@ -179,6 +180,7 @@ def test_early_stopping_sees_the_penalty(data):
     ).all()
 
 
+@pytest.mark.slow
 def test_a_regularizer_of_the_user_and_a_dataset(data):
     X, y = torch.Tensor(data.X), torch.as_tensor(data.counts)
     for regularizer in (Norm(), KernelCalibrationPenalty()):
@@ -221,6 +223,7 @@ def test_an_instance_stays_as_it_is(data, regularizer):
     assert str(vars(regularizer)) == str(before)
 
 
+@pytest.mark.slow
 def test_parameters_of_the_regularizer(data):
     net = NeuralClassifier(linear, regularizer=KernelCalibrationPenalty(), **FULL_BATCH)
     assert net.get_params()["regularizer__bandwidth"] == 0.1
@@ -274,6 +277,7 @@ def test_a_regularizer_without_parameters(regularizer):
 # --- in scikit-learn ---
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("grid", "scoring"),
     [
@@ -303,6 +307,7 @@ def test_searches_by_scorer_strings(data, grid, scoring):
     assert_array_equal(search.predict_proba(data.X), by_hand.predict_proba(data.X))
 
 
+@pytest.mark.slow
 def test_in_a_pipeline_with_counts(data):
     net = NeuralClassifier(linear, regularizer=KernelCalibrationPenalty(), **FULL_BATCH)
     pipe = make_pipeline(StandardScaler(), net)

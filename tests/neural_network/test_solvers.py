@@ -166,6 +166,7 @@ def test_gradients_of_batches_are_unbiased(loss):
     assert abs(naive - whole) > 0.002 * abs(whole)
 
 
+@pytest.mark.slow
 def test_few_rows_with_many_labels_keep_their_share(monkeypatch):
     """Where 5 of 500 rows hold half of the labels.
 
@@ -253,6 +254,7 @@ def test_early_stopping_keeps_the_best_of_a_held_out_fifth(data):
     assert slopes[np.argmin(losses)] != slopes[-1]
 
 
+@pytest.mark.slow
 def test_defaults_suit_thousands_of_rows():
     """Those of P1, App. E.4: the optimum within its standard error, and no warning."""
     data = make_label_histograms(20_000, n_raters=3, overconfidence=1.2, random_state=0)

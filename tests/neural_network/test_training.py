@@ -114,6 +114,7 @@ def test_seeds(data, options):
     assert_array_equal(fit(None), free)
 
 
+@pytest.mark.slow
 def test_each_source_of_randomness_follows_the_seed(data):
     """One at a time: the held-out rows; the batches, with given weights and no dropout.
 

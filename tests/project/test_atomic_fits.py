@@ -111,6 +111,7 @@ def calls_of(name) -> int:
     return seen["calls"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("error", ERRORS)
 @pytest.mark.parametrize("name", CASES)
 def test_a_refit_that_fails_changes_nothing(name, error):

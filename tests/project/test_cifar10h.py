@@ -50,6 +50,7 @@ def test_disagreement_is_predicted_better_with_alpha_only(halves):
     assert disagreement_calibration_error(y, both) < disagreement_calibration_error(y, raw) / 3
 
 
+@pytest.mark.slow
 def test_pairwise_posterior_does_not_grow_with_the_labels_of_a_row(halves):
     (X, counts), (X_test, y), rng = halves
 

@@ -243,6 +243,7 @@ def modules_added_by(module):
     return json.loads(done.stdout)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "module",
     [

@@ -228,6 +228,7 @@ def _key(name):
     return int(name) if str(name).isdecimal() else name
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(cases())
 def test_no_order_of_names_changes_labels(case):
@@ -281,6 +282,7 @@ def test_scorers_read_any_order_and_any_fold(name, data):
     assert scorer(model, data.X, data.counts, **more) == pytest.approx(expected, rel=1e-12)
 
 
+@pytest.mark.slow
 def test_everything_around_a_model_keeps_its_names(data):
     y = named(data.counts[:, ORDER], NAMES[ORDER])
     inner = make_pipeline(StandardScaler(), LogisticRegression())

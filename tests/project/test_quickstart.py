@@ -116,6 +116,7 @@ def test_some_labels_are_kept():
     assert (few <= COUNTS).all(axis=None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["plot_quickstart", "plot_second_opinion"])
 def test_the_whole_program_reads_csv(name, tmp_path, monkeypatch, capsys):
     counts, proba = tmp_path / "counts.csv", tmp_path / "proba.csv"

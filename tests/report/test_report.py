@@ -56,6 +56,7 @@ def saved(made, tmp_path):
 # ---------------------------------------------------------------------------------------- numbers
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "function"),
     [
@@ -110,6 +111,7 @@ def test_each_class_has_its_errors(data, made):
     assert whole["expected_calibration_error"] == pytest.approx(top, abs=1e-12)
 
 
+@pytest.mark.slow
 def test_of_two_classes_one_is_shown_and_of_many_the_most_frequent():
     rng = np.random.default_rng(0)
     z = rng.dirichlet(np.ones(25), 60)
@@ -122,6 +124,7 @@ def test_of_two_classes_one_is_shown_and_of_many_the_most_frequent():
     assert {m["class_name"] for m in two.data["metrics"]} == {None, "1"}
 
 
+@pytest.mark.slow
 def test_referral_by_hand(data, made):
     """The least sure rows hold what they hold; rows that tie are sent together."""
     curve = made.data["curves"]["referral"]
@@ -151,6 +154,7 @@ def test_difference_is_that_of_the_two_numbers(made):
         assert difference == pytest.approx(after - before, abs=1e-12)
 
 
+@pytest.mark.slow
 def test_the_verdict_follows_the_truth():
     """Right predictions are called right, and neither of two faults is missed."""
     fair = make_label_histograms(6_000, n_raters=2, random_state=0)
@@ -164,6 +168,7 @@ def test_the_verdict_follows_the_truth():
     assert found[2]["words"].startswith("Calibrate:")
 
 
+@pytest.mark.slow
 def test_groups_reach_folds_and_intervals(data):
     doubled = np.repeat(np.arange(150), 2)
     counts = np.repeat(data.counts, 2, axis=0)
@@ -176,6 +181,7 @@ def test_groups_reach_folds_and_intervals(data):
     assert together.data["inputs"]["n_groups"] == 150
 
 
+@pytest.mark.slow
 def test_costs(data):
     costs = pd.DataFrame([[0, 1], [5, 1], [2, 1.0]], columns=["treat", "wait"])
     made = report(data.counts, data.prediction, cost_matrix=costs)
@@ -185,6 +191,7 @@ def test_costs(data):
     assert "the expected\ncost of these rows" in made.html
 
 
+@pytest.mark.slow
 def test_single_labels(data):
     one = np.eye(3, dtype=int)[data.counts.argmax(axis=1)]
     made = report(one, data.prediction)
@@ -201,6 +208,7 @@ def codes(made):
     return {check["code"] for check in made.data["checks"]}
 
 
+@pytest.mark.slow
 def test_another_order_of_columns_is_seen(data, made):
     assert "column_order" not in codes(made)
     turned = report(data.counts, np.asarray(data.prediction)[:, [1, 2, 0]])
@@ -208,6 +216,7 @@ def test_another_order_of_columns_is_seen(data, made):
     assert turned.status == 1
 
 
+@pytest.mark.slow
 def test_zeros_few_rows_and_unseen_classes(data):
     z = np.asarray(data.prediction).copy()
     z[data.counts[:, 0] > 0] = [0.0, 0.5, 0.5]
@@ -219,6 +228,7 @@ def test_zeros_few_rows_and_unseen_classes(data):
     assert {"printed_zeros", "unseen_classes"} <= codes(report(counts, z))
 
 
+@pytest.mark.slow
 def test_what_all_folds_warn_of_is_said_once():
     """Raters who disagree more often than the probabilities allow: five folds see it."""
     z = np.tile([[0.98, 0.02], [0.02, 0.98]], (60, 1))
@@ -271,6 +281,7 @@ def test_json_follows_its_schema(made, tmp_path):
     assert "NaN" not in (tmp_path / "out/report.json").read_text()
 
 
+@pytest.mark.slow
 def test_the_same_bytes_for_the_same_data(data, made):
     again = report(data.counts, data.prediction, random_state=3)
     assert again.html == made.html
@@ -280,6 +291,7 @@ def test_the_same_bytes_for_the_same_data(data, made):
 HOSTILE = ["<script>alert(1)</script>", "$x_{$ & \"'", "{{ 7 * 7 }} \x07 ü 良"]
 
 
+@pytest.mark.slow
 def test_hostile_names_are_text(data):
     frame = pd.DataFrame(np.asarray(data.prediction), columns=HOSTILE)
     counts = pd.DataFrame(data.counts, columns=HOSTILE)
@@ -294,6 +306,7 @@ def test_hostile_names_are_text(data):
     assert "{{ 7 * 7 }}" in made.html
 
 
+@pytest.mark.slow
 def test_sensitive_leaves_names_out(data, tmp_path):
     ids = [f"patient{i}" for i in range(150)]
     shown = report(data.counts, data.prediction, ids=ids)
@@ -337,6 +350,7 @@ def run(files, *arguments):
     return main(["report", "--quiet", "--output", str(files / "out"), *map(str, arguments)])
 
 
+@pytest.mark.slow
 def test_rows_meet_by_id_and_columns_by_name(data, files, capsys):
     status = run(
         files, "--counts", files / "counts.csv", "--proba", files / "proba.parquet", "--id", "id"
@@ -355,6 +369,7 @@ def test_rows_meet_by_id_and_columns_by_name(data, files, capsys):
     assert written["inputs"]["files"]["counts"]["file"] == "counts.csv"
 
 
+@pytest.mark.slow
 def test_arrays_need_the_names_of_their_classes(data, tmp_path, capsys):
     np.save(tmp_path / "counts.npy", data.counts)
     np.savez(tmp_path / "proba.npz", proba=np.asarray(data.prediction), other=np.zeros(3))
@@ -366,6 +381,7 @@ def test_arrays_need_the_names_of_their_classes(data, tmp_path, capsys):
     assert "malignant" in (tmp_path / "out/report.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_annotations_groups_and_costs(data, files, capsys):
     """A long table of annotations gives what its counts give."""
     ids = [f"case {i}" for i in range(150)]
@@ -398,6 +414,7 @@ def test_annotations_groups_and_costs(data, files, capsys):
             assert a["estimate"] == pytest.approx(b["estimate"], abs=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n_raters", "whose"), [(2, "these raters only"), (3, "too narrow")])
 def test_few_raters(data, n_raters, whose):
     """Intervals over two raters, or pairs of three, are refused: the page has fixed ones."""
@@ -412,6 +429,7 @@ def test_few_raters(data, n_raters, whose):
     jsonschema.validate(made.data, schema())
 
 
+@pytest.mark.slow
 def test_intervals_hold_for_other_raters_where_they_are_known(data):
     """Raters who differ make them wider than the counts alone do."""
     rng = np.random.default_rng(0)

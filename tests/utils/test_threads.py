@@ -57,6 +57,7 @@ def compute(a, expected, n_threads):
         assert torch.get_num_threads() == n_threads
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", multiprocessing.get_all_start_methods())
 @pytest.mark.filterwarnings(
     "ignore:.*fork:DeprecationWarning"
@@ -224,6 +225,7 @@ class MakesBody(nn.Module):
         return self.body(x)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["threading", "loky"])
 def test_members_of_deep_ensembles_do_not_depend_on_n_jobs(backend):
     net = NeuralClassifier(MakesBody, max_epochs=2)
