@@ -7,6 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 import pytest
+from metric_cases import METRICS
 from sklearn.exceptions import UndefinedMetricWarning
 
 from sklearn_lhcal import metrics
@@ -34,6 +35,7 @@ BINNED = {
     metrics.maximum_calibration_error: {},
     metrics.class_disagreement_calibration_error: {},
 }
+ALL = {metric: {} for metric in METRICS.values()} | MEANS | BINNED
 CHUNKS = [0, 1, 90, 91, 200, N]
 PARTS = [slice(a, b) for a, b in pairwise(CHUNKS)]
 
@@ -71,9 +73,9 @@ def agree(found, expected):
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("metric", [*MEANS, *BINNED], ids=lambda metric: metric.__name__)
+@pytest.mark.parametrize("metric", ALL, ids=lambda metric: metric.__name__)
 def test_batches_are_the_metric_of_all_rows(data, metric, weighted):
-    options = (MEANS | BINNED)[metric]
+    options = ALL[metric]
     others = {}
     if weighted:
         others["sample_weight"] = np.linspace(0, 2, N)

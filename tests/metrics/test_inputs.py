@@ -98,6 +98,15 @@ def test_repeated_calls_agree_and_leave_the_input_alone(metric):
         np.testing.assert_array_equal(a, copy)
 
 
+def test_an_interval_is_around_the_metric(metric):
+    counts, z, w = case()
+    others = {"sample_weight": w, "n_blocks": 10, "random_state": 0}
+    estimate, low, high, error = metrics.confidence_interval(metric, counts, z, **others)
+    assert estimate == pytest.approx(metric(counts, z, sample_weight=w), **EXACT)
+    assert low <= estimate <= high
+    assert error > 0
+
+
 KNOWN = [n for n in ALL if n != "histogram_log_loss"]
 
 
