@@ -6,7 +6,6 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from ..._ground.arrays import Floats
@@ -222,7 +221,6 @@ class DecisionCalibration(Scaling):
         decisions : ndarray of shape (n_samples,)
             Column numbers, or a frame's names.
         """
-        check_is_fitted(self, "estimator_")
         z = self.predict_proba(X)
         return self.decisions_[bayes_columns(z, self._costs_of(X, cost_matrix, len(z)))]
 
@@ -238,7 +236,6 @@ class DecisionCalibration(Scaling):
         -------
         cost : ndarray of shape (n_samples, n_decisions)
         """
-        check_is_fitted(self, "estimator_")
         z = self.predict_proba(X)
         return expected_costs(z, self._costs_of(X, cost_matrix, len(z)))
 

@@ -144,8 +144,7 @@ def fit_candidates(search: Search, starts: list[FittedMap]) -> tuple[list[dict],
     if is_temperature and search.criterion == "direct" and search.grid is None:
         params = [{"criterion": "direct", "smoothing": h} for h in _SMOOTHING]
         return params, cheapest_temperatures(search, starts, w)
-    kappa = cost_scale(search)
-    candidates = candidates_of(search.criterion, search.unit_costs, kappa, search.grid)
+    candidates = candidates_of(search.criterion, search.unit_costs, cost_scale(search), search.grid)
     bar = tqdm(candidates, desc="candidates", disable=not search.verbose)
     x = np.stack([descended(one, starts, search.rows, w) for one in bar], axis=1)
     return [one.params for one in candidates], x
