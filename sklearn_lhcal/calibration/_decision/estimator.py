@@ -29,7 +29,7 @@ from .losses import AUTO, check_criterion, check_grid
 from .select import Search, select
 
 STACKED = "stacked"
-SCALINGS: dict[str, Callable[..., Scaling]] = {
+SCALINGS: dict[str, type] = {
     STACKED: StackedCalibration,
     "temperature": TemperatureScaling,
     "bias_corrected": BiasCorrectedTemperatureScaling,
@@ -277,7 +277,7 @@ class DecisionCalibration(Scaling):
         check_criterion(self.criterion)
         check_grid(self.grid, self.criterion)
         check_folds(self.inner_cv, '; without a selection the criterion is "nll"')
-        check_not_negative(safeguard=0.0 if self.safeguard is None else self.safeguard)
+        check_not_negative(safeguard=self.safeguard or 0.0)
 
     def _fitted(self, rows):
         return self._scaling()._fitted(rows)

@@ -121,8 +121,8 @@ def select(search: Search) -> Selection:
     """The map to take: NLL's where there is nothing to select from, or nothing to fold."""
     if search.criterion == "nll" or len(search.splits) < 2:
         none = np.array([np.nan])
-        results: dict = {"mean_risk": none, "mean_difference": none, "standard_error": none}
-        results |= {"params": [NLL], "rank_risk": np.array([1])}
+        results: dict = {"params": [NLL], "rank_risk": np.array([1])}
+        results |= {"mean_risk": none, "mean_difference": none, "standard_error": none}
         return Selection(search.nll, NLL, results, ConfidenceInterval(*[np.nan] * 4))
     bar = tqdm(search.splits, desc="selection", disable=not search.verbose)
     starts = [search.nll, *(search.refit(search.rows.take(train)) for train, _ in bar)]

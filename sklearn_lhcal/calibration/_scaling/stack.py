@@ -143,8 +143,8 @@ def _fitted_maps(rows: CalibrationRows, floor: str | None) -> list[FittedMap]:
     """One map of each family, in the order of `FAMILIES`."""
     temperature = fit_temperature(rows, floor_probabilities(floor, rows))
     _, *others = FAMILIES.values()
-    K = rows.n_classes
-    return [temperature, *(fit_shrunk(family(K), rows, temperature) for family in others)]
+    families = (family(rows.n_classes) for family in others)
+    return [temperature, *(fit_shrunk(family, rows, temperature) for family in families)]
 
 
 def best_weights(z: NDArray, rows: CalibrationRows) -> Floats:
