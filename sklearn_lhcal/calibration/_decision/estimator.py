@@ -6,7 +6,6 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from ..._ground.arrays import Floats
@@ -30,7 +29,7 @@ from .losses import AUTO, check_criterion, check_grid
 from .select import Search, select
 
 STACKED = "stacked"
-SCALINGS: dict[str, Callable[..., Scaling]] = {
+SCALINGS: dict[str, type] = {
     STACKED: StackedCalibration,
     "temperature": TemperatureScaling,
     "bias_corrected": BiasCorrectedTemperatureScaling,
@@ -222,7 +221,6 @@ class DecisionCalibration(Scaling):
         decisions : ndarray of shape (n_samples,)
             Column numbers, or a frame's names.
         """
-        check_is_fitted(self, "estimator_")
         z = self.predict_proba(X)
         return self.decisions_[bayes_columns(z, self._costs_of(X, cost_matrix, len(z)))]
 
@@ -238,7 +236,6 @@ class DecisionCalibration(Scaling):
         -------
         cost : ndarray of shape (n_samples, n_decisions)
         """
-        check_is_fitted(self, "estimator_")
         z = self.predict_proba(X)
         return expected_costs(z, self._costs_of(X, cost_matrix, len(z)))
 
@@ -280,7 +277,7 @@ class DecisionCalibration(Scaling):
         check_criterion(self.criterion)
         check_grid(self.grid, self.criterion)
         check_folds(self.inner_cv, '; without a selection the criterion is "nll"')
-        check_not_negative(safeguard=0.0 if self.safeguard is None else self.safeguard)
+        check_not_negative(safeguard=self.safeguard or 0.0)
 
     def _fitted(self, rows):
         return self._scaling()._fitted(rows)

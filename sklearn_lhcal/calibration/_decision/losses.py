@@ -36,7 +36,6 @@ DEFAULTS = {"lam": (0.1,), "beta": (30.0,), "rate": (0.05, 0.2)}
 # β of the minimum that is not smoothed.
 _HARD = 1e9
 _BINS = 15
-_NUMBERS = (int, float, np.integer, np.floating)
 
 Slope = Callable[[Tensor, Tensor, Tensor], Tensor]
 Grid = Mapping[str, Sequence[float | None]] | None
@@ -130,7 +129,7 @@ def candidates_of(
 ) -> list[Candidate]:
     """All losses of a criterion but "nll", at all rates; a β of None is infinite."""
     given: Any = DEFAULTS | dict(grid or {})
-    name: Any = criterion
+    name = criterion
     losses: list
     if isinstance(criterion, nn.Module):
         name = type(criterion).__name__
@@ -187,4 +186,4 @@ def _fits(name: str, value) -> bool:
     """Whether it is positive, or a β of None."""
     if value is None:
         return name == "beta"
-    return isinstance(value, _NUMBERS) and bool(value > 0)
+    return isinstance(value, (int, float, np.number)) and bool(value > 0)

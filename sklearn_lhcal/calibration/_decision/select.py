@@ -121,8 +121,8 @@ def select(search: Search) -> Selection:
     """The map to take: NLL's where there is nothing to select from, or nothing to fold."""
     if search.criterion == "nll" or len(search.splits) < 2:
         none = np.array([np.nan])
-        results: dict = {"mean_risk": none, "mean_difference": none, "standard_error": none}
-        results |= {"params": [NLL], "rank_risk": np.array([1])}
+        results: dict = {"params": [NLL], "rank_risk": np.array([1])}
+        results |= {"mean_risk": none, "mean_difference": none, "standard_error": none}
         return Selection(search.nll, NLL, results, ConfidenceInterval(*[np.nan] * 4))
     bar = tqdm(search.splits, desc="selection", disable=not search.verbose)
     starts = [search.nll, *(search.refit(search.rows.take(train)) for train, _ in bar)]
@@ -144,8 +144,7 @@ def fit_candidates(search: Search, starts: list[FittedMap]) -> tuple[list[dict],
     if is_temperature and search.criterion == "direct" and search.grid is None:
         params = [{"criterion": "direct", "smoothing": h} for h in _SMOOTHING]
         return params, cheapest_temperatures(search, starts, w)
-    kappa = cost_scale(search)
-    candidates = candidates_of(search.criterion, search.unit_costs, kappa, search.grid)
+    candidates = candidates_of(search.criterion, search.unit_costs, cost_scale(search), search.grid)
     bar = tqdm(candidates, desc="candidates", disable=not search.verbose)
     x = np.stack([descended(one, starts, search.rows, w) for one in bar], axis=1)
     return [one.params for one in candidates], x

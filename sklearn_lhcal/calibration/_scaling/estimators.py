@@ -72,9 +72,8 @@ class ShrunkScaling(Scaling):
 
 def _strength(shrinkage: float) -> tuple[float, float]:
     """Standard deviations of scales and biases: a unit of a bias is a tenth as unlikely."""
-    if shrinkage == 0:
-        return np.inf, np.inf
-    return shrinkage**-0.5, (shrinkage / 10) ** -0.5
+    sd = shrinkage**-0.5 if shrinkage else np.inf
+    return sd, sd * 10**0.5
 
 
 class PublishedScaling(ShrunkScaling):

@@ -345,7 +345,8 @@ def _temperature_alone(loss: LogLoss, prior: Prior, x: Floats) -> Fit:
     log_det = 0.0
     # Of a matrix, which alone has another kind, nothing is free.
     if isinstance(information, Information):
-        log_det = information.among(free).factor(prior.d[free] / loss.n_rows).log_det
+        H = Information(information.H[np.ix_(free, free)])
+        log_det = H.factor(prior.d[free] / loss.n_rows).log_det
     return Fit(x, _log_evidence(loss.n_rows, value, log_det, free.sum()), information)
 
 

@@ -76,10 +76,6 @@ class Information:
     def __add__(self, other: "Information") -> "Information":
         return Information(self.H + other.H)
 
-    def among(self, some) -> "Information":
-        """The Hessian in some of the parameters."""
-        return Information(self.H[np.ix_(some, some)])
-
     def with_one_more(self, corner: float) -> "Information":
         """With one more parameter, which has no mixed derivatives with the others."""
         H = np.pad(self.H, (0, 1))
@@ -240,9 +236,7 @@ class VectorMap(_DiagonalMap):
     def prior_sd(self, beta, scale, bias):
         return np.repeat([beta * scale, bias], self.K)
 
-    def published_precision(
-        self, off_diagonal_penalty: float = 0.0, bias_penalty: float = 0.0
-    ) -> Floats:
+    def published_precision(self, bias_penalty: float) -> Floats:
         """Second derivatives (p,) of P1's penalty λ_b mean(b²), nats per label."""
         return np.repeat([0.0, 2 * bias_penalty / self.K], self.K)
 
@@ -341,19 +335,14 @@ class FittedMap(NamedTuple):
     def distribution(self, rows: CalibrationRows) -> Distribution:
         """Class probabilities of points; an ensemble, of which the floor is one more member."""
         v = transform(rows.log_proba, *self.family.affine(self.x))
-        if self.floor_proba is None:
-            return rows.distribution(PointMass.keeping(softmax(rows.of_members(v))))
-        log_rest, log_e, log_pi = (
-            log_expit(-self.eta),
-            log_expit(self.eta),
-            np.log(self.floor_proba),
-        )
-        if not rows.is_ensemble:
-            log_z = np.logaddexp(log_rest + log_softmax(v), log_e + log_pi)
-            return PointMass.keeping(softmax(log_z))
-        n = len(rows)
-        last = np.broadcast_to(log_pi, (n, 1, len(log_pi)))
-        v = np.concatenate([v, last], axis=1)
-        log_w = np.concatenate([rows.log_weights + log_rest, np.full((n, 1), log_e)], axis=1)
-        rows = replace(rows, log_proba=v, log_weights=log_w)
+        if self.floor_proba is not None:
+            log_rest, log_e = log_expit(-self.eta), log_expit(self.eta)
+            log_pi = np.log(self.floor_proba)
+            if rows.is_ensemble:
+                n = len(rows)
+                v = np.concatenate([v, np.broadcast_to(log_pi, (n, 1, len(log_pi)))], axis=1)
+                log_w = [rows.log_weights + log_rest, np.full((n, 1), log_e)]
+                rows = replace(rows, log_weights=np.concatenate(log_w, axis=1))
+            else:
+                v = np.logaddexp(log_rest + log_softmax(v), log_e + log_pi)
         return rows.distribution(PointMass.keeping(softmax(rows.of_members(v))))

@@ -142,8 +142,9 @@ def predicted_out_of_fold(rows: CalibrationRows, folds: list[StackFold]) -> Cali
 def _fitted_maps(rows: CalibrationRows, floor: str | None) -> list[FittedMap]:
     """One map of each family, in the order of `FAMILIES`."""
     temperature = fit_temperature(rows, floor_probabilities(floor, rows))
-    _, *others = (family(rows.n_classes) for family in FAMILIES.values())
-    return [temperature, *(fit_shrunk(family, rows, temperature) for family in others)]
+    _, *others = FAMILIES.values()
+    families = (family(rows.n_classes) for family in others)
+    return [temperature, *(fit_shrunk(family, rows, temperature) for family in families)]
 
 
 def best_weights(z: NDArray, rows: CalibrationRows) -> Floats:
