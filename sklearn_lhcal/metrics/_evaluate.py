@@ -58,8 +58,9 @@ class Metric(NamedTuple):
         """The metric of checked rows."""
         value = self.value(rows)
         if self.tags.signed_root:
-            return float(signed_root(value))
-        return value
+            value = signed_root(value)
+        # one number, no scalar of NumPy's; some metrics return several
+        return float(value) if isinstance(value, np.floating) else value
 
 
 def with_options(function: Callable, options: dict[str, Any]) -> Metric | None:

@@ -93,7 +93,9 @@ def test_repeated_calls_agree_and_leave_the_input_alone(metric):
     copies = [a.copy() for a in (counts, z, w)]
     for a in (counts, z, w):
         a.flags.writeable = False
-    assert metric(counts, z, sample_weight=w) == metric(counts, z, sample_weight=w)
+    value = metric(counts, z, sample_weight=w)
+    assert type(value) is float
+    assert metric(counts, z, sample_weight=w) == value
     for a, copy in zip((counts, z, w), copies, strict=True):
         np.testing.assert_array_equal(a, copy)
 

@@ -374,7 +374,7 @@ def interval_over_splits(
     --------
     >>> interval = interval_over_splits([0.81, 0.79, 0.83], test_fraction=0.25)
     >>> round(interval.estimate, 2), round(interval.low, 2)
-    (0.81, 0.75)
+    (0.81, 0.74)
     """
     check_fraction(confidence_level=confidence_level)
     x = as_floats(values, "values")
