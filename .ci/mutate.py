@@ -33,8 +33,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 KEPT = ROOT / "build" / "mutation"
 SECONDS, RESULTS = KEPT / "seconds.json", KEPT / "results.txt"
-ROOMS = ["metrics", "distributions", "label_histogram", "_ground"]
-# Of the ground: the sums that metrics are made of.
+ROOMS = ["metrics", "distributions", "label_histogram", "_utils"]
+# Of the utilities: the sums that metrics are made of.
 SUMS = ["bins", "kernels/errors", "kernels/smoothing", "kernels/sums"]
 # Tests that go through higher rooms are slow; these of them are about the rooms all the same.
 HIGHER = {"calibration", "neural_network", "ensemble", "gaussian_process", "display"}
@@ -167,7 +167,7 @@ class Mutant:
 def files_of(room):
     """The files of a room that are changed."""
     folder = ROOT / "sklearn_lhcal" / room
-    if room == "_ground":
+    if room == "_utils":
         return [folder / f"{name}.py" for name in SUMS]
     return sorted(folder.glob("**/[_a-z]*[a-z].py"))
 

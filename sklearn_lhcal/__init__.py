@@ -4,6 +4,6 @@ Importing the package makes its scorer names usable wherever scikit-learn takes 
 """
 
 from . import metrics  # registers the names of its scorers
-from ._ground.version import __version__
+from ._utils.version import __version__
 
 __all__ = ["__version__", "metrics"]

@@ -8,8 +8,8 @@ from typing import Any, Self, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ._ground.arrays import Floats, Indices, in_blocks, row_blocks
-from ._ground.checks import (
+from ._utils.arrays import Floats, Indices, in_blocks, row_blocks
+from ._utils.checks import (
     as_names,
     check_same_length,
     check_sample_weight,
@@ -18,9 +18,9 @@ from ._ground.checks import (
     is_gap,
     take_rows,
 )
-from ._ground.costs import Costs
-from ._ground.estimators import own_classes
-from ._ground.names import (
+from ._utils.costs import Costs
+from ._utils.estimators import own_classes
+from ._utils.names import (
     Side,
     check_classes,
     check_row_names,
@@ -30,10 +30,10 @@ from ._ground.names import (
     matched,
     positions,
 )
-from ._ground.simplex import accuracy, check_proba, in_columns
-from ._ground.types import LabelsLike, Samples
+from ._utils.simplex import accuracy, check_proba, in_columns
+from ._utils.types import LabelsLike, Samples
 from .distributions import Distribution, PointMass, predict_dist
-from .label_histogram import Annotations
+from .label_histogram import Annotations as Annotations
 from .label_histogram._labels import Labels as Labels
 from .label_histogram._labels import names_of
 from .label_histogram._labels import read_labels as read_labels

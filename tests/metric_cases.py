@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from sklearn_lhcal import metrics
-from sklearn_lhcal._ground.tags import LossOverBins, MeanOfTerms, defaults_of, tags_of
+from sklearn_lhcal._utils.tags import LossOverBins, MeanOfTerms, defaults_of, tags_of
 
 EXACT = {"rel": 1e-12, "abs": 1e-14}
 

@@ -15,7 +15,7 @@ from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx_gallery.directives import imgsgnode
 
 from sklearn_lhcal import metrics
-from sklearn_lhcal._ground.tags import MeanOfTerms, Tags, tags_of
+from sklearn_lhcal._utils.tags import MeanOfTerms, Tags, tags_of
 
 HEAD = ("Metric", "Better", "Raters", "Reads", "Kind")
 BETTER = {True: "larger", False: "smaller", None: "neither"}

@@ -12,12 +12,12 @@ from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from torch.nn.utils import parameters_to_vector
 
-from .._ground.arrays import Floats
-from .._ground.checks import as_features, check_not_negative
-from .._ground.devices import seeded
-from .._ground.problems import Solver
-from .._ground.simplex import entropy, gini
-from .._ground.types import Calibrated, Folds, Seed
+from .._utils.arrays import Floats
+from .._utils.checks import as_features, check_not_negative
+from .._utils.devices import seeded
+from .._utils.problems import Solver
+from .._utils.simplex import entropy, gini
+from .._utils.types import Calibrated, Folds, Seed
 from ..distributions import Dirichlet
 from ..neural_network import DirichletMultinomialLoss, LayerFeatures, PairwiseLoss
 from ._alpha_line import (

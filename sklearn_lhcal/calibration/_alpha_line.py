@@ -9,11 +9,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from .._ground.arrays import Floats
-from .._ground.devices import on_cpu
-from .._ground.problems import Problem
-from .._ground.simplex import gini, row_sum
-from .._ground.threads import sum_over_rows
+from .._utils.arrays import Floats
+from .._utils.devices import on_cpu
+from .._utils.problems import Problem
+from .._utils.simplex import gini, row_sum
+from .._utils.threads import sum_over_rows
 from ..neural_network import LBFGS, Adam, Newton
 from ..neural_network._solvers import TorchProblem
 from ._rows import CalibrationRows

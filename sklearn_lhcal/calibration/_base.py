@@ -15,16 +15,17 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, proces
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 from tqdm.auto import tqdm
 
-from .._ground.arrays import Floats
-from .._ground.checks import (
+from .._rows import DistributionClassifierMixin, predicted_dist
+from .._utils.arrays import Floats
+from .._utils.checks import (
     check_same_length,
     check_sample_weight,
     check_samples,
     take_params,
     take_rows,
 )
-from .._ground.devices import on_cpu, recorded
-from .._ground.estimators import (
+from .._utils.devices import on_cpu, recorded
+from .._utils.estimators import (
     atomic,
     class_order,
     default_classifier,
@@ -34,12 +35,11 @@ from .._ground.estimators import (
     takes_label_histograms,
     weight_params,
 )
-from .._ground.names import check_row_names
-from .._ground.problems import Problem, Solver
-from .._ground.simplex import log
-from .._ground.threads import one_blas_thread
-from .._ground.types import Calibrated, Folds, LabelsLike, Samples, Seed
-from .._rows import DistributionClassifierMixin, predicted_dist
+from .._utils.names import check_row_names
+from .._utils.problems import Problem, Solver
+from .._utils.simplex import log
+from .._utils.threads import one_blas_thread
+from .._utils.types import Calibrated, Folds, LabelsLike, Samples, Seed
 from ..distributions import Distribution
 from ..label_histogram._labels import Labels, read_labels
 from ..model_selection import StratifiedVotesKFold, check_cv

@@ -12,12 +12,12 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.model_selection import GroupShuffleSplit
 from sklearn.utils.validation import check_is_fitted
 
-from .._ground.arrays import Floats, Indices, row_units
-from .._ground.checks import check_fraction, check_sample_weight, check_samples, take_rows
-from .._ground.estimators import atomic, resolve
-from .._ground.names import check_row_names
-from .._ground.types import Calibrated, LabelsLike, Samples, Seed
 from .._rows import predicted_dist, read_groups
+from .._utils.arrays import Floats, Indices, row_units
+from .._utils.checks import check_fraction, check_sample_weight, check_samples, take_rows
+from .._utils.estimators import atomic, resolve
+from .._utils.names import check_row_names
+from .._utils.types import Calibrated, LabelsLike, Samples, Seed
 from ._base import TrainingRows, _Wrapper, classifier_of, read_for_fit
 
 # of sums of n votes

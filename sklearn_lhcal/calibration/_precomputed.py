@@ -7,10 +7,10 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .._ground.arrays import Floats
-from .._ground.checks import check_samples, plain_array
-from .._ground.estimators import atomic
-from .._ground.names import (
+from .._utils.arrays import Floats
+from .._utils.checks import check_samples, plain_array
+from .._utils.estimators import atomic
+from .._utils.names import (
     Side,
     check_by_position,
     column_names,
@@ -18,8 +18,8 @@ from .._ground.names import (
     is_numeric,
     sorted_names,
 )
-from .._ground.simplex import check_proba, log_proba, log_softmax, softmax
-from .._ground.types import LabelsLike, Samples
+from .._utils.simplex import check_proba, log_proba, log_softmax, softmax
+from .._utils.types import LabelsLike, Samples
 from ..distributions import Distribution, PointMass
 from ..label_histogram._labels import read_labels
 

@@ -13,9 +13,9 @@ from scipy.interpolate import CubicSpline
 from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
 
-from .._ground.arrays import Floats, Indices
-from .._ground.problems import Problem
-from .._ground.simplex import EPS, row_sum
+from .._utils.arrays import Floats, Indices
+from .._utils.problems import Problem
+from .._utils.simplex import EPS, row_sum
 
 # Probabilities of classes of this many ratings and nodes are in memory at a time.
 _BLOCK = 2**20

@@ -8,18 +8,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from .._ground.arrays import Floats, Indices
-from .._ground.checks import (
+from .._utils.arrays import Floats, Indices
+from .._utils.checks import (
     any_array,
     as_names,
     check_not_negative,
     check_same_length,
     check_samples,
 )
-from .._ground.names import positions
-from .._ground.problems import Solver
-from .._ground.simplex import EPS, log
-from .._ground.types import Calibrated, Folds, LabelsLike, Samples, Seed
+from .._utils.names import positions
+from .._utils.problems import Solver
+from .._utils.simplex import EPS, log
+from .._utils.types import Calibrated, Folds, LabelsLike, Samples, Seed
 from ..distributions import Distribution, Mixture, PointMass
 from ..label_histogram import Annotations
 from ..label_histogram._labels import read_labels

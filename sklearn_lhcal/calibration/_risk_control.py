@@ -12,16 +12,16 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
 from sklearn.utils.validation import check_is_fitted
 
-from .._ground.arrays import Floats, Indices
-from .._ground.checks import check_fraction, check_samples
-from .._ground.costs import (
+from .._utils.arrays import Floats, Indices
+from .._utils.checks import check_fraction, check_samples
+from .._utils.costs import (
     bayes_columns,
     check_cost_matrix,
     expected_cost,
     expected_costs,
     of_decisions,
 )
-from .._ground.types import Calibrated, Samples, Seed
+from .._utils.types import Calibrated, Samples, Seed
 from ._guarantee import ROUNDING, HeldOut, _Guarantee, unit_shares
 
 # Where chains of tests start, in units of the budget.

@@ -7,7 +7,7 @@ from os import PathLike
 import numpy as np
 from sklearn.utils import Bunch
 
-from .._ground.arrays import Integers
+from .._utils.arrays import Integers
 from ._download import PublishedFile, fetch
 
 _CIFAR10H_DESCR = """\

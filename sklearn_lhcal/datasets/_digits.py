@@ -4,7 +4,7 @@ import numpy as np
 from sklearn.datasets import load_digits
 from sklearn.utils import Bunch, check_random_state
 
-from .._ground.types import Seed
+from .._utils.types import Seed
 from ._made import check_raters, draw_counts
 from ._mixed import mixed_pairs
 

@@ -4,10 +4,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import Bunch, check_random_state
 
-from .._ground.arrays import Floats, Integers
-from .._ground.checks import as_floats, check_not_negative, check_positive, plain_array
-from .._ground.simplex import softmax
-from .._ground.types import Seed
+from .._utils.arrays import Floats, Integers
+from .._utils.checks import as_floats, check_not_negative, check_positive, plain_array
+from .._utils.simplex import softmax
+from .._utils.types import Seed
 from ..distributions import Dirichlet
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 from sklearn.utils import Bunch
 
-from .._ground.arrays import Integers
+from .._utils.arrays import Integers
 
 _DIAGNOSES_DESCR = """\
 Psychiatric diagnoses

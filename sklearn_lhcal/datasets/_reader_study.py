@@ -6,10 +6,10 @@ import numpy as np
 from scipy.stats import norm, qmc
 from sklearn.utils import Bunch, check_random_state
 
-from .._ground.arrays import Floats, Indices
-from .._ground.checks import check_not_negative, check_positive_int
-from .._ground.simplex import softmax
-from .._ground.types import Seed
+from .._utils.arrays import Floats, Indices
+from .._utils.checks import check_not_negative, check_positive_int
+from .._utils.simplex import softmax
+from .._utils.types import Seed
 from ..label_histogram import Annotations
 from ._made import model_and_rows
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._ground.types import Estimator, LabelsLike, Samples
+from .._utils.types import Estimator, LabelsLike, Samples
 from ._base import (
     ABOVE_STRIP,
     SQUARE,

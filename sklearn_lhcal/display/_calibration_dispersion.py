@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
-from .._ground.arrays import Floats
-from .._ground.checks import check_fraction
-from .._ground.types import Estimator, LabelsLike, Samples, Seed, Strategy
 from .._rows import PredictionLike, Rows, read_rows
+from .._utils.arrays import Floats
+from .._utils.checks import check_fraction
+from .._utils.types import Estimator, LabelsLike, Samples, Seed, Strategy
 from ..distributions import PointMass
 from ..metrics import calibration_loss, confidence_interval, dispersion_loss
 from ._base import WIDE, Display, draw_legend, name_of, predicted, reach, styled

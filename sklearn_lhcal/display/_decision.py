@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._ground.checks import check_fraction
-from .._ground.costs import check_cost_matrix
-from .._ground.types import Estimator, LabelsLike, Samples
 from .._rows import PredictionLike
+from .._utils.checks import check_fraction
+from .._utils.costs import check_cost_matrix
+from .._utils.types import Estimator, LabelsLike, Samples
 from ._base import (
     DOTTED,
     SQUARE,

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._ground.types import Estimator, LabelsLike, Samples
 from .._rows import PredictionLike
+from .._utils.types import Estimator, LabelsLike, Samples
 from ..metrics import decision_curve
 from ._base import (
     DOTTED,

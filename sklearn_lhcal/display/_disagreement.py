@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._ground.types import LabelsLike, Strategy
 from .._rows import PredictionLike
+from .._utils.types import LabelsLike, Strategy
 from ..metrics import reliability_curve
 from ._binned import BinnedReliabilityDisplay
 

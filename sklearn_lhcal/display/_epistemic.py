@@ -9,11 +9,11 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.stats import sem
 from scipy.stats import t as student
 
-from .._ground.checks import check_fraction, check_samples, check_values
-from .._ground.estimators import resolve
-from .._ground.names import check_row_names
-from .._ground.types import Estimator, LabelsLike, Samples, Strategy
 from .._rows import labels_for, rated_only
+from .._utils.checks import check_fraction, check_samples, check_values
+from .._utils.estimators import resolve
+from .._utils.names import check_row_names
+from .._utils.types import Estimator, LabelsLike, Samples, Strategy
 from ..distributions import predict_epistemic
 from ..metrics import GainCurve, accuracy_gain, gain_curve
 from ._base import (

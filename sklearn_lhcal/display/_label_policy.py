@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from numpy.typing import ArrayLike, NDArray
 
-from .._ground.types import Estimator, LabelsLike, Samples, Seed
+from .._utils.types import Estimator, LabelsLike, Samples, Seed
 from ..distributions import Distribution
 from ..metrics import policy_curve
 from ._base import DOTTED, WIDE, Display, draw_curves, draw_legend, predicted, styled

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._ground.types import Estimator, LabelsLike, Samples, Seed
-from .._rows import PredictionLike
+from .._rows import Annotations, PredictionLike
+from .._utils.types import Estimator, Samples, Seed
 from ..metrics import ConfidenceInterval, reader_comparison
 from ._base import DOTTED, WIDE, Display, color_of, name_of, predicted, reach, styled
 
@@ -99,7 +99,7 @@ class ReaderDisplay(Display):
     @classmethod
     def from_predictions(
         cls,
-        y: LabelsLike,
+        y: Annotations,
         prediction: PredictionLike,
         *,
         sample_weight: ArrayLike | None = None,
@@ -174,7 +174,7 @@ class ReaderDisplay(Display):
         cls,
         estimator: Estimator,
         X: Samples,
-        y: LabelsLike,
+        y: Annotations,
         *,
         name: str | None = None,
         **kwargs: Any,

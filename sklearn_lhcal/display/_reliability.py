@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from numpy.typing import ArrayLike
 
-from .._ground.types import LabelsLike, Strategy
 from .._rows import PredictionLike
+from .._utils.types import LabelsLike, Strategy
 from ..metrics import reliability_curve
 from ._binned import BinnedReliabilityDisplay
 

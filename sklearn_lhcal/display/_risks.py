@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._ground.costs import Costs, bayes_columns, expected_cost
-from .._ground.names import sorted_names
 from .._rows import Rows, read_priced
+from .._utils.costs import Costs, bayes_columns, expected_cost
+from .._utils.names import sorted_names
 from ..metrics import (
     confidence_interval,
     cost_curve,

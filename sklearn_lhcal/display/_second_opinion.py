@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from numpy.typing import ArrayLike, NDArray
 
-from .._ground.types import Estimator, LabelsLike, Samples
 from .._rows import PredictionLike
+from .._utils.types import Estimator, LabelsLike, Samples
 from ..metrics import referral_curve
 from ._base import WIDE, Display, draw_legend, draw_reference, drawn, name_of, predicted, styled
 

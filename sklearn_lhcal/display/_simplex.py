@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._ground.checks import as_names, is_count
-from .._ground.types import Estimator, LabelsLike, Samples
 from .._rows import PredictionLike, Rows, class_column, class_names, read_rows
+from .._utils.checks import as_names, is_count
+from .._utils.types import Estimator, LabelsLike, Samples
 from ..metrics import loo_bandwidth
 from ._base import Display, color_of, predicted, styled
 from ._triangle import CORNERS, centers, draw_frame, draw_triangles, nearest, triangles
@@ -299,7 +299,7 @@ def _kernel(points, z, mu, w, h: float) -> NDArray:
     """The kernel smooth at the points, NaN where it averages too few rows."""
     import torch
 
-    from .._ground.kernels.smoothing import clipped, smooth_at
+    from .._utils.kernels.smoothing import clipped, smooth_at
 
     P, x, y, w = (torch.as_tensor(np.array(a, dtype=np.float64)) for a in (points, z, mu, w))
     r, rows = (a.numpy() for a in smooth_at(P, clipped(x), y, h, w.log()))

@@ -5,9 +5,9 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from .._ground.arrays import Floats, in_blocks
-from .._ground.costs import expected_costs
-from .._ground.simplex import gini
+from .._utils.arrays import Floats, in_blocks
+from .._utils.costs import expected_costs
+from .._utils.simplex import gini
 
 
 def cross_moment(z: Floats, pairs: Floats | None) -> Floats:

@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
-from .._ground.arrays import Floats, Indices
-from .._ground.checks import as_floats, as_names, check_fraction, check_positive_int
-from .._ground.names import Side, check_classes, column_names, columns_by_name, is_sorted
-from .._ground.simplex import check_proba, entropy, in_columns
-from .._ground.types import Seed, Selection
+from .._utils.arrays import Floats, Indices
+from .._utils.checks import as_floats, as_names, check_fraction, check_positive_int
+from .._utils.names import Side, check_classes, column_names, columns_by_name, is_sorted
+from .._utils.simplex import check_proba, entropy, in_columns
+from .._utils.types import Seed, Selection
 from ..label_histogram._labels import read_labels
 from ._arrays import by_blocks, costs_of_decisions, cross_moment, frozen
 from ._likelihood import log_multinomial

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._ground.arrays import Floats, Integers
-from .._ground.checks import as_floats, check_positive_int
-from .._ground.costs import Costs, bayes_columns, check_cost_matrix, of_rows
-from .._ground.label_tree import (
+from .._utils.arrays import Floats, Integers
+from .._utils.checks import as_floats, check_positive_int
+from .._utils.costs import Costs, bayes_columns, check_cost_matrix, of_rows
+from .._utils.label_tree import (
     Level,
     Tree,
     costs_after,

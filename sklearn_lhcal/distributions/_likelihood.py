@@ -4,8 +4,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, gammaln, xlogy
 
-from .._ground.arrays import Floats
-from .._ground.rising import log_rising, stirling
+from .._utils.arrays import Floats
+from .._utils.rising import log_rising, stirling
 
 _MANY = 1e6  # labels of a row, from which log-factorials cancel: to 1e-9 there, to 1e-5 at 1e10
 HALF_LOG_2PI = np.log(2 * np.pi) / 2

@@ -7,9 +7,9 @@ from numpy.polynomial.polynomial import polyval
 from numpy.typing import ArrayLike
 from scipy.special import expit, log_expit, logsumexp, ndtri, xlog1py
 
-from .._ground.arrays import Floats
-from .._ground.checks import as_floats
-from .._ground.simplex import in_columns
+from .._utils.arrays import Floats
+from .._utils.checks import as_floats
+from .._utils.simplex import in_columns
 from ._arrays import bisect, frozen, quotient, tails
 from ._base import Distribution, PointMass
 from ._likelihood import HALF_LOG_2PI, log_binomial

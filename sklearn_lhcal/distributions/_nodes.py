@@ -3,8 +3,8 @@
 import numpy as np
 from scipy.special import betaincinv, ndtri
 
-from .._ground.arrays import Floats
-from .._ground.simplex import row_sum
+from .._utils.arrays import Floats
+from .._utils.simplex import row_sum
 
 # Parameters of a Beta distribution above which it is normal to a skewness of .06.
 _NEARLY_NORMAL = 1e3

@@ -4,11 +4,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array
 
-from .._ground.arrays import Floats
-from .._ground.checks import check_samples
-from .._ground.estimators import resolve
-from .._ground.simplex import in_columns
-from .._ground.types import Estimator, Samples
+from .._utils.arrays import Floats
+from .._utils.checks import check_samples
+from .._utils.estimators import resolve
+from .._utils.simplex import in_columns
+from .._utils.types import Estimator, Samples
 from ._arrays import by_blocks, costs_of_decisions
 from ._base import Distribution, PointMass
 from ._label_policy import costs_of

@@ -6,9 +6,9 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from .._ground.arrays import Floats
-from .._ground.checks import check_samples
-from .._ground.types import Estimator, Samples, Seed
+from .._utils.arrays import Floats
+from .._utils.checks import check_samples
+from .._utils.types import Estimator, Samples, Seed
 from ._base import EnsembleClassifier
 
 

@@ -9,11 +9,11 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from .._ground.arrays import Floats
-from .._ground.checks import check_samples
-from .._ground.estimators import atomic, class_order, fit_on_labels, own_columns, take_feature_names
-from .._ground.types import LabelsLike, Samples, Seed
 from .._rows import DistributionClassifierMixin, read_labels, weight_of
+from .._utils.arrays import Floats
+from .._utils.checks import check_samples
+from .._utils.estimators import atomic, class_order, fit_on_labels, own_columns, take_feature_names
+from .._utils.types import LabelsLike, Samples, Seed
 from ..distributions import Ensemble
 
 

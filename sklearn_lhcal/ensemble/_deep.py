@@ -8,9 +8,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
-from .._ground.arrays import Floats
-from .._ground.estimators import fit_on_labels
-from .._ground.types import Estimator, Samples, Seed
+from .._utils.arrays import Floats
+from .._utils.estimators import fit_on_labels
+from .._utils.types import Estimator, Samples, Seed
 from ._base import EnsembleClassifier
 
 

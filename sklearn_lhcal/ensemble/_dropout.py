@@ -5,10 +5,10 @@ import torch
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
-from .._ground.arrays import Floats
-from .._ground.checks import take_rows
-from .._ground.estimators import resolve, with_own_module
-from .._ground.types import Estimator, Samples, Seed
+from .._utils.arrays import Floats
+from .._utils.checks import take_rows
+from .._utils.estimators import resolve, with_own_module
+from .._utils.types import Estimator, Samples, Seed
 from ._base import EnsembleClassifier
 
 _DROPOUTS = (

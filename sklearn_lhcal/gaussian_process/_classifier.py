@@ -12,17 +12,17 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from tqdm.auto import tqdm
 
-from .._ground.arrays import Floats
-from .._ground.checks import (
+from .._rows import DistributionClassifierMixin, read_labels, weight_of
+from .._utils.arrays import Floats
+from .._utils.checks import (
     check_positive_int,
     check_samples,
     plain_array,
 )
-from .._ground.devices import check_device, on_cpu
-from .._ground.estimators import atomic
-from .._ground.simplex import row_sum, softmax
-from .._ground.types import LabelsLike, Samples, Seed
-from .._rows import DistributionClassifierMixin, read_labels, weight_of
+from .._utils.devices import check_device, on_cpu
+from .._utils.estimators import atomic
+from .._utils.simplex import row_sum, softmax
+from .._utils.types import LabelsLike, Samples, Seed
 from ..distributions import Distribution, Ensemble, LogisticNormal, PointMass
 from ._hyperparameters import learn_in_stages, range_named, starting_lengthscale
 from ._inputs import inducing_points, merged, seed, units

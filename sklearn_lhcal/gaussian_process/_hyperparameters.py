@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._ground.arrays import Floats
+from .._utils.arrays import Floats
 from ._kernels import Kernel
 from ._likelihoods import LEAST_VARIANCE, Likelihood, Settled
 from ._variational import (

@@ -3,7 +3,7 @@
 import numpy as np
 from sklearn.cluster import KMeans
 
-from .._ground.arrays import Floats
+from .._utils.arrays import Floats
 
 
 def seed(rng) -> int:

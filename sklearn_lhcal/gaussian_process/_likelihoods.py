@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from .._ground.arrays import Floats
+from .._utils.arrays import Floats
 from ._kernels import Kernel
 from ._variational import (
     Features,

@@ -5,8 +5,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import norm, rankdata
 
-from .._ground.arrays import Floats
-from .._ground.types import LabelsLike
+from .._utils.arrays import Floats
+from .._utils.types import LabelsLike
 from ._labels import Labels, read_labels
 from ._statistics import pairwise_disagreement
 

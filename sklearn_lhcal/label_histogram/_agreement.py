@@ -4,8 +4,8 @@ from functools import partial
 
 from numpy.typing import ArrayLike
 
-from .._ground.tags import MeanOfTerms, OfRows, metric
-from .._ground.types import LabelsLike
+from .._utils.tags import MeanOfTerms, OfRows, metric
+from .._utils.types import LabelsLike
 from ._chance import (
     Similarity,
     agreement_terms,

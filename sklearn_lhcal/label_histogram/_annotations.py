@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
-from .._ground.checks import any_array, as_names, check_positive_int
-from .._ground.types import LabelsLike, Seed
+from .._utils.checks import any_array, as_names, check_positive_int
+from .._utils.types import LabelsLike, Seed
 from ._adjudication import looks_adjudicated
 from ._labels import read_labels
 from ._long_table import assembled, coded, placed, rater_names, read_matrix, read_table

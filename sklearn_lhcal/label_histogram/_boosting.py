@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import validate_data
 
-from .._ground.arrays import Floats, row_blocks
-from .._ground.simplex import softmax
+from .._utils.arrays import Floats, row_blocks
+from .._utils.simplex import softmax
 from ._labels import read_labels
 
 

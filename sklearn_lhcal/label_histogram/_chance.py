@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import UndefinedMetricWarning
 
-from .._ground.arrays import Floats
-from .._ground.checks import as_floats, check_finite
-from .._ground.names import is_numeric
+from .._utils.arrays import Floats
+from .._utils.checks import as_floats, check_finite
+from .._utils.names import is_numeric
 from ._annotations import Annotations
 from ._labels import Labels, read_labels, weight_of
 

@@ -8,9 +8,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clo
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from .._ground.arrays import Floats
-from .._ground.checks import check_samples
-from .._ground.estimators import (
+from .._utils.arrays import Floats
+from .._utils.checks import check_samples
+from .._utils.estimators import (
     atomic,
     class_order,
     default_classifier,
@@ -18,9 +18,9 @@ from .._ground.estimators import (
     own_classes,
     take_feature_names,
 )
-from .._ground.names import positions
-from .._ground.simplex import accuracy, in_columns
-from .._ground.types import Estimator, LabelsLike, Samples
+from .._utils.names import positions
+from .._utils.simplex import accuracy, in_columns
+from .._utils.types import Estimator, LabelsLike, Samples
 from ._boosting import boosted
 from ._labels import read_labels, weight_of
 

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 from sklearn.utils import column_or_1d
 
-from .._ground.arrays import Floats, Indices, Integers
-from .._ground.checks import (
+from .._utils.arrays import Floats, Indices, Integers
+from .._utils.checks import (
     as_floats,
     as_names,
     check_same_length,
@@ -17,9 +17,9 @@ from .._ground.checks import (
     is_gap,
     plain_array,
 )
-from .._ground.names import Side, check_row_names, column_names, matched, sorted_names
-from .._ground.simplex import check_proba, in_columns
-from .._ground.types import LabelsLike, Selection
+from .._utils.names import Side, check_row_names, column_names, matched, sorted_names
+from .._utils.simplex import check_proba, in_columns
+from .._utils.types import LabelsLike, Selection
 
 HINT = "if y holds one label per rater, use Annotations.from_long or Annotations.from_matrix"
 

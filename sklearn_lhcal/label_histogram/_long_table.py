@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .._ground.arrays import Indices
-from .._ground.checks import any_array, as_names, check_values, is_gap
-from .._ground.names import column_names, positions, sorted_names, typed
+from .._utils.arrays import Indices
+from .._utils.checks import any_array, as_names, check_values, is_gap
+from .._utils.names import column_names, positions, sorted_names, typed
 from ._labels import Labels, one_hot
 
 

@@ -6,9 +6,9 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._ground.arrays import Floats, Indices, Integers
-from .._ground.checks import as_names, plain_array, take_rows
-from .._ground.types import Selection
+from .._utils.arrays import Floats, Indices, Integers
+from .._utils.checks import as_names, plain_array, take_rows
+from .._utils.types import Selection
 from ._adjudication import AdjudicatedRatingsWarning, looks_adjudicated
 from ._labels import Labels
 

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln
 
-from .._ground.arrays import Floats, Integers
-from .._ground.types import LabelsLike
+from .._utils.arrays import Floats, Integers
+from .._utils.types import LabelsLike
 from ._labels import Labels, read_labels
 
 # Entries in memory at a time.

@@ -11,9 +11,9 @@ from typing import NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from .._ground.arrays import Floats, row_blocks
-from .._ground.bins import Bins, BinSums
 from .._rows import Rows
+from .._utils.arrays import Floats, row_blocks
+from .._utils.bins import Bins, BinSums
 from ..label_histogram import Annotations
 from ._two_way import pairs_within, squares
 

@@ -10,11 +10,11 @@ from functools import partial
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._ground.arrays import Floats
-from .._ground.bins import Bins, BinSums, check_bias_correction, check_exponent, signed_root
-from .._ground.tags import LossOverBins, metric
-from .._ground.types import Correction, LabelsLike, Strategy
 from .._rows import PredictionLike, Rows
+from .._utils.arrays import Floats
+from .._utils.bins import Bins, BinSums, check_bias_correction, check_exponent, signed_root
+from .._utils.tags import LossOverBins, metric
+from .._utils.types import Correction, LabelsLike, Strategy
 from ..label_histogram import Annotations
 from ._binned import Binned, correction_of
 from ._evaluate import score

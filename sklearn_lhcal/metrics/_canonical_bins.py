@@ -7,11 +7,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import skew
 
-from .._ground.bins import Bins, signed_root
-from .._ground.checks import is_count
-from .._ground.tags import OfRows, metric
-from .._ground.types import LabelsLike
 from .._rows import PredictionLike, Rows
+from .._utils.bins import Bins, signed_root
+from .._utils.checks import is_count
+from .._utils.tags import OfRows, metric
+from .._utils.types import LabelsLike
 from ._evaluate import score
 from ._kernel import check_options
 

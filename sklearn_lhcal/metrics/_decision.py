@@ -9,20 +9,20 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._ground.arrays import Floats
-from .._ground.checks import check_fraction, check_same_length, check_sample_weight
-from .._ground.costs import (
+from .._rows import PredictionLike, Rows, read_priced
+from .._utils.arrays import Floats
+from .._utils.checks import check_fraction, check_same_length, check_sample_weight
+from .._utils.costs import (
     Costs,
     bayes_columns,
     check_cost_matrix,
     expected_cost,
     of_decisions,
 )
-from .._ground.names import Side, check_row_names, column_names
-from .._ground.simplex import check_proba
-from .._ground.tags import MeanOfTerms, metric
-from .._ground.types import LabelsLike
-from .._rows import PredictionLike, Rows, read_priced
+from .._utils.names import Side, check_row_names, column_names
+from .._utils.simplex import check_proba
+from .._utils.tags import MeanOfTerms, metric
+from .._utils.types import LabelsLike
 from ..distributions import Distribution
 from ..label_histogram._labels import read_labels
 from ._evaluate import score, weighted

@@ -5,9 +5,9 @@ from typing import ClassVar
 
 from numpy.typing import ArrayLike
 
-from .._ground.costs import Costs, bayes_columns, check_cost_matrix, of_decisions
-from .._ground.types import Samples
 from .._rows import rows_of
+from .._utils.costs import Costs, bayes_columns, check_cost_matrix, of_decisions
+from .._utils.types import Samples
 from ._decision import decision_risk
 from ._evaluate import with_options
 from ._scorers import LabelHistogramScorer

@@ -8,11 +8,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._ground.arrays import Floats
-from .._ground.bins import BinSums
-from .._ground.tags import LossOverBins, metric
-from .._ground.types import Correction, LabelsLike, Strategy
 from .._rows import PredictionLike
+from .._utils.arrays import Floats
+from .._utils.bins import BinSums
+from .._utils.tags import LossOverBins, metric
+from .._utils.types import Correction, LabelsLike, Strategy
 from ._calibration import class_bins
 from ._evaluate import score
 from ._label_histogram import least_raters

@@ -6,10 +6,10 @@ from functools import partial
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._ground.bins import Bins, BinSums, check_bias_correction, signed_root
-from .._ground.tags import LossOverBins, MeanOfTerms, metric
-from .._ground.types import Correction, LabelsLike, Strategy
 from .._rows import PredictionLike, Rows
+from .._utils.bins import Bins, BinSums, check_bias_correction, signed_root
+from .._utils.tags import LossOverBins, MeanOfTerms, metric
+from .._utils.types import Correction, LabelsLike, Strategy
 from ..label_histogram import class_disagreement, pairwise_disagreement
 from ._binned import Binned, correction_of
 from ._calibration import calibration_parts

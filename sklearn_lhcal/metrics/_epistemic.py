@@ -12,9 +12,9 @@ from scipy.stats import rankdata
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.utils import check_random_state
 
-from .._ground.arrays import Floats, Indices
-from .._ground.bins import Bins, check_gains, gain_sums
-from .._ground.checks import (
+from .._utils.arrays import Floats, Indices
+from .._utils.bins import Bins, check_gains, gain_sums
+from .._utils.checks import (
     any_array,
     check_levels,
     check_positive_int,
@@ -22,9 +22,9 @@ from .._ground.checks import (
     distinct,
     is_gap,
 )
-from .._ground.names import check_row_names, is_numeric, positions, sorted_names
-from .._ground.tags import Tags, metric
-from .._ground.types import LabelsLike, Seed, Strategy
+from .._utils.names import check_row_names, is_numeric, positions, sorted_names
+from .._utils.tags import Tags, metric
+from .._utils.types import LabelsLike, Seed, Strategy
 from ..label_histogram._labels import read_labels
 
 _DRAWS = 2_000_000  # gains drawn at once

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import UndefinedMetricWarning
 
-from .._ground.arrays import Floats
-from .._ground.bins import check_grouped, signed_root
-from .._ground.tags import MeanOfTerms, Tags, defaults_of, tags_of, unwrapped
 from .._rows import Rows, read_rows
+from .._utils.arrays import Floats
+from .._utils.bins import check_grouped, signed_root
+from .._utils.tags import MeanOfTerms, Tags, defaults_of, tags_of, unwrapped
 
 
 class Metric(NamedTuple):

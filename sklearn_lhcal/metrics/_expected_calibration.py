@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._ground.bins import Bins, BinSums, check_bias_correction, check_exponent, signed_root
-from .._ground.simplex import accuracy, votes_of
-from .._ground.tags import LossOverBins, metric
-from .._ground.types import Correction, LabelsLike, Strategy
 from .._rows import PredictionLike, Rows, class_names
+from .._utils.bins import Bins, BinSums, check_bias_correction, check_exponent, signed_root
+from .._utils.simplex import accuracy, votes_of
+from .._utils.tags import LossOverBins, metric
+from .._utils.types import Correction, LabelsLike, Strategy
 from ._binned import Binned, correction_of
 from ._calibration import calibration_parts
 from ._evaluate import score

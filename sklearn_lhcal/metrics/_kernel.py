@@ -12,13 +12,13 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._ground.arrays import Floats
-from .._ground.bins import signed_root
-from .._ground.checks import is_real
-from .._ground.simplex import accuracy
-from .._ground.tags import OfRows, metric
-from .._ground.types import KernelKind, LabelsLike, Seed
 from .._rows import PredictionLike, Rows
+from .._utils.arrays import Floats
+from .._utils.bins import signed_root
+from .._utils.checks import is_real
+from .._utils.simplex import accuracy
+from .._utils.tags import OfRows, metric
+from .._utils.types import KernelKind, LabelsLike, Seed
 from ._evaluate import score
 from ._kernel_bandwidth import as_tensor, choose_bandwidth, groups_of, log_weight_of
 
@@ -300,7 +300,7 @@ def mean_errors(rows: Rows, mu, kind, h: float, p: float, estimate: str | None, 
 
 def _problems(kind: str, rows: Rows, mu, device):
     """The problems of a kind; where each is of one class, few columns are read at a time."""
-    from .._ground.kernels import errors
+    from .._utils.kernels import errors
 
     weights_and_groups = log_weight_of(rows, device), groups_of(rows, device)
     of_classes = mu is None and kind in ("marginal", "top_label")
@@ -338,7 +338,7 @@ def _top(rows: Rows) -> Floats:
 
 def _row_errors(p: float, estimate: str | None):
     """``error(problem, h)`` of each row, shape (n, S)."""
-    from .._ground.kernels import errors
+    from .._utils.kernels import errors
 
     return {
         None: partial(errors.plugin_rows, p=p),

@@ -7,10 +7,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
-from .._ground.checks import as_floats, is_real
-from .._ground.simplex import check_proba
-from .._ground.types import KernelKind, Seed
 from .._rows import PredictionLike, Rows
+from .._utils.checks import as_floats, is_real
+from .._utils.simplex import check_proba
+from .._utils.types import KernelKind, Seed
 from ..distributions import Distribution
 
 # a bandwidth is sought on so many rows at most
@@ -91,7 +91,7 @@ def choose_bandwidth(bandwidth, kind, rows: Rows, random_state, device) -> float
 
 def _loo(z, kind, random_state, device, grid=None, groups=None) -> float:
     # torch is imported where it is needed only
-    from .._ground.kernels import errors
+    from .._utils.kernels import errors
 
     keep = _sample(len(z), _LOO_ROWS, random_state)
     z = as_tensor(z[keep], device)
@@ -107,7 +107,7 @@ def _loo(z, kind, random_state, device, grid=None, groups=None) -> float:
 
 
 def _cv(rows: Rows, kind, random_state, device) -> float:
-    from .._ground.kernels import errors
+    from .._utils.kernels import errors
 
     some = rows.take(_sample(len(rows), _CV_ROWS, random_state))
     z = as_tensor(some.z, device)
@@ -151,7 +151,7 @@ def as_tensor(a, device):
     """
     import torch
 
-    from .._ground.devices import check_device
+    from .._utils.devices import check_device
 
     check_device(device)
     return torch.as_tensor(np.require(a, np.float64, ["C", "W"]), device=device)

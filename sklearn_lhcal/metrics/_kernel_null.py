@@ -8,11 +8,11 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_matrix
 from sklearn.utils import check_random_state
 
-from .._ground.arrays import Floats, row_units
-from .._ground.bins import signed_root
-from .._ground.checks import check_levels, check_positive_int
-from .._ground.types import KernelKind, LabelsLike, Seed
 from .._rows import PredictionLike, Rows, read_rows
+from .._utils.arrays import Floats, row_units
+from .._utils.bins import signed_root
+from .._utils.checks import check_levels, check_positive_int
+from .._utils.types import KernelKind, LabelsLike, Seed
 from ..label_histogram import Annotations
 from ._binned import raters_repeat
 from ._kernel import check_enough, check_options, mean_errors, one_version

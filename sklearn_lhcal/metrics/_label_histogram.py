@@ -5,10 +5,10 @@ n_i raters of a row, μ̂ = y/n_i, z class probabilities, Q true class probabili
 
 from numpy.typing import ArrayLike
 
-from .._ground.bins import check_bias_correction
-from .._ground.tags import MeanOfTerms, metric
-from .._ground.types import Correction, LabelsLike
 from .._rows import PredictionLike
+from .._utils.bins import check_bias_correction
+from .._utils.tags import MeanOfTerms, metric
+from .._utils.types import Correction, LabelsLike
 from ._evaluate import mean, score
 
 

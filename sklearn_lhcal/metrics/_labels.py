@@ -6,11 +6,11 @@ P1 is Mimori, Sasada, Matsui and Sato (2021), Diagnostic uncertainty calibration
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._ground.arrays import Floats
-from .._ground.simplex import accuracy
-from .._ground.tags import MeanOfTerms, metric
-from .._ground.types import LabelsLike
 from .._rows import PredictionLike, Rows
+from .._utils.arrays import Floats
+from .._utils.simplex import accuracy
+from .._utils.tags import MeanOfTerms, metric
+from .._utils.types import LabelsLike
 from ._evaluate import mean, mean_of, score
 
 _EPS = np.finfo(np.float64).eps

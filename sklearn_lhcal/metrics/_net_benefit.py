@@ -5,10 +5,10 @@ threshold."""
 
 from numpy.typing import ArrayLike
 
-from .._ground.bins import below
-from .._ground.tags import MeanOfTerms, metric
-from .._ground.types import LabelsLike
 from .._rows import PredictionLike, Rows, class_column
+from .._utils.bins import below
+from .._utils.tags import MeanOfTerms, metric
+from .._utils.types import LabelsLike
 from ._evaluate import score, weighted
 
 

@@ -5,9 +5,9 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._ground.costs import bayes_columns, check_cost_matrix, expected_cost
-from .._ground.types import LabelsLike
 from .._rows import PredictionLike, Rows, read_priced
+from .._utils.costs import bayes_columns, check_cost_matrix, expected_cost
+from .._utils.types import LabelsLike
 from ._kernel_bandwidth import as_tensor, choose_bandwidth
 
 __all__ = ["RiskDecomposition", "risk_decomposition"]
@@ -107,7 +107,7 @@ def _calibrated(rows: Rows, w, bandwidth):
     if bandwidth is None and 2 * len(different) <= len(rows):
         return _group_means(rows.mu, w, group.ravel())
     # torch is imported where it is needed only
-    from .._ground.kernels.smoothing import clipped, smooth
+    from .._utils.kernels.smoothing import clipped, smooth
 
     keep = np.flatnonzero(w > 0)
     seen = rows.take(keep)

@@ -11,12 +11,12 @@ from sklearn.base import BaseEstimator
 from sklearn.metrics import get_scorer as sklearn_get_scorer
 from sklearn.utils.metadata_routing import UNUSED
 
-from .._ground.checks import check_samples
-from .._ground.estimators import weight_params
-from .._ground.names import check_row_names
-from .._ground.tags import Tags, tags_of, unwrapped
-from .._ground.types import Estimator, LabelsLike, Samples
 from .._rows import Rows, labels_for, rated_only, rows_of
+from .._utils.checks import check_samples
+from .._utils.estimators import weight_params
+from .._utils.names import check_row_names
+from .._utils.tags import Tags, tags_of, unwrapped
+from .._utils.types import Estimator, LabelsLike, Samples
 from ..distributions import predict_epistemic
 from ._epistemic import accuracy_gain, epistemic_calibration_error, epistemic_correlation
 from ._evaluate import Metric, with_options

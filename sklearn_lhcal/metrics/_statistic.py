@@ -3,10 +3,10 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._ground.bins import Bins, BinSums, check_bias_correction, check_grouped
-from .._ground.checks import as_floats, check_same_length, check_sample_weight, take_rows
-from .._ground.types import Correction, Strategy
 from .._rows import read_groups
+from .._utils.bins import Bins, BinSums, check_bias_correction, check_grouped
+from .._utils.checks import as_floats, check_same_length, check_sample_weight, take_rows
+from .._utils.types import Correction, Strategy
 from ._calibration import calibration_parts
 from ._evaluate import undefined
 

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from .._ground.arrays import Floats, Indices
+from .._utils.arrays import Floats, Indices
 
 # cells that are summed in place, however few values there are
 _DENSE = 2**16

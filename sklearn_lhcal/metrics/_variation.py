@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import digamma
 
-from .._ground.arrays import Floats
-from .._ground.simplex import entropy, row_sum
-from .._ground.tags import MeanOfTerms, metric
-from .._ground.types import LabelsLike
 from .._rows import PredictionLike
+from .._utils.arrays import Floats
+from .._utils.simplex import entropy, row_sum
+from .._utils.tags import MeanOfTerms, metric
+from .._utils.types import LabelsLike
 from ._evaluate import mean, score
 
 Harmonic = Literal["harmonic"] | None

@@ -11,10 +11,10 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils.metadata_routing import UNUSED
 
-from .._ground.arrays import Indices
-from .._ground.checks import as_features, check_positive_int, check_same_length, check_samples
-from .._ground.types import LabelsLike, Samples, Seed
 from .._rows import read_labels
+from .._utils.arrays import Indices
+from .._utils.checks import as_features, check_positive_int, check_same_length, check_samples
+from .._utils.types import LabelsLike, Samples, Seed
 
 # Share of all rows in balls that do not overlap, where the radius is "auto".
 _AUTO_SHARE = 0.3

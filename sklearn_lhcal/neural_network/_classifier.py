@@ -15,14 +15,14 @@ from skorch import NeuralNetClassifier
 from skorch.utils import is_dataset, to_device, to_tensor
 from torch import Tensor, nn
 
-from .._ground.arrays import Floats
-from .._ground.checks import as_names
-from .._ground.devices import check_device, recorded, seeded
-from .._ground.estimators import atomic
-from .._ground.names import sorted_names
-from .._ground.simplex import softmax
-from .._ground.types import LabelsLike, Samples, Seed
 from .._rows import DistributionClassifierMixin, read_labels, weight_of
+from .._utils.arrays import Floats
+from .._utils.checks import as_names
+from .._utils.devices import check_device, recorded, seeded
+from .._utils.estimators import atomic
+from .._utils.names import sorted_names
+from .._utils.simplex import softmax
+from .._utils.types import LabelsLike, Samples, Seed
 from ..distributions import PointMass
 from ._data import ArrayRows, as_arrays, check_table, converted, is_table, whole_batches
 from ._losses import LabelLogLoss, loss_of

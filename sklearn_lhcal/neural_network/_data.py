@@ -8,7 +8,7 @@ from skorch.utils import to_tensor
 from torch import Generator, Tensor, finfo, float32, float64, isfinite, zeros
 from torch.utils.data import DataLoader, Subset, default_collate
 
-from .._ground.checks import check_finite, check_samples, n_rows, plain_array, take_rows
+from .._utils.checks import check_finite, check_samples, n_rows, plain_array, take_rows
 
 
 class ArrayRows(Dataset):

@@ -12,9 +12,9 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from .._ground.arrays import Floats
-from .._ground.checks import check_positive
-from .._ground.costs import check_cost_matrix
+from .._utils.arrays import Floats
+from .._utils.checks import check_positive
+from .._utils.costs import check_cost_matrix
 from ._losses import _MeanOverRows, _weighted_sum
 
 

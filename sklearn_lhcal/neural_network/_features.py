@@ -16,10 +16,10 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
-from .._ground.arrays import Floats
-from .._ground.checks import check_samples, n_rows, take_rows
-from .._ground.estimators import atomic, resolve, weight_params, with_own_module
-from .._ground.types import Estimator, LabelsLike, Samples
+from .._utils.arrays import Floats
+from .._utils.checks import check_samples, n_rows, take_rows
+from .._utils.estimators import atomic, resolve, weight_params, with_own_module
+from .._utils.types import Estimator, LabelsLike, Samples
 
 
 class LayerFeatures(

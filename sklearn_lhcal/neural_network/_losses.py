@@ -15,7 +15,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from .._ground.rising import log_rising
+from .._utils.rising import log_rising
 
 
 class _MeanLoss(nn.Module):

@@ -14,8 +14,8 @@ import torch
 from sklearn.base import BaseEstimator
 from torch import Tensor, nn
 
-from .._ground.checks import check_not_negative
-from .._ground.kernels.errors import (
+from .._utils.checks import check_not_negative
+from .._utils.kernels.errors import (
     KINDS,
     SmoothingProblem,
     best_bandwidth,
@@ -25,7 +25,7 @@ from .._ground.kernels.errors import (
     sharpness_rows,
     top_share,
 )
-from .._ground.types import KernelKind
+from .._utils.types import KernelKind
 from ._losses import frequencies
 
 

@@ -13,11 +13,11 @@ from torch import nn
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 from tqdm.auto import tqdm
 
-from .._ground.arrays import Floats
-from .._ground.checks import check_not_negative, check_positive_int
-from .._ground.devices import check_device, seeded
-from .._ground.problems import Problem, Solver, Training, Vector
-from .._ground.types import Seed
+from .._utils.arrays import Floats
+from .._utils.checks import check_not_negative, check_positive_int
+from .._utils.devices import check_device, seeded
+from .._utils.problems import Problem, Solver, Training, Vector
+from .._utils.types import Seed
 from ._training import TensorRows, early_stopping, held_out, penalised_loss, train
 
 # The share of its decrement by which a Newton step lowers the objective at least: Armijo's rule.

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .._ground.names import column_names
+from .._utils.names import column_names
 from ._files import Table
 
 # How far from 1 the sums of probabilities may lie that were rounded in a file.

@@ -8,9 +8,9 @@ from numpy.typing import ArrayLike
 from tqdm.auto import tqdm
 
 from .. import metrics
-from .._ground.simplex import accuracy
-from .._ground.tags import MeanOfTerms, metric, tags_of
 from .._rows import Rows, read_rows
+from .._utils.simplex import accuracy
+from .._utils.tags import MeanOfTerms, metric, tags_of
 from ..distributions import Distribution
 from ..label_histogram import fleiss_kappa, pairwise_disagreement, percent_agreement
 from ..metrics import bayes_decision, confidence_interval, decision_risk, paired_difference

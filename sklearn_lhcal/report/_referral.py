@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import metrics
-from .._ground.tags import MeanOfTerms, defaults_of, metric, tags_of
 from .._rows import Rows, read_rows
+from .._utils.tags import MeanOfTerms, defaults_of, metric, tags_of
 from ._numbers import Number, Ruler, ratio
 
 # Shares of the rows that are sent.

@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._ground.checks import check_fraction
-from .._ground.types import LabelsLike
-from .._ground.version import __version__
 from .._rows import PredictionLike
+from .._utils.checks import check_fraction
+from .._utils.types import LabelsLike
+from .._utils.version import __version__
 from ..distributions import Dirichlet, second_opinion_value
 from . import _findings, _page
 from ._figures import Picture, pictures

@@ -8,12 +8,12 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._ground.arrays import Floats, Indices
-from .._ground.checks import check_same_length
-from .._ground.costs import check_cost_matrix
-from .._ground.names import row_names
-from .._ground.types import LabelsLike
 from .._rows import PredictionLike, read_rows
+from .._utils.arrays import Floats, Indices
+from .._utils.checks import check_same_length
+from .._utils.costs import check_cost_matrix
+from .._utils.names import row_names
+from .._utils.types import LabelsLike
 from ..distributions import Distribution
 from ..label_histogram import Annotations
 from ..label_histogram._labels import Labels, read_labels

@@ -284,7 +284,7 @@ def test_isolated_groups_do_not_cancel():
 
 
 def test_blocks_do_not_show(monkeypatch):
-    from sklearn_lhcal._ground.kernels import sums
+    from sklearn_lhcal._utils.kernels import sums
 
     counts, z, w, groups = case(200)
     values = []

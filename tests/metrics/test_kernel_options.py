@@ -20,7 +20,7 @@ from oracles import expectation
 from scipy.special import softmax
 from scipy.stats import kstest
 
-from sklearn_lhcal._ground.kernels import smoothing as _smoothing
+from sklearn_lhcal._utils.kernels import smoothing as _smoothing
 from sklearn_lhcal.label_histogram import KnownProbabilities
 from sklearn_lhcal.metrics import (
     binned_canonical_error,

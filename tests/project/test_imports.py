@@ -18,7 +18,7 @@ import sklearn_lhcal
 
 ROOT = Path(sklearn_lhcal.__file__).parent
 FLOORS = {
-    1: ["_ground"],
+    1: ["_utils"],
     2: ["label_histogram"],
     3: ["distributions"],
     4: ["_rows"],
@@ -47,22 +47,22 @@ def module_name(path):
 
 # Private modules that tests import, each with its reason; 18 at most.
 PRIVATE_IN_TESTS = {
-    "_ground.kernels.smoothing": "likelihoods and derivatives of kernels, which metrics sum away",
-    "_ground.kernels.sums": "exact to rounding, and in blocks so small that few rows cross them",
-    "_ground.tags": "what metrics say of themselves, which scorers and intervals read",
-    "_ground.threads": "sums that are the same to the last bit for any number of threads",
+    "_utils.kernels.smoothing": "likelihoods and derivatives of kernels, which metrics sum away",
+    "_utils.kernels.sums": "exact to rounding, and in blocks so small that few rows cross them",
+    "_utils.tags": "what metrics say of themselves, which scorers and intervals read",
+    "_utils.threads": "sums that are the same to the last bit for any number of threads",
     "calibration._base": "the base of calibrators, for the exercise of a new one",
     "calibration._decision.select": "candidates and the rule that chooses, against brute force",
     "calibration._risk_control": "the wealth of bets, a martingale by enumeration",
     "calibration._rows": "the rows that maps and their losses see",
     "calibration._scaling.fit": "the evidence of a map, against its integral",
     "calibration._scaling.maps": "families of maps, for the derivatives of their losses",
-    "calibration._scaling.objective": "losses of maps: value, gradient and information",
     "calibration._scaling.stack": "weights of a mixture at their optimum",
     "datasets._cifar10h": "the digest of the published file, and one of a file that stands for it",
     "gaussian_process._hyperparameters": "the gradient of the bound, by finite differences",
     "gaussian_process._likelihoods": "terms of the bound, by differences and by draws",
     "gaussian_process._variational": "the bound at one place, of which fits show the largest",
+    "metrics._scorers": "the metric of CONTRIBUTING gets a scorer, as it would in the package",
     "neural_network._solvers": "problems that are torch modules, for solvers without a calibrator",
     "neural_network._training": "batches without bias, by enumeration",
 }

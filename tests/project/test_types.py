@@ -73,9 +73,9 @@ def test_public_signature_is_typed(name):
             untyped.append(parameter.name)
         if parameter.annotation is Any and parameter.name not in ANYTHING:
             vague.append(parameter.name)
-    assert not untyped, f"give types to {untyped}; aliases stand in _ground/types.py"
+    assert not untyped, f"give types to {untyped}; aliases stand in _utils/types.py"
     if name.rpartition(".")[2] not in SKORCH:
-        assert not vague, f"say what {vague} may be; aliases stand in _ground/types.py"
+        assert not vague, f"say what {vague} may be; aliases stand in _utils/types.py"
     assert signature.return_annotation is not inspect.Signature.empty, "say what is returned"
     assert signature.return_annotation is not Any, "say what is returned"
 

@@ -10,8 +10,8 @@ from kernel_cases import RESIDUAL, SECOND, draw, kernel_calibration_error, null_
 from scipy.interpolate import BarycentricInterpolator
 from scipy.special import gammaln
 
-from sklearn_lhcal._ground.kernels import smoothing as _smoothing
-from sklearn_lhcal._ground.kernels import sums as _sums
+from sklearn_lhcal._utils.kernels import smoothing as _smoothing
+from sklearn_lhcal._utils.kernels import sums as _sums
 from sklearn_lhcal.metrics import kernel_sharpness, ratio_corrected_calibration_error
 
 

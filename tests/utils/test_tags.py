@@ -12,7 +12,7 @@ from metric_cases import case
 from sklearn.exceptions import UndefinedMetricWarning
 
 from sklearn_lhcal import metrics
-from sklearn_lhcal._ground.tags import MeanOfTerms, Tags, defaults_of, metric, tags_of
+from sklearn_lhcal._utils.tags import MeanOfTerms, Tags, defaults_of, metric, tags_of
 from sklearn_lhcal.distributions import Dirichlet
 from sklearn_lhcal.label_histogram import KnownProbabilities
 

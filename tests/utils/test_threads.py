@@ -20,7 +20,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 from torch.utils.data import DataLoader, TensorDataset, WeightedRandomSampler, random_split
 
-from sklearn_lhcal._ground.threads import one_blas_thread, sum_over_rows
+from sklearn_lhcal._utils.threads import one_blas_thread, sum_over_rows
 from sklearn_lhcal.ensemble import DeepEnsembleClassifier, MCDropoutClassifier
 from sklearn_lhcal.neural_network import LayerFeatures, NeuralClassifier
 

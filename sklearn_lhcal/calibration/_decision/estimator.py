@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from torch import nn
 
-from ..._ground.arrays import Floats
-from ..._ground.checks import check_not_negative, check_samples
-from ..._ground.costs import Costs, bayes_columns, check_cost_matrix, expected_costs, relative
-from ..._ground.estimators import resolve
-from ..._ground.types import Calibrated, Estimator, Folds, Samples, Seed
+from ..._utils.arrays import Floats
+from ..._utils.checks import check_not_negative, check_samples
+from ..._utils.costs import Costs, bayes_columns, check_cost_matrix, expected_costs, relative
+from ..._utils.estimators import resolve
+from ..._utils.types import Calibrated, Estimator, Folds, Samples, Seed
 from .._rows import CalibrationRows
 from .._scaling.estimators import (
     BiasCorrectedTemperatureScaling,

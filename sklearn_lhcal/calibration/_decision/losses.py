@@ -29,7 +29,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ..._ground.arrays import Floats
+from ..._utils.arrays import Floats
 
 # What a grid leaves out; rates are the first of Adam, in logits.
 DEFAULTS = {"lam": (0.1,), "beta": (30.0,), "rate": (0.05, 0.2)}

@@ -30,8 +30,8 @@ from scipy.stats import rankdata
 from torch import Tensor, nn
 from tqdm.auto import tqdm
 
-from ..._ground.arrays import Floats, Indices
-from ..._ground.costs import bayes_columns, relative
+from ..._utils.arrays import Floats, Indices
+from ..._utils.costs import bayes_columns, relative
 from ...metrics import ConfidenceInterval
 from .._rows import CalibrationRows, Split
 from .._scaling.maps import FittedMap, TemperatureMap, VectorMap, transform

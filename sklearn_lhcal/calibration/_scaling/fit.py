@@ -43,8 +43,8 @@ from scipy.optimize import minimize
 from scipy.special import expit, log_expit
 from sklearn.exceptions import ConvergenceWarning
 
-from ..._ground.arrays import Floats, Indices
-from ..._ground.simplex import EPS, row_max, row_sum, softmax
+from ..._utils.arrays import Floats, Indices
+from ..._utils.simplex import EPS, row_max, row_sum, softmax
 from .._rows import CalibrationRows
 from .maps import (
     AffineMap,

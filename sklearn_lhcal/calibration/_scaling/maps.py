@@ -16,8 +16,8 @@ import numpy as np
 from scipy.linalg.lapack import dpotrs, dtrtri
 from scipy.special import expit, log_expit
 
-from ..._ground.arrays import Floats
-from ..._ground.simplex import log_softmax, row_sum, softmax
+from ..._utils.arrays import Floats
+from ..._utils.simplex import log_softmax, row_sum, softmax
 from ...distributions import Distribution, PointMass
 from .._rows import CalibrationRows
 

@@ -13,8 +13,8 @@ from scipy.optimize import minimize
 from scipy.special import expit, logit
 from tqdm.auto import tqdm
 
-from ..._ground.arrays import Floats, Indices
-from ..._ground.simplex import softmax
+from ..._utils.arrays import Floats, Indices
+from ..._utils.simplex import softmax
 from ...distributions import Distribution
 from .._rows import CalibrationRows
 from .fit import fit_shrunk, fit_temperature, floor_probabilities

@@ -6,12 +6,12 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..._ground.arrays import Floats
-from ..._ground.bins import BinSums, signed_root
-from ..._ground.checks import as_floats, check_fraction, check_positive_int
-from ..._ground.tags import LossOverBins, unwrapped
-from ..._ground.types import LabelsLike
 from ..._rows import PredictionLike, Rows
+from ..._utils.arrays import Floats
+from ..._utils.bins import BinSums, signed_root
+from ..._utils.checks import as_floats, check_fraction, check_positive_int
+from ..._utils.tags import LossOverBins, unwrapped
+from ..._utils.types import LabelsLike
 from ...label_histogram import Annotations
 from .._decomposition import NOTHING, LossDecomposition, loss_decomposition
 from .._evaluate import Metric, undefined, with_options

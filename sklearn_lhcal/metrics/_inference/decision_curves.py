@@ -6,12 +6,12 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..._ground.arrays import Floats, Indices
-from ..._ground.bins import below
-from ..._ground.checks import as_floats, check_fraction
-from ..._ground.names import positions, sorted_names
-from ..._ground.types import LabelsLike
 from ..._rows import PredictionLike, Rows, class_column, class_names, read_rows
+from ..._utils.arrays import Floats, Indices
+from ..._utils.bins import below
+from ..._utils.checks import as_floats, check_fraction
+from ..._utils.names import positions, sorted_names
+from ..._utils.types import LabelsLike
 from .means import intervals_of_means
 
 __all__ = ["CostCurve", "DecisionCurve", "cost_curve", "decision_curve"]

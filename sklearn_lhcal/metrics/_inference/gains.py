@@ -5,12 +5,12 @@ from typing import Any, Literal, NamedTuple, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..._ground.arrays import Floats, row_units
-from ..._ground.bins import check_gains, gain_sums
-from ..._ground.checks import check_fraction
-from ..._ground.names import check_row_names
-from ..._ground.types import Strategy
 from ..._rows import Rows, read_groups
+from ..._utils.arrays import Floats, row_units
+from ..._utils.bins import check_gains, gain_sums
+from ..._utils.checks import check_fraction
+from ..._utils.names import check_row_names
+from ..._utils.types import Strategy
 from ...label_histogram import Annotations
 from .._epistemic import accuracy_gain
 from .._two_way import squares

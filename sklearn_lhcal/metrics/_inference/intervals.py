@@ -12,11 +12,11 @@ from numpy.typing import ArrayLike
 from scipy.stats import t as student
 from sklearn.utils import check_random_state
 
-from ..._ground.arrays import Floats
-from ..._ground.bins import signed_root
-from ..._ground.checks import as_floats, check_finite, check_fraction
-from ..._ground.types import LabelsLike, Seed
 from ..._rows import PredictionLike
+from ..._utils.arrays import Floats
+from ..._utils.bins import signed_root
+from ..._utils.checks import as_floats, check_finite, check_fraction
+from ..._utils.types import LabelsLike, Seed
 from .raters import (
     Design,
     Panel,

@@ -6,11 +6,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 
-from ..._ground.arrays import Floats, Indices, row_units
-from ..._ground.checks import as_floats, check_fraction, check_positive_int
-from ..._ground.costs import check_cost_matrix, of_rows
-from ..._ground.types import LabelsLike, Seed
 from ..._rows import PredictionLike, Rows, read_rows
+from ..._utils.arrays import Floats, Indices, row_units
+from ..._utils.checks import as_floats, check_fraction, check_positive_int
+from ..._utils.costs import check_cost_matrix, of_rows
+from ..._utils.types import LabelsLike, Seed
 from ...distributions import second_opinion_value
 from ...label_histogram import Annotations
 from .means import mean_and_spread, spread_over_raters, student_ends, told_panel

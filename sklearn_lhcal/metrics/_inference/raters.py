@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._ground.arrays import Floats, Indices, row_units
+from ..._utils.arrays import Floats, Indices, row_units
 from ...label_histogram import Annotations
 
 # with fewer degrees of freedom Student's quantile is of no use

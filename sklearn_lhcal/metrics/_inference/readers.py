@@ -14,12 +14,12 @@ from scipy.stats import t as student
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.utils import check_random_state
 
-from ..._ground.arrays import Floats, Indices, Integers
-from ..._ground.checks import check_fraction, check_positive_int, plain_array
-from ..._ground.names import is_numeric, positions, sorted_names
-from ..._ground.simplex import gini, row_sum, votes_of
-from ..._ground.types import LabelsLike, Seed
 from ..._rows import PredictionLike, Rows, read_rows
+from ..._utils.arrays import Floats, Indices, Integers
+from ..._utils.checks import check_fraction, check_positive_int, plain_array
+from ..._utils.names import is_numeric, positions, sorted_names
+from ..._utils.simplex import gini, row_sum, votes_of
+from ..._utils.types import LabelsLike, Seed
 from ...distributions import PointMass
 from ...label_histogram import Annotations
 from ...label_histogram._labels import names_of, read_labels
@@ -292,7 +292,7 @@ _COMPARED = (
 
 
 def reader_comparison(
-    y: LabelsLike,
+    y: Annotations,
     prediction: PredictionLike,
     *,
     margin: float,

@@ -6,11 +6,11 @@ from typing import Any, Literal, NamedTuple, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..._ground.arrays import Floats
-from ..._ground.checks import as_floats, check_fraction
-from ..._ground.names import check_row_names
-from ..._ground.types import LabelsLike
 from ..._rows import PredictionLike, Rows, read_rows
+from ..._utils.arrays import Floats
+from ..._utils.checks import as_floats, check_fraction
+from ..._utils.names import check_row_names
+from ..._utils.types import LabelsLike
 from ...distributions import Distribution, PointMass, second_opinion_value
 from ...label_histogram import Annotations
 from .._disagreement import posterior_losses

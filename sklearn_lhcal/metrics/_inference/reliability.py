@@ -7,11 +7,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import stdtrit
 
-from ..._ground.arrays import Floats, row_blocks
-from ..._ground.bins import Bins
-from ..._ground.checks import check_fraction
-from ..._ground.types import LabelsLike, Strategy
 from ..._rows import PredictionLike, Rows, class_column, class_names, read_rows
+from ..._utils.arrays import Floats, row_blocks
+from ..._utils.bins import Bins
+from ..._utils.checks import check_fraction
+from ..._utils.types import LabelsLike, Strategy
 from ...label_histogram import Annotations, pairwise_disagreement
 from .._two_way import squares
 from .means import spread_over_raters, told_panel, usual_panel

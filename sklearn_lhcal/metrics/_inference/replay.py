@@ -9,9 +9,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..._ground.arrays import Floats, Indices
-from ..._ground.costs import bayes_columns, of_decisions, of_rows
-from ..._ground.label_tree import (
+from ..._rows import Rows
+from ..._utils.arrays import Floats, Indices
+from ..._utils.costs import bayes_columns, of_decisions, of_rows
+from ..._utils.label_tree import (
     Tree,
     expected,
     grow,
@@ -19,8 +20,7 @@ from ..._ground.label_tree import (
     optimal_stopping,
     rows_at_a_time,
 )
-from ..._ground.simplex import entropy
-from ..._rows import Rows
+from ..._utils.simplex import entropy
 from ...distributions import Distribution
 
 # thresholds of the entropy rule, in units of log K
