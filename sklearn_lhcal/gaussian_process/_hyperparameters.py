@@ -67,7 +67,13 @@ def gradient(features: Features, at: Settled) -> Tensor:
 
 
 def starting_lengthscale(
-    X: Tensor, Z: Tensor, labels: Labels, likelihood: Likelihood, profile, variance, dtype
+    X: Tensor,
+    Z: Tensor,
+    labels: Labels,
+    likelihood: Likelihood,
+    profile,
+    variance,
+    dtype,
 ):
     """The best of five lengthscales, from the distance of neighbours to that of any two.
 

@@ -108,7 +108,15 @@ class Likelihood(Protocol):
         """A few steps from κ and θ of a kernel nearby."""
 
     def reconsidered(
-        self, X: Tensor, Z: Tensor, labels: Labels, kernel: Kernel, latent: Latent, *, dtype, report
+        self,
+        X: Tensor,
+        Z: Tensor,
+        labels: Labels,
+        kernel: Kernel,
+        latent: Latent,
+        *,
+        dtype,
+        report,
     ) -> tuple[Kernel, Latent]:
         """The kernel to take where another has the largest bound, and q there."""
 
@@ -145,7 +153,17 @@ class Logistic:
         sums = sums_of(features, local)
         return Settled(local, sums, *solve(sums, variance))
 
-    def reconsidered(self, X, Z, labels: Labels, kernel: Kernel, latent: Latent, *, dtype, report):
+    def reconsidered(
+        self,
+        X,
+        Z,
+        labels: Labels,
+        kernel: Kernel,
+        latent: Latent,
+        *,
+        dtype,
+        report,
+    ):
         """The same."""
         return kernel, latent
 
@@ -235,7 +253,17 @@ class Softmax:
         sums = sums_of(features, here)
         return Settled(here, sums, latent, self.bound(sums, latent, variance))
 
-    def reconsidered(self, X, Z, labels: Labels, kernel: Kernel, latent: Latent, *, dtype, report):
+    def reconsidered(
+        self,
+        X,
+        Z,
+        labels: Labels,
+        kernel: Kernel,
+        latent: Latent,
+        *,
+        dtype,
+        report,
+    ):
         """That of less variance, as long as this lessens the leave-one-out loss.
 
         The bound takes labels of one row for those of as many rows alike. Where they have more in

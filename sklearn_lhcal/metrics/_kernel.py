@@ -55,7 +55,17 @@ def one_version(rows: Rows) -> Floats:
     return rows.mu[:, None, :]
 
 
-def _estimate(rows: Rows, estimate, p, *, kind, bandwidth, random_state, device, **others) -> float:
+def _estimate(
+    rows: Rows,
+    estimate,
+    p,
+    *,
+    kind,
+    bandwidth,
+    random_state,
+    device,
+    **others,
+) -> float:
     """One of the kernel estimates of all rows."""
     check_enough(rows, estimate)
     h = choose_bandwidth(bandwidth, kind, rows, random_state, device)
@@ -280,7 +290,15 @@ def kernel_sharpness(
     return score(kernel_sharpness, y, prediction, sample_weight, groups, **options)
 
 
-def mean_errors(rows: Rows, mu, kind, h: float, p: float, estimate: str | None, device) -> Floats:
+def mean_errors(
+    rows: Rows,
+    mu,
+    kind,
+    h: float,
+    p: float,
+    estimate: str | None,
+    device,
+) -> Floats:
     """Weighted means over rows, shape (S,), of S versions of the frequencies μ̂ (n, S, K).
 
     None stands for the one version observed.

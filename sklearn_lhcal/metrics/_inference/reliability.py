@@ -202,7 +202,13 @@ def _curve(
 
 
 def _over_raters(
-    rows: Rows, p: Floats, centre: Floats, rate: Callable, least_raters: int, V: float, df: float
+    rows: Rows,
+    p: Floats,
+    centre: Floats,
+    rate: Callable,
+    least_raters: int,
+    V: float,
+    df: float,
 ) -> tuple[float, float]:
     """The variance of a bin's mean over rows and raters, and its degrees of freedom.
 

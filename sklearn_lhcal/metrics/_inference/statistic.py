@@ -252,7 +252,14 @@ class Given:
         return Given(y, self.prediction, self.w, self.groups).take(y.rated)
 
 
-def statistic_of(metric: Callable, y, prediction, sample_weight, groups, options) -> Statistic:
+def statistic_of(
+    metric: Callable,
+    y,
+    prediction,
+    sample_weight,
+    groups,
+    options,
+) -> Statistic:
     """The statistic that a metric is of these data."""
     bound = with_options(metric, options)
     if bound is None:
