@@ -46,7 +46,7 @@ PriorMixing = written("calibration/_prior_mixing.py").PriorMixing
 
 
 def test_the_metric_is_found_by_its_tags():
-    """Then the laws of metrics/test_laws.py, metrics/test_inputs.py and test_names.py are for it."""
+    """Then the laws of test_laws.py, test_inputs.py and test_names.py are for it."""
     assert of_labels_and_prediction(spherical_loss)
 
 
