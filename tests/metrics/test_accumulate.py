@@ -119,6 +119,18 @@ def test_errors_of_bins_are_the_jackknife(read_by_few, metric, raters):
     np.testing.assert_allclose(seen.result().standard_error, expected, rtol=1e-9)
 
 
+def test_merging_counts_the_rows_of_both(data):
+    """And leaves the other as it was."""
+    y, z = data
+    metric = metrics.expected_calibration_error
+    one, two = (
+        MetricAccumulator(metric).update(y[part], z[part]) for part in (slice(0, 90), slice(90, N))
+    )
+    sizes = one.n_rows, two.n_rows
+    assert one.merge(two).n_rows == sum(sizes) == N
+    assert two.n_rows == sizes[1]
+
+
 def test_two_blocks_differ_by_twice_the_error(data):
     y, z = data
     found = MetricAccumulator(metrics.calibration_loss, n_blocks=2).update(y, z).result()
