@@ -202,9 +202,7 @@ def read_rows(
     check_row_names(y=y, prediction=prediction, sample_weight=sample_weight, groups=groups)
     if prediction is None:
         return Rows.of(labels, labels.mu, sample_weight, groups)
-    own = _names(prediction)
-    if not isinstance(prediction, Distribution):
-        prediction = check_proba(prediction, name="prediction")
+    prediction, own = read_prediction(prediction)
     check_same_length(len(prediction), y=labels)
     K = prediction.shape[1]
     classes = _check_classes(own, classes, K)
@@ -214,11 +212,12 @@ def read_rows(
     return Rows.of(labels, prediction, sample_weight, groups)
 
 
-def _names(prediction: PredictionLike) -> NDArray | None:
-    """The names that a prediction brings for its columns."""
+def read_prediction(prediction: PredictionLike) -> tuple[Any, NDArray | None]:
+    """A distribution, or checked probabilities (n, K); and the names that its columns bring."""
     if isinstance(prediction, Distribution):
-        return prediction.classes
-    return column_names(prediction, "prediction")
+        return prediction, prediction.classes
+    names = column_names(prediction, "prediction")
+    return check_proba(prediction, name="prediction"), names
 
 
 def _check_classes(own: NDArray | None, given: ArrayLike | None, K: int) -> NDArray | None:
@@ -234,13 +233,13 @@ def _check_classes(own: NDArray | None, given: ArrayLike | None, K: int) -> NDAr
     return classes
 
 
-def read_priced(y, prediction, costs: Costs, sample_weight=None, groups=None) -> Rows:
+def read_with_costs(y, prediction, costs: Costs, sample_weight=None, groups=None) -> Rows:
     """Rows that meet a cost matrix: 1-D labels are names of its classes, where they are sorted.
 
     A bare prediction has its columns in that order too.
     """
     named = costs.classes is not None and is_sorted(costs.classes) and read_labels(y).single
-    classes = costs.classes if named and _names(prediction) is None else None
+    classes = costs.classes if named and read_prediction(prediction)[1] is None else None
     return read_rows(y, prediction, sample_weight, groups, classes=classes)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._rows import Rows, read_priced
+from .._rows import Rows, read_with_costs
 from .._utils.costs import Costs, bayes_columns, expected_cost
 from .._utils.names import sorted_names
 from ..metrics import (
@@ -72,7 +72,7 @@ def decide(ys, splits: list[dict], names: list, costs: Costs, groups) -> list[li
     """The decisions of each model on each split, (n_models, n_splits)."""
     return [
         [
-            Decided(read_priced(y, split[name], costs, None, groups), costs)
+            Decided(read_with_costs(y, split[name], costs, None, groups), costs)
             for y, split in zip(ys, splits, strict=True)
         ]
         for name in names

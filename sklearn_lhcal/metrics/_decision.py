@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._rows import PredictionLike, Rows, read_priced
+from .._rows import PredictionLike, Rows, read_prediction, read_with_costs
 from .._utils.arrays import Floats
 from .._utils.checks import check_fraction, check_same_length, check_sample_weight
 from .._utils.costs import (
@@ -19,8 +19,7 @@ from .._utils.costs import (
     expected_cost,
     of_decisions,
 )
-from .._utils.names import Side, check_row_names, column_names
-from .._utils.simplex import check_proba
+from .._utils.names import Side, check_row_names
 from .._utils.tags import MeanOfTerms, metric
 from .._utils.types import LabelsLike
 from ..distributions import Distribution
@@ -39,12 +38,8 @@ __all__ = [
 
 def _meet(prediction, cost_matrix) -> tuple[Floats, Costs]:
     """Class probabilities, and costs with their rows in the same order."""
-    if isinstance(prediction, Distribution):
-        z = prediction.mean()
-        classes = prediction.classes
-    else:
-        z = check_proba(prediction, name="prediction")
-        classes = column_names(prediction, "prediction")
+    found, classes = read_prediction(prediction)
+    z = found.mean() if isinstance(found, Distribution) else found
     costs = check_cost_matrix(cost_matrix, a_row=True).for_classes(classes, z.shape[1])
     costs.check_rows(len(z))
     return z, costs
@@ -67,8 +62,8 @@ def _cost_terms(rows: Rows, *, cost_matrix) -> tuple:
     return weighted(rows, np.einsum("nk,nk->n", rows.mu, rows.prediction))
 
 
-def _read_priced(y, prediction, sample_weight, groups, *, cost_matrix) -> Rows:
-    return read_priced(y, prediction, check_cost_matrix(cost_matrix), sample_weight, groups)
+def _read_with_costs(y, prediction, sample_weight, groups, *, cost_matrix) -> Rows:
+    return read_with_costs(y, prediction, check_cost_matrix(cost_matrix), sample_weight, groups)
 
 
 def _gap_terms(rows: Rows, *, cost_matrix) -> tuple:
@@ -197,7 +192,7 @@ def model_risk(
     return float(np.average(expected_cost(z, d, costs.C), weights=w))
 
 
-@metric(MeanOfTerms(read=_read_priced, terms=_gap_terms))
+@metric(MeanOfTerms(read=_read_with_costs, terms=_gap_terms))
 def risk_gap(
     y: LabelsLike,
     prediction: PredictionLike,

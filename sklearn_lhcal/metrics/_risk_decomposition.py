@@ -5,7 +5,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._rows import PredictionLike, Rows, read_priced
+from .._rows import PredictionLike, Rows, read_with_costs
 from .._utils.costs import bayes_columns, check_cost_matrix, expected_cost
 from .._utils.types import LabelsLike
 from ._kernel_bandwidth import as_tensor, choose_bandwidth
@@ -90,7 +90,7 @@ def risk_decomposition(
     RiskDecomposition(risk=1.0, uncertainty=0.25, resolution=0.0, reliability=0.75)
     """
     costs = check_cost_matrix(cost_matrix)
-    rows = read_priced(y, prediction, costs, sample_weight)
+    rows = read_with_costs(y, prediction, costs, sample_weight)
     C = costs.for_classes(rows.classes, rows.z.shape[1]).C
     w = rows.weight / rows.weight.sum()
     risk, calibrated = (
