@@ -1,1 +1,1 @@
-"""The ground floor: pure functions that serve all rooms, in an order without circles."""
+"""Utilities: pure functions that serve all subpackages, in an order without circles."""

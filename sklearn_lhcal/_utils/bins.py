@@ -37,7 +37,7 @@ class Bins:
         self.edges: Floats  # (K, B+1), short rows padded with NaN
         K = z.shape[1]
         self._uniform = False
-        room = None
+        margin = None
         given = n_bins if is_real(n_bins) else any_array(n_bins, "n_bins")
         if np.ndim(given) == 1:
             edges = as_floats(given, "n_bins")
@@ -46,7 +46,7 @@ class Bins:
                     "Bin edges, n_bins, must be finite and strictly ascending, two at least."
                 )
             self.edges = np.tile(edges, (K, 1))
-            room = below(self.edges[:, 1:], np.diff(self.edges))
+            margin = below(self.edges[:, 1:], np.diff(self.edges))
         elif not is_count(n_bins):
             raise ValueError(
                 f"n_bins must be a positive integer or an array of edges, got {n_bins!r}."
@@ -58,10 +58,10 @@ class Bins:
             self.edges = _merged(np.quantile(z, np.linspace(0, 1, int(n_bins) + 1), axis=0).T)
         self.n_bins = self.edges.shape[1] - 1
         upper = self.edges[:, 1:]
-        if room is None:
+        if margin is None:
             # quantiles are values themselves
-            room = _ROUNDING * np.abs(upper)
-        self._inner = [e[~np.isnan(e)][:-1] for e in upper - room]
+            margin = _ROUNDING * np.abs(upper)
+        self._inner = [e[~np.isnan(e)][:-1] for e in upper - margin]
 
     def index(self, z: NDArray) -> Indices:
         """Bin of each value, shape of z: min(⌊z·B⌋, B−1) where bins are uniform."""

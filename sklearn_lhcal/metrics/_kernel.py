@@ -163,8 +163,8 @@ def kernel_calibration_error(
         with S1 = mean e_j·(Se)_j, which loses less: its loss is of second order. Use it with
         ``bandwidth="cv"``. None: the plugin.
     random_state : int, RandomState instance or None, default=0
-        Draws the rows on which a bandwidth is sought: 5 000 for "loo", 20 000 for "cv", where there
-        are more.
+        Draws the rows on which a bandwidth is searched: 5 000 for "loo", 20 000 for "cv", where
+        there are more.
     device : str, default="cpu"
         Where torch computes.
 

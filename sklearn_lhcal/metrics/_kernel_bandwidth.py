@@ -13,7 +13,7 @@ from .._utils.simplex import check_proba
 from .._utils.types import KernelKind, Seed
 from ..distributions import Distribution
 
-# a bandwidth is sought on so many rows at most
+# a bandwidth is searched on so many rows at most
 _LOO_ROWS = 5_000
 _CV_ROWS = 20_000
 

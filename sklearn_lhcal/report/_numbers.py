@@ -90,7 +90,7 @@ def ratio(terms, rows: Rows, least_raters: int = 1, **options) -> float:
     return float(numerator.sum() / denominator.sum())
 
 
-class Ruler(NamedTuple):
+class Intervals(NamedTuple):
     """How intervals are made: what they all share."""
 
     study: Study
@@ -126,34 +126,34 @@ class Ruler(NamedTuple):
 
 
 def numbers(
-    ruler: Ruler, recalibrated: Distribution | None, verbose: bool = False
+    intervals: Intervals, recalibrated: Distribution | None, verbose: bool = False
 ) -> dict[tuple[str, str], Number]:
     """All numbers by name and subset."""
-    todo = list(_plan(ruler, recalibrated))
+    todo = list(_plan(intervals, recalibrated))
     found = [call() for call in tqdm(todo, desc="intervals", disable=not verbose)]
     return {(number.name, number.subset): number for number in found}
 
 
-def of_classes(ruler: Ruler, verbose: bool = False) -> list[Number]:
+def of_classes(intervals: Intervals, verbose: bool = False) -> list[Number]:
     """Calibration errors of each class of the prediction as it was given."""
-    study = ruler.study
+    study = intervals.study
     found = []
     for k in tqdm(study.shown(MOST_CLASSES), desc="classes", disable=not verbose):
         own = {"kind": study.labels.classes.tolist()[k]}
         for name, function in OF_CLASS.items():
-            number = ruler.measure(name, function, study.prediction, "as_given", **own)
+            number = intervals.measure(name, function, study.prediction, "as_given", **own)
             found.append(number._replace(class_name=study.classes[k]))
     return found
 
 
-def _plan(ruler: Ruler, recalibrated: Distribution | None) -> Iterator[partial]:
+def _plan(intervals: Intervals, recalibrated: Distribution | None) -> Iterator[partial]:
     """The calls that make the numbers; none was made yet."""
-    study = ruler.study
+    study = intervals.study
     chosen = dict(PROBABILITIES)
     if study.has_pairs:
         chosen |= PAIRS
-        yield partial(ruler.measure, "percent_agreement", percent_agreement, None, "labels")
-        yield partial(ruler.measure, "fleiss_kappa", fleiss_kappa, None, "labels")
+        yield partial(intervals.measure, "percent_agreement", percent_agreement, None, "labels")
+        yield partial(intervals.measure, "fleiss_kappa", fleiss_kappa, None, "labels")
     gaps = {"overconfidence": overconfidence}
     if study.has_pairs:
         gaps["excess_disagreement"] = excess_disagreement
@@ -162,16 +162,16 @@ def _plan(ruler: Ruler, recalibrated: Distribution | None) -> Iterator[partial]:
         predictions["recalibrated"] = recalibrated
     for subset, prediction in predictions.items():
         for name, function in (chosen | gaps).items():
-            yield partial(ruler.measure, name, function, prediction, subset)
+            yield partial(intervals.measure, name, function, prediction, subset)
         if study.costs is not None:
-            yield partial(_risk, ruler, prediction, study.costs, subset)
+            yield partial(_risk, intervals, prediction, study.costs, subset)
     if recalibrated is not None:
         for name in COMPARED:
             if name in chosen:
-                yield partial(ruler.compare, name, chosen[name], recalibrated, "difference")
+                yield partial(intervals.compare, name, chosen[name], recalibrated, "difference")
 
 
-def _risk(ruler: Ruler, prediction: Distribution, costs: ArrayLike, subset: str) -> Number:
+def _risk(intervals: Intervals, prediction: Distribution, costs: ArrayLike, subset: str) -> Number:
     """Mean cost of the decisions that a prediction advises."""
     decisions = bayes_decision(prediction, costs)
-    return ruler.measure("decision_risk", decision_risk, decisions, subset, cost_matrix=costs)
+    return intervals.measure("decision_risk", decision_risk, decisions, subset, cost_matrix=costs)

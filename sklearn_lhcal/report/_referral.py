@@ -7,7 +7,7 @@ import numpy as np
 from .. import metrics
 from .._rows import Rows, read_rows
 from .._utils.tags import MeanOfTerms, defaults_of, metric, tags_of
-from ._numbers import Number, Ruler, ratio
+from ._numbers import Intervals, Number, ratio
 
 # Shares of the rows that are sent.
 SENT = (0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9)
@@ -47,16 +47,16 @@ class Referral(NamedTuple):
         return {"rows_sent": self.sent, **shares}
 
 
-def referral(ruler: Ruler) -> Referral:
+def referral(intervals: Intervals) -> Referral:
     """Rows by predicted disagreement, the largest first: how much each share of them holds."""
-    study = ruler.study
+    study = intervals.study
     predicted = study.prediction.disagreement()
     place = np.ceil(np.array(SENT) * len(study)).astype(int) - 1
     above = np.unique(-np.sort(-predicted)[place] - _ROUNDING)[::-1]
     wanted = [name for name in HELD if study.has_pairs or name != "irreducible_loss"]
     held = {
         name: [
-            ruler.measure(name, share_held, study.prediction, "sent", of=HELD[name], above=a)
+            intervals.measure(name, share_held, study.prediction, "sent", of=HELD[name], above=a)
             for a in above
         ]
         for name in wanted

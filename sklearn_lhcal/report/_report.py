@@ -17,7 +17,7 @@ from .._utils.version import __version__
 from ..distributions import Dirichlet, second_opinion_value
 from . import _findings, _page
 from ._figures import Picture, pictures
-from ._numbers import Ruler, numbers, of_classes
+from ._numbers import Intervals, numbers, of_classes
 from ._recalibrated import Recalibrated, recalibrate
 from ._referral import referral
 from ._study import Study, read_study
@@ -176,13 +176,13 @@ def report_on(
     _page.check_extras()
     check_fraction(confidence_level=confidence_level)
     recalibrated = recalibrate(study, random_state, verbose)
-    ruler = Ruler(study, confidence_level, random_state)
+    intervals = Intervals(study, confidence_level, random_state)
     with warnings.catch_warnings():
         # the page says it once
         warnings.filterwarnings("ignore", message=".*raters", category=UserWarning)
-        found = numbers(ruler, recalibrated.prediction, verbose)
-        by_class = of_classes(ruler, verbose)
-        sent = referral(ruler)
+        found = numbers(intervals, recalibrated.prediction, verbose)
+        by_class = of_classes(intervals, verbose)
+        sent = referral(intervals)
         drawn = pictures(study, recalibrated.prediction, sent, confidence_level)
     data = {
         "schema_version": SCHEMA_VERSION,
