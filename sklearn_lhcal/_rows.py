@@ -35,7 +35,7 @@ from ._utils.types import LabelsLike, Samples
 from .distributions import Distribution, PointMass, predict_dist
 from .label_histogram import Annotations as Annotations
 from .label_histogram._labels import Labels as Labels
-from .label_histogram._labels import names_of
+from .label_histogram._labels import names_of as names_of
 from .label_histogram._labels import read_labels as read_labels
 from .label_histogram._labels import weight_of as weight_of
 

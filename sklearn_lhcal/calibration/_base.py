@@ -15,7 +15,7 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, proces
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 from tqdm.auto import tqdm
 
-from .._rows import DistributionClassifierMixin, predicted_dist
+from .._rows import DistributionClassifierMixin, Labels, predicted_dist, read_labels
 from .._utils.arrays import Floats
 from .._utils.checks import (
     check_same_length,
@@ -41,7 +41,6 @@ from .._utils.simplex import log
 from .._utils.threads import one_blas_thread
 from .._utils.types import Calibrated, Folds, LabelsLike, Samples, Seed
 from ..distributions import Distribution
-from ..label_histogram._labels import Labels, read_labels
 from ..model_selection import StratifiedVotesKFold, check_cv
 from ._precomputed import PrecomputedClassifier
 from ._rows import CalibrationRows

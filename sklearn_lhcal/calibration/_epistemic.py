@@ -16,7 +16,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from .._rows import predicted_classes
+from .._rows import predicted_classes, read_labels, weight_of
 from .._utils.arrays import Floats
 from .._utils.bins import gain_sums
 from .._utils.checks import check_sample_weight, check_samples, take_rows
@@ -24,7 +24,6 @@ from .._utils.estimators import atomic, own_columns
 from .._utils.names import check_row_names, positions
 from .._utils.types import AugmentedSplitter, Estimator, LabelsLike, Samples, Seed
 from ..distributions import predict_dist
-from ..label_histogram._labels import read_labels, weight_of
 from ..metrics import accuracy_gain
 from ..model_selection import BallCarvingSplit
 from ._base import TrainingRows, _Wrapper, read_for_fit

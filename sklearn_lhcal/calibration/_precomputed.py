@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from .._rows import read_labels
 from .._utils.arrays import Floats
 from .._utils.checks import check_samples, plain_array
 from .._utils.estimators import atomic
@@ -21,7 +22,6 @@ from .._utils.names import (
 from .._utils.simplex import check_proba, log_proba, log_softmax, softmax
 from .._utils.types import LabelsLike, Samples
 from ..distributions import Distribution, PointMass
-from ..label_histogram._labels import read_labels
 
 
 class PrecomputedClassifier(ClassifierMixin, BaseEstimator):

@@ -7,13 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._rows import predicted_dist
+from .._rows import Labels, predicted_dist
 from .._utils.arrays import Floats, Indices
 from .._utils.checks import take_rows
 from .._utils.estimators import own_columns, resolve
 from .._utils.simplex import EPS, log_proba, log_softmax, row_sum
 from ..distributions import Distribution, Mixture, PointMass
-from ..label_histogram._labels import Labels
 from ._precomputed import PrecomputedClassifier
 
 # The weight of a member whose weight is 0, and the least probability that has a logarithm.

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._rows import PredictionLike, Rows, read_prediction, read_with_costs
+from .._rows import PredictionLike, Rows, read_labels, read_prediction, read_with_costs
 from .._utils.arrays import Floats
 from .._utils.checks import check_fraction, check_same_length, check_sample_weight
 from .._utils.costs import (
@@ -23,7 +23,6 @@ from .._utils.names import Side, check_row_names
 from .._utils.tags import MeanOfTerms, metric
 from .._utils.types import LabelsLike
 from ..distributions import Distribution
-from ..label_histogram._labels import read_labels
 from ._evaluate import score, weighted
 from ._inference.intervals import ConfidenceInterval
 

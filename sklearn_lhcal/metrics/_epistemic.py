@@ -12,6 +12,7 @@ from scipy.stats import rankdata
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.utils import check_random_state
 
+from .._rows import read_labels
 from .._utils.arrays import Floats, Indices
 from .._utils.bins import Bins, check_gains, gain_sums
 from .._utils.checks import (
@@ -25,7 +26,6 @@ from .._utils.checks import (
 from .._utils.names import check_row_names, is_numeric, positions, sorted_names
 from .._utils.tags import Tags, metric
 from .._utils.types import LabelsLike, Seed, Strategy
-from ..label_histogram._labels import read_labels
 
 _DRAWS = 2_000_000  # gains drawn at once
 _POOL = 100  # rows of which losses are learnt

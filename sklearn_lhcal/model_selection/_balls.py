@@ -18,7 +18,7 @@ from .._utils.types import LabelsLike, Samples, Seed
 
 # Share of all rows in balls that do not overlap, where the radius is "auto".
 _AUTO_SHARE = 0.3
-# Rows for each ball among which its centre is sought.
+# Rows for each ball among which its centre is searched for.
 _CANDIDATES = 50
 # Parts of the rows in a split.
 _TRAIN, _AUGMENTED_ONLY, _TEST = range(3)

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._rows import PredictionLike, read_rows
+from .._rows import Labels, PredictionLike, read_labels, read_rows
 from .._utils.arrays import Floats, Indices
 from .._utils.checks import check_same_length
 from .._utils.costs import check_cost_matrix
@@ -16,7 +16,6 @@ from .._utils.names import row_names
 from .._utils.types import LabelsLike
 from ..distributions import Distribution
 from ..label_histogram import Annotations
-from ..label_histogram._labels import Labels, read_labels
 
 # From fewer people nothing can be said of others; nor, from fewer in the second, of their pairs.
 LEAST_RATERS = 3
