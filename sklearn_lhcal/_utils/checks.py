@@ -235,14 +235,6 @@ def check_same_length(n: int, **named) -> None:
             )
 
 
-def check_levels(quantiles) -> Floats:
-    """Levels of quantiles, float64, in [0, 1], one at least."""
-    levels = as_floats(quantiles, "quantiles")
-    if levels.ndim > 1 or not levels.size or not ((levels >= 0) & (levels <= 1)).all():
-        raise ValueError(f"quantiles must hold numbers between 0 and 1, got {quantiles!r}.")
-    return levels
-
-
 def check_sample_weight(sample_weight, n: int) -> Floats | None:
     """Weights of shape (n,), float64, finite, not negative, not all zero; None stays None."""
     if sample_weight is None:

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from sklearn import get_config
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
-from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
 from sklearn.utils.validation import has_fit_parameter
 
 from .arrays import Indices
@@ -91,13 +90,6 @@ def own_classes(model, classes: NDArray) -> NDArray:
 def own_columns(model, classes: NDArray) -> Indices:
     """The columns of a fitted model's outputs in the order of these classes."""
     return positions(classes, own_classes(model, classes))
-
-
-def fit_router(owner, estimator) -> MetadataRouter:
-    """What a meta-estimator passes on: to its own fit, and to that of the estimator inside."""
-    to_fit = MethodMapping().add(caller="fit", callee="fit")
-    router = MetadataRouter(owner=owner).add_self_request(owner)
-    return router.add(estimator=estimator, method_mapping=to_fit)
 
 
 def resolve(estimator, X, method: str):

@@ -65,30 +65,6 @@ class Problem(ABC):
         return lambda s: x + s, lambda slope: slope, len(x)
 
 
-class SmoothProblem(Problem):
-    """A function in closed form.
-
-    Parameters
-    ----------
-    function : callable
-        Of x: value, gradient of shape (p,) and Hessian of shape (p, p).
-    start : ndarray of shape (p,)
-    """
-
-    def __init__(self, function: Callable, start: Vector):
-        self._function = function
-        self._start = start
-
-    @property
-    def start(self):
-        """Where the search begins."""
-        return self._start
-
-    def hessian(self, x: Vector) -> tuple[float, Vector, Vector]:
-        """Value, gradient and Hessian."""
-        return self._function(x)
-
-
 class Solver(BaseEstimator, ABC):
     """What minimises a problem."""
 

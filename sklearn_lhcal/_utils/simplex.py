@@ -6,7 +6,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from .arrays import Floats
 from .checks import as_floats, check_finite, plain_array
 
-# The smallest probability that a calibrator reads.
+# The smallest probability that calibrators and kernels read.
 EPS = 1e-12
 # A maximum is taken column by column where rows have at most so many entries, and there are so many
 # rows for each of them.
@@ -139,13 +139,6 @@ def softmax(u: Floats) -> Floats:
     return z
 
 
-def log_proba(z: Floats, least: float = EPS) -> Floats:
-    """Scores of calibrators: log(clip(z, least, 1)), renormalised over the last axis."""
-    v = np.maximum(z, least)
-    v /= row_sum(v)[..., None]
-    return np.log(v, out=v)
-
-
 def entropy(z: Floats) -> Floats:
     """Shannon entropy over the last axis, in nats."""
     return -row_sum(z * np.log(np.where(z > 0, z, 1.0)))
@@ -159,10 +152,9 @@ def gini(z: Floats) -> Floats:
 def votes_of(z: Floats) -> Floats:
     """The share of each class in a model's vote, (n, K): probabilities that tie share evenly."""
     best = z == z.max(axis=1, keepdims=True)
-    return best / row_sum(best.astype(np.float64))[:, None]
+    return best / best.sum(axis=1, keepdims=True)
 
 
 def accuracy(mu: Floats, z: Floats) -> Floats:
     """Share of labels μ̂ on the most probable class of each row, (n,); ties of z share evenly."""
-    best = z == z.max(axis=1, keepdims=True)
-    return (mu * best).sum(axis=1) / best.sum(axis=1)
+    return row_sum(mu * votes_of(z))

@@ -6,8 +6,6 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .arrays import Indices
-
 # X is opaque: an array, a frame, a sparse matrix, a tensor, a list or a dict of these
 Samples = Any
 
@@ -44,10 +42,6 @@ class Estimator(Protocol):
         """Set some of them."""
 
 
-# what a calibrator calibrates; None is a logistic regression
-Calibrated = Estimator | Literal["logits", "proba"] | None
-
-
 class Splitter(Protocol):
     """What splits rows into folds."""
 
@@ -55,18 +49,10 @@ class Splitter(Protocol):
         """Indices (train, test) of each fold."""
 
 
-class AugmentedSplitter(Protocol):
-    """What splits rows for `EpistemicCalibration`."""
-
-    def split_augmented(self, X: Samples) -> tuple[Indices, Indices, Indices]:
-        """Indices (train, augmented, test)."""
-
-
 # what ``cv=`` may be
 Folds = int | Splitter | Iterable[tuple[ArrayLike, ArrayLike]] | None
 
 
-# how bins are cut, how binned estimates are corrected, what of a prediction is compared
+# how bins are cut, what of a prediction is compared
 Strategy = Literal["uniform", "quantile"]
-Correction = Literal["residual", "label"] | None
 KernelKind = Literal["canonical", "marginal", "top_label"]

@@ -17,7 +17,7 @@ from .._utils.checks import as_features, check_not_negative
 from .._utils.devices import seeded
 from .._utils.problems import Solver
 from .._utils.simplex import entropy, gini
-from .._utils.types import Calibrated, Folds, Seed
+from .._utils.types import Folds, Seed
 from ..distributions import Dirichlet
 from ..neural_network import DirichletMultinomialLoss, LayerFeatures, PairwiseLoss
 from ._alpha_line import (
@@ -32,7 +32,7 @@ from ._alpha_line import (
     fitted,
     is_any_spread_left,
 )
-from ._base import _TrainedCalibrator
+from ._base import Calibrated, _TrainedCalibrator
 from ._rows import CalibrationRows
 
 _LIKELIHOODS = {

@@ -2,7 +2,11 @@
 
 import warnings
 from abc import abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from functools import cache
+from threading import Lock
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
@@ -13,6 +17,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
+from threadpoolctl import ThreadpoolController
 from tqdm.auto import tqdm
 
 from .._rows import DistributionClassifierMixin, Labels, predicted_dist, read_labels
@@ -30,7 +35,6 @@ from .._utils.estimators import (
     class_order,
     default_classifier,
     fit_on_labels,
-    fit_router,
     take_feature_names,
     takes_label_histograms,
     weight_params,
@@ -38,12 +42,41 @@ from .._utils.estimators import (
 from .._utils.names import check_row_names
 from .._utils.problems import Problem, Solver
 from .._utils.simplex import log
-from .._utils.threads import one_blas_thread
-from .._utils.types import Calibrated, Folds, LabelsLike, Samples, Seed
+from .._utils.types import Estimator, Folds, LabelsLike, Samples, Seed
 from ..distributions import Distribution
 from ..model_selection import StratifiedVotesKFold, check_cv
 from ._precomputed import PrecomputedClassifier
 from ._rows import CalibrationRows
+
+# what a calibrator calibrates; None is a logistic regression
+Calibrated = Estimator | Literal["logits", "proba"] | None
+
+_limited = Lock()
+
+
+@cache
+def _libraries() -> ThreadpoolController:
+    return ThreadpoolController()  # once, for it looks at all loaded libraries
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """A context for products of small blocks, which wait for the threads of BLAS longer than they
+    would take alone.
+
+    This is the one exception to the rule that no global state is changed. BLAS knows no limit for a
+    single Python thread: the limit holds for the whole process, until the first that set it leaves.
+    It stays: matrix scaling of many rows is several times slower without the limit, and its sums
+    would depend on the number of threads.
+    """
+    if not _limited.acquire(blocking=False):
+        yield
+        return
+    try:
+        with _libraries().limit(limits=1, user_api="blas"):
+            yield
+    finally:
+        _limited.release()
 
 
 class TrainingRows(NamedTuple):
@@ -105,7 +138,9 @@ class _Wrapper(DistributionClassifierMixin, ClassifierMixin, MetaEstimatorMixin,
 
     def get_metadata_routing(self) -> MetadataRouter:
         """What `fit` passes on: to the classifier's fit."""
-        return fit_router(self, self._wrapped())
+        to_fit = MethodMapping().add(caller="fit", callee="fit")
+        router = MetadataRouter(owner=self).add_self_request(self)
+        return router.add(estimator=self._wrapped(), method_mapping=to_fit)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

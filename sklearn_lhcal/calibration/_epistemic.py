@@ -5,7 +5,7 @@ What more data gains is learnt by carving the training data.
 
 import warnings
 from collections.abc import Callable
-from typing import Any, Literal, Self
+from typing import Any, Literal, Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,12 +17,12 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from .._rows import predicted_classes, read_labels, weight_of
-from .._utils.arrays import Floats
-from .._utils.bins import gain_sums
+from .._utils.arrays import Floats, Indices
+from .._utils.bins import Bins
 from .._utils.checks import check_sample_weight, check_samples, take_rows
 from .._utils.estimators import atomic, own_columns
 from .._utils.names import check_row_names, positions
-from .._utils.types import AugmentedSplitter, Estimator, LabelsLike, Samples, Seed
+from .._utils.types import Estimator, LabelsLike, Samples, Seed
 from ..distributions import predict_dist
 from ..metrics import accuracy_gain
 from ..model_selection import BallCarvingSplit
@@ -41,6 +41,13 @@ def _offers(method: str):
         return True
 
     return check
+
+
+class AugmentedSplitter(Protocol):
+    """What splits rows for `EpistemicCalibration`."""
+
+    def split_augmented(self, X: Samples) -> tuple[Indices, Indices, Indices]:
+        """Indices (train, augmented, test)."""
 
 
 class EpistemicCalibration(_Wrapper):
@@ -211,9 +218,9 @@ class EpistemicCalibration(_Wrapper):
                 'ensemble, or uncertainty="entropy".',
                 stacklevel=4,
             )
-        sums = gain_sums(g, e, self.n_bins, "quantile", w)
-        mean_gain = sums.means()[1][0]  # γ̄_m
-        gamma = mean_gain[sums.bins.index(e[:, None])[:, 0]]
+        bins = Bins(e[:, None], self.n_bins, "quantile").index(e[:, None])[:, 0]
+        _, m = np.unique(bins, return_inverse=True)
+        gamma = (np.bincount(m, g if w is None else w * g) / np.bincount(m, w))[m]  # γ̄_m
         isotonic = IsotonicRegression(y_min=0, y_max=1, out_of_bounds="clip").fit(e, gamma, w)
         return {"isotonic_": isotonic, "carved_uncertainty_": e, "carved_gain_": g}
 

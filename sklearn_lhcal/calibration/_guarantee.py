@@ -17,8 +17,8 @@ from .._utils.arrays import Floats, Indices, row_units
 from .._utils.checks import check_fraction, check_sample_weight, check_samples, take_rows
 from .._utils.estimators import atomic, resolve
 from .._utils.names import check_row_names
-from .._utils.types import Calibrated, LabelsLike, Samples, Seed
-from ._base import TrainingRows, _Wrapper, classifier_of, read_for_fit
+from .._utils.types import LabelsLike, Samples, Seed
+from ._base import Calibrated, TrainingRows, _Wrapper, classifier_of, read_for_fit
 
 # of sums of n votes
 ROUNDING = 1e-9

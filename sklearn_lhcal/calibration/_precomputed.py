@@ -19,9 +19,16 @@ from .._utils.names import (
     is_numeric,
     sorted_names,
 )
-from .._utils.simplex import check_proba, log_proba, log_softmax, softmax
+from .._utils.simplex import EPS, check_proba, log_softmax, row_sum, softmax
 from .._utils.types import LabelsLike, Samples
 from ..distributions import Distribution, PointMass
+
+
+def log_proba(z: Floats, least: float = EPS) -> Floats:
+    """Scores of calibrators: log(clip(z, least, 1)), renormalised over the last axis."""
+    v = np.maximum(z, least)
+    v /= row_sum(v)[..., None]
+    return np.log(v, out=v)
 
 
 class PrecomputedClassifier(ClassifierMixin, BaseEstimator):

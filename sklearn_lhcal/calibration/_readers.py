@@ -20,11 +20,11 @@ from .._utils.checks import (
 from .._utils.names import positions
 from .._utils.problems import Solver
 from .._utils.simplex import EPS, log
-from .._utils.types import Calibrated, Folds, LabelsLike, Samples, Seed
+from .._utils.types import Folds, LabelsLike, Samples, Seed
 from ..distributions import Distribution, Mixture, PointMass
 from ..label_histogram import Annotations
 from ..neural_network import LBFGS
-from ._base import _TrainedCalibrator
+from ._base import Calibrated, _TrainedCalibrator
 from ._reader_tilt import NewReader, Ratings, fit_effects, posterior, tilted
 from ._rows import CalibrationRows
 

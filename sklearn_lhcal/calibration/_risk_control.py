@@ -21,7 +21,8 @@ from .._utils.costs import (
     expected_costs,
     of_decisions,
 )
-from .._utils.types import Calibrated, Samples, Seed
+from .._utils.types import Samples, Seed
+from ._base import Calibrated
 from ._guarantee import ROUNDING, HeldOut, _Guarantee, unit_shares
 
 # Where chains of tests start, in units of the budget.

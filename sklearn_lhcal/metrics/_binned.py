@@ -5,20 +5,214 @@ share neither are unbiased for the square of a bin's residual. With U_ir = w_i (
 C_ir = w_i/n_i, ``CL_b = W_b/W · p(U)/p(C)``, p(V) the sum of V·V' over such pairs.
 """
 
+import copy
 from collections.abc import Callable
-from typing import NamedTuple, cast
+from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .._rows import Rows
 from .._utils.arrays import Floats, row_blocks
-from .._utils.bins import Bins, BinSums
+from .._utils.bins import Bins
+from .._utils.checks import is_real
 from ..label_histogram import Annotations
 from ._two_way import pairs_within, squares
 
+Correction = Literal["residual", "label"] | None
 # disjoint pairs of raters need so many
 _FOUR = 4
+
+
+# the sums over the rows of a bin; e = μ̂ − z, s = μ̂(1−μ̂), and c = s/(n_i−1) is the unbiased
+# estimate of what the raters' sampling adds to e²
+SUMS = ("w", "ww", "we", "wee", "wwee", "wc", "wz", "wmm", "ws")
+
+
+def _entry(number: int) -> Any:
+    """One of the sums of a table, shape (K, B)."""
+    return property(lambda sums: sums.table[number])
+
+
+class BinSums:
+    """Sums per class and bin from which every binned loss follows; `add` takes blocks of rows.
+
+    Parameters
+    ----------
+    bins : Bins
+    n_classes : int
+    n_parts : int, default=1
+        There may be such sums for each of several parts of the data.
+    correction : {"residual", "label", None}
+        The correction that the losses make.
+
+    Attributes
+    ----------
+    n_rows : int
+        Number of rows added.
+    dependent : bool
+        Whether groups or raters have pairs of rows that no correction counts.
+    """
+
+    w, ww, we, wee, wwee, wc, wz, wmm, ws = map(_entry, range(len(SUMS)))
+
+    def __init__(self, bins: Bins, n_classes: int, n_parts: int = 1, correction: str | None = None):
+        self.bins = bins
+        self.correction = correction
+        self.n_rows = 0
+        self.dependent = False
+        self.table = np.zeros((len(SUMS), n_classes, n_parts * bins.n_bins))
+
+    def add(
+        self,
+        mu: NDArray,
+        n: NDArray,
+        z: NDArray,
+        w: NDArray | None = None,
+        part: NDArray | None = None,
+    ) -> None:
+        """Add rows: μ̂ and z of shape (m, K), raters n, weights and parts of shape (m,).
+
+        Infinitely many raters need no correction.
+        """
+        K, B = self.w.shape
+        index = self.bins.index(z) + np.arange(K) * B
+        if part is not None:
+            index += (part * self.bins.n_bins)[:, None]
+        index = index.ravel()
+        weight = 1.0 if w is None else w[:, None]
+        s = mu * (1 - mu)
+        e = mu - z
+        we = weight * e
+        # the correction of rows with one rater is never read
+        with np.errstate(divide="ignore", invalid="ignore"):
+            wc = weight * (s / (n[:, None] - 1))
+
+        def total(values: NDArray) -> NDArray:
+            return np.bincount(index, values.ravel(), K * B).reshape(K, B)
+
+        wee = wwee = total(we * e)
+        if w is None:
+            # weights of 1 are their squares
+            W = WW = np.bincount(index, minlength=K * B).reshape(K, B)
+        else:
+            W, WW = (total(np.broadcast_to(v, z.shape)) for v in (weight, weight * weight))
+            wwee = total(we * we)
+        others = (total(v) for v in (wc, weight * z, weight * mu * mu, weight * s))
+        for sums, values in zip(self.table, (W, WW, total(we), wee, wwee, *others), strict=True):
+            sums += values
+        self.n_rows += len(z)
+
+    def by_group(self, mu: NDArray, z: NDArray, groups: NDArray, w: NDArray | None = None) -> None:
+        """Of all rows added: make groups the units of which pairs are corrected, instead of rows.
+
+        `ww` and `wwee` become ``Σ_g W_gb²`` and ``Σ_g (Σ_{i∈g} w e)²``; `groups` are codes (n,).
+        """
+        B, G = self.bins.n_bins, groups.max() + 1
+        index = self.bins.index(z)
+        for k in range(len(self.w)):
+            # bins and groups that occur together: at most n
+            cells, cell = np.unique(index[:, k] * G + groups, return_inverse=True)
+            e = mu[:, k] - z[:, k]
+            W_gb = np.bincount(cell, weights=w)
+            we = np.bincount(cell, weights=e if w is None else w * e)
+            self.ww[k] = np.bincount(cells // G, weights=W_gb**2, minlength=B)
+            self.wwee[k] = np.bincount(cells // G, weights=we**2, minlength=B)
+
+    def merge(self, other: "BinSums") -> None:
+        """Add the sums of other rows, binned alike."""
+        self.table += other.table
+        self.n_rows += other.n_rows
+
+    def of_table(self, table: Floats) -> "BinSums":
+        """The same of other sums."""
+        made = copy.copy(self)
+        made.table = table
+        return made
+
+    def calibration_loss(self) -> Floats:
+        """CL_kb of shape (K, B); empty bins contribute 0.
+
+        P1 eq. (12), (13) and the residual form.
+        """
+        W_b, W = self.w, self.w[0].sum()
+        safe = np.where(W_b > 0, W_b, 1.0)
+        several = self._several()
+        if self.correction == "residual":  # (W_b/W)·[(Σwe)² − Σw²e²] / [(Σw)² − Σw²]
+            pairs = np.where(several, W_b**2 - self.ww, 1.0)
+            return np.where(several, W_b / W * (self.we**2 - self.wwee) / pairs, 0.0)
+        plugin = W_b / W * (self.we / safe) ** 2
+        if self.correction is None:
+            return plugin
+        h = self.ww / safe / safe  # Σ p², p_i = w_i/W_b
+        variance = np.maximum(self.wmm / safe - ((self.we + self.wz) / safe) ** 2, 0.0)
+        return np.where(
+            several, plugin - W_b / W * variance * h / np.where(several, 1 - h, 1.0), 0.0
+        )
+
+    def _several(self) -> NDArray[np.bool_]:
+        """Where a bin can be corrected, (K, B): more than one row in it, or group."""
+        if self.correction is None:
+            return self.w > 0
+        return self.w**2 - self.ww > 1e-12 * self.w**2
+
+    def dropped_weight(self) -> float:
+        """Share of the weight in bins that cannot be corrected and count 0, mean over classes."""
+        dropped = np.where(self._several(), 0.0, self.w).sum()
+        return float(dropped / self.w.sum())
+
+    def gaps(self) -> Floats:
+        """|c̄ − z̄| of each class and bin, (K, B); 0 in empty bins."""
+        return np.abs(self.we) / np.where(self.w > 0, self.w, 1.0)
+
+    def powers(self, p: float) -> Floats:
+        """``Σ_b W_b/W |c̄−z̄|^p`` of each class, (K,), P1 Def. 2; for p = ∞ the largest gap."""
+        if np.isinf(p):
+            return self.gaps().max(axis=1)
+        return (self.w * self.gaps() ** p).sum(axis=1) / self.w[0].sum()
+
+    def epistemic_loss(self) -> Floats:
+        """EL_kb of shape (K, B).
+
+        P1 eq. (9) split over bins; the plugin keeps the raters' spread, eq. (8).
+        """
+        return (self.wee if self.correction is None else self.wee - self.wc) / self.w[0].sum()
+
+    def irreducible_loss(self) -> Floats:
+        """IL_k of shape (K,).
+
+        With `expected_squared_loss` less `epistemic_loss` it agrees row by row.
+        """
+        spread = self.ws if self.correction is None else self.ws + self.wc
+        return spread.sum(axis=1) / self.w[0].sum()
+
+    def expected_squared_loss(self) -> Floats:
+        """L_k of shape (K,), P1 eq. (7)."""
+        return (self.wee + self.ws).sum(axis=1) / self.w[0].sum()
+
+    def means(self) -> tuple[Floats, Floats]:
+        """Mean prediction z̄ and mean frequency c̄ per bin, shapes (K, B); NaN in empty bins."""
+        W_b = np.where(self.w > 0, self.w, np.nan)
+        return self.wz / W_b, (self.we + self.wz) / W_b
+
+
+def check_bias_correction(bias_correction: str | None) -> None:
+    """Raise a ValueError unless the value is one of "residual", "label" and None."""
+    if bias_correction not in ("residual", "label", None):
+        raise ValueError(
+            f'bias_correction must be "residual", "label" or None, got {bias_correction!r}.'
+        )
+
+
+def check_exponent(p, bias_correction: str | None) -> None:
+    """ValueError for an exponent below 1, or a correction that it does not have."""
+    if not is_real(p) or isinstance(p, bool) or not p >= 1:
+        raise ValueError(f"p must be a number, 1 or more, or np.inf, got {p!r}.")
+    if p != 2 and bias_correction is not None:
+        raise ValueError(
+            f"bias_correction={bias_correction!r} is for p = 2 only, got p = {p}; "
+            "pass bias_correction=None for the plugin."
+        )
 
 
 class Binned(NamedTuple):

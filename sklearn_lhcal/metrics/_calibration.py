@@ -12,12 +12,19 @@ from numpy.typing import ArrayLike, NDArray
 
 from .._rows import PredictionLike, Rows
 from .._utils.arrays import Floats
-from .._utils.bins import Bins, BinSums, check_bias_correction, check_exponent, signed_root
+from .._utils.bins import Bins
 from .._utils.tags import LossOverBins, metric
-from .._utils.types import Correction, LabelsLike, Strategy
+from .._utils.types import LabelsLike, Strategy
 from ..label_histogram import Annotations
-from ._binned import Binned, correction_of
-from ._evaluate import score
+from ._binned import (
+    Binned,
+    BinSums,
+    Correction,
+    check_bias_correction,
+    check_exponent,
+    correction_of,
+)
+from ._evaluate import score, signed_root
 from ._label_histogram import least_raters
 
 _MUCH = 0.05  # weight in bins that one group or rater fills, above which a warning says so

@@ -8,11 +8,11 @@ from numpy.typing import ArrayLike
 from scipy.stats import skew
 
 from .._rows import PredictionLike, Rows
-from .._utils.bins import Bins, signed_root
+from .._utils.bins import Bins
 from .._utils.checks import is_count
 from .._utils.tags import OfRows, metric
 from .._utils.types import LabelsLike
-from ._evaluate import score
+from ._evaluate import score, signed_root
 from ._kernel import check_options
 
 

@@ -10,9 +10,9 @@ from numpy.typing import ArrayLike
 
 from .._rows import PredictionLike
 from .._utils.arrays import Floats
-from .._utils.bins import BinSums
 from .._utils.tags import LossOverBins, metric
-from .._utils.types import Correction, LabelsLike, Strategy
+from .._utils.types import LabelsLike, Strategy
+from ._binned import BinSums, Correction
 from ._calibration import class_bins
 from ._evaluate import score
 from ._label_histogram import least_raters

@@ -7,13 +7,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .._rows import PredictionLike, Rows
-from .._utils.bins import Bins, BinSums, check_bias_correction, signed_root
+from .._utils.bins import Bins
 from .._utils.tags import LossOverBins, MeanOfTerms, metric
-from .._utils.types import Correction, LabelsLike, Strategy
+from .._utils.types import LabelsLike, Strategy
 from ..label_histogram import class_disagreement, pairwise_disagreement
-from ._binned import Binned, correction_of
+from ._binned import Binned, BinSums, Correction, check_bias_correction, correction_of
 from ._calibration import calibration_parts
-from ._evaluate import mean_of, score
+from ._evaluate import mean_of, score, signed_root
 from ._statistic import squared
 
 

@@ -14,10 +14,10 @@ from sklearn.utils import check_random_state
 
 from .._rows import read_labels
 from .._utils.arrays import Floats, Indices
-from .._utils.bins import Bins, check_gains, gain_sums
+from .._utils.bins import Bins
 from .._utils.checks import (
     any_array,
-    check_levels,
+    as_floats,
     check_positive_int,
     check_same_length,
     distinct,
@@ -26,6 +26,7 @@ from .._utils.checks import (
 from .._utils.names import check_row_names, is_numeric, positions, sorted_names
 from .._utils.tags import Tags, metric
 from .._utils.types import LabelsLike, Seed, Strategy
+from ._binned import BinSums
 
 _DRAWS = 2_000_000  # gains drawn at once
 _POOL = 100  # rows of which losses are learnt
@@ -137,6 +138,40 @@ def _columns(labels: NDArray, classes: NDArray, name: str) -> Indices:
             f"{classes.tolist()[:20]}; pass classes= where the columns of y have names."
         )
     return columns[codes]
+
+
+def check_levels(quantiles) -> Floats:
+    """Levels of quantiles, float64, in [0, 1], one at least."""
+    levels = as_floats(quantiles, "quantiles")
+    if levels.ndim > 1 or not levels.size or not ((levels >= 0) & (levels <= 1)).all():
+        raise ValueError(f"quantiles must hold numbers between 0 and 1, got {quantiles!r}.")
+    return levels
+
+
+def check_gains(gain, uncertainty) -> tuple[Floats, Floats]:
+    """Gains and estimates of epistemic uncertainty, shape (n,), float64, finite and in range."""
+    g = as_floats(gain, "gain")
+    e = as_floats(uncertainty, "uncertainty")
+    if g.ndim != 1 or not len(g):
+        raise ValueError(f"gain must have shape (n_samples,) with a row at least, got {g.shape}.")
+    if e.shape != g.shape:
+        raise ValueError(
+            f"uncertainty must hold one estimate per row, shape {g.shape}, got {e.shape}."
+        )
+    if not np.isfinite(g).all() or np.abs(g).max() > 1 + 1e-9:
+        raise ValueError("gain must lie between -1 and 1, without NaN: use accuracy_gain.")
+    if not np.isfinite(e).all() or e.min() < -1e-9:
+        raise ValueError("uncertainty must be finite and not negative.")
+    if e.max() > 1e150:
+        raise ValueError("uncertainty has values beyond 1e150, whose squares overflow.")
+    return g, e
+
+
+def gain_sums(g, e, n_bins, strategy) -> BinSums:
+    """Sums per bin of the estimate e, of the residual g − e among others."""
+    sums = BinSums(Bins(e[:, None], n_bins, strategy), 1, correction="residual")
+    sums.add(g[:, None], np.full(len(g), np.inf), e[:, None])
+    return sums
 
 
 @metric(Tags(greater_is_better=False))

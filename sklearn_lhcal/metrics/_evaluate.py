@@ -11,7 +11,6 @@ from sklearn.exceptions import UndefinedMetricWarning
 
 from .._rows import Rows, read_rows
 from .._utils.arrays import Floats
-from .._utils.bins import check_grouped, signed_root
 from .._utils.tags import MeanOfTerms, Tags, defaults_of, tags_of, unwrapped
 
 
@@ -61,6 +60,24 @@ class Metric(NamedTuple):
             value = signed_root(value)
         # one number, no scalar of NumPy's; some metrics return several
         return float(value) if isinstance(value, np.floating) else value
+
+
+def check_grouped(groups: NDArray | None, bias_correction: str | None) -> None:
+    """ValueError for groups with the one correction that cannot leave their pairs out."""
+    if groups is not None and bias_correction == "label":
+        raise ValueError(
+            "bias_correction='label' takes rows as independent; with groups use 'residual'."
+        )
+
+
+def signed_root(value, p: float = 2):
+    """The root of a corrected loss, which may be negative.
+
+    sign(x)·|x|^(1/p); x itself for p = ∞.
+    """
+    if np.isinf(p):
+        return value
+    return np.sign(value) * np.abs(value) ** (1 / p)
 
 
 def with_options(function: Callable, options: dict[str, Any]) -> Metric | None:

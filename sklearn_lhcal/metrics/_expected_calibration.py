@@ -12,13 +12,20 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .._rows import PredictionLike, Rows, class_names
-from .._utils.bins import Bins, BinSums, check_bias_correction, check_exponent, signed_root
+from .._utils.bins import Bins
 from .._utils.simplex import accuracy, votes_of
 from .._utils.tags import LossOverBins, metric
-from .._utils.types import Correction, LabelsLike, Strategy
-from ._binned import Binned, correction_of
+from .._utils.types import LabelsLike, Strategy
+from ._binned import (
+    Binned,
+    BinSums,
+    Correction,
+    check_bias_correction,
+    check_exponent,
+    correction_of,
+)
 from ._calibration import calibration_parts
-from ._evaluate import score
+from ._evaluate import score, signed_root
 
 
 def _columns(rows: Rows, kind) -> tuple[NDArray, NDArray]:

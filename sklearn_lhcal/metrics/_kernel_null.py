@@ -10,11 +10,12 @@ from sklearn.utils import check_random_state
 
 from .._rows import PredictionLike, Rows, read_rows
 from .._utils.arrays import Floats, row_units
-from .._utils.bins import signed_root
-from .._utils.checks import check_levels, check_positive_int
+from .._utils.checks import check_positive_int
 from .._utils.types import KernelKind, LabelsLike, Seed
 from ..label_histogram import Annotations
 from ._binned import raters_repeat
+from ._epistemic import check_levels
+from ._evaluate import signed_root
 from ._kernel import check_enough, check_options, mean_errors, one_version
 from ._kernel_bandwidth import choose_bandwidth
 

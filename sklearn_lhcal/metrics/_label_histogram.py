@@ -6,9 +6,9 @@ n_i raters of a row, μ̂ = y/n_i, z class probabilities, Q true class probabili
 from numpy.typing import ArrayLike
 
 from .._rows import PredictionLike
-from .._utils.bins import check_bias_correction
 from .._utils.tags import MeanOfTerms, metric
-from .._utils.types import Correction, LabelsLike
+from .._utils.types import LabelsLike
+from ._binned import Correction, check_bias_correction
 from ._evaluate import mean, score
 
 

@@ -50,7 +50,6 @@ PRIVATE_IN_TESTS = {
     "_utils.kernels.smoothing": "likelihoods and derivatives of kernels, which metrics sum away",
     "_utils.kernels.sums": "exact to rounding, and in blocks so small that few rows cross them",
     "_utils.tags": "what metrics say of themselves, which scorers and intervals read",
-    "_utils.threads": "sums that are the same to the last bit for any number of threads",
     "calibration._base": "the base of calibrators, for the exercise of a new one",
     "calibration._decision.select": "candidates and the rule that chooses, against brute force",
     "calibration._risk_control": "the wealth of bets, a martingale by enumeration",

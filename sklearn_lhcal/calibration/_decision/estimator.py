@@ -12,7 +12,8 @@ from ..._utils.arrays import Floats
 from ..._utils.checks import check_not_negative, check_samples
 from ..._utils.costs import Costs, bayes_columns, check_cost_matrix, expected_costs, relative
 from ..._utils.estimators import resolve
-from ..._utils.types import Calibrated, Estimator, Folds, Samples, Seed
+from ..._utils.types import Estimator, Folds, Samples, Seed
+from .._base import Calibrated
 from .._rows import CalibrationRows
 from .._scaling.estimators import (
     BiasCorrectedTemperatureScaling,

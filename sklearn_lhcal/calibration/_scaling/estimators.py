@@ -5,8 +5,8 @@ from typing import Literal
 import numpy as np
 
 from ..._utils.checks import check_not_negative
-from ..._utils.types import Calibrated, Folds, Seed
-from .._base import _BaseCalibrator
+from ..._utils.types import Folds, Seed
+from .._base import Calibrated, _BaseCalibrator
 from .._rows import CalibrationRows
 from .fit import (
     STRENGTHS,

@@ -8,13 +8,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..._rows import PredictionLike, Rows
 from ..._utils.arrays import Floats
-from ..._utils.bins import BinSums, signed_root
 from ..._utils.checks import as_floats, check_fraction, check_positive_int
 from ..._utils.tags import LossOverBins, unwrapped
 from ..._utils.types import LabelsLike
 from ...label_histogram import Annotations
+from .._binned import BinSums
 from .._decomposition import NOTHING, LossDecomposition, loss_decomposition
-from .._evaluate import Metric, undefined, with_options
+from .._evaluate import Metric, signed_root, undefined, with_options
 from .intervals import ConfidenceInterval, interval_from
 from .raters import Replicates, Spread, VarianceComponents, row_variance
 

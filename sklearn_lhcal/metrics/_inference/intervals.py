@@ -14,9 +14,9 @@ from sklearn.utils import check_random_state
 
 from ..._rows import PredictionLike
 from ..._utils.arrays import Floats
-from ..._utils.bins import signed_root
 from ..._utils.checks import as_floats, check_finite, check_fraction
 from ..._utils.types import LabelsLike, Seed
+from .._evaluate import signed_root
 from .raters import (
     Design,
     Panel,

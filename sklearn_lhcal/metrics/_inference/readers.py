@@ -18,7 +18,7 @@ from ..._rows import PredictionLike, Rows, names_of, read_labels, read_rows
 from ..._utils.arrays import Floats, Indices, Integers
 from ..._utils.checks import check_fraction, check_positive_int, plain_array
 from ..._utils.names import is_numeric, positions, sorted_names
-from ..._utils.simplex import gini, row_sum, votes_of
+from ..._utils.simplex import accuracy, gini, row_sum, votes_of
 from ..._utils.types import LabelsLike, Seed
 from ...distributions import PointMass
 from ...label_histogram import Annotations
@@ -257,7 +257,7 @@ def _disagreement_rows(mu, n, z):
 
 
 def _model_error_rows(mu, n, z):
-    return 1 - row_sum(votes_of(z) * mu)
+    return 1 - accuracy(mu, z)
 
 
 def _excess_error_rows(mu, n, z):
