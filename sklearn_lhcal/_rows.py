@@ -277,6 +277,7 @@ def rows_of(estimator, X, y, sample_weight=None, groups=None, *, distribution: b
             f"{type(estimator).__name__} predicts no probabilities; pass a classifier with "
             "predict_proba, or wrap it in sklearn.calibration.CalibratedClassifierCV."
         )
+    check_row_names(X=X, y=y, sample_weight=sample_weight, groups=groups)
     prediction: PredictionLike
     if distribution:
         prediction = predict_dist(estimator, X)

@@ -4,6 +4,8 @@ Two named sides meet by name. A named side and a bare one meet by position where
 sorted, else not at all. Two bare sides meet by position. Numbers that only count are no names.
 """
 
+import sys
+import warnings
 from collections.abc import Sequence
 from itertools import combinations
 from typing import Any, NamedTuple
@@ -60,6 +62,12 @@ def _sort_key(names: NDArray) -> NDArray:
     if all(isinstance(s, str) and s.removeprefix("-").isdecimal() for s in strings):
         return np.array([int(s) for s in strings], dtype=object)
     return names
+
+
+def given_order(labels) -> list | None:
+    """The categories of an ordered Categorical, in their order; None of anything else."""
+    dtype: Any = getattr(labels, "dtype", None)
+    return list(dtype.categories) if getattr(dtype, "ordered", False) is True else None
 
 
 def sorted_names(names: ArrayLike, side: str = "classes") -> NDArray:
@@ -128,7 +136,10 @@ def check_by_position(names: NDArray, named: str, bare: str, array: str, axis="c
 class Side(NamedTuple):
     """One of two sides that meet: K columns, and their names where they have some.
 
-    Messages call it `who`; a user names its columns by the `axis` of a frame of its `array`.
+    Messages call it `who`; a user names its columns by the `axis` of a frame of its `array`. Names
+    are `single` where they are those that occur among labels, which need not be all; `numbered`
+    where they may be column numbers, if they are numbers; `graded` where they stand in an order of
+    their own.
     """
 
     who: str
@@ -137,28 +148,31 @@ class Side(NamedTuple):
     K: int
     array: str = "proba"
     axis: str = "columns"
+    single: bool = False
+    numbered: bool = False
+    graded: bool = False
 
 
 def matched(
-    own: Side, other: Side, *, single: bool = False, add: bool = False, sure: bool = False
+    own: Side, other: Side, *, add: bool = False, sure: bool = False
 ) -> tuple[Any, Indices]:
     """The classes of two sides, and the number among them of each own column: the one table.
 
-    ===========  =============================  ================================================
-    own          the other bare                 the other named
-    ===========  =============================  ================================================
-    bare         by position                    by position, if names are sorted, or `sure`
-    named        by position, if sorted         by name: the same set, or more with `add`
-    1-D names    by position, if as many        by name: some of the set, or more with `add`
-    1-D numbers  as column numbers              by name among numbers, else as column numbers,
+    =============  ===========================  ================================================
+    own            the other bare               the other named
+    =============  ===========================  ================================================
+    bare           by position                  by position, if names are sorted, or `sure`
+    named          by position, if in order     by name: the same set, or more with `add`
+    single         by position, if as many      by name: some of the set, or more with `add`
+    `numbered`     as column numbers            by name among numbers, else as column numbers,
                                                 if names are sorted, or `sure`
-    ===========  =============================  ================================================
+    =============  ===========================  ================================================
+
+    Names are in order if they are sorted, or graded.
 
     Parameters
     ----------
     own, other : Side
-    single : bool, default=False
-        Whether own names are those of 1-D labels: the classes that occur, which need not be all.
     add : bool, default=False
         Whether classes that the other side never saw join its own, in sorted order. It may have
         seen fewer bare columns, and call them 0, 1, 2, ….
@@ -173,15 +187,16 @@ def matched(
     """
     names, classes = own.names, other.names
     columns = np.arange(other.K)
-    if single and is_numeric(names) and not is_numeric(classes):
+    if own.numbered and is_numeric(names) and not is_numeric(classes):
+        _warn_of_scores(own, other)
         columns = _known(names, columns)
         names = None
-    elif single and classes is None and own.K == other.K:
+    elif own.single and not own.graded and classes is None and own.K == other.K:
         classes = sorted_names(names)
     elif add and names is None and own.K > other.K and np.array_equal(classes, columns):
         names = np.arange(own.K)
     elif own.K != other.K and (names is None or classes is None):
-        raise _other_number(own, other, single)
+        raise _other_number(own, other)
     match names, classes:
         case None, None:
             return None, columns
@@ -190,13 +205,14 @@ def matched(
                 check_by_position(classes, other.who, own.who, own.array, own.axis)
             return classes, columns
         case _, None:
-            check_by_position(names, own.who, other.who, other.array, other.axis)
+            if not own.graded:
+                check_by_position(names, own.who, other.who, other.array, other.axis)
             return names, columns
     unseen = names[positions(names, classes) < 0]
-    joins = single or (positions(classes, names) >= 0).all()
+    joins = own.single or (positions(classes, names) >= 0).all()
     if add and joins and len(unseen) and is_numeric(unseen) == is_numeric(classes):
         classes = sorted_names([*classes.tolist(), *unseen.tolist()])
-    if not single:
+    if not own.single:
         columns_by_name(names, classes, own.who, other.who)
     return classes, _known(names, classes)
 
@@ -213,13 +229,25 @@ def _known(names: NDArray, classes: NDArray) -> Indices:
     return columns
 
 
-def _other_number(own: Side, other: Side, single: bool) -> ValueError:
+def _warn_of_scores(own: Side, other: Side) -> None:
+    """Warn where labels 1, 2, …, K − 1 count K > 2 columns: they may be scores 1, 2, …, K."""
+    if own.K > 1 and own.K + 1 == other.K and np.array_equal(own.names, np.arange(1, other.K)):
+        warnings.warn(
+            f"The labels {own.names.tolist()[:20]} of {own.who} were read as column numbers: "
+            f"nobody gave column 0 of {other.who}. If they are scores from 1, name the columns, "
+            f"pd.DataFrame({other.array}, {other.axis}=[...]).",
+            stacklevel=5,
+        )
+
+
+def _other_number(own: Side, other: Side) -> ValueError:
     """Two sides of which one is bare have other numbers of classes."""
-    if single:
+    if own.single:
         return ValueError(
             f"{own.who} has the {own.K} distinct labels {own.names.tolist()[:20]} but {other.who} "
             f"{other.K} columns, so labels cannot be matched with columns; name the columns, "
-            f"pd.DataFrame({other.array}, {other.axis}=[...]), or pass column numbers or counts."
+            f"pd.DataFrame({other.array}, {other.axis}=[...]), pass counts, or give Annotations "
+            "classes=[...]."
         )
     listed = "" if other.names is None else f": {other.names.tolist()[:20]}"
     return ValueError(
@@ -237,10 +265,11 @@ def row_names(frame) -> NDArray | None:
 def check_row_names(**named) -> None:
     """ValueError where two pandas objects hold the same rows in another order, or share some.
 
-    Indices are compared only where they are unique; one that only counts fits any other set.
+    Indices are compared only where they are unique; one that only counts fits any other set. The
+    items of annotations are an index where they do more than count.
     """
-    given = [(name, a.index) for name, a in named.items() if hasattr(a, "iloc")]
-    unique = [(name, index) for name, index in given if index.is_unique]
+    given = [(name, _row_index(a)) for name, a in named.items()]
+    unique = [(name, index) for name, index in given if index is not None and index.is_unique]
     for (other_name, other), (name, index) in combinations(unique, 2):
         if index.equals(other) or not (shared := index.isin(other)).any():
             continue
@@ -253,5 +282,17 @@ def check_row_names(**named) -> None:
         raise ValueError(
             f"{name} and {other_name} are pandas objects with {problem}: bring them into one order "
             f"by {name}.loc[{other_name}.index], or drop the row names by "
-            ".reset_index(drop=True)."
+            ".reset_index(drop=True). (Annotations take the order of rows by items=.)"
         )
+
+
+def _row_index(a):
+    """The pandas index of an object, or of the items of annotations; None where it has none."""
+    if hasattr(a, "iloc"):
+        return a.index
+    items = getattr(a, "items", None)
+    if not isinstance(items, np.ndarray) or np.array_equal(items, np.arange(len(items))):
+        return None
+    # without pandas there is nothing to compare with
+    pandas = sys.modules.get("pandas")
+    return pandas and pandas.Index(items)

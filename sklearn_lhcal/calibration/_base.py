@@ -213,7 +213,7 @@ class _BaseCalibrator(_Wrapper):
         """
         X = check_samples(X)
         calibrators, base = _chain(self)
-        check_row_names(y=y, sample_weight=sample_weight, groups=fit_params.get("groups"))
+        check_row_names(X=X, y=y, sample_weight=sample_weight, groups=fit_params.get("groups"))
         labels, fitted = read_for_fit(base, X, y, set(fit_params) - {"groups"})
         weight = check_sample_weight(sample_weight, len(labels))
         for calibrator in calibrators:
@@ -361,7 +361,6 @@ def read_for_fit(base, X, y, arguments) -> tuple[Labels, bool]:
     given = read_labels(y)
     fitted = isinstance(base, (PrecomputedClassifier, FrozenEstimator))
     if isinstance(base, PrecomputedClassifier):
-        check_row_names(y=y, X=X)
         base._read_columns(X, given)
     if fitted:
         check_is_fitted(base)

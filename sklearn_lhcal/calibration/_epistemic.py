@@ -149,7 +149,7 @@ class EpistemicCalibration(_Wrapper):
         """
         self._check_parameters()
         X = check_samples(X)
-        check_row_names(y=y, sample_weight=sample_weight)
+        check_row_names(X=X, y=y, sample_weight=sample_weight)
         labels, _ = read_for_fit(self.estimator, X, y, fit_params)
         weight = check_sample_weight(sample_weight, len(labels))
         params, _ = self._routed(fit_params, weight)

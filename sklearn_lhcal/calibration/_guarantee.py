@@ -106,7 +106,7 @@ class _Guarantee(_Wrapper):
         """
         X = check_samples(X)
         base = classifier_of(self.estimator)
-        check_row_names(y=y, groups=groups, sample_weight=fit_params.get("sample_weight"))
+        check_row_names(X=X, y=y, groups=groups, sample_weight=fit_params.get("sample_weight"))
         labels, fitted = read_for_fit(base, X, y, fit_params)
         n = len(labels)
         codes = read_groups(groups, n)

@@ -223,10 +223,10 @@ class SparseGPClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstim
         """
         self._check_parameters()
         plain_array(X, "X")
-        X = validate_data(self, check_samples(X), dtype=np.float64)
+        features = validate_data(self, check_samples(X), dtype=np.float64)
         labels = read_labels(y).for_fit()
         weight = weight_of(labels, X, y, sample_weight)
-        X, counts = merged(X, labels.counts.astype(np.float64), weight)
+        X, counts = merged(features, labels.counts.astype(np.float64), weight)
         self.classes_ = labels.classes
         rng = check_random_state(self.random_state)
         self._draw_seed = seed(rng)

@@ -121,9 +121,9 @@ class Annotations(Ratings):
             The items in the order of the rows of X; those that nobody rated become rows without
             ratings. Default: the sorted distinct items.
         classes : array-like of shape (n_classes,), optional
-            The classes in the order of the columns. Default: the sorted distinct labels, also of a
-            categorical column, whose categories are not read; a model may then know further
-            classes, as with 1-D labels.
+            The classes in the order of the columns, which is kept everywhere. Default: the
+            categories of an ordered Categorical in their order; else the sorted distinct labels,
+            and a model may then know further classes, as with 1-D labels.
         on_duplicate : {"raise", "last"}, default="raise"
             What happens where a rater rates an item twice: an error, or the last one counts.
 
@@ -145,6 +145,7 @@ class Annotations(Ratings):
         array([7, 8])
         """
         long = read_table(table, item, rater, label, order)
+        classes = long.classes if classes is None else classes
         row, names = coded(long.item, "item")
         speaker, raters = coded(long.rater, "rater")
         for codes, word in ((row, "item"), (speaker, "rater")):
@@ -198,6 +199,7 @@ class Annotations(Ratings):
                [0, 3]])
         """
         long, items = read_matrix(matrix)
+        classes = long.classes if classes is None else classes
         names = rater_names(matrix, raters)
         if ordered:
             long = long._replace(order=long.rater)
@@ -236,14 +238,18 @@ class Annotations(Ratings):
         indptr = np.concatenate([[0], np.cumsum(labels.counts.sum(axis=1))])
         made = cls(indptr, np.arange(N), label, raters=np.arange(N), classes=np.arange(K))
         made.classes = labels.classes
-        made.single = labels.single
+        made.graded = labels.graded
+        made.single = labels.single and not labels.graded
+        made.numbered = labels.numbered
         return made
 
     @classmethod
     def _of(cls, parts: dict, classes) -> Self:
         made = cls(**parts)
-        # classes that were not named are those that occur
+        # classes that were not named are those that occur, and no column numbers: raters said them
         made.single = classes is None
+        made.numbered = False
+        made.graded = classes is not None
         return made
 
     # --- some of them ---

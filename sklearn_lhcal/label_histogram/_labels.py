@@ -17,7 +17,14 @@ from .._utils.checks import (
     is_gap,
     plain_array,
 )
-from .._utils.names import Side, check_row_names, column_names, matched, sorted_names
+from .._utils.names import (
+    Side,
+    check_row_names,
+    column_names,
+    given_order,
+    matched,
+    sorted_names,
+)
 from .._utils.simplex import check_proba, in_columns
 from .._utils.types import LabelsLike, Selection
 
@@ -37,6 +44,10 @@ class Labels:
         Whether `counts` holds class probabilities: infinitely many raters.
     single : bool
         Whether y was 1-D. Its classes are then those that occur, which need not be all.
+    numbered : bool
+        Whether these may be column numbers, where they are numbers.
+    graded : bool
+        Whether the classes have an order of their own, that of a list or an ordered Categorical.
     """
 
     known = False
@@ -49,11 +60,17 @@ class Labels:
     classes: Any
 
     def __init__(
-        self, counts: NDArray, classes: NDArray | None = None, *, single: bool = False
+        self,
+        counts: NDArray,
+        classes: NDArray | None = None,
+        *,
+        single: bool = False,
+        graded: bool = False,
     ) -> None:
         self.counts = counts
         self.classes = classes
-        self.single = single
+        self.single = self.numbered = single
+        self.graded = graded
 
     def _with(self, classes: NDArray | None, columns: Indices, K: int) -> Self:
         """The labels with other classes: column c becomes column ``columns[c]`` of K.
@@ -62,7 +79,9 @@ class Labels:
         """
         labels = copy.copy(self)
         labels.classes = classes
-        labels.single = False
+        labels.single = labels.numbered = False
+        # order is kept by what is not turned round
+        labels.graded = self.graded and bool((np.diff(columns) > 0).all())
         if not np.array_equal(columns, np.arange(K)):
             labels.counts = in_columns(self.counts, columns, K, self.counts.dtype)
         return labels
@@ -176,9 +195,12 @@ class Labels:
 
     def matched(self, other: Side, *, add: bool = False, sure: bool = False) -> Self:
         """The labels beside another side, with its classes in its order: `names.matched`."""
-        own = Side("y", self.classes, self.shape[1], "y")
-        classes, columns = matched(own, other, single=self.single, add=add, sure=sure)
-        return self._with(classes, columns, other.K if classes is None else len(classes))
+        # categories that nobody gave need not be known
+        labels = self if other.names is None else self._given()
+        own = Side("y", labels.classes, labels.shape[1], "y")
+        own = own._replace(single=self.single, numbered=self.numbered, graded=self.graded)
+        classes, columns = matched(own, other, add=add, sure=sure)
+        return labels._with(classes, columns, other.K if classes is None else len(classes))
 
     def for_fit(self, brought: NDArray | None = None) -> Self:
         """As estimators keep labels: classes in the order that a model brings, else sorted.
@@ -194,8 +216,22 @@ class Labels:
         return self.sorted() if brought is None else self.in_order(brought)
 
     def sorted(self) -> Self:
-        """Columns in the order of the sorted names, which are 0, 1, 2, … where there are none."""
-        return self.in_order(sorted_names(names_of(self)))
+        """Columns in the order of the sorted names, which are 0, 1, 2, … where there are none.
+
+        Classes with an order of their own keep it; of 1-D labels those that occur.
+        """
+        labels = self._given()
+        names = names_of(labels)
+        return labels.in_order(names if labels.graded else sorted_names(names))
+
+    def _given(self) -> Self:
+        """1-D labels of an ordered Categorical without the categories that nobody gave."""
+        if not (self.single and self.graded):
+            return self
+        labels = copy.copy(self)
+        seen = self.counts.any(axis=0)
+        labels.counts, labels.classes = self.counts[:, seen], self.classes[seen]
+        return labels
 
     def plain(self) -> NDArray | Self:
         """What estimators that take counts are given: an array, unless it would lose something."""
@@ -299,7 +335,7 @@ def names_of(labels: Labels) -> NDArray:
 def weight_of(labels: Labels, X, y, sample_weight) -> Floats | None:
     """Checked weights of the rows of X, whose number and names are those of y; None stays None."""
     check_same_length(len(labels), X=X)
-    check_row_names(y=y, sample_weight=sample_weight)
+    check_row_names(X=X, y=y, sample_weight=sample_weight)
     return check_sample_weight(sample_weight, len(labels))
 
 
@@ -323,7 +359,13 @@ def read_labels(y, *, name: str = "y", empty_rows: bool = False) -> Labels:
     if a.ndim == 2 and a.shape[1] == 1:
         a = column_or_1d(a, warn=True)
     if a.ndim == 1:
-        return Labels(*one_hot(a), single=True)
+        labels = Labels(*one_hot(a), single=True)
+        order = given_order(y)
+        if order is None:
+            return labels
+        labels = labels.in_order(order)
+        labels.single = labels.graded = True
+        return labels
     if a.ndim != 2:
         raise ValueError(
             f"{name} must be 1-D labels or counts of shape (n_samples, n_classes), got shape "

@@ -8,17 +8,21 @@ from numpy.typing import NDArray
 
 from .._utils.arrays import Indices
 from .._utils.checks import any_array, as_names, check_values, is_gap
-from .._utils.names import column_names, positions, sorted_names, typed
+from .._utils.names import column_names, given_order, positions, sorted_names, typed
 from ._labels import Labels, one_hot
 
 
 class Long(NamedTuple):
-    """One annotation an entry: item, rater, label, and what ratings of an item are sorted by."""
+    """One annotation an entry: item, rater, label, and what ratings of an item are sorted by.
+
+    `classes` are the categories of labels that have an order.
+    """
 
     item: NDArray
     rater: NDArray
     label: NDArray
     order: NDArray | None = None
+    classes: list | None = None
 
 
 def read_table(table: tuple, item, rater, label, order) -> Long:
@@ -44,7 +48,7 @@ def read_table(table: tuple, item, rater, label, order) -> Long:
             "item, rater, label and order must be 1-D arrays of one length, or names of columns "
             f"of a frame, which then comes first; got the shapes {given}."
         )
-    return Long(*columns)
+    return Long(*columns)._replace(classes=given_order(label))
 
 
 def _as_array(a, name: str) -> NDArray | None:
@@ -87,8 +91,16 @@ def read_matrix(matrix) -> tuple[Long, NDArray]:
     if values.ndim != 2:
         raise ValueError(f"annotations must have shape (n_items, n_raters), got {values.shape}.")
     n, R = values.shape
-    items = np.asarray(matrix.index) if hasattr(matrix, "iloc") else np.arange(n)
-    return Long(np.repeat(np.arange(n), R), np.tile(np.arange(R), n), values.ravel()), items
+    frame = hasattr(matrix, "iloc")
+    items = np.asarray(matrix.index) if frame else np.arange(n)
+    orders = [given_order(matrix.iloc[:, r]) for r in range(R)] if frame else [None]
+    if any(order != orders[0] for order in orders):
+        raise ValueError(
+            "The columns of matrix have categories in different orders; make them one ordered "
+            "Categorical, or give classes=[...]."
+        )
+    entries = np.repeat(np.arange(n), R), np.tile(np.arange(R), n), values.ravel()
+    return Long(*entries)._replace(classes=orders[0]), items
 
 
 def rater_names(matrix, raters) -> NDArray:

@@ -86,7 +86,7 @@ def cross_val_predict(
     check_same_length(n, X=X)
     read_groups(groups, n)
     fit_params = fit_params or {}
-    check_row_names(y=y, groups=groups, sample_weight=fit_params.get("sample_weight"))
+    check_row_names(X=X, y=y, groups=groups, sample_weight=fit_params.get("sample_weight"))
     splits = list(check_cv(cv).split(np.zeros((n, 1)), labels.majority, groups))
     rows = np.concatenate([test for _, test in splits])
     if not np.array_equal(np.sort(rows), np.arange(n)):

@@ -309,8 +309,9 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
         if is_dataset(X):
             target: Any = self._dataset_target(y, known, sample_weight)
         else:
-            X = self._arrays(X, first=not hasattr(self, "classes_inferred_"))
+            arrays = self._arrays(X, first=not hasattr(self, "classes_inferred_"))
             target = self._target(X, y, known, sample_weight)
+            X = arrays
         with recorded(), suppress(_Enough):
             self.notify("on_train_begin", X=X, y=target)
             self.fit_loop(X, target, **fit_params)
