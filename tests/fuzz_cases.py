@@ -87,6 +87,7 @@ VALUES |= {
     "given": Y,
     "indptr": np.arange(0, N + 1, 2),
     "values": np.linspace(0.5, 1, N),
+    "not_a_class": np.array([K - 1]),
 }
 # Where an argument of this name means something else.
 OWN: dict[tuple[str, str], Any] = {

@@ -54,14 +54,14 @@ def is_numeric(names: NDArray | None) -> bool:
     return names is not None and names.dtype.kind in "iubf"
 
 
-def _sort_key(names: NDArray) -> NDArray:
-    """What names are sorted by: strings that look like integers as these integers."""
-    if names.dtype.kind not in "UO":
+def numbers_of(names: NDArray) -> NDArray | None:
+    """Names that are numbers, or strings of integers, as numbers; None where they are neither."""
+    if is_numeric(names):
         return names
     strings = names.tolist()
     if all(isinstance(s, str) and s.removeprefix("-").isdecimal() for s in strings):
         return np.array([int(s) for s in strings], dtype=object)
-    return names
+    return None
 
 
 def given_order(labels) -> list | None:
@@ -79,7 +79,8 @@ def sorted_names(names: ArrayLike, side: str = "classes") -> NDArray:
     if len(set(names.tolist())) < len(names):
         raise ValueError(f"{side}: the class names {names.tolist()[:20]} are not distinct.")
     try:
-        return names[np.argsort(_sort_key(names), kind="stable")]
+        numbers = numbers_of(names)
+        return names[np.argsort(names if numbers is None else numbers, kind="stable")]
     except TypeError:
         raise ValueError(
             f"{side}: the class names {names.tolist()[:20]} cannot be sorted together; make them "

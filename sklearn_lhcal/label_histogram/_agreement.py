@@ -50,8 +50,8 @@ def percent_agreement(
         - "linear": by their distance.
         - "quadratic", or "interval": by its square.
 
-        Distances are those of classes that are numbers, else of their places. So classes with names
-        must be given in order. A matrix has 1 on its diagonal.
+        Distances are those of classes that are numbers, else of their places. Text needs an order,
+        of an ordered Categorical or ``classes=[...]``. A matrix has 1 on its diagonal.
     sample_weight : array-like of shape (n_samples,), optional
         Weights of rows.
 

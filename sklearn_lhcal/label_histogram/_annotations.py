@@ -12,7 +12,15 @@ from .._utils.checks import any_array, as_names, check_positive_int
 from .._utils.types import LabelsLike, Seed
 from ._adjudication import looks_adjudicated
 from ._labels import read_labels
-from ._long_table import assembled, coded, placed, rater_names, read_matrix, read_table
+from ._long_table import (
+    assembled,
+    coded,
+    placed,
+    rater_names,
+    read_matrix,
+    read_table,
+    without_others,
+)
 from ._ratings import Ratings
 
 
@@ -62,6 +70,8 @@ class Annotations(Ratings):
         Numbers of the rows with ratings.
     has_gaps : bool
         Whether a row is without ratings.
+    left_out : dict
+        How often each label that is no class was given, in the whole table.
     adjudicated : bool
         Whether rows on which raters disagree have more ratings, beyond doubt
         (`adjudication_test`). Then there is an `AdjudicatedRatingsWarning`, here and from metrics
@@ -105,6 +115,7 @@ class Annotations(Ratings):
         items: ArrayLike | None = None,
         classes: ArrayLike | None = None,
         on_duplicate: Literal["raise", "last"] = "raise",
+        not_a_class: ArrayLike | None = None,
     ) -> Self:
         """Annotations from a long table, one annotation a row.
 
@@ -126,6 +137,9 @@ class Annotations(Ratings):
             and a model may then know further classes, as with 1-D labels.
         on_duplicate : {"raise", "last"}, default="raise"
             What happens where a rater rates an item twice: an error, or the last one counts.
+        not_a_class : array-like, optional
+            Labels that answer nothing, "cannot grade": they are no ratings, and `left_out` counts
+            them.
 
         Returns
         -------
@@ -145,7 +159,7 @@ class Annotations(Ratings):
         array([7, 8])
         """
         long = read_table(table, item, rater, label, order)
-        classes = long.classes if classes is None else classes
+        long, left_out = without_others(long, not_a_class)
         row, names = coded(long.item, "item")
         speaker, raters = coded(long.rater, "rater")
         for codes, word in ((row, "item"), (speaker, "rater")):
@@ -158,7 +172,8 @@ class Annotations(Ratings):
         if items is not None:
             row, names = placed(row, names, as_names(items, "items"))
         long = long._replace(item=row, rater=speaker)
-        return cls._of(assembled(long, names, raters, classes, on_duplicate), classes)
+        classes = long.classes if classes is None else classes
+        return cls._of(assembled(long, names, raters, classes, on_duplicate), classes, left_out)
 
     @classmethod
     def from_matrix(
@@ -168,6 +183,7 @@ class Annotations(Ratings):
         raters: ArrayLike | None = None,
         classes: ArrayLike | None = None,
         ordered: bool = False,
+        not_a_class: ArrayLike | None = None,
     ) -> Self:
         """Annotations from a matrix with one row an item and one column a rater.
 
@@ -181,6 +197,8 @@ class Annotations(Ratings):
             As in `from_long`.
         ordered : bool, default=False
             Whether the columns are in the order in which the raters were asked.
+        not_a_class : array-like, optional
+            As in `from_long`.
 
         Returns
         -------
@@ -199,11 +217,12 @@ class Annotations(Ratings):
                [0, 3]])
         """
         long, items = read_matrix(matrix)
-        classes = long.classes if classes is None else classes
+        long, left_out = without_others(long, not_a_class)
         names = rater_names(matrix, raters)
         if ordered:
             long = long._replace(order=long.rater)
-        return cls._of(assembled(long, items, names, classes), classes)
+        classes = long.classes if classes is None else classes
+        return cls._of(assembled(long, items, names, classes), classes, left_out)
 
     @classmethod
     def from_counts(cls, y: LabelsLike) -> Self:
@@ -244,12 +263,13 @@ class Annotations(Ratings):
         return made
 
     @classmethod
-    def _of(cls, parts: dict, classes) -> Self:
+    def _of(cls, parts: dict, classes, left_out: dict) -> Self:
         made = cls(**parts)
         # classes that were not named are those that occur, and no column numbers: raters said them
         made.single = classes is None
         made.numbered = False
         made.graded = classes is not None
+        made.left_out = left_out
         return made
 
     # --- some of them ---

@@ -14,7 +14,7 @@ from sklearn.exceptions import UndefinedMetricWarning
 
 from .._utils.arrays import Floats
 from .._utils.checks import as_floats, check_finite
-from .._utils.names import is_numeric
+from .._utils.names import numbers_of
 from ._annotations import Annotations
 from ._labels import Labels, read_labels, weight_of
 
@@ -162,10 +162,9 @@ def alpha(rows, *, weights: Similarity) -> float:
     w = rows.weight[several] / rows.weight[several].mean()
     N = w @ n
     Y = w @ y
+    delta = 1 - similarity(weights, labels)
     if isinstance(weights, str) and weights == "ordinal":
         delta = _ordinal_distances(Y)
-    else:
-        delta = 1 - similarity(weights, labels)
     D_o = (w / (n - 1)) @ np.einsum("ik,kl,il->i", y, delta, y, optimize=True) / N
     D_e = Y @ delta @ Y / (N * (N - 1))
     if not D_e > 0:
@@ -189,13 +188,19 @@ def similarity(weights: Similarity, labels: Labels) -> Floats:
             "weights must be 'nominal', 'ordinal', 'linear', 'quadratic' (or 'interval') or a "
             f"matrix, got {weights!r}."
         )
-    place = np.arange(K, dtype=np.float64)
-    numbers = labels.classes is not None and is_numeric(labels.classes)
-    if numbers and weights != "ordinal":
-        place = labels.classes.astype(np.float64)
-    distance = np.abs(place[:, None] - place)
     if weights == "nominal" or K == 1:
         return np.eye(K)
+    numbers = None if labels.classes is None else numbers_of(labels.classes)
+    if labels.classes is not None and numbers is None and not labels.graded:
+        raise ValueError(
+            f"weights={weights!r} needs an order of the classes, but {labels.classes.tolist()[:20]}"
+            " are text: make the labels an ordered Categorical, or give Annotations classes=[...], "
+            "or pass counts without names, y.to_numpy(), whose columns are in order."
+        )
+    place = np.arange(K, dtype=np.float64)
+    if numbers is not None and weights != "ordinal":
+        place = numbers.astype(np.float64)
+    distance = np.abs(place[:, None] - place)
     if weights == "ordinal":
         # pairs among the classes from k to l
         pairs = distance * (distance + 1) / 2

@@ -1,6 +1,7 @@
 """Labels: what ``y`` may be, read once. Counts, the names of their classes, and what is known."""
 
 import copy
+import warnings
 from typing import Any, Self
 
 import numpy as np
@@ -413,6 +414,13 @@ def _count_matrix(a: NDArray, empty_rows: bool) -> Integers:
         )
     if a.max() > 2**53:
         raise ValueError(f"y contains counts above 2**53 ({_first(a > 2**53)}).")
+    if a.max() == 1 and np.count_nonzero(a.sum(axis=1) > 1) >= 5:
+        warnings.warn(
+            "y holds only 0 and 1, and rows with several ones: it was read as counts of raters of "
+            "whom no two agree. If its columns are findings, each a yes or no, score one finding "
+            "at a time: its y is np.column_stack([asked - positive, positive]).",
+            stacklevel=4,
+        )
     # small integer types would overflow in products
     counts = np.ascontiguousarray(a, dtype=np.int64)
     empty = ~counts.any(axis=1)

@@ -149,6 +149,17 @@ def placed(row: Indices, found: NDArray, items: NDArray) -> tuple[Indices, NDArr
     return place[row], items
 
 
+def without_others(long: Long, others) -> tuple[Long, dict]:
+    """Annotations with gaps for labels among `others`, and how often each of these was given."""
+    if others is None:
+        return long, {}
+    names = as_names(others, "not_a_class").tolist()
+    listed = long.label.tolist()
+    label = np.array([None if value in names else value for value in listed], dtype=object)
+    classes = long.classes and [name for name in long.classes if name not in names]
+    return long._replace(label=label, classes=classes), {name: listed.count(name) for name in names}
+
+
 def in_classes(label: Indices, found: NDArray, classes) -> tuple[Indices, NDArray]:
     """The number of each label among the classes, these by default those found; the classes."""
     # distinct labels are 1-D labels, and are checked and meet classes as such

@@ -33,6 +33,7 @@ class Ratings(Labels):
         self.raters = as_names(raters, "raters")
         self.items = None if items is None else as_names(items, "items")
         self.ordered = ordered
+        self.left_out: dict = {}
         names = as_names(classes, "classes")
         self._check(names)
         super().__init__(self._count(len(names)), names)

@@ -398,13 +398,35 @@ def test_estimators_refuse_rows_without_ratings(gappy):
 
 
 def test_classes_not_given_are_those_that_occur():
-    """As with 1-D labels: a model may know more classes, integers are its columns."""
+    """As with 1-D labels a model may know more classes; but integers of raters are names."""
     z = pd.DataFrame([[0.2, 0.3, 0.5], [0.5, 0.2, 0.3]], columns=list("abc"))
     y = Annotations.from_long([0, 1, 1], ["Ann", "Ann", "Bob"], ["c", "a", "c"])
     wide = np.array([[0, 0, 1], [1, 0, 1]])
     assert expected_squared_loss(y, z) == expected_squared_loss(wide, z)
     numbers = Annotations.from_long([0, 1, 1], ["Ann", "Ann", "Bob"], [2, 0, 2])
-    assert expected_squared_loss(numbers, z.to_numpy()) == expected_squared_loss(wide, z)
+    with pytest.raises(ValueError, match="2 distinct labels"):
+        expected_squared_loss(numbers, z.to_numpy())
+    named = z.set_axis([0, 1, 2], axis=1)
+    assert expected_squared_loss(numbers, named) == expected_squared_loss(wide, z)
     given = Annotations.from_long([0, 1], ["Ann", "Ann"], ["c", "a"], classes=["a", "c"])
     with pytest.raises(ValueError, match="the sets differ by"):
         expected_squared_loss(given, z)
+
+
+def test_what_is_no_class_is_left_out_and_counted():
+    """As if these cells were empty, in tables and matrices, of grades too."""
+    matrix = [["mild", "cannot grade"], ["severe", "severe"], ["cannot grade", "mild"]]
+    empty = [[None if label == "cannot grade" else label for label in row] for row in matrix]
+    expected = Annotations.from_matrix(empty)
+    found = Annotations.from_matrix(matrix, not_a_class=["cannot grade", "no image"])
+    assert found.left_out == {"cannot grade": 2, "no image": 0}
+    assert expected.left_out == {}
+    assert found[1:].left_out == found.left_out
+    assert found.classes.tolist() == ["mild", "severe"]
+    assert np.array_equal(found.counts, expected.counts)
+    order = ["severe", "mild", "cannot grade"]
+    grades = pd.Categorical(np.ravel(matrix), categories=order, ordered=True)
+    table = pd.DataFrame({"item": [0, 0, 1, 1, 2, 2], "rater": [0, 1] * 3, "label": grades})
+    graded = Annotations.from_long(table, not_a_class=["cannot grade"])
+    assert graded.classes.tolist() == ["severe", "mild"]
+    assert np.array_equal(graded.counts, expected.counts[:, ::-1])

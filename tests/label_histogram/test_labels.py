@@ -157,3 +157,13 @@ def test_classes_fix_the_columns_of_annotations():
     long = {"item": [1, 1], "rater": [1, 2], "label": ["b", "b"]}
     y = Annotations.from_long(pd.DataFrame(long), classes=["c", "b", "a"])
     assert y.counts.tolist() == [[0, 2, 0]]
+
+
+def test_a_table_of_findings_warns():
+    """Zeros and ones with several ones in a row are hardly raters of whom no two agree."""
+    findings = np.array([[1, 1, 0], [1, 0, 1], [1, 1, 1], [0, 1, 1], [1, 1, 0], [0, 0, 1]])
+    with pytest.warns(UserWarning, match="one finding at a time"):
+        check_counts(findings)
+    # one label each, or two raters who agree once
+    check_counts(np.eye(3, dtype=int)[[0, 1, 2, 0, 1, 2]])
+    check_counts(np.vstack([findings, [0, 2, 0]]))

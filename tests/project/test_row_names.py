@@ -5,6 +5,7 @@ import pandas as pd
 import polars as pl
 import pytest
 from numpy.testing import assert_allclose
+from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from torch import nn
@@ -18,6 +19,7 @@ from sklearn_lhcal.calibration import (
 from sklearn_lhcal.ensemble import DeepEnsembleClassifier
 from sklearn_lhcal.gaussian_process import SparseGPClassifier
 from sklearn_lhcal.label_histogram import (
+    Annotations,
     LabelHistogramClassifier,
     fleiss_kappa,
     krippendorff_alpha,
@@ -64,6 +66,31 @@ def test_estimators_refuse_weights_of_rows_in_another_order(name):
     model.fit(rows, Y, sample_weight=SHUFFLED.loc[ROWS])
     with pytest.raises(ValueError, match="same rows in another order"):
         model.score(rows, Y, sample_weight=SHUFFLED)
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_estimators_refuse_samples_in_another_order_than_labels(name):
+    model = clone(ESTIMATORS[name])
+    rows = pd.DataFrame(X.astype(np.float32), columns=list("pqr"), index=ROWS)
+    other = rows.loc[SHUFFLED.index]
+    with pytest.raises(ValueError, match="same rows in another order"):
+        model.fit(other, Y)
+    model.fit(rows, Y)
+    with pytest.raises(ValueError, match="same rows in another order"):
+        model.score(other, Y)
+
+
+def test_items_of_annotations_are_row_names():
+    """`from_long` sorts items, so rows of X in the order of a table are another order."""
+    order = rng.permutation(60)
+    rows = pd.DataFrame(X[order], index=np.array(ROWS)[order])
+    votes = ["abc"[k] for k in COUNTS.argmax(axis=1)]
+    sorted_items = Annotations.from_long(ROWS, [0] * 60, votes)
+    with pytest.raises(ValueError, match="items="):
+        TemperatureScaling().fit(rows, sorted_items)
+    y = Annotations.from_long(ROWS, [0] * 60, votes, items=rows.index)
+    assert TemperatureScaling().fit(rows, y).score(rows, y) > 0
 
 
 @pytest.mark.parametrize("coefficient", [percent_agreement, fleiss_kappa, krippendorff_alpha])
