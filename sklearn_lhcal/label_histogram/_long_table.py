@@ -154,7 +154,7 @@ def without_others(long: Long, others) -> tuple[Long, dict]:
     if others is None:
         return long, {}
     names = as_names(others, "not_a_class").tolist()
-    listed = long.label.tolist()
+    listed = as_names(long.label, "label").tolist()
     label = np.array([None if value in names else value for value in listed], dtype=object)
     classes = long.classes and [name for name in long.classes if name not in names]
     return long._replace(label=label, classes=classes), {name: listed.count(name) for name in names}
