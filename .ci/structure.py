@@ -5,9 +5,10 @@
 
 Expression nodes are those of the syntax tree, docstrings left out. Characters are the mean over
 lines of code: no blank lines, comments or docstrings. Arrows are pairs of subpackages of which one
-imports the other; in the nested count a folder within a subpackage is one of its own. Private
-imports are names that cross from one subpackage to another without being public. Public names are
-those in `__all__`, result classes left out. `.ci/budget.json` holds what each may be at most.
+imports the other; in the nested count a folder within a subpackage is one of its own, and what an
+`__init__` hands on from its folder is no import. Private imports are names that cross from one
+subpackage to another without being public. Public names are those in `__all__`, result classes left
+out. `.ci/budget.json` holds what each may be at most.
 """
 
 import ast
@@ -126,9 +127,9 @@ def measures(root: Path) -> dict:
         lines += code_lines(text, tree)
         trees.append(tree)
         folder = folder_of(root, parts)
-        nested |= {(folder, other) for other in folders_imported(root, tree, parts)} - {
-            (folder, folder)
-        }
+        if parts[-1] != "__init__.py":
+            nested |= {(folder, other) for other in folders_imported(root, tree, parts)}
+            nested.discard((folder, folder))
         own = room_of(parts)
         for room, module, name in imported(tree, parts):
             if room != own:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from .._rows import read_labels
+from .._rows import Annotations, read_labels
 from .._utils.arrays import Floats, Indices
 from .._utils.checks import (
     any_array,
@@ -22,7 +22,6 @@ from .._utils.problems import Solver
 from .._utils.simplex import EPS, log
 from .._utils.types import Folds, LabelsLike, Samples, Seed
 from ..distributions import Distribution, Mixture, PointMass
-from ..label_histogram import Annotations
 from ..neural_network import LBFGS
 from ._base import Calibrated, _TrainedCalibrator
 from ._reader_tilt import NewReader, Ratings, fit_effects, posterior, tilted

@@ -2,7 +2,7 @@
 
 from ._calibration import calibration_error, calibration_loss, dispersion_error, dispersion_loss
 from ._canonical_bins import binned_canonical_error
-from ._decision import bayes_decision, decision_risk, model_risk, risk_bound, risk_gap
+from ._decision import bayes_decision, decision_risk, model_risk, risk_gap
 from ._decision_scorer import make_decision_scorer
 from ._decomposition import LossDecomposition, loss_decomposition
 from ._disagreement import (
@@ -30,6 +30,7 @@ from ._inference.intervals import (
     confidence_interval,
     interval_over_splits,
     paired_difference,
+    risk_bound,
 )
 from ._inference.policy import PolicyCurve, policy_curve
 from ._inference.readers import (

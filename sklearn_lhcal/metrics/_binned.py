@@ -12,11 +12,10 @@ from typing import Any, Literal, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from .._rows import Rows
+from .._rows import Annotations, Rows
 from .._utils.arrays import Floats, row_blocks
 from .._utils.bins import Bins
 from .._utils.checks import is_real
-from ..label_histogram import Annotations
 from ._two_way import pairs_within, squares
 
 Correction = Literal["residual", "label"] | None

@@ -10,12 +10,11 @@ from functools import partial
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .._rows import PredictionLike, Rows
+from .._rows import Annotations, PredictionLike, Rows
 from .._utils.arrays import Floats
 from .._utils.bins import Bins
 from .._utils.tags import LossOverBins, metric
 from .._utils.types import LabelsLike, Strategy
-from ..label_histogram import Annotations
 from ._binned import (
     Binned,
     BinSums,

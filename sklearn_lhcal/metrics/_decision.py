@@ -4,14 +4,12 @@ P4 is *Calibration for decision making via empirical risk minimization* (anonymo
 Letters: C costs (K, D), z class probabilities, μ̂ = y/n_i label frequencies, ``f(d) = Σ_k z_k
 C_kd`` the expected cost of a decision."""
 
-from typing import Literal
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .._rows import PredictionLike, Rows, read_labels, read_prediction, read_with_costs
 from .._utils.arrays import Floats
-from .._utils.checks import check_fraction, check_same_length, check_sample_weight
+from .._utils.checks import check_same_length, check_sample_weight
 from .._utils.costs import (
     Costs,
     bayes_columns,
@@ -24,13 +22,11 @@ from .._utils.tags import MeanOfTerms, metric
 from .._utils.types import LabelsLike
 from ..distributions import Distribution
 from ._evaluate import score, weighted
-from ._inference.intervals import ConfidenceInterval
 
 __all__ = [
     "bayes_decision",
     "decision_risk",
     "model_risk",
-    "risk_bound",
     "risk_gap",
 ]
 
@@ -44,7 +40,7 @@ def _meet(prediction, cost_matrix) -> tuple[Floats, Costs]:
     return z, costs
 
 
-def _read_decisions(y, decisions, sample_weight, groups, *, cost_matrix) -> Rows:
+def read_decisions(y, decisions, sample_weight, groups, *, cost_matrix) -> Rows:
     """Labels in the order of the classes of the cost matrix; what decisions cost as prediction."""
     costs = check_cost_matrix(cost_matrix, a_row=True)
     side = Side("cost_matrix", costs.classes, costs.C.shape[-2], "cost_matrix", "index")
@@ -56,7 +52,7 @@ def _read_decisions(y, decisions, sample_weight, groups, *, cost_matrix) -> Rows
     return Rows.of(labels, of_decisions(columns, costs.C), sample_weight, groups)
 
 
-def _cost_terms(rows: Rows, *, cost_matrix) -> tuple:
+def cost_terms(rows: Rows, *, cost_matrix) -> tuple:
     """Σ_k μ̂_k C_kd̂ of each row, Eq. (6); the prediction holds C_kd̂."""
     return weighted(rows, np.einsum("nk,nk->n", rows.mu, rows.prediction))
 
@@ -112,7 +108,7 @@ def bayes_decision(prediction: PredictionLike, cost_matrix: ArrayLike) -> NDArra
     return costs.names(bayes_columns(z, costs.C))
 
 
-@metric(MeanOfTerms(greater_is_better=False, read=_read_decisions, terms=_cost_terms))
+@metric(MeanOfTerms(greater_is_better=False, read=read_decisions, terms=cost_terms))
 def decision_risk(
     y: LabelsLike,
     decisions: ArrayLike,
@@ -235,92 +231,3 @@ def risk_gap(
     0.4
     """
     return score(risk_gap, y, prediction, sample_weight, cost_matrix=cost_matrix)
-
-
-def risk_bound(
-    y: LabelsLike,
-    decisions: ArrayLike,
-    cost_matrix: ArrayLike,
-    *,
-    method: Literal["hoeffding", "empirical_bernstein"] = "hoeffding",
-    groups: ArrayLike | None = None,
-    confidence_level: float = 0.95,
-) -> ConfidenceInterval:
-    """Interval for the risk of decisions that holds for any distribution of the costs, from their
-    range alone.
-
-    Where a rare mistake is very expensive, the rows at hand may show none. Intervals that are made
-    of the spread of their costs are then far too short. These intervals hold at every sample size.
-    They are wide for that reason.
-
-    - ``"hoeffding"``: ``R ± Δ·sqrt(log(2/δ)/(2n))``, Δ the largest less the least cost, δ = 1 −
-      confidence_level.
-    - ``"empirical_bernstein"``: ``R ± [sqrt(2V·log(4/δ)/n) + 7Δ·log(4/δ)/(3(n−1))]`` with V the
-      variance of the costs: shorter where that is small, and n is not.
-
-    Parameters
-    ----------
-    y, decisions, cost_matrix
-        As in `decision_risk`. Rows, or groups, must be independent, and the decisions not chosen on
-        them. Readers who read several rows are taken as fixed. Rows count alike: there are no
-        weights, which the promise would not survive where they depend on the rows.
-    method : {"hoeffding", "empirical_bernstein"}, default="hoeffding"
-        Which of the two.
-    groups : array-like of shape (n_samples,), optional
-        Rows of one group (one patient, say) may depend on each other. A group is one cost then, the
-        mean of its rows, and n the number of groups. The risk is that of a row drawn from a new
-        group: groups count alike, however many rows they have.
-    confidence_level : float, default=0.95
-        The interval holds the risk with at least this probability.
-
-    Returns
-    -------
-    ConfidenceInterval
-        ``(estimate, low, high, standard_error)`` in the unit of the costs; ends are cut to the
-        range of the costs.
-
-    Raises
-    ------
-    ValueError
-        An unknown method, a level outside (0, 1), missing groups, fewer than two rows or groups for
-        the empirical Bernstein bound.
-
-    References
-    ----------
-    Hoeffding (1963), Probability inequalities for sums of bounded random variables; Maurer and
-    Pontil (2009), Empirical Bernstein bounds and sample variance penalization, Theorem 4; P4 §5.3.
-
-    Examples
-    --------
-    >>> bound = risk_bound([0, 1] * 500, [0, 1] * 500, [[0, 1], [100, 0]])
-    >>> bound.estimate, round(bound.high, 1)
-    (0.0, 4.3)
-    """
-    check_fraction(confidence_level=confidence_level)
-    rows = _read_decisions(y, decisions, None, groups, cost_matrix=cost_matrix)
-    cost, _ = _cost_terms(rows, cost_matrix=cost_matrix)
-    if rows.groups is not None:
-        _, unit = np.unique(rows.groups, return_inverse=True)
-        cost = np.bincount(unit, cost) / np.bincount(unit)
-    C = check_cost_matrix(cost_matrix, a_row=True).C
-    n = len(cost)
-    delta = 1 - confidence_level
-    width = np.ptp(C)
-    if method == "hoeffding":
-        reach = width * np.sqrt(np.log(2 / delta) / (2 * n))
-    elif method == "empirical_bernstein":
-        if n < 2:
-            raise ValueError(
-                "The empirical Bernstein bound needs two rows or groups; use method='hoeffding'."
-            )
-        log = np.log(4 / delta)
-        reach = np.sqrt(2 * cost.var(ddof=1) * log / n) + 7 * width * log / (3 * (n - 1))
-    else:
-        raise ValueError(f'method must be "hoeffding" or "empirical_bernstein", got {method!r}.')
-    risk = cost.mean()
-    low = max(risk - reach, C.min())
-    high = min(risk + reach, C.max())
-    error = np.nan
-    if n > 1:
-        error = np.sqrt(cost.var(ddof=1) / n)
-    return ConfidenceInterval(float(risk), float(low), float(high), float(error))

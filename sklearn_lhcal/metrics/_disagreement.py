@@ -17,7 +17,7 @@ from ._evaluate import mean_of, score, signed_root
 from ._statistic import squared
 
 
-def _pair_rates(rows: Rows) -> NDArray:
+def pair_rates(rows: Rows) -> NDArray:
     """Observed disagreement of two raters, shape (n, 1)."""
     return pairwise_disagreement(rows.labels)[:, None]
 
@@ -32,7 +32,7 @@ def _class_rates(rows: Rows) -> NDArray:
 
 
 def _pair_losses(rows: Rows) -> NDArray:
-    return squared(_pair_rates(rows), _predicted_pairs(rows))[:, 0]
+    return squared(pair_rates(rows), _predicted_pairs(rows))[:, 0]
 
 
 def _predicted_classes(rows: Rows) -> NDArray:
@@ -67,7 +67,7 @@ def _binned(
 
 def _pair_binned(rows: Rows, **options) -> Binned:
     phi = rows.each(_predicted_pairs)
-    return _binned(rows, phi, _pair_rates, lambda a, b, _: a != b, **options)
+    return _binned(rows, phi, pair_rates, lambda a, b, _: a != b, **options)
 
 
 def _class_binned(rows: Rows, **options) -> Binned:

@@ -8,11 +8,10 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_matrix
 from sklearn.utils import check_random_state
 
-from .._rows import PredictionLike, Rows, read_rows
+from .._rows import Annotations, PredictionLike, Rows, read_rows
 from .._utils.arrays import Floats, row_units
 from .._utils.checks import check_positive_int
 from .._utils.types import KernelKind, LabelsLike, Seed
-from ..label_histogram import Annotations
 from ._binned import raters_repeat
 from ._epistemic import check_levels
 from ._evaluate import signed_root

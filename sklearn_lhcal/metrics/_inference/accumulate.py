@@ -6,12 +6,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..._rows import PredictionLike, Rows
+from ..._rows import Annotations, PredictionLike, Rows
 from ..._utils.arrays import Floats
 from ..._utils.checks import as_floats, check_fraction, check_positive_int
 from ..._utils.tags import LossOverBins, unwrapped
 from ..._utils.types import LabelsLike
-from ...label_histogram import Annotations
 from .._binned import BinSums
 from .._decomposition import NOTHING, LossDecomposition, loss_decomposition
 from .._evaluate import Metric, signed_root, undefined, with_options

@@ -5,12 +5,11 @@ from typing import Any, Literal, NamedTuple, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..._rows import Rows, read_groups
+from ..._rows import Annotations, Rows, read_groups
 from ..._utils.arrays import Floats, row_units
 from ..._utils.checks import check_fraction
 from ..._utils.names import check_row_names
 from ..._utils.types import Strategy
-from ...label_histogram import Annotations
 from .._epistemic import accuracy_gain, check_gains, gain_sums
 from .._two_way import squares
 from .means import spread_over_raters, student_ends, told_panel, usual_panel

@@ -2,7 +2,7 @@
 
 A bootstrap that resamples rows is invalid for corrected binned metrics and for kernel metrics:
 repeated rows undo the correction and lie at distance 0 of each other. One that resamples raters is
-too: a repeated rater agrees with himself."""
+too: a repeated rater agrees with himself. For risks there is a bound that needs no spread."""
 
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, Self
@@ -15,7 +15,9 @@ from sklearn.utils import check_random_state
 from ..._rows import PredictionLike
 from ..._utils.arrays import Floats
 from ..._utils.checks import as_floats, check_finite, check_fraction
+from ..._utils.costs import check_cost_matrix
 from ..._utils.types import LabelsLike, Seed
+from .._decision import cost_terms, read_decisions
 from .._evaluate import signed_root
 from .raters import (
     Design,
@@ -32,6 +34,7 @@ __all__ = [
     "confidence_interval",
     "interval_over_splits",
     "paired_difference",
+    "risk_bound",
 ]
 
 _ANGLES = 20_001  # of points on an ellipse
@@ -392,3 +395,92 @@ def interval_over_splits(
     spread = Spread(x.var(ddof=1) * (1 / S + q / (1 - q)), S - 1.0, VarianceComponents(0.0))
     mean, low, high = _ends(float(x.mean()), spread, confidence_level).tolist()
     return ConfidenceInterval(mean, low, high, float(np.sqrt(spread.variance)), df=S - 1.0)
+
+
+def risk_bound(
+    y: LabelsLike,
+    decisions: ArrayLike,
+    cost_matrix: ArrayLike,
+    *,
+    method: Literal["hoeffding", "empirical_bernstein"] = "hoeffding",
+    groups: ArrayLike | None = None,
+    confidence_level: float = 0.95,
+) -> ConfidenceInterval:
+    """Interval for the risk of decisions that holds for any distribution of the costs, from their
+    range alone.
+
+    Where a rare mistake is very expensive, the rows at hand may show none. Intervals that are made
+    of the spread of their costs are then far too short. These intervals hold at every sample size.
+    They are wide for that reason.
+
+    - ``"hoeffding"``: ``R ± Δ·sqrt(log(2/δ)/(2n))``, Δ the largest less the least cost, δ = 1 −
+      confidence_level.
+    - ``"empirical_bernstein"``: ``R ± [sqrt(2V·log(4/δ)/n) + 7Δ·log(4/δ)/(3(n−1))]`` with V the
+      variance of the costs: shorter where that is small, and n is not.
+
+    Parameters
+    ----------
+    y, decisions, cost_matrix
+        As in `decision_risk`. Rows, or groups, must be independent, and the decisions not chosen on
+        them. Readers who read several rows are taken as fixed. Rows count alike: there are no
+        weights, which the promise would not survive where they depend on the rows.
+    method : {"hoeffding", "empirical_bernstein"}, default="hoeffding"
+        Which of the two.
+    groups : array-like of shape (n_samples,), optional
+        Rows of one group (one patient, say) may depend on each other. A group is one cost then, the
+        mean of its rows, and n the number of groups. The risk is that of a row drawn from a new
+        group: groups count alike, however many rows they have.
+    confidence_level : float, default=0.95
+        The interval holds the risk with at least this probability.
+
+    Returns
+    -------
+    ConfidenceInterval
+        ``(estimate, low, high, standard_error)`` in the unit of the costs; ends are cut to the
+        range of the costs.
+
+    Raises
+    ------
+    ValueError
+        An unknown method, a level outside (0, 1), missing groups, fewer than two rows or groups for
+        the empirical Bernstein bound.
+
+    References
+    ----------
+    Hoeffding (1963), Probability inequalities for sums of bounded random variables; Maurer and
+    Pontil (2009), Empirical Bernstein bounds and sample variance penalization, Theorem 4; P4 §5.3.
+
+    Examples
+    --------
+    >>> bound = risk_bound([0, 1] * 500, [0, 1] * 500, [[0, 1], [100, 0]])
+    >>> bound.estimate, round(bound.high, 1)
+    (0.0, 4.3)
+    """
+    check_fraction(confidence_level=confidence_level)
+    rows = read_decisions(y, decisions, None, groups, cost_matrix=cost_matrix)
+    cost, _ = cost_terms(rows, cost_matrix=cost_matrix)
+    if rows.groups is not None:
+        _, unit = np.unique(rows.groups, return_inverse=True)
+        cost = np.bincount(unit, cost) / np.bincount(unit)
+    C = check_cost_matrix(cost_matrix, a_row=True).C
+    n = len(cost)
+    delta = 1 - confidence_level
+    width = np.ptp(C)
+    if method == "hoeffding":
+        reach = width * np.sqrt(np.log(2 / delta) / (2 * n))
+    elif method == "empirical_bernstein":
+        if n < 2:
+            raise ValueError(
+                "The empirical Bernstein bound needs two rows or groups; use method='hoeffding'."
+            )
+        log = np.log(4 / delta)
+        reach = np.sqrt(2 * cost.var(ddof=1) * log / n) + 7 * width * log / (3 * (n - 1))
+    else:
+        raise ValueError(f'method must be "hoeffding" or "empirical_bernstein", got {method!r}.')
+    risk = cost.mean()
+    low = max(risk - reach, C.min())
+    high = min(risk + reach, C.max())
+    error = np.nan
+    if n > 1:
+        error = np.sqrt(cost.var(ddof=1) / n)
+    return ConfidenceInterval(float(risk), float(low), float(high), float(error))

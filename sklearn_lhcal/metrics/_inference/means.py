@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 from scipy.stats import t as student
 from sklearn.utils import check_random_state
 
-from ..._rows import Rows
+from ..._rows import Annotations, Rows
 from ..._utils.arrays import Floats, Indices, row_units
-from ...label_histogram import Annotations
 from .raters import (
     MOST_SINGLE,
     Panel,

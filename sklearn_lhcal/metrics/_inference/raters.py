@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..._rows import Annotations
 from ..._utils.arrays import Floats, Indices, row_units
-from ...label_histogram import Annotations
 
 # with fewer degrees of freedom Student's quantile is of no use
 _LEAST_DF = 2.0

@@ -14,14 +14,13 @@ from scipy.stats import t as student
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.utils import check_random_state
 
-from ..._rows import PredictionLike, Rows, names_of, read_labels, read_rows
+from ..._rows import Annotations, PredictionLike, Rows, names_of, read_labels, read_rows
 from ..._utils.arrays import Floats, Indices, Integers
 from ..._utils.checks import check_fraction, check_positive_int, plain_array
 from ..._utils.names import is_numeric, positions, sorted_names
 from ..._utils.simplex import accuracy, gini, row_sum, votes_of
 from ..._utils.types import LabelsLike, Seed
 from ...distributions import PointMass
-from ...label_histogram import Annotations
 from .._evaluate import mean
 from .intervals import ConfidenceInterval, interval_of
 from .raters import Panel, spread_of

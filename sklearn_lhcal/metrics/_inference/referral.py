@@ -6,13 +6,12 @@ from typing import Any, Literal, NamedTuple, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..._rows import PredictionLike, Rows, read_rows
+from ..._rows import Annotations, PredictionLike, Rows, read_rows
 from ..._utils.arrays import Floats
 from ..._utils.checks import as_floats, check_fraction
 from ..._utils.names import check_row_names
 from ..._utils.types import LabelsLike
 from ...distributions import Distribution, PointMass, second_opinion_value
-from ...label_histogram import Annotations
 from .._disagreement import posterior_losses
 from .means import spread_over_raters, student_ends, told_panel
 from .raters import random_raters

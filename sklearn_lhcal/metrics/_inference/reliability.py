@@ -7,12 +7,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import stdtrit
 
-from ..._rows import PredictionLike, Rows, class_column, class_names, read_rows
+from ..._rows import Annotations, PredictionLike, Rows, class_column, class_names, read_rows
 from ..._utils.arrays import Floats, row_blocks
 from ..._utils.bins import Bins
 from ..._utils.checks import check_fraction
 from ..._utils.types import LabelsLike, Strategy
-from ...label_histogram import Annotations, pairwise_disagreement
+from .._disagreement import pair_rates
 from .._two_way import squares
 from .means import spread_over_raters, told_panel, usual_panel
 from .raters import random_raters
@@ -135,12 +135,8 @@ def _of_disagreement(rows: Rows, raters: str | None, **how) -> ReliabilityCurve:
             "No row of y with a positive weight has two raters or more, so there is no "
             "disagreement to show; for one label per row use ReliabilityDisplay, or another kind."
         )
-
-    def rate(rows: Rows) -> Floats:
-        return pairwise_disagreement(rows.labels)[:, None]
-
     phi = seen.distribution.disagreement()[:, None]
-    return _curve(seen, phi, rate, raters, least_raters=2, **how)
+    return _curve(seen, phi, pair_rates, raters, least_raters=2, **how)
 
 
 def _curve(

@@ -14,11 +14,10 @@ from scipy.special import stdtrit
 from scipy.stats import chi2, qmc
 from sklearn.utils import check_random_state
 
-from ..._rows import PredictionLike
+from ..._rows import Annotations, PredictionLike
 from ..._utils.arrays import Floats, Integers
 from ..._utils.checks import check_fraction, check_positive, check_positive_int
 from ..._utils.types import Seed
-from ...label_histogram import Annotations
 from .raters import FEW_RATERS, Blocks, Panel, spread_of
 from .readers import named_raters
 from .statistic import Statistic, statistic_of
