@@ -295,7 +295,7 @@ def test_the_limit_of_disagreement_shows_everything_and_little_more():
     assert shown.limit == pytest.approx(
         1.05 * max(0.18, shown.interval[1, 1])
     )  # one point, at φ̂ = .18
-    worse = DisagreementReliabilityDisplay.from_predictions([[1, 1]] * 9, [0.01] * 9)
+    worse = DisagreementReliabilityDisplay.from_predictions([[1, 1]] * 4, [0.01] * 4)
     assert worse.limit == 1.0
 
 
