@@ -114,32 +114,16 @@ def grow(levels: list[Level], mean_after: Callable[[Integers], Floats], C: Float
 def optimal_stopping(tree: Tree, price: float | Floats, C: Floats) -> Stopping:
     """``V_h(c) = min(min_d z_c·C_d, price + Σ_k z_ck V_h+1(c + e_k))``, the last level first."""
     least_gain = _ROUNDING * np.abs(C).max(axis=(-2, -1))
-    V = tree.stop[-1]
+    *before, (_, _, V) = zip(tree.levels, tree.z, tree.stop, strict=True)
     labels = np.zeros_like(V)
     asks = []
-    for level, z, stop in _backwards(tree, len(tree.levels) - 1):
+    for level, z, stop in reversed(before):
         go_on = price + expected(z, V, level)
         ask = go_on < stop - least_gain
         V = np.where(ask, go_on, stop)
         labels = np.where(ask, 1 + expected(z, labels, level), 0.0)
         asks.append(ask)
     return Stopping(asks[::-1], V[0], labels[0])
-
-
-def costs_after(tree: Tree) -> Floats:
-    """Cost to expect of the decision after m labels, whatever they say, shape (n_levels, B)."""
-    costs = []
-    for m, V in enumerate(tree.stop):
-        for level, z, _ in _backwards(tree, m):
-            V = expected(z, V, level)
-        costs.append(V[0])
-    return np.array(costs)
-
-
-def _backwards(tree: Tree, m: int):
-    """(level, z, stop) of the levels before the m-th, the latest first."""
-    levels = zip(tree.levels[:m], tree.z, tree.stop, strict=False)
-    return reversed(list(levels))
 
 
 def expected(z: Floats, V: Floats, level: Level) -> Floats:

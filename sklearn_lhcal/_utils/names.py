@@ -64,12 +64,6 @@ def numbers_of(names: NDArray) -> NDArray | None:
     return None
 
 
-def given_order(labels) -> list | None:
-    """The categories of an ordered Categorical, in their order; None of anything else."""
-    dtype: Any = getattr(labels, "dtype", None)
-    return list(dtype.categories) if getattr(dtype, "ordered", False) is True else None
-
-
 def sorted_names(names: ArrayLike, side: str = "classes") -> NDArray:
     """Distinct names in ascending order, the one order in which estimators keep them.
 

@@ -124,13 +124,6 @@ def log(a: Floats) -> Floats:
         return np.log(a)
 
 
-def log_softmax(u: Floats) -> Floats:
-    """Log-probabilities of logits u, softmax over the last axis."""
-    v = u - row_max(u)[..., None]
-    v -= np.log(row_sum(np.exp(v)))[..., None]
-    return v
-
-
 def softmax(u: Floats) -> Floats:
     """Probabilities of logits u, softmax over the last axis."""
     z = u - row_max(u)[..., None]

@@ -19,9 +19,16 @@ from .._utils.names import (
     is_numeric,
     sorted_names,
 )
-from .._utils.simplex import EPS, check_proba, log_softmax, row_sum, softmax
+from .._utils.simplex import EPS, check_proba, row_max, row_sum, softmax
 from .._utils.types import LabelsLike, Samples
 from ..distributions import Distribution, PointMass
+
+
+def log_softmax(u: Floats) -> Floats:
+    """Log-probabilities of logits u, softmax over the last axis."""
+    v = u - row_max(u)[..., None]
+    v -= np.log(row_sum(np.exp(v)))[..., None]
+    return v
 
 
 def log_proba(z: Floats, least: float = EPS) -> Floats:

@@ -11,9 +11,9 @@ from .._rows import Labels, predicted_dist
 from .._utils.arrays import Floats, Indices
 from .._utils.checks import take_rows
 from .._utils.estimators import own_columns, resolve
-from .._utils.simplex import EPS, log_softmax, row_sum
+from .._utils.simplex import EPS, row_sum
 from ..distributions import Distribution, Mixture, PointMass
-from ._precomputed import PrecomputedClassifier, log_proba
+from ._precomputed import PrecomputedClassifier, log_proba, log_softmax
 
 # The weight of a member whose weight is 0, and the least probability that has a logarithm.
 _TINY = 1e-300

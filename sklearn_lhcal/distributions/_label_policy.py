@@ -13,7 +13,7 @@ from .._utils.costs import Costs, bayes_columns, check_cost_matrix, of_rows
 from .._utils.label_tree import (
     Level,
     Tree,
-    costs_after,
+    expected,
     grow,
     label_levels,
     optimal_stopping,
@@ -229,7 +229,7 @@ def allocate_labels(
     check_positive_int(max_labels=max_labels)
     C = costs_of(distribution, cost_matrix).C
     levels = label_levels(distribution.n_classes, int(max_labels))
-    costs = [costs_after(tree) for _, tree in _trees(distribution, levels, C)]
+    costs = [_costs_after(tree) for _, tree in _trees(distribution, levels, C)]
     return _allocated(np.hstack(costs).T, int(budget), 1e-12 * np.abs(C).max())
 
 
@@ -253,6 +253,16 @@ def _trees(
             return block._posterior(np.tile(c.astype(np.float64), (len(block), 1))).mean()
 
         yield rows, grow(levels, mean_after, of_rows(C, rows))
+
+
+def _costs_after(tree: Tree) -> Floats:
+    """Cost to expect of the decision after m labels, whatever they say, shape (n_levels, B)."""
+    costs = []
+    for m, V in enumerate(tree.stop):
+        for level, z in reversed([*zip(tree.levels, tree.z, strict=True)][:m]):
+            V = expected(z, V, level)
+        costs.append(V[0])
+    return np.array(costs)
 
 
 def _allocated(costs: Floats, budget: int, least_gain: float) -> Integers:

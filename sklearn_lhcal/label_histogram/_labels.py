@@ -22,7 +22,6 @@ from .._utils.names import (
     Side,
     check_row_names,
     column_names,
-    given_order,
     matched,
     sorted_names,
 )
@@ -338,6 +337,12 @@ def weight_of(labels: Labels, X, y, sample_weight) -> Floats | None:
     check_same_length(len(labels), X=X)
     check_row_names(X=X, y=y, sample_weight=sample_weight)
     return check_sample_weight(sample_weight, len(labels))
+
+
+def given_order(labels) -> list | None:
+    """The categories of an ordered Categorical, in their order; None of anything else."""
+    dtype: Any = getattr(labels, "dtype", None)
+    return list(dtype.categories) if getattr(dtype, "ordered", False) is True else None
 
 
 def read_labels(y, *, name: str = "y", empty_rows: bool = False) -> Labels:

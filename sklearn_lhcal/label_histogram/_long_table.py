@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from .._utils.arrays import Indices
 from .._utils.checks import any_array, as_names, check_values, is_gap
-from .._utils.names import column_names, given_order, positions, sorted_names, typed
-from ._labels import Labels, one_hot
+from .._utils.names import column_names, positions, sorted_names, typed
+from ._labels import Labels, given_order, one_hot
 
 
 class Long(NamedTuple):

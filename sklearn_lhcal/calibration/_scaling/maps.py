@@ -17,8 +17,9 @@ from scipy.linalg.lapack import dpotrs, dtrtri
 from scipy.special import expit, log_expit
 
 from ..._utils.arrays import Floats
-from ..._utils.simplex import log_softmax, row_sum, softmax
+from ..._utils.simplex import row_sum, softmax
 from ...distributions import Distribution, PointMass
+from .._precomputed import log_softmax
 from .._rows import CalibrationRows
 
 # Parameters of a matrix above which its Hessian is approximated.
