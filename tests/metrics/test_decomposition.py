@@ -115,7 +115,7 @@ def test_calibration_loss_alone_uses_rows_with_one_rater():
 def test_uniform_bins_follow_the_floor_of_z_times_n_bins():
     """A value at an inner edge belongs to the bin above, 1 to the last bin."""
     z = np.array([0.0, 0.2, 0.4, 0.6, 0.8, 1.0])
-    parts = metrics.loss_decomposition(np.ones((6, 2), int), np.column_stack([z, 1 - z]), n_bins=5)
+    parts = metrics.loss_decomposition(np.full((6, 2), 2), np.column_stack([z, 1 - z]), n_bins=5)
     np.testing.assert_allclose(parts.bin_weight[0], np.array([1, 1, 1, 1, 2]) / 6)
     np.testing.assert_allclose(parts.bin_edges, np.tile(np.linspace(0, 1, 6), (2, 1)))
     np.testing.assert_allclose(parts.bin_mean_proba[0], [0, 0.2, 0.4, 0.6, 0.9])
@@ -131,7 +131,7 @@ def test_empty_bins_have_no_means_and_no_loss():
 
 def test_equal_quantile_edges_are_merged():
     z = np.array([0.1] * 8 + [0.5, 0.9])
-    counts = np.array([[1, 1]] * 10)
+    counts = np.array([[2, 2]] * 10)
     parts = metrics.loss_decomposition(
         counts, np.column_stack([z, 1 - z]), n_bins=5, strategy="quantile"
     )
@@ -156,7 +156,7 @@ def test_constant_predictions_fall_into_one_quantile_bin():
 def test_a_single_bin_by_quantiles_holds_all_values():
     z = np.array([0.2, 0.7, 0.7, 0.7, 0.7, 0.7])
     parts = metrics.loss_decomposition(
-        [[1, 1]] * 6, np.stack([z, 1 - z], axis=1), n_bins=2, strategy="quantile"
+        [[2, 2]] * 6, np.stack([z, 1 - z], axis=1), n_bins=2, strategy="quantile"
     )
     np.testing.assert_allclose(parts.bin_edges, [[0.2, 0.7], [0.3, 0.8]])
 

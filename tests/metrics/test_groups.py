@@ -253,7 +253,7 @@ def test_label_correction_is_refused_with_groups_and_plugins_do_not_change(name)
 def test_the_weight_of_bins_that_one_group_fills_is_reported():
     z = np.array([0.1, 0.15, 0.3, 0.35, 0.6, 0.8])
     z = np.column_stack([z, 1 - z])
-    counts, groups = np.tile([1, 1], (6, 1)), [0, 1, 2, 2, 3, 4]
+    counts, groups = np.tile([2, 2], (6, 1)), [0, 1, 2, 2, 3, 4]
     parts = loss_decomposition(counts, z, groups=groups, n_bins=4)
     # bins of the first class: rows 0 1 | 2 3 (one group) | 4 | 5
     assert_allclose(parts.bin_calibration_loss[0, 1:], 0)
