@@ -1,7 +1,7 @@
 """Kernel calibration errors: which estimate to believe, whether the test holds its level, and what
 the penalty would choose.
 
-    python benchmarks/kernels.py null [--runs 400] [--only size naive power flat rare groups raters]
+    python benchmarks/kernels.py null [--runs 400] [--only PART ...]
     python benchmarks/kernels.py estimates [--rows 300 1000 3000] [--runs N]
     python benchmarks/kernels.py penalty [--runs 60]
 
@@ -9,8 +9,12 @@ the penalty would choose.
 Dirichlet, and the true class probabilities Q of a row are Dirichlet around z: calibrated, with
 E[Q | z] = z, and with a spread that makes raters of a row alike. For power the predictions are z
 sharpened to z^1.4, or flattened to z^.7. Each cell: share of p-values of at most .10, and in
-brackets its standard error. Statistics: residual (the default), second order, and the plugins, at
-the most likely bandwidth ("loo") where no other is named.
+brackets its standard error. This is of the kernel statistic alone: residual, second order, and the
+plugins, at the most likely bandwidth ("loo") where no other is named. The part "tests" is of the
+test with its defaults, and of its three statistics alone, with Spiegelhalter's (1986) z in the last
+column: wrong temperatures, a class predicted too often, other shapes, votes of ten trees; and
+calibrated designs with rare classes, few rows, groups. "adjudication" is of `adjudication_test` at
+.05.
 
 "estimates": root mean squared errors and biases of estimates of the canonical calibration error
 (p = 2) on six problems. Labels are drawn from known E[y|z], so that the true error is known.
@@ -26,13 +30,20 @@ also its mean at T = 1, and the least mean elsewhere, each in its standard error
 """
 
 import argparse
+import warnings
 from functools import partial
 from itertools import product
 
 import numpy as np
 import torch
+from scipy.stats import norm
 
 from sklearn_lhcal.datasets import make_label_histograms
+from sklearn_lhcal.label_histogram import (
+    AdjudicatedRatingsWarning,
+    Annotations,
+    adjudication_test,
+)
 from sklearn_lhcal.metrics import kernel_calibration_error, null_calibration_error
 from sklearn_lhcal.neural_network import KernelCalibrationPenalty
 
@@ -42,14 +53,16 @@ N = 300
 N_DRAWS = 99
 LEVEL = 0.1
 RATERS = (1, 5, 20, 50)
+LIKELY = {"bandwidth": "loo"}
 RESIDUAL = {
-    "residual": {},
+    "residual": LIKELY,
     "residual, h = .1": {"bandwidth": 0.1},
 }
+ALONE = ("sharpness", "class frequencies", "shape")
 OTHERS = {
-    "second order": {"bias_correction": "second_order"},
-    "plugin p = 2": {"bias_correction": None},
-    "plugin p = 1": {"p": 1, "bias_correction": None},
+    "second order": LIKELY | {"bias_correction": "second_order"},
+    "plugin p = 2": LIKELY | {"bias_correction": None},
+    "plugin p = 1": LIKELY | {"p": 1, "bias_correction": None},
 }
 
 
@@ -84,14 +97,14 @@ def patients(rng, K: int, raters: int, *, size: int = 10, sharpness: float = 1.0
 
 
 def rejections(draw, runs: int, options: dict) -> float:
-    """Share of runs with a p-value of at most the level."""
+    """Share of runs in which the p-value of the kernel statistic is at most the level."""
     rejected = 0
     for seed in range(runs):
         y, z, *groups = draw(np.random.default_rng(seed))
         given = {"groups": groups[0]} if groups and options.get("groups", True) else {}
         rest = {k: v for k, v in options.items() if k != "groups"}
         null = null_calibration_error(y, z, n_draws=N_DRAWS, random_state=seed, **given, **rest)
-        rejected += null.p_value <= LEVEL
+        rejected += null.p_values["shape"] <= LEVEL
     return rejected / runs
 
 
@@ -106,6 +119,184 @@ def table(title: str, runs: int, draw, statistics: dict, classes=(3, 10)) -> Non
                 error = np.sqrt(max(share * (1 - share), 0.5 / runs) / runs)
                 cells.append(f"{share:.2f} ({error:.2f})")
             print(f"{f'K = {K}, {name}':30}" + "".join(f"{c:>14}" for c in cells), flush=True)
+
+
+def of_temperature(T: float, K: int = 3, rows: int = 200, raters: int = 1, total=np.inf):
+    """Predictions softmax(u/T) where softmax(u) would be calibrated."""
+
+    def draw(rng):
+        u = 1.5 * rng.normal(size=(rows, K))
+        return labels_of(softmax(u), raters, total, rng), softmax(u / T)
+
+    return draw
+
+
+def labels_of(z, raters: int, total: float, rng):
+    """Counts of raters who draw from a Q around z."""
+    if np.isinf(total):
+        return rng.multinomial(raters, z)
+    gamma = np.maximum(rng.standard_gamma(total * z), 1e-300)
+    return rng.multinomial(raters, gamma / gamma.sum(axis=1, keepdims=True))
+
+
+def one_class_too_often(rng, raters: int = 1, total: float = np.inf):
+    u = 1.5 * rng.normal(size=(200, 3))
+    return labels_of(softmax(u), raters, total, rng), softmax(u + np.array([0.5, 0, 0]))
+
+
+def rapid_wave(rng):
+    z = rng.uniform(0.02, 0.98, 300)
+    q = np.clip(z + 0.15 * np.sin(9 * z), 0, 1)
+    return rng.binomial(1, q), np.column_stack([1 - z, z])
+
+
+def ten_trees(rng):
+    """Shares of the votes of ten trees, which are too sharp."""
+    u = 1.5 * rng.normal(size=(300, 3))
+    return rng.multinomial(1, softmax(u)), rng.multinomial(10, softmax(u / 0.6)) / 10
+
+
+def ten_calibrated_trees(rng):
+    q = rng.dirichlet(np.ones(3), 300)
+    return rng.multinomial(1, q), (rng.multinomial(10, q) + 1) / 13
+
+
+def rare_finding(rng, raters: int, K: int = 3, total: float = 20, varies=False, rows: int = 150):
+    """One class of 1.5 %, in every row or on average."""
+    share = np.full(rows, 0.015)
+    if varies:
+        share = rng.beta(0.06, 3.94, rows).clip(1e-9)
+    rest = rng.dirichlet(np.ones(K - 1), rows)
+    z = np.column_stack([share, (1 - share)[:, None] * rest])
+    return labels_of(z, raters, total, rng), z
+
+
+WRONG = {
+    "K = 3, T = .6": of_temperature(0.6),
+    "K = 3, T = 1.6": of_temperature(1.6),
+    "K = 3, T = .75": of_temperature(0.75),
+    "K = 10, T = .6": of_temperature(0.6, 10),
+    "K = 10, T = 1.6": of_temperature(1.6, 10),
+    "K = 2, T = 1.6": of_temperature(1.6, 2),
+    "T = .7, 500 rows": of_temperature(0.7, rows=500),
+    "T = .6, 40 rows": of_temperature(0.6, rows=40),
+    "T = .6, five raters": of_temperature(0.6, raters=5, total=4),
+    "class bias .5": one_class_too_often,
+    "class bias .5, five raters": partial(one_class_too_often, raters=5, total=4),
+    "wave": rapid_wave,
+    "ten trees, T = .6": ten_trees,
+    "30 groups, z^1.5": partial(patients, K=3, raters=1, sharpness=1.5),
+}
+RIGHT = {
+    f"rare{', varies' * varies}, K = {K}, {m} raters, α0 = {total:g}": partial(
+        rare_finding, raters=m, K=K, total=total, varies=varies
+    )
+    for m, totals in ((1, (20,)), (5, (4, 20, np.inf)))
+    for total in totals
+    for varies, K in ((False, 3), (True, 3), (False, 2))
+} | {
+    "rare, 40 rows, 5 raters": partial(rare_finding, raters=5, rows=40),
+    "40 rows": of_temperature(1.0, rows=40),
+    "K = 10, five raters": of_temperature(1.0, 10, raters=5, total=4),
+    "ten calibrated trees": ten_calibrated_trees,
+    "30 groups": partial(patients, K=3, raters=1),
+    "30 groups, five raters": partial(patients, K=3, raters=5),
+}
+
+
+def spiegelhalter(y, z) -> float:
+    """p of ``Σ ⟨μ̂ − z, v⟩`` with v = −2z, whose variance is that of independent labels."""
+    counts = np.column_stack([1 - y, y]) if y.ndim == 1 else y
+    n = counts.sum(axis=1)
+    v = -2 * z
+    sums = ((counts / n[:, None] - z) * v).sum()
+    variance = (((v**2 * z).sum(axis=1) - (v * z).sum(axis=1) ** 2) / n).sum()
+    return 2 * norm.sf(abs(sums) / np.sqrt(variance))
+
+
+def tests(title: str, runs: int, designs: dict) -> None:
+    """Share of p-values of at most the level, of the test and of its parts."""
+    columns = ("together", *ALONE, "Spiegelhalter")
+    print(f"\n{title}, {runs} runs\n{'':38}" + "".join(f"{name:>18}" for name in columns))
+    for name, draw in designs.items():
+        found = []
+        for seed in range(runs):
+            y, z, *groups = draw(np.random.default_rng(seed))
+            options = {"groups": groups[0]} if groups else {}
+            null = null_calibration_error(y, z, n_draws=N_DRAWS, random_state=seed, **options)
+            found.append([null.p_value, *null.p_values.values(), spiegelhalter(y, z)])
+        shares = (np.array(found) <= LEVEL).mean(axis=0)
+        print(f"{name:38}" + "".join(f"{share:18.2f}" for share in shares), flush=True)
+
+
+def numbers(rng, Q, n):
+    return rng.multinomial(n, Q), None
+
+
+def numbers_at_random(rng):
+    return numbers(rng, rng.dirichlet(np.ones(3), 100), rng.integers(2, 7, 100))
+
+
+def rare_and_unequal(rng, times: int = 1):
+    """135 rows of ten raters and 15 of two, a class of 1.5 %; or so many times as many."""
+    share = rng.beta(0.3, 19.7, 150 * times)
+    n = np.repeat([10, 2], [135 * times, 15 * times])
+    return numbers(rng, np.column_stack([share, 1 - share]), n)
+
+
+def all_adjudicated(rng):
+    Q = rng.dirichlet(np.ones(3), 100)
+    two = rng.multinomial(2, Q)
+    return two + rng.multinomial((two.max(axis=1) == 1).astype(int), Q), None
+
+
+def harder_site(rng):
+    """Two or three readers at one site, four or five at another with harder rows."""
+    site = np.repeat([0, 1], 50)
+    Q = np.concatenate([rng.dirichlet(np.full(3, a), 50) for a in (0.3, 5.0)])
+    return rng.multinomial(rng.integers(2, 4, 100) + 2 * site, Q), site
+
+
+def noisy_third(rng):
+    """A third reader who guesses, asked at random."""
+    Q = rng.dirichlet(np.full(3, 0.3), 100)
+    third = rng.multinomial(rng.integers(0, 2, 100), np.full(3, 1 / 3))
+    return rng.multinomial(2, Q) + third, None
+
+
+def in_order(rng, adjudicated: float, at_random: float, where: bool = True):
+    """Two ordered readings, and a third in shares of the rows that differ (or agree), or of all."""
+    Q = rng.dirichlet(np.ones(3), 100)
+    labels = (rng.random((100, 3, 1)) > Q[:, None].cumsum(axis=2)[:, :, :2]).sum(axis=2)
+    labels = labels.astype(object)
+    third = ((labels[:, 0] != labels[:, 1]) == where) & (rng.random(100) < adjudicated)
+    labels[~(third | (rng.random(100) < at_random)), 2] = None
+    return Annotations.from_matrix(labels, ordered=True), None
+
+
+ADJUDICATION = {
+    "numbers at random": numbers_at_random,
+    "rare class, unequal numbers": rare_and_unequal,
+    "the same, 1 050 rows": partial(rare_and_unequal, times=7),
+    "all adjudicated": all_adjudicated,
+    "harder site, more readers": harder_site,
+    "noisy third reader": noisy_third,
+    "order: third at random": partial(in_order, adjudicated=0, at_random=0.5),
+    "order: all adjudicated": partial(in_order, adjudicated=1, at_random=0),
+    "order: 35 %, and 20 % at random": partial(in_order, adjudicated=0.35, at_random=0.2),
+    "order: third where two agree": partial(in_order, adjudicated=1, at_random=0, where=False),
+}
+
+
+def adjudication(runs: int) -> None:
+    warnings.simplefilter("ignore", AdjudicatedRatingsWarning)
+    print(f"\nadjudication_test at .05, {runs} runs\n{'':38}{'rejected':>14}{'within groups':>14}")
+    for name, draw in ADJUDICATION.items():
+        found = []
+        for seed in range(runs):
+            y, groups = draw(np.random.default_rng(seed))
+            found.append([adjudication_test(y, groups=g).p_value <= 0.05 for g in (None, groups)])
+        print(f"{name:38}" + "".join(f"{share:14.2f}" for share in np.mean(found, axis=0)))
 
 
 def naive_rejections(runs: int) -> None:
@@ -175,12 +366,22 @@ def null(options) -> None:
         flattened = partial(study, sharpness=0.7)
         table("Power: predictions flattened to z^.7", few, flattened, RESIDUAL | OTHERS)
     if "rare" in wanted:
-        table("Size: one class of z = .02", runs, rare, {"residual": {}})
+        table("Size: one class of z = .02", runs, rare, {"residual": LIKELY})
     if "groups" in wanted:
-        signs = {"residual, signs a group": {}, "residual, groups not told": {"groups": False}}
+        signs = {
+            "residual, signs a group": LIKELY,
+            "residual, groups not told": LIKELY | {"groups": False},
+        }
         table("Size: 30 groups of 10 alike rows", runs, patients, signs, (3,))
         sharpened = partial(patients, sharpness=1.4)
-        table("Power: the same, sharpened", few, sharpened, {"residual, signs a group": {}}, (3,))
+        table(
+            "Power: the same, sharpened", few, sharpened, {"residual, signs a group": LIKELY}, (3,)
+        )
+    if "tests" in wanted:
+        tests("Power of three statistics together", runs, WRONG)
+        tests("Size of three statistics together", runs, RIGHT)
+    if "adjudication" in wanted:
+        adjudication(runs)
     if "raters" in wanted:
         standard_errors(few)
 
@@ -310,7 +511,7 @@ def penalty(options) -> None:
 
 
 STUDIES = {"null": null, "estimates": estimates, "penalty": penalty}
-PARTS = ["size", "naive", "power", "flat", "rare", "groups", "raters"]
+PARTS = ["size", "naive", "power", "flat", "rare", "groups", "raters", "tests", "adjudication"]
 
 
 def main() -> None:

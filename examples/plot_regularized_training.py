@@ -95,7 +95,8 @@ from sklearn_lhcal.metrics import (
     null_calibration_error,
 )
 
-published = partial(kernel_calibration_error, p=1, bias_correction=None)
+PLUGIN = {"p": 1, "bias_correction": None}
+published = partial(kernel_calibration_error, bandwidth="loo", **PLUGIN)
 residual = partial(kernel_calibration_error, p=2, bandwidth=0.05, bias_correction="residual")
 METRICS = {
     "accuracy": expected_accuracy,
@@ -206,7 +207,7 @@ for name, penalty in {"cross-entropy": None, **PENALTIES}.items():
 # cross-entropy alone would have .23 of its .26.
 null_level = np.mean(
     [
-        null_calibration_error(y, p[REFERENCE], p=1, bias_correction=None, random_state=0).mean
+        null_calibration_error(y, p[REFERENCE], bandwidth="loo", **PLUGIN, random_state=0).mean
         for y, p in zip(counts, proba, strict=True)
     ]
 )

@@ -8,14 +8,12 @@ from typing import Any, Self, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ._utils.arrays import Floats, Indices, in_blocks, row_blocks
+from ._utils.arrays import Floats, in_blocks, row_blocks
 from ._utils.checks import (
-    as_names,
     check_same_length,
     check_sample_weight,
     check_samples,
-    distinct,
-    is_gap,
+    read_groups,
     take_rows,
 )
 from ._utils.costs import Costs
@@ -251,19 +249,6 @@ def _widened(prediction, classes: NDArray, wanted: NDArray):
     if isinstance(prediction, Distribution):
         return prediction.embed(columns, len(wanted)).with_classes(wanted)
     return in_columns(prediction, columns, len(wanted))
-
-
-def read_groups(groups, n: int) -> Indices | None:
-    """The number of the group of each row, shape (n,); None stays None."""
-    if groups is None:
-        return None
-    names = as_names(groups, "groups")
-    check_same_length(n, groups=names)
-    if any(is_gap(g) for g in names.tolist()):
-        raise ValueError(
-            "groups must not have missing values; give each row without a group one of its own."
-        )
-    return distinct(names, "groups")[1]
 
 
 def rows_of(estimator, X, y, sample_weight=None, groups=None, *, distribution: bool = True) -> Rows:

@@ -235,6 +235,19 @@ def check_same_length(n: int, **named) -> None:
             )
 
 
+def read_groups(groups, n: int) -> Indices | None:
+    """The number of the group of each row, shape (n,); None stays None."""
+    if groups is None:
+        return None
+    names = as_names(groups, "groups")
+    check_same_length(n, groups=names)
+    if any(is_gap(g) for g in names.tolist()):
+        raise ValueError(
+            "groups must not have missing values; give each row without a group one of its own."
+        )
+    return distinct(names, "groups")[1]
+
+
 def check_sample_weight(sample_weight, n: int) -> Floats | None:
     """Weights of shape (n,), float64, finite, not negative, not all zero; None stays None."""
     if sample_weight is None:

@@ -12,9 +12,15 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.model_selection import GroupShuffleSplit
 from sklearn.utils.validation import check_is_fitted
 
-from .._rows import predicted_dist, read_groups
+from .._rows import predicted_dist
 from .._utils.arrays import Floats, Indices, row_units
-from .._utils.checks import check_fraction, check_sample_weight, check_samples, take_rows
+from .._utils.checks import (
+    check_fraction,
+    check_sample_weight,
+    check_samples,
+    read_groups,
+    take_rows,
+)
 from .._utils.estimators import atomic, resolve
 from .._utils.names import check_row_names
 from .._utils.types import LabelsLike, Samples, Seed

@@ -1,4 +1,7 @@
-"""What a kernel calibration error would be if the predictions were calibrated."""
+"""A test of calibration, and what a kernel error would be if the predictions were calibrated.
+
+Letters: z predictions, μ̂ observed frequencies in S versions (n, S, K), w weights of rows.
+"""
 
 from collections.abc import Callable
 from typing import Literal, NamedTuple, cast
@@ -9,8 +12,9 @@ from scipy.sparse import csr_matrix
 from sklearn.utils import check_random_state
 
 from .._rows import Annotations, PredictionLike, Rows, read_rows
-from .._utils.arrays import Floats, row_units
+from .._utils.arrays import Floats, Indices
 from .._utils.checks import check_positive_int
+from .._utils.simplex import EPS
 from .._utils.types import KernelKind, LabelsLike, Seed
 from ._binned import raters_repeat
 from ._epistemic import check_levels
@@ -28,7 +32,7 @@ def signs(rows: Rows) -> Draw:
     ε = ±1 is one sign for each group, or row without groups; η_r = ±1 is one for each rater.
     """
     n, K = rows.z.shape
-    unit = row_units(rows.groups, n)
+    unit = _units(rows.groups, n)
     M, B = _biases(rows)
     z = rows.z[:, None, :]
     own = (rows.mu - rows.z - M @ B)[:, None, :]
@@ -40,6 +44,14 @@ def signs(rows: Rows) -> Draw:
         return z + epsilon[unit][:, :, None] * own + (M @ flipped).reshape(n, S, K)
 
     return draw
+
+
+def _units(groups: Indices | None, n: int) -> Indices:
+    """The number of the unit of each row, in the order of the rows, whatever groups are called."""
+    if groups is None:
+        return np.arange(n)
+    _, first, unit = np.unique(groups, return_index=True, return_inverse=True)
+    return first.argsort().argsort()[unit]
 
 
 def _biases(rows: Rows) -> tuple[csr_matrix, Floats]:
@@ -74,28 +86,50 @@ def _biases(rows: Rows) -> tuple[csr_matrix, Floats]:
 
 _DRAWS = 2**21  # numbers per array while draws are scored together
 _MOST_ALIKE = 1 - 1e-6  # ρ: raters of a row who all but always agree
+# bandwidths of the kernel statistic where none is given
+_BANDWIDTHS = (0.02, 0.1, 0.5)
+_STATISTICS = ("sharpness", "class frequencies", "shape")
+# differences that are none, in standard deviations
+_ROUNDING = 1e-9
 
 
 class NullCalibrationError(NamedTuple):
-    """What a calibration error would be if the predictions were calibrated.
+    """A test of calibration, and what a kernel error would be if the predictions were calibrated.
 
     Attributes
     ----------
     estimate : float
-        The error of the data.
+        The kernel calibration error of the data.
     mean : float
-        Mean of the error over the draws.
+        Mean of the kernel error over the draws.
     quantiles : ndarray
-        Quantiles of the error over the draws.
+        Quantiles of the kernel error over the draws.
     p_value : float
-        Share of draws with an error as large as the data's, the data counted as one draw. It is
-        small where the predictions are not calibrated, and about uniform where they are.
+        Of the three statistics together: the share of draws in which one of them stands out as far,
+        the data counted as one draw. It is small where the predictions are not calibrated, and
+        about uniform where they are.
+    bandwidth : float
+        That of the kernel error; of several, the one at which the data stand out most.
+    p_values : dict of str to float
+        Of "sharpness", "class frequencies" and "shape", each by itself.
+    culprit : str
+        What stands out most: "overconfident" or "underconfident", "class frequencies", or "shape"
+        where its p-value is smaller than those of the other two.
     """
 
     estimate: float
     mean: float
     quantiles: Floats
     p_value: float
+    bandwidth: float
+    p_values: dict[str, float]
+    culprit: str
+
+    def __str__(self) -> str:
+        return (
+            f"H0: the predictions are calibrated; p = {self.p_value:.2g}; "
+            f"what stands out most: {self.culprit}"
+        )
 
 
 def null_calibration_error(
@@ -106,7 +140,7 @@ def null_calibration_error(
     groups: ArrayLike | None = None,
     kind: KernelKind = "canonical",
     p: float = 2,
-    bandwidth: float | Literal["loo"] = "loo",
+    bandwidth: float | Literal["loo"] | None = None,
     root: bool = False,
     bias_correction: Literal["residual", "second_order"] | None = "residual",
     n_draws: int = 200,
@@ -114,7 +148,19 @@ def null_calibration_error(
     random_state: Seed = 0,
     device: str = "cpu",
 ) -> NullCalibrationError:
-    """Level of `kernel_calibration_error` under perfect calibration, and a test of calibration.
+    """Test of calibration, and the level of `kernel_calibration_error` under perfect calibration.
+
+    Three statistics are computed of the data and of each draw:
+
+    - "sharpness", ``|Σ_i w_i ⟨log z_i, μ̂_i − z_i⟩|``, finds wrong temperatures. The sum is below
+      0 where predictions are overconfident.
+    - "class frequencies", ``√(rᵀV⁺r)`` with ``r = Σ_i w_i (μ̂_i − z_i)`` and
+      ``V = Σ_i w_i² (diag z_i − z_i z_iᵀ)``, finds classes that are predicted too often.
+    - "shape", the kernel error, finds anything else.
+
+    Each is measured in its standard deviations over the draws, and the largest of the three is
+    compared with the largest of each draw. For "top_label" there are two classes, the predicted one
+    and the rest.
 
     Calibrated predictions are the mean of the true class probabilities, ``E[Q | z] = z``. But Q may
     spread around z, and then the raters of a row agree more than independent draws from z would. So
@@ -135,16 +181,15 @@ def null_calibration_error(
     Parameters
     ----------
     y, prediction, sample_weight, kind, p, root, bias_correction, device
-        As in `kernel_calibration_error`. The corrected defaults find predictions that are too sharp
-        and too flat. The plugin (``bias_correction=None``) is small where they are too flat: it
-        never finds underconfidence.
+        As in `kernel_calibration_error`. The plugin (``bias_correction=None``) is small where
+        predictions are underconfident: "shape" then never finds that.
     groups : array-like of shape (n_samples,), optional
         Rows of one group (one patient, say) may depend on each other; groups are independent. The
-        statistic leaves pairs of one group out. One group a row, ``groups=np.arange(n)``, tests by
-        signs without the Dirichlet-multinomial.
-    bandwidth : float or "loo", default="loo"
-        "loo" is too wide to find much with many classes and predictions spread evenly: give .1,
-        say. "cv" is refused. It depends on the labels and would have to be sought for every draw.
+        kernel error leaves pairs of one group out. Names of groups make no difference. One group a
+        row, ``groups=np.arange(n)``, tests by signs without the Dirichlet-multinomial.
+    bandwidth : None, float or "loo", default=None
+        None: .02, .1 and .5, of which the one counts that stands out most, in the data and in each
+        draw. "cv" is refused. It depends on the labels and would have to be sought for every draw.
     n_draws : int, default=200
         How often labels, or signs, are drawn.
     quantiles : array-like of float, default=(0.05, 0.5, 0.95)
@@ -155,7 +200,8 @@ def null_calibration_error(
     Returns
     -------
     NullCalibrationError
-        ``(estimate, mean, quantiles, p_value)``.
+        ``(estimate, mean, quantiles, p_value, bandwidth, p_values, culprit)``. As text it names the
+        hypothesis and what stands out most.
 
     Raises
     ------
@@ -174,8 +220,10 @@ def null_calibration_error(
     --------
     >>> from sklearn_lhcal.datasets import make_label_histograms
     >>> data = make_label_histograms(300, overconfidence=3.0, random_state=0)
-    >>> null = null_calibration_error(data.counts, data.prediction, bandwidth=0.05)
-    >>> bool(null.p_value < 0.01 and null.estimate > null.quantiles[-1])
+    >>> null = null_calibration_error(data.counts, data.prediction)
+    >>> print(null)
+    H0: the predictions are calibrated; p = 0.005; what stands out most: overconfident
+    >>> bool(null.estimate > null.quantiles[-1])
     True
     """
     check_options(p, bias_correction)
@@ -183,8 +231,8 @@ def null_calibration_error(
     levels = check_levels(quantiles)
     if isinstance(bandwidth, str) and bandwidth != "loo":
         raise ValueError(
-            f"bandwidth must be 'loo' or a positive number, got {bandwidth!r}; 'cv' depends on the "
-            "labels, which the null distribution draws anew."
+            f"bandwidth must be None, 'loo' or a positive number, got {bandwidth!r}; 'cv' depends "
+            "on the labels, which the null distribution draws anew."
         )
     rows = read_rows(y, prediction, sample_weight, groups).weighted()
     check_enough(rows, bias_correction)
@@ -194,29 +242,68 @@ def null_calibration_error(
             "row if rows are independent."
         )
     rng = check_random_state(random_state)
-    h = choose_bandwidth(bandwidth, kind, rows, rng, device)
+    given = _BANDWIDTHS if bandwidth is None else (bandwidth,)
+    hs = [choose_bandwidth(h, kind, rows, rng, device) for h in given]
     generator = np.random.default_rng(rng.randint(2**31, size=4))
     by_sign = rows.groups is not None or raters_repeat(rows)
     draw = signs(rows) if by_sign else _labels(rows)
 
-    def errors(mu):
-        """Of the versions of the frequencies μ̂, shape (S,)."""
-        found = mean_errors(rows, mu, kind, h, p, bias_correction, device)
-        return signed_root(found, p if root else 1)
+    def statistics(mu) -> Floats:
+        """Of the versions of the frequencies μ̂, shape (2 + number of bandwidths, S)."""
+        errors = [mean_errors(rows, mu, kind, h, p, bias_correction, device) for h in hs]
+        return np.array([*_leaning(rows, mu, kind), *signed_root(errors, p if root else 1)])
 
     batch = max(_DRAWS // rows.z.size, 1)
     sizes = [min(batch, n_draws - start) for start in range(0, n_draws, batch)]
-    null = np.concatenate([errors(draw(generator, S)) for S in sizes])
-    estimate = errors(one_version(rows))[0]
-    # signs may give the data themselves, up to rounding
-    as_large = null >= estimate - 1e-12 * abs(estimate)
-    p_value = (1 + as_large.sum()) / (1 + n_draws)
+    drawn = [statistics(draw(generator, S)) for S in sizes]
+    T = np.concatenate([statistics(one_version(rows)), *drawn], axis=1)
+    spreads = _in_spreads(np.abs(T[0])), _in_spreads(T[1]), _in_spreads(T[2:])
+    best = 2 + int(spreads[2][:, 0].argmax())
+    # the kernel error counts at the bandwidth where it stands out most, in each draw anew
+    each = np.array([*spreads[:2], _in_spreads(spreads[2].max(axis=0))])
+    lean = "overconfident" if T[0, 0] < 0 else "underconfident"
+    words = lean, lean if kind == "top_label" else "class frequencies"
+    p_values = dict(zip(_STATISTICS, map(_share_as_large, each), strict=True))
+    anything_else = p_values["shape"] < min(list(p_values.values())[:2])
     return NullCalibrationError(
-        float(estimate),
-        float(null.mean()),
-        np.quantile(null, levels),
-        float(p_value),
+        float(T[best, 0]),
+        float(T[best, 1:].mean()),
+        np.quantile(T[best, 1:], levels),
+        _share_as_large(each.max(axis=0)),
+        hs[best - 2],
+        p_values,
+        "shape" if anything_else else words[each[:2, 0].argmax()],
     )
+
+
+@np.errstate(under="ignore")
+def _leaning(rows: Rows, mu: Floats, kind: str) -> tuple[Floats, Floats]:
+    """``Σ w ⟨log z, μ̂ − z⟩`` and ``√(rᵀV⁺r)`` of versions of the frequencies μ̂, (S,) each."""
+    z, w = rows.z, rows.weight
+    if kind == "top_label":
+        # (n, K, 2): the predicted class, whose frequency classes that tie share, and the rest
+        share = z == z.max(axis=1, keepdims=True)
+        share = share / share.sum(axis=1, keepdims=True)
+        share = np.stack([share, 1 - share], axis=2)
+        z, mu = (z[:, None] @ share)[:, 0], mu @ share
+    e = mu - z[:, None]
+    log_z = np.log(np.maximum(z, EPS))
+    r = np.tensordot(w, e, 1)
+    V = np.diag(w**2 @ z) - (w[:, None] * z).T @ (w[:, None] * z)
+    squares = (r @ np.linalg.pinv(V, hermitian=True) * r).sum(axis=1)
+    return np.einsum("n,nk,nsk->s", w, log_z, e), np.sqrt(np.maximum(squares, 0))
+
+
+def _in_spreads(T: Floats) -> Floats:
+    """Statistics (..., 1 + S) in standard deviations from their mean; 0 where they are constant."""
+    spread = T.std(axis=-1, keepdims=True)
+    varies = spread > _ROUNDING * np.abs(T).max(axis=-1, keepdims=True)
+    return np.where(varies, T - T.mean(axis=-1, keepdims=True), 0) / np.where(varies, spread, 1)
+
+
+def _share_as_large(t: Floats) -> float:
+    """Share of values as large as the first; signs may give the data themselves, up to rounding."""
+    return float((t >= t[0] - _ROUNDING).mean())
 
 
 def _labels(rows: Rows) -> Draw:

@@ -3,9 +3,14 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._rows import read_groups
 from .._utils.bins import Bins
-from .._utils.checks import as_floats, check_same_length, check_sample_weight, take_rows
+from .._utils.checks import (
+    as_floats,
+    check_same_length,
+    check_sample_weight,
+    read_groups,
+    take_rows,
+)
 from .._utils.types import Strategy
 from ._binned import BinSums, Correction, check_bias_correction
 from ._calibration import calibration_parts

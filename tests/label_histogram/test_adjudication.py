@@ -2,10 +2,11 @@
 
 import pickle
 import warnings
+from itertools import permutations
 
 import numpy as np
 import pytest
-from scipy.stats import kstest
+from scipy.stats import hypergeom, kstest
 
 from sklearn_lhcal.label_histogram import (
     AdjudicatedRatingsWarning,
@@ -51,7 +52,9 @@ def test_adjudicated_data_are_found(ordered):
         y = Annotations.from_matrix(adjudicated(), ordered=ordered)
     assert y.adjudicated
     test = adjudication_test(y)
-    assert test.p_value < 1e-20
+    assert test.statistic > 6
+    # 9 999 permutations, or as many rows as were adjudicated: all of chance d̄ = 2/3 or 1
+    assert test.p_value < 1e-10 if ordered else test.p_value == 1e-4
     assert test.n_rows == 200
     if not ordered:
         assert test == adjudication_test(y.counts)
@@ -157,12 +160,75 @@ def test_the_statistic_is_standard_normal_however_unequal_the_numbers_are(often)
     assert sum(test.p_value < 0.01 for test in found) < 4 + 4 * 2
 
 
-def test_the_statistic_by_hand():
-    # ranks 2, 2, 2, 4 less 2.5, and d = 0, 0, 1, 2/3 less 5/12
-    products = np.array([-0.5, -0.5, -0.5, 1.5]) * np.array([-5, -5, 7, 3]) / 12
-    found = adjudication_test([[2, 0], [0, 2], [1, 1], [2, 2]])
-    assert found.statistic == pytest.approx(products.sum() / np.linalg.norm(products), rel=1e-12)
-    # all agree; and where they do not, the rank is the mean rank
+def test_the_p_value_of_an_order_by_enumeration():
+    """Of all permutations of ratings within rows; each is as likely as any other."""
+    rows = [[0, 1, 0], [0, 1, 1, 1], [2, 1, 1], [0, 0], [1, 0, 0, 2], [1, 1, 1]]
+    y = Annotations.from_matrix([row + [None] * (4 - len(row)) for row in rows], ordered=True)
+    # how many orders of each row begin with two that differ
+    sums = np.zeros(1)
+    for row in rows:
+        differ = np.array([order[0] != order[1] for order in permutations(row)])
+        sums = (sums[:, None] + differ).ravel()
+    seen = sum(row[0] != row[1] for row in rows)
+    expected = 2 * min((sums >= seen).mean(), (sums <= seen).mean(), 0.5)
+    test = adjudication_test(y)
+    assert test.p_value == pytest.approx(expected, rel=1e-9)
+    assert test.statistic == pytest.approx((seen - sums.mean()) / sums.std(), rel=1e-9)
+    assert "the first two ratings of a row differ as often as any two; p = " in str(test)
+
+
+def test_the_p_value_of_counts_by_enumeration():
+    """Rows whose pairs all agree or all differ: nothing is drawn but the permutations.
+
+    In a second group numbers are others. Within four standard errors of 9 999 permutations, .005.
+    """
+    pairs = {0: [[2, 0, 0, 0], [3, 0, 0, 0]], 1: [[1, 1, 0, 0], [1, 1, 1, 0]]}
+    agree = [(0, 0)] * 5 + [(0, 1)] * 2 + [(1, 0), (1, 1), (1, 1), (1, 1)]
+    one = [pairs[d][more] for d, more in agree]
+    test = adjudication_test(one)
+    # T is the number of the four that differ among the five rows of three ratings, of eleven rows
+    k = np.arange(5)
+    expected = hypergeom.pmf(k, 11, 4, 5)[np.abs(k - 20 / 11) >= 3 - 20 / 11 - 1e-9].sum()
+    assert test.p_value == pytest.approx(expected, abs=0.02)
+    moments = hypergeom.stats(11, 4, 5)
+    assert test.statistic == pytest.approx((3 - moments[0]) / np.sqrt(moments[1]), rel=1e-9)
+    # a group where all have ten ratings says nothing; without groups it hides the association
+    more = [*one, *[[10, 0, 0, 0]] * 40]
+    groups = np.repeat(["a", "b"], [len(one), 40])
+    assert adjudication_test(more, groups=groups).statistic == pytest.approx(test.statistic)
+    assert adjudication_test(more).statistic < 0
     assert np.isnan(adjudication_test([[2, 0], [3, 0], [0, 4]]).statistic)
-    middle = [[2, 0], [2, 1], [4, 0]]
-    assert abs(adjudication_test(middle).statistic) < 1e-12
+    with pytest.raises(ValueError, match="groups has 3 rows"):
+        adjudication_test(one, groups=[0, 1, 2])
+
+
+def test_a_rare_class_and_few_rows_of_two_raise_no_alarm():
+    """135 rows of ten raters, 15 of two: a normal test rejected .6 of them at .05."""
+    n = np.repeat([10, 2], [135, 15])
+    rejected = 0
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        p = rng.beta(0.3, 19.7, 150)
+        rejected += (
+            adjudication_test(np.column_stack([k := rng.binomial(n, p), n - k])).p_value <= 0.05
+        )
+    assert rejected <= 100 * (0.05 + 4 * np.sqrt(0.05 * 0.95 / 100))
+
+
+def test_a_harder_site_with_more_readers_is_told_apart_by_groups():
+    rng = np.random.default_rng(0)
+    site = np.repeat([0, 1], 200)
+    Q = np.concatenate([rng.dirichlet(np.full(3, a), 200) for a in (0.3, 5.0)])
+    y = rng.multinomial(rng.integers(2, 4, 400) + 2 * site, Q)
+    assert adjudication_test(y).p_value < 0.001
+    assert adjudication_test(y, groups=site).p_value > 0.01
+
+
+def test_ratings_added_where_raters_agree_are_found_and_not_called_adjudicated():
+    labels = ratings()
+    labels[labels[:, 0] != labels[:, 1], 2] = None
+    y = Annotations.from_matrix(labels, ordered=True)
+    test = adjudication_test(y)
+    assert test.statistic < -5
+    assert test.p_value < 1e-6
+    assert not y.adjudicated

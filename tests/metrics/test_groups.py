@@ -302,7 +302,7 @@ def test_too_few_groups():
     with pytest.raises(ValueError, match="3 groups at least"):
         kernel_calibration_error(counts, z, groups=np.arange(20) % 2, bandwidth=0.1)
     with pytest.raises(ValueError, match="no two groups differ"):
-        kernel_calibration_error([0, 1, 1], [[0.5, 0.5]] * 3, groups=[0, 1, 2])
+        kernel_calibration_error([0, 1, 1], [[0.5, 0.5]] * 3, groups=[0, 1, 2], bandwidth="loo")
 
 
 # --- intervals ---

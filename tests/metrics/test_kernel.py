@@ -171,7 +171,9 @@ def test_the_defaults_are_the_advice():
     y, z = draw(60, 3, raters=2)
     value = metrics.kernel_calibration_error(y, z)
     assert value == metrics.kernel_calibration_error(y, z, **RESIDUAL)
+    assert value == metrics.kernel_calibration_error(y, z, bandwidth="cv")
     null = metrics.null_calibration_error(y, z, n_draws=5)
+    value = metrics.kernel_calibration_error(y, z, bandwidth=null.bandwidth)
     assert null.estimate == pytest.approx(value)
     assert null.mean == metrics.null_calibration_error(y, z, n_draws=5, **RESIDUAL).mean
     with pytest.raises(ValueError, match=r"for p = 2 only.*bias_correction=None"):

@@ -3,6 +3,8 @@
 The likelihood of a bandwidth is private: it is compared with the formula written out.
 """
 
+import warnings
+
 import numpy as np
 import pytest
 import torch
@@ -18,8 +20,9 @@ from kernel_cases import (
 )
 from oracles import expectation
 from scipy.special import softmax
-from scipy.stats import kstest
+from scipy.stats import betabinom, kstest
 
+from sklearn_lhcal import metrics
 from sklearn_lhcal._utils.kernels import smoothing as _smoothing
 from sklearn_lhcal.label_histogram import KnownProbabilities
 from sklearn_lhcal.metrics import (
@@ -37,6 +40,7 @@ def clipped(x):
 
 class TestBandwidth:
     @pytest.mark.slow
+    @pytest.mark.filterwarnings("ignore:The search for the most likely bandwidth")
     def test_is_within_a_percent_of_the_published_grid(self):
         grid = [*np.logspace(-5, -1, 15), 0.2, 0.4, 0.6, 0.8, 1]
         for K, concentration, kind in [
@@ -69,12 +73,65 @@ class TestBandwidth:
         )
 
     def test_ties_do_not_drive_it_down(self):
-        _, z = draw(100, 3)
+        _, z = draw(100, 3, concentration=0.3)
         assert loo_bandwidth(np.repeat(z, 2, axis=0)) == pytest.approx(loo_bandwidth(z), rel=1e-9)
 
     def test_each_kind_has_its_own_kernel(self):
-        _, z = draw(300, 4)
+        _, z = draw(300, 4, concentration=0.3)
         assert len({round(loo_bandwidth(z, kind=v), 6) for v in KINDS}) == 3
+
+    @pytest.mark.filterwarnings("ignore:The search for the most likely bandwidth")
+    def test_of_two_optima_the_better_one_is_found(self):
+        """Clusters, and pairs within them, have an optimum each; sixty bandwidths see both.
+
+        In 400 such designs the likelihood was at most .007 less than that of the best of them.
+        """
+        for seed in range(12):
+            rng = np.random.default_rng(seed)
+            centres = rng.beta(*rng.uniform(0.3, 5, 2), 20)
+            z = np.append(centres, centres[:10] + 10 ** rng.uniform(-4, -1.5)).clip(1e-6, 0.999)
+            x = torch.as_tensor(np.column_stack([1 - z, z]))
+            best = max(_smoothing.log_likelihoods(x, np.logspace(-5, 0, 61)))
+            assert _smoothing.log_likelihoods(x, [loo_bandwidth(z)])[0] > best - 0.02
+
+    @pytest.mark.parametrize("trees", [10, 20])
+    def test_the_default_sees_the_miscalibration_of_forests(self, trees):
+        """Votes of some trees, each right on average: too spread, and with few different values.
+
+        Truth by enumeration: q ~ Beta(4, 4), k votes of m, ``E[q | k] = (4 + k)/(8 + m)``. Of the
+        mean over eight studies the default finds half at least, and "loo" does not.
+        """
+        rng = np.random.default_rng(0)
+        k = np.arange(trees + 1)
+        squares = 2 * ((4 + k) / (8 + trees) - k / trees) ** 2
+        truth = betabinom.pmf(k, trees, 4, 4) @ squares
+        found = []
+        for _ in range(8):
+            q = rng.beta(4, 4, 1000)
+            z = rng.binomial(trees, q) / trees
+            y = rng.binomial(1, q)
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "The search for the most likely bandwidth")
+                likely = metrics.kernel_calibration_error(y, z, bandwidth="loo")
+            found.append([metrics.kernel_calibration_error(y, z), likely])
+        default, likely = np.mean(found, axis=0)
+        assert likely < truth / 2 < default < 2 * truth
+
+    def test_a_search_that_ends_at_its_bound_warns(self):
+        y, z = draw(300, 3)
+        for search in (
+            lambda: loo_bandwidth(z),
+            lambda: kernel_calibration_error(y, z, bandwidth="loo"),
+        ):
+            with pytest.warns(UserWarning, match="most likely bandwidth ended at its bound, 1:"):
+                search()
+
+    def test_frequencies_are_what_the_plugin_and_the_sharpness_smooth(self):
+        """A calibrated predictor leaves nothing in the residuals, which h = 1 predicts best."""
+        y, z = draw(1000, 2)
+        truth = (z**2).sum(axis=1).mean()
+        assert kernel_sharpness(y, z) == pytest.approx(truth, abs=0.03)
+        assert kernel_sharpness(y, z, bandwidth=1.0) < truth - 0.06
 
     def test_cross_validation_minimises_the_left_out_residual(self):
         y, z = draw(400, 4, temperature=0.6)
@@ -104,12 +161,13 @@ class TestBandwidth:
 class TestNull:
     @pytest.mark.slow
     def test_p_value_is_uniform_for_a_calibrated_predictor(self):
+        """With one rater a row the test is exact."""
         z = np.random.default_rng(0).dirichlet(np.ones(3), size=60)
         rng = np.random.default_rng(1)
         for options in ({"p": 1}, RESIDUAL):
             p_values = [
                 null_calibration_error(
-                    rng.multinomial(2, z), z, bandwidth=0.1, n_draws=99, random_state=s, **options
+                    rng.multinomial(1, z), z, bandwidth=0.1, n_draws=99, random_state=s, **options
                 ).p_value
                 for s in range(150)
             ]
@@ -269,7 +327,7 @@ class TestErrors:
 
     def test_equal_predictions_have_no_density(self):
         with pytest.raises(ValueError, match="All predictions are equal"):
-            kernel_calibration_error([0, 1], [[0.5, 0.5], [0.5, 0.5]])
+            kernel_calibration_error([0, 1], [[0.5, 0.5], [0.5, 0.5]], bandwidth="loo")
 
     def test_bad_grid_and_sharpness_options(self):
         for grid in ([0.0], [-1.0, 1.0]):

@@ -130,37 +130,26 @@ def power(a: Tensor, p: float) -> Tensor:
 
 
 @torch.no_grad()
-def cross_validation_errors(problem: SmoothingProblem, hs: Sequence[float]) -> list[float]:
-    """Mean of ‖e_j − (Se)_j‖², each row or group left out for itself, for each bandwidth."""
-    e = problem.residuals.flatten(1)
+def cross_validation_errors(
+    problem: SmoothingProblem, hs: Sequence[float], of_residuals: bool
+) -> list[float]:
+    """Mean of ‖e_j − (Se)_j‖², each row or group left out for itself, for each bandwidth.
+
+    Else than of residuals e it is of frequencies y.
+    """
+    e = (problem.residuals if of_residuals else problem.y).flatten(1)
     w = torch.ones_like(e[:, 0]) if problem.v is None else problem.v.exp()
     errors = [(e - problem.smooth(e, h)).square().sum(dim=1) for h in hs]
     return [float(w @ error / w.sum()) for error in errors]
 
 
 def best_bandwidth(cost: Callable[[Floats], ArrayLike]) -> float:
-    """Minimum of a cost over [1e-5, 1] in ten evaluations.
-
-    They are at decades, then within the bracket. A parabola in log h gives the result.
-    """
-    t = np.linspace(-5.0, 0.0, 6)
+    """Minimum of a cost over [1e-5, 1]: of three values a decade, then of a parabola in log h."""
+    t = np.linspace(-5.0, 0.0, 16)
     f = np.asarray(cost(10**t))
-    bracket = t[max(np.argmin(f) - 1, 0) : np.argmin(f) + 2]
-    # Four points between the two or three of the bracket.
-    inner = np.linspace(bracket[0], bracket[-1], 4 + len(bracket))
-    inner = np.setdiff1d(np.round(inner, 12), t)
-    t = np.append(t, inner)
-    f = np.append(f, cost(10**inner))
-    order = np.argsort(t)
-    t = t[order]
-    f = f[order]
     i = int(np.argmin(f))
     if 0 < i < len(t) - 1:
-        a, b, c = t[i - 1 : i + 2]
-        fa, fb, fc = f[i - 1 : i + 2]
-        below = (b - a) * (fb - fc)
-        above = (b - c) * (fb - fa)
-        if below < above:
-            b -= 0.5 * ((b - a) * below - (b - c) * above) / (below - above)
-            return float(10**b)
+        below, above = f[i - 1] - f[i], f[i + 1] - f[i]
+        if below + above > 0:
+            return float(10 ** (t[i] + 0.5 * (t[1] - t[0]) * (below - above) / (below + above)))
     return float(10 ** t[i])

@@ -5,9 +5,9 @@ from typing import Any, Literal, NamedTuple, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..._rows import Annotations, Rows, read_groups
+from ..._rows import Annotations, Rows
 from ..._utils.arrays import Floats, row_units
-from ..._utils.checks import check_fraction
+from ..._utils.checks import check_fraction, read_groups
 from ..._utils.names import check_row_names
 from ..._utils.types import Strategy
 from .._epistemic import accuracy_gain, check_gains, gain_sums

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._rows import Annotations, Labels, Rows, read_groups
+from ..._rows import Annotations, Labels, Rows
 from ..._utils.arrays import Floats, Indices
-from ..._utils.checks import check_same_length, n_rows, take_rows
+from ..._utils.checks import check_same_length, n_rows, read_groups, take_rows
 from ..._utils.estimators import weight_params
 from .._evaluate import Metric, with_options
 from .raters import (
