@@ -9,8 +9,9 @@ from numpy.typing import ArrayLike
 from sklearn.model_selection import BaseCrossValidator, StratifiedGroupKFold, StratifiedKFold
 from sklearn.model_selection import check_cv as sklearn_check_cv
 
-from .._rows import read_groups, read_labels
+from .._rows import read_labels
 from .._utils.arrays import Indices
+from .._utils.checks import read_groups
 from .._utils.types import Folds, LabelsLike, Samples, Seed, Splitter
 
 

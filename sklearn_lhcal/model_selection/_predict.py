@@ -8,8 +8,14 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone, is_classifier
 from tqdm.auto import tqdm
 
-from .._rows import predicted_classes, predicted_dist, read_groups, read_labels
-from .._utils.checks import check_same_length, check_samples, take_params, take_rows
+from .._rows import predicted_classes, predicted_dist, read_labels
+from .._utils.checks import (
+    check_same_length,
+    check_samples,
+    read_groups,
+    take_params,
+    take_rows,
+)
 from .._utils.estimators import class_order, fit_on_labels, own_columns
 from .._utils.names import check_row_names
 from .._utils.types import Estimator, Folds, LabelsLike, Samples
