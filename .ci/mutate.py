@@ -41,6 +41,9 @@ HIGHER = {"calibration", "neural_network", "ensemble", "gaussian_process", "disp
 HIGHER |= {"report", "dask"}
 ALSO = ["label_histogram/annotations", "metrics/decision", "metrics/epistemic_scorers"]
 ALSO += ["metrics/net_benefit", "project/inputs", "project/names", "utils/costs"]
+# displays draw curves of metrics, which are tested with them
+ALSO += ["display/epistemic", "display/epistemic_raters", "display/label_policy_raters"]
+ALSO += ["display/label_policy", "display/reliability", "display/second_opinion_raters"]
 
 
 PYTEST = ["-q", "-p", "no:cacheprovider", "--rootdir", str(ROOT), "-m", "not slow"]

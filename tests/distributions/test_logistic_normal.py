@@ -341,6 +341,8 @@ def test_bad_input_is_refused():
         ([0.0], [np.inf]),
         ([0.0], [2e4]),
         ([0.0], [np.nan]),
+        ([0.0, 1e101], [1.0, 1.0]),
+        ([0.0, 0.0], [1.0, -1.0]),
     ):
         with pytest.raises(ValueError, match="scale between 0 and 10000"):
             LogisticNormal(m, s)

@@ -160,3 +160,20 @@ class Own:
 
 def test_predict_dist_takes_the_estimators_own_first():
     assert isinstance(predict_dist(Own(), np.zeros((3, 1))), Dirichlet)
+
+
+@pytest.mark.parametrize(
+    ("own", "first"), [(["no", "yes"], 0.2), (["yes", "no"], 0.8), ([0, 1], 0.2)]
+)
+def test_names_and_their_order_are_those_of_the_estimator(own, first):
+    """Names that are no names of its classes are numbers that a model gave to counts."""
+
+    class Says:
+        classes_ = np.array(["no", "yes"])
+
+        def predict_dist(self, X):
+            return PointMass([[0.2, 0.8]]).with_classes(own)
+
+    said = predict_dist(Says(), [[0]])
+    assert said.classes.tolist() == ["no", "yes"]
+    assert said.mean()[0, 0] == first

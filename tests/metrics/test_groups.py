@@ -265,6 +265,8 @@ def test_the_weight_of_bins_that_one_group_fills_is_reported():
         UserWarning, match="More than 5 % of the weight lies in bins whose rows all belong to one"
     ):
         calibration_loss(counts, z, groups=groups, n_bins=4)
+    with pytest.warns(UserWarning, match="rows all belong to one group"):
+        statistic_calibration_loss(counts[:, 0] / 4, z[:, 0], groups=groups, n_bins=4)
     seen = MetricAccumulator(loss_decomposition, n_bins=4).update(counts, z)
     assert seen.result().dropped_weight == pytest.approx(2 / 6)
 

@@ -31,6 +31,7 @@ from sklearn_lhcal.metrics import (
     expected_accuracy,
     expected_squared_loss,
     histogram_log_loss,
+    interval_over_splits,
     irreducible_loss,
     kernel_calibration_error,
     label_log_loss,
@@ -43,6 +44,18 @@ from sklearn_lhcal.metrics import (
 @pytest.fixture
 def data():
     return make_label_histograms(200, n_raters=(2, 5), total=4.0, random_state=0)
+
+
+def test_over_splits_is_students_interval_with_room_for_rows_that_they_share():
+    """Nadeau and Bengio (2003): 1/S of the variance, and q/(1 − q) more for shared training rows."""
+    x = np.array([0.3, 0.1, 0.4, 0.15])
+    alone = interval_over_splits(x)
+    assert_allclose(alone[1:3], stats.t.interval(0.95, 3, x.mean(), stats.sem(x)), rtol=1e-12)
+    shared = interval_over_splits(x, test_fraction=0.2)
+    assert shared.df == alone.df == 3
+    assert shared.standard_error == pytest.approx(x.std(ddof=1) * np.sqrt(1 / 4 + 0.2 / 0.8))
+    with pytest.raises(ValueError, match="between -1e150 and 1e150"):
+        interval_over_splits([1.0, -1e151])
 
 
 def test_of_a_mean_is_students_interval(data):
