@@ -49,6 +49,8 @@ def test_fixed_numbers_by_enumeration(data, distribution):
     assert_allclose(np.diff(display.fixed_cost, axis=1).ravel(), [0, 0.1, 0.2], atol=1e-12)
 
 
+# its two votes always differ
+@pytest.mark.filterwarnings("ignore:y holds only 0 and 1:UserWarning")
 def test_votes_are_drawn_without_replacement():
     """Of two votes one is drawn and the other charges: if they differ, never the drawn one."""
     d = Dirichlet([[1.0, 1.0]] * 50)

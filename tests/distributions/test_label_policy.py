@@ -202,8 +202,6 @@ def test_costs_of_each_row():
         label_policy(d, own[1:], 0.3, 2)
 
 
-# the same few labels for all rows
-@pytest.mark.filterwarnings("ignore:y holds only 0 and 1:UserWarning")
 def test_rows_are_on_their_own():
     d, C = distribution_of("dirichlet mixture")
     whole = label_policy(d, C, 0.05, 3)
