@@ -402,17 +402,17 @@ class MatrixScaling(PublishedScaling):
 
 
 class StackedCalibration(Scaling):
-    """Mixes three scalings of the logits, with weights that were found out of fold.
+    """Mixes four scalings of the logits, with weights that were found out of fold.
 
-    ``z = Σ_m w_m z_m`` over `TemperatureScaling`, `BiasCorrectedTemperatureScaling` and
-    `VectorScaling`, each with its floor. The weights minimise the log loss of predictions for rows
-    that the maps were not fitted on, a concave problem. A prior of three rows' worth of labels
-    favours the temperature, so that with few rows the stack stays near it.
+    ``z = Σ_m w_m z_m`` over `TemperatureScaling`, `BiasCorrectedTemperatureScaling`,
+    `VectorScaling` and, up to 21 classes, `MatrixScaling`, each with its floor. The weights
+    minimise the log loss of predictions for rows that the maps were not fitted on, a convex
+    problem. A prior of a twentieth of a row favours the temperature where the others are no better.
 
     Rows are dealt to the folds by their votes and predictions, so that their order does not matter.
     Around an ensemble each member is stacked.
 
-    Fits: three maps on all rows, and three on each of the `inner_cv` folds.
+    Fits: four maps on all rows, and four on each of the `inner_cv` folds.
 
     Parameters
     ----------
@@ -427,10 +427,11 @@ class StackedCalibration(Scaling):
 
     Attributes
     ----------
-    weights_ : ndarray of shape (3,)
-        w, of the temperature, the bias-corrected temperature and vector scaling; with sum 1.
+    weights_ : ndarray of shape (4,)
+        w, of the temperature, the bias-corrected temperature, vector and matrix scaling; with sum
+        1. Of more than 21 classes without the last.
     parameters_ : dict of dicts
-        Parameters of the maps, by the names "temperature", "bias_corrected" and "vector".
+        Parameters of the maps, by the names "temperature", "bias_corrected", "vector", "matrix".
     floor_weight_ : float
         Weight of the floor in the mixture, where there is a floor.
     floor_ : ndarray of shape (n_classes,)
@@ -460,7 +461,7 @@ class StackedCalibration(Scaling):
     >>> data = make_label_histograms(600, overconfidence=3.0, random_state=0)
     >>> calibrator = StackedCalibration("proba").fit(data.prediction, data.counts)
     >>> calibrator.weights_.shape
-    (3,)
+    (4,)
     """
 
     def __init__(

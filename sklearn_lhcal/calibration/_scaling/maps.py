@@ -333,17 +333,62 @@ class FittedMap(NamedTuple):
             learnt |= {"floor_": self.floor_proba, "floor_weight_": float(expit(self.eta))}
         return learnt
 
+    def members(self, u: Floats) -> Floats:
+        """Probabilities without the floor, of the shape of u (n, …, K)."""
+        return softmax(transform(u, *self.family.affine(self.x)))
+
+    def log_floored(self, u: Floats) -> Floats:
+        """u', or logarithms of probabilities where there is a floor, of the shape of u."""
+        v = transform(u, *self.family.affine(self.x))
+        if self.floor_proba is None:
+            return v
+        log_e = log_expit(self.eta) + np.log(self.floor_proba)
+        return np.logaddexp(log_expit(-self.eta) + log_softmax(v), log_e)
+
     def distribution(self, rows: CalibrationRows) -> Distribution:
         """Class probabilities of points; an ensemble, of which the floor is one more member."""
-        v = transform(rows.log_proba, *self.family.affine(self.x))
-        if self.floor_proba is not None:
-            log_rest, log_e = log_expit(-self.eta), log_expit(self.eta)
+        if self.floor_proba is None or not rows.is_ensemble:
+            v = self.log_floored(rows.log_proba)
+        else:
+            n = len(rows)
+            v = transform(rows.log_proba, *self.family.affine(self.x))
             log_pi = np.log(self.floor_proba)
-            if rows.is_ensemble:
-                n = len(rows)
-                v = np.concatenate([v, np.broadcast_to(log_pi, (n, 1, len(log_pi)))], axis=1)
-                log_w = [rows.log_weights + log_rest, np.full((n, 1), log_e)]
-                rows = replace(rows, log_weights=np.concatenate(log_w, axis=1))
-            else:
-                v = np.logaddexp(log_rest + log_softmax(v), log_e + log_pi)
+            v = np.concatenate([v, np.broadcast_to(log_pi, (n, 1, len(log_pi)))], axis=1)
+            log_w = [rows.log_weights + log_expit(-self.eta), np.full((n, 1), log_expit(self.eta))]
+            rows = replace(rows, log_weights=np.concatenate(log_w, axis=1))
         return rows.distribution(PointMass.keeping(softmax(rows.of_members(v))))
+
+
+class AfterTemperature(NamedTuple):
+    """A map of what a temperature with its floor predicts; it has no floor of its own."""
+
+    temperature: FittedMap
+    last: FittedMap
+
+    @property
+    def floor_proba(self) -> Floats | None:
+        """π of the temperature, or None."""
+        return self.temperature.floor_proba
+
+    @property
+    def eta(self) -> float:
+        """logit 0."""
+        return -np.inf
+
+    @property
+    def converged(self) -> bool:
+        """Whether each search ended at its minimum."""
+        return self.temperature.converged and self.last.converged
+
+    def attributes(self) -> dict:
+        """What users know the parameters of the second map by."""
+        return self.last.attributes()
+
+    def members(self, u: Floats) -> Floats:
+        """Probabilities, of the shape of u (n, …, K)."""
+        return self.last.members(self.temperature.log_floored(u))
+
+    def distribution(self, rows: CalibrationRows) -> Distribution:
+        """Class probabilities of points, or of each member of an ensemble."""
+        u = self.temperature.log_floored(rows.log_proba)
+        return self.last.distribution(replace(rows, log_proba=u))

@@ -14,22 +14,28 @@ from scipy.special import expit, logit
 from tqdm.auto import tqdm
 
 from ..._utils.arrays import Floats, Indices
-from ..._utils.simplex import softmax
 from ...distributions import Distribution
 from .._rows import CalibrationRows
 from .fit import fit_shrunk, fit_temperature, floor_probabilities
-from .maps import AffineMap, BiasCorrectedMap, FittedMap, TemperatureMap, VectorMap, transform
+from .maps import (
+    AfterTemperature,
+    BiasCorrectedMap,
+    FittedMap,
+    MatrixMap,
+    TemperatureMap,
+    VectorMap,
+)
 
-# The maps that are stacked, from few to many parameters, by the names of their parameters.
-FAMILIES: dict[str, type[AffineMap]] = {
-    "temperature": TemperatureMap,
-    "bias_corrected": BiasCorrectedMap,
-    "vector": VectorMap,
-}
+Member = FittedMap | AfterTemperature
+# The maps that are stacked, from few to many parameters.
+NAMES = ("temperature", "bias_corrected", "vector", "matrix")
+# The most classes of a stack with a matrix: its Hessian is exact up to them.
+_MOST_OF_MATRIX = 21
 # Rows of a fold, and the stack of maps that were fitted without them.
 StackFold = tuple[Indices, "StackedMap"]
-# Rows by which the temperature is preferred where the others are no better.
-_PSEUDO_ROWS = 3.0
+# Rows by which the temperature is preferred where the others are no better: few, since the weight
+# that a prior keeps is lost where its map is wrong.
+_PSEUDO_ROWS = 0.05
 # The least probability that has a logarithm.
 _TINY = 1e-300
 # The least weight of the temperature, whose logarithm is a part of the loss.
@@ -41,18 +47,19 @@ class StackedMap(NamedTuple):
 
     Parameters
     ----------
-    maps : list of FittedMap
+    maps : list of FittedMap and AfterTemperature
         With one floor, or none.
     weights : ndarray of shape (M,)
         w, with sum 1.
     """
 
-    maps: list[FittedMap]
+    maps: list[Member]
     weights: Floats
 
     def attributes(self) -> dict:
         """What users know the parameters by."""
-        parameters = dict(zip(FAMILIES, (one.attributes() for one in self.maps), strict=True))
+        # many classes have no matrix, which is the last
+        parameters = dict(zip(NAMES, (one.attributes() for one in self.maps), strict=False))
         learnt = {"weights_": self.weights, "parameters_": parameters}
         if self.floor_proba is not None:
             learnt |= {"floor_": self.floor_proba, "floor_weight_": self._floor_weight()}
@@ -73,7 +80,7 @@ class StackedMap(NamedTuple):
         share = share / share.sum()
         p = np.zeros_like(rows.log_proba)
         for part, one in zip(share, self.maps, strict=True):
-            p += part * softmax(transform(rows.log_proba, *one.family.affine(one.x)))
+            p += part * one.members(rows.log_proba)
         family = TemperatureMap(rows.n_classes)
         eta = float(logit(self._floor_weight()))
         whole = FittedMap(family, family.start(), self.floor_proba, eta)
@@ -139,12 +146,19 @@ def predicted_out_of_fold(rows: CalibrationRows, folds: list[StackFold]) -> Cali
     return rows.mapped(Distribution.concatenate(parts)[order], None)
 
 
-def _fitted_maps(rows: CalibrationRows, floor: str | None) -> list[FittedMap]:
-    """One map of each family, in the order of `FAMILIES`."""
+def _fitted_maps(rows: CalibrationRows, floor: str | None) -> list[Member]:
+    """One map of each family, in the order of `NAMES`; of many classes without the matrix."""
+    K = rows.n_classes
     temperature = fit_temperature(rows, floor_probabilities(floor, rows))
-    _, *others = FAMILIES.values()
-    families = (family(rows.n_classes) for family in others)
-    return [temperature, *(fit_shrunk(family, rows, temperature) for family in families)]
+    maps: list[Member] = [temperature]
+    maps += [fit_shrunk(family(K), rows, temperature) for family in (BiasCorrectedMap, VectorMap)]
+    if K <= _MOST_OF_MATRIX:
+        # a matrix mixes logarithms, which must not come from zeros
+        u = temperature.log_floored(rows.log_proba)
+        identity = FittedMap(TemperatureMap(K), np.zeros(1))
+        last = fit_shrunk(MatrixMap(K), replace(rows, log_proba=u), identity)
+        maps.append(AfterTemperature(temperature, last))
+    return maps
 
 
 def best_weights(z: NDArray, rows: CalibrationRows) -> Floats:
