@@ -419,7 +419,8 @@ def _count_matrix(a: NDArray, empty_rows: bool) -> Integers:
         )
     if a.max() > 2**53:
         raise ValueError(f"y contains counts above 2**53 ({_first(a > 2**53)}).")
-    if a.max() == 1 and not empty_rows and np.count_nonzero(a.sum(axis=1) > 1) >= 5:
+    several = np.count_nonzero(a.sum(axis=1) > 1)
+    if a.shape[1] > 2 and a.max() == 1 and several >= 5 and not empty_rows:
         warnings.warn(
             "y holds only 0 and 1, and rows with several ones: it was read as counts of raters of "
             "whom no two agree. If its columns are findings, each a yes or no, score one finding "

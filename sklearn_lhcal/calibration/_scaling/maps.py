@@ -338,12 +338,12 @@ class FittedMap(NamedTuple):
         return softmax(transform(u, *self.family.affine(self.x)))
 
     def log_floored(self, u: Floats) -> Floats:
-        """u', or logarithms of probabilities where there is a floor, of the shape of u."""
-        v = transform(u, *self.family.affine(self.x))
+        """Logarithms of probabilities with the floor, of the shape of u."""
+        log_p = log_softmax(transform(u, *self.family.affine(self.x)))
         if self.floor_proba is None:
-            return v
+            return log_p
         log_e = log_expit(self.eta) + np.log(self.floor_proba)
-        return np.logaddexp(log_expit(-self.eta) + log_softmax(v), log_e)
+        return np.logaddexp(log_expit(-self.eta) + log_p, log_e)
 
     def distribution(self, rows: CalibrationRows) -> Distribution:
         """Class probabilities of points; an ensemble, of which the floor is one more member."""

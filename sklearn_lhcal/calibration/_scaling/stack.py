@@ -154,9 +154,8 @@ def _fitted_maps(rows: CalibrationRows, floor: str | None) -> list[Member]:
     maps += [fit_shrunk(family(K), rows, temperature) for family in (BiasCorrectedMap, VectorMap)]
     if K <= _MOST_OF_MATRIX:
         # a matrix mixes logarithms, which must not come from zeros
-        u = temperature.log_floored(rows.log_proba)
-        identity = FittedMap(TemperatureMap(K), np.zeros(1))
-        last = fit_shrunk(MatrixMap(K), replace(rows, log_proba=u), identity)
+        after = replace(rows, log_proba=temperature.log_floored(rows.log_proba))
+        last = fit_shrunk(MatrixMap(K), after, fit_temperature(after, None))
         maps.append(AfterTemperature(temperature, last))
     return maps
 
