@@ -163,6 +163,7 @@ FIXED: dict[str, Any] = {
     "kernel": lambda counts: counts.max(axis=1) == 1,
     "order": 2,
     "augment": lambda X, random_state: X,
+    "splitter": [(np.arange(4), np.arange(6, N))],
 }
 OPTIONS: dict[str, dict] = {
     "make_label_histograms": {"n_samples": N, "random_state": 0},
@@ -179,6 +180,7 @@ OPTIONS: dict[str, dict] = {
     "decision_curve": {"class_index": 0},
     "policy_curve": {"n_replays": 2, "random_state": 0},
     "cross_val_predict": {"cv": 2},
+    "evaluate_methods": {"predictions": {"model": Z}, "metrics": [metrics.epistemic_loss]},
     "LabelPolicyDisplay.from_predictions": {"n_replays": 2, "random_state": 0},
 }
 

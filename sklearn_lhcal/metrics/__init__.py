@@ -32,6 +32,7 @@ from ._inference.intervals import (
     paired_difference,
     risk_bound,
 )
+from ._inference.methods import MethodTable, evaluate_methods
 from ._inference.policy import PolicyCurve, policy_curve
 from ._inference.readers import (
     AlternativeAnnotatorTest,
@@ -93,6 +94,7 @@ __all__ = [
     "GainCurve",
     "LabelHistogramScorer",
     "LossDecomposition",
+    "MethodTable",
     "MetricAccumulator",
     "NullCalibrationError",
     "NullEpistemicError",
@@ -127,6 +129,7 @@ __all__ = [
     "epistemic_calibration_error",
     "epistemic_correlation",
     "epistemic_loss",
+    "evaluate_methods",
     "expected_accuracy",
     "expected_calibration_error",
     "expected_squared_loss",

@@ -6,9 +6,11 @@ Letters as in `_label_histogram`; e = μ̂ − z.
 import warnings
 from dataclasses import replace
 from functools import partial
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import kl_div
 
 from .._rows import Annotations, PredictionLike, Rows
 from .._utils.arrays import Floats
@@ -25,6 +27,7 @@ from ._binned import (
 )
 from ._evaluate import score, signed_root
 from ._label_histogram import least_raters
+from ._labels import EPS
 
 _MUCH = 0.05  # weight in bins that one group or rater fills, above which a warning says so
 
@@ -61,7 +64,12 @@ def calibration_parts(sums: BinSums) -> Floats:
     return sums.calibration_loss()
 
 
-def _calibration_of(sums: BinSums, *, p: float = 2, **bins) -> float:
+def _calibration_of(sums: BinSums, *, p: float = 2, loss: str = "squared", **bins) -> float:
+    if loss == "log":
+        z, c = sums.means()
+        # Σ_k of c log(c/z) − c + z is the divergence of the log loss, P1 Eq. (5)
+        divergence = sums.w * kl_div(c, np.maximum(z, EPS))
+        return float(np.nansum(divergence) / sums.w[0].sum())
     if p != 2:
         powers = sums.powers(p)
         return float(powers.max() if np.isinf(p) else powers.sum())
@@ -75,9 +83,14 @@ def _rooted_of(sums: BinSums, *, p: float, **options) -> float:
 _of_classes = partial(LossOverBins, greater_is_better=False, binned=class_bins)
 
 
-def _loss_tags(*, p, bias_correction, **others) -> LossOverBins:
+def _loss_tags(*, p, bias_correction, loss: str = "squared", **others) -> LossOverBins:
     check_bias_correction(bias_correction)
     check_exponent(p, bias_correction)
+    if loss not in ("squared", "log") or (loss == "log" and (p, bias_correction) != (2, None)):
+        raise ValueError(
+            'loss must be "squared", or "log" with bias_correction=None and p=2, got '
+            f"{loss!r} with {bias_correction!r} and {p!r}."
+        )
     return _of_classes(of_sums=_calibration_of, biased=bias_correction is None)
 
 
@@ -113,6 +126,7 @@ def calibration_loss(
     n_bins: int | ArrayLike = 15,
     strategy: Strategy = "uniform",
     bias_correction: Correction = "residual",
+    loss: Literal["squared", "log"] = "squared",
 ) -> float:
     """Squared distance of predictions from label frequencies in bins: smaller is better, minimum 0.
 
@@ -152,11 +166,16 @@ def calibration_loss(
         one label a row it is the debiased reliability of Bröcker 2012 and Ferro and Fricker 2012.
         None: nothing. A corrected bin with one row contributes 0. Raters of a row need not be
         independent of each other.
+    loss : {"squared", "log"}
+        The proper loss of which this is the calibration part (P1 eq. 5). "log": the terms of the
+        log loss, ``W_b/W·(c̄ log(c̄/z̄) − c̄ + z̄)``, whose sum over classes is a Kullback-Leibler
+        divergence. It has no correction; pass ``bias_correction=None``. What is left of the mean
+        log loss is its refinement loss.
 
     Returns
     -------
     loss : float
-        ``|probability|^p``, summed over classes; for p = ∞ a probability.
+        ``|probability|^p``, summed over classes; for p = ∞ a probability. Nats for the log loss.
 
     Notes
     -----
@@ -172,7 +191,7 @@ def calibration_loss(
     0.03125
     """
     how = {"p": p, "n_bins": n_bins, "strategy": strategy, "bias_correction": bias_correction}
-    return score(calibration_loss, y, prediction, sample_weight, groups, **how)
+    return score(calibration_loss, y, prediction, sample_weight, groups, loss=loss, **how)
 
 
 @metric(_error_tags)

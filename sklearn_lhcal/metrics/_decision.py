@@ -23,13 +23,6 @@ from .._utils.types import LabelsLike
 from ..distributions import Distribution
 from ._evaluate import score, weighted
 
-__all__ = [
-    "bayes_decision",
-    "decision_risk",
-    "model_risk",
-    "risk_gap",
-]
-
 
 def _meet(prediction, cost_matrix) -> tuple[Floats, Costs]:
     """Class probabilities, and costs with their rows in the same order."""

@@ -12,8 +12,6 @@ from ._decision import decision_risk
 from ._evaluate import with_options
 from ._scorers import LabelHistogramScorer
 
-__all__ = ["make_decision_scorer"]
-
 
 class _DecisionScorer(LabelHistogramScorer):
     """Scorer of the decisions that a classifier's probabilities lead to: −risk."""

@@ -21,6 +21,7 @@ from ._label_histogram import least_raters
 class LossDecomposition(NamedTuple):
     """Parts of the expected squared loss, all on one row set: ``L = EL + IL``, ``EL = CL + DL``.
 
+    These are P1 eq. 6, with DL in place of ERL, which bins do not show; ``L = CL + RL`` is eq. 5.
     The equalities hold in total, per class, and for EL, CL, DL per bin. K classes, B bins.
 
     Attributes
@@ -69,6 +70,11 @@ class LossDecomposition(NamedTuple):
     bin_edges: Floats
     n_rows: int
     dropped_weight: float
+
+    @property
+    def refinement_loss(self) -> float:
+        """What calibration leaves of the loss: ``RL = L − CL = DL + IL`` (P1 eq. 5)."""
+        return self.expected_squared_loss - self.calibration_loss
 
 
 # of no rows

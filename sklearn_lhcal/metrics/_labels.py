@@ -13,7 +13,7 @@ from .._utils.tags import MeanOfTerms, metric
 from .._utils.types import LabelsLike
 from ._evaluate import mean, mean_of, score
 
-_EPS = np.finfo(np.float64).eps
+EPS = np.finfo(np.float64).eps
 
 
 def _label_terms(rows: Rows) -> tuple:
@@ -24,12 +24,12 @@ def _label_terms(rows: Rows) -> tuple:
 
 
 def _log_rows(mu, n, z):
-    return -(mu * np.log(np.maximum(z, _EPS))).sum(axis=1)
+    return -(mu * np.log(np.maximum(z, EPS))).sum(axis=1)
 
 
 def _histogram_losses(rows: Rows) -> Floats:
     log_p = rows.distribution.log_prob_counts(rows.labels)
-    return -np.maximum(log_p, rows.n * np.log(_EPS))
+    return -np.maximum(log_p, rows.n * np.log(EPS))
 
 
 def _expected_accuracy_rows(mu, n, z):

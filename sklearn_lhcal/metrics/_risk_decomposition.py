@@ -10,8 +10,6 @@ from .._utils.costs import bayes_columns, check_cost_matrix, expected_cost
 from .._utils.types import LabelsLike
 from ._kernel_bandwidth import as_tensor, choose_bandwidth
 
-__all__ = ["RiskDecomposition", "risk_decomposition"]
-
 
 class RiskDecomposition(NamedTuple):
     """Parts of the risk of a model's decisions: ``risk = uncertainty − resolution + reliability``.

@@ -22,13 +22,6 @@ from ._epistemic import accuracy_gain, epistemic_calibration_error, epistemic_co
 from ._evaluate import Metric, with_options
 from ._kernel import kernel_calibration_error
 
-__all__ = [
-    "EpistemicScorer",
-    "LabelHistogramScorer",
-    "get_scorer",
-    "get_scorer_names",
-]
-
 
 class LabelHistogramScorer(BaseEstimator):
     """Scorer of a classifier's predictions against labels or label histograms: larger is better.
@@ -129,10 +122,17 @@ class EpistemicScorer(BaseEstimator):
     `calibration.EpistemicCalibration` does. Else it is the mutual information of its predictive
     distribution. Both are found through pipelines and searches.
 
-    `reference_prediction` is requested through scikit-learn's metadata routing, which has to be
-    switched on: ``sklearn.set_config(enable_metadata_routing=True)``. ``search.fit(X, y,
-    reference_prediction=...)`` then hands each fold its rows. Without routing scikit-learn gives
-    scorers X and y only; the scorer can be called by hand.
+    `reference_prediction` is what f_aug of P3 predicts: the same classifier, fitted on training and
+    carved rows. Scikit-learn gives a scorer a fitted estimator and the test rows, so that no scorer
+    in ``scoring=`` can fit f_aug by itself: it never sees the carved rows. Fit f_aug yourself, as
+    below, where there is one carving. `model_selection.evaluate_epistemic` does so for several
+    candidates and carvings.
+
+    One reference for all candidates and splits can be passed through scikit-learn's metadata
+    routing, ``sklearn.set_config(enable_metadata_routing=True)``: ``search.fit(X, y,
+    reference_prediction=...)`` hands each fold its rows. Out-of-fold predictions of
+    `cross_val_predict` are such a reference. They are not f_aug, and their gains are smaller, as
+    each learnt from a part of the carved rows only.
 
     Parameters
     ----------
@@ -150,21 +150,25 @@ class EpistemicScorer(BaseEstimator):
 
     Examples
     --------
+    A search with one carving, in which f_aug has the parameters of the candidate:
+
+    >>> from sklearn.base import clone
     >>> from sklearn.ensemble import RandomForestClassifier
+    >>> from sklearn.model_selection import GridSearchCV
     >>> from sklearn_lhcal.datasets import make_random_checkerboard
     >>> from sklearn_lhcal.metrics import get_scorer
-    >>> from sklearn_lhcal.model_selection import BallCarvingSplit, cross_val_predict
-    >>> X, y = make_random_checkerboard(
-    ...     3000, n_rows=10, n_columns=10, cell_std=0.25, random_state=0
-    ... )
-    >>> forest = RandomForestClassifier(20, random_state=0)
-    >>> reference = cross_val_predict(forest, X, y, method="predict")
-    >>> train, test = next(BallCarvingSplit(random_state=0).split(X, y))
-    >>> forest = forest.fit(X[train], y[train])
-    >>> get_scorer("epistemic_correlation")(
-    ...     forest, X[test], y[test], reference_prediction=reference[test]
-    ... ) > 0.1
-    True
+    >>> from sklearn_lhcal.model_selection import BallCarvingSplit
+    >>> X, y = make_random_checkerboard(2000, n_rows=8, n_columns=8, cell_std=0.25, random_state=0)
+    >>> train, augmented, test = BallCarvingSplit(random_state=0).split_augmented(X, y)
+    >>> def score(f_tr, X_test, y_test):
+    ...     f_aug = clone(f_tr).fit(X[augmented], y[augmented])
+    ...     scorer = get_scorer("epistemic_correlation")
+    ...     return scorer(f_tr, X_test, y_test, reference_prediction=f_aug.predict(X_test))
+    >>> forest = RandomForestClassifier(10, random_state=0)
+    >>> grid = {"min_samples_leaf": [5, 100]}
+    >>> search = GridSearchCV(forest, grid, scoring=score, cv=[(train, test)]).fit(X, y)
+    >>> search.best_params_
+    {'min_samples_leaf': 5}
     """
 
     __metadata_request__score: ClassVar = {"estimator": UNUSED, "reference_prediction": True}
@@ -184,10 +188,11 @@ class EpistemicScorer(BaseEstimator):
         if reference_prediction is None:
             raise ValueError(
                 "The epistemic scorers need reference_prediction, the labels predicted with more "
-                "data, such as those of sklearn_lhcal.model_selection.cross_val_predict(..., "
-                'method="predict"). Switch on scikit-learn\'s metadata routing, '
-                "sklearn.set_config(enable_metadata_routing=True). Then pass "
-                "reference_prediction to fit of the search, or in params of cross_validate."
+                "data, and scikit-learn shows a scorer the test rows only. Compare candidates by "
+                "model_selection.evaluate_epistemic, or give a callable scoring= as in the "
+                "docstring of EpistemicScorer. A reference for all candidates goes to fit of the "
+                "search, or in params of cross_validate, with metadata routing switched on: "
+                "sklearn.set_config(enable_metadata_routing=True)."
             )
         check_row_names(y=y, reference_prediction=reference_prediction)
         y, X, reference_prediction = rated_only(y, X, reference_prediction)

@@ -41,12 +41,13 @@ class BallCarvingSplit(BaseEstimator):
         the lower quartile, over candidate centres, of the radius of a ball that holds
         ``.3·n_samples/n_balls`` rows.
     n_balls : int, default=12
-        Number of balls.
+        Number of balls, where no centres are given.
     keep_fraction : float or tuple (low, high), default=(0, 0.3)
         Share of a ball's rows that stays in training. From a range it is drawn uniformly for each
         ball, so that epistemic uncertainty varies.
-    test_fraction : float, default=0.3
-        Share of a ball's rows that is for testing. What is left goes to the augmented rows.
+    test_fraction : float or tuple (low, high), default=0.3
+        Share of a ball's rows that is for testing, drawn likewise from a range. What is left goes
+        to the augmented rows.
     n_splits : int, default=1
         How many splits `split` yields, each with balls of its own.
     features : None, transformer or callable, default=None
@@ -54,6 +55,9 @@ class BallCarvingSplit(BaseEstimator):
         `LayerFeatures` of a frozen network. A callable maps X to an array of shape (n_samples,
         n_features). X may then hold images, or anything else that has rows. What is fitted on the
         classes of rows knows the test labels: let it learn from other rows.
+    centers : array-like of shape (n_balls, n_features), default=None
+        Centres of the balls, in the space of `features`: a grid over a plane, say. Balls may
+        overlap. None: dense places are searched for.
     random_state : int, RandomState instance or None, default=None
         Seed of centres, fractions and rows. An integer makes `split` and `split_augmented` repeat.
 
@@ -84,9 +88,10 @@ class BallCarvingSplit(BaseEstimator):
         radius: float | Literal["auto"] = "auto",
         n_balls: int = 12,
         keep_fraction: float | tuple[float, float] = (0, 0.3),
-        test_fraction: float = 0.3,
+        test_fraction: float | tuple[float, float] = 0.3,
         n_splits: int = 1,
         features: Any | Callable[[Samples], ArrayLike] | None = None,
+        centers: ArrayLike | None = None,
         random_state: Seed = None,
     ) -> None:
         self.radius = radius
@@ -95,6 +100,7 @@ class BallCarvingSplit(BaseEstimator):
         self.test_fraction = test_fraction
         self.n_splits = n_splits
         self.features = features
+        self.centers = centers
         self.random_state = random_state
 
     def split(
@@ -110,11 +116,11 @@ class BallCarvingSplit(BaseEstimator):
             Where it is given, each of its classes must be left in training.
         groups : ignored
         """
-        keep = self._check_parameters()
+        shares = self._check_parameters()
         h = self._places(X)
         rng = check_random_state(self.random_state)
         for _ in range(self.n_splits):
-            train, _, test = self._split(h, y, keep, rng)
+            train, _, test = self._split(h, y, shares, rng)
             yield train, test
 
     def split_augmented(
@@ -138,11 +144,11 @@ class BallCarvingSplit(BaseEstimator):
         Raises
         ------
         ValueError
-            Parameters out of range, a class that is missing from training, balls that hold no test
-            row.
+            Parameters out of range, centres outside the data, a class that is missing from
+            training, balls that hold no test row.
         """
-        keep = self._check_parameters()
-        return self._split(self._places(X), y, keep, check_random_state(self.random_state))
+        shares = self._check_parameters()
+        return self._split(self._places(X), y, shares, check_random_state(self.random_state))
 
     def get_n_splits(
         self, X: Samples = None, y: LabelsLike | None = None, groups: ArrayLike | None = None
@@ -155,8 +161,8 @@ class BallCarvingSplit(BaseEstimator):
         X = check_samples(X)
         if self.features is None and len(getattr(X, "shape", ())) > 2:
             raise ValueError(
-                f"X has shape {X.shape}, but balls need one vector a row; give features=, such as "
-                "LayerFeatures(FrozenEstimator(net), layer)."
+                f"X has shape {X.shape}, but balls need one vector a row; give the splitter "
+                "BallCarvingSplit(features=LayerFeatures(FrozenEstimator(net), layer))."
             )
         if self.features is None:
             return check_array(X, accept_sparse="csr", input_name="X")
@@ -171,8 +177,8 @@ class BallCarvingSplit(BaseEstimator):
             )
         return as_features(found, X, "BallCarvingSplit")
 
-    def _split(self, X, y, keep_range, rng):
-        low, high = keep_range
+    def _split(self, X, y, shares, rng):
+        (low, high), tested = shares
         balls = self._balls(X, rng)
         part = np.full(X.shape[0], _TRAIN)
         free = np.ones(len(part), dtype=bool)
@@ -180,9 +186,10 @@ class BallCarvingSplit(BaseEstimator):
             rows = rng.permutation(np.sort(ball[free[ball]]))
             free[rows] = False
             keep = round(rng.uniform(low, high) * len(rows))
+            share = tested[0] if tested[0] == tested[1] else rng.uniform(*tested)
             left = rows[keep:]
             part[left] = _AUGMENTED_ONLY
-            part[left[: round(self.test_fraction * len(rows))]] = _TEST
+            part[left[: round(share * len(rows))]] = _TEST
         train = np.flatnonzero(part == _TRAIN)
         test = np.flatnonzero(part == _TEST)
         if not len(test) or not len(train):
@@ -199,35 +206,59 @@ class BallCarvingSplit(BaseEstimator):
             labels.take(train).check_all_seen(where, "smaller or fewer balls")
         return train, np.flatnonzero(part != _TEST), test
 
-    def _check_parameters(self) -> tuple[float, float]:
-        """The range of the fraction that stays in training."""
-        low, high = np.broadcast_to(self.keep_fraction, 2).tolist()
-        if not 0 <= low <= high < 1 or not 0 < self.test_fraction <= 1 - high + 1e-12:
+    def _check_parameters(self) -> list[list[float]]:
+        """The ranges of the shares that stay in training, and that are for testing."""
+        shares = [np.broadcast_to(a, 2).tolist() for a in (self.keep_fraction, self.test_fraction)]
+        (low, high), (least, most) = shares
+        if not 0 <= low <= high < 1 or not 0 < least <= most <= 1 - high + 1e-12:
             raise ValueError(
                 "keep_fraction must be a number in [0, 1) or an ascending range of these, and "
-                "test_fraction positive and at most what is left, got "
+                "test_fraction positive and at most what is left, or such a range, got "
                 f"{self.keep_fraction!r} and {self.test_fraction!r}."
             )
         check_positive_int(n_balls=self.n_balls, n_splits=self.n_splits)
         if self.radius != "auto" and not 0 < self.radius < np.inf:
             raise ValueError(f'radius must be "auto" or a positive number, got {self.radius!r}.')
-        return low, high
+        return shares
 
     def _balls(self, X, rng) -> list[NDArray]:
         """The rows within the radius of each centre."""
-        n = X.shape[0]
+        n, n_balls = X.shape[0], self.n_balls
+        centers = self.centers
+        if centers is not None:
+            centers = check_array(centers, input_name="centers")
+            n_balls = len(centers)
         neighbours = NearestNeighbors().fit(X)
-        candidates = X[rng.choice(n, size=min(n, _CANDIDATES * self.n_balls), replace=False)]
+        candidates = X[rng.choice(n, size=min(n, _CANDIDATES * n_balls), replace=False)]
         R = self.radius
         if R == "auto":
-            m = min(max(2, round(_AUTO_SHARE * n / self.n_balls)), n)
+            m = min(max(2, round(_AUTO_SHARE * n / n_balls)), n)
             distances, _ = neighbours.kneighbors(candidates, m)
             R = np.quantile(distances[:, -1], 0.25)
+        if centers is not None:
+            return _around(centers, R, neighbours)
         balls = neighbours.radius_neighbors(candidates, R, return_distance=False)
         size = np.array([len(ball) for ball in balls])
         dense = np.flatnonzero(size >= np.quantile(size, 0.75))
-        chosen = _apart(euclidean_distances(candidates[dense]), R, self.n_balls)
+        chosen = _apart(euclidean_distances(candidates[dense]), R, n_balls)
         return list(balls[dense[chosen]])
+
+
+def _around(centers: NDArray, R: float, neighbours: NearestNeighbors) -> list[NDArray]:
+    """The rows within the radius of each of the centres that the user names."""
+    if centers.shape[1] != neighbours.n_features_in_:
+        raise ValueError(
+            f"centers has shape {centers.shape}, but the rows lie in "
+            f"{neighbours.n_features_in_} dimensions."
+        )
+    balls = list(neighbours.radius_neighbors(centers, R, return_distance=False))
+    empty = {i: centers[i].tolist() for i, ball in enumerate(balls) if not len(ball)}
+    if empty:
+        raise ValueError(
+            f"{len(empty)} of {len(centers)} centers lie outside the data, with no row within "
+            f"{R:.3g}: {empty}; leave them out, or give a larger radius."
+        )
+    return balls
 
 
 def _apart(distance: NDArray, R: float, n: int) -> list[int]:

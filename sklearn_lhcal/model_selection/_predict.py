@@ -63,8 +63,7 @@ def cross_val_predict(
     -------
     prediction : ndarray of shape (n_samples, n_classes), Distribution, or ndarray of (n_samples,)
         Rows are in the order of X. Columns are in the order of the sorted classes, or of those that
-        the estimator brings: a frozen one, or saved outputs. Labels predicted with more data
-        (``method="predict"``) are what the epistemic scorers take as `reference_prediction`.
+        the estimator brings: a frozen one, or saved outputs.
 
     Raises
     ------

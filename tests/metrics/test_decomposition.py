@@ -11,6 +11,9 @@ from metric_cases import CORRECTIONS, EXACT, STRATEGIES, case, edges_of
 from oracles import naive_bin_loss, naive_decomposition
 
 from sklearn_lhcal import metrics
+from sklearn_lhcal.label_histogram import KnownProbabilities
+
+EPS = np.finfo(np.float64).eps
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
@@ -220,3 +223,60 @@ def test_a_bin_with_nearly_all_weight_on_one_row(correction):
             counts, z, n_bins=50, sample_weight=w, bias_correction=correction
         )
         assert many == pytest.approx(plugin if correction is None else 0, rel=1e-12)
+
+
+def test_refinement_is_what_calibration_leaves():
+    counts, z, _ = case(n=100)
+    parts = metrics.loss_decomposition(counts, z)
+    rest = parts.dispersion_loss + parts.irreducible_loss
+    assert parts.refinement_loss == pytest.approx(rest, **EXACT)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_log_loss_is_calibration_and_refinement(weighted):
+    """P1 eq. (5) with d_log, where all rows of a bin are predicted alike: RL is an entropy."""
+    rng = np.random.default_rng(0)
+    kinds = np.array([[0.1, 0.2, 0.7], [0.25, 0.45, 0.3], [0.55, 0.3, 0.15], [0.8, 0.05, 0.15]])
+    kind = rng.integers(0, 4, 300)
+    z = kinds[kind]
+    y = np.eye(3, dtype=int)[(rng.random((300, 1)) > np.cumsum(kinds[::-1][kind], axis=1)).sum(1)]
+    w = rng.integers(1, 4, 300) if weighted else np.ones(300)
+    options = {"bias_correction": None, "loss": "log", "sample_weight": w}
+    # class by class, so edges that part all kinds whose class has another probability
+    found = metrics.calibration_loss(y, z, n_bins=np.linspace(0, 1, 21), **options)
+    share = np.bincount(kind, w) / w.sum()
+    c = np.stack([np.bincount(kind, w * y[:, k]) / np.bincount(kind, w) for k in range(3)], axis=1)
+    # two kinds share a bin of the last class
+    c[2:, 2] = (share[2:] * c[2:, 2]).sum() / share[2:].sum()
+    c_log_c = (share[:, None] * c * np.log(c)).sum()
+    loss = metrics.label_log_loss(y, z, sample_weight=w)
+    assert found == pytest.approx(loss + c_log_c, **EXACT)
+
+
+def test_binned_log_loss_is_below_the_epistemic_one():
+    """Divergences are convex: means of bins are nearer to each other than rows are (Jensen)."""
+    Q = np.random.default_rng(0).dirichlet([2, 2, 2], 400)
+    z = np.random.default_rng(1).dirichlet([2, 2, 2], 400)
+    whole = (Q * np.log(Q / z)).sum(axis=1).mean()
+    losses = [
+        metrics.calibration_loss(
+            KnownProbabilities(Q), z, n_bins=b, bias_correction=None, loss="log"
+        )
+        for b in (1, 5, 25, 10_000)
+    ]
+    assert 0 <= losses[0] < losses[1] < losses[2] < losses[3] <= whole
+    # bins so fine that nearly each row has its own
+    assert losses[3] == pytest.approx(whole, rel=0.1)
+
+
+def test_binned_log_loss_of_impossible_classes_is_finite():
+    found = metrics.calibration_loss([0, 1], [[1.0, 0.0]] * 2, bias_correction=None, loss="log")
+    assert found == pytest.approx(0.5 * np.log(0.5) + 0.5 * np.log(0.5 / EPS), rel=1e-9)
+
+
+@pytest.mark.parametrize("options", [{}, {"bias_correction": None, "p": 1}])
+def test_the_log_loss_has_no_correction(options):
+    with pytest.raises(ValueError, match='"log" with bias_correction=None and p=2'):
+        metrics.calibration_loss([0, 1], [0.2, 0.7], loss="log", **options)
+    with pytest.raises(ValueError, match='loss must be "squared"'):
+        metrics.calibration_loss([0, 1], [0.2, 0.7], loss="hinge", bias_correction=None)

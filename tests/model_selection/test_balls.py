@@ -96,6 +96,52 @@ def test_a_range_varies_what_is_kept():
             assert 0.1 <= share.min() < share.max() - 0.1 <= 0.5
 
 
+def test_a_range_varies_what_is_tested():
+    X, cluster = 10.0 * np.repeat(np.arange(8), 100)[:, None] + points(800), np.arange(800) // 100
+    splitter = BallCarvingSplit(2.0, 6, 0.2, (0.1, 0.7), random_state=0)
+    _, _, test = splitter.split_augmented(X)
+    share = np.bincount(cluster[test])[np.unique(cluster[test])] / 100
+    assert len(share) == 6
+    assert 0.1 <= share.min() < share.max() - 0.1 <= 0.6
+    # a range without width is a number
+    for one, other in zip(
+        BallCarvingSplit(test_fraction=0.4, random_state=0).split_augmented(X),
+        BallCarvingSplit(test_fraction=(0.4, 0.4), random_state=0).split_augmented(X),
+        strict=True,
+    ):
+        assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+def test_balls_around_given_centres(form):
+    """All rows within the radius are carved, and no others."""
+    X, centers = points(2000), [[0.2, 0.2], [0.2, 0.8], [0.8, 0.5]]
+    splitter = BallCarvingSplit(0.1, keep_fraction=0.0, centers=centers, random_state=0)
+    train, augmented, test = splitter.split_augmented(form(X))
+    inside = (cdist(X, centers) <= 0.1).any(axis=1)
+    assert_array_equal(train, np.flatnonzero(~inside))
+    assert len(test) == pytest.approx(0.3 * inside.sum(), abs=3)
+    assert len(augmented) + len(test) == 2000
+
+
+def test_the_automatic_radius_of_given_centres():
+    """Balls of a grid hold about thirty per cent, as those that are searched for."""
+    X = points(4000)
+    grid = np.stack(np.meshgrid([0.25, 0.5, 0.75], [0.25, 0.5, 0.75]), axis=-1).reshape(9, 2)
+    train, *_ = BallCarvingSplit(keep_fraction=0.0, centers=grid, random_state=0).split_augmented(X)
+    assert 0.2 < 1 - len(train) / 4000 < 0.35
+
+
+def test_centres_lie_where_the_features_are():
+    X = points(500)
+    double = BallCarvingSplit(
+        0.2, features=lambda X: 2 * X, centers=[[1.0, 1.0]], keep_fraction=0.0, random_state=0
+    )
+    plain = BallCarvingSplit(0.1, centers=[[0.5, 0.5]], keep_fraction=0.0, random_state=0)
+    for one, other in zip(double.split_augmented(X), plain.split_augmented(X), strict=True):
+        assert_array_equal(one, other)
+
+
 @pytest.mark.parametrize("d", [2, 50])
 @pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
 def test_the_automatic_radius_knows_no_unit_and_no_dimension(d, scale):
@@ -165,6 +211,16 @@ def test_it_is_a_splitter():
         ({"test_fraction": 0.0}, "test_fraction positive"),
         ({"n_balls": 0}, "n_balls must be an int of at least 1"),
         ({"n_splits": 0}, "n_splits must be an int of at least 1"),
+        ({"test_fraction": (0.5, 0.2)}, "or such a range"),
+        ({"keep_fraction": 0.5, "test_fraction": (0.1, 0.6)}, "at most what is left"),
+        (
+            {"centers": [[0.5, 0.5], [9.0, 0.5]], "radius": 0.2},
+            r"1 of 2 centers lie outside the data, with no row within 0.2: \{1: \[9.0, 0.5\]\}",
+        ),
+        ({"centers": [[0.5, 0.5], [9.0, 0.5]]}, r"outside the data.*\{1: \[9.0, 0.5\]\}"),
+        ({"centers": [[0.5, 0.5, 0.5]]}, r"centers has shape \(1, 3\).* 2 dimensions"),
+        ({"centers": [[np.nan, 0.5]]}, "centers contains NaN"),
+        ({"centers": [0.5, 0.5]}, "Expected 2D array"),
         ({"radius": -1.0}, 'radius must be "auto" or a positive number'),
         ({"radius": 1e-9}, "give a larger radius"),
         ({"radius": 10.0, "keep_fraction": 0.0}, "give a smaller radius"),

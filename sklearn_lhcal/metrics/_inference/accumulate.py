@@ -17,8 +17,6 @@ from .._evaluate import Metric, signed_root, undefined, with_options
 from .intervals import ConfidenceInterval, interval_from
 from .raters import Replicates, Spread, VarianceComponents, row_variance
 
-__all__ = ["MetricAccumulator"]
-
 
 class MetricAccumulator:
     """Computes a metric and its interval from batches, for data that is never in memory at once.

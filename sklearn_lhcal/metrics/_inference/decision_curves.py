@@ -14,8 +14,6 @@ from ..._utils.names import positions, sorted_names
 from ..._utils.types import LabelsLike
 from .means import intervals_of_means
 
-__all__ = ["CostCurve", "DecisionCurve", "cost_curve", "decision_curve"]
-
 
 class DecisionCurve(NamedTuple):
     """What `decision_curve` returns.

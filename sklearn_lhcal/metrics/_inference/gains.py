@@ -15,8 +15,6 @@ from .._two_way import squares
 from .means import spread_over_raters, student_ends, told_panel, usual_panel
 from .raters import LEAST_RATERS, random_raters
 
-__all__ = ["GainCurve", "gain_curve"]
-
 
 class GainCurve(NamedTuple):
     """What `gain_curve` returns, of B bins of the estimate.

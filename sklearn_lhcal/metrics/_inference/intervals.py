@@ -28,15 +28,6 @@ from .raters import (
 )
 from .statistic import Statistic, statistic_of
 
-__all__ = [
-    "ConfidenceInterval",
-    "VarianceComponents",
-    "confidence_interval",
-    "interval_over_splits",
-    "paired_difference",
-    "risk_bound",
-]
-
 _ANGLES = 20_001  # of points on an ellipse
 
 

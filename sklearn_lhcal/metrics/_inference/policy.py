@@ -16,8 +16,6 @@ from .means import mean_and_spread, spread_over_raters, student_ends, told_panel
 from .raters import random_raters
 from .replay import Rules, mean_costs, replay
 
-__all__ = ["PolicyCurve", "policy_curve"]
-
 # parts of the rows, of which each gets the number and the threshold that are best on the others
 _FOLDS = 5
 _NAMES = ["optimal stopping", "best fixed number", "entropy, best threshold"]

@@ -26,16 +26,6 @@ from .intervals import ConfidenceInterval, interval_of
 from .raters import Panel, spread_of
 from .statistic import MeanStatistic
 
-__all__ = [
-    "AlternativeAnnotatorTest",
-    "ReaderComparison",
-    "ReaderRows",
-    "ReaderTable",
-    "alternative_annotator_test",
-    "reader_comparison",
-    "reader_table",
-]
-
 
 def statistic_of_pairs(terms: Callable, rows: Rows) -> MeanStatistic:
     """A ratio of sums over rows with two readers or more; ``terms(rows)`` are its terms."""

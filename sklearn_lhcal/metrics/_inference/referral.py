@@ -16,8 +16,6 @@ from .._disagreement import posterior_losses
 from .means import spread_over_raters, student_ends, told_panel
 from .raters import random_raters
 
-__all__ = ["ReferralCurve", "referral_curve"]
-
 # values of a statistic that are in memory at a time
 _VALUES = 2**24
 _RULES: dict[str, Callable] = {

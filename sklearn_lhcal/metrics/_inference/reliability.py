@@ -17,8 +17,6 @@ from .._two_way import squares
 from .means import spread_over_raters, told_panel, usual_panel
 from .raters import random_raters
 
-__all__ = ["ReliabilityCurve", "reliability_curve"]
-
 
 class ReliabilityCurve(NamedTuple):
     """What `reliability_curve` returns, of B bins; means and intervals are NaN in empty ones.

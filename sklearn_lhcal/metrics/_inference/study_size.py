@@ -22,9 +22,6 @@ from .raters import FEW_RATERS, Blocks, Panel, spread_of
 from .readers import named_raters
 from .statistic import Statistic, statistic_of
 
-__all__ = ["StudySize", "study_size"]
-
-
 # raters whose pairs are looked at, and rows that a pair needs
 _MOST = 12
 _LEAST_ROWS = 10

@@ -1,0 +1,184 @@
+"""Several methods by several metrics, in one table with intervals (P1 Tables 2, 4 to 6).
+
+P1 is Mimori, Sasada, Matsui and Sato (2021), Diagnostic uncertainty calibration."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from numpy.typing import ArrayLike
+from sklearn.utils import check_random_state
+
+from ..._rows import PredictionLike, read_labels, read_rows
+from ..._utils.tags import tags_of, unwrapped
+from ..._utils.types import LabelsLike, Seed
+from .._calibration import calibration_error
+from .._disagreement import disagreement_calibration_error, disagreement_squared_loss
+from .._label_histogram import epistemic_loss, expected_squared_loss
+from .._labels import expected_accuracy
+from .intervals import ConfidenceInterval, confidence_interval, paired_difference
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+# the columns of P1 Table 6: Acc, L_sq, EL, CE, L_φ, CE_φ
+_P1 = (
+    expected_accuracy,
+    expected_squared_loss,
+    epistemic_loss,
+    calibration_error,
+    disagreement_squared_loss,
+    disagreement_calibration_error,
+)
+Metrics = Mapping[str, Callable[..., float]] | Iterable[Callable[..., float]] | None
+
+
+class MethodTable(NamedTuple):
+    """A table of methods and metrics, with intervals.
+
+    Attributes
+    ----------
+    intervals : dict of dicts of ConfidenceInterval
+        ``intervals[method][metric]`` is ``(estimate, low, high, standard_error)``.
+    """
+
+    intervals: dict[str, dict[str, ConfidenceInterval]]
+
+    def to_frame(self) -> "DataFrame":
+        """A pandas DataFrame, one row a method.
+
+        Its columns have two levels: the metric; estimate, low, high and standard_error. So
+        ``frame.xs("estimate", axis=1, level=1)`` is the table of estimates.
+
+        Raises
+        ------
+        ImportError
+            Without pandas, which the extra `report` brings.
+        """
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise ImportError("to_frame needs pandas, of sklearn-lhcal[report].") from error
+        frames = {
+            method: pd.DataFrame(row, index=ConfidenceInterval._fields).unstack()
+            for method, row in self.intervals.items()
+        }
+        return pd.DataFrame(frames).T
+
+
+def evaluate_methods(
+    predictions: Mapping[str, PredictionLike],
+    y: LabelsLike,
+    *,
+    metrics: Metrics = None,
+    reference: str | None = None,
+    sample_weight: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
+    random_state: Seed = None,
+    **options: Any,
+) -> MethodTable:
+    """Table of several methods by several metrics, on the same samples, with intervals.
+
+    It is `confidence_interval` of each cell, all with the same blocks. Methods share their samples,
+    so that their differences are surer than their intervals suggest: `reference` asks for these.
+
+    Parameters
+    ----------
+    predictions : dict of array-like of shape (n_samples, ...) or Distribution
+        Predictions of the same samples by the name of the method.
+    y : label histogram of shape (n_samples, n_classes)
+        Anything `check_counts` takes.
+    metrics : dict of callables, list of callables or None, default=None
+        Functions ``metric(y, prediction)``, by the name of the column or under their own. None: the
+        columns of P1 Table 6: accuracy, expected squared loss, epistemic loss, calibration error,
+        and loss and calibration error of the predicted disagreement. Where each sample has one
+        label, those that one label allows.
+    reference : str, optional
+        A method. The other rows are then their paired differences to it, see `paired_difference`.
+    sample_weight, groups, random_state
+        As in `confidence_interval`.
+    **options
+        ``raters``, ``confidence_level`` and ``n_blocks``, as there.
+
+    Returns
+    -------
+    MethodTable
+        Its ``intervals[method][metric]`` are `ConfidenceInterval`; `to_frame` makes a frame.
+
+    Raises
+    ------
+    ValueError
+        Predictions that do not fit y or each other, with the name of the method; predictions that
+        are no dict, an unknown reference, two metrics of one name.
+    TypeError
+        Metrics that are no callables.
+
+    References
+    ----------
+    Mimori, Sasada, Matsui and Sato (2021), Diagnostic uncertainty calibration, Tables 2, 4 to 6.
+
+    Examples
+    --------
+    >>> from sklearn_lhcal.datasets import make_label_histograms
+    >>> data = make_label_histograms(500, overconfidence=2.0, random_state=0)
+    >>> methods = {"overconfident": data.prediction, "true": data.proba}
+    >>> table = evaluate_methods(methods, data.counts, random_state=0)
+    >>> table.to_frame().xs("estimate", axis=1, level=1).iloc[:, :2].round(2)
+                   expected_accuracy  expected_squared_loss
+    overconfident               0.72                   0.41
+    true                        0.74                   0.36
+    """
+    functions = _named(metrics, y)
+    _check_methods(predictions, y, sample_weight, groups)
+    if reference is not None and reference not in predictions:
+        raise ValueError(f"reference={reference!r} is none of the methods {list(predictions)}.")
+    if not isinstance(random_state, int):
+        # the same blocks in all cells
+        random_state = check_random_state(random_state).randint(2**31 - 1)
+    options |= {"sample_weight": sample_weight, "groups": groups, "random_state": random_state}
+
+    def cell(metric: Callable[..., float], prediction: PredictionLike) -> ConfidenceInterval:
+        if reference is None:
+            return confidence_interval(metric, y, prediction, **options)
+        return paired_difference(metric, y, prediction, predictions[reference], **options)
+
+    return MethodTable(
+        {
+            method: {name: cell(metric, prediction) for name, metric in functions.items()}
+            for method, prediction in predictions.items()
+            if method != reference
+        }
+    )
+
+
+def _named(metrics: Metrics, y: LabelsLike) -> dict[str, Callable[..., float]]:
+    """Metrics by the names of their columns."""
+    if metrics is None:
+        most = read_labels(y).n.max(initial=0)
+        metrics = [metric for metric in _P1 if tags_of(metric).least_raters <= most]
+    if isinstance(metrics, Mapping):
+        pairs = list(metrics.items())
+    else:
+        pairs = [(getattr(unwrapped(m, {})[0], "__name__", ""), m) for m in metrics]
+    for _, metric in pairs:
+        if not callable(metric):
+            raise TypeError(f"metrics must be functions such as epistemic_loss, got {metric!r}.")
+    if len(dict(pairs)) < len(pairs):
+        raise ValueError("Two metrics have the same name; give a dict of names and metrics.")
+    return dict(pairs)
+
+
+def _check_methods(predictions, y, sample_weight, groups) -> None:
+    """An error that names the method whose predictions do not fit y, or those of the others."""
+    if not isinstance(predictions, Mapping) or not predictions:
+        raise ValueError(
+            f"predictions must be a dict of names and predictions, got {predictions!r}."
+        )
+    n_classes = {}
+    for method, prediction in predictions.items():
+        try:
+            rows = read_rows(y, prediction, sample_weight, groups)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"Method {method!r}: {error}") from error
+        n_classes[method] = rows.labels.shape[1]
+    if len(set(n_classes.values())) > 1:
+        raise ValueError(f"Methods must predict the same classes, got n_classes {n_classes}.")

@@ -1,0 +1,168 @@
+"""P3's evaluation in one call, against the steps that it takes."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.dummy import DummyClassifier
+from sklearn.ensemble import ExtraTreesClassifier
+from sklearn.exceptions import UndefinedMetricWarning
+from sklearn.linear_model import LinearRegression
+from sklearn.model_selection import GridSearchCV, KFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+from sklearn_lhcal.calibration import EpistemicCalibration
+from sklearn_lhcal.datasets import make_random_checkerboard
+from sklearn_lhcal.distributions import predict_dist
+from sklearn_lhcal.metrics import (
+    accuracy_gain,
+    epistemic_calibration_error,
+    epistemic_correlation,
+    get_scorer,
+    interval_over_splits,
+    null_epistemic_error,
+)
+from sklearn_lhcal.model_selection import BallCarvingSplit, cross_val_predict, evaluate_epistemic
+
+FOREST = ExtraTreesClassifier(10, min_samples_leaf=3, random_state=0)
+CARVE = BallCarvingSplit(keep_fraction=(0, 0.1), n_splits=2, random_state=0)
+X, Y = make_random_checkerboard(1200, n_rows=6, n_columns=6, cell_std=0.25, random_state=1)
+
+
+def by_hand(uncertainty, calibration=None):
+    """gain, estimate and calibrated estimate of each split."""
+    for train, test in CARVE.split(X, Y):
+        augmented = np.setdiff1d(np.arange(len(X)), test)
+        f_tr = clone(FOREST).fit(X[train], Y[train])
+        f_aug = clone(FOREST).fit(X[augmented], Y[augmented])
+        g = accuracy_gain(Y[test], f_tr.predict(X[test]), f_aug.predict(X[test]))
+        e = getattr(predict_dist(f_tr, X[test]), uncertainty)()
+        after = e
+        if calibration is not None:
+            after = clone(calibration).fit(X[train], Y[train]).predict_epistemic(X[test])
+        yield g, e, after
+
+
+@pytest.mark.parametrize("uncertainty", ["mutual_information", "entropy"])
+def test_columns_are_those_steps(uncertainty):
+    calibration = EpistemicCalibration(FOREST, uncertainty=uncertainty, splitter=CARVE)
+    found = evaluate_epistemic({"f": calibration}, X, Y, CARVE, n_bins=5, random_state=0)
+    row = found.intervals["f"]
+    steps = list(by_hand(uncertainty, calibration))
+    expected = {
+        "mean_gain": [g.mean() for g, _, _ in steps],
+        "epistemic_correlation": [epistemic_correlation(g, e) for g, e, _ in steps],
+        "epistemic_calibration_error": [
+            epistemic_calibration_error(g, e, n_bins=5) for g, e, _ in steps
+        ],
+        "calibrated_error": [epistemic_calibration_error(g, a, n_bins=5) for g, _, a in steps],
+    }
+    splits = list(CARVE.split(X, Y))
+    share = np.mean([len(b) / (len(a) + len(b)) for a, b in splits])
+    for column, values in expected.items():
+        interval = interval_over_splits(values, test_fraction=share)
+        assert tuple(row[column]) == pytest.approx(tuple(interval), rel=1e-9), column
+    noise = [null_epistemic_error(g, a, n_bins=5, random_state=0).mean for g, _, a in steps]
+    assert row["noise_level"].estimate == pytest.approx(np.mean(noise), rel=1e-9)
+
+
+def test_a_classifier_alone_has_no_calibrated_error():
+    row = evaluate_epistemic({"f": FOREST}, X, Y, CARVE).intervals["f"]
+    steps = list(by_hand("mutual_information"))
+    rho = np.mean([epistemic_correlation(g, e) for g, e, _ in steps])
+    assert row["epistemic_correlation"].estimate == pytest.approx(rho, rel=1e-9)
+    assert np.isnan(row["calibrated_error"]).all()
+    assert 0 < row["noise_level"].estimate < 0.2
+
+
+def test_the_reference_has_seen_all_carved_rows():
+    """One out-of-fold reference saw four fifths of them, and is no f_aug: its gain differs."""
+    reference = cross_val_predict(FOREST, X, Y, method="predict")
+    gains = []
+    for train, test in CARVE.split(X, Y):
+        f_tr = clone(FOREST).fit(X[train], Y[train])
+        gains.append(accuracy_gain(Y[test], f_tr.predict(X[test]), reference[test]).mean())
+    row = evaluate_epistemic({"f": FOREST}, X, Y, CARVE).intervals["f"]
+    assert row["mean_gain"].estimate != pytest.approx(np.mean(gains), abs=1e-6)
+
+
+def test_a_search_with_one_carving_scores_the_same():
+    """The callable in the docstring of EpistemicScorer, without metadata routing."""
+    train, augmented, test = CARVE.split_augmented(X, Y)
+    grid = {"min_samples_leaf": [3, 60]}
+    columns = {
+        "epistemic_correlation": "epistemic_correlation",
+        "neg_epistemic_calibration_error": "epistemic_calibration_error",
+    }
+    candidates = {str(m): clone(FOREST).set_params(min_samples_leaf=m) for m in (3, 60)}
+    table = evaluate_epistemic(candidates, X, Y, [(train, test)]).intervals
+    for name, column in columns.items():
+
+        def score(f_tr, X_test, y_test, name=name):
+            f_aug = clone(f_tr).fit(X[augmented], Y[augmented])
+            reference = f_aug.predict(X_test)
+            return get_scorer(name)(f_tr, X_test, y_test, reference_prediction=reference)
+
+        search = GridSearchCV(FOREST, grid, scoring=score, cv=[(train, test)]).fit(X, Y)
+        scores = np.abs(search.cv_results_["mean_test_score"])
+        expected = [np.abs(table[c][column].estimate) for c in candidates]
+        assert scores == pytest.approx(expected, rel=1e-9)
+
+
+def test_names_and_histograms_of_the_classes_do_not_matter():
+    expected = evaluate_epistemic({"f": FOREST}, X, Y, CARVE, random_state=0).intervals["f"]
+    counts = np.eye(2, dtype=int)[Y]
+    for y in (np.array(["black", "white"])[Y], counts, Y.tolist()):
+        row = evaluate_epistemic({"f": FOREST}, X, y, CARVE, random_state=0).intervals["f"]
+        for column in ("mean_gain", "epistemic_correlation", "noise_level"):
+            assert tuple(row[column]) == pytest.approx(tuple(expected[column]), rel=1e-9)
+
+
+def test_images_are_carved_where_their_features_lie():
+    images = np.zeros((len(X), 1, 2, 2), dtype=np.float32)
+    images[:, 0, 0] = X
+    flat = FunctionTransformer(lambda A: A[:, 0, 0].astype(np.float64))
+    carve = clone(CARVE).set_params(features=flat)
+    pipeline = make_pipeline(flat, FOREST)
+    row = evaluate_epistemic({"f": pipeline}, images, Y, carve, random_state=0).intervals["f"]
+    there = X.astype(np.float32).astype(np.float64)
+    same = evaluate_epistemic({"f": FOREST}, there, Y, CARVE, random_state=0).intervals["f"]
+    assert tuple(row["mean_gain"]) == tuple(same["mean_gain"])
+    with pytest.raises(ValueError, match=r"BallCarvingSplit\(features=LayerFeatures"):
+        evaluate_epistemic({"f": pipeline}, images, Y, CARVE)
+
+
+def test_one_carving_has_no_interval():
+    row = evaluate_epistemic({"f": FOREST}, X, Y, BallCarvingSplit(random_state=0)).intervals["f"]
+    assert np.isfinite(row["mean_gain"].estimate)
+    assert np.isnan([row["mean_gain"].low, row["mean_gain"].high]).all()
+
+
+def test_what_is_undefined_is_nan():
+    """A classifier that gains nothing has no correlation, and says so."""
+    with pytest.warns(UndefinedMetricWarning, match="all .* gains are 0"):
+        row = evaluate_epistemic({"d": DummyClassifier()}, X, Y, CARVE).intervals["d"]
+    assert np.isnan(row["epistemic_correlation"]).all()
+    assert row["mean_gain"][:3] == (0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"estimators": FOREST}, "must be a dict of names and classifiers"),
+        ({"estimators": {}}, "must be a dict of names and classifiers"),
+        ({"estimators": {"f": LinearRegression()}}, "must be a dict of names and classifiers"),
+        ({"splitter": KFold(3)}, "Split 0 leaves no row out of training and test"),
+        ({"splitter": 3}, "Split 0 leaves no row out of training and test"),
+        ({"splitter": CARVE.set_params(), "y": Y[:-1]}, "X has 1200 rows, expected 1199"),
+        ({"n_bins": 0}, "n_bins must be an int"),
+        ({"confidence_level": 1.5}, "confidence_level"),
+        ({"splitter": BallCarvingSplit(centers=[[99.0, 0.0]], radius=1.0)}, "outside the data"),
+        ({"splitter": [(np.arange(9), np.arange(9, 20))], "y": np.r_[[0] * 9, Y[9:]]},
+         "No label of class"),
+    ],
+)  # fmt: skip
+def test_errors(change, message):
+    arguments = {"estimators": {"f": FOREST}, "X": X, "y": Y, "splitter": CARVE} | change
+    with pytest.raises(ValueError, match=message):
+        evaluate_epistemic(**arguments)
