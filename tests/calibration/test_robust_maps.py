@@ -294,6 +294,23 @@ def test_shrunk_maps_do_not_hurt(calibrator, base):
     assert np.mean(away) < 0.01 + 2 * error
 
 
+def test_strengths_behind_one_that_is_far_behind_do_not_matter(monkeypatch):
+    """Calibrated by a temperature, so that a matrix has nothing to add."""
+    rng = np.random.default_rng(0)
+    u = 2 * rng.normal(size=(2_000, 30))
+    y = rng.multinomial(1, softmax(u / 2, axis=1))
+    fits = []
+    fit = search.fit
+    monkeypatch.setattr(search, "fit", lambda *given: fits.append(given) or fit(*given))
+    z = MatrixScaling("logits").fit(u, y).predict_proba(u)
+    n_fits = len(fits)
+    monkeypatch.setattr(search, "_FAR_BEHIND", np.inf)
+    of_all = MatrixScaling("logits").fit(u, y).predict_proba(u)
+    assert n_fits < len(fits) - n_fits
+    # e^-20, the weight of what is left out, is 2e-9.
+    assert_allclose(z, of_all, rtol=0, atol=2e-8)
+
+
 def test_few_rows_give_the_temperature_and_many_the_optimum():
     rng = np.random.default_rng(0)
     u = log_softmax(2 * rng.normal(size=(20_000, 3)), axis=1)
