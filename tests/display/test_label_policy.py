@@ -93,6 +93,8 @@ def test_intervals_are_students_over_rows_or_groups(data, distribution):
     once = show(data.counts, distribution, COSTS, **how)
     width = np.ptp(once.interval, axis=2)
     assert_allclose(once.interval.mean(axis=2), once.total_cost)
+    assert_allclose(once.difference, once.total_cost - once.total_cost[0], atol=1e-12)
+    assert_allclose(once.difference_interval.mean(axis=2), once.difference, atol=1e-12)
     assert (np.ptp(once.difference_interval, axis=2)[1:] < width[1:]).all()
     alone = show(data.counts, distribution, COSTS, groups=np.arange(400), **how)
     assert_allclose(alone.interval, once.interval)
