@@ -142,7 +142,7 @@ def test_every_target_that_is_named_exists():
 
 
 def test_the_floors_are_those_of_the_package():
-    plan = re.search(r"^9 .*?^1 .*?$", TEXT, re.M | re.S)[0]
+    plan = re.search(r"^\d+ __init__.*?^1 .*?$", TEXT, re.M | re.S)[0]
     named = set(re.findall(r"\w+", plan))
     there = {path.stem for path in (ROOT / "sklearn_lhcal").iterdir() if path.suffix in ("", ".py")}
     assert there - {"__pycache__", "py"} <= named
