@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Self, cast
 
 import numpy as np
@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ._utils.arrays import Floats, in_blocks, row_blocks
 from ._utils.checks import (
+    check_grouped,
     check_same_length,
     check_sample_weight,
     check_samples,
@@ -208,6 +209,18 @@ def read_rows(
     if classes is not None:
         prediction = _widened(prediction, classes, labels.classes)
     return Rows.of(labels, prediction, sample_weight, groups)
+
+
+def read_for(metric, y, prediction, sample_weight=None, groups=None) -> Rows:
+    """Rows as a metric reads them, by its `tags` and its `options`."""
+    read = partial(read_rows, optional=metric.tags.of_labels)
+    if metric.tags.read is not None:
+        read = partial(metric.tags.read, **metric.options)
+    rows = read(y, prediction, sample_weight, groups)
+    check_grouped(rows.groups, metric.options.get("bias_correction"))
+    if metric.tags.least_raters > 1:
+        rows.labels.warn_if_adjudicated()
+    return rows
 
 
 def read_prediction(prediction: PredictionLike) -> tuple[Any, NDArray | None]:

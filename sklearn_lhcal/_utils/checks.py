@@ -248,6 +248,14 @@ def read_groups(groups, n: int) -> Indices | None:
     return distinct(names, "groups")[1]
 
 
+def check_grouped(groups: NDArray | None, bias_correction: str | None) -> None:
+    """ValueError for groups with the one correction that cannot leave their pairs out."""
+    if groups is not None and bias_correction == "label":
+        raise ValueError(
+            "bias_correction='label' takes rows as independent; with groups use 'residual'."
+        )
+
+
 def check_sample_weight(sample_weight, n: int) -> Floats | None:
     """Weights of shape (n,), float64, finite, not negative, not all zero; None stays None."""
     if sample_weight is None:

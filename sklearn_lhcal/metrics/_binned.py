@@ -290,7 +290,7 @@ def _leave_out_ratings(binned: Binned, sums: BinSums, rows: Rows) -> None:
         b = index[row, k]
         U = C * (x(y, k) - z[row])
         for total, V in ((sums.ww, C), (sums.wwee, U)):
-            total[k] += squares(V, y.rater, b, B) - _squares_of_cells(V, cell, b, B)
+            total[k] += _between_cells(V, y.rater, cell, b, B)
 
 
 def _leave_out_pairs(binned: Binned, sums: BinSums, rows: Rows) -> None:
@@ -306,9 +306,13 @@ def _leave_out_pairs(binned: Binned, sums: BinSums, rows: Rows) -> None:
     first, second = pairs_within(y.indptr)
     row = y.row
     row_of_pair = row[first]
-    C = (rows.weight / np.maximum(y.n * (y.n - 1) / 2, 1))[row_of_pair]
-    low, high = np.sort(y.rater[np.stack([first, second])].astype(np.intp), axis=0)
-    raters = low * R + high
+    c = rows.weight / np.maximum(y.n * (y.n - 1) / 2, 1)
+    C = c[row_of_pair]
+    # each rating is in a pair with each other one of its row
+    A_C = (c * (y.n - 1))[row]
+    rater = y.rater.astype(np.intp)
+    one, other = rater[first], rater[second]
+    raters = np.minimum(one, other) * R + np.maximum(one, other)
     cell = _cells(y, rows.groups)
     single = None
     if rows.groups is not None:
@@ -319,13 +323,12 @@ def _leave_out_pairs(binned: Binned, sums: BinSums, rows: Rows) -> None:
     index = sums.bins.index(binned.z)
     for k, z in enumerate(binned.z.T):
         b = index[row, k]
-        b_of_pair = index[row_of_pair, k]
+        b_of_pair = b[first]
         U = C * (differ(*labels, k) - z[row_of_pair])
-        for total, V in ((sums.ww, C), (sums.wwee, U)):
-            A = np.bincount(first, V, N) + np.bincount(second, V, N)
-            total[k] += squares(A, y.rater, b, B) - squares(V, raters, b_of_pair, B)
-            total[k] -= _squares_of_cells(A, cell, b, B)
-            total[k] += _squares_of_cells(V, single, b_of_pair, B)
+        A_U = np.bincount(first, U, N) + np.bincount(second, U, N)
+        for total, V, A in ((sums.ww, C, A_C), (sums.wwee, U, A_U)):
+            total[k] += _between_cells(A, rater, cell, b, B)
+            total[k] -= _between_cells(V, raters, single, b_of_pair, B)
 
 
 def _cells(y: Annotations, groups: NDArray | None) -> NDArray | None:
@@ -335,8 +338,7 @@ def _cells(y: Annotations, groups: NDArray | None) -> NDArray | None:
     return groups[y.row] * len(y.raters) + y.rater
 
 
-def _squares_of_cells(V: NDArray, cell: NDArray | None, b: NDArray, B: int) -> NDArray:
-    """Σ of the squares of the sums of cells, by bin; None: each value is a cell."""
-    if cell is None:
-        return np.bincount(b, V * V, B)
-    return squares(V, cell, b, B)
+def _between_cells(V: NDArray, unit: NDArray, cell: NDArray | None, b: NDArray, B: int) -> NDArray:
+    """Squares of the sums of units less those of the cells in them; None: each value is a cell."""
+    within = np.bincount(b, V * V, B) if cell is None else squares(V, cell, b, B)
+    return squares(V, unit, b, B) - within

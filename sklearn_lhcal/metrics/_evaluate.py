@@ -2,14 +2,13 @@
 
 import warnings
 from collections.abc import Callable
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import UndefinedMetricWarning
 
-from .._rows import Rows, read_rows
+from .._rows import Rows, read_for
 from .._utils.arrays import Floats
 from .._utils.tags import MeanOfTerms, Tags, defaults_of, tags_of, unwrapped
 
@@ -25,17 +24,6 @@ class Metric(NamedTuple):
     def name(self) -> str:
         """Name of the function."""
         return self.function.__name__
-
-    def read(self, y, prediction, sample_weight=None, groups=None) -> Rows:
-        """Rows as the metric reads them."""
-        read = partial(read_rows, optional=self.tags.of_labels)
-        if self.tags.read is not None:
-            read = partial(self.tags.read, **self.options)
-        rows = read(y, prediction, sample_weight, groups)
-        check_grouped(rows.groups, self.options.get("bias_correction"))
-        if self.tags.least_raters > 1:
-            rows.labels.warn_if_adjudicated()
-        return rows
 
     def terms(self, rows: Rows) -> tuple[Floats, Floats]:
         """Numerators and denominators of a mean, for rows that all contribute."""
@@ -60,14 +48,6 @@ class Metric(NamedTuple):
             value = signed_root(value)
         # one number, no scalar of NumPy's; some metrics return several
         return float(value) if isinstance(value, np.floating) else value
-
-
-def check_grouped(groups: NDArray | None, bias_correction: str | None) -> None:
-    """ValueError for groups with the one correction that cannot leave their pairs out."""
-    if groups is not None and bias_correction == "label":
-        raise ValueError(
-            "bias_correction='label' takes rows as independent; with groups use 'residual'."
-        )
 
 
 def signed_root(value, p: float = 2):
@@ -95,7 +75,7 @@ def _metric(function: Callable, options: dict[str, Any]) -> Metric:
 def score(function: Callable, y, prediction, sample_weight=None, groups=None, **options) -> Any:
     """What a public metric does: read, evaluate, return."""
     metric = _metric(function, options)
-    return metric(metric.read(y, prediction, sample_weight, groups))
+    return metric(read_for(metric, y, prediction, sample_weight, groups))
 
 
 def mean(row_loss: Callable[..., Floats]) -> Callable:

@@ -6,6 +6,7 @@ from numpy.typing import ArrayLike
 from .._utils.bins import Bins
 from .._utils.checks import (
     as_floats,
+    check_grouped,
     check_same_length,
     check_sample_weight,
     read_groups,
@@ -14,7 +15,7 @@ from .._utils.checks import (
 from .._utils.types import Strategy
 from ._binned import BinSums, Correction, check_bias_correction
 from ._calibration import calibration_parts
-from ._evaluate import check_grouped, undefined
+from ._evaluate import undefined
 
 
 def squared(d, phi):

@@ -15,9 +15,9 @@ def squares(values: NDArray, codes: NDArray, index: NDArray, n_bins: int) -> Flo
     `codes` are the units of the values, `index` their bins, all of shape (n_values,).
     """
     cell = codes * n_bins + index
-    if int(cell.max(initial=0)) < 4 * len(cell) + _DENSE:
-        sums = np.bincount(cell, values)
-        sums = np.pad(sums, (0, -len(sums) % n_bins))
+    n_cells = (int(codes.max(initial=-1)) + 1) * n_bins
+    if n_cells < 4 * len(cell) + _DENSE:
+        sums = np.bincount(cell, values, n_cells)
         return (sums.reshape(-1, n_bins) ** 2).sum(axis=0)
     # units and bins that occur together: at most as many as there are values
     cells, cell = np.unique(cell, return_inverse=True)

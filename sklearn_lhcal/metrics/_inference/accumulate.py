@@ -6,7 +6,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..._rows import Annotations, PredictionLike, Rows
+from ..._rows import Annotations, PredictionLike, Rows, read_for
 from ..._utils.arrays import Floats
 from ..._utils.checks import as_floats, check_fraction, check_positive_int
 from ..._utils.tags import LossOverBins, unwrapped
@@ -133,7 +133,7 @@ class MetricAccumulator:
             if w.size > 0 and not w.any():
                 return self
         metric = self._bound
-        seen = metric.read(y, prediction, sample_weight).contributing(metric.tags.least_raters)
+        seen = read_for(metric, y, prediction, sample_weight).contributing(metric.tags.least_raters)
         if seen is None:
             return self
         seen = self._fitting(seen)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._rows import Annotations, Labels, Rows
+from ..._rows import Annotations, Labels, Rows, read_for
 from ..._utils.arrays import Floats, Indices
 from ..._utils.checks import check_same_length, n_rows, read_groups, take_rows
 from ..._utils.estimators import weight_params
@@ -196,19 +196,18 @@ class MeanStatistic(Statistic):
         Ratings of one row that are alike change the same: each class is taken off once.
         """
         y: Annotations = self.labels
-        row, label = y.row, y.label
-        change = np.empty((len(self.of_row), len(label)))
+        row = y.row
+        counted = Rows(Labels(y.counts, y.classes), self.data.prediction, self.data.w)
+        change = np.empty((len(self.of_row), len(row)))
         for k in range(y.shape[1]):
             at = np.flatnonzero(y.counts[:, k])
-            left = y.counts[at]
-            left[:, k] -= 1
-            losing = self.data.take(at)
-            losing = Rows(Labels(left, y.classes), losing.prediction, losing.w)
+            losing = counted.take(at)
+            losing.labels.counts[:, k] -= 1
             enough = np.flatnonzero(losing.contributes(self.least_raters))
-            changed = -self.of_row[:, at]
-            changed[:, enough] += self._terms(losing.take(enough), at[enough])
-            given = label == k
-            change[:, given] = changed[:, np.searchsorted(at, row[given])]
+            changed = -self.of_row
+            changed[:, at[enough]] += self._terms(losing.take(enough), at[enough])
+            given = np.flatnonzero(y.label == k)
+            change[:, given] = changed[:, row[given]]
         return change
 
 
@@ -263,7 +262,7 @@ def statistic_of(
     if bound is None:
         data = Given.read(y, prediction, sample_weight, groups)
         return Statistic(_value_of(metric, options), data)
-    return of_metric(bound, bound.read(y, prediction, sample_weight, groups))
+    return of_metric(bound, read_for(bound, y, prediction, sample_weight, groups))
 
 
 def of_metric(metric: Metric, rows: Rows) -> Statistic:
