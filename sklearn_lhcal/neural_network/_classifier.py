@@ -245,6 +245,11 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
         made: Any = super().initialized_instance(instance_or_cls, kwargs)
         if made is instance_or_cls:
             made = copy.deepcopy(made)
+        parts = list(made.modules())
+        if isinstance(parts[-1], nn.Softmax):
+            raise ValueError(
+                "The module ends in a Softmax, but it must return logits: take the Softmax off."
+            )
         return made
 
     def initialize_criterion(self) -> Self:

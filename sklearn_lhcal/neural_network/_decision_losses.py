@@ -15,7 +15,7 @@ from torch import Tensor
 from .._utils.arrays import Floats
 from .._utils.checks import check_positive
 from .._utils.costs import check_cost_matrix
-from ._losses import _MeanOverRows, _weighted_sum
+from ._losses import _MeanOverRows, _weighted_sum, frequencies
 
 
 def smooth_min(x: Tensor, beta: float | None) -> Tensor:
@@ -80,7 +80,7 @@ class _DecisionLoss(_MeanOverRows):
                 "logits."
             )
         C = self.costs.to(logits.dtype)
-        mu = counts.to(logits.dtype) / counts.sum(dim=-1, keepdim=True).to(logits.dtype)
+        mu = frequencies(counts, logits.dtype)
         return self._bound(torch.softmax(logits, dim=-1) @ C, mu @ C)
 
 

@@ -25,7 +25,12 @@ class _MeanLoss(nn.Module):
     size: Callable[..., Tensor | int]
 
     def forward(self, prediction: Any, counts: Tensor, weight: Tensor | None = None) -> Tensor:
-        """The loss of a prediction under counts of shape (n, K) and row weights of shape (n,)."""
+        """The loss of a prediction under counts of shape (n, K) and row weights of shape (n,).
+
+        Class indices of shape (n,) are one label each.
+        """
+        logits = prediction if isinstance(prediction, Tensor) else prediction[0]
+        counts = as_counts(counts, logits)
         return self.total(prediction, counts, weight) / self.size(counts, weight)
 
 
@@ -147,9 +152,30 @@ def loss_of(loss: str | nn.Module) -> nn.Module:
     raise ValueError(f"loss must be a torch module or one of {sorted(_LOSSES)}, got {loss!r}.")
 
 
+def as_counts(y: Tensor, logits: Tensor) -> Tensor:
+    """Counts of shape (n, K) for logits of shape (n, …, K); class indices (n,) become one-hot."""
+    n, K = len(logits), logits.shape[-1]
+    whole = not (y.is_floating_point() or y.is_complex() or y.dtype == torch.bool)
+    if y.shape == (n,) and whole:
+        if n and not y.is_meta and not (int(y.min()) >= 0 and int(y.max()) < K):
+            raise ValueError(
+                f"Class indices must lie between 0 and {K - 1}, got {int(y.min())} to "
+                f"{int(y.max())}."
+            )
+        return nn.functional.one_hot(y.long(), K).to(logits.dtype)
+    if y.shape != (n, K):
+        raise ValueError(
+            f"Labels must be counts of shape {(n, K)}, as the logits, or {n} class indices of an "
+            f"integer type; got shape {tuple(y.shape)} and {y.dtype}."
+        )
+    if not y.is_meta and not ((y >= 0).all() and (y.sum(dim=-1) > 0).all()):
+        raise ValueError("Counts must not be negative, and each row needs a label.")
+    return y
+
+
 def frequencies(counts: Tensor, dtype: torch.dtype) -> Tensor:
     """Shares of the classes among the labels of each row, μ̂, shape (n, K)."""
-    return counts.to(dtype) / counts.sum(dim=-1, keepdim=True)
+    return counts.to(dtype) / counts.sum(dim=-1, keepdim=True).to(dtype)
 
 
 class _HistogramLoss(_MeanOverRows):

@@ -1,8 +1,8 @@
 """Calibration errors of a batch as torch modules, to add to a loss.
 
 They serve `NeuralClassifier`, or one's own training loop. Each is called as ``penalty(logits,
-counts, weight)`` with logits and counts of shape (n, K) and row weights of shape (n,). Only ratios
-of weights count. They are scikit-learn estimators too, so that a search can set their parameters.
+counts, weight)`` with logits and counts of shape (n, K), or class indices of shape (n,), and row
+weights of shape (n,). Only ratios of weights count. They are scikit-learn estimators too, so that a search can set their parameters.
 """
 
 import copy
@@ -26,7 +26,7 @@ from .._utils.kernels.errors import (
     top_share,
 )
 from .._utils.types import KernelKind
-from ._losses import frequencies
+from ._losses import as_counts, frequencies
 
 
 class KernelCalibrationPenalty(BaseEstimator, nn.Module):
@@ -209,6 +209,7 @@ class MMCEPenalty(BaseEstimator, nn.Module):
 
     def forward(self, logits: Tensor, counts: Tensor, weight: Tensor | None = None) -> Tensor:
         """The penalty of a batch, a scalar."""
+        counts = as_counts(counts, logits)
         z = torch.softmax(logits, dim=-1)
         r = z.max(dim=-1).values
         c = (frequencies(counts, r.dtype) * top_share(z)).sum(dim=-1)
@@ -244,6 +245,7 @@ def _kernel_mean(rows_of, least: int, kind, bandwidth, logits, counts, weight) -
 
     0 where fewer than `least` rows count.
     """
+    counts = as_counts(counts, logits)
     if weight is not None:
         logits, counts, weight = (a[weight > 0] for a in (logits, counts, weight))
     z = torch.softmax(logits.double(), dim=-1)

@@ -15,14 +15,18 @@ from numpy.testing import assert_allclose
 from oracles import expectation, random_proba
 from scipy.stats import dirichlet
 from sklearn.base import clone
+from torch import nn
 
 from sklearn_lhcal.metrics import expected_squared_loss, kernel_calibration_error, loo_bandwidth
 from sklearn_lhcal.neural_network import (
     BrierLoss,
+    DirectLoss,
     FocalLoss,
     KernelCalibrationPenalty,
     LabelLogLoss,
+    MarginRescalingLoss,
     MMCEPenalty,
+    NeuralClassifier,
     SharpnessPenalty,
 )
 
@@ -488,3 +492,42 @@ def test_penalties_are_estimators(penalty):
     assert again.get_params() == penalty.get_params()
     u, y = batch()
     assert torch.equal(again(u, y), penalty(u, y))
+
+
+COSTS = [[0.0, 1.0], [2.0, 0.0], [1.0, 1.0]]
+OF_LOGITS = [
+    *(LabelLogLoss(), FocalLoss(), BrierLoss(), DirectLoss(COSTS), MarginRescalingLoss(COSTS)),
+    *(KernelCalibrationPenalty(), SharpnessPenalty(), MMCEPenalty()),
+]
+
+
+@pytest.mark.parametrize("loss", OF_LOGITS, ids=lambda loss: type(loss).__name__)
+def test_class_indices_are_one_hot_counts(loss):
+    """Also in a batch of as many rows as classes, where indices have the shape of a row."""
+    for n in (3, 8):
+        logits = torch.randn(n, 3, generator=torch.Generator().manual_seed(n))
+        index = torch.arange(n) % 3
+        one_hot = nn.functional.one_hot(index, 3)
+        assert loss(logits, index) == loss(logits, one_hot.float())
+        assert loss(logits, one_hot.double()).item() == pytest.approx(loss(logits, index).item())
+
+
+@pytest.mark.parametrize("loss", OF_LOGITS, ids=lambda loss: type(loss).__name__)
+def test_labels_that_do_not_fit_are_refused(loss):
+    logits = torch.zeros(4, 3)
+    counts = torch.eye(3)[torch.arange(4) % 3]
+    for wrong in (counts[:1], counts[:, :2], counts[:3], counts[:, 0]):
+        with pytest.raises(ValueError, match="must be counts of shape"):
+            loss(logits, wrong)
+    for wrong in (-counts, 0 * counts):
+        with pytest.raises(ValueError, match="must not be negative"):
+            loss(logits, wrong)
+    for wrong in (torch.tensor([0, 1, 2, 3]), torch.tensor([0, 1, 2, -1])):
+        with pytest.raises(ValueError, match="must lie between 0 and 2"):
+            loss(logits, wrong)
+
+
+def test_a_module_that_ends_in_a_softmax_is_refused():
+    model = NeuralClassifier(nn.Sequential(nn.Linear(2, 3), nn.Softmax(dim=-1)))
+    with pytest.raises(ValueError, match="take the Softmax off"):
+        model.fit(torch.zeros(6, 2).numpy(), [0, 1, 2, 0, 1, 2])
