@@ -2,7 +2,8 @@
 
 They serve `NeuralClassifier`, or one's own training loop. Each is called as ``penalty(logits,
 counts, weight)`` with logits and counts of shape (n, K), or class indices of shape (n,), and row
-weights of shape (n,). Only ratios of weights count. They are scikit-learn estimators too, so that a search can set their parameters.
+weights of shape (n,). Only ratios of weights count. They are scikit-learn estimators too, so that a
+search can set their parameters.
 """
 
 import copy

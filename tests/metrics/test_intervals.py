@@ -47,7 +47,7 @@ def data():
 
 
 def test_over_splits_is_students_interval_with_room_for_rows_that_they_share():
-    """Nadeau and Bengio (2003): 1/S of the variance, and q/(1 − q) more for shared training rows."""
+    """Nadeau and Bengio (2003): 1/S of the variance, and q/(1 − q) more for shared rows."""
     x = np.array([0.3, 0.1, 0.4, 0.15])
     alone = interval_over_splits(x)
     assert_allclose(alone[1:3], stats.t.interval(0.95, 3, x.mean(), stats.sem(x)), rtol=1e-12)
