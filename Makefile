@@ -3,7 +3,6 @@ PYTHON ?= python3
 VENV ?= .venv
 CONSTRAINTS ?= .ci/constraints.txt
 BIN = $(VENV)/bin
-TABLES = doc/papers/tables
 
 .PHONY: quickstart test test-all coverage test-oldest test-matrix test-portable
 .PHONY: lint doctest examples doc benchmarks studies mutate clean
@@ -48,14 +47,8 @@ benchmarks: $(VENV)/.installed  ## one table of ratios to peers; the other files
 	$(BIN)/python -m pip install --quiet --constraint $(CONSTRAINTS) --requirement benchmarks/requirements.txt
 	$(BIN)/python benchmarks/run.py
 
-studies: $(VENV)/.doc  ## the larger studies of the papers' pages, half an hour in all; writes their tables
-	mkdir -p $(TABLES)
-	$(BIN)/python benchmarks/papers/kernel_convergence.py > $(TABLES)/kernel_convergence.txt
-	$(BIN)/python benchmarks/papers/training_study.py > $(TABLES)/training_study.txt
-	$(BIN)/python benchmarks/papers/epistemic_letters.py > $(TABLES)/epistemic_letters.txt
-	FULL=1 $(BIN)/python examples/plot_decision_paper_table.py > $(TABLES)/paper_table.txt
-	$(BIN)/python benchmarks/papers/decision_files.py --shape mushrooms > $(TABLES)/mushrooms.txt
-	$(BIN)/python benchmarks/papers/decision_files.py --shape lesions > $(TABLES)/lesions.txt
+studies: $(VENV)/.doc  ## every study of the papers' pages at full size; goes on where it was stopped
+	$(MAKE) --keep-going --file benchmarks/papers/studies.mk BIN=$(BIN)
 
 mutate: $(VENV)/.installed  ## do tests fail where the code is wrong? ARGS="--each 300", "--seed 2", "--again"
 	$(BIN)/python .ci/mutate.py $(ARGS)

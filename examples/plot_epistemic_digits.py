@@ -16,7 +16,8 @@ is calibrated.
 # -------------
 # What more data gain is seen by comparison with predictions made with more data: here those of
 # five-fold cross-validation, which saw four fifths of everything around each row, and not its
-# label.
+# label. One such reference serves all candidates and splits. The paper fits one for each, on all
+# rows but the test rows; `evaluate_epistemic` does that.
 import os
 import sys
 from pathlib import Path

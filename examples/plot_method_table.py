@@ -103,7 +103,7 @@ SCALINGS = {"ts": TemperatureScaling, "vs": VectorScaling, "ms": MatrixScaling}
 
 
 def calibrated(counts) -> dict:
-    """Distributions of the test rows by (predictor, scaling, α or not).
+    """Distributions of the test rows by predictor and scaling, with "+α" where there is α.
 
     Calibrators are fitted on counts of the calibration rows.
     """
@@ -117,8 +117,9 @@ def calibrated(counts) -> dict:
         for scaling, calibrator in SCALINGS.items():
             models[scaling] = FrozenEstimator(calibrator(saved).fit(X, counts))
         for scaling, model in models.items():
-            dists[name, scaling, ""] = predict_dist(model, X_test)
-            dists[name, scaling, "α"] = predict_dist(AlphaCalibration(model).fit(X, counts), X_test)
+            alpha = AlphaCalibration(model).fit(X, counts)
+            dists[f"{name} {scaling}"] = predict_dist(model, X_test)
+            dists[f"{name} {scaling} +α"] = predict_dist(alpha, X_test)
     return dists
 
 
@@ -163,7 +164,8 @@ def published_posterior_loss(counts, dist) -> float:
 # 2), absolute distances in place of squared ones, for which there is no correction. L_φ, CE_φ: loss
 # and calibration error of the predicted disagreement of two raters, L_φk and CE_φk the same class
 # by class. EL: epistemic loss, the squared distance to the true probabilities; EL′: after one
-# expert label, by the published rule (sum) and by ours.
+# expert label, by the published rule (sum) and by ours. `evaluate_methods` makes the table, and
+# an interval of each cell.
 #
 # Below it is the change of the disagreement loss by α, row by row, with its paired interval.
 from functools import partial
@@ -172,10 +174,10 @@ from sklearn_lhcal.metrics import (
     calibration_error,
     class_disagreement_calibration_error,
     class_disagreement_squared_loss,
-    confidence_interval,
     disagreement_calibration_error,
     disagreement_squared_loss,
     dispersion_error,
+    evaluate_methods,
     expected_accuracy,
     expected_squared_loss,
     paired_difference,
@@ -201,36 +203,26 @@ counts = data.counts_test
 studies = {}
 for labels in [2, 5] if FULL else [2]:
     dists = calibrated(load_mixed_digits(raters=labels).counts_validation)
-    values = {
-        row: {name: metric(counts, dist) for name, metric in METRICS.items()}
-        for row, dist in dists.items()
-    }
-    studies[labels] = dists, values
+    table = evaluate_methods(dists, counts, metrics=METRICS, random_state=0)
+    studies[labels] = dists, table.intervals
 
     print(f"{labels} labels per calibration row\n")
-    print(f"{'':12}" + "".join(f"{name:>9}" for name in METRICS))
-    for (name, scaling, alpha), row in values.items():
-        title = f"{name} {scaling}" + (" +α" if alpha else "")
-        cells = [f"{'–':>9}" if np.isnan(v) else f"{v:9.4f}" for v in row.values()]
-        print(f"{title:12}" + "".join(cells))
+    estimates = table.to_frame().xs("estimate", axis=1, level=1)
+    print(estimates.to_string(float_format="%.4f", na_rep="–"))
 
     print("\nL_φ with α less L_φ without, and its 95 % interval")
     worse = []
-    for name, scaling in [(name, scaling) for name, scaling, alpha in dists if not alpha]:
-        with_alpha, without = (name, scaling, "α"), (name, scaling, "")
+    for method in [name for name in dists if not name.endswith("α")]:
+        alpha = f"{method} +α"
         change = paired_difference(
-            disagreement_squared_loss,
-            counts,
-            dists[with_alpha],
-            dists[without],
-            random_state=0,
+            disagreement_squared_loss, counts, dists[alpha], dists[method], random_state=0
         )
-        title = f"{name} {scaling}"
-        print(f"{title:12}{change.estimate:9.4f}   {change.low:7.4f} – {change.high:7.4f}")
+        print(f"{method:12}{change.estimate:9.4f}   {change.low:7.4f} – {change.high:7.4f}")
+        with_alpha, without = table.intervals[alpha], table.intervals[method]
         worse += [
-            (*with_alpha, metric)
+            (alpha, metric)
             for metric in ORDER_2
-            if values[with_alpha][metric] >= values[without][metric]
+            if with_alpha[metric].estimate >= without[metric].estimate
         ]
     print(f"\nOrder-2 metrics that α makes worse: {worse or 'none'}\n")
 
@@ -269,17 +261,18 @@ from sklearn_lhcal.display import CalibrationDispersionDisplay
 COLORS = {"Raw": RAW, "MCDO": ORANGE, "TTA": PURPLE}
 MARKERS = {"none": "o", "ts": "s", "vs": "^", "ms": "D"}
 
-dists, values = studies[2]
-methods = [(name, scaling) for name, scaling, alpha in dists if not alpha]
+dists, intervals = studies[2]
+methods = [name for name in dists if not name.endswith("α")]
 figure = plt.figure(figsize=(12, 8), layout="constrained")
 facets = figure.subplot_mosaic([list(COLORS), ["labels"] * 3], height_ratios=[1, 1.1])
 
 # a panel a predictor, a marker a scaling
-for name, scaling in methods:
+for method in methods:
+    name, scaling = method.split()
     color = COLORS[name]
     CalibrationDispersionDisplay.from_predictions(
         counts,
-        {"": dists[name, scaling, ""]},
+        {"": dists[method]},
         ax=facets[name],
         errorbar_kwargs={
             "fmt": MARKERS[scaling],
@@ -304,21 +297,16 @@ for i, (label, metric, alpha, color, marker) in enumerate(
         ("before any label", "EL", "", "0.5", "D"),
         ("after one, published rule (sum)", "EL′ sum", "", VERMILLION, "x"),
         ("after one, product rule", "EL′", "", BLUE, "o"),
-        ("after one, product rule, with α", "EL′", "α", GREEN, "s"),
+        ("after one, product rule, with α", "EL′", " +α", GREEN, "s"),
     )
 ):
-    found = [
-        confidence_interval(METRICS[metric], counts, dists[*method, alpha], random_state=0)
-        for method in methods
-        if not np.isnan(values[*method, alpha][metric])
-    ]
-    loss = np.array([interval.estimate for interval in found])
-    ends = np.array([(interval.low, interval.high) for interval in found])
-    # a little apart from the others; where the rule is not defined, the first rows have none
-    at = height[-len(found) :] + 0.27 - 0.18 * i
+    found = np.array([intervals[method + alpha][metric] for method in methods])
+    loss, ends = found[:, 0], found[:, 1:3]
+    # a little apart from the others; where the rule is not defined, there is no point
+    at = height + 0.27 - 0.18 * i
     bars = {"fmt": marker, "color": color, "ecolor": to_rgba(color, 0.4), "label": label}
     right.errorbar(loss, at, xerr=np.abs(ends.T - loss), markersize=4, **bars)
-right.set_yticks(height, [" ".join(method) for method in methods])
+right.set_yticks(height, methods)
 right.set_xlim(left=0)
 right.grid(axis="x", color="0.9")
 right.set_xlabel("Epistemic loss (squared probability)")

@@ -1,11 +1,14 @@
 """The pages of the papers: what a row says is in the tables that the page shows."""
 
 import re
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 
-PAPERS = Path(__file__).parents[2] / "doc" / "papers"
+ROOT = Path(__file__).parents[2]
+PAPERS = ROOT / "doc" / "papers"
 if not PAPERS.exists():
     pytest.skip("a distribution has no pages", allow_module_level=True)
 
@@ -38,3 +41,33 @@ def test_rows_are_what_the_tables_print(page):
             value = abs(float(number[0].replace("−", "-")))
             near = 0.51 * 10.0 ** -len(number[1])
             assert any(abs(value - x) <= near for x in printed), (number[0], here)
+
+
+STUDIES = PAPERS.parents[1] / "benchmarks" / "papers" / "studies.mk"
+RECIPE = re.compile(r"(\S+/plot_\w+\.py|benchmarks/papers/\w+\.py).* > \S+/(\w+)\.txt\.part")
+
+
+def programs(folder) -> dict[str, str]:
+    """The program of each table that `make studies` would make, by its name."""
+    command = ["make", "-n", "-f", STUDIES, "BIN=bin", f"TABLES={folder}", "PREDICTIONS=a.npz"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    return {table: program for program, table in RECIPE.findall(done.stdout)}
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
+def test_studies_are_all_programs_of_the_pages(tmp_path):
+    """What a page includes, what it cites that has a full size, and what stands beside them."""
+    found = programs(tmp_path)
+    assert all((ROOT / program).exists() for program in found.values())
+    pages = "\n".join(path.read_text(encoding="utf-8") for path in sorted(PAPERS.glob("*.rst")))
+    assert set(re.findall(r"tables/(\w+)\.txt", pages)) <= set(found)
+    cited = {f"examples/{name}.py" for name in re.findall(r"/auto_examples/(\w+)", pages)}
+    full = {path for path in cited if '"FULL"' in (ROOT / path).read_text(encoding="utf-8")}
+    beside = {f"benchmarks/papers/{path.name}" for path in STUDIES.parent.glob("*.py")}
+    assert full | beside <= set(found.values())
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
+def test_a_table_that_exists_is_not_made_again(tmp_path):
+    (tmp_path / "lesions.txt").touch()
+    assert set(programs(tmp_path / "empty")) - set(programs(tmp_path)) == {"lesions"}
