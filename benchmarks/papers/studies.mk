@@ -36,6 +36,6 @@ all: $(ONE:%=$(TABLES)/%.txt)
 $(TABLES)/%.txt:
 	mkdir -p $(TABLES)
 	MPLBACKEND=Agg FULL=1 $(BIN)/python $(or $($*),examples/plot_$*.py) > $@.part && times > $@.times
-	sed -n '2s/\(.*\) .*/\nIt took \1 of processor time./p' $@.times >> $@.part
+	sed -n '2s/\([0-9]*\)m\([0-9]*\).*/\nIt took \1 min \2 s of processor time./p' $@.times >> $@.part
 	rm $@.times
 	mv $@.part $@

@@ -29,7 +29,10 @@ def rows(text: str) -> list[tuple[str, str]]:
     return found
 
 
-@pytest.mark.parametrize("page", ["canonical_calibration", "decisions", "epistemic_uncertainty"])
+PAGES = ["canonical_calibration", "decisions", "epistemic_uncertainty", "label_histograms"]
+
+
+@pytest.mark.parametrize("page", PAGES)
 def test_rows_are_what_the_tables_print(page):
     """To half a unit of the last digit that the row has."""
     text = (PAPERS / f"{page}.rst").read_text(encoding="utf-8")
