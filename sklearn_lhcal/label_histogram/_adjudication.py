@@ -51,7 +51,9 @@ class AdjudicationTest(NamedTuple):
     hypothesis: str
 
     def __str__(self) -> str:
-        return f"H0: {self.hypothesis}; p = {self.p_value:.2g}"
+        # below, rounding decides
+        p = f"= {self.p_value:.2g}" if self.p_value >= 1e-10 else "< 1e-10"
+        return f"H0: {self.hypothesis}; p {p}"
 
 
 def adjudication_test(
