@@ -21,6 +21,7 @@ from .._utils.checks import (
 )
 from .._utils.devices import check_device, on_cpu
 from .._utils.estimators import atomic
+from .._utils.names import check_row_names
 from .._utils.simplex import row_sum, softmax
 from .._utils.types import LabelsLike, Samples, Seed
 from ..distributions import Distribution, Ensemble, LogisticNormal, PointMass
@@ -223,10 +224,11 @@ class SparseGPClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstim
         """
         self._check_parameters()
         plain_array(X, "X")
-        features = validate_data(self, check_samples(X), dtype=np.float64)
+        check_row_names(X=X, y=y)
+        X = validate_data(self, check_samples(X), dtype=np.float64)
         labels = read_labels(y).for_fit()
         weight = weight_of(labels, X, y, sample_weight)
-        X, counts = merged(features, labels.counts.astype(np.float64), weight)
+        X, counts = merged(X, labels.counts.astype(np.float64), weight)
         self.classes_ = labels.classes
         rng = check_random_state(self.random_state)
         self._draw_seed = seed(rng)

@@ -20,7 +20,7 @@ from .._utils.arrays import Floats
 from .._utils.checks import as_names
 from .._utils.devices import check_device, recorded, seeded
 from .._utils.estimators import atomic
-from .._utils.names import sorted_names
+from .._utils.names import check_row_names, sorted_names
 from .._utils.simplex import softmax
 from .._utils.types import LabelsLike, Samples, Seed
 from ..distributions import PointMass
@@ -314,9 +314,9 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
         if is_dataset(X):
             target: Any = self._dataset_target(y, known, sample_weight)
         else:
-            arrays = self._arrays(X, first=not hasattr(self, "classes_inferred_"))
+            check_row_names(X=X, y=y)
+            X = self._arrays(X, first=not hasattr(self, "classes_inferred_"))
             target = self._target(X, y, known, sample_weight)
-            X = arrays
         with recorded(), suppress(_Enough):
             self.notify("on_train_begin", X=X, y=target)
             self.fit_loop(X, target, **fit_params)
