@@ -17,6 +17,7 @@ from sklearn_lhcal.calibration import (
     DecisionCalibration,
     EpistemicCalibration,
     PrecomputedClassifier,
+    StackedCalibration,
     TemperatureScaling,
     VectorScaling,
 )
