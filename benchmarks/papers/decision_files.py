@@ -10,6 +10,9 @@ classes, of which the deadly is rare, and the paper's costs; lesions have the se
 frequencies of HAM10000, and costs of three decisions. Both come with predictions that count the
 frequencies of the classes twice.
 
+Criteria are NLL; the calibration error of the top label and the direct loss by the method of the
+paper, ``grid="paper"``; and the direct loss with the candidates of this package ("direct, ours").
+
 Rows are split --splits times: a share of --test is for testing, the rest calibrates. Printed are
 the mean cost of a row and its standard deviation over splits, as in the paper, and the share of it
 that the model expects by its own account; then the difference to NLL of the same map in pairs, with
@@ -35,7 +38,12 @@ SHAPES = {
     "lesions": (np.array([6705, 1099, 142, 115, 327, 514, 1113]) / 10_015, LESIONS, 2500),
 }
 MAPS = ["temperature", "bias_corrected", "vector"]
-CRITERIA = ["nll", "ece", "direct"]
+CRITERIA = {
+    "nll": {"criterion": "nll"},
+    "ece": {"criterion": "ece", "grid": "paper"},
+    "direct": {"criterion": "direct", "grid": "paper"},
+    "direct, ours": {"criterion": "direct"},
+}
 
 
 def made(shape: str):
@@ -66,9 +74,9 @@ def one_split(proba, labels, costs, train, test) -> dict:
 
     found = {("none", ""): judged(proba[test])}
     for scaling in MAPS:
-        for criterion in CRITERIA:
+        for criterion, options in CRITERIA.items():
             calibrator = DecisionCalibration(
-                "proba", costs, scaling=scaling, floor=None, criterion=criterion, safeguard=None
+                "proba", costs, scaling=scaling, floor=None, safeguard=None, **options
             )
             model = calibrator.fit(proba[train], labels[train])
             found[scaling, criterion] = judged(model.predict_proba(proba[test]))
@@ -101,13 +109,13 @@ def main() -> None:
     values = {way: np.array([split[way] for split in splits]) for way in splits[0]}
 
     print(f"{len(labels)} rows, {options.splits} splits")
-    print(f"{'map':16}{'criterion':11}{'cost ± sd':>20}{'expected':>10}{'less NLL, 95 %':>28}")
+    print(f"{'map':16}{'criterion':14}{'cost ± sd':>20}{'expected':>10}{'less NLL, 95 %':>28}")
     reach = t.ppf(0.975, options.splits - 1) / np.sqrt(options.splits)
     for (scaling, criterion), found in values.items():
         risk, expected = found.T
         shown = f"{risk.mean():.4g} ± {risk.std(ddof=1):.3g}"
-        line = f"{scaling:16}{criterion:11}{shown:>20}{expected.mean():10.4g}"
-        if criterion in CRITERIA[1:]:
+        line = f"{scaling:16}{criterion:14}{shown:>20}{expected.mean():10.4g}"
+        if criterion not in ("", "nll"):
             change = risk - values[scaling, "nll"][:, 0]
             half = reach * change.std(ddof=1)
             interval = (

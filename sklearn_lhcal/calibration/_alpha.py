@@ -38,6 +38,7 @@ from ._rows import CalibrationRows
 _LIKELIHOODS = {
     "dirichlet_multinomial": (DirichletMultinomialLoss, 5e-3),
     "pairwise": (PairwiseLoss, 5e-4),
+    "paper": (DirichletMultinomialLoss, 5e-3),
 }
 _RANGE = (-MAX_LOG_TOTAL, MAX_LOG_TOTAL)
 
@@ -60,20 +61,23 @@ class AlphaCalibration(_TrainedCalibrator):
         bottom: its outputs, averaged over positions. This needs one network, so a FrozenEstimator
         or ``cv="holdout"``. A callable maps X to an array of shape (n_samples, n_features); a
         transformer is cloned and fitted on the calibration rows. All are standardised.
-    likelihood : {"pairwise", "dirichlet_multinomial"}, default="pairwise"
+    likelihood : {"pairwise", "dirichlet_multinomial", "paper"}, default="pairwise"
         What is maximised. "pairwise" is the composite likelihood of pairs of raters.
         "dirichlet_multinomial" is P1's likelihood of the histogram, which many raters per row
-        distort. The guide, "Choosing a calibrator", shows by how much.
+        distort. The guide, "Choosing a calibrator", shows by how much. "paper" is P1's method: the
+        same likelihood, features always, and a penalty on rows with one label too. Its features
+        are the last hidden layer, ``AlphaCalibration(net, features=layer, likelihood="paper")``.
     penalty : float or None, default=None
-        λ_α, weight of ``mean (log α0)²``, nats per row. None: 5e-4 for pairs; P1's 5e-3 for
-        histograms, since a row then carries more information.
+        λ_α, weight of ``mean (log α0)²``, nats per row. A positive one keeps α0 finite. None: 5e-4
+        for pairs; P1's 5e-3 for histograms, since a row then carries more information; and where
+        a constant α0 is fitted to labels without spread, none, so that α0 is infinite.
     hidden_layer_sizes : int or tuple of int, default=()
         Widths of hidden layers between h and log α0, with tanh units; seeded by `random_state`.
-    fallback : bool, default=True
+    fallback : bool or None, default=None
         Whether features are used only where they pay: where they predict left-out calibration rows
-        better than a constant α0 does, in five folds. The constant is infinite (1e12) where its
-        likelihood still rises there: raters are then as alike as z says. With more than 5,000 rows
-        and 50 rows a parameter, features cost next to nothing and are kept. False: features always.
+        better than a constant α0 does, in five folds. With more than 5,000 rows and 50 rows a
+        parameter, features cost next to nothing and are kept. False: features always. None: True,
+        but False for the method of the paper.
     cv, random_state, verbose
         As in `TemperatureScaling`; `random_state` also seeds hidden layers and their training.
     solver : Newton, LBFGS, Adam or None, default=None
@@ -89,6 +93,9 @@ class AlphaCalibration(_TrainedCalibrator):
         The c of log α0.
     feature_mean_, feature_scale_ : ndarray of shape (n_features,)
         What standardises the features.
+    is_infinite_ : bool
+        Whether α0 is infinite (1e12): no penalty is given, and the likelihood of a constant α0
+        still rises there, as raters disagree as often as z says. All spread is then in z.
     classes_ : ndarray of shape (n_classes,)
         Sorted class names.
     estimator_ : classifier
@@ -98,14 +105,14 @@ class AlphaCalibration(_TrainedCalibrator):
     -----
     UserWarning
         Where no calibration row has two labels: α0 is then 1, since single labels say nothing about
-        it. Where raters of rows predicted alike disagree more often than 1−Σz²: in five bins, by
-        three standard errors, and by a tenth of all disagreement. The class probabilities are then
-        not calibrated, or the raters are not exchangeable; α0 can only lower the predicted
-        disagreement.
+        it. Where α0 is infinite by default (`is_infinite_`). Where raters of rows predicted alike
+        disagree more often than 1−Σz²: in five bins, by three standard errors, and by a tenth of
+        all disagreement. The class probabilities are then not calibrated, or the raters are not
+        exchangeable; α0 can only lower the predicted disagreement.
 
     Notes
     -----
-    Rows with one label are left out of the fit. P1 keeps them, although they only add penalty.
+    Rows with one label are left out of the fit, as they only add penalty; "paper" keeps them.
 
     References
     ----------
@@ -126,10 +133,10 @@ class AlphaCalibration(_TrainedCalibrator):
         estimator: Calibrated = None,
         *,
         features: str | Callable | None = None,
-        likelihood: Literal["pairwise", "dirichlet_multinomial"] = "pairwise",
+        likelihood: Literal["pairwise", "dirichlet_multinomial", "paper"] = "pairwise",
         penalty: float | None = None,
         hidden_layer_sizes: Sequence[int] = (),
-        fallback: bool = True,
+        fallback: bool | None = None,
         cv: Folds | Literal["holdout"] = None,
         solver: Solver | None = None,
         random_state: Seed = None,
@@ -181,11 +188,21 @@ class AlphaCalibration(_TrainedCalibrator):
             )
             return learnt | _stored(Concentration.constant(0.0, h.shape[-1]))
         rows = replace(rows, X=None)
-        if not several.all():
-            rows = rows.take(several)
-            h = h.take(several)
-        check_means(rows)
-        return learnt | _stored(self._chosen(rows, h))
+        are_sharp = check_means(rows.take(several))
+        # single labels add penalty alone
+        kept = rows.weight > 0 if self.likelihood == "paper" else several
+        if not kept.all():
+            rows = rows.take(kept)
+            h = h.take(kept)
+        learnt |= _stored(self._chosen(rows, h))
+        if learnt["is_infinite_"] and self.penalty is None and not are_sharp:
+            warnings.warn(
+                "Raters of the calibration rows disagree as often as the class probabilities say, "
+                "so α0 is infinite (1e12): no distribution is spread around a prediction. "
+                "With a penalty, such as penalty=5e-4, α0 is finite.",
+                stacklevel=4,
+            )
+        return learnt
 
     def _fitted_features(self, rows):
         """What makes the features, itself fitted where it is a transformer."""
@@ -205,35 +222,36 @@ class AlphaCalibration(_TrainedCalibrator):
 
     def _chosen(self, rows, h) -> Concentration:
         """With features (n, …, f) where they pay on rows that are left out, else constant."""
-        if not self.fallback:
-            return self._featured(rows, h)
+        falls_back = self.likelihood != "paper" if self.fallback is None else self.fallback
+        if not falls_back:
+            return self._featured(rows, h, self.penalty)
         n_parameters = parameters_to_vector(self._line(h).parameters()).numel()
         pay = not are_worth_judging(len(rows), n_parameters)
         if not pay and can_be_judged(len(rows)):
             loss = _LIKELIHOODS[self.likelihood][0](0.0)
             # A part of the rows may be separable: without a penalty it has no optimum.
-            least = _LIKELIHOODS[self.likelihood][1]
-            fits = (partial(self._featured, least=least), partial(self._constant, least=least))
+            penalty = self.penalty or None
+            fits = [partial(fit, penalty=penalty) for fit in (self._featured, self._constant)]
             pay = do_features_pay(rows, h, loss, fits)
-        return self._featured(rows, h) if pay else self._constant(rows, h)
+        return (self._featured if pay else self._constant)(rows, h, self.penalty)
 
-    def _featured(self, rows, h, least: float = 0.0) -> Concentration:
+    def _featured(self, rows, h, penalty) -> Concentration:
         """The optimum of w, c and what hidden layers there are."""
-        return fitted(rows, h, self._loss(least), self._line(h), self._solve)
+        return fitted(rows, h, self._loss(penalty), self._line(h), self._solve)
 
-    def _constant(self, rows, h, least: float = 0.0) -> Concentration:
-        """The optimum of c alone; infinite where the labels are as alike as z says."""
-        if not is_any_spread_left(rows, _LIKELIHOODS[self.likelihood][0]):
+    def _constant(self, rows, h, penalty) -> Concentration:
+        """The optimum of c; infinite without a penalty where labels are as alike as z says."""
+        likelihood = _LIKELIHOODS[self.likelihood][0]
+        if not self.penalty and not is_any_spread_left(rows, likelihood):
             return Concentration.constant(MAX_LOG_TOTAL, h.shape[-1])
         no_features = np.empty((*h.shape[:-1], 0))
-        c = fitted(rows, no_features, self._loss(least), LogTotal(0), self._solve).intercept
+        c = fitted(rows, no_features, self._loss(penalty), LogTotal(0), self._solve).intercept
         return Concentration.constant(c, h.shape[-1])
 
-    def _loss(self, least: float):
-        """With the penalty that is asked for, or the least one."""
-        make_loss, default_penalty = _LIKELIHOODS[self.likelihood]
-        penalty = default_penalty if self.penalty is None else self.penalty
-        return make_loss(max(penalty, least))
+    def _loss(self, penalty: float | None):
+        """With the penalty that is asked for, or that of the likelihood."""
+        make_loss, default = _LIKELIHOODS[self.likelihood]
+        return make_loss(default if penalty is None else penalty)
 
     def _line(self, h):
         with seeded(self.random_state):
@@ -259,7 +277,9 @@ class AlphaCalibration(_TrainedCalibrator):
 
 
 def _stored(fit: Concentration) -> dict:
-    return {"_hidden": fit.hidden, "coef_": fit.coef, "intercept_": fit.intercept}
+    infinite = fit.intercept == MAX_LOG_TOTAL and not fit.coef.any()
+    stored = {"_hidden": fit.hidden, "coef_": fit.coef, "intercept_": fit.intercept}
+    return stored | {"is_infinite_": infinite}
 
 
 def _features(rows: CalibrationRows, feature_map) -> Floats:

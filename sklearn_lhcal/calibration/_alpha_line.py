@@ -1,7 +1,7 @@
 """log α0 = w·h + c on rows with features h: its problem, its optimum, and whether h pays."""
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -119,7 +119,7 @@ def is_any_spread_left(rows: CalibrationRows, likelihood: type[nn.Module]) -> bo
     return bool(slope[0] > 0)
 
 
-def do_features_pay(rows: CalibrationRows, h: Features, loss: nn.Module, fits: tuple[Fit, Fit]):
+def do_features_pay(rows: CalibrationRows, h: Features, loss: nn.Module, fits: Sequence[Fit]):
     """Whether the first fit, with features, predicts rows that are left out better than the other.
 
     In five folds; rows have no order.
@@ -155,8 +155,8 @@ def total_loss(loss, rows: CalibrationRows, h: Features, fit: Concentration) -> 
     return float(rows.weight @ values.numpy())
 
 
-def check_means(rows: CalibrationRows) -> None:
-    """Warn where raters disagree more often than any α0 allows: than 1 − Σz², that of the means.
+def check_means(rows: CalibrationRows) -> bool:
+    """Whether raters disagree more often than any α0 allows: than 1 − Σz². A warning says it.
 
     If z is calibrated they do not, in expectation and in any set of rows. So rows are compared in
     bins of 1 − Σz²; one of these holds the rows where z is sure.
@@ -183,16 +183,18 @@ def check_means(rows: CalibrationRows) -> None:
         if len(part) >= _LEAST_ROWS and excess > _ERRORS * error:
             found += share * excess
     if found <= _SHARE * float(w @ observed):
-        return
+        return False
     warnings.warn(
         f"Raters of the calibration rows disagree more often than the class probabilities allow: "
         f"two of a row disagree with probability {w @ observed:.3f} where these leave "
         f"{w @ most:.3f} at most. Among rows predicted alike it is too much by {found:.3f}. The "
-        "probabilities are not calibrated, and no α0 mends that: calibrate them first, as in "
-        "AlphaCalibration(TemperatureScaling(…)). If they are calibrated, the raters are not "
-        "exchangeable: the same two opposed readers label every row, for example.",
+        "probabilities are not calibrated, and no α0 mends that, not even an infinite one: "
+        "calibrate them first, as in AlphaCalibration(TemperatureScaling(…)). If they are "
+        "calibrated, the raters are not exchangeable: the same two opposed readers label every "
+        "row, for example.",
         stacklevel=5,
     )
+    return True
 
 
 def fitted(

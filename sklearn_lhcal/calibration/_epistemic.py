@@ -5,6 +5,7 @@ What more data gains is learnt by carving the training data.
 
 import warnings
 from collections.abc import Callable
+from copy import copy
 from typing import Any, Literal, Protocol, Self
 
 import numpy as np
@@ -13,13 +14,14 @@ from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.isotonic import IsotonicRegression
 from sklearn.pipeline import Pipeline
+from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from .._rows import predicted_classes, read_labels, weight_of
 from .._utils.arrays import Floats, Indices
 from .._utils.bins import Bins
-from .._utils.checks import check_sample_weight, check_samples, take_rows
+from .._utils.checks import check_positive_int, check_sample_weight, check_samples, take_rows
 from .._utils.estimators import atomic, own_columns
 from .._utils.names import check_row_names, positions
 from .._utils.types import Estimator, LabelsLike, Samples, Seed
@@ -30,6 +32,10 @@ from ._base import TrainingRows, _Wrapper, read_for_fit
 from ._precomputed import PrecomputedClassifier
 
 _MEASURES = ("mutual_information", "entropy")
+# How often data are carved for a map; rows of a bin, and the weight of the line, of a rising one.
+_CARVINGS = {"rising": 3, "paper": 1}
+_LEAST_ROWS = 25
+_LINE = 0.1
 
 
 def _offers(method: str):
@@ -56,10 +62,16 @@ class EpistemicCalibration(_Wrapper):
 
     At fit, balls are carved out of the training data. One clone of the classifier learns from the
     rows that remain. A second clone learns from these and most of the balls. The other rows of the
-    balls are test rows: the estimate of the first clone is compared there with what the second
-    gains in accuracy (`metrics.accuracy_gain`). The map is the isotonic regression, on the
-    estimate, of the mean gain in bins. Then the classifier is fitted on everything. All other
-    methods (`predict`, `predict_proba`, `predict_dist`, …) are its own.
+    balls are test rows: the estimate e of the first clone is compared there with what the second
+    gains in accuracy, g (`metrics.accuracy_gain`). This is done for several carvings. Their rows
+    together give the map
+
+        γ(e) = .9·γ_iso(e) + .1·b·e,   b = Σ g / Σ e,
+
+    with γ_iso the isotonic regression, on the estimate, of the mean gain in bins. With its line γ
+    rises strictly up to 1, so that it keeps the order of the estimate. Then the classifier is
+    fitted on everything. All other methods (`predict`, `predict_proba`, `predict_dist`, …) are its
+    own.
 
     The map holds for new rows that are as far from the training data as the balls are from the rows
     that remained.
@@ -67,8 +79,8 @@ class EpistemicCalibration(_Wrapper):
     Parameters
     ----------
     estimator : classifier
-        Fitted three times. One with a predictive distribution: a Gaussian process, a forest, an
-        ensemble, MC dropout.
+        Fitted twice for each carving, and once on everything. One with a predictive distribution: a
+        Gaussian process, a forest, an ensemble, MC dropout.
     uncertainty : {"mutual_information", "entropy"} or callable, default="mutual_information"
         The estimate to be calibrated. A word names what `predict_dist` has, in nats. A callable
         ``uncertainty(estimator, X)`` returns one number of at least 0 per row, larger for rows that
@@ -77,24 +89,42 @@ class EpistemicCalibration(_Wrapper):
         Returns indices (train, augmented, test). None: ``BallCarvingSplit(random_state=0)``, for
         which X must hold numbers, none missing.
     n_bins : int, default=20
-        Bins with equal numbers of carved test rows.
+        Bins with equal numbers of carved test rows, of 25 rows at least: with fewer rows there are
+        fewer bins.
+    transform : {"rising", "paper"}, default="rising"
+        The map. "rising" is the one above. "paper" is P3's method: the isotonic regression alone,
+        with all bins and one carving. Rows between which it is flat, all of them at worst, are no
+        longer told apart.
+    n_carvings : int or None, default=None
+        How often the data are carved. None: three times, or once for the method of the paper. A
+        splitter without a `random_state` carves once.
 
     Attributes
     ----------
     estimator_ : classifier
         Fitted on everything.
     isotonic_ : IsotonicRegression or None
-        The map from the estimate to a gain in [0, 1]; None where there were too few rows to fit
-        one.
+        γ_iso, from the estimate to a gain in [0, 1]; None where there were too few rows to fit one.
+    slope_ : float or None
+        b; None for the method of the paper, and where there were too few rows. Where more data
+        gained nothing, it is as if they had gained half a row.
     carved_uncertainty_, carved_gain_ : ndarray of shape (n_carved,)
         What the map was fitted on: estimate and gain at the carved test rows.
     classes_ : ndarray of shape (n_classes,)
         Sorted class names.
 
+    Warns
+    -----
+    UserWarning
+        Where the carved rows are too few, where their estimates are equal, and where γ_iso is flat,
+        as more data did not gain more where the estimate is larger. The rising map keeps the order
+        of the rows even so, but its size says nothing.
+
     Raises
     ------
     ValueError
-        For an estimator that cannot be fitted anew, a class that is missing beside the balls.
+        For an unknown `uncertainty` or `transform`, an estimator that cannot be fitted anew, a
+        class that is missing beside the balls.
 
     References
     ----------
@@ -120,11 +150,15 @@ class EpistemicCalibration(_Wrapper):
         | Callable[[Estimator, Samples], ArrayLike] = "mutual_information",
         splitter: AugmentedSplitter | None = None,
         n_bins: int = 20,
+        transform: Literal["rising", "paper"] = "rising",
+        n_carvings: int | None = None,
     ) -> None:
         self.estimator = estimator
         self.uncertainty = uncertainty
         self.splitter = splitter
         self.n_bins = n_bins
+        self.transform = transform
+        self.n_carvings = n_carvings
 
     @atomic
     def fit(
@@ -181,36 +215,39 @@ class EpistemicCalibration(_Wrapper):
             raise ValueError(
                 f"uncertainty must be one of {_MEASURES} or a callable, got {self.uncertainty!r}."
             )
+        if self.transform not in _CARVINGS:
+            raise ValueError(f"transform must be one of {[*_CARVINGS]}, got {self.transform!r}.")
+        check_positive_int(n_bins=self.n_bins)
+        if self.n_carvings is not None:
+            check_positive_int(n_carvings=self.n_carvings)
 
     def _carve(self, training: TrainingRows, weight) -> dict:
-        """The map, estimates and gains.
-
-        From f_tr2, fitted beside the balls, and f_aug2, fitted on most of their rows too.
-        """
-        X, labels = training.X, training.labels
-        test = np.empty(0, dtype=np.intp)
-        if len(labels) >= self.n_bins:
+        """The map, estimates and gains."""
+        parts = []
+        if len(training.labels) >= self.n_bins:
             splitter = BallCarvingSplit(random_state=0) if self.splitter is None else self.splitter
-            train, augmented, test = splitter.split_augmented(X)
-            test = test if weight is None else test[weight[test] > 0]
-        if len(test) < self.n_bins:
+            n_carvings = self.n_carvings or _CARVINGS[self.transform]
+            parts = _carvings(splitter, training.X, n_carvings, weight)
+        test = np.concatenate([part[2] for part in parts] or [np.empty(0, dtype=np.intp)])
+        least = self.n_bins if self.transform == "paper" else _LEAST_ROWS
+        if len(test) < least:
             warnings.warn(
-                f"{len(test)} carved rows are too few for {self.n_bins} bins: predict_epistemic "
-                "returns the estimate as it is. Give more data, a splitter with a larger radius "
-                "or test_fraction, or fewer bins.",
+                f"{len(test)} carved rows are too few for a map, which needs {least}: "
+                "predict_epistemic returns the estimate as it is. Give more data, or a splitter "
+                "with a larger radius or test_fraction.",
                 stacklevel=4,
             )
-            nothing = np.empty(0)
-            return {"isotonic_": None, "carved_uncertainty_": nothing, "carved_gain_": nothing}
-        where, remedy = "the rows beside the balls", "a splitter with smaller or fewer balls"
-        f_tr2 = training.fit(clone(self.estimator), train, where, remedy)
-        f_aug2 = training.fit(clone(self.estimator), augmented, where, remedy)
-        X_test = take_rows(X, test)
-        w = take_rows(weight, test)
-        e = self._estimate(f_tr2, X_test)
-        classes = labels.classes
-        predicted = (predicted_classes(model, X_test, classes) for model in (f_tr2, f_aug2))
-        g = accuracy_gain(labels.take(test), *predicted)
+            e = g = np.empty(0)
+            learnt = {"isotonic_": None, "slope_": None}
+            return learnt | {"carved_uncertainty_": e, "carved_gain_": g}
+        e, g = np.concatenate([self._observed(training, *part) for part in parts], axis=1)
+        w = np.ones(len(test)) if weight is None else weight[test]
+        n_bins, slope = self.n_bins, None
+        if self.transform == "rising":
+            n_bins = max(min(n_bins, len(e) // _LEAST_ROWS), 1)
+            slope = float(max(w @ g, w.mean() / 2) / max(w @ e, 1e-300))
+        isotonic = isotonic_map(e, g, n_bins, w)
+        gamma = isotonic.predict([e.min(), e.max()])
         if e.min() == e.max():
             warnings.warn(
                 f"The estimate is {e[0]:.3g} for all carved rows, so predict_epistemic is the same "
@@ -218,11 +255,28 @@ class EpistemicCalibration(_Wrapper):
                 'ensemble, or uncertainty="entropy".',
                 stacklevel=4,
             )
-        bins = Bins(e[:, None], self.n_bins, "quantile").index(e[:, None])[:, 0]
-        _, m = np.unique(bins, return_inverse=True)
-        gamma = (np.bincount(m, g if w is None else w * g) / np.bincount(m, w))[m]  # γ̄_m
-        isotonic = IsotonicRegression(y_min=0, y_max=1, out_of_bounds="clip").fit(e, gamma, w)
-        return {"isotonic_": isotonic, "carved_uncertainty_": e, "carved_gain_": g}
+        elif gamma[1] - gamma[0] < 1e-9:
+            warnings.warn(
+                f"The map from the estimate to the gain is flat at {gamma[0]:.3g}: on {len(test)} "
+                "carved rows more data did not gain more where the estimate is larger, so the size "
+                "of predict_epistemic says nothing. Give more data or another estimate.",
+                stacklevel=4,
+            )
+        learnt = {"isotonic_": isotonic, "slope_": slope}
+        return learnt | {"carved_uncertainty_": e, "carved_gain_": g}
+
+    def _observed(self, training: TrainingRows, train, augmented, test) -> tuple[Floats, Floats]:
+        """Estimates and gains of test rows.
+
+        From f_tr2, fitted beside the balls, and f_aug2, fitted on most of their rows too.
+        """
+        where, remedy = "the rows beside the balls", "a splitter with smaller or fewer balls"
+        f_tr2 = training.fit(clone(self.estimator), train, where, remedy)
+        f_aug2 = training.fit(clone(self.estimator), augmented, where, remedy)
+        X_test, classes = take_rows(training.X, test), training.labels.classes
+        predicted = (predicted_classes(model, X_test, classes) for model in (f_tr2, f_aug2))
+        gain = accuracy_gain(training.labels.take(test), *predicted)
+        return self._estimate(f_tr2, X_test), gain
 
     def _estimate(self, model, X) -> Floats:
         """The estimate of each row, before the map."""
@@ -242,7 +296,13 @@ class EpistemicCalibration(_Wrapper):
         The gain in accuracy to be expected from more data.
         """
         e = self.predict_uncalibrated(X)
-        return e if self.isotonic_ is None else self.isotonic_.predict(e)
+        if self.isotonic_ is None:
+            return e
+        gamma = self.isotonic_.predict(e)
+        if self.slope_ is not None:
+            gamma = (1 - _LINE) * gamma + _LINE * self.slope_ * e
+        # rounding may lead out of it
+        return np.clip(gamma, 0.0, 1.0)
 
     def predict_uncalibrated(self, X: Samples) -> Floats:
         """The estimate before the map, shape (n_samples,): nats, or the unit of the callable."""
@@ -307,3 +367,25 @@ class EpistemicCalibration(_Wrapper):
         # there are no distances to missing values
         tags.input_tags.allow_nan &= self.splitter is not None
         return tags
+
+
+def _carvings(splitter, X, n: int, weight) -> list:
+    """(train, augmented, test) of each carving, the first as the splitter makes it."""
+    if not hasattr(splitter, "random_state"):
+        n = 1
+    elif n > 1:
+        # carvings of one seed would be alike
+        splitter = copy(splitter)
+        splitter.random_state = check_random_state(splitter.random_state)
+    parts = [splitter.split_augmented(X) for _ in range(n)]
+    if weight is None:
+        return parts
+    return [(train, more, test[weight[test] > 0]) for train, more, test in parts]
+
+
+def isotonic_map(e: Floats, g: Floats, n_bins: int, w: Floats) -> IsotonicRegression:
+    """γ_iso: isotonic regression, on the estimate, of the mean gain in its bin (P3 §4.3)."""
+    bins = Bins(e[:, None], n_bins, "quantile").index(e[:, None])[:, 0]
+    _, m = np.unique(bins, return_inverse=True)
+    gamma = (np.bincount(m, w * g) / np.bincount(m, w))[m]  # γ̄_m
+    return IsotonicRegression(y_min=0, y_max=1, out_of_bounds="clip").fit(e, gamma, w)

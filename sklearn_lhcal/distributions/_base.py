@@ -46,7 +46,12 @@ class Distribution(ABC):
 
     @abstractmethod
     def mutual_information(self) -> Floats:
-        """What one label would tell about z: H(E[z]) − E[H(z)], shape (n,), nats, at least 0."""
+        """What one label would tell about z: H(E[z]) − E[H(z)], shape (n,), nats, at least 0.
+
+        After `AlphaCalibration` most of it is the spread of the Dirichlet distributions: how far
+        raters agree on a row more than the model knows. What more data would teach the model is
+        `member_information`.
+        """
 
     @abstractmethod
     def _disagreement(self, pairs: Floats | None) -> Floats:
@@ -278,7 +283,7 @@ class Distribution(ABC):
         return entropy(self.mean())
 
     def expected_entropy(self) -> Floats:
-        """Aleatoric uncertainty E[H(z)], shape (n,), nats."""
+        """Aleatoric uncertainty E[H(z)], shape (n,), nats: `entropy` less `mutual_information`."""
         return np.maximum(self.entropy() - self.mutual_information(), 0.0)
 
     def nodes(self, n_nodes: int = 64) -> tuple[Floats, Floats]:

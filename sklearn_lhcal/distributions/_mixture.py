@@ -116,16 +116,26 @@ class Mixture(Distribution):
         return self._average(self._parts.expected_entropy())
 
     def mutual_information(self) -> Floats:
-        """Information of the members about z, plus information about the member, a divergence."""
+        """Information of the members about z, on average, plus `member_information`."""
         return by_blocks(Mixture._mutual_information, self)
 
+    def member_information(self) -> Floats:
+        """How far members differ: H(E[z]) − Σ_s w_s H(E[z | s]), shape (n,), nats, at least 0.
+
+        The part of `mutual_information` that is no member's own spread: all of it for point masses.
+        `AlphaCalibration` leaves it as it was, and adds the spread within members.
+        """
+        return by_blocks(Mixture._member_information, self)
+
     def _mutual_information(self) -> Floats:
+        return self._member_information() + self._average(self._parts.mutual_information())
+
+    def _member_information(self) -> Floats:
         z = self.member_means()
         # The mean may be 0 where a member's contribution to it underflows.
         seen = self.weights[..., None] * z > np.finfo(np.float64).tiny
         divergence = np.where(seen, rel_entr(z, self.mean()), 0.0)
-        between = np.einsum("sn,snk->n", self.weights, divergence)
-        return np.maximum(between, 0.0) + self._average(self._parts.mutual_information())
+        return np.maximum(np.einsum("sn,snk->n", self.weights, divergence), 0.0)
 
     def _mean_after(self, k):
         # w_s ∝ w_s·P_s(k)

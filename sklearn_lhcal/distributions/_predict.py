@@ -122,7 +122,9 @@ def predict_epistemic(estimator: Estimator, X: Samples) -> Floats:
     The estimator's own `predict_epistemic` is called where it has one. That of
     `EpistemicCalibration` is the gain in accuracy to be expected from more data, a probability.
     For any other classifier it is the mutual information of `predict_dist`, in nats. Pipelines,
-    search objects and FrozenEstimator are seen through.
+    search objects and FrozenEstimator are seen through. After `AlphaCalibration` it also holds what
+    raters know and the model does not; around an ensemble,
+    ``predict_dist(model, X).member_information()`` leaves that out.
 
     Parameters
     ----------

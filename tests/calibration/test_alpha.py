@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize
 from scipy.special import softmax
 from sklearn.base import clone
@@ -13,7 +13,7 @@ from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 
 from sklearn_lhcal.calibration import AlphaCalibration, TemperatureScaling
 from sklearn_lhcal.datasets import make_label_histograms
-from sklearn_lhcal.distributions import Dirichlet, DirichletMixture, PointMass
+from sklearn_lhcal.distributions import Dirichlet, DirichletMixture, PointMass, predict_dist
 from sklearn_lhcal.label_histogram import KnownProbabilities
 from sklearn_lhcal.metrics import (
     disagreement_squared_loss,
@@ -178,6 +178,11 @@ def test_alpha_around_an_ensemble_is_a_mixture(data, likelihood):
     dist = chain.fit(data.X, data.counts).predict_dist(data.X)
     assert isinstance(dist, DirichletMixture)
     assert_allclose(dist.mean(), chain.estimator_.predict_proba(data.X), atol=1e-12)
+    # what members do not agree on is as before; α adds what raters know more than a member
+    before = predict_dist(chain.estimator_, data.X)
+    assert_allclose(dist.member_information(), before.mutual_information(), atol=1e-12)
+    assert_array_equal(before.member_information(), before.mutual_information())
+    assert (dist.mutual_information() > dist.member_information() + 0.01).all()
     worse = [
         clone(chain)
         .set_params(penalty=p)
@@ -263,6 +268,7 @@ def test_dirichlet_multinomial_loss_is_the_distribution(data, logits):
 # --- small numbers ---
 
 
+@pytest.mark.filterwarnings("ignore:.*so α0 is infinite:UserWarning")
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_alpha_keeps_probabilities_of_zero_and_tiny_ones(dtype):
     """To the bit, though its features see clipped ones.

@@ -115,6 +115,7 @@ def test_means_may_be_too_sure_in_some_rows_only():
         AlphaCalibration("proba").fit(sharp, counts)
 
 
+@pytest.mark.filterwarnings("ignore:.*so α0 is infinite:UserWarning")
 @pytest.mark.parametrize("m", [2, 20])
 def test_calibrated_means_are_no_warning(m):
     """Observed disagreement is at most that of calibrated means; warnings are errors here."""
@@ -123,6 +124,7 @@ def test_calibrated_means_are_no_warning(m):
         AlphaCalibration("proba").fit(*spread(300, 20.0, m, seed))
 
 
+@pytest.mark.filterwarnings("ignore:.*so α0 is infinite:UserWarning")
 def test_an_ensemble_is_judged_by_its_members():
     """Sharp members may disagree with each other: the ensemble's mean is not what counts."""
     rng = np.random.default_rng(0)
@@ -144,6 +146,7 @@ def test_readers_who_always_oppose_each_other_are_a_warning():
         AlphaCalibration("proba").fit(z, np.ones((200, 2), dtype=int))
 
 
+@pytest.mark.filterwarnings("ignore:.*so α0 is infinite:UserWarning")
 def test_known_probabilities_are_judged_too():
     z, _ = exact(500)
     AlphaCalibration("proba").fit(z, KnownProbabilities(z))
@@ -151,6 +154,7 @@ def test_known_probabilities_are_judged_too():
         AlphaCalibration("proba").fit(sharpened(z, 3.0), KnownProbabilities(z))
 
 
+@pytest.mark.filterwarnings("ignore:.*so α0 is infinite:UserWarning")
 def test_rows_of_weight_zero_and_repetitions():
     z, counts = exact(400)
     sharp = z.copy()
@@ -167,15 +171,79 @@ def test_rows_of_weight_zero_and_repetitions():
 @pytest.mark.parametrize("penalty", [0.0, None])
 @pytest.mark.parametrize("likelihood", LIKELIHOODS)
 def test_infinite_where_no_spread_is_left(likelihood, penalty):
-    """Rows in which every class has its share exactly: raters are even less alike than z says."""
+    """Rows in which every class has its share exactly: raters are even less alike than z says.
+
+    The default says so, once; a penalty of 0 asks for it.
+    """
     z = np.full((100, 2), 0.5)
     rng = np.random.default_rng(0)
     counts = np.array([[3, 3], [2, 4], [4, 2]])[rng.integers(3, size=100)]
-    model = AlphaCalibration("proba", likelihood=likelihood, penalty=penalty).fit(z, counts)
+    model = AlphaCalibration("proba", likelihood=likelihood, penalty=penalty)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit(z, counts)
+    assert ["α0 is infinite" in str(one.message) for one in caught] == [True] * (penalty is None)
     dist = model.predict_dist(z)
+    assert model.is_infinite_
     assert_array_equal(model.coef_, 0)
     assert_allclose(dist.total, 1e12)
     assert_allclose(dist.disagreement(), 0.5, rtol=1e-9)
+
+
+def best_log_total(y, penalty):
+    """The optimum of P1's loss of one row, z = (.5, .5), by SciPy: eq. 51, Fig. 3."""
+
+    def loss(log_total):
+        a = np.exp(log_total)
+        return -np.log(poch(a / 2, y).prod() / poch(a, np.sum(y))) + penalty * log_total**2
+
+    return minimize_scalar(loss, bounds=(-20, 20), method="bounded", options={"xatol": 1e-9}).x
+
+
+@pytest.mark.filterwarnings("ignore:Raters of the calibration rows:UserWarning")
+@pytest.mark.parametrize("fallback", [None, True, False])
+@pytest.mark.parametrize("penalty", [0.005, 0.1, 10.0])
+@pytest.mark.parametrize("y", [[1, 1], [2, 0]])
+def test_a_penalty_that_is_given_is_used(y, penalty, fallback):
+    """Whether features may fall back on a constant or not."""
+    model = AlphaCalibration(
+        "proba", likelihood="dirichlet_multinomial", penalty=penalty, fallback=fallback
+    ).fit([[0.5, 0.5]] * 30, [y] * 30)
+    assert not model.is_infinite_
+    found = np.log(model.predict_dist([[0.5, 0.5]]).total)
+    assert_allclose(found, best_log_total(y, penalty), atol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore:Raters of the calibration rows:UserWarning")
+def test_more_penalty_is_less_alpha_on_calibrated_rows():
+    """A search over the penalty has something to search."""
+    z, counts = exact(1000, 3)
+    models = [AlphaCalibration("proba", penalty=lam).fit(z, counts) for lam in (5e-4, 5e-3, 0.1)]
+    totals = [model.predict_dist(z).total.mean() for model in models]
+    assert totals[0] > 1.5 * totals[1] > 2 * totals[2] > 2
+
+
+@pytest.mark.filterwarnings("ignore:Raters of the calibration rows:UserWarning")
+def test_the_method_of_the_paper():
+    """P1 Fig. 3 at its λ = .005, and single labels that add penalty alone."""
+    for y, said in (([1, 1], 3.36), ([2, 0], -2.79)):
+        model = AlphaCalibration("proba", likelihood="paper").fit([[0.5, 0.5]] * 30, [y] * 30)
+        assert np.log(model.predict_dist([[0.5, 0.5]]).total) == pytest.approx(said, abs=0.005)
+        half = AlphaCalibration("proba", likelihood="paper")
+        half = half.fit([[0.5, 0.5]] * 60, [y] * 30 + [[1, 0]] * 30)
+        found = np.log(half.predict_dist([[0.5, 0.5]]).total)
+        assert_allclose(found, best_log_total(y, 0.01), atol=1e-5)
+    z, counts = spread(200, 5.0)
+    rng = np.random.default_rng(0)
+    X, model = beside(z, rng.normal(size=(200, 2)))
+    ours = AlphaCalibration(
+        model.estimator, features=model.features, likelihood="dirichlet_multinomial"
+    )
+    papers = AlphaCalibration(model.estimator, features=model.features, likelihood="paper")
+    assert not ours.fit(X, counts).coef_.any()
+    assert papers.fit(X, counts).coef_.all()
+    always = ours.set_params(fallback=False).fit(X, counts)
+    assert_allclose(papers.coef_, always.coef_, atol=1e-6)
 
 
 @pytest.mark.parametrize("likelihood", LIKELIHOODS)

@@ -27,6 +27,7 @@ CALIBRATORS = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:.*so α0 is infinite:UserWarning")
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
 @pytest.mark.parametrize("name", CALIBRATORS)
 def test_a_refit_that_fails_changes_nothing(name, error):

@@ -285,6 +285,40 @@ def test_where_nothing_is_compared_out_of_fold_there_are_no_numbers(scaling, dat
     assert np.isnan(model.risk_difference_).all()
 
 
+PAPER = {
+    "lam": [0.1, 1.0, 10.0],
+    "beta": [None, 1, 5, 10, 20, 30, 40],
+    "rate": [1, 0.1, 0.01, 0.001],
+}
+
+
+@pytest.mark.parametrize("scaling", ["temperature", "vector"])
+def test_the_grid_of_the_paper_is_its_method_whole(scaling, data):
+    """P4 Table B.1, eq. 18 for a temperature too, no floor, no safeguard; what is given stays."""
+    z, y = data.prediction[:200], data.counts[:200]
+    model = DecisionCalibration("proba", C3, scaling=scaling, grid="paper", inner_cv=2).fit(z, y)
+    by_hand = clone(model).set_params(grid=PAPER, floor=None, safeguard=None).fit(z, y)
+    assert model.cv_results_["params"] == by_hand.cv_results_["params"]
+    assert len(model.cv_results_["params"]) == 1 + 3 * 7 * 4
+    assert_array_equal(model.cv_results_["mean_risk"], by_hand.cv_results_["mean_risk"])
+    assert_array_equal(model.predict_proba(z), by_hand.predict_proba(z))
+    risk = model.cv_results_["mean_risk"]
+    assert model.best_params_ == model.cv_results_["params"][1 + risk[1:].argmin()]
+    assert set(model.best_params_) == {"criterion", "lam", "beta", "rate"}
+    assert not hasattr(model, "floor_weight_")
+    floored = clone(model).set_params(floor="uniform", safeguard=1e9).fit(z, y)
+    assert floored.floor_weight_ > 0
+    assert floored.criterion_ == "nll"
+
+
+def test_without_the_grid_of_the_paper_there_are_floor_and_safeguard(data):
+    model = DecisionCalibration("proba", C3, scaling="temperature")
+    auto = model.fit(data.prediction, data.counts).predict_proba(data.prediction)
+    said = clone(model).set_params(floor="uniform", safeguard=1.0)
+    said = said.fit(data.prediction, data.counts)
+    assert_array_equal(said.predict_proba(data.prediction), auto)
+
+
 @pytest.mark.parametrize("scaling", ["stacked", "temperature"])
 def test_a_grid_replaces_the_exact_search_and_an_empty_one_does_not(scaling, data):
     model = DecisionCalibration("proba", C3, scaling=scaling, inner_cv=2)
@@ -330,9 +364,12 @@ def test_zeros_of_the_classifier_are_seen(scaling, data):
         ),
         ({"inner_cv": -3}, "inner_cv must be an int of at least 2, got -3"),
         ({"inner_cv": 2.5}, "inner_cv must be an int of at least 2, got 2.5"),
+        ({"grid": "papers"}, "grid must be \"paper\", None or a dict .* got 'papers'"),
+        ({"floor": "auto ", "grid": "paper"}, "floor must be None"),
+        ({"safeguard": "none"}, "safeguard must be a finite number of at least 0, got 'none'"),
         (
             {"grid": {"lambda": [1.0]}},
-            r"grid must be a dict with keys among \['lam', 'beta', 'rate'",
+            r"grid must be \"paper\", None or a dict with keys among \['lam', 'beta', 'rate'",
         ),
         ({"grid": {"lam": [0.0]}}, r"grid\['lam'\] must hold positive numbers, got \[0.0\]"),
         ({"grid": {"rate": []}}, r"grid\['rate'\] must hold positive numbers, got \[\]"),

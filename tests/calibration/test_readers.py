@@ -227,6 +227,7 @@ def test_given_labels_count_by_who_gave_them(rng):
     assert_allclose(model.predict_proba(X, given=[[1, 1]])[0], w @ new, atol=1e-10)
 
 
+@pytest.mark.filterwarnings("ignore:.*so α0 is infinite:UserWarning")
 def test_rows_without_given_labels_stay_as_they_were(rng):
     Q, y = study(50, rng.standard_normal((3, 2)), rng)
     model = ReaderEffects(AlphaCalibration("proba"), effect_std=0.5).fit(Q, y)
@@ -268,6 +269,7 @@ def test_knowing_who_is_asked_and_what_others_said_helps_on_held_out_rows(rng):
 # ------------------------------------------------------------------- a calibrator like others
 
 
+@pytest.mark.filterwarnings("ignore:.*so α0 is infinite:UserWarning")
 @pytest.mark.parametrize(
     "inner",
     [

@@ -93,6 +93,7 @@ def test_the_calibrator_finds_the_share():
     np.testing.assert_allclose(model.predict_proba(data.prediction), expected, rtol=1e-9)
 
 
+@pytest.mark.filterwarnings("ignore:.*so α0 is infinite:UserWarning")
 def test_the_calibrator_keeps_members_weights_and_chains():
     model = PriorMixing(FOREST, cv=2).fit(X, Y)
     dist = model.predict_dist(X)

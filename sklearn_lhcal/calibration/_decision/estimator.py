@@ -84,8 +84,9 @@ class DecisionCalibration(Scaling):
         compared; `decide` takes costs of each row.
     scaling : {"stacked", "temperature", "bias_corrected", "vector"}, default="stacked"
         The map.
-    floor : {"uniform", "prior", None}, default="uniform"
-        As in `TemperatureScaling`. None: no floor.
+    floor : {"auto", "uniform", "prior", None}, default="auto"
+        As in `TemperatureScaling`. None: no floor. "auto": "uniform", but None with the grid of the
+        paper.
     criterion : str or torch.nn.Module, default="auto"
         Where the candidates come from beside NLL.
 
@@ -97,7 +98,7 @@ class DecisionCalibration(Scaling):
           leave a gradient.
         - "auto": what has proved worth trying, today "direct".
         - A module is called as ``loss(log_proba, frequencies, weight)``.
-    grid : dict or None, default=None
+    grid : dict, "paper" or None, default=None
         Lists of hyper-parameters of the losses, tried in all combinations; {} is None. A grid
         replaces the exact search for a temperature: with ``scaling="stacked"`` (the default) or
         "temperature", "direct" minimises the mean cost itself without a grid, and upper direct
@@ -111,13 +112,19 @@ class DecisionCalibration(Scaling):
 
         None: (λ/κ, βκ) of (.03, 10), (.03, 30) and (.3, 30) for "direct" and (1, 30) for "margin".
         Here κ is the standard deviation of the expected costs of the decisions, its mean over rows.
+
+        "paper": P4's method (App. B.1), with its maps "temperature", "bias_corrected" and "vector".
+        Eq. (18) is minimised, for a temperature too, without a floor and without NLL among the
+        candidates. Ten folds choose among its rates 1, .1, .01 and .001, its β None, 1, 5, 10, 20,
+        30 and 40, and λ of .1, 1 and 10, in units of the largest cost.
     bias_penalty : float or None, default=None
         As in `VectorScaling`, for the log loss of vector scaling; only with it.
     inner_cv : int, default=10
         Number of folds of the selection, alike in majority votes and predictions; no more than
         rows with one majority vote.
-    safeguard : float or None, default=1.0
+    safeguard : "auto", float or None, default="auto"
         Corrected standard errors by which a candidate must beat NLL; None: NLL is no candidate.
+        "auto": 1, but None with the grid of the paper.
     cv, random_state, verbose
         As in `TemperatureScaling`.
 
@@ -185,12 +192,12 @@ class DecisionCalibration(Scaling):
         cost_matrix: ArrayLike | None = None,
         *,
         scaling: Literal["stacked", "temperature", "bias_corrected", "vector"] = "stacked",
-        floor: Literal["uniform", "prior"] | None = "uniform",
+        floor: Literal["auto", "uniform", "prior"] | None = "auto",
         criterion: Literal["auto", "nll", "ece", "direct", "margin"] | nn.Module = "auto",
-        grid: Mapping[str, Sequence[float | None]] | None = None,
+        grid: Mapping[str, Sequence[float | None]] | Literal["paper"] | None = None,
         bias_penalty: float | None = None,
         inner_cv: int = 10,
-        safeguard: float | None = 1.0,
+        safeguard: float | Literal["auto"] | None = "auto",
         cv: Folds | Literal["holdout"] = None,
         random_state: Seed = None,
         verbose: int = 0,
@@ -262,10 +269,18 @@ class DecisionCalibration(Scaling):
         costs.check_rows(n)
         return costs.C
 
+    def _resolved(self) -> tuple[str | None, float | None]:
+        """The floor and the safeguard, of which the method of the paper has none."""
+        floor, safeguard = (None, None) if self.grid == "paper" else ("uniform", 1.0)
+        return (
+            floor if self.floor == "auto" else self.floor,
+            safeguard if self.safeguard == "auto" else self.safeguard,
+        )
+
     def _scaling(self) -> Scaling:
         """The scaling of that name, with the parameters of this calibrator."""
         options = {} if self.bias_penalty is None else {"bias_penalty": self.bias_penalty}
-        return SCALINGS[self.scaling](floor=self.floor, **options)
+        return SCALINGS[self.scaling](floor=self._resolved()[0], **options)
 
     def _check(self, one_model):
         if self.scaling not in SCALINGS:
@@ -274,23 +289,24 @@ class DecisionCalibration(Scaling):
             raise ValueError(
                 f'bias_penalty is for scaling="vector" alone; leave it None for {self.scaling!r}.'
             )
-        self._scaling()._check(one_model)
         check_criterion(self.criterion)
         check_grid(self.grid, self.criterion)
+        self._scaling()._check(one_model)
         check_folds(self.inner_cv, '; without a selection the criterion is "nll"')
-        check_not_negative(safeguard=self.safeguard or 0.0)
+        check_not_negative(safeguard=self._resolved()[1] or 0.0)
 
     def _fitted(self, rows):
         return self._scaling()._fitted(rows)
 
     def _fit_map(self, rows):
-        rows = rows_for_fit(rows, self.floor)
+        floor, safeguard = self._resolved()
+        rows = rows_for_fit(rows, floor)
         cost_matrix, decisions = self._costs(rows.classes)
         if relative(cost_matrix).max() == 0:
             raise ValueError("cost_matrix has equal costs for all decisions: nothing is to decide.")
         is_stack = self.scaling == STACKED
         if is_stack:
-            stack, folds = fit_stack(rows, self.floor, STACK_FOLDS, self.verbose)
+            stack, folds = fit_stack(rows, floor, STACK_FOLDS, self.verbose)
             warn(rows, stack.maps, *self._remedies)
             # It has predicted out of fold already: its temperature is 1 and is not fitted.
             rows = predicted_out_of_fold(rows, folds)
@@ -311,7 +327,7 @@ class DecisionCalibration(Scaling):
             splits=rows.dealt(self.inner_cv),
             criterion=AUTO if self.criterion == "auto" else self.criterion,
             grid=self.grid or None,
-            safeguard=self.safeguard,
+            safeguard=safeguard,
             verbose=self.verbose,
         )
         selection = select(search)

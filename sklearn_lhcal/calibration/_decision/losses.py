@@ -23,7 +23,7 @@ Rows are the last axis, as a softmax over a short last axis is slow.
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import product
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -33,12 +33,18 @@ from ..._utils.arrays import Floats
 
 # What a grid leaves out; rates are the first of Adam, in logits.
 DEFAULTS = {"lam": (0.1,), "beta": (30.0,), "rate": (0.05, 0.2)}
+# P4 Table B.1. Its row of λ is missing in the text at hand, which divides λ by the largest cost.
+PAPER = {
+    "lam": (0.1, 1.0, 10.0),
+    "beta": (None, 1.0, 5.0, 10.0, 20.0, 30.0, 40.0),
+    "rate": (1.0, 0.1, 0.01, 0.001),
+}
 # β of the minimum that is not smoothed.
 _HARD = 1e9
 _BINS = 15
 
 Slope = Callable[[Tensor, Tensor, Tensor], Tensor]
-Grid = Mapping[str, Sequence[float | None]] | None
+Grid = Mapping[str, Sequence[float | None]] | Literal["paper"] | None
 
 
 class Candidate(NamedTuple):
@@ -128,7 +134,7 @@ def candidates_of(
     criterion: str | nn.Module, C: Floats, kappa: float, grid: Grid
 ) -> list[Candidate]:
     """All losses of a criterion but "nll", at all rates; a β of None is infinite."""
-    given: Any = DEFAULTS | dict(grid or {})
+    given: Any = PAPER if grid == "paper" else DEFAULTS | dict(grid or {})
     name = criterion
     losses: list
     if isinstance(criterion, nn.Module):
@@ -163,10 +169,12 @@ def check_criterion(criterion) -> None:
 
 def check_grid(grid, criterion) -> None:
     """Refuse other names, values that are no lists of positive numbers, and what is not used."""
-    if grid is None:
+    if grid is None or (isinstance(grid, str) and grid == "paper"):
         return
     if not isinstance(grid, Mapping) or not set(grid) <= set(DEFAULTS):
-        raise ValueError(f"grid must be a dict with keys among {list(DEFAULTS)}, got {grid!r}.")
+        raise ValueError(
+            f'grid must be "paper", None or a dict with keys among {list(DEFAULTS)}, got {grid!r}.'
+        )
     for name, values in grid.items():
         if np.ndim(values) != 1 or len(values) == 0 or not all(_fits(name, v) for v in values):
             raise ValueError(
