@@ -6,7 +6,7 @@ TABLES = doc/papers/tables
 # P1 in the first line, then P2, P3 and P4
 HERE = debiasing method_table uncertainty_modes one_label
 HERE += kernel_convergence kernel_calibration training_study regularized_training
-HERE += epistemic_toy epistemic_letters epistemic_digits delayed_decisions
+HERE += epistemic_toy epistemic_letters epistemic_order epistemic_digits delayed_decisions
 HERE += paper_table decision_failure_mode decision_treatment mushrooms lesions
 # these fetch their data
 FETCHED = mix_mnist training_dermamnist epistemic_emnist epistemic_kuzushiji
@@ -21,6 +21,7 @@ kernel_convergence = $(paper)/kernel_convergence.py
 training_study = $(paper)/training_study.py
 training_dermamnist = $(paper)/training_study.py --data dermamnist
 epistemic_letters = $(paper)/epistemic_letters.py
+epistemic_order = $(paper)/epistemic_order.py
 epistemic_emnist = $(paper)/epistemic_letters.py --data emnist
 epistemic_kuzushiji = $(paper)/epistemic_letters.py --data kuzushiji
 one_label = $(paper)/one_label.py

@@ -197,9 +197,9 @@ class AlphaCalibration(_TrainedCalibrator):
         learnt |= _stored(self._chosen(rows, h))
         if learnt["is_infinite_"] and self.penalty is None and not are_sharp:
             warnings.warn(
-                "Raters of the calibration rows disagree as often as the class probabilities say, "
-                "so α0 is infinite (1e12): no distribution is spread around a prediction. "
-                "With a penalty, such as penalty=5e-4, α0 is finite.",
+                "Raters disagree as often as the class probabilities say, so α0 is infinite "
+                "(1e12): no distribution is spread around a prediction. With a penalty, such as "
+                "penalty=5e-4, α0 is finite.",
                 stacklevel=4,
             )
         return learnt
@@ -222,8 +222,10 @@ class AlphaCalibration(_TrainedCalibrator):
 
     def _chosen(self, rows, h) -> Concentration:
         """With features (n, …, f) where they pay on rows that are left out, else constant."""
-        falls_back = self.likelihood != "paper" if self.fallback is None else self.fallback
-        if not falls_back:
+        fallback = self.fallback
+        if fallback is None:
+            fallback = self.likelihood != "paper"
+        if not fallback:
             return self._featured(rows, h, self.penalty)
         n_parameters = parameters_to_vector(self._line(h).parameters()).numel()
         pay = not are_worth_judging(len(rows), n_parameters)
@@ -231,7 +233,8 @@ class AlphaCalibration(_TrainedCalibrator):
             loss = _LIKELIHOODS[self.likelihood][0](0.0)
             # A part of the rows may be separable: without a penalty it has no optimum.
             penalty = self.penalty or None
-            fits = [partial(fit, penalty=penalty) for fit in (self._featured, self._constant)]
+            both = self._featured, self._constant
+            fits = [partial(fit, penalty=penalty) for fit in both]
             pay = do_features_pay(rows, h, loss, fits)
         return (self._featured if pay else self._constant)(rows, h, self.penalty)
 

@@ -216,7 +216,8 @@ class EpistemicCalibration(_Wrapper):
                 f"uncertainty must be one of {_MEASURES} or a callable, got {self.uncertainty!r}."
             )
         if self.transform not in _CARVINGS:
-            raise ValueError(f"transform must be one of {[*_CARVINGS]}, got {self.transform!r}.")
+            known = list(_CARVINGS)
+            raise ValueError(f"transform must be one of {known}, got {self.transform!r}.")
         check_positive_int(n_bins=self.n_bins)
         if self.n_carvings is not None:
             check_positive_int(n_carvings=self.n_carvings)
@@ -226,15 +227,15 @@ class EpistemicCalibration(_Wrapper):
         parts = []
         if len(training.labels) >= self.n_bins:
             splitter = BallCarvingSplit(random_state=0) if self.splitter is None else self.splitter
-            n_carvings = self.n_carvings or _CARVINGS[self.transform]
-            parts = _carvings(splitter, training.X, n_carvings, weight)
-        test = np.concatenate([part[2] for part in parts] or [np.empty(0, dtype=np.intp)])
-        least = self.n_bins if self.transform == "paper" else _LEAST_ROWS
-        if len(test) < least:
+            n = self.n_carvings or _CARVINGS[self.transform]
+            parts = _carvings(splitter, training.X, n, weight)
+        none = np.empty(0, dtype=np.intp)
+        test = np.concatenate([none, *(rows for *_, rows in parts)])
+        if len(test) < self.n_bins:
             warnings.warn(
-                f"{len(test)} carved rows are too few for a map, which needs {least}: "
-                "predict_epistemic returns the estimate as it is. Give more data, or a splitter "
-                "with a larger radius or test_fraction.",
+                f"{len(test)} carved rows are too few for {self.n_bins} bins: predict_epistemic "
+                "returns the estimate as it is. Give more data, a splitter with a larger radius "
+                "or test_fraction, or fewer bins.",
                 stacklevel=4,
             )
             e = g = np.empty(0)
@@ -247,21 +248,7 @@ class EpistemicCalibration(_Wrapper):
             n_bins = max(min(n_bins, len(e) // _LEAST_ROWS), 1)
             slope = float(max(w @ g, w.mean() / 2) / max(w @ e, 1e-300))
         isotonic = isotonic_map(e, g, n_bins, w)
-        gamma = isotonic.predict([e.min(), e.max()])
-        if e.min() == e.max():
-            warnings.warn(
-                f"The estimate is {e[0]:.3g} for all carved rows, so predict_epistemic is the same "
-                "for all rows; give a classifier with a predictive distribution, such as an "
-                'ensemble, or uncertainty="entropy".',
-                stacklevel=4,
-            )
-        elif gamma[1] - gamma[0] < 1e-9:
-            warnings.warn(
-                f"The map from the estimate to the gain is flat at {gamma[0]:.3g}: on {len(test)} "
-                "carved rows more data did not gain more where the estimate is larger, so the size "
-                "of predict_epistemic says nothing. Give more data or another estimate.",
-                stacklevel=4,
-            )
+        _warn_if_flat(e, isotonic)
         learnt = {"isotonic_": isotonic, "slope_": slope}
         return learnt | {"carved_uncertainty_": e, "carved_gain_": g}
 
@@ -381,6 +368,25 @@ def _carvings(splitter, X, n: int, weight) -> list:
     if weight is None:
         return parts
     return [(train, more, test[weight[test] > 0]) for train, more, test in parts]
+
+
+def _warn_if_flat(e: Floats, isotonic: IsotonicRegression) -> None:
+    """Where the estimates are equal, or the mean gain does not rise with them."""
+    low, high = isotonic.predict([e.min(), e.max()])
+    if e.min() == e.max():
+        warnings.warn(
+            f"The estimate is {e[0]:.3g} for all carved rows, so predict_epistemic is the same for "
+            "all rows; give a classifier with a predictive distribution, such as an ensemble, or "
+            'uncertainty="entropy".',
+            stacklevel=5,
+        )
+    elif high - low < 1e-9:
+        warnings.warn(
+            f"The map from the estimate to the gain is flat at {low:.3g}: on {len(e)} carved rows "
+            "more data did not gain more where the estimate is larger, so the size of "
+            "predict_epistemic says nothing. Give more data or another estimate.",
+            stacklevel=5,
+        )
 
 
 def isotonic_map(e: Floats, g: Floats, n_bins: int, w: Floats) -> IsotonicRegression:

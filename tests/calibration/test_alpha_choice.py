@@ -200,7 +200,7 @@ def best_log_total(y, penalty):
     return minimize_scalar(loss, bounds=(-20, 20), method="bounded", options={"xatol": 1e-9}).x
 
 
-@pytest.mark.filterwarnings("ignore:Raters of the calibration rows:UserWarning")
+@pytest.mark.filterwarnings("ignore:Raters:UserWarning")
 @pytest.mark.parametrize("fallback", [None, True, False])
 @pytest.mark.parametrize("penalty", [0.005, 0.1, 10.0])
 @pytest.mark.parametrize("y", [[1, 1], [2, 0]])
@@ -214,7 +214,7 @@ def test_a_penalty_that_is_given_is_used(y, penalty, fallback):
     assert_allclose(found, best_log_total(y, penalty), atol=1e-5)
 
 
-@pytest.mark.filterwarnings("ignore:Raters of the calibration rows:UserWarning")
+@pytest.mark.filterwarnings("ignore:Raters:UserWarning")
 def test_more_penalty_is_less_alpha_on_calibrated_rows():
     """A search over the penalty has something to search."""
     z, counts = exact(1000, 3)
@@ -223,7 +223,7 @@ def test_more_penalty_is_less_alpha_on_calibrated_rows():
     assert totals[0] > 1.5 * totals[1] > 2 * totals[2] > 2
 
 
-@pytest.mark.filterwarnings("ignore:Raters of the calibration rows:UserWarning")
+@pytest.mark.filterwarnings("ignore:Raters:UserWarning")
 def test_the_method_of_the_paper():
     """P1 Fig. 3 at its λ = .005, and single labels that add penalty alone."""
     for y, said in (([1, 1], 3.36), ([2, 0], -2.79)):

@@ -166,6 +166,7 @@ def test_features_that_are_none(features, message):
         BallCarvingSplit(features=features, random_state=0).split_augmented(bars(60, 0)[0])
 
 
+@pytest.mark.filterwarnings("ignore:The map from the estimate:UserWarning")
 def test_epistemic_calibration_on_images(frozen):
     """Carved among what a frozen network sees; the network that is calibrated learns anew."""
     X, y = bars(300, 4)
@@ -173,7 +174,7 @@ def test_epistemic_calibration_on_images(frozen):
     split = BallCarvingSplit(n_balls=4, features=seen, random_state=0)
     net = clone(NET).set_params(max_epochs=2)
     dropout = MCDropoutClassifier(net, n_samples=5, random_state=0)
-    model = EpistemicCalibration(dropout, splitter=split, n_bins=4).fit(X, y)
+    model = EpistemicCalibration(dropout, splitter=split, n_bins=4, n_carvings=1).fit(X, y)
     by_hand = BallCarvingSplit(n_balls=4, random_state=0)
     train, augmented, test = by_hand.split_augmented(seen.fit(X).transform(X))
     less = clone(dropout).fit(X[train], y[train])
@@ -189,6 +190,7 @@ def test_epistemic_calibration_on_images(frozen):
 # --- a deep kernel: a Gaussian process on features of a frozen network ---
 
 
+@pytest.mark.filterwarnings("ignore:The map from the estimate:UserWarning")
 def test_deep_kernels_are_searched_by_both_scorers(frozen):
     X, y = bars(300, 5)
     gp = SparseGPClassifier(n_inducing=15, optimize_hyperparameters=False, random_state=0)

@@ -1,11 +1,14 @@
 """The pages of the papers: what a row says is in the tables that the page shows."""
 
+import inspect
 import re
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+
+from sklearn_lhcal import calibration, metrics, neural_network
 
 ROOT = Path(__file__).parents[2]
 PAPERS = ROOT / "doc" / "papers"
@@ -24,7 +27,8 @@ def rows(text: str) -> list[tuple[str, str]]:
     """(Here, program) of the rows of the page's list of claims."""
     found = []
     for row in re.split(r"\n   \* - ", text)[2:]:
-        _, here, program = re.split(r"\n     - ", row.split("\n\n")[0])
+        _, here, method, program = re.split(r"\n     - ", row.split("\n\n")[0])
+        assert set(method.split(", ")) <= {"published", "ours"}, method
         found.append((here, program))
     return found
 
@@ -74,3 +78,31 @@ def test_studies_are_all_programs_of_the_pages(tmp_path):
 def test_a_table_that_exists_is_not_made_again(tmp_path):
     (tmp_path / "lesions.txt").touch()
     assert set(programs(tmp_path / "empty")) - set(programs(tmp_path)) == {"lesions"}
+
+
+PAGE_OF = dict(zip(("P2", "P4", "P3", "P1"), PAGES, strict=True))
+
+
+def choices() -> list[tuple[str, ...]]:
+    """(Paper, class or function, parameter, default, published) of the table of choices."""
+    text = (PAPERS / "index.rst").read_text(encoding="utf-8")
+    table = text[text.index("     - Published\n") :].split("\n\n")[0]
+    cells = [re.split(r"\n     - ", row) for row in re.split(r"\n   \* - ", table)[1:]]
+    return [tuple(cell.strip().strip("`") for cell in row) for row in cells]
+
+
+@pytest.mark.parametrize("choice", choices(), ids=lambda choice: " ".join(choice[1:3]))
+def test_defaults_are_those_of_the_table_of_choices(choice):
+    """And the paper's page names what it sets otherwise among its deviations."""
+    paper, name, parameter, default, published = choice
+    (thing,) = {
+        getattr(home, name)
+        for home in (calibration, metrics, neural_network)
+        if hasattr(home, name)
+    }
+    found = inspect.signature(thing).parameters[parameter].default
+    assert repr(found) == default.replace('"', "'")
+    text = (PAPERS / f"{PAGE_OF[paper]}.rst").read_text(encoding="utf-8")
+    deviations = text[text.index("\nDeviations\n") : text.index("\nNot run here\n")]
+    if default != published:
+        assert re.search(rf"\b{parameter.removeprefix('n_')}\b", deviations, re.IGNORECASE)
