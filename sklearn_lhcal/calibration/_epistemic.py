@@ -239,8 +239,8 @@ class EpistemicCalibration(_Wrapper):
                 stacklevel=4,
             )
             e = g = np.empty(0)
-            learnt = {"isotonic_": None, "slope_": None}
-            return learnt | {"carved_uncertainty_": e, "carved_gain_": g}
+            nothing = {"isotonic_": None, "slope_": None}
+            return nothing | {"carved_uncertainty_": e, "carved_gain_": g}
         e, g = np.concatenate([self._observed(training, *part) for part in parts], axis=1)
         w = np.ones(len(test)) if weight is None else weight[test]
         n_bins, slope = self.n_bins, None
@@ -249,7 +249,7 @@ class EpistemicCalibration(_Wrapper):
             slope = float(max(w @ g, w.mean() / 2) / max(w @ e, 1e-300))
         isotonic = isotonic_map(e, g, n_bins, w)
         _warn_if_flat(e, isotonic)
-        learnt = {"isotonic_": isotonic, "slope_": slope}
+        learnt: dict = {"isotonic_": isotonic, "slope_": slope}
         return learnt | {"carved_uncertainty_": e, "carved_gain_": g}
 
     def _observed(self, training: TrainingRows, train, augmented, test) -> tuple[Floats, Floats]:

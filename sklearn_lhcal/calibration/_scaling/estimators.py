@@ -26,7 +26,7 @@ class Scaling(_BaseCalibrator):
     """A floor, warnings of calibration rows, predictions; a subclass fills `_fitted`."""
 
     # Only some maps have a floor, and a parameter of that name.
-    floor: Literal["uniform", "prior"] | None = None
+    floor: str | None = None
     # What to do about zeros, and about a search that did not end.
     _remedies = 'floor="uniform"', "calibrate on more rows"
 
