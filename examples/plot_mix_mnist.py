@@ -133,8 +133,8 @@ said = {
 # Calibration
 # -----------
 # Temperature scaling (ts), and α-calibration on two features of the class probabilities; the paper
-# takes the last hidden layer, as below. Around dropout both see the draws, not their mean; the paper's do
-# not, and α around an ensemble is left out of its posteriors.
+# takes the last hidden layer, as below. Around dropout both see the draws, not their mean; the
+# paper's do not, and α around an ensemble is left out of its posteriors.
 from sklearn_lhcal.calibration import (
     AlphaCalibration,
     PrecomputedClassifier,
