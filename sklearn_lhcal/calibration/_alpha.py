@@ -198,8 +198,7 @@ class AlphaCalibration(_TrainedCalibrator):
         if learnt["is_infinite_"] and self.penalty is None and not are_sharp:
             warnings.warn(
                 "Raters disagree as often as the class probabilities say, so α0 is infinite "
-                "(1e12): no distribution is spread around a prediction. With a penalty, such as "
-                "penalty=5e-4, α0 is finite.",
+                "(1e12): predictions have no spread. With penalty=5e-4, say, α0 is finite.",
                 stacklevel=4,
             )
         return learnt

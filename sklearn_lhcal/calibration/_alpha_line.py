@@ -188,10 +188,9 @@ def check_means(rows: CalibrationRows) -> bool:
         f"Raters of the calibration rows disagree more often than the class probabilities allow: "
         f"two of a row disagree with probability {w @ observed:.3f} where these leave "
         f"{w @ most:.3f} at most. Among rows predicted alike it is too much by {found:.3f}. The "
-        "probabilities are not calibrated, and no α0 mends that, not even an infinite one: "
-        "calibrate them first, as in AlphaCalibration(TemperatureScaling(…)). If they are "
-        "calibrated, the raters are not exchangeable: the same two opposed readers label every "
-        "row, for example.",
+        "probabilities are not calibrated, and no α0 mends that: calibrate them first, as in "
+        "AlphaCalibration(TemperatureScaling(…)). If they are calibrated, the raters are not "
+        "exchangeable: the same two opposed readers label every row, for example.",
         stacklevel=5,
     )
     return True

@@ -383,8 +383,8 @@ def _warn_if_flat(e: Floats, isotonic: IsotonicRegression) -> None:
     elif high - low < 1e-9:
         warnings.warn(
             f"The map from the estimate to the gain is flat at {low:.3g}: on {len(e)} carved rows "
-            "more data did not gain more where the estimate is larger, so the size of "
-            "predict_epistemic says nothing. Give more data or another estimate.",
+            "more data gained no more where the estimate is larger, so that the size of "
+            "predict_epistemic says nothing. Give more data.",
             stacklevel=5,
         )
 

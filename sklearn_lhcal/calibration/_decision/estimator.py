@@ -271,11 +271,13 @@ class DecisionCalibration(Scaling):
 
     def _resolved(self) -> tuple[str | None, float | None]:
         """The floor and the safeguard, of which the method of the paper has none."""
-        floor, safeguard = (None, None) if self.grid == "paper" else ("uniform", 1.0)
-        return (
-            floor if self.floor == "auto" else self.floor,
-            safeguard if self.safeguard == "auto" else self.safeguard,
-        )
+        ours = self.grid != "paper"
+        floor, safeguard = self.floor, self.safeguard
+        if floor == "auto":
+            floor = "uniform" if ours else None
+        if safeguard == "auto":
+            safeguard = 1.0 if ours else None
+        return floor, safeguard
 
     def _scaling(self) -> Scaling:
         """The scaling of that name, with the parameters of this calibrator."""
