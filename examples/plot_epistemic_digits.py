@@ -83,7 +83,7 @@ print(f"chosen: {search.best_params_}")
 # `EpistemicCalibration` around the chosen pipeline carves balls out of its training data to learn
 # the map, here by the method of the paper. It is judged in other balls, in few bins, as there are
 # few test rows.
-best = EpistemicCalibration(search.best_estimator_, splitter=cv, n_bins=5, transform="paper")
+best = EpistemicCalibration(search.best_estimator_, splitter=cv, n_bins=5, method="paper")
 gains, estimates, calibrated = [], [], []
 for train, test in BallCarvingSplit(**balls, random_state=1).split(X, y):
     model = best.fit(X[train], y[train])

@@ -60,7 +60,7 @@ for seed in range(3):
     more = clone(gp).fit(X[augmented], y[augmented])
     for name, uncertainty in ESTIMATES.items():
         calibration = EpistemicCalibration(
-            gp, uncertainty=uncertainty, splitter=carve, transform="paper"
+            gp, uncertainty=uncertainty, splitter=carve, method="paper"
         )
         model = calibration.fit(X[train], y[train])
         gain = accuracy_gain(y[test], model.predict(X[test]), more.predict(X[test]))

@@ -57,7 +57,7 @@ def main() -> None:
     )
     gp = SparseGPClassifier(n_inducing=options.inducing, random_state=0)
     methods = {
-        name: EpistemicCalibration(gp, uncertainty=uncertainty, splitter=carve, transform="paper")
+        name: EpistemicCalibration(gp, uncertainty=uncertainty, splitter=carve, method="paper")
         for name, uncertainty in ESTIMATES.items()
     }
     table = evaluate_epistemic(methods, X, y, carve, random_state=0).intervals

@@ -97,7 +97,7 @@ def one_seed(X, y, trees: int, seed: int) -> dict:
     found = {}
     for uncertainty in ("mutual_information", "entropy"):
         for way in ("uncalibrated", "paper", "rising"):
-            options = {} if way == "uncalibrated" else {"transform": way}
+            options = {} if way == "uncalibrated" else {"method": way}
             model = EpistemicCalibration(
                 forest, uncertainty=uncertainty, splitter=carve, **options
             ).fit(X[train], y[train])

@@ -91,7 +91,7 @@ class EpistemicCalibration(_Wrapper):
     n_bins : int, default=20
         Bins with equal numbers of carved test rows, of 25 rows at least: with fewer rows there are
         fewer bins.
-    transform : {"rising", "paper"}, default="rising"
+    method : {"rising", "paper"}, default="rising"
         The map. "rising" is the one above. "paper" is P3's method: the isotonic regression alone,
         with all bins and one carving. Rows between which it is flat, all of them at worst, are no
         longer told apart.
@@ -123,7 +123,7 @@ class EpistemicCalibration(_Wrapper):
     Raises
     ------
     ValueError
-        For an unknown `uncertainty` or `transform`, an estimator that cannot be fitted anew, a
+        For an unknown `uncertainty` or `method`, an estimator that cannot be fitted anew, a
         class that is missing beside the balls.
 
     References
@@ -150,14 +150,14 @@ class EpistemicCalibration(_Wrapper):
         | Callable[[Estimator, Samples], ArrayLike] = "mutual_information",
         splitter: AugmentedSplitter | None = None,
         n_bins: int = 20,
-        transform: Literal["rising", "paper"] = "rising",
+        method: Literal["rising", "paper"] = "rising",
         n_carvings: int | None = None,
     ) -> None:
         self.estimator = estimator
         self.uncertainty = uncertainty
         self.splitter = splitter
         self.n_bins = n_bins
-        self.transform = transform
+        self.method = method
         self.n_carvings = n_carvings
 
     @atomic
@@ -215,9 +215,9 @@ class EpistemicCalibration(_Wrapper):
             raise ValueError(
                 f"uncertainty must be one of {_MEASURES} or a callable, got {self.uncertainty!r}."
             )
-        if self.transform not in _CARVINGS:
+        if self.method not in _CARVINGS:
             known = list(_CARVINGS)
-            raise ValueError(f"transform must be one of {known}, got {self.transform!r}.")
+            raise ValueError(f"method must be one of {known}, got {self.method!r}.")
         check_positive_int(n_bins=self.n_bins)
         if self.n_carvings is not None:
             check_positive_int(n_carvings=self.n_carvings)
@@ -227,7 +227,7 @@ class EpistemicCalibration(_Wrapper):
         parts = []
         if len(training.labels) >= self.n_bins:
             splitter = BallCarvingSplit(random_state=0) if self.splitter is None else self.splitter
-            n = self.n_carvings or _CARVINGS[self.transform]
+            n = self.n_carvings or _CARVINGS[self.method]
             parts = _carvings(splitter, training.X, n, weight)
         none = np.empty(0, dtype=np.intp)
         test = np.concatenate([none, *(rows for *_, rows in parts)])
@@ -244,7 +244,7 @@ class EpistemicCalibration(_Wrapper):
         e, g = np.concatenate([self._observed(training, *part) for part in parts], axis=1)
         w = np.ones(len(test)) if weight is None else weight[test]
         n_bins, slope = self.n_bins, None
-        if self.transform == "rising":
+        if self.method == "rising":
             n_bins = max(min(n_bins, len(e) // _LEAST_ROWS), 1)
             slope = float(max(w @ g, w.mean() / 2) / max(w @ e, 1e-300))
         isotonic = isotonic_map(e, g, n_bins, w)

@@ -41,7 +41,7 @@ def board():
 
 def test_the_map_is_that_of_the_paper(board):
     X, y, _ = board
-    model = EpistemicCalibration(FOREST, splitter=SPLIT, n_bins=10, transform="paper").fit(X, y)
+    model = EpistemicCalibration(FOREST, splitter=SPLIT, n_bins=10, method="paper").fit(X, y)
     train, augmented, test = SPLIT.split_augmented(X)
     less, more = (
         clone(FOREST).fit(X[train], y[train]),
@@ -205,8 +205,8 @@ def test_fit_parameters_are_split_row_by_row(board):
 
 def test_too_few_rows_give_the_identity_and_a_warning(board):
     X, y, _ = board
-    for transform, n in (("rising", 30), ("paper", 70)):
-        model = EpistemicCalibration(FOREST, transform=transform)
+    for method, n in (("rising", 30), ("paper", 70)):
+        model = EpistemicCalibration(FOREST, method=method)
         with pytest.warns(
             UserWarning, match=r"\d+ carved rows are too few for 20 bins: .* as it is"
         ):
@@ -259,13 +259,13 @@ def test_never_silently_flat_and_always_in_order(seed, uncertainty):
     """Boards on which isotonic regression alone is 0 for every row."""
     X, y = make_random_checkerboard(1200, n_rows=6, n_columns=6, cell_std=0.3, random_state=seed)
     forest = RandomForestClassifier(20, random_state=0)
-    model = EpistemicCalibration(forest, uncertainty=uncertainty, transform="paper")
-    with pytest.warns(UserWarning, match="is flat at .* carved rows more data did not gain"):
+    model = EpistemicCalibration(forest, uncertainty=uncertainty, method="paper")
+    with pytest.warns(UserWarning, match="is flat at .* carved rows more data gained no"):
         model.fit(X, y)
     assert np.ptp(model.predict_epistemic(X)) < 1e-12
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        model = model.set_params(transform="rising").fit(X, y)
+        model = model.set_params(method="rising").fit(X, y)
     new = np.random.default_rng(0).uniform(-1, 8, (500, 2))
     before, after = model.predict_uncalibrated(new), model.predict_epistemic(new)
     assert 0 <= after.min() < after.max() < 1
@@ -317,7 +317,7 @@ def test_point_predictions_have_no_mutual_information(board):
         ),
         ({"estimator": StandardScaler()}, "must be a classifier with fit and predict"),
         ({"uncertainty": "variance"}, "uncertainty must be one of"),
-        ({"transform": "papers"}, r"transform must be one of \['rising', 'paper'\], got 'papers'"),
+        ({"method": "papers"}, r"method must be one of \['rising', 'paper'\], got 'papers'"),
         ({"n_carvings": 0}, "n_carvings must be an int of at least 1, got 0"),
         ({"splitter": BallCarvingSplit(n_balls=0)}, "n_balls must be an int of at least 1"),
     ],

@@ -118,6 +118,7 @@ def expected_failures(estimator):
 @pytest.mark.filterwarnings("ignore:No calibration row has two labels:UserWarning")
 @pytest.mark.filterwarnings("ignore:.* carved rows are too few:UserWarning")
 @pytest.mark.filterwarnings("ignore:The estimate is .* for all carved rows:UserWarning")
+@pytest.mark.filterwarnings("ignore:The map from the estimate:UserWarning")
 @parametrize_with_checks(ESTIMATORS, expected_failed_checks=expected_failures)
 def test_sklearn_checks(estimator, check):
     check(estimator)
