@@ -112,6 +112,8 @@ def calls_of(name) -> int:
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:The map from the estimate:UserWarning")
+@pytest.mark.filterwarnings("ignore:Raters disagree as often:UserWarning")
 @pytest.mark.parametrize("error", ERRORS)
 @pytest.mark.parametrize("name", CASES)
 def test_a_refit_that_fails_changes_nothing(name, error):
