@@ -106,7 +106,8 @@ STACK = {
 
 
 def expected_failures(estimator):
-    if isinstance(estimator, (StackedCalibration, DecisionCalibration)):
+    decides = isinstance(estimator, DecisionCalibration) and estimator.scaling == "stacked"
+    if decides or isinstance(estimator, StackedCalibration):
         return STACK
     if isinstance(estimator, NeuralClassifier):
         return NETWORK
