@@ -1,15 +1,20 @@
-"""Where torch computes, and settings and seeds of torch that belong to one block of code."""
+"""Where torch computes, and settings and seeds of torch that belong to one block of code.
 
+Torch is not imported for the sake of its settings: before it is, nobody has changed them.
+"""
+
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import RLock
 
-import torch
 from sklearn.utils import check_random_state
 
 
 def check_device(device: str) -> None:
     """Raise a ValueError where CUDA is asked for and absent."""
+    import torch
+
     if str(device).startswith("cuda") and not torch.cuda.is_available():
         raise ValueError(
             f"device={device!r} was asked for, but torch finds no CUDA device here; use "
@@ -20,6 +25,10 @@ def check_device(device: str) -> None:
 @contextmanager
 def recorded() -> Iterator[None]:
     """Within, gradients are recorded, also where the caller has switched them off."""
+    torch = sys.modules.get("torch")
+    if torch is None:
+        yield
+        return
     with torch.inference_mode(False), torch.enable_grad():
         yield
 
@@ -27,8 +36,9 @@ def recorded() -> Iterator[None]:
 @contextmanager
 def on_cpu() -> Iterator[None]:
     """Within, tensors that name no device are on the CPU, whatever torch's default device is."""
+    torch = sys.modules.get("torch")
     # a context of its own costs time at each call of torch
-    if torch.get_default_device().type == "cpu":
+    if torch is None or torch.get_default_device().type == "cpu":
         yield
         return
     with torch.device("cpu"):
@@ -49,6 +59,8 @@ def seeded(random_state, device: str = "cpu") -> Iterator[None]:
     if random_state is None:
         yield
         return
+    import torch
+
     check_device(device)
     seed = int(check_random_state(random_state).randint(2**31 - 1))
     gpus = [torch.device(device)] if str(device).startswith("cuda") else []

@@ -2,14 +2,16 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
-from torch import nn
 
 from .arrays import Floats
 from .types import Seed
+
+if TYPE_CHECKING:
+    from torch import nn
 
 Vector = Floats
 
@@ -17,8 +19,8 @@ Vector = Floats
 class Training(NamedTuple):
     """What a torch module is trained on; the first axis of inputs is rows."""
 
-    module: nn.Module
-    loss: nn.Module
+    module: "nn.Module"
+    loss: "nn.Module"
     inputs: dict
     counts: NDArray
     weight: NDArray | None = None

@@ -1,8 +1,8 @@
 """Calibrators: classifiers that wrap a classifier and learn, from labels, what its outputs mean."""
 
 from ._alpha import AlphaCalibration
+from ._decision import DecisionCalibrationWarning
 from ._decision.estimator import DecisionCalibration, decide, expected_cost
-from ._decision.select import DecisionCalibrationWarning
 from ._epistemic import EpistemicCalibration
 from ._guarantee import ConformalClassifier
 from ._precomputed import PrecomputedClassifier

@@ -10,35 +10,32 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
-from torch.nn.utils import parameters_to_vector
 
 from .._utils.arrays import Floats
 from .._utils.checks import as_features, check_not_negative
-from .._utils.devices import seeded
 from .._utils.problems import Solver
 from .._utils.simplex import entropy, gini
 from .._utils.types import Folds, Seed
 from ..distributions import Dirichlet
-from ..neural_network import DirichletMultinomialLoss, LayerFeatures, PairwiseLoss
+from ._alpha_likelihood import dirichlet_multinomial, pairwise
 from ._alpha_line import (
     MAX_LOG_TOTAL,
     Concentration,
-    LogTotal,
+    Objective,
     Standardised,
     are_worth_judging,
     can_be_judged,
     check_means,
     do_features_pay,
-    fitted,
     is_any_spread_left,
 )
 from ._base import Calibrated, _TrainedCalibrator
 from ._rows import CalibrationRows
 
 _LIKELIHOODS = {
-    "dirichlet_multinomial": (DirichletMultinomialLoss, 5e-3),
-    "pairwise": (PairwiseLoss, 5e-4),
-    "paper": (DirichletMultinomialLoss, 5e-3),
+    "dirichlet_multinomial": (dirichlet_multinomial, 5e-3),
+    "pairwise": (pairwise, 5e-4),
+    "paper": (dirichlet_multinomial, 5e-3),
 }
 _RANGE = (-MAX_LOG_TOTAL, MAX_LOG_TOTAL)
 
@@ -226,38 +223,36 @@ class AlphaCalibration(_TrainedCalibrator):
             fallback = self.likelihood != "paper"
         if not fallback:
             return self._featured(rows, h, self.penalty)
-        n_parameters = parameters_to_vector(self._line(h).parameters()).numel()
-        pay = not are_worth_judging(len(rows), n_parameters)
+        unpenalised = self._objective(0.0)
+        pay = not are_worth_judging(len(rows), unpenalised.n_parameters(h.shape[-1]))
         if not pay and can_be_judged(len(rows)):
-            loss = _LIKELIHOODS[self.likelihood][0](0.0)
             # A part of the rows may be separable: without a penalty it has no optimum.
             penalty = self.penalty or None
             both = self._featured, self._constant
             fits = [partial(fit, penalty=penalty) for fit in both]
-            pay = do_features_pay(rows, h, loss, fits)
+            pay = do_features_pay(rows, h, unpenalised, fits)
         return (self._featured if pay else self._constant)(rows, h, self.penalty)
 
     def _featured(self, rows, h, penalty) -> Concentration:
         """The optimum of w, c and what hidden layers there are."""
-        return fitted(rows, h, self._loss(penalty), self._line(h), self._solve)
+        return self._objective(penalty).fitted(rows, h, self._solve)
 
     def _constant(self, rows, h, penalty) -> Concentration:
         """The optimum of c; infinite without a penalty where labels are as alike as z says."""
-        likelihood = _LIKELIHOODS[self.likelihood][0]
-        if not self.penalty and not is_any_spread_left(rows, likelihood):
+        objective = self._objective(penalty)._replace(hidden=())
+        if not self.penalty and not is_any_spread_left(rows, objective.likelihood):
             return Concentration.constant(MAX_LOG_TOTAL, h.shape[-1])
         no_features = np.empty((*h.shape[:-1], 0))
-        c = fitted(rows, no_features, self._loss(penalty), LogTotal(0), self._solve).intercept
+        c = objective.fitted(rows, no_features, self._solve).intercept
         return Concentration.constant(c, h.shape[-1])
 
-    def _loss(self, penalty: float | None):
+    def _objective(self, penalty: float | None) -> Objective:
         """With the penalty that is asked for, or that of the likelihood."""
-        make_loss, default = _LIKELIHOODS[self.likelihood]
-        return make_loss(default if penalty is None else penalty)
-
-    def _line(self, h):
-        with seeded(self.random_state):
-            return LogTotal(h.shape[-1], self.hidden_layer_sizes)
+        likelihood, default = _LIKELIHOODS[self.likelihood]
+        hidden = tuple(np.ravel(self.hidden_layer_sizes or ()).tolist())
+        if penalty is None:
+            penalty = default
+        return Objective(likelihood, penalty, hidden, self.random_state)
 
     def _map(self, rows):
         log_total = self._log_total(rows)
@@ -293,6 +288,8 @@ def _features(rows: CalibrationRows, feature_map) -> Floats:
     if isinstance(feature_map, str) and feature_map == "logits":
         return u
     if isinstance(feature_map, str):
+        from ..neural_network import LayerFeatures
+
         layer = LayerFeatures(FrozenEstimator(rows.model), feature_map)
         h = layer.fit(rows.X).transform(rows.X)
     elif hasattr(feature_map, "transform"):

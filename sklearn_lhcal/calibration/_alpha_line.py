@@ -3,19 +3,20 @@
 import warnings
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import torch
-from torch import Tensor, nn
 
 from .._utils.arrays import Floats
-from .._utils.devices import on_cpu
 from .._utils.problems import Problem
 from .._utils.simplex import gini, row_sum
-from ..neural_network import LBFGS, Adam, Newton
-from ..neural_network._solvers import TorchProblem
+from .._utils.solvers import Newton
+from .._utils.types import Seed
+from ._alpha_likelihood import Likelihood
 from ._rows import CalibrationRows
+
+if TYPE_CHECKING:
+    from torch import nn
 
 # The concentration that stands for an infinite one, and a log α0 from which it can be seen.
 MAX_LOG_TOTAL = np.log(1e12)
@@ -39,25 +40,28 @@ _SHARE = 0.1
 
 
 class Concentration(NamedTuple):
-    """log α0 of features: ``w·hidden(h) + c``."""
+    """log α0 of features: ``w·hidden(h) + c``, or ``w·h + c``."""
 
-    hidden: nn.Module
+    hidden: "nn.Module | None"
     coef: Floats
     intercept: float
 
     @classmethod
     def constant(cls, log_total: float, n_features: int) -> "Concentration":
         """One log α0 for all rows, whatever their features."""
-        return cls(nn.Identity(), np.zeros(n_features), log_total)
+        return cls(None, np.zeros(n_features), log_total)
 
     def log_total(self, h: "Floats | Standardised") -> Floats:
         """Log α0 of rows, (n,), or of members, (n, S), from features (…, f)."""
         found = np.empty(h.shape[:-1])
         for start in range(0, len(found), _ROWS):
             rows = slice(start, start + _ROWS)
-            with torch.no_grad(), on_cpu():
-                hidden = self.hidden(torch.as_tensor(h[rows])).numpy()
-            found[rows] = hidden @ self.coef + self.intercept
+            some = h[rows]
+            if self.hidden is not None:
+                from ._alpha_torch import of_hidden
+
+                some = of_hidden(self.hidden, some)
+            found[rows] = some @ self.coef + self.intercept
         return np.clip(found, -MAX_LOG_TOTAL, MAX_LOG_TOTAL)
 
 
@@ -112,14 +116,56 @@ Features = Floats | Standardised
 Fit = Callable[[CalibrationRows, Features], Concentration]
 
 
-def is_any_spread_left(rows: CalibrationRows, likelihood: type[nn.Module]) -> bool:
+class Objective(NamedTuple):
+    """The mean over rows of a likelihood, plus ``penalty·(log α0)²``."""
+
+    likelihood: Likelihood
+    penalty: float
+    hidden: tuple[int, ...] = ()
+    random_state: Seed = None
+
+    def labels(self, rows: CalibrationRows) -> Floats:
+        """Those of the rows; known probabilities are as many as infinitely many."""
+        return rows.counts * (_MANY if rows.known else 1)
+
+    def problem(self, rows: CalibrationRows, h: Features):
+        """In closed form where there is one, else a torch module."""
+        if not rows.is_ensemble and not self.hidden:
+            return _LineProblem(rows, h, self)
+        from ._alpha_torch import AlphaProblem
+
+        return AlphaProblem(rows, h, self)
+
+    def fitted(self, rows: CalibrationRows, h: Features, solve) -> Concentration:
+        """The optimum of w, c and hidden layers."""
+        problem = self.problem(rows, h)
+        return Concentration(*problem.solution(solve(problem, problem.default_solver)))
+
+    def n_parameters(self, n_features: int) -> int:
+        """How many numbers are fitted."""
+        sizes = n_features, *self.hidden
+        return sum((a + 1) * b for a, b in pairwise(sizes)) + sizes[-1] + 1
+
+    def total(self, rows: CalibrationRows, log_total: Floats) -> float:
+        """The loss of each row at log α0, summed with the rows' weights."""
+        if rows.is_ensemble:
+            from ._alpha_torch import ensemble_losses
+
+            return float(rows.weight @ ensemble_losses(rows, log_total, self))
+        values, *_ = self.likelihood(rows.log_proba, self.labels(rows))(log_total)
+        return float(rows.weight @ (values + self.penalty * log_total**2))
+
+
+def is_any_spread_left(rows: CalibrationRows, likelihood: Likelihood) -> bool:
     """Whether some finite constant α0 is likelier than an infinite one."""
     none = np.empty((*rows.log_proba.shape[:-1], 0))
-    slope = problem_of(LogTotal(0), likelihood(0.0), rows, none).gradient(np.array([_FAR]))[1]
+    slope = Objective(likelihood, 0.0).problem(rows, none).gradient(np.array([_FAR]))[1]
     return bool(slope[0] > 0)
 
 
-def do_features_pay(rows: CalibrationRows, h: Features, loss: nn.Module, fits: Sequence[Fit]):
+def do_features_pay(
+    rows: CalibrationRows, h: Features, objective: Objective, fits: Sequence[Fit]
+) -> bool:
     """Whether the first fit, with features, predicts rows that are left out better than the other.
 
     In five folds; rows have no order.
@@ -131,7 +177,8 @@ def do_features_pay(rows: CalibrationRows, h: Features, loss: nn.Module, fits: S
         test = rows.take(fold == left_out)
         h_train = h[fold != left_out]
         h_test = h[fold == left_out]
-        featured, constant = (total_loss(loss, test, h_test, fit(train, h_train)) for fit in fits)
+        lines = (fit(train, h_train) for fit in fits)
+        featured, constant = (objective.total(test, line.log_total(h_test)) for line in lines)
         gain += constant - featured
     return gain > 0
 
@@ -144,15 +191,6 @@ def are_worth_judging(n_rows: int, n_parameters: int) -> bool:
 def can_be_judged(n_rows: int) -> bool:
     """Whether each fold has two rows."""
     return n_rows >= 2 * _FOLDS
-
-
-def total_loss(loss, rows: CalibrationRows, h: Features, fit: Concentration) -> float:
-    """The loss of each row under a fitted line, summed with the rows' weights."""
-    inputs = [rows.log_proba, fit.log_total(h), _labels(rows)]
-    if rows.is_ensemble:
-        inputs.append(rows.log_weights)
-    values = loss.row_loss(*(torch.as_tensor(np.ascontiguousarray(a)) for a in inputs))
-    return float(rows.weight @ values.numpy())
 
 
 def check_means(rows: CalibrationRows) -> bool:
@@ -196,79 +234,39 @@ def check_means(rows: CalibrationRows) -> bool:
     return True
 
 
-def fitted(
-    rows: CalibrationRows, h: Features, loss: nn.Module, module: "LogTotal", solve
-) -> Concentration:
-    """The optimum of w, c and hidden layers."""
-    problem = problem_of(module, loss, rows, h)
-    x = solve(problem, problem.default_solver)
-    with torch.no_grad():
-        nn.utils.vector_to_parameters(torch.as_tensor(x), module.parameters())
-    return Concentration(module.hidden, module.weight.detach().numpy().copy(), module.bias.item())
+class _LineProblem(Problem):
+    """The mean row loss in (w, c): rows meet only through η_i = w·h_i + c."""
 
-
-def problem_of(module: "LogTotal", loss: nn.Module, rows: CalibrationRows, h: Features):
-    """The problem of a line: a closed form where there is one, else a torch module."""
-    simple = not rows.is_ensemble and not len(module.hidden)
-    make = _LineProblem if simple else _AlphaProblem
-    return make(module, loss, rows, h)
-
-
-def _labels(rows: CalibrationRows) -> Floats:
-    return rows.counts * (_MANY if rows.known else 1)
-
-
-class _AlphaProblem(TorchProblem):
-    """The mean row loss in (w, c) and in the weights of hidden layers."""
-
-    def __init__(self, module, loss, rows: CalibrationRows, h):
-        counts = _labels(rows)
-        inputs = {"logits": rows.log_proba, "features": h, "log_weights": rows.log_weights}
-        super().__init__(module, loss, inputs, counts, rows.weight)
-        self.default_solver = LBFGS()
-        if len(module.hidden):
-            # Their optimum overfits.
-            self.default_solver = Adam(learning_rate=0.01, max_epochs=1000)
-
-    def hessian(self, x):
-        """Refused: many weights, or a mixture that is not convex."""
-        return Problem.hessian(self, x)
-
-
-class _LineProblem(_AlphaProblem):
-    """The same in (w, c) alone, for point predictions: rows meet only through η_i = w·h_i + c."""
-
-    def __init__(self, module, loss, rows: CalibrationRows, h):
-        super().__init__(module, loss, rows, h)
+    def __init__(self, rows: CalibrationRows, h: Features, objective: Objective):
+        self.parts = rows, h, objective
         self.default_solver = Newton()
-        self.parts = module, loss, rows, h
         self.h = h
         self.w = rows.weight / rows.weight.sum()
+        self.penalty = objective.penalty
         self.size = int(np.clip(_BLOCK // (h.shape[1] + 1), 4_096, 32_768))
-        counts = self.training().counts
+        y = objective.labels(rows)
         self.row_losses = {}
         for begin in range(0, len(h), self.size):
             block = slice(begin, begin + self.size)
-            u = torch.as_tensor(rows.log_proba[block])
-            self.row_losses[begin] = loss.in_log_total(u, torch.as_tensor(counts[block]))
+            self.row_losses[begin] = objective.likelihood(rows.log_proba[block], y[block])
+
+    @property
+    def start(self):
+        """α0 = 1 for all rows."""
+        return np.zeros(self.h.shape[1] + 1)
 
     @property
     def stages(self):
         """A part of the rows first, where there are many."""
-        module, loss, rows, h = self.parts
+        rows, h, objective = self.parts
         step = -(-len(h) // max(_SAMPLE, _A_PARAMETER * (h.shape[1] + 1)))
         if step < 2:
             return (self,)
         index = slice(None, None, step)
-        return (_LineProblem(module, loss, rows.take(index), h[index]), self)
-
-    def gradient(self, x):
-        """Value and gradient of the mean row loss."""
-        return self.hessian(x)[:2]
+        return (_LineProblem(rows.take(index), h[index], objective), self)
 
     def hessian(self, x):
         """Value, gradient and Hessian of the mean row loss."""
-
         F = 0.0
         G = np.zeros(len(x))
         H = np.zeros((len(x), len(x)))
@@ -276,7 +274,11 @@ class _LineProblem(_AlphaProblem):
             rows = slice(start, start + self.size)
             h = self.h[rows]
             w = self.w[rows]
-            f, g, s = (w * a.numpy() for a in losses(torch.as_tensor(h @ x[:-1] + x[-1])))
+            eta = h @ x[:-1] + x[-1]
+            f, g, s = losses(eta)
+            f = w * (f + self.penalty * eta**2)
+            g = w * (g + 2 * self.penalty * eta)
+            s = w * (s + 2 * self.penalty)
             F += f.sum()
             G += np.append(g @ h, g.sum())
             # Σ s hhᵀ = AᵀA − 2 BᵀB: a product with itself takes half the time
@@ -288,23 +290,12 @@ class _LineProblem(_AlphaProblem):
         H[-1, :-1] = H[:-1, -1]
         return float(F), G, H
 
+    def training(self):
+        """A torch module, for solvers that train one."""
+        from ._alpha_torch import AlphaProblem
 
-class LogTotal(nn.Module):
-    """log α0 = w·h + c for torch; hands logits and log-weights through to the loss.
+        return AlphaProblem(*self.parts).training()
 
-    It starts at α0 = 1: w and c are 0, behind hidden layers too.
-    """
-
-    def __init__(self, n_features: int, hidden_layer_sizes=()):
-        super().__init__()
-        sizes = [n_features, *np.ravel(hidden_layer_sizes or ()).tolist()]
-        layers = [(nn.Linear(a, b, dtype=torch.float64), nn.Tanh()) for a, b in pairwise(sizes)]
-        self.hidden = nn.Sequential(*(part for layer in layers for part in layer))
-        self.weight = nn.Parameter(torch.zeros(sizes[-1], dtype=torch.float64))
-        self.bias = nn.Parameter(torch.zeros((), dtype=torch.float64))
-
-    def forward(
-        self, logits: Tensor, features: Tensor, log_weights: Tensor | None = None
-    ) -> tuple[Tensor, ...]:
-        log_total = self.hidden(features) @ self.weight + self.bias
-        return (logits, log_total) if log_weights is None else (logits, log_total, log_weights)
+    def solution(self, x: Floats) -> tuple[None, Floats, float]:
+        """No hidden layers, w and c."""
+        return None, x[:-1], float(x[-1])

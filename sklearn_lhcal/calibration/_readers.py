@@ -20,9 +20,9 @@ from .._utils.checks import (
 from .._utils.names import positions
 from .._utils.problems import Solver
 from .._utils.simplex import EPS, log
+from .._utils.solvers import LBFGS
 from .._utils.types import Folds, LabelsLike, Samples, Seed
 from ..distributions import Distribution, Mixture, PointMass
-from ..neural_network import LBFGS
 from ._base import Calibrated, _TrainedCalibrator
 from ._reader_tilt import NewReader, Ratings, fit_effects, posterior, tilted
 from ._rows import CalibrationRows

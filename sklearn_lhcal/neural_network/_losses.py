@@ -217,23 +217,6 @@ class _HistogramLoss(_MeanOverRows):
             square = square.mean(dim=1)
         return loss + self.penalty * square
 
-    def in_log_total(
-        self, logits: Tensor, counts: Tensor
-    ) -> Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]:
-        """The loss of each row as a function of log α0 (n,), for logits (n, K).
-
-        The function returns the losses and their first and second derivatives.
-        """
-
-        def row_loss(log_total: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-            eta = log_total.detach().requires_grad_()
-            loss = self.row_loss(logits, eta, counts)
-            (first,) = torch.autograd.grad(loss.sum(), eta, create_graph=True)
-            (second,) = torch.autograd.grad(first.sum(), eta)
-            return loss.detach(), first.detach(), second
-
-        return row_loss
-
 
 class DirichletMultinomialLoss(_HistogramLoss):
     """Negative log-likelihood of label histograms under Dirichlet distributions, in nats per row.
@@ -303,39 +286,6 @@ class PairwiseLoss(_HistogramLoss):
             log_split = math.log(2) + log_z[..., k, None] + log_z[..., k + 1 :] + log_p[..., None]
             likelihood = likelihood + _dot(split, _mix(log_split, log_w))
         return -likelihood
-
-    def in_log_total(
-        self, logits: Tensor, counts: Tensor
-    ) -> Callable[[Tensor], tuple[Tensor, Tensor, Tensor]]:
-        """As of the base class, in closed form, and only for the classes that raters agree on.
-
-        With p = α0/(α0+1), −log(p z_k + 1−p) has the derivatives r_k = p(1−p)(1−z_k)/(p z_k + 1−p)
-        and (1−2p + r_k)·r_k."""
-        agree, split = _pair_shares(counts.to(logits.dtype))
-        log_z = torch.log_softmax(logits, dim=-1)
-        fixed = -_dot(agree + 2 * split, log_z)
-        split = split.sum(dim=1)
-        i, k = agree.nonzero(as_tuple=True)
-        agree, z = agree[i, k], log_z[i, k].exp()
-
-        def row_loss(log_total: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-            eta = log_total.clamp(-500, 500)
-            p, rest = torch.sigmoid(eta), torch.sigmoid(-eta)
-            q = torch.addcmul(rest[i], p[i], z)
-            r = (p * rest)[i] * (1 - z) / q
-            loss = (
-                fixed
-                - split * (math.log(2) + nn.functional.logsigmoid(eta))
-                + self.penalty * log_total**2
-            )
-            first = 2 * self.penalty * log_total - split * rest
-            second = 2 * self.penalty + split * p * rest
-            loss.index_add_(0, i, agree * q.log(), alpha=-1)
-            first.index_add_(0, i, agree * r)
-            second.index_add_(0, i, agree * r * ((rest - p)[i] + r))
-            return loss, first, second
-
-        return row_loss
 
 
 def _pair_shares(y: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,4 +1,7 @@
-"""α-calibration: the optimum and its limits, and the losses of label histograms it minimises."""
+"""α-calibration: the optimum and its limits, and the losses of label histograms it minimises.
+
+The likelihoods are private: their derivatives are seen nowhere else.
+"""
 
 import numpy as np
 import pytest
@@ -12,6 +15,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 
 from sklearn_lhcal.calibration import AlphaCalibration, TemperatureScaling
+from sklearn_lhcal.calibration._alpha_likelihood import dirichlet_multinomial, pairwise
 from sklearn_lhcal.datasets import make_label_histograms
 from sklearn_lhcal.distributions import Dirichlet, DirichletMixture, PointMass, predict_dist
 from sklearn_lhcal.label_histogram import KnownProbabilities
@@ -213,26 +217,51 @@ def test_gradients_of_the_losses(loss, members):
     assert torch.autograd.gradcheck(lambda u, eta: loss((u, eta, *log_w), y), (u, eta))
 
 
-@pytest.mark.parametrize("loss", [PairwiseLoss(0.01), DirichletMultinomialLoss(0.01)])
-def test_derivatives_in_the_log_total_are_those_of_autograd(loss):
+LIKELIHOODS = [(pairwise, PairwiseLoss()), (dirichlet_multinomial, DirichletMultinomialLoss())]
+
+
+@pytest.mark.parametrize(("likelihood", "loss"), LIKELIHOODS)
+@pytest.mark.parametrize("most", [9, 400])
+def test_likelihoods_and_their_derivatives_are_those_of_autograd(likelihood, loss, most):
     rng = np.random.default_rng(0)
-    u = torch.as_tensor(np.log(np.clip(rng.dirichlet(np.full(6, 0.3), 400), 1e-12, None)))
-    y = torch.as_tensor(rng.multinomial(rng.integers(1, 9, 400), np.full(6, 1 / 6)))
-    eta = torch.as_tensor(rng.normal(scale=8, size=400)).requires_grad_()
-    value, first, second = loss.in_log_total(u, y)(eta)
-    rows = loss.row_loss(u, eta, y)
+    z = np.clip(rng.dirichlet(np.full(6, 0.3), 400), 1e-12, None)
+    u = np.log(z / z.sum(axis=1, keepdims=True))
+    y = rng.multinomial(rng.integers(1, most, 400), np.full(6, 1 / 6)).astype(float)
+    log_total = rng.normal(scale=8, size=400)
+    eta = torch.as_tensor(log_total).requires_grad_()
+    rows = loss.row_loss(torch.as_tensor(u), eta, torch.as_tensor(y))
     (g,) = torch.autograd.grad(rows.sum(), eta, create_graph=True)
     (s,) = torch.autograd.grad(g.sum(), eta)
-    for ours, theirs in ((value, rows), (first, g), (second, s)):
-        assert_allclose(ours.detach(), theirs.detach(), rtol=1e-11, atol=1e-11)
+    for ours, theirs in zip(likelihood(u, y)(log_total), (rows, g, s), strict=True):
+        # rounding of terms as large as the number of labels
+        assert_allclose(ours, theirs.detach(), rtol=1e-11, atol=1e-12 * most)
+
+
+def test_the_likelihood_of_many_labels_is_that_of_exact_arithmetic():
+    """Its tail is a series; mpmath differentiates lnΓ with 40 digits."""
+    mpmath = pytest.importorskip("mpmath")
+    z, y = [0.2, 0.5, 0.3], [70, 4000, 33]
+    with mpmath.workdps(40):
+
+        def exact(eta):
+            a = mpmath.exp(eta)
+            rows = [
+                mpmath.loggamma(a * p + k) - mpmath.loggamma(a * p)
+                for p, k in zip(z, y, strict=True)
+            ]
+            return mpmath.loggamma(a + sum(y)) - mpmath.loggamma(a) - sum(rows)
+
+        for log_total in (-20.0, 0.0, 5.0, 20.0):
+            ours = dirichlet_multinomial(np.log([z]), np.array([y], float))(np.array([log_total]))
+            for order, value in enumerate(ours):
+                wanted = float(mpmath.diff(exact, log_total, order))
+                assert_allclose(value, [wanted], rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("sign", [-1, 1])
 def test_pairs_at_an_extreme_log_total(sign):
-    u, y = torch.log(torch.tensor([[0.2, 0.8]], dtype=torch.float64)), torch.tensor([[2, 1]])
-    value, first, second = (
-        a.item() for a in PairwiseLoss().in_log_total(u, y)(torch.tensor([sign * 100.0]).double())
-    )
+    u, y = np.log([[0.2, 0.8]]), np.array([[2.0, 1.0]])
+    value, first, second = (a.item() for a in pairwise(u, y)(np.array([sign * 100.0])))
     # certain of 0.2 and 0.8, or of one class, which two of three pairs contradict
     certain = -(np.log(0.2**2) + 2 * np.log(2 * 0.2 * 0.8)) / 3
     one_class = -(np.log(0.2) + 2 * (np.log(2 * 0.2 * 0.8) - 100)) / 3

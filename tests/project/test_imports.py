@@ -51,6 +51,7 @@ PRIVATE_IN_TESTS = {
     "_utils.kernels.smoothing": "likelihoods and derivatives of kernels, which metrics sum away",
     "_utils.kernels.sums": "exact to rounding, and in blocks so small that few rows cross them",
     "_utils.tags": "what metrics say of themselves, which scorers and intervals read",
+    "calibration._alpha_likelihood": "derivatives of likelihoods, which fits only use",
     "calibration._base": "the base of calibrators, for the exercise of a new one",
     "calibration._decision.select": "candidates and the rule that chooses, against brute force",
     "calibration._risk_control": "the wealth of bets, a martingale by enumeration",
@@ -268,6 +269,13 @@ def test_importing_is_light(module):
         "sklearn.calibration",
     )
     assert not [name for name in added if name.startswith(heavy)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("room", ["calibration", "display", "model_selection", "report"])
+def test_importing_needs_no_torch(room):
+    added = modules_added_by(f"sklearn_lhcal.{room}")
+    assert not {"torch", "skorch", "matplotlib"} & {name.partition(".")[0] for name in added}
 
 
 def test_version_and_type_marker():

@@ -2,11 +2,10 @@
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from torch import nn
 
 from ..._utils.arrays import Floats
 from ..._utils.checks import check_not_negative, check_samples
@@ -26,8 +25,9 @@ from .._scaling.estimators import (
 from .._scaling.fit import rows_for_fit, warn
 from .._scaling.maps import FittedMap, TemperatureMap
 from .._scaling.stack import StackAtTemperature, fit_stack, predicted_out_of_fold
-from .losses import AUTO, check_criterion, check_grid
-from .select import Search, select
+
+if TYPE_CHECKING:
+    from torch import nn
 
 STACKED = "stacked"
 SCALINGS: dict[str, type] = {
@@ -193,7 +193,7 @@ class DecisionCalibration(Scaling):
         *,
         scaling: Literal["stacked", "temperature", "bias_corrected", "vector"] = "stacked",
         floor: Literal["auto", "uniform", "prior"] | None = "auto",
-        criterion: Literal["auto", "nll", "ece", "direct", "margin"] | nn.Module = "auto",
+        criterion: Literal["auto", "nll", "ece", "direct", "margin"] | "nn.Module" = "auto",
         grid: Mapping[str, Sequence[float | None]] | Literal["paper"] | None = None,
         bias_penalty: float | None = None,
         inner_cv: int = 10,
@@ -291,6 +291,8 @@ class DecisionCalibration(Scaling):
             raise ValueError(
                 f'bias_penalty is for scaling="vector" alone; leave it None for {self.scaling!r}.'
             )
+        from .losses import check_criterion, check_grid
+
         check_criterion(self.criterion)
         check_grid(self.grid, self.criterion)
         self._scaling()._check(one_model)
@@ -301,6 +303,10 @@ class DecisionCalibration(Scaling):
         return self._scaling()._fitted(rows)
 
     def _fit_map(self, rows):
+        # what searches needs torch, which what decides does without
+        from .losses import AUTO
+        from .select import Search, select
+
         floor, safeguard = self._resolved()
         rows = rows_for_fit(rows, floor)
         cost_matrix, decisions = self._costs(rows.classes)

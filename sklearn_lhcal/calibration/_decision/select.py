@@ -35,6 +35,7 @@ from ..._utils.costs import bayes_columns, relative
 from ...metrics import ConfidenceInterval
 from .._rows import CalibrationRows, Split
 from .._scaling.maps import FittedMap, TemperatureMap, VectorMap, transform
+from . import DecisionCalibrationWarning
 from .losses import Candidate, Grid, candidates_of
 
 _STEPS = 50
@@ -46,20 +47,6 @@ _BLOCK = 2**17
 # Both tails of the normal distribution together 5 %.
 _Z95 = 1.96
 NLL = {"criterion": "nll"}
-
-
-class DecisionCalibrationWarning(UserWarning):
-    """The calibration rows cannot tell whether calibrating for decisions pays.
-
-    See `DecisionCalibration`.
-
-    Examples
-    --------
-    >>> import warnings
-    >>> # where nothing may be left in doubt
-    >>> warnings.simplefilter("error", DecisionCalibrationWarning)
-    >>> warnings.simplefilter("default", DecisionCalibrationWarning)
-    """
 
 
 class Search(NamedTuple):
