@@ -12,10 +12,10 @@ def sha256(data):
 
 
 @contextmanager
-def serving(content, *, status=200, said=None, pause=None, trickle=None):
+def serving(content, *, status=200, said=None, pause=None, trickle=None, header=""):
     """(URL, paths that were asked for) of a server that answers with `content`.
 
-    And calls it `said` bytes long.
+    And calls it `said` bytes long; the letters of `header` come one by one.
     """
     asked = []
 
@@ -25,6 +25,10 @@ def serving(content, *, status=200, said=None, pause=None, trickle=None):
             if pause is not None:
                 pause.wait(10)
             self.send_response(status)
+            self.flush_headers()
+            for letter in header:
+                self.wfile.write(letter.encode())
+                time.sleep(0.1)
             if said != "nothing":
                 self.send_header("Content-Length", str(len(content) if said is None else said))
             self.end_headers()

@@ -12,6 +12,8 @@ from .checks import any_array, as_floats, is_count, is_real
 _ROUNDING = 1e-12
 # where numbers begin to differ in float32: its .7 is below .7
 _FLOAT32 = 2.0**-23
+# bins of all columns together: their sums then take a gigabyte
+_MOST = 2**24
 
 
 class Bins:
@@ -34,6 +36,8 @@ class Bins:
             raise ValueError(f'strategy must be "uniform" or "quantile", got {strategy!r}.')
         self.edges: Floats  # (K, B+1), short rows padded with NaN
         K = z.shape[1]
+        if is_count(n_bins) and n_bins * K > _MOST:
+            raise ValueError(f"n_bins={n_bins} bins of {K} columns are more than {_MOST} bins.")
         self._uniform = False
         margin = None
         given = n_bins if is_real(n_bins) else any_array(n_bins, "n_bins")

@@ -169,8 +169,7 @@ def matched(
     ----------
     own, other : Side
     add : bool, default=False
-        Whether classes that the other side never saw join its own, in sorted order. It may have
-        seen fewer bare columns, and call them 0, 1, 2, ….
+        Whether classes that the other side never saw join its own, in sorted order.
     sure : bool, default=False
         Whether own columns without names are known to be in the other's order.
 
@@ -188,8 +187,6 @@ def matched(
         names = None
     elif own.single and not own.graded and classes is None and own.K == other.K:
         classes = sorted_names(names)
-    elif add and names is None and own.K > other.K and np.array_equal(classes, columns):
-        names = np.arange(own.K)
     elif own.K != other.K and (names is None or classes is None):
         raise _other_number(own, other)
     match names, classes:

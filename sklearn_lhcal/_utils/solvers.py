@@ -7,11 +7,11 @@ import numpy as np
 from scipy.linalg import cho_solve
 from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
-from tqdm.auto import tqdm
 
 from .arrays import Floats
 from .checks import check_not_negative, check_positive_int
 from .problems import Problem, Solver, Vector
+from .progress import Progress
 from .types import Seed
 
 # The share of its decrement by which a Newton step lowers the objective at least: Armijo's rule.
@@ -76,7 +76,7 @@ class Newton(Solver):
         f, g, H = problem.hessian(x)
         steps: Iterable = range(self.max_iter)
         if verbose:
-            steps = tqdm(steps, desc="Newton", leave=False)
+            steps = Progress(steps, desc="Newton", leave=False)
         for _ in steps:
             step = -_solved(H, g)
             decrement = -float(g @ step) / 2
@@ -183,7 +183,7 @@ class LBFGS(Solver):
             "gtol": tol,
             "ftol": 1e-16,
         }
-        with tqdm(desc="L-BFGS", disable=not verbose, leave=False) as bar:
+        with Progress(desc="L-BFGS", disable=not verbose, leave=False) as bar:
             found = minimize(
                 objective,
                 np.zeros(size),

@@ -18,7 +18,6 @@ from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 from threadpoolctl import ThreadpoolController
-from tqdm.auto import tqdm
 
 from .._rows import DistributionClassifierMixin, Labels, predicted_dist, read_labels
 from .._utils.arrays import Floats
@@ -41,6 +40,7 @@ from .._utils.estimators import (
 )
 from .._utils.names import check_row_names
 from .._utils.problems import Problem, Solver
+from .._utils.progress import Progress
 from .._utils.simplex import log
 from .._utils.types import Estimator, Folds, LabelsLike, Samples, Seed
 from ..distributions import Distribution
@@ -228,7 +228,7 @@ class _BaseCalibrator(_Wrapper):
             weight = take_rows(weight, index)
         rows = rows.labelled(labels, weight)
         for calibrator in reversed(calibrators):
-            with one_blas_thread(), recorded(), on_cpu():
+            with one_blas_thread(), recorded(), on_cpu(), np.errstate(under="ignore"):
                 learnt = calibrator._fit_map(rows)
             calibrator._keep(base, classes, learnt)
             if calibrator is not self:
@@ -246,7 +246,7 @@ class _BaseCalibrator(_Wrapper):
         cv = _cv(_chain(self, cloned=False)[0])
         splits = _splits(cv, training, self.random_state, to_split)
         predicted = []
-        for i, (train, test) in enumerate(tqdm(splits, desc="folds", disable=not self.verbose)):
+        for i, (train, test) in enumerate(Progress(splits, desc="folds", disable=not self.verbose)):
             where = "the 80 % it was fitted on" if isinstance(cv, str) else f"training fold {i}"
             model = training.fit(clone(base), train, where)
             X_test = take_rows(X, test)
@@ -261,7 +261,8 @@ class _BaseCalibrator(_Wrapper):
         check_is_fitted(self, "estimator_")
         X = check_samples(X)
         rows = CalibrationRows.predicted(self.estimator_, X, self.classes_)
-        return self._map(rows).with_classes(self.classes_)
+        with np.errstate(under="ignore"):
+            return self._map(rows).with_classes(self.classes_)
 
     def predict_log_proba(self, X: Samples) -> Floats:
         """Logarithm of `predict_proba`, shape (n_samples, n_classes)."""

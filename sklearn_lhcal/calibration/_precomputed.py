@@ -7,9 +7,9 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .._rows import read_labels
+from .._rows import DistributionClassifierMixin, read_labels
 from .._utils.arrays import Floats
-from .._utils.checks import check_samples, plain_array
+from .._utils.checks import check_same_length, check_samples, plain_array
 from .._utils.estimators import atomic
 from .._utils.names import (
     Side,
@@ -38,7 +38,7 @@ def log_proba(z: Floats, least: float = EPS) -> Floats:
     return np.log(v, out=v)
 
 
-class PrecomputedClassifier(ClassifierMixin, BaseEstimator):
+class PrecomputedClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstimator):
     """Classifier for which X holds the outputs of a model that ran elsewhere.
 
     The words ``"logits"`` and ``"proba"`` as a calibrator's `estimator` are short for it. X may be
@@ -97,7 +97,9 @@ class PrecomputedClassifier(ClassifierMixin, BaseEstimator):
         """
         self._read_columns(X, y)
         if not isinstance(X, Distribution):
-            self._checked(self._outputs(X))
+            X = self._checked(self._outputs(X))
+        if y is not None:
+            check_same_length(len(X), y=read_labels(y))
         return self
 
     def _read_columns(self, X, y) -> None:
@@ -190,11 +192,6 @@ class PrecomputedClassifier(ClassifierMixin, BaseEstimator):
         if self.response == "logits" and not isinstance(X, Distribution):
             return log_softmax(self._checked(self._outputs(X)))
         return log_proba(self.predict_proba(X))
-
-    def predict(self, X: Samples) -> NDArray:
-        """The most probable class of each row, shape (n_samples,)."""
-        check_is_fitted(self, "classes_")
-        return self.classes_[self.predict_proba(X).argmax(axis=1)]
 
     def _outputs(self, X):
         X = check_samples(X)

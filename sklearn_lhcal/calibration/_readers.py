@@ -203,7 +203,8 @@ class ReaderEffects(_TrainedCalibrator):
         Q = CalibrationRows.predicted(self.estimator_, X, self.classes_).whole
         reader = self._numbers(rater, len(Q))
         if given is None:
-            return self._asked(Q, reader).with_classes(self.classes_)
+            with np.errstate(under="ignore"):
+                return self._asked(Q, reader).with_classes(self.classes_)
         nodes, weights = self._after(Q, given)
         return self._at_nodes(nodes, weights, reader).with_classes(self.classes_)
 

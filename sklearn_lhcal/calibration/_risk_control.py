@@ -13,7 +13,7 @@ from scipy.special import logsumexp
 from sklearn.utils.validation import check_is_fitted
 
 from .._utils.arrays import Floats, Indices
-from .._utils.checks import check_fraction, check_samples
+from .._utils.checks import check_fraction, check_samples, n_rows
 from .._utils.costs import (
     bayes_columns,
     check_cost_matrix,
@@ -400,7 +400,7 @@ class RiskControlledDecision(_Guarantee):
         """
         check_is_fitted(self, "estimator_")
         X = check_samples(X)
-        costs = self._source.of_rows(X, len(X))
+        costs = self._source.of_rows(X, n_rows(X))
         if len(costs.decisions) != len(self.decisions_):
             raise ValueError(
                 f"cost_matrix(X) has {len(costs.decisions)} decisions with the referral, but had "

@@ -28,6 +28,7 @@ _DERMAMNIST_FILE = "dermamnist.npz"
 # The authors publish this digest, and no other.
 _DERMAMNIST_MD5 = "0744692d530f8e62ec473284d019b0c7"
 _LARGEST = 40_000_000  # bytes
+_UNPACKED = 50_000_000
 _DERMAMNIST_CLASSES = (
     "actinic keratoses and intraepithelial carcinoma",
     "basal cell carcinoma",
@@ -121,6 +122,8 @@ def _parts_of(data: bytes) -> dict[str, NDArray]:
 def _arrays(data: bytes, *names: str) -> list[NDArray]:
     try:
         with np.load(io.BytesIO(data), allow_pickle=False) as file:
+            if sum(part.file_size for part in file.zip.infolist()) > _UNPACKED:
+                raise OSError(f"it unpacks to more than {_UNPACKED} bytes")
             return [file[name] for name in names]
     except Exception as error:
         # a header may ask for anything

@@ -8,9 +8,11 @@ from collections.abc import Callable
 from http.client import HTTPException
 from numbers import Real
 from pathlib import Path
+from socket import SHUT_RDWR
+from threading import Timer
 from typing import Any, BinaryIO, NamedTuple
 from urllib.error import HTTPError
-from urllib.request import urlopen
+from urllib.request import HTTPHandler, HTTPSHandler, build_opener
 
 from sklearn.datasets import get_data_home
 
@@ -18,6 +20,37 @@ _SCHEMES = ("https", "http", "file")
 # times the timeout, for the whole download
 _LONGEST = 10
 _CHUNK = 65_536
+
+
+class _InTime:
+    """Ends a connection whose headers come too slowly: a timeout is for each piece of them."""
+
+    def do_open(self, http_class, req, **options):
+        """A connection, which a timer ends."""
+        made = []
+
+        def connect(*args, **kwargs):
+            made.append(http_class(*args, **kwargs))
+            return made[0]
+
+        def end():
+            if made and made[0].sock is not None:
+                made[0].sock.shutdown(SHUT_RDWR)
+
+        timer = Timer(_LONGEST * req.timeout, end)
+        timer.start()
+        try:
+            return super().do_open(connect, req, **options)
+        finally:
+            timer.cancel()
+
+
+class _Http(_InTime, HTTPHandler):
+    """Of http."""
+
+
+class _Https(_InTime, HTTPSHandler):
+    """Of https."""
 
 
 class PublishedFile(NamedTuple):
@@ -69,9 +102,11 @@ def _download(file: PublishedFile, url: str, path: Path, checksum: str | None, t
     with tempfile.TemporaryDirectory(prefix=f"{path.name}.part_", dir=path.parent) as folder:
         part = Path(folder) / path.name
         try:
-            # S310: the scheme was checked above
-            with urlopen(url, timeout=timeout) as response, part.open("wb") as target:  # noqa: S310
-                size = _copy(response, target, time.monotonic() + _LONGEST * timeout, file.largest)
+            deadline = time.monotonic() + _LONGEST * timeout
+            opener = build_opener(_Http, _Https)
+            # the scheme was checked above
+            with opener.open(url, timeout=timeout) as response, part.open("wb") as target:
+                size = _copy(response, target, deadline, file.largest)
                 said = response.headers.get("Content-Length")
         except (OSError, HTTPException, ValueError) as error:
             if isinstance(error, HTTPError):
@@ -100,8 +135,10 @@ def _check_arguments(base_url: str, checksum: str | None, timeout: float) -> Non
 def _copy(response: BinaryIO, file: BinaryIO, deadline: float, largest: int) -> int:
     """Bytes copied; an OSError where they are too many, or take too long."""
     size = 0
-    # read1 returns what is there; read would wait for all of a chunk
-    while chunk := getattr(response, "read1", response.read)(_CHUNK):
+    chunk = b"-"
+    while chunk:
+        # read1 returns what is there; read would wait for all of a chunk
+        chunk = getattr(response, "read1", response.read)(_CHUNK)
         size += len(chunk)
         if size > largest:
             raise OSError(f"it has more than {largest} bytes")

@@ -10,7 +10,6 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
-from tqdm.auto import tqdm
 
 from .._rows import DistributionClassifierMixin, read_labels, weight_of
 from .._utils.arrays import Floats
@@ -22,6 +21,7 @@ from .._utils.checks import (
 from .._utils.devices import check_device, on_cpu
 from .._utils.estimators import atomic
 from .._utils.names import check_row_names
+from .._utils.progress import Progress
 from .._utils.simplex import row_sum, softmax
 from .._utils.types import LabelsLike, Samples, Seed
 from ..distributions import Distribution, Ensemble, LogisticNormal, PointMass
@@ -240,7 +240,7 @@ class SparseGPClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstim
         self.elbo_ = np.empty(0)
         self.n_iter_ = 0
         if len(self.classes_) > 1:
-            bar = tqdm(desc="passes", disable=not self.verbose)
+            bar = Progress(desc="passes", disable=not self.verbose)
             with bar, range_named(), on_cpu():
                 self._fit_latents(self._tensor(X), self._tensor(Z), counts, rng, bar)
         return self

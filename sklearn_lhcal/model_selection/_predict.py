@@ -6,7 +6,6 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone, is_classifier
-from tqdm.auto import tqdm
 
 from .._rows import predicted_classes, predicted_dist, read_labels
 from .._utils.checks import (
@@ -18,6 +17,7 @@ from .._utils.checks import (
 )
 from .._utils.estimators import class_order, fit_on_labels, own_columns
 from .._utils.names import check_row_names
+from .._utils.progress import Progress
 from .._utils.types import Estimator, Folds, LabelsLike, Samples
 from ..distributions import Distribution
 from ._folds import check_cv
@@ -97,7 +97,7 @@ def cross_val_predict(
     if not np.array_equal(np.sort(rows), np.arange(n)):
         raise ValueError("cv must put every row into one test part, once: use a K-fold splitter.")
     folds = []
-    for i, (train, test) in enumerate(tqdm(splits, desc="folds", disable=not verbose)):
+    for i, (train, test) in enumerate(Progress(splits, desc="folds", disable=not verbose)):
         part = labels.take(train)
         part.check_all_seen(f"training fold {i}")
         params = take_params(fit_params, train, n)

@@ -5,10 +5,10 @@ from functools import partial
 from typing import NamedTuple
 
 from numpy.typing import ArrayLike
-from tqdm.auto import tqdm
 
 from .. import metrics
 from .._rows import Rows, read_rows
+from .._utils.progress import Progress
 from .._utils.simplex import accuracy
 from .._utils.tags import MeanOfTerms, metric, tags_of
 from ..distributions import Distribution
@@ -130,7 +130,7 @@ def numbers(
 ) -> dict[tuple[str, str], Number]:
     """All numbers by name and subset."""
     todo = list(_plan(intervals, recalibrated))
-    found = [call() for call in tqdm(todo, desc="intervals", disable=not verbose)]
+    found = [call() for call in Progress(todo, desc="intervals", disable=not verbose)]
     return {(number.name, number.subset): number for number in found}
 
 
@@ -138,7 +138,7 @@ def of_classes(intervals: Intervals, verbose: bool = False) -> list[Number]:
     """Calibration errors of each class of the prediction as it was given."""
     study = intervals.study
     found = []
-    for k in tqdm(study.shown(MOST_CLASSES), desc="classes", disable=not verbose):
+    for k in Progress(study.shown(MOST_CLASSES), desc="classes", disable=not verbose):
         own = {"kind": study.labels.classes.tolist()[k]}
         for name, function in OF_CLASS.items():
             number = intervals.measure(name, function, study.prediction, "as_given", **own)

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from sklearn.model_selection import GroupKFold, KFold
 from sklearn.utils import check_random_state
-from tqdm.auto import tqdm
 
+from .._utils.progress import Progress
 from ..calibration import AlphaCalibration, TemperatureScaling
 from ..distributions import Dirichlet, Distribution, PointMass
 from ._study import Study
@@ -57,7 +57,7 @@ def _out_of_fold(study: Study, rng: np.random.RandomState, verbose: bool) -> Dis
     z = np.empty_like(study.z)
     total = np.full(len(study), np.inf)
     splits = splitter.split(study.z, groups=study.groups)
-    for train, test in tqdm(splits, desc="calibration", total=FOLDS, disable=not verbose):
+    for train, test in Progress(splits, desc="calibration", total=FOLDS, disable=not verbose):
         if len(train) > MOST_ROWS:
             train = rng.choice(train, MOST_ROWS, replace=False)
         fitted = _calibrator(study).fit(study.z[train], study.labels.counts[train])

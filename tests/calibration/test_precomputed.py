@@ -10,7 +10,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn_lhcal.calibration import AlphaCalibration, PrecomputedClassifier, TemperatureScaling
 from sklearn_lhcal.datasets import make_label_histograms
 from sklearn_lhcal.distributions import Dirichlet, Ensemble, PointMass, predict_dist
-from sklearn_lhcal.metrics import expected_squared_loss, label_log_loss
+from sklearn_lhcal.metrics import expected_accuracy, expected_squared_loss, label_log_loss
 
 NAMES = ["b", "c", "a"]
 
@@ -136,3 +136,18 @@ def test_columns_and_classes_that_do_not_fit(data, members):
         PrecomputedClassifier("proba", columns=[0, 1]).fit(Ensemble(members))
     with pytest.raises(ValueError, match="3 different names"):
         PrecomputedClassifier("proba", classes=["a", "b"]).fit(Ensemble(members))
+
+
+def test_lengths_are_compared_at_fit():
+    data = make_label_histograms(20, random_state=0)
+    with pytest.raises(ValueError, match="y has 20 rows, expected 19"):
+        PrecomputedClassifier().fit(data.prediction[:-1], data.counts)
+
+
+def test_score_takes_counts():
+    """The expected accuracy, as every calibrator's score."""
+    data = make_label_histograms(20, random_state=0)
+    model = PrecomputedClassifier().fit(data.prediction, data.counts)
+    assert model.score(data.prediction, data.counts) == pytest.approx(
+        expected_accuracy(data.counts, data.prediction), abs=1e-12
+    )

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from vote_cases import votes
@@ -269,3 +270,13 @@ def test_bad_arguments(pool):
     taken = RiskControlledDecision("proba", pd.DataFrame(COSTS, columns=["a", "refer", "c"]))
     with pytest.raises(ValueError, match='pass referral="refer"'):
         taken.fit(z, y)
+
+
+def test_sparse_features():
+    """Their rows are decided as those of an array."""
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    y = (X[:, 0] > 0).astype(int)
+    model = RiskControlledDecision(
+        LogisticRegression(), 1 - np.eye(2), budget=0.9, calibration_size=0.5, random_state=0
+    ).fit(sparse.csr_array(X), y)
+    assert_array_equal(model.decide(sparse.csr_array(X)), model.fit(X, y).decide(X))

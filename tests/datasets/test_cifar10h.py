@@ -203,6 +203,18 @@ def test_refusal_says_what_to_do(counts, home, status):
     assert left_in(home) == []
 
 
+def test_a_server_whose_headers_trickle_is_given_up(counts, home):
+    """Each letter comes in time, and the header never ends."""
+    begin = time.monotonic()
+    with (
+        serving(as_file(counts), header="X" * 100) as (url, _),
+        pytest.raises(OSError, match="timed out after"),
+    ):
+        fetch_cifar10h(data_home=home, base_url=url, timeout=0.2)
+    assert time.monotonic() - begin < 5
+    assert left_in(home) == []
+
+
 def test_no_server_says_what_to_do(counts, home):
     with serving(b"") as (url, _):
         pass  # and gone

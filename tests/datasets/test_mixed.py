@@ -178,6 +178,16 @@ def test_another_file_is_refused(loopback, tmp_path, changes, match):
     assert left_in(tmp_path) == []
 
 
+def test_an_archive_that_unpacks_to_much_is_refused(loopback, tmp_path):
+    """64 MB of zeros take 64 kB; nothing of them is unpacked."""
+    file = io.BytesIO()
+    np.savez_compressed(file, train_images=np.zeros(64_000_000, dtype=np.uint8))
+    digest = hashlib.sha256(file.getvalue()).hexdigest()
+    with serving(file.getvalue()) as (url, _), pytest.raises(OSError, match="unpacks to more than"):
+        fetch_dermamnist(data_home=tmp_path, base_url=url, checksum=digest)
+    assert left_in(tmp_path) == []
+
+
 def test_what_is_no_archive_is_refused(loopback, tmp_path):
     content = b"nothing"
     digest = hashlib.sha256(content).hexdigest()

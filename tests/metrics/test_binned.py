@@ -239,3 +239,10 @@ def test_raters_of_one_rating_each_share_nothing(metric):
     counts, z = rng.multinomial(3, [0.3, 0.3, 0.4], size=6), rng.dirichlet(np.ones(3), 6)
     found = metric(Annotations.from_counts(counts), z)
     assert found == pytest.approx(metric(counts, z), rel=1e-12)
+
+
+def test_bins_beyond_memory_are_refused():
+    """15 bins of so many classes would take 12 GB."""
+    K = 2_000_000
+    with pytest.raises(ValueError, match="n_bins=15 bins of 2000000 columns"):
+        calibration_error(np.ones((1, K), dtype=np.int8), np.full((1, K), 1 / K))

@@ -1,5 +1,6 @@
 """Settings of torch and NumPy that the caller has changed alter no result."""
 
+import threading
 from functools import cache
 
 import numpy as np
@@ -10,9 +11,15 @@ from numpy.testing import assert_array_equal, assert_equal
 from sklearn import clone
 from sklearn.naive_bayes import GaussianNB
 
-from sklearn_lhcal.calibration import AlphaCalibration, DecisionCalibration
+from sklearn_lhcal.calibration import (
+    AlphaCalibration,
+    DecisionCalibration,
+    ReaderEffects,
+    TemperatureScaling,
+)
 from sklearn_lhcal.distributions import Dirichlet
 from sklearn_lhcal.gaussian_process import SparseGPClassifier
+from sklearn_lhcal.label_histogram import Annotations
 from sklearn_lhcal.metrics import null_calibration_error, posterior_epistemic_loss
 from sklearn_lhcal.neural_network import LBFGS
 
@@ -64,3 +71,21 @@ def test_tiny_shares_raise_no_floating_point_error(metric):
         plain = metric(Y, given, **options)
         with np.errstate(all="raise"):
             assert_equal(metric(Y, given, **options), plain)
+
+
+def test_readers_raise_no_floating_point_error():
+    rng = np.random.default_rng(1)
+    P = rng.dirichlet(np.full(3, 0.2), 60)
+    labels = np.array([rng.choice(3, 4, p=p) for p in P])
+    with np.errstate(all="raise"):
+        model = ReaderEffects("proba").fit(P, Annotations.from_matrix(labels))
+        assert np.isfinite(model.predict_proba(P, rater=labels[:, 0] % 2)).all()
+        assert np.isfinite(model.predict_proba(P)).all()
+
+
+def test_no_thread_is_left():
+    """A progress bar has none that watches it, shown or not."""
+    before = set(threading.enumerate())
+    y = np.arange(40) % 2
+    TemperatureScaling(GaussianNB(), cv=2, verbose=1).fit(np.arange(40.0)[:, None], y)
+    assert set(threading.enumerate()) <= before

@@ -28,10 +28,10 @@ from scipy.ndimage import gaussian_filter1d
 from scipy.special import expit
 from scipy.stats import rankdata
 from torch import Tensor, nn
-from tqdm.auto import tqdm
 
 from ..._utils.arrays import Floats, Indices
 from ..._utils.costs import bayes_columns, relative
+from ..._utils.progress import Progress
 from ...metrics import ConfidenceInterval
 from .._rows import CalibrationRows, Split
 from .._scaling.maps import FittedMap, TemperatureMap, VectorMap, transform
@@ -111,7 +111,7 @@ def select(search: Search) -> Selection:
         results: dict = {"params": [NLL], "rank_risk": np.array([1])}
         results |= {"mean_risk": none, "mean_difference": none, "standard_error": none}
         return Selection(search.nll, NLL, results, ConfidenceInterval(*[np.nan] * 4))
-    bar = tqdm(search.splits, desc="selection", disable=not search.verbose)
+    bar = Progress(search.splits, desc="selection", disable=not search.verbose)
     starts = [search.nll, *(search.refit(search.rows.take(train)) for train, _ in bar)]
     others, found = fit_candidates(search, starts)
     params = [NLL, *others]
@@ -132,7 +132,7 @@ def fit_candidates(search: Search, starts: list[FittedMap]) -> tuple[list[dict],
         params = [{"criterion": "direct", "smoothing": h} for h in _SMOOTHING]
         return params, cheapest_temperatures(search, starts, w)
     candidates = candidates_of(search.criterion, search.unit_costs, cost_scale(search), search.grid)
-    bar = tqdm(candidates, desc="candidates", disable=not search.verbose)
+    bar = Progress(candidates, desc="candidates", disable=not search.verbose)
     x = np.stack([descended(one, starts, search.rows, w) for one in bar], axis=1)
     return [one.params for one in candidates], x
 

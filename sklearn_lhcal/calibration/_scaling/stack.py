@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import expit, logit
-from tqdm.auto import tqdm
 
 from ..._utils.arrays import Floats, Indices
+from ..._utils.progress import Progress
 from ...distributions import Distribution
 from .._rows import CalibrationRows
 from .fit import fit_shrunk, fit_temperature, floor_probabilities
@@ -127,7 +127,7 @@ def fit_stack(
         return stack, [(np.arange(len(rows)), stack)]
     fold_maps = []
     z = np.empty((len(maps), *rows.counts.shape))
-    for train, test in tqdm(splits, desc="stack", disable=not verbose):
+    for train, test in Progress(splits, desc="stack", disable=not verbose):
         fold_maps.append(_fitted_maps(rows.take(train), floor))
         held_out = rows.take(test)
         z[:, test] = [one.distribution(held_out).mean() for one in fold_maps[-1]]
