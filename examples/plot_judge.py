@@ -126,7 +126,7 @@ print(f"kappa among people       {found.estimate:.3f} ({found.low:.3f} to {found
 # The table of readers says who names which class more often than the others of the same answers.
 people = reader_table(y, random_state=0)
 print(pd.DataFrame(people.bias, people.raters, people.classes).round(2).to_string())
-print(f"people do not differ: p = {people.pvalue:.1g}")
+print(people)
 
 # %%
 # As good as one more person?

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Callable, Hashable, Iterator
 from datetime import datetime
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -312,6 +313,35 @@ def check_positive_int(**named) -> None:
         "be an int of at least 1",
         lambda x: isinstance(x, Integral) and not isinstance(x, bool) and int(x) >= 1,
     )
+
+
+# of what names the arguments of intervals and tests: 0 itself, or whole numbers, or neither
+_SHARES = ("margin", "epsilon")
+_NUMBERS = ("n_blocks", "n_draws", "n_replays", "least_rows")
+_MOST = 10**6
+
+
+def check_inference(**named) -> None:
+    """ValueError that names the first argument of an interval or a test out of its range.
+
+    Shares lie between 0 and 1, margins may be 0, and numbers are whole, from 1 to a million.
+    """
+    for name, value in named.items():
+        x: Any = value
+        if not is_real(x) or isinstance(x, bool):
+            x = np.nan
+        if name in _NUMBERS:
+            what = f"be an int from 1 to {_MOST}"
+            whole = isinstance(x, Integral)
+            holds = whole and 1 <= x <= _MOST
+        elif name in _SHARES:
+            what = "be at least 0 and below 1"
+            holds = 0 <= x < 1
+        else:
+            what = "lie between 0 and 1"
+            holds = 0 < x < 1
+        if not holds:
+            raise ValueError(f"{name} must {what}, got {value!r}.")
 
 
 def _check(named: dict, what: str, holds: Callable) -> None:

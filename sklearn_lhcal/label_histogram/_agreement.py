@@ -262,7 +262,7 @@ def krippendorff_alpha(
         As in `percent_agreement`; but "ordinal" distances are Krippendorff's, the squared number of
         ratings between two classes, and depend on the data.
     sample_weight
-        Weights of rows; their scale makes no difference.
+        Weights of rows, read as repetition: N counts them.
 
     Returns
     -------
@@ -273,7 +273,7 @@ def krippendorff_alpha(
     Raises
     ------
     ValueError
-        As `percent_agreement`; known probabilities.
+        As `percent_agreement`; known probabilities; weights whose N is at most 1.
 
     References
     ----------

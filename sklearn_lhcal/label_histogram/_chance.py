@@ -26,6 +26,7 @@ class _Labelled(NamedTuple):
 
     labels: Labels
     weight: Floats
+    scale: int = 0
 
 
 def score(value: Callable, y, weights, sample_weight) -> float:
@@ -159,8 +160,12 @@ def alpha(rows, *, weights: Similarity) -> float:
         return float("nan")
     y = labels.counts[several]
     n = labels.n[several]
-    w = rows.weight[several] / rows.weight[several].mean()
+    w = np.ldexp(rows.weight[several], rows.scale)
     N = w @ n
+    if not N > 1:
+        raise ValueError(
+            f"sample_weight repeats rows: all ratings weigh {N:.3g}, no more than one."
+        )
     Y = w @ y
     delta = 1 - similarity(weights, labels)
     if isinstance(weights, str) and weights == "ordinal":

@@ -18,7 +18,7 @@ from .._utils.bins import Bins
 from .._utils.checks import (
     any_array,
     as_floats,
-    check_positive_int,
+    check_inference,
     check_same_length,
     distinct,
     is_gap,
@@ -51,6 +51,9 @@ class NullEpistemicError(NamedTuple):
     mean: float
     quantiles: Floats
     p_value: float
+
+    def __str__(self) -> str:
+        return f"H0: the estimate is calibrated; p = {self.p_value:.2g}"
 
 
 def accuracy_gain(
@@ -342,7 +345,7 @@ def null_epistemic_error(
         raise ValueError(
             f"No gain exceeds 1, but the estimate reaches {e.max():.3g}; calibrate it first."
         )
-    check_positive_int(n_draws=n_draws)
+    check_inference(n_draws=n_draws)
     levels = check_levels(quantiles)
     index = Bins(e[:, None], n_bins, strategy).index(e[:, None])[:, 0]
     order = np.argsort(index, kind="stable")

@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 
 from .._rows import Annotations, PredictionLike, Rows, read_rows
 from .._utils.arrays import Floats, Indices
-from .._utils.checks import check_positive_int
+from .._utils.checks import check_inference
 from .._utils.simplex import EPS
 from .._utils.types import KernelKind, LabelsLike, Seed
 from ._binned import raters_repeat
@@ -227,7 +227,7 @@ def null_calibration_error(
     True
     """
     check_options(p, bias_correction)
-    check_positive_int(n_draws=n_draws)
+    check_inference(n_draws=n_draws)
     levels = check_levels(quantiles)
     if isinstance(bandwidth, str) and bandwidth != "loo":
         raise ValueError(

@@ -50,6 +50,8 @@ def with_interval(number: Number) -> str:
     """A number and the ends of its interval."""
     if not np.isfinite(number.estimate):
         return text(number.estimate)
+    if not np.isfinite(number.low):
+        return f"{text(number.estimate)} (no interval)"
     return f"{text(number.estimate)} [{text(number.low)}, {text(number.high)}]"
 
 

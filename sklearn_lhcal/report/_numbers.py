@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import NamedTuple
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from .. import metrics
@@ -120,8 +121,12 @@ class Intervals(NamedTuple):
         }
 
     def _number(self, name: str, subset: str, function, interval, **options) -> Number:
-        n = int((self.study.n_labels >= tags_of(function, **options).least_raters).sum())
+        tags = tags_of(function, **options)
+        n = int((self.study.n_labels >= tags.least_raters).sum())
         ends = (interval.estimate, interval.low, interval.high)
+        if tags.biased:
+            # an interval about it would not hold what it estimates
+            ends = (interval.estimate, np.nan, np.nan)
         return Number(name, subset, *ends, self.level, n)
 
 

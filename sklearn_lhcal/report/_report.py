@@ -180,6 +180,8 @@ def report_on(
     with warnings.catch_warnings():
         # the page says it once
         warnings.filterwarnings("ignore", message=".*raters", category=UserWarning)
+        # no interval is printed then
+        warnings.filterwarnings("ignore", message=".*biased upwards")
         found = numbers(intervals, recalibrated.prediction, verbose)
         by_class = of_classes(intervals, verbose)
         sent = referral(intervals)

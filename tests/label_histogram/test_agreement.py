@@ -98,11 +98,10 @@ def test_names_and_order_make_no_difference(seed):
             value = function(y, weights=weights)
             np.testing.assert_allclose(function(turned, weights=weights), value, atol=1e-12)
             np.testing.assert_allclose(function(swapped, weights=weights), value, atol=1e-12)
+        np.testing.assert_allclose(function(y, sample_weight=w), function(twice), atol=1e-12)
         if function is not krippendorff_alpha:
-            weighted = function(y, sample_weight=w)
-            np.testing.assert_allclose(weighted, function(twice), atol=1e-12)
-        weighted = [function(y, sample_weight=scale * w) for scale in (1, 8)]
-        np.testing.assert_allclose(*weighted, rtol=1e-12)
+            weighted = [function(y, sample_weight=scale * w) for scale in (1, 8)]
+            np.testing.assert_allclose(*weighted, rtol=1e-12)
 
 
 def test_chance_is_0_on_average():
@@ -224,3 +223,22 @@ def test_rows_that_count_for_nothing_are_no_units_of_alpha():
     found = confidence_interval(krippendorff_alpha, single, None, random_state=0)
     assert found == pytest.approx(expected, rel=1e-9)
     assert found.df == expected.df == 4
+
+
+@pytest.mark.parametrize("weights", ["nominal", "ordinal", "interval"])
+def test_a_weight_of_krippendorff_repeats_the_row(weights):
+    rng = np.random.default_rng(0)
+    y = rng.multinomial(3, [0.5, 0.3, 0.2], size=12)
+    w = rng.integers(1, 4, size=12)
+    repeated = krippendorff_alpha(np.repeat(y, w, axis=0), weights=weights)
+    whole = krippendorff_alpha(y, weights=weights, sample_weight=w)
+    assert whole == pytest.approx(repeated, rel=1e-12)
+    blocks = {"n_blocks": 12, "raters": "fixed", "random_state": 0, "weights": weights}
+    found = confidence_interval(krippendorff_alpha, y, None, sample_weight=w, **blocks)
+    assert found.estimate == pytest.approx(repeated, rel=1e-12)
+
+
+def test_weights_of_krippendorff_that_count_less_than_two_ratings_are_refused():
+    y = [[2, 0], [1, 1]]
+    with pytest.raises(ValueError, match="sample_weight repeats rows"):
+        krippendorff_alpha(y, sample_weight=[0.2, 0.2])

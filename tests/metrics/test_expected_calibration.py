@@ -153,6 +153,7 @@ def test_all_classes_are_the_calibration_error(bias_correction):
 
 
 @pytest.mark.parametrize("p", [1, 3, np.inf])
+@pytest.mark.filterwarnings("ignore:.* is biased upwards")
 def test_binned_errors_of_other_exponents(p):
     y, z, w = case()
     options = {"p": p, "bias_correction": None, "sample_weight": w, "n_bins": 8}

@@ -100,6 +100,7 @@ def test_repeated_calls_agree_and_leave_the_input_alone(metric):
         np.testing.assert_array_equal(a, copy)
 
 
+@pytest.mark.filterwarnings("ignore:.* is biased upwards")
 def test_an_interval_is_around_the_metric(metric):
     counts, z, w = case()
     others = {"sample_weight": w, "n_blocks": 10, "random_state": 0}

@@ -29,6 +29,7 @@ from sklearn_lhcal.metrics import (
     dispersion_error,
     epistemic_loss,
     expected_accuracy,
+    expected_calibration_error,
     expected_squared_loss,
     histogram_log_loss,
     interval_over_splits,
@@ -36,6 +37,7 @@ from sklearn_lhcal.metrics import (
     kernel_calibration_error,
     label_log_loss,
     loss_decomposition,
+    maximum_calibration_error,
     paired_difference,
     posterior_epistemic_loss,
 )
@@ -378,3 +380,24 @@ def test_blocks_of_groups_have_like_sizes():
     for seed in range(5):
         confidence_interval(share, y, None, groups=groups, n_blocks=4, random_state=seed)
     assert sizes == {12, 9}
+
+
+@pytest.mark.parametrize(
+    "metric",
+    [
+        expected_calibration_error,
+        partial(calibration_error, p=1, bias_correction=None),
+        maximum_calibration_error,
+    ],
+)
+def test_plug_in_errors_say_that_they_are_biased(metric):
+    data = make_label_histograms(60, random_state=0)
+    with pytest.warns(UserWarning, match="error is biased upwards.*use bias_correction"):
+        confidence_interval(metric, data.counts, data.prediction, random_state=0)
+
+
+def test_corrected_errors_do_not():
+    data = make_label_histograms(60, random_state=0)
+    corrected = {"p": 2, "bias_correction": "residual"}
+    how = {"random_state": 0, **corrected}
+    confidence_interval(expected_calibration_error, data.counts, data.prediction, **how)

@@ -30,6 +30,7 @@ from sklearn_lhcal.metrics import confidence_interval
         (metrics.class_disagreement_calibration_error, {}, True),
     ],
 )
+@pytest.mark.filterwarnings("ignore:.* is biased upwards")
 def test_bins_of_blocks_add_up(metric, options, mapped, weighted, grouped):
     """Leaving blocks out by sums over bins is evaluating the metric without them."""
     data = make_label_histograms(300, n_raters=(2, 4), overconfidence=2.0, random_state=0)
@@ -73,6 +74,7 @@ def test_bins_of_blocks_add_up(metric, options, mapped, weighted, grouped):
         (metrics.class_disagreement_calibration_error, {"n_bins": 2}, True),
     ],
 )
+@pytest.mark.filterwarnings("ignore:.* is biased upwards")
 def test_so_do_bins_with_raters(n_raters, metric, options, mapped, weighted):
     """A rating that goes changes its row and its rater's sums; with three raters left no pairs of
     pairs are without a common rater."""

@@ -195,5 +195,5 @@ def test_of_several_bandwidths_the_one_that_stands_out_counts():
 
 def test_one_draw_at_least():
     y, z = study(1)
-    with pytest.raises(ValueError, match="n_draws must be an int of at least 1"):
+    with pytest.raises(ValueError, match="n_draws must be an int from 1"):
         null_calibration_error(y, z, **OPTIONS | {"n_draws": 0})

@@ -81,6 +81,7 @@ def test_the_default_columns_are_those_that_the_labels_allow():
     assert list(row) == ["expected_accuracy", "expected_squared_loss", "calibration_error"]
 
 
+@pytest.mark.filterwarnings("ignore:.* is biased upwards")
 def test_metrics_by_name_and_functions_of_the_user():
     def spread(y, prediction):
         return float(np.asarray(prediction).std())

@@ -97,6 +97,7 @@ def test_blocks_of_raters_are_as_good_as_raters():
     assert over_raters.mean() == pytest.approx(stats.sem(x.mean(axis=0)) ** 2, abs=within)
 
 
+@pytest.mark.filterwarnings("ignore:.* is biased upwards")
 def test_fixed_raters_are_the_interval_of_their_counts():
     y, z = study(read=0.6)
     for metric in (expected_squared_loss, irreducible_loss, partial(calibration_loss, p=1)):

@@ -118,3 +118,38 @@ def test_degrees_of_freedom_are_those_of_readers_and_blocks():
     said = np.random.default_rng(0).integers(2, size=(60, 5))
     found = reader_table(Annotations.from_matrix(said), n_blocks=12, random_state=0)
     assert_allclose(found.df, (4, 11), rtol=1e-12)
+
+
+def of_guesser(guess: float, n: int, draws: int, per_row: int = 6):
+    """Tables of six readers, the first of whom guesses so often; three classes alike."""
+    rng = np.random.default_rng(0)
+    for _ in range(draws):
+        truth = rng.integers(3, size=(n, 1))
+        wrong = rng.random((n, 6)) < [0.15 + 0.85 * guess, *[0.15] * 5]
+        said = np.where(wrong, rng.integers(3, size=(n, 6)), truth).astype(object)
+        said[rng.random((n, 6)).argsort(axis=1).argsort(axis=1) >= per_row] = None
+        yield reader_table(Annotations.from_matrix(said, classes=[0, 1, 2]), random_state=0)
+
+
+def test_a_reader_who_guesses_is_found_though_class_frequencies_are_alike():
+    found = list(of_guesser(0.3, 200, 20))
+    assert np.mean([table.pvalue < 0.05 for table in found]) >= 0.9
+    alone = np.mean([table.p_values["class frequencies"] < 0.05 for table in found])
+    assert alone <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 20)
+
+
+@pytest.mark.parametrize("per_row", [3, 6])
+def test_readers_of_one_skill_are_rarely_said_to_differ_in_it(per_row):
+    p = [t.p_values["agreement with the others"] for t in of_guesser(0.0, 80, 100, per_row)]
+    assert np.mean(np.array(p) < 0.05) <= 0.05 + 2.5 * np.sqrt(0.05 * 0.95 / 100)
+
+
+def test_rows_of_two_cannot_tell_who_is_right():
+    [table] = of_guesser(0.3, 100, 1, per_row=2)
+    assert np.isnan(table.p_values["agreement with the others"])
+    assert table.pvalue == table.p_values["class frequencies"]
+
+
+def test_as_text_it_says_the_hypothesis():
+    [table] = of_guesser(0.0, 60, 1)
+    assert str(table).startswith(f"H0: readers label alike; p = {table.pvalue:.2g} (class freq")

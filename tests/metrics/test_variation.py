@@ -130,6 +130,7 @@ def test_rows_weights_and_classes(metric, data):
     assert metric(y, Dirichlet(3 * z)) == pytest.approx(metric(y, z), rel=1e-9)
 
 
+@pytest.mark.filterwarnings("ignore:.* is biased upwards")
 def test_intervals_and_orientation(data):
     y, z = data.counts, data.prediction
     inside = confidence_interval(distribution_calibration_error, y, z, random_state=0)

@@ -128,6 +128,7 @@ def test_tags_are_seen_through_partial(name):
         assert plain(tags_of(given)) == plain(tags_of(function))
 
 
+@pytest.mark.filterwarnings("ignore:.* is biased upwards")
 def test_options_decide():
     corrected, plugin = (
         metrics.epistemic_loss,

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..._rows import Annotations, PredictionLike, Rows, read_for
 from ..._utils.arrays import Floats
-from ..._utils.checks import as_floats, check_fraction, check_positive_int
+from ..._utils.checks import as_floats, check_inference
 from ..._utils.tags import LossOverBins, unwrapped
 from ..._utils.types import LabelsLike
 from .._binned import BinSums
@@ -69,7 +69,7 @@ class MetricAccumulator:
     """
 
     def __init__(self, metric: Callable[..., float], *, n_blocks: int = 50, **options: Any) -> None:
-        check_positive_int(n_blocks=n_blocks)
+        check_inference(n_blocks=n_blocks)
         if options.pop("raters", "fixed") != "fixed":
             raise ValueError(
                 "Batches give no interval for new raters; use confidence_interval with all rows."
@@ -205,7 +205,7 @@ class MetricAccumulator:
         Of `loss_decomposition`, all its parts. The standard error is of the signed square where the
         metric is a signed root. NaN with an UndefinedMetricWarning where no row counts.
         """
-        check_fraction(confidence_level=confidence_level)
+        check_inference(confidence_level=confidence_level)
         metric = self._bound
         if self._first is None:
             nan = undefined(metric.name, metric.tags.least_raters)

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from ..._rows import PredictionLike, Rows, class_column, class_names, read_rows
 from ..._utils.arrays import Floats, Indices
 from ..._utils.bins import below
-from ..._utils.checks import as_floats, check_fraction
+from ..._utils.checks import as_floats, check_inference
 from ..._utils.names import positions, sorted_names
 from ..._utils.types import LabelsLike
 from .means import intervals_of_means
@@ -86,7 +86,7 @@ def decision_curve(
     >>> curve.net_benefit.round(3)
     array([0.444, 0.5  ])
     """
-    check_fraction(confidence_level=confidence_level)
+    check_inference(confidence_level=confidence_level)
     t = np.arange(1, 100) / 100 if thresholds is None else _checked(thresholds)
     rows = read_rows(y, prediction, sample_weight, groups).weighted()
     k = class_column(class_index, rows)
@@ -180,7 +180,7 @@ def cost_curve(
     >>> float(curve.risk[50])  # a quarter is decided wrongly, at a cost of 1/2
     0.125
     """
-    check_fraction(confidence_level=confidence_level)
+    check_inference(confidence_level=confidence_level)
     rows = read_rows(y, prediction, sample_weight, groups).weighted()
     if rows.z.shape[1] != 2:
         raise ValueError(f"A cost curve is of two classes, got {rows.z.shape[1]}.")

@@ -4,6 +4,7 @@ A bootstrap that resamples rows is invalid for corrected binned metrics and for 
 repeated rows undo the correction and lie at distance 0 of each other. One that resamples raters is
 too: a repeated rater agrees with himself. For risks there is a bound that needs no spread."""
 
+import warnings
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, Self
 
@@ -14,8 +15,9 @@ from sklearn.utils import check_random_state
 
 from ..._rows import PredictionLike
 from ..._utils.arrays import Floats
-from ..._utils.checks import as_floats, check_finite, check_fraction
+from ..._utils.checks import as_floats, check_finite, check_inference
 from ..._utils.costs import check_cost_matrix
+from ..._utils.tags import tags_of, unwrapped
 from ..._utils.types import LabelsLike, Seed
 from .._decision import cost_terms, read_decisions
 from .._evaluate import signed_root
@@ -147,13 +149,15 @@ def confidence_interval(
     ValueError
         Fewer than two rows or groups that count, missing groups, a confidence_level outside (0, 1),
         lengths that differ, a metric that returns several numbers, fewer than three raters where
-        they are random, or labels without raters.
+        they are random, or labels without raters; raters one of whom reads every row that has
+        labels enough, so that nothing is left without her (``raters="fixed"`` is the remedy).
 
     Warns
     -----
     UserWarning
         Fewer than five raters, or raters who are worth fewer than three of equal loads: the
-        interval may cover too rarely.
+        interval may cover too rarely. A rater without whom hardly any row has labels enough. A
+        metric that is biased upwards, such as a plug-in calibration error.
 
     Notes
     -----
@@ -194,7 +198,8 @@ def confidence_interval(
     >>> new_readers.n_raters, new_readers.standard_error > these.standard_error
     (5, True)
     """
-    check_fraction(confidence_level=confidence_level)
+    check_inference(confidence_level=confidence_level, n_blocks=n_blocks)
+    _warn_if_biased(metric, options)
     statistic = statistic_of(metric, y, prediction, sample_weight, groups, options)
     design = statistic.design(raters, n_blocks, check_random_state(random_state))
     return interval_of(statistic, design, confidence_level)
@@ -253,7 +258,7 @@ def paired_difference(
     >>> better.high < 0
     True
     """
-    check_fraction(confidence_level=confidence_level)
+    check_inference(confidence_level=confidence_level, n_blocks=n_blocks)
     one, other = (
         statistic_of(metric, y, p, sample_weight, groups, options) for p in (prediction, reference)
     )
@@ -268,6 +273,19 @@ def paired_difference(
     both = [first.estimate, second.estimate]
     ends = _root_difference(both, spreads, spread, confidence_level)
     return _interval(ends, spread, design.panel)
+
+
+def _warn_if_biased(metric: Callable, options: dict) -> None:
+    """Warn that an interval lies about an estimate that is too large."""
+    if not tags_of(metric, **options).biased:
+        return
+    function, _ = unwrapped(metric, {})
+    warnings.warn(
+        f"{function.__name__} is biased upwards, and its interval lies too high; "
+        "use bias_correction where it has one.",
+        UserWarning,
+        stacklevel=3,
+    )
 
 
 def interval_of(
@@ -370,7 +388,7 @@ def interval_over_splits(
     >>> round(interval.estimate, 2), round(interval.low, 2)
     (0.81, 0.74)
     """
-    check_fraction(confidence_level=confidence_level)
+    check_inference(confidence_level=confidence_level)
     x = as_floats(values, "values")
     if x.ndim != 1 or len(x) < 2:
         raise ValueError(f"values must hold two splits or more, shape (n_splits,), not {x.shape}.")
@@ -380,7 +398,7 @@ def interval_over_splits(
         raise ValueError("values must lie between -1e150 and 1e150.")
     q = 0.0
     if test_fraction is not None:
-        check_fraction(test_fraction=test_fraction)
+        check_inference(test_fraction=test_fraction)
         q = test_fraction
     S = len(x)
     spread = Spread(x.var(ddof=1) * (1 / S + q / (1 - q)), S - 1.0, VarianceComponents(0.0))
@@ -447,7 +465,7 @@ def risk_bound(
     >>> bound.estimate, round(bound.high, 1)
     (0.0, 4.3)
     """
-    check_fraction(confidence_level=confidence_level)
+    check_inference(confidence_level=confidence_level)
     rows = read_decisions(y, decisions, None, groups, cost_matrix=cost_matrix)
     cost, _ = cost_terms(rows, cost_matrix=cost_matrix)
     if rows.groups is not None:

@@ -8,7 +8,7 @@ from sklearn.utils import check_random_state
 
 from ..._rows import Annotations, PredictionLike, Rows, read_rows
 from ..._utils.arrays import Floats, Indices, row_units
-from ..._utils.checks import as_floats, check_fraction, check_positive_int
+from ..._utils.checks import as_floats, check_inference, check_positive_int
 from ..._utils.costs import check_cost_matrix, of_rows
 from ..._utils.types import LabelsLike, Seed
 from ...distributions import second_opinion_value
@@ -121,8 +121,8 @@ def policy_curve(
     >>> curve.total_cost.shape
     (3, 2)
     """
-    check_fraction(confidence_level=confidence_level)
-    check_positive_int(horizon=horizon, n_replays=n_replays)
+    check_inference(confidence_level=confidence_level, n_replays=n_replays)
+    check_positive_int(horizon=horizon)
     rows = read_rows(y, prediction, sample_weight, groups)
     costs = check_cost_matrix(cost_matrix, a_row=True)
     C = costs.for_classes(rows.classes, rows.z.shape[1]).C

@@ -19,6 +19,10 @@ _LEAST_DF = 2.0
 FEW_RATERS = 5
 # from fewer raters no interval for new ones follows
 LEAST_RATERS = 3
+# what messages advise
+FIXED_RATERS = 'raters="fixed" gives the interval for these raters and new rows.'
+# share of the rows that may hang on one rater before a warning says so
+_MOST_LOST = 0.9
 # more raters than this are left out in blocks
 MOST_SINGLE = 50
 
@@ -209,20 +213,31 @@ def panel_of(y: Annotations, w, least_raters: int, n_blocks: int, rng) -> Panel:
 
 
 def check_rows_remain(y: Annotations, w: NDArray | None, least_raters: int) -> None:
-    """Refuse raters without whom no row has enough labels; `w` are the weights of rows or None."""
-    w = np.ones(len(y)) if w is None else w
+    """Refuse raters without whom no row has enough labels; `w` are the weights of rows or None.
+
+    A warning names those without whom hardly any row has.
+    """
+    w = np.where(y.n >= least_raters, np.ones(len(y)) if w is None else w, 0.0)
     if np.count_nonzero(np.bincount(y.rater)) < LEAST_RATERS:
         # too few raters, which is another error
         return
     lost = np.where(y.n <= least_raters, w, 0.0)[y.row]
     gone = np.bincount(y.rater, lost, len(y.raters))
-    if (gone >= (1 - 1e-12) * w.sum()).any():
-        name = y.raters[int(gone.argmax())]
+    share = gone.max() / max(w.sum(), np.finfo(float).tiny)
+    if share < _MOST_LOST:
+        return
+    name = y.raters[int(gone.argmax())]
+    if share >= 1 - 1e-12:
         raise ValueError(
             f"Without rater {name} no row has {least_raters} labels: intervals for new raters need "
-            'rows with more, or fewer labels to look at; raters="fixed" gives the intervals for '
-            "these raters and new rows."
+            f"rows with more, or fewer labels to look at; {FIXED_RATERS}"
         )
+    warnings.warn(
+        f"Without rater {name} only {1 - share:.1%} of the rows have {least_raters} labels: "
+        f"intervals for new raters may be of no use; {FIXED_RATERS}",
+        UserWarning,
+        stacklevel=4,
+    )
 
 
 def _shares(y: Annotations, row: Indices, w: NDArray, least_raters: int, kept: Any) -> Floats:
@@ -251,7 +266,7 @@ def check_several_raters(n_raters: int, least_raters: int) -> None:
         of_rows = f" with rows of {least_raters} ratings or more"
     raise ValueError(
         f"Intervals for new raters need three raters at least, got {n_raters}{of_rows}; "
-        'raters="fixed" gives the interval for these raters and new rows.'
+        f"{FIXED_RATERS}"
     )
 
 
@@ -264,8 +279,7 @@ def warn_of_few(n_raters: int, worth: float, stacklevel: int = 4) -> None:
     else:
         return
     warnings.warn(
-        f"{found}: intervals for new raters may cover too rarely. "
-        'With raters="fixed" the interval is for these raters.',
+        f"{found}: intervals for new raters may cover too rarely; {FIXED_RATERS}",
         UserWarning,
         stacklevel=stacklevel,
     )

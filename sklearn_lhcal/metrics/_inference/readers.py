@@ -15,15 +15,15 @@ from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.utils import check_random_state
 
 from ..._rows import Annotations, PredictionLike, Rows, names_of, read_labels, read_rows
-from ..._utils.arrays import Floats, Indices, Integers
-from ..._utils.checks import check_fraction, check_positive_int, plain_array
+from ..._utils.arrays import Floats, Indices, Integers, row_units
+from ..._utils.checks import check_inference, plain_array
 from ..._utils.names import is_numeric, positions, sorted_names
 from ..._utils.simplex import accuracy, gini, row_sum, votes_of
 from ..._utils.types import LabelsLike, Seed
 from ...distributions import PointMass
 from .._evaluate import mean
 from .intervals import ConfidenceInterval, interval_of
-from .raters import Panel, spread_of
+from .raters import Panel, cells_of, panel_of
 from .statistic import MeanStatistic
 
 
@@ -348,6 +348,7 @@ def reader_comparison(
     >>> bool(result.difference.low < 0 < result.difference.high)
     True
     """
+    check_inference(margin=margin, confidence_level=confidence_level, n_blocks=n_blocks)
     labels, prediction = with_votes(y, prediction)
     rows = rows_of_pairs(read_rows(labels, prediction, sample_weight, groups))
     found = [statistic_of_pairs(terms, rows) for terms in _COMPARED]
@@ -413,7 +414,10 @@ class ReaderTable(NamedTuple):
     df : tuple of two floats
         Degrees of freedom of F.
     pvalue : float
-        That readers do not differ at all; Bonferroni's over classes.
+        Of the hypothesis that readers label alike; Bonferroni's over classes and agreement.
+    p_values : dict of str to float
+        Of "class frequencies" and of "agreement with the others", each by itself. The latter is NaN
+        where no row has three readers.
     """
 
     raters: NDArray
@@ -424,6 +428,14 @@ class ReaderTable(NamedTuple):
     statistic: float
     df: tuple[float, float]
     pvalue: float
+    p_values: dict[str, float]
+
+    def __str__(self) -> str:
+        parts = "; ".join(f"{name}: p = {p:.2g}" for name, p in self.p_values.items())
+        return f"H0: readers label alike; p = {self.pvalue:.2g} ({parts})"
+
+
+_COMPARED_BY = ("class frequencies", "agreement with the others")
 
 
 def reader_table(
@@ -439,7 +451,9 @@ def reader_table(
 
     The bias of a reader is the share of her labels in a class less the share of the other labels of
     the same rows. Whether readers differ is decided by ``F = V_rat/V_cell``, the jackknife over
-    readers against that over single ratings, of the share of each class.
+    readers against that over single ratings, of the share of each class; and of how often two
+    readers disagree, over the rows with three or more. This finds a reader who guesses, though with
+    the class frequencies of the others.
 
     Parameters
     ----------
@@ -476,6 +490,7 @@ def reader_table(
     >>> table.raters[table.interval[:, 1, 0] > 0], table.pvalue < 0.01
     (array([0]), True)
     """
+    check_inference(confidence_level=confidence_level, n_blocks=n_blocks)
     labels = named_raters(y)
     rows = rows_of_pairs(read_rows(labels, None, sample_weight, groups, optional=True))
     shares = statistic_of_pairs(lambda rows: (rows.weight[:, None] * rows.mu, rows.weight), rows)
@@ -493,10 +508,8 @@ def reader_table(
         for k in range(K)
     ]
     df = (panel.df, design.rows.n - 1.0)
-    _, V_rat, V_cell = spread_of(shares.replicates(design), design).components
-    # 0 where all ratings are alike
-    F = float(np.divide(V_rat, V_cell, out=np.zeros(K), where=V_cell > 0)[:free].max())
-    pvalue = np.minimum(free * fisher.sf(F, *df), 1.0)
+    F = float(_ratios(shares, panel)[:free].max())
+    p = [min(free * float(fisher.sf(F, *df)), 1.0), _p_of_agreement(rows, n_blocks)]
     return ReaderTable(
         raters=labels.raters,
         classes=names_of(rows.labels),
@@ -505,8 +518,34 @@ def reader_table(
         interval=np.stack([m.interval for m in means], axis=1),
         statistic=F,
         df=df,
-        pvalue=float(pvalue),
+        pvalue=float(min(np.isfinite(p).sum() * np.nanmin(p), 1.0)),
+        p_values=dict(zip(_COMPARED_BY, p, strict=True)),
     )
+
+
+def _ratios(statistic: MeanStatistic, panel: Panel) -> Floats:
+    """F = V_rat/V_cell of each mean, shape (m,); 0 where all ratings are alike."""
+    T = np.atleast_1d(statistic.estimate())
+    blocks = panel.blocks, cells_of(statistic.labels, statistic.data.groups)
+    left = (statistic.without_ratings(block).reshape(block.n, -1) for block in blocks)
+    V_rat, V_cell = (((without - T) ** 2).sum(axis=0) for without in left)
+    return np.divide(V_rat, V_cell, out=np.zeros(len(T)), where=V_cell > 0)
+
+
+def _p_of_agreement(rows: Rows, n_blocks: int) -> float:
+    """p of equal agreement with the others; NaN where no row has three readers.
+
+    Without one of three labels a row still has a pair, and where readers label alike it disagrees
+    as often as the row's other pairs: V_rat and V_cell have one expectation.
+    """
+    several = rows.contributing(3)
+    if several is None:
+        return float("nan")
+    y = named_raters(several.labels)
+    panel = panel_of(y, several.w, 2, n_blocks, check_random_state(0))
+    units = len(np.unique(row_units(several.groups, len(several))))
+    [F] = _ratios(statistic_of_pairs(mean(_disagreement_rows), several), panel)
+    return float(fisher.sf(F, panel.df, max(min(units, n_blocks) - 1, 1)))
 
 
 class AlternativeAnnotatorTest(NamedTuple):
@@ -524,7 +563,8 @@ class AlternativeAnnotatorTest(NamedTuple):
     raters : ndarray of shape (n_tested,)
         The raters with enough rows.
     p_value : ndarray of shape (n_tested,)
-        One-sided, of each rater.
+        One-sided, of the hypothesis that the rater wins more rows than the model, by epsilon or
+        more.
     replaced : ndarray of shape (n_tested,), bool
         Whose hypothesis is rejected at the false discovery rate.
     """
@@ -594,8 +634,8 @@ def alternative_annotator_test(
     >>> test.winning_rate, test.passed
     (1.0, True)
     """
-    check_fraction(false_discovery_rate=false_discovery_rate)
-    check_positive_int(least_rows=least_rows)
+    check_inference(false_discovery_rate=false_discovery_rate)
+    check_inference(epsilon=epsilon, least_rows=least_rows)
     rows, labels = read_compared(y, prediction)
     at = compared(rows)
     # compared with a margin: equal shares of other raters may differ in their last bit

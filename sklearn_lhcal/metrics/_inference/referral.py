@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..._rows import Annotations, PredictionLike, Rows, read_rows
 from ..._utils.arrays import Floats
-from ..._utils.checks import as_floats, check_fraction
+from ..._utils.checks import as_floats, check_inference
 from ..._utils.names import check_row_names
 from ..._utils.types import LabelsLike
 from ...distributions import Distribution, PointMass, second_opinion_value
@@ -113,7 +113,7 @@ def referral_curve(
     """
     check_row_names(y=y, rule=rule)
     rows = read_rows(y, prediction, sample_weight, groups)
-    check_fraction(confidence_level=confidence_level)
+    check_inference(confidence_level=confidence_level)
     if not isinstance(n_points, (int, np.integer)) or n_points < 2:
         raise ValueError(f"n_points must be an integer, 2 or more, got {n_points!r}.")
     priority = _priorities(rule, rows.distribution)

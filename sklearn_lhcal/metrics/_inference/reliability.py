@@ -10,12 +10,12 @@ from scipy.special import stdtrit
 from ..._rows import Annotations, PredictionLike, Rows, class_column, class_names, read_rows
 from ..._utils.arrays import Floats, row_blocks
 from ..._utils.bins import Bins
-from ..._utils.checks import check_fraction
+from ..._utils.checks import check_inference
 from ..._utils.types import LabelsLike, Strategy
 from .._disagreement import pair_rates
 from .._two_way import squares
 from .means import spread_over_raters, told_panel, usual_panel
-from .raters import random_raters
+from .raters import FIXED_RATERS, random_raters
 
 
 class ReliabilityCurve(NamedTuple):
@@ -110,7 +110,7 @@ def reliability_curve(
     >>> (curve.mean_observed - curve.mean_predicted).round(2)  # too extreme at both ends
     array([ 0.05, -0.02, -0.  , -0.07, -0.11])
     """
-    check_fraction(confidence_level=confidence_level)
+    check_inference(confidence_level=confidence_level)
     how: dict[str, Any] = {
         "n_bins": n_bins,
         "strategy": strategy,
@@ -159,7 +159,7 @@ def _curve(
     if y is not None and y.n_raters < needed:
         raise ValueError(
             f"Intervals for new raters need {needed} raters at least here, got {y.n_raters}; "
-            'raters="fixed" gives the intervals for these raters and new rows.'
+            f"{FIXED_RATERS}"
         )
     bins = Bins(z.reshape(-1, 1), n_bins, strategy)
     B = bins.n_bins

@@ -19,8 +19,10 @@ from ..._utils.checks import check_same_length, n_rows, read_groups, take_rows
 from ..._utils.estimators import weight_params
 from .._evaluate import Metric, with_options
 from .raters import (
+    FIXED_RATERS,
     Blocks,
     Design,
+    Panel,
     Replicates,
     cells_of,
     check_rows_remain,
@@ -79,7 +81,7 @@ class Statistic:
         rows = deal_rows(len(data), data.groups, n_blocks, random_state)
         if y is None:
             return Design(rows)
-        check_rows_remain(y, data.w, self.least_raters)
+        check_rows_remain(y, data.w, max(self.least_raters, 1 + self.compares_raters))
         panel = panel_of(y, data.w, self.least_raters, n_blocks, random_state)
         warn_of_few(panel.n_raters, panel.worth)
         return Design(rows, panel, self._cells(n_blocks, random_state))
@@ -93,9 +95,23 @@ class Statistic:
         found = Replicates(self.estimate(), self.without_rows(design.rows))
         if design.panel is None or design.cells is None:
             return found
+        without = self.without_ratings(design.panel.blocks)
+        defined = np.isfinite(without)
+        if np.isfinite(found.estimate).all() and not defined.all():
+            self._refuse(design.panel, defined)
         return found._replace(
-            without_raters=self.without_ratings(design.panel.blocks),
+            without_raters=without,
             without_cells=self.without_ratings(design.cells),
+        )
+
+    def _refuse(self, panel: Panel, defined: NDArray) -> None:
+        """ValueError that names the raters of the first block that cannot be left out."""
+        block = np.argwhere(~defined)[0, 0]
+        y = self.labels
+        left_out = panel.blocks.code == block
+        names = y.raters[np.unique(y.rater[left_out])]
+        raise ValueError(
+            f"Without rater {', '.join(map(str, names))} the metric is undefined; {FIXED_RATERS}"
         )
 
     def estimate(self) -> Any:

@@ -16,7 +16,7 @@ from sklearn.utils import check_random_state
 
 from ..._rows import Annotations, PredictionLike
 from ..._utils.arrays import Floats, Integers
-from ..._utils.checks import check_fraction, check_positive, check_positive_int
+from ..._utils.checks import check_inference, check_positive, check_positive_int
 from ..._utils.types import Seed
 from .raters import FEW_RATERS, Blocks, Panel, spread_of
 from .readers import named_raters
@@ -239,7 +239,7 @@ def study_size(
     True
     """
     check_positive(half_width=half_width)
-    check_fraction(confidence_level=confidence_level)
+    check_inference(confidence_level=confidence_level, n_blocks=n_blocks)
     R, m = _designs(n_raters, per_row)
     labels = named_raters(y)
     statistic = statistic_of(metric, labels, prediction, sample_weight, groups, options)
