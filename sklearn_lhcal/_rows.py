@@ -6,7 +6,7 @@ from functools import cached_property, partial
 from typing import Any, Self, cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from ._utils.arrays import Floats, in_blocks, row_blocks
 from ._utils.checks import (
@@ -30,7 +30,7 @@ from ._utils.names import (
     positions,
 )
 from ._utils.simplex import accuracy, check_proba, in_columns
-from ._utils.types import LabelsLike, Samples
+from ._utils.types import ArrayLike, LabelsLike, Samples
 from .distributions import Distribution, PointMass, predict_dist
 from .label_histogram import Annotations as Annotations
 from .label_histogram._labels import Labels as Labels

@@ -9,7 +9,6 @@ from functools import cached_property
 from typing import Any, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from torch import nn
@@ -25,6 +24,9 @@ from sklearn_lhcal import (
     model_selection,
     neural_network,
 )
+
+# what is array-like, as signatures say it
+ArrayLike = inspect.signature(distributions.PointMass).parameters["proba"].annotation
 
 N, K = 8, 3
 _RNG = np.random.default_rng(0)
@@ -338,7 +340,7 @@ def _fitted(owner: type):
 def _takes_data(parameter: inspect.Parameter) -> bool:
     """Whether its type says so: anything array-like, or X."""
     allowed = get_args(parameter.annotation)
-    return parameter.name == "X" or all(kind in allowed for kind in get_args(ArrayLike))
+    return parameter.name == "X" or ArrayLike in (parameter.annotation, *allowed)
 
 
 def _methods(owner: type):

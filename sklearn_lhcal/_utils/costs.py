@@ -3,11 +3,12 @@
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from .arrays import Floats, Indices
 from .checks import any_array, as_floats, check_finite, check_same_length
 from .names import Side, column_names, is_numeric, matched, positions, typed
+from .types import ArrayLike
 
 
 class Costs(NamedTuple):

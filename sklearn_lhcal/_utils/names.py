@@ -11,10 +11,11 @@ from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from .arrays import Indices
 from .checks import as_names, is_lazy
+from .types import ArrayLike
 
 
 def typed(names: Sequence) -> NDArray:

@@ -1,10 +1,11 @@
 """Probabilities on the simplex: the gate for predictions, softmax, and entropies."""
 
 import numpy as np
-from numpy.typing import ArrayLike, DTypeLike, NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from .arrays import Floats
 from .checks import as_floats, check_finite, plain_array
+from .types import ArrayLike
 
 # The smallest probability that calibrators and kernels read.
 EPS = 1e-12

@@ -1,10 +1,20 @@
 """What arguments may be, for signatures."""
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike as ArrayLike
+else:
+
+    class ArrayLike:
+        """What NumPy reads as an array. In full its type would fill the page of a signature."""
+
+        __module__ = "numpy.typing"
+
 
 # X is opaque: an array, a frame, a sparse matrix, a tensor, a list or a dict of these
 Samples = Any

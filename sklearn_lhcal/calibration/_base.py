@@ -10,7 +10,6 @@ from threading import Lock
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.frozen import FrozenEstimator
@@ -42,7 +41,7 @@ from .._utils.names import check_row_names
 from .._utils.problems import Problem, Solver
 from .._utils.progress import Progress
 from .._utils.simplex import log
-from .._utils.types import Estimator, Folds, LabelsLike, Samples, Seed
+from .._utils.types import ArrayLike, Estimator, Folds, LabelsLike, Samples, Seed
 from ..distributions import Distribution
 from ..model_selection import StratifiedVotesKFold, check_cv
 from ._precomputed import PrecomputedClassifier

@@ -9,7 +9,7 @@ from copy import copy
 from typing import Any, Literal, Protocol, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.isotonic import IsotonicRegression
@@ -24,7 +24,7 @@ from .._utils.bins import Bins
 from .._utils.checks import check_positive_int, check_sample_weight, check_samples, take_rows
 from .._utils.estimators import atomic, own_columns
 from .._utils.names import check_row_names, positions
-from .._utils.types import Estimator, LabelsLike, Samples, Seed
+from .._utils.types import ArrayLike, Estimator, LabelsLike, Samples, Seed
 from ..distributions import predict_dist
 from ..metrics import accuracy_gain
 from ..model_selection import BallCarvingSplit

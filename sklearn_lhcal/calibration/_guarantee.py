@@ -8,7 +8,7 @@ from abc import abstractmethod
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.model_selection import GroupShuffleSplit
 from sklearn.utils.validation import check_is_fitted
 
@@ -23,7 +23,7 @@ from .._utils.checks import (
 )
 from .._utils.estimators import atomic, resolve
 from .._utils.names import check_row_names
-from .._utils.types import LabelsLike, Samples, Seed
+from .._utils.types import ArrayLike, LabelsLike, Samples, Seed
 from ._base import Calibrated, TrainingRows, _Wrapper, classifier_of, read_for_fit
 
 # of sums of n votes

@@ -3,7 +3,7 @@
 from typing import Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -20,7 +20,7 @@ from .._utils.names import (
     sorted_names,
 )
 from .._utils.simplex import EPS, check_proba, row_max, row_sum, softmax
-from .._utils.types import LabelsLike, Samples
+from .._utils.types import ArrayLike, LabelsLike, Samples
 from ..distributions import Distribution, PointMass
 
 

@@ -5,7 +5,7 @@ from collections.abc import Hashable
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from .._rows import Annotations, read_labels
@@ -21,7 +21,7 @@ from .._utils.names import positions
 from .._utils.problems import Solver
 from .._utils.simplex import EPS, log
 from .._utils.solvers import LBFGS
-from .._utils.types import Folds, LabelsLike, Samples, Seed
+from .._utils.types import ArrayLike, Folds, LabelsLike, Samples, Seed
 from ..distributions import Distribution, Mixture, PointMass
 from ._base import Calibrated, _TrainedCalibrator
 from ._reader_tilt import NewReader, Ratings, fit_effects, posterior, tilted

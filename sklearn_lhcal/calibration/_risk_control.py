@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.special import logsumexp
 from sklearn.utils.validation import check_is_fitted
 
@@ -21,7 +21,7 @@ from .._utils.costs import (
     expected_costs,
     of_decisions,
 )
-from .._utils.types import Samples, Seed
+from .._utils.types import ArrayLike, Samples, Seed
 from ._base import Calibrated
 from ._guarantee import ROUNDING, HeldOut, _Guarantee, unit_shares
 

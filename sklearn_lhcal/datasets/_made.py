@@ -1,13 +1,12 @@
 """Data made to measure, and how labels are drawn."""
 
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.utils import Bunch, check_random_state
 
 from .._utils.arrays import Floats, Integers
 from .._utils.checks import as_floats, check_not_negative, check_positive, plain_array
 from .._utils.simplex import softmax
-from .._utils.types import Seed
+from .._utils.types import ArrayLike, Seed
 from ..distributions import Dirichlet
 
 

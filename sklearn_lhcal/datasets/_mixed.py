@@ -3,12 +3,12 @@
 from numbers import Real
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.utils import Bunch, check_random_state
 
 from .._utils.arrays import Floats
 from .._utils.checks import check_same_length, plain_array
-from .._utils.types import LabelsLike, Seed
+from .._utils.types import ArrayLike, LabelsLike, Seed
 from ..label_histogram._labels import names_of, read_labels
 from ._made import check_raters, draw_counts
 

@@ -6,13 +6,13 @@ from numbers import Integral
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from .._rows import PredictionLike, Rows, read_rows
 from .._utils.arrays import Floats
 from .._utils.checks import check_fraction
-from .._utils.types import Estimator, LabelsLike, Samples, Seed, Strategy
+from .._utils.types import ArrayLike, Estimator, LabelsLike, Samples, Seed, Strategy
 from ..distributions import PointMass
 from ..metrics import calibration_loss, confidence_interval, dispersion_loss
 from ._base import WIDE, Display, draw_legend, name_of, predicted, reach, styled

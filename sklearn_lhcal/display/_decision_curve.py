@@ -4,10 +4,10 @@ from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from .._rows import PredictionLike
-from .._utils.types import Estimator, LabelsLike, Samples
+from .._utils.types import ArrayLike, Estimator, LabelsLike, Samples
 from ..metrics import decision_curve
 from ._base import (
     DOTTED,

@@ -5,7 +5,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.stats import sem
 from scipy.stats import t as student
 
@@ -13,7 +13,7 @@ from .._rows import labels_for, rated_only
 from .._utils.checks import check_fraction, check_samples, check_values
 from .._utils.estimators import resolve
 from .._utils.names import check_row_names
-from .._utils.types import Estimator, LabelsLike, Samples, Strategy
+from .._utils.types import ArrayLike, Estimator, LabelsLike, Samples, Strategy
 from ..distributions import predict_epistemic
 from ..metrics import GainCurve, accuracy_gain, gain_curve
 from ._base import (

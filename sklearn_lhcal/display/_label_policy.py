@@ -4,9 +4,9 @@ from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from .._utils.types import Estimator, LabelsLike, Samples, Seed
+from .._utils.types import ArrayLike, Estimator, LabelsLike, Samples, Seed
 from ..distributions import Distribution
 from ..metrics import policy_curve
 from ._base import DOTTED, WIDE, Display, draw_curves, draw_legend, predicted, styled

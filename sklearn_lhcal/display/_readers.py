@@ -4,10 +4,10 @@ from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from .._rows import Annotations, PredictionLike
-from .._utils.types import Estimator, Samples, Seed
+from .._utils.types import ArrayLike, Estimator, Samples, Seed
 from ..metrics import ConfidenceInterval, reader_comparison
 from ._base import DOTTED, WIDE, Display, color_of, name_of, predicted, reach, styled
 

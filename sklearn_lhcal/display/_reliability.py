@@ -4,10 +4,8 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from numpy.typing import ArrayLike
-
 from .._rows import PredictionLike
-from .._utils.types import LabelsLike, Strategy
+from .._utils.types import ArrayLike, LabelsLike, Strategy
 from ..metrics import reliability_curve
 from ._binned import BinnedReliabilityDisplay
 

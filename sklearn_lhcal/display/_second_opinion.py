@@ -3,10 +3,10 @@
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from .._rows import PredictionLike
-from .._utils.types import Estimator, LabelsLike, Samples
+from .._utils.types import ArrayLike, Estimator, LabelsLike, Samples
 from ..metrics import referral_curve
 from ._base import WIDE, Display, draw_legend, draw_reference, drawn, name_of, predicted, styled
 

@@ -4,11 +4,11 @@ from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from .._rows import PredictionLike, Rows, class_column, class_names, read_rows
 from .._utils.checks import as_names, is_count
-from .._utils.types import Estimator, LabelsLike, Samples
+from .._utils.types import ArrayLike, Estimator, LabelsLike, Samples
 from ..metrics import loo_bandwidth
 from ._base import Display, color_of, predicted, styled
 from ._triangle import CORNERS, centers, draw_frame, draw_triangles, nearest, triangles

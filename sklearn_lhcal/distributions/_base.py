@@ -5,14 +5,14 @@ from abc import ABC, abstractmethod
 from typing import Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from .._utils.arrays import Floats, Indices
 from .._utils.checks import as_floats, as_names, check_fraction, check_positive_int
 from .._utils.names import Side, check_classes, column_names, columns_by_name, is_sorted
 from .._utils.simplex import check_proba, entropy, in_columns
-from .._utils.types import Seed, Selection
+from .._utils.types import ArrayLike, Seed, Selection
 from ..label_histogram._labels import read_labels
 from ._arrays import by_blocks, costs_of_decisions, cross_moment, frozen
 from ._likelihood import log_multinomial

@@ -4,13 +4,14 @@ from typing import Self
 
 import numpy as np
 from numpy.polynomial.polynomial import polyval
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.special import betainc, betaincinv, digamma, expit, zeta
 
 from .._utils.arrays import Floats, Indices, row_blocks
 from .._utils.checks import as_floats
 from .._utils.names import column_names
 from .._utils.simplex import check_proba, in_columns, log, softmax
+from .._utils.types import ArrayLike
 from ._arrays import bisect, by_blocks, costs_of_decisions, cross_moment, frozen, tails
 from ._base import Distribution
 from ._likelihood import is_corner, log_dirichlet_multinomial

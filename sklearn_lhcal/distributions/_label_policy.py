@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from .._utils.arrays import Floats, Integers
 from .._utils.checks import as_floats, check_positive_int
@@ -19,6 +19,7 @@ from .._utils.label_tree import (
     optimal_stopping,
     rows_at_a_time,
 )
+from .._utils.types import ArrayLike
 from ._base import Distribution
 
 

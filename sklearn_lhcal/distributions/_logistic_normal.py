@@ -4,12 +4,12 @@ from typing import Self
 
 import numpy as np
 from numpy.polynomial.polynomial import polyval
-from numpy.typing import ArrayLike
 from scipy.special import expit, log_expit, logsumexp, ndtri, xlog1py
 
 from .._utils.arrays import Floats
 from .._utils.checks import as_floats
 from .._utils.simplex import in_columns
+from .._utils.types import ArrayLike
 from ._arrays import bisect, frozen, quotient, tails
 from ._base import Distribution, PointMass
 from ._likelihood import HALF_LOG_2PI, log_binomial

@@ -4,13 +4,14 @@ import copy
 from typing import Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.special import logsumexp, rel_entr
 
 from .._utils.arrays import Floats
 from .._utils.checks import as_floats, plain_array
 from .._utils.names import column_names
 from .._utils.simplex import log
+from .._utils.types import ArrayLike
 from ._arrays import by_blocks, frozen, quotient, tails
 from ._base import Distribution, PointMass
 from ._dirichlet import Dirichlet, beta_interval

@@ -3,7 +3,6 @@
 from abc import abstractmethod
 from typing import Any, Self
 
-from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import check_random_state, get_tags
@@ -13,7 +12,7 @@ from .._rows import DistributionClassifierMixin, read_labels, weight_of
 from .._utils.arrays import Floats
 from .._utils.checks import check_samples
 from .._utils.estimators import atomic, class_order, fit_on_labels, own_columns, take_feature_names
-from .._utils.types import LabelsLike, Samples, Seed
+from .._utils.types import ArrayLike, LabelsLike, Samples, Seed
 from ..distributions import Ensemble
 
 

@@ -5,7 +5,6 @@ from typing import Literal, Self
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
@@ -23,7 +22,7 @@ from .._utils.estimators import atomic
 from .._utils.names import check_row_names
 from .._utils.progress import Progress
 from .._utils.simplex import row_sum, softmax
-from .._utils.types import LabelsLike, Samples, Seed
+from .._utils.types import ArrayLike, LabelsLike, Samples, Seed
 from ..distributions import Distribution, Ensemble, LogisticNormal, PointMass
 from ._hyperparameters import learn_in_stages, range_named, starting_lengthscale
 from ._inputs import inducing_points, merged, seed, units

@@ -3,13 +3,12 @@
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.stats import rankdata
 from sklearn.utils import check_random_state
 
 from .._utils.arrays import Floats, Indices
 from .._utils.checks import read_groups
-from .._utils.types import LabelsLike, Seed
+from .._utils.types import ArrayLike, LabelsLike, Seed
 from ._labels import Labels, read_labels
 from ._statistics import pairwise_disagreement
 

@@ -2,10 +2,8 @@
 
 from functools import partial
 
-from numpy.typing import ArrayLike
-
 from .._utils.tags import MeanOfTerms, OfRows, metric
-from .._utils.types import LabelsLike
+from .._utils.types import ArrayLike, LabelsLike
 from ._chance import (
     Similarity,
     agreement_terms,

@@ -5,11 +5,10 @@ from collections.abc import Iterator
 from typing import Any, Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
 from .._utils.checks import any_array, as_names, check_positive_int
-from .._utils.types import LabelsLike, Seed
+from .._utils.types import ArrayLike, LabelsLike, Seed
 from ._adjudication import looks_adjudicated
 from ._labels import read_labels
 from ._long_table import (

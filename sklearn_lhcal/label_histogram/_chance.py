@@ -9,12 +9,12 @@ from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.exceptions import UndefinedMetricWarning
 
 from .._utils.arrays import Floats
 from .._utils.checks import as_floats, check_finite
 from .._utils.names import numbers_of
+from .._utils.types import ArrayLike
 from ._annotations import Annotations
 from ._labels import Labels, read_labels, weight_of
 

@@ -3,7 +3,7 @@
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone, is_classifier
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
@@ -20,7 +20,7 @@ from .._utils.estimators import (
 )
 from .._utils.names import positions
 from .._utils.simplex import accuracy, in_columns
-from .._utils.types import Estimator, LabelsLike, Samples
+from .._utils.types import ArrayLike, Estimator, LabelsLike, Samples
 from ._boosting import boosted
 from ._labels import read_labels, weight_of
 

@@ -5,7 +5,7 @@ import warnings
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, DTypeLike, NDArray
+from numpy.typing import DTypeLike, NDArray
 from sklearn.utils import column_or_1d
 
 from .._utils.arrays import Floats, Indices, Integers
@@ -26,7 +26,7 @@ from .._utils.names import (
     sorted_names,
 )
 from .._utils.simplex import check_proba, in_columns
-from .._utils.types import LabelsLike, Selection
+from .._utils.types import ArrayLike, LabelsLike, Selection
 
 HINT = "if y holds one label per rater, use Annotations.from_long or Annotations.from_matrix"
 

@@ -4,11 +4,11 @@ import warnings
 from typing import Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from .._utils.arrays import Floats, Indices, Integers
 from .._utils.checks import as_names, plain_array, take_rows
-from .._utils.types import Selection
+from .._utils.types import ArrayLike, Selection
 from ._adjudication import AdjudicatedRatingsWarning, looks_adjudicated
 from ._labels import Labels
 

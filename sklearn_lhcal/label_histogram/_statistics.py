@@ -4,11 +4,11 @@ from collections.abc import Callable
 from itertools import combinations_with_replacement
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from .._utils.arrays import Floats, Integers
-from .._utils.types import LabelsLike
+from .._utils.types import ArrayLike, LabelsLike
 from ._labels import Labels, read_labels
 
 # Entries in memory at a time.

@@ -9,14 +9,14 @@ from functools import partial
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.special import kl_div
 
 from .._rows import Annotations, PredictionLike, Rows
 from .._utils.arrays import Floats
 from .._utils.bins import Bins
 from .._utils.tags import LossOverBins, metric
-from .._utils.types import LabelsLike, Strategy
+from .._utils.types import ArrayLike, LabelsLike, Strategy
 from ._binned import (
     Binned,
     BinSums,

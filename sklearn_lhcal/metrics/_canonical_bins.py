@@ -4,14 +4,13 @@ It is the baseline of the kernel estimates.
 """
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.stats import skew
 
 from .._rows import PredictionLike, Rows
 from .._utils.bins import Bins
 from .._utils.checks import is_count
 from .._utils.tags import OfRows, metric
-from .._utils.types import LabelsLike
+from .._utils.types import ArrayLike, LabelsLike
 from ._evaluate import score, signed_root
 from ._kernel import check_options
 

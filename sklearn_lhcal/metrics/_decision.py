@@ -5,7 +5,7 @@ Letters: C costs (K, D), z class probabilities, μ̂ = y/n_i label frequencies, 
 C_kd`` the expected cost of a decision."""
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from .._rows import PredictionLike, Rows, read_labels, read_prediction, read_with_costs
 from .._utils.arrays import Floats
@@ -19,7 +19,7 @@ from .._utils.costs import (
 )
 from .._utils.names import Side, check_row_names
 from .._utils.tags import MeanOfTerms, metric
-from .._utils.types import LabelsLike
+from .._utils.types import ArrayLike, LabelsLike
 from ..distributions import Distribution
 from ._evaluate import score, weighted
 

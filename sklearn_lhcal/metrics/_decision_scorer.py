@@ -3,11 +3,9 @@
 from collections.abc import Callable
 from typing import ClassVar
 
-from numpy.typing import ArrayLike
-
 from .._rows import rows_of
 from .._utils.costs import Costs, bayes_columns, check_cost_matrix, of_decisions
-from .._utils.types import Samples
+from .._utils.types import ArrayLike, Samples
 from ._decision import decision_risk
 from ._evaluate import with_options
 from ._scorers import LabelHistogramScorer

@@ -6,12 +6,11 @@ Letters as in `_label_histogram`.
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from .._rows import PredictionLike
 from .._utils.arrays import Floats
 from .._utils.tags import LossOverBins, metric
-from .._utils.types import LabelsLike, Strategy
+from .._utils.types import ArrayLike, LabelsLike, Strategy
 from ._binned import BinSums, Correction
 from ._calibration import class_bins
 from ._evaluate import score

@@ -4,12 +4,12 @@ from collections.abc import Callable
 from functools import partial
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from .._rows import PredictionLike, Rows
 from .._utils.bins import Bins
 from .._utils.tags import LossOverBins, MeanOfTerms, metric
-from .._utils.types import LabelsLike, Strategy
+from .._utils.types import ArrayLike, LabelsLike, Strategy
 from ..label_histogram import class_disagreement, pairwise_disagreement
 from ._binned import Binned, BinSums, Correction, check_bias_correction, correction_of
 from ._calibration import calibration_parts

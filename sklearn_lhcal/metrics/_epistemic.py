@@ -7,7 +7,7 @@ import warnings
 from typing import Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.stats import rankdata
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.utils import check_random_state
@@ -25,7 +25,7 @@ from .._utils.checks import (
 )
 from .._utils.names import check_row_names, is_numeric, positions, sorted_names
 from .._utils.tags import Tags, metric
-from .._utils.types import LabelsLike, Seed, Strategy
+from .._utils.types import ArrayLike, LabelsLike, Seed, Strategy
 from ._binned import BinSums
 
 _DRAWS = 2_000_000  # gains drawn at once

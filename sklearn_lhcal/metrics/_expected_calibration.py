@@ -9,13 +9,13 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from .._rows import PredictionLike, Rows, class_names
 from .._utils.bins import Bins
 from .._utils.simplex import accuracy, votes_of
 from .._utils.tags import LossOverBins, metric
-from .._utils.types import LabelsLike, Strategy
+from .._utils.types import ArrayLike, LabelsLike, Strategy
 from ._binned import (
     Binned,
     BinSums,

@@ -10,14 +10,13 @@ from functools import partial
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from .._rows import PredictionLike, Rows
 from .._utils.arrays import Floats
 from .._utils.checks import is_real
 from .._utils.simplex import accuracy
 from .._utils.tags import OfRows, metric
-from .._utils.types import KernelKind, LabelsLike, Seed
+from .._utils.types import ArrayLike, KernelKind, LabelsLike, Seed
 from ._evaluate import score, signed_root
 from ._kernel_bandwidth import as_tensor, choose_bandwidth, groups_of, log_weight_of
 

@@ -6,13 +6,12 @@ The most likely one, or the one that predicts best.
 import warnings
 
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
 from .._rows import PredictionLike, Rows
 from .._utils.checks import as_floats, is_real
 from .._utils.simplex import check_proba
-from .._utils.types import KernelKind, Seed
+from .._utils.types import ArrayLike, KernelKind, Seed
 from ..distributions import Distribution
 
 # a bandwidth is searched on so many rows at most

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Literal, NamedTuple, cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 from sklearn.utils import check_random_state
 
@@ -15,7 +15,7 @@ from .._rows import Annotations, PredictionLike, Rows, read_rows
 from .._utils.arrays import Floats, Indices
 from .._utils.checks import check_inference
 from .._utils.simplex import EPS
-from .._utils.types import KernelKind, LabelsLike, Seed
+from .._utils.types import ArrayLike, KernelKind, LabelsLike, Seed
 from ._binned import raters_repeat
 from ._epistemic import check_levels
 from ._evaluate import signed_root

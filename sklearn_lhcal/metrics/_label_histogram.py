@@ -3,11 +3,9 @@
 P1 is Mimori, Sasada, Matsui and Sato (2021), Diagnostic uncertainty calibration. Letters: y counts,
 n_i raters of a row, μ̂ = y/n_i, z class probabilities, Q true class probabilities."""
 
-from numpy.typing import ArrayLike
-
 from .._rows import PredictionLike
 from .._utils.tags import MeanOfTerms, metric
-from .._utils.types import LabelsLike
+from .._utils.types import ArrayLike, LabelsLike
 from ._binned import Correction, check_bias_correction
 from ._evaluate import mean, score
 

@@ -4,13 +4,12 @@ P1 is Mimori, Sasada, Matsui and Sato (2021), Diagnostic uncertainty calibration
 `_label_histogram`."""
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from .._rows import PredictionLike, Rows
 from .._utils.arrays import Floats
 from .._utils.simplex import accuracy
 from .._utils.tags import MeanOfTerms, metric
-from .._utils.types import LabelsLike
+from .._utils.types import ArrayLike, LabelsLike
 from ._evaluate import mean, mean_of, score
 
 EPS = np.finfo(np.float64).eps

@@ -3,12 +3,10 @@
 Letters: p_i the predicted probability of the class, μ̂_i its share among the raters of row i, t the
 threshold."""
 
-from numpy.typing import ArrayLike
-
 from .._rows import PredictionLike, Rows, class_column
 from .._utils.bins import below
 from .._utils.tags import MeanOfTerms, metric
-from .._utils.types import LabelsLike
+from .._utils.types import ArrayLike, LabelsLike
 from ._evaluate import score, weighted
 
 

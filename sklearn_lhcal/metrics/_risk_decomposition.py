@@ -3,11 +3,10 @@
 from typing import Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from .._rows import PredictionLike, Rows, read_with_costs
 from .._utils.costs import bayes_columns, check_cost_matrix, expected_cost
-from .._utils.types import LabelsLike
+from .._utils.types import ArrayLike, LabelsLike
 from ._kernel_bandwidth import as_tensor, choose_bandwidth
 
 

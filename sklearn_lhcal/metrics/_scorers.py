@@ -6,7 +6,6 @@ from functools import partial
 from inspect import signature
 from typing import Any, ClassVar, Literal
 
-from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.metrics import get_scorer as sklearn_get_scorer
 from sklearn.utils.metadata_routing import UNUSED
@@ -16,7 +15,7 @@ from .._utils.checks import check_samples
 from .._utils.estimators import weight_params
 from .._utils.names import check_row_names
 from .._utils.tags import Tags, tags_of, unwrapped
-from .._utils.types import Estimator, LabelsLike, Samples
+from .._utils.types import ArrayLike, Estimator, LabelsLike, Samples
 from ..distributions import predict_epistemic
 from ._epistemic import accuracy_gain, epistemic_calibration_error, epistemic_correlation
 from ._evaluate import Metric, with_options

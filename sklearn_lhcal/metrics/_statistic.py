@@ -1,7 +1,6 @@
 """Scores of a predicted probability of any 0/1 statistic of raters (P1 App. C)."""
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from .._utils.bins import Bins
 from .._utils.checks import (
@@ -12,7 +11,7 @@ from .._utils.checks import (
     read_groups,
     take_rows,
 )
-from .._utils.types import Strategy
+from .._utils.types import ArrayLike, Strategy
 from ._binned import BinSums, Correction, check_bias_correction
 from ._calibration import calibration_parts
 from ._evaluate import undefined

@@ -6,14 +6,14 @@ disagree, section 4. Letters as in `_label_histogram`; H is Shannon entropy."""
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.special import digamma
 
 from .._rows import PredictionLike
 from .._utils.arrays import Floats
 from .._utils.simplex import entropy, row_sum
 from .._utils.tags import MeanOfTerms, metric
-from .._utils.types import LabelsLike
+from .._utils.types import ArrayLike, LabelsLike
 from ._evaluate import mean, score
 
 Harmonic = Literal["harmonic"] | None

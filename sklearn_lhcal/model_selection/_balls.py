@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.neighbors import NearestNeighbors
@@ -14,7 +14,7 @@ from sklearn.utils.metadata_routing import UNUSED
 from .._rows import read_labels
 from .._utils.arrays import Indices
 from .._utils.checks import as_features, check_positive_int, check_same_length, check_samples
-from .._utils.types import LabelsLike, Samples, Seed
+from .._utils.types import ArrayLike, LabelsLike, Samples, Seed
 
 # Share of all rows in balls that do not overlap, where the radius is "auto".
 _AUTO_SHARE = 0.3

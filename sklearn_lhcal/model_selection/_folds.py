@@ -5,14 +5,13 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.model_selection import BaseCrossValidator, StratifiedGroupKFold, StratifiedKFold
 from sklearn.model_selection import check_cv as sklearn_check_cv
 
 from .._rows import read_labels
 from .._utils.arrays import Indices
 from .._utils.checks import read_groups
-from .._utils.types import Folds, LabelsLike, Samples, Seed, Splitter
+from .._utils.types import ArrayLike, Folds, LabelsLike, Samples, Seed, Splitter
 
 
 class StratifiedVotesKFold(BaseCrossValidator):

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.base import clone, is_classifier
 
 from .._rows import predicted_classes, predicted_dist, read_labels
@@ -18,7 +18,7 @@ from .._utils.checks import (
 from .._utils.estimators import class_order, fit_on_labels, own_columns
 from .._utils.names import check_row_names
 from .._utils.progress import Progress
-from .._utils.types import Estimator, Folds, LabelsLike, Samples
+from .._utils.types import ArrayLike, Estimator, Folds, LabelsLike, Samples
 from ..distributions import Distribution
 from ._folds import check_cv
 

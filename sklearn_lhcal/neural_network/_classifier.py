@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils.validation import validate_data
 from skorch import NeuralNetClassifier
@@ -22,7 +22,7 @@ from .._utils.devices import check_device, recorded, seeded
 from .._utils.estimators import atomic
 from .._utils.names import check_row_names, sorted_names
 from .._utils.simplex import softmax
-from .._utils.types import LabelsLike, Samples, Seed
+from .._utils.types import ArrayLike, LabelsLike, Samples, Seed
 from ..distributions import PointMass
 from ._data import ArrayRows, as_arrays, check_table, converted, is_table, whole_batches
 from ._losses import LabelLogLoss, loss_of

@@ -9,12 +9,12 @@ from collections.abc import Callable
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike
 from torch import Tensor
 
 from .._utils.arrays import Floats
 from .._utils.checks import check_positive
 from .._utils.costs import check_cost_matrix
+from .._utils.types import ArrayLike
 from ._losses import _MeanOverRows, _weighted_sum, frequencies
 
 

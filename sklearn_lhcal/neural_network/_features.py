@@ -4,7 +4,7 @@ from typing import Self
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.base import (
     BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,
@@ -19,7 +19,7 @@ from torch import nn
 from .._utils.arrays import Floats
 from .._utils.checks import check_samples, n_rows, take_rows
 from .._utils.estimators import atomic, resolve, weight_params, with_own_module
-from .._utils.types import Estimator, LabelsLike, Samples
+from .._utils.types import ArrayLike, Estimator, LabelsLike, Samples
 
 
 class LayerFeatures(

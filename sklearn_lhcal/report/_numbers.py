@@ -5,13 +5,13 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from .. import metrics
 from .._rows import Rows, read_rows
 from .._utils.progress import Progress
 from .._utils.simplex import accuracy
 from .._utils.tags import MeanOfTerms, metric, tags_of
+from .._utils.types import ArrayLike
 from ..distributions import Distribution
 from ..label_histogram import fleiss_kappa, pairwise_disagreement, percent_agreement
 from ..metrics import bayes_decision, confidence_interval, decision_risk, paired_difference

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from .._rows import PredictionLike
 from .._utils.checks import check_fraction
-from .._utils.types import LabelsLike
+from .._utils.types import ArrayLike, LabelsLike
 from .._utils.version import __version__
 from ..distributions import Dirichlet, second_opinion_value
 from . import _findings, _page

@@ -6,14 +6,14 @@ from functools import cached_property
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from .._rows import Labels, PredictionLike, read_labels, read_rows
 from .._utils.arrays import Floats, Indices
 from .._utils.checks import check_same_length
 from .._utils.costs import check_cost_matrix
 from .._utils.names import row_names
-from .._utils.types import LabelsLike
+from .._utils.types import ArrayLike, LabelsLike
 from ..distributions import Distribution
 from ..label_histogram import Annotations
 

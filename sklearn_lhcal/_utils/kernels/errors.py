@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike
 from torch import Tensor
 
 from ..arrays import Floats
+from ..types import ArrayLike
 from . import smoothing
 from .smoothing import Groups, LogWeight, Moments, clipped
 

@@ -5,13 +5,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from ..._utils.arrays import Floats
 from ..._utils.checks import check_not_negative, check_samples
 from ..._utils.costs import Costs, bayes_columns, check_cost_matrix, expected_costs, relative
 from ..._utils.estimators import resolve
-from ..._utils.types import Estimator, Folds, Samples, Seed
+from ..._utils.types import ArrayLike, Estimator, Folds, Samples, Seed
 from .._base import Calibrated
 from .._rows import CalibrationRows
 from .._scaling.estimators import (

@@ -4,13 +4,13 @@ from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from ..._rows import Annotations, PredictionLike, Rows, read_for
 from ..._utils.arrays import Floats
 from ..._utils.checks import as_floats, check_inference
 from ..._utils.tags import LossOverBins, unwrapped
-from ..._utils.types import LabelsLike
+from ..._utils.types import ArrayLike, LabelsLike
 from .._binned import BinSums
 from .._decomposition import NOTHING, LossDecomposition, loss_decomposition
 from .._evaluate import Metric, signed_root, undefined, with_options

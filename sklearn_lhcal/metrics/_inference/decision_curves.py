@@ -4,14 +4,14 @@ from collections.abc import Hashable
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from ..._rows import PredictionLike, Rows, class_column, class_names, read_rows
 from ..._utils.arrays import Floats, Indices
 from ..._utils.bins import below
 from ..._utils.checks import as_floats, check_inference
 from ..._utils.names import positions, sorted_names
-from ..._utils.types import LabelsLike
+from ..._utils.types import ArrayLike, LabelsLike
 from .means import intervals_of_means
 
 

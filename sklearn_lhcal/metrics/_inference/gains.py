@@ -3,13 +3,13 @@
 from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from ..._rows import Annotations, Rows
 from ..._utils.arrays import Floats, row_units
 from ..._utils.checks import check_inference, read_groups
 from ..._utils.names import check_row_names
-from ..._utils.types import Strategy
+from ..._utils.types import ArrayLike, Strategy
 from .._epistemic import accuracy_gain, check_gains, gain_sums
 from .._two_way import squares
 from .means import spread_over_raters, student_ends, told_panel, usual_panel

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.stats import t as student
 from sklearn.utils import check_random_state
 
@@ -18,7 +17,7 @@ from ..._utils.arrays import Floats
 from ..._utils.checks import as_floats, check_finite, check_inference
 from ..._utils.costs import check_cost_matrix
 from ..._utils.tags import tags_of, unwrapped
-from ..._utils.types import LabelsLike, Seed
+from ..._utils.types import ArrayLike, LabelsLike, Seed
 from .._decision import cost_terms, read_decisions
 from .._evaluate import signed_root
 from .raters import (

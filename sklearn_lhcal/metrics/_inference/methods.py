@@ -5,12 +5,11 @@ P1 is Mimori, Sasada, Matsui and Sato (2021), Diagnostic uncertainty calibration
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
 from ..._rows import PredictionLike, read_labels, read_rows
 from ..._utils.tags import tags_of, unwrapped
-from ..._utils.types import LabelsLike, Seed
+from ..._utils.types import ArrayLike, LabelsLike, Seed
 from .._calibration import calibration_error
 from .._disagreement import disagreement_calibration_error, disagreement_squared_loss
 from .._label_histogram import epistemic_loss, expected_squared_loss

@@ -3,14 +3,14 @@
 from typing import Literal, NamedTuple, cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from ..._rows import Annotations, PredictionLike, Rows, read_rows
 from ..._utils.arrays import Floats, Indices, row_units
 from ..._utils.checks import as_floats, check_inference, check_positive_int
 from ..._utils.costs import check_cost_matrix, of_rows
-from ..._utils.types import LabelsLike, Seed
+from ..._utils.types import ArrayLike, LabelsLike, Seed
 from ...distributions import second_opinion_value
 from .means import mean_and_spread, spread_over_raters, student_ends, told_panel
 from .raters import random_raters

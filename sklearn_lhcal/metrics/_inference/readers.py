@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Literal, NamedTuple, cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.stats import f as fisher
 from scipy.stats import t as student
 from sklearn.exceptions import UndefinedMetricWarning
@@ -19,7 +19,7 @@ from ..._utils.arrays import Floats, Indices, Integers, row_units
 from ..._utils.checks import check_inference, plain_array
 from ..._utils.names import is_numeric, positions, sorted_names
 from ..._utils.simplex import accuracy, gini, row_sum, votes_of
-from ..._utils.types import LabelsLike, Seed
+from ..._utils.types import ArrayLike, LabelsLike, Seed
 from ...distributions import PointMass
 from .._evaluate import mean
 from .intervals import ConfidenceInterval, interval_of

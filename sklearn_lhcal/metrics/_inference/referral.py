@@ -4,13 +4,13 @@ from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from ..._rows import Annotations, PredictionLike, Rows, read_rows
 from ..._utils.arrays import Floats
 from ..._utils.checks import as_floats, check_inference
 from ..._utils.names import check_row_names
-from ..._utils.types import LabelsLike
+from ..._utils.types import ArrayLike, LabelsLike
 from ...distributions import Distribution, PointMass, second_opinion_value
 from .._disagreement import posterior_losses
 from .means import spread_over_raters, student_ends, told_panel

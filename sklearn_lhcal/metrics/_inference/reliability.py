@@ -4,14 +4,14 @@ from collections.abc import Callable, Hashable
 from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from ..._rows import Annotations, PredictionLike, Rows, class_column, class_names, read_rows
 from ..._utils.arrays import Floats, row_blocks
 from ..._utils.bins import Bins
 from ..._utils.checks import check_inference
-from ..._utils.types import LabelsLike, Strategy
+from ..._utils.types import ArrayLike, LabelsLike, Strategy
 from .._disagreement import pair_rates
 from .._two_way import squares
 from .means import spread_over_raters, told_panel, usual_panel

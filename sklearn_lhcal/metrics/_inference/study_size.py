@@ -9,7 +9,6 @@ from itertools import combinations
 from typing import Any, NamedTuple, cast
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.special import stdtrit
 from scipy.stats import chi2, qmc
 from sklearn.utils import check_random_state
@@ -17,7 +16,7 @@ from sklearn.utils import check_random_state
 from ..._rows import Annotations, PredictionLike
 from ..._utils.arrays import Floats, Integers
 from ..._utils.checks import check_inference, check_positive, check_positive_int
-from ..._utils.types import Seed
+from ..._utils.types import ArrayLike, Seed
 from .raters import FEW_RATERS, Blocks, Panel, spread_of
 from .readers import named_raters
 from .statistic import Statistic, statistic_of
