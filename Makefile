@@ -56,7 +56,7 @@ mutate: $(VENV)/.installed  ## do tests fail where the code is wrong? ARGS="--ea
 clean:
 	rm -rf $(VENV) $(VENV)-oldest $(VENV)-matrix
 
-# Nothing but what the quickstart imports. TORCH names a wheel or version to install first.
+# TORCH names a wheel or version to install first. The first: nothing but what the quickstart imports.
 $(VENV)/.quickstart: pyproject.toml $(CONSTRAINTS)
 	$(PYTHON) -m venv $(VENV)
 	@echo "Installing; PyTorch is large: about 200 MB to download without CUDA, 3 GB with it."
@@ -66,6 +66,7 @@ $(VENV)/.quickstart: pyproject.toml $(CONSTRAINTS)
 
 $(VENV)/.installed: pyproject.toml $(CONSTRAINTS)
 	$(PYTHON) -m venv $(VENV)
+	[ -z "$(TORCH)" ] || $(BIN)/python -m pip install --quiet $(TORCH)
 	$(BIN)/python -m pip install --quiet --constraint $(CONSTRAINTS) --editable ".[plot,test,lint]"
 	touch $@
 

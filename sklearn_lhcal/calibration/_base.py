@@ -42,6 +42,7 @@ from .._utils.problems import Problem, Solver
 from .._utils.progress import Progress
 from .._utils.simplex import log
 from .._utils.types import ArrayLike, Estimator, Folds, LabelsLike, Samples, Seed
+from .._utils.version import __version__
 from ..distributions import Distribution
 from ..model_selection import StratifiedVotesKFold, check_cv
 from ._precomputed import PrecomputedClassifier
@@ -102,6 +103,20 @@ class _Wrapper(DistributionClassifierMixin, ClassifierMixin, MetaEstimatorMixin,
     """
 
     accepts_label_histograms = True
+
+    def __getstate__(self):
+        return super().__getstate__() | {"_saved_by": __version__}
+
+    def __setstate__(self, state):
+        saved_by = state.get("_saved_by", "an older version")
+        if saved_by != __version__:
+            warnings.warn(
+                f"{type(self).__name__} was saved by sklearn_lhcal {saved_by} and is loaded by "
+                f"{__version__}: its predictions may differ, or fail. Fit it again, or load it "
+                "with the version that saved it.",
+                stacklevel=2,
+            )
+        super().__setstate__({k: v for k, v in state.items() if k != "_saved_by"})
 
     def _wrapped(self):
         """The classifier that `fit` fits a clone of."""
