@@ -4,6 +4,8 @@ Letters: g_i what the decision of row i is expected to cost, C̄_i = Σ_k μ̂_i
 cost; c the cost of a referral; μ̂, n and w_i as in `_guarantee`.
 """
 
+import warnings
+from bisect import bisect_left
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
@@ -158,6 +160,19 @@ def log_wealth(g: Floats, x: Floats, high: float, units: Indices, slack: float) 
     start = (units.max() + 1) * np.log1p(nu * slack)
     wealth = start + np.vstack([np.zeros(len(nu)), np.cumsum(gained, axis=0)])
     return logsumexp(wealth, axis=1) - np.log(len(nu))
+
+
+def fewest_rows(gain: float, high: float, level: float) -> float:
+    """How many rows make a wealth of e^level if each has X = −gain, the least; inf if none do."""
+    if gain <= 0:
+        return np.inf
+    rate = np.log1p(_BETS * gain / high)
+    enough = int(np.ceil((level + np.log(len(rate))) / rate[-1]))
+
+    def wealth(n):
+        return logsumexp(n * rate) - np.log(len(rate))
+
+    return bisect_left(range(enough), level, key=wealth)
 
 
 def _cumulated(values: Floats, unit: Indices) -> Floats:
@@ -454,10 +469,13 @@ class RiskControlledDecision(_Guarantee):
         return source
 
     def _check_referral(self, costs: ReferralCosts) -> None:
-        if self.target == "total" and self.budget < costs.referral:
+        if self.target == "decided" or self.budget >= costs.referral:
+            return
+        if self.method == "conformal" or self.budget <= costs.C.min():
             raise ValueError(
                 f"A referral costs {costs.referral:g}, more than the budget of {self.budget:g}: "
-                "even referring every row would exceed it; raise the budget."
+                "even referring every row would exceed it. Raise the budget; or, where decisions "
+                'cost less, method="learn_then_test" may show that the whole does.'
             )
 
     def _learn(self, rows: HeldOut, checked: CostSource) -> dict:
@@ -490,17 +508,41 @@ class RiskControlledDecision(_Guarantee):
 
     def _tested(self, g, cost, units, costs: ReferralCosts) -> "Thresholds":
         """Bets on the mean of (cost − c)·1{decided} − (budget − c), or of (cost − budget)·…"""
-        compared, starts = self.budget, self.budget * _STARTS
+        c, compared, starts = costs.referral, self.budget, self.budget * _STARTS
+        C = costs.C[:, costs.own]
+        if C.max() <= self.budget:
+            # costs that cannot exceed the budget need no test
+            return Tested(c, np.inf)
         if self.target == "total":
-            compared, starts = costs.referral, np.array([-np.inf])
-        slack = self.budget - compared
-        high = costs.C[:, costs.own].max() - compared - slack
-        # costs that cannot exceed the budget need no test
-        threshold = np.inf
-        if high > 0:
-            wealth = log_wealth(g, cost - compared, high, units, slack)
-            threshold = bet_threshold(g, wealth, starts, 1 - self.confidence_level)
-        return Tested(costs.referral, threshold)
+            compared, starts, C = c, self._starts(c), costs.C
+        slack, high = self.budget - compared, C.max() - self.budget
+        wealth = log_wealth(g, cost - compared, high, units, slack)
+        delta = 1 - self.confidence_level
+        threshold = bet_threshold(g, wealth, starts, delta)
+        if not (g < threshold).any():
+            level = np.log(len(starts) / delta)
+            fewest = fewest_rows(self.budget - C.min(), high, level)
+            self._say_undecided(c, units.max() + 1, fewest, level, wealth[1:].max())
+        return Tested(c, threshold)
+
+    def _starts(self, c: float) -> Floats:
+        """Where the mean is likely below the budget: nothing decided, or what costs less than c."""
+        if self.budget >= c == 0:
+            return np.array([-np.inf])
+        starts = np.array([c / 2, c])
+        return starts if self.budget < c else np.append(-np.inf, starts)
+
+    def _say_undecided(self, c: float, n: int, fewest: float, level: float, best: float) -> None:
+        """Warn of, or refuse, what decides nothing."""
+        said = (
+            f"The {n} calibration rows do not show that decisions keep to the budget of "
+            f"{self.budget:g}. That takes {fewest:,} rows or more, even if no decision is wrong"
+        )
+        if best > 0:
+            said += f"; at the costs of these rows, about {n * level / best:,.0f}"
+        if self.target == "total" and self.budget < c:
+            raise ValueError(f"{said}. Referring every row costs {c:g}, more than the budget.")
+        warnings.warn(f"{said}. Every row is referred.", stacklevel=5)
 
     def _in_words(self, referral: float, rows: HeldOut) -> str:
         n = rows.units.max() + 1

@@ -402,17 +402,18 @@ class MatrixScaling(PublishedScaling):
 
 
 class StackedCalibration(Scaling):
-    """Mixes four scalings of the logits, with weights that were found out of fold.
+    """Mixes scalings of the logits and class frequencies, with weights that were found out of fold.
 
-    ``z = Σ_m w_m z_m`` over `TemperatureScaling`, `BiasCorrectedTemperatureScaling`,
-    `VectorScaling` and, up to 21 classes, `MatrixScaling`, each with its floor. The weights
-    minimise the log loss of predictions for rows that the maps were not fitted on, a convex
-    problem. A prior of a twentieth of a row favours the temperature where the others are no better.
+    ``z = Σ_m w_m z_m`` over `TemperatureScaling`, the class frequencies of the labels, which are
+    the same in every row, `BiasCorrectedTemperatureScaling`, `VectorScaling` and, up to 21 classes,
+    `MatrixScaling`. The scalings have a floor each. The weights minimise the log loss of
+    predictions for rows that the maps were not fitted on, a convex problem. A prior of a twentieth
+    of a row favours the temperature where the others are no better.
 
     Rows are dealt to the folds by their votes and predictions, so that their order does not matter.
     Around an ensemble each member is stacked.
 
-    Fits: four maps on all rows, and four on each of the `inner_cv` folds.
+    Fits: four scalings on all rows, and four on each of the `inner_cv` folds.
 
     Parameters
     ----------
@@ -427,11 +428,13 @@ class StackedCalibration(Scaling):
 
     Attributes
     ----------
-    weights_ : ndarray of shape (4,)
-        w, of the temperature, the bias-corrected temperature, vector and matrix scaling; with sum
-        1. Of more than 21 classes without the last.
+    weights_ : ndarray of shape (5,)
+        w, of the temperature, the class frequencies, the bias-corrected temperature, vector and
+        matrix scaling; with sum 1. Of more than 21 classes without the last.
     parameters_ : dict of dicts
-        Parameters of the maps, by the names "temperature", "bias_corrected", "vector", "matrix".
+        Parameters of the maps, by the names "temperature", "frequencies", "bias_corrected",
+        "vector", "matrix". The frequencies are those of a vector scaling whose scales are 0: the
+        intercepts are their logarithms, of counts with one row more, spread over all classes.
     floor_weight_ : float
         Weight of the floor in the mixture, where there is a floor.
     floor_ : ndarray of shape (n_classes,)
@@ -461,7 +464,7 @@ class StackedCalibration(Scaling):
     >>> data = make_label_histograms(600, overconfidence=3.0, random_state=0)
     >>> calibrator = StackedCalibration("proba").fit(data.prediction, data.counts)
     >>> calibrator.weights_.shape
-    (4,)
+    (5,)
     """
 
     def __init__(

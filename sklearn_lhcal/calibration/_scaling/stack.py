@@ -28,7 +28,7 @@ from .maps import (
 
 Member = FittedMap | AfterTemperature
 # The maps that are stacked, from few to many parameters.
-NAMES = ("temperature", "bias_corrected", "vector", "matrix")
+NAMES = ("temperature", "frequencies", "bias_corrected", "vector", "matrix")
 # The most classes of a stack with a matrix: its Hessian is exact up to them.
 _MOST_OF_MATRIX = 21
 # Rows of a fold, and the stack of maps that were fitted without them.
@@ -149,8 +149,11 @@ def predicted_out_of_fold(rows: CalibrationRows, folds: list[StackFold]) -> Cali
 def _fitted_maps(rows: CalibrationRows, floor: str | None) -> list[Member]:
     """One map of each family, in the order of `NAMES`; of many classes without the matrix."""
     K = rows.n_classes
+    # what is best where the predictions say nothing: the shares of the classes in every row
+    shares = np.log(floor_probabilities("prior", rows))
     temperature = fit_temperature(rows, floor_probabilities(floor, rows))
-    maps: list[Member] = [temperature]
+    constant = FittedMap(VectorMap(K), np.append(np.zeros(K), shares), temperature.floor_proba)
+    maps: list[Member] = [temperature, constant]
     maps += [fit_shrunk(family(K), rows, temperature) for family in (BiasCorrectedMap, VectorMap)]
     if K <= _MOST_OF_MATRIX:
         # a matrix mixes logarithms, which must not come from zeros
