@@ -31,10 +31,9 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from lib.problems import health, in_groups, marriage, party, visits
-from maps import mnist, module_text, package_text, trained
+from lib.problems import cancer, digits, health, marriage, party, visits
+from maps import mnist, module_text, source_in_five, text_in_five, trained
 from scipy.stats import t
-from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB, MultinomialNB
@@ -65,22 +64,6 @@ def mushrooms():
     means = rng.normal(0, 2.0, (6, 4))
     hidden = means[y] + rng.normal(size=(5000, 4))
     return hidden @ np.tile(np.eye(4), 3) + 0.5 * rng.normal(size=(5000, 12)), y
-
-
-def digits():
-    return load_digits(return_X_y=True)
-
-
-def cancer():
-    return load_breast_cancer(return_X_y=True)
-
-
-def text_in_five():
-    return in_groups(module_text, 5)
-
-
-def source_in_five():
-    return in_groups(package_text, 5)
 
 
 NETWORK = make_pipeline(StandardScaler(), MLPClassifier((64,), max_iter=400, random_state=0))

@@ -1,7 +1,7 @@
 """What each map of class probabilities costs or gains on real data: held-out log loss.
 
     python benchmarks/maps.py [--splits 20] [--rows 50 200 1000 5000] [--only PART_OF_A_NAME]
-                              [--cifar10h FILE.npz]
+                              [--cifar10h FILE.npz] [--votes | --aside] [--keep FILE.csv]
 
 Each problem: repeated random splits into rows for training, calibration and test. A row of the
 table is a problem and a number of calibration rows; a column is a map. Shown is the mean log loss
@@ -9,7 +9,16 @@ per label of the test rows, nats, and behind ± two standard errors of its diffe
 temperature scaling, paired by split. Raw probabilities are clipped at 1e-12. FILE.npz holds
 "counts" of human labels and "proba" of a trained network; a map is fitted on one drawn label a row.
 
-Peers, where they are installed: structured vector and matrix scaling of probmetrics ("svs", "sms").
+``--votes``: six problems with 5 to 100 votes a row and two of a medical kind, by simulated readers:
+each draws from what cross-validated models say, at a temperature of 1.5 and with 3 % of guesses.
+The classifier is trained on one vote a row, all votes calibrate. ``--aside``: four problems that
+were set aside before any result was seen. FILE.csv keeps the loss of each split; what it holds is
+not computed again.
+
+Peers, where they are installed: structured vector and matrix scaling of probmetrics ("svs", "sms"),
+scikit-learn's three methods ("sigmoid", "isotonic", "sk T"), beta calibration of betacal, of more
+classes one against the rest ("beta"), and Venn–Abers predictors of venn-abers, inductive for two
+classes and pairwise for more ("VA"). A peer takes no votes: it gets a row for each of up to 20.
 Then come the bounds that our maps must keep, each case that breaks one, geometric means over the
 problems, and how long a fit takes: CPU seconds with one thread of BLAS and of torch, which do not
 depend on what else the machine does.
@@ -18,15 +27,19 @@ depend on what else the machine does.
 import argparse
 import contextlib
 import io
+import json
+import sys
 import sysconfig
 import time
 import warnings
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
 import sklearn
 import torch
+from lib.problems import cancer, digits, health, in_groups, marriage, party, visits
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import (
     load_breast_cancer,
     load_digits,
@@ -36,8 +49,9 @@ from sklearn.datasets import (
 )
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import train_test_split
+from sklearn.model_selection import cross_val_predict, train_test_split
 from sklearn.naive_bayes import GaussianNB, MultinomialNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.neural_network import MLPClassifier
@@ -48,15 +62,27 @@ from threadpoolctl import threadpool_limits
 from sklearn_lhcal.calibration import (
     BiasCorrectedTemperatureScaling,
     MatrixScaling,
+    PrecomputedClassifier,
+    StackedCalibration,
     TemperatureScaling,
     VectorScaling,
 )
 from sklearn_lhcal.metrics import label_log_loss
 
+# numba asks for parts of coverage that some of its versions do not have
+sys.modules.setdefault("coverage", None)
 try:
     from probmetrics.calibrators import get_calibrator
 except ImportError:
     get_calibrator = None
+try:
+    from betacal import BetaCalibration
+except ImportError:
+    BetaCalibration = None
+try:
+    from venn_abers import VennAbersCalibrator
+except ImportError:
+    VennAbersCalibrator = None
 
 SIZES = (50, 200, 1000, 5000)
 MAPS = {
@@ -68,8 +94,17 @@ MAPS = {
     "BC floor": BiasCorrectedTemperatureScaling("proba", floor="uniform"),
     "vec floor": VectorScaling("proba", floor="uniform"),
     "mat floor": MatrixScaling(TemperatureScaling("proba", floor="uniform")),
+    "stack": StackedCalibration("proba"),
 }
-PEERS = ("svs", "sms") if get_calibrator is not None else ()
+PROBMETRICS = ("svs", "sms") if get_calibrator is not None else ()
+SKLEARN = {"sigmoid": "sigmoid", "isotonic": "isotonic", "sk T": "temperature"}
+BETA = ("beta",) if BetaCalibration is not None else ()
+VENN_ABERS = ("VA",) if VennAbersCalibrator is not None else ()
+PEERS = (*PROBMETRICS, *SKLEARN, *BETA, *VENN_ABERS)
+# Votes of a row that a peer sees, classes between which it calibrates each pair, and test rows.
+MOST_VOTES = 20
+MOST_PAIRED = 10
+MOST_TESTED = 5_000
 NAMES = ["raw", *MAPS, *PEERS]
 LOGISTIC = make_pipeline(StandardScaler(), LogisticRegression(C=10.0, max_iter=2000))
 FOREST = RandomForestClassifier(100, random_state=0)
@@ -202,6 +237,34 @@ def package_text() -> tuple[np.ndarray, np.ndarray]:
     return CountVectorizer(min_df=20).fit_transform(pieces), np.array(labels)
 
 
+def text_in_five():
+    return in_groups(module_text, 5)
+
+
+def source_in_five():
+    return in_groups(package_text, 5)
+
+
+# name: data, classifier, rows for training, votes a row, and whose cross-validated probabilities
+# readers draw from
+VOTES = {
+    "digits NB, 5": (digits, GaussianNB(var_smoothing=1e-3), 300, 5, LOGISTIC),
+    "marriage LR, 5": (marriage, LOGISTIC, 500, 5, FOREST),
+    "mnist forest, 10": (mnist, FOREST, 1000, 10, LOGISTIC),
+    "seven boosting, 20": (like_covertype, CLASSIFIERS["boosting"], 2000, 20, FOREST),
+    "modules LR, 50": (module_text, LogisticRegression(max_iter=300), 1500, 50, MultinomialNB()),
+    "text NB, 100": (text_in_five, MultinomialNB(alpha=0.1), 600, 100, LogisticRegression()),
+    "health boosting, 5": (health, CLASSIFIERS["boosting"], 1000, 5, LOGISTIC),
+    "cancer forest, 7": (cancer, FOREST, 60, 7, LOGISTIC),
+}
+ASIDE = {
+    "visits NB, 5": (visits, GaussianNB(), 1000, 5, CLASSIFIERS["boosting"]),
+    "party LR": (party, LOGISTIC, 200, None, None),
+    "digits kNN, 20": (digits, KNeighborsClassifier(10), 300, 20, LOGISTIC),
+    "source LR": (source_in_five, LogisticRegression(max_iter=300), 1000, None, None),
+}
+
+
 def trained(model, X, y, n_train: int, seed: int):
     """Probabilities and one-hot labels of the rows that the model was not trained on."""
     parts = train_test_split(X, y, train_size=n_train, stratify=y, random_state=seed)
@@ -209,13 +272,46 @@ def trained(model, X, y, n_train: int, seed: int):
     return model.fit(X_train, y_train).predict_proba(X_rest), np.eye(y.max() + 1, dtype=int)[y_rest]
 
 
+@cache
+def what_readers_see(name: str):
+    """X, labels, and the probabilities of each reader's vote; None where there is one label."""
+    load, _, _, votes, reader = (VOTES | ASIDE)[name]
+    X, y = load()
+    if votes is None:
+        return X, y, None
+    Q = cross_val_predict(reader, X, y, cv=5, method="predict_proba")
+    Q = np.maximum(Q, 1e-12) ** (1 / 1.5)
+    Q /= Q.sum(axis=1, keepdims=True)
+    return X, y, 0.97 * Q + 0.03 / Q.shape[1]
+
+
+def voted(name: str, seed: int):
+    """Probabilities and votes of the rows that the model was not trained on."""
+    _, model, n_train, votes, _ = (VOTES | ASIDE)[name]
+    X, y, Q = what_readers_see(name)
+    if votes is None:
+        return trained(model, X, y, n_train, seed)
+    rng = np.random.default_rng(seed)
+    counts = rng.multinomial(votes, Q)
+    # one vote a row, for training
+    own = (Q.cumsum(axis=1) < rng.random((len(Q), 1))).sum(axis=1).clip(max=Q.shape[1] - 1)
+    parts = train_test_split(np.arange(len(y)), train_size=n_train, stratify=y, random_state=seed)
+    train, rest = parts
+    model.fit(X[train], own[train])
+    proba = np.zeros((len(rest), Q.shape[1]))
+    proba[:, model.classes_] = model.predict_proba(X[rest])
+    return proba, counts[rest]
+
+
 def drawn(proba, counts, seed: int):
     """One label of each row, one-hot."""
     return proba, np.random.default_rng(seed).multinomial(1, counts / counts.sum(axis=1)[:, None])
 
 
-def problems(cifar10h: Path | None, only: str) -> dict:
+def problems(cifar10h: Path | None, only: str, voters: dict | None = None) -> dict:
     """Functions of a seed that return probabilities and labels, by name."""
+    if voters is not None:
+        return {name: lambda seed, name=name: voted(name, seed) for name in voters}
     found = {}
     tables = HUNDRED if only == "hundred" else TABLES
     for table, (load, n_train, names) in tables.items():
@@ -240,48 +336,108 @@ def problems(cifar10h: Path | None, only: str) -> dict:
     return found
 
 
-def fitted(name: str, proba, labels):
+def fitted(name: str, proba, counts, seed: int):
     """A function of probabilities, the map of that name."""
     if name in MAPS:
-        return MAPS[name].fit(proba, labels).predict_proba
+        return MAPS[name].fit(proba, counts).predict_proba
+    proba, labels = one_label_a_row(proba, counts, seed)
+    if name in SKLEARN:
+        saved = FrozenEstimator(PrecomputedClassifier("proba").fit(proba))
+        return CalibratedClassifierCV(saved, method=SKLEARN[name]).fit(proba, labels).predict_proba
+    if name in VENN_ABERS:
+        if proba.shape[1] > MOST_PAIRED:
+            raise ValueError("too many pairs")
+        return partial(venn_abers, proba, labels)
+    if name in BETA:
+        return one_against_rest(proba, labels)
     with contextlib.redirect_stdout(io.StringIO()):
-        return get_calibrator(name).fit(proba, labels.argmax(axis=1)).predict_proba
+        return get_calibrator(name).fit(proba, labels).predict_proba
+
+
+def one_label_a_row(proba, counts, seed: int):
+    """Rows repeated for each vote, of which a row keeps some."""
+    if counts.sum(axis=1).max() > MOST_VOTES:
+        rng = np.random.default_rng(seed)
+        counts = np.array([rng.multivariate_hypergeometric(c, MOST_VOTES) for c in counts])
+    i, k = np.nonzero(counts)
+    return proba[np.repeat(i, counts[i, k])], np.repeat(k, counts[i, k])
+
+
+def venn_abers(proba, labels, test):
+    """Of a calibrator that calibrates while it predicts."""
+    with contextlib.redirect_stdout(io.StringIO()):
+        return VennAbersCalibrator().predict_proba(p_cal=proba, y_cal=labels, p_test=test)
+
+
+def one_against_rest(proba, labels):
+    """Beta calibration of each class, and then shares of the sum."""
+    classes = range(proba.shape[1]) if proba.shape[1] > 2 else [1]
+    p = np.clip(proba, 1e-12, 1 - 1e-12)
+    each = [BetaCalibration("abm").fit(p[:, k], labels == k) for k in classes]
+
+    def predict(z):
+        z = np.clip(z, 1e-12, 1 - 1e-12)
+        q = np.column_stack([one.predict(z[:, k]) for k, one in zip(classes, each, strict=True)])
+        q = q if len(classes) > 1 else np.column_stack([1 - q, q])
+        return q / q.sum(axis=1, keepdims=True)
+
+    return predict
 
 
 def losses(proba, labels, n: int, seed: int):
     """Log loss on the test rows, raw and of each map fitted on n rows, and seconds of each fit."""
     rng = np.random.default_rng(seed)
     order = rng.permutation(len(proba))
-    fit, test = order[:n], order[n:]
+    fit, test = order[:n], order[n:][:MOST_TESTED]
     z = np.maximum(proba, 1e-12)
-    found = [label_log_loss(labels[test], (z / z.sum(axis=1, keepdims=True))[test])]
-    seconds = [0.0]
+    found = {"raw": label_log_loss(labels[test], (z / z.sum(axis=1, keepdims=True))[test])}
+    seconds = {"raw": 0.0}
     # Only with all classes: a peer has no other.
     for name in NAMES[1:]:
         begin = time.process_time()
         try:
-            predict = fitted(name, proba[fit], labels[fit])
-        except (ValueError, AssertionError):
+            predict = fitted(name, proba[fit], labels[fit], seed)
+            spent = time.process_time() - begin
+            q = np.asarray(predict(proba[test]), dtype=np.float64)
+            q = np.maximum(q, 1e-12)
+            if q.shape != proba[test].shape or not np.isfinite(q).all():
+                raise ValueError("a class is missing")
+        except (ValueError, AssertionError, IndexError):
             if name in MAPS:
                 raise
-            found.append(np.nan)
-            seconds.append(np.nan)
             continue
-        seconds.append(time.process_time() - begin)
-        q = np.asarray(predict(proba[test]), dtype=np.float64)
-        q = np.maximum(q, 1e-12)
-        found.append(label_log_loss(labels[test], q / q.sum(axis=1, keepdims=True)))
+        seconds[name] = spent
+        found[name] = label_log_loss(labels[test], q / q.sum(axis=1, keepdims=True))
     return found, seconds
 
 
-def cases(options):
-    """Name, data of all splits and number of calibration rows of each case."""
-    for name, problem in problems(options.cifar10h, options.only).items():
+def records(options) -> list[dict]:
+    """Of each problem, number of calibration rows and split what was found; new ones are kept."""
+    kept = {}
+    if options.keep is not None and options.keep.exists():
+        lines = options.keep.read_text(encoding="utf-8").splitlines()
+        kept = {(one["problem"], one["n"], one["seed"]): one for one in map(json.loads, lines)}
+    voters = (options.votes and VOTES) or (options.aside and ASIDE) or None
+    for name, problem in problems(options.cifar10h, options.only, voters).items():
         if options.only not in name:
             continue
-        data = [problem(seed) for seed in range(options.splits)]
-        # At least half of the rows are for testing.
-        yield from ((name, data, n) for n in options.rows if 2 * n <= len(data[0][0]))
+        for seed in range(options.splits):
+            if all((name, n, seed) in kept for n in options.rows):
+                continue
+            proba, labels = problem(seed)
+            for n in options.rows:
+                if (name, n, seed) in kept:
+                    continue
+                one = {"problem": name, "n": n, "seed": seed, "classes": proba.shape[1]}
+                # At least half of the rows are for testing.
+                if 2 * n <= len(proba):
+                    one["zeros"] = float((proba < 1e-12).mean())
+                    one["loss"], one["seconds"] = losses(proba, labels, n, seed)
+                kept[name, n, seed] = one
+                if options.keep is not None:
+                    with options.keep.open("a", encoding="utf-8") as file:
+                        file.write(json.dumps(one) + "\n")
+    return [one for one in kept.values() if "loss" in one and options.only in one["problem"]]
 
 
 def bound(n: int, mean, error):
@@ -311,6 +467,9 @@ def main() -> None:
     parser.add_argument("--rows", type=int, nargs="+", default=SIZES)
     parser.add_argument("--cifar10h", type=Path)
     parser.add_argument("--only", default="")
+    parser.add_argument("--votes", action="store_true")
+    parser.add_argument("--aside", action="store_true")
+    parser.add_argument("--keep", type=Path, metavar="FILE")
     options = parser.parse_args()
     warnings.simplefilter("ignore", UserWarning)
     threadpool_limits(1)
@@ -323,17 +482,20 @@ def main() -> None:
     zeros = {n: [] for n in options.rows}
     classes = {n: [] for n in options.rows}
     broken = []
-    for name, data, n in cases(options):
-        runs = [losses(*split, n, seed) for seed, split in enumerate(data)]
-        table = np.array([run[0] for run in runs])
-        mean = table.mean(axis=0)
-        error = 2 * (table - table[:, [1]]).std(axis=0, ddof=1) / np.sqrt(len(table))
+    found = records(options)
+    for name, n in dict.fromkeys((one["problem"], one["n"]) for one in found):
+        runs = [one for one in found if (one["problem"], one["n"]) == (name, n)]
+        table = np.array([[one["loss"].get(m, np.nan) for m in NAMES] for one in runs])
+        # a peer that was refused half of the splits is left out
+        mean = np.where(np.isnan(table).mean(axis=0) > 0.5, np.nan, np.nanmean(table, axis=0))
+        error = 2 * np.nanstd(table - table[:, [1]], axis=0, ddof=1) / np.sqrt(len(table))
         cells = [f"{m:9.4f} ±{e:.4f}" for m, e in zip(mean, error, strict=True)]
         print(f"{name}, {n}".ljust(22) + "".join(cell.rjust(16) for cell in cells), flush=True)
         means[n].append(mean)
-        zeros[n].append(np.mean([(proba < 1e-12).mean() for proba, _ in data]) > ZEROS)
-        times[n].append(np.median([run[1] for run in runs], axis=0))
-        classes[n].append(data[0][0].shape[1])
+        zeros[n].append(np.mean([one["zeros"] for one in runs]) > ZEROS)
+        seconds = [[one["seconds"].get(m, np.nan) for m in NAMES] for one in runs]
+        times[n].append(np.nanmedian(seconds, axis=0))
+        classes[n].append(runs[0]["classes"])
         most = bound(n, mean, error)
         for column in range(1, 1 + len(MAPS)):
             if mean[column] > most[column]:

@@ -1,6 +1,7 @@
 """Data sets that several benchmarks share: people who were asked, and readers who are simulated."""
 
 import numpy as np
+from sklearn.datasets import load_breast_cancer, load_digits
 
 
 def _survey(name: str):
@@ -43,3 +44,13 @@ def in_groups(load, n_groups: int):
     """The same rows with classes k, k + n_groups, … taken together."""
     X, y = load()
     return X, y % n_groups
+
+
+def digits():
+    """Ten digits of 8 × 8 pixels."""
+    return load_digits(return_X_y=True)
+
+
+def cancer():
+    """Cells of 569 tumours, two classes."""
+    return load_breast_cancer(return_X_y=True)
