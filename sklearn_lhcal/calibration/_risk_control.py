@@ -163,16 +163,17 @@ def log_wealth(g: Floats, x: Floats, high: float, units: Indices, slack: float) 
 
 
 def fewest_rows(gain: float, high: float, level: float) -> float:
-    """How many rows make a wealth of e^level if each has X = −gain, the least; inf if none do."""
+    """Of rows that all have X = −gain, as many as make a wealth of e^level; inf if none do."""
     if gain <= 0:
         return np.inf
     rate = np.log1p(_BETS * gain / high)
-    enough = int(np.ceil((level + np.log(len(rate))) / rate[-1]))
-
-    def wealth(n):
-        return logsumexp(n * rate) - np.log(len(rate))
-
-    return bisect_left(range(enough), level, key=wealth)
+    shared = np.log(len(rate))
+    enough = int(np.ceil((level + shared) / rate[-1]))
+    return bisect_left(
+        range(enough),
+        level,
+        key=lambda n: logsumexp(n * rate) - shared,
+    )
 
 
 def _cumulated(values: Floats, unit: Indices) -> Floats:
@@ -279,8 +280,16 @@ class RiskControlledDecision(_Guarantee):
       has its own threshold: what it can cost at worst counts as one more row.
     - "learn_then_test": with a probability of at least `confidence_level` over calibration sets,
       the mean cost of new rows is at most `budget`. `target` says whether that is the mean over all
-      rows or over the decided alone. Thresholds are tested by betting. For the decided the tests go
-      upwards from ten starts, each at a tenth of the level.
+      rows or over the decided alone. Thresholds are tested by betting, upwards from some starts,
+      which share the level: for the decided from ten. For all rows from where nothing is decided;
+      but where so many rows cannot show that to refer all keeps to the budget, from expected costs
+      of half a referral and a whole one. So a budget below the cost of a referral can be kept.
+
+    **From how many rows on "learn_then_test" decides.** A test needs many rows even if no decision
+    is wrong. With 0/1 costs, `target` "decided" and level .95, there are at least 73 rows for a
+    budget of .1, and 758 for .01; mistakes multiply this. Where nothing is decided, a warning names
+    this number, and about how many rows it would take at the costs of these. Where the budget is
+    below the cost of a referral, it is an error.
 
     The largest cost of a decision counts: where a mistake costs 10,000 times as much as the
     budget, some 10,000 rows are needed before anything is decided.
@@ -347,12 +356,18 @@ class RiskControlledDecision(_Guarantee):
     estimator_, classes_, n_features_in_, feature_names_in_
         As in `ConformalClassifier`.
 
+    Warns
+    -----
+    UserWarning
+        Where "learn_then_test" decides nothing.
+
     Raises
     ------
     ValueError
-        A budget below the cost of a referral, a referral that is not there or whose cost depends on
-        the class or the row, unknown words, costs for other classes than those of the labels, costs
-        of each row with "learn_then_test"; what `ConformalClassifier` refuses.
+        A budget below the cost of a referral that the method cannot show to be kept, a referral
+        that is not there or whose cost depends on the class or the row, unknown words, costs for
+        other classes than those of the labels, costs of each row with "learn_then_test"; what
+        `ConformalClassifier` refuses.
 
     References
     ----------
@@ -508,41 +523,48 @@ class RiskControlledDecision(_Guarantee):
 
     def _tested(self, g, cost, units, costs: ReferralCosts) -> "Thresholds":
         """Bets on the mean of (cost − c)·1{decided} − (budget − c), or of (cost − budget)·…"""
-        c, compared, starts = costs.referral, self.budget, self.budget * _STARTS
+        c = costs.referral
         C = costs.C[:, costs.own]
         if C.max() <= self.budget:
-            # costs that cannot exceed the budget need no test
+            # no test is needed
             return Tested(c, np.inf)
-        if self.target == "total":
-            compared, starts, C = c, self._starts(c), costs.C
-        slack, high = self.budget - compared, C.max() - self.budget
+        total = self.target == "total"
+        compared = self.budget
+        if total:
+            compared = c
+            C = costs.C
+        slack = self.budget - compared
+        high = C.max() - self.budget
         wealth = log_wealth(g, cost - compared, high, units, slack)
         delta = 1 - self.confidence_level
+        starts = self.budget * _STARTS
+        if total:
+            # what is known of referring all depends on no label
+            alone = wealth[0] >= -np.log(delta)
+            starts = np.unique([c / 2, c])
+            if alone:
+                starts = np.array([-np.inf])
         threshold = bet_threshold(g, wealth, starts, delta)
-        if not (g < threshold).any():
-            level = np.log(len(starts) / delta)
-            fewest = fewest_rows(self.budget - C.min(), high, level)
-            self._say_undecided(c, units.max() + 1, fewest, level, wealth[1:].max())
-        return Tested(c, threshold)
-
-    def _starts(self, c: float) -> Floats:
-        """Where the mean is likely below the budget: nothing decided, or what costs less than c."""
-        if self.budget >= c == 0:
-            return np.array([-np.inf])
-        starts = np.array([c / 2, c])
-        return starts if self.budget < c else np.append(-np.inf, starts)
-
-    def _say_undecided(self, c: float, n: int, fewest: float, level: float, best: float) -> None:
-        """Warn of, or refuse, what decides nothing."""
+        if (g < threshold).any():
+            return Tested(c, threshold)
+        level = np.log(len(starts) / delta)
+        fewest = fewest_rows(self.budget - C.min(), high, level)
+        if total:
+            fewest = min(fewest, fewest_rows(slack, high, -np.log(delta)))
+        n = units.max() + 1
         said = (
-            f"The {n} calibration rows do not show that decisions keep to the budget of "
-            f"{self.budget:g}. That takes {fewest:,} rows or more, even if no decision is wrong"
+            f"The {n} calibration rows or groups do not show that decisions keep "
+            f"to the budget of {self.budget:g}. "
+            f"That takes {fewest:,} at least, even if no decision is wrong"
         )
-        if best > 0:
-            said += f"; at the costs of these rows, about {n * level / best:,.0f}"
-        if self.target == "total" and self.budget < c:
-            raise ValueError(f"{said}. Referring every row costs {c:g}, more than the budget.")
-        warnings.warn(f"{said}. Every row is referred.", stacklevel=5)
+        best = wealth[1:].max()
+        if 0 < best < level:
+            n = n * level / best
+            said += f"; at the costs of these rows, about {max(fewest, n):,.0f}"
+        if total and self.budget < c:
+            raise ValueError(f"{said}. To refer every row costs {c:g}.")
+        warnings.warn(f"{said}. Every row is referred.", stacklevel=4)
+        return Tested(c, threshold)
 
     def _in_words(self, referral: float, rows: HeldOut) -> str:
         n = rows.units.max() + 1

@@ -4,6 +4,7 @@ The wealth of a bet is private: its law, that a fair bet keeps a mean of 1, cann
 outside, where only thresholds are.
 """
 
+import warnings
 from itertools import product
 
 import numpy as np
@@ -95,6 +96,50 @@ def test_majorities_fail(pool):
 # --------------------------------------------------------------------------------------- definition
 
 
+@pytest.mark.parametrize("grouped", [False, True])
+@pytest.mark.parametrize(
+    ("options", "fewest"),
+    [
+        # (10 starts; gain .1 of .9), (1 start), (2 starts; gain .3 of .7 without a mistake)
+        ({"budget": 0.1, "target": "decided"}, 73),
+        ({"budget": 0.1}, 49),
+        ({"budget": 0.3, "referral": 2}, 17),
+    ],
+)
+def test_from_how_many_rows_it_decides(options, fewest, grouped):
+    """Of rows without a mistake; that number is in the message of one row less."""
+    if "referral" in options:
+        options = options | {"cost_matrix": [[0, 1, 0.4], [1, 0, 0.4]]}
+    model = RiskControlledDecision("proba", method="learn_then_test", **options)
+    repeats = 1 + grouped
+    y = np.tile([[1, 0], [0, 1]], (repeats * fewest, 1))[: repeats * fewest]
+    groups = np.arange(len(y)) // repeats
+    assert model.fit(1.0 * y, y, groups=groups).accepted(1.0 * y).all()
+    fails = pytest.raises(ValueError, match=f"takes {fewest} at least.*refer every row costs 0.4")
+    if "referral" not in options:
+        said = f"takes {fewest} at least.*about {fewest}.*referred"
+        fails = pytest.warns(UserWarning, match=said)
+    with fails:
+        model.fit(1.0 * y[repeats:], y[repeats:], groups=groups[repeats:])
+
+
+def test_a_budget_below_the_referral_is_kept_where_decisions_cost_less(pool):
+    """At most a tenth of calibration sets, to 2 standard errors of 60; refused where not shown."""
+    C = np.column_stack([COSTS, np.full(3, 1.2)])
+    model = RiskControlledDecision("proba", C, budget=1.1, referral=3)
+    z, y = pool.prediction, pool.counts
+    with pytest.raises(ValueError, match=r'1.2, more than .* 1.1: .*"learn_then_test" may show'):
+        model.fit(z, y)
+    model.set_params(**BETTING)
+    cost, decided, _ = costs_of_new_rows(pool, model, 3, 60, n=600)
+    assert (cost > 1.1).mean() <= 0.1 + 2 * np.sqrt(0.1 * 0.9 / 60)
+    assert decided.min() > 0.5
+    with pytest.raises(ValueError, match="The 12 calibration rows or groups do not show"):
+        model.fit(z[:12], y[:12])
+    with pytest.raises(ValueError, match="even referring every row would exceed it"):
+        model.set_params(budget=0).fit(z, y)
+
+
 @pytest.mark.parametrize("referral", [None, 3])
 @pytest.mark.parametrize("grouped", [False, True])
 def test_thresholds_are_the_largest_that_will_do(pool, referral, grouped):
@@ -130,7 +175,9 @@ def test_nothing_is_decided_where_a_mistake_is_too_dear(pool):
     """The worst cost counts as one row: with costs of 10,000 budgets nothing can be promised."""
     for options in ({}, BETTING):
         model = RiskControlledDecision("proba", COSTS * 1e4, budget=0.3, **options)
-        model.fit(pool.prediction[:500], pool.counts[:500])
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "The 500 calibration rows or groups do not show")
+            model.fit(pool.prediction[:500], pool.counts[:500])
         assert not model.accepted(pool.prediction).any()
         assert (model.decide(pool.prediction) == model.referral_).all()
     generous = RiskControlledDecision("proba", COSTS, budget=9.0)
@@ -221,7 +268,8 @@ def test_what_is_promised_is_said(pool):
         "E[cost of a row, referrals at 0.3] <= 0.45, over 100 calibration rows and a new one"
     )
     model = made("proba", COSTS, budget=0.4, target="decided", **BETTING)
-    said = model.fit(z, y, groups=np.arange(100) // 4).guarantee_
+    with pytest.warns(UserWarning, match="The 25 calibration rows or groups do not show"):
+        said = model.fit(z, y, groups=np.arange(100) // 4).guarantee_
     assert said == ("P(E[cost of a row | decided] <= 0.4) >= 0.9, over 25 calibration groups")
 
 

@@ -99,14 +99,19 @@ def rows_for_fit(rows: CalibrationRows, floor: str | None) -> CalibrationRows:
 
 
 def floor_probabilities(floor: str | None, rows: CalibrationRows) -> Floats | None:
-    """π: uniform, or shares of the classes with one row more, spread over all."""
+    """π: uniform, or the shares of the classes."""
     if floor is None:
         return None
-    K = rows.n_classes
     if floor == "uniform":
-        return np.full(K, 1 / K)
+        return np.full(rows.n_classes, 1 / rows.n_classes)
+    return class_shares(rows)
+
+
+def class_shares(rows: CalibrationRows) -> Floats:
+    """Of the labels, with one row more, spread over all classes."""
     share = rows.weight @ rows.frequencies
-    return (share + 1 / K) / (share.sum() + 1)
+    one_more = 1 / rows.n_classes
+    return (share + one_more) / (share.sum() + 1)
 
 
 class _Block(NamedTuple):

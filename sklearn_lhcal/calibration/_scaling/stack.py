@@ -16,7 +16,7 @@ from ..._utils.arrays import Floats, Indices
 from ..._utils.progress import Progress
 from ...distributions import Distribution
 from .._rows import CalibrationRows
-from .fit import fit_shrunk, fit_temperature, floor_probabilities
+from .fit import class_shares, fit_shrunk, fit_temperature, floor_probabilities
 from .maps import (
     AfterTemperature,
     BiasCorrectedMap,
@@ -149,10 +149,10 @@ def predicted_out_of_fold(rows: CalibrationRows, folds: list[StackFold]) -> Cali
 def _fitted_maps(rows: CalibrationRows, floor: str | None) -> list[Member]:
     """One map of each family, in the order of `NAMES`; of many classes without the matrix."""
     K = rows.n_classes
-    # what is best where the predictions say nothing: the shares of the classes in every row
-    shares = np.log(floor_probabilities("prior", rows))
     temperature = fit_temperature(rows, floor_probabilities(floor, rows))
-    constant = FittedMap(VectorMap(K), np.append(np.zeros(K), shares), temperature.floor_proba)
+    # best where predictions say nothing
+    x = np.append(np.zeros(K), np.log(class_shares(rows)))
+    constant = FittedMap(VectorMap(K), x, temperature.floor_proba)
     maps: list[Member] = [temperature, constant]
     maps += [fit_shrunk(family(K), rows, temperature) for family in (BiasCorrectedMap, VectorMap)]
     if K <= _MOST_OF_MATRIX:
