@@ -545,26 +545,30 @@ class RiskControlledDecision(_Guarantee):
             if alone:
                 starts = np.array([-np.inf])
         threshold = bet_threshold(g, wealth, starts, delta)
-        if (g < threshold).any():
-            return Tested(c, threshold)
-        level = np.log(len(starts) / delta)
-        fewest = fewest_rows(self.budget - C.min(), high, level)
-        if total:
-            fewest = min(fewest, fewest_rows(slack, high, -np.log(delta)))
-        n = units.max() + 1
+        if not (g < threshold).any():
+            level = np.log(len(starts) / delta)
+            fewest = fewest_rows(self.budget - C.min(), high, level)
+            if total:
+                alone = fewest_rows(slack, high, -np.log(delta))
+                fewest = min(fewest, alone)
+            n = units.max() + 1
+            times = level / max(wealth[1:].max(), 1e-9)
+            self._say_undecided(c, n, fewest, n * times)
+        return Tested(c, threshold)
+
+    def _say_undecided(self, c: float, n: int, fewest: float, about: float) -> None:
+        """Refuse, or warn of, n rows that decide nothing."""
         said = (
             f"The {n} calibration rows or groups do not show that decisions keep "
             f"to the budget of {self.budget:g}. "
             f"That takes {fewest:,} at least, even if no decision is wrong"
         )
-        best = wealth[1:].max()
-        if 0 < best < level:
-            n = n * level / best
-            said += f"; at the costs of these rows, about {max(fewest, n):,.0f}"
-        if total and self.budget < c:
+        if n < about < 1e9:
+            about = max(fewest, about)
+            said += f"; at the costs of these rows, about {about:,.0f}"
+        if self.target == "total" and self.budget < c:
             raise ValueError(f"{said}. To refer every row costs {c:g}.")
-        warnings.warn(f"{said}. Every row is referred.", stacklevel=4)
-        return Tested(c, threshold)
+        warnings.warn(f"{said}. Every row is referred.", stacklevel=6)
 
     def _in_words(self, referral: float, rows: HeldOut) -> str:
         n = rows.units.max() + 1

@@ -268,8 +268,9 @@ def test_what_is_promised_is_said(pool):
         "E[cost of a row, referrals at 0.3] <= 0.45, over 100 calibration rows and a new one"
     )
     model = made("proba", COSTS, budget=0.4, target="decided", **BETTING)
-    with pytest.warns(UserWarning, match="The 25 calibration rows or groups do not show"):
+    with pytest.warns(UserWarning, match="The 25 calibration rows or groups do not show") as seen:
         said = model.fit(z, y, groups=np.arange(100) // 4).guarantee_
+    assert seen[0].filename == __file__
     assert said == ("P(E[cost of a row | decided] <= 0.4) >= 0.9, over 25 calibration groups")
 
 

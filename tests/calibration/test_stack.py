@@ -27,11 +27,12 @@ from sklearn_lhcal.calibration._scaling.stack import best_weights
 from sklearn_lhcal.datasets import make_label_histograms
 from sklearn_lhcal.distributions import Ensemble, predict_dist
 from sklearn_lhcal.label_histogram import KnownProbabilities
-from sklearn_lhcal.metrics import label_log_loss
+from sklearn_lhcal.metrics import bayes_decision, decision_risk, label_log_loss
 
 COSTS = [[0, 1, 2], [5, 0, 1], [20, 3, 0]]
 PARTS = {
     "temperature": TemperatureScaling,
+    "frequencies": lambda estimator, floor: Frequencies(),
     "bias_corrected": BiasCorrectedTemperatureScaling,
     "vector": VectorScaling,
     "matrix": lambda estimator, floor: MatrixScaling(TemperatureScaling(estimator, floor=floor)),
@@ -43,6 +44,19 @@ def data():
     return make_label_histograms(
         300, n_classes=3, n_raters=(1, 4), overconfidence=2.5, random_state=0
     )
+
+
+class Frequencies(ClassifierMixin, BaseEstimator):
+    """Class frequencies with one row more, spread over all classes, whatever X is."""
+
+    def fit(self, X, y):
+        share = (y / y.sum(axis=1, keepdims=True)).sum(axis=0) + 1 / 3
+        self.share = share / share.sum()
+        self.scale_, self.intercept_ = np.zeros(3), np.log(self.share)
+        return self
+
+    def predict_proba(self, X):
+        return np.tile(self.share, (len(X), 1))
 
 
 class Members(ClassifierMixin, BaseEstimator):
@@ -75,7 +89,8 @@ def test_it_is_the_mixture_of_the_public_maps(data, floor):
         alone = part("proba", floor=floor).fit(data.prediction, data.counts)
         z = z + w * alone.predict_proba(data.prediction)
         for attribute, value in stack.parameters_[name].items():
-            assert_allclose(value, vars(alone)[attribute], atol=1e-10)
+            if name != "frequencies" or not attribute.startswith("floor"):
+                assert_allclose(value, vars(alone)[attribute], atol=1e-10)
     assert_allclose(stack.predict_proba(data.prediction), z, atol=1e-12)
     assert stack.weights_.sum() == pytest.approx(1)
 
@@ -110,8 +125,8 @@ def test_the_weights_minimise_the_loss_of_the_mixture():
 def test_many_classes_have_no_matrix():
     data = make_label_histograms(300, n_classes=22, random_state=0)
     model = StackedCalibration("proba", inner_cv=2).fit(data.prediction, data.counts)
-    assert model.weights_.shape == (3,)
-    assert list(model.parameters_) == ["temperature", "bias_corrected", "vector"]
+    assert model.weights_.shape == (4,)
+    assert list(model.parameters_) == ["temperature", "frequencies", "bias_corrected", "vector"]
 
 
 def test_a_matrix_is_taken_where_classes_are_mixed_up():
@@ -120,10 +135,26 @@ def test_a_matrix_is_taken_where_classes_are_mixed_up():
     swap = np.random.default_rng(1).random(2000) < 0.5
     y[swap & (y[:, 0] > 0)] = [0, 1, 0]
     stack = StackedCalibration("logits").fit(u[:1000], y[:1000])
-    assert stack.weights_[3] > 0.5
+    assert stack.weights_[4] > 0.5
     vector = VectorScaling("logits").fit(u[:1000], y[:1000])
     loss = [label_log_loss(y[1000:], m.predict_proba(u[1000:])) for m in (stack, vector)]
     assert loss[0] < loss[1]
+
+
+def test_predictions_that_say_nothing_become_the_class_frequencies():
+    """No temperature makes them so; and decisions are then no dearer than the best one for all."""
+    rng = np.random.default_rng(0)
+    u = rng.normal(0, 3, (2000, 3))
+    y = rng.multinomial(1, [0.6, 0.35, 0.05], 2000)
+    model = StackedCalibration("logits").fit(u[:100], y[:100])
+    assert_allclose(model.predict_proba(u[:1]), y[None, :100].mean(axis=1), atol=0.05)
+    plain = TemperatureScaling("logits").fit(u[:100], y[:100])
+    risks = {}
+    for made in (model, plain):
+        d = bayes_decision(made.predict_proba(u[100:]), COSTS)
+        risks[made] = decision_risk(y[100:], d, COSTS)
+    best = min(decision_risk(y[100:], np.full(1900, d), COSTS) for d in range(3))
+    assert risks[model] < 1.02 * best < 0.9 * risks[plain]
 
 
 @pytest.mark.parametrize("floor", ["uniform", None])
@@ -191,7 +222,7 @@ def test_known_probabilities_and_progress(data, capsys):
     assert "stack" in capsys.readouterr().err
     quiet = clone(model).set_params(verbose=0).fit(data.prediction, data.counts)
     assert capsys.readouterr().err == ""
-    assert quiet.weights_.shape == (4,)
+    assert quiet.weights_.shape == (5,)
 
 
 @pytest.mark.parametrize("n", [0, -1, 1, 2.5])

@@ -54,7 +54,9 @@ class DecisionCalibration(Scaling):
     **Candidates.** The mean cost has no gradient. So several surrogates of it are minimised on all
     rows, each from the solution of least log loss (NLL). They vary the parameters of the map; the
     weight of the floor stays. For a stack they vary one temperature of its probabilities, on
-    predictions that its maps made out of fold.
+    predictions that its maps made out of fold. The stack itself has a matrix and the class
+    frequencies among its maps: where predictions say nothing it takes the frequencies, whose
+    decision is the best that is the same for all rows.
 
     **Selection.** Candidates are compared by the mean cost of their decisions out of fold, on
     `inner_cv` folds of the calibration rows. Where a rare mistake is very expensive this overfits
