@@ -7,6 +7,7 @@ TABLES = doc/papers/tables
 HERE = debiasing method_table uncertainty_modes one_label
 HERE += kernel_convergence kernel_calibration training_study regularized_training
 HERE += epistemic_toy epistemic_letters epistemic_order epistemic_digits delayed_decisions
+HERE += gaussian_process_classes
 HERE += paper_table decision_failure_mode decision_treatment mushrooms lesions
 # these fetch their data
 FETCHED = mix_mnist training_dermamnist epistemic_emnist epistemic_kuzushiji
@@ -22,6 +23,7 @@ training_study = $(paper)/training_study.py
 training_dermamnist = $(paper)/training_study.py --data dermamnist
 epistemic_letters = $(paper)/epistemic_letters.py
 epistemic_order = $(paper)/epistemic_order.py
+gaussian_process_classes = $(paper)/gaussian_process_classes.py
 epistemic_emnist = $(paper)/epistemic_letters.py --data emnist
 epistemic_kuzushiji = $(paper)/epistemic_letters.py --data kuzushiji
 one_label = $(paper)/one_label.py

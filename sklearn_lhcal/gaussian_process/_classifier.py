@@ -24,11 +24,17 @@ from .._utils.progress import Progress
 from .._utils.simplex import row_sum, softmax
 from .._utils.types import ArrayLike, LabelsLike, Samples, Seed
 from ..distributions import Distribution, Ensemble, LogisticNormal, PointMass
-from ._hyperparameters import learn_in_stages, range_named, starting_lengthscale
+from ._hyperparameters import (
+    Learned,
+    choose_epsilon,
+    learn_in_stages,
+    range_named,
+    starting_lengthscale,
+)
 from ._inputs import inducing_points, merged, seed, units
 from ._kernels import PROFILES, Kernel
-from ._likelihoods import likelihood_of
-from ._variational import Features, Labels, Latent, follow, moments, natural_gradients
+from ._likelihoods import Dirichlet, Logistic, normal_draws
+from ._variational import Features, Labels, follow, moments, natural_gradients, prior
 
 _DTYPES = {"float64": torch.float64, "float32": torch.float32}
 # Entries of Φ that are kept in memory.
@@ -41,20 +47,24 @@ _LARGE = 1e9
 _FINE = 1e-6
 # Rows for each inducing point from which hyper-parameters are learned.
 _LEARNED = 10
-# Draws of all latents that a prediction of more than two classes is made of.
-_DRAWS = 128
+# Where the search for ε and for the noise of more than two classes begins.
+_EPSILON = 0.01
+_NOISE = 1.0
 
 
 class SparseGPClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstimator):
     """Gaussian process classifier: class probabilities that know where data are missing.
 
     Log-odds have a Gaussian process prior with a stationary kernel and an unknown constant mean.
+    The posterior is approximated through the values at `n_inducing` points, by variational
+    inference with Pólya–Gamma augmentation. Steps are closed formulas without a learning rate, and
+    the bound rises with each pass. The kernel's variance and lengthscales maximise that bound.
+
     More than two classes have a latent each, with one kernel for all, and probabilities are their
-    softmax. The posterior is approximated through the values at `n_inducing` points, by variational
-    inference: for two classes with Pólya–Gamma augmentation, for more by natural gradients. Steps
-    are closed formulas without a learning rate, and the bound rises with each pass. The kernel's
-    variance and lengthscales maximise that bound. For more than two classes the variance is then
-    divided by 4 as long as this lowers the leave-one-out loss.
+    softmax. The latents are those of a Dirichlet distribution with α = labels + ε, which makes them
+    a regression with known noise: one pass is exact but for the inducing points. Kernel and the
+    variance of further noise, for what labels of one row have in common, maximise the likelihood of
+    that regression. ε is the power of ten with the smallest leave-one-out loss.
 
     A count is a repeated label, exactly. Repeated rows, counts or weights in their place, and the
     order of the rows make no difference to the fit. X should have columns of like scale, as after a
@@ -81,16 +91,17 @@ class SparseGPClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstim
     polish : bool, default=False
         Go on from the Pólya–Gamma bound to the bound itself, by natural gradients, for a few more
         passes. The Pólya–Gamma bound makes the posterior too narrow, and this nearly mends it; the
-        guide has the measured figures. More than two classes are always fitted to the bound itself.
+        guide has the measured figures. More than two classes have no such bound.
     max_iter : int, default=200
-        Largest number of passes over the rows.
+        Largest number of passes over the rows. More than two classes need one.
     tol : float, default=1e-4
         Passes end when one raises the bound by less than this, nats per label.
     batch_size : int, "auto" or None, default="auto"
         None: every pass is exact coordinate ascent over all rows. An int: a pass of
         natural-gradient steps on mini-batches of so many rows comes first, then exact ones. "auto":
         None for rows times squared inducing points up to 5e10; for more data mini-batches of four
-        times `n_inducing`, and then three exact passes at most.
+        times `n_inducing`, and then three exact passes at most. More than two classes have no
+        batches.
     dtype : {"auto", "float64", "float32"}, default="auto"
         Precision of the large matrix products in `fit`. Features, sums over blocks of rows and
         predictions are in float64. "auto": float32 for rows times squared inducing points times
@@ -100,7 +111,7 @@ class SparseGPClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstim
         Where torch computes, "cuda" say.
     random_state : int, RandomState instance or None, default=None
         Seed of k-means, of the subset that hyper-parameters are learned from, of batches, and for
-        more than two classes of nodes and draws.
+        more than two classes of draws.
     verbose : int, default=0
         Above 0: a progress bar that shows the bound.
 
@@ -112,6 +123,11 @@ class SparseGPClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstim
         Where the process is represented.
     variance_ : float
         Prior variance of the log-odds, for more than two classes of each latent.
+    alpha_epsilon_ : float or None
+        The ε that is added to the labels of each class, from 1e-6 to 100. None for two classes.
+    noise_variance_ : float or None
+        Variance of what the latents of a row have beside the process, from 0.01 to 100; 0 where
+        nothing is learned. It is no part of predictions. None for two classes.
     lengthscale_ : float, or ndarray of shape (n_features,) with `ard`
         In the units of X.
     mean_ : ndarray of shape (1,) for two classes, else (n_classes,)
@@ -119,7 +135,8 @@ class SparseGPClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstim
         standard deviation 10; its posterior variance is part of every prediction.
     elbo_ : ndarray of shape (n_passes,)
         Lower bound of the log-likelihood of all labels after each pass, nats. Values of
-        mini-batches are estimates.
+        mini-batches are estimates. For more than two classes that of the targets, densities, which
+        another ε changes.
     n_iter_ : int
         Passes over all rows after the hyper-parameters were learned.
     n_features_in_ : int
@@ -143,11 +160,10 @@ class SparseGPClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstim
 
     `predict_dist` is a `LogisticNormal` for two classes, whose moments and entropies are exact
     quadrature. For more, it is an `Ensemble` of the softmax of 128 quasi-random draws of all
-    latents; the draws are the same for all rows. Expectations of the softmax in `fit` are means
-    over 32 nodes, 16 pairs ±z, orthonormal over classes, 16 classes at a time. Each class has its
-    column of nodes by the rank of its labels, and of draws by that of its `mean_`, so that the
-    order of the classes does not change predictions. Only among classes with the same labels,
-    several without any say, does it matter a little.
+    latents; the draws are the same for all rows. Each class has its column of draws by the rank of
+    its `mean_`, so that the order of the classes does not change predictions. Only among classes
+    with the same labels, several without any say, does it matter a little.
+
 
     References
     ----------
@@ -156,6 +172,9 @@ class SparseGPClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstim
 
     Khan and Lin (2017), Conjugate-computation variational inference: natural gradients as blends of
     sums.
+
+    Milios, Camoriano, Michiardi, Rosasco and Filippone (2018), Dirichlet-based Gaussian processes
+    for large-scale calibrated classification.
 
     Vehtari, Mononen, Tolvanen, Sivula and Winther (2016), Bayesian leave-one-out cross-validation
     approximations for Gaussian latent variable models, section 3.2.
@@ -236,6 +255,8 @@ class SparseGPClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstim
         X = (X - self._center) / self._unit
         Z = inducing_points(X, self.n_inducing, rng)
         self.inducing_points_ = Z * self._unit + self._center
+        self.alpha_epsilon_ = None
+        self.noise_variance_ = None
         self.elbo_ = np.empty(0)
         self.n_iter_ = 0
         if len(self.classes_) > 1:
@@ -246,23 +267,22 @@ class SparseGPClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstim
 
     def _fit_latents(self, X, Z, counts, rng, bar):
         labels = self._labels(counts)
-        likelihood = likelihood_of(counts, self._draw_seed, X)
 
         def report(bound):
             bar.update()
             bar.set_postfix(bound=f"{bound:.6g}")
 
-        kernel, latent = self._fit_kernel(X, Z, labels, likelihood, rng, report)
+        likelihood, kernel, latent, _ = self._fit_kernel(X, Z, labels, rng, report)
         keep = len(X) * len(Z) <= _KEPT
         features = Features(X, Z, kernel, dtype=self._precision(len(X), Z, labels), keep=keep)
         history = []
         max_iter = self.max_iter
         batch = self._batch(len(X), len(Z))
-        if batch is not None:
+        # a regression needs one pass
+        if batch is not None and isinstance(likelihood, Logistic):
             generator = torch.Generator().manual_seed(seed(rng))
             options = {"batch_size": batch, "epochs": 1, "generator": generator}
-            terms = likelihood.local, likelihood.bound
-            steps = natural_gradients(features, labels, latent, *terms, **options)
+            steps = natural_gradients(features, labels, latent, likelihood.local, **options)
             latent = follow(latent, steps, history, report)
             if self.batch_size == "auto":
                 max_iter = min(max_iter, 3)
@@ -282,6 +302,9 @@ class SparseGPClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstim
             latent = follow(latent, steps, history, report)
         self.elbo_ = np.array(history)
         self.n_iter_ = len(history)
+        if isinstance(likelihood, Dirichlet):
+            self.alpha_epsilon_ = likelihood.epsilon
+            self.noise_variance_ = likelihood.noise
         self._kernel = kernel
         self._latent = latent
         self._Z = Z
@@ -290,15 +313,18 @@ class SparseGPClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstim
         lengthscale = kernel.lengthscale.cpu().numpy() * self._unit
         self.lengthscale_ = lengthscale if self.ard else float(lengthscale[0])
 
-    def _fit_kernel(self, X, Z, labels, likelihood, rng, report) -> tuple[Kernel, Latent]:
-        """The kernel, in units of the scaled X, and q from where passes start."""
+    def _fit_kernel(self, X, Z, labels, rng, report) -> Learned:
+        """Likelihood, kernel in units of the scaled X, and q from where passes start."""
 
         def some(most):
             return np.sort(rng.choice(len(X), min(len(X), most), replace=False))
 
+        two = len(labels.n) == 1
+        noise = _NOISE if self.optimize_hyperparameters else 0.0
+        likelihood = Logistic() if two else Dirichlet(_EPSILON, noise)
         profile = PROFILES[self.kernel]
         dtype = self._precision(len(X), Z, labels)
-        few = some(max(2000, 4 * len(Z)) // likelihood.share)
+        few = some(max(2000, 4 * len(Z)))
         if self.lengthscale is None:
             given = starting_lengthscale(
                 X[few], Z, labels.at(few), likelihood, profile, self.variance, dtype
@@ -306,15 +332,25 @@ class SparseGPClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstim
         else:
             given = np.asarray(self.lengthscale, np.float64) / self._unit
         lengthscale = self._tensor(np.broadcast_to(given, X.shape[1] if self.ard else 1))
-        start = Kernel(profile, X.new_tensor(self.variance), lengthscale)
-        if not self.optimize_hyperparameters:
-            return start, likelihood.start(labels, Z)
+        kernel = Kernel(profile, X.new_tensor(self.variance), lengthscale)
+        start = Learned(likelihood, kernel, prior(len(labels.n), Z))
+        if two and not self.optimize_hyperparameters:
+            return start
         rows = some(_LEARNED * len(Z))
         tol = 3e-5 if len(rows) == len(X) else 3e-4
         data = X[rows], Z, labels.at(rows)
-        options = {"dtype": dtype, "report": report}
-        best = learn_in_stages(*data, likelihood, start, tol, max_iter=30, **options)
-        return likelihood.reconsidered(*data, *best, **options)
+
+        def fit(start):
+            if self.optimize_hyperparameters:
+                options = {"max_iter": 30, "dtype": dtype, "report": report}
+                return learn_in_stages(*data, start, tol, **options)
+            features = Features(X[rows], Z, kernel, dtype=dtype)
+            *_, (latent, _) = start.likelihood.ascent(features, data[2], start.latent)
+            return start._replace(latent=latent)
+
+        if two:
+            return fit(start)
+        return choose_epsilon(*data, start, fit, self._draw_seed, dtype)
 
     def _precision(self, n: int, Z, labels) -> torch.dtype:
         if self.dtype != "auto":
@@ -353,12 +389,8 @@ class SparseGPClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstim
         mean, scale = self._log_odds((X - self._center) / self._unit)
         if len(mean) == 1:
             return LogisticNormal(mean[0], scale[0])
-        sobol = torch.quasirandom.SobolEngine(len(mean), scramble=True, seed=self._draw_seed)
-        uniform = sobol.draw(_DRAWS, dtype=torch.float64).clamp(1e-9, 1 - 1e-9)
-        # The columns belong to the classes by rank of their means: their order does not matter.
-        uniform = uniform[:, self.mean_.argsort(kind="stable").argsort()]
-        g = mean.T + scale.T * torch.special.ndtri(uniform).numpy()[:, None, :]
-        return Ensemble(softmax(g))
+        draws = normal_draws(torch.tensor(self.mean_), self._draw_seed).numpy()
+        return Ensemble(softmax(mean.T + scale.T * draws[:, None, :]))
 
     def _log_odds(self, X) -> tuple[Floats, Floats]:
         """Mean and standard deviation of the latents, both of shape (C, n)."""

@@ -1,8 +1,8 @@
 """Variance and lengthscales of the kernel, by maximising the bound."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -10,20 +10,21 @@ from torch import Tensor
 
 from .._utils.arrays import Floats
 from ._kernels import Kernel
-from ._likelihoods import LEAST_VARIANCE, Likelihood, Settled
+from ._likelihoods import Likelihood, Settled, normal_draws
 from ._variational import (
     JITTER,
     Features,
     Labels,
     Latent,
     diagonal,
-    local_terms,
     narrow,
+    prior,
 )
 
 # Where learning looks, wider where it starts outside; lengthscales in units of the scaled X.
-_VARIANCE = (LEAST_VARIANCE, 1e4)
+_VARIANCE = (1e-4, 1e4)
 _LENGTHSCALE = (1e-3, np.inf)
+_NOISE = (1e-2, 1e2)
 # The largest change of the logarithm of a parameter in one step.
 _LONGEST = 2.0
 # Rows for each inducing point above which learning begins on a part of them: one row in so many,
@@ -34,15 +35,18 @@ _ROUGH = 1e-3
 # How many lengthscales are tried to begin with, with so many passes each.
 _CANDIDATES = 5
 _PASSES = 2
+# Steps of ε in one direction, and by which share the loss must fall for the next.
+_FURTHEST = 4
+_LEAST_FALL = 1e-3
 
 
 def gradient(features: Features, at: Settled) -> Tensor:
     """That of the bound in the logarithms of variance and lengthscales.
 
     By the envelope theorem it is the one at the best q. With D = J − S − μμᵀ and b = Φκ,
-    ∂/∂Φ = DΦΘ + μκᵀ and ∂/∂K_mm = −½ Wᵀ(DΦΘΦᵀ + μbᵀ)W for W = L⁻¹: the bound does not depend on
-    which root of the inverse of K_mm W is. Last rows and columns are left out, for the ones are
-    constant.
+    ∂/∂Φ = DΦΘ + μκᵀ and ∂/∂K_mm = −½ WᵀEW for W = L⁻¹ and E = DΦΘΦᵀ + μbᵀ: the bound does not
+    depend on which root of the inverse of K_mm W is. Last rows and columns are left out, for the
+    ones are constant; there E = ΦΘΦᵀ − D, as S is the inverse of P + ΦΘΦᵀ and μ = Sb.
     """
     local, sums, latent, _ = at
     kernel = features.kernel
@@ -50,8 +54,8 @@ def gradient(features: Features, at: Settled) -> Tensor:
     W = features.whitener
     mu = latent.mu
     D = diagonal(mu, 0.0) - latent.S - mu[:, :, None] * mu[:, None, :]
-    E = (D @ sums.gram + mu[:, :, None] * sums.kappa[:, None, :]).sum(0)[:-1, :-1]
-    to_K = W.T @ (E + E.T) @ W / -4
+    E = (sums.gram - D).sum(0)[:-1, :-1]
+    to_K = W.T @ E @ W / -2
     found = kernel.pull_back(Z, Z, to_K)
     # what the diagonals hold beside, k(x, x) and the jitter, is in proportion to the variance
     diagonal_part = JITTER * torch.diagonal(to_K).sum() - local.theta.sum() / 2
@@ -90,88 +94,141 @@ def starting_lengthscale(
     for candidate in candidates:
         kernel = Kernel(profile, X.new_tensor(variance), X.new_tensor([candidate]))
         features = Features(X, Z, kernel, dtype=dtype, keep=True)
-        start = likelihood.start(labels, Z)
+        start = prior(len(labels.n), Z)
         *_, (_, bound) = likelihood.ascent(features, labels, start, max_iter=_PASSES, tol=0.0)
         bounds.append(bound)
     return float(candidates[np.argmax(bounds)])
 
 
 class Place(NamedTuple):
-    """A kernel and the logarithms of its parameters, q there, and the gradient in these."""
+    """A likelihood, a kernel, the logarithms of parameters, q there, and the gradient in these."""
 
+    likelihood: Likelihood
     kernel: Kernel
     parameters: Floats
     at: Settled
     gradient: Floats
 
 
-def learn_in_stages(
-    X: Tensor, Z: Tensor, labels: Labels, likelihood: Likelihood, kernel, tol, **options
-):
-    """The kernel that maximises the bound, and the best q there.
+class Learned(NamedTuple):
+    """What maximises the bound, the best q there, and the inverse of minus the Hessian.
 
-    Where there are many rows, most of the way is gone on a fifth of them.
+    The last one is None where a search begins.
     """
-    inverse = None
-    latent = likelihood.start(labels, Z)
-    if len(X) > _MANY * len(Z):
+
+    likelihood: Any
+    kernel: Kernel
+    latent: Latent
+    inverse: Any = None
+
+
+def learn_in_stages(
+    X: Tensor,
+    Z: Tensor,
+    labels: Labels,
+    start: Learned,
+    tol,
+    **options,
+) -> Learned:
+    """The likelihood and the kernel that maximise the bound.
+
+    Where there are many rows, most of the way is gone on a fifth of them, unless the start is that
+    of a search nearby.
+    """
+    if start.inverse is None and len(X) > _MANY * len(Z):
         few = slice(None, None, _SHARE)
-        kernel, latent, inverse = learn(
-            X[few], Z, labels.at(few), likelihood, kernel, latent, tol=_ROUGH, **options
-        )
-        inverse = inverse / _SHARE
-    kernel, latent, _ = learn(
-        X, Z, labels, likelihood, kernel, latent, tol=tol, inverse=inverse, **options
-    )
-    return kernel, latent
+        start = learn(X[few], Z, labels.at(few), start, tol=_ROUGH, **options)
+        start = start._replace(inverse=start.inverse / _SHARE)
+    return learn(X, Z, labels, start, tol=tol, **options)
+
+
+def choose_epsilon(
+    X: Tensor,
+    Z: Tensor,
+    labels: Labels,
+    start: Learned,
+    fit: Callable[[Learned], Learned],
+    seed: int,
+    dtype,
+) -> Learned:
+    """The power of ten of the smallest leave-one-out loss, from 1e-6 to 100.
+
+    ε changes the targets, so that the bound cannot compare two of them. The walk begins at the ε of
+    `start` and ends where the loss rises.
+    """
+
+    def visit(factor: float, near: Learned) -> tuple[float, Learned]:
+        likelihood = near.likelihood._replace(epsilon=near.likelihood.epsilon * factor)
+        found = fit(near._replace(likelihood=likelihood))
+        features = Features(X, Z, found.kernel, dtype=dtype)
+        draws = normal_draws(found.latent.mean, seed)
+        loss = found.likelihood.left_out_loss(features, labels, found.latent, draws)
+        return loss, found
+
+    least, first = visit(1.0, start)
+    best = first
+    for factor in (0.1, 10.0):
+        for _ in range(_FURTHEST):
+            loss, new = visit(factor, best)
+            if loss > (1 - _LEAST_FALL) * least:
+                break
+            least = loss
+            best = new
+        if best is not first:
+            break
+    return best
 
 
 def learn(
     X: Tensor,
     Z: Tensor,
     labels: Labels,
-    likelihood: Likelihood,
-    kernel: Kernel,
-    latent: Latent,
+    start: Learned,
     *,
     dtype,
     max_iter: int,
     tol: float,
     report,
-    inverse: Floats | None = None,
-) -> tuple[Kernel, Latent, Floats]:
-    """The kernel that maximises the bound, the best q there, and the inverse of minus the Hessian.
+) -> Learned:
+    """What maximises the bound.
 
-    BFGS moves the logarithms of its parameters, from `kernel`, `latent` and the inverse Hessian of
-    a fit to other rows. The first evaluation is that of `kernel` itself, so that the bound never
-    ends below it. Each evaluation takes a few steps from κ and θ of the best one so
-    far. So the bound is nearly that of the best q: with fewer steps, their progress would be taken
-    for that of the kernel. As some of it is left, no line is searched. Every evaluation tells
+    BFGS moves the logarithms of the parameters of kernel and likelihood, from `start` and the
+    inverse Hessian there, of a fit to other rows say. The first evaluation is that of `start`
+    itself, so that the bound never ends below it. Each takes a few steps from κ and θ of the best
+    one so far. So the bound is nearly that of the best q: with fewer steps, their progress would be
+    taken for that of the kernel. As some of it is left, no line is searched. Every evaluation tells
     the curvature, and the next step begins at the best. The search ends when neither the last step
     nor, by the curvature, the next one raises the bound by `tol` of its value.
     """
+    likelihood, kernel, latent, inverse = start
     features = Features(X, Z, kernel, dtype=dtype, keep=True)
     *_, (latent, _) = likelihood.ascent(features, labels, latent, max_iter=10, tol=1e-3)
-    start = torch.log(torch.cat([kernel.variance[None], kernel.lengthscale])).cpu().numpy()
+    of_kernel = torch.log(torch.cat([kernel.variance[None], kernel.lengthscale])).cpu().numpy()
+    own = len(of_kernel)
+    begin = np.append(of_kernel, likelihood.parameters)
 
     def evaluate(p, local):
-        values = X.new_tensor(np.exp(p))
+        values = X.new_tensor(np.exp(p[:own]))
         there = kernel._replace(variance=values[0], lengthscale=values[1:])
+        model = likelihood.at(p[own:])
         features = Features(X, Z, there, dtype=dtype, keep=True)
-        at = likelihood.settled(features, labels, local)
+        at = model.settled(features, labels, local)
         report(at.bound)
-        return Place(there, p, at, gradient(features, at).cpu().numpy())
+        slopes = gradient(features, at), model.slope(features, labels, at)
+        return Place(model, there, p, at, torch.cat(slopes).cpu().numpy())
 
-    low, high = np.log([_VARIANCE] + [_LENGTHSCALE] * len(kernel.lengthscale)).T
-    low = np.minimum(low, start)
-    high = np.maximum(high, start)
-    best = evaluate(start, local_terms(features, labels, latent, likelihood.local))
+    ranges = [_VARIANCE] + [_LENGTHSCALE] * len(kernel.lengthscale)
+    ranges += [_NOISE] * len(likelihood.parameters)
+    low, high = np.log(ranges).T
+    low = np.minimum(low, begin)
+    high = np.maximum(high, begin)
+    best = evaluate(begin, likelihood.terms(features, labels, latent))
     if inverse is None:
         # a first step of length 1
-        inverse = np.eye(len(start)) / max(float(np.linalg.norm(best.gradient)), 1e-10)
+        inverse = np.eye(len(begin)) / max(float(np.linalg.norm(best.gradient)), 1e-10)
     longest = _LONGEST
     for _ in range(max_iter - 1):
-        step = inverse @ best.gradient
+        step = inverse @ inwards(best, low, high)
         step *= min(1.0, longest / max(np.abs(step).max(), 1e-10))
         new = evaluate(np.clip(best.parameters + step, low, high), best.at.local)
         inverse = with_curvature(
@@ -183,10 +240,18 @@ def learn(
             longest = _LONGEST
         else:
             longest = np.abs(step).max() / 2
-        next_rise = best.gradient @ inverse @ best.gradient / 2
+        ahead = inwards(best, low, high)
+        next_rise = ahead @ inverse @ ahead / 2
         if max(abs(rise), next_rise) < tol * abs(best.at.bound):
             break
-    return best.kernel, best.at.latent, inverse
+    return Learned(best.likelihood, best.kernel, best.at.latent, inverse)
+
+
+def inwards(place: Place, low: Floats, high: Floats) -> Floats:
+    """The gradient without what leads out of the range."""
+    p, slope = place.parameters, place.gradient
+    out = (p <= low) & (slope < 0) | (p >= high) & (slope > 0)
+    return np.where(out, 0.0, slope)
 
 
 def with_curvature(inverse: Floats, s: Floats, y: Floats) -> Floats:

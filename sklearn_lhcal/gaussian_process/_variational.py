@@ -81,10 +81,6 @@ class Local(NamedTuple):
         """The terms of some rows."""
         return Local(*(a[:, rows] for a in self))
 
-    def towards(self, other: "Local", step: float) -> "Local":
-        """(1 − step)·self + step·other."""
-        return Local(*(torch.lerp(a, b, step) for a, b in zip(self, other, strict=True)))
-
 
 # The terms of rows from their labels, and from mean and variance of g.
 Terms = Callable[[Labels, Tensor, Tensor], Local]
@@ -304,7 +300,6 @@ def natural_gradients(
     labels: Labels,
     latent: Latent,
     local: Terms,
-    bound: Callable[[Sums, Latent, Tensor], float],
     *,
     batch_size: int,
     epochs: int,
@@ -327,8 +322,8 @@ def natural_gradients(
             part = Sums.total([(block, here)]).times(n / len(rows))
             t += 1
             sums = sums.towards(part, t**-0.7)
-            latent, _ = solve(sums, variance)
-        yield latent, bound(sums, latent, variance)
+            latent, bound = solve(sums, variance)
+        yield latent, bound
 
 
 def natural_ascent(
@@ -338,7 +333,6 @@ def natural_ascent(
     tried: Sums,
     local: Terms,
     *,
-    step: float,
     max_iter: int,
     tol: float,
 ):
@@ -349,6 +343,7 @@ def natural_ascent(
     """
     enough = labels.of_bound(tol)
     last = -np.inf
+    step = 1.0
     for _ in range(max_iter):
         here = sweep(features, labels, latent, local)
         bound = float(here.constant.sum()) - divergence(latent)

@@ -26,14 +26,17 @@ from sklearn_lhcal.label_histogram import KnownProbabilities
 # Counts, weights, order
 
 
+@pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("kwargs", [{}, {"n_inducing": 12}, {"n_inducing": 12, "batch_size": 20}])
-def test_counts_are_repeated_rows_are_weights_and_order_does_not_matter(kwargs):
+def test_counts_are_repeated_rows_are_weights_and_order_does_not_matter(kwargs, n_classes):
     X, counts = waves(50, raters=4)
+    if n_classes == 3:
+        counts = np.column_stack([counts, np.random.default_rng(2).binomial(3, 0.4, 50)])
     gp = SparseGPClassifier("matern52", random_state=0, **kwargs)
     new = np.random.default_rng(1).uniform(-3, 3, (20, 2))
     expected = gp.fit(X, counts).predict_proba(new)
-    rows, labels = np.repeat(np.arange(50), 2), np.tile([0, 1], 50)
-    repeated = np.repeat(np.arange(100), counts.ravel())
+    rows, labels = np.repeat(np.arange(50), n_classes), np.tile(np.arange(n_classes), 50)
+    repeated = np.repeat(np.arange(50 * n_classes), counts.ravel())
     np.testing.assert_allclose(
         gp.fit(X[rows][repeated], labels[repeated]).predict_proba(new), expected, atol=1e-7
     )
@@ -68,6 +71,20 @@ def test_float32_agrees_with_float64_to_a_millionth_of_a_nat_a_label(kernel, pol
     np.testing.assert_allclose(single.elbo_[-1], double.elbo_[-1], atol=1e-6 * counts.sum())
     # One may stop an iteration before the other, where the bound is flat: 2e-4 was seen.
     np.testing.assert_allclose(single.predict_proba(X), double.predict_proba(X), atol=2e-3)
+
+
+def test_float32_agrees_with_float64_for_three_classes():
+    data = make_label_histograms(400, random_state=0)
+    gp = SparseGPClassifier(n_inducing=40, random_state=0)
+    double, single = (
+        clone(gp).set_params(dtype=dtype).fit(data.X, data.counts)
+        for dtype in ("float64", "float32")
+    )
+    assert single.alpha_epsilon_ == double.alpha_epsilon_
+    np.testing.assert_allclose(single.elbo_[-1], double.elbo_[-1], rtol=1e-4)
+    np.testing.assert_allclose(
+        single.predict_proba(data.X), double.predict_proba(data.X), atol=2e-3
+    )
 
 
 def test_large_problems_are_in_float32_unless_tol_is_fine():
