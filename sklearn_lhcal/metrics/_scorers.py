@@ -122,10 +122,9 @@ class EpistemicScorer(BaseEstimator):
     distribution. Both are found through pipelines and searches.
 
     `reference_prediction` is what f_aug of P3 predicts: the same classifier, fitted on training and
-    carved rows. Scikit-learn gives a scorer a fitted estimator and the test rows, so that no scorer
-    in ``scoring=`` can fit f_aug by itself: it never sees the carved rows. Fit f_aug yourself, as
-    below, where there is one carving. `model_selection.evaluate_epistemic` does so for several
-    candidates and carvings.
+    carved rows. Scikit-learn gives a scorer a fitted estimator and the test rows, so that a string
+    in ``scoring=`` never sees the carved rows. ``BallCarvingSplit.scorer(X, y)`` does, and fits
+    f_aug of each candidate and split.
 
     One reference for all candidates and splits can be passed through scikit-learn's metadata
     routing, ``sklearn.set_config(enable_metadata_routing=True)``: ``search.fit(X, y,
@@ -149,25 +148,17 @@ class EpistemicScorer(BaseEstimator):
 
     Examples
     --------
-    A search with one carving, in which f_aug has the parameters of the candidate:
-
-    >>> from sklearn.base import clone
     >>> from sklearn.ensemble import RandomForestClassifier
-    >>> from sklearn.model_selection import GridSearchCV
     >>> from sklearn_lhcal.datasets import make_random_checkerboard
     >>> from sklearn_lhcal.metrics import get_scorer
     >>> from sklearn_lhcal.model_selection import BallCarvingSplit
     >>> X, y = make_random_checkerboard(2000, n_rows=8, n_columns=8, cell_std=0.25, random_state=0)
     >>> train, augmented, test = BallCarvingSplit(random_state=0).split_augmented(X, y)
-    >>> def score(f_tr, X_test, y_test):
-    ...     f_aug = clone(f_tr).fit(X[augmented], y[augmented])
-    ...     scorer = get_scorer("epistemic_correlation")
-    ...     return scorer(f_tr, X_test, y_test, reference_prediction=f_aug.predict(X_test))
-    >>> forest = RandomForestClassifier(10, random_state=0)
-    >>> grid = {"min_samples_leaf": [5, 100]}
-    >>> search = GridSearchCV(forest, grid, scoring=score, cv=[(train, test)]).fit(X, y)
-    >>> search.best_params_
-    {'min_samples_leaf': 5}
+    >>> f_tr = RandomForestClassifier(10, random_state=0).fit(X[train], y[train])
+    >>> f_aug = RandomForestClassifier(10, random_state=0).fit(X[augmented], y[augmented])
+    >>> scorer = get_scorer("epistemic_correlation")
+    >>> scorer(f_tr, X[test], y[test], reference_prediction=f_aug.predict(X[test])) > 0.1
+    True
     """
 
     __metadata_request__score: ClassVar = {"estimator": UNUSED, "reference_prediction": True}
@@ -187,10 +178,10 @@ class EpistemicScorer(BaseEstimator):
         if reference_prediction is None:
             raise ValueError(
                 "The epistemic scorers need reference_prediction, the labels predicted with more "
-                "data, and scikit-learn shows a scorer the test rows only. Compare candidates by "
-                "model_selection.evaluate_epistemic, or give a callable scoring= as in the "
-                "docstring of EpistemicScorer. A reference for all candidates goes to fit of the "
-                "search, or in params of cross_validate, with metadata routing switched on: "
+                "data, and scikit-learn shows a scorer the test rows only. Give a search "
+                "scoring=splitter.scorer(X, y) of its BallCarvingSplit, or compare candidates by "
+                "model_selection.evaluate_epistemic. A reference for all candidates goes to fit of "
+                "the search, or in params of cross_validate, with metadata routing switched on: "
                 "sklearn.set_config(enable_metadata_routing=True)."
             )
         check_row_names(y=y, reference_prediction=reference_prediction)

@@ -13,8 +13,15 @@ from sklearn.utils.metadata_routing import UNUSED
 
 from .._rows import read_labels
 from .._utils.arrays import Indices
-from .._utils.checks import as_features, check_positive_int, check_same_length, check_samples
+from .._utils.checks import (
+    as_features,
+    check_positive_int,
+    check_same_length,
+    check_samples,
+    take_rows,
+)
 from .._utils.types import ArrayLike, LabelsLike, Samples, Seed
+from ._carved_scorer import CarvedScorer, rows_key
 
 # Share of all rows in balls that do not overlap, where the radius is "auto".
 _AUTO_SHARE = 0.3
@@ -116,11 +123,7 @@ class BallCarvingSplit(BaseEstimator):
             Where it is given, each of its classes must be left in training.
         groups : ignored
         """
-        shares = self._check_parameters()
-        h = self._places(X)
-        rng = check_random_state(self.random_state)
-        for _ in range(self.n_splits):
-            train, _, test = self._split(h, y, shares, rng)
+        for train, _, test in self._splits(X, y):
             yield train, test
 
     def split_augmented(
@@ -147,14 +150,71 @@ class BallCarvingSplit(BaseEstimator):
             Parameters out of range, centres outside the data, a class that is missing from
             training, balls that hold no test row.
         """
-        shares = self._check_parameters()
-        return self._split(self._places(X), y, shares, check_random_state(self.random_state))
+        return next(self._splits(X, y))
+
+    def scorer(
+        self,
+        X: Samples,
+        y: LabelsLike,
+        scoring: str = "neg_epistemic_calibration_error",
+    ) -> Callable[..., float]:
+        """A scorer for searches over these splits, whose reference is P3's f_aug.
+
+        A fitted candidate is cloned and fitted again, to the augmented rows of the split whose test
+        rows are scored. The gain is of this model over the candidate.
+
+        Parameters
+        ----------
+        X, y
+            Those that the search is fitted to.
+        scoring : {"neg_epistemic_calibration_error", "epistemic_correlation"}
+            See `metrics.EpistemicScorer`.
+
+        Returns
+        -------
+        scorer : callable
+            ``scorer(estimator, X, y)``, for ``GridSearchCV(scoring=scorer, cv=splitter)``. It
+            raises ValueError for rows that are no test part, training rows say. It holds X and y.
+
+        Raises
+        ------
+        ValueError
+            Another `scoring`, a `random_state` that is no int: splits would not repeat.
+
+        Examples
+        --------
+        >>> from sklearn.ensemble import RandomForestClassifier
+        >>> from sklearn.model_selection import GridSearchCV
+        >>> from sklearn_lhcal.datasets import make_random_checkerboard
+        >>> X, y = make_random_checkerboard(2000, 8, 8, cell_std=0.25, random_state=0)
+        >>> carve = BallCarvingSplit(random_state=0)
+        >>> scorer = carve.scorer(X, y, "epistemic_correlation")
+        >>> forest = RandomForestClassifier(10, random_state=0)
+        >>> grid = {"min_samples_leaf": [5, 100]}
+        >>> GridSearchCV(forest, grid, scoring=scorer, cv=carve).fit(X, y).best_params_
+        {'min_samples_leaf': 5}
+        """
+        if not isinstance(self.random_state, (int, np.integer)):
+            raise ValueError(
+                "A scorer needs splits that repeat: random_state must be an int, got "
+                f"{self.random_state!r}."
+            )
+        augmented = {rows_key(take_rows(X, test)): both for _, both, test in self._splits(X, y)}
+        return CarvedScorer(X, y, augmented, scoring)
 
     def get_n_splits(
         self, X: Samples = None, y: LabelsLike | None = None, groups: ArrayLike | None = None
     ) -> int:
         """Number of splits."""
         return self.n_splits
+
+    def _splits(self, X, y) -> Iterator[tuple[Indices, Indices, Indices]]:
+        """All triples."""
+        shares = self._check_parameters()
+        h = self._places(X)
+        rng = check_random_state(self.random_state)
+        for _ in range(self.n_splits):
+            yield self._split(h, y, shares, rng)
 
     def _places(self, X):
         """Where the rows lie, h of shape (n, f)."""

@@ -22,6 +22,7 @@ from .._utils.estimators import fit_on_labels
 from .._utils.names import check_row_names
 from .._utils.types import Estimator, Folds, LabelsLike, Samples, Seed
 from ..distributions import predict_epistemic
+from ._carved_scorer import fit_with_more
 from ._folds import check_cv
 
 
@@ -44,9 +45,8 @@ def evaluate_epistemic(
     training rows once more. P3 has two of them, around one Gaussian process, of mutual information
     and of entropy.
 
-    Candidates of a search are evaluated in the same way, as other rows of the table. A scorer in
-    ``scoring=`` cannot fit f_aug: scikit-learn hands it a fitted estimator and the test rows, and
-    nothing of the carved rows.
+    Candidates of a search are evaluated in the same way, as other rows of the table; for
+    GridSearchCV, ``BallCarvingSplit.scorer`` gives the same numbers.
 
     Parameters
     ----------
@@ -111,7 +111,9 @@ def evaluate_epistemic(
     check_fraction(confidence_level=confidence_level)
     models = list(estimators.values()) if isinstance(estimators, Mapping) else []
     if not models or not all(map(is_classifier, models)):
-        raise ValueError(f"estimators must be a dict of names and classifiers, got {estimators!r}.")
+        raise ValueError(
+            f"estimators must be a dict of names and classifiers, got {estimators!r:.80}."
+        )
     X = check_samples(X)
     labels = read_labels(y).for_fit()
     check_same_length(len(labels), X=X)
@@ -138,15 +140,10 @@ def evaluate_epistemic(
 def _evaluated(estimator, X, labels, split, n_bins, random_state) -> dict[str, float]:
     """The columns of one split."""
     train, test = split
-
-    def fitted(model, rows):
-        return fit_on_labels(clone(model), take_rows(X, rows), labels.take(rows))
-
     calibrated = hasattr(estimator, "predict_uncalibrated")
-    f_tr = fitted(estimator, train)
-    # calibration changes no class
-    more = estimator.estimator if calibrated else estimator
-    f_aug = fitted(more, np.setdiff1d(np.arange(len(labels)), test))
+    f_tr = fit_on_labels(clone(estimator), take_rows(X, train), labels.take(train))
+    augmented = np.setdiff1d(np.arange(len(labels)), test)
+    f_aug = fit_with_more(estimator, X, labels, augmented)
     X_test = take_rows(X, test)
     predicted = (predicted_classes(f, X_test, labels.classes) for f in (f_tr, f_aug))
     g = metrics.accuracy_gain(labels.take(test), *predicted)

@@ -1,24 +1,29 @@
 """P3's evaluation in one call, against the steps that it takes."""
 
+import pickle
+
 import numpy as np
+import pandas as pd
 import pytest
+import sklearn
+from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import ExtraTreesClassifier
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.linear_model import LinearRegression
-from sklearn.model_selection import GridSearchCV, KFold
+from sklearn.model_selection import GridSearchCV, KFold, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from sklearn_lhcal.calibration import EpistemicCalibration
 from sklearn_lhcal.datasets import make_random_checkerboard
 from sklearn_lhcal.distributions import predict_dist
+from sklearn_lhcal.label_histogram import LabelHistogramClassifier
 from sklearn_lhcal.metrics import (
     accuracy_gain,
     epistemic_calibration_error,
     epistemic_correlation,
-    get_scorer,
     interval_over_splits,
     null_epistemic_error,
 )
@@ -86,27 +91,64 @@ def test_the_reference_has_seen_all_carved_rows():
     assert row["mean_gain"].estimate != pytest.approx(np.mean(gains), abs=1e-6)
 
 
-def test_a_search_with_one_carving_scores_the_same():
-    """The callable in the docstring of EpistemicScorer, without metadata routing."""
-    train, augmented, test = CARVE.split_augmented(X, Y)
-    grid = {"min_samples_leaf": [3, 60]}
+FORMS = {
+    "array": lambda X: X,
+    "frame": pd.DataFrame,
+    "sparse": csr_array,
+    "Fortran": np.asfortranarray,
+    "list": lambda X: X.tolist(),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("routing", [False, True])
+def test_a_search_with_the_splitters_scorer_gives_the_same_numbers(form, routing):
+    """With f_aug of each candidate and split, and with or without metadata routing."""
     columns = {
         "epistemic_correlation": "epistemic_correlation",
         "neg_epistemic_calibration_error": "epistemic_calibration_error",
     }
     candidates = {str(m): clone(FOREST).set_params(min_samples_leaf=m) for m in (3, 60)}
-    table = evaluate_epistemic(candidates, X, Y, [(train, test)]).intervals
+    table = evaluate_epistemic(candidates, X, Y, CARVE).intervals
+    rows = FORMS[form](X)
+    scoring = {name: CARVE.scorer(rows, Y, name) for name in columns}
+    grid = {"min_samples_leaf": [3, 60]}
+    with sklearn.config_context(enable_metadata_routing=routing):
+        search = GridSearchCV(FOREST, grid, scoring=scoring, cv=CARVE, refit=False).fit(rows, Y)
     for name, column in columns.items():
+        scores = np.abs(search.cv_results_[f"mean_test_{name}"])
+        assert scores == pytest.approx([table[c][column].estimate for c in candidates], rel=1e-9)
 
-        def score(f_tr, X_test, y_test, name=name):
-            f_aug = clone(f_tr).fit(X[augmented], Y[augmented])
-            reference = f_aug.predict(X_test)
-            return get_scorer(name)(f_tr, X_test, y_test, reference_prediction=reference)
 
-        search = GridSearchCV(FOREST, grid, scoring=score, cv=[(train, test)]).fit(X, Y)
-        scores = np.abs(search.cv_results_["mean_test_score"])
-        expected = [np.abs(table[c][column].estimate) for c in candidates]
-        assert scores == pytest.approx(expected, rel=1e-9)
+def test_the_splitters_scorer_takes_histograms_and_calibrators_and_pickles():
+    counts = np.eye(2, dtype=int)[Y]
+    forest = LabelHistogramClassifier(FOREST)
+    for model in (forest, EpistemicCalibration(forest, splitter=CARVE)):
+        scorer = pickle.loads(pickle.dumps(CARVE.scorer(X, counts)))
+        found = cross_validate(model, X, counts, scoring=scorer, cv=CARVE, error_score="raise")
+        row = evaluate_epistemic({"f": model}, X, counts, CARVE).intervals["f"]
+        calibrated = hasattr(model, "splitter")
+        column = "calibrated_error" if calibrated else "epistemic_calibration_error"
+        assert -found["test_score"].mean() == pytest.approx(row[column].estimate, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("change", "scoring", "message"),
+    [
+        ({"random_state": None}, "epistemic_correlation", "random_state must be an int, got None"),
+        ({}, "accuracy", "scoring must be 'neg_epistemic_calibration_error' or"),
+    ],
+)
+def test_errors_of_the_splitters_scorer(change, scoring, message):
+    with pytest.raises(ValueError, match=message):
+        clone(CARVE).set_params(**change).scorer(X, Y, scoring)
+
+
+def test_rows_that_were_not_carved_have_no_score():
+    scorer = CARVE.scorer(X, Y)
+    for options in ({"cv": KFold(2)}, {"cv": CARVE, "return_train_score": True}):
+        with pytest.raises(ValueError, match="not the test rows of one of the splitter's splits"):
+            cross_validate(FOREST, X, Y, scoring=scorer, error_score="raise", **options)
 
 
 def test_names_and_histograms_of_the_classes_do_not_matter():

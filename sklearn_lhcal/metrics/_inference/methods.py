@@ -170,7 +170,7 @@ def _check_methods(predictions, y, sample_weight, groups) -> None:
     """An error that names the method whose predictions do not fit y, or those of the others."""
     if not isinstance(predictions, Mapping) or not predictions:
         raise ValueError(
-            f"predictions must be a dict of names and predictions, got {predictions!r}."
+            f"predictions must be a dict of names and predictions, got {predictions!r:.80}."
         )
     n_classes = {}
     for method, prediction in predictions.items():
