@@ -29,9 +29,11 @@ class Bins:
     strategy : {"uniform", "quantile"}
         Equal widths on [0, 1], or equal numbers of rows by ``np.quantile``, column by column, equal
         edges merged.
+    limits : tuple of two ndarrays of shape (K,), optional
+        Ends of the columns' values, instead of 0 and 1.
     """
 
-    def __init__(self, z: NDArray, n_bins, strategy: str):
+    def __init__(self, z: NDArray, n_bins, strategy: str, limits: Any = None):
         if strategy not in ("uniform", "quantile"):
             raise ValueError(f'strategy must be "uniform" or "quantile", got {strategy!r}.')
         self.edges: Floats  # (K, B+1), short rows padded with NaN
@@ -39,6 +41,7 @@ class Bins:
         if is_count(n_bins) and n_bins * K > _MOST:
             raise ValueError(f"n_bins={n_bins} bins of {K} columns are more than {_MOST} bins.")
         self._uniform = False
+        self._limits = limits
         margin = None
         given = n_bins if is_real(n_bins) else any_array(n_bins, "n_bins")
         if np.ndim(given) == 1:
@@ -56,6 +59,8 @@ class Bins:
         elif strategy == "uniform":
             self._uniform = True
             self.edges = np.tile(np.linspace(0, 1, int(n_bins) + 1), (K, 1))
+            if limits is not None:
+                self.edges = np.linspace(*limits, int(n_bins) + 1, axis=1)
         else:
             self.edges = _merged(np.quantile(z, np.linspace(0, 1, int(n_bins) + 1), axis=0).T)
         self.n_bins = self.edges.shape[1] - 1
@@ -70,6 +75,9 @@ class Bins:
         if self._uniform:
             B = self.n_bins
             scaled = z * B
+            if self._limits is not None:
+                low, high = self._limits
+                scaled = (z - low) / np.where(high > low, high - low, 1.0) * B
             scaled += B * below(1.0, 1 / B)
             # beyond 1 are entropies, however large
             return np.minimum(scaled, B - 1, out=scaled).astype(np.intp)

@@ -10,6 +10,7 @@ from sklearn.utils import check_random_state
 
 from .._utils.arrays import Floats, Indices
 from .._utils.checks import as_floats, as_names, check_fraction, check_positive_int
+from .._utils.distances import Distance, half_squares, points
 from .._utils.names import Side, check_classes, column_names, columns_by_name, is_sorted
 from .._utils.simplex import check_proba, entropy, in_columns
 from .._utils.types import ArrayLike, Seed, Selection
@@ -55,7 +56,7 @@ class Distribution(ABC):
 
     @abstractmethod
     def _disagreement(self, pairs: Floats | None) -> Floats:
-        """E[zᵀPz] for checked pairs P, shape (n,); None: all pairs of different classes."""
+        """E[zᵀPz] for a symmetric P of zero diagonal, shape (n,); None: 1 for different classes."""
 
     @abstractmethod
     def _interval(self, level: float) -> Floats:
@@ -231,12 +232,20 @@ class Distribution(ABC):
         """E[z_k²], shape (n, K)."""
         return self.variance() + self.mean() ** 2
 
-    def disagreement(self, pairs: ArrayLike | None = None) -> Floats:
+    def disagreement(self, pairs: ArrayLike | None = None, *, distance: Distance = None) -> Floats:
         """Probability that two raters disagree, shape (n,): ``1 − Σ_k E[z_k²]`` (P1 eq. 49).
+
+        With a `distance`, as in `sklearn_lhcal.metrics.expected_squared_loss`, it is half the mean
+        squared distance of two raters: for "ordinal" half of the steps between them.
 
         `pairs` says which pairs of different labels count as disagreeing: those two grades apart,
         say. It is a symmetric 0/1 matrix of shape (K, K) with a zero diagonal. None: all pairs.
         """
+        if distance is not None:
+            if pairs is not None:
+                raise ValueError("Give pairs or a distance, not both.")
+            B = points(distance, self.n_classes, self.classes, False)
+            return self._disagreement(half_squares(B))
         if pairs is None:
             return self._disagreement(None)
         P = as_floats(pairs, "pairs")

@@ -49,7 +49,12 @@ from ._inference.study_size import StudySize, study_size
 from ._kernel import kernel_calibration_error, kernel_sharpness, ratio_corrected_calibration_error
 from ._kernel_bandwidth import loo_bandwidth
 from ._kernel_null import NullCalibrationError, null_calibration_error
-from ._label_histogram import epistemic_loss, expected_squared_loss, irreducible_loss
+from ._label_histogram import (
+    epistemic_loss,
+    expected_squared_loss,
+    irreducible_loss,
+    ranked_probability_score,
+)
 from ._labels import expected_accuracy, histogram_log_loss, label_log_loss, vote_accuracy
 from ._net_benefit import net_benefit
 from ._registry import register_scorers
@@ -82,6 +87,7 @@ register_scorers(
     label_log_loss,
     maximum_calibration_error,
     posterior_epistemic_loss,
+    ranked_probability_score,
     vote_accuracy,
 )
 
@@ -153,6 +159,7 @@ __all__ = [
     "paired_difference",
     "policy_curve",
     "posterior_epistemic_loss",
+    "ranked_probability_score",
     "ranking_score",
     "ratio_corrected_calibration_error",
     "reader_comparison",

@@ -69,10 +69,12 @@ class BinSums:
         z: NDArray,
         w: NDArray | None = None,
         part: NDArray | None = None,
+        s: NDArray | None = None,
     ) -> None:
         """Add rows: μ̂ and z of shape (m, K), raters n, weights and parts of shape (m,).
 
-        Infinitely many raters need no correction.
+        Infinitely many raters need no correction. s are the variances of the labels of a row,
+        (m, K), where these are not 0 and 1.
         """
         K, B = self.w.shape
         index = self.bins.index(z) + np.arange(K) * B
@@ -80,7 +82,8 @@ class BinSums:
             index += (part * self.bins.n_bins)[:, None]
         index = index.ravel()
         weight = 1.0 if w is None else w[:, None]
-        s = mu * (1 - mu)
+        if s is None:
+            s = mu * (1 - mu)
         e = mu - z
         we = weight * e
         # the correction of rows with one rater is never read
@@ -223,8 +226,8 @@ class Binned(NamedTuple):
     z : ndarray of shape (n, m)
         Predictions, which decide the bins.
     observed : callable
-        ``observed(rows) -> (rates, n)``: observed rates (n, m), and the raters they come from,
-        (n,); infinitely many where their sampling is not corrected.
+        ``observed(rows) -> (rates, n, s)``: observed rates (n, m); the raters they come from, (n,),
+        infinitely many where their sampling is not corrected; variances of labels, or None.
     correction : {"residual", "label", None}
     of_ratings : callable
         ``of_ratings(rows) -> x``: ``x(y, k)`` is what each label contributes to the rate of column
@@ -260,8 +263,9 @@ class Binned(NamedTuple):
         """Add the rows to the sums of parts of the data, as if rows were independent."""
         for block in row_blocks(*rows.labels.shape):
             some = rows.take(block)
-            rates, n = self.observed(some)
-            sums.add(rates, n, self.z[block], some.w, None if part is None else part[block])
+            rates, n, s = self.observed(some)
+            at = None if part is None else part[block]
+            sums.add(rates, n, self.z[block], some.w, at, s)
 
 
 def raters_repeat(rows: Rows, least: int = 1) -> bool:

@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import kl_div
 
-from .._rows import Annotations, PredictionLike, Rows
+from .._rows import PredictionLike, Rows
 from .._utils.arrays import Floats
 from .._utils.bins import Bins
+from .._utils.distances import Distance, check_distance, placed
 from .._utils.tags import LossOverBins, metric
 from .._utils.types import ArrayLike, LabelsLike, Strategy
 from ._binned import (
@@ -25,29 +26,35 @@ from ._binned import (
     check_exponent,
     correction_of,
 )
-from ._evaluate import score, signed_root
+from ._evaluate import points_of, score, signed_root
 from ._label_histogram import least_raters
 from ._labels import EPS
 
 _MUCH = 0.05  # weight in bins that one group or rater fills, above which a warning says so
 
 
-def class_bins(rows: Rows, *, n_bins, strategy, bias_correction, **others) -> Binned:
-    """The bins of each class of each row, (n, K)."""
+def class_bins(
+    rows: Rows, *, n_bins, strategy, bias_correction, distance: Distance = None, **others
+) -> Binned:
+    """The bins of each class of each row, (n, K), or of each coordinate of its mean point."""
+    B = points_of(rows, distance)
+    z = rows.z if B is None else rows.z @ B
+    limits = None if B is None else (B.min(axis=0), B.max(axis=0))
+    bins = Bins(z, n_bins, strategy, limits)
     correction = correction_of(rows, bias_correction)
-    return Binned(Bins(rows.z, n_bins, strategy), rows.z, _observed, correction, _names_class)
+    return Binned(bins, z, partial(_observed, B=B), correction, partial(_labels_at, B=B))
 
 
-def _observed(rows: Rows) -> tuple[NDArray, NDArray]:
-    return rows.mu, rows.n
+def _observed(rows: Rows, B: Floats | None) -> tuple[NDArray, NDArray, NDArray]:
+    x, s, _ = placed(rows.mu, rows.mu, B)
+    return x, rows.n, s
 
 
-def _names_class(rows: Rows):
-    return _is_class
-
-
-def _is_class(y: Annotations, k: int) -> NDArray[np.bool_]:
-    return y.label == k
+def _labels_at(rows: Rows, B: Floats | None):
+    """Where each label is in column k: 1 for its class, else 0, without a distance."""
+    if B is None:
+        return lambda y, k: y.label == k
+    return lambda y, k: B[y.label, k]
 
 
 def calibration_parts(sums: BinSums) -> Floats:
@@ -83,9 +90,14 @@ def _rooted_of(sums: BinSums, *, p: float, **options) -> float:
 _of_classes = partial(LossOverBins, greater_is_better=False, binned=class_bins)
 
 
-def _loss_tags(*, p, bias_correction, loss: str = "squared", **others) -> LossOverBins:
+def _loss_tags(
+    *, p, bias_correction, distance: Distance, loss: str = "squared", **others
+) -> LossOverBins:
     check_bias_correction(bias_correction)
     check_exponent(p, bias_correction)
+    check_distance(distance)
+    if distance is not None and (p != 2 or loss != "squared"):
+        raise ValueError("A distance is for p=2 and the squared loss only.")
     if loss not in ("squared", "log") or (loss == "log" and (p, bias_correction) != (2, None)):
         raise ValueError(
             'loss must be "squared", or "log" with bias_correction=None and p=2, got '
@@ -106,7 +118,10 @@ def _dispersion_of(sums: BinSums, **options) -> float:
     return float((sums.epistemic_loss() - calibration_parts(sums)).sum(axis=1).sum())
 
 
-def _dispersion_tags(*, bias_correction, signed_root: bool = False, **others) -> LossOverBins:
+def _dispersion_tags(
+    *, bias_correction, distance: Distance, signed_root: bool = False, **others
+) -> LossOverBins:
+    check_distance(distance)
     return _of_classes(
         of_sums=_dispersion_of,
         signed_root=signed_root,
@@ -127,6 +142,7 @@ def calibration_loss(
     strategy: Strategy = "uniform",
     bias_correction: Correction = "residual",
     loss: Literal["squared", "log"] = "squared",
+    distance: Distance = None,
 ) -> float:
     """Squared distance of predictions from label frequencies in bins: smaller is better, minimum 0.
 
@@ -171,6 +187,10 @@ def calibration_loss(
         log loss, ``W_b/W·(c̄ log(c̄/z̄) − c̄ + z̄)``, whose sum over classes is a Kullback-Leibler
         divergence. It has no correction; pass ``bias_correction=None``. What is left of the mean
         log loss is its refinement loss.
+    distance : None, "ordinal", "interval" or array-like of shape (n_classes, n_classes), optional
+        As in `expected_squared_loss`. Bins are then of the coordinates of the mean point: with
+        "ordinal" of the cumulative probabilities. "ordinal" and its own table of distances |k − l|
+        have the same L, IL and EL, but other bins, and so another CL.
 
     Returns
     -------
@@ -191,7 +211,8 @@ def calibration_loss(
     0.03125
     """
     how = {"p": p, "n_bins": n_bins, "strategy": strategy, "bias_correction": bias_correction}
-    return score(calibration_loss, y, prediction, sample_weight, groups, loss=loss, **how)
+    how |= {"loss": loss, "distance": distance}
+    return score(calibration_loss, y, prediction, sample_weight, groups, **how)
 
 
 @metric(_error_tags)
@@ -205,6 +226,7 @@ def calibration_error(
     n_bins: int | ArrayLike = 15,
     strategy: Strategy = "uniform",
     bias_correction: Correction = "residual",
+    distance: Distance = None,
 ) -> float:
     """Signed root of `calibration_loss`: smaller is better, minimum 0.
 
@@ -213,7 +235,7 @@ def calibration_error(
 
     Parameters
     ----------
-    y, prediction, sample_weight, groups, p, n_bins, strategy, bias_correction
+    y, prediction, sample_weight, groups, p, n_bins, strategy, bias_correction, distance
         As in `calibration_loss`.
 
     Returns
@@ -229,6 +251,7 @@ def calibration_error(
     0.3536
     """
     how = {"p": p, "n_bins": n_bins, "strategy": strategy, "bias_correction": bias_correction}
+    how["distance"] = distance
     return score(calibration_error, y, prediction, sample_weight, groups, **how)
 
 
@@ -242,6 +265,7 @@ def dispersion_loss(
     n_bins: int | ArrayLike = 15,
     strategy: Strategy = "uniform",
     bias_correction: Correction = "residual",
+    distance: Distance = None,
 ) -> float:
     """The dispersion loss ``DL = EL − CL``: smaller is better, minimum 0.
 
@@ -251,7 +275,7 @@ def dispersion_loss(
 
     Parameters
     ----------
-    y, prediction, sample_weight, groups, n_bins, strategy, bias_correction
+    y, prediction, sample_weight, groups, n_bins, strategy, bias_correction, distance
         As in `calibration_loss`.
 
     Returns
@@ -265,6 +289,7 @@ def dispersion_loss(
     0.125
     """
     how = {"n_bins": n_bins, "strategy": strategy, "bias_correction": bias_correction}
+    how["distance"] = distance
     return score(dispersion_loss, y, prediction, sample_weight, groups, **how)
 
 
@@ -278,6 +303,7 @@ def dispersion_error(
     n_bins: int | ArrayLike = 15,
     strategy: Strategy = "uniform",
     bias_correction: Correction = "residual",
+    distance: Distance = None,
 ) -> float:
     """Signed root of `dispersion_loss`: smaller is better, minimum 0.
 
@@ -285,7 +311,7 @@ def dispersion_error(
 
     Parameters
     ----------
-    y, prediction, sample_weight, groups, n_bins, strategy, bias_correction
+    y, prediction, sample_weight, groups, n_bins, strategy, bias_correction, distance
         As in `calibration_loss`.
 
     Returns
@@ -299,4 +325,5 @@ def dispersion_error(
     0.3536
     """
     how = {"n_bins": n_bins, "strategy": strategy, "bias_correction": bias_correction}
+    how["distance"] = distance
     return score(dispersion_error, y, prediction, sample_weight, groups, **how)

@@ -9,6 +9,7 @@ import numpy as np
 
 from .._rows import PredictionLike
 from .._utils.arrays import Floats
+from .._utils.distances import Distance, check_distance
 from .._utils.tags import LossOverBins, metric
 from .._utils.types import ArrayLike, LabelsLike, Strategy
 from ._binned import BinSums, Correction
@@ -97,7 +98,8 @@ def _decomposed(sums: BinSums, **options) -> LossDecomposition:
     return LossDecomposition._make((*totals, *by_class, *bins, sums.n_rows, sums.dropped_weight()))
 
 
-def _tags(*, bias_correction, **others) -> LossOverBins:
+def _tags(*, bias_correction, distance: Distance, **others) -> LossOverBins:
+    check_distance(distance)
     return LossOverBins(
         least_raters=least_raters(bias_correction), binned=class_bins, of_sums=_decomposed
     )
@@ -113,14 +115,16 @@ def loss_decomposition(
     n_bins: int | ArrayLike = 15,
     strategy: Strategy = "uniform",
     bias_correction: Correction = "residual",
+    distance: Distance = None,
 ) -> LossDecomposition:
     """All parts of the expected squared loss at once: ``L = EL + IL`` and ``EL = CL + DL`` (P1 §3).
 
     Parameters
     ----------
-    y, prediction, sample_weight, groups, n_bins, strategy, bias_correction
+    y, prediction, sample_weight, groups, n_bins, strategy, bias_correction, distance
         As in `calibration_loss`. All corrected parts use the rows with two raters or more; plugins
-        use all rows. Groups change CL and DL only, as the other parts are means over rows.
+        use all rows. Groups change CL and DL only, as the other parts are means over rows. With a
+        distance, parts by class are by coordinate: for "ordinal" by step.
 
     Returns
     -------
@@ -137,5 +141,6 @@ def loss_decomposition(
     3
     """
     how = {"n_bins": n_bins, "strategy": strategy, "bias_correction": bias_correction}
+    how["distance"] = distance
     found = score(loss_decomposition, y, prediction, sample_weight, groups, **how)
     return found if isinstance(found, LossDecomposition) else NOTHING

@@ -7,23 +7,35 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._rows import PredictionLike, Rows
+from .._utils.arrays import Floats
 from .._utils.bins import Bins
+from .._utils.distances import Distance, check_distance, half_squares
 from .._utils.tags import LossOverBins, MeanOfTerms, metric
 from .._utils.types import ArrayLike, LabelsLike, Strategy
 from ..label_histogram import class_disagreement, pairwise_disagreement
 from ._binned import Binned, BinSums, Correction, check_bias_correction, correction_of
 from ._calibration import calibration_parts
-from ._evaluate import mean_of, score, signed_root
+from ._evaluate import mean_of, points_of, score, signed_root
 from ._statistic import squared
 
 
-def pair_rates(rows: Rows) -> NDArray:
-    """Observed disagreement of two raters, shape (n, 1)."""
-    return pairwise_disagreement(rows.labels)[:, None]
+def pair_rates(rows: Rows, P: Floats | None = None) -> NDArray:
+    """Observed disagreement of two raters, shape (n, 1): the mean of P over pairs of labels."""
+    if P is None:
+        return pairwise_disagreement(rows.labels)[:, None]
+    # n/(n−1) is 1 for infinitely many raters
+    pairs = np.einsum("nk,kl,nl->n", rows.mu, P, rows.mu, optimize=True)
+    return (pairs * (1 + 1 / (rows.n - 1)))[:, None]
 
 
-def _predicted_pairs(rows: Rows) -> NDArray:
-    return rows.distribution.disagreement()[:, None]
+def _disagreements(rows: Rows, distance: Distance) -> Floats | None:
+    """P = ½ d², how much two classes disagree, (K, K); None: 1 where they differ."""
+    B = points_of(rows, distance)
+    return None if B is None else half_squares(B)
+
+
+def _predicted_pairs(rows: Rows, P: Floats | None = None) -> NDArray:
+    return rows.distribution._disagreement(P)[:, None]
 
 
 def _class_rates(rows: Rows) -> NDArray:
@@ -31,8 +43,22 @@ def _class_rates(rows: Rows) -> NDArray:
     return class_disagreement(rows.labels)
 
 
-def _pair_losses(rows: Rows) -> NDArray:
-    return squared(pair_rates(rows), _predicted_pairs(rows))[:, 0]
+def _pair_losses(rows: Rows, P: Floats | None) -> NDArray:
+    d, phi = pair_rates(rows, P), _predicted_pairs(rows, P)
+    if P is None:
+        return squared(d, phi)[:, 0]
+    # E(P − φ̂)², of which Eq. (39) is the case that P is 0 or 1
+    return (pair_rates(rows, P**2) - 2 * d * phi + phi**2)[:, 0]
+
+
+def _pair_terms(rows: Rows, *, distance: Distance):
+    P = _disagreements(rows, distance)
+    return mean_of(partial(_pair_losses, P=P))(rows)
+
+
+def _pair_tags(*, distance: Distance) -> MeanOfTerms:
+    check_distance(distance)
+    return _of_pairs(terms=_pair_terms, limits=(0.0, 1.0) if distance is None else None)
 
 
 def _predicted_classes(rows: Rows) -> NDArray:
@@ -52,22 +78,27 @@ def _binned(
     n_bins,
     strategy,
     bias_correction,
+    most: float = 1.0,
 ) -> Binned:
-    """What is binned by φ̂; ``differ(a, b, k)``: whether two labels disagree by column k."""
+    """What is binned by φ̂; ``differ(a, b, k)``: how much two labels disagree by column k."""
     return Binned(
-        Bins(phi, n_bins, strategy),
+        Bins(phi, n_bins, strategy, None if most == 1 else (np.zeros(1), np.array([most]))),
         phi,
         # rates need no correction for the number of raters
-        observed=lambda rows: (rates(rows), np.full(len(rows), np.inf)),
+        observed=lambda rows: (rates(rows), np.full(len(rows), np.inf), None),
         correction=correction_of(rows, bias_correction),
         of_ratings=lambda rows: differ,
         pairs=True,
     )
 
 
-def _pair_binned(rows: Rows, **options) -> Binned:
-    phi = rows.each(_predicted_pairs)
-    return _binned(rows, phi, pair_rates, lambda a, b, _: a != b, **options)
+def _pair_binned(rows: Rows, *, distance: Distance, **options) -> Binned:
+    P = _disagreements(rows, distance)
+    phi = rows.each(partial(_predicted_pairs, P=P))
+    if P is None:
+        return _binned(rows, phi, pair_rates, lambda a, b, _: a != b, **options)
+    options["most"] = P.max()
+    return _binned(rows, phi, partial(pair_rates, P=P), lambda a, b, _: P[a, b], **options)
 
 
 def _class_binned(rows: Rows, **options) -> Binned:
@@ -105,8 +136,9 @@ _of_pairs = partial(MeanOfTerms, greater_is_better=False, least_raters=2, takes_
 def _bins_tags(binned: Callable, of_sums: Callable, signed_root: bool = True):
     """Tags of a binned loss, or of its signed root, as a function of the options."""
 
-    def tags(*, bias_correction: Correction, **others) -> LossOverBins:
+    def tags(*, bias_correction: Correction, distance=None, **others) -> LossOverBins:
         check_bias_correction(bias_correction)
+        check_distance(distance)
         return LossOverBins(
             greater_is_better=False,
             least_raters=2,
@@ -120,9 +152,13 @@ def _bins_tags(binned: Callable, of_sums: Callable, signed_root: bool = True):
     return tags
 
 
-@metric(_of_pairs(terms=mean_of(_pair_losses), limits=(0.0, 1.0)))
+@metric(_pair_tags)
 def disagreement_squared_loss(
-    y: LabelsLike, prediction: PredictionLike, *, sample_weight: ArrayLike | None = None
+    y: LabelsLike,
+    prediction: PredictionLike,
+    *,
+    sample_weight: ArrayLike | None = None,
+    distance: Distance = None,
 ) -> float:
     """Expected squared loss ``L_φ`` of predicted disagreement: smaller is better, minimum 0.
 
@@ -137,18 +173,22 @@ def disagreement_squared_loss(
         ``φ̂ = 1 − Σz²``.
     sample_weight : array-like of shape (n_samples,), optional
         Weights of the rows; only their ratios matter.
+    distance : None, "ordinal", "interval" or array-like of shape (n_classes, n_classes), optional
+        As in `expected_squared_loss`. Predicted and observed is then half the mean squared
+        distance of two raters, for "ordinal" half of how many steps they are apart.
 
     Returns
     -------
     loss : float
-        Squared probability; NaN with an UndefinedMetricWarning where no row has two raters.
+        Squared probability; NaN with an UndefinedMetricWarning where no row has two raters. With a
+        distance in units of d⁴.
 
     Examples
     --------
     >>> disagreement_squared_loss([[1, 1], [2, 0]], [[0.5, 0.5], [1.0, 0.0]])
     0.125
     """
-    return score(disagreement_squared_loss, y, prediction, sample_weight)
+    return score(disagreement_squared_loss, y, prediction, sample_weight, distance=distance)
 
 
 @metric(_bins_tags(_pair_binned, _pair_of, signed_root=False))
@@ -161,6 +201,7 @@ def disagreement_calibration_loss(
     n_bins: int | ArrayLike = 15,
     strategy: Strategy = "uniform",
     bias_correction: Correction = "residual",
+    distance: Distance = None,
 ) -> float:
     """Calibration loss ``CL_φ`` of predicted disagreement: smaller is better, minimum 0.
 
@@ -172,6 +213,8 @@ def disagreement_calibration_loss(
         As in `disagreement_squared_loss`.
     groups, n_bins, strategy, bias_correction
         As in `calibration_loss`.
+    distance : None, "ordinal", "interval" or array-like of shape (n_classes, n_classes), optional
+        As in `disagreement_squared_loss`; bins are between 0 and the largest ½ d².
 
     Returns
     -------
@@ -192,6 +235,7 @@ def disagreement_calibration_loss(
     0.0
     """
     how = {"n_bins": n_bins, "strategy": strategy, "bias_correction": bias_correction}
+    how["distance"] = distance
     return score(disagreement_calibration_loss, y, prediction, sample_weight, groups, **how)
 
 
@@ -205,6 +249,7 @@ def disagreement_calibration_error(
     n_bins: int | ArrayLike = 15,
     strategy: Strategy = "uniform",
     bias_correction: Correction = "residual",
+    distance: Distance = None,
 ) -> float:
     """Signed root of `disagreement_calibration_loss`: smaller is better, minimum 0.
 
@@ -212,7 +257,7 @@ def disagreement_calibration_error(
 
     Parameters
     ----------
-    y, prediction, sample_weight, groups, n_bins, strategy, bias_correction
+    y, prediction, sample_weight, groups, n_bins, strategy, bias_correction, distance
         As in `disagreement_calibration_loss`.
 
     Returns
@@ -228,6 +273,7 @@ def disagreement_calibration_error(
     0.5
     """
     how = {"n_bins": n_bins, "strategy": strategy, "bias_correction": bias_correction}
+    how["distance"] = distance
     return score(disagreement_calibration_error, y, prediction, sample_weight, groups, **how)
 
 

@@ -10,6 +10,7 @@ from sklearn.exceptions import UndefinedMetricWarning
 
 from .._rows import Rows, read_for
 from .._utils.arrays import Floats
+from .._utils.distances import Distance, placed, points
 from .._utils.tags import MeanOfTerms, Tags, defaults_of, tags_of, unwrapped
 
 
@@ -88,6 +89,24 @@ def mean(row_loss: Callable[..., Floats]) -> Callable:
             losses[start : start + len(n)] = row_loss(mu, n, z)
             start += len(n)
         return weighted(rows, losses)
+
+    return terms
+
+
+def points_of(rows: Rows, distance: Distance) -> Floats | None:
+    """Where the classes of rows lie, (K, m); None without a distance."""
+    return points(distance, rows.labels.shape[1], rows.classes, rows.labels.graded)
+
+
+def mean_at(row_loss: Callable[..., Floats]) -> Callable:
+    """Terms of the weighted mean of ``row_loss(x, s, z, n)`` over rows.
+
+    x and z are the mean points of labels and prediction, s the variances of the labels.
+    """
+
+    def terms(rows: Rows, *, distance: Distance = None, **options):
+        B = points_of(rows, distance)
+        return mean(lambda mu, n, z: row_loss(*placed(mu, z, B), n))(rows)
 
     return terms
 

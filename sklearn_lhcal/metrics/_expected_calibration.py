@@ -75,9 +75,9 @@ def _binned(rows: Rows, *, kind, n_bins, strategy, bias_correction=None, **other
     )
 
 
-def _observed(rows: Rows, kind) -> tuple[NDArray, NDArray]:
+def _observed(rows: Rows, kind) -> tuple[NDArray, NDArray, None]:
     """Frequencies, which are not corrected for the number of raters."""
-    return _columns(rows, kind)[0], np.full(len(rows), np.inf)
+    return _columns(rows, kind)[0], np.full(len(rows), np.inf), None
 
 
 def _loss_of(sums: BinSums, *, p: float, **others) -> float:

@@ -4,10 +4,11 @@ P1 is Mimori, Sasada, Matsui and Sato (2021), Diagnostic uncertainty calibration
 n_i raters of a row, μ̂ = y/n_i, z class probabilities, Q true class probabilities."""
 
 from .._rows import PredictionLike
+from .._utils.distances import Distance, check_distance
 from .._utils.tags import MeanOfTerms, metric
 from .._utils.types import ArrayLike, LabelsLike
 from ._binned import Correction, check_bias_correction
-from ._evaluate import mean, score
+from ._evaluate import mean_at, score
 
 
 def least_raters(bias_correction: Correction) -> int:
@@ -18,47 +19,63 @@ def least_raters(bias_correction: Correction) -> int:
     return 2
 
 
-def _squared_rows(mu, n, z):  # Eq. (7)
-    return ((mu - z) ** 2 + mu * (1 - mu)).sum(axis=1)
+def _squared_rows(x, s, z, n):  # Eq. (7)
+    return ((x - z) ** 2 + s).sum(axis=1)
 
 
-def _epistemic_plugin_rows(mu, n, z):  # Eq. (8)
-    return ((mu - z) ** 2).sum(axis=1)
+def _epistemic_plugin_rows(x, s, z, n):  # Eq. (8)
+    return ((x - z) ** 2).sum(axis=1)
 
 
-def _epistemic_rows(mu, n, z):  # Eq. (9)
-    return ((mu - z) ** 2).sum(axis=1) - (mu * (1 - mu)).sum(axis=1) / (n - 1)
+def _epistemic_rows(x, s, z, n):  # Eq. (9)
+    return ((x - z) ** 2).sum(axis=1) - s.sum(axis=1) / (n - 1)
 
 
-def _spread_rows(mu, n, z):
-    return (mu * (1 - mu)).sum(axis=1)
+def _spread_rows(x, s, z, n):
+    return s.sum(axis=1)
 
 
-def _irreducible_rows(mu, n, z):
-    return (1 + 1 / (n - 1)) * (mu * (1 - mu)).sum(axis=1)
+def _irreducible_rows(x, s, z, n):
+    return (1 + 1 / (n - 1)) * s.sum(axis=1)
 
 
-def _epistemic_tags(*, bias_correction: Correction) -> MeanOfTerms:
+def _squared_tags(*, distance: Distance) -> MeanOfTerms:
+    check_distance(distance)
+    limits = (0.0, 2.0) if distance is None else None
+    return MeanOfTerms(greater_is_better=False, terms=mean_at(_squared_rows), limits=limits)
+
+
+def _ranked_terms(rows, **options):
+    return mean_at(_squared_rows)(rows, distance="ordinal")
+
+
+def _epistemic_tags(*, bias_correction: Correction, distance: Distance) -> MeanOfTerms:
+    check_distance(distance)
     least = least_raters(bias_correction)
     rows = _epistemic_rows if least > 1 else _epistemic_plugin_rows
     return MeanOfTerms(
-        greater_is_better=False, least_raters=least, terms=mean(rows), biased=least == 1
+        greater_is_better=False, least_raters=least, terms=mean_at(rows), biased=least == 1
     )
 
 
-def _irreducible_tags(*, bias_correction: Correction) -> MeanOfTerms:
+def _irreducible_tags(*, bias_correction: Correction, distance: Distance) -> MeanOfTerms:
+    check_distance(distance)
     least = least_raters(bias_correction)
     return MeanOfTerms(
         least_raters=least,
-        terms=mean(_irreducible_rows if least > 1 else _spread_rows),
+        terms=mean_at(_irreducible_rows if least > 1 else _spread_rows),
         of_labels=True,
-        limits=(0.0, 1.0),
+        limits=(0.0, 1.0) if distance is None else None,
     )
 
 
-@metric(MeanOfTerms(greater_is_better=False, terms=mean(_squared_rows), limits=(0.0, 2.0)))
+@metric(_squared_tags)
 def expected_squared_loss(
-    y: LabelsLike, prediction: PredictionLike, *, sample_weight: ArrayLike | None = None
+    y: LabelsLike,
+    prediction: PredictionLike,
+    *,
+    sample_weight: ArrayLike | None = None,
+    distance: Distance = None,
 ) -> float:
     """Expected squared loss of class probabilities: smaller is better, minimum 0, maximum 2.
 
@@ -75,18 +92,70 @@ def expected_squared_loss(
         counts.
     sample_weight : array-like of shape (n_samples,), optional
         Weights of the rows; only their ratios matter.
+    distance : None, "ordinal", "interval" or array-like of shape (n_classes, n_classes), optional
+        How far classes are apart. They become points B_k, and the loss ``‖Bᵀ(y − z)‖²``.
+
+        - None: all classes alike, the probability score. L is between 0 and 2.
+        - "ordinal": k and l are |k − l| steps apart. The loss is the ranked probability score, the
+          squared distance of cumulative probabilities summed over the steps. It is not divided by
+          K − 1, its maximum. With two classes it is half of the probability score.
+        - "interval": the classes are numbers, and the loss is the squared error of the mean.
+        - A table of squared distances d² of points: the energy score of that distance.
 
     Returns
     -------
     loss : float
-        Mean over rows, squared probability summed over classes.
+        Mean over rows, squared probability summed over classes; with a distance in units of d².
+
+    Raises
+    ------
+    ValueError
+        "ordinal" for text without an order, "interval" for classes that are no numbers, and a
+        table that is not symmetric, or of distances that no points have.
 
     Examples
     --------
     >>> expected_squared_loss([[1, 1], [2, 0]], [[0.5, 0.5], [1.0, 0.0]])
     0.25
+
+    Missing by two grades costs more than missing by one:
+
+    >>> one, two = [[0, 1, 0]], [[0, 0, 1]]
+    >>> [expected_squared_loss(y, [[1, 0, 0]], distance="ordinal") for y in (one, two)]
+    [1.0, 2.0]
     """
-    return score(expected_squared_loss, y, prediction, sample_weight)
+    return score(expected_squared_loss, y, prediction, sample_weight, distance=distance)
+
+
+@metric(MeanOfTerms(greater_is_better=False, terms=_ranked_terms))
+def ranked_probability_score(
+    y: LabelsLike, prediction: PredictionLike, *, sample_weight: ArrayLike | None = None
+) -> float:
+    """Ranked probability score of ordered classes: smaller is better, minimum 0, maximum K − 1.
+
+    It is `expected_squared_loss` with ``distance="ordinal"``: the squared distance of cumulative
+    probabilities from those of a new label, summed over the K − 1 steps (Epstein 1969). Some divide
+    it by K − 1.
+
+    Parameters
+    ----------
+    y : label histogram of shape (n_samples, n_classes)
+        Anything `check_counts` takes. Its classes must have an order: numbers, an ordered
+        Categorical, ``classes=[...]`` of Annotations, or columns without names.
+    prediction, sample_weight
+        As in `expected_squared_loss`.
+
+    Returns
+    -------
+    score : float
+        In steps.
+
+    Examples
+    --------
+    >>> ranked_probability_score([[0, 0, 1]], [[0.5, 0.5, 0.0]])
+    1.25
+    """
+    return score(ranked_probability_score, y, prediction, sample_weight)
 
 
 @metric(_epistemic_tags)
@@ -96,6 +165,7 @@ def epistemic_loss(
     *,
     sample_weight: ArrayLike | None = None,
     bias_correction: Correction = "residual",
+    distance: Distance = None,
 ) -> float:
     """Squared distance from the true class probabilities: smaller is better, minimum 0.
 
@@ -112,6 +182,8 @@ def epistemic_loss(
     bias_correction : {"residual", "label", None}
         None: the plugin ``Σ_k (μ̂−z)²`` (eq. 8), which also counts the raters' sampling. The others
         are the same here.
+    distance : None, "ordinal", "interval" or array-like of shape (n_classes, n_classes), optional
+        As in `expected_squared_loss`.
 
     Returns
     -------
@@ -123,7 +195,8 @@ def epistemic_loss(
     >>> epistemic_loss([[1, 1], [2, 0]], [[0.5, 0.5], [1.0, 0.0]])
     -0.25
     """
-    return score(epistemic_loss, y, prediction, sample_weight, bias_correction=bias_correction)
+    how = {"bias_correction": bias_correction, "distance": distance}
+    return score(epistemic_loss, y, prediction, sample_weight, **how)
 
 
 @metric(_irreducible_tags)
@@ -133,6 +206,7 @@ def irreducible_loss(
     *,
     sample_weight: ArrayLike | None = None,
     bias_correction: Correction = "residual",
+    distance: Distance = None,
 ) -> float:
     """The part of the expected squared loss that no prediction can avoid, between 0 and 1.
 
@@ -147,6 +221,9 @@ def irreducible_loss(
         Accepted so that all metrics are called alike. Only its number of classes is used.
     bias_correction : {"residual", "label", None}
         None: the plugin ``Σ_k μ̂(1−μ̂)``. The others are the same here.
+    distance : None, "ordinal", "interval" or array-like of shape (n_classes, n_classes), optional
+        As in `expected_squared_loss`. The loss is then half the mean squared distance of two
+        raters.
 
     Returns
     -------
@@ -158,4 +235,5 @@ def irreducible_loss(
     >>> irreducible_loss([[1, 1], [2, 0]])
     0.5
     """
-    return score(irreducible_loss, y, prediction, sample_weight, bias_correction=bias_correction)
+    how = {"bias_correction": bias_correction, "distance": distance}
+    return score(irreducible_loss, y, prediction, sample_weight, **how)

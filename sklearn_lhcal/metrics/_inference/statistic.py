@@ -213,7 +213,9 @@ class MeanStatistic(Statistic):
         """
         y: Annotations = self.labels
         row = y.row
-        counted = Rows(Labels(y.counts, y.classes), self.data.prediction, self.data.w)
+        counted = Rows(
+            Labels(y.counts, y.classes, graded=y.graded), self.data.prediction, self.data.w
+        )
         change = np.empty((len(self.of_row), len(row)))
         for k in range(y.shape[1]):
             at = np.flatnonzero(y.counts[:, k])

@@ -1,0 +1,107 @@
+"""Classes at a distance: points in space, whose mean points labels and predictions are.
+
+Letters: K classes at points B of shape (K, m), d²(k, l) = ‖B_k − B_l‖². Without a distance B is the
+identity, and no product is made.
+"""
+
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .arrays import Floats
+from .checks import as_floats, check_finite
+from .names import numbers_of
+from .types import ArrayLike
+
+Distance = Literal["ordinal", "interval"] | ArrayLike | None
+WORDS = ("ordinal", "interval")
+# Eigenvalues of a table may be this far below 0, as parts of the largest: by rounding.
+_ROUNDING = 1e-9
+
+
+def check_distance(distance: Any) -> None:
+    """ValueError for what is neither None, a known word nor a table."""
+    if distance is None or (isinstance(distance, str) and distance in WORDS):
+        return
+    if isinstance(distance, str) or np.ndim(distance) != 2:
+        raise ValueError(
+            "distance must be None, 'ordinal', 'interval' or a table of squared distances of shape "
+            f"(n_classes, n_classes), got {distance!r}."
+        )
+
+
+def points(distance: Distance, K: int, names: NDArray | None, graded: bool) -> Floats | None:
+    """B, shape (K, m); None without a distance.
+
+    Parameters
+    ----------
+    distance : None, "ordinal", "interval" or table of d², shape (K, K)
+    K : int
+    names : ndarray of shape (K,) or None
+        None: columns are in order, and numbers.
+    graded : bool
+        Whether names that are no numbers stand in an order of their own.
+    """
+    check_distance(distance)
+    if distance is None:
+        return None
+    if not isinstance(distance, str):
+        return _root(as_floats(distance, "distance"), K)
+    numbers = np.arange(K) if names is None else numbers_of(names)
+    if distance == "interval" and numbers is None:
+        raise ValueError(
+            f"distance='interval' needs classes that are numbers, got {_few(names)}; 'ordinal' "
+            "needs an order alone."
+        )
+    if distance == "interval":
+        return numbers.astype(np.float64)[:, None]
+    if numbers is None and not graded:
+        raise ValueError(
+            f"distance='ordinal' needs an order of the classes, but {_few(names)} are text: make "
+            "the labels an ordered Categorical, or give Annotations classes=[...], or pass counts "
+            "and probabilities without names, whose columns are in order."
+        )
+    # 1{k ≤ j} for j = 1, …, K−1: the mean point of a prediction is its cumulative distribution
+    return np.triu(np.ones((K, K)))[:, : K - 1]
+
+
+def _few(names) -> list:
+    return names.tolist()[:20]
+
+
+def _root(squares: Floats, K: int) -> Floats:
+    """B = U√Λ Uᵀ of G = −½ J d² J, J = I − 11ᵀ/K: the symmetric root, which alone is unique."""
+    if squares.shape != (K, K):
+        raise ValueError(
+            f"distance must have shape ({K}, {K}), one row a class, got {squares.shape}."
+        )
+    check_finite(squares, "distance")
+    if not np.array_equal(squares, squares.T) or squares.diagonal().any() or (squares < 0).any():
+        raise ValueError(
+            "distance must be a symmetric table of squared distances, 0 on the diagonal and "
+            "nowhere negative."
+        )
+    J = np.eye(K) - 1 / K
+    values, U = np.linalg.eigh(-J @ squares @ J / 2)
+    if values[0] < -_ROUNDING * values[-1]:
+        raise ValueError(
+            "distance is no table of squared distances of points: an eigenvalue of its centred "
+            f"form is {values[0]:.3g}, the largest {values[-1]:.3g}. Squares of distances are "
+            "meant: square them, or take distances that are squares already."
+        )
+    return (U * np.sqrt(np.maximum(values, 0.0))) @ U.T
+
+
+def half_squares(B: Floats) -> Floats:
+    """½ d² of all pairs of classes, (K, K)."""
+    size = (B**2).sum(axis=1)
+    return np.maximum((size[:, None] + size) / 2 - B @ B.T, 0.0)
+
+
+def placed(mu: Floats, z: Floats, B: Floats | None) -> tuple[Floats, Floats, Floats]:
+    """μ̂B, the variance of a row's labels in each column of B, and zB, each (n, m)."""
+    if B is None:
+        return mu, mu * (1 - mu), z
+    x = mu @ B
+    return x, np.maximum(mu @ B**2 - x**2, 0.0), z @ B
