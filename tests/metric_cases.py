@@ -42,6 +42,9 @@ ALL = PLAIN | {
     for correction in CORRECTIONS
 }
 
+# classes may have any names, in any order
+NOMINAL = {name: metric for name, metric in ALL.items() if not tags_of(metric).ordered}
+
 BINNED = {name: m for name, m in METRICS.items() if "n_bins" in defaults_of(m)}
 
 NEEDS_TWO = {name: metric for name, metric in ALL.items() if tags_of(metric).least_raters == 2}

@@ -1,15 +1,21 @@
-"""All scorers, and a problem to score."""
+"""All scorers, and a problem to score.
+
+Tags are private; they say which scorers need an order.
+"""
 
 import numpy as np
 from sklearn.model_selection import KFold
 from sklearn.naive_bayes import GaussianNB
 
+from sklearn_lhcal._utils.tags import tags_of
 from sklearn_lhcal.label_histogram import LabelHistogramClassifier
 from sklearn_lhcal.metrics import LabelHistogramScorer, get_scorer, get_scorer_names
 
 ALL_SCORERS = {name: get_scorer(name) for name in get_scorer_names()}
 # of y and X alone
 SCORERS = {k: v for k, v in ALL_SCORERS.items() if isinstance(v, LabelHistogramScorer)}
+# of classes with any names, in any order
+NOMINAL = {k: v for k, v in SCORERS.items() if not tags_of(v.metric).ordered}
 CV = KFold(3)
 MODEL = LabelHistogramClassifier(GaussianNB())
 

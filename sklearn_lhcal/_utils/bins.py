@@ -60,7 +60,8 @@ class Bins:
             self._uniform = True
             self.edges = np.tile(np.linspace(0, 1, int(n_bins) + 1), (K, 1))
             if limits is not None:
-                self.edges = np.linspace(*limits, int(n_bins) + 1, axis=1)
+                low, high = limits
+                self.edges = low[:, None] + (high - low)[:, None] * self.edges
         else:
             self.edges = _merged(np.quantile(z, np.linspace(0, 1, int(n_bins) + 1), axis=0).T)
         self.n_bins = self.edges.shape[1] - 1

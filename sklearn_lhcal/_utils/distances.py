@@ -48,13 +48,13 @@ def points(distance: Distance, K: int, names: NDArray | None, graded: bool) -> F
         return None
     if not isinstance(distance, str):
         return _root(as_floats(distance, "distance"), K)
-    numbers = np.arange(K) if names is None else numbers_of(names)
-    if distance == "interval" and numbers is None:
-        raise ValueError(
-            f"distance='interval' needs classes that are numbers, got {_few(names)}; 'ordinal' "
-            "needs an order alone."
-        )
+    numbers: Any = np.arange(K) if names is None else numbers_of(names)
     if distance == "interval":
+        if numbers is None:
+            raise ValueError(
+                f"distance='interval' needs classes that are numbers, got {_few(names)}; 'ordinal' "
+                "needs an order alone."
+            )
         return numbers.astype(np.float64)[:, None]
     if numbers is None and not graded:
         raise ValueError(

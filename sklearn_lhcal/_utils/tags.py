@@ -33,6 +33,8 @@ class Tags:
         Whether labels alone count, so that the prediction may be None.
     limits : tuple of two floats or None
         Between which the terms of a mean lie; None: not known beforehand.
+    ordered : bool
+        Whether the classes must have an order.
     biased : bool
         Whether the mean of the estimate is above what it estimates.
     signed_root : bool
@@ -51,6 +53,7 @@ class Tags:
     takes_distribution: bool = False
     of_labels: bool = False
     limits: tuple[float, float] | None = None
+    ordered: bool = False
     biased: bool = False
     signed_root: bool = False
     read: Callable | None = None

@@ -241,10 +241,10 @@ class Distribution(ABC):
         `pairs` says which pairs of different labels count as disagreeing: those two grades apart,
         say. It is a symmetric 0/1 matrix of shape (K, K) with a zero diagonal. None: all pairs.
         """
-        if distance is not None:
+        B = points(distance, self.n_classes, self.classes, False)
+        if B is not None:
             if pairs is not None:
                 raise ValueError("Give pairs or a distance, not both.")
-            B = points(distance, self.n_classes, self.classes, False)
             return self._disagreement(half_squares(B))
         if pairs is None:
             return self._disagreement(None)

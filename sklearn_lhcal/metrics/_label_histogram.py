@@ -127,7 +127,7 @@ def expected_squared_loss(
     return score(expected_squared_loss, y, prediction, sample_weight, distance=distance)
 
 
-@metric(MeanOfTerms(greater_is_better=False, terms=_ranked_terms))
+@metric(MeanOfTerms(greater_is_better=False, ordered=True, terms=_ranked_terms))
 def ranked_probability_score(
     y: LabelsLike, prediction: PredictionLike, *, sample_weight: ArrayLike | None = None
 ) -> float:

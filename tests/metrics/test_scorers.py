@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 import sklearn
 from metric_cases import tags_of
-from scorer_cases import CV, MODEL, SCORERS, problem
+from scorer_cases import CV, MODEL, NOMINAL, SCORERS, problem
 from sklearn.base import clone
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import RandomForestClassifier
@@ -211,7 +211,7 @@ def frame_of(kind, counts, columns):
 
 
 @pytest.mark.parametrize("kind", ["pandas", "polars"])
-@pytest.mark.parametrize("name", SCORERS)
+@pytest.mark.parametrize("name", NOMINAL)
 def test_frames_are_aligned_by_name(name, kind):
     X, counts = problem()
     y = frame_of(kind, counts, ["c", "a", "b"])
@@ -249,7 +249,7 @@ def padded_score(name, y, proba):
     return (-1 if name.startswith("neg_") else 1) * metric(y, proba)
 
 
-@pytest.mark.parametrize("name", SCORERS)
+@pytest.mark.parametrize("name", NOMINAL)
 @pytest.mark.parametrize("form", ["array", "pandas", "polars"])
 def test_a_class_without_labels_in_the_training_fold_has_probability_zero(name, form):
     X, counts = problem()
