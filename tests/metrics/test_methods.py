@@ -108,6 +108,16 @@ def test_the_frame():
         assert tuple(frame.loc[method, metric]) == tuple(table.intervals[method][metric])
 
 
+def test_it_prints_a_line_a_cell():
+    table = evaluate_methods(METHODS, Y, metrics=[label_log_loss, epistemic_loss])
+    lines = str(table).splitlines()
+    assert len(lines) == 2 * len(METHODS)
+    found = table.intervals[next(iter(METHODS))]["epistemic_loss"]
+    assert lines[1].split()[1] == "epistemic_loss"
+    numbers = [float(word.strip("(,)")) for word in lines[1].split()[2:]]
+    assert numbers == pytest.approx(found[:3], rel=6e-3)
+
+
 def test_without_pandas_the_error_names_the_extra(monkeypatch):
     table = evaluate_methods({"raw": DATA.prediction}, Y, metrics=[label_log_loss])
     monkeypatch.setitem(sys.modules, "pandas", None)

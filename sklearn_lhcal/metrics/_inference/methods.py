@@ -42,6 +42,17 @@ class MethodTable(NamedTuple):
 
     intervals: dict[str, dict[str, ConfidenceInterval]]
 
+    def __str__(self) -> str:
+        """One line a method and metric: estimate (low, high)."""
+        left = max(len(str(method)) for method in self.intervals)
+        lines = []
+        for method, row in self.intervals.items():
+            right = max(map(len, row))
+            for metric, (estimate, low, high, _) in row.items():
+                cell = f"{estimate:.3g} ({low:.3g}, {high:.3g})"
+                lines.append(f"{method!s:{left}} {metric:{right}} {cell}")
+        return "\n".join(lines)
+
     def to_frame(self) -> "DataFrame":
         """A pandas DataFrame, one row a method.
 
