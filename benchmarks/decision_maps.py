@@ -32,7 +32,15 @@ from pathlib import Path
 import numpy as np
 import torch
 from lib.problems import cancer, digits, health, marriage, party, visits
-from maps import mnist, module_text, source_in_five, text_in_five, trained
+from maps import (
+    PROBMETRICS,
+    fitted,
+    mnist,
+    module_text,
+    source_in_five,
+    text_in_five,
+    trained,
+)
 from scipy.stats import t
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
@@ -43,7 +51,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from sklearn_lhcal.calibration import (
+    BiasCorrectedTemperatureScaling,
     DecisionCalibration,
+    MatrixScaling,
     StackedCalibration,
     TemperatureScaling,
 )
@@ -267,6 +277,79 @@ def print_costs(of, struck) -> None:
     print(f"  test rows with a mistake of {DEAREST}, in all splits: {rows}")
 
 
+FEW_MAPS = {
+    "T": TemperatureScaling("proba"),
+    "BC floor": BiasCorrectedTemperatureScaling("proba", floor="uniform"),
+    "matrix": MatrixScaling(TemperatureScaling("proba", floor="uniform")),
+    "stack": StackedCalibration("proba"),
+}
+
+
+def few_risks(proba, counts, n: int, seed: int, matrices) -> dict[str, list[float]]:
+    """Mean test risk by method, one for each cost matrix; NaN where a peer has not all classes."""
+    order = np.random.default_rng(seed).permutation(len(proba))
+    fit, test = order[:n], order[-len(order) // 3 :][:3000]
+    z, y, z_test, y_test = proba[fit], counts[fit], proba[test], counts[test]
+    mapped = {name: one.fit(z, y).predict_proba(z_test) for name, one in FEW_MAPS.items()}
+    for name in PROBMETRICS:
+        try:
+            mapped[name] = np.asarray(fitted(name, z, y, seed)(z_test), dtype=np.float64)
+        except (ValueError, AssertionError, IndexError):
+            mapped[name] = np.full(z_test.shape, np.nan)
+    found = {name: [] for name in (*mapped, "decision", "constant", "default")}
+    share = (y / y.sum(axis=1, keepdims=True)).mean(axis=0)
+    for C in matrices:
+        for name, p in mapped.items():
+            risk = np.nan
+            if p.shape == z_test.shape and np.isfinite(p).all():
+                risk = decision_risk(y_test, bayes_decision(p / p.sum(axis=1, keepdims=True), C), C)
+            found[name].append(risk)
+        chosen = DecisionCalibration("proba", C).fit(z, y).decide(z_test)
+        found["decision"].append(decision_risk(y_test, chosen, C))
+        alike = [decision_risk(y_test, np.full(len(test), d), C) for d in range(C.shape[1])]
+        found["constant"].append(alike[(share @ C).argmin()])
+        found["default"].append(alike)
+    return found
+
+
+def few_table(options) -> None:
+    """Of each problem and number of rows, and of all together."""
+    cells = {}
+    names = [*FEW_MAPS, *PROBMETRICS, "decision", "constant"]
+    print("over the temperature".ljust(34) + "".join(name.rjust(10) for name in names))
+    for problem, (data, model, n_train) in {**(ASIDE if options.aside else FEW)}.items():
+        X, labels = data()
+        matrices = list(few_costs(labels).values())
+        splits = [trained(model, X, labels, n_train, seed) for seed in range(options.splits)]
+        for n in FEW_ROWS:
+            if n > len(splits[0][0]) - -(-len(splits[0][0]) // 3):
+                continue
+            runs = [few_risks(*split, n, i, matrices) for i, split in enumerate(splits)]
+            of = {m: np.array([run[m] for run in runs]) for m in names}
+            default = np.array(
+                [
+                    np.mean([run["default"][i] for run in runs], axis=0).min()
+                    for i in range(len(matrices))
+                ]
+            )
+            line = []
+            for name in names:
+                seen = np.isfinite(of[name])
+                ratio = np.where(seen, of[name], 0).sum(axis=0) / (of["T"] * seen).sum(axis=0)
+                cells[problem, n, name] = ratio, of[name].mean(axis=0) / default
+                line.append(np.exp(np.log(ratio).mean()))
+            said = f"{problem}, {n}".ljust(34)
+            print(said + "".join(f"{one:10.3f}" for one in line), flush=True)
+    for title, i in (("all", 0), ("largest over the best default", 1)):
+        values = [np.array([v[i] for k, v in cells.items() if k[2] == m]) for m in names]
+        each = [np.exp(np.nanmean(np.log(v))) if i == 0 else np.nanmax(v) for v in values]
+        print(title.ljust(34) + "".join(f"{one:10.3f}" for one in each))
+    constants = np.array([v[0] for k, v in cells.items() if k[2] == "constant"])
+    each = [np.array([v[0] for k, v in cells.items() if k[2] == m]) / constants for m in names]
+    title = "largest over that of the rows"
+    print(title.ljust(34) + "".join(f"{np.nanmax(one):10.3f}" for one in each))
+
+
 def clip_table(options) -> None:
     print(
         "log loss by clip".ljust(36) + "".join(f"{clip:10.0e}" for clip in CLIPS) + "   most/least"
@@ -317,11 +400,15 @@ def main() -> None:
     parser.add_argument("--auto", action="store_true")
     parser.add_argument("--costs", action="store_true", help="print the risks of each kind")
     parser.add_argument("--clip", action="store_true")
+    parser.add_argument("--few", action="store_true")
+    parser.add_argument("--aside", action="store_true")
     options = parser.parse_args()
     torch.set_num_threads(1)
     warnings.simplefilter("ignore", UserWarning)
     if options.clip:
         clip_table(options)
+    elif options.few:
+        few_table(options)
     else:
         table(options)
 
