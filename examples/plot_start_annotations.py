@@ -30,13 +30,13 @@ print(table.head(3), proba.head(3).round(2), sep="\n\n", end="\n\n")
 # are for other images and other readers.
 from sklearn.model_selection import train_test_split
 
-from sklearn_lhcal.calibration import AlphaCalibration, TemperatureScaling
+from sklearn_lhcal.calibration import AlphaCalibration, StackedCalibration
 from sklearn_lhcal.label_histogram import Annotations
 from sklearn_lhcal.metrics import confidence_interval, disagreement_calibration_error
 
 y = Annotations.from_long(table, item="image", rater="reader", label="finding", items=proba.index)
 p, p_test, y_train, y_test = train_test_split(proba, y, test_size=0.5, random_state=0)
-model = AlphaCalibration(TemperatureScaling("proba")).fit(p, y_train)
+model = AlphaCalibration(StackedCalibration("proba")).fit(p, y_train)
 predictions = {"as given": p_test, "calibrated": model.predict_dist(p_test)}
 for name, prediction in predictions.items():
     found = confidence_interval(disagreement_calibration_error, y_test, prediction, random_state=0)

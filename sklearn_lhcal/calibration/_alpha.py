@@ -51,7 +51,8 @@ class AlphaCalibration(_TrainedCalibrator):
     Parameters
     ----------
     estimator : classifier, default=None
-        As in `TemperatureScaling`; most often a temperature scaling, so that z is calibrated first.
+        As in `TemperatureScaling`; best a `StackedCalibration`, so that z is calibrated first. The
+        loss of the predicted disagreement was then smaller than around a temperature.
     features : None, "logits", layer name, callable or transformer, default=None
         h. None: log(1−Σz²) and the entropy of z, which do not depend on the order of the classes.
         "logits": the log-probabilities. Any other word names a layer of the torch network at the

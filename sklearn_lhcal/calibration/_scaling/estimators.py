@@ -411,7 +411,8 @@ class StackedCalibration(Scaling):
     of a row favours the temperature where the others are no better.
 
     Rows are dealt to the folds by their votes and predictions, so that their order does not matter.
-    Around an ensemble each member is stacked.
+    Around an ensemble each member is stacked. Weights count rows, but a row is in one fold. Copies
+    of it may be in several, which favours maps with many parameters: give a weight, not copies.
 
     Fits: four scalings on all rows, and four on each of the `inner_cv` folds.
 
