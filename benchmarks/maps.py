@@ -1,7 +1,8 @@
 """What each map of class probabilities costs or gains on real data: held-out log loss.
 
     python benchmarks/maps.py [--splits 20] [--rows 50 200 1000 5000] [--only PART_OF_A_NAME]
-                              [--cifar10h FILE.npz] [--votes | --aside] [--keep FILE.csv]
+                              [--cifar10h FILE.npz] [--votes | --aside] [--keep FILE.jsonl]
+                              [--table FILE.csv]
 
 Each problem: repeated random splits into rows for training, calibration and test. A row of the
 table is a problem and a number of calibration rows; a column is a map. Shown is the mean log loss
@@ -12,8 +13,8 @@ temperature scaling, paired by split. Raw probabilities are clipped at 1e-12. FI
 ``--votes``: six problems with 5 to 100 votes a row and two of a medical kind, by simulated readers:
 each draws from what cross-validated models say, at a temperature of 1.5 and with 3 % of guesses.
 The classifier is trained on one vote a row, all votes calibrate. ``--aside``: four problems that
-were set aside before any result was seen. FILE.csv keeps the loss of each split; what it holds is
-not computed again.
+were set aside before any result was seen. FILE.jsonl keeps the loss of each split; what it holds is
+not computed again, and all of it is shown. FILE.csv gets the mean losses.
 
 Peers, where they are installed: structured vector and matrix scaling of probmetrics ("svs", "sms"),
 scikit-learn's three methods ("sigmoid", "isotonic", "sk T"), beta calibration of betacal, of more
@@ -26,6 +27,7 @@ depend on what else the machine does.
 
 import argparse
 import contextlib
+import csv
 import io
 import json
 import sys
@@ -461,6 +463,31 @@ def geometric(ratios) -> str:
     return f"{mean:.3f} ±{error:.3f}, {np.exp(logs.max()):.2f}"
 
 
+def print_means(means: dict) -> None:
+    """Of the problems that all maps were fitted on, and of those that one peer more was."""
+    print("\nmean log loss over problems, of which a peer may miss some")
+    for n, rows in means.items():
+        rows = np.array(rows)
+        if len(rows):
+            for name, column in zip(NAMES, rows.T, strict=True):
+                has = np.isfinite(column)
+                of_stack = rows[has, NAMES.index("stack")].mean() if has.any() else np.nan
+                print(
+                    f"  {n} rows, {has.sum()} problems: {name:10}{column[has].mean():.4f}, "
+                    f"stack there {of_stack:.4f}"
+                )
+
+
+def write_table(path: Path, cells: list) -> None:
+    """A line of each problem and number of rows."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        out = csv.writer(file)
+        out.writerow(["problem", "rows", "splits", *NAMES])
+        for name, n, splits, mean in cells:
+            shown = ["" if np.isnan(m) else f"{m:.4f}" for m in mean]
+            out.writerow([name, n, splits, *shown])
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--splits", type=int, default=20)
@@ -470,6 +497,7 @@ def main() -> None:
     parser.add_argument("--votes", action="store_true")
     parser.add_argument("--aside", action="store_true")
     parser.add_argument("--keep", type=Path, metavar="FILE")
+    parser.add_argument("--table", type=Path, metavar="FILE")
     options = parser.parse_args()
     warnings.simplefilter("ignore", UserWarning)
     threadpool_limits(1)
@@ -482,6 +510,8 @@ def main() -> None:
     zeros = {n: [] for n in options.rows}
     classes = {n: [] for n in options.rows}
     broken = []
+    # Name, number of rows and of splits, mean losses.
+    cells_of = []
     found = records(options)
     for name, n in dict.fromkeys((one["problem"], one["n"]) for one in found):
         runs = [one for one in found if (one["problem"], one["n"]) == (name, n)]
@@ -496,11 +526,19 @@ def main() -> None:
         seconds = [[one["seconds"].get(m, np.nan) for m in NAMES] for one in runs]
         times[n].append(np.nanmedian(seconds, axis=0))
         classes[n].append(runs[0]["classes"])
+        cells_of.append((name, n, len(runs), mean))
+        lost = table[:, NAMES.index("stack")] - table[:, [0, 1]].T
+        least = lost[np.argmax(lost.mean(axis=1))]
+        if least.mean() > max(0.003, 2 * least.std(ddof=1) / np.sqrt(len(least))):
+            broken.append(f"{name}, {n}: stack over raw or T by {least.mean():.4f} nats")
         most = bound(n, mean, error)
         for column in range(1, 1 + len(MAPS)):
             if mean[column] > most[column]:
                 excess = mean[column] - most[column]
                 broken.append(f"{name}, {n}: {NAMES[column]} by {excess:.4f} nats")
+    print_means(means)
+    if options.table is not None:
+        write_table(options.table, cells_of)
     print(f"\nabove the bound: {len(broken)} of {len(MAPS) * sum(map(len, means.values()))}")
     print("\n".join(broken))
     print("\ngeometric mean over problems ± 2 standard errors, and largest, of a ratio of losses")
