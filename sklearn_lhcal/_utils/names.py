@@ -8,6 +8,7 @@ import sys
 import warnings
 from collections.abc import Sequence
 from itertools import combinations
+from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -57,9 +58,9 @@ def is_numeric(names: NDArray | None) -> bool:
 
 def numbers_of(names: NDArray) -> NDArray | None:
     """Names that are numbers, or strings of integers, as numbers; None where they are neither."""
-    if is_numeric(names):
-        return names
     strings = names.tolist()
+    if all(isinstance(s, Real) for s in strings):
+        return names
     if all(isinstance(s, str) and s.removeprefix("-").isdecimal() for s in strings):
         return np.array([int(s) for s in strings], dtype=object)
     return None

@@ -11,6 +11,7 @@ from ._risk_control import RiskControlledDecision
 from ._scaling.estimators import (
     BiasCorrectedTemperatureScaling,
     MatrixScaling,
+    OrdinalScaling,
     StackedCalibration,
     TemperatureScaling,
     VectorScaling,
@@ -24,6 +25,7 @@ __all__ = [
     "DecisionCalibrationWarning",
     "EpistemicCalibration",
     "MatrixScaling",
+    "OrdinalScaling",
     "PrecomputedClassifier",
     "ReaderEffects",
     "RiskControlledDecision",

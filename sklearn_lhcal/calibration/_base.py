@@ -201,6 +201,9 @@ class _BaseCalibrator(_Wrapper):
         several.
         """
 
+    def _check_labels(self, labels: Labels) -> None:
+        """Refuse labels that the map is not for, before anything is computed."""
+
     @atomic
     def fit(
         self, X: Samples, y: LabelsLike, sample_weight: ArrayLike | None = None, **fit_params: Any
@@ -232,6 +235,7 @@ class _BaseCalibrator(_Wrapper):
         weight = check_sample_weight(sample_weight, len(labels))
         for calibrator in calibrators:
             calibrator._check(one_model=fitted or isinstance(_cv(calibrators), str))
+            calibrator._check_labels(labels)
         classes = labels.classes
         if fitted:
             rows = CalibrationRows.predicted(base, X, classes)
@@ -370,8 +374,9 @@ def _chain(calibrator, cloned: bool = True):
 def read_for_fit(base, X, y, arguments) -> tuple[Labels, bool]:
     """The labels, in the order of a classifier's classes, and whether it is fitted already.
 
-    Outputs that were saved are fitted here: y says what their columns are. `arguments` names those
-    for the fit of the classifier.
+    An order that the labels have of their own, as grades do, is kept. Outputs that were saved are
+    fitted here: y says what their columns are. `arguments` names those for the fit of the
+    classifier.
     """
     given = read_labels(y)
     fitted = isinstance(base, (PrecomputedClassifier, FrozenEstimator))
@@ -384,7 +389,12 @@ def read_for_fit(base, X, y, arguments) -> tuple[Labels, bool]:
             f"fit() got {sorted(arguments)}, but the classifier is fitted already and takes no "
             "more arguments."
         )
-    labels = given.for_fit(np.asarray(base.classes_) if fitted else class_order(base, X))
+    brought = np.asarray(base.classes_) if fitted else class_order(base, X)
+    if brought is not None and given.graded and set(given.classes) == set(brought):
+        brought = given.classes
+    labels = given.for_fit(brought)
+    # a list of classes is an order
+    labels.graded |= getattr(base, "classes", None) is not None
     check_same_length(len(labels), X=X)
     return labels, fitted
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.model_selection import GroupShuffleSplit
 from sklearn.utils.validation import check_is_fitted
 
-from .._rows import predicted_dist
+from .._rows import Labels, predicted_dist
 from .._utils.arrays import Floats, Indices, row_units
 from .._utils.checks import (
     check_fraction,
@@ -25,6 +25,7 @@ from .._utils.estimators import atomic, resolve
 from .._utils.names import check_row_names
 from .._utils.types import ArrayLike, LabelsLike, Samples, Seed
 from ._base import Calibrated, TrainingRows, _Wrapper, classifier_of, read_for_fit
+from ._order import check_order, median_scores
 
 # of sums of n votes
 ROUNDING = 1e-9
@@ -69,10 +70,10 @@ class _Guarantee(_Wrapper):
         self.random_state = random_state
 
     @abstractmethod
-    def _check(self, classes) -> Any:
+    def _check(self, labels: Labels) -> Any:
         """Refuse wrong parameters before anything is fitted; returns what `_learn` needs of them.
 
-        `classes` are those of the labels, in order.
+        Labels have their classes, in order.
         """
 
     @abstractmethod
@@ -116,7 +117,7 @@ class _Guarantee(_Wrapper):
         labels, fitted = read_for_fit(base, X, y, fit_params)
         n = len(labels)
         codes = read_groups(groups, n)
-        checked = self._check(labels.classes)
+        checked = self._check(labels)
         held_out = np.arange(n)
         if not fitted:
             train, held_out = self._split(n, codes)
@@ -182,7 +183,7 @@ def adaptive_scores(z: Floats) -> Floats:
     return s
 
 
-_SCORES = {"lac": least_scores, "aps": adaptive_scores}
+_SCORES = {"lac": least_scores, "aps": adaptive_scores, "ordinal": median_scores}
 
 
 def vote_threshold(s: Floats, mu: Floats, units: Indices, confidence_level: float) -> float:
@@ -225,10 +226,12 @@ class ConformalClassifier(_Guarantee):
         Any scikit-learn classifier with `predict_proba`, a calibrator, "proba" or "logits", as in
         `TemperatureScaling`. It is fitted on a part of the rows; a ``FrozenEstimator`` and saved
         outputs leave all rows for the guarantee. None: a logistic regression.
-    conformity_score : {"lac", "aps"}, default="lac"
+    conformity_score : {"lac", "aps", "ordinal"}, default="lac"
         "lac": ``1 − z_k``, which gives the smallest sets on average. "aps": the sum of the
         probabilities above z_k, plus half of z_k; sets then grow with the uncertainty of the row.
-        The published score draws a number in place of the half. Sets of both may be empty.
+        The published score draws a number in place of the half. "ordinal", for classes with an
+        order: ``max(F_{k−1} − ½, ½ − F_k)`` of cumulative probabilities F; sets are then intervals
+        around the median, without holes. Sets of all three may be empty.
     confidence_level : float, default=0.95
         Share of the votes to be covered.
     calibration_size : float, default=0.25
@@ -254,7 +257,8 @@ class ConformalClassifier(_Guarantee):
     ------
     ValueError
         An unknown score, `confidence_level` or `calibration_size` outside (0, 1), a class missing
-        from the rows that the classifier is fitted on, a classifier without probabilities.
+        from the rows that the classifier is fitted on, a classifier without probabilities, text
+        without an order for "ordinal".
 
     References
     ----------
@@ -279,7 +283,7 @@ class ConformalClassifier(_Guarantee):
         self,
         estimator: Calibrated = None,
         *,
-        conformity_score: Literal["lac", "aps"] = "lac",
+        conformity_score: Literal["lac", "aps", "ordinal"] = "lac",
         confidence_level: float = 0.95,
         calibration_size: float = 0.25,
         random_state: Seed = None,
@@ -293,11 +297,13 @@ class ConformalClassifier(_Guarantee):
         check_is_fitted(self, "estimator_")
         return _SCORES[self.conformity_score](self.predict_proba(X)) <= self.threshold_
 
-    def _check(self, classes):
+    def _check(self, labels):
         if self.conformity_score not in _SCORES:
             raise ValueError(
                 f"conformity_score must be one of {list(_SCORES)}, got {self.conformity_score!r}."
             )
+        if self.conformity_score == "ordinal":
+            check_order(labels, 'conformity_score="ordinal"')
         check_fraction(confidence_level=self.confidence_level)
 
     def _learn(self, rows: HeldOut, checked):

@@ -455,7 +455,8 @@ class RiskControlledDecision(_Guarantee):
         g, d = _best(z, costs)
         return g < self._rule.thresholds(costs, d), d, column
 
-    def _check(self, classes) -> CostSource:
+    def _check(self, labels) -> CostSource:
+        classes = labels.classes
         if self.method not in ("conformal", "learn_then_test"):
             raise ValueError(
                 f'method must be "conformal" or "learn_then_test", got {self.method!r}.'

@@ -196,7 +196,7 @@ def similarity(weights: Similarity, labels: Labels) -> Floats:
     if weights == "nominal" or K == 1:
         return np.eye(K)
     numbers = None if labels.classes is None else numbers_of(labels.classes)
-    if labels.classes is not None and numbers is None and not labels.graded:
+    if not labels.has_order:
         raise ValueError(
             f"weights={weights!r} needs an order of the classes, but {labels.classes.tolist()[:20]}"
             " are text: make the labels an ordered Categorical, or give Annotations classes=[...], "

@@ -23,6 +23,7 @@ from .._utils.names import (
     check_row_names,
     column_names,
     matched,
+    numbers_of,
     sorted_names,
 )
 from .._utils.simplex import check_proba, in_columns
@@ -143,6 +144,11 @@ class Labels:
             return self.counts
         # NaN where nobody said anything
         return self.counts / np.where(self.n > 0, self.n, np.nan)[:, None]
+
+    @property
+    def has_order(self) -> bool:
+        """Whether the classes have an order: their own, that of numbers, or that of columns."""
+        return self.graded or self.classes is None or numbers_of(self.classes) is not None
 
     @property
     def rated(self) -> Indices:

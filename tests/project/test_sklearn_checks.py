@@ -16,6 +16,7 @@ from sklearn_lhcal.calibration import (
     BiasCorrectedTemperatureScaling,
     DecisionCalibration,
     EpistemicCalibration,
+    OrdinalScaling,
     PrecomputedClassifier,
     StackedCalibration,
     TemperatureScaling,
@@ -105,7 +106,12 @@ STACK = {
 }
 
 
+ORDINAL = {"check_classifiers_classes": "three classes of text have no order"}
+
+
 def expected_failures(estimator):
+    if isinstance(estimator, OrdinalScaling):
+        return ORDINAL
     decides = isinstance(estimator, DecisionCalibration) and estimator.scaling == "stacked"
     if decides or isinstance(estimator, StackedCalibration):
         return STACK
@@ -125,7 +131,10 @@ def test_sklearn_checks(estimator, check):
     check(estimator)
 
 
-@pytest.mark.parametrize("estimator", [PrecomputedClassifier("logits"), net_of_any_shape()])
+@pytest.mark.parametrize(
+    "estimator",
+    [PrecomputedClassifier("logits"), net_of_any_shape(), OrdinalScaling(random_state=0)],
+)
 def test_what_is_expected_to_fail_fails(estimator):
     expected = expected_failures(estimator)
     results = check_estimator(

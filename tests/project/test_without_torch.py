@@ -37,7 +37,7 @@ data = make_label_histograms(200, n_classes=3, random_state=0)
 y, z = data.counts, data.prediction
 for name in (
     "TemperatureScaling", "BiasCorrectedTemperatureScaling", "VectorScaling", "MatrixScaling",
-    "StackedCalibration", "AlphaCalibration", "ConformalClassifier",
+    "OrdinalScaling", "StackedCalibration", "AlphaCalibration", "ConformalClassifier",
 ):
     fitted = getattr(calibration, name)("proba").fit(z, y)
     fitted.predict_dist(z).disagreement()

@@ -19,7 +19,7 @@ and once without each of J folds.
 
 import warnings
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -164,7 +164,7 @@ class RowTensors(NamedTuple):
 
 def probabilities(x: Tensor, maps: list[FittedMap], rows: RowTensors) -> Tensor:
     """z (B, K, n) of B parameters x (B, p), each with the floor of a map."""
-    family = maps[0].family
+    family: Any = maps[0].family  # an affine one
     v = torch.vmap(lambda one: transform(rows.u.mT, *family.affine(one, torch)).mT)(x)
     z = torch.softmax(v, dim=-2)
     if rows.member is not None:

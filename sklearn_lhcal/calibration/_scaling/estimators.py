@@ -7,6 +7,7 @@ import numpy as np
 from ..._utils.checks import check_not_negative
 from ..._utils.types import Folds, Seed
 from .._base import Calibrated, _BaseCalibrator
+from .._order import check_order
 from .._rows import CalibrationRows
 from .fit import (
     STRENGTHS,
@@ -18,7 +19,8 @@ from .fit import (
     rows_for_fit,
     warn,
 )
-from .maps import AffineMap, BiasCorrectedMap, FittedMap, MatrixMap, VectorMap
+from .maps import BiasCorrectedMap, Family, FittedMap, MatrixMap, TemperatureMap, VectorMap
+from .ordinal import OrdinalMap, OrdinalScaleMap
 from .stack import StackedMap, fit_stack
 
 
@@ -52,9 +54,24 @@ class Scaling(_BaseCalibrator):
 class ShrunkScaling(Scaling):
     """One family of maps, shrunk to the temperature."""
 
-    shrinkage: float | None
-    _family: type[AffineMap]
+    _family: type[Family]
+    # the family without what is shrunk
+    _alone: type[Family] = TemperatureMap
     _remedies = 'floor="uniform"', "raise shrinkage, or calibrate on more rows"
+
+    def __init__(
+        self,
+        estimator: Calibrated = None,
+        *,
+        floor: Literal["uniform", "prior"] | None = None,
+        shrinkage: float | None = None,
+        cv: Folds | Literal["holdout"] = None,
+        random_state: Seed = None,
+        verbose: int = 0,
+    ) -> None:
+        super().__init__(estimator, cv=cv, random_state=random_state, verbose=verbose)
+        self.floor = floor
+        self.shrinkage = shrinkage
 
     def _check(self, one_model):
         super()._check(one_model)
@@ -62,8 +79,8 @@ class ShrunkScaling(Scaling):
             check_not_negative(shrinkage=self.shrinkage)
 
     def _fitted(self, rows):
-        temperature = fit_temperature(rows, floor_probabilities(self.floor, rows))
-        return self._fitted_from(temperature, rows)
+        floor_proba = floor_probabilities(self.floor, rows)
+        return self._fitted_from(fit_temperature(rows, floor_proba, self._alone), rows)
 
     def _fitted_from(self, temperature: FittedMap, rows: CalibrationRows) -> FittedMap:
         strengths = STRENGTHS if self.shrinkage is None else [_strength(self.shrinkage)]
@@ -243,19 +260,77 @@ class BiasCorrectedTemperatureScaling(ShrunkScaling):
 
     _family = BiasCorrectedMap
 
-    def __init__(
-        self,
-        estimator: Calibrated = None,
-        *,
-        floor: Literal["uniform", "prior"] | None = None,
-        shrinkage: float | None = None,
-        cv: Folds | Literal["holdout"] = None,
-        random_state: Seed = None,
-        verbose: int = 0,
-    ) -> None:
-        super().__init__(estimator, cv=cv, random_state=random_state, verbose=verbose)
-        self.floor = floor
-        self.shrinkage = shrinkage
+
+class OrdinalScaling(ShrunkScaling):
+    """Scales and shifts the logits of cumulative probabilities: two numbers for any classes.
+
+    For classes with an order: grades, scores, scales. ``logit F'_j = a logit F_j + b``, where F_j
+    is the probability of the classes up to j, a > 0, and b is common to all j, so that F' rises
+    with j. Labels that are on average higher or lower than predicted move b, predictions that are
+    too narrow or too wide move a. An improbable class between probable ones stays improbable, and
+    F = 0 and F = 1 stay what they are; the remedy is a floor.
+
+    Both minimise the log loss of all labels, a convex problem. log a has the prior of the log
+    temperature in `TemperatureScaling`; b is shrunk to 0 by the evidence, as in `VectorScaling`.
+
+    The order of the classes is that of their numbers, of an ordered Categorical, of the
+    ``classes=[…]`` of `Annotations` or of the classifier, or of columns without names. `classes_`
+    has it.
+
+    Parameters
+    ----------
+    estimator : classifier, default=None
+        As in `TemperatureScaling`.
+    floor : {None, "uniform", "prior"}, default=None
+        As in `TemperatureScaling`.
+    shrinkage : float or None, default=None
+        λ of the penalty ``λ/20 b²``, in nats for all rows. None: by evidence. 0: none.
+    cv, random_state, verbose
+        As in `TemperatureScaling`.
+
+    Attributes
+    ----------
+    scale_ : float
+        a; below 1 where the classifier was overconfident.
+    intercept_ : float
+        b; above 0 where labels are lower than predicted.
+    floor_weight_, floor_
+        As in `TemperatureScaling`.
+    classes_ : ndarray of shape (n_classes,)
+        Class names in their order.
+    estimator_ : classifier
+        The fitted classifier.
+
+    Warns
+    -----
+    UserWarning, ConvergenceWarning
+        As `TemperatureScaling` does.
+
+    Raises
+    ------
+    ValueError
+        Three classes or more of text without an order, an unknown floor, a negative shrinkage.
+
+    References
+    ----------
+    McCullagh (1980), Regression models for ordinal data, for such a model of cumulative logits.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> proba = np.array([[0.1, 0.6, 0.3], [0.5, 0.4, 0.1]] * 100)
+    >>> counts = [[2, 5, 1], [6, 2, 0]] * 100
+    >>> calibrator = OrdinalScaling("proba").fit(proba, counts)
+    >>> calibrator.predict_proba(proba[:2]).round(2)
+    array([[0.23, 0.66, 0.11],
+           [0.76, 0.21, 0.03]])
+    """
+
+    _family = OrdinalMap
+    _alone = OrdinalScaleMap
+
+    def _check_labels(self, labels):
+        check_order(labels, "OrdinalScaling")
 
 
 class VectorScaling(PublishedScaling):

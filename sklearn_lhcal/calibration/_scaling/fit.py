@@ -48,12 +48,11 @@ from ..._utils.arrays import Floats, Indices
 from ..._utils.simplex import EPS, row_max, row_sum, softmax
 from .._rows import CalibrationRows
 from .maps import (
-    AffineMap,
     ClassInformation,
+    Family,
     FittedMap,
     Information,
     TemperatureMap,
-    transform,
 )
 
 # Standard deviations of scales (over the temperature's) and of biases. A scale of a few per cent is
@@ -117,8 +116,9 @@ def class_shares(rows: CalibrationRows) -> Floats:
 class _Block(NamedTuple):
     """Some rows with their members one below the other, and the labels of these rows.
 
-    u (m·S, K), log-weights of the labels' members (L, S), classes k and shares y (L,); the rows of
-    u where their members stand, (L, S), and the entries of u.ravel() where these have class k.
+    u (m·S, …) as the map reads it, log-weights of the labels' members (L, S), classes k and shares
+    y (L,); the rows of u where their members stand, (L, S), and the entries of u'.ravel() where
+    these have class k.
     """
 
     u: Floats
@@ -134,19 +134,19 @@ class LogLoss:
 
     Parameters
     ----------
-    family : AffineMap
+    family : Family
     rows : CalibrationRows
     floor_proba : ndarray of shape (K,) or None
         π.
     """
 
-    def __init__(self, family: AffineMap, rows: CalibrationRows, floor_proba: Floats | None):
+    def __init__(self, family: Family, rows: CalibrationRows, floor_proba: Floats | None):
         self.family = family
         self.rows = rows
         self.floor_proba = floor_proba
         # Nats of a row in those of a label: a prior is one for all rows.
         self.n_rows = float(rows.weight.sum())
-        self._blocks = list(_in_blocks(rows))
+        self._blocks = list(_in_blocks(rows, family))
 
     def split(self, x: Floats) -> tuple[Floats, float]:
         """Parameters of the map, and η."""
@@ -208,7 +208,7 @@ class LogLoss:
     ) -> tuple[Floats, Floats, Floats, float]:
         """Z p of the members (m·S, K), Z (m·S,), y r of the labels (L, S), and the value."""
         # In the order of rows, in which entries of labels are counted.
-        v = np.ascontiguousarray(transform(block.u, *self.family.affine(x)))
+        v = np.ascontiguousarray(self.family.mapped(x, block.u))
         v -= row_max(v)[:, None]
         log_p = v.ravel()[block.entry]
         p = np.exp(np.maximum(v, _LEAST, out=v), out=v)
@@ -227,14 +227,14 @@ def _sums(at: Indices, a: Floats, size: int) -> Floats:
     return np.bincount(at.ravel(), a.ravel(), size).astype(np.float64, copy=False)
 
 
-def _in_blocks(rows: CalibrationRows) -> Iterator[_Block]:
+def _in_blocks(rows: CalibrationRows, family: Family) -> Iterator[_Block]:
     """The rows, some at a time."""
     K = rows.n_classes
     S = rows.log_proba[0].size // K
     i, k, y = rows.label_pairs
     size = max(_BLOCK // (S * K), 64)
     for begin in range(0, len(rows), size):
-        u = rows.log_proba[begin : begin + size].reshape(-1, K)
+        u = family.read(rows.log_proba[begin : begin + size].reshape(-1, K))
         own = slice(*np.searchsorted(i, [begin, begin + size]))
         at = (i[own] - begin)[:, None] * S + np.arange(S)
         log_w = rows.log_weights[i[own]] if rows.is_ensemble else np.zeros((1, 1))
@@ -261,15 +261,19 @@ class Fit(NamedTuple):
     converged: bool = True
 
 
-def fit_temperature(rows: CalibrationRows, floor_proba: Floats | None) -> FittedMap:
-    """The map of one temperature."""
-    loss = LogLoss(TemperatureMap(rows.n_classes), rows, floor_proba)
-    found = fit(loss, shrunk(loss, 1.0, np.inf, np.inf), _best_of_grid(rows, floor_proba))
+def fit_temperature(
+    rows: CalibrationRows, floor_proba: Floats | None, of: type[Family] = TemperatureMap
+) -> FittedMap:
+    """The map of one temperature, or of another family with one parameter."""
+    family = of(rows.n_classes)
+    loss = LogLoss(family, rows, floor_proba)
+    start = _best_of_grid(family, rows, floor_proba)
+    found = fit(loss, shrunk(loss, 1.0, np.inf, np.inf), start)
     return _fitted_map(loss, found.x, found.converged)
 
 
 def fit_shrunk(
-    family: AffineMap,
+    family: Family,
     rows: CalibrationRows,
     temperature: FittedMap,
     strengths: Sequence[tuple[float, float]] = STRENGTHS,
@@ -291,7 +295,7 @@ def fit_shrunk(
 
 
 def fit_penalised(
-    family: AffineMap, rows: CalibrationRows, temperature: FittedMap, precision: Floats
+    family: Family, rows: CalibrationRows, temperature: FittedMap, precision: Floats
 ) -> FittedMap:
     """The map of least n F + ½ Σ precision x², in nats of rows; it starts at the temperature."""
     loss = LogLoss(family, rows, temperature.floor_proba)
@@ -301,7 +305,7 @@ def fit_penalised(
     return _fitted_map(loss, found.x, found.converged)
 
 
-def _at_temperature(family: AffineMap, temperature: FittedMap) -> Floats:
+def _at_temperature(family: Family, temperature: FittedMap) -> Floats:
     """Parameters for that temperature and floor."""
     x = family.start(np.exp(temperature.x[0]))
     return x if temperature.floor_proba is None else np.append(x, temperature.eta)
@@ -390,11 +394,11 @@ def _minimised(
     return start + A.times(found.x), bool(converged)
 
 
-def _best_of_grid(rows: CalibrationRows, floor_proba: Floats | None) -> Floats:
+def _best_of_grid(family: Family, rows: CalibrationRows, floor_proba: Floats | None) -> Floats:
     """(log β,) or, with a floor, (log β, η) of least loss on a part of the rows."""
     most = _START_ROWS_OF_MEMBERS if rows.is_ensemble else _START_ROWS
     some = rows.take(slice(None, None, -(-len(rows) // most)))
-    loss = LogLoss(TemperatureMap(rows.n_classes), some, floor_proba)
+    loss = LogLoss(family, some, floor_proba)
     axes = [_LOG_BETAS] if floor_proba is None else [_LOG_BETAS, _ETAS]
     grid = np.array(list(product(*axes)))
     values = [loss.value(x) + 0.5 * x[0] ** 2 / rows.weight.sum() for x in grid]
@@ -446,12 +450,11 @@ def _warn_of_zeros(rows: CalibrationRows, remedy: str) -> None:
 def _warn_of_separation(rows: CalibrationRows, fitted: FittedMap) -> None:
     if rows.is_ensemble or rows.n_classes == 1:
         return
-    W, b = fitted.family.affine(fitted.x)
     any_below = False
     # one label below the map's best class will do: mostly the first block has it
     for start in range(0, len(rows), _ROWS_AT_A_TIME):
-        v = transform(rows.log_proba[start : start + _ROWS_AT_A_TIME], W, b)
-        below = v < row_max(v)[:, None]
+        v = fitted.mapped(rows.log_proba[start : start + _ROWS_AT_A_TIME])
+        below = ~fitted.family.best(v)
         if (below & (rows.counts[start : start + _ROWS_AT_A_TIME] > 0)).any():
             return
         any_below |= bool(below.any())

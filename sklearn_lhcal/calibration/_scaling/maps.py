@@ -13,11 +13,12 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg.lapack import dpotrs, dtrtri
 from scipy.special import expit, log_expit
 
 from ..._utils.arrays import Floats
-from ..._utils.simplex import row_sum, softmax
+from ..._utils.simplex import row_max, row_sum, softmax
 from ...distributions import Distribution, PointMass
 from .._precomputed import log_softmax
 from .._rows import CalibrationRows
@@ -124,19 +125,27 @@ class ClassInformation:
         return Factor(M)
 
 
-class AffineMap(ABC):
-    """One family of maps for K classes."""
+class Family(ABC):
+    """One family of maps of logits for K classes."""
 
     def __init__(self, n_classes: int):
         self.K = n_classes
 
+    def read(self, u: Floats) -> Floats:
+        """What the map makes of log-probabilities (…, K), whatever its parameters."""
+        return u
+
+    @abstractmethod
+    def mapped(self, x: Floats, u: Floats) -> Floats:
+        """u' of what was read, up to a constant a row, shape (…, K)."""
+
+    def best(self, v: Floats) -> NDArray[np.bool_]:
+        """Of u', which classes a surer map would choose, shape (n, K)."""
+        return v == row_max(v)[:, None]
+
     @abstractmethod
     def start(self, beta: float = 1.0) -> Floats:
         """x of u' = βu; the identity for β = 1."""
-
-    @abstractmethod
-    def affine(self, x, xp=np):
-        """(W, b): W (K, K), or (K,) a diagonal, or () a multiple of 1; b (K,) or None."""
 
     @abstractmethod
     def attributes(self, x: Floats) -> dict:
@@ -155,6 +164,17 @@ class AffineMap(ABC):
         self, x: Floats, u: Floats, p: Floats, n: Floats
     ) -> Information | ClassInformation:
         """Σ n Jᵀ(diag p − p pᵀ)J over the rows."""
+
+
+class AffineMap(Family):
+    """Affine maps u' = W u + b."""
+
+    @abstractmethod
+    def affine(self, x, xp=np):
+        """(W, b): W (K, K), or (K,) a diagonal, or () a multiple of 1; b (K,) or None."""
+
+    def mapped(self, x, u):
+        return transform(u, *self.affine(x))
 
 
 class _DiagonalMap(AffineMap):
@@ -301,11 +321,11 @@ def transform(u, W, b):
 
 
 class FittedMap(NamedTuple):
-    """An affine map with its parameters.
+    """A map with its parameters.
 
     Parameters
     ----------
-    family : AffineMap
+    family : Family
     x : ndarray of shape (p,)
     floor_proba : ndarray of shape (K,) or None
         π of z = (1−e) softmax(u') + e π.
@@ -315,7 +335,7 @@ class FittedMap(NamedTuple):
         Whether each search ended at its minimum.
     """
 
-    family: AffineMap
+    family: Family
     x: Floats
     floor_proba: Floats | None = None
     eta: float = -np.inf
@@ -333,13 +353,17 @@ class FittedMap(NamedTuple):
             learnt |= {"floor_": self.floor_proba, "floor_weight_": float(expit(self.eta))}
         return learnt
 
+    def mapped(self, u: Floats) -> Floats:
+        """u' without the floor, of the shape of u (n, …, K)."""
+        return self.family.mapped(self.x, self.family.read(u))
+
     def members(self, u: Floats) -> Floats:
         """Probabilities without the floor, of the shape of u (n, …, K)."""
-        return softmax(transform(u, *self.family.affine(self.x)))
+        return softmax(self.mapped(u))
 
     def log_floored(self, u: Floats) -> Floats:
         """Logarithms of probabilities with the floor, of the shape of u."""
-        log_p = log_softmax(transform(u, *self.family.affine(self.x)))
+        log_p = log_softmax(self.mapped(u))
         if self.floor_proba is None:
             return log_p
         log_e = log_expit(self.eta) + np.log(self.floor_proba)
@@ -351,7 +375,7 @@ class FittedMap(NamedTuple):
             v = self.log_floored(rows.log_proba)
         else:
             n = len(rows)
-            v = transform(rows.log_proba, *self.family.affine(self.x))
+            v = self.mapped(rows.log_proba)
             log_pi = np.log(self.floor_proba)
             v = np.concatenate([v, np.broadcast_to(log_pi, (n, 1, len(log_pi)))], axis=1)
             log_w = [rows.log_weights + log_expit(-self.eta), np.full((n, 1), log_expit(self.eta))]

@@ -1,0 +1,99 @@
+"""The scaling of grades, F_j ↦ σ(a logit F_j + b): two parameters for any number of classes.
+
+Letters: F_j is the probability of the classes up to j, and l_j = logit F_j for j < K − 1; a class k
+between the ends has d_k = l_k − l_{k−1}. With t_j = a l_j + b
+
+    log p'_k = log σ(t_k) + log σ(−t_{k−1}) + log(1 − e^{−a d_k}),
+
+of which the first class has only the first term, and the last class only the second. With the
+logarithms C_k of Σ_{j≤k} p_j and B_k of Σ_{j≥k} p_j
+
+    l_j = C_j − B_{j+1},   d_k = log(1 + e^{u_k − C_{k−1}}) + log(1 + e^{u_k − B_{k+1}}),
+
+since a difference of l would lose the digits of an improbable class. In a and b −log p' is convex.
+"""
+
+import numpy as np
+from scipy.special import expit, exprel, log_expit
+
+from ..._utils.arrays import Floats
+from .._order import median_scores
+from .maps import Family, Information
+
+# Below it log(1 + e^t) and 1 − exp(−e^t) are e^t to all digits.
+_TINY = -37.0
+
+
+class OrdinalMap(Family):
+    """t_j = a l_j + b, x = (log a, b)."""
+
+    def read(self, u):
+        """The K − 1 of l, and the K − 2 of log d."""
+        C = np.logaddexp.accumulate(u, axis=-1)
+        B = np.logaddexp.accumulate(u[..., ::-1], axis=-1)[..., ::-1]
+        own = u[..., 1:-1]
+        up = _log_softplus(own - C[..., :-2])
+        down = _log_softplus(own - B[..., 2:])
+        return np.concatenate([C[..., :-1] - B[..., 1:], np.logaddexp(up, down)], axis=-1)
+
+    def mapped(self, x, u):
+        t, log_ad = self._terms(x, u)
+        v = np.zeros((*u.shape[:-1], self.K))
+        v[..., :-1] += log_expit(t)
+        v[..., 1:] += log_expit(-t)
+        s = np.exp(np.maximum(log_ad, _TINY))
+        v[..., 1:-1] += np.where(log_ad < _TINY, log_ad, np.log(-np.expm1(-s)))
+        return v
+
+    def best(self, v):
+        return median_scores(np.exp(v)) <= 0
+
+    def start(self, beta=1.0):
+        return np.array([np.log(beta), 0.0])
+
+    def attributes(self, x):
+        return {"scale_": float(np.exp(x[0])), "intercept_": float(x[1])}
+
+    def prior_sd(self, beta, scale, bias):
+        return np.array([np.inf, bias])
+
+    def slope(self, x, u, a):
+        return np.einsum("nkp,nk->p", self._derivatives(x, u), a)
+
+    def information(self, x, u, p, n):
+        """That which is expected of labels with the probabilities p: Σ p J is 0."""
+        J = np.sqrt(n[:, None] * p)[:, :, None] * self._derivatives(x, u)
+        J = J.reshape(-1, len(x))
+        return Information(J.T @ J)
+
+    def _terms(self, x: Floats, u: Floats) -> tuple[Floats, Floats]:
+        """t (…, K−1), and log(a d) (…, K−2)."""
+        t = np.exp(x[0]) * u[..., : self.K - 1] + x[1:].sum()
+        return t, x[0] + u[..., self.K - 1 :]
+
+    def _derivatives(self, x: Floats, u: Floats) -> Floats:
+        """J = ∂log p'/∂x, shape (n, K, p)."""
+        t, log_ad = self._terms(x, u)
+        # ∂t/∂x
+        T = np.stack([t - x[1:].sum(), np.ones_like(t)], axis=-1)
+        J = np.zeros((len(u), self.K, 2))
+        J[:, :-1] += expit(-t)[..., None] * T
+        J[:, 1:] -= expit(t)[..., None] * T
+        # s/(e^s − 1) of s = a d
+        J[:, 1:-1, 0] += 1 / exprel(np.exp(log_ad))
+        return J[..., : len(x)]
+
+
+class OrdinalScaleMap(OrdinalMap):
+    """t_j = a l_j, x = (log a,)."""
+
+    def start(self, beta=1.0):
+        return np.log([beta])
+
+    def prior_sd(self, beta, scale, bias):
+        return np.full(1, np.inf)
+
+
+def _log_softplus(t: Floats) -> Floats:
+    """log log(1 + e^t)."""
+    return np.where(t < _TINY, t, np.log(np.logaddexp(0.0, np.maximum(t, _TINY))))
