@@ -7,7 +7,7 @@ from sklearn.base import clone
 
 from .._rows import Labels, read_labels
 from .._utils.arrays import Indices
-from .._utils.checks import take_rows
+from .._utils.checks import check_samples, take_rows
 from .._utils.estimators import fit_on_labels
 from .._utils.types import Estimator, LabelsLike, Samples
 from ..metrics import EpistemicScorer, get_scorer
@@ -25,6 +25,7 @@ def fit_with_more(estimator, X: Samples, labels: Labels, rows: Indices) -> Estim
 
 def rows_key(X: Samples) -> str:
     """Equal for equal rows, whatever memory they are in."""
+    X = check_samples(X)
     if issparse(X):
         X = X.toarray()
     return joblib.hash(np.ascontiguousarray(X), coerce_mmap=True)
@@ -49,7 +50,7 @@ class CarvedScorer:
                 "scoring must be 'neg_epistemic_calibration_error' or 'epistemic_correlation', "
                 f"got {scoring!r}."
             )
-        self.X = X
+        self.X = check_samples(X)
         self.labels = read_labels(y).for_fit()
         self.augmented = augmented
 
