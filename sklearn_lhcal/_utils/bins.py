@@ -34,8 +34,6 @@ class Bins:
     """
 
     def __init__(self, z: NDArray, n_bins, strategy: str, limits: Any = None):
-        if strategy not in ("uniform", "quantile"):
-            raise ValueError(f'strategy must be "uniform" or "quantile", got {strategy!r}.')
         self.edges: Floats  # (K, B+1), short rows padded with NaN
         K = z.shape[1]
         if is_count(n_bins) and n_bins * K > _MOST:

@@ -1,16 +1,22 @@
 """What is asked of arguments before anything is computed, and rows of anything."""
 
 import sys
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import cache, wraps
+from inspect import Parameter, signature
 from numbers import Integral, Real
-from typing import Any
+from types import FunctionType, UnionType
+from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import indexable
 
 from .arrays import Floats, Indices
+from .types import ArrayLike, Estimator
+
+Function = TypeVar("Function", bound=Callable)
 
 # Their gaps, NaN and NaT, are not equal to themselves.
 _MAY_BE_GAPS = (float, np.floating, datetime, np.datetime64, np.timedelta64)
@@ -291,60 +297,144 @@ def is_count(value) -> bool:
     return is_real(value) and 1 <= value < np.inf and value == int(value)
 
 
-def check_not_negative(**named) -> None:
-    """Raise a ValueError that names the first argument that is no finite number of at least 0."""
-    _check(named, "be a finite number of at least 0", lambda x: is_real(x) and 0 <= x < np.inf)
-
-
-def check_positive(**named) -> None:
-    """Raise a ValueError that names the first argument that is no finite number above 0."""
-    _check(named, "be a finite number above 0", lambda x: is_real(x) and 0 < x < np.inf)
-
-
-def check_fraction(**named) -> None:
-    """Raise a ValueError that names the first argument that is not between 0 and 1."""
-    _check(named, "lie between 0 and 1", lambda x: is_real(x) and 0 < x < 1)
-
-
-def check_positive_int(**named) -> None:
-    """Raise a ValueError that names the first argument that is no whole number of at least 1."""
-    _check(
-        named,
-        "be an int of at least 1",
-        lambda x: isinstance(x, Integral) and not isinstance(x, bool) and int(x) >= 1,
-    )
-
-
-# of what names the arguments of intervals and tests: 0 itself, or whole numbers, or neither
-_SHARES = ("margin", "epsilon")
-_NUMBERS = ("n_blocks", "n_draws", "n_replays", "least_rows")
+# what a number must be, by its name, beside what its type in the signature says
 _MOST = 10**6
+_RULES: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    "lie between 0 and 1": (
+        "confidence_level calibration_size false_discovery_rate test_fraction test_share",
+        lambda x: 0 < x < 1,
+    ),
+    "be at least 0 and below 1": ("epsilon margin threshold", lambda x: 0 <= x < 1),
+    "be a number from 0 to 1": ("mixed", lambda x: 0 <= x <= 1),
+    "be a number, 1 or more": ("p", lambda x: x >= 1),
+    "be a finite number": ("budget class_index label referral", np.isfinite),
+    "be a finite number above 0": (
+        "beta cell_std half_width lam lengthscale radius timeout variance",
+        lambda x: 0 < x < np.inf,
+    ),
+    "be a finite number of at least 0": (
+        "bias_penalty class_sep effect_std gamma learning_rate off_diagonal_penalty overconfidence "
+        "penalty rater_std regularizer_weight row_std safeguard shrinkage slope_std tol",
+        lambda x: 0 <= x < np.inf,
+    ),
+    "be a number from 1e-100 to 1e100": ("bandwidth", lambda x: 1e-100 <= x <= 1e100),
+    f"be an int from 1 to {_MOST}": (
+        "least_rows n_blocks n_draws n_nodes n_replays",
+        lambda x: 1 <= x <= _MOST,
+    ),
+    f"be an int from 2 to {_MOST}": ("n_classes n_points", lambda x: 2 <= x <= _MOST),
+    "be an int of at least 2": ("inner_cv", lambda x: x >= 2),
+    "be an int of at least 0": ("verbose", lambda x: x >= 0),
+    "be an int other than 0": ("n_jobs", bool),
+    "be -1 or an int of at least 1": ("batch_size", lambda x: x == -1 or x >= 1),
+    "be an int from 0 to 2**32 - 1": ("random_state", lambda x: 0 <= x < 2**32),
+}
+_RULE_OF = {
+    name: (what, holds) for what, (names, holds) in _RULES.items() for name in names.split()
+}
+_ANY: dict[Any, tuple[str, Callable[[Any], bool]]] = {
+    int: ("be an int of at least 1", lambda x: 1 <= x < 2**63),
+    float: ("be a finite number", np.isfinite),
+}
+_WORDS: dict[Any, str] = {
+    bool: "a bool",
+    int: "an int",
+    float: "a number",
+    type(None): "None",
+    str: "a string",
+    Callable: "a function",
+    Mapping: "a dict",
+    Sequence: "a list",
+    Iterable: "a list",
+    Estimator: "a classifier",
+}
+_METHODS = ("fit", "predict", "predict_proba", "predict_dist")
 
 
-def check_inference(**named) -> None:
-    """ValueError that names the first argument of an interval or a test out of its range.
+def checked(function: Function) -> Function:
+    """Decorator that refuses named arguments before anything is computed, by `check_arguments`."""
+    check = check_arguments
+    names = tuple(signature(function).parameters)
 
-    Shares lie between 0 and 1, margins may be 0, and numbers are whole, from 1 to a million.
+    def door(*args, **kwargs):
+        check(function, dict(zip(names, args, strict=False)) | kwargs)
+        return function(*args, **kwargs)
+
+    # doctest knows whose function it is by its globals
+    made = FunctionType(door.__code__, function.__globals__, closure=door.__closure__)
+    return cast(Function, wraps(function)(made))
+
+
+def check_params(estimator: Any) -> None:
+    """The same of the parameters of an estimator."""
+    given = vars(estimator)
+    owner: Any = type(estimator)
+    check_arguments(owner, {name: given[name] for name in _allowed(owner) if name in given})
+
+
+def check_arguments(function: Callable, named: dict[str, Any]) -> None:
+    """ValueError that names the first argument that is not what the signature's type says.
+
+    Numbers must lie in the range of their name, too. Data are left to their readers.
     """
-    for name, value in named.items():
-        x: Any = value
-        if not is_real(x) or isinstance(x, bool):
-            x = np.nan
-        if name in _NUMBERS:
-            what = f"be an int from 1 to {_MOST}"
-            whole = isinstance(x, Integral)
-            holds = whole and 1 <= x <= _MOST
-        elif name in _SHARES:
-            what = "be at least 0 and below 1"
-            holds = 0 <= x < 1
+    for name, kinds in _allowed(function).items():
+        if name not in named:
+            continue
+        value = named[name]
+        if not any(_fits(value, kind) for kind in kinds):
+            what = f"be {_listed(kinds)}"
+        elif not isinstance(value, Real) or isinstance(value, bool):
+            continue
         else:
-            what = "lie between 0 and 1"
-            holds = 0 < x < 1
-        if not holds:
-            raise ValueError(f"{name} must {what}, got {value!r}.")
+            kind = next((kind for kind in (int, float) if kind in kinds), None)
+            what, holds = _RULE_OF.get(name, _ANY.get(kind, ("", bool)))
+            if kind is None or holds(value):
+                continue
+        raise ValueError(f"{name} must {what}, got {value!r:.99}.")
 
 
-def _check(named: dict, what: str, holds: Callable) -> None:
-    for name, value in named.items():
-        if not holds(value):
-            raise ValueError(f"{name} must {what}, got {value!r}.")
+@cache
+def _allowed(function: Callable) -> dict[str, tuple]:
+    """What each argument may be; arguments that hold data, or may be anything, are left out."""
+    found = {}
+    for name, p in signature(function).parameters.items():
+        kinds = (p.annotation,)
+        if get_origin(p.annotation) in (Union, UnionType):
+            kinds = get_args(p.annotation)
+        named = p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
+        if named and all(_is_checked(kind) for kind in kinds):
+            found[name] = kinds
+    return found
+
+
+def _is_checked(kind) -> bool:
+    if get_origin(kind) is not None:
+        return True
+    # strings name what is not imported yet
+    return isinstance(kind, type) and kind not in (ArrayLike, Any, object, Parameter.empty)
+
+
+def _fits(value, kind) -> bool:
+    if get_origin(kind) is Literal:
+        return any(isinstance(value, type(one)) and value == one for one in get_args(kind))
+    if kind is bool:
+        return isinstance(value, (bool, np.bool_))
+    if kind in (int, float):
+        number = {int: Integral, float: Real}[kind]
+        return isinstance(value, number) and not isinstance(value, bool)
+    if kind is Estimator:
+        # of a fitted model, whoever made it, no more is asked; a class has the methods, too
+        return not isinstance(value, type) and any(hasattr(value, name) for name in _METHODS)
+    return isinstance(value, get_origin(kind) or kind)
+
+
+def _listed(kinds: tuple) -> str:
+    words = []
+    for kind in kinds:
+        if get_origin(kind) is Literal:
+            words += [repr(one).replace("'", '"') for one in get_args(kind)]
+        else:
+            kind = get_origin(kind) or kind
+            words.append(_WORDS.get(kind, kind.__name__))
+    *others, last = words
+    return f"{', '.join(others)} or {last}" if others else last

@@ -13,7 +13,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
 from .arrays import Indices
-from .checks import check_sample_weight, take_params, take_rows
+from .checks import check_params, check_sample_weight, take_params, take_rows
 from .names import positions
 
 Function = TypeVar("Function", bound=Callable)
@@ -179,6 +179,7 @@ def atomic(fit: Function) -> Function:
 
     @wraps(fit)
     def fit_or_nothing(self, *args, **kwargs):
+        check_params(self)
         twin = twin_of(self)
         fit(twin, *args, **kwargs)
         self.__dict__ = vars(twin)

@@ -9,7 +9,7 @@ from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
 
 from .arrays import Floats
-from .checks import check_not_negative, check_positive_int
+from .checks import check_params
 from .problems import Problem, Solver, Vector
 from .progress import Progress
 from .types import Seed
@@ -64,8 +64,7 @@ class Newton(Solver):
         -------
         x : ndarray of shape (p,)
         """
-        check_positive_int(max_iter=self.max_iter)
-        check_not_negative(tol=self.tol)
+        check_params(self)
         x = problem.start
         *rough, last = problem.stages
         for stage in rough:
@@ -159,8 +158,7 @@ class LBFGS(Solver):
 
         As in `Newton.solve`, for a problem with a method ``gradient``.
         """
-        check_positive_int(max_iter=self.max_iter)
-        check_not_negative(tol=self.tol)
+        check_params(self)
         x = problem.start
         *rough, last = problem.stages
         for stage in rough:

@@ -1,7 +1,7 @@
 """What arguments may be, for signatures."""
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,7 @@ Seed = int | np.random.RandomState | None
 Selection = slice | NDArray | list[int]
 
 
+@runtime_checkable
 class Sparse(Protocol):
     """A sparse matrix, which is no array by itself."""
 
@@ -52,6 +53,7 @@ class Estimator(Protocol):
         """Set some of them."""
 
 
+@runtime_checkable
 class Splitter(Protocol):
     """What splits rows into folds."""
 

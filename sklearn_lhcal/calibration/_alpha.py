@@ -1,7 +1,7 @@
 """α-calibration: how sure a model is of its class probabilities (P1 §5.3, App. D.2)."""
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Literal
@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 
 from .._utils.arrays import Floats
-from .._utils.checks import as_features, check_not_negative
+from .._utils.checks import as_features
 from .._utils.problems import Solver
 from .._utils.simplex import entropy, gini
 from .._utils.types import Folds, Seed
@@ -130,15 +130,15 @@ class AlphaCalibration(_TrainedCalibrator):
         self,
         estimator: Calibrated = None,
         *,
-        features: str | Callable | None = None,
+        features: object = None,
         likelihood: Literal["pairwise", "dirichlet_multinomial", "paper"] = "pairwise",
         penalty: float | None = None,
-        hidden_layer_sizes: Sequence[int] = (),
+        hidden_layer_sizes: int | Sequence[int] = (),
         fallback: bool | None = None,
         cv: Folds | Literal["holdout"] = None,
         solver: Solver | None = None,
         random_state: Seed = None,
-        verbose: int = 0,
+        verbose: int | bool = 0,
     ) -> None:
         super().__init__(
             estimator, cv=cv, solver=solver, random_state=random_state, verbose=verbose
@@ -151,12 +151,6 @@ class AlphaCalibration(_TrainedCalibrator):
 
     def _check(self, one_model):
         super()._check(one_model)
-        if self.likelihood not in _LIKELIHOODS:
-            raise ValueError(
-                f"likelihood must be one of {sorted(_LIKELIHOODS)}, got {self.likelihood!r}."
-            )
-        if self.penalty is not None:
-            check_not_negative(penalty=self.penalty)
         if self._names_a_layer() and not one_model:
             raise ValueError(
                 f"features={self.features!r} names a layer of one network, but each fold trains "

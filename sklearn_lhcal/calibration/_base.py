@@ -21,6 +21,7 @@ from threadpoolctl import ThreadpoolController
 from .._rows import DistributionClassifierMixin, Labels, predicted_dist, read_labels
 from .._utils.arrays import Floats
 from .._utils.checks import (
+    check_params,
     check_same_length,
     check_sample_weight,
     check_samples,
@@ -176,7 +177,7 @@ class _BaseCalibrator(_Wrapper):
         *,
         cv: Folds | Literal["holdout"] = None,
         random_state: Seed = None,
-        verbose: int = 0,
+        verbose: int | bool = 0,
     ) -> None:
         self.estimator = estimator
         self.cv = cv
@@ -234,6 +235,7 @@ class _BaseCalibrator(_Wrapper):
         labels, fitted = read_for_fit(base, X, y, set(fit_params) - {"groups"})
         weight = check_sample_weight(sample_weight, len(labels))
         for calibrator in calibrators:
+            check_params(calibrator)
             calibrator._check(one_model=fitted or isinstance(_cv(calibrators), str))
             calibrator._check_labels(labels)
         classes = labels.classes
@@ -332,16 +334,10 @@ class _TrainedCalibrator(_BaseCalibrator):
         cv: Folds | Literal["holdout"] = None,
         solver: Solver | None = None,
         random_state: Seed = None,
-        verbose: int = 0,
+        verbose: int | bool = 0,
     ) -> None:
         super().__init__(estimator, cv=cv, random_state=random_state, verbose=verbose)
         self.solver = solver
-
-    def _check(self, one_model):
-        if not isinstance(self.solver, Solver | None):
-            raise ValueError(
-                f"solver must be None, Newton(), LBFGS() or Adam(), got {self.solver!r}."
-            )
 
     def _solve(self, problem: Problem, default: Solver):
         """The optimum of a problem, by the user's solver if there is one, else by the default."""
@@ -404,10 +400,6 @@ def classifier_of(estimator: Calibrated, cloned: bool = True):
     if estimator is None:
         return default_classifier()
     if isinstance(estimator, str):
-        if estimator not in ("logits", "proba"):
-            raise ValueError(
-                f'estimator must be a classifier, "logits" or "proba", got {estimator!r}.'
-            )
         response: Any = estimator
         return PrecomputedClassifier(response)
     if not hasattr(estimator, "fit") or not (

@@ -6,7 +6,7 @@ What more data gains is learnt by carving the training data.
 import warnings
 from collections.abc import Callable
 from copy import copy
-from typing import Any, Literal, Protocol, Self
+from typing import Any, Literal, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._rows import predicted_classes, read_labels, weight_of
 from .._utils.arrays import Floats, Indices
 from .._utils.bins import Bins
-from .._utils.checks import check_positive_int, check_sample_weight, check_samples, take_rows
+from .._utils.checks import check_sample_weight, check_samples, take_rows
 from .._utils.estimators import atomic, own_columns
 from .._utils.names import check_row_names, positions
 from .._utils.types import ArrayLike, Estimator, LabelsLike, Samples, Seed
@@ -49,6 +49,7 @@ def _offers(method: str):
     return check
 
 
+@runtime_checkable
 class AugmentedSplitter(Protocol):
     """What splits rows for `EpistemicCalibration`."""
 
@@ -211,16 +212,6 @@ class EpistemicCalibration(_Wrapper):
             raise ValueError(
                 f"estimator must be a classifier with fit and predict, got {self.estimator!r}."
             )
-        if not callable(self.uncertainty) and self.uncertainty not in _MEASURES:
-            raise ValueError(
-                f"uncertainty must be one of {_MEASURES} or a callable, got {self.uncertainty!r}."
-            )
-        if self.method not in _CARVINGS:
-            known = list(_CARVINGS)
-            raise ValueError(f"method must be one of {known}, got {self.method!r}.")
-        check_positive_int(n_bins=self.n_bins)
-        if self.n_carvings is not None:
-            check_positive_int(n_carvings=self.n_carvings)
 
     def _carve(self, training: TrainingRows, weight) -> dict:
         """The map, estimates and gains."""

@@ -14,13 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._rows import Labels, predicted_dist
 from .._utils.arrays import Floats, Indices, row_units
-from .._utils.checks import (
-    check_fraction,
-    check_sample_weight,
-    check_samples,
-    read_groups,
-    take_rows,
-)
+from .._utils.checks import check_sample_weight, check_samples, read_groups, take_rows
 from .._utils.estimators import atomic, resolve
 from .._utils.names import check_row_names
 from .._utils.types import ArrayLike, LabelsLike, Samples, Seed
@@ -137,7 +131,6 @@ class _Guarantee(_Wrapper):
 
     def _split(self, n: int, codes) -> tuple[Indices, Indices]:
         """Rows to fit the classifier on, and to calibrate on: drawn at random, groups whole."""
-        check_fraction(calibration_size=self.calibration_size)
         splitter = GroupShuffleSplit(
             1, test_size=self.calibration_size, random_state=self.random_state
         )
@@ -298,13 +291,8 @@ class ConformalClassifier(_Guarantee):
         return _SCORES[self.conformity_score](self.predict_proba(X)) <= self.threshold_
 
     def _check(self, labels):
-        if self.conformity_score not in _SCORES:
-            raise ValueError(
-                f"conformity_score must be one of {list(_SCORES)}, got {self.conformity_score!r}."
-            )
         if self.conformity_score == "ordinal":
             check_order(labels, 'conformity_score="ordinal"')
-        check_fraction(confidence_level=self.confidence_level)
 
     def _learn(self, rows: HeldOut, checked):
         s = _SCORES[self.conformity_score](rows.z)

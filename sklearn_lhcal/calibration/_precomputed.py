@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._rows import DistributionClassifierMixin, read_labels
 from .._utils.arrays import Floats
-from .._utils.checks import check_same_length, check_samples, plain_array
+from .._utils.checks import check_params, check_same_length, check_samples, plain_array
 from .._utils.estimators import atomic
 from .._utils.names import (
     Side,
@@ -104,8 +104,7 @@ class PrecomputedClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEs
 
     def _read_columns(self, X, y) -> None:
         """Set `classes_`: all of a fit but for the values of X, which a prediction looks at."""
-        if self.response not in ("logits", "proba"):
-            raise ValueError(f'response must be "logits" or "proba", got {self.response!r}.')
+        check_params(self)
         if isinstance(X, Distribution):
             self._fit_distribution(X, y)
             return

@@ -10,13 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._rows import Annotations, read_labels
 from .._utils.arrays import Floats, Indices
-from .._utils.checks import (
-    any_array,
-    as_names,
-    check_not_negative,
-    check_same_length,
-    check_samples,
-)
+from .._utils.checks import any_array, as_names, check_same_length, check_samples
 from .._utils.names import positions
 from .._utils.problems import Solver
 from .._utils.simplex import EPS, log
@@ -104,17 +98,12 @@ class ReaderEffects(_TrainedCalibrator):
         cv: Folds | Literal["holdout"] = None,
         solver: Solver | None = None,
         random_state: Seed = None,
-        verbose: int = 0,
+        verbose: int | bool = 0,
     ) -> None:
         super().__init__(
             estimator, cv=cv, solver=solver, random_state=random_state, verbose=verbose
         )
         self.effect_std = effect_std
-
-    def _check(self, one_model):
-        super()._check(one_model)
-        if self.effect_std is not None:
-            check_not_negative(effect_std=self.effect_std)
 
     def _fit_map(self, rows):
         ratings, raters = _ratings(rows)

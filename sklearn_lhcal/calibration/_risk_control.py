@@ -15,7 +15,7 @@ from scipy.special import logsumexp
 from sklearn.utils.validation import check_is_fitted
 
 from .._utils.arrays import Floats, Indices
-from .._utils.checks import check_fraction, check_samples, n_rows
+from .._utils.checks import check_samples, n_rows
 from .._utils.costs import (
     bayes_columns,
     check_cost_matrix,
@@ -457,20 +457,11 @@ class RiskControlledDecision(_Guarantee):
 
     def _check(self, labels) -> CostSource:
         classes = labels.classes
-        if self.method not in ("conformal", "learn_then_test"):
-            raise ValueError(
-                f'method must be "conformal" or "learn_then_test", got {self.method!r}.'
-            )
-        if self.target not in ("total", "decided"):
-            raise ValueError(f'target must be "total" or "decided", got {self.target!r}.')
         if self.method == "conformal" and self.target == "decided":
             raise ValueError(
                 "The mean cost of the decided rows may rise or fall with the threshold, which the "
                 'conformal method does not allow; use method="learn_then_test".'
             )
-        check_fraction(confidence_level=self.confidence_level)
-        if not np.isfinite(self.budget):
-            raise ValueError(f"budget must be a finite number, got {self.budget!r}.")
         given = self.cost_matrix
         if given is None:
             given = 1.0 - np.eye(len(classes))

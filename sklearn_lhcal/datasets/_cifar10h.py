@@ -8,6 +8,7 @@ import numpy as np
 from sklearn.utils import Bunch
 
 from .._utils.arrays import Integers
+from .._utils.checks import checked
 from ._download import PublishedFile, fetch
 
 _CIFAR10H_DESCR = """\
@@ -46,6 +47,7 @@ _CIFAR10H_FIRST_HALF = (
 )
 
 
+@checked
 def fetch_cifar10h(
     *,
     data_home: str | PathLike | None = None,

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import Bunch
 
+from .._utils.checks import checked
 from ._download import PublishedFile, fetch
 
 _DERMAMNIST_DESCR = """\
@@ -42,6 +43,7 @@ _DERMAMNIST_ROWS = {"train": 7_007, "val": 1_003, "test": 2_005}
 _SHAPE = (28, 28, 3)
 
 
+@checked
 def fetch_dermamnist(
     *,
     data_home: str | PathLike | None = None,

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import Bunch
 
+from .._utils.checks import checked
 from ..label_histogram import Annotations
 from ._download import PublishedFile, fetch
 
@@ -44,6 +45,7 @@ _FORMS = {"350": _Form(43_050, 350, 123), "990": _Form(72_104, 990, 173)}
 _OF_ITEMS = ("context", "response", "degree_of_harm", "harm_type", "safety_gold")
 
 
+@checked
 def fetch_dices(
     *,
     version: Literal["350", "990"] = "350",
@@ -110,8 +112,6 @@ def fetch_dices(
     >>> fetch_dices(version="350").y  # doctest: +SKIP
     Annotations(350 rows, 123 raters, 43050 ratings of 3 classes)
     """
-    if version not in _FORMS:
-        raise ValueError(f"version must be one of {sorted(_FORMS)}, got {version!r}.")
     if not question.startswith(("Q_", "Q2", "Q3", "Q4", "Q5", "Q6")):
         raise ValueError(
             f"question must be a column of answers, one that begins with Q2 to Q6, or 'Q_overall', "

@@ -4,6 +4,7 @@ import numpy as np
 from sklearn.datasets import load_digits
 from sklearn.utils import Bunch, check_random_state
 
+from .._utils.checks import checked
 from .._utils.types import Seed
 from ._made import check_raters, draw_counts
 from ._mixed import mixed_pairs
@@ -36,6 +37,7 @@ test        359    181  89    270    10
 """
 
 
+@checked
 def load_mixed_digits(*, raters: int = 2, random_state: Seed = 0) -> Bunch:
     """Handwritten digits, half of them mixed in pairs, with labels drawn from known probabilities.
 

@@ -4,12 +4,13 @@ import numpy as np
 from sklearn.utils import Bunch, check_random_state
 
 from .._utils.arrays import Floats, Integers
-from .._utils.checks import as_floats, check_not_negative, check_positive, plain_array
+from .._utils.checks import as_floats, checked, plain_array
 from .._utils.simplex import softmax
 from .._utils.types import ArrayLike, Seed
 from ..distributions import Dirichlet
 
 
+@checked
 def make_label_histograms(
     n_samples: int = 1000,
     n_classes: int = 3,
@@ -76,7 +77,6 @@ def make_label_histograms(
     """
     _check_sizes(1, n_samples=n_samples, n_features=n_features)
     _check_sizes(2, n_classes=n_classes)
-    check_not_negative(class_sep=class_sep, overconfidence=overconfidence)
     total = _check_total(total, n_samples)
     rng = check_random_state(random_state)
     coef, X = model_and_rows(n_samples, n_classes, n_features, class_sep, rng)
@@ -96,6 +96,7 @@ def make_label_histograms(
     )
 
 
+@checked
 def make_random_checkerboard(
     n_samples: int = 142_693,
     n_rows: int = 38,
@@ -155,7 +156,6 @@ def make_random_checkerboard(
     cells = n_rows * n_columns
     if cells < 2:
         raise ValueError("A checkerboard needs two cells or more.")
-    check_positive(cell_std=cell_std)
     rng = check_random_state(random_state)
     # The cells are drawn first, so that n_samples does not change them.
     label = np.zeros(cells, dtype=np.int64)

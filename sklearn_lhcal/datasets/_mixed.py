@@ -1,13 +1,11 @@
 """Images mixed in pairs, so that raters have something to disagree on."""
 
-from numbers import Real
-
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import Bunch, check_random_state
 
 from .._utils.arrays import Floats
-from .._utils.checks import check_same_length, plain_array
+from .._utils.checks import check_same_length, checked, plain_array
 from .._utils.types import ArrayLike, LabelsLike, Seed
 from ..label_histogram._labels import names_of, read_labels
 from ._made import check_raters, draw_counts
@@ -16,6 +14,7 @@ from ._made import check_raters, draw_counts
 _BLOCK = 1_024
 
 
+@checked
 def make_mixed_images(
     X: ArrayLike,
     y: LabelsLike,
@@ -81,8 +80,6 @@ def make_mixed_images(
     images = plain_array(X, "X")
     labels = read_labels(y)
     check_same_length(len(labels), X=images)
-    if not (isinstance(mixed, Real) and 0 <= mixed <= 1):
-        raise ValueError(f"mixed must be a number from 0 to 1, got {mixed!r}.")
     if images.dtype.kind not in "biuf":
         raise ValueError(f"X must hold numbers, got an array of {images.dtype}.")
     rng = check_random_state(random_state)

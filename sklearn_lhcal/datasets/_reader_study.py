@@ -1,13 +1,13 @@
 """Reader studies made to measure: who reads what, and readers who differ."""
 
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 from scipy.stats import norm, qmc
 from sklearn.utils import Bunch, check_random_state
 
 from .._utils.arrays import Floats, Indices
-from .._utils.checks import check_not_negative, check_positive_int
+from .._utils.checks import checked
 from .._utils.simplex import softmax
 from .._utils.types import Seed
 from ..label_histogram import Annotations
@@ -19,6 +19,7 @@ _POINTS = 4096
 _BLOCK = 4_000_000
 
 
+@checked
 def make_reader_study(
     n_rows: int = 200,
     n_raters: int = 5,
@@ -102,16 +103,6 @@ def make_reader_study(
     >>> abs(irreducible_loss(study.y) - truth) < 0.1
     True
     """
-    check_positive_int(n_rows=n_rows, n_raters=n_raters, per_row=per_row, n_features=n_features)
-    check_not_negative(
-        rater_std=rater_std,
-        slope_std=slope_std,
-        row_std=row_std,
-        class_sep=class_sep,
-        overconfidence=overconfidence,
-    )
-    if n_classes < 2:
-        raise ValueError(f"n_classes must be at least 2, got {n_classes!r}.")
     rng = check_random_state(random_state)
     coef, X = model_and_rows(n_rows, n_classes, n_features, class_sep, rng)
     u = X @ coef.T
@@ -138,8 +129,6 @@ def make_reader_study(
 
 def _readings(design: str, n: int, R: int, m: int, rng) -> tuple[Indices, Indices]:
     """Row and reader of each reading, sorted by row."""
-    if design not in get_args(Design):
-        raise ValueError(f"design must be one of {get_args(Design)}, got {design!r}.")
     if design == "partial" and m > R:
         raise ValueError(f"per_row is {m}, but there are {R} raters.")
     if design == "split_plot" and 2 * m > R:

@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state
 
 from .._rows import PredictionLike, Rows, read_rows
 from .._utils.arrays import Floats
-from .._utils.checks import check_fraction
+from .._utils.checks import checked
 from .._utils.types import ArrayLike, Estimator, LabelsLike, Samples, Seed, Strategy
 from ..distributions import PointMass
 from ..metrics import calibration_loss, confidence_interval, dispersion_loss
@@ -98,6 +98,7 @@ class CalibrationDispersionDisplay(Display):
         return self.calibration_loss + self.dispersion_loss
 
     @classmethod
+    @checked
     def from_predictions(
         cls,
         y: LabelsLike,
@@ -154,7 +155,6 @@ class CalibrationDispersionDisplay(Display):
             `confidence_level` outside (0, 1); and whatever `calibration_loss` refuses.
         """
         predictions = _check_named(predictions, "predictions")
-        check_fraction(confidence_level=confidence_level)
         # one number, so that all methods share the blocks
         seed = random_state
         if not isinstance(seed, Integral):

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._rows import PredictionLike
-from .._utils.checks import check_fraction
+from .._utils.checks import checked
 from .._utils.costs import check_cost_matrix
 from .._utils.types import ArrayLike, Estimator, LabelsLike, Samples
 from ._base import (
@@ -123,6 +123,7 @@ class DecisionRiskDisplay(Display):
     curve_interval: NDArray | None = None
 
     @classmethod
+    @checked
     def from_predictions(
         cls,
         y: LabelsLike | list[LabelsLike],
@@ -177,9 +178,6 @@ class DecisionRiskDisplay(Display):
             Splits with different models, groups for several splits, an unknown reference, a level
             or share outside (0, 1), other classes than the cost matrix has, or an unknown order.
         """
-        check_fraction(confidence_level=confidence_level)
-        if test_share is not None:
-            check_fraction(test_share=test_share)
         ys, splits, names = splits_of(y, predictions)
         check_reference(reference, names)
         if groups is not None and len(ys) > 1:

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._rows import PredictionLike
+from .._utils.checks import checked
 from .._utils.types import ArrayLike, Estimator, LabelsLike, Samples
 from ..metrics import decision_curve
 from ._base import (
@@ -109,6 +110,7 @@ class DecisionCurveDisplay(Display):
     class_name: object = None
 
     @classmethod
+    @checked
     def from_predictions(
         cls,
         y: LabelsLike,

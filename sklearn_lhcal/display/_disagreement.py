@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 
 from .._rows import PredictionLike
+from .._utils.checks import checked
 from .._utils.types import ArrayLike, LabelsLike, Strategy
 from ..metrics import reliability_curve
 from ._binned import BinnedReliabilityDisplay
@@ -92,6 +93,7 @@ class DisagreementReliabilityDisplay(BinnedReliabilityDisplay):
     _ylabel = "Observed rate of disagreement (probability)"
 
     @classmethod
+    @checked
     def from_predictions(
         cls,
         y: LabelsLike,

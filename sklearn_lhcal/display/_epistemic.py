@@ -10,7 +10,7 @@ from scipy.stats import sem
 from scipy.stats import t as student
 
 from .._rows import labels_for, rated_only
-from .._utils.checks import check_fraction, check_samples, check_values
+from .._utils.checks import check_samples, check_values, checked
 from .._utils.estimators import resolve
 from .._utils.names import check_row_names
 from .._utils.types import ArrayLike, Estimator, LabelsLike, Samples, Strategy
@@ -101,6 +101,7 @@ class EpistemicGainDisplay(Display):
     name: str | None = None
 
     @classmethod
+    @checked
     def from_predictions(
         cls,
         gain: ArrayLike,
@@ -153,7 +154,6 @@ class EpistemicGainDisplay(Display):
             objects whose rows are in different orders, runs with different numbers of bins, groups
             for several runs.
         """
-        check_fraction(confidence_level=confidence_level)
         if gain is None or uncertainty is None:
             raise ValueError("gain and uncertainty must hold a number a row; one of them is None.")
         given: list[Any] = [a for a in (gain, uncertainty, calibrated) if a is not None]
@@ -190,6 +190,7 @@ class EpistemicGainDisplay(Display):
         return cls(*means, bin_counts=counts, **kept).plot(ax, **plot_kwargs)
 
     @classmethod
+    @checked
     def from_labels(
         cls,
         y: LabelsLike,
@@ -231,7 +232,6 @@ class EpistemicGainDisplay(Display):
             As `from_predictions` and `metrics.accuracy_gain`; fewer than three raters where they
             are random, or labels without raters. Fewer than five bring a warning.
         """
-        check_fraction(confidence_level=confidence_level)
         names = {"calibrated": calibrated, "groups": groups}
         check_row_names(
             y=y, y_pred=y_pred, y_reference=y_reference, uncertainty=uncertainty, **names

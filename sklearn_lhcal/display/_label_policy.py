@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from numpy.typing import NDArray
 
+from .._utils.checks import checked
 from .._utils.types import ArrayLike, Estimator, LabelsLike, Samples, Seed
 from ..distributions import Distribution
 from ..metrics import policy_curve
@@ -101,6 +102,7 @@ class LabelPolicyDisplay(Display):
     confidence_level: float = 0.95
 
     @classmethod
+    @checked
     def from_predictions(
         cls,
         y: LabelsLike,

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._rows import Annotations, PredictionLike
+from .._utils.checks import checked
 from .._utils.types import ArrayLike, Estimator, Samples, Seed
 from ..metrics import ConfidenceInterval, reader_comparison
 from ._base import DOTTED, WIDE, Display, color_of, name_of, predicted, reach, styled
@@ -97,6 +98,7 @@ class ReaderDisplay(Display):
     name: str | None = None
 
     @classmethod
+    @checked
     def from_predictions(
         cls,
         y: Annotations,

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from .._rows import PredictionLike
+from .._utils.checks import checked
 from .._utils.types import ArrayLike, LabelsLike, Strategy
 from ..metrics import reliability_curve
 from ._binned import BinnedReliabilityDisplay
@@ -98,6 +99,7 @@ class ReliabilityDisplay(BinnedReliabilityDisplay):
             self._unit = "rows × classes"
 
     @classmethod
+    @checked
     def from_predictions(
         cls,
         y: LabelsLike,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from numpy.typing import NDArray
 
 from .._rows import PredictionLike
+from .._utils.checks import checked
 from .._utils.types import ArrayLike, Estimator, LabelsLike, Samples
 from ..metrics import referral_curve
 from ._base import WIDE, Display, draw_legend, draw_reference, drawn, name_of, predicted, styled
@@ -120,6 +121,7 @@ class SecondOpinionDisplay(Display):
     name: str | None = None
 
     @classmethod
+    @checked
     def from_predictions(
         cls,
         y: LabelsLike,

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._rows import PredictionLike, Rows, class_column, class_names, read_rows
-from .._utils.checks import as_names, is_count
+from .._utils.checks import as_names, checked
 from .._utils.types import ArrayLike, Estimator, LabelsLike, Samples
 from ..metrics import loo_bandwidth
 from ._base import Display, color_of, predicted, styled
@@ -84,6 +84,7 @@ class SimplexCalibrationDisplay(Display):
     title: str | None = None
 
     @classmethod
+    @checked
     def from_predictions(
         cls,
         y: LabelsLike,
@@ -142,18 +143,14 @@ class SimplexCalibrationDisplay(Display):
             raise ValueError(
                 f"A simplex display needs three classes, got {K}; ReliabilityDisplay serves two."
             )
-        if not is_count(n_bins):
-            raise ValueError(f"n_bins must be a whole number, 1 or more, got {n_bins!r}.")
         columns = _three(which, rows)
         kept: dict[str, Any] = {"class_names": [class_names(rows)[k] for k in columns]}
         if K > 3:
             kept["title"] = f"3 of {K} classes, probabilities renormalised"
         z, mu, w = _among(rows, columns, kept["class_names"])
         h = bandwidth
-        if isinstance(h, str) and h == "loo":
+        if h == "loo":
             h = loo_bandwidth(z)
-        if isinstance(h, str) or not 0 < h < np.inf:
-            raise ValueError(f"bandwidth must be 'loo' or a positive number, got {bandwidth!r}.")
         points = centers(30)
         smooth = _kernel(points, z, mu, w, h)
         bins = _bins(z, mu, w, int(n_bins))

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from .._utils.arrays import Floats, Indices
-from .._utils.checks import as_floats, as_names, check_fraction, check_positive_int
+from .._utils.checks import as_floats, as_names, checked
 from .._utils.distances import Distance, half_squares, points
 from .._utils.names import Side, check_classes, column_names, columns_by_name, is_sorted
 from .._utils.simplex import check_proba, entropy, in_columns
@@ -153,6 +153,7 @@ class Distribution(ABC):
             return self
         return self._embed(columns, len(columns))._named(classes)
 
+    @checked
     def embed(self, columns: ArrayLike, n_classes: int) -> "Distribution":
         """The same distribution over more classes, without names.
 
@@ -183,6 +184,7 @@ class Distribution(ABC):
             batches = [batch.in_order(classes) for batch in batches]
         return batches[0]._joined(batches)._named(classes)
 
+    @checked
     def mean_after(self, label: int) -> Floats:
         """Mean of the posterior after one more label, E[z | label], shape (n, K).
 
@@ -209,9 +211,9 @@ class Distribution(ABC):
         """
         return self._log_prob(self._more_labels(counts))
 
+    @checked
     def interval(self, confidence_level: float = 0.95) -> Floats:
         """Equal-tailed interval of each z_k, shape (n, K, 2): lower and upper end."""
-        check_fraction(confidence_level=confidence_level)
         return by_blocks(lambda rows: rows._interval(confidence_level), self)
 
     def _more_labels(self, counts) -> Floats:
@@ -295,6 +297,7 @@ class Distribution(ABC):
         """Aleatoric uncertainty E[H(z)], shape (n,), nats: `entropy` less `mutual_information`."""
         return np.maximum(self.entropy() - self.mutual_information(), 0.0)
 
+    @checked
     def nodes(self, n_nodes: int = 64) -> tuple[Floats, Floats]:
         """Weighted points z that stand for the distribution, for sums without closed form.
 
@@ -307,9 +310,9 @@ class Distribution(ABC):
         weights : ndarray of shape (S, n)
             The sum over nodes is 1.
         """
-        check_positive_int(n_nodes=n_nodes)
         return self._nodes(n_nodes)
 
+    @checked
     def sample(self, n_draws: int, random_state: Seed = None) -> Floats:
         """Draws of z, shape (n_draws, n, K); `random_state` is as everywhere in scikit-learn."""
         return self._sample(n_draws, check_random_state(random_state))

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._utils.arrays import Floats, Integers
-from .._utils.checks import as_floats, check_positive_int
+from .._utils.checks import as_floats, checked
 from .._utils.costs import Costs, bayes_columns, check_cost_matrix, of_rows
 from .._utils.label_tree import (
     Level,
@@ -98,6 +98,7 @@ class LabelPolicy:
         return self.distribution._more_labels(counts)
 
 
+@checked
 def label_policy(
     distribution: Distribution,
     cost_matrix: ArrayLike,
@@ -159,7 +160,6 @@ def label_policy(
     >>> policy.expected_cost.round(3), policy.expected_labels.round(2)
     (array([0.383, 0.1  , 0.5  ]), array([1., 0., 0.]))
     """
-    check_positive_int(horizon=horizon)
     costs = costs_of(distribution, cost_matrix)
     c = as_floats(price, "price")
     if c.shape not in ((), (len(distribution),)) or not np.isfinite(c).all() or (c < 0).any():
@@ -179,6 +179,7 @@ def label_policy(
     return LabelPolicy(distribution, price, cost, labels, costs, levels, asks)
 
 
+@checked
 def allocate_labels(
     distribution: Distribution,
     cost_matrix: ArrayLike,
@@ -225,9 +226,8 @@ def allocate_labels(
     >>> allocate_labels(rows, [[0, 1], [1, 0]], budget=4)
     array([3, 0, 1])
     """
-    if not isinstance(budget, (int, np.integer)) or isinstance(budget, bool) or budget < 0:
+    if budget < 0:
         raise ValueError(f"budget must be an int of at least 0, got {budget!r}.")
-    check_positive_int(max_labels=max_labels)
     C = costs_of(distribution, cost_matrix).C
     levels = label_levels(distribution.n_classes, int(max_labels))
     costs = [_costs_after(tree) for _, tree in _trees(distribution, levels, C)]

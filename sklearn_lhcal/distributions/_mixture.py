@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp, rel_entr
 
 from .._utils.arrays import Floats
-from .._utils.checks import as_floats, plain_array
+from .._utils.checks import as_floats, checked, plain_array
 from .._utils.names import column_names
 from .._utils.simplex import log
 from .._utils.types import ArrayLike
@@ -37,6 +37,7 @@ class Mixture(Distribution):
     _log_w: Floats
 
     @classmethod
+    @checked
     def of(cls, parts: Distribution, log_weights: ArrayLike) -> "Mixture":
         """The mixture of S·n rows, member by member, with log-weights of shape (S, n).
 

@@ -5,7 +5,7 @@ from numpy.typing import NDArray
 from sklearn.utils import check_array
 
 from .._utils.arrays import Floats
-from .._utils.checks import check_samples
+from .._utils.checks import check_samples, checked
 from .._utils.estimators import resolve
 from .._utils.simplex import in_columns
 from .._utils.types import ArrayLike, Estimator, Samples
@@ -15,6 +15,7 @@ from ._label_policy import costs_of
 from ._mixture import Ensemble
 
 
+@checked
 def second_opinion_value(
     distribution: Distribution, cost_matrix: ArrayLike | None = None
 ) -> Floats:
@@ -59,6 +60,7 @@ def _squared_change(distribution: Distribution) -> Floats:
     return distribution._changes(distribution.mean())[2]
 
 
+@checked
 def predict_dist(estimator: Estimator, X: Samples) -> Distribution:
     """Predictive distribution over class probabilities of any fitted classifier.
 
@@ -116,6 +118,7 @@ def _renamed(distribution: Distribution, classes: NDArray) -> Distribution:
     return distribution.with_classes(classes)
 
 
+@checked
 def predict_epistemic(estimator: Estimator, X: Samples) -> Floats:
     """Epistemic uncertainty of any fitted classifier: larger where more data would teach more.
 

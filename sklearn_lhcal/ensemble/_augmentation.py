@@ -7,7 +7,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from .._utils.arrays import Floats
-from .._utils.checks import check_samples
+from .._utils.checks import check_samples, checked
 from .._utils.types import Estimator, Samples, Seed
 from ._base import EnsembleClassifier
 
@@ -69,6 +69,7 @@ class TestTimeAugmentationClassifier(EnsembleClassifier):
         self.n_samples = n_samples
         self.random_state = random_state
 
+    @checked
     def sample_proba(
         self, X: Samples, n_samples: int | None = None, random_state: Seed = None
     ) -> Floats:

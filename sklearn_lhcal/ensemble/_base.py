@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._rows import DistributionClassifierMixin, read_labels, weight_of
 from .._utils.arrays import Floats
-from .._utils.checks import check_samples
+from .._utils.checks import check_samples, checked
 from .._utils.estimators import atomic, class_order, fit_on_labels, own_columns, take_feature_names
 from .._utils.types import ArrayLike, LabelsLike, Samples, Seed
 from ..distributions import Ensemble
@@ -24,6 +24,7 @@ class EnsembleClassifier(
     accepts_label_histograms = True
 
     @abstractmethod
+    @checked
     def sample_proba(
         self, X: Samples, n_samples: int | None = None, random_state: Seed = None
     ) -> Floats:

@@ -9,6 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from .._utils.arrays import Floats
+from .._utils.checks import checked
 from .._utils.estimators import fit_on_labels
 from .._utils.types import Estimator, Samples, Seed
 from ._base import EnsembleClassifier
@@ -110,6 +111,7 @@ class DeepEnsembleClassifier(EnsembleClassifier):
     def _member(self):
         return self.estimators_[0]
 
+    @checked
     def sample_proba(
         self, X: Samples, n_samples: int | None = None, random_state: Seed = None
     ) -> Floats:

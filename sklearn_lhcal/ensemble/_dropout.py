@@ -6,7 +6,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
 from .._utils.arrays import Floats
-from .._utils.checks import take_rows
+from .._utils.checks import checked, take_rows
 from .._utils.estimators import resolve, with_own_module
 from .._utils.types import Estimator, Samples, Seed
 from ._base import EnsembleClassifier
@@ -86,6 +86,7 @@ class MCDropoutClassifier(EnsembleClassifier):
         _dropouts(net.module_)
         return fitted
 
+    @checked
     def sample_proba(
         self, X: Samples, n_samples: int | None = None, random_state: Seed = None
     ) -> Floats:

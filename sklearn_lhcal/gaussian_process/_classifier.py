@@ -12,11 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .._rows import DistributionClassifierMixin, read_labels, weight_of
 from .._utils.arrays import Floats
-from .._utils.checks import (
-    check_positive_int,
-    check_samples,
-    plain_array,
-)
+from .._utils.checks import check_samples, plain_array
 from .._utils.devices import check_device, on_cpu
 from .._utils.estimators import atomic
 from .._utils.names import check_row_names
@@ -207,7 +203,7 @@ class SparseGPClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstim
         dtype: Literal["auto", "float64", "float32"] = "auto",
         device: str = "cpu",
         random_state: Seed = None,
-        verbose: int = 0,
+        verbose: int | bool = 0,
     ) -> None:
         self.kernel = kernel
         self.n_inducing = n_inducing
@@ -401,18 +397,6 @@ class SparseGPClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstim
 
     def _check_parameters(self):
         check_device(self.device)
-        for name, known in (("kernel", PROFILES), ("dtype", ["auto", *_DTYPES])):
-            value = getattr(self, name)
-            if value not in known:
-                raise ValueError(f"{name} must be one of {sorted(known)}, got {value!r}.")
-        check_positive_int(n_inducing=self.n_inducing, max_iter=self.max_iter)
-        batch = self.batch_size
-        whole = isinstance(batch, (int, np.integer)) and batch >= 1
-        if not (whole or batch is None or batch == "auto"):
-            raise ValueError(
-                f'batch_size must be None, "auto" or an int of at least 1, got {batch!r}.'
-            )
-        for name in ("variance", "lengthscale"):
-            value = getattr(self, name)
-            if value is not None and not (np.isfinite(value) & (np.asarray(value) > 0)).all():
-                raise ValueError(f"{name} must be positive and finite, got {value!r}.")
+        scale = self.lengthscale
+        if scale is not None and not (np.isfinite(scale) & (np.asarray(scale) > 0)).all():
+            raise ValueError(f"lengthscale must be positive and finite, got {scale!r}.")

@@ -7,7 +7,7 @@ from scipy.stats import rankdata
 from sklearn.utils import check_random_state
 
 from .._utils.arrays import Floats, Indices
-from .._utils.checks import read_groups
+from .._utils.checks import checked, read_groups
 from .._utils.types import ArrayLike, LabelsLike, Seed
 from ._labels import Labels, read_labels
 from ._statistics import pairwise_disagreement
@@ -55,6 +55,7 @@ class AdjudicationTest(NamedTuple):
         return f"H0: {self.hypothesis}; p {p}"
 
 
+@checked
 def adjudication_test(
     y: LabelsLike, *, groups: ArrayLike | None = None, random_state: Seed = 0
 ) -> AdjudicationTest:

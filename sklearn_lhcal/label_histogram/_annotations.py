@@ -7,7 +7,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from sklearn.utils import check_random_state
 
-from .._utils.checks import any_array, as_names, check_positive_int
+from .._utils.checks import any_array, as_names, checked
 from .._utils.types import ArrayLike, LabelsLike, Seed
 from ._adjudication import looks_adjudicated
 from ._labels import read_labels
@@ -104,6 +104,7 @@ class Annotations(Ratings):
     # --- made of ---
 
     @classmethod
+    @checked
     def from_long(
         cls,
         *table: Any,
@@ -175,6 +176,7 @@ class Annotations(Ratings):
         return cls._of(assembled(long, names, raters, classes, on_duplicate), classes, left_out)
 
     @classmethod
+    @checked
     def from_matrix(
         cls,
         matrix: ArrayLike,
@@ -306,6 +308,7 @@ class Annotations(Ratings):
         part._seal()
         return part
 
+    @checked
     def first(self, per_row: int) -> Self:
         """The first ratings of each row, free of what was asked for afterwards.
 
@@ -330,7 +333,6 @@ class Annotations(Ratings):
         array([[1, 1],
                [2, 0]])
         """
-        check_positive_int(per_row=per_row)
         if not self.ordered:
             raise ValueError(
                 "Which ratings came first is not known; give from_long order=, or from_matrix "
@@ -340,6 +342,7 @@ class Annotations(Ratings):
         part.adjudicated = looks_adjudicated(part)
         return part
 
+    @checked
     def subsample(
         self,
         *,
@@ -377,7 +380,6 @@ class Annotations(Ratings):
         rng = check_random_state(random_state)
         part = self
         if n_raters is not None:
-            check_positive_int(n_raters=n_raters)
             present = np.unique(self.rater)
             if n_raters > len(present):
                 raise ValueError(f"n_raters is {n_raters}, but there are {len(present)} raters.")
@@ -385,7 +387,6 @@ class Annotations(Ratings):
             panel[rng.choice(present, n_raters, replace=False)] = True
             part = part.keep(panel[part.rater])
         if per_row is not None:
-            check_positive_int(per_row=per_row)
             row = part.row
             shuffled = np.lexsort((rng.random_sample(len(row)), row))
             rank = np.empty(len(row), dtype=np.intp)

@@ -172,8 +172,6 @@ def assembled(
     long: Long, items: NDArray, raters: NDArray, classes, on_duplicate: str = "raise"
 ) -> dict:
     """What `Annotations` are made of; items and raters of the table are numbers by now."""
-    if on_duplicate not in ("raise", "last"):
-        raise ValueError(f"on_duplicate must be 'raise' or 'last', got {on_duplicate!r}.")
     label, found = coded(long.label, "label")
     given = label >= 0
     if not given.any():

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._utils.arrays import Floats, Indices, Integers
-from .._utils.checks import as_names, plain_array, take_rows
+from .._utils.checks import as_names, checked, plain_array, take_rows
 from .._utils.types import ArrayLike, Selection
 from ._adjudication import AdjudicatedRatingsWarning, looks_adjudicated
 from ._labels import Labels
@@ -16,6 +16,7 @@ from ._labels import Labels
 class Ratings(Labels):
     """What `Annotations` hold: who rated which row as what; see there for the attributes."""
 
+    @checked
     def __init__(
         self,
         indptr: ArrayLike,

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from .._utils.arrays import Floats, Integers
+from .._utils.checks import checked
 from .._utils.types import ArrayLike, LabelsLike
 from ._labels import Labels, read_labels
 
@@ -68,6 +69,7 @@ def class_disagreement(y: LabelsLike) -> Floats:
     return 2 * scale[:, None] * mu * (1 - mu)
 
 
+@checked
 def u_statistic(y: LabelsLike, kernel: Callable[[Integers], ArrayLike], order: int) -> Floats:
     """Unbiased estimate, for each row, of the mean of a symmetric statistic of `order` raters.
 
@@ -100,8 +102,6 @@ def u_statistic(y: LabelsLike, kernel: Callable[[Integers], ArrayLike], order: i
     array([0.5])
     """
     labels = read_labels(y)
-    if order < 1:
-        raise ValueError(f"order must be at least 1, got {order}.")
     K = labels.shape[1]
     # (n_subsets, K), each row sums to `order`
     draws = combinations_with_replacement(range(K), order)

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from .._rows import Annotations, Rows
 from .._utils.arrays import Floats, row_blocks
 from .._utils.bins import Bins
-from .._utils.checks import is_real
 from ._two_way import pairs_within, squares
 
 Correction = Literal["residual", "label"] | None
@@ -198,18 +197,8 @@ class BinSums:
         return self.wz / W_b, (self.we + self.wz) / W_b
 
 
-def check_bias_correction(bias_correction: str | None) -> None:
-    """Raise a ValueError unless the value is one of "residual", "label" and None."""
-    if bias_correction not in ("residual", "label", None):
-        raise ValueError(
-            f'bias_correction must be "residual", "label" or None, got {bias_correction!r}.'
-        )
-
-
 def check_exponent(p, bias_correction: str | None) -> None:
-    """ValueError for an exponent below 1, or a correction that it does not have."""
-    if not is_real(p) or isinstance(p, bool) or not p >= 1:
-        raise ValueError(f"p must be a number, 1 or more, or np.inf, got {p!r}.")
+    """ValueError for a correction that an exponent does not have."""
     if p != 2 and bias_correction is not None:
         raise ValueError(
             f"bias_correction={bias_correction!r} is for p = 2 only, got p = {p}; "

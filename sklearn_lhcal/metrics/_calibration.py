@@ -22,7 +22,6 @@ from ._binned import (
     Binned,
     BinSums,
     Correction,
-    check_bias_correction,
     check_exponent,
     correction_of,
 )
@@ -93,12 +92,11 @@ _of_classes = partial(LossOverBins, greater_is_better=False, binned=class_bins)
 def _loss_tags(
     *, p, bias_correction, distance: Distance, loss: str = "squared", **others
 ) -> LossOverBins:
-    check_bias_correction(bias_correction)
     check_exponent(p, bias_correction)
     check_distance(distance)
     if distance is not None and (p != 2 or loss != "squared"):
         raise ValueError("A distance is for p=2 and the squared loss only.")
-    if loss not in ("squared", "log") or (loss == "log" and (p, bias_correction) != (2, None)):
+    if loss == "log" and (p, bias_correction) != (2, None):
         raise ValueError(
             'loss must be "squared", or "log" with bias_correction=None and p=2, got '
             f"{loss!r} with {bias_correction!r} and {p!r}."

@@ -3,23 +3,21 @@
 It is the baseline of the kernel estimates.
 """
 
+from typing import Literal
+
 import numpy as np
 from scipy.stats import skew
 
 from .._rows import PredictionLike, Rows
 from .._utils.bins import Bins
-from .._utils.checks import is_count
 from .._utils.tags import OfRows, metric
 from .._utils.types import ArrayLike, LabelsLike
 from ._evaluate import score, signed_root
 from ._kernel import check_options
 
 
-def _tags(*, p: float, n_bins: int | str, **others) -> OfRows:
+def _tags(*, p: float, **others) -> OfRows:
     check_options(p, None)
-    by_doane = isinstance(n_bins, str) and n_bins == "doane"
-    if not by_doane and not is_count(n_bins):
-        raise ValueError(f"n_bins must be a whole number, 1 or more, or 'doane', got {n_bins!r}.")
     return OfRows(greater_is_better=False, biased=True, of_rows=_value)
 
 
@@ -42,7 +40,7 @@ def binned_canonical_error(
     *,
     sample_weight: ArrayLike | None = None,
     p: float = 1,
-    n_bins: int | str = "doane",
+    n_bins: int | Literal["doane"] = "doane",
     root: bool = False,
 ) -> float:
     """Canonical calibration error in cells of the simplex: smaller is better, minimum 0.

@@ -13,7 +13,7 @@ from .._utils.distances import Distance, check_distance, half_squares
 from .._utils.tags import LossOverBins, MeanOfTerms, metric
 from .._utils.types import ArrayLike, LabelsLike, Strategy
 from ..label_histogram import class_disagreement, pairwise_disagreement
-from ._binned import Binned, BinSums, Correction, check_bias_correction, correction_of
+from ._binned import Binned, BinSums, Correction, correction_of
 from ._calibration import calibration_parts
 from ._evaluate import mean_of, points_of, score, signed_root
 from ._statistic import squared
@@ -137,7 +137,6 @@ def _bins_tags(binned: Callable, of_sums: Callable, signed_root: bool = True):
     """Tags of a binned loss, or of its signed root, as a function of the options."""
 
     def tags(*, bias_correction: Correction, distance=None, **others) -> LossOverBins:
-        check_bias_correction(bias_correction)
         check_distance(distance)
         return LossOverBins(
             greater_is_better=False,

@@ -15,14 +15,7 @@ from sklearn.utils import check_random_state
 from .._rows import read_labels
 from .._utils.arrays import Floats, Indices
 from .._utils.bins import Bins
-from .._utils.checks import (
-    any_array,
-    as_floats,
-    check_inference,
-    check_same_length,
-    distinct,
-    is_gap,
-)
+from .._utils.checks import any_array, as_floats, check_same_length, checked, distinct, is_gap
 from .._utils.names import check_row_names, is_numeric, positions, sorted_names
 from .._utils.tags import Tags, metric
 from .._utils.types import ArrayLike, LabelsLike, Seed, Strategy
@@ -224,8 +217,6 @@ def epistemic_calibration_error(
     >>> round(epistemic_calibration_error([0, 1, 0, 1], [0.1, 0.1, 0.5, 0.5], n_bins=2), 3)
     0.2
     """
-    if bias_correction not in ("residual", None):
-        raise ValueError(f'bias_correction must be "residual" or None, got {bias_correction!r}.')
     g, e = check_gains(gain, uncertainty)
     sums = gain_sums(g, e, n_bins, strategy)
     if bias_correction is None:
@@ -285,6 +276,7 @@ def epistemic_correlation(gain: ArrayLike, uncertainty: ArrayLike) -> float:
     return float((a * b).sum() / np.sqrt((a * a).sum() * (b * b).sum()))
 
 
+@checked
 def null_epistemic_error(
     gain: ArrayLike,
     uncertainty: ArrayLike,
@@ -345,7 +337,6 @@ def null_epistemic_error(
         raise ValueError(
             f"No gain exceeds 1, but the estimate reaches {e.max():.3g}; calibrate it first."
         )
-    check_inference(n_draws=n_draws)
     levels = check_levels(quantiles)
     index = Bins(e[:, None], n_bins, strategy).index(e[:, None])[:, 0]
     order = np.argsort(index, kind="stable")

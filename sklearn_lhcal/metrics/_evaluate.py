@@ -10,6 +10,7 @@ from sklearn.exceptions import UndefinedMetricWarning
 
 from .._rows import Rows, read_for
 from .._utils.arrays import Floats
+from .._utils.checks import check_arguments
 from .._utils.distances import Distance, placed, points
 from .._utils.tags import MeanOfTerms, Tags, defaults_of, tags_of, unwrapped
 
@@ -70,6 +71,7 @@ def with_options(function: Callable, options: dict[str, Any]) -> Metric | None:
 
 
 def _metric(function: Callable, options: dict[str, Any]) -> Metric:
+    check_arguments(function, options)
     return Metric(function, options, tags_of(function, **options))
 
 

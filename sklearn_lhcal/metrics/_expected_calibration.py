@@ -20,7 +20,6 @@ from ._binned import (
     Binned,
     BinSums,
     Correction,
-    check_bias_correction,
     check_exponent,
     correction_of,
 )
@@ -97,7 +96,6 @@ _of_bins = partial(LossOverBins, greater_is_better=False, binned=_binned)
 
 def _tags(*, p, bias_correction, **others) -> LossOverBins:
     """A corrected error is a signed root of p = 2, whose interval is that of its square, mapped."""
-    check_bias_correction(bias_correction)
     check_exponent(p, bias_correction)
     if bias_correction is not None:
         return _of_bins(of_sums=_loss_of, signed_root=True)

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from .._rows import PredictionLike, Rows
-from .._utils.checks import as_floats, is_real
+from .._utils.checks import as_floats, checked
 from .._utils.simplex import check_proba
 from .._utils.types import ArrayLike, KernelKind, Seed
 from ..distributions import Distribution
@@ -19,6 +19,7 @@ _LOO_ROWS = 5_000
 _CV_ROWS = 20_000
 
 
+@checked
 def loo_bandwidth(
     prediction: PredictionLike,
     *,
@@ -89,13 +90,11 @@ def choose_bandwidth(
 
     A rule finds it from z, or from z and what is smoothed: residuals or frequencies.
     """
-    if is_real(bandwidth) and not isinstance(bandwidth, bool) and 0 < bandwidth < np.inf:
-        return float(bandwidth)
-    if isinstance(bandwidth, str) and bandwidth == "loo":
+    if bandwidth == "loo":
         return _loo(rows.z, kind, random_state, device, groups=rows.groups)
-    if isinstance(bandwidth, str) and bandwidth == "cv":
+    if bandwidth == "cv":
         return _cv(rows, kind, random_state, device, of_residuals)
-    raise ValueError(f"bandwidth must be 'loo', 'cv' or a positive number, got {bandwidth!r}.")
+    return float(bandwidth)
 
 
 def _loo(z, kind, random_state, device, grid=None, groups=None) -> float:

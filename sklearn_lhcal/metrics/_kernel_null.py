@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 
 from .._rows import Annotations, PredictionLike, Rows, read_rows
 from .._utils.arrays import Floats, Indices
-from .._utils.checks import check_inference
+from .._utils.checks import checked
 from .._utils.simplex import EPS
 from .._utils.types import ArrayLike, KernelKind, LabelsLike, Seed
 from ._binned import raters_repeat
@@ -132,6 +132,7 @@ class NullCalibrationError(NamedTuple):
         )
 
 
+@checked
 def null_calibration_error(
     y: LabelsLike,
     prediction: PredictionLike,
@@ -227,13 +228,7 @@ def null_calibration_error(
     True
     """
     check_options(p, bias_correction)
-    check_inference(n_draws=n_draws)
     levels = check_levels(quantiles)
-    if isinstance(bandwidth, str) and bandwidth != "loo":
-        raise ValueError(
-            f"bandwidth must be None, 'loo' or a positive number, got {bandwidth!r}; 'cv' depends "
-            "on the labels, which the null distribution draws anew."
-        )
     rows = read_rows(y, prediction, sample_weight, groups).weighted()
     check_enough(rows, bias_correction)
     if rows.labels.known and rows.groups is None:

@@ -7,13 +7,12 @@ from .._rows import PredictionLike
 from .._utils.distances import Distance, check_distance
 from .._utils.tags import MeanOfTerms, metric
 from .._utils.types import ArrayLike, LabelsLike
-from ._binned import Correction, check_bias_correction
+from ._binned import Correction
 from ._evaluate import mean_at, score
 
 
 def least_raters(bias_correction: Correction) -> int:
     """Raters that a corrected loss needs, and a plugin; the correction is checked."""
-    check_bias_correction(bias_correction)
     if bias_correction is None:
         return 1
     return 2

@@ -21,8 +21,6 @@ def _terms(rows: Rows, *, threshold: float, class_index) -> tuple:
 
 
 def _tags(*, threshold: float, class_index) -> MeanOfTerms:
-    if not 0 <= threshold < 1:
-        raise ValueError(f"threshold must be at least 0 and below 1, got {threshold!r}.")
     limits = (-threshold / (1 - threshold), 1.0)
     return MeanOfTerms(greater_is_better=True, terms=_terms, limits=limits)
 

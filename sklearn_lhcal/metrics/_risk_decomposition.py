@@ -5,6 +5,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from .._rows import PredictionLike, Rows, read_with_costs
+from .._utils.checks import checked
 from .._utils.costs import bayes_columns, check_cost_matrix, expected_cost
 from .._utils.types import ArrayLike, LabelsLike
 from ._kernel_bandwidth import as_tensor, choose_bandwidth
@@ -32,6 +33,7 @@ class RiskDecomposition(NamedTuple):
     reliability: float
 
 
+@checked
 def risk_decomposition(
     y: LabelsLike,
     prediction: PredictionLike,

@@ -11,7 +11,7 @@ from sklearn.metrics import get_scorer as sklearn_get_scorer
 from sklearn.utils.metadata_routing import UNUSED
 
 from .._rows import Rows, labels_for, rated_only, rows_of
-from .._utils.checks import check_samples
+from .._utils.checks import check_samples, checked
 from .._utils.estimators import weight_params
 from .._utils.names import check_row_names
 from .._utils.tags import Tags, tags_of, unwrapped
@@ -61,6 +61,7 @@ class LabelHistogramScorer(BaseEstimator):
         self.response = response
         self.sign = sign
 
+    @checked
     def score(
         self,
         estimator: Estimator,
@@ -167,6 +168,7 @@ class EpistemicScorer(BaseEstimator):
         self.metric = metric
         self.sign = sign
 
+    @checked
     def score(
         self,
         estimator: Estimator,
@@ -244,6 +246,7 @@ SCORERS: dict[str, Any] = {
 }
 
 
+@checked
 def get_scorer(scoring: str | Callable) -> Callable[..., float]:
     """A scorer by name: one of this package, else one of scikit-learn.
 

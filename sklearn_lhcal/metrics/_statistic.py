@@ -8,11 +8,12 @@ from .._utils.checks import (
     check_grouped,
     check_same_length,
     check_sample_weight,
+    checked,
     read_groups,
     take_rows,
 )
 from .._utils.types import ArrayLike, Strategy
-from ._binned import BinSums, Correction, check_bias_correction
+from ._binned import BinSums, Correction
 from ._calibration import calibration_parts
 from ._evaluate import undefined
 
@@ -56,6 +57,7 @@ def statistic_squared_loss(
     return float(np.average(squared(d, phi), weights=w, axis=0).mean())
 
 
+@checked
 def statistic_calibration_loss(
     rate: ArrayLike,
     predicted: ArrayLike,
@@ -88,7 +90,6 @@ def statistic_calibration_loss(
     >>> statistic_calibration_loss([1.0, 0.0], [0.25, 0.25], bias_correction=None)
     0.0625
     """
-    check_bias_correction(bias_correction)
     found = _read(rate, predicted, sample_weight, groups)
     if found is None:
         return undefined("statistic_calibration_loss", 2)

@@ -42,8 +42,6 @@ def _entropy_rows(absolute: bool, bias_correction: Harmonic):
 
 
 def _entropy_tags(*, absolute: bool, bias_correction: Harmonic) -> MeanOfTerms:
-    if bias_correction not in (None, "harmonic"):
-        raise ValueError(f"bias_correction must be None or 'harmonic', got {bias_correction!r}.")
     return MeanOfTerms(
         # a signed error has no better end
         greater_is_better=False if absolute else None,

@@ -13,13 +13,7 @@ from sklearn.utils.metadata_routing import UNUSED
 
 from .._rows import read_labels
 from .._utils.arrays import Indices
-from .._utils.checks import (
-    as_features,
-    check_positive_int,
-    check_same_length,
-    check_samples,
-    take_rows,
-)
+from .._utils.checks import as_features, check_params, check_same_length, check_samples, take_rows
 from .._utils.types import ArrayLike, LabelsLike, Samples, Seed
 from ._carved_scorer import CarvedScorer, rows_key
 
@@ -268,6 +262,7 @@ class BallCarvingSplit(BaseEstimator):
 
     def _check_parameters(self) -> list[list[float]]:
         """The ranges of the shares that stay in training, and that are for testing."""
+        check_params(self)
         shares = [np.broadcast_to(a, 2).tolist() for a in (self.keep_fraction, self.test_fraction)]
         (low, high), (least, most) = shares
         if not 0 <= low <= high < 1 or not 0 < least <= most <= 1 - high + 1e-12:
@@ -276,9 +271,6 @@ class BallCarvingSplit(BaseEstimator):
                 "test_fraction positive and at most what is left, or such a range, got "
                 f"{self.keep_fraction!r} and {self.test_fraction!r}."
             )
-        check_positive_int(n_balls=self.n_balls, n_splits=self.n_splits)
-        if self.radius != "auto" and not 0 < self.radius < np.inf:
-            raise ValueError(f'radius must be "auto" or a positive number, got {self.radius!r}.')
         return shares
 
     def _balls(self, X, rng) -> list[NDArray]:

@@ -11,13 +11,7 @@ from sklearn.base import clone, is_classifier
 from .. import metrics
 from .._rows import predicted_classes, read_labels
 from .._utils.arrays import Floats
-from .._utils.checks import (
-    check_fraction,
-    check_positive_int,
-    check_same_length,
-    check_samples,
-    take_rows,
-)
+from .._utils.checks import check_same_length, check_samples, checked, take_rows
 from .._utils.estimators import fit_on_labels
 from .._utils.names import check_row_names
 from .._utils.types import Estimator, Folds, LabelsLike, Samples, Seed
@@ -26,6 +20,7 @@ from ._carved_scorer import fit_with_more
 from ._folds import check_cv
 
 
+@checked
 def evaluate_epistemic(
     estimators: Mapping[str, Estimator],
     X: Samples,
@@ -107,8 +102,6 @@ def evaluate_epistemic(
     >>> found["E"]["epistemic_calibration_error"] > found["M"]["epistemic_calibration_error"]
     True
     """
-    check_positive_int(n_bins=n_bins)
-    check_fraction(confidence_level=confidence_level)
     models = list(estimators.values()) if isinstance(estimators, Mapping) else []
     if not models or not all(map(is_classifier, models)):
         raise ValueError(

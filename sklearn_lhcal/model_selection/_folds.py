@@ -10,7 +10,7 @@ from sklearn.model_selection import check_cv as sklearn_check_cv
 
 from .._rows import read_labels
 from .._utils.arrays import Indices
-from .._utils.checks import read_groups
+from .._utils.checks import checked, read_groups
 from .._utils.types import ArrayLike, Folds, LabelsLike, Samples, Seed, Splitter
 
 
@@ -87,6 +87,7 @@ class StratifiedVotesKFold(BaseCrossValidator):
         return self.n_splits
 
 
+@checked
 def check_cv(cv: Folds = 5) -> Splitter:
     """A splitter from what is given as ``cv=``: scikit-learn's function, for label histograms.
 

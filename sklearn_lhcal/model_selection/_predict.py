@@ -11,6 +11,7 @@ from .._rows import predicted_classes, predicted_dist, read_labels
 from .._utils.checks import (
     check_same_length,
     check_samples,
+    checked,
     read_groups,
     take_params,
     take_rows,
@@ -23,6 +24,7 @@ from ..distributions import Distribution
 from ._folds import check_cv
 
 
+@checked
 def cross_val_predict(
     estimator: Estimator,
     X: Samples,
@@ -32,7 +34,7 @@ def cross_val_predict(
     groups: ArrayLike | None = None,
     method: Literal["predict_proba", "predict_dist", "predict"] = "predict_proba",
     fit_params: dict | None = None,
-    verbose: int = 0,
+    verbose: int | bool = 0,
 ) -> NDArray | Distribution:
     """Out-of-fold predictions of a classifier trained on label histograms.
 
@@ -79,10 +81,6 @@ def cross_val_predict(
     >>> cross_val_predict(LogisticRegression(), data.X, data.counts, method="predict_dist")
     PointMass(n=100, n_classes=3)
     """
-    if method not in ("predict_proba", "predict_dist", "predict"):
-        raise ValueError(
-            f'method must be "predict_proba", "predict_dist" or "predict", got {method!r}.'
-        )
     if not is_classifier(estimator):
         raise ValueError(f"estimator must be a classifier, got {type(estimator).__name__}.")
     X = check_samples(X)

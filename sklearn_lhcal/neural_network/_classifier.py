@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from .._rows import DistributionClassifierMixin, read_labels, weight_of
 from .._utils.arrays import Floats
-from .._utils.checks import as_names
+from .._utils.checks import as_names, checked
 from .._utils.devices import check_device, recorded, seeded
 from .._utils.estimators import atomic
 from .._utils.names import check_row_names, sorted_names
@@ -144,7 +144,7 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
         max_epochs: int = 50,
         batch_size: int = 64,
         train_split: Callable | None = None,
-        verbose: int = 0,
+        verbose: int | bool = 0,
         iterator_train__shuffle: bool = True,
         **kwargs: Any,
     ) -> None:
@@ -178,6 +178,7 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
             super().__setattr__(name, value)
 
     @classmethod
+    @checked
     def from_trained(
         cls, module: nn.Module, classes: ArrayLike, **kwargs: Any
     ) -> "NeuralClassifier":

@@ -6,13 +6,14 @@ it is the hard minimum.
 """
 
 from collections.abc import Callable
+from typing import Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from .._utils.arrays import Floats
-from .._utils.checks import check_positive
+from .._utils.checks import checked
 from .._utils.costs import check_cost_matrix
 from .._utils.types import ArrayLike
 from ._losses import _MeanOverRows, _weighted_sum, frequencies
@@ -57,11 +58,9 @@ class _DecisionLoss(_MeanOverRows):
     costs: Tensor
     _bound: Callable[[Tensor, Tensor], Tensor]
 
+    @checked
     def __init__(self, cost_matrix: ArrayLike, lam: float = 1.0, beta: float | None = None) -> None:
         super().__init__()
-        check_positive(lam=lam)
-        if beta is not None:
-            check_positive(beta=beta)
         self.cost_matrix = cost_matrix
         self.lam = lam
         self.beta = beta
@@ -127,16 +126,15 @@ class DirectLoss(_DecisionLoss):
     tensor(0.2500)
     """
 
+    @checked
     def __init__(
         self,
         cost_matrix: ArrayLike,
         lam: float = 1.0,
         beta: float | None = None,
-        bound: str = "upper",
+        bound: Literal["upper", "lower"] = "upper",
     ) -> None:
         super().__init__(cost_matrix, lam, beta)
-        if bound not in ("upper", "lower"):
-            raise ValueError(f'bound must be "upper" or "lower", got {bound!r}.')
         self.bound = bound
 
     def _bound(self, f, c):

@@ -15,6 +15,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
+from .._utils.checks import checked
 from .._utils.rising import log_rising
 
 
@@ -98,10 +99,9 @@ class FocalLoss(LabelLogLoss):
     tensor(0.1733)
     """
 
+    @checked
     def __init__(self, gamma: float | Literal["53"] = 3.0) -> None:
         super().__init__()
-        if gamma != "53" and (isinstance(gamma, str) or not 0 <= gamma < math.inf):
-            raise ValueError(f'gamma must be a number, 0 or more, or "53", got {gamma!r}.')
         self.gamma = gamma
 
     def total(self, logits: Tensor, counts: Tensor, weight: Tensor | None = None) -> Tensor:
@@ -189,6 +189,7 @@ class _HistogramLoss(_MeanOverRows):
 
     _row_loss: Callable[..., Tensor]
 
+    @checked
     def __init__(self, penalty: float = 0.0) -> None:
         super().__init__()
         self.penalty = penalty

@@ -15,9 +15,8 @@ import torch
 from sklearn.base import BaseEstimator
 from torch import Tensor, nn
 
-from .._utils.checks import check_not_negative
+from .._utils.checks import check_params
 from .._utils.kernels.errors import (
-    KINDS,
     SmoothingProblem,
     best_bandwidth,
     plugin_rows,
@@ -112,13 +111,9 @@ class KernelCalibrationPenalty(BaseEstimator, nn.Module):
         return _kernel_mean(residual_rows, 3, *batch)
 
     def _check_parameters(self):
-        if self.bias_correction not in ("residual", None):
-            raise ValueError(
-                f'bias_correction must be "residual" or None, got {self.bias_correction!r}.'
-            )
-        _check_kernels(self.kind, self.bandwidth)
-        if not 1 <= self.p < np.inf:
-            raise ValueError(f"p must be a number, 1 or more, got {self.p!r}.")
+        check_params(self)
+        if np.isinf(self.p):
+            raise ValueError(f"p must be a finite number, 1 or more, got {self.p!r}.")
         if self.bias_correction == "residual" and self.p != 2:
             raise ValueError(
                 f"The residual form exists for p = 2 only, got {self.p!r}; use "
@@ -172,7 +167,7 @@ class SharpnessPenalty(BaseEstimator, nn.Module):
 
     def forward(self, logits: Tensor, counts: Tensor, weight: Tensor | None = None) -> Tensor:
         """The penalty of a batch, a scalar."""
-        _check_kernels(self.kind, self.bandwidth)
+        check_params(self)
         return _kernel_mean(sharpness_rows, 3, self.kind, self.bandwidth, logits, counts, weight)
 
 
@@ -210,6 +205,7 @@ class MMCEPenalty(BaseEstimator, nn.Module):
 
     def forward(self, logits: Tensor, counts: Tensor, weight: Tensor | None = None) -> Tensor:
         """The penalty of a batch, a scalar."""
+        check_params(self)
         counts = as_counts(counts, logits)
         z = torch.softmax(logits, dim=-1)
         r = z.max(dim=-1).values
@@ -225,20 +221,7 @@ class MMCEPenalty(BaseEstimator, nn.Module):
 @torch.no_grad()
 def penalty_of(regularizer: nn.Module | None, weight: float) -> nn.Module | None:
     """A copy of the caller's penalty, whose weight λ is checked."""
-    if not (regularizer is None or isinstance(regularizer, nn.Module)):
-        raise ValueError(
-            "regularizer must be None or a torch module, such as MMCEPenalty(), got "
-            f"{regularizer!r}."
-        )
-    check_not_negative(regularizer_weight=weight)
     return copy.deepcopy(regularizer)
-
-
-def _check_kernels(kind, bandwidth) -> None:
-    if kind not in KINDS:
-        raise ValueError(f"kind must be one of {', '.join(KINDS)}, got {kind!r}.")
-    if bandwidth != "loo" and (isinstance(bandwidth, str) or not 0 < bandwidth < np.inf):
-        raise ValueError(f'bandwidth must be a positive number or "loo", got {bandwidth!r}.')
 
 
 def _kernel_mean(rows_of, least: int, kind, bandwidth, logits, counts, weight) -> Tensor:

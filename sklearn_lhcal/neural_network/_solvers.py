@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from .._utils.arrays import Floats
-from .._utils.checks import check_not_negative, check_positive_int
+from .._utils.checks import check_params
 from .._utils.devices import check_device, seeded
 from .._utils.problems import Problem, Solver, Training, Vector
 from .._utils.types import Seed
@@ -138,7 +138,8 @@ class Adam(Solver):
         x : ndarray of shape (p,)
             The parameters of the module, one after the other.
         """
-        self._check()
+        check_params(self)
+        check_device(self.device)
         module, loss, inputs, counts, weight = problem.training()
         options = {
             "optimizer": torch.optim.Adam,
@@ -156,15 +157,6 @@ class Adam(Solver):
         net.module_.to("cpu")
         self._check_convergence(net.history)
         return _parameters(module)
-
-    def _check(self):
-        check_device(self.device)
-        check_not_negative(learning_rate=self.learning_rate)
-        check_positive_int(max_epochs=self.max_epochs)
-        if self.batch_size != -1:
-            check_positive_int(batch_size=self.batch_size)
-        if self.early_stopping is not None:
-            check_positive_int(early_stopping=self.early_stopping)
 
     def _check_convergence(self, history):
         """Warn where the last epochs, as many as the patience, still lowered the held-out loss."""

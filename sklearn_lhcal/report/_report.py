@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from .._rows import PredictionLike
-from .._utils.checks import check_fraction
+from .._utils.checks import checked
 from .._utils.types import ArrayLike, LabelsLike
 from .._utils.version import __version__
 from ..distributions import Dirichlet, second_opinion_value
@@ -53,6 +53,7 @@ class Report:
         """1 where a check warns, else 0: the exit status of the command."""
         return int(any(check["severity"] == "warning" for check in self.data["checks"]))
 
+    @checked
     def save(self, directory: str | os.PathLike) -> Path:
         """Write ``report.html`` and ``report.json``, each whole or not at all.
 
@@ -78,6 +79,7 @@ class Report:
         return folder / "report.html"
 
 
+@checked
 def report(
     y: LabelsLike,
     prediction: PredictionLike,
@@ -173,7 +175,6 @@ def report_on(
 ) -> Report:
     """The page about rows that were checked."""
     _page.check_extras()
-    check_fraction(confidence_level=confidence_level)
     recalibrated = recalibrate(study, random_state, verbose)
     intervals = Intervals(study, confidence_level, random_state)
     with warnings.catch_warnings():

@@ -194,9 +194,7 @@ def test_one_hidden_layer_may_be_a_number(data):
 
 @pytest.mark.parametrize("penalty", [-1, np.nan, "a"])
 def test_the_penalty_must_not_be_negative(penalty, data):
-    with pytest.raises(
-        ValueError, match=f"penalty must be a finite number of at least 0, got {penalty!r}"
-    ):
+    with pytest.raises(ValueError, match=rf"penalty must be a .*number.*, got {penalty!r}"):
         AlphaCalibration("proba", penalty=penalty).fit(data.prediction, data.counts)
 
 

@@ -288,10 +288,10 @@ def test_one_class_is_certain():
 @pytest.mark.parametrize(
     ("estimator", "message"),
     [
-        (TemperatureScaling("log-odds"), '"logits" or "proba"'),
+        (TemperatureScaling("log-odds"), '"logits", "proba" or None'),
         (TemperatureScaling(StandardScaler()), "must be a classifier"),
         (TemperatureScaling(cv="half"), '"holdout"'),
-        (AlphaCalibration(likelihood="gaussian"), "likelihood must be one of"),
+        (AlphaCalibration(likelihood="gaussian"), 'likelihood must be "pairwise"'),
         (AlphaCalibration(features=3), "features must be"),
         (AlphaCalibration(features=lambda X: X * np.nan), "NaN"),
         (TemperatureScaling(PrecomputedClassifier("scores")), "response must be"),

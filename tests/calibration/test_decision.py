@@ -348,7 +348,7 @@ def test_zeros_of_the_classifier_are_seen(scaling, data):
     [
         (
             {"scaling": "matrix"},
-            r"scaling must be one of \['stacked', 'temperature', 'bias_corrected', 'vector'\]",
+            'scaling must be "stacked", "temperature", "bias_corrected" or "vector"',
         ),
         ({"criterion": "brier"}, "criterion must be one of .* or a torch module, got 'brier'"),
         (
@@ -359,14 +359,13 @@ def test_zeros_of_the_classifier_are_seen(scaling, data):
         ({"cost_matrix": np.ones((2, 2))}, "has 2 rows, expected one for each of 3 classes"),
         (
             {"inner_cv": 0},
-            "inner_cv must be an int of at least 2, got 0; without a selection the criterion is "
-            '"nll"',
+            "inner_cv must be an int of at least 2, got 0",
         ),
         ({"inner_cv": -3}, "inner_cv must be an int of at least 2, got -3"),
-        ({"inner_cv": 2.5}, "inner_cv must be an int of at least 2, got 2.5"),
-        ({"grid": "papers"}, "grid must be \"paper\", None or a dict .* got 'papers'"),
-        ({"floor": "auto ", "grid": "paper"}, "floor must be None"),
-        ({"safeguard": "none"}, "safeguard must be a finite number of at least 0, got 'none'"),
+        ({"inner_cv": 2.5}, "inner_cv must be an int, got 2.5"),
+        ({"grid": "papers"}, "grid must be a dict, \"paper\" or None, got 'papers'"),
+        ({"floor": "auto ", "grid": "paper"}, 'floor must be "auto"'),
+        ({"safeguard": "none"}, "safeguard must be a number, .*, got 'none'"),
         (
             {"grid": {"lambda": [1.0]}},
             r"grid must be \"paper\", None or a dict with keys among \['lam', 'beta', 'rate'",
@@ -388,12 +387,12 @@ def test_zeros_of_the_classifier_are_seen(scaling, data):
             {"bias_penalty": 0.1, "scaling": "temperature"},
             'bias_penalty is for scaling="vector" alone',
         ),
-        ({"floor": 0.1}, 'floor must be None, "uniform" or "prior", got 0.1'),
-        ({"safeguard": "a"}, "safeguard must be a finite number of at least 0, got 'a'"),
+        ({"floor": 0.1}, 'floor must be "auto", "uniform", "prior" or None, got 0.1'),
+        ({"safeguard": "a"}, "safeguard must be a number, .*, got 'a'"),
         ({"safeguard": -1.0}, "safeguard must be a finite number of at least 0, got -1.0"),
         (
             {"scaling": "vector", "bias_penalty": -1.0},
-            "bias_penalty must be a finite number of at least 0",
+            "bias_penalty must be a",
         ),
         (
             {"cost_matrix": [[0, 1], [np.inf, 0], [1, 1]]},

@@ -205,7 +205,7 @@ def test_shapes_of_the_floor(digits):
         assert (model.predict_proba(z) >= least * (1 - 1e-12)).all()
     kept = TemperatureScaling("proba", floor="uniform").fit(z[:200], counts[:200])
     assert_array_equal(kept.predict_proba(z).argmax(axis=1), z.argmax(axis=1))
-    with pytest.raises(ValueError, match=r'floor must be None, "uniform" or "prior", got 0.1'):
+    with pytest.raises(ValueError, match=r'floor must be "uniform", "prior" or None, got 0.1'):
         TemperatureScaling("proba", floor=0.1).fit(z, counts)
 
 

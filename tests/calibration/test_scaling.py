@@ -390,9 +390,7 @@ def test_penalties_must_not_be_negative(value, data, logits):
         (VectorScaling, "shrinkage"),
         (BiasCorrectedTemperatureScaling, "shrinkage"),
     ):
-        with pytest.raises(
-            ValueError, match=f"{name} must be a finite number of at least 0, got {value!r}"
-        ):
+        with pytest.raises(ValueError, match=rf"{name} must be a .*number.*, got {value!r}"):
             model("logits", **{name: value}).fit(logits, data.counts)
 
 

@@ -367,7 +367,7 @@ def test_a_length_that_is_no_number_is_not_believed(counts, home, said):
     ["ftp://127.0.0.1", "data:,x", "127.0.0.1/data", "", "gopher://a", "javascript:x", None, 5],
 )
 def test_other_schemes_are_refused(home, url):
-    with pytest.raises(ValueError, match="base_url must begin with one of"):
+    with pytest.raises(ValueError, match=r"base_url must (begin with one of|be a string)"):
         fetch_cifar10h(data_home=home, base_url=url)
 
 
@@ -381,10 +381,10 @@ def test_addresses_that_lead_nowhere(home, url):
 
 def test_arguments_are_checked(home):
     for timeout in (0, -1, np.nan, np.inf, "30", None):
-        with pytest.raises(ValueError, match="timeout must be a positive number"):
+        with pytest.raises(ValueError, match=r"timeout must be a (finite )?number"):
             fetch_cifar10h(data_home=home, timeout=timeout)
     for checksum in ("", "abc", "g" * 64, 5):
-        with pytest.raises(ValueError, match="64 hexadecimal digits"):
+        with pytest.raises(ValueError, match=r"64 hexadecimal digits|checksum must be a string"):
             fetch_cifar10h(data_home=home, checksum=checksum)
 
 

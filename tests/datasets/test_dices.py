@@ -135,7 +135,7 @@ def test_answers_that_are_none(home):
 
 
 def test_what_is_refused(home):
-    with pytest.raises(ValueError, match="version must be one of"):
+    with pytest.raises(ValueError, match='version must be "350"'):
         fetch_dices(version="123", data_home=home)
     with pytest.raises(ValueError, match="base_url must begin with"):
         fetch_dices(data_home=home, base_url="ftp://a")

@@ -111,7 +111,7 @@ def test_random_state_decides_and_the_global_one_is_left_alone(digits):
 
 @pytest.mark.parametrize("raters", [0, -1, 2.5, np.nan, "two", (2, 5)])
 def test_digits_refuse_bad_raters(raters):
-    with pytest.raises(ValueError, match=r"number of raters|n_raters"):
+    with pytest.raises(ValueError, match="raters must be an int"):
         load_mixed_digits(raters=raters)
 
 
@@ -191,9 +191,9 @@ def test_made_raters_in_their_three_forms():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"n_samples": 0}, "n_samples must be an integer of at least 1"),
-        ({"n_classes": 1}, "n_classes must be an integer of at least 2"),
-        ({"n_features": 1.5}, "n_features must be an integer"),
+        ({"n_samples": 0}, "n_samples must be an int of at least 1"),
+        ({"n_classes": 1}, "n_classes must be an int from 2"),
+        ({"n_features": 1.5}, "n_features must be an int"),
         ({"n_raters": 0}, "number of raters must be a positive integer"),
         ({"n_raters": (5, 2)}, "low <= high"),
         ({"n_raters": (1, 2, 3)}, "low <= high"),
@@ -331,8 +331,8 @@ def test_the_checkerboard_is_that_of_the_paper_by_default():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"n_samples": 0}, "n_samples must be an integer of at least 1"),
-        ({"n_rows": 1.5}, "n_rows must be an integer"),
+        ({"n_samples": 0}, "n_samples must be an int of at least 1"),
+        ({"n_rows": 1.5}, "n_rows must be an int"),
         ({"n_rows": 1, "n_columns": 1}, "two cells or more"),
         ({"cell_std": 0.0}, "cell_std must be a finite number above 0"),
         ({"cell_std": np.inf}, "cell_std must be a finite number above 0"),

@@ -111,7 +111,7 @@ def test_names_and_known_probabilities(images):
     ("change", "match"),
     [
         ({"mixed": 1.5}, "mixed must be a number from 0 to 1"),
-        ({"mixed": "half"}, "mixed must be a number from 0 to 1"),
+        ({"mixed": "half"}, "mixed must be a number"),
         ({"n_raters": 0}, "number of raters must be a positive integer"),
         ({"X": np.array([["a"], ["b"]])}, "X must hold numbers"),
         ({"X": np.zeros((3, 2))}, "3"),

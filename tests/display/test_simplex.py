@@ -115,8 +115,8 @@ def test_weights_as_deletion(data):
         ({"which": [0, 1]}, "which must name three different classes"),
         ({"which": [0, 1, 1]}, "which must name three different classes"),
         ({"which": [0, 1, 9]}, "is no column number"),
-        ({"bandwidth": 0}, "bandwidth must be 'loo' or a positive number"),
-        ({"n_bins": 1.5}, "n_bins must be a whole number"),
+        ({"bandwidth": 0}, "bandwidth must be a number from 1e-100"),
+        ({"n_bins": 1.5}, "n_bins must be an int"),
     ],
 )
 def test_errors(data, options, message):

@@ -97,5 +97,5 @@ def test_extreme_totals_and_impossible_classes(total):
 
 
 def test_the_number_of_nodes_is_checked():
-    with pytest.raises(ValueError, match="n_nodes must be an int of at least 1, got 0"):
+    with pytest.raises(ValueError, match="n_nodes must be an int from 1 to 1000000, got 0"):
         PointMass([[0.5, 0.5]]).nodes(0)

@@ -191,7 +191,7 @@ def test_what_is_undefined_is_nan():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"estimators": FOREST}, "must be a dict of names and classifiers"),
+        ({"estimators": FOREST}, "estimators must be a dict"),
         ({"estimators": {}}, "must be a dict of names and classifiers"),
         ({"estimators": {"f": LinearRegression()}}, "must be a dict of names and classifiers"),
         ({"splitter": KFold(3)}, "Split 0 leaves no row out of training and test"),

@@ -90,7 +90,7 @@ def test_bad_annotations():
 
 
 def test_bad_kernels():
-    with pytest.raises(ValueError, match="order must be at least 1, got 0"):
+    with pytest.raises(ValueError, match="order must be an int of at least 1, got 0"):
         u_statistic(Y, lambda c: c[:, 0], 0)
     with pytest.raises(ValueError, match=r"one value a row, 6; it returned shape \(\)"):
         u_statistic(Y, lambda c: c.sum(), 2)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..._utils.arrays import Floats
-from ..._utils.checks import check_not_negative, check_samples
+from ..._utils.checks import check_samples, checked
 from ..._utils.costs import Costs, bayes_columns, check_cost_matrix, expected_costs, relative
 from ..._utils.estimators import resolve
 from ..._utils.types import ArrayLike, Estimator, Folds, Samples, Seed
@@ -20,7 +20,6 @@ from .._scaling.estimators import (
     StackedCalibration,
     TemperatureScaling,
     VectorScaling,
-    check_folds,
 )
 from .._scaling.fit import rows_for_fit, warn
 from .._scaling.maps import FittedMap, TemperatureMap
@@ -202,7 +201,7 @@ class DecisionCalibration(Scaling):
         safeguard: float | Literal["auto"] | None = "auto",
         cv: Folds | Literal["holdout"] = None,
         random_state: Seed = None,
-        verbose: int = 0,
+        verbose: int | bool = 0,
     ) -> None:
         super().__init__(estimator, cv=cv, random_state=random_state, verbose=verbose)
         self.cost_matrix = cost_matrix
@@ -287,8 +286,6 @@ class DecisionCalibration(Scaling):
         return SCALINGS[self.scaling](floor=self._resolved()[0], **options)
 
     def _check(self, one_model):
-        if self.scaling not in SCALINGS:
-            raise ValueError(f"scaling must be one of {list(SCALINGS)}, got {self.scaling!r}.")
         if self.bias_penalty is not None and self.scaling != "vector":
             raise ValueError(
                 f'bias_penalty is for scaling="vector" alone; leave it None for {self.scaling!r}.'
@@ -298,8 +295,6 @@ class DecisionCalibration(Scaling):
         check_criterion(self.criterion)
         check_grid(self.grid, self.criterion)
         self._scaling()._check(one_model)
-        check_folds(self.inner_cv, '; without a selection the criterion is "nll"')
-        check_not_negative(safeguard=self._resolved()[1] or 0.0)
 
     def _fitted(self, rows):
         return self._scaling()._fitted(rows)
@@ -364,6 +359,7 @@ class DecisionCalibration(Scaling):
         return costs.C, costs.names(np.arange(costs.C.shape[1]))
 
 
+@checked
 def decide(estimator: Estimator, X: Samples, cost_matrix: CostsOfRows = None) -> NDArray:
     """Decisions of a fitted `DecisionCalibration`, also in a Pipeline, a search, or frozen.
 
@@ -401,6 +397,7 @@ def decide(estimator: Estimator, X: Samples, cost_matrix: CostsOfRows = None) ->
     return _call_inner(estimator, X, cost_matrix, "decide")
 
 
+@checked
 def expected_cost(estimator: Estimator, X: Samples, cost_matrix: CostsOfRows = None) -> Floats:
     """Expected costs of decisions under a fitted `DecisionCalibration`, wrapped as for `decide`.
 

@@ -4,7 +4,6 @@ from typing import Literal
 
 import numpy as np
 
-from ..._utils.checks import check_not_negative
 from ..._utils.types import Folds, Seed
 from .._base import Calibrated, _BaseCalibrator
 from .._order import check_order
@@ -36,10 +35,6 @@ class Scaling(_BaseCalibrator):
         """What is fitted on rows of positive weight."""
         raise NotImplementedError
 
-    def _check(self, one_model):
-        if self.floor not in (None, "uniform", "prior"):
-            raise ValueError(f'floor must be None, "uniform" or "prior", got {self.floor!r}.')
-
     def _fit_map(self, rows):
         rows = rows_for_fit(rows, self.floor)
         fitted = self._fitted(rows)
@@ -59,6 +54,7 @@ class ShrunkScaling(Scaling):
     _alone: type[Family] = TemperatureMap
     _remedies = 'floor="uniform"', "raise shrinkage, or calibrate on more rows"
 
+<<<<<<< HEAD
     def __init__(
         self,
         estimator: Calibrated = None,
@@ -67,7 +63,7 @@ class ShrunkScaling(Scaling):
         shrinkage: float | None = None,
         cv: Folds | Literal["holdout"] = None,
         random_state: Seed = None,
-        verbose: int = 0,
+        verbose: int | bool = 0,
     ) -> None:
         super().__init__(estimator, cv=cv, random_state=random_state, verbose=verbose)
         self.floor = floor
@@ -78,6 +74,8 @@ class ShrunkScaling(Scaling):
         if self.shrinkage is not None:
             check_not_negative(shrinkage=self.shrinkage)
 
+=======
+>>>>>>> 5793f6a (Named arguments are checked by one door: by the types of the signature and the range of their name)
     def _fitted(self, rows):
         floor_proba = floor_probabilities(self.floor, rows)
         return self._fitted_from(fit_temperature(rows, floor_proba, self._alone), rows)
@@ -104,7 +102,6 @@ class PublishedScaling(ShrunkScaling):
     def _check(self, one_model):
         super()._check(one_model)
         given = self._penalties()
-        check_not_negative(**given)
         if given and self.shrinkage is not None:
             raise ValueError(f"Give shrinkage or {' and '.join(given)}, not both.")
 
@@ -198,7 +195,7 @@ class TemperatureScaling(Scaling):
         floor: Literal["uniform", "prior"] | None = None,
         cv: Folds | Literal["holdout"] = None,
         random_state: Seed = None,
-        verbose: int = 0,
+        verbose: int | bool = 0,
     ) -> None:
         super().__init__(estimator, cv=cv, random_state=random_state, verbose=verbose)
         self.floor = floor
@@ -260,6 +257,7 @@ class BiasCorrectedTemperatureScaling(ShrunkScaling):
 
     _family = BiasCorrectedMap
 
+<<<<<<< HEAD
 
 class OrdinalScaling(ShrunkScaling):
     """Scales and shifts the logits of cumulative probabilities: two numbers for any classes.
@@ -331,6 +329,21 @@ class OrdinalScaling(ShrunkScaling):
 
     def _check_labels(self, labels):
         check_order(labels, "OrdinalScaling")
+=======
+    def __init__(
+        self,
+        estimator: Calibrated = None,
+        *,
+        floor: Literal["uniform", "prior"] | None = None,
+        shrinkage: float | None = None,
+        cv: Folds | Literal["holdout"] = None,
+        random_state: Seed = None,
+        verbose: int | bool = 0,
+    ) -> None:
+        super().__init__(estimator, cv=cv, random_state=random_state, verbose=verbose)
+        self.floor = floor
+        self.shrinkage = shrinkage
+>>>>>>> 5793f6a (Named arguments are checked by one door: by the types of the signature and the range of their name)
 
 
 class VectorScaling(PublishedScaling):
@@ -397,7 +410,7 @@ class VectorScaling(PublishedScaling):
         bias_penalty: float | None = None,
         cv: Folds | Literal["holdout"] = None,
         random_state: Seed = None,
-        verbose: int = 0,
+        verbose: int | bool = 0,
     ) -> None:
         super().__init__(estimator, cv=cv, random_state=random_state, verbose=verbose)
         self.floor = floor
@@ -468,7 +481,7 @@ class MatrixScaling(PublishedScaling):
         bias_penalty: float | None = None,
         cv: Folds | Literal["holdout"] = None,
         random_state: Seed = None,
-        verbose: int = 0,
+        verbose: int | bool = 0,
     ) -> None:
         super().__init__(estimator, cv=cv, random_state=random_state, verbose=verbose)
         self.shrinkage = shrinkage
@@ -551,22 +564,12 @@ class StackedCalibration(Scaling):
         inner_cv: int = 5,
         cv: Folds | Literal["holdout"] = None,
         random_state: Seed = None,
-        verbose: int = 0,
+        verbose: int | bool = 0,
     ) -> None:
         super().__init__(estimator, cv=cv, random_state=random_state, verbose=verbose)
         self.floor = floor
         self.inner_cv = inner_cv
 
-    def _check(self, one_model):
-        check_folds(self.inner_cv)
-        super()._check(one_model)
-
     def _fitted(self, rows):
         stack, _ = fit_stack(rows, self.floor, self.inner_cv, self.verbose)
         return stack
-
-
-def check_folds(inner_cv, hint: str = "") -> None:
-    """Refuse what is no number of folds."""
-    if not isinstance(inner_cv, (int, np.integer)) or inner_cv < 2:
-        raise ValueError(f"inner_cv must be an int of at least 2, got {inner_cv!r}{hint}.")

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from ..._rows import Annotations, PredictionLike, Rows, read_for
 from ..._utils.arrays import Floats
-from ..._utils.checks import as_floats, check_inference
+from ..._utils.checks import as_floats, checked
 from ..._utils.tags import LossOverBins, unwrapped
 from ..._utils.types import ArrayLike, LabelsLike
 from .._binned import BinSums
@@ -68,8 +68,8 @@ class MetricAccumulator:
     1000
     """
 
+    @checked
     def __init__(self, metric: Callable[..., float], *, n_blocks: int = 50, **options: Any) -> None:
-        check_inference(n_blocks=n_blocks)
         if options.pop("raters", "fixed") != "fixed":
             raise ValueError(
                 "Batches give no interval for new raters; use confidence_interval with all rows."
@@ -199,13 +199,13 @@ class MetricAccumulator:
         self._sizes += other._sizes
         return self
 
+    @checked
     def result(self, confidence_level: float = 0.95) -> ConfidenceInterval | LossDecomposition:
         """The metric of all rows so far, and its interval; its ends are NaN for fewer than two.
 
         Of `loss_decomposition`, all its parts. The standard error is of the signed square where the
         metric is a signed root. NaN with an UndefinedMetricWarning where no row counts.
         """
-        check_inference(confidence_level=confidence_level)
         metric = self._bound
         if self._first is None:
             nan = undefined(metric.name, metric.tags.least_raters)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from ..._rows import PredictionLike, Rows, class_column, class_names, read_rows
 from ..._utils.arrays import Floats, Indices
 from ..._utils.bins import below
-from ..._utils.checks import as_floats, check_inference
+from ..._utils.checks import as_floats, checked
 from ..._utils.names import positions, sorted_names
 from ..._utils.types import ArrayLike, LabelsLike
 from .means import intervals_of_means
@@ -36,6 +36,7 @@ class DecisionCurve(NamedTuple):
     class_name: Any
 
 
+@checked
 def decision_curve(
     y: LabelsLike,
     prediction: PredictionLike | Literal["all"],
@@ -86,7 +87,6 @@ def decision_curve(
     >>> curve.net_benefit.round(3)
     array([0.444, 0.5  ])
     """
-    check_inference(confidence_level=confidence_level)
     t = np.arange(1, 100) / 100 if thresholds is None else _checked(thresholds)
     rows = read_rows(y, prediction, sample_weight, groups).weighted()
     k = class_column(class_index, rows)
@@ -144,6 +144,7 @@ class CostCurve(NamedTuple):
     default_risk: Floats
 
 
+@checked
 def cost_curve(
     y: LabelsLike,
     prediction: PredictionLike,
@@ -180,7 +181,6 @@ def cost_curve(
     >>> float(curve.risk[50])  # a quarter is decided wrongly, at a cost of 1/2
     0.125
     """
-    check_inference(confidence_level=confidence_level)
     rows = read_rows(y, prediction, sample_weight, groups).weighted()
     if rows.z.shape[1] != 2:
         raise ValueError(f"A cost curve is of two classes, got {rows.z.shape[1]}.")

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from ..._rows import Annotations, Rows
 from ..._utils.arrays import Floats, row_units
-from ..._utils.checks import check_inference, read_groups
+from ..._utils.checks import checked, read_groups
 from ..._utils.names import check_row_names
 from ..._utils.types import ArrayLike, Strategy
 from .._epistemic import accuracy_gain, check_gains, gain_sums
@@ -37,6 +37,7 @@ class GainCurve(NamedTuple):
     mean_calibrated: Floats | None = None
 
 
+@checked
 def gain_curve(
     gain: ArrayLike,
     uncertainty: ArrayLike,
@@ -94,7 +95,6 @@ def gain_curve(
     >>> curve.mean_gain.round(2)
     array([0.33, 0.67])
     """
-    check_inference(confidence_level=confidence_level)
     y, y_pred, y_reference = (None, None, None) if labels is None else labels
     y = random_raters(y, raters)
     check_row_names(gain=gain, uncertainty=uncertainty, calibrated=calibrated, groups=groups)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sklearn.utils import check_random_state
 
 from ..._rows import PredictionLike, read_labels, read_rows
+from ..._utils.checks import checked
 from ..._utils.tags import tags_of, unwrapped
 from ..._utils.types import ArrayLike, LabelsLike, Seed
 from .._calibration import calibration_error
@@ -75,6 +76,7 @@ class MethodTable(NamedTuple):
         return pd.DataFrame(frames).T
 
 
+@checked
 def evaluate_methods(
     predictions: Mapping[str, PredictionLike],
     y: LabelsLike,

@@ -8,7 +8,7 @@ from sklearn.utils import check_random_state
 
 from ..._rows import Annotations, PredictionLike, Rows, read_rows
 from ..._utils.arrays import Floats, Indices, row_units
-from ..._utils.checks import as_floats, check_inference, check_positive_int
+from ..._utils.checks import as_floats, checked
 from ..._utils.costs import check_cost_matrix, of_rows
 from ..._utils.types import ArrayLike, LabelsLike, Seed
 from ...distributions import second_opinion_value
@@ -53,6 +53,7 @@ class PolicyCurve(NamedTuple):
     fixed_cost: Floats
 
 
+@checked
 def policy_curve(
     y: LabelsLike,
     prediction: PredictionLike,
@@ -121,8 +122,6 @@ def policy_curve(
     >>> curve.total_cost.shape
     (3, 2)
     """
-    check_inference(confidence_level=confidence_level, n_replays=n_replays)
-    check_positive_int(horizon=horizon)
     rows = read_rows(y, prediction, sample_weight, groups)
     costs = check_cost_matrix(cost_matrix, a_row=True)
     C = costs.for_classes(rows.classes, rows.z.shape[1]).C

@@ -16,7 +16,7 @@ from sklearn.utils import check_random_state
 
 from ..._rows import Annotations, PredictionLike, Rows, names_of, read_labels, read_rows
 from ..._utils.arrays import Floats, Indices, Integers, row_units
-from ..._utils.checks import check_inference, plain_array
+from ..._utils.checks import checked, plain_array
 from ..._utils.names import is_numeric, positions, sorted_names
 from ..._utils.simplex import accuracy, gini, row_sum, votes_of
 from ..._utils.types import ArrayLike, LabelsLike, Seed
@@ -279,6 +279,7 @@ _COMPARED = (
 )
 
 
+@checked
 def reader_comparison(
     y: Annotations,
     prediction: PredictionLike,
@@ -348,7 +349,6 @@ def reader_comparison(
     >>> bool(result.difference.low < 0 < result.difference.high)
     True
     """
-    check_inference(margin=margin, confidence_level=confidence_level, n_blocks=n_blocks)
     labels, prediction = with_votes(y, prediction)
     rows = rows_of_pairs(read_rows(labels, prediction, sample_weight, groups))
     found = [statistic_of_pairs(terms, rows) for terms in _COMPARED]
@@ -438,6 +438,7 @@ class ReaderTable(NamedTuple):
 _COMPARED_BY = ("class frequencies", "agreement with the others")
 
 
+@checked
 def reader_table(
     y: Annotations,
     *,
@@ -490,7 +491,6 @@ def reader_table(
     >>> table.raters[table.interval[:, 1, 0] > 0], table.pvalue < 0.01
     (array([0]), True)
     """
-    check_inference(confidence_level=confidence_level, n_blocks=n_blocks)
     labels = named_raters(y)
     rows = rows_of_pairs(read_rows(labels, None, sample_weight, groups, optional=True))
     shares = statistic_of_pairs(lambda rows: (rows.weight[:, None] * rows.mu, rows.weight), rows)
@@ -577,6 +577,7 @@ class AlternativeAnnotatorTest(NamedTuple):
     replaced: NDArray[np.bool_]
 
 
+@checked
 def alternative_annotator_test(
     y: Annotations,
     prediction: PredictionLike,
@@ -634,8 +635,6 @@ def alternative_annotator_test(
     >>> test.winning_rate, test.passed
     (1.0, True)
     """
-    check_inference(false_discovery_rate=false_discovery_rate)
-    check_inference(epsilon=epsilon, least_rows=least_rows)
     rows, labels = read_compared(y, prediction)
     at = compared(rows)
     # compared with a margin: equal shares of other raters may differ in their last bit

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from ..._rows import Annotations, PredictionLike, Rows, read_rows
 from ..._utils.arrays import Floats
-from ..._utils.checks import as_floats, check_inference
+from ..._utils.checks import as_floats, checked
 from ..._utils.names import check_row_names
 from ..._utils.types import ArrayLike, LabelsLike
 from ...distributions import Distribution, PointMass, second_opinion_value
@@ -44,6 +44,7 @@ class ReferralCurve(NamedTuple):
     interval: Floats
 
 
+@checked
 def referral_curve(
     y: LabelsLike,
     prediction: PredictionLike,
@@ -113,9 +114,6 @@ def referral_curve(
     """
     check_row_names(y=y, rule=rule)
     rows = read_rows(y, prediction, sample_weight, groups)
-    check_inference(confidence_level=confidence_level)
-    if not isinstance(n_points, (int, np.integer)) or n_points < 2:
-        raise ValueError(f"n_points must be an integer, 2 or more, got {n_points!r}.")
     priority = _priorities(rule, rows.distribution)
     keep = np.flatnonzero((rows.n >= 2) & (rows.weight > 0))
     rows = rows.take(keep)

@@ -10,7 +10,7 @@ from scipy.special import stdtrit
 from ..._rows import Annotations, PredictionLike, Rows, class_column, class_names, read_rows
 from ..._utils.arrays import Floats, row_blocks
 from ..._utils.bins import Bins
-from ..._utils.checks import check_inference
+from ..._utils.checks import checked
 from ..._utils.types import ArrayLike, LabelsLike, Strategy
 from .._disagreement import pair_rates
 from .._two_way import squares
@@ -43,6 +43,7 @@ class ReliabilityCurve(NamedTuple):
     class_name: Any = None
 
 
+@checked
 def reliability_curve(
     y: LabelsLike,
     prediction: PredictionLike,
@@ -110,7 +111,6 @@ def reliability_curve(
     >>> (curve.mean_observed - curve.mean_predicted).round(2)  # too extreme at both ends
     array([ 0.05, -0.02, -0.  , -0.07, -0.11])
     """
-    check_inference(confidence_level=confidence_level)
     how: dict[str, Any] = {
         "n_bins": n_bins,
         "strategy": strategy,

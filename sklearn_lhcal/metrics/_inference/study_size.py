@@ -15,7 +15,7 @@ from sklearn.utils import check_random_state
 
 from ..._rows import Annotations, PredictionLike
 from ..._utils.arrays import Floats, Integers
-from ..._utils.checks import check_inference, check_positive, check_positive_int
+from ..._utils.checks import checked, is_count
 from ..._utils.types import ArrayLike, Seed
 from .raters import FEW_RATERS, Blocks, Panel, spread_of
 from .readers import named_raters
@@ -138,6 +138,7 @@ class StudySize(NamedTuple):
         return _half_width(self, n_rows, n_raters, per_row)
 
 
+@checked
 def study_size(
     metric: Callable[..., float],
     y: Annotations,
@@ -237,8 +238,6 @@ def study_size(
     >>> bool(size.n_rows[0] > size.n_rows[1])  # more readers need fewer rows
     True
     """
-    check_positive(half_width=half_width)
-    check_inference(confidence_level=confidence_level, n_blocks=n_blocks)
     R, m = _designs(n_raters, per_row)
     labels = named_raters(y)
     statistic = statistic_of(metric, labels, prediction, sample_weight, groups, options)
@@ -276,14 +275,13 @@ def study_size(
 
 def _designs(n_raters, per_row: int | None) -> tuple[Integers, Integers]:
     """Readers and readings a row of each design."""
-    for R in n_raters:
-        check_positive_int(n_raters=R)
+    if not all(is_count(R) for R in n_raters):
+        raise ValueError(f"n_raters must hold ints of at least 1, got {n_raters!r}.")
     R = np.array(n_raters, dtype=np.int64)
     if R.ndim != 1 or not len(R) or R.min() < 3:
         raise ValueError(f"n_raters must list numbers of at least 3, got {n_raters!r}.")
     if per_row is None:
         return R, R
-    check_positive_int(per_row=per_row)
     return R, np.minimum(R, per_row)
 
 
