@@ -6,7 +6,7 @@ import pkgutil
 from collections.abc import Callable
 from dataclasses import is_dataclass
 from functools import cached_property
-from typing import Any, get_args
+from typing import Any, get_args, get_origin
 
 import numpy as np
 from sklearn.ensemble import RandomForestClassifier
@@ -339,7 +339,8 @@ def _fitted(owner: type):
 
 def _takes_data(parameter: inspect.Parameter) -> bool:
     """Whether its type says so: anything array-like, or X."""
-    allowed = get_args(parameter.annotation)
+    kind = parameter.annotation
+    allowed = () if get_origin(kind) is Callable else get_args(kind)
     return parameter.name == "X" or ArrayLike in (parameter.annotation, *allowed)
 
 

@@ -1,5 +1,6 @@
 """What is asked of arguments before anything is computed, and rows of anything."""
 
+import re
 import sys
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
@@ -193,7 +194,8 @@ def n_rows(X, name: str = "X") -> int:
         if not X:
             raise ValueError(f"{name} is an empty dict; it has no rows.")
         return n_rows(next(iter(X.values())))
-    if not hasattr(X, "shape") and not hasattr(X, "__len__"):
+    single = getattr(X, "shape", None) == ()
+    if single or not (hasattr(X, "shape") or hasattr(X, "__len__")):
         raise TypeError(
             f"{name} must have rows, got {type(X).__name__}, which has no length; make an array of "
             "it."
@@ -299,7 +301,8 @@ def is_count(value) -> bool:
 
 # what a number must be, by its name, beside what its type in the signature says
 _MOST = 10**6
-_RULES: dict[str, tuple[str, Callable[[Any], bool]]] = {
+_DEVICE = re.compile(r"(cpu|cuda|mps|xpu|meta)(:\d+)?")
+_RULES: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "lie between 0 and 1": (
         "confidence_level calibration_size false_discovery_rate test_fraction test_share",
         lambda x: 0 < x < 1,
@@ -326,13 +329,14 @@ _RULES: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "be an int of at least 2": ("inner_cv", lambda x: x >= 2),
     "be an int of at least 0": ("verbose", lambda x: x >= 0),
     "be an int other than 0": ("n_jobs", bool),
+    'be "cpu", "cuda" or another device of torch': ("device", _DEVICE.fullmatch),
     "be -1 or an int of at least 1": ("batch_size", lambda x: x == -1 or x >= 1),
     "be an int from 0 to 2**32 - 1": ("random_state", lambda x: 0 <= x < 2**32),
 }
 _RULE_OF = {
     name: (what, holds) for what, (names, holds) in _RULES.items() for name in names.split()
 }
-_ANY: dict[Any, tuple[str, Callable[[Any], bool]]] = {
+_ANY: dict[Any, tuple[str, Callable[[Any], Any]]] = {
     int: ("be an int of at least 1", lambda x: 1 <= x < 2**63),
     float: ("be a finite number", np.isfinite),
 }
@@ -342,6 +346,7 @@ _WORDS: dict[Any, str] = {
     float: "a number",
     type(None): "None",
     str: "a string",
+    dict: "a dict",
     Callable: "a function",
     Mapping: "a dict",
     Sequence: "a list",
@@ -383,13 +388,14 @@ def check_arguments(function: Callable, named: dict[str, Any]) -> None:
         value = named[name]
         if not any(_fits(value, kind) for kind in kinds):
             what = f"be {_listed(kinds)}"
-        elif not isinstance(value, Real) or isinstance(value, bool):
+        elif name != "device" and (not isinstance(value, Real) or isinstance(value, bool)):
             continue
         else:
-            kind = next((kind for kind in (int, float) if kind in kinds), None)
-            what, holds = _RULE_OF.get(name, _ANY.get(kind, ("", bool)))
-            if kind is None or holds(value):
+            rule = next((_ANY[kind] for kind in _ANY if kind in kinds), None)
+            rule = _RULE_OF.get(name, rule)
+            if rule is None or rule[1](value):
                 continue
+            what = rule[0]
         raise ValueError(f"{name} must {what}, got {value!r:.99}.")
 
 
@@ -401,8 +407,8 @@ def _allowed(function: Callable) -> dict[str, tuple]:
         kinds = (p.annotation,)
         if get_origin(p.annotation) in (Union, UnionType):
             kinds = get_args(p.annotation)
-        named = p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
-        if named and all(_is_checked(kind) for kind in kinds):
+        plain = p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD) and name != "y"
+        if plain and all(_is_checked(kind) for kind in kinds):
             found[name] = kinds
     return found
 
@@ -416,6 +422,8 @@ def _is_checked(kind) -> bool:
 
 def _fits(value, kind) -> bool:
     if get_origin(kind) is Literal:
+        if isinstance(value, bool):
+            return False
         return any(isinstance(value, type(one)) and value == one for one in get_args(kind))
     if kind is bool:
         return isinstance(value, (bool, np.bool_))
@@ -435,6 +443,6 @@ def _listed(kinds: tuple) -> str:
             words += [repr(one).replace("'", '"') for one in get_args(kind)]
         else:
             kind = get_origin(kind) or kind
-            words.append(_WORDS.get(kind, kind.__name__))
+            words.append(_WORDS.get(kind, f"a {kind.__name__}"))
     *others, last = words
     return f"{', '.join(others)} or {last}" if others else last

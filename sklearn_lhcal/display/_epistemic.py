@@ -261,6 +261,7 @@ class EpistemicGainDisplay(Display):
         return cls(*means, interval=interval, bin_counts=counts, **kept)
 
     @classmethod
+    @checked
     def from_estimator(
         cls,
         estimator: Estimator,

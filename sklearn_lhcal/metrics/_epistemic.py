@@ -171,6 +171,7 @@ def gain_sums(g, e, n_bins, strategy) -> BinSums:
 
 
 @metric(Tags(greater_is_better=False))
+@checked
 def epistemic_calibration_error(
     gain: ArrayLike,
     uncertainty: ArrayLike,

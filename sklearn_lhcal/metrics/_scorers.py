@@ -11,7 +11,7 @@ from sklearn.metrics import get_scorer as sklearn_get_scorer
 from sklearn.utils.metadata_routing import UNUSED
 
 from .._rows import Rows, labels_for, rated_only, rows_of
-from .._utils.checks import check_samples, checked
+from .._utils.checks import check_params, check_samples, checked
 from .._utils.estimators import weight_params
 from .._utils.names import check_row_names
 from .._utils.tags import Tags, tags_of, unwrapped
@@ -70,6 +70,7 @@ class LabelHistogramScorer(BaseEstimator):
         sample_weight: ArrayLike | None = None,
     ) -> float:
         """The metric of what the estimator predicts for X, larger being better."""
+        check_params(self)
         tags = tags_of(self.metric)
         whole = self.response == "predict_dist"
         whole |= self.response is None and tags.takes_distribution
@@ -177,6 +178,7 @@ class EpistemicScorer(BaseEstimator):
         reference_prediction: ArrayLike | None = None,
     ) -> float:
         """The metric of gain and estimate at the rows of X, larger being better."""
+        check_params(self)
         if reference_prediction is None:
             raise ValueError(
                 "The epistemic scorers need reference_prediction, the labels predicted with more "

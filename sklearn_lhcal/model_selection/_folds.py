@@ -10,7 +10,7 @@ from sklearn.model_selection import check_cv as sklearn_check_cv
 
 from .._rows import read_labels
 from .._utils.arrays import Indices
-from .._utils.checks import checked, read_groups
+from .._utils.checks import check_params, checked, read_groups
 from .._utils.types import ArrayLike, Folds, LabelsLike, Samples, Seed, Splitter
 
 
@@ -66,6 +66,7 @@ class StratifiedVotesKFold(BaseCrossValidator):
         groups : array-like of shape (n_samples,), optional
             Rows of one group (one patient, say) stay together.
         """
+        check_params(self)
         votes = read_labels(y).majority
         groups = read_groups(groups, len(votes))
         kind = StratifiedKFold if groups is None else StratifiedGroupKFold

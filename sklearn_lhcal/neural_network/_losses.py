@@ -31,7 +31,7 @@ class _MeanLoss(nn.Module):
         Class indices of shape (n,) are one label each.
         """
         logits = prediction if isinstance(prediction, Tensor) else prediction[0]
-        counts = as_counts(counts, logits)
+        counts = as_counts(counts, logits, weight)
         return self.total(prediction, counts, weight) / self.size(counts, weight)
 
 
@@ -152,8 +152,14 @@ def loss_of(loss: str | nn.Module) -> nn.Module:
     raise ValueError(f"loss must be a torch module or one of {sorted(_LOSSES)}, got {loss!r}.")
 
 
-def as_counts(y: Tensor, logits: Tensor) -> Tensor:
+def as_counts(y: Tensor, logits: Tensor, weight: Tensor | None = None) -> Tensor:
     """Counts of shape (n, K) for logits of shape (n, …, K); class indices (n,) become one-hot."""
+    for name, given in (("Logits", logits), ("Labels", y), ("Weights", weight)):
+        if not isinstance(given, Tensor | None):
+            raise TypeError(f"{name} must be a tensor, got {type(given).__name__}.")
+    if weight is not None and weight.shape != (len(logits),):
+        shape = tuple(weight.shape)
+        raise ValueError(f"Weights must have shape ({len(logits)},), got {shape}.")
     n, K = len(logits), logits.shape[-1]
     whole = not (y.is_floating_point() or y.is_complex() or y.dtype == torch.bool)
     if y.shape == (n,) and whole:
@@ -201,6 +207,8 @@ class _HistogramLoss(_MeanOverRows):
 
         Logits (n, K) or, for ensembles, (n, S, K); log α0 (n,) or (n, S); log-weights of members
         (n, S)."""
+        if isinstance(prediction, Tensor):
+            raise TypeError("The prediction must be a tuple (logits, log_total), got a tensor.")
         logits, log_total, *log_weights = prediction
         return _weighted_sum(self.row_loss(logits, log_total, counts, *log_weights), weight)
 

@@ -206,7 +206,7 @@ class MMCEPenalty(BaseEstimator, nn.Module):
     def forward(self, logits: Tensor, counts: Tensor, weight: Tensor | None = None) -> Tensor:
         """The penalty of a batch, a scalar."""
         check_params(self)
-        counts = as_counts(counts, logits)
+        counts = as_counts(counts, logits, weight)
         z = torch.softmax(logits, dim=-1)
         r = z.max(dim=-1).values
         c = (frequencies(counts, r.dtype) * top_share(z)).sum(dim=-1)
@@ -229,7 +229,7 @@ def _kernel_mean(rows_of, least: int, kind, bandwidth, logits, counts, weight) -
 
     0 where fewer than `least` rows count.
     """
-    counts = as_counts(counts, logits)
+    counts = as_counts(counts, logits, weight)
     if weight is not None:
         logits, counts, weight = (a[weight > 0] for a in (logits, counts, weight))
     z = torch.softmax(logits.double(), dim=-1)

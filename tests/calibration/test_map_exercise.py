@@ -120,7 +120,7 @@ def test_a_failed_refit_leaves_the_estimator_as_it_was(data):
     before = clone(model)
     vars(before).update(vars(model))
     model.set_params(solver="none")
-    with pytest.raises(ValueError, match="solver must be Solver or None"):
+    with pytest.raises(ValueError, match="solver must be a Solver or None"):
         model.fit(data.prediction, data.counts)
     model.set_params(solver=None)
     assert_allclose(model.predict_proba(data.prediction), before.predict_proba(data.prediction))

@@ -285,12 +285,12 @@ def test_the_units_of_x_do_not_matter():
 @pytest.mark.parametrize(
     ("kwargs", "message"),
     [
-        ({"kernel": "linear"}, "kernel must be one of"),
-        ({"dtype": "float16"}, "dtype must be one of"),
+        ({"kernel": "linear"}, 'kernel must be "rbf"'),
+        ({"dtype": "float16"}, 'dtype must be "auto"'),
         ({"n_inducing": 0}, "n_inducing must be an int of at least 1"),
-        ({"max_iter": 1.5}, "max_iter must be an int of at least 1"),
-        ({"batch_size": "all"}, 'batch_size must be None, "auto" or an int'),
-        ({"variance": 0.0}, "variance must be positive"),
+        ({"max_iter": 1.5}, "max_iter must be an int"),
+        ({"batch_size": "all"}, 'batch_size must be an int, "auto" or None'),
+        ({"variance": 0.0}, "variance must be a finite number above 0"),
         ({"lengthscale": [1.0, np.nan]}, "lengthscale must be positive"),
         ({"device": "cuda:99"}, "device"),
     ],

@@ -191,7 +191,7 @@ class TestNull:
 
     def test_errors(self):
         y, z = draw(10, 3)
-        with pytest.raises(ValueError, match="'cv' depends on the labels"):
+        with pytest.raises(ValueError, match='bandwidth must be a number, "loo" or None'):
             null_calibration_error(y, z, bandwidth="cv")
         with pytest.raises(ValueError, match="no labels to draw"):
             null_calibration_error(KnownProbabilities(z), z, bandwidth=0.1)
@@ -286,7 +286,7 @@ class TestBinned:
 
     def test_errors(self):
         for n_bins in (0, "sturges", [0, 0.5, 1], np.array([0, 0.5, 1])):
-            with pytest.raises(ValueError, match="n_bins must be a whole number"):
+            with pytest.raises(ValueError, match="n_bins must be an int"):
                 binned_canonical_error([0, 1], [0.2, 0.7], n_bins=n_bins)
 
 
@@ -294,17 +294,17 @@ class TestErrors:
     @pytest.mark.parametrize(
         ("options", "message"),
         [
-            ({"p": 0.5}, "p must be a number, 1 or more"),
-            ({"p": "2"}, "p must be a number, 1 or more"),
+            ({"p": 0.5}, "p must be a number"),
+            ({"p": "2"}, "p must be a number"),
             ({"p": 1, "bias_correction": "residual"}, "is an estimate for p = 2 only"),
             ({"p": 3, "bias_correction": "second_order"}, "is an estimate for p = 2 only"),
             (
                 {"p": 2, "bias_correction": "tin"},
-                "bias_correction must be 'residual', 'second_order' or None",
+                'bias_correction must be "residual", "second_order" or None',
             ),
-            ({"kind": "classwise"}, "kind must be one of canonical, marginal, top_label"),
-            ({"bandwidth": 0.0}, "bandwidth must be 'loo', 'cv' or a positive number"),
-            ({"bandwidth": "scott"}, "bandwidth must be 'loo', 'cv' or a positive number"),
+            ({"kind": "classwise"}, 'kind must be "canonical", "marginal" or "top_label"'),
+            ({"bandwidth": 0.0}, "bandwidth must be a number"),
+            ({"bandwidth": "scott"}, "bandwidth must be a number"),
         ],
     )
     def test_options(self, options, message):
@@ -333,7 +333,7 @@ class TestErrors:
         for grid in ([0.0], [-1.0, 1.0]):
             with pytest.raises(ValueError, match="positive bandwidths"):
                 loo_bandwidth([0.1, 0.2], grid=grid)
-        with pytest.raises(ValueError, match="must be 'ratio' or None"):
+        with pytest.raises(ValueError, match='must be "ratio" or None'):
             kernel_sharpness([0, 1, 1], [0.2, 0.4, 0.5], bias_correction="residual")
 
     @pytest.mark.skipif(torch.cuda.is_available(), reason="for machines without CUDA")

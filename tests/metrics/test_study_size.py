@@ -229,7 +229,7 @@ def test_predictions_and_weights_are_those_of_the_metric(y):
         ({"half_width": 0.0}, "half_width must be a finite number above 0"),
         ({"half_width": 0.1, "n_raters": [2]}, "n_raters must list numbers of at least 3"),
         ({"half_width": 0.1, "n_raters": []}, "n_raters must list numbers of at least 3"),
-        ({"half_width": 0.1, "n_raters": [2.5]}, "n_raters must be an int"),
+        ({"half_width": 0.1, "n_raters": [2.5]}, "n_raters must hold ints"),
         ({"half_width": 0.1, "per_row": 0}, "per_row must be an int of at least 1"),
         ({"half_width": 0.1, "per_row": 1}, "per_row must be at least 2"),
         ({"half_width": 0.1, "confidence_level": 1.0}, "confidence_level must lie between"),

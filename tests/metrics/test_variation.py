@@ -144,5 +144,5 @@ def test_rows_with_one_label_have_no_corrected_entropy():
     z = [[0.5, 0.5], [0.9, 0.1]]
     both = entropy_calibration_error(counts, z, bias_correction="harmonic")
     assert both == pytest.approx(entropy([0.9, 0.1]))
-    with pytest.raises(ValueError, match="bias_correction must be None or 'harmonic'"):
+    with pytest.raises(ValueError, match='bias_correction must be "harmonic" or None'):
         entropy_calibration_error(counts, z, bias_correction="residual")

@@ -85,7 +85,7 @@ def test_focal_loss_begins_with_the_log_loss():
 
 @pytest.mark.parametrize("gamma", [-1, math.inf, math.nan, "35"])
 def test_wrong_gamma(gamma):
-    with pytest.raises(ValueError, match='gamma must be a number, 0 or more, or "53", got'):
+    with pytest.raises(ValueError, match=r"gamma must be a .*, got"):
         FocalLoss(gamma)
 
 
@@ -472,10 +472,10 @@ def test_proper_losses_and_the_focal_loss(loss):
     ("parameters", "message"),
     [
         ({"bias_correction": "S1"}, 'bias_correction must be "residual" or None, got'),
-        ({"kind": "top"}, "kind must be one of canonical, marginal, top_label, got 'top'"),
-        ({"bandwidth": 0.0}, 'bandwidth must be a positive number or "loo", got 0.0'),
-        ({"bandwidth": "cv"}, 'bandwidth must be a positive number or "loo", got'),
-        ({"bandwidth": math.nan}, 'bandwidth must be a positive number or "loo", got'),
+        ({"kind": "top"}, 'kind must be "canonical", "marginal" or "top_label"'),
+        ({"bandwidth": 0.0}, "bandwidth must be a number from 1e-100"),
+        ({"bandwidth": "cv"}, "bandwidth must be a number"),
+        ({"bandwidth": math.nan}, "bandwidth must be a number"),
         ({"p": 0.5, "bias_correction": None}, "p must be a number, 1 or more, got 0.5"),
         ({"p": 1}, "exists for p = 2 only, got 1; use bias_correction="),
     ],

@@ -248,9 +248,9 @@ def test_parameters_of_the_regularizer(data):
     [
         (
             {"regularizer": "mmce"},
-            r"regularizer must be None or a torch module, such as MMCEPenalty\(\), got 'mmce'",
+            r"regularizer must be a Module or None, got 'mmce'",
         ),
-        ({"regularizer": MMCEPenalty}, "regularizer must be None or a torch module"),
+        ({"regularizer": MMCEPenalty}, "regularizer must be a Module or None"),
         ({"regularizer_weight": -1.0}, "regularizer_weight must be a finite number"),
         (
             {"regularizer_weight": np.nan},

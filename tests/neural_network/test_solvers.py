@@ -318,7 +318,7 @@ def test_progress_is_shown_on_demand(solver, data, capsys):
 
 def test_what_is_no_solver_is_an_error():
     for calibrator in (ReaderEffects("proba", solver="lbfgs"), AlphaCalibration("proba", solver=3)):
-        with pytest.raises(ValueError, match="solver must be None"):
+        with pytest.raises(ValueError, match="solver must be a Solver or None"):
             calibrator.fit([[0.4, 0.6], [0.5, 0.5]], [[2, 1], [1, 2]])
 
 

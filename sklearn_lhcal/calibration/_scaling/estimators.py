@@ -54,7 +54,6 @@ class ShrunkScaling(Scaling):
     _alone: type[Family] = TemperatureMap
     _remedies = 'floor="uniform"', "raise shrinkage, or calibrate on more rows"
 
-<<<<<<< HEAD
     def __init__(
         self,
         estimator: Calibrated = None,
@@ -69,13 +68,6 @@ class ShrunkScaling(Scaling):
         self.floor = floor
         self.shrinkage = shrinkage
 
-    def _check(self, one_model):
-        super()._check(one_model)
-        if self.shrinkage is not None:
-            check_not_negative(shrinkage=self.shrinkage)
-
-=======
->>>>>>> 5793f6a (Named arguments are checked by one door: by the types of the signature and the range of their name)
     def _fitted(self, rows):
         floor_proba = floor_probabilities(self.floor, rows)
         return self._fitted_from(fit_temperature(rows, floor_proba, self._alone), rows)
@@ -257,7 +249,6 @@ class BiasCorrectedTemperatureScaling(ShrunkScaling):
 
     _family = BiasCorrectedMap
 
-<<<<<<< HEAD
 
 class OrdinalScaling(ShrunkScaling):
     """Scales and shifts the logits of cumulative probabilities: two numbers for any classes.
@@ -329,21 +320,6 @@ class OrdinalScaling(ShrunkScaling):
 
     def _check_labels(self, labels):
         check_order(labels, "OrdinalScaling")
-=======
-    def __init__(
-        self,
-        estimator: Calibrated = None,
-        *,
-        floor: Literal["uniform", "prior"] | None = None,
-        shrinkage: float | None = None,
-        cv: Folds | Literal["holdout"] = None,
-        random_state: Seed = None,
-        verbose: int | bool = 0,
-    ) -> None:
-        super().__init__(estimator, cv=cv, random_state=random_state, verbose=verbose)
-        self.floor = floor
-        self.shrinkage = shrinkage
->>>>>>> 5793f6a (Named arguments are checked by one door: by the types of the signature and the range of their name)
 
 
 class VectorScaling(PublishedScaling):
