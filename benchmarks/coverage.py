@@ -1,6 +1,7 @@
 """How often intervals and bands hold the truth.
 
-    python benchmarks/coverage.py readers|paired|bands|groups|risks [--draws N] [--only DESIGN ...]
+    python benchmarks/coverage.py readers|paired|bands|groups|risks|edges [--draws N]
+        [--only DESIGN ...]
 
 "readers": 95 % intervals for new rows and new raters. K = 3. Rows have true log-odds
 N((1, 0, −1), 1), readers tilts N(0, s²) of the log-odds of each class. The model knows the rows but
@@ -24,33 +25,53 @@ groups. In brackets standard errors.
 are N(0, 1), those of the last class lower by 2 where it is rare; class probabilities of a row are
 Dirichlet around their softmax, α0 = 10. The model is calibrated, or twice too sure. Coverage is of
 the gap of 500 000 rows.
+
+"edges": 95 % intervals, and tests, where models are good, classes rare and cases few; designs are
+those of ``lib/edge_designs.py``. Of intervals the table shows how many hold the truth, among those
+whose ends are numbers; how many have none; how many come with a warning; and their mean width. Of
+tests how often they reject. Numbers of draws so far are kept in a file (``--kept``), from which a
+run that was stopped goes on; ``--draws 0`` prints the table alone.
 """
 
 import argparse
+import json
 import warnings
 from functools import partial
+from pathlib import Path
 
 import numpy as np
+from lib import edge_designs
 from lib.reader_studies import COMMON, DESIGNS, SURE, K, crossed, nested, softmax, study
 
 from sklearn_lhcal.distributions import Dirichlet
-from sklearn_lhcal.label_histogram import Annotations, fleiss_kappa
+from sklearn_lhcal.label_histogram import (
+    Annotations,
+    KnownProbabilities,
+    adjudication_test,
+    fleiss_kappa,
+)
 from sklearn_lhcal.metrics import (
     calibration_loss,
     confidence_interval,
+    decision_risk,
     disagreement_calibration_loss,
     disagreement_squared_loss,
     epistemic_loss,
     expected_accuracy,
+    expected_calibration_error,
     expected_squared_loss,
     gain_curve,
     irreducible_loss,
     kernel_calibration_error,
+    label_log_loss,
     loss_decomposition,
+    null_calibration_error,
     paired_difference,
     policy_curve,
+    reader_table,
     referral_curve,
     risk_gap,
+    study_size,
 )
 
 LEVEL = 0.9
@@ -408,12 +429,171 @@ def risks(draws: int, only: list[str]) -> None:
                     print(f"{head:42}" + "".join(cells), flush=True)
 
 
+# --- edges ---
+
+EDGE_METRICS = {
+    "accuracy": expected_accuracy,
+    "L": expected_squared_loss,
+    "log loss": label_log_loss,
+    "IL": irreducible_loss,
+    "CL": calibration_loss,
+    "kernel": partial(kernel_calibration_error, bandwidth=0.1),
+}
+# draws of each cell before the next one has its turn
+TURN = 50
+
+
+def danger(K: int):
+    """Missing the last class costs 1 000, any other mistake 1."""
+    C = 1.0 - np.eye(K)
+    C[-1, :-1] = 1000.0
+    return C
+
+
+def edge_metric(name: str, z):
+    """The metric, its prediction and its options."""
+    if name == "risk":
+        # a policy that acts on the last class where it is the most probable
+        C = danger(z.shape[1])
+        return decision_risk, z.argmax(axis=1), {"cost_matrix": C}
+    return EDGE_METRICS[name], z, {}
+
+
+def edge_truth(design, name: str) -> float:
+    """Of many rows whose class probabilities are known; 0 of kernel errors of calibrated ones."""
+    parts = [design(np.random.default_rng([10**6, i])) for i in range(400)]
+    Q, z = (np.concatenate([getattr(part, what) for part in parts]) for what in ("Q", "z"))
+    if name == "kernel":
+        rows = np.random.default_rng(0).permutation(len(z))[:3000]
+        Q, z = Q[rows], z[rows]
+    metric, prediction, options = edge_metric(name, z)
+    return float(metric(KnownProbabilities(Q), prediction, **options))
+
+
+def interval_cell(design, name: str):
+    """What one draw adds: holds the truth, has no ends, warns, its width."""
+    truth = edge_truth(design, name)
+
+    def one(seed: int):
+        y, z, _, how = design(np.random.default_rng([seed, 1]))
+        metric, prediction, options = edge_metric(name, z)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            how = (how or {}) | options | {"random_state": seed}
+            found = confidence_interval(metric, y, prediction, **how)
+        absent = not np.isfinite([found.low, found.high]).all()
+        width = 0.0 if absent else found.high - found.low
+        return [found.low <= truth <= found.high, absent, bool(caught), width]
+
+    return one
+
+
+def rejects(p_value):
+    """The cell of a test that rejects; `p_value(rng)` and its level."""
+
+    def one(seed: int):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            p, level = p_value(np.random.default_rng([seed, 1]))
+        return [p <= level, np.isnan(p), False, 0.0]
+
+    return one
+
+
+def calibration_test(design, level: float):
+    return rejects(lambda rng: (null_calibration_error(*design(rng)[:2]).p_value, level))
+
+
+def refused(metric, y) -> float:
+    """0 where the design is refused by name, as if a test rejected."""
+    try:
+        confidence_interval(metric, y, None, random_state=0)
+    except ValueError as error:
+        return 0.0 if "raters=" in str(error) else 1.0
+    return 1.0
+
+
+def plug_in_warns(seed: int):
+    y, z, _, _ = edge_designs.common(200, 3, np.random.default_rng([seed, 1]), temperature=1.0)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found = confidence_interval(expected_calibration_error, y, z, random_state=0)
+    return [found.low <= 0, False, any("biased" in str(w.message) for w in caught), 0.0]
+
+
+def pilot(seed: int):
+    """Whether a pilot with a class of 2 % says that its forecast is uncertain."""
+    y, z, *_ = edge_designs.rare_read(150, 5, 0.02, 0.3, np.random.default_rng([seed, 1]))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        study_size(expected_accuracy, y, z, half_width=0.02, n_raters=[8], random_state=0)
+    return [False, False, bool(caught), 0.0]
+
+
+def edge_cells() -> dict:
+    """How each cell is drawn, by its name."""
+    cells = {}
+    for name, (design, metrics) in edge_designs.COVERED.items():
+        for metric in metrics:
+            cells[f"{name} | {metric}"] = partial(interval_cell, design, metric)
+    for name, (design, level, _) in edge_designs.TESTED.items():
+        cells[f"null test, {name} | rejects at {level}"] = partial(calibration_test, design, level)
+    for what, adjudicated in (("135 x 10 and 15 x 2", False), ("all disagreements", True)):
+        counts = partial(edge_designs.unequal_raters, 0.3 if adjudicated else 0.015)
+        cells[f"adjudication, {what} | rejects at 0.05"] = partial(
+            rejects,
+            lambda rng, counts=counts, more=adjudicated: (
+                adjudication_test(counts(rng, adjudicated=more)).p_value,
+                0.05,
+            ),
+        )
+    for metric in (irreducible_loss, fleiss_kappa):
+        cells[f"star of 100 rows | {metric.__name__} refused"] = partial(
+            rejects, lambda rng, metric=metric: (refused(metric, edge_designs.star(rng)), 0.5)
+        )
+    cells["six readers, one guesses 30 % | rejects at 0.05"] = partial(
+        rejects, lambda rng: (reader_table(edge_designs.guesser(rng)).pvalue, 0.05)
+    )
+    cells["plug-in ECE of a calibrated model | holds 0, warns"] = lambda: plug_in_warns
+    cells["pilot with a class of 2 % | study_size warns"] = lambda: pilot
+    return cells
+
+
+def edges(draws: int, only: list[str], kept: Path) -> None:
+    done = json.loads(kept.read_text()) if kept.exists() else {}
+    cells = {
+        name: make
+        for name, make in edge_cells().items()
+        if not only or any(part in name for part in only)
+    }
+    made: dict = {}
+    for until in range(TURN, draws + 1, TURN):
+        for name, make in cells.items():
+            so_far = done.get(name, [0, 0, 0, 0, 0.0])
+            if so_far[0] >= until:
+                continue
+            if name not in made:
+                made[name] = make()
+            found = [[1, *made[name](seed)] for seed in range(int(so_far[0]), until)]
+            done[name] = (np.array(so_far) + np.sum(found, axis=0)).tolist()
+            kept.write_text(json.dumps(done, indent=1))
+    print(f"{'':58}{'draws':>6}{'share':>8}{'none':>7}{'warns':>7}{'width':>9}")
+    for name in cells:
+        n, held, absent, warned, width = done.get(name, [0] * 5)
+        numbers = max(n - absent, 1)
+        print(
+            f"{name:58}{n:6.0f}{held / numbers:8.3f}{absent / max(n, 1):7.2f}"
+            f"{warned / max(n, 1):7.2f}{width / numbers:9.4f}"
+        )
+
+
 STUDIES = {
     "readers": (readers, 2000),
     "paired": (paired, 2000),
     "bands": (bands, 2000),
     "groups": (groups, 300),
     "risks": (risks, 4000),
+    "edges": (edges, 1000),
 }
 
 
@@ -422,9 +602,12 @@ def main() -> None:
     parser.add_argument("study", choices=STUDIES)
     parser.add_argument("--draws", type=int)
     parser.add_argument("--only", nargs="+", default=[], help="designs of readers, or displays")
+    parser.add_argument("--kept", type=Path, default=Path(__file__).parent / "results/edges.json")
     options = parser.parse_args()
     run, draws = STUDIES[options.study]
-    run(options.draws or draws, options.only)
+    if run is edges:
+        run = partial(edges, kept=options.kept)
+    run(draws if options.draws is None else options.draws, options.only)
 
 
 if __name__ == "__main__":

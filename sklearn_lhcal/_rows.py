@@ -33,6 +33,7 @@ from ._utils.simplex import accuracy, check_proba, in_columns
 from ._utils.types import ArrayLike, LabelsLike, Samples
 from .distributions import Distribution, PointMass, predict_dist
 from .label_histogram import Annotations as Annotations
+from .label_histogram import KnownProbabilities as KnownProbabilities
 from .label_histogram._labels import Labels as Labels
 from .label_histogram._labels import names_of as names_of
 from .label_histogram._labels import read_labels as read_labels

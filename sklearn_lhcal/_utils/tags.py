@@ -31,8 +31,9 @@ class Tags:
         Whether more of a prediction counts than its mean.
     of_labels : bool
         Whether labels alone count, so that the prediction may be None.
-    limits : tuple of two floats or None
-        Between which the terms of a mean lie; None: not known beforehand.
+    limits : tuple of two floats, callable or None
+        Between which the terms of a mean lie, or ``limits(rows)`` that looks at no label; None: not
+        known beforehand.
     ordered : bool
         Whether the classes must have an order.
     biased : bool
@@ -52,7 +53,7 @@ class Tags:
     compares_raters: bool = False
     takes_distribution: bool = False
     of_labels: bool = False
-    limits: tuple[float, float] | None = None
+    limits: tuple[float, float] | Callable | None = None
     ordered: bool = False
     biased: bool = False
     signed_root: bool = False

@@ -14,6 +14,7 @@ TOLERANCE = 0.02
 # Another order of the columns is named where it is right so much more often.
 CLEARLY_BETTER = 0.2
 FEW_ROWS = 200
+FEW_APART = 10
 FEW_GROUPS = 20
 FEW_RATERS = 5
 # What calibration is advised by: the name of a difference, and what sentences call it.
@@ -160,6 +161,11 @@ def _of_size(study: Study):
     if len(study) < FEW_ROWS:
         message = f"There are {len(study)} rows: with fewer than {FEW_ROWS}, intervals are wide."
         yield Check("few_rows", "warning", message)
+    top = np.arange(len(study)), study.z.argmax(axis=1)
+    apart = (study.labels.mu[top] < 1).sum()
+    if apart < FEW_APART:
+        message = f"{apart} of {len(study)} rows have a label other than the predicted one."
+        yield Check("few_labels_apart", "info", message)
     if study.n_raters is not None and study.n_raters < FEW_RATERS:
         message = f"There are {study.n_raters} raters: intervals may be too narrow for others."
         if study.raters == "fixed":

@@ -179,9 +179,8 @@ def report_on(
     intervals = Intervals(study, confidence_level, random_state)
     with warnings.catch_warnings():
         # the page says it once
-        warnings.filterwarnings("ignore", message=".*raters", category=UserWarning)
-        # no interval is printed then
-        warnings.filterwarnings("ignore", message=".*biased upwards")
+        said = ".*(raters|biased upwards|the standard error|of equal size)"
+        warnings.filterwarnings("ignore", message=said, category=UserWarning)
         found = numbers(intervals, recalibrated.prediction, verbose)
         by_class = of_classes(intervals, verbose)
         sent = referral(intervals)

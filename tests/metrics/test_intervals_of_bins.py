@@ -138,6 +138,7 @@ def _check_by_evaluation(metric, mapped, y, proba, how):
     ],
 )
 @pytest.mark.parametrize("raters", ["fixed", "random"])
+@pytest.mark.filterwarnings("ignore:.*the standard error (may be too small|is 0)")
 def test_rows_that_do_not_count_are_no_units(metric, least, options, raters):
     """Without weight, or with too few raters, a row is a row less: in blocks and in df too."""
     data = make_reader_study(60, 6, n_classes=3, random_state=0)
@@ -168,6 +169,7 @@ def test_sums_of_agreement_add_up(coefficient):
 
 
 @pytest.mark.filterwarnings("ignore:More than 5 %")
+@pytest.mark.filterwarnings("ignore:.*the standard error (may be too small|is 0)")
 def test_where_one_rater_is_left():
     """Blocks of three rows and of two, one of them all rows that the second has rated."""
     said = np.array([[0, 1], [None, 0], [None, 1], [1, None], [0, None]], dtype=object)

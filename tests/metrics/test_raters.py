@@ -83,6 +83,7 @@ def test_components_of_a_crossed_mean_are_those_of_the_textbook():
     assert_allclose(found[1:3], [found.estimate - reach, found.estimate + reach], rtol=1e-12)
 
 
+@pytest.mark.filterwarnings("ignore:.*the standard error (may be too small|is 0)")
 def test_blocks_of_raters_are_as_good_as_raters():
     """A hundred in 50 pairs at random: over deals, the variance over raters has the same mean."""
     y, z = study(n=12, R=100)
@@ -128,9 +129,15 @@ def test_raters_of_a_row_each_leave_the_interval_of_counts_about_as_it_is():
 # --- two routes ---
 
 
+def student(found):
+    """What the jackknife gives; where few samples speak, ends are wider."""
+    return found.estimate, found.standard_error, found.df
+
+
 @pytest.mark.parametrize("grouped", [False, True])
 @pytest.mark.parametrize("R", [6, 60])
 @pytest.mark.parametrize("metric", [*ONE, *PAIRS])
+@pytest.mark.filterwarnings("ignore:.*the standard error (may be too small|is 0)")
 def test_sums_agree_with_evaluation(metric, R, grouped):
     """Blocks of one cell: leaving ratings out by sums is evaluating the metric without them.
 
@@ -146,7 +153,7 @@ def test_sums_agree_with_evaluation(metric, R, grouped):
     }
     dist = Dirichlet.from_mean(z, 4.0)
     sums, evaluated = (confidence_interval(m, y, dist, **how) for m in (metric, unknown(metric)))
-    assert_allclose(sums, evaluated, rtol=1e-9)
+    assert_allclose(student(sums), student(evaluated), rtol=1e-9)
     assert_allclose(sums.components, evaluated.components, rtol=1e-9)
     # blocks of 50 raters and all cells by themselves
     sums, evaluated = (
@@ -156,6 +163,7 @@ def test_sums_agree_with_evaluation(metric, R, grouped):
     assert_allclose(sums.components[:2], evaluated.components[:2], rtol=1e-9)
 
 
+@pytest.mark.filterwarnings("ignore:.*the standard error (may be too small|is 0)")
 def test_sums_agree_with_evaluation_for_many_classes():
     """Most of them without a label in most rows."""
     rng = np.random.default_rng(0)
@@ -167,7 +175,7 @@ def test_sums_agree_with_evaluation_for_many_classes():
         sums, evaluated = (
             confidence_interval(m, y, z, **how) for m in (epistemic_loss, unknown(epistemic_loss))
         )
-        assert_allclose(sums, evaluated, rtol=1e-9)
+        assert_allclose(student(sums), student(evaluated), rtol=1e-9)
         assert_allclose(sums.components, evaluated.components, rtol=1e-9)
 
 
@@ -181,6 +189,7 @@ def test_sums_agree_with_evaluation_for_decisions():
     assert_allclose(sums.components, evaluated.components, rtol=1e-9)
 
 
+@pytest.mark.filterwarnings("ignore:.*the standard error (may be too small|is 0)")
 def test_intervals_have_the_unit_of_the_costs():
     rng = np.random.default_rng(0)
     y = Annotations.from_matrix(rng.integers(2, size=(20, 6)))
@@ -211,6 +220,7 @@ def test_order_of_rows_and_names_of_raters_make_no_difference():
 
 
 @pytest.mark.parametrize("wrap", [lambda metric: metric, unknown])
+@pytest.mark.filterwarnings("ignore:.*the standard error (may be too small|is 0)")
 def test_rows_without_ratings_are_dropped_with_all_that_is_theirs(wrap):
     y, z = study(n=40)
     empty = np.arange(40) % 4 == 0
@@ -323,7 +333,10 @@ def test_raters_of_unequal_loads_count_as_fewer():
     assert few.components.raters <= few.components.cells
     effective = (share**2).sum() ** 2 / (share**4).sum()
     rows, raters, cells = few.components
-    noise = rows**2 / 49 + raters**2 / (effective - 1) + cells**2 / 49
+    # blocks of one row and of two
+    sizes = np.bincount(np.arange(len(y)) % 50)
+    df = sizes.sum() ** 2 / (sizes**2).sum() - 1
+    noise = rows**2 / df + raters**2 / (effective - 1) + cells**2 / df
     assert few.df == pytest.approx(max(rows**2 / noise, 2), rel=1e-9)
 
 
@@ -391,8 +404,9 @@ def test_against_a_reference_without_error_a_root_is_mapped_as_by_itself():
     z = 0.8 * sure + 0.1
     how = {"n_bins": 4, "random_state": 0}
     found = paired_difference(calibration_error, y, z, sure, **how)
-    alone = confidence_interval(calibration_error, y, z, **how)
-    assert_allclose(found[:3], alone[:3], rtol=1e-6)
+    # of a function without tags, whose interval is Student's however few labels speak
+    alone = np.array(confidence_interval(unknown(calibration_loss), y, z, **how)[:3])
+    assert_allclose(found[:3], np.sign(alone) * np.sqrt(np.abs(alone)), rtol=1e-6)
 
 
 # --- coverage ---

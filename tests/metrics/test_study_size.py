@@ -141,6 +141,7 @@ def test_the_range_where_only_readers_vary(R):
             assert np.isfinite(size.n_rows_range[0, end]) == finite
 
 
+@pytest.mark.filterwarnings("ignore:.*the standard error (may be too small|is 0)")
 def test_what_is_particular_to_pairs_of_readers_falls_faster():
     """Each reader always says the same: that two differ is no effect of either of them.
 
@@ -164,6 +165,7 @@ def test_what_is_particular_to_pairs_of_readers_falls_faster():
     assert np.mean(raters) < 0.7 * np.mean(jackknife)
 
 
+@pytest.mark.filterwarnings("ignore:.*the standard error (may be too small|is 0)")
 def test_components_of_pairs_by_least_squares():
     """Whether two differ, less an effect of either reader: its variances over rows and pairs."""
     said = study(20, 6, np.random.default_rng(1), tau=2.0)

@@ -15,6 +15,7 @@ def study(n, R, seed):
     return (rng.normal(size=(n, 1)) + tilt + rng.logistic(size=(n, R)) > 0).astype(float)
 
 
+@pytest.mark.filterwarnings("ignore:.*the standard error (may be too small|is 0)")
 def test_of_a_crossed_design_it_is_the_analysis_of_variance():
     """Var of the mean = sem² of rows + sem² of raters − MSE/(nR)."""
     x = study(20, 5, 0)

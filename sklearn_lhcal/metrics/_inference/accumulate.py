@@ -1,5 +1,6 @@
 """Metrics from batches of rows, in fixed memory."""
 
+import warnings
 from collections.abc import Callable
 from typing import Any, Self
 
@@ -16,6 +17,7 @@ from .._decomposition import NOTHING, LossDecomposition, loss_decomposition
 from .._evaluate import Metric, signed_root, undefined, with_options
 from .intervals import ConfidenceInterval, interval_from
 from .raters import Replicates, Spread, VarianceComponents, row_variance
+from .scarce import is_near_end
 
 
 class MetricAccumulator:
@@ -221,6 +223,13 @@ class MetricAccumulator:
         if spread is None:
             estimate = float(signed_root(estimate)) if mapped else estimate
             return ConfidenceInterval(estimate, np.nan, np.nan, np.nan)
+        limits = metric.tags.limits
+        if isinstance(limits, tuple) and is_near_end(estimate, self.n_rows, limits):
+            warnings.warn(
+                "Few samples speak: use confidence_interval with all rows at once.",
+                UserWarning,
+                stacklevel=2,
+            )
         return interval_from(estimate, spread, confidence_level, mapped)
 
     def _of_bins(self, metric: Metric) -> tuple[Any, Spread | None]:

@@ -27,6 +27,7 @@ from .raters import (
     VarianceComponents,
     spread_of,
 )
+from .scarce import scarce_ends
 from .statistic import Statistic, statistic_of
 
 _ANGLES = 20_001  # of points on an ellipse
@@ -149,22 +150,43 @@ def confidence_interval(
     ValueError
         Fewer than two rows or groups that count, missing groups, a confidence_level outside (0, 1),
         lengths that differ, a metric that returns several numbers, fewer than three raters where
-        they are random, or labels without raters; raters one of whom reads every row that has
-        labels enough, so that nothing is left without her (``raters="fixed"`` is the remedy).
+        they are random, or labels without raters; raters one of whom reads nearly every row that
+        has labels enough, so that hardly any is left without (``raters="fixed"`` is the remedy).
 
     Warns
     -----
     UserWarning
         Fewer than five raters, or raters who are worth fewer than three of equal loads: the
-        interval may cover too rarely. A rater without whom hardly any row has labels enough. A
-        metric that is biased upwards, such as a plug-in calibration error.
+        interval may cover too rarely. A metric that is biased upwards, such as a plug-in
+        calibration error. Fewer than ten samples with a label other than the predicted one, or
+        terms that are all alike: the standard error may be too small, or 0. Groups of such unequal
+        size that they are worth less than half of their number, and fewer than ten.
 
     Notes
     -----
     With fixed raters, Student's t has one degree of freedom less than there are blocks, or groups
-    where these are fewer. Rows that do not count, for lack of weight or of raters, are no units.
-    Ten groups may still cover too rarely. From 50 groups of alike rows on, 90 % intervals covered
-    .91 or more in ``benchmarks/coverage.py groups``.
+    where these are fewer; of unequal blocks as many as are worth them, ``(Σ_b v_b)²/Σ_b v_b² − 1``
+    with v_b the sum of squares of the weights of the groups in a block. Rows that do not count, for
+    lack of weight or of raters, are no units. Ten groups may still cover too rarely. From 50 groups
+    of alike rows on, 90 % intervals covered .91 or more in ``benchmarks/coverage.py groups``.
+
+    A mean of terms in a known range [a, b], such as accuracy or the expected squared loss, near one
+    of its ends has the endpoint interval. Its ends are quantiles of ``(Σ_g D_g S_g + D_0 w̄ e) /
+    (Σ_g D_g W_g + D_0 w̄)``, with W_g the weight of group or row g and S_g the sum of its weighted
+    terms, D drawn from Exp(1), e = b for the upper end and a for the lower one (Gaffke 2005). It is
+    Clopper and Pearson's for terms 0 and 1 of independent rows; otherwise its coverage is
+    simulated, no proof is known. It is used where the mean lies within 10/n of the range from an
+    end, n the units' worth, and fewer than ten units lie further than a quarter of it from there.
+
+    Other metrics need labels other than the predicted one, and those on which all agree. Where
+    fewer than ten samples have either, the jackknife's interval is widened. Such labels are as
+    frequent as the endpoint interval of their share says; one factor on the odds of all classes but
+    the predicted one then gives the metric's values at both ends and at what was predicted. Other
+    forms of miscalibration cannot be seen in so few labels.
+
+    With random raters both hold the jackknife's interval too, and a warning says that samples
+    depend on each other. ``benchmarks/coverage.py edges`` measures coverage, see
+    the validation page. `paired_difference` has no such ends.
 
     With random raters the variance is ``rows + max(raters − cells, 0)``. The jackknife over ratings
     measures what both others count. Degrees of freedom follow Satterthwaite; they are 2 at least.
@@ -173,6 +195,11 @@ def confidence_interval(
     shares, by ``(Σ_r c_r)²/Σ_r c_r²`` (Kish 1965). Raters, and rows, are taken as exchangeable; the
     design may be incomplete.
     ``benchmarks/coverage.py readers`` measures coverage; the guide has its table.
+
+    References
+    ----------
+    Gaffke (2005), Three test statistics for a nonparametric one-sided hypothesis on the mean of a
+    nonnegative variable. Mathematical Methods of Statistics 14, 451–467.
 
     Examples
     --------
@@ -293,8 +320,17 @@ def interval_of(
     """The interval of a statistic, from its values without the blocks of a design."""
     found = statistic.replicates(design)
     spread = spread_of(found, design, second_order=statistic.second_order)
-    mapped = statistic.signed_root
-    return interval_from(found.estimate, spread, confidence_level, mapped, design.panel)
+    ends = _ends(found.estimate, spread, confidence_level)
+    scarce = scarce_ends(statistic, design.panel is not None, confidence_level)
+    alone = False
+    if scarce is not None:
+        low, high, alone = scarce
+        if not alone:
+            low, high = np.fmin(low, ends[1]), np.fmax(high, ends[2])
+        ends = np.array([found.estimate, low, high])
+    if statistic.signed_root:
+        ends = signed_root(ends)
+    return _interval(ends, spread, design.panel, students=not alone)
 
 
 def interval_from(
@@ -339,14 +375,16 @@ def _root_difference(
     return np.array([signed_root(a) - signed_root(b), found.min(), found.max()])
 
 
-def _interval(ends: Floats, spread: Spread, panel: Panel | None) -> ConfidenceInterval:
+def _interval(
+    ends: Floats, spread: Spread, panel: Panel | None, students: bool = True
+) -> ConfidenceInterval:
     estimate, low, high = ends.tolist()
     return ConfidenceInterval(
         estimate,
         low,
         high,
         float(np.sqrt(spread.variance)),
-        df=float(spread.df),
+        df=float(spread.df) if students else None,
         components=VarianceComponents(*map(float, spread.components)),
         n_raters=None if panel is None else panel.n_raters,
     )

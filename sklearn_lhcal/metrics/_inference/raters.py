@@ -15,13 +15,15 @@ from ..._utils.arrays import Floats, Indices, row_units
 
 # with fewer degrees of freedom Student's quantile is of no use
 _LEAST_DF = 2.0
+# groups that are worth fewer of equal size, and less than half of their number, are few
+_FEW_GROUPS = 10
 # fewer raters may look alike by chance, and intervals for new ones may cover too rarely
 FEW_RATERS = 5
 # from fewer raters no interval for new ones follows
 LEAST_RATERS = 3
 # what messages advise
 FIXED_RATERS = 'raters="fixed" gives the interval for these raters and new rows.'
-# share of the rows that may hang on one rater before a warning says so
+# share of the rows that may hang on one rater
 _MOST_LOST = 0.9
 # more raters than this are left out in blocks
 MOST_SINGLE = 50
@@ -38,11 +40,14 @@ class Blocks(NamedTuple):
         Number of blocks.
     apart : bool
         Whether no two ratings of one row share a block, so that the changes of rows add up.
+    df : float
+        Satterthwaite's degrees of freedom of a sum of squares over blocks of rows.
     """
 
     code: Indices
     n: int
     apart: bool = False
+    df: float = np.nan
 
 
 class Replicates(NamedTuple):
@@ -146,8 +151,8 @@ def deal(sizes: NDArray, n_blocks: int, rng) -> Blocks:
     return Blocks(block_of, B)
 
 
-def deal_rows(n: int, groups: NDArray | None, n_blocks: int, rng) -> Blocks:
-    """Blocks of n rows, the rows of a group together."""
+def deal_rows(n: int, groups: NDArray | None, n_blocks: int, rng, w=None) -> Blocks:
+    """Blocks of n rows with weights w, the rows of a group together."""
     unit = row_units(groups, n)
     sizes = np.bincount(unit)
     if len(sizes) < 2 or n_blocks < 2:
@@ -156,7 +161,17 @@ def deal_rows(n: int, groups: NDArray | None, n_blocks: int, rng) -> Blocks:
             f"{len(sizes)} rows or groups and {n_blocks} blocks."
         )
     dealt = deal(sizes, n_blocks, rng)
-    return Blocks(dealt.code[unit], dealt.n)
+    W = np.bincount(unit, w)
+    # squares of sums over units, which are as unequal as their weights
+    df = worth(np.bincount(dealt.code, W**2)) - 1
+    if groups is not None and worth(W) < min(_FEW_GROUPS, len(W) / 2):
+        warnings.warn(
+            f"The {len(W)} groups are worth only {worth(W):.1f} of equal size: the interval may "
+            "cover too rarely.",
+            UserWarning,
+            stacklevel=4,
+        )
+    return Blocks(dealt.code[unit], dealt.n, df=max(df, min(dealt.n - 1.0, _LEAST_DF)))
 
 
 def cells_of(y: Annotations, groups: NDArray | None) -> Blocks:
@@ -213,31 +228,20 @@ def panel_of(y: Annotations, w, least_raters: int, n_blocks: int, rng) -> Panel:
 
 
 def check_rows_remain(y: Annotations, w: NDArray | None, least_raters: int) -> None:
-    """Refuse raters without whom no row has enough labels; `w` are the weights of rows or None.
-
-    A warning names those without whom hardly any row has.
-    """
+    """Refuse raters without whom hardly a row has enough labels; `w` are weights or None."""
     w = np.where(y.n >= least_raters, np.ones(len(y)) if w is None else w, 0.0)
     if np.count_nonzero(np.bincount(y.rater)) < LEAST_RATERS:
         # too few raters, which is another error
         return
     lost = np.where(y.n <= least_raters, w, 0.0)[y.row]
     gone = np.bincount(y.rater, lost, len(y.raters))
-    share = gone.max() / max(w.sum(), np.finfo(float).tiny)
-    if share < _MOST_LOST:
-        return
-    name = y.raters[int(gone.argmax())]
-    if share >= 1 - 1e-12:
+    lost = gone.max() / max(w.sum(), np.finfo(float).tiny)
+    if lost > _MOST_LOST:
+        name = y.raters[int(gone.argmax())]
         raise ValueError(
-            f"Without rater {name} no row has {least_raters} labels: intervals for new raters need "
-            f"rows with more, or fewer labels to look at; {FIXED_RATERS}"
+            f"Without rater {name} only {max(1 - lost, 0.0):.1%} of the rows have {least_raters} "
+            f"labels: intervals for new raters need more; {FIXED_RATERS}"
         )
-    warnings.warn(
-        f"Without rater {name} only {1 - share:.1%} of the rows have {least_raters} labels: "
-        f"intervals for new raters may be of no use; {FIXED_RATERS}",
-        UserWarning,
-        stacklevel=4,
-    )
 
 
 def _shares(y: Annotations, row: Indices, w: NDArray, least_raters: int, kept: Any) -> Floats:
@@ -294,7 +298,7 @@ def spread_of(found: Replicates, design: Design, *, second_order: bool = False) 
     `second_order` says that the statistic is no mean of rows, but of products of them.
     """
     V_row = row_variance(found, np.bincount(design.rows.code))
-    df_row = design.rows.n - 1.0
+    df_row = design.rows.df
     if design.panel is None:
         return Spread(V_row, df_row, VarianceComponents(V_row))
     T, _, without_raters, without_cells = found

@@ -15,14 +15,13 @@ from numpy.typing import NDArray
 
 from ..._rows import Annotations, Labels, Rows, read_for
 from ..._utils.arrays import Floats, Indices
-from ..._utils.checks import check_same_length, n_rows, read_groups, take_rows
+from ..._utils.checks import as_floats, check_same_length, n_rows, read_groups, take_rows
 from ..._utils.estimators import weight_params
 from .._evaluate import Metric, with_options
 from .raters import (
     FIXED_RATERS,
     Blocks,
     Design,
-    Panel,
     Replicates,
     cells_of,
     check_rows_remain,
@@ -50,6 +49,8 @@ class Statistic:
         Whether the value is no mean over rows, but of products of them.
     compares_raters : bool, default=False
         Whether labels of one row are compared with each other.
+    metric : Metric, optional
+        What it is evaluated of.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class Statistic:
         signed_root: bool = False,
         second_order: bool = False,
         compares_raters: bool = False,
+        metric: Metric | None = None,
     ):
         self.value = value
         self.data = data
@@ -68,6 +70,7 @@ class Statistic:
         self.signed_root = signed_root
         self.second_order = second_order
         self.compares_raters = compares_raters
+        self.metric = metric
 
     @property
     def labels(self) -> Any:
@@ -78,7 +81,8 @@ class Statistic:
         """Blocks of rows; and of raters and cells, where raters are random."""
         data = self.data
         y = random_raters(data.labels, raters)
-        rows = deal_rows(len(data), data.groups, n_blocks, random_state)
+        w = None if data.w is None else as_floats(data.w, "sample_weight")
+        rows = deal_rows(len(data), data.groups, n_blocks, random_state, w)
         if y is None:
             return Design(rows)
         check_rows_remain(y, data.w, max(self.least_raters, 1 + self.compares_raters))
@@ -96,22 +100,17 @@ class Statistic:
         if design.panel is None or design.cells is None:
             return found
         without = self.without_ratings(design.panel.blocks)
-        defined = np.isfinite(without)
-        if np.isfinite(found.estimate).all() and not defined.all():
-            self._refuse(design.panel, defined)
+        gone = np.argwhere(np.isnan(without))
+        if len(gone) and np.isfinite(found.estimate).all():
+            y = self.labels
+            names = y.raters[np.unique(y.rater[design.panel.blocks.code == gone[0, 0]])]
+            raise ValueError(
+                f"Without rater {', '.join(map(str, names))} the metric is undefined; "
+                f"{FIXED_RATERS}"
+            )
         return found._replace(
             without_raters=without,
             without_cells=self.without_ratings(design.cells),
-        )
-
-    def _refuse(self, panel: Panel, defined: NDArray) -> None:
-        """ValueError that names the raters of the first block that cannot be left out."""
-        block = np.argwhere(~defined)[0, 0]
-        y = self.labels
-        left_out = panel.blocks.code == block
-        names = y.raters[np.unique(y.rater[left_out])]
-        raise ValueError(
-            f"Without rater {', '.join(map(str, names))} the metric is undefined; {FIXED_RATERS}"
         )
 
     def estimate(self) -> Any:
@@ -290,6 +289,7 @@ def of_metric(metric: Metric, rows: Rows) -> Statistic:
         "least_raters": tags.least_raters,
         "signed_root": tags.signed_root,
         "compares_raters": tags.compares_raters or tags.least_raters > 1,
+        "metric": metric,
     }
     seen = rows.contributing(tags.least_raters)
     if metric.is_mean and seen is not None:

@@ -19,6 +19,7 @@ from ..._utils.checks import checked, is_count
 from ..._utils.types import ArrayLike, Seed
 from .raters import FEW_RATERS, Blocks, Panel, spread_of
 from .readers import named_raters
+from .scarce import scarce_ends
 from .statistic import Statistic, statistic_of
 
 # raters whose pairs are looked at, and rows that a pair needs
@@ -192,7 +193,8 @@ def study_size(
     Warns
     -----
     UserWarning
-        Fewer than five raters in the pilot.
+        Fewer than five raters in the pilot; a pilot in which few samples speak, as with a class of
+        2 %: then the range holds too rarely.
 
     Notes
     -----
@@ -244,6 +246,8 @@ def study_size(
     design = statistic.design("random", n_blocks, check_random_state(random_state))
     panel = cast(Panel, design.panel)
     components = spread_of(statistic.replicates(design), design).components
+    # where few samples speak, a warning says so
+    scarce_ends(statistic, True, confidence_level)
     pairs = PairComponents()
     if statistic.compares_raters:
         if m.min() < 2:

@@ -1,0 +1,263 @@
+"""Intervals where hardly any sample speaks: rare classes, good models, groups of unequal size."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy import stats
+
+from sklearn_lhcal.datasets import make_label_histograms
+from sklearn_lhcal.label_histogram import Annotations
+from sklearn_lhcal.metrics import (
+    MetricAccumulator,
+    calibration_error,
+    calibration_loss,
+    confidence_interval,
+    decision_risk,
+    epistemic_loss,
+    expected_accuracy,
+    expected_squared_loss,
+    irreducible_loss,
+    kernel_calibration_error,
+    label_log_loss,
+    risk_gap,
+    study_size,
+)
+
+FEW = "ignore:.*the standard error (may be too small|is 0)"
+ALL_ALIKE = "All 100 samples or groups have the same expected_accuracy: the standard error is 0"
+COSTS = np.array([[0.0, 1.0], [1000.0, 0.0]])
+# of 4 000 draws, a tail of .025 is within .010 of it (four standard errors)
+TAIL = 0.01
+
+
+def good_model(n: int, wrong: int, p: float = 0.01):
+    """Labels, all predicted with p for the second class, which `wrong` of them are."""
+    y = np.zeros((n, 2), dtype=int)
+    y[:, 0] = np.arange(n) >= wrong
+    y[:, 1] = 1 - y[:, 0]
+    return y, np.tile([1 - p, p], (n, 1))
+
+
+def plain(metric):
+    """A function without tags, whose interval is Student's."""
+    return lambda y, prediction, **options: metric(y, prediction, **options)
+
+
+@pytest.mark.filterwarnings(FEW)
+@pytest.mark.parametrize(
+    ("n", "wrong"), [(20, 0), (100, 0), (100, 1), (100, 9), (3000, 5), (30_000, 7)]
+)
+def test_of_0_and_1_it_is_clopper_and_pearson(n, wrong):
+    y, z = good_model(n, wrong)
+    found = confidence_interval(expected_accuracy, y, z, random_state=0)
+    # P(≥ right) at the lower end and P(≤ right) at the upper one are α/2
+    right = n - wrong
+    assert stats.binom.sf(right - 1, n, found.low) == pytest.approx(0.025, abs=TAIL)
+    if wrong:
+        assert stats.binom.cdf(right, n, found.high) == pytest.approx(0.025, abs=TAIL)
+    else:
+        assert found.high == 1
+    assert found.df is None
+
+
+@pytest.mark.filterwarnings(FEW)
+def test_the_level_counts():
+    y, z = good_model(100, 2)
+    how = {"random_state": 0}
+    wide, narrow = (
+        confidence_interval(expected_accuracy, y, z, confidence_level=level, **how)
+        for level in (0.99, 0.8)
+    )
+    assert wide.low < narrow.low < narrow.high < wide.high
+    assert stats.binom.sf(97, 100, narrow.low) == pytest.approx(0.1, abs=2 * TAIL)
+
+
+def test_without_an_exception_a_warning_counts_the_samples():
+    y, z = good_model(100, 0)
+    with pytest.warns(UserWarning, match=ALL_ALIKE):
+        found = confidence_interval(expected_accuracy, y, z, random_state=0)
+    assert found.standard_error == 0
+    assert found.low < 0.97
+
+
+@pytest.mark.filterwarnings(FEW)
+@pytest.mark.parametrize("shift", [0.0, 500.0])
+def test_risks_reach_as_far_as_their_costs(shift):
+    y, _ = good_model(100, 0)
+    how = {"cost_matrix": COSTS + shift, "random_state": 0}
+    found = confidence_interval(decision_risk, y, np.zeros(100, int), **how)
+    # the lower end of Clopper and Pearson's for the others
+    assert found.high - shift == pytest.approx(1000 * (1 - 0.025 ** (1 / 100)), rel=0.1)
+    assert found.low == pytest.approx(shift, rel=1e-12)
+    assert found.estimate == pytest.approx(shift, rel=1e-12)
+
+
+@pytest.mark.filterwarnings(FEW)
+def test_a_range_has_two_ends():
+    y, z = good_model(60, 2)
+    right = confidence_interval(expected_accuracy, y, z, random_state=0)
+    wrong = confidence_interval(expected_accuracy, y, z[:, ::-1], random_state=0)
+    # other draws: widths within a tenth
+    assert_allclose([wrong.low, wrong.high], [1 - right.high, 1 - right.low], atol=0.01)
+
+
+@pytest.mark.filterwarnings(FEW)
+def test_weights_and_groups_are_worth_what_they_are():
+    y, z = good_model(120, 3)
+    how = {"random_state": 0}
+    plain_ends = confidence_interval(expected_accuracy, y, z, **how)
+    scaled = confidence_interval(expected_accuracy, y, z, sample_weight=np.full(120, 7.0), **how)
+    assert_allclose(scaled, plain_ends, rtol=1e-12)
+    # three rows a group, and groups that are wrong as a whole, are a third of the rows
+    groups = np.arange(120) // 3
+    grouped = confidence_interval(expected_accuracy, y, z, groups=groups, **how)
+    fewer = confidence_interval(expected_accuracy, *good_model(40, 1), **how)
+    assert_allclose(grouped[:3], fewer[:3], rtol=1e-12)
+
+
+@pytest.mark.parametrize("metric", [expected_accuracy, expected_squared_loss, calibration_loss])
+def test_where_many_speak_it_is_the_jackknife(metric):
+    data = make_label_histograms(150, overconfidence=2.0, random_state=0)
+    how = {"random_state": 0}
+    found = confidence_interval(metric, data.counts, data.prediction, **how)
+    student = confidence_interval(plain(metric), data.counts, data.prediction, **how)
+    assert_allclose(found, student, rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "metric", [calibration_loss, calibration_error, label_log_loss, kernel_calibration_error]
+)
+def test_few_labels_apart_are_counted(metric):
+    y, z = good_model(100, 3)
+    options = {"bandwidth": 0.1} if metric is kernel_calibration_error else {}
+    with pytest.warns(UserWarning, match="^3 of 100 samples have a label other than the predicted"):
+        found = confidence_interval(metric, y, z, random_state=0, **options)
+    assert found.low <= found.estimate <= found.high
+
+
+@pytest.mark.filterwarnings(FEW)
+@pytest.mark.parametrize("wrong", [0, 1, 3, 9])
+def test_of_one_prediction_the_loss_is_that_of_clopper_and_pearsons_ends(wrong):
+    """All predictions alike: CL is 2(q − p)² and the log loss is linear in the frequency q."""
+    y, z = good_model(100, wrong)
+    low, high = (
+        stats.beta.ppf(tail, wrong + more, 101 - wrong - more) if wrong + more else 0.0
+        for tail, more in ((0.025, 0), (0.975, 1))
+    )
+    CL = confidence_interval(calibration_loss, y, z, random_state=0)
+    assert CL.high >= 2 * max(high - 0.01, 0.01 - low) ** 2 * 0.9
+    assert CL.low <= (0.0 if low <= 0.01 <= high else 2 * (low - 0.01) ** 2)
+    loss = confidence_interval(label_log_loss, y, z, random_state=0)
+    # the draws move an end by some hundredths of its distance
+    assert loss.high >= -np.log(0.99) + 0.95 * high * np.log(99)
+    assert loss.low <= -np.log(0.99) + 1.05 * low * np.log(99)
+
+
+@pytest.mark.filterwarnings(FEW)
+def test_a_calibrated_good_model_is_not_said_to_be_miscalibrated():
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        y, z = good_model(100, rng.binomial(100, 0.01))
+        for metric in (calibration_loss, calibration_error):
+            found = confidence_interval(metric, y, z, random_state=0)
+            assert found.low <= 0 <= found.high
+
+
+@pytest.mark.filterwarnings(FEW)
+@pytest.mark.parametrize("metric", [expected_accuracy, calibration_loss, irreducible_loss])
+def test_random_raters_make_no_interval_narrower(metric):
+    rng = np.random.default_rng(0)
+    said = (rng.random((80, 5)) < 0.01).astype(int)
+    y = Annotations.from_matrix(said, classes=[0, 1])
+    z = np.tile([0.99, 0.01], (80, 1))
+    found = confidence_interval(metric, y, z, random_state=0)
+    reach = stats.t.ppf(0.975, found.df) * found.standard_error
+    assert found.low <= found.estimate - reach * (1 - 1e-9)
+    assert found.estimate + reach * (1 - 1e-9) <= found.high
+    fixed = confidence_interval(metric, y, z, raters="fixed", random_state=0)
+    assert fixed.high - fixed.low <= (found.high - found.low) * (1 + 1e-9)
+
+
+@pytest.mark.filterwarnings(FEW)
+@pytest.mark.parametrize("metric", [epistemic_loss, calibration_loss])
+def test_names_and_order_of_classes_make_no_difference(metric):
+    rng = np.random.default_rng(0)
+    z = rng.dirichlet([60, 2, 1], 50)
+    y = np.array([rng.multinomial(2, p) for p in z])
+    turned = [2, 0, 1]
+    how = {"random_state": 0}
+    found = confidence_interval(metric, y, z, **how)
+    assert_allclose(confidence_interval(metric, y[:, turned], z[:, turned], **how), found)
+
+
+@pytest.mark.filterwarnings(FEW)
+def test_the_gap_of_risks_has_ends_too():
+    y, z = good_model(100, 0)
+    found = confidence_interval(risk_gap, y, z, cost_matrix=COSTS, random_state=0)
+    assert found.low < found.high
+
+
+# --- groups of unequal size ---
+
+
+def test_degrees_of_freedom_know_the_sizes_of_groups():
+    data = make_label_histograms(300, overconfidence=2.0, random_state=0)
+    sizes = np.array([40] * 4 + [7] * 20)
+    groups = np.repeat(np.arange(24), sizes)
+    of = plain(expected_squared_loss)
+    found = confidence_interval(of, data.counts, data.prediction, groups=groups, random_state=0)
+    expected = (sizes**2).sum() ** 2 / (sizes**4).sum() - 1
+    assert found.df == pytest.approx(expected, rel=1e-9)
+    groups = np.arange(300) // 10
+    alike = confidence_interval(of, data.counts, data.prediction, groups=groups, random_state=0)
+    assert alike.df == pytest.approx(29)
+
+
+def test_few_large_groups_are_warned_of():
+    data = make_label_histograms(300, overconfidence=2.0, random_state=0)
+    groups = np.maximum(np.arange(300) - 200, 0)
+    with pytest.warns(UserWarning, match="The 100 groups are worth only 2.2 of equal size"):
+        confidence_interval(
+            expected_squared_loss, data.counts, data.prediction, groups=groups, random_state=0
+        )
+
+
+# --- what cannot have such ends says so ---
+
+
+def test_batches_say_that_few_samples_speak():
+    y, z = good_model(100, 2)
+    seen = MetricAccumulator(expected_accuracy).update(y, z)
+    with pytest.warns(UserWarning, match="use confidence_interval with all rows at once"):
+        seen.result()
+
+
+def test_a_pilot_with_a_rare_class_says_so():
+    rng = np.random.default_rng(0)
+    y = Annotations.from_matrix((rng.random((100, 5)) < 0.02).astype(int), classes=[0, 1])
+    z = np.tile([0.98, 0.02], (100, 1))
+    with pytest.warns(UserWarning, match="expected_accuracy rests on few samples apart"):
+        study_size(expected_accuracy, y, z, half_width=0.02)
+
+
+# --- coverage ---
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings(FEW)
+@pytest.mark.parametrize("truth", [0.01, 0.047])
+@pytest.mark.parametrize("metric", [expected_accuracy, expected_squared_loss, calibration_loss])
+def test_good_models_are_covered(metric, truth):
+    """100 samples with z = (.99, .01); the jackknife covers .43 to .97 of these."""
+    of_truth = {
+        expected_accuracy: 1 - truth,
+        expected_squared_loss: 2 * ((1 - truth) * 0.01**2 + truth * 0.99**2),
+        calibration_loss: 2 * (truth - 0.01) ** 2,
+    }[metric]
+    rng = np.random.default_rng(0)
+    held = 0
+    for _ in range(200):
+        y, z = good_model(100, rng.binomial(100, truth))
+        found = confidence_interval(metric, y, z, random_state=0)
+        held += found.low <= of_truth <= found.high
+    assert held / 200 >= 0.95 - 2.5 * np.sqrt(0.95 * 0.05 / 200)
