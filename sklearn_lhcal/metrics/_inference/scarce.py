@@ -50,7 +50,7 @@ def scarce_ends(statistic: Statistic, raters: bool, level: float) -> ScarceEnds 
         each = S / W
         a, b = limits
         apart = each - a if mean - a < b - mean else b - each
-        several = (apart > (b - a) / 4).sum() >= _FEW
+        several = (apart > (b - a) / 10).sum() >= _FEW
         if several or not is_near_end(mean, worth(W), limits):
             return None
         low, high = endpoints(S, W, limits, level)
