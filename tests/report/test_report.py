@@ -63,7 +63,6 @@ def saved(made, tmp_path):
         ("accuracy", metrics.expected_accuracy),
         ("log_loss", metrics.label_log_loss),
         ("expected_squared_loss", metrics.expected_squared_loss),
-        ("expected_calibration_error", metrics.expected_calibration_error),
         ("calibration_error", metrics.calibration_error),
         ("epistemic_loss", metrics.epistemic_loss),
         ("irreducible_loss", metrics.irreducible_loss),
@@ -79,6 +78,15 @@ def test_a_number_is_the_public_metric_with_its_interval(data, made, name, funct
     np.testing.assert_allclose(ends, expected[:3], rtol=1e-12)
     assert found["n"] == 150
     assert found["level"] == 0.95
+
+
+def test_a_biased_number_has_no_interval(data, made):
+    found = number(made, "expected_calibration_error")
+    expected = metrics.expected_calibration_error(data.counts, data.prediction)
+    assert found["estimate"] == pytest.approx(expected, rel=1e-12)
+    assert found["low"] is None
+    assert found["high"] is None
+    assert f"{expected:.3f} (no interval)" in made.html
 
 
 def test_gaps_by_hand(data, made):
@@ -226,6 +234,16 @@ def test_zeros_few_rows_and_unseen_classes(data):
     counts[:, 1] += counts[:, 2]
     counts[:, 2] = 0
     assert {"printed_zeros", "unseen_classes"} <= codes(report(counts, z))
+
+
+@pytest.mark.slow
+def test_few_labels_apart_are_counted(made):
+    """Two of 60 rows have another label than the predicted one."""
+    assert "few_labels_apart" not in codes(made)
+    y = np.eye(2, dtype=int)[(np.arange(60) < 2).astype(int)]
+    found = report(y, np.tile([0.97, 0.03], (60, 1)))
+    (check,) = [check for check in found.data["checks"] if check["code"] == "few_labels_apart"]
+    assert check["message"].startswith("2 of 60 rows")
 
 
 @pytest.mark.slow

@@ -176,7 +176,7 @@ def confidence_interval(
     terms, D drawn from Exp(1), e = b for the upper end and a for the lower one (Gaffke 2005). It is
     Clopper and Pearson's for terms 0 and 1 of independent rows; otherwise its coverage is
     simulated, no proof is known. It is used where the mean lies within 10/n of the range from an
-    end, n the units' worth, and fewer than ten units lie further than a tenth of it from there.
+    end, n the units' worth, and fewer than ten units lie further than 22 % of it from there.
 
     Other metrics need labels other than the predicted one, and those on which all agree. Where
     fewer than ten samples have either, the jackknife's interval is widened. Such labels are as

@@ -20,6 +20,8 @@ from .statistic import MeanStatistic, Statistic
 
 # samples that speak, below which the jackknife is not believed
 _FEW = 10
+# of the range: one label of five does not make a sample speak
+_APART = 0.22
 _DRAWS = 4000
 # units at either end of their order that are drawn one by one
 _SINGLE = 500
@@ -50,7 +52,7 @@ def scarce_ends(statistic: Statistic, raters: bool, level: float) -> ScarceEnds 
         each = S / W
         a, b = limits
         apart = each - a if mean - a < b - mean else b - each
-        several = (apart > (b - a) / 10).sum() >= _FEW
+        several = (apart > _APART * (b - a)).sum() >= _FEW
         if several or not is_near_end(mean, worth(W), limits):
             return None
         low, high = endpoints(S, W, limits, level)
