@@ -142,6 +142,28 @@ def test_an_expensive_mistake_that_did_not_occur_counts():
     assert free.criterion_ == "direct"
 
 
+@pytest.mark.parametrize("scaling", SCALINGS)
+@pytest.mark.parametrize("floor", ["uniform", None])
+def test_where_one_decision_for_all_is_cheaper_it_is_taken(scaling, floor):
+    """Of predictions that mislead: every temperature decides dearly, at 1/2 as elsewhere."""
+    rng = np.random.default_rng(0)
+    y = rng.binomial(1, 0.3, 300)
+    u = np.column_stack([np.zeros(300), rng.normal(0, 1, 300) - 0.5 * y])
+    C = [[0.0, 2.0], [3.0, 0.0]]
+    model = DecisionCalibration("logits", C, scaling=scaling, floor=floor, inner_cv=5)
+    model.fit(u, y)
+    if scaling == "temperature":
+        assert model.criterion_ == "default"
+        assert model.best_params_ == {"criterion": "default"}
+        share = np.array([(y == 0).sum() + 0.5, (y == 1).sum() + 0.5]) / 301
+        assert_allclose(model.predict_proba(u), np.tile(share, (300, 1)), rtol=1e-12)
+        assert_array_equal(model.decide(u), 0)
+    kept = clone(model).set_params(safeguard=1e9).fit(u, y)
+    assert kept.criterion_ == "nll"
+    risk = [decision_risk(y, one.decide(u), C) for one in (model, kept)]
+    assert risk[0] <= risk[1]
+
+
 def test_units_of_cost_and_constants_of_classes_change_nothing(data):
     X, y = data.prediction[:200], data.counts[:200]
     decisions = [

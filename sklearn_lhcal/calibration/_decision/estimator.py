@@ -68,6 +68,10 @@ class DecisionCalibration(Scaling):
     - An expensive mistake may have failed to occur in these rows by luck. Its variance is taken
       from NLL's probabilities, up to that of one mistake of the worst kind.
 
+    Last, the best decision that is the same for all rows, the default decision, is compared with
+    what was selected. Where it is cheaper out of fold by more than half of `safeguard` standard
+    errors, the class frequencies are predicted for each row, and so it is decided everywhere.
+
     **Fits.** NLL is fitted on all rows and on each fold, ``1 + inner_cv`` times, and so is each
     candidate. For a stack, NLL is fitted once, and the mean cost of a temperature is found once for
     all fits, on a grid of T with steps of 1 %. It takes less time than the other scalings.
@@ -132,7 +136,8 @@ class DecisionCalibration(Scaling):
     Attributes
     ----------
     criterion_ : str
-        What was selected: "nll", "direct", ….
+        What was selected: "nll", "direct", …, or "default": the class frequencies for each row, as
+        of a vector scaling with scales of 0.
     best_params_ : dict
         Its hyper-parameters.
     cv_results_ : dict of lists and arrays

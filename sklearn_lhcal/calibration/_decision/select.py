@@ -15,6 +15,8 @@ and once without each of J folds.
    its mean cost less that of NLL, over all rows, and se its standard error: `difference`.
 5. NLL is kept unless Δ < −safeguard · se. Else the candidate of least cost out of fold is taken, as
    it was fitted on all rows: `choose`.
+6. The best default decision, the same for all rows, takes its place where it is cheaper out of fold
+   by half as many standard errors: `default_decisions`.
 """
 
 import warnings
@@ -34,6 +36,7 @@ from ..._utils.costs import bayes_columns, relative
 from ..._utils.progress import Progress
 from ...metrics import ConfidenceInterval
 from .._rows import CalibrationRows, Split
+from .._scaling.fit import constant
 from .._scaling.maps import FittedMap, TemperatureMap, VectorMap, transform
 from . import DecisionCalibrationWarning
 from .losses import Candidate, Grid, candidates_of
@@ -47,6 +50,9 @@ _BLOCK = 2**17
 # Both tails of the normal distribution together 5 %.
 _Z95 = 1.96
 NLL = {"criterion": "nll"}
+DEFAULT = {"criterion": "default"}
+# Of the safeguard, by which the best default decision must be cheaper.
+_OF_DEFAULT = 0.5
 
 
 class Search(NamedTuple):
@@ -116,9 +122,28 @@ def select(search: Search) -> Selection:
     others, found = fit_candidates(search, starts)
     params = [NLL, *others]
     x = np.concatenate([np.array([start.x for start in starts])[:, None], found], axis=1)
-    best, results, gain = choose(decide_out_of_fold(search, starts, x), search)
+    unseen = decide_out_of_fold(search, starts, x)
+    best, results, gain = choose(unseen, search)
     results["params"] = params
+    if search.safeguard is not None:
+        kept = unseen._replace(decisions=unseen.decisions[[best]])
+        d = default_decisions(search)
+        mean, se = difference(kept, d, search.rows, search.C)
+        if mean < -_OF_DEFAULT * search.safeguard * se:
+            fitted = constant(search.rows, search.nll.floor_proba)
+            return Selection(fitted, DEFAULT, results, gain)
     return Selection(search.nll._replace(x=x[0, best]), params[best], results, gain)
+
+
+def default_decisions(search: Search) -> Indices:
+    """The best decision for all rows, (n,), for each fold that of the others."""
+    rows = search.rows
+    votes = rows.weight[:, None] * rows.frequencies
+    d = np.empty(len(rows), dtype=np.intp)
+    for train, test in search.splits:
+        share = votes[train].sum(axis=0)
+        d[test] = (share @ search.C).argmin()
+    return d
 
 
 def fit_candidates(search: Search, starts: list[FittedMap]) -> tuple[list[dict], Floats]:

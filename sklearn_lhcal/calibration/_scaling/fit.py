@@ -53,6 +53,7 @@ from .maps import (
     FittedMap,
     Information,
     TemperatureMap,
+    VectorMap,
 )
 
 # Standard deviations of scales (over the temperature's) and of biases. A scale of a few per cent is
@@ -270,6 +271,13 @@ def fit_temperature(
     start = _best_of_grid(family, rows, floor_proba)
     found = fit(loss, shrunk(loss, 1.0, np.inf, np.inf), start)
     return _fitted_map(loss, found.x, found.converged)
+
+
+def constant(rows: CalibrationRows, floor_proba: Floats | None) -> FittedMap:
+    """The map that predicts the class frequencies, whatever the row; its floor has no weight."""
+    K = rows.n_classes
+    x = np.append(np.zeros(K), np.log(class_shares(rows)))
+    return FittedMap(VectorMap(K), x, floor_proba)
 
 
 def fit_shrunk(

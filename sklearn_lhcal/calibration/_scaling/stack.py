@@ -16,7 +16,7 @@ from ..._utils.arrays import Floats, Indices
 from ..._utils.progress import Progress
 from ...distributions import Distribution
 from .._rows import CalibrationRows
-from .fit import class_shares, fit_shrunk, fit_temperature, floor_probabilities
+from .fit import constant, fit_shrunk, fit_temperature, floor_probabilities
 from .maps import (
     AfterTemperature,
     BiasCorrectedMap,
@@ -91,7 +91,7 @@ class StackedMap(NamedTuple):
 
 
 class StackAtTemperature(NamedTuple):
-    """A stack whose probabilities are at another temperature."""
+    """A stack whose probabilities are at another temperature, or replaced by one for all rows."""
 
     stack: StackedMap
     last: FittedMap
@@ -108,7 +108,7 @@ class StackAtTemperature(NamedTuple):
     def distribution(self, rows: CalibrationRows) -> Distribution:
         """What the stack predicts, with that temperature on top."""
         found = self.stack.distribution(rows)
-        if self.last.x[0] == 0:
+        if not self.last.x.any():
             return found
         return self.last.distribution(CalibrationRows.of(found))
 
@@ -151,9 +151,7 @@ def _fitted_maps(rows: CalibrationRows, floor: str | None) -> list[Member]:
     K = rows.n_classes
     temperature = fit_temperature(rows, floor_probabilities(floor, rows))
     # best where predictions say nothing
-    x = np.append(np.zeros(K), np.log(class_shares(rows)))
-    constant = FittedMap(VectorMap(K), x, temperature.floor_proba)
-    maps: list[Member] = [temperature, constant]
+    maps: list[Member] = [temperature, constant(rows, temperature.floor_proba)]
     maps += [fit_shrunk(family(K), rows, temperature) for family in (BiasCorrectedMap, VectorMap)]
     if K <= _MOST_OF_MATRIX:
         # a matrix mixes logarithms, which must not come from zeros
