@@ -69,8 +69,8 @@ class DecisionCalibration(Scaling):
       from NLL's probabilities, up to that of one mistake of the worst kind.
 
     Last, the best decision that is the same for all rows, the default decision, is compared with
-    what was selected. Where it is cheaper out of fold by more than half of `safeguard` standard
-    errors, the class frequencies are predicted for each row, and so it is decided everywhere.
+    what was selected. Where it is cheaper out of fold by more than `safeguard` standard errors, the
+    class frequencies are predicted for each row, and so it is decided everywhere.
 
     **Fits.** NLL is fitted on all rows and on each fold, ``1 + inner_cv`` times, and so is each
     candidate. For a stack, NLL is fitted once, and the mean cost of a temperature is found once for

@@ -16,7 +16,7 @@ and once without each of J folds.
 5. NLL is kept unless Δ < −safeguard · se. Else the candidate of least cost out of fold is taken, as
    it was fitted on all rows: `choose`.
 6. The best default decision, the same for all rows, takes its place where it is cheaper out of fold
-   by half as many standard errors: `default_decisions`.
+   by as many standard errors: `default_decisions`.
 """
 
 import warnings
@@ -51,8 +51,6 @@ _BLOCK = 2**17
 _Z95 = 1.96
 NLL = {"criterion": "nll"}
 DEFAULT = {"criterion": "default"}
-# Of the safeguard, by which the best default decision must be cheaper.
-_OF_DEFAULT = 0.5
 
 
 class Search(NamedTuple):
@@ -129,7 +127,7 @@ def select(search: Search) -> Selection:
         kept = unseen._replace(decisions=unseen.decisions[[best]])
         d = default_decisions(search)
         mean, se = difference(kept, d, search.rows, search.C)
-        if mean < -_OF_DEFAULT * search.safeguard * se:
+        if mean < -search.safeguard * se:
             fitted = constant(search.rows, search.nll.floor_proba)
             return Selection(fitted, DEFAULT, results, gain)
     return Selection(search.nll._replace(x=x[0, best]), params[best], results, gain)
