@@ -149,7 +149,7 @@ def test_where_one_decision_for_all_is_cheaper_it_is_taken(scaling, floor):
     rng = np.random.default_rng(0)
     y = rng.binomial(1, 0.3, 300)
     u = np.column_stack([np.zeros(300), rng.normal(0, 1, 300) + 1 - 2 * y])
-    C = [[0.0, 2.0], [3.0, 0.0]]
+    C = [[0.0, 4.0], [5.0, 0.0]]
     model = DecisionCalibration("logits", C, scaling=scaling, floor=floor, inner_cv=5)
     model.fit(u, y)
     if scaling == "temperature":
