@@ -54,6 +54,8 @@ def any_array(a, name: str) -> NDArray:
     try:
         if hasattr(a, "detach"):
             a = a.detach().cpu()
+            # NumPy has no such numbers
+            a = a.float() if "bfloat16" in str(a.dtype) else a
         return np.asarray(a)
     # a tensor without values raises NotImplementedError, which is a RuntimeError
     except (TypeError, ValueError, RuntimeError) as error:
@@ -168,6 +170,8 @@ def check_samples(X):
     and what holds no values yet.
     """
     check_values(X, "X")
+    if hasattr(X, "dataset") and hasattr(X, "batch_size"):
+        raise TypeError(f"X is a {type(X).__name__}; pass all rows of X and y, in one order.")
     if isinstance(X, (str, bytes)) or not _has_rows(X):
         raise TypeError(f"X must have rows, got {type(X).__name__}; make an array of it.")
     # a sparse matrix may be a dict too
@@ -175,6 +179,8 @@ def check_samples(X):
         n_rows(X)
     if getattr(X, "requires_grad", False):
         X = X.detach()
+    if "bfloat16" in str(getattr(X, "dtype", "")):
+        X = X.float()
     if getattr(X, "is_meta", False) or "sparse" in str(getattr(X, "layout", "")):
         raise TypeError("X is a sparse tensor, or one without values; make a dense one of it.")
     if getattr(getattr(X, "dtype", None), "kind", "") == "c":
@@ -396,7 +402,16 @@ def check_arguments(function: Callable, named: dict[str, Any]) -> None:
             if rule is None or rule[1](value):
                 continue
             what = rule[0]
-        raise ValueError(f"{name} must {what}, got {value!r:.99}.")
+        raise ValueError(f"{name} must {what}, got {value!r:.99}{_hint(kinds, value)}.")
+
+
+def _hint(kinds: tuple, value) -> str:
+    """What to do with networks where a classifier is asked for."""
+    if Estimator in kinds and hasattr(value, "forward"):
+        return "; wrap a trained module by NeuralClassifier.from_trained(module, classes)"
+    if Estimator in kinds and isinstance(value, (list, tuple)):
+        return "; make one of a list of nets by DeepEnsembleClassifier.from_trained(nets)"
+    return ""
 
 
 @cache

@@ -1,5 +1,8 @@
 """Deep ensembles: many clones of one classifier, asked once each."""
 
+from collections.abc import Iterable
+from typing import Any, Self
+
 import numpy as np
 from joblib import Parallel, delayed
 from sklearn.base import clone
@@ -10,7 +13,7 @@ from torch import nn
 
 from .._utils.arrays import Floats
 from .._utils.checks import checked
-from .._utils.estimators import fit_on_labels
+from .._utils.estimators import fit_on_labels, take_feature_names
 from .._utils.types import Estimator, Samples, Seed
 from ._base import EnsembleClassifier
 
@@ -76,6 +79,27 @@ class DeepEnsembleClassifier(EnsembleClassifier):
         self.n_estimators = n_estimators
         self.n_jobs = n_jobs
         self.random_state = random_state
+
+    @classmethod
+    def from_trained(cls, estimators: Iterable[Estimator]) -> Self:
+        """A fitted ensemble of classifiers that are trained already, each with the same classes.
+
+        Put it into a FrozenEstimator where it is not to be trained again. A torch module becomes a
+        classifier by `NeuralClassifier.from_trained`.
+        """
+        members: list[Any] = list(estimators)
+        if not members or not all(hasattr(one, "classes_") for one in members):
+            raise ValueError(
+                "estimators must be a list of fitted classifiers; a torch module becomes one by "
+                "NeuralClassifier.from_trained(module, classes)."
+            )
+        classes = np.asarray(members[0].classes_)
+        if any(set(one.classes_) != set(classes) for one in members):
+            raise ValueError("The estimators were trained on different classes.")
+        made = cls(members[0], n_estimators=len(members))
+        made.estimators_, made.classes_, made.seed_ = members, classes, 0
+        take_feature_names(made, members[0])
+        return made
 
     def _fit(self, X, labels, weight, seed, fit_params):
         params = self.estimator.get_params()

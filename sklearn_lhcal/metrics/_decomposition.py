@@ -10,6 +10,7 @@ import numpy as np
 from .._rows import PredictionLike
 from .._utils.arrays import Floats
 from .._utils.distances import Distance, check_distance
+from .._utils.results import result
 from .._utils.tags import LossOverBins, metric
 from .._utils.types import ArrayLike, LabelsLike, Strategy
 from ._binned import BinSums, Correction
@@ -18,6 +19,7 @@ from ._evaluate import score
 from ._label_histogram import least_raters
 
 
+@result
 class LossDecomposition(NamedTuple):
     """Parts of the expected squared loss, all on one row set: ``L = EL + IL``, ``EL = CL + DL``.
 

@@ -7,10 +7,12 @@ import numpy as np
 from .._rows import PredictionLike, Rows, read_with_costs
 from .._utils.checks import checked
 from .._utils.costs import bayes_columns, check_cost_matrix, expected_cost
+from .._utils.results import result
 from .._utils.types import ArrayLike, LabelsLike
 from ._kernel_bandwidth import as_tensor, choose_bandwidth
 
 
+@result
 class RiskDecomposition(NamedTuple):
     """Parts of the risk of a model's decisions: ``risk = uncertainty − resolution + reliability``.
 

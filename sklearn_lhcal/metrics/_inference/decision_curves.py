@@ -11,10 +11,12 @@ from ..._utils.arrays import Floats, Indices
 from ..._utils.bins import below
 from ..._utils.checks import as_floats, checked
 from ..._utils.names import positions, sorted_names
+from ..._utils.results import result
 from ..._utils.types import ArrayLike, LabelsLike
 from .means import intervals_of_means
 
 
+@result
 class DecisionCurve(NamedTuple):
     """What `decision_curve` returns.
 
@@ -124,6 +126,7 @@ def _checked(thresholds) -> Floats:
     return t
 
 
+@result
 class CostCurve(NamedTuple):
     """What `cost_curve` returns.
 

@@ -9,6 +9,7 @@ from ..._rows import Annotations, Rows
 from ..._utils.arrays import Floats, row_units
 from ..._utils.checks import checked, read_groups
 from ..._utils.names import check_row_names
+from ..._utils.results import result
 from ..._utils.types import ArrayLike, Strategy
 from .._epistemic import accuracy_gain, check_gains, gain_sums
 from .._two_way import squares
@@ -16,6 +17,7 @@ from .means import spread_over_raters, student_ends, told_panel, usual_panel
 from .raters import LEAST_RATERS, random_raters
 
 
+@result
 class GainCurve(NamedTuple):
     """What `gain_curve` returns, of B bins of the estimate.
 

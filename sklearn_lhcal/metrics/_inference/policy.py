@@ -10,6 +10,7 @@ from ..._rows import Annotations, PredictionLike, Rows, read_rows
 from ..._utils.arrays import Floats, Indices, row_units
 from ..._utils.checks import as_floats, checked
 from ..._utils.costs import check_cost_matrix, of_rows
+from ..._utils.results import result
 from ..._utils.types import ArrayLike, LabelsLike, Seed
 from ...distributions import second_opinion_value
 from .means import mean_and_spread, spread_over_raters, student_ends, told_panel
@@ -21,6 +22,7 @@ _FOLDS = 5
 _NAMES = ["optimal stopping", "best fixed number", "entropy, best threshold"]
 
 
+@result
 class PolicyCurve(NamedTuple):
     """What `policy_curve` returns, of three rules at each price.
 

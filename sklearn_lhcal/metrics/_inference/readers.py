@@ -18,6 +18,7 @@ from ..._rows import Annotations, PredictionLike, Rows, names_of, read_labels, r
 from ..._utils.arrays import Floats, Indices, Integers, row_units
 from ..._utils.checks import checked, plain_array
 from ..._utils.names import is_numeric, positions, sorted_names
+from ..._utils.results import result
 from ..._utils.simplex import accuracy, gini, row_sum, votes_of
 from ..._utils.types import ArrayLike, LabelsLike, Seed
 from ...distributions import PointMass
@@ -175,6 +176,7 @@ def read_compared(y: LabelsLike, prediction: PredictionLike) -> tuple[Rows, Anno
     return rows, named_raters(rows.labels)
 
 
+@result
 class ReaderRows(NamedTuple):
     """Each reader against the others; NaN for one who shares rows with nobody.
 
@@ -202,6 +204,7 @@ class ReaderRows(NamedTuple):
     difference_interval: Floats
 
 
+@result
 class ReaderComparison(NamedTuple):
     """What `reader_comparison` returns.
 
@@ -396,6 +399,7 @@ def _each(rows: Rows, block, confidence_level: float) -> ReaderRows:
     return ReaderRows(names, n_rows, error.mean, model.mean, error.interval, *difference)
 
 
+@result
 class ReaderTable(NamedTuple):
     """What `reader_table` returns.
 
@@ -548,6 +552,7 @@ def _p_of_agreement(rows: Rows, n_blocks: int) -> float:
     return float(fisher.sf(F, panel.df, max(min(units, n_blocks) - 1, 1)))
 
 
+@result
 class AlternativeAnnotatorTest(NamedTuple):
     """What `alternative_annotator_test` returns.
 

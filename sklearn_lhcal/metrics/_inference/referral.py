@@ -10,6 +10,7 @@ from ..._rows import Annotations, PredictionLike, Rows, read_rows
 from ..._utils.arrays import Floats
 from ..._utils.checks import as_floats, checked
 from ..._utils.names import check_row_names
+from ..._utils.results import result
 from ..._utils.types import ArrayLike, LabelsLike
 from ...distributions import Distribution, PointMass, second_opinion_value
 from .._disagreement import posterior_losses
@@ -25,6 +26,7 @@ _RULES: dict[str, Callable] = {
 }
 
 
+@result
 class ReferralCurve(NamedTuple):
     """What `referral_curve` returns: gains at m fractions of rows referred.
 

@@ -11,6 +11,7 @@ from ..._rows import Annotations, PredictionLike, Rows, class_column, class_name
 from ..._utils.arrays import Floats, row_blocks
 from ..._utils.bins import Bins
 from ..._utils.checks import checked
+from ..._utils.results import result
 from ..._utils.types import ArrayLike, LabelsLike, Strategy
 from .._disagreement import pair_rates
 from .._two_way import squares
@@ -18,6 +19,7 @@ from .means import spread_over_raters, told_panel, usual_panel
 from .raters import FIXED_RATERS, random_raters
 
 
+@result
 class ReliabilityCurve(NamedTuple):
     """What `reliability_curve` returns, of B bins; means and intervals are NaN in empty ones.
 

@@ -16,6 +16,7 @@ from sklearn.utils import check_random_state
 from ..._rows import Annotations, PredictionLike
 from ..._utils.arrays import Floats, Integers
 from ..._utils.checks import checked, is_count
+from ..._utils.results import result
 from ..._utils.types import ArrayLike, Seed
 from .raters import FEW_RATERS, Blocks, Panel, spread_of
 from .readers import named_raters
@@ -99,6 +100,7 @@ _LOW = round(_TAIL * _DRAWS)
 _HIGH = _DRAWS - 1 - _LOW
 
 
+@result
 class StudySize(NamedTuple):
     """What `study_size` returns: ``V(n, R, m) = rows/n + raters/R + ratings/(n·m)`` and pairs.
 
