@@ -18,6 +18,7 @@ from sklearn.linear_model import LogisticRegression
 
 from sklearn_lhcal.calibration import (
     AlphaCalibration,
+    BiasCorrectedTemperatureScaling,
     ConformalClassifier,
     OrdinalScaling,
     PrecomputedClassifier,
@@ -28,8 +29,8 @@ from sklearn_lhcal.calibration._scaling.fit import LogLoss
 from sklearn_lhcal.distributions import Ensemble
 from sklearn_lhcal.label_histogram import Annotations, KnownProbabilities
 
-OrdinalMap = OrdinalScaling._family
-OrdinalScaleMap = OrdinalScaling._alone
+OrdinalMap, OrdinalScaleMap = OrdinalScaling()._families()
+ShiftMap, LineMap = OrdinalScaling(form="classwise")._families()
 GRADES = ["mild", "moderate", "severe"]
 
 
@@ -66,25 +67,28 @@ def differences(function, x):
     return np.array([(function(x + e) - function(x - e)) / 2e-5 for e in steps])
 
 
-@pytest.mark.parametrize("family", [OrdinalMap, OrdinalScaleMap])
+@pytest.mark.parametrize("family", [OrdinalMap, OrdinalScaleMap, ShiftMap, LineMap])
 @pytest.mark.parametrize("members", [False, True])
 @pytest.mark.parametrize("floor", [None, np.array([0.1, 0.1, 0.2, 0.3, 0.3])])
 def test_gradients_are_finite_differences(data, family, members, floor):
     loss = LogLoss(family(5), rows_of(*data, members), floor)
-    x = np.array([0.3, -0.4][: len(loss.family.start())] + [-1.3] * (floor is not None))
+    x = np.array([0.3, -0.4, 0.1, 0.2, -0.3, 0.0, 0.1][: len(loss.family.start())])
+    if floor is not None:
+        x = np.append(x, -1.3)
     value, slope = loss(x)
     assert value == loss.value(x)
     assert_allclose(slope, differences(loss.value, x), atol=1e-9)
 
 
-@pytest.mark.parametrize("x", [[0.3, -0.4], [0.3]])
-def test_the_information_is_the_hessian_where_labels_are_as_predicted(data, x):
+@pytest.mark.parametrize("kind", [OrdinalMap, OrdinalScaleMap, ShiftMap, LineMap])
+def test_the_information_is_the_hessian_where_labels_are_as_predicted(data, kind):
     z, _ = data
-    family = OrdinalMap(5) if len(x) == 2 else OrdinalScaleMap(5)
-    known = by_hand(z, np.exp(x[0]), sum(x[1:]))
+    family = kind(5)
+    x = np.array([0.3, -0.4, 0.1, 0.2, -0.3, 0.0, 0.1][: len(family.start())])
+    known = softmax(family.mapped(x, family.read(np.log(z))), axis=1)
     loss = LogLoss(family, rows_of(z, known, False), None)
-    H = differences(lambda x: loss(x)[1], np.array(x))
-    assert_allclose(loss.information(np.array(x)).H, H, atol=1e-8)
+    H = differences(lambda x: loss(x)[1], x)
+    assert_allclose(loss.information(x).H, H, atol=1e-8)
 
 
 @pytest.mark.parametrize("shrinkage", [0.0, 300.0])
@@ -115,6 +119,54 @@ def test_the_optimum_is_scipys(data, shrinkage, floor):
         # the search knows values to their rounding, and points to the root of it
         assert_allclose(own, best.x, atol=1e-4)
         assert objective(own) <= best.fun + 1e-9
+
+
+@pytest.mark.parametrize("shrinkage", [30.0, 3000.0])
+def test_the_optimum_of_the_classwise_form_is_scipys(data, shrinkage):
+    z, y = data
+    found = OrdinalScaling("proba", form="classwise", shrinkage=shrinkage).fit(z, y)
+    g = np.arange(5) - 2
+    share = y / y.sum() * len(y)
+
+    def objective(x):
+        p = softmax(np.exp(x[0]) * np.log(z) + x[1] * g + x[2:], axis=1)
+        prior = (x[0] ** 2 + x[1] ** 2) / 2 + shrinkage / 20 * (x[2:] ** 2).sum()
+        return -(share * np.log(p)).sum() + prior
+
+    best = minimize(objective, np.zeros(7), method="BFGS", options={"gtol": 1e-4})
+    b = best.x[1] * g + best.x[2:]
+    # BFGS has differences of values for its slope
+    assert found.scale_ == pytest.approx(np.exp(best.x[0]), abs=1e-4)
+    assert_allclose(found.intercept_, b - b.mean(), atol=1e-4)
+
+
+def test_the_classwise_form_lies_between_a_line_and_any_shifts(data):
+    z, y = data
+
+    def fitted(shrinkage):
+        return OrdinalScaling("proba", form="classwise", shrinkage=shrinkage).fit(z, y)
+
+    steps = np.diff(fitted(1e9).intercept_)
+    # a billion leaves a billionth off the line
+    assert_allclose(steps, steps[0], atol=1e-6)
+    free = BiasCorrectedTemperatureScaling("proba", shrinkage=0.0).fit(z, y)
+    # both searches end where the slope is 1e-7
+    assert_allclose(fitted(0.0).predict_proba(z), free.predict_proba(z), atol=1e-5)
+    assert np.abs(fitted(None).intercept_ - fitted(1e9).intercept_).max() > 1e-3
+
+
+def test_the_evidence_finds_a_line():
+    rng = np.random.default_rng(0)
+    z = rng.dirichlet(np.full(5, 2.0), 2000)
+    line = 0.4 * (np.arange(5) - 2)
+    y = rng.multinomial(1, softmax(0.7 * np.log(z) + line, axis=1))
+    found = OrdinalScaling("proba", form="classwise").fit(z, y)
+    free = BiasCorrectedTemperatureScaling("proba", shrinkage=0.0).fit(z, y)
+    shifts = free.bias_ / free.temperature_
+    off = [np.abs(np.diff(b, 2)).max() for b in (found.intercept_, shifts)]
+    assert off[0] < 0.3 * off[1]
+    # four standard errors of a slope of 2,000 labels
+    assert_allclose(np.diff(found.intercept_), 0.4, atol=0.1)
 
 
 def test_the_evidence_keeps_a_shift_that_is_there_and_drops_one_that_is_not(data):
@@ -231,6 +283,14 @@ def test_grades_in_reversed_order_have_the_opposite_shift(data, floor):
     assert_allclose(turned.predict_proba(z[:, ::-1]), found.predict_proba(z)[:, ::-1], atol=1e-6)
 
 
+def test_classwise_shifts_are_turned_with_the_grades(data):
+    z, y = data
+    found = OrdinalScaling("proba", form="classwise").fit(z, y)
+    turned = OrdinalScaling("proba", form="classwise").fit(z[:, ::-1], y[:, ::-1])
+    assert turned.scale_ == pytest.approx(found.scale_, abs=1e-6)
+    assert_allclose(turned.intercept_, found.intercept_[::-1], atol=1e-6)
+
+
 def test_known_probabilities_give_their_scale_and_shift(data):
     z, _ = data
     # enough that nothing is left of the prior
@@ -337,6 +397,11 @@ def test_two_classes_need_no_order():
     turned = OrdinalScaling(LogisticRegression()).fit(X, np.where(text == "yes", "a", "b"))
     # searches end where the slope is 1e-7
     assert_allclose(found.predict_proba(X), turned.predict_proba(X)[:, ::-1], atol=1e-5)
+
+
+def test_an_unknown_form_is_refused():
+    with pytest.raises(ValueError, match="form must be"):
+        OrdinalScaling("proba", form="line").fit([[0.5, 0.5]], [[1, 1]])
 
 
 def test_counts_named_by_text_are_refused():

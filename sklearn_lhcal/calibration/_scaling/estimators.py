@@ -19,7 +19,7 @@ from .fit import (
     warn,
 )
 from .maps import BiasCorrectedMap, Family, FittedMap, MatrixMap, TemperatureMap, VectorMap
-from .ordinal import OrdinalMap, OrdinalScaleMap
+from .ordinal import FORMS
 from .stack import StackedMap, fit_stack
 
 
@@ -50,8 +50,6 @@ class ShrunkScaling(Scaling):
     """One family of maps, shrunk to the temperature."""
 
     _family: type[Family]
-    # the family without what is shrunk
-    _alone: type[Family] = TemperatureMap
     _remedies = 'floor="uniform"', "raise shrinkage, or calibrate on more rows"
 
     def __init__(
@@ -70,11 +68,17 @@ class ShrunkScaling(Scaling):
 
     def _fitted(self, rows):
         floor_proba = floor_probabilities(self.floor, rows)
-        return self._fitted_from(fit_temperature(rows, floor_proba, self._alone), rows)
+        _, alone = self._families()
+        return self._fitted_from(fit_temperature(rows, floor_proba, alone), rows)
+
+    def _families(self) -> tuple[type[Family], type[Family]]:
+        """The family, and that without what is shrunk."""
+        return self._family, TemperatureMap
 
     def _fitted_from(self, temperature: FittedMap, rows: CalibrationRows) -> FittedMap:
         strengths = STRENGTHS if self.shrinkage is None else [_strength(self.shrinkage)]
-        return fit_shrunk(self._family(rows.n_classes), rows, temperature, strengths)
+        family, _ = self._families()
+        return fit_shrunk(family(rows.n_classes), rows, temperature, strengths)
 
 
 def _strength(shrinkage: float) -> tuple[float, float]:
@@ -251,16 +255,21 @@ class BiasCorrectedTemperatureScaling(ShrunkScaling):
 
 
 class OrdinalScaling(ShrunkScaling):
-    """Scales and shifts the logits of cumulative probabilities: two numbers for any classes.
+    """Scales and shifts the logits of classes with an order: grades, scores, scales.
 
-    For classes with an order: grades, scores, scales. ``logit F'_j = a logit F_j + b``, where F_j
-    is the probability of the classes up to j, a > 0, and b is common to all j, so that F' rises
-    with j. Labels that are on average higher or lower than predicted move b, predictions that are
-    too narrow or too wide move a. An improbable class between probable ones stays improbable, and
-    F = 0 and F = 1 stay what they are; the remedy is a floor.
+    "cumulative": ``logit F'_j = a logit F_j + b``, where F_j is the probability of the classes up
+    to j, a > 0, and b is common to all j, so that F' rises with j. It is for models of cumulative
+    probabilities, such as proportional odds. An improbable class between probable ones stays
+    improbable, and F = 0 and F = 1 stay what they are. So a temperature is better for most
+    classifiers that do not know the order.
 
-    Both minimise the log loss of all labels, a convex problem. log a has the prior of the log
-    temperature in `TemperatureScaling`; b is shrunk to 0 by the evidence, as in `VectorScaling`.
+    "classwise": ``u'_k = a u_k + b_k`` of log-probabilities u, where b is shrunk to a line in k.
+    It is for any classifier, and holds `TemperatureScaling` and
+    `BiasCorrectedTemperatureScaling`.
+
+    The log loss of all labels is least, a convex problem. log a has the prior of the log
+    temperature in `TemperatureScaling`, and so has the slope of the line. The common b, and how far
+    b_k is off the line, are shrunk to 0 by the evidence, as in `VectorScaling`.
 
     The order of the classes is that of their numbers, of an ordered Categorical, of the
     ``classes=[…]`` of `Annotations` or of the classifier, or of columns without names. `classes_`
@@ -270,10 +279,13 @@ class OrdinalScaling(ShrunkScaling):
     ----------
     estimator : classifier, default=None
         As in `TemperatureScaling`.
+    form : {"cumulative", "classwise"}, default="cumulative"
+        Which of the two.
     floor : {None, "uniform", "prior"}, default=None
         As in `TemperatureScaling`.
     shrinkage : float or None, default=None
-        λ of the penalty ``λ/20 b²``, in nats for all rows. None: by evidence. 0: none.
+        λ of the penalty ``λ/20 b²``, or λ/20 times the sum of squares off the line, in nats for all
+        rows. None: by evidence. 0: none.
     cv, random_state, verbose
         As in `TemperatureScaling`.
 
@@ -281,8 +293,8 @@ class OrdinalScaling(ShrunkScaling):
     ----------
     scale_ : float
         a; below 1 where the classifier was overconfident.
-    intercept_ : float
-        b; above 0 where labels are lower than predicted.
+    intercept_ : float, or ndarray of shape (n_classes,)
+        The common b, above 0 where labels are lower than predicted; or b_k, with mean 0.
     floor_weight_, floor_
         As in `TemperatureScaling`.
     classes_ : ndarray of shape (n_classes,)
@@ -298,7 +310,8 @@ class OrdinalScaling(ShrunkScaling):
     Raises
     ------
     ValueError
-        Three classes or more of text without an order, an unknown floor, a negative shrinkage.
+        Three classes or more of text without an order, an unknown form or floor, a negative
+        shrinkage.
 
     References
     ----------
@@ -315,8 +328,29 @@ class OrdinalScaling(ShrunkScaling):
            [0.76, 0.21, 0.03]])
     """
 
-    _family = OrdinalMap
-    _alone = OrdinalScaleMap
+    def __init__(
+        self,
+        estimator: Calibrated = None,
+        *,
+        form: Literal["cumulative", "classwise"] = "cumulative",
+        floor: Literal["uniform", "prior"] | None = None,
+        shrinkage: float | None = None,
+        cv: Folds | Literal["holdout"] = None,
+        random_state: Seed = None,
+        verbose: int = 0,
+    ) -> None:
+        super().__init__(
+            estimator,
+            floor=floor,
+            shrinkage=shrinkage,
+            cv=cv,
+            random_state=random_state,
+            verbose=verbose,
+        )
+        self.form = form
+
+    def _families(self):
+        return FORMS[self.form]
 
     def _check_labels(self, labels):
         check_order(labels, "OrdinalScaling")

@@ -265,7 +265,7 @@ class Fit(NamedTuple):
 def fit_temperature(
     rows: CalibrationRows, floor_proba: Floats | None, of: type[Family] = TemperatureMap
 ) -> FittedMap:
-    """The map of one temperature, or of another family with one parameter."""
+    """The map of one temperature, or of another family in which nothing is shrunk."""
     family = of(rows.n_classes)
     loss = LogLoss(family, rows, floor_proba)
     start = _best_of_grid(family, rows, floor_proba)
@@ -315,7 +315,7 @@ def fit_penalised(
 
 def _at_temperature(family: Family, temperature: FittedMap) -> Floats:
     """Parameters for that temperature and floor."""
-    x = family.start(np.exp(temperature.x[0]))
+    x = family.embedded(temperature.x)
     return x if temperature.floor_proba is None else np.append(x, temperature.eta)
 
 
@@ -403,12 +403,12 @@ def _minimised(
 
 
 def _best_of_grid(family: Family, rows: CalibrationRows, floor_proba: Floats | None) -> Floats:
-    """(log β,) or, with a floor, (log β, η) of least loss on a part of the rows."""
+    """x of the β, and with a floor η, of least loss on a part of the rows."""
     most = _START_ROWS_OF_MEMBERS if rows.is_ensemble else _START_ROWS
     some = rows.take(slice(None, None, -(-len(rows) // most)))
     loss = LogLoss(family, some, floor_proba)
     axes = [_LOG_BETAS] if floor_proba is None else [_LOG_BETAS, _ETAS]
-    grid = np.array(list(product(*axes)))
+    grid = np.array([[*family.start(np.exp(b)), *eta] for b, *eta in product(*axes)])
     values = [loss.value(x) + 0.5 * x[0] ** 2 / rows.weight.sum() for x in grid]
     return grid[np.argmin(values)]
 

@@ -147,6 +147,10 @@ class Family(ABC):
     def start(self, beta: float = 1.0) -> Floats:
         """x of u' = βu; the identity for β = 1."""
 
+    def embedded(self, x: Floats) -> Floats:
+        """The same map as that of a family without what is shrunk, whose parameters are given."""
+        return self.start(np.exp(x[0]))
+
     @abstractmethod
     def attributes(self, x: Floats) -> dict:
         """What users know the parameters by."""

@@ -1,4 +1,6 @@
-"""The scaling of grades, F_j ↦ σ(a logit F_j + b): two parameters for any number of classes.
+"""Scalings of grades: one of cumulative probabilities, and one of each class.
+
+1. F_j ↦ σ(a logit F_j + b), two parameters for any number of classes.
 
 Letters: F_j is the probability of the classes up to j, and l_j = logit F_j for j < K − 1; a class k
 between the ends has d_k = l_k − l_{k−1}. With t_j = a l_j + b
@@ -11,6 +13,8 @@ logarithms C_k of Σ_{j≤k} p_j and B_k of Σ_{j≥k} p_j
     l_j = C_j − B_{j+1},   d_k = log(1 + e^{u_k − C_{k−1}}) + log(1 + e^{u_k − B_{k+1}}),
 
 since a difference of l would lose the digits of an improbable class. In a and b −log p' is convex.
+
+2. u'_k = a u_k + c g_k + r_k with the line g_k = k − (K − 1)/2; r is shrunk to 0.
 """
 
 import numpy as np
@@ -18,7 +22,7 @@ from scipy.special import expit, exprel, log_expit
 
 from ..._utils.arrays import Floats
 from .._order import median_scores
-from .maps import Family, Information
+from .maps import Family, Information, _DiagonalMap
 
 # Below it log(1 + e^t) and 1 − exp(−e^t) are e^t to all digits.
 _TINY = -37.0
@@ -92,6 +96,52 @@ class OrdinalScaleMap(OrdinalMap):
 
     def prior_sd(self, beta, scale, bias):
         return np.full(1, np.inf)
+
+
+class LineMap(_DiagonalMap):
+    """u' = au + cg, x = (log a, c)."""
+
+    def start(self, beta=1.0):
+        return np.array([np.log(beta), 0.0])
+
+    def affine(self, x, xp=np):
+        _, B = self._derivatives(x)
+        return np.exp(x[0]), B @ x
+
+    def attributes(self, x):
+        a, b = self.affine(x)
+        # a constant for all classes changes nothing
+        return {"scale_": float(a), "intercept_": b - b.mean()}
+
+    def prior_sd(self, beta, scale, bias):
+        return np.full(2, np.inf)
+
+    def _derivatives(self, x):
+        V = np.zeros((self.K, self.K + 2))
+        V[:, 0] = np.exp(x[0])
+        g = np.arange(self.K) - (self.K - 1) / 2
+        B = np.column_stack([np.zeros(self.K), g, np.eye(self.K)])
+        return V[:, : len(x)], B[:, : len(x)]
+
+
+class ShiftMap(LineMap):
+    """u' = au + cg + r, x = (log a, c, r)."""
+
+    def start(self, beta=1.0):
+        return self.embedded(super().start(beta))
+
+    def embedded(self, x):
+        return np.append(x, np.zeros(self.K))
+
+    def prior_sd(self, beta, scale, bias):
+        return np.append([np.inf, np.inf], np.full(self.K, bias))
+
+
+# by name: the family, and it without what is shrunk
+FORMS: dict[str, tuple[type[Family], type[Family]]] = {
+    "cumulative": (OrdinalMap, OrdinalScaleMap),
+    "classwise": (ShiftMap, LineMap),
+}
 
 
 def _log_softplus(t: Floats) -> Floats:
