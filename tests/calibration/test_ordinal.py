@@ -22,6 +22,7 @@ from sklearn_lhcal.calibration import (
     ConformalClassifier,
     OrdinalScaling,
     PrecomputedClassifier,
+    StackedCalibration,
     TemperatureScaling,
 )
 from sklearn_lhcal.calibration._rows import CalibrationRows
@@ -316,6 +317,56 @@ def test_members_of_an_ensemble_are_mapped_one_by_one(data):
     free = OrdinalScaling("proba", shrinkage=0.0).fit(Ensemble(members), y)
     best = minimize(loss, [0.0, 0.0], method="Nelder-Mead", options={"xatol": 1e-9, "fatol": 1e-9})
     assert_allclose([np.log(free.scale_), free.intercept_], best.x, atol=1e-4)
+
+
+def proportional_odds(n):
+    """Five grades; predictions whose cumulative logits are twice as large, and .7 too high."""
+    rng = np.random.default_rng(0)
+    t = np.array([-2.0, -1.0, 1.0, 2.0]) - 1.5 * rng.normal(size=(n, 1))
+    truth, predicted = (np.diff(expit(a), prepend=0, append=1) for a in (t, 2 * t + 0.7))
+    return predicted, Annotations.from_counts(rng.multinomial(2, truth))
+
+
+def as_grades(y, names):
+    """The same labels, with names that are said to have an order."""
+    given = zip(np.repeat(np.arange(len(y)), np.diff(y.indptr)), y.rater, strict=True)
+    items, raters = zip(*given, strict=True)
+    label = np.array(names)[y.label]
+    return Annotations.from_long(items, raters, label, classes=names)
+
+
+def test_a_stack_of_grades_has_the_cumulative_form():
+    z, y = proportional_odds(600)
+    names = ["e", "d", "c", "b", "a"]
+    model = PrecomputedClassifier("proba", classes=names)
+    graded = StackedCalibration(model).fit(z, as_grades(y, names))
+    assert [*graded.parameters_][-1] == "ordinal"
+    assert graded.weights_.shape == (6,)
+    assert graded.weights_[-1] > 0.5
+    assert 0.4 < graded.parameters_["ordinal"]["scale_"] < 0.7
+    # numbers may be names of anything
+    plain = StackedCalibration("proba").fit(z, y.counts)
+    assert "ordinal" not in plain.parameters_
+    assert_allclose(graded.predict_proba(z).sum(axis=1), 1, rtol=1e-12)
+
+
+def test_a_stack_of_many_grades_has_it_in_place_of_the_matrix():
+    z = np.random.default_rng(0).dirichlet(np.ones(22), 300)
+    y = Annotations.from_counts(np.random.default_rng(1).multinomial(2, z))
+    names = [f"grade {k}" for k in range(22)]
+    model = PrecomputedClassifier("proba", classes=names)
+    found = StackedCalibration(model, inner_cv=2).fit(z, as_grades(y, names))
+    expected = ["temperature", "frequencies", "bias_corrected", "vector", "ordinal"]
+    assert [*found.parameters_] == expected
+    assert found.weights_.shape == (5,)
+
+
+def test_a_stack_of_two_grades_has_no_more():
+    X, text, _ = text_labels()
+    y = pd.Series(np.where(text == "mild", "a", "b"), dtype=pd.CategoricalDtype(["b", "a"], True))
+    found = StackedCalibration(inner_cv=2).fit(X, y)
+    assert found.classes_.tolist() == ["b", "a"]
+    assert "ordinal" not in found.parameters_
 
 
 def text_labels():

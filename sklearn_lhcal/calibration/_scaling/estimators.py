@@ -506,7 +506,9 @@ class StackedCalibration(Scaling):
     the same in every row, `BiasCorrectedTemperatureScaling`, `VectorScaling` and, up to 21 classes,
     `MatrixScaling`. The scalings have a floor each. The weights minimise the log loss of
     predictions for rows that the maps were not fitted on, a convex problem. A prior of a twentieth
-    of a row favours the temperature where the others are no better.
+    of a row favours the temperature where the others are no better. Three classes or more that are
+    said to have an order, by an ordered Categorical or ``classes=[…]``, also have the cumulative
+    form of `OrdinalScaling`; numbers alone may be names, and have not.
 
     Rows are dealt to the folds by their votes and predictions, so that their order does not matter.
     Around an ensemble each member is stacked. Weights count rows, but a row is in one fold. Copies
@@ -528,12 +530,13 @@ class StackedCalibration(Scaling):
     Attributes
     ----------
     weights_ : ndarray of shape (5,)
-        w, of the temperature, the class frequencies, the bias-corrected temperature, vector and
-        matrix scaling; with sum 1. Of more than 21 classes without the last.
+        w, in the order of `parameters_`, with sum 1. Of more than 21 classes without the matrix; of
+        classes that are said to have an order with one more.
     parameters_ : dict of dicts
         Parameters of the maps, by the names "temperature", "frequencies", "bias_corrected",
-        "vector", "matrix". The frequencies are those of a vector scaling whose scales are 0: the
-        intercepts are their logarithms, of counts with one row more, spread over all classes.
+        "vector", "matrix", "ordinal". The frequencies are those of a vector scaling whose scales
+        are 0: the intercepts are their logarithms, of counts with one row more, spread over all
+        classes.
     floor_weight_ : float
         Weight of the floor in the mixture, where there is a floor.
     floor_ : ndarray of shape (n_classes,)

@@ -25,10 +25,9 @@ from .maps import (
     TemperatureMap,
     VectorMap,
 )
+from .ordinal import FORMS
 
 Member = FittedMap | AfterTemperature
-# The maps that are stacked, from few to many parameters.
-NAMES = ("temperature", "frequencies", "bias_corrected", "vector", "matrix")
 # The most classes of a stack with a matrix: its Hessian is exact up to them.
 _MOST_OF_MATRIX = 21
 # Rows of a fold, and the stack of maps that were fitted without them.
@@ -47,19 +46,23 @@ class StackedMap(NamedTuple):
 
     Parameters
     ----------
-    maps : list of FittedMap and AfterTemperature
-        With one floor, or none.
+    named : dict of FittedMap and AfterTemperature
+        By name, with one floor, or none.
     weights : ndarray of shape (M,)
         w, with sum 1.
     """
 
-    maps: list[Member]
+    named: dict[str, Member]
     weights: Floats
+
+    @property
+    def maps(self) -> list[Member]:
+        """In the order of the weights."""
+        return list(self.named.values())
 
     def attributes(self) -> dict:
         """What users know the parameters by."""
-        # many classes have no matrix, which is the last
-        parameters = dict(zip(NAMES, (one.attributes() for one in self.maps), strict=False))
+        parameters = {name: one.attributes() for name, one in self.named.items()}
         learnt = {"weights_": self.weights, "parameters_": parameters}
         if self.floor_proba is not None:
             learnt |= {"floor_": self.floor_proba, "floor_weight_": self._floor_weight()}
@@ -130,7 +133,7 @@ def fit_stack(
     for train, test in Progress(splits, desc="stack", disable=not verbose):
         fold_maps.append(_fitted_maps(rows.take(train), floor))
         held_out = rows.take(test)
-        z[:, test] = [one.distribution(held_out).mean() for one in fold_maps[-1]]
+        z[:, test] = [one.distribution(held_out).mean() for one in fold_maps[-1].values()]
     weights = best_weights(z, rows)
     folds = [
         (test, StackedMap(fitted, weights))
@@ -146,18 +149,27 @@ def predicted_out_of_fold(rows: CalibrationRows, folds: list[StackFold]) -> Cali
     return rows.mapped(Distribution.concatenate(parts)[order], None)
 
 
-def _fitted_maps(rows: CalibrationRows, floor: str | None) -> list[Member]:
-    """One map of each family, in the order of `NAMES`; of many classes without the matrix."""
+def _fitted_maps(rows: CalibrationRows, floor: str | None) -> dict[str, Member]:
+    """One map of each family; the matrix of not too many classes, "ordinal" of grades alone."""
     K = rows.n_classes
-    temperature = fit_temperature(rows, floor_probabilities(floor, rows))
+    floor_proba = floor_probabilities(floor, rows)
+    temperature = fit_temperature(rows, floor_proba)
     # best where predictions say nothing
-    maps: list[Member] = [temperature, constant(rows, temperature.floor_proba)]
-    maps += [fit_shrunk(family(K), rows, temperature) for family in (BiasCorrectedMap, VectorMap)]
+    maps: dict[str, Member] = {
+        "temperature": temperature,
+        "frequencies": constant(rows, floor_proba),
+        "bias_corrected": fit_shrunk(BiasCorrectedMap(K), rows, temperature),
+        "vector": fit_shrunk(VectorMap(K), rows, temperature),
+    }
     if K <= _MOST_OF_MATRIX:
         # a matrix mixes logarithms, which must not come from zeros
         after = replace(rows, log_proba=temperature.log_floored(rows.log_proba))
         last = fit_shrunk(MatrixMap(K), after, fit_temperature(after, None))
-        maps.append(AfterTemperature(temperature, last))
+        maps["matrix"] = AfterTemperature(temperature, last)
+    if K > 2 and rows.labels is not None and rows.labels.graded:
+        family, alone = FORMS["cumulative"]
+        scaled = fit_temperature(rows, floor_proba, alone)
+        maps["ordinal"] = fit_shrunk(family(K), rows, scaled)
     return maps
 
 
