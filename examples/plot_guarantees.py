@@ -13,6 +13,8 @@ are drawn again and again, with new votes each time, and new rows say whether th
 # Rows with known distributions of votes, and the probabilities of an overconfident classifier. Each
 # trial takes 300 rows to calibrate on, and 1000 others are new. The labels of the 300 are one vote
 # a row, three votes, or what most of eleven raters said.
+import warnings
+
 import matplotlib.pyplot as plt
 import numpy as np
 from colours import BLUE, GREEN, VERMILLION
@@ -112,6 +114,8 @@ def errors(model, X, Q) -> float:
     return wrong[own].mean() if own.any() else 0.0
 
 
+# some trials decide nothing, and say how many rows that takes
+warnings.filterwarnings("ignore", "The 300 calibration rows or groups")
 fig, ax = plt.subplots(figsize=(6, 4.4), layout="constrained")
 wrong = {kind: trials(tested, kind, errors) for kind in LABELS}
 draw(ax, wrong, 0.25, "Wrong decisions among the decided (share)")

@@ -67,6 +67,7 @@ def test_the_mean_cost_keeps_to_the_budget_where_referrals_cost(pool):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:The 300 calibration rows or groups do not show:UserWarning")
 @pytest.mark.parametrize(
     ("C", "options", "bounded"),
     [
@@ -84,6 +85,7 @@ def test_betting_is_seldom_above_the_budget(pool, C, options, bounded):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:The 300 calibration rows or groups do not show:UserWarning")
 def test_majorities_fail(pool):
     model = RiskControlledDecision("proba", COSTS, budget=0.3)
     cost, _, _ = costs_of_new_rows(pool, model, "majority", 60)
