@@ -30,10 +30,11 @@ the gap of 500 000 rows.
 those of ``lib/edge_designs.py``. Of intervals the table shows how many hold the truth, among those
 whose ends are numbers; how many have none; how many come with a warning; and their mean width. Of
 tests how often they reject. Numbers of draws so far are kept in a file (``--kept``), from which a
-run that was stopped goes on; ``--draws 0`` prints the table alone.
+run that was stopped goes on; ``--draws 0`` prints the table alone. It is written beside that file.
 """
 
 import argparse
+import csv
 import json
 import warnings
 from functools import partial
@@ -577,14 +578,18 @@ def edges(draws: int, only: list[str], kept: Path) -> None:
             found = [[1, *made[name](seed)] for seed in range(int(so_far[0]), until)]
             done[name] = (np.array(so_far) + np.sum(found, axis=0)).tolist()
             kept.write_text(json.dumps(done, indent=1))
-    print(f"{'':58}{'draws':>6}{'share':>8}{'none':>7}{'warns':>7}{'width':>9}")
-    for name in cells:
-        n, held, absent, warned, width = done.get(name, [0] * 5)
-        numbers = max(n - absent, 1)
-        print(
-            f"{name:58}{n:6.0f}{held / numbers:8.3f}{absent / max(n, 1):7.2f}"
-            f"{warned / max(n, 1):7.2f}{width / numbers:9.4f}"
-        )
+    table = [["design", "what", "draws", "share", "none", "warns", "width"]]
+    for name in edge_cells():
+        if name not in done:
+            continue
+        n, held, absent, warned, width = done[name]
+        shares = f"{held / max(n - absent, 1):.3f}", f"{absent / n:.2f}", f"{warned / n:.2f}"
+        mean_width = f"{width / max(n - absent, 1):.4g}" if width else ""
+        table.append([*name.split(" | "), f"{n:.0f}", *shares, mean_width])
+    for design, what, *numbers in table:
+        print(f"{design:40}{what:24}" + "".join(f"{x:>9}" for x in numbers))
+    with kept.with_suffix(".csv").open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file, lineterminator="\n").writerows(table)
 
 
 STUDIES = {
