@@ -117,7 +117,9 @@ def test_readers_who_differ_widen_the_bands():
 def test_who_is_needed_is_named():
     votes, d = study(60, 4)
     y = Annotations.from_matrix(votes, raters=["Ann", "Bob", "Cem", "Dee"])
-    with pytest.raises(ValueError, match=r'Without rater Ann no row has 4 labels.*raters="fixed"'):
+    with pytest.raises(
+        ValueError, match=r'Without rater Ann only 0.0% of the rows have 4 labels.*raters="fixed"'
+    ):
         show(y, d, COSTS, horizon=3)
     show(y, d, COSTS, horizon=3, raters="fixed")
     with pytest.warns(UserWarning, match=r'only 4 raters.*raters="fixed"'):

@@ -19,6 +19,7 @@ from sklearn_lhcal.metrics import (
     irreducible_loss,
     kernel_calibration_error,
     label_log_loss,
+    paired_difference,
     risk_gap,
     study_size,
 )
@@ -261,3 +262,14 @@ def test_good_models_are_covered(metric, truth):
         found = confidence_interval(metric, y, z, random_state=0)
         held += found.low <= of_truth <= found.high
     assert held / 200 >= 0.95 - 2.5 * np.sqrt(0.95 * 0.05 / 200)
+
+
+def test_few_samples_that_differ_are_counted():
+    y, z = good_model(100, 3)
+    other = z.copy()
+    other[:2] = other[:2, ::-1]
+    with pytest.warns(UserWarning, match="^2 of 100 samples differ in their terms"):
+        found = paired_difference(expected_accuracy, y, z, other, random_state=0)
+    assert found.estimate == pytest.approx(-0.02)
+    # of a prediction and itself there is nothing to say
+    assert paired_difference(expected_accuracy, y, z, z, random_state=0).standard_error == 0

@@ -27,7 +27,7 @@ from .raters import (
     VarianceComponents,
     spread_of,
 )
-from .scarce import scarce_ends
+from .scarce import scarce_ends, warn_if_few_differ
 from .statistic import Statistic, statistic_of
 
 _ANGLES = 20_001  # of points on an ellipse
@@ -274,6 +274,12 @@ def paired_difference(
     ValueError
         As `confidence_interval`.
 
+    Warns
+    -----
+    UserWarning
+        Few raters, or groups of unequal size, as `confidence_interval`; fewer than ten samples in
+        which the terms of a mean differ.
+
     Examples
     --------
     >>> from sklearn_lhcal.datasets import make_label_histograms
@@ -289,6 +295,7 @@ def paired_difference(
         statistic_of(metric, y, p, sample_weight, groups, options) for p in (prediction, reference)
     )
     design = one.design(raters, n_blocks, check_random_state(random_state))
+    warn_if_few_differ(one, other)
     first, second = (statistic.replicates(design) for statistic in (one, other))
     how = {"second_order": one.second_order}
     found = first.minus(second)

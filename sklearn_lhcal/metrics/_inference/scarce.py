@@ -64,6 +64,15 @@ def scarce_ends(statistic: Statistic, raters: bool, level: float) -> ScarceEnds 
     return _shifted(metric, statistic.data, level)
 
 
+def warn_if_few_differ(one: Statistic, other: Statistic) -> None:
+    """Warn where two means differ in the terms of few samples."""
+    if not isinstance(one, MeanStatistic) or not isinstance(other, MeanStatistic):
+        return
+    apart = np.ptp([one.of_row, other.of_row], axis=0).max(axis=0) > EPS
+    if 0 < apart.sum() < _FEW:
+        _warn(f"{apart.sum()} of {len(apart)} samples differ in their terms: {_TOO_SMALL}.")
+
+
 def endpoints(S: Floats, W: Floats, limits: tuple[float, float], level: float) -> Floats:
     """α/2 and 1 − α/2 quantiles of ``(Σ_g D_g S_g + D_0 w̄ e) / (Σ_g D_g W_g + D_0 w̄)``, (2,).
 
