@@ -607,7 +607,7 @@ def main() -> None:
     parser.add_argument("study", choices=STUDIES)
     parser.add_argument("--draws", type=int)
     parser.add_argument("--only", nargs="+", default=[], help="designs of readers, or displays")
-    parser.add_argument("--kept", type=Path, default=Path(__file__).parent / "results/edges.json")
+    parser.add_argument("--kept", type=Path, default=Path(__file__).parent / "results/coverage/edges.json")
     options = parser.parse_args()
     run, draws = STUDIES[options.study]
     if run is edges:
