@@ -440,6 +440,7 @@ EDGE_METRICS = {
     "CL": calibration_loss,
     "kernel": partial(kernel_calibration_error, bandwidth=0.1),
 }
+KEPT = Path(__file__).parent / "results/coverage/edges.json"
 # draws of each cell before the next one has its turn
 TURN = 50
 
@@ -607,7 +608,7 @@ def main() -> None:
     parser.add_argument("study", choices=STUDIES)
     parser.add_argument("--draws", type=int)
     parser.add_argument("--only", nargs="+", default=[], help="designs of readers, or displays")
-    parser.add_argument("--kept", type=Path, default=Path(__file__).parent / "results/coverage/edges.json")
+    parser.add_argument("--kept", type=Path, default=KEPT)
     options = parser.parse_args()
     run, draws = STUDIES[options.study]
     if run is edges:
