@@ -115,6 +115,7 @@ OWN: dict[tuple[str, str], object] = {
         )
     },
     ("study_size", "metric"): metrics.expected_accuracy,
+    ("DeepEnsembleClassifier.from_trained", "estimators"): [FOREST, FOREST],
     ("study_size", "n_raters"): [4, 8],
     **{
         (f"{name}.from_predictions", "prediction"): DIRICHLET

@@ -36,6 +36,7 @@ Z[:, -1] = 1 - Z[:, :-1].sum(axis=1)
 X = np.column_stack([np.log(Z), _RNG.normal(size=N)])
 COSTS = np.array([[0.0, 1.0], [2.0, 0.5], [4.0, 0.0]])
 ANNOTATIONS = label_histogram.Annotations.from_matrix(_RNG.integers(0, K, (N, 4)))
+PAIR = label_histogram.Annotations.from_matrix(np.indices((N, 2)).sum(axis=0) % K)
 
 # Valid values by the name of an argument that takes data. A new name needs a line here.
 VALUES: dict[str, Any] = {
@@ -121,7 +122,17 @@ OWN: dict[tuple[str, str], Any] = {
             "percent_agreement",
         )
     },
-    ("conger_kappa", "y"): ANNOTATIONS,
+    **{
+        (name, "y"): ANNOTATIONS
+        for name in (
+            *("conger_kappa", "reader_comparison", "reader_table", "study_size"),
+            "alternative_annotator_test",
+        )
+    },
+    ("cohen_kappa", "y"): PAIR,
+    ("cohen_kappa", "weights"): np.eye(K),
+    ("study_size", "n_raters"): [4, 8],
+    ("make_mixed_images", "n_raters"): 3,
     ("PrecomputedClassifier.predict_dist", "X"): Z,
     ("PrecomputedClassifier.fit", "X"): Z,
     ("PrecomputedClassifier.predict_proba", "X"): Z,
@@ -159,6 +170,8 @@ FIXED: dict[str, Any] = {
     "parts": distributions.PointMass(Z),
     "n_classes": K,
     "threshold": 0.3,
+    "margin": 0.1,
+    "half_width": 0.1,
     "budget": 3,
     "n_samples": N,
     "module": nn.Linear(X.shape[1], K),
@@ -179,6 +192,9 @@ OPTIONS: dict[str, dict] = {
     "EpistemicScorer.score": {"estimator": FOREST},
     "EpistemicScorer.__call__": {"estimator": FOREST},
     "net_benefit": {"class_index": 0},
+    "study_size": {"metric": metrics.expected_accuracy, "random_state": 0},
+    "alternative_annotator_test": {"least_rows": 2},
+    "reader_comparison": {"n_blocks": 4},
     "decision_curve": {"class_index": 0},
     "policy_curve": {"n_replays": 2, "random_state": 0},
     "cross_val_predict": {"cv": 2},
@@ -252,12 +268,6 @@ INSTANCES: dict[str, Callable] = {
 NO_DOOR = {
     "half_width": "of a StudySize: its numbers are small integers, read one by one",
     "report": "hands its arguments to the metrics and the displays, which are doors",
-    "make_mixed_images": "of images; its one array is read by two lines",
-    "reader_comparison": "of Annotations alone",
-    "reader_table": "of Annotations alone",
-    "alternative_annotator_test": "of Annotations alone",
-    "study_size": "of Annotations alone",
-    "cohen_kappa": "of Annotations alone",
     "fit_loop": "skorch's, called by skorch only",
     "check_data": "skorch's",
     "get_split_datasets": "skorch's",

@@ -155,7 +155,7 @@ def loss_of(loss: str | nn.Module) -> nn.Module:
 def as_counts(y: Tensor, logits: Tensor, weight: Tensor | None = None) -> Tensor:
     """Counts of shape (n, K) for logits of shape (n, …, K); class indices (n,) become one-hot."""
     for name, given in (("Logits", logits), ("Labels", y), ("Weights", weight)):
-        if not isinstance(given, Tensor | None):
+        if not isinstance(given, Tensor) and not (given is None and name == "Weights"):
             raise TypeError(f"{name} must be a tensor, got {type(given).__name__}.")
     if weight is not None and weight.shape != (len(logits),):
         shape = tuple(weight.shape)
