@@ -17,12 +17,13 @@ from sklearn.utils import check_random_state
 from ..._rows import Annotations, PredictionLike, Rows, names_of, read_labels, read_rows
 from ..._utils.arrays import Floats, Indices, Integers, row_units
 from ..._utils.checks import checked, plain_array
+from ..._utils.distances import Distance, half_squares, placed
 from ..._utils.names import is_numeric, positions, sorted_names
 from ..._utils.results import result
-from ..._utils.simplex import accuracy, gini, row_sum, votes_of
+from ..._utils.simplex import accuracy, row_sum, votes_of
 from ..._utils.types import ArrayLike, LabelsLike, Seed
 from ...distributions import PointMass
-from .._evaluate import mean
+from .._evaluate import mean, points_of
 from .intervals import ConfidenceInterval, interval_of
 from .raters import Panel, cells_of, panel_of
 from .statistic import MeanStatistic
@@ -49,7 +50,8 @@ class Comparisons(NamedTuple):
     ----------
     row, reader, label : ndarray of shape (n_ratings,)
     reader_error, model_error : ndarray of shape (n_ratings,)
-        Share of the other readers who disagree with the reader, and with the model.
+        Share of the other readers who disagree with the reader, and with the model; or by how
+        much, on average.
     """
 
     row: Integers
@@ -106,8 +108,11 @@ def _are_labels(prediction) -> bool:
     return a.ndim == 1 and a.dtype.kind != "f"
 
 
-def compared(rows: Rows) -> Comparisons:
-    """Every rating of rows with two or more against the others of its row."""
+def compared(rows: Rows, P: Floats | None = None) -> Comparisons:
+    """Every rating of rows with two or more against the others of its row.
+
+    P, (K, K), is how much two labels disagree; None: 1 where they differ.
+    """
     labels = named_raters(rows.labels)
     row = labels.row
     several = rows.n[row] > 1
@@ -117,6 +122,10 @@ def compared(rows: Rows) -> Comparisons:
     y = labels.counts
     share = votes_of(rows.z)
     others = rows.n[row] - 1
+    if P is not None:
+        apart = y @ P
+        model = (row_sum(share * apart)[row] - row_sum(share[row] * P[a])) / others
+        return Comparisons(row, reader, a, apart[row, a] / others, model)
     agree = (y[row, a] - 1) / others
     model = (row_sum(share * y)[row] - share[row, a]) / others
     return Comparisons(row, reader, a, 1 - agree, 1 - model)
@@ -243,43 +252,51 @@ class ReaderComparison(NamedTuple):
     readers: ReaderRows
 
 
-def _disagreement_rows(mu, n, z):
-    """Probability that two readers disagree: IL_i."""
-    return n / (n - 1) * gini(mu)
+class _Losses(NamedTuple):
+    """What is compared in a row, with classes at points B, (K, m), or all alike."""
+
+    B: Floats | None
+
+    def disagreement(self, mu, n, z):
+        """IL_i: the probability that two readers disagree, or half their squared distance."""
+        _, s, _ = placed(mu, mu, self.B)
+        return n / (n - 1) * row_sum(s)
+
+    def model_error(self, mu, n, z):
+        """The same of a reader and the model."""
+        if self.B is None:
+            return 1 - accuracy(mu, z)
+        return row_sum(mu @ half_squares(self.B) * votes_of(z))
+
+    def epistemic(self, mu, n, z):
+        """EL_i, Eq. (9) of P1: ‖μ̂ − z‖² less the sampling variance of μ̂."""
+        x, s, p = placed(mu, z, self.B)
+        return row_sum((x - p) ** 2) - row_sum(s) / (n - 1)
+
+    def excess_error(self, mu, n, z):
+        """(1 − acc_i) − IL_i."""
+        return self.model_error(mu, n, z) - self.disagreement(mu, n, z)
+
+    def excess_loss(self, mu, n, z):
+        """EL_i − IL_i."""
+        return self.epistemic(mu, n, z) - self.disagreement(mu, n, z)
+
+    def ratio(self, rows: Rows):
+        """EL/IL, a ratio of sums."""
+        numerator, _ = mean(self.epistemic)(rows)
+        denominator, _ = mean(self.disagreement)(rows)
+        return numerator, denominator
+
+    def compared(self) -> tuple[Callable, ...]:
+        """Terms of differences and of what they are between."""
+        losses = self.excess_error, self.model_error, self.disagreement, self.excess_loss
+        return *map(mean, losses), self.ratio
 
 
-def _model_error_rows(mu, n, z):
-    return 1 - accuracy(mu, z)
-
-
-def _excess_error_rows(mu, n, z):
-    """(1 − acc_i) − IL_i."""
-    return _model_error_rows(mu, n, z) - _disagreement_rows(mu, n, z)
-
-
-def _epistemic_rows(mu, n, z):
-    """EL_i, Eq. (9) of P1: ‖μ̂ − z‖² less the sampling variance of μ̂."""
-    return row_sum((mu - z) ** 2) - gini(mu) / (n - 1)
-
-
-def _excess_loss_rows(mu, n, z):
-    return _epistemic_rows(mu, n, z) - _disagreement_rows(mu, n, z)
-
-
-def _loss_ratio_terms(rows: Rows):
-    """EL/IL, a ratio of sums."""
-    numerator, _ = mean(_epistemic_rows)(rows)
-    denominator, _ = mean(_disagreement_rows)(rows)
-    return numerator, denominator
-
-
-_COMPARED = (
-    mean(_excess_error_rows),
-    mean(_model_error_rows),
-    mean(_disagreement_rows),
-    mean(_excess_loss_rows),
-    _loss_ratio_terms,
-)
+def _apart(rows: Rows, distance: Distance) -> Floats | None:
+    """How much two labels disagree, ½ d², (K, K); None: 1 where they differ."""
+    B = points_of(rows, distance)
+    return None if B is None else half_squares(B)
 
 
 @checked
@@ -294,6 +311,7 @@ def reader_comparison(
     confidence_level: float = 0.95,
     n_blocks: int = 50,
     random_state: Seed = None,
+    distance: Distance = None,
 ) -> ReaderComparison:
     """Whether a model is as good as one more reader.
 
@@ -319,6 +337,9 @@ def reader_comparison(
         As in `confidence_interval`: by default for new readers and new rows.
     confidence_level : float, default=0.95
         Of intervals, which have two sides, and of the verdict, which has one.
+    distance : None, "ordinal", "interval" or array-like of shape (n_classes, n_classes), optional
+        As in `expected_squared_loss`. Readers, and the model, then disagree by half their squared
+        distance, for "ordinal" by half a unit a step; the margin is in that unit.
 
     Returns
     -------
@@ -354,7 +375,8 @@ def reader_comparison(
     """
     labels, prediction = with_votes(y, prediction)
     rows = rows_of_pairs(read_rows(labels, prediction, sample_weight, groups))
-    found = [statistic_of_pairs(terms, rows) for terms in _COMPARED]
+    losses = _Losses(points_of(rows, distance))
+    found = [statistic_of_pairs(terms, rows) for terms in losses.compared()]
     design = found[0].design(raters, n_blocks, check_random_state(random_state))
     difference, model, reader, loss, ratio = (
         interval_of(statistic, design, confidence_level) for statistic in found
@@ -373,7 +395,7 @@ def reader_comparison(
         worth=worth,
         worth_low=low,
         worth_high=high,
-        readers=_each(rows, design.rows.code, confidence_level),
+        readers=_each(rows, _apart(rows, distance), design.rows.code, confidence_level),
     )
 
 
@@ -386,9 +408,9 @@ def _worth(ratio: ConfidenceInterval) -> tuple[float, float, float]:
     return worth, low, high
 
 
-def _each(rows: Rows, block, confidence_level: float) -> ReaderRows:
+def _each(rows: Rows, P: Floats | None, block, confidence_level: float) -> ReaderRows:
     """Each reader's errors and the model's, against the other readers of the same rows."""
-    at = compared(rows)
+    at = compared(rows, P)
     names = named_raters(rows.labels).raters
     R = len(names)
     how = (at, rows.weight, block, R, confidence_level)
@@ -451,6 +473,7 @@ def reader_table(
     confidence_level: float = 0.95,
     n_blocks: int = 50,
     random_state: Seed = None,
+    distance: Distance = None,
 ) -> ReaderTable:
     """Which readers name which classes more often than others do, and whether they differ at all.
 
@@ -466,6 +489,8 @@ def reader_table(
         Rows with two readers or more count.
     sample_weight, groups, confidence_level, n_blocks, random_state
         As in `confidence_interval`.
+    distance : None, "ordinal", "interval" or array-like of shape (n_classes, n_classes), optional
+        As in `reader_comparison`: by how much readers disagree, where their agreement is tested.
 
     Returns
     -------
@@ -513,7 +538,7 @@ def reader_table(
     ]
     df = (panel.df, design.rows.n - 1.0)
     F = float(_ratios(shares, panel)[:free].max())
-    p = [min(free * float(fisher.sf(F, *df)), 1.0), _p_of_agreement(rows, n_blocks)]
+    p = [min(free * float(fisher.sf(F, *df)), 1.0), _p_of_agreement(rows, n_blocks, distance)]
     return ReaderTable(
         raters=labels.raters,
         classes=names_of(rows.labels),
@@ -536,7 +561,7 @@ def _ratios(statistic: MeanStatistic, panel: Panel) -> Floats:
     return np.divide(V_rat, V_cell, out=np.zeros(len(T)), where=V_cell > 0)
 
 
-def _p_of_agreement(rows: Rows, n_blocks: int) -> float:
+def _p_of_agreement(rows: Rows, n_blocks: int, distance: Distance) -> float:
     """p of equal agreement with the others; NaN where no row has three readers.
 
     Without one of three labels a row still has a pair, and where readers label alike it disagrees
@@ -548,7 +573,8 @@ def _p_of_agreement(rows: Rows, n_blocks: int) -> float:
     y = named_raters(several.labels)
     panel = panel_of(y, several.w, 2, n_blocks, check_random_state(0))
     units = len(np.unique(row_units(several.groups, len(several))))
-    [F] = _ratios(statistic_of_pairs(mean(_disagreement_rows), several), panel)
+    terms = mean(_Losses(points_of(rows, distance)).disagreement)
+    [F] = _ratios(statistic_of_pairs(terms, several), panel)
     return float(fisher.sf(F, panel.df, max(min(units, n_blocks) - 1, 1)))
 
 
@@ -590,6 +616,7 @@ def alternative_annotator_test(
     epsilon: float = 0.2,
     false_discovery_rate: float = 0.05,
     least_rows: int = 30,
+    distance: Distance = None,
 ) -> AlternativeAnnotatorTest:
     """Whether a model may replace most of these raters, by the test of Calderon et al. (2025).
 
@@ -613,6 +640,8 @@ def alternative_annotator_test(
     false_discovery_rate : float, default=0.05
     least_rows : int, default=30
         Raters with fewer rows are not tested. A row counts where another rater has rated it too.
+    distance : None, "ordinal", "interval" or array-like of shape (n_classes, n_classes), optional
+        As in `reader_comparison`: whoever is nearer to the other raters wins.
 
     Returns
     -------
@@ -641,7 +670,7 @@ def alternative_annotator_test(
     (1.0, True)
     """
     rows, labels = read_compared(y, prediction)
-    at = compared(rows)
+    at = compared(rows, _apart(rows, distance))
     # compared with a margin: equal shares of other raters may differ in their last bit
     model_wins = at.model_error <= at.reader_error + 1e-9
     reader_wins = at.reader_error <= at.model_error + 1e-9
