@@ -6,6 +6,7 @@ from sklearn.utils import check_array
 
 from .._utils.arrays import Floats
 from .._utils.checks import check_samples, checked
+from .._utils.distances import Distance, points
 from .._utils.estimators import resolve
 from .._utils.simplex import in_columns
 from .._utils.types import ArrayLike, Estimator, Samples
@@ -17,7 +18,10 @@ from ._mixture import Ensemble
 
 @checked
 def second_opinion_value(
-    distribution: Distribution, cost_matrix: ArrayLike | None = None
+    distribution: Distribution,
+    cost_matrix: ArrayLike | None = None,
+    *,
+    distance: Distance = None,
 ) -> Floats:
     """Value of one more label in each row: larger where a second opinion helps more.
 
@@ -31,6 +35,8 @@ def second_opinion_value(
 optional
         Cost of each decision under each class, for all rows, or for each. None: the squared loss
         ``E‖Q − z‖²``, whose expected drop is ``Σ_k E[z_k]·‖E[z|k] − E[z]‖²``.
+    distance : None, "ordinal", "interval" or array-like of shape (K, K), default=None
+        Of the classes, for the squared loss: as in `sklearn_lhcal.metrics.expected_squared_loss`.
 
     Returns
     -------
@@ -40,7 +46,8 @@ optional
     Raises
     ------
     ValueError
-        NaN or infinite costs, other classes or rows than those of the distribution.
+        NaN or infinite costs, other classes or rows than those of the distribution; costs and a
+        distance.
 
     Examples
     --------
@@ -48,6 +55,11 @@ optional
     >>> second_opinion_value(Dirichlet([[1.0, 1.0], [100.0, 100.0]])).round(6)
     array([5.5556e-02, 1.2000e-05])
     """
+    B = points(distance, distribution.n_classes, distribution.classes, False)
+    if B is not None:
+        if cost_matrix is not None:
+            raise ValueError("Give costs or a distance, not both.")
+        return _change_at(distribution, B)
     if cost_matrix is None:
         return by_blocks(_squared_change, distribution)
     C = costs_of(distribution, cost_matrix).C
@@ -58,6 +70,13 @@ optional
 def _squared_change(distribution: Distribution) -> Floats:
     """Σ_k E[z_k]·‖E[z|k] − E[z]‖²."""
     return distribution._changes(distribution.mean())[2]
+
+
+def _change_at(distribution: Distribution, B: Floats) -> Floats:
+    """The same with classes at points B."""
+    z = distribution.mean()
+    moves = (((distribution.mean_after(k) - z) @ B) ** 2 for k in range(z.shape[1]))
+    return sum(z[:, k] * move.sum(axis=1) for k, move in enumerate(moves))
 
 
 @checked

@@ -2,6 +2,7 @@
 
 from functools import partial
 
+from .._utils.distances import Distance
 from .._utils.tags import MeanOfTerms, OfRows, metric
 from .._utils.types import ArrayLike, LabelsLike
 from ._chance import (
@@ -243,7 +244,11 @@ def cohen_kappa(
 
 @metric(_coefficient(of_rows=alpha, least_raters=2))
 def krippendorff_alpha(
-    y: LabelsLike, *, weights: Similarity = "nominal", sample_weight: ArrayLike | None = None
+    y: LabelsLike,
+    *,
+    weights: Similarity = "nominal",
+    sample_weight: ArrayLike | None = None,
+    distance: Distance = None,
 ) -> float:
     """Krippendorff's alpha, one minus observed by expected disagreement: larger is better.
 
@@ -261,6 +266,9 @@ def krippendorff_alpha(
         ratings between two classes, and depend on the data.
     sample_weight
         Weights of rows, read as repetition: N counts them.
+    distance : None, "ordinal", "interval" or array-like of shape (n_classes, n_classes), optional
+        Squared distances δ, as in `sklearn_lhcal.metrics.expected_squared_loss`: "ordinal" is
+        |k − l|, in steps.
 
     Returns
     -------
@@ -283,4 +291,4 @@ def krippendorff_alpha(
     >>> round(krippendorff_alpha(load_psychiatric_diagnoses().counts), 3)
     0.433
     """
-    return score(alpha, y, weights, sample_weight)
+    return score(alpha, y, weights, sample_weight, distance=distance)

@@ -13,6 +13,7 @@ from sklearn.exceptions import UndefinedMetricWarning
 
 from .._utils.arrays import Floats
 from .._utils.checks import as_floats, check_finite
+from .._utils.distances import Distance, half_squares, points
 from .._utils.names import numbers_of
 from .._utils.types import ArrayLike
 from ._annotations import Annotations
@@ -29,13 +30,13 @@ class _Labelled(NamedTuple):
     scale: int = 0
 
 
-def score(value: Callable, y, weights, sample_weight) -> float:
+def score(value: Callable, y, weights, sample_weight, **options) -> float:
     """What a public function does: read, check, return."""
     labels = read_labels(y)
     labels.warn_if_adjudicated()
     w = weight_of(labels, None, y, sample_weight)
     w = np.ones(len(labels)) if w is None else w
-    found = float(value(_Labelled(labels, w), weights=weights))
+    found = float(value(_Labelled(labels, w), weights=weights, **options))
     if np.isnan(found):
         warnings.warn(
             "Agreement is undefined and set to NaN: no row with a positive weight has two ratings, "
@@ -150,9 +151,12 @@ def _annotated(labels: Labels) -> Annotations:
     return labels
 
 
-def alpha(rows, *, weights: Similarity) -> float:
+def alpha(rows, *, weights: Similarity, distance: Distance) -> float:
     """``1 − D_o/D_e``, over rows with two raters or more."""
     labels = rows.labels
+    B = points(distance, labels.shape[1], labels.classes, labels.graded)
+    if B is not None and not (isinstance(weights, str) and weights == "nominal"):
+        raise ValueError("Give weights or a distance, not both.")
     if labels.known:
         raise ValueError("krippendorff_alpha needs finitely many raters; give counts.")
     several = (labels.n > 1) & (rows.weight > 0)
@@ -167,7 +171,7 @@ def alpha(rows, *, weights: Similarity) -> float:
             f"sample_weight repeats rows: all ratings weigh {N:.3g}, no more than one."
         )
     Y = w @ y
-    delta = 1 - similarity(weights, labels)
+    delta = 1 - similarity(weights, labels) if B is None else half_squares(B)
     if isinstance(weights, str) and weights == "ordinal":
         delta = _ordinal_distances(Y)
     D_o = (w / (n - 1)) @ np.einsum("ik,kl,il->i", y, delta, y, optimize=True) / N

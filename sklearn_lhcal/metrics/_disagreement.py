@@ -130,6 +130,29 @@ def posterior_losses(rows: Rows) -> NDArray:
     return (1 + 1 / (n - 1)) * (agreeing - 2 * predicted) + size
 
 
+def _posterior_losses_at(rows: Rows, B: Floats) -> NDArray:
+    """The same with classes at points B: ‖BᵀQ − Bᵀz'(Y)‖²."""
+    mu, n = rows.mu, rows.n
+    x = mu @ B
+    # of two labels: their product; that of one and the posterior after the other; its square
+    loss = (1 + 1 / (n - 1)) * (x**2).sum(axis=1) - mu @ (B**2).sum(axis=1) / (n - 1)
+    for k, point in enumerate(B):
+        p = rows.distribution.mean_after(k) @ B
+        others = (1 + 1 / (n - 1)) * (x * p).sum(axis=1) - p @ point / (n - 1)
+        loss += mu[:, k] * ((p**2).sum(axis=1) - 2 * others)
+    return loss
+
+
+def _posterior_terms(rows: Rows, *, distance: Distance):
+    B = points_of(rows, distance)
+    return mean_of(posterior_losses if B is None else partial(_posterior_losses_at, B=B))(rows)
+
+
+def _posterior_tags(*, distance: Distance) -> MeanOfTerms:
+    check_distance(distance)
+    return _of_pairs(terms=_posterior_terms)
+
+
 _of_pairs = partial(MeanOfTerms, greater_is_better=False, least_raters=2, takes_distribution=True)
 
 
@@ -340,9 +363,13 @@ def class_disagreement_calibration_error(
     return score(class_disagreement_calibration_error, y, prediction, sample_weight, groups, **how)
 
 
-@metric(_of_pairs(terms=mean_of(posterior_losses)))
+@metric(_posterior_tags)
 def posterior_epistemic_loss(
-    y: LabelsLike, prediction: PredictionLike, *, sample_weight: ArrayLike | None = None
+    y: LabelsLike,
+    prediction: PredictionLike,
+    *,
+    sample_weight: ArrayLike | None = None,
+    distance: Distance = None,
 ) -> float:
     """Epistemic loss after one more expert label: smaller is better, minimum 0.
 
@@ -357,6 +384,8 @@ def posterior_epistemic_loss(
     prediction : Distribution, or array-like of shape (n_samples, n_classes) or (n_samples,)
         Predictive distribution before the label. Class probabilities are taken for a point mass,
         which no label moves.
+    distance : None, "ordinal", "interval" or array-like of shape (n_classes, n_classes), optional
+        As in `expected_squared_loss`.
 
     Returns
     -------
@@ -370,4 +399,4 @@ def posterior_epistemic_loss(
     >>> round(posterior_epistemic_loss([[2, 0], [0, 2]], Dirichlet([[1.0, 1.0], [1.0, 1.0]])), 4)
     0.2222
     """
-    return score(posterior_epistemic_loss, y, prediction, sample_weight)
+    return score(posterior_epistemic_loss, y, prediction, sample_weight, distance=distance)

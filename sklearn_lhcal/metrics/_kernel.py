@@ -13,10 +13,11 @@ import numpy as np
 
 from .._rows import PredictionLike, Rows
 from .._utils.arrays import Floats
+from .._utils.distances import Distance, check_distance
 from .._utils.simplex import accuracy
 from .._utils.tags import OfRows, metric
 from .._utils.types import ArrayLike, KernelKind, LabelsLike, Seed
-from ._evaluate import score, signed_root
+from ._evaluate import points_of, score, signed_root
 from ._kernel_bandwidth import as_tensor, choose_bandwidth, groups_of, log_weight_of
 
 # values of some classes that are in memory at a time
@@ -57,13 +58,15 @@ def _estimate(
     bandwidth,
     random_state,
     device,
+    distance: Distance = None,
     **others,
 ) -> float:
     """One of the kernel estimates of all rows."""
     check_enough(rows, estimate)
+    B = points_of(rows, distance)
     of_residuals = estimate in ("residual", "second_order")
     h = choose_bandwidth(bandwidth, kind, rows, random_state, device, of_residuals)
-    return float(mean_errors(rows, None, kind, h, p, estimate, device)[0])
+    return float(mean_errors(rows, None, kind, h, p, estimate, device, B)[0])
 
 
 def _error(rows: Rows, *, p, bias_correction, **options) -> float:
@@ -74,9 +77,12 @@ def _rooted(rows: Rows, *, p: float, **options) -> float:
     return signed_root(_error(rows, p=p, **options), p)
 
 
-def _error_tags(*, p, root, bias_correction, **others) -> OfRows:
+def _error_tags(*, p, root, bias_correction, kind, distance: Distance, **others) -> OfRows:
     """A corrected error may be negative: its root is a signed one, of p = 2."""
     check_options(p, bias_correction)
+    check_distance(distance)
+    if distance is not None and (kind != "canonical" or p != 2):
+        raise ValueError("A distance is for kind='canonical' and p=2 only.")
     if bias_correction is not None:
         return OfRows(greater_is_better=False, of_rows=_error, signed_root=root)
     return OfRows(greater_is_better=False, of_rows=_rooted if root else _error, biased=True)
@@ -114,6 +120,7 @@ def kernel_calibration_error(
     bias_correction: Literal["residual", "second_order"] | None = "residual",
     random_state: Seed = 0,
     device: str = "cpu",
+    distance: Distance = None,
 ) -> float:
     """Kernel estimate of the calibration error ``E‖E[y|z] − z‖_p^p``: smaller is better, minimum 0.
 
@@ -161,6 +168,9 @@ def kernel_calibration_error(
         there are more.
     device : str, default="cpu"
         Where torch computes.
+    distance : None, "ordinal", "interval" or array-like of shape (n_classes, n_classes), optional
+        As in `expected_squared_loss`; for the canonical kind and p = 2. The bandwidth does not
+        depend on it.
 
     Returns
     -------
@@ -195,6 +205,7 @@ def kernel_calibration_error(
     """
     options: dict[str, Any] = {"kind": kind, "p": p, "bandwidth": bandwidth, "root": root}
     options |= {"bias_correction": bias_correction, "random_state": random_state, "device": device}
+    options["distance"] = distance
     return score(kernel_calibration_error, y, prediction, sample_weight, groups, **options)
 
 
@@ -292,6 +303,7 @@ def mean_errors(
     p: float,
     estimate: str | None,
     device,
+    B: Floats | None = None,
 ) -> Floats:
     """Weighted means over rows, shape (S,), of S versions of the frequencies μ̂ (n, S, K).
 
@@ -304,6 +316,10 @@ def mean_errors(
     total: Floats = np.zeros(1)
     with torch.no_grad():
         for part in _problems(kind, rows, mu, device):
+            if B is not None:
+                # neighbours are those of z, what is compared are mean points
+                to = as_tensor(B, device)
+                part = part._replace(z=part.z @ to, y=part.y @ to)
             losses = row_errors(part, h)
             means = losses.mean(dim=0) if w is None else w @ losses / w.sum()
             total = total + means.cpu().numpy()

@@ -11,10 +11,22 @@ from numpy.testing import assert_allclose
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
-from sklearn_lhcal.distributions import Dirichlet, Ensemble, PointMass
-from sklearn_lhcal.label_histogram import Annotations, KnownProbabilities, LabelHistogramClassifier
+from sklearn_lhcal.distributions import (
+    Dirichlet,
+    DirichletMixture,
+    Ensemble,
+    PointMass,
+    second_opinion_value,
+)
+from sklearn_lhcal.label_histogram import (
+    Annotations,
+    KnownProbabilities,
+    LabelHistogramClassifier,
+    krippendorff_alpha,
+)
 from sklearn_lhcal.metrics import (
     MetricAccumulator,
+    alternative_annotator_test,
     calibration_error,
     calibration_loss,
     confidence_interval,
@@ -26,8 +38,12 @@ from sklearn_lhcal.metrics import (
     epistemic_loss,
     expected_squared_loss,
     irreducible_loss,
+    kernel_calibration_error,
     loss_decomposition,
+    posterior_epistemic_loss,
     ranked_probability_score,
+    reader_comparison,
+    reader_table,
 )
 
 K = 4
@@ -164,6 +180,138 @@ def test_the_distance_of_no_distance_is_the_probability_score():
         calibration_loss(counts, z, distance=nominal, n_bins=1),
         calibration_loss(counts, z, n_bins=1),
     )
+
+
+def test_more_that_the_distance_of_no_distance_leaves_alone():
+    counts, z, _ = case(K=K, least=2)
+    nominal = 2 * (1 - np.eye(K))
+    dist = Dirichlet.from_mean(z, np.linspace(1, 9, len(z)))
+    mixture = DirichletMixture(np.stack([z, z[::-1]]), np.full((2, len(z)), 3.0))
+    for d in (dist, mixture):
+        found = posterior_epistemic_loss(counts, d, distance=nominal)
+        assert_allclose(found, posterior_epistemic_loss(counts, d), **CLOSE)
+        found = second_opinion_value(d, distance=nominal)
+        assert_allclose(found, second_opinion_value(d), **CLOSE)
+    for correction in ("residual", None):
+        kernel = partial(kernel_calibration_error, bandwidth=0.1, bias_correction=correction)
+        assert_allclose(kernel(counts, z, distance=nominal), kernel(counts, z), **CLOSE)
+
+
+def test_kernel_errors_at_a_distance():
+    """Pairs of neighbours' residuals, by hand, for weights that the kernel gives three rows."""
+    counts, z, _ = case(n=3, K=K)
+    for name, distance in DISTANCES.items():
+        e = counts / counts.sum(axis=1, keepdims=True) - z
+        # of three rows the two others are all neighbours: the kernel weights cancel
+        rows = [-e[i] @ SQUARES[name] @ e[j] / 2 for i, j in ((1, 2), (0, 2), (0, 1))]
+        found = kernel_calibration_error(counts, z, bandwidth=0.2, distance=distance)
+        assert_allclose(found, np.mean(rows), **CLOSE)
+    for wrong in ({"kind": "marginal"}, {"p": 1, "bias_correction": None}):
+        with pytest.raises(ValueError, match="canonical"):
+            kernel_calibration_error(counts, z, bandwidth=0.2, distance="ordinal", **wrong)
+
+
+@pytest.mark.parametrize("n", [2, 3])
+def test_the_loss_after_a_label_is_unbiased(n, distance):
+    small = distance if isinstance(distance, str) else distance[:3, :3]
+    d2 = squares(distance)[:3, :3]
+    alpha = np.array([[0.4, 1.0, 0.6], [2.0, 1.0, 0.5]])
+    mean, Q, _ = of_two_rows(
+        n, lambda y, z: posterior_epistemic_loss(y, Dirichlet(alpha), distance=small)
+    )
+    after = (alpha[:, None] + np.eye(3)) / (alpha.sum(axis=1)[:, None, None] + 1)
+    e = Q[:, None] - after
+    losses = -np.einsum("nkl,lm,nkm->nk", e, d2, e) / 2
+    assert_allclose(mean, (Q * losses).sum(axis=1).mean(), atol=1e-12)
+
+
+def apart(labels, others, d2):
+    """Half the mean squared distance of pairs of labels."""
+    return np.mean([d2[a, b] / 2 for a in labels for b in others])
+
+
+def test_readers_and_judges_at_a_distance(distance):
+    """Each reader against each other one, pair by pair."""
+    rng = np.random.default_rng(3)
+    truth = rng.integers(K, size=(80, 1))
+    said = np.clip(truth + rng.integers(-1, 2, (80, 6)), 0, K - 1)
+    d2 = squares(distance)
+    y = Annotations.from_matrix(said[:, :5], classes=list(range(K)))
+    judge = said[:, 5]
+    found = reader_comparison(y, judge, margin=0.1, distance=distance, random_state=0)
+    pairs = [(a, b) for a in range(5) for b in range(5) if a != b]
+    between = np.mean([d2[said[:, a], said[:, b]].mean() / 2 for a, b in pairs])
+    of_judge = np.mean([d2[judge, said[:, a]].mean() / 2 for a in range(5)])
+    assert_allclose(found.reader_error.estimate, between, **CLOSE)
+    assert_allclose(found.model_error.estimate, of_judge, **CLOSE)
+    assert_allclose(found.difference.estimate, of_judge - between, **CLOSE)
+    each = [
+        np.mean([d2[said[:, a], said[:, b]].mean() / 2 for b in range(5) if b != a])
+        for a in range(5)
+    ]
+    assert_allclose(found.readers.error, each, **CLOSE)
+    others = [
+        np.mean([d2[judge, said[:, b]].mean() / 2 for b in range(5) if b != a]) for a in range(5)
+    ]
+    assert_allclose(found.readers.model_error, others, **CLOSE)
+    test = alternative_annotator_test(y, judge, distance=distance)
+    wins = [
+        np.mean(
+            [
+                apart([judge[i]], np.delete(said[i, :5], a), d2)
+                <= apart([said[i, a]], np.delete(said[i, :5], a), d2) + 1e-9
+                for i in range(80)
+            ]
+        )
+        for a in range(5)
+    ]
+    assert_allclose(test.advantage, np.mean(wins), **CLOSE)
+
+
+def test_a_judge_who_errs_by_far_is_found_by_a_distance():
+    """Its errors are as frequent as a reader's, but larger."""
+    rng = np.random.default_rng(0)
+    truth = rng.integers(K, size=(300, 1))
+    wrong = rng.random((300, 6)) < 0.3
+    near = np.where(truth > 1, truth - 1, truth + 1)
+    said = np.where(wrong, near, truth)
+    far = np.where(truth > 1, 0, K - 1)[:, 0]
+    judge = np.where(wrong[:, 5], far, truth[:, 0])
+    y = Annotations.from_matrix(said[:, :5], classes=list(range(K)))
+    alike = reader_comparison(y, judge, margin=0.1, random_state=0)
+    apart = reader_comparison(y, judge, margin=0.1, distance="interval", random_state=0)
+    # .51 of pairs differ, of readers .42; but squared they are six times as far apart
+    assert abs(alike.difference.estimate) < 0.2
+    assert apart.difference.low > 0.5
+
+
+def test_guessing_grades_is_found_where_steps_count():
+    rng = np.random.default_rng(1)
+    truth = rng.integers(K, size=(200, 1))
+    said = np.clip(truth + rng.integers(-1, 2, (200, 6)), 0, K - 1)
+    said[:, 0] = rng.permutation(said[:, 0])
+    y = Annotations.from_matrix(said, classes=list(range(K)))
+    p = reader_table(y, distance="ordinal", random_state=0).p_values
+    assert p["agreement with the others"] < 1e-3
+
+
+@pytest.mark.parametrize("name", DISTANCES)
+def test_krippendorffs_alpha_is_that_of_the_package(name):
+    """krippendorff takes any distance as a function of two values; the table is one of places."""
+    krippendorff = pytest.importorskip("krippendorff")
+    counts, _, _ = case(K=K, least=2)
+    d2 = SQUARES[name]
+
+    def metric(a, b, **_):
+        return d2[np.asarray(a, dtype=int), np.asarray(b, dtype=int)]
+
+    theirs = krippendorff.alpha(
+        value_counts=counts, value_domain=np.arange(K), level_of_measurement=metric
+    )
+    found = krippendorff_alpha(counts, distance=DISTANCES[name])
+    assert_allclose(found, theirs, rtol=1e-12)
+    with pytest.raises(ValueError, match="not both"):
+        krippendorff_alpha(counts, weights="linear", distance=DISTANCES[name])
 
 
 def test_two_ordered_classes_have_half_of_the_probability_score():
