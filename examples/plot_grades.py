@@ -1,0 +1,91 @@
+"""
+How far apart are graders, and a model?
+=======================================
+
+Five anaesthetists graded the fitness of 45 patients from 1 (fit) to 4 (Dawid and Skene 1979). The
+data are real, and small. They disagree about every fourth pair of grades, and nearly always by one
+step. A grade is a place on a line, so what matters is how far apart two grades are.
+"""
+
+# %%
+# Graders, in steps
+# -----------------
+# The first anaesthetist graded three times; here each one counts once. One patient a row, one
+# reader a column.
+import matplotlib.pyplot as plt
+import numpy as np
+from colours import PALETTE
+
+from sklearn_lhcal.datasets import load_anesthesia_ratings, make_label_histograms
+from sklearn_lhcal.display import ReliabilityDisplay
+from sklearn_lhcal.label_histogram import Annotations, krippendorff_alpha
+from sklearn_lhcal.metrics import confidence_interval, irreducible_loss, loss_decomposition
+
+ratings = load_anesthesia_ratings().annotations[:, [0, 3, 4, 5, 6]]
+y = Annotations.from_matrix(ratings, classes=[1, 2, 3, 4])
+
+apart = confidence_interval(irreducible_loss, y, None, distance="ordinal", random_state=0)
+print(f"two differ by {2 * apart.estimate:.2f} steps [{2 * apart.low:.2f}, {2 * apart.high:.2f}]")
+for distance in (None, "ordinal", "interval"):
+    alpha = confidence_interval(krippendorff_alpha, y, None, distance=distance, random_state=0)
+    print(
+        f"alpha, {distance or 'nominal'}: {alpha.estimate:.2f} [{alpha.low:.2f}, {alpha.high:.2f}]"
+    )
+
+# %%
+# How many steps lie between two graders of a patient, by the patient's mean grade. The area of a
+# dot counts patients: most are graded alike, the fit ones above all.
+grade = np.arange(1, 5)
+steps = np.abs(np.subtract.outer(grade, grade))
+between = np.einsum("nk,kl,nl->n", y.mu, steps, y.mu) * y.n / (y.n - 1)
+places, patients = np.unique(
+    np.column_stack([y.mu @ grade, between]).round(6), axis=0, return_counts=True
+)
+
+fig, ax = plt.subplots(figsize=(6, 4), layout="constrained")
+ax.scatter(*places.T, s=40 * patients, color=PALETTE[0], alpha=0.6, linewidths=0)
+for (x, height), count in zip(places, patients, strict=True):
+    if count > 1:
+        ax.annotate(count, (x, height), ha="center", va="center", fontsize=8)
+ax.axhline(2 * apart.estimate, color="0.5", linestyle=":", label="mean of all patients")
+ax.set(
+    xlabel="mean grade of a patient",
+    ylabel="steps between two of its graders",
+    title="45 patients, 5 anaesthetists",
+)
+ax.legend()
+
+# %%
+# A model of grades
+# -----------------
+# Made data: an overconfident model of four grades, and three raters a row. The ranked probability
+# score has the parts of every loss here.
+data = make_label_histograms(1500, n_classes=4, n_raters=3, overconfidence=2.0, random_state=0)
+parts = loss_decomposition(data.counts, data.prediction, distance="ordinal")
+print(f"ranked probability score {parts.expected_squared_loss:.3f}")
+print(f"  raters among themselves {parts.irreducible_loss:.3f}")
+print(f"  the model's error       {parts.epistemic_loss:.3f}")
+print(f"  of it, calibration      {parts.calibration_loss:.3f}")
+
+# %%
+# Reliability of cumulative probabilities: is "at most grade j" as frequent as the model says? One
+# curve a step. Where the model says .9, fewer raters agree.
+F = np.minimum(data.prediction.cumsum(axis=1), 1)
+at_most = data.counts.cumsum(axis=1)
+
+fig, ax = plt.subplots(figsize=(5, 5), layout="constrained")
+for j in range(3):
+    ReliabilityDisplay.from_predictions(
+        np.column_stack([at_most[:, -1] - at_most[:, j], at_most[:, j]]),
+        F[:, j],
+        class_index=1,
+        name=f"at most grade {j + 1}",
+        n_bins=10,
+        ax=ax,
+    )
+ax.set(
+    xlabel="predicted probability of at most grade j",
+    ylabel="share of raters who give at most grade j",
+    title="Cumulative reliability of a model",
+)
+plt.show()
