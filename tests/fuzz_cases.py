@@ -77,6 +77,7 @@ VALUES |= {
     "prices": np.array([0.01, 0.1]),
     "price": np.linspace(0.01, 0.1, N),
     "pairs": 1 - np.eye(K),
+    "distance": np.abs(np.subtract.outer(np.arange(K), np.arange(K))),
     "columns": np.arange(K),
     "log_weights": np.log(np.full((2, N // 2), 0.5)),
     "rule": np.linspace(0, 1, N),
@@ -107,6 +108,10 @@ OWN: dict[tuple[str, str], Any] = {
     ("LabelPolicyDisplay.from_predictions", "prediction"): distributions.Dirichlet(1.0 + Y),
     ("referral_curve", "prediction"): distributions.Dirichlet(1.0 + Y),
     ("policy_curve", "prediction"): distributions.Dirichlet(1.0 + Y),
+    # beside pairs, weights or costs
+    ("Distribution.disagreement", "distance"): None,
+    ("krippendorff_alpha", "distance"): None,
+    ("second_opinion_value", "distance"): None,
     # of two classes
     ("cost_curve", "y"): Y[:, :2] + 1,
     ("cost_curve", "prediction"): Z[:, 0],

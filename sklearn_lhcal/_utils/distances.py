@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .arrays import Floats
-from .checks import as_floats, check_finite
+from .checks import any_array, as_floats, check_finite
 from .names import numbers_of
 from .types import ArrayLike
 
@@ -24,7 +24,7 @@ def check_distance(distance: Any) -> None:
     """ValueError for what is neither None, a known word nor a table."""
     if distance is None or (isinstance(distance, str) and distance in WORDS):
         return
-    if isinstance(distance, str) or np.ndim(distance) != 2:
+    if isinstance(distance, str) or any_array(distance, "distance").ndim != 2:
         raise ValueError(
             "distance must be None, 'ordinal', 'interval' or a table of squared distances of shape "
             f"(n_classes, n_classes), got {distance!r}."
