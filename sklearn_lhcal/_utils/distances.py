@@ -15,20 +15,8 @@ from .names import numbers_of
 from .types import ArrayLike
 
 Distance = Literal["ordinal", "interval"] | ArrayLike | None
-WORDS = ("ordinal", "interval")
 # Eigenvalues of a table may be this far below 0, as parts of the largest: by rounding.
 _ROUNDING = 1e-9
-
-
-def check_distance(distance: Any) -> None:
-    """ValueError for what is neither None, a known word nor a table."""
-    if distance is None or (isinstance(distance, str) and distance in WORDS):
-        return
-    if isinstance(distance, str) or any_array(distance, "distance").ndim != 2:
-        raise ValueError(
-            "distance must be None, 'ordinal', 'interval' or a table of squared distances of shape "
-            f"(n_classes, n_classes), got {distance!r}."
-        )
 
 
 def points(distance: Distance, K: int, names: NDArray | None, graded: bool) -> Floats | None:
@@ -43,11 +31,16 @@ def points(distance: Distance, K: int, names: NDArray | None, graded: bool) -> F
     graded : bool
         Whether names that are no numbers stand in an order of their own.
     """
-    check_distance(distance)
     if distance is None:
         return None
-    if not isinstance(distance, str):
+    is_word = isinstance(distance, str)
+    if not is_word and any_array(distance, "distance").ndim == 2:
         return _root(as_floats(distance, "distance"), K)
+    if not is_word or distance not in ("ordinal", "interval"):
+        raise ValueError(
+            "distance must be None, 'ordinal', 'interval' or a table of squared distances of shape "
+            f"(n_classes, n_classes), got {distance!r}."
+        )
     numbers: Any = np.arange(K) if names is None else numbers_of(names)
     if distance == "interval":
         if numbers is None:

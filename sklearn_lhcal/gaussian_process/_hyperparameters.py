@@ -11,15 +11,7 @@ from torch import Tensor
 from .._utils.arrays import Floats
 from ._kernels import Kernel
 from ._likelihoods import Likelihood, Settled, normal_draws
-from ._variational import (
-    JITTER,
-    Features,
-    Labels,
-    Latent,
-    diagonal,
-    narrow,
-    prior,
-)
+from ._variational import JITTER, Features, Labels, Latent, diagonal, narrow, prior
 
 # Where learning looks, wider where it starts outside; lengthscales in units of the scaled X.
 _VARIANCE = (1e-4, 1e4)

@@ -268,7 +268,7 @@ def krippendorff_alpha(
         Weights of rows, read as repetition: N counts them.
     distance : None, "ordinal", "interval" or array-like of shape (n_classes, n_classes), optional
         Squared distances δ, as in `sklearn_lhcal.metrics.expected_squared_loss`: "ordinal" is
-        |k − l|, in steps.
+        the number of steps.
 
     Returns
     -------

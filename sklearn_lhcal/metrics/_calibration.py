@@ -15,16 +15,10 @@ from scipy.special import kl_div
 from .._rows import PredictionLike, Rows
 from .._utils.arrays import Floats
 from .._utils.bins import Bins
-from .._utils.distances import Distance, check_distance, placed
+from .._utils.distances import Distance, placed
 from .._utils.tags import LossOverBins, metric
 from .._utils.types import ArrayLike, LabelsLike, Strategy
-from ._binned import (
-    Binned,
-    BinSums,
-    Correction,
-    check_exponent,
-    correction_of,
-)
+from ._binned import Binned, BinSums, Correction, check_exponent, correction_of
 from ._evaluate import points_of, score, signed_root
 from ._label_histogram import least_raters
 from ._labels import EPS
@@ -93,7 +87,6 @@ def _loss_tags(
     *, p, bias_correction, distance: Distance, loss: str = "squared", **others
 ) -> LossOverBins:
     check_exponent(p, bias_correction)
-    check_distance(distance)
     if distance is not None and (p != 2 or loss != "squared"):
         raise ValueError("A distance is for p=2 and the squared loss only.")
     if loss == "log" and (p, bias_correction) != (2, None):
@@ -116,10 +109,7 @@ def _dispersion_of(sums: BinSums, **options) -> float:
     return float((sums.epistemic_loss() - calibration_parts(sums)).sum(axis=1).sum())
 
 
-def _dispersion_tags(
-    *, bias_correction, distance: Distance, signed_root: bool = False, **others
-) -> LossOverBins:
-    check_distance(distance)
+def _dispersion_tags(*, bias_correction, signed_root: bool = False, **others) -> LossOverBins:
     return _of_classes(
         of_sums=_dispersion_of,
         signed_root=signed_root,
@@ -187,7 +177,7 @@ def calibration_loss(
         log loss is its refinement loss.
     distance : None, "ordinal", "interval" or array-like of shape (n_classes, n_classes), optional
         As in `expected_squared_loss`. Bins are then of the coordinates of the mean point: with
-        "ordinal" of the cumulative probabilities. "ordinal" and its own table of distances |k − l|
+        "ordinal" of the cumulative probabilities. "ordinal" and its own table of steps
         have the same L, IL and EL, but other bins, and so another CL.
 
     Returns

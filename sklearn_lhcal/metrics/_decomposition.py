@@ -9,7 +9,7 @@ import numpy as np
 
 from .._rows import PredictionLike
 from .._utils.arrays import Floats
-from .._utils.distances import Distance, check_distance
+from .._utils.distances import Distance
 from .._utils.results import result
 from .._utils.tags import LossOverBins, metric
 from .._utils.types import ArrayLike, LabelsLike, Strategy
@@ -100,8 +100,7 @@ def _decomposed(sums: BinSums, **options) -> LossDecomposition:
     return LossDecomposition._make((*totals, *by_class, *bins, sums.n_rows, sums.dropped_weight()))
 
 
-def _tags(*, bias_correction, distance: Distance, **others) -> LossOverBins:
-    check_distance(distance)
+def _tags(*, bias_correction, **others) -> LossOverBins:
     return LossOverBins(
         least_raters=least_raters(bias_correction), binned=class_bins, of_sums=_decomposed
     )

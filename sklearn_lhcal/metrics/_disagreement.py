@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 from .._rows import PredictionLike, Rows
 from .._utils.arrays import Floats
 from .._utils.bins import Bins
-from .._utils.distances import Distance, check_distance, half_squares
+from .._utils.distances import Distance
 from .._utils.tags import LossOverBins, MeanOfTerms, metric
 from .._utils.types import ArrayLike, LabelsLike, Strategy
 from ..label_histogram import class_disagreement, pairwise_disagreement
 from ._binned import Binned, BinSums, Correction, correction_of
 from ._calibration import calibration_parts
-from ._evaluate import mean_of, points_of, score, signed_root
+from ._evaluate import apart, mean_of, points_of, score, signed_root
 from ._statistic import squared
 
 
@@ -26,12 +26,6 @@ def pair_rates(rows: Rows, P: Floats | None = None) -> NDArray:
     # n/(n−1) is 1 for infinitely many raters
     pairs = np.einsum("nk,kl,nl->n", rows.mu, P, rows.mu, optimize=True)
     return (pairs * (1 + 1 / (rows.n - 1)))[:, None]
-
-
-def _disagreements(rows: Rows, distance: Distance) -> Floats | None:
-    """P = ½ d², how much two classes disagree, (K, K); None: 1 where they differ."""
-    B = points_of(rows, distance)
-    return None if B is None else half_squares(B)
 
 
 def _predicted_pairs(rows: Rows, P: Floats | None = None) -> NDArray:
@@ -52,12 +46,11 @@ def _pair_losses(rows: Rows, P: Floats | None) -> NDArray:
 
 
 def _pair_terms(rows: Rows, *, distance: Distance):
-    P = _disagreements(rows, distance)
+    P = apart(rows, distance)
     return mean_of(partial(_pair_losses, P=P))(rows)
 
 
 def _pair_tags(*, distance: Distance) -> MeanOfTerms:
-    check_distance(distance)
     return _of_pairs(terms=_pair_terms, limits=(0.0, 1.0) if distance is None else None)
 
 
@@ -93,7 +86,7 @@ def _binned(
 
 
 def _pair_binned(rows: Rows, *, distance: Distance, **options) -> Binned:
-    P = _disagreements(rows, distance)
+    P = apart(rows, distance)
     phi = rows.each(partial(_predicted_pairs, P=P))
     if P is None:
         return _binned(rows, phi, pair_rates, lambda a, b, _: a != b, **options)
@@ -148,19 +141,13 @@ def _posterior_terms(rows: Rows, *, distance: Distance):
     return mean_of(posterior_losses if B is None else partial(_posterior_losses_at, B=B))(rows)
 
 
-def _posterior_tags(*, distance: Distance) -> MeanOfTerms:
-    check_distance(distance)
-    return _of_pairs(terms=_posterior_terms)
-
-
 _of_pairs = partial(MeanOfTerms, greater_is_better=False, least_raters=2, takes_distribution=True)
 
 
 def _bins_tags(binned: Callable, of_sums: Callable, signed_root: bool = True):
     """Tags of a binned loss, or of its signed root, as a function of the options."""
 
-    def tags(*, bias_correction: Correction, distance=None, **others) -> LossOverBins:
-        check_distance(distance)
+    def tags(*, bias_correction: Correction, **others) -> LossOverBins:
         return LossOverBins(
             greater_is_better=False,
             least_raters=2,
@@ -363,7 +350,7 @@ def class_disagreement_calibration_error(
     return score(class_disagreement_calibration_error, y, prediction, sample_weight, groups, **how)
 
 
-@metric(_posterior_tags)
+@metric(_of_pairs(terms=_posterior_terms))
 def posterior_epistemic_loss(
     y: LabelsLike,
     prediction: PredictionLike,

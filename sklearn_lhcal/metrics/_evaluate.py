@@ -11,7 +11,7 @@ from sklearn.exceptions import UndefinedMetricWarning
 from .._rows import Rows, read_for
 from .._utils.arrays import Floats
 from .._utils.checks import check_arguments
-from .._utils.distances import Distance, placed, points
+from .._utils.distances import Distance, half_squares, placed, points
 from .._utils.tags import MeanOfTerms, Tags, defaults_of, tags_of, unwrapped
 
 
@@ -98,6 +98,12 @@ def mean(row_loss: Callable[..., Floats]) -> Callable:
 def points_of(rows: Rows, distance: Distance) -> Floats | None:
     """Where the classes of rows lie, (K, m); None without a distance."""
     return points(distance, rows.labels.shape[1], rows.classes, rows.labels.graded)
+
+
+def apart(rows: Rows, distance: Distance) -> Floats | None:
+    """How much two labels disagree, P = ½ d², (K, K); None: 1 where they differ."""
+    B = points_of(rows, distance)
+    return None if B is None else half_squares(B)
 
 
 def mean_at(row_loss: Callable[..., Floats]) -> Callable:

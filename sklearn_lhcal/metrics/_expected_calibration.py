@@ -16,13 +16,7 @@ from .._utils.bins import Bins
 from .._utils.simplex import accuracy, votes_of
 from .._utils.tags import LossOverBins, metric
 from .._utils.types import ArrayLike, LabelsLike, Strategy
-from ._binned import (
-    Binned,
-    BinSums,
-    Correction,
-    check_exponent,
-    correction_of,
-)
+from ._binned import Binned, BinSums, Correction, check_exponent, correction_of
 from ._calibration import calibration_parts
 from ._evaluate import score, signed_root
 

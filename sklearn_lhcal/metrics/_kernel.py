@@ -13,7 +13,7 @@ import numpy as np
 
 from .._rows import PredictionLike, Rows
 from .._utils.arrays import Floats
-from .._utils.distances import Distance, check_distance
+from .._utils.distances import Distance
 from .._utils.simplex import accuracy
 from .._utils.tags import OfRows, metric
 from .._utils.types import ArrayLike, KernelKind, LabelsLike, Seed
@@ -80,7 +80,6 @@ def _rooted(rows: Rows, *, p: float, **options) -> float:
 def _error_tags(*, p, root, bias_correction, kind, distance: Distance, **others) -> OfRows:
     """A corrected error may be negative: its root is a signed one, of p = 2."""
     check_options(p, bias_correction)
-    check_distance(distance)
     if distance is not None and (kind != "canonical" or p != 2):
         raise ValueError("A distance is for kind='canonical' and p=2 only.")
     if bias_correction is not None:

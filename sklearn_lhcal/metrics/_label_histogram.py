@@ -4,7 +4,7 @@ P1 is Mimori, Sasada, Matsui and Sato (2021), Diagnostic uncertainty calibration
 n_i raters of a row, μ̂ = y/n_i, z class probabilities, Q true class probabilities."""
 
 from .._rows import PredictionLike
-from .._utils.distances import Distance, check_distance
+from .._utils.distances import Distance
 from .._utils.tags import MeanOfTerms, metric
 from .._utils.types import ArrayLike, LabelsLike
 from ._binned import Correction
@@ -39,7 +39,6 @@ def _irreducible_rows(x, s, z, n):
 
 
 def _squared_tags(*, distance: Distance) -> MeanOfTerms:
-    check_distance(distance)
     limits = (0.0, 2.0) if distance is None else None
     return MeanOfTerms(greater_is_better=False, terms=mean_at(_squared_rows), limits=limits)
 
@@ -49,7 +48,6 @@ def _ranked_terms(rows, **options):
 
 
 def _epistemic_tags(*, bias_correction: Correction, distance: Distance) -> MeanOfTerms:
-    check_distance(distance)
     least = least_raters(bias_correction)
     rows = _epistemic_rows if least > 1 else _epistemic_plugin_rows
     return MeanOfTerms(
@@ -58,7 +56,6 @@ def _epistemic_tags(*, bias_correction: Correction, distance: Distance) -> MeanO
 
 
 def _irreducible_tags(*, bias_correction: Correction, distance: Distance) -> MeanOfTerms:
-    check_distance(distance)
     least = least_raters(bias_correction)
     return MeanOfTerms(
         least_raters=least,
@@ -95,9 +92,9 @@ def expected_squared_loss(
         How far classes are apart. They become points B_k, and the loss ``‖Bᵀ(y − z)‖²``.
 
         - None: all classes alike, the probability score. L is between 0 and 2.
-        - "ordinal": k and l are |k − l| steps apart. The loss is the ranked probability score, the
-          squared distance of cumulative probabilities summed over the steps. It is not divided by
-          K − 1, its maximum. With two classes it is half of the probability score.
+        - "ordinal": d² is the number of steps. The loss is the ranked probability score: squared
+          distances of cumulative probabilities, summed over steps. It is not divided by K − 1,
+          its maximum. With two classes it is half of the probability score.
         - "interval": the classes are numbers, and the loss is the squared error of the mean.
         - A table of squared distances d² of points: the energy score of that distance.
 

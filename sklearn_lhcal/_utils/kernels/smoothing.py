@@ -15,14 +15,7 @@ from torch import Tensor
 
 from ..arrays import Floats
 from ..simplex import EPS
-from .sums import (
-    BLOCK,
-    beta_sums,
-    exp_in_place,
-    log_kernels,
-    log_normaliser,
-    with_one,
-)
+from .sums import BLOCK, beta_sums, exp_in_place, log_kernels, log_normaliser, with_one
 
 # Rows from which on Beta kernels are summed by interpolation.
 MANY = 2000

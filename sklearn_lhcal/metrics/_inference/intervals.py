@@ -20,13 +20,7 @@ from ..._utils.tags import tags_of, unwrapped
 from ..._utils.types import ArrayLike, LabelsLike, Seed
 from .._decision import cost_terms, read_decisions
 from .._evaluate import signed_root
-from .raters import (
-    Design,
-    Panel,
-    Spread,
-    VarianceComponents,
-    spread_of,
-)
+from .raters import Design, Panel, Spread, VarianceComponents, spread_of
 from .scarce import scarce_ends, warn_if_few_differ
 from .statistic import Statistic, statistic_of
 

@@ -23,7 +23,7 @@ from ..._utils.results import result
 from ..._utils.simplex import accuracy, row_sum, votes_of
 from ..._utils.types import ArrayLike, LabelsLike, Seed
 from ...distributions import PointMass
-from .._evaluate import mean, points_of
+from .._evaluate import apart, mean, points_of
 from .intervals import ConfidenceInterval, interval_of
 from .raters import Panel, cells_of, panel_of
 from .statistic import MeanStatistic
@@ -293,12 +293,6 @@ class _Losses(NamedTuple):
         return *map(mean, losses), self.ratio
 
 
-def _apart(rows: Rows, distance: Distance) -> Floats | None:
-    """How much two labels disagree, ½ d², (K, K); None: 1 where they differ."""
-    B = points_of(rows, distance)
-    return None if B is None else half_squares(B)
-
-
 @checked
 def reader_comparison(
     y: Annotations,
@@ -395,7 +389,7 @@ def reader_comparison(
         worth=worth,
         worth_low=low,
         worth_high=high,
-        readers=_each(rows, _apart(rows, distance), design.rows.code, confidence_level),
+        readers=_each(rows, apart(rows, distance), design.rows.code, confidence_level),
     )
 
 
@@ -670,7 +664,7 @@ def alternative_annotator_test(
     (1.0, True)
     """
     rows, labels = read_compared(y, prediction)
-    at = compared(rows, _apart(rows, distance))
+    at = compared(rows, apart(rows, distance))
     # compared with a margin: equal shares of other raters may differ in their last bit
     model_wins = at.model_error <= at.reader_error + 1e-9
     reader_wins = at.reader_error <= at.model_error + 1e-9
