@@ -237,7 +237,7 @@ def test_a_pilot_with_a_rare_class_says_so():
     rng = np.random.default_rng(0)
     y = Annotations.from_matrix((rng.random((100, 5)) < 0.02).astype(int), classes=[0, 1])
     z = np.tile([0.98, 0.02], (100, 1))
-    with pytest.warns(UserWarning, match="expected_accuracy rests on few samples apart"):
+    with pytest.warns(UserWarning, match="Few samples differ from the others in expected_accuracy"):
         study_size(expected_accuracy, y, z, half_width=0.02)
 
 

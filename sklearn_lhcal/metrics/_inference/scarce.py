@@ -59,7 +59,7 @@ def scarce_ends(statistic: Statistic, raters: bool, level: float) -> ScarceEnds 
         if np.ptp(each) <= 1e-12 * abs(each).max():
             _warn(f"All {len(W)} samples or groups have the same {name}: the standard error is 0.")
         elif raters:
-            _warn(f"{name} rests on few samples apart: {_TOO_SMALL} for new raters.")
+            _warn(f"Few samples differ from the others in {name}: {_TOO_SMALL} for new raters.")
         return low, high, not raters
     return _shifted(metric, statistic.data, level)
 
