@@ -89,14 +89,10 @@ def expected_squared_loss(
     sample_weight : array-like of shape (n_samples,), optional
         Weights of the rows; only their ratios matter.
     distance : None, "ordinal", "interval" or array-like of shape (n_classes, n_classes), optional
-        How far classes are apart. They become points B_k, and the loss ``‖Bᵀ(y − z)‖²``.
-
-        - None: all classes alike, the probability score. L is between 0 and 2.
-        - "ordinal": d² is the number of steps. The loss is the ranked probability score: squared
-          distances of cumulative probabilities, summed over steps. It is not divided by K − 1,
-          its maximum. With two classes it is half of the probability score.
-        - "interval": the classes are numbers, and the loss is the squared error of the mean.
-        - A table of squared distances d² of points: the energy score of that distance.
+        How far classes are apart: the loss is ``‖Bᵀ(y − z)‖²``, with classes at points B_k. None:
+        all alike, the probability score. "ordinal": d² is the number of steps, which makes the
+        ranked probability score. "interval": classes are numbers, which makes the squared error of
+        the mean. A table of squared distances d² of points: the energy score of that distance.
 
     Returns
     -------
@@ -108,6 +104,12 @@ def expected_squared_loss(
     ValueError
         "ordinal" for text without an order, "interval" for classes that are no numbers, and a
         table that is not symmetric, or of distances that no points have.
+
+    Notes
+    -----
+    The ranked probability score is the squared distance of cumulative probabilities, summed over
+    steps. It is not divided by K − 1, its maximum. With two classes it is half of the probability
+    score.
 
     Examples
     --------
