@@ -106,6 +106,8 @@ ERRORS = [ValueError, KeyboardInterrupt]
 def calls_of(name) -> int:
     """Calls in a whole fit on the other data."""
     make, _, other = CASES[name]
+    # the first fit also reads signatures, and keeps what they say
+    make().fit(other, OTHER_Y)
     with failing(0, Fault) as seen:
         make().fit(other, OTHER_Y)
     return seen["calls"]
