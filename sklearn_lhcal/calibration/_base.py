@@ -242,6 +242,12 @@ class _BaseCalibrator(_Wrapper):
         if fitted:
             rows = CalibrationRows.predicted(base, X, classes)
         else:
+            if getattr(self._wrapped(), "initialized_", False):
+                warnings.warn(
+                    "The network is trained already, and will be trained again, once a fold: a "
+                    "trained one stays as it is in FrozenEstimator(network).",
+                    stacklevel=2,
+                )
             base, index, rows = self._out_of_fold(base, X, labels, weight, fit_params)
             rows = replace(rows, X=take_rows(X, index), model=base)
             labels = labels.take(index)

@@ -12,6 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn import config_context
 from sklearn.base import clone, is_classifier
 from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -118,7 +119,7 @@ def test_in_a_pipeline_and_in_calibrators(data, cv):
     net = NeuralClassifier(MLP, lr=0.05, max_epochs=10, random_state=0)
     frame = pd.DataFrame(data.counts, columns=list("bca"))
     pipeline = make_pipeline(StandardScaler(), net)
-    assert isinstance(predict_dist(pipeline.fit(data.X, frame), data.X), PointMass)
+    assert isinstance(predict_dist(clone(pipeline).fit(data.X, frame), data.X), PointMass)
     for inner in (net, pipeline):
         chain = AlphaCalibration(TemperatureScaling(inner), cv=cv, random_state=0).fit(
             data.X, frame
@@ -129,6 +130,15 @@ def test_in_a_pipeline_and_in_calibrators(data, cv):
         assert chain.classes_.tolist() == ["a", "b", "c"]
         assert label_log_loss(data.counts[:, [2, 0, 1]], dist.mean()) < 0.9
         assert chain.score(data.X, frame) > 0.5
+
+
+def test_training_a_trained_network_again_is_said(data):
+    net = NeuralClassifier(MLP, lr=0.05, max_epochs=2, random_state=0).fit(data.X, data.counts)
+    expected = net.predict_proba(data.X)
+    with pytest.warns(UserWarning, match="FrozenEstimator"):
+        TemperatureScaling(net, cv=2).fit(data.X, data.counts)
+    assert_array_equal(net.predict_proba(data.X), expected)
+    TemperatureScaling(FrozenEstimator(net)).fit(data.X, data.counts)
 
 
 @pytest.mark.slow
