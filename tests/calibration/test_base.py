@@ -203,7 +203,8 @@ def test_grid_search_with_every_scorer_string(scoring, data):
 
     In two processes.
     """
-    frame = pd.DataFrame(data.counts, columns=list("bca"))
+    # numbers have the order that some scorers need
+    frame = pd.DataFrame(data.counts, columns=[2, 3, 1])
     chain = AlphaCalibration(TemperatureScaling(LogisticRegression()), cv=3)
     grid = {"estimator__estimator__C": [1e-3, 1.0], "penalty": [0.0, 1.0]}
     search = GridSearchCV(chain, grid, scoring=scoring, cv=3, n_jobs=2, error_score="raise").fit(

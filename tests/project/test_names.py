@@ -231,6 +231,7 @@ def _key(name):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.* samples have a label other than the predicted one")
 @settings(max_examples=30, deadline=None)
 @given(cases())
 def test_no_order_of_names_changes_labels(case):
