@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose
+from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
@@ -108,7 +109,11 @@ def test_errors_about_layers(data, net):
 
 def test_holdout_is_one_network(data, net):
     chain = AlphaCalibration(
-        TemperatureScaling(net), features="drop", fallback=False, cv="holdout", random_state=0
+        TemperatureScaling(clone(net)),
+        features="drop",
+        fallback=False,
+        cv="holdout",
+        random_state=0,
     )
     total = chain.fit(data.X, data.counts).predict_dist(data.X).total
     assert np.isfinite(total).all()
