@@ -88,7 +88,7 @@ def risk_decomposition(
     >>> proba = [[0.9, 0.1]] * 4 + [[0.2, 0.8]] * 4
     >>> # of the first four rows, two are of the second class
     >>> risk_decomposition([0, 0, 1, 1, 1, 1, 1, 1], proba, [[0, 1], [4, 0]])
-    RiskDecomposition(risk=1.0, uncertainty=0.25, resolution=0.0, reliability=0.75)
+    RiskDecomposition(risk=1, uncertainty=0.25, resolution=0, reliability=0.75)
     """
     costs = check_cost_matrix(cost_matrix)
     rows = read_with_costs(y, prediction, costs, sample_weight)
