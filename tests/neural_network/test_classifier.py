@@ -146,7 +146,7 @@ def test_dict_of_inputs_and_tuple_of_outputs(data):
     X = {"left": data.X[:, :2], "right": pd.DataFrame(data.X[:, 2:])}
     net = NeuralClassifier(TwoInputs, **FULL_BATCH).fit(X, data.counts)
     assert_allclose(net.predict_proba(X), proba(data), atol=1e-6)
-    calibrator = TemperatureScaling(net, cv=3).fit(X, data.counts)
+    calibrator = TemperatureScaling(clone(net), cv=3).fit(X, data.counts)
     assert_allclose(
         calibrator.predict_proba(X),
         TemperatureScaling(NeuralClassifier(Affine, **FULL_BATCH), cv=3)

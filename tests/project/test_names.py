@@ -231,7 +231,8 @@ def _key(name):
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:.* samples have a label other than the predicted one")
+# of six rows few speak
+@pytest.mark.filterwarnings("ignore::UserWarning")
 @settings(max_examples=30, deadline=None)
 @given(cases())
 def test_no_order_of_names_changes_labels(case):
