@@ -313,7 +313,7 @@ _RULES: dict[str, tuple[str, Callable[[Any], Any]]] = {
         "confidence_level calibration_size false_discovery_rate test_fraction test_share",
         lambda x: 0 < x < 1,
     ),
-    "be at least 0 and below 1": ("epsilon margin threshold", lambda x: 0 <= x < 1),
+    "be at least 0 and below 1": ("epsilon threshold", lambda x: 0 <= x < 1),
     "be a number from 0 to 1": ("mixed", lambda x: 0 <= x <= 1),
     "be a number, 1 or more": ("p", lambda x: x >= 1),
     "be a finite number": ("budget class_index label referral", np.isfinite),
@@ -322,8 +322,9 @@ _RULES: dict[str, tuple[str, Callable[[Any], Any]]] = {
         lambda x: 0 < x < np.inf,
     ),
     "be a finite number of at least 0": (
-        "bias_penalty class_sep effect_std gamma learning_rate off_diagonal_penalty overconfidence "
-        "penalty rater_std regularizer_weight row_std safeguard shrinkage slope_std tol",
+        "bias_penalty class_sep effect_std gamma learning_rate margin off_diagonal_penalty "
+        "overconfidence penalty rater_std regularizer_weight row_std safeguard shrinkage slope_std "
+        "tol",
         lambda x: 0 <= x < np.inf,
     ),
     "be a number from 1e-100 to 1e100": ("bandwidth", lambda x: 1e-100 <= x <= 1e100),

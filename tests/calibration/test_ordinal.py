@@ -422,6 +422,8 @@ def test_strings_of_numbers_and_bare_columns_are_in_order(data):
         pd.DataFrame(z, columns=names), pd.DataFrame(y, columns=names)
     )
     assert named.classes_.tolist() == names
+    # a bool is a level of progress, as for the other scalings
+    assert OrdinalScaling("proba", verbose=True).fit(z, y).scale_ == expected.scale_
     # the rows are the same, their sums need not be in their last bit
     assert_allclose(named.intercept_, expected.intercept_, rtol=1e-9)
 

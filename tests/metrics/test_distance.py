@@ -283,6 +283,11 @@ def test_a_judge_who_errs_by_far_is_found_by_a_distance():
     # .51 of pairs differ, of readers .42; but squared they are six times as far apart
     assert abs(alike.difference.estimate) < 0.2
     assert apart.difference.low > 0.5
+    # a margin is in the unit of the distance; of probabilities it is below 1
+    wide = reader_comparison(y, judge, margin=4.5, distance="interval", random_state=0)
+    assert wide.non_inferior
+    with pytest.raises(ValueError, match="margin must be below 1"):
+        reader_comparison(y, judge, margin=4.5)
 
 
 def test_guessing_grades_is_found_where_steps_count():

@@ -337,7 +337,7 @@ class OrdinalScaling(ShrunkScaling):
         shrinkage: float | None = None,
         cv: Folds | Literal["holdout"] = None,
         random_state: Seed = None,
-        verbose: int = 0,
+        verbose: int | bool = 0,
     ) -> None:
         super().__init__(
             estimator,

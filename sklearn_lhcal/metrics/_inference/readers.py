@@ -367,6 +367,8 @@ def reader_comparison(
     >>> bool(result.difference.low < 0 < result.difference.high)
     True
     """
+    if distance is None and margin >= 1:
+        raise ValueError(f"margin must be below 1 without a distance, got {margin!r}.")
     labels, prediction = with_votes(y, prediction)
     rows = rows_of_pairs(read_rows(labels, prediction, sample_weight, groups))
     losses = _Losses(points_of(rows, distance))
