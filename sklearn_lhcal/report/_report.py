@@ -4,6 +4,7 @@ import hashlib
 import os
 import tempfile
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +12,8 @@ import numpy as np
 
 from .._rows import PredictionLike
 from .._utils.checks import checked
-from .._utils.types import ArrayLike, LabelsLike
+from .._utils.distances import Distance
+from .._utils.types import ArrayLike, LabelsLike, Samples
 from .._utils.version import __version__
 from ..distributions import Dirichlet, second_opinion_value
 from . import _findings, _page
@@ -88,6 +90,10 @@ def report(
     cost_matrix: ArrayLike | None = None,
     classes: ArrayLike | None = None,
     ids: ArrayLike | None = None,
+    subgroups: Mapping | Samples | None = None,
+    distance: Distance = None,
+    title: str | None = None,
+    model_name: str | None = None,
     sensitive: bool = False,
     confidence_level: float = 0.95,
     random_state: int = 0,
@@ -117,6 +123,13 @@ def report(
     ids : array-like of shape (n_samples,), optional
         Names of the rows, for the list of rows worth a second opinion. None: the items of
         `Annotations`, or the index of a frame, where it is not 0, 1, 2, …; else numbers from 0.
+    subgroups : frame, or dict of array-likes of shape (n_samples,), optional
+        What each case is by each column, its site or its device: the page compares them.
+    distance : {"ordinal", "interval"} or array-like of shape (n_classes, n_classes), optional
+        Classes that are grades, numbers, or so far apart (squared distances). The order of grades
+        is that of numbers, else that of the columns of the prediction.
+    title, model_name : str, optional
+        What the page is called, and what it calls the model.
     sensitive : bool, default=False
         Leaves the names of rows and files out of the page and of the data.
     confidence_level : float, default=0.95
@@ -152,7 +165,16 @@ def report(
     """
     _page.check_extras()
     study = read_study(
-        y, prediction, groups=groups, cost_matrix=cost_matrix, classes=classes, ids=ids
+        y,
+        prediction,
+        groups=groups,
+        cost_matrix=cost_matrix,
+        classes=classes,
+        ids=ids,
+        subgroups=subgroups,
+        distance=distance,
+        title=title,
+        model_name=model_name,
     )
     return report_on(
         study,

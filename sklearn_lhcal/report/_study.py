@@ -1,18 +1,20 @@
 """What a report is about: labels and predictions that have met, and who the rows are."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .._rows import Labels, PredictionLike, read_labels, read_rows
 from .._utils.arrays import Floats, Indices
-from .._utils.checks import check_same_length
+from .._utils.checks import as_names, check_same_length
 from .._utils.costs import check_cost_matrix
-from .._utils.names import row_names
+from .._utils.distances import Distance, points
+from .._utils.names import numbers_of, row_names, sorted_names
 from .._utils.types import ArrayLike, LabelsLike
 from ..distributions import Distribution
 from ..label_histogram import Annotations
@@ -20,6 +22,24 @@ from ..label_histogram import Annotations
 # From fewer people nothing can be said of others; nor, from fewer in the second, of their pairs.
 LEAST_RATERS = 3
 LEAST_FOR_PAIRS = 4
+
+
+class Step(NamedTuple):
+    """One step on the way from files to the cases of a report.
+
+    Attributes
+    ----------
+    words : str
+        What was read or left out, and why: "without a label".
+    n : int
+        How many cases, or labels where the words say so.
+    ids : list of str
+        Names of the first 20 that were left out.
+    """
+
+    words: str
+    n: int
+    ids: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -41,6 +61,14 @@ class Study:
         How many rows had no label, and were left out.
     notes : sequence of str
         What was done to the files before they were read.
+    subgroups : dict of str to ndarray of shape (n,)
+        What each case is by each column: its site, its device.
+    distance : None, "ordinal", "interval" or table of d², shape (K, K)
+        How far apart classes are. With "ordinal" the columns are grades, from the lowest.
+    flow : sequence of Step
+        From what was read to the cases that are left, in order.
+    title, model_name : str
+        What the page is called, and whose predictions it is about; "" where that was not said.
     """
 
     labels: Labels
@@ -50,6 +78,11 @@ class Study:
     costs: ArrayLike | None
     n_dropped: int
     notes: Sequence[str] = ()
+    subgroups: Mapping[str, NDArray] = field(default_factory=dict)
+    distance: Distance = None
+    flow: Sequence[Step] = ()
+    title: str = ""
+    model_name: str = ""
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -100,6 +133,11 @@ class Study:
         votes = self.labels.counts.sum(axis=0)
         return np.argsort(-votes, kind="stable")[:most].tolist()
 
+    @cached_property
+    def hard(self) -> bool:
+        """Whether the prediction is one class for each case: labels, not probabilities."""
+        return bool((self.z.max(axis=1) == 1).all())
+
     @property
     def has_pairs(self) -> bool:
         """Whether some row has two labels."""
@@ -114,10 +152,15 @@ def read_study(
     cost_matrix: ArrayLike | None = None,
     classes: ArrayLike | None = None,
     ids: ArrayLike | None = None,
+    subgroups: Any = None,
+    distance: Distance = None,
+    title: str | None = None,
+    model_name: str | None = None,
 ) -> Study:
     """Check everything that a report is made from."""
     given = read_labels(y)
-    check_same_length(len(given), ids=ids)
+    columns = {str(name): as_names(subgroups[name], "subgroups") for name in _columns(subgroups)}
+    check_same_length(len(given), ids=ids, **columns)
     # rows without labels are left out here
     rows = read_rows(given, prediction, None, groups, classes=classes)
     labels = rows.labels
@@ -140,14 +183,39 @@ def read_study(
     if ids is not None:
         ids = np.asarray(ids)
         ids = ids[given.rated]
+    prediction = rows.distribution.with_classes(names)
+    if isinstance(distance, str):
+        names = _graded(given, names)
+        prediction = prediction.in_order(names)
+    points(distance, len(names), names, graded=True)
+    labels = copy.copy(labels.in_order(names, sure=True))
+    labels.graded = isinstance(distance, str)
     return Study(
-        labels=labels.in_order(names, sure=True),
-        prediction=rows.distribution.with_classes(names),
+        labels=labels,
+        prediction=prediction,
         groups=numbers,
         ids=ids,
         costs=cost_matrix,
         n_dropped=len(given) - len(labels),
+        subgroups={name: values[given.rated] for name, values in columns.items()},
+        distance=distance,
+        title=title or "",
+        model_name=model_name or "",
     )
+
+
+def _graded(given: Labels, names: NDArray) -> NDArray:
+    """Grades from the lowest: as the labels have them, as numbers, else as the columns are."""
+    if given.graded and set(given.classes.tolist()) == set(names.tolist()):
+        return given.classes
+    return names if numbers_of(names) is None else sorted_names(names)
+
+
+def _columns(frame) -> Sequence:
+    """Names of the columns of a frame or a dict."""
+    if frame is None:
+        return ()
+    return list(getattr(frame, "columns", frame))
 
 
 def _own_ids(y, prediction) -> NDArray | None:
