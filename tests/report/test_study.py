@@ -1,4 +1,7 @@
-"""What a report is about: labels and predictions that met, in one order of classes."""
+"""What a report is about: labels and predictions that met, in one order of classes.
+
+The study is private: it is asked directly, since a page takes seconds and rounds what it shows.
+"""
 
 import numpy as np
 import pandas as pd
