@@ -1,7 +1,9 @@
 """What a report is about: labels and predictions that met, in one order of classes.
 
-The study is private: it is asked directly, since a page takes seconds and rounds what it shows.
+The tests take the place of `report_on`, which a study is handed to, and draw no page.
 """
+
+import sys
 
 import numpy as np
 import pandas as pd
@@ -11,7 +13,6 @@ from sklearn_lhcal.datasets import make_label_histograms
 from sklearn_lhcal.label_histogram import Annotations
 from sklearn_lhcal.metrics import ranked_probability_score
 from sklearn_lhcal.report import report
-from sklearn_lhcal.report._study import read_study
 
 GRADES = ["low", "mid", "high"]
 
@@ -19,6 +20,13 @@ GRADES = ["low", "mid", "high"]
 @pytest.fixture(scope="module")
 def data():
     return make_label_histograms(40, n_classes=3, n_raters=3, random_state=0)
+
+
+@pytest.fixture
+def read_study(monkeypatch):
+    """What `report` hands on."""
+    monkeypatch.setattr(sys.modules[report.__module__], "report_on", lambda study, **_: study)
+    return report
 
 
 def frames(data, names):
@@ -31,7 +39,9 @@ def score(study):
 
 
 @pytest.mark.parametrize("order", [[0, 1, 2], [2, 0, 1]])
-def test_grades_are_in_the_order_of_the_labels_of_numbers_or_of_the_prediction(data, order):
+def test_grades_are_in_the_order_of_the_labels_of_numbers_or_of_the_prediction(
+    data, read_study, order
+):
     expected = ranked_probability_score(data.counts, data.prediction)
     counts, z = frames(data, GRADES)
     turned = read_study(counts[[GRADES[k] for k in order]], z, distance="ordinal")
@@ -50,14 +60,14 @@ def test_grades_are_in_the_order_of_the_labels_of_numbers_or_of_the_prediction(d
     assert score(known) == pytest.approx(expected, rel=1e-12)
 
 
-def test_labels_stay_as_they_are(data):
+def test_labels_stay_as_they_are(data, read_study):
     y = Annotations.from_counts(data.counts)
     graded = y.graded
     read_study(y, data.prediction, distance="ordinal")
     assert y.graded == graded
 
 
-def test_subgroups_follow_the_cases_with_labels(data):
+def test_subgroups_follow_the_cases_with_labels(data, read_study):
     y = Annotations.from_counts(np.where(np.arange(40)[:, None] == 3, 0, data.counts))
     site = np.arange(40) % 7
     for subgroups in ({"site": site}, pd.DataFrame({"site": site})):
@@ -67,7 +77,7 @@ def test_subgroups_follow_the_cases_with_labels(data):
         read_study(y, data.prediction, subgroups={"site": site[:-1]})
 
 
-def test_one_class_a_case_is_no_probability(data):
+def test_one_class_a_case_is_no_probability(data, read_study):
     hard = np.eye(3)[data.counts.argmax(axis=1)]
     assert read_study(data.counts, hard).hard
     hard[0] = 1 / 3
