@@ -62,4 +62,4 @@ display.figure_.savefig(FOLDER / "start_costs.png", dpi=150)
 # intervals say that 285 patients are too few to tell which of the two is cheaper.
 #
 # Several labels a row go in the same way: pass counts for y. LightGBM and XGBoost learn from counts
-# inside `LabelHistogramClassifier`, see :doc:`/guide/counts_as_y`.
+# inside `LabelHistogramClassifier`, see :doc:`/guide/scikit_learn`.

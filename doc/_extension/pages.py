@@ -89,7 +89,7 @@ class GuidePages(Directive):
 @cache
 def guide(root):
     """Source of the pages in prose, by name; those that only list names are left out."""
-    lists = ("api.rst", "gallery.rst", "names.rst")
+    lists = ("api.rst", "gallery.rst", "notation.rst")
     paths = sorted(root.glob("*.rst")) + sorted(root.glob("[a-z]*/*.rst"))
     return {
         path.relative_to(root).with_suffix("").as_posix(): path.read_text(encoding="utf-8")

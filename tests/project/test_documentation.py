@@ -109,9 +109,9 @@ def test_snippets_can_be_pasted(page):
     )
 
 
-def test_getting_started_can_be_pasted_into_plain_python():
+def test_the_quickstart_can_be_pasted_into_plain_python():
     """Its prompt takes line after line: a blank line ends a block, and nothing else does."""
-    pasted = list(snippets(DOC / "getting_started.rst"))
+    pasted = list(snippets(DOC / "quickstart.rst"))
     assert pasted
     for code, _, _ in pasted:
         typed = ""
@@ -145,9 +145,9 @@ def test_the_guide_has_snippets():
     with_code = {page.name for page in PAGES if list(snippets(page))}
     assert {
         "README.md",
-        "getting_started.rst",
-        "what_one_label_hides.rst",
-        "counts_as_y.rst",
+        "quickstart.rst",
+        "several_labels.rst",
+        "scikit_learn.rst",
     } <= with_code
 
 
