@@ -1,8 +1,10 @@
 """Tables of labels and predictions in files: read, named, and brought into one order of rows."""
 
+import collections
 import hashlib
 import re
-from collections.abc import Sequence
+import zipfile
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,6 +13,10 @@ from numpy.typing import NDArray
 
 # A first column of this name names the rows, whatever it holds.
 ID_NAMES = ("id", "item", "row", "image", "case")
+# What stands for a gap. "None" is none of them: it may be a class, of cases without a finding.
+GAPS = ("", "NA", "N/A", "n/a", "#N/A", "<NA>", "nan", "NaN", "null", "NULL")
+# Bytes that a packed file may hold.
+LARGEST = 2e9
 
 
 class Table(NamedTuple):
@@ -22,11 +28,14 @@ class Table(NamedTuple):
     ids : ndarray of shape (n,) or None
     facts : dict
         Name and SHA-256 of the file.
+    notes : list of str
+        What was done to read it.
     """
 
     values: Any
     ids: NDArray | None
     facts: dict
+    notes: Sequence[str] = ()
 
 
 def read_table(
@@ -37,7 +46,7 @@ def read_table(
     with_ids: bool = True,
     as_text: Sequence[str] = (),
 ) -> Table:
-    """A table from .csv, .tsv, .parquet, .npy or .npz.
+    """A table from .csv, .tsv, .xlsx, .parquet, .npy or .npz.
 
     Parameters
     ----------
@@ -54,45 +63,93 @@ def read_table(
     """
     path = Path(file)
     facts = {"file": path.name, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
-    readers = {".csv": _csv, ".tsv": _csv, ".parquet": _parquet, ".npy": _npy, ".npz": _npz}
+    readers: dict[str, Callable[..., tuple]]
+    readers = {".csv": _csv, ".tsv": _csv, ".xlsx": _excel, ".parquet": _parquet}
+    readers |= {".npy": _npy, ".npz": _npz}
     kind = path.suffix.lower()
     if kind not in readers:
         raise ValueError(f"--{what} is {path.name}; it must end in {', '.join(readers)}.")
-    read = readers[kind](path, what, {id_column, *as_text})
+    try:
+        _check_size(path, kind)
+        read, notes = readers[kind](path, what, {id_column, *as_text})
+    except ImportError:
+        raise ImportError(
+            f"--{what}: to read {path.name}, pip install openpyxl; or save its sheet as CSV."
+        ) from None
+    except Exception as error:
+        # each library has its own exceptions for files that are broken
+        said = str(error).partition("\n")[0].rstrip(".")
+        raise ValueError(f"--{what}: {path.name} holds no {kind[1:]} table: {said}.") from None
     if isinstance(read, np.ndarray):
         if id_column is not None:
             raise ValueError(f"--id names a column, but {path.name} has no named columns.")
-        return Table(read, None, facts)
+        return Table(read, None, facts, notes)
+    read, stripped = _stripped(read)
+    notes = [f"--{what}: {note}" for note in notes + stripped]
     if not with_ids:
-        return Table(read, None, facts)
+        return Table(read, None, facts, notes)
     values, ids = _without_ids(read, id_column, path.name)
-    return Table(values, ids, facts)
+    return Table(values, ids, facts, notes)
 
 
-def _csv(path: Path, what: str, as_text: set):
+def _check_size(path: Path, kind: str) -> None:
+    """ValueError for a file that would fill the memory when it is unpacked."""
+    size = 0
+    if kind in (".npz", ".xlsx"):
+        with zipfile.ZipFile(path) as archive:
+            size = sum(part.file_size for part in archive.infolist())
+    if kind == ".parquet":
+        from pyarrow.parquet import read_metadata
+
+        facts = read_metadata(path)
+        size = facts.num_rows * facts.num_columns * 8
+    if size > LARGEST:
+        raise ValueError(f"unpacked it has {size:.1e} bytes, more than {LARGEST:.0e}")
+
+
+def _csv(path: Path, what: str, as_text: set) -> tuple:
     """Separated by commas, semicolons or tabs; beside the latter decimal commas are read too."""
     import pandas as pd
 
-    try:
-        separator = _separator(path)
-        options: dict = {"sep": separator, "skipinitialspace": True}
-        names = pd.read_csv(path, nrows=0, **options).columns.str.strip()
-        options |= {"names": names, "header": 0}
-        options["dtype"] = {name: str for name in names if name in as_text or _names_rows(name)}
-        points = pd.read_csv(path, **options)
-        if separator == ",":
-            return points
-        commas = pd.read_csv(path, decimal=",", **options)
-    except UnicodeDecodeError:
-        raise ValueError(f"--{what}: {path.name} is no text in UTF-8; save it as such.") from None
-    except (pd.errors.ParserError, pd.errors.EmptyDataError) as error:
-        raise ValueError(f"--{what}: {path.name} is no table: {error}") from None
-    return max(points, commas, key=_n_numeric)
+    encoding = _encoding(path)
+    notes = []
+    if encoding != "utf-8-sig":
+        notes = [f"{path.name} is not in UTF-8 and was read as {encoding}: check accented letters."]
+    separator = _separator(path, encoding)
+    options: dict = {"sep": separator, "skipinitialspace": True, "encoding": encoding}
+    options |= {"keep_default_na": False, "na_values": GAPS}
+    names = pd.read_csv(path, nrows=0, **options).columns.str.strip()
+    options |= {"names": names, "header": 0, "dtype": _text_columns(names, as_text)}
+    points = pd.read_csv(path, **options)
+    if separator == ",":
+        return points, notes
+    commas = pd.read_csv(path, decimal=",", **options)
+    return max(points, commas, key=_n_numeric), notes
 
 
-def _separator(path: Path) -> str:
+def _encoding(path: Path) -> str:
+    """The first encoding in which the whole file is text."""
+    with path.open("rb") as stream:
+        if stream.read(2) in (b"\xff\xfe", b"\xfe\xff"):
+            return "utf-16"
+    for encoding in ("utf-8-sig", "cp1252"):
+        try:
+            with path.open(encoding=encoding) as lines:
+                collections.deque(lines, maxlen=0)
+        except UnicodeDecodeError:
+            continue
+        return encoding
+    return "latin-1"
+
+
+def _text_columns(names, as_text: set) -> dict:
+    """Columns whose values stay text: 001 is no 1."""
+    return {name: str for name in names if name in as_text or _names_rows(name)}
+
+
+def _separator(path: Path, encoding: str) -> str:
     """The separator that is most frequent in the first line, outside of quotes."""
-    with path.open(encoding="utf-8-sig") as lines:
+    with path.open(encoding=encoding) as lines:
         first = re.sub(r'"[^"]*"', "", lines.readline())
     return max(",;\t", key=first.count)
 
@@ -101,35 +158,57 @@ def _n_numeric(frame) -> int:
     return frame.select_dtypes("number").shape[1]
 
 
-def _parquet(path: Path, what: str, as_text: set):
+def _excel(path: Path, what: str, as_text: set) -> tuple:
+    """The first sheet of a workbook."""
     import pandas as pd
 
-    try:
-        frame = pd.read_parquet(path).reset_index(drop=True)
-    except ValueError as error:
-        raise ValueError(f"--{what}: {path.name} is no parquet file: {error}") from None
+    options: dict = {"keep_default_na": False, "na_values": GAPS}
+    names = pd.read_excel(path, nrows=0, **options).columns
+    frame = pd.read_excel(path, dtype=_text_columns(names, as_text), **options)
+    frame.columns = frame.columns.astype(str).str.strip()
+    return frame, [f"of {path.name} the first sheet was read."]
+
+
+def _parquet(path: Path, what: str, as_text: set) -> tuple:
+    import pandas as pd
+
+    frame = pd.read_parquet(path).reset_index(drop=True)
     for name in frame.columns.intersection([name for name in as_text if name is not None]):
         frame[name] = frame[name].astype(str).where(frame[name].notna())
-    return frame
+    return frame, []
 
 
-def _npy(path: Path, what: str, _: set) -> NDArray:
-    try:
-        return np.load(path, allow_pickle=False)
-    except (ValueError, EOFError) as error:
-        raise ValueError(f"--{what}: {path.name} holds no array: {error}") from None
+def _npy(path: Path, what: str, _: set) -> tuple:
+    # the map refuses a header that promises more than the file holds
+    return np.array(np.load(path, mmap_mode="r", allow_pickle=False)), []
 
 
-def _npz(path: Path, what: str, _: set) -> NDArray:
-    try:
-        with np.load(path, allow_pickle=False) as arrays:
-            names = list(arrays)
-            name = what if what in names else names[0]
-            if len(names) > 1 and what not in names:
-                raise ValueError(f"it holds {names}; call one of them {what!r}")
-            return arrays[name]
-    except (ValueError, EOFError, AttributeError, IndexError) as error:
-        raise ValueError(f"--{what}: {path.name}: {error}.") from None
+def _npz(path: Path, what: str, _: set) -> tuple:
+    with np.load(path, allow_pickle=False) as arrays:
+        names = list(arrays)
+        name = what if what in names else names[0]
+        if len(names) > 1 and what not in names:
+            raise ValueError(f"it holds {names}; call one of them {what!r}")
+        return arrays[name], []
+
+
+def _stripped(frame) -> tuple:
+    """Text without blanks on either side, nothing in place of blank text; and what was done."""
+    notes = []
+    for name in frame.select_dtypes(["object", "string"]).columns:
+        text = frame[name].map(_strip)
+        n = int((text != frame[name])[frame[name].notna()].sum())
+        if n:
+            frame[name] = text
+            notes.append(f"blanks were stripped from {n} values of column {name!r}.")
+    return frame, notes
+
+
+def _strip(value):
+    """A value without blanks on either side; None where nothing is left."""
+    if not isinstance(value, str):
+        return value
+    return value.strip() or None
 
 
 def _without_ids(frame, id_column: str | None, file: str) -> tuple:

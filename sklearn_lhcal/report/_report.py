@@ -2,7 +2,6 @@
 
 import hashlib
 import os
-import tempfile
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from ._figures import Picture, pictures
 from ._numbers import Intervals, numbers, of_classes
 from ._recalibrated import Recalibrated, recalibrate
 from ._referral import referral
+from ._saving import write_together
 from ._study import Study, read_study
 
 SCHEMA_VERSION = "1.1"
@@ -57,7 +57,7 @@ class Report:
 
     @checked
     def save(self, directory: str | os.PathLike) -> Path:
-        """Write ``report.html`` and ``report.json``, each whole or not at all.
+        """Write ``report.html`` and ``report.json``, both or neither.
 
         Parameters
         ----------
@@ -75,9 +75,8 @@ class Report:
             Where nothing can be written.
         """
         folder = Path(directory)
-        folder.mkdir(parents=True, exist_ok=True)
-        _write(folder / "report.json", _page.as_json(self.data))
-        _write(folder / "report.html", self.html)
+        contents = {"report.json": _page.as_json(self.data), "report.html": self.html}
+        write_together(folder, contents)
         return folder / "report.html"
 
 
@@ -270,16 +269,3 @@ def _second_opinions(study: Study, recalibrated: Recalibrated, sensitive: bool) 
         for j, i in enumerate(first.tolist())
         if value[i] > 0
     ]
-
-
-def _write(file: Path, content: str) -> None:
-    """Write a file whole; where that fails, it stays as it was."""
-    handle, part = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            stream.write(content)
-        os.chmod(part, 0o644)
-        os.replace(part, file)
-    except BaseException:
-        os.unlink(part)
-        raise

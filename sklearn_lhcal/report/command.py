@@ -3,6 +3,7 @@
 import argparse
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from ._cells import (
 )
 from ._files import Table, as_ids, in_one_order, read_table
 from ._report import report_on
+from ._saving import check_folder
 from ._study import read_study
 
 __all__ = ["main"]
@@ -35,10 +37,15 @@ def main(arguments: list[str] | None = None) -> int:
     """The command; returns its exit status."""
     options = _parser().parse_args(arguments)
     try:
+        check_folder(Path(options.output))
         made = _report(options)
         page = made.save(options.output)
     except OSError as error:
-        print(f"error: {error.filename}: {error.strerror}", file=sys.stderr)
+        place = error.filename or f"--output {options.output}"
+        print(f"error: {place}: {error.strerror or error}", file=sys.stderr)
+        return 2
+    except MemoryError:
+        print("error: the data do not fit into the memory of this computer", file=sys.stderr)
         return 2
     except (ValueError, TypeError, ImportError) as error:
         print(f"error: {error}", file=sys.stderr)
@@ -110,6 +117,7 @@ def _report(options: argparse.Namespace):
         notes = notes + filled
     else:
         y, files["annotations"] = _annotations(options, ids)
+    notes = [note for table in tables.values() for note in table.notes] + notes
     costs = None
     if options.costs is not None:
         costs, files["costs"] = _costs(options.costs)

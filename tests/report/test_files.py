@@ -3,6 +3,9 @@
 The tests take the place of `report_on`, which a study is handed to, and draw no page.
 """
 
+import sys
+import zipfile
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -55,8 +58,9 @@ def frame(values, ids=IDS, columns=CLASSES):
         {"sep": ";", "decimal": ","},
         {"sep": "\t"},
         {"encoding": "utf-8-sig"},
+        {"encoding": "utf-16", "sep": "\t"},
     ],
-    ids=["semicolon", "decimal comma", "tab", "byte order mark"],
+    ids=["semicolon", "decimal comma", "tab", "byte order mark", "unicode text"],
 )
 def test_tables_as_programs_write_them(data, read, tmp_path, how):
     rows = frame(data.prediction).sample(frac=1, random_state=0)
@@ -64,6 +68,45 @@ def test_tables_as_programs_write_them(data, read, tmp_path, how):
     study = read("proba.CSV")
     np.testing.assert_allclose(study.z[np.argsort(study.ids)], data.prediction, atol=1e-12)
     assert sorted(study.ids) == IDS
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "latin-1"])
+def test_text_that_is_not_utf_8(data, read, tmp_path, encoding):
+    # in Windows' alphabet the second has no letter
+    names = ["gutartig", "bösartig", "\x81" if encoding == "latin-1" else "groß"]
+    for name, values in (("proba", data.prediction), ("counts", data.counts)):
+        table = frame(values, columns=names)
+        table.to_csv(tmp_path / f"{name}.csv", index=False, encoding=encoding)
+    study = read("proba.csv")
+    assert study.classes == names
+    assert len([note for note in study.notes if encoding in note]) == 2
+
+
+def test_a_workbook(data, read, tmp_path):
+    pytest.importorskip("openpyxl")
+    frame(data.prediction).to_excel(tmp_path / "proba.xlsx", index=False)
+    study = read("proba.xlsx")
+    assert study.ids.tolist() == IDS
+    np.testing.assert_allclose(study.z, data.prediction, rtol=1e-12)
+
+
+def test_a_workbook_needs_a_library(data, read, tmp_path, monkeypatch, capsys):
+    with zipfile.ZipFile(tmp_path / "proba.xlsx", "w") as archive:
+        archive.writestr("xl/workbook.xml", "")
+    monkeypatch.setitem(sys.modules, "openpyxl", None)
+    assert read("proba.xlsx") == 2
+    assert "pip install openpyxl" in capsys.readouterr().err
+
+
+def test_blanks_are_stripped_on_both_sides(data, read, tmp_path):
+    table = frame(data.prediction)
+    table["id"] = [f" {name}  " for name in IDS]
+    table.to_csv(tmp_path / "proba.csv", index=False)
+    table.to_parquet(tmp_path / "proba.parquet")
+    for file in ("proba.csv", "proba.parquet"):
+        study = read(file)
+        assert sorted(study.ids) == IDS
+        assert any("stripped from 30 values of column 'id'" in note for note in study.notes)
 
 
 def test_ids_are_text(data, read, tmp_path):

@@ -476,10 +476,10 @@ def test_ids_that_differ_stop(files, capsys):
     ("name", "content", "message"),
     [
         ("counts.txt", "a", "must end in"),
-        ("counts.csv", "", "no table"),
-        ("counts.npy", "no array", "no array"),
+        ("counts.csv", "", "no csv table"),
+        ("counts.npy", "no array", "no npy table"),
         ("counts.npz", "no array", "counts.npz"),
-        ("counts.parquet", "no parquet", "no parquet"),
+        ("counts.parquet", "no parquet", "no parquet table"),
         ("counts.csv", "id,a,b\nx,1,2\nx,3,4\n", "twice"),
         ("counts.csv", "id,a,b\n,1,2\nx,3,4\n", "has no id"),
     ],

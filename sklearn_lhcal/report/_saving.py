@@ -1,0 +1,71 @@
+"""Where a report goes: looked at before anything is computed, and written whole or not at all."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+FILES = ("report.json", "report.html")
+
+
+def check_folder(folder: Path) -> None:
+    """OSError where the files of a report could not be written; nothing is left behind."""
+    for name in FILES:
+        if (folder / name).is_dir():
+            raise IsADirectoryError(None, "a folder has the name of a file to write", folder / name)
+    there = folder
+    while not there.exists():
+        there = there.parent
+    if not there.is_dir():
+        raise NotADirectoryError(None, "is a file, but must be a folder", there)
+    try:
+        # rights do not tell of full or read-only disks
+        tempfile.TemporaryFile(dir=there).close()
+    except OSError as error:
+        raise type(error)(error.errno, error.strerror, there) from None
+
+
+def write_together(folder: Path, contents: Mapping[str, str]) -> None:
+    """Write all files or none; of two writers one waits for the other."""
+    folder.mkdir(parents=True, exist_ok=True)
+    check_folder(folder)
+    with _alone(folder), tempfile.TemporaryDirectory(dir=folder, prefix=".report.") as name:
+        parts = Path(name)
+        for name, content in contents.items():
+            (parts / name).write_text(content, encoding="utf-8")
+            if (folder / name).exists():
+                shutil.copy2(folder / name, parts / f"old {name}")
+        _replace(parts, folder, list(contents))
+
+
+def _replace(parts: Path, folder: Path, names: list[str]) -> None:
+    """Files by their new versions; where one fails, all are as they were."""
+    done: list[str] = []
+    try:
+        for name in names:
+            os.replace(parts / name, folder / name)
+            done.append(name)
+    except BaseException:
+        for name in done:
+            (folder / name).unlink()
+            if (parts / f"old {name}").exists():
+                os.replace(parts / f"old {name}", folder / name)
+        raise
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """One writer at a time, where the system can lock a folder."""
+    try:
+        import fcntl
+    except ImportError:
+        yield
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
