@@ -23,10 +23,9 @@ from .._utils.arrays import Floats, Indices
 from .._utils.bins import Bins
 from .._utils.checks import check_sample_weight, check_samples, take_rows
 from .._utils.estimators import atomic, own_columns
-from .._utils.names import check_row_names, positions
+from .._utils.names import check_row_names
 from .._utils.types import ArrayLike, Estimator, LabelsLike, Samples, Seed
 from ..distributions import predict_dist
-from ..metrics import accuracy_gain
 from ..model_selection import BallCarvingSplit
 from ._base import TrainingRows, _Wrapper, read_for_fit
 from ._precomputed import PrecomputedClassifier
@@ -251,10 +250,10 @@ class EpistemicCalibration(_Wrapper):
         where, remedy = "the rows beside the balls", "a splitter with smaller or fewer balls"
         f_tr2 = training.fit(clone(self.estimator), train, where, remedy)
         f_aug2 = training.fit(clone(self.estimator), augmented, where, remedy)
-        X_test, classes = take_rows(training.X, test), training.labels.classes
-        predicted = (predicted_classes(model, X_test, classes) for model in (f_tr2, f_aug2))
-        gain = accuracy_gain(training.labels.take(test), *predicted)
-        return self._estimate(f_tr2, X_test), gain
+        X_test, labels = take_rows(training.X, test), training.labels.take(test)
+        predicted = (predicted_classes(model, X_test, labels.classes) for model in (f_tr2, f_aug2))
+        before, after = map(labels.share_of, predicted)
+        return self._estimate(f_tr2, X_test), after - before
 
     def _estimate(self, model, X) -> Floats:
         """The estimate of each row, before the map."""
@@ -332,9 +331,7 @@ class EpistemicCalibration(_Wrapper):
         check_is_fitted(self, "estimator_")
         labels = read_labels(y).in_order(self.classes_, add=True)
         weight = weight_of(labels, X, y, sample_weight)
-        columns = positions(self.predict(X), labels.classes)
-        accurate = labels.mu[np.arange(len(labels)), columns]
-        return float(np.average(accurate, weights=weight))
+        return float(np.average(labels.share_of(self.predict(X)), weights=weight))
 
     def _in_order(self, outputs):
         """Outputs of the classifier with their columns in the order of `classes_`."""

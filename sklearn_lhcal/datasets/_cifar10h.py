@@ -9,38 +9,15 @@ from sklearn.utils import Bunch
 
 from .._utils.arrays import Integers
 from .._utils.checks import checked
+from ._description import description
 from ._download import PublishedFile, fetch
-
-_CIFAR10H_DESCR = """\
-CIFAR-10H
----------
-
-How many of about 51 people chose each of ten classes for each of the 10,000 test images of
-CIFAR-10. Peterson, Battleday, Griffiths and Russakovsky (2019), Human uncertainty makes
-classification more robust, ICCV.
-
-Source: https://github.com/jcpeterson/cifar-10h, data/cifar10h-counts.npy.
-Licence: CC BY-NC-SA 4.0, https://creativecommons.org/licenses/by-nc-sa/4.0/ (no commercial use).
-No image is included.
-"""
 
 _CIFAR10H_COMMIT = "48da312b193b82e6939ec20f23d1f09cbdd849c8"
 _CIFAR10H_URL = f"https://raw.githubusercontent.com/jcpeterson/cifar-10h/{_CIFAR10H_COMMIT}/data"
 _CIFAR10H_SHA256 = "9b36b4550349af56c79083356312eb4af856cc5fd3caf1f669d40b9d0bbb69ff"
 _LARGEST = 8_000_000  # bytes; the published file has 800,128
 _CIFAR10H_FILE = "cifar10h-counts.npy"
-_CIFAR10H_CLASSES = (
-    "airplane",
-    "automobile",
-    "bird",
-    "cat",
-    "deer",
-    "dog",
-    "frog",
-    "horse",
-    "ship",
-    "truck",
-)
+_CIFAR10H_CLASSES = "airplane automobile bird cat deer dog frog horse ship truck"
 _CIFAR10H_RATERS = (40, 70)  # each row has about 51
 _CIFAR10H_FIRST_HALF = (
     "c677e7a514a9b967e41ba00ddde3305063dc9e034a1e19b923503ba0be0909fb"  # SHA256, int64, C order
@@ -109,7 +86,8 @@ def fetch_cifar10h(
     """
     file = PublishedFile(_CIFAR10H_FILE, _CIFAR10H_SHA256, "sha256", _LARGEST, _counts_of)
     counts = fetch(file, data_home, download_if_missing, base_url, checksum, timeout)
-    return Bunch(counts=counts, target_names=np.array(_CIFAR10H_CLASSES), DESCR=_CIFAR10H_DESCR)
+    names = np.array(_CIFAR10H_CLASSES.split())
+    return Bunch(counts=counts, target_names=names, DESCR=description("cifar10h"))
 
 
 def _counts_of(data: bytes) -> Integers:

@@ -8,22 +8,9 @@ from numpy.typing import NDArray
 from sklearn.utils import Bunch
 
 from .._utils.checks import checked
+from ._description import description
 from ._download import PublishedFile, fetch
 
-_DERMAMNIST_DESCR = """\
-DermaMNIST
-----------
-
-10,015 dermatoscopic images of seven kinds of pigmented skin lesions, in colour, made 28 x 28 pixels
-small; 7,007 for training, 1,003 for validation, 2,005 for the test. One label an image. Yang et al.
-(2023), MedMNIST v2: a large-scale lightweight benchmark for 2D and 3D biomedical image
-classification, Scientific Data 10; from HAM10000, Tschandl, Rosendahl and Kittler (2018),
-Scientific Data 5.
-
-Source: https://zenodo.org/records/10519652, dermamnist.npz.
-Licence: CC BY-NC 4.0, https://creativecommons.org/licenses/by-nc/4.0/ (no commercial use).
-Images of one lesion may be in several parts (Abhishek, Jain and Hamarneh 2024).
-"""
 _DERMAMNIST_URL = "https://zenodo.org/records/10519652/files"
 _DERMAMNIST_FILE = "dermamnist.npz"
 # The authors publish this digest, and no other.
@@ -103,7 +90,9 @@ def fetch_dermamnist(
     """
     file = PublishedFile(_DERMAMNIST_FILE, _DERMAMNIST_MD5, "md5", _LARGEST, _parts_of)
     parts = fetch(file, data_home, download_if_missing, base_url, checksum, timeout)
-    return Bunch(**parts, target_names=np.array(_DERMAMNIST_CLASSES), DESCR=_DERMAMNIST_DESCR)
+    return Bunch(
+        **parts, target_names=np.array(_DERMAMNIST_CLASSES), DESCR=description("dermamnist")
+    )
 
 
 def _parts_of(data: bytes) -> dict[str, NDArray]:

@@ -12,21 +12,8 @@ from sklearn.utils import Bunch
 
 from .._utils.checks import checked
 from ..label_histogram import Annotations
+from ._description import description
 from ._download import PublishedFile, fetch
-
-_DESCR = """\
-DICES
------
-
-Diversity in conversational AI evaluation for safety: adversarial conversations of people with a
-chatbot, each judged safe or unsafe by many raters whose gender, age and origin are known. Aroyo,
-Taylor, Díaz, Homan, Parrish, Serapio-García, Prabhakaran and Wang (2023), DICES dataset: diversity
-in conversational AI evaluation for safety, NeurIPS datasets and benchmarks.
-
-Source: https://github.com/google-research-datasets/dices-dataset.
-Licence: CC BY 4.0, https://creativecommons.org/licenses/by/4.0/.
-The conversations may offend.
-"""
 
 _URL = "https://raw.githubusercontent.com/google-research-datasets/dices-dataset/main"
 _LARGEST = 500_000_000
@@ -136,7 +123,7 @@ def fetch_dices(
         y=y,
         raters=_described(columns, of_raters, rater, y.raters),
         conversations=_described(columns, [k for k in _OF_ITEMS if k in columns], item, items),
-        DESCR=_DESCR,
+        DESCR=description("dices"),
     )
 
 

@@ -6,35 +6,13 @@ from sklearn.utils import Bunch, check_random_state
 
 from .._utils.checks import checked
 from .._utils.types import Seed
+from ._description import description
 from ._made import check_raters, draw_counts
 from ._mixed import mixed_pairs
 
 _TEST_RATERS = 10
 # Shares of the images.
 _PARTS = {"train": 0.6, "validation": 0.2, "test": 0.2}
-
-_DIGITS_DESCR = """\
-Mixed digits
-------------
-
-The 1,797 handwritten 8 x 8 digits that come with scikit-learn, half of them mixed in pairs. So the
-class probabilities of every row are known, and raters have something to disagree on. It follows
-Mix-MNIST of Mimori, Sasada, Matsui and Sato (2021), Diagnostic uncertainty calibration, section 7.
-
-The images are first split at random into train (60 %), validation (20 %) and test (20 %); no image
-is in two parts. Within each part a random half is paired. Each pair (a, b) becomes the one image
-r*a + (1 - r)*b with r uniform on [0, 1]. Its raters say the class of a with probability r, that of
-b with probability 1 - r. The other half is kept, and its raters all say its class. So a third of
-the rows are mixed, as there.
-
-=========== ====== ==== ===== ====== ===============
-part        digits kept mixed rows   labels per row
-=========== ====== ==== ===== ====== ===============
-train       1,079  541  269   810    1
-validation  359    181  89    270    `raters`
-test        359    181  89    270    10
-=========== ====== ==== ===== ====== ===============
-"""
 
 
 @checked
@@ -92,7 +70,7 @@ def load_mixed_digits(*, raters: int = 2, random_state: Seed = 0) -> Bunch:
     order = rng.permutation(len(pixels))
     shares = np.cumsum(list(_PARTS.values()))
     ends = np.ceil(shares[:-1] * len(order)).astype(int)
-    data = Bunch(target_names=source.target_names, DESCR=_DIGITS_DESCR)
+    data = Bunch(target_names=source.target_names, DESCR=description("mixed_digits"))
     for part, images in zip(_PARTS, np.split(order, ends), strict=True):
         pairs, ratio = mixed_pairs(images, rng)
         share = np.stack([ratio, 1 - ratio], axis=1)

@@ -4,30 +4,12 @@ import numpy as np
 from sklearn.utils import Bunch
 
 from .._utils.arrays import Integers
-
-_DIAGNOSES_DESCR = """\
-Psychiatric diagnoses
----------------------
-
-30 patients, each diagnosed by 6 psychiatrists out of a larger pool, in 5 categories: table 1 of
-Fleiss (1971), Measuring nominal scale agreement among many raters, Psychological Bulletin 76 (5),
-378-382. Fleiss' kappa is 0.430.
-"""
+from ._description import description
 
 # The counts of each patient, a digit a category.
 _DIAGNOSES = """
 00060 03003 01401 00006 03030 20400 00402 20310 20040 00006 10050 11040 03300 10050 02031
 00501 30012 51000 02040 10203 00006 01050 02013 20040 10041 05010 40002 02040 10500 00006
-"""
-
-_ANESTHESIA_DESCR = """\
-Anaesthesia ratings
--------------------
-
-The fitness of 45 patients for a general anaesthetic, from 1 (fit) to 4, judged from one form by 5
-anaesthetists: by the first on three occasions, by each of the others once. Table 1 of Dawid and
-Skene (1979), Maximum likelihood estimation of observer error-rates using the EM algorithm, Applied
-Statistics 28 (1), 20-28.
 """
 
 # The ratings of each patient: the first anaesthetist's three, then one of each of the others.
@@ -65,11 +47,8 @@ def load_psychiatric_diagnoses() -> Bunch:
     array([26, 26, 30, 55, 43])
     """
     names = ["depression", "personality disorder", "schizophrenia", "neurosis", "other"]
-    return Bunch(
-        counts=_digits(_DIAGNOSES),
-        target_names=np.array(names),
-        DESCR=_DIAGNOSES_DESCR,
-    )
+    DESCR = description("psychiatric_diagnoses")
+    return Bunch(counts=_digits(_DIAGNOSES), target_names=np.array(names), DESCR=DESCR)
 
 
 def load_anesthesia_ratings() -> Bunch:
@@ -105,5 +84,5 @@ def load_anesthesia_ratings() -> Bunch:
         annotations=annotations,
         raters=np.array([1, 1, 1, 2, 3, 4, 5]),
         target_names=names,
-        DESCR=_ANESTHESIA_DESCR,
+        DESCR=description("anesthesia_ratings"),
     )

@@ -4,10 +4,8 @@ from collections.abc import Callable
 
 import numpy as np
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 
-from .._utils.arrays import Floats
-from .._utils.checks import check_samples, checked
+from .._utils.checks import check_samples
 from .._utils.types import Estimator, Samples, Seed
 from ._base import EnsembleClassifier
 
@@ -69,18 +67,8 @@ class TestTimeAugmentationClassifier(EnsembleClassifier):
         self.n_samples = n_samples
         self.random_state = random_state
 
-    @checked
-    def sample_proba(
-        self, X: Samples, n_samples: int | None = None, random_state: Seed = None
-    ) -> Floats:
-        """Class probabilities of `n_samples` versions of X, shape (n_samples, n, K).
-
-        With `n_samples` of None they are the versions of `predict_dist`.
-        """
-        check_is_fitted(self, "seed_")
-        rng = self._rng(random_state)
-        draws = self.n_samples if n_samples is None else n_samples
+    def _draws(self, X, n, rng):
         X = check_samples(X)
-        seeds = rng.randint(2**31 - 1, size=draws)
+        seeds = rng.randint(2**31 - 1, size=n)
         versions = (self.augment(X, check_random_state(int(s))) for s in seeds)
-        return np.stack([self._proba(self.estimator_, version) for version in versions])
+        return [self._proba(self.estimator_, version) for version in versions]

@@ -1,8 +1,8 @@
 """What classifiers that ask many times share: fit, and the ensemble of the answers."""
 
-from abc import abstractmethod
 from typing import Any, Self
 
+import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import check_random_state, get_tags
@@ -23,12 +23,23 @@ class EnsembleClassifier(
 
     accepts_label_histograms = True
 
-    @abstractmethod
+    n_samples: int
+
     @checked
     def sample_proba(
         self, X: Samples, n_samples: int | None = None, random_state: Seed = None
     ) -> Floats:
-        """Class probabilities of `n_samples` members, shape (n_samples, n, K)."""
+        """Class probabilities of `n_samples` draws of a member, shape (n_samples, n, K).
+
+        With `n_samples` of None they are the draws of `predict_dist`.
+        """
+        check_is_fitted(self, "seed_")
+        n = self.n_samples if n_samples is None else n_samples
+        return np.stack(self._draws(X, n, self._rng(random_state)))
+
+    def _draws(self, X, n: int, rng) -> list[Floats]:
+        """Class probabilities of n draws, each (n_samples, n_classes)."""
+        raise NotImplementedError
 
     @atomic
     def fit(

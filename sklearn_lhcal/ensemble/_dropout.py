@@ -2,13 +2,11 @@
 
 import numpy as np
 import torch
-from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
-from .._utils.arrays import Floats
-from .._utils.checks import checked, take_rows
+from .._utils.checks import take_rows
 from .._utils.estimators import resolve, with_own_module
-from .._utils.types import Estimator, Samples, Seed
+from .._utils.types import Estimator, Seed
 from ._base import EnsembleClassifier
 
 _DROPOUTS = (
@@ -86,24 +84,15 @@ class MCDropoutClassifier(EnsembleClassifier):
         _dropouts(net.module_)
         return fitted
 
-    @checked
-    def sample_proba(
-        self, X: Samples, n_samples: int | None = None, random_state: Seed = None
-    ) -> Floats:
-        """Class probabilities under `n_samples` masks, shape (n_samples, n, K).
-
-        With `n_samples` of None they are the masks of `predict_dist`.
-        """
-        check_is_fitted(self, "seed_")
+    def _draws(self, X, n, rng):
         net, X = resolve(self.estimator_, X, "module_")
-        rng = self._rng(random_state)
         draws = []
-        for _ in range(self.n_samples if n_samples is None else n_samples):
+        for _ in range(n):
             # a copy of the module, for hooks on the net's own are seen by all threads
             masked = with_own_module(net)
             _hook_masks(masked.module_, rng.randint(2**31 - 1))
             draws.append(self._proba(masked, X))
-        return np.stack(draws)
+        return draws
 
 
 def _dropouts(network: nn.Module) -> list[nn.Module]:

@@ -110,12 +110,7 @@ class Logistic:
         """That in none."""
         return labels.y.new_empty(0)
 
-    def terms(
-        self,
-        features: Features,
-        labels: Labels,
-        latent: Latent,
-    ) -> Local:
+    def terms(self, features: Features, labels: Labels, latent: Latent) -> Local:
         """In one pass over all rows."""
         return local_terms(features, labels, latent, self.local)
 
@@ -176,12 +171,7 @@ class Dirichlet(NamedTuple):
             total += (square - theta).sum()
         return self.noise / 2 * total
 
-    def terms(
-        self,
-        features: Features,
-        labels: Labels,
-        latent: Latent,
-    ) -> Local:
+    def terms(self, features: Features, labels: Labels, latent: Latent) -> Local:
         """The same at every q."""
         return self.local(labels)
 
@@ -201,11 +191,7 @@ class Dirichlet(NamedTuple):
         return Settled(local, sums, *solve(sums, features.kernel.variance))
 
     def left_out_loss(
-        self,
-        features: Features,
-        labels: Labels,
-        latent: Latent,
-        draws: Tensor,
+        self, features: Features, labels: Labels, latent: Latent, draws: Tensor
     ) -> float:
         """Log loss of each row's labels given those of all others, nats, the mean over labels.
 

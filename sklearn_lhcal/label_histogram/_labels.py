@@ -24,6 +24,7 @@ from .._utils.names import (
     column_names,
     matched,
     numbers_of,
+    positions,
     sorted_names,
 )
 from .._utils.simplex import check_proba, in_columns
@@ -144,6 +145,21 @@ class Labels:
             return self.counts
         # NaN where nobody said anything
         return self.counts / np.where(self.n > 0, self.n, np.nan)[:, None]
+
+    @property
+    def class_disagreement(self) -> Floats:
+        """How often exactly one of two raters names a class, 2·y_k(n_i−y_k)/(n_i(n_i−1)), (n, K).
+
+        NaN for rows with fewer than two raters.
+        """
+        mu = self.mu
+        # n/(n−1) is 1 for infinitely many raters, and NaN for one.
+        scale = 1 + 1 / np.where(self.n > 1, self.n - 1, np.nan)
+        return 2 * scale[:, None] * mu * (1 - mu)
+
+    def share_of(self, names: ArrayLike) -> Floats:
+        """Share of the labels of each row that name the class given for it, shape (n,)."""
+        return self.mu[np.arange(len(self)), positions(names, self.classes)]
 
     @property
     def has_order(self) -> bool:

@@ -62,11 +62,7 @@ def class_disagreement(y: LabelsLike) -> Floats:
     array([[1., 1., 0.],
            [0., 0., 0.]])
     """
-    labels = read_labels(y)
-    mu = labels.mu
-    # n/(n−1) is 1 for infinitely many raters, and NaN for one.
-    scale = 1 + 1 / np.where(labels.n > 1, labels.n - 1, np.nan)
-    return 2 * scale[:, None] * mu * (1 - mu)
+    return read_labels(y).class_disagreement
 
 
 @checked

@@ -12,7 +12,6 @@ from .._utils.bins import Bins
 from .._utils.distances import Distance
 from .._utils.tags import LossOverBins, MeanOfTerms, metric
 from .._utils.types import ArrayLike, LabelsLike, Strategy
-from ..label_histogram import class_disagreement, pairwise_disagreement
 from ._binned import Binned, BinSums, Correction, correction_of
 from ._calibration import calibration_parts
 from ._evaluate import apart, mean_of, points_of, score, signed_root
@@ -22,7 +21,7 @@ from ._statistic import squared
 def pair_rates(rows: Rows, P: Floats | None = None) -> NDArray:
     """Observed disagreement of two raters, shape (n, 1): the mean of P over pairs of labels."""
     if P is None:
-        return pairwise_disagreement(rows.labels)[:, None]
+        return rows.labels.class_disagreement.sum(axis=1, keepdims=True) / 2
     # n/(n−1) is 1 for infinitely many raters
     pairs = np.einsum("nk,kl,nl->n", rows.mu, P, rows.mu, optimize=True)
     return (pairs * (1 + 1 / (rows.n - 1)))[:, None]
@@ -34,7 +33,7 @@ def _predicted_pairs(rows: Rows, P: Floats | None = None) -> NDArray:
 
 def _class_rates(rows: Rows) -> NDArray:
     """Observed disagreement on each class, shape (n, K)."""
-    return class_disagreement(rows.labels)
+    return rows.labels.class_disagreement
 
 
 def _pair_losses(rows: Rows, P: Floats | None) -> NDArray:

@@ -37,13 +37,7 @@ class CarvedScorer:
     `augmented` holds the augmented rows by `rows_key` of the test rows.
     """
 
-    def __init__(
-        self,
-        X: Samples,
-        y: LabelsLike,
-        augmented: dict[str, Indices],
-        scoring: str,
-    ):
+    def __init__(self, X: Samples, y: LabelsLike, augmented: dict[str, Indices], scoring: str):
         self.scorer = get_scorer(scoring)
         if not isinstance(self.scorer, EpistemicScorer):
             raise ValueError(

@@ -1,11 +1,12 @@
 """Bins of an estimate of epistemic uncertainty: the mean gain of each, and its interval."""
 
-from typing import Any, Literal, NamedTuple, cast
+from collections.abc import Callable
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._rows import Annotations, Rows
+from ..._rows import Rows
 from ..._utils.arrays import Floats, row_units
 from ..._utils.checks import checked, read_groups
 from ..._utils.names import check_row_names
@@ -13,8 +14,8 @@ from ..._utils.results import result
 from ..._utils.types import ArrayLike, Strategy
 from .._epistemic import accuracy_gain, check_gains, gain_sums
 from .._two_way import squares
-from .means import spread_over_raters, student_ends, told_panel, usual_panel
-from .raters import LEAST_RATERS, random_raters
+from .means import spread_of_bin, student_ends, told_panel
+from .raters import random_raters
 
 
 @result
@@ -122,8 +123,8 @@ def gain_curve(
         rows = Rows(y, np.empty((len(y), 0)), groups=groups)
         for b in range(B):
             inside = np.flatnonzero(index == b)
-            how = (inside, y_pred, y_reference)
-            V[b], df[b] = _over_raters(rows.take(inside), *how, V[b], df[b])
+            terms = _gains(np.asarray(y_pred)[inside], np.asarray(y_reference)[inside])
+            V[b], df[b] = spread_of_bin(terms, rows.take(inside), V[b], df[b])
     interval = student_ends(mean_g, V, df, confidence_level)
     mean_c = None
     if calibrated is not None:
@@ -132,17 +133,10 @@ def gain_curve(
     return GainCurve(counts.astype(np.int64), interval, mean_g, mean_e, mean_c)
 
 
-def _over_raters(
-    rows: Rows, inside: NDArray, y_pred: Any, y_reference: Any, V: float, df: float
-) -> tuple[float, float]:
-    """The variance of a bin's mean gain over rows and raters, and its degrees of freedom."""
-    y = cast(Annotations, rows.labels)
-    if y.n_raters < LEAST_RATERS:
-        return np.nan, np.nan
-    pred, reference = (np.asarray(a)[inside] for a in (y_pred, y_reference))
+def _gains(pred: NDArray, reference: NDArray) -> Callable:
+    """Terms of a bin's mean gain."""
 
     def terms(part: Rows, at: NDArray) -> tuple[Floats, Floats]:
         return accuracy_gain(part.labels, pred[at], reference[at]), np.ones(len(part))
 
-    V, df, _ = spread_over_raters(terms, rows, usual_panel(y, None, 1), V, df)
-    return float(V), float(df)
+    return terms

@@ -5,7 +5,7 @@ add what raters who read several rows share.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,6 +74,18 @@ def spread_over_raters(
     spread = over_raters(mean.estimate(), without_raters, without_cells, V_row, df_row, panel)
     least = np.minimum(df_row, panel.df)
     return spread._replace(df=np.maximum(spread.df, least))
+
+
+def spread_of_bin(
+    terms: Callable, rows: Rows, V: Any, df: Any, least_raters: int = 1
+) -> tuple[float, float]:
+    """The same of the mean of a bin, and its degrees of freedom; NaN where raters are too few."""
+    y = cast(Annotations, rows.labels)
+    if y.n_raters < 2 + least_raters:
+        return np.nan, np.nan
+    panel = usual_panel(y, rows.w, least_raters)
+    V, df, _ = spread_over_raters(terms, rows, panel, V, df, least_raters)
+    return float(V), float(df)
 
 
 def intervals_of_means(

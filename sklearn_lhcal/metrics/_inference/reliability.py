@@ -1,13 +1,13 @@
 """Reliability curves: mean prediction and observed rate of each bin, with intervals."""
 
 from collections.abc import Callable, Hashable
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
-from ..._rows import Annotations, PredictionLike, Rows, class_column, class_names, read_rows
+from ..._rows import PredictionLike, Rows, class_column, class_names, read_rows
 from ..._utils.arrays import Floats, row_blocks
 from ..._utils.bins import Bins
 from ..._utils.checks import checked
@@ -15,7 +15,7 @@ from ..._utils.results import result
 from ..._utils.types import ArrayLike, LabelsLike, Strategy
 from .._disagreement import pair_rates
 from .._two_way import squares
-from .means import spread_over_raters, told_panel, usual_panel
+from .means import spread_of_bin, told_panel
 from .raters import FIXED_RATERS, random_raters
 
 
@@ -191,36 +191,20 @@ def _curve(
         for b in np.flatnonzero(several):
             at = np.flatnonzero((index == b).any(axis=1))
             of_bin = p[at] * (index[at] == b)
-            how = (of_bin, centre[at], rate, least_raters)
-            V[b], df[b] = _over_raters(rows.take(at), *how, V[b], df[b])
+            terms = _residuals(of_bin, centre[at], rate)
+            V[b], df[b] = spread_of_bin(terms, rows.take(at), V[b], df[b], least_raters)
     interval = _interval(mean_rate, V, df, filled * total(p * p), confidence_level)
     return ReliabilityCurve(mean_z, mean_rate, interval, counts, bins.edges[0])
 
 
-def _over_raters(
-    rows: Rows,
-    p: Floats,
-    centre: Floats,
-    rate: Callable,
-    least_raters: int,
-    V: float,
-    df: float,
-) -> tuple[float, float]:
-    """The variance of a bin's mean over rows and raters, and its degrees of freedom.
-
-    NaN in a bin of too few raters.
-    """
-    y = cast(Annotations, rows.labels)
-    if y.n_raters < 2 + least_raters:
-        return np.nan, np.nan
+def _residuals(p: Floats, centre: Floats, rate: Callable) -> Callable:
+    """Terms of a bin's mean: what rows of weights p are off its centre."""
 
     def terms(part: Rows, at: NDArray) -> tuple[Floats, Floats]:
         residual = p[at] * (rate(part) - centre[at])
         return residual.sum(axis=1), p[at].sum(axis=1)
 
-    panel = usual_panel(y, rows.w, least_raters)
-    V, df, _ = spread_over_raters(terms, rows, panel, V, df, least_raters)
-    return float(V), float(df)
+    return terms
 
 
 def _comparable(w: NDArray, index: NDArray, B: int) -> NDArray:

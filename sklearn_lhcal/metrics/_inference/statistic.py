@@ -109,8 +109,7 @@ class Statistic:
                 f"{FIXED_RATERS}"
             )
         return found._replace(
-            without_raters=without,
-            without_cells=self.without_ratings(design.cells),
+            without_raters=without, without_cells=self.without_ratings(design.cells)
         )
 
     def estimate(self) -> Any:
@@ -266,14 +265,7 @@ class Given:
         return Given(y, self.prediction, self.w, self.groups).take(y.rated)
 
 
-def statistic_of(
-    metric: Callable,
-    y,
-    prediction,
-    sample_weight,
-    groups,
-    options,
-) -> Statistic:
+def statistic_of(metric: Callable, y, prediction, sample_weight, groups, options) -> Statistic:
     """The statistic that a metric is of these data."""
     bound = with_options(metric, options)
     if bound is None:
