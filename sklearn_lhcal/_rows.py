@@ -298,6 +298,11 @@ def predicted_classes(model, X, classes: NDArray) -> NDArray:
     return own_classes(model, classes)[columns]
 
 
+def shares_of(labels: Labels, names: ArrayLike) -> Floats:
+    """Share of the labels of each row that name the class given for it, shape (n,)."""
+    return labels.mu[np.arange(len(labels)), positions(names, labels.classes)]
+
+
 def rated_only(y: Any, *others: Any) -> tuple:
     """The rows with labels of y, and of what belongs to them, for whoever needs no `Rows`."""
     labels = read_labels(y)

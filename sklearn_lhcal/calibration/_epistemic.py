@@ -18,7 +18,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from .._rows import predicted_classes, read_labels, weight_of
+from .._rows import predicted_classes, read_labels, shares_of, weight_of
 from .._utils.arrays import Floats, Indices
 from .._utils.bins import Bins
 from .._utils.checks import check_sample_weight, check_samples, take_rows
@@ -252,7 +252,7 @@ class EpistemicCalibration(_Wrapper):
         f_aug2 = training.fit(clone(self.estimator), augmented, where, remedy)
         X_test, labels = take_rows(training.X, test), training.labels.take(test)
         predicted = (predicted_classes(model, X_test, labels.classes) for model in (f_tr2, f_aug2))
-        before, after = map(labels.share_of, predicted)
+        before, after = (shares_of(labels, names) for names in predicted)
         return self._estimate(f_tr2, X_test), after - before
 
     def _estimate(self, model, X) -> Floats:
@@ -331,7 +331,7 @@ class EpistemicCalibration(_Wrapper):
         check_is_fitted(self, "estimator_")
         labels = read_labels(y).in_order(self.classes_, add=True)
         weight = weight_of(labels, X, y, sample_weight)
-        return float(np.average(labels.share_of(self.predict(X)), weights=weight))
+        return float(np.average(shares_of(labels, self.predict(X)), weights=weight))
 
     def _in_order(self, outputs):
         """Outputs of the classifier with their columns in the order of `classes_`."""

@@ -24,7 +24,6 @@ from .._utils.names import (
     column_names,
     matched,
     numbers_of,
-    positions,
     sorted_names,
 )
 from .._utils.simplex import check_proba, in_columns
@@ -156,10 +155,6 @@ class Labels:
         # n/(n−1) is 1 for infinitely many raters, and NaN for one.
         scale = 1 + 1 / np.where(self.n > 1, self.n - 1, np.nan)
         return 2 * scale[:, None] * mu * (1 - mu)
-
-    def share_of(self, names: ArrayLike) -> Floats:
-        """Share of the labels of each row that name the class given for it, shape (n,)."""
-        return self.mu[np.arange(len(self)), positions(names, self.classes)]
 
     @property
     def has_order(self) -> bool:
