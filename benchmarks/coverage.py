@@ -1,6 +1,6 @@
 """How often intervals and bands hold the truth.
 
-    python benchmarks/coverage.py readers|paired|bands|groups|risks|edges [--draws N]
+    python benchmarks/coverage.py readers|paired|bands|groups|risks|edges|monitor [--draws N]
         [--only DESIGN ...]
 
 "readers": 95 % intervals for new rows and new raters. K = 3. Rows have true log-odds
@@ -31,6 +31,8 @@ those of ``lib/edge_designs.py``. Of intervals the table shows how many hold the
 whose ends are numbers; how many have none; how many come with a warning; and their mean width. Of
 tests how often they reject. Numbers of draws so far are kept in a file (``--kept``), from which a
 run that was stopped goes on; ``--draws 0`` prints the table alone. It is written beside that file.
+
+"monitor": how often and when `CalibrationMonitor` alarms; designs are in ``lib/monitoring.py``.
 """
 
 import argparse
@@ -41,7 +43,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from lib import edge_designs
+from lib import edge_designs, monitoring
 from lib.reader_studies import COMMON, DESIGNS, SURE, K, crossed, nested, softmax, study
 
 from sklearn_lhcal.distributions import Dirichlet
@@ -593,6 +595,17 @@ def edges(draws: int, only: list[str], kept: Path) -> None:
         csv.writer(file, lineterminator="\n").writerows(table)
 
 
+def monitor(streams: int, only: list[str]) -> None:
+    """Alarms of `CalibrationMonitor`."""
+    rows = []
+    for row in monitoring.table(streams):
+        rows.append(row)
+        print(f"{row[0]:38}{row[1]:50}" + "".join(f"{x!s:>16}" for x in row[2:]), flush=True)
+    with KEPT.with_name("monitor.csv").open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file, lineterminator="\n").writerows(rows)
+    print(monitoring.cost())
+
+
 STUDIES = {
     "readers": (readers, 2000),
     "paired": (paired, 2000),
@@ -600,6 +613,7 @@ STUDIES = {
     "groups": (groups, 300),
     "risks": (risks, 4000),
     "edges": (edges, 1000),
+    "monitor": (monitor, 400),
 }
 
 

@@ -264,6 +264,7 @@ INSTANCES: dict[str, Callable] = {
     "PointMass": lambda: distributions.PointMass(Z),
     "LabelPolicy": lambda: distributions.label_policy(DIRICHLET, COSTS, 0.1, horizon=2),
     "MetricAccumulator": lambda: metrics.MetricAccumulator(metrics.calibration_error),
+    "CalibrationMonitor": metrics.CalibrationMonitor,
     "LabelHistogramScorer": lambda: metrics.get_scorer("expected_accuracy"),
     "EpistemicScorer": lambda: metrics.get_scorer("epistemic_correlation"),
     "BallCarvingSplit": lambda: model_selection.BallCarvingSplit(n_balls=1, random_state=0),

@@ -310,11 +310,15 @@ _MOST = 10**6
 _DEVICE = re.compile(r"(cpu|cuda|mps|xpu|meta)(:\d+)?")
 _RULES: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "lie between 0 and 1": (
-        "confidence_level calibration_size false_discovery_rate test_fraction test_share",
+        "alpha confidence_level calibration_size false_discovery_rate test_fraction test_share",
         lambda x: 0 < x < 1,
     ),
     "be at least 0 and below 1": ("epsilon threshold", lambda x: 0 <= x < 1),
     "be a number from 0 to 1": ("mixed", lambda x: 0 <= x <= 1),
+    "be a number from 0 to 0.25": (
+        "tolerance disagreement_tolerance",
+        lambda x: 0 <= x <= 0.25,
+    ),
     "be a number, 1 or more": ("p", lambda x: x >= 1),
     "be a finite number": ("budget class_index label referral", np.isfinite),
     "be a finite number above 0": (

@@ -6,6 +6,7 @@ from ._decision_curve import DecisionCurveDisplay
 from ._disagreement import DisagreementReliabilityDisplay
 from ._epistemic import EpistemicGainDisplay
 from ._label_policy import LabelPolicyDisplay
+from ._monitor import MonitorDisplay
 from ._readers import ReaderDisplay
 from ._reliability import ReliabilityDisplay
 from ._second_opinion import SecondOpinionDisplay
@@ -18,6 +19,7 @@ __all__ = [
     "DisagreementReliabilityDisplay",
     "EpistemicGainDisplay",
     "LabelPolicyDisplay",
+    "MonitorDisplay",
     "ReaderDisplay",
     "ReliabilityDisplay",
     "SecondOpinionDisplay",

@@ -33,6 +33,7 @@ from ._inference.intervals import (
     risk_bound,
 )
 from ._inference.methods import MethodTable, evaluate_methods
+from ._inference.monitor import CalibrationMonitor, MonitorHistory
 from ._inference.policy import PolicyCurve, policy_curve
 from ._inference.readers import (
     AlternativeAnnotatorTest,
@@ -93,6 +94,7 @@ register_scorers(
 
 __all__ = [
     "AlternativeAnnotatorTest",
+    "CalibrationMonitor",
     "ConfidenceInterval",
     "CostCurve",
     "DecisionCurve",
@@ -102,6 +104,7 @@ __all__ = [
     "LossDecomposition",
     "MethodTable",
     "MetricAccumulator",
+    "MonitorHistory",
     "NullCalibrationError",
     "NullEpistemicError",
     "PolicyCurve",

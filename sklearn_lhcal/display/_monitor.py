@@ -1,0 +1,136 @@
+"""Calibration over time: the e-values of a monitor, and when they crossed the threshold."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._utils.checks import checked
+from ..metrics import CalibrationMonitor
+from ._base import DOTTED, WIDE, Display, draw_legend, look_of, styled
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_NAMES = ("class means", "disagreement")
+# decades around e-value 1 that are shown at most
+_LOWEST, _HIGHEST = -5.0, 10.0
+
+
+@dataclass(eq=False, repr=False)
+class MonitorDisplay(Display):
+    """Evidence against a model over time: the e-values of a `CalibrationMonitor`.
+
+    Make it with `from_monitor`. One line is of the class means, the other of predicted
+    disagreement. The dotted line is the threshold, 1/α or the mean run. A circle marks the sample
+    of an alarm; the line may fall again, the alarm stays. Without two labels of any sample the line
+    of disagreement stays at 1, and that of a detector is not drawn. The axis ends five decades
+    below 1 and ten above.
+
+    Parameters
+    ----------
+    sample : array-like of shape (n_points,)
+        Numbers of samples, from 1 on.
+    log_e, log_e_disagreement : array-like of shape (n_points,)
+        Natural logarithms of both e-values.
+    threshold : float
+        The e-value that gives an alarm.
+    alarm, disagreement_alarm : int, optional
+        Number of the sample of each alarm.
+
+    Attributes
+    ----------
+    lines_ : list of matplotlib Line2D
+        Both e-values.
+    alarms_ : list of matplotlib Line2D
+        The circles, of the alarms that there were.
+    threshold_ : matplotlib Line2D
+        The dotted line.
+    ax_ : matplotlib Axes
+    figure_ : matplotlib Figure
+
+    See Also
+    --------
+    sklearn_lhcal.metrics.CalibrationMonitor : The numbers that are drawn.
+
+    Examples
+    --------
+    >>> from sklearn_lhcal.datasets import make_label_histograms
+    >>> data = make_label_histograms(1000, overconfidence=2.0, random_state=0)
+    >>> monitor = CalibrationMonitor().update(data.counts, data.prediction)
+    >>> MonitorDisplay.from_monitor(monitor).alarm == monitor.alarm
+    True
+    """
+
+    sample: NDArray
+    log_e: NDArray
+    log_e_disagreement: NDArray
+    threshold: float
+    alarm: int | None = None
+    disagreement_alarm: int | None = None
+
+    @classmethod
+    @checked
+    def from_monitor(
+        cls, monitor: CalibrationMonitor, *, ax: "Axes | None" = None, **plot_kwargs: Any
+    ) -> Self:
+        """What a monitor has seen so far.
+
+        Parameters
+        ----------
+        monitor : CalibrationMonitor
+        ax : matplotlib Axes, optional
+            Where to draw; None makes a figure.
+        **plot_kwargs
+            Passed on to `plot`.
+
+        Returns
+        -------
+        MonitorDisplay
+
+        Raises
+        ------
+        ValueError
+            Anything but a monitor.
+        """
+        alarms = monitor.alarm, monitor.disagreement_alarm
+        return cls(*monitor.history, monitor.threshold, *alarms).plot(ax, **plot_kwargs)
+
+    def plot(self, ax: "Axes | None" = None, *, line_kwargs: dict | None = None) -> Self:
+        """Draw both e-values, the threshold, and the alarms.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw; None makes a figure.
+        line_kwargs : dict, optional
+            Passed on to matplotlib's `plot`, of both lines.
+
+        Returns
+        -------
+        display
+            Itself, with its artists.
+        """
+        self._take_axes(ax, WIDE)
+        self.lines_, self.alarms_ = [], []
+        top = np.log10(self.threshold)
+        alarms = (self.alarm, self.disagreement_alarm)
+        paths = (self.log_e, self.log_e_disagreement)
+        for i, (name, path, alarm) in enumerate(zip(_NAMES, paths, alarms, strict=True)):
+            style = styled(line_kwargs, linewidth=1.6, label=name, **look_of(i))
+            self.lines_ += self.ax_.plot(self.sample, path / np.log(10), **style)
+            if alarm is not None:
+                circle = {"color": look_of(i)["color"], "marker": "o", "linestyle": "none"}
+                label = f"alarm at sample {alarm:,}"
+                self.alarms_ += self.ax_.plot([alarm], [top], label=label, **circle)
+        label = f"threshold {self.threshold:,.0f}"
+        self.threshold_ = self.ax_.axhline(top, zorder=1, label=label, **DOTTED)
+        low, high = self.ax_.get_ylim()
+        self.ax_.set(
+            xlabel="Number of labelled samples",
+            ylabel=r"$\log_{10}$ of the e-value",
+            ylim=(max(low, _LOWEST), min(high, max(_HIGHEST, top + 1))),
+        )
+        draw_legend(self.ax_)
+        return self
