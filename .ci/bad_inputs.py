@@ -43,6 +43,7 @@ SAID = RNG.integers(0, K, (N, 4))
 ANNOTATED = label_histogram.Annotations.from_matrix(SAID)
 DIRICHLET = distributions.Dirichlet(1.0 + COUNTS)
 MODEL = LogisticRegression().fit(FEATURES, CODES)
+OF_TWO = LogisticRegression().fit(FEATURES, CODES % 2)
 FOREST = RandomForestClassifier(3, max_depth=2, random_state=0).fit(FEATURES, CODES)
 INDEX = torch.tensor(CODES)
 COLUMN = torch.ones(N, 1)
@@ -143,10 +144,10 @@ OWN: dict[tuple[str, str], object] = {
     ("LabelPolicyDisplay.from_estimator", "estimator"): FOREST,
     ("SecondOpinionDisplay.from_estimator", "estimator"): FOREST,
     ("DecisionRiskDisplay.from_estimator", "cost_matrix"): COSTS,
-    **{
-        (f"DecisionCurveDisplay.{method}", "class_index"): 0
-        for method in ("from_predictions", "from_estimator")
-    },
+    ("DecisionCurveDisplay.from_predictions", "class_index"): 0,
+    # of three classes one would have to be chosen
+    ("DecisionCurveDisplay.from_estimator", "estimator"): OF_TWO,
+    ("DecisionCurveDisplay.from_estimator", "y"): CODES % 2,
     ("ReaderDisplay.from_estimator", "y"): ANNOTATED,
     **{("Annotations.from_long", name): CODES for name in ("item", "rater", "label")},
     ("Annotations.from_long", "rater"): np.arange(N) // K,

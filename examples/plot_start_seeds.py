@@ -24,16 +24,16 @@ counts, proba = toxic_texts()
 # An `Ensemble` keeps the members, and calibration is of their mixture. Averaging first is simpler
 # and quicker, and forgets where members disagree.
 from sklearn_lhcal import metrics
-from sklearn_lhcal.calibration import AlphaCalibration, TemperatureScaling
+from sklearn_lhcal.calibration import AlphaCalibration, StackedCalibration
 from sklearn_lhcal.distributions import Ensemble
 
 members, fit, test = Ensemble(proba), slice(0, 1000), slice(1000, 2000)
 mean = proba.mean(axis=0)
-model = AlphaCalibration(TemperatureScaling("proba"))
+model = AlphaCalibration(StackedCalibration("proba"))
 predictions = {
     "members as given": members[test],
-    "members, TS + α": model.fit(members[fit], counts[fit]).predict_dist(members[test]),
-    "average, TS + α": model.fit(mean[fit], counts[fit]).predict_dist(mean[test]),
+    "members, stack + α": model.fit(members[fit], counts[fit]).predict_dist(members[test]),
+    "average, stack + α": model.fit(mean[fit], counts[fit]).predict_dist(mean[test]),
 }
 print("Epistemic loss, and error of the predicted disagreement (95 % intervals)")
 for name, prediction in predictions.items():

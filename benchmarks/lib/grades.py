@@ -46,8 +46,8 @@ SIZES = (50, 200, 1000)
 MAPS = {
     "temperature": TemperatureScaling("proba"),
     "bias-corrected": BiasCorrectedTemperatureScaling("proba"),
-    "cumulative": OrdinalScaling("proba"),
-    "classwise": OrdinalScaling("proba", form="classwise"),
+    "cumulative": OrdinalScaling("proba", form="cumulative"),
+    "classwise": OrdinalScaling("proba"),
 }
 
 

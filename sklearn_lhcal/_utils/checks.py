@@ -371,8 +371,11 @@ def checked(function: Function) -> Function:
     """Decorator that refuses named arguments before anything is computed, by `check_arguments`."""
     check = check_arguments
     names = tuple(signature(function).parameters)
+    chooses = "class_index" in names
 
     def door(*args, **kwargs):
+        if chooses and "pos_label" in kwargs:
+            raise TypeError("pos_label is class_index here: the name of the class, or its column.")
         check(function, dict(zip(names, args, strict=False)) | kwargs)
         return function(*args, **kwargs)
 

@@ -19,6 +19,11 @@ Distance = Literal["ordinal", "interval"] | ArrayLike | None
 _ROUNDING = 1e-9
 
 
+def is_ordinal(distance: Distance) -> bool:
+    """Whether squared distances are steps between classes."""
+    return isinstance(distance, str) and distance == "ordinal"
+
+
 def points(distance: Distance, K: int, names: NDArray | None, graded: bool) -> Floats | None:
     """B, shape (K, m); None without a distance.
 

@@ -174,14 +174,14 @@ def draw_curves(ax, x, values, interval, names: dict, line_kwargs, band_kwargs):
     return lines, bands
 
 
-def draw_reference(ax, what: str, top: float = 1.0):
-    """The dotted line from (0, 0) to (1, top), drawn once; the first is in the legend."""
+def draw_reference(ax, what: str, top: float = 1.0, right: float = 1.0):
+    """The dotted line from (0, 0) to (right, top), drawn once; the first is in the legend."""
     found = drawn(ax.lines, what)
     for line in found:
         if np.isclose(line.get_ydata()[-1], top, rtol=1e-6, atol=0):
             return line
     label = None if found else what
-    return ax.plot([0, 1], [0, top], label=label, gid=what, zorder=1, **DOTTED)[0]
+    return ax.plot([0, right], [0, top], label=label, gid=what, zorder=1, **DOTTED)[0]
 
 
 def reach(mean: NDArray, interval: NDArray) -> NDArray:

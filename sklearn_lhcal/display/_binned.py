@@ -128,7 +128,8 @@ class BinnedReliabilityDisplay(Display):
         """
         self._take_axes(ax, SQUARE)
         limit = max(self.limit, _drawn_limit(self.ax_))
-        self.reference_ = draw_reference(self.ax_, "perfect calibration")
+        end = max(limit, 1.0)
+        self.reference_ = draw_reference(self.ax_, "perfect calibration", end, end)
         label = self.name if name is None else name
         marker = marker_of(len(drawn(self.ax_.lines, _POINTS)))
         style = styled(line_kwargs, marker=marker, markersize=5, linewidth=1, label=label)

@@ -1,11 +1,13 @@
 """Reliability diagram of predicted disagreement."""
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 
 from .._rows import PredictionLike
 from .._utils.checks import checked
+from .._utils.distances import Distance, is_ordinal
 from .._utils.types import ArrayLike, LabelsLike, Strategy
 from ..metrics import reliability_curve
 from ._binned import BinnedReliabilityDisplay
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class DisagreementReliabilityDisplay(BinnedReliabilityDisplay):
     """Reliability diagram of disagreement: how often two raters disagree, against its prediction.
 
@@ -45,6 +48,8 @@ class DisagreementReliabilityDisplay(BinnedReliabilityDisplay):
         often rare.
     name : str, optional
         What the legend calls it.
+    unit : str, optional
+        The unit of a distance: "steps", or "squared distance". None: disagreement is a probability.
 
     Attributes
     ----------
@@ -91,6 +96,13 @@ class DisagreementReliabilityDisplay(BinnedReliabilityDisplay):
 
     _xlabel = "Predicted probability that two raters disagree"
     _ylabel = "Observed rate of disagreement (probability)"
+    unit: str | None = None
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.unit is not None:
+            self._xlabel = f"Predicted disagreement of two raters ({self.unit})"
+            self._ylabel = f"Observed disagreement of two raters ({self.unit})"
 
     @classmethod
     @checked
@@ -99,6 +111,7 @@ class DisagreementReliabilityDisplay(BinnedReliabilityDisplay):
         y: LabelsLike,
         prediction: PredictionLike,
         *,
+        distance: Distance = None,
         sample_weight: ArrayLike | None = None,
         groups: ArrayLike | None = None,
         raters: Literal["random", "fixed"] | None = None,
@@ -118,6 +131,9 @@ class DisagreementReliabilityDisplay(BinnedReliabilityDisplay):
         prediction : Distribution, or array-like of shape (n_samples, n_classes) or (n_samples,)
             Its `disagreement()` is shown. Class probabilities z stand for a point mass,
             ``φ̂ = 1 − Σz²``.
+        distance : None, "ordinal", "interval" or array-like of shape (n_classes, n_classes)
+            How far classes are apart. Shown is then the mean squared distance of two raters: for
+            "ordinal" the steps between them.
         sample_weight : array-like of shape (n_samples,), optional
             Weights of the rows; only their ratios matter.
         groups : array-like of shape (n_samples,), optional
@@ -153,6 +169,7 @@ class DisagreementReliabilityDisplay(BinnedReliabilityDisplay):
             y,
             prediction,
             kind="disagreement",
+            distance=distance,
             sample_weight=sample_weight,
             groups=groups,
             raters=raters,
@@ -162,6 +179,11 @@ class DisagreementReliabilityDisplay(BinnedReliabilityDisplay):
         )
         # where the points and their intervals end, and a little more
         ends = [*curve.mean_predicted, *curve.mean_observed, *curve.interval[:, 1], 0.1]
-        limit = min(1.0, 1.05 * float(np.nanmax(ends)))
+        limit = 1.05 * float(np.nanmax(ends))
         kept: dict[str, Any] = {"confidence_level": confidence_level, "name": name}
-        return cls(*curve[:-1], limit=limit, **kept).plot(ax, **plot_kwargs)
+        if distance is None:
+            kept["limit"] = min(1.0, limit)
+        else:
+            unit = "steps" if is_ordinal(distance) else "squared distance"
+            kept |= {"limit": limit, "unit": unit}
+        return cls(*curve[:-1], **kept).plot(ax, **plot_kwargs)

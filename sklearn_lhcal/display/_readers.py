@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from .._rows import Annotations, PredictionLike
 from .._utils.checks import checked
+from .._utils.distances import Distance, is_ordinal
 from .._utils.types import ArrayLike, Estimator, Samples, Seed
 from ..metrics import ConfidenceInterval, reader_comparison
 from ._base import DOTTED, WIDE, Display, color_of, name_of, predicted, reach, styled
@@ -55,6 +56,8 @@ class ReaderDisplay(Display):
         The difference that does not matter: the model is non-inferior where `upper` is below.
     name : str, optional
         What the model is called.
+    what : str, optional
+        What the errors are: probabilities that a reader disagrees, or halves of a mean distance.
 
     Attributes
     ----------
@@ -96,6 +99,7 @@ class ReaderDisplay(Display):
     upper: float | None = None
     margin: float | None = None
     name: str | None = None
+    what: str = _ERROR
 
     @classmethod
     @checked
@@ -104,6 +108,7 @@ class ReaderDisplay(Display):
         y: Annotations,
         prediction: PredictionLike,
         *,
+        distance: Distance = None,
         sample_weight: ArrayLike | None = None,
         groups: ArrayLike | None = None,
         raters: Literal["random", "fixed"] | None = None,
@@ -123,10 +128,11 @@ class ReaderDisplay(Display):
             Rows with two readers or more count.
         prediction : array-like of shape (n_samples,) or (n_samples, n_classes), or Distribution
             As in `sklearn_lhcal.metrics.reader_comparison`.
-        sample_weight, groups, raters, confidence_level, n_blocks, random_state
+        distance, sample_weight, groups, raters, confidence_level, n_blocks, random_state
             As in `sklearn_lhcal.metrics.reader_comparison`.
         margin : float, default=0.0
-            The difference of probabilities that does not matter, for the verdict.
+            The difference of probabilities that does not matter, for the verdict; with a distance
+            that of its halves.
         name : str, optional
             What the model is called; None: "model".
         ax : matplotlib Axes, optional
@@ -147,6 +153,7 @@ class ReaderDisplay(Display):
             y,
             prediction,
             margin=margin,
+            distance=distance,
             groups=groups,
             raters=raters,
             confidence_level=confidence_level,
@@ -154,6 +161,10 @@ class ReaderDisplay(Display):
             random_state=random_state,
             sample_weight=sample_weight,
         )
+        what = _ERROR
+        if distance is not None:
+            squares = "steps" if is_ordinal(distance) else "squared distance"
+            what = f"Half of the mean {squares} from a reader"
         each = found.readers
         # from the best on; those who share no rows with others are left out
         order = np.argsort(each.error, kind="stable")
@@ -169,6 +180,7 @@ class ReaderDisplay(Display):
             upper=found.upper,
             margin=found.margin,
             name=name,
+            what=what,
         ).plot(ax, **plot_kwargs)
 
     @classmethod
@@ -242,7 +254,7 @@ class ReaderDisplay(Display):
         self.reference_ = self.ax_.axvline(self.reader_error[0], zorder=0, **DOTTED)
         name = "model" if self.name is None else self.name
         self.ax_.set(
-            xlabel=f"{_ERROR} ({self._level} intervals)",
+            xlabel=f"{self.what} ({self._level} intervals)",
             ylim=(R + 2.2, -0.7),
             yticks=[0, 1, *lines],
         )

@@ -49,6 +49,8 @@ class ReliabilityDisplay(BinnedReliabilityDisplay):
         What the legend calls it.
     class_name : object, optional
         The class of the diagram; None: all classes, pooled.
+    cumulative : bool, default=False
+        Whether probabilities are those of a class or any before it.
 
     Attributes
     ----------
@@ -88,11 +90,14 @@ class ReliabilityDisplay(BinnedReliabilityDisplay):
     """
 
     class_name: object = None
+    cumulative: bool = False
 
     def __post_init__(self):
         super().__post_init__()
         pooled = self.class_name is None
         what = "each class" if pooled else f"class {self.class_name}"
+        if self.cumulative:
+            what = f"at most {what}"
         self._xlabel = f"Predicted probability of {what}"
         self._ylabel = f"Observed frequency of {what} (probability)"
         if pooled:
@@ -106,6 +111,7 @@ class ReliabilityDisplay(BinnedReliabilityDisplay):
         prediction: PredictionLike,
         *,
         class_index: int | Hashable | None = None,
+        distance: Literal["ordinal"] | None = None,
         classes: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         groups: ArrayLike | None = None,
@@ -130,6 +136,9 @@ class ReliabilityDisplay(BinnedReliabilityDisplay):
             The class to look at: its name, or its column number in the prediction where names are
             no numbers. With the classes 0 and 1, or no names, 1 gives the usual diagram of the
             positive class. None pools all classes: each row counts K times.
+        distance : "ordinal", optional
+            Cumulative reliability of classes with an order: the probability of a class or any
+            before it. The last class, of which that is certain, is left out.
         classes : array-like of shape (n_classes,), optional
             Names of the columns of a bare array. Labels are matched with them by name. None: the
             names of y, which must be sorted, else the column numbers.
@@ -167,6 +176,7 @@ class ReliabilityDisplay(BinnedReliabilityDisplay):
             y,
             prediction,
             kind="classwise" if class_index is None else class_index,
+            distance=distance,
             classes=classes,
             sample_weight=sample_weight,
             groups=groups,
@@ -176,4 +186,5 @@ class ReliabilityDisplay(BinnedReliabilityDisplay):
             confidence_level=confidence_level,
         )
         kept: dict[str, Any] = {"confidence_level": confidence_level, "name": name}
-        return cls(*curve, class_name=class_name, **kept).plot(ax, **plot_kwargs)
+        kept |= {"class_name": class_name, "cumulative": distance is not None}
+        return cls(*curve, **kept).plot(ax, **plot_kwargs)

@@ -5,6 +5,7 @@ threshold."""
 
 from .._rows import PredictionLike, Rows, class_column
 from .._utils.bins import below
+from .._utils.checks import checked
 from .._utils.tags import MeanOfTerms, metric
 from .._utils.types import ArrayLike, LabelsLike
 from ._evaluate import score, weighted
@@ -26,6 +27,7 @@ def _tags(*, threshold: float, class_index) -> MeanOfTerms:
 
 
 @metric(_tags)
+@checked
 def net_benefit(
     y: LabelsLike,
     prediction: PredictionLike,

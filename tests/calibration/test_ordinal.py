@@ -30,7 +30,7 @@ from sklearn_lhcal.calibration._scaling.fit import LogLoss
 from sklearn_lhcal.distributions import Ensemble
 from sklearn_lhcal.label_histogram import Annotations, KnownProbabilities
 
-OrdinalMap, OrdinalScaleMap = OrdinalScaling()._families()
+OrdinalMap, OrdinalScaleMap = OrdinalScaling(form="cumulative")._families()
 ShiftMap, LineMap = OrdinalScaling(form="classwise")._families()
 GRADES = ["mild", "moderate", "severe"]
 
@@ -98,7 +98,9 @@ def test_the_optimum_is_scipys(data, shrinkage, floor):
     """From four starts, by a search that knows no gradient."""
     z, y = data
     weight = np.random.default_rng(3).uniform(0.5, 2.0, len(z))
-    found = OrdinalScaling("proba", floor=floor, shrinkage=shrinkage).fit(z, y, weight)
+    found = OrdinalScaling("proba", form="cumulative", floor=floor, shrinkage=shrinkage).fit(
+        z, y, weight
+    )
     share = y * weight[:, None] / (weight @ y.sum(axis=1)) * weight.sum()
 
     def objective(x):
@@ -172,10 +174,12 @@ def test_the_evidence_finds_a_line():
 
 def test_the_evidence_keeps_a_shift_that_is_there_and_drops_one_that_is_not(data):
     z, y = data
-    free = OrdinalScaling("proba", shrinkage=0.0).fit(z, y)
-    shrunk = OrdinalScaling("proba").fit(z, y)
+    free = OrdinalScaling("proba", form="cumulative", shrinkage=0.0).fit(z, y)
+    shrunk = OrdinalScaling("proba", form="cumulative").fit(z, y)
     assert 0.95 * free.intercept_ < shrunk.intercept_ < free.intercept_
-    none = OrdinalScaling("proba").fit(z, KnownProbabilities(by_hand(z, 0.7, 0.0)))
+    none = OrdinalScaling("proba", form="cumulative").fit(
+        z, KnownProbabilities(by_hand(z, 0.7, 0.0))
+    )
     # what the prior of the scale moves
     assert abs(none.intercept_) < 1e-4
 
@@ -225,8 +229,8 @@ def test_logits_below_all_probabilities_are_fitted():
     """Between probable classes p' is a d, so that a class that is less probable changes no fit."""
     u = np.array([[0.0, -300.0, -1.0], [-1.0, -2.0, 0.0], [-1.0, 0.0, -1.0]] * 20)
     y = [[2, 1, 2], [1, 1, 3], [1, 3, 1]] * 20
-    expected = OrdinalScaling("logits").fit(u, y)
-    found = OrdinalScaling("logits").fit(np.where(u == -300, -3000.0, u), y)
+    expected = OrdinalScaling("logits", form="cumulative").fit(u, y)
+    found = OrdinalScaling("logits", form="cumulative").fit(np.where(u == -300, -3000.0, u), y)
     assert found.scale_ == pytest.approx(expected.scale_, abs=1e-6)
     assert found.intercept_ == pytest.approx(expected.intercept_, abs=1e-6)
 
@@ -242,7 +246,7 @@ def test_the_identity(K):
 def test_cumulative_logits_are_scaled_and_shifted(data):
     """So that cumulative probabilities rise."""
     z, y = data
-    found = OrdinalScaling("proba").fit(z, y)
+    found = OrdinalScaling("proba", form="cumulative").fit(z, y)
     p = found.predict_proba(z)
     assert_allclose(p, by_hand(z, found.scale_, found.intercept_), atol=1e-13)
     assert (p > 0).all()
@@ -255,7 +259,7 @@ def test_of_two_classes_it_is_logistic_regression():
     z = np.column_stack([expit(-u), expit(u)])
     # so many labels that nothing is left of the prior
     weight = np.full(300, 1e9)
-    found = OrdinalScaling("proba", shrinkage=0.0).fit(z, y, weight)
+    found = OrdinalScaling("proba", form="cumulative", shrinkage=0.0).fit(z, y, weight)
     peer = LogisticRegression(C=1e9, tol=1e-10, max_iter=1000).fit(u, y)
     # the peer's tolerance
     assert_allclose(
@@ -266,8 +270,8 @@ def test_of_two_classes_it_is_logistic_regression():
 def test_weights_repeat_rows(data):
     z, y = (part[:80] for part in data)
     weight = np.random.default_rng(0).integers(0, 4, 80)
-    weighted = OrdinalScaling("proba", floor="prior").fit(z, y, weight)
-    repeated = OrdinalScaling("proba", floor="prior").fit(
+    weighted = OrdinalScaling("proba", form="cumulative", floor="prior").fit(z, y, weight)
+    repeated = OrdinalScaling("proba", form="cumulative", floor="prior").fit(
         np.repeat(z, weight, 0), y.repeat(weight, 0)
     )
     # searches end where the slope is 1e-7
@@ -277,8 +281,8 @@ def test_weights_repeat_rows(data):
 @pytest.mark.parametrize("floor", [None, "uniform"])
 def test_grades_in_reversed_order_have_the_opposite_shift(data, floor):
     z, y = data
-    found = OrdinalScaling("proba", floor=floor).fit(z, y)
-    turned = OrdinalScaling("proba", floor=floor).fit(z[:, ::-1], y[:, ::-1])
+    found = OrdinalScaling("proba", form="cumulative", floor=floor).fit(z, y)
+    turned = OrdinalScaling("proba", form="cumulative", floor=floor).fit(z[:, ::-1], y[:, ::-1])
     assert turned.scale_ == pytest.approx(found.scale_, abs=1e-6)
     assert turned.intercept_ == pytest.approx(-found.intercept_, abs=1e-6)
     assert_allclose(turned.predict_proba(z[:, ::-1]), found.predict_proba(z)[:, ::-1], atol=1e-6)
@@ -297,14 +301,14 @@ def test_known_probabilities_give_their_scale_and_shift(data):
     # enough that nothing is left of the prior
     weight = np.full(len(z), 1e7)
     known = KnownProbabilities(by_hand(z, 1.3, -0.6))
-    found = OrdinalScaling("proba").fit(z, known, weight)
+    found = OrdinalScaling("proba", form="cumulative").fit(z, known, weight)
     assert_allclose([found.scale_, found.intercept_], [1.3, -0.6], atol=1e-6)
 
 
 def test_members_of_an_ensemble_are_mapped_one_by_one(data):
     z, y = data
     members = np.stack([z, np.roll(z, 1, axis=1)])
-    found = OrdinalScaling("proba").fit(Ensemble(members), y)
+    found = OrdinalScaling("proba", form="cumulative").fit(Ensemble(members), y)
     mapped = by_hand(members, found.scale_, found.intercept_)
     mixture = found.predict_dist(Ensemble(members))
     assert_allclose(mixture.member_means(), mapped, atol=1e-12)
@@ -314,7 +318,7 @@ def test_members_of_an_ensemble_are_mapped_one_by_one(data):
         p = by_hand(members, np.exp(x[0]), x[1]).mean(axis=0)
         return -(y * np.log(p)).sum() / y.sum() * len(y) + x[0] ** 2 / 2
 
-    free = OrdinalScaling("proba", shrinkage=0.0).fit(Ensemble(members), y)
+    free = OrdinalScaling("proba", form="cumulative", shrinkage=0.0).fit(Ensemble(members), y)
     best = minimize(loss, [0.0, 0.0], method="Nelder-Mead", options={"xatol": 1e-9, "fatol": 1e-9})
     assert_allclose([np.log(free.scale_), free.intercept_], best.x, atol=1e-4)
 
@@ -416,14 +420,16 @@ def test_an_order_that_is_given_is_kept(wrapper, kind):
 
 def test_strings_of_numbers_and_bare_columns_are_in_order(data):
     z, y = data
-    expected = OrdinalScaling("proba").fit(z, y)
+    expected = OrdinalScaling("proba", form="cumulative").fit(z, y)
     names = [str(k) for k in range(8, 13)]
-    named = OrdinalScaling("proba").fit(
+    named = OrdinalScaling("proba", form="cumulative").fit(
         pd.DataFrame(z, columns=names), pd.DataFrame(y, columns=names)
     )
     assert named.classes_.tolist() == names
     # a bool is a level of progress, as for the other scalings
-    assert OrdinalScaling("proba", verbose=True).fit(z, y).scale_ == expected.scale_
+    assert (
+        OrdinalScaling("proba", form="cumulative", verbose=True).fit(z, y).scale_ == expected.scale_
+    )
     # the rows are the same, their sums need not be in their last bit
     assert_allclose(named.intercept_, expected.intercept_, rtol=1e-9)
 
@@ -462,20 +468,22 @@ def test_counts_named_by_text_are_refused():
     y = pd.DataFrame([[1, 2, 0], [0, 1, 3]] * 5, columns=GRADES)
     z = pd.DataFrame(np.full((10, 3), 1 / 3), columns=GRADES)
     with pytest.raises(ValueError, match="needs an order"):
-        OrdinalScaling("proba").fit(z, y)
+        OrdinalScaling("proba", form="cumulative").fit(z, y)
 
 
 def test_labels_that_only_a_prior_limits_are_seen():
     z = np.array([[0.6, 0.3, 0.1], [0.2, 0.6, 0.2], [0.1, 0.3, 0.6]] * 10)
     with pytest.warns(UserWarning, match="separable"):
-        found = OrdinalScaling("proba").fit(z, np.eye(3, dtype=int)[[0, 1, 2] * 10])
+        found = OrdinalScaling("proba", form="cumulative").fit(
+            z, np.eye(3, dtype=int)[[0, 1, 2] * 10]
+        )
     assert 1 < found.scale_ < 100
 
 
 def test_the_most_probable_class_need_not_be_the_median():
     """Labels that are always the most probable class limit the scale if it is not the median."""
     z = np.array([[0.4, 0.35, 0.25], [0.25, 0.35, 0.4]] * 10)
-    found = OrdinalScaling("proba").fit(z, np.eye(3, dtype=int)[[0, 2] * 10])
+    found = OrdinalScaling("proba", form="cumulative").fit(z, np.eye(3, dtype=int)[[0, 2] * 10])
     assert TemperatureScaling("logits").fit(np.log(z), [[2, 1, 1], [1, 1, 2]] * 10)
     assert found.scale_ < 100
 
@@ -523,3 +531,11 @@ def test_sets_of_grades_cover_as_many_votes_as_promised():
         covered.append((truth[n:] * sets).sum(axis=1).mean())
     error = np.std(covered) / 20
     assert level - 3 * error < np.mean(covered) < level + 2 / (n + 1) + 3 * error
+
+
+def test_by_default_each_class_is_shifted(data):
+    z, y = data
+    found = OrdinalScaling("proba").fit(z, y)
+    classwise = OrdinalScaling("proba", form="classwise").fit(z, y)
+    assert_array_equal(found.intercept_, classwise.intercept_)
+    assert found.intercept_.shape == (5,)

@@ -81,3 +81,19 @@ def test_readers_of_no_shared_rows_are_left_out():
     with pytest.warns(UserWarning, match="only 3 raters"):
         display = ReaderDisplay.from_predictions(y, ["a"] * 40)
     assert sorted(display.names) == list("ABC")
+
+
+def test_grades_stand_at_a_distance():
+    """What is drawn is half of the mean steps between a reader and another."""
+    rng = np.random.default_rng(0)
+    grade = rng.integers(4, size=(100, 1))
+    said = np.clip(grade + rng.integers(-1, 2, (100, 5)), 0, 3)
+    y = Annotations.from_matrix(said, classes=range(4))
+    judge = np.clip(grade[:, 0] + rng.integers(-2, 3, 100), 0, 3)
+    display = ReaderDisplay.from_predictions(y, judge, margin=1.5, distance="ordinal")
+    steps = np.abs(said[:, :, None] - said[:, None]).mean(axis=0)
+    assert_allclose(display.error, np.sort(steps.sum(axis=1) / 4 / 2))
+    assert_allclose(display.model_error[0], np.abs(said - judge[:, None]).mean() / 2)
+    assert "steps" in display.ax_.get_xlabel()
+    alike = ReaderDisplay.from_predictions(y, judge, distance=1 - np.eye(4))
+    assert "squared distance" in alike.ax_.get_xlabel()

@@ -18,7 +18,11 @@ from sklearn_lhcal.datasets import make_label_histograms
 from sklearn_lhcal.display import DisagreementReliabilityDisplay, ReliabilityDisplay
 from sklearn_lhcal.distributions import Dirichlet, Ensemble
 from sklearn_lhcal.label_histogram import KnownProbabilities, pairwise_disagreement
-from sklearn_lhcal.metrics import disagreement_calibration_loss, loss_decomposition
+from sklearn_lhcal.metrics import (
+    disagreement_calibration_loss,
+    loss_decomposition,
+    reliability_curve,
+)
 
 DISPLAYS = [ReliabilityDisplay, DisagreementReliabilityDisplay]
 
@@ -413,3 +417,67 @@ def test_callers_arrays_are_left_alone(display, data):
         a.flags.writeable = False
     display.from_predictions(counts, z, sample_weight=w)
     assert np.array_equal(counts, data.counts)
+
+
+# --------------------------------------------------------------------------------- classes in order
+
+
+def test_cumulative_reliability_is_that_of_at_most_each_class(data):
+    at_most = data.counts.cumsum(axis=1)
+    F = data.prediction.cumsum(axis=1)
+    shown = []
+    for j in range(2):
+        two = np.column_stack([at_most[:, -1] - at_most[:, j], at_most[:, j]])
+        expected = ReliabilityDisplay.from_predictions(two, F[:, j], class_index=1)
+        found = ReliabilityDisplay.from_predictions(
+            data.counts, data.prediction, class_index=j, distance="ordinal"
+        )
+        np.testing.assert_allclose(points(found), points(expected), rtol=1e-9)
+        np.testing.assert_allclose(found.interval, expected.interval, rtol=1e-9)
+        assert found.ax_.get_xlabel() == f"Predicted probability of at most class {j}"
+        shown.append(found)
+    pooled = ReliabilityDisplay.from_predictions(data.counts, data.prediction, distance="ordinal")
+    np.testing.assert_array_equal(pooled.bin_counts, sum(one.bin_counts for one in shown))
+    assert "at most each class" in pooled.ax_.get_xlabel()
+
+
+def test_cumulative_reliability_needs_an_order_and_a_class_before_the_last(data):
+    show = ReliabilityDisplay.from_predictions
+    with pytest.raises(ValueError, match="last class"):
+        show(data.counts, data.prediction, class_index=2, distance="ordinal")
+    text = pd.DataFrame(data.counts, columns=["bad", "fair", "good"])
+    with pytest.raises(ValueError, match="needs an order of the classes"):
+        show(text, data.prediction, distance="ordinal")
+    with pytest.raises(ValueError, match="distance must be"):
+        show(data.counts, data.prediction, distance="interval")
+    with pytest.raises(ValueError, match="'ordinal' or None"):
+        reliability_curve(data.counts, data.prediction, distance="interval")
+
+
+@pytest.mark.parametrize("distance", ["ordinal", "interval"])
+def test_disagreement_is_in_the_unit_of_its_distance(data, distance):
+    """The mean over pairs of labels, and that of two draws of the prediction."""
+    place = np.arange(3)
+    squares = np.abs(np.subtract.outer(place, place)) ** (1 if distance == "ordinal" else 2)
+    d = Dirichlet.from_mean(data.prediction, data.total)
+    show = DisagreementReliabilityDisplay.from_predictions
+    display = show(data.counts, d, distance=distance, n_bins=[0.0, squares.max()])
+    y, n = data.counts, data.counts.sum(axis=1)
+    observed = np.einsum("nk,kl,nl->n", y, squares, y) / (n * (n - 1))
+    predicted = np.einsum("nk,kl,nl->n", data.prediction, squares, data.prediction)
+    predicted *= data.total / (data.total + 1)
+    np.testing.assert_allclose(points(display), [[predicted.mean(), observed.mean()]])
+    assert display.edges[-1] == squares.max()
+    unit = "steps" if distance == "ordinal" else "squared distance"
+    assert unit in display.ax_.get_ylabel()
+    # the line of perfect calibration reaches as far as the points
+    assert display.reference_.get_xdata()[-1] >= display.limit
+
+
+def test_a_distance_that_takes_classes_alike_changes_the_unit_alone(data):
+    show = DisagreementReliabilityDisplay.from_predictions
+    plain = show(data.counts, data.prediction, n_bins=6)
+    twice = show(data.counts, data.prediction, n_bins=6, distance=2 * (1 - np.eye(3)))
+    np.testing.assert_allclose(points(twice), 2 * points(plain), rtol=1e-9)
+    np.testing.assert_allclose(twice.interval, 2 * plain.interval, rtol=1e-9)
+    np.testing.assert_array_equal(twice.bin_counts, plain.bin_counts)

@@ -237,3 +237,9 @@ def test_bad_arguments():
         show(y, p, confidence_level=95)
     with pytest.raises(ValueError, match="thresholds must be"):
         show(y, p, thresholds=[0.5, 0.4])
+
+
+def test_pos_label_names_the_argument_that_is_meant():
+    for call in (net_benefit, show):
+        with pytest.raises(TypeError, match="pos_label is class_index here"):
+            call([0, 1] * 20, [0.1, 0.9] * 20, 0.5, pos_label=1)

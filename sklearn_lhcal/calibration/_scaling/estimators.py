@@ -257,15 +257,18 @@ class BiasCorrectedTemperatureScaling(ShrunkScaling):
 class OrdinalScaling(ShrunkScaling):
     """Scales and shifts the logits of classes with an order: grades, scores, scales.
 
+    "classwise": ``u'_k = a u_k + b_k`` of log-probabilities u, where b is shrunk to a line in k.
+    It is for any classifier, and holds `TemperatureScaling` and
+    `BiasCorrectedTemperatureScaling`. It is the default: over six ordinal problems
+    (``benchmarks/lib/grades.py``) its log loss was .979, .960 and .956 times that of a temperature
+    after 50, 200 and 1,000 rows, its ranked probability score .977, .963 and .960 times. The
+    cumulative form had 1.024, 1.014 and 1.013, and 1.001, .992 and .990.
+
     "cumulative": ``logit F'_j = a logit F_j + b``, where F_j is the probability of the classes up
     to j, a > 0, and b is common to all j, so that F' rises with j. It is for models of cumulative
     probabilities, such as proportional odds. An improbable class between probable ones stays
     improbable, and F = 0 and F = 1 stay what they are. So a temperature is better for most
     classifiers that do not know the order.
-
-    "classwise": ``u'_k = a u_k + b_k`` of log-probabilities u, where b is shrunk to a line in k.
-    It is for any classifier, and holds `TemperatureScaling` and
-    `BiasCorrectedTemperatureScaling`.
 
     The log loss of all labels is least, a convex problem. log a has the prior of the log
     temperature in `TemperatureScaling`, and so has the slope of the line. The common b, and how far
@@ -279,13 +282,13 @@ class OrdinalScaling(ShrunkScaling):
     ----------
     estimator : classifier, default=None
         As in `TemperatureScaling`.
-    form : {"cumulative", "classwise"}, default="cumulative"
+    form : {"classwise", "cumulative"}, default="classwise"
         Which of the two.
     floor : {None, "uniform", "prior"}, default=None
         As in `TemperatureScaling`.
     shrinkage : float or None, default=None
-        λ of the penalty ``λ/20 b²``, or λ/20 times the sum of squares off the line, in nats for all
-        rows. None: by evidence. 0: none.
+        λ of the penalty, λ/20 times the sum of squares off the line, or ``λ/20 b²``, in nats for
+        all rows. None: by evidence. 0: none.
     cv, random_state, verbose
         As in `TemperatureScaling`.
 
@@ -293,8 +296,8 @@ class OrdinalScaling(ShrunkScaling):
     ----------
     scale_ : float
         a; below 1 where the classifier was overconfident.
-    intercept_ : float, or ndarray of shape (n_classes,)
-        The common b, above 0 where labels are lower than predicted; or b_k, with mean 0.
+    intercept_ : ndarray of shape (n_classes,), or float
+        b_k, with mean 0; or the common b, above 0 where labels are lower than predicted.
     floor_weight_, floor_
         As in `TemperatureScaling`.
     classes_ : ndarray of shape (n_classes,)
@@ -332,7 +335,7 @@ class OrdinalScaling(ShrunkScaling):
         self,
         estimator: Calibrated = None,
         *,
-        form: Literal["cumulative", "classwise"] = "cumulative",
+        form: Literal["classwise", "cumulative"] = "classwise",
         floor: Literal["uniform", "prior"] | None = None,
         shrinkage: float | None = None,
         cv: Folds | Literal["holdout"] = None,

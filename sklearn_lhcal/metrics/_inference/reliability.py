@@ -1,6 +1,7 @@
 """Reliability curves: mean prediction and observed rate of each bin, with intervals."""
 
 from collections.abc import Callable, Hashable
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -10,13 +11,18 @@ from scipy.special import stdtrit
 from ..._rows import PredictionLike, Rows, class_column, class_names, read_rows
 from ..._utils.arrays import Floats, row_blocks
 from ..._utils.bins import Bins
-from ..._utils.checks import checked
+from ..._utils.checks import as_floats, checked
+from ..._utils.distances import Distance, is_ordinal
 from ..._utils.results import result
 from ..._utils.types import ArrayLike, LabelsLike, Strategy
 from .._disagreement import pair_rates
+from .._evaluate import apart, points_of
 from .._two_way import squares
 from .means import spread_of_bin, told_panel
 from .raters import FIXED_RATERS, random_raters
+
+# what is in the unit of a distance
+_IN_UNITS = ("mean_predicted", "mean_observed", "interval", "edges")
 
 
 @result
@@ -26,7 +32,7 @@ class ReliabilityCurve(NamedTuple):
     Attributes
     ----------
     mean_predicted, mean_observed : ndarray of shape (B,)
-        Probabilities.
+        Probabilities, or mean squared distances.
     interval : ndarray of shape (B, 2)
         For the observed rate; NaN where a bin holds fewer than two rows, or too few raters.
     bin_counts : ndarray of shape (B,)
@@ -51,6 +57,7 @@ def reliability_curve(
     prediction: PredictionLike,
     *,
     kind: str | Hashable = "classwise",
+    distance: Distance = None,
     classes: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
     groups: ArrayLike | None = None,
@@ -78,6 +85,10 @@ def reliability_curve(
         "disagreement": the predicted probability that two raters of a row give different labels;
         rows with one rater are left out. A class: its name, or its column where names are no
         numbers.
+    distance : None, "ordinal", "interval" or array-like of shape (n_classes, n_classes), optional
+        How far classes are apart, as in `expected_squared_loss`. Disagreement is then the mean
+        squared distance of two raters, in steps for "ordinal". Of probabilities only "ordinal" is
+        meant: they are cumulative, of a class or any before it, and the last class is left out.
     classes : array-like of shape (n_classes,), optional
         Names of the columns of a bare array.
     sample_weight : array-like of shape (n_samples,), optional
@@ -120,23 +131,47 @@ def reliability_curve(
     }
     rows = read_rows(y, prediction, sample_weight, groups, classes=classes).weighted()
     if isinstance(kind, str) and kind == "disagreement":
-        return _of_disagreement(rows, raters, **how)
-    if isinstance(kind, str) and kind == "classwise":
-        return _curve(rows, rows.z, lambda rows: rows.mu, raters, **how)
-    k = class_column(kind, rows)
-    found = _curve(rows, rows.z[:, [k]], lambda rows: rows.mu[:, [k]], raters, **how)
-    return found._replace(class_name=class_names(rows)[k])
+        return _of_disagreement(rows, distance, raters, **how)
+    if distance is not None and not is_ordinal(distance):
+        raise ValueError(f"Probabilities have the distance 'ordinal' or None, got {distance!r}.")
+    B = points_of(rows, distance)
+    K = len(class_names(rows)) - (B is not None)
+    pooled = isinstance(kind, str) and kind == "classwise"
+    columns = list(range(K)) if pooled else [class_column(kind, rows)]
+    if columns[-1:] == [K] or not columns:
+        raise ValueError("The last class or any before it is certain; choose another class.")
+
+    def shares(p: Floats) -> Floats:
+        if B is not None:
+            # sums of probabilities, but for rounding
+            p = np.minimum(p @ B, 1.0)
+        return p[:, columns]
+
+    found = _curve(rows, shares(rows.z), lambda rows: shares(rows.mu), raters, **how)
+    return found if pooled else found._replace(class_name=class_names(rows)[columns[0]])
 
 
-def _of_disagreement(rows: Rows, raters: str | None, **how) -> ReliabilityCurve:
+def _of_disagreement(
+    rows: Rows, distance: Distance, raters: str | None, *, n_bins, **how
+) -> ReliabilityCurve:
     seen = rows.contributing(2)
     if seen is None:
         raise ValueError(
             "No row of y with a positive weight has two raters or more, so there is no "
             "disagreement to show; for one label per row use ReliabilityDisplay, or another kind."
         )
-    phi = seen.distribution.disagreement()[:, None]
-    return _curve(seen, phi, pair_rates, raters, least_raters=2, **how)
+    P = apart(rows, distance)
+    largest = 1.0
+    if P is not None:
+        # rates are shares of the largest squared distance
+        largest = 2 * float(P.max()) or 1.0
+        P = 2 * P / largest
+    phi = np.minimum(seen.distribution._disagreement(P), 1.0)[:, None]
+    if np.ndim(n_bins):
+        n_bins = as_floats(n_bins, "n_bins") / largest
+    rate = partial(pair_rates, P=P)
+    found = _curve(seen, phi, rate, raters, least_raters=2, n_bins=n_bins, **how)
+    return found._replace(**{name: getattr(found, name) * largest for name in _IN_UNITS})
 
 
 def _curve(
