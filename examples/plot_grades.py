@@ -17,7 +17,7 @@ import numpy as np
 from colours import PALETTE
 
 from sklearn_lhcal.datasets import load_anesthesia_ratings, make_label_histograms
-from sklearn_lhcal.display import ReliabilityDisplay
+from sklearn_lhcal.display import DisagreementReliabilityDisplay, ReliabilityDisplay
 from sklearn_lhcal.label_histogram import Annotations, krippendorff_alpha
 from sklearn_lhcal.metrics import confidence_interval, irreducible_loss, loss_decomposition
 
@@ -70,22 +70,25 @@ print(f"  of it, calibration      {parts.calibration_loss:.3f}")
 # %%
 # Reliability of cumulative probabilities: is "at most grade j" as frequent as the model says? One
 # curve a step. Where the model says .9, fewer raters agree.
-F = np.minimum(data.prediction.cumsum(axis=1), 1)
-at_most = data.counts.cumsum(axis=1)
-
-fig, ax = plt.subplots(figsize=(5, 5), layout="constrained")
+fig, ax = plt.subplots(figsize=(5, 5.6), layout="constrained")
 for j in range(3):
     ReliabilityDisplay.from_predictions(
-        np.column_stack([at_most[:, -1] - at_most[:, j], at_most[:, j]]),
-        F[:, j],
-        class_index=1,
-        name=f"at most grade {j + 1}",
+        data.counts,
+        data.prediction,
+        class_index=j,
+        distance="ordinal",
+        name=f"at most grade {j}",
         n_bins=10,
         ax=ax,
     )
-ax.set(
-    xlabel="predicted probability of at most grade j",
-    ylabel="share of raters who give at most grade j",
-    title="Cumulative reliability of a model",
-)
+ax.set_xlabel("Predicted probability of at most a grade")
+ax.set_ylabel("Observed frequency of it")
+ax.set_title("Cumulative reliability of a model")
+
+# %%
+# Disagreement in steps: how far apart two raters of a row are, against what the model predicts. It
+# takes its probabilities for those of each rater, and is too sure of them.
+show = DisagreementReliabilityDisplay.from_predictions
+display = show(data.counts, data.prediction, distance="ordinal", n_bins=8, name="model")
+display.ax_.set_title("Steps between two raters")
 plt.show()
