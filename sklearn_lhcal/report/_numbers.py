@@ -1,6 +1,7 @@
 """The numbers of a report: public metrics, each with its interval."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
 
@@ -13,7 +14,13 @@ from .._utils.simplex import accuracy
 from .._utils.tags import MeanOfTerms, metric, tags_of
 from .._utils.types import ArrayLike
 from ..distributions import Distribution
-from ..label_histogram import fleiss_kappa, pairwise_disagreement, percent_agreement
+from ..label_histogram import (
+    fleiss_kappa,
+    gwet_ac,
+    krippendorff_alpha,
+    pairwise_disagreement,
+    percent_agreement,
+)
 from ..metrics import bayes_decision, confidence_interval, decision_risk, paired_difference
 from ._study import Study
 
@@ -40,14 +47,22 @@ PAIRS = {
     "disagreement_squared_loss": metrics.disagreement_squared_loss,
     "disagreement_calibration_error": metrics.disagreement_calibration_error,
 }
+AGREEMENT = {
+    "percent_agreement": percent_agreement,
+    "fleiss_kappa": fleiss_kappa,
+    "krippendorff_alpha": krippendorff_alpha,
+    "gwet_ac": gwet_ac,
+}
 # What calibration is judged by, in differences of one prediction from another.
 COMPARED = ("log_loss", "expected_squared_loss", "disagreement_squared_loss")
 
 
 class Number(NamedTuple):
-    """One number: a metric of a subset of the results, its interval, and of how many rows.
+    """One number: a metric of a subset of the results, its interval, and of how many cases.
 
-    `class_name` is the class it is about; None: all of them.
+    `subset` is "uncalibrated", "recalibrated", "difference" (of these two) or "labels", whose
+    intervals hold for these raters and new cases; "new_raters": the uncalibrated prediction, with
+    an interval for new raters and new cases. `class_name` is the class; None: all of them.
     """
 
     name: str
@@ -67,7 +82,7 @@ def _confidence_terms(rows: Rows) -> tuple:
 
 @metric(MeanOfTerms(terms=_confidence_terms, limits=(-1.0, 1.0)))
 def overconfidence(y, prediction) -> float:
-    """Mean of the largest probability less the expected accuracy."""
+    """Mean of the largest probability minus the share of labels that agree with it."""
     return ratio(_confidence_terms, read_rows(y, prediction))
 
 
@@ -78,8 +93,19 @@ def _disagreement_terms(rows: Rows) -> tuple:
 
 @metric(MeanOfTerms(least_raters=2, terms=_disagreement_terms, limits=(-1.0, 1.0)))
 def excess_disagreement(y, prediction) -> float:
-    """Mean of the predicted disagreement less that which was observed."""
+    """Mean of the predicted disagreement minus the observed one."""
     return ratio(_disagreement_terms, read_rows(y, prediction), 2)
+
+
+def _excess_error_terms(rows: Rows) -> tuple:
+    error = 1 - accuracy(rows.mu, rows.z)
+    return rows.weight * (error - pairwise_disagreement(rows.labels)), rows.weight
+
+
+@metric(MeanOfTerms(least_raters=2, terms=_excess_error_terms, limits=(-1.0, 1.0)))
+def excess_error(y, prediction) -> float:
+    """How much more often a rater disagrees with the model than with another rater."""
+    return ratio(_excess_error_terms, read_rows(y, prediction), 2)
 
 
 def ratio(terms, rows: Rows, least_raters: int = 1, **options) -> float:
@@ -98,24 +124,41 @@ class Intervals(NamedTuple):
     level: float
     random_state: int
 
-    def measure(self, name: str, function, prediction, subset: str, y=None, **options) -> Number:
-        """One metric with its interval."""
-        labels = self.study.labels if y is None else y
-        interval = confidence_interval(function, labels, prediction, **self._how, **options)
+    def measure(self, name: str, function, prediction, subset: str, **options) -> Number:
+        """One metric with its interval for these raters and new cases."""
+        labels = self.study.labels
+        interval = confidence_interval(
+            function, labels, prediction, raters="fixed", **self.how, **options
+        )
         return self._number(name, subset, function, interval, **options)
+
+    def for_new_raters(self, name: str, function) -> Number:
+        """A metric of the study's own prediction with its interval for new raters and new cases.
+
+        NaN where hardly a case has labels enough without one of the raters.
+        """
+        study = self.study
+        interval = (np.nan, np.nan, np.nan)
+        with suppress(ValueError):
+            interval = confidence_interval(
+                function, study.labels, study.prediction, raters="random", **self.how
+            )[:3]
+        return Number(name, "new_raters", *interval, self.level, len(study))
 
     def compare(self, name: str, function, prediction, subset: str, **options) -> Number:
         """How much smaller a metric is than that of the study's own prediction."""
         raw = self.study.prediction
         labels = self.study.labels
-        interval = paired_difference(function, labels, prediction, raw, **self._how, **options)
+        interval = paired_difference(
+            function, labels, prediction, raw, raters="fixed", **self.how, **options
+        )
         return self._number(name, subset, function, interval, **options)
 
     @property
-    def _how(self) -> dict:
+    def how(self) -> dict:
+        """What all intervals share."""
         return {
             "groups": self.study.groups,
-            "raters": self.study.raters,
             "confidence_level": self.level,
             "random_state": self.random_state,
         }
@@ -139,30 +182,20 @@ def numbers(
     return {(number.name, number.subset): number for number in found}
 
 
-def of_classes(intervals: Intervals, verbose: bool = False) -> list[Number]:
-    """Calibration errors of each class of the prediction as it was given."""
-    study = intervals.study
-    found = []
-    for k in Progress(study.shown(MOST_CLASSES), desc="classes", disable=not verbose):
-        own = {"kind": study.labels.classes.tolist()[k]}
-        for name, function in OF_CLASS.items():
-            number = intervals.measure(name, function, study.prediction, "as_given", **own)
-            found.append(number._replace(class_name=study.classes[k]))
-    return found
-
-
 def _plan(intervals: Intervals, recalibrated: Distribution | None) -> Iterator[partial]:
     """The calls that make the numbers; none was made yet."""
     study = intervals.study
     chosen = dict(PROBABILITIES)
     if study.has_pairs:
         chosen |= PAIRS
-        yield partial(intervals.measure, "percent_agreement", percent_agreement, None, "labels")
-        yield partial(intervals.measure, "fleiss_kappa", fleiss_kappa, None, "labels")
+        for name, function in AGREEMENT.items():
+            yield partial(intervals.measure, name, function, None, "labels")
     gaps = {"overconfidence": overconfidence}
     if study.has_pairs:
-        gaps["excess_disagreement"] = excess_disagreement
-    predictions = {"as_given": study.prediction}
+        gaps |= {"excess_disagreement": excess_disagreement, "excess_error": excess_error}
+    if study.raters == "random":
+        yield partial(intervals.for_new_raters, "overconfidence", overconfidence)
+    predictions = {"uncalibrated": study.prediction}
     if recalibrated is not None:
         predictions["recalibrated"] = recalibrated
     for subset, prediction in predictions.items():

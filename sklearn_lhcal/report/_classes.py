@@ -1,0 +1,142 @@
+"""Each class of a report: how often it is named, how well it is told apart, how well calibrated.
+
+Labels are the truth: each label of a case counts 1/n_i of it. Letters: p the predicted probability
+of a class, μ the share of a case's labels in it, w weights."""
+
+from collections.abc import Callable
+
+import numpy as np
+from scipy.special import expit, logit
+
+from .._rows import Rows, read_rows
+from .._utils.arrays import Floats
+from .._utils.progress import Progress
+from .._utils.tags import MeanOfTerms, OfRows, metric
+from ._numbers import MOST_CLASSES, OF_CLASS, Intervals, Number, ratio
+
+# Nearer to 0 or 1 no logarithm of odds is taken.
+_LEAST = 1e-6
+_NEWTON_STEPS = 30
+# Without convergence there is no estimate: labels may be separable.
+_MOST_SLOPE = 100.0
+
+
+def _share_terms(rows: Rows, *, of: int, predicted: bool) -> tuple:
+    chosen = rows.z if predicted else rows.mu
+    return rows.weight * chosen[:, of], rows.weight
+
+
+def _hit_terms(rows: Rows, *, of: int, positive: bool) -> tuple:
+    """Of the labels in a class, or outside it, those with which the first choice agrees."""
+    mu = rows.mu[:, of]
+    chosen = rows.z.argmax(axis=1) == of
+    if not positive:
+        mu, chosen = 1 - mu, ~chosen
+    return rows.weight * mu * chosen, rows.weight * mu
+
+
+def _tags(terms: Callable) -> Callable:
+    return lambda **_: MeanOfTerms(terms=terms, limits=(0.0, 1.0))
+
+
+@metric(_tags(_share_terms))
+def share(y, prediction, *, of: int, predicted: bool) -> float:
+    """Mean over cases of the share of labels in class `of`, or of its predicted probability."""
+    return ratio(_share_terms, read_rows(y, prediction), of=of, predicted=predicted)
+
+
+@metric(_tags(_hit_terms))
+def hit_rate(y, prediction, *, of: int, positive: bool) -> float:
+    """Sensitivity for class `of`; specificity where not `positive`."""
+    return ratio(_hit_terms, read_rows(y, prediction), of=of, positive=positive)
+
+
+def area(rows: Rows, *, of: int) -> float:
+    """Area under the ROC curve of class `of`.
+
+    The probability that p is larger for a label in the class than for one outside it, of another
+    case; ties count one half.
+    """
+    p = rows.z[:, of]
+    positive = rows.weight * rows.mu[:, of]
+    negative = rows.weight * (1 - rows.mu[:, of])
+    _, place = np.unique(p, return_inverse=True)
+    P, N = (np.bincount(place, side) for side in (positive, negative))
+    below = np.cumsum(N) - N
+    # pairs within a case are no pairs of cases, and tie
+    own = (positive * negative).sum()
+    pairs = P.sum() * N.sum() - own
+    if pairs <= 0:
+        return np.nan
+    return float(((P * (below + N / 2)).sum() - own / 2) / pairs)
+
+
+def intercept(rows: Rows, *, of: int) -> float:
+    """Calibration in the large, a of ``logit P(label in class) = a + logit p``."""
+    x = _odds(rows, of)
+    return _logistic(np.ones((len(x), 1)), x, rows, of)[0]
+
+
+def slope(rows: Rows, *, of: int) -> float:
+    """Calibration slope, b of ``logit P(label in class) = a + b logit p``."""
+    x = _odds(rows, of)
+    return _logistic(np.column_stack([np.ones(len(x)), x]), np.zeros(len(x)), rows, of)[1]
+
+
+def _odds(rows: Rows, of: int) -> Floats:
+    return logit(np.clip(rows.z[:, of], _LEAST, 1 - _LEAST))
+
+
+def _logistic(X: Floats, offset: Floats, rows: Rows, of: int) -> Floats:
+    """Coefficients of most likelihood of the labels, by Newton's method; NaN if it diverges."""
+    mu = rows.mu[:, of]
+    w = rows.weight
+    beta = np.zeros(X.shape[1])
+    for _ in range(_NEWTON_STEPS):
+        p = expit(X @ beta + offset)
+        gradient = X.T @ (w * (mu - p))
+        H = (X * (w * p * (1 - p))[:, None]).T @ X
+        if np.linalg.cond(H) > 1 / np.finfo(float).eps:
+            break
+        step = np.linalg.solve(H, gradient)
+        beta = beta + step
+        if np.abs(step).max() < 1e-9:
+            return beta
+        if np.abs(beta).max() > _MOST_SLOPE:
+            break
+    return np.full(len(beta), np.nan)
+
+
+def _of_rows(name: str, of_rows: Callable) -> Callable:
+    @metric(lambda **_: OfRows(of_rows=of_rows))
+    def function(y, prediction, *, of: int) -> float:
+        return of_rows(read_rows(y, prediction), of=of)
+
+    function.__name__ = name
+    return function
+
+
+# What is measured of each class: name, function and its options.
+MEASURED: dict[str, tuple[Callable, dict]] = {
+    "share_of_labels": (share, {"predicted": False}),
+    "mean_probability": (share, {"predicted": True}),
+    "sensitivity": (hit_rate, {"positive": True}),
+    "specificity": (hit_rate, {"positive": False}),
+    "auc": (_of_rows("auc", area), {}),
+    "calibration_intercept": (_of_rows("calibration_intercept", intercept), {}),
+    "calibration_slope": (_of_rows("calibration_slope", slope), {}),
+}
+
+
+def of_classes(intervals: Intervals, verbose: bool = False) -> list[Number]:
+    """All numbers of each class that is shown, of the uncalibrated prediction."""
+    study = intervals.study
+    found = []
+    for k in Progress(study.shown(MOST_CLASSES), desc="classes", disable=not verbose):
+        plan = {name: (function, {"of": k, **own}) for name, (function, own) in MEASURED.items()}
+        kind = {"kind": study.labels.classes.tolist()[k]}
+        plan |= {name: (function, kind) for name, function in OF_CLASS.items()}
+        for name, (function, options) in plan.items():
+            number = intervals.measure(name, function, study.prediction, "uncalibrated", **options)
+            found.append(number._replace(class_name=study.classes[k]))
+    return found

@@ -1,0 +1,191 @@
+"""The raters of a report: a model beside them, who stands out, and who is taken for whom."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from .._utils.arrays import Floats
+from .._utils.simplex import votes_of
+from ..metrics import ReaderComparison, ReaderTable, reader_comparison, reader_table
+from ._numbers import Intervals, Number
+from ._study import LEAST_RATERS, Study
+from ._verdict import MARGIN, TITLES, error_state, percent, text, with_interval
+
+MOST_RATERS = 50
+
+
+class Raters(NamedTuple):
+    """What was found of named raters.
+
+    Attributes
+    ----------
+    these : ReaderComparison
+        Its intervals hold for these raters and new cases.
+    new : ReaderComparison or None
+        For new raters too; None where they are too few.
+    table : ReaderTable or None
+        None for fewer than three raters.
+    names : list of str
+    """
+
+    these: ReaderComparison
+    new: ReaderComparison | None
+    table: ReaderTable | None
+    names: list[str]
+
+
+def raters_of(intervals: Intervals, sensitive: bool) -> Raters | None:
+    """The model beside the raters; None where these have no names, or share no case."""
+    study = intervals.study
+    if study.n_raters is None or study.n_raters < 2 or not study.has_pairs:
+        return None
+    how = {"margin": MARGIN, **intervals.how}
+    these = reader_comparison(study.labels, study.prediction, raters="fixed", **how)
+    names = [str(name) for name in these.readers.raters.tolist()]
+    if sensitive:
+        names = [f"rater {i + 1}" for i in range(len(names))]
+    if study.n_raters < LEAST_RATERS:
+        return Raters(these, None, None, names)
+    try:
+        new = reader_comparison(study.labels, study.prediction, raters="random", **how)
+    except ValueError:
+        # one rater labelled nearly all cases
+        new = None
+    return Raters(these, new, reader_table(study.labels, **intervals.how), names)
+
+
+def as_number(interval, level: float, n: int) -> Number:
+    """An interval as a number of the page."""
+    return Number("", "uncalibrated", *interval[:3], level, n)
+
+
+def sentences(found: Raters, study: Study) -> list[str]:
+    """Whether the model is as good as one more rater, and what its probabilities are worth."""
+    these = as_number(found.these.difference, 0.0, len(study))
+    state = error_state(these)
+    said = [
+        f"{TITLES[state] if state != 'inconclusive' else 'Inconclusive'}, for these raters: a "
+        f"rater disagrees with the model's first choice in {percent(found.these.model_error[0])} "
+        f"of the comparisons, and with another rater in {percent(found.these.reader_error[0])}. "
+        f"The difference is {with_interval(these)}; a difference below {MARGIN} was taken not to "
+        "matter."
+    ]
+    if found.new is not None:
+        wide = as_number(found.new.difference, 0.0, len(study))
+        same = "the same" if error_state(wide) == state else TITLES[error_state(wide)].lower()
+        said.append(f"For any raters like these: {with_interval(wide)}, {same}.")
+    return [*said, _worth(found.these)]
+
+
+def _worth(these: ReaderComparison) -> str:
+    """How many raters' mean label is as near to the truth as the model's probabilities."""
+    low = f"{these.worth_low:.1f}"
+    if not np.isfinite(these.worth):
+        return (
+            "Equivalent number of raters: the model's probabilities are not distinguishable from "
+            f"the shares among very many raters; they are worth the mean label of {low} raters at "
+            "least."
+        )
+    high = "any number" if np.isinf(these.worth_high) else f"{these.worth_high:.1f}"
+    return (
+        "Equivalent number of raters: the model's probabilities are as close to the shares among "
+        f"all raters as the mean label of {these.worth:.1f} [{low}, {high}] raters."
+    )
+
+
+def rows_of_raters(found: Raters, study: Study, level: float) -> list[dict]:
+    """A row for each rater, those with the most cases first."""
+    each = found.these.readers
+    usual = found.these.reader_error.estimate
+    order = np.argsort(-each.n_rows, kind="stable")[:MOST_RATERS]
+    rows = []
+    for r in order.tolist():
+        error = (each.error[r], *each.error_interval[r])
+        difference = (each.difference[r], *each.difference_interval[r])
+        rows.append(
+            {
+                "rater": found.names[r],
+                "n_cases": int(each.n_rows[r]),
+                "disagreement": _plain(error),
+                "model_minus_rater": _plain(difference),
+                "stands_out": [*_by_error(error, usual), *_by_bias(found.table, r, study)],
+            }
+        )
+    return rows
+
+
+def _plain(ends) -> list[float]:
+    return [float(end) for end in ends]
+
+
+def _by_error(error, usual: float):
+    """Whether the others disagree with a rater more or less often than raters usually do."""
+    if error[1] > usual:
+        yield "disagrees with the others more often than raters do on average"
+    if error[2] < usual:
+        yield "disagrees with the others less often than raters do on average"
+
+
+def _by_bias(table: ReaderTable | None, r: int, study: Study):
+    """The classes that a rater names more or less often than the others of the same cases."""
+    if table is None:
+        return
+    for k, name in enumerate(study.classes):
+        low, high = table.interval[r, k]
+        if low > 0 or high < 0:
+            way = "more" if low > 0 else "less"
+            yield f"says {name} {way} often, by {text(abs(table.bias[r, k]))}"
+
+
+def who_stands_out(rows: list[dict], found: Raters) -> str:
+    """One sentence on the table of raters."""
+    apart = [row["rater"] for row in rows if row["stands_out"]]
+    said = "No rater stands out."
+    if apart:
+        said = f"{', '.join(apart)} stand{'s' * (len(apart) == 1)} out."
+    if found.table is None:
+        return said
+    of = found.table.p_values
+    parts = "; ".join(f"{name}: {_p(p)}" for name, p in of.items() if np.isfinite(p))
+    return (
+        f"{said} The hypothesis that all raters label alike has p = {_p(found.table.pvalue)} "
+        f"({parts}). A small p speaks against it."
+    )
+
+
+def _p(p: float) -> str:
+    return "< 0.001" if p < 0.001 else f"{p:.3f}"
+
+
+class Confusion(NamedTuple):
+    """Shares in per cent of each line: who says what where another says the class of the line.
+
+    Attributes
+    ----------
+    model : ndarray of shape (K, K)
+        What raters say (columns) of cases for which the model says the class of the line.
+    raters : ndarray of shape (K, K) or None
+        What another rater says where one says the class of the line; None without pairs.
+    """
+
+    model: Floats
+    raters: Floats | None
+
+
+def confusion(study: Study) -> Confusion:
+    """The model against the raters, and the raters among themselves; each case counts once."""
+    mu = study.labels.mu
+    model = _shares(votes_of(study.z).T @ mu)
+    if not study.has_pairs:
+        return Confusion(model, None)
+    several = study.n_labels >= 2
+    y = study.labels.counts[several]
+    n = y.sum(axis=1, keepdims=True)
+    # pairs of two different labels of a case: y yᵀ − diag(y), each case weighing 1
+    pairs = (y / (n * (n - 1))).T @ y - np.diag((y / (n * (n - 1))).sum(axis=0))
+    return Confusion(model, _shares(pairs))
+
+
+def _shares(a: Floats) -> Floats:
+    total = a.sum(axis=1, keepdims=True)
+    return np.divide(a, total, out=np.full(a.shape, np.nan), where=total > 0)
