@@ -4,6 +4,7 @@ Labels are the truth: each label of a case counts 1/n_i of it. Letters: p the pr
 of a class, μ the share of a case's labels in it, w weights."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from scipy.special import expit, logit
@@ -21,18 +22,14 @@ _NEWTON_STEPS = 30
 _MOST_SLOPE = 100.0
 
 
-def _share_terms(rows: Rows, *, of: int, predicted: bool) -> tuple:
+def _share_terms(rows: Rows, *, of: Any, predicted: bool) -> tuple:
     chosen = rows.z if predicted else rows.mu
     return rows.weight * chosen[:, of], rows.weight
 
 
-def _hit_terms(rows: Rows, *, of: int, positive: bool) -> tuple:
-    """Of the labels in a class, or outside it, those with which the first choice agrees."""
-    mu = rows.mu[:, of]
-    chosen = rows.z.argmax(axis=1) == of
-    if not positive:
-        mu, chosen = 1 - mu, ~chosen
-    return rows.weight * mu * chosen, rows.weight * mu
+def _hit_terms(rows: Rows, *, of: Any, positive: bool) -> tuple:
+    hit = (rows.z.argmax(axis=1) == of) == positive
+    return rows.weight * hit, rows.weight
 
 
 def _tags(terms: Callable) -> Callable:
@@ -40,18 +37,22 @@ def _tags(terms: Callable) -> Callable:
 
 
 @metric(_tags(_share_terms))
-def share(y, prediction, *, of: int, predicted: bool) -> float:
+def share(y, prediction, *, of: Any, predicted: bool) -> float:
     """Mean over cases of the share of labels in class `of`, or of its predicted probability."""
     return ratio(_share_terms, read_rows(y, prediction), of=of, predicted=predicted)
 
 
 @metric(_tags(_hit_terms))
-def hit_rate(y, prediction, *, of: int, positive: bool) -> float:
-    """Sensitivity for class `of`; specificity where not `positive`."""
-    return ratio(_hit_terms, read_rows(y, prediction), of=of, positive=positive)
+def hit_rate(y, prediction, *, of: Any, positive: bool, sample_weight=None) -> float:
+    """How often the first choice is class `of`, or is not, where not `positive`.
+
+    Weighted by the share of a case's labels in the class it is the sensitivity, by that of the
+    others the specificity.
+    """
+    return ratio(_hit_terms, read_rows(y, prediction, sample_weight), of=of, positive=positive)
 
 
-def area(rows: Rows, *, of: int) -> float:
+def area(rows: Rows, *, of: Any) -> float:
     """Area under the ROC curve of class `of`.
 
     The probability that p is larger for a label in the class than for one outside it, of another
@@ -71,13 +72,13 @@ def area(rows: Rows, *, of: int) -> float:
     return float(((P * (below + N / 2)).sum() - own / 2) / pairs)
 
 
-def intercept(rows: Rows, *, of: int) -> float:
+def intercept(rows: Rows, *, of: Any) -> float:
     """Calibration in the large, a of ``logit P(label in class) = a + logit p``."""
     x = _odds(rows, of)
     return _logistic(np.ones((len(x), 1)), x, rows, of)[0]
 
 
-def slope(rows: Rows, *, of: int) -> float:
+def slope(rows: Rows, *, of: Any) -> float:
     """Calibration slope, b of ``logit P(label in class) = a + b logit p``."""
     x = _odds(rows, of)
     return _logistic(np.column_stack([np.ones(len(x)), x]), np.zeros(len(x)), rows, of)[1]
@@ -109,7 +110,7 @@ def _logistic(X: Floats, offset: Floats, rows: Rows, of: int) -> Floats:
 
 def _of_rows(name: str, of_rows: Callable) -> Callable:
     @metric(lambda **_: OfRows(of_rows=of_rows))
-    def function(y, prediction, *, of: int) -> float:
+    def function(y, prediction, *, of: Any) -> float:
         return of_rows(read_rows(y, prediction), of=of)
 
     function.__name__ = name
@@ -120,8 +121,6 @@ def _of_rows(name: str, of_rows: Callable) -> Callable:
 MEASURED: dict[str, tuple[Callable, dict]] = {
     "share_of_labels": (share, {"predicted": False}),
     "mean_probability": (share, {"predicted": True}),
-    "sensitivity": (hit_rate, {"positive": True}),
-    "specificity": (hit_rate, {"positive": False}),
     "auc": (_of_rows("auc", area), {}),
     "calibration_intercept": (_of_rows("calibration_intercept", intercept), {}),
     "calibration_slope": (_of_rows("calibration_slope", slope), {}),
@@ -130,13 +129,35 @@ MEASURED: dict[str, tuple[Callable, dict]] = {
 
 def of_classes(intervals: Intervals, verbose: bool = False) -> list[Number]:
     """All numbers of each class that is shown, of the uncalibrated prediction."""
+    shown = intervals.study.shown(MOST_CLASSES)
+    plan = Progress(shown, desc="classes", disable=not verbose)
+    return [number for k in plan for number in _of_class(intervals, k)]
+
+
+def _of_class(intervals: Intervals, k: int):
     study = intervals.study
-    found = []
-    for k in Progress(study.shown(MOST_CLASSES), desc="classes", disable=not verbose):
-        plan = {name: (function, {"of": k, **own}) for name, (function, own) in MEASURED.items()}
-        kind = {"kind": study.labels.classes.tolist()[k]}
-        plan |= {name: (function, kind) for name, function in OF_CLASS.items()}
-        for name, (function, options) in plan.items():
-            number = intervals.measure(name, function, study.prediction, "uncalibrated", **options)
-            found.append(number._replace(class_name=study.classes[k]))
-    return found
+    plan: dict[str, tuple[Callable, dict]] = {
+        name: (function, {"of": k, **own}) for name, (function, own) in MEASURED.items()
+    }
+    mu = study.labels.mu[:, k]
+    for name, weight, positive in (("sensitivity", mu, True), ("specificity", 1 - mu, False)):
+        plan[name] = hit_rate, {"of": k, "positive": positive, "sample_weight": weight}
+    kind = {"kind": study.labels.classes.tolist()[k]}
+    plan |= {name: (function, kind) for name, function in OF_CLASS.items()}
+    for name, (function, options) in plan.items():
+        number = _measured(intervals, name, function, options)
+        yield number._replace(class_name=study.classes[k])
+
+
+def _measured(intervals: Intervals, name: str, function: Callable, options: dict) -> Number:
+    """One number; NaN where too few cases count, of a class that hardly anybody chose."""
+    try:
+        number = intervals.measure(
+            name, function, intervals.study.prediction, "uncalibrated", **options
+        )
+    except ValueError:
+        nothing = (np.nan, np.nan, np.nan)
+        return Number(name, "uncalibrated", *nothing, intervals.level, 0)
+    if name == "auc":
+        return number._replace(low=max(number.low, 0.0), high=min(number.high, 1.0))
+    return number

@@ -7,17 +7,29 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..display import DisagreementReliabilityDisplay, ReliabilityDisplay
+from ..display import DecisionCurveDisplay, DisagreementReliabilityDisplay, ReliabilityDisplay
 from ..distributions import Distribution
-from ..metrics import loss_decomposition
+from ._numbers import Number
+from ._raters import Raters
 from ._referral import Referral
 from ._study import Study
 
-# Okabe and Ito's colours, one a prediction, and one a part of the loss.
-COLOURS = {"as given": "#0072B2", "recalibrated": "#009E73"}
-PARTS = {"IL": "#999999", "CL": "#D55E00", "DL": "#56B4E9"}
+# Okabe and Ito's colours, one a prediction.
+COLOURS = {"uncalibrated": "#0072B2", "recalibrated": "#009E73", "labels": "#D55E00"}
+PARTS = {
+    "irreducible_loss": "raters' own disagreement (IL)",
+    "calibration_loss": "calibration would remove (CL)",
+    "dispersion_loss": "a better model would remove (DL)",
+}
 MOST_CLASSES = 6
+MOST_CURVES = 3
+MOST_RATERS = 30
 N_BINS = 10
+# Numbers of labels that differ more stand in bins.
+MOST_BARS = 20
+# Inches of a line of dots, and of the axis below them.
+_LINE = 0.3
+_AXIS = 0.9
 
 
 class Picture(NamedTuple):
@@ -28,28 +40,54 @@ class Picture(NamedTuple):
     curves: dict
 
 
+class Line(NamedTuple):
+    """One dot with its interval: on which line, of which series, and which number."""
+
+    label: str
+    series: str
+    ends: tuple[float, float, float]
+
+
 def pictures(
-    study: Study, recalibrated: Distribution | None, referral: Referral, level: float
+    study: Study,
+    recalibrated: Distribution | None,
+    found: dict,
+    by_class: list[Number],
+    raters: Raters | None,
+    sent: Referral,
+    level: float,
 ) -> dict[str, list]:
     """All pictures, by what they are about; a page puts those of one list side by side."""
-    predictions = {"as given": study.prediction}
+    predictions = {"uncalibrated": study.prediction}
     if recalibrated is not None:
         predictions["recalibrated"] = recalibrated
-    drawn = {"labels": [_labels_a_row(study)]}
+    drawn = {"classes": [_frequencies(study, by_class)]}
+    if study.n_labels.min() < study.n_labels.max():
+        drawn["labels"] = [_labels_a_case(study)]
     names = _safe_names(study)
     drawn["reliability"] = [
         _reliability(study, k, names[k], level) for k in study.shown(MOST_CLASSES)
     ]
+    if raters is not None:
+        drawn["raters"] = [_raters(raters)]
     if study.has_pairs:
-        drawn["loss"] = [_loss(study, predictions)]
+        drawn["loss"] = [_loss(found)]
         drawn["disagreement"] = [_disagreement(study, predictions, level)]
-    drawn["referral"] = [_referral(referral, level)]
+    if study.costs is not None:
+        drawn["decisions"] = [
+            _net_benefit(study, k, names[k], level) for k in study.shown(MOST_CURVES)
+        ]
+    drawn["referral"] = [_referral(sent, level)]
     return drawn
 
 
 def _safe_names(study: Study) -> list[str]:
-    """Names of classes for a picture: $ begins no formula, and all can be printed."""
-    return [_printable(name[:40]).replace("$", r"\$") for name in study.classes]
+    return [_safe(name) for name in study.classes]
+
+
+def _safe(name: str) -> str:
+    """A name for a picture: $ begins no formula, and all can be printed."""
+    return _printable(name[:40]).replace("$", r"\$")
 
 
 def _printable(name: str) -> str:
@@ -67,22 +105,101 @@ def _draw(draw: Callable, size: tuple[float, float], alt: str) -> Picture:
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
         figure = Figure(figsize=size, layout="constrained")
         curves = draw(figure)
+        for ax in figure.axes:
+            # displays speak of rows
+            ax.set_ylabel(ax.get_ylabel().replace("rows", "cases"))
         file = BytesIO()
         figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
     return Picture(file.getvalue(), alt, curves)
 
 
-def _labels_a_row(study: Study) -> Picture:
-    numbers = np.bincount(study.n_labels)
+def _dots(lines: list[Line], xlabel: str, alt: str, at: float | None = None) -> Picture:
+    """Dots with intervals, series side by side on each line; `at` marks a value."""
+    places = {label: i for i, label in enumerate(dict.fromkeys(line.label for line in lines))}
+    series = list(dict.fromkeys(line.series for line in lines))
+    shift = dict(zip(series, np.linspace(-0.15, 0.15, len(series) + 2)[1:-1], strict=True))
 
     def draw(figure):
         ax = figure.subplots()
-        ax.bar(np.arange(len(numbers)), numbers, color="0.5")
-        ax.set(xlabel="Labels of a row", ylabel="Rows")
-        ax.xaxis.get_major_locator().set_params(integer=True)
-        return {"rows": numbers.tolist()}
+        for name in series:
+            own = [line for line in lines if line.series == name]
+            ends = np.array([line.ends for line in own])
+            y = [places[line.label] + shift[name] for line in own]
+            bars = np.abs(ends[:, 1:] - ends[:, :1]).T
+            look = {"fmt": "o", "markersize": 4, "color": COLOURS[name], "label": name}
+            ax.errorbar(ends[:, 0], y, xerr=bars, **look)
+        if at is not None:
+            ax.axvline(at, color="0.35", linestyle=(0, (1, 1.5)), zorder=0)
+        ax.set_yticks(list(places.values()), [_safe(label) for label in places])
+        ax.set(xlabel=xlabel, ylim=(len(places) - 0.5, -0.5))
+        if len(lines) > len(places):
+            figure.legend(fontsize="small", loc="outside lower left", ncols=len(series))
+        return {line.label + " | " + line.series: list(line.ends) for line in lines}
 
-    return _draw(draw, (4.2, 2.6), "How many rows have how many labels.")
+    height = _AXIS + _LINE * (len(places) + (len(lines) > len(places)))
+    return _draw(draw, (5.2, height), alt)
+
+
+def _frequencies(study: Study, by_class: list[Number]) -> Picture:
+    """How often each class is named, and how probable the model finds it."""
+    series = {"share_of_labels": "labels", "mean_probability": "uncalibrated"}
+    lines = [
+        Line(str(number.class_name), series[number.name], number[2:5])
+        for number in by_class
+        if number.name in series
+    ]
+    off = {name: [line.ends[0] for line in lines if line.series == name] for name in COLOURS}
+    gaps = np.subtract(off["uncalibrated"], off["labels"])
+    k = int(np.abs(gaps).argmax())
+    name = lines[2 * k].label
+    way = "more" if gaps[k] > 0 else "less"
+    alt = (
+        f"Share of the labels in each class, and its mean predicted probability. The largest "
+        f"difference: {name} is predicted {way} often than it is chosen, by {abs(gaps[k]):.3f}."
+    )
+    return _dots(lines, "Share of the labels; mean probability", alt)
+
+
+def _labels_a_case(study: Study) -> Picture:
+    """A histogram; its bins are numbers of labels, or spans of them where these differ much."""
+    n = study.n_labels
+    low, high = int(n.min()), int(n.max())
+    edges = np.arange(low, high + 2) - 0.5
+    if len(edges) - 1 > MOST_BARS:
+        edges = np.unique(np.geomspace(low, high + 1, MOST_BARS + 1).round()) - 0.5
+    numbers, _ = np.histogram(n, edges)
+
+    def draw(figure):
+        ax = figure.subplots()
+        ax.stairs(numbers, edges, fill=True, color="0.5")
+        ax.set(xlabel="Labels of a case", ylabel="Cases")
+        if high > 20 * low:
+            ax.set_xscale("log")
+        return {"edges": edges.tolist(), "cases": numbers.tolist()}
+
+    alt = f"Cases have {low} to {high:,} labels, half of them {np.median(n):g} or more."
+    return _draw(draw, (4.2, 2.6), alt)
+
+
+def _raters(raters: Raters) -> Picture:
+    """Each rater, and the model, by how often another rater disagrees."""
+    each = raters.these.readers
+    order = np.argsort(each.error, kind="stable")
+    order = order[np.isfinite(each.error_interval[order]).all(axis=1)][:MOST_RATERS]
+    usual = raters.these.reader_error[:3]
+    lines = [Line("model", "labels", raters.these.model_error[:3])]
+    lines.append(Line("one more rater", "uncalibrated", usual))
+    lines += [
+        Line(raters.names[r], "uncalibrated", (each.error[r], *each.error_interval[r]))
+        for r in order.tolist()
+    ]
+    n = int((each.error > raters.these.model_error.estimate).sum())
+    alt = (
+        f"How often another rater disagrees with the model and with each rater. The model has "
+        f"fewer disagreements than {n} of {len(each.error)} raters; the dotted line is one more "
+        "rater."
+    )
+    return _dots(lines, "Probability that another rater disagrees", alt, at=usual[0])
 
 
 def _reliability(study: Study, k: int, name: str, level: float) -> Picture:
@@ -96,13 +213,13 @@ def _reliability(study: Study, k: int, name: str, level: float) -> Picture:
             class_index=study.labels.classes[k],
             n_bins=N_BINS,
             groups=study.groups,
-            raters=study.raters,
+            raters="fixed",
             confidence_level=level,
             ax=ax,
-            line_kwargs={"color": COLOURS["as given"], "markersize": 3},
+            line_kwargs={"color": COLOURS["uncalibrated"], "markersize": 3},
         )
         display.legend_.remove()
-        ax.set(title=name, xlabel="Predicted probability", ylabel="Observed frequency")
+        ax.set(title=name, xlabel="Predicted probability", ylabel="Share of the labels")
         return {study.classes[k]: _curve(display)}
 
     return _draw(draw, (2.75, 3.1), f"Reliability diagram of class {study.classes[k]}.")
@@ -119,7 +236,7 @@ def _disagreement(study: Study, predictions: dict, level: float) -> Picture:
                     name=name,
                     n_bins=N_BINS,
                     groups=study.groups,
-                    raters=study.raters_of_pairs,
+                    raters="fixed",
                     confidence_level=level,
                     ax=ax,
                     line_kwargs={"color": COLOURS[name]},
@@ -128,33 +245,40 @@ def _disagreement(study: Study, predictions: dict, level: float) -> Picture:
             for name, prediction in predictions.items()
         }
 
-    alt = "Predicted against observed probability that two raters disagree."
+    alt = (
+        "Predicted against observed probability that two raters disagree. Below the diagonal they "
+        "disagree less often than predicted."
+    )
     return _draw(draw, (4.8, 5.0), alt)
 
 
 def _referral(referral: Referral, level: float) -> Picture:
-    """What the rows hold that are sent first, and what rows sent at random would."""
+    """The share captured by the cases that are referred first, and by cases chosen at random."""
     look = {
         "irreducible_loss": ("disagreement between raters", "#CC79A7", "o"),
-        "expected_squared_loss": ("squared loss of the model", "#E69F00", "s"),
+        "expected_squared_loss": ("Brier score of the model", "#E69F00", "s"),
     }
 
     def draw(figure):
         ax = figure.subplots()
         sent = np.array(referral.sent)
-        for name, points in referral.held.items():
+        for name, points in referral.captured.items():
             words, colour, marker = look[name]
             share = np.array([number.estimate for number in points])
             low, high = np.transpose([(number.low, number.high) for number in points])
             ax.fill_between(sent, low, high, color=colour, alpha=0.2, linewidth=0)
             ax.plot(sent, share, color=colour, marker=marker, markersize=4, label=words)
-        ax.plot([0, 1], [0, 1], color="0.35", linestyle=(0, (1, 1.5)), label="sent at random")
+        ax.plot([0, 1], [0, 1], color="0.35", linestyle=(0, (1, 1.5)), label="chosen at random")
         ax.set(xlim=(0, 1), ylim=(0, 1.02))
-        ax.set(xlabel="Share of the rows sent, least sure first", ylabel="Share that they hold")
-        ax.legend(fontsize="small", loc="lower right", title=f"bands: {100 * level:g} % intervals")
+        ax.set(xlabel="Share of cases referred, most disagreement predicted first")
+        ax.set_ylabel("Share captured")
+        ax.legend(fontsize="small", loc="lower right", title=f"bands: {100 * level:g}% intervals")
         return referral.curves
 
-    alt = "Share of the disagreement and of the loss in the rows of which the model is least sure."
+    alt = (
+        "Share of the disagreement and of the loss in the cases referred first. Above the dotted "
+        "line the model knows which cases are hard."
+    )
     return _draw(draw, (4.8, 4.0), alt)
 
 
@@ -164,42 +288,44 @@ def _curve(display) -> dict:
         "predicted": display.mean_predicted.tolist(),
         "observed": display.mean_observed.tolist(),
         "interval": display.interval.tolist(),
-        "rows": display.bin_counts.tolist(),
+        "cases": display.bin_counts.tolist(),
     }
 
 
-def _loss(study: Study, predictions: dict) -> Picture:
-    """A bar for each prediction: L = IL + CL + DL."""
-    parts = {
-        name: loss_decomposition(study.labels, prediction, groups=study.groups)
-        for name, prediction in predictions.items()
-    }
-    sizes = {
-        name: {
-            "IL": p.irreducible_loss,
-            "CL": p.calibration_loss,
-            "DL": p.dispersion_loss,
-        }
-        for name, p in parts.items()
-    }
+def _loss(found: dict) -> Picture:
+    """The parts of the Brier score with their signs, before and after calibration."""
+    lines = [
+        Line(words, subset, found[(name, subset)][2:5])
+        for name, words in PARTS.items()
+        for subset in ("uncalibrated", "recalibrated")
+        if (name, subset) in found
+    ]
+    CL, IL = (found[(name, "uncalibrated")] for name in ("calibration_loss", "irreducible_loss"))
+    largest = max(PARTS, key=lambda name: found[(name, "uncalibrated")].estimate)
+    alt = (
+        f"The parts of the Brier score. The largest is {PARTS[largest]}; calibration could remove "
+        f"{CL.estimate:.3f}, and no model removes {IL.estimate:.3f}. An estimate may be negative: "
+        "it is then not distinguishable from 0."
+    )
+    return _dots(lines, "Part of the Brier score", alt, at=0.0)
+
+
+def _net_benefit(study: Study, k: int, name: str, level: float) -> Picture:
+    """Net benefit of acting on a class, against the threshold."""
 
     def draw(figure):
         ax = figure.subplots()
-        labels = {
-            "IL": "IL: raters disagree with each other",
-            "CL": "CL: calibration would remove it",
-            "DL": "DL: more data or a better model would",
-        }
-        for name, size in sizes.items():
-            left = 0.0
-            for part, value in size.items():
-                # a corrected part may be a little below 0
-                width = max(value, 0.0)
-                ax.barh(name, width, left=left, color=PARTS[part], label=labels.pop(part, None))
-                left += width
-        ax.invert_yaxis()
-        ax.set_xlabel("Expected squared loss, L = IL + CL + DL")
-        figure.legend(fontsize="small", loc="outside lower left")
-        return sizes
+        display = DecisionCurveDisplay.from_predictions(
+            study.labels,
+            study.prediction,
+            class_index=study.labels.classes[k],
+            groups=study.groups,
+            raters="fixed",
+            confidence_level=level,
+            ax=ax,
+        )
+        ax.set(title=name, xlabel="Threshold probability", ylabel="Net benefit")
+        return {study.classes[k]: {"net_benefit": display.net_benefit.tolist()}}
 
-    return _draw(draw, (4.8, 1.6 + 0.45 * len(sizes)), "The parts of the squared loss as bars.")
+    alt = f"Decision curve of {study.classes[k]}: useful where it lies above the other lines."
+    return _draw(draw, (3.4, 3.1), alt)

@@ -17,7 +17,7 @@ FEW_RATERS = 5
 
 
 class Check(NamedTuple):
-    """Something about the data that a reader should know: an "info" or a "warning"."""
+    """Something about the data that a reader should know: an "info", a "warning" or a "failure"."""
 
     code: str
     severity: str
@@ -41,15 +41,15 @@ def checks(study: Study, recalibrated: Recalibrated) -> list[Check]:
 
 def _of_size(study: Study):
     if study.n_dropped:
-        message = f"{study.n_dropped} rows have no label and are left out."
+        message = f"{study.n_dropped} cases have no label and are left out."
         yield Check("rows_without_labels", "info", message)
     if len(study) < FEW_ROWS:
-        message = f"There are {len(study)} rows: with fewer than {FEW_ROWS}, intervals are wide."
+        message = f"There are {len(study)} cases: with fewer than {FEW_ROWS}, intervals are wide."
         yield Check("few_rows", "warning", message)
     top = np.arange(len(study)), study.z.argmax(axis=1)
     apart = (study.labels.mu[top] < 1).sum()
     if apart < FEW_APART:
-        message = f"{apart} of {len(study)} rows have a label other than the predicted one."
+        message = f"{apart} of {len(study)} cases have a label other than the predicted one."
         yield Check("few_labels_apart", "info", message)
     if study.n_raters is not None and study.n_raters < FEW_RATERS:
         message = f"There are {study.n_raters} raters: intervals may be too narrow for others."
@@ -60,7 +60,7 @@ def _of_size(study: Study):
         yield Check(
             "few_groups",
             "warning",
-            f"There are {study.n_groups} groups: with fewer than {FEW_GROUPS}, intervals are too "
+            f"There are {study.n_groups} patients: with fewer than {FEW_GROUPS}, intervals are too "
             "narrow.",
         )
 
@@ -70,8 +70,8 @@ def _of_labels(study: Study):
         yield Check(
             "single_labels",
             "info",
-            "No row has two labels, so these rows cannot tell how often raters disagree, nor which "
-            "part of the loss is due to that.",
+            "No case has two labels: how often raters disagree, and which part of the loss is due "
+            "to that, cannot be estimated.",
         )
     unseen = ~study.labels.counts.any(axis=0)
     if unseen.any():
@@ -85,15 +85,16 @@ def _of_columns(study: Study):
         yield Check(
             "printed_zeros",
             "warning",
-            f"In {rows} rows the model gives probability 0 to a class that someone chose: the log "
+            f"In {rows} cases the model gives probability 0 to a class that someone chose: the log "
             "loss depends on how such zeros are clipped.",
         )
     order = _better_order(study)
     if order:
         yield Check(
             "column_order",
-            "warning",
-            f"Another order of the columns agrees much better: {order}. Name the columns.",
+            "failure",
+            "The columns of the prediction seem to be in another order than those of the labels: "
+            f"with {order} they agree much better. Name the columns.",
         )
 
 

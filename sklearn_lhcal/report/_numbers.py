@@ -1,6 +1,6 @@
 """The numbers of a report: public metrics, each with its interval."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
@@ -24,7 +24,7 @@ from ..label_histogram import (
 from ..metrics import bayes_decision, confidence_interval, decision_risk, paired_difference
 from ._study import Study
 
-PROBABILITIES = {
+PROBABILITIES: dict[str, Callable] = {
     "accuracy": metrics.expected_accuracy,
     "log_loss": metrics.label_log_loss,
     "expected_squared_loss": metrics.expected_squared_loss,
@@ -33,21 +33,23 @@ PROBABILITIES = {
     "calibration_error": metrics.calibration_error,
 }
 # Of one class: as published, and the part of `calibration_error` that is its own.
-OF_CLASS = {
+OF_CLASS: dict[str, Callable] = {
     "expected_calibration_error": metrics.expected_calibration_error,
     "calibration_error": partial(
         metrics.expected_calibration_error, p=2, bias_correction="residual"
     ),
 }
 MOST_CLASSES = 20
-# These need two labels in a row.
-PAIRS = {
+# These need two labels of a case.
+PAIRS: dict[str, Callable] = {
     "epistemic_loss": metrics.epistemic_loss,
     "irreducible_loss": metrics.irreducible_loss,
+    "calibration_loss": metrics.calibration_loss,
+    "dispersion_loss": metrics.dispersion_loss,
     "disagreement_squared_loss": metrics.disagreement_squared_loss,
     "disagreement_calibration_error": metrics.disagreement_calibration_error,
 }
-AGREEMENT = {
+AGREEMENT: dict[str, Callable] = {
     "percent_agreement": percent_agreement,
     "fleiss_kappa": fleiss_kappa,
     "krippendorff_alpha": krippendorff_alpha,
@@ -194,7 +196,9 @@ def _plan(intervals: Intervals, recalibrated: Distribution | None) -> Iterator[p
     if study.has_pairs:
         gaps |= {"excess_disagreement": excess_disagreement, "excess_error": excess_error}
     if study.raters == "random":
-        yield partial(intervals.for_new_raters, "overconfidence", overconfidence)
+        primary = "excess_error" if study.hard else "overconfidence"
+        if primary in gaps:
+            yield partial(intervals.for_new_raters, primary, gaps[primary])
     predictions = {"uncalibrated": study.prediction}
     if recalibrated is not None:
         predictions["recalibrated"] = recalibrated

@@ -1,63 +1,56 @@
 """The page of a report and its JSON."""
 
 import base64
+import hashlib
 import importlib.util
 import json
 import math
 from importlib.resources import files
 
 from ._figures import Picture
-from ._findings import with_interval
 from ._numbers import Number
-from ._referral import Referral
 from ._study import Study
+from ._verdict import MARGIN, TITLES, TOLERANCE, text, with_interval
 
 EXTRAS = ("jinja2", "matplotlib")
-# What the tables say, in their order: name, words, which way is better.
+# What the main table says, in its order: name, words, which way is better.
 ROWS = {
-    "accuracy": ("Accuracy: share of votes for the most probable class", "larger is better"),
+    "accuracy": ("Accuracy: share of labels that are the first choice", "larger is better"),
+    "overconfidence": ("Confidence minus accuracy (the primary comparison)", "0 is best"),
     "log_loss": ("Log loss per label, in nats", "smaller is better"),
-    "expected_squared_loss": ("Squared loss L", "smaller is better"),
+    "expected_squared_loss": ("Brier score, summed over classes", "smaller is better"),
     "irreducible_loss": ("… of which the raters' own disagreement IL", "no model changes it"),
     "epistemic_loss": ("… of which avoidable, EL = CL + DL", "smaller is better"),
-    "overconfidence": ("Confidence less accuracy", "0 is best"),
+    "calibration_error": ("Calibration error CE, bias-corrected", "0 is best"),
     "expected_calibration_error": ("Expected calibration error ECE", "smaller is better"),
     "classwise_calibration_error": ("ECE class by class, mean", "smaller is better"),
-    "calibration_error": ("Calibration error CE, corrected", "smaller is better"),
-    "excess_disagreement": ("Predicted less observed disagreement", "0 is best"),
-    "disagreement_squared_loss": ("Squared loss of the disagreement", "smaller is better"),
+    "excess_disagreement": ("Predicted minus observed disagreement", "0 is best"),
+    "disagreement_squared_loss": ("Brier score of the disagreement", "smaller is better"),
     "disagreement_calibration_error": (
-        "Calibration error of the disagreement",
-        "smaller is better",
+        "Calibration error of the disagreement, bias-corrected",
+        "0 is best",
     ),
     "decision_risk": ("Mean cost of the advised decisions", "smaller is better"),
 }
-HELD_WORDS = {
-    "irreducible_loss": "disagreement between raters",
-    "expected_squared_loss": "squared loss",
+AGREEMENT = {
+    "percent_agreement": "Two labels of a case agree",
+    "fleiss_kappa": "Fleiss' κ",
+    "krippendorff_alpha": "Krippendorff's α",
+    "gwet_ac": "Gwet's AC1",
 }
-# A sentence is about that share of the rows.
-_TENTH = 0.1
-GLOSSARY = {
-    "Calibrated": "Of the rows that get 70 %, 70 % of the votes say so.",
-    "Interval": "If the study were repeated, so large a share of such intervals would cover the "
-    "true value.",
-    "Corrected": "The noise of few labels and few rows is taken off. A corrected error may fall "
-    "below 0: it is then not above the noise.",
-    "Disagreement": "The probability that two raters of one row say different things.",
-    "IL, CL, DL": "The parts of the squared loss: the raters' own disagreement; what calibration "
-    "would remove; what only a better model would.",
-    "ECE": "The mean distance between confidence and accuracy in bins of confidence. It is above 0 "
-    "even for a perfect model, since rows are few.",
-    "ECE class by class": "The same for one class: the mean distance between the probability that "
-    "the model gives it and the share of votes that it gets.",
-    "CE": "The root of the squared distance, summed over classes, without the noise that ECE has. "
-    "That of one class is its own part.",
-    "Out of fold": "Each row is predicted by a calibrator that was fitted without it, and without "
-    "its group.",
-    "Held": "Of all disagreement (or loss), the share that lies in some of the rows.",
-    "Second opinion": "What one more label is expected to lower: the squared loss, or the cost "
-    "where costs were given.",
+# Of each class: what is told apart, and what is calibrated.
+DISCRIMINATION = {
+    "share_of_labels": "share of labels",
+    "sensitivity": "sensitivity",
+    "specificity": "specificity",
+    "auc": "AUC",
+}
+CALIBRATION = {
+    "mean_probability": "mean probability",
+    "calibration_intercept": "intercept",
+    "calibration_slope": "slope",
+    "calibration_error": "CE",
+    "expected_calibration_error": "ECE",
 }
 
 
@@ -91,40 +84,62 @@ def render(
     study: Study,
     found: dict[tuple[str, str], Number],
     by_class: list[Number],
-    sent: Referral,
     drawn: dict[str, list[Picture]],
 ) -> str:
     """The page, everything in it escaped."""
-    from jinja2 import Environment, StrictUndefined
+    from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
-    environment.filters["interval"] = _cell
-    template = environment.from_string(_resource("page.html"))
+    environment = Environment(
+        loader=PackageLoader("sklearn_lhcal.report", "."),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+    )
+    environment.filters |= {"interval": _cell, "ends": _ends, "text": text, "share": _whole_percent}
+    style, script = (_resource(name) for name in ("page.css", "page.js"))
     pictures = {
         about: [{"source": _data_uri(picture.svg), "alt": picture.alt} for picture in side_by_side]
         for about, side_by_side in drawn.items()
     }
-    return template.render(
+    return environment.get_template("page.html").render(
         data=data,
+        study=study,
         found=found,
         rows=_table(found),
-        other_raters=study.raters == "random",
-        other_pairs=study.raters_of_pairs == study.raters,
-        recalibrated=("accuracy", "recalibrated") in found,
-        agreement=[found.get((name, "labels")) for name in ("percent_agreement", "fleiss_kappa")],
+        style=style,
+        script=script,
+        hashes={"style": _hash(style), "script": _hash(script)},
+        titles=TITLES,
+        tolerance=TOLERANCE,
+        margin=MARGIN,
+        agreement={words: found.get((name, "labels")) for name, words in AGREEMENT.items()},
         differences=[number for (_, subset), number in found.items() if subset == "difference"],
+        columns={"discrimination": DISCRIMINATION, "calibration": CALIBRATION},
         by_class=_by_class(by_class),
-        held=_held(sent),
         words=ROWS,
         pictures=pictures,
-        glossary=GLOSSARY,
-        methods=_methods(data, study),
     )
 
 
 def _cell(number: Number) -> str:
     """An estimate and its interval, which no line breaks."""
     return with_interval(number).replace(", ", ",\N{NO-BREAK SPACE}")
+
+
+def _ends(ends) -> str:
+    """The same of three numbers."""
+    low, high = (text(end) for end in ends[1:])
+    return f"{text(ends[0])} [{low},\N{NO-BREAK SPACE}{high}]"
+
+
+def _whole_percent(share: float) -> str:
+    return "–" if not math.isfinite(share) else f"{100 * share:.0f}%"
+
+
+def _hash(content: str) -> str:
+    """What a content security policy calls an inline style or script."""
+    digest = hashlib.sha256(content.encode("utf-8")).digest()
+    return "sha256-" + base64.b64encode(digest).decode("ascii")
 
 
 def _resource(name: str) -> str:
@@ -136,88 +151,22 @@ def _data_uri(svg: bytes) -> str:
 
 
 def _table(found: dict[tuple[str, str], Number]) -> list[dict]:
-    """Rows of the main table: words, orientation, and a cell for each prediction."""
+    """Lines of the main table: words, orientation, and a cell for each prediction."""
     return [
         {
             "words": words,
             "better": better,
-            "given": found[(name, "as_given")],
+            "uncalibrated": found[(name, "uncalibrated")],
             "recalibrated": found.get((name, "recalibrated")),
         }
         for name, (words, better) in ROWS.items()
-        if (name, "as_given") in found
+        if (name, "uncalibrated") in found
     ]
 
 
-def _by_class(numbers: list[Number]) -> dict[str, list[Number]]:
-    """The numbers of each class, in the order of columns."""
-    table: dict[str, list[Number]] = {}
+def _by_class(numbers: list[Number]) -> dict[str, dict[str, Number]]:
+    """The numbers of each class, by name, in the order of columns."""
+    table: dict[str, dict[str, Number]] = {}
     for number in numbers:
-        table.setdefault(str(number.class_name), []).append(number)
+        table.setdefault(str(number.class_name), {})[number.name] = number
     return table
-
-
-def _held(sent: Referral) -> str:
-    """What the tenth of the rows holds of which the model is least sure, in a sentence."""
-    at = min(range(len(sent.sent)), key=lambda i: abs(sent.sent[i] - _TENTH))
-    held = [
-        f"{_percent(points[at])} of the {HELD_WORDS[name]}" for name, points in sent.held.items()
-    ]
-    share = f"{100 * sent.sent[at]:.0f} %"
-    return (
-        f"The {share} of the rows with the highest predicted disagreement hold "
-        f"{' and '.join(held)}. Rows chosen at random would hold {share}."
-    )
-
-
-def _percent(number: Number) -> str:
-    """A share and its interval, in per cent."""
-    if not math.isfinite(number.estimate):
-        return "an undefined share"
-    share, low, high = (f"{100 * x:.0f}".replace("-", "−") for x in number[2:5])
-    return f"{share} % [{low}, {high}]"
-
-
-def _units(study: Study) -> str:
-    """What the jackknife leaves out."""
-    rows = "rows" if study.groups is None else "groups"
-    return f"{rows} and raters" if study.raters == "random" else rows
-
-
-def _span(numbers) -> str:
-    """From the fewest to the most."""
-    low = int(numbers.min())
-    high = int(numbers.max())
-    if low == high:
-        return str(low)
-    return f"{low} to {high}"
-
-
-def _methods(data: dict, study: Study) -> str:
-    """A paragraph for a paper."""
-    inputs = data["inputs"]
-    n, K = inputs["shape"]
-    unit = "rows"
-    if study.groups is not None:
-        unit = f"rows of {study.n_groups} groups"
-    level = f"{100 * data['settings']['confidence_level']:g}"
-    sentences = [
-        f"Predicted probabilities of {K} classes were compared with {inputs['n_labels']:,} labels "
-        f"of {n:,} {unit}, {_span(study.n_labels)} a row.",
-        "Losses and calibration errors (CE) were estimated with corrections for the finite numbers "
-        "of labels and rows, expected calibration errors (ECE) without, as published. Both have 15 "
-        "bins of equal width.",
-        f"Intervals have the level {level} % and come from a delete-a-block jackknife"
-        f" over {_units(study)}.",
-    ]
-    if any(number["subset"] == "recalibrated" for number in data["metrics"]):
-        sentences.append(
-            "Recalibration was temperature scaling, then a Dirichlet distribution around the "
-            "probabilities where rows have several labels, fitted out of fold in five folds."
-        )
-    package = data["package"]
-    sentences.append(
-        f"Computed with {package['name']} {package['version']}, seed "
-        f"{data['settings']['random_state']}."
-    )
-    return " ".join(sentences)

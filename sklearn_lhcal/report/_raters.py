@@ -6,6 +6,7 @@ import numpy as np
 
 from .._utils.arrays import Floats
 from .._utils.simplex import votes_of
+from ..label_histogram import Annotations
 from ..metrics import ReaderComparison, ReaderTable, reader_comparison, reader_table
 from ._numbers import Intervals, Number
 from ._study import LEAST_RATERS, Study
@@ -37,26 +38,29 @@ class Raters(NamedTuple):
 def raters_of(intervals: Intervals, sensitive: bool) -> Raters | None:
     """The model beside the raters; None where these have no names, or share no case."""
     study = intervals.study
-    if study.n_raters is None or study.n_raters < 2 or not study.has_pairs:
+    labels = study.labels
+    if not isinstance(labels, Annotations) or labels.n_raters < 2 or not study.has_pairs:
         return None
-    how = {"margin": MARGIN, **intervals.how}
-    these = reader_comparison(study.labels, study.prediction, raters="fixed", **how)
+    how: dict = {"margin": MARGIN, "distance": study.distance, **intervals.how}
+    these = reader_comparison(labels, study.prediction, raters="fixed", **how)
     names = [str(name) for name in these.readers.raters.tolist()]
     if sensitive:
         names = [f"rater {i + 1}" for i in range(len(names))]
-    if study.n_raters < LEAST_RATERS:
+    if labels.n_raters < LEAST_RATERS:
         return Raters(these, None, None, names)
     try:
-        new = reader_comparison(study.labels, study.prediction, raters="random", **how)
+        new = reader_comparison(labels, study.prediction, raters="random", **how)
     except ValueError:
         # one rater labelled nearly all cases
         new = None
-    return Raters(these, new, reader_table(study.labels, **intervals.how), names)
+    table = reader_table(labels, distance=study.distance, **intervals.how)
+    return Raters(these, new, table, names)
 
 
 def as_number(interval, level: float, n: int) -> Number:
     """An interval as a number of the page."""
-    return Number("", "uncalibrated", *interval[:3], level, n)
+    estimate, low, high = interval[:3]
+    return Number("", "uncalibrated", estimate, low, high, level, n)
 
 
 def sentences(found: Raters, study: Study) -> list[str]:
@@ -93,10 +97,11 @@ def _worth(these: ReaderComparison) -> str:
     )
 
 
-def rows_of_raters(found: Raters, study: Study, level: float) -> list[dict]:
+def rows_of_raters(found: Raters, study: Study) -> list[dict]:
     """A row for each rater, those with the most cases first."""
     each = found.these.readers
-    usual = found.these.reader_error.estimate
+    # a mean would move with the one who stands out
+    usual = float(np.nanmedian(each.error))
     order = np.argsort(-each.n_rows, kind="stable")[:MOST_RATERS]
     rows = []
     for r in order.tolist():
@@ -119,11 +124,11 @@ def _plain(ends) -> list[float]:
 
 
 def _by_error(error, usual: float):
-    """Whether the others disagree with a rater more or less often than raters usually do."""
+    """Whether the others disagree with a rater more or less often than raters do in the median."""
     if error[1] > usual:
-        yield "disagrees with the others more often than raters do on average"
+        yield "disagrees with the others more often than the median rater does"
     if error[2] < usual:
-        yield "disagrees with the others less often than raters do on average"
+        yield "disagrees with the others less often than the median rater does"
 
 
 def _by_bias(table: ReaderTable | None, r: int, study: Study):
@@ -139,10 +144,15 @@ def _by_bias(table: ReaderTable | None, r: int, study: Study):
 
 def who_stands_out(rows: list[dict], found: Raters) -> str:
     """One sentence on the table of raters."""
-    apart = [row["rater"] for row in rows if row["stands_out"]]
     said = "No rater stands out."
-    if apart:
-        said = f"{', '.join(apart)} stand{'s' * (len(apart) == 1)} out."
+    by = {"disagrees": "By disagreement with the others", "says": "By how often a class is named"}
+    apart = {
+        words: [row["rater"] for row in rows if any(word in why for why in row["stands_out"])]
+        for word, words in by.items()
+    }
+    if any(apart.values()):
+        named = (f"{words}: {', '.join(who)}" for words, who in apart.items() if who)
+        said = f"Who stands out. {'. '.join(named)}."
     if found.table is None:
         return said
     of = found.table.p_values

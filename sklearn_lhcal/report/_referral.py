@@ -1,4 +1,4 @@
-"""Which rows to send for a second opinion: what those hold of which the model is least sure."""
+"""Which cases to refer: the share captured by those with the most predicted disagreement."""
 
 from typing import Any, NamedTuple
 
@@ -9,73 +9,75 @@ from .._rows import Rows, read_rows
 from .._utils.tags import MeanOfTerms, defaults_of, metric, tags_of
 from ._numbers import Intervals, Number, ratio
 
-# Shares of the rows that are sent.
+# Shares of the cases that are referred.
 SENT = (0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9)
-# What rows hold: the disagreement between raters, and the loss.
-HELD = {
+# What is captured: the disagreement between raters, and the loss.
+CAPTURED = {
     "irreducible_loss": metrics.irreducible_loss,
     "expected_squared_loss": metrics.expected_squared_loss,
 }
-# Rounding does not decide which rows are sent.
+# Rounding does not decide which cases are referred.
 _ROUNDING = 1e-9
 
 
 class Referral(NamedTuple):
-    """What rows hold, sent in the order of their predicted disagreement.
+    """Shares captured by cases that are referred in the order of their predicted disagreement.
 
     Attributes
     ----------
     sent : list of float
-        Shares of the rows, ascending; rows with one predicted disagreement are sent together.
-    held : dict of str to list of Number
-        Of each quantity, the share that these rows hold.
+        Shares of the cases, ascending; cases with one predicted disagreement go together.
+    captured : dict of str to list of Number
+        Of each quantity, the share in these cases.
     """
 
     sent: list[float]
-    held: dict[str, list[Number]]
+    captured: dict[str, list[Number]]
 
     @property
     def curves(self) -> dict:
         """The same as lists of numbers."""
         shares = {
             name: {
-                "held": [number.estimate for number in points],
+                "share_captured": [number.estimate for number in points],
                 "interval": [[number.low, number.high] for number in points],
             }
-            for name, points in self.held.items()
+            for name, points in self.captured.items()
         }
-        return {"rows_sent": self.sent, **shares}
+        return {"share_referred": self.sent, **shares}
 
 
 def referral(intervals: Intervals) -> Referral:
-    """Rows by predicted disagreement, the largest first: how much each share of them holds."""
+    """Cases by predicted disagreement, the largest first: how much each share captures."""
     study = intervals.study
     predicted = study.prediction.disagreement()
     place = np.ceil(np.array(SENT) * len(study)).astype(int) - 1
     above = np.unique(-np.sort(-predicted)[place] - _ROUNDING)[::-1]
-    wanted = [name for name in HELD if study.has_pairs or name != "irreducible_loss"]
-    held = {
+    wanted = [name for name in CAPTURED if study.has_pairs or name != "irreducible_loss"]
+    captured = {
         name: [
-            intervals.measure(name, share_held, study.prediction, "sent", of=HELD[name], above=a)
+            intervals.measure(
+                name, share_captured, study.prediction, "uncalibrated", of=CAPTURED[name], above=a
+            )
             for a in above
         ]
         for name in wanted
     }
-    return Referral([float((predicted >= a).mean()) for a in above], held)
+    return Referral([float((predicted >= a).mean()) for a in above], captured)
 
 
-def _held_terms(rows: Rows, *, of, above: float) -> tuple:
+def _captured_terms(rows: Rows, *, of, above: float) -> tuple:
     tags: Any = tags_of(of)
     whole = tags.terms(rows, **defaults_of(of))[0]
     return np.where(rows.distribution.disagreement() >= above, whole, 0.0), whole
 
 
 def _tags(*, of, above: float) -> MeanOfTerms:
-    return MeanOfTerms(least_raters=tags_of(of).least_raters, terms=_held_terms)
+    return MeanOfTerms(least_raters=tags_of(of).least_raters, terms=_captured_terms)
 
 
 @metric(_tags)
-def share_held(y, prediction, *, of, above: float) -> float:
+def share_captured(y, prediction, *, of, above: float) -> float:
     """Share of the sum of a metric over rows in those with a predicted disagreement above some."""
     rows = read_rows(y, prediction)
-    return ratio(_held_terms, rows, tags_of(of).least_raters, of=of, above=above)
+    return ratio(_captured_terms, rows, tags_of(of).least_raters, of=of, above=above)

@@ -1,6 +1,8 @@
 """`report`: labels and saved predictions in, one page and its numbers out."""
 
+import datetime
 import hashlib
+import html
 import os
 import warnings
 from collections.abc import Mapping
@@ -11,20 +13,21 @@ import numpy as np
 
 from .._rows import PredictionLike
 from .._utils.checks import checked
+from .._utils.costs import check_cost_matrix
 from .._utils.distances import Distance
 from .._utils.types import ArrayLike, LabelsLike, Samples
 from .._utils.version import __version__
-from ..distributions import Dirichlet, second_opinion_value
-from . import _findings, _page
+from . import _cases, _findings, _page, _paragraphs, _raters, _verdict
+from ._classes import of_classes
 from ._figures import Picture, pictures
-from ._numbers import Intervals, numbers, of_classes
+from ._numbers import Intervals, numbers
+from ._raters import raters_of
 from ._recalibrated import Recalibrated, recalibrate
 from ._referral import referral
 from ._saving import write_together
 from ._study import Study, read_study
 
-SCHEMA_VERSION = "1.1"
-MOST_OPINIONS = 20
+SCHEMA_VERSION = "2.0"
 
 
 @dataclass(frozen=True)
@@ -36,7 +39,8 @@ class Report:
     data : dict
         All of it as ``report.json`` holds it; the schema is beside the module, ``schema.json``.
     html : str
-        The page: self-contained, readable without scripts and without a network.
+        The page: self-contained, readable without scripts and without a network. A notebook shows
+        it.
 
     Examples
     --------
@@ -53,7 +57,14 @@ class Report:
     @property
     def status(self) -> int:
         """1 where a check warns, else 0: the exit status of the command."""
-        return int(any(check["severity"] == "warning" for check in self.data["checks"]))
+        return int(any(check["severity"] != "info" for check in self.data["checks"]))
+
+    def _repr_html_(self) -> str:
+        """The page in a frame of a notebook."""
+        page = html.escape(self.html)
+        return (
+            f'<iframe srcdoc="{page}" width="100%" height="700" sandbox="allow-scripts"></iframe>'
+        )
 
     @checked
     def save(self, directory: str | os.PathLike) -> Path:
@@ -101,11 +112,11 @@ def report(
 ) -> Report:
     """One page about saved predictions: are they right, and where do the labellers disagree?
 
-    The page begins with a verdict in words. Then come the labels, the calibration of the
-    probabilities, of all classes and of each, the parts of the loss, predicted against observed
-    disagreement, and what calibration would change for rows that it did not see. Last come how much
-    of the disagreement the least sure rows hold, and the rows for which one more opinion is worth
-    most. Each number has its interval.
+    The page begins with one verdict, which the mean of confidence minus accuracy decides: see the
+    guide. Then come the cases, the calibration of the probabilities, of all classes and of each,
+    sensitivity and the like, the raters, the parts of the loss, the cases to refer, paragraphs for
+    a paper and what reporting guidelines ask. Intervals hold for these raters and new cases; where
+    raters are named, the verdict has one for new raters too.
 
     Parameters
     ----------
@@ -160,7 +171,7 @@ def report(
     >>> data = make_label_histograms(300, overconfidence=3.0, random_state=0)
     >>> found = report(data.counts, data.prediction)
     >>> found.data["verdict"][0]["state"]
-    'bad'
+    'overconfident'
     """
     _page.check_extras()
     study = read_study(
@@ -196,7 +207,8 @@ def report_on(
 ) -> Report:
     """The page about rows that were checked."""
     _page.check_extras()
-    recalibrated = recalibrate(study, random_state, verbose)
+    nothing = Recalibrated(None, "the prediction holds no probabilities", [])
+    recalibrated = nothing if study.hard else recalibrate(study, random_state, verbose)
     intervals = Intervals(study, confidence_level, random_state)
     with warnings.catch_warnings():
         # the page says it once
@@ -204,25 +216,77 @@ def report_on(
         warnings.filterwarnings("ignore", message=said, category=UserWarning)
         found = numbers(intervals, recalibrated.prediction, verbose)
         by_class = of_classes(intervals, verbose)
+        raters = raters_of(intervals, sensitive)
         sent = referral(intervals)
-        drawn = pictures(study, recalibrated.prediction, sent, confidence_level)
+        drawn = pictures(
+            study, recalibrated.prediction, found, by_class, raters, sent, confidence_level
+        )
+    checks = _findings.checks(study, recalibrated)
+    failures = [check.message for check in checks if check.severity == "failure"]
+    verdict = _verdict.verdicts(found, study, failures)
+    tables = _raters.confusion(study)
+    calibrated = recalibrated.prediction is not None
     data = {
         "schema_version": SCHEMA_VERSION,
         "package": {"name": "sklearn_lhcal", "version": __version__},
+        "title": study.title or "Calibration report",
+        "model_name": study.model_name,
+        "date": datetime.date.today().isoformat(),
         "inputs": _inputs(study, inputs, sensitive),
         "settings": {
             "confidence_level": confidence_level,
             "random_state": random_state,
-            "tolerance": _findings.TOLERANCE,
+            "tolerance": _verdict.TOLERANCE,
+            "margin": _verdict.MARGIN,
             "sensitive": sensitive,
         },
-        "verdict": [verdict._asdict() for verdict in _findings.verdicts(found)],
-        "checks": [check._asdict() for check in _findings.checks(study, recalibrated)],
+        "verdict": [one._asdict() for one in verdict],
+        "reconciled": _verdict.reconciled(found, verdict[0].state),
+        "checks": [check._asdict() for check in checks],
+        "flow": _cases.flow(study, sensitive),
         "metrics": [number._asdict() for number in [*found.values(), *by_class]],
-        "second_opinions": _second_opinions(study, recalibrated, sensitive),
+        "raters": _of_raters(raters, study),
+        "confusion": {name: _as_lists(table) for name, table in tables._asdict().items()},
+        "disputed": _cases.disputed(study, sensitive),
+        "referral": {
+            "words": _paragraphs.captured(sent),
+            "cases": _cases.referred(study, sensitive),
+        },
+        "default_cost": _default_cost(study),
+        "subgroups": None,
+        "paragraphs": {
+            "results": _paragraphs.results(found, by_class, raters, study, confidence_level),
+            "methods": _paragraphs.methods(
+                study, confidence_level, calibrated, __version__, random_state
+            ),
+        },
         "curves": {about: _together(side_by_side) for about, side_by_side in drawn.items()},
     }
-    return Report(data, _page.render(data, study, found, by_class, sent, drawn))
+    return Report(data, _page.render(data, study, found, by_class, drawn))
+
+
+def _of_raters(found: _raters.Raters | None, study: Study) -> dict | None:
+    """What the page says of named raters; None where there are none."""
+    if found is None:
+        return None
+    rows = _raters.rows_of_raters(found, study)
+    return {
+        "sentences": _raters.sentences(found, study),
+        "stands_out": _raters.who_stands_out(rows, found),
+        "table": rows,
+    }
+
+
+def _default_cost(study: Study) -> float | None:
+    """Mean cost of the best default decision; None without costs."""
+    if study.costs is None:
+        return None
+    costs = check_cost_matrix(study.costs).for_classes(study.labels.classes, len(study.classes))
+    return float((study.labels.mu @ costs.C).mean(axis=0).min())
+
+
+def _as_lists(table) -> list | None:
+    return None if table is None else table.tolist()
 
 
 def _inputs(study: Study, given: dict | None, sensitive: bool) -> dict:
@@ -248,24 +312,3 @@ def _together(side_by_side: list[Picture]) -> dict:
 
 def _sha256(array) -> str:
     return hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()
-
-
-def _second_opinions(study: Study, recalibrated: Recalibrated, sensitive: bool) -> list[dict]:
-    """The rows whose next label would lower the loss most, given the labels that they have."""
-    if not isinstance(recalibrated.prediction, Dirichlet):
-        return []
-    after = recalibrated.prediction.posterior(study.labels)
-    value = second_opinion_value(after, study.costs)
-    first = np.argsort(-value, kind="stable")[:MOST_OPINIONS]
-    names = first if study.ids is None or sensitive else study.ids[first]
-    disagreement = after[first].disagreement()
-    return [
-        {
-            "row": str(names[j]),
-            "value": float(value[i]),
-            "labels": int(study.n_labels[i]),
-            "disagreement": float(disagreement[j]),
-        }
-        for j, i in enumerate(first.tolist())
-        if value[i] > 0
-    ]

@@ -19,9 +19,8 @@ from .._utils.types import ArrayLike, LabelsLike
 from ..distributions import Distribution
 from ..label_histogram import Annotations
 
-# From fewer people nothing can be said of others; nor, from fewer in the second, of their pairs.
+# From fewer raters nothing can be said of others.
 LEAST_RATERS = 3
-LEAST_FOR_PAIRS = 4
 
 
 class Step(NamedTuple):
@@ -69,6 +68,8 @@ class Study:
         From what was read to the cases that are left, in order.
     title, model_name : str
         What the page is called, and whose predictions it is about; "" where that was not said.
+    patients : ndarray of shape (n,) or None
+        What each group is called.
     """
 
     labels: Labels
@@ -83,6 +84,7 @@ class Study:
     flow: Sequence[Step] = ()
     title: str = ""
     model_name: str = ""
+    patients: NDArray | None = None
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -119,12 +121,6 @@ class Study:
         """Whether intervals hold for other raters too: three at least must be known."""
         known = self.n_raters
         return "fixed" if known is None or known < LEAST_RATERS else "random"
-
-    @property
-    def raters_of_pairs(self) -> Literal["random", "fixed"]:
-        """The same of a diagram of pairs of raters, which needs four."""
-        known = self.n_raters
-        return "fixed" if known is None or known < LEAST_FOR_PAIRS else "random"
 
     def shown(self, most: int) -> list[int]:
         """Columns of classes that are shown each: the most frequent, or the second of two."""
@@ -176,8 +172,10 @@ def read_study(
     n_units = len(labels) if numbers is None else len(np.unique(numbers))
     if n_units < 2:
         raise ValueError(f"A report needs two rows or groups with labels at least, got {n_units}.")
+    patients = None
     if numbers is not None:
         numbers = np.unique(numbers, return_inverse=True)[1]
+        patients = as_names(groups, "groups")[given.rated]
     if ids is None:
         ids = _own_ids(y, prediction)
     if ids is not None:
@@ -201,6 +199,7 @@ def read_study(
         distance=distance,
         title=title or "",
         model_name=model_name or "",
+        patients=patients,
     )
 
 

@@ -105,6 +105,8 @@ def verdicts(numbers: Numbers, study: Study, failures: list[str]) -> list[Verdic
     if failures:
         words = f"{' '.join(failures)} Mend the data, then make the report again."
         return [Verdict("data", "withheld", words)]
+    if study.hard:
+        return _of_labels(numbers, study)
     gap = numbers[("overconfidence", "uncalibrated")]
     said = [_of_confidence(gap, numbers[("accuracy", "uncalibrated")], study)]
     if ("overconfidence", "new_raters") in numbers:
@@ -129,6 +131,28 @@ def _of_confidence(gap: Number, accuracy: Number, study: Study) -> Verdict:
         "needed.",
     }[state]
     return Verdict("these_raters", state, f"{means} {meaning} {_rests_on(study)}")
+
+
+def _of_labels(numbers: Numbers, study: Study) -> list[Verdict]:
+    """The verdict about a prediction of one class for each case."""
+    if not study.has_pairs:
+        words = (
+            "The prediction is one class for each case, without probabilities, and no case has two "
+            "labels: neither calibration nor the agreement of raters can be estimated."
+        )
+        return [Verdict("data", "withheld", words)]
+    excess = numbers[("excess_error", "uncalibrated")]
+    words = (
+        f"A rater disagrees with the model minus with another rater: {with_interval(excess)}, a "
+        f"difference of probabilities; below {MARGIN} it was taken not to matter. "
+        f"{_rests_on(study)}"
+    )
+    said = [Verdict("these_raters", error_state(excess), words)]
+    if ("excess_error", "new_raters") in numbers:
+        wide = numbers[("excess_error", "new_raters")]
+        words = f"For any raters like these {study.n_raters} it is {with_interval(wide)}."
+        said.append(Verdict("any_rater", error_state(wide), words))
+    return said
 
 
 def _rests_on(study: Study) -> str:
@@ -181,7 +205,7 @@ def _advice(state: str, change: Number) -> Verdict:
 
 def reconciled(numbers: Numbers, state: str) -> list[str]:
     """How the numbers that seem to say otherwise agree with the verdict, a sentence each."""
-    if state == "withheld":
+    if state not in ("calibrated", "overconfident", "underconfident", "inconclusive"):
         return []
     wrong = state in ("overconfident", "underconfident")
     said = []
@@ -200,6 +224,12 @@ def reconciled(numbers: Numbers, state: str) -> list[str]:
         )
     said += _of_disagreement(numbers, state)
     said += _of_losses(numbers, state)
+    excess = numbers.get(("excess_error", "uncalibrated"))
+    if wrong and excess is not None and error_state(excess) in ("better", "as_good"):
+        said.append(
+            "The model's first choice is as good as that of one more rater, and its probabilities "
+            "are wrong nevertheless: calibration does not change the first choice."
+        )
     said.append(
         "The expected calibration error ECE is above 0 also for a calibrated model. It is shown "
         "for comparison with other papers and does not enter the verdict."
@@ -235,10 +265,9 @@ def _of_losses(numbers: Numbers, state: str):
             f"Temperature scaling would still lower the log loss, by {with_interval(log_loss)}: "
             "confidence is right on average, not at each level."
         )
-    for name, words in (("expected_squared_loss", "Brier score"),):
-        other = numbers[(name, "difference")]
-        if (other.high < 0 < log_loss.low) or (log_loss.high < 0 < other.low):
-            yield (
-                f"The {words} changes the other way, by {with_interval(other)}: the log loss weighs "
-                "rare, confident errors more."
-            )
+    brier = numbers[("expected_squared_loss", "difference")]
+    if (brier.high < 0 < log_loss.low) or (log_loss.high < 0 < brier.low):
+        yield (
+            f"The Brier score changes the other way, by {with_interval(brier)}: the log loss "
+            "weighs rare, confident errors more."
+        )

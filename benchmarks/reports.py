@@ -1,0 +1,214 @@
+"""Reports on studies with known truth: is the verdict right, and do the numbers hold the truth?
+
+    python benchmarks/reports.py [--seeds N] [--pages DIR]
+
+Three studies, three models each. Classes are three. A case has log-odds x ~ N(0, 1.5²), one for
+each class, which the cases of a patient share by half of their variance. A rater says class k with
+probability softmax(x + e_r), her effects e_r ~ N(0, 0.4²) for each class. m(x) is the mean of that
+probability over all raters.
+
+- "small": 60 cases, each labelled by the same three raters.
+- "guess": 420 cases of 210 patients, each labelled by the same six raters, the last of whom draws
+  each label from the class frequencies. m(x) has a sixth of these frequencies.
+- "single": 1,000 cases with one label each, of a rater of its own; raters have no names.
+
+The model's probabilities are proportional to m(x)^b: b = 2 "overconfident", 1 "calibrated", 0.5
+"underconfident". The truth g is the mean of the largest probability minus the probability that a
+label of *these* raters is the first choice, over 200,000 new cases; for "any rater" over new raters
+too, of whom a sixth guess in "guess".
+
+What was fixed before any result was seen. The right verdict is "overconfident" for g above 0.02,
+"underconfident" below −0.02, and "calibrated" in between. Wrong: any other one but "inconclusive".
+Asked: of 20 seeds at most one wrong, and at most five inconclusive where |g| exceeds three standard
+errors, the standard deviation of the estimates' errors over seeds. Advice is wrong where it says
+"recalibrate" for b = 1, or "leave" for another b. In "guess" the last rater should stand out by
+her disagreement, and nobody else; effects make others name classes more or less often indeed.
+
+Printed for each study and model: mean g, |g| over the standard error, how often each state was
+said, how often wrong; the same for any rater; wrong advice; how often 95% intervals hold the truth
+of g, of g for any rater, of accuracy and of the excess error (a rater disagrees with the model
+minus with another rater); and how often the guessing rater, and any other one, stands out.
+`--pages` keeps the page of the first seed.
+"""
+
+import argparse
+import warnings
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from scipy.special import softmax
+
+from sklearn_lhcal.label_histogram import Annotations
+from sklearn_lhcal.report import report
+
+CLASSES = ["benign", "malignant", "unsure"]
+STUDIES = {"small": (60, 3), "guess": (420, 6), "single": (1000, 1)}
+POWERS = {"overconfident": 2.0, "calibrated": 1.0, "underconfident": 0.5}
+SPREAD, EFFECT, TOLERANCE = 1.5, 0.4, 0.02
+N_TRUTH = 200_000
+# Over these effects m(x) is a mean.
+EFFECTS = EFFECT * np.random.default_rng(1).standard_normal((64, 3))
+
+
+def log_odds(n, rng, patients=False):
+    """x of each case; two cases of one patient are alike by half."""
+    x = rng.standard_normal((n, 3))
+    if patients:
+        shared = np.repeat(rng.standard_normal((n // 2, 3)), 2, axis=0)
+        x = np.sqrt(0.5) * (x + shared)
+    return SPREAD * x
+
+
+def mean_probability(x, guess):
+    """m(x), shape (n, 3)."""
+    m = np.mean([softmax(x + e, axis=1) for e in EFFECTS], axis=0)
+    return (5 * m + 1 / 3) / 6 if guess else m
+
+
+def model(x, b, guess):
+    z = mean_probability(x, guess) ** b
+    return z / z.sum(axis=1, keepdims=True)
+
+
+def of_raters(x, effects, guess):
+    """What each rater says with which probability, shape (R, n, 3)."""
+    q = np.stack([softmax(x + e, axis=1) for e in effects])
+    if guess:
+        q[-1] = 1 / 3
+    return q
+
+
+def truth(name, b, effects, rng):
+    """Truths over new cases: g, g for any rater, accuracy and the excess error, these raters'."""
+    guess = name == "guess"
+    x = log_odds(N_TRUTH, rng)
+    z = model(x, b, guess)
+    top = z.argmax(axis=1)
+    at = np.arange(N_TRUTH), top
+    m = mean_probability(x, guess)
+    found = {"any rater": (z.max(axis=1) - m[at]).mean()}
+    if name == "single":
+        return found | {"g": found["any rater"], "accuracy": m[at].mean()}
+    q = of_raters(x, effects, guess)
+    accuracy = q[:, *at].mean()
+    R = len(q)
+    total = q.sum(axis=0)
+    agree = ((total**2).sum(axis=1) - (q**2).sum(axis=(0, 2))) / (R * (R - 1))
+    found |= {"g": z.max(axis=1).mean() - accuracy, "accuracy": accuracy}
+    return found | {"excess": agree.mean() - accuracy}
+
+
+def draw(name, b, rng):
+    """Labels, a prediction and patients of one study, and the raters' effects."""
+    n, R = STUDIES[name]
+    guess = name == "guess"
+    x = log_odds(n, rng, patients=guess)
+    z = pd.DataFrame(model(x, b, guess), columns=CLASSES)
+    patients = np.repeat(np.arange(n // 2), 2) if guess else None
+    effects = EFFECT * rng.standard_normal((R, 3))
+    if name == "single":
+        q = softmax(x + EFFECT * rng.standard_normal((n, 3)), axis=1)[None]
+    else:
+        q = of_raters(x, effects, guess)
+    said = (q.cumsum(axis=2) < rng.random((*q.shape[:2], 1))).sum(axis=2)
+    if name == "single":
+        return np.array(CLASSES)[said[0]], z, patients, effects
+    raters = [f"R{r + 1}" for r in range(R)]
+    y = Annotations.from_matrix(np.array(CLASSES)[said.T], raters=raters, classes=CLASSES)
+    return y, z, patients, effects
+
+
+def right(g):
+    if abs(g) <= TOLERANCE:
+        return "calibrated"
+    return "overconfident" if g > 0 else "underconfident"
+
+
+def holds(data, name, subset, value):
+    """The estimate, and whether its interval holds a value."""
+    for m in data["metrics"]:
+        if (m["name"], m["subset"], m["class_name"]) == (name, subset, None):
+            return m["estimate"], m["low"] <= value <= m["high"]
+    return np.nan, None
+
+
+def one(name, label, seed, pages):
+    """What the page of one seed says, and what is true."""
+    rng = np.random.default_rng([seed, list(STUDIES).index(name), list(POWERS).index(label)])
+    y, z, patients, effects = draw(name, POWERS[label], rng)
+    true = truth(name, POWERS[label], effects, rng)
+    made = report(y, z, groups=patients, random_state=seed, title=f"{name}, {label}")
+    if pages is not None and seed == 0:
+        made.save(Path(pages) / f"{name}-{label}")
+    said = {verdict["about"]: verdict["state"] for verdict in made.data["verdict"]}
+    estimate, held = holds(made.data, "overconfidence", "uncalibrated", true["g"])
+    found = {
+        "g": true["g"],
+        "error": estimate - true["g"],
+        "state": said.get("these_raters"),
+        "right": right(true["g"]),
+        "any": said.get("any_rater"),
+        "any right": right(true["any rater"]),
+        "advice": said.get("advice"),
+        "g held": held,
+        "any held": holds(made.data, "overconfidence", "new_raters", true["any rater"])[1],
+        "accuracy held": holds(made.data, "accuracy", "uncalibrated", true["accuracy"])[1],
+    }
+    if "excess" in true:
+        found["excess held"] = holds(made.data, "excess_error", "uncalibrated", true["excess"])[1]
+        apart = [
+            row["rater"]
+            for row in made.data["raters"]["table"]
+            if any("disagrees" in why for why in row["stands_out"])
+        ]
+        found["guesser"] = "R6" in apart
+        found["others"] = len(set(apart) - {"R6"})
+    return found
+
+
+def states(said):
+    short = {"overconfident": "over", "underconfident": "under", "calibrated": "cal."}
+    return ", ".join(f"{short.get(s, s)} {n}" for s, n in Counter(said).most_common() if s)
+
+
+def wrong(said, right_ones):
+    return sum(s not in (None, "inconclusive", r) for s, r in zip(said, right_ones, strict=True))
+
+
+def share(values):
+    known = [v for v in values if v is not None]
+    return f"{sum(known)}/{len(known)}" if known else "–"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--pages")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    print("study  model  g  |g|/SE  said  wrong  any rater: said  wrong  advice  wrong  ", end="")
+    print("held: g  any  accuracy  excess  guesser, others stand out")
+    for name in STUDIES:
+        for label in POWERS:
+            rows = [one(name, label, seed, options.pages) for seed in range(options.seeds)]
+            of = {key: [row[key] for row in rows] for key in rows[0]}
+            error = np.std(of["error"], ddof=1)
+            g = np.mean(of["g"])
+            bad = {"calibrated": "recalibrate"}.get(label, "leave")
+            guesser = "–"
+            if name == "guess":
+                guesser = f"{sum(of['guesser'])}, {sum(n > 0 for n in of['others'])}"
+            print(
+                f"{name}  {label}  {g:.3f}  {abs(g) / error:.1f}  {states(of['state'])}  "
+                f"{wrong(of['state'], of['right'])}  {states(of['any'])}  "
+                f"{wrong(of['any'], of['any right'])}  {states(of['advice'])}  "
+                f"{of['advice'].count(bad)}  {share(of['g held'])}  {share(of['any held'])}  "
+                f"{share(of['accuracy held'])}  {share(of.get('excess held', []))}  {guesser}",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()
