@@ -50,7 +50,7 @@ for name, order in (("file order", np.arange(len(y))), ("random order", shuffled
     )
 
 # %%
-# Both models promise the same accuracy, and in file order the model does not keep the promise. The
+# Both models promise nearly the same accuracy, and in file order the promise is not kept. The
 # size of the first part matters: with 600 digits, more writers, there is no alarm in either order.
 figure, axes = plt.subplots(1, 2, figsize=(9, 4), layout="constrained")
 for ax, (name, monitor) in zip(axes, monitors.items(), strict=True):

@@ -69,12 +69,12 @@ class CalibrationMonitor:
 
     - Samples come in the order of time, or in any order that was fixed without looking at labels.
       That holds for labels that arrive late, too: keep the order of the predictions.
-    - Whether a sample is labelled depends on its prediction and on earlier samples only.
-      Samples without labels do not count.
+    - Whether a sample is labelled depends on its prediction and on earlier samples only; for the
+      disagreement, also whether it gets two labels. Samples without labels do not count.
     - How many labels a sample has may depend on its features, never on its labels. Where a
       third rater is asked because two disagree, give the first two labels of each sample.
-    - Given the past, the mean of each residual is within the tolerance of 0. The labels of one
-      sample may depend on each other in any way that the prediction of disagreement covers.
+    - Given the past, the mean of each residual is within the tolerance of 0. For the class means,
+      the labels of one sample may depend on each other in any way.
     - Residuals of later samples do not depend on earlier ones, as they do through raters whom
       they share and who have habits of their own, or through samples of one patient.
     - A prediction was made before the labels of its sample were seen. A model that is fitted
@@ -134,8 +134,8 @@ class CalibrationMonitor:
 
     Class probabilities in an array predict the disagreement ``1 − Σ z_k²``, which is too much for
     most calibrated models. Give a `Distribution`, as of `AlphaCalibration`, or ignore the second
-    alarm. A sample costs O(K) time, and memory does not grow. There are no weights: a false alarm
-    is about this sequence of samples.
+    alarm. A sample costs O(K) time. Memory does not grow with samples: it is some kilobytes, and 64
+    bytes a class. There are no weights: a false alarm is about this sequence of samples.
 
     References
     ----------
