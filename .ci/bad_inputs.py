@@ -54,8 +54,8 @@ TARGETS = torch.tensor(COUNTS)
 
 # what an argument is given where nothing is wrong, by its name
 GOOD: dict[str, object] = {
-    **{name: COUNTS for name in ("y", "counts", "given")},
-    **{name: PROBA for name in ("prediction", "proba")},
+    **{name: COUNTS for name in ("y", "counts", "given", "proxy", "proxy_rest")},
+    **{name: PROBA for name in ("prediction", "proba", "prediction_rest")},
     "reference": PROBA[:, ::-1].copy(),
     "predictions": {"model": PROBA},
     "X": FEATURES,

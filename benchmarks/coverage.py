@@ -1,7 +1,7 @@
 """How often intervals and bands hold the truth.
 
-    python benchmarks/coverage.py readers|paired|bands|groups|risks|edges|monitor [--draws N]
-        [--only DESIGN ...]
+    python benchmarks/coverage.py readers|paired|bands|groups|risks|edges|monitor|proxy
+        [--draws N] [--only DESIGN ...]
 
 "readers": 95 % intervals for new rows and new raters. K = 3. Rows have true log-odds
 N((1, 0, −1), 1), readers tilts N(0, s²) of the log-odds of each class. The model knows the rows but
@@ -33,6 +33,16 @@ tests how often they reject. Numbers of draws so far are kept in a file (``--kep
 run that was stopped goes on; ``--draws 0`` prints the table alone. It is written beside that file.
 
 "monitor": how often and when `CalibrationMonitor` alarms; designs are in ``lib/monitoring.py``.
+
+"proxy": 95 % intervals of `prediction_powered`. People label 200 samples at random of 5,000, a
+judge labels all. Two classes; true log-odds u are N(−0.5, 1.5²), N(−5, 1.5²) where the class is
+rare. The judge sees v = 1.2 (u + N(0, 0.7²)): its probability is σ(v), its label the likelier
+class. The evaluated model says σ(1.3 (u + N(0, 1))). "Five readers" read all 200 samples, with
+thresholds N(0, 0.5²) of log-odds; intervals are for new readers. "Patients" have four samples each,
+whose u share half of its variance. Coverage is of the value of 2,000,000 samples with readers of
+their own. Beside it: how many standard errors (of the mean of the draws) the estimate is off; the
+variance of people alone over that of the estimate, both over draws; the median of effective rows
+over 200; the share of draws with a warning. The table is written to ``results/coverage/proxy.csv``.
 """
 
 import argparse
@@ -71,6 +81,7 @@ from sklearn_lhcal.metrics import (
     null_calibration_error,
     paired_difference,
     policy_curve,
+    prediction_powered,
     reader_table,
     referral_curve,
     risk_gap,
@@ -606,6 +617,115 @@ def monitor(streams: int, only: list[str]) -> None:
     print(monitoring.cost())
 
 
+# --- cheap labels for many samples ---
+
+PEOPLE, JUDGED = 200, 5000
+RATE, LOSS = "rate of a class", "squared loss of a model"
+# what, labels a sample, what the judge gives, how samples are drawn
+PROXIES = [
+    (RATE, 1, "labels", ""),
+    (RATE, 1, "probabilities", ""),
+    (RATE, 5, "labels", ""),
+    (RATE, 5, "probabilities", ""),
+    ("disagreement", 2, "probabilities", ""),
+    ("disagreement", 5, "probabilities", ""),
+    ("disagreement", 20, "probabilities", ""),
+    (LOSS, 1, "probabilities", ""),
+    ("epistemic loss", 3, "probabilities", ""),
+    (RATE, 5, "probabilities", "five readers"),
+    (RATE, 2, "probabilities", "patients"),
+    (RATE, 1, "labels", "rare"),
+]
+OF_PROXIES = {
+    RATE: expected_accuracy,
+    LOSS: expected_squared_loss,
+    "disagreement": irreducible_loss,
+    "epistemic loss": epistemic_loss,
+}
+
+
+def two_classes(p):
+    return np.column_stack([1 - p, p])
+
+
+def sigmoid(u):
+    return 1 / (1 + np.exp(-u))
+
+
+def judged(n: int, design: str, rng):
+    """True log-odds, the judge's, and the model's, of n samples."""
+    u = 1.5 * rng.normal(size=n)
+    if design == "patients":
+        u = 1.5 * (np.repeat(rng.normal(size=n // 4), 4) + rng.normal(size=n)) / np.sqrt(2)
+    u += -5 if design == "rare" else -0.5
+    return u, 1.2 * (u + 0.7 * rng.normal(size=n)), 1.3 * (u + rng.normal(size=n))
+
+
+def by_people(u, m: int, design: str, rng):
+    """Labels of m people a sample."""
+    if design == "five readers":
+        q = sigmoid(u[:, None] + 0.5 * rng.normal(size=m))
+        return Annotations.from_matrix((rng.random(q.shape) < q).astype(int), classes=[0, 1])
+    ones = rng.binomial(m, sigmoid(u))
+    return np.column_stack([m - ones, ones])
+
+
+def proxy_truth(what: str, design: str) -> float:
+    """The value of a metric of known probabilities."""
+    rng = np.random.default_rng(10**6)
+    u, _, v = judged(2_000_000, design, rng)
+    p = sigmoid(u)
+    if design == "five readers":
+        x, w = np.polynomial.hermite_e.hermegauss(31)
+        p = sigmoid(u[:, None] + 0.5 * x) @ (w / w.sum())
+    z = np.tile([0.0, 1.0], (len(p), 1)) if what == RATE else two_classes(sigmoid(v))
+    return float(OF_PROXIES[what](KnownProbabilities(two_classes(p)), z))
+
+
+def proxy_draw(what: str, m: int, judge: str, design: str, seed: int):
+    """Estimate, ends, effective rows, whether it warns; and the estimate of people alone."""
+    rng = np.random.default_rng([seed, 2])
+    u, v, model = judged(JUDGED, design, rng)
+    y = by_people(u[:PEOPLE], m, design, rng)
+    z = np.tile([0.0, 1.0], (JUDGED, 1)) if what == RATE else two_classes(sigmoid(model))
+    said = two_classes((v > 0).astype(int))
+    both, rest = slice(PEOPLE), slice(PEOPLE, None)
+    proxies = said[both], said[rest]
+    if judge == "probabilities":
+        proxies = [KnownProbabilities(two_classes(sigmoid(v[part]))) for part in (both, rest)]
+    how = {"random_state": seed}
+    if design == "patients":
+        patient = np.arange(JUDGED) // 4
+        how |= {"groups": patient[both], "groups_rest": patient[rest]}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found = prediction_powered(OF_PROXIES[what], y, z[both], *proxies, z[rest], **how)
+    alone = OF_PROXIES[what](y, z[both])
+    return *found[:3], found.effective_rows, bool(caught), alone
+
+
+def proxy(draws: int, only: list[str]) -> None:
+    head = ["what", "labels a sample", "judge", "design", "draws", "coverage", "off", "variance"]
+    table = [[*head, "effective rows", "warns"]]
+    for case in PROXIES:
+        if only and case[0] not in only and case[-1] not in only:
+            continue
+        truth = proxy_truth(case[0], case[-1])
+        found = np.array([proxy_draw(*case, seed) for seed in range(draws)])
+        estimate, low, high, effective, warned, alone = found.T
+        covers = ((low <= truth) & (truth <= high)).mean()
+        off = (estimate.mean() - truth) / (estimate.std() / np.sqrt(draws))
+        gain = alone.var() / estimate.var()
+        numbers = f"{covers:.3f}", f"{off:+.1f}", f"{gain:.2f}"
+        worth = f"{np.median(effective) / PEOPLE:.2f}"
+        table.append([*map(str, case), str(draws), *numbers, worth, f"{warned.mean():.2f}"])
+        print("".join(f"{x:>16}" for x in table[-1]), flush=True)
+    if not only:
+        path = KEPT.with_name("proxy.csv")
+        with path.open("w", newline="", encoding="utf-8") as file:
+            csv.writer(file, lineterminator="\n").writerows(table)
+
+
 STUDIES = {
     "readers": (readers, 2000),
     "paired": (paired, 2000),
@@ -614,6 +734,7 @@ STUDIES = {
     "risks": (risks, 4000),
     "edges": (edges, 1000),
     "monitor": (monitor, 400),
+    "proxy": (proxy, 1000),
 }
 
 

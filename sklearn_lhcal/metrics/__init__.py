@@ -35,6 +35,7 @@ from ._inference.intervals import (
 from ._inference.methods import MethodTable, evaluate_methods
 from ._inference.monitor import CalibrationMonitor, MonitorHistory
 from ._inference.policy import PolicyCurve, policy_curve
+from ._inference.prediction_powered import prediction_powered
 from ._inference.readers import (
     AlternativeAnnotatorTest,
     ReaderComparison,
@@ -162,6 +163,7 @@ __all__ = [
     "paired_difference",
     "policy_curve",
     "posterior_epistemic_loss",
+    "prediction_powered",
     "ranked_probability_score",
     "ranking_score",
     "ratio_corrected_calibration_error",

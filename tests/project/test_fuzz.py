@@ -105,7 +105,16 @@ def _spoiled(a, value):
 
 # Arguments that hold names of something: whatever can be told apart will do.
 NAMES = {
-    *("groups", "classes", "decisions", "y_pred", "y_reference", "reference_prediction", "which"),
+    *(
+        "groups",
+        "groups_rest",
+        "classes",
+        "decisions",
+        "y_pred",
+        "y_reference",
+        "reference_prediction",
+        "which",
+    ),
     *("annotations", "matrix", "raters", "item", "rater", "label", "items"),
 }
 # What a message may call an argument besides its own name and those of the other data.
@@ -114,6 +123,7 @@ ALSO = {
     "reference_prediction": "y_reference",
     "y": "y_pred|class|labels",
     "groups": "fold|rows|train_size",
+    "groups_rest": "groups|rows",
     "counts": "y",
     "given": "y",
     "classes": "class",

@@ -52,6 +52,8 @@ class ConfidenceInterval(_Ends):
         What the squared standard error is made of.
     n_raters : int or None
         How many raters it generalises from; None where raters are fixed or unknown.
+    effective_rows : float or None
+        Of `prediction_powered`: how many samples with labels of people alone are worth as much.
 
     Examples
     --------
@@ -61,6 +63,7 @@ class ConfidenceInterval(_Ends):
     df: float | None
     components: VarianceComponents | None
     n_raters: int | None
+    effective_rows: float | None
 
     def __new__(
         cls,
@@ -72,12 +75,14 @@ class ConfidenceInterval(_Ends):
         df: float | None = None,
         components: VarianceComponents | None = None,
         n_raters: int | None = None,
+        effective_rows: float | None = None,
     ) -> Self:
         """The four numbers, and what they come from."""
         interval = super().__new__(cls, estimate, low, high, standard_error)
         interval.df = df
         interval.components = components
         interval.n_raters = n_raters
+        interval.effective_rows = effective_rows
         return interval
 
 

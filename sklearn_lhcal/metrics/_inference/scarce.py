@@ -47,7 +47,7 @@ def scarce_ends(statistic: Statistic, raters: bool, level: float) -> ScarceEnds 
         limits = limits(statistic.data)
     name = metric.name
     if limits is not None and isinstance(statistic, MeanStatistic):
-        W, S = _of_units(statistic.of_row, statistic.data)
+        W, S = of_units(statistic.of_row, statistic.data)
         mean = S.sum() / W.sum()
         each = S / W
         a, b = limits
@@ -93,7 +93,7 @@ def endpoints(S: Floats, W: Floats, limits: tuple[float, float], level: float) -
     return np.array([np.quantile(x, q) for x, q in zip(drawn, (tail, 1 - tail), strict=True)])
 
 
-def _of_units(terms: Floats, rows: Rows) -> Floats:
+def of_units(terms: Floats, rows: Rows) -> Floats:
     """W_g and S_g, from weights and terms of rows, (2, n)."""
     unit = row_units(rows.groups, len(rows))
     return np.array([np.bincount(unit, of_row) for of_row in terms])
@@ -119,7 +119,7 @@ def _shifted(metric: Metric, rows: Rows, level: float) -> ScarceEnds | None:
         _warn(f"{found}.")
         return None
     _warn(f"{found}; the interval assumes one factor on the odds of these labels.")
-    W, S = _of_units(rows.weight * np.stack([np.ones(len(rows)), other]), rows)
+    W, S = of_units(rows.weight * np.stack([np.ones(len(rows)), other]), rows)
     log_z = np.log(np.maximum(rows.z, EPS))
 
     def probabilities(log_r: float) -> Floats:
