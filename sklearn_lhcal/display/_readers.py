@@ -1,5 +1,6 @@
 """A model among the readers: how often each disagrees with another reader."""
 
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -149,6 +150,8 @@ class ReaderDisplay(Display):
         ValueError
             As in `sklearn_lhcal.metrics.reader_comparison`.
         """
+        if isinstance(prediction, Mapping):
+            raise ValueError("prediction must be of one model, not a dict: draw each by itself.")
         found = reader_comparison(
             y,
             prediction,

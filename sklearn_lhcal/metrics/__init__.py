@@ -32,6 +32,7 @@ from ._inference.intervals import (
     paired_difference,
     risk_bound,
 )
+from ._inference.judges import JudgeTable
 from ._inference.methods import MethodTable, evaluate_methods
 from ._inference.monitor import CalibrationMonitor, MonitorHistory
 from ._inference.policy import PolicyCurve, policy_curve
@@ -101,6 +102,7 @@ __all__ = [
     "DecisionCurve",
     "EpistemicScorer",
     "GainCurve",
+    "JudgeTable",
     "LabelHistogramScorer",
     "LossDecomposition",
     "MethodTable",

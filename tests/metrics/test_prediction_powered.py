@@ -73,7 +73,7 @@ def test_a_judge_who_says_one_class_leaves_the_interval_of_people():
     for metric in (expected_accuracy, epistemic_loss):
         constant = KnownProbabilities(np.tile([0.3, 0.7], (len(z), 1)))
         prediction = np.tile([0.2, 0.8], (len(z), 1))
-        with pytest.warns(UserWarning, match="Only 0 of 60 .*the proxy is not used"):
+        with pytest.warns(UserWarning, match="Only 0 .*the proxy is not used"):
             found = prediction_powered(metric, *split(y, constant, prediction), random_state=0)
         alone = confidence_interval(metric, y[SEEN], prediction[SEEN], random_state=0)
         assert_allclose(found, alone, rtol=1e-12)
@@ -95,7 +95,7 @@ def test_a_perfect_judge_makes_all_samples_count(rng):
     y[N_BOTH:] = y[:N_BOTH]
     z = np.tile([0.0, 1.0], (len(y), 1))
     first, rest = slice(N_BOTH), slice(N_BOTH, None)
-    with pytest.warns(UserWarning, match="Only 0 of 60 samples"):
+    with pytest.warns(UserWarning, match="Only 0 samples"):
         found = accuracy(y[first], z[first], y[first], y[rest], z[rest], n_blocks=N_BOTH)
     alone = confidence_interval(expected_accuracy, y[first], z[first], n_blocks=N_BOTH)
     # both halves are alike: λ = 1/2, and the variance is halved
@@ -261,7 +261,7 @@ def test_the_interval_keeps_its_effective_rows_when_pickled(rng):
     [
         ({"metric": calibration_loss}, "metric must be a mean"),
         ({"metric": lambda y, p: 0.0}, "metric must be a mean"),
-        ({"metric": epistemic_loss, "bias_correction": None}, "must not be biased"),
+        ({"metric": epistemic_loss, "bias_correction": None}, "and not biased"),
         ({"metric": irreducible_loss}, "2 labels of people"),
         ({"sample_weight": np.ones(N_BOTH)}, "sample_weight is not supported"),
         ({"groups": np.arange(N_BOTH)}, "given together"),
@@ -295,7 +295,7 @@ def test_few_events_are_said_and_the_interval_is_that_of_people(rng):
     y[SEEN] = [[1, 0]]
     y[:4] = [[0, 1]]
     z = np.tile([0.0, 1.0], (len(y), 1))
-    with pytest.warns(UserWarning, match="Only 4 of 60 .*the proxy is not used"):
+    with pytest.warns(UserWarning, match="Only 4 .*the proxy is not used"):
         found = accuracy(*split(y, judge, z))
     alone = confidence_interval(expected_accuracy, y[SEEN], z[SEEN], random_state=0)
     assert found == alone

@@ -63,7 +63,7 @@ class ConfidenceInterval(_Ends):
     df: float | None
     components: VarianceComponents | None
     n_raters: int | None
-    effective_rows: float | None
+    effective_rows: float | None = None
 
     def __new__(
         cls,
@@ -75,14 +75,12 @@ class ConfidenceInterval(_Ends):
         df: float | None = None,
         components: VarianceComponents | None = None,
         n_raters: int | None = None,
-        effective_rows: float | None = None,
     ) -> Self:
         """The four numbers, and what they come from."""
         interval = super().__new__(cls, estimate, low, high, standard_error)
         interval.df = df
         interval.components = components
         interval.n_raters = n_raters
-        interval.effective_rows = effective_rows
         return interval
 
 
@@ -394,6 +392,15 @@ def _interval(
         components=VarianceComponents(*map(float, spread.components)),
         n_raters=None if panel is None else panel.n_raters,
     )
+
+
+def with_ends(
+    interval: ConfidenceInterval, low: float, high: float, **attributes: Any
+) -> ConfidenceInterval:
+    """The interval with other ends, and other attributes."""
+    made = interval._replace(low=low, high=high)
+    vars(made).update(vars(interval) | attributes)
+    return made
 
 
 @checked

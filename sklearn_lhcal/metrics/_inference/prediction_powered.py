@@ -6,32 +6,23 @@ N − n have g alone; θ̂ the estimate, λ the weight of the proxy.
 
 import warnings
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 from sklearn.utils import check_random_state
 
 from ..._rows import Labels, PredictionLike, Rows, read_for, read_labels
-from ..._utils.arrays import Floats
 from ..._utils.checks import as_names, check_same_length, checked
 from ..._utils.names import Side, check_row_names
 from ..._utils.types import ArrayLike, LabelsLike, Seed
 from .._evaluate import Metric, with_options
-from .intervals import ConfidenceInterval, interval_from, interval_of
-from .raters import Replicates, Spread, VarianceComponents, spread_of
+from .intervals import ConfidenceInterval, interval_from, interval_of, with_ends
+from .raters import Replicates, Spread, spread_of
 from .scarce import of_units
 from .statistic import MeanStatistic, of_metric
 
 # samples that speak, below which a proxy is not trusted
 _FEW = 10
-
-
-class _Means(NamedTuple):
-    """A mean by people's labels, and by the proxy's of the same samples and of the rest."""
-
-    people: MeanStatistic
-    proxy: MeanStatistic
-    rest: MeanStatistic
 
 
 @checked
@@ -149,37 +140,38 @@ def prediction_powered(
     mean = _mean_metric(metric, options)
     _check_groups(groups, groups_rest)
     both = y, prediction, proxy, groups
-    means = _read(mean, both, (proxy_rest, prediction_rest, groups_rest))
-    people, judge, rest = means
+    people, judge, rest = _read(mean, both, (proxy_rest, prediction_rest, groups_rest))
     rng = check_random_state(random_state)
     design = people.design(raters, n_blocks, rng)
     alone = interval_of(people, design, confidence_level)
-    lam = _weight(means, mean.name)
     n = len(people.data)
-    if lam == 0:
-        alone.effective_rows = float(n)
-        return alone
+    speaking, apart = _speaking(people, judge)
+    if speaking < _FEW:
+        _warn(
+            f"Only {speaking} samples or groups differ from the others in {mean.name}, by people's "
+            "labels or by the proxy's: the proxy is not used."
+        )
+        return with_ends(alone, alone.low, alone.high, effective_rows=float(n))
     # θ̂ = mean(h) − λ (mean(g, both) − mean(g, rest))
+    lam = _weight(people, judge, rest)
     g = rest.estimate()
     moved = lam * (judge.estimate() - g)
     without = lam * (judge.without_rows(design.rows) - g)
-    found = people.replicates(design).minus(Replicates(moved, without, moved, moved))
+    found = people.replicates(design)
+    before = spread_of(found, design)
+    found = found.minus(Replicates(moved, without, moved, moved))
     others = rest.design("fixed", n_blocks, rng)
     spread = _sum(spread_of(found, design), lam**2, spread_of(rest.replicates(others), others))
     interval = interval_from(found.estimate, spread, confidence_level, False, design.panel)
     low, high = interval.low, interval.high
-    if _few_differ(people, judge, mean.name):
+    if apart < _FEW:
+        _warn(
+            f"Only {apart} samples or groups differ between people's labels and the proxy's in "
+            f"{mean.name}: the interval holds that of people's labels alone too."
+        )
         low, high = min(low, alone.low), max(high, alone.high)
-    return ConfidenceInterval(
-        interval.estimate,
-        low,
-        high,
-        interval.standard_error,
-        df=interval.df,
-        components=spread.components,
-        n_raters=interval.n_raters,
-        effective_rows=n * _over_rows(alone) / _over_rows(interval),
-    )
+    effective = n * before.components.rows / spread.components.rows
+    return with_ends(interval, low, high, effective_rows=float(effective))
 
 
 def _mean_metric(metric: Callable, options: dict) -> Metric:
@@ -187,24 +179,20 @@ def _mean_metric(metric: Callable, options: dict) -> Metric:
     if "sample_weight" in options:
         raise ValueError("sample_weight is not supported: samples must be a random sample of all.")
     found = with_options(metric, options)
-    if found is None or not found.is_mean:
+    if found is None or not found.is_mean or found.tags.biased:
         raise ValueError(
-            "metric must be a mean over samples of this package, such as expected_accuracy or "
-            f"epistemic_loss, got {getattr(metric, '__name__', metric)!r:.80}."
-        )
-    if found.tags.biased:
-        raise ValueError(
-            f"metric must not be biased, but {found.name} is; use bias_correction where it has one."
+            "metric must be a mean over samples of this package, and not biased, such as "
+            f"expected_accuracy or epistemic_loss, got {getattr(metric, '__name__', metric)!r:.80}."
         )
     return found
 
 
 def _check_groups(groups, groups_rest) -> None:
     """Groups of both sets, none of which is in both."""
-    if groups is None and groups_rest is None:
-        return
-    if groups is None or groups_rest is None:
+    if (groups is None) != (groups_rest is None):
         raise ValueError("groups and groups_rest must be given together: a group is in one set.")
+    if groups is None:
+        return
     names = set(as_names(groups_rest, "groups_rest").tolist())
     shared = [name for name in as_names(groups, "groups").tolist() if name in names]
     if shared:
@@ -214,8 +202,8 @@ def _check_groups(groups, groups_rest) -> None:
         )
 
 
-def _read(metric: Metric, both: tuple, others: tuple) -> _Means:
-    """The three means, of samples with labels enough."""
+def _read(metric: Metric, both: tuple, others: tuple) -> tuple[MeanStatistic, ...]:
+    """A mean by people's labels, and by the proxy's of the same samples and of the rest."""
     y, prediction, proxy, groups = both
     proxy_rest, prediction_rest, groups_rest = others
     labels = read_labels(y)
@@ -229,7 +217,7 @@ def _read(metric: Metric, both: tuple, others: tuple) -> _Means:
     judged = _of_proxy(metric, rows, "proxy", proxy, prediction, groups)
     rest = _of_proxy(metric, rows, "proxy_rest", proxy_rest, prediction_rest, groups_rest)
     parts = rows.take(enough), judged.take(labels.rated[enough]), rest
-    return _Means(*(cast(MeanStatistic, of_metric(metric, part)) for part in parts))
+    return tuple(cast(MeanStatistic, of_metric(metric, part)) for part in parts)
 
 
 def _of_proxy(metric: Metric, rows: Rows, name: str, labels, prediction, groups) -> Rows:
@@ -250,24 +238,23 @@ def _of_proxy(metric: Metric, rows: Rows, name: str, labels, prediction, groups)
     return found
 
 
-def _weight(means: _Means, name: str) -> float:
-    """λ = Cov(h, g)/[Var(g)(1 + n/(N−n))], by sums over samples or groups; Var is over all samples.
+def _speaking(people: MeanStatistic, judge: MeanStatistic) -> tuple[int, int]:
+    """How many samples or groups differ from the others, and between people and the proxy."""
+    (W, H), (D, G) = (of_units(mean.of_row, mean.data) for mean in (people, judge))
+    h, g = H / W, G / D
+    differing = [int((abs(x - np.median(x)) > 1e-9).sum()) for x in (h, g, h - g)]
+    return min(differing[:2]), differing[2]
 
-    0 where too few of them speak, with a warning.
-    """
-    speaking = min(_differing(_of_each(mean)) for mean in means[:2])
+
+def _weight(people: MeanStatistic, judge: MeanStatistic, rest: MeanStatistic) -> float:
+    """λ = Cov(h, g)/[Var(g)(1 + n/(N−n))], by sums over samples or groups; Var is over all."""
+    means = people, judge, rest
     (W, H), (D, G), (D_rest, G_rest) = (of_units(mean.of_row, mean.data) for mean in means)
-    if speaking < _FEW:
-        _warn(
-            f"Only {speaking} of {len(W)} samples or groups differ from the others in {name}, by "
-            "people's labels or by the proxy's: the proxy is not used."
-        )
-        return 0.0
-    g = (G.sum() + G_rest.sum()) / (D.sum() + D_rest.sum())
-    away = np.concatenate([G - g * D, G_rest - g * D_rest])
-    residuals = (S - S.sum() / w.sum() * w for w, S in ((W, H), (D, G)))
-    covariance = np.prod([*residuals], axis=0).sum() / (W.sum() * D.sum())
-    variance = (away**2).sum() / (D.sum() + D_rest.sum())
+    own = (H - H.sum() / W.sum() * W) * (G - G.sum() / D.sum() * D)
+    whole = D.sum() + D_rest.sum()
+    g = (G.sum() + G_rest.sum()) / whole
+    variance = (((G - g * D) ** 2).sum() + ((G_rest - g * D_rest) ** 2).sum()) / whole
+    covariance = own.sum() / (W.sum() * D.sum())
     return float(covariance / (variance * (1 / D.sum() + 1 / D_rest.sum())))
 
 
@@ -282,33 +269,5 @@ def _sum(people: Spread, square: float, rest: Spread) -> Spread:
     return Spread(total, df, parts)
 
 
-def _few_differ(people: MeanStatistic, judge: MeanStatistic, name: str) -> bool:
-    """Whether people's labels and the proxy's differ in few terms; with a warning."""
-    h, g = (_of_each(mean) for mean in (people, judge))
-    differing = _differing(h - g)
-    if differing >= _FEW:
-        return False
-    _warn(
-        f"Only {differing} of {len(h)} samples or groups differ between people's labels and the "
-        f"proxy's in {name}: the interval holds that of people's labels alone too."
-    )
-    return True
-
-
-def _of_each(mean: MeanStatistic) -> Floats:
-    """The mean of each sample or group."""
-    W, S = of_units(mean.of_row, mean.data)
-    return S / W
-
-
-def _differing(values: Floats) -> int:
-    return int((abs(values - np.median(values)) > 1e-9).sum())
-
-
 def _warn(found: str) -> None:
-    warnings.warn(found, UserWarning, stacklevel=5)
-
-
-def _over_rows(interval: ConfidenceInterval) -> float:
-    """The part of the variance that is over samples."""
-    return cast(VarianceComponents, interval.components).rows
+    warnings.warn(found, UserWarning, stacklevel=4)

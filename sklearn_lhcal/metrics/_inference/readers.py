@@ -4,8 +4,9 @@ A label is compared with the other labels of its row. Letters: n_i labels of row
 s_ik the model's share of a vote (more than one class where probabilities tie)."""
 
 import warnings
-from collections.abc import Callable
-from typing import Literal, NamedTuple, cast
+from collections.abc import Callable, Mapping
+from itertools import combinations
+from typing import Literal, NamedTuple, TypedDict, Unpack, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,16 +17,17 @@ from sklearn.utils import check_random_state
 
 from ..._rows import Annotations, PredictionLike, Rows, names_of, read_labels, read_rows
 from ..._utils.arrays import Floats, Indices, Integers, row_units
-from ..._utils.checks import checked, plain_array
+from ..._utils.checks import checked, is_gap, plain_array
 from ..._utils.distances import Distance, half_squares, placed
-from ..._utils.names import is_numeric, positions, sorted_names
+from ..._utils.names import check_row_names, is_numeric, positions, sorted_names
 from ..._utils.results import result
 from ..._utils.simplex import accuracy, row_sum, votes_of
 from ..._utils.types import ArrayLike, LabelsLike, Seed
 from ...distributions import PointMass
 from .._evaluate import apart, mean, points_of
 from .intervals import ConfidenceInterval, interval_of
-from .raters import Panel, cells_of, panel_of
+from .judges import JudgeTable, correlation_of, difference_of
+from .raters import Design, Panel, cells_of, panel_of
 from .statistic import MeanStatistic
 
 
@@ -74,19 +76,32 @@ def with_votes(y: LabelsLike, prediction: PredictionLike) -> tuple[Annotations, 
     labels = named_raters(y)
     if not _are_labels(prediction):
         return labels, prediction
+    check_row_names(y=y, prediction=prediction)
+    _check_all_said(labels, plain_array(prediction, "prediction").tolist())
     said = read_labels(prediction)
     classes = labels.classes
-    if labels.single:
-        classes = sorted_names(list({*classes.tolist(), *said.classes.tolist()}))
-    unseen = said.classes[positions(said.classes, classes) < 0]
+    unseen = said.classes[positions(said.classes, classes) < 0].tolist()
     # integers may be column numbers where no class is a number
-    if len(unseen) and (is_numeric(classes) or not is_numeric(said.classes)):
-        raise ValueError(
-            f"prediction has labels that are no classes of y: {unseen.tolist()[:5]}; y has "
-            f"{classes.tolist()[:20]}."
-        )
+    if unseen and (is_numeric(classes) or not is_numeric(said.classes)):
+        found = f"prediction has labels that are no classes of y: {unseen[:5]}; y has "
+        found += f"{classes.tolist()[:20]}."
+        if not labels.single:
+            raise ValueError(found)
+        warnings.warn(f"{found} They count as wrong.", UserWarning, stacklevel=4)
+        classes = sorted_names([*classes.tolist(), *unseen])
     said = said.in_order(classes, other="y")
     return labels, PointMass(said.counts.astype(np.float64)).with_classes(said.classes)
+
+
+def _check_all_said(labels: Annotations, said: list) -> None:
+    """ValueError for a sample without a label of the model."""
+    gaps = [row for row, label in enumerate(said) if is_gap(label)]
+    if gaps:
+        items = range(len(said)) if labels.items is None else labels.items.tolist()
+        raise ValueError(
+            f"prediction has no label of {len(gaps)} samples, the first of which is "
+            f"{items[gaps[0]]!r}: leave them out of y and of prediction."
+        )
 
 
 def named_raters(y: LabelsLike) -> Annotations:
@@ -176,13 +191,6 @@ def reader_means(
     tail = (1 - confidence_level) / (2 * asked)
     reach = student.ppf(1 - tail, np.where(several, blocks - 1, np.nan)) * np.sqrt(variance)
     return Means(mean, np.stack([mean - reach, mean + reach], axis=-1))
-
-
-def read_compared(y: LabelsLike, prediction: PredictionLike) -> tuple[Rows, Annotations]:
-    """Rows whose prediction is votes or probabilities, and their labels, who know who gave them."""
-    labels, prediction = with_votes(y, prediction)
-    rows = read_rows(labels, prediction)
-    return rows, named_raters(rows.labels)
 
 
 @result
@@ -293,10 +301,35 @@ class _Losses(NamedTuple):
         return *map(mean, losses), self.ratio
 
 
+Judges = Mapping[str, PredictionLike]
+
+
+class _How(TypedDict, total=False):
+    sample_weight: ArrayLike | None
+    groups: ArrayLike | None
+    raters: Literal["random", "fixed"] | None
+    confidence_level: float
+    n_blocks: int
+    random_state: Seed
+    distance: Distance
+
+
+@overload
+def reader_comparison(
+    y: Annotations, prediction: Judges, *, margin: float, **how: Unpack[_How]
+) -> JudgeTable: ...
+
+
+@overload
+def reader_comparison(
+    y: Annotations, prediction: PredictionLike, *, margin: float, **how: Unpack[_How]
+) -> ReaderComparison: ...
+
+
 @checked
 def reader_comparison(
     y: Annotations,
-    prediction: PredictionLike,
+    prediction: PredictionLike | Judges,
     *,
     margin: float,
     sample_weight: ArrayLike | None = None,
@@ -306,7 +339,7 @@ def reader_comparison(
     n_blocks: int = 50,
     random_state: Seed = None,
     distance: Distance = None,
-) -> ReaderComparison:
+) -> ReaderComparison | JudgeTable:
     """Whether a model is as good as one more reader.
 
     Two readers of a row disagree with probability IL. A reader disagrees with the model's label
@@ -318,10 +351,12 @@ def reader_comparison(
     ----------
     y : Annotations of shape (n_samples, n_classes)
         Rows with two readers or more count.
-    prediction : array-like of shape (n_samples,) or (n_samples, n_classes), or Distribution
+    prediction : array-like of shape (n_samples,) or (n_samples, n_classes), Distribution or dict
         The model's labels, or class probabilities, whose largest is its label; ties share evenly.
-        Labels are taken as certain where losses are compared. (1-D floats are probabilities of the
-        second class.)
+        Labels are names of classes, or their column numbers where no class is a number. They are
+        taken as certain where losses are compared. (1-D floats are probabilities of the second
+        class.) A dict holds several judges by their names; of a frame with a column of labels a
+        judge, ``dict(frame.items())``.
     margin : float
         ε, a difference of probabilities of disagreement that does not matter. Choose it before the
         data are seen.
@@ -337,21 +372,30 @@ def reader_comparison(
 
     Returns
     -------
-    ReaderComparison
+    ReaderComparison or JudgeTable
+        For a dict a `JudgeTable`: a `ReaderComparison` of each judge, and for each pair of judges
+        the difference of their errors, and whether they err together. Each interval holds by
+        itself, not all together.
 
     Raises
     ------
     ValueError
-        Labels without raters, fewer than three raters where these are random, unknown classes,
-        lengths that differ.
+        Labels without raters, fewer than three raters where these are random, a sample without a
+        label of the model, unknown classes, lengths that differ; of a dict with the judge's name.
 
     Warns
     -----
     UserWarning
-        Fewer than five raters.
+        Fewer than five raters. Labels that no rater gave, where y was not told all classes.
 
     Notes
     -----
+    Whether judges a and b err together is the correlation ``E⟨x − Q, x′ − Q⟩ / √(E‖x − Q‖² E‖x′ −
+    Q‖²)`` of what they say, x and x′, one-hot or probabilities, less the class probabilities Q of
+    people. Sampling of the labels is taken off each of the three means, as from EL. Samples on
+    which people disagree do not make it positive: two readers have 0. It tells what more judges
+    would add: the mean of J judges of one EL has ``EL (1 + (J − 1)ρ)/J``.
+
     Readers are exchangeable. Each reader's own row speaks of that reader; its intervals are those
     of the jackknife over rows, Bonferroni's over readers.
 
@@ -366,18 +410,65 @@ def reader_comparison(
     >>> result = reader_comparison(y, said[:, 5], margin=0.05, random_state=0)
     >>> bool(result.difference.low < 0 < result.difference.high)
     True
+
+    Two judges, of whom the second nearly always says what the first says:
+
+    >>> judges = {"a": said[:, 5], "b": np.where(rng.random(300) < 0.9, said[:, 5], truth[:, 0])}
+    >>> table = reader_comparison(y, judges, margin=0.05, random_state=0)
+    >>> bool(table.correlations["a", "b"].low > 0.5)
+    True
     """
     if distance is None and margin >= 1:
         raise ValueError(f"margin must be below 1 without a distance, got {margin!r}.")
-    labels, prediction = with_votes(y, prediction)
-    rows = rows_of_pairs(read_rows(labels, prediction, sample_weight, groups))
-    losses = _Losses(points_of(rows, distance))
-    found = [statistic_of_pairs(terms, rows) for terms in losses.compared()]
-    design = found[0].design(raters, n_blocks, check_random_state(random_state))
-    difference, model, reader, loss, ratio = (
-        interval_of(statistic, design, confidence_level) for statistic in found
+    judges = prediction if isinstance(prediction, Mapping) else {"": prediction}
+    rows = _read_judges(y, judges, sample_weight, groups)
+    one = next(iter(rows.values()))
+    losses = _Losses(points_of(one, distance))
+    P = apart(one, distance)
+    terms = mean(losses.model_error)
+    rng = check_random_state(random_state)
+    design = statistic_of_pairs(terms, one).design(raters, n_blocks, rng)
+    found = {
+        name: _comparison(own, losses, P, design, margin, confidence_level)
+        for name, own in rows.items()
+    }
+    if not isinstance(prediction, Mapping):
+        return found[""]
+    how = design, confidence_level
+    pairs = {(a, b): (rows[a], rows[b]) for a, b in combinations(rows, 2)}
+    return JudgeTable(
+        found,
+        {pair: difference_of(terms, *both, *how) for pair, both in pairs.items()},
+        {pair: correlation_of(losses.B, *both, *how) for pair, both in pairs.items()},
     )
-    t = student.ppf(confidence_level, difference.df)
+
+
+def _read_judges(y, judges: Judges, sample_weight, groups) -> dict[str, Rows]:
+    """The rows of each judge, with one order of the classes; an error says whose."""
+    rows: dict[str, Rows] = {}
+    for name, said in judges.items():
+        try:
+            own = rows_of_pairs(read_rows(*with_votes(y, said), sample_weight, groups))
+            classes = next(iter(rows.values()), own).classes
+            rows[name] = own.in_order(classes, "the first judge")
+        except (TypeError, ValueError) as error:
+            if not name:
+                raise
+            raise type(error)(f"prediction, judge {name!r}: {error}") from error
+    if not rows:
+        raise ValueError("prediction is an empty dict; give judges by their names.")
+    return rows
+
+
+def _comparison(
+    rows: Rows, losses: _Losses, P: Floats | None, design: Design, margin: float, level: float
+) -> ReaderComparison:
+    """One judge beside one more reader."""
+    found = [statistic_of_pairs(terms, rows) for terms in losses.compared()]
+    difference, model, reader, loss, ratio = (
+        interval_of(statistic, design, level) for statistic in found
+    )
+    t = student.ppf(level, difference.df)
     upper = difference.estimate + t * difference.standard_error
     worth, low, high = _worth(ratio)
     return ReaderComparison(
@@ -391,7 +482,7 @@ def reader_comparison(
         worth=worth,
         worth_low=low,
         worth_high=high,
-        readers=_each(rows, apart(rows, distance), design.rows.code, confidence_level),
+        readers=_each(rows, P, design.rows.code, level),
     )
 
 
@@ -665,7 +756,8 @@ def alternative_annotator_test(
     >>> test.winning_rate, test.passed
     (1.0, True)
     """
-    rows, labels = read_compared(y, prediction)
+    rows = read_rows(*with_votes(y, prediction))
+    labels = named_raters(rows.labels)
     at = compared(rows, apart(rows, distance))
     # compared with a margin: equal shares of other raters may differ in their last bit
     model_wins = at.model_error <= at.reader_error + 1e-9

@@ -1,0 +1,121 @@
+"""Several judges beside people: each against one more reader, and against each other.
+
+Letters: Q class probabilities of people, x what a judge says, as points where classes have a
+distance; μ̂ class frequencies of n labels of a row.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from ..._rows import Rows
+from ..._utils.arrays import Floats, Indices
+from ..._utils.distances import placed
+from ..._utils.results import result
+from ..._utils.simplex import row_sum
+from .intervals import ConfidenceInterval, interval_from, with_ends
+from .raters import Design, Replicates, spread_of
+from .statistic import MeanStatistic
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+    from .readers import ReaderComparison
+
+
+_SHOWN = ("upper", "non_inferior", "worth", "worth_low", "worth_high")
+
+
+@result
+class JudgeTable(NamedTuple):
+    """What `reader_comparison` returns for several judges.
+
+    Attributes
+    ----------
+    comparisons : dict of ReaderComparison
+        Each judge beside one more reader.
+    differences : dict of ConfidenceInterval
+        By pairs of judges, how much more often a reader disagrees with the first than with the
+        second; below 0 the first is better.
+    correlations : dict of ConfidenceInterval
+        By pairs of judges, whether they err together: 0 for two that err as independently as two
+        readers of one sample, 1 for copies. NaN where a judge has no errors that these labels show.
+    frame, pairs : DataFrame
+        One row a judge, and one row a pair of judges; they need pandas.
+    """
+
+    comparisons: "dict[str, ReaderComparison]"
+    differences: dict[tuple[str, str], ConfidenceInterval]
+    correlations: dict[tuple[str, str], ConfidenceInterval]
+
+    @property
+    def frame(self) -> "DataFrame":
+        """A pandas DataFrame, one row a judge."""
+        rows = {}
+        for judge, found in self.comparisons.items():
+            rows[judge] = _ends("difference", found.difference)
+            rows[judge] |= {name: getattr(found, name) for name in _SHOWN}
+        return _frame(rows)
+
+    @property
+    def pairs(self) -> "DataFrame":
+        """A pandas DataFrame, one row a pair of judges."""
+        together = self.correlations
+        return _frame(
+            {
+                pair: _ends("difference", found) | _ends("correlation", together[pair])
+                for pair, found in self.differences.items()
+            }
+        )
+
+
+def _ends(name: str, interval: ConfidenceInterval) -> dict:
+    names = name, f"{name}_low", f"{name}_high"
+    return dict(zip(names, interval[:3], strict=True))
+
+
+def _frame(rows: dict) -> "DataFrame":
+    from pandas import DataFrame
+
+    return DataFrame.from_dict(rows, orient="index")
+
+
+def difference_of(
+    terms: Callable, one: Rows, other: Rows, design: Design, confidence_level: float
+) -> ConfidenceInterval:
+    """The interval of the difference of a mean between two judges' rows."""
+    first, second = (
+        MeanStatistic(lambda rows, _: terms(rows), judge, least_raters=2).replicates(design)
+        for judge in (one, other)
+    )
+    found = first.minus(second)
+    spread = spread_of(found, design)
+    return interval_from(found.estimate, spread, confidence_level, False, design.panel)
+
+
+def correlation_of(
+    B: Floats | None, one: Rows, other: Rows, design: Design, confidence_level: float
+) -> ConfidenceInterval:
+    """The interval of ``E⟨x − Q, x′ − Q⟩ / √(E‖x − Q‖² E‖x′ − Q‖²)``, of two judges' rows."""
+
+    def terms(rows: Rows, at: Indices):
+        # of ⟨x − μ̂, x′ − μ̂⟩ the variance of μ̂ is taken off, Eq. (9) of P1
+        mu, s, x = placed(rows.mu, one.z[at], B)
+        _, _, other_x = placed(rows.mu, other.z[at], B)
+        own = row_sum(s) / (rows.n - 1)
+        pairs = (x, other_x), (x, x), (other_x, other_x)
+        products = [row_sum((a - mu) * (b - mu)) - own for a, b in pairs]
+        return rows.weight[:, None] * np.stack(products, axis=1), rows.weight
+
+    found = MeanStatistic(terms, one, least_raters=2).replicates(design)
+    found = Replicates._make(None if C is None else _correlation(C) for C in found)
+    spread = spread_of(found, design, second_order=True)
+    interval = interval_from(found.estimate, spread, confidence_level, False, design.panel)
+    return with_ends(interval, *np.clip([interval.low, interval.high], -1, 1).tolist())
+
+
+def _correlation(C: Floats) -> Floats:
+    """Of a covariance and two variances, in the last axis; NaN where one is not above 0."""
+    scale = np.where((C[..., 1:] > 0).all(axis=-1), C[..., 1] * C[..., 2], np.nan)
+    return C[..., 0] / np.sqrt(scale)
