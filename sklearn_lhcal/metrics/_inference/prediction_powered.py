@@ -47,8 +47,8 @@ def prediction_powered(
     The proxy is a language model, a single rater, or whoever else labels cheaply: n samples have
     labels of people and of the proxy, N − n samples the proxy's alone. With the samples' terms h by
     people's labels and g by the proxy's, ``θ̂ = λ mean(g, rest) + mean(h − λg, both)``. It
-    estimates what people's labels would give, however wrong the proxy is. The better g follows h, the shorter
-    is the interval; λ is chosen for that.
+    estimates what people's labels would give, however wrong the proxy is. The better g follows h,
+    the shorter is the interval; λ is chosen for that.
 
     **Samples with labels of people must be a random sample of all samples**, not those that looked
     difficult, or that the proxy was unsure of.
