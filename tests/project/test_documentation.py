@@ -15,6 +15,7 @@ from codeop import compile_command
 from contextlib import redirect_stdout
 from pathlib import Path
 from pkgutil import iter_modules
+from shutil import copytree
 
 import pytest
 
@@ -79,8 +80,10 @@ def assert_prints(printed, said):
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_snippets_run_and_print_what_they_say(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    # recipes lie beside their page
+    # recipes and small files lie beside their page
     monkeypatch.syspath_prepend(page.parent)
+    if (page.parent / "samples").exists():
+        copytree(page.parent / "samples", tmp_path / "samples")
     namespace = {"__name__": "__main__"}
     for code, line, said in snippets(page):
         printed = io.StringIO()
