@@ -32,13 +32,13 @@ from ._inference.intervals import (
     paired_difference,
     risk_bound,
 )
-from ._inference.judges import JudgeTable
 from ._inference.methods import MethodTable, evaluate_methods
 from ._inference.monitor import CalibrationMonitor, MonitorHistory
 from ._inference.policy import PolicyCurve, policy_curve
 from ._inference.prediction_powered import prediction_powered
 from ._inference.readers import (
     AlternativeAnnotatorTest,
+    JudgeTable,
     ReaderComparison,
     ReaderRows,
     ReaderTable,

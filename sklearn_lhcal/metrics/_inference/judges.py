@@ -1,84 +1,20 @@
-"""Several judges beside people: each against one more reader, and against each other.
+"""Two judges of the same samples: who is better, and whether they err together.
 
 Letters: Q class probabilities of people, x what a judge says, as points where classes have a
 distance; μ̂ class frequencies of n labels of a row.
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from ..._rows import Rows
 from ..._utils.arrays import Floats, Indices
 from ..._utils.distances import placed
-from ..._utils.results import result
 from ..._utils.simplex import row_sum
 from .intervals import ConfidenceInterval, interval_from, with_ends
 from .raters import Design, Replicates, spread_of
 from .statistic import MeanStatistic
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
-
-    from .readers import ReaderComparison
-
-
-_SHOWN = ("upper", "non_inferior", "worth", "worth_low", "worth_high")
-
-
-@result
-class JudgeTable(NamedTuple):
-    """What `reader_comparison` returns for several judges.
-
-    Attributes
-    ----------
-    comparisons : dict of ReaderComparison
-        Each judge beside one more reader.
-    differences : dict of ConfidenceInterval
-        By pairs of judges, how much more often a reader disagrees with the first than with the
-        second; below 0 the first is better.
-    correlations : dict of ConfidenceInterval
-        By pairs of judges, whether they err together: 0 for two that err as independently as two
-        readers of one sample, 1 for copies. NaN where a judge has no errors that these labels show.
-    frame, pairs : DataFrame
-        One row a judge, and one row a pair of judges; they need pandas.
-    """
-
-    comparisons: "dict[str, ReaderComparison]"
-    differences: dict[tuple[str, str], ConfidenceInterval]
-    correlations: dict[tuple[str, str], ConfidenceInterval]
-
-    @property
-    def frame(self) -> "DataFrame":
-        """A pandas DataFrame, one row a judge."""
-        rows = {}
-        for judge, found in self.comparisons.items():
-            rows[judge] = _ends("difference", found.difference)
-            rows[judge] |= {name: getattr(found, name) for name in _SHOWN}
-        return _frame(rows)
-
-    @property
-    def pairs(self) -> "DataFrame":
-        """A pandas DataFrame, one row a pair of judges."""
-        together = self.correlations
-        return _frame(
-            {
-                pair: _ends("difference", found) | _ends("correlation", together[pair])
-                for pair, found in self.differences.items()
-            }
-        )
-
-
-def _ends(name: str, interval: ConfidenceInterval) -> dict:
-    names = name, f"{name}_low", f"{name}_high"
-    return dict(zip(names, interval[:3], strict=True))
-
-
-def _frame(rows: dict) -> "DataFrame":
-    from pandas import DataFrame
-
-    return DataFrame.from_dict(rows, orient="index")
 
 
 def difference_of(

@@ -6,7 +6,7 @@ s_ik the model's share of a vote (more than one class where probabilities tie)."
 import warnings
 from collections.abc import Callable, Mapping
 from itertools import combinations
-from typing import Literal, NamedTuple, TypedDict, Unpack, cast, overload
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypedDict, Unpack, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,9 +26,15 @@ from ..._utils.types import ArrayLike, LabelsLike, Seed
 from ...distributions import PointMass
 from .._evaluate import apart, mean, points_of
 from .intervals import ConfidenceInterval, interval_of
-from .judges import JudgeTable, correlation_of, difference_of
+from .judges import correlation_of, difference_of
 from .raters import Design, Panel, cells_of, panel_of
 from .statistic import MeanStatistic
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+# of a ReaderComparison in a table of judges
+_SHOWN = ("upper", "non_inferior", "worth", "worth_low", "worth_high")
 
 
 def statistic_of_pairs(terms: Callable, rows: Rows) -> MeanStatistic:
@@ -258,6 +264,60 @@ class ReaderComparison(NamedTuple):
     worth_low: float
     worth_high: float
     readers: ReaderRows
+
+
+@result
+class JudgeTable(NamedTuple):
+    """What `reader_comparison` returns for several judges.
+
+    Attributes
+    ----------
+    comparisons : dict of ReaderComparison
+        Each judge beside one more reader.
+    differences : dict of ConfidenceInterval
+        By pairs of judges, how much more often a reader disagrees with the first than with the
+        second; below 0 the first is better.
+    correlations : dict of ConfidenceInterval
+        By pairs of judges, whether they err together: 0 for two that err as independently as two
+        readers of one sample, 1 for copies. NaN where a judge has no errors that these labels show.
+    frame, pairs : DataFrame
+        One row a judge, and one row a pair of judges; they need pandas.
+    """
+
+    comparisons: dict[str, ReaderComparison]
+    differences: dict[tuple[str, str], ConfidenceInterval]
+    correlations: dict[tuple[str, str], ConfidenceInterval]
+
+    @property
+    def frame(self) -> "DataFrame":
+        """A pandas DataFrame, one row a judge."""
+        rows = {}
+        for judge, found in self.comparisons.items():
+            rows[judge] = _ends("difference", found.difference)
+            rows[judge] |= {name: getattr(found, name) for name in _SHOWN}
+        return _frame(rows)
+
+    @property
+    def pairs(self) -> "DataFrame":
+        """A pandas DataFrame, one row a pair of judges."""
+        together = self.correlations
+        return _frame(
+            {
+                pair: _ends("difference", found) | _ends("correlation", together[pair])
+                for pair, found in self.differences.items()
+            }
+        )
+
+
+def _ends(name: str, interval: ConfidenceInterval) -> dict:
+    names = name, f"{name}_low", f"{name}_high"
+    return dict(zip(names, interval[:3], strict=True))
+
+
+def _frame(rows: dict) -> "DataFrame":
+    from pandas import DataFrame
+
+    return DataFrame.from_dict(rows, orient="index")
 
 
 class _Losses(NamedTuple):
