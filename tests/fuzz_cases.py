@@ -116,6 +116,8 @@ OWN: dict[tuple[str, str], Any] = {
     ("Distribution.disagreement", "distance"): None,
     ("krippendorff_alpha", "distance"): None,
     ("second_opinion_value", "distance"): None,
+    # of probabilities it is a word
+    ("reliability_curve", "distance"): None,
     # of two classes
     ("cost_curve", "y"): Y[:, :2] + 1,
     ("cost_curve", "prediction"): Z[:, 0],

@@ -11,7 +11,7 @@ from scipy.special import stdtrit
 from ..._rows import PredictionLike, Rows, class_column, class_names, read_rows
 from ..._utils.arrays import Floats, row_blocks
 from ..._utils.bins import Bins
-from ..._utils.checks import as_floats, checked
+from ..._utils.checks import as_floats, checked, is_real
 from ..._utils.distances import Distance, is_ordinal
 from ..._utils.results import result
 from ..._utils.types import ArrayLike, LabelsLike, Strategy
@@ -166,9 +166,9 @@ def _of_disagreement(
         # rates are shares of the largest squared distance
         largest = 2 * float(P.max()) or 1.0
         P = 2 * P / largest
+        if not is_real(n_bins):
+            n_bins = as_floats(n_bins, "n_bins") / largest
     phi = np.minimum(seen.distribution._disagreement(P), 1.0)[:, None]
-    if np.ndim(n_bins):
-        n_bins = as_floats(n_bins, "n_bins") / largest
     rate = partial(pair_rates, P=P)
     found = _curve(seen, phi, rate, raters, least_raters=2, n_bins=n_bins, **how)
     return found._replace(**{name: getattr(found, name) * largest for name in _IN_UNITS})
