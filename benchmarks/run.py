@@ -12,8 +12,8 @@ number of rows and of classes is measured last, and drawn into a picture beside.
 Nothing else should run on the machine. Where something does, both sides bear it, and the ratio
 still tells: `load` says how many processes wanted a core.
 
-`--table` measures nothing. It prints the README's part of the table, and writes the whole of it
-into `results/table.csv`, for the guide."""
+`--table` measures nothing. It writes the table into `results/table.csv`, for the page about
+speed."""
 
 import argparse
 import csv
@@ -228,15 +228,6 @@ def cells(files: list[dict]) -> list[list[str]]:
     return table
 
 
-def markdown(table: list[list[str]]) -> str:
-    """The README's part of the table: one size of each task, without seconds and results."""
-    heads, *rows = table
-    first = {row[0].rpartition(",")[0]: row for row in reversed(rows)}
-    right = ["---", "---", *["---:"] * (len(heads) - 4)]
-    shown = [heads[:-2], right, *(row[:-2] for row in rows if row in first.values())]
-    return "\n".join("| " + " | ".join(row) + " |" for row in shown)
-
-
 def ratio(row: dict | None) -> str:
     """The peer's time over ours."""
     if row is None:
@@ -323,7 +314,6 @@ def main() -> None:
     shown = cells(files)
     with open(RESULTS / "table.csv", "w", encoding="utf-8", newline="") as out:
         csv.writer(out, lineterminator="\n").writerows(shown)
-    print(markdown(shown))
     for file in files:
         if file["growth"]:
             draw(file, RESULTS / f"{slug(file['processor'])}.png")

@@ -2,6 +2,7 @@
 
 import os
 import sys
+import tomllib
 from pathlib import Path
 
 from cycler import cycler
@@ -18,6 +19,9 @@ project = "sklearn_lhcal"
 author = "the sklearn_lhcal developers"
 copyright = f"{author}, BSD-3-Clause"
 version = release = sklearn_lhcal.__version__
+PYPROJECT = Path(__file__).parents[1] / "pyproject.toml"
+repository = tomllib.loads(PYPROJECT.read_text("utf-8"))["project"]["urls"]["Repository"]
+rst_epilog = f".. |repository| replace:: {repository}"
 
 extensions = [
     "sphinx.ext.autodoc",
@@ -46,6 +50,7 @@ default_role = "py:obj"
 html_theme = "pydata_sphinx_theme"
 html_static_path = ["_static"]
 html_css_files = ["custom.css"]
+html_js_files = ["scroll.js"]
 html_title = f"{project} {version}"
 html_show_sourcelink = False
 html_theme_options = {

@@ -1,66 +1,39 @@
 """
-Do the experts disagree, or is the model unsure?
-================================================
+Quickstart: calibrate a network and predict disagreement
+========================================================
 
-A network that says "70 %" may mean that it is unsure, or that experts are split. With several
-labels on the rows it is calibrated on, the two can be told apart. This example trains a small
-convolutional network on digits, half of them mixed in pairs so that raters have something to
-disagree on, calibrates it, and shows what that changes:
+A small convolutional network is trained on digits, calibrated, and evaluated. Half of the images
+are mixtures of two digits, so that the simulated raters disagree about them. Two calibrators are
+compared with the uncalibrated network:
 
-- temperature scaling (TS) makes the class probabilities right on average;
-- α-calibration (α) adds a Dirichlet distribution around them: how far they can be trusted.
+- temperature scaling (one number) and `StackedCalibration` (a mixture of scaling methods) correct
+  the class probabilities;
+- `AlphaCalibration` adds a Dirichlet distribution, which predicts how often two raters disagree.
 
-The same for the saved predictions of any model on any data with several labels per row::
+The same table for saved predictions of any model::
 
     python examples/plot_quickstart.py --counts counts.npy --proba proba.npy
 
-Files are .npy, .npz (with arrays "counts" and "proba") or .csv, whose header names the classes:
-where both have names, they meet by name. A first column without a name or numbers names the rows.
-A random half of the rows serves for calibration, the other for the table.
+Files are .npy, .npz (with arrays "counts" and "proba") or .csv, whose header names the classes. A
+first column without a name or numbers names the samples. A random half calibrates, the other half
+is the test.
 """
 
 # %%
-# What can be asked for
-# ---------------------
-# Without options the program runs on digits.
-import argparse
-import os
-import sys
-import warnings
-from pathlib import Path
-
-FIGURE = Path(os.path.relpath(Path(sys.argv[0]).parent), "output", "quickstart.png")
-
-parser = argparse.ArgumentParser(
-    description="Calibrated disagreement, on digits or on the outputs of any model."
-)
-add = parser.add_argument
-add("--counts", metavar="FILE", help="label histograms, shape (n_samples, n_classes)")
-add("--proba", metavar="FILE", help="predicted class probabilities, of the same shape")
-add("--labels", type=int, metavar="M", help="use M labels of each calibration row (default: all)")
-add("--epochs", type=int, default=100, help="epochs of training on digits (default: 100)")
-add("--figure", type=Path, default=FIGURE, metavar="FILE")
-options = parser.parse_args()
-if (options.counts is None) != (options.proba is None):
-    parser.error("--counts and --proba go together")
-
-# %%
-# The model
-# ---------
-# One label per training row, two labels per calibration row, ten per test row. The images of the
-# calibration part are mixed ten times over: 359 of them make 2,693 rows, as a Dirichlet
-# distribution asks for more rows than a temperature. The test rows are mixed once, as intervals are
-# for independent rows. The network, which other examples train too:
+# Train the network
+# -----------------
+# A training image has one label, a calibration image two, and a test image ten. The 359 images of
+# the calibration part are mixed ten times over, which makes 2,693 samples. The network:
 #
 # .. literalinclude:: ../../examples/small_network.py
 #    :pyobject: small_network
 #
-# Here all of it is in float64, from the first weights on. In float32 the last bit differs between
-# processors, and training blows it up.
+# It is trained in float64: in float32 the last bit differs between processors, and training
+# enlarges the difference.
 import matplotlib
 import numpy as np
 import torch
-from saved_predictions import halves
+from saved_predictions import halves, quickstart_options
 from sklearn.datasets import load_digits
 from small_network import small_network
 
@@ -68,6 +41,7 @@ from sklearn_lhcal.datasets import load_mixed_digits, make_mixed_images
 from sklearn_lhcal.neural_network import NeuralClassifier
 
 matplotlib.use("Agg")
+options = quickstart_options()
 
 if options.counts is None:
     data = load_mixed_digits()
@@ -92,82 +66,88 @@ else:
     model, (X, counts), (X_test, counts_test) = halves(
         options.counts, options.proba, options.labels
     )
-print(f"{len(counts)} rows for calibration, {len(counts_test)} for the test\n")
+print(f"{len(counts)} calibration samples, {len(counts_test)} test samples\n")
 
 # %%
-# Four predictions
-# ----------------
-# The network is frozen: all calibration rows go to the calibrators.
+# Calibrate
+# ---------
+# The network is frozen, so that it is not trained again and all calibration samples go to the
+# calibrators.
 from sklearn.frozen import FrozenEstimator
 
-from sklearn_lhcal.calibration import AlphaCalibration, TemperatureScaling
+from sklearn_lhcal.calibration import AlphaCalibration, StackedCalibration, TemperatureScaling
 from sklearn_lhcal.distributions import predict_dist
 
-# Raw probabilities are too sure of themselves, and α-calibration says so. Here it is the point.
-warnings.filterwarnings("ignore", "Raters of the calibration rows disagree")
 frozen = FrozenEstimator(model)
 models = {
-    "Raw": frozen,
-    "Raw+α": AlphaCalibration(frozen).fit(X, counts),
-    "TS": TemperatureScaling(frozen).fit(X, counts),
-    "TS+α": AlphaCalibration(TemperatureScaling(frozen)).fit(X, counts),
+    "uncalibrated": frozen,
+    "temperature": TemperatureScaling(frozen).fit(X, counts),
+    "stacked": StackedCalibration(frozen).fit(X, counts),
+    "stacked + α": AlphaCalibration(StackedCalibration(frozen)).fit(X, counts),
 }
 predictions = {name: predict_dist(model, X_test) for name, model in models.items()}
 
 # %%
-# One table
-# ---------
-# One row a model, one column a metric, and below each number the ends of its 95 % interval. EL′ is
-# the epistemic loss after one expert has given one label and the model has learnt from it.
+# Evaluate
+# --------
+# One metric a column, with its 95% confidence interval below. Accuracy is better when large, all
+# other metrics when small. An estimate below 0 is not distinguishable from 0.
 from sklearn_lhcal.metrics import (
     calibration_error,
     confidence_interval,
     disagreement_calibration_error,
-    disagreement_squared_loss,
-    epistemic_loss,
     expected_accuracy,
     expected_squared_loss,
+    label_log_loss,
+    paired_difference,
     posterior_epistemic_loss,
 )
 
 METRICS = {
-    "Acc": expected_accuracy,
-    "L": expected_squared_loss,
-    "EL": epistemic_loss,
-    "CE": calibration_error,
-    "L_φ": disagreement_squared_loss,
-    "CE_φ": disagreement_calibration_error,
-    "EL′": posterior_epistemic_loss,
+    "accuracy": expected_accuracy,
+    "log loss": label_log_loss,
+    "Brier score": expected_squared_loss,
+    "calibration": calibration_error,
+    "disagreement": disagreement_calibration_error,
+    "after a label": posterior_epistemic_loss,
 }
-print(f"{'':6}" + "".join(f"{name:>17}" for name in METRICS))
+print(f"{'':13}" + "".join(f"{name:>16}" for name in METRICS))
 for name, prediction in predictions.items():
     intervals = [
         confidence_interval(metric, counts_test, prediction, random_state=0)
         for metric in METRICS.values()
     ]
-    print(f"{name:6}" + "".join(f"{i.estimate:17.4f}" for i in intervals))
-    print(f"{'':6}" + "".join(f"{f'{i.low:.3f} – {i.high:.3f}':>17}" for i in intervals))
+    print(f"{name:13}" + "".join(f"{i.estimate:16.3f}" for i in intervals))
+    print(f"{'':13}" + "".join(f"{f'{i.low:.3f} – {i.high:.3f}':>16}" for i in intervals))
 
 print("""
-Acc   expected accuracy (larger is better; all else: smaller is better)
-L     expected squared loss of the class probabilities
-EL    its avoidable part, the distance from the true probabilities
-CE    calibration error of the class probabilities
-L_φ   squared loss of the predicted probability that two raters disagree; CE_φ its calibration error
-EL′   epistemic loss after one expert label
-All are corrected for the small number of raters and rows.
-A corrected error below 0 says "not above the noise".""")
+calibration    calibration error of the class probabilities
+disagreement   calibration error of the predicted probability that two raters disagree
+after a label  epistemic loss (Brier score minus disagreement) after one more label
+""")
 
 # %%
-# One figure: predicted against observed disagreement
-# ---------------------------------------------------
-# Reliability of predicted disagreement, raw against TS+α.
+# Two predictions for the same samples are compared by the interval of their difference.
+for metric in (label_log_loss, disagreement_calibration_error):
+    change = paired_difference(
+        metric,
+        counts_test,
+        predictions["stacked + α"],
+        predictions["uncalibrated"],
+        random_state=0,
+    )
+    print(f"{metric.__name__}: {change.estimate:.3f} ({change.low:.3f} – {change.high:.3f})")
+
+# %%
+# Predicted against observed disagreement
+# ---------------------------------------
+# Each point is a bin of test samples, and its bar a 95% confidence interval.
 from colours import CALIBRATED, RAW
 
 from sklearn_lhcal.display import DisagreementReliabilityDisplay
 
 ax = None
-for name, color in (("Raw", RAW), ("TS+α", CALIBRATED)):
+for name, color in (("uncalibrated", RAW), ("stacked + α", CALIBRATED)):
     display = DisagreementReliabilityDisplay.from_predictions(
         counts_test,
         predictions[name],
@@ -183,14 +163,15 @@ display.figure_.savefig(options.figure, dpi=150, bbox_inches="tight")
 print(f"\nFigure: {options.figure}")
 
 # %%
-# The intervals of TS+α reach the diagonal. The raw network lies below it where it predicts much
-# disagreement: there is less.
+# The uncalibrated network predicts more disagreement than there is where it is unsure, and less
+# where it is confident. The intervals of "stacked + α" reach the diagonal.
 
 # %%
-# One page
+# A report
 # --------
-# A report says the same of the raw network in words and pictures, for people who read no code.
+# The report says the same of the uncalibrated network in words and figures, for readers who do not
+# read code.
 from sklearn_lhcal.report import report
 
-page = report(counts_test, predictions["Raw"]).save(options.figure.parent / "report")
-print(f"Page: {page}")
+page = report(counts_test, predictions["uncalibrated"]).save(options.figure.parent / "report")
+print(f"Report: {page}")

@@ -3,7 +3,10 @@
 Files are .npy, .npz (with arrays "counts" and "proba") or .csv, whose header names the classes.
 """
 
+import argparse
 import os
+import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -12,6 +15,24 @@ from sklearn_lhcal.calibration import PrecomputedClassifier
 from sklearn_lhcal.datasets import fetch_cifar10h, make_label_histograms
 from sklearn_lhcal.label_histogram import check_counts
 from sklearn_lhcal.metrics import expected_accuracy
+
+
+def quickstart_options() -> argparse.Namespace:
+    """What the quickstart is asked for; without options it runs on digits."""
+    figure = Path(os.path.relpath(Path(sys.argv[0]).parent), "output", "quickstart.png")
+    parser = argparse.ArgumentParser(
+        description="Calibrated disagreement, on digits or on the outputs of any model."
+    )
+    add = parser.add_argument
+    add("--counts", metavar="FILE", help="label histograms, shape (n_samples, n_classes)")
+    add("--proba", metavar="FILE", help="predicted class probabilities, of the same shape")
+    add("--labels", type=int, metavar="M", help="use M labels of each calibration sample")
+    add("--epochs", type=int, default=100, help="epochs of training on digits (default: 100)")
+    add("--figure", type=Path, default=figure, metavar="FILE")
+    options = parser.parse_args()
+    if (options.counts is None) != (options.proba is None):
+        parser.error("--counts and --proba go together")
+    return options
 
 
 def halves(counts_file: str, proba_file: str, labels: int | None = None):
@@ -37,15 +58,15 @@ def halves(counts_file: str, proba_file: str, labels: int | None = None):
 def cifar10h() -> tuple[str, np.ndarray, np.ndarray]:
     """What it is, counts and class probabilities, both (n, 10): those in the file PREDICTIONS.
 
-    Synthetic rows where the environment names no file.
+    Simulated samples where the environment names no file.
     """
     path = os.environ.get("PREDICTIONS")
     if path is None:
-        print("PREDICTIONS names no file: synthetic rows in place of CIFAR-10H.\n")
+        print("PREDICTIONS names no file: simulated samples in place of CIFAR-10H.\n")
         data = make_label_histograms(
             5000, 10, 51, total=8.0, class_sep=4.0, overconfidence=1.5, random_state=0
         )
-        return "Made rows, no CIFAR-10H", data.counts, data.prediction
+        return "Simulated samples, no CIFAR-10H", data.counts, data.prediction
     file = np.load(path)
     if isinstance(file, np.ndarray):
         return "CIFAR-10H", fetch_cifar10h().counts, file

@@ -10,7 +10,7 @@ from sklearn_lhcal.display import DisagreementReliabilityDisplay
 data = make_label_histograms(8000, n_raters=3, overconfidence=2.0, random_state=0)
 proba, counts = data.prediction, data.counts
 model = AlphaCalibration(StackedCalibration("proba")).fit(proba[:4000], counts[:4000])
-predictions = {"as it came": proba[4000:], "calibrated": model.predict_dist(proba[4000:])}
+predictions = {"uncalibrated": proba[4000:], "calibrated": model.predict_dist(proba[4000:])}
 edges = [0, 0.1, 0.2, 0.3, 0.4, 0.5, 2 / 3]
 
 _, ax = plt.subplots(figsize=(5, 4.5))
