@@ -69,7 +69,9 @@ html_theme_options = {
     "footer_end": [],
     "pygments_light_style": "tango",
 }
-html_sidebars = {"index": []}
+# Pages without pages below them.
+ALONE = ("index", "install", "quickstart", "guide/report", "choose", "migration", "faq")
+html_sidebars = {page: [] for page in ALONE}
 html_math_renderer = "mathml"
 
 # Docstrings hold shapes and types; methods stand on the page of their class.
