@@ -196,10 +196,7 @@ def _check_groups(groups, groups_rest) -> None:
     names = set(as_names(groups_rest, "groups_rest").tolist())
     shared = [name for name in as_names(groups, "groups").tolist() if name in names]
     if shared:
-        raise ValueError(
-            f"groups and groups_rest share {shared[:5]}: let people label whole groups, and leave "
-            "other samples of these groups out of the rest."
-        )
+        raise ValueError(f"groups and groups_rest share {shared[:5]}: keep each group in one set.")
 
 
 def _read(metric: Metric, both: tuple, others: tuple) -> tuple[MeanStatistic, ...]:
@@ -263,9 +260,7 @@ def _sum(people: Spread, square: float, rest: Spread) -> Spread:
     V = square * rest.variance
     total = people.variance + V
     parts = people.components._replace(rows=people.components.rows + V)
-    df = people.df
-    if V > 0:
-        df = total**2 / (people.variance**2 / people.df + V**2 / rest.df)
+    df = total**2 / (people.variance**2 / people.df + V**2 / rest.df)
     return Spread(total, df, parts)
 
 

@@ -101,13 +101,10 @@ def with_votes(y: LabelsLike, prediction: PredictionLike) -> tuple[Annotations, 
 
 def _check_all_said(labels: Annotations, said: list) -> None:
     """ValueError for a sample without a label of the model."""
-    gaps = [row for row, label in enumerate(said) if is_gap(label)]
-    if gaps:
-        items = range(len(said)) if labels.items is None else labels.items.tolist()
-        raise ValueError(
-            f"prediction has no label of {len(gaps)} samples, the first of which is "
-            f"{items[gaps[0]]!r}: leave them out of y and of prediction."
-        )
+    gap = next((row for row, label in enumerate(said) if is_gap(label)), None)
+    if gap is not None:
+        item = gap if labels.items is None else labels.items[gap]
+        raise ValueError(f"prediction has no label of sample {item}; leave it out of y as well.")
 
 
 def named_raters(y: LabelsLike) -> Annotations:
@@ -293,20 +290,18 @@ class JudgeTable(NamedTuple):
         """A pandas DataFrame, one row a judge."""
         rows = {}
         for judge, found in self.comparisons.items():
-            rows[judge] = _ends("difference", found.difference)
-            rows[judge] |= {name: getattr(found, name) for name in _SHOWN}
+            shown = {name: getattr(found, name) for name in _SHOWN}
+            rows[judge] = _ends("difference", found.difference) | shown
         return _frame(rows)
 
     @property
     def pairs(self) -> "DataFrame":
         """A pandas DataFrame, one row a pair of judges."""
-        together = self.correlations
-        return _frame(
-            {
-                pair: _ends("difference", found) | _ends("correlation", together[pair])
-                for pair, found in self.differences.items()
-            }
-        )
+        rows = {}
+        for pair, found in self.differences.items():
+            together = _ends("correlation", self.correlations[pair])
+            rows[pair] = _ends("difference", found) | together
+        return _frame(rows)
 
 
 def _ends(name: str, interval: ConfidenceInterval) -> dict:
@@ -798,7 +793,13 @@ def alternative_annotator_test(
     Raises
     ------
     ValueError
-        Labels without raters, unknown classes, lengths that differ.
+        Labels without raters, a sample without a label of the model, unknown classes, lengths that
+        differ.
+
+    Warns
+    -----
+    UserWarning
+        Labels that no rater gave, where y was not told all classes.
 
     References
     ----------
