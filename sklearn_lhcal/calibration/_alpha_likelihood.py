@@ -11,15 +11,12 @@ import numpy as np
 from scipy.special import expit, log_expit
 
 from .._utils.arrays import Floats
-from .._utils.rising import log_rising
+from .._utils.rising import Terms, rising
 from .._utils.simplex import row_sum
 
-Terms = tuple[Floats, Floats, Floats]
 RowLoss = Callable[[Floats], Terms]
 Likelihood = Callable[[Floats, Floats], RowLoss]
 
-# Factors that are summed one by one. Beyond, Stirling's series is exact to the last bit.
-_DIRECT = 32
 # Beyond, where all is flat, powers of α0 overflow.
 _MOST = 500.0
 
@@ -39,50 +36,6 @@ def dirichlet_multinomial(log_z: Floats, y: Floats) -> RowLoss:
         return tuple(b - a for a, b in zip(classes, whole, strict=True))
 
     return loss
-
-
-def rising(z: Floats, x: Floats, y: Floats) -> Terms:
-    """Σ_{j<y} log(z + j·x) with x = exp(−η), and its derivatives by η.
-
-    They are −Σ jx/(z + jx) and Σ jxz/(z + jx)².
-    """
-    first = np.zeros_like(z)
-    second = np.zeros_like(z)
-    for j in range(1, min(int(y.max(initial=0)), _DIRECT)):
-        r = np.where(y > j, j * x / (z + j * x), 0.0)
-        first -= r
-        second += r * (1 - r)
-    (rest,) = np.nonzero(y > _DIRECT)
-    if len(rest):
-        slope, curvature = _tail(z[rest] / x[rest], y[rest] - _DIRECT)
-        first[rest] += slope
-        second[rest] += curvature
-    return log_rising(z, x, y), first, second
-
-
-def _tail(a: Floats, q: Floats) -> tuple[Floats, Floats]:
-    """The derivatives of the q factors from the 32nd on, with a = z/x.
-
-    −Σ j/(a + j) = a·[ψ(B) − ψ(A)] − q and Σ ja/(a + j)² = a·[ψ(B) − ψ(A)] − a²·[ψ′(A) − ψ′(B)],
-    A = a + 32, B = A + q.
-    """
-    A = a + _DIRECT
-    B = A + q
-    psi = np.log1p(q / A) + _digamma_rest(B) - _digamma_rest(A)
-    trigamma = q / (A * B) + _trigamma_rest(A) - _trigamma_rest(B)
-    return a * psi - q, a * psi - a**2 * trigamma
-
-
-def _digamma_rest(t: Floats) -> Floats:
-    """ψ(t) − log t for t ≥ 32."""
-    s = 1 / (t * t)
-    return -1 / (2 * t) - s * (1 / 12 - s * (1 / 120 - s * (1 / 252 - s / 240)))
-
-
-def _trigamma_rest(t: Floats) -> Floats:
-    """ψ′(t) − 1/t for t ≥ 32."""
-    s = 1 / (t * t)
-    return s / 2 + s / t * (1 / 6 - s * (1 / 30 - s * (1 / 42 - s / 30)))
 
 
 def pairwise(log_z: Floats, y: Floats) -> RowLoss:
