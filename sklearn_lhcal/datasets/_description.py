@@ -1,8 +1,13 @@
-"""What is said of each data set: a file of its own, as in scikit-learn."""
+"""What is said of each data set, and small tables: files of their own, as in scikit-learn."""
 
 from importlib.resources import files
 
 
+def text_of(*path: str) -> str:
+    """What a file beside this one holds."""
+    return files(__package__).joinpath(*path).read_text(encoding="utf-8")
+
+
 def description(name: str) -> str:
     """The text about the data set of this name."""
-    return files(__package__).joinpath("descr", f"{name}.rst").read_text(encoding="utf-8")
+    return text_of("descr", f"{name}.rst")

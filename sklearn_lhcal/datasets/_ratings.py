@@ -4,26 +4,13 @@ import numpy as np
 from sklearn.utils import Bunch
 
 from .._utils.arrays import Integers
-from ._description import description
-
-# The counts of each patient, a digit a category.
-_DIAGNOSES = """
-00060 03003 01401 00006 03030 20400 00402 20310 20040 00006 10050 11040 03300 10050 02031
-00501 30012 51000 02040 10203 00006 01050 02013 20040 10041 05010 40002 02040 10500 00006
-"""
-
-# The ratings of each patient: the first anaesthetist's three, then one of each of the others.
-_ANESTHESIA = """
-1111111 3334334 1122122 2223121 2223222 2223322 1222111 3333433 2222223 2322223 4444444 2223343
-1111111 2223212 1211111 1112111 1111111 1111111 2222221 2221322 2222222 2222221 2223222 2212222
-1111111 1111111 2322222 1111111 1111111 1121121 1111111 3333233 1111111 2222222 2223232 4334343
-2212232 2323233 3333432 1111111 1111111 1212111 2322222 1211111 2222222
-"""
+from ._description import description, text_of
 
 
-def _digits(table: str) -> Integers:
-    """The digits of each word, a row a word."""
-    return np.array([list(row) for row in table.split()], dtype=np.int64)
+def _digits(name: str) -> Integers:
+    """The digits of each line of a table: counts of categories, or ratings."""
+    rows = text_of("data", f"{name}.txt").split()
+    return np.array([list(row) for row in rows], dtype=np.int64)
 
 
 def load_psychiatric_diagnoses() -> Bunch:
@@ -48,7 +35,7 @@ def load_psychiatric_diagnoses() -> Bunch:
     """
     names = ["depression", "personality disorder", "schizophrenia", "neurosis", "other"]
     DESCR = description("psychiatric_diagnoses")
-    return Bunch(counts=_digits(_DIAGNOSES), target_names=np.array(names), DESCR=DESCR)
+    return Bunch(counts=_digits("psychiatric_diagnoses"), target_names=np.array(names), DESCR=DESCR)
 
 
 def load_anesthesia_ratings() -> Bunch:
@@ -77,7 +64,8 @@ def load_anesthesia_ratings() -> Bunch:
     >>> load_anesthesia_ratings().counts.sum(axis=0)
     array([127, 125,  48,  15])
     """
-    annotations = _digits(_ANESTHESIA)
+    # the first anaesthetist's three ratings of a patient, then one of each of the others
+    annotations = _digits("anesthesia_ratings")
     names = np.arange(1, 5)
     return Bunch(
         counts=(annotations[:, :, None] == names).sum(axis=1),

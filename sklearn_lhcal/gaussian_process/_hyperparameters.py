@@ -63,7 +63,13 @@ def gradient(features: Features, at: Settled) -> Tensor:
 
 
 def starting_lengthscale(
-    X: Tensor, Z: Tensor, labels: Labels, likelihood: Likelihood, profile, variance, dtype
+    X: Tensor,
+    Z: Tensor,
+    labels: Labels,
+    likelihood: Likelihood,
+    profile,
+    variance,
+    dtype,
 ):
     """The best of five lengthscales, from the distance of neighbours to that of any two.
 
@@ -109,7 +115,12 @@ class Learned(NamedTuple):
 
 
 def learn_in_stages(
-    X: Tensor, Z: Tensor, labels: Labels, start: Learned, tol, **options
+    X: Tensor,
+    Z: Tensor,
+    labels: Labels,
+    start: Learned,
+    tol,
+    **options,
 ) -> Learned:
     """The likelihood and the kernel that maximise the bound.
 

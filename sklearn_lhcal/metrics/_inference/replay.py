@@ -44,7 +44,14 @@ class Replayed(NamedTuple):
     policy: tuple[Floats, Floats]
 
 
-def replay(rows: Rows, C: Floats, prices: Floats, horizon: int, n_replays: int, rng) -> Replayed:
+def replay(
+    rows: Rows,
+    C: Floats,
+    prices: Floats,
+    horizon: int,
+    n_replays: int,
+    rng,
+) -> Replayed:
     """Replay every rule on the same labels, drawn from the votes; the other votes are the truth.
 
     Costs C are (K, D), or one matrix a row, (n, K, D).
