@@ -95,7 +95,12 @@ VALUES |= {
     "given": Y,
     "indptr": np.arange(0, N + 1, 2),
     "values": np.linspace(0.5, 1, N),
+    "positive": Y[:, :2] // 2,
+    "asked": Y[:, :2],
+    "findings": np.arange(2),
+    "finding": np.arange(N) // 4,
 }
+FINDINGS = label_histogram.MultiLabelCounts(VALUES["positive"], VALUES["asked"] + 1)
 # Where an argument of this name means something else.
 OWN: dict[tuple[str, str], Any] = {
     ("Ensemble.__init__", "proba"): np.stack([Z, Z[:, ::-1]]),
@@ -140,6 +145,10 @@ OWN: dict[tuple[str, str], Any] = {
             "alternative_annotator_test",
         )
     },
+    ("MultiLabelCounts.from_long", "classes"): np.arange(2),
+    ("MultiLabelCounts.from_long", "label"): np.arange(N) % 2,
+    ("per_finding", "y"): FINDINGS,
+    ("per_finding", "prediction"): Z[:, :2],
     ("cohen_kappa", "y"): PAIR,
     ("cohen_kappa", "weights"): np.eye(K),
     ("study_size", "n_raters"): [4, 8],
@@ -203,6 +212,7 @@ OPTIONS: dict[str, dict] = {
     "EpistemicScorer.score": {"estimator": FOREST},
     "EpistemicScorer.__call__": {"estimator": FOREST},
     "net_benefit": {"class_index": 0},
+    "per_finding": {"metric": metrics.expected_squared_loss, "random_state": 0},
     "study_size": {"metric": metrics.expected_accuracy, "random_state": 0},
     "alternative_annotator_test": {"least_rows": 2},
     "reader_comparison": {"n_blocks": 4},
@@ -260,6 +270,7 @@ INSTANCES: dict[str, Callable] = {
         "0",
     ),
     "Annotations": lambda: ANNOTATIONS,
+    "MultiLabelCounts": lambda: FINDINGS,
     "KnownProbabilities": lambda: label_histogram.KnownProbabilities(Z),
     "Dirichlet": lambda: DIRICHLET,
     "DirichletMixture": lambda: distributions.DirichletMixture(np.stack([Z, Z]), np.ones((2, N))),

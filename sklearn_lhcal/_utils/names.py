@@ -89,12 +89,12 @@ def is_sorted(names: NDArray, side: str = "classes") -> bool:
     return np.array_equal(names, sorted_names(names, side))
 
 
-def check_classes(classes: ArrayLike, K: int) -> NDArray:
-    """Names for K columns, all different."""
-    names = as_names(classes, "classes")
+def check_classes(classes: ArrayLike, K: int, noun: str = "classes") -> NDArray:
+    """Names for K columns, all different; `noun` is what messages call them."""
+    names = as_names(classes, noun)
     if names.shape != (K,) or len(set(names.tolist())) < K:
         raise ValueError(
-            f"classes must hold {K} different names, one for each column, got {names.tolist()}."
+            f"{noun} must hold {K} different names, one for each column, got {names.tolist()}."
         )
     return names
 
@@ -105,27 +105,35 @@ def positions(names: ArrayLike, among: NDArray) -> Indices:
     return np.array([place.get(name, -1) for name in np.asarray(names).tolist()], dtype=np.intp)
 
 
-def columns_by_name(own: NDArray, classes: NDArray, side: str, other: str) -> Indices:
-    """The columns of one side in the order of the `classes` of the other; both have names."""
+def columns_by_name(
+    own: NDArray, classes: NDArray, side: str, other: str, noun: str = "classes"
+) -> Indices:
+    """The columns of one side in the order of the `classes` of the other; both have names.
+
+    `noun` is what messages call them.
+    """
     columns = positions(classes, own)
     if (columns < 0).any() or len(own) != len(classes):
         alone = sorted(set(own.tolist()) ^ set(classes.tolist()), key=str)
         raise ValueError(
-            f"{side} has the classes {own.tolist()[:20]}, {other} has {classes.tolist()[:20]}: "
+            f"{side} has the {noun} {own.tolist()[:20]}, {other} has {classes.tolist()[:20]}: "
             f"the sets differ by {alone[:20]}."
         )
     return columns
 
 
-def check_by_position(names: NDArray, named: str, bare: str, array: str, axis="columns") -> None:
+def check_by_position(
+    names: NDArray, named: str, bare: str, array: str, axis="columns", noun="classes"
+) -> None:
     """ValueError unless names are sorted: only then may a bare side meet them by position.
 
-    `named` and `bare` are what messages call the sides, `array` what the user calls the bare one.
+    `named` and `bare` are what messages call the sides, `array` what the user calls the bare one,
+    `noun` what its columns are.
     """
     if not is_sorted(names, named):
         raise ValueError(
-            f"{named} has the classes {names.tolist()[:20]}, which are not sorted, and {bare} has "
-            "no names, so the two cannot be matched. Name its classes in their order, "
+            f"{named} has the {noun} {names.tolist()[:20]}, which are not sorted, and {bare} has "
+            f"no names, so the two cannot be matched. Name its {noun} in their order, "
             f"pd.DataFrame({array}, {axis}=[...]), and they are matched by name."
         )
 
@@ -148,6 +156,8 @@ class Side(NamedTuple):
     single: bool = False
     numbered: bool = False
     graded: bool = False
+    # what columns are, for messages
+    noun: str = "classes"
 
 
 def matched(
@@ -196,18 +206,18 @@ def matched(
             return None, columns
         case None, _:
             if not sure:
-                check_by_position(classes, other.who, own.who, own.array, own.axis)
+                check_by_position(classes, other.who, own.who, own.array, own.axis, own.noun)
             return classes, columns
         case _, None:
             if not own.graded:
-                check_by_position(names, own.who, other.who, other.array, other.axis)
+                check_by_position(names, own.who, other.who, other.array, other.axis, own.noun)
             return names, columns
     unseen = names[positions(names, classes) < 0]
     joins = own.single or (positions(classes, names) >= 0).all()
     if add and joins and len(unseen) and is_numeric(unseen) == is_numeric(classes):
         classes = sorted_names([*classes.tolist(), *unseen.tolist()])
     if not own.single:
-        columns_by_name(names, classes, own.who, other.who)
+        columns_by_name(names, classes, own.who, other.who, own.noun)
     return classes, _known(names, classes)
 
 
@@ -245,7 +255,7 @@ def _other_number(own: Side, other: Side) -> ValueError:
         )
     listed = "" if other.names is None else f": {other.names.tolist()[:20]}"
     return ValueError(
-        f"{own.who} has {own.K} classes, but {other.who} has {other.K} columns{listed}."
+        f"{own.who} has {own.K} {own.noun}, but {other.who} has {other.K} columns{listed}."
     )
 
 

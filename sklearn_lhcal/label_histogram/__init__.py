@@ -11,6 +11,7 @@ from ._agreement import (
 )
 from ._annotations import Annotations
 from ._classifier import LabelHistogramClassifier
+from ._findings import MultiLabelCounts
 from ._labels import KnownProbabilities, check_counts
 from ._statistics import class_disagreement, pairwise_disagreement, u_statistic
 
@@ -20,6 +21,7 @@ __all__ = [
     "Annotations",
     "KnownProbabilities",
     "LabelHistogramClassifier",
+    "MultiLabelCounts",
     "adjudication_test",
     "check_counts",
     "class_disagreement",

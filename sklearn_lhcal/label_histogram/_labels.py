@@ -440,8 +440,8 @@ def _count_matrix(a: NDArray, empty_rows: bool) -> Integers:
     if a.shape[1] > 2 and a.max() == 1 and several >= 5 and not empty_rows:
         warnings.warn(
             "y holds only 0 and 1, and rows with several ones: it was read as counts of raters of "
-            "whom no two agree. If its columns are findings, each a yes or no, score one finding "
-            "at a time: its y is np.column_stack([asked - positive, positive]).",
+            "whom no two agree. If its columns are findings, each a yes or no, make "
+            "MultiLabelCounts(positive, asked) of them, for metrics.per_finding.",
             stacklevel=4,
         )
     # small integer types would overflow in products

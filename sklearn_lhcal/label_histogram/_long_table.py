@@ -15,38 +15,39 @@ from ._labels import Labels, given_order, one_hot
 class Long(NamedTuple):
     """One annotation an entry: item, rater, label, and what ratings of an item are sorted by.
 
-    `classes` are the categories of labels that have an order.
+    `classes` are the categories of labels that have an order, `finding` what is a yes or no.
     """
 
     item: NDArray
     rater: NDArray
     label: NDArray
     order: NDArray | None = None
+    finding: NDArray | None = None
     classes: list | None = None
 
 
-def read_table(table: tuple, item, rater, label, order) -> Long:
+def read_table(table: tuple, item, rater, label, order, finding=None) -> Long:
     """The columns of a frame by their names; or the arrays, as arguments or by keyword."""
     if len(table) == 3:
         item, rater, label = table
     elif len(table) == 1:
-        item, rater, label, order = (
-            _column(table[0], name) for name in (item, rater, label, order)
+        item, rater, label, order, finding = (
+            _column(table[0], name) for name in (item, rater, label, order, finding)
         )
     elif table:
         raise ValueError(
             "A long table is one frame, or the three arrays item, rater, label; got "
             f"{len(table)} arguments."
         )
-    named = {"item": item, "rater": rater, "label": label, "order": order}
+    named = {"item": item, "rater": rater, "label": label, "order": order, "finding": finding}
     columns: list[Any] = [_as_array(a, name) for name, a in named.items()]
     given = [a.shape for a in columns if a is not None]
     if any(a is None for a in columns[:3]):
         raise ValueError("item, rater and label are all needed, got None.")
     if len(set(given)) > 1 or len(given[0]) != 1:
         raise ValueError(
-            "item, rater, label and order must be 1-D arrays of one length, or names of columns "
-            f"of a frame, which then comes first; got the shapes {given}."
+            "item, rater, label, order and finding must be 1-D arrays of one length, or names of "
+            f"columns of a frame, which then comes first; got the shapes {given}."
         )
     return Long(*columns)._replace(classes=given_order(label))
 

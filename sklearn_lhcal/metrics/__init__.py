@@ -23,6 +23,7 @@ from ._epistemic import (
 from ._expected_calibration import expected_calibration_error, maximum_calibration_error
 from ._inference.accumulate import MetricAccumulator
 from ._inference.decision_curves import CostCurve, DecisionCurve, cost_curve, decision_curve
+from ._inference.findings import FindingTable, per_finding
 from ._inference.gains import GainCurve, gain_curve
 from ._inference.intervals import (
     ConfidenceInterval,
@@ -101,6 +102,7 @@ __all__ = [
     "CostCurve",
     "DecisionCurve",
     "EpistemicScorer",
+    "FindingTable",
     "GainCurve",
     "JudgeTable",
     "LabelHistogramScorer",
@@ -163,6 +165,7 @@ __all__ = [
     "null_calibration_error",
     "null_epistemic_error",
     "paired_difference",
+    "per_finding",
     "policy_curve",
     "posterior_epistemic_loss",
     "prediction_powered",

@@ -115,7 +115,7 @@ NAMES = {
         "reference_prediction",
         "which",
     ),
-    *("annotations", "matrix", "raters", "item", "rater", "label", "items"),
+    *("annotations", "matrix", "raters", "item", "rater", "label", "items", "finding", "findings"),
 }
 # What a message may call an argument besides its own name and those of the other data.
 ALSO = {

@@ -1,0 +1,42 @@
+"""Tables with one column a finding, and what is said of some findings."""
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from .arrays import Floats
+from .checks import as_floats
+from .names import Side, column_names, matched
+from .types import ArrayLike
+
+
+def finding_table(findings: Side, table: ArrayLike, name: str) -> Floats:
+    """A table of one column a finding, in their order: by name where it has names."""
+    numbers = as_floats(table, name)
+    if numbers.ndim != 2 or 0 in numbers.shape:
+        raise ValueError(
+            f"{name} must have shape (n_samples, n_findings), with one of each at least, got "
+            f"{numbers.shape}."
+        )
+    other = Side(name, column_names(table, name), numbers.shape[1], name)
+    return numbers[:, matched(findings, other)[1]]
+
+
+@contextmanager
+def about_finding(name: Any, heard: dict) -> Iterator[None]:
+    """Errors say which finding they are about; `heard` gathers warnings, to be said at the end."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            yield
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"Finding {name!r}: {error}") from error
+    for warning in caught:
+        heard.setdefault((warning.category, str(warning.message)), {})[str(name)] = None
+
+
+def warn_of_findings(heard: dict) -> None:
+    """Each warning once, with the findings that it is about."""
+    for (category, message), names in heard.items():
+        warnings.warn(f"Finding {', '.join(names)}: {message}", category, stacklevel=4)

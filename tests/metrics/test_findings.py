@@ -1,0 +1,235 @@
+"""A metric of each finding: intervals of one, and of all together."""
+
+import re
+import warnings
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import norm
+from sklearn.exceptions import UndefinedMetricWarning
+
+from sklearn_lhcal.label_histogram import MultiLabelCounts
+from sklearn_lhcal.metrics import (
+    calibration_error,
+    confidence_interval,
+    expected_accuracy,
+    expected_squared_loss,
+    irreducible_loss,
+    label_log_loss,
+    per_finding,
+)
+
+NAMES = ["edema", "mass", "nodule"]
+ENDS = ["estimate", "low", "high", "simultaneous_low", "simultaneous_high"]
+
+
+def study(n=200, prevalence=(0.3, 0.4, 0.5), n_raters=3, seed=0):
+    """Findings with a common cause; the model knows the probability of a yes."""
+    rng = np.random.default_rng(seed)
+    u = rng.normal(size=(n, 1)) + 0.5 * rng.normal(size=(n, len(prevalence)))
+    p = norm.cdf(u + norm.ppf(prevalence) * 1.5)
+    return MultiLabelCounts(rng.binomial(n_raters, p), n_raters, NAMES[: len(prevalence)]), p
+
+
+def read_study(n=60, R=5, F=3, seed=0):
+    """The same raters read all findings of all samples."""
+    rng = np.random.default_rng(seed)
+    u = rng.normal(size=(n, 1, F)) + rng.normal(size=(R, 1)) + rng.logistic(size=(n, R, F))
+    item, rater, finding = np.indices(u.shape).reshape(3, -1)
+    label = (u > 0).ravel().astype(int)
+    named = np.array(NAMES)[finding]
+    y = MultiLabelCounts.from_long(item=item, rater=rater, label=label, finding=named)
+    return y, rng.beta(2, 2, size=(n, F))
+
+
+@pytest.mark.parametrize("metric", [expected_squared_loss, irreducible_loss, calibration_error])
+def test_one_finding_has_the_interval_of_confidence_interval(metric):
+    y, p = study()
+    found = per_finding(metric, y, p, random_state=0)
+    for f, name in enumerate(NAMES):
+        alone = confidence_interval(metric, y.of(name), p[:, f], random_state=0)
+        np.testing.assert_allclose([x[f] for x in found[1:4]], alone[:3], rtol=1e-12)
+    assert found.n.tolist() == [200] * 3
+    assert repr(found) == "FindingTable(confidence_level=0.95, 7 arrays)"
+
+
+@pytest.mark.parametrize("metric", [expected_squared_loss, partial(calibration_error, n_bins=2)])
+@pytest.mark.parametrize("grouped", [False, True])
+def test_over_raters_too(metric, grouped):
+    y, p = read_study()
+    groups = np.arange(60) // 2 if grouped else None
+    found = per_finding(metric, y, p, groups=groups, random_state=0)
+    for f, name in enumerate(NAMES):
+        alone = confidence_interval(metric, y.of(name), p[:, f], groups=groups, random_state=0)
+        np.testing.assert_allclose([x[f] for x in found[1:4]], alone[:3], rtol=1e-9)
+    fixed = per_finding(metric, y, p, raters="fixed", groups=groups, random_state=0)
+    widths = [(each.simultaneous_high - each.simultaneous_low).mean() for each in (fixed, found)]
+    assert widths[0] < widths[1]
+
+
+def test_the_table():
+    y, p = study()
+    frame = per_finding(expected_accuracy, y, p, random_state=0).frame
+    assert list(frame.columns) == ["finding", *ENDS, "n"]
+    assert frame["finding"].tolist() == NAMES
+    assert frame["n"].dtype == np.int64
+    assert (frame["simultaneous_low"] <= frame["low"]).all()
+    assert (frame["high"] <= frame["simultaneous_high"]).all()
+
+
+# --- together ---
+
+
+def test_simultaneous_intervals_are_bonferronis():
+    y, p = study()
+    found = per_finding(expected_squared_loss, y, p, random_state=0)
+    for f, name in enumerate(NAMES):
+        alone = confidence_interval(
+            expected_squared_loss,
+            y.of(name),
+            p[:, f],
+            confidence_level=1 - 0.05 / 3,
+            random_state=0,
+        )
+        np.testing.assert_allclose([x[f] for x in found[4:6]], alone[1:3], rtol=1e-12)
+
+
+# --- samples, names, weights ---
+
+
+def test_nobody_was_asked():
+    """Samples that nobody was asked about do not count, as if they were not there."""
+    y, p = study()
+    asked = np.full((200, 3), 3)
+    asked[:50, 1] = 0
+    part = MultiLabelCounts(np.minimum(y.positive, asked), asked, NAMES)
+    found = per_finding(irreducible_loss, part, p, random_state=0)
+    assert found.n.tolist() == [200, 150, 200]
+    assert found.estimate[1] == irreducible_loss(y.of("mass").counts[50:])
+    with_one = np.where(asked == 0, 1, asked)
+    few = MultiLabelCounts(np.minimum(y.positive, with_one), with_one, NAMES)
+    assert per_finding(irreducible_loss, few, p, random_state=0).n.tolist() == [200, 150, 200]
+
+
+def test_a_weight_of_0_is_a_sample_that_is_not_there():
+    y, p = study()
+    w = (np.arange(200) % 4 > 0).astype(float)
+    kept = np.flatnonzero(w)
+    weighted = per_finding(expected_squared_loss, y, p, sample_weight=w, random_state=0)
+    fewer = per_finding(expected_squared_loss, y[kept], p[kept], random_state=0)
+    for name in ENDS:
+        np.testing.assert_allclose(getattr(weighted, name), getattr(fewer, name), rtol=1e-12)
+
+
+def test_findings_meet_by_name():
+    y, p = study()
+    frame = pd.DataFrame(p, columns=NAMES)
+    found = per_finding(expected_squared_loss, y, p, random_state=0)
+    other = per_finding(expected_squared_loss, y, frame[NAMES[::-1]], random_state=0)
+    named = {name: p[:, f] for f, name in enumerate(NAMES)}
+    by_dict = per_finding(expected_squared_loss, y, named, random_state=0)
+    np.testing.assert_array_equal(found.estimate, other.estimate)
+    np.testing.assert_array_equal(found.simultaneous_high, by_dict.simultaneous_high)
+
+
+def test_no_prediction_for_metrics_of_labels():
+    y, p = study()
+    without = per_finding(irreducible_loss, y, None, random_state=0)
+    np.testing.assert_array_equal(
+        without.estimate, per_finding(irreducible_loss, y, p, random_state=0).estimate
+    )
+
+
+def test_a_function_of_the_users_own():
+    def sensitivity(y, prediction):
+        said = np.asarray(y)[:, 1]
+        return (said * (prediction > 0.5)).sum() / said.sum()
+
+    y, p = study()
+    found = per_finding(sensitivity, y, p, random_state=0)
+    counts = y.of("mass").counts
+    assert found.estimate[1] == sensitivity(counts, p[:, 1])
+
+
+WRONG = {
+    "the sets differ by ['edema', 'other']": lambda p: pd.DataFrame(
+        p, columns=["other", "mass", "nodule"]
+    ),
+    "findings of y and prediction differ by ['edema', 'nodule']": lambda p: {"mass": p[:, 1]},
+    "y has 3 findings, but prediction has 2 columns": lambda p: p[:, :2],
+    "prediction has 199 rows, expected 200": lambda p: p[1:],
+    "prediction must have shape (n_samples, n_findings)": lambda p: p[:, 0],
+    "Finding 'mass': prediction": lambda p: p + np.eye(3)[1],
+    "prediction of 'mass' has 2 rows": lambda p: dict.fromkeys(NAMES, p[:, 0]) | {"mass": [0, 1]},
+}
+
+
+@pytest.mark.parametrize("message", WRONG)
+def test_predictions_that_do_not_fit_are_refused(message):
+    y, p = study()
+    with pytest.raises(ValueError, match=re.escape(message)):
+        per_finding(expected_squared_loss, y, WRONG[message](p))
+
+
+def test_counts_of_one_finding_are_refused():
+    y, p = study()
+    with pytest.raises(TypeError, match="y must be MultiLabelCounts, got"):
+        per_finding(expected_squared_loss, y.of("mass"), p)
+
+
+def test_a_finding_without_labels_is_nan_with_a_warning():
+    y, p = study()
+    asked = y.asked * [1, 0, 1]
+    empty = MultiLabelCounts(y.positive * [1, 0, 1], asked, NAMES)
+    with pytest.warns(UndefinedMetricWarning, match="Finding mass: fewer than two samples"):
+        found = per_finding(expected_squared_loss, empty, p, random_state=0)
+    assert found.n.tolist() == [200, 0, 200]
+    rest = MultiLabelCounts(y.positive[:, [0, 2]], 3, ["edema", "nodule"])
+    others = per_finding(expected_squared_loss, rest, p[:, [0, 2]], random_state=0)
+    for name in ENDS:
+        column = getattr(found, name)
+        assert np.isnan(column[1])
+        np.testing.assert_allclose(column[[0, 2]], getattr(others, name), rtol=1e-12)
+
+
+def test_a_finding_that_nobody_saw_has_an_interval():
+    """One class only: the interval is no point, and says what is missing."""
+    y, p = study()
+    absent = MultiLabelCounts(y.positive * [1, 0, 1], 3, NAMES)
+    with pytest.warns(UserWarning, match="Finding mass: All 200 samples"):
+        found = per_finding(expected_accuracy, absent, p * [1, 0.1, 1], random_state=0)
+    assert found.estimate[1] == found.high[1] == 1
+    assert 0.95 < found.simultaneous_low[1] < found.low[1] < 1
+    p[:, 1] = 0
+    with pytest.warns(UserWarning, match="same expected_squared_loss"):
+        found = per_finding(expected_squared_loss, absent, p, random_state=0)
+    assert found.low[1] < 1e-12 < found.high[1] < found.simultaneous_high[1] < 0.1
+
+
+def test_warnings_are_said_once_with_the_findings():
+    y, p = study(60, (0.02, 0.02, 0.4), n_raters=1, seed=1)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        per_finding(label_log_loss, y, np.full_like(p, 0.4), random_state=0)
+    messages = [str(warning.message) for warning in caught]
+    assert len(messages) == len(set(messages))
+    assert all(message.startswith("Finding ") for message in messages)
+
+
+def test_raters_of_some_findings_only():
+    """A rater who is not asked about a finding is none of its raters."""
+    y, p = read_study(R=6)
+    mass = y.of("mass")
+    without = mass.keep(mass.rater != 5)
+    some = MultiLabelCounts.from_annotations({"edema": y.of("edema"), "mass": without})
+    found = per_finding(expected_squared_loss, some, p[:, :2], random_state=0)
+    alone = confidence_interval(expected_squared_loss, without, p[:, 1], random_state=0)
+    np.testing.assert_allclose([x[1] for x in found[1:4]], alone[:3], rtol=1e-9)
+
+
+def test_counts_have_no_random_raters():
+    y, p = study()
+    with pytest.raises(ValueError, match='raters="random" needs to know'):
+        per_finding(expected_squared_loss, y, p, raters="random")
