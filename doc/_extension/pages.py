@@ -4,7 +4,7 @@ import re
 from functools import cache
 from pathlib import Path
 
-from docstrings import PUBLIC
+from docstrings import PUBLIC, ROOMS
 from docutils import nodes
 from docutils.parsers.rst import Directive
 from docutils.statemachine import StringList
@@ -50,6 +50,19 @@ class MetricTags(Directive):
             tags = tags_of(function, **REQUIRED.get(name, {}))
             if tags != Tags():
                 lines += table_row(in_words(name, tags))
+        return parsed(self, lines)
+
+
+class AllNames(Directive):
+    """Every public name of every module, each a link."""
+
+    def run(self):
+        lines = [".. list-table::", "   :class: names", ""]
+        for room in ROOMS:
+            module = room.rpartition(".")[2]
+            names = sorted((n for n in PUBLIC if PUBLIC[n] == f"{room}.{n}"), key=str.lower)
+            links = ", ".join(f"`{name}`" for name in names)
+            lines += table_row([f":doc:`{module} </reference/{module}>`", links])
         return parsed(self, lines)
 
 
@@ -159,6 +172,7 @@ class ScrolledFigures(SphinxPostTransform):
 
 def setup(app):
     app.add_directive("metric-tags", MetricTags)
+    app.add_directive("all-names", AllNames)
     app.add_directive("guide-pages", GuidePages)
     app.add_post_transform(PaperLinks)
     app.add_post_transform(ScrolledFigures)
