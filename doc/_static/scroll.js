@@ -1,5 +1,5 @@
 // Says where a table, a formula or code is wider than the page and can be scrolled.
-const SCROLLED = ".pst-scrollable-table-container, .bd-article div.math, .bd-article .highlight pre";
+const SCROLLED = ".pst-scrollable-table-container, .bd-article div.math, .bd-article pre";
 
 function markScrolled() {
   for (const box of document.querySelectorAll(SCROLLED)) {
