@@ -18,8 +18,8 @@ print(f"corrected: below 0 in {np.mean(np.array(corrected) < 0):.2f} of the draw
 
 _, ax = plt.subplots(figsize=(6, 3))
 bins = np.linspace(-0.02, 0.04, 61)
-ax.hist(corrected, bins, color="#0072B2", label="corrected")
-ax.hist(usual, bins, color="#E69F00", hatch="//", label="not corrected")
+ax.hist(corrected, bins, color="#0072B2", label="bias-corrected")
+ax.hist(usual, bins, color="#E69F00", hatch="//", label="plug-in")
 ax.axvline(0, color="black", linestyle=":", label="the truth")
-ax.set(xlabel="Calibration loss (squared probability, summed over classes)", ylabel="Draws")
+ax.set(xlabel="Squared calibration error, summed over classes", ylabel="Replicates")
 ax.legend()

@@ -3,7 +3,7 @@
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
-from colours import BLUE, CALIBRATED, GREEN, ORANGE, PURPLE, RAW, SCALED, VERMILLION
+from colours import BLUE, GREEN, ORANGE, PURPLE, RAW, SCALED, VERMILLION
 from scipy.special import expit
 from scipy.stats import beta
 from sklearn.linear_model import LogisticRegression
@@ -19,7 +19,6 @@ from sklearn_lhcal.metrics import (
     irreducible_loss,
     label_log_loss,
     model_risk,
-    null_calibration_error,
 )
 from sklearn_lhcal.model_selection import BallCarvingSplit
 from sklearn_lhcal.neural_network import LabelLogLoss
@@ -42,28 +41,8 @@ def concentration():
         ax.plot(q, density, color=color, linestyle=line, label=words)
     point = 1 - 0.3**2 - 0.7**2
     ax.axvline(0.7, **DOTTED, label=f"no spread: {point:.2f}")
-    ax.set(xlabel="Probability of the class in this row", ylabel="Density", ylim=(0, 14))
+    ax.set(xlabel="True probability of the class", ylabel="Density", ylim=(0, 14))
     ax.figure.legend(fontsize="small", loc="outside lower center")
-
-
-def null_test():
-    """What would be seen of calibrated predictions, and what is."""
-    data = make_label_histograms(600, 4, n_raters=3, overconfidence=1.6, random_state=0)
-    calibrated = data.prediction ** (1 / 1.6)
-    calibrated /= calibrated.sum(axis=1, keepdims=True)
-    ax = axes(4.8, 2.8)
-    predictions = {"overconfident": (data.prediction, RAW), "calibrated": (calibrated, CALIBRATED)}
-    for i, (z, color) in enumerate(predictions.values()):
-        null = null_calibration_error(data.counts, z, bandwidth=0.1, n_draws=99, random_state=0)
-        low, middle, high = null.quantiles
-        ax.plot([low, high], [i, i], color="0.75", linewidth=9, solid_capstyle="butt")
-        ax.plot(middle, i, "|", color="0.35", markersize=9)
-        ax.plot(null.estimate, i, "D", color=color, markersize=7)
-        ax.annotate(f"p = {null.p_value:.2f}", (null.estimate, i + 0.32), ha="center")
-    ax.set_yticks(range(2), list(predictions))
-    ax.set(ylim=(1.6, -0.6), xlabel="Kernel calibration error (p = 2)")
-    ax.margins(x=0.15)
-    ax.locator_params(axis="x", nbins=6)
 
 
 def epochs():
@@ -85,8 +64,8 @@ def epochs():
             optimizer.step()
     train, test = np.transpose(found)
     ax = axes(4.8, 3.4)
-    ax.plot(train, "--", color=BLUE, label="rows trained on")
-    ax.plot(test, color=VERMILLION, label="1,000 new rows")
+    ax.plot(train, "--", color=BLUE, label="training samples")
+    ax.plot(test, color=VERMILLION, label="1,000 new samples")
     best = int(test.argmin())
     ax.plot(best, test[best], "o", color=VERMILLION, label=f"best: {best} epochs")
     ax.set(xlabel="Epochs of training", ylabel="Log loss per label (nats)")
@@ -138,11 +117,11 @@ def coverage():
             color = VERMILLION if misses else "0.5"
             ax.plot([study, study], [found.low, found.high], color=color, linewidth=2.5)
             ax.plot(study, found.estimate, ".", color=color)
-    words = {"fixed": "for these five readers", "random": "for readers like them"}
+    words = {"fixed": "for these five raters", "random": "for raters like them"}
     for ax, (raters, n) in zip(both, missed.items(), strict=True):
         ax.axhline(truth, **DOTTED)
         ax.set_title(f'raters="{raters}", {words[raters]}: {n} of 30 miss', fontsize=10)
-        ax.set(ylabel="Disagreement (95 %)", ylim=(0, 1))
+        ax.set(ylabel="Disagreement (95%)", ylim=(0, 1))
     both[1].set(xlabel="Study", xticks=[])
 
 
@@ -168,14 +147,14 @@ def price():
     ax = axes(4.8, 3.6)
     rows = {
         "one vote can change the decision": ([3.0, 0.6], BLUE, "o"),
-        "only two votes together can": ([4.5, 0.4], ORANGE, "s"),
+        "only two labels together can": ([4.5, 0.4], ORANGE, "s"),
     }
     for name, (alpha, color, marker) in rows.items():
         row = Dirichlet([alpha])
         found = [expected_cost(row, costs, m) for m in range(6)]
         gain = found[0] - np.array(found)
         ax.plot(gain, marker=marker, color=color, label=name)
-    ax.set(xlabel="Labels of the row", ylabel="Expected drop of its cost")
+    ax.set(xlabel="Labels of the sample", ylabel="Expected drop of the cost")
     ax.legend(fontsize="small")
 
 
@@ -197,7 +176,7 @@ def carving():
     ax = axes(4.8, 4.8)
     looks = {
         "training": (train, "0.7", "."),
-        "taken away, only in the augmented rows": (away, ORANGE, "s"),
+        "taken away: augmented samples only": (away, ORANGE, "s"),
         "test": (test, BLUE, "^"),
     }
     for name, (rows, color, marker) in looks.items():

@@ -9,7 +9,7 @@ from sklearn_lhcal.metrics import loss_decomposition
 data = make_label_histograms(4000, n_raters=5, total=3.0, overconfidence=1.5, random_state=0)
 z, counts = data.prediction, data.counts
 scaling = TemperatureScaling("proba").fit(z[:2000], counts[:2000])
-predictions = {"raw": z[2000:], "scaled": scaling.predict_proba(z[2000:])}
+predictions = {"uncalibrated": z[2000:], "temperature": scaling.predict_proba(z[2000:])}
 PARTS = {
     "irreducible loss IL": ("#999999", ""),
     "dispersion loss DL": ("#56B4E9", "//"),
@@ -22,7 +22,7 @@ for name, prediction in predictions.items():
     losses = (parts.irreducible_loss, parts.dispersion_loss, parts.calibration_loss)
     left = 0.0
     for (part, (color, hatch)), loss in zip(PARTS.items(), losses, strict=True):
-        label = part if name == "raw" else None
+        label = part if name == "uncalibrated" else None
         ax.barh(name, loss, left=left, color=color, hatch=hatch, edgecolor="white", label=label)
         left += loss
 ax.invert_yaxis()

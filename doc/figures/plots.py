@@ -23,7 +23,7 @@ def size(width=5.0, height=4.5):
 
 def reliability():
     ax = size()
-    for name, z in {"as it came": raw, "temperature": scaled.predict_proba(raw)}.items():
+    for name, z in {"uncalibrated": raw, "temperature": scaled.predict_proba(raw)}.items():
         drawn = display.ReliabilityDisplay.from_predictions(counts, z, n_bins=8, name=name, ax=ax)
         said, seen = drawn.mean_predicted, drawn.mean_observed
         print(f"{name}: says {said[0]:.2f}, raters {seen[0]:.2f}", end="; ")
@@ -50,7 +50,7 @@ def disagreement():
 def calibration_dispersion():
     constant = counts.sum(axis=0) / counts.sum()
     predictions = {
-        "as it came": raw,
+        "uncalibrated": raw,
         "temperature": scaled.predict_proba(raw),
         "the same for all": np.tile(constant, (len(raw), 1)),
     }
@@ -79,7 +79,7 @@ def label_policy():
 
 
 def decision_risk():
-    models = {"as it came": raw, "temperature": scaled.predict_proba(raw)}
+    models = {"uncalibrated": raw, "temperature": scaled.predict_proba(raw)}
     drawn = display.DecisionRiskDisplay.from_predictions(counts, models, COSTS, ax=size(6, 5))
     for name, risk, expected in zip(
         models, drawn.true_risk[:, 0], drawn.model_risk[:, 0], strict=True
@@ -111,16 +111,3 @@ def readers():
     display.ReaderDisplay.from_predictions(
         study.y, study.proba, margin=0.05, random_state=0, ax=size(6, 4)
     )
-
-
-def three_disagreements():
-    ax = size()
-    predictions = {
-        "raw": raw,
-        "scaled": scaled.predict_proba(raw),
-        "scaled + α": alpha.predict_dist(raw),
-    }
-    for name, prediction in predictions.items():
-        display.DisagreementReliabilityDisplay.from_predictions(
-            counts, prediction, n_bins=np.linspace(0, 2 / 3, 8), name=name, ax=ax
-        )

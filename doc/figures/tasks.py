@@ -7,8 +7,6 @@ from colours import CALIBRATED, RAW, VERMILLION
 from sklearn_lhcal.calibration import ConformalClassifier, DecisionCalibration
 from sklearn_lhcal.datasets import make_label_histograms
 from sklearn_lhcal.display import DecisionRiskDisplay
-from sklearn_lhcal.label_histogram import Annotations
-from sklearn_lhcal.metrics import confidence_interval, irreducible_loss
 
 
 def decisions():
@@ -20,7 +18,7 @@ def decisions():
     X, counts = data.prediction[:1500], data.counts[:1500]
     X_test, counts_test = data.prediction[1500:], data.counts[1500:]
     calibrator = DecisionCalibration("proba", costs).fit(X, counts)
-    models = {"as it came": X_test, "calibrated": calibrator.predict_proba(X_test)}
+    models = {"uncalibrated": X_test, "calibrated": calibrator.predict_proba(X_test)}
     ax = plt.subplots(figsize=(5.5, 4))[1]
     own = [{"color": RAW}, {"color": CALIBRATED}]
     DecisionRiskDisplay.from_predictions(counts_test, models, costs, ax=ax, point_kwargs=own)
@@ -37,7 +35,10 @@ def guarantees():
     one_vote = rng.multivariate_hypergeometric
     votes = np.array([one_vote(row, 1) for row in data.counts])
     ax = plt.subplots(figsize=(5.5, 4))[1]
-    labels = {"one vote a row": (votes, CALIBRATED), "the majority of 11": (majority, VERMILLION)}
+    labels = {
+        "one label per sample": (votes, CALIBRATED),
+        "the majority of 11": (majority, VERMILLION),
+    }
     for i, (y, color) in enumerate(labels.values()):
         covered = []
         for trial in range(100):
@@ -48,36 +49,9 @@ def guarantees():
             covered.append((data.proba[new] * sets).sum(axis=1).mean())
         ax.plot(i + np.linspace(-0.25, 0.25, 100), covered, ".", color=color, alpha=0.5)
         ax.plot([i - 0.3, i + 0.3], [np.mean(covered)] * 2, color=color, linewidth=3)
-        print(f"votes covered {np.mean(covered):.2f}")
+        print(f"labels covered {np.mean(covered):.2f}")
     ax.plot([], [], color="0.35", linewidth=3, label="mean of 100 trials")
-    ax.axhline(0.9, color="0.35", linestyle=(0, (1, 1.5)), label="promised, on average")
+    ax.axhline(0.9, color="0.35", linestyle=(0, (1, 1.5)), label="guaranteed, on average")
     ax.set_xticks(range(2), [f"calibrated on\n{name}" for name in labels])
-    ax.set(xlim=(-0.5, 1.5), ylabel="Votes of new rows covered (share)")
+    ax.set(xlim=(-0.5, 1.5), ylabel="Labels of new samples covered (share)")
     ax.legend(loc="lower left")
-
-
-def who_labelled():
-    """What each reader says, and the two intervals."""
-    rng = np.random.default_rng(0)
-    people = ["Ann", "Bob", "Cem", "Dee", "Eve"]
-    X = rng.normal(size=(200, 3))
-    readiness = np.array([0.9, -0.5, 0.1, 0.4, -0.8])
-    p = 1 / (1 + np.exp(-(X @ [1.5, 1.0, 0.0])[:, None] - readiness))
-    said = np.where(rng.random(p.shape) < p, "yes", "no")
-    y = Annotations.from_matrix(said, raters=people)
-
-    _, (left, right) = plt.subplots(2, 1, figsize=(5, 5.4), height_ratios=(5, 3))
-    share = (said == "yes").mean(axis=0)
-    print(f'called "yes": {min(share):.2f} to {max(share):.2f}')
-    bars = 1.96 * np.sqrt(share * (1 - share) / len(said))
-    left.errorbar(share, people, xerr=bars, fmt="o", color=RAW, capsize=2)
-    left.invert_yaxis()
-    left.set(xlabel='Share of rows called "yes" (95 % intervals)')
-    questions = {"these five": "fixed", "people\nlike these": "random"}
-    for name, raters in questions.items():
-        found = confidence_interval(irreducible_loss, y, None, raters=raters, random_state=0)
-        ends = [[found.estimate - found.low], [found.high - found.estimate]]
-        right.errorbar(found.estimate, name, xerr=ends, fmt="o", color=VERMILLION, capsize=2)
-    right.margins(y=0.6)
-    right.invert_yaxis()
-    right.set(xlabel="Probability that two of them disagree (95 %)")
