@@ -1,4 +1,26 @@
-"""The command: files in, one page out."""
+"""Compare the saved predictions of a model with the labels of raters.
+
+A case is what the model predicts: an image, a biopsy. A rater is a person who labelled it. The
+command reads files with a row for each case, and writes DIR/report.html, a page to read, and
+DIR/report.json, its numbers. Cases meet by a column of ids, classes by the names of columns.
+
+Two examples
+------------
+readings.csv has the columns image, reader and finding, and a row for each label. model.csv has a
+column image, and a column of probabilities for each finding. patients.csv has the columns image and
+patient:
+
+  python -m sklearn_lhcal report --annotations readings.csv --columns image reader finding \\
+      --groups patients.csv --proba model.csv --output out
+
+counts.xlsx says how many pathologists gave each biopsy each grade:
+
+  python -m sklearn_lhcal report --counts counts.xlsx --proba model.xlsx \\
+      --ordered --title "Grades of biopsies" --output out
+
+Exit status: 0 written; 1 written, and a check of the data warns; 2 nothing written, and one line
+says why.
+"""
 
 import argparse
 import sys
@@ -25,13 +47,6 @@ from ._study import read_study
 
 __all__ = ["main"]
 
-DESCRIPTION = """Are the probabilities of a model right, and where do its labellers disagree?
-
-Reads labels and saved predictions, writes DIR/report.html and DIR/report.json. Rows are matched by
-a column of ids where files have one, classes by the names of columns. Exit status: 0 written, 1
-written and a check warns, 2 nothing written.
-"""
-
 
 def main(arguments: list[str] | None = None) -> int:
     """The command; returns its exit status."""
@@ -51,7 +66,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 2
     for verdict in made.data["verdict"]:
-        print(verdict["words"])
+        print(f"{verdict['state']}: {verdict['words']}")
     for check in made.data["checks"]:
         print(f"{check['severity']}: {check['message']}")
     print(f"Page: {page}")
@@ -59,40 +74,43 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m sklearn_lhcal",
-        description=DESCRIPTION,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    command = parser.add_subparsers(dest="command", required=True).add_parser(
-        "report", help="one page about saved predictions"
-    )
+    words: dict = {"description": __doc__}
+    words["formatter_class"] = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(prog="python -m sklearn_lhcal", **words)
+    commands = parser.add_subparsers(dest="command", required=True)
+    command = commands.add_parser("report", help="one page about saved predictions", **words)
     labels = command.add_mutually_exclusive_group(required=True)
     labels.add_argument(
-        "--counts", metavar="FILE", help="how many raters chose each class, a row an item"
+        "--counts", metavar="FILE", help="how many raters chose each class (a column) of each case"
     )
     labels.add_argument(
-        "--annotations", metavar="FILE", help="a long table, a row an annotation; see --columns"
+        "--annotations", metavar="FILE", help="a row a label: its case, rater and class"
     )
     command.add_argument(
         "--columns",
         nargs=3,
         default=["item", "rater", "label"],
-        metavar=("ITEM", "RATER", "LABEL"),
+        metavar=("CASE", "RATER", "LABEL"),
         help="what the table of annotations calls its columns (default: item rater label)",
     )
     command.add_argument(
         "--proba", metavar="FILE", required=True, help="predicted class probabilities"
     )
-    command.add_argument("--groups", metavar="FILE", help="the group (a patient, say) of each row")
+    command.add_argument("--groups", metavar="FILE", help="the patient of each case")
     command.add_argument("--costs", metavar="FILE", help="classes × decisions")
     command.add_argument("--classes", nargs="+", metavar="NAME", help="names of unnamed columns")
-    command.add_argument("--id", metavar="COLUMN", help="the column that names the rows")
-    command.add_argument("--level", type=float, default=0.95, help="of intervals (default: .95)")
-    command.add_argument("--seed", type=int, default=0, help="of folds and blocks (default: 0)")
+    command.add_argument("--id", metavar="COLUMN", help="the column that names the cases")
+    command.add_argument("--level", type=float, default=0.95, help="of intervals (default: 0.95)")
+    command.add_argument("--seed", type=int, default=0, help="of random splits (default: 0)")
     command.add_argument(
         "--sensitive", action="store_true", help="leave ids and names of files out"
     )
+    command.add_argument(
+        "--not-a-class", nargs="+", metavar="NAME", help="labels that are no answer: left out"
+    )
+    command.add_argument("--ordered", action="store_true", help="the classes are grades")
+    command.add_argument("--title", help="the title of the page")
+    command.add_argument("--model-name", metavar="NAME", help="what the page calls the model")
     command.add_argument("--output", metavar="DIR", required=True, help="where to write")
     command.add_argument("--quiet", action="store_true", help="show no progress")
     return parser
@@ -124,7 +142,16 @@ def _report(options: argparse.Namespace):
     groups = None
     if options.groups is not None:
         groups = np.asarray(tables["groups"].values).reshape(len(tables["groups"].values), -1)[:, 0]
-    study = read_study(y, prediction, groups=groups, cost_matrix=costs, ids=ids)
+    study = read_study(
+        y,
+        prediction,
+        groups=groups,
+        cost_matrix=costs,
+        ids=ids,
+        distance="ordinal" if options.ordered else None,
+        title=options.title,
+        model_name=options.model_name,
+    )
     return report_on(
         replace(study, n_dropped=study.n_dropped + n_dropped, notes=notes),
         sensitive=options.sensitive,
@@ -165,7 +192,8 @@ def _annotations(options: argparse.Namespace, ids):
         raise ValueError(
             f"--annotations has {len(strange)} items that --proba lacks: {strange[:5]}."
         )
-    y = Annotations.from_long(table.values, item=item, rater=rater, label=label, items=ids)
+    names = {"item": item, "rater": rater, "label": label, "not_a_class": options.not_a_class}
+    y = Annotations.from_long(table.values, items=ids, **names)
     return y, table.facts
 
 
