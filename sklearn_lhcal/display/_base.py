@@ -195,11 +195,10 @@ def has_strip(ax) -> bool:
 
 
 def draw_counts(ax, unit: str, counts, edges, own: dict | None, **style):
-    """The numbers in each bin, on a logarithmic scale in the strip along the lower edge."""
+    """The numbers in each bin, as an outline along the lower edge."""
     strip = _strip_axes(ax, unit)
-    strip.set_ylim(0.5, max(strip.get_ylim()[1], 2.0 * counts.max()))
-    values = np.where(counts > 0, counts, np.nan)
-    return strip.stairs(values, edges, **styled(own, fill=True, baseline=0.5, **style))
+    strip.set_ylim(0, max(strip.get_ylim()[1], 1.15 * counts.max()))
+    return strip.stairs(counts, edges, **styled(own, linewidth=1.2, **style))
 
 
 def _strip_axes(ax, unit: str):
@@ -207,11 +206,11 @@ def _strip_axes(ax, unit: str):
     if has_strip(ax):
         return drawn(ax.child_axes, _STRIP)[0]
     strip = ax.inset_axes((0, 0, 1, STRIP_HEIGHT), sharex=ax, gid=_STRIP)
-    strip.set(yscale="log", ylim=(0.5, 1.0), facecolor="none")
+    strip.set(ylim=(0, 1), facecolor="none")
+    strip.locator_params(axis="y", nbins=2)
     strip.yaxis.tick_right()
     strip.yaxis.set_label_position("right")
     strip.yaxis.set_major_formatter("{x:,.0f}")
-    strip.minorticks_off()
     strip.set_ylabel(unit, fontsize="small")
     strip.tick_params(labelbottom=False, labelsize="x-small")
     strip.spines["top"].set_color("0.8")

@@ -137,7 +137,7 @@ class BinnedReliabilityDisplay(Display):
         color = self.line_.get_color()
         self._draw_open_points(style | {"color": color, "linestyle": "none", "label": None})
         self._draw_intervals(errorbar_kwargs, color)
-        bars = styled(histogram_kwargs, color=color, alpha=0.4)
+        bars = styled(histogram_kwargs, color=color)
         self.histogram_ = draw_counts(self.ax_, self._unit, self.bin_counts, self.edges, bars)
         self.histogram_ax_ = self.histogram_.axes
         self.ax_.set_xlabel(self._xlabel)

@@ -1,4 +1,4 @@
-"""Risk of decisions: true, self-assessed, in pairs, and over all ratios of two costs."""
+"""Risk of decisions: true, estimated, in pairs, and over all ratios of two costs."""
 
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
@@ -31,17 +31,17 @@ from ._risks import SHARES, decide, intervals, known_costs, of_two_classes, spli
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_CONSTANT = DOTTED | {"label": "best constant decision"}
+_CONSTANT = DOTTED | {"label": "best default decision"}
 _RISK = "Risk (mean cost)"
 
 
 @dataclass(eq=False, repr=False)
 class DecisionRiskDisplay(Display):
-    """Risk of the decisions of several models, on one or several test sets: true and self-assessed.
+    """Risk of the decisions of several models, on one or several test sets: true and estimated.
 
     Make it with `from_predictions` or `from_estimator`. `plot` shows two risks of each model and
     split: the true one (filled), and the one that the model expects of its own decisions (open).
-    The dotted line is the best constant decision. `plot_differences` shows the true risk of each
+    The dotted line is the best default decision. `plot_differences` shows the true risk of each
     model less that of a reference on the same rows. Where a mistake is rare and expensive, this
     tells more than the risks themselves. `plot_cost_curves` is for two classes and shows the risk
     over all ratios of the costs of the two mistakes.
@@ -55,13 +55,13 @@ class DecisionRiskDisplay(Display):
     names : list of str
         The models.
     true_risk, model_risk : array-like of shape (n_models, n_splits)
-        Risk on the test rows, and self-assessed risk, in the unit of the costs.
+        Risk on the test rows, and risk as the model estimates it, in the unit of the costs.
     interval : array-like of shape (n_models, 2)
         Ends of the interval of the mean true risk.
     difference_interval : array-like of shape (n_models, 2)
         Ends of the interval of the mean difference from the reference.
     constant_risk : array-like of shape (n_splits,)
-        Risk of the best constant decision, in the unit of the costs.
+        Risk of the best default decision, in the unit of the costs.
     curves : array-like of shape (n_models + 1, 101), optional
         Cost curves of the models, and of the better constant decision. They hold the risk for s
         from 0 to 1, where a missed second class costs s and a missed first one 1 − s. Classes with
@@ -84,7 +84,7 @@ class DecisionRiskDisplay(Display):
     errorbar_ : matplotlib ErrorbarContainer
         Means and intervals.
     constant_ : matplotlib Line2D
-        The best constant decision.
+        The best default decision.
     lines_, bands_ : list of matplotlib Line2D, and of PolyCollection
         Cost curves and their intervals.
     ax_ : matplotlib Axes
@@ -257,15 +257,15 @@ class DecisionRiskDisplay(Display):
         model_kwargs: dict | list[dict] | None = None,
         errorbar_kwargs: dict | None = None,
     ) -> Self:
-        """Draw true and self-assessed risks.
+        """Draw true and estimated risks.
 
         Parameters
         ----------
         ax : matplotlib Axes, optional
             Where to draw; None makes a figure.
         point_kwargs, model_kwargs : dict or list of dict, optional
-            Passed on to matplotlib's `plot`, of true risks and of self-assessed ones; a list has
-            one for each model. Self-assessed risks have the colour of the true ones.
+            Passed on to matplotlib's `plot`, of true risks and of estimated ones; a list has
+            one for each model. Estimated risks have the colour of the true ones.
         errorbar_kwargs : dict, optional
             Passed on to matplotlib's `errorbar` (the mean of the true ones and its interval).
 
@@ -280,10 +280,10 @@ class DecisionRiskDisplay(Display):
         true = of_each(point_kwargs, len(self.names), "point_kwargs")
         said = of_each(model_kwargs, len(self.names), "model_kwargs")
         # the legend names them once
-        true[0] = {"label": "true"} | true[0]
-        said[0] = {"label": "self-assessed"} | said[0]
+        true[0] = {"label": "by the labels"} | true[0]
+        said[0] = {"label": "as the model estimates"} | said[0]
         for i, both in enumerate(zip(self.true_risk, self.model_risk, strict=True)):
-            sides = np.full((len(both[0]), 2), [i - 0.06, i + 0.22]).T
+            sides = np.full((len(both[0]), 2), [i - 0.1, i + 0.2]).T
             self.ax_.plot(sides, both, color="0.8", linewidth=0.7, zorder=1)
             self.points_ += draw_points(self.ax_, i, sides[0], both[0], true[i])
             own = {"color": self.points_[-1].get_color(), "markerfacecolor": "white"} | said[i]
@@ -291,12 +291,19 @@ class DecisionRiskDisplay(Display):
         mean = self.true_risk.mean(axis=1)
         x = np.arange(len(mean))
         style = self._mean_style("_", errorbar_kwargs)
-        self.errorbar_ = self.ax_.errorbar(x - 0.22, mean, reach(mean, self.interval), **style)
+        # beside the points of several test sets, on the point of one
+        at = x - (0.26 if self.true_risk.shape[1] > 1 else 0.1)
+        self.errorbar_ = self.ax_.errorbar(at, mean, reach(mean, self.interval), **style)
         self.constant_ = self.ax_.axhline(self.constant_risk.mean(), **_CONSTANT)
         self.ax_.set(ylabel=_RISK, xlim=(-0.5, len(x) - 0.5), xticks=x)
         long = max(map(len, self.names)) > 10
         self.ax_.set_xticklabels(self.names, rotation=20 if long else 0)
+        # costs that are all positive are seen from 0 on
+        if self.ax_.get_ylim()[0] > 0:
+            self.ax_.set_ylim(bottom=0)
         self.legend_ = draw_legend(self.ax_)
+        for handle in self.legend_.legend_handles[:2]:
+            handle.set(color="0.3")
         return self
 
     def plot_differences(
@@ -391,4 +398,6 @@ class DecisionRiskDisplay(Display):
     def _mean_style(self, marker: str, own: dict | None) -> dict:
         """How means and their intervals are drawn."""
         label = f"mean, {self._level}"
-        return styled(own, fmt=marker, color="0.15", markersize=9, capsize=3, label=label)
+        return styled(
+            own, fmt=marker, color="0.15", markersize=9, capsize=3, label=label, zorder=1.5
+        )

@@ -397,8 +397,7 @@ class EpistemicGainDisplay(Display):
         self.ax_.set_yticks([tick for tick in self.ax_.get_yticks() if low <= tick <= high])
         self.ax_.set_ylim(low - (high - low) * STRIP_HEIGHT / (1 - STRIP_HEIGHT), high)
         edges = np.arange(len(self.bin_counts) + 1) + 0.5
-        style = {"color": "0.6", "alpha": 0.6}
-        return draw_counts(self.ax_, "rows", self.bin_counts, edges, own, **style)
+        return draw_counts(self.ax_, "samples", self.bin_counts, edges, own, color="0.5")
 
 
 def _are_runs(gain) -> bool:

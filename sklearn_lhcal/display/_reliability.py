@@ -101,7 +101,7 @@ class ReliabilityDisplay(BinnedReliabilityDisplay):
         self._xlabel = f"Predicted probability of {what}"
         self._ylabel = f"Observed frequency of {what} (probability)"
         if pooled:
-            self._unit = "rows × classes"
+            self._unit = "samples × classes"
 
     @classmethod
     @checked

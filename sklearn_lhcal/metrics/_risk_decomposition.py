@@ -21,7 +21,7 @@ class RiskDecomposition(NamedTuple):
     risk : float
         Mean cost of the model's decisions, see `decision_risk`.
     uncertainty : float
-        Risk of the best constant decision: what anyone reaches who looks at nothing.
+        Risk of the best default decision: what anyone reaches who looks at nothing.
     resolution : float
         What the predictions are worth once calibrated: larger is better.
     reliability : float

@@ -117,7 +117,7 @@ def test_a_model_keeps_its_colour(data, models):
     for kind in (display.points_, display.model_points_):
         assert [line.get_color() for line in kind] == colours
     labels = [text.get_text() for text in display.legend_.get_texts()]
-    assert labels[:2] == ["true", "self-assessed"]
+    assert labels[:2] == ["by the labels", "as the model estimates"]
     assert display.plot_differences(point_kwargs=own).points_[0].get_color() == colours[1]
     two = make_label_histograms(200, n_classes=2, random_state=0)
     both = {"a": two.prediction, "b": two.proba}
@@ -142,7 +142,12 @@ def test_what_is_drawn(data, models):
     assert_allclose(display.constant_.get_ydata()[0], display.constant_risk.mean())
     assert [t.get_text() for t in ax.get_xticklabels()] == ["sharp", "calibrated"]
     labels = [t.get_text() for t in display.legend_.get_texts()]
-    assert labels == ["true", "self-assessed", "best constant decision", "mean, 95 %"]
+    assert labels == [
+        "by the labels",
+        "as the model estimates",
+        "best default decision",
+        "mean, 95 %",
+    ]
     display.plot_differences()
     assert display.ax_ is not ax
     assert display.ax_.get_xlabel() == "Risk less that of sharp (mean cost)"

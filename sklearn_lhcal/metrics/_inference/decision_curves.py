@@ -138,7 +138,7 @@ class CostCurve(NamedTuple):
         Mean cost of the Bayes decisions at these costs.
     interval : ndarray of shape (101, 2)
     default_risk : ndarray of shape (101,)
-        Mean cost of the best constant decision.
+        Mean cost of the best default decision.
     """
 
     share: Floats
