@@ -1,6 +1,6 @@
 """How often intervals and bands hold the truth.
 
-    python benchmarks/coverage.py readers|paired|bands|groups|risks|edges|monitor|proxy
+    python benchmarks/coverage.py readers|paired|bands|groups|risks|edges|monitor|proxy|subgroups
         [--draws N] [--only DESIGN ...]
 
 "readers": 95 % intervals for new rows and new raters. K = 3. Rows have true log-odds
@@ -43,6 +43,9 @@ whose u share half of its variance. Coverage is of the value of 2,000,000 sample
 their own. Beside it: how many standard errors (of the mean of the draws) the estimate is off; the
 variance of people alone over that of the estimate, both over draws; the median of effective rows
 over 200; the share of draws with a warning. The table is written to ``results/coverage/proxy.csv``.
+
+"subgroups": size, power and coverage of `subgroup_audit`; designs are in
+``lib/subgroup_designs.py``.
 """
 
 import argparse
@@ -53,7 +56,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from lib import edge_designs, monitoring
+from lib import edge_designs, monitoring, subgroup_designs
 from lib.reader_studies import COMMON, DESIGNS, SURE, K, crossed, nested, softmax, study
 
 from sklearn_lhcal.distributions import Dirichlet
@@ -735,6 +738,7 @@ STUDIES = {
     "edges": (edges, 1000),
     "monitor": (monitor, 400),
     "proxy": (proxy, 1000),
+    "subgroups": (subgroup_designs.study, 1000),
 }
 
 

@@ -336,7 +336,7 @@ _RULES: dict[str, tuple[str, Callable[[Any], Any]]] = {
         "least_rows n_blocks n_draws n_nodes n_replays",
         lambda x: 1 <= x <= _MOST,
     ),
-    f"be an int from 2 to {_MOST}": ("n_classes n_points", lambda x: 2 <= x <= _MOST),
+    f"be an int from 2 to {_MOST}": ("n_classes n_points min_rows", lambda x: 2 <= x <= _MOST),
     "be an int of at least 2": ("inner_cv", lambda x: x >= 2),
     "be an int of at least 0": ("verbose", lambda x: x >= 0),
     "be an int other than 0": ("n_jobs", bool),

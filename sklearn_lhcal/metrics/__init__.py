@@ -22,6 +22,7 @@ from ._epistemic import (
 )
 from ._expected_calibration import expected_calibration_error, maximum_calibration_error
 from ._inference.accumulate import MetricAccumulator
+from ._inference.audit import SubgroupAudit, subgroup_audit
 from ._inference.decision_curves import CostCurve, DecisionCurve, cost_curve, decision_curve
 from ._inference.findings import FindingTable, per_finding
 from ._inference.gains import GainCurve, gain_curve
@@ -120,6 +121,7 @@ __all__ = [
     "ReliabilityCurve",
     "RiskDecomposition",
     "StudySize",
+    "SubgroupAudit",
     "VarianceComponents",
     "accuracy_gain",
     "alternative_annotator_test",
@@ -182,5 +184,6 @@ __all__ = [
     "statistic_calibration_loss",
     "statistic_squared_loss",
     "study_size",
+    "subgroup_audit",
     "vote_accuracy",
 ]

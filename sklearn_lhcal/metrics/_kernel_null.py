@@ -241,7 +241,9 @@ def null_calibration_error(
     hs = [choose_bandwidth(h, kind, rows, rng, device) for h in given]
     generator = np.random.default_rng(rng.randint(2**31, size=4))
     by_sign = rows.groups is not None or raters_repeat(rows)
-    draw = signs(rows) if by_sign else _labels(rows)
+    draw = signs(rows)
+    if not by_sign:
+        draw = label_draws(rows, np.full(len(rows), correlation(rows)))
 
     def statistics(mu) -> Floats:
         """Of the versions of the frequencies μ̂, shape (2 + number of bandwidths, S)."""
@@ -301,27 +303,33 @@ def _share_as_large(t: Floats) -> float:
     return float((t >= t[0] - _ROUNDING).mean())
 
 
-def _labels(rows: Rows) -> Draw:
-    """Labels from z; where a row has several raters, all from one Dirichlet draw around z."""
+def label_draws(rows: Rows, rho: Floats) -> Draw:
+    """Frequencies of labels from ``Q ~ Dirichlet((1 − ρ_i)/ρ_i · z_i)``; from z where n_i = 1."""
     z = rows.z / rows.z.sum(axis=1, keepdims=True)
     n = rows.n.astype(np.int64)
-    several = np.flatnonzero(n > 1)
-    rho = _correlation(rows.take(several)) if len(several) else 0.0
+    alike = np.flatnonzero((n > 1) & (rho > 0))
+    alpha = ((1 - rho[alike]) / rho[alike])[:, None] * z[alike]
 
     def draw(generator, S: int):
         Q = np.broadcast_to(z[:, None, :], (len(z), S, z.shape[1]))
-        if rho > 0:
+        if len(alike):
             Q = Q.copy()
-            alpha = (1 - rho) / rho * z[several]
-            Q[several] = _dirichlet(alpha[:, None, :], S, generator)
+            Q[alike] = _dirichlet(alpha[:, None, :], S, generator)
         return generator.multinomial(n[:, None], Q) / n[:, None, None]
 
     return draw
 
 
 @np.errstate(under="ignore")
-def _correlation(rows: Rows) -> float:
-    """``ρ̂ = Σ w EL_i / Σ w (1 − Σ_k z_ik²)``, which is 1/(α0 + 1) for Dirichlet Q; in [0, 1)."""
+def correlation(rows: Rows) -> float:
+    """``ρ̂ = Σ w EL_i / Σ w (1 − Σ_k z_ik²)``, which is 1/(α0 + 1) for Dirichlet Q; in [0, 1).
+
+    Of the rows with two raters or more; 0 where there are none.
+    """
+    several = np.flatnonzero(rows.n > 1)
+    if not len(several):
+        return 0.0
+    rows = rows.take(several)
     mu, z, n = rows.mu, rows.z, rows.n
     el = ((mu - z) ** 2).sum(axis=1) - (mu * (1 - mu)).sum(axis=1) / (n - 1)
     spread = rows.weight @ (1 - (z * z).sum(axis=1))

@@ -108,6 +108,7 @@ NAMES = {
     *(
         "groups",
         "groups_rest",
+        "subgroups",
         "classes",
         "decisions",
         "y_pred",

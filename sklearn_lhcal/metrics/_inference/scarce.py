@@ -73,7 +73,9 @@ def warn_if_few_differ(one: Statistic, other: Statistic) -> None:
         _warn(f"{apart.sum()} of {len(apart)} samples differ in their terms: {_TOO_SMALL}.")
 
 
-def endpoints(S: Floats, W: Floats, limits: tuple[float, float], level: float) -> Floats:
+def endpoints(
+    S: Floats, W: Floats, limits: tuple[float, float], level: float, n_draws: int = _DRAWS
+) -> Floats:
     """α/2 and 1 − α/2 quantiles of ``(Σ_g D_g S_g + D_0 w̄ e) / (Σ_g D_g W_g + D_0 w̄)``, (2,).
 
     D are Exp(1), e = a for the lower end and b for the upper one (Gaffke 2005). The units in the
@@ -85,9 +87,9 @@ def endpoints(S: Floats, W: Floats, limits: tuple[float, float], level: float) -
     start = np.unique(np.concatenate([*ends, np.linspace(0, G - 1, _SINGLE).astype(int)]))
     m = np.diff(start, append=G)
     rng = np.random.default_rng(0)
-    D = rng.standard_gamma(m, (_DRAWS, len(m)))
+    D = rng.standard_gamma(m, (n_draws, len(m)))
     N, M = (D @ (np.add.reduceat(v[order], start) / m) for v in (S, W))
-    more = W.mean() * rng.standard_exponential(_DRAWS)
+    more = W.mean() * rng.standard_exponential(n_draws)
     tail = (1 - level) / 2
     drawn = ((N + more * end) / (M + more) for end in limits)
     return np.array([np.quantile(x, q) for x, q in zip(drawn, (tail, 1 - tail), strict=True)])

@@ -1,0 +1,348 @@
+"""For whom are the probabilities wrong: a test of calibration by subgroups, and its limits.
+
+Letters: e = μ̂ − z, M_gi the weight of sample i in subgroup g, 0 outside of it, W_g = Σ_i M_gi.
+"""
+
+import warnings
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Literal, NamedTuple, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_matrix
+from scipy.stats import norm
+from sklearn.utils import check_random_state
+
+from ..._rows import PredictionLike, Rows, class_names, read_labels, read_rows
+from ..._utils.arrays import Floats, row_units
+from ..._utils.checks import checked
+from ..._utils.names import check_row_names
+from ..._utils.simplex import EPS
+from ..._utils.types import ArrayLike, LabelsLike, Seed
+from .._binned import raters_repeat
+from .._evaluate import Metric, with_options
+from .._kernel_null import Draw, correlation, label_draws, signs
+from .._label_histogram import epistemic_loss, irreducible_loss
+from .intervals import interval_of
+from .scarce import endpoints
+from .statistic import of_metric
+from .subgroups import read_columns, subgroups_of
+
+# numbers per array while draws are summed
+_DRAWS = 2**21
+# samples with two labels from which on a subgroup has a correlation of its own
+_OWN = 50
+# units with a label of the class, or without one, below which limits come from the endpoints
+_FEW = 10
+_ENDS_DRAWN = 10_000
+_ROUNDING = 1e-9
+_ENDS = ("", "_low", "_high")
+_OF_LOSSES = [f"{loss}_loss{end}" for loss in ("irreducible", "epistemic") for end in _ENDS]
+_NO_LOSSES = "no losses: fewer than two units have two labels"
+# lines of the table that is printed, and its columns
+_LINES = 12
+_SHOWN = dict(n="n", estimate="z − μ̂", low="low", high="high")
+_SHOWN |= {"irreducible_loss": "IL", "epistemic_loss": "EL"}
+
+
+class SubgroupAudit(NamedTuple):
+    """What `subgroup_audit` returns.
+
+    Attributes
+    ----------
+    frame : pandas.DataFrame
+        One row for each subgroup and class, which are its index. Its columns are
+
+        - n : samples of the subgroup
+        - estimate : weighted mean of ``z − μ̂``, positive where the model predicts the class too
+          often
+        - low, high : simultaneous limits of this mean
+        - statistic : ``T_gk``, the sum of μ̂ − z in standard deviations of calibrated predictions
+        - detectable : the mean error that this audit would find with a probability of 0.8
+        - irreducible_loss, irreducible_loss_low, irreducible_loss_high : expected disagreement of
+          two raters in the subgroup, with its own interval; NaN where fewer than two samples have
+          two labels
+        - epistemic_loss, epistemic_loss_low, epistemic_loss_high : the same of the model's part of
+          the loss
+        - note : what is to be known of these losses; empty where nothing is
+    p_value : float
+        Of the hypothesis that the predictions are calibrated in all subgroups.
+    worst : tuple
+        The subgroup and the class that stand out most: ``frame.loc[worst]`` is their row.
+    left_out : dict of str to int
+        Size of each subgroup that is smaller than `min_rows`.
+    confidence_level : float
+        Of the limits, and of the intervals of the losses.
+    """
+
+    frame: Any
+    p_value: float
+    worst: tuple
+    left_out: dict[str, int]
+    confidence_level: float
+
+    def __repr__(self) -> str:
+        """The verdict, and the subgroups that stand out most, each with its worst class."""
+        each = _outstanding(self.frame)[list(_SHOWN)]
+        each = each.rename(columns=_SHOWN).reset_index()
+        table = each.head(_LINES).to_string(index=False, float_format="{:.3f}".format)
+        return (
+            f"H0: calibrated in each of {len(each)} subgroups; p = {self.p_value:.2g}\n"
+            "z − μ̂ > 0: predicted too often; simultaneous limits\n"
+            f"{table}\n"
+            f"left out as too small: {len(self.left_out)}"
+        )
+
+
+def _outstanding(frame: Any) -> Any:
+    """The row of the worst class of each subgroup, from the worst subgroup on.
+
+    Of classes that stand out alike the last, as the second of two.
+    """
+    T = frame.statistic.abs().round(9)
+    worst = T[::-1].groupby(level=0, sort=False).idxmax()[::-1]
+    return frame.loc[T.loc[worst].sort_values(ascending=False, kind="stable").index]
+
+
+@checked
+def subgroup_audit(
+    y: LabelsLike,
+    prediction: PredictionLike,
+    subgroups: ArrayLike | Mapping,
+    *,
+    sample_weight: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
+    confidence_level: float = 0.95,
+    max_depth: Literal[1, 2] = 1,
+    min_rows: int = 30,
+    n_draws: int = 1000,
+    random_state: Seed = 0,
+) -> SubgroupAudit:
+    """For whom the probabilities are wrong: calibration in subgroups, in one test with limits.
+
+    ``T_gk = Σ_{i∈g} w_i (μ̂_ik − z_ik) / √V_gk`` for each subgroup g and class k, where ``V_gk =
+    Σ_{i∈g} w_i² z_ik (1 − z_ik) (1/n_i + (1 − 1/n_i) ρ_g)`` is its variance if the predictions z
+    are calibrated. ρ_g is the correlation of two raters of a sample **in this subgroup**: one
+    number for all would take more disagreement in one subgroup for miscalibration. The largest
+    absolute T_gk is compared with that of each draw of new labels from the predictions, so that the
+    p-value counts how many subgroups and classes were looked at.
+
+    Each subgroup has two losses beside it, for two different complaints. Raters disagree more on
+    its samples where its irreducible loss is large. The model is worse on them where its epistemic
+    loss is large.
+
+    Parameters
+    ----------
+    y : label histogram of shape (n_samples, n_classes)
+        Anything `check_counts` takes.
+    prediction : array-like of shape (n_samples, n_classes) or (n_samples,), or Distribution
+        Class probabilities, or a distribution, whose mean counts.
+    subgroups : array-like of shape (n_samples,) or (n_samples, n_columns), frame or dict
+        One or several columns of names or numbers; a dict holds columns by their names. Columns
+        without names are called "column 0", "column 1". Each value is a subgroup. A column of
+        numbers with more than 10 different values is cut at its quartiles. Missing values are a
+        subgroup of their own, "age missing".
+    sample_weight : array-like of shape (n_samples,), optional
+        Weights of the samples.
+    groups : array-like of shape (n_samples,), optional
+        Samples of one group (one patient, say) may depend on each other; groups are independent.
+    confidence_level : float, default=0.95
+        Of the simultaneous limits; and of the intervals of the losses, each by itself.
+    max_depth : {1, 2}, default=1
+        2: also pairs, such as the women of one hospital.
+    min_rows : int, default=30
+        Subgroups with fewer samples, or fewer groups where these are given, are left out. 2 or
+        more.
+    n_draws : int, default=1000
+        How often labels, or signs, are drawn.
+    random_state : int, RandomState instance or None, default=0
+        Draws the labels or signs.
+
+    Returns
+    -------
+    SubgroupAudit
+        ``(frame, p_value, worst, left_out, confidence_level)``. As text it shows the subgroups that
+        stand out most.
+
+    Raises
+    ------
+    ValueError
+        Columns of another length than y, with one value for all samples, or with types that cannot
+        be sorted together; no subgroup with `min_rows` samples; known probabilities without groups.
+    ImportError
+        Without pandas, which the extra `report` brings.
+
+    Notes
+    -----
+    **Draws.** Labels come from z where a sample has one rater, else from a Dirichlet-multinomial
+    around z. ρ_g is the moment estimate ``Σ w EL_i / Σ w (1 − Σ_k z_ik²)``. A subgroup with
+    m < 50 samples of two labels has ``ρ + (m/50)(ρ_g − ρ)`` instead, ρ that of all samples. With
+    `groups`, and with `Annotations` whose raters repeat, residuals are drawn with random signs, as
+    in `null_calibration_error`, and V is their variance. Calibrated then means for new raters.
+
+    **Limits** of the mean of z − μ̂ hold for all subgroups and classes together. They are ``± c ·
+    max(error if calibrated, empirical error)``, with c the quantile of the largest. Where
+    fewer than 10 samples or groups have a label of the class, or fewer than 10 another one, they
+    come from the endpoint interval of `confidence_interval`, at the level of c.
+
+    **Detectable** is ``(c + 0.84) · error if calibrated``: a mean error of this size would be found
+    with a probability of 0.8. What was not found in a small subgroup may still be large.
+
+    **Losses** have intervals for these raters and new samples, by the jackknife. Each holds by
+    itself.
+
+    A simulation of size, power and coverage is on the validation page.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_lhcal.datasets import make_label_histograms
+    >>> from sklearn_lhcal.metrics import subgroup_audit
+    >>> data = make_label_histograms(600, random_state=0)
+    >>> site = np.arange(600) % 3
+    >>> counts = data.counts.copy()
+    >>> counts[site == 2] = counts[site == 2][:, ::-1]
+    >>> audit = subgroup_audit(counts, data.proba, {"site": site})
+    >>> audit.worst[0], audit.p_value < 0.01
+    ('site=2', True)
+    """
+    import pandas as pd
+
+    check_row_names(y=y, prediction=prediction, subgroups=subgroups)
+    labels = read_labels(y)
+    columns = read_columns(subgroups, len(labels))
+    rows = read_rows(y, prediction, sample_weight, groups)
+    counted = labels.rated[rows.contributes()]
+    columns = {name: values[counted] for name, values in columns.items()}
+    rows = rows.weighted()
+    names, members, left_out = subgroups_of(columns, max_depth, min_rows, rows.groups)
+    M = members * rows.weight
+    seed = check_random_state(random_state).randint(2**31, size=4)
+    generator = np.random.default_rng(seed)
+    sums_of = partial(_sums, M, rows, n_draws, generator)
+    V, V_drawn, drawn = _null(rows, M, sums_of)
+    T = _in_errors(M @ (rows.mu - rows.z), V)
+    largest = np.abs(_in_errors(drawn, V_drawn)).max(axis=(1, 2))
+    c = float(np.quantile(largest, confidence_level))
+    error = np.sqrt(V) / M.sum(axis=1, keepdims=True)
+    parts = [rows.take(np.flatnonzero(mask)) for mask in members]
+    pairs = zip(parts, error, strict=True)
+    limits = [_limits(part, own, c) for part, own in pairs]
+    losses = [_losses(part, confidence_level) for part in parts]
+    index = pd.MultiIndex.from_product([names, class_names(rows)], names=["subgroup", "class"])
+    K = T.shape[1]
+    frame = pd.DataFrame(index=index)
+    frame["n"] = np.repeat([len(part) for part in parts], K)
+    frame["estimate"] = np.ravel([x[0] for x in limits])
+    frame["low"] = np.ravel([x[1] for x in limits])
+    frame["high"] = np.ravel([x[2] for x in limits])
+    frame["statistic"] = T.ravel()
+    frame["detectable"] = (c + norm.ppf(0.8)) * error.ravel()
+    for name in losses[0]:
+        frame[name] = np.repeat([x[name] for x in losses], K)
+    # the data are one of the draws
+    p = (1 + (largest >= np.abs(T).max() - _ROUNDING).sum()) / (1 + n_draws)
+    worst = _outstanding(frame).index[0]
+    return SubgroupAudit(frame, float(p), worst, left_out, confidence_level)
+
+
+def _null(rows: Rows, M: Floats, sums_of: Callable) -> tuple[Floats, Floats, Floats]:
+    """If the predictions are calibrated: ``V_gk``, that of draws, and their sums (S, G, K)."""
+    if rows.groups is not None or raters_repeat(rows):
+        drawn = sums_of(signs(rows))
+        V = (drawn**2).mean(axis=0)
+        return V, V, drawn
+    if rows.labels.known:
+        raise ValueError(
+            "KnownProbabilities have no labels to draw; give label histograms, or groups."
+        )
+    rho, of_row = _correlations(rows, M > 0)
+    v = rows.z * (1 - rows.z)
+    n = rows.n[:, None]
+    # Σ_i M_gi² z_ik (1 − z_ik) (1/n_i + (1 − 1/n_i) ρ), with ρ of the subgroup, or that of the row
+    one, pair = M**2 @ (v / n), v * (1 - 1 / n)
+    V = one + rho[:, None] * (M**2 @ pair)
+    V_drawn = one + M**2 @ (of_row[:, None] * pair)
+    return V, V_drawn, sums_of(label_draws(rows, of_row))
+
+
+def _sums(M: Floats, rows: Rows, n_draws: int, generator, draw: Draw) -> Floats:
+    """``Σ_i M_gi (μ̂*_ik − z_ik)`` of draws μ̂*, shape (n_draws, G, K)."""
+    z = rows.z[:, None, :]
+    batch = max(_DRAWS // z.size, 1)
+    sizes = [min(batch, n_draws - start) for start in range(0, n_draws, batch)]
+    parts = [np.tensordot(M, draw(generator, S) - z, 1) for S in sizes]
+    return np.concatenate(parts, axis=1).swapaxes(0, 1)
+
+
+def _correlations(rows: Rows, members: NDArray[np.bool_]) -> tuple[Floats, Floats]:
+    """ρ̂ of each subgroup, (G,), and of rows, (n,), which have the mean of their subgroups.
+
+    Where few samples have two raters, that of all rows counts too.
+    """
+    common = correlation(rows)
+    rho = np.empty(len(members))
+    for g, mask in enumerate(members):
+        own = rows.take(np.flatnonzero(mask))
+        m = (own.n > 1).sum()
+        share = min(m / _OWN, 1.0)
+        rho[g] = common + share * (correlation(own) - common)
+    # samples of no subgroup are in no sum
+    return rho, rho @ members / np.maximum(members.sum(axis=0), 1)
+
+
+def _in_errors(sums: Floats, V: Floats) -> Floats:
+    """T = sums/√V; where V = 0, 0 for sums of 0, else infinite."""
+    alone = np.where(np.abs(sums) > _ROUNDING, np.copysign(np.inf, sums), 0.0)
+    return np.where(V > 0, sums / np.sqrt(np.where(V > 0, V, 1.0)), alone)
+
+
+def _limits(part: Rows, null_error: Floats, c: float) -> Floats:
+    """Mean of z − μ̂ in a subgroup and its simultaneous limits, (3, K).
+
+    ``± c · max(null error, empirical error)``; from the endpoint interval of the mean of μ̂ where
+    few units have a label of the class, or one of another class.
+    """
+    unit = row_units(part.groups, len(part))
+    W = np.bincount(unit, part.weight).astype(np.float64)
+    sums = csr_matrix((part.weight, unit, np.arange(len(unit) + 1))).T
+    S, Z = sums @ part.mu, sums @ part.z
+    D = Z - S
+    mean = D.sum(axis=0) / W.sum()
+    m = len(W)
+    residual = D - np.outer(W, mean)
+    V = m / max(m - 1, 1) * (residual**2).sum(axis=0)
+    error = c * np.maximum(null_error, np.sqrt(V) / W.sum())
+    limits = np.array([mean, mean - error, mean + error])
+    some = (S > 0).sum(axis=0)
+    others = (W[:, None] - S > EPS).sum(axis=0)
+    for k in np.flatnonzero(np.minimum(some, others) < _FEW):
+        level = 1 - 2 * norm.sf(c)
+        ends = endpoints(S[:, k], W, (0.0, 1.0), level, _ENDS_DRAWN)
+        low, high = Z[:, k].sum() / W.sum() - ends[::-1]
+        if raters_repeat(part):
+            # samples depend on each other
+            low, high = min(low, limits[1, k]), max(high, limits[2, k])
+        limits[1:, k] = low, high
+    return limits
+
+
+def _losses(part: Rows, level: float) -> dict[str, Any]:
+    """IL and EL with their intervals for these raters, and what their warnings say."""
+    several = part.contributing(2)
+    if several is None or len(np.unique(row_units(several.groups, len(several)))) < 2:
+        return dict.fromkeys(_OF_LOSSES, np.nan) | {"note": _NO_LOSSES}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        ends = [_interval(metric, several, level) for metric in (irreducible_loss, epistemic_loss)]
+    said = dict.fromkeys(str(warning.message) for warning in caught)
+    found = dict(zip(_OF_LOSSES, np.ravel(ends), strict=True))
+    return found | {"note": " ".join(said)}
+
+
+def _interval(metric: Callable, rows: Rows, level: float) -> Floats:
+    """Estimate and ends, (3,), for these raters and new samples."""
+    statistic = of_metric(cast(Metric, with_options(metric, {})), rows)
+    design = statistic.design("fixed", 50, check_random_state(0))
+    return np.array(interval_of(statistic, design, level)[:3])

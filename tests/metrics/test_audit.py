@@ -1,0 +1,234 @@
+"""The audit of subgroups: its statistic, its limits, and the two complaints."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.stats import binom, norm
+
+from sklearn_lhcal.datasets import make_label_histograms
+from sklearn_lhcal.label_histogram import Annotations, KnownProbabilities
+from sklearn_lhcal.metrics import (
+    confidence_interval,
+    epistemic_loss,
+    irreducible_loss,
+    subgroup_audit,
+)
+
+N = 300
+DATA = make_label_histograms(N, random_state=0)
+SITE = np.array(list("abc"))[np.arange(N) % 3]
+# one label a sample
+ONE = np.random.default_rng(0).multinomial(1, DATA.proba)
+
+
+class Arrays:
+    """The columns of the frame of an audit, (G, K); its p-value and worst cell."""
+
+    def __init__(self, found):
+        names = found.frame.index.unique(0)
+        for name in found.frame.columns:
+            setattr(self, name, found.frame[name].to_numpy().reshape(len(names), -1))
+        self.n = self.n[:, 0]
+        self.subgroups = names.tolist()
+        self.p_value, self.worst, self.frame = found.p_value, found.worst, found.frame
+
+    def interval(self, loss):
+        return np.stack([getattr(self, loss + end)[:, 0] for end in ("", "_low", "_high")], axis=1)
+
+
+def audit(y, z, subgroups, **options):
+    return Arrays(subgroup_audit(y, z, subgroups, **{"n_draws": 50} | options))
+
+
+def test_the_statistic_of_one_label_by_hand():
+    found = audit(ONE, DATA.proba, SITE)
+    z = DATA.proba
+    for g, name in enumerate("abc"):
+        here = name == SITE
+        e, v = (ONE - z)[here], (z * (1 - z))[here]
+        assert_allclose(found.statistic[g], e.sum(axis=0) / np.sqrt(v.sum(axis=0)))
+        assert_allclose(found.estimate[g], -e.mean(axis=0))
+    assert np.isnan(found.interval("irreducible_loss")).all()
+    assert found.note[0, 0].startswith("no losses: fewer than two units")
+
+
+def test_estimates_of_the_values_of_a_column_add_up():
+    found = audit(DATA.counts, DATA.proba, SITE)
+    pooled = (DATA.proba - DATA.counts / DATA.counts.sum(axis=1, keepdims=True)).mean(axis=0)
+    assert_allclose(found.n @ found.estimate / N, pooled, atol=1e-12)
+
+
+def test_a_subgroup_by_itself_is_the_statistic_of_its_samples():
+    """The others are too few; ρ is that of the one subgroup, which has more than 50 samples."""
+    site = np.where(np.arange(N) < 10, "few", "many")
+    alone = audit(DATA.counts, DATA.proba, site)
+    assert alone.subgroups == ["subgroup=many"]
+    three = audit(DATA.counts, DATA.proba, np.where(np.arange(N) < 40, "few", "many"), min_rows=41)
+    other = audit(DATA.counts[40:], DATA.proba[40:], SITE[40:])
+    assert three.n.sum() == other.n.sum()
+    assert_allclose(three.estimate[0], other.n @ other.estimate / other.n.sum())
+
+
+@pytest.mark.parametrize("y", [ONE, DATA.counts], ids=["one label", "five"])
+def test_permutations(y):
+    found = audit(y, DATA.proba, SITE)
+    order = np.random.default_rng(1).permutation(N)
+    shuffled = audit(y[order], DATA.proba[order], SITE[order])
+    assert_allclose(shuffled.statistic, found.statistic)
+    assert_allclose(shuffled.irreducible_loss, found.irreducible_loss)
+    # the draws are the same: so is all that is made of them
+    renamed = audit(y, DATA.proba, np.array(list("zyx"))[np.arange(N) % 3])
+    assert renamed.p_value == found.p_value
+    assert_allclose(renamed.low[::-1], found.low, atol=1e-12)
+    assert_allclose(renamed.detectable[::-1], found.detectable)
+
+
+def test_weights_have_no_unit_and_0_is_no_sample():
+    w = 1.0 + np.arange(N) % 4
+    w[:50] = 0
+    found = audit(DATA.counts, DATA.proba, SITE, sample_weight=w)
+    scaled = audit(DATA.counts, DATA.proba, SITE, sample_weight=1e-200 * w)
+    without = audit(DATA.counts[50:], DATA.proba[50:], SITE[50:], sample_weight=w[50:])
+    for other in (scaled, without):
+        assert_allclose(other.low, found.low)
+        assert_allclose(other.statistic, found.statistic)
+        assert other.p_value == found.p_value
+
+
+def test_c_is_that_of_independent_normal_variables_in_large_subgroups():
+    """Three disjoint subgroups of two classes: the largest of three |N(0, 1)|."""
+    rng = np.random.default_rng(0)
+    p = rng.uniform(0.2, 0.8, 3000)
+    z = np.stack([1 - p, p], axis=1)
+    y = rng.multinomial(1, z)
+    found = audit(y, z, np.arange(3000) % 3, n_draws=4000)
+    c = norm.ppf((1 + 0.95 ** (1 / 3)) / 2)
+    half = (found.high - found.low) / 2
+    error = found.estimate / -found.statistic
+    # the empirical error may be larger; of 4,000 draws c is within 0.12 (four standard errors)
+    assert (half / error).min() == pytest.approx(c, abs=0.12)
+    one_more = (found.detectable / error) - norm.ppf(0.8)
+    assert_allclose(one_more, np.full((3, 2), one_more[0, 0]))
+    assert one_more[0, 0] == pytest.approx(c, abs=0.12)
+
+
+def test_limits_of_few_events_are_those_of_binomial_counts():
+    """No label of the second class in 100 samples: the upper end for its frequency."""
+    n = 200
+    z = np.tile([0.98, 0.02], (n, 1))
+    y = np.tile([1, 0], (n, 1))
+    y[:2] = 0, 1
+    found = audit(y, z, np.repeat(["a", "b"], n // 2), n_draws=2000)
+    # z − μ̂ of "b" lies between 0.02 − the upper end and 0.02
+    assert found.high[1, 1] == pytest.approx(0.02)
+    tail = binom.cdf(0, 100, 0.02 - found.low[1, 1])
+    # at the level of c: Bonferroni's of two subgroups is 0.0125, and c is that of skewed counts
+    assert 0.001 < tail < 0.02
+    assert_allclose(found.low[:, 0], -found.high[:, 1], atol=2e-3)
+
+
+def two_complaints(seed: int = 0, n: int = 800):
+    """In "b" raters agree less, in "c" the model is wrong."""
+    rng = np.random.default_rng(seed)
+    site = np.array(list("abc"))[np.arange(n) % 3]
+    Q = rng.dirichlet(np.ones(3) * 0.3, n)
+    Q[site == "b"] = rng.dirichlet(np.ones(3) * 5, (site == "b").sum())
+    z = 0.98 * Q + 0.02 / 3
+    z[site == "c"] = 0.6 * z[site == "c"] + 0.4 * np.array([1, 0, 0])
+    return rng.multinomial(4, Q), z, site
+
+
+def test_two_complaints_are_told_apart():
+    y, z, site = two_complaints()
+    found = audit(y, z, site)
+    assert found.worst == ("subgroup=c", 0)
+    assert found.p_value < 0.05
+    disagree, wrong = map(found.interval, ("irreducible_loss", "epistemic_loss"))
+    # intervals that do not overlap
+    assert disagree[1, 1] > max(disagree[0, 2], disagree[2, 2])
+    assert wrong[2, 1] > max(wrong[0, 2], wrong[1, 2])
+    assert found.low[2, 0] > 0 > found.high[2, 1]
+
+
+def test_losses_are_those_of_confidence_interval():
+    y, z, site = two_complaints()
+    found = audit(y, z, site)
+    here = site == "b"
+    for metric in (irreducible_loss, epistemic_loss):
+        interval = confidence_interval(metric, y[here], z[here], random_state=0)
+        assert_allclose(found.interval(metric.__name__)[1], interval[:3])
+
+
+def test_more_disagreement_alone_is_no_miscalibration():
+    """One ρ for all would take it for one: the statistic of "b" stays that of its own ρ."""
+    rng = np.random.default_rng(3)
+    n, T = 400, []
+    site = np.where(np.arange(n) % 5, "a", "b")
+    for seed in range(60):
+        z = rng.dirichlet(np.ones(3), n)
+        spread = np.where(site == "b", 0.5, 10.0)[:, None]
+        G = rng.standard_gamma(spread * z) + 1e-300
+        y = rng.multinomial(4, G / G.sum(axis=1, keepdims=True))
+        T.append(audit(y, z, site, n_draws=1, random_state=seed).statistic[1])
+    # 180 numbers of which three depend on each other: ±5 standard errors of a variance
+    assert np.mean(np.square(T)) == pytest.approx(1, abs=0.5)
+
+
+def test_groups_draw_whole_patients():
+    """Four copies of each sample are no more than one: known through the patient only."""
+    four = np.repeat(np.arange(N), 4)
+    patients = audit(ONE[four], DATA.proba[four], SITE[four], groups=four, n_draws=500)
+    single = audit(ONE, DATA.proba, SITE, groups=np.arange(N), n_draws=500)
+    assert_allclose(patients.estimate, single.estimate)
+    assert_allclose(patients.statistic, single.statistic, rtol=1e-9)
+    assert_allclose(patients.low, single.low, atol=1e-9)
+    assert patients.p_value == single.p_value
+    names = audit(ONE[four], DATA.proba[four], SITE[four], groups=-four, n_draws=500)
+    assert names.p_value == patients.p_value
+
+
+def test_raters_who_lean_to_a_class_are_no_subgroup():
+    """All five readers say 1 a little more often or less: that is not the fault of a subgroup."""
+    rng = np.random.default_rng(0)
+    lean = np.array([0.25, -0.2, 0.2, -0.1, -0.05]) + 0.5
+    y = Annotations.from_matrix((rng.random((N, 5)) < lean).astype(int))
+    z = np.full((N, 2), 0.5)
+    shared = audit(y, z, SITE, n_draws=500)
+    assert shared.p_value > 0.05
+    assert (shared.detectable > audit(y.counts, z, SITE, n_draws=500).detectable).all()
+
+
+def test_known_probabilities_need_groups():
+    known = KnownProbabilities(DATA.proba)
+    with pytest.raises(ValueError, match="no labels to draw"):
+        audit(known, DATA.proba, SITE)
+    found = audit(known, DATA.proba, SITE, groups=np.arange(N))
+    assert_array_equal(found.estimate, 0)
+
+
+def test_labels_with_probability_0_are_found():
+    z = np.tile([0.5, 0.5, 0.0], (N, 1))
+    y = np.eye(3)[np.arange(N) % 2].astype(int)
+    assert np.isfinite(audit(y, z, SITE).statistic).all()
+    y[0] = 0, 0, 1
+    found = audit(y, z, SITE)
+    assert found.worst == ("subgroup=a", 2)
+    assert found.statistic[0, 2] == np.inf
+
+
+def test_the_frame_and_the_text():
+    y, z, site = two_complaints()
+    found = subgroup_audit(y, z, {"site": site}, n_draws=50)
+    frame = found.frame
+    assert frame.shape == (9, 13)
+    assert frame.loc[found.worst, "estimate"] == frame.estimate.abs().max()
+    assert frame.loc[found.worst, "low"] > 0
+    lines = repr(found).splitlines()
+    assert len(lines) <= 20
+    assert "site=c" in lines[3]
+
+
+@pytest.mark.parametrize("min_rows", [1, 0, "many"])
+def test_min_rows_is_two_or_more(min_rows):
+    with pytest.raises(ValueError, match="min_rows must be an int"):
+        audit(ONE, DATA.proba, SITE, min_rows=min_rows)
