@@ -218,6 +218,8 @@ OPTIONS: dict[str, dict] = {
     "alternative_annotator_test": {"least_rows": 2},
     "reader_comparison": {"n_blocks": 4},
     "subgroup_audit": {"min_rows": 2, "n_draws": 20},
+    "SubgroupDisplay.from_predictions": {"min_rows": 2, "n_draws": 20},
+    "SubgroupDisplay.from_estimator": {"min_rows": 2, "n_draws": 20},
     "decision_curve": {"class_index": 0},
     "policy_curve": {"n_replays": 2, "random_state": 0},
     "cross_val_predict": {"cv": 2},

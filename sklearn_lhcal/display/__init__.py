@@ -11,6 +11,7 @@ from ._readers import ReaderDisplay
 from ._reliability import ReliabilityDisplay
 from ._second_opinion import SecondOpinionDisplay
 from ._simplex import SimplexCalibrationDisplay
+from ._subgroups import SubgroupDisplay
 
 __all__ = [
     "CalibrationDispersionDisplay",
@@ -24,4 +25,5 @@ __all__ = [
     "ReliabilityDisplay",
     "SecondOpinionDisplay",
     "SimplexCalibrationDisplay",
+    "SubgroupDisplay",
 ]
