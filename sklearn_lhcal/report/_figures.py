@@ -13,6 +13,7 @@ from ._numbers import Number
 from ._raters import Raters
 from ._referral import Referral
 from ._study import Study
+from ._words import said
 
 # Okabe and Ito's colours, one a prediction.
 COLOURS = {"uncalibrated": "#0072B2", "recalibrated": "#009E73", "labels": "#D55E00"}
@@ -98,6 +99,7 @@ def _draw(draw: Callable, size: tuple[float, float], alt: str) -> Picture:
     """A picture by ``draw(figure) -> curves``, the same bytes for the same data."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
+    from matplotlib.text import Text
 
     # Letters stay text, so that a browser has them all; matplotlib need not.
     style: Any = {"svg.hashsalt": "sklearn_lhcal", "font.size": 9, "svg.fonttype": "none"}
@@ -105,9 +107,9 @@ def _draw(draw: Callable, size: tuple[float, float], alt: str) -> Picture:
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
         figure = Figure(figsize=size, layout="constrained")
         curves = draw(figure)
-        for ax in figure.axes:
-            # displays speak of rows
-            ax.set_ylabel(ax.get_ylabel().replace("rows", "cases"))
+        # displays speak of rows
+        for label in figure.findobj(Text):
+            label.set_text(label.get_text().replace("rows", "cases"))
         file = BytesIO()
         figure.savefig(file, format="svg", metadata={"Date": None, "Creator": None})
     return Picture(file.getvalue(), alt, curves)
@@ -151,12 +153,7 @@ def _frequencies(study: Study, by_class: list[Number]) -> Picture:
     off = {name: [line.ends[0] for line in lines if line.series == name] for name in COLOURS}
     gaps = np.subtract(off["uncalibrated"], off["labels"])
     k = int(np.abs(gaps).argmax())
-    name = lines[2 * k].label
-    way = "more" if gaps[k] > 0 else "less"
-    alt = (
-        f"Share of the labels in each class, and its mean predicted probability. The largest "
-        f"difference: {name} is predicted {way} often than it is chosen, by {abs(gaps[k]):.3f}."
-    )
+    alt = said("frequencies", name=lines[2 * k].label, gap=float(gaps[k]))
     return _dots(lines, "Share of the labels; mean probability", alt)
 
 
@@ -177,7 +174,7 @@ def _labels_a_case(study: Study) -> Picture:
             ax.set_xscale("log")
         return {"edges": edges.tolist(), "cases": numbers.tolist()}
 
-    alt = f"Cases have {low} to {high:,} labels, half of them {np.median(n):g} or more."
+    alt = said("labels_a_case", low=low, high=high, median=np.median(n))
     return _draw(draw, (4.2, 2.6), alt)
 
 
@@ -194,11 +191,7 @@ def _raters(raters: Raters) -> Picture:
         for r in order.tolist()
     ]
     n = int((each.error > raters.these.model_error.estimate).sum())
-    alt = (
-        f"How often another rater disagrees with the model and with each rater. The model has "
-        f"fewer disagreements than {n} of {len(each.error)} raters; the dotted line is one more "
-        "rater."
-    )
+    alt = said("raters", n=n, of=len(each.error))
     return _dots(lines, "Probability that another rater disagrees", alt, at=usual[0])
 
 
@@ -302,11 +295,7 @@ def _loss(found: dict) -> Picture:
     ]
     CL, IL = (found[(name, "uncalibrated")] for name in ("calibration_loss", "irreducible_loss"))
     largest = max(PARTS, key=lambda name: found[(name, "uncalibrated")].estimate)
-    alt = (
-        f"The parts of the Brier score. The largest is {PARTS[largest]}; calibration could remove "
-        f"{CL.estimate:.3f}, and no model removes {IL.estimate:.3f}. An estimate may be negative: "
-        "it is then not distinguishable from 0."
-    )
+    alt = said("loss", largest=PARTS[largest], CL=CL.estimate, IL=IL.estimate)
     return _dots(lines, "Part of the Brier score", alt, at=0.0)
 
 

@@ -5,8 +5,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from ._recalibrated import Recalibrated, prints_zeros
+from ._recalibrated import prints_zeros
 from ._study import Study
+from ._words import said
 
 # Another order of the columns is named where it is right so much more often.
 CLEARLY_BETTER = 0.2
@@ -24,78 +25,57 @@ class Check(NamedTuple):
     message: str
 
 
-def checks(study: Study, recalibrated: Recalibrated) -> list[Check]:
-    """What to know about the data before the numbers are believed."""
-    found = [
-        *_of_size(study),
-        *_of_labels(study),
-        *_of_columns(study),
-    ]
-    if recalibrated.prediction is None:
-        message = f"What calibration would change is left out: {recalibrated.reason}."
-        found.append(Check("no_calibration", "warning", message))
-    found += [Check("calibration", "info", message) for message in recalibrated.messages]
+def checks(study: Study, reason: str, messages: list[str]) -> list[Check]:
+    """What to know about the data before the numbers are believed.
+
+    `reason` says why no calibration was tried, if so; `messages` are warnings of the package.
+    """
+    found = [*_of_size(study), *_of_labels(study), *_of_columns(study)]
+    if reason:
+        found.append(_check("no_calibration", "warning", reason=reason))
+    found += [Check("numbers", "info", message) for message in messages]
     found += [Check("files", "info", note) for note in study.notes]
     return found
 
 
+def _check(code: str, severity: str, **names) -> Check:
+    """A check in the words of the macro that has its name."""
+    return Check(code, severity, said(code, **names))
+
+
 def _of_size(study: Study):
+    n = len(study)
     if study.n_dropped:
-        message = f"{study.n_dropped} cases have no label and are left out."
-        yield Check("rows_without_labels", "info", message)
-    if len(study) < FEW_ROWS:
-        message = f"There are {len(study)} cases: with fewer than {FEW_ROWS}, intervals are wide."
-        yield Check("few_rows", "warning", message)
-    top = np.arange(len(study)), study.z.argmax(axis=1)
+        yield _check("rows_without_labels", "info", n=study.n_dropped)
+    if n < FEW_ROWS:
+        yield _check("few_rows", "warning", n=n, few=FEW_ROWS)
+    top = np.arange(n), study.z.argmax(axis=1)
     apart = (study.labels.mu[top] < 1).sum()
     if apart < FEW_APART:
-        message = f"{apart} of {len(study)} cases have a label other than the predicted one."
-        yield Check("few_labels_apart", "info", message)
+        yield _check("few_labels_apart", "info", n=apart, of=n)
     if study.n_raters is not None and study.n_raters < FEW_RATERS:
-        message = f"There are {study.n_raters} raters: intervals may be too narrow for others."
-        if study.raters == "fixed":
-            message = f"There are {study.n_raters} raters: intervals hold for these raters only."
-        yield Check("few_raters", "warning", message)
+        fixed = study.raters == "fixed"
+        yield _check("few_raters", "warning", n=study.n_raters, fixed=fixed)
     if study.groups is not None and study.n_groups < FEW_GROUPS:
-        yield Check(
-            "few_groups",
-            "warning",
-            f"There are {study.n_groups} patients: with fewer than {FEW_GROUPS}, intervals are too "
-            "narrow.",
-        )
+        yield _check("few_groups", "warning", n=study.n_groups, few=FEW_GROUPS)
 
 
 def _of_labels(study: Study):
     if not study.has_pairs:
-        yield Check(
-            "single_labels",
-            "info",
-            "No case has two labels: how often raters disagree, and which part of the loss is due "
-            "to that, cannot be estimated.",
-        )
+        yield _check("single_labels", "info")
     unseen = ~study.labels.counts.any(axis=0)
     if unseen.any():
         names = np.array(study.classes)[unseen].tolist()
-        yield Check("unseen_classes", "warning", f"Nobody chose the classes {names}.")
+        yield _check("unseen_classes", "warning", names=names)
 
 
 def _of_columns(study: Study):
-    if prints_zeros(study):
+    if prints_zeros(study) and not study.hard:
         rows = ((study.z <= 0) & (study.labels.counts > 0)).any(axis=1).sum()
-        yield Check(
-            "printed_zeros",
-            "warning",
-            f"In {rows} cases the model gives probability 0 to a class that someone chose: the log "
-            "loss depends on how such zeros are clipped.",
-        )
+        yield _check("printed_zeros", "warning", n=rows)
     order = _better_order(study)
     if order:
-        yield Check(
-            "column_order",
-            "failure",
-            "The columns of the prediction seem to be in another order than those of the labels: "
-            f"with {order} they agree much better. Name the columns.",
-        )
+        yield _check("column_order", "failure", order=order)
 
 
 def _better_order(study: Study) -> str:

@@ -10,7 +10,8 @@ from ..label_histogram import Annotations
 from ..metrics import ReaderComparison, ReaderTable, reader_comparison, reader_table
 from ._numbers import Intervals, Number
 from ._study import LEAST_RATERS, Study
-from ._verdict import MARGIN, TITLES, error_state, percent, text, with_interval
+from ._verdict import MARGIN, error_state
+from ._words import said, text
 
 MOST_RATERS = 50
 
@@ -57,44 +58,21 @@ def raters_of(intervals: Intervals, sensitive: bool) -> Raters | None:
     return Raters(these, new, table, names)
 
 
-def as_number(interval, level: float, n: int) -> Number:
+def as_number(interval, n: int) -> Number:
     """An interval as a number of the page."""
     estimate, low, high = interval[:3]
-    return Number("", "uncalibrated", estimate, low, high, level, n)
+    return Number("", "uncalibrated", estimate, low, high, np.nan, n)
 
 
 def sentences(found: Raters, study: Study) -> list[str]:
     """Whether the model is as good as one more rater, and what its probabilities are worth."""
-    these = as_number(found.these.difference, 0.0, len(study))
-    state = error_state(these)
-    said = [
-        f"{TITLES[state] if state != 'inconclusive' else 'Inconclusive'}, for these raters: a "
-        f"rater disagrees with the model's first choice in {percent(found.these.model_error[0])} "
-        f"of the comparisons, and with another rater in {percent(found.these.reader_error[0])}. "
-        f"The difference is {with_interval(these)}; a difference below {MARGIN} was taken not to "
-        "matter."
-    ]
+    these = as_number(found.these.difference, len(study))
+    about = {"these": found.these, "difference": these, "margin": MARGIN}
+    words = [said("one_more_rater", state=error_state(these), **about)]
     if found.new is not None:
-        wide = as_number(found.new.difference, 0.0, len(study))
-        same = "the same" if error_state(wide) == state else TITLES[error_state(wide)].lower()
-        said.append(f"For any raters like these: {with_interval(wide)}, {same}.")
-    return [*said, _worth(found.these)]
-
-
-def _worth(these: ReaderComparison) -> str:
-    """How many raters' mean label is as near to the truth as the model's probabilities."""
-    low = f"{these.worth_low:.1f}"
-    if not np.isfinite(these.worth):
-        return (
-            "Equivalent number of raters: the model's probabilities are not distinguishable from "
-            f"the shares among very many raters; they are worth the mean label of {low} raters at "
-            "least."
-        )
-    high = "any number" if np.isinf(these.worth_high) else f"{these.worth_high:.1f}"
-    return (
-        "Equivalent number of raters: the model's probabilities are as close to the shares among "
-        f"all raters as the mean label of {these.worth:.1f} [{low}, {high}] raters."
-    )
+        wide = as_number(found.new.difference, len(study))
+        words.append(said("one_more_new", difference=wide, state=error_state(wide)))
+    return [*words, said("worth", these=found.these)]
 
 
 def rows_of_raters(found: Raters, study: Study) -> list[dict]:
@@ -144,27 +122,14 @@ def _by_bias(table: ReaderTable | None, r: int, study: Study):
 
 def who_stands_out(rows: list[dict], found: Raters) -> str:
     """One sentence on the table of raters."""
-    said = "No rater stands out."
-    by = {"disagrees": "By disagreement with the others", "says": "By how often a class is named"}
-    apart = {
-        words: [row["rater"] for row in rows if any(word in why for why in row["stands_out"])]
-        for word, words in by.items()
-    }
-    if any(apart.values()):
-        named = (f"{words}: {', '.join(who)}" for words, who in apart.items() if who)
-        said = f"Who stands out. {'. '.join(named)}."
-    if found.table is None:
-        return said
-    of = found.table.p_values
-    parts = "; ".join(f"{name}: {_p(p)}" for name, p in of.items() if np.isfinite(p))
-    return (
-        f"{said} The hypothesis that all raters label alike has p = {_p(found.table.pvalue)} "
-        f"({parts}). A small p speaks against it."
+    how = {row["rater"]: " ".join(row["stands_out"]) for row in rows}
+    return said(
+        "stands_out",
+        by_disagreement=[rater for rater, why in how.items() if "disagrees" in why],
+        by_class=[rater for rater, why in how.items() if "says" in why],
+        p=found.table.pvalue if found.table else None,
+        parts=found.table.p_values if found.table else {},
     )
-
-
-def _p(p: float) -> str:
-    return "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
 class Confusion(NamedTuple):

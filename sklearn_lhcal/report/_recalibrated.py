@@ -13,7 +13,7 @@ from ..calibration import AlphaCalibration, TemperatureScaling
 from ..distributions import Dirichlet, Distribution, PointMass
 from ._study import Study
 
-# Below so many rows or groups a calibrator learns little but noise.
+# Below so many cases or patients a calibrator learns little but noise.
 LEAST_UNITS = 40
 FOLDS = 5
 # One or two numbers are learnt: more rows change their third digit.
@@ -31,7 +31,7 @@ class Recalibrated(NamedTuple):
 def recalibrate(study: Study, random_state, verbose: bool) -> Recalibrated:
     """Temperature scaling, and α-calibration where rows have two labels, out of fold."""
     if study.n_groups < LEAST_UNITS:
-        reason = f"there are {study.n_groups} rows or groups, fewer than {LEAST_UNITS}"
+        reason = f"there are {study.n_groups} cases or patients, fewer than {LEAST_UNITS}"
         return Recalibrated(None, reason, [])
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -39,10 +39,10 @@ def recalibrate(study: Study, random_state, verbose: bool) -> Recalibrated:
             prediction = _out_of_fold(study, check_random_state(random_state), verbose)
         except ValueError as error:
             return Recalibrated(None, str(error), [])
-    return Recalibrated(prediction, "", _said_once([str(warning.message) for warning in caught]))
+    return Recalibrated(prediction, "", [str(warning.message) for warning in caught])
 
 
-def _said_once(messages: list[str]) -> list[str]:
+def said_once(messages: list[str]) -> list[str]:
     """The first of those that differ in their numbers only, as those of the folds do."""
     first: dict[str, str] = {}
     for message in messages:

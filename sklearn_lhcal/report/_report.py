@@ -22,7 +22,7 @@ from ._classes import of_classes
 from ._figures import Picture, pictures
 from ._numbers import Intervals, numbers
 from ._raters import raters_of
-from ._recalibrated import Recalibrated, recalibrate
+from ._recalibrated import Recalibrated, recalibrate, said_once
 from ._referral import referral
 from ._saving import write_together
 from ._study import Study, read_study
@@ -210,10 +210,11 @@ def report_on(
     nothing = Recalibrated(None, "the prediction holds no probabilities", [])
     recalibrated = nothing if study.hard else recalibrate(study, random_state, verbose)
     intervals = Intervals(study, confidence_level, random_state)
-    with warnings.catch_warnings():
-        # the page says it once
-        said = ".*(raters|biased upwards|the standard error|of equal size)"
-        warnings.filterwarnings("ignore", message=said, category=UserWarning)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        # the page has its own words for these
+        known = ".*(raters|biased upwards|the standard error|of equal size)"
+        warnings.filterwarnings("ignore", message=known, category=UserWarning)
         found = numbers(intervals, recalibrated.prediction, verbose)
         by_class = of_classes(intervals, verbose)
         raters = raters_of(intervals, sensitive)
@@ -221,7 +222,8 @@ def report_on(
         drawn = pictures(
             study, recalibrated.prediction, found, by_class, raters, sent, confidence_level
         )
-    checks = _findings.checks(study, recalibrated)
+    messages = said_once([*recalibrated.messages, *(str(one.message) for one in caught)])
+    checks = _findings.checks(study, recalibrated.reason, messages)
     failures = [check.message for check in checks if check.severity == "failure"]
     verdict = _verdict.verdicts(found, study, failures)
     tables = _raters.confusion(study)
@@ -240,7 +242,7 @@ def report_on(
             "margin": _verdict.MARGIN,
             "sensitive": sensitive,
         },
-        "verdict": [one._asdict() for one in verdict],
+        "verdict": [one.facts for one in verdict],
         "reconciled": _verdict.reconciled(found, verdict[0].state),
         "checks": [check._asdict() for check in checks],
         "flow": _cases.flow(study, sensitive),
@@ -256,9 +258,7 @@ def report_on(
         "subgroups": None,
         "paragraphs": {
             "results": _paragraphs.results(found, by_class, raters, study, confidence_level),
-            "methods": _paragraphs.methods(
-                study, confidence_level, calibrated, __version__, random_state
-            ),
+            "methods": _paragraphs.methods(study, confidence_level, calibrated, random_state),
         },
         "curves": {about: _together(side_by_side) for about, side_by_side in drawn.items()},
     }

@@ -1,0 +1,97 @@
+"""The raters of a report: the model beside them, who stands out, who is taken for whom."""
+
+import numpy as np
+import pytest
+
+from sklearn_lhcal.label_histogram import Annotations
+from sklearn_lhcal.metrics import reader_comparison
+from sklearn_lhcal.report import report
+
+pytest.importorskip("jinja2")
+pytest.importorskip("matplotlib")
+
+CLASSES = ["a", "b", "c"]
+
+
+@pytest.fixture(scope="module")
+def study():
+    """150 cases of 75 patients, four raters, the last of whom guesses."""
+    rng = np.random.default_rng(0)
+    p = rng.dirichlet([0.4, 0.4, 0.4], 150)
+    said = (p.cumsum(axis=1)[:, None] < rng.random((150, 4, 1))).sum(axis=2).clip(max=2)
+    said[:, 3] = rng.integers(3, size=150)
+    names = ["Ann", "Bob", "Cem", "Dee"]
+    y = Annotations.from_matrix(np.array(CLASSES)[said], raters=names, classes=CLASSES)
+    return said, y, p
+
+
+@pytest.fixture(scope="module")
+def made(study):
+    _, y, p = study
+    patients = [f"patient {i // 2}" for i in range(150)]
+    return report(y, p, classes=CLASSES, groups=patients)
+
+
+def test_the_difference_is_that_of_the_comparison(study, made):
+    """By counts alone, and by names."""
+    _, y, p = study
+    how = {"raters": "fixed", "groups": np.arange(150) // 2, "random_state": 0}
+    expected = reader_comparison(y, p, margin=0.05, **how)
+    (found,) = [m for m in made.data["metrics"] if m["name"] == "excess_error"][:1]
+    assert found["estimate"] == pytest.approx(expected.difference.estimate, abs=1e-12)
+    assert f"{expected.worth_low:.1f} raters at least" in made.data["raters"]["sentences"][-1]
+
+
+def test_the_rater_who_guesses_stands_out(made):
+    why = {row["rater"]: " ".join(row["stands_out"]) for row in made.data["raters"]["table"]}
+    assert "more often than the median rater" in why["Dee"]
+    assert not any("more often than the median" in why[name] for name in ("Ann", "Bob", "Cem"))
+    assert "By disagreement with the others: Dee." in made.data["raters"]["stands_out"]
+
+
+def test_confusion_by_hand(study, made):
+    said, _, p = study
+    top = p.argmax(axis=1)
+    found = np.array(made.data["confusion"]["model"])
+    for k in range(3):
+        expected = np.bincount(said[top == k].ravel(), minlength=3) / (4 * (top == k).sum())
+        np.testing.assert_allclose(found[k], expected, rtol=1e-12)
+    among = np.zeros((3, 3))
+    for r in range(4):
+        for s in set(range(4)) - {r}:
+            np.add.at(among, (said[:, r], said[:, s]), 1)
+    found = np.array(made.data["confusion"]["raters"])
+    np.testing.assert_allclose(found, among / among.sum(axis=1, keepdims=True), rtol=1e-12)
+
+
+def test_disputed_cases_have_votes_patient_and_reason(study, made):
+    said, _, _ = study
+    first = made.data["disputed"][0]
+    i = int(first["case"])
+    assert first["patient"] == f"patient {i // 2}"
+    counts = np.bincount(said[i], minlength=3)
+    assert all(f"{CLASSES[k]} {counts[k]}" in first["labels"] for k in np.flatnonzero(counts))
+    found = [case["disagreement"] for case in made.data["disputed"]]
+    assert found == sorted(found, reverse=True)
+    assert first["reason"] in made.html
+
+
+def test_sensitive_leaves_raters_and_patients_out(study):
+    _, y, p = study
+    patients = [f"patient {i // 2}" for i in range(150)]
+    hidden = report(y, p, classes=CLASSES, groups=patients, sensitive=True)
+    assert "rater 1" in hidden.html
+    assert not any(name in hidden.html for name in ("Ann", "Dee", "patient 7"))
+
+
+def test_labels_of_a_model_are_compared_with_one_more_rater(study):
+    """No probabilities, no calibration."""
+    said, y, p = study
+    hard = np.eye(3)[p.argmax(axis=1)]
+    found = report(y, hard, classes=CLASSES)
+    about = [verdict["about"] for verdict in found.data["verdict"]]
+    assert about == ["these_raters", "any_rater"]
+    assert found.data["verdict"][0]["state"] == "better"
+    assert 'id="calibration"' not in found.html
+    single = report(said[:, 0], hard)
+    assert [verdict["state"] for verdict in single.data["verdict"]] == ["withheld"]
