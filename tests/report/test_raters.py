@@ -28,7 +28,7 @@ def study():
 @pytest.fixture(scope="module")
 def made(study):
     _, y, p = study
-    patients = [f"patient {i // 2}" for i in range(150)]
+    patients = [f"patient {i // 2:02d}" for i in range(150)]
     return report(y, p, classes=CLASSES, groups=patients)
 
 
@@ -68,7 +68,7 @@ def test_disputed_cases_have_votes_patient_and_reason(study, made):
     said, _, _ = study
     first = made.data["disputed"][0]
     i = int(first["case"])
-    assert first["patient"] == f"patient {i // 2}"
+    assert first["patient"] == f"patient {i // 2:02d}"
     counts = np.bincount(said[i], minlength=3)
     assert all(f"{CLASSES[k]} {counts[k]}" in first["labels"] for k in np.flatnonzero(counts))
     found = [case["disagreement"] for case in made.data["disputed"]]
@@ -78,10 +78,10 @@ def test_disputed_cases_have_votes_patient_and_reason(study, made):
 
 def test_sensitive_leaves_raters_and_patients_out(study):
     _, y, p = study
-    patients = [f"patient {i // 2}" for i in range(150)]
+    patients = [f"patient {i // 2:02d}" for i in range(150)]
     hidden = report(y, p, classes=CLASSES, groups=patients, sensitive=True)
     assert "rater 1" in hidden.html
-    assert not any(name in hidden.html for name in ("Ann", "Dee", "patient 7"))
+    assert not any(name in hidden.html for name in ("Ann", "Dee", "patient 07"))
 
 
 def test_labels_of_a_model_are_compared_with_one_more_rater(study):
