@@ -412,7 +412,7 @@ def test_rows_meet_by_id_and_columns_by_name(data, files, capsys):
     status = run(
         files, "--counts", files / "counts.csv", "--proba", files / "proba.parquet", "--id", "id"
     )
-    assert "Overconfident." in capsys.readouterr().out
+    assert "overconfident" in capsys.readouterr().out
     written = json.loads((files / "out/report.json").read_text())
     jsonschema.validate(written, schema())
     (found,) = [
