@@ -1,5 +1,7 @@
 """What the tables of a report hold: numbers, named columns, probabilities, rows with labels."""
 
+import difflib
+
 import numpy as np
 
 from .._utils.names import column_names
@@ -94,18 +96,24 @@ def labels_of(table: Table, classes: list[str] | None):
     return with_classes(table, classes)
 
 
+def check_known(votes: dict, what: str, classes: list) -> None:
+    """ValueError that counts the labels of unknown classes, and names the nearest that is known."""
+    told = []
+    for name in [name for name in votes if name not in classes][:20]:
+        near = difflib.get_close_matches(str(name), map(str, classes), n=1)
+        told.append(f"{name!r} ({votes[name]} labels{''.join(f'; {a!r}?' for a in near)})")
+    if told:
+        said = ", ".join(told)
+        raise ValueError(f"--{what} has unknown classes: {said}. --proba has {classes[:20]}.")
+
+
 def with_unchosen(counts, prediction) -> tuple:
     """Counts with zeros for the classes that only the prediction names; and what is to be said."""
     own = column_names(counts, "counts")
     classes = column_names(prediction, "prediction")
     if own is None or classes is None:
         return counts, []
-    strange = [name for name in own.tolist() if name not in classes]
-    if strange:
-        raise ValueError(
-            f"--counts has classes that --proba lacks: {strange[:20]}; --proba has "
-            f"{classes.tolist()[:20]}. Give a class the same name in both files."
-        )
+    check_known(counts.sum().to_dict(), "counts", classes.tolist())
     absent = [name for name in classes.tolist() if name not in own]
     if not absent:
         return counts, []

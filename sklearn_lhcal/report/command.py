@@ -29,8 +29,10 @@ from pathlib import Path
 
 import numpy as np
 
+from .._utils.names import column_names
 from ..label_histogram import Annotations
 from ._cells import (
+    check_known,
     check_named,
     check_numbers,
     labels_of,
@@ -134,7 +136,7 @@ def _report(options: argparse.Namespace):
         y, filled = with_unchosen(labels_of(tables["counts"], options.classes), prediction)
         notes = notes + filled
     else:
-        y, files["annotations"] = _annotations(options, ids)
+        y, files["annotations"] = _annotations(options, ids, prediction)
     notes = [note for table in tables.values() for note in table.notes] + notes
     costs = None
     if options.costs is not None:
@@ -171,7 +173,7 @@ def _prediction(table: Table, classes: list[str] | None):
     return with_classes(table, classes), notes
 
 
-def _annotations(options: argparse.Namespace, ids):
+def _annotations(options: argparse.Namespace, ids, prediction):
     """Annotations in the order of the rows of the prediction, and the facts of their file."""
     table = read_table(options.annotations, "annotations", with_ids=False, as_text=options.columns)
     columns = list(getattr(table.values, "columns", ()))
@@ -192,6 +194,9 @@ def _annotations(options: argparse.Namespace, ids):
         raise ValueError(
             f"--annotations has {len(strange)} items that --proba lacks: {strange[:5]}."
         )
+    votes = table.values[label].value_counts().drop(options.not_a_class or [], errors="ignore")
+    if column_names(prediction, "prediction") is not None:
+        check_known(votes.to_dict(), "annotations", list(prediction.columns))
     names = {"item": item, "rater": rater, "label": label, "not_a_class": options.not_a_class}
     y = Annotations.from_long(table.values, items=ids, **names)
     return y, table.facts

@@ -155,7 +155,7 @@ def test_a_class_that_nobody_chose_needs_no_column(data, read, tmp_path, capsys)
     assert read("proba.npy", "--classes", *more).classes == more
     frame(data.prediction, columns=["a", "b", "C"]).to_csv(tmp_path / "proba.csv", index=False)
     assert read("proba.csv") == 2
-    assert "['c']" in capsys.readouterr().err
+    assert "unknown classes: 'c' (" in capsys.readouterr().err
 
 
 def test_rounded_probabilities_sum_to_1_again(data, read, tmp_path):
@@ -233,7 +233,7 @@ def test_rows_are_called_what_their_owner_calls_them():
         assert {row["case"] for row in found} <= set(names)
 
 
-def test_grades_non_answers_and_names_of_the_page(data, tmp_path, monkeypatch):
+def test_grades_non_answers_and_names_of_the_page(data, tmp_path, monkeypatch, capsys):
     """A label that is no answer is no class; the order of grades is that of the columns."""
     studies = []
 
@@ -251,6 +251,12 @@ def test_grades_non_answers_and_names_of_the_page(data, tmp_path, monkeypatch):
     files = ["--annotations", str(tmp_path / "long.csv"), "--proba", str(tmp_path / "proba.csv")]
     files += ["--output", str(tmp_path / "out")]
     assert command.main(["report", *files]) == 2
+    assert "'blurred' (2 labels)" in capsys.readouterr().err
+    files[1] = str(tmp_path / "misspelt.csv")
+    long.assign(label=np.where(label == "a", "a.", label)).to_csv(files[1], index=False)
+    assert command.main(["report", *files]) == 2
+    assert f"'a.' ({(label == 'a').sum()} labels; 'a'?)" in capsys.readouterr().err
+    files[1] = str(tmp_path / "long.csv")
     assert not studies
     more = ["--not-a-class", "blurred", "--ordered", "--title", "Grades", "--model-name", "net"]
     command.main(["report", *files, *more])
