@@ -1,6 +1,7 @@
 """How often intervals and bands hold the truth.
 
-    python benchmarks/coverage.py readers|paired|bands|groups|risks|edges|monitor|proxy|subgroups
+    python benchmarks/coverage.py readers|paired|bands|groups|risks|edges|monitor|proxy
+        |subgroups|findings
         [--draws N] [--only DESIGN ...]
 
 "readers": 95 % intervals for new rows and new raters. K = 3. Rows have true log-odds
@@ -46,6 +47,11 @@ over 200; the share of draws with a warning. The table is written to ``results/c
 
 "subgroups": size, power and coverage of `subgroup_audit`; designs are in
 ``lib/subgroup_designs.py``.
+
+"findings": 95 % intervals of `per_finding` that hold for 14 findings together; designs are those of
+``lib/finding_designs.py``, which says what was to be reached before any draw. "Together": all 14
+simultaneous intervals hold the truth. "Each": share of the other intervals that do. Widths are
+means.
 """
 
 import argparse
@@ -56,7 +62,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from lib import edge_designs, monitoring, subgroup_designs
+from lib import edge_designs, finding_designs, monitoring, subgroup_designs
 from lib.reader_studies import COMMON, DESIGNS, SURE, K, crossed, nested, softmax, study
 
 from sklearn_lhcal.distributions import Dirichlet
@@ -729,6 +735,10 @@ def proxy(draws: int, only: list[str]) -> None:
             csv.writer(file, lineterminator="\n").writerows(table)
 
 
+def findings(draws: int, only: list[str]) -> None:
+    finding_designs.run(draws, only, KEPT.with_name("findings.json"))
+
+
 STUDIES = {
     "readers": (readers, 2000),
     "paired": (paired, 2000),
@@ -739,6 +749,7 @@ STUDIES = {
     "monitor": (monitor, 400),
     "proxy": (proxy, 1000),
     "subgroups": (subgroup_designs.study, 1000),
+    "findings": (findings, 1000),
 }
 
 

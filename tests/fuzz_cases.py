@@ -154,6 +154,11 @@ OWN: dict[tuple[str, str], Any] = {
     ("cohen_kappa", "weights"): np.eye(K),
     ("study_size", "n_raters"): [4, 8],
     ("make_mixed_images", "n_raters"): 3,
+    ("PerFinding.fit", "y"): FINDINGS,
+    **{
+        (f"PerFinding.{name}", "X"): Z[:, :2]
+        for name in ("fit", "predict_dist", "predict_proba", "predict")
+    },
     ("PrecomputedClassifier.predict_dist", "X"): Z,
     ("PrecomputedClassifier.fit", "X"): Z,
     ("PrecomputedClassifier.predict_proba", "X"): Z,
@@ -248,6 +253,7 @@ INSTANCES: dict[str, Callable] = {
         MODEL, COSTS, budget=4.0, calibration_size=0.5, random_state=0
     ),
     "ReaderEffects": lambda: calibration.ReaderEffects("proba", effect_std=1.0),
+    "PerFinding": lambda: calibration.PerFinding(calibration.TemperatureScaling("proba")),
     "PrecomputedClassifier": lambda: calibration.PrecomputedClassifier(),
     "DeepEnsembleClassifier": lambda: ensemble.DeepEnsembleClassifier(
         network(), n_estimators=2, random_state=0
@@ -369,7 +375,7 @@ def _fitted(owner: type):
     name = owner.__name__
     if name not in _FITTED:
         first = OWN.get((f"{name}.predict_proba", "X"), OWN.get((f"{name}.decide", "X"), X))
-        labels = ANNOTATIONS if name == "ReaderEffects" else Y
+        labels = {"ReaderEffects": ANNOTATIONS, "PerFinding": FINDINGS}.get(name, Y)
         _FITTED[name] = instance(owner).fit(first, labels)
     return _FITTED[name]
 

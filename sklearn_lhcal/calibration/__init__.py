@@ -5,6 +5,7 @@ from ._decision import DecisionCalibrationWarning
 from ._decision.estimator import DecisionCalibration, decide, expected_cost
 from ._epistemic import EpistemicCalibration
 from ._guarantee import ConformalClassifier
+from ._per_finding import PerFinding
 from ._precomputed import PrecomputedClassifier
 from ._readers import ReaderEffects
 from ._risk_control import RiskControlledDecision
@@ -26,6 +27,7 @@ __all__ = [
     "EpistemicCalibration",
     "MatrixScaling",
     "OrdinalScaling",
+    "PerFinding",
     "PrecomputedClassifier",
     "ReaderEffects",
     "RiskControlledDecision",

@@ -47,7 +47,8 @@ class MultiLabelCounts:
 
     A chest film has 14 findings, each a yes or no by several raters. Each finding has a label
     histogram with the two classes 0 (absent) and 1 (present), which `of` returns. Raters may be
-    asked about some findings only. `sklearn_lhcal.metrics.per_finding` scores each finding.
+    asked about some findings only. `sklearn_lhcal.metrics.per_finding` scores each finding, and
+    `sklearn_lhcal.calibration.PerFinding` calibrates each one.
 
     Where it is known who said what, use `from_long` or `from_annotations`: intervals can then hold
     for new raters.
@@ -157,9 +158,10 @@ class MultiLabelCounts:
                     f"Finding {name!r} must be Annotations of shape ({len(labels[0])}, 2), of the "
                     f"same samples and the classes absent and present, got {y!r:.80}."
                 )
+        everybody = np.unique(np.concatenate([y.raters for y in labels]))
         names = as_names(list(annotations), "findings")
         made = cls.__new__(cls)
-        made._labels = labels
+        made._labels = [_of_raters(y, everybody) for y in labels]
         made.side = Side("y", names, len(labels), "y", graded=True, noun="findings")
         made.items = labels[0].items
         return made
@@ -319,3 +321,12 @@ def _whole_numbers(findings: Side, table: ArrayLike, name: str) -> Integers:
             f"in sample {i}, finding {f}."
         )
     return numbers.astype(np.int64)
+
+
+def _of_raters(y: Annotations, everybody: NDArray) -> Annotations:
+    """The annotations with the names of all raters."""
+    part = copy.copy(y)
+    part.raters = everybody
+    part.rater = positions(y.raters, everybody).astype(np.int32)[y.rater]
+    part._seal()
+    return part

@@ -441,7 +441,8 @@ def _count_matrix(a: NDArray, empty_rows: bool) -> Integers:
         warnings.warn(
             "y holds only 0 and 1, and rows with several ones: it was read as counts of raters of "
             "whom no two agree. If its columns are findings, each a yes or no, make "
-            "MultiLabelCounts(positive, asked) of them, for metrics.per_finding.",
+            "MultiLabelCounts(positive, asked) of them, for metrics.per_finding and "
+            "calibration.PerFinding.",
             stacklevel=4,
         )
     # small integer types would overflow in products

@@ -147,6 +147,14 @@ def test_words_for_yes_and_no():
         MultiLabelCounts.from_long(table.assign(said=said), **NAMES)
 
 
+def test_raters_of_all_findings_have_the_same_numbers():
+    one = Annotations.from_matrix([[1, 0]], raters=["Ann", "Cyd"], classes=[0, 1])
+    other = Annotations.from_matrix([[1, 0]], raters=["Bob", "Cyd"], classes=[0, 1])
+    y = MultiLabelCounts.from_annotations({"a": one, "b": other})
+    assert y.of("b").raters[y.of("b").rater].tolist() == ["Bob", "Cyd"]
+    assert y.of("a").raters.tolist() == y.of("b").raters.tolist() == ["Ann", "Bob", "Cyd"]
+
+
 def test_findings_of_other_samples_are_refused():
     one = Annotations.from_matrix([[1, 0]], classes=[0, 1])
     with pytest.raises(ValueError, match="Finding 'b' must be Annotations of shape"):

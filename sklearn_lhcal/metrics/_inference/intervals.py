@@ -20,8 +20,8 @@ from ..._utils.tags import tags_of, unwrapped
 from ..._utils.types import ArrayLike, LabelsLike, Seed
 from .._decision import cost_terms, read_decisions
 from .._evaluate import signed_root
-from .raters import Design, Panel, Spread, VarianceComponents, spread_of
-from .scarce import scarce_ends, warn_if_few_differ
+from .raters import Design, Panel, Replicates, Spread, VarianceComponents, spread_of
+from .scarce import ScarceEnds, scarce_ends, warn_if_few_differ
 from .statistic import Statistic, statistic_of
 
 _ANGLES = 20_001  # of points on an ellipse
@@ -322,10 +322,20 @@ def interval_of(
     statistic: Statistic, design: Design, confidence_level: float
 ) -> ConfidenceInterval:
     """The interval of a statistic, from its values without the blocks of a design."""
-    found = statistic.replicates(design)
+    scarce = scarce_ends(statistic, design.panel is not None, confidence_level)
+    return interval_at(statistic, statistic.replicates(design), design, confidence_level, scarce)
+
+
+def interval_at(
+    statistic: Statistic,
+    found: Replicates,
+    design: Design,
+    confidence_level: float,
+    scarce: ScarceEnds | None,
+) -> ConfidenceInterval:
+    """The same of values that are known, with the ends where few samples speak."""
     spread = spread_of(found, design, second_order=statistic.second_order)
     ends = _ends(found.estimate, spread, confidence_level)
-    scarce = scarce_ends(statistic, design.panel is not None, confidence_level)
     alone = False
     if scarce is not None:
         low, high, alone = scarce

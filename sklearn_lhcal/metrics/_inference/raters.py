@@ -162,8 +162,6 @@ def deal_rows(n: int, groups: NDArray | None, n_blocks: int, rng, w=None) -> Blo
         )
     dealt = deal(sizes, n_blocks, rng)
     W = np.bincount(unit, w)
-    # squares of sums over units, which are as unequal as their weights
-    df = worth(np.bincount(dealt.code, W**2)) - 1
     if groups is not None and worth(W) < min(_FEW_GROUPS, len(W) / 2):
         warnings.warn(
             f"The {len(W)} groups are worth only {worth(W):.1f} of equal size: the interval may "
@@ -171,7 +169,18 @@ def deal_rows(n: int, groups: NDArray | None, n_blocks: int, rng, w=None) -> Blo
             UserWarning,
             stacklevel=4,
         )
-    return Blocks(dealt.code[unit], dealt.n, df=max(df, min(dealt.n - 1.0, _LEAST_DF)))
+    return blocks_of(dealt.code[unit], unit, w)
+
+
+def blocks_of(code: Indices, unit: Indices, w=None) -> Blocks:
+    """Blocks of rows, from the number of the block of each row, and of its unit; w are weights."""
+    present, code = np.unique(code, return_inverse=True)
+    B = len(present)
+    block = np.zeros(unit.max() + 1, dtype=np.intp)
+    block[unit] = code
+    # squares of sums over units, which are as unequal as their weights
+    df = worth(np.bincount(block, np.bincount(unit, w) ** 2)) - 1
+    return Blocks(code, B, df=max(df, min(B - 1.0, _LEAST_DF)))
 
 
 def cells_of(y: Annotations, groups: NDArray | None) -> Blocks:
@@ -197,26 +206,26 @@ def deal_cells(y: Annotations, groups: NDArray | None, n_blocks: int, rng) -> Bl
     return Blocks((first[y.row] + place) % B, B)
 
 
-def panel_of(y: Annotations, w, least_raters: int, n_blocks: int, rng) -> Panel:
-    """Blocks of raters, and their shares; `w` are the weights of rows or None."""
+def panel_of(
+    y: Annotations, w, least_raters: int, n_blocks: int, rng, dealt: Blocks | None = None
+) -> Panel:
+    """Blocks of raters, and their shares; `w` are the weights of rows or None.
+
+    `dealt` are blocks of all raters, where these are known.
+    """
     w = np.ones(len(y)) if w is None else w
     row = y.row
     c = _shares(y, row, w, least_raters, slice(None))
     present = np.flatnonzero(c)
     check_several_raters(len(present), least_raters)
-    most = max(n_blocks, MOST_SINGLE)
-    dealt = Blocks(np.arange(len(present)), len(present), apart=True)
-    if len(present) > most:
-        dealt = deal(np.bincount(y.rater)[present], most, rng)
-    # raters who contribute nothing belong to any block
-    block_of = np.zeros(len(y.raters), dtype=np.intp)
-    block_of[present] = dealt.code
-    blocks = Blocks(block_of[y.rater], dealt.n, dealt.apart)
+    if dealt is None:
+        dealt = _deal_raters(y, present, n_blocks, rng)
+    blocks = dealt._replace(code=dealt.code[y.rater])
     left = (np.flatnonzero(blocks.code != b) for b in range(dealt.n))
     without = (_shares(y, row, w, least_raters, kept) for kept in left)
     # Σ_b Σ_r (c_r − c_r(without b))²
     moved = sum(((c - c_left) ** 2).sum() for c_left in without)
-    of_blocks = np.bincount(block_of, c, dealt.n)
+    of_blocks = np.bincount(dealt.code, c, dealt.n)
     return Panel(
         blocks=blocks,
         f=float((c**2).sum() / moved),
@@ -225,6 +234,17 @@ def panel_of(y: Annotations, w, least_raters: int, n_blocks: int, rng) -> Panel:
         n_raters=len(present),
         worth=worth(c),
     )
+
+
+def _deal_raters(y: Annotations, present: Indices, n_blocks: int, rng) -> Blocks:
+    """Blocks of all raters; those who contribute nothing belong to any block."""
+    most = max(n_blocks, MOST_SINGLE)
+    dealt = Blocks(np.arange(len(present)), len(present), apart=True)
+    if len(present) > most:
+        dealt = deal(np.bincount(y.rater)[present], most, rng)
+    code = np.zeros(len(y.raters), dtype=np.intp)
+    code[present] = dealt.code
+    return dealt._replace(code=code)
 
 
 def check_rows_remain(y: Annotations, w: NDArray | None, least_raters: int) -> None:
@@ -339,13 +359,18 @@ def over_raters(
 
 
 def row_variance(found: Replicates, sizes: NDArray) -> Any:
-    """The delete-a-block jackknife for blocks of so many rows each, from pseudo-values."""
+    """The delete-a-block jackknife for blocks of so many rows each."""
+    return (row_deviations(found, sizes) ** 2).mean(axis=0)
+
+
+def row_deviations(found: Replicates, sizes: NDArray) -> Any:
+    """Deviations of pseudo-values, blocks first, whose mean square is the variance."""
     B = len(sizes)
     # n/m_b, as many axes as the values have
     h = (sizes.sum() / sizes).reshape(-1, *[1] * np.ndim(found.estimate))
     pseudo = h * found.estimate - (h - 1) * found.without_rows
     centre = B * found.estimate - ((1 - 1 / h) * found.without_rows).sum(axis=0)
-    return ((pseudo - centre) ** 2 / (h - 1)).mean(axis=0)
+    return (pseudo - centre) / np.sqrt(h - 1)
 
 
 def random_raters(y, raters: str | None) -> Annotations | None:

@@ -19,7 +19,7 @@ from .raters import worth
 from .statistic import MeanStatistic, Statistic
 
 # samples that speak, below which the jackknife is not believed
-_FEW = 10
+FEW = 10
 # of the range: one label of five does not make a sample speak
 _APART = 0.22
 _DRAWS = 4000
@@ -34,7 +34,9 @@ _FARTHEST = 40.0
 ScarceEnds = tuple[float, float, bool]
 
 
-def scarce_ends(statistic: Statistic, raters: bool, level: float) -> ScarceEnds | None:
+def scarce_ends(
+    statistic: Statistic, raters: bool, level: float, few: int = FEW
+) -> ScarceEnds | None:
     """Ends where few samples speak, with a warning that counts them; None where many do.
 
     `raters` says whether raters are random, who make samples depend on each other.
@@ -52,8 +54,8 @@ def scarce_ends(statistic: Statistic, raters: bool, level: float) -> ScarceEnds 
         each = S / W
         a, b = limits
         apart = each - a if mean - a < b - mean else b - each
-        several = (apart > _APART * (b - a)).sum() >= _FEW
-        if several or not is_near_end(mean, worth(W), limits):
+        several = (apart > _APART * (b - a)).sum() >= few
+        if several or not is_near_end(mean, worth(W), limits, few):
             return None
         low, high = endpoints(S, W, limits, level)
         if np.ptp(each) <= 1e-12 * abs(each).max():
@@ -61,7 +63,7 @@ def scarce_ends(statistic: Statistic, raters: bool, level: float) -> ScarceEnds 
         elif raters:
             _warn(f"Few samples differ from the others in {name}: {_TOO_SMALL} for new raters.")
         return low, high, not raters
-    return _shifted(metric, statistic.data, level)
+    return _shifted(metric, statistic.data, level, few)
 
 
 def warn_if_few_differ(one: Statistic, other: Statistic) -> None:
@@ -69,7 +71,7 @@ def warn_if_few_differ(one: Statistic, other: Statistic) -> None:
     if not isinstance(one, MeanStatistic) or not isinstance(other, MeanStatistic):
         return
     apart = np.ptp([one.of_row, other.of_row], axis=0).max(axis=0) > EPS
-    if 0 < apart.sum() < _FEW:
+    if 0 < apart.sum() < FEW:
         _warn(f"{apart.sum()} of {len(apart)} samples differ in their terms: {_TOO_SMALL}.")
 
 
@@ -101,20 +103,20 @@ def of_units(terms: Floats, rows: Rows) -> Floats:
     return np.array([np.bincount(unit, of_row) for of_row in terms])
 
 
-def is_near_end(mean: float, n: float, limits: tuple[float, float]) -> bool:
-    """Whether ``n·min(X̄ − a, b − X̄)/(b − a)`` is below 10, n what the units are worth."""
+def is_near_end(mean: float, n: float, limits: tuple[float, float], few: int = FEW) -> bool:
+    """Whether ``n·min(X̄ − a, b − X̄)/(b − a)`` is below `few`, n what the units are worth."""
     a, b = limits
-    return bool(n * min(mean - a, b - mean) < _FEW * (b - a))
+    return bool(n * min(mean - a, b - mean) < few * (b - a))
 
 
-def _shifted(metric: Metric, rows: Rows, level: float) -> ScarceEnds | None:
+def _shifted(metric: Metric, rows: Rows, level: float, few: int) -> ScarceEnds | None:
     """Ends from the samples with a label other than the predicted one, where these are few."""
     if metric.tags.of_labels or rows.labels.known:
         return None
     at = np.arange(len(rows)), rows.z.argmax(axis=1)
     other = 1 - rows.mu[at]
     c = int((other > 0).sum())
-    if min(c, (other < 1).sum()) >= _FEW:
+    if min(c, (other < 1).sum()) >= few:
         return None
     found = f"{c} of {len(rows)} samples have a label other than the predicted one: {_TOO_SMALL}"
     if metric.tags.takes_distribution:

@@ -1,0 +1,219 @@
+"""One calibrator for each of several findings, which share what they know of α0."""
+
+import warnings
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
+from sklearn.utils.validation import check_is_fitted
+
+from .._rows import MultiLabelCounts
+from .._utils.arrays import Floats, Integers
+from .._utils.checks import (
+    check_finite,
+    check_params,
+    check_same_length,
+    check_sample_weight,
+    check_samples,
+    take_params,
+    take_rows,
+)
+from .._utils.estimators import atomic
+from .._utils.findings import about_finding, finding_table, warn_of_findings
+from .._utils.names import Side, check_row_names
+from .._utils.types import ArrayLike, Estimator, Samples
+from ..distributions import Distribution
+from ._alpha import AlphaCalibration, _features
+from ._alpha_line import Concentration, Standardised
+from ._base import _Wrapper
+from ._precomputed import PrecomputedClassifier
+
+# of log α0, which above 12 cannot be told from infinity
+_GRID = np.arange(-4.0, 12.1, 0.2)
+_DEVIATIONS = np.array([0.1, 0.2, 0.5, 1.0, 2.0, 4.0])
+
+
+class PerFinding(MetaEstimatorMixin, BaseEstimator):
+    """Calibrates each finding by itself, as two classes: absent and present.
+
+    A clone of the calibrator is fitted for each finding, on the samples of which somebody was asked
+    about it. Around `AlphaCalibration` the findings share their knowledge of α0, see the notes.
+
+    Parameters
+    ----------
+    calibrator : classifier
+        A calibrator such as ``StackedCalibration("proba")``, or any classifier. Around ``"proba"``
+        or ``"logits"``, X holds one column for each finding: the probability that it is present, or
+        its log-odds. Around a classifier, X is what that takes, and each finding has a fit of it.
+
+    Attributes
+    ----------
+    calibrators_ : list of n_findings fitted calibrators
+        In the order of `findings_`.
+    findings_ : ndarray of shape (n_findings,)
+        Names of the findings.
+
+    Notes
+    -----
+    Few raters disagree about a rare finding, so that its α0 is hardly known. With
+    ``calibrator=AlphaCalibration(…)`` the constant c of ``log α0 = w·h + c`` is therefore a
+    posterior mean. Its prior is N(m, τ²), the same for all findings, and m and τ maximise the
+    marginal likelihood of all labels (empirical Bayes). A common finding keeps its own c, a rare
+    one goes to m. Its log α0 lies between −4 and 12; a penalty of `AlphaCalibration` does not
+    enter. A single finding keeps its own c.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn_lhcal.calibration import PerFinding, TemperatureScaling
+    >>> from sklearn_lhcal.label_histogram import MultiLabelCounts
+    >>> rng = np.random.default_rng(0)
+    >>> p = rng.beta(2, 2, size=(300, 2))
+    >>> y = MultiLabelCounts(rng.binomial(3, p), 3, findings=["edema", "mass"])
+    >>> overconfident = p**2 / (p**2 + (1 - p) ** 2)
+    >>> model = PerFinding(TemperatureScaling("proba")).fit(overconfident, y)
+    >>> bool(np.abs(model.predict_proba(overconfident) - p).max() < 0.05)
+    True
+    """
+
+    def __init__(self, calibrator: Estimator) -> None:
+        self.calibrator = calibrator
+
+    @atomic
+    def fit(
+        self,
+        X: Samples,
+        y: MultiLabelCounts,
+        sample_weight: ArrayLike | None = None,
+        **fit_params: Any,
+    ) -> Self:
+        """Fit one calibrator for each finding, all or nothing.
+
+        Parameters
+        ----------
+        X : array-like or frame of shape (n_samples, n_findings), or what the classifier takes
+            Columns with names meet findings by name.
+        y : MultiLabelCounts of shape (n_samples, n_findings)
+        sample_weight : array-like of shape (n_samples,), optional
+        **fit_params
+            As in the calibrator's `fit`.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        TypeError
+            y that is no MultiLabelCounts.
+        ValueError
+            A finding that nobody was asked about, other findings in X; what the calibrator raises,
+            with the name of the finding.
+        """
+        check_params(self)
+        if not isinstance(y, MultiLabelCounts):
+            raise TypeError(f"y must be MultiLabelCounts, got {type(y).__name__}.")
+        X = check_samples(X)
+        check_same_length(len(y), X=X)
+        check_row_names(X=X, y=y, sample_weight=sample_weight)
+        weight = check_sample_weight(sample_weight, len(y))
+        heard: dict = {}
+        models = []
+        for name, own in zip(y.findings.tolist(), self._inputs(X, y.side), strict=True):
+            labels = y.of(name)
+            rows = labels.rated
+            with about_finding(name, heard):
+                if not len(rows):
+                    raise ValueError("y has no label of it; leave the finding out.")
+                model = _unfitted(self.calibrator)
+                params = take_params(fit_params, rows, len(y))
+                if weight is not None:
+                    params["sample_weight"] = weight[rows]
+                models.append(model.fit(take_rows(own, rows), labels.take(rows).plain(), **params))
+        warn_of_findings(heard)
+        if isinstance(models[0], _FindingAlpha) and len(models) > 1:
+            shared = shrunk(np.array([model.losses_ for model in models]))
+            for model, c in zip(models, shared.tolist(), strict=True):
+                model.intercept_ = c
+                model.is_infinite_ = False
+        self.calibrators_ = models
+        self.findings_ = y.findings
+        self._side = y.side
+        return self
+
+    def predict_dist(self, X: Samples) -> dict[Any, Distribution]:
+        """The distribution of each finding's probabilities, ``{finding: Distribution}``.
+
+        It goes into `sklearn_lhcal.metrics.per_finding` as it is.
+        """
+        check_is_fitted(self, "calibrators_")
+        models = zip(self.calibrators_, self._inputs(check_samples(X), self._side), strict=True)
+        dists = (model.predict_dist(own) for model, own in models)
+        return dict(zip(self.findings_.tolist(), dists, strict=True))
+
+    def predict_proba(self, X: Samples) -> Floats:
+        """The probability that each finding is present, shape (n_samples, n_findings)."""
+        check_is_fitted(self, "calibrators_")
+        models = zip(self.calibrators_, self._inputs(check_samples(X), self._side), strict=True)
+        return np.column_stack([model.predict_proba(own)[:, 1] for model, own in models])
+
+    def predict(self, X: Samples) -> Integers:
+        """1 where a finding is more probably present than absent, shape (n_samples, n_findings)."""
+        return (self.predict_proba(X) > 0.5).astype(np.int64)
+
+    def _inputs(self, X: Samples, findings: Side) -> list:
+        """What the calibrator of each finding sees."""
+        model = self.calibrator
+        inner = model._wrapped() if isinstance(model, _Wrapper) else model
+        if not isinstance(inner, PrecomputedClassifier):
+            return [X] * findings.K
+        table = finding_table(findings, X, "X")
+        check_finite(table, "X")
+        columns = table.T
+        if inner.response == "logits":
+            return [np.column_stack([np.zeros_like(u), u]) for u in columns]
+        return [np.column_stack([1 - p, p]) for p in columns]
+
+
+class _FindingAlpha(AlphaCalibration):
+    """That of one finding: it keeps how likely other values of c are."""
+
+    losses_: Floats
+
+    def _fit_map(self, rows):
+        with warnings.catch_warnings():
+            # the other findings tell what this one does not
+            warnings.filterwarnings("ignore", "Raters disagree as often|No calibration row has")
+            learnt = super()._fit_map(rows)
+        h = _features(rows, learnt["feature_map_"])
+        several = np.flatnonzero(self._informative(rows))
+        rows = replace(rows, X=None).take(several)
+        h = Standardised(h[several], learnt["feature_mean_"], learnt["feature_scale_"])
+        line = Concentration(learnt["_hidden"], learnt["coef_"], 0.0)
+        log_totals = (line._replace(intercept=c).log_total(h) for c in _GRID.tolist())
+        objective = self._objective(0.0)
+        return learnt | {"losses_": np.array([objective.total(rows, x) for x in log_totals])}
+
+
+def _unfitted(calibrator: Any) -> Any:
+    """A clone of the calibrator, which keeps what findings share."""
+    if type(calibrator) is AlphaCalibration:
+        calibrator = _FindingAlpha(**calibrator.get_params(deep=False))
+    return clone(calibrator)
+
+
+def shrunk(losses: Floats) -> Floats:
+    """Posterior means of c, (F,), from minus the log-likelihood of each value of the grid, (F, G).
+
+    Their prior N(m, τ²) has the largest marginal likelihood.
+    """
+    likelihood = np.exp(losses.min(axis=1, keepdims=True) - losses)
+    # (m, τ, c)
+    away = (_GRID - _GRID[:, None, None]) / _DEVIATIONS[:, None]
+    prior = np.exp(-(away**2) / 2)
+    prior /= prior.sum(axis=-1, keepdims=True)
+    evidence = np.log(np.maximum(prior @ likelihood.T, 1e-300)).sum(axis=-1)
+    best = prior[np.unravel_index(evidence.argmax(), evidence.shape)]
+    posterior = best * likelihood
+    return posterior @ _GRID / posterior.sum(axis=1)
