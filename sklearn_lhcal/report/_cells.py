@@ -1,11 +1,13 @@
-"""What the tables of a report hold: numbers, named columns, probabilities, rows with labels."""
+"""What the tables of a report hold: numbers, named columns, probabilities, labels."""
 
 import difflib
+from collections.abc import Mapping
 
 import numpy as np
 
 from .._utils.names import column_names
 from ._files import Table
+from ._study import Step
 
 # How far from 1 the sums of probabilities may lie that were rounded in a file.
 ROUNDED = 0.02
@@ -37,12 +39,12 @@ def with_classes(table: Table, classes: list[str] | None):
 
 def check_numbers(table: Table, what: str) -> None:
     """ValueError that says which cell holds no number."""
-    frame = _frame(table)
+    frame = frame_of(table)
     for name in frame.columns:
         if not np.issubdtype(np.asarray(frame[name]).dtype, np.number):
             raise ValueError(
-                f"--{what}: column {name!r} holds text, not numbers. If it names the rows, say so: "
-                f"--id {name}; else drop it."
+                f"--{what}: column {name!r} holds text, not numbers. If it names the cases, add "
+                f"--id {name}; if it says what they are, --subgroups {name}; else drop it."
             )
         absent = ~np.isfinite(frame[name].to_numpy(float))
         if absent.any():
@@ -77,13 +79,12 @@ def probabilities(table: Table) -> tuple[Table, list[str]]:
     if off.max(initial=0) <= 1e-6:
         return table, []
     note = f"Rows of --proba sum to 1 only within {off.max():.1g}; each was divided by its sum."
-    return table._replace(values=_frame(table).div(sums, axis=0)), [note]
+    return table._replace(values=frame_of(table).div(sums, axis=0)), [note]
 
 
-def labels_of(table: Table, classes: list[str] | None):
-    """Named counts; a single column holds one label a row."""
-    if np.shape(table.values)[-1] == 1:
-        return np.asarray(table.values)[:, 0]
+def counts_of(table: Table, classes: list[str] | None):
+    """Counts, checked and named."""
+    check_named(table, "counts", classes)
     check_numbers(table, "counts")
     counts = np.asarray(table.values)
     wrong = (counts < 0) | (counts != np.floor(counts))
@@ -96,53 +97,88 @@ def labels_of(table: Table, classes: list[str] | None):
     return with_classes(table, classes)
 
 
-def check_known(votes: dict, what: str, classes: list) -> None:
-    """ValueError that counts the labels of unknown classes, and names the nearest that is known."""
-    told = []
-    for name in [name for name in votes if name not in classes][:20]:
-        near = difflib.get_close_matches(str(name), map(str, classes), n=1)
-        told.append(f"{name!r} ({votes[name]} labels{''.join(f'; {a!r}?' for a in near)})")
-    if told:
-        said = ", ".join(told)
-        raise ValueError(f"--{what} has unknown classes: {said}. --proba has {classes[:20]}.")
+def renamed(values, names: Mapping[str, str]):
+    """A frame whose columns have other names; those that come to one name are added."""
+    if not names or column_names(values, "file") is None:
+        return values
+    new = [names.get(name, name) for name in values.columns]
+    values = values.set_axis(new, axis=1)
+    merged = {name: values[[name]].sum(axis=1) for name in dict.fromkeys(new)}
+    return type(values)(merged)
 
 
-def with_unchosen(counts, prediction) -> tuple:
+def without_answers(counts, others: list[str]) -> tuple:
+    """Counts without the columns that are no classes, and how many votes they held."""
+    own = [name for name in others if name in getattr(counts, "columns", ())]
+    steps = [_no_answer(name, int(counts[name].sum())) for name in own]
+    return (counts.drop(columns=own) if own else counts), steps
+
+
+def answers(labels, names: Mapping[str, str], others: list[str]) -> tuple:
+    """A column of labels under their new names, missing where they are no classes; and steps."""
+    steps = []
+    blank = int(labels.isna().sum())
+    if blank:
+        steps.append(Step("labels that are blank, left out", blank))
+    labels = labels.replace(dict(names))
+    for name in others:
+        steps.append(_no_answer(name, int((labels == name).sum())))
+    return labels.mask(labels.isin(others)), steps
+
+
+def _no_answer(name: str, n: int) -> Step:
+    return Step(f"labels {name!r}, which is no class, left out", n)
+
+
+def check_known(votes: Mapping[str, int], what: str, classes: list | None) -> None:
+    """ValueError that says how to mend the names of classes that the prediction does not know."""
+    strange = {name: n for name, n in votes.items() if name not in (classes or votes)}
+    if not strange or classes is None:
+        return
+    told = ", ".join(f"{name!r} ({n} labels)" for name, n in list(strange.items())[:20])
+    alike = {str(name).lower(): str(name) for name in classes}
+    remedies, others = [], []
+    for name in map(str, strange):
+        near = difflib.get_close_matches(name.lower(), alike, n=1, cutoff=0.5)
+        if near:
+            remedies.append(f"--map {_quoted(f'{name}={alike[near[0]]}')}")
+        else:
+            others.append(_quoted(name))
+    if others:
+        remedies += ["--not-a-class", *others]
+    raise ValueError(
+        f"The {what} have unknown classes: {told}; known are {classes[:20]}. If they are what "
+        f"they look like, add: {' '.join(remedies)}"
+    )
+
+
+def _quoted(words: str) -> str:
+    """Words as a command line takes them."""
+    return f'"{words}"' if " " in words else words
+
+
+def with_unchosen(counts, classes: list | None) -> tuple:
     """Counts with zeros for the classes that only the prediction names; and what is to be said."""
     own = column_names(counts, "counts")
-    classes = column_names(prediction, "prediction")
     if own is None or classes is None:
         return counts, []
-    check_known(counts.sum().to_dict(), "counts", classes.tolist())
-    absent = [name for name in classes.tolist() if name not in own]
+    absent = [name for name in classes if name not in own]
     if not absent:
         return counts, []
     note = f"--counts has no column for {absent[:20]}: taken for classes that nobody chose."
     return counts.reindex(columns=[*own.tolist(), *absent], fill_value=0), [note]
 
 
-def with_labels(tables: dict[str, Table], ids) -> tuple:
-    """Rows of counts without any label are left out of all tables; and how many they were."""
-    counts = np.asarray(tables["counts"].values)
-    n = {len(table.values) for table in tables.values()}
-    if len(n) > 1 or counts.ndim != 2 or counts.shape[1] == 1:
-        return tables, ids, 0
-    rated = np.flatnonzero(counts.any(axis=1))
-    if len(rated) == len(counts):
-        return tables, ids, 0
-    kept = {}
-    for what, table in tables.items():
-        names = None if table.ids is None else table.ids[rated]
-        kept[what] = table._replace(values=_take(table.values, rated), ids=names)
-    ids = None if ids is None else ids[rated]
-    return kept, ids, len(counts) - len(rated)
+def one_class(labels, classes: list):
+    """Labels as predictions: 1 for the class that is named, 0 for the others."""
+    import pandas as pd
+
+    named = np.asarray(labels, dtype=object)[:, None] == np.array(classes, dtype=object)
+    return pd.DataFrame(named.astype(float), columns=classes)
 
 
-def _take(values, rows):
-    return values.iloc[rows].reset_index(drop=True) if hasattr(values, "iloc") else values[rows]
-
-
-def _frame(table: Table):
+def frame_of(table: Table):
+    """The values as a frame."""
     import pandas as pd
 
     return pd.DataFrame(table.values)

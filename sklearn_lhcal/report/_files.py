@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 # A first column of this name names the rows, whatever it holds.
 ID_NAMES = ("id", "item", "row", "image", "case")
@@ -33,7 +32,7 @@ class Table(NamedTuple):
     """
 
     values: Any
-    ids: NDArray | None
+    ids: Any
     facts: dict
     notes: Sequence[str] = ()
 
@@ -43,6 +42,7 @@ def read_table(
     what: str,
     *,
     id_column: str | None = None,
+    likely_id: str | None = None,
     with_ids: bool = True,
     as_text: Sequence[str] = (),
 ) -> Table:
@@ -58,6 +58,8 @@ def read_table(
         The column that names the rows. None: the first one, if it holds no numbers, has no name, or
         is called id, item, row, image or case; the second after one without a name, if it is called
         so. Its values are text: 001 stays 001.
+    likely_id : str, optional
+        It names the rows where there is such a column, and `id_column` is None.
     as_text : sequence of str
         Other columns whose values are text.
     """
@@ -71,8 +73,10 @@ def read_table(
         raise ValueError(f"--{what} is {path.name}; it must end in {', '.join(readers)}.")
     try:
         _check_size(path, kind)
-        read, notes = readers[kind](path, what, {id_column, *as_text})
+        read, notes = readers[kind](path, what, {id_column, likely_id, *as_text})
     except ImportError:
+        if kind != ".xlsx":
+            raise
         raise ImportError(
             f"--{what}: to read {path.name}, pip install openpyxl; or save its sheet as CSV."
         ) from None
@@ -88,7 +92,13 @@ def read_table(
     notes = [f"--{what}: {note}" for note in notes + stripped]
     if not with_ids:
         return Table(read, None, facts, notes)
+    if id_column is None and likely_id in read.columns:
+        id_column = likely_id
     values, ids = _without_ids(read, id_column, path.name)
+    # a table of groups may hold a case often: once for each label
+    if ids is not None and what != "groups" and len(set(ids)) < len(ids):
+        twice = next(name for name, n in collections.Counter(ids).items() if n > 1)
+        raise ValueError(f"{path.name}: the id {twice!r} occurs twice.")
     return Table(values, ids, facts, notes)
 
 
@@ -114,7 +124,7 @@ def _csv(path: Path, what: str, as_text: set) -> tuple:
     encoding = _encoding(path)
     notes = []
     if encoding != "utf-8-sig":
-        notes = [f"{path.name} is not in UTF-8 and was read as {encoding}: check accented letters."]
+        notes = [f"{path.name} is no UTF-8 and was read as {encoding}."]
     separator = _separator(path, encoding)
     options: dict = {"sep": separator, "skipinitialspace": True, "encoding": encoding}
     options |= {"keep_default_na": False, "na_values": GAPS}
@@ -222,9 +232,6 @@ def _without_ids(frame, id_column: str | None, file: str) -> tuple:
     ids = as_ids(frame[id_column])
     if ids.isna().any():
         raise ValueError(f"{file}: row {int(ids.isna().argmax())} has no id in {id_column!r}.")
-    if ids.duplicated().any():
-        twice = ids[ids.duplicated()].iloc[0]
-        raise ValueError(f"{file}: the id {twice!r} occurs twice in column {id_column!r}.")
     # a first column without a name that is not the ids is the index of a frame that was saved
     index = [name for name in frame.columns[:1] if _is_unnamed(name)]
     return frame.drop(columns=[id_column, *index]), ids.to_numpy(object)
@@ -259,28 +266,3 @@ def _names_rows(column) -> bool:
 def _is_unnamed(column) -> bool:
     """Whether a first column had no name in the file."""
     return str(column).startswith("Unnamed: 0")
-
-
-def in_one_order(tables: dict[str, Table]) -> tuple[dict[str, Table], NDArray | None]:
-    """All tables in the order of the rows of the first that has ids; sets of ids must agree."""
-    named = {what: table.ids for what, table in tables.items() if table.ids is not None}
-    if not named:
-        return tables, None
-    reference, first = next(iter(named.items()))
-    place = {name: i for i, name in enumerate(first.tolist())}
-    ordered = dict(tables)
-    for what, ids in named.items():
-        missing = set(place) ^ set(ids.tolist())
-        if missing:
-            raise ValueError(
-                f"--{reference} and --{what} have different ids: {len(missing)} occur in one of "
-                f"them only, {sorted(missing, key=str)[:5]}."
-            )
-        order = np.argsort([place[name] for name in ids.tolist()])
-        values = _rows(tables[what].values, order)
-        ordered[what] = tables[what]._replace(values=values, ids=first)
-    return ordered, first
-
-
-def _rows(values, order):
-    return values.iloc[order].reset_index(drop=True) if hasattr(values, "iloc") else values[order]

@@ -14,12 +14,12 @@ def check_folder(folder: Path) -> None:
     """OSError where the files of a report could not be written; nothing is left behind."""
     for name in FILES:
         if (folder / name).is_dir():
-            raise IsADirectoryError(None, "a folder has the name of a file to write", folder / name)
+            raise IsADirectoryError(None, "is a folder", folder / name)
     there = folder
     while not there.exists():
         there = there.parent
     if not there.is_dir():
-        raise NotADirectoryError(None, "is a file, but must be a folder", there)
+        raise NotADirectoryError(None, "is a file, not a folder", there)
     try:
         # rights do not tell of full or read-only disks
         tempfile.TemporaryFile(dir=there).close()

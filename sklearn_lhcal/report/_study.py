@@ -21,6 +21,8 @@ from ..label_histogram import Annotations
 
 # From fewer raters nothing can be said of others.
 LEAST_RATERS = 3
+# So many ids are named of those that were left out.
+SHOWN = 20
 
 
 class Step(NamedTuple):

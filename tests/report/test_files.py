@@ -155,7 +155,7 @@ def test_a_class_that_nobody_chose_needs_no_column(data, read, tmp_path, capsys)
     assert read("proba.npy", "--classes", *more).classes == more
     frame(data.prediction, columns=["a", "b", "C"]).to_csv(tmp_path / "proba.csv", index=False)
     assert read("proba.csv") == 2
-    assert "unknown classes: 'c' (" in capsys.readouterr().err
+    assert "--map c=C" in capsys.readouterr().err
 
 
 def test_rounded_probabilities_sum_to_1_again(data, read, tmp_path):
@@ -231,45 +231,3 @@ def test_rows_are_called_what_their_owner_calls_them():
         found = report(labels, prediction).data["referral"]["cases"]
         assert found
         assert {row["case"] for row in found} <= set(names)
-
-
-def test_grades_non_answers_and_names_of_the_page(data, tmp_path, monkeypatch, capsys):
-    """A label that is no answer is no class; the order of grades is that of the columns."""
-    studies = []
-
-    def keep(study, **_):
-        studies.append(study)
-        raise ValueError("no page is needed")
-
-    monkeypatch.setattr(command, "report_on", keep)
-    frame(data.prediction).to_csv(tmp_path / "proba.csv", index=False)
-    label = np.concatenate([np.repeat(CLASSES, row) for row in data.counts])
-    long = pd.DataFrame({"item": np.repeat(IDS, 3), "rater": np.tile([1, 2, 3], 30)})
-    long.assign(label=np.where(np.arange(90) < 2, "blurred", label)).to_csv(
-        tmp_path / "long.csv", index=False
-    )
-    files = ["--annotations", str(tmp_path / "long.csv"), "--proba", str(tmp_path / "proba.csv")]
-    files += ["--output", str(tmp_path / "out")]
-    assert command.main(["report", *files]) == 2
-    assert "'blurred' (2 labels)" in capsys.readouterr().err
-    files[1] = str(tmp_path / "misspelt.csv")
-    long.assign(label=np.where(label == "a", "a.", label)).to_csv(files[1], index=False)
-    assert command.main(["report", *files]) == 2
-    assert f"'a.' ({(label == 'a').sum()} labels; 'a'?)" in capsys.readouterr().err
-    files[1] = str(tmp_path / "long.csv")
-    assert not studies
-    more = ["--not-a-class", "blurred", "--ordered", "--title", "Grades", "--model-name", "net"]
-    command.main(["report", *files, *more])
-    (study,) = studies
-    assert study.labels.counts.sum() == 88
-    assert study.distance == "ordinal"
-    assert (study.title, study.model_name) == ("Grades", "net")
-
-
-def test_help_speaks_of_cases_raters_and_patients(capsys):
-    with pytest.raises(SystemExit, match="0"):
-        command.main(["report", "--help"])
-    said = capsys.readouterr().out
-    assert said.count("python -m sklearn_lhcal report --") == 2
-    assert all(word in said for word in ("case", "rater", "patient"))
-    assert "folds" not in said

@@ -87,12 +87,12 @@ def test_an_output_that_is_a_file(run, tmp_path):
     (tmp_path / "out").write_text("mine")
     for place in (tmp_path / "out", tmp_path / "out" / "deeper"):
         said = run(place)
-        assert said == f"error: {tmp_path / 'out'}: is a file, but must be a folder\n"
+        assert said == f"error: {tmp_path / 'out'}: is a file, not a folder\n"
 
 
 def test_an_output_with_a_folder_called_report(run, tmp_path):
     (tmp_path / "report.html").mkdir()
-    assert "a folder has the name" in run(tmp_path)
+    assert "report.html: is a folder" in run(tmp_path)
 
 
 def test_an_output_where_nothing_may_be_written(run, tmp_path, monkeypatch):
