@@ -1,6 +1,6 @@
 """Reports on studies with known truth: is the verdict right, and do the numbers hold the truth?
 
-    python benchmarks/reports.py [--seeds N] [--studies ...] [--pages DIR]
+    python benchmarks/reports.py [--seeds N] [--first SEED] [--studies ...] [--pages DIR]
 
 Three studies, three models each. Classes are three. A case has log-odds x ~ N(0, 1.5²), one for
 each class, which the cases of a patient share by half of their variance. A rater says class k with
@@ -23,6 +23,10 @@ Asked: of 20 seeds at most one wrong, and at most five inconclusive where |g| ex
 errors, the standard deviation of the estimates' errors over seeds. Advice is wrong where it says
 "recalibrate" for b = 1, or "leave" for another b. In "guess" the last rater should stand out by
 her disagreement, and nobody else; effects make others name classes more or less often indeed.
+
+A first rule called a model overconfident where the interval lay above 0. On seeds 0 to 19 it was
+wrong in 2 of 20 calibrated models of "single", and in 1 of "guess". The present rule, an interval
+above 0.02, was chosen then, and runs on seeds from 100.
 
 Printed for each study and model: mean g, |g| over the standard error, how often each state was
 said, how often wrong; the same for any rater; wrong advice; how often 95% intervals hold the truth
@@ -146,7 +150,7 @@ def one(name, label, seed, pages):
     y, z, patients, effects = draw(name, POWERS[label], rng)
     true = truth(name, POWERS[label], effects)
     made = report(y, z, groups=patients, random_state=seed, title=f"{name}, {label}")
-    if pages is not None and seed == 0:
+    if pages is not None and seed == 100:
         made.save(Path(pages) / f"{name}-{label}")
     said = {verdict["about"]: verdict["state"] for verdict in made.data["verdict"]}
     estimate, held = holds(made.data, "overconfidence", "uncalibrated", true["g"])
@@ -191,15 +195,17 @@ def share(values):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--first", type=int, default=100)
     parser.add_argument("--studies", nargs="+", choices=STUDIES, default=list(STUDIES))
     parser.add_argument("--pages")
     options = parser.parse_args()
+    seeds = range(options.first, options.first + options.seeds)
     warnings.simplefilter("ignore")
     print("study  model  g  |g|/SE  said  wrong  any rater: said  wrong  advice  wrong  ", end="")
     print("held: g  any  accuracy  excess  guesser, others stand out")
     for name in options.studies:
         for label in POWERS:
-            rows = [one(name, label, seed, options.pages) for seed in range(options.seeds)]
+            rows = [one(name, label, seed, options.pages) for seed in seeds]
             of = {key: [row[key] for row in rows] for key in rows[0]}
             error = np.std(of["error"], ddof=1)
             g = np.mean(of["g"])

@@ -26,6 +26,7 @@ from ._recalibrated import Recalibrated, recalibrate, said_once
 from ._referral import referral
 from ._saving import write_together
 from ._study import Study, read_study
+from ._subgroups import subgroups
 
 SCHEMA_VERSION = "2.0"
 
@@ -219,6 +220,7 @@ def report_on(
         by_class = of_classes(intervals, verbose)
         raters = raters_of(intervals, sensitive)
         sent = referral(intervals)
+        audited = subgroups(intervals)
         drawn = pictures(
             study, recalibrated.prediction, found, by_class, raters, sent, confidence_level
         )
@@ -255,7 +257,7 @@ def report_on(
             "cases": _cases.referred(study, sensitive),
         },
         "default_cost": _default_cost(study),
-        "subgroups": None,
+        "subgroups": audited,
         "paragraphs": {
             "results": _paragraphs.results(found, by_class, raters, study, confidence_level),
             "methods": _paragraphs.methods(study, confidence_level, calibrated, random_state),

@@ -5,8 +5,10 @@ of the largest probability minus the share of the raters' labels that agree with
 for these raters and new cases. The verdict is
 
 - "calibrated" where the interval lies within ±0.02,
-- else "overconfident" where it lies above 0, and "underconfident" where it lies below 0,
-- "inconclusive" where it holds 0 and more than ±0.02.
+- "overconfident" where it lies above 0.02, and "underconfident" where it lies below −0.02,
+- else "inconclusive".
+
+Smaller errors do not matter, so that a verdict of overconfidence is wrong for any of them.
 
 Where raters are named, a second line says the same of new raters. The advice follows from the
 verdict and the difference of log loss, out of fold, that calibration makes. All other numbers are
@@ -52,9 +54,9 @@ def confidence_state(gap: Number) -> str:
     """What an interval of overconfidence says."""
     if gap.low >= -TOLERANCE and gap.high <= TOLERANCE:
         return "calibrated"
-    if gap.low > 0:
+    if gap.low > TOLERANCE:
         return "overconfident"
-    if gap.high < 0:
+    if gap.high < -TOLERANCE:
         return "underconfident"
     return "inconclusive"
 

@@ -27,9 +27,9 @@ def interval(made, name, subset="uncalibrated"):
 def expected_state(low, high):
     if low >= -0.02 and high <= 0.02:
         return "calibrated"
-    if low > 0:
+    if low > 0.02:
         return "overconfident"
-    return "underconfident" if high < 0 else "inconclusive"
+    return "underconfident" if high < -0.02 else "inconclusive"
 
 
 @pytest.mark.parametrize(
