@@ -1,4 +1,4 @@
-"""Each class of a report: how often it is named, how well it is told apart, how well calibrated.
+"""Each class of a report: how often it is named, how well told apart and calibrated; subgroups.
 
 Labels are the truth: each label of a case counts 1/n_i of it. Letters: p the predicted probability
 of a class, μ the share of a case's labels in it, w weights."""
@@ -13,7 +13,9 @@ from .._rows import Rows, read_rows
 from .._utils.arrays import Floats
 from .._utils.progress import Progress
 from .._utils.tags import MeanOfTerms, OfRows, metric
+from ..metrics import subgroup_audit
 from ._numbers import MOST_CLASSES, OF_CLASS, Intervals, Number, ratio
+from ._words import said
 
 # Nearer to 0 or 1 no logarithm of odds is taken.
 _LEAST = 1e-6
@@ -161,3 +163,33 @@ def _measured(intervals: Intervals, name: str, function: Callable, options: dict
     if name == "auc":
         return number._replace(low=max(number.low, 0.0), high=min(number.high, 1.0))
     return number
+
+
+# A number of the page, and the column of the audit.
+_MEASURED = {
+    "error": "estimate low high",
+    "disagreement": "irreducible_loss irreducible_loss_low irreducible_loss_high",
+    "epistemic": "epistemic_loss epistemic_loss_low epistemic_loss_high",
+}
+
+
+def subgroups(intervals: Intervals) -> dict | None:
+    """Mean prediction minus share of labels in each subgroup; None where no columns were named."""
+    study = intervals.study
+    if not study.subgroups or study.hard:
+        return None
+    try:
+        audit = subgroup_audit(study.labels, study.prediction, study.subgroups, **intervals.how)
+    except ValueError as error:
+        return {"words": str(error), "table": []}
+    table = [
+        {
+            "subgroup": str(row["subgroup"]),
+            "class_name": str(row["class"]),
+            "n_cases": int(row["n"]),
+            **{name: [float(row[c]) for c in of.split()] for name, of in _MEASURED.items()},
+        }
+        for row in audit.frame.reset_index().to_dict("records")
+    ]
+    words = said("subgroups", p=audit.p_value, worst=audit.worst, left_out=audit.left_out)
+    return {"words": words, "table": table}

@@ -18,7 +18,7 @@ from .._utils.distances import Distance
 from .._utils.types import ArrayLike, LabelsLike, Samples
 from .._utils.version import __version__
 from . import _cases, _findings, _page, _paragraphs, _raters, _verdict
-from ._classes import of_classes
+from ._classes import of_classes, subgroups
 from ._figures import Picture, pictures
 from ._numbers import Intervals, numbers
 from ._raters import raters_of
@@ -26,7 +26,6 @@ from ._recalibrated import Recalibrated, recalibrate, said_once
 from ._referral import referral
 from ._saving import write_together
 from ._study import Study, read_study
-from ._subgroups import subgroups
 
 SCHEMA_VERSION = "2.0"
 
