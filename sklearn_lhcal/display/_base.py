@@ -55,7 +55,7 @@ class Display:
     @property
     def _level(self) -> str:
         """The confidence level as legends print it."""
-        return f"{100 * self.confidence_level:g} %"
+        return f"{100 * self.confidence_level:g}%"
 
 
 # ------------------------------------------------------------------------------- what is displayed

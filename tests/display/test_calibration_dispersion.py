@@ -298,7 +298,7 @@ def test_axes_have_units_and_bars_a_level(data, predictions):
     display = show(data.counts, predictions, confidence_level=0.95)
     assert display.ax_.get_xlabel() == "Calibration loss CL (squared probability)"
     assert display.ax_.get_ylabel() == "Dispersion loss DL (squared probability)"
-    assert display.legend_.get_title().get_text() == "bars: 95 % intervals"
+    assert display.legend_.get_title().get_text() == "bars: 95% intervals"
     assert_inside(display)
 
 

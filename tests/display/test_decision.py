@@ -146,7 +146,7 @@ def test_what_is_drawn(data, models):
         "by the labels",
         "as the model estimates",
         "best default decision",
-        "mean, 95 %",
+        "mean, 95%",
     ]
     display.plot_differences()
     assert display.ax_ is not ax

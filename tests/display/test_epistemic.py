@@ -77,7 +77,7 @@ def test_runs_are_averaged_and_the_band_is_of_their_mean():
     assert path[:, 1].max() == pytest.approx(of_runs.high.max())
     assert path[:, 1].min() == pytest.approx(of_runs.low.min())
     assert display.calibrated_band_ is not None
-    assert display.legend_.get_title().get_text() == "bands: 95 % intervals over 4 runs"
+    assert display.legend_.get_title().get_text() == "bands: 95% intervals over 4 runs"
 
 
 def test_what_is_drawn():
@@ -90,7 +90,7 @@ def test_what_is_drawn():
     assert display.gain_line_.get_color() == "k"
     assert display.calibrated_line_ is None
     assert display.uncertainty_band_ is None
-    assert display.legend_.get_title().get_text() == "band: 95 % intervals"
+    assert display.legend_.get_title().get_text() == "band: 95% intervals"
     assert "nats" in display.ax_.get_ylabel()
     _, ax = plt.subplots()
     again = display.plot(ax, plot_uncertainty=False, name="other")

@@ -50,7 +50,7 @@ def test_what_is_drawn_is_what_the_comparison_says(data):
     assert bottom > top
     assert f"at most {found.upper:.3f}" in display.ax_.get_title().replace("−", "-")
     assert ("not shown" in display.ax_.get_title()) == (not found.non_inferior)
-    assert "95 % intervals" in display.ax_.get_xlabel()
+    assert "95% intervals" in display.ax_.get_xlabel()
 
 
 def test_from_estimator_is_from_its_predictions(data):

@@ -243,7 +243,7 @@ def test_artists_are_kept_and_drawn(display, data):
     assert "probability" in shown.ax_.get_xlabel()
     assert "probability" in shown.ax_.get_ylabel()
     assert [t.get_text() for t in shown.legend_.get_texts()] == ["perfect calibration", "raw"]
-    assert shown.legend_.get_title().get_text() == "bars: 80 % intervals"
+    assert shown.legend_.get_title().get_text() == "bars: 80% intervals"
     assert shown.figure_ is shown.ax_.figure
     assert min(shown.ax_.get_yticks()) == 0
     assert max(shown.ax_.get_yticks()) <= 1

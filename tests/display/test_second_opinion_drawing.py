@@ -98,7 +98,7 @@ def test_artists_are_kept_and_drawn(data, distribution, normalize):
         "by second opinion value",
     ]
     assert (
-        shown.legend_.get_title().get_text() == "solid: realised, 80 % intervals\ndashed: expected"
+        shown.legend_.get_title().get_text() == "solid: realised, 80% intervals\ndashed: expected"
     )
     shown.figure_.canvas.draw()
     labels = [t.get_text() for t in shown.ax_.get_xticklabels()]
