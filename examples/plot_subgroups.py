@@ -2,9 +2,10 @@
 For whom is the model wrong?
 ============================
 
-A model is calibrated on average and wrong in one hospital. Accuracy by hospital misleads, since in another hospital
-raters merely disagree more. `subgroup_audit` finds the hospital where the model is wrong; a calibrator for that hospital
-alone mends it, on cases that neither saw. The data are simulated.
+A model is calibrated on average and wrong in one hospital. Accuracy by hospital misleads, since in
+another hospital raters merely disagree more. `subgroup_audit` finds the hospital where the model is
+wrong; a calibrator for that hospital alone mends it, on cases that neither saw. The data are
+simulated.
 """
 
 import matplotlib.pyplot as plt
@@ -16,8 +17,8 @@ from sklearn_lhcal.display import SubgroupDisplay
 from sklearn_lhcal.metrics import expected_accuracy, subgroup_audit
 
 # %%
-# 3,000 cases from three hospitals, each labelled by four raters. In the south raters disagree more. In the west the model
-# underestimates the disease.
+# 3,000 cases from three hospitals, each labelled by four raters. In the south raters disagree more.
+# In the west the model underestimates the disease.
 rng = np.random.default_rng(0)
 n = 3000
 cases = pd.DataFrame(
@@ -42,8 +43,8 @@ for hospital in ("north", "south", "west"):
     print(f"{hospital}: accuracy {expected_accuracy(y[there], prediction[there]):.2f}")
 
 # %%
-# The audit of one half of the cases names the west. IL, the disagreement of raters, is largest in the south; EL, the
-# model's part of the loss, in the west.
+# The audit of one half of the cases names the west. IL, the disagreement of raters, is largest in
+# the south; EL, the model's part of the loss, in the west.
 audited, kept = np.arange(n) < n // 2, np.arange(n) >= n // 2
 audit = subgroup_audit(y[audited], prediction[audited], cases[audited], random_state=0)
 print(audit)
@@ -56,7 +57,8 @@ mended = prediction.copy()
 mended.loc[west, own.classes_] = own.predict_proba(prediction[west])
 
 # %%
-# The other half, before and after. Filled dots are subgroups whose simultaneous 95% limits leave 0 out.
+# The other half, before and after. Filled dots are subgroups whose simultaneous 95% limits leave 0
+# out.
 fig, axes = plt.subplots(1, 2, figsize=(10, 4), sharex=True, sharey=True, layout="constrained")
 for ax, (name, z) in zip(axes, {"before": prediction, "after": mended}.items(), strict=True):
     SubgroupDisplay.from_predictions(
