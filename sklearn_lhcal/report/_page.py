@@ -70,6 +70,7 @@ def render(
                 name: number for (name, of), number in found.items() if of == "difference"
             },
             by_class=_by_class(by_class),
+            by_class_n=by_class[0].n,
             pictures=pictures,
         )
     )
