@@ -1,24 +1,25 @@
 """
-How far off are uncorrected losses?
-===================================
+Why do few raters need a correction?
+====================================
 
-Few raters per row, few rows per bin: the plugin estimates of calibration and epistemic loss take
-the noise of the labels for errors of the model. Here the model is perfect, so that all its
-avoidable losses are 0, and what an estimate says beyond that is its bias. It is Fig. 2 of Mimori,
-Sasada, Matsui and Sato (2021), Diagnostic uncertainty calibration, App. B.5, with the residual
-correction added, which is this package's default.
-
-Two classes; the true probability of a row is uniform on [0, 1], and the model predicts just that;
-15 equal bins. ``FULL=1`` in the environment draws 200 replicates in place of the paper's ten."""
+A perfect model is scored with few raters per sample. Plug-in estimates take the noise of the labels
+for errors of the model: how far off are they, and what does the bias correction change? The data
+are **simulated**, so that all losses of the model are 0.
+"""
 
 # %%
 # The three estimates
 # -------------------
-# EL, the epistemic loss, is the squared distance to the true probabilities; CL, the calibration
-# loss, what of it can be seen in bins of rows predicted alike; DL = EL − CL, the dispersion loss,
-# the rest.
+# Two classes; the true probability of a sample is uniform on [0, 1], and the model predicts just
+# that. There are 15 equal bins. ``FULL=1`` in the environment draws 200 replicates in place of ten.
+# This is Fig. 2 of Mimori, Sasada, Matsui and Sato (2021) with the residual correction, which is
+# this package's default.
 #
-# - plugin: frequencies of labels taken for probabilities;
+# EL, the epistemic loss, is the squared distance to the true probabilities; CL, the calibration
+# loss, what of it can be seen in bins of samples predicted alike; DL = EL − CL, the dispersion
+# loss, the rest.
+#
+# - plug-in: frequencies of labels taken for probabilities;
 # - label: the paper's correction, by the variance of the labels within a bin;
 # - residual: by the variance of label frequency less prediction. It differs for CL and DL only.
 import os
@@ -37,7 +38,7 @@ REPLICATES = 200 if FULL else 10
 ROWS = [100, 300, 1000, 3000, 10_000]
 RATERS = [2, 5]
 LOSSES = {"CL": "calibration_loss", "EL": "epistemic_loss", "DL": "dispersion_loss"}
-ESTIMATES = {"plugin": None, "label": "label", "residual": "residual"}
+ESTIMATES = {"plug-in": None, "label": "label", "residual": "residual"}
 
 
 def replicates(rows: int, raters: int, n_bins: int = 15) -> np.ndarray:
@@ -60,7 +61,7 @@ def replicates(rows: int, raters: int, n_bins: int = 15) -> np.ndarray:
 
 
 def mean_and_halfwidth(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Mean over replicates, and half the width of its 95 % interval (Student's)."""
+    """Mean over replicates, and half the width of its 95% interval (Student's)."""
     n = len(values)
     return values.mean(axis=0), t.ppf(0.975, n - 1) * values.std(axis=0, ddof=1) / np.sqrt(n)
 
@@ -70,15 +71,15 @@ results = {(raters, rows): replicates(rows, raters) for raters in RATERS for row
 # %%
 # What they say of a perfect model
 # --------------------------------
-# With two raters, the plugin says that the perfect model has an epistemic loss of 1/6, with five of
-# 1/15, and no number of rows helps: that bias comes from the few raters of a row. The bias of the
-# plugin CL falls as one over the number of rows; with two raters it is .027 at 100 rows. Of the
-# corrected estimates, 57 of the 60 intervals of 95 % cover 0, as they should.
+# With two raters, the plug-in says that the perfect model has an epistemic loss of 1/6, with five
+# of 1/15, and no number of samples helps: that bias comes from the few raters of a sample. The bias
+# of the plug-in CL falls as one over the number of samples; with two raters it is 0.027 at 100
+# samples. Of the corrected estimates, 57 of the 60 intervals of 95% cover 0, as they should.
 print(
-    f"Losses of a perfect model: mean of {REPLICATES} replicates ± half of its 95 % interval. "
+    f"Losses of a perfect model: mean of {REPLICATES} replicates ± half of its 95% interval. "
     "The truth is 0.\n"
 )
-print(f"{'raters':>6}{'rows':>8}  loss" + "".join(f"{name:>22}" for name in ESTIMATES))
+print(f"{'raters':>6}{'samples':>8}  loss" + "".join(f"{name:>22}" for name in ESTIMATES))
 for (raters, rows), values in results.items():
     mean, half = mean_and_halfwidth(values)
     for j, loss in enumerate(LOSSES):
@@ -89,16 +90,16 @@ for (raters, rows), values in results.items():
 # The paper's correction beside the residual one
 # ----------------------------------------------
 # The paper's correction takes a little too much, the variance of the predictions within a bin:
-# -.011/n with 15 bins on n rows, far below the noise of a single estimate. It counts with wide bins
-# and few rows. Here are the two corrections on the same labels with 3 bins, where theory says
-# -.056/n.
-print("\nCL by label less CL by residual correction, 3 bins, 5 raters")
+# -0.011/n with 15 bins on n samples, far below the noise of a single estimate. It counts with wide
+# bins and few samples. Here are the two corrections on the same labels with 3 bins, where theory
+# says -0.056/n.
+print("\nCL by label minus CL by residual correction, 3 bins, 5 raters")
 for rows in ROWS[:3]:
     loss = replicates(rows, 5, n_bins=3)[:, :, 0]
     by_label, by_residual = loss[:, 1], loss[:, 2]
     mean, half = mean_and_halfwidth(by_label - by_residual)
     theory = -2 * 3 * (1 / 3) ** 2 / 12 / rows
-    print(f"{rows:6} rows: {mean:9.6f} ± {half:.6f}   theory {theory:9.6f}")
+    print(f"{rows:6} samples: {mean:9.6f} ± {half:.6f}   theory {theory:9.6f}")
 
 # %%
 # The figure
@@ -106,7 +107,7 @@ for rows in ROWS[:3]:
 # One column a loss, one row a number of raters. Markers are shifted a little sideways, so that
 # intervals do not cover each other.
 STYLES = {
-    "plugin": {"label": "plugin", "color": VERMILLION, "marker": "s"},
+    "plug-in": {"label": "plug-in", "color": VERMILLION, "marker": "s"},
     "label": {"label": "corrected by label", "color": ORANGE, "marker": "^"},
     "residual": {"label": "corrected by residual", "color": BLUE, "marker": "o"},
 }
@@ -128,12 +129,12 @@ for row, raters in zip(axes, RATERS, strict=True):
         ax.set_title(f"{TITLES[j]}, {raters} raters", fontsize=10)
         ax.spines[["top", "right"]].set_visible(False)
 for ax in axes[1]:
-    ax.set_xlabel("rows")
+    ax.set_xlabel("samples")
 for ax in axes[:, 0]:
     ax.set_ylabel("squared probability")
 axes[0, 0].legend(frameon=False, fontsize=9)
 figure.suptitle(
-    f"A perfect model: mean of {REPLICATES} replicates and its 95 % interval", fontsize=11
+    f"A perfect model: mean of {REPLICATES} replicates and its 95% interval", fontsize=11
 )
 
 FIGURE = Path(os.path.relpath(Path(sys.argv[0]).parent), "output", "debiasing.png")
@@ -142,5 +143,5 @@ figure.savefig(FIGURE, dpi=150)
 print(f"\nFigure: {FIGURE}")
 
 # %%
-# The plugin's bias of CL falls with the number of rows. That of EL and DL falls with the number of
-# raters only. The corrected estimates lie around 0 everywhere.
+# The plug-in's bias of CL falls with the number of samples. That of EL and DL falls with the number
+# of raters only. The corrected estimates lie around 0 everywhere.

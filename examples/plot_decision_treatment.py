@@ -1,21 +1,21 @@
 """
-Treat, test or wait
-===================
+Treat, test or wait?
+====================
 
-A tumour is malignant or benign; a physician may treat, order one more test, or wait. To wait with a
-malignant tumour costs 50, to treat a benign one 5, the test 1 whatever the tumour is, and 2 more if
-it is malignant and time is lost. To order a test is the reject option: one more column of the cost
-matrix.
-
-Which decision is the cheapest depends on whether the probability of a malignant tumour is 2 % or 10
-%. Naive Bayes on the thirty correlated measurements of the breast-cancer data, all but certain of
-every row, does not know."""
+A tumour is malignant or benign; a physician may treat, order one more test, or wait. Which decision
+is the cheapest depends on whether the probability of a malignant tumour is 2% or 10%. What does a
+classifier cost that does not know, and what does calibration save?
+"""
 
 # %%
 # Decisions
 # ---------
-# The index of the frame names the classes, its columns the decisions. Decisions are scored as
-# anything else, so that the smoothing of naive Bayes can be searched for these costs too.
+# The index of the frame names the classes, its columns the decisions. To wait with a malignant
+# tumour costs 50, to treat a benign one 5. A test costs 1, and 2 more if the tumour is malignant
+# and time is lost. The unit is the cost of one test.
+#
+# Naive Bayes takes the thirty correlated measurements of the breast-cancer data for independent,
+# and is all but certain of every patient. Its smoothing is searched for these costs.
 import os
 import sys
 import warnings
@@ -44,7 +44,7 @@ GRID = {"var_smoothing": [1e-9, 1e-6, 1e-3]}
 
 data = load_breast_cancer()
 diagnosis = data.target_names[data.target]
-# by split: labels of the test rows, and probabilities by method
+# by split: labels of the test samples, and probabilities by method
 labels, predictions = [], []
 for seed in range(SPLITS):
     X, X_test, y, y_test = train_test_split(
@@ -53,9 +53,9 @@ for seed in range(SPLITS):
     X, X_cal, y, y_cal = train_test_split(X, y, test_size=0.6, stratify=y, random_state=seed)
     search = GridSearchCV(GaussianNB(), GRID, scoring=make_decision_scorer(COSTS), cv=3)
     search.fit(X, y)
-    models = {"none": search}
-    for criterion in ("nll", "auto"):
-        models[criterion] = DecisionCalibration(
+    models = {"uncalibrated": search}
+    for name, criterion in {"log loss": "nll", "cost": "auto"}.items():
+        models[name] = DecisionCalibration(
             FrozenEstimator(search), COSTS, scaling="temperature", criterion=criterion
         ).fit(X_cal, y_cal)
     labels.append(y_test)
@@ -69,50 +69,40 @@ for seed in range(SPLITS):
 # %%
 # What it costs
 # -------------
-# Of a temperature the mean cost is a step function, whose steps are all looked at. The
-# self-assessed risk of the uncalibrated model is near 0: it believes that it makes no mistakes, and
-# so never asks for a test.
+# "uncalibrated" is the model as trained, "log loss" is temperature scaling fitted by the log loss,
+# and "cost" is the default: a temperature for these costs where cross-validation shows that it is
+# better, and else that of the log loss. "expected" is the cost that the model itself expects.
 from sklearn_lhcal.metrics import bayes_decision, decision_risk, model_risk
 
 print(f"Mean cost of a patient, {SPLITS} splits")
 shares = "".join(f"{decision:>8}" for decision in COSTS.columns)
-print(f"{'':8}{'risk':>8}{'spread':>8}{'self-assessed':>15}{shares}")
-for name in ("none", "nll", "auto"):
+print(f"{'':14}{'cost':>8}{'sd':>8}{'expected':>10}{shares}")
+for name in models:
     found = [z[name] for z in predictions]
     decisions = [bayes_decision(z, COSTS) for z in found]
     risks = [decision_risk(y, d, COSTS) for y, d in zip(labels, decisions, strict=True)]
     said = np.mean([model_risk(z, COSTS) for z in found])
     shares = [np.mean([np.mean(d == what) for d in decisions]) for what in COSTS.columns]
     cells = "".join(f"{share:8.1%}" for share in shares)
-    print(f"{name:8}{np.mean(risks):8.3f}{np.std(risks, ddof=1):8.3f}{said:15.3f}{cells}")
+    print(f"{name:14}{np.mean(risks):8.3f}{np.std(risks, ddof=1):8.3f}{said:10.3f}{cells}")
 for what in COSTS.columns:
     risks = [decision_risk(y, np.full(len(y), what), COSTS) for y in labels]
-    print(f"{what:8}{np.mean(risks):8.3f}{np.std(risks, ddof=1):8.3f}   always")
+    print(f"{what:14}{np.mean(risks):8.3f}{np.std(risks, ddof=1):8.3f}   always")
 
 # %%
 # Other costs
 # -----------
-# A cost curve shows the risk over all ratios of the costs of the two mistakes, without a test:
-# right in the middle they are equal. What is calibrated well for one ratio need not be for another.
+# The matrix above is one case. A cost curve has no test: a missed malignant tumour costs s, and a
+# treated benign one 1 − s. At s = 0.5 both cost the same.
 from sklearn_lhcal.display import DecisionRiskDisplay
 
-figure, axes = plt.subplots(1, 3, figsize=(13, 4.2), layout="constrained")
-display = DecisionRiskDisplay.from_predictions(
-    labels, predictions, COSTS, test_share=0.4, ax=axes[0]
+figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.4), layout="constrained")
+display = DecisionRiskDisplay.from_predictions(labels, predictions, COSTS, test_share=0.4, ax=left)
+left.set(
+    title="Cost with the matrix above", xlabel="", ylabel="Mean cost per patient (cost of a test)"
 )
-display.plot_differences(axes[1])
-display.plot_cost_curves(axes[2])
-titles = ("risk of the splits", "in pairs", "other costs, bands: 95 %")
-for ax, title in zip(axes, titles, strict=True):
-    ax.set_title(title)
-    # below the panel, where it hides nothing
-    ax.legend(
-        *ax.get_legend_handles_labels(),
-        fontsize="small",
-        loc="upper center",
-        bbox_to_anchor=(0.5, -0.14),
-        ncols=2,
-    )
+display.plot_cost_curves(right)
+right.set_title("Cost with other costs of the mistakes")
 
 FIGURE = Path(os.path.relpath(Path(sys.argv[0]).parent), "output", "decision_treatment.png")
 FIGURE.parent.mkdir(exist_ok=True)
@@ -120,5 +110,5 @@ figure.savefig(FIGURE, dpi=150)
 print(f"Figure: {FIGURE}")
 
 # %%
-# On average the model as it is costs more than to test everybody, and expects to cost next to
-# nothing. Both ways to calibrate cost a third of that, and know it.
+# The uncalibrated model costs more than a test for every patient, and expects to cost next to
+# nothing. After calibration the cost is a third of that, and the model expects it.

@@ -2,21 +2,18 @@
 Which decisions to postpone?
 ============================
 
-Some decisions can wait until more data have come: a later model decides them. Waiting pays where
-the later model will know better, and is in vain where nobody can know. So cases should be postponed
-by their *epistemic* uncertainty, not by all of it: entropy also postpones what will be just as
-unclear later.
-
-Risk against the fraction of decisions postponed, for three rules; and, as a calibrated estimate is
-a gain in accuracy, what to do when waiting has a price."""
+Some decisions can wait until more data have come: a later model decides them. Which ones gain by
+waiting? Those of large *epistemic* uncertainty, not those that will be just as unclear later. The
+data are **simulated**.
+"""
 
 # %%
 # Two kinds of not knowing
 # ------------------------
 # A random checkerboard. Left of the middle three labels in ten are wrong, for good: aleatoric
 # uncertainty. And discs on either side have few training points, which will be more: epistemic
-# uncertainty. `BallCarvingSplit` makes the discs; the augmented rows are what will be known later,
-# the test rows are the cases to decide.
+# uncertainty. `BallCarvingSplit` makes the discs; the augmented samples are what will be known
+# later, the test samples are the cases to decide.
 import os
 import sys
 from pathlib import Path
@@ -76,7 +73,7 @@ studies = [cases(seed) for seed in range(SEEDS)]
 # Risk against fraction postponed
 # -------------------------------
 # The dotted line postpones at random. Mutual information finds the cases that gain most sooner than
-# entropy, which begins with those on the noisy side. Bands are 95 % intervals, over boards, of the
+# entropy, which begins with those on the noisy side. Bands are 95% intervals, over boards, of the
 # drop of the error rate.
 figure, ax = plt.subplots(figsize=(6.4, 4.6), layout="constrained")
 now, later = (np.mean([case[when].mean() for case in studies]) for when in ("now", "later"))
@@ -95,10 +92,10 @@ for rule, color in (("mutual information", BLUE), ("entropy", VERMILLION)):
 gap = (tenth["mutual information"] - tenth["entropy"]) / (now - later)
 half = t.ppf(0.975, SEEDS - 1) * sem(gap)
 low, high = gap.mean() - half, gap.mean() + half
-print(f"  difference, 95 %        {gap.mean():4.0%} ({low:.0%}, {high:.0%})")
+print(f"  difference, 95%         {gap.mean():4.0%} ({low:.0%}, {high:.0%})")
 ax.plot([0, 1], [now, later], color="0.35", linestyle=(0, (1, 1.5)), label="at random")
 ax.set(xlabel="Fraction of decisions postponed", ylabel="Error rate", xlim=(0, 1))
-title = f"mean of {SEEDS} boards, 95 % intervals"
+title = f"mean of {SEEDS} boards, 95% intervals"
 legend = ax.legend(title=title, title_fontsize="small", fontsize="small")
 
 # %%
@@ -106,14 +103,14 @@ legend = ax.legend(title=title, title_fontsize="small", fontsize="small")
 # average. But four boards differ so much that the difference, in pairs, is within its noise.
 
 # %%
-# When waiting has a price
-# ------------------------
-# Postpone a case where the expected gain exceeds the price of waiting, both in errors. This takes
+# When waiting has a cost
+# -----------------------
+# Postpone a case where the expected gain exceeds the cost of waiting, both in errors. This takes
 # an estimate of the right size. Entropy is none and postpones nearly everything; mutual information
 # is roughly of the right size here, and the calibrated estimate is so by construction. Errors and
-# prices paid, per case:
+# costs paid, per case:
 RULES = ("entropy", "mutual information", "calibrated")
-print(f"\nprice of waiting   nobody waits   all wait   {'   '.join(RULES)}")
+print(f"\ncost of waiting    nobody waits   all wait   {'   '.join(RULES)}")
 for price in PRICES:
     row = f"{price:>16.2f} {now:>14.3f} {later + price:>10.3f}"
     for rule in RULES:

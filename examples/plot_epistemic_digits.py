@@ -1,23 +1,19 @@
 """
-Epistemic uncertainty in a pipeline: even digits and odd ones
-=============================================================
+Epistemic uncertainty in a pipeline
+===================================
 
-A Gaussian process on principal components of handwritten digits, even against odd, as in P3 (*The
-evaluation and calibration of epistemic uncertainty estimates*, section 5.4, which has larger sets
-of letters). A grid search chooses dimension and kernel by how well mutual information ranks what
-more data gain: ``scoring="epistemic_correlation"``, ``cv=BallCarvingSplit(…)``. Then the estimate
-is calibrated.
-
-``FULL=1`` takes more inducing points, a larger grid and more splits.
+Does the mutual information of a Gaussian process rank the samples by what more data would gain, and
+is it of the right size? Handwritten digits, even against odd; a grid search chooses the kernel by
+``scoring="epistemic_correlation"``, and `EpistemicCalibration` corrects the size.
 """
 
 # %%
 # The reference
 # -------------
 # What more data gain is seen by comparison with predictions made with more data: here those of
-# five-fold cross-validation, which saw four fifths of everything around each row, and not its
+# five-fold cross-validation, which saw four fifths of everything around each sample, and not its
 # label. One such reference serves all candidates and splits. The paper fits one for each, on all
-# rows but the test rows; `evaluate_epistemic` does that.
+# samples but the test samples; `evaluate_epistemic` does that.
 import os
 import sys
 from pathlib import Path
@@ -60,7 +56,7 @@ print(f"Accuracy of the reference: {np.mean(reference == y):.3f}")
 # ----------
 # The scorers ask for `reference_prediction`, which scikit-learn's metadata routing hands to them,
 # split by split: it has to be switched on. The balls are carved in the pixels, before any step of
-# the pipeline: few and large ones, so that enough rows gain something.
+# the pipeline: few and large ones, so that enough samples gain something.
 set_config(enable_metadata_routing=True)
 balls = {"n_balls": 5, "keep_fraction": (0, 0.1), "n_splits": SPLITS}
 cv = BallCarvingSplit(**balls, random_state=0)
@@ -82,7 +78,7 @@ print(f"chosen: {search.best_params_}")
 # -----------
 # `EpistemicCalibration` around the chosen pipeline carves balls out of its training data to learn
 # the map, here by the method of the paper. It is judged in other balls, in few bins, as there are
-# few test rows.
+# few test samples.
 best = EpistemicCalibration(search.best_estimator_, splitter=cv, n_bins=5, method="paper")
 gains, estimates, calibrated = [], [], []
 for train, test in BallCarvingSplit(**balls, random_state=1).split(X, y):
@@ -92,8 +88,8 @@ for train, test in BallCarvingSplit(**balls, random_state=1).split(X, y):
     calibrated.append(model.predict_epistemic(X[test]))
 g, mutual_information, c = (np.concatenate(a) for a in (gains, estimates, calibrated))
 print(
-    f"\n{len(g)} rows in other balls, mean gain {g.mean():.3f}\nestimate             mean   EECE   "
-    "noise alone"
+    f"\n{len(g)} samples in other balls, mean gain {g.mean():.3f}\n"
+    "estimate             mean   EECE   noise alone"
 )
 for name, e in (("mutual information", mutual_information), ("calibrated", c)):
     error, noise, *_ = null_epistemic_error(g, e, n_bins=5, random_state=0)
@@ -118,7 +114,7 @@ display = EpistemicGainDisplay.from_predictions(
     plot_uncertainty=False,
 )
 left.set_ylabel("Mean in the bin (probability)")
-left.set_title("Gain in balls with few training rows", fontsize=10)
+left.set_title("Gain in balls with few training samples", fontsize=10)
 right.plot(range(1, 6), display.mean_uncertainty, "s-", color=BLUE)
 right.set(xlabel=left.get_xlabel(), ylabel="Mean mutual information in the bin (nats)")
 right.set_xticks(range(1, 6))

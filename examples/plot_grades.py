@@ -3,15 +3,14 @@ How far apart are graders, and a model?
 =======================================
 
 Five anaesthetists graded the fitness of 45 patients from 1 (fit) to 4 (Dawid and Skene 1979). The
-data are real, and small. They disagree about every fourth pair of grades, and nearly always by one
-step. A grade is a place on a line, so what matters is how far apart two grades are.
+labels are **real**. A grade is a place on a line: how many steps apart are two raters?
 """
 
 # %%
 # Graders, in steps
 # -----------------
 # The first anaesthetist graded three times; here each one counts once. One patient a row, one
-# reader a column.
+# rater a column.
 import matplotlib.pyplot as plt
 import numpy as np
 from colours import PALETTE
@@ -50,16 +49,16 @@ for (x, height), count in zip(places, patients, strict=True):
 ax.axhline(2 * apart.estimate, color="0.5", linestyle=":", label="mean of all patients")
 ax.set(
     xlabel="mean grade of a patient",
-    ylabel="steps between two of its graders",
-    title="45 patients, 5 anaesthetists",
+    ylabel="steps between two raters of the patient",
+    title="45 patients, 5 anaesthetists (real labels)",
 )
 ax.legend()
 
 # %%
 # A model of grades
 # -----------------
-# Made data: an overconfident model of four grades, and three raters a row. The ranked probability
-# score has the parts of every loss here.
+# **Simulated** data: an overconfident model of four grades, and three raters per sample. The ranked
+# probability score has the parts of every loss here.
 data = make_label_histograms(1500, n_classes=4, n_raters=3, overconfidence=2.0, random_state=0)
 parts = loss_decomposition(data.counts, data.prediction, distance="ordinal")
 print(f"ranked probability score {parts.expected_squared_loss:.3f}")
@@ -69,7 +68,7 @@ print(f"  of it, calibration      {parts.calibration_loss:.3f}")
 
 # %%
 # Reliability of cumulative probabilities: is "at most grade j" as frequent as the model says? One
-# curve a step. Where the model says .9, fewer raters agree.
+# curve a step. Where the model says 0.9, fewer raters agree.
 fig, ax = plt.subplots(figsize=(5, 5.6), layout="constrained")
 for j in range(3):
     ReliabilityDisplay.from_predictions(
@@ -83,12 +82,12 @@ for j in range(3):
     )
 ax.set_xlabel("Predicted probability of at most a grade")
 ax.set_ylabel("Observed frequency of it")
-ax.set_title("Cumulative reliability of a model")
+ax.set_title("Cumulative reliability of a model, simulated data")
 
 # %%
-# Disagreement in steps: how far apart two raters of a row are, against what the model predicts. It
-# takes its probabilities for those of each rater, and is too sure of them.
+# Disagreement in steps: how far apart two raters of a sample are, against what the model predicts.
+# It takes its probabilities for those of each rater, and is overconfident.
 show = DisagreementReliabilityDisplay.from_predictions
 display = show(data.counts, data.prediction, distance="ordinal", n_bins=8, name="model")
-display.ax_.set_title("Steps between two raters")
+display.ax_.set_title("Steps between two raters, simulated data")
 plt.show()

@@ -1,18 +1,18 @@
 """
-Promises for new rows
-=====================
+Prediction sets and risk control
+================================
 
-A promise is more than calibration: sets of classes that cover 90 % of the votes of new rows, and
-automated decisions whose mean cost stays within a budget. Here both are tried out: calibration rows
-are drawn again and again, with new votes each time, and new rows say whether the promise was kept.
+Do prediction sets cover 90% of the labels of new samples, and does the mean cost of automated
+decisions stay below its limit? Calibration samples are drawn again and again, with new labels each
+time, and new samples tell. The data are **simulated**.
 """
 
 # %%
-# A world with raters
-# -------------------
-# Rows with known distributions of votes, and the probabilities of an overconfident classifier. Each
-# trial takes 300 rows to calibrate on, and 1000 others are new. The labels of the 300 are one vote
-# a row, three votes, or what most of eleven raters said.
+# Simulated samples
+# -----------------
+# Samples with known distributions of labels, and the probabilities of an overconfident classifier.
+# Each trial takes 300 samples to calibrate on, and 1,000 others are new. The labels of the 300 are
+# one label per sample, three labels, or what most of eleven raters said.
 import warnings
 
 import matplotlib.pyplot as plt
@@ -24,20 +24,20 @@ from sklearn_lhcal.datasets import make_label_histograms
 from sklearn_lhcal.display import DecisionCurveDisplay
 
 TRIALS = 150
-LABELS = {"one vote": GREEN, "three votes": BLUE, "majority of 11": VERMILLION}
+LABELS = {"one label": GREEN, "three labels": BLUE, "majority of 11": VERMILLION}
 pool = make_label_histograms(4000, 3, 1, total=6.0, overconfidence=2.0, random_state=0)
 
 
 def labels_of(Q: np.ndarray, kind: str, rng) -> np.ndarray:
-    """Labels, as counts, of rows whose votes have the distributions Q."""
+    """Labels, as counts, of samples whose labels have the distributions Q."""
     if kind == "majority of 11":
         votes = rng.multinomial(11, Q) + rng.random(Q.shape)
         return np.eye(3, dtype=int)[votes.argmax(axis=1)]
-    return rng.multinomial(1 if kind == "one vote" else 3, Q)
+    return rng.multinomial(1 if kind == "one label" else 3, Q)
 
 
 def trials(model, kind: str, measure) -> np.ndarray:
-    """What `measure` says of new rows, in each trial."""
+    """What `measure` says of new samples, in each trial."""
     found = []
     for seed in range(TRIALS):
         rng = np.random.default_rng(seed)
@@ -49,55 +49,56 @@ def trials(model, kind: str, measure) -> np.ndarray:
 
 
 def covered(model, X, Q) -> float:
-    """Share of the votes of new rows that lie in their sets."""
+    """Share of the labels of new samples that lie in their sets."""
     return (Q * model.predict_set(X)).sum(axis=1).mean()
 
 
 def mean_cost(model, X, Q) -> float:
-    """Mean cost of new rows."""
+    """Mean cost of new samples."""
     return np.einsum("nk,nk->n", Q, model.cost_matrix_.T[model.decide(X)]).mean()
 
 
-def draw(ax, values: dict, promised: float, what: str) -> None:
-    """A dot for each trial, a bar for their mean, and a line for what was promised."""
+def draw(ax, values: dict, limit: float, what: str) -> None:
+    """A dot for each trial, a bar for their mean, and a line for the guarantee."""
     rng = np.random.default_rng(0)
     for i, (kind, found) in enumerate(values.items()):
         beside = i + rng.uniform(-0.18, 0.18, len(found))
         ax.plot(beside, found, ".", color=LABELS[kind], alpha=0.4)
         ax.plot([i - 0.3, i + 0.3], [found.mean()] * 2, color=LABELS[kind], linewidth=3)
     ax.plot([], [], color="0.35", linewidth=3, label="mean of the trials")
-    ax.axhline(promised, color="0.35", linestyle=(0, (1, 1.5)), label="promised")
+    ax.axhline(limit, color="0.35", linestyle=(0, (1, 1.5)), label="guaranteed")
     ax.set(ylabel=what, xticks=range(len(values)), xticklabels=list(values))
     ax.legend(fontsize="small")
 
 
 # %%
-# Votes covered, and costs kept to
-# --------------------------------
-# Left: the votes of new rows in their sets, promised .9 at least, on average over trials. Right:
-# the mean cost of new rows, promised .3 at most; the other rows are referred at no cost.
+# Coverage and mean cost
+# ----------------------
+# Left: the labels of new samples in their sets, guaranteed 0.9 at least, on average over trials.
+# Right: the mean cost of new samples, guaranteed 0.3 at most; the other samples are referred at no
+# cost.
 costs = [[0, 1, 2], [3, 0, 1], [9, 2, 0]]
 sets = ConformalClassifier("proba", confidence_level=0.9)
 decisions = RiskControlledDecision("proba", costs, budget=0.3)
 
 fig, (left, right) = plt.subplots(1, 2, figsize=(10.5, 4.4), layout="constrained")
 coverage = {kind: trials(sets, kind, covered) for kind in LABELS}
-draw(left, coverage, 0.9, "Votes of new rows covered (share)")
+draw(left, coverage, 0.9, "Labels of new samples covered (share)")
 cost = {kind: trials(decisions, kind, mean_cost) for kind in LABELS}
-draw(right, cost, 0.3, "Mean cost of new rows (unit of the costs)")
+draw(right, cost, 0.3, "Mean cost of new samples (unit of the costs)")
 for kind in LABELS:
     print(f"{kind:15} covered {coverage[kind].mean():.3f}   mean cost {cost[kind].mean():.3f}")
 
 # %%
-# One vote a row is enough for both promises; more votes make trials more alike. Majorities break
-# both, because they hide the votes of those who disagreed.
+# One label per sample is enough for both guarantees; with more labels, trials differ less. With
+# majorities both fail, because a majority hides the labels of those who disagreed.
 
 # %%
-# How seldom a budget is exceeded
-# -------------------------------
-# The mean over trials keeps to the budget, single trials need not. Learn then Test promises the
-# latter: here, that in nine of ten trials at most a quarter of the decided rows are decided
-# wrongly.
+# Learn-then-test
+# ---------------
+# The guarantee above is for the mean over trials; single trials may exceed the limit.
+# Learn-then-test limits how many do: here, that in nine of ten trials at most a quarter of the
+# decided samples are decided wrongly.
 tested = RiskControlledDecision(
     "proba",
     budget=0.25,
@@ -108,31 +109,31 @@ tested = RiskControlledDecision(
 
 
 def errors(model, X, Q) -> float:
-    """Share of wrong decisions among the rows decided."""
+    """Share of wrong decisions among the samples decided."""
     own = model.accepted(X)
     wrong = 1 - Q[np.arange(len(Q)), model.predict_proba(X).argmax(axis=1)]
     return wrong[own].mean() if own.any() else 0.0
 
 
-# some trials decide nothing, and say how many rows that takes
-warnings.filterwarnings("ignore", "The 300 calibration rows or groups")
+# some trials decide nothing, and say how many samples that takes
+warnings.filterwarnings("ignore", "The 300 calibration samples or groups")
 fig, ax = plt.subplots(figsize=(6, 4.4), layout="constrained")
 wrong = {kind: trials(tested, kind, errors) for kind in LABELS}
 draw(ax, wrong, 0.25, "Wrong decisions among the decided (share)")
 for kind in LABELS:
-    print(f"{kind:15} above the budget in {(wrong[kind] > 0.25).mean():.0%} of trials")
+    print(f"{kind:15} above the limit in {(wrong[kind] > 0.25).mean():.0%} of trials")
 print(tested.guarantee_)
 
 # %%
-# With votes the budget is exceeded in no trial, where one in ten is allowed. With majorities it is
-# exceeded in two of three.
+# With labels of single raters no trial exceeds the limit, where one in ten may. With majorities two
+# of three do.
 
 # %%
 # Is it worth acting on?
 # ----------------------
-# Decision curves ask something simpler: whether acting on a prediction does more good than acting
-# on every row, or on none, at the threshold that somebody would choose. The true probabilities show
-# what overconfidence costs.
+# A decision curve shows whether acting on a prediction does more good than acting
+# on every sample, or on none, at the threshold that somebody would choose. The true probabilities
+# show what overconfidence costs.
 models = {"overconfident": pool.prediction[:1000], "true probabilities": pool.proba[:1000]}
 display = DecisionCurveDisplay.from_predictions(pool.counts[:1000], models, class_index=2)
 

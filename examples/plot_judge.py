@@ -1,15 +1,10 @@
 """
-A judge among people
-====================
+A language model as judge
+=========================
 
-Answers of a chatbot are judged: harmless, doubtful or harmful. People judge a few hundred of them,
-a language model all. Is the judge as good as one more person? Its score against the majority cannot
-tell, for people disagree with each other too. Here a classifier plays the judge, and seven people
-are simulated. Whatever wrote the judge's column of your table, the steps are the same.
-
-1. Part its loss into people's disagreement and its own error.
-2. Compare it with one more person, for people like these and not only for these.
-3. Recalibrate its probabilities on a few labelled answers.
+A language model judges whether answers of a chatbot are harmless, doubtful or harmful. Is it as
+good as one more person? Its score against the majority cannot tell, because people disagree with
+each other too. The data are **simulated**: a classifier plays the judge, among seven people.
 """
 
 # %%
@@ -88,7 +83,8 @@ table = pd.DataFrame(
 print(table.head(4).to_string(index=False))
 
 # %%
-# Labels and the judge's probabilities meet row by row. ``items`` is the order of the judge's rows.
+# Labels and the judge's probabilities meet sample by sample. ``items`` is the order of the judge's
+# samples.
 y = Annotations.from_long(
     table, item="answer", rater="person", label="label", items=np.arange(len(judged))
 )
@@ -108,7 +104,7 @@ for name, metric in (
     found = confidence_interval(metric, y, proba, random_state=0)
     print(f"{name:24} {found.estimate:.3f} ({found.low:.3f} to {found.high:.3f})")
 whole = found.standard_error**2
-print(f"of the variance of EL, rows alone: {found.components.rows / whole:.2f}")
+print(f"of the variance of EL, samples alone: {found.components.rows / whole:.2f}")
 parts = loss_decomposition(y, proba)
 print(f"of EL, calibration: {parts.calibration_loss:.3f}, dispersion: {parts.dispersion_loss:.3f}")
 
@@ -137,7 +133,7 @@ print(people)
 result = reader_comparison(y, proba, margin=0.05, random_state=0)
 delta = result.difference
 print(f"difference {delta.estimate:.3f} ({delta.low:.3f} to {delta.high:.3f})")
-print(f"upper bound {result.upper:.3f}: non-inferior at .05: {result.non_inferior}")
+print(f"upper bound {result.upper:.3f}: non-inferior at 0.05: {result.non_inferior}")
 published = alternative_annotator_test(y, proba, epsilon=0.1)
 print(f"alt-test: winning rate {published.winning_rate:.2f}, passed: {published.passed}")
 print(
@@ -154,7 +150,7 @@ display.figure_.savefig(FOLDER / "judge_among_people.png", dpi=150)
 # just below the margin, so it passes, narrowly.
 
 # %%
-# Recalibrated votes
+# Recalibrated labels
 # ------------------
 # 200 of the judged answers are enough to mend how the judge's probabilities are scaled; the other
 # 400 tell what was gained. Differences on the same answers are surer than two losses.

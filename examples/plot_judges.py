@@ -50,8 +50,8 @@ judges = {
 # %%
 # As good as one more person?
 # ---------------------------
-# The table has a row a judge. Below 0 a person agrees with the judge more often than with another
-# person. Intervals are for new people and new answers.
+# The table has a row a judge. Below 0 a person agrees with the judge more often than with
+# another person. Intervals are for new people and new answers.
 table = reader_comparison(people, judges, margin=0.05, random_state=0)
 print(table.frame[["difference", "difference_low", "difference_high", "worth"]].round(3))
 
@@ -72,8 +72,8 @@ print(table.pairs[shown].round(3))
 N = 5000
 u = 1.5 * rng.normal(size=N) - 0.5
 judge = says(2 * u + 1.5 + rng.normal(size=N))
-votes = np.stack([says(u) for _ in range(3)], axis=1)
-counts = np.column_stack([(votes == k).sum(axis=1) for k in (0, 1)])
+labels = np.stack([says(u) for _ in range(3)], axis=1)
+counts = np.column_stack([(labels == k).sum(axis=1) for k in (0, 1)])
 harmful = np.tile([0.0, 1.0], (N, 1))
 sizes = [100, 200, 400, 800]
 alone, both = [], []

@@ -2,13 +2,8 @@
 What is a label worth?
 ======================
 
-A label has a price, and so has a wrong decision. How many labels should a row get, and which rows?
-A predictive distribution knows beforehand how far labels would move it, and what they would save.
-`label_policy` asks for one more label where that is worth its price, looks at it, and asks again or
-decides: no rule that looks at the same labels is expected to be cheaper.
-
-Two simpler rules are compared with it: the same number of labels for every row, and labels as long
-as the entropy is above a threshold. Number and threshold are those that were best on other rows.
+A label has a cost, and so has a wrong decision. How many labels should a sample get, and which
+samples? `label_policy` asks for one more label where its expected value exceeds its cost.
 """
 
 # %%
@@ -16,7 +11,7 @@ as the entropy is above a threshold. Number and threshold are those that were be
 # ----------------------------
 # Digits, a third of which are two digits mixed, so that raters are split. Costs are 0/1, but a
 # missed nine costs ten times as much. Logistic regression on kernel features is scaled, and
-# α-calibration puts a Dirichlet distribution around each prediction. Test rows have ten raters;
+# α-calibration puts a Dirichlet distribution around each prediction. Test samples have ten raters;
 # those of four random splits stand one below the other.
 import numpy as np
 from colours import BLUE, ORANGE
@@ -57,27 +52,27 @@ costs[9, :9] = 10
 # %%
 # When to ask
 # -----------
-# At a price of .05 per label, with four labels at most. The policy knows what it will spend, and
-# what is left to pay for decisions.
+# A label costs 0.05, and there are four per sample at most. The policy knows what it will spend,
+# and what is left to pay for decisions.
 policy = label_policy(distribution, costs, price=0.05, horizon=4)
 ask = policy.ask()
-print(f"asks about {ask.sum()} of {len(ask)} rows at first")
-print(f"expects {policy.expected_labels.mean():.2f} labels a row")
-print(f"expects a total cost of {policy.expected_cost.mean():.3f} a row")
+print(f"asks about {ask.sum()} of {len(ask)} samples at first")
+print(f"expects {policy.expected_labels.mean():.2f} labels per sample")
+print(f"expects a total cost of {policy.expected_cost.mean():.3f} per sample")
 
-# the first rater of each row, drawn from its ten
+# the first rater of each sample, drawn from its ten
 first = np.random.default_rng(0).multivariate_hypergeometric
 one = np.array([first(row, 1) for row in counts]) * ask[:, None]
 print(f"and asks about {policy.ask(one)[ask].sum()} of these again")
 
 # %%
-# Where one label is worth nothing and two are not
-# ------------------------------------------------
+# One label, or several
+# ---------------------
 # The value of one label is 0 where no single label can change the decision. Two or three agreeing
 # ones could.
 value = second_opinion_value(distribution, costs)
 more = ask & (value < 0.05)
-print(f"{more.sum()} rows are asked about although one label and no more would not pay")
+print(f"{more.sum()} samples are asked about although one label and no more would not pay")
 entropy = distribution.entropy()
 fig, ax = plt.subplots(figsize=(6, 4.5), layout="constrained")
 for rows, color, what in (
@@ -86,19 +81,19 @@ for rows, color, what in (
     (more, ORANGE, "asked: only several labels pay"),
 ):
     ax.plot(entropy[rows], value[rows], "o", color=color, alpha=0.7, label=what)
-ax.axhline(0.05, color="0.35", linestyle=(0, (1, 1.5)), label="price of a label")
+ax.axhline(0.05, color="0.35", linestyle=(0, (1, 1.5)), label="cost of a label")
 ax.set(xlabel="Entropy of the prediction (nats)", ylabel="Value of one label (unit of the costs)")
 legend = ax.legend(fontsize="small")
 
 # %%
-# Below the line one label alone would not pay, and yet the policy asks about some of these rows. A
-# rule that looks one label ahead would leave them out.
+# Below the line one label alone would not pay, and yet the policy asks about some of these samples.
+# A rule that looks one label ahead would leave them out.
 
 # %%
 # What it saves
 # -------------
-# Replayed on the test rows: some of the ten labels are drawn, one after the other, as each rule
-# asks for them, and the others say what the decision costs. Bands are 95 % intervals over rows.
+# Replayed on the test samples: some of the ten labels are drawn, one after the other, as each rule
+# asks for them, and the others say what the decision costs. Bands are 95% intervals over samples.
 # Where labels are cheap everything gets four, where they are dear nothing does. In between it
 # matters who is asked.
 _, (left, right) = plt.subplots(1, 2, figsize=(10.5, 4.4), layout="constrained")
@@ -122,15 +117,15 @@ for rule, cost, ends in zip(
 
 # %%
 # Optimal stopping costs least at all prices. It saves most against the best fixed number where a
-# label costs about .05. From a price of .2 on the intervals of both differences reach 0.
+# label costs about 0.05. From a price of 0.2 on the intervals of both differences reach 0.
 
 # %%
 # A number of labels to spend
 # ---------------------------
-# Where labels must be ordered at once, `allocate_labels` spends a given number. Rows get none, one
-# or several.
+# Where labels must be ordered at once, `allocate_labels` spends a given number. Samples get none,
+# one or several.
 for budget in (200, 400, 800):
     n_labels = allocate_labels(distribution, costs, budget)
-    print(f"{budget} labels: rows with 0, 1, 2, 3 and 4:", np.bincount(n_labels, minlength=5))
+    print(f"{budget} labels: samples with 0, 1, 2, 3 and 4:", np.bincount(n_labels, minlength=5))
 
 plt.show()

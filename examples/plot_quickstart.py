@@ -33,7 +33,7 @@ is the test.
 import matplotlib
 import numpy as np
 import torch
-from saved_predictions import halves, quickstart_options
+from saved_predictions import command_line, halves
 from sklearn.datasets import load_digits
 from small_network import small_network
 
@@ -41,7 +41,7 @@ from sklearn_lhcal.datasets import load_mixed_digits, make_mixed_images
 from sklearn_lhcal.neural_network import NeuralClassifier
 
 matplotlib.use("Agg")
-options = quickstart_options()
+options = command_line("quickstart.png", "Calibrated disagreement, of digits or of any model.")
 
 if options.counts is None:
     data = load_mixed_digits()

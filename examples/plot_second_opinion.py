@@ -1,60 +1,30 @@
 """
-Who needs a second opinion?
-===========================
+Which samples need a second opinion?
+====================================
 
-A second rater for every row is expensive, and for most rows a waste. What one more label of a row
-is worth can be told beforehand: a predictive distribution over its class probabilities knows how
-far the label would move it. This is `second_opinion_value`, the expected drop of the epistemic
-loss, the squared distance to the true class probabilities.
+A second rater for every sample is expensive, and for most samples it changes nothing. Which samples
+gain most from one more label, and how much? The data are **simulated** raters of real digits.
 
-It is large where the model does not know what raters would know, and small both where the model is
-sure and where raters are split anyway. Two simpler rules are compared with it: the entropy of the
-class probabilities, and the predicted probability that two raters disagree. Raters of the test rows
-tell what was really gained.
-
-The same for the saved predictions of any model on any data with several labels per row::
+The same for saved predictions of any model, with several labels per sample::
 
     python examples/plot_second_opinion.py --counts counts.npy --proba proba.npy
-
-Files are .npy, .npz (with arrays "counts" and "proba") or .csv, whose header names the classes:
-where both have names, they meet by name. A first column without a name or numbers names the rows.
 """
-
-# %%
-# What can be asked for
-# ---------------------
-# Without options the program runs on digits.
-import argparse
-import os
-import sys
-from pathlib import Path
-
-FIGURE = Path(os.path.relpath(Path(sys.argv[0]).parent), "output", "second_opinion.png")
-
-parser = argparse.ArgumentParser(
-    description="Which rows to refer to a second rater, and what is gained."
-)
-add = parser.add_argument
-add("--counts", metavar="FILE", help="label histograms, shape (n_samples, n_classes)")
-add("--proba", metavar="FILE", help="predicted class probabilities, of the same shape")
-add("--figure", type=Path, default=FIGURE, metavar="FILE")
-options = parser.parse_args()
-if (options.counts is None) != (options.proba is None):
-    parser.error("--counts and --proba go together")
 
 # %%
 # The images
 # ----------
-# Digits, a third of which are two digits mixed, on which raters are split. And half of the images
-# reach the model as thumbnails of 2 x 2 pixels only, while raters see the originals: there a label
-# tells it much.
+# Half of the digits are mixed in pairs, and raters disagree about the mixtures. Half of all images
+# reach the model as thumbnails of 2 x 2 pixels, while raters see the originals: there a label tells
+# the model much.
 import matplotlib
 import matplotlib.pyplot as plt
 import numpy as np
+from saved_predictions import command_line, halves
 
 from sklearn_lhcal.datasets import load_mixed_digits
 
 matplotlib.use("Agg")
+options = command_line("second_opinion.png", "Which samples to refer, and what is gained.")
 
 
 def blocks(X: np.ndarray) -> np.ndarray:
@@ -72,14 +42,10 @@ def thumbnails(X: np.ndarray, rng) -> np.ndarray:
 # %%
 # The model
 # ---------
-# Any classifier will do: here logistic regression on kernel features, trained on one label per row.
-# Temperature scaling and α-calibration, on two labels per row, put a Dirichlet distribution around
-# each prediction. Its concentration may depend on any feature of the row: here on whether it is a
-# thumbnail.
-#
-# Predictions from files are calibrated in the same way, without that feature: a random half of the
-# rows calibrates, the other tests.
-from saved_predictions import halves
+# Any classifier will do: here logistic regression on kernel features, trained on one label per
+# sample. Temperature scaling and α-calibration, on two labels per sample, put a Dirichlet
+# distribution around each prediction. Its concentration may depend on any feature of the sample:
+# here on whether it is a thumbnail.
 from sklearn.frozen import FrozenEstimator
 from sklearn.kernel_approximation import Nystroem
 from sklearn.linear_model import LogisticRegression
@@ -114,15 +80,11 @@ model.fit(X, counts)
 # %%
 # What one more label gains
 # -------------------------
-# The left panel shows the gain itself, in the order of the rule that knows its size. The dashed
-# line is known before anyone is asked: where it flattens, further labels are wasted, and a price
-# per label says where to stop. It can be believed as far as the solid one follows it.
+# `second_opinion_value` is the expected drop of the epistemic loss, the squared distance to the
+# true class probabilities, by one more label. The left panel shows the gain if the samples of
+# largest value are referred first. The dashed line is known before any rater is asked.
 #
-# The right panel compares three rules, each by its share of the gain of asking about every row.
-# Disagreement sends the mixed digits to the raters, who are split on them and have little to tell:
-# worse than drawing rows at random. Entropy finds the thumbnails, as there are ten digits to be
-# unsure of and two in a mixture, but not what they are worth. As an order of rows it does no worse
-# here than the value itself: the intervals overlap everywhere.
+# The right panel compares three rules by their share of the gain of referring all samples.
 from colours import PALETTE
 
 from sklearn_lhcal.display import SecondOpinionDisplay
@@ -150,22 +112,25 @@ options.figure.parent.mkdir(parents=True, exist_ok=True)
 figure.savefig(options.figure, dpi=150)
 
 # %%
-# Left: what is expected is what happens. Right: the value of a second opinion and entropy find the
-# same rows here; disagreement does not.
+# Left: the expected gain agrees with the realised gain. Right: the value of a second opinion and
+# the entropy find the same samples here; the intervals overlap everywhere. Disagreement refers the
+# mixed digits, about which a label tells little, and is no better than a random order.
 
 # %%
 # The same in numbers
 # -------------------
 expected, realised = gain.expected_gain[-1], gain.realised_gain[-1]
-print(f"One more label for each of the {len(counts_test)} test rows lowers the epistemic loss by")
-print(f"{expected:.4f} as expected, {realised:.4f} ± {gain.standard_error[-1]:.4f} in fact.\n")
+print(f"One more label for each of the {len(counts_test)} test samples lowers the epistemic loss")
+print(
+    f"by {expected:.4f} as expected, by {realised:.4f} ± {gain.standard_error[-1]:.4f} in fact.\n"
+)
 
 FRACTIONS = [0.01, 0.05, 0.1, 0.2]
-print("Share of that in the rows referred first, ± standard error")
+print("Share of that in the samples referred first, ± standard error")
 print(f"{'':24}" + "".join(f"{f'first {fraction:.0%}':>16}" for fraction in FRACTIONS))
 for display in shares:
     share = 100 * np.interp(FRACTIONS, display.fraction, display.realised_gain)
     error = 100 * np.interp(FRACTIONS, display.fraction, display.standard_error)
-    cells = [f"{v:8.1f} ± {s:3.1f} %" for v, s in zip(share, error, strict=True)]
+    cells = [f"{v:8.1f} ± {s:3.1f}%" for v, s in zip(share, error, strict=True)]
     print(f"{display.name:24}" + "".join(cells))
 print(f"\nFigure: {options.figure}")

@@ -2,15 +2,15 @@
 A table of annotations and saved softmax outputs
 ================================================
 
-You have two files: who called which image what, and what a network says of each image. Is the
-network right about how often two readers disagree, and what does calibration change?
+You have two files: who called which image what, and what a network says of each image. Does the
+network predict correctly how often two raters disagree, and what does calibration change?
 """
 
 # %%
 # Files to try it with
 # --------------------
-# Yours look the same: in ``annotations.csv`` a row is an annotation; in ``softmax.csv`` a row is an
-# image, and a column a class. These two are made up:
+# Yours look the same: in ``annotations.csv`` a row is a label of one rater; in ``softmax.csv`` a
+# row is an image, and a column a class. These two are **simulated**:
 #
 # .. literalinclude:: ../../examples/start_data.py
 #    :pyobject: imaging_files
@@ -25,7 +25,7 @@ print(table.head(3), proba.head(3).round(2), sep="\n\n", end="\n\n")
 # %%
 # Calibrate and compare
 # ---------------------
-# `items=` puts the annotations into the order of the network's rows. Classes meet by name. The
+# `items=` puts the annotations into the order of the network's samples. Classes meet by name. The
 # network has not seen these images in training; half of them calibrate, the others test. Intervals
 # are for other images and other readers.
 from sklearn.model_selection import train_test_split

@@ -2,8 +2,8 @@
 A cost matrix and boosted trees
 ===============================
 
-Mistakes have prices, and a doubtful case can be sent to a colleague. Which decision costs least,
-and does the classifier know what its decisions will cost?
+Mistakes have costs, and a doubtful case can be referred. Which decision costs least, and does the
+classifier know what its decisions will cost?
 """
 
 # %%
@@ -25,8 +25,8 @@ COSTS = pd.DataFrame(
 # %%
 # Train, calibrate, decide
 # ------------------------
-# `DecisionCalibration` trains the trees anew in folds, learns from the rows left out how to correct
-# their probabilities, and decides by expected cost.
+# `DecisionCalibration` trains the trees anew in folds, learns from the samples left out how to
+# correct their probabilities, and decides by expected cost.
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 from sklearn_lhcal.calibration import DecisionCalibration
@@ -61,5 +61,5 @@ display.figure_.savefig(FOLDER / "start_costs.png", dpi=150)
 # Here the trees expect less than their decisions cost, and the calibrated model does not. The
 # intervals say that 285 patients are too few to tell which of the two is cheaper.
 #
-# Several labels a row go in the same way: pass counts for y. LightGBM and XGBoost learn from counts
-# inside `LabelHistogramClassifier`, see :doc:`/guide/scikit_learn`.
+# Several labels per sample go in the same way: pass counts for y. LightGBM and XGBoost learn from
+# counts inside `LabelHistogramClassifier`, see :doc:`/guide/scikit_learn`.

@@ -1,9 +1,9 @@
 """
-Five annotators a text, and three seeds of a model
-==================================================
+Five raters per text, and three seeds of a model
+================================================
 
-Five people have called each text toxic or not. Three trainings of one model have left their
-probabilities. What is the model unsure of: the text, or itself?
+Five people have called each text toxic or not, and a model was trained three times. Is the model
+unsure because people disagree about the text, or because it does not know?
 """
 
 # %%

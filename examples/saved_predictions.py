@@ -17,12 +17,10 @@ from sklearn_lhcal.label_histogram import check_counts
 from sklearn_lhcal.metrics import expected_accuracy
 
 
-def quickstart_options() -> argparse.Namespace:
-    """What the quickstart is asked for; without options it runs on digits."""
-    figure = Path(os.path.relpath(Path(sys.argv[0]).parent), "output", "quickstart.png")
-    parser = argparse.ArgumentParser(
-        description="Calibrated disagreement, on digits or on the outputs of any model."
-    )
+def command_line(figure: str, description: str) -> argparse.Namespace:
+    """The options of an example; without them it runs on digits."""
+    figure = Path(os.path.relpath(Path(sys.argv[0]).parent), "output", figure)
+    parser = argparse.ArgumentParser(description=description)
     add = parser.add_argument
     add("--counts", metavar="FILE", help="label histograms, shape (n_samples, n_classes)")
     add("--proba", metavar="FILE", help="predicted class probabilities, of the same shape")
@@ -38,11 +36,11 @@ def quickstart_options() -> argparse.Namespace:
 def halves(counts_file: str, proba_file: str, labels: int | None = None):
     """A model that returns its X, and (X, counts) of a random half each to calibrate and to test.
 
-    At most `labels` labels of each calibration row are kept, drawn at random.
+    At most `labels` labels of each calibration sample are kept, drawn at random.
     """
     counts = read(counts_file, "counts")
     proba = with_sums_of_one(read(proba_file, "proba"), proba_file)
-    # an error where the names of classes do not fit, or rows are in another order
+    # an error where the names of classes do not fit, or samples are in another order
     expected_accuracy(counts, proba)
     rng = np.random.default_rng(0)
     first, second = np.array_split(rng.permutation(len(counts)), 2)
@@ -74,7 +72,7 @@ def cifar10h() -> tuple[str, np.ndarray, np.ndarray]:
 
 
 def with_sums_of_one(proba, name: str):
-    """Rows that sum to 1, where they did so within a hundredth."""
+    """Probabilities that sum to 1, where they did so within a hundredth."""
     off = np.abs(proba.sum(axis=1) - 1).max()
     if 1e-6 < off < 1e-2:
         print(f"Rows of {name} sum to 1 within {off:.1e} only: renormalised.")
@@ -82,7 +80,7 @@ def with_sums_of_one(proba, name: str):
 
 
 def some_labels(counts, n: int, rng):
-    """At most n labels of each row, drawn without replacement; a frame stays one."""
+    """At most n labels of each sample, drawn without replacement; a frame stays one."""
     drawn = counts.copy()
     rows = np.asarray(counts, dtype=int)
     drawn[:] = [rng.multivariate_hypergeometric(y, min(n, y.sum())) for y in rows]

@@ -13,24 +13,22 @@ HERE += paper_table decision_failure_mode decision_treatment mushrooms lesions
 FETCHED = mix_mnist training_dermamnist epistemic_emnist epistemic_kuzushiji
 # these need saved class probabilities of CIFAR-10's test images: PREDICTIONS=file.npz
 ifdef PREDICTIONS
-SAVED = one_label_human human_labels
+SAVED = one_label_human human_labels decision_human_labels
 endif
 ONE ?= $(HERE) $(SAVED) $(FETCHED)
 
-# what stands in benchmarks/papers; anything else is the example of that name, with FULL=1
-kernel_convergence = $(paper)/kernel_convergence.py
-training_study = $(paper)/training_study.py
+# a program of benchmarks/papers by its name, or what is said here
+debiasing = examples/plot_debiasing.py
+decision_treatment = examples/plot_decision_treatment.py
+delayed_decisions = examples/plot_delayed_decisions.py
+epistemic_digits = examples/plot_epistemic_digits.py
+paper_table = $(paper)/decision_paper_table.py
 training_dermamnist = $(paper)/training_study.py --data dermamnist
-epistemic_letters = $(paper)/epistemic_letters.py
-epistemic_order = $(paper)/epistemic_order.py
-gaussian_process_classes = $(paper)/gaussian_process_classes.py
 epistemic_emnist = $(paper)/epistemic_letters.py --data emnist
 epistemic_kuzushiji = $(paper)/epistemic_letters.py --data kuzushiji
-one_label = $(paper)/one_label.py
 one_label_human = $(paper)/one_label.py --human
 mushrooms = $(paper)/decision_files.py --shape mushrooms
 lesions = $(paper)/decision_files.py --shape lesions
-paper_table = examples/plot_decision_paper_table.py
 paper = benchmarks/papers
 
 all: $(ONE:%=$(TABLES)/%.txt)
@@ -38,7 +36,7 @@ all: $(ONE:%=$(TABLES)/%.txt)
 # `times` says in its second line what programs took, of processors and of the system
 $(TABLES)/%.txt:
 	mkdir -p $(TABLES)
-	MPLBACKEND=Agg FULL=1 $(BIN)/python $(or $($*),examples/plot_$*.py) > $@.part && times > $@.times
+	MPLBACKEND=Agg FULL=1 $(BIN)/python $(or $($*),$(paper)/$*.py) > $@.part && times > $@.times
 	sed -n '2s/\([0-9]*\)m\([0-9]*\).*/\nIt took \1 min \2 s of processor time./p' $@.times >> $@.part
 	rm $@.times
 	mv $@.part $@

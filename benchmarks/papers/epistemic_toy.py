@@ -1,6 +1,4 @@
-"""
-What does epistemic uncertainty promise, and what do more data keep?
-====================================================================
+"""What does epistemic uncertainty promise, and what do more data keep?
 
 Epistemic uncertainty is what more data would remove. Take most of the data within some discs away,
 fit a model, and fit another with these data: the gain in accuracy at held-out points of the discs
@@ -10,25 +8,13 @@ Gaussian process, discs in one half of the plane for evaluation, others in the o
 calibrate its mutual information and its entropy; and two scenarios where these are unlike the
 former.
 
-``FULL=1`` has the paper's size: 142,693 points, six seeds, about 8,000 test rows each. It takes one
-to two hours on one core. Otherwise it is a fifth of that and four seeds, with about 2,000 test rows
-in three discs each. The paper has, for mutual information, a correlation of .11 and errors (EECE)
-of .025 before calibration and .018 after; for entropy .12, .39 and .015.
-"""
+``FULL=1`` has the paper's size: 142,693 points, six seeds, about 8,000 test samples each. It takes
+one to two hours on one core. Otherwise it is a fifth of that and four seeds, with about 2,000 test
+samples in three discs each. The paper has, for mutual information, a correlation of 0.11 and errors
+(EECE) of 0.025 before calibration and 0.018 after; for entropy 0.12, 0.39 and 0.015."""
 
-# %%
-# The data
-# --------
-# A grid of Gaussian cells, each of a random class. The paper's formula gives the cells a standard
-# deviation of 1, which is the distance of their centres, and its entropies cannot come from there:
-# the cells then melt into each other, and even the best prediction has an entropy of .65 nats on
-# average, where the paper's estimate exceeds the gain by .39. What the best prediction (Bayes')
-# has, computed from the mixture itself, for several standard deviations:
 import os
-import sys
-from pathlib import Path
 
-import matplotlib.pyplot as plt
 import numpy as np
 import torch
 from scipy.special import entr
@@ -36,7 +22,6 @@ from scipy.stats import t
 from sklearn.isotonic import IsotonicRegression
 
 from sklearn_lhcal.datasets import make_random_checkerboard
-from sklearn_lhcal.display import EpistemicGainDisplay
 from sklearn_lhcal.gaussian_process import SparseGPClassifier
 from sklearn_lhcal.metrics import (
     accuracy_gain,
@@ -46,6 +31,12 @@ from sklearn_lhcal.metrics import (
 )
 from sklearn_lhcal.model_selection import BallCarvingSplit
 
+# The data.
+# A grid of Gaussian cells, each of a random class. The paper's formula gives the cells a standard
+# deviation of 1, which is the distance of their centres, and its entropies cannot come from there:
+# the cells then melt into each other, and even the best prediction has an entropy of 0.65 nats on
+# average, where the paper's estimate exceeds the gain by 0.39. What the best prediction (Bayes')
+# has, computed from the mixture itself, for several standard deviations:
 torch.set_num_threads(1)
 FULL = os.environ.get("FULL") == "1"
 N, ROWS, COLUMNS = (142_693, 38, 46) if FULL else (29_142, 17, 21)  # as many points to a cell
@@ -74,15 +65,13 @@ print("standard deviation of a cell   mean entropy of the best prediction (nats)
 for cell_std in (0.2, 0.3, 0.35, 0.4, 0.5, 1.0):
     print(f"{cell_std:>28.2f}   {bayes_entropy(cell_std, np.random.default_rng(0)):.2f}")
 
-# %%
-# The discs
-# ---------
-# `BallCarvingSplit` finds the discs, keeps 10 to 50 % of their points in training, 30 % for
+# The discs.
+# `BallCarvingSplit` finds the discs, keeps 10 to 50% of their points in training, 30% for
 # testing. It is told to look at one half of the board only.
 
 
 def carve(X: np.ndarray, rows: np.ndarray, upper: bool, seed: int, radius=RADIUS, n_balls=BALLS):
-    """Rows for training, augmented rows and test rows: discs in one half of the board."""
+    """Samples for training, augmented samples and test samples: discs in one half of the board."""
     here = (X[rows, 0] > (ROWS + 1) / 2) == upper
     splitter = BallCarvingSplit(radius, n_balls, KEEP, random_state=seed)
     train, augmented, test = splitter.split_augmented(X[rows[here]])
@@ -92,9 +81,9 @@ def carve(X: np.ndarray, rows: np.ndarray, upper: bool, seed: int, radius=RADIUS
 
 
 class Study:
-    """A Gaussian process on training rows and one on augmented rows.
+    """A Gaussian process on training samples and one on augmented samples.
 
-    What both say of the test rows.
+    What both say of the test samples.
     """
 
     def __init__(self, X, y, split):
@@ -117,7 +106,6 @@ class Study:
         return IsotonicRegression(y_min=0, y_max=1, out_of_bounds="clip").fit(e, mean_gain[index])
 
 
-# %%
 # Four fits a seed, and two more for the first scenario, in which the discs to calibrate with are
 # few large ones. In the second the evaluation changes: in part of the discs the points with little
 # aleatoric uncertainty are taken out. The kernel was learned before, from a fifth of the points:
@@ -140,7 +128,7 @@ for seed in range(SEEDS):
 
 
 def hard_half(X, evaluation) -> np.ndarray:
-    """Which test rows the second scenario keeps."""
+    """Which test samples the second scenario keeps."""
     left = X[evaluation.test, 1] < (COLUMNS + 1) / 2
     return ~left | (evaluation.aleatoric > np.median(evaluation.aleatoric))
 
@@ -167,8 +155,8 @@ TITLES = (
     "2: evaluation on harder points",
 )
 print(
-    f"\n{N:,} points, {len(studies[0][2].test):,} test rows in the first of {SEEDS} seeds; means "
-    "over seeds ± half a 95 % interval"
+    f"\n{N:,} points, {len(studies[0][2].test):,} test samples in the first of {SEEDS} seeds; "
+    "means over seeds ± half a 95% interval"
 )
 print(
     f"{'scenario':<34} {'estimate':<19} {'correlation':<14} {'EECE':<15} {'calibrated':<15} noise "
@@ -186,77 +174,6 @@ for scenario, title in enumerate(TITLES):
             f"{values[:, 3].mean():.3f}"
         )
 
-# %%
 # Mutual information is of the size of the gain without any calibration, if somewhat large; entropy
 # also counts what cannot be learned, and has to be calibrated. The last column is what noise alone
-# gives a calibrated estimate with so many test rows: an error near it cannot be told from 0. At the
-# size of the gallery neither mismatch shows: the intervals of the two scenarios lie about those of
-# the first two lines.
-
-# %%
-# Gain, estimate and calibrated estimate
-# --------------------------------------
-# Above, what is a probability: the gain and the calibrated estimate. Below, the estimate itself, in
-# nats, beside the gain (dotted).
-from colours import BLUE, VERMILLION
-
-RAW = [f"raw {measure}" for measure in MEASURES]
-figure, axes = plt.subplot_mosaic(
-    [["map", *MEASURES], ["map", *RAW]],
-    figsize=(14, 7),
-    height_ratios=[2, 1],
-    layout="constrained",
-)
-X, (train, _, test), evaluation, *_ = studies[0]
-shown = train[:: max(1, len(train) // 8000)]
-axes["map"].scatter(*X[shown].T, s=1, color="0.75", rasterized=True)
-points = axes["map"].scatter(
-    *X[test].T, s=5, c=evaluation.estimate["mutual_information"], rasterized=True
-)
-figure.colorbar(points, ax=axes["map"], label="Mutual information of the test points (nats)")
-axes["map"].axvline((ROWS + 1) / 2, color="k", linewidth=0.8)
-axes["map"].set_aspect("equal")
-axes["map"].set(
-    title="Training (grey): carved for evaluation",
-    xlabel="$x_1$: calibration to the right",
-    ylabel="$x_2$",
-)
-for measure in MEASURES:
-    runs = [
-        (e.gain, e.estimate[measure], c.map(measure).predict(e.estimate[measure]))
-        for _, _, e, c, _ in studies
-    ]
-    gains, estimates, calibrated = (list(a) for a in zip(*runs, strict=True))
-    name = measure.replace("_", " ")
-    display = EpistemicGainDisplay.from_predictions(
-        gains,
-        estimates,
-        calibrated=calibrated,
-        n_bins=BINS,
-        name=name,
-        plot_uncertainty=False,
-        ax=axes[measure],
-    )
-    axes[measure].set(
-        title=name.capitalize(),
-        ylabel="Mean in the bin (probability)",
-        ylim=(None, 1.3 * axes[measure].get_ylim()[1]),
-    )
-    raw, bins = axes[f"raw {measure}"], np.arange(BINS) + 1
-    raw.plot(
-        bins, display.mean_uncertainty.mean(axis=0), "s-", color=BLUE, markersize=4, label=name
-    )
-    raw.plot(
-        bins, display.mean_gain.mean(axis=0), ":", color=VERMILLION, label="gain (probability)"
-    )
-    raw.legend(fontsize="small")
-    raw.set(xlabel=axes[measure].get_xlabel(), ylabel="Mean estimate (nats)", ylim=(-0.02, None))
-
-FIGURE = Path(os.path.relpath(Path(sys.argv[0]).parent), "output", "epistemic_toy.png")
-FIGURE.parent.mkdir(exist_ok=True)
-figure.savefig(FIGURE, dpi=150)
-print(f"\nFigure: {FIGURE}")
-
-# %%
-# Raw entropy promises several times what more data give, in all bins; raw mutual information is of
-# the right size in the last ones. After calibration both rise with the gain.
+# gives a calibrated estimate with so many test samples: an error near it cannot be told from 0.

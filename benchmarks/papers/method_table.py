@@ -1,6 +1,4 @@
-"""
-Which uncertainty method, with which calibration?
-=================================================
+"""Which uncertainty method, with which calibration?
 
 Three ways to predict, four ways to calibrate the class probabilities, with and without
 α-calibration on top: the method table of Mimori, Sasada, Matsui and Sato (2021), Diagnostic
@@ -13,29 +11,54 @@ uncertainty calibration, section 7, on mixed digits.
 - α: a Dirichlet distribution around each class probability, or around that of every member.
 
 ``FULL=1`` in the environment trains longer, makes 50 draws in place of 10, and adds a table for
-five labels on each calibration row."""
+five labels on each calibration sample."""
 
-# %%
-# The predictors
-# --------------
-# One network, trained on every image and on a shifted copy of it, so that shifts are nothing new to
-# it. It is asked once, and the calibrators work on what it said: class probabilities, or draws of
-# them.
 import os
 import sys
 import warnings
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import torch
 from scipy.ndimage import shift
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.frozen import FrozenEstimator
-from small_network import small_network
 
+from sklearn_lhcal.calibration import (
+    AlphaCalibration,
+    MatrixScaling,
+    PrecomputedClassifier,
+    TemperatureScaling,
+    VectorScaling,
+)
 from sklearn_lhcal.datasets import load_mixed_digits
+from sklearn_lhcal.distributions import Ensemble, predict_dist
 from sklearn_lhcal.ensemble import MCDropoutClassifier, TestTimeAugmentationClassifier
+from sklearn_lhcal.metrics import (
+    calibration_error,
+    class_disagreement_calibration_error,
+    class_disagreement_squared_loss,
+    disagreement_calibration_error,
+    disagreement_squared_loss,
+    dispersion_error,
+    epistemic_loss,
+    evaluate_methods,
+    expected_accuracy,
+    expected_squared_loss,
+    paired_difference,
+    posterior_epistemic_loss,
+)
 from sklearn_lhcal.neural_network import NeuralClassifier
 
+# what examples share
+sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
+from small_network import small_network
+
+# The predictors.
+# One network, trained on every image and on a shifted copy of it, so that shifts are nothing new to
+# it. It is asked once, and the calibrators work on what it said: class probabilities, or draws of
+# them.
 torch.set_num_threads(1)  # networks so small are no slower so
 FULL = os.environ.get("FULL") == "1"
 EPOCHS, DRAWS = (100, 50) if FULL else (25, 10)
@@ -63,23 +86,11 @@ said = {"Raw": [net.predict_proba(X) for X in parts]}
 for name, ensemble in ensembles.items():
     # the network is frozen: only the draws are decided
     ensemble.fit(data.X_validation, np.arange(len(data.X_validation)) % 10)
-    # draws stand behind the rows, so that one can take rows of them
+    # draws stand behind the samples, so that one can take rows of them
     said[name] = [np.moveaxis(ensemble.sample_proba(X), 0, 1) for X in parts]
 
-# %%
-# The calibrators
-# ---------------
+# The calibrators.
 # A classifier hands what was said to the calibrators.
-from sklearn.base import BaseEstimator, ClassifierMixin
-
-from sklearn_lhcal.calibration import (
-    AlphaCalibration,
-    MatrixScaling,
-    PrecomputedClassifier,
-    TemperatureScaling,
-    VectorScaling,
-)
-from sklearn_lhcal.distributions import Ensemble, predict_dist
 
 
 class SavedDraws(ClassifierMixin, BaseEstimator):
@@ -103,9 +114,9 @@ SCALINGS = {"ts": TemperatureScaling, "vs": VectorScaling, "ms": MatrixScaling}
 
 
 def calibrated(counts) -> dict:
-    """Distributions of the test rows by predictor and scaling, with "+α" where there is α.
+    """Distributions of the test samples by predictor and scaling, with "+α" where there is α.
 
-    Calibrators are fitted on counts of the calibration rows.
+    Calibrators are fitted on counts of the calibration samples.
     """
     # Raw probabilities are too sure of themselves, and α-calibration says so. Here it is the point.
     warnings.filterwarnings("ignore", "Raters of the calibration rows disagree")
@@ -123,13 +134,10 @@ def calibrated(counts) -> dict:
     return dists
 
 
-# %%
-# The posterior of an ensemble
-# ----------------------------
+# The posterior of an ensemble.
 # After an expert's label y, members are weighted by the probability they gave it, the product of
 # z_k^y_k. The code published with the paper takes the sum over classes instead, in which the K − 1
 # classes not named count 1 each. It is not defined for class probabilities alone, nor for mixtures.
-from sklearn_lhcal.metrics import epistemic_loss, posterior_epistemic_loss
 
 
 def published_mean_after(dist, k):
@@ -141,7 +149,7 @@ def published_mean_after(dist, k):
 def published_posterior_loss(counts, dist) -> float:
     """Epistemic loss after one label under that rule; NaN where it is not defined.
 
-    Each label of a row is the expert's in turn, and the others judge.
+    Each label of a sample is the expert's in turn, and the others judge.
     """
     if not isinstance(dist, Ensemble):
         return np.nan
@@ -156,9 +164,7 @@ def published_posterior_loss(counts, dist) -> float:
     return np.average(losses, weights=labels)
 
 
-# %%
-# The table
-# ---------
+# The table.
 # Acc is better when large, all else when small. L: expected squared loss, CE and DE: calibration
 # and dispersion error of the class probabilities. CE₁ is the calibration error with p = 1 (P1 Def.
 # 2), absolute distances in place of squared ones, for which there is no correction. L_φ, CE_φ: loss
@@ -166,23 +172,7 @@ def published_posterior_loss(counts, dist) -> float:
 # by class. EL: epistemic loss, the squared distance to the true probabilities; EL′: after one
 # expert label, by the published rule (sum) and by ours. `evaluate_methods` makes the table, and
 # an interval of each cell.
-#
-# Below it is the change of the disagreement loss by α, row by row, with its paired interval.
-from functools import partial
-
-from sklearn_lhcal.metrics import (
-    calibration_error,
-    class_disagreement_calibration_error,
-    class_disagreement_squared_loss,
-    disagreement_calibration_error,
-    disagreement_squared_loss,
-    dispersion_error,
-    evaluate_methods,
-    expected_accuracy,
-    expected_squared_loss,
-    paired_difference,
-)
-
+# Below it is the change of the disagreement loss by α, sample by sample, with its paired interval.
 METRICS = {
     "Acc": expected_accuracy,
     "L": expected_squared_loss,
@@ -200,17 +190,15 @@ METRICS = {
 ORDER_2 = ["L_φ", "CE_φ", "L_φk", "CE_φk"]
 
 counts = data.counts_test
-studies = {}
 for labels in [2, 5] if FULL else [2]:
     dists = calibrated(load_mixed_digits(raters=labels).counts_validation)
     table = evaluate_methods(dists, counts, metrics=METRICS, random_state=0)
-    studies[labels] = dists, table.intervals
 
-    print(f"{labels} labels per calibration row\n")
+    print(f"{labels} labels per calibration sample\n")
     estimates = table.to_frame().xs("estimate", axis=1, level=1)
     print(estimates.to_string(float_format="%.4f", na_rep="–"))
 
-    print("\nL_φ with α less L_φ without, and its 95 % interval")
+    print("\nL_φ with α minus L_φ without, and its 95% interval")
     worse = []
     for method in [name for name in dists if not name.endswith("α")]:
         alpha = f"{method} +α"
@@ -225,103 +213,3 @@ for labels in [2, 5] if FULL else [2]:
             if with_alpha[metric].estimate >= without[metric].estimate
         ]
     print(f"\nOrder-2 metrics that α makes worse: {worse or 'none'}\n")
-
-# %%
-# With two labels per calibration row it says:
-#
-# - α improves all four metrics of disagreement in every row. L_φ falls from .090 – .106 to .075 –
-#   .079, CE_φ from .12 – .17 to .04 – .06, and the intervals of all differences of L_φ lie below 0.
-#   Class probabilities, and with them Acc to DE, stay what they are.
-# - Scaling and ensembles matter little here. All epistemic losses lie between .080 and .087. A
-#   corrected CE may come out negative, which says "not above the noise". CE₁ cannot.
-# - One label lowers the epistemic loss of ensembles by .001 under the published rule and by .013 to
-#   .020 under the product rule. With α it falls for all, Raw too, to about half of what it was:
-#   draws differ too little among themselves for one label to move them as far as it should.
-#
-# The exception comes with ``FULL=1``: trained four times as long, the network is overconfident, and
-# so predicts little disagreement, which is right here for the wrong reason. In the three rows
-# without scaling α then leaves L_φ about as it is (differences of -.002 to -.001, whose intervals
-# include 0), and CE_φ of Raw rises from .06 to .07. Temperature scaling makes the class
-# probabilities softer and the predicted disagreement too large, and α is needed again. EL′ falls by
-# it in every row.
-
-# %%
-# The figure
-# ----------
-# Above, calibration against dispersion: α would not move a point. Intervals are those of each
-# method alone; the methods share their rows, so that differences between them are surer than that.
-# Below, the epistemic loss before and after one label; class probabilities alone learn
-# nothing from it.
-import matplotlib.pyplot as plt
-from colours import BLUE, GREEN, ORANGE, PURPLE, RAW, VERMILLION
-from matplotlib.colors import to_rgba
-
-from sklearn_lhcal.display import CalibrationDispersionDisplay
-
-COLORS = {"Raw": RAW, "MCDO": ORANGE, "TTA": PURPLE}
-MARKERS = {"none": "o", "ts": "s", "vs": "^", "ms": "D"}
-
-dists, intervals = studies[2]
-methods = [name for name in dists if not name.endswith("α")]
-figure = plt.figure(figsize=(12, 8), layout="constrained")
-facets = figure.subplot_mosaic([list(COLORS), ["labels"] * 3], height_ratios=[1, 1.1])
-
-# a panel a predictor, a marker a scaling
-for method in methods:
-    name, scaling = method.split()
-    color = COLORS[name]
-    CalibrationDispersionDisplay.from_predictions(
-        counts,
-        {"": dists[method]},
-        ax=facets[name],
-        errorbar_kwargs={
-            "fmt": MARKERS[scaling],
-            "color": color,
-            "ecolor": to_rgba(color, 0.4),
-            "capsize": 2,
-            "label": scaling,
-        },
-    )
-# the same part of the plane in each
-planes = [facets[name] for name in COLORS]
-x, y = (np.array([ax.axis() for ax in planes])[:, of] for of in ([0, 1], [2, 3]))
-for ax, name in zip(planes, COLORS, strict=True):
-    ax.set(xlim=(x.min(), x.max()), ylim=(y.min(), y.max()))
-    ax.set_title(f"{name}: class probabilities, 95 % intervals", fontsize=10)
-    ax.legend(fontsize=8)
-right = facets["labels"]
-
-height = np.arange(len(methods))[::-1]
-for i, (label, metric, alpha, color, marker) in enumerate(
-    (
-        ("before any label", "EL", "", "0.5", "D"),
-        ("after one, published rule (sum)", "EL′ sum", "", VERMILLION, "x"),
-        ("after one, product rule", "EL′", "", BLUE, "o"),
-        ("after one, product rule, with α", "EL′", " +α", GREEN, "s"),
-    )
-):
-    found = np.array([intervals[method + alpha][metric] for method in methods])
-    loss, ends = found[:, 0], found[:, 1:3]
-    # a little apart from the others; where the rule is not defined, there is no point
-    at = height + 0.27 - 0.18 * i
-    bars = {"fmt": marker, "color": color, "ecolor": to_rgba(color, 0.4), "label": label}
-    right.errorbar(loss, at, xerr=np.abs(ends.T - loss), markersize=4, **bars)
-right.set_yticks(height, methods)
-right.set_xlim(left=0)
-right.grid(axis="x", color="0.9")
-right.set_xlabel("Epistemic loss (squared probability)")
-right.legend(fontsize=8, loc="upper left")
-right.set_title("What one expert label tells, 95 % intervals", fontsize=10)
-
-for ax in facets.values():
-    ax.spines[["top", "right"]].set_visible(False)
-figure.suptitle("Mixed digits, 2 labels per calibration row", fontsize=11)
-
-FIGURE = Path(os.path.relpath(Path(sys.argv[0]).parent), "output", "method_table.png")
-FIGURE.parent.mkdir(exist_ok=True)
-figure.savefig(FIGURE, dpi=150)
-print(f"Figure: {FIGURE}\n")
-
-# %%
-# Above, all intervals overlap: scaling and ensembles matter little to class probabilities. Below,
-# one label about halves the epistemic loss of all of them where α says how far they can be trusted.
