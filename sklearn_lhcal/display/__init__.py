@@ -3,12 +3,11 @@
 from ._calibration_dispersion import CalibrationDispersionDisplay
 from ._decision import DecisionRiskDisplay
 from ._decision_curve import DecisionCurveDisplay
-from ._disagreement import DisagreementReliabilityDisplay
 from ._epistemic import EpistemicGainDisplay
 from ._label_policy import LabelPolicyDisplay
 from ._monitor import MonitorDisplay
 from ._readers import ReaderDisplay
-from ._reliability import ReliabilityDisplay
+from ._reliability import DisagreementReliabilityDisplay, ReliabilityDisplay
 from ._second_opinion import SecondOpinionDisplay
 from ._simplex import SimplexCalibrationDisplay
 from ._subgroups import SubgroupDisplay

@@ -1,11 +1,14 @@
 """What displays share: how they are made, their axes, styles, legends and strip of counts."""
 
+from collections.abc import Callable
 from dataclasses import fields
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .._rows import rows_of
+from .._utils.types import Estimator, LabelsLike, Samples
 from ..distributions import Distribution
 
 # sizes of figures in inches; a square diagram above its strip needs the greater height
@@ -56,6 +59,47 @@ class Display:
     def _level(self) -> str:
         """The confidence level as legends print it."""
         return f"{100 * self.confidence_level:g}%"
+
+
+class PredictionDisplay(Display):
+    """A display of one prediction, which a fitted classifier makes too."""
+
+    from_predictions: ClassVar[Callable[..., Self]]
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Estimator, X: Samples, y: LabelsLike, *args: Any, **kwargs: Any
+    ) -> Self:
+        """The display of a fitted classifier.
+
+        Parameters
+        ----------
+        estimator : fitted classifier
+            Its `predict_dist` is used where it has one, else its `predict_proba`. Forests, bagging
+            and soft voting predict by the distribution of their members. Pipelines and searches are
+            seen through.
+        X : array-like of shape (n_samples, ...)
+            Features of the samples.
+        y : label histogram of shape (n_samples, n_classes)
+            As in `from_predictions`. Named labels meet the estimator's classes by name. A class
+            that the estimator never saw has probability 0.
+        *args, **kwargs
+            All else that `from_predictions` takes. Where it takes a `name`, None stands for the
+            name of the estimator's class.
+
+        Returns
+        -------
+        display
+            Of the class that was asked.
+
+        Raises
+        ------
+        ValueError
+            As `from_predictions`; an estimator that predicts no probabilities.
+        """
+        if hasattr(cls, "name"):
+            kwargs["name"] = name_of(estimator, kwargs.get("name"))
+        return cls.from_predictions(y, predicted(estimator, X, y), *args, **kwargs)
 
 
 # ------------------------------------------------------------------------------- what is displayed

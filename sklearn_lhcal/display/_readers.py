@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from .._rows import Annotations, PredictionLike
 from .._utils.checks import checked
 from .._utils.distances import Distance, is_ordinal
-from .._utils.types import ArrayLike, Estimator, Samples, Seed
+from .._utils.types import ArrayLike, Seed
 from ..metrics import ConfidenceInterval, reader_comparison
-from ._base import DOTTED, WIDE, Display, color_of, name_of, predicted, reach, styled
+from ._base import DOTTED, WIDE, PredictionDisplay, color_of, reach, styled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,7 +27,7 @@ _AXIS = 1.4
 
 
 @dataclass(eq=False, repr=False)
-class ReaderDisplay(Display):
+class ReaderDisplay(PredictionDisplay):
     """A model and each reader on one axis: how often a reader disagrees with them.
 
     Make it with `from_predictions` or `from_estimator`. The uppermost line is the model. The next
@@ -185,42 +185,6 @@ class ReaderDisplay(Display):
             name=name,
             what=what,
         ).plot(ax, **plot_kwargs)
-
-    @classmethod
-    def from_estimator(
-        cls,
-        estimator: Estimator,
-        X: Samples,
-        y: Annotations,
-        *,
-        name: str | None = None,
-        **kwargs: Any,
-    ) -> Self:
-        """A fitted classifier among those who labelled.
-
-        Parameters
-        ----------
-        estimator : fitted classifier
-        X : array-like of shape (n_samples, ...)
-            Features of the rows.
-        y : Annotations of shape (n_samples, n_classes)
-            Named labels meet the estimator's classes by name.
-        name : str, optional
-            What the model is called; None: the name of the estimator's class.
-        **kwargs
-            As in `from_predictions`.
-
-        Returns
-        -------
-        ReaderDisplay
-
-        Raises
-        ------
-        ValueError
-            As `from_predictions`; an estimator that predicts no probabilities.
-        """
-        prediction = predicted(estimator, X, y)
-        return cls.from_predictions(y, prediction, name=name_of(estimator, name), **kwargs)
 
     def plot(
         self,

@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 
 from .._rows import PredictionLike, Rows, class_column, class_names, read_rows
 from .._utils.checks import as_names, checked
-from .._utils.types import ArrayLike, Estimator, LabelsLike, Samples
+from .._utils.types import ArrayLike, LabelsLike
 from ..metrics import loo_bandwidth
-from ._base import Display, color_of, predicted, styled
+from ._base import PredictionDisplay, color_of, styled
 from ._triangle import CORNERS, centers, draw_frame, draw_triangles, nearest, triangles
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ _LEAST_ROWS = 5.0
 
 
 @dataclass(eq=False, repr=False)
-class SimplexCalibrationDisplay(Display):
+class SimplexCalibrationDisplay(PredictionDisplay):
     """Where on the simplex predictions of three classes are miscalibrated, and in which direction.
 
     Make it with `from_predictions` or `from_estimator`. Colour is the total variation distance
@@ -155,52 +155,6 @@ class SimplexCalibrationDisplay(Display):
         smooth = _kernel(points, z, mu, w, h)
         bins = _bins(z, mu, w, int(n_bins))
         return cls(z, points, smooth, *bins, bandwidth=h, **kept).plot(ax, **plot_kwargs)
-
-    @classmethod
-    def from_estimator(
-        cls,
-        estimator: Estimator,
-        X: Samples,
-        y: LabelsLike,
-        *,
-        sample_weight: ArrayLike | None = None,
-        **kwargs: Any,
-    ) -> Self:
-        """Calibration on the simplex, of a fitted classifier.
-
-        Parameters
-        ----------
-        estimator : fitted classifier
-            Its `predict_dist` is used where it has one, else its `predict_proba`.
-        X : array-like of shape (n_samples, ...)
-            Features of the rows.
-        y : label histogram of shape (n_samples, n_classes)
-            Anything `check_counts` takes. Named labels meet the estimator's classes by name.
-        sample_weight : array-like of shape (n_samples,), optional
-            Weights of the rows; only their ratios matter.
-        **kwargs
-            As in `from_predictions`: `which`, `bandwidth`, `n_bins`, `ax` and those of `plot`.
-
-        Returns
-        -------
-        SimplexCalibrationDisplay
-
-        Raises
-        ------
-        ValueError
-            As `from_predictions`; an estimator that predicts no probabilities.
-
-        Examples
-        --------
-        >>> from sklearn.datasets import load_iris
-        >>> from sklearn.linear_model import LogisticRegression
-        >>> X, y = load_iris(return_X_y=True)
-        >>> model = LogisticRegression(max_iter=1000).fit(X, y)
-        >>> SimplexCalibrationDisplay.from_estimator(model, X, y).class_names
-        [0, 1, 2]
-        """
-        predictions = predicted(estimator, X, y)
-        return cls.from_predictions(y, predictions, sample_weight=sample_weight, **kwargs)
 
     def plot(
         self,

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from .._rows import PredictionLike
 from .._utils.checks import checked
-from .._utils.types import ArrayLike, Estimator, LabelsLike, Samples
+from .._utils.types import ArrayLike, LabelsLike
 from ..metrics import subgroup_audit
-from ._base import DOTTED, WIDE, Display, color_of, predicted, reach, styled
+from ._base import DOTTED, WIDE, PredictionDisplay, color_of, reach, styled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,7 +23,7 @@ _AXIS = 1.3
 
 
 @dataclass(eq=False, repr=False)
-class SubgroupDisplay(Display):
+class SubgroupDisplay(PredictionDisplay):
     """Subgroups on one axis: how far the mean prediction of a class is from the mean label share.
 
     Make it with `from_predictions` or `from_estimator`. A dot on the right of the dotted line says
@@ -129,38 +129,6 @@ class SubgroupDisplay(Display):
             audit.p_value,
             audit.confidence_level,
         ).plot(ax, dot_kwargs=dot_kwargs)
-
-    @classmethod
-    def from_estimator(
-        cls,
-        estimator: Estimator,
-        X: Samples,
-        y: LabelsLike,
-        subgroups: ArrayLike | Mapping,
-        **kwargs: Any,
-    ) -> Self:
-        """Of a fitted classifier.
-
-        Parameters
-        ----------
-        estimator : fitted classifier
-        X : array-like of shape (n_samples, ...)
-            Features of the samples.
-        y, subgroups
-            As in `from_predictions`. Named labels meet the estimator's classes by name.
-        **kwargs
-            As in `from_predictions`.
-
-        Returns
-        -------
-        SubgroupDisplay
-
-        Raises
-        ------
-        ValueError
-            As `from_predictions`; an estimator that predicts no probabilities.
-        """
-        return cls.from_predictions(y, predicted(estimator, X, y), subgroups, **kwargs)
 
     def plot(self, ax: "Axes | None" = None, *, dot_kwargs: dict | None = None) -> Self:
         """Draw the subgroups, the first at the top.
