@@ -3,6 +3,7 @@
 import re
 import sys
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from functools import cache, wraps
 from inspect import Parameter, signature
@@ -382,6 +383,15 @@ def checked(function: Function) -> Function:
     # doctest knows whose function it is by its globals
     made = FunctionType(door.__code__, function.__globals__, closure=door.__closure__)
     return cast(Function, wraps(function)(made))
+
+
+@contextmanager
+def errors_of(what: str) -> Iterator[None]:
+    """Errors begin with what they are about."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{what}: {error}") from error
 
 
 def check_params(estimator: Any) -> None:

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from .arrays import Floats
-from .checks import as_floats
+from .checks import as_floats, errors_of
 from .names import Side, column_names, matched
 from .types import ArrayLike
 
@@ -26,12 +26,9 @@ def finding_table(findings: Side, table: ArrayLike, name: str) -> Floats:
 @contextmanager
 def about_finding(name: Any, heard: dict) -> Iterator[None]:
     """Errors say which finding they are about; `heard` gathers warnings, to be said at the end."""
-    with warnings.catch_warnings(record=True) as caught:
+    with warnings.catch_warnings(record=True) as caught, errors_of(f"Finding {name!r}"):
         warnings.simplefilter("always")
-        try:
-            yield
-        except (TypeError, ValueError) as error:
-            raise type(error)(f"Finding {name!r}: {error}") from error
+        yield
     for warning in caught:
         heard.setdefault((warning.category, str(warning.message)), {})[str(name)] = None
 

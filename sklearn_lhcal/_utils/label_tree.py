@@ -4,9 +4,8 @@ Letters: c the counts of the labels so far, one state of the tree; z_c the class
 them; C_d the costs of decision d; V_h(c) the least total cost to expect from c on, of h labels.
 """
 
-from collections.abc import Callable
 from math import comb
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -98,11 +97,15 @@ def rows_at_a_time(levels: list[Level]) -> int:
     return max(1, _BLOCK // sum(level.counts.size for level in levels))
 
 
-def grow(levels: list[Level], mean_after: Callable[[Integers], Floats], C: Floats) -> Tree:
-    """The tree of B rows; `mean_after` gives z_c, shape (B, K), of counts c (K,).
+def grow(levels: list[Level], distribution: Any, C: Floats) -> Tree:
+    """The tree of B rows with a distribution; costs C are (K, D), or one a row, (B, K, D)."""
 
-    Costs C are (K, D), or one a row, (B, K, D).
-    """
+    def mean_after(c: Integers) -> Floats:
+        if not c.any():
+            return distribution.mean()
+        more = np.tile(c.astype(np.float64), (len(distribution), 1))
+        return distribution._posterior(more).mean()
+
     z = [np.stack([mean_after(c) for c in level.counts]) for level in levels]
     sums = "sbk,kd->sbd"
     if C.ndim == 3:

@@ -15,7 +15,7 @@ _SHORT = 50
 _MANY = 10
 
 
-def check_proba(proba: ArrayLike, *, n_classes: int | None = None, name: str = "proba") -> Floats:
+def check_proba(proba: ArrayLike, *, name: str = "proba") -> Floats:
     """Check class probabilities: the only gate through which predictions enter.
 
     Parameters
@@ -23,8 +23,6 @@ def check_proba(proba: ArrayLike, *, n_classes: int | None = None, name: str = "
     proba : array-like of shape (n_samples, n_classes) or (n_samples,)
         Class probabilities, rows on the simplex. A 1-D array holds those of the second of two
         classes. Frames are read by position.
-    n_classes : int, optional
-        The number of columns to insist on.
     name : str
         How messages call the array.
 
@@ -59,8 +57,6 @@ def check_proba(proba: ArrayLike, *, n_classes: int | None = None, name: str = "
         raise ValueError(f"{name} has no rows.")
     if z.shape[1] == 0:
         raise ValueError(f"{name} has no columns.")
-    if n_classes is not None and z.shape[1] != n_classes:
-        raise ValueError(f"{name} has {z.shape[1]} classes, expected {n_classes}.")
     check_finite(z, name)
     if z.size and z.min() < 0:
         row = int(np.flatnonzero((z < 0).any(axis=1))[0])

@@ -1,6 +1,7 @@
 """One calibrator for each of several findings, which share what they know of α0."""
 
 import warnings
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Self
 
@@ -147,20 +148,21 @@ class PerFinding(MetaEstimatorMixin, BaseEstimator):
 
         It goes into `sklearn_lhcal.metrics.per_finding` as it is.
         """
-        check_is_fitted(self, "calibrators_")
-        models = zip(self.calibrators_, self._inputs(check_samples(X), self._side), strict=True)
-        dists = (model.predict_dist(own) for model, own in models)
+        dists = (model.predict_dist(own) for model, own in self._asked(X))
         return dict(zip(self.findings_.tolist(), dists, strict=True))
 
     def predict_proba(self, X: Samples) -> Floats:
         """The probability that each finding is present, shape (n_samples, n_findings)."""
-        check_is_fitted(self, "calibrators_")
-        models = zip(self.calibrators_, self._inputs(check_samples(X), self._side), strict=True)
-        return np.column_stack([model.predict_proba(own)[:, 1] for model, own in models])
+        return np.column_stack([model.predict_proba(own)[:, 1] for model, own in self._asked(X)])
 
     def predict(self, X: Samples) -> Integers:
         """1 where a finding is more probably present than absent, shape (n_samples, n_findings)."""
         return (self.predict_proba(X) > 0.5).astype(np.int64)
+
+    def _asked(self, X: Samples) -> Iterator[tuple[Any, Any]]:
+        """Each calibrator, and what it sees."""
+        check_is_fitted(self, "calibrators_")
+        return zip(self.calibrators_, self._inputs(check_samples(X), self._side), strict=True)
 
     def _inputs(self, X: Samples, findings: Side) -> list:
         """What the calibrator of each finding sees."""

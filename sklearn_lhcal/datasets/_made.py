@@ -75,8 +75,6 @@ def make_label_histograms(
     >>> bool(epistemic_loss(data.counts, data.prediction) > 0)
     True
     """
-    _check_sizes(1, n_samples=n_samples, n_features=n_features)
-    _check_sizes(2, n_classes=n_classes)
     total = _check_total(total, n_samples)
     rng = check_random_state(random_state)
     coef, X = model_and_rows(n_samples, n_classes, n_features, class_sep, rng)
@@ -152,7 +150,6 @@ def make_random_checkerboard(
     >>> X.shape, y.mean().round(2)
     ((1000, 2), np.float64(0.48))
     """
-    _check_sizes(1, n_samples=n_samples, n_rows=n_rows, n_columns=n_columns)
     cells = n_rows * n_columns
     if cells < 2:
         raise ValueError("A checkerboard needs two cells or more.")
@@ -173,13 +170,6 @@ def model_and_rows(
     coef = rng.standard_normal((n_classes, n_features))
     coef *= class_sep / np.linalg.norm(coef, axis=1, keepdims=True)
     return coef, rng.standard_normal((n, n_features))
-
-
-def _check_sizes(least: int, **named) -> None:
-    """ValueError that names the first size that is no whole number of at least `least`."""
-    for name, size in named.items():
-        if size != int(size) or size < least:
-            raise ValueError(f"{name} must be an integer of at least {least}, got {size!r}.")
 
 
 def check_raters(raters, n_samples: int, rng=None) -> Integers:

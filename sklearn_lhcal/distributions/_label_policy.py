@@ -248,12 +248,7 @@ def _trees(
     size = rows_at_a_time(levels)
     for start in range(0, len(distribution), size):
         rows = slice(start, min(start + size, len(distribution)))
-        block = distribution[rows]
-
-        def mean_after(c, block=block):
-            return block._posterior(np.tile(c.astype(np.float64), (len(block), 1))).mean()
-
-        yield rows, grow(levels, mean_after, of_rows(C, rows))
+        yield rows, grow(levels, distribution[rows], of_rows(C, rows))
 
 
 def _costs_after(tree: Tree) -> Floats:

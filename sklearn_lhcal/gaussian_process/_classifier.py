@@ -6,6 +6,7 @@ from typing import Literal, Self
 import numpy as np
 import torch
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -27,7 +28,6 @@ from ._hyperparameters import (
     range_named,
     starting_lengthscale,
 )
-from ._inputs import inducing_points, merged, seed, units
 from ._kernels import PROFILES, Kernel
 from ._likelihoods import Dirichlet, Logistic, normal_draws
 from ._variational import Features, Labels, follow, moments, natural_gradients, prior
@@ -242,14 +242,14 @@ class SparseGPClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstim
         X = validate_data(self, check_samples(X), dtype=np.float64)
         labels = read_labels(y).for_fit()
         weight = weight_of(labels, X, y, sample_weight)
-        X, counts = merged(X, labels.counts.astype(np.float64), weight)
+        X, counts = _merged(X, labels.counts.astype(np.float64), weight)
         self.classes_ = labels.classes
         rng = check_random_state(self.random_state)
-        self._draw_seed = seed(rng)
+        self._draw_seed = _seed(rng)
         self._center = X.mean(axis=0)
-        self._unit = units(X, self.ard)
+        self._unit = _units(X, self.ard)
         X = (X - self._center) / self._unit
-        Z = inducing_points(X, self.n_inducing, rng)
+        Z = _inducing_points(X, self.n_inducing, rng)
         self.inducing_points_ = Z * self._unit + self._center
         self.alpha_epsilon_ = None
         self.noise_variance_ = None
@@ -276,7 +276,7 @@ class SparseGPClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstim
         batch = self._batch(len(X), len(Z))
         # a regression needs one pass
         if batch is not None and isinstance(likelihood, Logistic):
-            generator = torch.Generator().manual_seed(seed(rng))
+            generator = torch.Generator().manual_seed(_seed(rng))
             options = {"batch_size": batch, "epochs": 1, "generator": generator}
             steps = natural_gradients(features, labels, latent, likelihood.local, **options)
             latent = follow(latent, steps, history, report)
@@ -400,3 +400,36 @@ class SparseGPClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstim
         scale = self.lengthscale
         if scale is not None and not (np.isfinite(scale) & (np.asarray(scale) > 0)).all():
             raise ValueError(f"lengthscale must be positive and finite, got {scale!r}.")
+
+
+def _seed(rng) -> int:
+    """A seed for another generator."""
+    return int(rng.randint(2**31 - 1))
+
+
+def _merged(X, counts, weight) -> tuple[Floats, Floats]:
+    """Distinct rows of X, sorted, and the weighted counts of each; rows without weight are gone."""
+    if weight is not None:
+        counts = counts * weight[:, None]
+    some = counts.any(axis=1)
+    X, where = np.unique(X[some], axis=0, return_inverse=True)
+    merged = np.zeros((len(X), counts.shape[1]))
+    np.add.at(merged, where.ravel(), counts[some])
+    return X, merged
+
+
+def _units(X, ard: bool):
+    """Standard deviation of each feature with ARD, else of the average feature; 1 where it is 0."""
+    variance = X.var(axis=0)
+    if not ard:
+        variance = variance.mean(keepdims=True)
+    s = np.sqrt(variance)
+    return np.where(s > 0, s, 1.0)
+
+
+def _inducing_points(X, m: int, rng) -> Floats:
+    """All rows where there are at most m, else the centres of k-means on at most 50·m of them."""
+    if len(X) <= m:
+        return X
+    rows = np.sort(rng.choice(len(X), min(len(X), 50 * m), replace=False))
+    return KMeans(m, n_init=1, max_iter=10, random_state=_seed(rng)).fit(X[rows]).cluster_centers_

@@ -305,7 +305,7 @@ class Annotations(Ratings):
         part.rater = self.rater[kept]
         part.label = self.label[kept]
         part.counts = part._count(self.shape[1])
-        part._seal()
+        part._make_read_only()
         return part
 
     @checked

@@ -7,13 +7,14 @@ from typing import Any, NoReturn, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from .._utils.arrays import Indices, Integers
+from .._utils.arrays import Integers
 from .._utils.checks import (
     as_floats,
     as_names,
     check_finite,
     check_same_length,
     checked,
+    errors_of,
     is_real,
     take_rows,
 )
@@ -23,23 +24,6 @@ from .._utils.types import ArrayLike, Selection
 from ._annotations import Annotations
 from ._labels import Labels
 from ._long_table import coded, read_table
-
-
-class _Finding(Labels):
-    """Counts of no and yes, (n, 2); a sample of which nobody was asked has no label."""
-
-    def __init__(self, counts: Integers):
-        super().__init__(counts)
-        self.has_gaps = not counts.any(axis=1).all()
-
-    @property
-    def rated(self) -> Indices:
-        return np.flatnonzero(self.n)
-
-    def take(self, rows: Selection) -> Self:
-        part = super().take(rows)
-        part.has_gaps = not part.counts.any(axis=1).all()
-        return part
 
 
 class MultiLabelCounts:
@@ -118,7 +102,7 @@ class MultiLabelCounts:
                 f"{self.findings.tolist()[f]!r}: asked counts all raters who said yes or no."
             )
         counts = np.stack([n - yes, yes], axis=-1)
-        self._labels: list = [_Finding(counts[:, f]) for f in range(L)]
+        self._labels: list = [Labels(counts[:, f]) for f in range(L)]
         self.items = next((a for a in map(row_names, (positive, asked)) if a is not None), None)
 
     @classmethod
@@ -226,10 +210,8 @@ class MultiLabelCounts:
         parts = {}
         for f, name in enumerate(findings.tolist()):
             columns = (column[code == f] for column in long[:3])
-            try:
+            with errors_of(f"Finding {name!r}"):
                 parts[name] = Annotations.from_long(*columns, items=items, classes=classes)
-            except ValueError as error:
-                raise ValueError(f"Finding {name!r}: {error}") from error
         made = cls.from_annotations(parts)
         made.side = made.side._replace(names=findings, graded=False)
         return made
@@ -328,5 +310,5 @@ def _of_raters(y: Annotations, everybody: NDArray) -> Annotations:
     part = copy.copy(y)
     part.raters = everybody
     part.rater = positions(y.raters, everybody).astype(np.int32)[y.rater]
-    part._seal()
+    part._make_read_only()
     return part

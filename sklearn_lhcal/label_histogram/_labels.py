@@ -54,8 +54,6 @@ class Labels:
     known = False
     # whether the order of the ratings of a row is known
     ordered = False
-    # whether a row is without labels, as only annotations allow
-    has_gaps = False
 
     # an array or None; behind `for_fit` and `in_order`, and of single labels, always an array
     classes: Any
@@ -164,7 +162,12 @@ class Labels:
     @property
     def rated(self) -> Indices:
         """The rows with a label, shape (n_rated_rows,)."""
-        return np.arange(len(self))
+        return np.flatnonzero(self.n)
+
+    @property
+    def has_gaps(self) -> bool:
+        """Whether a row is without labels, as annotations and findings allow."""
+        return not self.n.all()
 
     def warn_if_adjudicated(self) -> None:
         """Warn where pairs of labels are not random pairs; only `Annotations` can tell."""

@@ -38,7 +38,7 @@ class Ratings(Labels):
         names = as_names(classes, "classes")
         self._check(names)
         super().__init__(self._count(len(names)), names)
-        self._seal()
+        self._make_read_only()
         self.adjudicated = looks_adjudicated(self)
         self.warn_if_adjudicated()
 
@@ -80,10 +80,6 @@ class Ratings(Labels):
         n = len(self.indptr) - 1
         return np.bincount(self.row * K + self.label, minlength=n * K).reshape(n, K)
 
-    def _seal(self) -> None:
-        self.has_gaps = not np.diff(self.indptr).all()
-        self._make_read_only()
-
     def _make_read_only(self) -> None:
         for array in (self.indptr, self.rater, self.label, self.counts):
             array.flags.writeable = False
@@ -110,11 +106,6 @@ class Ratings(Labels):
         """How many raters gave a rating in these rows."""
         return int(np.count_nonzero(np.bincount(self.rater, minlength=len(self.raters))))
 
-    @property
-    def rated(self) -> Indices:
-        """The rows with ratings, shape (n_rated_rows,)."""
-        return np.flatnonzero(np.diff(self.indptr))
-
     def plain(self) -> Self:
         """Itself, since an array would not hold the raters."""
         return self
@@ -125,7 +116,7 @@ class Ratings(Labels):
         labels = super()._with(classes, columns, K)
         if labels.counts is not self.counts:
             labels.label = columns.astype(np.int32)[self.label]
-            labels._seal()
+            labels._make_read_only()
         return labels
 
     def take(self, rows: Selection) -> Self:
@@ -144,7 +135,7 @@ class Ratings(Labels):
         part.rater = self.rater[ratings]
         part.label = self.label[ratings]
         part.items = take_rows(self.items, rows)
-        part._seal()
+        part._make_read_only()
         return part
 
 

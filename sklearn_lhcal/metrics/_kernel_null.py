@@ -3,7 +3,7 @@
 Letters: z predictions, μ̂ observed frequencies in S versions (n, S, K), w weights of rows.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Literal, NamedTuple, cast
 
 import numpy as np
@@ -46,6 +46,12 @@ def signs(rows: Rows) -> Draw:
     return draw
 
 
+def in_batches(draw: Draw, size: int, n_draws: int, generator) -> Iterator[Floats]:
+    """Draws of so many numbers each, some at a time."""
+    batch = max(_DRAWS // size, 1)
+    return (draw(generator, min(batch, n_draws - at)) for at in range(0, n_draws, batch))
+
+
 def _units(groups: Indices | None, n: int) -> Indices:
     """The number of the unit of each row, in the order of the rows, whatever groups are called."""
     if groups is None:
@@ -84,7 +90,7 @@ def _biases(rows: Rows) -> tuple[csr_matrix, Floats]:
     return means, (shrink / seen)[:, None] * sums
 
 
-_DRAWS = 2**21  # numbers per array while draws are scored together
+_DRAWS = 2**21  # numbers per array while draws are used together
 _MOST_ALIKE = 1 - 1e-6  # ρ: raters of a row who all but always agree
 # bandwidths of the kernel statistic where none is given
 _BANDWIDTHS = (0.02, 0.1, 0.5)
@@ -250,9 +256,7 @@ def null_calibration_error(
         errors = [mean_errors(rows, mu, kind, h, p, bias_correction, device) for h in hs]
         return np.array([*_leaning(rows, mu, kind), *signed_root(errors, p if root else 1)])
 
-    batch = max(_DRAWS // rows.z.size, 1)
-    sizes = [min(batch, n_draws - start) for start in range(0, n_draws, batch)]
-    drawn = [statistics(draw(generator, S)) for S in sizes]
+    drawn = [statistics(mu) for mu in in_batches(draw, rows.z.size, n_draws, generator)]
     T = np.concatenate([statistics(one_version(rows)), *drawn], axis=1)
     spreads = _in_spreads(np.abs(T[0])), _in_spreads(T[1]), _in_spreads(T[2:])
     best = 2 + int(spreads[2][:, 0].argmax())

@@ -162,7 +162,7 @@ def test_classes_fix_the_columns_of_annotations():
 def test_a_table_of_findings_warns():
     """Zeros and ones with several ones in a row are hardly raters of whom no two agree."""
     findings = np.array([[1, 1, 0], [1, 0, 1], [1, 1, 1], [0, 1, 1], [1, 1, 0], [0, 0, 1]])
-    with pytest.warns(UserWarning, match="one finding at a time"):
+    with pytest.warns(UserWarning, match="MultiLabelCounts"):
         check_counts(findings)
     # one label each, or two raters who agree once
     check_counts(np.eye(3, dtype=int)[[0, 1, 2, 0, 1, 2]])

@@ -6,31 +6,38 @@ Letters: e = μ̂ − z, M_gi the weight of sample i in subgroup g, 0 outside of
 import warnings
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, Literal, NamedTuple, cast
+from itertools import combinations, pairwise
+from numbers import Real
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_matrix
 from scipy.stats import norm
 from sklearn.utils import check_random_state
 
 from ..._rows import PredictionLike, Rows, class_names, read_labels, read_rows
-from ..._utils.arrays import Floats, row_units
-from ..._utils.checks import checked
-from ..._utils.names import check_row_names
+from ..._utils.arrays import Floats, Indices, row_units
+from ..._utils.checks import (
+    any_array,
+    as_floats,
+    as_names,
+    check_same_length,
+    check_values,
+    checked,
+    distinct,
+    is_gap,
+)
+from ..._utils.names import check_row_names, column_names
 from ..._utils.simplex import EPS
 from ..._utils.types import ArrayLike, LabelsLike, Seed
+from ...distributions import PointMass
 from .._binned import raters_repeat
-from .._evaluate import Metric, with_options
-from .._kernel_null import Draw, correlation, label_draws, signs
+from .._kernel_null import Draw, correlation, in_batches, label_draws, signs
 from .._label_histogram import epistemic_loss, irreducible_loss
-from .intervals import interval_of
-from .scarce import endpoints
-from .statistic import of_metric
-from .subgroups import read_columns, subgroups_of
+from .intervals import confidence_interval
+from .means import mean_and_spread
+from .scarce import endpoints, of_units
 
-# numbers per array while draws are summed
-_DRAWS = 2**21
 # samples with two labels from which on a subgroup has a correlation of its own
 _OWN = 50
 # units with a label of the class, or without one, below which limits come from the endpoints
@@ -40,6 +47,13 @@ _ROUNDING = 1e-9
 _ENDS = ("", "_low", "_high")
 _OF_LOSSES = [f"{loss}_loss{end}" for loss in ("irreducible", "epistemic") for end in _ENDS]
 _NO_LOSSES = "no losses: fewer than two units have two labels"
+# numbers with more distinct values are cut at their quartiles
+_CATEGORIES = 10
+
+
+# names of subgroups, and the number of that of each sample, shape (n,)
+Levels = tuple[list[str], Indices]
+
 # lines of the table that is printed, and its columns
 _LINES = 12
 _SHOWN = dict(n="n", estimate="z − μ̂", low="low", high="high")
@@ -211,12 +225,12 @@ def subgroup_audit(
 
     check_row_names(y=y, prediction=prediction, subgroups=subgroups)
     labels = read_labels(y)
-    columns = read_columns(subgroups, len(labels))
+    columns = _read_columns(subgroups, len(labels))
     rows = read_rows(y, prediction, sample_weight, groups)
     counted = labels.rated[rows.contributes()]
     columns = {name: values[counted] for name, values in columns.items()}
     rows = rows.weighted()
-    names, members, left_out = subgroups_of(columns, max_depth, min_rows, rows.groups)
+    names, members, left_out = _subgroups_of(columns, max_depth, min_rows, rows.groups)
     M = members * rows.weight
     seed = check_random_state(random_state).randint(2**31, size=4)
     generator = np.random.default_rng(seed)
@@ -270,9 +284,9 @@ def _null(rows: Rows, M: Floats, sums_of: Callable) -> tuple[Floats, Floats, Flo
 def _sums(M: Floats, rows: Rows, n_draws: int, generator, draw: Draw) -> Floats:
     """``Σ_i M_gi (μ̂*_ik − z_ik)`` of draws μ̂*, shape (n_draws, G, K)."""
     z = rows.z[:, None, :]
-    batch = max(_DRAWS // z.size, 1)
-    sizes = [min(batch, n_draws - start) for start in range(0, n_draws, batch)]
-    parts = [np.tensordot(M, draw(generator, S) - z, 1) for S in sizes]
+    parts = [
+        np.tensordot(M, drawn - z, 1) for drawn in in_batches(draw, z.size, n_draws, generator)
+    ]
     return np.concatenate(parts, axis=1).swapaxes(0, 1)
 
 
@@ -304,23 +318,17 @@ def _limits(part: Rows, null_error: Floats, c: float) -> Floats:
     ``± c · max(null error, empirical error)``; from the endpoint interval of the mean of μ̂ where
     few units have a label of the class, or one of another class.
     """
-    unit = row_units(part.groups, len(part))
-    W = np.bincount(unit, part.weight).astype(np.float64)
-    sums = csr_matrix((part.weight, unit, np.arange(len(unit) + 1))).T
-    S, Z = sums @ part.mu, sums @ part.z
-    D = Z - S
-    mean = D.sum(axis=0) / W.sum()
-    m = len(W)
-    residual = D - np.outer(W, mean)
-    V = m / max(m - 1, 1) * (residual**2).sum(axis=0)
-    error = c * np.maximum(null_error, np.sqrt(V) / W.sum())
+    w = part.weight / part.weight.sum()
+    mean, V, _ = mean_and_spread(part.z - part.mu, w, part.groups)
+    error = c * np.maximum(null_error, np.sqrt(V))
     limits = np.array([mean, mean - error, mean + error])
-    some = (S > 0).sum(axis=0)
-    others = (W[:, None] - S > EPS).sum(axis=0)
+    W, *S = of_units(part.weight * np.vstack([np.ones(len(part)), part.mu.T]), part)
+    some = np.array([(of > 0).sum() for of in S])
+    others = np.array([(W - of > EPS).sum() for of in S])
     for k in np.flatnonzero(np.minimum(some, others) < _FEW):
         level = 1 - 2 * norm.sf(c)
-        ends = endpoints(S[:, k], W, (0.0, 1.0), level, _ENDS_DRAWN)
-        low, high = Z[:, k].sum() / W.sum() - ends[::-1]
+        ends = endpoints(S[k], W, (0.0, 1.0), level, _ENDS_DRAWN)
+        low, high = w @ part.z[:, k] - ends[::-1]
         if raters_repeat(part):
             # samples depend on each other
             low, high = min(low, limits[1, k]), max(high, limits[2, k])
@@ -333,16 +341,110 @@ def _losses(part: Rows, level: float) -> dict[str, Any]:
     several = part.contributing(2)
     if several is None or len(np.unique(row_units(several.groups, len(several)))) < 2:
         return dict.fromkeys(_OF_LOSSES, np.nan) | {"note": _NO_LOSSES}
+    z = PointMass.of_checked(several.z).with_classes(several.classes)
+    how: dict[str, Any] = {"sample_weight": several.w, "groups": several.groups}
+    how |= {"raters": "fixed", "confidence_level": level, "random_state": 0}
+    metrics = irreducible_loss, epistemic_loss
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        ends = [_interval(metric, several, level) for metric in (irreducible_loss, epistemic_loss)]
+        ends = [confidence_interval(metric, several.labels, z, **how)[:3] for metric in metrics]
     said = dict.fromkeys(str(warning.message) for warning in caught)
     found = dict(zip(_OF_LOSSES, np.ravel(ends), strict=True))
     return found | {"note": " ".join(said)}
 
 
-def _interval(metric: Callable, rows: Rows, level: float) -> Floats:
-    """Estimate and ends, (3,), for these raters and new samples."""
-    statistic = of_metric(cast(Metric, with_options(metric, {})), rows)
-    design = statistic.design("fixed", 50, check_random_state(0))
-    return np.array(interval_of(statistic, design, level)[:3])
+# -------------------------------------------------------------------------------------- subgroups
+
+
+def _read_columns(subgroups: Any, n: int) -> dict[str, NDArray]:
+    """The columns of a frame, a dict or an array by their names, each of shape (n,)."""
+    check_values(subgroups, "subgroups")
+    named = _named(subgroups)
+    if not named:
+        raise ValueError("subgroups has no columns.")
+    columns = {str(name): as_names(a, f"subgroups[{name!r}]") for name, a in named.items()}
+    check_same_length(n, **{f"subgroups[{name!r}]": a for name, a in columns.items()})
+    return columns
+
+
+def _named(subgroups: Any) -> dict:
+    """The columns by name, as they came."""
+    if isinstance(subgroups, Mapping):
+        return dict(subgroups)
+    if hasattr(subgroups, "columns"):
+        names = column_names(subgroups, "subgroups")
+        values = [subgroups[column] for column in subgroups.columns]
+        if names is not None:
+            return dict(zip(names.tolist(), values, strict=True))
+    else:
+        array = any_array(subgroups, "subgroups")
+        if array.ndim == 1:
+            return {getattr(subgroups, "name", None) or "subgroup": subgroups}
+        if array.ndim != 2:
+            raise ValueError(f"subgroups must have one or two axes, got shape {array.shape}.")
+        values = list(array.T)
+    return {f"column {j}": column for j, column in enumerate(values)}
+
+
+def _subgroups_of(
+    columns: dict[str, NDArray], max_depth: int, min_rows: int, groups: NDArray | None
+) -> tuple[list[str], NDArray[np.bool_], dict[str, int]]:
+    """Names and samples (G, n) of the subgroups, and the sizes of those that are too small.
+
+    They are those of single columns, and of pairs of them for ``max_depth=2``. `groups` are those
+    whose number is the size of a subgroup; None: that of its samples.
+    """
+    found = [_levels(name, values) for name, values in columns.items()]
+    if max_depth > 1:
+        found += [_pairs(*both) for both in combinations(found, 2)]
+    names, members, left_out = [], [], {}
+    for named, code in found:
+        for j in np.unique(code):
+            mask = code == j
+            unit = np.flatnonzero(mask) if groups is None else np.unique(groups[mask])
+            if len(unit) < min_rows:
+                left_out[named[j]] = len(unit)
+            else:
+                names.append(named[j])
+                members.append(mask)
+    if not names:
+        raise ValueError(
+            f"All subgroups are below min_rows={min_rows}: "
+            f"the largest of {len(left_out)} has {max(left_out.values())}."
+        )
+    return names, np.array(members), left_out
+
+
+def _pairs(one: Levels, other: Levels) -> Levels:
+    """Those who are in a subgroup of both columns."""
+    names = [f"{a} & {b}" for a in one[0] for b in other[0]]
+    return names, one[1] * len(other[0]) + other[1]
+
+
+def _levels(name: str, values: NDArray) -> Levels:
+    """The values of a column, or quarters of its numbers; missing values are one of their own."""
+    gaps = np.array([is_gap(value) for value in values.tolist()], dtype=bool)
+    found, own = distinct(values[~gaps], f"subgroups[{name!r}]")
+    names = [f"{name}={value}" for value in found.tolist()]
+    numbers = all(isinstance(x, Real) and not isinstance(x, bool) for x in found.tolist())
+    if len(found) > _CATEGORIES and numbers:
+        names, own = _quarters(name, values[~gaps])
+    code = np.full(len(values), len(names))
+    code[~gaps] = own
+    if gaps.any():
+        names = [*names, f"{name} missing"]
+    if len(names) < 2:
+        raise ValueError(f"subgroups[{name!r}] has one value only, {names[0]}; leave it out.")
+    return names, code
+
+
+def _quarters(name: str, values: NDArray) -> Levels:
+    """Names of the quarters of numbers, and that of each; ties may leave fewer than four."""
+    x = as_floats(values, f"subgroups[{name!r}]")
+    cuts = np.quantile(x, [0.25, 0.5, 0.75], method="lower")
+    # each quarter has a sample
+    cuts = np.unique(np.minimum(cuts, x[x < x.max()].max()))
+    shown = [f"{cut:.4g}" if abs(cut) < 1e4 else f"{cut:.0f}" for cut in cuts]
+    between = [f"{low} < {name} ≤ {high}" for low, high in pairwise(shown)]
+    names = [f"{name} ≤ {shown[0]}", *between, f"{name} > {shown[-1]}"]
+    return names, np.searchsorted(cuts, x, side="left")

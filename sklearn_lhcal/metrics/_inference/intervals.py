@@ -13,7 +13,7 @@ from scipy.stats import t as student
 from sklearn.utils import check_random_state
 
 from ..._rows import PredictionLike
-from ..._utils.arrays import Floats
+from ..._utils.arrays import Floats, row_units
 from ..._utils.checks import as_floats, check_finite, checked
 from ..._utils.costs import check_cost_matrix
 from ..._utils.tags import tags_of, unwrapped
@@ -298,7 +298,7 @@ def paired_difference(
     found = first.minus(second)
     spread = spread_of(found, design, **how)
     if not one.signed_root:
-        return _interval(_ends(found.estimate, spread, confidence_level), spread, design.panel)
+        return interval_from(found.estimate, spread, confidence_level, False, design.panel)
     spreads = [spread_of(found, design, **how) for found in (first, second)]
     both = [first.estimate, second.estimate]
     ends = _root_difference(both, spreads, spread, confidence_level)
@@ -527,9 +527,8 @@ def risk_bound(
     """
     rows = read_decisions(y, decisions, None, groups, cost_matrix=cost_matrix)
     cost, _ = cost_terms(rows, cost_matrix=cost_matrix)
-    if rows.groups is not None:
-        _, unit = np.unique(rows.groups, return_inverse=True)
-        cost = np.bincount(unit, cost) / np.bincount(unit)
+    unit = row_units(rows.groups, len(cost))
+    cost = np.bincount(unit, cost) / np.bincount(unit)
     C = check_cost_matrix(cost_matrix, a_row=True).C
     n = len(cost)
     delta = 1 - confidence_level

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sklearn.utils import check_random_state
 
 from ..._rows import PredictionLike, read_labels, read_rows
-from ..._utils.checks import checked
+from ..._utils.checks import checked, errors_of
 from ..._utils.tags import tags_of, unwrapped
 from ..._utils.types import ArrayLike, LabelsLike, Seed
 from .._calibration import calibration_error
@@ -181,16 +181,14 @@ def _named(metrics: Metrics, y: LabelsLike) -> dict[str, Callable[..., float]]:
 
 def _check_methods(predictions, y, sample_weight, groups) -> None:
     """An error that names the method whose predictions do not fit y, or those of the others."""
-    if not isinstance(predictions, Mapping) or not predictions:
+    if not predictions:
         raise ValueError(
             f"predictions must be a dict of names and predictions, got {predictions!r:.80}."
         )
     n_classes = {}
     for method, prediction in predictions.items():
-        try:
+        with errors_of(f"Method {method!r}"):
             rows = read_rows(y, prediction, sample_weight, groups)
-        except (TypeError, ValueError) as error:
-            raise type(error)(f"Method {method!r}: {error}") from error
         n_classes[method] = rows.labels.shape[1]
     if len(set(n_classes.values())) > 1:
         raise ValueError(f"Methods must predict the same classes, got n_classes {n_classes}.")

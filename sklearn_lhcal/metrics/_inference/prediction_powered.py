@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from ..._rows import Labels, PredictionLike, Rows, read_for, read_labels
-from ..._utils.checks import as_names, check_same_length, checked
+from ..._utils.checks import as_names, check_same_length, checked, errors_of
 from ..._utils.names import Side, check_row_names
 from ..._utils.types import ArrayLike, LabelsLike, Seed
 from .._evaluate import Metric, with_options
@@ -220,12 +220,10 @@ def _read(metric: Metric, both: tuple, others: tuple) -> tuple[MeanStatistic, ..
 def _of_proxy(metric: Metric, rows: Rows, name: str, labels, prediction, groups) -> Rows:
     """Rows of the proxy's labels, with the classes of those of people; an error says whose."""
     classes = Side("the labels of people", rows.classes, rows.labels.shape[1])
-    try:
+    with errors_of(name):
         said: Labels = read_labels(labels, name=name).matched(classes)
         said.graded = rows.labels.graded
         found = read_for(metric, said, prediction, None, groups)
-    except (TypeError, ValueError) as error:
-        raise type(error)(f"{name}: {error}") from error
     least = metric.tags.least_raters
     if said.has_gaps or not found.contributes(least).all():
         raise ValueError(

@@ -378,8 +378,6 @@ def random_raters(y, raters: str | None) -> Annotations | None:
 
     None for `raters` is "random" with `Annotations`, "fixed" with all else.
     """
-    if raters not in (None, "random", "fixed"):
-        raise ValueError(f'raters must be "random", "fixed" or None, got {raters!r}.')
     if raters == "random" and not isinstance(y, Annotations):
         raise ValueError(
             'raters="random" needs to know who gave each label: make y of them by '

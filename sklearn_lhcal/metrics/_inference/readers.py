@@ -5,6 +5,7 @@ s_ik the model's share of a vote (more than one class where probabilities tie)."
 
 import warnings
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from itertools import combinations
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypedDict, Unpack, cast, overload
 
@@ -17,7 +18,7 @@ from sklearn.utils import check_random_state
 
 from ..._rows import Annotations, PredictionLike, Rows, names_of, read_labels, read_rows
 from ..._utils.arrays import Floats, Indices, Integers, row_units
-from ..._utils.checks import checked, is_gap, plain_array
+from ..._utils.checks import checked, errors_of, is_gap, plain_array
 from ..._utils.distances import Distance, half_squares, placed
 from ..._utils.names import check_row_names, is_numeric, positions, sorted_names
 from ..._utils.results import result
@@ -502,14 +503,10 @@ def _read_judges(y, judges: Judges, sample_weight, groups) -> dict[str, Rows]:
     """The rows of each judge, with one order of the classes; an error says whose."""
     rows: dict[str, Rows] = {}
     for name, said in judges.items():
-        try:
+        with errors_of(f"prediction, judge {name!r}") if name else nullcontext():
             own = rows_of_pairs(read_rows(*with_votes(y, said), sample_weight, groups))
             classes = next(iter(rows.values()), own).classes
             rows[name] = own.in_order(classes, "the first judge")
-        except (TypeError, ValueError) as error:
-            if not name:
-                raise
-            raise type(error)(f"prediction, judge {name!r}: {error}") from error
     if not rows:
         raise ValueError("prediction is an empty dict; give judges by their names.")
     return rows

@@ -4,7 +4,6 @@ Replays draw the order of the labels. What they cost on average over all orders 
 drawing: the tree is walked backwards, and each label is as likely as there are such votes left.
 """
 
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -21,7 +20,6 @@ from ..._utils.label_tree import (
     rows_at_a_time,
 )
 from ..._utils.simplex import entropy
-from ...distributions import Distribution
 
 # thresholds of the entropy rule, in units of log K
 _SHARES = np.linspace(0, 1, 41) ** 2
@@ -64,7 +62,7 @@ def replay(
     for start in range(0, len(rows), size):
         block = slice(start, start + size)
         costs = of_rows(C, block)
-        tree = grow(levels, partial(_mean_after, rows.distribution[block]), costs)
+        tree = grow(levels, rows.distribution[block], costs)
         part = rows.take(np.arange(len(rows))[block])
         truth = _truth(part, labels[:, block])
         parts.append(_of_block(tree, labels[:, block], truth, prices, costs))
@@ -100,12 +98,6 @@ def _truth(rows: Rows, labels: Indices) -> Floats:
     K = rows.mu.shape[1]
     left = rows.labels.counts - np.eye(K)[labels].sum(axis=2)
     return left / left.sum(axis=2, keepdims=True)
-
-
-def _mean_after(distribution: Distribution, c) -> Floats:
-    if not c.any():
-        return distribution.mean()
-    return distribution.posterior(np.tile(c, (len(distribution), 1))).mean()
 
 
 def _of_block(tree: Tree, labels: Indices, truth: Floats, prices: Floats, C: Floats) -> tuple:
@@ -182,7 +174,7 @@ def mean_costs(rows: Rows, counts: Indices, at: Indices, rules: Rules) -> Floats
         some = slice(start, start + size)
         row, own = np.unique(at[some], return_inverse=True)
         costs = of_rows(rules.C, row)
-        tree = grow(levels, partial(_mean_after, rows.distribution[row]), costs)
+        tree = grow(levels, rows.distribution[row], costs)
         walk = _Orders(tree, costs, counts[some], own)
         fixed, threshold = (of[:, at[some]] for of in (rules.fixed, rules.threshold))
         parts.append(walk.totals(rules.prices, fixed, threshold))
