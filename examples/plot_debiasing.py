@@ -15,13 +15,13 @@ are **simulated**, so that all losses of the model are 0.
 # This is Fig. 2 of Mimori, Sasada, Matsui and Sato (2021) with the residual correction, which is
 # this package's default.
 #
-# EL, the epistemic loss, is the squared distance to the true probabilities; CL, the calibration
-# loss, what of it can be seen in bins of samples predicted alike; DL = EL − CL, the dispersion
-# loss, the rest.
+# EL, the epistemic loss, is the squared distance to the true probabilities; CL, the squared
+# calibration error, is its part between bins of similar predictions; the grouping loss DL = EL − CL
+# is the rest.
 #
 # - plug-in: frequencies of labels taken for probabilities;
 # - label: the paper's correction, by the variance of the labels within a bin;
-# - residual: by the variance of label frequency less prediction. It differs for CL and DL only.
+# - residual: by the variance of label frequency minus prediction. It differs for CL and DL only.
 import os
 import sys
 from pathlib import Path
@@ -112,7 +112,7 @@ STYLES = {
     "residual": {"label": "corrected by residual", "color": BLUE, "marker": "o"},
 }
 SHIFTS = [1, 0.93, 1.07]
-TITLES = ["calibration loss CL", "epistemic loss EL", "dispersion loss DL"]
+TITLES = ["squared calibration error CL", "epistemic loss EL", "grouping loss DL"]
 
 figure, axes = plt.subplots(
     2, 3, figsize=(10.5, 5.6), sharex=True, sharey="col", layout="constrained"

@@ -98,11 +98,14 @@ from sklearn_lhcal.display import DecisionRiskDisplay
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.4), layout="constrained")
 display = DecisionRiskDisplay.from_predictions(labels, predictions, COSTS, test_share=0.4, ax=left)
-left.set(
-    title="Cost with the matrix above", xlabel="", ylabel="Mean cost per patient (cost of a test)"
-)
+left.set(title="Cost with the matrix above", ylabel="Mean cost per patient (unit: one test)")
+left.tick_params(axis="x", labelrotation=0)
 display.plot_cost_curves(right)
-right.set_title("Cost with other costs of the mistakes")
+right.set(
+    title="Cost with other costs of the mistakes",
+    xlabel="s: cost of a missed malignant tumour (a treated benign one: 1 − s)",
+    ylabel="Mean cost per patient",
+)
 
 FIGURE = Path(os.path.relpath(Path(sys.argv[0]).parent), "output", "decision_treatment.png")
 FIGURE.parent.mkdir(exist_ok=True)

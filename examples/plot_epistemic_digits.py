@@ -28,9 +28,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from sklearn_lhcal.calibration import EpistemicCalibration
-from sklearn_lhcal.display import EpistemicGainDisplay
 from sklearn_lhcal.gaussian_process import SparseGPClassifier
-from sklearn_lhcal.metrics import accuracy_gain, null_epistemic_error
+from sklearn_lhcal.metrics import accuracy_gain, gain_curve, null_epistemic_error
 from sklearn_lhcal.model_selection import BallCarvingSplit, cross_val_predict
 
 torch.set_num_threads(1)
@@ -98,27 +97,26 @@ for name, e in (("mutual information", mutual_information), ("calibrated", c)):
 # %%
 # The figure
 # ----------
-# Left what is a probability: what more data gained, and what the calibrated estimate had said.
-# Right the estimate that makes the bins, in nats.
+# Each point is a fifth of the samples, in the order of the estimate, with the 95% interval of the
+# mean gain. Left, mutual information has its own unit; right, the calibrated estimate is a
+# probability as the gain is, and a calibrated one lies on the dotted line.
 import matplotlib.pyplot as plt
-from colours import BLUE
+from colours import CALIBRATED, RAW
 
-figure, (left, right) = plt.subplots(1, 2, figsize=(10.5, 4.6), layout="constrained")
-display = EpistemicGainDisplay.from_predictions(
-    g,
-    mutual_information,
-    calibrated=c,
-    n_bins=5,
-    name="mutual information",
-    ax=left,
-    plot_uncertainty=False,
+curve = gain_curve(g, mutual_information, calibrated=c, n_bins=5)
+reach = abs(curve.interval.T - curve.mean_gain)
+figure, axes = plt.subplots(1, 2, figsize=(9, 4.2), sharey=True, layout="constrained")
+panels = (
+    (curve.mean_uncertainty, RAW, "Mutual information (nats)"),
+    (curve.mean_calibrated, CALIBRATED, "Calibrated estimate (probability)"),
 )
-left.set_ylabel("Mean in the bin (probability)")
-left.set_title("Gain in balls with few training samples", fontsize=10)
-right.plot(range(1, 6), display.mean_uncertainty, "s-", color=BLUE)
-right.set(xlabel=left.get_xlabel(), ylabel="Mean mutual information in the bin (nats)")
-right.set_xticks(range(1, 6))
-right.set_title("The estimate, before calibration", fontsize=10)
+for ax, (estimate, color, label) in zip(axes, panels, strict=True):
+    ax.errorbar(estimate, curve.mean_gain, reach, fmt="o", color=color, capsize=3)
+    ax.set_xlabel(label)
+axes[0].set_ylabel("Mean gain in accuracy (probability)")
+axes[1].axline((0, 0), slope=1, color="0.35", linestyle=(0, (1, 1.5)), label="calibrated")
+axes[1].set_xlim(-0.02, 0.5)
+axes[1].legend(loc="lower right")
 
 FIGURE = Path(os.path.relpath(Path(sys.argv[0]).parent), "output", "epistemic_digits.png")
 FIGURE.parent.mkdir(exist_ok=True)
@@ -126,5 +124,5 @@ figure.savefig(FIGURE, dpi=150)
 print(f"\nFigure: {FIGURE}")
 
 # %%
-# The gain rises with the estimate. The calibrated estimate is nearer to it than mutual information
-# is, and still below it in the last bin.
+# The gain rises with the estimate. The calibrated estimate is nearer to the gain than mutual
+# information is, and still below it in the last bin.

@@ -68,20 +68,21 @@ print(f"  of it, calibration      {parts.calibration_loss:.3f}")
 
 # %%
 # Reliability of cumulative probabilities: is "at most grade j" as frequent as the model says? One
-# curve a step. Where the model says 0.9, fewer raters agree.
+# curve per step. Where the model says 0.9, fewer raters agree.
 fig, ax = plt.subplots(figsize=(5, 5.6), layout="constrained")
+ax.set_prop_cycle(color=PALETTE)
 for j in range(3):
     ReliabilityDisplay.from_predictions(
         data.counts,
         data.prediction,
         class_index=j,
         distance="ordinal",
-        name=f"at most grade {j}",
+        name=f"at most grade {j + 1}",
         n_bins=10,
         ax=ax,
     )
-ax.set_xlabel("Predicted probability of at most a grade")
-ax.set_ylabel("Observed frequency of it")
+ax.set_xlabel("Predicted probability of at most that grade")
+ax.set_ylabel("Observed frequency of at most that grade")
 ax.set_title("Cumulative reliability of a model, simulated data")
 
 # %%

@@ -65,7 +65,7 @@ said = drawn(softmax(u[:, None] + strictness))
 # %%
 # The judge
 # ---------
-# It has learnt from one strict person's judgements of 1,000 other answers, and is too sure.
+# It has learnt from one strict person's judgements of 1,000 other answers, and is overconfident.
 judged = np.arange(1000, n)
 strict = drawn(softmax(u[:1000] + np.array([0.3, 0.9, -0.6])))
 judge = HistGradientBoostingClassifier(max_iter=120, random_state=0).fit(X[:1000], CLASSES[strict])
@@ -91,8 +91,8 @@ y = Annotations.from_long(
 print(y)
 
 # %%
-# Whose error?
-# ------------
+# The judge's error, and the raters' disagreement
+# -----------------------------------------------
 # The loss L of the judge for a new label is people's disagreement IL, which no judge can mend, and
 # the epistemic loss EL of the judge. Intervals hold for new answers and new people. They know what
 # they are made of: if much of the variance is that of people, more answers would not help.
@@ -119,7 +119,8 @@ print(f"kappa among people       {found.estimate:.3f} ({found.low:.3f} to {found
 # %%
 # Do people differ?
 # -----------------
-# The table of readers says who names which class more often than the others of the same answers.
+# The table of raters says who gives which label more often than the other raters of the same
+# answers.
 people = reader_table(y, random_state=0)
 print(pd.DataFrame(people.bias, people.raters, people.classes).round(2).to_string())
 print(people)
@@ -178,9 +179,9 @@ figure.savefig(FOLDER / "judge_recalibrated.png", dpi=150)
 # than people do.
 
 # %%
-# What will Ann say?
-# ------------------
-# Where the same people go on judging, who is asked is worth knowing.
+# Predict the label of one person
+# -------------------------------
+# Where the same people go on judging, `ReaderEffects` predicts what each of them says.
 readers = ReaderEffects(VectorScaling("proba")).fit(frame.iloc[first], y[first])
 labels = y[rest]
 each = labels.row

@@ -45,12 +45,12 @@ for name, order in (("file order", np.arange(len(y))), ("random order", shuffled
     z = model.predict_proba(X[later] / 16)
     monitors[name] = CalibrationMonitor().update(y[later], z)
     print(
-        f"{name:13} accuracy {expected_accuracy(y[later], z):.3f}, promised "
+        f"{name:13} accuracy {expected_accuracy(y[later], z):.3f}, predicted "
         f"{z.max(axis=1).mean():.3f}, alarm {monitors[name].alarm}"
     )
 
 # %%
-# Both models promise nearly the same accuracy, and in file order the promise is not kept. The
+# Both models predict nearly the same accuracy, and in file order it is not reached. The
 # size of the first part matters: with 600 digits, more writers, there is no alarm in either order.
 figure, axes = plt.subplots(1, 2, figsize=(9, 4), layout="constrained")
 for ax, (name, monitor) in zip(axes, monitors.items(), strict=True):

@@ -169,7 +169,7 @@ print(f"\nFigure: {options.figure}")
 # %%
 # A report
 # --------
-# The report says the same of the uncalibrated network in words and figures, for readers who do not
+# The report says the same of the uncalibrated network in words and figures, for people who do not
 # read code.
 from sklearn_lhcal.report import report
 

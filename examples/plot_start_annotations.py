@@ -27,7 +27,7 @@ print(table.head(3), proba.head(3).round(2), sep="\n\n", end="\n\n")
 # ---------------------
 # `items=` puts the annotations into the order of the network's samples. Classes meet by name. The
 # network has not seen these images in training; half of them calibrate, the others test. Intervals
-# are for other images and other readers.
+# are for other images and other raters.
 from sklearn.model_selection import train_test_split
 
 from sklearn_lhcal.calibration import AlphaCalibration, StackedCalibration
@@ -37,29 +37,30 @@ from sklearn_lhcal.metrics import confidence_interval, disagreement_calibration_
 y = Annotations.from_long(table, item="image", rater="reader", label="finding", items=proba.index)
 p, p_test, y_train, y_test = train_test_split(proba, y, test_size=0.5, random_state=0)
 model = AlphaCalibration(StackedCalibration("proba")).fit(p, y_train)
-predictions = {"as given": p_test, "calibrated": model.predict_dist(p_test)}
+predictions = {"uncalibrated": p_test, "calibrated": model.predict_dist(p_test)}
 for name, prediction in predictions.items():
     found = confidence_interval(disagreement_calibration_error, y_test, prediction, random_state=0)
-    print(f"{name:12}{found.estimate:6.3f}  ({found.low:.3f} to {found.high:.3f})")
+    print(f"{name:14}{found.estimate:6.3f}  ({found.low:.3f} to {found.high:.3f})")
 
 # %%
-# The printed number is the error of the predicted probability that two readers disagree: 0 is
-# right, and an interval that reaches below 0 says "not above the noise".
+# The printed number is the calibration error of the predicted probability that two raters disagree:
+# 0 for a perfect model. Where the interval reaches below 0 it is not distinguishable from 0.
 
 # %%
 # As a picture
 # ------------
+from colours import CALIBRATED, RAW
+
 from sklearn_lhcal.display import DisagreementReliabilityDisplay
 
 ax = None
-colours = "#0072B2", "#009E73"  # blue, green
-for (name, prediction), color in zip(predictions.items(), colours, strict=True):
+for (name, prediction), color in zip(predictions.items(), (RAW, CALIBRATED), strict=True):
     show, look = DisagreementReliabilityDisplay.from_predictions, {"color": color}
     ax = show(y_test, prediction, name=name, n_bins=6, ax=ax, line_kwargs=look).ax_
 ax.figure.savefig(folder / "start_annotations.png", dpi=150)
 
 # %%
-# The calibrated points lie nearer to the diagonal. The whole page for colleagues, without code::
+# The calibrated points lie nearer to the diagonal. The whole report, without code::
 #
 #     python -m sklearn_lhcal report --annotations annotations.csv --columns image reader finding \
 #         --proba softmax.csv --output out

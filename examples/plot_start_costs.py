@@ -36,14 +36,14 @@ X, X_test, y, y_test = train_test_split(data.data, y, test_size=0.5, random_stat
 trees = HistGradientBoostingClassifier(max_iter=50, random_state=0).fit(X, y)
 calibrated = DecisionCalibration(trees, COSTS).fit(X, y)
 predictions = {
-    "trees": pd.DataFrame(trees.predict_proba(X_test), columns=trees.classes_),
+    "uncalibrated": pd.DataFrame(trees.predict_proba(X_test), columns=trees.classes_),
     "calibrated": pd.DataFrame(calibrated.predict_proba(X_test), columns=calibrated.classes_),
 }
-print(f"Mean cost of a patient\n{'':12}{'expected':>10}{'in fact':>10}")
+print(f"Mean cost of a patient\n{'':14}{'expected':>10}{'observed':>10}")
 for name, prediction in predictions.items():
     decisions = bayes_decision(prediction, COSTS)
     expected, fact = model_risk(prediction, COSTS), decision_risk(y_test, decisions, COSTS)
-    print(f"{name:12}{expected:10.3f}{fact:10.3f}")
+    print(f"{name:14}{expected:10.3f}{fact:10.3f}")
 print("\nFirst five patients:", *calibrated.decide(X_test)[:5])
 
 # %%
@@ -58,8 +58,8 @@ display.ax_.set_ylim(top=1.5)  # room for the legend
 display.figure_.savefig(FOLDER / "start_costs.png", dpi=150)
 
 # %%
-# Here the trees expect less than their decisions cost, and the calibrated model does not. The
-# intervals say that 285 patients are too few to tell which of the two is cheaper.
+# The uncalibrated trees expect less than their decisions cost. The intervals overlap: 285 patients
+# are too few to tell which of the two models is cheaper.
 #
 # Several labels per sample go in the same way: pass counts for y. LightGBM and XGBoost learn from
 # counts inside `LabelHistogramClassifier`, see :doc:`/guide/scikit_learn`.

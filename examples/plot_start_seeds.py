@@ -10,7 +10,7 @@ unsure because people disagree about the text, or because it does not know?
 # Arrays to try it with
 # ---------------------
 # Yours come from ``np.load``: counts of shape (texts, classes), probabilities of shape (seeds,
-# texts, classes). These are made up:
+# texts, classes). These are **simulated**:
 #
 # .. literalinclude:: ../../examples/start_data.py
 #    :pyobject: toxic_texts
@@ -31,33 +31,32 @@ members, fit, test = Ensemble(proba), slice(0, 1000), slice(1000, 2000)
 mean = proba.mean(axis=0)
 model = AlphaCalibration(StackedCalibration("proba"))
 predictions = {
-    "members as given": members[test],
-    "members, stack + α": model.fit(members[fit], counts[fit]).predict_dist(members[test]),
-    "average, stack + α": model.fit(mean[fit], counts[fit]).predict_dist(mean[test]),
+    "members, uncalibrated": members[test],
+    "members, stacked + α": model.fit(members[fit], counts[fit]).predict_dist(members[test]),
+    "average, stacked + α": model.fit(mean[fit], counts[fit]).predict_dist(mean[test]),
 }
-print("Epistemic loss, and error of the predicted disagreement (95 % intervals)")
+print("Epistemic loss, and error of the predicted disagreement (95% intervals)")
 for name, prediction in predictions.items():
     cells = []
     for metric in (metrics.epistemic_loss, metrics.disagreement_calibration_error):
         found = metrics.confidence_interval(metric, counts[test], prediction, random_state=0)
         cells.append(f"{found.estimate:7.3f} ({found.low:.3f} to {found.high:.3f})")
-    print(f"{name:18}" + "".join(cells))
-
-# %%
-# Where members agree that people are split, the disagreement is the texts' own. Is its size right?
+    print(f"{name:22}" + "".join(cells))
 
 # %%
 # As a picture
 # ------------
+from colours import CALIBRATED, PURPLE, RAW
+
 from sklearn_lhcal.display import DisagreementReliabilityDisplay
 
 ax = None
-colours = "#0072B2", "#009E73", "#CC79A7"  # blue, green, purple
+colours = RAW, CALIBRATED, PURPLE
 for (name, z), color in zip(predictions.items(), colours, strict=True):
     show, look = DisagreementReliabilityDisplay.from_predictions, {"color": color}
     ax = show(counts[test], z, name=name, n_bins=6, ax=ax, line_kwargs=look).ax_
 ax.figure.savefig(FOLDER / "start_seeds.png", dpi=150)
 
 # %%
-# As given, the members promise less disagreement than there is. Calibrated, both lie on the
-# diagonal: of these texts, averaging first tells as much about disagreement.
+# Uncalibrated, the members predict less disagreement than there is. After calibration both lie on
+# the diagonal: for these texts, the average predicts disagreement as well as the members do.

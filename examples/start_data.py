@@ -15,7 +15,7 @@ FOLDER.mkdir(exist_ok=True)
 
 
 def imaging_files() -> Path:
-    """The folder of annotations.csv, an annotation a row, and softmax.csv, an image a row."""
+    """The folder of annotations.csv, a label per line, and softmax.csv, an image per line."""
     study = make_reader_study(1500, 6, design="partial", overconfidence=2.0, random_state=0)
     findings = np.array(["benign", "malignant", "unclear"])
     images = pd.Index([f"image {i:04}" for i in range(1500)], name="image")
@@ -30,7 +30,7 @@ def imaging_files() -> Path:
 
 
 def toxic_texts() -> tuple[np.ndarray, np.ndarray]:
-    """Counts (texts, 2) of five annotators, and probabilities (seeds, texts, 2) of three seeds."""
+    """Counts (texts, 2) of five raters, and probabilities (seeds, texts, 2) of three seeds."""
     rng = np.random.default_rng(0)
     data = make_label_histograms(2000, n_classes=2, n_raters=5, overconfidence=2.0, random_state=0)
     logits = np.log(data.prediction) + rng.normal(scale=0.7, size=(3, 2000, 2))

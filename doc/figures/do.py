@@ -46,7 +46,7 @@ def concentration():
 
 
 def epochs():
-    """The log loss of a network on its own rows and on others."""
+    """The log loss of a network on its own samples and on others."""
     data = make_label_histograms(1300, 4, n_features=8, n_raters=3, total=4.0, random_state=0)
     X = torch.tensor((data.X - data.X[:300].mean(0)) / data.X[:300].std(0)).float()
     counts = torch.tensor(data.counts).float()
@@ -102,7 +102,7 @@ def patients():
 
 
 def coverage():
-    """Thirty studies of five readers each, and both intervals of each."""
+    """Thirty studies of five raters each, and both intervals of each."""
     rng = np.random.default_rng(0)
     _, both = plt.subplots(2, 1, figsize=(4.8, 5), sharex=True, sharey=True)
     truth = 2 * 0.7 * 0.3
@@ -142,11 +142,11 @@ def reader_study():
 
 
 def price():
-    """What the decision of two rows costs after some labels."""
+    """What the decision of two samples costs after some labels."""
     costs = np.array([[0.0, 1.0], [3.0, 0.0]])  # to wait, to treat
     ax = axes(4.8, 3.6)
     rows = {
-        "one vote can change the decision": ([3.0, 0.6], BLUE, "o"),
+        "one label can change the decision": ([3.0, 0.6], BLUE, "o"),
         "only two labels together can": ([4.5, 0.4], ORANGE, "s"),
     }
     for name, (alpha, color, marker) in rows.items():
@@ -159,7 +159,7 @@ def price():
 
 
 def expected_cost(row: Dirichlet, costs, m: int) -> float:
-    """Mean cost of the best decision after m labels of a row of two classes."""
+    """Mean cost of the best decision after m labels of a sample of two classes."""
     if m == 0:
         return float(model_risk(row, costs))
     z = row.mean()[0]

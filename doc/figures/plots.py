@@ -7,6 +7,7 @@ from colours import CALIBRATED, RAW, SCALED
 from sklearn_lhcal import display
 from sklearn_lhcal.calibration import AlphaCalibration, TemperatureScaling
 from sklearn_lhcal.datasets import make_label_histograms, make_reader_study
+from sklearn_lhcal.metrics import policy_curve
 
 data = make_label_histograms(4000, 3, 5, total=3.0, overconfidence=1.5, random_state=0)
 raw, counts = data.prediction[2000:], data.counts[2000:]
@@ -73,9 +74,12 @@ def second_opinion():
 
 def label_policy():
     many = np.random.default_rng(0).multinomial(20, data.proba[2000:2500])
-    display.LabelPolicyDisplay.from_predictions(
+    curve = policy_curve(
         many, alpha.predict_dist(raw[:500]), COSTS, horizon=3, n_replays=10, random_state=0
     )
+    ax = display.LabelPolicyDisplay(*curve).plot_differences().ax_
+    ax.set_xlabel("Cost of a label (unit of the costs)")
+    ax.set_ylabel("Total cost minus that of optimal stopping\n(unit of the costs)")
 
 
 def decision_risk():
@@ -101,9 +105,15 @@ def epistemic_gain():
     rng = np.random.default_rng(0)
     uncertainty = rng.uniform(0, 0.5, 2000)
     gain = rng.uniform(size=2000) < uncertainty / 2  # half of what was promised
-    display.EpistemicGainDisplay.from_predictions(
-        gain, uncertainty, calibrated=uncertainty / 2, n_bins=6, ax=size(6, 5)
+    drawn = display.EpistemicGainDisplay.from_predictions(
+        gain,
+        uncertainty,
+        calibrated=uncertainty / 2,
+        n_bins=6,
+        ax=size(6, 4.5),
+        plot_uncertainty=False,
     )
+    drawn.ax_.set_ylabel("Mean in the bin (probability)")
 
 
 def readers():
