@@ -23,7 +23,7 @@ class Table(NamedTuple):
 
     Attributes
     ----------
-    values : DataFrame, or ndarray where columns have no names
+    values : DataFrame
     ids : ndarray of shape (n,) or None
     facts : dict
         Name and SHA-256 of the file.
@@ -43,8 +43,7 @@ def read_table(
     *,
     id_column: str | None = None,
     likely_id: str | None = None,
-    with_ids: bool = True,
-    as_text: Sequence[str] = (),
+    as_text: Sequence[str | None] = (),
 ) -> Table:
     """A table from .csv, .tsv, .xlsx, .parquet, .npy or .npz.
 
@@ -63,17 +62,18 @@ def read_table(
     as_text : sequence of str
         Other columns whose values are text.
     """
+    import pandas as pd
+
     path = Path(file)
     facts = {"file": path.name, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
-    readers: dict[str, Callable[..., tuple]]
-    readers = {".csv": _csv, ".tsv": _csv, ".xlsx": _excel, ".parquet": _parquet}
-    readers |= {".npy": _npy, ".npz": _npz}
     kind = path.suffix.lower()
-    if kind not in readers:
-        raise ValueError(f"--{what} is {path.name}; it must end in {', '.join(readers)}.")
+    if kind not in READERS:
+        raise ValueError(f"--{what} is {path.name}; it must end in {', '.join(READERS)}.")
     try:
         _check_size(path, kind)
-        read, notes = readers[kind](path, what, {id_column, likely_id, *as_text})
+        read, notes = READERS[kind](path, what, {id_column, likely_id, *as_text})
+        named = isinstance(read, pd.DataFrame)
+        frame = pd.DataFrame(read)
     except ImportError:
         if kind != ".xlsx":
             raise
@@ -84,19 +84,15 @@ def read_table(
         # each library has its own exceptions for files that are broken
         said = str(error).partition("\n")[0].rstrip(".")
         raise ValueError(f"--{what}: {path.name} holds no {kind[1:]} table: {said}.") from None
-    if isinstance(read, np.ndarray):
-        if id_column is not None:
-            raise ValueError(f"--id names a column, but {path.name} has no named columns.")
-        return Table(read, None, facts, notes)
-    read, stripped = _stripped(read)
+    if not named:
+        return Table(frame, None, facts, notes)
+    frame, stripped = _stripped(frame)
     notes = [f"--{what}: {note}" for note in notes + stripped]
-    if not with_ids:
-        return Table(read, None, facts, notes)
-    if id_column is None and likely_id in read.columns:
-        id_column = likely_id
-    values, ids = _without_ids(read, id_column, path.name)
-    # a table of groups may hold a case often: once for each label
-    if ids is not None and what != "groups" and len(set(ids)) < len(ids):
+    if id_column is None:
+        id_column = likely_id if likely_id in frame else _guessed_ids(frame)
+    values, ids = _without_ids(frame, id_column, path.name)
+    # other tables may hold a case often: once for each label
+    if what in ("proba", "counts") and ids is not None and len(set(ids)) < len(ids):
         twice = next(name for name, n in collections.Counter(ids).items() if n > 1)
         raise ValueError(f"{path.name}: the id {twice!r} occurs twice.")
     return Table(values, ids, facts, notes)
@@ -221,14 +217,25 @@ def _strip(value):
     return value.strip() or None
 
 
+READERS: dict[str, Callable[..., tuple]] = {
+    ".csv": _csv,
+    ".tsv": _csv,
+    ".xlsx": _excel,
+    ".parquet": _parquet,
+    ".npy": _npy,
+    ".npz": _npz,
+}
+
+
 def _without_ids(frame, id_column: str | None, file: str) -> tuple:
     """The frame without the column that names its rows, and that column."""
     if id_column is None:
-        id_column = _guessed_ids(frame)
-    elif id_column not in frame.columns:
-        raise ValueError(f"--id: {file} has no column {id_column!r}, only {list(frame.columns)}.")
-    if id_column is None:
         return frame, None
+    if id_column not in frame:
+        raise ValueError(
+            f"{file} has no column {id_column!r}, only {list(frame)[:20]}: say which it is by --id "
+            "or --columns CASE RATER LABEL."
+        )
     ids = as_ids(frame[id_column])
     if ids.isna().any():
         raise ValueError(f"{file}: row {int(ids.isna().argmax())} has no id in {id_column!r}.")

@@ -1,187 +1,358 @@
 """From tables to a study: labels and predictions of the same cases, under the same names."""
 
+import difflib
+import re
 from argparse import Namespace
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .._utils.names import column_names, sorted_names
 from ..label_histogram import Annotations
-from . import _cells, _matching
 from ._files import Table, as_ids
 from ._study import SHOWN, Step, Study, read_study
+
+# How far from 1 the sums of probabilities may lie that were rounded in a file.
+ROUNDED = 0.02
+# What messages about arrays call them, and what is to be said of files.
+OF_FILES = {
+    "prediction": ("--proba", "Of logits take the softmax first; divide per cent by 100."),
+    "y": ("--counts", "Of shares of votes, multiply by the number of raters."),
+}
 
 
 def tables_of(options: Namespace, read) -> dict[str, Table]:
     """The files that were given, read by ``read(file, what, ...)``."""
+    case, *others = options.columns
     given = {
+        "groups": options.groups,
         "proba": options.proba or options.predicted_labels,
         "counts": options.counts,
-        "groups": options.groups,
     }
-    text = [*options.subgroups, *filter(None, [options.patient])]
-    names = {"id_column": options.id, "likely_id": options.columns[0], "as_text": text}
+    text = [*options.subgroups, options.patient]
+    names = {"id_column": options.id, "likely_id": case, "as_text": text}
     tables = {what: read(file, what, **names) for what, file in given.items() if file}
     if options.costs:
         tables["costs"] = read(options.costs, "costs")
     if options.annotations:
         if tables["proba"].ids is None:
             raise ValueError("--proba needs a column that names the cases; which, says --id.")
-        text = [*text, *options.columns]
-        table = read(options.annotations, "annotations", with_ids=False, as_text=text)
-        tables["annotations"] = _annotations(table, options.columns)
+        of_labels = {"id_column": case, "as_text": [*text, *others]}
+        tables["annotations"] = read(options.annotations, "annotations", **of_labels)
     return tables
-
-
-def _annotations(table: Table, columns: list[str]) -> Table:
-    """A long table of annotations, whose ids are its first column."""
-    own = list(getattr(table.values, "columns", ()))
-    absent = [name for name in columns if name not in own]
-    if absent:
-        raise ValueError(
-            f"--annotations has no columns {absent}, only {own[:20]}: add --columns CASE RATER "
-            "LABEL."
-        )
-    return table._replace(ids=as_ids(table.values[columns[0]]).to_numpy(object))
 
 
 def studies_of(tables: Mapping[str, Table], options: Namespace) -> dict[str, Study]:
     """A study for each model or judge; of probabilities there is one, whose name is empty."""
-    ids = _matching.ids_of(tables, ("proba", "counts"))
-    if ids is None:
-        ids = np.arange(len(tables["proba"].values)).astype(object)
-    about = [*options.subgroups, *filter(None, [options.patient])]
-    own, sources = {}, {}
-    for what in [what for what in tables if what != "costs"]:
-        table = _matching.named(tables[what], what, ids)
-        own[what], sources[what] = _matching.split(table, about)
+    import pandas as pd
+
+    ids = _ids(tables)
+    frames = {what: _by_case(tables[what], what, ids) for what in tables if what != "costs"}
+    # columns that say what a case is, in any file, are no classes
+    about = [*options.subgroups, options.patient]
+    own = {what: frame.drop(columns=about, errors="ignore") for what, frame in frames.items()}
     patient = options.patient
-    if "groups" in tables:
-        frame = _cells.frame_of(tables["groups"]).rename(columns=str)
-        sources["groups"] = sources["groups"]._replace(values=frame)
-        patient = patient or next((name for name in frame if name not in about), None)
-    votes, steps, labels_of = _labels(own, options)
+    if "groups" in own and patient is None:
+        patient = next(iter(own["groups"]), None)
+    y, seen, steps = _labels(own, ids, options)
+    votes = _votes(y)
     predictions, notes = _predictions(own["proba"], votes, options)
-    costs = _costs(tables.get("costs"), options.map)
-    studies = {}
-    for judge, prediction in predictions.items():
-        names = column_names(prediction, "prediction")
-        classes = None if names is None else names.tolist()
-        _cells.check_known(votes, "labels", classes)
-        y, rows, filled = labels_of(ids, classes)
-        seen = ids[rows]
-        study = read_study(
-            y,
-            _matching.rows_of(prediction, rows),
-            ids=seen,
-            groups=None if patient is None else _matching.about_cases(patient, sources, seen, None),
-            subgroups={
-                name: _matching.about_cases(name, sources, seen, "unknown")
-                for name in options.subgroups
-            },
-            cost_matrix=costs,
-            distance=None if options.ordered is None else "ordinal",
-            title=options.title,
-            model_name=options.model_name or judge,
-        )
-        studies[judge] = _with_flow(study, ids, rows, steps, [*notes, *filled])
-    return studies
-
-
-def _with_flow(study: Study, ids, rows, steps: list[Step], notes: list[str]) -> Study:
-    """The study with what was left out before it."""
-    unread = np.delete(ids, rows)
-    named = unread[:SHOWN].tolist()
+    unread = pd.Index(ids).difference(seen, sort=False)
     flow = [
         Step("cases with a prediction", len(ids)),
         *steps,
-        Step("left out: without a label", len(unread), named),
+        Step("left out: without a label", len(unread), list(unread[:SHOWN])),
     ]
-    return replace(study, n_dropped=len(unread), notes=notes, flow=flow)
+    about_cases = {
+        "ids": seen,
+        "groups": None if patient is None else _about(patient, frames, seen, needed=True),
+        "subgroups": {name: _about(name, frames, seen) for name in options.subgroups},
+        "cost_matrix": _costs(tables.get("costs"), options.map),
+        "distance": None if options.ordered is None else "ordinal",
+        "title": options.title,
+    }
+    studies = {}
+    for judge, prediction in predictions.items():
+        labels, filled = _with_unchosen(y, votes, prediction)
+        name = options.model_name or judge
+        try:
+            study = read_study(labels, prediction.loc[seen], model_name=name, **about_cases)
+        except ValueError as error:
+            raise ValueError(_of_files(str(error), seen)) from None
+        said = [*notes, *filled]
+        studies[judge] = replace(study, n_dropped=len(unread), notes=said, flow=flow)
+    return studies
 
 
-def _labels(tables: Mapping[str, Table], options: Namespace) -> tuple:
-    """Votes of each class, what was left out, and ``f(ids, classes) -> y, rows of ids, notes``."""
-    if "annotations" in tables:
-        return _answers(tables["annotations"], "annotations", options)
-    counts = tables["counts"]
-    if np.ndim(counts.values) == 1 or np.shape(counts.values)[1] == 1:
-        frame = _cells.frame_of(counts).set_axis(options.columns[2:], axis=1)
-        return _answers(counts._replace(values=frame), "counts", options)
-    values = _cells.renamed(_cells.counts_of(counts, options.classes), options.map)
-    values, steps = _cells.without_answers(values, options.not_a_class)
-    votes = {} if column_names(values, "counts") is None else values.sum().to_dict()
-    return votes, steps, partial(_counted, counts._replace(values=values))
+def _of_files(message: str, ids: NDArray) -> str:
+    """A message about arrays, in the words of files and with the names of cases."""
+    # what can be done in code
+    said = message.partition("; if y holds")[0].partition(". Divide by")[0]
+    said = re.sub(r"\brow (\d+)", lambda found: f"row {ids[int(found[1])]!r}", said)
+    for array, (option, advice) in OF_FILES.items():
+        if re.search(rf"\b{array}\b", said):
+            said = re.sub(rf"\b{array}\b", option, said).rstrip(".")
+            return f"{said}. {advice}"
+    return said
 
 
-def _counted(table: Table, ids: NDArray, classes: list | None) -> tuple:
-    place = _matching.places(table.ids, "counts", ids)
-    order = np.argsort(place)
-    order = order[np.asarray(table.values)[order].sum(axis=1) > 0]
-    counts, notes = _cells.with_unchosen(_matching.rows_of(table.values, order), classes)
-    return counts, place[order], notes
+# ----------------------------------------------------------------------------------------- cases
 
 
-def _answers(table: Table, what: str, options: Namespace) -> tuple:
-    """Labels that a file holds one by one: those of raters, or one a case."""
-    item, _, label = options.columns
-    labels = as_ids(table.values[label])
-    labels, steps = _cells.answers(labels, options.map, options.not_a_class)
-    frame = table.values.assign(**{item: table.ids, label: labels})[labels.notna()]
-    return labels.value_counts().to_dict(), steps, partial(_answered, frame, what, options.columns)
+def _ids(tables: Mapping[str, Table]) -> NDArray:
+    """Names of the cases: those of the first of these tables that has some, else numbers."""
+    for what in ("proba", "counts"):
+        if what in tables and tables[what].ids is not None:
+            return tables[what].ids
+    return np.arange(len(tables["proba"].values)).astype(object)
 
 
-def _answered(frame, what: str, columns: list[str], ids: NDArray, classes: list | None) -> tuple:
-    item, rater, label = columns
-    rows = np.unique(_matching.places(frame[item].to_numpy(), what, ids))
-    if rater not in frame:
-        return frame.set_index(item)[label].reindex(ids[rows]).to_numpy(), rows, []
-    columns = [frame[name] for name in columns]
-    return Annotations.from_long(*columns, items=ids[rows]), rows, []
+def _by_case(table: Table, what: str, ids: NDArray):
+    """The values by names of cases; without such names rows are in the order of the cases."""
+    own = table.ids
+    if own is None:
+        own = ids
+        if len(table.values) != len(ids):
+            raise ValueError(
+                f"--{what} has {len(table.values)} rows without ids, for {len(ids)} cases: add a "
+                "column of ids; which, says --id."
+            )
+    return table.values.set_axis(own, axis=0)
 
 
-def _predictions(table: Table, votes: Mapping[str, int], options: Namespace) -> tuple[dict, list]:
+def _check_ids(frame, what: str, ids: NDArray) -> None:
+    """ValueError where a table has cases without a prediction."""
+    import pandas as pd
+
+    strange = frame.index[~frame.index.isin(ids)].unique()
+    if len(strange):
+        unread = pd.Index(ids).difference(frame.index)
+        raise ValueError(
+            f"--{what} has {len(strange)} ids that --proba lacks, {strange[:5].tolist()}; it lacks "
+            f"{unread[:5].tolist()}.{_of_zeros(strange, ids)}"
+        )
+
+
+def _of_zeros(some, others) -> str:
+    """A hint where ids differ in leading zeros only."""
+    bare = {str(name).lstrip("0") for name in others}
+    if any(str(name).lstrip("0") in bare for name in some):
+        return " Leading zeros differ: spreadsheets drop them where cells are no text."
+    return ""
+
+
+def _about(name: str, frames: Mapping, ids: NDArray, needed: bool = False) -> NDArray:
+    """What each case is by a column of the first table that has it, shape (n,).
+
+    Where this is not known, it is "unknown"; where it is `needed`, that is an error.
+    """
+    what = next((what for what, frame in frames.items() if name in frame), None)
+    if what is None:
+        raise ValueError(f"No file has a column {name!r} that says what a case is.")
+    column = frames[what][name].dropna()
+    own = column.groupby(level=0)
+    several = own.nunique() > 1
+    if several.any():
+        case = several.idxmax()
+        raise ValueError(f"--{what}: case {case!r} has several values of {name!r}.")
+    values = own.first().reindex(ids)
+    absent = ids[values.isna()]
+    if needed and len(absent):
+        raise ValueError(
+            f"--{what} has no {name!r} of {len(absent)} cases: {absent[:5].tolist()}."
+            f"{_of_zeros(absent, column.index)}"
+        )
+    return values.astype(object).where(values.notna(), "unknown").to_numpy()
+
+
+# ---------------------------------------------------------------------------------------- labels
+
+
+def _labels(frames: Mapping, ids: NDArray, options: Namespace) -> tuple[Any, NDArray, list[Step]]:
+    """Annotations, or a frame of counts, of the cases with labels; these; and what was left out."""
+    import pandas as pd
+
+    what = "annotations" if "annotations" in frames else "counts"
+    frame = frames[what]
+    _check_ids(frame, what, ids)
+    _, rater, label = options.columns
+    steps = []
+    if what == "counts" and frame.shape[1] > 1:
+        _check_numbers(frame, what)
+        counts = _renamed(_named(frame, what, options.classes), options.map)
+    else:
+        if what == "counts":
+            frame = frame.set_axis([label], axis=1)
+        elif not {rater, label} <= set(frame):
+            own = list(frame)[:20]
+            raise ValueError(f"--annotations has columns {own}: add --columns CASE RATER LABEL.")
+        given = as_ids(frame[label]).replace(options.map)
+        blank = int(given.isna().sum())
+        if blank:
+            steps.append(Step("labels that are blank, left out", blank))
+        if what == "annotations":
+            parts = (frame.index, frame[rater], given)
+            y = Annotations.from_long(*parts, items=ids, not_a_class=options.not_a_class)
+            y = y[y.rated]
+            return y, y.items, [*steps, *_no_answers(y.left_out)]
+        counts = pd.crosstab(frame.index, given)
+    others = [name for name in options.not_a_class if name in counts]
+    steps += _no_answers(counts[others].sum())
+    counts = counts.drop(columns=others).reindex(ids, fill_value=0)
+    counts = counts[counts.any(axis=1)]
+    return counts, counts.index.to_numpy(), steps
+
+
+def _no_answers(left_out) -> list[Step]:
+    words = "labels {!r}, which is no class, left out"
+    return [Step(words.format(name), int(n)) for name, n in left_out.items()]
+
+
+def _votes(y) -> dict[str, int]:
+    """How many labels each class has; nothing where classes have no names."""
+    if isinstance(y, Annotations):
+        return dict(zip(y.classes.tolist(), y.counts.sum(axis=0).tolist(), strict=True))
+    return {} if column_names(y, "counts") is None else y.sum().astype(int).to_dict()
+
+
+def _with_unchosen(y, votes: Mapping[str, int], prediction) -> tuple[Any, list[str]]:
+    """Labels with the classes that only the prediction names; and what is to be said of it."""
+    names = column_names(prediction, "prediction")
+    if names is None or not votes:
+        return y, []
+    _check_known(votes, "labels", names.tolist())
+    absent = [name for name in names.tolist() if name not in votes]
+    if isinstance(y, Annotations) or not absent:
+        return y, []
+    note = f"--counts has no column for {absent[:20]}: taken for classes that nobody chose."
+    return y.reindex(columns=[*y.columns, *absent], fill_value=0), [note]
+
+
+def _check_known(votes: Mapping[str, int], what: str, classes: list) -> None:
+    """ValueError that says how to mend the names of classes that the prediction does not know."""
+    strange = {name: n for name, n in votes.items() if name not in classes}
+    if not strange:
+        return
+    told = ", ".join(f"{name!r} ({n} labels)" for name, n in list(strange.items())[:20])
+    alike = {str(name).lower(): str(name) for name in classes}
+    remedies, others = [], []
+    for name in strange:
+        near = difflib.get_close_matches(name.lower(), alike, n=1, cutoff=0.5)
+        if near:
+            remedies.append(f"--map {_quoted(f'{name}={alike[near[0]]}')}")
+        else:
+            others.append(_quoted(name))
+    if others:
+        remedies += ["--not-a-class", *others]
+    raise ValueError(
+        f"The {what} have unknown classes: {told}; known are {classes[:20]}. If they are what "
+        f"they look like, add: {' '.join(remedies)}"
+    )
+
+
+def _quoted(words: str) -> str:
+    """Words as a command line takes them."""
+    return f'"{words}"' if " " in words else words
+
+
+# ----------------------------------------------------------------------------------- predictions
+
+
+def _predictions(frame, votes: Mapping[str, int], options: Namespace) -> tuple[dict, list[str]]:
     """Named class probabilities by the names of judges, and what is to be said of them."""
-    kinds = [np.asarray(column).dtype.kind for _, column in _cells.frame_of(table).items()]
-    if options.predicted_labels or not set(kinds) & set("iufb"):
-        return _hard(table, votes, options), []
-    _cells.check_numbers(table, "proba")
-    table = _cells.one_column(table, options.classes)
-    _cells.check_named(table, "proba", options.classes)
-    table, notes = _cells.probabilities(table)
-    prediction = _cells.renamed(_cells.with_classes(table, options.classes), options.map)
+    if options.predicted_labels or not frame.select_dtypes(["number", "bool"]).shape[1]:
+        return _hard(frame, votes, options), []
+    _check_numbers(frame, "proba")
+    if frame.shape[1] == 1:
+        frame = _both_classes(frame, options.classes)
+    sums = frame.sum(axis=1)
+    off = np.abs(sums - 1).max()
+    notes = []
+    if 1e-6 < off <= ROUNDED + 1e-9:
+        notes = [f"Rows of --proba sum to 1 only within {off:.1g}; each was divided by its sum."]
+        frame = frame.div(sums, axis=0)
+    prediction = _renamed(_named(frame, "proba", options.classes), options.map)
     if options.ordered:
-        own = list(prediction.columns)
-        if set(options.ordered) != set(own):
+        if set(options.ordered) != set(prediction):
+            own = list(prediction)
             raise ValueError(f"--ordered names {options.ordered}, but --proba has {own}.")
         prediction = prediction[options.ordered]
     return {"": prediction}, notes
 
 
-def _hard(table: Table, votes: Mapping[str, int], options: Namespace) -> dict:
-    """Labels as predictions, by the names of those who gave them."""
-    said = {
-        str(judge): _cells.answers(as_ids(column), options.map, [])[0]
-        for judge, column in _cells.frame_of(table).items()
-    }
-    every = set(votes).union(*(labels.dropna() for labels in said.values()))
-    classes = options.classes or sorted_names(list(every)).tolist()
+def _hard(frame, votes: Mapping[str, int], options: Namespace) -> dict:
+    """Labels as predictions, 1 for the class that is named, by the names of those who gave them."""
+    import pandas as pd
+
+    said = frame.apply(as_ids).replace(options.map)
+    gaps = said.isna()
+    if gaps.any(axis=None):
+        judge = gaps.any().idxmax()
+        raise ValueError(f"{judge!r} has no label for case {gaps[judge].idxmax()!r}.")
+    seen = set(votes).union(said.to_numpy().ravel())
+    classes = options.classes or sorted_names(list(seen)).tolist()
+    predictions = {}
     for judge, labels in said.items():
-        if labels.isna().any():
-            case = table.ids[labels.isna().argmax()]
-            raise ValueError(f"{judge!r} has no label for case {case!r}.")
-        _cells.check_known(labels.value_counts().to_dict(), "predicted-labels", classes)
-    return {judge: _cells.one_class(labels, classes) for judge, labels in said.items()}
+        _check_known(labels.value_counts().to_dict(), "predicted-labels", classes)
+        named = pd.get_dummies(labels, dtype=float)
+        predictions[str(judge)] = named.reindex(columns=classes, fill_value=0.0)
+    return predictions
+
+
+def _both_classes(frame, classes: list[str] | None):
+    """A single column is the probability of the second class: the frame of both."""
+    if classes is None or len(classes) != 2:
+        raise ValueError(
+            "--proba has one column: name the two classes, --classes a b; the column holds the "
+            "probability of the second."
+        )
+    p = frame.iloc[:, 0]
+    return type(frame)({classes[0]: 1 - p, classes[1]: p})
+
+
+# ----------------------------------------------------------------------------------------- cells
+
+
+def _check_numbers(frame, what: str) -> None:
+    """ValueError where a column, or a row, has something else."""
+    for name in frame.select_dtypes(exclude="number"):
+        raise ValueError(
+            f"--{what}: column {name!r} holds text, not numbers. If it names the cases, add "
+            f"--id {name}; if it says what they are, --subgroups {name}; else drop it."
+        )
+    gaps = frame.isna().any(axis=1)
+    if gaps.any():
+        raise ValueError(f"--{what}: row {gaps.idxmax()!r} lacks a number; complete or drop it.")
+
+
+def _named(frame, what: str, classes: list[str] | None):
+    """The frame with these names of columns, where it has none of its own."""
+    K = frame.shape[1]
+    if column_names(frame, what) is not None or (classes is None and K <= 2):
+        return frame
+    if classes is None or len(classes) != K:
+        raise ValueError(
+            f"--{what} has {K} columns without names: say what they stand for, --classes a b c …, "
+            "in their order."
+        )
+    return frame.set_axis(classes, axis=1)
+
+
+def _renamed(frame, names: Mapping[str, str]):
+    """The frame with other names of columns; those that come to one name are added."""
+    if not names:
+        return frame
+    return frame.rename(columns=names).T.groupby(level=0, sort=False).sum().T
 
 
 def _costs(table: Table | None, changes: Mapping[str, str]):
     """A cost matrix; a first column of text names the classes."""
     if table is None:
         return None
-    _cells.check_numbers(table, "costs")
+    _check_numbers(table.values, "costs")
     if table.ids is None:
         return table.values
-    return table.values.set_index(np.array([changes.get(name, name) for name in table.ids]))
+    return table.values.set_axis([changes.get(name, name) for name in table.ids], axis=0)

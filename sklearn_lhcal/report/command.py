@@ -26,17 +26,48 @@ import argparse
 import re
 import sys
 import warnings
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from . import _sources
 from ._files import read_table
 from ._report import report_on
 from ._saving import check_folder
-from ._study import LEAST_RATERS, Study
+from ._study import Study
+from ._words import lines
 
 __all__ = ["main"]
+
+# What each option holds. One of the first two is needed, and one of the next two.
+LABELS = {
+    "--counts": "how many raters chose each class (a column)",
+    "--annotations": "a row a label: its case, rater and class; see --columns",
+}
+PREDICTIONS = {
+    "--proba": "predicted probability of each class (a column)",
+    "--predicted-labels": "predicted classes instead, a column a model or judge",
+}
+FILES = {
+    "--groups --cases": "what each case is: patient, site, … (columns)",
+    "--costs": "cost of each decision (a column) under each class (a row)",
+}
+NAMES = {
+    "--id": "the column that names the cases",
+    "--patient --group-column": "the column, of any file, that names the patient",
+    "--title": "the title of the page",
+    "--model-name": "what the page calls the model",
+}
+LISTS = {
+    "--subgroups": "columns of any file to compare cases by: site, device",
+    "--classes": "names of the classes, where columns have none",
+    "--not-a-class": "labels that are no answer: left out and counted",
+}
+SWITCHES = {
+    "--sensitive": "leave ids and names of files out of the page",
+    "--dry-run": "say what the files support, and compute nothing",
+    "--quiet": "show no progress",
+}
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -49,7 +80,7 @@ def main(arguments: list[str] | None = None) -> int:
         studies, files = _studies(options)
         if options.dry_run:
             for name, study in studies.items():
-                print(*_supported(study, name), sep="\n")
+                print(*lines("supported", study=study, name=name), sep="\n")
             return 0
         return max(_write(options, name, study, files) for name, study in studies.items())
     except OSError as error:
@@ -94,168 +125,37 @@ def _write(options: argparse.Namespace, name: str, study: Study, files: dict) ->
     return made.status
 
 
-def _supported(study: Study, name: str = "") -> Iterator[str]:
-    """Lines: what was read, what it supports, and what is missing for more."""
-    yield f"{name or study.title or 'Report'}:"
-    for step in study.flow:
-        ids = ", ".join(map(str, step.ids))
-        yield f"  {step.words}: {step.n:,} {ids}".rstrip()
-    yield f"  cases in this report: {len(study):,}"
-    yield f"  classes: {', '.join(study.classes[:20])}"
-    for note in study.notes:
-        yield f"  note: {note}"
-    for what, has, gives, lacks in _facts(study):
-        yield f"  {what} → {gives if has else lacks}"
-
-
-def _facts(study: Study) -> Iterator[tuple[str, bool, str, str]]:
-    """What there may be, whether it is there, what it gives, and what is missing without it."""
-    n = study.n_raters or 0
-    named = n >= LEAST_RATERS
-    yield f"raters named: {n}", named, "comparison with raters", "for these raters only"
-    pairs = "disagreement of raters"
-    yield "two labels of a case", study.has_pairs, pairs, f"no case has two: no {pairs}"
-    together = f"{study.n_groups} stay together"
-    yield "patients", study.groups is not None, together, "none (--patient): cases are independent"
-    yield "costs", study.costs is not None, "mean cost of decisions", "none (--costs)"
-    yield "probabilities", not study.hard, "calibration", "none: accuracy, no calibration"
-    yield "grades", study.distance is not None, "errors in steps", "none (--ordered)"
-    for name, values in study.subgroups.items():
-        yield f"subgroups by {name}", True, f"{len(set(values))} values", ""
-
-
 def _parser() -> argparse.ArgumentParser:
     words: dict = {"description": __doc__}
     words["formatter_class"] = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(prog="python -m sklearn_lhcal", **words)
     commands = parser.add_subparsers(dest="command", required=True)
     command = commands.add_parser("report", help="one page about saved predictions", **words)
-    _add_files(command)
-    _add_names(command)
-    add = command.add_argument
-    add(
-        "--output",
-        metavar="DIR",
-        required=True,
-        help="the folder to write into",
-    )
-    add("--title", help="the title of the page")
-    add(
-        "--model-name",
-        metavar="NAME",
-        help="what the page calls the model",
-    )
-    add(
-        "--level",
-        type=float,
-        default=0.95,
-        help="level of all intervals (default: 0.95)",
-    )
-    add(
-        "--seed",
-        type=int,
-        default=0,
-        help="seed of random splits (default: 0)",
-    )
-    add(
-        "--sensitive",
-        action="store_true",
-        help="leave ids and names of files out of the page",
-    )
-    add(
-        "--dry-run",
-        action="store_true",
-        help="say what the files support, and compute nothing",
-    )
-    add("--quiet", action="store_true", help="show no progress")
+    labels = command.add_mutually_exclusive_group(required=True)
+    predictions = command.add_mutually_exclusive_group(required=True)
+    _add(labels, LABELS, metavar="FILE")
+    _add(predictions, PREDICTIONS, metavar="FILE")
+    _add(command, FILES, metavar="FILE")
+    _add(command, {"--output": "the folder to write into"}, metavar="DIR", required=True)
+    _add(command, NAMES, metavar="NAME")
+    _add(command, LISTS, metavar="NAME", nargs="+", default=[])
+    grades = {"--ordered": "classes are grades, in this or their order"}
+    _add(command, grades, metavar="NAME", nargs="*")
+    usual = ["item", "rater", "label"]
+    columns = {"--columns": "columns of --annotations"}
+    _add(command, columns, metavar=("CASE", "RATER", "LABEL"), nargs=3, default=usual)
+    change = {"--map": "another name of a class; can be repeated"}
+    _add(command, change, metavar="OLD=NEW", action="append", default=[], type=_change)
+    _add(command, {"--level": "level of all intervals (default: 0.95)"}, type=float, default=0.95)
+    _add(command, {"--seed": "seed of random splits (default: 0)"}, type=int, default=0)
+    _add(command, SWITCHES, action="store_true")
     return parser
 
 
-def _add_files(command: argparse.ArgumentParser) -> None:
-    a_file: dict = {"metavar": "FILE"}
-    add = command.add_mutually_exclusive_group(required=True).add_argument
-    add(
-        "--counts",
-        **a_file,
-        help="how many raters chose each class (a column)",
-    )
-    add(
-        "--annotations",
-        **a_file,
-        help="a row a label: its case, rater and class; see --columns",
-    )
-    add = command.add_mutually_exclusive_group(required=True).add_argument
-    add(
-        "--proba",
-        **a_file,
-        help="predicted probability of each class (a column)",
-    )
-    add(
-        "--predicted-labels",
-        **a_file,
-        help="predicted classes instead, a column a model or judge",
-    )
-    add = command.add_argument
-    add(
-        "--groups",
-        "--cases",
-        **a_file,
-        help="what each case is: patient, site, … (columns)",
-    )
-    add(
-        "--costs",
-        **a_file,
-        help="cost of each decision (a column) under each class (a row)",
-    )
-
-
-def _add_names(command: argparse.ArgumentParser) -> None:
-    add = command.add_argument
-    names = ("CASE", "RATER", "LABEL")
-    usual = ["item", "rater", "label"]
-    several: dict = {"nargs": "+", "default": [], "metavar": "NAME"}
-    patient = "the column, of any file, that names the patient"
-    add(
-        "--columns",
-        nargs=3,
-        default=usual,
-        metavar=names,
-        help="columns of --annotations",
-    )
-    add(
-        "--id",
-        metavar="NAME",
-        help="the column that names the cases",
-    )
-    add("--patient", "--group-column", metavar="NAME", help=patient)
-    add(
-        "--subgroups",
-        **several,
-        help="columns of any file to compare cases by: site, device",
-    )
-    add(
-        "--classes",
-        **several,
-        help="names of the classes, where columns have none",
-    )
-    add(
-        "--ordered",
-        nargs="*",
-        metavar="NAME",
-        help="classes are grades, in this or their order",
-    )
-    change: dict = {"action": "append", "default": [], "type": _change}
-    add(
-        "--map",
-        **change,
-        metavar="OLD=NEW",
-        help="another name of a class; can be repeated",
-    )
-    add(
-        "--not-a-class",
-        **several,
-        help="labels that are no answer: left out and counted",
-    )
+def _add(command, options: dict[str, str], **how: Any) -> None:
+    """Options of one kind; other names of an option stand behind it."""
+    for names, meaning in options.items():
+        command.add_argument(*names.split(), help=meaning, **how)
 
 
 def _change(words: str) -> tuple[str, str]:

@@ -198,7 +198,11 @@ def test_one_column_is_the_probability_of_the_second_class(read, tmp_path, capsy
         ("proba", lambda values: 100 * np.asarray(values), "per cent"),
         ("proba", lambda values: np.where(values == values[4, 1], np.nan, values), "row '004'"),
         ("counts", lambda values: values / 3, "multiply by the number of raters"),
-        ("counts", lambda values: np.where(values == values.max(), np.nan, values), "no number"),
+        (
+            "counts",
+            lambda values: np.where(values == values.max(), np.nan, values),
+            "lacks a number",
+        ),
         ("counts", lambda values: np.char.add(values.astype(str), " votes"), "holds text"),
     ],
     ids=["logits", "per cent", "missing", "shares", "missing count", "text"],
