@@ -195,7 +195,7 @@ def _labels(frames: Mapping, ids: NDArray, options: Namespace) -> tuple[Any, NDA
             steps.append(Step("labels that are blank, left out", blank))
         if what == "annotations":
             parts = (frame.index, frame[rater], given)
-            y = Annotations.from_long(*parts, items=ids, not_a_class=options.not_a_class)
+            y: Any = Annotations.from_long(*parts, items=ids, not_a_class=options.not_a_class)
             y = y[y.rated]
             return y, y.items, [*steps, *_no_answers(y.left_out)]
         counts = pd.crosstab(frame.index, given)
