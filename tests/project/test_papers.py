@@ -1,5 +1,6 @@
 """The pages of the papers: what a row says is in the tables that the page shows."""
 
+import csv
 import inspect
 import re
 import shutil
@@ -85,10 +86,8 @@ PAGE_OF = dict(zip(("P2", "P4", "P3", "P1"), PAGES, strict=True))
 
 def choices() -> list[tuple[str, ...]]:
     """(Paper, class or function, parameter, default, published) of the table of choices."""
-    text = (PAPERS / "index.rst").read_text(encoding="utf-8")
-    table = text[text.index("     - Published\n") :].split("\n\n")[0]
-    cells = [re.split(r"\n     - ", row) for row in re.split(r"\n   \* - ", table)[1:]]
-    return [tuple(cell.strip().strip("`") for cell in row) for row in cells]
+    with open(PAPERS / "choices.csv", encoding="utf-8", newline="") as table:
+        return [tuple(cell.strip("`") for cell in row) for row in csv.reader(table)][1:]
 
 
 @pytest.mark.parametrize("choice", choices(), ids=lambda choice: " ".join(choice[1:3]))
