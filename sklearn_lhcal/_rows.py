@@ -8,7 +8,7 @@ from typing import Any, Self, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ._utils.arrays import Floats, in_blocks, row_blocks
+from ._utils.arrays import Floats, Mask, in_blocks, row_blocks
 from ._utils.checks import (
     check_grouped,
     check_same_length,
@@ -30,7 +30,7 @@ from ._utils.names import (
     positions,
 )
 from ._utils.simplex import accuracy, check_proba, in_columns
-from ._utils.types import ArrayLike, LabelsLike, Samples
+from ._utils.types import ArrayLike, LabelsLike, Samples, Weights
 from .distributions import Distribution, PointMass, predict_dist
 from .label_histogram import Annotations as Annotations
 from .label_histogram import KnownProbabilities as KnownProbabilities
@@ -129,12 +129,12 @@ class Rows:
         groups = take_rows(self.groups, rows)
         return type(self)(self.labels.take(rows), self.prediction[rows], w, groups, self.scale)
 
-    def keep(self, ratings: NDArray[np.bool_]) -> Self:
+    def keep(self, ratings: Mask) -> Self:
         """The rows with some of their ratings, of `Annotations`; rows may become empty."""
         labels = cast(Annotations, self.labels).keep(ratings)
         return type(self)(labels, self.prediction, self.w, self.groups, self.scale)
 
-    def contributes(self, least_raters: int = 1) -> NDArray[np.bool_]:
+    def contributes(self, least_raters: int = 1) -> Mask:
         """Which rows have so many raters and a positive weight, shape (n,)."""
         keep = self.n >= least_raters
         if self.w is not None:
@@ -363,7 +363,7 @@ class DistributionClassifierMixin:
         columns = self.predict_proba(X).argmax(axis=1)
         return self.classes_[columns]
 
-    def score(self, X: Samples, y: LabelsLike, sample_weight: ArrayLike | None = None) -> float:
+    def score(self, X: Samples, y: LabelsLike, sample_weight: Weights = None) -> float:
         """Expected accuracy, see `sklearn_lhcal.metrics.expected_accuracy`: larger is better.
 
         Between 0 and 1; ties of the probabilities are shared evenly. A label of a class that

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Indices = NDArray[np.intp]
+Mask = NDArray[np.bool_]
 
 # rows, and values, whose temporary arrays stay in the processor's cache
 _ROWS = 8192

@@ -8,9 +8,8 @@ from math import comb
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from .arrays import Floats, Indices, Integers
+from .arrays import Floats, Indices, Integers, Mask
 
 # More states than this are not worth their time.
 MOST_STATES = 20_000
@@ -64,7 +63,7 @@ class Stopping(NamedTuple):
         Number of labels to expect.
     """
 
-    ask: list[NDArray[np.bool_]]
+    ask: list[Mask]
     cost: Floats
     labels: Floats
 

@@ -1,6 +1,6 @@
 """What arguments may be, for signatures."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
@@ -20,6 +20,19 @@ else:
 Samples = Any
 
 Seed = int | np.random.RandomState | None
+
+# of samples, one each: weights, and the names of what they belong to; None stands for none
+Weights = ArrayLike | None
+Groups = ArrayLike | None
+
+# whether intervals hold for new raters or for these; None: for new ones where raters are known
+Raters = Literal["random", "fixed"] | None
+
+# ``metric(y, prediction, **options)``
+MetricFunction = Callable[..., float]
+
+# whether, and how often, progress is shown
+Verbose = int | bool
 
 # rows of a container
 Selection = slice | NDArray | list[int]
@@ -65,6 +78,8 @@ class Splitter(Protocol):
 Folds = int | Splitter | Iterable[tuple[ArrayLike, ArrayLike]] | None
 
 
-# how bins are cut, what of a prediction is compared
+# how many bins or which, how they are cut, what of a prediction is compared, by which kernels
+BinsLike = int | ArrayLike
 Strategy = Literal["uniform", "quantile"]
 KernelKind = Literal["canonical", "marginal", "top_label"]
+Bandwidth = float | Literal["loo", "cv"]

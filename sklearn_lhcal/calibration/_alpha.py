@@ -7,15 +7,14 @@ from functools import partial
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 
-from .._utils.arrays import Floats
+from .._utils.arrays import Floats, Mask
 from .._utils.checks import as_features
 from .._utils.problems import Solver
 from .._utils.simplex import entropy, gini
-from .._utils.types import Folds, Seed
+from .._utils.types import Seed, Verbose
 from ..distributions import Dirichlet
 from ._alpha_likelihood import dirichlet_multinomial, pairwise
 from ._alpha_line import (
@@ -29,7 +28,7 @@ from ._alpha_line import (
     do_features_pay,
     is_any_spread_left,
 )
-from ._base import Calibrated, _TrainedCalibrator
+from ._base import Calibrated, Cv, _TrainedCalibrator
 from ._rows import CalibrationRows
 
 _LIKELIHOODS = {
@@ -135,10 +134,10 @@ class AlphaCalibration(_TrainedCalibrator):
         penalty: float | None = None,
         hidden_layer_sizes: int | Sequence[int] = (),
         fallback: bool | None = None,
-        cv: Folds | Literal["holdout"] = None,
+        cv: Cv = None,
         solver: Solver | None = None,
         random_state: Seed = None,
-        verbose: int | bool = 0,
+        verbose: Verbose = 0,
     ) -> None:
         super().__init__(
             estimator, cv=cv, solver=solver, random_state=random_state, verbose=verbose
@@ -201,7 +200,7 @@ class AlphaCalibration(_TrainedCalibrator):
             return clone(self.features).fit(rows.X)
         return self.features
 
-    def _informative(self, rows) -> NDArray[np.bool_]:
+    def _informative(self, rows) -> Mask:
         """Rows with two labels or more, and a positive weight."""
         if not rows.known:
             return (rows.counts.sum(axis=1) > 1) & (rows.weight > 0)

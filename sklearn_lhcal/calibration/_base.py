@@ -42,7 +42,7 @@ from .._utils.names import check_row_names
 from .._utils.problems import Problem, Solver
 from .._utils.progress import Progress
 from .._utils.simplex import log
-from .._utils.types import ArrayLike, Estimator, Folds, LabelsLike, Samples, Seed
+from .._utils.types import Estimator, Folds, LabelsLike, Samples, Seed, Verbose, Weights
 from .._utils.version import __version__
 from ..distributions import Distribution
 from ..model_selection import StratifiedVotesKFold, check_cv
@@ -51,6 +51,8 @@ from ._rows import CalibrationRows
 
 # what a calibrator calibrates; None is a logistic regression
 Calibrated = Estimator | Literal["logits", "proba"] | None
+# how folds are made; a holdout is one of them
+Cv = Folds | Literal["holdout"]
 
 _limited = Lock()
 
@@ -175,9 +177,9 @@ class _BaseCalibrator(_Wrapper):
         self,
         estimator: Calibrated = None,
         *,
-        cv: Folds | Literal["holdout"] = None,
+        cv: Cv = None,
         random_state: Seed = None,
-        verbose: int | bool = 0,
+        verbose: Verbose = 0,
     ) -> None:
         self.estimator = estimator
         self.cv = cv
@@ -207,7 +209,7 @@ class _BaseCalibrator(_Wrapper):
 
     @atomic
     def fit(
-        self, X: Samples, y: LabelsLike, sample_weight: ArrayLike | None = None, **fit_params: Any
+        self, X: Samples, y: LabelsLike, sample_weight: Weights = None, **fit_params: Any
     ) -> Self:
         """Fit the classifier and the calibration method, all or nothing.
 
@@ -337,10 +339,10 @@ class _TrainedCalibrator(_BaseCalibrator):
         self,
         estimator: Calibrated = None,
         *,
-        cv: Folds | Literal["holdout"] = None,
+        cv: Cv = None,
         solver: Solver | None = None,
         random_state: Seed = None,
-        verbose: int | bool = 0,
+        verbose: Verbose = 0,
     ) -> None:
         super().__init__(estimator, cv=cv, random_state=random_state, verbose=verbose)
         self.solver = solver

@@ -24,7 +24,7 @@ from .._utils.bins import Bins
 from .._utils.checks import check_sample_weight, check_samples, take_rows
 from .._utils.estimators import atomic, own_columns
 from .._utils.names import check_row_names
-from .._utils.types import ArrayLike, Estimator, LabelsLike, Samples, Seed
+from .._utils.types import ArrayLike, Estimator, LabelsLike, Samples, Seed, Weights
 from ..distributions import predict_dist
 from ..model_selection import BallCarvingSplit
 from ._base import TrainingRows, _Wrapper, read_for_fit
@@ -162,7 +162,7 @@ class EpistemicCalibration(_Wrapper):
 
     @atomic
     def fit(
-        self, X: Samples, y: LabelsLike, sample_weight: ArrayLike | None = None, **fit_params: Any
+        self, X: Samples, y: LabelsLike, sample_weight: Weights = None, **fit_params: Any
     ) -> Self:
         """Carve the data, fit the map, and fit the classifier on everything, all or nothing.
 
@@ -322,7 +322,7 @@ class EpistemicCalibration(_Wrapper):
         check_is_fitted(self, "estimator_")
         return self.estimator_.sample_proba(X, n_samples, random_state)
 
-    def score(self, X: Samples, y: LabelsLike, sample_weight: ArrayLike | None = None) -> float:
+    def score(self, X: Samples, y: LabelsLike, sample_weight: Weights = None) -> float:
         """Expected accuracy on label histograms: larger is better, between 0 and 1.
 
         A label of a class that training never saw counts as wrong, as with scikit-learn's

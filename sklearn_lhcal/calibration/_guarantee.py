@@ -8,16 +8,15 @@ from abc import abstractmethod
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.model_selection import GroupShuffleSplit
 from sklearn.utils.validation import check_is_fitted
 
 from .._rows import Labels, predicted_dist
-from .._utils.arrays import Floats, Indices, row_units
+from .._utils.arrays import Floats, Indices, Mask, row_units
 from .._utils.checks import check_sample_weight, check_samples, read_groups, take_rows
 from .._utils.estimators import atomic, resolve
 from .._utils.names import check_row_names
-from .._utils.types import ArrayLike, LabelsLike, Samples, Seed
+from .._utils.types import Groups, LabelsLike, Samples, Seed
 from ._base import Calibrated, TrainingRows, _Wrapper, classifier_of, read_for_fit
 from ._order import check_order, median_scores
 
@@ -80,7 +79,7 @@ class _Guarantee(_Wrapper):
         X: Samples,
         y: LabelsLike,
         *,
-        groups: ArrayLike | None = None,
+        groups: Groups = None,
         **fit_params: Any,
     ) -> Self:
         """Fit the classifier, and learn the guarantee on rows that it has not seen, all or nothing.
@@ -285,7 +284,7 @@ class ConformalClassifier(_Guarantee):
         self.conformity_score = conformity_score
         self.confidence_level = confidence_level
 
-    def predict_set(self, X: Samples) -> NDArray[np.bool_]:
+    def predict_set(self, X: Samples) -> Mask:
         """The set of each row: whether it holds each class, shape (n_samples, n_classes)."""
         check_is_fitted(self, "estimator_")
         return _SCORES[self.conformity_score](self.predict_proba(X)) <= self.threshold_

@@ -23,7 +23,7 @@ from .._utils.checks import (
 from .._utils.estimators import atomic
 from .._utils.findings import about_finding, finding_table, warn_of_findings
 from .._utils.names import Side, check_row_names
-from .._utils.types import ArrayLike, Estimator, Samples
+from .._utils.types import Estimator, Samples, Weights
 from ..distributions import Distribution
 from ._alpha import AlphaCalibration, _features
 from ._alpha_line import Concentration, Standardised
@@ -86,7 +86,7 @@ class PerFinding(MetaEstimatorMixin, BaseEstimator):
         self,
         X: Samples,
         y: MultiLabelCounts,
-        sample_weight: ArrayLike | None = None,
+        sample_weight: Weights = None,
         **fit_params: Any,
     ) -> Self:
         """Fit one calibrator for each finding, all or nothing.

@@ -2,7 +2,6 @@
 
 import warnings
 from collections.abc import Hashable
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,9 +14,9 @@ from .._utils.names import positions
 from .._utils.problems import Solver
 from .._utils.simplex import EPS, log
 from .._utils.solvers import LBFGS
-from .._utils.types import ArrayLike, Folds, LabelsLike, Samples, Seed
+from .._utils.types import ArrayLike, LabelsLike, Samples, Seed, Verbose
 from ..distributions import Distribution, Mixture, PointMass
-from ._base import Calibrated, _TrainedCalibrator
+from ._base import Calibrated, Cv, _TrainedCalibrator
 from ._reader_tilt import NewReader, Ratings, fit_effects, posterior, tilted
 from ._rows import CalibrationRows
 
@@ -95,10 +94,10 @@ class ReaderEffects(_TrainedCalibrator):
         estimator: Calibrated = None,
         *,
         effect_std: float | None = None,
-        cv: Folds | Literal["holdout"] = None,
+        cv: Cv = None,
         solver: Solver | None = None,
         random_state: Seed = None,
-        verbose: int | bool = 0,
+        verbose: Verbose = 0,
     ) -> None:
         super().__init__(
             estimator, cv=cv, solver=solver, random_state=random_state, verbose=verbose

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 from sklearn.utils.validation import check_is_fitted
 
-from .._utils.arrays import Floats, Indices
+from .._utils.arrays import Floats, Indices, Mask
 from .._utils.checks import check_samples, n_rows
 from .._utils.costs import (
     bayes_columns,
@@ -418,7 +418,7 @@ class RiskControlledDecision(_Guarantee):
         accepted, d, column = self._decided(X)
         return self.decisions_[np.where(accepted, d, column)]
 
-    def accepted(self, X: Samples) -> NDArray[np.bool_]:
+    def accepted(self, X: Samples) -> Mask:
         """Whether each row is decided, and not referred, shape (n_samples,)."""
         return self._decided(X)[0]
 

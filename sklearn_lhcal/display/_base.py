@@ -37,6 +37,10 @@ _KEPT_AS = {
 }
 
 
+# the user's own styles of models: for all of them, or one each
+Styles = dict | list[dict] | None
+
+
 class Display:
     """Base of all displays, which are dataclasses: keeps arrays and lists, and finds the axes."""
 
@@ -175,7 +179,7 @@ def styled(own: dict | None, **ours) -> dict:
     return ours | (own or {})
 
 
-def of_each(own: dict | list[dict] | None, n: int, name: str) -> list[dict]:
+def of_each(own: Styles, n: int, name: str) -> list[dict]:
     """The user's own styles of n models: one dict for all of them, or a list, one each."""
     if not isinstance(own, list):
         return [own or {}] * n

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,17 @@ from sklearn.utils import check_random_state
 from .._rows import PredictionLike, Rows, read_rows
 from .._utils.arrays import Floats
 from .._utils.checks import checked
-from .._utils.types import ArrayLike, Estimator, LabelsLike, Samples, Seed, Strategy
+from .._utils.types import (
+    BinsLike,
+    Estimator,
+    Groups,
+    LabelsLike,
+    Raters,
+    Samples,
+    Seed,
+    Strategy,
+    Weights,
+)
 from ..distributions import PointMass
 from ..metrics import calibration_loss, confidence_interval, dispersion_loss
 from ._base import NOTE, WIDE, Display, draw_legend, drawn, name_of, predicted, reach, styled
@@ -114,10 +124,10 @@ class CalibrationDispersionDisplay(Display):
         y: LabelsLike,
         predictions: Mapping[str, PredictionLike],
         *,
-        sample_weight: ArrayLike | None = None,
-        groups: ArrayLike | None = None,
-        raters: Literal["random", "fixed"] | None = None,
-        n_bins: int | ArrayLike = 15,
+        sample_weight: Weights = None,
+        groups: Groups = None,
+        raters: Raters = None,
+        n_bins: BinsLike = 15,
         strategy: Strategy = "uniform",
         confidence_level: float = 0.95,
         random_state: Seed = 0,

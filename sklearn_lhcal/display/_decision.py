@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 from .._rows import PredictionLike
 from .._utils.checks import checked
 from .._utils.costs import check_cost_matrix
-from .._utils.types import ArrayLike, Estimator, LabelsLike, Samples
+from .._utils.types import ArrayLike, Estimator, Groups, LabelsLike, Raters, Samples
 from ._base import (
     DOTTED,
     SQUARE,
     Display,
+    Styles,
     by_name,
     check_reference,
     draw_curves,
@@ -132,8 +133,8 @@ class DecisionRiskDisplay(Display):
         *,
         reference: str | None = None,
         test_share: float | None = None,
-        groups: ArrayLike | None = None,
-        raters: Literal["random", "fixed"] | None = None,
+        groups: Groups = None,
+        raters: Raters = None,
         confidence_level: float = 0.95,
         ax: "Axes | None" = None,
         **plot_kwargs: Any,
@@ -253,8 +254,8 @@ class DecisionRiskDisplay(Display):
         self,
         ax: "Axes | None" = None,
         *,
-        point_kwargs: dict | list[dict] | None = None,
-        model_kwargs: dict | list[dict] | None = None,
+        point_kwargs: Styles = None,
+        model_kwargs: Styles = None,
         errorbar_kwargs: dict | None = None,
     ) -> Self:
         """Draw true and estimated risks.
@@ -310,7 +311,7 @@ class DecisionRiskDisplay(Display):
         self,
         ax: "Axes | None" = None,
         *,
-        point_kwargs: dict | list[dict] | None = None,
+        point_kwargs: Styles = None,
         errorbar_kwargs: dict | None = None,
     ) -> Self:
         """Draw the true risk of each model less that of the reference; below 0 it is better.
@@ -353,7 +354,7 @@ class DecisionRiskDisplay(Display):
         self,
         ax: "Axes | None" = None,
         *,
-        line_kwargs: dict | list[dict] | None = None,
+        line_kwargs: Styles = None,
         band_kwargs: dict | None = None,
     ) -> Self:
         """Draw the risk over all ratios of the costs of the two mistakes; two classes only.

@@ -1,19 +1,20 @@
 """Decision curves: the net benefit of acting on a prediction, against the threshold."""
 
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .._rows import PredictionLike
 from .._utils.checks import checked
-from .._utils.types import ArrayLike, Estimator, LabelsLike, Samples
+from .._utils.types import ArrayLike, Estimator, Groups, LabelsLike, Raters, Samples, Weights
 from ..metrics import decision_curve
 from ._base import (
     DOTTED,
     WIDE,
     Display,
+    Styles,
     by_name,
     check_reference,
     draw_curves,
@@ -119,9 +120,9 @@ class DecisionCurveDisplay(Display):
         class_index: object = None,
         thresholds: ArrayLike | None = None,
         reference: str | None = None,
-        sample_weight: ArrayLike | None = None,
-        groups: ArrayLike | None = None,
-        raters: Literal["random", "fixed"] | None = None,
+        sample_weight: Weights = None,
+        groups: Groups = None,
+        raters: Raters = None,
         confidence_level: float = 0.95,
         ax: "Axes | None" = None,
         **plot_kwargs: Any,
@@ -243,8 +244,8 @@ class DecisionCurveDisplay(Display):
         self,
         ax: "Axes | None" = None,
         *,
-        line_kwargs: dict | list[dict] | None = None,
-        band_kwargs: dict | list[dict] | None = None,
+        line_kwargs: Styles = None,
+        band_kwargs: Styles = None,
     ) -> Self:
         """Draw the net benefit of the models, of acting on every row, and on none.
 
@@ -277,8 +278,8 @@ class DecisionCurveDisplay(Display):
         self,
         ax: "Axes | None" = None,
         *,
-        line_kwargs: dict | list[dict] | None = None,
-        band_kwargs: dict | list[dict] | None = None,
+        line_kwargs: Styles = None,
+        band_kwargs: Styles = None,
     ) -> Self:
         """Draw the net benefit of the models less that of the reference; above 0 they are better.
 

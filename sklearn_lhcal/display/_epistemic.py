@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,16 @@ from .._rows import labels_for, rated_only
 from .._utils.checks import check_samples, check_values, checked
 from .._utils.estimators import resolve
 from .._utils.names import check_row_names
-from .._utils.types import ArrayLike, Estimator, LabelsLike, Samples, Strategy
+from .._utils.types import (
+    ArrayLike,
+    BinsLike,
+    Estimator,
+    Groups,
+    LabelsLike,
+    Raters,
+    Samples,
+    Strategy,
+)
 from ..distributions import predict_epistemic
 from ..metrics import GainCurve, accuracy_gain, gain_curve
 from ._base import (
@@ -108,8 +117,8 @@ class EpistemicGainDisplay(Display):
         uncertainty: ArrayLike | Sequence[ArrayLike],
         *,
         calibrated: ArrayLike | None = None,
-        groups: ArrayLike | None = None,
-        n_bins: int | ArrayLike = 20,
+        groups: Groups = None,
+        n_bins: BinsLike = 20,
         strategy: Strategy = "quantile",
         confidence_level: float = 0.95,
         name: str | None = None,
@@ -199,9 +208,9 @@ class EpistemicGainDisplay(Display):
         uncertainty: ArrayLike,
         *,
         calibrated: ArrayLike | None = None,
-        groups: ArrayLike | None = None,
-        raters: Literal["random", "fixed"] | None = None,
-        n_bins: int | ArrayLike = 20,
+        groups: Groups = None,
+        raters: Raters = None,
+        n_bins: BinsLike = 20,
         strategy: Strategy = "quantile",
         confidence_level: float = 0.95,
         name: str | None = None,

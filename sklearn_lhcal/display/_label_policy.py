@@ -2,15 +2,15 @@
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from numpy.typing import NDArray
 
 from .._utils.checks import checked
-from .._utils.types import ArrayLike, Estimator, LabelsLike, Samples, Seed
+from .._utils.types import ArrayLike, Estimator, Groups, LabelsLike, Raters, Samples, Seed, Weights
 from ..distributions import Distribution
 from ..metrics import policy_curve
-from ._base import DOTTED, WIDE, Display, draw_curves, draw_legend, predicted, styled
+from ._base import DOTTED, WIDE, Display, Styles, draw_curves, draw_legend, predicted, styled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -112,9 +112,9 @@ class LabelPolicyDisplay(Display):
         prices: ArrayLike | None = None,
         horizon: int = 4,
         n_replays: int = 20,
-        sample_weight: ArrayLike | None = None,
-        groups: ArrayLike | None = None,
-        raters: Literal["random", "fixed"] | None = None,
+        sample_weight: Weights = None,
+        groups: Groups = None,
+        raters: Raters = None,
         confidence_level: float = 0.95,
         random_state: Seed = None,
         ax: "Axes | None" = None,
@@ -230,8 +230,8 @@ class LabelPolicyDisplay(Display):
         self,
         ax: "Axes | None" = None,
         *,
-        line_kwargs: dict | list[dict] | None = None,
-        band_kwargs: dict | list[dict] | None = None,
+        line_kwargs: Styles = None,
+        band_kwargs: Styles = None,
         fixed_kwargs: dict | None = None,
     ) -> Self:
         """Draw the total cost of the rules against the price of a label.
@@ -273,8 +273,8 @@ class LabelPolicyDisplay(Display):
         self,
         ax: "Axes | None" = None,
         *,
-        line_kwargs: dict | list[dict] | None = None,
-        band_kwargs: dict | list[dict] | None = None,
+        line_kwargs: Styles = None,
+        band_kwargs: Styles = None,
     ) -> Self:
         """Draw the total cost of the rules less that of optimal stopping; above 0 they cost more.
 

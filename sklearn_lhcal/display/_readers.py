@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from .._rows import Annotations, PredictionLike
 from .._utils.checks import checked
 from .._utils.distances import Distance, is_ordinal
-from .._utils.types import ArrayLike, Seed
+from .._utils.types import Groups, Raters, Seed, Weights
 from ..metrics import ConfidenceInterval, reader_comparison
 from ._base import DOTTED, WIDE, PredictionDisplay, color_of, reach, styled
 
@@ -110,9 +110,9 @@ class ReaderDisplay(PredictionDisplay):
         prediction: PredictionLike,
         *,
         distance: Distance = None,
-        sample_weight: ArrayLike | None = None,
-        groups: ArrayLike | None = None,
-        raters: Literal["random", "fixed"] | None = None,
+        sample_weight: Weights = None,
+        groups: Groups = None,
+        raters: Raters = None,
         margin: float = 0.0,
         confidence_level: float = 0.95,
         n_blocks: int = 50,

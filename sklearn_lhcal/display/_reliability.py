@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from .._rows import PredictionLike
 from .._utils.checks import checked
 from .._utils.distances import Distance, is_ordinal
-from .._utils.types import ArrayLike, LabelsLike, Strategy
+from .._utils.types import ArrayLike, BinsLike, Groups, LabelsLike, Raters, Strategy, Weights
 from ..metrics import reliability_curve
 from ._base import (
     ABOVE_STRIP,
@@ -238,10 +238,10 @@ class ReliabilityDisplay(_BinnedDisplay):
         class_index: int | Hashable | None = None,
         distance: Literal["ordinal"] | None = None,
         classes: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
-        groups: ArrayLike | None = None,
-        raters: Literal["random", "fixed"] | None = None,
-        n_bins: int | ArrayLike = 15,
+        sample_weight: Weights = None,
+        groups: Groups = None,
+        raters: Raters = None,
+        n_bins: BinsLike = 15,
         strategy: Strategy = "uniform",
         confidence_level: float = 0.95,
         name: str | None = None,
@@ -411,10 +411,10 @@ class DisagreementReliabilityDisplay(_BinnedDisplay):
         prediction: PredictionLike,
         *,
         distance: Distance = None,
-        sample_weight: ArrayLike | None = None,
-        groups: ArrayLike | None = None,
-        raters: Literal["random", "fixed"] | None = None,
-        n_bins: int | ArrayLike = 15,
+        sample_weight: Weights = None,
+        groups: Groups = None,
+        raters: Raters = None,
+        n_bins: BinsLike = 15,
         strategy: Strategy = "uniform",
         confidence_level: float = 0.95,
         name: str | None = None,

@@ -1,13 +1,13 @@
 """Who needs a second opinion: what one more label of the rows referred first is worth."""
 
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from numpy.typing import NDArray
 
 from .._rows import PredictionLike
 from .._utils.checks import checked
-from .._utils.types import ArrayLike, Estimator, LabelsLike, Samples
+from .._utils.types import ArrayLike, Estimator, Groups, LabelsLike, Raters, Samples, Weights
 from ..metrics import referral_curve
 from ._base import WIDE, Display, draw_legend, draw_reference, drawn, name_of, predicted, styled
 
@@ -129,9 +129,9 @@ class SecondOpinionDisplay(Display):
         *,
         rule: str | ArrayLike = "second_opinion_value",
         normalize: bool = False,
-        sample_weight: ArrayLike | None = None,
-        groups: ArrayLike | None = None,
-        raters: Literal["random", "fixed"] | None = None,
+        sample_weight: Weights = None,
+        groups: Groups = None,
+        raters: Raters = None,
         n_points: int = 201,
         confidence_level: float = 0.95,
         name: str | None = None,
@@ -215,7 +215,7 @@ default="second_opinion_value"
         y: LabelsLike,
         *,
         rule: str | ArrayLike = "second_opinion_value",
-        sample_weight: ArrayLike | None = None,
+        sample_weight: Weights = None,
         name: str | None = None,
         **kwargs: Any,
     ) -> Self:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from .._rows import PredictionLike, Rows, class_column, class_names, read_rows
 from .._utils.checks import as_names, checked
-from .._utils.types import ArrayLike, LabelsLike
+from .._utils.types import ArrayLike, LabelsLike, Weights
 from ..metrics import loo_bandwidth
 from ._base import NOTE, PredictionDisplay, color_of, styled
 
@@ -99,7 +99,7 @@ class SimplexCalibrationDisplay(PredictionDisplay):
         classes: ArrayLike | None = None,
         bandwidth: float | Literal["loo"] = 0.05,
         n_bins: int = 8,
-        sample_weight: ArrayLike | None = None,
+        sample_weight: Weights = None,
         ax: "Axes | None" = None,
         **plot_kwargs: Any,
     ) -> Self:

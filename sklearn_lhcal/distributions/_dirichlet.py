@@ -4,10 +4,9 @@ from typing import Self
 
 import numpy as np
 from numpy.polynomial.polynomial import polyval
-from numpy.typing import NDArray
 from scipy.special import betainc, betaincinv, digamma, expit, zeta
 
-from .._utils.arrays import Floats, Indices, row_blocks
+from .._utils.arrays import Floats, Indices, Mask, row_blocks
 from .._utils.checks import as_floats
 from .._utils.names import column_names
 from .._utils.simplex import check_proba, in_columns, log, softmax
@@ -285,7 +284,7 @@ def _digamma_minus_log(x):
     return np.where(x < 20, digamma(1 + small) - np.log(small), 0.5 / large - tail)
 
 
-def _few(some: NDArray[np.bool_]) -> Indices | slice:
+def _few(some: Mask) -> Indices | slice:
     """The classes that hold in any row, (n, K), where they are few; else all."""
     k = np.flatnonzero(some.any(axis=0))
     if 4 * len(k) < some.shape[1]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from .._utils.arrays import Floats, Integers
+from .._utils.arrays import Floats, Integers, Mask
 from .._utils.checks import as_floats, checked
 from .._utils.costs import Costs, bayes_columns, check_cost_matrix, of_rows
 from .._utils.label_tree import (
@@ -72,7 +72,7 @@ class LabelPolicy:
     def __repr__(self) -> str:
         return f"LabelPolicy(n={len(self)}, horizon={self.horizon})"
 
-    def ask(self, counts: ArrayLike | None = None) -> NDArray[np.bool_]:
+    def ask(self, counts: ArrayLike | None = None) -> Mask:
         """Whether to ask for one more label of each row, given its labels so far, shape (n,)."""
         y = self._counts(counts).astype(int)
         number = y.sum(axis=1)

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, gammaln, xlogy
 
-from .._utils.arrays import Floats
+from .._utils.arrays import Floats, Mask
 from .._utils.rising import log_rising, stirling
 
 _MANY = 1e6  # labels of a row, from which log-factorials cancel: to 1e-9 there, to 1e-5 at 1e10
@@ -53,7 +53,7 @@ def log_coefficient(y: NDArray) -> Floats:
     return gammaln(y.sum(axis=1) + 1) - gammaln(y + 1).sum(axis=1)
 
 
-def is_corner(log_total: NDArray) -> NDArray[np.bool_]:
+def is_corner(log_total: NDArray) -> Mask:
     """Where α0 is so small that draws are corners to the last bit."""
     return log_total < _CORNER
 

@@ -12,7 +12,7 @@ from .._rows import DistributionClassifierMixin, read_labels, weight_of
 from .._utils.arrays import Floats
 from .._utils.checks import check_samples, checked
 from .._utils.estimators import atomic, class_order, fit_on_labels, own_columns, take_feature_names
-from .._utils.types import ArrayLike, LabelsLike, Samples, Seed
+from .._utils.types import LabelsLike, Samples, Seed, Weights
 from ..distributions import Ensemble
 
 
@@ -43,7 +43,7 @@ class EnsembleClassifier(
 
     @atomic
     def fit(
-        self, X: Samples, y: LabelsLike, sample_weight: ArrayLike | None = None, **fit_params: Any
+        self, X: Samples, y: LabelsLike, sample_weight: Weights = None, **fit_params: Any
     ) -> Self:
         """Fit the estimator; a fit that fails or is interrupted leaves it as it was.
 

@@ -19,7 +19,7 @@ from .._utils.estimators import atomic
 from .._utils.names import check_row_names
 from .._utils.progress import Progress
 from .._utils.simplex import row_sum, softmax
-from .._utils.types import ArrayLike, LabelsLike, Samples, Seed
+from .._utils.types import ArrayLike, LabelsLike, Samples, Seed, Verbose, Weights
 from ..distributions import Distribution, Ensemble, LogisticNormal, PointMass
 from ._hyperparameters import (
     Learned,
@@ -203,7 +203,7 @@ class SparseGPClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstim
         dtype: Literal["auto", "float64", "float32"] = "auto",
         device: str = "cpu",
         random_state: Seed = None,
-        verbose: int | bool = 0,
+        verbose: Verbose = 0,
     ) -> None:
         self.kernel = kernel
         self.n_inducing = n_inducing
@@ -221,7 +221,7 @@ class SparseGPClassifier(DistributionClassifierMixin, ClassifierMixin, BaseEstim
         self.verbose = verbose
 
     @atomic
-    def fit(self, X: Samples, y: LabelsLike, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(self, X: Samples, y: LabelsLike, sample_weight: Weights = None) -> Self:
         """Fit inducing points, kernel and posterior, all or nothing.
 
         Parameters

@@ -8,7 +8,7 @@ from sklearn.utils import check_random_state
 
 from .._utils.arrays import Floats, Indices
 from .._utils.checks import checked, read_groups
-from .._utils.types import ArrayLike, LabelsLike, Seed
+from .._utils.types import Groups, LabelsLike, Seed
 from ._labels import Labels, read_labels
 from ._statistics import pairwise_disagreement
 
@@ -57,7 +57,7 @@ class AdjudicationTest(NamedTuple):
 
 @checked
 def adjudication_test(
-    y: LabelsLike, *, groups: ArrayLike | None = None, random_state: Seed = 0
+    y: LabelsLike, *, groups: Groups = None, random_state: Seed = 0
 ) -> AdjudicationTest:
     """Test whether ratings were added to rows on which raters disagreed, as in adjudicated data.
 

@@ -4,7 +4,7 @@ from functools import partial
 
 from .._utils.distances import Distance
 from .._utils.tags import MeanOfTerms, OfRows, metric
-from .._utils.types import ArrayLike, LabelsLike
+from .._utils.types import LabelsLike, Weights
 from ._chance import (
     Similarity,
     agreement_terms,
@@ -29,7 +29,7 @@ _coefficient = partial(OfRows, greater_is_better=True, compares_raters=True, of_
     )
 )
 def percent_agreement(
-    y: LabelsLike, *, weights: Similarity = "nominal", sample_weight: ArrayLike | None = None
+    y: LabelsLike, *, weights: Similarity = "nominal", sample_weight: Weights = None
 ) -> float:
     """Share of pairs of raters of a row who agree, mean over rows: larger is better, maximum 1.
 
@@ -78,7 +78,7 @@ def percent_agreement(
 
 @metric(_coefficient(of_rows=fleiss))
 def fleiss_kappa(
-    y: LabelsLike, *, weights: Similarity = "nominal", sample_weight: ArrayLike | None = None
+    y: LabelsLike, *, weights: Similarity = "nominal", sample_weight: Weights = None
 ) -> float:
     """Fleiss' kappa, agreement between raters beyond chance: larger is better, maximum 1.
 
@@ -119,7 +119,7 @@ def fleiss_kappa(
 
 @metric(_coefficient(of_rows=gwet))
 def gwet_ac(
-    y: LabelsLike, *, weights: Similarity = "nominal", sample_weight: ArrayLike | None = None
+    y: LabelsLike, *, weights: Similarity = "nominal", sample_weight: Weights = None
 ) -> float:
     """Gwet's AC1, and AC2 with weights: agreement beyond chance, larger is better, maximum 1.
 
@@ -159,7 +159,7 @@ def gwet_ac(
 
 @metric(_coefficient(of_rows=conger))
 def conger_kappa(
-    y: LabelsLike, *, weights: Similarity = "nominal", sample_weight: ArrayLike | None = None
+    y: LabelsLike, *, weights: Similarity = "nominal", sample_weight: Weights = None
 ) -> float:
     """Conger's kappa, Cohen's of any number of raters: larger is better, maximum 1.
 
@@ -202,7 +202,7 @@ def conger_kappa(
 
 @metric(_coefficient(of_rows=cohen))
 def cohen_kappa(
-    y: LabelsLike, *, weights: Similarity = "nominal", sample_weight: ArrayLike | None = None
+    y: LabelsLike, *, weights: Similarity = "nominal", sample_weight: Weights = None
 ) -> float:
     """Cohen's kappa of two raters: larger is better, maximum 1.
 
@@ -247,7 +247,7 @@ def krippendorff_alpha(
     y: LabelsLike,
     *,
     weights: Similarity = "nominal",
-    sample_weight: ArrayLike | None = None,
+    sample_weight: Weights = None,
     distance: Distance = None,
 ) -> float:
     """Krippendorff's alpha, one minus observed by expected disagreement: larger is better.

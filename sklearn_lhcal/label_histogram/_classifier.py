@@ -20,7 +20,7 @@ from .._utils.estimators import (
 )
 from .._utils.names import positions
 from .._utils.simplex import accuracy, in_columns
-from .._utils.types import ArrayLike, Estimator, LabelsLike, Samples
+from .._utils.types import Estimator, LabelsLike, Samples, Weights
 from ._boosting import boosted
 from ._labels import read_labels, weight_of
 
@@ -64,7 +64,7 @@ class LabelHistogramClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimato
 
     @atomic
     def fit(
-        self, X: Samples, y: LabelsLike, sample_weight: ArrayLike | None = None, **fit_params: Any
+        self, X: Samples, y: LabelsLike, sample_weight: Weights = None, **fit_params: Any
     ) -> Self:
         """Fit a clone of the estimator.
 
@@ -114,7 +114,7 @@ class LabelHistogramClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimato
         check_is_fitted(self, "estimator_")
         return self.classes_[self.predict_proba(X).argmax(axis=1)]
 
-    def score(self, X: Samples, y: LabelsLike, sample_weight: ArrayLike | None = None) -> float:
+    def score(self, X: Samples, y: LabelsLike, sample_weight: Weights = None) -> float:
         """Expected accuracy on label histograms: larger is better, between 0 and 1.
 
         Ties of the probabilities are shared evenly. A label of a class that training never saw

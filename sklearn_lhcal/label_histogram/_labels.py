@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from sklearn.utils import column_or_1d
 
-from .._utils.arrays import Floats, Indices, Integers
+from .._utils.arrays import Floats, Indices, Integers, Mask
 from .._utils.checks import (
     as_floats,
     as_names,
@@ -473,6 +473,6 @@ def _finite(a: NDArray) -> Floats:
     return a
 
 
-def _first(wrong: NDArray[np.bool_]) -> str:
+def _first(wrong: Mask) -> str:
     """Where the first wrong value of a matrix is."""
     return f"first in row {int(np.flatnonzero(wrong.any(axis=1))[0])}"

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .._utils.arrays import Indices
+from .._utils.arrays import Indices, Mask
 from .._utils.checks import any_array, as_names, check_values, is_gap
 from .._utils.names import column_names, positions, sorted_names, typed
 from ._labels import Labels, given_order, one_hot
@@ -227,6 +227,6 @@ def arranged(
     return order, np.concatenate([[0], np.cumsum(sizes)])
 
 
-def _repeated(row: Indices, rater: Indices) -> NDArray[np.bool_]:
+def _repeated(row: Indices, rater: Indices) -> Mask:
     """Whether the next rating is one of the same rater for the same item, shape (N − 1,)."""
     return (row[1:] == row[:-1]) & (rater[1:] == rater[:-1])

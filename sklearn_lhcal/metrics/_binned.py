@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._rows import Annotations, Rows
-from .._utils.arrays import Floats, row_blocks
+from .._utils.arrays import Floats, Mask, row_blocks
 from .._utils.bins import Bins
 from ._two_way import pairs_within, squares
 
@@ -151,7 +151,7 @@ class BinSums:
             several, plugin - W_b / W * variance * h / np.where(several, 1 - h, 1.0), 0.0
         )
 
-    def _several(self) -> NDArray[np.bool_]:
+    def _several(self) -> Mask:
         """Where a bin can be corrected, (K, B): more than one row in it, or group."""
         if self.correction is None:
             return self.w > 0

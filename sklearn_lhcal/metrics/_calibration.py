@@ -17,7 +17,7 @@ from .._utils.arrays import Floats
 from .._utils.bins import Bins
 from .._utils.distances import Distance, placed
 from .._utils.tags import LossOverBins, metric
-from .._utils.types import ArrayLike, LabelsLike, Strategy
+from .._utils.types import BinsLike, Groups, LabelsLike, Strategy, Weights
 from ._binned import Binned, BinSums, Correction, check_exponent, correction_of
 from ._evaluate import points_of, score, signed_root
 from ._label_histogram import least_raters
@@ -123,10 +123,10 @@ def calibration_loss(
     y: LabelsLike,
     prediction: PredictionLike,
     *,
-    sample_weight: ArrayLike | None = None,
-    groups: ArrayLike | None = None,
+    sample_weight: Weights = None,
+    groups: Groups = None,
     p: float = 2,
-    n_bins: int | ArrayLike = 15,
+    n_bins: BinsLike = 15,
     strategy: Strategy = "uniform",
     bias_correction: Correction = "residual",
     loss: Literal["squared", "log"] = "squared",
@@ -208,10 +208,10 @@ def calibration_error(
     y: LabelsLike,
     prediction: PredictionLike,
     *,
-    sample_weight: ArrayLike | None = None,
-    groups: ArrayLike | None = None,
+    sample_weight: Weights = None,
+    groups: Groups = None,
     p: float = 2,
-    n_bins: int | ArrayLike = 15,
+    n_bins: BinsLike = 15,
     strategy: Strategy = "uniform",
     bias_correction: Correction = "residual",
     distance: Distance = None,
@@ -248,9 +248,9 @@ def dispersion_loss(
     y: LabelsLike,
     prediction: PredictionLike,
     *,
-    sample_weight: ArrayLike | None = None,
-    groups: ArrayLike | None = None,
-    n_bins: int | ArrayLike = 15,
+    sample_weight: Weights = None,
+    groups: Groups = None,
+    n_bins: BinsLike = 15,
     strategy: Strategy = "uniform",
     bias_correction: Correction = "residual",
     distance: Distance = None,
@@ -286,9 +286,9 @@ def dispersion_error(
     y: LabelsLike,
     prediction: PredictionLike,
     *,
-    sample_weight: ArrayLike | None = None,
-    groups: ArrayLike | None = None,
-    n_bins: int | ArrayLike = 15,
+    sample_weight: Weights = None,
+    groups: Groups = None,
+    n_bins: BinsLike = 15,
     strategy: Strategy = "uniform",
     bias_correction: Correction = "residual",
     distance: Distance = None,

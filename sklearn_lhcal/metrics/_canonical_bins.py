@@ -11,7 +11,7 @@ from scipy.stats import skew
 from .._rows import PredictionLike, Rows
 from .._utils.bins import Bins
 from .._utils.tags import OfRows, metric
-from .._utils.types import ArrayLike, LabelsLike
+from .._utils.types import LabelsLike, Weights
 from ._evaluate import score, signed_root
 from ._kernel import check_options
 
@@ -38,7 +38,7 @@ def binned_canonical_error(
     y: LabelsLike,
     prediction: PredictionLike,
     *,
-    sample_weight: ArrayLike | None = None,
+    sample_weight: Weights = None,
     p: float = 1,
     n_bins: int | Literal["doane"] = "doane",
     root: bool = False,

@@ -19,7 +19,7 @@ from .._utils.costs import (
 )
 from .._utils.names import Side, check_row_names
 from .._utils.tags import MeanOfTerms, metric
-from .._utils.types import ArrayLike, LabelsLike
+from .._utils.types import ArrayLike, LabelsLike, Weights
 from ..distributions import Distribution
 from ._evaluate import score, weighted
 
@@ -117,7 +117,7 @@ def decision_risk(
     decisions: ArrayLike,
     cost_matrix: ArrayLike,
     *,
-    sample_weight: ArrayLike | None = None,
+    sample_weight: Weights = None,
 ) -> float:
     """Mean cost of decisions: smaller is better; between the least and the largest cost.
 
@@ -156,7 +156,7 @@ def decision_risk(
 
 
 def model_risk(
-    prediction: PredictionLike, cost_matrix: ArrayLike, *, sample_weight: ArrayLike | None = None
+    prediction: PredictionLike, cost_matrix: ArrayLike, *, sample_weight: Weights = None
 ) -> float:
     """The risk that a model expects of its own decisions (P4 eq. 7).
 
@@ -196,7 +196,7 @@ def risk_gap(
     prediction: PredictionLike,
     cost_matrix: ArrayLike,
     *,
-    sample_weight: ArrayLike | None = None,
+    sample_weight: Weights = None,
 ) -> float:
     """True risk less `model_risk` of a model's own decisions: 0 where it assesses them rightly.
 

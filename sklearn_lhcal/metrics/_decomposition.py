@@ -12,7 +12,7 @@ from .._utils.arrays import Floats
 from .._utils.distances import Distance
 from .._utils.results import result
 from .._utils.tags import LossOverBins, metric
-from .._utils.types import ArrayLike, LabelsLike, Strategy
+from .._utils.types import BinsLike, Groups, LabelsLike, Strategy, Weights
 from ._binned import BinSums, Correction
 from ._calibration import class_bins
 from ._evaluate import score
@@ -111,9 +111,9 @@ def loss_decomposition(
     y: LabelsLike,
     prediction: PredictionLike,
     *,
-    sample_weight: ArrayLike | None = None,
-    groups: ArrayLike | None = None,
-    n_bins: int | ArrayLike = 15,
+    sample_weight: Weights = None,
+    groups: Groups = None,
+    n_bins: BinsLike = 15,
     strategy: Strategy = "uniform",
     bias_correction: Correction = "residual",
     distance: Distance = None,

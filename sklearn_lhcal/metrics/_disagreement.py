@@ -11,7 +11,7 @@ from .._utils.arrays import Floats
 from .._utils.bins import Bins
 from .._utils.distances import Distance
 from .._utils.tags import LossOverBins, MeanOfTerms, metric
-from .._utils.types import ArrayLike, LabelsLike, Strategy
+from .._utils.types import BinsLike, Groups, LabelsLike, Strategy, Weights
 from ._binned import Binned, BinSums, Correction, correction_of
 from ._calibration import calibration_parts
 from ._evaluate import apart, mean_of, points_of, score, signed_root
@@ -165,7 +165,7 @@ def disagreement_squared_loss(
     y: LabelsLike,
     prediction: PredictionLike,
     *,
-    sample_weight: ArrayLike | None = None,
+    sample_weight: Weights = None,
     distance: Distance = None,
 ) -> float:
     """Expected squared loss ``L_φ`` of predicted disagreement: smaller is better, minimum 0.
@@ -204,9 +204,9 @@ def disagreement_calibration_loss(
     y: LabelsLike,
     prediction: PredictionLike,
     *,
-    sample_weight: ArrayLike | None = None,
-    groups: ArrayLike | None = None,
-    n_bins: int | ArrayLike = 15,
+    sample_weight: Weights = None,
+    groups: Groups = None,
+    n_bins: BinsLike = 15,
     strategy: Strategy = "uniform",
     bias_correction: Correction = "residual",
     distance: Distance = None,
@@ -252,9 +252,9 @@ def disagreement_calibration_error(
     y: LabelsLike,
     prediction: PredictionLike,
     *,
-    sample_weight: ArrayLike | None = None,
-    groups: ArrayLike | None = None,
-    n_bins: int | ArrayLike = 15,
+    sample_weight: Weights = None,
+    groups: Groups = None,
+    n_bins: BinsLike = 15,
     strategy: Strategy = "uniform",
     bias_correction: Correction = "residual",
     distance: Distance = None,
@@ -287,7 +287,7 @@ def disagreement_calibration_error(
 
 @metric(_of_pairs(terms=mean_of(_class_losses), limits=(0.0, 1.0)))
 def class_disagreement_squared_loss(
-    y: LabelsLike, prediction: PredictionLike, *, sample_weight: ArrayLike | None = None
+    y: LabelsLike, prediction: PredictionLike, *, sample_weight: Weights = None
 ) -> float:
     """Expected squared loss of class-wise disagreement: smaller is better, minimum 0.
 
@@ -317,9 +317,9 @@ def class_disagreement_calibration_error(
     y: LabelsLike,
     prediction: PredictionLike,
     *,
-    sample_weight: ArrayLike | None = None,
-    groups: ArrayLike | None = None,
-    n_bins: int | ArrayLike = 15,
+    sample_weight: Weights = None,
+    groups: Groups = None,
+    n_bins: BinsLike = 15,
     strategy: Strategy = "uniform",
     bias_correction: Correction = "residual",
 ) -> float:
@@ -354,7 +354,7 @@ def posterior_epistemic_loss(
     y: LabelsLike,
     prediction: PredictionLike,
     *,
-    sample_weight: ArrayLike | None = None,
+    sample_weight: Weights = None,
     distance: Distance = None,
 ) -> float:
     """Epistemic loss after one more expert label: smaller is better, minimum 0.

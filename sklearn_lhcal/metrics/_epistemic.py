@@ -18,7 +18,7 @@ from .._utils.bins import Bins
 from .._utils.checks import any_array, as_floats, check_same_length, checked, distinct, is_gap
 from .._utils.names import check_row_names, is_numeric, positions, sorted_names
 from .._utils.tags import Tags, metric
-from .._utils.types import ArrayLike, LabelsLike, Seed, Strategy
+from .._utils.types import ArrayLike, BinsLike, LabelsLike, Seed, Strategy
 from ._binned import BinSums
 
 _DRAWS = 2_000_000  # gains drawn at once
@@ -176,7 +176,7 @@ def epistemic_calibration_error(
     gain: ArrayLike,
     uncertainty: ArrayLike,
     *,
-    n_bins: int | ArrayLike = 20,
+    n_bins: BinsLike = 20,
     strategy: Strategy = "quantile",
     bias_correction: Literal["residual"] | None = None,
 ) -> float:
@@ -282,7 +282,7 @@ def null_epistemic_error(
     gain: ArrayLike,
     uncertainty: ArrayLike,
     *,
-    n_bins: int | ArrayLike = 20,
+    n_bins: BinsLike = 20,
     strategy: Strategy = "quantile",
     n_draws: int = 1000,
     quantiles: ArrayLike = (0.05, 0.5, 0.95),

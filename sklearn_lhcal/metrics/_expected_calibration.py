@@ -15,7 +15,7 @@ from .._rows import PredictionLike, Rows, class_names
 from .._utils.bins import Bins
 from .._utils.simplex import accuracy, votes_of
 from .._utils.tags import LossOverBins, metric
-from .._utils.types import ArrayLike, LabelsLike, Strategy
+from .._utils.types import BinsLike, Groups, LabelsLike, Strategy, Weights
 from ._binned import Binned, BinSums, Correction, check_exponent, correction_of
 from ._calibration import calibration_parts
 from ._evaluate import score, signed_root
@@ -101,11 +101,11 @@ def expected_calibration_error(
     y: LabelsLike,
     prediction: PredictionLike,
     *,
-    sample_weight: ArrayLike | None = None,
-    groups: ArrayLike | None = None,
+    sample_weight: Weights = None,
+    groups: Groups = None,
     kind: str | Hashable = "top_label",
     p: float = 1,
-    n_bins: int | ArrayLike = 15,
+    n_bins: BinsLike = 15,
     strategy: Strategy = "uniform",
     bias_correction: Correction = None,
 ) -> float:
@@ -193,10 +193,10 @@ def maximum_calibration_error(
     y: LabelsLike,
     prediction: PredictionLike,
     *,
-    sample_weight: ArrayLike | None = None,
-    groups: ArrayLike | None = None,
+    sample_weight: Weights = None,
+    groups: Groups = None,
     kind: str | Hashable = "top_label",
-    n_bins: int | ArrayLike = 15,
+    n_bins: BinsLike = 15,
     strategy: Strategy = "uniform",
 ) -> float:
     """Largest gap of a bin between frequency and prediction (MCE): smaller is better, minimum 0.

@@ -16,7 +16,7 @@ from .._utils.arrays import Floats
 from .._utils.distances import Distance
 from .._utils.simplex import accuracy
 from .._utils.tags import OfRows, metric
-from .._utils.types import ArrayLike, KernelKind, LabelsLike, Seed
+from .._utils.types import Bandwidth, Groups, KernelKind, LabelsLike, Seed, Weights
 from ._evaluate import points_of, score, signed_root
 from ._kernel_bandwidth import as_tensor, choose_bandwidth, groups_of, log_weight_of
 
@@ -110,11 +110,11 @@ def kernel_calibration_error(
     y: LabelsLike,
     prediction: PredictionLike,
     *,
-    sample_weight: ArrayLike | None = None,
-    groups: ArrayLike | None = None,
+    sample_weight: Weights = None,
+    groups: Groups = None,
     kind: KernelKind = "canonical",
     p: float = 2,
-    bandwidth: float | Literal["loo", "cv"] = "cv",
+    bandwidth: Bandwidth = "cv",
     root: bool = False,
     bias_correction: Literal["residual", "second_order"] | None = "residual",
     random_state: Seed = 0,
@@ -213,11 +213,11 @@ def ratio_corrected_calibration_error(
     y: LabelsLike,
     prediction: PredictionLike,
     *,
-    sample_weight: ArrayLike | None = None,
-    groups: ArrayLike | None = None,
+    sample_weight: Weights = None,
+    groups: Groups = None,
     kind: KernelKind = "canonical",
     p: float = 1,
-    bandwidth: float | Literal["loo", "cv"] = "cv",
+    bandwidth: Bandwidth = "cv",
     root: bool = False,
     random_state: Seed = 0,
     device: str = "cpu",
@@ -253,10 +253,10 @@ def kernel_sharpness(
     y: LabelsLike,
     prediction: PredictionLike,
     *,
-    sample_weight: ArrayLike | None = None,
-    groups: ArrayLike | None = None,
+    sample_weight: Weights = None,
+    groups: Groups = None,
     kind: KernelKind = "canonical",
-    bandwidth: float | Literal["loo", "cv"] = "cv",
+    bandwidth: Bandwidth = "cv",
     bias_correction: Literal["ratio"] | None = None,
     random_state: Seed = 0,
     device: str = "cpu",

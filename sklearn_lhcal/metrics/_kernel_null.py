@@ -15,7 +15,7 @@ from .._rows import Annotations, PredictionLike, Rows, read_rows
 from .._utils.arrays import Floats, Indices
 from .._utils.checks import checked
 from .._utils.simplex import EPS
-from .._utils.types import ArrayLike, KernelKind, LabelsLike, Seed
+from .._utils.types import ArrayLike, Groups, KernelKind, LabelsLike, Seed, Weights
 from ._binned import raters_repeat
 from ._epistemic import check_levels
 from ._evaluate import signed_root
@@ -143,8 +143,8 @@ def null_calibration_error(
     y: LabelsLike,
     prediction: PredictionLike,
     *,
-    sample_weight: ArrayLike | None = None,
-    groups: ArrayLike | None = None,
+    sample_weight: Weights = None,
+    groups: Groups = None,
     kind: KernelKind = "canonical",
     p: float = 2,
     bandwidth: float | Literal["loo"] | None = None,

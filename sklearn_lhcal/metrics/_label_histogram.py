@@ -6,7 +6,7 @@ n_i raters of a row, μ̂ = y/n_i, z class probabilities, Q true class probabili
 from .._rows import PredictionLike
 from .._utils.distances import Distance
 from .._utils.tags import MeanOfTerms, metric
-from .._utils.types import ArrayLike, LabelsLike
+from .._utils.types import LabelsLike, Weights
 from ._binned import Correction
 from ._evaluate import mean_at, score
 
@@ -70,7 +70,7 @@ def expected_squared_loss(
     y: LabelsLike,
     prediction: PredictionLike,
     *,
-    sample_weight: ArrayLike | None = None,
+    sample_weight: Weights = None,
     distance: Distance = None,
 ) -> float:
     """Expected squared loss of class probabilities: smaller is better, minimum 0, maximum 2.
@@ -127,7 +127,7 @@ def expected_squared_loss(
 
 @metric(MeanOfTerms(greater_is_better=False, ordered=True, terms=_ranked_terms))
 def ranked_probability_score(
-    y: LabelsLike, prediction: PredictionLike, *, sample_weight: ArrayLike | None = None
+    y: LabelsLike, prediction: PredictionLike, *, sample_weight: Weights = None
 ) -> float:
     """Ranked probability score of ordered classes: smaller is better, minimum 0, maximum K − 1.
 
@@ -161,7 +161,7 @@ def epistemic_loss(
     y: LabelsLike,
     prediction: PredictionLike,
     *,
-    sample_weight: ArrayLike | None = None,
+    sample_weight: Weights = None,
     bias_correction: Correction = "residual",
     distance: Distance = None,
 ) -> float:
@@ -202,7 +202,7 @@ def irreducible_loss(
     y: LabelsLike,
     prediction: PredictionLike | None = None,
     *,
-    sample_weight: ArrayLike | None = None,
+    sample_weight: Weights = None,
     bias_correction: Correction = "residual",
     distance: Distance = None,
 ) -> float:

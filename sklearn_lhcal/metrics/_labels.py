@@ -9,7 +9,7 @@ from .._rows import PredictionLike, Rows
 from .._utils.arrays import Floats
 from .._utils.simplex import accuracy
 from .._utils.tags import MeanOfTerms, metric
-from .._utils.types import ArrayLike, LabelsLike
+from .._utils.types import LabelsLike, Weights
 from ._evaluate import mean, mean_of, score
 
 EPS = np.finfo(np.float64).eps
@@ -43,7 +43,7 @@ def _vote_accuracy_rows(mu, n, z):
 
 @metric(MeanOfTerms(greater_is_better=False, terms=_label_terms))
 def label_log_loss(
-    y: LabelsLike, prediction: PredictionLike, *, sample_weight: ArrayLike | None = None
+    y: LabelsLike, prediction: PredictionLike, *, sample_weight: Weights = None
 ) -> float:
     """Log loss per label: smaller is better, minimum 0.
 
@@ -76,7 +76,7 @@ def label_log_loss(
     MeanOfTerms(greater_is_better=False, terms=mean_of(_histogram_losses), takes_distribution=True)
 )
 def histogram_log_loss(
-    y: LabelsLike, prediction: PredictionLike, *, sample_weight: ArrayLike | None = None
+    y: LabelsLike, prediction: PredictionLike, *, sample_weight: Weights = None
 ) -> float:
     """Log loss of whole histograms under a predictive distribution: smaller is better, minimum 0.
 
@@ -108,7 +108,7 @@ def histogram_log_loss(
 
 @metric(MeanOfTerms(greater_is_better=True, terms=mean(_expected_accuracy_rows), limits=(0.0, 1.0)))
 def expected_accuracy(
-    y: LabelsLike, prediction: PredictionLike, *, sample_weight: ArrayLike | None = None
+    y: LabelsLike, prediction: PredictionLike, *, sample_weight: Weights = None
 ) -> float:
     """Probability that a rater gives the predicted class: larger is better, between 0 and 1.
 
@@ -134,7 +134,7 @@ def expected_accuracy(
 
 @metric(MeanOfTerms(greater_is_better=True, terms=mean(_vote_accuracy_rows), limits=(0.0, 1.0)))
 def vote_accuracy(
-    y: LabelsLike, prediction: PredictionLike, *, sample_weight: ArrayLike | None = None
+    y: LabelsLike, prediction: PredictionLike, *, sample_weight: Weights = None
 ) -> float:
     """Share of rows whose predicted class is the most voted one: larger is better, between 0 and 1.
 

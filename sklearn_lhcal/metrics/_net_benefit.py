@@ -7,7 +7,7 @@ from .._rows import PredictionLike, Rows, class_column
 from .._utils.bins import below
 from .._utils.checks import checked
 from .._utils.tags import MeanOfTerms, metric
-from .._utils.types import ArrayLike, LabelsLike
+from .._utils.types import LabelsLike, Weights
 from ._evaluate import score, weighted
 
 
@@ -33,7 +33,7 @@ def net_benefit(
     prediction: PredictionLike,
     threshold: float,
     *,
-    sample_weight: ArrayLike | None = None,
+    sample_weight: Weights = None,
     class_index: object = None,
 ) -> float:
     """Net benefit of acting on the rows with ``p ≥ threshold``: larger is better, at most the

@@ -1,6 +1,6 @@
 """Parts of the risk of a model's decisions (P4 §4.2)."""
 
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -8,7 +8,7 @@ from .._rows import PredictionLike, Rows, read_with_costs
 from .._utils.checks import checked
 from .._utils.costs import bayes_columns, check_cost_matrix, expected_cost
 from .._utils.results import result
-from .._utils.types import ArrayLike, LabelsLike
+from .._utils.types import ArrayLike, Bandwidth, LabelsLike, Weights
 from ._kernel_bandwidth import as_tensor, choose_bandwidth
 
 
@@ -41,8 +41,8 @@ def risk_decomposition(
     prediction: PredictionLike,
     cost_matrix: ArrayLike,
     *,
-    sample_weight: ArrayLike | None = None,
-    bandwidth: float | Literal["loo", "cv"] | None = None,
+    sample_weight: Weights = None,
+    bandwidth: Bandwidth | None = None,
 ) -> RiskDecomposition:
     """Uncertainty, resolution and reliability of the risk of a model's decisions.
 

@@ -15,7 +15,7 @@ from .._utils.checks import check_params, check_samples, checked
 from .._utils.estimators import weight_params
 from .._utils.names import check_row_names
 from .._utils.tags import Tags, tags_of, unwrapped
-from .._utils.types import ArrayLike, Estimator, LabelsLike, Samples
+from .._utils.types import ArrayLike, Estimator, LabelsLike, MetricFunction, Samples, Weights
 from ..distributions import predict_epistemic
 from ._epistemic import accuracy_gain, epistemic_calibration_error, epistemic_correlation
 from ._evaluate import Metric, with_options
@@ -53,7 +53,7 @@ class LabelHistogramScorer(BaseEstimator):
 
     def __init__(
         self,
-        metric: Callable[..., float],
+        metric: MetricFunction,
         response: Literal["predict_proba", "predict_dist"] | None = None,
         sign: Literal[1, -1] | None = None,
     ) -> None:
@@ -67,7 +67,7 @@ class LabelHistogramScorer(BaseEstimator):
         estimator: Estimator,
         X: Samples,
         y: LabelsLike,
-        sample_weight: ArrayLike | None = None,
+        sample_weight: Weights = None,
     ) -> float:
         """The metric of what the estimator predicts for X, larger being better."""
         check_params(self)
@@ -88,7 +88,7 @@ class LabelHistogramScorer(BaseEstimator):
         estimator: Estimator,
         X: Samples,
         y: LabelsLike,
-        sample_weight: ArrayLike | None = None,
+        sample_weight: Weights = None,
     ) -> float:
         return self.score(estimator, X, y, sample_weight=sample_weight)
 
@@ -165,7 +165,7 @@ class EpistemicScorer(BaseEstimator):
 
     __metadata_request__score: ClassVar = {"estimator": UNUSED, "reference_prediction": True}
 
-    def __init__(self, metric: Callable[..., float], sign: Literal[1, -1] | None = None) -> None:
+    def __init__(self, metric: MetricFunction, sign: Literal[1, -1] | None = None) -> None:
         self.metric = metric
         self.sign = sign
 
@@ -249,7 +249,7 @@ SCORERS: dict[str, Any] = {
 
 
 @checked
-def get_scorer(scoring: str | Callable) -> Callable[..., float]:
+def get_scorer(scoring: str | Callable) -> MetricFunction:
     """A scorer by name: one of this package, else one of scikit-learn.
 
     Parameters

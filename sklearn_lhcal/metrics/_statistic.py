@@ -12,7 +12,7 @@ from .._utils.checks import (
     read_groups,
     take_rows,
 )
-from .._utils.types import ArrayLike, Strategy
+from .._utils.types import ArrayLike, BinsLike, Groups, Strategy, Weights
 from ._binned import BinSums, Correction
 from ._calibration import calibration_parts
 from ._evaluate import undefined
@@ -24,7 +24,7 @@ def squared(d, phi):
 
 
 def statistic_squared_loss(
-    rate: ArrayLike, predicted: ArrayLike, *, sample_weight: ArrayLike | None = None
+    rate: ArrayLike, predicted: ArrayLike, *, sample_weight: Weights = None
 ) -> float:
     """Expected squared loss of a predicted 0/1 statistic of raters: smaller is better, minimum 0.
 
@@ -62,9 +62,9 @@ def statistic_calibration_loss(
     rate: ArrayLike,
     predicted: ArrayLike,
     *,
-    sample_weight: ArrayLike | None = None,
-    groups: ArrayLike | None = None,
-    n_bins: int | ArrayLike = 15,
+    sample_weight: Weights = None,
+    groups: Groups = None,
+    n_bins: BinsLike = 15,
     strategy: Strategy = "uniform",
     bias_correction: Correction = "residual",
 ) -> float:

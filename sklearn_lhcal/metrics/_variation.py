@@ -6,14 +6,13 @@ disagree, section 4. Letters as in `_label_histogram`; H is Shannon entropy."""
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import digamma
 
 from .._rows import PredictionLike
-from .._utils.arrays import Floats
+from .._utils.arrays import Floats, Mask
 from .._utils.simplex import entropy, row_sum
 from .._utils.tags import MeanOfTerms, metric
-from .._utils.types import ArrayLike, LabelsLike
+from .._utils.types import LabelsLike, Weights
 from ._evaluate import mean, score
 
 Harmonic = Literal["harmonic"] | None
@@ -65,7 +64,7 @@ def _ranking_rows(mu, n, z):
     return np.where(possible, np.exp(log_share), 0.0)
 
 
-def _log_orders(tied: NDArray[np.bool_]) -> Floats:
+def _log_orders(tied: Mask) -> Floats:
     """Σ log (size!) over runs of ties, where tied (n, K−1) says that a class equals the last."""
     column = np.arange(tied.shape[1])
     # where the run began of which a class is the last so far
@@ -79,7 +78,7 @@ def _log_orders(tied: NDArray[np.bool_]) -> Floats:
     )
 )
 def distribution_calibration_error(
-    y: LabelsLike, prediction: PredictionLike, *, sample_weight: ArrayLike | None = None
+    y: LabelsLike, prediction: PredictionLike, *, sample_weight: Weights = None
 ) -> float:
     """Mean distance of predicted from observed class frequencies (DistCE): smaller is better,
     minimum 0, maximum 1.
@@ -121,7 +120,7 @@ def entropy_calibration_error(
     y: LabelsLike,
     prediction: PredictionLike,
     *,
-    sample_weight: ArrayLike | None = None,
+    sample_weight: Weights = None,
     absolute: bool = True,
     bias_correction: Harmonic = None,
 ) -> float:
@@ -175,7 +174,7 @@ def entropy_calibration_error(
 
 @metric(MeanOfTerms(greater_is_better=True, terms=mean(_ranking_rows), limits=(0.0, 1.0)))
 def ranking_score(
-    y: LabelsLike, prediction: PredictionLike, *, sample_weight: ArrayLike | None = None
+    y: LabelsLike, prediction: PredictionLike, *, sample_weight: Weights = None
 ) -> float:
     """Share of rows whose classes are predicted in the order of their frequencies (RankCS): larger
     is better, maximum 1.

@@ -14,7 +14,7 @@ from sklearn.utils.metadata_routing import UNUSED
 from .._rows import read_labels
 from .._utils.arrays import Indices
 from .._utils.checks import as_features, check_params, check_same_length, check_samples, take_rows
-from .._utils.types import ArrayLike, LabelsLike, Samples, Seed
+from .._utils.types import ArrayLike, Groups, LabelsLike, MetricFunction, Samples, Seed
 from ._carved_scorer import CarvedScorer, rows_key
 
 # Share of all rows in balls that do not overlap, where the radius is "auto".
@@ -105,7 +105,7 @@ class BallCarvingSplit(BaseEstimator):
         self.random_state = random_state
 
     def split(
-        self, X: Samples, y: LabelsLike | None = None, groups: ArrayLike | None = None
+        self, X: Samples, y: LabelsLike | None = None, groups: Groups = None
     ) -> Iterator[tuple[Indices, Indices]]:
         """Yield (train, test) index arrays, without the rows that only the augmented set holds.
 
@@ -151,7 +151,7 @@ class BallCarvingSplit(BaseEstimator):
         X: Samples,
         y: LabelsLike,
         scoring: str = "neg_epistemic_calibration_error",
-    ) -> Callable[..., float]:
+    ) -> MetricFunction:
         """A scorer for searches over these splits, whose reference is P3's f_aug.
 
         A fitted candidate is cloned and fitted again, to the augmented rows of the split whose test
@@ -197,7 +197,7 @@ class BallCarvingSplit(BaseEstimator):
         return CarvedScorer(X, y, augmented, scoring)
 
     def get_n_splits(
-        self, X: Samples = None, y: LabelsLike | None = None, groups: ArrayLike | None = None
+        self, X: Samples = None, y: LabelsLike | None = None, groups: Groups = None
     ) -> int:
         """Number of splits."""
         return self.n_splits

@@ -11,7 +11,7 @@ from sklearn.model_selection import check_cv as sklearn_check_cv
 from .._rows import read_labels
 from .._utils.arrays import Indices
 from .._utils.checks import check_params, checked, read_groups
-from .._utils.types import ArrayLike, Folds, LabelsLike, Samples, Seed, Splitter
+from .._utils.types import Folds, Groups, LabelsLike, Samples, Seed, Splitter
 
 
 class StratifiedVotesKFold(BaseCrossValidator):
@@ -53,7 +53,7 @@ class StratifiedVotesKFold(BaseCrossValidator):
         self.random_state = random_state
 
     def split(
-        self, X: Samples, y: LabelsLike, groups: ArrayLike | None = None
+        self, X: Samples, y: LabelsLike, groups: Groups = None
     ) -> Iterator[tuple[Indices, Indices]]:
         """Yield (train, test) index arrays.
 
@@ -82,7 +82,7 @@ class StratifiedVotesKFold(BaseCrossValidator):
         yield from splits
 
     def get_n_splits(
-        self, X: Samples = None, y: LabelsLike | None = None, groups: ArrayLike | None = None
+        self, X: Samples = None, y: LabelsLike | None = None, groups: Groups = None
     ) -> int:
         """Number of folds."""
         return self.n_splits

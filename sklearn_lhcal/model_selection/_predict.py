@@ -19,7 +19,7 @@ from .._utils.checks import (
 from .._utils.estimators import class_order, fit_on_labels, own_columns
 from .._utils.names import check_row_names
 from .._utils.progress import Progress
-from .._utils.types import ArrayLike, Estimator, Folds, LabelsLike, Samples
+from .._utils.types import Estimator, Folds, Groups, LabelsLike, Samples, Verbose
 from ..distributions import Distribution
 from ._folds import check_cv
 
@@ -31,10 +31,10 @@ def cross_val_predict(
     y: LabelsLike,
     *,
     cv: Folds = None,
-    groups: ArrayLike | None = None,
+    groups: Groups = None,
     method: Literal["predict_proba", "predict_dist", "predict"] = "predict_proba",
     fit_params: dict | None = None,
-    verbose: int | bool = 0,
+    verbose: Verbose = 0,
 ) -> NDArray | Distribution:
     """Out-of-fold predictions of a classifier trained on label histograms.
 

@@ -22,7 +22,7 @@ from .._utils.devices import check_device, recorded, seeded
 from .._utils.estimators import atomic
 from .._utils.names import check_row_names, sorted_names
 from .._utils.simplex import softmax
-from .._utils.types import ArrayLike, LabelsLike, Samples, Seed
+from .._utils.types import ArrayLike, LabelsLike, Samples, Seed, Verbose, Weights
 from ..distributions import PointMass
 from ._data import ArrayRows, as_arrays, check_table, converted, is_table, whole_batches
 from ._losses import LabelLogLoss, loss_of
@@ -144,7 +144,7 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
         max_epochs: int = 50,
         batch_size: int = 64,
         train_split: Callable | None = None,
-        verbose: int | bool = 0,
+        verbose: Verbose = 0,
         iterator_train__shuffle: bool = True,
         **kwargs: Any,
     ) -> None:
@@ -268,7 +268,7 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
         self,
         X: Samples,
         y: LabelsLike | None = None,
-        sample_weight: ArrayLike | None = None,
+        sample_weight: Weights = None,
         **fit_params: Any,
     ) -> Self:
         """Train from the start.
@@ -297,7 +297,7 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
         X: Samples,
         y: LabelsLike | None = None,
         classes: ArrayLike | None = None,
-        sample_weight: ArrayLike | None = None,
+        sample_weight: Weights = None,
         **fit_params: Any,
     ) -> Self:
         """Train on from where the module is, in place; X, y and weights as in `fit`.

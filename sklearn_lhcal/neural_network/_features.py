@@ -19,7 +19,7 @@ from torch import nn
 from .._utils.arrays import Floats
 from .._utils.checks import check_samples, n_rows, take_rows
 from .._utils.estimators import atomic, resolve, weight_params, with_own_module
-from .._utils.types import ArrayLike, Estimator, LabelsLike, Samples
+from .._utils.types import Estimator, LabelsLike, Samples, Weights
 
 
 class LayerFeatures(
@@ -76,9 +76,7 @@ class LayerFeatures(
         self.layer = layer
 
     @atomic
-    def fit(
-        self, X: Samples, y: LabelsLike | None = None, sample_weight: ArrayLike | None = None
-    ) -> Self:
+    def fit(self, X: Samples, y: LabelsLike | None = None, sample_weight: Weights = None) -> Self:
         """Fit the network, unless it is frozen, and look for the layer.
 
         Parameters

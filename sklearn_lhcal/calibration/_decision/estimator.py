@@ -11,8 +11,8 @@ from ..._utils.arrays import Floats
 from ..._utils.checks import check_samples, checked
 from ..._utils.costs import Costs, bayes_columns, check_cost_matrix, expected_costs, relative
 from ..._utils.estimators import resolve
-from ..._utils.types import ArrayLike, Estimator, Folds, Samples, Seed
-from .._base import Calibrated
+from ..._utils.types import ArrayLike, Estimator, Samples, Seed, Verbose
+from .._base import Calibrated, Cv
 from .._rows import CalibrationRows
 from .._scaling.estimators import (
     BiasCorrectedTemperatureScaling,
@@ -204,9 +204,9 @@ class DecisionCalibration(Scaling):
         bias_penalty: float | None = None,
         inner_cv: int = 10,
         safeguard: float | Literal["auto"] | None = "auto",
-        cv: Folds | Literal["holdout"] = None,
+        cv: Cv = None,
         random_state: Seed = None,
-        verbose: int | bool = 0,
+        verbose: Verbose = 0,
     ) -> None:
         super().__init__(estimator, cv=cv, random_state=random_state, verbose=verbose)
         self.cost_matrix = cost_matrix

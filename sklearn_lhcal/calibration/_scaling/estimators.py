@@ -4,8 +4,8 @@ from typing import Literal
 
 import numpy as np
 
-from ..._utils.types import Folds, Seed
-from .._base import Calibrated, _BaseCalibrator
+from ..._utils.types import Seed, Verbose
+from .._base import Calibrated, Cv, _BaseCalibrator
 from .._order import check_order
 from .._rows import CalibrationRows
 from .fit import (
@@ -21,6 +21,9 @@ from .fit import (
 from .maps import BiasCorrectedMap, Family, FittedMap, MatrixMap, TemperatureMap, VectorMap
 from .ordinal import FORMS
 from .stack import StackedMap, fit_stack
+
+# what a floor spreads over the classes
+Floor = Literal["uniform", "prior"] | None
 
 
 class Scaling(_BaseCalibrator):
@@ -56,11 +59,11 @@ class ShrunkScaling(Scaling):
         self,
         estimator: Calibrated = None,
         *,
-        floor: Literal["uniform", "prior"] | None = None,
+        floor: Floor = None,
         shrinkage: float | None = None,
-        cv: Folds | Literal["holdout"] = None,
+        cv: Cv = None,
         random_state: Seed = None,
-        verbose: int | bool = 0,
+        verbose: Verbose = 0,
     ) -> None:
         super().__init__(estimator, cv=cv, random_state=random_state, verbose=verbose)
         self.floor = floor
@@ -188,10 +191,10 @@ class TemperatureScaling(Scaling):
         self,
         estimator: Calibrated = None,
         *,
-        floor: Literal["uniform", "prior"] | None = None,
-        cv: Folds | Literal["holdout"] = None,
+        floor: Floor = None,
+        cv: Cv = None,
         random_state: Seed = None,
-        verbose: int | bool = 0,
+        verbose: Verbose = 0,
     ) -> None:
         super().__init__(estimator, cv=cv, random_state=random_state, verbose=verbose)
         self.floor = floor
@@ -336,11 +339,11 @@ class OrdinalScaling(ShrunkScaling):
         estimator: Calibrated = None,
         *,
         form: Literal["classwise", "cumulative"] = "classwise",
-        floor: Literal["uniform", "prior"] | None = None,
+        floor: Floor = None,
         shrinkage: float | None = None,
-        cv: Folds | Literal["holdout"] = None,
+        cv: Cv = None,
         random_state: Seed = None,
-        verbose: int | bool = 0,
+        verbose: Verbose = 0,
     ) -> None:
         super().__init__(
             estimator,
@@ -418,12 +421,12 @@ class VectorScaling(PublishedScaling):
         self,
         estimator: Calibrated = None,
         *,
-        floor: Literal["uniform", "prior"] | None = None,
+        floor: Floor = None,
         shrinkage: float | None = None,
         bias_penalty: float | None = None,
-        cv: Folds | Literal["holdout"] = None,
+        cv: Cv = None,
         random_state: Seed = None,
-        verbose: int | bool = 0,
+        verbose: Verbose = 0,
     ) -> None:
         super().__init__(estimator, cv=cv, random_state=random_state, verbose=verbose)
         self.floor = floor
@@ -492,9 +495,9 @@ class MatrixScaling(PublishedScaling):
         shrinkage: float | None = None,
         off_diagonal_penalty: float | None = None,
         bias_penalty: float | None = None,
-        cv: Folds | Literal["holdout"] = None,
+        cv: Cv = None,
         random_state: Seed = None,
-        verbose: int | bool = 0,
+        verbose: Verbose = 0,
     ) -> None:
         super().__init__(estimator, cv=cv, random_state=random_state, verbose=verbose)
         self.shrinkage = shrinkage
@@ -576,11 +579,11 @@ class StackedCalibration(Scaling):
         self,
         estimator: Calibrated = None,
         *,
-        floor: Literal["uniform", "prior"] | None = "uniform",
+        floor: Floor = "uniform",
         inner_cv: int = 5,
-        cv: Folds | Literal["holdout"] = None,
+        cv: Cv = None,
         random_state: Seed = None,
-        verbose: int | bool = 0,
+        verbose: Verbose = 0,
     ) -> None:
         super().__init__(estimator, cv=cv, random_state=random_state, verbose=verbose)
         self.floor = floor

@@ -39,12 +39,11 @@ from operator import add
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import expit, log_expit
 from sklearn.exceptions import ConvergenceWarning
 
-from ..._utils.arrays import Floats, Indices
+from ..._utils.arrays import Floats, Indices, Mask
 from ..._utils.simplex import EPS, row_max, row_sum, softmax
 from .._rows import CalibrationRows
 from .maps import (
@@ -250,7 +249,7 @@ class Prior(NamedTuple):
 
     center: Floats
     d: Floats
-    is_shrunk: NDArray[np.bool_]
+    is_shrunk: Mask
 
 
 class Fit(NamedTuple):

@@ -13,11 +13,10 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg.lapack import dpotrs, dtrtri
 from scipy.special import expit, log_expit
 
-from ..._utils.arrays import Floats
+from ..._utils.arrays import Floats, Mask
 from ..._utils.simplex import row_max, row_sum, softmax
 from ...distributions import Distribution, PointMass
 from .._precomputed import log_softmax
@@ -139,7 +138,7 @@ class Family(ABC):
     def mapped(self, x: Floats, u: Floats) -> Floats:
         """u' of what was read, up to a constant a row, shape (…, K)."""
 
-    def best(self, v: Floats) -> NDArray[np.bool_]:
+    def best(self, v: Floats) -> Mask:
         """Of u', which classes a surer map would choose, shape (n, K)."""
         return v == row_max(v)[:, None]
 

@@ -1,7 +1,6 @@
 """Metrics from batches of rows, in fixed memory."""
 
 import warnings
-from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
@@ -11,7 +10,7 @@ from ..._rows import Annotations, PredictionLike, Rows, read_for
 from ..._utils.arrays import Floats
 from ..._utils.checks import as_floats, checked
 from ..._utils.tags import LossOverBins, unwrapped
-from ..._utils.types import ArrayLike, LabelsLike
+from ..._utils.types import LabelsLike, MetricFunction, Weights
 from .._binned import BinSums
 from .._decomposition import NOTHING, LossDecomposition, loss_decomposition
 from .._evaluate import Metric, signed_root, undefined, with_options
@@ -71,7 +70,7 @@ class MetricAccumulator:
     """
 
     @checked
-    def __init__(self, metric: Callable[..., float], *, n_blocks: int = 50, **options: Any) -> None:
+    def __init__(self, metric: MetricFunction, *, n_blocks: int = 50, **options: Any) -> None:
         if options.pop("raters", "fixed") != "fixed":
             raise ValueError(
                 "Batches give no interval for new raters; use confidence_interval with all rows."
@@ -113,7 +112,7 @@ class MetricAccumulator:
         y: LabelsLike,
         prediction: PredictionLike,
         *,
-        sample_weight: ArrayLike | None = None,
+        sample_weight: Weights = None,
         groups: None = None,
     ) -> Self:
         """Add a batch; parameters as in `confidence_interval`. Returns itself.

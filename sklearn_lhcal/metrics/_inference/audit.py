@@ -16,7 +16,7 @@ from scipy.stats import norm
 from sklearn.utils import check_random_state
 
 from ..._rows import PredictionLike, Rows, class_names, read_labels, read_rows
-from ..._utils.arrays import Floats, Indices, row_units
+from ..._utils.arrays import Floats, Indices, Mask, row_units
 from ..._utils.checks import (
     any_array,
     as_floats,
@@ -29,7 +29,7 @@ from ..._utils.checks import (
 )
 from ..._utils.names import check_row_names, column_names
 from ..._utils.simplex import EPS
-from ..._utils.types import ArrayLike, LabelsLike, Seed
+from ..._utils.types import ArrayLike, Groups, LabelsLike, Seed, Weights
 from ...distributions import PointMass
 from .._binned import raters_repeat
 from .._kernel_null import Draw, correlation, in_batches, label_draws, signs
@@ -125,8 +125,8 @@ def subgroup_audit(
     prediction: PredictionLike,
     subgroups: ArrayLike | Mapping,
     *,
-    sample_weight: ArrayLike | None = None,
-    groups: ArrayLike | None = None,
+    sample_weight: Weights = None,
+    groups: Groups = None,
     confidence_level: float = 0.95,
     max_depth: Literal[1, 2] = 1,
     min_rows: int = 30,
@@ -290,7 +290,7 @@ def _sums(M: Floats, rows: Rows, n_draws: int, generator, draw: Draw) -> Floats:
     return np.concatenate(parts, axis=1).swapaxes(0, 1)
 
 
-def _correlations(rows: Rows, members: NDArray[np.bool_]) -> tuple[Floats, Floats]:
+def _correlations(rows: Rows, members: Mask) -> tuple[Floats, Floats]:
     """ρ̂ of each subgroup, (G,), and of rows, (n,), which have the mean of their subgroups.
 
     Where few samples have two raters, that of all rows counts too.
@@ -388,7 +388,7 @@ def _named(subgroups: Any) -> dict:
 
 def _subgroups_of(
     columns: dict[str, NDArray], max_depth: int, min_rows: int, groups: NDArray | None
-) -> tuple[list[str], NDArray[np.bool_], dict[str, int]]:
+) -> tuple[list[str], Mask, dict[str, int]]:
     """Names and samples (G, n) of the subgroups, and the sizes of those that are too small.
 
     They are those of single columns, and of pairs of them for ``max_depth=2``. `groups` are those

@@ -12,7 +12,7 @@ from ..._utils.bins import below
 from ..._utils.checks import as_floats, checked
 from ..._utils.names import positions, sorted_names
 from ..._utils.results import result
-from ..._utils.types import ArrayLike, LabelsLike
+from ..._utils.types import ArrayLike, Groups, LabelsLike, Raters, Weights
 from .means import intervals_of_means
 
 
@@ -46,9 +46,9 @@ def decision_curve(
     reference: PredictionLike | Literal["all"] | None = None,
     thresholds: ArrayLike | None = None,
     class_index: int | Hashable | None = None,
-    sample_weight: ArrayLike | None = None,
-    groups: ArrayLike | None = None,
-    raters: Literal["random", "fixed"] | None = None,
+    sample_weight: Weights = None,
+    groups: Groups = None,
+    raters: Raters = None,
     confidence_level: float = 0.95,
 ) -> DecisionCurve:
     """Net benefit of acting on a prediction at each threshold, with intervals.
@@ -152,9 +152,9 @@ def cost_curve(
     y: LabelsLike,
     prediction: PredictionLike,
     *,
-    sample_weight: ArrayLike | None = None,
-    groups: ArrayLike | None = None,
-    raters: Literal["random", "fixed"] | None = None,
+    sample_weight: Weights = None,
+    groups: Groups = None,
+    raters: Raters = None,
     confidence_level: float = 0.95,
 ) -> CostCurve:
     """Mean cost of Bayes decisions between two classes, for all ratios of their costs.

@@ -4,8 +4,8 @@ Letters: F findings, B blocks of samples, V the covariance of the findings' esti
 jackknife: the blocks that are left out are the same for all findings."""
 
 import warnings
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,7 @@ from ..._utils.findings import about_finding, finding_table, warn_of_findings
 from ..._utils.names import check_row_names
 from ..._utils.results import result
 from ..._utils.simplex import EPS
-from ..._utils.types import ArrayLike, Seed
+from ..._utils.types import ArrayLike, Groups, MetricFunction, Raters, Seed, Weights
 from .._evaluate import with_options
 from .intervals import ConfidenceInterval, interval_at
 from .raters import Blocks, Design, Replicates, blocks_of, cells_of, panel_of, row_deviations
@@ -99,13 +99,13 @@ class _Finding(NamedTuple):
 
 @checked
 def per_finding(
-    metric: Callable[..., float],
+    metric: MetricFunction,
     y: MultiLabelCounts,
     prediction: ArrayLike | Mapping | None,
     *,
-    sample_weight: ArrayLike | None = None,
-    groups: ArrayLike | None = None,
-    raters: Literal["random", "fixed"] | None = None,
+    sample_weight: Weights = None,
+    groups: Groups = None,
+    raters: Raters = None,
     confidence_level: float = 0.95,
     n_blocks: int = 50,
     random_state: Seed = None,

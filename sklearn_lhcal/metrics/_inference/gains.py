@@ -1,7 +1,7 @@
 """Bins of an estimate of epistemic uncertainty: the mean gain of each, and its interval."""
 
 from collections.abc import Callable
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,7 @@ from ..._utils.arrays import Floats, row_units
 from ..._utils.checks import checked, read_groups
 from ..._utils.names import check_row_names
 from ..._utils.results import result
-from ..._utils.types import ArrayLike, Strategy
+from ..._utils.types import ArrayLike, BinsLike, Groups, Raters, Strategy
 from .._epistemic import accuracy_gain, check_gains, gain_sums
 from .._two_way import squares
 from .means import spread_of_bin, student_ends, told_panel
@@ -47,9 +47,9 @@ def gain_curve(
     *,
     labels: tuple | None = None,
     calibrated: ArrayLike | None = None,
-    groups: ArrayLike | None = None,
-    raters: Literal["random", "fixed"] | None = None,
-    n_bins: int | ArrayLike = 20,
+    groups: Groups = None,
+    raters: Raters = None,
+    n_bins: BinsLike = 20,
     strategy: Strategy = "quantile",
     confidence_level: float = 0.95,
 ) -> GainCurve:

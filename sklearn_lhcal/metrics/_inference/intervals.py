@@ -17,7 +17,7 @@ from ..._utils.arrays import Floats, row_units
 from ..._utils.checks import as_floats, check_finite, checked
 from ..._utils.costs import check_cost_matrix
 from ..._utils.tags import tags_of, unwrapped
-from ..._utils.types import ArrayLike, LabelsLike, Seed
+from ..._utils.types import ArrayLike, Groups, LabelsLike, MetricFunction, Raters, Seed, Weights
 from .._decision import cost_terms, read_decisions
 from .._evaluate import signed_root
 from .raters import Design, Panel, Replicates, Spread, VarianceComponents, spread_of
@@ -86,13 +86,13 @@ class ConfidenceInterval(_Ends):
 
 @checked
 def confidence_interval(
-    metric: Callable[..., float],
+    metric: MetricFunction,
     y: LabelsLike,
     prediction: PredictionLike,
     *,
-    sample_weight: ArrayLike | None = None,
-    groups: ArrayLike | None = None,
-    raters: Literal["random", "fixed"] | None = None,
+    sample_weight: Weights = None,
+    groups: Groups = None,
+    raters: Raters = None,
     confidence_level: float = 0.95,
     n_blocks: int = 50,
     random_state: Seed = None,
@@ -230,14 +230,14 @@ def confidence_interval(
 
 @checked
 def paired_difference(
-    metric: Callable[..., float],
+    metric: MetricFunction,
     y: LabelsLike,
     prediction: PredictionLike,
     reference: PredictionLike,
     *,
-    sample_weight: ArrayLike | None = None,
-    groups: ArrayLike | None = None,
-    raters: Literal["random", "fixed"] | None = None,
+    sample_weight: Weights = None,
+    groups: Groups = None,
+    raters: Raters = None,
     confidence_level: float = 0.95,
     n_blocks: int = 50,
     random_state: Seed = None,
@@ -472,7 +472,7 @@ def risk_bound(
     cost_matrix: ArrayLike,
     *,
     method: Literal["hoeffding", "empirical_bernstein"] = "hoeffding",
-    groups: ArrayLike | None = None,
+    groups: Groups = None,
     confidence_level: float = 0.95,
 ) -> ConfidenceInterval:
     """Interval for the risk of decisions that holds for any distribution of the costs, from their

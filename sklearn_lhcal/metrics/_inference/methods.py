@@ -2,7 +2,7 @@
 
 P1 is Mimori, Sasada, Matsui and Sato (2021), Diagnostic uncertainty calibration."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sklearn.utils import check_random_state
@@ -10,7 +10,7 @@ from sklearn.utils import check_random_state
 from ..._rows import PredictionLike, read_labels, read_rows
 from ..._utils.checks import checked, errors_of
 from ..._utils.tags import tags_of, unwrapped
-from ..._utils.types import ArrayLike, LabelsLike, Seed
+from ..._utils.types import Groups, LabelsLike, MetricFunction, Seed, Weights
 from .._calibration import calibration_error
 from .._disagreement import disagreement_calibration_error, disagreement_squared_loss
 from .._label_histogram import epistemic_loss, expected_squared_loss
@@ -29,7 +29,7 @@ _P1 = (
     disagreement_squared_loss,
     disagreement_calibration_error,
 )
-Metrics = Mapping[str, Callable[..., float]] | Iterable[Callable[..., float]] | None
+Metrics = Mapping[str, MetricFunction] | Iterable[MetricFunction] | None
 
 
 class MethodTable(NamedTuple):
@@ -83,8 +83,8 @@ def evaluate_methods(
     *,
     metrics: Metrics = None,
     reference: str | None = None,
-    sample_weight: ArrayLike | None = None,
-    groups: ArrayLike | None = None,
+    sample_weight: Weights = None,
+    groups: Groups = None,
     random_state: Seed = None,
     **options: Any,
 ) -> MethodTable:
@@ -148,7 +148,7 @@ def evaluate_methods(
         random_state = check_random_state(random_state).randint(2**31 - 1)
     options |= {"sample_weight": sample_weight, "groups": groups, "random_state": random_state}
 
-    def cell(metric: Callable[..., float], prediction: PredictionLike) -> ConfidenceInterval:
+    def cell(metric: MetricFunction, prediction: PredictionLike) -> ConfidenceInterval:
         if reference is None:
             return confidence_interval(metric, y, prediction, **options)
         return paired_difference(metric, y, prediction, predictions[reference], **options)
@@ -162,7 +162,7 @@ def evaluate_methods(
     )
 
 
-def _named(metrics: Metrics, y: LabelsLike) -> dict[str, Callable[..., float]]:
+def _named(metrics: Metrics, y: LabelsLike) -> dict[str, MetricFunction]:
     """Metrics by the names of their columns."""
     if metrics is None:
         most = read_labels(y).n.max(initial=0)

@@ -1,6 +1,6 @@
 """What rules of asking for labels cost together with the decisions, and how surely."""
 
-from typing import Literal, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,7 @@ from ..._utils.arrays import Floats, Indices, row_units
 from ..._utils.checks import as_floats, checked
 from ..._utils.costs import check_cost_matrix, of_rows
 from ..._utils.results import result
-from ..._utils.types import ArrayLike, LabelsLike, Seed
+from ..._utils.types import ArrayLike, Groups, LabelsLike, Raters, Seed, Weights
 from ...distributions import second_opinion_value
 from .means import mean_and_spread, spread_over_raters, student_ends, told_panel
 from .raters import random_raters
@@ -64,9 +64,9 @@ def policy_curve(
     prices: ArrayLike | None = None,
     horizon: int = 4,
     n_replays: int = 20,
-    sample_weight: ArrayLike | None = None,
-    groups: ArrayLike | None = None,
-    raters: Literal["random", "fixed"] | None = None,
+    sample_weight: Weights = None,
+    groups: Groups = None,
+    raters: Raters = None,
     confidence_level: float = 0.95,
     random_state: Seed = None,
 ) -> PolicyCurve:

@@ -6,7 +6,7 @@ N − n have g alone; θ̂ the estimate, λ the weight of the proxy.
 
 import warnings
 from collections.abc import Callable
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state
 from ..._rows import Labels, PredictionLike, Rows, read_for, read_labels
 from ..._utils.checks import as_names, check_same_length, checked, errors_of
 from ..._utils.names import Side, check_row_names
-from ..._utils.types import ArrayLike, LabelsLike, Seed
+from ..._utils.types import Groups, LabelsLike, MetricFunction, Raters, Seed
 from .._evaluate import Metric, with_options
 from .intervals import ConfidenceInterval, interval_from, interval_of, with_ends
 from .raters import Replicates, Spread, spread_of
@@ -27,16 +27,16 @@ _FEW = 10
 
 @checked
 def prediction_powered(
-    metric: Callable[..., float],
+    metric: MetricFunction,
     y: LabelsLike,
     prediction: PredictionLike,
     proxy: LabelsLike,
     proxy_rest: LabelsLike,
     prediction_rest: PredictionLike,
     *,
-    groups: ArrayLike | None = None,
-    groups_rest: ArrayLike | None = None,
-    raters: Literal["random", "fixed"] | None = None,
+    groups: Groups = None,
+    groups_rest: Groups = None,
+    raters: Raters = None,
     confidence_level: float = 0.95,
     n_blocks: int = 50,
     random_state: Seed = None,

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from itertools import combinations
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypedDict, Unpack, cast, overload
+from typing import TYPE_CHECKING, NamedTuple, TypedDict, Unpack, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,13 +17,13 @@ from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.utils import check_random_state
 
 from ..._rows import Annotations, PredictionLike, Rows, names_of, read_labels, read_rows
-from ..._utils.arrays import Floats, Indices, Integers, row_units
+from ..._utils.arrays import Floats, Indices, Integers, Mask, row_units
 from ..._utils.checks import checked, errors_of, is_gap, plain_array
 from ..._utils.distances import Distance, half_squares, placed
 from ..._utils.names import check_row_names, is_numeric, positions, sorted_names
 from ..._utils.results import result
 from ..._utils.simplex import accuracy, row_sum, votes_of
-from ..._utils.types import ArrayLike, LabelsLike, Seed
+from ..._utils.types import Groups, LabelsLike, Raters, Seed, Weights
 from ...distributions import PointMass
 from .._evaluate import apart, mean, points_of
 from .intervals import ConfidenceInterval, interval_of
@@ -361,9 +361,9 @@ Judges = Mapping[str, PredictionLike]
 
 
 class _How(TypedDict, total=False):
-    sample_weight: ArrayLike | None
-    groups: ArrayLike | None
-    raters: Literal["random", "fixed"] | None
+    sample_weight: Weights
+    groups: Groups
+    raters: Raters
     confidence_level: float
     n_blocks: int
     random_state: Seed
@@ -388,9 +388,9 @@ def reader_comparison(
     prediction: PredictionLike | Judges,
     *,
     margin: float,
-    sample_weight: ArrayLike | None = None,
-    groups: ArrayLike | None = None,
-    raters: Literal["random", "fixed"] | None = None,
+    sample_weight: Weights = None,
+    groups: Groups = None,
+    raters: Raters = None,
     confidence_level: float = 0.95,
     n_blocks: int = 50,
     random_state: Seed = None,
@@ -607,8 +607,8 @@ _COMPARED_BY = ("class frequencies", "agreement with the others")
 def reader_table(
     y: Annotations,
     *,
-    sample_weight: ArrayLike | None = None,
-    groups: ArrayLike | None = None,
+    sample_weight: Weights = None,
+    groups: Groups = None,
     confidence_level: float = 0.95,
     n_blocks: int = 50,
     random_state: Seed = None,
@@ -744,7 +744,7 @@ class AlternativeAnnotatorTest(NamedTuple):
     advantage: float
     raters: NDArray
     p_value: Floats
-    replaced: NDArray[np.bool_]
+    replaced: Mask
 
 
 @checked
@@ -853,7 +853,7 @@ def _p_value(difference: Floats, error: Floats, df) -> Floats:
     return np.where(constant, (difference >= 0).astype(np.float64), p)
 
 
-def _discoveries(p: Floats, q: float) -> NDArray[np.bool_]:
+def _discoveries(p: Floats, q: float) -> Mask:
     """Which hypotheses Benjamini and Yekutieli's procedure rejects at the rate q."""
     m = len(p)
     order = np.argsort(p, kind="stable")

@@ -1,7 +1,7 @@
 """What one more label gains where rows are chosen by a rule: expected, realised, and how surely."""
 
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,7 @@ from ..._utils.arrays import Floats
 from ..._utils.checks import as_floats, checked
 from ..._utils.names import check_row_names
 from ..._utils.results import result
-from ..._utils.types import ArrayLike, LabelsLike
+from ..._utils.types import ArrayLike, Groups, LabelsLike, Raters, Weights
 from ...distributions import Distribution, PointMass, second_opinion_value
 from .._disagreement import posterior_losses
 from .means import spread_over_raters, student_ends, told_panel
@@ -53,9 +53,9 @@ def referral_curve(
     *,
     rule: str | ArrayLike = "second_opinion_value",
     normalize: bool = False,
-    sample_weight: ArrayLike | None = None,
-    groups: ArrayLike | None = None,
-    raters: Literal["random", "fixed"] | None = None,
+    sample_weight: Weights = None,
+    groups: Groups = None,
+    raters: Raters = None,
     n_points: int = 201,
     confidence_level: float = 0.95,
 ) -> ReferralCurve:

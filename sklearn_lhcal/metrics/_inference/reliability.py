@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Hashable
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,7 @@ from ..._utils.bins import Bins
 from ..._utils.checks import as_floats, checked, is_real
 from ..._utils.distances import Distance, is_ordinal
 from ..._utils.results import result
-from ..._utils.types import ArrayLike, LabelsLike, Strategy
+from ..._utils.types import ArrayLike, BinsLike, Groups, LabelsLike, Raters, Strategy, Weights
 from .._disagreement import pair_rates
 from .._evaluate import apart, points_of
 from .._two_way import squares
@@ -59,10 +59,10 @@ def reliability_curve(
     kind: str | Hashable = "classwise",
     distance: Distance = None,
     classes: ArrayLike | None = None,
-    sample_weight: ArrayLike | None = None,
-    groups: ArrayLike | None = None,
-    raters: Literal["random", "fixed"] | None = None,
-    n_bins: int | ArrayLike = 15,
+    sample_weight: Weights = None,
+    groups: Groups = None,
+    raters: Raters = None,
+    n_bins: BinsLike = 15,
     strategy: Strategy = "uniform",
     confidence_level: float = 0.95,
 ) -> ReliabilityCurve:

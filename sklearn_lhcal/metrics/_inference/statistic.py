@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..._rows import Annotations, Labels, Rows, read_for
-from ..._utils.arrays import Floats, Indices
+from ..._utils.arrays import Floats, Indices, Mask
 from ..._utils.checks import as_floats, check_same_length, n_rows, read_groups, take_rows
 from ..._utils.estimators import weight_params
 from .._evaluate import Metric, with_options
@@ -132,7 +132,7 @@ class Statistic:
         kept = (block.code != b for b in range(block.n))
         return np.array([self.value(self.data.keep(ratings)) for ratings in kept])
 
-    def of_part(self, ratings: NDArray[np.bool_], rows: Indices) -> "Statistic":
+    def of_part(self, ratings: Mask, rows: Indices) -> "Statistic":
         """Of some of the ratings, in some of the rows."""
         return Statistic(self.value, self.data.keep(ratings).take(rows))
 
@@ -259,7 +259,7 @@ class Given:
         parts = (self.labels, self.prediction, self.w, self.groups)
         return Given(*(take_rows(part, rows) for part in parts))
 
-    def keep(self, ratings: NDArray[np.bool_]) -> "Given":
+    def keep(self, ratings: Mask) -> "Given":
         """Some of the ratings, and the rows that still have one."""
         y = self.labels.keep(ratings)
         return Given(y, self.prediction, self.w, self.groups).take(y.rated)

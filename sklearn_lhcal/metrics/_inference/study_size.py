@@ -4,7 +4,7 @@ What is particular to pairs of raters, and to pairs of labels of a row: T_rs, th
 and s alone, is T + β_r + β_s + γ_rs. The variance of γ over pairs is that of pairs of raters, σ_G²,
 and that of the n_rs rows that both have read, σ_D²/n_rs, which a jackknife over rows tells."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import combinations
 from typing import Any, NamedTuple, cast
 
@@ -17,7 +17,7 @@ from ..._rows import Annotations, PredictionLike
 from ..._utils.arrays import Floats, Integers
 from ..._utils.checks import checked, is_count
 from ..._utils.results import result
-from ..._utils.types import ArrayLike, Seed
+from ..._utils.types import ArrayLike, Groups, MetricFunction, Seed, Weights
 from .raters import FEW_RATERS, Blocks, Panel, spread_of
 from .readers import named_raters
 from .scarce import scarce_ends
@@ -143,18 +143,18 @@ class StudySize(NamedTuple):
 
 @checked
 def study_size(
-    metric: Callable[..., float],
+    metric: MetricFunction,
     y: Annotations,
     prediction: PredictionLike | None = None,
     *,
     half_width: float,
     n_raters: Sequence[int] = (3, 4, 5, 6, 8, 10, 15, 20),
     per_row: int | None = None,
-    groups: ArrayLike | None = None,
+    groups: Groups = None,
     confidence_level: float = 0.95,
     n_blocks: int = 50,
     random_state: Seed = None,
-    sample_weight: ArrayLike | None = None,
+    sample_weight: Weights = None,
     **options: Any,
 ) -> StudySize:
     """Rows, readers and readings a row that a study needs, from those of a pilot.
