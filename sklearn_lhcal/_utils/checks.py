@@ -316,10 +316,7 @@ _RULES: dict[str, tuple[str, Callable[[Any], Any]]] = {
     ),
     "be at least 0 and below 1": ("epsilon threshold", lambda x: 0 <= x < 1),
     "be a number from 0 to 1": ("mixed", lambda x: 0 <= x <= 1),
-    "be a number from 0 to 0.25": (
-        "tolerance disagreement_tolerance",
-        lambda x: 0 <= x <= 0.25,
-    ),
+    "be a number from 0 to 0.25": ("tolerance disagreement_tolerance", lambda x: 0 <= x <= 0.25),
     "be a number, 1 or more": ("p", lambda x: x >= 1),
     "be a finite number": ("budget class_index label referral", np.isfinite),
     "be a finite number above 0": (

@@ -169,11 +169,7 @@ def fewest_rows(gain: float, high: float, level: float) -> float:
     rate = np.log1p(_BETS * gain / high)
     shared = np.log(len(rate))
     enough = int(np.ceil((level + shared) / rate[-1]))
-    return bisect_left(
-        range(enough),
-        level,
-        key=lambda n: logsumexp(n * rate) - shared,
-    )
+    return bisect_left(range(enough), level, key=lambda n: logsumexp(n * rate) - shared)
 
 
 def _cumulated(values: Floats, unit: Indices) -> Floats:

@@ -170,14 +170,9 @@ class DecisionCurveDisplay(Display):
         models = models_of(predictions)
         names = list(models)
         check_reference(reference, names)
-        how: dict[str, Any] = {
-            "thresholds": thresholds,
-            "class_index": class_index,
-            "sample_weight": sample_weight,
-            "groups": groups,
-            "raters": raters,
-            "confidence_level": confidence_level,
-        }
+        how: dict[str, Any] = {"thresholds": thresholds, "class_index": class_index}
+        how |= {"sample_weight": sample_weight, "groups": groups, "raters": raters}
+        how["confidence_level"] = confidence_level
         compared = "all" if reference is None else models[reference]
         curves = [decision_curve(y, z, **how) for z in models.values()]
         paired = [decision_curve(y, z, reference=compared, **how) for z in models.values()]

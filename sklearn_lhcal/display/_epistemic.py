@@ -176,12 +176,8 @@ class EpistemicGainDisplay(Display):
             )
         if several and groups is not None:
             raise ValueError("groups are for one run; the bands of several are over runs.")
-        how: dict[str, Any] = {
-            "n_bins": n_bins,
-            "strategy": strategy,
-            "confidence_level": confidence_level,
-            "groups": groups,
-        }
+        how: dict[str, Any] = {"n_bins": n_bins, "strategy": strategy, "groups": groups}
+        how["confidence_level"] = confidence_level
         runs = []
         for g, e, *c in zip(*given, strict=True):
             runs.append(gain_curve(g, e, calibrated=c[0] if c else None, **how))

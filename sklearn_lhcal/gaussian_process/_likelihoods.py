@@ -1,8 +1,8 @@
 """The two likelihoods: logistic for one latent of two classes, Dirichlet for one a class."""
 
 import math
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -61,39 +61,6 @@ class Settled(NamedTuple):
     sums: Sums
     latent: Latent
     bound: float
-
-
-class Likelihood(Protocol):
-    """What passes and the search for a kernel ask for."""
-
-    @property
-    def parameters(self) -> tuple[float, ...]:
-        """Logarithms of what is learned beside the kernel."""
-
-    def at(self, parameters: Sequence[float]) -> "Likelihood":
-        """The same with others."""
-
-    def slope(self, features: Features, labels: Labels, at: "Settled") -> Tensor:
-        """The derivative of the bound in them."""
-
-    def local(self, labels: Labels, mean: Tensor, var: Tensor) -> Local:
-        """The terms of rows whose latents have this mean and variance, both (C, rows)."""
-
-    def terms(self, features: Features, labels: Labels, latent: Latent) -> Local:
-        """Those of all rows at q."""
-
-    def ascent(
-        self, features: Features, labels: Labels, latent: Latent, *, max_iter: int, tol: float
-    ) -> Iterator[tuple[Latent, float]]:
-        """Yield (q, bound) after each pass, until it rises by less than `tol` per label."""
-
-    def polish(
-        self, features: Features, labels: Labels, latent: Latent, *, max_iter: int, tol: float
-    ) -> Iterator[tuple[Latent, float]]:
-        """Go on from there to the bound that has no looser one in its place."""
-
-    def settled(self, features: Features, labels: Labels, local: Local) -> Settled:
-        """A few steps from κ and θ of a kernel nearby."""
 
 
 class Logistic:
@@ -209,6 +176,10 @@ class Dirichlet(NamedTuple):
             p = proba((mean - kappa * a) / left, scale, draws)
             total -= float(torch.xlogy(here.y, p).sum())
         return total / float(labels.n[0].sum())
+
+
+# what passes and the search for a kernel ask for
+Likelihood = Logistic | Dirichlet
 
 
 def normal_draws(mean: Tensor, seed: int) -> Tensor:

@@ -20,14 +20,7 @@ from ._chance import (
 _coefficient = partial(OfRows, greater_is_better=True, compares_raters=True, of_labels=True)
 
 
-@metric(
-    MeanOfTerms(
-        greater_is_better=True,
-        least_raters=2,
-        terms=agreement_terms,
-        of_labels=True,
-    )
-)
+@metric(MeanOfTerms(greater_is_better=True, least_raters=2, terms=agreement_terms, of_labels=True))
 def percent_agreement(
     y: LabelsLike, *, weights: Similarity = "nominal", sample_weight: Weights = None
 ) -> float:

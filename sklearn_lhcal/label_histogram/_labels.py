@@ -18,14 +18,7 @@ from .._utils.checks import (
     is_gap,
     plain_array,
 )
-from .._utils.names import (
-    Side,
-    check_row_names,
-    column_names,
-    matched,
-    numbers_of,
-    sorted_names,
-)
+from .._utils.names import Side, check_row_names, column_names, matched, numbers_of, sorted_names
 from .._utils.simplex import check_proba, in_columns
 from .._utils.types import ArrayLike, LabelsLike, Selection
 

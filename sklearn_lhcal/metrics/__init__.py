@@ -2,8 +2,15 @@
 
 from ._calibration import calibration_error, calibration_loss, dispersion_error, dispersion_loss
 from ._canonical_bins import binned_canonical_error
-from ._decision import bayes_decision, decision_risk, model_risk, risk_gap
-from ._decision_scorer import make_decision_scorer
+from ._decision import (
+    RiskDecomposition,
+    bayes_decision,
+    decision_risk,
+    model_risk,
+    net_benefit,
+    risk_decomposition,
+    risk_gap,
+)
 from ._decomposition import LossDecomposition, loss_decomposition
 from ._disagreement import (
     class_disagreement_calibration_error,
@@ -61,21 +68,16 @@ from ._label_histogram import (
     ranked_probability_score,
 )
 from ._labels import expected_accuracy, histogram_log_loss, label_log_loss, vote_accuracy
-from ._net_benefit import net_benefit
 from ._registry import register_scorers
-from ._risk_decomposition import RiskDecomposition, risk_decomposition
 from ._scorers import (
     EpistemicScorer,
     LabelHistogramScorer,
     get_scorer,
     get_scorer_names,
+    make_decision_scorer,
 )
 from ._statistic import statistic_calibration_loss, statistic_squared_loss
-from ._variation import (
-    distribution_calibration_error,
-    entropy_calibration_error,
-    ranking_score,
-)
+from ._variation import distribution_calibration_error, entropy_calibration_error, ranking_score
 
 # metrics with a name in scoring=, which is theirs, after neg_ where smaller is better
 register_scorers(

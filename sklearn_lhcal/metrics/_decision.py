@@ -4,24 +4,30 @@ P4 is *Calibration for decision making via empirical risk minimization* (anonymo
 Letters: C costs (K, D), z class probabilities, μ̂ = y/n_i label frequencies, ``f(d) = Σ_k z_k
 C_kd`` the expected cost of a decision."""
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
-from .._rows import PredictionLike, Rows, read_labels, read_prediction, read_with_costs
-from .._utils.arrays import Floats
-from .._utils.checks import check_same_length, check_sample_weight
-from .._utils.costs import (
-    Costs,
-    bayes_columns,
-    check_cost_matrix,
-    expected_cost,
-    of_decisions,
+from .._rows import (
+    PredictionLike,
+    Rows,
+    class_column,
+    read_labels,
+    read_prediction,
+    read_with_costs,
 )
+from .._utils.arrays import Floats
+from .._utils.bins import below
+from .._utils.checks import check_same_length, check_sample_weight, checked
+from .._utils.costs import Costs, bayes_columns, check_cost_matrix, expected_cost, of_decisions
 from .._utils.names import Side, check_row_names
+from .._utils.results import result
 from .._utils.tags import MeanOfTerms, metric
-from .._utils.types import ArrayLike, LabelsLike, Weights
+from .._utils.types import ArrayLike, Bandwidth, LabelsLike, Weights
 from ..distributions import Distribution
 from ._evaluate import score, weighted
+from ._kernel_bandwidth import as_tensor, choose_bandwidth
 
 
 def _meet(prediction, cost_matrix) -> tuple[Floats, Costs]:
@@ -234,3 +240,211 @@ def risk_gap(
     0.4
     """
     return score(risk_gap, y, prediction, sample_weight, cost_matrix=cost_matrix)
+
+
+# -------------------------------------------------------------------------------------- net benefit
+
+
+def _benefit_terms(rows: Rows, *, threshold: float, class_index) -> tuple:
+    """``1{p_i ≥ t} [μ̂_i − (1 − μ̂_i) t/(1 − t)]`` of each row."""
+    k = class_column(class_index, rows)
+    t = threshold
+    mu = rows.mu[:, k]
+    # 1 − .9 is below .1, and .7 in float32 below .7
+    acts = rows.z[:, k] >= t - below(t, t)
+    return weighted(rows, acts * (mu - (1 - mu) * t / (1 - t)))
+
+
+def _benefit_tags(*, threshold: float, class_index) -> MeanOfTerms:
+    limits = (-threshold / (1 - threshold), 1.0)
+    return MeanOfTerms(greater_is_better=True, terms=_benefit_terms, limits=limits)
+
+
+@metric(_benefit_tags)
+@checked
+def net_benefit(
+    y: LabelsLike,
+    prediction: PredictionLike,
+    threshold: float,
+    *,
+    sample_weight: Weights = None,
+    class_index: object = None,
+) -> float:
+    """Net benefit of acting on the rows with ``p ≥ threshold``: larger is better, at most the
+    share of the class.
+
+    ``NB(t) = mean 1{p_i ≥ t} [μ̂_i − (1 − μ̂_i) t/(1 − t)]``: true alarms a row, less false ones at
+    their exchange rate. To act from a probability t on means that a false alarm weighs t/(1 − t)
+    missed cases. Acting on no row has net benefit 0; acting on every row has that of ``p = 1``. A
+    model is useful at this threshold where it is above both.
+
+    It is unbiased with any number of raters a row. Rows count alike, however many raters they have.
+    Where a missed case costs 1 − t and a false alarm t, ``NB = share − R / (1 − t)`` with R the
+    `decision_risk`.
+
+    Parameters
+    ----------
+    y : label histogram of shape (n_samples, n_classes)
+        Anything `check_counts` takes.
+    prediction : array-like of shape (n_samples, n_classes) or (n_samples,), or Distribution
+        Class probabilities, those of the second of two classes, or a distribution, of which the
+        mean counts.
+    threshold : float
+        The probability t from which on one acts, at least 0 and below 1. Predictions that rounding
+        alone puts below it count as at it.
+    sample_weight : array-like of shape (n_samples,), optional
+        Weights of the rows; only their ratios matter.
+    class_index : int or class name, optional
+        The class that calls for acting, against all others: its name, or its column number where
+        names are no numbers. None: the second of two.
+
+    Returns
+    -------
+    benefit : float
+        In true alarms a row: .05 is worth five true alarms in 100 rows without a false one.
+
+    Raises
+    ------
+    ValueError
+        A threshold outside [0, 1), an unknown class, more than two classes and no `class_index`.
+
+    See Also
+    --------
+    sklearn_lhcal.display.DecisionCurveDisplay : Net benefit over thresholds, with intervals.
+
+    References
+    ----------
+    Vickers and Elkin (2006), Decision curve analysis: a novel method for evaluating prediction
+    models.
+
+    Examples
+    --------
+    >>> y, p = [0, 0, 1, 1], [0.1, 0.6, 0.4, 0.9]
+    >>> net_benefit(y, p, 0.5), round(net_benefit(y, p, 0.25), 3)
+    (0.0, 0.417)
+
+    Its interval:
+
+    >>> from sklearn_lhcal.metrics import confidence_interval
+    >>> confidence_interval(net_benefit, y * 50, p * 50, threshold=0.25, random_state=0).low > 0
+    True
+    """
+    options = {"threshold": threshold, "class_index": class_index}
+    return score(net_benefit, y, prediction, sample_weight, **options)
+
+
+# -------------------------------------------------------------------------------- parts of the risk
+
+
+@result
+class RiskDecomposition(NamedTuple):
+    """Parts of the risk of a model's decisions: ``risk = uncertainty − resolution + reliability``.
+
+    Attributes
+    ----------
+    risk : float
+        Mean cost of the model's decisions, see `decision_risk`.
+    uncertainty : float
+        Risk of the best default decision: what anyone reaches who looks at nothing.
+    resolution : float
+        What the predictions are worth once calibrated: larger is better.
+    reliability : float
+        What the model loses by taking its probabilities at their word: smaller is better, 0 if it
+        is calibrated where it matters for these costs.
+    """
+
+    risk: float
+    uncertainty: float
+    resolution: float
+    reliability: float
+
+
+@checked
+def risk_decomposition(
+    y: LabelsLike,
+    prediction: PredictionLike,
+    cost_matrix: ArrayLike,
+    *,
+    sample_weight: Weights = None,
+    bandwidth: Bandwidth | None = None,
+) -> RiskDecomposition:
+    """Uncertainty, resolution and reliability of the risk of a model's decisions.
+
+    P4 eq. 8 and corollary 1.
+
+    The calibrated prediction φ is the label frequencies among rows predicted alike, and R[φ] is the
+    risk of the decisions made from it. Resolution is uncertainty − R[φ], and reliability is risk −
+    R[φ]. Where predictions repeat, φ is exact: the mean over the rows with the same prediction.
+    Else it is estimated by Dirichlet kernels, ``φ_j = z_j + Σ k (μ̂_i − z_i) / Σ k`` over the other
+    rows i. R[φ] is then an out-of-sample risk. The parts still add up, and the reliability of a
+    calibrated model is 0 or a little below.
+
+    Parameters
+    ----------
+    y : label histogram of shape (n_samples, n_classes)
+        As in `decision_risk`.
+    prediction, cost_matrix
+        As in `bayes_decision`.
+    sample_weight : array-like of shape (n_samples,), optional
+        Weights of the rows, read as repetition where predictions repeat.
+    bandwidth : None, "loo", "cv" or float, default=None
+        Of the kernels, as in `kernel_calibration_error`. None: rows with the same prediction where
+        there are at most half as many predictions as rows, else "cv"; "loo" smooths too much here
+        as a rule.
+
+    Returns
+    -------
+    RiskDecomposition
+        ``(risk, uncertainty, resolution, reliability)`` in the unit of the costs.
+
+    Raises
+    ------
+    ValueError
+        As `decision_risk`; a bandwidth that `kernel_calibration_error` would refuse.
+
+    References
+    ----------
+    P4 eq. (8) and Corollary 1; Bröcker (2009), Reliability, sufficiency, and the decomposition of
+    proper scores.
+
+    Examples
+    --------
+    >>> proba = [[0.9, 0.1]] * 4 + [[0.2, 0.8]] * 4
+    >>> # of the first four rows, two are of the second class
+    >>> risk_decomposition([0, 0, 1, 1, 1, 1, 1, 1], proba, [[0, 1], [4, 0]])
+    RiskDecomposition(risk=1, uncertainty=0.25, resolution=0, reliability=0.75)
+    """
+    costs = check_cost_matrix(cost_matrix)
+    rows = read_with_costs(y, prediction, costs, sample_weight)
+    C = costs.for_classes(rows.classes, rows.z.shape[1]).C
+    w = rows.weight / rows.weight.sum()
+    risk, calibrated = (
+        float(w @ expected_cost(rows.mu, bayes_columns(p, C), C))
+        for p in (rows.z, _calibrated(rows, w, bandwidth))
+    )
+    uncertainty = float((w @ rows.mu @ C).min())
+    return RiskDecomposition(risk, uncertainty, uncertainty - calibrated, risk - calibrated)
+
+
+def _calibrated(rows: Rows, w, bandwidth):
+    """φ of each row, (n, K): by groups of equal predictions, or by kernels."""
+    different, group = np.unique(rows.z, axis=0, return_inverse=True)
+    if bandwidth is None and 2 * len(different) <= len(rows):
+        return _group_means(rows.mu, w, group.ravel())
+    # torch is imported where it is needed only
+    from .._utils.kernels.smoothing import clipped, smooth
+
+    keep = np.flatnonzero(w > 0)
+    seen = rows.take(keep)
+    h = "cv" if bandwidth is None else bandwidth
+    h = choose_bandwidth(h, "canonical", seen, 0, "cpu")
+    x, e, log_w = (as_tensor(a, "cpu") for a in (seen.z, seen.mu - seen.z, np.log(w[keep])))
+    phi = rows.z.copy()
+    phi[keep] += smooth(clipped(x), e, h, log_w).numpy()
+    return phi
+
+
+def _group_means(mu, w, group):
+    """The weighted mean of μ̂ over the rows with the same prediction, shape (n, K)."""
+    sums = np.stack([np.bincount(group, weights=w * mu[:, k]) for k in range(mu.shape[1])], axis=1)
+    return (sums / np.maximum(np.bincount(group, weights=w), 1e-300)[:, None])[group]

@@ -15,7 +15,7 @@ from .._rows import read_labels
 from .._utils.arrays import Indices
 from .._utils.checks import as_features, check_params, check_same_length, check_samples, take_rows
 from .._utils.types import ArrayLike, Groups, LabelsLike, MetricFunction, Samples, Seed
-from ._carved_scorer import CarvedScorer, rows_key
+from ._epistemic import CarvedScorer, rows_key
 
 # Share of all rows in balls that do not overlap, where the radius is "auto".
 _AUTO_SHARE = 0.3

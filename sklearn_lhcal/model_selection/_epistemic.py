@@ -5,18 +5,20 @@ P3 is the paper "The evaluation and calibration of epistemic uncertainty estimat
 from collections.abc import Mapping
 from functools import partial
 
+import joblib
 import numpy as np
+from scipy.sparse import issparse
 from sklearn.base import clone, is_classifier
 
 from .. import metrics
-from .._rows import predicted_classes, read_labels
-from .._utils.arrays import Floats
+from .._rows import Labels, predicted_classes, read_labels
+from .._utils.arrays import Floats, Indices
 from .._utils.checks import check_same_length, check_samples, checked, take_rows
 from .._utils.estimators import fit_on_labels
 from .._utils.names import check_row_names
 from .._utils.types import Estimator, Folds, LabelsLike, Samples, Seed
 from ..distributions import predict_epistemic
-from ._carved_scorer import fit_with_more
+from ..metrics import EpistemicScorer, get_scorer
 from ._folds import check_cv
 
 
@@ -162,3 +164,52 @@ def _interval(
         return metrics.ConfidenceInterval(float(values.mean()), np.nan, np.nan, np.nan)
     how = {"test_fraction": test_fraction, "confidence_level": confidence_level}
     return metrics.interval_over_splits(values, **how)
+
+
+# ------------------------------------------------------------------------------- scores of searches
+
+
+def fit_with_more(estimator, X: Samples, labels: Labels, rows: Indices) -> Estimator:
+    """f_aug of P3, fitted to these rows. That of a calibrator is the classifier inside.
+
+    Calibration changes no class.
+    """
+    if hasattr(estimator, "predict_uncalibrated"):
+        estimator = estimator.estimator
+    return fit_on_labels(clone(estimator), take_rows(X, rows), labels.take(rows))
+
+
+def rows_key(X: Samples) -> str:
+    """Equal for equal rows, whatever memory they are in."""
+    X = check_samples(X)
+    if issparse(X):
+        X = X.toarray()
+    return joblib.hash(np.ascontiguousarray(X), coerce_mmap=True)
+
+
+class CarvedScorer:
+    """The epistemic scorer of a split, which it knows by its test rows.
+
+    `augmented` holds the augmented rows by `rows_key` of the test rows.
+    """
+
+    def __init__(self, X: Samples, y: LabelsLike, augmented: dict[str, Indices], scoring: str):
+        self.scorer = get_scorer(scoring)
+        if not isinstance(self.scorer, EpistemicScorer):
+            raise ValueError(
+                "scoring must be 'neg_epistemic_calibration_error' or 'epistemic_correlation', "
+                f"got {scoring!r}."
+            )
+        self.X = check_samples(X)
+        self.labels = read_labels(y).for_fit()
+        self.augmented = augmented
+
+    def __call__(self, estimator: Estimator, X: Samples, y: LabelsLike) -> float:
+        rows = self.augmented.get(rows_key(X))
+        if rows is None:
+            raise ValueError(
+                "The rows to score are not the test rows of one of the splitter's splits: give the "
+                "search cv= the same splitter and fit the same X, without training scores."
+            )
+        f_aug = fit_with_more(estimator, self.X, self.labels, rows)
+        return self.scorer(estimator, X, y, reference_prediction=f_aug.predict(X))

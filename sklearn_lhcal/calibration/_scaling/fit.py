@@ -46,14 +46,7 @@ from sklearn.exceptions import ConvergenceWarning
 from ..._utils.arrays import Floats, Indices, Mask
 from ..._utils.simplex import EPS, row_max, row_sum, softmax
 from .._rows import CalibrationRows
-from .maps import (
-    ClassInformation,
-    Family,
-    FittedMap,
-    Information,
-    TemperatureMap,
-    VectorMap,
-)
+from .maps import ClassInformation, Family, FittedMap, Information, TemperatureMap, VectorMap
 
 # Standard deviations of scales (over the temperature's) and of biases. A scale of a few per cent is
 # a small correction, of 1 any; ratios of three are as fine as a few hundred rows can tell.

@@ -15,13 +15,7 @@ from sklearn.utils import check_random_state
 
 from ..._rows import Annotations, MultiLabelCounts
 from ..._utils.arrays import Floats, Indices, Integers, row_units
-from ..._utils.checks import (
-    check_same_length,
-    check_sample_weight,
-    checked,
-    read_groups,
-    take_rows,
-)
+from ..._utils.checks import check_same_length, check_sample_weight, checked, read_groups, take_rows
 from ..._utils.findings import about_finding, finding_table, warn_of_findings
 from ..._utils.names import check_row_names
 from ..._utils.results import result

@@ -12,8 +12,8 @@ from ..._utils.checks import checked, read_groups
 from ..._utils.names import check_row_names
 from ..._utils.results import result
 from ..._utils.types import ArrayLike, BinsLike, Groups, Raters, Strategy
+from .._binned import squares
 from .._epistemic import accuracy_gain, check_gains, gain_sums
-from .._two_way import squares
 from .means import spread_of_bin, student_ends, told_panel
 from .raters import random_raters
 
