@@ -152,7 +152,7 @@ display.figure_.savefig(FOLDER / "judge_among_people.png", dpi=150)
 
 # %%
 # Recalibrated labels
-# ------------------
+# -------------------
 # 200 of the judged answers are enough to mend how the judge's probabilities are scaled; the other
 # 400 tell what was gained. Differences on the same answers are surer than two losses.
 first, rest = np.arange(200), np.arange(200, len(judged))

@@ -160,7 +160,7 @@ def per_finding(
     All findings leave out the same blocks of samples, so that the jackknife also estimates how
     their estimates are correlated. Of F findings, F_r are rare: fewer than 20 samples or groups
     speak, counted as `confidence_interval` counts ten. These have its interval for few samples at
-    the level 1 − α/F. The others have Student's intervals at the quantile of the largest |t| at
+    the level 1 − α/F. The others have Student's intervals at the quantile of the largest ``|t|`` at
     the level 1 − α(F − F_r)/F. It is simulated: 10,000 normal draws with the estimated correlation,
     whose variances have as many degrees of freedom as there are blocks, less one. Samples that
     many findings share make these intervals narrower than Bonferroni's.
