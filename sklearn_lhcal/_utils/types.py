@@ -28,6 +28,12 @@ Groups = ArrayLike | None
 # whether intervals hold for new raters or for these; None: for new ones where raters are known
 Raters = Literal["random", "fixed"] | None
 
+# costs (K, D), or one a row (n, K, D), or what returns them for X
+CostsOfRows = ArrayLike | Callable[[Samples], ArrayLike]
+
+# named options of a function
+Options = dict[str, Any]
+
 # ``metric(y, prediction, **options)``
 MetricFunction = Callable[..., float]
 

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Hashable
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -109,11 +110,9 @@ class ReaderEffects(_TrainedCalibrator):
         if ratings is None:
             effects = np.zeros((0, rows.n_classes))
             return {"raters_": raters, "effects_": effects, "effect_std_": 0.0}
-        effects, spread = fit_effects(ratings, self.effect_std, self._solve_effects)
+        solve = partial(self._solve, default=LBFGS(tol=1e-7))
+        effects, spread = fit_effects(ratings, self.effect_std, solve)
         return {"raters_": raters, "effects_": effects, "effect_std_": spread}
-
-    def _solve_effects(self, problem) -> Floats:
-        return self._solve(problem, LBFGS(tol=1e-7))
 
     def _map(self, rows):
         return self._asked(rows.whole, None)

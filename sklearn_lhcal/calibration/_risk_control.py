@@ -6,7 +6,6 @@ cost; c the cost of a referral; μ̂, n and w_i as in `_guarantee`.
 
 import warnings
 from bisect import bisect_left
-from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -23,7 +22,7 @@ from .._utils.costs import (
     expected_costs,
     of_decisions,
 )
-from .._utils.types import ArrayLike, Samples, Seed
+from .._utils.types import CostsOfRows, Samples, Seed
 from ._base import Calibrated
 from ._guarantee import ROUNDING, HeldOut, _Guarantee, unit_shares
 
@@ -391,7 +390,7 @@ class RiskControlledDecision(_Guarantee):
     def __init__(
         self,
         estimator: Calibrated = None,
-        cost_matrix: ArrayLike | Callable[[Samples], ArrayLike] | None = None,
+        cost_matrix: CostsOfRows | None = None,
         *,
         budget: float = 0.1,
         method: Literal["conformal", "learn_then_test"] = "conformal",

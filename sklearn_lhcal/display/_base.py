@@ -29,12 +29,7 @@ ABOVE_STRIP = (1 + STRIP_HEIGHT) / 2
 _STRIP = "number in each bin"
 
 # how a display keeps what it is made from, by the type of the field
-_KEPT_AS = {
-    NDArray: np.asarray,
-    NDArray | None: np.asarray,
-    list: list,
-    list | None: list,
-}
+_KEPT_AS = {NDArray: np.asarray, NDArray | None: np.asarray, list: list, list | None: list}
 
 
 # the user's own styles of models: for all of them, or one each

@@ -17,6 +17,7 @@ from .._utils.types import (
     Estimator,
     Groups,
     LabelsLike,
+    Options,
     Raters,
     Samples,
     Seed,
@@ -179,7 +180,7 @@ class CalibrationDispersionDisplay(Display):
         seed = random_state
         if not isinstance(seed, Integral):
             seed = check_random_state(seed).randint(np.iinfo(np.int32).max)
-        how: dict[str, Any] = {"n_bins": n_bins, "strategy": strategy, "random_state": seed}
+        how: Options = {"n_bins": n_bins, "strategy": strategy, "random_state": seed}
         how["confidence_level"] = confidence_level
         how["raters"] = raters
         rows = [read_rows(y, z, sample_weight, groups) for z in predictions.values()]

@@ -19,6 +19,7 @@ from .._utils.types import (
     Estimator,
     Groups,
     LabelsLike,
+    Options,
     Raters,
     Samples,
     Strategy,
@@ -176,7 +177,7 @@ class EpistemicGainDisplay(Display):
             )
         if several and groups is not None:
             raise ValueError("groups are for one run; the bands of several are over runs.")
-        how: dict[str, Any] = {"n_bins": n_bins, "strategy": strategy, "groups": groups}
+        how: Options = {"n_bins": n_bins, "strategy": strategy, "groups": groups}
         how["confidence_level"] = confidence_level
         runs = []
         for g, e, *c in zip(*given, strict=True):
@@ -191,7 +192,7 @@ class EpistemicGainDisplay(Display):
         means: list[Any] = [
             np.array(of) for of in list(zip(*runs, strict=True))[2 : 2 + len(given)]
         ]
-        kept: dict[str, Any] = {"confidence_level": confidence_level, "name": name}
+        kept: Options = {"confidence_level": confidence_level, "name": name}
         return cls(*means, bin_counts=counts, **kept).plot(ax, **plot_kwargs)
 
     @classmethod
@@ -262,7 +263,7 @@ class EpistemicGainDisplay(Display):
         """Of one run."""
         means: list[Any]
         counts, interval, *means = run
-        kept: dict[str, Any] = {"confidence_level": confidence_level, "name": name}
+        kept: Options = {"confidence_level": confidence_level, "name": name}
         return cls(*means, interval=interval, bin_counts=counts, **kept)
 
     @classmethod

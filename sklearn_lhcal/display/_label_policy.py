@@ -1,13 +1,22 @@
 """The price of a label: what labels and decisions cost together, against the price."""
 
-from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 from numpy.typing import NDArray
 
 from .._utils.checks import checked
-from .._utils.types import ArrayLike, Estimator, Groups, LabelsLike, Raters, Samples, Seed, Weights
+from .._utils.types import (
+    ArrayLike,
+    CostsOfRows,
+    Estimator,
+    Groups,
+    LabelsLike,
+    Raters,
+    Samples,
+    Seed,
+    Weights,
+)
 from ..distributions import Distribution
 from ..metrics import policy_curve
 from ._base import DOTTED, WIDE, Display, Styles, draw_curves, draw_legend, predicted, styled
@@ -193,7 +202,7 @@ class LabelPolicyDisplay(Display):
         estimator: Estimator,
         X: Samples,
         y: LabelsLike,
-        cost_matrix: ArrayLike | Callable[[Samples], ArrayLike],
+        cost_matrix: CostsOfRows,
         **kwargs: Any,
     ) -> Self:
         """Replay the labels of rows, from a fitted classifier and label histograms.

@@ -11,7 +11,7 @@ from .._rows import Annotations, PredictionLike
 from .._utils.checks import checked
 from .._utils.distances import Distance, is_ordinal
 from .._utils.types import Groups, Raters, Seed, Weights
-from ..metrics import ConfidenceInterval, reader_comparison
+from ..metrics import reader_comparison
 from ._base import DOTTED, WIDE, PredictionDisplay, color_of, reach, styled
 
 if TYPE_CHECKING:
@@ -176,9 +176,9 @@ class ReaderDisplay(PredictionDisplay):
             each.raters[order].tolist(),
             each.error[order],
             each.error_interval[order],
-            _ends(found.model_error),
-            _ends(found.reader_error),
-            _ends(found.difference),
+            np.array(found.model_error[:3]),
+            np.array(found.reader_error[:3]),
+            np.array(found.difference[:3]),
             confidence_level=confidence_level,
             upper=found.upper,
             margin=found.margin,
@@ -247,7 +247,3 @@ class ReaderDisplay(PredictionDisplay):
 
 def _signed(x: float) -> str:
     return f"{x:.3f}".replace("-", "−")
-
-
-def _ends(interval: ConfidenceInterval) -> NDArray:
-    return np.array([interval.estimate, interval.low, interval.high])

@@ -61,19 +61,15 @@ optional
             raise ValueError("Give costs or a distance, not both.")
         return _change_at(distribution, B)
     if cost_matrix is None:
-        return by_blocks(_squared_change, distribution)
+        # Σ_k E[z_k]·‖E[z|k] − E[z]‖²
+        return by_blocks(lambda rows: rows._changes(rows.mean())[2], distribution)
     C = costs_of(distribution, cost_matrix).C
     before = costs_of_decisions(distribution.mean(), C).min(axis=1)
     return np.maximum(before - distribution._least_cost_after(C), 0.0)
 
 
-def _squared_change(distribution: Distribution) -> Floats:
-    """Σ_k E[z_k]·‖E[z|k] − E[z]‖²."""
-    return distribution._changes(distribution.mean())[2]
-
-
 def _change_at(distribution: Distribution, B: Floats) -> Floats:
-    """The same with classes at points B."""
+    """Σ_k E[z_k]·‖E[z|k] − E[z]‖², with classes at points B."""
     z = distribution.mean()
     moves = (((distribution.mean_after(k) - z) @ B) ** 2 for k in range(z.shape[1]))
     return sum(z[:, k] * move.sum(axis=1) for k, move in enumerate(moves))

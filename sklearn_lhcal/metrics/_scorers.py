@@ -4,7 +4,7 @@ from collections.abc import Callable
 from copy import deepcopy
 from functools import partial
 from inspect import signature
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from sklearn.base import BaseEstimator
 from sklearn.metrics import get_scorer as sklearn_get_scorer
@@ -18,10 +18,12 @@ from .._utils.names import check_row_names
 from .._utils.tags import Tags, tags_of, unwrapped
 from .._utils.types import (
     ArrayLike,
+    CostsOfRows,
     Estimator,
     KernelKind,
     LabelsLike,
     MetricFunction,
+    Options,
     Samples,
     Weights,
 )
@@ -243,7 +245,7 @@ def _kernel_scorer(kind: KernelKind) -> LabelHistogramScorer:
 
 
 # the metrics that `metrics/__init__.py` names come to these
-SCORERS: dict[str, Any] = {
+SCORERS: Options = {
     "neg_kernel_canonical_error": _kernel_scorer("canonical"),
     "neg_kernel_marginal_error": _kernel_scorer("marginal"),
     "neg_kernel_top_label_error": _kernel_scorer("top_label"),
@@ -338,7 +340,7 @@ class _DecisionScorer(LabelHistogramScorer):
 
 
 def make_decision_scorer(
-    cost_matrix: ArrayLike | Callable[[Samples], ArrayLike] | None = None,
+    cost_matrix: CostsOfRows | None = None,
 ) -> _DecisionScorer:
     """A scorer for ``scoring=``: minus the risk of a classifier's Bayes decisions.
 

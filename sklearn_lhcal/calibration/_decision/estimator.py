@@ -1,7 +1,7 @@
 """Calibration for decisions under a known cost matrix (P4): a map, candidates, a rule."""
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -11,7 +11,7 @@ from ..._utils.arrays import Floats
 from ..._utils.checks import check_samples, checked
 from ..._utils.costs import Costs, bayes_columns, check_cost_matrix, expected_costs, relative
 from ..._utils.estimators import resolve
-from ..._utils.types import ArrayLike, Estimator, Samples, Seed, Verbose
+from ..._utils.types import ArrayLike, CostsOfRows, Estimator, Samples, Seed, Verbose
 from .._base import Calibrated, Cv
 from .._rows import CalibrationRows
 from .._scaling.estimators import (
@@ -37,9 +37,6 @@ SCALINGS: dict[str, type] = {
 }
 # As in StackedCalibration.
 STACK_FOLDS = 5
-
-# What `decide` takes: costs (K, D), or one a row (n, K, D), or what returns them for X.
-CostsOfRows = ArrayLike | Callable[[Samples], ArrayLike] | None
 
 
 class DecisionCalibration(Scaling):
@@ -218,7 +215,7 @@ class DecisionCalibration(Scaling):
         self.inner_cv = inner_cv
         self.safeguard = safeguard
 
-    def decide(self, X: Samples, cost_matrix: CostsOfRows = None) -> NDArray:
+    def decide(self, X: Samples, cost_matrix: CostsOfRows | None = None) -> NDArray:
         """The decision of least expected cost for each row, shape (n_samples,).
 
         Parameters
@@ -238,7 +235,7 @@ class DecisionCalibration(Scaling):
         z = self.predict_proba(X)
         return self.decisions_[bayes_columns(z, self._costs_of(X, cost_matrix, len(z)))]
 
-    def expected_cost(self, X: Samples, cost_matrix: CostsOfRows = None) -> Floats:
+    def expected_cost(self, X: Samples, cost_matrix: CostsOfRows | None = None) -> Floats:
         """What the model expects each decision to cost, shape (n_samples, n_decisions).
 
         Parameters
@@ -365,7 +362,7 @@ class DecisionCalibration(Scaling):
 
 
 @checked
-def decide(estimator: Estimator, X: Samples, cost_matrix: CostsOfRows = None) -> NDArray:
+def decide(estimator: Estimator, X: Samples, cost_matrix: CostsOfRows | None = None) -> NDArray:
     """Decisions of a fitted `DecisionCalibration`, also in a Pipeline, a search, or frozen.
 
     Parameters
@@ -403,7 +400,9 @@ def decide(estimator: Estimator, X: Samples, cost_matrix: CostsOfRows = None) ->
 
 
 @checked
-def expected_cost(estimator: Estimator, X: Samples, cost_matrix: CostsOfRows = None) -> Floats:
+def expected_cost(
+    estimator: Estimator, X: Samples, cost_matrix: CostsOfRows | None = None
+) -> Floats:
     """Expected costs of decisions under a fitted `DecisionCalibration`, wrapped as for `decide`.
 
     Parameters

@@ -17,7 +17,7 @@ from ..._rows import Annotations, PredictionLike
 from ..._utils.arrays import Floats, Integers
 from ..._utils.checks import checked, is_count
 from ..._utils.results import result
-from ..._utils.types import ArrayLike, Groups, MetricFunction, Seed, Weights
+from ..._utils.types import ArrayLike, Groups, MetricFunction, Options, Seed, Weights
 from .raters import FEW_RATERS, Blocks, Panel, spread_of
 from .readers import named_raters
 from .scarce import scarce_ends
@@ -256,7 +256,9 @@ def study_size(
             raise ValueError("per_row must be at least 2: the metric compares readings of one row.")
         pairs = pair_components(statistic, design.rows)
     known = _Pilot(*components, pairs.gamma, pairs.noise)
-    sizes = (*_sizes(statistic), panel.n_raters, pairs.n_rows)
+    # rows that contribute, and their mean number of readings
+    readings = float(statistic.labels.n.mean())
+    sizes = (len(statistic.data), readings, panel.n_raters, pairs.n_rows)
     # no component of the pilot itself is negative
     found = known._replace(gamma=max(pairs.gamma, pairs.noise)).components(*sizes)
     at_least_0 = {name: max(float(value), 0.0) for name, value in found.items()}
@@ -291,11 +293,6 @@ def _designs(n_raters, per_row: int | None) -> tuple[Integers, Integers]:
     return R, np.minimum(R, per_row)
 
 
-def _sizes(statistic) -> tuple[int, float]:
-    """Rows that contribute, and their mean number of readings."""
-    return len(statistic.data), float(statistic.labels.n.mean())
-
-
 class _Pilot(NamedTuple):
     """Variances of the pilot: the three jackknives, and mean squares of pairs of raters."""
 
@@ -312,7 +309,7 @@ class _Pilot(NamedTuple):
         chance = qmc.Sobol(len(dfs), seed=0).random(_DRAWS)
         return _Pilot(*(np.array(self) * dfs / chi2.ppf(chance, dfs)).T)
 
-    def components(self, n: int, m: float, R: int, n_rows: float) -> dict[str, Any]:
+    def components(self, n: int, m: float, R: int, n_rows: float) -> Options:
         """Those of `StudySize`, of n rows with m readings of R raters; some may be negative.
 
         What pairs add has been taken off the jackknives.
