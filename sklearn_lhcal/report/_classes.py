@@ -4,26 +4,22 @@ Labels are the truth: each label of a case counts 1/n_i of it. Letters: p the pr
 of a class, μ the share of a case's labels in it, w weights."""
 
 from collections.abc import Callable
-from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from scipy.special import expit, logit
 
-from .._rows import Labels, Rows, read_rows
+from .._rows import Rows, read_rows
 from .._utils.arrays import Floats
 from .._utils.progress import Progress
 from .._utils.tags import MeanOfTerms, OfRows, metric
 from ..metrics import subgroup_audit
 from ._numbers import MOST_CLASSES, OF_CLASS, Intervals, Number, ratio
-from ._study import Study
 from ._words import said
 
 # Nearer to 0 or 1 no logarithm of odds is taken.
 _LEAST = 1e-6
 _NEWTON_STEPS = 30
-# Numbers of single classes are those of at most so many cases.
-MOST_CASES = 50_000
 # Without convergence there is no estimate: labels may be separable.
 _MOST_SLOPE = 100.0
 
@@ -140,19 +136,7 @@ def of_classes(intervals: Intervals, verbose: bool = False) -> list[Number]:
     return [number for k in plan for number in _of_class(intervals, k)]
 
 
-def thinned(study: Study) -> Study:
-    """The study, or so many of its cases at random: their fits take the most time."""
-    if len(study) <= MOST_CASES:
-        return study
-    some = np.random.default_rng(0).choice(len(study), MOST_CASES, replace=False)
-    groups = None if study.groups is None else study.groups[some]
-    labels = cast(Labels, study.labels[some])
-    prediction = study.prediction[some]
-    return replace(study, labels=labels, prediction=prediction, groups=groups)
-
-
 def _of_class(intervals: Intervals, k: int):
-    intervals = intervals._replace(study=thinned(intervals.study))
     study = intervals.study
     plan: dict[str, tuple[Callable, dict]] = {
         name: (function, {"of": k, **own}) for name, (function, own) in MEASURED.items()
@@ -194,8 +178,9 @@ def subgroups(intervals: Intervals) -> dict | None:
     study = intervals.study
     if not study.subgroups or study.hard:
         return None
+    how = {name: value for name, value in intervals.how.items() if name != "n_blocks"}
     try:
-        audit = subgroup_audit(study.labels, study.prediction, study.subgroups, **intervals.how)
+        audit = subgroup_audit(study.labels, study.prediction, study.subgroups, **how)
     except ValueError as error:
         return {"words": str(error), "table": []}
     table = [

@@ -59,44 +59,30 @@ def pictures(
     level: float,
 ) -> dict[str, list]:
     """All pictures, by what they are about; a page puts those of one list side by side."""
-    predictions = {"uncalibrated": study.prediction}
-    if recalibrated is not None:
-        predictions["recalibrated"] = recalibrated
-    drawn = {"classes": [_frequencies(study, by_class)]}
+    how = {"groups": study.groups, "raters": "fixed", "confidence_level": level}
+    drawn = {"classes": [_frequencies(by_class)]}
     if study.n_labels.min() < study.n_labels.max():
         drawn["labels"] = [_labels_a_case(study)]
-    names = _safe_names(study)
-    drawn["reliability"] = [
-        _reliability(study, k, names[k], level) for k in study.shown(MOST_CLASSES)
-    ]
+    drawn["reliability"] = [_reliability(study, k, how) for k in study.shown(MOST_CLASSES)]
     if raters is not None:
         drawn["raters"] = [_raters(raters)]
     if study.has_pairs:
         drawn["loss"] = [_loss(found)]
-        drawn["disagreement"] = [_disagreement(study, predictions, level)]
+        drawn["disagreement"] = [_disagreement(study, recalibrated, how)]
     if study.costs is not None:
-        drawn["decisions"] = [
-            _net_benefit(study, k, names[k], level) for k in study.shown(MOST_CURVES)
-        ]
+        drawn["decisions"] = [_net_benefit(study, k, how) for k in study.shown(MOST_CURVES)]
     drawn["referral"] = [_referral(sent, level)]
     return drawn
 
 
-def _safe_names(study: Study) -> list[str]:
-    return [_safe(name) for name in study.classes]
-
-
 def _safe(name: str) -> str:
     """A name for a picture: $ begins no formula, and all can be printed."""
-    return _printable(name[:40]).replace("$", r"\$")
-
-
-def _printable(name: str) -> str:
-    return "".join(letter if letter.isprintable() else "?" for letter in name)
+    letters = (letter if letter.isprintable() else "?" for letter in name[:40])
+    return "".join(letters).replace("$", r"\$")
 
 
 def _draw(draw: Callable, size: tuple[float, float], alt: str) -> Picture:
-    """A picture by ``draw(figure) -> curves``, the same bytes for the same data."""
+    """A picture by ``draw(axes) -> curves``, the same bytes for the same data."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
     from matplotlib.text import Text
@@ -106,7 +92,7 @@ def _draw(draw: Callable, size: tuple[float, float], alt: str) -> Picture:
     with mpl.rc_context(style), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from")
         figure = Figure(figsize=size, layout="constrained")
-        curves = draw(figure)
+        curves = draw(figure.subplots())
         # displays speak of rows
         for label in figure.findobj(Text):
             label.set_text(label.get_text().replace("rows", "cases"))
@@ -121,8 +107,7 @@ def _dots(lines: list[Line], xlabel: str, alt: str, at: float | None = None) -> 
     series = list(dict.fromkeys(line.series for line in lines))
     shift = dict(zip(series, np.linspace(-0.15, 0.15, len(series) + 2)[1:-1], strict=True))
 
-    def draw(figure):
-        ax = figure.subplots()
+    def draw(ax):
         for name in series:
             own = [line for line in lines if line.series == name]
             ends = np.array([line.ends for line in own])
@@ -135,23 +120,20 @@ def _dots(lines: list[Line], xlabel: str, alt: str, at: float | None = None) -> 
         ax.set_yticks(list(places.values()), [_safe(label) for label in places])
         ax.set(xlabel=xlabel, ylim=(len(places) - 0.5, -0.5))
         if len(lines) > len(places):
-            figure.legend(fontsize="small", loc="outside lower left", ncols=len(series))
+            ax.figure.legend(fontsize="small", loc="outside lower left", ncols=len(series))
         return {line.label + " | " + line.series: list(line.ends) for line in lines}
 
     height = _AXIS + _LINE * (len(places) + (len(lines) > len(places)))
     return _draw(draw, (5.2, height), alt)
 
 
-def _frequencies(study: Study, by_class: list[Number]) -> Picture:
+def _frequencies(by_class: list[Number]) -> Picture:
     """How often each class is named, and how probable the model finds it."""
     series = {"share_of_labels": "labels", "mean_probability": "uncalibrated"}
-    lines = [
-        Line(str(number.class_name), series[number.name], number[2:5])
-        for number in by_class
-        if number.name in series
-    ]
-    off = {name: [line.ends[0] for line in lines if line.series == name] for name in COLOURS}
-    gaps = np.subtract(off["uncalibrated"], off["labels"])
+    numbers = [number for number in by_class if number.name in series]
+    lines = [Line(str(n.class_name), series[n.name], n[2:5]) for n in numbers]
+    # of each class both numbers, one after the other
+    gaps = np.diff([number.estimate for number in numbers])[::2]
     k = int(np.abs(gaps).argmax())
     alt = said("frequencies", name=lines[2 * k].label, gap=float(gaps[k]))
     return _dots(lines, "Share of the labels; mean probability", alt)
@@ -166,8 +148,7 @@ def _labels_a_case(study: Study) -> Picture:
         edges = np.unique(np.geomspace(low, high + 1, MOST_BARS + 1).round()) - 0.5
     numbers, _ = np.histogram(n, edges)
 
-    def draw(figure):
-        ax = figure.subplots()
+    def draw(ax):
         ax.stairs(numbers, edges, fill=True, color="0.5")
         ax.set(xlabel="Labels of a case", ylabel="Cases")
         if high > 20 * low:
@@ -195,54 +176,37 @@ def _raters(raters: Raters) -> Picture:
     return _dots(lines, "Probability that another rater disagrees", alt, at=usual[0])
 
 
-def _reliability(study: Study, k: int, name: str, level: float) -> Picture:
+def _reliability(study: Study, k: int, how: dict) -> Picture:
     """The reliability diagram of one class."""
+    name = study.classes[k]
+    look = {"color": COLOURS["uncalibrated"], "markersize": 3}
+    own = {"class_index": study.labels.classes[k], "n_bins": N_BINS, "line_kwargs": look, **how}
 
-    def draw(figure):
-        ax = figure.subplots()
-        display = ReliabilityDisplay.from_predictions(
-            study.labels,
-            study.prediction,
-            class_index=study.labels.classes[k],
-            n_bins=N_BINS,
-            groups=study.groups,
-            raters="fixed",
-            confidence_level=level,
-            ax=ax,
-            line_kwargs={"color": COLOURS["uncalibrated"], "markersize": 3},
-        )
+    def draw(ax):
+        display = ReliabilityDisplay.from_predictions(study.labels, study.prediction, ax=ax, **own)
         display.legend_.remove()
-        ax.set(title=name, xlabel="Predicted probability", ylabel="Share of the labels")
-        return {study.classes[k]: _curve(display)}
+        ax.set(title=_safe(name), xlabel="Predicted probability", ylabel="Share of the labels")
+        return {name: _curve(display)}
 
-    return _draw(draw, (2.75, 3.1), f"Reliability diagram of class {study.classes[k]}.")
+    return _draw(draw, (2.75, 3.1), said("reliability", name=name))
 
 
-def _disagreement(study: Study, predictions: dict, level: float) -> Picture:
-    def draw(figure):
-        ax = figure.subplots()
-        return {
-            name: _curve(
-                DisagreementReliabilityDisplay.from_predictions(
-                    study.labels,
-                    prediction,
-                    name=name,
-                    n_bins=N_BINS,
-                    groups=study.groups,
-                    raters="fixed",
-                    confidence_level=level,
-                    ax=ax,
-                    line_kwargs={"color": COLOURS[name]},
+def _disagreement(study: Study, recalibrated: Distribution | None, how: dict) -> Picture:
+    """Predicted against observed disagreement."""
+    predictions = {"uncalibrated": study.prediction, "recalibrated": recalibrated}
+
+    def draw(ax):
+        curves = {}
+        for name, prediction in predictions.items():
+            if prediction is not None:
+                look = {"name": name, "line_kwargs": {"color": COLOURS[name]}}
+                display = DisagreementReliabilityDisplay.from_predictions(
+                    study.labels, prediction, n_bins=N_BINS, ax=ax, **look, **how
                 )
-            )
-            for name, prediction in predictions.items()
-        }
+                curves[name] = _curve(display)
+        return curves
 
-    alt = (
-        "Predicted against observed probability that two raters disagree. Below the diagonal they "
-        "disagree less often than predicted."
-    )
-    return _draw(draw, (4.8, 5.0), alt)
+    return _draw(draw, (4.8, 5.0), said("disagreement"))
 
 
 def _referral(referral: Referral, level: float) -> Picture:
@@ -252,8 +216,7 @@ def _referral(referral: Referral, level: float) -> Picture:
         "expected_squared_loss": ("Brier score of the model", "#E69F00", "s"),
     }
 
-    def draw(figure):
-        ax = figure.subplots()
+    def draw(ax):
         sent = np.array(referral.sent)
         for name, points in referral.captured.items():
             words, colour, marker = look[name]
@@ -268,11 +231,7 @@ def _referral(referral: Referral, level: float) -> Picture:
         ax.legend(fontsize="small", loc="lower right", title=f"bands: {100 * level:g}% intervals")
         return referral.curves
 
-    alt = (
-        "Share of the disagreement and of the loss in the cases referred first. Above the dotted "
-        "line the model knows which cases are hard."
-    )
-    return _draw(draw, (4.8, 4.0), alt)
+    return _draw(draw, (4.8, 4.0), said("referral"))
 
 
 def _curve(display) -> dict:
@@ -299,22 +258,16 @@ def _loss(found: dict) -> Picture:
     return _dots(lines, "Part of the Brier score", alt, at=0.0)
 
 
-def _net_benefit(study: Study, k: int, name: str, level: float) -> Picture:
+def _net_benefit(study: Study, k: int, how: dict) -> Picture:
     """Net benefit of acting on a class, against the threshold."""
+    name = study.classes[k]
+    own = {"class_index": study.labels.classes[k], **how}
 
-    def draw(figure):
-        ax = figure.subplots()
+    def draw(ax):
         display = DecisionCurveDisplay.from_predictions(
-            study.labels,
-            study.prediction,
-            class_index=study.labels.classes[k],
-            groups=study.groups,
-            raters="fixed",
-            confidence_level=level,
-            ax=ax,
+            study.labels, study.prediction, ax=ax, **own
         )
-        ax.set(title=name, xlabel="Threshold probability", ylabel="Net benefit")
-        return {study.classes[k]: {"net_benefit": display.net_benefit.tolist()}}
+        ax.set(title=_safe(name), xlabel="Threshold probability", ylabel="Net benefit")
+        return {name: {"net_benefit": display.net_benefit.tolist()}}
 
-    alt = f"Decision curve of {study.classes[k]}: useful where it lies above the other lines."
-    return _draw(draw, (3.4, 3.1), alt)
+    return _draw(draw, (3.4, 3.1), said("net_benefit", name=name))

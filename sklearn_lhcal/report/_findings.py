@@ -47,6 +47,8 @@ def _of_size(study: Study):
     n = len(study)
     if study.n_dropped:
         yield _check("rows_without_labels", "info", n=study.n_dropped)
+    if study.few is not study:
+        yield _check("many_cases", "info", study=study)
     if n < FEW_ROWS:
         yield _check("few_rows", "warning", n=n, few=FEW_ROWS)
     top = np.arange(n), study.z.argmax(axis=1)

@@ -9,6 +9,7 @@ import numpy as np
 
 from .. import metrics
 from .._rows import Rows, read_rows
+from .._utils.checks import take_rows
 from .._utils.progress import Progress
 from .._utils.simplex import accuracy
 from .._utils.tags import MeanOfTerms, metric, tags_of
@@ -127,12 +128,24 @@ class Intervals(NamedTuple):
     random_state: int
 
     def measure(self, name: str, function, prediction, subset: str, **options) -> Number:
-        """One metric with its interval for these raters and new cases."""
-        labels = self.study.labels
+        """One metric with its interval for these raters and new cases.
+
+        Of very many cases all but means are those of some of them.
+        """
+        study = self.study
+        tags = tags_of(function, **options)
+        if tags.biased:
+            # an interval about it would not hold what it estimates
+            estimate = function(study.labels, prediction, **options)
+            return self._number(name, subset, (estimate, np.nan, np.nan), tags)
+        if not isinstance(tags, MeanOfTerms):
+            prediction = take_rows(prediction, study.drawn)
+            study = study.few
+        own = self._replace(study=study)
         interval = confidence_interval(
-            function, labels, prediction, raters="fixed", **self.how, **options
+            function, study.labels, prediction, raters="fixed", **own.how, **options
         )
-        return self._number(name, subset, function, interval, **options)
+        return own._number(name, subset, interval, tags)
 
     def for_new_raters(self, name: str, function) -> Number:
         """A metric of the study's own prediction with its interval for new raters and new cases.
@@ -154,25 +167,22 @@ class Intervals(NamedTuple):
         interval = paired_difference(
             function, labels, prediction, raw, raters="fixed", **self.how, **options
         )
-        return self._number(name, subset, function, interval, **options)
+        return self._number(name, subset, interval, tags_of(function, **options))
 
     @property
     def how(self) -> dict:
         """What all intervals share."""
         return {
             "groups": self.study.groups,
+            "n_blocks": self.study.n_blocks,
             "confidence_level": self.level,
             "random_state": self.random_state,
         }
 
-    def _number(self, name: str, subset: str, function, interval, **options) -> Number:
-        tags = tags_of(function, **options)
+    def _number(self, name: str, subset: str, interval, tags) -> Number:
         n = int((self.study.n_labels >= tags.least_raters).sum())
-        ends = (interval.estimate, interval.low, interval.high)
-        if tags.biased:
-            # an interval about it would not hold what it estimates
-            ends = (interval.estimate, np.nan, np.nan)
-        return Number(name, subset, *ends, self.level, n)
+        estimate, low, high = interval[:3]
+        return Number(name, subset, estimate, low, high, self.level, n)
 
 
 def numbers(

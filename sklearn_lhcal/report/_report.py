@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from .._rows import PredictionLike
-from .._utils.checks import checked
+from .._utils.checks import checked, take_rows
 from .._utils.costs import check_cost_matrix
 from .._utils.distances import Distance
 from .._utils.types import ArrayLike, LabelsLike, Samples
@@ -216,13 +216,14 @@ def report_on(
         known = ".*(raters|biased upwards|the standard error|of equal size)"
         warnings.filterwarnings("ignore", message=known, category=UserWarning)
         found = numbers(intervals, recalibrated.prediction, verbose)
+        # of very many cases some do for all that follows
+        intervals = intervals._replace(study=study.few)
         by_class = of_classes(intervals, verbose)
         raters = raters_of(intervals, sensitive)
         sent = referral(intervals)
         audited = subgroups(intervals)
-        drawn = pictures(
-            study, recalibrated.prediction, found, by_class, raters, sent, confidence_level
-        )
+        after = take_rows(recalibrated.prediction, study.drawn)
+        drawn = pictures(study.few, after, found, by_class, raters, sent, confidence_level)
     messages = said_once([*recalibrated.messages, *(str(one.message) for one in caught)])
     checks = _findings.checks(study, recalibrated.reason, messages)
     failures = [check.message for check in checks if check.severity == "failure"]

@@ -2,16 +2,16 @@
 
 import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .._rows import Labels, PredictionLike, read_labels, read_rows
 from .._utils.arrays import Floats, Indices
-from .._utils.checks import as_names, check_same_length
+from .._utils.checks import as_names, check_same_length, take_rows
 from .._utils.costs import check_cost_matrix
 from .._utils.distances import Distance, points
 from .._utils.names import numbers_of, row_names, sorted_names
@@ -23,6 +23,8 @@ from ..label_histogram import Annotations
 LEAST_RATERS = 3
 # So many ids are named of those that were left out.
 SHOWN = 20
+# What is no mean over cases is made of so many at most, with fewer blocks.
+MOST_CASES = 50_000
 
 
 class Step(NamedTuple):
@@ -130,6 +132,32 @@ class Study:
             return [1]
         votes = self.labels.counts.sum(axis=0)
         return np.argsort(-votes, kind="stable")[:most].tolist()
+
+    @cached_property
+    def drawn(self) -> Any:
+        """The cases that all but means are made of: all, or 50,000 at random."""
+        if len(self) <= MOST_CASES:
+            return slice(None)
+        return np.random.default_rng(0).choice(len(self), MOST_CASES, replace=False)
+
+    @cached_property
+    def few(self) -> Self:
+        """The study of these cases."""
+        if len(self) <= MOST_CASES:
+            return self
+        rows = self.drawn
+        return replace(
+            self,
+            labels=self.labels.take(rows),
+            prediction=self.prediction[rows],
+            groups=take_rows(self.groups, rows),
+            subgroups={name: values[rows] for name, values in self.subgroups.items()},
+        )
+
+    @property
+    def n_blocks(self) -> int:
+        """Blocks of a jackknife."""
+        return 50 if len(self) < MOST_CASES else 20
 
     @cached_property
     def hard(self) -> bool:

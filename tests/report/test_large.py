@@ -1,0 +1,52 @@
+"""Very many cases, and very many votes of one case: what all of them need, and what some do."""
+
+import sys
+
+import numpy as np
+import pytest
+
+from sklearn_lhcal import metrics
+from sklearn_lhcal.datasets import make_label_histograms
+from sklearn_lhcal.report import report
+
+pytest.importorskip("jinja2")
+pytest.importorskip("matplotlib")
+
+
+def number(made, name):
+    key = (name, "uncalibrated", None)
+    (found,) = [m for m in made.data["metrics"] if (m["name"], m["subset"], m["class_name"]) == key]
+    return found
+
+
+def test_of_very_many_cases_some_make_what_is_no_mean(monkeypatch):
+    """And fewer blocks; the verdict is that of all cases, and the page says so."""
+    data = make_label_histograms(400, n_raters=2, overconfidence=3.0, random_state=0)
+    site = np.repeat(["north", "south"], 200)
+    whole = report(data.counts, data.prediction, subgroups={"site": site})
+    monkeypatch.setattr(sys.modules["sklearn_lhcal.report._study"], "MOST_CASES", 200)
+    made = report(data.counts, data.prediction, subgroups={"site": site})
+    for name in ("overconfidence", "log_loss"):
+        assert number(made, name)["n"] == 400
+        assert number(made, name)["estimate"] == number(whole, name)["estimate"]
+    assert number(made, "calibration_error")["n"] == 200
+    assert number(made, "expected_calibration_error")["n"] == 400
+    of_class = [m for m in made.data["metrics"] if m["class_name"] is not None]
+    assert {m["n"] for m in of_class} == {200}
+    (check,) = [c for c in made.data["checks"] if c["code"] == "many_cases"]
+    assert "200 of them, drawn at random" in check["message"]
+    assert "20 blocks" in made.data["paragraphs"]["methods"]
+    assert not [c for c in whole.data["checks"] if c["code"] == "many_cases"]
+
+
+def test_20_000_votes_of_one_case_cost_nothing():
+    """The numbers are those of shares, and the figure has bins."""
+    data = make_label_histograms(60, n_raters=3, random_state=0)
+    counts = np.array(data.counts)
+    counts[7] = [9_000, 6_000, 5_000]
+    made = report(counts, data.prediction)
+    accuracy = metrics.expected_accuracy(counts, data.prediction)
+    assert number(made, "accuracy")["estimate"] == pytest.approx(accuracy, rel=1e-12)
+    assert len(made.data["curves"]["labels"]["cases"]) <= 20
+    assert sum(made.data["curves"]["labels"]["cases"]) == 60
+    assert len(made.html) < 1_500_000
