@@ -1,4 +1,7 @@
-"""Very many cases, and very many votes of one case: what all of them need, and what some do."""
+"""Very many cases, and very many votes of one case: what all of them need, and what some do.
+
+The private limit is lowered, since studies above it take half a minute.
+"""
 
 import sys
 
