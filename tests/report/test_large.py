@@ -1,6 +1,6 @@
 """Very many cases, and very many votes of one case: what all of them need, and what some do.
 
-The private limit is lowered, since studies above it take half a minute.
+The limit is lowered, since studies above it take half a minute.
 """
 
 import sys
@@ -27,7 +27,8 @@ def test_of_very_many_cases_some_make_what_is_no_mean(monkeypatch):
     data = make_label_histograms(400, n_raters=2, overconfidence=3.0, random_state=0)
     site = np.repeat(["north", "south"], 200)
     whole = report(data.counts, data.prediction, subgroups={"site": site})
-    monkeypatch.setattr(sys.modules["sklearn_lhcal.report._study"], "MOST_CASES", 200)
+    door = sys.modules[report.__module__]
+    monkeypatch.setitem(door.read_study.__globals__, "MOST_CASES", 200)
     made = report(data.counts, data.prediction, subgroups={"site": site})
     for name in ("overconfidence", "log_loss"):
         assert number(made, name)["n"] == 400
