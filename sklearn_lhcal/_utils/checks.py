@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sklearn.utils import indexable
 
 from .arrays import Floats, Indices
-from .types import ArrayLike, Estimator, Options
+from .types import ArrayLike, Estimator
 
 Function = TypeVar("Function", bound=Callable)
 
@@ -398,7 +398,7 @@ def check_params(estimator: Any) -> None:
     check_arguments(owner, {name: given[name] for name in _allowed(owner) if name in given})
 
 
-def check_arguments(function: Callable, named: Options) -> None:
+def check_arguments(function: Callable, named: dict) -> None:
     """ValueError that names the first argument that is not what the signature's type says.
 
     Numbers must lie in the range of their name, too. Data are left to their readers.

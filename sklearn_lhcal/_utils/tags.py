@@ -7,7 +7,6 @@ from inspect import signature
 from typing import Any, TypeVar
 
 from .arrays import Floats
-from .types import Options
 
 Function = TypeVar("Function", bound=Callable)
 
@@ -126,7 +125,7 @@ def tags_of(function: Callable, **options: Any) -> Tags:
     return tags(**(defaults_of(function) | options))
 
 
-def defaults_of(function: Callable) -> Options:
+def defaults_of(function: Callable) -> dict:
     """The options of a metric and their defaults."""
     return {
         name: p.default

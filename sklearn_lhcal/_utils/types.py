@@ -31,9 +31,6 @@ Raters = Literal["random", "fixed"] | None
 # costs (K, D), or one a row (n, K, D), or what returns them for X
 CostsOfRows = ArrayLike | Callable[[Samples], ArrayLike]
 
-# named options of a function
-Options = dict[str, Any]
-
 # ``metric(y, prediction, **options)``
 MetricFunction = Callable[..., float]
 

@@ -17,7 +17,6 @@ from .._utils.types import (
     Estimator,
     Groups,
     LabelsLike,
-    Options,
     Raters,
     Samples,
     Seed,
@@ -180,7 +179,7 @@ class CalibrationDispersionDisplay(Display):
         seed = random_state
         if not isinstance(seed, Integral):
             seed = check_random_state(seed).randint(np.iinfo(np.int32).max)
-        how: Options = {"n_bins": n_bins, "strategy": strategy, "random_state": seed}
+        how: dict = {"n_bins": n_bins, "strategy": strategy, "random_state": seed}
         how["confidence_level"] = confidence_level
         how["raters"] = raters
         rows = [read_rows(y, z, sample_weight, groups) for z in predictions.values()]

@@ -11,7 +11,7 @@ from .._rows import PredictionLike, Rows, read_with_costs
 from .._utils.checks import checked
 from .._utils.costs import Costs, bayes_columns, check_cost_matrix, expected_cost
 from .._utils.names import sorted_names
-from .._utils.types import ArrayLike, Estimator, Groups, LabelsLike, Options, Raters, Samples
+from .._utils.types import ArrayLike, Estimator, Groups, LabelsLike, Raters, Samples
 from ..metrics import (
     confidence_interval,
     cost_curve,
@@ -504,7 +504,7 @@ def _over_rows(
     models: list[Decided], first: int, confidence_level: float, raters: str | None
 ) -> list[NDArray]:
     """Jackknife intervals of the risks and of the differences from the reference, (n_models, 2)."""
-    how: Options = {"confidence_level": confidence_level, "random_state": 0}
+    how: dict = {"confidence_level": confidence_level, "random_state": 0}
     how |= {"groups": models[0].rows.groups, "raters": raters}
     single = [
         confidence_interval(
@@ -522,7 +522,7 @@ def _over_rows(
 
 def _over_splits(values, test_share: float | None, confidence_level: float) -> NDArray:
     """Intervals of the means over splits, of values (n, n_splits), shape (n, 2)."""
-    how: Options = {"test_fraction": test_share, "confidence_level": confidence_level}
+    how: dict = {"test_fraction": test_share, "confidence_level": confidence_level}
     found = [interval_over_splits(of, **how) for of in values]
     return np.array([(interval.low, interval.high) for interval in found])
 
@@ -532,13 +532,13 @@ def of_two_classes(
     confidence_level: float,
     test_share: float | None,
     raters: str | None,
-) -> Options:
+) -> dict:
     """Cost curves, and the names of the classes where they have names; nothing for more classes."""
     one = models[0][0]
     if len(one.costs.C) != 2:
         return {}
     classes = one.sorted_classes
-    how: Options = {"raters": raters, "confidence_level": confidence_level}
+    how: dict = {"raters": raters, "confidence_level": confidence_level}
     curves = [
         [
             cost_curve(split.rows.labels, split.rows.distribution, groups=split.rows.groups, **how)

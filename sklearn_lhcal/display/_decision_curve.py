@@ -8,16 +8,7 @@ from numpy.typing import NDArray
 
 from .._rows import PredictionLike
 from .._utils.checks import checked
-from .._utils.types import (
-    ArrayLike,
-    Estimator,
-    Groups,
-    LabelsLike,
-    Options,
-    Raters,
-    Samples,
-    Weights,
-)
+from .._utils.types import ArrayLike, Estimator, Groups, LabelsLike, Raters, Samples, Weights
 from ..metrics import decision_curve
 from ._base import (
     DOTTED,
@@ -179,7 +170,7 @@ class DecisionCurveDisplay(Display):
         models = models_of(predictions)
         names = list(models)
         check_reference(reference, names)
-        how: Options = {"thresholds": thresholds, "class_index": class_index}
+        how: dict = {"thresholds": thresholds, "class_index": class_index}
         how |= {"sample_weight": sample_weight, "groups": groups, "raters": raters}
         how["confidence_level"] = confidence_level
         compared = "all" if reference is None else models[reference]

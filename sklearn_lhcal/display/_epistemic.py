@@ -19,7 +19,6 @@ from .._utils.types import (
     Estimator,
     Groups,
     LabelsLike,
-    Options,
     Raters,
     Samples,
     Strategy,
@@ -177,7 +176,7 @@ class EpistemicGainDisplay(Display):
             )
         if several and groups is not None:
             raise ValueError("groups are for one run; the bands of several are over runs.")
-        how: Options = {"n_bins": n_bins, "strategy": strategy, "groups": groups}
+        how: dict = {"n_bins": n_bins, "strategy": strategy, "groups": groups}
         how["confidence_level"] = confidence_level
         runs = []
         for g, e, *c in zip(*given, strict=True):
@@ -192,7 +191,7 @@ class EpistemicGainDisplay(Display):
         means: list[Any] = [
             np.array(of) for of in list(zip(*runs, strict=True))[2 : 2 + len(given)]
         ]
-        kept: Options = {"confidence_level": confidence_level, "name": name}
+        kept: dict = {"confidence_level": confidence_level, "name": name}
         return cls(*means, bin_counts=counts, **kept).plot(ax, **plot_kwargs)
 
     @classmethod
@@ -263,7 +262,7 @@ class EpistemicGainDisplay(Display):
         """Of one run."""
         means: list[Any]
         counts, interval, *means = run
-        kept: Options = {"confidence_level": confidence_level, "name": name}
+        kept: dict = {"confidence_level": confidence_level, "name": name}
         return cls(*means, interval=interval, bin_counts=counts, **kept)
 
     @classmethod

@@ -10,16 +10,7 @@ from numpy.typing import NDArray
 from .._rows import PredictionLike
 from .._utils.checks import checked
 from .._utils.distances import Distance, is_ordinal
-from .._utils.types import (
-    ArrayLike,
-    BinsLike,
-    Groups,
-    LabelsLike,
-    Options,
-    Raters,
-    Strategy,
-    Weights,
-)
+from .._utils.types import ArrayLike, BinsLike, Groups, LabelsLike, Raters, Strategy, Weights
 from ..metrics import reliability_curve
 from ._base import (
     ABOVE_STRIP,
@@ -319,7 +310,7 @@ class ReliabilityDisplay(_BinnedDisplay):
             strategy=strategy,
             confidence_level=confidence_level,
         )
-        kept: Options = {"confidence_level": confidence_level, "name": name}
+        kept: dict = {"confidence_level": confidence_level, "name": name}
         kept |= {"class_name": class_name, "cumulative": distance is not None}
         return cls(*curve, **kept).plot(ax, **plot_kwargs)
 
@@ -488,7 +479,7 @@ class DisagreementReliabilityDisplay(_BinnedDisplay):
         # where the points and their intervals end, and a little more
         ends = [*curve.mean_predicted, *curve.mean_observed, *curve.interval[:, 1], 0.1]
         limit = 1.05 * float(np.nanmax(ends))
-        kept: Options = {"confidence_level": confidence_level, "name": name}
+        kept: dict = {"confidence_level": confidence_level, "name": name}
         if distance is None:
             kept["limit"] = min(1.0, limit)
         else:

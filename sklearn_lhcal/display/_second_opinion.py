@@ -7,16 +7,7 @@ from numpy.typing import NDArray
 
 from .._rows import PredictionLike
 from .._utils.checks import checked
-from .._utils.types import (
-    ArrayLike,
-    Estimator,
-    Groups,
-    LabelsLike,
-    Options,
-    Raters,
-    Samples,
-    Weights,
-)
+from .._utils.types import ArrayLike, Estimator, Groups, LabelsLike, Raters, Samples, Weights
 from ..metrics import referral_curve
 from ._base import WIDE, Display, draw_legend, draw_reference, drawn, name_of, predicted, styled
 
@@ -212,7 +203,7 @@ default="second_opinion_value"
             n_points=n_points,
             confidence_level=confidence_level,
         )
-        kept: Options = {"confidence_level": confidence_level, "normalize": normalize}
+        kept: dict = {"confidence_level": confidence_level, "normalize": normalize}
         name = _rule_in_words(rule) if name is None else name
         return cls(*curve, **kept, name=name).plot(ax, **plot_kwargs)
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from .._rows import PredictionLike, Rows, class_column, class_names, read_rows
 from .._utils.checks import as_names, checked
-from .._utils.types import ArrayLike, LabelsLike, Options, Weights
+from .._utils.types import ArrayLike, LabelsLike, Weights
 from ..metrics import loo_bandwidth
 from ._base import NOTE, PredictionDisplay, color_of, styled
 
@@ -149,7 +149,7 @@ class SimplexCalibrationDisplay(PredictionDisplay):
                 f"A simplex display needs three classes, got {K}; ReliabilityDisplay serves two."
             )
         columns = _three(which, rows)
-        kept: Options = {"class_names": [class_names(rows)[k] for k in columns]}
+        kept: dict = {"class_names": [class_names(rows)[k] for k in columns]}
         if K > 3:
             kept["title"] = f"3 of {K} classes, probabilities renormalised"
         z, mu, w = _among(rows, columns, kept["class_names"])

@@ -13,14 +13,13 @@ from .._utils.arrays import Floats
 from .._utils.checks import check_arguments
 from .._utils.distances import Distance, half_squares, placed, points
 from .._utils.tags import MeanOfTerms, Tags, defaults_of, tags_of, unwrapped
-from .._utils.types import Options
 
 
 class Metric(NamedTuple):
     """A metric of this package with all its options."""
 
     function: Callable
-    options: Options
+    options: dict
     tags: Any
 
     @property
@@ -63,7 +62,7 @@ def signed_root(value, p: float = 2):
     return np.sign(value) * np.abs(value) ** (1 / p)
 
 
-def with_options(function: Callable, options: Options) -> Metric | None:
+def with_options(function: Callable, options: dict) -> Metric | None:
     """A metric of this package with options, which its tags check; None for another function."""
     function, options = unwrapped(function, options)
     if type(tags_of(function, **options)) is Tags:
@@ -71,7 +70,7 @@ def with_options(function: Callable, options: Options) -> Metric | None:
     return _metric(function, defaults_of(function) | options)
 
 
-def _metric(function: Callable, options: Options) -> Metric:
+def _metric(function: Callable, options: dict) -> Metric:
     check_arguments(function, options)
     return Metric(function, options, tags_of(function, **options))
 

@@ -14,7 +14,7 @@ from .._rows import PredictionLike, Rows, class_names
 from .._utils.bins import Bins
 from .._utils.simplex import accuracy, votes_of
 from .._utils.tags import LossOverBins, metric
-from .._utils.types import BinsLike, Groups, LabelsLike, Options, Strategy, Weights
+from .._utils.types import BinsLike, Groups, LabelsLike, Strategy, Weights
 from ._binned import Binned, BinSums, Correction, check_exponent, correction_of
 from ._calibration import calibration_parts
 from ._evaluate import score, signed_root
@@ -182,7 +182,7 @@ def expected_calibration_error(
     >>> round(expected_calibration_error(y, z, kind=1, n_bins=2), 3)  # (|1/2 − .35| + |1 − .9|)/2
     0.125
     """
-    options: Options = {"kind": kind, "p": p, "n_bins": n_bins, "strategy": strategy}
+    options: dict = {"kind": kind, "p": p, "n_bins": n_bins, "strategy": strategy}
     options |= {"bias_correction": bias_correction}
     return score(expected_calibration_error, y, prediction, sample_weight, groups, **options)
 

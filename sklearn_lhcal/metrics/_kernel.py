@@ -16,7 +16,7 @@ from .._utils.arrays import Floats
 from .._utils.distances import Distance
 from .._utils.simplex import accuracy
 from .._utils.tags import OfRows, metric
-from .._utils.types import Bandwidth, Groups, KernelKind, LabelsLike, Options, Seed, Weights
+from .._utils.types import Bandwidth, Groups, KernelKind, LabelsLike, Seed, Weights
 from ._evaluate import points_of, score, signed_root
 from ._kernel_bandwidth import as_tensor, choose_bandwidth, groups_of, log_weight_of
 
@@ -202,7 +202,7 @@ def kernel_calibration_error(
     >>> calibrated < 0.01 < kernel_calibration_error(data.counts, data.prediction, bandwidth=0.05)
     True
     """
-    options: Options = {"kind": kind, "p": p, "bandwidth": bandwidth, "root": root}
+    options: dict = {"kind": kind, "p": p, "bandwidth": bandwidth, "root": root}
     options |= {"bias_correction": bias_correction, "random_state": random_state, "device": device}
     options["distance"] = distance
     return score(kernel_calibration_error, y, prediction, sample_weight, groups, **options)
@@ -243,7 +243,7 @@ def ratio_corrected_calibration_error(
     >>> round(ratio_corrected_calibration_error([0, 1, 1], [0.2, 0.7, 0.9], bandwidth=0.5), 2)
     0.77
     """
-    options: Options = {"kind": kind, "p": p, "bandwidth": bandwidth, "root": root}
+    options: dict = {"kind": kind, "p": p, "bandwidth": bandwidth, "root": root}
     options |= {"random_state": random_state, "device": device}
     return score(ratio_corrected_calibration_error, y, prediction, sample_weight, groups, **options)
 
@@ -289,7 +289,7 @@ def kernel_sharpness(
     >>> round(kernel_sharpness([0, 1, 1, 1], [0.2, 0.7, 0.8, 0.9], bandwidth=0.5), 2)
     0.79
     """
-    options: Options = {"kind": kind, "bandwidth": bandwidth}
+    options: dict = {"kind": kind, "bandwidth": bandwidth}
     options |= {"bias_correction": bias_correction, "random_state": random_state, "device": device}
     return score(kernel_sharpness, y, prediction, sample_weight, groups, **options)
 

@@ -23,7 +23,6 @@ from .._utils.types import (
     KernelKind,
     LabelsLike,
     MetricFunction,
-    Options,
     Samples,
     Weights,
 )
@@ -245,7 +244,7 @@ def _kernel_scorer(kind: KernelKind) -> LabelHistogramScorer:
 
 
 # the metrics that `metrics/__init__.py` names come to these
-SCORERS: Options = {
+SCORERS: dict = {
     "neg_kernel_canonical_error": _kernel_scorer("canonical"),
     "neg_kernel_marginal_error": _kernel_scorer("marginal"),
     "neg_kernel_top_label_error": _kernel_scorer("top_label"),

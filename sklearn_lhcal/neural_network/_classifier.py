@@ -22,7 +22,7 @@ from .._utils.devices import check_device, recorded, seeded
 from .._utils.estimators import atomic
 from .._utils.names import check_row_names, sorted_names
 from .._utils.simplex import softmax
-from .._utils.types import ArrayLike, LabelsLike, Options, Samples, Seed, Verbose, Weights
+from .._utils.types import ArrayLike, LabelsLike, Samples, Seed, Verbose, Weights
 from ..distributions import PointMass
 from ._data import ArrayRows, as_arrays, check_table, converted, is_table, whole_batches
 from ._losses import LabelLogLoss, loss_of
@@ -205,7 +205,7 @@ class NeuralClassifier(DistributionClassifierMixin, NeuralNetClassifier):
             callbacks.append(("early_stopping", early_stopping(self.early_stopping)))
         return callbacks
 
-    def get_params(self, deep: bool = True, **options: Any) -> Options:
+    def get_params(self, deep: bool = True, **options: Any) -> dict:
         """skorch's, without what it notes for itself."""
         params = super().get_params(deep=deep, **options)
         return {name: value for name, value in params.items() if not name.startswith("_")}

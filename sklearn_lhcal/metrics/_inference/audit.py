@@ -29,7 +29,7 @@ from ..._utils.checks import (
 )
 from ..._utils.names import check_row_names, column_names
 from ..._utils.simplex import EPS
-from ..._utils.types import ArrayLike, Groups, LabelsLike, Options, Seed, Weights
+from ..._utils.types import ArrayLike, Groups, LabelsLike, Seed, Weights
 from ...distributions import PointMass
 from .._binned import raters_repeat
 from .._kernel_null import Draw, correlation, in_batches, label_draws, signs
@@ -336,13 +336,13 @@ def _limits(part: Rows, null_error: Floats, c: float) -> Floats:
     return limits
 
 
-def _losses(part: Rows, level: float) -> Options:
+def _losses(part: Rows, level: float) -> dict:
     """IL and EL with their intervals for these raters, and what their warnings say."""
     several = part.contributing(2)
     if several is None or len(np.unique(row_units(several.groups, len(several)))) < 2:
         return dict.fromkeys(_OF_LOSSES, np.nan) | {"note": _NO_LOSSES}
     z = PointMass.of_checked(several.z).with_classes(several.classes)
-    how: Options = {"sample_weight": several.w, "groups": several.groups}
+    how: dict = {"sample_weight": several.w, "groups": several.groups}
     how |= {"raters": "fixed", "confidence_level": level, "random_state": 0}
     metrics = irreducible_loss, epistemic_loss
     with warnings.catch_warnings(record=True) as caught:

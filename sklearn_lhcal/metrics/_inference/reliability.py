@@ -14,16 +14,7 @@ from ..._utils.bins import Bins
 from ..._utils.checks import as_floats, checked, is_real
 from ..._utils.distances import Distance, is_ordinal
 from ..._utils.results import result
-from ..._utils.types import (
-    ArrayLike,
-    BinsLike,
-    Groups,
-    LabelsLike,
-    Options,
-    Raters,
-    Strategy,
-    Weights,
-)
+from ..._utils.types import ArrayLike, BinsLike, Groups, LabelsLike, Raters, Strategy, Weights
 from .._binned import squares
 from .._disagreement import pair_rates
 from .._evaluate import apart, points_of
@@ -133,7 +124,7 @@ def reliability_curve(
     >>> (curve.mean_observed - curve.mean_predicted).round(2)  # too extreme at both ends
     array([ 0.05, -0.02, -0.  , -0.07, -0.11])
     """
-    how: Options = {"n_bins": n_bins, "strategy": strategy}
+    how: dict = {"n_bins": n_bins, "strategy": strategy}
     how["confidence_level"] = confidence_level
     rows = read_rows(y, prediction, sample_weight, groups, classes=classes).weighted()
     if isinstance(kind, str) and kind == "disagreement":

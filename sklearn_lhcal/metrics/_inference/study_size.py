@@ -17,7 +17,7 @@ from ..._rows import Annotations, PredictionLike
 from ..._utils.arrays import Floats, Integers
 from ..._utils.checks import checked, is_count
 from ..._utils.results import result
-from ..._utils.types import ArrayLike, Groups, MetricFunction, Options, Seed, Weights
+from ..._utils.types import ArrayLike, Groups, MetricFunction, Seed, Weights
 from .raters import FEW_RATERS, Blocks, Panel, spread_of
 from .readers import named_raters
 from .scarce import scarce_ends
@@ -309,7 +309,7 @@ class _Pilot(NamedTuple):
         chance = qmc.Sobol(len(dfs), seed=0).random(_DRAWS)
         return _Pilot(*(np.array(self) * dfs / chi2.ppf(chance, dfs)).T)
 
-    def components(self, n: int, m: float, R: int, n_rows: float) -> Options:
+    def components(self, n: int, m: float, R: int, n_rows: float) -> dict:
         """Those of `StudySize`, of n rows with m readings of R raters; some may be negative.
 
         What pairs add has been taken off the jackknives.
