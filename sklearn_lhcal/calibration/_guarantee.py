@@ -74,14 +74,7 @@ class _Guarantee(_Wrapper):
         """What is learnt from calibration rows, by name of attribute; nothing is set here."""
 
     @atomic
-    def fit(
-        self,
-        X: Samples,
-        y: LabelsLike,
-        *,
-        groups: Groups = None,
-        **fit_params: Any,
-    ) -> Self:
+    def fit(self, X: Samples, y: LabelsLike, *, groups: Groups = None, **fit_params: Any) -> Self:
         """Fit the classifier, and learn the guarantee on rows that it has not seen, all or nothing.
 
         Parameters

@@ -83,11 +83,7 @@ class PerFinding(MetaEstimatorMixin, BaseEstimator):
 
     @atomic
     def fit(
-        self,
-        X: Samples,
-        y: MultiLabelCounts,
-        sample_weight: Weights = None,
-        **fit_params: Any,
+        self, X: Samples, y: MultiLabelCounts, sample_weight: Weights = None, **fit_params: Any
     ) -> Self:
         """Fit one calibrator for each finding, all or nothing.
 

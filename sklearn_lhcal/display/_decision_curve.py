@@ -236,11 +236,7 @@ class DecisionCurveDisplay(Display):
         return cls.from_predictions(y, predictions, **kwargs)
 
     def plot(
-        self,
-        ax: "Axes | None" = None,
-        *,
-        line_kwargs: Styles = None,
-        band_kwargs: Styles = None,
+        self, ax: "Axes | None" = None, *, line_kwargs: Styles = None, band_kwargs: Styles = None
     ) -> Self:
         """Draw the net benefit of the models, of acting on every row, and on none.
 
@@ -270,11 +266,7 @@ class DecisionCurveDisplay(Display):
         return self
 
     def plot_differences(
-        self,
-        ax: "Axes | None" = None,
-        *,
-        line_kwargs: Styles = None,
-        band_kwargs: Styles = None,
+        self, ax: "Axes | None" = None, *, line_kwargs: Styles = None, band_kwargs: Styles = None
     ) -> Self:
         """Draw the net benefit of the models less that of the reference; above 0 they are better.
 

@@ -279,11 +279,7 @@ class LabelPolicyDisplay(Display):
         return self
 
     def plot_differences(
-        self,
-        ax: "Axes | None" = None,
-        *,
-        line_kwargs: Styles = None,
-        band_kwargs: Styles = None,
+        self, ax: "Axes | None" = None, *, line_kwargs: Styles = None, band_kwargs: Styles = None
     ) -> Self:
         """Draw the total cost of the rules less that of optimal stopping; above 0 they cost more.
 

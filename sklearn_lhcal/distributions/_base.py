@@ -190,7 +190,7 @@ class Distribution(ABC):
 
         `label` is the column number of its class.
         """
-        if not isinstance(label, (int, np.integer)) or not 0 <= label < self.n_classes:
+        if not 0 <= label < self.n_classes:
             raise ValueError(
                 f"label must be a column number from 0 to {self.n_classes - 1}, got {label!r}."
             )

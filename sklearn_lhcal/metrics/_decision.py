@@ -119,11 +119,7 @@ _risk = MeanOfTerms(
 
 @metric(_risk)
 def decision_risk(
-    y: LabelsLike,
-    decisions: ArrayLike,
-    cost_matrix: ArrayLike,
-    *,
-    sample_weight: Weights = None,
+    y: LabelsLike, decisions: ArrayLike, cost_matrix: ArrayLike, *, sample_weight: Weights = None
 ) -> float:
     """Mean cost of decisions: smaller is better; between the least and the largest cost.
 

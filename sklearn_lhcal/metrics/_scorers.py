@@ -74,11 +74,7 @@ class LabelHistogramScorer(BaseEstimator):
 
     @checked
     def score(
-        self,
-        estimator: Estimator,
-        X: Samples,
-        y: LabelsLike,
-        sample_weight: Weights = None,
+        self, estimator: Estimator, X: Samples, y: LabelsLike, sample_weight: Weights = None
     ) -> float:
         """The metric of what the estimator predicts for X, larger being better."""
         check_params(self)
@@ -95,11 +91,7 @@ class LabelHistogramScorer(BaseEstimator):
         return sign * self.metric(labels, rows.prediction, **weight_params(rows.w))
 
     def __call__(
-        self,
-        estimator: Estimator,
-        X: Samples,
-        y: LabelsLike,
-        sample_weight: Weights = None,
+        self, estimator: Estimator, X: Samples, y: LabelsLike, sample_weight: Weights = None
     ) -> float:
         return self.score(estimator, X, y, sample_weight=sample_weight)
 

@@ -322,9 +322,10 @@ def _limits(part: Rows, null_error: Floats, c: float) -> Floats:
     mean, V, _ = mean_and_spread(part.z - part.mu, w, part.groups)
     error = c * np.maximum(null_error, np.sqrt(V))
     limits = np.array([mean, mean - error, mean + error])
-    W, *S = of_units(part.weight * np.vstack([np.ones(len(part)), part.mu.T]), part)
-    some = np.array([(of > 0).sum() for of in S])
-    others = np.array([(W - of > EPS).sum() for of in S])
+    sums = of_units(part.weight * np.vstack([np.ones(len(part)), part.mu.T]), part)
+    W, S = sums[0], sums[1:]
+    some = (S > 0).sum(axis=1)
+    others = (W - S > EPS).sum(axis=1)
     for k in np.flatnonzero(np.minimum(some, others) < _FEW):
         level = 1 - 2 * norm.sf(c)
         ends = endpoints(S[k], W, (0.0, 1.0), level, _ENDS_DRAWN)
