@@ -1,5 +1,6 @@
 """The pictures of a report, as SVG."""
 
+import base64
 import warnings
 from collections.abc import Callable
 from io import BytesIO
@@ -39,6 +40,11 @@ class Picture(NamedTuple):
     svg: bytes
     alt: str
     curves: dict
+
+    @property
+    def source(self) -> str:
+        """The picture as an address within a page."""
+        return "data:image/svg+xml;base64," + base64.b64encode(self.svg).decode("ascii")
 
 
 class Line(NamedTuple):

@@ -10,7 +10,6 @@ from importlib.resources import files
 from ._figures import Picture
 from ._numbers import Number
 from ._study import Study
-from ._verdict import MARGIN, TOLERANCE
 from ._words import templates
 
 EXTRAS = ("jinja2", "matplotlib")
@@ -50,10 +49,6 @@ def render(
 ) -> str:
     """The page, everything in it escaped."""
     style, script = (_resource(name) for name in ("page.css", "page.js"))
-    pictures = {
-        about: [{"source": _data_uri(picture.svg), "alt": picture.alt} for picture in side_by_side]
-        for about, side_by_side in drawn.items()
-    }
     return (
         templates()
         .get_template("page.html")
@@ -64,14 +59,8 @@ def render(
             style=style,
             script=script,
             hashes={"style": _hash(style), "script": _hash(script)},
-            tolerance=TOLERANCE,
-            margin=MARGIN,
-            differences={
-                name: number for (name, of), number in found.items() if of == "difference"
-            },
             by_class=_by_class(by_class),
-            by_class_n=by_class[0].n,
-            pictures=pictures,
+            pictures=drawn,
         )
     )
 
@@ -84,10 +73,6 @@ def _hash(content: str) -> str:
 
 def _resource(name: str) -> str:
     return files(__package__).joinpath(name).read_text(encoding="utf-8")
-
-
-def _data_uri(svg: bytes) -> str:
-    return "data:image/svg+xml;base64," + base64.b64encode(svg).decode("ascii")
 
 
 def _by_class(numbers: list[Number]) -> dict[str, dict[str, Number]]:

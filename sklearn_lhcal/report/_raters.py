@@ -64,6 +64,18 @@ def as_number(interval, n: int) -> Number:
     return Number("", "uncalibrated", estimate, low, high, np.nan, n)
 
 
+def facts(found: Raters | None, study: Study) -> dict | None:
+    """What the page says of named raters; None where there are none."""
+    if found is None:
+        return None
+    rows = rows_of_raters(found, study)
+    return {
+        "sentences": sentences(found, study),
+        "stands_out": who_stands_out(rows, found),
+        "table": rows,
+    }
+
+
 def sentences(found: Raters, study: Study) -> list[str]:
     """Whether the model is as good as one more rater, and what its probabilities are worth."""
     these = as_number(found.these.difference, len(study))
@@ -132,35 +144,24 @@ def who_stands_out(rows: list[dict], found: Raters) -> str:
     )
 
 
-class Confusion(NamedTuple):
-    """Shares in per cent of each line: who says what where another says the class of the line.
+def confusion(study: Study) -> dict[str, list | None]:
+    """Tables (K, K) of who says what where another says the class of the line; shares of lines.
 
-    Attributes
-    ----------
-    model : ndarray of shape (K, K)
-        What raters say (columns) of cases for which the model says the class of the line.
-    raters : ndarray of shape (K, K) or None
-        What another rater says where one says the class of the line; None without pairs.
+    What raters say where the model says the class, and what another rater says where one does,
+    which is None without pairs. Each case counts once.
     """
-
-    model: Floats
-    raters: Floats | None
-
-
-def confusion(study: Study) -> Confusion:
-    """The model against the raters, and the raters among themselves; each case counts once."""
     mu = study.labels.mu
     model = _shares(votes_of(study.z).T @ mu)
     if not study.has_pairs:
-        return Confusion(model, None)
+        return {"model": model, "raters": None}
     several = study.n_labels >= 2
     y = study.labels.counts[several]
     n = y.sum(axis=1, keepdims=True)
     # pairs of two different labels of a case: y yᵀ − diag(y), each case weighing 1
     pairs = (y / (n * (n - 1))).T @ y - np.diag((y / (n * (n - 1))).sum(axis=0))
-    return Confusion(model, _shares(pairs))
+    return {"model": model, "raters": _shares(pairs)}
 
 
-def _shares(a: Floats) -> Floats:
+def _shares(a: Floats) -> list:
     total = a.sum(axis=1, keepdims=True)
-    return np.divide(a, total, out=np.full(a.shape, np.nan), where=total > 0)
+    return np.divide(a, total, out=np.full(a.shape, np.nan), where=total > 0).tolist()

@@ -8,6 +8,7 @@ from .. import metrics
 from .._rows import Rows, read_rows
 from .._utils.tags import MeanOfTerms, defaults_of, metric, tags_of
 from ._numbers import Intervals, Number, ratio
+from ._words import said
 
 # Shares of the cases that are referred.
 SENT = (0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9)
@@ -16,6 +17,12 @@ CAPTURED = {
     "irreducible_loss": metrics.irreducible_loss,
     "expected_squared_loss": metrics.expected_squared_loss,
 }
+WORDS = {
+    "irreducible_loss": "disagreement between raters",
+    "expected_squared_loss": "Brier score",
+}
+# A sentence is about that share of the cases.
+_TENTH = 0.1
 # Rounding does not decide which cases are referred.
 _ROUNDING = 1e-9
 
@@ -64,6 +71,13 @@ def referral(intervals: Intervals) -> Referral:
         for name in wanted
     }
     return Referral([float((predicted >= a).mean()) for a in above], captured)
+
+
+def captured(sent: Referral) -> str:
+    """What the tenth of the cases with the most predicted disagreement captures."""
+    at = min(range(len(sent.sent)), key=lambda i: abs(sent.sent[i] - _TENTH))
+    points = {WORDS[name]: points[at] for name, points in sent.captured.items()}
+    return said("captured", share=sent.sent[at], points=points)
 
 
 def _captured_terms(rows: Rows, *, of, above: float) -> tuple:

@@ -17,15 +17,16 @@ from .._utils.costs import check_cost_matrix
 from .._utils.distances import Distance
 from .._utils.types import ArrayLike, LabelsLike, Samples
 from .._utils.version import __version__
-from . import _cases, _findings, _page, _paragraphs, _raters, _verdict
+from . import _cases, _findings, _page, _raters, _verdict
 from ._classes import of_classes, subgroups
 from ._figures import Picture, pictures
 from ._numbers import Intervals, numbers
 from ._raters import raters_of
 from ._recalibrated import Recalibrated, recalibrate, said_once
-from ._referral import referral
+from ._referral import captured, referral
 from ._saving import write_together
 from ._study import Study, read_study
+from ._words import said
 
 SCHEMA_VERSION = "2.0"
 
@@ -186,30 +187,22 @@ def report(
         title=title,
         model_name=model_name,
     )
-    return report_on(
-        study,
-        sensitive=sensitive,
-        confidence_level=confidence_level,
-        random_state=random_state,
-        inputs=inputs,
-        verbose=verbose,
-    )
+    settings = {
+        "confidence_level": confidence_level,
+        "random_state": random_state,
+        "sensitive": sensitive,
+    }
+    return report_on(study, settings=settings, inputs=inputs, verbose=verbose)
 
 
-def report_on(
-    study: Study,
-    *,
-    sensitive: bool,
-    confidence_level: float,
-    random_state: int,
-    inputs: dict | None,
-    verbose: bool,
-) -> Report:
+def report_on(study: Study, *, settings: dict, inputs: dict | None, verbose: bool) -> Report:
     """The page about rows that were checked."""
     _page.check_extras()
+    sensitive = settings["sensitive"]
+    level, seed = settings["confidence_level"], settings["random_state"]
     nothing = Recalibrated(None, "the prediction holds no probabilities", [])
-    recalibrated = nothing if study.hard else recalibrate(study, random_state, verbose)
-    intervals = Intervals(study, confidence_level, random_state)
+    recalibrated = nothing if study.hard else recalibrate(study, seed, verbose)
+    intervals = Intervals(study, level, seed)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         # the page has its own words for these
@@ -223,13 +216,12 @@ def report_on(
         sent = referral(intervals)
         audited = subgroups(intervals)
         after = take_rows(recalibrated.prediction, study.drawn)
-        drawn = pictures(study.few, after, found, by_class, raters, sent, confidence_level)
+        drawn = pictures(study.few, after, found, by_class, raters, sent, level)
     messages = said_once([*recalibrated.messages, *(str(one.message) for one in caught)])
     checks = _findings.checks(study, recalibrated.reason, messages)
     failures = [check.message for check in checks if check.severity == "failure"]
     verdict = _verdict.verdicts(found, study, failures)
-    tables = _raters.confusion(study)
-    calibrated = recalibrated.prediction is not None
+    settings = {**settings, "tolerance": _verdict.TOLERANCE, "margin": _verdict.MARGIN}
     data = {
         "schema_version": SCHEMA_VERSION,
         "package": {"name": "sklearn_lhcal", "version": __version__},
@@ -237,45 +229,36 @@ def report_on(
         "model_name": study.model_name,
         "date": datetime.date.today().isoformat(),
         "inputs": _inputs(study, inputs, sensitive),
-        "settings": {
-            "confidence_level": confidence_level,
-            "random_state": random_state,
-            "tolerance": _verdict.TOLERANCE,
-            "margin": _verdict.MARGIN,
-            "sensitive": sensitive,
-        },
+        "settings": settings,
         "verdict": [one.facts for one in verdict],
         "reconciled": _verdict.reconciled(found, verdict[0].state),
         "checks": [check._asdict() for check in checks],
         "flow": _cases.flow(study, sensitive),
         "metrics": [number._asdict() for number in [*found.values(), *by_class]],
-        "raters": _of_raters(raters, study),
-        "confusion": {name: _as_lists(table) for name, table in tables._asdict().items()},
+        "raters": _raters.facts(raters, study),
+        "confusion": _raters.confusion(study),
         "disputed": _cases.disputed(study, sensitive),
-        "referral": {
-            "words": _paragraphs.captured(sent),
-            "cases": _cases.referred(study, sensitive),
-        },
+        "referral": {"words": captured(sent), "cases": _cases.referred(study, sensitive)},
         "default_cost": _default_cost(study),
         "subgroups": audited,
-        "paragraphs": {
-            "results": _paragraphs.results(found, by_class, raters, study, confidence_level),
-            "methods": _paragraphs.methods(study, confidence_level, calibrated, random_state),
-        },
+        "paragraphs": _paragraphs(study, found, by_class, raters, settings),
         "curves": {about: _together(side_by_side) for about, side_by_side in drawn.items()},
     }
     return Report(data, _page.render(data, study, found, by_class, drawn))
 
 
-def _of_raters(found: _raters.Raters | None, study: Study) -> dict | None:
-    """What the page says of named raters; None where there are none."""
-    if found is None:
-        return None
-    rows = _raters.rows_of_raters(found, study)
+def _paragraphs(study: Study, found: dict, by_class, raters, settings: dict) -> dict[str, str]:
+    """What can be pasted into a paper; of single classes the numbers of the first."""
+    first = by_class[0].class_name
+    own = {number.name: number for number in by_class if number.class_name == first}
+    difference = None
+    if raters is not None:
+        difference = raters.these.difference[:3]
+    about = {"study": study, "settings": settings}
+    calibrated = ("log_loss", "difference") in found
     return {
-        "sentences": _raters.sentences(found, study),
-        "stands_out": _raters.who_stands_out(rows, found),
-        "table": rows,
+        "results": said("results", numbers=found, own=own, difference=difference, **about),
+        "methods": said("methods", calibrated=calibrated, version=__version__, **about),
     }
 
 
@@ -287,18 +270,13 @@ def _default_cost(study: Study) -> float | None:
     return float((study.labels.mu @ costs.C).mean(axis=0).min())
 
 
-def _as_lists(table) -> list | None:
-    return None if table is None else table.tolist()
-
-
 def _inputs(study: Study, given: dict | None, sensitive: bool) -> dict:
     """What was read: shapes, classes, hashes."""
-    arrays = {"counts": study.labels.counts, "proba": study.z}
-    hashed = {name: {"sha256": _sha256(array)} for name, array in arrays.items()}
-    if given is not None and not sensitive:
-        hashed = {name: dict(facts) for name, facts in given.items()}
+    if given is None or sensitive:
+        arrays = {"counts": study.labels.counts, "proba": study.z}
+        given = {name: {"sha256": _sha256(array)} for name, array in arrays.items()}
     return {
-        "files": hashed,
+        "files": given,
         "shape": [len(study), len(study.classes)],
         "classes": study.classes,
         "n_labels": int(study.n_labels.sum()),

@@ -14,24 +14,21 @@ def text(x: float) -> str:
     return f"{x:.3f}".replace("-", "−")
 
 
-def with_interval(number: Number) -> str:
-    """A number and the ends of its interval."""
-    if not np.isfinite(number.estimate):
-        return text(number.estimate)
-    if not np.isfinite(number.low):
-        return f"{text(number.estimate)} (no interval)"
-    return f"{text(number.estimate)} [{text(number.low)}, {text(number.high)}]"
+def _with_interval(number) -> str:
+    """An estimate and the ends of its interval, of a number or a list of the three."""
+    if isinstance(number, Number):
+        number = number[2:5]
+    estimate, low, high = map(text, number)
+    if not np.isfinite(number[0]):
+        return estimate
+    if not np.isfinite(number[1]):
+        return f"{estimate} (no interval)"
+    return f"{estimate} [{low}, {high}]"
 
 
-def _cell(number: Number) -> str:
+def _cell(number) -> str:
     """The same where no line breaks."""
-    return with_interval(number).replace(", ", ",\N{NO-BREAK SPACE}")
-
-
-def _ends(ends) -> str:
-    """An estimate and its interval as three numbers."""
-    low, high = (text(end) for end in ends[1:])
-    return f"{text(ends[0])} [{low},\N{NO-BREAK SPACE}{high}]"
+    return _with_interval(number).replace(", ", ",\N{NO-BREAK SPACE}")
 
 
 def _percent(x: float) -> str:
@@ -57,9 +54,8 @@ def templates():
         undefined=StrictUndefined,
     )
     made.filters |= {
-        "interval": with_interval,
+        "interval": _with_interval,
         "cell": _cell,
-        "ends": _ends,
         "text": text,
         "percent": _percent,
         "whole_percent": _whole_percent,

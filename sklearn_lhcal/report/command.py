@@ -108,14 +108,12 @@ def _studies(options: argparse.Namespace) -> tuple[dict[str, Study], dict]:
 
 def _write(options: argparse.Namespace, name: str, study: Study, files: dict) -> int:
     """One page, in a folder of its own where it has a name; its status."""
-    made = report_on(
-        study,
-        sensitive=options.sensitive,
-        confidence_level=options.level,
-        random_state=options.seed,
-        inputs=files,
-        verbose=not options.quiet,
-    )
+    settings = {
+        "confidence_level": options.level,
+        "random_state": options.seed,
+        "sensitive": options.sensitive,
+    }
+    made = report_on(study, settings=settings, inputs=files, verbose=not options.quiet)
     page = made.save(Path(options.output) / re.sub(r"[^\w.-]+", "_", name))
     for verdict in made.data["verdict"]:
         print(f"{verdict['state']}: {verdict['words']}")
