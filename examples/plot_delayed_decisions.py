@@ -8,7 +8,7 @@ data are **simulated**.
 """
 
 # %%
-# Two kinds of not knowing
+# Two kinds of uncertainty
 # ------------------------
 # A random checkerboard. Left of the middle three labels in ten are wrong, for good: aleatoric
 # uncertainty. And discs on either side have few training points, which will be more: epistemic
@@ -100,7 +100,7 @@ legend = ax.legend(title=title, title_fontsize="small", fontsize="small")
 
 # %%
 # Mutual information finds the decisions that profit from waiting sooner than entropy does, on
-# average. But four boards differ so much that the difference, in pairs, is within its noise.
+# average. But with four boards the paired difference is not distinguishable from 0.
 
 # %%
 # When waiting has a cost

@@ -116,7 +116,7 @@ def errors(model, X, Q) -> float:
 
 
 # some trials decide nothing, and say how many samples that takes
-warnings.filterwarnings("ignore", "The 300 calibration samples or groups")
+warnings.filterwarnings("ignore", "The 300 calibration")
 fig, ax = plt.subplots(figsize=(6, 4.4), layout="constrained")
 wrong = {kind: trials(tested, kind, errors) for kind in LABELS}
 draw(ax, wrong, 0.25, "Wrong decisions among the decided (share)")

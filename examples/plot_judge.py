@@ -83,8 +83,7 @@ table = pd.DataFrame(
 print(table.head(4).to_string(index=False))
 
 # %%
-# Labels and the judge's probabilities meet sample by sample. ``items`` is the order of the judge's
-# samples.
+# ``items`` is the order of the answers in the judge's probabilities.
 y = Annotations.from_long(
     table, item="answer", rater="person", label="label", items=np.arange(len(judged))
 )
@@ -93,20 +92,20 @@ print(y)
 # %%
 # The judge's error, and the raters' disagreement
 # -----------------------------------------------
-# The loss L of the judge for a new label is people's disagreement IL, which no judge can mend, and
-# the epistemic loss EL of the judge. Intervals hold for new answers and new people. They know what
-# they are made of: if much of the variance is that of people, more answers would not help.
+# The Brier score L of the judge is the sum of the expected disagreement IL of two people, which no
+# judge can lower, and the epistemic loss EL of the judge. Intervals are for new answers and new
+# people. Their variance has two parts: if most of it is of people, more answers would not help.
 for name, metric in (
-    ("L  loss of the judge", expected_squared_loss),
+    ("L  Brier score", expected_squared_loss),
     ("IL people disagree", irreducible_loss),
     ("EL error of the judge", epistemic_loss),
 ):
     found = confidence_interval(metric, y, proba, random_state=0)
     print(f"{name:24} {found.estimate:.3f} ({found.low:.3f} to {found.high:.3f})")
 whole = found.standard_error**2
-print(f"of the variance of EL, samples alone: {found.components.rows / whole:.2f}")
+print(f"share of answers in the variance of EL: {found.components.rows / whole:.2f}")
 parts = loss_decomposition(y, proba)
-print(f"of EL, calibration: {parts.calibration_loss:.3f}, dispersion: {parts.dispersion_loss:.3f}")
+print(f"of EL, calibration: {parts.calibration_loss:.3f}, grouping: {parts.dispersion_loss:.3f}")
 
 
 def kappa(y, prediction):
@@ -129,8 +128,8 @@ print(people)
 # As good as one more person?
 # ---------------------------
 # A person disagrees with the judge's label more often than with another person, by Δ. The judge
-# passes where the upper bound of Δ is below the margin. The published test, which takes these
-# people for all there are, is there for comparison.
+# is non-inferior where the upper bound of Δ is below the margin. The published test, which is for
+# these seven people only, stands beside it.
 result = reader_comparison(y, proba, margin=0.05, random_state=0)
 delta = result.difference
 print(f"difference {delta.estimate:.3f} ({delta.low:.3f} to {delta.high:.3f})")
@@ -147,14 +146,14 @@ display = ReaderDisplay.from_predictions(y, proba, margin=0.05, name="the judge"
 display.figure_.savefig(FOLDER / "judge_among_people.png", dpi=150)
 
 # %%
-# The judge stands a little to the right of one more person. The upper bound of their difference is
-# just below the margin, so it passes, narrowly.
+# The judge disagrees with people a little more often than one more person does. The upper bound of
+# the difference, 0.049, is just below the margin of 0.05.
 
 # %%
-# Recalibrated labels
-# -------------------
-# 200 of the judged answers are enough to mend how the judge's probabilities are scaled; the other
-# 400 tell what was gained. Differences on the same answers are surer than two losses.
+# Recalibrate the judge
+# ---------------------
+# Vector scaling is fitted on 200 of the judged answers, and tested on the other 400, by a paired
+# difference.
 first, rest = np.arange(200), np.arange(200, len(judged))
 frame = pd.DataFrame(proba, columns=judge.classes_)
 vector = VectorScaling("proba").fit(frame.iloc[first], y[first])
@@ -168,15 +167,15 @@ print(f"worth {after.worth:.1f} people ({after.worth_low:.1f} to {after.worth_hi
 
 figure, ax = plt.subplots(figsize=(5, 5.6), layout="constrained")
 ax.set_prop_cycle(color=PALETTE)
-for name, z in (("the judge", frame.iloc[rest].to_numpy()), ("recalibrated", recalibrated)):
+for name, z in (("uncalibrated", frame.iloc[rest].to_numpy()), ("recalibrated", recalibrated)):
     ReliabilityDisplay.from_predictions(
         y[rest], z, class_index="harmful", n_bins=6, name=name, ax=ax
     )
 figure.savefig(FOLDER / "judge_recalibrated.png", dpi=150)
 
 # %%
-# The intervals of the recalibrated judge reach the diagonal. As it is, the judge finds more harm
-# than people do.
+# The intervals of the recalibrated judge reach the diagonal. Uncalibrated, the judge finds more
+# harm than people do.
 
 # %%
 # Predict the label of one person

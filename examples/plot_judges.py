@@ -1,12 +1,10 @@
 """
-Several judges, and cheap labels for many samples
+Several judges, and their labels for many samples
 =================================================
 
-Three language models judge whether answers of a chatbot are harmful. Six people judged some of the
-answers too. Which judge is as good as one more person, do judges err together, and what are the
-labels of a judge worth where people label few samples? People and judges are simulated, so that the
-truth is known.
-"""
+Three language models judge whether answers of a chatbot are harmful. Which of them is as good as
+one more person, do they err together, and what are the labels of a judge worth where people label
+few answers? The data are **simulated**."""
 
 # %%
 # People and judges
@@ -50,7 +48,7 @@ judges = {
 # %%
 # As good as one more person?
 # ---------------------------
-# The table has a row a judge. Below 0 a person agrees with the judge more often than with
+# The table has a sample a judge. Below 0 a person agrees with the judge more often than with
 # another person. Intervals are for new people and new answers.
 table = reader_comparison(people, judges, margin=0.05, random_state=0)
 print(table.frame[["difference", "difference_low", "difference_high", "worth"]].round(3))
@@ -64,8 +62,8 @@ shown = ["difference", "correlation", "correlation_low", "correlation_high"]
 print(table.pairs[shown].round(3))
 
 # %%
-# Cheap labels
-# ------------
+# Labels of a judge beside labels of people
+# -----------------------------------------
 # A strict judge labels 5,000 answers. Its rate of harmful answers is far too high. People label n
 # of them, drawn at random, three people an answer. Both together estimate what people would say of
 # all, by an interval that is shorter than that of people alone.

@@ -3,12 +3,8 @@ When a model stops being calibrated
 ===================================
 
 Labels come after the predictions, one a sample, and each new label is a chance to see that a
-model is wrong. `CalibrationMonitor` looks at each of them, and still gives a false alarm with
-probability 0.05 at most.
-
-1. Handwritten digits in the order of their file, beside the same digits in random order.
-2. A change after a long calibrated time, in simulated data: the detector.
-3. Raters who begin to agree more, in simulated data: the second process.
+model is wrong. How soon is the change seen, if false alarms shall have a probability of 0.05 at
+most? Here are real digits in the order of their file, and two changes in **simulated** data.
 """
 
 # %%

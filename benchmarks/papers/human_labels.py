@@ -75,7 +75,7 @@ scaled = {
     "ms": FrozenEstimator(matrix.fit(z, counts)),
 }
 # Raw probabilities are too sure of themselves, and α-calibration says so. Here it is the point.
-warnings.filterwarnings("ignore", "Raters of the calibration rows disagree")
+warnings.filterwarnings("ignore", "Raters of the calibration")
 without, with_alpha = {}, {}
 for name, model in scaled.items():
     without[name] = predict_dist(model, z_test)

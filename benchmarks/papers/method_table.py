@@ -119,7 +119,7 @@ def calibrated(counts) -> dict:
     Calibrators are fitted on counts of the calibration samples.
     """
     # Raw probabilities are too sure of themselves, and α-calibration says so. Here it is the point.
-    warnings.filterwarnings("ignore", "Raters of the calibration rows disagree")
+    warnings.filterwarnings("ignore", "Raters of the calibration")
     dists = {}
     for name, (X, X_test) in said.items():
         saved = PrecomputedClassifier("proba") if name == "Raw" else SavedDraws()

@@ -140,7 +140,7 @@ said = {
 # paper's do not, and α around an ensemble is left out of its posteriors.
 
 # The raw network may be too sure of itself, which α-calibration says.
-warnings.filterwarnings("ignore", "Raters of the calibration rows disagree")
+warnings.filterwarnings("ignore", "Raters of the calibration")
 
 
 def calibrated(said_cal, said_test, counts) -> list:
