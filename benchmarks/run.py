@@ -213,14 +213,14 @@ def cells(files: list[dict]) -> list[list[str]]:
     The other columns are those of the first file that has the row.
     """
     ratios = [f"times as fast, {file['processor']}" for file in files]
-    sides = ["MiB, ours : peer", "s, ours : peer", "result"]
-    table = [["task, rows × classes", "peer", *ratios, *sides]]
+    sides = ["MiB, ours : baseline", "s, ours : baseline", "result"]
+    table = [["task, samples × classes", "baseline", *ratios, *sides]]
     by_file = [{place(one): one for one in file["rows"]} for file in files]
     for row in ROWS:
         key = place(row._asdict())
         found = [rows[key] for rows in by_file if key in rows]
         if found:
-            size = f"{row.n:,} × {row.K}".replace(",", " ")
+            size = f"{row.n:,} × {row.K}"
             shown = [ratio(rows.get(key)) for rows in by_file]
             one = found[0]
             last = [memory(one), times(one), result(one)]
